@@ -1,0 +1,41 @@
+# One instruction set a source file: the last words of a kernel's file name say which flags it gets and on which
+# processors it is compiled at all. Files without such an ending (scalar, portable code) get no flags.
+#
+# ending | processors (regular expression) | flags
+set(CRIA_KERNEL_FLAGS
+  "sse4_1|x86_64|-msse4.1"
+  "avx2|x86_64|-mavx2"
+  "avx512vnni|x86_64|-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni"
+  "i8mm|aarch64|-march=armv8.2-a+dotprod+i8mm"
+  "dotprod|aarch64|-march=armv8.2-a+dotprod"
+  "neon|aarch64|"
+  "neon|armv7|-mfpu=neon-vfpv4"
+)
+
+# cria_select_kernels(<out variable> <sources...>): keeps the sources of this processor and sets their flags.
+function(cria_select_kernels out)
+  set(kept)
+  foreach(source IN LISTS ARGN)
+    get_filename_component(stem "${source}" NAME_WE)
+    set(named FALSE)
+    set(used FALSE)
+    foreach(row IN LISTS CRIA_KERNEL_FLAGS)
+      string(REPLACE "|" ";" row "${row}")
+      list(GET row 0 ending)
+      list(GET row 1 processors)
+      list(GET row 2 flags)
+      if(NOT used AND stem MATCHES "(^|_)${ending}$")
+        set(named TRUE)
+        if(CMAKE_SYSTEM_PROCESSOR MATCHES "^${processors}")
+          set(used TRUE)
+          separate_arguments(flags)
+          set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS "${flags}")
+        endif()
+      endif()
+    endforeach()
+    if(used OR NOT named)
+      list(APPEND kept "${source}")
+    endif()
+  endforeach()
+  set(${out} "${kept}" PARENT_SCOPE)
+endfunction()

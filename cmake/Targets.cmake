@@ -1,0 +1,48 @@
+# What every target of this project is compiled with, and the functions that the folders share.
+
+# Products and sums keep their two roundings, on every compiler: the tokens depend on it (design, numerics).
+add_compile_options(-ffp-contract=off)
+
+if(CRIA_SANITIZE)
+  add_compile_options("-fsanitize=${CRIA_SANITIZE}" -fno-sanitize-recover=all -fno-omit-frame-pointer
+    -D_GLIBCXX_ASSERTIONS)
+  add_link_options("-fsanitize=${CRIA_SANITIZE}")
+endif()
+
+set(CRIA_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wdouble-promotion -Wvla -Werror)
+
+# cria_options(<target>): warnings as errors, and includes by full path from the root of the repository.
+function(cria_options target)
+  target_compile_options(${target} PRIVATE ${CRIA_WARNINGS})
+  target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
+endfunction()
+
+# cria_device_options(<target>): for code that also runs on devices, where stacks are small.
+function(cria_device_options target)
+  cria_options(${target})
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions> $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti>)
+  if(NOT CRIA_SANITIZE)  # the address sanitizer widens frames
+    target_compile_options(${target} PRIVATE -Wframe-larger-than=16384)
+  endif()
+endfunction()
+
+# cria_library(<target> <sources...>): a static library; a folder still without sources gives an interface library,
+# so that what links it can be configured.
+function(cria_library target)
+  if(ARGN)
+    add_library(${target} STATIC ${ARGN})
+  else()
+    message(STATUS "${target}: no sources yet")
+    add_library(${target} INTERFACE)
+  endif()
+endfunction()
+
+# cria_link(<target> <libraries...>): PUBLIC, or INTERFACE where the library has no sources.
+function(cria_link target)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "INTERFACE_LIBRARY")
+    target_link_libraries(${target} INTERFACE ${ARGN})
+  else()
+    target_link_libraries(${target} PUBLIC ${ARGN})
+  endif()
+endfunction()

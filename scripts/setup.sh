@@ -1,0 +1,151 @@
+#!/usr/bin/env bash
+# Installs what a build needs: Debian packages, and the pinned third-party sources under $CRIA_DEPS_DIR
+# (default ~/.cache/cria/deps). Safe to repeat; a second run does nothing and takes a fraction of a second.
+#   scripts/setup.sh [--tidy]      --tidy adds clang-tidy, for scripts/tidy.sh
+set -euo pipefail
+export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+deps=${CRIA_DEPS_DIR:-$HOME/.cache/cria/deps}
+attempts=3
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+die() { say "error: $*"; exit 1; }
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -E "$@"; fi
+}
+
+# retry DESCRIPTION COMMAND...: three attempts; the log of the last one is shown when all fail.
+retry() {
+  local what=$1 log attempt
+  shift
+  log=$(mktemp)
+  for attempt in $(seq "$attempts"); do
+    if "$@" >"$log" 2>&1 </dev/null; then rm -f "$log"; return 0; fi
+    [ "$attempt" -eq "$attempts" ] || sleep $((attempt * 2))
+  done
+  tail -n 15 "$log" | sed 's/^/  /' >&2
+  rm -f "$log"
+  return 1
+}
+
+# --- Debian packages -------------------------------------------------------------------------------------------
+
+# xz-utils, dpkg-dev: to fetch and unpack sources. googletest: its source, for cross builds.
+packages=(g++ cmake ninja-build python3 xz-utils dpkg-dev nlohmann-json3-dev libcli11-dev
+  googletest libgtest-dev libbenchmark-dev clang-format-14)
+[ "${1-}" != --tidy ] || packages+=(clang-tidy-14)
+
+missing_packages() {
+  local package
+  for package in "${packages[@]}"; do
+    grep -qx "$package" <<<"$installed" || printf '%s\n' "$package"
+  done
+}
+
+install_packages() {
+  command -v apt-get >/dev/null || die "this script installs with apt; elsewhere see cmake/Dependencies.cmake"
+  installed=$(dpkg-query -W -f '${binary:Package} ${db:Status-Status}\n' 2>/dev/null |
+    sed -n 's/^\([^: ]*\)\(:[a-z0-9]*\)\? installed$/\1/p')
+  local missing
+  mapfile -t missing < <(missing_packages)
+  [ ${#missing[@]} -gt 0 ] || return 0
+  say "installing ${missing[*]}"
+  retry "update" as_root apt-get -o DPkg::Lock::Timeout=300 -q update || die "apt-get update failed"
+  retry "install" as_root apt-get -o DPkg::Lock::Timeout=300 -q -y --no-install-recommends install "${missing[@]}" ||
+    die "apt-get could not install ${missing[*]}"
+}
+
+# --- third-party sources ---------------------------------------------------------------------------------------
+
+# The Debian mirrors this machine already uses, whichever format names them (deb822 or one line).
+mirrors() {
+  apt-get -o Dir::State::Lists="$1/no-lists" indextargets --no-release-info --format '$(REPO_URI)' 'Created-By: Packages' |
+    sort -u | grep -v -- '-security' || true
+}
+
+# A private apt state for suites other than the machine's; nothing below /var or /etc changes.
+apt_private() {
+  apt-get -q -o Dir::State::Lists="$apt_dir/lists" -o Dir::Cache="$apt_dir/cache" \
+    -o Dir::Etc::SourceList="$apt_dir/sources.list" -o Dir::Etc::SourceParts="$apt_dir/no-parts" \
+    -o Acquire::Check-Valid-Until=false -o Acquire::Languages=none -o APT::Sandbox::User="$(id -un)" "$@"
+}
+
+# The package lists are signed and checked where the machine's keyring knows the suite's keys. A keyring older than
+# the suite does not; then the lists are read unsigned, which is sound because they only say where a tarball lies:
+# what is trusted is the SHA-256 of the tarball, pinned in cmake/dependency_versions.cmake and checked before
+# anything is unpacked.
+read_lists() {
+  local option suite mirror
+  for option in signed-by=/usr/share/keyrings/debian-archive-keyring.gpg trusted=yes; do
+    for mirror in $(mirrors "$apt_dir"); do
+      for suite in $suites; do printf 'deb-src [%s] %s %s main\n' "$option" "$mirror" "$suite"; done \
+        >"$apt_dir/sources.list"
+      rm -rf "$apt_dir/lists"
+      mkdir -p "$apt_dir/lists/partial"
+      apt_private -o APT::Update::Error-Mode=any update && return 0
+    done
+  done
+  return 1
+}
+
+# download PACKAGE SUITE TARBALL: leaves TARBALL in $apt_dir/download.
+download() {
+  (cd "$apt_dir/download" && apt_private source --download-only --tar-only "$1/$2" && [ -f "$3" ])
+}
+
+has_hash() { [ "$(sha256sum <"$1" | cut -d' ' -f1)" = "$2" ]; }
+
+# unpack NAME TARBALL SHA256: into $deps/src/NAME-SHA256, complete or not at all.
+unpack() {
+  local partial="$deps/src/.$1.$$" target="$deps/src/$1-$3" entries
+  has_hash "$2" "$3" || die "$2 has another SHA-256 than $3 (cmake/dependency_versions.cmake)"
+  rm -rf "$partial"
+  mkdir -p "$partial/raw"
+  tar -xf "$2" -C "$partial/raw" --no-same-owner || die "cannot unpack $2"
+  entries=("$partial"/raw/*)
+  # Most tarballs have one top folder; XNNPACK's has none.
+  if [ ${#entries[@]} -eq 1 ] && [ -d "${entries[0]}" ]; then mv "${entries[0]}" "$partial/out"; else mv "$partial/raw" "$partial/out"; fi
+  printf '%s\n' "$3" >"$partial/out/.cria-unpacked"
+  rm -rf "$target"
+  mv -T "$partial/out" "$target"
+  rm -rf "$partial"
+}
+
+fetch_sources() {
+  local name package version suite sha256 tarball rows=() todo=() row
+  mapfile -t rows < <(sed -n 's/^  "\(.*\)"$/\1/p' "$root/cmake/dependency_versions.cmake")
+  [ ${#rows[@]} -gt 0 ] || die "no rows in cmake/dependency_versions.cmake"
+  suites=""
+  for row in "${rows[@]}"; do
+    IFS='|' read -r name package version suite sha256 _ <<<"$row"
+    [ ! -f "$deps/src/$name-$sha256/.cria-unpacked" ] || continue
+    tarball=$deps/${package}_$version.orig.tar.xz
+    if [ -f "$tarball" ] && has_hash "$tarball" "$sha256"; then
+      unpack "$name" "$tarball" "$sha256"
+      continue
+    fi
+    todo+=("$row")
+    [[ " $suites " == *" $suite "* ]] || suites+=" $suite"
+  done
+  [ ${#todo[@]} -gt 0 ] || return 0
+
+  apt_dir=$(mktemp -d)
+  trap 'rm -rf "$apt_dir"' EXIT
+  mkdir -p "$apt_dir"/{lists,cache/archives}/partial "$apt_dir/download" "$apt_dir/no-lists/partial" "$deps/src"
+  say "reading the source lists of$suites"
+  retry "lists" read_lists || die "cannot read the source lists of$suites from this machine's Debian mirror"
+  for row in "${todo[@]}"; do
+    IFS='|' read -r name package version suite sha256 _ <<<"$row"
+    tarball=${package}_$version.orig.tar.xz
+    say "fetching $name $version"
+    retry "$name" download "$package" "$suite" "$tarball" || die "cannot download $tarball from $suite"
+    unpack "$name" "$apt_dir/download/$tarball" "$sha256"
+    mv "$apt_dir/download/$tarball" "$deps/"
+  done
+}
+
+case ${1-} in ''|--tidy) ;; *) die "usage: scripts/setup.sh [--tidy]" ;; esac
+install_packages
+fetch_sources
