@@ -1,0 +1,28 @@
+// XXH64, the 64-bit checksum of every section and chunk (specification: the xxHash project's
+// doc/xxhash_spec.md). Seed 0 throughout the format.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cria {
+
+// Streams XXH64 over any number of pieces. digest() may be asked at any point and changes nothing.
+class Xxh64 {
+ public:
+  Xxh64();
+  // Appends bytes [data, data + n_bytes); data may be null when n_bytes is zero.
+  void update(const void* data, size_t n_bytes);
+  [[nodiscard]] uint64_t digest() const;
+
+ private:
+  uint64_t lanes_[4];
+  uint64_t total_bytes_;
+  uint8_t pending_[32];
+  size_t n_pending_;
+};
+
+// XXH64 of one span.
+[[nodiscard]] uint64_t xxh64(const void* data, size_t n_bytes);
+
+}  // namespace cria

@@ -1,0 +1,128 @@
+#include "quant/memory_plan.h"
+
+#include <initializer_list>
+
+#include "quant/model_layout.h"
+
+namespace cria {
+namespace {
+
+constexpr uint64_t kSaturated = uint64_t{1} << 63;
+constexpr uint64_t kLargestGroup = 128;
+constexpr uint64_t kActivationGroup = 32;
+constexpr uint64_t kCandidateBytes = 8;  // a token and its logit (runtime/sampler.h)
+constexpr uint64_t kEncodeSlackSymbols = 16;
+
+// Sums and products stick at 2^63 instead of wrapping, so one test at the end catches them all.
+uint64_t product(uint64_t a, uint64_t b) {
+  if (a == 0 || b == 0) return 0;
+  return a > kSaturated / b ? kSaturated : a * b;
+}
+
+uint64_t sum(uint64_t a, uint64_t b) {
+  return a >= kSaturated - (b < kSaturated ? b : kSaturated) ? kSaturated : a + b;
+}
+
+uint64_t block(uint64_t bytes) {
+  if (bytes >= kSaturated - format::kAlignment) return kSaturated;
+  return (bytes + format::kAlignment - 1) / format::kAlignment * format::kAlignment;
+}
+
+uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+bool is_stored(const format::ModelConfig& c) {
+  return c.compression == static_cast<uint32_t>(format::Compression::kStored);
+}
+
+// Bytes of the tensors that stay as the file has them: all, or vectors and the embedding.
+uint64_t kept_tensor_bytes(const format::ModelConfig& c, bool keeps_tile16) {
+  if (keeps_tile16) return all_tensor_bytes(c);
+  uint64_t n = 0;
+  for (uint32_t i = 0; i < tensor_count(c); ++i) {
+    const TensorSpec spec = tensor_spec(c, i);
+    if (!spec.is_matrix || spec.role == format::TensorRole::kEmbedding) {
+      n = sum(n, block(tensor_bytes(spec)));
+    }
+  }
+  return n;
+}
+
+uint64_t loading_bytes(const format::ModelConfig& c, const PlanInput& in) {
+  const uint64_t per_thread = is_stored(c) ? 0 : block(kDecompressorBytes) + block(kStagingBytes);
+  return sum(product(per_thread, in.n_threads), block(in.backend_load_bytes));
+}
+
+}  // namespace
+
+uint64_t widest_input(const format::ModelConfig& c) {
+  const uint64_t widest = larger(larger(c.d_model, uint64_t{c.n_heads} * c.head_dim), c.d_ff);
+  return (widest + kLargestGroup - 1) / kLargestGroup * kLargestGroup;
+}
+
+KvLayout kv_layout(const format::ModelConfig& c, uint32_t context, KvFormat kv_format) {
+  const uint64_t rows = product(product(c.n_layers, c.n_kv_heads), context);
+  const uint64_t elements = product(rows, c.head_dim);
+  KvLayout layout = {};
+  layout.codes = block(kv_format == KvFormat::kF32 ? product(elements, 4) : elements);
+  layout.scales = kv_format == KvFormat::kF32 ? 0 : block(product(rows, 4));
+  layout.total = product(sum(layout.codes, layout.scales), 2);
+  return layout;
+}
+
+RunningLayout running_layout(const format::ModelConfig& c, const PlanInput& in) {
+  const uint64_t chunk = in.prefill_chunk;
+  const uint64_t q_width = uint64_t{c.n_heads} * c.head_dim;
+  const uint64_t kv_width = uint64_t{c.n_kv_heads} * c.head_dim;
+  const auto floats = [&](uint64_t per_row) { return block(product(product(chunk, per_row), 4)); };
+  RunningLayout r = {};
+  r.x = floats(c.d_model);
+  r.normed = floats(larger(c.d_model, q_width));
+  r.wide = larger(sum(floats(q_width), product(floats(kv_width), 2)), product(floats(c.d_ff), 2));
+  r.projected = floats(c.d_model);
+  r.quantized = block(product(chunk, widest_input(c)));
+  r.quantized_scales = floats(widest_input(c) / kActivationGroup);
+  r.rope = floats(c.head_dim);
+  // Scores and probabilities of a tile, the accumulator, the quantized query and its scales.
+  r.attention_per_thread = block(kAttentionTile * 4) + block(uint64_t{c.head_dim} * 4) +
+                           block(round_up(c.head_dim, kActivationGroup)) +
+                           block((c.head_dim + kActivationGroup - 1) / kActivationGroup * 4);
+  r.attention = product(r.attention_per_thread, in.n_threads);
+  r.backend = block(in.backend_step_bytes);
+  for (const uint64_t part : {r.x, r.normed, r.wide, r.projected, r.quantized, r.quantized_scales,
+                              r.rope, r.attention, r.backend}) {
+    r.total = sum(r.total, part);
+  }
+  return r;
+}
+
+bool plan_memory(const format::ModelConfig& c, const PlanInput& in, MemoryPlan* plan) {
+  MemoryPlan p = {};
+  const bool tables_in_place = in.mapped;
+  const bool weights_in_place = in.mapped && is_stored(c);
+  const uint64_t tables = sum(block(in.tokenizer_bytes), block(in.chat_template_bytes));
+  const uint64_t weights = kept_tensor_bytes(c, in.backend_keeps_tile16);
+
+  p.objects = kSessionObjectBytes + kLayerObjectBytes * c.n_layers;
+  p.tokenizer = tables_in_place ? 0 : tables;
+  p.weights = weights_in_place ? 0 : weights;
+  p.backend = block(in.backend_model_bytes);
+  p.kv_cache = kv_layout(c, in.context, in.kv_format).total;
+  p.history = block(uint64_t{in.context} * 4);
+  p.logits = block(uint64_t{c.vocab_size} * 4);
+  p.loading = loading_bytes(c, in);
+  p.running = running_layout(c, in).total;
+  p.sampling = block(c.vocab_size * kCandidateBytes);
+  p.encoding = in.tokenizer_bytes == 0
+                   ? 0
+                   : block((in.max_text_bytes + kEncodeSlackSymbols) * kEncodeBytesPerSymbol);
+  p.step = larger(larger(p.loading, p.running), larger(p.sampling, p.encoding));
+  p.in_place = (tables_in_place ? tables : 0) + (weights_in_place ? weights : 0);
+  for (const uint64_t part :
+       {p.objects, p.tokenizer, p.weights, p.backend, p.kv_cache, p.history, p.logits, p.step}) {
+    p.total = sum(p.total, part);
+  }
+  *plan = p;
+  return p.total < kSaturated;
+}
+
+}  // namespace cria

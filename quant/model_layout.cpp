@@ -1,0 +1,303 @@
+#include "quant/model_layout.h"
+
+#include <cmath>
+
+namespace cria {
+namespace {
+
+using format::MatrixRole;
+using format::ModelConfig;
+using format::NumberFormat;
+using format::TensorRole;
+
+bool in_range(uint32_t value, uint32_t low, uint32_t high) { return value >= low && value <= high; }
+
+// Multipliers must be usable numbers: a NaN or an infinity would reach every logit.
+bool is_finite(float value) { return std::isfinite(value); }
+
+bool is_matrix_format(const format::MatrixFormat& f) {
+  switch (static_cast<NumberFormat>(f.number_format)) {
+    case NumberFormat::kF32:
+    case NumberFormat::kF16:
+    case NumberFormat::kBf16:
+    case NumberFormat::kInt8:
+      return f.reserved == 0 && f.group_size == 0;
+    case NumberFormat::kInt4:
+      return f.reserved == 0 && (f.group_size == 32 || f.group_size == 64 || f.group_size == 128);
+  }
+  return false;
+}
+
+const char* check_sizes(const ModelConfig& c) {
+  if (!in_range(c.n_layers, 1, format::kMaxLayers)) return "n_layers";
+  if (!in_range(c.d_model, 1, format::kMaxModelWidth)) return "d_model";
+  if (!in_range(c.n_heads, 1, format::kMaxHeads)) return "n_heads";
+  if (!in_range(c.n_kv_heads, 1, c.n_heads) || c.n_heads % c.n_kv_heads != 0) return "n_kv_heads";
+  if (!in_range(c.head_dim, 2, format::kMaxHeadDim) || c.head_dim % 2 != 0) return "head_dim";
+  if (c.n_heads * c.head_dim > format::kMaxModelWidth) return "n_heads * head_dim";
+  if (!in_range(c.d_ff, 1, format::kMaxFfnWidth)) return "d_ff";
+  if (!in_range(c.vocab_size, 1, format::kMaxVocab)) return "vocab_size";
+  if (!in_range(c.max_context, 1, format::kMaxContext)) return "max_context";
+  if (!in_range(c.planned_context, 1, c.max_context)) return "planned_context";
+  if (c.sliding_window > format::kMaxContext) return "sliding_window";
+  return nullptr;
+}
+
+const char* check_numbers(const ModelConfig& c) {
+  if (!(is_finite(c.rms_epsilon) && c.rms_epsilon >= 0 && c.rms_epsilon < 1)) return "rms_epsilon";
+  if (!is_finite(c.embedding_multiplier)) return "embedding_multiplier";
+  if (!is_finite(c.residual_multiplier)) return "residual_multiplier";
+  if (!is_finite(c.attention_multiplier)) return "attention_multiplier";
+  if (!(is_finite(c.logits_divisor) && c.logits_divisor > 0)) return "logits_divisor";
+  if (!is_finite(c.rope_factor)) return "rope_factor";
+  return nullptr;
+}
+
+const char* check_tokens(const ModelConfig& c) {
+  if (c.bos_token != format::kNone && c.bos_token >= c.vocab_size) return "bos_token";
+  if (c.n_end_tokens > format::kMaxEndTokens) return "n_end_tokens";
+  for (uint32_t i = 0; i < format::kMaxEndTokens; ++i) {
+    if (i < c.n_end_tokens ? c.end_tokens[i] >= c.vocab_size : c.end_tokens[i] != 0) {
+      return "end_tokens";
+    }
+  }
+  return nullptr;
+}
+
+// One step of the canonical order inside a layer.
+struct LayerItem {
+  TensorRole role;
+  uint32_t flag;  // present only when the config has this flag; 0: always
+};
+
+constexpr LayerItem kLayerItems[] = {
+    {TensorRole::kAttentionNorm, 0},
+    {TensorRole::kQ, 0},
+    {TensorRole::kQBias, format::kQkvBias},
+    {TensorRole::kK, 0},
+    {TensorRole::kKBias, format::kQkvBias},
+    {TensorRole::kV, 0},
+    {TensorRole::kVBias, format::kQkvBias},
+    {TensorRole::kO, 0},
+    {TensorRole::kOBias, format::kOutputBias},
+    {TensorRole::kFfnNorm, 0},
+    {TensorRole::kGate, 0},
+    {TensorRole::kGateBias, format::kMlpBias},
+    {TensorRole::kUp, 0},
+    {TensorRole::kUpBias, format::kMlpBias},
+    {TensorRole::kDown, 0},
+    {TensorRole::kDownBias, format::kMlpBias},
+};
+
+bool present(const LayerItem& item, const ModelConfig& c) {
+  return item.flag == 0 || (c.flags & item.flag) != 0;
+}
+
+uint32_t tensors_per_layer(const ModelConfig& c) {
+  uint32_t n = 0;
+  for (const LayerItem& item : kLayerItems) n += present(item, c) ? 1 : 0;
+  return n;
+}
+
+TensorSpec vector_spec(TensorRole role, uint32_t layer, uint32_t n) {
+  return {role, layer, false, {1, n, NumberFormat::kF32, 0}};
+}
+
+TensorSpec matrix_spec(const ModelConfig& c, TensorRole role, uint32_t layer, MatrixRole matrix) {
+  return {role, layer, true, matrix_shape(c, matrix)};
+}
+
+TensorSpec layer_spec(const ModelConfig& c, TensorRole role, uint32_t layer) {
+  const uint32_t q_width = c.n_heads * c.head_dim;
+  const uint32_t kv_width = c.n_kv_heads * c.head_dim;
+  switch (role) {
+    case TensorRole::kQ:
+      return matrix_spec(c, role, layer, MatrixRole::kQ);
+    case TensorRole::kK:
+      return matrix_spec(c, role, layer, MatrixRole::kK);
+    case TensorRole::kV:
+      return matrix_spec(c, role, layer, MatrixRole::kV);
+    case TensorRole::kO:
+      return matrix_spec(c, role, layer, MatrixRole::kO);
+    case TensorRole::kGate:
+      return matrix_spec(c, role, layer, MatrixRole::kGate);
+    case TensorRole::kUp:
+      return matrix_spec(c, role, layer, MatrixRole::kUp);
+    case TensorRole::kDown:
+      return matrix_spec(c, role, layer, MatrixRole::kDown);
+    case TensorRole::kQBias:
+      return vector_spec(role, layer, q_width);
+    case TensorRole::kKBias:
+    case TensorRole::kVBias:
+      return vector_spec(role, layer, kv_width);
+    case TensorRole::kGateBias:
+    case TensorRole::kUpBias:
+      return vector_spec(role, layer, c.d_ff);
+    default:  // norms, and the biases of o and down
+      return vector_spec(role, layer, c.d_model);
+  }
+}
+
+uint64_t chunks_of(uint64_t bytes) {
+  return (bytes + format::kChunkRawBytes - 1) / format::kChunkRawBytes;
+}
+
+}  // namespace
+
+const char* check_config(const ModelConfig& c) {
+  if (!in_range(c.architecture, 1, 3)) return "architecture";
+  if ((c.flags & ~format::kKnownFlags) != 0) return "flags";
+  if (c.compression > static_cast<uint32_t>(format::Compression::kZstd)) return "compression";
+  if (const char* field = check_sizes(c)) return field;
+  if (const char* field = check_numbers(c)) return field;
+  if (const char* field = check_tokens(c)) return field;
+  for (const format::MatrixFormat& f : c.matrix_format) {
+    if (!is_matrix_format(f)) return "matrix_format";
+  }
+  const auto& embedding = c.matrix_format[static_cast<size_t>(MatrixRole::kEmbedding)];
+  const auto& lm_head = c.matrix_format[static_cast<size_t>(MatrixRole::kLmHead)];
+  if ((c.flags & format::kTiedEmbedding) != 0 &&
+      (embedding.number_format != lm_head.number_format ||
+       embedding.group_size != lm_head.group_size)) {
+    return "matrix_format";
+  }
+  for (const uint8_t byte : c.reserved) {
+    if (byte != 0) return "reserved";
+  }
+  return nullptr;
+}
+
+MatrixShape matrix_shape(const ModelConfig& c, MatrixRole role) {
+  const format::MatrixFormat& f = c.matrix_format[static_cast<size_t>(role)];
+  const uint32_t q_width = c.n_heads * c.head_dim;
+  const uint32_t kv_width = c.n_kv_heads * c.head_dim;
+  uint32_t rows = 0;
+  uint32_t cols = c.d_model;
+  switch (role) {
+    case MatrixRole::kEmbedding:
+    case MatrixRole::kLmHead:
+      rows = c.vocab_size;
+      break;
+    case MatrixRole::kQ:
+      rows = q_width;
+      break;
+    case MatrixRole::kK:
+    case MatrixRole::kV:
+      rows = kv_width;
+      break;
+    case MatrixRole::kO:
+      rows = c.d_model;
+      cols = q_width;
+      break;
+    case MatrixRole::kGate:
+    case MatrixRole::kUp:
+      rows = c.d_ff;
+      break;
+    case MatrixRole::kDown:
+      rows = c.d_model;
+      cols = c.d_ff;
+      break;
+  }
+  return {rows, cols, static_cast<NumberFormat>(f.number_format), f.group_size};
+}
+
+uint32_t tensor_count(const ModelConfig& c) {
+  const bool tied = (c.flags & format::kTiedEmbedding) != 0;
+  return 2 + c.n_layers * tensors_per_layer(c) + 1 + (tied ? 0 : 1);
+}
+
+TensorSpec tensor_spec(const ModelConfig& c, uint32_t index) {
+  if (index == 0) {
+    return vector_spec(TensorRole::kRopeInverseFrequencies, format::kNone, c.head_dim / 2);
+  }
+  if (index == 1) {
+    return matrix_spec(c, TensorRole::kEmbedding, format::kNone, MatrixRole::kEmbedding);
+  }
+  const uint32_t per_layer = tensors_per_layer(c);
+  const uint32_t layer = (index - 2) / per_layer;
+  if (layer < c.n_layers) {
+    uint32_t place = (index - 2) % per_layer;
+    for (const LayerItem& item : kLayerItems) {
+      if (present(item, c) && place-- == 0) return layer_spec(c, item.role, layer);
+    }
+  }
+  if (index == 2 + c.n_layers * per_layer) {
+    return vector_spec(TensorRole::kFinalNorm, format::kNone, c.d_model);
+  }
+  return matrix_spec(c, TensorRole::kLmHead, format::kNone, MatrixRole::kLmHead);
+}
+
+uint64_t tensor_code_bytes(const TensorSpec& spec) {
+  return spec.is_matrix ? code_plane_bytes(spec.shape) : uint64_t{spec.shape.cols} * 4;
+}
+
+uint64_t tensor_scale_bytes(const TensorSpec& spec) {
+  return spec.is_matrix ? scale_plane_bytes(spec.shape) : 0;
+}
+
+uint64_t tensor_bytes(const TensorSpec& spec) {
+  return tensor_code_bytes(spec) + tensor_scale_bytes(spec);
+}
+
+uint32_t tensor_chunk_count(const TensorSpec& spec) {
+  return static_cast<uint32_t>(chunks_of(tensor_code_bytes(spec)) +
+                               chunks_of(tensor_scale_bytes(spec)));
+}
+
+uint64_t chunk_count(const ModelConfig& c) {
+  uint64_t n = 0;
+  for (uint32_t i = 0; i < tensor_count(c); ++i) n += tensor_chunk_count(tensor_spec(c, i));
+  return n;
+}
+
+uint64_t all_tensor_bytes(const ModelConfig& c) {
+  uint64_t n = 0;
+  for (uint32_t i = 0; i < tensor_count(c); ++i) {
+    n += (tensor_bytes(tensor_spec(c, i)) + format::kAlignment - 1) / format::kAlignment *
+         format::kAlignment;
+  }
+  return n;
+}
+
+void tensor_name(const TensorSpec& spec, char* out, size_t capacity) {
+  constexpr const char* kNames[] = {"rope.inverse_frequencies",
+                                    "embedding",
+                                    "attention_norm",
+                                    "q",
+                                    "k",
+                                    "v",
+                                    "o",
+                                    "ffn_norm",
+                                    "gate",
+                                    "up",
+                                    "down",
+                                    "final_norm",
+                                    "lm_head",
+                                    "q.bias",
+                                    "k.bias",
+                                    "v.bias",
+                                    "o.bias",
+                                    "gate.bias",
+                                    "up.bias",
+                                    "down.bias"};
+  size_t n = 0;
+  const auto put = [&](char c) {
+    if (n + 1 < capacity) out[n++] = c;
+  };
+  if (spec.layer != format::kNone) {
+    for (const char* p = "layers."; *p != 0; ++p) put(*p);
+    char digits[10];
+    size_t n_digits = 0;
+    uint32_t rest = spec.layer;
+    do {
+      digits[n_digits++] = static_cast<char>('0' + rest % 10);
+      rest /= 10;
+    } while (rest != 0);
+    while (n_digits != 0) put(digits[--n_digits]);
+    put('.');
+  }
+  for (const char* p = kNames[static_cast<size_t>(spec.role)]; *p != 0; ++p) put(*p);
+  if (capacity != 0) out[n] = 0;
+}
+
+}  // namespace cria

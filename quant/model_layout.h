@@ -1,0 +1,49 @@
+// What follows from a ModelConfig: the list of its tensors in file order, their shapes, bytes and
+// chunks. Writer and reader both walk this list, so a file whose directory says anything else is
+// refused.
+//
+// Canonical order: rope inverse frequencies; embedding; for each layer attention norm, q, k, v, o,
+// ffn norm, gate, up, down, each matrix followed by its bias where the config has one; final norm;
+// lm_head unless tied.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/format.h"
+#include "quant/tile16.h"
+
+namespace cria {
+
+// Why a ModelConfig is refused; nullptr when every field is within the format's limits, so that
+// all the functions below may be called. The text names the field.
+[[nodiscard]] const char* check_config(const format::ModelConfig& config);
+
+struct TensorSpec {
+  format::TensorRole role;
+  uint32_t layer;  // format::kNone outside the layers
+  bool is_matrix;  // false: an f32 vector, rows == 1, plain order
+  MatrixShape shape;
+};
+
+[[nodiscard]] uint32_t tensor_count(const format::ModelConfig& config);
+// The tensor at place index (< tensor_count) of the canonical order.
+[[nodiscard]] TensorSpec tensor_spec(const format::ModelConfig& config, uint32_t index);
+
+// Bytes of the planes; scales are zero for floats and vectors.
+[[nodiscard]] uint64_t tensor_code_bytes(const TensorSpec& spec);
+[[nodiscard]] uint64_t tensor_scale_bytes(const TensorSpec& spec);
+[[nodiscard]] uint64_t tensor_bytes(const TensorSpec& spec);
+// Chunks that the planes are cut into: each plane apart, kChunkRawBytes a piece.
+[[nodiscard]] uint32_t tensor_chunk_count(const TensorSpec& spec);
+[[nodiscard]] uint64_t chunk_count(const format::ModelConfig& config);
+
+// Bytes of all tensors, each rounded up to 64: what the weights take in memory or, uncompressed,
+// in the file.
+[[nodiscard]] uint64_t all_tensor_bytes(const format::ModelConfig& config);
+
+[[nodiscard]] MatrixShape matrix_shape(const format::ModelConfig& config, format::MatrixRole role);
+// For people: "layers.3.q" or "embedding". Writes at most capacity bytes with the final zero.
+void tensor_name(const TensorSpec& spec, char* out, size_t capacity);
+
+}  // namespace cria

@@ -1,0 +1,40 @@
+// Turns rows of f32 weights into integer codes and scales, and measures what that costs.
+//
+// int4: code = round_half_even(w / scale) clamped to -8..7, one bf16 scale a group.
+// int8: code = round_half_even(w / scale) clamped to -127..127, one f32 scale a row.
+// A group (or row) of zeros, or one whose scale would be subnormal, gets scale 0 and codes 0.
+// Weights must be finite (the converter refuses others).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cria {
+
+enum class QuantMethod {
+  kRtn,  // round to nearest: the scale that just covers the largest weight
+  kMse,  // the scale, of a fixed set around that one, with the least squared error
+};
+
+// Quantizes one row.
+//   weights      [cols]
+//   padded_cols  cols rounded up to group_size (int4) or 32 (int8); codes past cols are zero
+//   codes        [padded_cols]
+//   scales       [padded_cols / group_size] bf16 bits
+void quantize_row_int4(const float* weights, size_t cols, size_t group_size, QuantMethod method,
+                       size_t padded_cols, int8_t* codes, uint16_t* scales);
+void quantize_row_int8(const float* weights, size_t cols, QuantMethod method, size_t padded_cols,
+                       int8_t* codes, float* scale);
+
+// Sums for signal-to-quantization-noise ratio: SQNR in dB = 10 log10(signal / noise).
+struct ErrorSums {
+  double signal = 0;     // sum of squared weights
+  double noise = 0;      // sum of squared differences
+  double max_error = 0;  // largest absolute difference
+};
+void add_error_int4(const float* weights, size_t cols, size_t group_size, const int8_t* codes,
+                    const uint16_t* scales, ErrorSums* sums);
+void add_error_int8(const float* weights, size_t cols, const int8_t* codes, float scale,
+                    ErrorSums* sums);
+
+}  // namespace cria

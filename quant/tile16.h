@@ -1,0 +1,129 @@
+// Layout tile16: how every matrix is stored, in the file and in memory, on every target.
+//
+// A matrix has rows outputs and cols inputs. 16 output rows make a tile; rows pad to 16 with
+// zeros. A matrix is one plane of codes and, for integers, one plane of scales behind it:
+//
+//   codes  [tiles][...]      scales [tiles][...]
+//
+// kInt4, groups of G = 32, 64 or 128 inputs, cols padded to G with zero codes:
+//   codes [tiles][cols_padded / 32][256 bytes]. A block of 32 inputs is 4 lines of 64 bytes. Byte
+//   4*row + i of line j (row 0..15, i 0..3, j 0..3) holds
+//       low nibble:  input 4*j + i            high nibble: input 4*(j + 4) + i
+//   as code + 8, so that a code is -8..7 and a stored nibble is 0..15.
+//
+//       line j:  | row 0: i=0 1 2 3 | row 1: 0 1 2 3 | ... | row 15: 0 1 2 3 |
+//
+//   scales [tiles][cols_padded / G][16] bf16. weight = code * scale. Scales are zero or positive
+//   normal numbers.
+//
+// kInt8, cols padded to 32:
+//   codes [tiles][cols_padded / 4][64 bytes]; byte 4*row + i of line j is input 4*j + i, -127..127.
+//   scales [tiles][16] f32.
+//
+// kF32, kF16, kBf16, cols not padded:
+//   codes [tiles][cols][16] elements; no scales.
+//
+// Every plane of an integer matrix is a multiple of 64 bytes but the scales' of an int4 matrix
+// with an odd number of groups a row and an odd number of tiles, which is a multiple of 32.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/format.h"
+
+namespace cria {
+
+inline constexpr size_t kTileRows = 16;
+inline constexpr size_t kInt4BlockInputs = 32;
+inline constexpr size_t kInt4BlockBytes = kTileRows * kInt4BlockInputs / 2;
+inline constexpr size_t kInt8LineInputs = 4;
+inline constexpr size_t kLineBytes = kTileRows * kInt8LineInputs;
+
+struct MatrixShape {
+  uint32_t rows;
+  uint32_t cols;
+  format::NumberFormat number_format;
+  uint16_t group_size;  // inputs a scale covers, kInt4 only; else zero
+};
+
+[[nodiscard]] constexpr size_t round_up(size_t value, size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+[[nodiscard]] constexpr size_t tile_count(uint32_t rows) {
+  return (rows + kTileRows - 1) / kTileRows;
+}
+
+// Inputs a stored row has: cols padded as the format asks.
+[[nodiscard]] constexpr size_t padded_cols(const MatrixShape& m) {
+  switch (m.number_format) {
+    case format::NumberFormat::kInt4:
+      return round_up(m.cols, m.group_size);
+    case format::NumberFormat::kInt8:
+      return round_up(m.cols, kInt4BlockInputs);
+    default:
+      return m.cols;
+  }
+}
+
+// Bytes of one tile (16 rows) in the codes plane, and in the scales plane.
+[[nodiscard]] constexpr uint64_t tile_code_bytes(const MatrixShape& m) {
+  const uint64_t inputs = padded_cols(m) * kTileRows;
+  switch (m.number_format) {
+    case format::NumberFormat::kInt4:
+      return inputs / 2;
+    case format::NumberFormat::kInt8:
+      return inputs;
+    case format::NumberFormat::kF32:
+      return inputs * 4;
+    default:
+      return inputs * 2;
+  }
+}
+
+[[nodiscard]] constexpr uint64_t tile_scale_bytes(const MatrixShape& m) {
+  switch (m.number_format) {
+    case format::NumberFormat::kInt4:
+      return padded_cols(m) / m.group_size * kTileRows * 2;
+    case format::NumberFormat::kInt8:
+      return kTileRows * 4;
+    default:
+      return 0;
+  }
+}
+
+[[nodiscard]] constexpr uint64_t code_plane_bytes(const MatrixShape& m) {
+  return tile_count(m.rows) * tile_code_bytes(m);
+}
+
+[[nodiscard]] constexpr uint64_t scale_plane_bytes(const MatrixShape& m) {
+  return tile_count(m.rows) * tile_scale_bytes(m);
+}
+
+[[nodiscard]] constexpr uint64_t matrix_bytes(const MatrixShape& m) {
+  return code_plane_bytes(m) + scale_plane_bytes(m);
+}
+
+// Packs one tile. Rows past n_rows are written as zeros (code 0, scale 0).
+//   codes  [n_rows][padded_cols]  int8: -8..7 or -127..127, row-major
+//   scales [n_rows][groups]       bf16 bits (kInt4) as uint16
+//   out_codes   tile_code_bytes, out_scales  tile_scale_bytes; both overwritten
+void pack_int4_tile(const MatrixShape& shape, const int8_t* codes, const uint16_t* scales,
+                    size_t n_rows, uint8_t* out_codes, uint8_t* out_scales);
+//   scales [n_rows] f32
+void pack_int8_tile(const MatrixShape& shape, const int8_t* codes, const float* scales,
+                    size_t n_rows, uint8_t* out_codes, uint8_t* out_scales);
+//   values [n_rows][cols] f32, converted to shape.number_format
+void pack_float_tile(const MatrixShape& shape, const float* values, size_t n_rows,
+                     uint8_t* out_codes);
+
+// Reads one row back as f32: out [cols]. codes and scales are the matrix's planes.
+void unpack_row(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales, size_t row,
+                float* out);
+
+// The code of one weight, for tests and re-packing (kInt4 and kInt8 only).
+[[nodiscard]] int unpack_code(const MatrixShape& shape, const uint8_t* codes, size_t row,
+                              size_t col);
+
+}  // namespace cria

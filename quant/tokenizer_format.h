@@ -1,0 +1,126 @@
+// The tokenizer and chat template sections of a model file: tables the device uses as they lie.
+//
+// Tokenizer section: TokenizerHeader, then these arrays one after the other, each aligned to 4:
+//   uint32_t token_ends[n_tokens]       end of token i's bytes in text; it starts at the end of i-1
+//   uint8_t  token_flags[n_tokens]      bits below
+//   uint32_t sorted_tokens[n_sorted]    tokens that text may become, ascending by their bytes
+//   uint32_t merge_ends[n_tokens]       end of the merges whose left part is token i
+//   MergeEntry merges[n_merges]         ascending by left, then by right
+//   uint32_t byte_tokens[256]           the token of each byte; kNone where there is none
+//   uint32_t added_tokens[n_added]      tokens matched in text before anything else; longest first
+//   uint8_t  text[text_bytes]           the tokens' bytes
+// The section ends with the text.
+//
+// Byte-level BPE stores raw bytes (the GPT-2 byte alphabet is undone by the converter).
+// SentencePiece BPE stores pieces with U+2581 for a space, and byte pieces <0xNN> as one raw byte.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/format.h"
+
+namespace cria::format {
+
+inline constexpr uint32_t kMaxMerges = 1 << 23;
+inline constexpr uint32_t kMaxTokenTextBytes = 1 << 26;
+inline constexpr uint32_t kMaxTokenBytes = 1 << 12;  // of one token
+
+enum class TokenizerKind : uint32_t { kByteLevelBpe = 1, kSentencePieceBpe = 2 };
+
+// How text is cut into words before the merges (byte-level BPE).
+enum class PreTokenizer : uint32_t {
+  kWhole = 0,       // the text is one word
+  kGpt2 = 1,        // the regex of Hugging Face's ByteLevel
+  kLlama3 = 2,      // the regex of tiktoken's cl100k, digits in threes
+  kDigitsGpt2 = 3,  // each digit apart, then kGpt2 (SmolLM)
+  kQwen2 = 4,       // kLlama3 with each digit apart
+};
+
+// Bits of TokenizerHeader::flags.
+inline constexpr uint32_t kAddBos = 1 << 0;          // encoding with special tokens starts with BOS
+inline constexpr uint32_t kAddEos = 1 << 1;          // ... ends with EOS
+inline constexpr uint32_t kIgnoreMerges = 1 << 2;    // a word that is a token needs no merges
+inline constexpr uint32_t kByteFallback = 1 << 3;    // unknown characters become byte tokens
+inline constexpr uint32_t kPrependSpace = 1 << 4;    // text starts with a U+2581 that is not in it
+inline constexpr uint32_t kFuseUnknown = 1 << 5;     // neighbouring unknown characters: one token
+inline constexpr uint32_t kStripSpace = 1 << 6;      // decoding drops one leading space
+inline constexpr uint32_t kAddPrefixSpace = 1 << 7;  // byte-level: a space before text without one
+inline constexpr uint32_t kPrependOnlyFirst = 1 << 8;  // kPrependSpace not after an added token
+inline constexpr uint32_t kKnownTokenizerFlags = 0x1ff;
+
+// Bits of token_flags.
+inline constexpr uint8_t kTokenSpecial = 1 << 0;     // control token: decodes to nothing by default
+inline constexpr uint8_t kTokenByte = 1 << 1;        // one raw byte of a character
+inline constexpr uint8_t kTokenAdded = 1 << 2;       // in added_tokens
+inline constexpr uint8_t kTokenStripLeft = 1 << 3;   // added token that swallows space before it
+inline constexpr uint8_t kTokenStripRight = 1 << 4;  // ... behind it
+inline constexpr uint8_t kKnownTokenFlags = 0x1f;
+
+struct TokenizerHeader {
+  uint32_t kind;           // TokenizerKind
+  uint32_t pre_tokenizer;  // PreTokenizer
+  uint32_t flags;
+  uint32_t n_tokens;  // at most the model's vocab_size
+  uint32_t n_sorted;
+  uint32_t n_merges;
+  uint32_t n_added;
+  uint32_t text_bytes;
+  uint32_t bos_token;      // kNone: none
+  uint32_t eos_token;      // for kAddEos; kNone: none
+  uint32_t unknown_token;  // kNone: none
+  uint32_t longest_token;  // bytes
+  uint8_t reserved[16];
+};
+static_assert(sizeof(TokenizerHeader) == 64);
+
+struct MergeEntry {
+  uint32_t right;   // token
+  uint32_t rank;    // lower ranks merge first
+  uint32_t result;  // token
+};
+static_assert(sizeof(MergeEntry) == 12);
+
+// Chat template section: ChatTemplateHeader, then the strings, one after the other, as text that is
+// encoded with added tokens recognised. A conversation is
+//   begin, then per message  <role>_prefix content <role>_suffix, then at its turn the
+//   assistant's generation prefix = assistant_prefix.
+enum class ChatTemplateKind : uint32_t {
+  kLlama3 = 1,
+  kLlama32 = 2,  // always has a system message, which starts with two dates
+  kLlama2 = 3,   // system folded into the first user message
+  kMistral = 4,  // [INST]; system text goes before the user's
+  kChatMl = 5,
+  kZephyr = 6,  // <|user|> ... </s>, TinyLlama
+  kGranite = 7,
+};
+
+enum class ChatString : uint32_t {
+  kBegin = 0,  // once, before everything; BOS is here and not added again
+  kSystemPrefix = 1,
+  kSystemSuffix = 2,
+  kUserPrefix = 3,
+  kUserSuffix = 4,
+  kAssistantPrefix = 5,
+  kAssistantSuffix = 6,
+  kDefaultSystem = 7,  // content of the system message when the caller gives none
+};
+inline constexpr size_t kChatStrings = 8;
+
+// Bits of ChatTemplateHeader::flags.
+inline constexpr uint32_t kChatTrim = 1 << 0;          // contents lose leading and trailing space
+inline constexpr uint32_t kChatAlwaysSystem = 1 << 1;  // a system message even without a text
+inline constexpr uint32_t kChatSystemInUser = 1 << 2;  // system message stands inside the first
+                                                       // user message, behind kUserPrefix
+inline constexpr uint32_t kKnownChatFlags = 0x07;
+inline constexpr uint32_t kMaxChatStringBytes = 1 << 12;
+
+struct ChatTemplateHeader {
+  uint32_t kind;  // ChatTemplateKind, for people
+  uint32_t flags;
+  uint32_t string_bytes[kChatStrings];
+  uint8_t reserved[24];
+};
+static_assert(sizeof(ChatTemplateHeader) == 64);
+
+}  // namespace cria::format

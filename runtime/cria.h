@@ -1,0 +1,295 @@
+/* cria: a LLaMA runtime in memory that the caller owns. C99 and C++.
+ *
+ * A session lives in one block of memory given by the caller; its exact size is known before the
+ * first weight is read. Nothing here allocates, prints, aborts or calls the operating system (the
+ * XNNPACK backend's library asks the CPU for its features once). Every error is a return code.
+ *
+ *   cria_inspect(&source, &info);
+ *   cria_memory_required(&info, &config, &plan);        plan.total bytes, 64-byte aligned
+ *   cria_open(memory, plan.total, &source, &config, &session);
+ *   cria_encode(session, text, n, CRIA_ENCODE_SPECIAL, tokens, capacity, &n_tokens);
+ *   cria_prefill(session, tokens, n_tokens);
+ *   for (;;) { cria_sample(session, &sampling, &token); ...; cria_prefill(session, &token, 1); }
+ *
+ * There is nothing to close: forget the memory. Threads: one session is used by one thread at a
+ * time; sessions are independent, but opening two with the XNNPACK backend at the same time is not
+ * allowed (its library has one allocator for the process).
+ */
+#ifndef CRIA_RUNTIME_CRIA_H_
+#define CRIA_RUNTIME_CRIA_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Every status: name inside the library, public name, value, message. The values are stable. */
+#define CRIA_STATUS_LIST(X)                                                                      \
+  X(kOk, CRIA_OK, 0, "done")                                                                     \
+  X(kInvalidArgument, CRIA_INVALID_ARGUMENT, 1, "an argument is out of range or null")           \
+  X(kNotAModel, CRIA_NOT_A_MODEL, 2, "not a cria model file")                                    \
+  X(kUnsupportedVersion, CRIA_UNSUPPORTED_VERSION, 3,                                            \
+    "the file has another format version; convert the model again")                              \
+  X(kCorrupt, CRIA_CORRUPT, 4, "the file is damaged: a checksum or a size does not hold")        \
+  X(kTruncated, CRIA_TRUNCATED, 5, "the file is shorter than its header says")                   \
+  X(kReadFailed, CRIA_READ_FAILED, 6, "the source could not be read")                            \
+  X(kMemoryTooSmall, CRIA_MEMORY_TOO_SMALL, 7, "the memory given is too small for this model")   \
+  X(kMisaligned, CRIA_MISALIGNED, 8, "memory or mapped source is not aligned to 64 bytes")       \
+  X(kUnsupported, CRIA_UNSUPPORTED, 9, "this build or this CPU cannot run the model so")         \
+  X(kNoTokenizer, CRIA_NO_TOKENIZER, 10, "the model file holds no tokenizer")                    \
+  X(kNoChatTemplate, CRIA_NO_CHAT_TEMPLATE, 11, "the model file holds no chat template")         \
+  X(kTextTooLong, CRIA_TEXT_TOO_LONG, 12, "the text is longer than the session was planned for") \
+  X(kBufferTooSmall, CRIA_BUFFER_TOO_SMALL, 13, "the output buffer is too small")                \
+  X(kContextFull, CRIA_CONTEXT_FULL, 14, "the KV cache has no room for these tokens")            \
+  X(kNothingToSample, CRIA_NOTHING_TO_SAMPLE, 15, "no logits yet: run a prefill first")          \
+  X(kBadState, CRIA_BAD_STATE, 16, "the saved state belongs to another model or configuration")  \
+  X(kBackendFailed, CRIA_BACKEND_FAILED, 17, "the backend's library refused an operation")
+
+typedef enum cria_status {
+#define CRIA_STATUS_VALUE(cpp_name, c_name, value, text) c_name = value,
+  CRIA_STATUS_LIST(CRIA_STATUS_VALUE)
+#undef CRIA_STATUS_VALUE
+} cria_status;
+
+/* One English sentence without a full stop; never null. */
+const char* cria_status_message(cria_status status);
+
+/* "0.1.0" */
+const char* cria_version(void);
+
+/* Model bytes ------------------------------------------------------------------------------- */
+
+/* Where the model file's bytes come from: a mapped file, flash, a serial link. At least one of map
+ * and read is given; both must be callable from several threads when parallel_for is. */
+typedef struct cria_source {
+  void* context;
+  uint64_t size; /* bytes */
+  /* Pointer to bytes [offset, offset + n_bytes), valid while the session is used, or null when
+   * they cannot be mapped. Offset 0 must be 64-byte aligned. Then uncompressed weights and the
+   * tokenizer's tables are used in place. */
+  const void* (*map)(void* context, uint64_t offset, size_t n_bytes);
+  /* Copies bytes to destination; returns 0, or anything else when it failed. When both functions
+   * are given, what has to be copied anyway comes through read. */
+  int (*read)(void* context, uint64_t offset, void* destination, size_t n_bytes);
+} cria_source;
+
+typedef enum cria_number_format {
+  CRIA_F32 = 1,
+  CRIA_F16 = 2,
+  CRIA_BF16 = 3,
+  CRIA_INT8 = 4,
+  CRIA_INT4 = 5
+} cria_number_format;
+
+/* What a model file holds. Filled by cria_inspect; read-only. */
+typedef struct cria_model_info {
+  uint64_t file_bytes;
+  uint64_t n_parameters;
+  uint64_t weight_bytes; /* in memory, layout padding included */
+  uint64_t tokenizer_bytes;
+  uint64_t chat_template_bytes;
+  uint64_t metadata_offset; /* JSON for people, in the file */
+  uint64_t metadata_bytes;
+  uint32_t format_version;
+  uint32_t architecture; /* 1 Llama, 2 Mistral, 3 Granite */
+  uint32_t n_layers;
+  uint32_t d_model;
+  uint32_t n_heads;
+  uint32_t n_kv_heads;
+  uint32_t head_dim;
+  uint32_t d_ff;
+  uint32_t vocab_size;
+  uint32_t max_context;     /* positions the model was trained for */
+  uint32_t planned_context; /* positions a session has unless asked otherwise */
+  uint32_t sliding_window;  /* 0: none */
+  uint32_t bos_token;       /* 0xffffffff: none */
+  uint32_t weight_format;   /* cria_number_format of the layers' matrices */
+  uint32_t embedding_format;
+  uint32_t group_size;    /* of int4 layer matrices, else 0 */
+  uint32_t chat_template; /* 0 none, else a ChatTemplateKind of docs/model_format.md */
+  uint8_t tied_embedding;
+  uint8_t compressed;
+  uint8_t has_tokenizer;
+  uint8_t reserved[5];
+  uint8_t private_config[256];
+} cria_model_info;
+
+/* Reads and checks header, section table, config and the sizes of the other sections; no weights.
+ * Reads less than 3 KB of the source. Errors: kinds 1 to 6. */
+cria_status cria_inspect(const cria_source* source, cria_model_info* info);
+
+/* Checks everything: all of cria_inspect, every checksum, every padding byte, tokenizer, chat
+ * template, directory, chunk table, and that every chunk decompresses to its size. scratch is
+ * at least CRIA_VERIFY_SCRATCH_BYTES, 64-byte aligned. progress (may be null) is called now and
+ * then with bytes done and bytes to do. A non-null bad_offset receives where the first error lies.
+ */
+#define CRIA_VERIFY_SCRATCH_BYTES ((size_t)704 * 1024)
+cria_status cria_verify(const cria_source* source, void* scratch, size_t scratch_bytes,
+                        void (*progress)(void* context, uint64_t done, uint64_t total),
+                        void* progress_context, uint64_t* bad_offset);
+
+/* Memory ------------------------------------------------------------------------------------- */
+
+typedef enum cria_backend {
+  CRIA_BACKEND_AUTO = 0,   /* the faster one known for this CPU */
+  CRIA_BACKEND_EXACT = 1,  /* ours: the same bits on every target */
+  CRIA_BACKEND_XNNPACK = 2 /* CRIA_UNSUPPORTED where it is not built in */
+} cria_backend;
+
+typedef enum cria_kv_format { CRIA_KV_INT8 = 0, CRIA_KV_F32 = 1 } cria_kv_format;
+
+/* Calls task(argument, i) once for each i < n_tasks, on any threads, and returns when all calls
+ * have. n_tasks is at most cria_config.n_threads. */
+typedef void (*cria_parallel_for)(void* context, void (*task)(void* argument, size_t index),
+                                  void* argument, size_t n_tasks);
+
+/* Zero-initialise for the defaults. */
+typedef struct cria_config {
+  uint32_t context;        /* positions of the KV cache; 0: the model's planned_context */
+  uint32_t n_threads;      /* tasks work is split into; 0: 1. Does not change a bit of the result */
+  uint32_t prefill_chunk;  /* tokens handled at once; 0: 64. Does not change a bit either */
+  uint32_t max_text_bytes; /* longest text encoded in one piece; 0: 4 * context, at least 1024 */
+  cria_kv_format kv_format;
+  cria_backend backend;
+  uint32_t isa_mask; /* kernels allowed: bit i is ISA i of cria_isa_name; 0: all the CPU has */
+  uint32_t skip_checksums;  /* nonzero: chunks used in place are trusted and not read at open */
+  uint8_t source_is_mapped; /* source.map will be given: tables and stored weights stay there */
+  uint8_t reserved[7];
+  cria_parallel_for parallel_for; /* null: everything on the calling thread */
+  void* parallel_context;
+} cria_config;
+
+/* Bytes. total is what cria_open takes; in_place is used outside it. */
+typedef struct cria_memory_plan {
+  uint64_t objects;   /* session and layer records */
+  uint64_t tokenizer; /* tables copied to the arena; 0 when mapped */
+  uint64_t weights;   /* matrices and vectors in the arena */
+  uint64_t backend;   /* weights packed by XNNPACK, and its operators */
+  uint64_t kv_cache;
+  uint64_t history; /* tokens of the context, for the repeat penalty and for saving */
+  uint64_t logits;
+  uint64_t step;    /* scratch; the largest of the four below */
+  uint64_t total;   /* sum of the eight above: the arena */
+  uint64_t loading; /* decompressors and staging, while opening */
+  uint64_t running; /* activations, attention */
+  uint64_t sampling;
+  uint64_t encoding; /* tokenizer workspace */
+  uint64_t in_place; /* weights and tables used where the source has them */
+} cria_memory_plan;
+
+/* The memory cria_open will need, to the byte. Reads nothing but its arguments. */
+cria_status cria_memory_required(const cria_model_info* info, const cria_config* config,
+                                 cria_memory_plan* plan);
+
+/* Session ------------------------------------------------------------------------------------ */
+
+typedef struct cria_session cria_session;
+
+/* Loads a model into memory [memory, memory + n_bytes), 64-byte aligned, and checks every byte it
+ * uses. The session keeps source's functions and config's hooks, not the structs. With
+ * CRIA_MEMORY_TOO_SMALL nothing was loaded; ask cria_memory_required. session points into memory,
+ * which must not move. */
+cria_status cria_open(void* memory, size_t n_bytes, const cria_source* source,
+                      const cria_config* config, cria_session** session);
+
+/* Bytes of memory the session has taken of its arena: equals plan.total. */
+size_t cria_memory_used(const cria_session* session);
+/* "exact" or "xnnpack", and the ISA of its kernels ("scalar", ...). */
+const char* cria_backend_name(const cria_session* session);
+const char* cria_isa_name(const cria_session* session);
+
+/* Text --------------------------------------------------------------------------------------- */
+
+enum {
+  CRIA_ENCODE_SPECIAL = 1,  /* add BOS and EOS by the tokenizer's rules */
+  CRIA_ENCODE_PARSE = 2,    /* special tokens written out in the text become those tokens */
+  CRIA_ENCODE_CONTINUES = 4 /* the text goes on from earlier text: no space is put before it */
+};
+
+/* Encodes UTF-8 text. n_tokens receives the number written. */
+cria_status cria_encode(cria_session* session, const char* text, size_t n_bytes, uint32_t flags,
+                        uint32_t* tokens, size_t capacity, size_t* n_tokens);
+
+/* A stream of decoded text; zero-initialise, one per stream. */
+typedef struct cria_text_state {
+  uint8_t pending[4];
+  uint8_t n_pending;
+  uint8_t started;
+  uint8_t show_special; /* set it to see special tokens */
+  uint8_t reserved;
+} cria_text_state;
+
+/* Writes the text of one token: whole UTF-8 characters only, the rest waits in state. n_bytes
+ * receives the bytes written, without a final zero. CRIA_TEXT_BYTES always suffices for tokens of
+ * real models; else CRIA_BUFFER_TOO_SMALL. token 0xffffffff ends the stream. */
+#define CRIA_TEXT_BYTES 1024
+cria_status cria_decode_token(cria_session* session, cria_text_state* state, uint32_t token,
+                              char* text, size_t capacity, size_t* n_bytes);
+
+typedef enum cria_role { CRIA_SYSTEM = 0, CRIA_USER = 1, CRIA_ASSISTANT = 2 } cria_role;
+
+typedef struct cria_message {
+  cria_role role;
+  const char* text;
+  size_t n_bytes;
+} cria_message;
+
+/* Encodes messages [first, n_messages) of a conversation by the model's chat template; those before
+ * first were encoded by earlier calls. Control tokens cannot be forged by a message's text. The
+ * assistant's turn is opened at the end when open_turn is nonzero. */
+cria_status cria_encode_chat(cria_session* session, const cria_message* messages, size_t n_messages,
+                             size_t first, int open_turn, uint32_t* tokens, size_t capacity,
+                             size_t* n_tokens);
+
+/* Running ------------------------------------------------------------------------------------ */
+
+/* Appends tokens to the context and computes the logits that follow the last one. n_tokens >= 1.
+ * On an error the context is as before. */
+cria_status cria_prefill(cria_session* session, const uint32_t* tokens, size_t n_tokens);
+/* The same, and the logits that follow every token go to all_logits [n_tokens][vocab_size]. */
+cria_status cria_prefill_logits(cria_session* session, const uint32_t* tokens, size_t n_tokens,
+                                float* all_logits);
+
+/* The newest logits, [vocab_size], owned by the session and overwritten by the next prefill; null
+ * before the first. */
+const float* cria_logits(const cria_session* session);
+
+typedef struct cria_sampling {
+  float temperature;    /* 0: greedy, the lowest id among the largest logits */
+  float top_p;          /* 1 (or 0): off */
+  float min_p;          /* 0: off */
+  float repeat_penalty; /* 1 (or 0): off; over the last 64 tokens of the context */
+  uint32_t top_k;       /* 0: off */
+  uint32_t reserved;
+} cria_sampling;
+
+/* Draws the next token from the newest logits; changes nothing but the random state. Order of the
+ * steps and the generator: docs/numerics.md. */
+cria_status cria_sample(cria_session* session, const cria_sampling* sampling, uint32_t* token);
+/* Restarts the session's random numbers. cria_open seeds with 0. */
+void cria_seed(cria_session* session, uint64_t seed);
+
+/* Nonzero when generation should stop at this token. */
+int cria_is_end_token(const cria_session* session, uint32_t token);
+
+/* Positions used, and positions there are. */
+uint32_t cria_position(const cria_session* session);
+uint32_t cria_context(const cria_session* session);
+/* Forgets every token from position on (0: all); the kept part of the KV cache stays valid. There
+ * are no logits until the next prefill. */
+cria_status cria_reset(cria_session* session, uint32_t position);
+
+/* Saves the context (tokens, KV cache up to the position, logits, random state), so that a later
+ * session of the same model and KV format, whatever its threads, backend ISA or context size, goes
+ * on with the same bits. Size depends on the position. */
+size_t cria_state_size(const cria_session* session);
+cria_status cria_state_save(const cria_session* session, void* destination, size_t n_bytes);
+cria_status cria_state_load(cria_session* session, const void* state, size_t n_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CRIA_RUNTIME_CRIA_H_ */
