@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Every header compiles alone, with the flags of its own folder; runtime/cria.h as C99 too."""
+import concurrent.futures
+import json
+import os
+import shlex
+import subprocess
+
+from house_common import Sample, main
+
+FOLDERS = ("quant", "converter", "runtime", "platforms", "tests")
+PUBLIC_C_HEADER = "runtime/cria.h"
+C_FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
+
+
+def folder_of(path):
+    """The folder whose flags count: two parts below platforms, of which only some are in a build."""
+    parts = path.parts[:-1]
+    return "/".join(parts[:2]) if parts and parts[0] == "platforms" else (parts[0] if parts else "")
+
+
+def flags_by_folder(context):
+    """The longest C++ command of each folder, without its input and output."""
+    database = context.build / "compile_commands.json"
+    flags = {}
+    if not database.is_file():
+        return flags
+    for entry in json.loads(database.read_text()):
+        name = os.path.relpath(entry["file"], context.source)
+        if name.startswith("..") or not name.endswith(".cpp"):
+            continue
+        words = shlex.split(entry["command"])[1:]
+        kept = []
+        skip = False
+        for word in words:
+            if skip:
+                skip = False
+            elif word in ("-o", "-c", "-MF", "-MT", "-MQ"):
+                skip = True
+            elif word not in ("-MD", "-MMD") and not word.startswith("-Wframe-larger-than"):
+                kept.append(word)
+        folder = folder_of(type(context.source)(name))
+        if len(kept) > len(flags.get(folder, [])):
+            flags[folder] = kept
+    return flags
+
+
+def compile_alone(command, header, cwd):
+    ran = subprocess.run(command, input=f'#include "{header}"\n', text=True, capture_output=True, cwd=cwd, check=False)
+    if ran.returncode == 0:
+        return None
+    lines = [line for line in ran.stderr.splitlines() if "error" in line] or ran.stderr.splitlines()
+    return f"{header}: does not compile alone: {lines[0] if lines else ran.returncode}"
+
+
+def check(context):
+    flags = flags_by_folder(context)
+    jobs = []
+    problems = []
+    for path in context.files(".h"):
+        name = path.as_posix()
+        if path.parts[0] not in FOLDERS:
+            continue
+        folder = folder_of(path)
+        if folder not in flags:
+            # A platform that this build leaves out is compiled by its own preset; the rest must be here.
+            if not folder.startswith("platforms/") or folder == "platforms/hosted":
+                if not any((context.source / folder).glob("**/*.cpp")):
+                    flags[folder] = ["-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{context.source}"]
+                else:
+                    problems.append(f"{name}: no compile command for {folder}")
+                    continue
+            else:
+                continue
+        jobs.append(([context.compiler, *flags[folder], "-fsyntax-only", "-x", "c++", "-"], name))
+        if name == PUBLIC_C_HEADER:
+            jobs.append(([context.c_compiler, *C_FLAGS, f"-I{context.source}", "-x", "c", "-"], name))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = pool.map(lambda job: compile_alone(*job, context.source), jobs)
+        problems += [problem for problem in results if problem]
+    return problems, len(jobs)
+
+
+def write_commands(context):
+    entries = []
+    for path in context.files(".cpp"):
+        command = f"c++ -std=c++20 -Wall -Werror -I{context.source} -o x.o -c {context.source / path}"
+        entries.append({"directory": str(context.build), "command": command, "file": str(context.source / path)})
+    (context.build / "compile_commands.json").write_text(json.dumps(entries))
+
+
+GOOD = "#pragma once\n#include <cstdint>\ninline uint8_t f() { return 1; }\n"
+SAMPLES = [
+    Sample("a complete header", {"quant/a.h": GOOD, "quant/a.cpp": ""}, None),
+    Sample("a missing include", {"quant/a.h": "#pragma once\nuint8_t f();\n", "quant/a.cpp": ""}, "quant/a.h"),
+    Sample("a warning", {"quant/a.h": "#pragma once\ninline int f() { int unused = 1; return 2; }\n", "quant/a.cpp": ""},
+           "unused"),
+    Sample("another folder's header is missing", {"runtime/a.h": '#include "quant/b.h"\n', "runtime/a.cpp": ""}, "quant/b.h"),
+    Sample("a C header", {"runtime/cria.h": "#include <stdint.h>\nint32_t f(void);\n", "runtime/a.cpp": ""}, None),
+    Sample("C++ in the C header", {"runtime/cria.h": "namespace cria {}\n", "runtime/a.cpp": ""}, "runtime/cria.h"),
+]
+
+if __name__ == "__main__":
+    main(check, SAMPLES, write_commands)

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Text files are plain: no trailing blanks, final newline, no invisible characters, not large, names unique."""
+import collections
+import unicodedata
+
+from house_common import Sample, main
+
+# Data that is copied byte for byte.
+DATA_FOLDERS = ("models/", "tests/golden/", "tests/fuzz/corpus/")
+MOST_BYTES = 200_000
+SOURCE_SUFFIXES = (".h", ".c", ".cpp", ".inc", ".py", ".sh")
+REPEATED_NAMES = {"main.cpp"}  # one a program, found by its folder
+# Format characters (zero width, direction marks), odd spaces and control characters.
+INVISIBLE_CATEGORIES = {"Cf", "Cc", "Co", "Cn", "Zl", "Zp"}
+PLAIN = {"\n", "\t"}
+
+
+def is_invisible(character):
+    if character in PLAIN or character == " ":
+        return False
+    category = unicodedata.category(character)
+    return category in INVISIBLE_CATEGORIES or category == "Zs"
+
+
+def problems_of(name, data):
+    if len(data) > MOST_BYTES:
+        yield f"{name}: {len(data)} bytes, more than {MOST_BYTES}"
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        yield f"{name}: not UTF-8 text"
+        return
+    if text and not text.endswith("\n"):
+        yield f"{name}: no final newline"
+    if text.endswith("\n\n"):
+        yield f"{name}: blank lines at the end"
+    for number, line in enumerate(text.split("\n"), 1):
+        if line != line.rstrip():
+            yield f"{name}:{number}: trailing blanks"
+        found = [character for character in line if is_invisible(character)]
+        if found:
+            yield f"{name}:{number}: invisible character U+{ord(found[0]):04X}"
+
+
+def check(context):
+    problems = []
+    compared = 0
+    places = collections.defaultdict(list)
+    for path in context.files():
+        name = path.as_posix()
+        if name.startswith(DATA_FOLDERS) and not name.endswith("_test.cpp"):
+            continue
+        compared += 1
+        problems += problems_of(name, (context.source / path).read_bytes())
+        if path.suffix in SOURCE_SUFFIXES and path.name not in REPEATED_NAMES:
+            places[path.name].append(name)
+    for names in places.values():
+        if len(names) > 1:
+            problems.append(f"{' and '.join(names)}: the same file name")
+    return problems, compared
+
+
+SAMPLES = [
+    Sample("plain", {"a.md": "A line.\n", "quant/a.h": "x\n", "runtime/a.cpp": "\ty\n", "models/b.txt": "z  "}, None),
+    Sample("trailing blanks", {"a.md": "A line. \n"}, "a.md:1: trailing blanks"),
+    Sample("no final newline", {"a.md": "A line."}, "no final newline"),
+    Sample("blank end", {"a.md": "A line.\n\n"}, "blank lines at the end"),
+    Sample("a carriage return", {"a.md": "A line.\r\n"}, "trailing blanks"),
+    Sample("a zero-width space", {"a.md": "A\u200bline.\n"}, "invisible character U+200B"),
+    Sample("a no-break space", {"a.md": "A\u00a0line.\n"}, "invisible character U+00A0"),
+    Sample("a direction mark", {"a.md": "A\u202eline.\n"}, "invisible character U+202E"),
+    Sample("a byte-order mark", {"a.md": "\ufeffA\n"}, "invisible character U+FEFF"),
+    Sample("an escape", {"a.md": "\x1b[1m\n"}, "invisible character U+001B"),
+    Sample("binary", {"a.bin": b"\xff\xfe\n"}, "not UTF-8"),
+    Sample("large", {"a.txt": "x" * MOST_BYTES + "\n"}, "more than"),
+    Sample("two of a name", {"quant/a.h": "x\n", "runtime/a.h": "x\n"}, "the same file name"),
+    Sample("two programs", {"converter/main.cpp": "x\n", "platforms/hosted/main.cpp": "x\n"}, None),
+]
+
+if __name__ == "__main__":
+    main(check, SAMPLES)

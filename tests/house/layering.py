@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Who may include whom, by reading the #include lines (docs/architecture.md has the table)."""
+import re
+
+from house_common import Sample, main
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
+
+# Headers that need no operating system and no heap. <cmath> is here for sqrt and the like, which are exact.
+FREESTANDING = {
+    "algorithm", "array", "atomic", "bit", "cfloat", "climits", "cmath", "compare", "concepts", "cstddef", "cstdint",
+    "cstring", "initializer_list", "iterator", "limits", "numbers", "numeric", "optional", "ranges", "span",
+    "string_view", "tuple", "type_traits", "utility", "version",
+    "float.h", "limits.h", "stdalign.h", "stdbool.h", "stddef.h", "stdint.h", "string.h",
+}
+INTRINSICS = {"immintrin.h", "arm_neon.h", "arm_acle.h", "arm_mve.h"}
+ZSTD = {"zstd.h", "zstd_errors.h"}
+XNNPACK = {"xnnpack.h"}
+THREADS = {"pthreadpool.h"}
+CPU = {"cpuinfo.h"}
+JSON = {"nlohmann"}
+COMMAND_LINE = {"CLI"}
+TESTING = {"gtest", "gmock", "benchmark"}
+THIRD_PARTY = ZSTD | XNNPACK | THREADS | CPU | JSON | COMMAND_LINE | TESTING
+
+# The longest matching folder counts. "own" are prefixes of quoted includes; "system" is the full list of allowed
+# <...> headers, or None for all of the system; "third" are the third-party headers or folders allowed as well.
+RULES = {
+    "quant/": {"own": ("quant/",), "system": FREESTANDING, "third": set()},
+    "converter/": {"own": ("quant/", "converter/"), "system": None, "third": ZSTD | JSON | COMMAND_LINE},
+    "runtime/": {"own": ("quant/", "runtime/"), "system": FREESTANDING, "third": ZSTD},
+    "runtime/kernels/": {"own": ("quant/", "runtime/"), "system": FREESTANDING | INTRINSICS, "third": set()},
+    "runtime/backends/": {"own": ("quant/", "runtime/"), "system": FREESTANDING, "third": XNNPACK | THREADS},
+    "platforms/": {"own": ("runtime/cria.h", "runtime/hooks.h", "platforms/"), "system": None, "third": set()},
+    "platforms/hosted/": {
+        "own": ("runtime/cria.h", "runtime/hooks.h", "platforms/hosted/"),
+        "system": None,
+        "third": XNNPACK | THREADS | CPU | JSON | COMMAND_LINE,
+    },
+}
+
+
+def third_party_key(header):
+    """The entry of THIRD_PARTY that a header belongs to, or None."""
+    top = header.split("/")[0]
+    return top if top in THIRD_PARTY else None
+
+
+def problem_with(rule, quote, header):
+    key = third_party_key(header)
+    if key:
+        return None if key in rule["third"] else "third-party header not allowed here"
+    if quote == '"':
+        return None if header.startswith(rule["own"]) else "not allowed from this folder"
+    if rule["system"] is not None and header not in rule["system"]:
+        return "header needs a heap or an operating system"
+    return None
+
+
+def check(context):
+    problems = []
+    compared = 0
+    for path in context.files(".h", ".c", ".cpp", ".inc"):
+        name = path.as_posix()
+        folder = max((f for f in RULES if name.startswith(f)), key=len, default=None)
+        if not folder:
+            continue
+        text = context.text(path)
+        for match in INCLUDE.finditer(text):
+            quote, header = match.groups()
+            compared += 1
+            problem = problem_with(RULES[folder], quote, header)
+            if not problem and quote == '"' and not third_party_key(header) and not (context.source / header).is_file():
+                problem = "no such file; includes are written by full path from the root"
+            if problem:
+                line = text.count("\n", 0, match.start()) + 1
+                problems.append(f"{name}:{line}: {header}: {problem}")
+    return problems, compared
+
+
+def rejects(name, path, include, reason):
+    files = {path: f"#pragma once\n  #  include {include}\n", "quant/a.h": "", "runtime/b.h": "", "converter/c.h": ""}
+    return Sample(name, files, reason)
+
+
+SAMPLES = [
+    rejects("quant includes itself", "quant/x.h", '"quant/a.h"', None),
+    rejects("quant includes runtime", "quant/x.h", '"runtime/b.h"', "not allowed from this folder"),
+    rejects("quant includes zstd", "quant/x.cpp", "<zstd.h>", "third-party"),
+    rejects("converter includes runtime", "converter/x.cpp", '"runtime/b.h"', "not allowed from this folder"),
+    rejects("converter includes the library", "converter/x.cpp", "<vector>", None),
+    rejects("converter includes JSON", "converter/x.cpp", "<nlohmann/json.hpp>", None),
+    rejects("runtime includes converter", "runtime/x.cpp", '"converter/c.h"', "not allowed from this folder"),
+    rejects("runtime includes zstd", "runtime/x.cpp", "<zstd.h>", None),
+    rejects("runtime includes XNNPACK", "runtime/x.cpp", "<xnnpack.h>", "third-party"),
+    rejects("a backend includes XNNPACK", "runtime/backends/x.cpp", "<xnnpack.h>", None),
+    rejects("a kernel includes intrinsics", "runtime/kernels/x_avx2.cpp", "<immintrin.h>", None),
+    rejects("a kernel includes pthreadpool", "runtime/kernels/x.cpp", "<pthreadpool.h>", "third-party"),
+    rejects("hosted includes pthreadpool", "platforms/hosted/x.cpp", "<pthreadpool.h>", None),
+    rejects("hosted looks inside the runtime", "platforms/hosted/x.cpp", '"runtime/b.h"', "not allowed"),
+    rejects("a short path", "quant/x.cpp", '"a.h"', "not allowed from this folder"),
+    rejects("a missing file", "quant/x.cpp", '"quant/missing.h"', "no such file"),
+] + [
+    rejects(f"{folder} includes <{header}>", f"{folder}/x.cpp", f"<{header}>", "needs a heap")
+    for folder in ("quant", "runtime", "runtime/kernels", "runtime/backends")
+    for header in ("vector", "string", "map", "iostream", "cstdio", "cstdlib", "new", "memory", "functional", "thread",
+                   "mutex", "stdio.h", "stdlib.h", "unistd.h", "sys/mman.h", "pthread.h")
+]
+
+if __name__ == "__main__":
+    main(check, SAMPLES)

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""What libcria.a asks of the world outside, by nm: memory copies, exact math, zstd's decoder, and nothing else.
+
+The list is of what is allowed, so a heap, a lock, output, an exit, an exception or a static constructor fails
+whatever its name. Objects of runtime/backends may call XNNPACK too.
+"""
+import dataclasses
+import re
+import subprocess
+
+from house_common import Sample, main
+
+# Correctly rounded by IEEE 754 or exact, so the same everywhere; exp, sin and the like are not.
+EXACT_MATH = {name + suffix for name in ("sqrt", "floor", "ceil", "trunc", "rint", "nearbyint", "lrint", "llrint", "fabs")
+              for suffix in ("", "f")}
+MEMORY = {"memcpy", "memmove", "memset", "memcmp", "memchr", "strlen", "bcmp"}
+COMPILER = {"_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
+ALLOWED = EXACT_MATH | MEMORY | COMPILER
+# The decoder on a caller's memory. ZSTD_decompress itself is not here: it takes its context from the heap.
+ZSTD = re.compile(r"ZSTD_(decompress(DCtx|Stream|Begin|Continue|Block)\w*|initStaticD\w+|estimateD\w+|DCtx_\w+"
+                  r"|(get|find)Frame\w*|frameHeaderSize\w*|decodingBufferSize\w*|resetDStream|isError|getErrorCode)")
+XNNPACK = re.compile(r"(xnn|pthreadpool)_\w+")
+COMPILER_HELPERS = re.compile(r"__aeabi_\w+|__(u?div|u?mod|mul|ashl|lshr|ashr|fix|float)\w*[sdt]i\w*")
+
+# Sections of variables that can change. Constant tables of pointers are .data.rel.ro.
+MUTABLE_SECTION = re.compile(r"\.(bss|tbss|tdata|data(?!\.rel\.ro))\b|\*COM\*")
+STATIC_CONSTRUCTOR = "_GLOBAL__sub_I_"
+
+
+@dataclasses.dataclass(frozen=True)
+class Symbol:
+    member: str
+    kind: str
+    name: str
+    section: str
+
+
+def symbols_of(context, archive):
+    listed = subprocess.run([context.nm, "--format=sysv", str(archive)], capture_output=True, text=True, check=True)
+    member = archive.name
+    found = []
+    for line in listed.stdout.splitlines():
+        heading = re.match(r"Symbols from .*\[(.+)\]:$", line)
+        fields = [field.strip() for field in line.split("|")]
+        if heading:
+            member = heading.group(1)
+        elif len(fields) == 7 and fields[0] != "Name":
+            found.append(Symbol(member, fields[2], fields[0], fields[6]))
+    return found
+
+
+def is_allowed(name, in_backend):
+    name = name.split("@")[0]
+    if name in ALLOWED or ZSTD.fullmatch(name) or COMPILER_HELPERS.fullmatch(name):
+        return True
+    return in_backend and bool(XNNPACK.fullmatch(name))
+
+
+def check(context):
+    archive = context.build / "lib" / "libcria.a"
+    if not archive.is_file():
+        return [], 0
+    backends = {path.name for path in context.files(".cpp") if path.parts[:2] == ("runtime", "backends")}
+    symbols = symbols_of(context, archive)
+    defined = {symbol.name for symbol in symbols if symbol.kind not in "Uwv"}
+    problems = []
+    for symbol in symbols:
+        where = f"{archive.name}({symbol.member})"
+        if symbol.kind in "Uwv":
+            in_backend = symbol.member.removesuffix(".o") in backends
+            if symbol.name not in defined and not is_allowed(symbol.name, in_backend):
+                problems.append(f"{where}: undefined {symbol.name}")
+        elif MUTABLE_SECTION.match(symbol.section):
+            problems.append(f"{where}: mutable global {symbol.name}")
+        elif symbol.name.startswith(STATIC_CONSTRUCTOR):
+            problems.append(f"{where}: static constructor {symbol.name}")
+    return problems, len(symbols)
+
+
+def build_archive(context):
+    sources = context.files(".cpp")
+    if not sources:
+        return
+    (context.build / "lib").mkdir()
+    objects = []
+    for path in sources:
+        target = context.build / f"{path.name}.o"
+        subprocess.run([context.compiler, "-std=c++20", "-O1", "-fno-builtin", "-c", str(context.source / path),
+                        "-o", str(target)], check=True)
+        objects.append(str(target))
+    subprocess.run(["ar", "rcs", str(context.build / "lib" / "libcria.a"), *objects], check=True)
+
+
+def calls(declaration, call, reason, path="runtime/a.cpp"):
+    return Sample(call, {path: f"{declaration}\nvoid user() {{ {call}; }}\n"}, reason)
+
+
+SAMPLES = [
+    calls("#include <cstring>\nchar to[8], from[8];", "std::memcpy(to, from, 8)", "mutable global to"),
+    calls("#include <cstring>\nextern char to[8];", "std::memset(to, 0, 8)", "undefined to"),
+    calls('extern "C" void* memset(void*, int, unsigned long);', "memset(nullptr, 0, 0)", None),
+    calls('extern "C" float sqrtf(float); extern "C" void* memset(void*, int, unsigned long);',
+          "memset(nullptr, static_cast<int>(sqrtf(2)), 0)", None),
+    calls('extern "C" float expf(float);', "(void)expf(2)", "undefined expf"),
+    calls("#include <cstdlib>", "std::free(std::malloc(1))", "undefined malloc"),
+    calls("#include <new>", "::operator delete(::operator new(4))", "undefined _Zn"),
+    calls("#include <cstdio>", 'std::printf("x")', "undefined printf"),
+    calls("#include <cstdlib>", "std::abort()", "undefined abort"),
+    calls("", "throw 1", "undefined __cxa_throw"),
+    calls("#include <pthread.h>", "pthread_exit(nullptr)", "undefined pthread_exit"),
+    calls("#include <sys/mman.h>", "mmap(nullptr, 1, 0, 0, 0, 0)", "undefined mmap"),
+    calls("#include <fcntl.h>", 'open("x", 0)', "undefined open"),
+    calls('extern "C" int ZSTD_decompressDCtx(void);', "ZSTD_decompressDCtx()", None),
+    calls('extern "C" int ZSTD_decompress(void);', "ZSTD_decompress()", "undefined ZSTD_decompress"),
+    calls('extern "C" int ZSTD_createDCtx(void);', "ZSTD_createDCtx()", "undefined ZSTD_createDCtx"),
+    calls('extern "C" int xnn_setup(void);', "xnn_setup()", "undefined xnn_setup"),
+    calls('extern "C" int xnn_setup(void);', "xnn_setup()", None, "runtime/backends/b.cpp"),
+    Sample("a table of pointers", {"runtime/a.cpp": 'extern const char* const kNames[]; const char* const kNames[] = {"a", "b"};\n'
+                                   'extern "C" void memset(); void user() { memset(); }\n'}, None),
+    Sample("a mutable global", {"runtime/a.cpp": 'int counter = 3; extern "C" void memset(); void user() { memset(); }\n'},
+           "mutable global counter"),
+    Sample("a static local", {"runtime/a.cpp": "int next() { static int counter; return ++counter; }\n"},
+           "mutable global _ZZ4nextvE7counter"),
+    Sample("a static constructor", {"runtime/a.cpp": "struct S { S(); }; namespace { const S s; }\n"}, "static constructor"),
+]
+
+if __name__ == "__main__":
+    main(check, SAMPLES, build_archive)

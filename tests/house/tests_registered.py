@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Every *_test.cpp, *_test.py and *_bench.cpp is built or run: none lies where the build does not look."""
+import json
+import pathlib
+import subprocess
+
+from house_common import Sample, main
+
+SUFFIXES = ("_test.cpp", "_test.py", "_bench.cpp")
+
+
+def compiled_files(context):
+    database = context.build / "compile_commands.json"
+    if not database.is_file():
+        return set()
+    return {pathlib.Path(entry["file"]).resolve() for entry in json.loads(database.read_text())}
+
+
+def test_commands(context):
+    """Every word of every test's command, as ctest lists them."""
+    listed = subprocess.run(["ctest", "--show-only=json-v1"], cwd=context.build, capture_output=True, text=True, check=True)
+    words = set()
+    for test in json.loads(listed.stdout)["tests"]:
+        words.update(test.get("command", []))
+    return words
+
+
+def check(context):
+    compiled = compiled_files(context)
+    words = test_commands(context)
+    executables = {pathlib.PurePath(word).name for word in words}
+    scripts = {pathlib.Path(word).resolve() for word in words if word.endswith(".py")}
+    problems = []
+    compared = 0
+    for path in context.files():
+        name = path.as_posix()
+        if not name.endswith(SUFFIXES):
+            continue
+        compared += 1
+        full = (context.source / path).resolve()
+        if name.endswith(".py"):
+            if full not in scripts:
+                problems.append(f"{name}: ctest does not run it (tests/cli is read)")
+        elif full not in compiled:
+            problems.append(f"{name}: no target compiles it (tests/CMakeLists.txt lists the folders)")
+        elif name.endswith("_test.cpp") and path.stem not in executables:
+            problems.append(f"{name}: ctest runs no test of it")
+    return problems, compared
+
+
+def write_build(context):
+    """A build that knows the files below known/ and, below built/, compiles without running."""
+    entries = []
+    tests = []
+    for path in context.files():
+        full = context.source / path
+        if path.parts[0] in ("known", "built") and path.suffix == ".cpp":
+            entries.append({"file": str(full)})
+        if path.parts[0] == "known":
+            program = context.build / path.stem
+            program.touch(mode=0o755)  # ctest lists commands that exist
+            command = f"python3 [==[{full}]==]" if path.suffix == ".py" else f"[==[{program}]==]"
+            tests.append(f"add_test([==[{path}]==] {command})\n")
+    (context.build / "compile_commands.json").write_text(json.dumps(entries))
+    (context.build / "CTestTestfile.cmake").write_text("".join(tests))
+
+
+SAMPLES = [
+    Sample("all known", {"known/a_test.cpp": "", "known/b_test.py": "", "known/c_bench.cpp": ""}, None),
+    Sample("a test that no target compiles", {"known/a_test.cpp": "", "other/b_test.cpp": ""}, "no target compiles it"),
+    Sample("a test without a single case", {"built/b_test.cpp": ""}, "ctest runs no test of it"),
+    Sample("a script that ctest does not run", {"other/b_test.py": ""}, "ctest does not run it"),
+    Sample("a benchmark that is not built", {"other/b_bench.cpp": ""}, "no target compiles it"),
+]
+
+if __name__ == "__main__":
+    main(check, SAMPLES, write_build)
