@@ -16,16 +16,15 @@ as_root() {
   if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -E "$@"; fi
 }
 
-# retry DESCRIPTION COMMAND...: three attempts; the log of the last one is shown when all fail.
+# retry COMMAND...: three attempts; when all fail, $reason is the line that says why.
 retry() {
-  local what=$1 log attempt
-  shift
+  local log attempt
   log=$(mktemp)
   for attempt in $(seq "$attempts"); do
     if "$@" >"$log" 2>&1 </dev/null; then rm -f "$log"; return 0; fi
     [ "$attempt" -eq "$attempts" ] || sleep $((attempt * 2))
   done
-  tail -n 15 "$log" | sed 's/^/  /' >&2
+  reason=$(grep -m1 '^E: ' "$log" || tail -n 1 "$log")
   rm -f "$log"
   return 1
 }
@@ -52,9 +51,10 @@ install_packages() {
   mapfile -t missing < <(missing_packages)
   [ ${#missing[@]} -gt 0 ] || return 0
   say "installing ${missing[*]}"
-  retry "update" as_root apt-get -o DPkg::Lock::Timeout=300 -q update || die "apt-get update failed"
-  retry "install" as_root apt-get -o DPkg::Lock::Timeout=300 -q -y --no-install-recommends install "${missing[@]}" ||
-    die "apt-get could not install ${missing[*]}"
+  [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null || die "installing packages needs root or sudo: ${missing[*]}"
+  retry as_root apt-get -o DPkg::Lock::Timeout=300 -q update || die "apt-get update: $reason"
+  retry as_root apt-get -o DPkg::Lock::Timeout=300 -q -y --no-install-recommends install "${missing[@]}" ||
+    die "apt-get install ${missing[*]}: $reason"
 }
 
 # --- third-party sources ---------------------------------------------------------------------------------------
@@ -92,7 +92,20 @@ read_lists() {
 
 # download PACKAGE SUITE TARBALL: leaves TARBALL in $apt_dir/download.
 download() {
-  (cd "$apt_dir/download" && apt_private source --download-only --tar-only "$1/$2" && [ -f "$3" ])
+  cd "$apt_dir/download" && apt_private source --download-only --tar-only "$1/$2" || return 1
+  [ -f "$3" ] || { echo "E: $2 holds another version now: $(ls "$1"_*.orig.tar.*)"; return 1; }
+}
+
+# clone NAME URL COMMIT SHA256: the same source from upstream, for when the suite has moved on. The commit's hash pins
+# it as the tarball's does.
+clone() {
+  local partial="$deps/src/.$1.$$"
+  rm -rf "$partial"
+  git init -q "$partial" && git -C "$partial" fetch -q --depth 1 "$2" "$3" &&
+    git -C "$partial" -c advice.detachedHead=false checkout -q "$3" || { rm -rf "$partial"; return 1; }
+  rm -rf "$partial/.git"
+  printf '%s\n' "$3" >"$partial/.cria-unpacked"
+  mv -T "$partial" "$deps/src/$1-$4"
 }
 
 has_hash() { [ "$(sha256sum <"$1" | cut -d' ' -f1)" = "$2" ]; }
@@ -114,7 +127,7 @@ unpack() {
 }
 
 fetch_sources() {
-  local name package version suite sha256 tarball rows=() todo=() row
+  local name package version suite sha256 url commit tarball rows todo=() row lists_read=no why
   mapfile -t rows < <(sed -n 's/^  "\(.*\)"$/\1/p' "$root/cmake/dependency_versions.cmake")
   [ ${#rows[@]} -gt 0 ] || die "no rows in cmake/dependency_versions.cmake"
   suites=""
@@ -135,14 +148,22 @@ fetch_sources() {
   trap 'rm -rf "$apt_dir"' EXIT
   mkdir -p "$apt_dir"/{lists,cache/archives}/partial "$apt_dir/download" "$apt_dir/no-lists/partial" "$deps/src"
   say "reading the source lists of$suites"
-  retry "lists" read_lists || die "cannot read the source lists of$suites from this machine's Debian mirror"
+  if retry read_lists; then lists_read=yes; else why="cannot read the source lists of$suites: $reason"; fi
   for row in "${todo[@]}"; do
-    IFS='|' read -r name package version suite sha256 _ <<<"$row"
+    IFS='|' read -r name package version suite sha256 url commit <<<"$row"
     tarball=${package}_$version.orig.tar.xz
     say "fetching $name $version"
-    retry "$name" download "$package" "$suite" "$tarball" || die "cannot download $tarball from $suite"
-    unpack "$name" "$apt_dir/download/$tarball" "$sha256"
-    mv "$apt_dir/download/$tarball" "$deps/"
+    if [ $lists_read = yes ]; then
+      if (retry download "$package" "$suite" "$tarball" || { echo "$reason" >"$apt_dir/why"; exit 1; }); then
+        unpack "$name" "$apt_dir/download/$tarball" "$sha256"
+        mv "$apt_dir/download/$tarball" "$deps/"
+        continue
+      fi
+      why="cannot download $tarball from $suite: $(cat "$apt_dir/why")"
+    fi
+    command -v git >/dev/null && retry clone "$name" "$url" "$commit" "$sha256" ||
+      die "$why (nor does upstream answer: $url)"
+    say "note: $why; took commit $commit from upstream"
   done
 }
 
