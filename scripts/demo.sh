@@ -18,7 +18,7 @@ step() {
   shift
   if ! "$@" >"$log" 2>&1 </dev/null; then
     tail -n 25 "$log" >&2
-    say "error: '$*' failed; the whole log is in $root/$log"
+    say "error: this step failed; the whole log is $root/$log"
     exit 1
   fi
 }
@@ -33,7 +33,9 @@ is_current() {
 }
 
 scripts/setup.sh
-say "building the programs (log: build/demo-build.log)"
+first=""
+[ -x "$bin/cria" ] || first=" and, once, XNNPACK and zstd; this takes some minutes"
+say "building the programs$first (log: build/demo-build.log)"
 step demo-build.log build_programs
 if ! is_current; then
   say "converting models/demo to int4: $model (log: build/demo-convert.log)"

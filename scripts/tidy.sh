@@ -20,5 +20,6 @@ PY
 [ -n "${files[0]-}" ] || { echo "tidy: nothing to check" >&2; exit 1; }
 # clang 14 knows fewer flags than the GCC that wrote the compile commands.
 printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" \
-  clang-tidy-14 --quiet -p build/release --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-optimization-argument
+  clang-tidy-14 --quiet -p build/release --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-optimization-argument 2>&1 |
+  sed '/ warnings\{0,1\} generated\.$/d'
 echo "tidy: ${#files[@]} files without a warning" >&2
