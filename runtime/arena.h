@@ -1,0 +1,39 @@
+// A bump allocator over the caller's memory. Nothing is ever freed; after seal() nothing can be
+// taken any more.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/format.h"
+
+namespace cria {
+
+class Arena {
+ public:
+  Arena() = default;
+  // base is aligned to format::kAlignment.
+  Arena(void* base, size_t n_bytes) : base_(static_cast<uint8_t*>(base)), capacity_(n_bytes) {}
+
+  // n_bytes rounded up to 64, aligned to 64, contents undefined; null when it does not fit or the
+  // arena is sealed. n_bytes == 0 gives a valid pointer to nothing.
+  [[nodiscard]] uint8_t* take(uint64_t n_bytes) {
+    const uint64_t rounded =
+        (n_bytes + format::kAlignment - 1) / format::kAlignment * format::kAlignment;
+    if (sealed_ || rounded < n_bytes || rounded > capacity_ - used_) return nullptr;
+    uint8_t* p = base_ + used_;
+    used_ += static_cast<size_t>(rounded);
+    return p;
+  }
+
+  void seal() { sealed_ = true; }
+  [[nodiscard]] size_t used() const { return used_; }
+
+ private:
+  uint8_t* base_ = nullptr;
+  size_t capacity_ = 0;
+  size_t used_ = 0;
+  bool sealed_ = false;
+};
+
+}  // namespace cria

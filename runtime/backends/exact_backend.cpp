@@ -1,0 +1,92 @@
+// The backend whose bits are the same everywhere: our kernels on the file's own layout.
+#include "runtime/parallel.h"
+#include "runtime/session.h"
+
+namespace cria {
+namespace {
+
+Status exact_needs(const format::ModelConfig& /*config*/, uint32_t /*n_threads*/,
+                   uint32_t /*prefill_chunk*/, BackendNeeds* needs) {
+  *needs = {};
+  needs->keeps_tile16 = true;
+  return Status::kOk;
+}
+
+Status exact_load(cria_session* /*session*/) { return Status::kOk; }
+
+bool is_integer(const Matrix& m) {
+  return m.shape.number_format == format::NumberFormat::kInt4 ||
+         m.shape.number_format == format::NumberFormat::kInt8;
+}
+
+// Quantizes rows of x once for all the matrices that share them.
+void quantize_rows(const cria_session& s, const float* x, size_t n_rows, size_t cols,
+                   size_t padded) {
+  const size_t n_groups = padded / kActivationGroup;
+  parallel_ranges(s, n_rows, [&](size_t begin, size_t end, size_t /*task*/) {
+    for (size_t i = begin; i < end; ++i) {
+      s.kernels->quantize_row(x + i * cols, cols, padded, kActivationGroup,
+                              s.scratch.quantized + i * padded,
+                              s.scratch.quantized_scales + i * n_groups);
+    }
+  });
+}
+
+void multiply(const cria_session& s, const LinearCall& call, const float* x, size_t n_rows,
+              size_t first_tile, size_t last_tile) {
+  const Matrix& m = *call.matrix;
+  const size_t stride = m.shape.rows;
+  const Kernels& kernels = *s.kernels;
+  switch (m.shape.number_format) {
+    case format::NumberFormat::kInt4:
+      return kernels.matmul_q4_q8(m.shape, m.codes, m.scales, first_tile, last_tile,
+                                  s.scratch.quantized, s.scratch.quantized_scales, n_rows, call.y,
+                                  stride);
+    case format::NumberFormat::kInt8:
+      return kernels.matmul_q8_q8(m.shape, m.codes, m.scales, first_tile, last_tile,
+                                  s.scratch.quantized, s.scratch.quantized_scales, n_rows, call.y,
+                                  stride);
+    case format::NumberFormat::kF32:
+      return kernels.matmul_f32_f32(m.shape, m.codes, first_tile, last_tile, x, n_rows, call.y,
+                                    stride);
+    case format::NumberFormat::kF16:
+      return kernels.matmul_f16_f32(m.shape, m.codes, first_tile, last_tile, x, n_rows, call.y,
+                                    stride);
+    case format::NumberFormat::kBf16:
+      return kernels.matmul_bf16_f32(m.shape, m.codes, first_tile, last_tile, x, n_rows, call.y,
+                                     stride);
+  }
+}
+
+Status exact_linear(cria_session* session, const float* x, size_t n_rows,
+                    std::span<const LinearCall> calls) {
+  const cria_session& s = *session;
+  size_t padded = 0;  // what the rows are quantized to at the moment; 0: not at all
+  size_t n_tiles = 0;
+  for (const LinearCall& call : calls) n_tiles += tile_count(call.matrix->shape.rows);
+  for (const LinearCall& call : calls) {
+    const MatrixShape& shape = call.matrix->shape;
+    if (!is_integer(*call.matrix) || padded_cols(shape) == padded) continue;
+    // Matrices of one group always share a format (quant/format.h), so this happens once.
+    padded = padded_cols(shape);
+    quantize_rows(s, x, n_rows, shape.cols, padded);
+  }
+  // One split over the tiles of all matrices: the threads meet once, not once a matrix.
+  parallel_ranges(s, n_tiles, [&](size_t begin, size_t end, size_t /*task*/) {
+    size_t first = 0;
+    for (const LinearCall& call : calls) {
+      const size_t n = tile_count(call.matrix->shape.rows);
+      const size_t from = begin > first ? begin - first : 0;
+      const size_t to = end > first ? (end - first < n ? end - first : n) : 0;
+      if (from < to) multiply(s, call, x, n_rows, from, to);
+      first += n;
+    }
+  });
+  return Status::kOk;
+}
+
+}  // namespace
+
+const Backend kExactBackend = {"exact", exact_needs, exact_load, exact_linear};
+
+}  // namespace cria

@@ -1,0 +1,113 @@
+// Contracts of the kernels. Every ISA fills a table of these; each must return the bits of the
+// scalar reference (runtime/kernels/scalar*.cpp), which stays naive for ever.
+//
+// Names: <op>_<weights>_<activations>_<isa>. q4, q8: int4 and int8 codes with scales; f32, f16,
+// bf16: floats. Matrices are in layout tile16 (quant/tile16.h). Nothing is read or written outside
+// the arrays named; they need the natural alignment of their types, planes 64 bytes. No kernel
+// fails. n == 0 rows or elements do nothing. Calls with disjoint outputs may run at the same time.
+//
+// Every product and sum is rounded to f32 by itself (-ffp-contract=off). "Lanes" means: element i
+// goes to partial sum i % 16, in ascending order, and the 16 sums are added as a tree of
+// (j, j + 8), (j, j + 4), (j, j + 2), (0, 1).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/tile16.h"
+
+namespace cria {
+
+inline constexpr size_t kActivationGroup = 32;
+inline constexpr size_t kSumLanes = 16;
+// Activations whose largest magnitude in a group is below this count as zeros, so that products of
+// scales stay normal numbers.
+inline constexpr float kSmallestActivation = 0x1p-40f;
+
+// Quantizes one row of activations to int8, a scale for each group of 32:
+//   scale = max|x| / 127, code = round_half_even(x * (127 / max|x|))
+// A group whose max|x| is below kSmallestActivation or not finite gets scale 0 and codes 0.
+//   x [n]   codes [n_padded], zeros past n   scales [ceil(n_padded / 32)]   n_padded % group == 0
+// group is 32, or n_padded for one scale a row.
+using QuantizeRow = void (*)(const float* x, size_t n, size_t n_padded, size_t group, int8_t* codes,
+                             float* scales);
+
+// Rows [16 * first_tile, min(rows, 16 * last_tile)) of y [n_rows][y_stride] = W * x:
+//   acc = 0; for each group g of 32 inputs, ascending:
+//     acc += float(integer dot product of group g) * (weight_scale * x_scales[g])
+//   x [n_rows][padded_cols(shape)] int8; x_scales [n_rows][padded_cols(shape) / 32]
+using MatmulQ8 = void (*)(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                          size_t first_tile, size_t last_tile, const int8_t* x,
+                          const float* x_scales, size_t n_rows, float* y, size_t y_stride);
+
+// The same for float weights: acc = 0; for each input k, ascending: acc += w[k] * x[k].
+//   x [n_rows][cols] f32
+using MatmulF32 = void (*)(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,
+                           size_t last_tile, const float* x, size_t n_rows, float* y,
+                           size_t y_stride);
+
+// y[i] = (x[i] * r) * weight[i], r = 1 / sqrt(sum(x*x) / n + epsilon); the sum in lanes.
+using RmsNorm = void (*)(const float* x, const float* weight, size_t n, float epsilon, float* y);
+
+// Rotates n_heads vectors of head_dim in place, element i with i + head_dim / 2:
+//   a' = a * cos[i] - b * sin[i],  b' = b * cos[i] + a * sin[i]
+using Rope = void (*)(float* x, size_t n_heads, size_t head_dim, const float* cos,
+                      const float* sin);
+
+// gate[i] = (gate[i] / (1 + exp(-gate[i]))) * up[i], exp of runtime/scalar_math.h.
+using SiluMul = void (*)(float* gate, const float* up, size_t n);
+
+// x[i] += y[i] * multiplier.
+using AddScaled = void (*)(float* x, const float* y, float multiplier, size_t n);
+
+// Scores of n positions of one head: for int8 keys
+//   scores[j] = ((sum over groups g of 32, ascending, of float(integer dot) * q_scales[g])
+//               * key_scales[j]) * multiplier
+// the last group may be shorter; for f32 keys scores[j] = (dot in lanes) * multiplier.
+//   q_codes [head_dim], q_scales [ceil(head_dim / 32)], keys [n][head_dim], key_scales [n]
+using ScoresQ8 = void (*)(const int8_t* q_codes, const float* q_scales, size_t head_dim,
+                          const int8_t* keys, const float* key_scales, float multiplier, size_t n,
+                          float* scores);
+using ScoresF32 = void (*)(const float* q, size_t head_dim, const float* keys, float multiplier,
+                           size_t n, float* scores);
+
+// scores[j] = exp(scores[j] - max); returns their sum in lanes.
+using ExpSum = float (*)(float* scores, size_t n, float max);
+
+// out[d] = out[d] * rescale, then for each position j, ascending:
+//   out[d] += (weights[j] * value_scales[j]) * float(values[j][d])     int8
+//   out[d] += weights[j] * values[j][d]                                f32
+using WeightedSumQ8 = void (*)(const float* weights, const int8_t* values,
+                               const float* value_scales, size_t n, size_t head_dim, float rescale,
+                               float* out);
+using WeightedSumF32 = void (*)(const float* weights, const float* values, size_t n,
+                                size_t head_dim, float rescale, float* out);
+
+struct Kernels {
+  const char* isa;
+  QuantizeRow quantize_row;
+  MatmulQ8 matmul_q4_q8;
+  MatmulQ8 matmul_q8_q8;
+  MatmulF32 matmul_f32_f32;
+  MatmulF32 matmul_f16_f32;
+  MatmulF32 matmul_bf16_f32;
+  RmsNorm rms_norm;
+  Rope rope;
+  SiluMul silu_mul;
+  AddScaled add_scaled;
+  ScoresQ8 scores_q8;
+  ScoresF32 scores_f32;
+  ExpSum exp_sum;
+  WeightedSumQ8 weighted_sum_q8;
+  WeightedSumF32 weighted_sum_f32;
+};
+
+// Kernels a build may have, in rising order. The place is the bit of cria_config.isa_mask.
+enum class Isa : uint32_t { kScalar = 0 };
+
+// The best table allowed by mask (0: all) on this CPU; null when mask names none it has.
+[[nodiscard]] const Kernels* select_kernels(uint32_t mask);
+
+extern const Kernels kScalarKernels;
+
+}  // namespace cria

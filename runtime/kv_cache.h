@@ -1,0 +1,32 @@
+// Keys and values of the positions so far, for each layer and key-value head.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/memory_plan.h"
+
+namespace cria {
+
+// codes [n_layers][n_kv_heads][context][head_dim], int8 or f32; scales [n_layers][n_kv_heads]
+// [context] f32, int8 only. One row of codes is one position of one head.
+struct KvCache {
+  KvFormat kv_format;
+  uint32_t n_kv_heads;
+  uint32_t context;
+  uint32_t head_dim;
+  uint8_t* key_codes;
+  uint8_t* value_codes;
+  float* key_scales;
+  float* value_scales;
+
+  // Place of the row of a position, in rows.
+  [[nodiscard]] size_t row(size_t layer, size_t kv_head, size_t position) const {
+    return (layer * n_kv_heads + kv_head) * context + position;
+  }
+  [[nodiscard]] size_t row_bytes() const {
+    return kv_format == KvFormat::kF32 ? size_t{head_dim} * 4 : head_dim;
+  }
+};
+
+}  // namespace cria
