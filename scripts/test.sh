@@ -16,16 +16,13 @@ esac
 "$root/scripts/setup.sh"
 cd "$root"
 jobs=$(nproc)
-failed=()
 for preset in "${presets[@]}"; do
   cmake --preset "$preset"
   cmake --build --preset "$preset" --parallel "$jobs"
 done
+status=0
 for preset in "${presets[@]}"; do
   echo "== tests: $preset"
-  ctest --preset "$preset" --parallel "$jobs" || failed+=("$preset")
+  ctest --preset "$preset" --parallel "$jobs" || status=1
 done
-if [ ${#failed[@]} -gt 0 ]; then
-  echo "failed: ${failed[*]}" >&2
-  exit 1
-fi
+exit $status
