@@ -1,0 +1,56 @@
+#include "converter/chunk_encoder.h"
+
+#include <zstd.h>
+
+#include <stdexcept>
+
+#include "quant/checksum.h"
+
+namespace cria::converter {
+namespace {
+
+// Levels above only search longer for repetitions, which weights do not have.
+constexpr int kHighestLevel = 19;
+
+void check(size_t result) {
+  if (ZSTD_isError(result) != 0) throw std::runtime_error(ZSTD_getErrorName(result));
+}
+
+}  // namespace
+
+void ChunkEncoder::ContextDeleter::operator()(ZSTD_CCtx_s* context) const {
+  ZSTD_freeCCtx(context);
+}
+
+ChunkEncoder::ChunkEncoder(format::Compression compression, int level) {
+  if (compression == format::Compression::kStored) return;
+  context_.reset(ZSTD_createCCtx());
+  if (!context_) throw std::bad_alloc();
+  check(ZSTD_CCtx_setParameter(context_.get(), ZSTD_c_compressionLevel, level));
+}
+
+ChunkEncoder::~ChunkEncoder() = default;
+ChunkEncoder::ChunkEncoder(ChunkEncoder&& other) noexcept = default;
+
+void ChunkEncoder::encode(std::span<const uint8_t> raw, EncodedChunk* chunk) {
+  chunk->raw_bytes = static_cast<uint32_t>(raw.size());
+  chunk->compression = format::Compression::kStored;
+  chunk->stored = raw;
+  if (context_) {
+    const size_t bound = ZSTD_compressBound(raw.size());
+    if (chunk->storage.size() < bound) chunk->storage.resize(bound);
+    const size_t n_bytes = ZSTD_compress2(context_.get(), chunk->storage.data(),
+                                          chunk->storage.size(), raw.data(), raw.size());
+    check(n_bytes);
+    if (n_bytes < raw.size()) {
+      chunk->compression = format::Compression::kZstd;
+      chunk->stored = {chunk->storage.data(), n_bytes};
+    }
+  }
+  chunk->checksum = xxh64(chunk->stored.data(), chunk->stored.size());
+}
+
+int lowest_level() { return 1; }
+int highest_level() { return kHighestLevel; }
+
+}  // namespace cria::converter

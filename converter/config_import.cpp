@@ -1,0 +1,208 @@
+#include "converter/config_import.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "converter/error.h"
+#include "converter/json_input.h"
+
+namespace cria::converter {
+namespace {
+
+namespace fs = std::filesystem;
+using format::Architecture;
+using format::ModelConfig;
+
+constexpr uint64_t kMaxConfigBytes = 1 << 20;
+
+// What each architecture takes where its config.json is silent.
+struct ArchitectureDefaults {
+  const char* class_name;
+  const char* model_type;
+  Architecture architecture;
+  uint32_t max_context;
+  uint32_t n_kv_heads;      // 0: as many as heads
+  uint32_t sliding_window;  // 0: none
+};
+
+constexpr ArchitectureDefaults kArchitectures[] = {
+    {"LlamaForCausalLM", "llama", Architecture::kLlama, 2048, 0, 0},
+    {"MistralForCausalLM", "mistral", Architecture::kMistral, 4096 * 32, 8, 4096},
+    {"GraniteForCausalLM", "granite", Architecture::kGranite, 2048, 0, 0},
+};
+
+// Settings that other architectures bring along; a checkpoint that has one is not what it says.
+constexpr const char* kForeignKeys[] = {
+    "num_local_experts",       "num_experts",  "n_routed_experts", "num_experts_per_tok",
+    "moe_intermediate_size",   "kv_lora_rank", "q_lora_rank",      "attn_logit_softcapping",
+    "final_logit_softcapping", "use_qk_norm",  "qk_layernorm",     "query_pre_attn_scalar",
+    "no_rope_layers",
+};
+
+// True for a value that switches something on: not null, false or zero.
+bool is_on(const Json& config, const char* key) {
+  const auto found = config.find(key);
+  if (found == config.end() || found->is_null()) return false;
+  if (found->is_boolean()) return found->get<bool>();
+  if (found->is_number()) return found->get<double>() != 0;
+  return true;
+}
+
+const ArchitectureDefaults& find_architecture(const JsonObject& config) {
+  constexpr const char* kSupported = "; this converter reads Llama, Mistral and Granite";
+  const std::optional<std::vector<std::string>> classes = config.texts("architectures");
+  const std::optional<std::string> model_type = config.text("model_type");
+  const std::string class_name = classes && !classes->empty() ? classes->front() : "";
+  if (class_name.empty() && !model_type) config.refuse("architectures", "is missing");
+  for (const ArchitectureDefaults& known : kArchitectures) {
+    const bool same_class = class_name.empty() || class_name == known.class_name;
+    const bool same_type = !model_type || *model_type == known.model_type;
+    if (same_class && same_type) return known;
+  }
+  if (class_name.empty()) {
+    config.refuse("model_type", "'" + *model_type + "' is not supported" + kSupported);
+  }
+  config.refuse("architectures", class_name +
+                                     (model_type ? " (model_type " + *model_type + ")" : "") +
+                                     " is not supported" + kSupported);
+}
+
+void refuse_foreign(const Json& json, const JsonObject& config, Architecture architecture) {
+  for (const char* key : kForeignKeys) {
+    if (is_on(json, key)) config.refuse(key, "belongs to an architecture that is not supported");
+  }
+  if (is_on(json, "quantization_config")) {
+    config.refuse("quantization_config",
+                  "is set: the weights are already quantized, convert the original checkpoint");
+  }
+  const std::string activation = config.text("hidden_act").value_or("silu");
+  if (activation != "silu" && activation != "swish") {
+    config.refuse("hidden_act", "'" + activation + "' is not supported, only silu");
+  }
+  const bool may_have_bias = architecture != Architecture::kMistral;
+  for (const char* key : {"attention_bias", "mlp_bias"}) {
+    if (!may_have_bias && config.boolean(key).value_or(false)) {
+      config.refuse(key, "is not supported for this architecture");
+    }
+  }
+}
+
+void read_shape(const JsonObject& config, const ArchitectureDefaults& defaults,
+                ModelConfig* model) {
+  model->architecture = static_cast<uint32_t>(defaults.architecture);
+  model->n_layers = config.required_count("num_hidden_layers");
+  model->d_model = config.required_count("hidden_size");
+  model->n_heads = config.required_count("num_attention_heads");
+  model->d_ff = config.required_count("intermediate_size");
+  model->vocab_size = config.required_count("vocab_size");
+  if (model->n_heads == 0) config.refuse("num_attention_heads", "must not be zero");
+  // null means one key-value head a head; only silence brings the architecture's default.
+  const bool silent = !config.contains("num_key_value_heads") && defaults.n_kv_heads != 0;
+  model->n_kv_heads =
+      config.count("num_key_value_heads").value_or(silent ? defaults.n_kv_heads : model->n_heads);
+  const std::optional<uint32_t> head_dim = config.count("head_dim");
+  if (!head_dim && model->d_model % model->n_heads != 0) {
+    config.refuse("hidden_size", "is no multiple of num_attention_heads, and head_dim is missing");
+  }
+  model->head_dim = head_dim.value_or(model->d_model / model->n_heads);
+  model->max_context = config.count("max_position_embeddings").value_or(defaults.max_context);
+  if (defaults.sliding_window != 0) {
+    const uint32_t otherwise = config.contains("sliding_window") ? 0 : defaults.sliding_window;
+    model->sliding_window = config.count("sliding_window").value_or(otherwise);
+  }
+}
+
+void read_numbers(const JsonObject& config, Architecture architecture, ModelConfig* model) {
+  const auto number = [&config](const char* key, double otherwise) {
+    return static_cast<float>(config.number(key).value_or(otherwise));
+  };
+  constexpr double kDefaultEpsilon = 1e-6;
+  model->rms_epsilon = number("rms_norm_eps", kDefaultEpsilon);
+  const bool granite = architecture == Architecture::kGranite;
+  model->embedding_multiplier = granite ? number("embedding_multiplier", 1) : 1;
+  model->residual_multiplier = granite ? number("residual_multiplier", 1) : 1;
+  model->logits_divisor = granite ? number("logits_scaling", 1) : 1;
+  model->attention_multiplier =
+      granite ? number("attention_multiplier", 1)
+              : static_cast<float>(1 / std::sqrt(static_cast<double>(model->head_dim)));
+}
+
+void read_flags(const JsonObject& config, ModelConfig* model) {
+  if (config.boolean("attention_bias").value_or(false)) {
+    model->flags |= format::kQkvBias | format::kOutputBias;
+  }
+  if (config.boolean("mlp_bias").value_or(false)) model->flags |= format::kMlpBias;
+}
+
+// generation_config.json knows more end tokens than config.json; either may be silent.
+void read_tokens(const fs::path& folder, const JsonObject& config, ImportedConfig* imported) {
+  std::optional<Json> generation;
+  if (fs::exists(folder / "generation_config.json")) {
+    generation = read_json(folder / "generation_config.json", kMaxConfigBytes);
+  }
+  std::vector<JsonObject> sources;
+  if (generation) {
+    sources.emplace_back(*generation, (folder / "generation_config.json").string());
+  }
+  sources.push_back(config);
+  imported->model.bos_token = format::kNone;
+  for (const JsonObject& source : sources) {
+    const std::optional<std::vector<uint32_t>> ends = source.counts("eos_token_id");
+    if (!imported->has_end_tokens && ends && !ends->empty()) {
+      set_end_tokens(*ends, folder.string() + ": eos_token_id", &imported->model);
+      imported->has_end_tokens = true;
+    }
+    const std::optional<uint32_t> bos = source.count("bos_token_id");
+    if (!imported->has_bos && bos) {
+      imported->model.bos_token = *bos;
+      imported->has_bos = true;
+    }
+  }
+}
+
+}  // namespace
+
+void set_end_tokens(const std::vector<uint32_t>& ids, const std::string& where,
+                    ModelConfig* model) {
+  std::vector<uint32_t> unique;
+  for (const uint32_t id : ids) {
+    if (std::find(unique.begin(), unique.end(), id) == unique.end()) unique.push_back(id);
+  }
+  if (unique.size() > format::kMaxEndTokens) {
+    throw ConvertError(ExitCode::kInvalidInput, where + " has " + std::to_string(unique.size()) +
+                                                    " ids; a model file holds at most " +
+                                                    std::to_string(format::kMaxEndTokens));
+  }
+  model->n_end_tokens = static_cast<uint32_t>(unique.size());
+  std::copy(unique.begin(), unique.end(), model->end_tokens);
+}
+
+ImportedConfig import_config(const fs::path& folder) {
+  const fs::path path = folder / "config.json";
+  if (!fs::exists(path)) {
+    throw ConvertError(ExitCode::kInvalidInput,
+                       folder.string() + ": has no config.json; give a Hugging Face folder");
+  }
+  const Json json = read_json(path, kMaxConfigBytes);
+  const JsonObject config(json, path.string());
+  const ArchitectureDefaults& defaults = find_architecture(config);
+  refuse_foreign(json, config, defaults.architecture);
+
+  ImportedConfig imported = {};
+  imported.architecture = defaults.class_name;
+  read_shape(config, defaults, &imported.model);
+  read_numbers(config, defaults.architecture, &imported.model);
+  read_flags(config, &imported.model);
+  read_tokens(folder, config, &imported);
+  imported.tied_embedding = config.boolean("tie_word_embeddings").value_or(false);
+  if (imported.model.head_dim < 2 || imported.model.head_dim > format::kMaxHeadDim ||
+      imported.model.head_dim % 2 != 0) {
+    config.refuse("head_dim", "must be even and from 2 to " + std::to_string(format::kMaxHeadDim));
+  }
+  imported.rope =
+      compute_rope(read_rope_settings(config, imported.model.max_context), imported.model.head_dim);
+  imported.model.rope_factor = imported.rope.attention_factor;
+  return imported;
+}
+
+}  // namespace cria::converter

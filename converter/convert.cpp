@@ -1,0 +1,223 @@
+#include "converter/convert.h"
+
+#include <algorithm>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "converter/checkpoint.h"
+#include "converter/config_import.h"
+#include "converter/error.h"
+#include "converter/model_writer.h"
+#include "converter/tensor_encoder.h"
+#include "converter/tensor_plan.h"
+#include "converter/tokenizer_import.h"
+#include "converter/worker_pool.h"
+#include "quant/model_layout.h"
+
+namespace cria::converter {
+namespace {
+
+namespace fs = std::filesystem;
+using format::SectionKind;
+
+constexpr uint32_t kDefaultContext = 2048;
+constexpr int kReportIndent = 2;
+
+[[noreturn]] void refuse(ExitCode code, const std::string& line) { throw ConvertError(code, line); }
+
+template <typename T>
+std::span<const uint8_t> bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(T)};
+}
+
+std::span<const uint8_t> bytes_of(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+void check_is_folder(const fs::path& model) {
+  std::error_code error;
+  const fs::file_status status = fs::status(model, error);
+  if (!fs::exists(status)) {
+    refuse(ExitCode::kInvalidInput,
+           model.string() + ": no such folder; give a checkpoint's folder");
+  }
+  if (!fs::is_directory(status)) {
+    refuse(ExitCode::kInvalidInput,
+           model.string() + ": is a file; only Hugging Face folders can be converted");
+  }
+}
+
+// Writing over the checkpoint would destroy what is being read.
+void check_output_is_no_input(const fs::path& output, const Checkpoint& checkpoint) {
+  for (const fs::path& file : checkpoint.files()) {
+    std::error_code error;
+    if (fs::equivalent(output, file, error)) {
+      refuse(ExitCode::kUsage,
+             output.string() + ": is a part of the checkpoint; choose another -o");
+    }
+  }
+}
+
+void apply_options(const Options& options, format::ModelConfig* model) {
+  const uint32_t most = model->max_context;
+  if (options.context && *options.context > most) {
+    refuse(ExitCode::kUsage, "--context " + std::to_string(*options.context) +
+                                 " is more than the model's " + std::to_string(most) +
+                                 " positions");
+  }
+  model->planned_context = options.context.value_or(std::min(most, kDefaultContext));
+  model->compression = static_cast<uint32_t>(options.compression);
+  for (format::MatrixFormat& matrix : model->matrix_format) {
+    matrix.number_format = static_cast<uint8_t>(options.weights);
+    matrix.group_size = options.group_size;
+  }
+}
+
+// What the checkpoint's config leaves open, its tokenizer may know.
+void apply_tokenizer(const ImportedTokenizer& tokenizer, const ImportedConfig& imported,
+                     const fs::path& folder, format::ModelConfig* model) {
+  if (!imported.has_end_tokens) {
+    set_end_tokens(tokenizer.end_tokens, folder.string() + ": tokenizer", model);
+  }
+  if (!imported.has_bos && tokenizer.bos_token) model->bos_token = *tokenizer.bos_token;
+}
+
+// One conversion in progress.
+class Conversion {
+ public:
+  Conversion(const Options& options, Progress* progress)
+      : options_(options), progress_(progress), pool_(options.n_threads) {}
+
+  ConversionReport run() {
+    check_is_folder(options_.model);
+    ImportedConfig imported = import_config(options_.model);
+    report_.model = imported.model;
+    const Checkpoint checkpoint(options_.model);
+    check_output_is_no_input(options_.output, checkpoint);
+    import_the_tokenizer(imported);
+    complete_config(checkpoint, imported);
+    TensorPlan plan = plan_tensors(checkpoint, report_.model);
+    for (const std::string& line : plan.warnings) warn(line);
+    write(plan, imported.rope);
+    return std::move(report_);
+  }
+
+ private:
+  void warn(const std::string& line) {
+    progress_->warn(line);
+    report_.warnings.push_back(line);
+  }
+
+  void import_the_tokenizer(const ImportedConfig& imported) {
+    report_.tokenizer_name = "none";
+    report_.chat_name = "none";
+    if (options_.tokenizer == TokenizerWish::kNone) return;
+    tokenizer_ = import_tokenizer(options_.model, report_.model.vocab_size);
+    for (const std::string& line : tokenizer_.warnings) warn(line);
+    report_.tokenizer_name = tokenizer_.tokenizer_name;
+    report_.chat_name = tokenizer_.chat_name;
+    apply_tokenizer(tokenizer_, imported, options_.model, &report_.model);
+    if (report_.model.n_end_tokens == 0) {
+      warn("the checkpoint names no end token: answers end only at their maximum length");
+    }
+  }
+
+  void complete_config(const Checkpoint& checkpoint, const ImportedConfig& imported) {
+    apply_options(options_, &report_.model);
+    std::vector<std::string> warnings;
+    if (embedding_is_tied(checkpoint, imported.tied_embedding, &warnings)) {
+      report_.model.flags |= format::kTiedEmbedding;
+    }
+    for (const std::string& line : warnings) warn(line);
+    if (const char* field = check_config(report_.model); field != nullptr) {
+      refuse(ExitCode::kInvalidInput, (options_.model / "config.json").string() + ": " + field +
+                                          " is out of the range a model file can hold");
+    }
+    report_.architecture = imported.architecture;
+    report_.method = options_.method;
+    report_.source_name = fs::canonical(options_.model).filename().string();
+    report_.tokenizer_bytes = tokenizer_.tokenizer_section.size();
+    report_.chat_bytes = tokenizer_.chat_section.size();
+    report_.plan_input =
+        default_plan_input(report_.model, report_.tokenizer_bytes, report_.chat_bytes);
+    if (!plan_memory(report_.model, report_.plan_input, &report_.plan)) {
+      refuse(ExitCode::kInvalidInput, options_.model.string() + ": model is too large");
+    }
+  }
+
+  [[nodiscard]] std::vector<SectionSize> sections(const TensorPlan& plan) const {
+    std::vector<SectionSize> sizes = {{SectionKind::kConfig, sizeof(format::ModelConfig)}};
+    if (!tokenizer_.tokenizer_section.empty()) {
+      sizes.push_back({SectionKind::kTokenizer, tokenizer_.tokenizer_section.size()});
+    }
+    if (!tokenizer_.chat_section.empty()) {
+      sizes.push_back({SectionKind::kChatTemplate, tokenizer_.chat_section.size()});
+    }
+    sizes.push_back(
+        {SectionKind::kTensorDirectory, plan.tensors.size() * sizeof(format::TensorEntry)});
+    sizes.push_back(
+        {SectionKind::kChunkTable, chunk_count(report_.model) * sizeof(format::ChunkEntry)});
+    return sizes;
+  }
+
+  void write_small_sections(ModelWriter* writer) const {
+    writer->write_section(SectionKind::kConfig,
+                          bytes_of(std::vector<format::ModelConfig>{report_.model}));
+    if (!tokenizer_.tokenizer_section.empty()) {
+      writer->write_section(SectionKind::kTokenizer, tokenizer_.tokenizer_section);
+    }
+    if (!tokenizer_.chat_section.empty()) {
+      writer->write_section(SectionKind::kChatTemplate, tokenizer_.chat_section);
+    }
+    std::vector<format::TensorEntry> directory;
+    for (const EncodedTensor& tensor : report_.tensors) directory.push_back(tensor.entry);
+    writer->write_section(SectionKind::kTensorDirectory, bytes_of(directory));
+  }
+
+  void encode_tensors(const TensorPlan& plan, const Rope& rope, ModelWriter* writer) {
+    TensorEncoder encoder(options_.method, options_.compression, options_.level, &pool_, writer);
+    uint64_t total = 0;
+    for (const PlannedTensor& tensor : plan.tensors) total += tensor_bytes(tensor.spec);
+    progress_->start(total);
+    for (const PlannedTensor& tensor : plan.tensors) {
+      report_.tensors.push_back(tensor.source == nullptr
+                                    ? encoder.encode_values(tensor.spec, rope.inverse_frequencies)
+                                    : encoder.encode(tensor));
+      progress_->advance(tensor_bytes(tensor.spec),
+                         tensor.source == nullptr ? "" : tensor.source->name);
+    }
+    progress_->finish();
+  }
+
+  void write(const TensorPlan& plan, const Rope& rope) {
+    ModelWriter writer(options_.output, sections(plan));
+    // Made before the work, so that a name that cannot be written is refused at once.
+    std::unique_ptr<OutputFile> report_file;
+    if (options_.report) report_file = std::make_unique<OutputFile>(*options_.report);
+    encode_tensors(plan, rope, &writer);
+    write_small_sections(&writer);
+    report_.file_bytes = writer.finish(bytes_of(metadata_json(report_).dump()));
+    if (report_file) {
+      const std::string text = report_json(report_).dump(kReportIndent) + "\n";
+      report_file->write(0, bytes_of(text));
+      report_file->flush(text.size());
+      report_file->commit();
+    }
+    writer.commit();
+  }
+
+  const Options& options_;
+  Progress* progress_;
+  WorkerPool pool_;
+  ImportedTokenizer tokenizer_;
+  ConversionReport report_ = {};
+};
+
+}  // namespace
+
+ConversionReport convert(const Options& options, Progress* progress) {
+  return Conversion(options, progress).run();
+}
+
+}  // namespace cria::converter

@@ -1,0 +1,14 @@
+// A whole conversion: the steps of cria-convert, callable from tests.
+#pragma once
+
+#include "converter/options.h"
+#include "converter/progress.h"
+#include "converter/report.h"
+
+namespace cria::converter {
+
+// Writes options.output, and options.report when it is set. Throws ConvertError; then neither file
+// was touched.
+ConversionReport convert(const Options& options, Progress* progress);
+
+}  // namespace cria::converter

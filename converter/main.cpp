@@ -1,0 +1,49 @@
+// cria-convert: the command line around converter/convert.h.
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <optional>
+#include <string>
+
+#include "converter/convert.h"
+#include "converter/error.h"
+#include "converter/options.h"
+#include "converter/output_file.h"
+#include "converter/progress.h"
+#include "converter/report.h"
+
+namespace {
+
+using cria::converter::ConvertError;
+using cria::converter::ExitCode;
+
+int fail(ExitCode code, const std::string& line) {
+  const std::string text = "cria-convert: error: " + cria::converter::one_line(line) + "\n";
+  std::fputs(text.c_str(), stderr);
+  return static_cast<int>(code);
+}
+
+int run(int argc, const char* const* argv) {
+  const std::optional<cria::converter::Options> options =
+      cria::converter::parse_options(argc, argv);
+  if (!options) return static_cast<int>(ExitCode::kDone);
+  cria::converter::Progress progress(options->verbosity);
+  const cria::converter::ConversionReport report = cria::converter::convert(*options, &progress);
+  progress.say(cria::converter::summary_text(report));
+  return static_cast<int>(ExitCode::kDone);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    cria::converter::remove_temporary_files_on_interrupt();
+    return run(argc, argv);
+  } catch (const ConvertError& e) {
+    return fail(e.code(), e.what());
+  } catch (const std::bad_alloc&) {
+    return fail(ExitCode::kIo, "out of memory");
+  } catch (const std::exception& e) {
+    return fail(ExitCode::kIo, e.what());
+  }
+}

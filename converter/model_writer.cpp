@@ -1,0 +1,99 @@
+#include "converter/model_writer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "quant/checksum.h"
+
+namespace cria::converter {
+namespace {
+
+using format::ChunkEntry;
+using format::FileHeader;
+using format::SectionEntry;
+using format::SectionKind;
+
+uint64_t aligned(uint64_t offset) {
+  return (offset + format::kAlignment - 1) / format::kAlignment * format::kAlignment;
+}
+
+template <typename T>
+std::span<const uint8_t> bytes_of(std::span<const T> values) {
+  return {reinterpret_cast<const uint8_t*>(values.data()), values.size_bytes()};
+}
+
+}  // namespace
+
+ModelWriter::ModelWriter(const std::filesystem::path& path, std::span<const SectionSize> sections)
+    : file_(path), data_offset_(0), data_end_(0) {
+  constexpr size_t kSectionsBehind = 2;  // data and metadata
+  const size_t n_sections = sections.size() + kSectionsBehind;
+  uint64_t end = sizeof(FileHeader) + n_sections * sizeof(SectionEntry);
+  for (const SectionSize& section : sections) {
+    const uint64_t offset = aligned(end);
+    sections_.push_back({static_cast<uint32_t>(section.kind), 0, offset, section.bytes, 0});
+    end = offset + section.bytes;
+  }
+  data_offset_ = aligned(end);
+  data_end_ = data_offset_;
+}
+
+SectionEntry* ModelWriter::entry_of(SectionKind kind) {
+  const auto found = std::find_if(
+      sections_.begin(), sections_.end(),
+      [&](const SectionEntry& entry) { return entry.kind == static_cast<uint32_t>(kind); });
+  if (found == sections_.end()) throw std::logic_error("section was not announced");
+  return &*found;
+}
+
+void ModelWriter::write_section(SectionKind kind, std::span<const uint8_t> bytes) {
+  SectionEntry* entry = entry_of(kind);
+  if (entry->bytes != bytes.size()) throw std::logic_error("section has another size");
+  entry->checksum = xxh64(bytes.data(), bytes.size());
+  file_.write(entry->offset, bytes);
+}
+
+void ModelWriter::append_chunks(std::span<const EncodedChunk> chunks, WorkerPool* pool) {
+  const size_t first = chunks_.size();
+  for (const EncodedChunk& chunk : chunks) {
+    const uint64_t offset = aligned(data_end_);
+    chunks_.push_back({offset, static_cast<uint32_t>(chunk.stored.size()), chunk.raw_bytes,
+                       static_cast<uint32_t>(chunk.compression), 0, chunk.checksum});
+    data_end_ = offset + chunk.stored.size();
+  }
+  pool->parallel_for(chunks.size(), [&](size_t i, size_t) {
+    file_.write(chunks_[first + i].offset, chunks[i].stored);
+  });
+}
+
+void ModelWriter::write_header(uint64_t file_bytes) const {
+  FileHeader header = {};
+  std::memcpy(header.magic, format::kMagic, sizeof(header.magic));
+  header.version = format::kVersion;
+  header.section_count = static_cast<uint32_t>(sections_.size());
+  header.file_bytes = file_bytes;
+  const std::span<const uint8_t> table = bytes_of(std::span<const SectionEntry>(sections_));
+  Xxh64 checksum;
+  checksum.update(&header, sizeof(header));
+  checksum.update(table.data(), table.size());
+  header.checksum = checksum.digest();
+  file_.write(0, bytes_of(std::span<const FileHeader>(&header, 1)));
+  file_.write(sizeof(header), table);
+}
+
+uint64_t ModelWriter::finish(std::span<const uint8_t> metadata) {
+  write_section(SectionKind::kChunkTable, bytes_of(std::span<const ChunkEntry>(chunks_)));
+  sections_.push_back(
+      {static_cast<uint32_t>(SectionKind::kData), 0, data_offset_, data_end_ - data_offset_, 0});
+  const uint64_t metadata_offset = aligned(data_end_);
+  sections_.push_back(
+      {static_cast<uint32_t>(SectionKind::kMetadata), 0, metadata_offset, metadata.size(), 0});
+  write_section(SectionKind::kMetadata, metadata);
+  const uint64_t file_bytes = metadata_offset + metadata.size();
+  write_header(file_bytes);
+  file_.flush(file_bytes);
+  return file_bytes;
+}
+
+}  // namespace cria::converter

@@ -1,0 +1,50 @@
+// Writes a model file (quant/format.h): sections of known size first, then the chunks as they come,
+// then the metadata. Nothing shows under the file's name before commit.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "converter/chunk_encoder.h"
+#include "converter/output_file.h"
+#include "converter/worker_pool.h"
+#include "quant/format.h"
+
+namespace cria::converter {
+
+struct SectionSize {
+  format::SectionKind kind;
+  uint64_t bytes;
+};
+
+class ModelWriter {
+ public:
+  // sections are those before the data, in file order, the chunk table among them.
+  // Throws ConvertError (kIo) as all of this class.
+  ModelWriter(const std::filesystem::path& path, std::span<const SectionSize> sections);
+
+  // Fills a section named in the constructor; bytes must have the size given there.
+  void write_section(format::SectionKind kind, std::span<const uint8_t> bytes);
+
+  // Adds chunks behind those that are there.
+  void append_chunks(std::span<const EncodedChunk> chunks, WorkerPool* pool);
+
+  // Adds the chunk table and the metadata, completes the header, brings everything to the disk.
+  // Returns the file's size.
+  uint64_t finish(std::span<const uint8_t> metadata);
+  void commit() { file_.commit(); }
+
+ private:
+  [[nodiscard]] format::SectionEntry* entry_of(format::SectionKind kind);
+  void write_header(uint64_t file_bytes) const;
+
+  OutputFile file_;
+  std::vector<format::SectionEntry> sections_;
+  std::vector<format::ChunkEntry> chunks_;
+  uint64_t data_offset_;
+  uint64_t data_end_;
+};
+
+}  // namespace cria::converter

@@ -1,0 +1,35 @@
+// The command line of cria-convert.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "converter/progress.h"
+#include "quant/format.h"
+#include "quant/quantize.h"
+
+namespace cria::converter {
+
+enum class TokenizerWish { kRequired, kNone };
+
+struct Options {
+  std::filesystem::path model;
+  std::filesystem::path output;
+  format::NumberFormat weights = format::NumberFormat::kInt4;
+  uint16_t group_size = 32;  // zero unless weights is kInt4
+  QuantMethod method = QuantMethod::kMse;
+  std::optional<uint32_t> context;
+  TokenizerWish tokenizer = TokenizerWish::kRequired;
+  format::Compression compression = format::Compression::kZstd;
+  int level = 1;
+  std::optional<std::filesystem::path> report;
+  size_t n_threads = 1;
+  Verbosity verbosity = Verbosity::kNormal;
+};
+
+// Returns nothing when the command line asked for help or the version, which is then on standard
+// output. Throws ConvertError (kUsage).
+[[nodiscard]] std::optional<Options> parse_options(int argc, const char* const* argv);
+
+}  // namespace cria::converter

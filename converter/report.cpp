@@ -1,0 +1,286 @@
+#include "converter/report.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "converter/version.h"
+#include "quant/model_layout.h"
+
+namespace cria::converter {
+namespace {
+
+using format::NumberFormat;
+using format::TensorRole;
+
+constexpr double kBitsPerByte = 8;
+constexpr double kMegabyte = 1e6;
+constexpr size_t kWorstShown = 5;
+constexpr uint32_t kPrefillChunk = 64;
+constexpr uint32_t kMinTextBytes = 1024;
+constexpr uint32_t kTextBytesPerToken = 4;
+
+const char* number_format_name(uint8_t value) {
+  switch (static_cast<NumberFormat>(value)) {
+    case NumberFormat::kF32:
+      return "f32";
+    case NumberFormat::kF16:
+      return "f16";
+    case NumberFormat::kBf16:
+      return "bf16";
+    case NumberFormat::kInt8:
+      return "int8";
+    case NumberFormat::kInt4:
+      return "int4";
+  }
+  return "?";
+}
+
+std::string name_of(const format::ModelConfig& model, size_t index) {
+  constexpr size_t kNameBytes = 64;
+  std::array<char, kNameBytes> name;
+  tensor_name(tensor_spec(model, static_cast<uint32_t>(index)), name.data(), name.size());
+  return name.data();
+}
+
+bool is_matrix(const ConversionReport& report, size_t index) {
+  return tensor_spec(report.model, static_cast<uint32_t>(index)).is_matrix;
+}
+
+// Signal-to-noise ratio in dB; infinite when nothing was lost.
+double sqnr(const ErrorSums& sums) {
+  constexpr double kDecibel = 10;
+  return kDecibel * std::log10(sums.signal / sums.noise);
+}
+
+// The format a matrix of the model has, for a headline.
+const format::MatrixFormat& main_format(const format::ModelConfig& model) {
+  return model.matrix_format[static_cast<size_t>(format::MatrixRole::kQ)];
+}
+
+bool is_quantized(const format::ModelConfig& model) {
+  const auto f = static_cast<NumberFormat>(main_format(model).number_format);
+  return f == NumberFormat::kInt4 || f == NumberFormat::kInt8;
+}
+
+// Sums over some of the tensors.
+struct Totals {
+  uint64_t n_weights = 0;
+  uint64_t raw_bytes = 0;
+  uint64_t stored_bytes = 0;
+  ErrorSums error;
+};
+
+void add(const EncodedTensor& tensor, Totals* totals) {
+  totals->n_weights += uint64_t{tensor.entry.rows} * tensor.entry.cols;
+  totals->raw_bytes += tensor.entry.raw_bytes;
+  totals->stored_bytes += tensor.stored_bytes;
+  totals->error.signal += tensor.error.signal;
+  totals->error.noise += tensor.error.noise;
+  totals->error.max_error = std::max(totals->error.max_error, tensor.error.max_error);
+}
+
+double bits_per_weight(const Totals& totals) {
+  return kBitsPerByte * static_cast<double>(totals.stored_bytes) /
+         static_cast<double>(totals.n_weights);
+}
+
+Json decibels(const ErrorSums& sums) {
+  const double value = sqnr(sums);
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
+Json tensor_json(const ConversionReport& report, size_t index) {
+  const EncodedTensor& tensor = report.tensors[index];
+  Json json = {{"name", name_of(report.model, index)},
+               {"format", number_format_name(tensor.entry.number_format)},
+               {"rows", tensor.entry.rows},
+               {"cols", tensor.entry.cols},
+               {"raw_bytes", tensor.entry.raw_bytes},
+               {"stored_bytes", tensor.stored_bytes}};
+  if (is_matrix(report, index)) {
+    json["sqnr_db"] = decibels(tensor.error);
+    json["max_error"] = tensor.error.max_error;
+  }
+  return json;
+}
+
+template <typename... Values>
+std::string line(const char* pattern, Values... values) {
+  constexpr size_t kLineBytes = 256;
+  std::array<char, kLineBytes> text;
+  std::snprintf(text.data(), text.size(), pattern, values...);
+  return text.data();
+}
+
+std::string totals_line(const char* name, const Totals& totals) {
+  std::string text =
+      line("  %-22s %14llu %14llu %8.3f", name, static_cast<unsigned long long>(totals.raw_bytes),
+           static_cast<unsigned long long>(totals.stored_bytes), bits_per_weight(totals));
+  const double ratio = sqnr(totals.error);
+  if (totals.error.signal > 0) {
+    text += std::isfinite(ratio) ? line(" %9.2f", ratio) : "     exact";
+  }
+  return text + "\n";
+}
+
+std::string group_of(TensorRole role) {
+  switch (role) {
+    case TensorRole::kEmbedding:
+      return "embedding";
+    case TensorRole::kLmHead:
+      return "output layer";
+    case TensorRole::kQ:
+    case TensorRole::kK:
+    case TensorRole::kV:
+    case TensorRole::kO:
+      return "attention";
+    case TensorRole::kGate:
+    case TensorRole::kUp:
+    case TensorRole::kDown:
+      return "feed-forward";
+    default:
+      return "norms, biases, rope";
+  }
+}
+
+std::string headline(const ConversionReport& report) {
+  const format::ModelConfig& m = report.model;
+  std::string text = report.source_name + ": " + report.architecture;
+  text += line(", %u layers of %u, vocabulary %u, ", m.n_layers, m.d_model, m.vocab_size);
+  text += number_format_name(main_format(m).number_format);
+  if (main_format(m).group_size != 0) {
+    text += line(" in groups of %u", unsigned{main_format(m).group_size});
+  }
+  if (is_quantized(m)) text += report.method == QuantMethod::kMse ? " (mse)" : " (rtn)";
+  return text + "\n  tokenizer: " + report.tokenizer_name + "; chat template: " + report.chat_name +
+         "\n";
+}
+
+std::string tensors_text(const ConversionReport& report) {
+  std::string text =
+      line("  %-22s %14s %14s %8s %9s\n", "tensors", "bytes", "in the file", "bits", "SQNR dB");
+  Totals all;
+  for (const char* group :
+       {"embedding", "attention", "feed-forward", "output layer", "norms, biases, rope"}) {
+    Totals totals;
+    for (const EncodedTensor& tensor : report.tensors) {
+      if (group_of(static_cast<TensorRole>(tensor.entry.role)) == group) add(tensor, &totals);
+    }
+    if (totals.n_weights > 0) text += totals_line(group, totals);
+  }
+  for (const EncodedTensor& tensor : report.tensors) add(tensor, &all);
+  return text + totals_line("all", all);
+}
+
+std::string worst_text(const ConversionReport& report) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < report.tensors.size(); ++i) {
+    if (std::isfinite(sqnr(report.tensors[i].error))) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return sqnr(report.tensors[a].error) < sqnr(report.tensors[b].error);
+  });
+  std::string text = order.empty() ? "" : "  tensors that lost most:\n";
+  for (size_t i = 0; i < std::min(order.size(), kWorstShown); ++i) {
+    const EncodedTensor& tensor = report.tensors[order[i]];
+    text +=
+        line("    %-24s %8.2f dB, largest error %.3g\n", name_of(report.model, order[i]).c_str(),
+             sqnr(tensor.error), tensor.error.max_error);
+  }
+  return text;
+}
+
+struct PlanRow {
+  const char* name;
+  const char* key;
+  uint64_t bytes;
+};
+
+std::vector<PlanRow> plan_rows(const MemoryPlan& plan) {
+  return {{"objects", "objects", plan.objects},    {"tokenizer", "tokenizer", plan.tokenizer},
+          {"weights", "weights", plan.weights},    {"backend", "backend", plan.backend},
+          {"KV cache", "kv_cache", plan.kv_cache}, {"history", "history", plan.history},
+          {"logits", "logits", plan.logits},       {"step", "step", plan.step},
+          {"total", "total", plan.total}};
+}
+
+std::string plan_text(const ConversionReport& report) {
+  std::string text = line("  memory to run it (%u tokens, one thread, int8 KV cache):\n",
+                          report.plan_input.context);
+  for (const PlanRow& row : plan_rows(report.plan)) {
+    if (row.bytes == 0) continue;
+    text += line("    %-12s %10.1f MB %14llu bytes\n", row.name,
+                 static_cast<double>(row.bytes) / kMegabyte,
+                 static_cast<unsigned long long>(row.bytes));
+  }
+  return text;
+}
+
+}  // namespace
+
+PlanInput default_plan_input(const format::ModelConfig& model, uint64_t tokenizer_bytes,
+                             uint64_t chat_bytes) {
+  PlanInput input = {};
+  input.context = model.planned_context;
+  input.n_threads = 1;
+  input.prefill_chunk = kPrefillChunk;
+  input.max_text_bytes = std::max(kMinTextBytes, kTextBytesPerToken * model.planned_context);
+  input.kv_format = KvFormat::kInt8;
+  input.mapped = false;
+  input.tokenizer_bytes = tokenizer_bytes;
+  input.chat_template_bytes = chat_bytes;
+  input.backend_keeps_tile16 = true;
+  return input;
+}
+
+Json metadata_json(const ConversionReport& report) {
+  Json tensors = Json::array();
+  Totals all;
+  for (size_t i = 0; i < report.tensors.size(); ++i) {
+    tensors.push_back(tensor_json(report, i));
+    add(report.tensors[i], &all);
+  }
+  const format::MatrixFormat& f = main_format(report.model);
+  Json json = {{"converter", std::string("cria-convert ") + kConverterVersion},
+               {"source", report.source_name},
+               {"architecture", report.architecture},
+               {"weights", number_format_name(f.number_format)},
+               {"tokenizer", report.tokenizer_name},
+               {"chat_template", report.chat_name},
+               {"n_weights", all.n_weights},
+               {"raw_bytes", all.raw_bytes},
+               {"stored_bytes", all.stored_bytes},
+               {"sqnr_db", decibels(all.error)},
+               {"tensors", std::move(tensors)}};
+  if (f.group_size != 0) json["group_size"] = f.group_size;
+  if (is_quantized(report.model)) {
+    json["method"] = report.method == QuantMethod::kMse ? "mse" : "rtn";
+  }
+  return json;
+}
+
+Json report_json(const ConversionReport& report) {
+  Json json = metadata_json(report);
+  json["file_bytes"] = report.file_bytes;
+  json["tokenizer_bytes"] = report.tokenizer_bytes;
+  json["chat_template_bytes"] = report.chat_bytes;
+  json["bits_per_weight"] =
+      kBitsPerByte * json["stored_bytes"].get<double>() / json["n_weights"].get<double>();
+  json["warnings"] = report.warnings;
+  Json memory = {{"context", report.plan_input.context},
+                 {"threads", report.plan_input.n_threads},
+                 {"prefill_chunk", report.plan_input.prefill_chunk},
+                 {"kv", "int8"}};
+  for (const PlanRow& row : plan_rows(report.plan)) memory[row.key] = row.bytes;
+  json["memory"] = std::move(memory);
+  return json;
+}
+
+std::string summary_text(const ConversionReport& report) {
+  return headline(report) + tensors_text(report) + worst_text(report) + plan_text(report) +
+         line("  file: %llu bytes\n", static_cast<unsigned long long>(report.file_bytes));
+}
+
+}  // namespace cria::converter

@@ -1,0 +1,42 @@
+// What a conversion did, for people and for scripts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "converter/json_input.h"
+#include "converter/options.h"
+#include "converter/tensor_encoder.h"
+#include "quant/memory_plan.h"
+
+namespace cria::converter {
+
+struct ConversionReport {
+  std::string source_name;  // the folder's own name: a file does not tell where it was made
+  std::string architecture;
+  std::string tokenizer_name;  // "none" without one
+  std::string chat_name;
+  format::ModelConfig model;
+  QuantMethod method;
+  std::vector<EncodedTensor> tensors;
+  std::vector<std::string> warnings;
+  uint64_t tokenizer_bytes;
+  uint64_t chat_bytes;
+  uint64_t file_bytes;
+  PlanInput plan_input;
+  MemoryPlan plan;
+};
+
+// For the metadata section: the same bytes for the same input, so without times and paths.
+[[nodiscard]] Json metadata_json(const ConversionReport& report);
+// For --report: the metadata and what is only known afterwards.
+[[nodiscard]] Json report_json(const ConversionReport& report);
+// The table that ends a conversion: many lines.
+[[nodiscard]] std::string summary_text(const ConversionReport& report);
+
+// The plan of the runtime's defaults: exact backend, one thread, int8 KV cache, planned context.
+[[nodiscard]] PlanInput default_plan_input(const format::ModelConfig& model,
+                                           uint64_t tokenizer_bytes, uint64_t chat_bytes);
+
+}  // namespace cria::converter

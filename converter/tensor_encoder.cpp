@@ -1,0 +1,202 @@
+#include "converter/tensor_encoder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "converter/error.h"
+#include "converter/float_rows.h"
+#include "quant/float16.h"
+
+namespace cria::converter {
+namespace {
+
+using format::NumberFormat;
+
+// Codes that are in memory at once; more workers want more, to be busy between two batches.
+constexpr size_t kBatchBytesPerWorker = 2 << 20;
+constexpr size_t kMinBatchBytes = 4 << 20;
+constexpr size_t kMaxBatchBytes = 16 << 20;
+
+static_assert(kMaxBatchBytes % format::kChunkRawBytes == 0);
+
+constexpr float kLargestF16 = 65504.0f;
+// Where rounding to bf16 reaches infinity.
+constexpr float kBf16Overflow = 0x1.ffp127f;
+
+[[noreturn]] void refuse(const SourceTensor& source, const std::string& problem) {
+  throw ConvertError(ExitCode::kInvalidInput,
+                     source.file->path().string() + ": tensor " + source.name + " " + problem);
+}
+
+void check_values(const SourceTensor& source, NumberFormat number_format,
+                  std::span<const float> values) {
+  if (!all_finite(values.data(), values.size())) {
+    refuse(source, "has values that are infinite or no numbers: the checkpoint is damaged");
+  }
+  const bool f16 = number_format == NumberFormat::kF16;
+  if (!f16 && number_format != NumberFormat::kBf16) return;
+  const float largest = largest_magnitude(values.data(), values.size());
+  if (f16 ? largest > kLargestF16 : largest >= kBf16Overflow) {
+    refuse(source, "has values too large for this format; choose --weights f32");
+  }
+}
+
+void add_error_float(NumberFormat number_format, std::span<const float> values, ErrorSums* sums) {
+  for (const float value : values) {
+    float stored = value;
+    if (number_format == NumberFormat::kF16) stored = f16_to_f32(f32_to_f16(value));
+    if (number_format == NumberFormat::kBf16) stored = bf16_to_f32(f32_to_bf16(value));
+    const double error = std::fabs(static_cast<double>(value) - static_cast<double>(stored));
+    sums->signal += static_cast<double>(value) * static_cast<double>(value);
+    sums->noise += error * error;
+    sums->max_error = std::max(sums->max_error, error);
+  }
+}
+
+void add(const ErrorSums& from, ErrorSums* to) {
+  to->signal += from.signal;
+  to->noise += from.noise;
+  to->max_error = std::max(to->max_error, from.max_error);
+}
+
+}  // namespace
+
+TensorEncoder::TensorEncoder(QuantMethod method, format::Compression compression, int level,
+                             WorkerPool* pool, ModelWriter* writer)
+    : method_(method), pool_(pool), writer_(writer), scratches_(pool->size()) {
+  for (size_t i = 0; i < pool->size(); ++i) encoders_.emplace_back(compression, level);
+}
+
+EncodedTensor TensorEncoder::start_entry(const TensorSpec& spec) const {
+  EncodedTensor encoded = {};
+  encoded.entry.role = static_cast<uint16_t>(spec.role);
+  encoded.entry.group_size = spec.shape.group_size;
+  encoded.entry.layer = spec.layer;
+  encoded.entry.number_format = static_cast<uint8_t>(spec.shape.number_format);
+  encoded.entry.rows = spec.shape.rows;
+  encoded.entry.cols = spec.shape.cols;
+  encoded.entry.first_chunk = n_chunks_written_;
+  encoded.entry.n_chunks = tensor_chunk_count(spec);
+  encoded.entry.raw_bytes = tensor_bytes(spec);
+  return encoded;
+}
+
+uint64_t TensorEncoder::write_plane(std::span<const uint8_t> bytes) {
+  uint64_t stored_bytes = 0;
+  while (!bytes.empty()) {
+    const std::span<const uint8_t> batch = bytes.first(std::min(bytes.size(), kMaxBatchBytes));
+    bytes = bytes.subspan(batch.size());
+    const size_t n_chunks = (batch.size() + format::kChunkRawBytes - 1) / format::kChunkRawBytes;
+    if (chunks_.size() < n_chunks) chunks_.resize(n_chunks);
+    pool_->parallel_for(n_chunks, [&](size_t i, size_t worker) {
+      const size_t begin = i * format::kChunkRawBytes;
+      const size_t n = std::min<size_t>(format::kChunkRawBytes, batch.size() - begin);
+      encoders_[worker].encode(batch.subspan(begin, n), &chunks_[i]);
+    });
+    const std::span<const EncodedChunk> done(chunks_.data(), n_chunks);
+    writer_->append_chunks(done, pool_);
+    n_chunks_written_ += static_cast<uint32_t>(n_chunks);
+    for (const EncodedChunk& chunk : done) stored_bytes += chunk.stored.size();
+  }
+  return stored_bytes;
+}
+
+EncodedTensor TensorEncoder::encode_values(const TensorSpec& spec, std::span<const float> values) {
+  EncodedTensor encoded = start_entry(spec);
+  encoded.stored_bytes =
+      write_plane({reinterpret_cast<const uint8_t*>(values.data()), values.size_bytes()});
+  return encoded;
+}
+
+EncodedTensor TensorEncoder::encode(const PlannedTensor& tensor) {
+  if (tensor.spec.is_matrix) return encode_matrix(tensor);
+  const SourceTensor& source = *tensor.source;
+  std::vector<uint8_t> bytes(source.entry.bytes);
+  source.file->read(source.entry.offset, bytes);
+  std::vector<float> values(tensor.spec.shape.cols);
+  widen(*source.entry.type, bytes.data(), values.size(), values.data());
+  check_values(source, NumberFormat::kF32, values);
+  return encode_values(tensor.spec, values);
+}
+
+void TensorEncoder::encode_tile(const PlannedTensor& tensor, size_t tile, Scratch* scratch,
+                                uint8_t* out_codes, uint8_t* out_scales, ErrorSums* error) const {
+  const MatrixShape& shape = tensor.spec.shape;
+  const SourceTensor& source = *tensor.source;
+  const size_t cols = shape.cols;
+  const size_t n_rows = std::min<size_t>(kTileRows, shape.rows - tile * kTileRows);
+  const size_t row_bytes = cols * bytes_per_value(*source.entry.type);
+  scratch->source.resize(n_rows * row_bytes);
+  scratch->values.resize(n_rows * cols);
+  source.file->read(source.entry.offset + tile * kTileRows * row_bytes, scratch->source);
+  float* values = scratch->values.data();
+  widen(*source.entry.type, scratch->source.data(), n_rows * cols, values);
+  check_values(source, shape.number_format, scratch->values);
+
+  const size_t padded = padded_cols(shape);
+  if (shape.number_format == NumberFormat::kInt4) {
+    const size_t groups = padded / shape.group_size;
+    scratch->codes.resize(n_rows * padded);
+    scratch->int4_scales.resize(n_rows * groups);
+    for (size_t row = 0; row < n_rows; ++row) {
+      int8_t* codes = scratch->codes.data() + row * padded;
+      uint16_t* scales = scratch->int4_scales.data() + row * groups;
+      quantize_row_int4(values + row * cols, cols, shape.group_size, method_, padded, codes,
+                        scales);
+      add_error_int4(values + row * cols, cols, shape.group_size, codes, scales, error);
+    }
+    pack_int4_tile(shape, scratch->codes.data(), scratch->int4_scales.data(), n_rows, out_codes,
+                   out_scales);
+  } else if (shape.number_format == NumberFormat::kInt8) {
+    scratch->codes.resize(n_rows * padded);
+    scratch->int8_scales.resize(n_rows);
+    for (size_t row = 0; row < n_rows; ++row) {
+      int8_t* codes = scratch->codes.data() + row * padded;
+      float* scale = scratch->int8_scales.data() + row;
+      quantize_row_int8(values + row * cols, cols, method_, padded, codes, scale);
+      add_error_int8(values + row * cols, cols, codes, *scale, error);
+    }
+    pack_int8_tile(shape, scratch->codes.data(), scratch->int8_scales.data(), n_rows, out_codes,
+                   out_scales);
+  } else {
+    pack_float_tile(shape, values, n_rows, out_codes);
+    add_error_float(shape.number_format, scratch->values, error);
+  }
+}
+
+EncodedTensor TensorEncoder::encode_matrix(const PlannedTensor& tensor) {
+  const MatrixShape& shape = tensor.spec.shape;
+  const size_t n_tiles = tile_count(shape.rows);
+  const size_t code_bytes = tile_code_bytes(shape);
+  const size_t scale_bytes = tile_scale_bytes(shape);
+  const size_t batch_bytes =
+      std::clamp(pool_->size() * kBatchBytesPerWorker, kMinBatchBytes, kMaxBatchBytes);
+  const size_t tiles_per_batch = std::max<size_t>(1, batch_bytes / code_bytes);
+
+  EncodedTensor encoded = start_entry(tensor.spec);
+  std::vector<uint8_t> scales(scale_plane_bytes(shape));
+  std::vector<ErrorSums> errors(n_tiles);
+  std::vector<uint8_t> codes;
+  size_t n_left = 0;  // bytes at the front of codes that have filled no chunk yet
+  for (size_t first = 0; first < n_tiles; first += tiles_per_batch) {
+    const size_t n_batch = std::min(tiles_per_batch, n_tiles - first);
+    codes.resize(n_left + n_batch * code_bytes);
+    pool_->parallel_for(n_batch, [&](size_t i, size_t worker) {
+      const size_t tile = first + i;
+      encode_tile(tensor, tile, &scratches_[worker], codes.data() + n_left + i * code_bytes,
+                  scales.data() + tile * scale_bytes, &errors[tile]);
+    });
+    const bool last = first + n_batch == n_tiles;
+    const size_t n_whole = codes.size() / format::kChunkRawBytes * format::kChunkRawBytes;
+    const size_t n_written = last ? codes.size() : n_whole;
+    encoded.stored_bytes += write_plane(std::span<const uint8_t>(codes).first(n_written));
+    n_left = codes.size() - n_written;
+    std::memmove(codes.data(), codes.data() + n_written, n_left);
+  }
+  encoded.stored_bytes += write_plane(scales);
+  for (const ErrorSums& error : errors) add(error, &encoded.error);
+  return encoded;
+}
+
+}  // namespace cria::converter

@@ -1,0 +1,64 @@
+// Turns one tensor of a checkpoint into chunks of a model file: read, widen, check, quantize, pack,
+// compress, write. The tensor is never in memory as a whole: it goes through in batches of tiles,
+// of which only the scales are kept to the end.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "converter/chunk_encoder.h"
+#include "converter/model_writer.h"
+#include "converter/tensor_plan.h"
+#include "converter/worker_pool.h"
+#include "quant/quantize.h"
+
+namespace cria::converter {
+
+struct EncodedTensor {
+  format::TensorEntry entry;
+  uint64_t stored_bytes;
+  ErrorSums error;  // of matrices; zero for vectors
+};
+
+class TensorEncoder {
+ public:
+  // pool and writer must outlive the encoder.
+  TensorEncoder(QuantMethod method, format::Compression compression, int level, WorkerPool* pool,
+                ModelWriter* writer);
+
+  // Writes a tensor from its source. Throws ConvertError: kInvalidInput when a weight is infinite,
+  // no number, or too large for the number format; kIo. The bytes written do not depend on the
+  // number of workers.
+  [[nodiscard]] EncodedTensor encode(const PlannedTensor& tensor);
+  // Writes a vector of values that is not in the checkpoint.
+  [[nodiscard]] EncodedTensor encode_values(const TensorSpec& spec, std::span<const float> values);
+
+ private:
+  // What a worker needs for one tile; grows to the widest tensor.
+  struct Scratch {
+    std::vector<uint8_t> source;
+    std::vector<float> values;
+    std::vector<int8_t> codes;
+    std::vector<uint16_t> int4_scales;
+    std::vector<float> int8_scales;
+  };
+
+  [[nodiscard]] EncodedTensor encode_matrix(const PlannedTensor& tensor);
+  void encode_tile(const PlannedTensor& tensor, size_t tile, Scratch* scratch, uint8_t* out_codes,
+                   uint8_t* out_scales, ErrorSums* error) const;
+  // Cuts bytes into chunks and writes them; returns the bytes they take in the file.
+  uint64_t write_plane(std::span<const uint8_t> bytes);
+  [[nodiscard]] EncodedTensor start_entry(const TensorSpec& spec) const;
+
+  QuantMethod method_;
+  WorkerPool* pool_;
+  ModelWriter* writer_;
+  uint32_t n_chunks_written_ = 0;
+  std::vector<ChunkEncoder> encoders_;  // one a worker
+  std::vector<Scratch> scratches_;      // one a worker
+  std::vector<EncodedChunk> chunks_;
+};
+
+}  // namespace cria::converter

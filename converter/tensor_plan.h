@@ -1,0 +1,32 @@
+// Finds, for every tensor of a model file, where its values come from in a checkpoint.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "converter/checkpoint.h"
+#include "quant/model_layout.h"
+
+namespace cria::converter {
+
+struct PlannedTensor {
+  TensorSpec spec;
+  const SourceTensor* source;  // nullptr: the rope inverse frequencies, which are computed
+};
+
+struct TensorPlan {
+  std::vector<PlannedTensor> tensors;  // in the canonical order of quant/model_layout.h
+  std::vector<std::string> warnings;
+};
+
+// Whether one matrix serves as embedding and as output layer. config_says_tied is config.json's
+// word; a checkpoint that stores two different matrices overrules it, with a warning.
+[[nodiscard]] bool embedding_is_tied(const Checkpoint& checkpoint, bool config_says_tied,
+                                     std::vector<std::string>* warnings);
+
+// model has passed check_config. Throws ConvertError for a tensor that is missing, has another
+// shape than the config says, or a number type that is not read.
+[[nodiscard]] TensorPlan plan_tensors(const Checkpoint& checkpoint,
+                                      const format::ModelConfig& model);
+
+}  // namespace cria::converter
