@@ -1,0 +1,141 @@
+#include "quant/quantize.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "quant/float16.h"
+
+namespace cria {
+namespace {
+
+std::vector<float> gaussian(size_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0.0f, 0.02f);
+  std::vector<float> values(n);
+  for (float& v : values) v = normal(random);
+  return values;
+}
+
+struct Int4Row {
+  std::vector<int8_t> codes;
+  std::vector<uint16_t> scales;
+};
+
+Int4Row quantize4(const std::vector<float>& w, size_t group, QuantMethod method) {
+  const size_t padded = (w.size() + group - 1) / group * group;
+  Int4Row row = {std::vector<int8_t>(padded, 99), std::vector<uint16_t>(padded / group)};
+  quantize_row_int4(w.data(), w.size(), group, method, padded, row.codes.data(), row.scales.data());
+  return row;
+}
+
+double sqnr_db(const ErrorSums& sums) { return 10 * std::log10(sums.signal / sums.noise); }
+
+TEST(Quantize, RoundToNearestErrsByAtMostHalfAStep) {
+  const std::vector<float> w = gaussian(4096, 1);
+  for (const size_t group : {32u, 64u, 128u}) {
+    const Int4Row row = quantize4(w, group, QuantMethod::kRtn);
+    for (size_t i = 0; i < w.size(); ++i) {
+      const float scale = bf16_to_f32(row.scales[i / group]);
+      // The scale is rounded to 8 significant bits, so at code 8 the grid may end 8 * 2^-9 of a
+      // step early; half a step otherwise.
+      EXPECT_LE(std::fabs(w[i] - static_cast<float>(row.codes[i]) * scale),
+                scale * (0.5f + 8 * 0x1p-9f) * 1.0001f);
+      EXPECT_GE(row.codes[i], -8);
+      EXPECT_LE(row.codes[i], 7);
+    }
+  }
+}
+
+TEST(Quantize, SearchedScalesAreNeverWorseThanRoundToNearest) {
+  for (const size_t group : {32u, 64u, 128u}) {
+    const std::vector<float> w = gaussian(group * 200, 2);
+    ErrorSums rtn, mse;
+    size_t better = 0;
+    for (size_t g = 0; g < 200; ++g) {
+      const std::vector<float> part(w.begin() + static_cast<ptrdiff_t>(g * group),
+                                    w.begin() + static_cast<ptrdiff_t>((g + 1) * group));
+      ErrorSums a, b;
+      const Int4Row r = quantize4(part, group, QuantMethod::kRtn);
+      const Int4Row m = quantize4(part, group, QuantMethod::kMse);
+      add_error_int4(part.data(), group, group, r.codes.data(), r.scales.data(), &a);
+      add_error_int4(part.data(), group, group, m.codes.data(), m.scales.data(), &b);
+      EXPECT_LE(b.noise, a.noise * 1.0001);
+      better += b.noise < a.noise * 0.999 ? 1 : 0;
+      rtn.signal += a.signal;
+      rtn.noise += a.noise;
+      mse.signal += b.signal;
+      mse.noise += b.noise;
+    }
+    std::printf("group %zu: rtn %.2f dB, mse %.2f dB\n", group, sqnr_db(rtn), sqnr_db(mse));
+    EXPECT_GT(better, 100u);
+    EXPECT_GT(sqnr_db(mse), sqnr_db(rtn) + 0.3);
+  }
+}
+
+TEST(Quantize, ZeroGroupsGetScaleZeroAndCodesZero) {
+  std::vector<float> w(96, 0.0f);
+  w[40] = 1e-30f;  // below the smallest scale: zero as well
+  w[70] = -0.5f;
+  const Int4Row row = quantize4(w, 32, QuantMethod::kMse);
+  EXPECT_EQ(row.scales[0], 0);
+  EXPECT_EQ(row.scales[1], 0);
+  EXPECT_GT(bf16_to_f32(row.scales[2]), 0.0f);
+  for (size_t i = 0; i < 64; ++i) EXPECT_EQ(row.codes[i], 0);
+  EXPECT_FLOAT_EQ(static_cast<float>(row.codes[70]) * bf16_to_f32(row.scales[2]), -0.5f);
+}
+
+TEST(Quantize, PaddingBehindTheRowIsZero) {
+  const std::vector<float> w = gaussian(70, 4);
+  const Int4Row row = quantize4(w, 32, QuantMethod::kMse);
+  ASSERT_EQ(row.codes.size(), 96u);
+  for (size_t i = 70; i < 96; ++i) EXPECT_EQ(row.codes[i], 0);
+}
+
+TEST(Quantize, ExtremeWeightsStayFinite) {
+  for (const float big : {1e-10f, 1.0f, 1e30f, 3e38f}) {
+    const std::vector<float> w = {big, -big, big / 2, 0, -big / 3, big, big, -big};
+    for (const QuantMethod method : {QuantMethod::kRtn, QuantMethod::kMse}) {
+      const Int4Row row = quantize4(w, 32, method);
+      EXPECT_TRUE(std::isfinite(bf16_to_f32(row.scales[0]))) << big;
+      std::vector<int8_t> codes(32);
+      float scale = -1;
+      quantize_row_int8(w.data(), w.size(), method, 32, codes.data(), &scale);
+      EXPECT_TRUE(std::isfinite(scale)) << big;
+      EXPECT_EQ(codes[0], 127);
+      EXPECT_EQ(codes[1], -127);
+    }
+  }
+}
+
+TEST(Quantize, Int8RowErrsByAtMostHalfAStep) {
+  const std::vector<float> w = gaussian(1000, 5);
+  std::vector<int8_t> codes(1024, 99);
+  float scale = 0;
+  quantize_row_int8(w.data(), w.size(), QuantMethod::kRtn, 1024, codes.data(), &scale);
+  for (size_t i = 0; i < w.size(); ++i) {
+    EXPECT_LE(std::fabs(w[i] - static_cast<float>(codes[i]) * scale), scale * 0.50001f);
+  }
+  for (size_t i = 1000; i < 1024; ++i) EXPECT_EQ(codes[i], 0);
+  ErrorSums sums;
+  add_error_int8(w.data(), w.size(), codes.data(), scale, &sums);
+  // Uniform rounding noise of step s: s^2 / 12 a weight.
+  const double expected = static_cast<double>(scale) * static_cast<double>(scale) / 12 * 1000;
+  EXPECT_NEAR(sums.noise / expected, 1.0, 0.15);
+}
+
+TEST(Quantize, TiesRoundToEven) {
+  // scale is exactly 1: the row's largest weight is 127.
+  const std::vector<float> w = {127.0f, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, -2.5f};
+  std::vector<int8_t> codes(32);
+  float scale = 0;
+  quantize_row_int8(w.data(), w.size(), QuantMethod::kRtn, 32, codes.data(), &scale);
+  EXPECT_EQ(scale, 1.0f);
+  const std::vector<int> want = {127, 0, 2, 2, 0, -2, -2};
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(codes[i], want[i]);
+}
+
+}  // namespace
+}  // namespace cria
