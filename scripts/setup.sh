@@ -6,7 +6,7 @@ set -euo pipefail
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-deps=${CRIA_DEPS_DIR:-$HOME/.cache/cria/deps}
+deps=$(realpath -m "${CRIA_DEPS_DIR:-$HOME/.cache/cria/deps}")
 attempts=3
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -121,8 +121,10 @@ unpack() {
   # Most tarballs have one top folder; XNNPACK's has none.
   if [ ${#entries[@]} -eq 1 ] && [ -d "${entries[0]}" ]; then mv "${entries[0]}" "$partial/out"; else mv "$partial/raw" "$partial/out"; fi
   printf '%s\n' "$3" >"$partial/out/.cria-unpacked"
-  rm -rf "$target"
-  mv -T "$partial/out" "$target"
+  if [ ! -f "$target/.cria-unpacked" ]; then  # another run may have been faster
+    rm -rf "$target"
+    mv -T "$partial/out" "$target" || [ -f "$target/.cria-unpacked" ]
+  fi
   rm -rf "$partial"
 }
 
