@@ -33,7 +33,7 @@ struct Raw {
   uint32_t context = 0;
   bool no_tokenizer = false;
   std::string compress = "zstd";
-  int level = 1;
+  int level = 3;
   std::string report;
   uint32_t n_threads = 0;
   bool quiet = false;
@@ -58,7 +58,7 @@ void define(CLI::App* app, Raw* raw) {
                 "write no tokenizer; then the model takes token ids only");
   app->add_option("--compress", raw->compress, "compression of the file [zstd]")
       ->check(CLI::IsMember({"zstd", "none"}));
-  app->add_option("--level", raw->level, "zstd level [1]; higher ones gain next to nothing")
+  app->add_option("--level", raw->level, "zstd level [3]; others change little")
       ->check(CLI::Range(lowest_level(), highest_level()));
   app->add_option("--report", raw->report, "also write the report as JSON to this file");
   app->add_option("--threads", raw->n_threads, "threads to use [all cores]")

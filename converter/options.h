@@ -22,7 +22,7 @@ struct Options {
   std::optional<uint32_t> context;
   TokenizerWish tokenizer = TokenizerWish::kRequired;
   format::Compression compression = format::Compression::kZstd;
-  int level = 1;
+  int level = 3;
   std::optional<std::filesystem::path> report;
   size_t n_threads = 1;
   Verbosity verbosity = Verbosity::kNormal;

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Writes a Hugging Face checkpoint folder with random bf16 weights, for speed and memory tests.
+
+  make_random_checkpoint.py OUT --shape llama-3.2-1b|tinyllama-1.1b|smollm-135m
+  make_random_checkpoint.py OUT --d-model 64 --layers 2 --heads 4 --kv-heads 2 --ffn 192 --vocab 256
+
+Needs nothing but Python. Weights are Gaussian: pieces of one block of random values, taken at random
+places, so that gigabytes take seconds and little memory. The same arguments give the same bytes.
+"""
+
+import argparse
+import json
+import os
+import random
+import struct
+
+BLOCK_VALUES = 1 << 21
+PIECE_VALUES = 1 << 19
+MATRIX_DEVIATION = 0.02
+NORM_DEVIATION = 0.1
+BYTES_PER_VALUE = 2
+HEADER_ALIGNMENT = 8
+
+LLAMA3_ROPE = {
+    "factor": 32.0,
+    "high_freq_factor": 4.0,
+    "low_freq_factor": 1.0,
+    "original_max_position_embeddings": 8192,
+    "rope_type": "llama3",
+}
+
+SHAPES = {
+    "llama-3.2-1b": dict(d_model=2048, layers=16, heads=32, kv_heads=8, head_dim=64, ffn=8192,
+                         vocab=128256, tied=True, theta=500000.0, rope=LLAMA3_ROPE,
+                         context=131072, shard_mb=1000),
+    "tinyllama-1.1b": dict(d_model=2048, layers=22, heads=32, kv_heads=4, head_dim=64, ffn=5632,
+                           vocab=32000, tied=False, theta=10000.0, rope=None, context=2048,
+                           shard_mb=0),
+    "smollm-135m": dict(d_model=576, layers=30, heads=9, kv_heads=3, head_dim=64, ffn=1536,
+                        vocab=49152, tied=True, theta=10000.0, rope=None, context=2048,
+                        shard_mb=0),
+}
+
+
+def bf16_block(rng, count, mean, deviation):
+    """count Gaussian values as bf16, cut off (not rounded) from f32."""
+    gauss = rng.gauss
+    f32 = struct.pack(f"<{count}f", *[gauss(mean, deviation) for _ in range(count)])
+    block = bytearray(count * BYTES_PER_VALUE)
+    block[0::2] = f32[2::4]
+    block[1::2] = f32[3::4]
+    return bytes(block)
+
+
+def config_of(s):
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "attention_bias": False,
+        "bos_token_id": 1 if s["vocab"] < 128000 else 128000,
+        "eos_token_id": 2 if s["vocab"] < 128000 else 128001,
+        "head_dim": s["head_dim"],
+        "hidden_act": "silu",
+        "hidden_size": s["d_model"],
+        "intermediate_size": s["ffn"],
+        "max_position_embeddings": s["context"],
+        "mlp_bias": False,
+        "model_type": "llama",
+        "num_attention_heads": s["heads"],
+        "num_hidden_layers": s["layers"],
+        "num_key_value_heads": s["kv_heads"],
+        "rms_norm_eps": 1e-05,
+        "rope_scaling": s["rope"],
+        "rope_theta": s["theta"],
+        "tie_word_embeddings": s["tied"],
+        "torch_dtype": "bfloat16",
+        "vocab_size": s["vocab"],
+    }
+
+
+def tensors_of(s):
+    """(name, shape) in the order in which they are stored."""
+    d, q, kv = s["d_model"], s["heads"] * s["head_dim"], s["kv_heads"] * s["head_dim"]
+    yield "model.embed_tokens.weight", [s["vocab"], d]
+    for layer in range(s["layers"]):
+        prefix = f"model.layers.{layer}."
+        yield prefix + "input_layernorm.weight", [d]
+        yield prefix + "mlp.down_proj.weight", [d, s["ffn"]]
+        yield prefix + "mlp.gate_proj.weight", [s["ffn"], d]
+        yield prefix + "mlp.up_proj.weight", [s["ffn"], d]
+        yield prefix + "post_attention_layernorm.weight", [d]
+        yield prefix + "self_attn.k_proj.weight", [kv, d]
+        yield prefix + "self_attn.o_proj.weight", [d, q]
+        yield prefix + "self_attn.q_proj.weight", [q, d]
+        yield prefix + "self_attn.v_proj.weight", [kv, d]
+    yield "model.norm.weight", [d]
+    if not s["tied"]:
+        yield "lm_head.weight", [s["vocab"], d]
+
+
+def bytes_of(shape):
+    size = BYTES_PER_VALUE
+    for dimension in shape:
+        size *= dimension
+    return size
+
+
+def shards_of(tensors, shard_bytes):
+    """Lists of tensors, each list of at most shard_bytes unless one tensor is larger."""
+    shards, size = [[]], 0
+    for name, shape in tensors:
+        n = bytes_of(shape)
+        if shards[-1] and shard_bytes and size + n > shard_bytes:
+            shards.append([])
+            size = 0
+        shards[-1].append((name, shape))
+        size += n
+    return shards
+
+
+def write_shard(path, tensors, rng, matrix_block, norm_block):
+    header, offset = {"__metadata__": {"format": "pt"}}, 0
+    for name, shape in tensors:
+        end = offset + bytes_of(shape)
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % HEADER_ALIGNMENT)
+    with open(path, "wb") as out:
+        out.write(struct.pack("<Q", len(text)) + text)
+        for _, shape in tensors:
+            block = memoryview(matrix_block if len(shape) > 1 else norm_block)
+            left = bytes_of(shape)
+            while left > 0:
+                start = rng.randrange(BLOCK_VALUES - PIECE_VALUES) * BYTES_PER_VALUE
+                n = min(left, PIECE_VALUES * BYTES_PER_VALUE)
+                out.write(block[start:start + n])
+                left -= n
+
+
+def write_checkpoint(folder, s, seed):
+    rng = random.Random(seed)
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as out:
+        json.dump(config_of(s), out, indent=2)
+    matrix_block = bf16_block(rng, BLOCK_VALUES, 0.0, MATRIX_DEVIATION)
+    norm_block = bf16_block(rng, BLOCK_VALUES, 1.0, NORM_DEVIATION)
+    shards = shards_of(list(tensors_of(s)), s["shard_mb"] * 1000 * 1000)
+    if len(shards) == 1:
+        write_shard(os.path.join(folder, "model.safetensors"), shards[0], rng, matrix_block, norm_block)
+        return
+    weight_map, total = {}, 0
+    for i, tensors in enumerate(shards):
+        name = f"model-{i + 1:05}-of-{len(shards):05}.safetensors"
+        write_shard(os.path.join(folder, name), tensors, rng, matrix_block, norm_block)
+        for tensor, shape in tensors:
+            weight_map[tensor] = name
+            total += bytes_of(shape)
+    with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as out:
+        json.dump({"metadata": {"total_size": total}, "weight_map": weight_map}, out, indent=2)
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("--shape", choices=sorted(SHAPES))
+    for name in ("d-model", "layers", "heads", "kv-heads", "head-dim", "ffn", "vocab", "context"):
+        parser.add_argument("--" + name, type=int)
+    parser.add_argument("--tied", action="store_true", help="no output layer of its own (with dimensions)")
+    parser.add_argument("--shard-mb", type=int, help="largest shard in MB; 0: one file")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    shape = dict(SHAPES[options.shape]) if options.shape else dict(
+        rope=None, theta=10000.0, tied=options.tied, context=2048, shard_mb=0)
+    for name in ("d_model", "layers", "heads", "kv_heads", "head_dim", "ffn", "vocab", "context", "shard_mb"):
+        value = getattr(options, name)
+        if value is not None:
+            shape[name] = value
+    for name in ("d_model", "layers", "heads", "ffn", "vocab"):
+        if name not in shape:
+            parser.error(f"give --shape or --{name.replace('_', '-')}")
+    shape.setdefault("kv_heads", shape["heads"])
+    shape.setdefault("head_dim", shape["d_model"] // shape["heads"])
+    return options, shape
+
+
+def main(arguments=None):
+    options, shape = parse(arguments)
+    write_checkpoint(options.folder, shape, options.seed)
+
+
+if __name__ == "__main__":
+    main()
