@@ -1,0 +1,111 @@
+#include "platforms/hosted/bench_run.h"
+
+#include <algorithm>
+#include <random>
+#include <span>
+
+#include "platforms/hosted/model_session.h"
+#include "platforms/hosted/model_text.h"
+#include "platforms/hosted/program_error.h"
+#include "platforms/hosted/resident_memory.h"
+#include "platforms/hosted/terminal.h"
+
+namespace cria::hosted {
+namespace {
+
+constexpr uint32_t kTokenSeed = 1;
+
+std::vector<uint32_t> random_tokens(size_t count, uint32_t vocab_size) {
+  std::mt19937 random(kTokenSeed);
+  std::vector<uint32_t> tokens(count);
+  for (uint32_t& token : tokens) token = static_cast<uint32_t>(random() % vocab_size);
+  return tokens;
+}
+
+// Seconds of one prefill of all tokens into an empty context.
+double time_prefill(const ModelSession& model, std::span<const uint32_t> tokens) {
+  model.check(cria_reset(model.get(), 0));
+  const double started = monotonic_seconds();
+  model.check(cria_prefill(model.get(), tokens.data(), tokens.size()));
+  return monotonic_seconds() - started;
+}
+
+// Seconds of feeding tokens one by one behind a first one.
+double time_decode(const ModelSession& model, std::span<const uint32_t> tokens) {
+  model.check(cria_reset(model.get(), 0));
+  model.check(cria_prefill(model.get(), tokens.data(), 1));
+  const double started = monotonic_seconds();
+  for (const uint32_t& token : tokens.subspan(1)) {
+    model.check(cria_prefill(model.get(), &token, 1));
+  }
+  return monotonic_seconds() - started;
+}
+
+// Runs time once to warm up, then repetitions times; gives count per second.
+template <typename Time>
+Spread measure(uint32_t repetitions, size_t count, const Time& time) {
+  time();
+  std::vector<double> speeds;
+  for (uint32_t i = 0; i < repetitions; ++i) {
+    speeds.push_back(static_cast<double>(count) / std::max(time(), 1e-9));
+  }
+  return spread_of(speeds);
+}
+
+}  // namespace
+
+Spread spread_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  const double median =
+      values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2.0;
+  return {median, values.front(), values.back()};
+}
+
+BenchResult run_bench(const BenchOptions& options, const std::vector<uint32_t>& prompts,
+                      uint32_t n_threads) {
+  const double started = monotonic_seconds();
+  CommonOptions common = options.common;
+  common.n_threads = n_threads;
+  uint32_t longest = options.n_decode + 1;
+  for (const uint32_t length : prompts) longest = std::max(longest, length);
+  const ModelSession model(common, {.min_context = longest});
+  if (longest > cria_context(model.get())) {
+    throw ProgramError(ExitCode::kUsage, model.path() + ": -p and -n do not fit the context of " +
+                                             std::to_string(cria_context(model.get())));
+  }
+  const std::vector<uint32_t> tokens = random_tokens(longest, model.info().vocab_size);
+  const std::span<const uint32_t> all(tokens);
+
+  BenchResult result = {};
+  result.open_seconds = model.open_seconds();
+  time_prefill(model, all.first(prompts.empty() ? 1 : prompts[0]));
+  const cria_sampling greedy = {};
+  uint32_t token = 0;
+  model.check(cria_sample(model.get(), &greedy, &token));
+  result.first_token_seconds = monotonic_seconds() - started;
+
+  for (const uint32_t length : prompts) {
+    result.prefill.push_back({length, measure(options.repetitions, length, [&] {
+                                return time_prefill(model, all.first(length));
+                              })});
+  }
+  result.decode_tokens_per_second = measure(options.repetitions, options.n_decode, [&] {
+    return time_decode(model, all.first(options.n_decode + 1));
+  });
+
+  result.backend = cria_backend_name(model.get());
+  result.isa = cria_isa_name(model.get());
+  result.n_threads = n_threads;
+  result.context = cria_context(model.get());
+  result.plan = model.plan();
+  result.n_decoded = options.n_decode;
+  result.decode_bytes_per_token =
+      decode_bytes_per_token(model.info(), common.kv_format, options.n_decode / 2);
+  result.decode_bytes_per_second =
+      static_cast<double>(result.decode_bytes_per_token) * result.decode_tokens_per_second.median;
+  result.peak_resident_bytes = peak_resident_bytes();
+  return result;
+}
+
+}  // namespace cria::hosted

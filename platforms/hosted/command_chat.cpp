@@ -1,0 +1,219 @@
+// cria chat: a conversation, line by line.
+#include <unistd.h>
+
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "platforms/hosted/chat_engine.h"
+#include "platforms/hosted/chat_file.h"
+#include "platforms/hosted/commands.h"
+#include "platforms/hosted/input_text.h"
+#include "platforms/hosted/interrupt.h"
+#include "platforms/hosted/model_session.h"
+#include "platforms/hosted/print_format.h"
+#include "platforms/hosted/terminal.h"
+#include "platforms/hosted/text_stream.h"
+
+namespace cria::hosted {
+namespace {
+
+// No line is longer than 40 columns.
+constexpr char kHelp[] =
+    "/help         this list\n"
+    "/reset        forget the conversation\n"
+    "/system TEXT  the same, with a new system\n"
+    "              text; alone: shows it\n"
+    "/save FILE    keep the conversation\n"
+    "/load FILE    go back to it\n"
+    "/stats        speed and memory\n"
+    "/exit         leave; also Ctrl-D\n"
+    "Ctrl-C        stop the answer\n"
+    "A line that starts with a space is a\n"
+    "message even if a / follows.\n";
+
+std::string trimmed(const std::string& line) {
+  constexpr char kSpace[] = " \t\r";
+  const size_t begin = line.find_first_not_of(kSpace);
+  if (begin == std::string::npos) return {};
+  return line.substr(begin, line.find_last_not_of(kSpace) - begin + 1);
+}
+
+double per_second(size_t count, double seconds) {
+  return seconds > 0.0 ? static_cast<double>(count) / seconds : 0.0;
+}
+
+class ChatProgram {
+ public:
+  ChatProgram(const ChatOptions& options, const ModelSession& model)
+      : model_(model),
+        engine_(model, sampling_of(options.sampling),
+                options.max_tokens.value_or(std::numeric_limits<uint32_t>::max())),
+        is_interactive_(is_terminal(STDIN_FILENO)) {
+    engine_.reset(options.system);
+  }
+
+  ExitCode run();
+
+ private:
+  enum class Next { kGoOn, kLeave };
+
+  void greet() const;
+  Next handle(const std::string& line);
+  Next command(const std::string& line);
+  Next say(const std::string& message);
+  void report(const ChatAnswer& answer);
+  void print_stats() const;
+
+  const ModelSession& model_;
+  ChatEngine engine_;
+  const bool is_interactive_;
+  TextStream out_{STDOUT_FILENO};
+  ChatAnswer last_;
+  ExitCode exit_code_ = ExitCode::kDone;
+};
+
+void ChatProgram::greet() const {
+  print_notice(
+      text_of("%s: %s parameters, %u tokens of context. /help lists the commands, Ctrl-D "
+              "leaves.",
+              model_.path().c_str(), short_count(model_.info().n_parameters).c_str(),
+              cria_context(model_.get())));
+}
+
+void ChatProgram::print_stats() const {
+  print_notice(text_of("%u of %u tokens, %zu messages", cria_position(model_.get()),
+                       cria_context(model_.get()), engine_.n_messages()));
+  print_notice(text_of(
+      "last answer: %zu tokens read at %.1f tokens/s, %zu made at %.1f tokens/s", last_.n_prefilled,
+      per_second(last_.n_prefilled, last_.prefill_seconds), last_.n_tokens,
+      last_.n_tokens > 1 ? per_second(last_.n_tokens - 1, last_.decode_seconds) : 0.0));
+  print_notice(text_of("%s of memory, %s of the file in place; backend %s, %s kernels, %u threads",
+                       megabytes(model_.plan().total).c_str(),
+                       megabytes(model_.plan().in_place).c_str(), cria_backend_name(model_.get()),
+                       cria_isa_name(model_.get()), model_.config().n_threads));
+}
+
+void ChatProgram::report(const ChatAnswer& answer) {
+  const uint32_t context = cria_context(model_.get());
+  if (answer.n_dropped > 0) {
+    print_notice(text_of("(the context of %u tokens was full: forgot the oldest %zu exchange%s)",
+                         context, answer.n_dropped, answer.n_dropped == 1 ? "" : "s"));
+  }
+  switch (answer.result) {
+    case ChatAnswer::Result::kCut:
+      print_notice(text_of("(the answer filled the context of %u tokens and was cut)", context));
+      break;
+    case ChatAnswer::Result::kInterrupted:
+      if (is_interactive_) print_notice("(stopped)");
+      break;
+    default:
+      break;
+  }
+}
+
+ChatProgram::Next ChatProgram::say(const std::string& message) {
+  last_ = engine_.answer(message, &out_);
+  if (last_.result == ChatAnswer::Result::kTooLong) {
+    throw ProgramError(ExitCode::kBadInput,
+                       text_of("the message does not fit the context of %u tokens; shorten it or "
+                               "raise --context",
+                               cria_context(model_.get())));
+  }
+  if (last_.is_empty) out_.put("\n");  // is a line too
+  out_.end_line();
+  report(last_);
+  if (out_.closed()) return Next::kLeave;
+  if (last_.result == ChatAnswer::Result::kInterrupted && !is_interactive_) {
+    exit_code_ = ExitCode::kInterrupted;
+    return Next::kLeave;
+  }
+  return Next::kGoOn;
+}
+
+ChatProgram::Next ChatProgram::command(const std::string& line) {
+  const size_t space = line.find(' ');
+  const std::string name = line.substr(0, space);
+  const std::string argument = space == std::string::npos ? "" : trimmed(line.substr(space));
+  const bool needs_file = name == "/save" || name == "/load";
+  if (needs_file && argument.empty()) {
+    throw ProgramError(ExitCode::kUsage, name + " needs a file name");
+  }
+  if (name == "/exit" || name == "/quit") return Next::kLeave;
+  if (name == "/help") {
+    write_stderr(kHelp);
+  } else if (name == "/reset") {
+    engine_.reset(engine_.system());
+    print_notice("(a new conversation)");
+  } else if (name == "/system" && argument.empty()) {
+    print_notice(engine_.system().empty() ? "(no system text)" : engine_.system());
+  } else if (name == "/system") {
+    engine_.reset(argument);
+    print_notice("(a new conversation)");
+  } else if (name == "/save") {
+    write_chat_file(argument, engine_.save());
+    print_notice("(saved " + argument + ")");
+  } else if (name == "/load") {
+    engine_.load(read_chat_file(argument));
+    print_notice(text_of("(loaded %zu messages)", engine_.n_messages()));
+  } else if (name == "/stats") {
+    print_stats();
+  } else {
+    throw ProgramError(ExitCode::kUsage, name + " is no command; /help lists them");
+  }
+  return Next::kGoOn;
+}
+
+ChatProgram::Next ChatProgram::handle(const std::string& line) {
+  const std::string message = trimmed(line);
+  if (message.empty()) return Next::kGoOn;
+  return line[0] == '/' ? command(message) : say(message);
+}
+
+// On a terminal an error is told and the conversation goes on; elsewhere it ends the program.
+ExitCode ChatProgram::run() {
+  const InterruptGuard guard;
+  LineReader lines(STDIN_FILENO);
+  std::string line;
+  if (is_interactive_) greet();
+  for (;;) {
+    if (is_interactive_) write_stderr(coloured(Colour::kPrompt, "> "));
+    const LineResult got = lines.next(&line);
+    if (got != LineResult::kLine) {
+      if (is_interactive_) write_stderr("\n");
+      return got == LineResult::kInterrupted && !is_interactive_ ? ExitCode::kInterrupted
+                                                                 : ExitCode::kDone;
+    }
+    try {
+      clear_interrupt();
+      if (handle(line) == Next::kLeave) return exit_code_;
+    } catch (const ProgramError& error) {
+      const bool output_failed = error.code() == ExitCode::kIo && line[0] != '/';
+      if (!is_interactive_ || output_failed) throw;
+      out_.end_line();
+      print_notice(std::string("cria: error: ") + error.what());
+    }
+  }
+}
+
+}  // namespace
+
+ExitCode run_command(const ChatOptions& options) {
+  const ModelFile file(options.common.model_path, options.common.mapping);
+  if (file.info().has_tokenizer == 0) {
+    throw ProgramError(ExitCode::kBadInput,
+                       file.path() + ": the model file holds no tokenizer; cria run takes --ids");
+  }
+  if (file.info().chat_template == 0) throw_status(CRIA_NO_CHAT_TEMPLATE, file.path());
+  const uint32_t context =
+      options.common.context != 0 ? options.common.context : file.info().planned_context;
+  const ModelSession model(options.common, {.max_text_bytes = chat_text_bytes(context)});
+  const uint64_t seed = seed_of(options.sampling);
+  cria_seed(model.get(), seed);
+  if (options.common.verbose && !options.sampling.greedy) {
+    print_notice(text_of("seed %llu", static_cast<unsigned long long>(seed)));
+  }
+  return ChatProgram(options, model).run();
+}
+
+}  // namespace cria::hosted

@@ -1,0 +1,311 @@
+#include "platforms/hosted/command_line.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <sstream>
+
+#include "platforms/hosted/program_error.h"
+#include "runtime/cria.h"
+
+namespace cria::hosted {
+namespace {
+
+constexpr uint32_t kMaxThreads = 256;
+constexpr uint32_t kMaxContext = 1 << 24;
+constexpr uint32_t kMaxPrefillChunk = 4096;
+constexpr uint32_t kMaxTokens = 1 << 24;
+constexpr uint32_t kMaxRepetitions = 1000;
+constexpr uint32_t kMaxTopK = 1 << 21;
+
+template <typename Value>
+struct Named {
+  const char* name;
+  Value value;
+};
+
+// Names that --isa takes: those this build has kernels for. Bit i of the mask is ISA i; a name
+// allows everything up to itself.
+constexpr Named<uint32_t> kIsaMasks[] = {{"scalar", 0x1}};
+constexpr Named<cria_backend> kBackends[] = {
+    {"auto", CRIA_BACKEND_AUTO}, {"exact", CRIA_BACKEND_EXACT}, {"xnnpack", CRIA_BACKEND_XNNPACK}};
+constexpr Named<cria_kv_format> kKvFormats[] = {{"int8", CRIA_KV_INT8}, {"f32", CRIA_KV_F32}};
+
+// Accepts the numbers from low to high; no NaN.
+template <typename Number>
+CLI::Validator between(Number low, Number high) {
+  return CLI::Validator(
+      [low, high](const std::string& input) {
+        Number value = {};
+        if (CLI::detail::lexical_cast(input, value) && value >= low && value <= high) {
+          return std::string();
+        }
+        std::ostringstream message;
+        message << input << " is not a number from " << low << " to " << high;
+        return message.str();
+      },
+      "");
+}
+
+// An option whose value is one of the names of rows.
+template <typename Value, size_t kRows>
+void add_named(CLI::App* app, const std::string& name, const Named<Value> (&rows)[kRows],
+               Value* value, const std::string& help) {
+  const auto choose = [name, &rows, value](const std::string& input) {
+    std::string names;
+    for (const Named<Value>& row : rows) {
+      if (input == row.name) {
+        *value = row.value;
+        return;
+      }
+      names += names.empty() ? "" : ", ";
+      names += row.name;
+    }
+    throw CLI::ValidationError(name, input + " is not one of: " + names);
+  };
+  app->add_option_function<std::string>(name, choose, help)->type_name("NAME");
+}
+
+void add_model(CLI::App* app, std::string* path) {
+  app->add_option("model", *path, "The .cria file")->required()->type_name("M.cria");
+}
+
+void add_common(CLI::App* app, CommonOptions* common) {
+  add_model(app, &common->model_path);
+  app->add_option("--threads", common->n_threads,
+                  "Threads; default: the machine's fast cores. Changes no token")
+      ->check(between(1U, kMaxThreads))
+      ->type_name("N");
+  app->add_option("--context", common->context, "Positions of the KV cache; default: the model's")
+      ->check(between(1U, kMaxContext))
+      ->type_name("N");
+  add_named(app, "--backend", kBackends, &common->backend, "auto, exact or xnnpack; default: auto");
+  add_named(app, "--isa", kIsaMasks, &common->isa_mask, "Best instruction set to use: scalar");
+  add_named(app, "--kv", kKvFormats, &common->kv_format, "KV cache: int8 or f32; default: int8");
+  app->add_option("--prefill-chunk", common->prefill_chunk,
+                  "Tokens handled at once; default: 64. Changes no token")
+      ->check(between(1U, kMaxPrefillChunk))
+      ->type_name("N");
+  app->add_flag_callback(
+      "--no-mmap", [common] { common->mapping = Mapping::kNever; },
+      "Copy the weights into memory instead of using the file in place");
+  app->add_flag("--verbose", common->verbose, "Say on standard error what is used");
+}
+
+void add_sampling(CLI::App* app, SamplingOptions* sampling) {
+  constexpr float kMaxTemperature = 100.0f;
+  constexpr float kMaxPenalty = 10.0f;
+  CLI::Option* const greedy =
+      app->add_flag("--greedy", sampling->greedy, "Always the likeliest token")->group("Sampling");
+  const auto add = [&](const char* name, auto* value, const CLI::Validator& range,
+                       const char* help) {
+    app->add_option(name, *value, help)
+        ->check(range)
+        ->capture_default_str()
+        ->type_name("X")
+        ->excludes(greedy)
+        ->group("Sampling");
+  };
+  add("--temperature", &sampling->temperature, between(0.0f, kMaxTemperature),
+      "Randomness; 0: greedy");
+  add("--top-p", &sampling->top_p, between(0.0f, 1.0f),
+      "Keep the likeliest tokens up to this probability; 1: off");
+  add("--top-k", &sampling->top_k, between(0U, kMaxTopK), "Keep this many tokens; 0: off");
+  add("--min-p", &sampling->min_p, between(0.0f, 1.0f),
+      "Drop tokens below this share of the best one's probability; 0: off");
+  app->add_option("--repeat-penalty", sampling->repeat_penalty,
+                  "Weaken tokens of the last 64; 1: off")
+      ->check(between(1.0f, kMaxPenalty))
+      ->capture_default_str()
+      ->type_name("X")
+      ->group("Sampling");
+  app->add_option("--seed", sampling->seed, "Start of the random numbers; default: a random one")
+      ->type_name("N")
+      ->group("Sampling");
+}
+
+void add_max_tokens(CLI::App* app, std::optional<uint32_t>* max_tokens, const char* help) {
+  app->add_option("-n,--max-tokens", *max_tokens, help)
+      ->check(between(0U, kMaxTokens))
+      ->type_name("N");
+}
+
+CLI::Option* add_ids(CLI::App* app, std::vector<uint32_t>* ids, const char* help) {
+  return app->add_option("--ids", *ids, help)
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("N,N,...");
+}
+
+void add_info(CLI::App* app, InfoOptions* options) {
+  add_common(app, &options->common);
+  app->add_flag("--json", options->json, "One JSON object");
+  app->footer("Example: cria info demo.cria --context 512 --kv f32");
+}
+
+void add_run(CLI::App* app, RunOptions* options) {
+  add_common(app, &options->common);
+  CLI::Option* const prompt =
+      app->add_option("-p,--prompt", options->prompt, "Text to continue; - reads standard input")
+          ->type_name("TEXT");
+  add_ids(app, &options->ids, "Token ids to continue; prints ids")->excludes(prompt);
+  add_max_tokens(app, &options->max_tokens,
+                 "Tokens to make; default: until an end token or a full context");
+  app->add_flag("!--no-echo", options->echo, "Do not print the prompt");
+  app->add_flag("--parse-special", options->parse_special,
+                "Special tokens written out in the prompt become those tokens");
+  app->add_flag("--ignore-end", options->ignore_end, "Do not stop at end tokens");
+  add_sampling(app, &options->sampling);
+  app->footer(
+      "Examples: cria run demo.cria -p \"Once upon a time\" -n 64 --seed 7\n"
+      "          cria run demo.cria -p - --greedy < question.txt");
+}
+
+void add_chat(CLI::App* app, ChatOptions* options) {
+  add_common(app, &options->common);
+  app->add_option("--system", options->system, "What the model is told before the conversation")
+      ->type_name("TEXT");
+  add_max_tokens(app, &options->max_tokens, "Longest answer in tokens; default: no limit");
+  add_sampling(app, &options->sampling);
+  app->footer(
+      "Inside, /help lists the commands. Without a terminal each line is a message:\n"
+      "          echo hello | cria chat demo.cria");
+}
+
+void add_bench(CLI::App* app, BenchOptions* options) {
+  constexpr uint32_t kMaxLength = kMaxContext;
+  add_common(app, &options->common);
+  app->remove_option(app->get_option("--threads"));
+  app->add_option("--threads", options->threads, "Thread counts to measure; default: fast cores")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(between(1U, kMaxThreads))
+      ->type_name("N,N,...");
+  app->add_option("-p,--prompt", options->prompts, "Prompt lengths; default: 128,512")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(between(1U, kMaxLength))
+      ->type_name("N,N,...");
+  app->add_option("-n", options->n_decode, "Tokens to decode")
+      ->check(between(1U, kMaxLength))
+      ->capture_default_str()
+      ->type_name("N");
+  app->add_option("-r,--repetitions", options->repetitions, "Measured runs after the warm-up")
+      ->check(between(1U, kMaxRepetitions))
+      ->capture_default_str()
+      ->type_name("N");
+  app->add_flag("--json", options->json, "One JSON object");
+  app->footer("Example: cria bench demo.cria -p 128,512 -n 64 --threads 1,2 --json");
+}
+
+void add_tokenize(CLI::App* app, TokenizeOptions* options) {
+  add_common(app, &options->common);
+  app->add_option("input", options->input, "A text file; -, the default: standard input")
+      ->type_name("FILE");
+  app->add_flag("--special", options->add_special, "Add BOS and EOS by the tokenizer's rules");
+  app->add_flag("--parse-special", options->parse_special,
+                "Special tokens written out in the text become those tokens");
+  app->footer("Example: echo -n hello | cria tokenize demo.cria");
+}
+
+void add_logits(CLI::App* app, LogitsOptions* options) {
+  add_common(app, &options->common);
+  CLI::Option* const ids = add_ids(app, &options->ids, "Token ids");
+  app->add_option("--text", options->text, "Text, encoded with special tokens added")
+      ->type_name("TEXT")
+      ->excludes(ids);
+  app->add_option("-o,--output", options->output, "float32 [ids][vocab]; -: standard output")
+      ->required()
+      ->type_name("FILE");
+  app->footer("Example: cria logits demo.cria --ids 1,5,9 -o logits.f32");
+}
+
+void add_eval(CLI::App* app, EvalOptions* options) {
+  add_common(app, &options->common);
+  app->add_option("--text", options->text_path, "Text to measure on; -: standard input")
+      ->required()
+      ->type_name("FILE");
+  app->add_option("--reference", options->reference_path, "Model to compare the distributions with")
+      ->type_name("F32.cria");
+  app->add_flag("--json", options->json, "One JSON object");
+  app->footer("Example: cria eval demo.cria --text heldout.txt --reference demo-f32.cria");
+}
+
+// Every command's options, filled by the parse of whichever was named.
+struct AllOptions {
+  InfoOptions info;
+  VerifyOptions verify;
+  RunOptions run;
+  ChatOptions chat;
+  BenchOptions bench;
+  TokenizeOptions tokenize;
+  LogitsOptions logits;
+  EvalOptions eval;
+};
+
+void add_commands(CLI::App* app, AllOptions* all) {
+  add_info(app->add_subcommand("info", "Architecture, sizes and the memory plan"), &all->info);
+  add_model(app->add_subcommand("verify", "Check every byte of the file"), &all->verify.model_path);
+  add_run(app->add_subcommand("run", "Continue a prompt"), &all->run);
+  add_chat(app->add_subcommand("chat", "Hold a conversation"), &all->chat);
+  add_bench(app->add_subcommand("bench", "Measure speed and memory"), &all->bench);
+  add_tokenize(app->add_subcommand("tokenize", "Token ids of a text"), &all->tokenize);
+  add_logits(app->add_subcommand("logits", "Logits after every token, to a file"), &all->logits);
+  add_eval(app->add_subcommand("eval", "Perplexity of a text"), &all->eval);
+}
+
+Command chosen_command(const CLI::App& app, const AllOptions& all) {
+  if (app.got_subcommand("info")) return all.info;
+  if (app.got_subcommand("verify")) return all.verify;
+  if (app.got_subcommand("run")) return all.run;
+  if (app.got_subcommand("chat")) return all.chat;
+  if (app.got_subcommand("bench")) return all.bench;
+  if (app.got_subcommand("tokenize")) return all.tokenize;
+  if (app.got_subcommand("logits")) return all.logits;
+  return all.eval;
+}
+
+[[noreturn]] void throw_usage(std::string message, const CLI::App& app) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  const auto parsed = app.get_subcommands();
+  const std::string name = parsed.empty() ? "" : parsed[0]->get_name() + " ";
+  throw ProgramError(ExitCode::kUsage, message + "; see cria " + name + "--help");
+}
+
+// Rules between options that the library cannot express.
+void check_together(const CLI::App& app, const AllOptions& all) {
+  if (app.got_subcommand("run") && !all.run.prompt && all.run.ids.empty()) {
+    throw_usage("give a prompt with -p, or --ids", app);
+  }
+  if (app.got_subcommand("logits") && !all.logits.text && all.logits.ids.empty()) {
+    throw_usage("give --ids or --text", app);
+  }
+}
+
+}  // namespace
+
+std::variant<Command, HelpText> parse_command_line(int argc, const char* const* argv) {
+  CLI::App app("Runs a LLaMA model that cria-convert wrote, in memory known beforehand.", "cria");
+  app.set_version_flag("--version", std::string("cria ") + cria_version(), "Print the version");
+  app.require_subcommand(1);
+  app.footer(
+      "Examples: cria-convert models/demo -o demo.cria\n"
+      "          cria info demo.cria\n"
+      "          cria chat demo.cria\n"
+      "Exit codes: 0 done, 2 usage, 3 input invalid or unsupported, 4 I/O, 5 memory.");
+  AllOptions all;
+  add_commands(&app, &all);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForVersion& version) {
+    return HelpText{std::string(version.what()) + "\n"};
+  } catch (const CLI::CallForHelp&) {
+    return HelpText{app.help()};
+  } catch (const CLI::ParseError& error) {
+    throw_usage(error.what(), app);
+  }
+  check_together(app, all);
+  return chosen_command(app, all);
+}
+
+}  // namespace cria::hosted

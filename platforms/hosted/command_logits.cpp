@@ -1,0 +1,46 @@
+// cria logits: what the model says after every token, for comparing implementations.
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "platforms/hosted/atomic_file.h"
+#include "platforms/hosted/commands.h"
+#include "platforms/hosted/logits_by_token.h"
+#include "platforms/hosted/model_session.h"
+#include "platforms/hosted/print_format.h"
+#include "platforms/hosted/terminal.h"
+#include "platforms/hosted/token_sinks.h"
+
+namespace cria::hosted {
+
+ExitCode run_command(const LogitsOptions& options) {
+  constexpr size_t kExtra = 2;  // BOS and EOS
+  const size_t n_text_bytes = options.text ? options.text->size() : 0;
+  const size_t most_tokens = std::max(options.ids.size(), n_text_bytes + kExtra);
+  constexpr size_t kMostContext = 1 << 24;
+  const ModelSession model(
+      options.common, {.min_context = static_cast<uint32_t>(std::min(most_tokens, kMostContext)),
+                       .max_text_bytes = n_text_bytes});
+  std::vector<uint32_t> ids = options.ids;
+  if (options.text) {
+    model.need_tokenizer();
+    ids = encode_text(model, *options.text, CRIA_ENCODE_SPECIAL);
+  }
+  if (ids.empty()) throw ProgramError(ExitCode::kBadInput, "there are no tokens");
+  check_ids(model, ids);
+  if (ids.size() > cria_context(model.get())) {
+    throw ProgramError(ExitCode::kBadInput, text_of("%zu tokens do not fit a context of %u",
+                                                    ids.size(), cria_context(model.get())));
+  }
+
+  AtomicFile file(options.output);
+  ProgressLine progress("logits");
+  LogitsByToken(model).run(ids, [&](size_t index, std::span<const float> logits) {
+    file.write(logits.data(), logits.size_bytes());
+    progress.update(index + 1, ids.size());
+  });
+  file.commit();
+  return ExitCode::kDone;
+}
+
+}  // namespace cria::hosted

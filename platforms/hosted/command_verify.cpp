@@ -1,0 +1,47 @@
+// cria verify: every checksum and every padding byte of a file.
+#include <unistd.h>
+
+#include <cstdint>
+
+#include "platforms/hosted/arena_memory.h"
+#include "platforms/hosted/commands.h"
+#include "platforms/hosted/mapped_file.h"
+#include "platforms/hosted/print_format.h"
+#include "platforms/hosted/terminal.h"
+#include "platforms/hosted/text_stream.h"
+
+namespace cria::hosted {
+namespace {
+
+void show_progress(void* context, uint64_t done, uint64_t total) {
+  static_cast<ProgressLine*>(context)->update(done, total);
+}
+
+}  // namespace
+
+ExitCode run_command(const VerifyOptions& options) {
+  MappedFile file(options.model_path, Mapping::kNever);
+  const ArenaMemory scratch(CRIA_VERIFY_SCRATCH_BYTES);
+  const cria_source source = file.copying_source();
+  uint64_t bad_offset = 0;
+  cria_status status = CRIA_OK;
+  {
+    ProgressLine progress("verifying");
+    status = cria_verify(&source, scratch.data(), scratch.size_bytes(), &show_progress, &progress,
+                         &bad_offset);
+  }
+  if (status == CRIA_CORRUPT) {
+    throw ProgramError(
+        exit_code_of(status),
+        text_of("%s: the file is damaged near byte %llu; copy or convert it again",
+                options.model_path.c_str(), static_cast<unsigned long long>(bad_offset)));
+  }
+  check_status(status, options.model_path);
+  TextStream out(STDOUT_FILENO);
+  out.put(text_of("%s: good, %s bytes checked\n", options.model_path.c_str(),
+                  grouped_digits(file.size_bytes()).c_str()));
+  out.flush();
+  return ExitCode::kDone;
+}
+
+}  // namespace cria::hosted

@@ -1,0 +1,119 @@
+#include "platforms/hosted/cpu.h"
+
+#include <cpuinfo.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+
+#include "platforms/hosted/print_format.h"
+
+namespace cria::hosted {
+namespace {
+
+// Cores of all clusters whose clock is within a fifth of the fastest one's; of all clusters where
+// clocks are unknown. So a phone's one prime core and its big cores count, its little ones do not.
+uint32_t count_fast_cores() {
+  if (!cpuinfo_initialize()) return 0;
+  uint64_t fastest = 0;
+  for (uint32_t i = 0; i < cpuinfo_get_clusters_count(); ++i) {
+    fastest = std::max(fastest, cpuinfo_get_cluster(i)->frequency);
+  }
+  uint32_t cores = 0;
+  for (uint32_t i = 0; i < cpuinfo_get_clusters_count(); ++i) {
+    const cpuinfo_cluster* const cluster = cpuinfo_get_cluster(i);
+    if (cluster->frequency >= fastest / 5 * 4) cores += cluster->core_count;
+  }
+  return cores;
+}
+
+uint32_t count_allowed() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return 0;
+  return static_cast<uint32_t>(CPU_COUNT(&allowed));
+}
+
+// A container's share: "<quota> <period>" in microseconds, or "max <period>".
+uint32_t read_quota() {
+  std::FILE* const file = std::fopen("/sys/fs/cgroup/cpu.max", "re");
+  if (file == nullptr) return 0;
+  unsigned long quota_us = 0;
+  unsigned long period_us = 0;
+  const int fields = std::fscanf(file, "%lu %lu", &quota_us, &period_us);
+  std::fclose(file);
+  if (fields != 2 || period_us == 0) return 0;
+  return static_cast<uint32_t>(std::clamp((quota_us + period_us - 1) / period_us, 1UL, 4096UL));
+}
+
+// The text behind "model name :" in /proc/cpuinfo.
+std::string proc_model_name() {
+  std::FILE* const file = std::fopen("/proc/cpuinfo", "re");
+  if (file == nullptr) return {};
+  char line[256];
+  char name[128] = "";
+  while (name[0] == '\0' && std::fgets(line, sizeof(line), file) != nullptr) {
+    if (std::sscanf(line, "model name : %127[^\n]", name) != 1) name[0] = '\0';
+  }
+  std::fclose(file);
+  return name;
+}
+
+std::string cpu_name() {
+  std::string name;
+  if (cpuinfo_initialize() && cpuinfo_get_packages_count() > 0) {
+    name = cpuinfo_get_package(0)->name;
+  }
+  if (name.empty()) name = proc_model_name();
+  return name.empty() ? "unknown CPU" : name;
+}
+
+}  // namespace
+
+CpuCounts count_cpus() {
+  return {.fast_cores = count_fast_cores(),
+          .allowed = count_allowed(),
+          .quota = read_quota(),
+          .any = std::thread::hardware_concurrency()};
+}
+
+uint32_t choose_threads(const CpuCounts& counts) {
+  uint32_t threads = counts.fast_cores != 0 ? counts.fast_cores : counts.any;
+  if (threads == 0) threads = 1;
+  if (counts.allowed != 0) threads = std::min(threads, counts.allowed);
+  if (counts.quota != 0) threads = std::min(threads, counts.quota);
+  return std::max(threads, 1U);
+}
+
+uint32_t default_threads() { return choose_threads(count_cpus()); }
+
+std::string machine_description() {
+  const CpuCounts counts = count_cpus();
+  const uint32_t cores = counts.fast_cores != 0 ? counts.fast_cores : counts.any;
+  std::string text = text_of("%s, %u core%s", cpu_name().c_str(), cores, cores == 1 ? "" : "s");
+  const std::string features = isa_features();
+  if (!features.empty()) text += "; " + features;
+  return text;
+}
+
+std::string isa_features() {
+  if (!cpuinfo_initialize()) return {};
+  const struct {
+    bool present;
+    const char* name;
+  } rows[] = {
+      {cpuinfo_has_x86_sse4_1(), "sse4.1"},         {cpuinfo_has_x86_avx2(), "avx2"},
+      {cpuinfo_has_x86_avx512vnni(), "avx512vnni"}, {cpuinfo_has_arm_neon(), "neon"},
+      {cpuinfo_has_arm_neon_dot(), "dotprod"},      {cpuinfo_has_arm_i8mm(), "i8mm"},
+  };
+  std::string text;
+  for (const auto& row : rows) {
+    if (!row.present) continue;
+    if (!text.empty()) text += ' ';
+    text += row.name;
+  }
+  return text;
+}
+
+}  // namespace cria::hosted

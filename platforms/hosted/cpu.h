@@ -1,0 +1,33 @@
+// What the machine offers: threads worth starting, and its description for people.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace cria::hosted {
+
+// Sources of the thread count, each 0 when unknown.
+struct CpuCounts {
+  uint32_t fast_cores;  // physical cores that are not from a markedly slower cluster
+  uint32_t allowed;     // logical processors of the affinity mask
+  uint32_t quota;       // whole processors of the cgroup's CPU quota, rounded up
+  uint32_t any;         // what the C++ library knows
+};
+
+CpuCounts count_cpus();
+
+// Physical fast cores, but never more than the affinity mask and the quota allow; where the cores
+// are unknown what the C++ library knows, at last 1.
+uint32_t choose_threads(const CpuCounts& counts);
+
+// choose_threads of this machine. Never fails, also without /proc and /sys.
+uint32_t default_threads();
+
+// "AMD EPYC, 2 cores; sse4.1 avx2 avx512vnni"; "unknown CPU" at worst.
+std::string machine_description();
+
+// Space-separated names, from slow to fast, of the instruction sets the CPU has among those that
+// --isa will know: sse4.1 avx2 avx512vnni neon dotprod i8mm.
+std::string isa_features();
+
+}  // namespace cria::hosted

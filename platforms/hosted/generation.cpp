@@ -1,0 +1,90 @@
+#include "platforms/hosted/generation.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "platforms/hosted/interrupt.h"
+#include "platforms/hosted/terminal.h"
+
+namespace cria::hosted {
+namespace {
+
+// Tokens between two looks at Ctrl-C: each piece costs one row of logits that nobody reads.
+constexpr uint32_t kPieceTokens = 128;
+
+size_t piece_tokens(const ModelSession& model) {
+  const uint32_t chunk = model.config().prefill_chunk;
+  if (chunk == 0) return kPieceTokens;
+  return std::max(chunk, kPieceTokens / chunk * chunk);
+}
+
+}  // namespace
+
+PrefillResult prefill(const ModelSession& model, std::span<const uint32_t> tokens) {
+  const double started = monotonic_seconds();
+  const size_t piece = piece_tokens(model);
+  size_t n_fed = 0;
+  while (n_fed < tokens.size() && !interrupted()) {
+    const size_t count = std::min(piece, tokens.size() - n_fed);
+    model.check(cria_prefill(model.get(), tokens.data() + n_fed, count));
+    n_fed += count;
+  }
+  return {n_fed, monotonic_seconds() - started};
+}
+
+Generation generate(const ModelSession& model, const cria_sampling& sampling,
+                    const GenerationLimits& limits, TokenSink* sink) {
+  cria_session* const session = model.get();
+  Generation result = {.stop = Stop::kLimit,
+                       .n_tokens = 0,
+                       .last_token_is_fed = true,
+                       .first_seconds = 0.0,
+                       .last_seconds = 0.0};
+  const auto stopped = [&result](Stop why) {
+    result.stop = why;
+    return result;
+  };
+  while (result.n_tokens < limits.max_tokens) {
+    if (interrupted()) return stopped(Stop::kInterrupted);
+    uint32_t token = 0;
+    model.check(cria_sample(session, &sampling, &token));
+    if (!limits.ignore_end && cria_is_end_token(session, token) != 0) {
+      return stopped(Stop::kEndToken);
+    }
+    const TokenSink::Wish wish = sink->put(token);
+    ++result.n_tokens;
+    result.last_seconds = monotonic_seconds();
+    if (result.n_tokens == 1) result.first_seconds = result.last_seconds;
+    result.last_token_is_fed = false;
+    if (wish == TokenSink::Wish::kEnough) return stopped(Stop::kOutputClosed);
+    if (result.n_tokens == limits.max_tokens) return stopped(Stop::kLimit);
+    if (cria_position(session) == cria_context(session)) return stopped(Stop::kContextFull);
+    model.check(cria_prefill(session, &token, 1));
+    result.last_token_is_fed = true;
+  }
+  return result;
+}
+
+cria_sampling sampling_of(const SamplingOptions& options) {
+  cria_sampling sampling = {};
+  sampling.repeat_penalty = options.repeat_penalty;
+  if (options.greedy) return sampling;
+  sampling.temperature = options.temperature;
+  sampling.top_p = options.top_p;
+  sampling.min_p = options.min_p;
+  sampling.top_k = options.top_k;
+  return sampling;
+}
+
+uint64_t seed_of(const SamplingOptions& options) {
+  if (options.seed) return *options.seed;
+  uint64_t seed = 0;
+  if (::getrandom(&seed, sizeof(seed), 0) != static_cast<ssize_t>(sizeof(seed))) {
+    seed = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  }
+  return seed;
+}
+
+}  // namespace cria::hosted

@@ -1,0 +1,66 @@
+#include "platforms/hosted/interrupt.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "platforms/hosted/program_error.h"
+
+namespace cria::hosted {
+namespace {
+
+// The one mutable global: a signal handler has no other way to leave a message.
+volatile sig_atomic_t interrupt_flag = 0;
+
+void on_interrupt(int) { interrupt_flag = 1; }
+
+void on_bus_error(int) {
+  constexpr char kMessage[] =
+      "cria: error: the model file became shorter while it was in use; copy it again\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+  ::_exit(static_cast<int>(ExitCode::kIo));
+}
+
+void set_handler(int signal_number, void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  ::sigemptyset(&action.sa_mask);
+  ::sigaction(signal_number, &action, nullptr);
+}
+
+}  // namespace
+
+void install_program_signals() {
+  set_handler(SIGPIPE, SIG_IGN);
+  set_handler(SIGBUS, &on_bus_error);
+}
+
+InterruptGuard::InterruptGuard() {
+  clear_interrupt();
+  set_handler(SIGINT, &on_interrupt);
+}
+
+InterruptGuard::~InterruptGuard() { set_handler(SIGINT, SIG_DFL); }
+
+bool interrupted() { return interrupt_flag != 0; }
+
+void clear_interrupt() { interrupt_flag = 0; }
+
+InputWait wait_for_input(int descriptor) {
+  sigset_t blocked;
+  sigset_t before;
+  ::sigemptyset(&blocked);
+  ::sigaddset(&blocked, SIGINT);
+  ::sigprocmask(SIG_BLOCK, &blocked, &before);
+  clear_interrupt();
+  pollfd waiting = {.fd = descriptor, .events = POLLIN, .revents = 0};
+  // SIGINT is let in only inside ppoll, so it either ends the wait or comes after it.
+  while (::ppoll(&waiting, 1, nullptr, &before) < 0 && errno == EINTR && !interrupted()) {
+  }
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  return interrupted() ? InputWait::kInterrupted : InputWait::kReady;
+}
+
+}  // namespace cria::hosted

@@ -1,0 +1,29 @@
+// Ctrl-C as a flag, and the other signals a command-line program meets.
+#pragma once
+
+namespace cria::hosted {
+
+// Ignores SIGPIPE (a closed pipe is an error of write) and ends the program with one line and exit
+// code 4 on SIGBUS, which a mapped file raises when somebody shortens it.
+void install_program_signals();
+
+// While an object lives SIGINT only sets the flag; before and after it ends the program. Calls that
+// wait are not restarted. One at a time.
+class InterruptGuard {
+ public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+};
+
+bool interrupted();
+void clear_interrupt();
+
+enum class InputWait { kReady, kInterrupted };
+
+// Waits until descriptor can be read or SIGINT comes; none is lost in between. Clears the flag
+// first: a Ctrl-C from before the wait is not meant for it. Needs an InterruptGuard.
+InputWait wait_for_input(int descriptor);
+
+}  // namespace cria::hosted

@@ -1,0 +1,26 @@
+#include "platforms/hosted/logits_by_token.h"
+
+#include <algorithm>
+
+namespace cria::hosted {
+
+LogitsByToken::LogitsByToken(const ModelSession& model) : model_(model) {
+  constexpr uint32_t kUsualChunk = 64;
+  const uint32_t chunk = model.config().prefill_chunk;
+  chunk_ = chunk != 0 ? chunk : kUsualChunk;
+  logits_.resize(chunk_ * model.info().vocab_size);
+}
+
+void LogitsByToken::run(std::span<const uint32_t> tokens, const Use& use) {
+  const size_t vocab_size = model_.info().vocab_size;
+  for (size_t done = 0; done < tokens.size();) {
+    const size_t count = std::min(chunk_, tokens.size() - done);
+    model_.check(cria_prefill_logits(model_.get(), tokens.data() + done, count, logits_.data()));
+    for (size_t i = 0; i < count; ++i) {
+      use(done + i, std::span<const float>(logits_).subspan(i * vocab_size, vocab_size));
+    }
+    done += count;
+  }
+}
+
+}  // namespace cria::hosted

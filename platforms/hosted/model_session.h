@@ -1,0 +1,78 @@
+// A model file opened for running: file, plan, memory, threads and session, in this order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "platforms/hosted/arena_memory.h"
+#include "platforms/hosted/cli_options.h"
+#include "platforms/hosted/mapped_file.h"
+#include "platforms/hosted/thread_pool.h"
+#include "runtime/cria.h"
+
+namespace cria::hosted {
+
+// A file and what it says it holds; no weights are read.
+class ModelFile {
+ public:
+  // Throws ProgramError for a file that cannot be opened or is no model.
+  ModelFile(const std::string& path, Mapping mapping);
+
+  const std::string& path() const { return path_; }
+  const cria_model_info& info() const { return info_; }
+  bool is_mapped() const { return file_.is_mapped(); }
+  cria_source source() { return file_.source(); }
+  cria_source copying_source() { return file_.copying_source(); }
+
+ private:
+  std::string path_;
+  MappedFile file_;
+  cria_model_info info_ = {};
+};
+
+// The runtime's configuration for these options, without threads' hook.
+cria_config config_for(const CommonOptions& options, const ModelFile& file);
+
+// The plan, or a ProgramError that says which option does not fit the model.
+cria_memory_plan plan_for(const ModelFile& file, const cria_config& config);
+
+// What a command needs beyond the common options.
+struct SessionNeeds {
+  uint32_t min_context = 0;     // raises the planned context when --context is not given
+  uint64_t max_text_bytes = 0;  // longest text encoded in one piece; 0: the runtime's default
+  bool trust_weights = false;   // leave weights that stay in the file unread
+};
+
+class ModelSession {
+ public:
+  // Opens; prints what is used when options.verbose. Throws ProgramError.
+  ModelSession(const CommonOptions& options, const SessionNeeds& needs);
+  ModelSession(const ModelSession&) = delete;
+  ModelSession& operator=(const ModelSession&) = delete;
+
+  cria_session* get() const { return session_; }
+  const std::string& path() const { return file_.path(); }
+  const cria_model_info& info() const { return file_.info(); }
+  const cria_memory_plan& plan() const { return plan_; }
+  const cria_config& config() const { return config_; }
+  ModelFile& file() { return file_; }
+  double open_seconds() const { return open_seconds_; }
+
+  // Throws the ProgramError of a failed status, naming the file.
+  void check(cria_status status) const;
+  // Throws kBadInput when the file has no tokenizer.
+  void need_tokenizer() const;
+
+ private:
+  double started_seconds_;
+  ModelFile file_;
+  cria_config config_;
+  cria_memory_plan plan_;
+  ArenaMemory arena_;
+  ThreadPool pool_;
+  cria_session* session_ = nullptr;
+  double open_seconds_ = 0.0;
+};
+
+}  // namespace cria::hosted

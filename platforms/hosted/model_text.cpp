@@ -1,0 +1,80 @@
+#include "platforms/hosted/model_text.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace cria::hosted {
+namespace {
+
+constexpr const char* kUnknown = "unknown";
+
+template <size_t kCount>
+const char* name_at(const char* const (&names)[kCount], uint32_t index) {
+  return index < kCount ? names[index] : kUnknown;
+}
+
+// Stored bytes of a [rows][cols] matrix in layout tile16, without its padding.
+double matrix_bytes(uint32_t format, uint32_t group_size, double rows, double cols) {
+  constexpr double kBytesOfFloat = 4.0;
+  switch (format) {
+    case CRIA_F32:
+      return kBytesOfFloat * rows * cols;
+    case CRIA_INT8:
+      return rows * (cols + kBytesOfFloat);
+    case CRIA_INT4:
+      return rows * (cols / 2.0 + 2.0 * cols / std::max(group_size, 1U));
+    default:
+      return 2.0 * rows * cols;
+  }
+}
+
+}  // namespace
+
+const char* architecture_name(uint32_t architecture) {
+  constexpr const char* kNames[] = {kUnknown, "llama", "mistral", "granite"};
+  return name_at(kNames, architecture);
+}
+
+const char* number_format_name(uint32_t format) {
+  constexpr const char* kNames[] = {kUnknown, "f32", "f16", "bf16", "int8", "int4"};
+  return name_at(kNames, format);
+}
+
+const char* chat_template_name(uint32_t kind) {
+  constexpr const char* kNames[] = {"none",    "llama3", "llama3.2", "llama2",
+                                    "mistral", "chatml", "zephyr",   "granite"};
+  return name_at(kNames, kind);
+}
+
+const char* backend_name(cria_backend backend) {
+  constexpr const char* kNames[] = {"auto", "exact", "xnnpack"};
+  return name_at(kNames, static_cast<uint32_t>(backend));
+}
+
+const char* kv_format_name(cria_kv_format format) {
+  constexpr const char* kNames[] = {"int8", "f32"};
+  return name_at(kNames, static_cast<uint32_t>(format));
+}
+
+std::string read_metadata(const cria_source& source, const cria_model_info& info) {
+  constexpr uint64_t kMostBytes = 16 * 1024 * 1024;
+  if (info.metadata_bytes > kMostBytes) return {};
+  std::string text(static_cast<size_t>(info.metadata_bytes), '\0');
+  if (source.read(source.context, info.metadata_offset, text.data(), text.size()) != 0) return {};
+  return text;
+}
+
+uint64_t decode_bytes_per_token(const cria_model_info& info, cria_kv_format kv_format,
+                                uint32_t n_positions) {
+  constexpr double kScaleBytes = 4.0;
+  double weights = static_cast<double>(info.weight_bytes);
+  if (info.tied_embedding == 0) {
+    weights -= matrix_bytes(info.embedding_format, info.group_size, info.vocab_size, info.d_model);
+  }
+  const double head_bytes =
+      kv_format == CRIA_KV_F32 ? 4.0 * info.head_dim : info.head_dim + kScaleBytes;
+  const double kv_bytes = 2.0 * info.n_layers * info.n_kv_heads * head_bytes * n_positions;
+  return static_cast<uint64_t>(std::max(weights, 0.0) + kv_bytes);
+}
+
+}  // namespace cria::hosted

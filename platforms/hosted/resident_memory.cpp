@@ -1,0 +1,29 @@
+#include "platforms/hosted/resident_memory.h"
+
+#include <sys/resource.h>
+
+#include <cstdio>
+
+namespace cria::hosted {
+
+// VmHWM first: getrusage's figure includes what the process was before exec.
+uint64_t peak_resident_bytes() {
+  constexpr uint64_t kKilobyte = 1024;
+  unsigned long kilobytes = 0;
+  if (std::FILE* const file = std::fopen("/proc/self/status", "re"); file != nullptr) {
+    char line[256];
+    while (kilobytes == 0 && std::fgets(line, sizeof(line), file) != nullptr) {
+      if (std::sscanf(line, "VmHWM: %lu", &kilobytes) != 1) kilobytes = 0;
+    }
+    std::fclose(file);
+  }
+  if (kilobytes == 0) {
+    rusage usage = {};
+    if (::getrusage(RUSAGE_SELF, &usage) == 0) {
+      kilobytes = static_cast<unsigned long>(usage.ru_maxrss);
+    }
+  }
+  return kilobytes * kKilobyte;
+}
+
+}  // namespace cria::hosted

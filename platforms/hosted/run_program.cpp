@@ -1,0 +1,51 @@
+#include <unistd.h>
+
+#include <exception>
+#include <new>
+#include <string>
+#include <variant>
+
+#include "platforms/hosted/command_line.h"
+#include "platforms/hosted/commands.h"
+#include "platforms/hosted/interrupt.h"
+#include "platforms/hosted/terminal.h"
+#include "platforms/hosted/text_stream.h"
+
+namespace cria::hosted {
+namespace {
+
+ExitCode run(int argc, const char* const* argv) {
+  const std::variant<Command, HelpText> parsed = parse_command_line(argc, argv);
+  if (const auto* help = std::get_if<HelpText>(&parsed)) {
+    TextStream out(STDOUT_FILENO);
+    out.put(help->text);
+    out.flush();
+    return ExitCode::kDone;
+  }
+  return std::visit([](const auto& options) { return run_command(options); },
+                    std::get<Command>(parsed));
+}
+
+ExitCode report(ExitCode code, const char* message) {
+  write_stderr(std::string("cria: error: ") + message + "\n");
+  return code;
+}
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv) {
+  install_program_signals();
+  ExitCode code = ExitCode::kDone;
+  try {
+    code = run(argc, argv);
+  } catch (const ProgramError& error) {
+    code = report(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    code = report(ExitCode::kMemory, "out of memory; lower --context or free memory");
+  } catch (const std::exception& error) {
+    code = report(ExitCode::kBadInput, error.what());
+  }
+  return static_cast<int>(code);
+}
+
+}  // namespace cria::hosted
