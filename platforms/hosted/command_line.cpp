@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <sstream>
 
 #include "platforms/hosted/program_error.h"
@@ -120,6 +121,7 @@ void add_sampling(CLI::App* app, SamplingOptions* sampling) {
       ->type_name("X")
       ->group("Sampling");
   app->add_option("--seed", sampling->seed, "Start of the random numbers; default: a random one")
+      ->check(between(uint64_t{0}, std::numeric_limits<uint64_t>::max()))
       ->type_name("N")
       ->group("Sampling");
 }

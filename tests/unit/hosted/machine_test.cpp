@@ -1,0 +1,83 @@
+// Threads, CPU counts and memory of the machine.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "platforms/hosted/arena_memory.h"
+#include "platforms/hosted/cpu.h"
+#include "platforms/hosted/program_error.h"
+#include "platforms/hosted/resident_memory.h"
+#include "platforms/hosted/thread_pool.h"
+
+namespace cria::hosted {
+namespace {
+
+TEST(ThreadPool, RunsEveryTaskOnce) {
+  for (const uint32_t n_threads : {2U, 3U, 7U}) {
+    const ThreadPool pool(n_threads);
+    ASSERT_NE(pool.hook(), nullptr);
+    for (size_t n_tasks = 0; n_tasks <= n_threads; ++n_tasks) {
+      std::vector<std::atomic<int>> runs(n_threads);
+      pool.hook()(
+          pool.context(),
+          [](void* argument, size_t index) {
+            ++(*static_cast<std::vector<std::atomic<int>>*>(argument))[index];
+          },
+          &runs, n_tasks);
+      for (size_t i = 0; i < n_threads; ++i) EXPECT_EQ(runs[i], i < n_tasks ? 1 : 0);
+    }
+  }
+}
+
+TEST(ThreadPool, OneThreadNeedsNoHook) {
+  EXPECT_EQ(ThreadPool(1).hook(), nullptr);
+  EXPECT_EQ(ThreadPool(1).context(), nullptr);
+}
+
+TEST(ChooseThreads, TakesTheFastCores) {
+  EXPECT_EQ(choose_threads({.fast_cores = 4, .allowed = 8, .quota = 0, .any = 8}), 4u);
+}
+
+TEST(ChooseThreads, NeverMoreThanAffinityAndQuotaAllow) {
+  EXPECT_EQ(choose_threads({.fast_cores = 4, .allowed = 2, .quota = 0, .any = 8}), 2u);
+  EXPECT_EQ(choose_threads({.fast_cores = 4, .allowed = 8, .quota = 3, .any = 8}), 3u);
+}
+
+TEST(ChooseThreads, FallsBackToTheLibraryThenToOne) {
+  EXPECT_EQ(choose_threads({.fast_cores = 0, .allowed = 8, .quota = 0, .any = 6}), 6u);
+  EXPECT_EQ(choose_threads({.fast_cores = 0, .allowed = 0, .quota = 0, .any = 0}), 1u);
+}
+
+TEST(DefaultThreads, AreWithinTheAffinityMask) {
+  const CpuCounts counts = count_cpus();
+  ASSERT_GT(counts.allowed, 0u);
+  EXPECT_GE(default_threads(), 1u);
+  EXPECT_LE(default_threads(), counts.allowed);
+  EXPECT_FALSE(machine_description().empty());
+}
+
+TEST(ArenaMemory, IsAlignedZeroAndOfTheSizeAskedFor) {
+  constexpr size_t kAlignment = 64;
+  const ArenaMemory memory(12345);
+  EXPECT_EQ(memory.size_bytes(), 12345u);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.data()) % kAlignment, 0u);
+  EXPECT_EQ(static_cast<const char*>(memory.data())[12344], 0);
+}
+
+TEST(ArenaMemory, SaysHowMuchIsNeededWhenThereIsTooLittle) {
+  try {
+    const ArenaMemory memory(uint64_t{1} << 62);
+    FAIL() << "4 EiB were given";
+  } catch (const ProgramError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kMemory);
+    EXPECT_NE(std::string(error.what()).find("4,611,686,018,427,387,904 bytes"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(ResidentMemory, IsKnown) { EXPECT_GT(peak_resident_bytes(), 0u); }
+
+}  // namespace
+}  // namespace cria::hosted

@@ -1,0 +1,185 @@
+// Streams, lines and files of text.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "platforms/hosted/atomic_file.h"
+#include "platforms/hosted/input_text.h"
+#include "platforms/hosted/interrupt.h"
+#include "platforms/hosted/program_error.h"
+#include "platforms/hosted/text_stream.h"
+
+namespace cria::hosted {
+namespace {
+
+struct Pipe {
+  Pipe() { EXPECT_EQ(::pipe(ends), 0); }
+  ~Pipe() {
+    ::close(ends[0]);
+    ::close(ends[1]);
+  }
+  void give(const std::string& text) {
+    EXPECT_EQ(::write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+  void end() {
+    ::close(ends[1]);
+    ends[1] = -1;
+  }
+  int ends[2];
+};
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(TextStream, WritesWhatWasPutOnFlush) {
+  Pipe pipe;
+  TextStream out(pipe.ends[1]);
+  EXPECT_TRUE(out.at_line_start());
+  out.put("hel");
+  out.put("lo");
+  EXPECT_FALSE(out.at_line_start());
+  out.end_line();
+  EXPECT_TRUE(out.at_line_start());
+  out.end_line();
+  pipe.end();
+  EXPECT_EQ(read_descriptor(pipe.ends[0], "pipe"), "hello\n");
+}
+
+TEST(TextStream, LongTextComesWholeAndInOrder) {
+  Pipe pipe;
+  const std::string text(20000, 'x');
+  TextStream out(pipe.ends[1]);
+  out.put("<");
+  out.put(text);
+  out.put(">");
+  out.flush();
+  pipe.end();
+  EXPECT_EQ(read_descriptor(pipe.ends[0], "pipe"), "<" + text + ">");
+}
+
+TEST(TextStream, AReaderThatWentAwayIsNoError) {
+  install_program_signals();
+  Pipe pipe;
+  ::close(pipe.ends[0]);
+  pipe.ends[0] = -1;
+  TextStream out(pipe.ends[1]);
+  out.put("text");
+  EXPECT_FALSE(out.closed());
+  out.flush();
+  EXPECT_TRUE(out.closed());
+  out.put("more");
+  out.flush();
+}
+
+TEST(TextStream, AFullDiskIsAnIoError) {
+  const int full = ::open("/dev/full", O_WRONLY);
+  if (full < 0) GTEST_SKIP() << "no /dev/full";
+  TextStream out(full);
+  out.put("text");
+  try {
+    out.flush();
+    ADD_FAILURE() << "flush did not fail";
+  } catch (const ProgramError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kIo);
+  }
+  ::close(full);
+}
+
+TEST(LineReader, GivesLinesWithoutTheirEnds) {
+  const InterruptGuard guard;
+  Pipe pipe;
+  pipe.give("one\n\ntwo\r\nthree");
+  pipe.end();
+  LineReader lines(pipe.ends[0]);
+  std::string line;
+  for (const char* const want : {"one", "", "two", "three"}) {
+    ASSERT_EQ(lines.next(&line), LineResult::kLine);
+    EXPECT_EQ(line, want);
+  }
+  EXPECT_EQ(lines.next(&line), LineResult::kEnd);
+  EXPECT_EQ(lines.next(&line), LineResult::kEnd);
+}
+
+TEST(LineReader, CtrlCEndsAWaitButNotALineThatIsThere) {
+  const InterruptGuard guard;
+  Pipe pipe;
+  pipe.give("one\ntwo\n");
+  LineReader lines(pipe.ends[0]);
+  std::string line;
+  ASSERT_EQ(lines.next(&line), LineResult::kLine);
+  ::raise(SIGINT);
+  EXPECT_TRUE(interrupted());
+  ASSERT_EQ(lines.next(&line), LineResult::kLine);
+  EXPECT_EQ(line, "two");
+}
+
+TEST(Input, DropsOneNewlineAlone) {
+  for (const auto& [text, want] : {std::pair<std::string, std::string>{"a\n", "a"},
+                                   {"a\r\n", "a"},
+                                   {"a\n\n", "a\n"},
+                                   {"a", "a"},
+                                   {"", ""},
+                                   {"\n", ""}}) {
+    std::string dropped = text;
+    drop_last_newline(&dropped);
+    EXPECT_EQ(dropped, want);
+  }
+}
+
+class AtomicFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "cria_atomic_file_" + std::to_string(::getpid());
+    std::filesystem::create_directory(folder_);
+    path_ = folder_ + "/out";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  size_t n_files() const {
+    const std::filesystem::directory_iterator files(folder_);
+    return static_cast<size_t>(std::distance(begin(files), end(files)));
+  }
+  std::string folder_;
+  std::string path_;
+};
+
+TEST_F(AtomicFileTest, AppearsOnCommitAlone) {
+  AtomicFile file(path_);
+  file.write("text", 4);
+  EXPECT_FALSE(std::filesystem::exists(path_));
+  file.commit();
+  EXPECT_EQ(contents(path_), "text");
+  EXPECT_EQ(n_files(), 1u);
+}
+
+TEST_F(AtomicFileTest, LeavesNothingBehindWithoutCommit) {
+  std::ofstream(path_) << "before";
+  {
+    AtomicFile file(path_);
+    file.write("text", 4);
+  }
+  EXPECT_EQ(contents(path_), "before");
+  EXPECT_EQ(n_files(), 1u);
+}
+
+TEST_F(AtomicFileTest, AFolderIsBadInputAndAMissingFolderAnIoError) {
+  for (const auto& [path, code] : {std::pair<std::string, ExitCode>{folder_, ExitCode::kBadInput},
+                                   {folder_ + "/none/out", ExitCode::kIo}}) {
+    try {
+      AtomicFile file(path);
+      ADD_FAILURE() << path << " was opened";
+    } catch (const ProgramError& error) {
+      EXPECT_EQ(error.code(), code) << path;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cria::hosted
