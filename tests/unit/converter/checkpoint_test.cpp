@@ -1,0 +1,86 @@
+// Checkpoint folders: one file or shards, and the ways in which a download is incomplete.
+#include "converter/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/converter/converter_fixtures.h"
+
+namespace cria::test {
+namespace {
+
+using converter::Checkpoint;
+
+const TestTensor kA = {"a", "F32", {1}, "aaaa"};
+const TestTensor kB = {"b", "F32", {1}, "bbbb"};
+
+void write_index(const TempFolder& folder, const Json& weight_map) {
+  write_file(folder / "model.safetensors.index.json", Json{{"weight_map", weight_map}}.dump());
+}
+
+TEST(Checkpoint, ASingleFileGivesItsTensors) {
+  const TempFolder folder;
+  write_safetensors(folder / "model.safetensors", {kA, kB});
+  const Checkpoint checkpoint(folder.path());
+  EXPECT_EQ(checkpoint.tensors().size(), 2u);
+  EXPECT_NE(checkpoint.find("a"), nullptr);
+  EXPECT_EQ(checkpoint.find("c"), nullptr);
+  EXPECT_EQ(checkpoint.files().size(), 1u);
+}
+
+TEST(Checkpoint, ShardsGiveTheTensorsOfTheirIndex) {
+  const TempFolder folder;
+  write_safetensors(folder / "1.safetensors", {kA});
+  write_safetensors(folder / "2.safetensors", {kB});
+  write_index(folder, {{"a", "1.safetensors"}, {"b", "2.safetensors"}});
+  const Checkpoint checkpoint(folder.path());
+  ASSERT_NE(checkpoint.find("b"), nullptr);
+  const auto& b = *checkpoint.find("b");
+  Bytes bytes(4);
+  b.file->read(b.entry.offset, bytes);
+  EXPECT_EQ(bytes, Bytes(4, 'b'));
+}
+
+TEST(Checkpoint, AMissingShardIsNamed) {
+  const TempFolder folder;
+  write_safetensors(folder / "1.safetensors", {kA});
+  write_index(folder, {{"a", "1.safetensors"}, {"b", "2.safetensors"}});
+  expect_invalid({"2.safetensors", "missing"}, [&] { (void)Checkpoint(folder.path()); });
+}
+
+TEST(Checkpoint, ATensorThatOnlyTheIndexKnowsIsNamed) {
+  const TempFolder folder;
+  write_safetensors(folder / "1.safetensors", {kA});
+  write_index(folder, {{"b", "1.safetensors"}});
+  expect_invalid({"1.safetensors", "no tensor b"}, [&] { (void)Checkpoint(folder.path()); });
+}
+
+TEST(Checkpoint, ATruncatedShardIsNamed) {
+  const TempFolder folder;
+  write_safetensors(folder / "1.safetensors", {kA});
+  std::filesystem::resize_file(folder / "1.safetensors",
+                               std::filesystem::file_size(folder / "1.safetensors") - 1);
+  write_index(folder, {{"a", "1.safetensors"}});
+  expect_invalid({"1.safetensors", "truncated"}, [&] { (void)Checkpoint(folder.path()); });
+}
+
+TEST(Checkpoint, AnIndexLeadsNowhereElse) {
+  const TempFolder folder;
+  for (const std::string name : {"../1.safetensors", "/etc/passwd", "..", ""}) {
+    write_index(folder, {{"a", name}});
+    expect_invalid({"plain file name"}, [&] { (void)Checkpoint(folder.path()); });
+  }
+  write_index(folder, {{"a", 5}});
+  expect_invalid({"plain file name"}, [&] { (void)Checkpoint(folder.path()); });
+  write_index(folder, 5);
+  expect_invalid({"weight_map"}, [&] { (void)Checkpoint(folder.path()); });
+}
+
+TEST(Checkpoint, AFolderWithoutWeightsSaysWhatItWants) {
+  const TempFolder folder;
+  expect_invalid({"model.safetensors"}, [&] { (void)Checkpoint(folder.path()); });
+  write_file(folder / "pytorch_model.bin", "x");
+  expect_invalid({"PyTorch", "safetensors"}, [&] { (void)Checkpoint(folder.path()); });
+}
+
+}  // namespace
+}  // namespace cria::test

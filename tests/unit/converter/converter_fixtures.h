@@ -1,0 +1,185 @@
+// Small checkpoints for the converter's tests, and the folders they live in.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "converter/error.h"
+
+namespace cria::test {
+
+using Json = nlohmann::json;
+using Bytes = std::vector<uint8_t>;
+
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "cria-test-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = pattern;
+  }
+  ~TempFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] std::filesystem::path operator/(const std::string& name) const {
+    return path_ / name;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline void write_file(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline size_t files_in(const std::filesystem::path& folder) {
+  size_t n = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder)) ++n;
+  return n;
+}
+
+// A safetensors file: length, header, data.
+inline std::string safetensors_bytes(const std::string& header, const std::string& data) {
+  const uint64_t length = header.size();
+  std::string bytes(sizeof(length), '\0');
+  std::memcpy(bytes.data(), &length, sizeof(length));
+  return bytes + header + data;
+}
+
+struct TestTensor {
+  std::string name;
+  std::string dtype;
+  std::vector<uint64_t> shape;
+  std::string data;
+};
+
+inline void write_safetensors(const std::filesystem::path& path,
+                              const std::vector<TestTensor>& tensors) {
+  Json header = {{"__metadata__", {{"format", "pt"}}}};
+  std::string data;
+  for (const TestTensor& tensor : tensors) {
+    const size_t begin = data.size();
+    data += tensor.data;
+    header[tensor.name] = {
+        {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
+  }
+  write_file(path, safetensors_bytes(header.dump(), data));
+}
+
+// F32 values, Gaussian with a deviation of 1/16.
+inline TestTensor random_tensor(const std::string& name, const std::vector<uint64_t>& shape,
+                                std::mt19937* rng) {
+  std::normal_distribution<float> values(0.0f, 1.0f / 16);
+  uint64_t n = 1;
+  for (const uint64_t dimension : shape) n *= dimension;
+  std::string data(n * sizeof(float), '\0');
+  for (uint64_t i = 0; i < n; ++i) {
+    const float value = values(*rng);
+    std::memcpy(data.data() + i * sizeof(float), &value, sizeof(float));
+  }
+  return {name, "F32", shape, data};
+}
+
+// A Llama of one layer, 64 wide, 4 heads over 2, 96 wide FFN, 50 tokens; tests change it before it
+// is written.
+struct TinyCheckpoint {
+  static constexpr uint64_t kWidth = 64, kQ = 64, kKv = 32, kFfn = 96, kVocab = 50;
+  Json config = {{"architectures", {"LlamaForCausalLM"}},
+                 {"model_type", "llama"},
+                 {"hidden_size", kWidth},
+                 {"intermediate_size", kFfn},
+                 {"num_attention_heads", 4},
+                 {"num_key_value_heads", 2},
+                 {"num_hidden_layers", 1},
+                 {"vocab_size", kVocab},
+                 {"max_position_embeddings", 128},
+                 {"bos_token_id", 1},
+                 {"eos_token_id", 2},
+                 {"tie_word_embeddings", false}};
+  std::vector<TestTensor> tensors;
+
+  TinyCheckpoint() {
+    std::mt19937 rng(20);
+    const std::string layer = "model.layers.0.";
+    const std::vector<std::pair<std::string, std::vector<uint64_t>>> shapes = {
+        {"model.embed_tokens.weight", {kVocab, kWidth}},
+        {layer + "input_layernorm.weight", {kWidth}},
+        {layer + "self_attn.q_proj.weight", {kQ, kWidth}},
+        {layer + "self_attn.k_proj.weight", {kKv, kWidth}},
+        {layer + "self_attn.v_proj.weight", {kKv, kWidth}},
+        {layer + "self_attn.o_proj.weight", {kWidth, kQ}},
+        {layer + "post_attention_layernorm.weight", {kWidth}},
+        {layer + "mlp.gate_proj.weight", {kFfn, kWidth}},
+        {layer + "mlp.up_proj.weight", {kFfn, kWidth}},
+        {layer + "mlp.down_proj.weight", {kWidth, kFfn}},
+        {"model.norm.weight", {kWidth}},
+        {"lm_head.weight", {kVocab, kWidth}}};
+    for (const auto& [name, shape] : shapes) tensors.push_back(random_tensor(name, shape, &rng));
+  }
+
+  TestTensor& tensor(const std::string& name) {
+    for (TestTensor& t : tensors) {
+      if (t.name == name) return t;
+    }
+    throw std::out_of_range(name);
+  }
+  void erase(const std::string& name) {
+    std::erase_if(tensors, [&](const TestTensor& t) { return t.name == name; });
+  }
+
+  void write(const std::filesystem::path& folder) const {
+    std::filesystem::create_directories(folder);
+    write_file(folder / "config.json", config.dump());
+    write_safetensors(folder / "model.safetensors", tensors);
+  }
+};
+
+// Runs body, which must throw a ConvertError with this code whose line holds every one of parts.
+inline void expect_refused(converter::ExitCode code, const std::vector<std::string>& parts,
+                           const std::function<void()>& body) {
+  try {
+    body();
+    ADD_FAILURE() << "not refused, though it should say: " << (parts.empty() ? "" : parts[0]);
+  } catch (const converter::ConvertError& e) {
+    EXPECT_EQ(static_cast<int>(code), static_cast<int>(e.code())) << e.what();
+    for (const std::string& part : parts) {
+      EXPECT_NE(std::string(e.what()).find(part), std::string::npos)
+          << "'" << part << "' is not in: " << e.what();
+    }
+    EXPECT_EQ(std::string(e.what()).find('\n'), std::string::npos) << e.what();
+  }
+}
+
+inline void expect_invalid(const std::vector<std::string>& parts,
+                           const std::function<void()>& body) {
+  expect_refused(converter::ExitCode::kInvalidInput, parts, body);
+}
+
+// The references beside the project; empty when they are not there.
+inline std::filesystem::path shared_folder() {
+  const char* folder = std::getenv("CRIA_SHARED");
+  return folder == nullptr ? std::filesystem::path() : std::filesystem::path(folder);
+}
+
+}  // namespace cria::test

@@ -1,0 +1,86 @@
+// JSON from a checkpoint: types are checked, and every refusal names file, key and value.
+#include "converter/json_input.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/converter/converter_fixtures.h"
+
+namespace cria::test {
+namespace {
+
+using converter::JsonObject;
+using converter::parse_json;
+
+TEST(JsonInput, ValuesOfTheRightTypeAreRead) {
+  const Json json = parse_json(
+      R"({"n":5,"x":1e-5,"b":true,"t":"text","l":["a","b"],"i":[3,4],"o":{"k":7},"null":null})",
+      "f");
+  const JsonObject object(json, "f");
+  EXPECT_EQ(object.count("n"), 5u);
+  EXPECT_EQ(object.number("x"), 1e-5);
+  EXPECT_EQ(object.number("n"), 5.0);
+  EXPECT_EQ(object.boolean("b"), true);
+  EXPECT_EQ(object.text("t"), "text");
+  EXPECT_EQ(object.texts("l"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(object.counts("i"), (std::vector<uint32_t>{3, 4}));
+  EXPECT_EQ(object.counts("n"), (std::vector<uint32_t>{5}));
+  EXPECT_EQ(object.object("o")->required_count("k"), 7u);
+  EXPECT_FALSE(object.count("null").has_value());
+  EXPECT_FALSE(object.has("null"));
+  EXPECT_TRUE(object.contains("null"));
+  EXPECT_FALSE(object.contains("absent"));
+}
+
+TEST(JsonInput, AValueOfAnotherTypeIsRefusedWithKeyAndValue) {
+  const Json json =
+      parse_json(R"({"a":"12","b":-1,"c":1.5,"d":4294967296,"e":[1,"x"],"f":{}})", "f");
+  const JsonObject object(json, "config.json");
+  expect_invalid({"config.json: a", "\"12\""}, [&] { (void)object.count("a"); });
+  expect_invalid({"config.json: b", "-1"}, [&] { (void)object.count("b"); });
+  expect_invalid({"config.json: c", "1.5"}, [&] { (void)object.count("c"); });
+  expect_invalid({"config.json: d"}, [&] { (void)object.count("d"); });
+  expect_invalid({"config.json: e", "\"x\""}, [&] { (void)object.counts("e"); });
+  expect_invalid({"config.json: e"}, [&] { (void)object.texts("e"); });
+  expect_invalid({"config.json: a"}, [&] { (void)object.number("a"); });
+  expect_invalid({"config.json: a"}, [&] { (void)object.boolean("a"); });
+  expect_invalid({"config.json: b"}, [&] { (void)object.text("b"); });
+  expect_invalid({"config.json: b"}, [&] { (void)object.object("b"); });
+  expect_invalid({"config.json: zz", "missing"}, [&] { (void)object.required_count("zz"); });
+  expect_invalid({"config.json: zz", "missing"}, [&] { (void)object.required_number("zz"); });
+}
+
+TEST(JsonInput, ALongValueIsShortenedInTheLine) {
+  const Json json = parse_json("{\"a\":\"" + std::string(1000, 'x') + "\"}", "f");
+  try {
+    (void)JsonObject(json, "f").count("a");
+    FAIL();
+  } catch (const converter::ConvertError& e) {
+    EXPECT_LT(std::string(e.what()).size(), 200u);
+  }
+}
+
+TEST(JsonInput, WhatParsersDisagreeOnIsRefused) {
+  expect_invalid({"f", "appears twice"}, [] { (void)parse_json(R"({"a":1,"a":2})", "f"); });
+  expect_invalid({"f", "appears twice"}, [] { (void)parse_json(R"({"o":{"a":1,"a":2}})", "f"); });
+  EXPECT_NO_THROW((void)parse_json(R"([{"a":1},{"a":2},{"b":{"a":3}}])", "f"));
+  expect_invalid({"f", "too deeply"}, [] { (void)parse_json(std::string(100000, '['), "f"); });
+  expect_invalid({"f", "not valid"}, [] { (void)parse_json(R"({"a":NaN})", "f"); });
+  expect_invalid({"f", "out of range"}, [] { (void)parse_json(R"({"a":1e999})", "f"); });
+  expect_invalid({"f", "not valid"}, [] { (void)parse_json("", "f"); });
+  expect_invalid({"f", "object"}, [] {
+    const Json json = parse_json("5", "f");
+    (void)JsonObject(json, "f");
+  });
+}
+
+TEST(JsonInput, AFileThatIsTooLargeIsNotRead) {
+  const TempFolder folder;
+  write_file(folder / "j", "[1,2,3]");
+  EXPECT_NO_THROW((void)converter::read_json(folder / "j", 7));
+  expect_invalid({"too many"}, [&] { (void)converter::read_json(folder / "j", 6); });
+  expect_refused(converter::ExitCode::kIo, {"none"},
+                 [&] { (void)converter::read_json(folder / "none", 6); });
+}
+
+}  // namespace
+}  // namespace cria::test
