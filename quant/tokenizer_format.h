@@ -3,16 +3,21 @@
 // Tokenizer section: TokenizerHeader, then these arrays one after the other, each aligned to 4:
 //   uint32_t token_ends[n_tokens]       end of token i's bytes in text; it starts at the end of i-1
 //   uint8_t  token_flags[n_tokens]      bits below
-//   uint32_t sorted_tokens[n_sorted]    tokens that text may become, ascending by their bytes
+//   uint32_t sorted_tokens[n_sorted]    tokens found by their whole text, ascending by their bytes:
+//                                       words (kIgnoreMerges), or single characters (SentencePiece)
 //   uint32_t merge_ends[n_tokens]       end of the merges whose left part is token i
 //   MergeEntry merges[n_merges]         ascending by left, then by right
 //   uint32_t byte_tokens[256]           the token of each byte; kNone where there is none
-//   uint32_t added_tokens[n_added]      tokens matched in text before anything else; longest first
+//   uint32_t added_tokens[n_added]      tokens matched in text before anything else; ascending by
+//                                       first byte, then longest first, then ascending by bytes
 //   uint8_t  text[text_bytes]           the tokens' bytes
-// The section ends with the text.
+// The section ends with the text; bytes that alignment leaves are zero.
 //
 // Byte-level BPE stores raw bytes (the GPT-2 byte alphabet is undone by the converter).
 // SentencePiece BPE stores pieces with U+2581 for a space, and byte pieces <0xNN> as one raw byte.
+// An id that no token has is an empty text. The result of a merge is the text of its two parts, one
+// after the other. Tokens with kTokenSpecial are in no table but added_tokens: no text can become
+// one by merges.
 #pragma once
 
 #include <cstddef>
@@ -28,13 +33,16 @@ inline constexpr uint32_t kMaxTokenBytes = 1 << 12;  // of one token
 
 enum class TokenizerKind : uint32_t { kByteLevelBpe = 1, kSentencePieceBpe = 2 };
 
-// How text is cut into words before the merges (byte-level BPE).
+// How text is cut into words before the merges, which never cross two words.
 enum class PreTokenizer : uint32_t {
-  kWhole = 0,       // the text is one word
-  kGpt2 = 1,        // the regex of Hugging Face's ByteLevel
-  kLlama3 = 2,      // the regex of tiktoken's cl100k, digits in threes
+  kWhole = 0,   // the text is one word
+  kGpt2 = 1,    // the regex of Hugging Face's ByteLevel; this and the next three: byte-level BPE
+  kLlama3 = 2,  // the regex of tiktoken's cl100k, digits in threes
   kDigitsGpt2 = 3,  // each digit apart, then kGpt2 (SmolLM)
   kQwen2 = 4,       // kLlama3 with each digit apart
+  kSpaceRuns = 5,  // a word starts at a run of U+2581; this and the next: SentencePiece BPE. Chosen
+                   // where no merge crosses such a place, so that it only bounds the workspace
+  kMetaspace = 6,  // a word starts at each U+2581
 };
 
 // Bits of TokenizerHeader::flags.
@@ -42,12 +50,14 @@ inline constexpr uint32_t kAddBos = 1 << 0;          // encoding with special to
 inline constexpr uint32_t kAddEos = 1 << 1;          // ... ends with EOS
 inline constexpr uint32_t kIgnoreMerges = 1 << 2;    // a word that is a token needs no merges
 inline constexpr uint32_t kByteFallback = 1 << 3;    // unknown characters become byte tokens
-inline constexpr uint32_t kPrependSpace = 1 << 4;    // text starts with a U+2581 that is not in it
+inline constexpr uint32_t kPrependSpace = 1 << 4;    // a U+2581 is put before text, and before text
+                                                     // that follows an added token
 inline constexpr uint32_t kFuseUnknown = 1 << 5;     // neighbouring unknown characters: one token
 inline constexpr uint32_t kStripSpace = 1 << 6;      // decoding drops one leading space
 inline constexpr uint32_t kAddPrefixSpace = 1 << 7;  // byte-level: a space before text without one
-inline constexpr uint32_t kPrependOnlyFirst = 1 << 8;  // kPrependSpace not after an added token
-inline constexpr uint32_t kKnownTokenizerFlags = 0x1ff;
+inline constexpr uint32_t kPrependOnlyFirst = 1 << 8;    // kPrependSpace not after an added token
+inline constexpr uint32_t kPrependUnlessSpace = 1 << 9;  // kPrependSpace not before a space
+inline constexpr uint32_t kKnownTokenizerFlags = 0x3ff;
 
 // Bits of token_flags.
 inline constexpr uint8_t kTokenSpecial = 1 << 0;     // control token: decodes to nothing by default
@@ -55,7 +65,11 @@ inline constexpr uint8_t kTokenByte = 1 << 1;        // one raw byte of a charac
 inline constexpr uint8_t kTokenAdded = 1 << 2;       // in added_tokens
 inline constexpr uint8_t kTokenStripLeft = 1 << 3;   // added token that swallows space before it
 inline constexpr uint8_t kTokenStripRight = 1 << 4;  // ... behind it
-inline constexpr uint8_t kKnownTokenFlags = 0x1f;
+inline constexpr uint8_t kTokenNormalized = 1 << 5;  // added token matched after the others, in
+                                                     // text with its prepended U+2581 and its
+                                                     // spaces turned into U+2581 (SentencePiece)
+inline constexpr uint8_t kTokenAfterSpace = 1 << 6;  // ... only after a U+2581, which it swallows
+inline constexpr uint8_t kKnownTokenFlags = 0x7f;
 
 struct TokenizerHeader {
   uint32_t kind;           // TokenizerKind
@@ -84,7 +98,7 @@ static_assert(sizeof(MergeEntry) == 12);
 // Chat template section: ChatTemplateHeader, then the strings, one after the other, as text that is
 // encoded with added tokens recognised. A conversation is
 //   begin, then per message  <role>_prefix content <role>_suffix, then at its turn the
-//   assistant's generation prefix = assistant_prefix.
+//   assistant's generation prefix = assistant_prefix (unless kChatOpenTurnEmpty).
 enum class ChatTemplateKind : uint32_t {
   kLlama3 = 1,
   kLlama32 = 2,  // always has a system message, which starts with two dates
@@ -112,7 +126,10 @@ inline constexpr uint32_t kChatTrim = 1 << 0;          // contents lose leading 
 inline constexpr uint32_t kChatAlwaysSystem = 1 << 1;  // a system message even without a text
 inline constexpr uint32_t kChatSystemInUser = 1 << 2;  // system message stands inside the first
                                                        // user message, behind kUserPrefix
-inline constexpr uint32_t kKnownChatFlags = 0x07;
+inline constexpr uint32_t kChatOpenTurnEmpty = 1
+                                               << 3;  // the assistant's turn is opened by nothing:
+                                                      // kAssistantPrefix is only in history
+inline constexpr uint32_t kKnownChatFlags = 0x0f;
 inline constexpr uint32_t kMaxChatStringBytes = 1 << 12;
 
 struct ChatTemplateHeader {
