@@ -14,10 +14,10 @@ struct ImportedTokenizer {
   std::vector<uint8_t> tokenizer_section;
   std::vector<uint8_t> chat_section;  // empty: no template, or one that is not known
   std::optional<uint32_t> bos_token;
-  std::vector<uint32_t> end_tokens;  // from the tokenizer's own config (eos_token), maybe empty
-  std::string tokenizer_name;        // for the report: "byte-level BPE, 128256 tokens, llama3"
-  std::string chat_name;             // "llama3.2" or "none"
-  std::vector<std::string> warnings; // one line each, for stderr
+  std::vector<uint32_t> end_tokens;   // from the tokenizer's own config (eos_token), maybe empty
+  std::string tokenizer_name;         // for the report: "byte-level BPE, 128256 tokens, llama3"
+  std::string chat_name;              // "llama3.2" or "none"
+  std::vector<std::string> warnings;  // one line each, for stderr
 };
 
 // Takes tokenizer.json when the folder has one, else tokenizer.model (SentencePiece); the chat

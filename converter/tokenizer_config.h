@@ -1,0 +1,32 @@
+// The small files beside a tokenizer: tokenizer_config.json, special_tokens_map.json,
+// added_tokens.json and the chat template's own.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "converter/tokenizer_tables.h"
+
+namespace cria::converter {
+
+struct TokenizerConfig {
+  std::string bos;  // text of the token; empty: none named
+  std::string eos;
+  std::optional<bool> add_bos;
+  std::optional<bool> add_eos;
+  std::string chat_template;  // Jinja; empty: none
+  std::vector<AddedToken> added;
+};
+
+// Reads those of the files that the folder has. Throws ConvertError for broken ones.
+[[nodiscard]] TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder);
+
+[[nodiscard]] bool file_exists(const std::filesystem::path& path);
+
+// The bytes of a file of at most max_bytes. Throws ConvertError.
+[[nodiscard]] std::string read_whole_file(const std::filesystem::path& path, uint64_t max_bytes);
+
+}  // namespace cria::converter

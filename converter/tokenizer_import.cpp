@@ -1,0 +1,179 @@
+#include "converter/tokenizer_import.h"
+
+#include <algorithm>
+#include <span>
+
+#include "converter/chat_template_import.h"
+#include "converter/error.h"
+#include "converter/sentencepiece_model.h"
+#include "converter/tokenizer_config.h"
+#include "converter/tokenizer_json.h"
+#include "converter/tokenizer_tables.h"
+
+namespace cria::converter {
+namespace {
+
+namespace fs = std::filesystem;
+using format::kNone;
+using format::PreTokenizer;
+using format::TokenizerKind;
+
+constexpr uint64_t kMaxModelBytes = uint64_t{1} << 28;
+
+TokenizerModel read_sentencepiece(const fs::path& path, const TokenizerConfig& config) {
+  const std::string text = read_whole_file(path, kMaxModelBytes);
+  const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+  if (is_tiktoken_file(bytes)) {
+    throw ConvertError(ExitCode::kInvalidInput,
+                       path.string() +
+                           ": tiktoken format is not supported; use the folder that has "
+                           "tokenizer.json, or convert with --no-tokenizer");
+  }
+  const SentencePieceModel source = parse_sentencepiece_model(bytes, path.string());
+  TokenizerModel model = tokenizer_from_sentencepiece(source, path.string());
+  for (const AddedToken& added : config.added) {
+    // A piece of the model is what the model says; only ids past it are new.
+    if (added.id >= source.pieces.size()) add_token(added, &model);
+  }
+  if (!config.bos.empty()) model.bos_token = model.find(config.bos).value_or(model.bos_token);
+  if (!config.eos.empty()) model.eos_token = model.find(config.eos).value_or(model.eos_token);
+  if (config.add_bos.value_or(true) && model.bos_token != kNone) model.flags |= format::kAddBos;
+  if (config.add_eos.value_or(false) && model.eos_token != kNone) model.flags |= format::kAddEos;
+  return model;
+}
+
+TokenizerModel read_model(const fs::path& folder, const TokenizerConfig& config,
+                          std::vector<std::string>* warnings) {
+  if (file_exists(folder / "tokenizer.json")) {
+    return read_tokenizer_json(folder / "tokenizer.json", warnings);
+  }
+  if (file_exists(folder / "tokenizer.model")) {
+    return read_sentencepiece(folder / "tokenizer.model", config);
+  }
+  throw ConvertError(ExitCode::kInvalidInput,
+                     folder.string() +
+                         ": no tokenizer.json or tokenizer.model; convert with --no-tokenizer to "
+                         "do without");
+}
+
+// Tokens past the model's vocabulary can never be predicted. Checkpoints have been published with
+// an added token too many, which is dropped; anything else means that the files do not belong
+// together.
+void fit_vocabulary(uint32_t vocab_size, const fs::path& folder, TokenizerModel* model,
+                    std::vector<std::string>* warnings) {
+  if (model->tokens.size() <= vocab_size) return;
+  const auto needed = [&](uint32_t id) {
+    return (model->flags & (format::kAddBos | format::kAddEos)) != 0 && id != kNone &&
+           id >= vocab_size;
+  };
+  const bool only_added = std::all_of(
+      model->tokens.begin() + vocab_size, model->tokens.end(), [](const TokenizerToken& token) {
+        return token.text.empty() || (token.flags & format::kTokenAdded) != 0;
+      });
+  const auto id_fits = [&](uint32_t id) { return id == kNone || id < vocab_size; };
+  if (!only_added || needed(model->bos_token) || needed(model->eos_token) ||
+      !id_fits(model->unknown_token)) {
+    throw ConvertError(ExitCode::kInvalidInput,
+                       folder.string() + ": the tokenizer has " +
+                           std::to_string(model->tokens.size()) + " tokens, the model " +
+                           std::to_string(vocab_size) + "; they do not belong together");
+  }
+  warnings->push_back("added tokens from id " + std::to_string(vocab_size) +
+                      " on are left out: the model's vocabulary ends there");
+  model->tokens.resize(vocab_size);
+  if (!id_fits(model->bos_token)) model->bos_token = kNone;
+  if (!id_fits(model->eos_token)) model->eos_token = kNone;
+  std::erase_if(model->merges, [&](const TokenizerMerge& merge) {
+    return !id_fits(merge.left) || !id_fits(merge.right) || !id_fits(merge.result);
+  });
+}
+
+// Text of a user must not become what controls the conversation, whatever the tokenizer's files say
+// about a token.
+void protect(const ChatTemplateStrings& chat, TokenizerModel* model) {
+  for (TokenizerToken& token : model->tokens) {
+    if ((token.flags & format::kTokenAdded) == 0) continue;
+    const bool controls = std::any_of(
+        chat.strings.begin(), chat.strings.end(),
+        [&](const std::string& text) { return text.find(token.text) != std::string::npos; });
+    // Added tokens can be as short as a line break; those control nothing.
+    const bool is_blank = token.text.find_first_not_of(" \t\r\n") == std::string::npos;
+    if (controls && !is_blank) token.flags |= format::kTokenSpecial;
+  }
+}
+
+const char* pre_tokenizer_name(PreTokenizer pre_tokenizer) {
+  switch (pre_tokenizer) {
+    case PreTokenizer::kGpt2:
+      return ", gpt2";
+    case PreTokenizer::kLlama3:
+      return ", llama3";
+    case PreTokenizer::kDigitsGpt2:
+      return ", gpt2 with single digits";
+    case PreTokenizer::kQwen2:
+      return ", qwen2";
+    case PreTokenizer::kWhole:
+    case PreTokenizer::kSpaceRuns:
+    case PreTokenizer::kMetaspace:
+      break;
+  }
+  return "";
+}
+
+std::string describe(const TokenizerModel& model) {
+  const bool is_byte_level = model.kind == TokenizerKind::kByteLevelBpe;
+  return std::string(is_byte_level ? "byte-level BPE, " : "SentencePiece BPE, ") +
+         std::to_string(model.tokens.size()) + " tokens" + pre_tokenizer_name(model.pre_tokenizer);
+}
+
+// The id of a token that the config names; kNone when it names none or there is none.
+uint32_t find_named(const TokenizerModel& model, const std::string& name) {
+  return name.empty() ? kNone : model.find(name).value_or(kNone);
+}
+
+std::string text_of(const TokenizerModel& model, uint32_t token) {
+  return token == kNone ? std::string() : model.tokens[token].text;
+}
+
+void import_chat_template(const TokenizerConfig& config, TokenizerModel* model,
+                          ImportedTokenizer* result) {
+  result->chat_name = "none";
+  if (config.chat_template.empty()) return;
+  const std::string bos = config.bos.empty() ? text_of(*model, model->bos_token) : config.bos;
+  const std::string eos = config.eos.empty() ? text_of(*model, model->eos_token) : config.eos;
+  const auto chat = recognise_chat_template(config.chat_template, bos, eos);
+  if (!chat) {
+    result->warnings.push_back(
+        "the model's chat template is none that cria knows: cria chat will not be available");
+    return;
+  }
+  protect(*chat, model);
+  result->chat_name = chat->name;
+  result->chat_section = build_chat_section(*chat);
+}
+
+}  // namespace
+
+ImportedTokenizer import_tokenizer(const fs::path& folder, uint32_t vocab_size) {
+  ImportedTokenizer result;
+  const TokenizerConfig config = read_tokenizer_config(folder);
+  TokenizerModel model = read_model(folder, config, &result.warnings);
+  fit_vocabulary(vocab_size, folder, &model, &result.warnings);
+  if (model.bos_token == kNone) model.bos_token = find_named(model, config.bos);
+  if (model.eos_token == kNone) model.eos_token = find_named(model, config.eos);
+  for (const uint32_t token : {model.bos_token, model.eos_token}) {
+    if (token != kNone && (model.tokens[token].flags & format::kTokenAdded) != 0) {
+      model.tokens[token].flags |= format::kTokenSpecial;
+    }
+  }
+  if (model.bos_token != kNone) result.bos_token = model.bos_token;
+  const uint32_t named_end = find_named(model, config.eos);
+  const uint32_t end = named_end != kNone ? named_end : model.eos_token;
+  if (end != kNone) result.end_tokens.push_back(end);
+  import_chat_template(config, &model, &result);
+  result.tokenizer_section = build_tokenizer_section(model);
+  result.tokenizer_name = describe(model);
+  return result;
+}
+
+}  // namespace cria::converter

@@ -1,0 +1,215 @@
+#include "converter/tokenizer_json.h"
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "converter/byte_alphabet.h"
+#include "converter/error.h"
+#include "converter/json_input.h"
+#include "converter/tokenizer_json_stages.h"
+
+namespace cria::converter {
+namespace {
+
+using format::kNone;
+using format::TokenizerKind;
+
+constexpr uint64_t kMaxFileBytes = uint64_t{1} << 28;
+
+// The ids of the model's vocabulary by their text in the file.
+using Vocabulary = std::unordered_map<std::string, uint32_t>;
+
+[[noreturn]] void refuse(const std::string& where, const std::string& problem) {
+  throw ConvertError(ExitCode::kInvalidInput, where + ": " + problem);
+}
+
+void check_model(const JsonObject& model, const std::string& where) {
+  const std::string type = model.text("type").value_or("BPE");
+  if (type != "BPE") refuse(where, "tokenizer model '" + type + "' is not supported; only BPE is");
+  if (model.number("dropout").value_or(0) != 0) refuse(where, "BPE dropout is not supported");
+  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    if (!model.text(key).value_or("").empty()) {
+      refuse(where, std::string("BPE with ") + key + " is not supported");
+    }
+  }
+}
+
+Vocabulary read_vocabulary(const Json& model, const std::string& where) {
+  const auto vocab = model.find("vocab");
+  if (vocab == model.end() || !vocab->is_object()) refuse(where, "model has no vocab");
+  Vocabulary vocabulary;
+  vocabulary.reserve(vocab->size());
+  for (const auto& [text, id] : vocab->items()) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() >= format::kMaxVocab) {
+      refuse(where, "the id of token '" + text + "' is no usable number");
+    }
+    vocabulary.emplace(text, id.get<uint32_t>());
+  }
+  return vocabulary;
+}
+
+// The two parts of a merge: "a b" or ["a", "b"].
+std::optional<std::pair<std::string, std::string>> merge_parts(const Json& merge) {
+  if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
+    return std::pair(merge[0].get<std::string>(), merge[1].get<std::string>());
+  }
+  if (!merge.is_string()) return std::nullopt;
+  const auto& text = merge.get_ref<const std::string&>();
+  const size_t space = text.find(' ');
+  if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
+    return std::nullopt;
+  }
+  return std::pair(text.substr(0, space), text.substr(space + 1));
+}
+
+void read_merges(const Json& json, const Vocabulary& vocabulary, const std::string& where,
+                 TokenizerModel* model) {
+  const auto merges = json.find("merges");
+  if (merges == json.end() || !merges->is_array()) refuse(where, "model has no merges");
+  const auto id_of = [&](const std::string& text) {
+    const auto found = vocabulary.find(text);
+    if (found == vocabulary.end()) refuse(where, "a merge names '" + text + "', which is no token");
+    return found->second;
+  };
+  model->merges.reserve(merges->size());
+  for (const Json& merge : *merges) {
+    const auto parts = merge_parts(merge);
+    const auto rank = static_cast<uint32_t>(model->merges.size());
+    if (!parts) refuse(where, "merge " + std::to_string(rank) + " is no pair of tokens");
+    model->merges.push_back(
+        {id_of(parts->first), id_of(parts->second), id_of(parts->first + parts->second), rank});
+  }
+}
+
+std::optional<uint8_t> byte_piece(const std::string& text) {
+  constexpr size_t kPieceBytes = 6;  // <0xNN>
+  constexpr int kHex = 16;
+  if (text.size() != kPieceBytes || !text.starts_with("<0x") || text[5] != '>') return std::nullopt;
+  const std::string digits = text.substr(3, 2);
+  if (digits.find_first_not_of("0123456789ABCDEF") != std::string::npos) return std::nullopt;
+  return static_cast<uint8_t>(std::stoi(digits, nullptr, kHex));
+}
+
+// Gives a token its bytes.
+void set_text(const std::string& text, uint32_t id, TokenizerModel* model) {
+  TokenizerToken& token = model->at(id);
+  std::optional<std::string> bytes;
+  if (model->kind == TokenizerKind::kByteLevelBpe) {
+    bytes = bytes_of_alphabet(text);
+    if (bytes && bytes->size() == 1) model->byte_tokens[static_cast<uint8_t>((*bytes)[0])] = id;
+  } else if (const auto byte = byte_piece(text)) {
+    model->byte_tokens[*byte] = id;
+    token.flags |= format::kTokenByte;
+    token.text = std::string(1, static_cast<char>(*byte));
+    return;
+  } else {
+    bytes = text;
+  }
+  token.text = bytes.value_or(text);
+  token.is_word = bytes.has_value();
+}
+
+void read_tokens(const Vocabulary& vocabulary, const std::string& where, TokenizerModel* model) {
+  std::map<uint32_t, const std::string*> by_id;
+  for (const auto& [text, id] : vocabulary) {
+    if (!by_id.emplace(id, &text).second) {
+      refuse(where, "tokens '" + text + "' and '" + *by_id[id] + "' have the same id");
+    }
+  }
+  for (const auto& [id, text] : by_id) set_text(*text, id, model);
+}
+
+void read_added_tokens(const Json& root, const Vocabulary& vocabulary,
+                       const TokenizerStages& stages, const std::string& where,
+                       TokenizerModel* model) {
+  const auto list = root.find("added_tokens");
+  if (list == root.end() || list->is_null()) return;
+  if (!list->is_array()) refuse(where, "added_tokens is no list");
+  for (const Json& entry : *list) {
+    const JsonObject object(entry, where + ": added_tokens");
+    AddedToken added;
+    added.text = object.text("content").value_or("");
+    added.id = object.required_count("id");
+    added.special = object.boolean("special").value_or(false);
+    added.normalized = object.boolean("normalized").value_or(!added.special);
+    added.strip_left = object.boolean("lstrip").value_or(false);
+    added.strip_right = object.boolean("rstrip").value_or(false);
+    if (object.boolean("single_word").value_or(false)) {
+      refuse(where, "added token '" + added.text + "' with single_word is not supported");
+    }
+    // The model's id counts where both name one; its text may be in the byte alphabet.
+    const auto known = vocabulary.find(added.text);
+    if (known != vocabulary.end()) {
+      added.id = known->second;
+      TokenizerToken& token = model->at(added.id);
+      if ((token.flags & format::kTokenByte) != 0) continue;
+      token.text = added.text;
+    }
+    const bool in_normalized_text = added.normalized && stages.replaces_in_normalizer;
+    if (in_normalized_text) {
+      added.text = replace_spaces(added.text);
+      if (known != vocabulary.end()) model->at(added.id).text = added.text;
+    }
+    add_token(added, model);
+    if (!added.normalized || added.text.empty()) continue;
+    TokenizerToken& token = model->at(added.id);
+    if (in_normalized_text || model->kind == TokenizerKind::kByteLevelBpe) {
+      token.flags |= format::kTokenNormalized;
+    }
+    if (in_normalized_text && stages.prepends_in_normalizer) {
+      token.flags |= format::kTokenAfterSpace;
+    }
+  }
+}
+
+}  // namespace
+
+TokenizerModel read_tokenizer_json(const std::filesystem::path& path,
+                                   std::vector<std::string>* warnings) {
+  const std::string where = path.string();
+  const Json root = read_json(path, kMaxFileBytes);
+  const JsonObject root_object(root, where);
+  const auto json = root.find("model");
+  if (json == root.end() || !json->is_object()) refuse(where, "it has no tokenizer model");
+  const JsonObject model_object(*json, where + ": model");
+  check_model(model_object, where);
+
+  TokenizerModel model;
+  const TokenizerStages stages = read_stages(root, where, warnings);
+  model.kind = stages.kind;
+  model.pre_tokenizer = stages.pre_tokenizer;
+  model.flags = stages.flags;
+  if (model_object.boolean("ignore_merges").value_or(false)) model.flags |= format::kIgnoreMerges;
+  if (model_object.boolean("byte_fallback").value_or(false)) model.flags |= format::kByteFallback;
+  if (model_object.boolean("fuse_unk").value_or(false)) model.flags |= format::kFuseUnknown;
+  const uint32_t prefixed_words = format::kIgnoreMerges | format::kAddPrefixSpace;
+  if ((model.flags & prefixed_words) == prefixed_words) {
+    refuse(where, "ignore_merges together with add_prefix_space is not supported");
+  }
+
+  const Vocabulary vocabulary = read_vocabulary(*json, where);
+  read_tokens(vocabulary, where, &model);
+  read_merges(*json, vocabulary, where, &model);
+  read_added_tokens(root, vocabulary, stages, where, &model);
+  if (const auto unknown = model_object.text("unk_token")) {
+    const auto found = vocabulary.find(*unknown);
+    if (found == vocabulary.end()) refuse(where, "unk_token '" + *unknown + "' is no token");
+    model.unknown_token = found->second;
+  }
+  if (stages.begin_token) model.bos_token = *stages.begin_token;
+  if (stages.end_token) model.eos_token = *stages.end_token;
+  for (const uint32_t token : {model.bos_token, model.eos_token}) {
+    if (token != kNone && token >= model.tokens.size()) {
+      refuse(where, "post_processor adds token " + std::to_string(token) + ", which is not there");
+    }
+  }
+  if (model.kind == TokenizerKind::kSentencePieceBpe &&
+      model.pre_tokenizer == format::PreTokenizer::kWhole) {
+    model.pre_tokenizer = choose_word_cut(model);
+  }
+  return model;
+}
+
+}  // namespace cria::converter

@@ -1,0 +1,33 @@
+// The steps of tokenizer.json before and after BPE: normalizer, pre-tokenizer, post-processor and
+// decoder, as far as the file format can say them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "converter/json_input.h"
+#include "quant/tokenizer_format.h"
+
+namespace cria::converter {
+
+struct TokenizerStages {
+  format::TokenizerKind kind = format::TokenizerKind::kByteLevelBpe;
+  format::PreTokenizer pre_tokenizer = format::PreTokenizer::kWhole;
+  uint32_t flags = 0;                   // TokenizerHeader::flags that follow from the stages
+  bool replaces_in_normalizer = false;  // spaces are U+2581 before added tokens are looked for
+  bool prepends_in_normalizer = false;  // and a U+2581 stands before the text
+  std::optional<uint32_t> begin_token;  // put before the text
+  std::optional<uint32_t> end_token;    // put behind it
+};
+
+// Reads the stages of a whole tokenizer.json. Throws ConvertError that names what is unsupported.
+[[nodiscard]] TokenizerStages read_stages(const Json& root, const std::string& where,
+                                          std::vector<std::string>* warnings);
+
+// text with U+2581 for its spaces.
+[[nodiscard]] std::string replace_spaces(std::string_view text);
+
+}  // namespace cria::converter

@@ -1,0 +1,71 @@
+// A tokenizer as every importer delivers it, and the file section made of it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quant/tokenizer_format.h"
+
+namespace cria::converter {
+
+struct TokenizerMerge {
+  uint32_t left;
+  uint32_t right;
+  uint32_t result;
+  uint32_t rank;
+};
+
+// One id; an empty text is an id that no token has.
+struct TokenizerToken {
+  std::string text;      // as quant/tokenizer_format.h stores it
+  uint8_t flags = 0;     // kToken...
+  bool is_word = false;  // belongs in sorted_tokens where the kind of tokenizer asks for it
+};
+
+struct TokenizerModel {
+  TokenizerModel();
+
+  format::TokenizerKind kind = format::TokenizerKind::kByteLevelBpe;
+  format::PreTokenizer pre_tokenizer = format::PreTokenizer::kWhole;
+  uint32_t flags = 0;  // TokenizerHeader::flags
+  std::vector<TokenizerToken> tokens;
+  std::vector<TokenizerMerge> merges;
+  std::array<uint32_t, 256> byte_tokens;  // all kNone at first
+  uint32_t bos_token = format::kNone;
+  uint32_t eos_token = format::kNone;
+  uint32_t unknown_token = format::kNone;
+
+  // The token at id, which is made if need be. Throws ConvertError past kMaxVocab.
+  TokenizerToken& at(uint32_t id);
+  // The added token with this text, or the first token with it; nullopt when there is none. Linear.
+  [[nodiscard]] std::optional<uint32_t> find(std::string_view text) const;
+};
+
+// An added token as tokenizer.json and tokenizer_config.json describe it.
+struct AddedToken {
+  uint32_t id = 0;
+  std::string text;
+  bool special = false;
+  bool normalized = false;
+  bool strip_left = false;
+  bool strip_right = false;
+};
+
+// Puts an added token into the model. Throws ConvertError when its id belongs to another text.
+// kTokenNormalized and kTokenAfterSpace are the caller's to set.
+void add_token(const AddedToken& added, TokenizerModel* model);
+
+// A word may start at any run of U+2581 if no merge joins such a run to what stands before it:
+// chooses kSpaceRuns or kWhole accordingly (SentencePiece BPE).
+[[nodiscard]] format::PreTokenizer choose_word_cut(const TokenizerModel& model);
+
+// The bytes of the section. Merges that give or take a special token, and those that are not the
+// concatenation of their parts, are left out; of two merges of one pair the later one counts.
+// Throws ConvertError when a limit of the format is exceeded.
+[[nodiscard]] std::vector<uint8_t> build_tokenizer_section(const TokenizerModel& model);
+
+}  // namespace cria::converter
