@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <sstream>
+#include <memory>
 
+#include "platforms/hosted/help_text.h"
+#include "platforms/hosted/option_values.h"
 #include "platforms/hosted/program_error.h"
 #include "runtime/cria.h"
 
@@ -19,12 +21,6 @@ constexpr uint32_t kMaxTokens = 1 << 24;
 constexpr uint32_t kMaxRepetitions = 1000;
 constexpr uint32_t kMaxTopK = 1 << 21;
 
-template <typename Value>
-struct Named {
-  const char* name;
-  Value value;
-};
-
 // Names that --isa takes: those this build has kernels for. Bit i of the mask is ISA i; a name
 // allows everything up to itself.
 constexpr Named<uint32_t> kIsaMasks[] = {{"scalar", 0x1}};
@@ -32,56 +28,20 @@ constexpr Named<cria_backend> kBackends[] = {
     {"auto", CRIA_BACKEND_AUTO}, {"exact", CRIA_BACKEND_EXACT}, {"xnnpack", CRIA_BACKEND_XNNPACK}};
 constexpr Named<cria_kv_format> kKvFormats[] = {{"int8", CRIA_KV_INT8}, {"f32", CRIA_KV_F32}};
 
-// Accepts the numbers from low to high; no NaN.
-template <typename Number>
-CLI::Validator between(Number low, Number high) {
-  return CLI::Validator(
-      [low, high](const std::string& input) {
-        Number value = {};
-        if (CLI::detail::lexical_cast(input, value) && value >= low && value <= high) {
-          return std::string();
-        }
-        std::ostringstream message;
-        message << input << " is not a number from " << low << " to " << high;
-        return message.str();
-      },
-      "");
-}
-
-// An option whose value is one of the names of rows.
-template <typename Value, size_t kRows>
-void add_named(CLI::App* app, const std::string& name, const Named<Value> (&rows)[kRows],
-               Value* value, const std::string& help) {
-  const auto choose = [name, &rows, value](const std::string& input) {
-    std::string names;
-    for (const Named<Value>& row : rows) {
-      if (input == row.name) {
-        *value = row.value;
-        return;
-      }
-      names += names.empty() ? "" : ", ";
-      names += row.name;
-    }
-    throw CLI::ValidationError(name, input + " is not one of: " + names);
-  };
-  app->add_option_function<std::string>(name, choose, help)->type_name("NAME");
-}
-
 void add_model(CLI::App* app, std::string* path) {
-  app->add_option("model", *path, "The .cria file")->required()->type_name("M.cria");
+  app->add_option("M.cria", *path, "The file")->required()->type_name("M.cria");
 }
 
 void add_common(CLI::App* app, CommonOptions* common) {
   add_model(app, &common->model_path);
-  app->add_option("--threads", common->n_threads,
-                  "Threads; default: the machine's fast cores. Changes no token")
+  app->add_option("--threads", common->n_threads, "Threads; default: fast cores. Changes no token")
       ->check(between(1U, kMaxThreads))
       ->type_name("N");
-  app->add_option("--context", common->context, "Positions of the KV cache; default: the model's")
+  app->add_option("--context", common->context, "Tokens of context; default: the model's plan")
       ->check(between(1U, kMaxContext))
       ->type_name("N");
   add_named(app, "--backend", kBackends, &common->backend, "auto, exact or xnnpack; default: auto");
-  add_named(app, "--isa", kIsaMasks, &common->isa_mask, "Best instruction set to use: scalar");
+  add_named(app, "--isa", kIsaMasks, &common->isa_mask, "Best instruction set: scalar");
   add_named(app, "--kv", kKvFormats, &common->kv_format, "KV cache: int8 or f32; default: int8");
   app->add_option("--prefill-chunk", common->prefill_chunk,
                   "Tokens handled at once; default: 64. Changes no token")
@@ -89,7 +49,7 @@ void add_common(CLI::App* app, CommonOptions* common) {
       ->type_name("N");
   app->add_flag_callback(
       "--no-mmap", [common] { common->mapping = Mapping::kNever; },
-      "Copy the weights into memory instead of using the file in place");
+      "Copy weights to memory, use no file in place");
   app->add_flag("--verbose", common->verbose, "Say on standard error what is used");
 }
 
@@ -110,17 +70,17 @@ void add_sampling(CLI::App* app, SamplingOptions* sampling) {
   add("--temperature", &sampling->temperature, between(0.0f, kMaxTemperature),
       "Randomness; 0: greedy");
   add("--top-p", &sampling->top_p, between(0.0f, 1.0f),
-      "Keep the likeliest tokens up to this probability; 1: off");
+      "Keep the likeliest up to this sum; 1: off");
   add("--top-k", &sampling->top_k, between(0U, kMaxTopK), "Keep this many tokens; 0: off");
   add("--min-p", &sampling->min_p, between(0.0f, 1.0f),
-      "Drop tokens below this share of the best one's probability; 0: off");
+      "Drop those below this share of the best; 0: off");
   app->add_option("--repeat-penalty", sampling->repeat_penalty,
                   "Weaken tokens of the last 64; 1: off")
       ->check(between(1.0f, kMaxPenalty))
       ->capture_default_str()
       ->type_name("X")
       ->group("Sampling");
-  app->add_option("--seed", sampling->seed, "Start of the random numbers; default: a random one")
+  app->add_option("--seed", sampling->seed, "Of the random numbers; default: a random one")
       ->check(between(uint64_t{0}, std::numeric_limits<uint64_t>::max()))
       ->type_name("N")
       ->group("Sampling");
@@ -135,6 +95,7 @@ void add_max_tokens(CLI::App* app, std::optional<uint32_t>* max_tokens, const ch
 CLI::Option* add_ids(CLI::App* app, std::vector<uint32_t>* ids, const char* help) {
   return app->add_option("--ids", *ids, help)
       ->delimiter(',')
+      ->check(between(0U, std::numeric_limits<uint32_t>::max() - 1))
       ->allow_extra_args(false)
       ->type_name("N,N,...");
 }
@@ -151,11 +112,10 @@ void add_run(CLI::App* app, RunOptions* options) {
       app->add_option("-p,--prompt", options->prompt, "Text to continue; - reads standard input")
           ->type_name("TEXT");
   add_ids(app, &options->ids, "Token ids to continue; prints ids")->excludes(prompt);
-  add_max_tokens(app, &options->max_tokens,
-                 "Tokens to make; default: until an end token or a full context");
-  app->add_flag("!--no-echo", options->echo, "Do not print the prompt");
-  app->add_flag("--parse-special", options->parse_special,
-                "Special tokens written out in the prompt become those tokens");
+  add_max_tokens(app, &options->max_tokens, "Tokens to make; default: until an end token");
+  app->add_flag_callback(
+      "--no-echo", [options] { options->echo = false; }, "Do not print the prompt");
+  app->add_flag("--parse-special", options->parse_special, "Read special tokens written out in it");
   app->add_flag("--ignore-end", options->ignore_end, "Do not stop at end tokens");
   add_sampling(app, &options->sampling);
   app->footer(
@@ -165,7 +125,7 @@ void add_run(CLI::App* app, RunOptions* options) {
 
 void add_chat(CLI::App* app, ChatOptions* options) {
   add_common(app, &options->common);
-  app->add_option("--system", options->system, "What the model is told before the conversation")
+  app->add_option("--system", options->system, "What the model is told beforehand")
       ->type_name("TEXT");
   add_max_tokens(app, &options->max_tokens, "Longest answer in tokens; default: no limit");
   add_sampling(app, &options->sampling);
@@ -178,7 +138,7 @@ void add_bench(CLI::App* app, BenchOptions* options) {
   constexpr uint32_t kMaxLength = kMaxContext;
   add_common(app, &options->common);
   app->remove_option(app->get_option("--threads"));
-  app->add_option("--threads", options->threads, "Thread counts to measure; default: fast cores")
+  app->add_option("--threads", options->threads, "Thread counts to measure")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(between(1U, kMaxThreads))
@@ -205,8 +165,7 @@ void add_tokenize(CLI::App* app, TokenizeOptions* options) {
   app->add_option("input", options->input, "A text file; -, the default: standard input")
       ->type_name("FILE");
   app->add_flag("--special", options->add_special, "Add BOS and EOS by the tokenizer's rules");
-  app->add_flag("--parse-special", options->parse_special,
-                "Special tokens written out in the text become those tokens");
+  app->add_flag("--parse-special", options->parse_special, "Read special tokens written out in it");
   app->footer("Example: echo -n hello | cria tokenize demo.cria");
 }
 
@@ -274,6 +233,19 @@ Command chosen_command(const CLI::App& app, const AllOptions& all) {
   throw ProgramError(ExitCode::kUsage, message + "; see cria " + name + "--help");
 }
 
+// One blank line between parts, one newline at the end.
+std::string tidy_help(std::string text) {
+  for (size_t at = 0; (at = text.find("\n\n\n", at)) != std::string::npos;) text.erase(at, 1);
+  while (text.ends_with("\n\n")) text.pop_back();
+  if (!text.ends_with('\n')) text += '\n';
+  return text;
+}
+
+bool is_command(const CLI::App& app, const std::string& name) {
+  const auto has_name = [&name](const CLI::App* sub) { return sub->get_name() == name; };
+  return !app.get_subcommands(has_name).empty();
+}
+
 // Rules between options that the library cannot express.
 void check_together(const CLI::App& app, const AllOptions& all) {
   if (app.got_subcommand("run") && !all.run.prompt && all.run.ids.empty()) {
@@ -288,6 +260,8 @@ void check_together(const CLI::App& app, const AllOptions& all) {
 
 std::variant<Command, HelpText> parse_command_line(int argc, const char* const* argv) {
   CLI::App app("Runs a LLaMA model that cria-convert wrote, in memory known beforehand.", "cria");
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_help_flag("-h,--help", "Print this");
   app.set_version_flag("--version", std::string("cria ") + cria_version(), "Print the version");
   app.require_subcommand(1);
   app.footer(
@@ -297,12 +271,16 @@ std::variant<Command, HelpText> parse_command_line(int argc, const char* const* 
       "Exit codes: 0 done, 2 usage, 3 input invalid or unsupported, 4 I/O, 5 memory.");
   AllOptions all;
   add_commands(&app, &all);
+  if (argc < 2) throw_usage("name a command", app);
+  if (argv[1][0] != '-' && !is_command(app, argv[1])) {
+    throw_usage(std::string(argv[1]) + " is no command", app);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForVersion& version) {
     return HelpText{std::string(version.what()) + "\n"};
   } catch (const CLI::CallForHelp&) {
-    return HelpText{app.help()};
+    return HelpText{tidy_help(app.help())};
   } catch (const CLI::ParseError& error) {
     throw_usage(error.what(), app);
   }

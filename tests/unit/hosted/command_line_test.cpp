@@ -121,6 +121,7 @@ TEST(CommandLine, RefusesWhatIsOutOfRangeInOneLine) {
       {"run", "m.cria", "-p", "a", "-n", "-5"},
       {"run", "m.cria", "--ids", "1,x"},
       {"run", "m.cria", "--ids", "4294967296"},
+      {"run", "m.cria", "--ids", "010"},
       {"logits", "m.cria", "-o", "f"},
       {"logits", "m.cria", "--ids", "1"},
       {"bench", "m.cria", "-p", "0"},
