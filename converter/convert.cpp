@@ -83,6 +83,18 @@ void apply_tokenizer(const ImportedTokenizer& tokenizer, const ImportedConfig& i
   if (!imported.has_bos && tokenizer.bos_token) model->bos_token = *tokenizer.bos_token;
 }
 
+// A token that cannot be would end nothing, silently.
+void check_token_ids(const format::ModelConfig& model, const fs::path& folder) {
+  const auto check = [&](const char* key, uint32_t id) {
+    if (id < model.vocab_size) return;
+    refuse(ExitCode::kInvalidInput, folder.string() + ": " + key + " " + std::to_string(id) +
+                                        " is not below vocab_size " +
+                                        std::to_string(model.vocab_size));
+  };
+  if (model.bos_token != format::kNone) check("bos_token_id", model.bos_token);
+  for (uint32_t i = 0; i < model.n_end_tokens; ++i) check("eos_token_id", model.end_tokens[i]);
+}
+
 // One conversion in progress.
 class Conversion {
  public:
@@ -130,6 +142,7 @@ class Conversion {
       report_.model.flags |= format::kTiedEmbedding;
     }
     for (const std::string& line : warnings) warn(line);
+    check_token_ids(report_.model, options_.model);
     if (const char* field = check_config(report_.model); field != nullptr) {
       refuse(ExitCode::kInvalidInput, (options_.model / "config.json").string() + ": " + field +
                                           " is out of the range a model file can hold");
