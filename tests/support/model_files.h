@@ -1,0 +1,46 @@
+// Model files for tests: converted on the spot, held in memory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "converter/options.h"
+
+namespace cria::test {
+
+using Bytes = std::vector<uint8_t>;
+
+// A folder of this process under the system's temporary folder, removed when the process ends.
+[[nodiscard]] std::filesystem::path temporary_folder();
+
+[[nodiscard]] Bytes read_file(const std::filesystem::path& path);
+// Little-endian f32 values of a whole file.
+[[nodiscard]] std::vector<float> read_floats(const std::filesystem::path& path);
+
+struct ConvertWish {
+  format::NumberFormat weights = format::NumberFormat::kF32;
+  uint16_t group_size = 0;
+  format::Compression compression = format::Compression::kZstd;
+  bool tokenizer = false;
+};
+
+// Converts a checkpoint folder and returns the model file's bytes.
+[[nodiscard]] Bytes convert_folder(const std::filesystem::path& folder, const ConvertWish& wish);
+
+// $CRIA_SHARED/reference, when it is there.
+[[nodiscard]] std::optional<std::filesystem::path> reference_folder();
+// The repository's own small copies: tests/golden/<name>, models/demo.
+[[nodiscard]] std::filesystem::path golden_folder(const std::string& name);
+[[nodiscard]] std::filesystem::path demo_folder();
+
+// prompt and greedy continuation of an expected.json.
+struct Expected {
+  std::vector<uint32_t> prompt;
+  std::vector<uint32_t> greedy;
+};
+[[nodiscard]] Expected read_expected(const std::filesystem::path& folder);
+
+}  // namespace cria::test

@@ -1,0 +1,76 @@
+// A session over model bytes in memory, for tests: arena of exactly the planned size with a guard.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/cria.h"
+
+namespace cria::test {
+
+// How the source hands out its bytes.
+enum class Access { kRead, kMap, kBoth };
+
+// Model bytes at a 64-byte aligned place, as a source.
+class MemorySource {
+ public:
+  explicit MemorySource(std::span<const uint8_t> bytes, Access access = Access::kRead);
+  [[nodiscard]] const cria_source& source() const { return source_; }
+  [[nodiscard]] std::span<uint8_t> bytes() { return {base_, size_}; }
+
+ private:
+  std::unique_ptr<uint8_t[]> memory_;
+  uint8_t* base_;
+  size_t size_;
+  cria_source source_;
+};
+
+// 64-byte aligned memory of exactly n_bytes (valgrind and ASan see the byte behind it).
+class AlignedMemory {
+ public:
+  explicit AlignedMemory(size_t n_bytes);
+  ~AlignedMemory();
+  AlignedMemory(const AlignedMemory&) = delete;
+  AlignedMemory& operator=(const AlignedMemory&) = delete;
+  [[nodiscard]] void* data() { return data_; }
+  [[nodiscard]] size_t size() const { return size_; }
+
+ private:
+  void* data_;
+  size_t size_;
+};
+
+// parallel_for on real threads, one a task, started anew each time: slow, but any order happens.
+void thread_parallel_for(void* context, void (*task)(void* argument, size_t index), void* argument,
+                         size_t n_tasks);
+
+// The backends of this build, and a test's name for one.
+[[nodiscard]] std::vector<cria_backend> built_backends();
+[[nodiscard]] std::string backend_label(const testing::TestParamInfo<cria_backend>& backend);
+
+class TestSession {
+ public:
+  // Fails the test when opening fails.
+  TestSession(const MemorySource& source, const cria_config& config);
+  [[nodiscard]] cria_session* get() { return session_; }
+  [[nodiscard]] const cria_memory_plan& plan() const { return plan_; }
+  [[nodiscard]] const cria_model_info& info() const { return info_; }
+
+  // Logits after every token, [n][vocab_size].
+  [[nodiscard]] std::vector<float> all_logits(std::span<const uint32_t> tokens);
+  // Continues greedily from the newest logits.
+  [[nodiscard]] std::vector<uint32_t> greedy(size_t n_tokens);
+
+ private:
+  cria_model_info info_ = {};
+  cria_memory_plan plan_ = {};
+  std::unique_ptr<AlignedMemory> memory_;
+  cria_session* session_ = nullptr;
+};
+
+}  // namespace cria::test

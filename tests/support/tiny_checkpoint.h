@@ -1,0 +1,11 @@
+// A Hugging Face folder small enough to flip every bit of its model file: one layer, 300 tokens of
+// byte-level BPE with a Llama 3 chat template, weights from a fixed generator.
+#pragma once
+
+#include <filesystem>
+
+namespace cria::test {
+
+void write_tiny_checkpoint(const std::filesystem::path& folder);
+
+}  // namespace cria::test

@@ -1,0 +1,185 @@
+// The promise of the exact backend: the same logits, to the bit, whatever the threads, the prefill
+// chunks, the size of the KV cache, the file's compression and the way the file is read; and
+// equal to the hashes in tests/golden/logits_hashes.txt, on every target.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "quant/checksum.h"
+#include "tests/support/model_files.h"
+#include "tests/support/test_session.h"
+
+namespace cria {
+namespace {
+
+using format::NumberFormat;
+using test::Access;
+using test::ConvertWish;
+using test::MemorySource;
+using test::TestSession;
+
+struct Variant {
+  const char* name;
+  NumberFormat weights;
+  uint16_t group_size;
+  cria_kv_format kv;
+};
+
+constexpr Variant kVariants[] = {
+    {"f32-kv32", NumberFormat::kF32, 0, CRIA_KV_F32},
+    {"f32", NumberFormat::kF32, 0, CRIA_KV_INT8},
+    {"f16", NumberFormat::kF16, 0, CRIA_KV_INT8},
+    {"bf16", NumberFormat::kBf16, 0, CRIA_KV_INT8},
+    {"int8", NumberFormat::kInt8, 0, CRIA_KV_INT8},
+    {"int4g32", NumberFormat::kInt4, 32, CRIA_KV_INT8},
+    {"int4g64", NumberFormat::kInt4, 64, CRIA_KV_INT8},
+    {"int4g128", NumberFormat::kInt4, 128, CRIA_KV_INT8},
+};
+
+constexpr uint32_t kContext = 64;
+
+cria_config exact_config(const Variant& variant) {
+  cria_config config = {};
+  config.backend = CRIA_BACKEND_EXACT;
+  config.kv_format = variant.kv;
+  config.context = kContext;
+  return config;
+}
+
+// Tokens of a fixed pattern: any will do.
+std::vector<uint32_t> tokens_for(uint32_t vocab_size, size_t n) {
+  std::vector<uint32_t> tokens(n);
+  for (size_t i = 0; i < n; ++i) tokens[i] = static_cast<uint32_t>((i * 37 + 11) % vocab_size);
+  return tokens;
+}
+
+std::vector<float> logits_with(const MemorySource& source, const cria_config& config) {
+  TestSession session(source, config);
+  return session.all_logits(tokens_for(session.info().vocab_size, 48));
+}
+
+uint64_t hash_of(const std::vector<float>& logits) {
+  return xxh64(logits.data(), logits.size() * sizeof(float));
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && !a.empty() &&
+         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+class ExactBits : public testing::TestWithParam<Variant> {
+ protected:
+  [[nodiscard]] static ConvertWish wish(format::Compression compression) {
+    return {GetParam().weights, GetParam().group_size, compression, false};
+  }
+  static test::Bytes model(format::Compression compression) {
+    return test::convert_folder(test::golden_folder("odd-sizes"), wish(compression));
+  }
+};
+
+TEST_P(ExactBits, DoNotDependOnThreads) {
+  const MemorySource source(model(format::Compression::kZstd));
+  cria_config config = exact_config(GetParam());
+  const std::vector<float> one = logits_with(source, config);
+  for (const uint32_t n_threads : {2u, 3u}) {
+    config.n_threads = n_threads;
+    EXPECT_TRUE(same_bits(logits_with(source, config), one)) << n_threads << " threads";
+  }
+}
+
+TEST_P(ExactBits, DoNotDependOnPrefillChunks) {
+  const MemorySource source(model(format::Compression::kZstd));
+  cria_config config = exact_config(GetParam());
+  config.prefill_chunk = 64;
+  const std::vector<float> whole = logits_with(source, config);
+  for (const uint32_t chunk : {1u, 2u, 7u}) {
+    config.prefill_chunk = chunk;
+    EXPECT_TRUE(same_bits(logits_with(source, config), whole)) << "chunk " << chunk;
+  }
+}
+
+TEST_P(ExactBits, AreTheSameForPrefillAndDecode) {
+  const MemorySource source(model(format::Compression::kZstd));
+  const cria_config config = exact_config(GetParam());
+  const std::vector<float> prefill = logits_with(source, config);
+  TestSession session(source, config);
+  const uint32_t vocab_size = session.info().vocab_size;
+  std::vector<float> decoded;
+  for (const uint32_t token : tokens_for(vocab_size, 48)) {
+    ASSERT_EQ(cria_prefill(session.get(), &token, 1), CRIA_OK);
+    const float* logits = cria_logits(session.get());
+    decoded.insert(decoded.end(), logits, logits + vocab_size);
+  }
+  EXPECT_TRUE(same_bits(decoded, prefill));
+}
+
+TEST_P(ExactBits, DoNotDependOnTheSizeOfTheKvCache) {
+  const MemorySource source(model(format::Compression::kZstd));
+  cria_config config = exact_config(GetParam());
+  const std::vector<float> small = logits_with(source, config);
+  config.context = 256;
+  EXPECT_TRUE(same_bits(logits_with(source, config), small));
+}
+
+TEST_P(ExactBits, DoNotDependOnCompressionOrTheWayTheFileIsRead) {
+  const cria_config config = exact_config(GetParam());
+  const test::Bytes stored = model(format::Compression::kStored);
+  const test::Bytes compressed = model(format::Compression::kZstd);
+  const std::vector<float> want = logits_with(MemorySource(compressed), config);
+  for (const Access access : {Access::kRead, Access::kMap, Access::kBoth}) {
+    EXPECT_TRUE(same_bits(logits_with(MemorySource(compressed, access), config), want));
+    EXPECT_TRUE(same_bits(logits_with(MemorySource(stored, access), config), want));
+  }
+}
+
+// Lines "name hash". A change of these numbers is a change of the numerics: docs/numerics.md and
+// the changelog must say why.
+std::map<std::string, uint64_t> golden_hashes() {
+  std::ifstream file(test::golden_folder("logits_hashes.txt"));
+  std::map<std::string, uint64_t> hashes;
+  std::string name, hash;
+  while (file >> name >> hash) hashes[name] = std::stoull(hash, nullptr, 16);
+  return hashes;
+}
+
+void expect_golden(const std::string& name, const std::vector<float>& logits) {
+  const auto hashes = golden_hashes();
+  const auto found = hashes.find(name);
+  std::ostringstream hex;
+  hex << std::hex << hash_of(logits);
+  ASSERT_NE(found, hashes.end()) << "tests/golden/logits_hashes.txt lacks: " << name << " "
+                                 << hex.str();
+  EXPECT_EQ(hash_of(logits), found->second) << name << " " << hex.str();
+}
+
+TEST_P(ExactBits, HaveTheHashInTheRepository) {
+  const MemorySource source(model(format::Compression::kZstd));
+  expect_golden(std::string("odd-sizes/") + GetParam().name,
+                logits_with(source, exact_config(GetParam())));
+}
+
+std::string variant_label(const testing::TestParamInfo<Variant>& variant) {
+  std::string name = variant.param.name;
+  std::erase(name, '-');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, ExactBits, testing::ValuesIn(kVariants), variant_label);
+
+TEST(ExactBitsOfTheDemo, HaveTheHashInTheRepositoryForAnyCacheSizeAndThreads) {
+  const MemorySource source(test::convert_folder(test::demo_folder(), {NumberFormat::kInt4, 32}));
+  cria_config config = {};
+  config.backend = CRIA_BACKEND_EXACT;
+  for (const auto& [context, n_threads] : {std::pair{64u, 1u}, std::pair{512u, 3u}}) {
+    config.context = context;
+    config.n_threads = n_threads;
+    TestSession session(source, config);
+    expect_golden("demo/int4g32", session.all_logits(tokens_for(session.info().vocab_size, 24)));
+  }
+}
+
+}  // namespace
+}  // namespace cria

@@ -1,0 +1,162 @@
+// After cria_open nothing allocates: not prefill, decode, sampling, text, state, on any backend,
+// with one thread and with the pool that the programs use.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "platforms/hosted/thread_pool.h"
+#include "tests/support/model_files.h"
+#include "tests/support/test_session.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CRIA_TEST_SANITIZED 1
+#include <sanitizer/allocator_interface.h>
+#else
+#define CRIA_TEST_SANITIZED 0
+#endif
+
+namespace {
+
+std::atomic<bool> trap_armed{false};
+std::atomic<size_t> trapped{0};
+
+void note_allocation() {
+  if (trap_armed.load(std::memory_order_relaxed)) ++trapped;
+}
+
+}  // namespace
+
+#if CRIA_TEST_SANITIZED
+namespace {
+const int kHooked = __sanitizer_install_malloc_and_free_hooks(
+    [](const volatile void*, size_t) { note_allocation(); }, [](const volatile void*) {});
+}
+#else
+// operator new calls malloc, so these five catch it all.
+extern "C" {
+void* __libc_malloc(size_t n_bytes);
+void* __libc_calloc(size_t n, size_t n_bytes);
+void* __libc_realloc(void* p, size_t n_bytes);
+void* __libc_memalign(size_t alignment, size_t n_bytes);
+
+void* malloc(size_t n_bytes) {
+  note_allocation();
+  return __libc_malloc(n_bytes);
+}
+void* calloc(size_t n, size_t n_bytes) {
+  note_allocation();
+  return __libc_calloc(n, n_bytes);
+}
+void* realloc(void* p, size_t n_bytes) {
+  note_allocation();
+  return __libc_realloc(p, n_bytes);
+}
+int posix_memalign(void** out, size_t alignment, size_t n_bytes) {
+  note_allocation();
+  *out = __libc_memalign(alignment, n_bytes);
+  return *out == nullptr ? 12 : 0;
+}
+void* aligned_alloc(size_t alignment, size_t n_bytes) {
+  note_allocation();
+  return __libc_memalign(alignment, n_bytes);
+}
+void* mmap(void* address, size_t n_bytes, int protection, int flags, int file, off_t offset) {
+  note_allocation();
+  return reinterpret_cast<void*>(
+      syscall(SYS_mmap, address, n_bytes, protection, flags, file, offset));
+}
+}
+#endif
+
+namespace cria {
+namespace {
+
+using format::NumberFormat;
+
+TEST(HeapTrap, CatchesEveryWayToAllocate) {
+#if CRIA_TEST_SANITIZED
+  ASSERT_GT(kHooked, 0);
+#endif
+  trapped = 0;
+  trap_armed = true;
+  void* volatile p = std::malloc(10);
+  int* volatile q = new int[3];
+  trap_armed = false;
+  std::free(p);
+  delete[] q;
+  EXPECT_GE(trapped, 2u);
+}
+
+struct Outputs {
+  uint32_t tokens[512];
+  char text[CRIA_TEXT_BYTES];
+  float logits[3 * 2048];
+};
+
+// Everything a program does between opening and forgetting a session, 200 tokens long.
+void converse(cria_session* session, Outputs* out, uint8_t* state, size_t state_bytes) {
+  const cria_message message = {CRIA_USER, "What is a cria?", 15};
+  size_t n = 0;
+  ASSERT_EQ(cria_encode_chat(session, &message, 1, 0, 1, out->tokens, 512, &n), CRIA_OK);
+  ASSERT_EQ(cria_prefill(session, out->tokens, n), CRIA_OK);
+  cria_text_state stream = {};
+  const cria_sampling sampling = {0.8f, 0.95f, 0.05f, 1.1f, 40, 0};
+  for (int i = 0; i < 200; ++i) {
+    uint32_t token = 0;
+    ASSERT_EQ(cria_sample(session, &sampling, &token), CRIA_OK);
+    ASSERT_EQ(cria_decode_token(session, &stream, token, out->text, sizeof out->text, &n), CRIA_OK);
+    ASSERT_EQ(cria_prefill(session, &token, 1), CRIA_OK);
+  }
+  ASSERT_EQ(cria_encode(session, "Once upon a time", 16, 0, out->tokens, 512, &n), CRIA_OK);
+  ASSERT_EQ(cria_prefill_logits(session, out->tokens, 3, out->logits), CRIA_OK);
+  ASSERT_LE(cria_state_size(session), state_bytes);
+  const size_t used = cria_state_size(session);
+  ASSERT_EQ(cria_state_save(session, state, used), CRIA_OK);
+  ASSERT_EQ(cria_reset(session, 0), CRIA_OK);
+  ASSERT_EQ(cria_state_load(session, state, used), CRIA_OK);
+}
+
+class HeapTrapOn : public testing::TestWithParam<cria_backend> {};
+
+TEST_P(HeapTrapOn, SeesNothingThroughTwoHundredTokens) {
+  const NumberFormat formats[] = {NumberFormat::kInt4, NumberFormat::kInt8, NumberFormat::kF32};
+  for (const NumberFormat weights : formats) {
+    const uint16_t group = weights == NumberFormat::kInt4 ? 32 : 0;
+    const test::MemorySource source(test::convert_folder(
+        test::demo_folder(), {weights, group, format::Compression::kZstd, true}));
+    for (const uint32_t n_threads : {1u, 2u}) {
+      const hosted::ThreadPool pool(n_threads);
+      cria_config config = {};
+      config.backend = GetParam();
+      config.n_threads = n_threads;
+      config.parallel_for = pool.hook();
+      config.parallel_context = pool.context();
+      cria_model_info info = {};
+      cria_memory_plan plan = {};
+      ASSERT_EQ(cria_inspect(&source.source(), &info), CRIA_OK);
+      ASSERT_EQ(info.vocab_size, 2048u);
+      ASSERT_EQ(cria_memory_required(&info, &config, &plan), CRIA_OK);
+      test::AlignedMemory memory(plan.total);
+      auto out = std::make_unique<Outputs>();
+      std::vector<uint8_t> state(size_t{4} << 20);
+      cria_session* session = nullptr;
+      ASSERT_EQ(cria_open(memory.data(), plan.total, &source.source(), &config, &session), CRIA_OK);
+      trapped = 0;
+      trap_armed = true;
+      converse(session, out.get(), state.data(), state.size());
+      trap_armed = false;
+      EXPECT_EQ(trapped, 0u) << n_threads << " threads, format " << static_cast<int>(weights);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, HeapTrapOn, testing::ValuesIn(test::built_backends()),
+                         test::backend_label);
+
+}  // namespace
+}  // namespace cria

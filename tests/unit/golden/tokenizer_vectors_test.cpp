@@ -1,0 +1,306 @@
+// The converter's import and the runtime's encoder against what other implementations give.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <sstream>
+
+#include "tests/unit/golden/tokenizer_fixture.h"
+
+namespace cria {
+namespace {
+
+using nlohmann::json;
+using test::read_text;
+using test::reference_folder;
+using test::TestTokenizer;
+using test::Tokens;
+
+constexpr EncodeOptions kPlain = {false, false, false};
+constexpr EncodeOptions kParse = {false, true, false};
+constexpr EncodeOptions kParseAndAdd = {true, true, false};
+constexpr EncodeOptions kAdd = {true, false, false};
+
+constexpr uint32_t kLlama2Vocab = 32000;
+constexpr uint32_t kLlama3Vocab = 128256;
+constexpr uint32_t kSmolLmVocab = 49152;
+
+TestTokenizer llama2_json() { return {reference_folder() / "tokenizers/llama-2", kLlama2Vocab}; }
+
+TestTokenizer llama2_model() {
+  const auto folder = reference_folder() / "tokenizers/llama-2";
+  const test::LinkedFolder linked({folder / "tokenizer.model", folder / "tokenizer_config.json"});
+  return {linked.path(), kLlama2Vocab};
+}
+
+TestTokenizer llama3() { return {reference_folder() / "tokenizers/llama-3.2", kLlama3Vocab}; }
+
+TestTokenizer smollm() { return {reference_folder() / "tokenizers/smollm", kSmolLmVocab}; }
+
+std::vector<json> json_lines(const std::string& name) {
+  const std::string text = read_text(reference_folder() / "vectors/tokenizers" / name);
+  std::vector<json> rows;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    if (end > begin) rows.push_back(json::parse(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return rows;
+}
+
+constexpr size_t kRows = 250;
+
+// Those rows were made with special tokens recognised in the text.
+void expect_row(const TestTokenizer& tokenizer, const json& row) {
+  const auto text = row["text"].get<std::string>();
+  SCOPED_TRACE(text);
+  EXPECT_EQ(tokenizer.encode(text, kParse), row["ids"].get<Tokens>());
+  EXPECT_EQ(tokenizer.encode(text, kParseAndAdd), row["ids_with_special"].get<Tokens>());
+  EXPECT_EQ(tokenizer.decode(row["ids"].get<Tokens>(), true), row["decoded"].get<std::string>());
+}
+
+void expect_rows(const TestTokenizer& tokenizer, const std::string& name) {
+  const std::vector<json> rows = json_lines(name);
+  EXPECT_EQ(rows.size(), kRows);
+  for (const json& row : rows) expect_row(tokenizer, row);
+}
+
+TEST(TokenizerVectorsTest, Llama2JsonEqualsHuggingFace) {
+  CRIA_SKIP_WITHOUT_REFERENCE();
+  expect_rows(llama2_json(), "llama-2.jsonl");
+}
+
+TEST(TokenizerVectorsTest, Llama3EqualsHuggingFace) {
+  CRIA_SKIP_WITHOUT_REFERENCE();
+  expect_rows(llama3(), "llama-3.2.jsonl");
+}
+
+TEST(TokenizerVectorsTest, SmolLmEqualsHuggingFace) {
+  CRIA_SKIP_WITHOUT_REFERENCE();
+  expect_rows(smollm(), "smollm.jsonl");
+}
+
+// tokenizer.json of Llama 2 finds "<s>" only behind a space and has no token for U+00A0; its
+// tokenizer.model differs in both.
+TEST(TokenizerVectorsTest, Llama2ModelEqualsHuggingFaceWhereTheFilesAgree) {
+  CRIA_SKIP_WITHOUT_REFERENCE();
+  const TestTokenizer tokenizer = llama2_model();
+  size_t compared = 0;
+  size_t others = 0;
+  for (const json& row : json_lines("llama-2.jsonl")) {
+    const auto text = row["text"].get<std::string>();
+    if (text == "<s></s><unk>") {
+      EXPECT_EQ(tokenizer.encode(text, kParse), (Tokens{1, 2, 0}));
+      EXPECT_EQ(tokenizer.encode(text, kPlain), llama2_json().encode(text, kPlain));
+      EXPECT_EQ(tokenizer.decode({1, 2, 0}, true), text);
+      EXPECT_EQ(tokenizer.decode({1, 2, 0}, false), "");
+      ++others;
+    } else if (text.find("nb\u00a0sp") != std::string::npos) {
+      // As the SentencePiece library gives.
+      EXPECT_EQ(tokenizer.encode(text, kPlain),
+                (Tokens{5225, 30166, 2103, 302, 29890, 30081, 1028, 29871, 30358, 680, 12122}));
+      EXPECT_EQ(tokenizer.decode(tokenizer.encode(text, kPlain), true), text);
+      ++others;
+    } else {
+      expect_row(tokenizer, row);
+      ++compared;
+    }
+  }
+  EXPECT_EQ(compared, kRows - 2);
+  EXPECT_EQ(others, 2U);
+}
+
+TEST(TokenizerVectorsTest, PlainTextNeverBecomesASpecialToken) {
+  CRIA_SKIP_WITHOUT_REFERENCE();
+  const std::string text = " <s> </s><|begin_of_text|>a<|eot_id|><|im_start|> <|endoftext|>";
+  const auto expect_none = [&](const TestTokenizer& tokenizer) {
+    const Tokens tokens = tokenizer.encode(text, kPlain);
+    for (const uint32_t token : tokens) {
+      EXPECT_EQ(tokenizer.get().token_flags[token] & format::kTokenSpecial, 0) << token;
+    }
+    EXPECT_EQ(tokenizer.decode(tokens, false), text);
+  };
+  expect_none(llama2_json());
+  expect_none(llama2_model());
+  expect_none(llama3());
+  expect_none(smollm());
+}
+
+// llama.cpp's files: texts, each followed by a line with a mark, and a line of ids for each.
+void expect_llama_cpp(const TestTokenizer& tokenizer, const std::string& name) {
+  const std::string mark = "\n__ggml_vocab_test__\n";
+  const auto folder = reference_folder() / "vectors/tokenizers";
+  const std::string texts = read_text(folder / (name + ".inp"));
+  std::istringstream lines(read_text(folder / (name + ".out")));
+  constexpr size_t kTexts = 46;
+  size_t compared = 0;
+  std::string line;
+  for (size_t begin = 0; begin < texts.size();) {
+    const size_t end = texts.find(mark, begin);
+    ASSERT_NE(end, std::string::npos);
+    ASSERT_TRUE(std::getline(lines, line));
+    std::istringstream numbers(line);
+    Tokens expected;
+    for (uint32_t id = 0; numbers >> id;) expected.push_back(id);
+    const std::string text = texts.substr(begin, end - begin);
+    EXPECT_EQ(tokenizer.encode(text, kPlain), expected) << text;
+    EXPECT_EQ(tokenizer.decode(expected, true), text);
+    begin = end + mark.size();
+    ++compared;
+  }
+  EXPECT_EQ(compared, kTexts);
+}
+
+TEST(TokenizerVectorsTest, Llama2EqualsLlamaCpp) {
+  CRIA_SKIP_WITHOUT_REFERENCE();
+  expect_llama_cpp(llama2_json(), "ggml-vocab-llama-spm.gguf");
+  expect_llama_cpp(llama2_model(), "ggml-vocab-llama-spm.gguf");
+}
+
+TEST(TokenizerVectorsTest, Llama3EqualsLlamaCpp) {
+  CRIA_SKIP_WITHOUT_REFERENCE();
+  expect_llama_cpp(llama3(), "ggml-vocab-llama-bpe.gguf");
+}
+
+json vector_file(const std::string& name) {
+  return json::parse(read_text(reference_folder() / "vectors/tokenizers" / name));
+}
+
+// Options of a row there: BOS is there, and a space is put before the text or, decoding, taken
+// away. A row without options has both.
+TEST(TokenizerVectorsTest, Llama2EqualsLlamaTokenizerJs) {
+  CRIA_SKIP_WITHOUT_REFERENCE();
+  const json file = vector_file("belladoreai.llama-tokenizer-js.tests.json");
+  constexpr size_t kEncoded = 12;
+  constexpr size_t kDecoded = 20;
+  const auto expect = [&](const TestTokenizer& tokenizer) {
+    size_t compared = 0;
+    for (const json& row : file["encode"]) {
+      ASSERT_EQ(row["opts"], json({true, true, true}));
+      EXPECT_EQ(tokenizer.encode(row["text"].get<std::string>(), kAdd), row["ids"].get<Tokens>());
+      ++compared;
+    }
+    for (const json& row : file["decode"]) {
+      const bool skips_bos = row["opts"].empty() || row["opts"][0].get<bool>();
+      const bool strips = row["opts"].empty() || row["opts"][1].get<bool>();
+      auto ids = row["ids"].get<Tokens>();
+      const auto text = row["text"].get<std::string>();
+      SCOPED_TRACE(row.dump());
+      const bool has_bos = ids.front() == 1;
+      if (skips_bos && has_bos) ids.erase(ids.begin());
+      if (has_bos && !skips_bos) {
+        EXPECT_EQ(tokenizer.decode(ids, true), text);
+      } else {
+        EXPECT_EQ((strips ? "" : " ") + tokenizer.decode(ids, true), text);
+      }
+      ++compared;
+    }
+    EXPECT_EQ(compared, kEncoded + kDecoded);
+  };
+  expect(llama2_json());
+  expect(llama2_model());
+}
+
+constexpr uint32_t kLlama3Bos = 128000;
+constexpr uint32_t kLlama3Eos = 128001;
+
+Tokens enclosed(Tokens tokens, bool bos, bool eos) {
+  if (bos) tokens.insert(tokens.begin(), kLlama3Bos);
+  if (eos) tokens.push_back(kLlama3Eos);
+  return tokens;
+}
+
+TEST(TokenizerVectorsTest, Llama3EqualsLlama3TokenizerJs) {
+  CRIA_SKIP_WITHOUT_REFERENCE();
+  const json file = vector_file("belladoreai.llama3-tokenizer-js.tests.json");
+  const TestTokenizer tokenizer = llama3();
+  size_t compared = 0;
+  size_t others = 0;
+  for (const json& row : file["encode"]) {
+    const json options = row["opts"].empty() ? json() : row["opts"][0];
+    const auto ids = row["ids"].get<Tokens>();
+    const Tokens tokens = tokenizer.encode(row["text"].get<std::string>(), kParse);
+    const bool bos = !options.is_object() || options.value("bos", true);
+    const bool eos = !options.is_object() || options.value("eos", true);
+    if (options.is_object() && options.contains("unexpectedSpecialTokenFallback")) {
+      // That library puts a token of the caller's choice for special tokens that do not exist.
+      constexpr size_t kExisting = 13;
+      EXPECT_TRUE(
+          std::equal(ids.begin(), ids.begin() + kExisting, enclosed(tokens, bos, eos).begin()));
+      ++others;
+      continue;
+    }
+    EXPECT_EQ(enclosed(tokens, bos, eos), ids) << row["text"];
+    ++compared;
+  }
+  for (const json& row : file["decode"]) {
+    EXPECT_EQ(tokenizer.decode(row["ids"].get<Tokens>(), true), row["text"].get<std::string>());
+    ++compared;
+  }
+  constexpr size_t kEncoded = 21;
+  constexpr size_t kDecoded = 21;
+  EXPECT_EQ(compared, kEncoded + kDecoded);
+  EXPECT_EQ(others, 1U);
+}
+
+TEST(TokenizerVectorsTest, Llama3EqualsMetasOwnTests) {
+  CRIA_SKIP_WITHOUT_REFERENCE();
+  const json file = vector_file("meta_llama3.test_tokenizer.json");
+  const TestTokenizer tokenizer = llama3();
+  for (const auto& [text, id] : file["special"].items()) {
+    EXPECT_EQ(tokenizer.encode(text, kParse), Tokens{id.get<uint32_t>()});
+  }
+  ASSERT_EQ(file["encode"].size(), 1U);
+  const json& row = file["encode"][0];
+  EXPECT_EQ(enclosed(tokenizer.encode(row["text"].get<std::string>(), kPlain), true, true),
+            row["ids"].get<Tokens>());
+  ASSERT_EQ(file["decode"].size(), 1U);
+  EXPECT_EQ(tokenizer.decode(file["decode"][0]["ids"].get<Tokens>(), true),
+            file["decode"][0]["text"].get<std::string>());
+}
+
+std::filesystem::path story_folder() { return reference_folder() / "trained/story-hf"; }
+
+TEST(TokenizerVectorsTest, StoryModelEncodesItsPrompt) {
+  CRIA_SKIP_WITHOUT_REFERENCE();
+  constexpr uint32_t kStoryVocab = 2048;
+  const TestTokenizer tokenizer(story_folder(), kStoryVocab);
+  const json expected = json::parse(read_text(story_folder() / "expected.json"));
+  const auto text = expected["prompt_text"].get<std::string>();
+  EXPECT_EQ(tokenizer.encode(text, kAdd), expected["prompt"].get<Tokens>());
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode(text, kAdd), false), text);
+  // transformers puts a space between special tokens that is not in the text.
+  Tokens all = expected["prompt"].get<Tokens>();
+  const auto greedy = expected["greedy"].get<Tokens>();
+  all.insert(all.end(), greedy.begin(), greedy.end());
+  auto shown = expected["greedy_text"].get<std::string>();
+  shown.erase(0, shown.find(" about"));
+  EXPECT_TRUE(tokenizer.decode(all, true).ends_with(shown)) << tokenizer.decode(all, true);
+}
+
+TEST(TokenizerVectorsTest, CorpusRoundTripsInUnderASecond) {
+  CRIA_SKIP_WITHOUT_REFERENCE();
+  const std::string text = read_text(reference_folder() / "corpus/frankenstein.txt");
+  const auto expect = [&](const TestTokenizer& tokenizer, const char* name) {
+    std::vector<uint8_t> workspace = test::workspace_for(text.size());
+    Tokens tokens(text.size());
+    size_t n_tokens = 0;
+    const auto begin = std::chrono::steady_clock::now();
+    ASSERT_EQ(tokenizer_encode(tokenizer.get(), text, kPlain, workspace, tokens, &n_tokens),
+              Status::kOk);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    std::printf("%s: %zu tokens in %.3f s\n", name, n_tokens, seconds.count());
+    // Twenty times what it takes, for sanitizers and busy machines.
+    EXPECT_LT(seconds.count(), 5.0);
+    tokens.resize(n_tokens);
+    EXPECT_EQ(tokenizer.decode(tokens, true), text);
+  };
+  expect(llama2_json(), "llama-2");
+  expect(llama2_model(), "llama-2 (SentencePiece)");
+  expect(llama3(), "llama-3.2");
+  expect(smollm(), "smollm");
+}
+
+}  // namespace
+}  // namespace cria

@@ -1,0 +1,230 @@
+// The scalar reference against the same formulas in double precision, within bounds derived from
+// the number of roundings. (Faster kernels are compared with the scalar ones bit for bit.)
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "quant/quantize.h"
+#include "quant/tile16.h"
+#include "runtime/kernels/scalar.h"
+
+namespace cria {
+namespace {
+
+using format::NumberFormat;
+
+constexpr double kEpsilon = 0x1p-24;  // largest relative error of one rounding to f32
+
+std::vector<float> random_floats(size_t n, unsigned seed, float size) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> uniform(-size, size);
+  std::vector<float> values(n);
+  for (float& v : values) v = uniform(random);
+  return values;
+}
+
+struct Planes {
+  MatrixShape shape;
+  std::vector<uint8_t> codes;
+  std::vector<uint8_t> scales;
+};
+
+Planes pack(const MatrixShape& shape, const std::vector<float>& w) {
+  Planes p = {shape, std::vector<uint8_t>(code_plane_bytes(shape)),
+              std::vector<uint8_t>(scale_plane_bytes(shape))};
+  const size_t padded = padded_cols(shape);
+  for (size_t tile = 0; tile < tile_count(shape.rows); ++tile) {
+    const size_t first = tile * kTileRows;
+    const size_t n = std::min<size_t>(kTileRows, shape.rows - first);
+    const float* rows = w.data() + first * shape.cols;
+    uint8_t* codes_out = p.codes.data() + tile * tile_code_bytes(shape);
+    uint8_t* scales_out = p.scales.data() + tile * tile_scale_bytes(shape);
+    std::vector<int8_t> codes(n * padded);
+    if (shape.number_format == NumberFormat::kInt4) {
+      std::vector<uint16_t> scales(n * padded / shape.group_size);
+      for (size_t r = 0; r < n; ++r) {
+        quantize_row_int4(rows + r * shape.cols, shape.cols, shape.group_size, QuantMethod::kRtn,
+                          padded, &codes[r * padded], &scales[r * padded / shape.group_size]);
+      }
+      pack_int4_tile(shape, codes.data(), scales.data(), n, codes_out, scales_out);
+    } else if (shape.number_format == NumberFormat::kInt8) {
+      std::vector<float> scales(n);
+      for (size_t r = 0; r < n; ++r) {
+        quantize_row_int8(rows + r * shape.cols, shape.cols, QuantMethod::kRtn, padded,
+                          &codes[r * padded], &scales[r]);
+      }
+      pack_int8_tile(shape, codes.data(), scales.data(), n, codes_out, scales_out);
+    } else {
+      pack_float_tile(shape, rows, n, codes_out);
+    }
+  }
+  return p;
+}
+
+TEST(ScalarKernels, QuantizedRowsErrByAtMostHalfAStep) {
+  const std::vector<float> x = random_floats(75, 1, 3.0f);
+  std::vector<int8_t> codes(96, 99);
+  std::vector<float> scales(3, -1.0f);
+  quantize_row_scalar(x.data(), x.size(), 96, 32, codes.data(), scales.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double scale = static_cast<double>(scales[i / 32]);
+    EXPECT_LE(std::fabs(static_cast<double>(x[i]) - codes[i] * scale), scale * 0.5001);
+  }
+  for (size_t i = x.size(); i < 96; ++i) EXPECT_EQ(codes[i], 0);
+}
+
+TEST(ScalarKernels, TheLargestActivationGets127AndTiesGoToEven) {
+  std::vector<float> x(32, 0.0f);
+  x[0] = 127.0f;  // scale is exactly 1
+  x[1] = 0.5f;
+  x[2] = 1.5f;
+  x[3] = -2.5f;
+  std::vector<int8_t> codes(32);
+  float scale = 0;
+  quantize_row_scalar(x.data(), 32, 32, 32, codes.data(), &scale);
+  EXPECT_EQ(scale, 1.0f);
+  EXPECT_EQ(codes[0], 127);
+  EXPECT_EQ(codes[1], 0);
+  EXPECT_EQ(codes[2], 2);
+  EXPECT_EQ(codes[3], -2);
+}
+
+TEST(ScalarKernels, GroupsThatAreTinyOrNotFiniteCountAsZero) {
+  for (const float bad : {0.0f, 1e-20f, std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN()}) {
+    std::vector<float> x(32, bad);
+    std::vector<int8_t> codes(32, 99);
+    float scale = -1;
+    quantize_row_scalar(x.data(), 32, 32, 32, codes.data(), &scale);
+    EXPECT_EQ(scale, 0.0f);
+    for (const int8_t code : codes) EXPECT_EQ(code, 0);
+  }
+}
+
+TEST(ScalarKernels, IntegerProductsAreTheSumOfScaledGroups) {
+  size_t compared = 0;
+  double worst = 0;
+  for (const MatrixShape& shape :
+       {MatrixShape{17, 70, NumberFormat::kInt4, 32},
+        MatrixShape{33, 256, NumberFormat::kInt4, 128}, MatrixShape{1, 64, NumberFormat::kInt4, 64},
+        MatrixShape{19, 45, NumberFormat::kInt8, 0}}) {
+    const Planes w = pack(shape, random_floats(size_t{shape.rows} * shape.cols, 3, 0.1f));
+    const size_t padded = padded_cols(shape);
+    constexpr size_t kRows = 3;
+    std::vector<int8_t> codes(kRows * padded);
+    std::vector<float> scales(kRows * padded / 32);
+    const std::vector<float> x = random_floats(kRows * shape.cols, 4, 2.0f);
+    for (size_t i = 0; i < kRows; ++i) {
+      quantize_row_scalar(&x[i * shape.cols], shape.cols, padded, 32, &codes[i * padded],
+                          &scales[i * padded / 32]);
+    }
+    std::vector<float> y(kRows * shape.rows, -1.0f);
+    const auto kernel =
+        shape.number_format == NumberFormat::kInt4 ? matmul_q4_q8_scalar : matmul_q8_q8_scalar;
+    kernel(shape, w.codes.data(), w.scales.data(), 0, tile_count(shape.rows), codes.data(),
+           scales.data(), kRows, y.data(), shape.rows);
+    std::vector<float> row(shape.cols);
+    for (size_t r = 0; r < shape.rows; ++r) {
+      unpack_row(shape, w.codes.data(), w.scales.data(), r, row.data());
+      for (size_t i = 0; i < kRows; ++i, ++compared) {
+        double want = 0, size = 0;
+        for (size_t c = 0; c < shape.cols; ++c) {
+          const double product = static_cast<double>(row[c]) * codes[i * padded + c] *
+                                 static_cast<double>(scales[(i * padded + c) / 32]);
+          want += product;
+          size += std::fabs(product);
+        }
+        // Each group: two products and a sum; unpack_row rounds once more.
+        const double bound = size * kEpsilon * (4 + static_cast<double>(padded) / 32);
+        const double error = std::fabs(static_cast<double>(y[i * shape.rows + r]) - want);
+        ASSERT_LE(error, bound);
+        worst = std::max(worst, error / bound);
+      }
+    }
+  }
+  std::printf("%zu products, largest error %.2f of the bound\n", compared, worst);
+  EXPECT_GT(compared, 200u);
+}
+
+TEST(ScalarKernels, FloatProductsAreWithinTheBoundOfSequentialSums) {
+  for (const NumberFormat f : {NumberFormat::kF32, NumberFormat::kF16, NumberFormat::kBf16}) {
+    const MatrixShape shape = {21, 67, f, 0};
+    const Planes w = pack(shape, random_floats(21 * 67, 5, 1.0f));
+    const std::vector<float> x = random_floats(2 * 67, 6, 1.0f);
+    std::vector<float> y(2 * 21);
+    const auto kernel = f == NumberFormat::kF32   ? matmul_f32_f32_scalar
+                        : f == NumberFormat::kF16 ? matmul_f16_f32_scalar
+                                                  : matmul_bf16_f32_scalar;
+    kernel(shape, w.codes.data(), 0, 2, x.data(), 2, y.data(), 21);
+    std::vector<float> row(67);
+    for (size_t r = 0; r < 21; ++r) {
+      unpack_row(shape, w.codes.data(), nullptr, r, row.data());
+      for (size_t i = 0; i < 2; ++i) {
+        double want = 0, size = 0;
+        for (size_t c = 0; c < 67; ++c) {
+          want += static_cast<double>(row[c]) * static_cast<double>(x[i * 67 + c]);
+          size += std::fabs(static_cast<double>(row[c]) * static_cast<double>(x[i * 67 + c]));
+        }
+        ASSERT_LE(std::fabs(static_cast<double>(y[i * 21 + r]) - want), size * kEpsilon * 68);
+      }
+    }
+  }
+}
+
+TEST(ScalarKernels, ProductsWriteOnlyTheTilesAskedFor) {
+  const MatrixShape shape = {40, 32, NumberFormat::kInt8, 0};
+  const Planes w = pack(shape, random_floats(40 * 32, 7, 1.0f));
+  std::vector<int8_t> x(32, 1);
+  const float x_scale = 1.0f;
+  std::vector<float> y(40, -7.0f);
+  matmul_q8_q8_scalar(shape, w.codes.data(), w.scales.data(), 1, 2, x.data(), &x_scale, 1, y.data(),
+                      40);
+  for (size_t r = 0; r < 40; ++r) EXPECT_EQ(y[r] == -7.0f, r < 16 || r >= 32) << r;
+}
+
+TEST(ScalarKernels, RmsNormDividesByTheRootMeanSquare) {
+  for (const size_t n : {1u, 15u, 16u, 17u, 80u, 2048u}) {
+    const std::vector<float> x = random_floats(n, 8, 5.0f);
+    const std::vector<float> weight = random_floats(n, 9, 1.0f);
+    std::vector<float> y(n);
+    rms_norm_scalar(x.data(), weight.data(), n, 1e-5f, y.data());
+    double squares = 0;
+    for (const float v : x) squares += static_cast<double>(v) * static_cast<double>(v);
+    const double r = 1 / std::sqrt(squares / static_cast<double>(n) + 1e-5);
+    for (size_t i = 0; i < n; ++i) {
+      const double want = static_cast<double>(x[i]) * r * static_cast<double>(weight[i]);
+      // n / 16 + 4 roundings of the sum, halved by the root, and five more.
+      const double bound = std::fabs(want) * kEpsilon * (static_cast<double>(n) / 16 + 10);
+      ASSERT_LE(std::fabs(static_cast<double>(y[i]) - want), bound);
+    }
+  }
+}
+
+TEST(ScalarKernels, RopeRotatesPairsHalfAHeadApart) {
+  std::vector<float> x = {1, 0, 0, 2, 3, 0, 0, 0};  // two heads of four
+  const std::vector<float> cos = {0.0f, 1.0f};
+  const std::vector<float> sin = {1.0f, 0.0f};
+  rope_scalar(x.data(), 2, 4, cos.data(), sin.data());
+  EXPECT_EQ(x, (std::vector<float>{0, 0, 1, 2, 0, 0, 3, 0}));
+}
+
+TEST(ScalarKernels, SiluMulIsGateTimesItsSigmoidTimesUp) {
+  std::vector<float> gate = {-100.0f, -3.0f, 0.0f, 0.7f, 50.0f, 200.0f};
+  const std::vector<float> before = gate;
+  const std::vector<float> up = {1, 2, 3, 4, 5, 6};
+  silu_mul_scalar(gate.data(), up.data(), gate.size());
+  for (size_t i = 0; i < gate.size(); ++i) {
+    const double g = static_cast<double>(before[i]);
+    const double want = g / (1 + std::exp(-g)) * static_cast<double>(up[i]);
+    // exp within 2 ulp (4 roundings), a sum, a quotient, a product.
+    EXPECT_LE(std::fabs(static_cast<double>(gate[i]) - want),
+              std::fabs(want) * kEpsilon * 8 + 1e-36);
+  }
+}
+
+}  // namespace
+}  // namespace cria
