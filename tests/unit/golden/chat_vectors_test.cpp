@@ -1,0 +1,143 @@
+// Conversations against the text that the models' own Jinja templates make of them.
+#include <gtest/gtest.h>
+
+#include "converter/chat_template_import.h"
+#include "tests/unit/golden/tokenizer_fixture.h"
+
+namespace cria {
+namespace {
+
+using nlohmann::json;
+using test::read_text;
+using test::reference_folder;
+using test::TestTokenizer;
+using test::Tokens;
+
+constexpr EncodeOptions kParse = {false, true, false};
+constexpr uint32_t kLlama3Vocab = 128256;
+constexpr uint32_t kDemoVocab = 2048;
+
+// Messages of a row; the row owns the texts.
+std::vector<ChatMessage> messages_of(const json& row) {
+  std::vector<ChatMessage> messages;
+  for (const json& entry : row) {
+    messages.push_back(test::message(entry["role"].get_ref<const std::string&>(),
+                                     entry["content"].get_ref<const std::string&>()));
+  }
+  return messages;
+}
+
+// The Llama 3.2 tokenizer with a chat template of the test's choice.
+TestTokenizer llama3_with_template(const std::string& jinja) {
+  converter::ImportedTokenizer imported =
+      converter::import_tokenizer(reference_folder() / "tokenizers/llama-3.2", kLlama3Vocab);
+  const auto chat = converter::recognise_chat_template(jinja, "<|begin_of_text|>", "<|eot_id|>");
+  if (!chat) throw std::runtime_error("the template is not recognised");
+  imported.chat_section = converter::build_chat_section(*chat);
+  return TestTokenizer(std::move(imported), kLlama3Vocab);
+}
+
+bool mentions_control_token(const std::vector<ChatMessage>& messages) {
+  return std::any_of(messages.begin(), messages.end(), [](const ChatMessage& message) {
+    const std::string_view text(message.content.data(), message.content.size());
+    return text.find("<|") != std::string_view::npos;
+  });
+}
+
+// Encodes each message by itself, behind those before it.
+Tokens encode_in_steps(const TestTokenizer& tokenizer, const std::vector<ChatMessage>& messages,
+                       bool open_turn) {
+  Tokens all;
+  for (size_t n = 1; n <= messages.size(); ++n) {
+    const std::vector<ChatMessage> known(messages.begin(),
+                                         messages.begin() + static_cast<ptrdiff_t>(n));
+    const Tokens step = tokenizer.encode_chat(known, n - 1, open_turn && n == messages.size());
+    all.insert(all.end(), step.begin(), step.end());
+  }
+  return all;
+}
+
+size_t count(const Tokens& tokens, uint32_t wanted) {
+  return static_cast<size_t>(std::count(tokens.begin(), tokens.end(), wanted));
+}
+
+void expect_rows(const json& set) {
+  constexpr size_t kRows = 8;
+  constexpr uint32_t kEot = 128009;
+  const TestTokenizer tokenizer = llama3_with_template(set["chat_template"].get<std::string>());
+  size_t compared = 0;
+  for (const json& row : set["rows"]) {
+    const std::vector<ChatMessage> messages = messages_of(row["messages"]);
+    const auto text = row["text"].get<std::string>();
+    // The older template opens the assistant's turn whether asked to or not.
+    const bool open_turn = text.ends_with("assistant<|end_header_id|>\n\n");
+    SCOPED_TRACE(text);
+    const Tokens tokens = tokenizer.encode_chat(messages, 0, open_turn);
+    EXPECT_EQ(tokenizer.decode(tokens, true), text);
+    EXPECT_EQ(encode_in_steps(tokenizer, messages, open_turn), tokens);
+    if (mentions_control_token(messages)) {
+      // A user's "<|eot_id|>" is text, which the template engine cannot say.
+      EXPECT_EQ(count(tokenizer.encode(text, kParse), kEot), count(tokens, kEot) + 1);
+    } else {
+      EXPECT_EQ(tokens, tokenizer.encode(text, kParse));
+    }
+    ++compared;
+  }
+  EXPECT_EQ(compared, kRows);
+}
+
+TEST(ChatVectorsTest, Llama3EqualsItsJinjaTemplate) {
+  CRIA_SKIP_WITHOUT_REFERENCE();
+  expect_rows(json::parse(read_text(reference_folder() / "vectors/chat.json"))["llama-3-instruct"]);
+}
+
+TEST(ChatVectorsTest, Llama32EqualsItsJinjaTemplate) {
+  CRIA_SKIP_WITHOUT_REFERENCE();
+  expect_rows(
+      json::parse(read_text(reference_folder() / "vectors/chat.json"))["llama-3.2-instruct"]);
+}
+
+TEST(ChatVectorsTest, Llama3EqualsMetasDialogPrompt) {
+  CRIA_SKIP_WITHOUT_REFERENCE();
+  const json file = json::parse(
+      read_text(reference_folder() / "vectors/tokenizers/meta_llama3.test_tokenizer.json"));
+  const json chat = json::parse(read_text(reference_folder() / "vectors/chat.json"));
+  const TestTokenizer tokenizer =
+      llama3_with_template(chat["llama-3-instruct"]["chat_template"].get<std::string>());
+  const json& dialog = file["encode_dialog_prompt"];
+  EXPECT_EQ(tokenizer.encode_chat(messages_of(dialog["dialog"]), 0, true),
+            dialog["ids"].get<Tokens>());
+  const json& single = file["encode_message"];
+  Tokens tokens = tokenizer.encode_chat(messages_of(json::array({single})), 0, false);
+  tokens.erase(tokens.begin());  // BOS
+  EXPECT_EQ(tokens, single["ids"].get<Tokens>());
+}
+
+TEST(ChatVectorsTest, DemoModelEncodesItsGoldenPrompts) {
+  const std::filesystem::path folder = std::filesystem::path(CRIA_SOURCE_DIR) / "models/demo";
+  const TestTokenizer tokenizer(folder, kDemoVocab);
+  EXPECT_EQ(tokenizer.imported().chat_name, "llama3");
+  EXPECT_TRUE(tokenizer.imported().warnings.empty());
+  const json golden = json::parse(read_text(folder / "golden.json"));
+  size_t chats = 0;
+  size_t texts = 0;
+  for (const json& row : golden["prompts"]) {
+    const auto expected = row["prompt_ids"].get<Tokens>();
+    if (row["prompt"].is_string()) {
+      EXPECT_EQ(tokenizer.encode(row["prompt"].get<std::string>(), {true, false, false}), expected);
+      ++texts;
+    } else {
+      EXPECT_EQ(tokenizer.encode_chat(messages_of(row["prompt"]), 0, true), expected);
+      ++chats;
+    }
+    EXPECT_EQ(tokenizer.decode(row["greedy_ids"].get<Tokens>(), true),
+              row["greedy_text"].get<std::string>());
+  }
+  EXPECT_EQ(chats, 6U);
+  EXPECT_EQ(texts, 2U);
+  const std::string corpus = read_text(folder / "heldout_plain.txt");
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode(corpus, kParse), true), corpus);
+}
+
+}  // namespace
+}  // namespace cria
