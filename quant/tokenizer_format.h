@@ -68,7 +68,8 @@ inline constexpr uint8_t kTokenStripRight = 1 << 4;  // ... behind it
 inline constexpr uint8_t kTokenNormalized = 1 << 5;  // added token matched after the others, in
                                                      // text with its prepended U+2581 and its
                                                      // spaces turned into U+2581 (SentencePiece)
-inline constexpr uint8_t kTokenAfterSpace = 1 << 6;  // ... only after a U+2581, which it swallows
+inline constexpr uint8_t kTokenAfterSpace = 1 << 6;  // ... only after a U+2581, which it swallows;
+                                                     // decoding gives a space for it
 inline constexpr uint8_t kKnownTokenFlags = 0x7f;
 
 struct TokenizerHeader {

@@ -60,6 +60,11 @@ bool starts_with_space_mark(std::span<const char> text) {
          std::memcmp(text.data(), kSpaceMarkText, kSpaceMarkBytes) == 0;
 }
 
+std::span<const char> without_leading_space(std::span<const char> text, bool marks_spaces) {
+  if (marks_spaces && starts_with_space_mark(text)) return text.subspan(kSpaceMarkBytes);
+  return text[0] == ' ' ? text.subspan(1) : text;
+}
+
 }  // namespace
 
 size_t tokenizer_decode(const Tokenizer& tokenizer, uint32_t token, bool show_special,
@@ -75,12 +80,11 @@ size_t tokenizer_decode(const Tokenizer& tokenizer, uint32_t token, bool show_sp
       tokenizer.header.kind == static_cast<uint32_t>(TokenizerKind::kSentencePieceBpe);
   const bool is_byte = (flags & format::kTokenByte) != 0;
   if (marks_spaces && !is_byte) end_pending(state, &output);
-  if (state->started == 0 && (tokenizer.header.flags & format::kStripSpace) != 0) {
-    if (marks_spaces && starts_with_space_mark(text)) {
-      text = text.subspan(kSpaceMarkBytes);
-    } else if (text[0] == ' ') {
-      text = text.subspan(1);
-    }
+  const bool strips = state->started == 0 && (tokenizer.header.flags & format::kStripSpace) != 0;
+  if ((flags & format::kTokenAfterSpace) != 0) {
+    if (!strips) output.put(" ", 1);
+  } else if (strips) {
+    text = without_leading_space(text, marks_spaces);
   }
   state->started = 1;
   while (!text.empty()) {
