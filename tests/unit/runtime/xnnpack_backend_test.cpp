@@ -21,10 +21,6 @@
 #include "runtime/session.h"
 #include "tests/support/test_configs.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#include <sanitizer/allocator_interface.h>
-#endif
-
 namespace {
 
 // Allocations from the heap while it is nonzero.
@@ -38,6 +34,10 @@ void count_allocation() {
 }  // namespace
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// Of the sanitizers' run-time library, whose header not every compiler brings.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(
+    void (*on_malloc)(const volatile void* block, size_t n_bytes),
+    void (*on_free)(const volatile void* block));
 namespace {
 void on_malloc(const volatile void* /*block*/, size_t /*n_bytes*/) { count_allocation(); }
 void on_free(const volatile void* /*block*/) {}
