@@ -101,40 +101,45 @@ inline TestTensor random_tensor(const std::string& name, const std::vector<uint6
   return {name, "F32", shape, data};
 }
 
-// A Llama of one layer, 64 wide, 4 heads over 2, 96 wide FFN, 50 tokens; tests change it before it
-// is written.
+// A Llama of one layer, by default 64 wide, 4 heads over 2, 96 wide FFN, 50 tokens; tests change it
+// before it is written.
 struct TinyCheckpoint {
-  static constexpr uint64_t kWidth = 64, kQ = 64, kKv = 32, kFfn = 96, kVocab = 50;
-  Json config = {{"architectures", {"LlamaForCausalLM"}},
-                 {"model_type", "llama"},
-                 {"hidden_size", kWidth},
-                 {"intermediate_size", kFfn},
-                 {"num_attention_heads", 4},
-                 {"num_key_value_heads", 2},
-                 {"num_hidden_layers", 1},
-                 {"vocab_size", kVocab},
-                 {"max_position_embeddings", 128},
-                 {"bos_token_id", 1},
-                 {"eos_token_id", 2},
-                 {"tie_word_embeddings", false}};
+  Json config;
   std::vector<TestTensor> tensors;
 
-  TinyCheckpoint() {
+  TinyCheckpoint() : TinyCheckpoint(64, 96, 50) {}
+  // width is a multiple of 4.
+  TinyCheckpoint(uint64_t width, uint64_t ffn, uint64_t vocab) {
+    config = {{"architectures", {"LlamaForCausalLM"}},
+              {"model_type", "llama"},
+              {"hidden_size", width},
+              {"head_dim", 16},
+              {"intermediate_size", ffn},
+              {"num_attention_heads", 4},
+              {"num_key_value_heads", 2},
+              {"num_hidden_layers", 1},
+              {"vocab_size", vocab},
+              {"max_position_embeddings", 128},
+              {"bos_token_id", 1},
+              {"eos_token_id", 2},
+              {"tie_word_embeddings", false}};
+    constexpr uint64_t kQ = 64;
+    constexpr uint64_t kKv = 32;
     std::mt19937 rng(20);
     const std::string layer = "model.layers.0.";
     const std::vector<std::pair<std::string, std::vector<uint64_t>>> shapes = {
-        {"model.embed_tokens.weight", {kVocab, kWidth}},
-        {layer + "input_layernorm.weight", {kWidth}},
-        {layer + "self_attn.q_proj.weight", {kQ, kWidth}},
-        {layer + "self_attn.k_proj.weight", {kKv, kWidth}},
-        {layer + "self_attn.v_proj.weight", {kKv, kWidth}},
-        {layer + "self_attn.o_proj.weight", {kWidth, kQ}},
-        {layer + "post_attention_layernorm.weight", {kWidth}},
-        {layer + "mlp.gate_proj.weight", {kFfn, kWidth}},
-        {layer + "mlp.up_proj.weight", {kFfn, kWidth}},
-        {layer + "mlp.down_proj.weight", {kWidth, kFfn}},
-        {"model.norm.weight", {kWidth}},
-        {"lm_head.weight", {kVocab, kWidth}}};
+        {"model.embed_tokens.weight", {vocab, width}},
+        {layer + "input_layernorm.weight", {width}},
+        {layer + "self_attn.q_proj.weight", {kQ, width}},
+        {layer + "self_attn.k_proj.weight", {kKv, width}},
+        {layer + "self_attn.v_proj.weight", {kKv, width}},
+        {layer + "self_attn.o_proj.weight", {width, kQ}},
+        {layer + "post_attention_layernorm.weight", {width}},
+        {layer + "mlp.gate_proj.weight", {ffn, width}},
+        {layer + "mlp.up_proj.weight", {ffn, width}},
+        {layer + "mlp.down_proj.weight", {width, ffn}},
+        {"model.norm.weight", {width}},
+        {"lm_head.weight", {vocab, width}}};
     for (const auto& [name, shape] : shapes) tensors.push_back(random_tensor(name, shape, &rng));
   }
 

@@ -1,0 +1,272 @@
+// Whole conversions: what is in the file is what the checkpoint holds, quantized.
+#include "converter/convert.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "converter/checkpoint.h"
+#include "converter/float_rows.h"
+#include "converter/tensor_plan.h"
+#include "quant/model_layout.h"
+#include "tests/unit/converter/converter_fixtures.h"
+#include "tests/unit/converter/model_read_back.h"
+
+namespace cria::test {
+namespace {
+
+using converter::Checkpoint;
+using converter::ConversionReport;
+using converter::Options;
+using converter::PlannedTensor;
+using format::Compression;
+using format::NumberFormat;
+
+struct Choice {
+  const char* name;
+  NumberFormat weights;
+  uint16_t group_size;
+  QuantMethod method;
+};
+
+constexpr Choice kChoices[] = {
+    {"int4 g32 mse", NumberFormat::kInt4, 32, QuantMethod::kMse},
+    {"int4 g64 rtn", NumberFormat::kInt4, 64, QuantMethod::kRtn},
+    {"int4 g128 rtn", NumberFormat::kInt4, 128, QuantMethod::kRtn},
+    {"int8 mse", NumberFormat::kInt8, 0, QuantMethod::kMse},
+    {"f16", NumberFormat::kF16, 0, QuantMethod::kMse},
+    {"bf16", NumberFormat::kBf16, 0, QuantMethod::kMse},
+    {"f32", NumberFormat::kF32, 0, QuantMethod::kMse},
+};
+
+Options options_for(const std::filesystem::path& model, const std::filesystem::path& output,
+                    const Choice& choice, Compression compression) {
+  Options options;
+  options.model = model;
+  options.output = output;
+  options.weights = choice.weights;
+  options.group_size = choice.group_size;
+  options.method = choice.method;
+  options.compression = compression;
+  options.tokenizer = converter::TokenizerWish::kNone;
+  options.n_threads = 2;
+  options.verbosity = converter::Verbosity::kQuiet;
+  return options;
+}
+
+ConversionReport run(const Options& options) {
+  converter::Progress progress(options.verbosity);
+  return converter::convert(options, &progress);
+}
+
+std::vector<float> source_values(const converter::SourceTensor& source) {
+  Bytes bytes(source.entry.bytes);
+  source.file->read(source.entry.offset, bytes);
+  std::vector<float> values(bytes.size() / converter::bytes_per_value(*source.entry.type));
+  converter::widen(*source.entry.type, bytes.data(), values.size(), values.data());
+  return values;
+}
+
+// What a row becomes by quantizing and dequantizing it.
+std::vector<float> rounded_row(const MatrixShape& shape, QuantMethod method, const float* row) {
+  std::vector<float> out(row, row + shape.cols);
+  std::vector<int8_t> codes(padded_cols(shape));
+  switch (shape.number_format) {
+    case NumberFormat::kInt4: {
+      std::vector<uint16_t> scales(codes.size() / shape.group_size);
+      quantize_row_int4(row, shape.cols, shape.group_size, method, codes.size(), codes.data(),
+                        scales.data());
+      for (size_t i = 0; i < out.size(); ++i) {
+        out[i] = static_cast<float>(codes[i]) * bf16_to_f32(scales[i / shape.group_size]);
+      }
+      break;
+    }
+    case NumberFormat::kInt8: {
+      float scale = 0;
+      quantize_row_int8(row, shape.cols, method, codes.size(), codes.data(), &scale);
+      for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(codes[i]) * scale;
+      break;
+    }
+    case NumberFormat::kF16:
+      for (float& value : out) value = f16_to_f32(f32_to_f16(value));
+      break;
+    case NumberFormat::kBf16:
+      for (float& value : out) value = bf16_to_f32(f32_to_bf16(value));
+      break;
+    case NumberFormat::kF32:
+      break;
+  }
+  return out;
+}
+
+size_t expect_tensor(const ModelReadBack& file, const format::TensorEntry& entry,
+                     const PlannedTensor& planned, QuantMethod method) {
+  const MatrixShape& shape = planned.spec.shape;
+  EXPECT_EQ(entry.role, static_cast<uint16_t>(planned.spec.role));
+  EXPECT_EQ(entry.layer, planned.spec.layer);
+  EXPECT_EQ(entry.rows, shape.rows);
+  EXPECT_EQ(entry.cols, shape.cols);
+  EXPECT_EQ(entry.number_format, static_cast<uint8_t>(shape.number_format));
+  EXPECT_EQ(entry.group_size, shape.group_size);
+  EXPECT_EQ(entry.raw_bytes, tensor_bytes(planned.spec));
+  if (planned.source == nullptr) return 0;
+  const std::vector<float> source = source_values(*planned.source);
+  if (!planned.spec.is_matrix) {
+    EXPECT_EQ(file.vector(entry), source);
+    return source.size();
+  }
+  const std::vector<float> found = file.matrix(entry);
+  EXPECT_EQ(found.size(), source.size());
+  for (size_t row = 0; row < shape.rows; ++row) {
+    const size_t at = row * shape.cols;
+    const std::vector<float> want = rounded_row(shape, method, source.data() + at);
+    const bool same = std::equal(want.begin(), want.end(), found.begin() + static_cast<long>(at));
+    EXPECT_TRUE(same) << planned.source->name << " row " << row;
+    if (!same) break;
+  }
+  return source.size();
+}
+
+// Converts and compares every weight; returns how many were compared.
+size_t expect_faithful(const std::filesystem::path& model, const Choice& choice,
+                       Compression compression) {
+  const TempFolder folder;
+  const ConversionReport report = run(options_for(model, folder / "m.cria", choice, compression));
+  EXPECT_EQ(files_in(folder.path()), 1u);
+  const ModelReadBack file(folder / "m.cria");
+  EXPECT_EQ(check_config(file.config()), nullptr);
+  EXPECT_EQ(std::memcmp(&file.config(), &report.model, sizeof(report.model)), 0);
+  EXPECT_EQ(file.chunks().size(), chunk_count(file.config()));
+  EXPECT_EQ(file.tensors().size(), tensor_count(file.config()));
+  EXPECT_EQ(report.file_bytes, std::filesystem::file_size(folder / "m.cria"));
+  const Checkpoint checkpoint(model);
+  const converter::TensorPlan plan = converter::plan_tensors(checkpoint, file.config());
+  size_t n_compared = 0;
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    n_compared += expect_tensor(file, file.tensors().at(i), plan.tensors[i], choice.method);
+  }
+  return n_compared;
+}
+
+TEST(Convert, EveryFormatHoldsTheQuantizedCheckpoint) {
+  const TempFolder folder;
+  TinyCheckpoint checkpoint;
+  checkpoint.write(folder.path());
+  for (const Choice& choice : kChoices) {
+    for (const Compression compression : {Compression::kStored, Compression::kZstd}) {
+      SCOPED_TRACE(choice.name);
+      EXPECT_GT(expect_faithful(folder.path(), choice, compression), 0u);
+    }
+  }
+}
+
+TEST(Convert, EveryReferenceCheckpointConvertsInEveryFormat) {
+  if (shared_folder().empty()) GTEST_SKIP() << "CRIA_SHARED is not set";
+  std::vector<std::filesystem::path> models = {shared_folder() / "reference/trained/story-hf"};
+  for (const auto& entry :
+       std::filesystem::directory_iterator(shared_folder() / "reference/checkpoints")) {
+    models.push_back(entry.path());
+  }
+  EXPECT_EQ(models.size(), 10u);
+  for (const std::filesystem::path& model : models) {
+    for (const Choice& choice : kChoices) {
+      SCOPED_TRACE(model.filename().string() + " " + choice.name);
+      EXPECT_GT(expect_faithful(model, choice, Compression::kZstd), 10000u);
+    }
+  }
+}
+
+// Tiles of 4352 bytes, so that chunks end inside tiles, and a matrix of several batches.
+TEST(Convert, ChunksThatCutTilesApartComeTogetherAgain) {
+  const TempFolder folder;
+  TinyCheckpoint(68, 36, 33001).write(folder.path());
+  EXPECT_GT(expect_faithful(folder.path(), kChoices[6], Compression::kZstd), 4000000u);
+  EXPECT_GT(expect_faithful(folder.path(), kChoices[0], Compression::kZstd), 4000000u);
+}
+
+TEST(Convert, TheSameBytesForAnyNumberOfThreads) {
+  const TempFolder folder;
+  TinyCheckpoint(68, 36, 9001).write(folder / "model");
+  for (const Choice& choice : kChoices) {
+    SCOPED_TRACE(choice.name);
+    std::string first;
+    for (const size_t n_threads : {1u, 4u, 7u}) {
+      Options options =
+          options_for(folder / "model", folder / "m.cria", choice, Compression::kZstd);
+      options.n_threads = n_threads;
+      (void)run(options);
+      const std::string bytes = read_file(folder / "m.cria");
+      if (first.empty()) first = bytes;
+      EXPECT_EQ(first == bytes, true) << n_threads << " threads";
+    }
+  }
+}
+
+TEST(Convert, NothingIsCompressedWithoutCompression) {
+  const TempFolder folder;
+  TinyCheckpoint().write(folder / "model");
+  (void)run(options_for(folder / "model", folder / "m.cria", kChoices[0], Compression::kStored));
+  const ModelReadBack file(folder / "m.cria");
+  EXPECT_EQ(file.config().compression, static_cast<uint32_t>(Compression::kStored));
+  for (const format::ChunkEntry& chunk : file.chunks()) EXPECT_EQ(chunk.compression, 0u);
+  // In place, the scales of a matrix must lie right behind its codes.
+  for (const format::TensorEntry& tensor : file.tensors()) {
+    const format::ChunkEntry& first = file.chunks().at(tensor.first_chunk);
+    const format::ChunkEntry& last = file.chunks().at(tensor.first_chunk + tensor.n_chunks - 1);
+    EXPECT_EQ(last.offset + last.stored_bytes - first.offset, tensor.raw_bytes);
+  }
+}
+
+TEST(Convert, SourcesOfSixteenBitsAreRead) {
+  for (const std::string dtype : {"F16", "BF16"}) {
+    const TempFolder folder;
+    TinyCheckpoint checkpoint;
+    for (TestTensor& tensor : checkpoint.tensors) {
+      std::string data;
+      for (size_t at = 0; at < tensor.data.size(); at += sizeof(float)) {
+        float value = 0;
+        std::memcpy(&value, tensor.data.data() + at, sizeof(value));
+        const uint16_t bits = dtype == "F16" ? f32_to_f16(value) : f32_to_bf16(value);
+        data.append(reinterpret_cast<const char*>(&bits), sizeof(bits));
+      }
+      tensor.dtype = dtype;
+      tensor.data = data;
+    }
+    checkpoint.write(folder.path());
+    EXPECT_GT(expect_faithful(folder.path(), kChoices[0], Compression::kZstd), 0u);
+    EXPECT_GT(expect_faithful(folder.path(), kChoices[6], Compression::kZstd), 0u);
+  }
+}
+
+TEST(Convert, BiasesFollowTheirMatrices) {
+  const TempFolder folder;
+  TinyCheckpoint checkpoint;
+  checkpoint.config["attention_bias"] = true;
+  checkpoint.config["mlp_bias"] = true;
+  std::mt19937 rng(7);
+  for (const auto& [name, n] : std::map<std::string, uint64_t>{{"self_attn.q_proj", 64},
+                                                               {"self_attn.k_proj", 32},
+                                                               {"self_attn.v_proj", 32},
+                                                               {"self_attn.o_proj", 64},
+                                                               {"mlp.gate_proj", 96},
+                                                               {"mlp.up_proj", 96},
+                                                               {"mlp.down_proj", 64}}) {
+    checkpoint.tensors.push_back(random_tensor("model.layers.0." + name + ".bias", {n}, &rng));
+  }
+  checkpoint.write(folder.path());
+  EXPECT_GT(expect_faithful(folder.path(), kChoices[0], Compression::kZstd), 0u);
+}
+
+TEST(Convert, TheRopeFrequenciesAreTheFirstTensor) {
+  const TempFolder folder;
+  TinyCheckpoint().write(folder / "model");
+  (void)run(options_for(folder / "model", folder / "m.cria", kChoices[0], Compression::kZstd));
+  const ModelReadBack file(folder / "m.cria");
+  const std::vector<float> found = file.vector(file.tensors().at(0));
+  ASSERT_EQ(found.size(), 8u);
+  EXPECT_EQ(found[0], 1.0f);
+  EXPECT_NEAR(found[4], 0.01f, 1e-9f);
+}
+
+}  // namespace
+}  // namespace cria::test
