@@ -211,7 +211,7 @@ std::string plan_text(const ConversionReport& report) {
                           report.plan_input.context);
   for (const PlanRow& row : plan_rows(report.plan)) {
     if (row.bytes == 0) continue;
-    text += line("    %-12s %10.1f MB %14llu bytes\n", row.name,
+    text += line("    %-12s %10.3f MB %14llu bytes\n", row.name,
                  static_cast<double>(row.bytes) / kMegabyte,
                  static_cast<unsigned long long>(row.bytes));
   }
