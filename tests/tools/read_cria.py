@@ -33,8 +33,8 @@ CONFIG_FIELDS = (
     "planned_context sliding_window rms_epsilon embedding_multiplier residual_multiplier "
     "attention_multiplier logits_divisor rope_factor compression bos_token n_end_tokens").split()
 MATRICES = "embedding q k v o gate up down lm_head".split()
-ROLES = ("rope_inverse_frequencies embedding attention_norm q k v o ffn_norm gate up down final_norm lm_head "
-         "q_bias k_bias v_bias o_bias gate_bias up_bias down_bias").split()
+ROLES = ("rope.inverse_frequencies embedding attention_norm q k v o ffn_norm gate up down final_norm lm_head "
+         "q.bias k.bias v.bias o.bias gate.bias up.bias down.bias").split()
 
 
 class Broken(Exception):
@@ -203,18 +203,18 @@ class ModelFile:
         c = self.config
         d, q, kv, ff = c["d_model"], c["n_heads"] * c["head_dim"], c["n_kv_heads"] * c["head_dim"], c["d_ff"]
         bias = lambda role, layer, n, flag: [(role, layer, 1, n, False)] if c["flags"] & flag else []
-        yield "rope_inverse_frequencies", NONE, 1, c["head_dim"] // 2, False
+        yield "rope.inverse_frequencies", NONE, 1, c["head_dim"] // 2, False
         yield "embedding", NONE, c["vocab_size"], d, True
         for i in range(c["n_layers"]):
             yield "attention_norm", i, 1, d, False
             for role, rows, cols, flag in (("q", q, d, QKV_BIAS), ("k", kv, d, QKV_BIAS), ("v", kv, d, QKV_BIAS),
                                            ("o", d, q, OUTPUT_BIAS)):
                 yield role, i, rows, cols, True
-                yield from bias(role + "_bias", i, rows, flag)
+                yield from bias(role + ".bias", i, rows, flag)
             yield "ffn_norm", i, 1, d, False
             for role, rows, cols in (("gate", ff, d), ("up", ff, d), ("down", d, ff)):
                 yield role, i, rows, cols, True
-                yield from bias(role + "_bias", i, rows, MLP_BIAS)
+                yield from bias(role + ".bias", i, rows, MLP_BIAS)
         yield "final_norm", NONE, 1, d, False
         if not c["flags"] & TIED:
             yield "lm_head", NONE, c["vocab_size"], d, True

@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""cria-convert from outside: exit codes, one line for an error, quiet and report, terminal and interruption."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(os.environ.get("CRIA_SOURCE_DIR", Path(__file__).resolve().parents[2]))
+BIN = Path(os.environ.get("CRIA_BIN_DIR", ROOT / "build/release/bin"))
+CONVERT = BIN / "cria-convert"
+sys.path.insert(0, str(ROOT / "tests/tools"))
+import make_random_checkpoint  # noqa: E402
+import read_cria  # noqa: E402
+
+USAGE, INVALID, IO = 2, 3, 4
+SMALL = ["--d-model", "64", "--layers", "1", "--heads", "4", "--kv-heads", "2", "--ffn", "100", "--vocab", "70"]
+LARGE = ["--d-model", "1024", "--layers", "2", "--heads", "16", "--kv-heads", "4", "--ffn", "4096", "--vocab", "32000"]
+SECONDS = 120
+
+
+def run(*arguments, **options):
+    return subprocess.run([CONVERT, *map(str, arguments)], capture_output=True, text=True, timeout=SECONDS,
+                          check=False, **options)
+
+
+class Base(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.models = tempfile.TemporaryDirectory()
+        cls.model = Path(cls.models.name) / "small"
+        make_random_checkpoint.main([str(cls.model), *SMALL])
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.models.cleanup()
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.output = self.folder / "m.cria"
+
+    def convert(self, *arguments, **options):
+        return run(self.model, "-o", self.output, "--no-tokenizer", *arguments, **options)
+
+    def assert_refused(self, done, code, *words):
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertRegex(done.stderr, r"\Acria-convert: error: [^\n]+\n\Z")
+        for word in words:
+            self.assertIn(word, done.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
+
+
+class Usage(Base):
+    def test_help_and_version_go_to_standard_output(self):
+        done = run("--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for option in ("--weights", "--group-size", "--method", "--context", "--no-tokenizer", "--compress", "--level",
+                       "--report", "--threads", "--quiet"):
+            self.assertIn(option, done.stdout)
+        for later in ("gptq", "--rotate", "--lora", "--calibration"):
+            self.assertNotIn(later, done.stdout)
+        done = run("--version")
+        version = re.search(r"project\(cria VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
+        self.assertEqual(done.stdout, f"cria-convert {version}\n")
+
+    def test_mistakes_are_usage_errors(self):
+        for arguments, word in (([], "MODEL"), ([self.model], "--output"), ([self.model, "-o", self.output, "--frob"], "--frob")):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(run(*arguments), USAGE, word)
+        for arguments, word in ((["--weights", "int5"], "int5"), (["--weights"], "--weights"),
+                                (["--group-size", "48"], "48"), (["--method", "gptq"], "gptq"),
+                                (["--compress", "lz4"], "lz4"), (["--level", "0"], "--level"),
+                                (["--context", "0"], "--context"), (["--context", "x"], "x"),
+                                (["--context", "4096"], "4096"), (["--threads", "0"], "--threads"),
+                                (["--rotate"], "--rotate"), (["more"], "more"),
+                                (["--weights", "int8", "--group-size", "32"], "--group-size"),
+                                (["--weights", "f32", "--method", "rtn"], "--method"),
+                                (["--compress", "none", "--level", "1"], "--level")):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(self.convert(*arguments), USAGE, word)
+
+    def test_models_that_are_none_are_invalid_input(self):
+        self.assert_refused(run("/nonexistent", "-o", self.output), INVALID, "/nonexistent")
+        gguf = self.model.parent / "model.gguf"
+        gguf.write_bytes(b"GGUF")
+        self.assert_refused(run(gguf, "-o", self.output), INVALID, "model.gguf", "folder")
+        self.assert_refused(run(self.folder, "-o", self.output), INVALID, "config.json")
+        self.assert_refused(run(self.model, "-o", self.output), INVALID, "--no-tokenizer")
+
+    def test_an_output_that_cannot_be_written_is_an_io_error(self):
+        self.assert_refused(run(self.model, "-o", self.model, "--no-tokenizer"), IO, "folder")
+        self.assert_refused(self.convert("--report", self.folder / "none/r.json"), IO, "r.json")
+
+    def test_control_characters_of_a_checkpoint_stay_out_of_the_line(self):
+        bad = self.folder.parent / (self.folder.name + "-bad")
+        bad.mkdir()
+        self.addCleanup(lambda: subprocess.run(["rm", "-r", bad], check=True))
+        (bad / "config.json").write_text(json.dumps({"architectures": ["Evil\u001b[31m\nForCausalLM"]}))
+        done = run(bad, "-o", self.output)
+        self.assert_refused(done, INVALID, "Evil?[31m?ForCausalLM")
+
+
+class Output(Base):
+    def test_the_summary_is_on_standard_error_without_escapes(self):
+        done = self.convert()
+        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        for words in ("int4 in groups of 32 (mse)", "SQNR", "lost most", "memory to run it (2048 tokens", "total"):
+            self.assertIn(words, done.stderr)
+        self.assertNotRegex(done.stderr, r"[\r\x1b]")
+        self.assertEqual(os.listdir(self.folder), ["m.cria"])
+
+    def test_quiet_prints_nothing(self):
+        done = self.convert("--quiet")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def test_the_report_has_what_the_summary_has(self):
+        done = self.convert("--report", self.folder / "r.json", "--context", "100", "--weights", "int8")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads((self.folder / "r.json").read_text())
+        self.assertEqual(report["file_bytes"], self.output.stat().st_size)
+        self.assertEqual(report["weights"], "int8")
+        self.assertEqual(report["memory"]["context"], 100)
+        parts = ("objects", "tokenizer", "weights", "backend", "kv_cache", "history", "logits", "step")
+        self.assertEqual(report["memory"]["total"], sum(report["memory"][part] for part in parts))
+        self.assertGreater(report["sqnr_db"], 30)
+        self.assertEqual([t["name"] for t in report["tensors"]][:3],
+                         ["rope.inverse_frequencies", "embedding", "layers.0.attention_norm"])
+
+    def test_every_format_is_read_by_the_second_reader(self):
+        for weights in ("int4", "int8", "f16", "bf16", "f32"):
+            for compress in ("none", "zstd"):
+                with self.subTest(weights=weights, compress=compress):
+                    self.assertEqual(self.convert("--weights", weights, "--compress", compress).returncode, 0)
+                    self.assert_reads_back(weights, compress)
+
+    def assert_reads_back(self, weights, compress):
+        model = read_cria.ModelFile(self.output.read_bytes())
+        self.assertEqual(model.config["d_ff"], 100)
+        self.assertEqual(model.is_compressed(), compress == "zstd")
+        if model.is_compressed() and not read_cria.have_zstd():
+            self.skipTest("no zstd here")
+        tensor = model.tensors["layers.0.down"]
+        found = [value for row in model.rows(tensor) for value in row]
+        want = self.source_values("model.layers.0.mlp.down_proj.weight")
+        self.assertEqual(len(found), len(want))
+        # Half a step of the coarsest scale: the largest weight (5 deviations of 0.02) over 7 or 127; int4 with mse
+        # may clip more.
+        bound = {"int4": 0.05, "int8": 0.1 / 127, "f16": 1e-4, "bf16": 0, "f32": 0}[weights]
+        self.assertLessEqual(max(abs(a - b) for a, b in zip(found, want)), bound)
+
+    def source_values(self, name):
+        data = (self.model / "model.safetensors").read_bytes()
+        length = struct.unpack_from("<Q", data)[0]
+        begin, end = json.loads(data[8:8 + length])[name]["data_offsets"]
+        bits = struct.iter_unpack("<H", data[8 + length + begin:8 + length + end])
+        return [struct.unpack("<f", struct.pack("<I", b << 16))[0] for b, in bits]
+
+
+class Disturbed(Base):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.model = Path(cls.models.name) / "large"
+        make_random_checkpoint.main([str(cls.model), *LARGE])
+
+    def test_a_signal_leaves_nothing_behind(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(signal=number):
+                command = [CONVERT, self.model, "-o", self.output, "--no-tokenizer", "--quiet"]
+                with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+                    end = time.monotonic() + SECONDS
+                    while not os.listdir(self.folder) and time.monotonic() < end:
+                        time.sleep(0.002)
+                    process.send_signal(number)
+                    process.wait(SECONDS)
+                self.assertEqual(process.returncode, -number, "it was done before the signal came")
+                self.assertEqual(os.listdir(self.folder), [])
+
+    def test_a_file_size_limit_is_an_io_error(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+        self.assert_refused(self.convert("--quiet", preexec_fn=limit), IO, "m.cria", "File too large")
+
+    def test_a_full_disk_is_an_io_error(self):
+        disk = Path(self.models.name) / "disk"
+        disk.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", disk], capture_output=True,
+                                 check=False)
+        if mounted.returncode != 0:
+            self.skipTest("needs the right to mount a small disk")
+        try:
+            done = run(self.model, "-o", disk / "m.cria", "--no-tokenizer", "--quiet")
+            left = os.listdir(disk)
+        finally:
+            subprocess.run(["umount", disk], check=True)
+        self.assert_refused(done, IO, "m.cria", "No space left")
+        self.assertEqual(left, [])
+
+    def test_the_progress_bar_fits_a_narrow_terminal(self):
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+        command = [CONVERT, self.model, "-o", self.output, "--no-tokenizer"]
+        with subprocess.Popen(command, stderr=slave) as process:
+            os.close(slave)
+            shown = b""
+            while True:
+                try:
+                    piece = os.read(master, 4096)
+                except OSError:
+                    break
+                if not piece:
+                    break
+                shown += piece
+            process.wait(SECONDS)
+        os.close(master)
+        self.assertEqual(process.returncode, 0)
+        bars = re.findall(rb"\r([^\r\n]*?)\x1b\[K", shown)
+        self.assertTrue(any(b"%" in bar for bar in bars))
+        self.assertLess(max(map(len, bars)), 40)
+
+
+if __name__ == "__main__":
+    unittest.main()
