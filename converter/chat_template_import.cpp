@@ -111,25 +111,29 @@ std::optional<ChatTemplateStrings> read_llama3(const Source& source) {
   return chat;
 }
 
-// The system text that a template writes when the conversation has none: the longest piece of one
-// literal between its system prefix and suffix.
+// Whether text, which follows a quote (0: it stands outside of tags), is all one literal.
+bool is_one_literal(std::string_view text, char quote) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (quote == 0 && text[i] == '{') return false;
+    if (quote != 0 && text[i] == quote) return false;
+    if (quote != 0 && text[i] == '\\') ++i;
+  }
+  return true;
+}
+
+// The system text that a template writes when the conversation has none: what stands between its
+// system prefix and suffix in one literal.
 std::string default_system(std::string_view jinja, std::string_view prefix,
                            std::string_view suffix) {
   for (size_t at = jinja.find(prefix); at != std::string_view::npos;
        at = jinja.find(prefix, at + 1)) {
     const std::string_view rest = jinja.substr(at + prefix.size());
     const size_t end = rest.find(suffix);
+    if (end == std::string_view::npos) break;
+    const char before = at == 0 ? '\0' : jinja[at - 1];
+    const char quote = before == '\'' || before == '"' ? before : '\0';
     const std::string_view text = rest.substr(0, end);
-    if (end == std::string_view::npos || text.empty()) continue;
-    if (text.find_first_of("'\"{}+") == std::string_view::npos) return unescaped(text);
-    // An apostrophe of the text itself is written with a backslash or in the other quotes.
-    const char quote = jinja.substr(0, at).find_last_of("'\"") == std::string_view::npos
-                           ? '\''
-                           : jinja[jinja.substr(0, at).find_last_of("'\"")];
-    if (text.find(quote) == std::string_view::npos &&
-        text.find_first_of("{}+") == std::string_view::npos) {
-      return unescaped(text);
-    }
+    if (!text.empty() && is_one_literal(text, quote)) return unescaped(text);
   }
   return "";
 }

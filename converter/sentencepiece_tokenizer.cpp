@@ -50,6 +50,11 @@ uint8_t byte_of_piece(const SentencePiece& piece, const std::string& where) {
 
 void put_piece(const SentencePiece& piece, uint32_t id, const std::string& where,
                TokenizerModel* model) {
+  // Before the merges are made, which costs the square of a length.
+  if (piece.text.size() > format::kMaxTokenBytes) {
+    throw ConvertError(ExitCode::kInvalidInput,
+                       where + ": piece " + std::to_string(id) + " is too long");
+  }
   switch (piece.type) {
     case PieceType::kNormal:
       model->at(id).text = piece.text;

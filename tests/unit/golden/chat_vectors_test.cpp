@@ -113,6 +113,41 @@ TEST(ChatVectorsTest, Llama3EqualsMetasDialogPrompt) {
   EXPECT_EQ(tokens, single["ids"].get<Tokens>());
 }
 
+// A template in the way of Llama 2: BOS and EOS around every exchange.
+constexpr char kLlama2Jinja[] =
+    "{% for m in messages %}{% if m['role'] == 'user' %}{{ bos_token + '[INST] ' + '<<SYS>>\\n' + "
+    "content.strip() + ' [/INST]' }}{% else %}{{ ' ' + content.strip() + ' ' + eos_token }}"
+    "{% endif %}{% endfor %}";
+
+TEST(ChatVectorsTest, Llama2HasBosAndEosInEveryExchange) {
+  CRIA_SKIP_WITHOUT_REFERENCE();
+  constexpr uint32_t kVocab = 32000;
+  const auto folder = reference_folder() / "tokenizers/llama-2";
+  const test::LinkedFolder model_only({folder / "tokenizer.model"});
+  const std::vector<ChatMessage> messages = {
+      test::message("system", "Be brief."), test::message("user", "Who </s> are you?"),
+      test::message("assistant", "A llama."), test::message("user", "<s> Why?")};
+  for (const std::filesystem::path& source : {folder, model_only.path()}) {
+    converter::ImportedTokenizer imported = converter::import_tokenizer(source, kVocab);
+    const auto chat = converter::recognise_chat_template(kLlama2Jinja, "<s>", "</s>");
+    ASSERT_TRUE(chat);
+    EXPECT_EQ(chat->name, "llama2");
+    imported.chat_section = converter::build_chat_section(*chat);
+    const TestTokenizer tokenizer(std::move(imported), kVocab);
+    const Tokens tokens = tokenizer.encode_chat(messages, 0, true);
+    EXPECT_EQ(encode_in_steps(tokenizer, messages, true), tokens);
+    EXPECT_EQ(tokens.front(), 1U);
+    EXPECT_EQ(count(tokens, 1), 2U);
+    EXPECT_EQ(count(tokens, 2), 1U);
+    // Without its control tokens the conversation is the text of the template.
+    EXPECT_EQ(tokenizer.decode(tokens, false).find("<<SYS>>\nBe brief.\n<</SYS>>\n\nWho </s> are"),
+              std::string("[INST] ").size());
+    // One exchange equals the text that the template gives.
+    const Tokens first = tokenizer.encode_chat({test::message("user", "Hi there")}, 0, true);
+    EXPECT_EQ(first, tokenizer.encode("<s>[INST] Hi there [/INST]", kParse));
+  }
+}
+
 TEST(ChatVectorsTest, DemoModelEncodesItsGoldenPrompts) {
   const std::filesystem::path folder = std::filesystem::path(CRIA_SOURCE_DIR) / "models/demo";
   const TestTokenizer tokenizer(folder, kDemoVocab);
