@@ -22,7 +22,7 @@ NONE = 0xFFFFFFFF
 SKIPPED = 77
 
 CONFIG, TOKENIZER, CHAT, DIRECTORY, CHUNKS, METADATA, DATA = range(1, 8)
-REQUIRED = (CONFIG, DIRECTORY, CHUNKS, METADATA, DATA)
+REQUIRED = (CONFIG, DIRECTORY, CHUNKS, DATA)
 F32, F16, BF16, INT8, INT4 = range(1, 6)
 FORMAT_NAMES = {F32: "f32", F16: "f16", BF16: "bf16", INT8: "int8", INT4: "int4"}
 STORED, ZSTD = 0, 1
@@ -171,7 +171,7 @@ class ModelFile:
         for kind, zero, offset, size, section_sum in struct.iter_unpack("<IIQQQ", table):
             require(zero == 0, "reserved bytes of a section are not zero")
             require(CONFIG <= kind <= DATA and kind not in self.sections, "a section's kind is unknown or double")
-            require(offset == round_up(end, ALIGNMENT), "a section is out of place")
+            require(size > 0 and offset == round_up(end, ALIGNMENT), "a section is out of place")
             require(not any(data[end:offset]), "a gap between sections is not zero")
             end = offset + size
             require(end <= len(data), "a section ends behind the file")
@@ -253,7 +253,7 @@ class ModelFile:
             require(not any(self.data[end:offset]), "a gap between chunks is not zero")
             require(0 < raw_bytes <= CHUNK_RAW_BYTES, "a chunk has wrong raw bytes")
             require(compression in (STORED, ZSTD), "a chunk has an unknown compression")
-            require(compression == ZSTD or stored == raw_bytes, "a stored chunk has two sizes")
+            require(0 < stored < raw_bytes if compression == ZSTD else stored == raw_bytes, "a chunk has wrong sizes")
             require(compression == STORED or self.config["compression"] == ZSTD, "a chunk is compressed")
             end = offset + stored
         require(end == begin + len(content), "data does not end with the last chunk")
@@ -311,7 +311,7 @@ def summary(model):
         "config": model.config,
         "matrix_formats": {name: [FORMAT_NAMES.get(f, f), group] for name, (f, group) in model.matrix_formats.items()},
         "sections": sorted(model.sections),
-        "metadata": json.loads(model.section(METADATA)),
+        "metadata": json.loads(model.section(METADATA) or b"null"),
         "tensors": [{"name": t.name, "format": FORMAT_NAMES[t.format], "rows": t.rows, "cols": t.cols,
                      "chunks": t.n_chunks} for t in model.tensors.values()],
     }
