@@ -1,7 +1,6 @@
 #include "runtime/bpe.h"
 
 #include <algorithm>
-#include <new>
 
 namespace cria {
 
