@@ -73,7 +73,8 @@ void read_added_tokens_file(const fs::path& path, TokenizerConfig* config) {
   if (!file_exists(path)) return;
   const Json json = read_json(path, kMaxConfigBytes);
   const JsonObject object(json, path.string());
-  for (const auto& [text, id] : json.items()) {
+  for (const auto& entry : json.items()) {
+    const std::string& text = entry.key();
     const bool known = std::any_of(config->added.begin(), config->added.end(),
                                    [&](const AddedToken& a) { return a.text == text; });
     if (known) continue;

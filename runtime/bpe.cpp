@@ -18,8 +18,7 @@ BpeWord::BpeWord(const Tokenizer& tokenizer, std::span<uint8_t> workspace)
 bool BpeWord::append(uint32_t token) {
   if (n_symbols_ == capacity_) return false;
   const uint32_t index = n_symbols_++;
-  new (&symbols_[index])
-      BpeSymbol{token, index == 0 ? kNone : index - 1, kNone, 0, 0, kNone, kNone};
+  symbols_[index] = {token, index == 0 ? kNone : index - 1, kNone, 0, 0, kNone, kNone};
   if (index > 0) symbols_[index - 1].next = index;
   return true;
 }
