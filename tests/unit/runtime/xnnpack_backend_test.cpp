@@ -35,6 +35,7 @@ void count_allocation() {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 // Of the sanitizers' run-time library, whose header not every compiler brings.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" int __sanitizer_install_malloc_and_free_hooks(
     void (*on_malloc)(const volatile void* block, size_t n_bytes),
     void (*on_free)(const volatile void* block));
@@ -44,12 +45,14 @@ void on_free(const volatile void* /*block*/) {}
 const int kHooked = __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
 }  // namespace
 #else
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 // The C library's own names, so that operator new and every library are seen too.
 extern "C" {
 void* __libc_malloc(size_t n_bytes);
 void* __libc_calloc(size_t n, size_t n_bytes);
 void* __libc_realloc(void* block, size_t n_bytes);
 void* __libc_memalign(size_t alignment, size_t n_bytes);
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 void* malloc(size_t n_bytes) {
   count_allocation();
   return __libc_malloc(n_bytes);
@@ -184,39 +187,39 @@ int read_image(void* context, uint64_t offset, void* destination, size_t n_bytes
 class BackendTest : public testing::Test {
  protected:
   void open(const format::ModelConfig& config, uint32_t n_threads) {
-    image_ = make_image(config);
-    pool_ = std::make_unique<hosted::ThreadPool>(n_threads);
-    ASSERT_EQ(kXnnpackBackend.needs(config, n_threads, kPrefillChunk, &needs_), Status::kOk);
-    memory_ = std::make_unique<Block>(needs_.model_bytes);
-    step_ = std::make_unique<Block>(needs_.load_bytes);
-    layers_.assign(config.n_layers, {});
-    session_ = {};
-    session_.source = {&image_, image_.bytes.size(), nullptr, read_image};
-    session_.arena = Arena(memory_->data(), needs_.model_bytes);
-    session_.index = image_.index;
-    session_.model.config = config;
-    session_.model.layers = layers_.data();
-    session_.plan_input.n_threads = n_threads;
-    session_.plan_input.backend_model_bytes = needs_.model_bytes;
-    session_.plan_input.backend_load_bytes = needs_.load_bytes;
-    session_.kernels = &kScalarKernels;
-    session_.parallel_for = pool_->hook();
-    session_.parallel_context = pool_->context();
-    session_.step = step_->data();
+    image = make_image(config);
+    pool = std::make_unique<hosted::ThreadPool>(n_threads);
+    ASSERT_EQ(kXnnpackBackend.needs(config, n_threads, kPrefillChunk, &needs), Status::kOk);
+    memory = std::make_unique<Block>(needs.model_bytes);
+    step = std::make_unique<Block>(needs.load_bytes);
+    layers.assign(config.n_layers, {});
+    session = {};
+    session.source = {&image, image.bytes.size(), nullptr, read_image};
+    session.arena = Arena(memory->data(), needs.model_bytes);
+    session.index = image.index;
+    session.model.config = config;
+    session.model.layers = layers.data();
+    session.plan_input.n_threads = n_threads;
+    session.plan_input.backend_model_bytes = needs.model_bytes;
+    session.plan_input.backend_load_bytes = needs.load_bytes;
+    session.kernels = &kScalarKernels;
+    session.parallel_for = pool->hook();
+    session.parallel_context = pool->context();
+    session.step = step->data();
     for (uint32_t i = 0; i < tensor_count(config); ++i) bind(tensor_spec(config, i), i);
-    quantized_.assign(kPrefillChunk * widest_input(config) + kSlack, 0);
-    scratch_ = std::make_unique<Block>(needs_.step_bytes);
-    session_.scratch.quantized = quantized_.data();
-    session_.scratch.backend = scratch_->data();
+    quantized.assign(kPrefillChunk * widest_input(config) + kSlack, 0);
+    scratch = std::make_unique<Block>(needs.step_bytes);
+    session.scratch.quantized = quantized.data();
+    session.scratch.backend = scratch->data();
   }
 
   void bind(const TensorSpec& spec, uint32_t tensor) {
     using format::TensorRole;
-    const bool is_tied = (session_.model.config.flags & format::kTiedEmbedding) != 0;
-    Layer* layer = spec.layer == format::kNone ? nullptr : &layers_[spec.layer];
+    const bool is_tied = (session.model.config.flags & format::kTiedEmbedding) != 0;
+    Layer* layer = spec.layer == format::kNone ? nullptr : &layers[spec.layer];
     Matrix* matrix = nullptr;
-    if (spec.role == TensorRole::kEmbedding && is_tied) matrix = &session_.model.lm_head;
-    if (spec.role == TensorRole::kLmHead) matrix = &session_.model.lm_head;
+    if (spec.role == TensorRole::kEmbedding && is_tied) matrix = &session.model.lm_head;
+    if (spec.role == TensorRole::kLmHead) matrix = &session.model.lm_head;
     if (spec.role == TensorRole::kQ) matrix = &layer->q;
     if (spec.role == TensorRole::kK) matrix = &layer->k;
     if (spec.role == TensorRole::kV) matrix = &layer->v;
@@ -231,7 +234,7 @@ class BackendTest : public testing::Test {
   void check_linear(const std::vector<const Matrix*>& matrices, size_t n_rows) {
     const uint32_t cols = matrices.front()->shape.cols;
     std::vector<float> x(n_rows * cols + kSlack, 0.0f);
-    for (float& value : x) value = normal_(random_);
+    for (float& value : x) value = normal(random);
     std::vector<std::vector<float>> outputs;
     outputs.reserve(matrices.size());
     std::vector<LinearCall> calls;
@@ -241,7 +244,7 @@ class BackendTest : public testing::Test {
     }
     g_allocations = 0;
     g_trap_armed = 1;
-    const Status status = kXnnpackBackend.linear(&session_, x.data(), n_rows, calls);
+    const Status status = kXnnpackBackend.linear(&session, x.data(), n_rows, calls);
     g_trap_armed = 0;
     ASSERT_EQ(status, Status::kOk);
     ASSERT_EQ(g_allocations, 0u);
@@ -256,7 +259,7 @@ class BackendTest : public testing::Test {
                const std::vector<float>& y) {
     const MatrixShape& shape = m.shape;
     const bool is_float = tile_scale_bytes(shape) == 0;
-    const std::vector<uint8_t>& planes = image_.tensors[m.tensor];
+    const std::vector<uint8_t>& planes = image.tensors[m.tensor];
     // Rounded additions as in xnnpack_operator_test.cpp, the widest of the formats.
     const double bound = (double(padded_cols(shape)) + 4) * kEpsilon;
     ASSERT_LE(bound, 1e-4);
@@ -270,13 +273,14 @@ class BackendTest : public testing::Test {
         double sum = 0;
         double magnitude = 0;
         for (size_t col = 0; col < shape.cols; ++col) {
-          const double term = double{input[i * shape.cols + col]} * double{weights[col]};
+          const double term =
+              static_cast<double>(input[i * shape.cols + col]) * static_cast<double>(weights[col]);
           sum += term;
           magnitude += std::fabs(term);
         }
-        ASSERT_LE(std::fabs(sum - double{y[i * shape.rows + row]}), bound * magnitude)
+        ASSERT_LE(std::fabs(sum - static_cast<double>(y[i * shape.rows + row])), bound * magnitude)
             << "tensor " << m.tensor << " row " << row << " of " << n_rows << " seed " << kSeed;
-        ++n_compared_;
+        ++n_compared;
       }
     }
   }
@@ -300,37 +304,37 @@ class BackendTest : public testing::Test {
     if (HasFatalFailure()) return;
     g_allocations = 0;
     g_trap_armed = 1;
-    const Status status = kXnnpackBackend.load(&session_);
+    const Status status = kXnnpackBackend.load(&session);
     g_trap_armed = 0;
     ASSERT_EQ(status, Status::kOk);
     EXPECT_EQ(g_allocations, 0u);
-    EXPECT_EQ(session_.arena.used(), needs_.model_bytes);
-    session_.arena.seal();
-    for (const size_t n_rows : {1, 2, 7, 64, 1}) {
-      const Layer& layer = layers_.back();
+    EXPECT_EQ(session.arena.used(), needs.model_bytes);
+    session.arena.seal();
+    for (const size_t n_rows : {size_t{1}, size_t{2}, size_t{7}, size_t{64}, size_t{1}}) {
+      const Layer& layer = layers.back();
       check_linear({&layer.q, &layer.k, &layer.v}, n_rows);
       check_linear({&layer.o}, n_rows);
       check_linear({&layer.gate, &layer.up}, n_rows);
       check_linear({&layer.down}, n_rows);
-      check_linear({&session_.model.lm_head}, n_rows);
+      check_linear({&session.model.lm_head}, n_rows);
       if (HasFatalFailure()) return;
     }
-    EXPECT_GT(n_compared_, 0u);
+    EXPECT_GT(n_compared, 0u);
   }
 
   static constexpr size_t kSlack = 128;
-  Image image_;
-  BackendNeeds needs_ = {};
-  std::unique_ptr<hosted::ThreadPool> pool_;
-  std::unique_ptr<Block> memory_;
-  std::unique_ptr<Block> step_;
-  std::unique_ptr<Block> scratch_;
-  std::vector<int8_t> quantized_;
-  std::vector<Layer> layers_;
-  cria_session session_ = {};
-  std::mt19937 random_{kSeed};
-  std::normal_distribution<float> normal_;
-  size_t n_compared_ = 0;
+  Image image;
+  BackendNeeds needs = {};
+  std::unique_ptr<hosted::ThreadPool> pool;
+  std::unique_ptr<Block> memory;
+  std::unique_ptr<Block> step;
+  std::unique_ptr<Block> scratch;
+  std::vector<int8_t> quantized;
+  std::vector<Layer> layers;
+  cria_session session = {};
+  std::mt19937 random{kSeed};
+  std::normal_distribution<float> normal;
+  size_t n_compared = 0;
 };
 
 // Sizes that are no multiple of anything; the larger matrices take several slices and chunks.
@@ -386,14 +390,14 @@ TEST_F(BackendTest, ThreadsDoNotChangeABit) {
   std::vector<float> first;
   for (const uint32_t n_threads : {1u, 2u, 3u}) {
     open(odd_config(NumberFormat::kInt4, 32), n_threads);
-    ASSERT_EQ(kXnnpackBackend.load(&session_), Status::kOk);
-    const Matrix& gate = layers_[0].gate;
-    std::mt19937 random(kSeed);
+    ASSERT_EQ(kXnnpackBackend.load(&session), Status::kOk);
+    const Matrix& gate = layers[0].gate;
+    std::mt19937 same_every_time(kSeed);
     std::vector<float> x(7 * gate.shape.cols + kSlack);
-    for (float& value : x) value = normal_(random);
+    for (float& value : x) value = normal(same_every_time);
     std::vector<float> y(7 * gate.shape.rows);
     const LinearCall call = {&gate, y.data()};
-    ASSERT_EQ(kXnnpackBackend.linear(&session_, x.data(), 7, {&call, 1}), Status::kOk);
+    ASSERT_EQ(kXnnpackBackend.linear(&session, x.data(), 7, {&call, 1}), Status::kOk);
     if (first.empty()) first = y;
     EXPECT_EQ(std::memcmp(first.data(), y.data(), y.size() * sizeof(float)), 0);
   }
@@ -401,13 +405,13 @@ TEST_F(BackendTest, ThreadsDoNotChangeABit) {
 
 TEST_F(BackendTest, RowsThatAreZeroOrNotFiniteGiveZeros) {
   open(odd_config(NumberFormat::kInt8, 0), 1);
-  ASSERT_EQ(kXnnpackBackend.load(&session_), Status::kOk);
-  const Matrix& q = layers_[0].q;
+  ASSERT_EQ(kXnnpackBackend.load(&session), Status::kOk);
+  const Matrix& q = layers[0].q;
   std::vector<float> x(2 * q.shape.cols + kSlack, 0.0f);
   x[q.shape.cols] = INFINITY;
   std::vector<float> y(2 * q.shape.rows, kCanary);
   const LinearCall call = {&q, y.data()};
-  ASSERT_EQ(kXnnpackBackend.linear(&session_, x.data(), 2, {&call, 1}), Status::kOk);
+  ASSERT_EQ(kXnnpackBackend.linear(&session, x.data(), 2, {&call, 1}), Status::kOk);
   for (const float value : y) ASSERT_EQ(value, 0.0f);
 }
 
@@ -415,17 +419,17 @@ TEST_F(BackendTest, ADamagedChunkIsFoundWhateverThreadReadsIt) {
   const format::ModelConfig c = odd_config(NumberFormat::kInt4, 32);
   open(c, 3);
   size_t n_damaged = 0;
-  const auto* entries = reinterpret_cast<const format::ChunkEntry*>(image_.bytes.data());
+  const auto* entries = reinterpret_cast<const format::ChunkEntry*>(image.bytes.data());
   uint32_t chunk = 0;
   for (uint32_t i = 0; i < tensor_count(c); ++i) {
     const TensorSpec spec = tensor_spec(c, i);
     const uint32_t n_chunks = tensor_chunk_count(spec);
     const bool is_packed = spec.is_matrix && spec.role != format::TensorRole::kEmbedding;
     for (uint32_t end = chunk + n_chunks; chunk < end; ++chunk) {
-      uint8_t& byte = image_.bytes[entries[chunk].offset + entries[chunk].raw_bytes / 2];
+      uint8_t& byte = image.bytes[entries[chunk].offset + entries[chunk].raw_bytes / 2];
       byte ^= 0x10;
-      session_.arena = Arena(memory_->data(), needs_.model_bytes);
-      EXPECT_EQ(kXnnpackBackend.load(&session_), is_packed ? Status::kCorrupt : Status::kOk);
+      session.arena = Arena(memory->data(), needs.model_bytes);
+      EXPECT_EQ(kXnnpackBackend.load(&session), is_packed ? Status::kCorrupt : Status::kOk);
       byte ^= 0x10;
       if (is_packed) ++n_damaged;
     }
@@ -435,8 +439,8 @@ TEST_F(BackendTest, ADamagedChunkIsFoundWhateverThreadReadsIt) {
 
 TEST_F(BackendTest, AnArenaTooSmallIsAnError) {
   open(odd_config(NumberFormat::kInt4, 32), 1);
-  session_.arena = Arena(memory_->data(), needs_.model_bytes - format::kAlignment);
-  EXPECT_EQ(kXnnpackBackend.load(&session_), Status::kMemoryTooSmall);
+  session.arena = Arena(memory->data(), needs.model_bytes - format::kAlignment);
+  EXPECT_EQ(kXnnpackBackend.load(&session), Status::kMemoryTooSmall);
 }
 
 TEST(XnnpackNeeds, AreQuickAndTheSameEveryTimeForABillionParameters) {

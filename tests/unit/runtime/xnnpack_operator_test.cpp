@@ -125,13 +125,14 @@ Activations random_activations(const MatrixShape& shape, size_t n_rows, std::mt1
 // more at most; the rounded sum of int8 has no partial sums. A float sum rounds in every term.
 double relative_bound(const MatrixShape& shape) {
   constexpr double kLastProducts = 4;
+  const size_t cols = padded_cols(shape);
   switch (shape.number_format) {
     case NumberFormat::kInt4:
-      return (2.0 * double(padded_cols(shape) / shape.group_size) + kLastProducts) * kEpsilon;
+      return (2.0 * double(cols) / double(shape.group_size) + kLastProducts) * kEpsilon;
     case NumberFormat::kInt8:
       return kLastProducts * kEpsilon;
     default:
-      return (double(shape.cols) + kLastProducts) * kEpsilon;
+      return (double(cols) + kLastProducts) * kEpsilon;
   }
 }
 
@@ -151,12 +152,12 @@ void compare(const Weights& w, const Activations& a, size_t n_rows, const std::v
       double sum = 0;
       double magnitude = 0;
       for (size_t col = 0; col < shape.cols; ++col) {
-        const double term =
-            double{w.values[row * shape.cols + col]} * double{a.x[i * shape.cols + col]};
+        const double term = static_cast<double>(w.values[row * shape.cols + col]) *
+                            static_cast<double>(a.x[i * shape.cols + col]);
         sum += term;
         magnitude += std::fabs(term);
       }
-      const double error = std::fabs(sum - double{y[i * shape.rows + row]});
+      const double error = std::fabs(sum - static_cast<double>(y[i * shape.rows + row]));
       ASSERT_LE(error, bound * magnitude)
           << "rows " << shape.rows << " cols " << shape.cols << " format "
           << int(shape.number_format) << " group " << shape.group_size << " batch " << n_rows
@@ -172,15 +173,16 @@ void check_shape(const MatrixShape& shape, std::mt19937* random, Tally* tally) {
   uint64_t planned = 0;
   ASSERT_EQ(measure_operator(shape, shape.rows, &planned), Status::kOk);
   std::vector<uint8_t> memory(planned + format::kAlignment);
-  auto* base = reinterpret_cast<uint8_t*>(
-      round_up(reinterpret_cast<size_t>(memory.data()), format::kAlignment));
+  const auto start = reinterpret_cast<size_t>(memory.data());
+  uint8_t* base = memory.data() + (round_up(start, format::kAlignment) - start);
   Region region = {.base = base, .capacity = planned, .n_allowed = 0, .used = 0, .n_asked = 0};
   const SliceSource source = {.codes = w.source_codes.data(), .scales = w.source_scales.data()};
   xnn_operator_t op = nullptr;
   ASSERT_EQ(create_operator(shape, shape.rows, source, &region, &op), Status::kOk);
   ASSERT_EQ(region.used, planned);
   // 15 and 29 leave one row over for the 14-row kernel.
-  for (const size_t n_rows : {1, 2, 7, 15, 29, 64}) {
+  for (const size_t n_rows :
+       {size_t{1}, size_t{2}, size_t{7}, size_t{15}, size_t{29}, size_t{64}}) {
     const Activations a = random_activations(shape, n_rows, random);
     std::vector<float> y(n_rows * shape.rows + 1, kCanary);
     const OperatorInput input = {
