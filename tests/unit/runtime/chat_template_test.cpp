@@ -27,9 +27,9 @@ std::vector<uint8_t> chat_section(uint32_t flags, const Strings& strings) {
     header.string_bytes[i] = static_cast<uint32_t>(strings[i].size());
     text += strings[i];
   }
-  std::vector<uint8_t> section(sizeof(header));
+  std::vector<uint8_t> section(sizeof(header) + text.size());
   std::memcpy(section.data(), &header, sizeof(header));
-  section.insert(section.end(), text.begin(), text.end());
+  std::copy(text.begin(), text.end(), section.begin() + sizeof(header));
   return section;
 }
 
