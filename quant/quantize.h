@@ -13,7 +13,7 @@ namespace cria {
 
 enum class QuantMethod {
   kRtn,  // round to nearest: the scale that just covers the largest weight
-  kMse,  // the scale, of a fixed set around that one, with the least squared error
+  kMse,  // the scale, of a fixed set around that one, with the least sum of |w| * error^2
 };
 
 // Quantizes one row.

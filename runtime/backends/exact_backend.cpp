@@ -58,18 +58,14 @@ void multiply(const cria_session& s, const LinearCall& call, const float* x, siz
   }
 }
 
-Status exact_linear(cria_session* session, const float* x, size_t n_rows,
-                    std::span<const LinearCall> calls) {
-  const cria_session& s = *session;
-  size_t padded = 0;  // what the rows are quantized to at the moment; 0: not at all
+// Calls that want the same input: quantized alike, or all as floats.
+void multiply_run(const cria_session& s, const float* x, size_t n_rows,
+                  std::span<const LinearCall> calls) {
   size_t n_tiles = 0;
   for (const LinearCall& call : calls) n_tiles += tile_count(call.matrix->shape.rows);
-  for (const LinearCall& call : calls) {
-    const MatrixShape& shape = call.matrix->shape;
-    if (!is_integer(*call.matrix) || padded_cols(shape) == padded) continue;
-    // Matrices of one group always share a format (quant/format.h), so this happens once.
-    padded = padded_cols(shape);
-    quantize_rows(s, x, n_rows, shape.cols, padded);
+  const MatrixShape& shape = calls.front().matrix->shape;
+  if (is_integer(*calls.front().matrix)) {
+    quantize_rows(s, x, n_rows, shape.cols, padded_cols(shape));
   }
   // One split over the tiles of all matrices: the threads meet once, not once a matrix.
   parallel_ranges(s, n_tiles, [&](size_t begin, size_t end, size_t /*task*/) {
@@ -82,6 +78,21 @@ Status exact_linear(cria_session* session, const float* x, size_t n_rows,
       first += n;
     }
   });
+}
+
+bool share_input(const Matrix& a, const Matrix& b) {
+  return is_integer(a) == is_integer(b) &&
+         (!is_integer(a) || padded_cols(a.shape) == padded_cols(b.shape));
+}
+
+Status exact_linear(cria_session* session, const float* x, size_t n_rows,
+                    std::span<const LinearCall> calls) {
+  for (size_t begin = 0; begin < calls.size();) {
+    size_t end = begin + 1;
+    while (end < calls.size() && share_input(*calls[begin].matrix, *calls[end].matrix)) ++end;
+    multiply_run(*session, x, n_rows, calls.subspan(begin, end - begin));
+    begin = end;
+  }
   return Status::kOk;
 }
 

@@ -16,7 +16,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr uint32_t kWidth = 32;
 constexpr uint32_t kKvWidth = 16;
-constexpr uint32_t kFfnWidth = 48;
+constexpr uint32_t kFfnWidth = 96;
+constexpr uint32_t kLayers = 2;
 constexpr uint32_t kMerges = 38;
 constexpr uint32_t kVocab = 256 + kMerges + 6;
 
@@ -100,7 +101,7 @@ Json config_json() {
           {"hidden_act", "silu"},
           {"hidden_size", kWidth},
           {"intermediate_size", kFfnWidth},
-          {"num_hidden_layers", 1},
+          {"num_hidden_layers", kLayers},
           {"num_attention_heads", 2},
           {"num_key_value_heads", 1},
           {"head_dim", 16},
@@ -121,20 +122,20 @@ struct Tensor {
 };
 
 void write_safetensors(const fs::path& path) {
-  const std::string layer = "model.layers.0.";
-  const std::vector<Tensor> tensors = {
-      {"model.embed_tokens.weight", {kVocab, kWidth}},
-      {layer + "input_layernorm.weight", {kWidth}},
-      {layer + "self_attn.q_proj.weight", {kWidth, kWidth}},
-      {layer + "self_attn.k_proj.weight", {kKvWidth, kWidth}},
-      {layer + "self_attn.v_proj.weight", {kKvWidth, kWidth}},
-      {layer + "self_attn.o_proj.weight", {kWidth, kWidth}},
-      {layer + "post_attention_layernorm.weight", {kWidth}},
-      {layer + "mlp.gate_proj.weight", {kFfnWidth, kWidth}},
-      {layer + "mlp.up_proj.weight", {kFfnWidth, kWidth}},
-      {layer + "mlp.down_proj.weight", {kWidth, kFfnWidth}},
-      {"model.norm.weight", {kWidth}},
-  };
+  std::vector<Tensor> tensors = {{"model.embed_tokens.weight", {kVocab, kWidth}}};
+  for (uint32_t i = 0; i < kLayers; ++i) {
+    const std::string layer = "model.layers." + std::to_string(i) + ".";
+    tensors.push_back({layer + "input_layernorm.weight", {kWidth}});
+    tensors.push_back({layer + "self_attn.q_proj.weight", {kWidth, kWidth}});
+    tensors.push_back({layer + "self_attn.k_proj.weight", {kKvWidth, kWidth}});
+    tensors.push_back({layer + "self_attn.v_proj.weight", {kKvWidth, kWidth}});
+    tensors.push_back({layer + "self_attn.o_proj.weight", {kWidth, kWidth}});
+    tensors.push_back({layer + "post_attention_layernorm.weight", {kWidth}});
+    tensors.push_back({layer + "mlp.gate_proj.weight", {kFfnWidth, kWidth}});
+    tensors.push_back({layer + "mlp.up_proj.weight", {kFfnWidth, kWidth}});
+    tensors.push_back({layer + "mlp.down_proj.weight", {kWidth, kFfnWidth}});
+  }
+  tensors.push_back({"model.norm.weight", {kWidth}});
   Json header = Json::object();
   std::vector<float> values;
   std::mt19937 random(20261120);

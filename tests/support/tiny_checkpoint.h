@@ -1,4 +1,4 @@
-// A Hugging Face folder small enough to flip every bit of its model file: one layer, 300 tokens of
+// A Hugging Face folder small enough to flip every bit of its model file: two layers, 300 tokens of
 // byte-level BPE with a Llama 3 chat template, weights from a fixed generator.
 #pragma once
 

@@ -1,0 +1,84 @@
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "quant/quantize.h"
+#include "runtime/session.h"
+#include "tests/support/test_session.h"
+
+namespace cria {
+namespace {
+
+using format::NumberFormat;
+
+// A matrix whose weights are all ones, exactly: code 1, scale 1.
+struct Ones {
+  explicit Ones(const MatrixShape& shape)
+      : codes(code_plane_bytes(shape)), scales(scale_plane_bytes(shape)) {
+    const size_t padded = padded_cols(shape);
+    for (size_t tile = 0; tile < tile_count(shape.rows); ++tile) {
+      uint8_t* out = codes.data() + tile * tile_code_bytes(shape);
+      uint8_t* out_scales = scales.data() + tile * tile_scale_bytes(shape);
+      const std::vector<int8_t> ones(16 * padded, 1);
+      if (shape.number_format == NumberFormat::kInt4) {
+        const std::vector<uint16_t> one(16 * padded / shape.group_size, 0x3f80);
+        pack_int4_tile(shape, ones.data(), one.data(), 16, out, out_scales);
+      } else if (shape.number_format == NumberFormat::kInt8) {
+        const std::vector<float> one(16, 1.0f);
+        pack_int8_tile(shape, ones.data(), one.data(), 16, out, out_scales);
+      } else {
+        pack_float_tile(shape, std::vector<float>(size_t{16} * shape.cols, 1.0f).data(), 16, out);
+      }
+    }
+    matrix.shape = shape;
+    matrix.codes = codes.data();
+    matrix.scales = scales.data();
+  }
+  Matrix matrix = {};
+  std::vector<uint8_t> codes;
+  std::vector<uint8_t> scales;
+};
+
+// Matrices that share an input may pad it differently; each must see it as it wants.
+TEST(ExactBackend, MatricesOfDifferentPaddingAndKindShareOneInput) {
+  constexpr uint32_t kCols = 40;
+  constexpr size_t kRows = 2;
+  const MatrixShape shapes[] = {{16, kCols, NumberFormat::kInt4, 32},
+                                {16, kCols, NumberFormat::kInt4, 128},
+                                {16, kCols, NumberFormat::kF32, 0},
+                                {32, kCols, NumberFormat::kInt8, 0},
+                                {16, kCols, NumberFormat::kInt4, 64}};
+  std::vector<float> x(kRows * kCols);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = i < kCols ? 127.0f : -127.0f;
+  cria_session s = {};
+  std::vector<int8_t> quantized(kRows * 128);
+  std::vector<float> scales(kRows * 4);
+  s.scratch.quantized = quantized.data();
+  s.scratch.quantized_scales = scales.data();
+  s.kernels = select_kernels(0);
+  for (const uint32_t n_threads : {1u, 3u}) {
+    s.plan_input.n_threads = n_threads;
+    s.parallel_for = n_threads > 1 ? test::thread_parallel_for : nullptr;
+    std::vector<Ones> matrices;
+    std::vector<std::vector<float>> y;
+    for (const MatrixShape& shape : shapes) {
+      matrices.emplace_back(shape);
+      y.emplace_back(kRows * shape.rows, 0.0f);
+    }
+    std::vector<LinearCall> calls;
+    for (size_t i = 0; i < matrices.size(); ++i) {
+      matrices[i].matrix.codes = matrices[i].codes.data();
+      matrices[i].matrix.scales = matrices[i].scales.data();
+      calls.push_back({&matrices[i].matrix, y[i].data()});
+    }
+    ASSERT_EQ(kExactBackend.linear(&s, x.data(), kRows, calls), Status::kOk);
+    for (size_t m = 0; m < y.size(); ++m) {
+      for (size_t i = 0; i < y[m].size(); ++i) {
+        ASSERT_EQ(y[m][i], (i < shapes[m].rows ? 127.0f : -127.0f) * kCols) << m << " " << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cria
