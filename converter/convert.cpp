@@ -23,6 +23,7 @@ using format::SectionKind;
 
 constexpr uint32_t kDefaultContext = 2048;
 constexpr int kReportIndent = 2;
+constexpr int kOneLine = -1;
 
 [[noreturn]] void refuse(ExitCode code, const std::string& line) { throw ConvertError(code, line); }
 
@@ -48,14 +49,31 @@ void check_is_folder(const fs::path& model) {
   }
 }
 
-// Writing over the checkpoint would destroy what is being read.
-void check_output_is_no_input(const fs::path& output, const Checkpoint& checkpoint) {
-  for (const fs::path& file : checkpoint.files()) {
-    std::error_code error;
-    if (fs::equivalent(output, file, error)) {
-      refuse(ExitCode::kUsage,
-             output.string() + ": is a part of the checkpoint; choose another -o");
+// Files besides the weights that a conversion reads.
+constexpr const char* kCheckpointFiles[] = {
+    "config.json",         "generation_config.json", "model.safetensors.index.json",
+    "tokenizer.json",      "tokenizer.model",        "tokenizer_config.json",
+    "chat_template.jinja", "chat_template.json",     "special_tokens_map.json",
+};
+
+// Writing over the checkpoint would destroy it, and two outputs must not be one file.
+void check_outputs(const Options& options, const Checkpoint& checkpoint) {
+  std::vector<fs::path> inputs = checkpoint.files();
+  for (const char* name : kCheckpointFiles) inputs.push_back(options.model / name);
+  std::vector<fs::path> outputs = {options.output};
+  if (options.report) outputs.push_back(*options.report);
+  for (const fs::path& output : outputs) {
+    for (const fs::path& input : inputs) {
+      std::error_code error;
+      if (fs::equivalent(output, input, error)) {
+        refuse(ExitCode::kUsage, output.string() + ": is a part of the checkpoint; choose another");
+      }
     }
+  }
+  std::error_code error;
+  if (options.report && (fs::weakly_canonical(*options.report, error) ==
+                         fs::weakly_canonical(options.output, error))) {
+    refuse(ExitCode::kUsage, options.output.string() + ": is named by both -o and --report");
   }
 }
 
@@ -106,7 +124,7 @@ class Conversion {
     ImportedConfig imported = import_config(options_.model);
     report_.model = imported.model;
     const Checkpoint checkpoint(options_.model);
-    check_output_is_no_input(options_.output, checkpoint);
+    check_outputs(options_, checkpoint);
     import_the_tokenizer(imported);
     complete_config(checkpoint, imported);
     TensorPlan plan = plan_tensors(checkpoint, report_.model);
@@ -210,9 +228,9 @@ class Conversion {
     if (options_.report) report_file = std::make_unique<OutputFile>(*options_.report);
     encode_tensors(plan, rope, &writer);
     write_small_sections(&writer);
-    report_.file_bytes = writer.finish(bytes_of(metadata_json(report_).dump()));
+    report_.file_bytes = writer.finish(bytes_of(json_text(metadata_json(report_), kOneLine)));
     if (report_file) {
-      const std::string text = report_json(report_).dump(kReportIndent) + "\n";
+      const std::string text = json_text(report_json(report_), kReportIndent) + "\n";
       report_file->write(0, bytes_of(text));
       report_file->flush(text.size());
       report_file->commit();

@@ -73,7 +73,10 @@ struct Totals {
 };
 
 void add(const EncodedTensor& tensor, Totals* totals) {
-  totals->n_weights += uint64_t{tensor.entry.rows} * tensor.entry.cols;
+  // The rope frequencies are computed, not learned.
+  const bool learned =
+      tensor.entry.role != static_cast<uint16_t>(TensorRole::kRopeInverseFrequencies);
+  totals->n_weights += learned ? uint64_t{tensor.entry.rows} * tensor.entry.cols : 0;
   totals->raw_bytes += tensor.entry.raw_bytes;
   totals->stored_bytes += tensor.stored_bytes;
   totals->error.signal += tensor.error.signal;
@@ -199,11 +202,15 @@ struct PlanRow {
 };
 
 std::vector<PlanRow> plan_rows(const MemoryPlan& plan) {
-  return {{"objects", "objects", plan.objects},    {"tokenizer", "tokenizer", plan.tokenizer},
-          {"weights", "weights", plan.weights},    {"backend", "backend", plan.backend},
-          {"KV cache", "kv_cache", plan.kv_cache}, {"history", "history", plan.history},
-          {"logits", "logits", plan.logits},       {"step", "step", plan.step},
-          {"total", "total", plan.total}};
+  return {{"weights", "weights_bytes", plan.weights},
+          {"backend", "backend_bytes", plan.backend},
+          {"KV cache", "kv_cache_bytes", plan.kv_cache},
+          {"tokenizer", "tokenizer_bytes", plan.tokenizer},
+          {"logits", "logits_bytes", plan.logits},
+          {"history", "history_bytes", plan.history},
+          {"objects", "objects_bytes", plan.objects},
+          {"scratch", "step_bytes", plan.step},
+          {"total", "total_bytes", plan.total}};
 }
 
 std::string plan_text(const ConversionReport& report) {
@@ -249,7 +256,7 @@ Json metadata_json(const ConversionReport& report) {
                {"weights", number_format_name(f.number_format)},
                {"tokenizer", report.tokenizer_name},
                {"chat_template", report.chat_name},
-               {"n_weights", all.n_weights},
+               {"n_parameters", all.n_weights},
                {"raw_bytes", all.raw_bytes},
                {"stored_bytes", all.stored_bytes},
                {"sqnr_db", decibels(all.error)},
@@ -267,15 +274,22 @@ Json report_json(const ConversionReport& report) {
   json["tokenizer_bytes"] = report.tokenizer_bytes;
   json["chat_template_bytes"] = report.chat_bytes;
   json["bits_per_weight"] =
-      kBitsPerByte * json["stored_bytes"].get<double>() / json["n_weights"].get<double>();
+      kBitsPerByte * json["stored_bytes"].get<double>() / json["n_parameters"].get<double>();
   json["warnings"] = report.warnings;
-  Json memory = {{"context", report.plan_input.context},
-                 {"threads", report.plan_input.n_threads},
-                 {"prefill_chunk", report.plan_input.prefill_chunk},
-                 {"kv", "int8"}};
-  for (const PlanRow& row : plan_rows(report.plan)) memory[row.key] = row.bytes;
-  json["memory"] = std::move(memory);
+  json["config"] = {{"context", report.plan_input.context},
+                    {"threads", report.plan_input.n_threads},
+                    {"prefill_chunk", report.plan_input.prefill_chunk},
+                    {"kv", "int8"},
+                    {"backend", "exact"},
+                    {"mapped", report.plan_input.mapped}};
+  Json plan;
+  for (const PlanRow& row : plan_rows(report.plan)) plan[row.key] = row.bytes;
+  json["memory_plan"] = std::move(plan);
   return json;
+}
+
+std::string json_text(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string summary_text(const ConversionReport& report) {

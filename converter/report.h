@@ -32,6 +32,8 @@ struct ConversionReport {
 [[nodiscard]] Json metadata_json(const ConversionReport& report);
 // For --report: the metadata and what is only known afterwards.
 [[nodiscard]] Json report_json(const ConversionReport& report);
+// As text, on one line when indent is negative. A name that is no UTF-8 is mended.
+[[nodiscard]] std::string json_text(const Json& json, int indent);
 // The table that ends a conversion: many lines.
 [[nodiscard]] std::string summary_text(const ConversionReport& report);
 

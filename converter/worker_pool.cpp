@@ -1,12 +1,17 @@
 #include "converter/worker_pool.h"
 
+#include <system_error>
 #include <utility>
 
 namespace cria::converter {
 
 WorkerPool::WorkerPool(size_t n_workers) {
-  for (size_t worker = 1; worker < n_workers; ++worker) {
-    threads_.emplace_back([this, worker] { run(worker); });
+  try {
+    for (size_t worker = 1; worker < n_workers; ++worker) {
+      threads_.emplace_back([this, worker] { run(worker); });
+    }
+  } catch (const std::system_error&) {
+    // The system has no more threads to give: fewer do the same work.
   }
 }
 

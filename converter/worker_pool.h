@@ -13,7 +13,7 @@ namespace cria::converter {
 
 class WorkerPool {
  public:
-  // n_workers >= 1; the calling thread is one of them.
+  // n_workers >= 1; the calling thread is one of them. There are fewer where the system refuses.
   explicit WorkerPool(size_t n_workers);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;

@@ -133,9 +133,12 @@ class Output(Base):
         report = json.loads((self.folder / "r.json").read_text())
         self.assertEqual(report["file_bytes"], self.output.stat().st_size)
         self.assertEqual(report["weights"], "int8")
-        self.assertEqual(report["memory"]["context"], 100)
+        self.assertEqual(report["config"]["context"], 100)
+        plan = report["memory_plan"]
         parts = ("objects", "tokenizer", "weights", "backend", "kv_cache", "history", "logits", "step")
-        self.assertEqual(report["memory"]["total"], sum(report["memory"][part] for part in parts))
+        self.assertEqual(plan["total_bytes"], sum(plan[part + "_bytes"] for part in parts))
+        # Embedding and output layer, q, o, k, v, gate, up, down, three norms.
+        self.assertEqual(report["n_parameters"], 2 * 70 * 64 + 2 * 64 * 64 + 2 * 32 * 64 + 3 * 100 * 64 + 3 * 64)
         self.assertGreater(report["sqnr_db"], 30)
         self.assertEqual([t["name"] for t in report["tensors"]][:3],
                          ["rope.inverse_frequencies", "embedding", "layers.0.attention_norm"])

@@ -142,6 +142,13 @@ TEST_F(ConvertRefusal, TheCheckpointIsNotOverwritten) {
   refuses(ExitCode::kUsage, {"model.safetensors", "part of the checkpoint"});
 }
 
+TEST_F(ConvertRefusal, TheReportOverwritesNeitherCheckpointNorModel) {
+  options_.report = folder_ / "model/config.json";
+  refuses(ExitCode::kUsage, {"config.json", "part of the checkpoint"});
+  options_.report = folder_ / "model/../m.cria";
+  refuses(ExitCode::kUsage, {"m.cria", "both"});
+}
+
 TEST_F(ConvertRefusal, AReportThatCannotBeWrittenLeavesNoModel) {
   options_.report = folder_ / "none/r.json";
   refuses(ExitCode::kIo, {"none/r.json"});
