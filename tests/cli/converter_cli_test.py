@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pty
+import random
 import re
 import resource
 import signal
@@ -149,6 +150,19 @@ class Output(Base):
                 with self.subTest(weights=weights, compress=compress):
                     self.assertEqual(self.convert("--weights", weights, "--compress", compress).returncode, 0)
                     self.assert_reads_back(weights, compress)
+
+    def test_the_second_reader_refuses_every_flipped_bit_it_is_shown(self):
+        self.assertEqual(self.convert("--compress", "none").returncode, 0)
+        data = bytearray(self.output.read_bytes())
+        places = random.Random(9)
+        # Header, section table, config and directory, then anywhere.
+        for at in [*range(0, 700, 7), *(places.randrange(len(data)) for _ in range(60))]:
+            data[at] ^= 1 << places.randrange(8)
+            with self.assertRaises((read_cria.Broken, struct.error), msg=f"byte {at}"):
+                model = read_cria.ModelFile(bytes(data))
+                for tensor in model.tensors.values():
+                    model.raw(tensor)
+            data[:] = self.output.read_bytes()
 
     def assert_reads_back(self, weights, compress):
         model = read_cria.ModelFile(self.output.read_bytes())
