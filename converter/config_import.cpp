@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "converter/error.h"
+#include "converter/float_rows.h"
 #include "converter/json_input.h"
 
 namespace cria::converter {
@@ -201,6 +202,11 @@ ImportedConfig import_config(const fs::path& folder) {
   }
   imported.rope =
       compute_rope(read_rope_settings(config, imported.model.max_context), imported.model.head_dim);
+  const std::vector<float>& frequencies = imported.rope.inverse_frequencies;
+  if (!all_finite(frequencies.data(), frequencies.size())) {
+    config.refuse("rope_theta",
+                  "and the scaling of positions give frequencies that are no numbers");
+  }
   imported.model.rope_factor = imported.rope.attention_factor;
   return imported;
 }

@@ -259,6 +259,12 @@ TEST_F(ConfigImport, WrongTypesNameTheKey) {
   expect_invalid({"bos_token_id"}, [&] { (void)import(); });
 }
 
+TEST_F(ConfigImport, FrequenciesThatAreNoNumbersAreRefused) {
+  config_["rope_scaling"] = {{"type", "linear"}, {"factor", 1e-40}};
+  config_["rope_theta"] = 1e-30;
+  refuses({"rope_theta", "frequencies"});
+}
+
 TEST_F(ConfigImport, MissingSizesNameTheKey) {
   for (const std::string key : {"hidden_size", "intermediate_size", "num_attention_heads",
                                 "num_hidden_layers", "vocab_size"}) {

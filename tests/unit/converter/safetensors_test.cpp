@@ -129,6 +129,33 @@ TEST_F(Safetensors, TensorsThatOverlapAreRefused) {
   refuses("overlaps tensor a", header, "abcdefgh");
 }
 
+TEST_F(Safetensors, AnyDamageIsReadOrRefused) {
+  constexpr int kRounds = 2000;
+  const std::string good = safetensors_bytes(
+      R"({"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},"b":{"dtype":"F16",)"
+      R"("shape":[3],"data_offsets":[8,14]}})",
+      std::string(14, 'x'));
+  constexpr char kBytes[] = "0123456789-[]{},:\"e.\xff";
+  std::mt19937 rng(3);
+  int n_refused = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    std::string bytes = good;
+    for (uint32_t i = 0; i <= rng() % 3; ++i) {
+      bytes[rng() % bytes.size()] = kBytes[rng() % sizeof(kBytes)];
+    }
+    if (rng() % 8 == 0) bytes.resize(rng() % bytes.size());
+    try {
+      const SafetensorsFile file = open(bytes);
+      for (const auto& [name, tensor] : file.tensors()) {
+        ASSERT_LE(tensor.offset + tensor.bytes, bytes.size()) << "round " << round;
+      }
+    } catch (const converter::ConvertError&) {
+      ++n_refused;
+    }
+  }
+  EXPECT_GT(n_refused, kRounds / 2);
+}
+
 TEST_F(Safetensors, AFileThatIsNotThereIsAnIoError) {
   expect_refused(converter::ExitCode::kIo, {"none.safetensors"},
                  [&] { (void)SafetensorsFile(folder_ / "none.safetensors"); });
