@@ -22,8 +22,8 @@ namespace {
 constexpr char kHelp[] =
     "/help         this list\n"
     "/reset        forget the conversation\n"
-    "/system TEXT  the same, with a new system\n"
-    "              text; alone: shows it\n"
+    "/system TEXT  the same, with another\n"
+    "              system text; alone: show\n"
     "/save FILE    keep the conversation\n"
     "/load FILE    go back to it\n"
     "/stats        speed and memory\n"
@@ -84,14 +84,16 @@ void ChatProgram::greet() const {
 void ChatProgram::print_stats() const {
   print_notice(text_of("%u of %u tokens, %zu messages", cria_position(model_.get()),
                        cria_context(model_.get()), engine_.n_messages()));
+  if (last_.n_tokens > 0) {
+    print_notice(text_of("last answer: %zu tokens read at %.1f tokens/s, %zu made at %.1f tokens/s",
+                         last_.n_prefilled, per_second(last_.n_prefilled, last_.prefill_seconds),
+                         last_.n_tokens, per_second(last_.n_tokens - 1, last_.decode_seconds)));
+  }
   print_notice(text_of(
-      "last answer: %zu tokens read at %.1f tokens/s, %zu made at %.1f tokens/s", last_.n_prefilled,
-      per_second(last_.n_prefilled, last_.prefill_seconds), last_.n_tokens,
-      last_.n_tokens > 1 ? per_second(last_.n_tokens - 1, last_.decode_seconds) : 0.0));
-  print_notice(text_of("%s of memory, %s of the file in place; backend %s, %s kernels, %u threads",
-                       megabytes(model_.plan().total).c_str(),
-                       megabytes(model_.plan().in_place).c_str(), cria_backend_name(model_.get()),
-                       cria_isa_name(model_.get()), model_.config().n_threads));
+      "%s of memory, %s of the file in place; backend %s, %s kernels, "
+      "--threads %u",
+      megabytes(model_.plan().total).c_str(), megabytes(model_.plan().in_place).c_str(),
+      cria_backend_name(model_.get()), cria_isa_name(model_.get()), model_.config().n_threads));
 }
 
 void ChatProgram::report(const ChatAnswer& answer) {

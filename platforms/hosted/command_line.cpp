@@ -206,7 +206,9 @@ struct AllOptions {
 
 void add_commands(CLI::App* app, AllOptions* all) {
   add_info(app->add_subcommand("info", "Architecture, sizes and the memory plan"), &all->info);
-  add_model(app->add_subcommand("verify", "Check every byte of the file"), &all->verify.model_path);
+  CLI::App* const verify = app->add_subcommand("verify", "Check every byte of the file");
+  add_model(verify, &all->verify.model_path);
+  verify->footer("Example: cria verify demo.cria && echo good");
   add_run(app->add_subcommand("run", "Continue a prompt"), &all->run);
   add_chat(app->add_subcommand("chat", "Hold a conversation"), &all->chat);
   add_bench(app->add_subcommand("bench", "Measure speed and memory"), &all->bench);

@@ -12,6 +12,7 @@
 #include "platforms/hosted/interrupt.h"
 #include "platforms/hosted/model_session.h"
 #include "platforms/hosted/print_format.h"
+#include "platforms/hosted/resident_memory.h"
 #include "platforms/hosted/terminal.h"
 #include "platforms/hosted/text_stream.h"
 #include "platforms/hosted/token_sinks.h"
@@ -108,6 +109,9 @@ ExitCode run_command(const RunOptions& options) {
   if (options.prompt) text_sink.finish();
   out.end_line();
   print_summary(prefilled, made, started, options, seed);
+  if (options.common.verbose) {
+    print_notice("peak resident " + grouped_digits(peak_resident_bytes()) + " bytes");
+  }
   const bool stopped_by_user = prefilled.n_fed < tokens.size() || made.stop == Stop::kInterrupted;
   return stopped_by_user ? ExitCode::kInterrupted : ExitCode::kDone;
 }

@@ -1,0 +1,177 @@
+"""cria chat without a terminal: each line is a message, answers are all that standard output shows."""
+import json
+import subprocess
+import unittest
+
+import cria_cli as cli
+
+
+def chat(*arguments, lines, model=None, **keywords):
+    return cli.cria("chat", model or cli.model(), "--greedy", *arguments,
+                    stdin="".join(line + "\n" for line in lines), **keywords)
+
+
+class Chat(unittest.TestCase):
+    def test_prints_the_answer_and_nothing_else(self):
+        result = chat(lines=["hello"])
+        self.assertEqual(result.code, cli.DONE)
+        self.assertEqual(result.err, "")
+        self.assertRegex(result.out, r"\A[A-Z][^\n]+[.!?]\n\Z")
+
+    def test_a_shell_pipe_works(self):
+        done = subprocess.run(f"echo hello | '{cli.CRIA}' chat '{cli.model()}' --greedy --threads 1", shell=True, capture_output=True,
+                              timeout=cli.PATIENCE_S)
+        self.assertEqual(done.returncode, cli.DONE)
+        self.assertEqual(done.stdout.decode(), chat(lines=["hello"]).out)
+
+    def test_answers_as_the_reference_does(self):
+        f32 = cli.model("--weights", "f32")
+        compared = 0
+        for row in cli.golden():
+            messages = row["prompt"]
+            if isinstance(messages, str) or any(message["role"] == "assistant" for message in messages):
+                continue
+            system = [message["content"] for message in messages if message["role"] == "system"]
+            options = ["--system", system[0]] if system else []
+            answer = row["greedy_text"].split("<|eot_id|>")[0].split("<|end_of_text|>")[0]
+            result = chat("--kv", "f32", *options, lines=[messages[-1]["content"]], model=f32)
+            # Stories may be longer than the reference, which stops after a number of tokens.
+            self.assertTrue(result.out.startswith(answer.strip()), (result.out, answer))
+            compared += 1
+        self.assertGreaterEqual(compared, 4)
+
+    def test_remembers_the_conversation(self):
+        result = chat(lines=["What is a cria?", "Tell me more."])
+        alone = chat(lines=["Tell me more."])
+        answers = result.out.split("\n")
+        self.assertEqual(len(answers), 3)
+        self.assertNotEqual(answers[1], alone.out.strip())
+
+    def test_reset_forgets_it(self):
+        result = chat(lines=["What is a cria?", "/reset", "Tell me more."])
+        self.assertEqual(result.out.split("\n")[1], chat(lines=["Tell me more."]).out.strip())
+
+    def test_a_last_line_without_newline_and_empty_lines(self):
+        wanted = chat(lines=["hello"]).out
+        self.assertEqual(cli.cria("chat", cli.model(), "--greedy", stdin="\n  \r\nhello").out, wanted)
+        self.assertEqual(cli.cria("chat", cli.model(), "--greedy", stdin="").raw, b"")
+
+    def test_long_answers_end_at_minus_n_and_the_conversation_goes_on(self):
+        result = chat("-n", "3", lines=["What is a cria?", "hello"])
+        first, second, _ = result.out.split("\n")
+        self.assertTrue(chat(lines=["What is a cria?"]).out.startswith(first))
+        self.assertTrue(first and second)
+
+    def test_exit_ends_it(self):
+        self.assertEqual(chat(lines=["/exit", "hello"]).raw, b"")
+        self.assertEqual(chat(lines=["/quit", "hello"]).raw, b"")
+
+    def test_help_and_stats_go_to_standard_error(self):
+        result = chat(lines=["hello", "/help", "/stats"])
+        self.assertEqual(result.out.count("\n"), 1)
+        self.assertIn("/save FILE", result.err)
+        self.assertIn("tokens/s", result.err)
+
+    def test_an_unknown_command_ends_a_script(self):
+        result = chat(lines=["/jump", "hello"])
+        self.assertEqual(result.code, cli.USAGE)
+        self.assertEqual(result.raw, b"")
+        self.assertIn("/jump", result.err)
+
+    def test_a_slash_behind_a_space_is_a_message(self):
+        result = chat(lines=[" /jump is what?"])
+        self.assertEqual(result.code, cli.DONE)
+        self.assertTrue(result.out.strip())
+
+    def test_the_system_text_can_be_given_shown_and_changed(self):
+        system = "You are cria, a tiny assistant."
+        wanted = chat("--system", system, lines=["What is a KV cache?"]).out
+        result = chat(lines=[f"/system {system}", "/system", "What is a KV cache?"])
+        self.assertEqual(result.out, wanted)
+        self.assertIn(system, result.err)
+
+    def test_a_full_context_forgets_the_oldest_exchanges_and_goes_on(self):
+        questions = ["What is a cria?", "What is quantization?", "Tell me a story about a brave fox.",
+                     "What is a KV cache?", "What is 7 + 8?", "How do I stop?"] * 3
+        result = chat("--system", "You are cria, a tiny assistant.", "--context", "200", lines=questions)
+        self.assertEqual(result.code, cli.DONE, result.err)
+        self.assertIn("the context of 200 tokens was full", result.err)
+        answers = result.out.rstrip("\n").split("\n")
+        self.assertGreaterEqual(len(answers), len(questions))
+        self.assertTrue(all(answers))
+
+    def test_what_follows_a_full_context_is_what_the_last_exchanges_alone_give(self):
+        """The context that is left is the one the kept messages make, not a leftover."""
+        result = chat("--context", "128", "-n", "24", "--backend", "exact",
+                      lines=["What is quantization?"] * 6 + ["/stats"])
+        self.assertEqual(result.code, cli.DONE)
+        self.assertIn("forgot", result.err)
+        answers = result.out.strip().split("\n")
+        self.assertEqual(len(answers), 6)
+
+    def test_a_message_that_cannot_fit_is_refused(self):
+        result = chat("--context", "64", lines=["a long story " * 100])
+        self.assertEqual(result.code, cli.BAD_INPUT)
+        self.assertRegex(result.err, r"\Acria: error: [^\n]*64 tokens[^\n]*\n\Z")
+
+    def test_an_answer_that_fills_the_context_is_cut_and_says_so(self):
+        result = chat("--context", "40", lines=["Tell me a story about a brave fox.", "hello"])
+        self.assertEqual(result.code, cli.DONE, result.err)
+        self.assertIn("cut", result.err)
+
+    def test_saved_conversations_go_on_as_if_never_left(self):
+        path = cli.folder() / "talk.chat"
+        questions = ["What is a cria?", "Tell me more.", "Thanks!"]
+        wanted = chat("--backend", "exact", lines=questions).out.split("\n")
+        first = chat("--backend", "exact", lines=[questions[0], f"/save {path}"])
+        self.assertEqual(first.code, cli.DONE, first.err)
+        for options in ((), ("--threads", "2"), ("--context", "300")):
+            second = chat("--backend", "exact", *options, lines=[f"/load {path}", *questions[1:]])
+            self.assertEqual(second.code, cli.DONE, second.err)
+            self.assertEqual(second.out.split("\n"), wanted[1:])
+        self.assertEqual([name.name for name in cli.folder().glob("talk.chat*")], ["talk.chat"])
+
+    def test_a_saved_conversation_of_another_model_or_format_is_refused(self):
+        path = cli.folder() / "other.chat"
+        self.assertEqual(chat(lines=["hello", f"/save {path}"]).code, cli.DONE)
+        for options, model in (((), cli.model("--weights", "int8")), (("--kv", "f32"), None)):
+            result = chat(*options, lines=[f"/load {path}"], model=model)
+            self.assertEqual(result.code, cli.BAD_INPUT)
+            self.assertRegex(result.err, r"\Acria: error: [^\n]+\n\Z")
+        path.write_bytes(path.read_bytes()[:-1])
+        self.assertEqual(chat(lines=[f"/load {path}"]).code, cli.BAD_INPUT)
+        self.assertEqual(chat(lines=["/load"]).code, cli.USAGE)
+        self.assertEqual(chat(lines=[f"/load {path}.none"]).code, cli.BAD_INPUT)
+        self.assertEqual(chat(lines=[f"/save {cli.folder()}/none/x"]).code, cli.IO)
+
+    def test_the_seed_decides_the_answers(self):
+        def answer(seed):
+            return cli.cria("chat", cli.model(), "--temperature", "2", "--top-k", "0", "--top-p", "1", "--min-p", "0",
+                            "--seed", seed, "-n", "30", stdin="Tell me a story.\n").raw
+
+        self.assertEqual(answer(1), answer(1))
+        self.assertGreater(len({answer(seed) for seed in range(4)}), 1)
+
+    def test_a_model_without_chat_template_says_what_to_use(self):
+        # The same checkpoint without its template.
+        source = cli.folder() / "no_template"
+        if not source.exists():
+            source.mkdir()
+            for file in cli.DEMO.iterdir():
+                if file.is_file() and file.name != "tokenizer_config.json":
+                    (source / file.name).write_bytes(file.read_bytes())
+            config = json.loads((cli.DEMO / "tokenizer_config.json").read_text())
+            config.pop("chat_template")
+            (source / "tokenizer_config.json").write_text(json.dumps(config))
+        path = cli.folder() / "no_template.cria"
+        made = subprocess.run([str(cli.BIN / "cria-convert"), str(source), "-o", str(path), "--quiet"],
+                              capture_output=True, text=True, timeout=cli.PATIENCE_S)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        result = chat(lines=["hello"], model=str(path))
+        self.assertEqual(result.code, cli.BAD_INPUT)
+        self.assertRegex(result.err, r"\Acria: error: [^\n]*chat template; use cria run\n\Z")
+        self.assertEqual(cli.cria("run", path, "-p", "Once", "-n", "2").code, cli.DONE)
+
+
+if __name__ == "__main__":
+    cli.main()

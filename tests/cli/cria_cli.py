@@ -1,0 +1,165 @@
+"""What the command-line tests of cria share: the programs, a model converted once, a terminal."""
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import unittest
+from pathlib import Path
+
+BIN = Path(os.environ.get("CRIA_BIN_DIR", "build/release/bin"))
+SOURCE = Path(os.environ.get("CRIA_SOURCE_DIR", Path(__file__).resolve().parents[2]))
+DEMO = SOURCE / "models" / "demo"
+CRIA = str(BIN / "cria")
+SKIP = 77
+# A slow machine under sanitizers; nothing here waits for it to pass.
+PATIENCE_S = 240
+
+DONE, USAGE, BAD_INPUT, IO, MEMORY, INTERRUPTED = 0, 2, 3, 4, 5, 130
+
+_folder = None
+_models = {}
+
+
+def folder():
+    """A folder for this test's files, removed by main."""
+    global _folder
+    if _folder is None:
+        _folder = Path(tempfile.mkdtemp(prefix="cria_cli_"))
+    return _folder
+
+
+def model(*options):
+    """The demo model converted with these options of cria-convert; once for each list of them."""
+    if options not in _models:
+        path = folder() / f"demo{len(_models)}.cria"
+        command = [str(BIN / "cria-convert"), str(DEMO), "-o", str(path), "--quiet", *options]
+        made = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        if made.returncode != 0:
+            raise RuntimeError(f"{command}: {made.returncode}\n{made.stderr}")
+        _models[options] = str(path)
+    return _models[options]
+
+
+class Result:
+    def __init__(self, code, out, err):
+        self.code, self.raw, self.err = code, out, err
+
+    @property
+    def out(self):
+        return self.raw.decode("utf-8")
+
+
+def command_line(arguments):
+    """One thread unless a test asks for more: threads that wait for each other crawl on a busy machine."""
+    arguments = [str(argument) for argument in arguments]
+    opens_session = arguments and arguments[0] in ("info", "run", "chat", "bench", "tokenize", "logits", "eval")
+    if opens_session and "--threads" not in arguments and "--help" not in arguments:
+        arguments += ["--threads", "1"]
+    return [CRIA, *arguments]
+
+
+def cria(*arguments, stdin=b"", env=None):
+    """Runs cria to its end without a terminal."""
+    if isinstance(stdin, str):
+        stdin = stdin.encode("utf-8")
+    done = subprocess.run(command_line(arguments), input=stdin, capture_output=True, timeout=PATIENCE_S,
+                          env={**os.environ, **(env or {})})
+    return Result(done.returncode, done.stdout, done.stderr.decode("utf-8"))
+
+
+def backends():
+    """Names of the backends that this build has."""
+    plans = json.loads(cria("info", model(), "--json").out)["backend_plans"]
+    return [name for name, plan in plans.items() if plan is not None]
+
+
+def is_sanitized():
+    """Whether the program carries a sanitizer, whose memory is not its own."""
+    data = Path(CRIA).read_bytes()
+    return any(name in data for name in (b"__asan_init", b"__tsan_init", b"__msan_init"))
+
+
+def golden():
+    return json.loads((DEMO / "golden.json").read_text("utf-8"))["prompts"]
+
+
+class Terminal:
+    """cria on a pseudo terminal."""
+
+    def __init__(self, *arguments, columns=80, env=None):
+        self.shown = b""
+        command = command_line(arguments)
+        variables = {**os.environ, "TERM": "xterm", **(env or {})}
+        if not env or "NO_COLOR" not in env:
+            variables.pop("NO_COLOR", None)
+        self.pid, self.descriptor = pty.fork()
+        if self.pid == 0:
+            # The size is set before the program can ask for it.
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+            os.execve(CRIA, command, variables)
+
+    def _read(self, seconds):
+        ready, _, _ = select.select([self.descriptor], [], [], seconds)
+        if not ready:
+            return False
+        try:
+            data = os.read(self.descriptor, 65536)
+        except OSError:  # the other side is closed
+            return False
+        self.shown += data
+        return bool(data)
+
+    def wait_for(self, pattern, start=0):
+        """Reads until the bytes shown from start on match; gives the match's end."""
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            found = re.compile(pattern, re.S).search(self.shown, start)
+            if found:
+                return found.end()
+            if time.monotonic() > end or not self._read(PATIENCE_S):
+                raise AssertionError(f"no {pattern!r} in {self.shown[start:]!r}")
+
+    def send(self, text):
+        os.write(self.descriptor, text)
+
+    def finish(self):
+        """Reads to the end; gives the exit code."""
+        while self._read(PATIENCE_S):
+            pass
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.descriptor)
+        self.descriptor = -1
+        return os.waitstatus_to_exitcode(status)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.descriptor >= 0:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            os.close(self.descriptor)
+
+
+def main():
+    """Runs the calling module's tests; skips them all where there is nothing to test."""
+    for name in ("cria", "cria-convert"):
+        if not (BIN / name).exists():
+            print(f"skipped: {BIN / name} is not built")
+            sys.exit(SKIP)
+    try:
+        program = unittest.main(module="__main__", exit=False, verbosity=2)
+    finally:
+        if _folder is not None:
+            shutil.rmtree(_folder, ignore_errors=True)
+    sys.exit(0 if program.result.wasSuccessful() and program.result.testsRun > 0 else 1)

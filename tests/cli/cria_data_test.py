@@ -1,0 +1,210 @@
+"""Commands whose output programs read: info, verify, tokenize, logits, eval, bench."""
+import json
+import math
+import os
+import struct
+import unittest
+
+import cria_cli as cli
+
+VOCAB = 2048
+
+
+def logits(*arguments, model=None):
+    """Rows of the file that cria logits writes, as bytes."""
+    path = cli.folder() / "out.f32"
+    result = cli.cria("logits", model or cli.model(), *arguments, "-o", path)
+    if result.code != cli.DONE:
+        raise AssertionError(result.err)
+    data = path.read_bytes()
+    path.unlink()
+    return data
+
+
+class Info(unittest.TestCase):
+    def test_json_holds_the_model_and_the_plan(self):
+        result = cli.cria("info", cli.model(), "--json", "--context", "100", "--kv", "f32", "--threads", "3")
+        info = json.loads(result.out)
+        self.assertEqual(info["file"], cli.model())
+        self.assertEqual(info["model"]["file_bytes"], os.path.getsize(cli.model()))
+        self.assertEqual(info["model"]["n_parameters"], 3803904)
+        self.assertEqual(info["model"]["architecture"], "llama")
+        self.assertEqual((info["model"]["weight_format"], info["model"]["group_size"]), ("int4", 32))
+        self.assertEqual((info["model"]["max_context"], info["model"]["vocab_size"]), (512, VOCAB))
+        self.assertTrue(info["model"]["tokenizer"])
+        self.assertEqual(info["model"]["chat_template"], "llama3")
+        self.assertEqual(info["config"]["context"], 100)
+        # 5 layers, 2 KV heads of 32, keys and values of 4 bytes.
+        self.assertEqual(info["memory_plan"]["kv_cache_bytes"], 5 * 2 * 32 * 2 * 4 * 100)
+        for plan in (info["memory_plan"], *filter(None, info["backend_plans"].values())):
+            parts = ("objects", "tokenizer", "weights", "backend", "kv_cache", "history", "logits", "step")
+            self.assertEqual(plan["total_bytes"], sum(plan[part + "_bytes"] for part in parts))
+            self.assertEqual(plan["step_bytes"], max(plan["step_parts"].values()))
+        self.assertIsInstance(info["metadata"], dict)
+
+    def test_the_chosen_backend_decides_the_plan(self):
+        plans = {}
+        for backend in ("auto", *cli.backends()):
+            info = json.loads(cli.cria("info", cli.model(), "--json", "--backend", backend).out)
+            plans[backend] = info["memory_plan"]
+            if backend != "auto":
+                self.assertEqual(info["backend_plans"][backend], plans[backend])
+        self.assertIn(plans.pop("auto"), plans.values())
+
+    def test_an_uncompressed_file_is_used_in_place(self):
+        stored = cli.model("--compress", "none")
+        mapped = json.loads(cli.cria("info", stored, "--json", "--backend", "exact").out)["memory_plan"]
+        copied = json.loads(cli.cria("info", stored, "--json", "--backend", "exact", "--no-mmap").out)["memory_plan"]
+        self.assertGreater(mapped["in_place_bytes"], 0)
+        self.assertEqual(copied["in_place_bytes"], 0)
+        self.assertGreater(copied["total_bytes"], mapped["total_bytes"])
+
+    def test_the_table_names_the_same_total(self):
+        total = json.loads(cli.cria("info", cli.model(), "--json", "--backend", "exact").out)["memory_plan"]["total_bytes"]
+        table = cli.cria("info", cli.model(), "--backend", "exact").out
+        self.assertIn(f"{total:,}", table)
+        self.assertNotIn("xnnpack", table)
+
+
+class Verify(unittest.TestCase):
+    def test_says_good(self):
+        result = cli.cria("verify", cli.model())
+        self.assertEqual(result.code, cli.DONE)
+        self.assertIn("good", result.out)
+        self.assertEqual(result.err, "")
+
+
+class Tokenize(unittest.TestCase):
+    def test_gives_the_ids_of_the_reference(self):
+        compared = 0
+        for row in cli.golden():
+            if not isinstance(row["prompt"], str):
+                continue
+            result = cli.cria("tokenize", cli.model(), "--special", stdin=row["prompt"])
+            self.assertEqual(result.out, " ".join(map(str, row["prompt_ids"])) + "\n")
+            self.assertEqual(cli.cria("tokenize", cli.model(), "-", stdin=row["prompt"]).out.split(),
+                             [str(token) for token in row["prompt_ids"][1:]])
+            compared += 1
+        self.assertGreater(compared, 0)
+
+    def test_a_whole_file_is_one_text(self):
+        path = cli.folder() / "two.txt"
+        path.write_text("Once upon a time\n\nthere was a fox.\n")
+        from_file = cli.cria("tokenize", cli.model(), path)
+        self.assertEqual(from_file.out, cli.cria("tokenize", cli.model(), stdin=path.read_bytes()).out)
+        self.assertEqual(from_file.out.count("\n"), 1)
+        self.assertEqual(cli.cria("tokenize", cli.model(), stdin="").out, "\n")
+
+    def test_special_tokens_are_parsed_only_when_asked(self):
+        text = "<|eot_id|>"
+        self.assertEqual(cli.cria("tokenize", cli.model(), "--parse-special", stdin=text).out, "2046\n")
+        self.assertNotIn("2046", cli.cria("tokenize", cli.model(), stdin=text).out.split())
+
+    def test_long_texts_and_any_bytes_are_taken(self):
+        text = (cli.DEMO / "heldout_plain.txt").read_bytes()
+        result = cli.cria("tokenize", cli.model(), stdin=text)
+        self.assertEqual(result.code, cli.DONE, result.err)
+        self.assertGreater(len(result.out.split()), 1000)
+        self.assertEqual(cli.cria("tokenize", cli.model(), stdin=bytes(range(256)) * 20).code, cli.DONE)
+
+
+class Logits(unittest.TestCase):
+    def test_the_file_has_a_row_for_every_id(self):
+        data = logits("--ids", "1,5,9")
+        self.assertEqual(len(data), 3 * VOCAB * 4)
+        self.assertTrue(all(map(math.isfinite, struct.unpack(f"<{3 * VOCAB}f", data))))
+
+    def test_they_are_those_of_the_reference(self):
+        row = cli.golden()[0]
+        data = logits("--ids", ",".join(map(str, row["prompt_ids"])), "--kv", "f32", model=cli.model("--weights", "f32"))
+        last = struct.unpack(f"<{VOCAB}f", data[-VOCAB * 4:])
+        for token, wanted in zip(row["top5_ids"], row["top5_logits"]):
+            self.assertLess(abs(last[token] - wanted), 2e-4 * (1 + abs(wanted)))
+
+    def test_threads_chunks_contexts_and_compression_change_no_bit(self):
+        ids = ",".join(str(token * 37 % VOCAB) for token in range(70))
+        wanted = logits("--ids", ids, "--backend", "exact")
+        self.assertEqual(len(wanted), 70 * VOCAB * 4)
+        for options in (("--threads", "2"), ("--threads", "3"), ("--prefill-chunk", "1"), ("--prefill-chunk", "7"),
+                        ("--prefill-chunk", "70"), ("--context", "70"), ("--context", "512"), ("--no-mmap",)):
+            self.assertEqual(logits("--ids", ids, "--backend", "exact", *options), wanted, options)
+        self.assertEqual(logits("--ids", ids, "--backend", "exact", model=cli.model("--compress", "none")), wanted)
+
+    def test_text_is_encoded_with_special_tokens(self):
+        text = "Once upon a time"
+        ids = cli.cria("tokenize", cli.model(), "--special", stdin=text).out.split()
+        self.assertEqual(logits("--text", text), logits("--ids", ",".join(ids)))
+
+    def test_minus_writes_to_standard_output(self):
+        result = cli.cria("logits", cli.model(), "--ids", "7", "-o", "-")
+        self.assertEqual(result.raw, logits("--ids", "7"))
+
+    def test_a_failure_leaves_no_file(self):
+        path = cli.folder() / "none.f32"
+        result = cli.cria("logits", cli.model(), "--ids", "1,2,3", "--context", "2", "-o", path)
+        self.assertEqual(result.code, cli.BAD_INPUT)
+        self.assertEqual(list(cli.folder().glob("none.f32*")), [])
+
+
+class Eval(unittest.TestCase):
+    def test_perplexity_is_that_of_the_reference(self):
+        wanted = json.loads((cli.DEMO / "eval.json").read_text())["f32"]["heldout"]
+        result = cli.cria("eval", cli.model("--weights", "f32"), "--text", cli.DEMO / "heldout.txt", "--json", "--kv", "f32")
+        self.assertEqual(result.code, cli.DONE, result.err)
+        got = json.loads(result.out)
+        self.assertEqual(got["documents"], wanted["documents"])
+        self.assertEqual(got["tokens"], wanted["tokens"])
+        # eval.json gives five digits.
+        self.assertAlmostEqual(got["mean_nll"], wanted["mean_nll"], delta=2e-5)
+        self.assertAlmostEqual(got["perplexity"], math.exp(got["mean_nll"]), delta=1e-9)
+
+    def test_a_model_agrees_with_itself(self):
+        text = cli.folder() / "short.txt"
+        text.write_text("Once upon a time, there was a young owl. He lived in a small village.")
+        f32 = cli.model("--weights", "f32")
+        result = json.loads(cli.cria("eval", f32, "--text", text, "--reference", f32, "--json").out)
+        self.assertEqual(result["reference"]["top1_agreement"], 1.0)
+        self.assertLess(abs(result["reference"]["mean_kl"]), 1e-9)
+        self.assertEqual(result["reference"]["perplexity"], result["perplexity"])
+        table = cli.cria("eval", cli.model(), "--text", text, "--reference", f32)
+        self.assertIn("KL divergence", table.out)
+        self.assertEqual(table.code, cli.DONE)
+
+    def test_windows_are_as_long_as_the_context(self):
+        text = cli.DEMO / "heldout_plain.txt"
+        short = cli.folder() / "part.txt"
+        short.write_bytes(text.read_bytes()[:3000])
+        tokens = len(cli.cria("tokenize", cli.model(), short).out.split())
+        for context in (2, 17, 64):
+            result = json.loads(cli.cria("eval", cli.model(), "--text", short, "--context", context, "--json").out)
+            self.assertEqual(result["tokens"], tokens)
+            self.assertEqual(result["windows"], math.ceil(tokens / (context - 1)))
+
+    def test_texts_without_tokens_are_bad_input(self):
+        self.assertEqual(cli.cria("eval", cli.model(), "--text", "-", stdin="").code, cli.BAD_INPUT)
+
+
+class Bench(unittest.TestCase):
+    def test_json_has_a_result_for_each_number_of_threads(self):
+        result = cli.cria("bench", cli.model(), "-p", "4,8", "-n", "3", "--threads", "1,2", "-r", "2", "--json")
+        self.assertEqual(result.code, cli.DONE, result.err)
+        bench = json.loads(result.out)
+        self.assertEqual([row["threads"] for row in bench["results"]], [1, 2])
+        for row in bench["results"]:
+            self.assertEqual([speed["tokens"] for speed in row["prefill"]], [4, 8])
+            for speed in (*row["prefill"], row["decode"]):
+                spread = speed["tokens_per_second"]
+                self.assertLess(0, spread["min"])
+                self.assertLessEqual(spread["min"], spread["median"])
+                self.assertLessEqual(spread["median"], spread["max"])
+            self.assertGreater(row["decode"]["bytes_per_token"], 2_000_000)
+            self.assertGreater(row["peak_resident_bytes"], 1_000_000)
+            self.assertLessEqual(row["open_seconds"], row["first_token_seconds"])
+
+    def test_lengths_that_do_not_fit_are_a_usage_error(self):
+        self.assertEqual(cli.cria("bench", cli.model(), "-p", "513", "-n", "1").code, cli.USAGE)
+        self.assertEqual(cli.cria("bench", cli.model(), "-p", "8", "-n", "600").code, cli.USAGE)
+
+
+if __name__ == "__main__":
+    cli.main()
