@@ -8,4 +8,10 @@
 
 #include "runtime/kernels/kernels.h"
 
-namespace cria {}  // namespace cria
+namespace cria {
+
+#if defined(__x86_64__)
+void override_avx512vnni(Kernels* table);
+#endif
+
+}  // namespace cria

@@ -14,6 +14,9 @@ struct Override {
 
 constexpr Override kOverrides[] = {
     {Isa::kScalar, [](Kernels* table) { *table = kScalarKernels; }},
+#if defined(__x86_64__)
+    {Isa::kAvx512Vnni, override_avx512vnni},
+#endif
 };
 
 }  // namespace
