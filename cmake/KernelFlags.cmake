@@ -11,6 +11,7 @@ endif()
 set(CRIA_KERNEL_FLAGS
   "sse4_1|x86_64|-msse4.1"
   "avx2|x86_64|-mavx2 -mf16c"
+  "avxvnni|x86_64|-mavx2 -mf16c -mavxvnni"
   "avx512vnni|x86_64|-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni${CRIA_AVX512_WARNINGS}"
   "i8mm|aarch64|-march=armv8.2-a+dotprod+i8mm"
   "dotprod|aarch64|-march=armv8.2-a+dotprod"

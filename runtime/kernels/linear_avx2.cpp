@@ -44,9 +44,9 @@ struct Part {
   static Ints low_nibbles(Ints v) { return _mm256_and_si256(v, _mm256_set1_epi8(0x0f)); }
   static Ints high_nibbles(Ints v) { return low_nibbles(_mm256_srli_epi16(v, 4)); }
   static Ints zero() { return _mm256_setzero_si256(); }
-  static Ints broadcast(const int8_t* p) {
+  static Ints broadcast(const int8_t* p, size_t j) {
     int32_t quad;
-    __builtin_memcpy(&quad, p, sizeof quad);
+    __builtin_memcpy(&quad, p + 4 * j, sizeof quad);
     return _mm256_set1_epi32(quad);
   }
 

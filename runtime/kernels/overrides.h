@@ -11,10 +11,14 @@
 namespace cria {
 
 #if defined(__x86_64__)
+void override_sse4_1(Kernels* table);
 void override_avx2(Kernels* table);
+void override_avxvnni(Kernels* table);
 void override_avx512vnni(Kernels* table);
 
 // Parts of the above that stand in files of their own.
+void fill_vector_sse4_1(Kernels* table);
+void fill_linear_sse4_1(Kernels* table);
 void fill_vector_avx2(Kernels* table);
 void fill_linear_avx2(Kernels* table);
 #endif

@@ -15,7 +15,9 @@ struct Override {
 constexpr Override kOverrides[] = {
     {Isa::kScalar, [](Kernels* table) { *table = kScalarKernels; }},
 #if defined(__x86_64__)
+    {Isa::kSse41, override_sse4_1},
     {Isa::kAvx2, override_avx2},
+    {Isa::kAvxVnni, override_avxvnni},
     {Isa::kAvx512Vnni, override_avx512vnni},
 #endif
 };

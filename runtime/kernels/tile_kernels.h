@@ -6,7 +6,8 @@
 // (runtime/kernels/overrides.h says why that matters). It has:
 //   Ints, Floats                         registers of Part::kRows lanes; Ints also of bytes
 //   load(p), low_nibbles(v), high_nibbles(v)   bytes
-//   broadcast(p)                         four activations in every lane
+//   broadcast(p, j)                      activations p[4j..4j + 3] in every lane, j < 4; may read
+//                                        p[0..15]
 //   zero()
 //   Int4Dot, Int8Dot: add(sum, weights, x) adds products of bytes, finish(sum, x_sum) gives the
 //       integer dot product of a group; Int4Dot's weights are code + 8, Int8Dot's are codes
@@ -44,7 +45,9 @@ struct TileKernels {
   static constexpr size_t kQuads = kActivationGroup / 4;
   static constexpr size_t kPartBytes = Part::kRows * 4;  // of a line of 64
   static constexpr size_t kAllParts = kTileRows / Part::kRows;
-  static constexpr size_t kMaxRows = 4;  // with their sums, what 16 registers hold
+  // Parts and rows of a block: with their sums, what 16 registers hold.
+  static constexpr size_t kBlockParts = 2;
+  static constexpr size_t kBlockRows = 3;
   static constexpr size_t kFetchAhead = 8192;
 
   struct Int4 {
@@ -113,9 +116,10 @@ struct TileKernels {
         Weights::pair(codes + t * kPartBytes, j, &first, &second);
 #pragma GCC unroll 4
         for (size_t r = 0; r < kRows; ++r) {
-          sums[r][t] = Weights::Dot::add(sums[r][t], first, Part::broadcast(x[r] + j * 4));
-          sums[r][t] = Weights::Dot::add(sums[r][t], second,
-                                         Part::broadcast(x[r] + kActivationGroup / 2 + j * 4));
+          const Ints x_first = Part::broadcast(x[r], j);
+          const Ints x_second = Part::broadcast(x[r] + kActivationGroup / 2, j);
+          sums[r][t] = Weights::Dot::add(sums[r][t], first, x_first);
+          sums[r][t] = Weights::Dot::add(sums[r][t], second, x_second);
         }
       }
     }
@@ -165,11 +169,11 @@ struct TileKernels {
   template <class Weights>
   static void multiply_rows(const TileProduct& p, size_t tile, size_t part, size_t n_rows) {
     size_t row = 0;
-    for (; row + kMaxRows <= n_rows; row += kMaxRows) {
-      multiply_block<Weights, 1, kMaxRows>(p, tile, part, row);
+    for (; row + kBlockRows <= n_rows; row += kBlockRows) {
+      multiply_block<Weights, kBlockParts, kBlockRows>(p, tile, part, row);
     }
-    for (; row + 2 <= n_rows; row += 2) multiply_block<Weights, 1, 2>(p, tile, part, row);
-    if (row < n_rows) multiply_block<Weights, 1, 1>(p, tile, part, row);
+    for (; row + 2 <= n_rows; row += 2) multiply_block<Weights, kBlockParts, 2>(p, tile, part, row);
+    if (row < n_rows) multiply_block<Weights, kBlockParts, 1>(p, tile, part, row);
   }
 
   template <class Weights>
@@ -197,7 +201,7 @@ struct TileKernels {
         multiply_block<Weights, kAllParts, 1>(p, tile, 0, 0);
         continue;
       }
-      for (size_t part = 0; part < kAllParts; ++part) {
+      for (size_t part = 0; part < kAllParts; part += kBlockParts) {
         multiply_rows<Weights>(p, tile, part, x.n_rows);
       }
     }
@@ -237,7 +241,7 @@ struct TileKernels {
                            size_t last_tile, const float* x, size_t n_rows, float* y,
                            size_t y_stride) {
     // Twelve registers of sums, or fewer.
-    constexpr size_t kRows = 12 / kAllParts < kMaxRows ? 12 / kAllParts : kMaxRows;
+    constexpr size_t kRows = 12 / kAllParts < 4 ? 12 / kAllParts : 4;
     TileProduct p = {};
     p.codes = codes;
     p.tile_code_bytes = tile_code_bytes(shape);

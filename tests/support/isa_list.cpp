@@ -4,7 +4,9 @@
 
 #include "runtime/kernels/kernels.h"
 
-#if defined(__aarch64__) || defined(__arm__)
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__) || defined(__arm__)
 #include <sys/auxv.h>
 #endif
 
@@ -20,11 +22,20 @@ struct Candidate {
 bool always() { return true; }
 
 #if defined(__x86_64__)
+// GCC 12 has no name for it in __builtin_cpu_supports: CPUID leaf 7, subleaf 1, EAX bit 4. The
+// system must keep the wide registers, which AVX2's answer includes.
+bool has_avxvnni() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __builtin_cpu_supports("avx2") != 0 &&
+         __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & (1u << 4)) != 0;
+}
+
 constexpr Candidate kCandidates[] = {
     {"scalar", Isa::kScalar, always},
     {"sse4.1", Isa::kSse41, [] { return __builtin_cpu_supports("sse4.1") != 0; }},
     {"avx2", Isa::kAvx2,
      [] { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0; }},
+    {"avxvnni", Isa::kAvxVnni, has_avxvnni},
     {"avx512vnni", Isa::kAvx512Vnni,
      [] {
        return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&

@@ -1,0 +1,78 @@
+// Attention scores over the int8 cache for processors with SSE4.1, and the table of the ISA.
+// Contracts are in runtime/kernels/kernels.h.
+#include "runtime/kernels/overrides.h"
+
+#if !defined(__SSE4_1__)
+#error "Build this file with the flags of its ending (cmake/KernelFlags.cmake)."
+#endif
+
+#include <immintrin.h>
+
+namespace cria {
+namespace {
+
+constexpr size_t kKeys = 4;  // keys whose dot products share a register
+constexpr size_t kHalf = kActivationGroup / 2;
+
+// A group of 32 codes.
+struct Codes {
+  __m128i low;
+  __m128i high;
+};
+
+// The first min(n, 32) codes, zeros behind.
+Codes load_codes(const int8_t* p, size_t n) {
+  int8_t part[kActivationGroup] = {};
+  if (n < kActivationGroup) {
+    for (size_t i = 0; i < n; ++i) part[i] = p[i];
+    p = part;
+  }
+  return {_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)),
+          _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + kHalf))};
+}
+
+// Four partial sums of the products of 16 codes, |q| times the key with q's sign.
+__m128i dot_half(__m128i q, __m128i key) {
+  const __m128i pairs = _mm_maddubs_epi16(_mm_abs_epi8(q), _mm_sign_epi8(key, q));
+  return _mm_madd_epi16(pairs, _mm_set1_epi16(1));
+}
+
+// Dot products of a group of q with 4 keys; key j's codes begin at keys + min(j, n - 1) * stride.
+__m128i dot_keys(const Codes& q, const int8_t* keys, size_t stride, size_t n, size_t n_codes) {
+  __m128i dots[kKeys];
+  for (size_t j = 0; j < kKeys; ++j) {
+    const Codes key = load_codes(keys + (j < n ? j : n - 1) * stride, n_codes);
+    dots[j] = _mm_add_epi32(dot_half(q.low, key.low), dot_half(q.high, key.high));
+  }
+  return _mm_hadd_epi32(_mm_hadd_epi32(dots[0], dots[1]), _mm_hadd_epi32(dots[2], dots[3]));
+}
+
+void scores_q8(const int8_t* q_codes, const float* q_scales, size_t head_dim, const int8_t* keys,
+               const float* key_scales, float multiplier, size_t n, float* scores) {
+  for (size_t j = 0; j < n; j += kKeys) {
+    const size_t left = n - j;
+    __m128 sum = _mm_setzero_ps();
+    for (size_t d = 0; d < head_dim; d += kActivationGroup) {
+      const size_t n_codes = head_dim - d;
+      const Codes q = load_codes(q_codes + d, n_codes);
+      const __m128i dots = dot_keys(q, keys + j * head_dim + d, head_dim, left, n_codes);
+      const __m128 scale = _mm_set1_ps(q_scales[d / kActivationGroup]);
+      sum = _mm_add_ps(sum, _mm_mul_ps(_mm_cvtepi32_ps(dots), scale));
+    }
+    float part[kKeys];
+    _mm_storeu_ps(part, sum);
+    const size_t count = left < kKeys ? left : kKeys;
+    for (size_t i = 0; i < count; ++i) scores[j + i] = (part[i] * key_scales[j + i]) * multiplier;
+  }
+}
+
+}  // namespace
+
+void override_sse4_1(Kernels* table) {
+  table->isa = "sse4.1";
+  table->scores_q8 = scores_q8;
+  fill_vector_sse4_1(table);
+  fill_linear_sse4_1(table);
+}
+
+}  // namespace cria

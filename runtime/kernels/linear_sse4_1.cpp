@@ -1,0 +1,106 @@
+// Matrix products for processors with SSE4.1; tile_kernels.h has the algorithm.
+#include "runtime/kernels/overrides.h"
+#include "runtime/kernels/tile_kernels.h"
+
+#if !defined(__SSE4_1__)
+#error "Build this file with the flags of its ending (cmake/KernelFlags.cmake)."
+#endif
+
+#include <immintrin.h>
+
+namespace cria {
+namespace {
+
+struct Part {
+  using Ints = __m128i;
+  using Floats = __m128;
+  static constexpr size_t kRows = 4;
+
+  // Unsigned times signed bytes give sums of two in 16 bits: 8 quads of 2 * 15 * 127 stay below
+  // 2^15, so a group is widened once.
+  struct Int4Dot {
+    static Ints add(Ints sum, Ints weights, Ints x) {
+      return _mm_add_epi16(sum, _mm_maddubs_epi16(weights, x));
+    }
+    static Ints finish(Ints sum, int32_t x_sum) {
+      const Ints wide = _mm_madd_epi16(sum, _mm_set1_epi16(1));
+      return _mm_sub_epi32(wide, _mm_set1_epi32(8 * x_sum));
+    }
+  };
+
+  // |w| times x with w's sign: two products of 127 * 127 just fit.
+  struct Int8Dot {
+    static Ints add(Ints sum, Ints weights, Ints x) {
+      const Ints pairs = _mm_maddubs_epi16(_mm_abs_epi8(weights), _mm_sign_epi8(x, weights));
+      return _mm_add_epi32(sum, _mm_madd_epi16(pairs, _mm_set1_epi16(1)));
+    }
+    static Ints finish(Ints sum, int32_t /*x_sum*/) { return sum; }
+  };
+
+  static Ints load(const uint8_t* p) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  }
+  static Ints low_nibbles(Ints v) { return _mm_and_si128(v, _mm_set1_epi8(0x0f)); }
+  static Ints high_nibbles(Ints v) { return low_nibbles(_mm_srli_epi16(v, 4)); }
+  static Ints zero() { return _mm_setzero_si128(); }
+  // The instruction takes its choice as a constant.
+  static Ints broadcast(const int8_t* p, size_t j) {
+    const Ints quads = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    switch (j) {
+      case 0:
+        return _mm_shuffle_epi32(quads, 0x00);
+      case 1:
+        return _mm_shuffle_epi32(quads, 0x55);
+      case 2:
+        return _mm_shuffle_epi32(quads, 0xaa);
+      default:
+        return _mm_shuffle_epi32(quads, 0xff);
+    }
+  }
+
+  // Four 16-bit values, widened.
+  static Ints load_halves(const uint8_t* p) {
+    return _mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  }
+  static Floats load_f32(const uint8_t* p) {
+    return _mm_castsi128_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static Floats load_bf16(const uint8_t* p) {
+    return _mm_castsi128_ps(_mm_slli_epi32(load_halves(p), 16));
+  }
+
+  // There is no conversion from f16 below F16C: the fraction moves to its place and the exponent
+  // gets its bias; infinities and NaN get the largest exponent; a subnormal, with the exponent of
+  // 2^-14 in front, is exact after 2^-14 is taken away.
+  static Floats load_f16(const uint8_t* p) {
+    const Ints bits = load_halves(p);
+    const Ints sign = _mm_slli_epi32(_mm_and_si128(bits, _mm_set1_epi32(0x8000)), 16);
+    const Ints magnitude = _mm_and_si128(bits, _mm_set1_epi32(0x7fff));
+    const Ints moved = _mm_slli_epi32(magnitude, 13);
+    const Ints normal = _mm_add_epi32(moved, _mm_set1_epi32(112 << 23));
+    const Ints special = _mm_or_si128(moved, _mm_set1_epi32(0x7f800000));
+    const Ints lowest = _mm_set1_epi32(113 << 23);
+    const Floats small =
+        _mm_sub_ps(_mm_castsi128_ps(_mm_add_epi32(moved, lowest)), _mm_castsi128_ps(lowest));
+    const Ints is_special = _mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7bff));
+    const Ints is_small = _mm_cmplt_epi32(magnitude, _mm_set1_epi32(0x0400));
+    const Ints large = _mm_blendv_epi8(normal, special, is_special);
+    const Ints value = _mm_blendv_epi8(large, _mm_castps_si128(small), is_small);
+    return _mm_castsi128_ps(_mm_or_si128(value, sign));
+  }
+
+  static Floats all(float x) { return _mm_set1_ps(x); }
+  static Floats to_floats(Ints v) { return _mm_cvtepi32_ps(v); }
+  static Floats add(Floats a, Floats b) { return _mm_add_ps(a, b); }
+  static Floats multiply(Floats a, Floats b) { return _mm_mul_ps(a, b); }
+  static void store(float* p, Floats v) { _mm_storeu_ps(p, v); }
+};
+
+}  // namespace
+
+void fill_linear_sse4_1(Kernels* table) {
+  TileKernels<Part>::fill_integer(table);
+  TileKernels<Part>::fill_float(table);
+}
+
+}  // namespace cria
