@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 #include "platforms/hosted/print_format.h"
@@ -39,11 +40,16 @@ uint32_t count_allowed() {
 uint32_t read_quota() {
   std::FILE* const file = std::fopen("/sys/fs/cgroup/cpu.max", "re");
   if (file == nullptr) return 0;
-  unsigned long quota_us = 0;
-  unsigned long period_us = 0;
-  const int fields = std::fscanf(file, "%lu %lu", &quota_us, &period_us);
+  char line[64];
+  const bool is_read = std::fgets(line, sizeof(line), file) != nullptr;
   std::fclose(file);
-  if (fields != 2 || period_us == 0) return 0;
+  if (!is_read) return 0;
+  constexpr int kDecimal = 10;
+  char* end = nullptr;
+  const unsigned long quota_us = std::strtoul(line, &end, kDecimal);
+  if (end == line) return 0;
+  const unsigned long period_us = std::strtoul(end, nullptr, kDecimal);
+  if (period_us == 0) return 0;
   return static_cast<uint32_t>(std::clamp((quota_us + period_us - 1) / period_us, 1UL, 4096UL));
 }
 
