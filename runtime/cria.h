@@ -151,8 +151,8 @@ typedef struct cria_config {
   uint32_t n_threads;      /* tasks work is split into; 0: 1. Does not change a bit of the result */
   uint32_t prefill_chunk;  /* tokens handled at once; 0: 64. Does not change a bit either */
   uint32_t max_text_bytes; /* longest text encoded in one piece; 0: 4 * context, at least 1024 */
-  cria_kv_format kv_format;
-  cria_backend backend;
+  uint32_t kv_format;      /* cria_kv_format */
+  uint32_t backend;        /* cria_backend */
   uint32_t isa_mask; /* kernels allowed: bit i is ISA i of cria_isa_name; 0: all the CPU has */
   uint32_t skip_checksums;  /* nonzero: chunks used in place are trusted and not read at open */
   uint8_t source_is_mapped; /* source.map will be given: tables and stored weights stay there */
@@ -231,7 +231,7 @@ cria_status cria_decode_token(cria_session* session, cria_text_state* state, uin
 typedef enum cria_role { CRIA_SYSTEM = 0, CRIA_USER = 1, CRIA_ASSISTANT = 2 } cria_role;
 
 typedef struct cria_message {
-  cria_role role;
+  uint32_t role; /* cria_role */
   const char* text;
   size_t n_bytes;
 } cria_message;

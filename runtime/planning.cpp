@@ -35,7 +35,7 @@ Status try_backend(const Backend& backend, const format::ModelConfig& model, Ses
   return backend.needs(model, plan->input.n_threads, plan->input.prefill_chunk, &plan->needs);
 }
 
-Status choose_backend(const format::ModelConfig& model, cria_backend wanted, SessionPlan* plan) {
+Status choose_backend(const format::ModelConfig& model, uint32_t wanted, SessionPlan* plan) {
   switch (wanted) {
     case CRIA_BACKEND_EXACT:
       return try_backend(kExactBackend, model, plan);
