@@ -174,7 +174,7 @@ ChatProgram::Next ChatProgram::handle(const std::string& line) {
 
 // On a terminal an error is told and the conversation goes on; elsewhere it ends the program.
 ExitCode ChatProgram::run() {
-  const InterruptGuard guard;
+  const InterruptGuard guard(SecondInterrupt::kIsTheSame);
   LineReader lines(STDIN_FILENO);
   std::string line;
   if (is_interactive_) greet();

@@ -7,11 +7,14 @@ namespace cria::hosted {
 // code 4 on SIGBUS, which a mapped file raises when somebody shortens it.
 void install_program_signals();
 
+// What a second Ctrl-C does while the first has not been looked at.
+enum class SecondInterrupt { kEndsProgram, kIsTheSame };
+
 // While an object lives SIGINT only sets the flag; before and after it ends the program. Calls that
 // wait are not restarted. One at a time.
 class InterruptGuard {
  public:
-  InterruptGuard();
+  explicit InterruptGuard(SecondInterrupt second);
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;

@@ -94,7 +94,7 @@ TEST(TextStream, AFullDiskIsAnIoError) {
 }
 
 TEST(LineReader, GivesLinesWithoutTheirEnds) {
-  const InterruptGuard guard;
+  const InterruptGuard guard(SecondInterrupt::kIsTheSame);
   Pipe pipe;
   pipe.give("one\n\ntwo\r\nthree");
   pipe.end();
@@ -109,7 +109,7 @@ TEST(LineReader, GivesLinesWithoutTheirEnds) {
 }
 
 TEST(LineReader, CtrlCEndsAWaitButNotALineThatIsThere) {
-  const InterruptGuard guard;
+  const InterruptGuard guard(SecondInterrupt::kIsTheSame);
   Pipe pipe;
   pipe.give("one\ntwo\n");
   LineReader lines(pipe.ends[0]);
