@@ -81,6 +81,7 @@ RunningLayout running_layout(const format::ModelConfig& c, const PlanInput& in) 
   r.projected = floats(c.d_model);
   r.quantized = block(product(chunk, widest_input(c)));
   r.quantized_scales = floats(widest_input(c) / kActivationGroup);
+  r.quantized_sums = r.quantized_scales;
   r.rope = floats(c.head_dim);
   // Scores and probabilities of a tile, the accumulator, the quantized query and its scales.
   r.attention_per_thread = block(kAttentionTile * 4) + block(uint64_t{c.head_dim} * 4) +
@@ -89,7 +90,7 @@ RunningLayout running_layout(const format::ModelConfig& c, const PlanInput& in) 
   r.attention = product(r.attention_per_thread, in.n_threads);
   r.backend = block(in.backend_step_bytes);
   for (const uint64_t part : {r.x, r.normed, r.wide, r.projected, r.quantized, r.quantized_scales,
-                              r.rope, r.attention, r.backend}) {
+                              r.quantized_sums, r.rope, r.attention, r.backend}) {
     r.total = sum(r.total, part);
   }
   return r;

@@ -76,6 +76,7 @@ struct RunningLayout {
   uint64_t projected;         // [chunk][d_model] f32, what a block adds
   uint64_t quantized;         // [chunk][widest padded input] int8
   uint64_t quantized_scales;  // [chunk][widest padded input / 32] f32
+  uint64_t quantized_sums;    // [chunk][widest padded input / 32] int32
   uint64_t rope;              // [chunk][head_dim] f32: cosines, then sines
   uint64_t attention;         // one slice a thread
   uint64_t attention_per_thread;

@@ -51,7 +51,7 @@ void attend_head(const cria_session& s, size_t layer, size_t kv_head, size_t pos
 
   if (is_int8) {
     kernels.quantize_row(q, head_dim, round_up(head_dim, kActivationGroup), kActivationGroup,
-                         h.q_codes, h.q_scales);
+                         h.q_codes, h.q_scales, nullptr);
   }
   std::memset(h.sum, 0, head_dim * sizeof(float));
   float max = 0.0f;    // largest score so far; set by the first tile
@@ -94,7 +94,8 @@ void store_row(const cria_session& s, size_t row, const float* x, uint8_t* codes
     std::memcpy(codes + row * s.kv.row_bytes(), x, head_dim * sizeof(float));
   } else {
     s.kernels->quantize_row(x, head_dim, head_dim, head_dim,
-                            reinterpret_cast<int8_t*>(codes + row * head_dim), scales + row);
+                            reinterpret_cast<int8_t*>(codes + row * head_dim), scales + row,
+                            nullptr);
   }
 }
 

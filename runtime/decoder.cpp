@@ -180,6 +180,7 @@ void lay_out_scratch(cria_session* s) {
   t.projected = floats(take(layout.projected));
   t.quantized = reinterpret_cast<int8_t*>(take(layout.quantized));
   t.quantized_scales = floats(take(layout.quantized_scales));
+  t.quantized_sums = reinterpret_cast<int32_t*>(take(layout.quantized_sums));
   t.rope_cos = floats(take(layout.rope));
   t.rope_sin = t.rope_cos + rows * c.head_dim / 2;
   t.attention = take(layout.attention);

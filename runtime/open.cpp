@@ -277,8 +277,8 @@ Status open_session(void* memory, size_t n_bytes, const cria_source& source,
   CRIA_TRY(
       plan_session(index.config, index.tokenizer.bytes, index.chat_template.bytes, config, &plan));
   if (config.source_is_mapped != 0 && source.map == nullptr) return Status::kInvalidArgument;
-  const Kernels* kernels = select_kernels(config.isa_mask);
-  if (kernels == nullptr) return Status::kUnsupported;
+  Kernels kernels;
+  if (!select_kernels(config.isa_mask, &kernels)) return Status::kUnsupported;
   if (n_bytes < plan.memory.total) return Status::kMemoryTooSmall;
 
   Arena arena(memory, static_cast<size_t>(plan.memory.total));
@@ -295,7 +295,8 @@ Status open_session(void* memory, size_t n_bytes, const cria_source& source,
   s->plan_input = plan.input;
   s->plan = plan.memory;
   s->backend = plan.backend;
-  s->kernels = kernels;
+  s->kernel_table = kernels;
+  s->kernels = &s->kernel_table;
   s->parallel_for = config.parallel_for;
   s->parallel_context = config.parallel_context;
   s->random = Pcg32::seeded(0);

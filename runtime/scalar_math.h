@@ -11,28 +11,35 @@ namespace cria {
 // no result is subnormal; above kExpHighest it is exp(kExpHighest).
 inline constexpr float kExpLowest = -87.0f;
 inline constexpr float kExpHighest = 88.0f;
+inline constexpr float kExpRoundMagic =
+    0x1.8p23f;  // adding and subtracting it rounds to an integer
+inline constexpr float kLog2E = 0x1.715476p+0f;
+// ln 2 in two parts; the first has few enough bits that n * kLn2High is exact.
+inline constexpr float kLn2High = 0x1.62e4p-1f;
+inline constexpr float kLn2Low = 0x1.7f7d1cp-20f;
+// Taylor's coefficients 1/k!; 1/2, 1 and 1 follow.
+inline constexpr float kExpTaylor7 = 0x1.a01a02p-13f;
+inline constexpr float kExpTaylor6 = 0x1.6c16c2p-10f;
+inline constexpr float kExpTaylor5 = 0x1.111112p-7f;
+inline constexpr float kExpTaylor4 = 0x1.555556p-5f;
+inline constexpr float kExpTaylor3 = 0x1.555556p-3f;
 
 [[nodiscard]] inline float exp_f32(float x) {
-  constexpr float kRoundMagic = 0x1.8p23f;  // adding and subtracting it rounds to an integer
-  constexpr float kLog2E = 0x1.715476p+0f;
-  // ln 2 in two parts; the first has few enough bits that n * kLn2High is exact.
-  constexpr float kLn2High = 0x1.62e4p-1f;
-  constexpr float kLn2Low = 0x1.7f7d1cp-20f;
   const float limited = x < kExpHighest ? x : kExpHighest;
-  const float shifted = limited * kLog2E + kRoundMagic;
-  const float n = shifted - kRoundMagic;
+  const float shifted = limited * kLog2E + kExpRoundMagic;
+  const float n = shifted - kExpRoundMagic;
   const float r = (limited - n * kLn2High) - n * kLn2Low;
   // Taylor's polynomial to r^7, |r| <= 0.35.
-  float p = 0x1.a01a02p-13f;    // 1/5040
-  p = p * r + 0x1.6c16c2p-10f;  // 1/720
-  p = p * r + 0x1.111112p-7f;   // 1/120
-  p = p * r + 0x1.555556p-5f;   // 1/24
-  p = p * r + 0x1.555556p-3f;   // 1/6
+  float p = kExpTaylor7;
+  p = p * r + kExpTaylor6;
+  p = p * r + kExpTaylor5;
+  p = p * r + kExpTaylor4;
+  p = p * r + kExpTaylor3;
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
   // The integer n stands in the low bits of shifted; 2^n is built from them.
-  const uint32_t bits = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kRoundMagic);
+  const uint32_t bits = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kExpRoundMagic);
   const float power = std::bit_cast<float>((bits + 127) << 23);
   return x < kExpLowest ? 0.0f : p * power;
 }

@@ -28,6 +28,7 @@ struct StepScratch {
   float* projected;         // [rows][d_model]
   int8_t* quantized;        // [rows][padded input]
   float* quantized_scales;  // [rows][padded input / 32]
+  int32_t* quantized_sums;  // [rows][padded input / 32]
   float* rope_cos;          // [rows][head_dim / 2]
   float* rope_sin;          // [rows][head_dim / 2]
   uint8_t* attention;       // [n_threads][attention_per_thread]
@@ -48,7 +49,8 @@ struct cria_session {
   cria::MemoryPlan plan;
   const cria::Backend* backend;
   void* backend_state;  // the backend's own, in the model part of the arena
-  const cria::Kernels* kernels;
+  cria::Kernels kernel_table;
+  const cria::Kernels* kernels;  // the table above
   cria_parallel_for parallel_for;
   void* parallel_context;
   bool has_tokenizer;

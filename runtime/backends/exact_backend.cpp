@@ -25,9 +25,9 @@ void quantize_rows(const cria_session& s, const float* x, size_t n_rows, size_t 
   const size_t n_groups = padded / kActivationGroup;
   parallel_ranges(s, n_rows, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
-      s.kernels->quantize_row(x + i * cols, cols, padded, kActivationGroup,
-                              s.scratch.quantized + i * padded,
-                              s.scratch.quantized_scales + i * n_groups);
+      s.kernels->quantize_row(
+          x + i * cols, cols, padded, kActivationGroup, s.scratch.quantized + i * padded,
+          s.scratch.quantized_scales + i * n_groups, s.scratch.quantized_sums + i * n_groups);
     }
   });
 }
@@ -37,15 +37,15 @@ void multiply(const cria_session& s, const LinearCall& call, const float* x, siz
   const Matrix& m = *call.matrix;
   const size_t stride = m.shape.rows;
   const Kernels& kernels = *s.kernels;
+  const QuantizedRows quantized = {s.scratch.quantized, s.scratch.quantized_scales,
+                                   s.scratch.quantized_sums, n_rows};
   switch (m.shape.number_format) {
     case format::NumberFormat::kInt4:
-      return kernels.matmul_q4_q8(m.shape, m.codes, m.scales, first_tile, last_tile,
-                                  s.scratch.quantized, s.scratch.quantized_scales, n_rows, call.y,
-                                  stride);
+      return kernels.matmul_q4_q8(m.shape, m.codes, m.scales, first_tile, last_tile, quantized,
+                                  call.y, stride);
     case format::NumberFormat::kInt8:
-      return kernels.matmul_q8_q8(m.shape, m.codes, m.scales, first_tile, last_tile,
-                                  s.scratch.quantized, s.scratch.quantized_scales, n_rows, call.y,
-                                  stride);
+      return kernels.matmul_q8_q8(m.shape, m.codes, m.scales, first_tile, last_tile, quantized,
+                                  call.y, stride);
     case format::NumberFormat::kF32:
       return kernels.matmul_f32_f32(m.shape, m.codes, first_tile, last_tile, x, n_rows, call.y,
                                     stride);

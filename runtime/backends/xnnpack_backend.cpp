@@ -48,7 +48,7 @@ void quantize_rows(const cria_session& s, const float* x, size_t n_rows, const M
     for (size_t i = begin; i < end; ++i) {
       params[i] = {.zero_point = 0, .scale = 0.0f};
       s.kernels->quantize_row(x + i * shape.cols, shape.cols, padded, padded,
-                              s.scratch.quantized + i * padded, &params[i].scale);
+                              s.scratch.quantized + i * padded, &params[i].scale, nullptr);
     }
   });
   for (size_t i = 0; i < kRepeatedParams; ++i) params[n_rows + i] = params[n_rows - 1];

@@ -27,18 +27,27 @@ inline constexpr float kSmallestActivation = 0x1p-40f;
 // Quantizes one row of activations to int8, a scale for each group of 32:
 //   scale = max|x| / 127, code = round_half_even(x * (127 / max|x|))
 // A group whose max|x| is below kSmallestActivation or not finite gets scale 0 and codes 0.
-//   x [n]   codes [n_padded], zeros past n   scales [ceil(n_padded / 32)]   n_padded % group == 0
+//   x [n]   codes [n_padded], zeros past n   scales [n_padded / group]   n_padded % group == 0
+//   sums [n_padded / group], the sum of each group's codes, or null when nobody wants them
 // group is 32, or n_padded for one scale a row.
 using QuantizeRow = void (*)(const float* x, size_t n, size_t n_padded, size_t group, int8_t* codes,
-                             float* scales);
+                             float* scales, int32_t* sums);
+
+// A block of quantized activations, all for inputs padded to a multiple of 32.
+struct QuantizedRows {
+  const int8_t* codes;  // [n_rows][padded]
+  const float* scales;  // [n_rows][padded / 32]
+  const int32_t* sums;  // [n_rows][padded / 32]: for products of unsigned with signed bytes
+  size_t n_rows;
+};
 
 // Rows [16 * first_tile, min(rows, 16 * last_tile)) of y [n_rows][y_stride] = W * x:
 //   acc = 0; for each group g of 32 inputs, ascending:
 //     acc += float(integer dot product of group g) * (weight_scale * x_scales[g])
-//   x [n_rows][padded_cols(shape)] int8; x_scales [n_rows][padded_cols(shape) / 32]
+// x is padded to padded_cols(shape).
 using MatmulQ8 = void (*)(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                          size_t first_tile, size_t last_tile, const int8_t* x,
-                          const float* x_scales, size_t n_rows, float* y, size_t y_stride);
+                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                          size_t y_stride);
 
 // The same for float weights: acc = 0; for each input k, ascending: acc += w[k] * x[k].
 //   x [n_rows][cols] f32
@@ -102,11 +111,22 @@ struct Kernels {
   WeightedSumF32 weighted_sum_f32;
 };
 
-// Kernels a build may have, in rising order. The place is the bit of cria_config.isa_mask.
-enum class Isa : uint32_t { kScalar = 0 };
+// Instruction sets, in rising order. The place is the bit of cria_config.isa_mask.
+enum class Isa : uint32_t {
+  kScalar = 0,
+  kSse41 = 1,
+  kAvx2 = 2,
+  kAvxVnni = 3,
+  kAvx512Vnni = 4,
+  kNeon = 8,
+  kDotprod = 9,
+  kI8mm = 10,
+};
 
-// The best table allowed by mask (0: all) on this CPU; null when mask names none it has.
-[[nodiscard]] const Kernels* select_kernels(uint32_t mask);
+// Fills table with the best kernels among those that mask allows and this build has. The caller
+// vouches that the CPU has every ISA of mask; mask 0 means what the build was compiled for. Bits of
+// ISAs that this build lacks are ignored. False when nothing is left.
+[[nodiscard]] bool select_kernels(uint32_t mask, Kernels* table);
 
 extern const Kernels kScalarKernels;
 

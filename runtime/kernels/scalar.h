@@ -6,13 +6,13 @@
 namespace cria {
 
 void quantize_row_scalar(const float* x, size_t n, size_t n_padded, size_t group, int8_t* codes,
-                         float* scales);
+                         float* scales, int32_t* sums);
 void matmul_q4_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                         size_t first_tile, size_t last_tile, const int8_t* x,
-                         const float* x_scales, size_t n_rows, float* y, size_t y_stride);
+                         size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                         size_t y_stride);
 void matmul_q8_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                         size_t first_tile, size_t last_tile, const int8_t* x,
-                         const float* x_scales, size_t n_rows, float* y, size_t y_stride);
+                         size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                         size_t y_stride);
 void matmul_f32_f32_scalar(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,
                            size_t last_tile, const float* x, size_t n_rows, float* y,
                            size_t y_stride);

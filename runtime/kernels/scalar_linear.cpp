@@ -62,17 +62,17 @@ size_t last_row(const MatrixShape& shape, size_t last_tile) {
 }
 
 void matmul_q8(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-               size_t first_tile, size_t last_tile, const int8_t* x, const float* x_scales,
-               size_t n_rows, float* y, size_t y_stride) {
+               size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+               size_t y_stride) {
   const size_t cols = padded_cols(shape);
   const size_t n_groups = cols / kActivationGroup;
-  for (size_t i = 0; i < n_rows; ++i) {
+  for (size_t i = 0; i < x.n_rows; ++i) {
     for (size_t row = first_tile * kTileRows; row < last_row(shape, last_tile); ++row) {
       float acc = 0.0f;
       for (size_t group = 0; group < n_groups; ++group) {
-        const int32_t dot = dot_group(shape, codes, row, group, x + i * cols);
+        const int32_t dot = dot_group(shape, codes, row, group, x.codes + i * cols);
         const float scale =
-            weight_scale(shape, scales, row, group) * x_scales[i * n_groups + group];
+            weight_scale(shape, scales, row, group) * x.scales[i * n_groups + group];
         acc += static_cast<float>(dot) * scale;
       }
       y[i * y_stride + row] = acc;
@@ -110,7 +110,7 @@ void matmul_float(const MatrixShape& shape, const uint8_t* codes, size_t first_t
 }  // namespace
 
 void quantize_row_scalar(const float* x, size_t n, size_t n_padded, size_t group, int8_t* codes,
-                         float* scales) {
+                         float* scales, int32_t* sums) {
   for (size_t begin = 0; begin < n_padded; begin += group) {
     const size_t end = begin + group < n ? begin + group : (begin < n ? n : begin);
     const uint32_t largest_bits = largest_magnitude(x + begin, end - begin);
@@ -118,24 +118,27 @@ void quantize_row_scalar(const float* x, size_t n, size_t n_padded, size_t group
     const bool is_zero = largest_bits >= kInfinityBits || largest < kSmallestActivation;
     scales[begin / group] = is_zero ? 0.0f : largest / kLargestCode;
     const float inverse = is_zero ? 0.0f : kLargestCode / largest;
+    int32_t sum = 0;
     for (size_t i = begin; i < end; ++i) {
       const float rounded = is_zero ? 0.0f : (x[i] * inverse + kRoundMagic) - kRoundMagic;
       codes[i] = static_cast<int8_t>(static_cast<int>(rounded));
+      sum += codes[i];
     }
+    if (sums != nullptr) sums[begin / group] = sum;
     for (size_t i = end; i < begin + group; ++i) codes[i] = 0;
   }
 }
 
 void matmul_q4_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                         size_t first_tile, size_t last_tile, const int8_t* x,
-                         const float* x_scales, size_t n_rows, float* y, size_t y_stride) {
-  matmul_q8(shape, codes, scales, first_tile, last_tile, x, x_scales, n_rows, y, y_stride);
+                         size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                         size_t y_stride) {
+  matmul_q8(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
 }
 
 void matmul_q8_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                         size_t first_tile, size_t last_tile, const int8_t* x,
-                         const float* x_scales, size_t n_rows, float* y, size_t y_stride) {
-  matmul_q8(shape, codes, scales, first_tile, last_tile, x, x_scales, n_rows, y, y_stride);
+                         size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                         size_t y_stride) {
+  matmul_q8(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
 }
 
 void matmul_f32_f32_scalar(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,

@@ -115,9 +115,4 @@ const Kernels kScalarKernels = {
     .weighted_sum_f32 = weighted_sum_f32_scalar,
 };
 
-const Kernels* select_kernels(uint32_t mask) {
-  constexpr uint32_t kScalarBit = 1u << static_cast<uint32_t>(Isa::kScalar);
-  return mask == 0 || (mask & kScalarBit) != 0 ? &kScalarKernels : nullptr;
-}
-
 }  // namespace cria

@@ -4,6 +4,9 @@
 The list is of what is allowed, so a heap, a lock, output, an exit, an exception or a static constructor fails
 whatever its name. Objects of runtime/backends may call XNNPACK too, and hold variables: XNNPACK's allocator is one
 for the process, so its adapter has to be told there which arena is meant.
+
+Kernels of one instruction set may define no weak symbol (an inline function, a template): the linker keeps one copy
+for the whole program, perhaps the one that an older processor cannot run.
 """
 import dataclasses
 import re
@@ -26,6 +29,9 @@ COMPILER_HELPERS = re.compile(r"__aeabi_\w+|__(u?div|u?mod|mul|ashl|lshr|ashr|fi
 # Sections of variables that can change. Constant tables of pointers are .data.rel.ro.
 MUTABLE_SECTION = re.compile(r"\.(bss|tbss|tdata|data(?!\.rel\.ro))\b|\*COM\*")
 STATIC_CONSTRUCTOR = "_GLOBAL__sub_I_"
+
+# Objects that are compiled with flags of one instruction set (cmake/KernelFlags.cmake).
+ISA_ENDINGS = ("sse4_1", "avx2", "avxvnni", "avx512vnni", "neon", "dotprod", "i8mm")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +63,10 @@ def is_allowed(name, in_backend):
     return in_backend and bool(XNNPACK.fullmatch(name))
 
 
+def is_of_isa(member):
+    return member.split(".")[0].endswith(ISA_ENDINGS)
+
+
 def check(context):
     archive = context.build / "lib" / "libcria.a"
     if not archive.is_file():
@@ -68,6 +78,8 @@ def check(context):
     for symbol in symbols:
         where = f"{archive.name}({symbol.member})"
         in_backend = symbol.member.removesuffix(".o") in backends
+        if symbol.kind in "WVu" and symbol.section != "*UND*" and is_of_isa(symbol.member):
+            problems.append(f"{where}: weak {symbol.name}")
         if symbol.kind in "Uwv":
             if symbol.name not in defined and not is_allowed(symbol.name, in_backend):
                 problems.append(f"{where}: undefined {symbol.name}")
@@ -123,6 +135,19 @@ SAMPLES = [
     Sample("a backend's variable", {"runtime/backends/b.cpp": "int counter = 3;\n"}, None),
     Sample("a static local", {"runtime/a.cpp": "int next() { static int counter; return ++counter; }\n"},
            "mutable global _ZZ4nextvE7counter"),
+    Sample("an inline function of an instruction set",
+           {"runtime/kernels/b_avx2.cpp": 'extern "C" void memset();\n'
+            "inline void __attribute__((noinline)) shared() { memset(); }\nvoid user() { shared(); }\n"}, "weak _Z6sharedv"),
+    Sample("a template of an instruction set",
+           {"runtime/kernels/b_sse4_1.cpp": 'extern "C" void memset(int);\n'
+            "template <int n> void __attribute__((noinline)) shared() { memset(n); }\nvoid user() { shared<3>(); }\n"},
+           "weak _Z6sharedILi3EEvv"),
+    Sample("an internal function of an instruction set",
+           {"runtime/kernels/b_neon.cpp": 'extern "C" void memset();\n'
+            "static void __attribute__((noinline)) own() { memset(); }\nvoid user() { own(); }\n"}, None),
+    Sample("a weak function of portable code",
+           {"runtime/kernels/b.cpp": 'extern "C" void memset();\n'
+            "inline void __attribute__((noinline)) shared() { memset(); }\nvoid user() { shared(); }\n"}, None),
     Sample("a static constructor", {"runtime/a.cpp": "struct S { S(); }; namespace { const S s; }\n"}, "static constructor"),
 ]
 

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "quant/checksum.h"
+#include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
 #include "tests/support/test_session.h"
 
@@ -155,10 +156,22 @@ void expect_golden(const std::string& name, const std::vector<float>& logits) {
   EXPECT_EQ(hash_of(logits), found->second) << name << " " << hex.str();
 }
 
-TEST_P(ExactBits, HaveTheHashInTheRepository) {
+TEST_P(ExactBits, HaveTheHashInTheRepositoryOnEveryIsaForAnyThreads) {
   const MemorySource source(model(format::Compression::kZstd));
-  expect_golden(std::string("odd-sizes/") + GetParam().name,
-                logits_with(source, exact_config(GetParam())));
+  cria_config config = exact_config(GetParam());
+  size_t compared = 0;
+  for (const test::IsaRow& isa : test::runnable_isas()) {
+    SCOPED_TRACE(isa.name);
+    config.isa_mask = isa.mask;
+    for (config.n_threads = 1; config.n_threads <= 4; ++config.n_threads) {
+      for (const uint32_t chunk : {1u, 7u, 64u}) {
+        config.prefill_chunk = chunk;
+        expect_golden(std::string("odd-sizes/") + GetParam().name, logits_with(source, config));
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GT(compared, 0u);
 }
 
 std::string variant_label(const testing::TestParamInfo<Variant>& variant) {
@@ -169,15 +182,19 @@ std::string variant_label(const testing::TestParamInfo<Variant>& variant) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, ExactBits, testing::ValuesIn(kVariants), variant_label);
 
-TEST(ExactBitsOfTheDemo, HaveTheHashInTheRepositoryForAnyCacheSizeAndThreads) {
+TEST(ExactBitsOfTheDemo, HaveTheHashInTheRepositoryOnEveryIsaForAnyCacheSizeAndThreads) {
   const MemorySource source(test::convert_folder(test::demo_folder(), {NumberFormat::kInt4, 32}));
   cria_config config = {};
   config.backend = CRIA_BACKEND_EXACT;
-  for (const auto& [context, n_threads] : {std::pair{64u, 1u}, std::pair{512u, 3u}}) {
-    config.context = context;
-    config.n_threads = n_threads;
-    TestSession session(source, config);
-    expect_golden("demo/int4g32", session.all_logits(tokens_for(session.info().vocab_size, 24)));
+  for (const test::IsaRow& isa : test::runnable_isas()) {
+    SCOPED_TRACE(isa.name);
+    config.isa_mask = isa.mask;
+    for (const auto& [context, n_threads] : {std::pair{64u, 1u}, std::pair{512u, 3u}}) {
+      config.context = context;
+      config.n_threads = n_threads;
+      TestSession session(source, config);
+      expect_golden("demo/int4g32", session.all_logits(tokens_for(session.info().vocab_size, 24)));
+    }
   }
 }
 

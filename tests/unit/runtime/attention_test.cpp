@@ -27,7 +27,8 @@ class AttentionSession {
     session_ = {};
     session_.model.config = test::small_config(format::NumberFormat::kF32, 0);
     session_.model.config.sliding_window = setup.sliding_window;
-    session_.kernels = select_kernels(0);
+    EXPECT_TRUE(select_kernels(0, &session_.kernel_table));
+    session_.kernels = &session_.kernel_table;
     session_.plan_input.context = n_positions;
     session_.plan_input.n_threads = 1;
     session_.plan_input.prefill_chunk = n_positions;

@@ -55,7 +55,10 @@ TEST(ExactBackend, MatricesOfDifferentPaddingAndKindShareOneInput) {
   std::vector<float> scales(kRows * 4);
   s.scratch.quantized = quantized.data();
   s.scratch.quantized_scales = scales.data();
-  s.kernels = select_kernels(0);
+  std::vector<int32_t> sums(kRows * 4);
+  s.scratch.quantized_sums = sums.data();
+  ASSERT_TRUE(select_kernels(0, &s.kernel_table));
+  s.kernels = &s.kernel_table;
   for (const uint32_t n_threads : {1u, 3u}) {
     s.plan_input.n_threads = n_threads;
     s.parallel_for = n_threads > 1 ? test::thread_parallel_for : nullptr;

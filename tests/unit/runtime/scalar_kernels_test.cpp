@@ -69,7 +69,7 @@ TEST(ScalarKernels, QuantizedRowsErrByAtMostHalfAStep) {
   const std::vector<float> x = random_floats(75, 1, 3.0f);
   std::vector<int8_t> codes(96, 99);
   std::vector<float> scales(3, -1.0f);
-  quantize_row_scalar(x.data(), x.size(), 96, 32, codes.data(), scales.data());
+  quantize_row_scalar(x.data(), x.size(), 96, 32, codes.data(), scales.data(), nullptr);
   for (size_t i = 0; i < x.size(); ++i) {
     const double scale = static_cast<double>(scales[i / 32]);
     EXPECT_LE(std::fabs(static_cast<double>(x[i]) - codes[i] * scale), scale * 0.5001);
@@ -85,7 +85,7 @@ TEST(ScalarKernels, TheLargestActivationGets127AndTiesGoToEven) {
   x[3] = -2.5f;
   std::vector<int8_t> codes(32);
   float scale = 0;
-  quantize_row_scalar(x.data(), 32, 32, 32, codes.data(), &scale);
+  quantize_row_scalar(x.data(), 32, 32, 32, codes.data(), &scale, nullptr);
   EXPECT_EQ(scale, 1.0f);
   EXPECT_EQ(codes[0], 127);
   EXPECT_EQ(codes[1], 0);
@@ -99,7 +99,7 @@ TEST(ScalarKernels, GroupsThatAreTinyOrNotFiniteCountAsZero) {
     std::vector<float> x(32, bad);
     std::vector<int8_t> codes(32, 99);
     float scale = -1;
-    quantize_row_scalar(x.data(), 32, 32, 32, codes.data(), &scale);
+    quantize_row_scalar(x.data(), 32, 32, 32, codes.data(), &scale, nullptr);
     EXPECT_EQ(scale, 0.0f);
     for (const int8_t code : codes) EXPECT_EQ(code, 0);
   }
@@ -117,16 +117,18 @@ TEST(ScalarKernels, IntegerProductsAreTheSumOfScaledGroups) {
     constexpr size_t kRows = 3;
     std::vector<int8_t> codes(kRows * padded);
     std::vector<float> scales(kRows * padded / 32);
+    std::vector<int32_t> sums(kRows * padded / 32);
     const std::vector<float> x = random_floats(kRows * shape.cols, 4, 2.0f);
     for (size_t i = 0; i < kRows; ++i) {
       quantize_row_scalar(&x[i * shape.cols], shape.cols, padded, 32, &codes[i * padded],
-                          &scales[i * padded / 32]);
+                          &scales[i * padded / 32], &sums[i * padded / 32]);
     }
     std::vector<float> y(kRows * shape.rows, -1.0f);
     const auto kernel =
         shape.number_format == NumberFormat::kInt4 ? matmul_q4_q8_scalar : matmul_q8_q8_scalar;
-    kernel(shape, w.codes.data(), w.scales.data(), 0, tile_count(shape.rows), codes.data(),
-           scales.data(), kRows, y.data(), shape.rows);
+    const QuantizedRows rows = {codes.data(), scales.data(), sums.data(), kRows};
+    kernel(shape, w.codes.data(), w.scales.data(), 0, tile_count(shape.rows), rows, y.data(),
+           shape.rows);
     std::vector<float> row(shape.cols);
     for (size_t r = 0; r < shape.rows; ++r) {
       unpack_row(shape, w.codes.data(), w.scales.data(), r, row.data());
@@ -181,8 +183,9 @@ TEST(ScalarKernels, ProductsWriteOnlyTheTilesAskedFor) {
   std::vector<int8_t> x(32, 1);
   const float x_scale = 1.0f;
   std::vector<float> y(40, -7.0f);
-  matmul_q8_q8_scalar(shape, w.codes.data(), w.scales.data(), 1, 2, x.data(), &x_scale, 1, y.data(),
-                      40);
+  const int32_t sum = 32;
+  const QuantizedRows rows = {x.data(), &x_scale, &sum, 1};
+  matmul_q8_q8_scalar(shape, w.codes.data(), w.scales.data(), 1, 2, rows, y.data(), 40);
   for (size_t r = 0; r < 40; ++r) EXPECT_EQ(y[r] == -7.0f, r < 16 || r >= 32) << r;
 }
 

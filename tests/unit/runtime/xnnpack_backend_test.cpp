@@ -202,7 +202,8 @@ class BackendTest : public testing::Test {
     session.plan_input.n_threads = n_threads;
     session.plan_input.backend_model_bytes = needs.model_bytes;
     session.plan_input.backend_load_bytes = needs.load_bytes;
-    session.kernels = &kScalarKernels;
+    session.kernel_table = kScalarKernels;
+    session.kernels = &session.kernel_table;
     session.parallel_for = pool->hook();
     session.parallel_context = pool->context();
     session.step = step->data();
@@ -292,7 +293,7 @@ class BackendTest : public testing::Test {
     for (size_t i = 0; i < n_rows; ++i) {
       float* row = x->data() + i * shape.cols;
       float scale = 0.0f;
-      kScalarKernels.quantize_row(row, shape.cols, padded, padded, codes.data(), &scale);
+      kScalarKernels.quantize_row(row, shape.cols, padded, padded, codes.data(), &scale, nullptr);
       for (size_t col = 0; col < shape.cols; ++col)
         row[col] = static_cast<float>(codes[col]) * scale;
     }

@@ -1,0 +1,17 @@
+// Each ISA's entry: replaces in table what it does better, and sets table->isa. Called in rising
+// order, so that a kernel an ISA lacks stays the one of the ISA below.
+//
+// Files of an ISA may define nothing with vague linkage (inline functions, templates): the linker
+// would keep one copy for the whole program, perhaps the one that an older CPU cannot run.
+// tests/house/symbols.py checks that.
+#pragma once
+
+#include "runtime/kernels/kernels.h"
+
+namespace cria {
+
+#if defined(__x86_64__)
+void override_avx512vnni(Kernels* table);
+#endif
+
+}  // namespace cria

@@ -1,0 +1,22 @@
+// The instruction sets that tests go through.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cria::test {
+
+struct IsaRow {
+  const char* name;  // also of the kernels' table
+  uint32_t mask;     // it and every lower one
+};
+
+// Those that this build has kernels for and this CPU can run, scalar first. Asks the CPU itself,
+// not the program's detection.
+std::vector<IsaRow> runnable_isas();
+
+// Those that this build has kernels for.
+std::vector<IsaRow> built_isas();
+
+}  // namespace cria::test
