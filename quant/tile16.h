@@ -47,16 +47,16 @@ struct MatrixShape {
   uint16_t group_size;  // inputs a scale covers, kInt4 only; else zero
 };
 
-[[nodiscard]] constexpr size_t round_up(size_t value, size_t multiple) {
+[[nodiscard]] static constexpr size_t round_up(size_t value, size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-[[nodiscard]] constexpr size_t tile_count(uint32_t rows) {
+[[nodiscard]] static constexpr size_t tile_count(uint32_t rows) {
   return (rows + kTileRows - 1) / kTileRows;
 }
 
 // Inputs a stored row has: cols padded as the format asks.
-[[nodiscard]] constexpr size_t padded_cols(const MatrixShape& m) {
+[[nodiscard]] static constexpr size_t padded_cols(const MatrixShape& m) {
   switch (m.number_format) {
     case format::NumberFormat::kInt4:
       return round_up(m.cols, m.group_size);
@@ -68,7 +68,7 @@ struct MatrixShape {
 }
 
 // Bytes of one tile (16 rows) in the codes plane, and in the scales plane.
-[[nodiscard]] constexpr uint64_t tile_code_bytes(const MatrixShape& m) {
+[[nodiscard]] static constexpr uint64_t tile_code_bytes(const MatrixShape& m) {
   const uint64_t inputs = padded_cols(m) * kTileRows;
   switch (m.number_format) {
     case format::NumberFormat::kInt4:
@@ -82,7 +82,7 @@ struct MatrixShape {
   }
 }
 
-[[nodiscard]] constexpr uint64_t tile_scale_bytes(const MatrixShape& m) {
+[[nodiscard]] static constexpr uint64_t tile_scale_bytes(const MatrixShape& m) {
   switch (m.number_format) {
     case format::NumberFormat::kInt4:
       return padded_cols(m) / m.group_size * kTileRows * 2;
@@ -93,15 +93,15 @@ struct MatrixShape {
   }
 }
 
-[[nodiscard]] constexpr uint64_t code_plane_bytes(const MatrixShape& m) {
+[[nodiscard]] static constexpr uint64_t code_plane_bytes(const MatrixShape& m) {
   return tile_count(m.rows) * tile_code_bytes(m);
 }
 
-[[nodiscard]] constexpr uint64_t scale_plane_bytes(const MatrixShape& m) {
+[[nodiscard]] static constexpr uint64_t scale_plane_bytes(const MatrixShape& m) {
   return tile_count(m.rows) * tile_scale_bytes(m);
 }
 
-[[nodiscard]] constexpr uint64_t matrix_bytes(const MatrixShape& m) {
+[[nodiscard]] static constexpr uint64_t matrix_bytes(const MatrixShape& m) {
   return code_plane_bytes(m) + scale_plane_bytes(m);
 }
 

@@ -14,12 +14,26 @@ struct Override {
 
 constexpr Override kOverrides[] = {
     {Isa::kScalar, [](Kernels* table) { *table = kScalarKernels; }},
+#if defined(CRIA_HAS_NEON_KERNELS)
+    {Isa::kNeon, override_neon},
+#endif
+#if defined(__aarch64__)
+    {Isa::kDotprod, override_dotprod},
+    {Isa::kI8mm, override_i8mm},
+#endif
 };
+
+// What every CPU that can run this build has.
+#if defined(__aarch64__)
+constexpr uint32_t kBuildIsas = bit(Isa::kScalar) | bit(Isa::kNeon);
+#else
+constexpr uint32_t kBuildIsas = bit(Isa::kScalar);
+#endif
 
 }  // namespace
 
 bool select_kernels(uint32_t mask, Kernels* table) {
-  const uint32_t allowed = mask == 0 ? bit(Isa::kScalar) : mask;
+  const uint32_t allowed = mask == 0 ? kBuildIsas : mask;
   // Whatever an ISA does not override is scalar.
   *table = kScalarKernels;
   bool found = false;
