@@ -15,7 +15,7 @@ set(CRIA_KERNEL_FLAGS
   "i8mm|aarch64|-march=armv8.2-a+dotprod+i8mm"
   "dotprod|aarch64|-march=armv8.2-a+dotprod"
   "neon|aarch64|"
-  "neon|armv7|-mfpu=neon-vfpv4"
+  "neon|armv7|-mfpu=neon-vfpv4 -mfp16-format=ieee"
 )
 
 # cria_select_kernels(<out variable> <sources...>): keeps the sources of this processor and sets their flags.

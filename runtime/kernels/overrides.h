@@ -14,4 +14,14 @@ namespace cria {
 void override_avx512vnni(Kernels* table);
 #endif
 
+#if defined(__aarch64__) || (defined(__arm__) && __ARM_ARCH == 7 && __ARM_ARCH_PROFILE == 'A')
+#define CRIA_HAS_NEON_KERNELS 1
+void override_neon(Kernels* table);
+#endif
+
+#if defined(__aarch64__)
+void override_dotprod(Kernels* table);
+void override_i8mm(Kernels* table);
+#endif
+
 }  // namespace cria
