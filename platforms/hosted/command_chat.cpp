@@ -179,7 +179,11 @@ ExitCode ChatProgram::run() {
   std::string line;
   if (is_interactive_) greet();
   for (;;) {
-    if (is_interactive_) write_stderr(coloured(Colour::kPrompt, "> "));
+    // Before the prompt shows: from then on Ctrl-C means to leave, or to stop the next answer.
+    if (is_interactive_) {
+      clear_interrupt();
+      write_stderr(coloured(Colour::kPrompt, "> "));
+    }
     const LineResult got = lines.next(&line);
     if (got != LineResult::kLine) {
       if (is_interactive_) write_stderr("\n");
@@ -187,7 +191,6 @@ ExitCode ChatProgram::run() {
                                                                  : ExitCode::kDone;
     }
     try {
-      clear_interrupt();
       if (handle(line) == Next::kLeave) return exit_code_;
     } catch (const ProgramError& error) {
       const bool output_failed = error.code() == ExitCode::kIo && line[0] != '/';

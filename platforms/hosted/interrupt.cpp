@@ -55,10 +55,10 @@ InputWait wait_for_input(int descriptor) {
   ::sigemptyset(&blocked);
   ::sigaddset(&blocked, SIGINT);
   ::sigprocmask(SIG_BLOCK, &blocked, &before);
-  clear_interrupt();
   pollfd waiting = {.fd = descriptor, .events = POLLIN, .revents = 0};
-  // SIGINT is let in only inside ppoll, so it either ends the wait or comes after it.
-  while (::ppoll(&waiting, 1, nullptr, &before) < 0 && errno == EINTR && !interrupted()) {
+  // SIGINT is let in only inside ppoll, so it cannot come between the look at the flag and the
+  // wait.
+  while (!interrupted() && ::ppoll(&waiting, 1, nullptr, &before) < 0 && errno == EINTR) {
   }
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   return interrupted() ? InputWait::kInterrupted : InputWait::kReady;

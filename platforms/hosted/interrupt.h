@@ -25,8 +25,8 @@ void clear_interrupt();
 
 enum class InputWait { kReady, kInterrupted };
 
-// Waits until descriptor can be read or SIGINT comes; none is lost in between. Clears the flag
-// first: a Ctrl-C from before the wait is not meant for it. Needs an InterruptGuard.
+// Waits until descriptor can be read or the flag is set; a SIGINT at any moment since the flag was
+// cleared ends the wait. Needs an InterruptGuard.
 InputWait wait_for_input(int descriptor);
 
 }  // namespace cria::hosted

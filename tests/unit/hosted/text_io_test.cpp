@@ -119,6 +119,11 @@ TEST(LineReader, CtrlCEndsAWaitButNotALineThatIsThere) {
   EXPECT_TRUE(interrupted());
   ASSERT_EQ(lines.next(&line), LineResult::kLine);
   EXPECT_EQ(line, "two");
+  // Also when it came before the wait began.
+  EXPECT_EQ(lines.next(&line), LineResult::kInterrupted);
+  clear_interrupt();
+  pipe.give("three\n");
+  EXPECT_EQ(lines.next(&line), LineResult::kLine);
 }
 
 TEST(Input, DropsOneNewlineAlone) {
