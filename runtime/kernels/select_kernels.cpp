@@ -35,6 +35,14 @@ constexpr uint32_t kBuildIsas = bit(Isa::kScalar);
 
 }  // namespace
 
+uint32_t built_isas() {
+  uint32_t mask = 0;
+  for (const Override& o : kOverrides) mask |= bit(o.isa);
+  return mask;
+}
+
+uint32_t baseline_isas() { return kBuildIsas; }
+
 bool select_kernels(uint32_t mask, Kernels* table) {
   const uint32_t allowed = mask == 0 ? kBuildIsas : mask;
   // Whatever an ISA does not override is scalar.
