@@ -11,7 +11,12 @@
 namespace cria {
 
 #if defined(__x86_64__)
+void override_avx2(Kernels* table);
 void override_avx512vnni(Kernels* table);
+
+// Parts of the above that stand in files of their own.
+void fill_vector_avx2(Kernels* table);
+void fill_linear_avx2(Kernels* table);
 #endif
 
 #if defined(__aarch64__) || (defined(__arm__) && __ARM_ARCH == 7 && __ARM_ARCH_PROFILE == 'A')

@@ -15,6 +15,7 @@ struct Override {
 constexpr Override kOverrides[] = {
     {Isa::kScalar, [](Kernels* table) { *table = kScalarKernels; }},
 #if defined(__x86_64__)
+    {Isa::kAvx2, override_avx2},
     {Isa::kAvx512Vnni, override_avx512vnni},
 #endif
 #if defined(CRIA_HAS_NEON_KERNELS)

@@ -1,0 +1,77 @@
+// Matrix products for processors with AVX2; tile_kernels.h has the algorithm.
+#include "runtime/kernels/overrides.h"
+#include "runtime/kernels/tile_kernels.h"
+
+#if !defined(__AVX2__) || !defined(__F16C__)
+#error "Build this file with the flags of its ending (cmake/KernelFlags.cmake)."
+#endif
+
+#include <immintrin.h>
+
+namespace cria {
+namespace {
+
+struct Part {
+  using Ints = __m256i;
+  using Floats = __m256;
+  static constexpr size_t kRows = 8;
+
+  // Unsigned times signed bytes give sums of two in 16 bits: 8 quads of 2 * 15 * 127 stay below
+  // 2^15, so a group is widened once.
+  struct Int4Dot {
+    static Ints add(Ints sum, Ints weights, Ints x) {
+      return _mm256_add_epi16(sum, _mm256_maddubs_epi16(weights, x));
+    }
+    static Ints finish(Ints sum, int32_t x_sum) {
+      const Ints wide = _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
+      return _mm256_sub_epi32(wide, _mm256_set1_epi32(8 * x_sum));
+    }
+  };
+
+  // |w| times x with w's sign: two products of 127 * 127 just fit.
+  struct Int8Dot {
+    static Ints add(Ints sum, Ints weights, Ints x) {
+      const Ints pairs =
+          _mm256_maddubs_epi16(_mm256_abs_epi8(weights), _mm256_sign_epi8(x, weights));
+      return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    }
+    static Ints finish(Ints sum, int32_t /*x_sum*/) { return sum; }
+  };
+
+  static Ints load(const uint8_t* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+  static Ints low_nibbles(Ints v) { return _mm256_and_si256(v, _mm256_set1_epi8(0x0f)); }
+  static Ints high_nibbles(Ints v) { return low_nibbles(_mm256_srli_epi16(v, 4)); }
+  static Ints zero() { return _mm256_setzero_si256(); }
+  static Ints broadcast(const int8_t* p) {
+    int32_t quad;
+    __builtin_memcpy(&quad, p, sizeof quad);
+    return _mm256_set1_epi32(quad);
+  }
+
+  static __m128i load_halves(const uint8_t* p) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  }
+  static Floats load_f32(const uint8_t* p) {
+    return _mm256_castsi256_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  static Floats load_f16(const uint8_t* p) { return _mm256_cvtph_ps(load_halves(p)); }
+  static Floats load_bf16(const uint8_t* p) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_halves(p)), 16));
+  }
+  static Floats all(float x) { return _mm256_set1_ps(x); }
+  static Floats to_floats(Ints v) { return _mm256_cvtepi32_ps(v); }
+  static Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+  static Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
+  static void store(float* p, Floats v) { _mm256_storeu_ps(p, v); }
+};
+
+}  // namespace
+
+void fill_linear_avx2(Kernels* table) {
+  TileKernels<Part>::fill_integer(table);
+  TileKernels<Part>::fill_float(table);
+}
+
+}  // namespace cria
