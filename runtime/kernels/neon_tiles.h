@@ -157,7 +157,7 @@ static void multiply_part(const TileCall& call, const TilePart& w, size_t i) {
 }
 
 // One tile with all rows of x: blocks of kRows rows with half a tile, whose sums fit the registers,
-// and the rest one by one with the whole tile, so that W streams once.
+// and the rest one by one with as much of the tile as one row can take, so that W streams.
 template <class Dots, Codes kCodes, size_t kRows>
 static inline void multiply_rows(const TileCall& call, const TilePart& tile) {
   size_t i = 0;
@@ -167,7 +167,11 @@ static inline void multiply_rows(const TileCall& call, const TilePart& tile) {
       multiply_part<Dots, kCodes, 2, kRows>(call, quarter_of<kCodes>(tile, 2), i);
     }
   }
-  for (; i < call.x.n_rows; ++i) multiply_part<Dots, kCodes, kTileQuarters, 1>(call, tile, i);
+  for (; i < call.x.n_rows; ++i) {
+    for (size_t q = 0; q < kTileQuarters; q += kOneRowQuarters) {
+      multiply_part<Dots, kCodes, kOneRowQuarters, 1>(call, quarter_of<kCodes>(tile, q), i);
+    }
+  }
 }
 
 // Codes of n_groups groups of an int4 tile as bytes.
