@@ -16,6 +16,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
@@ -38,6 +39,8 @@ struct IsaRow {
   Isa isa;
   const char* name;
 };
+
+void PrintTo(const IsaRow& row, std::ostream* out) { *out << row.name; }
 
 constexpr IsaRow kIsas[] = {{Isa::kNeon, "neon"}, {Isa::kDotprod, "dotprod"}, {Isa::kI8mm, "i8mm"}};
 
