@@ -62,7 +62,7 @@ void multiply(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,
   const TileCall call = tile_call(shape, {}, y, y_stride);
   const size_t tile_bytes = shape.cols * kTileRows * Weights::kBytes;
   for (size_t tile = first_tile; tile < last_tile; ++tile) {
-    const TilePart w = {codes + tile * tile_bytes, nullptr, tile * kTileRows};
+    const TilePart w = {codes + tile * tile_bytes, nullptr, tile * kTileRows, 0, 0};
     size_t i = 0;
     for (; i + kNeonBlockRows <= n_rows; i += kNeonBlockRows) {
       multiply_tile<Weights, kNeonBlockRows>(call, w, x, i);

@@ -52,16 +52,18 @@ void add_lines_q8(const uint8_t* codes, const Activations (&x)[kRows],
 }
 
 struct DotprodDots {
-  template <Planes kPlanes, size_t kQuarters, size_t kRows>
+  static constexpr size_t kBlockRows = 4;
+
+  template <Codes kCodes, size_t kQuarters, size_t kRows>
   static void group(const uint8_t* codes, const int8_t* const (&x)[kRows],
                     const int32_t (&sums)[kRows], int32x4_t (&dots)[kRows][kQuarters]) {
     Activations halves[kRows];
     for (size_t r = 0; r < kRows; ++r) {
       halves[r] = {vld1q_s8(x[r]), vld1q_s8(x[r] + kActivationGroup / 2)};
-      const int32_t start = kPlanes == Planes::kInt4 ? -kNibbleZero * sums[r] : 0;
+      const int32_t start = kCodes == Codes::kNibbles ? -kNibbleZero * sums[r] : 0;
       for (size_t q = 0; q < kQuarters; ++q) dots[r][q] = vdupq_n_s32(start);
     }
-    if constexpr (kPlanes == Planes::kInt4) {
+    if constexpr (kCodes == Codes::kNibbles) {
       add_line_q4<0, kQuarters>(codes, halves, dots);
       add_line_q4<1, kQuarters>(codes, halves, dots);
       add_line_q4<2, kQuarters>(codes, halves, dots);
@@ -80,14 +82,14 @@ struct DotprodDots {
 void matmul_q4_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                           size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                           size_t y_stride) {
-  multiply_tiles<DotprodDots, Planes::kInt4>(shape, codes, scales, first_tile, last_tile, x, y,
-                                             y_stride);
+  multiply_tiles<DotprodDots, Codes::kNibbles>(shape, codes, scales, first_tile, last_tile, x, y,
+                                               y_stride);
 }
 
 void matmul_q8_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                           size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                           size_t y_stride) {
-  multiply_tiles<DotprodDots, Planes::kInt8>(shape, codes, scales, first_tile, last_tile, x, y,
+  multiply_tiles<DotprodDots, Codes::kBytes>(shape, codes, scales, first_tile, last_tile, x, y,
                                              y_stride);
 }
 

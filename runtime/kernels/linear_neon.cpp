@@ -74,23 +74,46 @@ void add_lines_q8(const uint8_t* codes, const int8_t* const (&x)[kRows],
   }
 }
 
-template <size_t kQuarters, size_t kRows>
+// Lines kLine and kLine + 4 of a group of int4 codes as bytes: sums as above, with |code| <= 8.
+template <size_t kLine, size_t kQuarters, size_t kRows>
+void add_lines_unpacked(const uint8_t* codes, const int8_t* const (&x)[kRows],
+                        Products (&sums)[kRows][kQuarters]) {
+  const uint8_t* line = codes + kLine * kLineBytes;
+  for (size_t r = 0; r < kRows; ++r) {
+    const int8x16_t x_low = repeat_quad<kLine>(vld1q_s8(x[r]));
+    const int8x16_t x_high = repeat_quad<kLine>(vld1q_s8(x[r] + kActivationGroup / 2));
+    for (size_t q = 0; q < kQuarters; ++q) {
+      const uint8_t* low = line + q * kQuarterBytes;
+      add_products(sums[r][q], vreinterpretq_s8_u8(vld1q_u8(low)), x_low);
+      add_products(sums[r][q], vreinterpretq_s8_u8(vld1q_u8(low + kGroupBytes / 2)), x_high);
+    }
+  }
+}
+
+// Nibbles are 8 too large, which start makes good; sums of two lanes are <= 30480: still 16 bits.
+template <Codes kCodes, size_t kQuarters, size_t kRows>
 void group_q4(const uint8_t* codes, const int8_t* const (&x)[kRows], const int32_t (&x_sums)[kRows],
               int32x4_t (&dots)[kRows][kQuarters]) {
   Products sums[kRows][kQuarters];
   for (size_t r = 0; r < kRows; ++r) {
     for (size_t q = 0; q < kQuarters; ++q) sums[r][q] = {vdupq_n_s16(0), vdupq_n_s16(0)};
   }
-  add_line_q4<0, kQuarters>(codes, x, sums);
-  add_line_q4<1, kQuarters>(codes, x, sums);
-  add_line_q4<2, kQuarters>(codes, x, sums);
-  add_line_q4<3, kQuarters>(codes, x, sums);
+  if constexpr (kCodes == Codes::kNibbles) {
+    add_line_q4<0, kQuarters>(codes, x, sums);
+    add_line_q4<1, kQuarters>(codes, x, sums);
+    add_line_q4<2, kQuarters>(codes, x, sums);
+    add_line_q4<3, kQuarters>(codes, x, sums);
+  } else {
+    add_lines_unpacked<0, kQuarters>(codes, x, sums);
+    add_lines_unpacked<1, kQuarters>(codes, x, sums);
+    add_lines_unpacked<2, kQuarters>(codes, x, sums);
+    add_lines_unpacked<3, kQuarters>(codes, x, sums);
+  }
   for (size_t r = 0; r < kRows; ++r) {
-    const int32x4_t zero_point = vdupq_n_s32(-kNibbleZero * x_sums[r]);
+    const int32_t start = kCodes == Codes::kNibbles ? -kNibbleZero * x_sums[r] : 0;
     for (size_t q = 0; q < kQuarters; ++q) {
-      // Sums of two lanes are <= 30480: still 16 bits.
       const int16x8_t pairs = add_pairs_s16(sums[r][q].low, sums[r][q].high);
-      dots[r][q] = vpadalq_s16(zero_point, pairs);
+      dots[r][q] = vpadalq_s16(vdupq_n_s32(start), pairs);
     }
   }
 }
@@ -112,13 +135,16 @@ void group_q8(const uint8_t* codes, const int8_t* const (&x)[kRows],
 }
 
 struct NeonDots {
-  template <Planes kPlanes, size_t kQuarters, size_t kRows>
+  // Sums of 16 bits take twice the registers, so more rows at once would only move them to memory.
+  static constexpr size_t kBlockRows = 1;
+
+  template <Codes kCodes, size_t kQuarters, size_t kRows>
   static void group(const uint8_t* codes, const int8_t* const (&x)[kRows],
                     const int32_t (&sums)[kRows], int32x4_t (&dots)[kRows][kQuarters]) {
-    if constexpr (kPlanes == Planes::kInt4) {
-      group_q4<kQuarters>(codes, x, sums, dots);
-    } else {
+    if constexpr (kCodes == Codes::kBytes) {
       group_q8<kQuarters>(codes, x, dots);
+    } else {
+      group_q4<kCodes, kQuarters>(codes, x, sums, dots);
     }
   }
 };
@@ -128,14 +154,14 @@ struct NeonDots {
 void matmul_q4_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                        size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                        size_t y_stride) {
-  multiply_tiles<NeonDots, Planes::kInt4>(shape, codes, scales, first_tile, last_tile, x, y,
-                                          y_stride);
+  multiply_tiles<NeonDots, Codes::kNibbles>(shape, codes, scales, first_tile, last_tile, x, y,
+                                            y_stride);
 }
 
 void matmul_q8_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                        size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                        size_t y_stride) {
-  multiply_tiles<NeonDots, Planes::kInt8>(shape, codes, scales, first_tile, last_tile, x, y,
+  multiply_tiles<NeonDots, Codes::kBytes>(shape, codes, scales, first_tile, last_tile, x, y,
                                           y_stride);
 }
 

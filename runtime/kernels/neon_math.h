@@ -22,8 +22,10 @@ inline constexpr uint32_t kNeonRoundMagicBits = 0x4b400000;
 
 #if defined(__aarch64__)
 
-// Rows of activations that a product takes at once: what 32 vector registers hold.
+// Rows of activations that a float product takes at once, and quarters of a tile that an integer
+// one does with a single row: what 32 vector registers hold.
 inline constexpr size_t kNeonBlockRows = 4;
+inline constexpr size_t kOneRowQuarters = 4;
 
 // Sums of neighbours: of a, then of b.
 static inline int16x8_t add_pairs_s16(int16x8_t a, int16x8_t b) { return vpaddq_s16(a, b); }
@@ -39,7 +41,8 @@ static inline int8x16_t repeat_quad(int8x16_t x) {
 
 #else
 
-inline constexpr size_t kNeonBlockRows = 2;
+inline constexpr size_t kNeonBlockRows = 2;  // 16 registers here
+inline constexpr size_t kOneRowQuarters = 2;
 
 static inline int16x8_t add_pairs_s16(int16x8_t a, int16x8_t b) {
   return vcombine_s16(vpadd_s16(vget_low_s16(a), vget_high_s16(a)),
