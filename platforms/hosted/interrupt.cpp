@@ -40,7 +40,8 @@ void install_program_signals() {
 
 InterruptGuard::InterruptGuard(SecondInterrupt second) {
   clear_interrupt();
-  set_handler(SIGINT, &on_interrupt, second == SecondInterrupt::kEndsProgram ? SA_RESETHAND : 0);
+  set_handler(SIGINT, &on_interrupt,
+              second == SecondInterrupt::kEndsProgram ? static_cast<int>(SA_RESETHAND) : 0);
 }
 
 InterruptGuard::~InterruptGuard() { set_handler(SIGINT, SIG_DFL, 0); }
