@@ -7,6 +7,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   set(CRIA_AVX512_WARNINGS " -Wno-uninitialized -Wno-maybe-uninitialized")
 endif()
 
+# GCC schedules Armv7 as if its 16 vector registers were more, and moves sums to memory (docs/performance_arm.md).
+#
 # ending | processors (regular expression) | flags
 set(CRIA_KERNEL_FLAGS
   "sse4_1|x86_64|-msse4.1"
@@ -15,7 +17,7 @@ set(CRIA_KERNEL_FLAGS
   "i8mm|aarch64|-march=armv8.2-a+dotprod+i8mm -mtune=cortex-a76"
   "dotprod|aarch64|-march=armv8.2-a+dotprod -mtune=cortex-a76"
   "neon|aarch64|"
-  "neon|armv7|-mfpu=neon-vfpv4 -mfp16-format=ieee"
+  "neon|armv7|-mfpu=neon-vfpv4 -mfp16-format=ieee $<$<CXX_COMPILER_ID:GNU>:-fno-schedule-insns>"
 )
 
 # cria_select_kernels(<out variable> <sources...>): keeps the sources of this processor and sets their flags.
