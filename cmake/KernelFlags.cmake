@@ -7,16 +7,18 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   set(CRIA_AVX512_WARNINGS " -Wno-uninitialized -Wno-maybe-uninitialized")
 endif()
 
+# GCC schedules Armv7 as if its 16 vector registers were more, and moves sums to memory (docs/performance_arm.md).
+#
 # ending | processors (regular expression) | flags
 set(CRIA_KERNEL_FLAGS
   "sse4_1|x86_64|-msse4.1"
   "avx2|x86_64|-mavx2 -mf16c"
   "avxvnni|x86_64|-mavx2 -mf16c -mavxvnni"
   "avx512vnni|x86_64|-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni${CRIA_AVX512_WARNINGS}"
-  "i8mm|aarch64|-march=armv8.2-a+dotprod+i8mm"
-  "dotprod|aarch64|-march=armv8.2-a+dotprod"
+  "i8mm|aarch64|-march=armv8.2-a+dotprod+i8mm -mtune=cortex-a76"
+  "dotprod|aarch64|-march=armv8.2-a+dotprod -mtune=cortex-a76"
   "neon|aarch64|"
-  "neon|armv7|-mfpu=neon-vfpv4"
+  "neon|armv7|-mfpu=neon-vfpv4 -mfp16-format=ieee $<$<CXX_COMPILER_ID:GNU>:-fno-schedule-insns>"
 )
 
 # cria_select_kernels(<out variable> <sources...>): keeps the sources of this processor and sets their flags.
@@ -36,6 +38,8 @@ function(cria_select_kernels out)
         if(CMAKE_SYSTEM_PROCESSOR MATCHES "^${processors}")
           set(used TRUE)
           separate_arguments(flags)
+          # The sums of a block stay in registers only when its loops are unrolled, which -O2 does not do.
+          list(APPEND flags "$<$<NOT:$<CONFIG:Debug>>:-O3>")
           set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS "${flags}")
         endif()
       endif()

@@ -37,8 +37,8 @@ void pack_int4_tile(const MatrixShape& shape, const int8_t* codes, const uint16_
                     size_t n_rows, uint8_t* out_codes, uint8_t* out_scales) {
   const size_t cols = padded_cols(shape);
   const size_t n_groups = cols / shape.group_size;
-  std::memset(out_codes, kZeroPair, tile_code_bytes(shape));
-  std::memset(out_scales, 0, tile_scale_bytes(shape));
+  std::memset(out_codes, kZeroPair, static_cast<size_t>(tile_code_bytes(shape)));
+  std::memset(out_scales, 0, static_cast<size_t>(tile_scale_bytes(shape)));
   for (size_t row = 0; row < n_rows; ++row) {
     const int8_t* in = codes + row * cols;
     for (size_t block = 0; block < cols / kInt4BlockInputs; ++block) {
@@ -60,8 +60,8 @@ void pack_int4_tile(const MatrixShape& shape, const int8_t* codes, const uint16_
 void pack_int8_tile(const MatrixShape& shape, const int8_t* codes, const float* scales,
                     size_t n_rows, uint8_t* out_codes, uint8_t* out_scales) {
   const size_t cols = padded_cols(shape);
-  std::memset(out_codes, 0, tile_code_bytes(shape));
-  std::memset(out_scales, 0, tile_scale_bytes(shape));
+  std::memset(out_codes, 0, static_cast<size_t>(tile_code_bytes(shape)));
+  std::memset(out_scales, 0, static_cast<size_t>(tile_scale_bytes(shape)));
   for (size_t row = 0; row < n_rows; ++row) {
     for (size_t col = 0; col < cols; col += kInt8LineInputs) {
       std::memcpy(out_codes + int8_place(row, col), codes + row * cols + col, kInt8LineInputs);
@@ -72,7 +72,7 @@ void pack_int8_tile(const MatrixShape& shape, const int8_t* codes, const float* 
 
 void pack_float_tile(const MatrixShape& shape, const float* values, size_t n_rows,
                      uint8_t* out_codes) {
-  std::memset(out_codes, 0, tile_code_bytes(shape));
+  std::memset(out_codes, 0, static_cast<size_t>(tile_code_bytes(shape)));
   for (size_t row = 0; row < n_rows; ++row) {
     for (size_t col = 0; col < shape.cols; ++col) {
       const float value = values[row * shape.cols + col];

@@ -127,6 +127,8 @@ size_t cria_memory_used(const cria_session* session) { return session->arena.use
 
 const char* cria_backend_name(const cria_session* session) { return session->backend->name; }
 
+uint32_t cria_built_isas(void) { return cria::built_isas(); }
+
 const char* cria_isa_name(const cria_session* session) { return session->kernels->isa; }
 
 cria_status cria_encode(cria_session* session, const char* text, size_t n_bytes, uint32_t flags,

@@ -138,6 +138,21 @@ typedef enum cria_backend {
   CRIA_BACKEND_XNNPACK = 2 /* CRIA_UNSUPPORTED where it is not built in */
 } cria_backend;
 
+/* Instruction sets the kernels know, in rising order: bits of cria_config.isa_mask. */
+enum {
+  CRIA_ISA_SCALAR = 1 << 0,
+  CRIA_ISA_SSE4_1 = 1 << 1,
+  CRIA_ISA_AVX2 = 1 << 2, /* with F16C */
+  CRIA_ISA_AVX_VNNI = 1 << 3,
+  CRIA_ISA_AVX512_VNNI = 1 << 4, /* with F, BW, DQ and VL */
+  CRIA_ISA_NEON = 1 << 8,
+  CRIA_ISA_DOTPROD = 1 << 9,
+  CRIA_ISA_I8MM = 1 << 10
+};
+
+/* Bits of the instruction sets this build has kernels for. */
+uint32_t cria_built_isas(void);
+
 typedef enum cria_kv_format { CRIA_KV_INT8 = 0, CRIA_KV_F32 = 1 } cria_kv_format;
 
 /* Calls task(argument, i) once for each i < n_tasks, on any threads, and returns when all calls
@@ -151,9 +166,11 @@ typedef struct cria_config {
   uint32_t n_threads;      /* tasks work is split into; 0: 1. Does not change a bit of the result */
   uint32_t prefill_chunk;  /* tokens handled at once; 0: 64. Does not change a bit either */
   uint32_t max_text_bytes; /* longest text encoded in one piece; 0: 4 * context, at least 1024 */
-  cria_kv_format kv_format;
-  cria_backend backend;
-  uint32_t isa_mask; /* kernels allowed: bit i is ISA i of cria_isa_name; 0: all the CPU has */
+  uint32_t kv_format;      /* cria_kv_format */
+  uint32_t backend;        /* cria_backend */
+  /* CRIA_ISA_ bits that kernels may use. The caller vouches that the CPU has them: the library asks
+   * no operating system. 0: what every CPU has that can run this build. Changes no bit of exact. */
+  uint32_t isa_mask;
   uint32_t skip_checksums;  /* nonzero: chunks used in place are trusted and not read at open */
   uint8_t source_is_mapped; /* source.map will be given: tables and stored weights stay there */
   uint8_t reserved[7];
@@ -231,7 +248,7 @@ cria_status cria_decode_token(cria_session* session, cria_text_state* state, uin
 typedef enum cria_role { CRIA_SYSTEM = 0, CRIA_USER = 1, CRIA_ASSISTANT = 2 } cria_role;
 
 typedef struct cria_message {
-  cria_role role;
+  uint32_t role; /* cria_role */
   const char* text;
   size_t n_bytes;
 } cria_message;

@@ -1,5 +1,7 @@
 #include "runtime/planning.h"
 
+#include "runtime/kernels/kernels.h"
+
 namespace cria {
 namespace {
 
@@ -35,7 +37,16 @@ Status try_backend(const Backend& backend, const format::ModelConfig& model, Ses
   return backend.needs(model, plan->input.n_threads, plan->input.prefill_chunk, &plan->needs);
 }
 
-Status choose_backend(const format::ModelConfig& model, cria_backend wanted, SessionPlan* plan) {
+// Instruction sets whose kernels were measured to be faster than XNNPACK's (docs/performance.md),
+// or where XNNPACK's bits are not worth having.
+constexpr uint32_t kFastIsas = CRIA_ISA_AVX512_VNNI;
+
+bool exact_is_faster(uint32_t isa_mask) {
+  return ((isa_mask != 0 ? isa_mask : baseline_isas()) & built_isas() & kFastIsas) != 0;
+}
+
+Status choose_backend(const format::ModelConfig& model, uint32_t wanted, uint32_t isa_mask,
+                      SessionPlan* plan) {
   switch (wanted) {
     case CRIA_BACKEND_EXACT:
       return try_backend(kExactBackend, model, plan);
@@ -46,9 +57,9 @@ Status choose_backend(const format::ModelConfig& model, cria_backend wanted, Ses
       return Status::kUnsupported;
 #endif
     case CRIA_BACKEND_AUTO:
-      // XNNPACK is faster than the scalar kernels wherever it runs.
 #ifdef CRIA_WITH_XNNPACK
-      if (try_backend(kXnnpackBackend, model, plan) == Status::kOk) return Status::kOk;
+      if (!exact_is_faster(isa_mask) && try_backend(kXnnpackBackend, model, plan) == Status::kOk)
+        return Status::kOk;
 #endif
       return try_backend(kExactBackend, model, plan);
   }
@@ -63,7 +74,7 @@ Status plan_session(const format::ModelConfig& model, uint64_t tokenizer_bytes,
   CRIA_TRY(fill_input(model, config, &plan->input));
   plan->input.tokenizer_bytes = tokenizer_bytes;
   plan->input.chat_template_bytes = chat_template_bytes;
-  CRIA_TRY(choose_backend(model, config.backend, plan));
+  CRIA_TRY(choose_backend(model, config.backend, config.isa_mask, plan));
   plan->input.backend_keeps_tile16 = plan->needs.keeps_tile16;
   plan->input.backend_model_bytes = plan->needs.model_bytes;
   plan->input.backend_step_bytes = plan->needs.step_bytes;

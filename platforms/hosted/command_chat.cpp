@@ -174,12 +174,16 @@ ChatProgram::Next ChatProgram::handle(const std::string& line) {
 
 // On a terminal an error is told and the conversation goes on; elsewhere it ends the program.
 ExitCode ChatProgram::run() {
-  const InterruptGuard guard;
+  const InterruptGuard guard(SecondInterrupt::kIsTheSame);
   LineReader lines(STDIN_FILENO);
   std::string line;
   if (is_interactive_) greet();
   for (;;) {
-    if (is_interactive_) write_stderr(coloured(Colour::kPrompt, "> "));
+    // Before the prompt shows: from then on Ctrl-C means to leave, or to stop the next answer.
+    if (is_interactive_) {
+      clear_interrupt();
+      write_stderr(coloured(Colour::kPrompt, "> "));
+    }
     const LineResult got = lines.next(&line);
     if (got != LineResult::kLine) {
       if (is_interactive_) write_stderr("\n");
@@ -187,7 +191,6 @@ ExitCode ChatProgram::run() {
                                                                  : ExitCode::kDone;
     }
     try {
-      clear_interrupt();
       if (handle(line) == Next::kLeave) return exit_code_;
     } catch (const ProgramError& error) {
       const bool output_failed = error.code() == ExitCode::kIo && line[0] != '/';

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
+#include <string>
 
+#include "platforms/hosted/cpu.h"
 #include "platforms/hosted/help_text.h"
 #include "platforms/hosted/option_values.h"
 #include "platforms/hosted/program_error.h"
@@ -21,15 +24,36 @@ constexpr uint32_t kMaxTokens = 1 << 24;
 constexpr uint32_t kMaxRepetitions = 1000;
 constexpr uint32_t kMaxTopK = 1 << 21;
 
-// Names that --isa takes: those this build has kernels for. Bit i of the mask is ISA i; a name
-// allows everything up to itself.
-constexpr Named<uint32_t> kIsaMasks[] = {{"scalar", 0x1}};
 constexpr Named<cria_backend> kBackends[] = {
     {"auto", CRIA_BACKEND_AUTO}, {"exact", CRIA_BACKEND_EXACT}, {"xnnpack", CRIA_BACKEND_XNNPACK}};
 constexpr Named<cria_kv_format> kKvFormats[] = {{"int8", CRIA_KV_INT8}, {"f32", CRIA_KV_F32}};
 
 void add_model(CLI::App* app, std::string* path) {
   app->add_option("M.cria", *path, "The file")->required()->type_name("M.cria");
+}
+
+// --isa takes the names this build has kernels for and this CPU runs; a name allows everything up
+// to itself.
+void add_isa(CLI::App* app, CommonOptions* common) {
+  std::map<std::string, uint32_t> masks;
+  std::string names;
+  uint32_t mask = 0;
+  for (const IsaName& isa : isa_names()) {
+    if ((isa.bit & cria_built_isas() & cpu_isas()) == 0) continue;
+    mask |= isa.bit;
+    masks[isa.name] = mask;
+    names += (names.empty() ? "" : ", ") + std::string(isa.name);
+  }
+  app->add_option_function<std::string>(
+         "--isa", [common, masks](const std::string& name) { common->isa_mask = masks.at(name); },
+         "Best instruction set of " + names)
+      ->check(CLI::Validator(
+          [masks, names](const std::string& name) {
+            return masks.count(name) != 0
+                       ? std::string()
+                       : name + " is none of " + names + " of this CPU and build";
+          },
+          "NAME"));
 }
 
 void add_common(CLI::App* app, CommonOptions* common) {
@@ -41,7 +65,7 @@ void add_common(CLI::App* app, CommonOptions* common) {
       ->check(between(1U, kMaxContext))
       ->type_name("N");
   add_named(app, "--backend", kBackends, &common->backend, "auto, exact or xnnpack; default: auto");
-  add_named(app, "--isa", kIsaMasks, &common->isa_mask, "Best instruction set: scalar");
+  add_isa(app, common);
   add_named(app, "--kv", kKvFormats, &common->kv_format, "KV cache: int8 or f32; default: int8");
   app->add_option("--prefill-chunk", common->prefill_chunk,
                   "Tokens handled at once; default: 64. Changes no token")

@@ -100,7 +100,7 @@ ExitCode run_command(const RunOptions& options) {
   }
   out.flush();
 
-  InterruptGuard guard;
+  const InterruptGuard guard(SecondInterrupt::kEndsProgram);
   Generation made = {};
   const PrefillResult prefilled = prefill(model, tokens);
   if (prefilled.n_fed == tokens.size()) {

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 #include "platforms/hosted/print_format.h"
+#include "runtime/cria.h"
 
 namespace cria::hosted {
 namespace {
@@ -39,11 +41,16 @@ uint32_t count_allowed() {
 uint32_t read_quota() {
   std::FILE* const file = std::fopen("/sys/fs/cgroup/cpu.max", "re");
   if (file == nullptr) return 0;
-  unsigned long quota_us = 0;
-  unsigned long period_us = 0;
-  const int fields = std::fscanf(file, "%lu %lu", &quota_us, &period_us);
+  char line[64];
+  const bool is_read = std::fgets(line, sizeof(line), file) != nullptr;
   std::fclose(file);
-  if (fields != 2 || period_us == 0) return 0;
+  if (!is_read) return 0;
+  constexpr int kDecimal = 10;
+  char* end = nullptr;
+  const unsigned long quota_us = std::strtoul(line, &end, kDecimal);
+  if (end == line) return 0;
+  const unsigned long period_us = std::strtoul(end, nullptr, kDecimal);
+  if (period_us == 0) return 0;
   return static_cast<uint32_t>(std::clamp((quota_us + period_us - 1) / period_us, 1UL, 4096UL));
 }
 
@@ -97,21 +104,42 @@ std::string machine_description() {
   return text;
 }
 
-std::string isa_features() {
-  if (!cpuinfo_initialize()) return {};
-  const struct {
-    bool present;
-    const char* name;
-  } rows[] = {
-      {cpuinfo_has_x86_sse4_1(), "sse4.1"},         {cpuinfo_has_x86_avx2(), "avx2"},
-      {cpuinfo_has_x86_avx512vnni(), "avx512vnni"}, {cpuinfo_has_arm_neon(), "neon"},
-      {cpuinfo_has_arm_neon_dot(), "dotprod"},      {cpuinfo_has_arm_i8mm(), "i8mm"},
+std::span<const IsaName> isa_names() {
+  static constexpr IsaName kNames[] = {
+      {"scalar", CRIA_ISA_SCALAR},
+      {"sse4.1", CRIA_ISA_SSE4_1},
+      {"avx2", CRIA_ISA_AVX2},
+      {"avxvnni", CRIA_ISA_AVX_VNNI},
+      {"avx512vnni", CRIA_ISA_AVX512_VNNI},
+      {"neon", CRIA_ISA_NEON},
+      {"dotprod", CRIA_ISA_DOTPROD},
+      {"i8mm", CRIA_ISA_I8MM},
   };
+  return kNames;
+}
+
+uint32_t cpu_isas() {
+  uint32_t mask = CRIA_ISA_SCALAR;
+  if (!cpuinfo_initialize()) return mask;
+  const auto add = [&mask](bool present, uint32_t bit) { mask |= present ? bit : 0; };
+  add(cpuinfo_has_x86_sse4_1(), CRIA_ISA_SSE4_1);
+  add(cpuinfo_has_x86_avx2() && cpuinfo_has_x86_f16c(), CRIA_ISA_AVX2);
+  add(cpuinfo_has_x86_avxvnni(), CRIA_ISA_AVX_VNNI);
+  add(cpuinfo_has_x86_avx512vnni() && cpuinfo_has_x86_avx512f() && cpuinfo_has_x86_avx512bw() &&
+          cpuinfo_has_x86_avx512dq() && cpuinfo_has_x86_avx512vl(),
+      CRIA_ISA_AVX512_VNNI);
+  add(cpuinfo_has_arm_neon(), CRIA_ISA_NEON);
+  add(cpuinfo_has_arm_neon_dot(), CRIA_ISA_DOTPROD);
+  add(cpuinfo_has_arm_i8mm(), CRIA_ISA_I8MM);
+  return mask;
+}
+
+std::string isa_features() {
   std::string text;
-  for (const auto& row : rows) {
-    if (!row.present) continue;
+  for (const IsaName& isa : isa_names()) {
+    if (isa.bit == CRIA_ISA_SCALAR || (cpu_isas() & isa.bit) == 0) continue;
     if (!text.empty()) text += ' ';
-    text += row.name;
+    text += isa.name;
   }
   return text;
 }

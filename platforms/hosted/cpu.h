@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace cria::hosted {
@@ -26,8 +27,19 @@ uint32_t default_threads();
 // "AMD EPYC, 2 cores; sse4.1 avx2 avx512vnni"; "unknown CPU" at worst.
 std::string machine_description();
 
+// An instruction set by its name on the command line and its CRIA_ISA_ bit.
+struct IsaName {
+  const char* name;
+  uint32_t bit;
+};
+// All there are, in rising order.
+std::span<const IsaName> isa_names();
+
+// CRIA_ISA_ bits of this CPU, the scalar one always among them. Never fails.
+uint32_t cpu_isas();
+
 // Space-separated names, from slow to fast, of the instruction sets the CPU has among those that
-// --isa will know: sse4.1 avx2 avx512vnni neon dotprod i8mm.
+// --isa knows.
 std::string isa_features();
 
 }  // namespace cria::hosted

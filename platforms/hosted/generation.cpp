@@ -12,7 +12,7 @@ namespace cria::hosted {
 namespace {
 
 // Tokens between two looks at Ctrl-C: each piece costs one row of logits that nobody reads.
-constexpr uint32_t kPieceTokens = 128;
+constexpr uint32_t kPieceTokens = 64;
 
 size_t piece_tokens(const ModelSession& model) {
   const uint32_t chunk = model.config().prefill_chunk;

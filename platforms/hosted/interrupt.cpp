@@ -23,9 +23,10 @@ void on_bus_error(int) {
   ::_exit(static_cast<int>(ExitCode::kIo));
 }
 
-void set_handler(int signal_number, void (*handler)(int)) {
+void set_handler(int signal_number, void (*handler)(int), int flags) {
   struct sigaction action = {};
   action.sa_handler = handler;
+  action.sa_flags = flags;
   ::sigemptyset(&action.sa_mask);
   ::sigaction(signal_number, &action, nullptr);
 }
@@ -33,16 +34,17 @@ void set_handler(int signal_number, void (*handler)(int)) {
 }  // namespace
 
 void install_program_signals() {
-  set_handler(SIGPIPE, SIG_IGN);
-  set_handler(SIGBUS, &on_bus_error);
+  set_handler(SIGPIPE, SIG_IGN, 0);
+  set_handler(SIGBUS, &on_bus_error, 0);
 }
 
-InterruptGuard::InterruptGuard() {
+InterruptGuard::InterruptGuard(SecondInterrupt second) {
   clear_interrupt();
-  set_handler(SIGINT, &on_interrupt);
+  set_handler(SIGINT, &on_interrupt,
+              second == SecondInterrupt::kEndsProgram ? static_cast<int>(SA_RESETHAND) : 0);
 }
 
-InterruptGuard::~InterruptGuard() { set_handler(SIGINT, SIG_DFL); }
+InterruptGuard::~InterruptGuard() { set_handler(SIGINT, SIG_DFL, 0); }
 
 bool interrupted() { return interrupt_flag != 0; }
 
@@ -54,10 +56,10 @@ InputWait wait_for_input(int descriptor) {
   ::sigemptyset(&blocked);
   ::sigaddset(&blocked, SIGINT);
   ::sigprocmask(SIG_BLOCK, &blocked, &before);
-  clear_interrupt();
   pollfd waiting = {.fd = descriptor, .events = POLLIN, .revents = 0};
-  // SIGINT is let in only inside ppoll, so it either ends the wait or comes after it.
-  while (::ppoll(&waiting, 1, nullptr, &before) < 0 && errno == EINTR && !interrupted()) {
+  // SIGINT is let in only inside ppoll, so it cannot come between the look at the flag and the
+  // wait.
+  while (!interrupted() && ::ppoll(&waiting, 1, nullptr, &before) < 0 && errno == EINTR) {
   }
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   return interrupted() ? InputWait::kInterrupted : InputWait::kReady;

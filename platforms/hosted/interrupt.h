@@ -7,11 +7,14 @@ namespace cria::hosted {
 // code 4 on SIGBUS, which a mapped file raises when somebody shortens it.
 void install_program_signals();
 
+// What a second Ctrl-C does while the first has not been looked at.
+enum class SecondInterrupt { kEndsProgram, kIsTheSame };
+
 // While an object lives SIGINT only sets the flag; before and after it ends the program. Calls that
 // wait are not restarted. One at a time.
 class InterruptGuard {
  public:
-  InterruptGuard();
+  explicit InterruptGuard(SecondInterrupt second);
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
@@ -22,8 +25,8 @@ void clear_interrupt();
 
 enum class InputWait { kReady, kInterrupted };
 
-// Waits until descriptor can be read or SIGINT comes; none is lost in between. Clears the flag
-// first: a Ctrl-C from before the wait is not meant for it. Needs an InterruptGuard.
+// Waits until descriptor can be read or the flag is set; a SIGINT at any moment since the flag was
+// cleared ends the wait. Needs an InterruptGuard.
 InputWait wait_for_input(int descriptor);
 
 }  // namespace cria::hosted

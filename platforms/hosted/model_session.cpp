@@ -45,7 +45,7 @@ cria_config config_for(const CommonOptions& options, const ModelFile& file) {
   config.prefill_chunk = options.prefill_chunk;
   config.kv_format = options.kv_format;
   config.backend = options.backend;
-  config.isa_mask = options.isa_mask;
+  config.isa_mask = options.isa_mask != 0 ? options.isa_mask : cpu_isas();
   config.source_is_mapped = file.is_mapped() ? 1 : 0;
   return config;
 }

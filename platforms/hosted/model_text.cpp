@@ -46,12 +46,12 @@ const char* chat_template_name(uint32_t kind) {
   return name_at(kNames, kind);
 }
 
-const char* backend_name(cria_backend backend) {
+const char* backend_name(uint32_t backend) {
   constexpr const char* kNames[] = {"auto", "exact", "xnnpack"};
   return name_at(kNames, static_cast<uint32_t>(backend));
 }
 
-const char* kv_format_name(cria_kv_format format) {
+const char* kv_format_name(uint32_t format) {
   constexpr const char* kNames[] = {"int8", "f32"};
   return name_at(kNames, static_cast<uint32_t>(format));
 }
@@ -64,7 +64,7 @@ std::string read_metadata(const cria_source& source, const cria_model_info& info
   return text;
 }
 
-uint64_t decode_bytes_per_token(const cria_model_info& info, cria_kv_format kv_format,
+uint64_t decode_bytes_per_token(const cria_model_info& info, uint32_t kv_format,
                                 uint32_t n_positions) {
   constexpr double kScaleBytes = 4.0;
   double weights = static_cast<double>(info.weight_bytes);

@@ -18,16 +18,16 @@ const char* number_format_name(uint32_t format);
 const char* chat_template_name(uint32_t kind);
 
 // "exact", "xnnpack", "auto".
-const char* backend_name(cria_backend backend);
+const char* backend_name(uint32_t backend);
 
-const char* kv_format_name(cria_kv_format format);
+const char* kv_format_name(uint32_t format);
 
 // The JSON for people that the file carries; empty when there is none or it cannot be read.
 std::string read_metadata(const cria_source& source, const cria_model_info& info);
 
 // Bytes of weights and KV cache that one decoded token reads, at n_positions of context: all
 // weights but the embedding's rows that a tied model does not use as its output layer.
-uint64_t decode_bytes_per_token(const cria_model_info& info, cria_kv_format kv_format,
+uint64_t decode_bytes_per_token(const cria_model_info& info, uint32_t kv_format,
                                 uint32_t n_positions);
 
 }  // namespace cria::hosted

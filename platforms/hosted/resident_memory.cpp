@@ -3,17 +3,23 @@
 #include <sys/resource.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 namespace cria::hosted {
 
 // VmHWM first: getrusage's figure includes what the process was before exec.
 uint64_t peak_resident_bytes() {
   constexpr uint64_t kKilobyte = 1024;
+  constexpr int kDecimal = 10;
+  constexpr char kField[] = "VmHWM:";
   unsigned long kilobytes = 0;
   if (std::FILE* const file = std::fopen("/proc/self/status", "re"); file != nullptr) {
     char line[256];
-    while (kilobytes == 0 && std::fgets(line, sizeof(line), file) != nullptr) {
-      if (std::sscanf(line, "VmHWM: %lu", &kilobytes) != 1) kilobytes = 0;
+    while (std::fgets(line, sizeof(line), file) != nullptr) {
+      if (std::strncmp(line, kField, std::strlen(kField)) == 0) {
+        kilobytes = std::strtoul(line + std::strlen(kField), nullptr, kDecimal);
+      }
     }
     std::fclose(file);
   }

@@ -127,6 +127,10 @@ enum class Isa : uint32_t {
 // vouches that the CPU has every ISA of mask; mask 0 means what the build was compiled for. Bits of
 // ISAs that this build lacks are ignored. False when nothing is left.
 [[nodiscard]] bool select_kernels(uint32_t mask, Kernels* table);
+// Bits of the ISAs this build has kernels for.
+[[nodiscard]] uint32_t built_isas();
+// What mask 0 stands for.
+[[nodiscard]] uint32_t baseline_isas();
 
 extern const Kernels kScalarKernels;
 

@@ -23,4 +23,14 @@ void fill_vector_avx2(Kernels* table);
 void fill_linear_avx2(Kernels* table);
 #endif
 
+#if defined(__aarch64__) || (defined(__arm__) && __ARM_ARCH == 7 && __ARM_ARCH_PROFILE == 'A')
+#define CRIA_HAS_NEON_KERNELS 1
+void override_neon(Kernels* table);
+#endif
+
+#if defined(__aarch64__)
+void override_dotprod(Kernels* table);
+void override_i8mm(Kernels* table);
+#endif
+
 }  // namespace cria

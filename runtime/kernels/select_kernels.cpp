@@ -20,12 +20,34 @@ constexpr Override kOverrides[] = {
     {Isa::kAvxVnni, override_avxvnni},
     {Isa::kAvx512Vnni, override_avx512vnni},
 #endif
+#if defined(CRIA_HAS_NEON_KERNELS)
+    {Isa::kNeon, override_neon},
+#endif
+#if defined(__aarch64__)
+    {Isa::kDotprod, override_dotprod},
+    {Isa::kI8mm, override_i8mm},
+#endif
 };
+
+// What every CPU that can run this build has.
+#if defined(__aarch64__)
+constexpr uint32_t kBuildIsas = bit(Isa::kScalar) | bit(Isa::kNeon);
+#else
+constexpr uint32_t kBuildIsas = bit(Isa::kScalar);
+#endif
 
 }  // namespace
 
+uint32_t built_isas() {
+  uint32_t mask = 0;
+  for (const Override& o : kOverrides) mask |= bit(o.isa);
+  return mask;
+}
+
+uint32_t baseline_isas() { return kBuildIsas; }
+
 bool select_kernels(uint32_t mask, Kernels* table) {
-  const uint32_t allowed = mask == 0 ? bit(Isa::kScalar) : mask;
+  const uint32_t allowed = mask == 0 ? kBuildIsas : mask;
   // Whatever an ISA does not override is scalar.
   *table = kScalarKernels;
   bool found = false;

@@ -8,7 +8,7 @@ PROMPT = rb"> (?:\x1b\[0m)?\Z"
 ESCAPE = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
 # Slow enough that Ctrl-C finds the program in the middle of an answer: f32 weights on the scalar kernels, one thread.
 SLOW = ("--weights", "f32")
-LONG_ANSWER = ("--backend", "exact", "--threads", "1", "--temperature", "1.5", "--seed", "3")
+LONG_ANSWER = ("--backend", "exact", "--isa", "scalar", "--threads", "1", "--temperature", "1.5", "--seed", "3")
 
 
 def widest(shown):

@@ -64,9 +64,9 @@ TestSession::TestSession(const MemorySource& source, const cria_config& config) 
   if (c.n_threads > 1) c.parallel_for = thread_parallel_for;
   EXPECT_EQ(cria_inspect(&source.source(), &info_), CRIA_OK);
   EXPECT_EQ(cria_memory_required(&info_, &c, &plan_), CRIA_OK);
-  memory_ = std::make_unique<AlignedMemory>(plan_.total);
+  memory_ = std::make_unique<AlignedMemory>(static_cast<size_t>(plan_.total));
   const cria_status status =
-      cria_open(memory_->data(), plan_.total, &source.source(), &c, &session_);
+      cria_open(memory_->data(), static_cast<size_t>(plan_.total), &source.source(), &c, &session_);
   if (status != CRIA_OK) throw std::runtime_error(cria_status_message(status));
   EXPECT_EQ(cria_memory_used(session_), plan_.total);
 }

@@ -15,7 +15,10 @@
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CRIA_TEST_SANITIZED 1
-#include <sanitizer/allocator_interface.h>
+// GCC ships the sanitizers' runtime without this interface's header.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*,
+                                                                           size_t),
+                                                         void (*on_free)(const volatile void*));
 #else
 #define CRIA_TEST_SANITIZED 0
 #endif

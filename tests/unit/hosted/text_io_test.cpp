@@ -94,7 +94,7 @@ TEST(TextStream, AFullDiskIsAnIoError) {
 }
 
 TEST(LineReader, GivesLinesWithoutTheirEnds) {
-  const InterruptGuard guard;
+  const InterruptGuard guard(SecondInterrupt::kIsTheSame);
   Pipe pipe;
   pipe.give("one\n\ntwo\r\nthree");
   pipe.end();
@@ -109,7 +109,7 @@ TEST(LineReader, GivesLinesWithoutTheirEnds) {
 }
 
 TEST(LineReader, CtrlCEndsAWaitButNotALineThatIsThere) {
-  const InterruptGuard guard;
+  const InterruptGuard guard(SecondInterrupt::kIsTheSame);
   Pipe pipe;
   pipe.give("one\ntwo\n");
   LineReader lines(pipe.ends[0]);
@@ -119,6 +119,11 @@ TEST(LineReader, CtrlCEndsAWaitButNotALineThatIsThere) {
   EXPECT_TRUE(interrupted());
   ASSERT_EQ(lines.next(&line), LineResult::kLine);
   EXPECT_EQ(line, "two");
+  // Also when it came before the wait began.
+  EXPECT_EQ(lines.next(&line), LineResult::kInterrupted);
+  clear_interrupt();
+  pipe.give("three\n");
+  EXPECT_EQ(lines.next(&line), LineResult::kLine);
 }
 
 TEST(Input, DropsOneNewlineAlone) {

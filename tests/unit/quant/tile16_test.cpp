@@ -114,14 +114,14 @@ TEST(Tile16, UnpackingARowGivesCodesTimesScales) {
             codes[r * padded + c] = static_cast<int8_t>(random() % 16) - 8;
         }
         for (uint16_t& s : scales) s = f32_to_bf16(0.001f * static_cast<float>(1 + random() % 99));
-        Packed out = {std::vector<uint8_t>(code_plane_bytes(shape)),
-                      std::vector<uint8_t>(scale_plane_bytes(shape))};
+        Packed out = {std::vector<uint8_t>(static_cast<size_t>(code_plane_bytes(shape))),
+                      std::vector<uint8_t>(static_cast<size_t>(scale_plane_bytes(shape)))};
         for (size_t tile = 0; tile < tile_count(rows); ++tile) {
           const size_t first = tile * 16;
           pack_int4_tile(shape, &codes[first * padded], &scales[first * n_groups],
                          std::min<size_t>(16, rows - first),
-                         &out.codes[tile * tile_code_bytes(shape)],
-                         &out.scales[tile * tile_scale_bytes(shape)]);
+                         &out.codes[tile * static_cast<size_t>(tile_code_bytes(shape))],
+                         &out.scales[tile * static_cast<size_t>(tile_scale_bytes(shape))]);
         }
         std::vector<float> row(cols);
         for (size_t r = 0; r < rows; ++r) {

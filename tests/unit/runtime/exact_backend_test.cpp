@@ -14,7 +14,8 @@ using format::NumberFormat;
 // A matrix whose weights are all ones, exactly: code 1, scale 1.
 struct Ones {
   explicit Ones(const MatrixShape& shape)
-      : codes(code_plane_bytes(shape)), scales(scale_plane_bytes(shape)) {
+      : codes(static_cast<size_t>(code_plane_bytes(shape))),
+        scales(static_cast<size_t>(scale_plane_bytes(shape))) {
     const size_t padded = padded_cols(shape);
     for (size_t tile = 0; tile < tile_count(shape.rows); ++tile) {
       uint8_t* out = codes.data() + tile * tile_code_bytes(shape);

@@ -34,8 +34,8 @@ struct Planes {
 };
 
 Planes pack(const MatrixShape& shape, const std::vector<float>& w) {
-  Planes p = {shape, std::vector<uint8_t>(code_plane_bytes(shape)),
-              std::vector<uint8_t>(scale_plane_bytes(shape))};
+  Planes p = {shape, std::vector<uint8_t>(static_cast<size_t>(code_plane_bytes(shape))),
+              std::vector<uint8_t>(static_cast<size_t>(scale_plane_bytes(shape)))};
   const size_t padded = padded_cols(shape);
   for (size_t tile = 0; tile < tile_count(shape.rows); ++tile) {
     const size_t first = tile * kTileRows;

@@ -1,0 +1,63 @@
+#include "tests/support/model_surgery.h"
+
+#include <cstring>
+
+#include "quant/checksum.h"
+
+namespace cria::test {
+namespace {
+
+std::vector<format::SectionEntry> section_table(std::span<const uint8_t> file) {
+  format::FileHeader header;
+  std::memcpy(&header, file.data(), sizeof header);
+  std::vector<format::SectionEntry> entries(header.section_count);
+  std::memcpy(entries.data(), file.data() + sizeof header, entries.size() * sizeof entries[0]);
+  return entries;
+}
+
+bool is_inside(std::span<const uint8_t> file, uint64_t offset, uint64_t bytes) {
+  return offset <= file.size() && bytes <= file.size() - offset;
+}
+
+void mend_chunks(std::span<uint8_t> file, std::span<uint8_t> table) {
+  for (size_t at = 0; at + sizeof(format::ChunkEntry) <= table.size();
+       at += sizeof(format::ChunkEntry)) {
+    format::ChunkEntry entry;
+    std::memcpy(&entry, table.data() + at, sizeof entry);
+    if (!is_inside(file, entry.offset, entry.stored_bytes)) continue;
+    entry.checksum = xxh64(file.data() + entry.offset, entry.stored_bytes);
+    std::memcpy(table.data() + at, &entry, sizeof entry);
+  }
+}
+
+}  // namespace
+
+std::span<uint8_t> section_bytes(std::span<uint8_t> file, format::SectionKind kind) {
+  for (const format::SectionEntry& entry : section_table(file)) {
+    if (entry.kind == static_cast<uint32_t>(kind) && is_inside(file, entry.offset, entry.bytes)) {
+      return file.subspan(entry.offset, entry.bytes);
+    }
+  }
+  return {};
+}
+
+void mend_checksums(std::span<uint8_t> file) {
+  mend_chunks(file, section_bytes(file, format::SectionKind::kChunkTable));
+  std::vector<format::SectionEntry> entries = section_table(file);
+  for (format::SectionEntry& entry : entries) {
+    if (entry.kind == static_cast<uint32_t>(format::SectionKind::kData)) continue;
+    if (!is_inside(file, entry.offset, entry.bytes)) continue;
+    entry.checksum = xxh64(file.data() + entry.offset, entry.bytes);
+  }
+  format::FileHeader header;
+  std::memcpy(&header, file.data(), sizeof header);
+  std::memcpy(file.data() + sizeof header, entries.data(), entries.size() * sizeof entries[0]);
+  header.checksum = 0;
+  Xxh64 hash;
+  hash.update(&header, sizeof header);
+  hash.update(entries.data(), entries.size() * sizeof entries[0]);
+  header.checksum = hash.digest();
+  std::memcpy(file.data(), &header, sizeof header);
+}
+
+}  // namespace cria::test

@@ -1,0 +1,18 @@
+// Changes model files and makes every checksum hold again: what a hostile author would do.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "quant/format.h"
+
+namespace cria::test {
+
+// Sections of a model file that is (or was) valid; empty span: absent.
+[[nodiscard]] std::span<uint8_t> section_bytes(std::span<uint8_t> file, format::SectionKind kind);
+// Recomputes the checksums of chunks, sections and header. Entries that point outside the file are
+// left as they are.
+void mend_checksums(std::span<uint8_t> file);
+
+}  // namespace cria::test

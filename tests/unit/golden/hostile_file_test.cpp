@@ -1,0 +1,203 @@
+// Files whose checksums all hold but whose contents lie. Each is refused with a code or runs
+// without harm; the sanitizer build watches.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstring>
+#include <random>
+
+#include "quant/tokenizer_format.h"
+#include "tests/support/model_files.h"
+#include "tests/support/model_surgery.h"
+#include "tests/support/test_session.h"
+#include "tests/support/tiny_checkpoint.h"
+
+namespace cria {
+namespace {
+
+using format::SectionKind;
+using test::Access;
+using test::Bytes;
+using test::MemorySource;
+
+constexpr size_t kMostMemory = size_t{16} << 20;
+
+const Bytes& tiny_model(format::Compression compression) {
+  static const auto make = [](format::Compression c) {
+    const auto folder = test::temporary_folder() / "tiny";
+    test::write_tiny_checkpoint(folder);
+    return test::convert_folder(folder, {format::NumberFormat::kInt4, 32, c, true});
+  };
+  static const Bytes zstd = make(format::Compression::kZstd);
+  static const Bytes stored = make(format::Compression::kStored);
+  return compression == format::Compression::kZstd ? zstd : stored;
+}
+
+class Opener {
+ public:
+  Opener() : memory_(kMostMemory), scratch_(CRIA_VERIFY_SCRATCH_BYTES) {}
+
+  cria_status verify(const MemorySource& source) {
+    return cria_verify(&source.source(), scratch_.data(), scratch_.size(), nullptr, nullptr,
+                       nullptr);
+  }
+  // Opens and, when that works, uses the session.
+  cria_status open(const MemorySource& source) {
+    cria_config config = {};
+    config.backend = CRIA_BACKEND_EXACT;
+    config.prefill_chunk = 16;
+    config.source_is_mapped = source.source().map != nullptr ? 1 : 0;
+    cria_session* session = nullptr;
+    const cria_status status =
+        cria_open(memory_.data(), memory_.size(), &source.source(), &config, &session);
+    if (status == CRIA_OK) use(session);
+    return status;
+  }
+
+ private:
+  static void use(cria_session* session) {
+    uint32_t tokens[64];
+    size_t n = 0;
+    const char* text = "the <|eot_id|> llama \xf0\x9f\xa6\x99 eats";
+    const cria_message message = {CRIA_USER, text, std::strlen(text)};
+    static_cast<void>(
+        cria_encode(session, text, std::strlen(text), CRIA_ENCODE_PARSE, tokens, 64, &n));
+    if (cria_encode_chat(session, &message, 1, 0, 1, tokens, 64, &n) != CRIA_OK || n == 0 ||
+        cria_prefill(session, tokens, n) != CRIA_OK) {
+      return;
+    }
+    const cria_sampling sampling = {0.8f, 0.9f, 0.05f, 1.1f, 20, 0};
+    cria_text_state state = {};
+    char out[CRIA_TEXT_BYTES];
+    for (int i = 0; i < 3; ++i) {
+      uint32_t token = 0;
+      ASSERT_EQ(cria_sample(session, &sampling, &token), CRIA_OK);
+      static_cast<void>(cria_decode_token(session, &state, token, out, sizeof out, &n));
+      if (cria_prefill(session, &token, 1) != CRIA_OK) break;
+    }
+  }
+
+  test::AlignedMemory memory_;
+  test::AlignedMemory scratch_;
+};
+
+struct Lie {
+  const char* what;
+  SectionKind section;
+  size_t offset;
+  uint32_t value;  // written as 4 bytes
+};
+
+TEST(HostileFile, LiesWithGoodChecksumsAreRefused) {
+  const Lie lies[] = {
+      {"more layers", SectionKind::kConfig, offsetof(format::ModelConfig, n_layers), 3},
+      {"no layers", SectionKind::kConfig, offsetof(format::ModelConfig, n_layers), 0},
+      {"a larger vocabulary", SectionKind::kConfig, offsetof(format::ModelConfig, vocab_size),
+       1 << 21},
+      {"a smaller vocabulary", SectionKind::kConfig, offsetof(format::ModelConfig, vocab_size), 10},
+      {"a wider model", SectionKind::kConfig, offsetof(format::ModelConfig, d_model), 1 << 17},
+      {"an unknown flag", SectionKind::kConfig, offsetof(format::ModelConfig, flags), 0x100},
+      {"odd heads", SectionKind::kConfig, offsetof(format::ModelConfig, head_dim), 15},
+      {"reserved bytes", SectionKind::kConfig, offsetof(format::ModelConfig, reserved), 1},
+      {"another role", SectionKind::kTensorDirectory, 0, 5},
+      {"other rows", SectionKind::kTensorDirectory, offsetof(format::TensorEntry, rows), 2},
+      {"other raw bytes", SectionKind::kTensorDirectory, offsetof(format::TensorEntry, raw_bytes),
+       4},
+      {"a chunk elsewhere", SectionKind::kChunkTable, offsetof(format::ChunkEntry, offset), 64},
+      {"a chunk past the end", SectionKind::kChunkTable, offsetof(format::ChunkEntry, offset),
+       0xffffffc0},
+      {"a longer chunk", SectionKind::kChunkTable, offsetof(format::ChunkEntry, stored_bytes),
+       0x40000},
+      {"an empty chunk", SectionKind::kChunkTable, offsetof(format::ChunkEntry, stored_bytes), 0},
+      {"a larger raw size", SectionKind::kChunkTable, offsetof(format::ChunkEntry, raw_bytes),
+       0x40000},
+      {"an unknown codec", SectionKind::kChunkTable, offsetof(format::ChunkEntry, compression), 7},
+      {"more tokens", SectionKind::kTokenizer, offsetof(format::TokenizerHeader, n_tokens),
+       0x7fffffff},
+      {"more merges", SectionKind::kTokenizer, offsetof(format::TokenizerHeader, n_merges),
+       0x7fffffff},
+      {"more text", SectionKind::kTokenizer, offsetof(format::TokenizerHeader, text_bytes),
+       0x7fffffff},
+      {"another kind", SectionKind::kTokenizer, 0, 9},
+      {"longer template strings", SectionKind::kChatTemplate, 8, 0x7fffffff},
+  };
+  Opener opener;
+  size_t refused = 0;
+  for (const auto compression : {format::Compression::kZstd, format::Compression::kStored}) {
+    for (const Lie& lie : lies) {
+      Bytes file = tiny_model(compression);
+      const std::span<uint8_t> section = test::section_bytes(file, lie.section);
+      ASSERT_GE(section.size(), lie.offset + 4) << lie.what;
+      std::memcpy(section.data() + lie.offset, &lie.value, 4);
+      test::mend_checksums(file);
+      for (const Access access : {Access::kRead, Access::kMap}) {
+        const MemorySource source(file, access);
+        EXPECT_EQ(opener.verify(source), CRIA_CORRUPT) << lie.what;
+        const cria_status status = opener.open(source);
+        EXPECT_TRUE(status == CRIA_CORRUPT || status == CRIA_MEMORY_TOO_SMALL)
+            << lie.what << ": " << cria_status_message(status);
+        ++refused;
+      }
+    }
+  }
+  EXPECT_EQ(refused, 2u * 2u * std::size(lies));
+}
+
+TEST(HostileFile, HeadersAreRefusedWithTheirOwnStatus) {
+  Opener opener;
+  const Bytes good = tiny_model(format::Compression::kZstd);
+  EXPECT_EQ(opener.open(MemorySource(good)), CRIA_OK);
+  Bytes file = good;
+  file[0] = 'X';
+  EXPECT_EQ(opener.open(MemorySource(file)), CRIA_NOT_A_MODEL);
+  file = good;
+  file[8] = 2;
+  EXPECT_EQ(opener.open(MemorySource(file)), CRIA_UNSUPPORTED_VERSION);
+  file = good;
+  file.pop_back();
+  EXPECT_EQ(opener.open(MemorySource(file)), CRIA_TRUNCATED);
+  file = good;
+  file.push_back(0);
+  EXPECT_EQ(opener.open(MemorySource(file)), CRIA_CORRUPT);
+  EXPECT_EQ(opener.open(MemorySource({good.data(), 10})), CRIA_NOT_A_MODEL);
+  MemorySource failing(good);
+  cria_source broken = failing.source();
+  broken.read = [](void*, uint64_t, void*, size_t) { return 1; };
+  cria_model_info info;
+  EXPECT_EQ(cria_inspect(&broken, &info), CRIA_READ_FAILED);
+}
+
+// A short file must not make anyone reserve much: what is asked for before reading is bounded by
+// what the file can hold.
+TEST(HostileFile, RandomChangesWithGoodChecksumsNeverHarm) {
+  const SectionKind kinds[] = {SectionKind::kConfig,       SectionKind::kTokenizer,
+                               SectionKind::kChatTemplate, SectionKind::kTensorDirectory,
+                               SectionKind::kChunkTable,   SectionKind::kData};
+  constexpr int kRounds = 6000;
+  std::mt19937 random(20261120);
+  Opener opener;
+  size_t opened = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto compression =
+        round % 2 == 0 ? format::Compression::kZstd : format::Compression::kStored;
+    Bytes file = tiny_model(compression);
+    const SectionKind kind = kinds[random() % std::size(kinds)];
+    const std::span<uint8_t> section = test::section_bytes(file, kind);
+    const size_t n_changes = 1 + random() % 4;
+    for (size_t i = 0; i < n_changes; ++i) {
+      uint8_t& byte = section[random() % section.size()];
+      byte = random() % 3 == 0 ? 0xff : static_cast<uint8_t>(random());
+    }
+    test::mend_checksums(file);
+    const MemorySource source(file, round % 4 < 2 ? Access::kRead : Access::kMap);
+    SCOPED_TRACE(round);
+    static_cast<void>(opener.verify(source));
+    opened += opener.open(source) == CRIA_OK ? 1 : 0;
+  }
+  std::printf("%d files, %zu opened and ran\n", kRounds, opened);
+  EXPECT_GT(opened, 100u);
+  EXPECT_LT(opened, static_cast<size_t>(kRounds));
+}
+
+}  // namespace
+}  // namespace cria
