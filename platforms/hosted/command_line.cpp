@@ -46,7 +46,7 @@ void add_isa(CLI::App* app, CommonOptions* common) {
   }
   app->add_option_function<std::string>(
          "--isa", [common, masks](const std::string& name) { common->isa_mask = masks.at(name); },
-         "Best instruction set of " + names)
+         "Up to " + names)
       ->check(CLI::Validator(
           [masks, names](const std::string& name) {
             return masks.count(name) != 0
