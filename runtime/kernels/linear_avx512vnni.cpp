@@ -16,7 +16,10 @@ namespace {
 constexpr size_t kQuads = kActivationGroup / 4;
 constexpr size_t kBlockGroups = 64;  // groups whose starting sums are prepared together
 constexpr size_t kMaxRows = 6;       // with two tiles, what 32 registers hold
-constexpr size_t kFetchAhead = 8192;
+// One row streams weights: every 4 KB it asks for the 4 KB that begin 6 KB on. Fetching in bursts
+// keeps more lines under way than a few lines for each group (docs/performance.md).
+constexpr size_t kFetchBurst = 4096;
+constexpr size_t kFetchAhead = 6144;
 
 // One call's matrix, activations and output.
 struct Product {
@@ -156,12 +159,12 @@ template <class Weights, size_t kTiles, size_t kRows>
 template <class Weights, size_t kTiles, size_t kRows>
 void multiply_block(const Product& p, size_t tile, size_t row) {
   const Block b = block_at(p, tile, row);
-  // One row streams weights, so it fetches a fixed way ahead. Each block of many rows fetches a
-  // quarter of a tile, so that the blocks together have the next tiles ready.
-  constexpr size_t kFetchBytes = kRows == 1 ? Weights::kGroupBytes : Weights::kGroupBytes / 4;
+  // Each block of many rows fetches a quarter of a tile, so that the blocks together have the next
+  // tiles ready.
+  constexpr size_t kFetchBytes = Weights::kGroupBytes / 4;
+  constexpr size_t kBurstGroups = kFetchBurst / Weights::kGroupBytes;
   const uint8_t* later =
-      kRows == 1 ? b.codes + kFetchAhead
-                 : b.codes + kTiles * p.tile_code_bytes + row / kMaxRows * p.n_groups * kFetchBytes;
+      b.codes + kTiles * p.tile_code_bytes + row / kMaxRows * p.n_groups * kFetchBytes;
   __m512 acc[kRows][kTiles];
   for (size_t r = 0; r < kRows; ++r) {
     for (size_t t = 0; t < kTiles; ++t) acc[r][t] = _mm512_setzero_ps();
@@ -175,7 +178,13 @@ void multiply_block(const Product& p, size_t tile, size_t row) {
       }
     }
     for (size_t g = begin; g < end; ++g) {
-      fetch(later + g * kFetchBytes, kFetchBytes);
+      if constexpr (kRows == 1) {
+        if (g % kBurstGroups == 0) {
+          fetch(b.codes + g * Weights::kGroupBytes + kFetchAhead, kFetchBurst);
+        }
+      } else {
+        fetch(later + g * kFetchBytes, kFetchBytes);
+      }
       __m512i sums[kRows][kTiles];
 #pragma GCC unroll 6
       for (size_t r = 0; r < kRows; ++r) {
