@@ -1,8 +1,11 @@
 #include "quant/quantize.h"
 
 #include <cmath>
+#include <cstring>
+#include <limits>
 
 #include "quant/float16.h"
+#include "quant/multiversion.h"
 
 namespace cria {
 namespace {
@@ -25,116 +28,215 @@ constexpr float kInt4Factors[] = {1.06f, 1.03f, 1.0f,  0.97f, 0.94f, 0.91f, 0.88
                                   0.85f, 0.82f, 0.79f, 0.76f, 0.72f, 0.68f, 0.64f};
 constexpr float kInt8Factors[] = {1.0f, 0.98f, 0.96f, 0.93f, 0.90f, 0.86f, 0.80f, 0.70f};
 
-float round_half_even(float x) { return (x + kRoundMagic) - kRoundMagic; }
+// The work is done in lanes, and a sum never crosses two of them in an order of the compiler's, so
+// that it runs in vectors and gives the same bits on every machine.
+constexpr size_t kLanes = 16;
+typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
+typedef uint32_t Words __attribute__((vector_size(kLanes * sizeof(uint32_t))));
+typedef int32_t Ints __attribute__((vector_size(kLanes * sizeof(int32_t))));
 
-float clamp(float x, float low, float high) {
-  const float raised = x < low ? low : x;
-  return raised > high ? high : raised;
+// Lanes go by reference: by value they would need one calling convention for every ISA.
+#define CRIA_INLINE [[gnu::always_inline]] inline
+
+CRIA_INLINE void load(const float* from, Lanes* to) { std::memcpy(to, from, sizeof *to); }
+
+// codes = round_half_even(weights * inverse), clamped first: the magic sum wants a small number.
+CRIA_INLINE void find_codes(const Lanes& weights, const Lanes& inverse, float low, float high,
+                            Lanes* codes) {
+  const Lanes lows = low - Lanes{};
+  const Lanes highs = high - Lanes{};
+  Lanes x = weights * inverse;
+  x = x < lows ? lows : x;
+  x = x > highs ? highs : x;
+  *codes = (x + kRoundMagic) - kRoundMagic;
 }
 
-float code_of(float weight, float inverse, float low, float high) {
-  // Clamped first: the magic sum wants a small number.
-  return round_half_even(clamp(weight * inverse, low, high));
+CRIA_INLINE void magnitude(const Lanes& x, Lanes* result) {
+  *result = (Lanes)((Words)x & 0x7fffffffu);
 }
 
 // Squared error in which a weight counts by its size. Plain squared error favours the many small
 // weights of a group; this costs a trained model less (docs/numerics.md has the perplexities).
-float weighted_error(const float* weights, size_t n, float scale, float low, float high) {
-  const float inverse = 1.0f / scale;
-  constexpr size_t kLanes = 16;
-  float lanes[kLanes] = {};
-  size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (size_t j = 0; j < kLanes; ++j) {
-      const float d = weights[i + j] - code_of(weights[i + j], inverse, low, high) * scale;
-      lanes[j] += d * d * std::fabs(weights[i + j]);
+CRIA_INLINE void add_weighted_error(const Lanes& weights, const Lanes& scale, const Lanes& inverse,
+                                    float low, float high, Lanes* sum) {
+  Lanes codes;
+  find_codes(weights, inverse, low, high, &codes);
+  const Lanes d = weights - codes * scale;
+  Lanes size;
+  magnitude(weights, &size);
+  *sum += d * d * size;
+}
+
+// Rounds positive numbers to bf16, ties to even.
+CRIA_INLINE void round_to_bf16(Lanes* x) {
+  Words bits = (Words)*x;
+  bits += 0x7fffu + (bits >> 16 & 1u);
+  *x = (Lanes)(bits & 0xffff0000u);
+}
+
+// Groups of int4 weights, kLanes at a time: a lane for each, so that nothing is summed across.
+class GroupSearch {
+ public:
+  // Takes weights [n], groups one behind the other; what is missing counts as zeros.
+  CRIA_INLINE void take(const float* weights, size_t n, size_t group_size) {
+    group_size_ = group_size;
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const size_t begin = lane * group_size;
+      for (size_t i = 0; i < group_size; ++i) {
+        values_[i * kLanes + lane] = begin + i < n ? weights[begin + i] : 0.0f;
+      }
     }
   }
-  for (; i < n; ++i) {
-    const float d = weights[i] - code_of(weights[i], inverse, low, high) * scale;
-    lanes[0] += d * d * std::fabs(weights[i]);
-  }
-  float sum = 0;
-  for (const float lane : lanes) sum += lane;
-  return sum;
-}
 
-// The scale that fits best to the codes another scale gave: sum(w * q) / sum(q * q).
-float least_squares_scale(const float* weights, size_t n, float scale, float low, float high) {
-  const float inverse = 1.0f / scale;
-  float wq = 0, qq = 0;
-  for (size_t i = 0; i < n; ++i) {
-    const float q = code_of(weights[i], inverse, low, high);
-    wq += weights[i] * q;
-    qq += q * q;
+  // The scale of each group, bf16 values; zero when the group is, or nearly.
+  CRIA_INLINE void find_scales(QuantMethod method, Lanes* scales) const {
+    Lanes covering;
+    find_covering(&covering);
+    *scales = covering;
+    round_to_bf16(scales);
+    const Ints usable = *scales >= kSmallestScale;
+    if (method == QuantMethod::kMse) {
+      Lanes best_error;
+      find_error(*scales, &best_error);
+      for (const float factor : kInt4Factors) {
+        try_scale(covering * factor, scales, &best_error);
+      }
+      Lanes fitted;
+      fit_scale(*scales, &fitted);
+      try_scale(fitted, scales, &best_error);
+    }
+    *scales = usable ? *scales : Lanes{};
   }
-  return qq > 0 ? wq / qq : scale;
-}
 
-struct Range {
-  float low;
-  float high;
+  // Codes of the first n weights.
+  CRIA_INLINE void find_codes_of(const Lanes& scales, size_t n, int8_t* codes) const {
+    const Lanes inverse = scales > 0.0f ? 1.0f / scales : Lanes{};
+    for (size_t i = 0; i < group_size_; ++i) {
+      Lanes weights, rounded;
+      load(values_ + i * kLanes, &weights);
+      find_codes(weights, inverse, kInt4Low, kInt4High, &rounded);
+      const Ints whole = __builtin_convertvector(rounded, Ints);
+      for (size_t lane = 0; lane < kLanes; ++lane) {
+        const size_t at = lane * group_size_ + i;
+        if (at < n) codes[at] = static_cast<int8_t>(whole[lane]);
+      }
+    }
+  }
+
+ private:
+  // The scale at which the grid just reaches the largest weight.
+  CRIA_INLINE void find_covering(Lanes* scale) const {
+    Lanes low = {};
+    Lanes high = {};
+    for (size_t i = 0; i < group_size_; ++i) {
+      Lanes weights;
+      load(values_ + i * kLanes, &weights);
+      low = weights < low ? weights : low;
+      high = weights > high ? weights : high;
+    }
+    const Lanes for_high = high / kInt4High;
+    const Lanes for_low = low / kInt4Low;
+    *scale = for_high > for_low ? for_high : for_low;
+  }
+
+  CRIA_INLINE void find_error(const Lanes& scale, Lanes* error) const {
+    const Lanes inverse = 1.0f / scale;
+    Lanes sum = {};
+    for (size_t i = 0; i < group_size_; ++i) {
+      Lanes weights;
+      load(values_ + i * kLanes, &weights);
+      add_weighted_error(weights, scale, inverse, kInt4Low, kInt4High, &sum);
+    }
+    *error = sum;
+  }
+
+  CRIA_INLINE void try_scale(const Lanes& candidate, Lanes* best, Lanes* best_error) const {
+    Lanes scale = candidate;
+    round_to_bf16(&scale);
+    Lanes error;
+    find_error(scale, &error);
+    const Ints better = (error < *best_error) & (scale >= kSmallestScale);
+    *best = better ? scale : *best;
+    *best_error = better ? error : *best_error;
+  }
+
+  // The scale that fits best to the codes another scale gives: sum(w * q) / sum(q * q).
+  CRIA_INLINE void fit_scale(const Lanes& scale, Lanes* fitted) const {
+    const Lanes inverse = 1.0f / scale;
+    Lanes wq = {};
+    Lanes qq = {};
+    for (size_t i = 0; i < group_size_; ++i) {
+      Lanes weights, codes;
+      load(values_ + i * kLanes, &weights);
+      find_codes(weights, inverse, kInt4Low, kInt4High, &codes);
+      wq += weights * codes;
+      qq += codes * codes;
+    }
+    *fitted = qq > 0.0f ? wq / qq : scale;
+  }
+
+  static constexpr size_t kLargestGroup = 128;
+  alignas(64) float values_[kLargestGroup * kLanes];
+  size_t group_size_ = 0;
 };
 
-Range range_of(const float* weights, size_t n) {
-  Range r = {0, 0};
-  for (size_t i = 0; i < n; ++i) {
-    r.low = weights[i] < r.low ? weights[i] : r.low;
-    r.high = weights[i] > r.high ? weights[i] : r.high;
+// A row of int8 weights, element i in lane i % kLanes.
+CRIA_INLINE float int8_error(const float* weights, size_t n, float scale) {
+  const Lanes scales = scale - Lanes{};
+  const Lanes inverse = 1.0f / scales;
+  Lanes sum = {};
+  size_t i = 0;
+  for (; i < n; i += kLanes) {
+    Lanes part = {};
+    if (i + kLanes <= n) {
+      load(weights + i, &part);
+    } else {
+      std::memcpy(&part, weights + i, (n - i) * sizeof(float));
+    }
+    add_weighted_error(part, scales, inverse, -kInt8High, kInt8High, &sum);
   }
-  return r;
+  float all = 0;
+  for (size_t lane = 0; lane < kLanes; ++lane) all += sum[lane];
+  return all;
 }
 
-// The bf16 scale of one int4 group, zero when the group is.
-float int4_scale(const float* weights, size_t n, QuantMethod method) {
-  const Range r = range_of(weights, n);
-  const float for_high = r.high / kInt4High;
-  const float for_low = r.low / kInt4Low;
-  const float covering = for_high > for_low ? for_high : for_low;
-  float best = bf16_to_f32(f32_to_bf16(covering));
-  if (!(best >= kSmallestScale)) return 0;
-  if (method == QuantMethod::kRtn) return best;
-  float best_error = weighted_error(weights, n, best, kInt4Low, kInt4High);
-  const auto try_scale = [&](float candidate) {
-    const float scale = bf16_to_f32(f32_to_bf16(candidate));
-    if (!(scale >= kSmallestScale)) return;
-    const float error = weighted_error(weights, n, scale, kInt4Low, kInt4High);
-    if (error < best_error) {
-      best_error = error;
-      best = scale;
-    }
-  };
-  for (const float factor : kInt4Factors) try_scale(covering * factor);
-  try_scale(least_squares_scale(weights, n, best, kInt4Low, kInt4High));
-  return best;
+CRIA_INLINE float largest_size(const float* weights, size_t n) {
+  float largest = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const float size = std::fabs(weights[i]);
+    largest = size > largest ? size : largest;
+  }
+  return largest;
 }
 
 }  // namespace
 
-void quantize_row_int4(const float* weights, size_t cols, size_t group_size, QuantMethod method,
-                       size_t padded_cols, int8_t* codes, uint16_t* scales) {
-  for (size_t begin = 0; begin < padded_cols; begin += group_size) {
-    const size_t n = begin >= cols ? 0 : (cols - begin < group_size ? cols - begin : group_size);
-    const float scale = n == 0 ? 0 : int4_scale(weights + begin, n, method);
-    scales[begin / group_size] = f32_to_bf16(scale);
-    const float inverse = scale > 0 ? 1.0f / scale : 0;
-    for (size_t i = 0; i < n; ++i) {
-      codes[begin + i] = static_cast<int8_t>(
-          static_cast<int>(code_of(weights[begin + i], inverse, kInt4Low, kInt4High)));
+CRIA_MULTIVERSION void quantize_row_int4(const float* weights, size_t cols, size_t group_size,
+                                         QuantMethod method, size_t padded_cols, int8_t* codes,
+                                         uint16_t* scales) {
+  const size_t batch = kLanes * group_size;
+  for (size_t begin = 0; begin < padded_cols; begin += batch) {
+    const size_t n = padded_cols - begin < batch ? padded_cols - begin : batch;
+    const size_t n_weights = cols <= begin ? 0 : (cols - begin < n ? cols - begin : n);
+    GroupSearch search;
+    search.take(weights + begin, n_weights, group_size);
+    Lanes found;
+    search.find_scales(method, &found);
+    search.find_codes_of(found, n, codes + begin);
+    for (size_t g = 0; g < n / group_size; ++g) {
+      scales[begin / group_size + g] = f32_to_bf16(found[g]);
     }
-    for (size_t i = n; i < group_size; ++i) codes[begin + i] = 0;
   }
 }
 
-void quantize_row_int8(const float* weights, size_t cols, QuantMethod method, size_t padded_cols,
-                       int8_t* codes, float* scale) {
-  const Range r = range_of(weights, cols);
-  const float covering = (r.high > -r.low ? r.high : -r.low) / kInt8High;
+CRIA_MULTIVERSION void quantize_row_int8(const float* weights, size_t cols, QuantMethod method,
+                                         size_t padded_cols, int8_t* codes, float* scale) {
+  const float covering = largest_size(weights, cols) / kInt8High;
   float best = covering >= kSmallestScale ? covering : 0;
   if (best > 0 && method == QuantMethod::kMse) {
-    float best_error = weighted_error(weights, cols, best, -kInt8High, kInt8High);
+    float best_error = int8_error(weights, cols, best);
     for (const float factor : kInt8Factors) {
-      const float error = weighted_error(weights, cols, covering * factor, -kInt8High, kInt8High);
+      const float error = int8_error(weights, cols, covering * factor);
       if (error < best_error && covering * factor >= kSmallestScale) {
         best_error = error;
         best = covering * factor;
@@ -144,36 +246,68 @@ void quantize_row_int8(const float* weights, size_t cols, QuantMethod method, si
   *scale = best;
   const float inverse = best > 0 ? 1.0f / best : 0;
   for (size_t i = 0; i < cols; ++i) {
-    codes[i] =
-        static_cast<int8_t>(static_cast<int>(code_of(weights[i], inverse, -kInt8High, kInt8High)));
+    const float x = weights[i] * inverse;
+    const float raised = x < -kInt8High ? -kInt8High : x;
+    const float clamped = raised > kInt8High ? kInt8High : raised;
+    codes[i] = static_cast<int8_t>(static_cast<int>((clamped + kRoundMagic) - kRoundMagic));
   }
   for (size_t i = cols; i < padded_cols; ++i) codes[i] = 0;
 }
 
 namespace {
 
-void add_error(double weight, double stored, ErrorSums* sums) {
-  const double error = std::fabs(weight - stored);
-  sums->signal += weight * weight;
-  sums->noise += error * error;
-  if (error > sums->max_error) sums->max_error = error;
+// Adds the errors of n weights that share a scale.
+CRIA_INLINE void add_error(const float* weights, size_t n, const int8_t* codes, double scale,
+                           ErrorSums* sums) {
+  typedef double Doubles __attribute__((vector_size(8 * sizeof(double))));
+  constexpr size_t kDoubles = 8;
+  Doubles signal = {};
+  Doubles noise = {};
+  Doubles largest = {};
+  for (size_t i = 0; i < n; i += kDoubles) {
+    float w[kDoubles] = {};
+    int8_t c[kDoubles] = {};
+    const size_t n_part = n - i < kDoubles ? n - i : kDoubles;
+    if (n_part == kDoubles) {
+      std::memcpy(w, weights + i, sizeof w);
+      std::memcpy(c, codes + i, sizeof c);
+    } else {
+      std::memcpy(w, weights + i, n_part * sizeof(float));
+      std::memcpy(c, codes + i, n_part);
+    }
+    Doubles weight, code;
+    for (size_t j = 0; j < kDoubles; ++j) weight[j] = static_cast<double>(w[j]);
+    for (size_t j = 0; j < kDoubles; ++j) code[j] = c[j];
+    const Doubles d = weight - code * scale;
+    const Doubles error = d < 0.0 ? -d : d;
+    signal += weight * weight;
+    noise += d * d;
+    largest = error > largest ? error : largest;
+  }
+  for (size_t j = 0; j < kDoubles; ++j) {
+    sums->signal += signal[j];
+    sums->noise += noise[j];
+    sums->max_error = largest[j] > sums->max_error ? largest[j] : sums->max_error;
+  }
 }
 
 }  // namespace
 
-void add_error_int4(const float* weights, size_t cols, size_t group_size, const int8_t* codes,
-                    const uint16_t* scales, ErrorSums* sums) {
-  for (size_t i = 0; i < cols; ++i) {
-    const double scale = static_cast<double>(bf16_to_f32(scales[i / group_size]));
-    add_error(static_cast<double>(weights[i]), codes[i] * scale, sums);
+CRIA_MULTIVERSION void add_error_int4(const float* weights, size_t cols, size_t group_size,
+                                      const int8_t* codes, const uint16_t* scales,
+                                      ErrorSums* sums) {
+  for (size_t begin = 0; begin < cols; begin += group_size) {
+    const size_t n = cols - begin < group_size ? cols - begin : group_size;
+    const double scale = static_cast<double>(bf16_to_f32(scales[begin / group_size]));
+    add_error(weights + begin, n, codes + begin, scale, sums);
   }
 }
 
-void add_error_int8(const float* weights, size_t cols, const int8_t* codes, float scale,
-                    ErrorSums* sums) {
-  for (size_t i = 0; i < cols; ++i) {
-    add_error(static_cast<double>(weights[i]), codes[i] * static_cast<double>(scale), sums);
-  }
+CRIA_MULTIVERSION void add_error_int8(const float* weights, size_t cols, const int8_t* codes,
+                                      float scale, ErrorSums* sums) {
+  add_error(weights, cols, codes, static_cast<double>(scale), sums);
 }
+
+#undef CRIA_INLINE
 
 }  // namespace cria
