@@ -1,4 +1,4 @@
-# Third-party libraries as imported targets: cria::zstd, cria::xnnpack, cria::cpuinfo, cria::pthreadpool.
+# Third-party libraries as imported targets: cria::zstd, cria::xnnpack, cria::cpuinfo.
 #
 # They are compiled once by cmake/deps into ${CRIA_DEPS_DIR}/prefix/<key>, where the key names everything that
 # changes the result: system, processor, compiler, flags, toolchain file, sources. Sources are the tarballs that
@@ -14,10 +14,10 @@ set(CRIA_DEPS_DIR "${_default}" CACHE PATH "Folder of the third-party sources an
 # Sets CRIA_SOURCE_<name> for each wanted dependency and appends the arguments for the nested build.
 set(_deps_wanted zstd)
 if(CRIA_WITH_XNNPACK OR CRIA_WITH_THREADS)
-  list(APPEND _deps_wanted cpuinfo pthreadpool fxdiv)
+  list(APPEND _deps_wanted cpuinfo)
 endif()
 if(CRIA_WITH_XNNPACK)
-  list(APPEND _deps_wanted xnnpack)
+  list(APPEND _deps_wanted xnnpack pthreadpool fxdiv)
 endif()
 
 set(_deps_args)
@@ -158,9 +158,9 @@ endif()
 cria_import(zstd libzstd.a)
 if(CRIA_WITH_XNNPACK OR CRIA_WITH_THREADS)
   cria_import(cpuinfo libcpuinfo.a)
-  cria_import(pthreadpool libpthreadpool.a Threads::Threads)
 endif()
 if(CRIA_WITH_XNNPACK)
+  cria_import(pthreadpool libpthreadpool.a Threads::Threads)  # XNNPACK's symbols; nothing of it runs
   cria_import(xnnpack_kernels libmicrokernels-prod.a)
   cria_import(xnnpack libXNNPACK.a cria::xnnpack_kernels cria::pthreadpool cria::cpuinfo m)
 endif()

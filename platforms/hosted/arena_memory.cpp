@@ -19,7 +19,8 @@ ArenaMemory::ArenaMemory(uint64_t n_bytes) {
         ::mmap(nullptr, size_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data_ != MAP_FAILED) {
 #ifdef MADV_HUGEPAGE
-      // Streaming the weights is faster through few large pages. Only advice: a refusal is no error.
+      // Streaming the weights is faster through few large pages. Only advice: a refusal is no
+      // error.
       ::madvise(data_, size_bytes_, MADV_HUGEPAGE);
 #endif
       return;

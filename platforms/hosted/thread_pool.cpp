@@ -1,6 +1,6 @@
 #include "platforms/hosted/thread_pool.h"
 
-#include <pthreadpool.h>
+#include <system_error>
 
 #include "platforms/hosted/print_format.h"
 #include "platforms/hosted/program_error.h"
@@ -8,28 +8,116 @@
 namespace cria::hosted {
 namespace {
 
-void parallel_for(void* context, void (*task)(void* argument, size_t index), void* argument,
-                  size_t n_tasks) {
-  constexpr uint32_t kNoFlags = 0;
-  pthreadpool_parallelize_1d(static_cast<pthreadpool_t>(context), task, argument, n_tasks,
-                             kNoFlags);
+constexpr int kNextShift = 16;
+constexpr int kCallShift = 32;
+constexpr uint64_t kMask = 0xffff;
+constexpr uint64_t kOneClaim = uint64_t{1} << kNextShift;
+// Some tens of microseconds: longer than the serial work between two calls of a forward pass,
+// shorter than what a sleeping thread of a busy machine would miss.
+constexpr int kSpins = 2000;
+
+void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__) || defined(__arm__)
+  __asm__ __volatile__("yield");
+#endif
 }
 
 }  // namespace
 
 ThreadPool::ThreadPool(uint32_t n_threads) {
   if (n_threads <= 1) return;
-  pool_ = pthreadpool_create(n_threads);
-  if (pool_ == nullptr) {
+  try {
+    workers_.reserve(n_threads - 1);
+    while (workers_.size() + 1 < n_threads) workers_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {
+    stop();
     throw ProgramError(ExitCode::kMemory,
                        text_of("cannot start %u threads; lower --threads", n_threads));
   }
 }
 
-ThreadPool::~ThreadPool() {
-  if (pool_ != nullptr) pthreadpool_destroy(pool_);
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
+  stopping_.store(true, std::memory_order_relaxed);
+  const uint32_t call = sleeping_call_.load(std::memory_order_relaxed) + 1;
+  claims_.store(uint64_t{call} << kCallShift, std::memory_order_release);
+  sleeping_call_.store(call, std::memory_order_release);
+  sleeping_call_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
 }
 
-cria_parallel_for ThreadPool::hook() const { return pool_ == nullptr ? nullptr : &parallel_for; }
+cria_parallel_for ThreadPool::hook() const { return workers_.empty() ? nullptr : &parallel_for; }
+
+void ThreadPool::parallel_for(void* context, Task task, void* argument, size_t n_tasks) {
+  static_cast<ThreadPool*>(context)->run(task, argument, n_tasks);
+}
+
+// Nobody reads task_ without a claim, and the claims of a call are done before it returns.
+void ThreadPool::run(Task task, void* argument, size_t n_tasks) {
+  if (n_tasks == 0) return;
+  if (n_tasks == 1) return task(argument, 0);
+  task_ = task;
+  argument_ = argument;
+  n_done_.store(0, std::memory_order_relaxed);
+  const uint32_t call = sleeping_call_.load(std::memory_order_relaxed) + 1;
+  claims_.store(uint64_t{call} << kCallShift | n_tasks, std::memory_order_release);
+  sleeping_call_.store(call, std::memory_order_release);
+  sleeping_call_.notify_all();
+  while (run_one(call)) {
+  }
+  wait_until_done(static_cast<uint32_t>(n_tasks));
+}
+
+void ThreadPool::wait_until_done(uint32_t n_tasks) {
+  uint32_t n_done = n_done_.load(std::memory_order_acquire);
+  for (int i = 0; n_done != n_tasks; n_done = n_done_.load(std::memory_order_acquire)) {
+    if (i < kSpins) {
+      ++i;
+      relax();
+    } else {
+      n_done_.wait(n_done, std::memory_order_acquire);
+    }
+  }
+}
+
+// Claims and runs a task of this call; false when none is left.
+bool ThreadPool::run_one(uint32_t call) {
+  uint64_t claims = claims_.load(std::memory_order_acquire);
+  for (;;) {
+    const uint64_t next = claims >> kNextShift & kMask;
+    const uint64_t n_tasks = claims & kMask;
+    if (claims >> kCallShift != call || next >= n_tasks) return false;
+    if (claims_.compare_exchange_weak(claims, claims + kOneClaim, std::memory_order_acq_rel,
+                                      std::memory_order_acquire)) {
+      task_(argument_, static_cast<size_t>(next));
+      if (n_done_.fetch_add(1, std::memory_order_acq_rel) + 1 == n_tasks) n_done_.notify_one();
+      return true;
+    }
+  }
+}
+
+// The number of a call other than the last one.
+uint32_t ThreadPool::wait_for_call(uint32_t last) {
+  for (int i = 0; i < kSpins; ++i) {
+    const auto call = static_cast<uint32_t>(claims_.load(std::memory_order_acquire) >> kCallShift);
+    if (call != last) return call;
+    relax();
+  }
+  sleeping_call_.wait(last, std::memory_order_acquire);
+  return sleeping_call_.load(std::memory_order_acquire);
+}
+
+void ThreadPool::work() {
+  uint32_t call = 0;
+  for (;;) {
+    call = wait_for_call(call);
+    if (stopping_.load(std::memory_order_relaxed)) return;
+    while (run_one(call)) {
+    }
+  }
+}
 
 }  // namespace cria::hosted

@@ -1,18 +1,22 @@
 // Threads behind the runtime's parallel_for hook.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <thread>
+#include <vector>
 
 #include "runtime/cria.h"
 
-struct pthreadpool;
-
 namespace cria::hosted {
 
-// n_threads workers, the calling thread among them; one thread needs no pool. Joined by the
-// destructor. Throws ProgramError kMemory when the system gives no threads.
+// n_threads workers, the calling thread among them; one thread needs no pool. Tasks are claimed one
+// by one, by the caller too: a worker that the system does not run holds up nothing. Waiting spins
+// shortly, then sleeps. One call at a time. Joined by the destructor.
 class ThreadPool {
  public:
+  // Throws ProgramError kMemory when the system gives no threads.
   explicit ThreadPool(uint32_t n_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -20,10 +24,31 @@ class ThreadPool {
 
   // What cria_config takes; the hook is null for one thread. Allocates nothing when called.
   cria_parallel_for hook() const;
-  void* context() const { return pool_; }
+  void* context() { return workers_.empty() ? nullptr : this; }
 
  private:
-  pthreadpool* pool_ = nullptr;
+  using Task = void (*)(void* argument, size_t index);
+
+  static void parallel_for(void* context, Task task, void* argument, size_t n_tasks);
+  void run(Task task, void* argument, size_t n_tasks);
+  void work();
+  bool run_one(uint32_t call);
+  uint32_t wait_for_call(uint32_t last);
+  void wait_until_done(uint32_t n_tasks);
+  void stop();
+
+  // One cache line brings a worker all it needs to start. The task is written before the call is
+  // published in claims_, and read by those who have claimed a part of it.
+  //
+  // claims_: the call's number, the next task and the number of tasks: 32, 16 and 16 bits. A claim
+  // adds one to the next task if the number is still that of the call the worker means.
+  alignas(64) std::atomic<uint64_t> claims_ = 0;
+  Task task_ = nullptr;
+  void* argument_ = nullptr;
+  alignas(64) std::atomic<uint32_t> n_done_ = 0;
+  alignas(64) std::atomic<uint32_t> sleeping_call_ = 0;  // the call's number, for those who sleep
+  std::atomic<bool> stopping_ = false;
+  std::vector<std::thread> workers_;
 };
 
 }  // namespace cria::hosted

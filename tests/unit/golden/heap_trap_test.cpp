@@ -133,7 +133,7 @@ TEST_P(HeapTrapOn, SeesNothingThroughTwoHundredTokens) {
     const test::MemorySource source(test::convert_folder(
         test::demo_folder(), {weights, group, format::Compression::kZstd, true}));
     for (const uint32_t n_threads : {1u, 2u}) {
-      const hosted::ThreadPool pool(n_threads);
+      hosted::ThreadPool pool(n_threads);
       cria_config config = {};
       config.backend = GetParam();
       config.n_threads = n_threads;

@@ -1,8 +1,11 @@
 // Threads, CPU counts and memory of the machine.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 #include "platforms/hosted/arena_memory.h"
@@ -16,7 +19,7 @@ namespace {
 
 TEST(ThreadPool, RunsEveryTaskOnce) {
   for (const uint32_t n_threads : {2U, 3U, 7U}) {
-    const ThreadPool pool(n_threads);
+    ThreadPool pool(n_threads);
     ASSERT_NE(pool.hook(), nullptr);
     for (size_t n_tasks = 0; n_tasks <= n_threads; ++n_tasks) {
       std::vector<std::atomic<int>> runs(n_threads);
@@ -29,6 +32,51 @@ TEST(ThreadPool, RunsEveryTaskOnce) {
       for (size_t i = 0; i < n_threads; ++i) EXPECT_EQ(runs[i], i < n_tasks ? 1 : 0);
     }
   }
+}
+
+// Calls follow each other closely, with a pause now and then long enough for the workers to sleep;
+// the sum is right only if each call's tasks are all done, and done once, before it returns.
+TEST(ThreadPool, CallsInARowNeverMix) {
+  constexpr uint32_t kThreads = 4;
+  ThreadPool pool(kThreads);
+  struct Call {
+    uint64_t number;
+    std::array<uint64_t, kThreads> seen;
+  };
+  for (uint64_t number = 1; number <= 20000; ++number) {
+    Call call = {number, {}};
+    const size_t n_tasks = 1 + number % kThreads;
+    pool.hook()(
+        pool.context(),
+        [](void* argument, size_t index) {
+          auto* c = static_cast<Call*>(argument);
+          c->seen[index] += c->number;
+        },
+        &call, n_tasks);
+    for (size_t i = 0; i < kThreads; ++i) ASSERT_EQ(call.seen[i], i < n_tasks ? number : 0);
+    if (number % 3000 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+// The calling thread takes what no worker has begun: one that the system does not run costs
+// nothing.
+TEST(ThreadPool, TheCallerTakesTasksToo) {
+  ThreadPool pool(2);
+  bool caller_ran = false;
+  struct Call {
+    std::thread::id caller;
+    bool* caller_ran;
+  } call = {std::this_thread::get_id(), &caller_ran};
+  for (int i = 0; i < 100; ++i) {
+    pool.hook()(
+        pool.context(),
+        [](void* argument, size_t) {
+          auto* c = static_cast<Call*>(argument);
+          if (std::this_thread::get_id() == c->caller) *c->caller_ran = true;
+        },
+        &call, 2);
+  }
+  EXPECT_TRUE(caller_ran);
 }
 
 TEST(ThreadPool, OneThreadNeedsNoHook) {
