@@ -1,5 +1,6 @@
 #include "runtime/planning.h"
 
+#include "runtime/features.h"
 #include "runtime/kernels/kernels.h"
 
 namespace cria {
@@ -26,6 +27,7 @@ Status fill_input(const format::ModelConfig& model, const cria_config& config, P
       in->kv_format = KvFormat::kInt8;
       return Status::kOk;
     case CRIA_KV_F32:
+      if (!kHasKvF32) return Status::kUnsupported;
       in->kv_format = KvFormat::kF32;
       return Status::kOk;
   }
@@ -41,12 +43,12 @@ Status try_backend(const Backend& backend, const format::ModelConfig& model, Ses
 // or where XNNPACK's bits are not worth having.
 constexpr uint32_t kFastIsas = CRIA_ISA_AVX512_VNNI;
 
-bool exact_is_faster(uint32_t isa_mask) {
+[[maybe_unused]] bool exact_is_faster(uint32_t isa_mask) {
   return ((isa_mask != 0 ? isa_mask : baseline_isas()) & built_isas() & kFastIsas) != 0;
 }
 
-Status choose_backend(const format::ModelConfig& model, uint32_t wanted, uint32_t isa_mask,
-                      SessionPlan* plan) {
+Status choose_backend(const format::ModelConfig& model, uint32_t wanted,
+                      [[maybe_unused]] uint32_t isa_mask, SessionPlan* plan) {
   switch (wanted) {
     case CRIA_BACKEND_EXACT:
       return try_backend(kExactBackend, model, plan);
@@ -71,6 +73,8 @@ Status choose_backend(const format::ModelConfig& model, uint32_t wanted, uint32_
 Status plan_session(const format::ModelConfig& model, uint64_t tokenizer_bytes,
                     uint64_t chat_template_bytes, const cria_config& config, SessionPlan* plan) {
   *plan = {};
+  const auto compression = static_cast<format::Compression>(model.compression);
+  if (!kHasCompression && compression == format::Compression::kZstd) return Status::kUnsupported;
   CRIA_TRY(fill_input(model, config, &plan->input));
   plan->input.tokenizer_bytes = tokenizer_bytes;
   plan->input.chat_template_bytes = chat_template_bytes;
