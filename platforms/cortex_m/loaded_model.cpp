@@ -7,7 +7,7 @@
 namespace cria::cortex_m {
 
 std::span<const uint8_t> model_bytes() {
-  static char line[128];
+  static char line[1024];  // the image's path comes first
   read_command_line(line, sizeof line);
   std::string_view words = line;
   while (!words.empty()) {
