@@ -43,6 +43,13 @@ void use(cria_session* session) {
   }
 }
 
+// Its answer depends on every level, so that no compiler turns it into a loop.
+// NOLINTNEXTLINE(misc-no-recursion)
+uint32_t deeper(uint32_t level) {
+  volatile uint32_t frame[32] = {level};
+  return frame[0] == UINT32_MAX ? 0 : deeper(level + 1) + frame[level % 32];
+}
+
 }  // namespace
 
 void check_plan(const Bench& bench, std::string_view /*words*/) {
@@ -130,6 +137,10 @@ void check_generation(const Bench& bench, std::string_view words) {
   need(cria_reset(session, 0));
   need(cria_state_load(session, bench.work.data(), n_bytes));
   print("tokens ", n_tokens, ", state ", n_bytes, " bytes, no heap\n");
+}
+
+void check_overflow(const Bench& /*bench*/, std::string_view /*words*/) {
+  print("depth ", deeper(0), "\n");
 }
 
 void check_heap_trap(const Bench& /*bench*/, std::string_view /*words*/) {

@@ -32,6 +32,8 @@ void check_flips(const Bench& bench, std::string_view words);
 void check_generation(const Bench& bench, std::string_view words);
 // heap: asks for memory, which must end the program.
 void check_heap_trap(const Bench& bench, std::string_view words);
+// overflow: calls itself until the stack is used up, which must end the program.
+void check_overflow(const Bench& bench, std::string_view words);
 // refused KV TEMPERATURE: what cria_open, or else cria_sample, says.
 void check_refusal(const Bench& bench, std::string_view words);
 

@@ -176,6 +176,12 @@ def damaged():
     expect("a damaged model", (status, out.startswith("error: ")), (1, True))
 
 
+def overflow():
+    """A stack that overflows ends the program through its fault handler."""
+    out, status, _ = run("device_checks", ["overflow"], model("odd_int4"))
+    expect("a stack overflow", (status, "processor fault" in out), (1, True))
+
+
 def minimal():
     prompt = "Once upon a time"
     out, status, err = run("minimal")
@@ -226,7 +232,7 @@ def sizes():
 
 TESTS = {
     "bits": bits, "greedy": greedy, "plan": plan, "heap": heap, "chat": chat, "sampled": sampled, "refusals": refusals,
-    "damaged": damaged, "minimal": minimal, "instructions": instructions, "sizes": sizes, "device": check,
+    "damaged": damaged, "overflow": overflow, "minimal": minimal, "instructions": instructions, "sizes": sizes, "device": check,
 }
 
 
