@@ -49,6 +49,7 @@ class CpuModels(unittest.TestCase):
 
     def for_models(self, check, models=tuple(LEVELS)):
         """check(model) for each, on all processors."""
+        cli.model()  # made before they ask for it together
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             self.assertEqual(len(list(pool.map(check, models))), len(models))
 
