@@ -31,9 +31,10 @@ retry() {
 
 # --- Debian packages -------------------------------------------------------------------------------------------
 
-# xz-utils, dpkg-dev: to fetch and unpack sources. googletest: its source, for cross builds.
+# xz-utils, dpkg-dev: to fetch and unpack sources. googletest: its source, for cross builds. qemu-user: CPUs that are
+# not at hand.
 packages=(g++ cmake ninja-build python3 xz-utils dpkg-dev nlohmann-json3-dev libcli11-dev
-  googletest libgtest-dev libbenchmark-dev clang-format-14)
+  googletest libgtest-dev libbenchmark-dev qemu-user clang-format-14)
 [ "${1-}" != --tidy ] || packages+=(clang-tidy-14)
 
 missing_packages() {
