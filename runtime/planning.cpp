@@ -41,12 +41,12 @@ Status try_backend(const Backend& backend, const format::ModelConfig& model, Ses
 // or where XNNPACK's bits are not worth having.
 constexpr uint32_t kFastIsas = CRIA_ISA_AVX512_VNNI;
 
-bool exact_is_faster(uint32_t isa_mask) {
+[[maybe_unused]] bool exact_is_faster(uint32_t isa_mask) {
   return ((isa_mask != 0 ? isa_mask : baseline_isas()) & built_isas() & kFastIsas) != 0;
 }
 
-Status choose_backend(const format::ModelConfig& model, uint32_t wanted, uint32_t isa_mask,
-                      SessionPlan* plan) {
+Status choose_backend(const format::ModelConfig& model, uint32_t wanted,
+                      [[maybe_unused]] uint32_t isa_mask, SessionPlan* plan) {
   switch (wanted) {
     case CRIA_BACKEND_EXACT:
       return try_backend(kExactBackend, model, plan);
