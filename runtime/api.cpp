@@ -4,6 +4,7 @@
 #include "quant/tile16.h"
 #include "runtime/cria.h"
 #include "runtime/decoder.h"
+#include "runtime/features.h"
 #include "runtime/sampler.h"
 #include "runtime/session.h"
 
@@ -190,6 +191,7 @@ cria_status cria_sample(cria_session* session, const cria_sampling* sampling, ui
       !cria::is_valid_sampling(*sampling)) {
     return CRIA_INVALID_ARGUMENT;
   }
+  if (!cria::kHasSampling && sampling->temperature != 0.0f) return CRIA_UNSUPPORTED;
   if (!session->has_logits) return CRIA_NOTHING_TO_SAMPLE;
   const size_t vocab_size = session->model.config.vocab_size;
   const size_t n_recent = std::min<size_t>(session->position, cria::kRepeatWindow);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "quant/tile16.h"
+#include "runtime/features.h"
 #include "runtime/parallel.h"
 
 namespace cria {
@@ -32,6 +33,9 @@ HeadScratch head_scratch(const cria_session& s, size_t task) {
   return h;
 }
 
+// A constant where the build has no f32 cache, so that the kernels for it are dropped.
+bool is_f32(const KvCache& kv) { return kHasKvF32 && kv.kv_format == KvFormat::kF32; }
+
 float largest_of(const float* x, size_t n) {
   float largest = x[0];
   for (size_t i = 1; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
@@ -45,7 +49,7 @@ void attend_head(const cria_session& s, size_t layer, size_t kv_head, size_t pos
   const Kernels& kernels = *s.kernels;
   const KvCache& kv = s.kv;
   const size_t head_dim = c.head_dim;
-  const bool is_int8 = kv.kv_format == KvFormat::kInt8;
+  const bool is_int8 = !is_f32(kv);
   const size_t end = position + 1;
   const size_t begin = c.sliding_window != 0 && end > c.sliding_window ? end - c.sliding_window : 0;
 
@@ -90,7 +94,7 @@ void attend_head(const cria_session& s, size_t layer, size_t kv_head, size_t pos
 
 void store_row(const cria_session& s, size_t row, const float* x, uint8_t* codes, float* scales) {
   const size_t head_dim = s.model.config.head_dim;
-  if (s.kv.kv_format == KvFormat::kF32) {
+  if (is_f32(s.kv)) {
     std::memcpy(codes + row * s.kv.row_bytes(), x, head_dim * sizeof(float));
   } else {
     s.kernels->quantize_row(x, head_dim, head_dim, head_dim,

@@ -7,6 +7,7 @@
 
 #include "quant/checksum.h"
 #include "quant/memory_plan.h"
+#include "runtime/features.h"
 
 namespace cria {
 namespace {
@@ -30,6 +31,7 @@ Status load_chunk(const cria_source& source, const FileIndex& index, uint32_t i,
     CRIA_TRY(read_source(source, entry.offset, destination, raw_bytes));
     return check_stored_chunk(entry, destination);
   }
+  if (!kHasCompression) return Status::kUnsupported;
   const uint8_t* stored = scratch.staging;
   if (source.read != nullptr) {
     CRIA_TRY(read_source(source, entry.offset, scratch.staging, entry.stored_bytes));

@@ -1,5 +1,6 @@
 #include "runtime/planning.h"
 
+#include "runtime/features.h"
 #include "runtime/kernels/kernels.h"
 
 namespace cria {
@@ -26,6 +27,7 @@ Status fill_input(const format::ModelConfig& model, const cria_config& config, P
       in->kv_format = KvFormat::kInt8;
       return Status::kOk;
     case CRIA_KV_F32:
+      if (!kHasKvF32) return Status::kUnsupported;
       in->kv_format = KvFormat::kF32;
       return Status::kOk;
   }
@@ -71,6 +73,8 @@ Status choose_backend(const format::ModelConfig& model, uint32_t wanted,
 Status plan_session(const format::ModelConfig& model, uint64_t tokenizer_bytes,
                     uint64_t chat_template_bytes, const cria_config& config, SessionPlan* plan) {
   *plan = {};
+  const auto compression = static_cast<format::Compression>(model.compression);
+  if (!kHasCompression && compression == format::Compression::kZstd) return Status::kUnsupported;
   CRIA_TRY(fill_input(model, config, &plan->input));
   plan->input.tokenizer_bytes = tokenizer_bytes;
   plan->input.chat_template_bytes = chat_template_bytes;

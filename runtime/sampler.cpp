@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/features.h"
 #include "runtime/scalar_math.h"
 
 namespace cria {
@@ -102,7 +103,7 @@ uint32_t sample(std::span<const float> logits, std::span<const uint32_t> recent,
                 const cria_sampling& sampling, Pcg32* random, std::span<Candidate> candidates) {
   fill_candidates(logits, recent, sampling.repeat_penalty, candidates);
   const uint32_t best = largest(candidates);
-  if (sampling.temperature == 0.0f || sampling.top_k == 1) return best;
+  if (!kHasSampling || sampling.temperature == 0.0f || sampling.top_k == 1) return best;
   const float max = candidates[best].logit;
   if (!std::isfinite(max)) return best;
 

@@ -2,6 +2,7 @@
 // Contracts are in runtime/kernels/kernels.h.
 #include <cmath>
 
+#include "runtime/features.h"
 #include "runtime/kernels/scalar.h"
 #include "runtime/scalar_math.h"
 
@@ -109,10 +110,10 @@ const Kernels kScalarKernels = {
     .silu_mul = silu_mul_scalar,
     .add_scaled = add_scaled_scalar,
     .scores_q8 = scores_q8_scalar,
-    .scores_f32 = scores_f32_scalar,
+    .scores_f32 = kHasKvF32 ? scores_f32_scalar : nullptr,
     .exp_sum = exp_sum_scalar,
     .weighted_sum_q8 = weighted_sum_q8_scalar,
-    .weighted_sum_f32 = weighted_sum_f32_scalar,
+    .weighted_sum_f32 = kHasKvF32 ? weighted_sum_f32_scalar : nullptr,
 };
 
 }  // namespace cria

@@ -31,6 +31,7 @@ RULES = {
     "runtime/": {"own": ("quant/", "runtime/"), "system": FREESTANDING, "third": ZSTD},
     "runtime/kernels/": {"own": ("quant/", "runtime/"), "system": FREESTANDING | INTRINSICS, "third": set()},
     "runtime/backends/": {"own": ("quant/", "runtime/"), "system": FREESTANDING, "third": XNNPACK | THREADS},
+    "examples/": {"own": ("runtime/cria.h",), "system": None, "third": set()},
     "platforms/": {"own": ("runtime/cria.h", "runtime/hooks.h", "platforms/"), "system": None, "third": set()},
     "platforms/hosted/": {
         "own": ("runtime/cria.h", "runtime/hooks.h", "platforms/hosted/"),
@@ -79,7 +80,8 @@ def check(context):
 
 
 def rejects(name, path, include, reason):
-    files = {path: f"#pragma once\n  #  include {include}\n", "quant/a.h": "", "runtime/b.h": "", "converter/c.h": ""}
+    files = {path: f"#pragma once\n  #  include {include}\n", "quant/a.h": "", "runtime/b.h": "", "runtime/cria.h": "",
+             "converter/c.h": ""}
     return Sample(name, files, reason)
 
 
@@ -98,6 +100,8 @@ SAMPLES = [
     rejects("a kernel includes pthreadpool", "runtime/kernels/x.cpp", "<pthreadpool.h>", "third-party"),
     rejects("hosted includes pthreadpool", "platforms/hosted/x.cpp", "<pthreadpool.h>", None),
     rejects("hosted looks inside the runtime", "platforms/hosted/x.cpp", '"runtime/b.h"', "not allowed"),
+    rejects("an example includes the API", "examples/x/x.c", '"runtime/cria.h"', None),
+    rejects("an example looks inside the runtime", "examples/x/x.c", '"runtime/b.h"', "not allowed"),
     rejects("a short path", "quant/x.cpp", '"a.h"', "not allowed from this folder"),
     rejects("a missing file", "quant/x.cpp", '"quant/missing.h"', "no such file"),
 ] + [

@@ -1,0 +1,24 @@
+// Between startup code, linker script and memory map.
+#pragma once
+
+#include <cstdint>
+
+namespace cria::cortex_m {
+
+// What the stack is filled with before main.
+inline constexpr uint32_t kStackPaint = 0xc51ac51a;
+
+}  // namespace cria::cortex_m
+
+// Places from the linker script; only their addresses mean something.
+extern "C" {
+extern uint32_t firmware_stack_bottom[];
+extern uint32_t firmware_stack_top[];
+extern uint32_t firmware_data_begin[];
+extern uint32_t firmware_data_end[];
+extern const uint32_t firmware_data_image[];
+extern uint32_t firmware_bss_begin[];
+extern uint32_t firmware_bss_end[];
+extern uint8_t firmware_arena_begin[];
+extern uint8_t firmware_arena_end[];
+}

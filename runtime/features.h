@@ -1,0 +1,13 @@
+// What this build of the library can do. Firmware leaves out what its model does not need; what was
+// left out answers CRIA_UNSUPPORTED, and the linker drops its code. Hosts build everything.
+//
+// The numbers come from the options CRIA_WITH_* of runtime/CMakeLists.txt, always as 0 or 1.
+#pragma once
+
+namespace cria {
+
+inline constexpr bool kHasCompression = CRIA_WITH_COMPRESSION == 1;  // zstd chunks
+inline constexpr bool kHasKvF32 = CRIA_WITH_KV_F32 == 1;             // CRIA_KV_F32
+inline constexpr bool kHasSampling = CRIA_WITH_SAMPLING == 1;        // more than greedy
+
+}  // namespace cria

@@ -1,0 +1,44 @@
+// Checks that run on the device. Each reads its arguments from the words of the command line,
+// prints what it found, and ends the program with fail() where something is wrong.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "runtime/cria.h"
+
+namespace cria::firmware_test {
+
+// What a check works on: the model in memory that can be written, and memory of its own behind it.
+struct Bench {
+  std::span<uint8_t> model;
+  std::span<uint8_t> arena;
+  std::span<uint8_t> work;
+};
+
+// bits KV CONTEXT TOKENS: XXH64 of the logits after each token of the pattern of exact_bits_test.
+void check_bits(const Bench& bench, std::string_view words);
+// greedy COUNT IDS...: continues ids greedily, end tokens included; prints ids.
+void check_greedy(const Bench& bench, std::string_view words);
+// plan: the plans of a mapped and a read source; opens with both and compares used with planned.
+void check_plan(const Bench& bench, std::string_view words);
+// sweep STEP: every size below the plan in steps is refused, the plan suffices.
+void check_sweep(const Bench& bench, std::string_view words);
+// flips COUNT BYTES: single bits spread over the first BYTES (0: all): verify notices each, open
+// refuses or is harmless.
+void check_flips(const Bench& bench, std::string_view words);
+// generate COUNT: sampling, resetting, saving and loading, with the heap's trap behind it all.
+void check_generation(const Bench& bench, std::string_view words);
+// heap: asks for memory, which must end the program.
+void check_heap_trap(const Bench& bench, std::string_view words);
+// refused KV TEMPERATURE: what cria_open, or else cria_sample, says.
+void check_refusal(const Bench& bench, std::string_view words);
+
+// Shared by the above.
+void need(cria_status status);
+[[nodiscard]] cria_source source_of(const Bench& bench);
+[[nodiscard]] cria_session* open_session(const Bench& bench, const cria_config& config);
+[[nodiscard]] uint32_t next_number(std::string_view* words);
+
+}  // namespace cria::firmware_test

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""Runs one check of the firmware on the emulated board and compares it with the host's programs.
+
+What is expected comes from the host's cria on the same model file or from tests/golden/logits_hashes.txt; the device
+itself fails (by its exit status) where it can tell. ctest's entries are listed in CMakeLists.txt beside this file.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+MODEL_ADDRESS = 0x60000000
+PATIENCE_S = 500
+GREEDY_TOKENS = 64
+DEMO_PROMPT = [2042, 2044, 277, 2045, 259, 432, 289, 256, 380, 30, 2046, 2044, 278, 2045, 259]
+SMALL_PROMPT = [1, 5, 9, 20]
+QUESTIONS = ["Hello!", "What is a cria?", "What do llamas eat?"]
+
+args = None
+
+
+def fail(reason):
+    print(f"FAILED: {reason}")
+    sys.exit(1)
+
+
+def expect(name, got, wanted):
+    if got != wanted:
+        fail(f"{name}: got {got}, expected {wanted}")
+    print(f"{name}: as expected ({str(wanted)[:100]})")
+
+
+def image(name):
+    return args.images / name
+
+
+def model(name):
+    return args.models / f"{name}.cria"
+
+
+def run(program, words=(), model_file=None, stdin="", more=()):
+    """Text that the firmware prints, its exit status, and what qemu says."""
+    command = [*args.emulator.split(), str(image(program))]
+    if model_file:
+        words = ["model", hex(MODEL_ADDRESS), model_file.stat().st_size, *words]
+        more = ["-device", f"loader,file={model_file},addr={MODEL_ADDRESS:#x},force-raw=on", *more]
+    if words:
+        command += ["-append", " ".join(map(str, words))]
+    try:
+        ran = subprocess.run([*command, *more], input=stdin.encode(), capture_output=True, timeout=PATIENCE_S, check=False)
+    except subprocess.TimeoutExpired:
+        fail(f"no end after {PATIENCE_S} s")
+    return ran.stdout.decode(errors="replace"), ran.returncode, ran.stderr.decode(errors="replace")
+
+
+def check(model_name, *words):
+    """Runs a check of device_checks.cpp; it must succeed."""
+    out, status, err = run("device_checks", words, model(model_name))
+    print(f"{model_name} {' '.join(map(str, words))}:\n{out}{err}", end="")
+    if status != 0 or not out.endswith("done\n"):
+        fail(f"the device's exit status is {status}")
+    return out
+
+
+def found(pattern, text):
+    match = re.search(pattern, text)
+    if not match:
+        fail(f"no {pattern!r} in {text!r}")
+    return match.group(1)
+
+
+def cria(*words, stdin=""):
+    ran = subprocess.run([str(args.host / "cria"), *map(str, words)], input=stdin, capture_output=True, text=True, check=True)
+    return ran.stdout
+
+
+def golden(key):
+    lines = (args.source / "tests/golden/logits_hashes.txt").read_text().split()
+    return int(dict(zip(lines[::2], lines[1::2]))[key], 16)
+
+
+def bits(model_name, key, kv, n_tokens):
+    out = check(model_name, "bits", kv, 64, n_tokens)
+    got = int(found(r"hash (\d+)", out))
+    expect(key, f"{got:016x}", f"{golden(key):016x}")
+
+
+def greedy(model_name):
+    prompt = DEMO_PROMPT if model_name.startswith("demo") else SMALL_PROMPT
+    out = check(model_name, "greedy", GREEDY_TOKENS, *prompt)
+    wanted = cria("run", model(model_name), "--ids", ",".join(map(str, prompt)), "--greedy", "-n", GREEDY_TOKENS,
+                  "--ignore-end", "--no-echo", "--backend", "exact").split()
+    expect("tokens", len(wanted), GREEDY_TOKENS)
+    expect("greedy ids", found(r"ids (.*)\n", out).split(), wanted)
+
+
+def plan(model_name, checkpoint, *options):
+    """The arena of the device is what the converter printed, and what cria info says of a file in place."""
+    out = check(model_name, "plan")
+    with tempfile.TemporaryDirectory() as folder:
+        printed = subprocess.run(
+            [str(args.host / "cria-convert"), str(args.source / checkpoint), "-o", f"{folder}/m.cria", *options],
+            capture_output=True, text=True, check=True)
+    total = found(r"\n +total .* (\d+) bytes", printed.stdout + printed.stderr)
+    expect("the converter's plan", found(r"read (\d+)", out), total)
+    info = json.loads(cria("info", model(model_name), "--threads", 1, "--backend", "exact", "--json"))
+    expect("cria info's plan", int(found(r"mapped (\d+)", out)), info["memory_plan"]["total_bytes"])
+
+
+def heap():
+    """The trap is sprung by an image that asks for memory, and never by one that does its work."""
+    out, status, _ = run("device_checks", ["heap"], model("odd_int4"))
+    expect("the trap's exit status", status, 1)
+    found(r"(the heap was asked for memory)", out)
+    check("demo_int4", "generate", 24)
+    listed = subprocess.run([args.nm, str(image("cria_firmware"))], capture_output=True, text=True, check=True).stdout
+    names = {line.split()[-1] for line in listed.splitlines()}
+    for name in ("malloc", "calloc", "realloc", "_malloc_r", "_free_r", "_Znwj"):
+        if name in names:
+            fail(f"{name} is in the image")
+    found(r" T (_sbrk)\n", listed)
+    print(f"{len(names)} symbols, no allocator among them")
+
+
+def chat(program, model_name=None, n_questions=len(QUESTIONS)):
+    """Questions of the demo, answered as the host's chat answers them."""
+    questions = QUESTIONS[:int(n_questions)]
+    lines = [*questions, "/memory", "/quit"]
+    out, status, err = run(program, (), model(model_name) if model_name else None, stdin="".join(f"{line}\n" for line in lines))
+    print(out + err)
+    expect("exit status", status, 0)
+    answers = [part.strip() for part in out.split("> ")[1:1 + len(questions)]]
+    host = cria("chat", model(model_name or "demo_int4_stored"), "--greedy", "--backend", "exact",
+                stdin="".join(f"{line}\n" for line in questions))
+    expect("answers", answers, [line for line in host.splitlines() if line])
+    arena = int(found(r"arena used: (\d+)", out))
+    stack = int(found(r"stack high water: (\d+)", out))
+    print(f"peak RAM: arena {arena} + stack {stack} = {arena + stack} bytes, and the variables of the size table")
+
+
+def sampled():
+    """Drawn tokens depend on the seed alone: two runs give one answer."""
+    lines = "/sample\n/seed 7\nHello!\n/quit\n"
+    first, status, _ = run("cria_firmware", stdin=lines)
+    expect("exit status", status, 0)
+    again, _, _ = run("cria_firmware", stdin=lines)
+    print(first)
+    expect("the same seed's answer", again, first)
+
+
+def refusals():
+    """What an image was built without is refused with a code."""
+    unsupported = "error: this build or this CPU cannot run the model so"
+    out, status, _ = run("cria_firmware_minimal", (), model("demo_int4"))
+    expect("a compressed model", (status, out.strip().splitlines()[-1]), (1, unsupported))
+    out, status, _ = run("cria_firmware_minimal", (), model("demo_int4_stored"), stdin="/sample\nHello!\n/quit\n")
+    expect("sampling", (status, "(this build or this CPU" in out), (0, True))
+    for kv, temperature in ((1, 0), (0, 1)):
+        out, status, _ = run("device_checks_minimal", ["refused", kv, temperature], model("odd_int8"))
+        expect(f"KV format {kv}, temperature {temperature}", (status, found(r"status (\d+)", out)), (0, "9"))
+
+
+def damaged():
+    """A model with a flipped bit in its header ends the program with a message and a status."""
+    with tempfile.TemporaryDirectory() as folder:
+        broken = Path(folder, "broken.cria")
+        data = bytearray(model("odd_int4").read_bytes())
+        data[20] ^= 1
+        broken.write_bytes(data)
+        out, status, _ = run("cria_firmware_loaded", (), broken)
+    expect("a damaged model", (status, out.startswith("error: ")), (1, True))
+
+
+def minimal():
+    prompt = "Once upon a time"
+    out, status, err = run("minimal")
+    print(out + err, end="")
+    expect("exit status", status, 0)
+    wanted = cria("run", model("demo_int4_stored"), "-p", prompt, "--greedy", "-n", 24, "--no-echo", "--backend", "exact")
+    expect("text", out.strip(), wanted.strip())
+
+
+def instructions(model_name):
+    """Instructions a token, by a plugin of qemu: the difference of two runs that differ in their length."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not compiler:
+        sys.exit(77)
+    n_few, n_many = 2, 10
+    counts = []
+    with tempfile.TemporaryDirectory() as folder:
+        plugin = f"{folder}/counter.so"
+        subprocess.run([compiler, "-shared", "-fPIC", "-O2", str(args.source / "tests/tools/instruction_counter.c"), "-o", plugin],
+                       check=True)
+        for n in (n_few, n_many):
+            _, status, err = run("device_checks", ["greedy", n, *DEMO_PROMPT], model(model_name),
+                                 more=["-plugin", plugin, "-d", "plugin"])
+            expect("exit status", status, 0)
+            counts.append(int(found(r"instructions: (\d+)", err)))
+    print(f"{model_name}: {(counts[1] - counts[0]) // (n_many - n_few)} instructions a decoded token; "
+          f"{counts[0]} for opening, {len(DEMO_PROMPT)} prompt tokens and {n_few - 1} more")
+
+
+def sizes():
+    """text, data and bss of each image stay within tests' committed budgets, and within 5 % below them."""
+    budgets = {}
+    for line in (args.source / "platforms/cortex_m/size_budgets.txt").read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            name, *numbers = line.split()
+            budgets[name] = list(map(int, numbers))
+    over = []
+    print(f"{'image':32}{'text':>9}{'data':>7}{'bss':>8}   budgets")
+    for name, budget in budgets.items():
+        listed = subprocess.run([args.size, "-A", str(image(name))], capture_output=True, text=True, check=True).stdout
+        parts = {line.split()[0]: int(line.split()[1]) for line in listed.splitlines() if line.startswith(".")}
+        got = [parts.get(".text", 0) + parts.get(".ARM.exidx", 0), parts.get(".data", 0), parts.get(".bss", 0)]
+        print(f"{name:32}{got[0]:9}{got[1]:7}{got[2]:8}   {budget}" + (f"  model {parts['.model']}" if ".model" in parts else ""))
+        over += [f"{name}: {have} of {most}" for have, most in zip(got, budget) if have > most]
+    if over or not budgets:
+        fail(f"over budget: {over}")
+
+
+TESTS = {
+    "bits": bits, "greedy": greedy, "plan": plan, "heap": heap, "chat": chat, "sampled": sampled, "refusals": refusals,
+    "damaged": damaged, "minimal": minimal, "instructions": instructions, "sizes": sizes, "device": check,
+}
+
+
+def main():
+    global args
+    parser = argparse.ArgumentParser()
+    for name in ("source", "images", "models", "host"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    for name in ("emulator", "nm", "size"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("test", choices=TESTS)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    args = parser.parse_args()
+    os.environ.setdefault("LC_ALL", "C.UTF-8")
+    TESTS[args.test](*args.arguments)
+
+
+if __name__ == "__main__":
+    main()
