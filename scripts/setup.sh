@@ -41,8 +41,9 @@ for option in "$@"; do
     --tidy) packages+=(clang-tidy-14) ;;
     --aarch64) packages+=(g++-aarch64-linux-gnu) ;;
     --armv7) packages+=(g++-arm-linux-gnueabihf) ;;
+    --cortex-m55) packages+=(gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm) ;;
     --package) packages+=(lintian pkg-config) ;;
-    *) die "usage: scripts/setup.sh [--tidy] [--aarch64] [--armv7] [--package]" ;;
+    *) die "usage: scripts/setup.sh [--tidy] [--aarch64] [--armv7] [--cortex-m55] [--package]" ;;
   esac
 done
 
