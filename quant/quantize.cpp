@@ -108,17 +108,18 @@ class GroupSearch {
     *scales = usable ? *scales : Lanes{};
   }
 
-  // Codes of the first n weights.
-  CRIA_INLINE void find_codes_of(const Lanes& scales, size_t n, int8_t* codes) const {
+  // Codes of the first n_groups groups.
+  CRIA_INLINE void find_codes_of(const Lanes& scales, size_t n_groups, int8_t* codes) const {
     const Lanes inverse = scales > 0.0f ? 1.0f / scales : Lanes{};
     for (size_t i = 0; i < group_size_; ++i) {
       Lanes weights, rounded;
       load(values_ + i * kLanes, &weights);
       find_codes(weights, inverse, kInt4Low, kInt4High, &rounded);
       const Ints whole = __builtin_convertvector(rounded, Ints);
-      for (size_t lane = 0; lane < kLanes; ++lane) {
-        const size_t at = lane * group_size_ + i;
-        if (at < n) codes[at] = static_cast<int8_t>(whole[lane]);
+      int32_t values[kLanes];
+      std::memcpy(values, &whole, sizeof values);
+      for (size_t lane = 0; lane < n_groups; ++lane) {
+        codes[lane * group_size_ + i] = static_cast<int8_t>(values[lane]);
       }
     }
   }
@@ -222,7 +223,7 @@ CRIA_MULTIVERSION void quantize_row_int4(const float* weights, size_t cols, size
     search.take(weights + begin, n_weights, group_size);
     Lanes found;
     search.find_scales(method, &found);
-    search.find_codes_of(found, n, codes + begin);
+    search.find_codes_of(found, n / group_size, codes + begin);
     for (size_t g = 0; g < n / group_size; ++g) {
       scales[begin / group_size + g] = f32_to_bf16(found[g]);
     }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what a build needs: Debian packages, and the pinned third-party sources under $CRIA_DEPS_DIR
 # (default ~/.cache/cria/deps). Safe to repeat; a second run does nothing and takes a fraction of a second.
-#   scripts/setup.sh [--tidy]      --tidy adds clang-tidy, for scripts/tidy.sh
+#   scripts/setup.sh [--tidy] [--aarch64] [--armv7] [--package]
+# Each option adds what one more thing needs: scripts/tidy.sh, a cross target of scripts/test.sh, scripts/package.sh.
 set -euo pipefail
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 
@@ -31,10 +32,20 @@ retry() {
 
 # --- Debian packages -------------------------------------------------------------------------------------------
 
-# xz-utils, dpkg-dev: to fetch and unpack sources. googletest: its source, for cross builds.
+# xz-utils, dpkg-dev: to fetch and unpack sources. googletest: its source, for cross builds. qemu-user: CPUs that are
+# not at hand.
 packages=(g++ cmake ninja-build python3 xz-utils dpkg-dev nlohmann-json3-dev libcli11-dev
-  googletest libgtest-dev libbenchmark-dev clang-format-14)
-[ "${1-}" != --tidy ] || packages+=(clang-tidy-14)
+  googletest libgtest-dev libbenchmark-dev qemu-user clang-format-14)
+for option in "$@"; do
+  case $option in
+    --tidy) packages+=(clang-tidy-14) ;;
+    --aarch64) packages+=(g++-aarch64-linux-gnu) ;;
+    --armv7) packages+=(g++-arm-linux-gnueabihf) ;;
+    --cortex-m55) packages+=(gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm) ;;
+    --package) packages+=(lintian pkg-config) ;;
+    *) die "usage: scripts/setup.sh [--tidy] [--aarch64] [--armv7] [--cortex-m55] [--package]" ;;
+  esac
+done
 
 missing_packages() {
   local package
@@ -169,6 +180,5 @@ fetch_sources() {
   done
 }
 
-case ${1-} in ''|--tidy) ;; *) die "usage: scripts/setup.sh [--tidy]" ;; esac
 install_packages
 fetch_sources

@@ -7,6 +7,7 @@
 #include "platforms/hosted/model_session.h"
 #include "platforms/hosted/model_text.h"
 #include "platforms/hosted/program_error.h"
+#include "platforms/hosted/read_bandwidth.h"
 #include "platforms/hosted/resident_memory.h"
 #include "platforms/hosted/terminal.h"
 
@@ -52,18 +53,8 @@ Spread measure(uint32_t repetitions, size_t count, const Time& time) {
   return spread_of(speeds);
 }
 
-}  // namespace
-
-Spread spread_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  const double median =
-      values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2.0;
-  return {median, values.front(), values.back()};
-}
-
-BenchResult run_bench(const BenchOptions& options, const std::vector<uint32_t>& prompts,
-                      uint32_t n_threads) {
+BenchResult measure_session(const BenchOptions& options, const std::vector<uint32_t>& prompts,
+                            uint32_t n_threads) {
   const double started = monotonic_seconds();
   CommonOptions common = options.common;
   common.n_threads = n_threads;
@@ -105,6 +96,25 @@ BenchResult run_bench(const BenchOptions& options, const std::vector<uint32_t>& 
   result.decode_bytes_per_second =
       static_cast<double>(result.decode_bytes_per_token) * result.decode_tokens_per_second.median;
   result.peak_resident_bytes = peak_resident_bytes();
+  return result;
+}
+
+}  // namespace
+
+Spread spread_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  const double median =
+      values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2.0;
+  return {median, values.front(), values.back()};
+}
+
+BenchResult run_bench(const BenchOptions& options, const std::vector<uint32_t>& prompts,
+                      uint32_t n_threads) {
+  reset_peak_resident();
+  BenchResult result = measure_session(options, prompts, n_threads);
+  // The session's memory is free again, so the buffer is not on top of it.
+  result.read_bytes_per_second = measure_read_bandwidth(n_threads);
   return result;
 }
 

@@ -37,7 +37,8 @@ struct BenchResult {
   Spread decode_tokens_per_second;
   uint64_t decode_bytes_per_token;  // weights and KV cache read, at half of n_decoded
   double decode_bytes_per_second;   // at the median
-  uint64_t peak_resident_bytes;     // of the process so far
+  double read_bytes_per_second;     // what as many threads read, doing nothing else
+  uint64_t peak_resident_bytes;     // from opening to the last token
 };
 
 // Opens the model with n_threads and measures; prompts are random tokens of a fixed seed, decoding

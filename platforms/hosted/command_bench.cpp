@@ -54,6 +54,7 @@ Json json_of(const BenchResult& result) {
                     {"tokens_per_second", json_of(result.decode_tokens_per_second)},
                     {"bytes_per_token", result.decode_bytes_per_token},
                     {"bytes_per_second", result.decode_bytes_per_second}};
+  json["read_bytes_per_second"] = result.read_bytes_per_second;
   json["peak_resident_bytes"] = result.peak_resident_bytes;
   return json;
 }
@@ -71,9 +72,9 @@ void put_result(TextStream* out, const BenchResult& result) {
     put_speed(out, text_of("prefill %u", speed.n_tokens), speed.tokens_per_second);
   }
   put_speed(out, text_of("decode %u", result.n_decoded), result.decode_tokens_per_second);
-  out->put(text_of("  decode reads %s a token,\n    %.1f GB/s\n",
+  out->put(text_of("  decode reads %s a token,\n    %.1f GB/s; plain reads reach %.1f\n",
                    megabytes(result.decode_bytes_per_token).c_str(),
-                   result.decode_bytes_per_second / kGiga));
+                   result.decode_bytes_per_second / kGiga, result.read_bytes_per_second / kGiga));
   out->put(text_of("  open %.3f s, first token %.3f s\n", result.open_seconds,
                    result.first_token_seconds));
   out->put(text_of("  plan %s + file %s\n", megabytes(result.plan.total).c_str(),

@@ -10,16 +10,14 @@
 
 #include <immintrin.h>
 
+#include "runtime/kernels/weight_fetch.h"
+
 namespace cria {
 namespace {
 
 constexpr size_t kQuads = kActivationGroup / 4;
 constexpr size_t kBlockGroups = 64;  // groups whose starting sums are prepared together
 constexpr size_t kMaxRows = 6;       // with two tiles, what 32 registers hold
-// One row streams weights: every 4 KB it asks for the 4 KB that begin 6 KB on. Fetching in bursts
-// keeps more lines under way than a few lines for each group (docs/performance.md).
-constexpr size_t kFetchBurst = 4096;
-constexpr size_t kFetchAhead = 6144;
 
 // One call's matrix, activations and output.
 struct Product {

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "runtime/kernels/kernels.h"
+#include "runtime/kernels/weight_fetch.h"
 
 namespace cria {
 
@@ -48,7 +49,6 @@ struct TileKernels {
   // Parts and rows of a block: with their sums, what 16 registers hold.
   static constexpr size_t kBlockParts = 2;
   static constexpr size_t kBlockRows = 3;
-  static constexpr size_t kFetchAhead = 8192;
 
   struct Int4 {
     using Dot = typename Part::Int4Dot;
@@ -137,7 +137,9 @@ struct TileKernels {
     }
     for (size_t g = 0; g < p.n_groups; ++g) {
       const uint8_t* group = codes + g * Weights::kGroupBytes;
-      if constexpr (kRows == 1) fetch(group + kFetchAhead, Weights::kGroupBytes);
+      if constexpr (kRows == 1) {
+        if (g % (kFetchBurst / Weights::kGroupBytes) == 0) fetch(group + kFetchAhead, kFetchBurst);
+      }
       const int8_t* x[kRows];
       Ints sums[kRows][kParts];
 #pragma GCC unroll 4

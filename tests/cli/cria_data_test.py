@@ -198,7 +198,10 @@ class Bench(unittest.TestCase):
                 self.assertLessEqual(spread["min"], spread["median"])
                 self.assertLessEqual(spread["median"], spread["max"])
             self.assertGreater(row["decode"]["bytes_per_token"], 2_000_000)
+            self.assertGreater(row["read_bytes_per_second"], 100_000_000)
             self.assertGreater(row["peak_resident_bytes"], 1_000_000)
+            # The buffer of the plain reads, 256 MB, is not counted as the model's.
+            self.assertLess(row["peak_resident_bytes"], 100_000_000)
             self.assertLessEqual(row["open_seconds"], row["first_token_seconds"])
 
     def test_lengths_that_do_not_fit_are_a_usage_error(self):

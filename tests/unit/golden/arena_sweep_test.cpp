@@ -2,9 +2,10 @@
 // used equals what was planned.
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <cstdio>
 
 #include "tests/support/model_files.h"
+#include "tests/support/sampling.h"
 #include "tests/support/test_session.h"
 
 namespace cria {
@@ -21,6 +22,9 @@ struct Case {
   Access access;
   cria_backend backend;
 };
+
+// The arena grows by cache lines.
+constexpr size_t kLine = 64;
 
 void sweep(const Case& k) {
   const MemorySource source(test::convert_folder(test::golden_folder("odd-sizes"),
@@ -40,13 +44,16 @@ void sweep(const Case& k) {
   test::AlignedMemory memory(plan.total);
   cria_session* session = nullptr;
   size_t refused = 0;
-  for (size_t n = 0; n < plan.total; n += 64, ++refused) {
+  for (size_t n = 0; n < plan.total; n += kLine * test::sweep_step(), ++refused) {
     ASSERT_EQ(cria_open(memory.data(), n, &source.source(), &config, &session),
               CRIA_MEMORY_TOO_SMALL)
         << n << " of " << plan.total;
     ASSERT_EQ(session, nullptr);
   }
-  EXPECT_EQ(refused, plan.total / 64);
+  ASSERT_EQ(cria_open(memory.data(), plan.total - 1, &source.source(), &config, &session),
+            CRIA_MEMORY_TOO_SMALL);
+  std::printf("%zu of %zu smaller arenas refused\n", refused, plan.total / kLine);
+  EXPECT_EQ(refused, test::sweep_cases(plan.total / kLine));
   ASSERT_EQ(cria_open(memory.data(), plan.total, &source.source(), &config, &session), CRIA_OK);
   EXPECT_EQ(cria_memory_used(session), plan.total);
 }

@@ -40,38 +40,53 @@ const int kHooked = __sanitizer_install_malloc_and_free_hooks(
     [](const volatile void*, size_t) { note_allocation(); }, [](const volatile void*) {});
 }
 #else
-// operator new calls malloc, so these five catch it all.
+// operator new calls malloc, so these six catch it all. A dynamic program takes its own definitions
+// before libc's; a static one would then hold both, so there the linker turns every call into one
+// of __wrap_NAME (tests/CMakeLists.txt).
+#ifdef CRIA_TEST_STATIC
+#define CRIA_TRAP(name) __wrap_##name
+extern "C" void* __real_mmap(void* address, size_t n_bytes, int protection, int flags, int file,
+                             off_t offset);
+#else
+#define CRIA_TRAP(name) name
+#endif
+
 extern "C" {
 void* __libc_malloc(size_t n_bytes);
 void* __libc_calloc(size_t n, size_t n_bytes);
 void* __libc_realloc(void* p, size_t n_bytes);
 void* __libc_memalign(size_t alignment, size_t n_bytes);
 
-void* malloc(size_t n_bytes) {
+void* CRIA_TRAP(malloc)(size_t n_bytes) {
   note_allocation();
   return __libc_malloc(n_bytes);
 }
-void* calloc(size_t n, size_t n_bytes) {
+void* CRIA_TRAP(calloc)(size_t n, size_t n_bytes) {
   note_allocation();
   return __libc_calloc(n, n_bytes);
 }
-void* realloc(void* p, size_t n_bytes) {
+void* CRIA_TRAP(realloc)(void* p, size_t n_bytes) {
   note_allocation();
   return __libc_realloc(p, n_bytes);
 }
-int posix_memalign(void** out, size_t alignment, size_t n_bytes) {
+int CRIA_TRAP(posix_memalign)(void** out, size_t alignment, size_t n_bytes) {
   note_allocation();
   *out = __libc_memalign(alignment, n_bytes);
   return *out == nullptr ? 12 : 0;
 }
-void* aligned_alloc(size_t alignment, size_t n_bytes) {
+void* CRIA_TRAP(aligned_alloc)(size_t alignment, size_t n_bytes) {
   note_allocation();
   return __libc_memalign(alignment, n_bytes);
 }
-void* mmap(void* address, size_t n_bytes, int protection, int flags, int file, off_t offset) {
+void* CRIA_TRAP(mmap)(void* address, size_t n_bytes, int protection, int flags, int file,
+                      off_t offset) {
   note_allocation();
+#ifdef CRIA_TEST_STATIC
+  return __real_mmap(address, n_bytes, protection, flags, file, offset);
+#else
   return reinterpret_cast<void*>(
       syscall(SYS_mmap, address, n_bytes, protection, flags, file, offset));
+#endif
 }
 }
 #endif

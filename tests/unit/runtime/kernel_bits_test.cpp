@@ -6,12 +6,14 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <vector>
 
 #include "quant/float16.h"
 #include "quant/tile16.h"
 #include "runtime/kernels/kernels.h"
+#include "runtime/scalar_math.h"
 #include "tests/support/guarded.h"
 #include "tests/support/isa_list.h"
 
@@ -283,11 +285,29 @@ void check_float(MatmulF32 want, MatmulF32 got, NumberFormat number_format) {
 void check_f32(const Kernels& table) {
   check_float(kScalarKernels.matmul_f32_f32, table.matmul_f32_f32, NumberFormat::kF32);
 }
+// Every weight of 16 bits times 1, a row of W each.
+void check_every_weight(MatmulF32 want, MatmulF32 got, NumberFormat number_format) {
+  constexpr uint32_t kPatterns = 1u << 16;
+  constexpr size_t kRows = 7;  // blocks of all kinds
+  std::vector<uint16_t> codes(kPatterns);
+  std::iota(codes.begin(), codes.end(), uint16_t{0});
+  const auto* bytes = reinterpret_cast<const uint8_t*>(codes.data());
+  const std::vector<float> x(kRows, 1.0f);
+  std::vector<float> y_want(kRows * kPatterns), y_got(kRows * kPatterns);
+  const MatrixShape shape = {kPatterns, 1, number_format, 0};
+  const size_t n_tiles = tile_count(kPatterns);
+  want(shape, bytes, 0, n_tiles, x.data(), kRows, y_want.data(), kPatterns);
+  got(shape, bytes, 0, n_tiles, x.data(), kRows, y_got.data(), kPatterns);
+  EXPECT_TRUE(same_arrays(y_want.data(), y_got.data(), y_want.size()));
+}
+
 void check_f16(const Kernels& table) {
   check_float(kScalarKernels.matmul_f16_f32, table.matmul_f16_f32, NumberFormat::kF16);
+  check_every_weight(kScalarKernels.matmul_f16_f32, table.matmul_f16_f32, NumberFormat::kF16);
 }
 void check_bf16(const Kernels& table) {
   check_float(kScalarKernels.matmul_bf16_f32, table.matmul_bf16_f32, NumberFormat::kBf16);
+  check_every_weight(kScalarKernels.matmul_bf16_f32, table.matmul_bf16_f32, NumberFormat::kBf16);
 }
 
 // Vectors ---------------------------------------------------------------------------------------
@@ -420,9 +440,12 @@ void check_exp_sum(const Kernels& table) {
   });
 }
 
-// Every exponent and sign that exp can meet.
+// Every exponent and sign that exp can meet, and the ends of its range.
 void check_exp(const Kernels& table) {
   std::vector<float> want;
+  for (const float end : {kExpLowest, kExpHighest}) {
+    want.insert(want.end(), {std::nextafter(end, -kInfinity), end, std::nextafter(end, kInfinity)});
+  }
   for (uint32_t bits = 0; bits < 0xffff0000u; bits += 65521) {
     want.push_back(std::bit_cast<float>(bits));
   }
@@ -437,6 +460,8 @@ void check_exp(const Kernels& table) {
 // Attention -------------------------------------------------------------------------------------
 
 constexpr size_t kHeadDims[] = {1, 2, 7, 8, 15, 16, 20, 31, 32, 33, 48, 64, 80, 96, 100, 128, 256};
+// No power of two: products with one are exact in any order.
+constexpr float kMultiplier = 0.3f;
 constexpr size_t kPositions[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64};
 
 template <class Check>
@@ -466,12 +491,12 @@ void check_scores_q8(const Kernels& table) {
       for (float& s : q_scales) s = scale_of(kind, &random);
       for (float& s : key_scales) s = scale_of(kind, &random);
       kScalarKernels.scores_q8(q.data(), q_scales.data(), head_dim, keys.data(), key_scales.data(),
-                               0.125f, n, scores.data());
+                               kMultiplier, n, scores.data());
       auto* got = rooms[4].place<float>(n, edge);
       table.scores_q8(rooms[0].copy(q.data(), head_dim, edge),
                       rooms[1].copy(q_scales.data(), n_groups, edge), head_dim,
                       rooms[2].copy(keys.data(), keys.size(), edge),
-                      rooms[3].copy(key_scales.data(), n, edge), 0.125f, n, got);
+                      rooms[3].copy(key_scales.data(), n, edge), kMultiplier, n, got);
       EXPECT_TRUE(same_arrays(scores.data(), got, n)) << head_dim << " " << n;
     }
   });
@@ -484,10 +509,10 @@ void check_scores_f32(const Kernels& table) {
       const std::vector<float> q = floats(head_dim, fill, 1);
       const std::vector<float> keys = floats(n * head_dim, fill, 2);
       std::vector<float> scores(n);
-      kScalarKernels.scores_f32(q.data(), head_dim, keys.data(), 0.125f, n, scores.data());
+      kScalarKernels.scores_f32(q.data(), head_dim, keys.data(), kMultiplier, n, scores.data());
       auto* got = rooms[2].place<float>(n, edge);
       table.scores_f32(rooms[0].copy(q.data(), head_dim, edge), head_dim,
-                       rooms[1].copy(keys.data(), keys.size(), edge), 0.125f, n, got);
+                       rooms[1].copy(keys.data(), keys.size(), edge), kMultiplier, n, got);
       EXPECT_TRUE(same_arrays(scores.data(), got, n)) << head_dim << " " << n;
     }
   });

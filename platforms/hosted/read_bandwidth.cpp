@@ -1,0 +1,62 @@
+#include "platforms/hosted/read_bandwidth.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include "platforms/hosted/arena_memory.h"
+#include "platforms/hosted/bench_run.h"
+#include "platforms/hosted/terminal.h"
+#include "platforms/hosted/thread_pool.h"
+
+namespace cria::hosted {
+namespace {
+
+constexpr size_t kBytes = size_t{256} << 20;
+constexpr int kPasses = 9;
+constexpr size_t kLine = 64;
+constexpr size_t kWords = kLine / sizeof(uint64_t);
+
+struct Read {
+  const uint64_t* words;
+  size_t n_parts;
+  std::vector<uint64_t> sums;  // used, so that the compiler cannot leave the reading out
+};
+
+// Independent sums of whole cache lines, which the compiler makes vectors of.
+void read_part(void* argument, size_t part) {
+  Read& read = *static_cast<Read*>(argument);
+  const size_t n_lines = kBytes / kLine / read.n_parts;
+  const uint64_t* line = read.words + part * n_lines * kWords;
+  uint64_t sums[kWords] = {};
+  for (size_t i = 0; i < n_lines; ++i, line += kWords) {
+    for (size_t j = 0; j < kWords; ++j) sums[j] += line[j];
+  }
+  for (const uint64_t sum : sums) read.sums[part] += sum;
+}
+
+}  // namespace
+
+double measure_read_bandwidth(uint32_t n_threads) {
+  const ArenaMemory memory(kBytes);
+  std::memset(memory.data(), 1, kBytes);
+  ThreadPool pool(n_threads);
+  Read read = {reinterpret_cast<const uint64_t*>(memory.data()), n_threads,
+               std::vector<uint64_t>(n_threads)};
+  std::vector<double> speeds;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    const double started = monotonic_seconds();
+    if (n_threads == 1) {
+      read_part(&read, 0);
+    } else {
+      pool.hook()(pool.context(), read_part, &read, n_threads);
+    }
+    const double seconds = std::max(monotonic_seconds() - started, 1e-9);
+    // What the sums are is of no interest, but they must be computed.
+    speeds.push_back(read.sums[0] == 0 ? 0 : static_cast<double>(kBytes) / seconds);
+  }
+  return spread_of(speeds).median;
+}
+
+}  // namespace cria::hosted

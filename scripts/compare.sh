@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Builds cria and measures it beside llama.cpp, in turns, on random models of the same shape; prints the ratios and
+# exits with 1 when one is below its bar. Needs the folder of references beside this repository (its tools/peers runs
+# llama.cpp from Debian's packages; root, 3 GB), about 8 GB of disk under build/compare, and a machine at rest.
+#   scripts/compare.sh --shape llama-3.2-1b|tinyllama-1.1b|smollm-135m [--threads 1,2] [--rounds 5] [--json FILE]
+#                      [--peers FILE]   the tool, when it is elsewhere
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+"$root/scripts/setup.sh"
+cmake -S "$root" --preset release >/dev/null
+cmake --build "$root/build/release" --target cria cria-convert >/dev/null
+exec python3 "$root/scripts/compare.py" "$@"

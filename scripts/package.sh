@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Builds the Debian packages cria and libcria-dev for one architecture and tests them: contents, lintian, installation
+# into a throwaway root, a chat, and a C program linked with them. Foreign packages run under qemu-user.
+#   scripts/package.sh arm64|armhf|amd64      leaves them in build/PRESET/packages
+set -euo pipefail
+exec </dev/null
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+case $#:${1-} in
+  1:arm64) preset=aarch64 triplet=aarch64-linux-gnu compiler=$triplet-gcc run="qemu-aarch64 -cpu cortex-a72" ;;
+  1:armhf) preset=armv7 triplet=arm-linux-gnueabihf compiler=$triplet-gcc run="qemu-arm -cpu cortex-a7" ;;
+  1:amd64) preset=release triplet=x86_64-linux-gnu compiler=cc run="" ;;
+  *) echo "usage: scripts/package.sh arm64|armhf|amd64" >&2; exit 2 ;;
+esac
+
+cd "$root"
+if [ "$preset" = release ]; then scripts/setup.sh --package; else scripts/setup.sh --package "--$preset"; fi
+# The changelog's date is the commit's, so that the same commit gives the same package.
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || date +%s)
+export SOURCE_DATE_EPOCH
+
+cmake --preset "$preset"
+cmake --build --preset "$preset" --parallel "$(nproc)" --target cria cria-convert cria_runtime
+rm -rf "build/$preset/packages"
+cpack --config "build/$preset/CPackConfig.cmake"
+python3 tests/package/check_packages.py "build/$preset/packages" --architecture "$1" --triplet "$triplet" \
+  --compiler "$compiler" --run "$run"

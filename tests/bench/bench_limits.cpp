@@ -1,0 +1,95 @@
+#include "tests/bench/bench_limits.h"
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+
+#include "tests/bench/dot_peak.h"
+#include "tests/support/isa_list.h"
+
+namespace cria::bench {
+namespace {
+
+constexpr size_t kColdBytes = size_t{320} << 20;  // holds the largest matrix, 128256 x 2048 int8
+
+// Reads all of the memory once, in as many sums as hide the latency of an addition.
+uint64_t read_all(const ColdMemory& memory) {
+  constexpr size_t kWords = 8;
+  const uint8_t* p = memory.data();
+  uint64_t sums[kWords] = {};
+  for (size_t i = 0; i + sizeof(sums) <= memory.size_bytes(); i += sizeof(sums)) {
+    uint64_t words[kWords];
+    std::memcpy(words, p + i, sizeof(words));
+    for (size_t k = 0; k < kWords; ++k) sums[k] += words[k];
+  }
+  return sums[0] + sums[1] + sums[2] + sums[3] + sums[4] + sums[5] + sums[6] + sums[7];
+}
+
+void read_bandwidth(benchmark::State& state, const ColdMemory& memory, double* best) {
+  for (auto _ : state) {
+    const double begin = cpu_seconds();
+    benchmark::DoNotOptimize(read_all(memory));
+    const double seconds = cpu_seconds() - begin;
+    *best = std::max(*best, static_cast<double>(memory.size_bytes()) / seconds);
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(memory.size_bytes()));
+}
+
+struct DotPeak {
+  const char* isa;
+  size_t multiply_adds;  // of one instruction, or pair of them
+  void (*run)(size_t n_steps);
+};
+
+constexpr DotPeak kDotPeaks[] = {
+#if defined(__x86_64__)
+    {"sse4.1", 16, dot_peak_sse4_1},
+    {"avx2", 32, dot_peak_avx2},
+    {"avxvnni", 32, dot_peak_avxvnni},
+    {"avx512vnni", 64, dot_peak_avx512vnni},
+#endif
+};
+
+void dot_products(benchmark::State& state, const DotPeak& peak, double* best) {
+  constexpr size_t kSteps = 100000;  // a millisecond or less
+  const double done = static_cast<double>(kSteps * kDotPeakSums * peak.multiply_adds);
+  for (auto _ : state) {
+    const double begin = cpu_seconds();
+    peak.run(kSteps);
+    *best = std::max(*best, done / (cpu_seconds() - begin));
+  }
+  state.counters["multiply_adds"] = benchmark::Counter(
+      done * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+}
+
+}  // namespace
+
+double cpu_seconds() {
+  timespec now = {};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+ColdMemory::ColdMemory() : memory_(kColdBytes) {
+  std::memset(memory_.data(), kColdByte, memory_.size_bytes());
+}
+
+void register_limits(const ColdMemory& memory, Limits* limits) {
+  benchmark::RegisterBenchmark("limit/read_bandwidth", [&memory, limits](benchmark::State& state) {
+    read_bandwidth(state, memory, &limits->bytes_per_second);
+  });
+  for (const test::IsaRow& isa : test::runnable_isas()) {
+    for (const DotPeak& peak : kDotPeaks) {
+      if (std::string(isa.name) != peak.isa) continue;
+      benchmark::RegisterBenchmark((std::string("limit/dot_products/") + isa.name).c_str(),
+                                   [peak, limits](benchmark::State& state) {
+                                     dot_products(state, peak,
+                                                  &limits->multiply_adds_per_second[peak.isa]);
+                                   });
+    }
+  }
+}
+
+}  // namespace cria::bench

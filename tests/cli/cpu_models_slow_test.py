@@ -1,0 +1,149 @@
+"""Older CPUs, played by QEMU: no illegal instruction, and the bits of this machine.
+
+The kernels are tested at every level that a CPU has, and a level that it lacks is refused. The quantizer is compiled
+for three levels (quant/multiversion.h): Nehalem takes the default one, Haswell AVX2's, this machine perhaps AVX-512's.
+"""
+import concurrent.futures
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+import cria_cli as cli
+
+QEMU = "qemu-x86_64"
+# What QEMU 7.2 can play; it has no AVX-512. The levels are those of tests/support/isa_list.cpp.
+LEVELS = {
+    "qemu64": ["scalar"],
+    "Nehalem": ["scalar", "sse4.1"],
+    "Haswell": ["scalar", "sse4.1", "avx2"],
+    "max": ["scalar", "sse4.1", "avx2"],
+}
+# One for each level of kernels and of the quantizer, for what takes long.
+MAIN_MODELS = ("Nehalem", "Haswell")
+PROMPT = "Once upon a time"
+TESTS = Path(os.environ.get("CRIA_BINARY_DIR", cli.BIN.parent)) / "tests" / "bin"
+PATIENCE_S = 600
+X86_64_OF_ELF = b"\x3e\x00"
+ELF_MACHINE = slice(18, 20)
+
+
+def emulated(model, command):
+    """Runs a command on a CPU model; what QEMU says about features it does not play is left out of stderr."""
+    done = subprocess.run([QEMU, "-cpu", model, *map(str, command)], capture_output=True, timeout=PATIENCE_S)
+    lines = done.stderr.decode().splitlines(keepends=True)
+    return cli.Result(done.returncode, done.stdout, "".join(l for l in lines if not l.startswith(QEMU + ": warning")))
+
+
+def cria_on(model, *arguments):
+    return emulated(model, cli.command_line(arguments))
+
+
+class CpuModels(unittest.TestCase):
+    def check(self, result, model):
+        self.assertEqual(result.code, cli.DONE, f"{model}: {result.raw[-2000:]} {result.err[-2000:]}")
+
+    def for_models(self, check, models=tuple(LEVELS)):
+        """check(model) for each, on all processors."""
+        cli.model()  # made before they ask for it together
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            self.assertEqual(len(list(pool.map(check, models))), len(models))
+
+    def for_levels(self, check):
+        self.for_models(lambda model: [check(model, level) for level in LEVELS[model]])
+
+    def test_every_kernel_of_every_level_gives_the_bits_of_the_reference(self):
+        def check(model):
+            result = emulated(model, [TESTS / "kernel_bits_test"])
+            self.check(result, model)
+            tested = set(re.findall(r"OK \] Isas/KernelBits\.\w+/([a-z0-9]+)_", result.out))
+            self.assertEqual(tested, {level.replace(".", "") for level in LEVELS[model]}, model)
+
+        self.for_models(check, MAIN_MODELS)
+
+    def test_whole_models_have_their_golden_hashes(self):
+        def check(model):
+            wanted = "Formats/ExactBits.HaveTheHashInTheRepositoryOnEveryIsa/*"
+            result = emulated(model, [TESTS / "exact_bits_test", f"--gtest_filter={wanted}"])
+            self.check(result, model)
+            self.assertRegex(result.out, r"\[  PASSED  \] [1-9]")
+
+        self.for_models(check, MAIN_MODELS)
+
+    def test_the_demo_has_the_logits_of_this_machine(self):
+        ids = ",".join(str(i * 37 % 1000) for i in range(24))
+
+        def logits(name, run, *options):
+            path = cli.folder() / f"{name}.f32"
+            self.check(run("logits", cli.model(), "--ids", ids, "-o", path, "--backend", "exact", *options), name)
+            return path.read_bytes()
+
+        wanted = logits("host", cli.cria)
+
+        def check(model, level):
+            for threads in ("1", "3"):
+                got = logits(f"{model}-{level}", lambda *a: cria_on(model, *a), "--isa", level, "--threads", threads)
+                self.assertEqual(got, wanted, f"{model} {level} {threads}")
+
+        self.assertGreater(len(wanted), 0)
+        self.for_levels(check)
+
+    def test_cria_run_prints_the_tokens_of_this_machine(self):
+        command = ("run", cli.model(), "-p", PROMPT, "-n", "16", "--greedy", "--backend", "exact")
+        wanted = cli.cria(*command).out
+        self.assertTrue(wanted.startswith(PROMPT))
+
+        def check(model, level):
+            result = cria_on(model, *command, "--isa", level)
+            self.check(result, model)
+            self.assertEqual(result.out, wanted, f"{model} {level}")
+
+        self.for_levels(check)
+
+    def test_each_backend_and_the_default_run(self):
+        def check(model):
+            for backend in ("auto", *cli.backends()):
+                result = cria_on(model, "run", cli.model(), "-p", PROMPT, "-n", "16", "--greedy", "--backend", backend)
+                self.check(result, f"{model} {backend}")
+                self.assertTrue(result.out.startswith(PROMPT) and len(result.out) > len(PROMPT) + 10, result.out)
+
+        self.for_models(check)
+
+    def test_a_level_that_the_cpu_lacks_is_refused_in_one_line(self):
+        def check(model):
+            for level in {"sse4.1", "avx2", "avxvnni", "avx512vnni"} - set(LEVELS[model]):
+                result = cria_on(model, "run", cli.model(), "-p", PROMPT, "--isa", level)
+                self.assertEqual((result.code, result.raw), (cli.USAGE, b""), f"{model} {level}")
+                self.assertEqual(result.err, f"cria: error: --isa: {level} is none of {', '.join(LEVELS[model])} "
+                                             "of this CPU and build; see cria run --help\n")
+
+        self.for_models(check)
+
+    def test_the_converter_writes_the_bytes_of_this_machine(self):
+        def check(model):
+            for i, (options, wanted) in enumerate(hosts.items()):
+                path = cli.folder() / f"{model}{i}.cria"
+                result = emulated(model, [cli.BIN / "cria-convert", cli.DEMO, "-o", path, "--quiet", *options])
+                self.check(result, model)
+                self.assertEqual(path.read_bytes(), wanted, f"{model} {options}")
+
+        hosts = {options: Path(cli.model(*options)).read_bytes()
+                 for options in ((), ("--weights", "int8"), ("--method", "rtn", "--group-size", "128"))}
+        self.for_models(check, MAIN_MODELS)
+
+
+if __name__ == "__main__":
+    is_built = Path(cli.CRIA).exists()
+    if platform.machine() != "x86_64" or is_built and Path(cli.CRIA).read_bytes()[ELF_MACHINE] != X86_64_OF_ELF:
+        print("skipped: x86-64 is played on x86-64 only")
+        sys.exit(cli.SKIP)
+    if is_built and cli.is_sanitized():
+        print("skipped: the shadow memory of a sanitizer is too much for QEMU")
+        sys.exit(cli.SKIP)
+    if shutil.which(QEMU) is None:
+        sys.exit(f"{QEMU} is missing; scripts/setup.sh installs qemu-user")
+    cli.main()
