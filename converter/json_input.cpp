@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "converter/error.h"
+#include "converter/memory_size.h"
 
 namespace cria::converter {
 namespace {
@@ -68,7 +69,7 @@ Json read_json(const std::filesystem::path& path, uint64_t max_bytes) {
     throw ConvertError(ExitCode::kInvalidInput, path.string() + ": " + std::to_string(bytes) +
                                                     " bytes are too many for this file");
   }
-  std::string text(bytes, '\0');
+  std::string text(memory_size(bytes), '\0');
   std::ifstream file(path, std::ios::binary);
   if (!file.read(text.data(), static_cast<std::streamsize>(bytes))) {
     throw ConvertError(ExitCode::kIo, path.string() + ": cannot be read");

@@ -7,6 +7,7 @@
 
 #include "converter/error.h"
 #include "converter/json_input.h"
+#include "converter/memory_size.h"
 
 namespace cria::converter {
 namespace {
@@ -136,7 +137,7 @@ std::string read_header(const InputFile& file, const std::string& where) {
     throw ConvertError(ExitCode::kInvalidInput,
                        where + ": truncated inside its header, download it again");
   }
-  std::string header(length, '\0');
+  std::string header(memory_size(length), '\0');
   file.read(kLengthBytes, {reinterpret_cast<uint8_t*>(header.data()), header.size()});
   return header;
 }

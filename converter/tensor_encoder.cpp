@@ -6,6 +6,7 @@
 
 #include "converter/error.h"
 #include "converter/float_rows.h"
+#include "converter/memory_size.h"
 #include "quant/float16.h"
 
 namespace cria::converter {
@@ -112,7 +113,7 @@ EncodedTensor TensorEncoder::encode_values(const TensorSpec& spec, std::span<con
 EncodedTensor TensorEncoder::encode(const PlannedTensor& tensor) {
   if (tensor.spec.is_matrix) return encode_matrix(tensor);
   const SourceTensor& source = *tensor.source;
-  std::vector<uint8_t> bytes(source.entry.bytes);
+  std::vector<uint8_t> bytes(memory_size(source.entry.bytes));
   source.file->read(source.entry.offset, bytes);
   std::vector<float> values(tensor.spec.shape.cols);
   widen(*source.entry.type, bytes.data(), values.size(), values.data());
@@ -126,7 +127,7 @@ void TensorEncoder::encode_tile(const PlannedTensor& tensor, size_t tile, Scratc
   const SourceTensor& source = *tensor.source;
   const size_t cols = shape.cols;
   const size_t n_rows = std::min<size_t>(kTileRows, shape.rows - tile * kTileRows);
-  const size_t row_bytes = cols * bytes_per_value(*source.entry.type);
+  const size_t row_bytes = memory_size(cols * bytes_per_value(*source.entry.type));
   scratch->source.resize(n_rows * row_bytes);
   scratch->values.resize(n_rows * cols);
   source.file->read(source.entry.offset + tile * kTileRows * row_bytes, scratch->source);
@@ -168,14 +169,14 @@ void TensorEncoder::encode_tile(const PlannedTensor& tensor, size_t tile, Scratc
 EncodedTensor TensorEncoder::encode_matrix(const PlannedTensor& tensor) {
   const MatrixShape& shape = tensor.spec.shape;
   const size_t n_tiles = tile_count(shape.rows);
-  const size_t code_bytes = tile_code_bytes(shape);
-  const size_t scale_bytes = tile_scale_bytes(shape);
+  const size_t code_bytes = memory_size(tile_code_bytes(shape));
+  const size_t scale_bytes = memory_size(tile_scale_bytes(shape));
   const size_t batch_bytes =
       std::clamp(pool_->size() * kBatchBytesPerWorker, kMinBatchBytes, kMaxBatchBytes);
   const size_t tiles_per_batch = std::max<size_t>(1, batch_bytes / code_bytes);
 
   EncodedTensor encoded = start_entry(tensor.spec);
-  std::vector<uint8_t> scales(scale_plane_bytes(shape));
+  std::vector<uint8_t> scales(memory_size(scale_plane_bytes(shape)));
   std::vector<ErrorSums> errors(n_tiles);
   std::vector<uint8_t> codes;
   size_t n_left = 0;  // bytes at the front of codes that have filled no chunk yet

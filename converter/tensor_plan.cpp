@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "converter/error.h"
+#include "converter/memory_size.h"
 
 namespace cria::converter {
 namespace {
@@ -86,7 +87,7 @@ bool same_values(const SourceTensor& a, const SourceTensor& b) {
   std::vector<uint8_t> piece_a;
   std::vector<uint8_t> piece_b;
   for (uint64_t at = 0; at < a.entry.bytes; at += kComparedBytes) {
-    const size_t n = std::min<uint64_t>(kComparedBytes, a.entry.bytes - at);
+    const size_t n = memory_size(std::min<uint64_t>(kComparedBytes, a.entry.bytes - at));
     piece_a.resize(n);
     piece_b.resize(n);
     a.file->read(a.entry.offset + at, piece_a);

@@ -80,7 +80,8 @@ bool parse(std::string_view bytes, ChatRecord* record) {
       (header.flags & ~kStale) != 0 || header.reserved != 0 || header.state_bytes > bytes.size()) {
     return false;
   }
-  if (checksum_of(bytes.substr(0, bytes.size() - header.state_bytes)) != header.checksum) {
+  if (checksum_of(bytes.substr(0, bytes.size() - static_cast<size_t>(header.state_bytes))) !=
+      header.checksum) {
     return false;
   }
   std::vector<MessageEntry> entries;

@@ -21,8 +21,10 @@ SOURCE = Path(os.environ.get("CRIA_SOURCE_DIR", Path(__file__).resolve().parents
 DEMO = SOURCE / "models" / "demo"
 CRIA = str(BIN / "cria")
 SKIP = 77
-# A slow machine under sanitizers; nothing here waits for it to pass.
-PATIENCE_S = 120
+# In a cross build the programs are wrappers of this emulator (tests/CMakeLists.txt).
+IS_EMULATED = "CRIA_EMULATOR" in os.environ
+# A slow machine under sanitizers or an emulator; nothing here waits for it to pass.
+PATIENCE_S = 600 if IS_EMULATED else 120
 
 DONE, USAGE, BAD_INPUT, IO, MEMORY, INTERRUPTED = 0, 2, 3, 4, 5, 130
 
