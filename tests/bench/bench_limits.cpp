@@ -14,12 +14,19 @@ namespace {
 
 constexpr size_t kColdBytes = size_t{320} << 20;  // holds the largest matrix, 128256 x 2048 int8
 
-// Reads all of the memory once, in as many sums as hide the latency of an addition.
+// Reads all of the memory once, in as many sums as hide the latency of an addition. It asks for
+// lines in bursts, as the kernels do, which reads faster than the processor's own guesses.
 uint64_t read_all(const ColdMemory& memory) {
   constexpr size_t kWords = 8;
+  constexpr size_t kBurst = 4096;
+  constexpr size_t kAhead = 6144;
+  constexpr size_t kLine = 64;
   const uint8_t* p = memory.data();
   uint64_t sums[kWords] = {};
   for (size_t i = 0; i + sizeof(sums) <= memory.size_bytes(); i += sizeof(sums)) {
+    for (size_t line = 0; i % kBurst == 0 && line < kBurst; line += kLine) {
+      __builtin_prefetch(p + i + kAhead + line);
+    }
     uint64_t words[kWords];
     std::memcpy(words, p + i, sizeof(words));
     for (size_t k = 0; k < kWords; ++k) sums[k] += words[k];
