@@ -17,8 +17,8 @@ from pathlib import Path
 MODEL_ADDRESS = 0x60000000
 PATIENCE_S = 500
 GREEDY_TOKENS = 64
+GOLDEN_TOKENS = "tests/golden/greedy_tokens.txt"
 DEMO_PROMPT = [2042, 2044, 277, 2045, 259, 432, 289, 256, 380, 30, 2046, 2044, 278, 2045, 259]
-SMALL_PROMPT = [1, 5, 9, 20]
 QUESTIONS = ["Hello!", "What is a cria?", "What do llamas eat?"]
 
 args = None
@@ -90,13 +90,24 @@ def bits(model_name, key, kv, n_tokens):
     expect(key, f"{got:016x}", f"{golden(key):016x}")
 
 
-def greedy(model_name):
-    prompt = DEMO_PROMPT if model_name.startswith("demo") else SMALL_PROMPT
-    out = check(model_name, "greedy", GREEDY_TOKENS, *prompt)
-    wanted = cria("run", model(model_name), "--ids", ",".join(map(str, prompt)), "--greedy", "-n", GREEDY_TOKENS,
-                  "--ignore-end", "--no-echo", "--backend", "exact").split()
+def golden_tokens(key):
+    """Prompt and continuation of a line of greedy_tokens.txt: NAME prompt IDS... tokens IDS..."""
+    for line in (args.source / GOLDEN_TOKENS).read_text().splitlines():
+        name, prompt, tokens = re.fullmatch(r"(\S+) prompt (.*) tokens (.*)", line).groups()
+        if name == key:
+            return prompt.split(), tokens.split()
+    return fail(f"{GOLDEN_TOKENS} lacks {key}")
+
+
+def greedy(model_name, key):
+    prompt, wanted = golden_tokens(key)
     expect("tokens", len(wanted), GREEDY_TOKENS)
-    expect("greedy ids", found(r"ids (.*)\n", out).split(), wanted)
+    out = check(model_name, "greedy", GREEDY_TOKENS, *prompt)
+    got = found(r"ids (.*)\n", out).split()
+    expect("greedy ids in the repository", got, wanted)
+    host = cria("run", model(model_name), "--ids", ",".join(prompt), "--greedy", "-n", GREEDY_TOKENS, "--ignore-end",
+                "--no-echo", "--backend", "exact").split()
+    expect("greedy ids of the host", got, host)
 
 
 def plan(model_name, checkpoint, *options):
