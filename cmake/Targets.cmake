@@ -14,6 +14,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC 12 sees overlapping copies in plain std::string concatenation (its bug 105651).
   list(APPEND CRIA_WARNINGS -Wno-restrict)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "^arm")
+  list(APPEND CRIA_WARNINGS -Wno-psabi)  # notes on how GCC 6 passed arguments, about every container
+endif()
 
 # cria_options(<target>): warnings as errors, and includes by full path from the root of the repository.
 function(cria_options target)

@@ -13,8 +13,10 @@ import subprocess
 import sys
 import tempfile
 
-SECONDS = 600
-TESTS = ("exact_bits_test", "greedy_tokens_test", "heap_trap_test", "arena_sweep_test")
+SECONDS = 800
+# Of the first what depends on the CPU; the rest of it runs once, on the toolchain file's CPU.
+TESTS = (("exact_bits_test", "--gtest_filter=*HaveTheHash*"), ("greedy_tokens_test",), ("heap_trap_test",),
+         ("arena_sweep_test",))
 
 
 def emulator(cpu):
@@ -28,8 +30,8 @@ def run(cpu, program, *arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
-def unit_test_problem(cpu, program):
-    done = run(cpu, program)
+def unit_test_problem(cpu, program, *arguments):
+    done = run(cpu, program, *arguments)
     passed = re.search(r"\[  PASSED  \] (\d+) tests?\.", done.stdout)
     print(f"{cpu}: {program.name}: {passed.group(1) if passed else 'not all'} passed", flush=True)
     if done.returncode == 0 and passed and int(passed.group(1)) > 0:
@@ -70,7 +72,7 @@ def main():
     cpu, kernels = sys.argv[1:]
     source = pathlib.Path(os.environ["CRIA_SOURCE_DIR"])
     binary = pathlib.Path(os.environ["CRIA_BINARY_DIR"])
-    problems = [unit_test_problem(cpu, binary / "tests/bin" / name) for name in TESTS]
+    problems = [unit_test_problem(cpu, binary / "tests/bin" / name, *arguments) for name, *arguments in TESTS]
     problems.append(program_problem(cpu, kernels, source, binary))
     problems = [problem for problem in problems if problem]
     for problem in problems:

@@ -22,7 +22,8 @@ int main(int argc, char** argv) {
   source.size = (uint64_t)ftell(file);
   source.read = read_file;
   if (cria_inspect(&source, &info) != CRIA_OK) return 3;
-  if (cria_memory_required(&info, &config, &plan) != CRIA_OK || plan.total > sizeof memory) return 4;
+  if (cria_memory_required(&info, &config, &plan) != CRIA_OK || plan.total > sizeof memory)
+    return 4;
   if (cria_open(memory, sizeof memory, &source, &config, &session) != CRIA_OK) return 5;
   printf("%llu bytes\n", (unsigned long long)cria_memory_used(session));
   return 0;

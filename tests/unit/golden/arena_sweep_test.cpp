@@ -43,6 +43,7 @@ void sweep(const Case& k) {
                             plan.kv_cache + plan.history + plan.logits + plan.step);
   test::AlignedMemory memory(plan.total);
   cria_session* session = nullptr;
+  const auto n_lines = static_cast<size_t>(plan.total / kLine);
   size_t refused = 0;
   for (size_t n = 0; n < plan.total; n += kLine * test::sweep_step(), ++refused) {
     ASSERT_EQ(cria_open(memory.data(), n, &source.source(), &config, &session),
@@ -52,8 +53,8 @@ void sweep(const Case& k) {
   }
   ASSERT_EQ(cria_open(memory.data(), plan.total - 1, &source.source(), &config, &session),
             CRIA_MEMORY_TOO_SMALL);
-  std::printf("%zu of %zu smaller arenas refused\n", refused, plan.total / kLine);
-  EXPECT_EQ(refused, test::sweep_cases(plan.total / kLine));
+  std::printf("%zu of %zu smaller arenas refused\n", refused, n_lines);
+  EXPECT_EQ(refused, test::sweep_cases(n_lines));
   ASSERT_EQ(cria_open(memory.data(), plan.total, &source.source(), &config, &session), CRIA_OK);
   EXPECT_EQ(cria_memory_used(session), plan.total);
 }
