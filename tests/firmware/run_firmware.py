@@ -223,7 +223,7 @@ def instructions(model_name):
 
 
 def sizes():
-    """text, data and bss of each image stay within tests' committed budgets, and within 5 % below them."""
+    """text, data and bss of each image stay within the committed budgets; prints the table."""
     budgets = {}
     for line in (args.source / "platforms/cortex_m/size_budgets.txt").read_text().splitlines():
         if line.strip() and not line.startswith("#"):
