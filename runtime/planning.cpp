@@ -39,12 +39,11 @@ Status try_backend(const Backend& backend, const format::ModelConfig& model, Ses
   return backend.needs(model, plan->input.n_threads, plan->input.prefill_chunk, &plan->needs);
 }
 
-// Instruction sets whose kernels were measured to be faster than XNNPACK's (docs/performance.md),
-// or where XNNPACK's bits are not worth having.
-constexpr uint32_t kFastIsas = CRIA_ISA_AVX512_VNNI;
-
-[[maybe_unused]] bool exact_is_faster(uint32_t isa_mask) {
-  return ((isa_mask != 0 ? isa_mask : baseline_isas()) & built_isas() & kFastIsas) != 0;
+// Whether exact has better kernels than the scalar ones: those were faster than XNNPACK's for int4
+// on every level of x86 (docs/performance.md), and give the same bits everywhere.
+[[maybe_unused]] bool exact_has_vectors(uint32_t isa_mask) {
+  constexpr uint32_t kScalarBit = 1u << static_cast<uint32_t>(Isa::kScalar);
+  return ((isa_mask != 0 ? isa_mask : baseline_isas()) & built_isas() & ~kScalarBit) != 0;
 }
 
 Status choose_backend(const format::ModelConfig& model, uint32_t wanted,
@@ -60,7 +59,7 @@ Status choose_backend(const format::ModelConfig& model, uint32_t wanted,
 #endif
     case CRIA_BACKEND_AUTO:
 #ifdef CRIA_WITH_XNNPACK
-      if (!exact_is_faster(isa_mask) && try_backend(kXnnpackBackend, model, plan) == Status::kOk)
+      if (!exact_has_vectors(isa_mask) && try_backend(kXnnpackBackend, model, plan) == Status::kOk)
         return Status::kOk;
 #endif
       return try_backend(kExactBackend, model, plan);

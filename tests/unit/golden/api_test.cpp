@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
 #include "tests/support/test_session.h"
 #include "tests/support/tiny_checkpoint.h"
@@ -153,6 +154,22 @@ TEST(Api, ConfigurationsOutOfRangeAreRefused) {
   config = exact_config();
   std::memcpy(&config.backend, &nine, sizeof nine);
   EXPECT_EQ(cria_memory_required(&info, &config, &plan), CRIA_INVALID_ARGUMENT);
+}
+
+TEST(Api, AutoIsExactWhereverItHasVectorKernels) {
+  for (const test::IsaRow& isa : test::runnable_isas()) {
+    cria_config config = {};
+    config.isa_mask = isa.mask;
+    const TestSession session(tiny_source(), config);
+#ifdef CRIA_WITH_XNNPACK
+    const char* const scalar_backend = "xnnpack";
+#else
+    const char* const scalar_backend = "exact";
+#endif
+    const bool is_scalar = std::strcmp(isa.name, "scalar") == 0;
+    EXPECT_STREQ(cria_backend_name(session.get()), is_scalar ? scalar_backend : "exact")
+        << isa.name;
+  }
 }
 
 TEST(Api, NullAndMisalignedArgumentsAreRefused) {
