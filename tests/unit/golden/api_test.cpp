@@ -160,7 +160,7 @@ TEST(Api, AutoIsExactWhereverItHasVectorKernels) {
   for (const test::IsaRow& isa : test::runnable_isas()) {
     cria_config config = {};
     config.isa_mask = isa.mask;
-    const TestSession session(tiny_source(), config);
+    TestSession session(tiny_source(), config);
 #ifdef CRIA_WITH_XNNPACK
     const char* const scalar_backend = "xnnpack";
 #else
