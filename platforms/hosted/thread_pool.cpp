@@ -36,6 +36,11 @@ ThreadPool::ThreadPool(uint32_t n_threads) {
     throw ProgramError(ExitCode::kMemory,
                        text_of("cannot start %u threads; lower --threads", n_threads));
   }
+  // What the system allocates to start a thread is allocated now, not in the first calls.
+  for (uint32_t n = n_started_.load(std::memory_order_acquire); n != workers_.size();
+       n = n_started_.load(std::memory_order_acquire)) {
+    n_started_.wait(n, std::memory_order_acquire);
+  }
 }
 
 ThreadPool::~ThreadPool() { stop(); }
@@ -111,6 +116,8 @@ uint32_t ThreadPool::wait_for_call(uint32_t last) {
 }
 
 void ThreadPool::work() {
+  n_started_.fetch_add(1, std::memory_order_release);
+  n_started_.notify_one();
   uint32_t call = 0;
   for (;;) {
     call = wait_for_call(call);

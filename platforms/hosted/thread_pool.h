@@ -47,6 +47,7 @@ class ThreadPool {
   void* argument_ = nullptr;
   alignas(64) std::atomic<uint32_t> n_done_ = 0;
   alignas(64) std::atomic<uint32_t> sleeping_call_ = 0;  // the call's number, for those who sleep
+  std::atomic<uint32_t> n_started_ = 0;
   std::atomic<bool> stopping_ = false;
   std::vector<std::thread> workers_;
 };
