@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "quant/float16.h"
 #include "quant/multiversion.h"

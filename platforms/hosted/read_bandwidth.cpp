@@ -15,24 +15,30 @@ namespace {
 
 constexpr size_t kBytes = size_t{256} << 20;
 constexpr int kPasses = 9;
-constexpr size_t kLine = 64;
-constexpr size_t kWords = kLine / sizeof(uint64_t);
 
 struct Read {
-  const uint64_t* words;
+  const uint8_t* memory;
   size_t n_parts;
-  std::vector<uint64_t> sums;  // used, so that the compiler cannot leave the reading out
+  std::vector<uint64_t> sums;
 };
 
-// Asks for lines ahead in bursts, as the kernels do: more are under way than plain loads have.
-constexpr size_t kBurstLines = 64;
-constexpr size_t kLinesAhead = 96;
-
-// Independent sums of whole cache lines, which the compiler makes vectors of.
 void read_part(void* argument, size_t part) {
   Read& read = *static_cast<Read*>(argument);
-  const size_t n_lines = kBytes / kLine / read.n_parts;
-  const uint64_t* line = read.words + part * n_lines * kWords;
+  constexpr size_t kLine = 64;
+  const size_t n_bytes = kBytes / read.n_parts / kLine * kLine;
+  read.sums[part] += read_all(read.memory + part * n_bytes, n_bytes);
+}
+
+}  // namespace
+
+// Independent sums of cache lines, which the compiler makes vectors of. Lines are asked for in
+// bursts, as the kernels do: more are under way than plain loads have.
+uint64_t read_all(const void* memory, size_t n_bytes) {
+  constexpr size_t kWords = 8;
+  constexpr size_t kBurstLines = 64;
+  constexpr size_t kLinesAhead = 96;
+  const auto* line = static_cast<const uint64_t*>(memory);
+  const size_t n_lines = n_bytes / (kWords * sizeof(uint64_t));
   uint64_t sums[kWords] = {};
   for (size_t i = 0; i < n_lines; ++i, line += kWords) {
     if (i % kBurstLines == 0) {
@@ -42,16 +48,16 @@ void read_part(void* argument, size_t part) {
     }
     for (size_t j = 0; j < kWords; ++j) sums[j] += line[j];
   }
-  for (const uint64_t sum : sums) read.sums[part] += sum;
+  uint64_t sum = 0;
+  for (const uint64_t part : sums) sum += part;
+  return sum;
 }
-
-}  // namespace
 
 double measure_read_bandwidth(uint32_t n_threads) {
   const ArenaMemory memory(kBytes);
   std::memset(memory.data(), 1, kBytes);
   ThreadPool pool(n_threads);
-  Read read = {reinterpret_cast<const uint64_t*>(memory.data()), n_threads,
+  Read read = {static_cast<const uint8_t*>(memory.data()), n_threads,
                std::vector<uint64_t>(n_threads)};
   std::vector<double> speeds;
   for (int pass = 0; pass < kPasses; ++pass) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "platforms/hosted/read_bandwidth.h"
 #include "tests/bench/dot_peak.h"
 #include "tests/support/isa_list.h"
 
@@ -14,30 +15,10 @@ namespace {
 
 constexpr size_t kColdBytes = size_t{320} << 20;  // holds the largest matrix, 128256 x 2048 int8
 
-// Reads all of the memory once, in as many sums as hide the latency of an addition. It asks for
-// lines in bursts, as the kernels do, which reads faster than the processor's own guesses.
-uint64_t read_all(const ColdMemory& memory) {
-  constexpr size_t kWords = 8;
-  constexpr size_t kBurst = 4096;
-  constexpr size_t kAhead = 6144;
-  constexpr size_t kLine = 64;
-  const uint8_t* p = memory.data();
-  uint64_t sums[kWords] = {};
-  for (size_t i = 0; i + sizeof(sums) <= memory.size_bytes(); i += sizeof(sums)) {
-    for (size_t line = 0; i % kBurst == 0 && line < kBurst; line += kLine) {
-      __builtin_prefetch(p + i + kAhead + line);
-    }
-    uint64_t words[kWords];
-    std::memcpy(words, p + i, sizeof(words));
-    for (size_t k = 0; k < kWords; ++k) sums[k] += words[k];
-  }
-  return sums[0] + sums[1] + sums[2] + sums[3] + sums[4] + sums[5] + sums[6] + sums[7];
-}
-
 void read_bandwidth(benchmark::State& state, const ColdMemory& memory, double* best) {
   for (auto _ : state) {
     const double begin = cpu_seconds();
-    benchmark::DoNotOptimize(read_all(memory));
+    benchmark::DoNotOptimize(hosted::read_all(memory.data(), memory.size_bytes()));
     const double seconds = cpu_seconds() - begin;
     *best = std::max(*best, static_cast<double>(memory.size_bytes()) / seconds);
   }
