@@ -1,6 +1,6 @@
 # AArch64 Linux with Debian's cross compiler, static: one binary for Raspberry Pi OS, any other Linux, and adb shell.
 # It needs an Armv8.0 core (Cortex-A53, A72); the kernels for dot products and i8mm are chosen at run time, and atomics
-# go through libgcc's functions, which ask the CPU for LSE before they use it (tests/cli/cpu_models_test.py).
+# go through libgcc's functions, which ask the CPU for LSE before they use it (tests/cross/lse_atomics.py).
 # ctest runs the programs under qemu-user. CRIA_EMULATED_CPU chooses the CPU: cortex-a53 (NEON), cortex-a76 (dot
 # products), max (all).
 set(CMAKE_SYSTEM_NAME Linux)

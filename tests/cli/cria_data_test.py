@@ -147,6 +147,7 @@ class Logits(unittest.TestCase):
 
 
 class Eval(unittest.TestCase):
+    @unittest.skipIf(cli.IS_EMULATED, "minutes of emulation; the next test has a part of the text")
     def test_perplexity_is_that_of_the_reference(self):
         wanted = json.loads((cli.DEMO / "eval.json").read_text())["f32"]["heldout"]
         result = cli.cria("eval", cli.model("--weights", "f32"), "--text", cli.DEMO / "heldout.txt", "--json", "--kv", "f32")
@@ -157,6 +158,17 @@ class Eval(unittest.TestCase):
         # eval.json gives five digits.
         self.assertAlmostEqual(got["mean_nll"], wanted["mean_nll"], delta=2e-5)
         self.assertAlmostEqual(got["perplexity"], math.exp(got["mean_nll"]), delta=1e-9)
+
+    def test_exact_gives_the_same_number_on_every_target(self):
+        text = cli.folder() / "part.txt"
+        text.write_bytes((cli.DEMO / "heldout.txt").read_bytes()[:6000])
+        for options, wanted in (((), 0.5201868458844865), (("--weights", "f32"), 0.5195188069157701)):
+            kv = "f32" if options else "int8"
+            result = cli.cria("eval", cli.model(*options), "--text", text, "--json", "--kv", kv, "--backend", "exact")
+            got = json.loads(result.out)
+            self.assertEqual((got["documents"], got["tokens"]), (14, 1090))
+            # The logits are the same to the bit; exp and log are the C library's.
+            self.assertAlmostEqual(got["mean_nll"], wanted, delta=1e-12)
 
     def test_a_model_agrees_with_itself(self):
         text = cli.folder() / "short.txt"

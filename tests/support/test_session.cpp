@@ -3,7 +3,6 @@
 #include <cstring>
 #include <new>
 #include <stdexcept>
-#include <thread>
 
 namespace cria::test {
 namespace {
@@ -38,14 +37,6 @@ AlignedMemory::AlignedMemory(size_t n_bytes)
 
 AlignedMemory::~AlignedMemory() { ::operator delete (data_, std::align_val_t{kAlignment}); }
 
-void thread_parallel_for(void* /*context*/, void (*task)(void* argument, size_t index),
-                         void* argument, size_t n_tasks) {
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < n_tasks; ++i) threads.emplace_back(task, argument, i);
-  task(argument, 0);
-  for (std::thread& thread : threads) thread.join();
-}
-
 std::vector<cria_backend> built_backends() {
 #ifdef CRIA_WITH_XNNPACK
   return {CRIA_BACKEND_EXACT, CRIA_BACKEND_XNNPACK};
@@ -58,10 +49,12 @@ std::string backend_label(const testing::TestParamInfo<cria_backend>& backend) {
   return backend.param == CRIA_BACKEND_EXACT ? "exact" : "xnnpack";
 }
 
-TestSession::TestSession(const MemorySource& source, const cria_config& config) {
+TestSession::TestSession(const MemorySource& source, const cria_config& config)
+    : pool_(config.n_threads) {
   cria_config c = config;
   c.source_is_mapped = source.source().map != nullptr ? 1 : 0;
-  if (c.n_threads > 1) c.parallel_for = thread_parallel_for;
+  c.parallel_for = pool_.hook();
+  c.parallel_context = pool_.context();
   EXPECT_EQ(cria_inspect(&source.source(), &info_), CRIA_OK);
   EXPECT_EQ(cria_memory_required(&info_, &c, &plan_), CRIA_OK);
   memory_ = std::make_unique<AlignedMemory>(static_cast<size_t>(plan_.total));

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "platforms/hosted/thread_pool.h"
 #include "runtime/cria.h"
 
 namespace cria::test {
@@ -45,17 +46,13 @@ class AlignedMemory {
   size_t size_;
 };
 
-// parallel_for on real threads, one a task, started anew each time: slow, but any order happens.
-void thread_parallel_for(void* context, void (*task)(void* argument, size_t index), void* argument,
-                         size_t n_tasks);
-
 // The backends of this build, and a test's name for one.
 [[nodiscard]] std::vector<cria_backend> built_backends();
 [[nodiscard]] std::string backend_label(const testing::TestParamInfo<cria_backend>& backend);
 
 class TestSession {
  public:
-  // Fails the test when opening fails.
+  // With the programs' thread pool where config.n_threads asks for it. Fails the test when opening fails.
   TestSession(const MemorySource& source, const cria_config& config);
   [[nodiscard]] cria_session* get() { return session_; }
   [[nodiscard]] const cria_memory_plan& plan() const { return plan_; }
@@ -67,6 +64,7 @@ class TestSession {
   [[nodiscard]] std::vector<uint32_t> greedy(size_t n_tokens);
 
  private:
+  hosted::ThreadPool pool_;
   cria_model_info info_ = {};
   cria_memory_plan plan_ = {};
   std::unique_ptr<AlignedMemory> memory_;

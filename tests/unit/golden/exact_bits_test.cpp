@@ -195,7 +195,6 @@ void expect_golden_models(const Variant& variant, const std::vector<uint32_t>& t
 
 TEST_P(ExactBits, HaveTheHashInTheRepositoryOnEveryIsa) { expect_golden_models(GetParam(), {1}); }
 
-// Apart from one thread: an emulator takes minutes for as many threads as these start.
 TEST_P(ExactBits, HaveTheHashInTheRepositoryOnEveryIsaForAnyThreads) {
   expect_golden_models(GetParam(), {2, 3, 4});
 }

@@ -8,7 +8,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "platforms/hosted/thread_pool.h"
 #include "tests/support/model_files.h"
 #include "tests/support/test_session.h"
 
@@ -29,18 +28,15 @@ constexpr Format kF32 = {"f32", NumberFormat::kF32, 0};
 constexpr Format kInt8 = {"int8", NumberFormat::kInt8, 0};
 constexpr Format kInt4 = {"int4 g32", NumberFormat::kInt4, 32};
 
-// A model and a session on it, with the programs' thread pool.
+// A model and a session on it.
 class Loaded {
  public:
   Loaded(const fs::path& folder, const Format& f, cria_backend backend, uint32_t max_text_bytes)
-      : pool_(kThreads),
-        source_(test::convert_folder(folder,
+      : source_(test::convert_folder(folder,
                                      {f.weights, f.group_size, format::Compression::kZstd, true})) {
     cria_config config = {};
     config.backend = backend;
     config.n_threads = kThreads;
-    config.parallel_for = pool_.hook();
-    config.parallel_context = pool_.context();
     config.max_text_bytes = max_text_bytes;
     session_ = std::make_unique<test::TestSession>(source_, config);
   }
@@ -57,7 +53,6 @@ class Loaded {
   }
 
  private:
-  hosted::ThreadPool pool_;
   test::MemorySource source_;
   std::unique_ptr<test::TestSession> session_;
 };

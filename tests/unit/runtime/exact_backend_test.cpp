@@ -4,7 +4,7 @@
 
 #include "quant/quantize.h"
 #include "runtime/session.h"
-#include "tests/support/test_session.h"
+#include "tests/support/thread_per_task.h"
 
 namespace cria {
 namespace {
@@ -62,7 +62,7 @@ TEST(ExactBackend, MatricesOfDifferentPaddingAndKindShareOneInput) {
   s.kernels = &s.kernel_table;
   for (const uint32_t n_threads : {1u, 3u}) {
     s.plan_input.n_threads = n_threads;
-    s.parallel_for = n_threads > 1 ? test::thread_parallel_for : nullptr;
+    s.parallel_for = n_threads > 1 ? test::thread_per_task : nullptr;
     std::vector<Ones> matrices;
     std::vector<std::vector<float>> y;
     for (const MatrixShape& shape : shapes) {
