@@ -140,12 +140,12 @@ void TensorEncoder::encode_tile(const PlannedTensor& tensor, size_t tile, Scratc
     const size_t groups = padded / shape.group_size;
     scratch->codes.resize(n_rows * padded);
     scratch->int4_scales.resize(n_rows * groups);
+    quantize_rows_int4(values, n_rows, cols, shape.group_size, method_, padded,
+                       scratch->codes.data(), scratch->int4_scales.data());
     for (size_t row = 0; row < n_rows; ++row) {
-      int8_t* codes = scratch->codes.data() + row * padded;
-      uint16_t* scales = scratch->int4_scales.data() + row * groups;
-      quantize_row_int4(values + row * cols, cols, shape.group_size, method_, padded, codes,
-                        scales);
-      add_error_int4(values + row * cols, cols, shape.group_size, codes, scales, error);
+      add_error_int4(values + row * cols, cols, shape.group_size,
+                     scratch->codes.data() + row * padded,
+                     scratch->int4_scales.data() + row * groups, error);
     }
     pack_int4_tile(shape, scratch->codes.data(), scratch->int4_scales.data(), n_rows, out_codes,
                    out_scales);

@@ -76,15 +76,12 @@ CRIA_INLINE void round_to_bf16(Lanes* x) {
 // Groups of int4 weights, kLanes at a time: a lane for each, so that nothing is summed across.
 class GroupSearch {
  public:
-  // Takes weights [n], groups one behind the other; what is missing counts as zeros.
-  CRIA_INLINE void take(const float* weights, size_t n, size_t group_size) {
-    group_size_ = group_size;
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const size_t begin = lane * group_size;
-      for (size_t i = 0; i < group_size; ++i) {
-        values_[i * kLanes + lane] = begin + i < n ? weights[begin + i] : 0.0f;
-      }
-    }
+  CRIA_INLINE explicit GroupSearch(size_t group_size) : group_size_(group_size) {}
+
+  // A lane's group: its n first weights, and zeros for what is missing.
+  CRIA_INLINE void take(size_t lane, const float* weights, size_t n) {
+    for (size_t i = 0; i < n; ++i) values_[i * kLanes + lane] = weights[i];
+    for (size_t i = n; i < group_size_; ++i) values_[i * kLanes + lane] = 0.0f;
   }
 
   // The scale of each group, bf16 values; zero when the group is, or nearly.
@@ -177,7 +174,7 @@ class GroupSearch {
 
   static constexpr size_t kLargestGroup = 128;
   alignas(64) float values_[kLargestGroup * kLanes];
-  size_t group_size_ = 0;
+  size_t group_size_;
 };
 
 // A row of int8 weights, element i in lane i % kLanes.
@@ -211,21 +208,25 @@ CRIA_INLINE float largest_size(const float* weights, size_t n) {
 
 }  // namespace
 
-CRIA_MULTIVERSION void quantize_row_int4(const float* weights, size_t cols, size_t group_size,
-                                         QuantMethod method, size_t padded_cols, int8_t* codes,
-                                         uint16_t* scales) {
-  const size_t batch = kLanes * group_size;
-  for (size_t begin = 0; begin < padded_cols; begin += batch) {
-    const size_t n = padded_cols - begin < batch ? padded_cols - begin : batch;
-    const size_t n_weights = cols <= begin ? 0 : (cols - begin < n ? cols - begin : n);
-    GroupSearch search;
-    search.take(weights + begin, n_weights, group_size);
+CRIA_MULTIVERSION void quantize_rows_int4(const float* weights, size_t n_rows, size_t cols,
+                                          size_t group_size, QuantMethod method, size_t padded_cols,
+                                          int8_t* codes, uint16_t* scales) {
+  const size_t row_groups = padded_cols / group_size;
+  const size_t n_groups = n_rows * row_groups;
+  GroupSearch search(group_size);
+  for (size_t begin = 0; begin < n_groups; begin += kLanes) {
+    const size_t n_lanes = n_groups - begin < kLanes ? n_groups - begin : kLanes;
+    for (size_t lane = 0; lane < n_lanes; ++lane) {
+      const size_t row = (begin + lane) / row_groups;
+      const size_t col = (begin + lane) % row_groups * group_size;
+      const size_t left = cols - col;
+      search.take(lane, weights + row * cols + col, left < group_size ? left : group_size);
+    }
+    for (size_t lane = n_lanes; lane < kLanes; ++lane) search.take(lane, weights, 0);
     Lanes found;
     search.find_scales(method, &found);
-    search.find_codes_of(found, n / group_size, codes + begin);
-    for (size_t g = 0; g < n / group_size; ++g) {
-      scales[begin / group_size + g] = f32_to_bf16(found[g]);
-    }
+    search.find_codes_of(found, n_lanes, codes + begin * group_size);
+    for (size_t lane = 0; lane < n_lanes; ++lane) scales[begin + lane] = f32_to_bf16(found[lane]);
   }
 }
 

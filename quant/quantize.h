@@ -16,13 +16,14 @@ enum class QuantMethod {
   kMse,  // the scale, of a fixed set around that one, with the least sum of |w| * error^2
 };
 
-// Quantizes one row.
-//   weights      [cols]
-//   padded_cols  cols rounded up to group_size (int4) or 32 (int8); codes past cols are zero
-//   codes        [padded_cols]
-//   scales       [padded_cols / group_size] bf16 bits
-void quantize_row_int4(const float* weights, size_t cols, size_t group_size, QuantMethod method,
-                       size_t padded_cols, int8_t* codes, uint16_t* scales);
+// Quantizes rows to int4; a row's result does not depend on those beside it.
+//   weights      [n_rows][cols]
+//   padded_cols  cols rounded up to group_size; codes past cols are zero
+//   codes        [n_rows][padded_cols]
+//   scales       [n_rows][padded_cols / group_size] bf16 bits
+void quantize_rows_int4(const float* weights, size_t n_rows, size_t cols, size_t group_size,
+                        QuantMethod method, size_t padded_cols, int8_t* codes, uint16_t* scales);
+// One row to int8: weights [cols], padded_cols is cols rounded up to 32, codes [padded_cols].
 void quantize_row_int8(const float* weights, size_t cols, QuantMethod method, size_t padded_cols,
                        int8_t* codes, float* scale);
 

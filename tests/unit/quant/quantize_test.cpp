@@ -27,7 +27,8 @@ struct Int4Row {
 Int4Row quantize4(const std::vector<float>& w, size_t group, QuantMethod method) {
   const size_t padded = (w.size() + group - 1) / group * group;
   Int4Row row = {std::vector<int8_t>(padded, 99), std::vector<uint16_t>(padded / group)};
-  quantize_row_int4(w.data(), w.size(), group, method, padded, row.codes.data(), row.scales.data());
+  quantize_rows_int4(w.data(), 1, w.size(), group, method, padded, row.codes.data(),
+                     row.scales.data());
   return row;
 }
 
@@ -98,6 +99,32 @@ TEST(Quantize, ZeroGroupsGetScaleZeroAndCodesZero) {
   EXPECT_GT(bf16_to_f32(row.scales[2]), 0.0f);
   for (size_t i = 0; i < 64; ++i) EXPECT_EQ(row.codes[i], 0);
   EXPECT_FLOAT_EQ(static_cast<float>(row.codes[70]) * bf16_to_f32(row.scales[2]), -0.5f);
+}
+
+// Groups of several rows share a vector; no row may see another.
+TEST(Quantize, RowsTogetherAreRowsAlone) {
+  for (const size_t cols : {1u, 33u, 100u, 192u, 2050u}) {
+    for (const size_t group : {32u, 64u, 128u}) {
+      for (const size_t n_rows : {1u, 2u, 7u, 16u}) {
+        const std::vector<float> w = gaussian(n_rows * cols, static_cast<unsigned>(cols + n_rows));
+        const size_t padded = (cols + group - 1) / group * group;
+        std::vector<int8_t> codes(n_rows * padded, 99);
+        std::vector<uint16_t> scales(n_rows * padded / group);
+        quantize_rows_int4(w.data(), n_rows, cols, group, QuantMethod::kMse, padded, codes.data(),
+                           scales.data());
+        Int4Row alone;
+        for (size_t r = 0; r < n_rows; ++r) {
+          const auto begin = w.begin() + static_cast<std::ptrdiff_t>(r * cols);
+          const Int4Row row = quantize4({begin, begin + static_cast<std::ptrdiff_t>(cols)}, group,
+                                        QuantMethod::kMse);
+          alone.codes.insert(alone.codes.end(), row.codes.begin(), row.codes.end());
+          alone.scales.insert(alone.scales.end(), row.scales.begin(), row.scales.end());
+        }
+        EXPECT_EQ(codes, alone.codes) << n_rows << " rows of " << cols << " in groups of " << group;
+        EXPECT_EQ(scales, alone.scales);
+      }
+    }
+  }
 }
 
 TEST(Quantize, PaddingBehindTheRowIsZero) {
