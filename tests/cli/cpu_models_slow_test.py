@@ -58,10 +58,11 @@ class CpuModels(unittest.TestCase):
 
     def test_every_kernel_of_every_level_gives_the_bits_of_the_reference(self):
         def check(model):
-            result = emulated(model, [TESTS / "kernel_bits_test"])
-            self.check(result, model)
-            tested = set(re.findall(r"OK \] Isas/KernelBits\.\w+/([a-z0-9]+)_", result.out))
-            self.assertEqual(tested, {level.replace(".", "") for level in LEVELS[model]}, model)
+            for test in ("kernel_bits_products_test", "kernel_bits_vectors_test"):
+                result = emulated(model, [TESTS / test])
+                self.check(result, model)
+                tested = set(re.findall(r"OK \] Isas/KernelBits\.\w+/([a-z0-9]+)_", result.out))
+                self.assertEqual(tested, {level.replace(".", "") for level in LEVELS[model]}, f"{model} {test}")
 
         self.for_models(check, MAIN_MODELS)
 

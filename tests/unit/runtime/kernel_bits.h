@@ -1,0 +1,142 @@
+// What the tests of the kernels' bits share: values to try, comparison, and the frame that runs a
+// check on every ISA of this CPU.
+//
+// Every kernel of every ISA must equal the scalar reference bit for bit, and stay within its
+// arrays. Results that are NaN must be NaN in both: which of two NaNs an addition passes on is the
+// compiler's choice even in the scalar code.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "runtime/kernels/kernels.h"
+#include "tests/support/guarded.h"
+#include "tests/support/isa_list.h"
+
+namespace cria {
+
+using test::Edge;
+using test::Guarded;
+using test::IsaRow;
+
+inline constexpr Edge kEdges[] = {Edge::kEnd, Edge::kStart};
+inline constexpr size_t kRoom = size_t{1} << 22;
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+inline size_t compared = 0;
+
+inline bool same(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) ||
+         (std::isnan(a) && std::isnan(b));
+}
+
+template <class T>
+bool same(T a, T b) {
+  return a == b;
+}
+
+template <class T>
+testing::AssertionResult same_arrays(const T* want, const T* got, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    if (!same(want[i], got[i])) {
+      return testing::AssertionFailure()
+             << "element " << i << " of " << n << ": want " << +want[i] << ", got " << +got[i];
+    }
+  }
+  if (n != 0) ++compared;
+  return testing::AssertionSuccess();
+}
+
+// What values an array holds.
+enum class Fill { kRandom, kTiny, kHuge, kSpecial, kZero };
+inline constexpr Fill kFills[] = {Fill::kRandom, Fill::kTiny, Fill::kHuge, Fill::kSpecial,
+                                  Fill::kZero};
+
+inline std::vector<float> floats(size_t n, Fill fill, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> uniform(-3.0f, 3.0f);
+  constexpr float kSpecials[] = {kInfinity, -kInfinity, kNan,   -0.0f, 0x1p-149f, -0x1p-130f,
+                                 0x1p-41f,  88.5f,      -90.0f, 3e38f, 1.0f};
+  std::vector<float> values(n);
+  for (float& v : values) {
+    v = uniform(random);
+    if (fill == Fill::kTiny) v *= 0x1p-126f;
+    if (fill == Fill::kHuge) v *= 1e38f;
+    if (fill == Fill::kSpecial && random() % 16 == 0)
+      v = kSpecials[random() % std::size(kSpecials)];
+    if (fill == Fill::kZero) v = 0.0f;
+  }
+  return values;
+}
+
+inline std::vector<int8_t> bytes(size_t n, int largest, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int> uniform(-largest, largest);
+  std::vector<int8_t> values(n);
+  for (int8_t& v : values) v = static_cast<int8_t>(uniform(random));
+  return values;
+}
+
+// Codes and scales of weights, or codes and scales of activations.
+enum class Codes { kRandom, kLowest, kHighest, kZeroScale, kLargestScale, kAlternating };
+inline constexpr Codes kCodes[] = {Codes::kRandom,    Codes::kLowest,       Codes::kHighest,
+                                   Codes::kZeroScale, Codes::kLargestScale, Codes::kAlternating};
+
+inline int code_of(Codes kind, int lowest, int highest, size_t i, std::mt19937* random) {
+  switch (kind) {
+    case Codes::kLowest:
+      return lowest;
+    case Codes::kHighest:
+      return highest;
+    case Codes::kAlternating:
+      return i % 2 == 0 ? lowest : highest;
+    default:
+      return lowest + static_cast<int>((*random)() % static_cast<unsigned>(highest - lowest + 1));
+  }
+}
+
+inline float scale_of(Codes kind, std::mt19937* random) {
+  if (kind == Codes::kZeroScale) return 0.0f;
+  if (kind == Codes::kLargestScale) return 3e38f;
+  return 0.001f + static_cast<float>((*random)() % 1000) * 1e-4f;
+}
+
+// A kernel and what compares one ISA's with the scalar one.
+struct KernelRow {
+  const char* name;
+  void (*check)(const Kernels& table);
+};
+
+using KernelCase = std::tuple<IsaRow, KernelRow>;
+
+inline std::string case_label(const testing::TestParamInfo<KernelCase>& info) {
+  std::string name = std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param).name;
+  std::erase(name, '.');
+  return name;
+}
+
+class KernelBits : public testing::TestWithParam<KernelCase> {
+ protected:
+  static void expect_scalar_bits() {
+    const auto& [isa, row] = GetParam();
+    Kernels table;
+    ASSERT_TRUE(select_kernels(isa.mask, &table));
+    ASSERT_STREQ(table.isa, isa.name);
+    compared = 0;
+    row.check(table);
+    EXPECT_GT(compared, 0u);
+    std::printf("%zu arrays compared\n", compared);
+  }
+};
+
+}  // namespace cria

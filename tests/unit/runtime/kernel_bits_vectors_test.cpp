@@ -1,0 +1,276 @@
+// Vector and attention kernels of every ISA against the scalar reference
+// (tests/unit/runtime/kernel_bits.h).
+#include "quant/tile16.h"
+#include "runtime/scalar_math.h"
+#include "tests/unit/runtime/kernel_bits.h"
+
+namespace cria {
+namespace {
+
+// Vectors ---------------------------------------------------------------------------------------
+
+constexpr size_t kLengths[] = {0,  1,   2,   3,   4,   5,   7,   8,    9,   15, 16,
+                               17, 31,  32,  33,  47,  48,  63,  64,   65,  80, 95,
+                               96, 128, 130, 172, 255, 256, 257, 1000, 2048};
+
+// Calls check(n, fill, edge) for all of them.
+template <class Check>
+void for_vectors(Check check) {
+  for (const size_t n : kLengths) {
+    for (const Fill fill : kFills) {
+      for (const Edge edge : kEdges) check(n, fill, edge);
+    }
+  }
+}
+
+void compare_quantize_row(QuantizeRow got, const std::vector<float>& x, size_t n_padded,
+                          size_t group, Edge edge) {
+  static Guarded rooms[4] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom), Guarded(kRoom)};
+  const size_t n_groups = n_padded / group;
+  std::vector<int8_t> codes(n_padded, 99);
+  std::vector<float> scales(n_groups, 99.0f);
+  std::vector<int32_t> sums(n_groups, 99);
+  kScalarKernels.quantize_row(x.data(), x.size(), n_padded, group, codes.data(), scales.data(),
+                              sums.data());
+  const float* x_got = rooms[0].copy(x.data(), x.size(), edge);
+  auto* codes_got = rooms[1].place<int8_t>(n_padded, edge);
+  auto* scales_got = rooms[2].place<float>(n_groups, edge);
+  auto* sums_got = rooms[3].place<int32_t>(n_groups, edge);
+  for (int32_t* const wanted_sums : {sums_got, static_cast<int32_t*>(nullptr)}) {
+    std::memset(codes_got, 99, n_padded);
+    got(x_got, x.size(), n_padded, group, codes_got, scales_got, wanted_sums);
+    EXPECT_TRUE(same_arrays(codes.data(), codes_got, n_padded))
+        << x.size() << " of " << n_padded << " in groups of " << group;
+    EXPECT_TRUE(same_arrays(scales.data(), scales_got, n_groups));
+    EXPECT_TRUE(same_arrays(sums.data(), sums_got, n_groups));
+  }
+}
+
+void check_quantize_row(const Kernels& table) {
+  for_vectors([&](size_t n, Fill fill, Edge edge) {
+    const std::vector<float> x = floats(n, fill, static_cast<unsigned>(n));
+    const size_t padded = round_up(n, kActivationGroup);
+    compare_quantize_row(table.quantize_row, x, padded, kActivationGroup, edge);
+    compare_quantize_row(table.quantize_row, x, padded + 96, kActivationGroup, edge);
+    if (n == 0) return;
+    compare_quantize_row(table.quantize_row, x, n, n, edge);
+    compare_quantize_row(table.quantize_row, x, padded, padded, edge);
+  });
+  // Values that fall between two codes, and magnitudes around the smallest that counts.
+  for (const float size : {127.0f, 0x1.fp-41f, 0x1p-40f, 0x1.8p-40f, 3e38f}) {
+    std::vector<float> x(64, size);
+    for (size_t i = 1; i < x.size(); ++i) x[i] *= (static_cast<float>(i) - 31.5f) / 127.0f;
+    compare_quantize_row(table.quantize_row, x, 64, 32, Edge::kEnd);
+    compare_quantize_row(table.quantize_row, x, 64, 64, Edge::kEnd);
+  }
+}
+
+void check_rms_norm(const Kernels& table) {
+  static Guarded rooms[3] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom)};
+  for_vectors([&](size_t n, Fill fill, Edge edge) {
+    const std::vector<float> x = floats(n, fill, 1);
+    const std::vector<float> weight = floats(n, Fill::kRandom, 2);
+    std::vector<float> y(n);
+    kScalarKernels.rms_norm(x.data(), weight.data(), n, 1e-5f, y.data());
+    auto* got = rooms[2].place<float>(n, edge);
+    table.rms_norm(rooms[0].copy(x.data(), n, edge), rooms[1].copy(weight.data(), n, edge), n,
+                   1e-5f, got);
+    EXPECT_TRUE(same_arrays(y.data(), got, n)) << n;
+  });
+}
+
+void check_rope(const Kernels& table) {
+  static Guarded rooms[3] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom)};
+  for_vectors([&](size_t half, Fill fill, Edge edge) {
+    const size_t n_heads = 3;
+    const size_t n = n_heads * half * 2;
+    std::vector<float> x = floats(n, fill, 1);
+    const std::vector<float> cos = floats(half, Fill::kRandom, 2);
+    const std::vector<float> sin = floats(half, Fill::kRandom, 3);
+    float* got = rooms[0].copy(x.data(), n, edge);
+    kScalarKernels.rope(x.data(), n_heads, half * 2, cos.data(), sin.data());
+    table.rope(got, n_heads, half * 2, rooms[1].copy(cos.data(), half, edge),
+               rooms[2].copy(sin.data(), half, edge));
+    EXPECT_TRUE(same_arrays(x.data(), got, n)) << half;
+  });
+}
+
+void check_silu_mul(const Kernels& table) {
+  static Guarded rooms[2] = {Guarded(kRoom), Guarded(kRoom)};
+  for_vectors([&](size_t n, Fill fill, Edge edge) {
+    std::vector<float> gate = floats(n, fill, 1);
+    for (float& g : gate) g *= 20.0f;
+    const std::vector<float> up = floats(n, fill, 2);
+    float* got = rooms[0].copy(gate.data(), n, edge);
+    kScalarKernels.silu_mul(gate.data(), up.data(), n);
+    table.silu_mul(got, rooms[1].copy(up.data(), n, edge), n);
+    EXPECT_TRUE(same_arrays(gate.data(), got, n)) << n;
+  });
+}
+
+void check_add_scaled(const Kernels& table) {
+  static Guarded rooms[2] = {Guarded(kRoom), Guarded(kRoom)};
+  for_vectors([&](size_t n, Fill fill, Edge edge) {
+    std::vector<float> x = floats(n, fill, 1);
+    const std::vector<float> y = floats(n, fill, 2);
+    for (const float multiplier : {1.0f, 0.22f}) {
+      float* got = rooms[0].copy(x.data(), n, edge);
+      kScalarKernels.add_scaled(x.data(), y.data(), multiplier, n);
+      table.add_scaled(got, rooms[1].copy(y.data(), n, edge), multiplier, n);
+      EXPECT_TRUE(same_arrays(x.data(), got, n)) << n;
+    }
+  });
+}
+
+void check_exp_sum(const Kernels& table) {
+  static Guarded room(kRoom);
+  for_vectors([&](size_t n, Fill fill, Edge edge) {
+    for (const float max : {0.0f, 3.0f, -2.0f}) {
+      std::vector<float> scores = floats(n, fill, 1);
+      for (float& s : scores) s *= 30.0f;
+      float* got = room.copy(scores.data(), n, edge);
+      const float want_sum = kScalarKernels.exp_sum(scores.data(), n, max);
+      const float got_sum = table.exp_sum(got, n, max);
+      EXPECT_TRUE(same_arrays(scores.data(), got, n)) << n;
+      EXPECT_TRUE(same_arrays(&want_sum, &got_sum, 1)) << n;
+    }
+  });
+}
+
+// Every exponent and sign that exp can meet, and the ends of its range.
+void check_exp(const Kernels& table) {
+  std::vector<float> want;
+  for (const float end : {kExpLowest, kExpHighest}) {
+    want.insert(want.end(), {std::nextafter(end, -kInfinity), end, std::nextafter(end, kInfinity)});
+  }
+  for (uint32_t bits = 0; bits < 0xffff0000u; bits += 65521) {
+    want.push_back(std::bit_cast<float>(bits));
+  }
+  for (float x = -90.0f; x < 90.0f; x += 0.0173f) want.push_back(x);
+  std::vector<float> got = want;
+  const float want_sum = kScalarKernels.exp_sum(want.data(), want.size(), 0.0f);
+  const float got_sum = table.exp_sum(got.data(), got.size(), 0.0f);
+  EXPECT_TRUE(same_arrays(want.data(), got.data(), want.size()));
+  EXPECT_TRUE(same_arrays(&want_sum, &got_sum, 1));
+}
+
+// Attention -------------------------------------------------------------------------------------
+
+constexpr size_t kHeadDims[] = {1, 2, 7, 8, 15, 16, 20, 31, 32, 33, 48, 64, 80, 96, 100, 128, 256};
+// No power of two: products with one are exact in any order.
+constexpr float kMultiplier = 0.3f;
+constexpr size_t kPositions[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64};
+
+template <class Check>
+void for_heads(Check check) {
+  for (const size_t head_dim : kHeadDims) {
+    for (const size_t n : kPositions) {
+      for (const Edge edge : kEdges) check(head_dim, n, edge);
+    }
+  }
+}
+
+void check_scores_q8(const Kernels& table) {
+  static Guarded rooms[5] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom), Guarded(kRoom),
+                             Guarded(kRoom)};
+  for_heads([&](size_t head_dim, size_t n, Edge edge) {
+    for (const Codes kind : kCodes) {
+      const size_t n_groups = (head_dim + kActivationGroup - 1) / kActivationGroup;
+      std::mt19937 random(static_cast<unsigned>(head_dim * 100 + n));
+      std::vector<int8_t> q(head_dim), keys(n * head_dim);
+      for (size_t i = 0; i < q.size(); ++i) {
+        q[i] = static_cast<int8_t>(code_of(kind, -127, 127, i, &random));
+      }
+      for (size_t i = 0; i < keys.size(); ++i) {
+        keys[i] = static_cast<int8_t>(code_of(kind, -127, 127, i, &random));
+      }
+      std::vector<float> q_scales(n_groups), key_scales(n), scores(n);
+      for (float& s : q_scales) s = scale_of(kind, &random);
+      for (float& s : key_scales) s = scale_of(kind, &random);
+      kScalarKernels.scores_q8(q.data(), q_scales.data(), head_dim, keys.data(), key_scales.data(),
+                               kMultiplier, n, scores.data());
+      auto* got = rooms[4].place<float>(n, edge);
+      table.scores_q8(rooms[0].copy(q.data(), head_dim, edge),
+                      rooms[1].copy(q_scales.data(), n_groups, edge), head_dim,
+                      rooms[2].copy(keys.data(), keys.size(), edge),
+                      rooms[3].copy(key_scales.data(), n, edge), kMultiplier, n, got);
+      EXPECT_TRUE(same_arrays(scores.data(), got, n)) << head_dim << " " << n;
+    }
+  });
+}
+
+void check_scores_f32(const Kernels& table) {
+  static Guarded rooms[3] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom)};
+  for_heads([&](size_t head_dim, size_t n, Edge edge) {
+    for (const Fill fill : kFills) {
+      const std::vector<float> q = floats(head_dim, fill, 1);
+      const std::vector<float> keys = floats(n * head_dim, fill, 2);
+      std::vector<float> scores(n);
+      kScalarKernels.scores_f32(q.data(), head_dim, keys.data(), kMultiplier, n, scores.data());
+      auto* got = rooms[2].place<float>(n, edge);
+      table.scores_f32(rooms[0].copy(q.data(), head_dim, edge), head_dim,
+                       rooms[1].copy(keys.data(), keys.size(), edge), kMultiplier, n, got);
+      EXPECT_TRUE(same_arrays(scores.data(), got, n)) << head_dim << " " << n;
+    }
+  });
+}
+
+void check_weighted_sum_q8(const Kernels& table) {
+  static Guarded rooms[4] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom), Guarded(kRoom)};
+  for_heads([&](size_t head_dim, size_t n, Edge edge) {
+    for (const Fill fill : kFills) {
+      const std::vector<float> weights = floats(n, fill, 1);
+      const std::vector<int8_t> values = bytes(n * head_dim, 127, 2);
+      const std::vector<float> scales = floats(n, Fill::kRandom, 3);
+      std::vector<float> out = floats(head_dim, fill, 4);
+      float* got = rooms[3].copy(out.data(), head_dim, edge);
+      kScalarKernels.weighted_sum_q8(weights.data(), values.data(), scales.data(), n, head_dim,
+                                     0.7f, out.data());
+      table.weighted_sum_q8(rooms[0].copy(weights.data(), n, edge),
+                            rooms[1].copy(values.data(), values.size(), edge),
+                            rooms[2].copy(scales.data(), n, edge), n, head_dim, 0.7f, got);
+      EXPECT_TRUE(same_arrays(out.data(), got, head_dim)) << head_dim << " " << n;
+    }
+  });
+}
+
+void check_weighted_sum_f32(const Kernels& table) {
+  static Guarded rooms[3] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom)};
+  for_heads([&](size_t head_dim, size_t n, Edge edge) {
+    for (const Fill fill : kFills) {
+      const std::vector<float> weights = floats(n, fill, 1);
+      const std::vector<float> values = floats(n * head_dim, fill, 2);
+      std::vector<float> out = floats(head_dim, fill, 4);
+      float* got = rooms[2].copy(out.data(), head_dim, edge);
+      kScalarKernels.weighted_sum_f32(weights.data(), values.data(), n, head_dim, 0.7f, out.data());
+      table.weighted_sum_f32(rooms[0].copy(weights.data(), n, edge),
+                             rooms[1].copy(values.data(), values.size(), edge), n, head_dim, 0.7f,
+                             got);
+      EXPECT_TRUE(same_arrays(out.data(), got, head_dim)) << head_dim << " " << n;
+    }
+  });
+}
+
+constexpr KernelRow kKernelRows[] = {
+    {"quantize_row", check_quantize_row},
+    {"rms_norm", check_rms_norm},
+    {"rope", check_rope},
+    {"silu_mul", check_silu_mul},
+    {"add_scaled", check_add_scaled},
+    {"scores_q8", check_scores_q8},
+    {"scores_f32", check_scores_f32},
+    {"exp_sum", check_exp_sum},
+    {"exp", check_exp},
+    {"weighted_sum_q8", check_weighted_sum_q8},
+    {"weighted_sum_f32", check_weighted_sum_f32},
+};
+
+TEST_P(KernelBits, EqualTheScalarReference) { expect_scalar_bits(); }
+
+INSTANTIATE_TEST_SUITE_P(Isas, KernelBits,
+                         testing::Combine(testing::ValuesIn(test::runnable_isas()),
+                                          testing::ValuesIn(kKernelRows)),
+                         case_label);
+
+}  // namespace
+}  // namespace cria
