@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Debian packages of one architecture: contents, lintian, and what they do once installed (scripts/package.sh)."""
+"""Makes the Debian packages of a build and checks them: contents, lintian, and what they do once installed."""
 import argparse
 import os
 import pathlib
@@ -12,6 +12,7 @@ import tempfile
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ("cria", "libcria-dev")
 SECONDS = 300
+SKIP = 77
 
 
 def contents(triplet, is_static, libraries):
@@ -102,14 +103,21 @@ def check_library(root, triplet, compiler, emulator, model, folder):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("build", type=pathlib.Path)
     for option in ("--architecture", "--triplet", "--compiler", "--run"):
         parser.add_argument(option, required=True)
     args = parser.parse_args()
+    missing = [tool for tool in ("cpack", "dpkg-deb", "lintian", "pkg-config") if shutil.which(tool) is None]
+    if missing:
+        print(f"skipped: no {', '.join(missing)} here (scripts/setup.sh --package installs them)")
+        sys.exit(SKIP)
+    made = args.build / "packages"
+    shutil.rmtree(made, ignore_errors=True)
+    output(["cpack", "--config", args.build / "CPackConfig.cmake"])
     is_static = args.run != ""
     libraries = ["zstd"] if is_static else ["XNNPACK", "microkernels-prod", "pthreadpool", "cpuinfo", "zstd"]
     wanted = contents(args.triplet, is_static, libraries)
-    debs = [next(args.folder.glob(f"{package}_*.deb")) for package in PACKAGES]
+    debs = [next(made.glob(f"{package}_*.deb")) for package in PACKAGES]
     for deb, package in zip(debs, PACKAGES):
         check_contents(deb, package, args.architecture, wanted[package])
     check_lintian(debs)
