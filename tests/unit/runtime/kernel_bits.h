@@ -12,8 +12,10 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -57,23 +59,32 @@ testing::AssertionResult same_arrays(const T* want, const T* got, size_t n) {
   return testing::AssertionSuccess();
 }
 
-// What values an array holds.
-enum class Fill { kRandom, kTiny, kHuge, kSpecial, kZero };
-inline constexpr Fill kFills[] = {Fill::kRandom, Fill::kTiny, Fill::kHuge, Fill::kSpecial,
-                                  Fill::kZero};
+// Armv7's Advanced SIMD takes subnormals for zeros; its promise is for other numbers
+// (docs/numerics.md), so there the tests leave them out.
+#if defined(__arm__)
+inline constexpr bool kHasSubnormals = false;
+#else
+inline constexpr bool kHasSubnormals = true;
+#endif
+
+// What values an array holds; the last one gives subnormals.
+enum class Fill { kRandom, kHuge, kSpecial, kZero, kTiny };
+inline constexpr Fill kAllFills[] = {Fill::kRandom, Fill::kHuge, Fill::kSpecial, Fill::kZero,
+                                     Fill::kTiny};
+inline constexpr std::span<const Fill> kFills(kAllFills, kHasSubnormals ? 5 : 4);
 
 inline std::vector<float> floats(size_t n, Fill fill, unsigned seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> uniform(-3.0f, 3.0f);
-  constexpr float kSpecials[] = {kInfinity, -kInfinity, kNan,   -0.0f, 0x1p-149f, -0x1p-130f,
-                                 0x1p-41f,  88.5f,      -90.0f, 3e38f, 1.0f};
+  constexpr float kSpecials[] = {kInfinity, -kInfinity, kNan,     -0.0f,     88.5f,     -90.0f,
+                                 3e38f,     1.0f,       0x1p-41f, 0x1p-149f, -0x1p-130f};
+  constexpr size_t kSpecialCount = std::size(kSpecials) - (kHasSubnormals ? 0 : 2);
   std::vector<float> values(n);
   for (float& v : values) {
     v = uniform(random);
     if (fill == Fill::kTiny) v *= 0x1p-126f;
     if (fill == Fill::kHuge) v *= 1e38f;
-    if (fill == Fill::kSpecial && random() % 16 == 0)
-      v = kSpecials[random() % std::size(kSpecials)];
+    if (fill == Fill::kSpecial && random() % 16 == 0) v = kSpecials[random() % kSpecialCount];
     if (fill == Fill::kZero) v = 0.0f;
   }
   return values;
