@@ -3,8 +3,9 @@
 
     cpu_models.py CPU KERNELS      reads CRIA_EMULATOR, CRIA_BINARY_DIR, CRIA_SOURCE_DIR
 
-Under that CPU the golden hashes, the greedy lists, the heap trap and the arena sweep must pass (ctest itself runs them
-on the toolchain file's CPU), and cria must choose those kernels and continue a prompt with the tokens in the repository.
+Under that CPU the golden hashes, the greedy lists, the heap trap, the arena sweep and flipped bits must pass (ctest
+itself runs them on the toolchain file's CPU), and cria must choose those kernels and continue a prompt with the tokens
+in the repository.
 """
 import os
 import pathlib
@@ -16,7 +17,9 @@ import tempfile
 SECONDS = 800
 # Of the first what depends on the CPU, and of the demo one int4 format; the rest runs once, on the toolchain file's CPU.
 TESTS = (("exact_bits_test", "--gtest_filter=*HaveTheHash*:-*Demo*g64:*Demo*g128"), ("greedy_tokens_test",),
-         ("heap_trap_test",), ("arena_sweep_test",))
+         ("heap_trap_test",), ("arena_sweep_test",), ("bit_flip_slow_test",))
+# What they say they tried.
+COUNTS = re.compile(r"^\d+ (?:of \d+ (?:smaller arenas|bits|lengths)|allocations in) .*", re.MULTILINE)
 
 
 def emulator(cpu):
@@ -38,6 +41,8 @@ def unit_test_problem(cpu, program, *arguments):
     done = run(cpu, program, *arguments)
     passed = re.search(r"\[  PASSED  \] (\d+) tests?\.", done.stdout)
     print(f"{cpu}: {program.name}: {passed.group(1) if passed else 'not all'} passed", flush=True)
+    for line in COUNTS.findall(done.stdout):
+        print(f"{cpu}: {line}")
     if done.returncode == 0 and passed and int(passed.group(1)) > 0:
         return None
     return f"{program.name} failed with {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-1000:]}"
