@@ -2,7 +2,7 @@
 # Sets the machine up, builds, and runs every test through ctest: release, then dev (the address and undefined-behaviour
 # sanitizers, without the tests labelled slow).
 #   scripts/test.sh [--target NAME]...   only these: release, dev, tsan; cross builds under emulators: aarch64, armv7,
-#                                        cortex-m55
+#                                        cortex-m55 (two presets: without and with Helium)
 set -euo pipefail
 exec </dev/null
 
@@ -35,12 +35,21 @@ step() {
 setup_preset() { scripts/setup.sh; }
 build_preset() { cmake --preset "$1" && cmake --build --preset "$1" --parallel "$jobs"; }
 test_preset() { ctest --preset "$1" --parallel "$jobs"; }
+# Firmware is built and tested without and with the vector instructions.
+firmware_presets="cortex-m55 cortex-m55-helium"
+build_cortex-m55() {
+  local preset
+  for preset in $firmware_presets; do build_preset "$preset" || return 1; done
+}
 # Then what the firmware's tests measured.
 test_cortex-m55() {
-  local status=0
-  test_preset cortex-m55 || status=1
-  sed -n -e '/peak RAM:/p' -e '/instructions a decoded token/p' -e '/^image  /,/^cria_firmware_minimal/p' \
-    -e '/^flips /p' -e '/^sizes /p' build/cortex-m55/Testing/Temporary/LastTest.log
+  local status=0 preset
+  for preset in $firmware_presets; do
+    test_preset "$preset" || status=1
+    echo "-- measured: preset $preset"
+    sed -n -e '/peak RAM:/p' -e '/instructions a decoded token/p' -e '/^flips /p' -e '/^sizes /p' \
+      -e '/^image  /,/^cria_firmware_minimal/p' "build/$preset/Testing/Temporary/LastTest.log"
+  done
   return $status
 }
 

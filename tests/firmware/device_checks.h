@@ -34,6 +34,9 @@ void check_generation(const Bench& bench, std::string_view words);
 void check_heap_trap(const Bench& bench, std::string_view words);
 // overflow: calls itself until the stack is used up, which must end the program.
 void check_overflow(const Bench& bench, std::string_view words);
+// prefill TOKENS TIMES ISAS: reads a prompt of so many tokens so many times, with kernels of the
+// instruction sets of the mask ISAS; prints their name.
+void check_prefill(const Bench& bench, std::string_view words);
 // refused KV TEMPERATURE: what cria_open, or else cria_sample, says.
 void check_refusal(const Bench& bench, std::string_view words);
 
