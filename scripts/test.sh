@@ -47,7 +47,7 @@ test_cortex-m55() {
   for preset in $firmware_presets; do
     test_preset "$preset" || status=1
     echo "-- measured: preset $preset"
-    sed -n -e '/peak RAM:/p' -e '/instructions a decoded token/p' -e '/^flips /p' -e '/^sizes /p' \
+    sed -n -e '/peak RAM:/p' -e '/instructions a decoded token/p' -e '/results compared/p' -e '/^flips /p' -e '/^sizes /p' \
       -e '/^image  /,/^cria_firmware_minimal/p' "build/$preset/Testing/Temporary/LastTest.log"
   done
   return $status

@@ -26,7 +26,7 @@ constexpr Check kChecks[] = {
     {"bits", check_bits},       {"greedy", check_greedy},     {"plan", check_plan},
     {"sweep", check_sweep},     {"flips", check_flips},       {"generate", check_generation},
     {"heap", check_heap_trap},  {"overflow", check_overflow}, {"refused", check_refusal},
-    {"prefill", check_prefill},
+    {"prefill", check_prefill}, {"kernels", check_kernels},   {"guards", check_guards},
 };
 
 Bench make_bench() {

@@ -20,6 +20,8 @@ GREEDY_TOKENS = 64
 GOLDEN_TOKENS = "tests/golden/greedy_tokens.txt"
 DEMO_PROMPT = [2042, 2044, 277, 2045, 259, 432, 289, 256, 380, 30, 2046, 2044, 278, 2045, 259]
 PROMPT_TOKENS = 64
+LEAST_COMPARED = 100_000
+GUARDED_ACCESSES = ["reading beyond", "writing beyond", "writing an input", "staying inside"]  # check_guards' numbers
 QUESTIONS = ["Hello!", "What is a cria?", "What do llamas eat?"]
 
 args = None
@@ -209,6 +211,27 @@ def minimal():
     expect("text", out.strip(), wanted.strip())
 
 
+def kernels():
+    """Every kernel of the build's instruction set gave the scalar one's bits, between guards; many were compared."""
+    out = check("odd_int8", "kernels")
+    expect("instruction sets", re.findall(r"isa (\S+) compared", out), [expected_isa()])
+    compared = int(found(r"compared (\d+)", out))
+    if compared < LEAST_COMPARED:
+        fail(f"only {compared} results were compared")
+    print(f"{args.core}: {compared} results compared")
+
+
+def guards():
+    """The guards that test kernels works with: a byte beyond an array ends the program, its own bytes do not."""
+    for side in ("end", "beginning"):
+        for access in GUARDED_ACCESSES:
+            words = ["guards", int(side == "beginning"), GUARDED_ACCESSES.index(access)]
+            out, status, _ = run("device_checks", words, model("odd_int8"))
+            must_end = access != "staying inside"
+            got = ("inside\n" in out, status, "processor fault" in out, "beyond\n" in out)
+            expect(f"{access}, {side}", got, (True, int(must_end), must_end, not must_end))
+
+
 def instructions(model_name, most_decoded, most_of_prompt):
     """Instructions a token, by a plugin of qemu: the difference of two runs that differ in their length."""
     compiler = shutil.which("cc") or shutil.which("gcc")
@@ -254,7 +277,7 @@ def sizes():
 
 
 TESTS = {
-    "bits": bits, "greedy": greedy, "plan": plan, "heap": heap, "chat": chat, "sampled": sampled, "refusals": refusals,
+    "kernels": kernels, "guards": guards, "bits": bits, "greedy": greedy, "plan": plan, "heap": heap, "chat": chat, "sampled": sampled, "refusals": refusals,
     "damaged": damaged, "overflow": overflow, "minimal": minimal, "instructions": instructions, "sizes": sizes, "device": check,
 }
 
