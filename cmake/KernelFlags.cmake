@@ -9,6 +9,11 @@ endif()
 
 # GCC schedules Armv7 as if its 16 vector registers were more, and moves sums to memory (docs/performance_arm.md).
 #
+# Firmware is compiled for one core: its toolchain file's flags say what the core has, CMAKE_SYSTEM_PROCESSOR its name
+# (cortex-m33 with the DSP extension, cortex-m55-helium with vectors of floats; an M33 without DSP is any other name).
+# Helium's kernels leave nothing to those of dsp, which such a build would only store. -O2 without scheduling is where
+# bytes stop paying (docs/performance_arm.md has the others).
+#
 # ending | processors (regular expression) | flags
 set(CRIA_KERNEL_FLAGS
   "sse4_1|x86_64|-msse4.1"
@@ -18,6 +23,9 @@ set(CRIA_KERNEL_FLAGS
   "i8mm|aarch64|-march=armv8.2-a+dotprod+i8mm -mtune=cortex-a76"
   "dotprod|aarch64|-march=armv8.2-a+dotprod -mtune=cortex-a76"
   "neon|aarch64|"
+  "dsp|cortex-m[47]$|-O2 -fno-schedule-insns"
+  "dsp|cortex-m[358][235]p?$|-O2 -fno-schedule-insns"
+  "helium|cortex-m[58][25]-helium$|-O2 -fno-schedule-insns"
   "neon|armv7|-mfpu=neon-vfpv4 -mfp16-format=ieee $<$<CXX_COMPILER_ID:GNU>:-fno-schedule-insns>"
 )
 
@@ -39,7 +47,8 @@ function(cria_select_kernels out)
           set(used TRUE)
           separate_arguments(flags)
           # The sums of a block stay in registers only when its loops are unrolled, which -O2 does not do.
-          list(APPEND flags "$<$<NOT:$<CONFIG:Debug>>:-O3>")
+          # A row's own level comes behind and wins.
+          list(PREPEND flags "$<$<NOT:$<CONFIG:Debug>>:-O3>")
           set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS "${flags}")
         endif()
       endif()

@@ -147,7 +147,9 @@ enum {
   CRIA_ISA_AVX512_VNNI = 1 << 4, /* with F, BW, DQ and VL */
   CRIA_ISA_NEON = 1 << 8,
   CRIA_ISA_DOTPROD = 1 << 9,
-  CRIA_ISA_I8MM = 1 << 10
+  CRIA_ISA_I8MM = 1 << 10,
+  CRIA_ISA_DSP = 1 << 12,   /* Armv7E-M, Armv8-M: products of 16-bit pairs */
+  CRIA_ISA_HELIUM = 1 << 13 /* Armv8.1-M's vectors of integers and floats */
 };
 
 /* Bits of the instruction sets this build has kernels for. */

@@ -28,7 +28,7 @@ presets() {
 # What tests of a cross build measured or sampled, from ctest's log.
 measured() {
   sed -n -E -e '/peak RAM:/p' -e '/instructions a .*token/p' -e '/^image  /,/^cria_firmware_minimal/p' \
-    -e '/^(flips|sizes|kernels) /p' -e '/^(cortex-[a-z0-9]+: )?[0-9]+ of [0-9]+ (smaller arenas|bits|lengths)/p' \
+    -e '/^(flips|sizes) /p' -e '/results compared/p' -e '/^(cortex-[a-z0-9]+: )?[0-9]+ of [0-9]+ (smaller arenas|bits|lengths)/p' \
     -e '/^(cortex-[a-z0-9]+: )?[0-9]+ allocations in/p' \
     "build/$1/Testing/Temporary/LastTest.log"
 }

@@ -121,6 +121,8 @@ enum class Isa : uint32_t {
   kNeon = 8,
   kDotprod = 9,
   kI8mm = 10,
+  kDsp = 12,
+  kHelium = 13,
 };
 
 // Fills table with the best kernels among those that mask allows and this build has. The caller

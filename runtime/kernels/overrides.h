@@ -33,4 +33,9 @@ void override_dotprod(Kernels* table);
 void override_i8mm(Kernels* table);
 #endif
 
+// Armv7E-M and Armv8-M. The build compiles them for cores that have them (cmake/KernelFlags.cmake)
+// and says so to select_kernels.cpp with CRIA_HAS_DSP_KERNELS and CRIA_HAS_HELIUM_KERNELS.
+void override_dsp(Kernels* table);
+void override_helium(Kernels* table);
+
 }  // namespace cria

@@ -27,11 +27,23 @@ constexpr Override kOverrides[] = {
     {Isa::kDotprod, override_dotprod},
     {Isa::kI8mm, override_i8mm},
 #endif
+#if defined(CRIA_HAS_DSP_KERNELS)
+    {Isa::kDsp, override_dsp},
+#endif
+#if defined(CRIA_HAS_HELIUM_KERNELS)
+    {Isa::kHelium, override_helium},
+#endif
 };
 
-// What every CPU that can run this build has.
+// What every CPU that can run this build has. Firmware is built for one core, whose extensions the
+// compiler was told.
 #if defined(__aarch64__)
 constexpr uint32_t kBuildIsas = bit(Isa::kScalar) | bit(Isa::kNeon);
+#elif defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M' && defined(__ARM_FEATURE_MVE)
+constexpr uint32_t kBuildIsas =
+    bit(Isa::kScalar) | bit(Isa::kDsp) | ((__ARM_FEATURE_MVE & 2) != 0 ? bit(Isa::kHelium) : 0);
+#elif defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M' && defined(__ARM_FEATURE_DSP)
+constexpr uint32_t kBuildIsas = bit(Isa::kScalar) | bit(Isa::kDsp);
 #else
 constexpr uint32_t kBuildIsas = bit(Isa::kScalar);
 #endif

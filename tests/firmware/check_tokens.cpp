@@ -49,6 +49,23 @@ void check_greedy(const Bench& bench, std::string_view words) {
   print("\n");
 }
 
+void check_prefill(const Bench& bench, std::string_view words) {
+  const uint32_t n_tokens = next_number(&words);
+  const uint32_t n_times = next_number(&words);
+  cria_config config = {};
+  config.source_is_mapped = 1;
+  config.isa_mask = next_number(&words);
+  cria_session* session = open_session(bench, config);
+  static uint32_t tokens[64];
+  if (n_tokens > std::size(tokens)) fail("too many tokens");
+  for (uint32_t i = 0; i < n_tokens; ++i) tokens[i] = (i * 37 + 11) % 256;
+  for (uint32_t i = 0; i < n_times; ++i) {
+    need(cria_reset(session, 0));
+    need(cria_prefill(session, tokens, n_tokens));
+  }
+  print("isa ", std::string_view(cria_isa_name(session)), "\n");
+}
+
 void check_refusal(const Bench& bench, std::string_view words) {
   cria_config config = {};
   config.source_is_mapped = 1;

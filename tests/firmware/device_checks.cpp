@@ -23,9 +23,10 @@ struct Check {
 };
 
 constexpr Check kChecks[] = {
-    {"bits", check_bits},      {"greedy", check_greedy},     {"plan", check_plan},
-    {"sweep", check_sweep},    {"flips", check_flips},       {"generate", check_generation},
-    {"heap", check_heap_trap}, {"overflow", check_overflow}, {"refused", check_refusal},
+    {"bits", check_bits},       {"greedy", check_greedy},     {"plan", check_plan},
+    {"sweep", check_sweep},     {"flips", check_flips},       {"generate", check_generation},
+    {"heap", check_heap_trap},  {"overflow", check_overflow}, {"refused", check_refusal},
+    {"prefill", check_prefill}, {"kernels", check_kernels},   {"guards", check_guards},
 };
 
 Bench make_bench() {

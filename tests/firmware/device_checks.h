@@ -34,6 +34,16 @@ void check_generation(const Bench& bench, std::string_view words);
 void check_heap_trap(const Bench& bench, std::string_view words);
 // overflow: calls itself until the stack is used up, which must end the program.
 void check_overflow(const Bench& bench, std::string_view words);
+// prefill TOKENS TIMES ISAS: reads a prompt of so many tokens so many times, with kernels of the
+// instruction sets of the mask ISAS; prints their name.
+void check_prefill(const Bench& bench, std::string_view words);
+// kernels: every kernel of every instruction set of the build against the scalar one, between
+// guards (check_kernels.cpp); prints how many results were compared.
+void check_kernels(const Bench& bench, std::string_view words);
+// guards SIDE ACCESS: accesses inside an array, then one that must end the program: SIDE 0 at the
+// array's end, 1 at its beginning; ACCESS 0 reads the byte beyond, 1 writes it, 2 writes an input,
+// 3 is the inner accesses alone.
+void check_guards(const Bench& bench, std::string_view words);
 // refused KV TEMPERATURE: what cria_open, or else cria_sample, says.
 void check_refusal(const Bench& bench, std::string_view words);
 

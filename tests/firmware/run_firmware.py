@@ -19,6 +19,9 @@ PATIENCE_S = 500
 GREEDY_TOKENS = 64
 GOLDEN_TOKENS = "tests/golden/greedy_tokens.txt"
 DEMO_PROMPT = [2042, 2044, 277, 2045, 259, 432, 289, 256, 380, 30, 2046, 2044, 278, 2045, 259]
+PROMPT_TOKENS = 64
+LEAST_COMPARED = 100_000
+GUARDED_ACCESSES = ["reading beyond", "writing beyond", "writing an input", "staying inside"]  # check_guards' numbers
 QUESTIONS = ["Hello!", "What is a cria?", "What do llamas eat?"]
 
 args = None
@@ -84,9 +87,15 @@ def golden(key):
     return int(dict(zip(lines[::2], lines[1::2]))[key], 16)
 
 
+def expected_isa():
+    """The instruction set of the core that the build is for."""
+    return "helium" if args.core.endswith("-helium") else "dsp"
+
+
 def bits(model_name, key, kv, n_tokens):
     out = check(model_name, "bits", kv, 64, n_tokens)
     got = int(found(r"hash (\d+)", out))
+    expect("kernels", found(r"isa (\S+)", out), expected_isa())
     expect(key, f"{got:016x}", f"{golden(key):016x}")
 
 
@@ -202,35 +211,61 @@ def minimal():
     expect("text", out.strip(), wanted.strip())
 
 
-def instructions(model_name):
+def kernels():
+    """Every kernel of the build's instruction set gave the scalar one's bits, between guards; many were compared."""
+    out = check("odd_int8", "kernels")
+    expect("instruction sets", re.findall(r"isa (\S+) compared", out), [expected_isa()])
+    compared = int(found(r"compared (\d+)", out))
+    if compared < LEAST_COMPARED:
+        fail(f"only {compared} results were compared")
+    print(f"{args.core}: {compared} results compared")
+
+
+def guards():
+    """The guards that test kernels works with: a byte beyond an array ends the program, its own bytes do not."""
+    for side in ("end", "beginning"):
+        for access in GUARDED_ACCESSES:
+            words = ["guards", int(side == "beginning"), GUARDED_ACCESSES.index(access)]
+            out, status, _ = run("device_checks", words, model("odd_int8"))
+            must_end = access != "staying inside"
+            got = ("inside\n" in out, status, "processor fault" in out, "beyond\n" in out)
+            expect(f"{access}, {side}", got, (True, int(must_end), must_end, not must_end))
+
+
+def instructions(model_name, most_decoded, most_of_prompt):
     """Instructions a token, by a plugin of qemu: the difference of two runs that differ in their length."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if not compiler:
         sys.exit(77)
     n_few, n_many = 2, 10
-    counts = []
     with tempfile.TemporaryDirectory() as folder:
         plugin = f"{folder}/counter.so"
         subprocess.run([compiler, "-shared", "-fPIC", "-O2", str(args.source / "tests/tools/instruction_counter.c"), "-o", plugin],
                        check=True)
-        for n in (n_few, n_many):
-            _, status, err = run("device_checks", ["greedy", n, *DEMO_PROMPT], model(model_name),
-                                 more=["-plugin", plugin, "-d", "plugin"])
+
+        def count(*words):
+            _, status, err = run("device_checks", words, model(model_name), more=["-plugin", plugin, "-d", "plugin"])
             expect("exit status", status, 0)
-            counts.append(int(found(r"instructions: (\d+)", err)))
-    print(f"{model_name}: {(counts[1] - counts[0]) // (n_many - n_few)} instructions a decoded token; "
-          f"{counts[0]} for opening, {len(DEMO_PROMPT)} prompt tokens and {n_few - 1} more")
+            return int(found(r"instructions: (\d+)", err))
+
+        decoded = (count("greedy", n_many, *DEMO_PROMPT) - count("greedy", n_few, *DEMO_PROMPT)) // (n_many - n_few)
+        of_prompt = (count("prefill", PROMPT_TOKENS, 2, 0) - count("prefill", PROMPT_TOKENS, 1, 0)) // PROMPT_TOKENS
+    print(f"{args.core} {model_name}: {decoded} instructions a decoded token, {of_prompt} instructions a prompt token "
+          f"(one of {PROMPT_TOKENS}); at most {most_decoded} and {most_of_prompt}")
+    if decoded > int(most_decoded) or of_prompt > int(most_of_prompt):
+        fail("more instructions a token than the test allows")
 
 
 def sizes():
-    """text, data and bss of each image stay within the committed budgets; prints the table."""
+    """text, data and bss of each image stay within the committed budgets of the core; prints the table."""
     budgets = {}
     for line in (args.source / "platforms/cortex_m/size_budgets.txt").read_text().splitlines():
         if line.strip() and not line.startswith("#"):
-            name, *numbers = line.split()
-            budgets[name] = list(map(int, numbers))
+            core, name, *numbers = line.split()
+            if core == args.core:
+                budgets[name] = list(map(int, numbers))
     over = []
-    print(f"{'image':32}{'text':>9}{'data':>7}{'bss':>8}   budgets")
+    print(f"{'image':32}{'text':>9}{'data':>7}{'bss':>8}   budgets of {args.core}")
     for name, budget in budgets.items():
         listed = subprocess.run([args.size, "-A", str(image(name))], capture_output=True, text=True, check=True).stdout
         parts = {line.split()[0]: int(line.split()[1]) for line in listed.splitlines() if line.startswith(".")}
@@ -242,7 +277,7 @@ def sizes():
 
 
 TESTS = {
-    "bits": bits, "greedy": greedy, "plan": plan, "heap": heap, "chat": chat, "sampled": sampled, "refusals": refusals,
+    "kernels": kernels, "guards": guards, "bits": bits, "greedy": greedy, "plan": plan, "heap": heap, "chat": chat, "sampled": sampled, "refusals": refusals,
     "damaged": damaged, "overflow": overflow, "minimal": minimal, "instructions": instructions, "sizes": sizes, "device": check,
 }
 
@@ -252,7 +287,7 @@ def main():
     parser = argparse.ArgumentParser()
     for name in ("source", "images", "models", "host"):
         parser.add_argument(f"--{name}", type=Path, required=True)
-    for name in ("emulator", "nm", "size"):
+    for name in ("emulator", "nm", "size", "core"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("test", choices=TESTS)
     parser.add_argument("arguments", nargs=argparse.REMAINDER)

@@ -31,7 +31,7 @@ MUTABLE_SECTION = re.compile(r"\.(bss|tbss|tdata|data(?!\.rel\.ro))\b|\*COM\*")
 STATIC_CONSTRUCTOR = "_GLOBAL__sub_I_"
 
 # Objects that are compiled with flags of one instruction set (cmake/KernelFlags.cmake).
-ISA_ENDINGS = ("sse4_1", "avx2", "avxvnni", "avx512vnni", "neon", "dotprod", "i8mm")
+ISA_ENDINGS = ("sse4_1", "avx2", "avxvnni", "avx512vnni", "neon", "dotprod", "i8mm", "dsp", "helium")
 
 
 @dataclasses.dataclass(frozen=True)

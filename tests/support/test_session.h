@@ -52,7 +52,8 @@ class AlignedMemory {
 
 class TestSession {
  public:
-  // With the programs' thread pool where config.n_threads asks for it. Fails the test when opening fails.
+  // With the programs' thread pool where config.n_threads asks for it. Fails the test when opening
+  // fails.
   TestSession(const MemorySource& source, const cria_config& config);
   [[nodiscard]] cria_session* get() { return session_; }
   [[nodiscard]] const cria_memory_plan& plan() const { return plan_; }

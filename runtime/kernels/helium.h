@@ -1,0 +1,35 @@
+// The kernels of Armv8.1-M's vector extension (Helium, MVE) that override_helium puts into the
+// table, one for each contract of runtime/kernels/kernels.h.
+//
+// Helium's float arithmetic takes subnormals for zeros; the bits are the scalar reference's as long
+// as no operand and no result is subnormal (docs/numerics.md).
+#pragma once
+
+#include "runtime/kernels/kernels.h"
+
+namespace cria {
+
+void matmul_q4_q8_helium(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                         size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                         size_t y_stride);
+void matmul_q8_q8_helium(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                         size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                         size_t y_stride);
+void quantize_row_helium(const float* x, size_t n, size_t n_padded, size_t group, int8_t* codes,
+                         float* scales, int32_t* sums);
+void rms_norm_helium(const float* x, const float* weight, size_t n, float epsilon, float* y);
+void rope_helium(float* x, size_t n_heads, size_t head_dim, const float* cos, const float* sin);
+void silu_mul_helium(float* gate, const float* up, size_t n);
+void add_scaled_helium(float* x, const float* y, float multiplier, size_t n);
+void scores_q8_helium(const int8_t* q_codes, const float* q_scales, size_t head_dim,
+                      const int8_t* keys, const float* key_scales, float multiplier, size_t n,
+                      float* scores);
+void scores_f32_helium(const float* q, size_t head_dim, const float* keys, float multiplier,
+                       size_t n, float* scores);
+float exp_sum_helium(float* scores, size_t n, float max);
+void weighted_sum_q8_helium(const float* weights, const int8_t* values, const float* value_scales,
+                            size_t n, size_t head_dim, float rescale, float* out);
+void weighted_sum_f32_helium(const float* weights, const float* values, size_t n, size_t head_dim,
+                             float rescale, float* out);
+
+}  // namespace cria
