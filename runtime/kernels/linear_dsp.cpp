@@ -2,6 +2,7 @@
 // instruction. Contracts are in runtime/kernels/kernels.h.
 #include "runtime/kernels/dsp.h"
 #include "runtime/kernels/overrides.h"
+#include "runtime/kernels/row_blocks.h"
 
 #if !defined(__ARM_FEATURE_DSP) || !defined(__ARM_FEATURE_SIMD32)
 #error "Build this file for a core with the DSP extension (cmake/KernelFlags.cmake)."
@@ -142,18 +143,9 @@ struct Int8 {
   }
 };
 
-// One product: the arguments of the kernel and what follows from them.
-struct Call {
-  const QuantizedRows& x;
-  size_t cols;
-  size_t n_groups;
-  size_t groups_per_scale;
-  size_t scale_step;  // bytes of scales that a group of weights has, or 0
-};
-
 // A tile times rows i ... i + kRows - 1 of x; W is read once, in the order in which it lies.
 template <class Weights, size_t kRows>
-void multiply_tile(const Call& call, const uint8_t* codes, const uint8_t* scales, size_t i,
+void multiply_tile(const ProductCall& call, const uint8_t* codes, const uint8_t* scales, size_t i,
                    float (&acc)[kRows][kTileRows]) {
   constexpr size_t kWide = rows_of_w(kRows);
 #pragma GCC unroll 4
@@ -191,55 +183,32 @@ void multiply_tile(const Call& call, const uint8_t* codes, const uint8_t* scales
   }
 }
 
-template <class Weights, size_t kRows>
-void multiply_rows(const Call& call, const uint8_t* codes, const uint8_t* scales, size_t i,
-                   size_t n_rows, float* y, size_t y_stride) {
-  float acc[kRows][kTileRows];
-  multiply_tile<Weights, kRows>(call, codes, scales, i, acc);
-#pragma GCC unroll 4
-  for (size_t r = 0; r < kRows; ++r) {
-    std::memcpy(y + (i + r) * y_stride, acc[r], n_rows * sizeof(float));
-  }
-}
-
 template <class Weights>
-void multiply(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-              size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-              size_t y_stride) {
-  const bool is_int4 = shape.number_format == format::NumberFormat::kInt4;
-  const size_t cols = padded_cols(shape);
-  const Call call = {x, cols, cols / kActivationGroup,
-                     is_int4 ? shape.group_size / kActivationGroup : 1,
-                     is_int4 ? kTileRows * sizeof(uint16_t) : 0};
-  const auto code_bytes = static_cast<size_t>(tile_code_bytes(shape));
-  const auto scale_bytes = static_cast<size_t>(tile_scale_bytes(shape));
-  for (size_t tile = first_tile; tile < last_tile; ++tile) {
-    const uint8_t* tile_codes = codes + tile * code_bytes;
-    const uint8_t* tile_scales = scales + tile * scale_bytes;
-    const size_t first_row = tile * kTileRows;
-    const size_t rest = shape.rows - first_row;
-    const size_t n_rows = rest < kTileRows ? rest : kTileRows;
-    size_t i = 0;
-    for (; i + kPair <= x.n_rows; i += kPair) {
-      multiply_rows<Weights, kPair>(call, tile_codes, tile_scales, i, n_rows, y + first_row,
-                                    y_stride);
-    }
-    for (; i < x.n_rows; ++i) {
-      multiply_rows<Weights, 1>(call, tile_codes, tile_scales, i, n_rows, y + first_row, y_stride);
+struct Product {
+  static constexpr size_t kBlockRows = kPair;
+
+  template <size_t kRows>
+  static void multiply_rows(const ProductCall& call, const uint8_t* codes, const uint8_t* scales,
+                            size_t i, size_t n_rows, float* y, size_t y_stride) {
+    float acc[kRows][kTileRows];
+    multiply_tile<Weights, kRows>(call, codes, scales, i, acc);
+#pragma GCC unroll 4
+    for (size_t r = 0; r < kRows; ++r) {
+      std::memcpy(y + (i + r) * y_stride, acc[r], n_rows * sizeof(float));
     }
   }
-}
+};
 
 void matmul_q4_q8_dsp(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                       size_t y_stride) {
-  multiply<Int4>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+  multiply_by_blocks<Product<Int4>>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
 }
 
 void matmul_q8_q8_dsp(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                       size_t y_stride) {
-  multiply<Int8>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+  multiply_by_blocks<Product<Int8>>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 // allows.
 #include "runtime/kernels/helium.h"
 #include "runtime/kernels/overrides.h"
+#include "runtime/kernels/row_blocks.h"
 
 #if !defined(__ARM_FEATURE_MVE) || (__ARM_FEATURE_MVE & 2) == 0
 #error "Build this file for Helium with floats (cmake/KernelFlags.cmake)."
@@ -28,7 +29,7 @@ constexpr int32_t kNibbleZero = 8;  // stored nibble of code 0
 constexpr int kBf16Shift = 16;
 constexpr size_t kQuad = 4;  // rows of W whose sums make a vector
 // Rows of x that share what is read of W.
-constexpr size_t kBlockRows = 4;
+constexpr size_t kBlock = 4;
 
 // Codes of one row of W in a group: inputs 0 ... 15, 16 ... 31.
 struct Row {
@@ -70,15 +71,6 @@ struct Int8 {
   }
 };
 
-// One product: the arguments of the kernel and what follows from them.
-struct Call {
-  const QuantizedRows& x;
-  size_t cols;
-  size_t n_groups;
-  size_t groups_per_scale;
-  size_t scale_step;  // bytes of scales that a group of weights has, or 0
-};
-
 // The same address, of which the compiler does not know that it is the stack's: GCC 12 gives vector
 // loads from the stack an instruction that computes the address.
 template <class T>
@@ -101,7 +93,7 @@ struct GroupOfX {
 };
 
 template <class Weights>
-GroupOfX group_of_x(const Call& call, size_t row, size_t g) {
+GroupOfX group_of_x(const ProductCall& call, size_t row, size_t g) {
   const size_t at = row * call.n_groups + g;
   return {call.x.codes + row * call.cols + g * kActivationGroup,
           Weights::kZero == 0 ? 0 : Weights::kZero * call.x.sums[at], call.x.scales[at]};
@@ -127,17 +119,17 @@ void add_quad(uint32x4_t lines, const uint8_t* scales, const GroupOfX& x, const 
   add_dots<Weights>(dots, x, Weights::scales(scales, kIndex), acc + kFirst);
 }
 
-// The same with kBlockRows rows of x, whose codes are loaded for two rows of W at a time.
+// The same with kBlock rows of x, whose codes are loaded for two rows of W at a time.
 template <class Weights, int kIndex>
 void add_quad(uint32x4_t lines, const uint8_t* scales, const GroupOfX* x, float* acc) {
   constexpr int kFirst = kIndex * int{kQuad};
-  int32_t memory[kBlockRows * kQuad];
+  int32_t memory[kBlock * kQuad];
   int32_t* dots = in_register(&memory[0]);
   {
     const Row first = Weights::template load<kFirst>(lines);
     const Row second = Weights::template load<kFirst + 1>(lines);
 #pragma GCC unroll 4
-    for (size_t r = 0; r < kBlockRows; ++r) {
+    for (size_t r = 0; r < kBlock; ++r) {
       const Row codes = load_group(x[r].codes);
       dots[r * kQuad] = dot(first, codes);
       dots[r * kQuad + 1] = dot(second, codes);
@@ -147,7 +139,7 @@ void add_quad(uint32x4_t lines, const uint8_t* scales, const GroupOfX* x, float*
     const Row third = Weights::template load<kFirst + 2>(lines);
     const Row fourth = Weights::template load<kFirst + 3>(lines);
 #pragma GCC unroll 4
-    for (size_t r = 0; r < kBlockRows; ++r) {
+    for (size_t r = 0; r < kBlock; ++r) {
       const Row codes = load_group(x[r].codes);
       dots[r * kQuad + 2] = dot(third, codes);
       dots[r * kQuad + 3] = dot(fourth, codes);
@@ -155,14 +147,14 @@ void add_quad(uint32x4_t lines, const uint8_t* scales, const GroupOfX* x, float*
   }
   const float32x4_t w_scales = Weights::scales(scales, kIndex);
 #pragma GCC unroll 4
-  for (size_t r = 0; r < kBlockRows; ++r) {
+  for (size_t r = 0; r < kBlock; ++r) {
     add_dots<Weights>(vldrwq_s32(dots + r * kQuad), x[r], w_scales, acc + r * kTileRows + kFirst);
   }
 }
 
 // One group of a tile, times row i of x or a block of rows that begins there.
 template <class Weights, size_t kRows>
-void add_group(const Call& call, uint32x4_t lines, const uint8_t* scales, size_t i, size_t g,
+void add_group(const ProductCall& call, uint32x4_t lines, const uint8_t* scales, size_t i, size_t g,
                float* acc) {
   if constexpr (kRows == 1) {
     const GroupOfX x = group_of_x<Weights>(call, i, g);
@@ -185,7 +177,7 @@ void add_group(const Call& call, uint32x4_t lines, const uint8_t* scales, size_t
 // A tile times kRows rows of x from i on: W is read once, in the order in which it lies.
 //   acc [kRows][16]
 template <class Weights, size_t kRows>
-void multiply_tile(const Call& call, const uint8_t* codes, const uint8_t* scales, size_t i,
+void multiply_tile(const ProductCall& call, const uint8_t* codes, const uint8_t* scales, size_t i,
                    float* acc) {
   for (size_t k = 0; k < kRows * kTileRows; k += kQuad) vst1q_f32(acc + k, vdupq_n_f32(0.0f));
   const auto begin = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(codes));
@@ -201,60 +193,37 @@ void multiply_tile(const Call& call, const uint8_t* codes, const uint8_t* scales
   }
 }
 
-template <class Weights, size_t kRows>
-void multiply_rows(const Call& call, const uint8_t* codes, const uint8_t* scales, size_t i,
-                   size_t n_rows, float* y, size_t y_stride) {
-  float memory[kRows * kTileRows];
-  float* acc = in_register(&memory[0]);
-  multiply_tile<Weights, kRows>(call, codes, scales, i, acc);
-  for (size_t r = 0; r < kRows; ++r) {
-    float* out = y + (i + r) * y_stride;
-    for (size_t row = 0; row < n_rows; row += kQuad) {
-      vstrwq_p_f32(out + row, vld1q_f32(acc + r * kTileRows + row), first_lanes(n_rows - row));
-    }
-  }
-}
-
 template <class Weights>
-void multiply(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-              size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-              size_t y_stride) {
-  const bool is_int4 = shape.number_format == format::NumberFormat::kInt4;
-  const size_t cols = padded_cols(shape);
-  const Call call = {x, cols, cols / kActivationGroup,
-                     is_int4 ? shape.group_size / kActivationGroup : 1,
-                     is_int4 ? kTileRows * sizeof(uint16_t) : 0};
-  const auto code_bytes = static_cast<size_t>(tile_code_bytes(shape));
-  const auto scale_bytes = static_cast<size_t>(tile_scale_bytes(shape));
-  for (size_t tile = first_tile; tile < last_tile; ++tile) {
-    const uint8_t* tile_codes = codes + tile * code_bytes;
-    const uint8_t* tile_scales = scales + tile * scale_bytes;
-    const size_t first_row = tile * kTileRows;
-    const size_t rest = shape.rows - first_row;
-    const size_t n_rows = rest < kTileRows ? rest : kTileRows;
-    size_t i = 0;
-    for (; i + kBlockRows <= x.n_rows; i += kBlockRows) {
-      multiply_rows<Weights, kBlockRows>(call, tile_codes, tile_scales, i, n_rows, y + first_row,
-                                         y_stride);
-    }
-    for (; i < x.n_rows; ++i) {
-      multiply_rows<Weights, 1>(call, tile_codes, tile_scales, i, n_rows, y + first_row, y_stride);
+struct Product {
+  static constexpr size_t kBlockRows = kBlock;
+
+  template <size_t kRows>
+  static void multiply_rows(const ProductCall& call, const uint8_t* codes, const uint8_t* scales,
+                            size_t i, size_t n_rows, float* y, size_t y_stride) {
+    float memory[kRows * kTileRows];
+    float* acc = in_register(&memory[0]);
+    multiply_tile<Weights, kRows>(call, codes, scales, i, acc);
+    for (size_t r = 0; r < kRows; ++r) {
+      float* out = y + (i + r) * y_stride;
+      for (size_t row = 0; row < n_rows; row += kQuad) {
+        vstrwq_p_f32(out + row, vld1q_f32(acc + r * kTileRows + row), first_lanes(n_rows - row));
+      }
     }
   }
-}
+};
 
 }  // namespace
 
 void matmul_q4_q8_helium(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                          size_t y_stride) {
-  multiply<Int4>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+  multiply_by_blocks<Product<Int4>>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
 }
 
 void matmul_q8_q8_helium(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                          size_t y_stride) {
-  multiply<Int8>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+  multiply_by_blocks<Product<Int8>>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
 }
 
 void override_helium(Kernels* table) {
