@@ -9,7 +9,6 @@ namespace {
 
 using format::NumberFormat;
 
-constexpr int kNibbleZero = 8;
 constexpr uint8_t kZeroPair = 0x88;  // two codes of zero
 constexpr uint8_t kLowNibble = 0x0f;
 

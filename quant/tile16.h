@@ -38,6 +38,7 @@ inline constexpr size_t kTileRows = 16;
 inline constexpr size_t kInt4BlockInputs = 32;
 inline constexpr size_t kInt4BlockBytes = kTileRows * kInt4BlockInputs / 2;
 inline constexpr size_t kInt8LineInputs = 4;
+inline constexpr int32_t kNibbleZero = 8;  // stored nibble of code 0
 inline constexpr size_t kLineBytes = kTileRows * kInt8LineInputs;
 
 struct MatrixShape {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a build needs: Debian packages, and the pinned third-party sources under $CRIA_DEPS_DIR
 # (default ~/.cache/cria/deps). Safe to repeat; a second run does nothing and takes a fraction of a second.
-#   scripts/setup.sh [--tidy] [--aarch64] [--armv7] [--package]
+#   scripts/setup.sh [--tidy] [--aarch64] [--armv7] [--cortex-m55] [--package]
 # Each option adds what one more thing needs: scripts/tidy.sh, a cross target of scripts/test.sh, scripts/package.sh.
 set -euo pipefail
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive

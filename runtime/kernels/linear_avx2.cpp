@@ -24,7 +24,7 @@ struct Part {
     }
     static Ints finish(Ints sum, int32_t x_sum) {
       const Ints wide = _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
-      return _mm256_sub_epi32(wide, _mm256_set1_epi32(8 * x_sum));
+      return _mm256_sub_epi32(wide, _mm256_set1_epi32(kNibbleZero * x_sum));
     }
   };
 

@@ -22,7 +22,7 @@ struct Part {
       return _mm256_dpbusd_avx_epi32(sum, weights, x);
     }
     static Ints finish(Ints sum, int32_t x_sum) {
-      return _mm256_sub_epi32(sum, _mm256_set1_epi32(8 * x_sum));
+      return _mm256_sub_epi32(sum, _mm256_set1_epi32(kNibbleZero * x_sum));
     }
   };
 

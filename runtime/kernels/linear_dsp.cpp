@@ -19,7 +19,6 @@ constexpr size_t kWordsPerGroup = kActivationGroup / kWordBytes;  // a word of a
 constexpr size_t kLineWords = kTileRows;
 constexpr size_t kBlockLines = kWordsPerGroup / 2;  // of an int4 group: two inputs a byte
 constexpr uint32_t kNibblePairs = 0x000f000f;
-constexpr int32_t kNibbleZero = 8;  // stored nibble of code 0
 // Rows of x that share what they unpack, and rows of W that share the activations they load: what
 // 14 registers hold.
 constexpr size_t kPair = 2;
@@ -35,15 +34,6 @@ void widen_group(const int8_t* x, Group* group) {
   for (size_t i = 0; i < kWordsPerGroup; ++i) {
     group->words[i] = widen(load_word(x + i * kWordBytes));
   }
-}
-
-// The same value, in a register of which the compiler knows nothing. A mask that it knows becomes
-// an immediate, and the shift that could be part of the AND an instruction more; activations whose
-// address it knows are moved to many places of the stack before a loop instead of read in pairs.
-template <class T>
-T in_register(T value) {
-  asm("" : "+r"(value));
-  return value;
 }
 
 int16x2_t nibbles(uint32_t word, int shift, uint32_t mask) {
@@ -96,6 +86,8 @@ struct Int4 {
   template <size_t kRows, size_t kWide>
   static void dots(const uint8_t* codes, const Group* x, const int32_t (&x_sums)[kRows],
                    int32_t (&sums)[kRows][kWide]) {
+    // A mask that the compiler knows becomes an immediate, and the shift that could be part of the
+    // AND an instruction more.
     const uint32_t mask = in_register(kNibblePairs);
 #pragma GCC unroll 4
     for (size_t r = 0; r < kRows; ++r) {
@@ -165,6 +157,8 @@ void multiply_tile(const ProductCall& call, const uint8_t* codes, const uint8_t*
     }
     for (size_t row = 0; row < kTileRows; row += kWide) {
       int32_t sums[kRows][kWide];
+      // Of an address that it knows it would move activations to many places of the stack before
+      // the loop, instead of reading them in pairs.
       const Group* groups = in_register(&x[0]);
       Weights::dots(codes + row * kWordBytes, groups, x_sums, sums);
 #pragma GCC unroll 4

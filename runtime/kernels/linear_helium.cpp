@@ -25,11 +25,12 @@ constexpr size_t kWordBytes = 4;                     // inputs of one row in a l
 constexpr int kHalfLines = 4 * kLineBytes;           // from inputs 0 ... 15 to 16 ... 31 of int8
 constexpr uint8_t kLowNibble = 0x0f;
 constexpr int kNibbleBits = 4;
-constexpr int32_t kNibbleZero = 8;  // stored nibble of code 0
 constexpr int kBf16Shift = 16;
 constexpr size_t kQuad = 4;  // rows of W whose sums make a vector
 // Rows of x that share what is read of W.
 constexpr size_t kBlock = 4;
+// Arrays of the stack are reached through in_register: GCC 12 gives vector loads from the stack an
+// instruction that computes the address.
 
 // Codes of one row of W in a group: inputs 0 ... 15, 16 ... 31.
 struct Row {
@@ -70,14 +71,6 @@ struct Int8 {
     return vldrwq_f32(reinterpret_cast<const float*>(p) + quad * kQuad);
   }
 };
-
-// The same address, of which the compiler does not know that it is the stack's: GCC 12 gives vector
-// loads from the stack an instruction that computes the address.
-template <class T>
-T* in_register(T* p) {
-  asm("" : "+r"(p));
-  return p;
-}
 
 Row load_group(const int8_t* x) { return {vldrbq_s8(x), vldrbq_s8(x + kHalfGroup)}; }
 

@@ -24,7 +24,7 @@ struct Part {
     }
     static Ints finish(Ints sum, int32_t x_sum) {
       const Ints wide = _mm_madd_epi16(sum, _mm_set1_epi16(1));
-      return _mm_sub_epi32(wide, _mm_set1_epi32(8 * x_sum));
+      return _mm_sub_epi32(wide, _mm_set1_epi32(kNibbleZero * x_sum));
     }
   };
 

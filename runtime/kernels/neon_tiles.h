@@ -21,7 +21,6 @@ namespace cria {
 inline constexpr size_t kQuarterRows = 4;  // rows of W in a vector: a quarter of a tile
 inline constexpr size_t kQuarterBytes = kLineBytes / 4;
 inline constexpr size_t kTileQuarters = kTileRows / kQuarterRows;
-inline constexpr int32_t kNibbleZero = 8;  // stored nibble of code 0
 
 inline constexpr size_t kGroupBytes = kTileRows * kActivationGroup;  // one byte a code
 // int4 is unpacked in pieces of this many groups, for at least this many rows.

@@ -14,6 +14,14 @@
 
 namespace cria {
 
+// The same value, in a register of which the compiler knows nothing; callers say what it would do
+// if it did.
+template <class T>
+static inline T in_register(T value) {
+  asm("" : "+r"(value));
+  return value;
+}
+
 // The arguments of a product and what follows from them.
 struct ProductCall {
   const QuantizedRows& x;

@@ -35,14 +35,12 @@ constexpr Override kOverrides[] = {
 #endif
 };
 
-// What every CPU that can run this build has. Firmware is built for one core, whose extensions the
-// compiler was told.
+// What every CPU that can run this build has. Firmware is built for one core.
 #if defined(__aarch64__)
 constexpr uint32_t kBuildIsas = bit(Isa::kScalar) | bit(Isa::kNeon);
-#elif defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M' && defined(__ARM_FEATURE_MVE)
-constexpr uint32_t kBuildIsas =
-    bit(Isa::kScalar) | bit(Isa::kDsp) | ((__ARM_FEATURE_MVE & 2) != 0 ? bit(Isa::kHelium) : 0);
-#elif defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M' && defined(__ARM_FEATURE_DSP)
+#elif defined(CRIA_HAS_HELIUM_KERNELS)
+constexpr uint32_t kBuildIsas = bit(Isa::kScalar) | bit(Isa::kHelium);
+#elif defined(CRIA_HAS_DSP_KERNELS)
 constexpr uint32_t kBuildIsas = bit(Isa::kScalar) | bit(Isa::kDsp);
 #else
 constexpr uint32_t kBuildIsas = bit(Isa::kScalar);

@@ -8,6 +8,18 @@ namespace cria::firmware_test {
 using cortex_m::fail;
 using cortex_m::print;
 
+namespace {
+
+// The pattern of exact_bits_test.
+std::span<const uint32_t> pattern_tokens(uint32_t n_tokens, uint32_t vocab_size) {
+  static uint32_t tokens[64];
+  if (n_tokens > std::size(tokens)) fail("too many tokens");
+  for (uint32_t i = 0; i < n_tokens; ++i) tokens[i] = (i * 37 + 11) % vocab_size;
+  return {tokens, n_tokens};
+}
+
+}  // namespace
+
 void check_bits(const Bench& bench, std::string_view words) {
   cria_config config = {};
   config.kv_format = next_number(&words);
@@ -19,11 +31,9 @@ void check_bits(const Bench& bench, std::string_view words) {
   // In place where that is possible: the int8 demo's weights are larger than the arena.
   config.source_is_mapped = info.compressed == 0 ? 1 : 0;
   cria_session* session = open_session(bench, config);
-  static uint32_t tokens[64];
-  if (n_tokens > std::size(tokens)) fail("too many tokens");
-  for (uint32_t i = 0; i < n_tokens; ++i) tokens[i] = (i * 37 + 11) % info.vocab_size;
+  const std::span<const uint32_t> tokens = pattern_tokens(n_tokens, info.vocab_size);
   auto* logits = reinterpret_cast<float*>(bench.work.data());
-  need(cria_prefill_logits(session, tokens, n_tokens, logits));
+  need(cria_prefill_logits(session, tokens.data(), tokens.size(), logits));
   const uint64_t hash = xxh64(logits, size_t{n_tokens} * info.vocab_size * sizeof *logits);
   print("hash ", hash, "\nisa ", std::string_view(cria_isa_name(session)), "\n");
 }
@@ -56,12 +66,11 @@ void check_prefill(const Bench& bench, std::string_view words) {
   config.source_is_mapped = 1;
   config.isa_mask = next_number(&words);
   cria_session* session = open_session(bench, config);
-  static uint32_t tokens[64];
-  if (n_tokens > std::size(tokens)) fail("too many tokens");
-  for (uint32_t i = 0; i < n_tokens; ++i) tokens[i] = (i * 37 + 11) % 256;
+  constexpr uint32_t kVocab = 256;  // any model here has more
+  const std::span<const uint32_t> tokens = pattern_tokens(n_tokens, kVocab);
   for (uint32_t i = 0; i < n_times; ++i) {
     need(cria_reset(session, 0));
-    need(cria_prefill(session, tokens, n_tokens));
+    need(cria_prefill(session, tokens.data(), tokens.size()));
   }
   print("isa ", std::string_view(cria_isa_name(session)), "\n");
 }

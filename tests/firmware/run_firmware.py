@@ -277,7 +277,8 @@ def sizes():
 
 
 TESTS = {
-    "kernels": kernels, "guards": guards, "bits": bits, "greedy": greedy, "plan": plan, "heap": heap, "chat": chat, "sampled": sampled, "refusals": refusals,
+    "kernels": kernels, "guards": guards,
+    "bits": bits, "greedy": greedy, "plan": plan, "heap": heap, "chat": chat, "sampled": sampled, "refusals": refusals,
     "damaged": damaged, "overflow": overflow, "minimal": minimal, "instructions": instructions, "sizes": sizes, "device": check,
 }
 
