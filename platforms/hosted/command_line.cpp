@@ -154,7 +154,8 @@ void add_chat(CLI::App* app, ChatOptions* options) {
   add_max_tokens(app, &options->max_tokens, "Longest answer in tokens; default: no limit");
   add_sampling(app, &options->sampling);
   app->footer(
-      "Inside, /help lists the commands. Without a terminal each line is a message:\n"
+      "On a terminal /help lists the commands. Through a pipe each line is a message,\n"
+      "also one that starts with a slash:\n"
       "          echo hello | cria chat demo.cria");
 }
 
