@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <cstring>
 
-#include "platforms/hosted/atomic_file.h"
 #include "platforms/hosted/input_text.h"
 #include "platforms/hosted/program_error.h"
+#include "platforms/posix/output_file.h"
 
 namespace cria::hosted {
 namespace {
@@ -136,9 +136,13 @@ ChatRecord parse_chat_file(std::string_view bytes, const std::string& path) {
 
 void write_chat_file(const std::string& path, const ChatRecord& record) {
   const std::string bytes = format_chat_file(record);
-  AtomicFile file(path);
-  file.write(bytes.data(), bytes.size());
-  file.commit();
+  try {
+    posix::OutputFile file(path, posix::InPlace::kWhereNeeded);
+    file.append(bytes.data(), bytes.size());
+    file.commit();
+  } catch (const posix::OutputError& error) {
+    throw program_error_of(error);
+  }
 }
 
 ChatRecord read_chat_file(const std::string& path) {

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "platforms/hosted/program_error.h"
+#include "platforms/posix/output_file.h"
 
 namespace cria::hosted {
 namespace {
@@ -34,17 +35,18 @@ void set_handler(int signal_number, void (*handler)(int), int flags) {
 }  // namespace
 
 void install_program_signals() {
-  set_handler(SIGPIPE, SIG_IGN, 0);
+  posix::remove_temporary_files_on_signals();
   set_handler(SIGBUS, &on_bus_error, 0);
 }
 
 InterruptGuard::InterruptGuard(SecondInterrupt second) {
   clear_interrupt();
+  ::sigaction(SIGINT, nullptr, &before_);
   set_handler(SIGINT, &on_interrupt,
               second == SecondInterrupt::kEndsProgram ? static_cast<int>(SA_RESETHAND) : 0);
 }
 
-InterruptGuard::~InterruptGuard() { set_handler(SIGINT, SIG_DFL, 0); }
+InterruptGuard::~InterruptGuard() { ::sigaction(SIGINT, &before_, nullptr); }
 
 bool interrupted() { return interrupt_flag != 0; }
 

@@ -10,6 +10,7 @@
 #include "platforms/hosted/interrupt.h"
 #include "platforms/hosted/terminal.h"
 #include "platforms/hosted/text_stream.h"
+#include "platforms/posix/output_file.h"
 
 namespace cria::hosted {
 namespace {
@@ -40,6 +41,8 @@ int run_program(int argc, const char* const* argv) {
     code = run(argc, argv);
   } catch (const ProgramError& error) {
     code = report(error.code(), error.what());
+  } catch (const posix::OutputError& error) {
+    code = report(program_error_of(error).code(), error.what());
   } catch (const std::bad_alloc&) {
     code = report(ExitCode::kMemory, "out of memory; lower --context or free memory");
   } catch (const std::exception& error) {

@@ -4,12 +4,8 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 
-#include "platforms/hosted/atomic_file.h"
 #include "platforms/hosted/input_text.h"
 #include "platforms/hosted/interrupt.h"
 #include "platforms/hosted/program_error.h"
@@ -33,11 +29,6 @@ struct Pipe {
   }
   int ends[2];
 };
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 TEST(TextStream, WritesWhatWasPutOnFlush) {
   Pipe pipe;
@@ -136,53 +127,6 @@ TEST(Input, DropsOneNewlineAlone) {
     std::string dropped = text;
     drop_last_newline(&dropped);
     EXPECT_EQ(dropped, want);
-  }
-}
-
-class AtomicFileTest : public testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = testing::TempDir() + "cria_atomic_file_" + std::to_string(::getpid());
-    std::filesystem::create_directory(folder_);
-    path_ = folder_ + "/out";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  size_t n_files() const {
-    const std::filesystem::directory_iterator files(folder_);
-    return static_cast<size_t>(std::distance(begin(files), end(files)));
-  }
-  std::string folder_;
-  std::string path_;
-};
-
-TEST_F(AtomicFileTest, AppearsOnCommitAlone) {
-  AtomicFile file(path_);
-  file.write("text", 4);
-  EXPECT_FALSE(std::filesystem::exists(path_));
-  file.commit();
-  EXPECT_EQ(contents(path_), "text");
-  EXPECT_EQ(n_files(), 1u);
-}
-
-TEST_F(AtomicFileTest, LeavesNothingBehindWithoutCommit) {
-  std::ofstream(path_) << "before";
-  {
-    AtomicFile file(path_);
-    file.write("text", 4);
-  }
-  EXPECT_EQ(contents(path_), "before");
-  EXPECT_EQ(n_files(), 1u);
-}
-
-TEST_F(AtomicFileTest, AFolderIsBadInputAndAMissingFolderAnIoError) {
-  for (const auto& [path, code] : {std::pair<std::string, ExitCode>{folder_, ExitCode::kBadInput},
-                                   {folder_ + "/none/out", ExitCode::kIo}}) {
-    try {
-      AtomicFile file(path);
-      ADD_FAILURE() << path << " was opened";
-    } catch (const ProgramError& error) {
-      EXPECT_EQ(error.code(), code) << path;
-    }
   }
 }
 
