@@ -11,7 +11,7 @@
 #include "runtime/chunk_loader.h"
 #include "tests/fuzz/byte_feed.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/fuzz/guarded_source.h"
+#include "tests/support/guarded_source.h"
 
 namespace cria::fuzz {
 
@@ -34,7 +34,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
   std::vector<uint8_t> file(kDataOffset);
   std::memcpy(file.data(), &entry, sizeof entry);
   file.insert(file.end(), stored.begin(), stored.end());
-  const GuardedSource source(file, file.size(), access);
+  const test::GuardedSource source(file, file.size(), access);
   FileIndex index = {};
   index.config.compression = static_cast<uint32_t>(format::Compression::kZstd);
   index.chunk_table = {0, sizeof entry, 0};

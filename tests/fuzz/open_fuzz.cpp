@@ -1,15 +1,15 @@
 // A hostile model file, opened and used: tests/fuzz/hostile_input.h says what an input is.
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/fuzz/guarded_source.h"
 #include "tests/fuzz/hostile_input.h"
 #include "tests/fuzz/session_trial.h"
+#include "tests/support/guarded_source.h"
 
 namespace cria::fuzz {
 
 int fuzz_one(const uint8_t* data, size_t size) {
   constexpr uint64_t kMostMemory = uint64_t{16} << 20;
   const HostileInput input = read_hostile_input(data, size);
-  const GuardedSource source(input.file, input.source_bytes, input.access);
+  const test::GuardedSource source(input.file, input.source_bytes, input.access);
   cria_model_info info = {};
   if (cria_inspect(&source.source(), &info) != CRIA_OK) return 0;
   cria_memory_plan plan = {};

@@ -1,13 +1,13 @@
 // cria_verify and cria_open give one answer on every file: tests/fuzz/hostile_input.h says what an
 // input is.
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/fuzz/guarded_source.h"
 #include "tests/fuzz/hostile_input.h"
+#include "tests/support/guarded_source.h"
 
 namespace cria::fuzz {
 namespace {
 
-cria_status verify(const GuardedSource& source) {
+cria_status verify(const test::GuardedSource& source) {
   static test::AlignedMemory scratch(CRIA_VERIFY_SCRATCH_BYTES);
   uint64_t bad_offset = 0;
   const cria_status status =
@@ -22,11 +22,11 @@ int fuzz_one(const uint8_t* data, size_t size) {
   constexpr uint64_t kMostMemory = uint64_t{16} << 20;
   HostileInput input = read_hostile_input(data, size);
   input.config.skip_checksums = 0;
-  const GuardedSource source(input.file, input.source_bytes, input.access);
+  const test::GuardedSource source(input.file, input.source_bytes, input.access);
   cria_status verdicts[3];
   size_t n = 0;
   for (const auto access : {test::Access::kMap, test::Access::kRead, test::Access::kBoth}) {
-    verdicts[n++] = verify(GuardedSource(input.file, input.source_bytes, access));
+    verdicts[n++] = verify(test::GuardedSource(input.file, input.source_bytes, access));
   }
   expect(verdicts[0] == verdicts[1] && verdicts[0] == verdicts[2],
          "cria_verify says the same however the source hands out its bytes");

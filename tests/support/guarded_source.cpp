@@ -1,4 +1,4 @@
-#include "tests/fuzz/guarded_source.h"
+#include "tests/support/guarded_source.h"
 
 #include <cstring>
 
@@ -11,7 +11,7 @@
 #define ASAN_UNPOISON_MEMORY_REGION(address, n_bytes) static_cast<void>(n_bytes)
 #endif
 
-namespace cria::fuzz {
+namespace cria::test {
 namespace {
 
 size_t aligned(size_t n_bytes) {
@@ -29,18 +29,18 @@ int read_bytes(void* context, uint64_t offset, void* destination, size_t n_bytes
 
 }  // namespace
 
-GuardedSource::GuardedSource(std::span<const uint8_t> bytes, uint64_t n_bytes, test::Access access)
+GuardedSource::GuardedSource(std::span<const uint8_t> bytes, uint64_t n_bytes, Access access)
     : pages_(aligned(static_cast<size_t>(n_bytes)) + format::kAlignment) {
   const auto n = static_cast<size_t>(n_bytes);
-  auto* const place = pages_.place<uint8_t>(aligned(n), test::Edge::kEnd);
+  auto* const place = pages_.place<uint8_t>(aligned(n), Edge::kEnd);
   if (n != 0) std::memcpy(place, bytes.data(), n);
   end_ = place + n;
   slack_ = aligned(n) - n;
   ASAN_POISON_MEMORY_REGION(end_, slack_);
-  source_ = {place, n_bytes, access != test::Access::kRead ? map_bytes : nullptr,
-             access != test::Access::kMap ? read_bytes : nullptr};
+  source_ = {place, n_bytes, access != Access::kRead ? map_bytes : nullptr,
+             access != Access::kMap ? read_bytes : nullptr};
 }
 
 GuardedSource::~GuardedSource() { ASAN_UNPOISON_MEMORY_REGION(end_, slack_); }
 
-}  // namespace cria::fuzz
+}  // namespace cria::test
