@@ -13,6 +13,16 @@ if(CRIA_SANITIZE)
   add_link_options("-fsanitize=${CRIA_SANITIZE}")
 endif()
 
+if(CRIA_INSTRUMENT STREQUAL "fuzz")
+  add_compile_options(-fsanitize=fuzzer-no-link)  # the targets of tests/fuzz add libFuzzer when they are linked
+  add_link_options(-fsanitize=fuzzer-no-link)
+elseif(CRIA_INSTRUMENT STREQUAL "coverage")
+  add_compile_options(-fprofile-instr-generate -fcoverage-mapping)
+  add_link_options(-fprofile-instr-generate)
+elseif(CRIA_INSTRUMENT)
+  message(FATAL_ERROR "CRIA_INSTRUMENT is fuzz, coverage or empty, not ${CRIA_INSTRUMENT}")
+endif()
+
 set(CRIA_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wdouble-promotion -Wvla -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 sees overlapping copies in plain std::string concatenation (its bug 105651).

@@ -108,6 +108,7 @@ Status load(cria_session* s, const uint8_t* state, size_t n_bytes) {
 extern "C" {
 
 size_t cria_state_size(const cria_session* session) {
+  if (session == nullptr) return 0;
   return cria::state_bytes(*session, session->position, session->has_logits);
 }
 

@@ -21,8 +21,9 @@ struct ChatAnswer {
   enum class Result {
     kAnswered,
     kInterrupted,
-    kTooLong,  // the message alone does not fit the context: nothing was said
-    kCut,      // the answer alone filled the context
+    kNoTokens,  // nothing to read, as the message and the template give no token: nothing was said
+    kTooLong,   // the message alone does not fit the context: nothing was said
+    kCut,       // the answer alone filled the context
     kOutputClosed,
   };
   Result result = Result::kAnswered;
@@ -61,11 +62,16 @@ class ChatEngine {
 
  private:
   class AnswerSink;
-  enum class Room { kMade, kNone };
+  enum class Room {
+    kMade,
+    kNotNeeded,  // there is nothing to feed
+    kNone,
+  };
 
   void find_closing();
   bool encode(size_t n_left_out, size_t first, std::vector<uint32_t>* tokens);
   Room plan_turn(ChatAnswer* answer);
+  bool fits(size_t n_left_out, size_t room);
   Room make_room(size_t wanted, ChatAnswer* answer);
   void replace_context(size_t n_left_out, ChatAnswer* answer);
   bool feed(ChatAnswer* answer);

@@ -117,6 +117,10 @@ void ChatProgram::report(const ChatAnswer& answer) {
 
 ChatProgram::Next ChatProgram::say(const std::string& message) {
   last_ = engine_.answer(message, &out_);
+  if (last_.result == ChatAnswer::Result::kNoTokens) {
+    throw ProgramError(ExitCode::kBadInput,
+                       "the message gives the model no token to read; write something else");
+  }
   if (last_.result == ChatAnswer::Result::kTooLong) {
     throw ProgramError(ExitCode::kBadInput,
                        text_of("the message does not fit the context of %u tokens; shorten it or "

@@ -12,6 +12,8 @@ const char* advice(cria_status status) {
     case CRIA_CORRUPT:
     case CRIA_TRUNCATED:
       return "copy or convert it again";
+    case CRIA_INVALID_MODEL:
+      return "convert the checkpoint again";
     case CRIA_UNSUPPORTED:
       return "try --backend auto without --isa";
     case CRIA_NO_TOKENIZER:

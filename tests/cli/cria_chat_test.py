@@ -1,9 +1,45 @@
 """cria chat: through a pipe each line is a message and answers are all that is shown; on a terminal there are commands."""
 import json
+import struct
 import subprocess
 import unittest
 
 import cria_cli as cli
+
+LETTERS = "bcfghjkl"  # none that a role or a control string has
+
+
+def write_letters_checkpoint(folder):
+    """Eight letters are all the tokens there are: the template's strings give none."""
+    folder.mkdir()
+    width, ffn = 32, 32
+    shapes = {"model.embed_tokens.weight": [len(LETTERS), width], "model.norm.weight": [width]}
+    for name in ("input_layernorm", "post_attention_layernorm"):
+        shapes[f"model.layers.0.{name}.weight"] = [width]
+    for name in ("q", "k", "v", "o"):
+        shapes[f"model.layers.0.self_attn.{name}_proj.weight"] = [width, width]
+    for name, shape in (("gate", [ffn, width]), ("up", [ffn, width]), ("down", [width, ffn])):
+        shapes[f"model.layers.0.mlp.{name}_proj.weight"] = shape
+    header, data = {}, b""
+    for name, shape in shapes.items():
+        values = [(i * 37 % 101 - 50) / 100 for i in range(shape[0] * shape[-1] if len(shape) > 1 else shape[0])]
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * len(values)]}
+        data += struct.pack(f"<{len(values)}f", *values)
+    text = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    (folder / "config.json").write_text(json.dumps({
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": width,
+        "intermediate_size": ffn, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2,
+        "head_dim": 16, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+        "vocab_size": len(LETTERS), "tie_word_embeddings": True}))
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": byte_level, "post_processor": None,
+        "decoder": byte_level,
+        "model": {"type": "BPE", "vocab": {letter: i for i, letter in enumerate(LETTERS)}, "merges": []}}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({
+        "chat_template": "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + "
+                         "message['content'] | trim + '<|im_end|>' + '\\n' }}{% endfor %}"}))
 
 
 def chat(*arguments, lines, model=None, **keywords):
@@ -196,6 +232,37 @@ class Chat(unittest.TestCase):
         self.assertEqual(result.code, cli.BAD_INPUT)
         self.assertRegex(result.err, r"\Acria: error: [^\n]*chat template; use cria run\n\Z")
         self.assertEqual(cli.cria("run", path, "-p", "Once", "-n", "2").code, cli.DONE)
+
+    def letters_model(self):
+        source, path = cli.folder() / "letters", cli.folder() / "letters.cria"
+        if not path.exists():
+            write_letters_checkpoint(source)
+            made = subprocess.run([str(cli.BIN / "cria-convert"), str(source), "-o", str(path), "--quiet"],
+                                  capture_output=True, text=True, timeout=cli.PATIENCE_S)
+            self.assertEqual(made.returncode, 0, made.stderr)
+        return str(path)
+
+    def test_a_message_without_tokens_ends_a_script(self):
+        for message in ("!", "\u00a0", "!" * 1000, " /reset"):
+            result = chat("-n", "4", lines=[message], model=self.letters_model())
+            self.assertEqual(result.code, cli.BAD_INPUT, message)
+            self.assertEqual(result.raw, b"")
+            self.assertRegex(result.err, r"\Acria: error: [^\n]*no token[^\n]*\n\Z")
+            later = chat("-n", "4", lines=["bch", message], model=self.letters_model())
+            self.assertEqual(later.code, cli.BAD_INPUT, message)
+            self.assertEqual(later.raw, chat("-n", "4", lines=["bch"], model=self.letters_model()).raw)
+
+    def test_on_a_terminal_a_message_without_tokens_leaves_the_conversation_as_it_was(self):
+        with cli.Terminal("chat", self.letters_model(), "--greedy", "-n", "4") as terminal:
+            seen = terminal.wait_for(rb"> ")
+            for line in (b"!\n", b"\xc2\xa0\n", b"/reset\n", b"!\n", b"bch\n", b"!\n"):
+                terminal.send(line)
+                seen = terminal.wait_for(rb"\n[^\n]*> ", seen)
+            terminal.send(b"/stats\n")
+            terminal.wait_for(rb"2 messages", seen)
+            terminal.send(b"/exit\n")
+            self.assertEqual(terminal.finish(), cli.DONE)
+            self.assertEqual(terminal.shown.count(b"no token"), 4)
 
 
 if __name__ == "__main__":

@@ -42,14 +42,20 @@ def folder():
 
 def model(*options):
     """The demo model converted with these options of cria-convert; once for each list of them."""
-    if options not in _models:
-        path = folder() / f"demo{len(_models)}.cria"
-        command = [str(BIN / "cria-convert"), str(DEMO), "-o", str(path), "--quiet", *options]
+    return converted(DEMO, *options)
+
+
+def converted(checkpoint, *options):
+    """The same of another checkpoint."""
+    key = (checkpoint, *options)
+    if key not in _models:
+        path = folder() / f"{checkpoint.name}{len(_models)}.cria"
+        command = [str(BIN / "cria-convert"), str(checkpoint), "-o", str(path), "--quiet", *options]
         made = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
         if made.returncode != 0:
             raise RuntimeError(f"{command}: {made.returncode}\n{made.stderr}")
-        _models[options] = str(path)
-    return _models[options]
+        _models[key] = str(path)
+    return _models[key]
 
 
 class Result:
