@@ -1,5 +1,9 @@
 # What every target of this project is compiled with, and the functions that the folders share.
 
+if(CMAKE_SIZEOF_VOID_P EQUAL 4)  # files over 2 GiB on 32-bit Linux
+  add_compile_definitions(_FILE_OFFSET_BITS=64)
+endif()
+
 # Products and sums keep their two roundings, on every compiler: the tokens depend on it (design, numerics).
 add_compile_options(-ffp-contract=off)
 

@@ -241,13 +241,16 @@ ChatRecord ChatEngine::save() const {
 }
 
 void ChatEngine::load(const ChatRecord& record) {
-  reset("");
-  fed_.clear();
   const cria_status status =
       cria_state_load(model_.get(), record.state.data(), record.state.size());
-  if (status != CRIA_OK || cria_position(model_.get()) != record.fed.size()) {
+  check_status(status, "the saved conversation");
+  reset("");
+  fed_.clear();
+  // The state has the tokens too; which ones the messages go on from must not be in doubt.
+  if (cria_position(model_.get()) != record.fed.size() ||
+      !std::equal(record.fed.begin(), record.fed.end(), cria_tokens(model_.get()))) {
     model_.check(cria_reset(model_.get(), 0));
-    throw_status(status != CRIA_OK ? status : CRIA_BAD_STATE, "the saved conversation");
+    throw_status(CRIA_BAD_STATE, "the saved conversation");
   }
   size_t offset = 0;
   for (const Conversation::Message& message : record.messages) {

@@ -55,8 +55,9 @@ class ChatEngine {
 
   // The conversation and its KV cache.
   ChatRecord save() const;
-  // Goes back to a saved one. Throws ProgramError when it belongs to another model or KV format
-  // or does not fit the context; then the conversation is empty.
+  // Goes back to a saved one. Throws ProgramError when it belongs to another model or KV format or
+  // does not fit the context, which changes nothing, or when its state is not that of its tokens;
+  // then the conversation is empty.
   void load(const ChatRecord& record);
 
  private:

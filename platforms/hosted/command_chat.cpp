@@ -161,7 +161,7 @@ ChatProgram::Next ChatProgram::command(const std::string& line) {
     write_chat_file(argument, engine_.save());
     print_notice("(saved " + argument + ")");
   } else if (name == "/load") {
-    engine_.load(read_chat_file(argument));
+    engine_.load(read_chat_file(argument, chat_limits(model_)));
     print_notice(text_of("(loaded %zu messages)", engine_.n_messages()));
   } else if (name == "/stats") {
     print_stats();

@@ -2,11 +2,10 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <cerrno>
 
-#include "platforms/hosted/program_error.h"
+#include "platforms/hosted/bus_error.h"
 #include "platforms/posix/output_file.h"
 
 namespace cria::hosted {
@@ -16,13 +15,6 @@ namespace {
 volatile sig_atomic_t interrupt_flag = 0;
 
 void on_interrupt(int) { interrupt_flag = 1; }
-
-void on_bus_error(int) {
-  constexpr char kMessage[] =
-      "cria: error: the model file became shorter while it was in use; copy it again\n";
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
-  ::_exit(static_cast<int>(ExitCode::kIo));
-}
 
 void set_handler(int signal_number, void (*handler)(int), int flags) {
   struct sigaction action = {};
@@ -36,7 +28,7 @@ void set_handler(int signal_number, void (*handler)(int), int flags) {
 
 void install_program_signals() {
   posix::remove_temporary_files_on_signals();
-  set_handler(SIGBUS, &on_bus_error, 0);
+  install_bus_error_handler();
 }
 
 InterruptGuard::InterruptGuard(SecondInterrupt second) {

@@ -5,8 +5,7 @@
 
 namespace cria::hosted {
 
-// Those of posix::remove_temporary_files_on_signals. Ends the program with one line and exit code 4
-// on SIGBUS, which a mapped file raises when somebody shortens it.
+// Those of posix::remove_temporary_files_on_signals and of platforms/hosted/bus_error.h.
 void install_program_signals();
 
 // What a second Ctrl-C does while the first has not been looked at.

@@ -7,6 +7,7 @@
 
 #include "platforms/hosted/command_line.h"
 #include "platforms/hosted/commands.h"
+#include "platforms/hosted/control_filter.h"
 #include "platforms/hosted/interrupt.h"
 #include "platforms/hosted/terminal.h"
 #include "platforms/hosted/text_stream.h"
@@ -27,8 +28,9 @@ ExitCode run(int argc, const char* const* argv) {
                     std::get<Command>(parsed));
 }
 
+// One line, whatever the names of files in it are.
 ExitCode report(ExitCode code, const char* message) {
-  write_stderr(std::string("cria: error: ") + message + "\n");
+  write_stderr("cria: error: " + without_controls(message, Lines::kJoined) + "\n");
   return code;
 }
 

@@ -17,6 +17,8 @@
 namespace cria::posix {
 namespace {
 
+static_assert(sizeof(off_t) == 8, "compile with _FILE_OFFSET_BITS=64");
+
 constexpr mode_t kModeBits = 0777;
 constexpr mode_t kNewMode = 0666;  // the umask narrows it
 

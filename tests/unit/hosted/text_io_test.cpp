@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <functional>
 #include <string>
 
 #include "platforms/hosted/input_text.h"
@@ -41,7 +42,7 @@ TEST(TextStream, WritesWhatWasPutOnFlush) {
   EXPECT_TRUE(out.at_line_start());
   out.end_line();
   pipe.end();
-  EXPECT_EQ(read_descriptor(pipe.ends[0], "pipe"), "hello\n");
+  EXPECT_EQ(read_descriptor(pipe.ends[0], "pipe", kMostTextBytes), "hello\n");
 }
 
 TEST(TextStream, LongTextComesWholeAndInOrder) {
@@ -53,7 +54,7 @@ TEST(TextStream, LongTextComesWholeAndInOrder) {
   out.put(">");
   out.flush();
   pipe.end();
-  EXPECT_EQ(read_descriptor(pipe.ends[0], "pipe"), "<" + text + ">");
+  EXPECT_EQ(read_descriptor(pipe.ends[0], "pipe", kMostTextBytes), "<" + text + ">");
 }
 
 TEST(TextStream, AReaderThatWentAwayIsNoError) {
@@ -115,6 +116,27 @@ TEST(LineReader, CtrlCEndsAWaitButNotALineThatIsThere) {
   clear_interrupt();
   pipe.give("three\n");
   EXPECT_EQ(lines.next(&line), LineResult::kLine);
+}
+
+void expect_long(const std::function<void()>& read) {
+  try {
+    read();
+    ADD_FAILURE() << "was read";
+  } catch (const ProgramError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_NE(std::string(error.what()).find("bytes"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Input, HasALimit) {
+  Pipe pipe;
+  pipe.give("12345");
+  pipe.end();
+  expect_long([&] { read_descriptor(pipe.ends[0], "pipe", 4); });
+  Pipe other;
+  other.give("12345");
+  other.end();
+  EXPECT_EQ(read_descriptor(other.ends[0], "pipe", 5), "12345");
 }
 
 TEST(Input, DropsOneNewlineAlone) {
