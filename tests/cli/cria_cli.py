@@ -166,6 +166,25 @@ class Terminal:
             os.close(self.descriptor)
 
 
+def talk(*arguments, lines, model_path=None):
+    """Each line at the prompt of cria chat on a terminal; gives the exit code and what was shown behind each line."""
+    shown = []
+    # So wide that nothing is wrapped; the terminal's line editing takes 4095 bytes.
+    with Terminal("chat", model_path or model(), "--greedy", *arguments, columns=10000, env={"NO_COLOR": "1"}) as terminal:
+        start = terminal.wait_for(rb"> \Z")
+        for line in lines:
+            terminal.send(line.encode() + b"\n")
+            start = terminal.wait_for(re.escape(line.encode()) + rb"\r\n", start)
+            if line in ("/exit", "/quit"):
+                break
+            end = terminal.wait_for(rb"> \Z", start)
+            shown.append(terminal.shown[start:end - 2].decode("utf-8").replace("\r\n", "\n"))
+            start = end
+        else:
+            terminal.send(b"\x04")
+        return terminal.finish(), shown
+
+
 def main():
     """Runs the calling module's tests; skips them all where there is nothing to test."""
     for name in ("cria", "cria-convert"):
