@@ -30,7 +30,7 @@ void chat(const HostileInput& input, const hosted::CommonOptions& options) {
     }
   }
   const std::string saved = trial.saved();
-  trial.engine()->load(hosted::parse_chat_file(saved, "saved"));
+  trial.engine()->load(hosted::parse_chat_file(saved, trial.limits(), "saved"));
   expect(trial.saved() == saved, "a loaded conversation is the saved one");
   trial.say("and then?");
 }

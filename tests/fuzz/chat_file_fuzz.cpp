@@ -72,7 +72,8 @@ int fuzz_one(const uint8_t* data, size_t size) {
   if ((kind & kKeepsChecksum) == 0) mend(&file);
   const std::string_view bytes(reinterpret_cast<const char*>(file.data()), file.size());
   try {
-    const hosted::ChatRecord record = hosted::parse_chat_file(bytes, "input");
+    const hosted::ChatRecord record =
+        hosted::parse_chat_file(bytes, chat.trial()->limits(), "input");
     expect(hosted::format_chat_file(record) == bytes, "a file that is read is what is written");
     chat.trial()->engine()->load(record);
     chat.trial()->say("and then?");

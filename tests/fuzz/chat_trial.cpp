@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "platforms/hosted/chat_file.h"
-
 namespace cria::fuzz {
 namespace {
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "platforms/hosted/chat_engine.h"
+#include "platforms/hosted/chat_file.h"
 #include "platforms/hosted/model_session.h"
 #include "platforms/hosted/text_stream.h"
 
@@ -21,8 +22,9 @@ class ChatTrial {
   [[nodiscard]] hosted::ChatEngine* engine() { return &engine_; }
   // Says a message; the answer, of a few tokens, goes nowhere.
   void say(std::string_view message);
-  // The bytes of a chat file.
+  // The bytes of a chat file, and what one may hold.
   [[nodiscard]] std::string saved() const;
+  [[nodiscard]] hosted::ChatLimits limits() const { return hosted::chat_limits(model_); }
 
  private:
   hosted::ModelSession model_;
