@@ -13,6 +13,7 @@
 #include "converter/tensor_plan.h"
 #include "converter/tokenizer_import.h"
 #include "converter/worker_pool.h"
+#include "platforms/posix/output_file.h"
 #include "quant/model_layout.h"
 
 namespace cria::converter {
@@ -221,10 +222,13 @@ class Conversion {
   }
 
   void write(const TensorPlan& plan, const Rope& rope) {
-    ModelWriter writer(options_.output, sections(plan));
+    ModelWriter writer(options_.output.string(), sections(plan));
     // Made before the work, so that a name that cannot be written is refused at once.
-    std::unique_ptr<OutputFile> report_file;
-    if (options_.report) report_file = std::make_unique<OutputFile>(*options_.report);
+    std::unique_ptr<posix::OutputFile> report_file;
+    if (options_.report) {
+      report_file =
+          std::make_unique<posix::OutputFile>(options_.report->string(), posix::InPlace::kNever);
+    }
     encode_tensors(plan, rope, &writer);
     write_small_sections(&writer);
     report_.file_bytes = writer.finish(bytes_of(metadata_text(report_)));
@@ -247,7 +251,11 @@ class Conversion {
 }  // namespace
 
 ConversionReport convert(const Options& options, Progress* progress) {
-  return Conversion(options, progress).run();
+  try {
+    return Conversion(options, progress).run();
+  } catch (const posix::OutputError& error) {
+    throw ConvertError(ExitCode::kIo, error.what());
+  }
 }
 
 }  // namespace cria::converter

@@ -297,7 +297,7 @@ const float* cria_logits(const cria_session* session);
 
 typedef struct cria_sampling {
   float temperature;    /* 0: greedy, the lowest id among the largest logits */
-  float top_p;          /* 1 (or 0): off */
+  float top_p;          /* keeps the likeliest up to this sum, at least one; 1 (or 0): off */
   float min_p;          /* 0: off */
   float repeat_penalty; /* 1 (or 0): off; over the last 64 tokens of the context */
   uint32_t top_k;       /* 0: off */
@@ -327,6 +327,9 @@ cria_status cria_reset(cria_session* session, uint32_t position);
 size_t cria_state_size(const cria_session* session);
 cria_status cria_state_save(const cria_session* session, void* destination, size_t n_bytes);
 cria_status cria_state_load(cria_session* session, const void* state, size_t n_bytes);
+/* The tokens of the context, [cria_position], owned by the session; the next call that changes it
+ * overwrites them. Null when session is. */
+const uint32_t* cria_tokens(const cria_session* session);
 
 #ifdef __cplusplus
 }

@@ -123,4 +123,8 @@ cria_status cria_state_load(cria_session* session, const void* state, size_t n_b
   return static_cast<cria_status>(cria::load(session, static_cast<const uint8_t*>(state), n_bytes));
 }
 
+const uint32_t* cria_tokens(const cria_session* session) {
+  return session != nullptr ? session->history : nullptr;
+}
+
 }  // extern "C"

@@ -63,6 +63,11 @@ void check_status(cria_status status, const std::string& where) {
   if (status != CRIA_OK) throw_status(status, where);
 }
 
+ProgramError program_error_of(const posix::OutputError& error) {
+  const bool is_path = error.kind() == posix::OutputError::Kind::kPath;
+  return {is_path ? ExitCode::kBadInput : ExitCode::kIo, error.what()};
+}
+
 void throw_system_error(int error_number, const std::string& where, const std::string& doing) {
   throw ProgramError(ExitCode::kIo, where + ": " + doing + ": " + std::strerror(error_number));
 }

@@ -9,12 +9,14 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 MODEL_ADDRESS = 0x60000000
+ALIGNMENT = 64
 PATIENCE_S = 500
 GREEDY_TOKENS = 64
 GOLDEN_TOKENS = "tests/golden/greedy_tokens.txt"
@@ -196,6 +198,41 @@ def damaged():
     expect("a damaged model", (status, out.startswith("error: ")), (1, True))
 
 
+def status_numbers():
+    """Numbers of the statuses by their names without CRIA_, from the library's header."""
+    text = (args.source / "runtime/cria.h").read_text()
+    return {name: int(number) for name, number in re.findall(r"X\(k\w+, CRIA_(\w+), (\d+),", text)}
+
+
+def pack(contents):
+    """Files for the device's check of the same name: how many, where each lies and how long it is, then the files."""
+    table, body = struct.pack("<I", len(contents)), b""
+    begin = -(-(len(table) + 8 * len(contents)) // ALIGNMENT) * ALIGNMENT
+    for content in contents:
+        table += struct.pack("<II", begin + len(body), len(content))
+        body += content + bytes(-len(content) % ALIGNMENT)
+    return table + bytes(begin - len(table)) + body
+
+
+def files(folder):
+    """Each file of a folder of tests/golden gets the status of its index, verified and opened, read and mapped."""
+    golden_files = args.source / "tests/golden" / folder
+    listed = [line.split(" ", 2) for line in (golden_files / "index.txt").read_text("utf-8").splitlines()]
+    numbers = status_numbers()
+    with tempfile.TemporaryDirectory() as temporary:
+        packed = Path(temporary, "files")
+        packed.write_bytes(pack([(golden_files / name).read_bytes() for name, _, _ in listed]))
+        out, status, err = run("device_checks", ["files"], packed)
+    expect("exit status", (status, out.endswith("done\n")), (0, True))
+    found = [line.split()[1:] for line in out.splitlines() if line.startswith("file ")]
+    expect("files", len(found), len(listed))
+    wrong = [f"{name}: verified and opened, read and mapped: {got}, not {wanted} ({rule})"
+             for (name, wanted, rule), got in zip(listed, found) if got != [str(numbers[wanted])] * 4]
+    if wrong or not listed:
+        fail("\n".join(wrong))
+    print(f"{args.core}: {len(listed)} files of {folder} judged")
+
+
 def overflow():
     """A stack that overflows ends the program through its fault handler."""
     out, status, _ = run("device_checks", ["overflow"], model("odd_int4"))
@@ -279,7 +316,7 @@ def sizes():
 TESTS = {
     "kernels": kernels, "guards": guards,
     "bits": bits, "greedy": greedy, "plan": plan, "heap": heap, "chat": chat, "sampled": sampled, "refusals": refusals,
-    "damaged": damaged, "overflow": overflow, "minimal": minimal, "instructions": instructions, "sizes": sizes, "device": check,
+    "damaged": damaged, "files": files, "overflow": overflow, "minimal": minimal, "instructions": instructions, "sizes": sizes, "device": check,
 }
 
 

@@ -1,4 +1,5 @@
-// A mapped model file whose last byte is followed by a page that nobody may touch.
+// Model bytes as a source whose last byte lies right before memory that nobody may touch: a page
+// without access, and with the address sanitizer also the few bytes that alignment leaves.
 #pragma once
 
 #include <cstdint>
@@ -6,29 +7,27 @@
 
 #include "runtime/cria.h"
 #include "tests/support/guarded.h"
+#include "tests/support/test_session.h"
 
 namespace cria::test {
 
-// Holds a copy of file. Where the file's size is no multiple of 64, the alignment of its start
-// leaves fewer than 64 bytes before the page.
 class GuardedSource {
  public:
-  explicit GuardedSource(std::span<const uint8_t> file) : memory_(file.size() + kAlignment) {
-    const size_t slack = (kAlignment - file.size() % kAlignment) % kAlignment;
-    uint8_t* const bytes = memory_.place<uint8_t>(file.size() + slack, Edge::kEnd);
-    std::memcpy(bytes, file.data(), file.size());
-    source_ = {bytes, file.size(),
-               [](void* context, uint64_t offset, size_t) -> const void* {
-                 return static_cast<const uint8_t*>(context) + offset;
-               },
-               nullptr};
-  }
+  // All of file, mapped.
+  explicit GuardedSource(std::span<const uint8_t> file)
+      : GuardedSource(file, file.size(), Access::kMap) {}
+  // bytes: all that may be touched. n_bytes <= bytes.size() is the size that the source tells.
+  GuardedSource(std::span<const uint8_t> bytes, uint64_t n_bytes, Access access);
+  ~GuardedSource();
+  GuardedSource(const GuardedSource&) = delete;
+  GuardedSource& operator=(const GuardedSource&) = delete;
+
   [[nodiscard]] const cria_source& source() const { return source_; }
 
  private:
-  static constexpr size_t kAlignment = 64;
-
-  Guarded memory_;
+  Guarded pages_;
+  uint8_t* end_;
+  size_t slack_;
   cria_source source_;
 };
 
