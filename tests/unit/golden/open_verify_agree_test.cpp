@@ -5,11 +5,12 @@
 
 #include <cstdio>
 #include <cstring>
-#include <limits>
+#include <memory>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "platforms/hosted/thread_pool.h"
-#include "quant/float16.h"
 #include "quant/model_layout.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/model_surgery.h"
