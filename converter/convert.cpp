@@ -24,7 +24,6 @@ using format::SectionKind;
 
 constexpr uint32_t kDefaultContext = 2048;
 constexpr int kReportIndent = 2;
-constexpr int kOneLine = -1;
 
 [[noreturn]] void refuse(ExitCode code, const std::string& line) { throw ConvertError(code, line); }
 
@@ -232,7 +231,7 @@ class Conversion {
     }
     encode_tensors(plan, rope, &writer);
     write_small_sections(&writer);
-    report_.file_bytes = writer.finish(bytes_of(json_text(metadata_json(report_), kOneLine)));
+    report_.file_bytes = writer.finish(bytes_of(metadata_text(report_)));
     if (report_file) {
       const std::string text = json_text(report_json(report_), kReportIndent) + "\n";
       report_file->write(0, bytes_of(text));
