@@ -2,15 +2,14 @@
 import struct
 
 from cria_reader.refusal import require
+from cria_reader.template_tokens import is_blank, tokens_in
 from cria_reader.tokenizer_section import SPECIAL
 
 HEADER_BYTES = 64
 KINDS = range(1, 8)
 KNOWN_FLAGS = 15
 N_STRINGS, MOST_STRING = 8, 4096
-ASSISTANT_SUFFIX = 6
-LATE = 1 << 5
-BLANKS = b" \t\n\v\f\r"
+ASSISTANT_SUFFIX, DEFAULT_SYSTEM = 6, 7
 
 
 def read_chat(raw):
@@ -29,30 +28,20 @@ def read_chat(raw):
     return strings
 
 
-def tokens_in(text, tokenizer):
-    """Added tokens that are cut out of a text, in their order: leftmost first, the longest of several."""
-    found, at = [], 0
-    while at < len(text):
-        token = next((t for t in tokenizer.added_tokens if text.startswith(tokenizer.texts[t], at)), None)
-        if token is None:
-            at += 1
-            continue
-        found.append(token)
-        at += len(tokenizer.texts[token])
-    return found
-
-
-def is_control(token, tokenizer):
-    return bool(tokenizer.token_flags[token] & SPECIAL)
-
-
 def check_control_tokens(config, tokenizer, strings):
+    special = {token for token, flags in enumerate(tokenizer.token_flags) if flags & SPECIAL}
+    unknown = tokenizer.header["unknown_token"]
     for token in config["end_tokens"]:
-        require(token >= len(tokenizer.texts) or is_control(token, tokenizer), "an end token that a text can forge")
-    for string in strings:
-        for token in tokens_in(string, tokenizer):
-            require(is_control(token, tokenizer) or not tokenizer.texts[token].strip(BLANKS),
-                    "a token of the chat template that a text can forge")
+        has_text = token < len(tokenizer.texts) and tokenizer.texts[token]
+        require(not has_text or token in special, "an end token that a text can forge")
+        require(token != unknown, "an end token that unknown text gives")
+    for string in strings[:DEFAULT_SYSTEM]:
+        for space in (False, True):
+            for token in tokens_in(string, tokenizer, space):
+                if not is_blank(tokenizer.texts[token]):
+                    require(token in special, "a token of the chat template that a text can forge")
+                    require(token != unknown, "a token of the chat template that unknown text gives")
     if strings:
-        in_suffix = [token for token in tokens_in(strings[ASSISTANT_SUFFIX], tokenizer) if is_control(token, tokenizer)]
-        require(not in_suffix or in_suffix[0] in config["end_tokens"], "the assistant's suffix begins with no end token")
+        suffix = tokens_in(strings[ASSISTANT_SUFFIX], tokenizer, False)
+        end = next((token for token in suffix if not is_blank(tokenizer.texts[token])), None)
+        require(end is None or end in config["end_tokens"], "the assistant's suffix begins with no end token")

@@ -12,7 +12,8 @@ BYTE_LEVEL, SENTENCE_PIECE = 1, 2
 PRE_TOKENIZERS = {BYTE_LEVEL: (0, 1, 2, 3, 4), SENTENCE_PIECE: (0, 5, 6)}
 KNOWN_FLAGS, KNOWN_TOKEN_FLAGS = (1 << 10) - 1, (1 << 7) - 1
 SPECIAL, RAW_BYTE, ADDED = 1, 2, 4
-MOST_MERGES, MOST_TEXT, MOST_TOKEN_BYTES = 1 << 23, 1 << 26, 4096
+MOST_MERGES, MOST_TEXT, MOST_TOKEN_BYTES, MOST_ADDED_LENGTHS = 1 << 23, 1 << 26, 4096, 8192
+ADD_BOS, ADD_EOS = 1, 2
 
 
 class Tokenizer:
@@ -34,11 +35,13 @@ class Tokenizer:
         require(h["kind"] in PRE_TOKENIZERS, "the kind of the tokenizer")
         require(h["pre_tokenizer"] in PRE_TOKENIZERS[h["kind"]], "pre_tokenizer")
         require(h["flags"] & ~KNOWN_FLAGS == 0, "flags of the tokenizer")
-        require(h["n_tokens"] <= config["vocab_size"], "n_tokens")
+        require(1 <= h["n_tokens"] <= config["vocab_size"], "n_tokens")
         require(h["n_sorted"] <= h["n_tokens"] and h["n_added"] <= h["n_tokens"], "n_sorted or n_added")
         require(h["n_merges"] <= MOST_MERGES and h["text_bytes"] <= MOST_TEXT, "n_merges or text_bytes")
         for name in ("bos_token", "eos_token", "unknown_token"):
             require(h[name] < h["n_tokens"] or h[name] == NONE, name)
+        require(not h["flags"] & ADD_BOS or h["bos_token"] != NONE, "a BOS to add")
+        require(not h["flags"] & ADD_EOS or h["eos_token"] != NONE, "an EOS to add")
         require(h["longest_token"] <= MOST_TOKEN_BYTES, "longest_token")
 
     def read_arrays(self, raw):
@@ -77,6 +80,7 @@ class Tokenizer:
     def check_lookup(self):
         require(all(map(self.plain, self.sorted_tokens)), "sorted_tokens")
         texts = [self.texts[token] for token in self.sorted_tokens]
+        require(all(texts), "a sorted token without text")
         require(all(a < b for a, b in zip(texts, texts[1:])), "the order of sorted_tokens")
 
     def check_merges(self):
@@ -102,6 +106,9 @@ class Tokenizer:
         require(all(self.texts[token] for token in self.added_tokens), "an added token without text")
         order = [(text[0], -len(text), text) for text in (self.texts[token] for token in self.added_tokens)]
         require(all(a < b for a, b in zip(order, order[1:])), "the order of added_tokens")
+        for first in {text[0] for _, _, text in order}:
+            lengths = {len(text) for _, _, text in order if text[0] == first}
+            require(sum(lengths) <= MOST_ADDED_LENGTHS, "the lengths of added tokens")
         listed = set(self.added_tokens)
         require(all((token in listed) == bool(flags & ADDED) for token, flags in enumerate(self.token_flags)),
                 "added_tokens and bit 2 of the flags")
