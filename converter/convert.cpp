@@ -25,7 +25,6 @@ using format::SectionKind;
 
 constexpr uint32_t kDefaultContext = 2048;
 constexpr int kReportIndent = 2;
-constexpr int kOneLine = -1;
 
 [[noreturn]] void refuse(ExitCode code, const std::string& line) { throw ConvertError(code, line); }
 
@@ -254,7 +253,7 @@ class Conversion {
     }
     encode_tensors(plan, rope, &writer);
     write_small_sections(&writer);
-    report_.file_bytes = writer.finish(bytes_of(json_text(metadata_json(report_), kOneLine)));
+    report_.file_bytes = writer.finish(bytes_of(metadata_text(report_)));
     const WrittenParts written = writer.read_back();
     check_rules(written.config, written.tokenizer, written.chat_template, options_.model);
     if (report_file) {

@@ -104,8 +104,8 @@ typedef struct cria_model_info {
   uint32_t d_ff;
   uint32_t vocab_size;
   uint32_t max_context;     /* positions the model was trained for */
-  uint32_t planned_context; /* positions a session has unless asked otherwise: the file's wish, up to
-                               2^24, which its size does not limit as it limits the weights */
+  uint32_t planned_context; /* positions a session has unless asked otherwise: the file's wish, up
+                               to 2^24, which its size does not limit as it limits the weights */
   uint32_t sliding_window;  /* 0: none */
   uint32_t bos_token;       /* 0xffffffff: none */
   uint32_t weight_format;   /* cria_number_format of the layers' matrices */
@@ -121,7 +121,8 @@ typedef struct cria_model_info {
 } cria_model_info;
 
 /* Reads and checks header, section table, config and the sizes of the other sections; no weights.
- * Reads less than 3 KB of the source. Errors: kinds 1 to 6 and 18; then info is zero but for refused.
+ * Reads less than 3 KB of the source. Errors: kinds 1 to 6 and 18; then info is zero but for
+ * refused.
  */
 cria_status cria_inspect(const cria_source* source, cria_model_info* info);
 

@@ -50,6 +50,8 @@ void check_refusal(const Bench& bench, std::string_view words);
 // files: the model's memory holds many files (a table in front: their number, then offset and bytes
 // of each); prints for each what verify and open say of it, read and mapped: four statuses.
 void check_files(const Bench& bench, std::string_view words);
+// states: the same memory holds a model and saved states; prints for each what the session says.
+void check_states(const Bench& bench, std::string_view words);
 
 // Shared by the above.
 void need(cria_status status);

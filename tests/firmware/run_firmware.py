@@ -23,6 +23,7 @@ GOLDEN_TOKENS = "tests/golden/greedy_tokens.txt"
 DEMO_PROMPT = [2042, 2044, 277, 2045, 259, 432, 289, 256, 380, 30, 2046, 2044, 278, 2045, 259]
 PROMPT_TOKENS = 64
 LEAST_COMPARED = 100_000
+FUZZ_TARGETS = ["open", "state", "tokenizer_import", "sentencepiece", "chat_template"]
 GUARDED_ACCESSES = ["reading beyond", "writing beyond", "writing an input", "staying inside"]  # check_guards' numbers
 QUESTIONS = ["Hello!", "What is a cria?", "What do llamas eat?"]
 
@@ -233,6 +234,46 @@ def files(folder):
     print(f"{args.core}: {len(listed)} files of {folder} judged")
 
 
+def judged(check_name, word, contents):
+    """What the device says of each of many files: the words of its lines behind the first."""
+    with tempfile.TemporaryDirectory() as temporary:
+        packed = Path(temporary, "files")
+        packed.write_bytes(pack(contents))
+        out, status, err = run("device_checks", [check_name], packed)
+    print(err, end="")
+    expect("exit status", (status, out.endswith("done\n")), (0, True))
+    return [line.split()[1:] for line in out.splitlines() if line.startswith(f"{word} ")]
+
+
+def fuzz():
+    """The models and states that the fuzz targets' corpora make get the status that the host gives them."""
+    corpora = args.source / "tests/fuzz/corpus"
+    programs = args.host.parent / "tests/bin"
+    with tempfile.TemporaryDirectory() as notes:
+        listed = []
+        for target in FUZZ_TARGETS:
+            subprocess.run([str(programs / f"{target}_fuzz"), str(corpora / target)], check=True, capture_output=True,
+                           env=os.environ | {"CRIA_FUZZ_NOTES": notes})
+            index = Path(notes, "index.txt")
+            for line in index.read_text("utf-8").splitlines():
+                name, wanted = line.split()
+                listed.append((f"{target} {name}", name.endswith(".state"), wanted, Path(notes, name).read_bytes()))
+            index.unlink()
+    models = [note for note in listed if not note[1]]
+    states = [note for note in listed if note[1]]
+    first_model = next(content for name, _, _, content in models if name == "state 0.cria")
+    answers = judged("files", "file", [content for _, _, _, content in models])
+    expect("models", len(answers), len(models))
+    wrong = [f"{name}: verified and opened, read and mapped: {got}, not {wanted}"
+             for (name, _, wanted, _), got in zip(models, answers) if got != [wanted] * 4]
+    answers = judged("states", "state", [first_model, *(content for _, _, _, content in states)])
+    expect("states", len(answers), len(states))
+    wrong += [f"{name}: {got}, not {wanted}" for (name, _, wanted, _), got in zip(states, answers) if got != [wanted]]
+    if wrong or not models or not states:
+        fail("\n".join(wrong))
+    print(f"{args.core}: {len(models)} models and {len(states)} states of the corpora judged")
+
+
 def overflow():
     """A stack that overflows ends the program through its fault handler."""
     out, status, _ = run("device_checks", ["overflow"], model("odd_int4"))
@@ -316,7 +357,7 @@ def sizes():
 TESTS = {
     "kernels": kernels, "guards": guards,
     "bits": bits, "greedy": greedy, "plan": plan, "heap": heap, "chat": chat, "sampled": sampled, "refusals": refusals,
-    "damaged": damaged, "files": files, "overflow": overflow, "minimal": minimal, "instructions": instructions, "sizes": sizes, "device": check,
+    "damaged": damaged, "files": files, "fuzz": fuzz, "overflow": overflow, "minimal": minimal, "instructions": instructions, "sizes": sizes, "device": check,
 }
 
 

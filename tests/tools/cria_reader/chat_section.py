@@ -1,9 +1,7 @@
-"""Part 7 of docs/model_format.md: the chat template, and which tokens it makes control tokens."""
+"""Part 7 of docs/model_format.md: the chat template."""
 import struct
 
 from cria_reader.refusal import require
-from cria_reader.template_tokens import is_blank, tokens_in
-from cria_reader.tokenizer_section import SPECIAL
 
 HEADER_BYTES = 64
 KINDS = range(1, 8)
@@ -26,22 +24,3 @@ def read_chat(raw):
         strings.append(raw[at:at + size])
         at += size
     return strings
-
-
-def check_control_tokens(config, tokenizer, strings):
-    special = {token for token, flags in enumerate(tokenizer.token_flags) if flags & SPECIAL}
-    unknown = tokenizer.header["unknown_token"]
-    for token in config["end_tokens"]:
-        has_text = token < len(tokenizer.texts) and tokenizer.texts[token]
-        require(not has_text or token in special, "an end token that a text can forge")
-        require(token != unknown, "an end token that unknown text gives")
-    for string in strings[:DEFAULT_SYSTEM]:
-        for space in (False, True):
-            for token in tokens_in(string, tokenizer, space):
-                if not is_blank(tokenizer.texts[token]):
-                    require(token in special, "a token of the chat template that a text can forge")
-                    require(token != unknown, "a token of the chat template that unknown text gives")
-    if strings:
-        suffix = tokens_in(strings[ASSISTANT_SUFFIX], tokenizer, False)
-        end = next((token for token in suffix if not is_blank(tokenizer.texts[token])), None)
-        require(end is None or end in config["end_tokens"], "the assistant's suffix begins with no end token")

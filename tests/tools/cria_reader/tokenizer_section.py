@@ -11,9 +11,10 @@ FIELDS = ("kind pre_tokenizer flags n_tokens n_sorted n_merges n_added text_byte
 BYTE_LEVEL, SENTENCE_PIECE = 1, 2
 PRE_TOKENIZERS = {BYTE_LEVEL: (0, 1, 2, 3, 4), SENTENCE_PIECE: (0, 5, 6)}
 KNOWN_FLAGS, KNOWN_TOKEN_FLAGS = (1 << 10) - 1, (1 << 7) - 1
-SPECIAL, RAW_BYTE, ADDED = 1, 2, 4
-MOST_MERGES, MOST_TEXT, MOST_TOKEN_BYTES, MOST_ADDED_LENGTHS = 1 << 23, 1 << 26, 4096, 8192
-ADD_BOS, ADD_EOS = 1, 2
+STARTS_WITH_BOS, ENDS_WITH_EOS = 1, 2
+SPECIAL, RAW_BYTE, ADDED, AFTER_OTHERS, AFTER_SPACE = 1, 2, 4, 1 << 5, 1 << 6
+MOST_MERGES, MOST_TEXT, MOST_TOKEN_BYTES = 1 << 23, 1 << 26, 4096
+MOST_SEARCHED = 8192
 
 
 class Tokenizer:
@@ -40,8 +41,8 @@ class Tokenizer:
         require(h["n_merges"] <= MOST_MERGES and h["text_bytes"] <= MOST_TEXT, "n_merges or text_bytes")
         for name in ("bos_token", "eos_token", "unknown_token"):
             require(h[name] < h["n_tokens"] or h[name] == NONE, name)
-        require(not h["flags"] & ADD_BOS or h["bos_token"] != NONE, "a BOS to add")
-        require(not h["flags"] & ADD_EOS or h["eos_token"] != NONE, "an EOS to add")
+        require(h["flags"] & STARTS_WITH_BOS == 0 or h["bos_token"] != NONE, "bos_token, which texts start with")
+        require(h["flags"] & ENDS_WITH_EOS == 0 or h["eos_token"] != NONE, "eos_token, which texts end with")
         require(h["longest_token"] <= MOST_TOKEN_BYTES, "longest_token")
 
     def read_arrays(self, raw):
@@ -73,6 +74,9 @@ class Tokenizer:
         require(max(map(len, self.texts), default=0) == self.header["longest_token"], "longest_token")
         require(all(flags & ~KNOWN_TOKEN_FLAGS == 0 for flags in self.token_flags), "token_flags")
 
+    def is_special(self, token):
+        return bool(self.token_flags[token] & SPECIAL)
+
     def plain(self, token):
         """Whether it may be in a table other than added_tokens."""
         return token < len(self.texts) and not self.token_flags[token] & SPECIAL
@@ -88,9 +92,8 @@ class Tokenizer:
         for left, end in enumerate(self.merge_ends):
             require(begin <= end <= len(self.merges), "merge_ends")
             of_left = self.merges[begin:end]
-            require(end == begin or self.plain(left), "the left part of a merge")
             for right, _, result in of_left:
-                require(self.plain(right) and self.plain(result), "a merge's tokens")
+                require(right < len(self.texts) and self.plain(result), "a merge's tokens")
                 require(self.texts[left] + self.texts[right] == self.texts[result], "a merge's result")
             require(all(a[0] < b[0] for a, b in zip(of_left, of_left[1:])), "the order of merges")
             begin = end
@@ -106,9 +109,7 @@ class Tokenizer:
         require(all(self.texts[token] for token in self.added_tokens), "an added token without text")
         order = [(text[0], -len(text), text) for text in (self.texts[token] for token in self.added_tokens)]
         require(all(a < b for a, b in zip(order, order[1:])), "the order of added_tokens")
-        for first in {text[0] for _, _, text in order}:
-            lengths = {len(text) for _, _, text in order if text[0] == first}
-            require(sum(lengths) <= MOST_ADDED_LENGTHS, "the lengths of added tokens")
-        listed = set(self.added_tokens)
-        require(all((token in listed) == bool(flags & ADDED) for token, flags in enumerate(self.token_flags)),
-                "added_tokens and bit 2 of the flags")
+        require(all(self.token_flags[token] & ADDED for token in self.added_tokens), "an added token without bit 2 of the flags")
+        lengths = {(text[0], len(text)) for text in (self.texts[token] for token in self.added_tokens)}
+        for first in range(256):
+            require(sum(n for byte, n in lengths if byte == first) <= MOST_SEARCHED, "too many lengths of added tokens")
