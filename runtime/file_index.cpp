@@ -121,7 +121,9 @@ Status check_gaps(const cria_source& source, const Front& front, uint64_t* at) {
     const format::SectionEntry& e = front.sections[i];
     uint8_t gap[format::kAlignment] = {};
     *at = end;
-    CRIA_TRY(read_source(source, end, gap, static_cast<size_t>(e.offset - end)));
+    if (e.offset != end) {
+      CRIA_TRY(read_source(source, end, gap, static_cast<size_t>(e.offset - end)));
+    }
     if (!all_zero(gap)) return Status::kCorrupt;
     end = e.offset + e.bytes;
   }

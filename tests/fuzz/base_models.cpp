@@ -1,8 +1,10 @@
 #include "tests/fuzz/base_models.h"
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "converter/tokenizer_import.h"
 #include "quant/model_layout.h"

@@ -1,5 +1,6 @@
 // A conversation as cria chat has it, with a hostile model: an input of open_fuzz
 // (tests/fuzz/hostile_input.h) whose text is the messages, one a line.
+#include <algorithm>
 #include <string>
 
 #include "platforms/hosted/chat_file.h"

@@ -2,6 +2,7 @@
 // (tests/fuzz/folder_input.h). Parts: template, bos, eos; system, user, assistant (messages in this
 // order, any number).
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "runtime/tokenizer.h"
 #include "tests/fuzz/folder_input.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/noted_models.h"
 #include "tests/fuzz/time_limit.h"
 #include "tests/fuzz/tokenizer_promises.h"
 
@@ -133,6 +135,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
   ChatTemplate chat = {};
   expect(chat_template_open(chat_section, &chat) == Status::kOk,
          "the runtime takes every chat template that the converter makes");
+  note_sections(section, chat_section);
   std::vector<ChatMessage> messages;
   for (const InputPart& part : parts) {
     constexpr const char* kRoles[] = {"system", "user", "assistant"};

@@ -4,7 +4,9 @@
 //   raw_bytes u24, access u8, compression u8, then the stored bytes
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory>
+#include <vector>
 
 #include "quant/checksum.h"
 #include "quant/memory_plan.h"

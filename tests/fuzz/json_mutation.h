@@ -1,6 +1,7 @@
 // Changes JSON texts by their structure.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 

@@ -171,6 +171,10 @@ void ModelDraft::apply(const Edit& edit) {
   }
 }
 
+void ModelDraft::replace(SectionKind kind, std::span<const uint8_t> bytes) {
+  section(kind)->assign(bytes.begin(), bytes.end());
+}
+
 void ModelDraft::derive(std::span<const uint8_t> fill) {
   const Bytes& config_bytes = *section(SectionKind::kConfig);
   if (config_bytes.size() != sizeof(format::ModelConfig)) return;

@@ -54,6 +54,8 @@ class ModelDraft {
   explicit ModelDraft(std::span<const uint8_t> file);
 
   void apply(const Edit& edit);
+  // Empty: the section goes.
+  void replace(format::SectionKind kind, std::span<const uint8_t> bytes);
 
   // The file. Edits of header and whole file come in here.
   [[nodiscard]] Bytes assemble() const;

@@ -1,6 +1,7 @@
 // A hostile model file, opened and used: tests/fuzz/hostile_input.h says what an input is.
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/hostile_input.h"
+#include "tests/fuzz/noted_models.h"
 #include "tests/fuzz/session_trial.h"
 #include "tests/support/guarded_source.h"
 
@@ -9,6 +10,7 @@ namespace cria::fuzz {
 int fuzz_one(const uint8_t* data, size_t size) {
   constexpr uint64_t kMostMemory = uint64_t{16} << 20;
   const HostileInput input = read_hostile_input(data, size);
+  if (input.source_bytes == input.file.size()) note_model(input.file);
   const test::GuardedSource source(input.file, input.source_bytes, input.access);
   cria_model_info info = {};
   if (cria_inspect(&source.source(), &info) != CRIA_OK) return 0;

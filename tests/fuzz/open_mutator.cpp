@@ -1,5 +1,6 @@
 // Changes a hostile model by fields: the edits of open_fuzz and verify_fuzz
 // (tests/fuzz/hostile_input.h), by the tables of quant/format.h.
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <string_view>

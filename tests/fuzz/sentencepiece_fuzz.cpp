@@ -4,6 +4,7 @@
 #include "converter/error.h"
 #include "converter/sentencepiece_model.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/noted_models.h"
 #include "tests/fuzz/time_limit.h"
 #include "tests/fuzz/tokenizer_promises.h"
 
@@ -32,6 +33,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
   Tokenizer tokenizer = {};
   expect(tokenizer_open(section, format::kMaxVocab, &tokenizer) == Status::kOk,
          "the runtime takes every tokenizer that the converter makes");
+  note_sections(section, {});
   constexpr std::string_view kText = " a b  ab\xE2\x96\x81 abc\n\xF0\x9F\xA6\x99\xFF<s></s>";
   expect_safe_text(tokenizer, {}, kText);
   expect_safe_token_texts(tokenizer, {}, kText);

@@ -1,7 +1,7 @@
 #include "tests/fuzz/session_trial.h"
 
 #include <algorithm>
-#include <cstring>
+#include <initializer_list>
 #include <string>
 #include <vector>
 

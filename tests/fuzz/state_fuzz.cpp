@@ -4,6 +4,7 @@
 //   for a whole state; else edits (tests/fuzz/model_draft.h) of a state that was saved
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "runtime/session.h"
 #include "tests/fuzz/base_models.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/noted_models.h"
 #include "tests/support/test_session.h"
 
 namespace cria::fuzz {
@@ -86,6 +88,8 @@ int fuzz_one(const uint8_t* data, size_t size) {
 
   expect(cria_reset(s, 0) == CRIA_OK, "a session can be reset");
   const cria_status status = cria_state_load(s, copy.get() + 1, state.size());
+  const bool is_first = base % base_models().size() == 0 && (kind & kOtherKv) == 0;
+  if (is_first) note_state(state, status);
   if (status != CRIA_OK) {
     expect(status == CRIA_BAD_STATE || status == CRIA_CONTEXT_FULL,
            "cria_state_load gives a status that its header names");

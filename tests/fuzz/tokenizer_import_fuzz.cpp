@@ -11,6 +11,7 @@
 #include "converter/tokenizer_import.h"
 #include "tests/fuzz/folder_input.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/noted_models.h"
 #include "tests/fuzz/time_limit.h"
 #include "tests/fuzz/tokenizer_promises.h"
 
@@ -34,6 +35,7 @@ void try_import(const converter::ImportedTokenizer& imported, uint32_t vocab_siz
   for (const uint32_t token : imported.end_tokens) {
     expect(token < vocab_size, "end tokens are of the vocabulary");
   }
+  note_sections(imported.tokenizer_section, imported.chat_section);
   expect_safe_text(tokenizer, imported.end_tokens, text);
   expect_safe_token_texts(tokenizer, imported.end_tokens, text);
 }

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <iterator>
+#include <memory>
 
 #include "platforms/hosted/thread_pool.h"
 #include "quant/model_layout.h"
