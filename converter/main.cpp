@@ -11,6 +11,7 @@
 #include "converter/progress.h"
 #include "converter/report.h"
 #include "platforms/posix/output_file.h"
+#include "platforms/posix/standard_descriptors.h"
 
 namespace {
 
@@ -37,6 +38,7 @@ int run(int argc, const char* const* argv) {
 
 int main(int argc, char** argv) {
   try {
+    cria::posix::occupy_standard_descriptors();
     cria::posix::remove_temporary_files_on_signals();
     return run(argc, argv);
   } catch (const ConvertError& e) {
