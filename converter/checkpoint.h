@@ -32,7 +32,7 @@ class Checkpoint {
 
  private:
   void open_single(const std::filesystem::path& path);
-  void open_sharded(const std::filesystem::path& folder, const std::filesystem::path& index);
+  void open_sharded(const std::filesystem::path& folder);
 
   std::vector<std::unique_ptr<SafetensorsFile>> shards_;
   std::map<std::string, SourceTensor> tensors_;

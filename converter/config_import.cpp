@@ -6,6 +6,8 @@
 #include "converter/error.h"
 #include "converter/float_rows.h"
 #include "converter/json_input.h"
+#include "converter/shown_text.h"
+#include "converter/side_files.h"
 
 namespace cria::converter {
 namespace {
@@ -13,8 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 using format::Architecture;
 using format::ModelConfig;
-
-constexpr uint64_t kMaxConfigBytes = 1 << 20;
 
 // What each architecture takes where its config.json is silent.
 struct ArchitectureDefaults {
@@ -61,11 +61,11 @@ const ArchitectureDefaults& find_architecture(const JsonObject& config) {
     if (same_class && same_type) return known;
   }
   if (class_name.empty()) {
-    config.refuse("model_type", "'" + *model_type + "' is not supported" + kSupported);
+    config.refuse("model_type", "'" + shown(*model_type) + "' is not supported" + kSupported);
   }
-  config.refuse("architectures", class_name +
-                                     (model_type ? " (model_type " + *model_type + ")" : "") +
-                                     " is not supported" + kSupported);
+  config.refuse("architectures",
+                shown(class_name) + (model_type ? " (model_type " + shown(*model_type) + ")" : "") +
+                    " is not supported" + kSupported);
 }
 
 void refuse_foreign(const Json& json, const JsonObject& config, Architecture architecture) {
@@ -78,7 +78,7 @@ void refuse_foreign(const Json& json, const JsonObject& config, Architecture arc
   }
   const std::string activation = config.text("hidden_act").value_or("silu");
   if (activation != "silu" && activation != "swish") {
-    config.refuse("hidden_act", "'" + activation + "' is not supported, only silu");
+    config.refuse("hidden_act", "'" + shown(activation) + "' is not supported, only silu");
   }
   const bool may_have_bias = architecture != Architecture::kMistral;
   for (const char* key : {"attention_bias", "mlp_bias"}) {
@@ -138,12 +138,12 @@ void read_flags(const JsonObject& config, ModelConfig* model) {
 // generation_config.json knows more end tokens than config.json; either may be silent.
 void read_tokens(const fs::path& folder, const JsonObject& config, ImportedConfig* imported) {
   std::optional<Json> generation;
-  if (fs::exists(folder / "generation_config.json")) {
-    generation = read_json(folder / "generation_config.json", kMaxConfigBytes);
+  if (has_side_file(folder, SideFile::kGenerationConfig)) {
+    generation = read_side_json(folder, SideFile::kGenerationConfig);
   }
   std::vector<JsonObject> sources;
   if (generation) {
-    sources.emplace_back(*generation, (folder / "generation_config.json").string());
+    sources.emplace_back(*generation, side_file_path(folder, SideFile::kGenerationConfig).string());
   }
   sources.push_back(config);
   imported->model.bos_token = format::kNone;
@@ -179,12 +179,12 @@ void set_end_tokens(const std::vector<uint32_t>& ids, const std::string& where,
 }
 
 ImportedConfig import_config(const fs::path& folder) {
-  const fs::path path = folder / "config.json";
-  if (!fs::exists(path)) {
+  const fs::path path = side_file_path(folder, SideFile::kConfig);
+  if (!entry_exists(path)) {
     throw ConvertError(ExitCode::kInvalidInput,
                        folder.string() + ": has no config.json; give a Hugging Face folder");
   }
-  const Json json = read_json(path, kMaxConfigBytes);
+  const Json json = read_side_json(folder, SideFile::kConfig);
   const JsonObject config(json, path.string());
   const ArchitectureDefaults& defaults = find_architecture(config);
   refuse_foreign(json, config, defaults.architecture);

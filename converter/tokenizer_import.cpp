@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <span>
+#include <string_view>
 
 #include "converter/chat_template_import.h"
 #include "converter/error.h"
 #include "converter/sentencepiece_model.h"
+#include "converter/side_files.h"
 #include "converter/tokenizer_config.h"
 #include "converter/tokenizer_json.h"
 #include "converter/tokenizer_tables.h"
@@ -18,10 +20,9 @@ using format::kNone;
 using format::PreTokenizer;
 using format::TokenizerKind;
 
-constexpr uint64_t kMaxModelBytes = uint64_t{1} << 28;
-
-TokenizerModel read_sentencepiece(const fs::path& path, const TokenizerConfig& config) {
-  const std::string text = read_whole_file(path, kMaxModelBytes);
+TokenizerModel read_sentencepiece(const fs::path& folder, const TokenizerConfig& config) {
+  const fs::path path = side_file_path(folder, SideFile::kTokenizerModel);
+  const std::string text = read_side_file(folder, SideFile::kTokenizerModel);
   const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
   if (is_tiktoken_file(bytes)) {
     throw ConvertError(ExitCode::kInvalidInput,
@@ -44,12 +45,10 @@ TokenizerModel read_sentencepiece(const fs::path& path, const TokenizerConfig& c
 
 TokenizerModel read_model(const fs::path& folder, const TokenizerConfig& config,
                           std::vector<std::string>* warnings) {
-  if (file_exists(folder / "tokenizer.json")) {
-    return read_tokenizer_json(folder / "tokenizer.json", warnings);
+  if (has_side_file(folder, SideFile::kTokenizerJson)) {
+    return read_tokenizer_json(folder, warnings);
   }
-  if (file_exists(folder / "tokenizer.model")) {
-    return read_sentencepiece(folder / "tokenizer.model", config);
-  }
+  if (has_side_file(folder, SideFile::kTokenizerModel)) return read_sentencepiece(folder, config);
   throw ConvertError(ExitCode::kInvalidInput,
                      folder.string() +
                          ": no tokenizer.json or tokenizer.model; convert with --no-tokenizer to "
@@ -88,14 +87,35 @@ void fit_vocabulary(uint32_t vocab_size, const fs::path& folder, TokenizerModel*
   });
 }
 
+// The places of some texts, sorted by what follows them: whether a text is part of one of them is
+// found by halves, for there can be a million to ask for.
+class TextParts {
+ public:
+  // texts must outlive this.
+  explicit TextParts(std::span<const std::string> texts) {
+    for (const std::string& text : texts) {
+      for (size_t at = 0; at < text.size(); ++at) {
+        places_.push_back(std::string_view(text).substr(at, format::kMaxTokenBytes));
+      }
+    }
+    std::sort(places_.begin(), places_.end());
+  }
+  [[nodiscard]] bool contain(std::string_view part) const {
+    const auto found = std::lower_bound(places_.begin(), places_.end(), part);
+    return found != places_.end() && found->starts_with(part);
+  }
+
+ private:
+  std::vector<std::string_view> places_;
+};
+
 // Text of a user must not become what controls the conversation, whatever the tokenizer's files say
 // about a token.
 void protect(const ChatTemplateStrings& chat, TokenizerModel* model) {
+  const TextParts parts(chat.strings);
   for (TokenizerToken& token : model->tokens) {
     if ((token.flags & format::kTokenAdded) == 0) continue;
-    const bool controls = std::any_of(
-        chat.strings.begin(), chat.strings.end(),
-        [&](const std::string& text) { return text.find(token.text) != std::string::npos; });
+    const bool controls = parts.contain(token.text);
     // Added tokens can be as short as a line break; those control nothing.
     const bool is_blank = token.text.find_first_not_of(" \t\r\n") == std::string::npos;
     if (controls && !is_blank) token.flags |= format::kTokenSpecial;
