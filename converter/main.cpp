@@ -10,6 +10,7 @@
 #include "converter/options.h"
 #include "converter/progress.h"
 #include "converter/report.h"
+#include "converter/shown_text.h"
 #include "platforms/posix/output_file.h"
 #include "platforms/posix/standard_descriptors.h"
 
@@ -19,7 +20,7 @@ using cria::converter::ConvertError;
 using cria::converter::ExitCode;
 
 int fail(ExitCode code, const std::string& line) {
-  const std::string text = "cria-convert: error: " + cria::converter::one_line(line) + "\n";
+  const std::string text = "cria-convert: error: " + cria::converter::printable(line) + "\n";
   std::fputs(text.c_str(), stderr);
   return static_cast<int>(code);
 }
