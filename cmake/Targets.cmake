@@ -1,5 +1,9 @@
 # What every target of this project is compiled with, and the functions that the folders share.
 
+if(CMAKE_SIZEOF_VOID_P EQUAL 4)  # files over 2 GiB on 32-bit Linux
+  add_compile_definitions(_FILE_OFFSET_BITS=64)
+endif()
+
 # Products and sums keep their two roundings, on every compiler: the tokens depend on it (design, numerics).
 add_compile_options(-ffp-contract=off)
 
@@ -7,6 +11,16 @@ if(CRIA_SANITIZE)
   add_compile_options("-fsanitize=${CRIA_SANITIZE}" -fno-sanitize-recover=all -fno-omit-frame-pointer
     -D_GLIBCXX_ASSERTIONS)
   add_link_options("-fsanitize=${CRIA_SANITIZE}")
+endif()
+
+if(CRIA_INSTRUMENT STREQUAL "fuzz")
+  add_compile_options(-fsanitize=fuzzer-no-link)  # the targets of tests/fuzz add libFuzzer when they are linked
+  add_link_options(-fsanitize=fuzzer-no-link)
+elseif(CRIA_INSTRUMENT STREQUAL "coverage")
+  add_compile_options(-fprofile-instr-generate -fcoverage-mapping)
+  add_link_options(-fprofile-instr-generate)
+elseif(CRIA_INSTRUMENT)
+  message(FATAL_ERROR "CRIA_INSTRUMENT is fuzz, coverage or empty, not ${CRIA_INSTRUMENT}")
 endif()
 
 set(CRIA_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wdouble-promotion -Wvla -Werror)

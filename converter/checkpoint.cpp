@@ -9,7 +9,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kSingleFile = "model.safetensors";
 // Each keeps a file open, of which a process has a thousand; the largest checkpoints have 200.
 constexpr size_t kMaxShards = 512;
 constexpr size_t kMaxNameBytes = 255;  // what file systems have
@@ -41,8 +40,8 @@ std::map<std::string, std::string> read_weight_map(const Json& json, const fs::p
 }  // namespace
 
 Checkpoint::Checkpoint(const fs::path& folder) {
-  if (entry_exists(folder / kSingleFile)) {
-    open_single(folder / kSingleFile);
+  if (entry_exists(folder / kWeightsFile)) {
+    open_single(folder / kWeightsFile);
   } else if (has_side_file(folder, SideFile::kIndex)) {
     open_sharded(folder);
   } else if (entry_exists(folder / "pytorch_model.bin") ||

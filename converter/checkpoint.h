@@ -18,6 +18,9 @@ struct SourceTensor {
   SafetensorsEntry entry;
 };
 
+// The name of weights in one file.
+inline constexpr const char* kWeightsFile = "model.safetensors";
+
 class Checkpoint {
  public:
   // Takes model.safetensors when the folder has it, else the shards of

@@ -42,7 +42,7 @@ void ChunkEncoder::encode(std::span<const uint8_t> raw, EncodedChunk* chunk) {
     const size_t n_bytes = ZSTD_compress2(context_.get(), chunk->storage.data(),
                                           chunk->storage.size(), raw.data(), raw.size());
     check(n_bytes);
-    if (n_bytes < raw.size()) {
+    if (n_bytes < raw.size() && n_bytes * format::kMaxExpansion >= raw.size()) {
       chunk->compression = format::Compression::kZstd;
       chunk->stored = {chunk->storage.data(), n_bytes};
     }

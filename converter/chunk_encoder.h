@@ -32,7 +32,8 @@ class ChunkEncoder {
   ChunkEncoder& operator=(const ChunkEncoder&) = delete;
 
   // raw has 1..kChunkRawBytes bytes and must outlive chunk->stored. A chunk that compression does
-  // not make smaller is stored as it is. The result depends on raw, compression and level only.
+  // not make smaller, or smaller than the format allows, is stored as it is. The result depends on
+  // raw, compression and level only.
   void encode(std::span<const uint8_t> raw, EncodedChunk* chunk);
 
  private:

@@ -185,8 +185,9 @@ std::optional<uint32_t> JsonObject::count(std::string_view key) const {
 std::optional<double> JsonObject::number(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_number() || !std::isfinite(value->get<double>())) {
-    refuse_type(key, "a number", *value);
+  constexpr double kMost = std::numeric_limits<float>::max();
+  if (!value->is_number() || !(std::fabs(value->get<double>()) <= kMost)) {
+    refuse_type(key, "a number that a float can hold", *value);
   }
   return value->get<double>();
 }

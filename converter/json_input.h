@@ -32,7 +32,7 @@ class JsonObject {
   [[nodiscard]] bool has(std::string_view key) const;                       // there, and not null
   [[nodiscard]] bool contains(std::string_view key) const;                  // there, maybe null
   [[nodiscard]] std::optional<uint32_t> count(std::string_view key) const;  // 0 .. 2^32 - 1
-  [[nodiscard]] std::optional<double> number(std::string_view key) const;   // finite
+  [[nodiscard]] std::optional<double> number(std::string_view key) const;   // finite, of float
   [[nodiscard]] std::optional<bool> boolean(std::string_view key) const;
   [[nodiscard]] std::optional<std::string> text(std::string_view key) const;
   [[nodiscard]] std::optional<std::vector<std::string>> texts(std::string_view key) const;
@@ -43,6 +43,8 @@ class JsonObject {
   [[nodiscard]] uint32_t required_count(std::string_view key) const;
   [[nodiscard]] double required_number(std::string_view key) const;
 
+  // What the object is called in errors.
+  [[nodiscard]] const std::string& where() const { return where_; }
   // Throws ConvertError (kInvalidInput): "<where>: <key> <problem>".
   [[noreturn]] void refuse(std::string_view key, const std::string& problem) const;
 

@@ -8,10 +8,10 @@
 #include "converter/convert.h"
 #include "converter/error.h"
 #include "converter/options.h"
-#include "converter/output_file.h"
 #include "converter/progress.h"
 #include "converter/report.h"
 #include "converter/shown_text.h"
+#include "platforms/posix/output_file.h"
 
 namespace {
 
@@ -38,7 +38,7 @@ int run(int argc, const char* const* argv) {
 
 int main(int argc, char** argv) {
   try {
-    cria::converter::remove_temporary_files_on_interrupt();
+    cria::posix::remove_temporary_files_on_signals();
     return run(argc, argv);
   } catch (const ConvertError& e) {
     return fail(e.code(), e.what());

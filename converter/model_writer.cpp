@@ -25,8 +25,8 @@ std::span<const uint8_t> bytes_of(std::span<const T> values) {
 
 }  // namespace
 
-ModelWriter::ModelWriter(const std::filesystem::path& path, std::span<const SectionSize> sections)
-    : file_(path), data_offset_(0), data_end_(0) {
+ModelWriter::ModelWriter(const std::string& path, std::span<const SectionSize> sections)
+    : file_(path, posix::InPlace::kNever), data_offset_(0), data_end_(0) {
   constexpr size_t kSectionsBehind = 2;  // data and metadata
   const size_t n_sections = sections.size() + kSectionsBehind;
   uint64_t end = sizeof(FileHeader) + n_sections * sizeof(SectionEntry);

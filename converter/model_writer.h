@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "converter/chunk_encoder.h"
-#include "converter/output_file.h"
 #include "converter/worker_pool.h"
+#include "platforms/posix/output_file.h"
 #include "quant/format.h"
 
 namespace cria::converter {
@@ -22,8 +22,8 @@ struct SectionSize {
 class ModelWriter {
  public:
   // sections are those before the data, in file order, the chunk table among them.
-  // Throws ConvertError (kIo) as all of this class.
-  ModelWriter(const std::filesystem::path& path, std::span<const SectionSize> sections);
+  // Throws posix::OutputError, as all of this class.
+  ModelWriter(const std::string& path, std::span<const SectionSize> sections);
 
   // Fills a section named in the constructor; bytes must have the size given there.
   void write_section(format::SectionKind kind, std::span<const uint8_t> bytes);
@@ -40,7 +40,7 @@ class ModelWriter {
   [[nodiscard]] format::SectionEntry* entry_of(format::SectionKind kind);
   void write_header(uint64_t file_bytes) const;
 
-  OutputFile file_;
+  posix::OutputFile file_;
   std::vector<format::SectionEntry> sections_;
   std::vector<format::ChunkEntry> chunks_;
   uint64_t data_offset_;

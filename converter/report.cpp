@@ -268,6 +268,18 @@ Json metadata_json(const ConversionReport& report) {
   return json;
 }
 
+std::string metadata_text(const ConversionReport& report) {
+  constexpr int kOneLine = -1;
+  Json json = metadata_json(report);
+  std::string text = json_text(json, kOneLine);
+  if (text.size() > format::kMaxMetadataBytes) {
+    json.erase("tensors");
+    json["n_tensors"] = report.tensors.size();
+    text = json_text(json, kOneLine);
+  }
+  return text;
+}
+
 Json report_json(const ConversionReport& report) {
   Json json = metadata_json(report);
   json["file_bytes"] = report.file_bytes;

@@ -30,6 +30,9 @@ struct ConversionReport {
 
 // For the metadata section: the same bytes for the same input, so without times and paths.
 [[nodiscard]] Json metadata_json(const ConversionReport& report);
+// metadata_json as the file holds it, within the format's limit: a model of very many tensors goes
+// without the list of them, which report_json still has.
+[[nodiscard]] std::string metadata_text(const ConversionReport& report);
 // For --report: the metadata and what is only known afterwards.
 [[nodiscard]] Json report_json(const ConversionReport& report);
 // As text, on one line when indent is negative. A name that is no UTF-8 is mended.

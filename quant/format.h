@@ -36,6 +36,11 @@ inline constexpr uint32_t kMaxVocab = 1 << 21;
 inline constexpr uint32_t kMaxContext = 1 << 24;
 inline constexpr uint32_t kMaxEndTokens = 16;
 inline constexpr uint64_t kMaxFileBytes = uint64_t{1} << 40;
+inline constexpr uint32_t kMaxMetadataBytes = 1 << 20;
+inline constexpr uint32_t kMaxMetadataNesting = 16;  // objects and arrays inside each other
+// Raw bytes a stored byte of a chunk may stand for, so that a short file cannot make anyone reserve
+// gigabytes for its weights.
+inline constexpr uint32_t kMaxExpansion = 64;
 
 struct FileHeader {
   uint8_t magic[8];
@@ -183,7 +188,8 @@ struct ChunkEntry {
   uint64_t offset;  // from the start of the file; the first multiple of 64 past the chunk before
   uint32_t stored_bytes;
   uint32_t raw_bytes;
-  uint32_t compression;  // Compression; kStored: stored_bytes == raw_bytes
+  uint32_t compression;  // Compression; kStored: stored_bytes == raw_bytes; kZstd: fewer, but at
+                         // least raw_bytes / kMaxExpansion
   uint32_t reserved;
   uint64_t checksum;  // XXH64 of the stored bytes
 };

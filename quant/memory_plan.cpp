@@ -34,19 +34,6 @@ bool is_stored(const format::ModelConfig& c) {
   return c.compression == static_cast<uint32_t>(format::Compression::kStored);
 }
 
-// Bytes of the tensors that stay as the file has them: all, or vectors and the embedding.
-uint64_t kept_tensor_bytes(const format::ModelConfig& c, bool keeps_tile16) {
-  if (keeps_tile16) return all_tensor_bytes(c);
-  uint64_t n = 0;
-  for (uint32_t i = 0; i < tensor_count(c); ++i) {
-    const TensorSpec spec = tensor_spec(c, i);
-    if (!spec.is_matrix || spec.role == format::TensorRole::kEmbedding) {
-      n = sum(n, block(tensor_bytes(spec)));
-    }
-  }
-  return n;
-}
-
 uint64_t loading_bytes(const format::ModelConfig& c, const PlanInput& in) {
   const uint64_t per_thread = is_stored(c) ? 0 : block(kDecompressorBytes) + block(kStagingBytes);
   return sum(product(per_thread, in.n_threads), block(in.backend_load_bytes));
@@ -101,7 +88,9 @@ bool plan_memory(const format::ModelConfig& c, const PlanInput& in, MemoryPlan* 
   const bool tables_in_place = in.mapped;
   const bool weights_in_place = in.mapped && is_stored(c);
   const uint64_t tables = sum(block(in.tokenizer_bytes), block(in.chat_template_bytes));
-  const uint64_t weights = kept_tensor_bytes(c, in.backend_keeps_tile16);
+  const KeptTensors kept =
+      in.backend_keeps_tile16 ? KeptTensors::kAll : KeptTensors::kVectorsAndEmbedding;
+  const uint64_t weights = tensor_offset(c, tensor_count(c), kept);
 
   p.objects = kSessionObjectBytes + kLayerObjectBytes * c.n_layers;
   p.tokenizer = tables_in_place ? 0 : tables;

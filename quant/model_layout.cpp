@@ -142,6 +142,30 @@ uint64_t chunks_of(uint64_t bytes) {
   return (bytes + format::kChunkRawBytes - 1) / format::kChunkRawBytes;
 }
 
+constexpr uint32_t kTensorsBeforeLayers = 2;
+
+// Sum of value(spec) over the tensors before place index. The layers are alike, so those that lie
+// before it count by a product: opening a model stays linear in its tensors.
+template <typename Value>
+uint64_t sum_before(const ModelConfig& c, uint32_t index, const Value& value) {
+  const auto sum = [&](uint32_t begin, uint32_t end) {
+    uint64_t n = 0;
+    for (uint32_t i = begin; i < end; ++i) n += value(tensor_spec(c, i));
+    return n;
+  };
+  if (index <= kTensorsBeforeLayers) return sum(0, index);
+  const uint32_t per_layer = tensors_per_layer(c);
+  const uint32_t passed = (index - kTensorsBeforeLayers) / per_layer;
+  const uint32_t n_layers = passed < c.n_layers ? passed : c.n_layers;
+  return sum(0, kTensorsBeforeLayers) +
+         n_layers * sum(kTensorsBeforeLayers, kTensorsBeforeLayers + per_layer) +
+         sum(kTensorsBeforeLayers + n_layers * per_layer, index);
+}
+
+uint64_t aligned(uint64_t bytes) {
+  return (bytes + format::kAlignment - 1) / format::kAlignment * format::kAlignment;
+}
+
 }  // namespace
 
 const char* check_config(const ModelConfig& c) {
@@ -203,7 +227,7 @@ MatrixShape matrix_shape(const ModelConfig& c, MatrixRole role) {
 
 uint32_t tensor_count(const ModelConfig& c) {
   const bool tied = (c.flags & format::kTiedEmbedding) != 0;
-  return 2 + c.n_layers * tensors_per_layer(c) + 1 + (tied ? 0 : 1);
+  return kTensorsBeforeLayers + c.n_layers * tensors_per_layer(c) + 1 + (tied ? 0 : 1);
 }
 
 TensorSpec tensor_spec(const ModelConfig& c, uint32_t index) {
@@ -214,14 +238,14 @@ TensorSpec tensor_spec(const ModelConfig& c, uint32_t index) {
     return matrix_spec(c, TensorRole::kEmbedding, format::kNone, MatrixRole::kEmbedding);
   }
   const uint32_t per_layer = tensors_per_layer(c);
-  const uint32_t layer = (index - 2) / per_layer;
+  const uint32_t layer = (index - kTensorsBeforeLayers) / per_layer;
   if (layer < c.n_layers) {
-    uint32_t place = (index - 2) % per_layer;
+    uint32_t place = (index - kTensorsBeforeLayers) % per_layer;
     for (const LayerItem& item : kLayerItems) {
       if (present(item, c) && place-- == 0) return layer_spec(c, item.role, layer);
     }
   }
-  if (index == 2 + c.n_layers * per_layer) {
+  if (index == kTensorsBeforeLayers + c.n_layers * per_layer) {
     return vector_spec(TensorRole::kFinalNorm, format::kNone, c.d_model);
   }
   return matrix_spec(c, TensorRole::kLmHead, format::kNone, MatrixRole::kLmHead);
@@ -244,19 +268,29 @@ uint32_t tensor_chunk_count(const TensorSpec& spec) {
                                chunks_of(tensor_scale_bytes(spec)));
 }
 
-uint64_t chunk_count(const ModelConfig& c) {
-  uint64_t n = 0;
-  for (uint32_t i = 0; i < tensor_count(c); ++i) n += tensor_chunk_count(tensor_spec(c, i));
-  return n;
+uint64_t chunk_count(const ModelConfig& c) { return first_chunk_of(c, tensor_count(c)); }
+
+uint64_t first_chunk_of(const ModelConfig& c, uint32_t index) {
+  return sum_before(c, index, tensor_chunk_count);
+}
+
+bool is_kept(const TensorSpec& spec, KeptTensors kept) {
+  return kept == KeptTensors::kAll || !spec.is_matrix || spec.role == TensorRole::kEmbedding;
+}
+
+uint64_t tensor_offset(const ModelConfig& c, uint32_t index, KeptTensors kept) {
+  return sum_before(c, index, [&](const TensorSpec& spec) {
+    return is_kept(spec, kept) ? aligned(tensor_bytes(spec)) : 0;
+  });
 }
 
 uint64_t all_tensor_bytes(const ModelConfig& c) {
-  uint64_t n = 0;
-  for (uint32_t i = 0; i < tensor_count(c); ++i) {
-    n += (tensor_bytes(tensor_spec(c, i)) + format::kAlignment - 1) / format::kAlignment *
-         format::kAlignment;
-  }
-  return n;
+  return tensor_offset(c, tensor_count(c), KeptTensors::kAll);
+}
+
+uint64_t uncompressed_data_bytes(const ModelConfig& c) {
+  const uint32_t last = tensor_count(c) - 1;
+  return tensor_offset(c, last, KeptTensors::kAll) + tensor_bytes(tensor_spec(c, last));
 }
 
 void tensor_name(const TensorSpec& spec, char* out, size_t capacity) {

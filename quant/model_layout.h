@@ -37,10 +37,23 @@ struct TensorSpec {
 // Chunks that the planes are cut into: each plane apart, kChunkRawBytes a piece.
 [[nodiscard]] uint32_t tensor_chunk_count(const TensorSpec& spec);
 [[nodiscard]] uint64_t chunk_count(const format::ModelConfig& config);
+// Number of the first chunk of the tensor at place index: the chunks of the tensors before it.
+[[nodiscard]] uint64_t first_chunk_of(const format::ModelConfig& config, uint32_t index);
 
-// Bytes of all tensors, each rounded up to 64: what the weights take in memory or, uncompressed,
-// in the file.
+// Which tensors a session keeps in the file's layout.
+enum class KeptTensors { kAll, kVectorsAndEmbedding };
+[[nodiscard]] bool is_kept(const TensorSpec& spec, KeptTensors kept);
+// Bytes of the kept tensors before place index (<= tensor_count), each rounded up to 64: where that
+// tensor lies behind them in memory, or, all kept and nothing compressed, in the data section. The
+// cost does not depend on the number of layers, because all layers are alike.
+[[nodiscard]] uint64_t tensor_offset(const format::ModelConfig& config, uint32_t index,
+                                     KeptTensors kept);
+
+// Bytes of all tensors, each rounded up to 64: what the weights take in memory.
 [[nodiscard]] uint64_t all_tensor_bytes(const format::ModelConfig& config);
+// Bytes of the data section when no chunk is compressed: all tensors, the last one not rounded up.
+// A compressed one is smaller.
+[[nodiscard]] uint64_t uncompressed_data_bytes(const format::ModelConfig& config);
 
 [[nodiscard]] MatrixShape matrix_shape(const format::ModelConfig& config, format::MatrixRole role);
 // For people: "layers.3.q" or "embedding". Writes at most capacity bytes with the final zero.

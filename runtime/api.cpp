@@ -66,7 +66,9 @@ Status decode_token(const cria_session& s, cria_text_state* state, uint32_t toke
   decode.n_pending = state->n_pending;
   decode.started = state->started;
   // The state is the caller's memory: it might not be ours.
-  if (decode.n_pending > sizeof decode.pending) return Status::kInvalidArgument;
+  if (decode.n_pending > sizeof decode.pending || state->reserved != 0) {
+    return Status::kInvalidArgument;
+  }
   if (token == format::kNone) {
     if (capacity < kSlackBytes) return Status::kBufferTooSmall;
     *n_bytes = tokenizer_decode_end(&decode, {text, capacity});
@@ -124,13 +126,19 @@ const char* cria_status_message(cria_status status) {
 
 const char* cria_version(void) { return "0.1.0"; }
 
-size_t cria_memory_used(const cria_session* session) { return session->arena.used(); }
+size_t cria_memory_used(const cria_session* session) {
+  return session != nullptr ? session->arena.used() : 0;
+}
 
-const char* cria_backend_name(const cria_session* session) { return session->backend->name; }
+const char* cria_backend_name(const cria_session* session) {
+  return session != nullptr ? session->backend->name : "";
+}
 
 uint32_t cria_built_isas(void) { return cria::built_isas(); }
 
-const char* cria_isa_name(const cria_session* session) { return session->kernels->isa; }
+const char* cria_isa_name(const cria_session* session) {
+  return session != nullptr ? session->kernels->isa : "";
+}
 
 cria_status cria_encode(cria_session* session, const char* text, size_t n_bytes, uint32_t flags,
                         uint32_t* tokens, size_t capacity, size_t* n_tokens) {
@@ -183,7 +191,7 @@ cria_status cria_prefill_logits(cria_session* session, const uint32_t* tokens, s
 }
 
 const float* cria_logits(const cria_session* session) {
-  return session->has_logits ? session->logits : nullptr;
+  return session != nullptr && session->has_logits ? session->logits : nullptr;
 }
 
 cria_status cria_sample(cria_session* session, const cria_sampling* sampling, uint32_t* token) {
@@ -202,18 +210,23 @@ cria_status cria_sample(cria_session* session, const cria_sampling* sampling, ui
 }
 
 void cria_seed(cria_session* session, uint64_t seed) {
-  session->random = cria::Pcg32::seeded(seed);
+  if (session != nullptr) session->random = cria::Pcg32::seeded(seed);
 }
 
 int cria_is_end_token(const cria_session* session, uint32_t token) {
+  if (session == nullptr) return 0;
   const cria::format::ModelConfig& c = session->model.config;
   const uint32_t* end = c.end_tokens + c.n_end_tokens;
   return std::find(c.end_tokens, end, token) != end ? 1 : 0;
 }
 
-uint32_t cria_position(const cria_session* session) { return session->position; }
+uint32_t cria_position(const cria_session* session) {
+  return session != nullptr ? session->position : 0;
+}
 
-uint32_t cria_context(const cria_session* session) { return session->plan_input.context; }
+uint32_t cria_context(const cria_session* session) {
+  return session != nullptr ? session->plan_input.context : 0;
+}
 
 cria_status cria_reset(cria_session* session, uint32_t position) {
   if (session == nullptr || position > session->position) return CRIA_INVALID_ARGUMENT;

@@ -12,70 +12,103 @@
 namespace cria {
 namespace {
 
+// The checksum of a chunk's stored bytes, and that the gap behind them is zero.
+Status check_stored(const uint8_t* bytes, size_t n_bytes, size_t gap, uint64_t checksum) {
+  if (xxh64(bytes, n_bytes) != checksum) return Status::kCorrupt;
+  uint8_t any = 0;
+  for (size_t i = 0; i < gap; ++i) any = static_cast<uint8_t>(any | bytes[n_bytes + i]);
+  return any == 0 ? Status::kOk : Status::kCorrupt;
+}
+
+// One frame and nothing else, without a dictionary, that says how large it is and needs no window
+// beyond a chunk.
+bool is_allowed_frame(const uint8_t* stored, size_t stored_bytes, size_t raw_bytes) {
+  ZSTD_frameHeader header;
+  return ZSTD_getFrameHeader(&header, stored, stored_bytes) == 0 &&
+         header.frameType == ZSTD_frame && header.frameContentSize == raw_bytes &&
+         header.windowSize <= format::kChunkRawBytes && header.dictID == 0 &&
+         ZSTD_findFrameCompressedSize(stored, stored_bytes) == stored_bytes;
+}
+
 Status decompress(const uint8_t* stored, size_t stored_bytes, const ChunkScratch& scratch,
                   uint8_t* destination, size_t raw_bytes) {
+  if (!is_allowed_frame(stored, stored_bytes, raw_bytes)) return Status::kInvalidModel;
   ZSTD_DCtx* context =
       ZSTD_initStaticDCtx(scratch.decompressor, static_cast<size_t>(kDecompressorBytes));
   if (context == nullptr) return Status::kMemoryTooSmall;
   const size_t n = ZSTD_decompressDCtx(context, destination, raw_bytes, stored, stored_bytes);
-  return !ZSTD_isError(n) && n == raw_bytes ? Status::kOk : Status::kCorrupt;
+  return !ZSTD_isError(n) && n == raw_bytes ? Status::kOk : Status::kInvalidModel;
+}
+
+Status check_values(const ChunkPlace& place, const uint8_t* raw) {
+  return values_hold(place.values, raw, place.raw_bytes) ? Status::kOk : Status::kInvalidModel;
+}
+
+// First chunk of one plane of a tensor; for scales that are not there, the tensor's first.
+uint32_t first_chunk_of_plane(const format::ModelConfig& config, uint32_t tensor, Plane plane) {
+  const TensorSpec spec = tensor_spec(config, tensor);
+  const auto first = static_cast<uint32_t>(first_chunk_of(config, tensor));
+  if (plane == Plane::kCodes || tensor_scale_bytes(spec) == 0) return first;
+  return first + static_cast<uint32_t>((tensor_code_bytes(spec) + format::kChunkRawBytes - 1) /
+                                       format::kChunkRawBytes);
 }
 
 }  // namespace
 
-Status load_chunk(const cria_source& source, const FileIndex& index, uint32_t i, uint32_t raw_bytes,
+Status load_chunk(const cria_source& source, const FileIndex& index, const ChunkPlace& place,
                   const ChunkScratch& scratch, uint8_t* destination) {
   format::ChunkEntry entry;
-  CRIA_TRY(read_chunk_entry(source, index, i, raw_bytes, &entry));
+  CRIA_TRY(read_chunk_entry(source, index, place, &entry));
+  // With its gap: one call to the source instead of two.
+  const size_t gap = gap_behind(index, place.number, entry.stored_bytes);
+  const size_t n_bytes = entry.stored_bytes;
   if (entry.compression == static_cast<uint32_t>(format::Compression::kStored)) {
-    CRIA_TRY(read_source(source, entry.offset, destination, raw_bytes));
-    return check_stored_chunk(entry, destination);
+    CRIA_TRY(read_source(source, entry.offset, destination, n_bytes + gap));
+    CRIA_TRY(check_stored(destination, n_bytes, gap, entry.checksum));
+    return check_values(place, destination);
   }
   if (!kHasCompression) return Status::kUnsupported;
   const uint8_t* stored = scratch.staging;
   if (source.read != nullptr) {
-    CRIA_TRY(read_source(source, entry.offset, scratch.staging, entry.stored_bytes));
+    CRIA_TRY(read_source(source, entry.offset, scratch.staging, n_bytes + gap));
   } else {
-    stored = map_source(source, entry.offset, entry.stored_bytes);
+    stored = map_source(source, entry.offset, n_bytes + gap);
     if (stored == nullptr) return Status::kReadFailed;
   }
-  CRIA_TRY(check_stored_chunk(entry, stored));
-  return decompress(stored, entry.stored_bytes, scratch, destination, raw_bytes);
+  CRIA_TRY(check_stored(stored, n_bytes, gap, entry.checksum));
+  CRIA_TRY(decompress(stored, n_bytes, scratch, destination, place.raw_bytes));
+  return check_values(place, destination);
 }
 
-Status check_stored_chunk(const format::ChunkEntry& entry, const uint8_t* bytes) {
-  return xxh64(bytes, entry.stored_bytes) == entry.checksum ? Status::kOk : Status::kCorrupt;
-}
-
-uint32_t first_chunk_of(const format::ModelConfig& config, uint32_t tensor) {
-  uint32_t n = 0;
-  for (uint32_t i = 0; i < tensor; ++i) n += tensor_chunk_count(tensor_spec(config, i));
-  return n;
+Status check_chunk_in_place(const cria_source& source, const FileIndex& index,
+                            const ChunkPlace& place, const uint8_t* bytes) {
+  format::ChunkEntry entry;
+  CRIA_TRY(read_chunk_entry(source, index, place, &entry));
+  const uint32_t gap = gap_behind(index, place.number, place.raw_bytes);
+  CRIA_TRY(check_stored(bytes, place.raw_bytes, gap, entry.checksum));
+  return check_values(place, bytes);
 }
 
 PlaneReader::PlaneReader(const cria_source& source, const FileIndex& index, uint32_t tensor,
                          Plane plane, const ChunkScratch& scratch, uint8_t* raw)
-    : source_(&source), index_(&index), scratch_(scratch), raw_(raw) {
+    : source_(&source),
+      index_(&index),
+      scratch_(scratch),
+      raw_(raw),
+      walk_(index.config, first_chunk_of_plane(index.config, tensor, plane)) {
   const TensorSpec spec = tensor_spec(index.config, tensor);
-  const uint64_t code_bytes = tensor_code_bytes(spec);
-  next_chunk_ = first_chunk_of(index.config, tensor);
-  plane_bytes_ = code_bytes;
-  if (plane == Plane::kScales) {
-    next_chunk_ +=
-        static_cast<uint32_t>((code_bytes + format::kChunkRawBytes - 1) / format::kChunkRawBytes);
-    plane_bytes_ = tensor_scale_bytes(spec);
-  }
+  bytes_left_ = plane == Plane::kCodes ? tensor_code_bytes(spec) : tensor_scale_bytes(spec);
 }
 
 Status PlaneReader::read(uint8_t* destination, uint64_t n_bytes) {
   while (n_bytes != 0) {
     if (raw_used_ == raw_bytes_) {
-      const uint64_t left = plane_bytes_ - loaded_;
-      if (left == 0) return Status::kInvalidArgument;
-      raw_bytes_ =
-          left < format::kChunkRawBytes ? static_cast<uint32_t>(left) : format::kChunkRawBytes;
-      CRIA_TRY(load_chunk(*source_, *index_, next_chunk_++, raw_bytes_, scratch_, raw_));
-      loaded_ += raw_bytes_;
+      if (bytes_left_ == 0) return Status::kInvalidArgument;
+      const ChunkPlace place = walk_.place();
+      CRIA_TRY(load_chunk(*source_, *index_, place, scratch_, raw_));
+      walk_.advance();
+      bytes_left_ -= place.raw_bytes;
+      raw_bytes_ = place.raw_bytes;
       raw_used_ = 0;
     }
     const uint32_t ready = raw_bytes_ - raw_used_;

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
-#include "runtime/file_index.h"
+#include "runtime/chunk_table.h"
 
 namespace cria {
 
@@ -14,24 +13,25 @@ struct ChunkScratch {
   uint8_t* staging;       // kStagingBytes
 };
 
-// Loads chunk i to destination [raw_bytes]: reads it, checks its checksum, decompresses it. scratch
-// is not used by stored chunks.
-[[nodiscard]] Status load_chunk(const cria_source& source, const FileIndex& index, uint32_t i,
-                                uint32_t raw_bytes, const ChunkScratch& scratch,
+// Loads a chunk to destination, which has room for raw_bytes rounded up to 64: reads it and checks
+// its checksum and the gap behind it (kCorrupt), then decompresses it and checks its values
+// (kInvalidModel when it is not one zstd frame of raw_bytes, or a value is not allowed). scratch is
+// not used by stored chunks.
+[[nodiscard]] Status load_chunk(const cria_source& source, const FileIndex& index,
+                                const ChunkPlace& place, const ChunkScratch& scratch,
                                 uint8_t* destination);
 
-// Checks the checksum of stored chunk i in place. bytes is the mapped chunk.
-[[nodiscard]] Status check_stored_chunk(const format::ChunkEntry& entry, const uint8_t* bytes);
-
-// First chunk of a tensor of the canonical order.
-[[nodiscard]] uint32_t first_chunk_of(const format::ModelConfig& config, uint32_t tensor);
+// Checks a stored chunk where it is used. bytes is the mapped chunk; the gap behind it is mapped
+// too.
+[[nodiscard]] Status check_chunk_in_place(const cria_source& source, const FileIndex& index,
+                                          const ChunkPlace& place, const uint8_t* bytes);
 
 // Reads consecutive ranges of one plane of one tensor, decompressing each chunk once. For backends
 // that repack weights.
 class PlaneReader {
  public:
-  enum class Plane { kCodes, kScales };
-  // raw [kChunkRawBytes] holds the chunk at hand.
+  // raw [kChunkRawBytes, or the plane's bytes rounded up to 64 where they are fewer] holds the
+  // chunk at hand. scales of a tensor that has none may be constructed but not read.
   PlaneReader(const cria_source& source, const FileIndex& index, uint32_t tensor, Plane plane,
               const ChunkScratch& scratch, uint8_t* raw);
   // Copies the next n_bytes of the plane to destination.
@@ -42,9 +42,8 @@ class PlaneReader {
   const FileIndex* index_;
   ChunkScratch scratch_;
   uint8_t* raw_;
-  uint64_t plane_bytes_;
-  uint32_t next_chunk_;
-  uint64_t loaded_ = 0;     // bytes of the plane in chunks read so far
+  ChunkWalk walk_;
+  uint64_t bytes_left_;     // of the plane in chunks not read yet
   uint32_t raw_bytes_ = 0;  // of the chunk at hand
   uint32_t raw_used_ = 0;
 };

@@ -32,7 +32,7 @@ extern "C" {
   X(kNotAModel, CRIA_NOT_A_MODEL, 2, "not a cria model file")                                    \
   X(kUnsupportedVersion, CRIA_UNSUPPORTED_VERSION, 3,                                            \
     "the file has another format version; convert the model again")                              \
-  X(kCorrupt, CRIA_CORRUPT, 4, "the file is damaged: a checksum or a size does not hold")        \
+  X(kCorrupt, CRIA_CORRUPT, 4, "the file is damaged: a checksum or a zero byte does not hold")   \
   X(kTruncated, CRIA_TRUNCATED, 5, "the file is shorter than its header says")                   \
   X(kReadFailed, CRIA_READ_FAILED, 6, "the source could not be read")                            \
   X(kMemoryTooSmall, CRIA_MEMORY_TOO_SMALL, 7, "the memory given is too small for this model")   \
@@ -45,7 +45,8 @@ extern "C" {
   X(kContextFull, CRIA_CONTEXT_FULL, 14, "the KV cache has no room for these tokens")            \
   X(kNothingToSample, CRIA_NOTHING_TO_SAMPLE, 15, "no logits yet: run a prefill first")          \
   X(kBadState, CRIA_BAD_STATE, 16, "the saved state belongs to another model or configuration")  \
-  X(kBackendFailed, CRIA_BACKEND_FAILED, 17, "the backend's library refused an operation")
+  X(kBackendFailed, CRIA_BACKEND_FAILED, 17, "the backend's library refused an operation") \
+  X(kInvalidModel, CRIA_INVALID_MODEL, 18, "the file breaks a rule of its format")
 
 typedef enum cria_status {
 #define CRIA_STATUS_VALUE(cpp_name, c_name, value, text) c_name = value,
@@ -66,12 +67,13 @@ const char* cria_version(void);
 typedef struct cria_source {
   void* context;
   uint64_t size; /* bytes */
-  /* Pointer to bytes [offset, offset + n_bytes), valid while the session is used, or null when
-   * they cannot be mapped. Offset 0 must be 64-byte aligned. Then uncompressed weights and the
-   * tokenizer's tables are used in place. */
+  /* Pointer to bytes [offset, offset + n_bytes), valid and unchanged while the session is used, or
+   * null when they cannot be mapped. Offset 0 must be 64-byte aligned. Then uncompressed weights
+   * and the tokenizer's tables are used in place. */
   const void* (*map)(void* context, uint64_t offset, size_t n_bytes);
-  /* Copies bytes to destination; returns 0, or anything else when it failed. When both functions
-   * are given, what has to be copied anyway comes through read. */
+  /* Copies bytes to destination; returns 0, or anything else when it failed: nothing is taken of a
+   * read that came short. When both functions are given, what has to be copied anyway comes through
+   * read. Bytes that change between two reads give an error or another model, never worse. */
   int (*read)(void* context, uint64_t offset, void* destination, size_t n_bytes);
 } cria_source;
 
@@ -102,7 +104,8 @@ typedef struct cria_model_info {
   uint32_t d_ff;
   uint32_t vocab_size;
   uint32_t max_context;     /* positions the model was trained for */
-  uint32_t planned_context; /* positions a session has unless asked otherwise */
+  uint32_t planned_context; /* positions a session has unless asked otherwise: the file's wish, up to
+                               2^24, which its size does not limit as it limits the weights */
   uint32_t sliding_window;  /* 0: none */
   uint32_t bos_token;       /* 0xffffffff: none */
   uint32_t weight_format;   /* cria_number_format of the layers' matrices */
@@ -114,21 +117,33 @@ typedef struct cria_model_info {
   uint8_t has_tokenizer;
   uint8_t reserved[5];
   uint8_t private_config[256];
+  const char* refused; /* the field or rule behind CRIA_INVALID_MODEL, else null; static text */
 } cria_model_info;
 
 /* Reads and checks header, section table, config and the sizes of the other sections; no weights.
- * Reads less than 3 KB of the source. Errors: kinds 1 to 6. */
+ * Reads less than 3 KB of the source. Errors: kinds 1 to 6 and 18; then info is zero but for refused.
+ */
 cria_status cria_inspect(const cria_source* source, cria_model_info* info);
 
-/* Checks everything: all of cria_inspect, every checksum, every padding byte, tokenizer, chat
- * template, directory, chunk table, and that every chunk decompresses to its size. scratch is
- * at least CRIA_VERIFY_SCRATCH_BYTES, 64-byte aligned. progress (may be null) is called now and
- * then with bytes done and bytes to do. A non-null bad_offset receives where the first error lies.
- */
-#define CRIA_VERIFY_SCRATCH_BYTES ((size_t)704 * 1024)
+/* Copies the metadata, info->metadata_bytes of JSON in UTF-8 without a final zero, to text, and
+ * checks it: its checksum, and that it is JSON nested at most 16 deep. info is what cria_inspect
+ * said of this source. Writes nothing where the file has none (metadata_bytes == 0). */
+cria_status cria_read_metadata(const cria_source* source, const cria_model_info* info, char* text,
+                               size_t capacity);
+
+/* Checks what cria_open checks, all of it, and accepts the same files: every checksum, every byte
+ * between two parts, directory, chunk table, metadata, tokenizer and chat template, that every
+ * chunk decompresses to its size, and that its values are ones the format allows. scratch is
+ * cria_verify_required bytes, 64-byte aligned. progress (may be null) is called now and then with
+ * bytes done and bytes to do. A non-null bad_offset receives where the part with the first error
+ * lies. */
 cria_status cria_verify(const cria_source* source, void* scratch, size_t scratch_bytes,
                         void (*progress)(void* context, uint64_t done, uint64_t total),
                         void* progress_context, uint64_t* bad_offset);
+/* Bytes of scratch for a model: the size of its tokenizer and chat template, but at least
+ * CRIA_VERIFY_SCRATCH_BYTES. */
+cria_status cria_verify_required(const cria_model_info* info, size_t* n_bytes);
+#define CRIA_VERIFY_SCRATCH_BYTES ((size_t)704 * 1024)
 
 /* Memory ------------------------------------------------------------------------------------- */
 
@@ -162,7 +177,8 @@ typedef enum cria_kv_format { CRIA_KV_INT8 = 0, CRIA_KV_F32 = 1 } cria_kv_format
 typedef void (*cria_parallel_for)(void* context, void (*task)(void* argument, size_t index),
                                   void* argument, size_t n_tasks);
 
-/* Zero-initialise for the defaults. */
+/* Zero-initialise for the defaults. Reserved bytes must be zero, here and in the structs below: a
+ * later version may give them a meaning. */
 typedef struct cria_config {
   uint32_t context;        /* positions of the KV cache; 0: the model's planned_context */
   uint32_t n_threads;      /* tasks work is split into; 0: 1. Does not change a bit of the result */
@@ -173,7 +189,8 @@ typedef struct cria_config {
   /* CRIA_ISA_ bits that kernels may use. The caller vouches that the CPU has them: the library asks
    * no operating system. 0: what every CPU has that can run this build. Changes no bit of exact. */
   uint32_t isa_mask;
-  uint32_t skip_checksums;  /* nonzero: chunks used in place are trusted and not read at open */
+  uint32_t skip_checksums;  /* nonzero: chunks used in place are trusted and not read at open,
+                               neither for checksums nor for values */
   uint8_t source_is_mapped; /* source.map will be given: tables and stored weights stay there */
   uint8_t reserved[7];
   cria_parallel_for parallel_for; /* null: everything on the calling thread */
@@ -213,6 +230,9 @@ typedef struct cria_session cria_session;
 cria_status cria_open(void* memory, size_t n_bytes, const cria_source* source,
                       const cria_config* config, cria_session** session);
 
+/* A null session is an invalid argument to every function with a status. Those without one answer
+ * 0, null (cria_logits) or "" (names), and cria_seed does nothing. */
+
 /* Bytes of memory the session has taken of its arena: equals plan.total. */
 size_t cria_memory_used(const cria_session* session);
 /* "exact" or "xnnpack", and the ISA of its kernels ("scalar", ...). */
@@ -237,7 +257,7 @@ typedef struct cria_text_state {
   uint8_t n_pending;
   uint8_t started;
   uint8_t show_special; /* set it to see special tokens */
-  uint8_t reserved;
+  uint8_t reserved;     /* zero */
 } cria_text_state;
 
 /* Writes the text of one token: whole UTF-8 characters only, the rest waits in state. n_bytes
@@ -277,11 +297,11 @@ const float* cria_logits(const cria_session* session);
 
 typedef struct cria_sampling {
   float temperature;    /* 0: greedy, the lowest id among the largest logits */
-  float top_p;          /* 1 (or 0): off */
+  float top_p;          /* keeps the likeliest up to this sum, at least one; 1 (or 0): off */
   float min_p;          /* 0: off */
   float repeat_penalty; /* 1 (or 0): off; over the last 64 tokens of the context */
   uint32_t top_k;       /* 0: off */
-  uint32_t reserved;
+  uint32_t reserved;    /* zero */
 } cria_sampling;
 
 /* Draws the next token from the newest logits; changes nothing but the random state. Order of the
@@ -293,7 +313,8 @@ void cria_seed(cria_session* session, uint64_t seed);
 /* Nonzero when generation should stop at this token. */
 int cria_is_end_token(const cria_session* session, uint32_t token);
 
-/* Positions used, and positions there are. */
+/* Positions used by the tokens so far, and positions there are: config.context or, where that was
+ * zero, the model's planned_context. */
 uint32_t cria_position(const cria_session* session);
 uint32_t cria_context(const cria_session* session);
 /* Forgets every token from position on (0: all); the kept part of the KV cache stays valid. There
@@ -306,6 +327,9 @@ cria_status cria_reset(cria_session* session, uint32_t position);
 size_t cria_state_size(const cria_session* session);
 cria_status cria_state_save(const cria_session* session, void* destination, size_t n_bytes);
 cria_status cria_state_load(cria_session* session, const void* state, size_t n_bytes);
+/* The tokens of the context, [cria_position], owned by the session; the next call that changes it
+ * overwrites them. Null when session is. */
+const uint32_t* cria_tokens(const cria_session* session);
 
 #ifdef __cplusplus
 }

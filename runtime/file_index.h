@@ -36,45 +36,11 @@ struct FileIndex {
 [[nodiscard]] const uint8_t* map_source(const cria_source& source, uint64_t offset,
                                         uint64_t n_bytes);
 
-// Checks header, section table (order, alignment, sizes, no gaps), config and that the sizes of
-// directory and chunk table are those the config implies.
-[[nodiscard]] Status open_index(const cria_source& source, FileIndex* index);
-
-// Checksum of one section, through a small buffer.
-[[nodiscard]] Status check_section(const cria_source& source, const Section& section);
-
-// Checks the directory against the config, entry by entry, and its checksum.
-[[nodiscard]] Status check_directory(const cria_source& source, const FileIndex& index);
-
-// One chunk and where it belongs.
-struct ChunkPlace {
-  uint32_t tensor;         // place in the canonical order
-  uint64_t tensor_offset;  // bytes from the start of the tensor's raw bytes
-  uint32_t raw_bytes;
-};
-
-// Walks the chunks of the config's tensors in file order.
-class ChunkWalk {
- public:
-  // Starts at chunk first.
-  ChunkWalk(const format::ModelConfig& config, uint32_t first);
-  // Place of the current chunk; valid until the last one is passed.
-  [[nodiscard]] ChunkPlace place() const;
-  void advance();
-
- private:
-  void enter_tensor(uint32_t tensor);
-
-  const format::ModelConfig* config_;
-  uint32_t tensor_ = 0;
-  uint64_t code_bytes_ = 0;  // of the current tensor
-  uint64_t total_bytes_ = 0;
-  uint64_t offset_ = 0;
-};
-
-// Reads chunk entry i and checks it: place in the file right behind chunk i - 1, sizes, codec.
-// raw_bytes is what ChunkWalk says of it.
-[[nodiscard]] Status read_chunk_entry(const cria_source& source, const FileIndex& index, uint32_t i,
-                                      uint32_t raw_bytes, format::ChunkEntry* entry);
+// Checks header, section table (order, alignment, sizes, gaps), config, and that the sizes of
+// directory, chunk table and data are those the config allows. Reads less than 2 KB.
+//   refused  receives the name of the field or rule when the result is kInvalidModel, else null
+//   at       receives the offset of the part being checked
+[[nodiscard]] Status open_index(const cria_source& source, FileIndex* index, const char** refused,
+                                uint64_t* at);
 
 }  // namespace cria

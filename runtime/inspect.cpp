@@ -1,6 +1,9 @@
-// cria_inspect and cria_memory_required: what can be said before memory is given.
+// cria_inspect, cria_read_metadata and cria_memory_required: what can be said before memory is
+// given.
 #include <cstring>
 
+#include "quant/checksum.h"
+#include "quant/metadata_check.h"
 #include "quant/tokenizer_format.h"
 #include "runtime/file_index.h"
 #include "runtime/planning.h"
@@ -64,9 +67,36 @@ void fill_info(const FileIndex& index, const cria_source& source, cria_model_inf
 
 Status inspect(const cria_source& source, cria_model_info* info) {
   FileIndex index;
-  CRIA_TRY(open_index(source, &index));
+  const char* refused = nullptr;
+  uint64_t at = 0;
+  const Status status = open_index(source, &index, &refused, &at);
+  if (status != Status::kOk) {
+    *info = {};
+    info->refused = refused;
+    return status;
+  }
   fill_info(index, source, info);
   return chat_template_kind(source, index.chat_template, &info->chat_template);
+}
+
+Status read_metadata(const cria_source& source, const cria_model_info& info, char* text,
+                     size_t capacity) {
+  FileIndex index;
+  const char* refused = nullptr;
+  uint64_t at = 0;
+  CRIA_TRY(open_index(source, &index, &refused, &at));
+  const Section& section = index.metadata;
+  if (section.offset != info.metadata_offset || section.bytes != info.metadata_bytes) {
+    return Status::kInvalidArgument;
+  }
+  if (section.bytes == 0) return Status::kOk;
+  if (section.bytes > capacity) return Status::kBufferTooSmall;
+  const auto n_bytes = static_cast<size_t>(section.bytes);
+  CRIA_TRY(read_source(source, section.offset, text, n_bytes));
+  if (xxh64(text, n_bytes) != section.checksum) return Status::kCorrupt;
+  MetadataCheck check;
+  check.add(reinterpret_cast<const uint8_t*>(text), n_bytes);
+  return check.holds() ? Status::kOk : Status::kInvalidModel;
 }
 
 Status memory_required(const cria_model_info& info, const cria_config& config,
@@ -104,6 +134,15 @@ extern "C" cria_status cria_inspect(const cria_source* source, cria_model_info* 
     return CRIA_INVALID_ARGUMENT;
   }
   return static_cast<cria_status>(cria::inspect(*source, info));
+}
+
+extern "C" cria_status cria_read_metadata(const cria_source* source, const cria_model_info* info,
+                                          char* text, size_t capacity) {
+  if (source == nullptr || info == nullptr || (text == nullptr && capacity != 0) ||
+      (source->map == nullptr && source->read == nullptr)) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  return static_cast<cria_status>(cria::read_metadata(*source, *info, text, capacity));
 }
 
 extern "C" cria_status cria_memory_required(const cria_model_info* info, const cria_config* config,

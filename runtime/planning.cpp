@@ -18,8 +18,10 @@ Status fill_input(const format::ModelConfig& model, const cria_config& config, P
   in->max_text_bytes =
       or_default(config.max_text_bytes, text > kMinTextBytes ? text : kMinTextBytes);
   in->mapped = config.source_is_mapped != 0;
+  uint8_t reserved = 0;
+  for (const uint8_t byte : config.reserved) reserved = static_cast<uint8_t>(reserved | byte);
   const bool is_valid = in->context <= model.max_context && in->n_threads <= kMaxThreads &&
-                        in->prefill_chunk <= kMaxPrefillChunk;
+                        in->prefill_chunk <= kMaxPrefillChunk && reserved == 0;
   if (!is_valid) return Status::kInvalidArgument;
   if (in->prefill_chunk > in->context) in->prefill_chunk = in->context;
   switch (config.kv_format) {

@@ -108,6 +108,7 @@ Status load(cria_session* s, const uint8_t* state, size_t n_bytes) {
 extern "C" {
 
 size_t cria_state_size(const cria_session* session) {
+  if (session == nullptr) return 0;
   return cria::state_bytes(*session, session->position, session->has_logits);
 }
 
@@ -120,6 +121,10 @@ cria_status cria_state_save(const cria_session* session, void* destination, size
 cria_status cria_state_load(cria_session* session, const void* state, size_t n_bytes) {
   if (session == nullptr || state == nullptr) return CRIA_INVALID_ARGUMENT;
   return static_cast<cria_status>(cria::load(session, static_cast<const uint8_t*>(state), n_bytes));
+}
+
+const uint32_t* cria_tokens(const cria_session* session) {
+  return session != nullptr ? session->history : nullptr;
 }
 
 }  // extern "C"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs what a build needs: Debian packages, and the pinned third-party sources under $CRIA_DEPS_DIR
 # (default ~/.cache/cria/deps). Safe to repeat; a second run does nothing and takes a fraction of a second.
-#   scripts/setup.sh [--tidy] [--aarch64] [--armv7] [--cortex-m55] [--package]
-# Each option adds what one more thing needs: scripts/tidy.sh, a cross target of scripts/test.sh, scripts/package.sh.
+#   scripts/setup.sh [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m55] [--package]
+# Each option adds what one more thing needs: scripts/tidy.sh, scripts/fuzz.sh and scripts/coverage.sh, a cross target of
+# scripts/test.sh, scripts/package.sh.
 set -euo pipefail
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 
@@ -33,17 +34,18 @@ retry() {
 # --- Debian packages -------------------------------------------------------------------------------------------
 
 # xz-utils, dpkg-dev: to fetch and unpack sources. googletest: its source, for cross builds. qemu-user: CPUs that are
-# not at hand.
-packages=(g++ cmake ninja-build python3 xz-utils dpkg-dev nlohmann-json3-dev libcli11-dev
+# not at hand. libzstd1: for the second reader of the model file, in Python.
+packages=(g++ cmake ninja-build python3 xz-utils dpkg-dev nlohmann-json3-dev libcli11-dev libzstd1
   googletest libgtest-dev libbenchmark-dev qemu-user clang-format-14)
 for option in "$@"; do
   case $option in
     --tidy) packages+=(clang-tidy-14) ;;
+    --fuzz) packages+=(clang-14 libclang-rt-14-dev llvm-14) ;;
     --aarch64) packages+=(g++-aarch64-linux-gnu) ;;
     --armv7) packages+=(g++-arm-linux-gnueabihf) ;;
     --cortex-m55) packages+=(gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm) ;;
     --package) packages+=(lintian pkg-config) ;;
-    *) die "usage: scripts/setup.sh [--tidy] [--aarch64] [--armv7] [--cortex-m55] [--package]" ;;
+    *) die "usage: scripts/setup.sh [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m55] [--package]" ;;
   esac
 done
 

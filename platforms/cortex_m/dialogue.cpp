@@ -32,7 +32,7 @@ void Dialogue::add(cria_role role, std::string_view text) {
 
 void Dialogue::append_to_last(std::string_view text) {
   const size_t n = std::min(text.size(), text_.size() - n_text_);
-  std::memcpy(text_.data() + n_text_, text.data(), n);
+  if (n > 0) std::memcpy(text_.data() + n_text_, text.data(), n);
   messages_[n_messages_ - 1].n_bytes += n;
   n_text_ += n;
 }
@@ -117,12 +117,23 @@ cria_status Dialogue::speak(const cria_sampling& sampling) {
   return CRIA_OK;
 }
 
+// Whether the newest message, with the template's text around it, is nothing that could be fed.
+bool Dialogue::newest_has_no_tokens() {
+  size_t n = 0;
+  const cria_status status = cria_encode_chat(session_, messages_.data(), n_messages_,
+                                              n_messages_ - 1, 1, wanted_.data(), context(), &n);
+  return status == CRIA_OK && n == 0;
+}
+
 cria_status Dialogue::answer(std::string_view question, const cria_sampling& sampling) {
   make_room();
   add(CRIA_USER, question);
-  const cria_status status = feed_messages();
-  if (status != CRIA_OK) {
+  n_answered_ = 0;
+  const bool is_unreadable = newest_has_no_tokens();
+  const cria_status status = is_unreadable ? CRIA_OK : feed_messages();
+  if (is_unreadable || status != CRIA_OK) {
     n_text_ -= messages_[--n_messages_].n_bytes;
+    if (is_unreadable) print("(no token stands for this)");
     return status;
   }
   add(CRIA_ASSISTANT, {});

@@ -22,7 +22,8 @@ class Dialogue {
   void start(cria_session* session);
   // Forgets every message.
   void clear();
-  // Adds a question, and the answer, which is printed while it is made.
+  // Adds a question, and the answer, which is printed while it is made. Text that gives the model
+  // no token is not said; a notice is printed instead.
   [[nodiscard]] cria_status answer(std::string_view question, const cria_sampling& sampling);
   // Tokens made for the last answer.
   [[nodiscard]] size_t n_answered() const { return n_answered_; }
@@ -32,6 +33,7 @@ class Dialogue {
   void append_to_last(std::string_view text);
   void forget_exchange();
   void make_room();
+  [[nodiscard]] bool newest_has_no_tokens();
   [[nodiscard]] cria_status feed_messages();
   [[nodiscard]] cria_status feed(std::span<const uint32_t> tokens);
   [[nodiscard]] cria_status speak(const cria_sampling& sampling);

@@ -1,4 +1,4 @@
-// The one block of memory that a session lives in.
+// The one block of memory that a session lives in, and how much of it there can be.
 #pragma once
 
 #include <cstddef>
@@ -6,12 +6,20 @@
 
 namespace cria::hosted {
 
+// Bytes of this machine's memory; the largest number where that is unknown.
+uint64_t physical_memory_bytes();
+
+// Throws ProgramError kMemory when n_bytes are more than the machine has: the system might give
+// them and stop the program, or another one, once they are written. what is the subject of the
+// message.
+void check_memory_for(uint64_t n_bytes, const char* what);
+
 // Anonymous pages, so aligned to more than 64 bytes and resident only once written. Released by the
 // destructor.
 class ArenaMemory {
  public:
-  // Takes n_bytes >= 1. Throws ProgramError kMemory, naming the bytes needed, when the system
-  // does not give them.
+  // Takes n_bytes >= 1. Throws ProgramError kMemory, naming the bytes needed, when the machine does
+  // not have them or the system does not give them.
   explicit ArenaMemory(uint64_t n_bytes);
   ~ArenaMemory();
   ArenaMemory(const ArenaMemory&) = delete;

@@ -68,7 +68,8 @@ ChatEngine::ChatEngine(const ModelSession& model, const cria_sampling& sampling,
 // The template's tokens behind an answer start with the end token that the model says, or would
 // have said: it is left out when an answer is stopped, and what follows it always is.
 void ChatEngine::find_closing() {
-  constexpr size_t kMost = 1 << 14;
+  // Two strings of the template, each byte at most three tokens (of U+FFFD).
+  constexpr size_t kMost = 1 << 15;
   const cria_message messages[] = {{CRIA_USER, "x", 1}, {CRIA_ASSISTANT, "", 0}};
   closing_.resize(kMost);
   size_t n_tokens = 0;
@@ -90,12 +91,11 @@ void ChatEngine::reset(const std::string& system) {
 }
 
 // Appends the tokens of the conversation from message first on, its oldest exchanges left out.
-// False when a message is longer than the session encodes.
+// False when a message is longer than the session encodes, or all of them than the context.
 bool ChatEngine::encode(size_t n_left_out, size_t first, std::vector<uint32_t>* tokens) {
-  constexpr size_t kTemplateTokens = 1 << 12;
   const std::vector<cria_message>& messages = conversation_.view(n_left_out);
   const size_t before = tokens->size();
-  tokens->resize(before + conversation_.text().size() + 64 * messages.size() + kTemplateTokens);
+  tokens->resize(before + cria_context(model_.get()));
   size_t n_tokens = 0;
   const cria_status status =
       cria_encode_chat(model_.get(), messages.data(), messages.size(), first, 1,
@@ -114,36 +114,53 @@ size_t ChatEngine::room_for_answer() const {
 
 // Fills next_ with what has to be fed for the newest message.
 ChatEngine::Room ChatEngine::plan_turn(ChatAnswer* answer) {
-  next_ = pending_;
-  if (!context_is_stale_ && encode(0, fed_.empty() ? 0 : conversation_.n_messages() - 1, &next_)) {
+  next_.clear();
+  const bool is_short = encode(0, conversation_.n_messages() - 1, &next_);
+  if (is_short && next_.empty()) return Room::kNotNeeded;
+  if (is_short && !context_is_stale_ && !fed_.empty()) {
+    next_.insert(next_.begin(), pending_.begin(), pending_.end());
     const size_t needed = fed_.size() + next_.size() + room_for_answer();
     if (needed <= cria_context(model_.get())) return Room::kMade;
   }
   return make_room(room_for_answer(), answer);
 }
 
+// Fills next_ with the conversation and the answer so far. Whether they leave this much room.
+bool ChatEngine::fits(size_t n_left_out, size_t room) {
+  next_.clear();
+  if (!encode(n_left_out, 0, &next_)) return false;
+  next_.insert(next_.end(), answered_.begin(), answered_.end());
+  return next_.size() + room <= cria_context(model_.get());
+}
+
 // Leaves out as few of the oldest exchanges as give the wanted room, the newest never. Once some
 // have to go, a quarter of the context more goes with them, so that this happens rarely.
 ChatEngine::Room ChatEngine::make_room(size_t wanted, ChatAnswer* answer) {
-  const size_t context = cria_context(model_.get());
-  const size_t n_exchanges = conversation_.n_exchanges();
-  for (size_t n_left_out = 0; n_left_out < n_exchanges; ++n_left_out) {
-    next_.clear();
-    if (!encode(n_left_out, 0, &next_)) continue;
-    next_.insert(next_.end(), answered_.begin(), answered_.end());
-    const size_t room = n_left_out == 0 ? wanted : wanted + context / 4;
-    const bool is_last_chance = n_left_out + 1 == n_exchanges;
-    if (next_.size() + room <= context || (is_last_chance && next_.size() < context)) {
-      replace_context(n_left_out, answer);
-      return Room::kMade;
+  size_t n_left_out = 0;
+  if (!fits(0, wanted)) {
+    const size_t more = wanted + cria_context(model_.get()) / 4;
+    size_t end = conversation_.n_exchanges() - 1;
+    // Every exchange has tokens, so the more are left out, the better the others fit.
+    for (size_t begin = 1; begin < end;) {
+      const size_t middle = begin + (end - begin) / 2;
+      if (fits(middle, more)) {
+        end = middle;
+      } else {
+        begin = middle + 1;
+      }
     }
+    n_left_out = end;
+    if (!fits(end, more) && !fits(end, 1)) return Room::kNone;
   }
-  return Room::kNone;
+  if (next_.empty()) return Room::kNotNeeded;
+  replace_context(n_left_out, answer);
+  return Room::kMade;
 }
 
-// Keeps of the context what next_ starts with, and of next_ what is missing.
+// Keeps of the context what next_ starts with, and of next_ what is missing. The newest logits
+// belong to the last token, so that next_, which is not empty, never becomes empty.
 void ChatEngine::replace_context(size_t n_left_out, ChatAnswer* answer) {
-  const size_t most = std::min(fed_.size(), next_.size() - 1);
+  const size_t most = std::min(fed_.size() + 1, next_.size()) - 1;
   const auto same =
       std::mismatch(next_.begin(), next_.begin() + static_cast<std::ptrdiff_t>(most), fed_.begin());
   const auto n_kept = static_cast<size_t>(same.first - next_.begin());
@@ -158,6 +175,7 @@ void ChatEngine::replace_context(size_t n_left_out, ChatAnswer* answer) {
 // Feeds next_; false when interrupted, which leaves a part of it in the context.
 bool ChatEngine::feed(ChatAnswer* answer) {
   pending_.clear();
+  context_is_stale_ = true;  // also when this throws
   const PrefillResult result = prefill(model_, next_);
   fed_.insert(fed_.end(), next_.begin(), next_.begin() + static_cast<std::ptrdiff_t>(result.n_fed));
   answer->n_prefilled += result.n_fed;
@@ -192,9 +210,10 @@ ChatAnswer ChatEngine::answer(std::string_view message, TextStream* out) {
   answer_text_.clear();
   conversation_.add(CRIA_USER, message);
   const Room room = plan_turn(&answer);
-  if (room == Room::kNone || !feed(&answer)) {
-    answer.result =
-        room == Room::kNone ? ChatAnswer::Result::kTooLong : ChatAnswer::Result::kInterrupted;
+  if (room != Room::kMade || !feed(&answer)) {
+    answer.result = room == Room::kNone        ? ChatAnswer::Result::kTooLong
+                    : room == Room::kNotNeeded ? ChatAnswer::Result::kNoTokens
+                                               : ChatAnswer::Result::kInterrupted;
     answer.is_empty = true;
     conversation_.drop_last();
     return answer;
@@ -222,13 +241,16 @@ ChatRecord ChatEngine::save() const {
 }
 
 void ChatEngine::load(const ChatRecord& record) {
-  reset("");
-  fed_.clear();
   const cria_status status =
       cria_state_load(model_.get(), record.state.data(), record.state.size());
-  if (status != CRIA_OK || cria_position(model_.get()) != record.fed.size()) {
+  check_status(status, "the saved conversation");
+  reset("");
+  fed_.clear();
+  // The state has the tokens too; which ones the messages go on from must not be in doubt.
+  if (cria_position(model_.get()) != record.fed.size() ||
+      !std::equal(record.fed.begin(), record.fed.end(), cria_tokens(model_.get()))) {
     model_.check(cria_reset(model_.get(), 0));
-    throw_status(status != CRIA_OK ? status : CRIA_BAD_STATE, "the saved conversation");
+    throw_status(CRIA_BAD_STATE, "the saved conversation");
   }
   size_t offset = 0;
   for (const Conversation::Message& message : record.messages) {

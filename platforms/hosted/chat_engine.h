@@ -21,8 +21,9 @@ struct ChatAnswer {
   enum class Result {
     kAnswered,
     kInterrupted,
-    kTooLong,  // the message alone does not fit the context: nothing was said
-    kCut,      // the answer alone filled the context
+    kNoTokens,  // nothing to read, as the message and the template give no token: nothing was said
+    kTooLong,   // the message alone does not fit the context: nothing was said
+    kCut,       // the answer alone filled the context
     kOutputClosed,
   };
   Result result = Result::kAnswered;
@@ -54,17 +55,23 @@ class ChatEngine {
 
   // The conversation and its KV cache.
   ChatRecord save() const;
-  // Goes back to a saved one. Throws ProgramError when it belongs to another model or KV format
-  // or does not fit the context; then the conversation is empty.
+  // Goes back to a saved one. Throws ProgramError when it belongs to another model or KV format or
+  // does not fit the context, which changes nothing, or when its state is not that of its tokens;
+  // then the conversation is empty.
   void load(const ChatRecord& record);
 
  private:
   class AnswerSink;
-  enum class Room { kMade, kNone };
+  enum class Room {
+    kMade,
+    kNotNeeded,  // there is nothing to feed
+    kNone,
+  };
 
   void find_closing();
   bool encode(size_t n_left_out, size_t first, std::vector<uint32_t>* tokens);
   Room plan_turn(ChatAnswer* answer);
+  bool fits(size_t n_left_out, size_t room);
   Room make_room(size_t wanted, ChatAnswer* answer);
   void replace_context(size_t n_left_out, ChatAnswer* answer);
   bool feed(ChatAnswer* answer);

@@ -1,11 +1,12 @@
 #include "platforms/hosted/chat_file.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
-#include "platforms/hosted/atomic_file.h"
 #include "platforms/hosted/input_text.h"
 #include "platforms/hosted/program_error.h"
+#include "platforms/posix/output_file.h"
 
 namespace cria::hosted {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 constexpr char kMagic[8] = {'C', 'R', 'I', 'A', 'C', 'H', 'A', 'T'};
 constexpr uint32_t kVersion = 1;
 constexpr uint32_t kStale = 1 << 0;
+constexpr uint64_t kMostPending = 1 << 14;  // of the template, behind an answer
 
 // Followed by messages, fed tokens, pending tokens, text and state.
 struct Header {
@@ -59,16 +61,41 @@ bool take(std::string_view* bytes, uint64_t count, std::vector<Value>* values) {
   return true;
 }
 
+// A conversation: platforms/hosted/conversation.h.
 bool parse_messages(const std::vector<MessageEntry>& entries, uint64_t text_bytes,
                     std::vector<Conversation::Message>* messages) {
   uint64_t sum = 0;
+  uint32_t expected = CRIA_USER;
   for (const MessageEntry& entry : entries) {
-    if (entry.role > CRIA_ASSISTANT) return false;
-    if (entry.role == CRIA_SYSTEM && !messages->empty()) return false;
+    if (entry.role == CRIA_SYSTEM) {
+      if (!messages->empty()) return false;
+    } else {
+      if (entry.role != expected) return false;
+      expected = expected == CRIA_USER ? CRIA_ASSISTANT : CRIA_USER;
+    }
     sum += entry.n_bytes;
     messages->push_back({static_cast<cria_role>(entry.role), entry.n_bytes});
   }
-  return sum == text_bytes;
+  return sum == text_bytes && expected == CRIA_USER;  // no message without an answer
+}
+
+// The longest file that can be right. A message has at least one token.
+uint64_t most_file_bytes(const ChatLimits& limits) {
+  const uint64_t tokens = uint64_t{limits.context} + kMostPending;
+  return sizeof(Header) + tokens * (sizeof(MessageEntry) + 2 * sizeof(uint32_t)) + kMostTextBytes +
+         limits.state_bytes;
+}
+
+bool are_below(const std::vector<uint32_t>& tokens, uint32_t vocab_size) {
+  return std::all_of(tokens.begin(), tokens.end(),
+                     [vocab_size](uint32_t token) { return token < vocab_size; });
+}
+
+bool is_within(const ChatRecord& record, const ChatLimits& limits) {
+  return record.fed.size() <= limits.context &&
+         record.pending.size() <= uint64_t{limits.context} + kMostPending &&
+         record.text.size() <= kMostTextBytes && are_below(record.fed, limits.vocab_size) &&
+         are_below(record.pending, limits.vocab_size);
 }
 
 bool parse(std::string_view bytes, ChatRecord* record) {
@@ -126,9 +153,18 @@ std::string format_chat_file(const ChatRecord& record) {
   return bytes;
 }
 
-ChatRecord parse_chat_file(std::string_view bytes, const std::string& path) {
+ChatLimits chat_limits(const ModelSession& model) {
+  constexpr uint64_t kStateHeader = 4096;  // more than it has
+  const cria_memory_plan& plan = model.plan();
+  return {.state_bytes = kStateHeader + plan.kv_cache + plan.history + plan.logits,
+          .vocab_size = model.info().vocab_size,
+          .context = cria_context(model.get())};
+}
+
+ChatRecord parse_chat_file(std::string_view bytes, const ChatLimits& limits,
+                           const std::string& path) {
   ChatRecord record;
-  if (!parse(bytes, &record)) {
+  if (!parse(bytes, &record) || !is_within(record, limits)) {
     throw ProgramError(ExitCode::kBadInput, path + ": not a conversation that /save wrote");
   }
   return record;
@@ -136,13 +172,17 @@ ChatRecord parse_chat_file(std::string_view bytes, const std::string& path) {
 
 void write_chat_file(const std::string& path, const ChatRecord& record) {
   const std::string bytes = format_chat_file(record);
-  AtomicFile file(path);
-  file.write(bytes.data(), bytes.size());
-  file.commit();
+  try {
+    posix::OutputFile file(path, posix::InPlace::kWhereNeeded);
+    file.append(bytes.data(), bytes.size());
+    file.commit();
+  } catch (const posix::OutputError& error) {
+    throw program_error_of(error);
+  }
 }
 
-ChatRecord read_chat_file(const std::string& path) {
-  return parse_chat_file(read_text_file(path), path);
+ChatRecord read_chat_file(const std::string& path, const ChatLimits& limits) {
+  return parse_chat_file(read_regular_file(path, most_file_bytes(limits)), limits, path);
 }
 
 }  // namespace cria::hosted

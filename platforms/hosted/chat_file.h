@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "platforms/hosted/conversation.h"
+#include "platforms/hosted/model_session.h"
 
 namespace cria::hosted {
 
@@ -20,12 +21,21 @@ struct ChatRecord {
   std::vector<uint8_t> state;     // of cria_state_save
 };
 
-// Throw ProgramError.
+// What a file may hold at most, so that a wrong one is refused before it is read.
+struct ChatLimits {
+  uint64_t state_bytes;
+  uint32_t vocab_size;  // every token is below
+  uint32_t context;     // tokens of the context, and those that come next
+};
+ChatLimits chat_limits(const ModelSession& model);
+
+// Throw ProgramError. What is read is a regular file; links to one are followed.
 void write_chat_file(const std::string& path, const ChatRecord& record);
-ChatRecord read_chat_file(const std::string& path);
+ChatRecord read_chat_file(const std::string& path, const ChatLimits& limits);
 
 // The bytes of such a file. parse_chat_file trusts nothing; path is for its messages.
 std::string format_chat_file(const ChatRecord& record);
-ChatRecord parse_chat_file(std::string_view bytes, const std::string& path);
+ChatRecord parse_chat_file(std::string_view bytes, const ChatLimits& limits,
+                           const std::string& path);
 
 }  // namespace cria::hosted

@@ -59,6 +59,7 @@ class ChatProgram {
   enum class Next { kGoOn, kLeave };
 
   void greet() const;
+  bool is_command(const std::string& line) const;
   Next handle(const std::string& line);
   Next command(const std::string& line);
   Next say(const std::string& message);
@@ -116,6 +117,10 @@ void ChatProgram::report(const ChatAnswer& answer) {
 
 ChatProgram::Next ChatProgram::say(const std::string& message) {
   last_ = engine_.answer(message, &out_);
+  if (last_.result == ChatAnswer::Result::kNoTokens) {
+    throw ProgramError(ExitCode::kBadInput,
+                       "the message gives the model no token to read; write something else");
+  }
   if (last_.result == ChatAnswer::Result::kTooLong) {
     throw ProgramError(ExitCode::kBadInput,
                        text_of("the message does not fit the context of %u tokens; shorten it or "
@@ -156,7 +161,7 @@ ChatProgram::Next ChatProgram::command(const std::string& line) {
     write_chat_file(argument, engine_.save());
     print_notice("(saved " + argument + ")");
   } else if (name == "/load") {
-    engine_.load(read_chat_file(argument));
+    engine_.load(read_chat_file(argument, chat_limits(model_)));
     print_notice(text_of("(loaded %zu messages)", engine_.n_messages()));
   } else if (name == "/stats") {
     print_stats();
@@ -166,10 +171,15 @@ ChatProgram::Next ChatProgram::command(const std::string& line) {
   return Next::kGoOn;
 }
 
+// Text that comes through a pipe was written by somebody else, who is not to choose files to write.
+bool ChatProgram::is_command(const std::string& line) const {
+  return is_interactive_ && !line.empty() && line[0] == '/';
+}
+
 ChatProgram::Next ChatProgram::handle(const std::string& line) {
   const std::string message = trimmed(line);
   if (message.empty()) return Next::kGoOn;
-  return line[0] == '/' ? command(message) : say(message);
+  return is_command(line) ? command(message) : say(message);
 }
 
 // On a terminal an error is told and the conversation goes on; elsewhere it ends the program.
@@ -193,7 +203,7 @@ ExitCode ChatProgram::run() {
     try {
       if (handle(line) == Next::kLeave) return exit_code_;
     } catch (const ProgramError& error) {
-      const bool output_failed = error.code() == ExitCode::kIo && line[0] != '/';
+      const bool output_failed = error.code() == ExitCode::kIo && !is_command(line);
       if (!is_interactive_ || output_failed) throw;
       out_.end_line();
       print_notice(std::string("cria: error: ") + error.what());

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "platforms/hosted/arena_memory.h"
 #include "platforms/hosted/commands.h"
 #include "platforms/hosted/distribution.h"
 #include "platforms/hosted/eval_windows.h"
@@ -33,15 +34,25 @@ struct Totals {
   std::vector<float> kl_by_token;
 };
 
-void score(std::span<const float> logits, uint32_t next, Totals* totals) {
-  totals->nll -= log_probability(logits, next);
+// A measure of logits that are infinite or no numbers is none, and could not be sorted.
+double checked(double value, const ModelSession& model) {
+  if (std::isfinite(value)) return value;
+  throw ProgramError(ExitCode::kBadInput,
+                     model.path() +
+                         ": its logits are not all finite numbers, so that nothing can "
+                         "be measured; convert the model again");
+}
+
+void score(std::span<const float> logits, uint32_t next, const ModelSession& model,
+           Totals* totals) {
+  totals->nll -= checked(log_probability(logits, next), model);
   ++totals->n_scored;
 }
 
 void compare(std::span<const float> logits, std::span<const float> reference, uint32_t next,
-             Totals* totals) {
-  totals->reference_nll -= log_probability(reference, next);
-  const double kl = kl_divergence(reference, logits);
+             const ModelSession& model, const ModelSession& reference_model, Totals* totals) {
+  totals->reference_nll -= checked(log_probability(reference, next), reference_model);
+  const double kl = checked(kl_divergence(reference, logits), model);
   totals->kl += kl;
   totals->kl_by_token.push_back(static_cast<float>(kl));
   if (likeliest(reference) == likeliest(logits)) ++totals->n_same_top;
@@ -55,6 +66,7 @@ void run_window(const EvalWindow& window, const ModelSession& model, LogitsByTok
   const size_t vocab_size = model.info().vocab_size;
   const std::span<const uint32_t> inputs(window.tokens.data(), window.tokens.size() - 1);
   if (reference != nullptr) {
+    check_memory_for(inputs.size() * vocab_size * sizeof(float), "the reference's logits");
     kept->resize(inputs.size() * vocab_size);
     reference->check(cria_reset(reference->get(), 0));
     reference_by_token->run(inputs, [&](size_t index, std::span<const float> logits) {
@@ -65,10 +77,10 @@ void run_window(const EvalWindow& window, const ModelSession& model, LogitsByTok
   model.check(cria_reset(model.get(), 0));
   by_token->run(inputs, [&](size_t index, std::span<const float> logits) {
     const uint32_t next = window.tokens[index + 1];
-    score(logits, next, totals);
+    score(logits, next, model, totals);
     if (reference == nullptr) return;
     compare(logits, std::span<const float>(*kept).subspan(index * vocab_size, vocab_size), next,
-            totals);
+            model, *reference, totals);
   });
 }
 

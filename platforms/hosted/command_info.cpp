@@ -6,6 +6,7 @@
 #include <string>
 
 #include "platforms/hosted/commands.h"
+#include "platforms/hosted/metadata_text.h"
 #include "platforms/hosted/model_session.h"
 #include "platforms/hosted/model_text.h"
 #include "platforms/hosted/print_format.h"
@@ -101,11 +102,13 @@ void print_json(ModelFile* file, const cria_config& config, const cria_memory_pl
     plans[backend_name(backend)] = other ? json_of(*other) : Json(nullptr);
   }
   json["backend_plans"] = plans;
-  const std::string metadata = read_metadata(file->copying_source(), file->info());
-  const Json parsed = Json::parse(metadata, nullptr, /*allow_exceptions=*/false);
-  json["metadata"] = parsed.is_discarded() ? Json(nullptr) : parsed;
   constexpr int kIndent = 2;
-  out->put(json.dump(kIndent, ' ', false, Json::error_handler_t::replace) + "\n");
+  std::string text = json.dump(kIndent, ' ', false, Json::error_handler_t::replace);
+  // Not parsed: a hostile file's metadata could make any parser's tree large.
+  const std::string metadata = read_metadata(file->copying_source(), file->info(), file->path());
+  text.resize(text.size() - 2);  // the last line end and bracket
+  out->put(text + ",\n  \"metadata\": " + (metadata.empty() ? "null" : indented_json(metadata)) +
+           "\n}\n");
 }
 
 // Label and value of one row; fits 40 columns.

@@ -17,7 +17,6 @@
 namespace cria::hosted {
 namespace {
 
-constexpr uint32_t kMaxThreads = 256;
 constexpr uint32_t kMaxContext = 1 << 24;
 constexpr uint32_t kMaxPrefillChunk = 4096;
 constexpr uint32_t kMaxTokens = 1 << 24;
@@ -59,7 +58,7 @@ void add_isa(CLI::App* app, CommonOptions* common) {
 void add_common(CLI::App* app, CommonOptions* common) {
   add_model(app, &common->model_path);
   app->add_option("--threads", common->n_threads, "Threads; default: fast cores. Changes no token")
-      ->check(between(1U, kMaxThreads))
+      ->check(between(1U, kMostThreads))
       ->type_name("N");
   app->add_option("--context", common->context, "Tokens of context; default: the model's plan")
       ->check(between(1U, kMaxContext))
@@ -94,7 +93,7 @@ void add_sampling(CLI::App* app, SamplingOptions* sampling) {
   add("--temperature", &sampling->temperature, between(0.0f, kMaxTemperature),
       "Randomness; 0: greedy");
   add("--top-p", &sampling->top_p, between(0.0f, 1.0f),
-      "Keep the likeliest up to this sum; 1: off");
+      "Keep the likeliest up to this sum; 0: one, 1: off");
   add("--top-k", &sampling->top_k, between(0U, kMaxTopK), "Keep this many tokens; 0: off");
   add("--min-p", &sampling->min_p, between(0.0f, 1.0f),
       "Drop those below this share of the best; 0: off");
@@ -154,7 +153,8 @@ void add_chat(CLI::App* app, ChatOptions* options) {
   add_max_tokens(app, &options->max_tokens, "Longest answer in tokens; default: no limit");
   add_sampling(app, &options->sampling);
   app->footer(
-      "Inside, /help lists the commands. Without a terminal each line is a message:\n"
+      "On a terminal /help lists the commands. Through a pipe each line is a message,\n"
+      "also one that starts with a slash:\n"
       "          echo hello | cria chat demo.cria");
 }
 
@@ -165,7 +165,7 @@ void add_bench(CLI::App* app, BenchOptions* options) {
   app->add_option("--threads", options->threads, "Thread counts to measure")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(between(1U, kMaxThreads))
+      ->check(between(1U, kMostThreads))
       ->type_name("N,N,...");
   app->add_option("-p,--prompt", options->prompts, "Prompt lengths; default: 128,512")
       ->delimiter(',')

@@ -3,13 +3,13 @@
 #include <span>
 #include <vector>
 
-#include "platforms/hosted/atomic_file.h"
 #include "platforms/hosted/commands.h"
 #include "platforms/hosted/logits_by_token.h"
 #include "platforms/hosted/model_session.h"
 #include "platforms/hosted/print_format.h"
 #include "platforms/hosted/terminal.h"
 #include "platforms/hosted/token_sinks.h"
+#include "platforms/posix/output_file.h"
 
 namespace cria::hosted {
 
@@ -33,10 +33,10 @@ ExitCode run_command(const LogitsOptions& options) {
                                                     ids.size(), cria_context(model.get())));
   }
 
-  AtomicFile file(options.output);
+  posix::OutputFile file(options.output, posix::InPlace::kWhereNeeded);
   ProgressLine progress("logits");
   LogitsByToken(model).run(ids, [&](size_t index, std::span<const float> logits) {
-    file.write(logits.data(), logits.size_bytes());
+    file.append(logits.data(), logits.size_bytes());
     progress.update(index + 1, ids.size());
   });
   file.commit();

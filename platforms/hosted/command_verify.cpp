@@ -1,4 +1,4 @@
-// cria verify: every checksum and every padding byte of a file.
+// cria verify: every checksum, every byte between two parts and every rule of a file.
 #include <unistd.h>
 
 #include <cstdint>
@@ -6,7 +6,9 @@
 #include "platforms/hosted/arena_memory.h"
 #include "platforms/hosted/commands.h"
 #include "platforms/hosted/mapped_file.h"
+#include "platforms/hosted/model_session.h"
 #include "platforms/hosted/print_format.h"
+#include "platforms/hosted/program_error.h"
 #include "platforms/hosted/terminal.h"
 #include "platforms/hosted/text_stream.h"
 
@@ -21,8 +23,11 @@ void show_progress(void* context, uint64_t done, uint64_t total) {
 
 ExitCode run_command(const VerifyOptions& options) {
   MappedFile file(options.model_path, Mapping::kNever);
-  const ArenaMemory scratch(CRIA_VERIFY_SCRATCH_BYTES);
   const cria_source source = file.copying_source();
+  const cria_model_info info = inspect_file(source, options.model_path);
+  size_t scratch_bytes = 0;
+  check_status(cria_verify_required(&info, &scratch_bytes), options.model_path);
+  const ArenaMemory scratch(scratch_bytes);
   uint64_t bad_offset = 0;
   cria_status status = CRIA_OK;
   {
@@ -30,11 +35,14 @@ ExitCode run_command(const VerifyOptions& options) {
     status = cria_verify(&source, scratch.data(), scratch.size_bytes(), &show_progress, &progress,
                          &bad_offset);
   }
-  if (status == CRIA_CORRUPT) {
+  if (status == CRIA_CORRUPT || status == CRIA_INVALID_MODEL) {
+    const char* const what = status == CRIA_CORRUPT
+                                 ? "the file is damaged near byte %llu; copy or convert it again"
+                                 : "the file breaks a rule of its format in the part at byte %llu; "
+                                   "convert the checkpoint again";
     throw ProgramError(
         exit_code_of(status),
-        text_of("%s: the file is damaged near byte %llu; copy or convert it again",
-                options.model_path.c_str(), static_cast<unsigned long long>(bad_offset)));
+        options.model_path + ": " + text_of(what, static_cast<unsigned long long>(bad_offset)));
   }
   check_status(status, options.model_path);
   TextStream out(STDOUT_FILENO);

@@ -90,7 +90,7 @@ uint32_t choose_threads(const CpuCounts& counts) {
   if (threads == 0) threads = 1;
   if (counts.allowed != 0) threads = std::min(threads, counts.allowed);
   if (counts.quota != 0) threads = std::min(threads, counts.quota);
-  return std::max(threads, 1U);
+  return std::clamp(threads, 1U, kMostThreads);
 }
 
 uint32_t default_threads() { return choose_threads(count_cpus()); }
@@ -118,6 +118,14 @@ std::span<const IsaName> isa_names() {
   return kNames;
 }
 
+uint32_t arm_isas(const ArmFeatures& features) {
+  if (!features.neon || !features.vfpv4) return 0;
+  uint32_t mask = CRIA_ISA_NEON;
+  if (features.dotprod) mask |= CRIA_ISA_DOTPROD;
+  if (features.i8mm) mask |= CRIA_ISA_I8MM;
+  return mask;
+}
+
 uint32_t cpu_isas() {
   uint32_t mask = CRIA_ISA_SCALAR;
   if (!cpuinfo_initialize()) return mask;
@@ -128,10 +136,10 @@ uint32_t cpu_isas() {
   add(cpuinfo_has_x86_avx512vnni() && cpuinfo_has_x86_avx512f() && cpuinfo_has_x86_avx512bw() &&
           cpuinfo_has_x86_avx512dq() && cpuinfo_has_x86_avx512vl(),
       CRIA_ISA_AVX512_VNNI);
-  add(cpuinfo_has_arm_neon(), CRIA_ISA_NEON);
-  add(cpuinfo_has_arm_neon_dot(), CRIA_ISA_DOTPROD);
-  add(cpuinfo_has_arm_i8mm(), CRIA_ISA_I8MM);
-  return mask;
+  return mask | arm_isas({.neon = cpuinfo_has_arm_neon(),
+                          .vfpv4 = cpuinfo_has_arm_neon_fma() && cpuinfo_has_arm_vfpv4(),
+                          .dotprod = cpuinfo_has_arm_neon_dot(),
+                          .i8mm = cpuinfo_has_arm_i8mm()});
 }
 
 std::string isa_features() {

@@ -7,6 +7,8 @@
 
 namespace cria::hosted {
 
+constexpr uint32_t kMostThreads = 256;  // that the runtime takes
+
 // Sources of the thread count, each 0 when unknown.
 struct CpuCounts {
   uint32_t fast_cores;  // physical cores that are not from a markedly slower cluster
@@ -18,7 +20,7 @@ struct CpuCounts {
 CpuCounts count_cpus();
 
 // Physical fast cores, but never more than the affinity mask and the quota allow; where the cores
-// are unknown what the C++ library knows, at last 1.
+// are unknown what the C++ library knows; from 1 to kMostThreads.
 uint32_t choose_threads(const CpuCounts& counts);
 
 // choose_threads of this machine. Never fails, also without /proc and /sys.
@@ -34,6 +36,17 @@ struct IsaName {
 };
 // All there are, in rising order.
 std::span<const IsaName> isa_names();
+
+// What decides about Arm's kernels.
+struct ArmFeatures {
+  bool neon;
+  bool vfpv4;  // fused products and conversions of halves, which the kernels use: a Cortex-A8 or A9
+               // has NEON without them
+  bool dotprod;
+  bool i8mm;
+};
+// CRIA_ISA_ bits of kernels that run with these features; none without both of the first two.
+uint32_t arm_isas(const ArmFeatures& features);
 
 // CRIA_ISA_ bits of this CPU, the scalar one always among them. Never fails.
 uint32_t cpu_isas();

@@ -74,7 +74,9 @@ cria_sampling sampling_of(const SamplingOptions& options) {
   sampling.temperature = options.temperature;
   sampling.top_p = options.top_p;
   sampling.min_p = options.min_p;
-  sampling.top_k = options.top_k;
+  // The API's zero is "off", so that a zero-initialised struct is harmless; here it is a sum that
+  // the likeliest token alone reaches.
+  sampling.top_k = options.top_p == 0.0f ? 1 : options.top_k;
   return sampling;
 }
 

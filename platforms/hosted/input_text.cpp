@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "platforms/hosted/interrupt.h"
+#include "platforms/hosted/print_format.h"
 #include "platforms/hosted/program_error.h"
 
 namespace cria::hosted {
@@ -29,18 +30,26 @@ bool read_some(int descriptor, const std::string& name, std::string* text) {
   return got > 0;
 }
 
-}  // namespace
-
-std::string read_descriptor(int descriptor, const std::string& name) {
-  std::string text;
-  while (read_some(descriptor, name, &text)) {
-  }
-  return text;
+[[noreturn]] void refuse_long(const std::string& name, uint64_t most_bytes) {
+  throw ProgramError(ExitCode::kBadInput,
+                     text_of("%s: is longer than the %s bytes that are read; give a part of it",
+                             name.c_str(), grouped_digits(most_bytes).c_str()));
 }
 
-std::string read_text_file(const std::string& path) {
-  if (path == "-") return read_descriptor(STDIN_FILENO, "standard input");
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+// A file open for reading, no folder.
+struct InputFile {
+  InputFile(const std::string& path, int flags);
+  ~InputFile() { ::close(descriptor); }
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  int descriptor;
+  mode_t mode = 0;
+  uint64_t size_bytes = 0;
+};
+
+InputFile::InputFile(const std::string& path, int flags)
+    : descriptor(::open(path.c_str(), flags | O_CLOEXEC | O_NOCTTY)) {
   if (descriptor < 0) {
     if (errno == ENOENT || errno == ENOTDIR) {
       throw ProgramError(ExitCode::kBadInput, path + ": no such file");
@@ -48,18 +57,44 @@ std::string read_text_file(const std::string& path) {
     throw_system_error(errno, path, "cannot open");
   }
   struct stat status = {};
-  if (::fstat(descriptor, &status) == 0 && S_ISDIR(status.st_mode)) {
+  if (::fstat(descriptor, &status) != 0) {
+    const int error_number = errno;
     ::close(descriptor);
-    throw ProgramError(ExitCode::kBadInput, path + ": is a folder; give a text file");
+    throw_system_error(error_number, path, "cannot stat");
   }
-  try {
-    std::string text = read_descriptor(descriptor, path);
+  if (S_ISDIR(status.st_mode)) {
     ::close(descriptor);
-    return text;
-  } catch (const ProgramError&) {
-    ::close(descriptor);
-    throw;
+    throw ProgramError(ExitCode::kBadInput, path + ": is a folder; give a file");
   }
+  mode = status.st_mode;
+  size_bytes = static_cast<uint64_t>(status.st_size);
+}
+
+}  // namespace
+
+std::string read_descriptor(int descriptor, const std::string& name, uint64_t most_bytes) {
+  std::string text;
+  while (read_some(descriptor, name, &text)) {
+    if (text.size() > most_bytes) refuse_long(name, most_bytes);
+  }
+  return text;
+}
+
+std::string read_text_file(const std::string& path) {
+  if (path == "-") return read_descriptor(STDIN_FILENO, "standard input", kMostTextBytes);
+  // Waits for whoever writes to a pipe.
+  const InputFile file(path, O_RDONLY);
+  if (S_ISREG(file.mode) && file.size_bytes > kMostTextBytes) refuse_long(path, kMostTextBytes);
+  return read_descriptor(file.descriptor, path, kMostTextBytes);
+}
+
+std::string read_regular_file(const std::string& path, uint64_t most_bytes) {
+  const InputFile file(path, O_RDONLY | O_NONBLOCK);
+  if (!S_ISREG(file.mode)) {
+    throw ProgramError(ExitCode::kBadInput, path + ": is not a regular file");
+  }
+  if (file.size_bytes > most_bytes) refuse_long(path, most_bytes);
+  return read_descriptor(file.descriptor, path, most_bytes);
 }
 
 void drop_last_newline(std::string* text) {

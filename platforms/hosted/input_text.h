@@ -2,16 +2,26 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace cria::hosted {
 
-// Everything from descriptor to its end. Throws ProgramError kIo when reading fails; name is what
-// the message calls it.
-std::string read_descriptor(int descriptor, const std::string& name);
+// Bytes of the longest text that a command reads, so that a stream without an end has one. Encoding
+// takes up to 30 times as much memory.
+constexpr uint64_t kMostTextBytes = uint64_t{64} << 20;
 
-// The whole file; "-" is standard input. A missing file or a folder is kBadInput.
+// Everything from descriptor to its end, at most most_bytes: more is kBadInput. Throws ProgramError
+// kIo when reading fails; name is what the message calls it.
+std::string read_descriptor(int descriptor, const std::string& name, uint64_t most_bytes);
+
+// The whole file of at most kMostTextBytes; "-" is standard input. A missing file or a folder is
+// kBadInput.
 std::string read_text_file(const std::string& path);
+
+// The same for a regular file alone, of at most most_bytes, which is known before it is read; a
+// pipe or a device is kBadInput.
+std::string read_regular_file(const std::string& path, uint64_t most_bytes);
 
 // Drops one newline ("\n" or "\r\n") from the end of text: the one that echo and editors add.
 void drop_last_newline(std::string* text);

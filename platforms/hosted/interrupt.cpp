@@ -2,11 +2,11 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <cerrno>
 
-#include "platforms/hosted/program_error.h"
+#include "platforms/hosted/bus_error.h"
+#include "platforms/posix/output_file.h"
 
 namespace cria::hosted {
 namespace {
@@ -15,13 +15,6 @@ namespace {
 volatile sig_atomic_t interrupt_flag = 0;
 
 void on_interrupt(int) { interrupt_flag = 1; }
-
-void on_bus_error(int) {
-  constexpr char kMessage[] =
-      "cria: error: the model file became shorter while it was in use; copy it again\n";
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
-  ::_exit(static_cast<int>(ExitCode::kIo));
-}
 
 void set_handler(int signal_number, void (*handler)(int), int flags) {
   struct sigaction action = {};
@@ -34,17 +27,18 @@ void set_handler(int signal_number, void (*handler)(int), int flags) {
 }  // namespace
 
 void install_program_signals() {
-  set_handler(SIGPIPE, SIG_IGN, 0);
-  set_handler(SIGBUS, &on_bus_error, 0);
+  posix::remove_temporary_files_on_signals();
+  install_bus_error_handler();
 }
 
 InterruptGuard::InterruptGuard(SecondInterrupt second) {
   clear_interrupt();
+  ::sigaction(SIGINT, nullptr, &before_);
   set_handler(SIGINT, &on_interrupt,
               second == SecondInterrupt::kEndsProgram ? static_cast<int>(SA_RESETHAND) : 0);
 }
 
-InterruptGuard::~InterruptGuard() { set_handler(SIGINT, SIG_DFL, 0); }
+InterruptGuard::~InterruptGuard() { ::sigaction(SIGINT, &before_, nullptr); }
 
 bool interrupted() { return interrupt_flag != 0; }
 

@@ -1,23 +1,27 @@
 // Ctrl-C as a flag, and the other signals a command-line program meets.
 #pragma once
 
+#include <signal.h>
+
 namespace cria::hosted {
 
-// Ignores SIGPIPE (a closed pipe is an error of write) and ends the program with one line and exit
-// code 4 on SIGBUS, which a mapped file raises when somebody shortens it.
+// Those of posix::remove_temporary_files_on_signals and of platforms/hosted/bus_error.h.
 void install_program_signals();
 
 // What a second Ctrl-C does while the first has not been looked at.
 enum class SecondInterrupt { kEndsProgram, kIsTheSame };
 
-// While an object lives SIGINT only sets the flag; before and after it ends the program. Calls that
-// wait are not restarted. One at a time.
+// While an object lives SIGINT only sets the flag; before and after it does what it did before.
+// Calls that wait are not restarted. One at a time.
 class InterruptGuard {
  public:
   explicit InterruptGuard(SecondInterrupt second);
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+ private:
+  struct sigaction before_;
 };
 
 bool interrupted();

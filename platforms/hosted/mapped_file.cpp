@@ -13,6 +13,8 @@
 namespace cria::hosted {
 namespace {
 
+static_assert(sizeof(off_t) == 8, "compile with _FILE_OFFSET_BITS=64");
+
 [[noreturn]] void reject(const std::string& path, const char* what) {
   throw ProgramError(ExitCode::kBadInput, path + ": " + what);
 }
@@ -48,10 +50,13 @@ MappedFile::MappedFile(const std::string& path, Mapping mapping) {
   if (mapping == Mapping::kNever || size_bytes_ > std::numeric_limits<size_t>::max()) return;
   void* const base =
       ::mmap(nullptr, static_cast<size_t>(size_bytes_), PROT_READ, MAP_PRIVATE, descriptor_, 0);
-  if (base != MAP_FAILED) base_ = static_cast<const unsigned char*>(base);
+  if (base == MAP_FAILED) return;
+  base_ = static_cast<const unsigned char*>(base);
+  guard_.emplace(base_, static_cast<size_t>(size_bytes_), path);
 }
 
 MappedFile::~MappedFile() {
+  guard_.reset();
   if (base_ != nullptr) {
     ::munmap(const_cast<unsigned char*>(base_), static_cast<size_t>(size_bytes_));
   }

@@ -4,16 +4,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "platforms/hosted/bus_error.h"
 #include "runtime/cria.h"
 
 namespace cria::hosted {
 
 enum class Mapping { kWhenPossible, kNever };
 
-// Owns the descriptor and the mapping; sources point to this object, which therefore stays put.
-// Reading from several threads is allowed.
+// Owns the descriptor and the mapping, and is a GuardedMapping: a file that shrinks ends the
+// program with a message. Sources point to this object, which therefore stays put. Reading from
+// several threads is allowed.
 class MappedFile {
  public:
   // Opens a regular, non-empty file. Throws ProgramError: kBadInput when there is no such file or
@@ -39,6 +42,7 @@ class MappedFile {
   int descriptor_ = -1;
   uint64_t size_bytes_ = 0;
   const unsigned char* base_ = nullptr;  // null: not mapped
+  std::optional<GuardedMapping> guard_;
 };
 
 }  // namespace cria::hosted

@@ -32,10 +32,20 @@ cria_config config_with_needs(const CommonOptions& options, const ModelFile& fil
 
 }  // namespace
 
+cria_model_info inspect_file(const cria_source& source, const std::string& path) {
+  cria_model_info info = {};
+  const cria_status status = cria_inspect(&source, &info);
+  if (info.refused != nullptr) {
+    throw ProgramError(exit_code_of(status), path + ": " + cria_status_message(status) + ": " +
+                                                 info.refused + "; convert the checkpoint again");
+  }
+  check_status(status, path);
+  return info;
+}
+
 ModelFile::ModelFile(const std::string& path, Mapping mapping) : path_(path), file_(path, mapping) {
   // Read rather than mapped: few bytes, and a file that shrinks meanwhile is only an error.
-  const cria_source source = file_.copying_source();
-  check_status(cria_inspect(&source, &info_), path_);
+  info_ = inspect_file(file_.copying_source(), path_);
 }
 
 cria_config config_for(const CommonOptions& options, const ModelFile& file) {

@@ -13,6 +13,10 @@
 
 namespace cria::hosted {
 
+// What a source says it holds. Throws the ProgramError of a file that is refused, with the name of
+// the field or rule that it breaks.
+cria_model_info inspect_file(const cria_source& source, const std::string& path);
+
 // A file and what it says it holds; no weights are read.
 class ModelFile {
  public:

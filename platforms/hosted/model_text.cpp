@@ -56,14 +56,6 @@ const char* kv_format_name(uint32_t format) {
   return name_at(kNames, static_cast<uint32_t>(format));
 }
 
-std::string read_metadata(const cria_source& source, const cria_model_info& info) {
-  constexpr uint64_t kMostBytes = 16 * 1024 * 1024;
-  if (info.metadata_bytes > kMostBytes) return {};
-  std::string text(static_cast<size_t>(info.metadata_bytes), '\0');
-  if (source.read(source.context, info.metadata_offset, text.data(), text.size()) != 0) return {};
-  return text;
-}
-
 uint64_t decode_bytes_per_token(const cria_model_info& info, uint32_t kv_format,
                                 uint32_t n_positions) {
   constexpr double kScaleBytes = 4.0;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "runtime/cria.h"
 
@@ -21,9 +20,6 @@ const char* chat_template_name(uint32_t kind);
 const char* backend_name(uint32_t backend);
 
 const char* kv_format_name(uint32_t format);
-
-// The JSON for people that the file carries; empty when there is none or it cannot be read.
-std::string read_metadata(const cria_source& source, const cria_model_info& info);
 
 // Bytes of weights and KV cache that one decoded token reads, at n_positions of context: all
 // weights but the embedding's rows that a tied model does not use as its output layer.

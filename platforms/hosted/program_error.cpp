@@ -12,6 +12,8 @@ const char* advice(cria_status status) {
     case CRIA_CORRUPT:
     case CRIA_TRUNCATED:
       return "copy or convert it again";
+    case CRIA_INVALID_MODEL:
+      return "convert the checkpoint again";
     case CRIA_UNSUPPORTED:
       return "try --backend auto without --isa";
     case CRIA_NO_TOKENIZER:
@@ -59,6 +61,11 @@ void throw_status(cria_status status, const std::string& where) {
 
 void check_status(cria_status status, const std::string& where) {
   if (status != CRIA_OK) throw_status(status, where);
+}
+
+ProgramError program_error_of(const posix::OutputError& error) {
+  const bool is_path = error.kind() == posix::OutputError::Kind::kPath;
+  return {is_path ? ExitCode::kBadInput : ExitCode::kIo, error.what()};
 }
 
 void throw_system_error(int error_number, const std::string& where, const std::string& doing) {

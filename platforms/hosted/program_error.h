@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "platforms/posix/output_file.h"
 #include "runtime/cria.h"
 
 namespace cria::hosted {
@@ -39,6 +40,9 @@ ExitCode exit_code_of(cria_status status);
 
 // Throws unless status is CRIA_OK.
 void check_status(cria_status status, const std::string& where);
+
+// What a failed output becomes: kBadInput where its path is to blame, else kIo.
+ProgramError program_error_of(const posix::OutputError& error);
 
 // Throws "<where>: <doing>: <the system's message for error_number>" with kIo.
 [[noreturn]] void throw_system_error(int error_number, const std::string& where,

@@ -7,9 +7,11 @@
 
 #include "platforms/hosted/command_line.h"
 #include "platforms/hosted/commands.h"
+#include "platforms/hosted/control_filter.h"
 #include "platforms/hosted/interrupt.h"
 #include "platforms/hosted/terminal.h"
 #include "platforms/hosted/text_stream.h"
+#include "platforms/posix/output_file.h"
 
 namespace cria::hosted {
 namespace {
@@ -26,8 +28,9 @@ ExitCode run(int argc, const char* const* argv) {
                     std::get<Command>(parsed));
 }
 
+// One line, whatever the names of files in it are.
 ExitCode report(ExitCode code, const char* message) {
-  write_stderr(std::string("cria: error: ") + message + "\n");
+  write_stderr("cria: error: " + without_controls(message, Lines::kJoined) + "\n");
   return code;
 }
 
@@ -40,6 +43,8 @@ int run_program(int argc, const char* const* argv) {
     code = run(argc, argv);
   } catch (const ProgramError& error) {
     code = report(error.code(), error.what());
+  } catch (const posix::OutputError& error) {
+    code = report(program_error_of(error).code(), error.what());
   } catch (const std::bad_alloc&) {
     code = report(ExitCode::kMemory, "out of memory; lower --context or free memory");
   } catch (const std::exception& error) {

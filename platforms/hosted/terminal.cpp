@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "platforms/hosted/control_filter.h"
 #include "platforms/hosted/print_format.h"
 
 namespace cria::hosted {
@@ -67,7 +68,8 @@ void write_stderr(const std::string& text) {
 void print_notice(const std::string& text) {
   constexpr size_t kIndent = 2;
   if (!is_terminal(STDERR_FILENO)) return write_stderr(text + "\n");
-  const std::string wrapped = wrap_words(text, terminal_columns(STDERR_FILENO), kIndent);
+  const std::string shown = without_controls(text, Lines::kKept);
+  const std::string wrapped = wrap_words(shown, terminal_columns(STDERR_FILENO), kIndent);
   write_stderr(coloured(Colour::kNotice, wrapped) + "\n");
 }
 

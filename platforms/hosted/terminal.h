@@ -22,7 +22,8 @@ std::string coloured(Colour colour, const std::string& text);
 // Writes text to stderr as it is; failures are ignored.
 void write_stderr(const std::string& text);
 
-// One paragraph on stderr; on a terminal broken at words so that no line is wider than it.
+// One paragraph on stderr; on a terminal without control characters, and broken at words so that no
+// line is wider than it.
 void print_notice(const std::string& text);
 // The same, starting with "cria: warning: ".
 void print_warning(const std::string& text);

@@ -7,11 +7,17 @@
 #include <cstring>
 
 #include "platforms/hosted/program_error.h"
+#include "platforms/hosted/terminal.h"
 
 namespace cria::hosted {
 
+TextStream::TextStream(int descriptor)
+    : descriptor_(descriptor), is_terminal_(is_terminal(descriptor)) {}
+
 TextStream::~TextStream() {
   try {
+    flush();
+    used_ = filter_.finish(buffer_);
     flush();
   } catch (const ProgramError&) {
     // The explicit flush before a command's end reports errors; here another one is under way.
@@ -21,10 +27,18 @@ TextStream::~TextStream() {
 void TextStream::put(std::string_view text) {
   if (text.empty() || closed_) return;
   at_line_start_ = text.back() == '\n';
+  if (is_terminal_) return put_filtered(text);
   if (text.size() > sizeof(buffer_) - used_) flush();
   if (text.size() > sizeof(buffer_)) return write_all(text.data(), text.size());
   std::memcpy(buffer_ + used_, text.data(), text.size());
   used_ += text.size();
+}
+
+void TextStream::put_filtered(std::string_view text) {
+  for (const char byte : text) {
+    if (sizeof(buffer_) - used_ < ControlFilter::kMostBytes) flush();
+    used_ += filter_.feed(byte, buffer_ + used_);
+  }
 }
 
 void TextStream::flush() {

@@ -1,8 +1,11 @@
-// Standard output, for text that appears as it is made.
+// Standard output, for text that appears as it is made. On a terminal control characters of the
+// text are not passed on (platforms/hosted/control_filter.h); elsewhere every byte is.
 #pragma once
 
 #include <cstddef>
 #include <string_view>
+
+#include "platforms/hosted/control_filter.h"
 
 namespace cria::hosted {
 
@@ -11,7 +14,7 @@ namespace cria::hosted {
 // other failure throws ProgramError kIo from put or flush.
 class TextStream {
  public:
-  explicit TextStream(int descriptor) : descriptor_(descriptor) {}
+  explicit TextStream(int descriptor);
   ~TextStream();
   TextStream(const TextStream&) = delete;
   TextStream& operator=(const TextStream&) = delete;
@@ -26,9 +29,12 @@ class TextStream {
   void end_line();
 
  private:
+  void put_filtered(std::string_view text);
   void write_all(const char* data, size_t n_bytes);
 
-  int descriptor_;
+  const int descriptor_;
+  const bool is_terminal_;
+  ControlFilter filter_;
   bool closed_ = false;
   bool at_line_start_ = true;
   size_t used_ = 0;

@@ -243,7 +243,7 @@ class Outputs(Base):
             before = (self.model / name).read_bytes()
             for link in (os.symlink, os.link):
                 with self.subTest(name=name, link=link.__name__):
-                    path = self.model / "link"
+                    path = self.model / f"link-{name}-{link.__name__}"
                     link(self.model / name, path)
                     self.assert_refused(USAGE, "link", "part of the checkpoint", output=path)
                     self.assertEqual((self.model / name).read_bytes(), before)
@@ -293,6 +293,7 @@ class Numbers(Base):
                     with self.subTest(key=key, value=value, kind=good["rope_type"]):
                         self.set_config(rope_scaling={**good, key: value})
                         self.assert_refused(INVALID, "config.json", "rope")
+                        self.output.unlink(missing_ok=True)
 
     def test_a_number_that_no_double_holds_is_refused(self):
         for number in ("1e999", "-1e999", "1e99999999999999999999", "NaN", "Infinity", "0x10", "1" + "0" * 400):

@@ -1,9 +1,45 @@
-"""cria chat without a terminal: each line is a message, answers are all that standard output shows."""
+"""cria chat: through a pipe each line is a message and answers are all that is shown; on a terminal there are commands."""
 import json
+import struct
 import subprocess
 import unittest
 
 import cria_cli as cli
+
+LETTERS = "bcfghjkl"  # none that a role or a control string has
+
+
+def write_letters_checkpoint(folder):
+    """Eight letters are all the tokens there are: the template's strings give none."""
+    folder.mkdir()
+    width, ffn = 32, 32
+    shapes = {"model.embed_tokens.weight": [len(LETTERS), width], "model.norm.weight": [width]}
+    for name in ("input_layernorm", "post_attention_layernorm"):
+        shapes[f"model.layers.0.{name}.weight"] = [width]
+    for name in ("q", "k", "v", "o"):
+        shapes[f"model.layers.0.self_attn.{name}_proj.weight"] = [width, width]
+    for name, shape in (("gate", [ffn, width]), ("up", [ffn, width]), ("down", [width, ffn])):
+        shapes[f"model.layers.0.mlp.{name}_proj.weight"] = shape
+    header, data = {}, b""
+    for name, shape in shapes.items():
+        values = [(i * 37 % 101 - 50) / 100 for i in range(shape[0] * shape[-1] if len(shape) > 1 else shape[0])]
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * len(values)]}
+        data += struct.pack(f"<{len(values)}f", *values)
+    text = json.dumps(header).encode()
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    (folder / "config.json").write_text(json.dumps({
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": width,
+        "intermediate_size": ffn, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2,
+        "head_dim": 16, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+        "vocab_size": len(LETTERS), "tie_word_embeddings": True}))
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": byte_level, "post_processor": None,
+        "decoder": byte_level,
+        "model": {"type": "BPE", "vocab": {letter: i for i, letter in enumerate(LETTERS)}, "merges": []}}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({
+        "chat_template": "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + "
+                         "message['content'] | trim + '<|im_end|>' + '\\n' }}{% endfor %}"}))
 
 
 def chat(*arguments, lines, model=None, **keywords):
@@ -48,8 +84,9 @@ class Chat(unittest.TestCase):
         self.assertNotEqual(answers[1], alone.out.strip())
 
     def test_reset_forgets_it(self):
-        result = chat(lines=["What is a cria?", "/reset", "Tell me more."])
-        self.assertEqual(result.out.split("\n")[1], chat(lines=["Tell me more."]).out.strip())
+        code, shown = cli.talk(lines=["What is a cria?", "/reset", "Tell me more."])
+        self.assertEqual(code, cli.DONE)
+        self.assertEqual(shown[2], chat(lines=["Tell me more."]).out)
 
     def test_a_last_line_without_newline_and_empty_lines(self):
         wanted = chat(lines=["hello"]).out
@@ -63,32 +100,47 @@ class Chat(unittest.TestCase):
         self.assertTrue(first and second)
 
     def test_exit_ends_it(self):
-        self.assertEqual(chat(lines=["/exit", "hello"]).raw, b"")
-        self.assertEqual(chat(lines=["/quit", "hello"]).raw, b"")
+        self.assertEqual(cli.talk(lines=["/exit", "hello"]), (cli.DONE, []))
+        self.assertEqual(cli.talk(lines=["/quit", "hello"]), (cli.DONE, []))
 
     def test_help_and_stats_go_to_standard_error(self):
-        result = chat(lines=["hello", "/help", "/stats"])
-        self.assertEqual(result.out.count("\n"), 1)
-        self.assertIn("/save FILE", result.err)
-        self.assertIn("tokens/s", result.err)
+        _, shown = cli.talk(lines=["hello", "/help", "/stats"])
+        self.assertIn("/save FILE", shown[1])
+        self.assertIn("tokens/s", shown[2])
 
-    def test_an_unknown_command_ends_a_script(self):
-        result = chat(lines=["/jump", "hello"])
-        self.assertEqual(result.code, cli.USAGE)
-        self.assertEqual(result.raw, b"")
-        self.assertIn("/jump", result.err)
+    def test_an_unknown_command_is_told(self):
+        code, shown = cli.talk(lines=["/jump"])
+        self.assertEqual(code, cli.DONE)
+        self.assertRegex(shown[0], r"\Acria: error: /jump is no command[^\n]*\n\Z")
+
+    def test_piped_lines_are_messages_whatever_they_start_with(self):
+        """Text from elsewhere writes no file, reads none and ends nothing."""
+        folder = cli.folder() / "piped"
+        folder.mkdir()
+        victim = folder / "victim"
+        victim.write_text("precious")
+        for line in (f"/save {victim}", f"/save {folder}/new", f"/load {victim}", "/exit", "/quit", "/help", "/system x",
+                     "/jump"):
+            result = chat("-n", "3", lines=[line, "hello"])
+            self.assertEqual((result.code, result.err), (cli.DONE, ""), line)
+            # As a terminal takes it behind a space.
+            self.assertEqual(result.out, chat("-n", "3", lines=[" " + line, "hello"]).out)
+        self.assertEqual(victim.read_text(), "precious")
+        self.assertEqual([path.name for path in folder.iterdir()], ["victim"])
+
+    def test_help_of_the_program_says_so(self):
+        self.assertIn("Through a pipe each line is a message", cli.cria("chat", "--help").out)
 
     def test_a_slash_behind_a_space_is_a_message(self):
-        result = chat(lines=[" /jump is what?"])
-        self.assertEqual(result.code, cli.DONE)
-        self.assertTrue(result.out.strip())
+        _, shown = cli.talk(lines=[" /jump is what?"])
+        self.assertEqual(shown[0], chat(lines=[" /jump is what?"]).out)
 
     def test_the_system_text_can_be_given_shown_and_changed(self):
         system = "You are cria, a tiny assistant."
         wanted = chat("--system", system, lines=["What is a KV cache?"]).out
-        result = chat(lines=[f"/system {system}", "/system", "What is a KV cache?"])
-        self.assertEqual(result.out, wanted)
-        self.assertIn(system, result.err)
+        _, shown = cli.talk(lines=[f"/system {system}", "/system", "What is a KV cache?"])
+        self.assertIn(system, shown[1])
+        self.assertEqual(shown[2], wanted)
 
     def test_a_full_context_forgets_the_oldest_exchanges_and_goes_on(self):
         questions = ["What is a cria?", "What is quantization?", "Tell me a story about a brave fox.",
@@ -103,7 +155,7 @@ class Chat(unittest.TestCase):
     def test_what_follows_a_full_context_is_what_the_last_exchanges_alone_give(self):
         """The context that is left is the one the kept messages make, not a leftover."""
         result = chat("--context", "128", "-n", "24", "--backend", "exact",
-                      lines=["What is quantization?"] * 6 + ["/stats"])
+                      lines=["What is quantization?"] * 6)
         self.assertEqual(result.code, cli.DONE)
         self.assertIn("forgot", result.err)
         answers = result.out.strip().split("\n")
@@ -122,27 +174,36 @@ class Chat(unittest.TestCase):
     def test_saved_conversations_go_on_as_if_never_left(self):
         path = cli.folder() / "talk.chat"
         questions = ["What is a cria?", "Tell me more.", "Thanks!"]
-        wanted = chat("--backend", "exact", lines=questions).out.split("\n")
-        first = chat("--backend", "exact", lines=[questions[0], f"/save {path}"])
-        self.assertEqual(first.code, cli.DONE, first.err)
+        wanted = chat("--backend", "exact", lines=questions).out.rstrip("\n").split("\n")
+        code, shown = cli.talk("--backend", "exact", lines=[questions[0], f"/save {path}"])
+        self.assertEqual((code, shown[1]), (cli.DONE, f"(saved {path})\n"))
         for options in ((), ("--threads", "2"), ("--context", "300")):
-            second = chat("--backend", "exact", *options, lines=[f"/load {path}", *questions[1:]])
-            self.assertEqual(second.code, cli.DONE, second.err)
-            self.assertEqual(second.out.split("\n"), wanted[1:])
+            _, shown = cli.talk("--backend", "exact", *options, lines=[f"/load {path}", *questions[1:]])
+            self.assertEqual(shown[0], "(loaded 2 messages)\n")
+            self.assertEqual("".join(shown[1:]).rstrip("\n").split("\n"), wanted[1:])
         self.assertEqual([name.name for name in cli.folder().glob("talk.chat*")], ["talk.chat"])
+
+    def assert_load_fails(self, path, *words, options=(), model=None):
+        """One line says why, and the conversation is empty and goes on."""
+        code, shown = cli.talk("--backend", "exact", *options, lines=["What is a cria?", f"/load {path}", "/stats", "hello"],
+                               model_path=model)
+        self.assertEqual(code, cli.DONE)
+        self.assertRegex(shown[1], r"\Acria: error: [^\n]+\n\Z")
+        for word in words:
+            self.assertIn(word, shown[1])
+        self.assertTrue(shown[3].strip())
 
     def test_a_saved_conversation_of_another_model_or_format_is_refused(self):
         path = cli.folder() / "other.chat"
-        self.assertEqual(chat(lines=["hello", f"/save {path}"]).code, cli.DONE)
-        for options, model in (((), cli.model("--weights", "int8")), (("--kv", "f32"), None)):
-            result = chat(*options, lines=[f"/load {path}"], model=model)
-            self.assertEqual(result.code, cli.BAD_INPUT)
-            self.assertRegex(result.err, r"\Acria: error: [^\n]+\n\Z")
+        self.assertEqual(cli.talk(lines=["hello", f"/save {path}"])[1][1], f"(saved {path})\n")
+        self.assert_load_fails(path, model=cli.model("--weights", "int8"))
+        self.assert_load_fails(path, options=("--kv", "f32"))
         path.write_bytes(path.read_bytes()[:-1])
-        self.assertEqual(chat(lines=[f"/load {path}"]).code, cli.BAD_INPUT)
-        self.assertEqual(chat(lines=["/load"]).code, cli.USAGE)
-        self.assertEqual(chat(lines=[f"/load {path}.none"]).code, cli.BAD_INPUT)
-        self.assertEqual(chat(lines=[f"/save {cli.folder()}/none/x"]).code, cli.IO)
+        self.assert_load_fails(path)
+        self.assert_load_fails(f"{path}.none", "no such file")
+        _, shown = cli.talk(lines=["/load", f"/save {cli.folder()}/none/x"])
+        self.assertIn("needs a file name", shown[0])
+        self.assertIn("cannot write", shown[1])
 
     def test_the_seed_decides_the_answers(self):
         def answer(seed):
@@ -171,6 +232,37 @@ class Chat(unittest.TestCase):
         self.assertEqual(result.code, cli.BAD_INPUT)
         self.assertRegex(result.err, r"\Acria: error: [^\n]*chat template; use cria run\n\Z")
         self.assertEqual(cli.cria("run", path, "-p", "Once", "-n", "2").code, cli.DONE)
+
+    def letters_model(self):
+        source, path = cli.folder() / "letters", cli.folder() / "letters.cria"
+        if not path.exists():
+            write_letters_checkpoint(source)
+            made = subprocess.run([str(cli.BIN / "cria-convert"), str(source), "-o", str(path), "--quiet"],
+                                  capture_output=True, text=True, timeout=cli.PATIENCE_S)
+            self.assertEqual(made.returncode, 0, made.stderr)
+        return str(path)
+
+    def test_a_message_without_tokens_ends_a_script(self):
+        for message in ("!", "\u00a0", "!" * 1000, " /reset"):
+            result = chat("-n", "4", lines=[message], model=self.letters_model())
+            self.assertEqual(result.code, cli.BAD_INPUT, message)
+            self.assertEqual(result.raw, b"")
+            self.assertRegex(result.err, r"\Acria: error: [^\n]*no token[^\n]*\n\Z")
+            later = chat("-n", "4", lines=["bch", message], model=self.letters_model())
+            self.assertEqual(later.code, cli.BAD_INPUT, message)
+            self.assertEqual(later.raw, chat("-n", "4", lines=["bch"], model=self.letters_model()).raw)
+
+    def test_on_a_terminal_a_message_without_tokens_leaves_the_conversation_as_it_was(self):
+        with cli.Terminal("chat", self.letters_model(), "--greedy", "-n", "4") as terminal:
+            seen = terminal.wait_for(rb"> ")
+            for line in (b"!\n", b"\xc2\xa0\n", b"/reset\n", b"!\n", b"bch\n", b"!\n"):
+                terminal.send(line)
+                seen = terminal.wait_for(rb"\n[^\n]*> ", seen)
+            terminal.send(b"/stats\n")
+            terminal.wait_for(rb"2 messages", seen)
+            terminal.send(b"/exit\n")
+            self.assertEqual(terminal.finish(), cli.DONE)
+            self.assertEqual(terminal.shown.count(b"no token"), 4)
 
 
 if __name__ == "__main__":

@@ -42,14 +42,20 @@ def folder():
 
 def model(*options):
     """The demo model converted with these options of cria-convert; once for each list of them."""
-    if options not in _models:
-        path = folder() / f"demo{len(_models)}.cria"
-        command = [str(BIN / "cria-convert"), str(DEMO), "-o", str(path), "--quiet", *options]
+    return converted(DEMO, *options)
+
+
+def converted(checkpoint, *options):
+    """The same of another checkpoint."""
+    key = (checkpoint, *options)
+    if key not in _models:
+        path = folder() / f"{checkpoint.name}{len(_models)}.cria"
+        command = [str(BIN / "cria-convert"), str(checkpoint), "-o", str(path), "--quiet", *options]
         made = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
         if made.returncode != 0:
             raise RuntimeError(f"{command}: {made.returncode}\n{made.stderr}")
-        _models[options] = str(path)
-    return _models[options]
+        _models[key] = str(path)
+    return _models[key]
 
 
 class Result:
@@ -158,6 +164,25 @@ class Terminal:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
             os.close(self.descriptor)
+
+
+def talk(*arguments, lines, model_path=None):
+    """Each line at the prompt of cria chat on a terminal; gives the exit code and what was shown behind each line."""
+    shown = []
+    # So wide that nothing is wrapped; the terminal's line editing takes 4095 bytes.
+    with Terminal("chat", model_path or model(), "--greedy", *arguments, columns=10000, env={"NO_COLOR": "1"}) as terminal:
+        start = terminal.wait_for(rb"> \Z")
+        for line in lines:
+            terminal.send(line.encode() + b"\n")
+            start = terminal.wait_for(re.escape(line.encode()) + rb"\r\n", start)
+            if line in ("/exit", "/quit"):
+                break
+            end = terminal.wait_for(rb"> \Z", start)
+            shown.append(terminal.shown[start:end - 2].decode("utf-8").replace("\r\n", "\n"))
+            start = end
+        else:
+            terminal.send(b"\x04")
+        return terminal.finish(), shown
 
 
 def main():

@@ -27,6 +27,7 @@ constexpr Check kChecks[] = {
     {"sweep", check_sweep},     {"flips", check_flips},       {"generate", check_generation},
     {"heap", check_heap_trap},  {"overflow", check_overflow}, {"refused", check_refusal},
     {"prefill", check_prefill}, {"kernels", check_kernels},   {"guards", check_guards},
+    {"files", check_files},     {"states", check_states},
 };
 
 Bench make_bench() {

@@ -47,6 +47,12 @@ void check_guards(const Bench& bench, std::string_view words);
 // refused KV TEMPERATURE: what cria_open, or else cria_sample, says.
 void check_refusal(const Bench& bench, std::string_view words);
 
+// files: the model's memory holds many files (a table in front: their number, then offset and bytes
+// of each); prints for each what verify and open say of it, read and mapped: four statuses.
+void check_files(const Bench& bench, std::string_view words);
+// states: the same memory holds a model and saved states; prints for each what the session says.
+void check_states(const Bench& bench, std::string_view words);
+
 // Shared by the above.
 void need(cria_status status);
 [[nodiscard]] cria_source source_of(const Bench& bench);

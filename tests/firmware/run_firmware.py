@@ -9,18 +9,21 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 MODEL_ADDRESS = 0x60000000
+ALIGNMENT = 64
 PATIENCE_S = 500
 GREEDY_TOKENS = 64
 GOLDEN_TOKENS = "tests/golden/greedy_tokens.txt"
 DEMO_PROMPT = [2042, 2044, 277, 2045, 259, 432, 289, 256, 380, 30, 2046, 2044, 278, 2045, 259]
 PROMPT_TOKENS = 64
 LEAST_COMPARED = 100_000
+FUZZ_TARGETS = ["open", "state", "tokenizer_import", "sentencepiece", "chat_template"]
 GUARDED_ACCESSES = ["reading beyond", "writing beyond", "writing an input", "staying inside"]  # check_guards' numbers
 QUESTIONS = ["Hello!", "What is a cria?", "What do llamas eat?"]
 
@@ -196,6 +199,81 @@ def damaged():
     expect("a damaged model", (status, out.startswith("error: ")), (1, True))
 
 
+def status_numbers():
+    """Numbers of the statuses by their names without CRIA_, from the library's header."""
+    text = (args.source / "runtime/cria.h").read_text()
+    return {name: int(number) for name, number in re.findall(r"X\(k\w+, CRIA_(\w+), (\d+),", text)}
+
+
+def pack(contents):
+    """Files for the device's check of the same name: how many, where each lies and how long it is, then the files."""
+    table, body = struct.pack("<I", len(contents)), b""
+    begin = -(-(len(table) + 8 * len(contents)) // ALIGNMENT) * ALIGNMENT
+    for content in contents:
+        table += struct.pack("<II", begin + len(body), len(content))
+        body += content + bytes(-len(content) % ALIGNMENT)
+    return table + bytes(begin - len(table)) + body
+
+
+def files(folder):
+    """Each file of a folder of tests/golden gets the status of its index, verified and opened, read and mapped."""
+    golden_files = args.source / "tests/golden" / folder
+    listed = [line.split(" ", 2) for line in (golden_files / "index.txt").read_text("utf-8").splitlines()]
+    numbers = status_numbers()
+    with tempfile.TemporaryDirectory() as temporary:
+        packed = Path(temporary, "files")
+        packed.write_bytes(pack([(golden_files / name).read_bytes() for name, _, _ in listed]))
+        out, status, err = run("device_checks", ["files"], packed)
+    expect("exit status", (status, out.endswith("done\n")), (0, True))
+    found = [line.split()[1:] for line in out.splitlines() if line.startswith("file ")]
+    expect("files", len(found), len(listed))
+    wrong = [f"{name}: verified and opened, read and mapped: {got}, not {wanted} ({rule})"
+             for (name, wanted, rule), got in zip(listed, found) if got != [str(numbers[wanted])] * 4]
+    if wrong or not listed:
+        fail("\n".join(wrong))
+    print(f"{args.core}: {len(listed)} files of {folder} judged")
+
+
+def judged(check_name, word, contents):
+    """What the device says of each of many files: the words of its lines behind the first."""
+    with tempfile.TemporaryDirectory() as temporary:
+        packed = Path(temporary, "files")
+        packed.write_bytes(pack(contents))
+        out, status, err = run("device_checks", [check_name], packed)
+    print(err, end="")
+    expect("exit status", (status, out.endswith("done\n")), (0, True))
+    return [line.split()[1:] for line in out.splitlines() if line.startswith(f"{word} ")]
+
+
+def fuzz():
+    """The models and states that the fuzz targets' corpora make get the status that the host gives them."""
+    corpora = args.source / "tests/fuzz/corpus"
+    programs = args.host.parent / "tests/bin"
+    with tempfile.TemporaryDirectory() as notes:
+        listed = []
+        for target in FUZZ_TARGETS:
+            subprocess.run([str(programs / f"{target}_fuzz"), str(corpora / target)], check=True, capture_output=True,
+                           env=os.environ | {"CRIA_FUZZ_NOTES": notes})
+            index = Path(notes, "index.txt")
+            for line in index.read_text("utf-8").splitlines():
+                name, wanted = line.split()
+                listed.append((f"{target} {name}", name.endswith(".state"), wanted, Path(notes, name).read_bytes()))
+            index.unlink()
+    models = [note for note in listed if not note[1]]
+    states = [note for note in listed if note[1]]
+    first_model = next(content for name, _, _, content in models if name == "state 0.cria")
+    answers = judged("files", "file", [content for _, _, _, content in models])
+    expect("models", len(answers), len(models))
+    wrong = [f"{name}: verified and opened, read and mapped: {got}, not {wanted}"
+             for (name, _, wanted, _), got in zip(models, answers) if got != [wanted] * 4]
+    answers = judged("states", "state", [first_model, *(content for _, _, _, content in states)])
+    expect("states", len(answers), len(states))
+    wrong += [f"{name}: {got}, not {wanted}" for (name, _, wanted, _), got in zip(states, answers) if got != [wanted]]
+    if wrong or not models or not states:
+        fail("\n".join(wrong))
+    print(f"{args.core}: {len(models)} models and {len(states)} states of the corpora judged")
+
+
 def overflow():
     """A stack that overflows ends the program through its fault handler."""
     out, status, _ = run("device_checks", ["overflow"], model("odd_int4"))
@@ -279,7 +357,7 @@ def sizes():
 TESTS = {
     "kernels": kernels, "guards": guards,
     "bits": bits, "greedy": greedy, "plan": plan, "heap": heap, "chat": chat, "sampled": sampled, "refusals": refusals,
-    "damaged": damaged, "overflow": overflow, "minimal": minimal, "instructions": instructions, "sizes": sizes, "device": check,
+    "damaged": damaged, "files": files, "fuzz": fuzz, "overflow": overflow, "minimal": minimal, "instructions": instructions, "sizes": sizes, "device": check,
 }
 
 

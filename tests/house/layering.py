@@ -27,14 +27,15 @@ THIRD_PARTY = ZSTD | XNNPACK | THREADS | CPU | JSON | COMMAND_LINE | TESTING
 # <...> headers, or None for all of the system; "third" are the third-party headers or folders allowed as well.
 RULES = {
     "quant/": {"own": ("quant/",), "system": FREESTANDING, "third": set()},
-    "converter/": {"own": ("quant/", "converter/"), "system": None, "third": ZSTD | JSON | COMMAND_LINE},
+    "converter/": {"own": ("quant/", "converter/", "platforms/posix/"), "system": None, "third": ZSTD | JSON | COMMAND_LINE},
     "runtime/": {"own": ("quant/", "runtime/"), "system": FREESTANDING, "third": ZSTD},
     "runtime/kernels/": {"own": ("quant/", "runtime/"), "system": FREESTANDING | INTRINSICS, "third": set()},
     "runtime/backends/": {"own": ("quant/", "runtime/"), "system": FREESTANDING, "third": XNNPACK | THREADS},
     "examples/": {"own": ("runtime/cria.h",), "system": None, "third": set()},
     "platforms/": {"own": ("runtime/cria.h", "runtime/hooks.h", "platforms/"), "system": None, "third": set()},
+    "platforms/posix/": {"own": ("platforms/posix/",), "system": None, "third": set()},
     "platforms/hosted/": {
-        "own": ("runtime/cria.h", "runtime/hooks.h", "platforms/hosted/"),
+        "own": ("runtime/cria.h", "runtime/hooks.h", "platforms/hosted/", "platforms/posix/"),
         "system": None,
         "third": XNNPACK | THREADS | CPU | JSON | COMMAND_LINE,
     },
@@ -81,7 +82,7 @@ def check(context):
 
 def rejects(name, path, include, reason):
     files = {path: f"#pragma once\n  #  include {include}\n", "quant/a.h": "", "runtime/b.h": "", "runtime/cria.h": "",
-             "converter/c.h": ""}
+             "converter/c.h": "", "platforms/posix/p.h": ""}
     return Sample(name, files, reason)
 
 
@@ -100,6 +101,12 @@ SAMPLES = [
     rejects("a kernel includes pthreadpool", "runtime/kernels/x.cpp", "<pthreadpool.h>", "third-party"),
     rejects("hosted includes pthreadpool", "platforms/hosted/x.cpp", "<pthreadpool.h>", None),
     rejects("hosted looks inside the runtime", "platforms/hosted/x.cpp", '"runtime/b.h"', "not allowed"),
+    rejects("hosted includes posix", "platforms/hosted/x.cpp", '"platforms/posix/p.h"', None),
+    rejects("converter includes posix", "converter/x.cpp", '"platforms/posix/p.h"', None),
+    rejects("runtime includes posix", "runtime/x.cpp", '"platforms/posix/p.h"', "not allowed"),
+    rejects("posix includes itself", "platforms/posix/x.cpp", '"platforms/posix/p.h"', None),
+    rejects("posix includes the API", "platforms/posix/x.cpp", '"runtime/cria.h"', "not allowed"),
+    rejects("posix includes JSON", "platforms/posix/x.cpp", "<nlohmann/json.hpp>", "third-party"),
     rejects("an example includes the API", "examples/x/x.c", '"runtime/cria.h"', None),
     rejects("an example looks inside the runtime", "examples/x/x.c", '"runtime/b.h"', "not allowed"),
     rejects("a short path", "quant/x.cpp", '"a.h"', "not allowed from this folder"),

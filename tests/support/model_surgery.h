@@ -12,7 +12,7 @@ namespace cria::test {
 // Sections of a model file that is (or was) valid; empty span: absent.
 [[nodiscard]] std::span<uint8_t> section_bytes(std::span<uint8_t> file, format::SectionKind kind);
 // Recomputes the checksums of chunks, sections and header. Entries that point outside the file are
-// left as they are.
+// left as they are, and so is a file without room for a header.
 void mend_checksums(std::span<uint8_t> file);
 
 }  // namespace cria::test

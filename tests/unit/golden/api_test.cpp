@@ -5,6 +5,7 @@
 
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
+#include "tests/support/model_surgery.h"
 #include "tests/support/test_session.h"
 #include "tests/support/tiny_checkpoint.h"
 
@@ -200,6 +201,157 @@ TEST(Api, TextThatIsTooLongOrHasNoRoomIsSaid) {
   EXPECT_EQ(cria_encode(session.get(), "a", 1, 0x80, tokens, 8, &n), CRIA_INVALID_ARGUMENT);
 }
 
+TEST(Api, ANullSessionIsAnsweredByEveryFunction) {
+  uint32_t token = 0;
+  size_t n = 0;
+  char text[16];
+  float logits[1];
+  cria_text_state state = {};
+  const cria_sampling sampling = {};
+  const cria_message message = {CRIA_USER, "a", 1};
+  EXPECT_EQ(cria_memory_used(nullptr), 0u);
+  EXPECT_STREQ(cria_backend_name(nullptr), "");
+  EXPECT_STREQ(cria_isa_name(nullptr), "");
+  EXPECT_EQ(cria_encode(nullptr, "a", 1, 0, &token, 1, &n), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_decode_token(nullptr, &state, 1, text, sizeof text, &n), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_encode_chat(nullptr, &message, 1, 0, 1, &token, 1, &n), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_prefill(nullptr, &token, 1), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_prefill_logits(nullptr, &token, 1, logits), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_logits(nullptr), nullptr);
+  EXPECT_EQ(cria_sample(nullptr, &sampling, &token), CRIA_INVALID_ARGUMENT);
+  cria_seed(nullptr, 1);
+  EXPECT_EQ(cria_is_end_token(nullptr, 0), 0);
+  EXPECT_EQ(cria_position(nullptr), 0u);
+  EXPECT_EQ(cria_context(nullptr), 0u);
+  EXPECT_EQ(cria_reset(nullptr, 0), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_state_size(nullptr), 0u);
+  EXPECT_EQ(cria_state_save(nullptr, text, sizeof text), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_state_load(nullptr, text, sizeof text), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_inspect(nullptr, nullptr), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_verify_required(nullptr, &n), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_read_metadata(nullptr, nullptr, text, sizeof text), CRIA_INVALID_ARGUMENT);
+}
+
+TEST(Api, ReservedBytesMustBeZero) {
+  TestSession session(tiny_source(), exact_config());
+  cria_memory_plan plan = {};
+  test::AlignedMemory memory(size_t{8} << 20);
+  for (size_t i = 0; i < sizeof cria_config::reserved; ++i) {
+    cria_config config = exact_config();
+    config.reserved[i] = 1;
+    cria_session* opened = nullptr;
+    EXPECT_EQ(cria_memory_required(&session.info(), &config, &plan), CRIA_INVALID_ARGUMENT) << i;
+    EXPECT_EQ(cria_open(memory.data(), memory.size(), &tiny_source().source(), &config, &opened),
+              CRIA_INVALID_ARGUMENT)
+        << i;
+  }
+  ASSERT_EQ(cria_prefill(session.get(), kPrompt, 2), CRIA_OK);
+  cria_sampling sampling = {};
+  sampling.reserved = 1;
+  uint32_t token = 0;
+  EXPECT_EQ(cria_sample(session.get(), &sampling, &token), CRIA_INVALID_ARGUMENT);
+  cria_text_state state = {};
+  state.reserved = 1;
+  char text[CRIA_TEXT_BYTES];
+  size_t n = 0;
+  EXPECT_EQ(cria_decode_token(session.get(), &state, 1, text, sizeof text, &n),
+            CRIA_INVALID_ARGUMENT);
+}
+
+// A file with one lie in its config, checksums mended.
+test::Bytes with_config_word(size_t offset, uint32_t value) {
+  const std::span<uint8_t> bytes = const_cast<MemorySource&>(tiny_source()).bytes();
+  test::Bytes file(bytes.begin(), bytes.end());
+  const std::span<uint8_t> config = test::section_bytes(file, format::SectionKind::kConfig);
+  std::memcpy(config.data() + offset, &value, sizeof value);
+  test::mend_checksums(file);
+  return file;
+}
+
+TEST(Api, ARefusedConfigNamesItsField) {
+  using format::ModelConfig;
+  const struct {
+    size_t offset;
+    uint32_t value;
+    const char* field;
+  } lies[] = {
+      {offsetof(ModelConfig, architecture), 9, "architecture"},
+      {offsetof(ModelConfig, flags), 0x100, "flags"},
+      {offsetof(ModelConfig, n_layers), 0, "n_layers"},
+      {offsetof(ModelConfig, d_model), 1 << 18, "d_model"},
+      {offsetof(ModelConfig, n_heads), 0, "n_heads"},
+      {offsetof(ModelConfig, n_kv_heads), 3, "n_kv_heads"},
+      {offsetof(ModelConfig, head_dim), 7, "head_dim"},
+      {offsetof(ModelConfig, d_ff), 0, "d_ff"},
+      {offsetof(ModelConfig, vocab_size), 0, "vocab_size"},
+      {offsetof(ModelConfig, max_context), 0, "max_context"},
+      {offsetof(ModelConfig, planned_context), 0, "planned_context"},
+      {offsetof(ModelConfig, rms_epsilon), 0x7fc00000, "rms_epsilon"},
+      {offsetof(ModelConfig, logits_divisor), 0, "logits_divisor"},
+      {offsetof(ModelConfig, compression), 2, "compression"},
+      {offsetof(ModelConfig, bos_token), 1 << 20, "bos_token"},
+      {offsetof(ModelConfig, n_end_tokens), 17, "n_end_tokens"},
+      {offsetof(ModelConfig, matrix_format), 9, "matrix_format"},
+      {offsetof(ModelConfig, reserved), 1, "reserved"},
+  };
+  for (const auto& lie : lies) {
+    const MemorySource source(with_config_word(lie.offset, lie.value));
+    cria_model_info info;
+    std::memset(&info, 0xee, sizeof info);
+    EXPECT_EQ(cria_inspect(&source.source(), &info), CRIA_INVALID_MODEL) << lie.field;
+    EXPECT_STREQ(info.refused, lie.field);
+    EXPECT_EQ(info.n_layers, 0u);
+  }
+  cria_model_info info;
+  ASSERT_EQ(cria_inspect(&tiny_source().source(), &info), CRIA_OK);
+  EXPECT_EQ(info.refused, nullptr);
+}
+
+TEST(Api, MetadataIsReadAndChecked) {
+  const cria_source& source = tiny_source().source();
+  cria_model_info info;
+  ASSERT_EQ(cria_inspect(&source, &info), CRIA_OK);
+  ASSERT_GT(info.metadata_bytes, 10u);
+  std::string text(info.metadata_bytes, '\0');
+  EXPECT_EQ(cria_read_metadata(&source, &info, text.data(), text.size() - 1),
+            CRIA_BUFFER_TOO_SMALL);
+  ASSERT_EQ(cria_read_metadata(&source, &info, text.data(), text.size()), CRIA_OK);
+  EXPECT_EQ(text.front(), '{');
+  EXPECT_EQ(text.back(), '}');
+  cria_model_info other = info;
+  other.metadata_bytes -= 1;
+  EXPECT_EQ(cria_read_metadata(&source, &other, text.data(), text.size()), CRIA_INVALID_ARGUMENT);
+
+  MemorySource changed(const_cast<MemorySource&>(tiny_source()).bytes());
+  const std::span<uint8_t> metadata =
+      test::section_bytes(changed.bytes(), format::SectionKind::kMetadata);
+  metadata.front() = '[';
+  EXPECT_EQ(cria_read_metadata(&changed.source(), &info, text.data(), text.size()), CRIA_CORRUPT);
+  test::mend_checksums(changed.bytes());
+  EXPECT_EQ(cria_read_metadata(&changed.source(), &info, text.data(), text.size()),
+            CRIA_INVALID_MODEL);
+}
+
+TEST(Api, VerifyTellsTheScratchItNeeds) {
+  cria_model_info info;
+  ASSERT_EQ(cria_inspect(&tiny_source().source(), &info), CRIA_OK);
+  size_t n = 0;
+  ASSERT_EQ(cria_verify_required(&info, &n), CRIA_OK);
+  EXPECT_EQ(n, CRIA_VERIFY_SCRATCH_BYTES);
+  test::AlignedMemory scratch(n);
+  const cria_source& source = tiny_source().source();
+  EXPECT_EQ(cria_verify(&source, scratch.data(), n, nullptr, nullptr, nullptr), CRIA_OK);
+  EXPECT_EQ(cria_verify(&source, scratch.data(), n - 1, nullptr, nullptr, nullptr),
+            CRIA_MEMORY_TOO_SMALL);
+  info.file_bytes = uint64_t{1} << 30;
+  info.tokenizer_bytes = 1000001;
+  info.chat_template_bytes = 65;
+  ASSERT_EQ(cria_verify_required(&info, &n), CRIA_OK);
+  EXPECT_EQ(n, 1000064u + 128u);
+  info.tokenizer_bytes = info.file_bytes + 1;
+  EXPECT_EQ(cria_verify_required(&info, &n), CRIA_INVALID_ARGUMENT);
+}
+
 TEST(Api, EveryStatusHasAMessage) {
   size_t known = 0;
 #define CRIA_CHECK_MESSAGE(cpp_name, c_name, value, text) \
@@ -207,7 +359,7 @@ TEST(Api, EveryStatusHasAMessage) {
   ++known;
   CRIA_STATUS_LIST(CRIA_CHECK_MESSAGE)
 #undef CRIA_CHECK_MESSAGE
-  EXPECT_EQ(known, 18u);
+  EXPECT_EQ(known, 19u);
 }
 
 }  // namespace

@@ -133,9 +133,9 @@ TEST(HostileFile, LiesWithGoodChecksumsAreRefused) {
       test::mend_checksums(file);
       for (const Access access : {Access::kRead, Access::kMap}) {
         const MemorySource source(file, access);
-        EXPECT_EQ(opener.verify(source), CRIA_CORRUPT) << lie.what;
+        EXPECT_EQ(opener.verify(source), CRIA_INVALID_MODEL) << lie.what;
         const cria_status status = opener.open(source);
-        EXPECT_TRUE(status == CRIA_CORRUPT || status == CRIA_MEMORY_TOO_SMALL)
+        EXPECT_TRUE(status == CRIA_INVALID_MODEL || status == CRIA_MEMORY_TOO_SMALL)
             << lie.what << ": " << cria_status_message(status);
         ++refused;
       }
@@ -159,7 +159,7 @@ TEST(HostileFile, HeadersAreRefusedWithTheirOwnStatus) {
   EXPECT_EQ(opener.open(MemorySource(file)), CRIA_TRUNCATED);
   file = good;
   file.push_back(0);
-  EXPECT_EQ(opener.open(MemorySource(file)), CRIA_CORRUPT);
+  EXPECT_EQ(opener.open(MemorySource(file)), CRIA_INVALID_MODEL);
   EXPECT_EQ(opener.open(MemorySource({good.data(), 10})), CRIA_NOT_A_MODEL);
   MemorySource failing(good);
   cria_source broken = failing.source();

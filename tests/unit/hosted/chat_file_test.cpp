@@ -9,6 +9,8 @@
 namespace cria::hosted {
 namespace {
 
+constexpr ChatLimits kLimits = {.state_bytes = 100, .vocab_size = 8, .context = 3};
+
 ChatRecord example() {
   ChatRecord record;
   record.context_is_stale = true;
@@ -22,7 +24,7 @@ ChatRecord example() {
 
 bool is_refused(const std::string& bytes) {
   try {
-    parse_chat_file(bytes, "file");
+    parse_chat_file(bytes, kLimits, "file");
     return false;
   } catch (const ProgramError& error) {
     return error.code() == ExitCode::kBadInput;
@@ -30,7 +32,7 @@ bool is_refused(const std::string& bytes) {
 }
 
 TEST(ChatFile, ComesBackAsItWasWritten) {
-  const ChatRecord record = parse_chat_file(format_chat_file(example()), "file");
+  const ChatRecord record = parse_chat_file(format_chat_file(example()), kLimits, "file");
   EXPECT_TRUE(record.context_is_stale);
   ASSERT_EQ(record.messages.size(), 3u);
   EXPECT_EQ(record.messages[1].role, CRIA_USER);
@@ -39,6 +41,52 @@ TEST(ChatFile, ComesBackAsItWasWritten) {
   EXPECT_EQ(record.fed, example().fed);
   EXPECT_EQ(record.pending, example().pending);
   EXPECT_EQ(record.state, example().state);
+}
+
+TEST(ChatFile, RefusesTokensOutsideTheVocabularyAndMoreThanTheContextHolds) {
+  EXPECT_FALSE(is_refused(format_chat_file(example())));
+  ChatRecord record = example();
+  record.fed[1] = kLimits.vocab_size;
+  EXPECT_TRUE(is_refused(format_chat_file(record)));
+  record = example();
+  record.pending[0] = kLimits.vocab_size;
+  EXPECT_TRUE(is_refused(format_chat_file(record)));
+  record = example();
+  record.fed.push_back(1);
+  EXPECT_TRUE(is_refused(format_chat_file(record)));
+  record = example();
+  record.pending.resize(1 << 20);
+  EXPECT_TRUE(is_refused(format_chat_file(record)));
+}
+
+TEST(ChatFile, RefusesMessagesThatAreNoConversation) {
+  const auto with_roles = [](const std::vector<cria_role>& roles) {
+    ChatRecord record = example();
+    record.messages.clear();
+    for (const cria_role role : roles) record.messages.push_back({role, 0});
+    if (!record.messages.empty()) record.messages[0].n_bytes = record.text.size();
+    if (record.messages.empty()) record.text.clear();
+    return format_chat_file(record);
+  };
+  constexpr cria_role kOther = static_cast<cria_role>(3);
+  for (const std::vector<cria_role>& roles : std::vector<std::vector<cria_role>>{
+           {},
+           {CRIA_SYSTEM},
+           {CRIA_USER, CRIA_ASSISTANT},
+           {CRIA_SYSTEM, CRIA_USER, CRIA_ASSISTANT, CRIA_USER, CRIA_ASSISTANT}}) {
+    EXPECT_FALSE(is_refused(with_roles(roles))) << roles.size();
+  }
+  for (const std::vector<cria_role>& roles :
+       std::vector<std::vector<cria_role>>{{CRIA_USER},
+                                           {CRIA_ASSISTANT},
+                                           {CRIA_ASSISTANT, CRIA_USER},
+                                           {CRIA_USER, CRIA_USER},
+                                           {CRIA_SYSTEM, CRIA_SYSTEM},
+                                           {CRIA_USER, CRIA_ASSISTANT, CRIA_SYSTEM},
+                                           {CRIA_USER, CRIA_ASSISTANT, CRIA_ASSISTANT},
+                                           {kOther}}) {
+    EXPECT_TRUE(is_refused(with_roles(roles))) << roles.size();
+  }
 }
 
 TEST(ChatFile, RefusesEveryShorterAndLongerFile) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "platforms/hosted/bench_run.h"
+#include "platforms/hosted/generation.h"
 #include "platforms/hosted/program_error.h"
 
 namespace cria::hosted {
@@ -30,6 +31,18 @@ std::string usage_error(const std::vector<const char*>& arguments) {
     EXPECT_EQ(error.code(), ExitCode::kUsage);
     return error.what();
   }
+}
+
+// Zero switches the filter off in the API, whose zero-initialised struct is to do no harm.
+TEST(Sampling, ATopPOfZeroKeepsTheLikeliestAlone) {
+  SamplingOptions options;
+  EXPECT_EQ(sampling_of(options).top_k, options.top_k);
+  options.top_p = 0.0f;
+  EXPECT_EQ(sampling_of(options).top_k, 1u);
+  options.top_k = 0;
+  EXPECT_EQ(sampling_of(options).top_k, 1u);
+  options.greedy = true;
+  EXPECT_EQ(sampling_of(options).temperature, 0.0f);
 }
 
 TEST(CommandLine, ReadsEveryCommonOption) {

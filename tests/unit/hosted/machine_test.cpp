@@ -98,6 +98,25 @@ TEST(ChooseThreads, FallsBackToTheLibraryThenToOne) {
   EXPECT_EQ(choose_threads({.fast_cores = 0, .allowed = 0, .quota = 0, .any = 0}), 1u);
 }
 
+TEST(ChooseThreads, NeverMoreThanTheRuntimeTakes) {
+  EXPECT_EQ(choose_threads({.fast_cores = 384, .allowed = 768, .quota = 0, .any = 768}), 256u);
+  EXPECT_EQ(choose_threads({.fast_cores = 0, .allowed = 0, .quota = 0, .any = 1000}), 256u);
+}
+
+// A Cortex-A8 and an A9 have NEON, but neither fused products nor conversions of halves.
+TEST(ArmIsas, NeedBothNeonAndVfpv4) {
+  const auto isas = [](bool neon, bool vfpv4, bool dotprod, bool i8mm) {
+    return arm_isas({.neon = neon, .vfpv4 = vfpv4, .dotprod = dotprod, .i8mm = i8mm});
+  };
+  EXPECT_EQ(isas(true, false, false, false), 0u);
+  EXPECT_EQ(isas(false, true, false, false), 0u);
+  EXPECT_EQ(isas(true, false, true, true), 0u);
+  EXPECT_EQ(isas(true, true, false, false), uint32_t{CRIA_ISA_NEON});
+  EXPECT_EQ(isas(true, true, true, false), uint32_t{CRIA_ISA_NEON | CRIA_ISA_DOTPROD});
+  EXPECT_EQ(isas(true, true, true, true),
+            uint32_t{CRIA_ISA_NEON | CRIA_ISA_DOTPROD | CRIA_ISA_I8MM});
+}
+
 TEST(DefaultThreads, AreWithinTheAffinityMask) {
   const CpuCounts counts = count_cpus();
   ASSERT_GT(counts.allowed, 0u);
@@ -122,6 +141,19 @@ TEST(ArenaMemory, SaysHowMuchIsNeededWhenThereIsTooLittle) {
     EXPECT_EQ(error.code(), ExitCode::kMemory);
     EXPECT_NE(std::string(error.what()).find("4,611,686,018,427,387,904 bytes"), std::string::npos)
         << error.what();
+  }
+}
+
+TEST(CheckMemory, RefusesMoreThanTheMachineHas) {
+  const uint64_t there_are = physical_memory_bytes();
+  ASSERT_GT(there_are, uint64_t{1} << 20);
+  check_memory_for(there_are, "it");
+  try {
+    check_memory_for(there_are + 1, "it");
+    FAIL() << "was let through";
+  } catch (const ProgramError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kMemory);
+    EXPECT_NE(std::string(error.what()).find("--context"), std::string::npos) << error.what();
   }
 }
 

@@ -4,12 +4,9 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <functional>
 #include <string>
 
-#include "platforms/hosted/atomic_file.h"
 #include "platforms/hosted/input_text.h"
 #include "platforms/hosted/interrupt.h"
 #include "platforms/hosted/program_error.h"
@@ -34,11 +31,6 @@ struct Pipe {
   int ends[2];
 };
 
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 TEST(TextStream, WritesWhatWasPutOnFlush) {
   Pipe pipe;
   TextStream out(pipe.ends[1]);
@@ -50,7 +42,7 @@ TEST(TextStream, WritesWhatWasPutOnFlush) {
   EXPECT_TRUE(out.at_line_start());
   out.end_line();
   pipe.end();
-  EXPECT_EQ(read_descriptor(pipe.ends[0], "pipe"), "hello\n");
+  EXPECT_EQ(read_descriptor(pipe.ends[0], "pipe", kMostTextBytes), "hello\n");
 }
 
 TEST(TextStream, LongTextComesWholeAndInOrder) {
@@ -62,7 +54,7 @@ TEST(TextStream, LongTextComesWholeAndInOrder) {
   out.put(">");
   out.flush();
   pipe.end();
-  EXPECT_EQ(read_descriptor(pipe.ends[0], "pipe"), "<" + text + ">");
+  EXPECT_EQ(read_descriptor(pipe.ends[0], "pipe", kMostTextBytes), "<" + text + ">");
 }
 
 TEST(TextStream, AReaderThatWentAwayIsNoError) {
@@ -126,6 +118,27 @@ TEST(LineReader, CtrlCEndsAWaitButNotALineThatIsThere) {
   EXPECT_EQ(lines.next(&line), LineResult::kLine);
 }
 
+void expect_long(const std::function<void()>& read) {
+  try {
+    read();
+    ADD_FAILURE() << "was read";
+  } catch (const ProgramError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_NE(std::string(error.what()).find("bytes"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Input, HasALimit) {
+  Pipe pipe;
+  pipe.give("12345");
+  pipe.end();
+  expect_long([&] { read_descriptor(pipe.ends[0], "pipe", 4); });
+  Pipe other;
+  other.give("12345");
+  other.end();
+  EXPECT_EQ(read_descriptor(other.ends[0], "pipe", 5), "12345");
+}
+
 TEST(Input, DropsOneNewlineAlone) {
   for (const auto& [text, want] : {std::pair<std::string, std::string>{"a\n", "a"},
                                    {"a\r\n", "a"},
@@ -136,53 +149,6 @@ TEST(Input, DropsOneNewlineAlone) {
     std::string dropped = text;
     drop_last_newline(&dropped);
     EXPECT_EQ(dropped, want);
-  }
-}
-
-class AtomicFileTest : public testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = testing::TempDir() + "cria_atomic_file_" + std::to_string(::getpid());
-    std::filesystem::create_directory(folder_);
-    path_ = folder_ + "/out";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  size_t n_files() const {
-    const std::filesystem::directory_iterator files(folder_);
-    return static_cast<size_t>(std::distance(begin(files), end(files)));
-  }
-  std::string folder_;
-  std::string path_;
-};
-
-TEST_F(AtomicFileTest, AppearsOnCommitAlone) {
-  AtomicFile file(path_);
-  file.write("text", 4);
-  EXPECT_FALSE(std::filesystem::exists(path_));
-  file.commit();
-  EXPECT_EQ(contents(path_), "text");
-  EXPECT_EQ(n_files(), 1u);
-}
-
-TEST_F(AtomicFileTest, LeavesNothingBehindWithoutCommit) {
-  std::ofstream(path_) << "before";
-  {
-    AtomicFile file(path_);
-    file.write("text", 4);
-  }
-  EXPECT_EQ(contents(path_), "before");
-  EXPECT_EQ(n_files(), 1u);
-}
-
-TEST_F(AtomicFileTest, AFolderIsBadInputAndAMissingFolderAnIoError) {
-  for (const auto& [path, code] : {std::pair<std::string, ExitCode>{folder_, ExitCode::kBadInput},
-                                   {folder_ + "/none/out", ExitCode::kIo}}) {
-    try {
-      AtomicFile file(path);
-      ADD_FAILURE() << path << " was opened";
-    } catch (const ProgramError& error) {
-      EXPECT_EQ(error.code(), code) << path;
-    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "quant/tile16.h"
 #include "tests/support/test_configs.h"
 
 namespace cria {
@@ -137,6 +138,40 @@ TEST(ModelLayout, RefusesATiedModelWhoseOutputHasAnotherFormat) {
   EXPECT_EQ(check_config(c), nullptr);
   c.matrix_format[8] = {static_cast<uint8_t>(NumberFormat::kInt8), 0, 0};
   EXPECT_STREQ(check_config(c), "matrix_format");
+}
+
+// The sums over tensors, made one tensor at a time.
+TEST(ModelLayout, PlacesEqualTheSumsOfWhatLiesBefore) {
+  size_t n_compared = 0;
+  for (uint32_t flags = 0; flags <= format::kKnownFlags; ++flags) {
+    for (const uint32_t n_layers : {1u, 2u, 5u}) {
+      format::ModelConfig c = test::small_config(format::NumberFormat::kBf16, 0);
+      c.flags = flags;
+      c.n_layers = n_layers;
+      c.d_model = 17;
+      c.vocab_size = 20000;  // more than one chunk
+      uint64_t all = 0;
+      uint64_t vectors_and_embedding = 0;
+      uint64_t n_chunks = 0;
+      uint64_t last_end = 0;
+      for (uint32_t i = 0; i < tensor_count(c); ++i) {
+        ASSERT_EQ(tensor_offset(c, i, KeptTensors::kAll), all);
+        ASSERT_EQ(tensor_offset(c, i, KeptTensors::kVectorsAndEmbedding), vectors_and_embedding);
+        ASSERT_EQ(first_chunk_of(c, i), n_chunks);
+        const TensorSpec spec = tensor_spec(c, i);
+        const uint64_t n_bytes = round_up(tensor_bytes(spec), format::kAlignment);
+        last_end = all + tensor_bytes(spec);
+        all += n_bytes;
+        if (!spec.is_matrix || i == 1) vectors_and_embedding += n_bytes;
+        n_chunks += tensor_chunk_count(spec);
+        ++n_compared;
+      }
+      EXPECT_EQ(all_tensor_bytes(c), all);
+      EXPECT_EQ(chunk_count(c), n_chunks);
+      EXPECT_EQ(uncompressed_data_bytes(c), last_end);
+    }
+  }
+  EXPECT_GT(n_compared, 1000u);
 }
 
 }  // namespace

@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <iterator>
 #include <random>
 #include <vector>
 
 #include "quant/float16.h"
+#include "quant/tensor_check.h"
 
 namespace cria {
 namespace {
@@ -175,6 +179,49 @@ TEST(Quantize, TiesRoundToEven) {
   EXPECT_EQ(scale, 1.0f);
   const std::vector<int> want = {127, 0, 2, 2, 0, -2, -2};
   for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(codes[i], want[i]);
+}
+
+// Whatever the weights, what comes out is what every reader accepts: no code -128, scales zero or
+// positive and normal.
+TEST(Quantize, NothingThatAReaderRefusesComesOut) {
+  constexpr size_t kCols = 96;
+  constexpr size_t kPadded = 128;
+  constexpr uint16_t kGroup = 64;
+  std::mt19937 generator(29);
+  const auto random = [&] { return static_cast<uint32_t>(generator()); };
+  size_t n_zero_scales = 0;
+  size_t n_least_codes = 0;
+  for (int round = 0; round < 4000; ++round) {
+    float weights[kCols];
+    const uint32_t exponent = random() % 0xff;  // of the largest: every finite one, subnormal too
+    for (float& weight : weights) {
+      const uint32_t below = random() % 12;
+      const uint32_t e = round % 5 == 0 ? random() % 0xff : exponent - std::min(exponent, below);
+      weight = std::bit_cast<float>((random() & 0x807fffff) | e << 23);
+      if (random() % 16 == 0) weight = random() % 2 == 0 ? 0.0f : -0.0f;
+    }
+    if (round % 7 == 0) std::fill(std::begin(weights), std::end(weights), -0.0f);
+    for (const QuantMethod method : {QuantMethod::kRtn, QuantMethod::kMse}) {
+      int8_t codes[kPadded];
+      float scale;
+      quantize_row_int8(weights, kCols, method, kPadded, codes, &scale);
+      ASSERT_TRUE(values_hold(PlaneValues::kInt8Codes, reinterpret_cast<const uint8_t*>(codes),
+                              sizeof codes))
+          << round;
+      ASSERT_TRUE(values_hold(PlaneValues::kF32Scales, reinterpret_cast<const uint8_t*>(&scale),
+                              sizeof scale))
+          << round << ' ' << scale;
+      n_zero_scales += scale == 0 ? 1 : 0;
+      n_least_codes += static_cast<size_t>(std::count(codes, codes + kCols, int8_t{-127}));
+      uint16_t scales[kPadded / kGroup];
+      quantize_rows_int4(weights, 1, kCols, kGroup, method, kPadded, codes, scales);
+      ASSERT_TRUE(values_hold(PlaneValues::kBf16Scales, reinterpret_cast<const uint8_t*>(scales),
+                              sizeof scales))
+          << round << ' ' << scales[0] << ' ' << scales[1];
+    }
+  }
+  EXPECT_GT(n_zero_scales, 100u);
+  EXPECT_GT(n_least_codes, 100u);
 }
 
 }  // namespace

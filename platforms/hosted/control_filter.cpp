@@ -1,0 +1,94 @@
+#include "platforms/hosted/control_filter.h"
+
+#include <algorithm>
+
+namespace cria::hosted {
+namespace {
+
+constexpr char kInstead = '?';
+constexpr uint8_t kFirstPrintable = 0x20;
+constexpr uint8_t kDelete = 0x7f;
+constexpr uint8_t kEndOfControls = 0xa0;  // of U+0080 to U+009F, which are c2 80 to c2 9f
+
+// Bytes of the UTF-8 character that starts with this one; 0: none does.
+uint8_t character_bytes(uint8_t first) {
+  if (first >= 0xc2 && first < 0xe0) return 2;
+  if (first >= 0xe0 && first < 0xf0) return 3;
+  if (first >= 0xf0 && first < 0xf5) return 4;
+  return 0;
+}
+
+// Whether second may follow first: no longer form than needed, no surrogates, no more than
+// U+10FFFF.
+bool may_follow(uint8_t first, uint8_t second) {
+  uint8_t low = 0x80;
+  uint8_t high = 0xbf;
+  if (first == 0xe0) low = 0xa0;
+  if (first == 0xed) high = 0x9f;
+  if (first == 0xf0) low = 0x90;
+  if (first == 0xf4) high = 0x8f;
+  return second >= low && second <= high;
+}
+
+}  // namespace
+
+size_t ControlFilter::start(uint8_t byte, char* out) {
+  if (byte < kDelete) {
+    const bool is_shown = byte >= kFirstPrintable || byte == '\n' || byte == '\t';
+    *out = is_shown ? static_cast<char>(byte) : kInstead;
+    return 1;
+  }
+  n_wanted_ = character_bytes(byte);
+  if (n_wanted_ == 0) {
+    *out = kInstead;
+    return 1;
+  }
+  held_[0] = static_cast<char>(byte);
+  n_held_ = 1;
+  return 0;
+}
+
+size_t ControlFilter::feed(char byte, char* out) {
+  const auto value = static_cast<uint8_t>(byte);
+  if (n_wanted_ == 0) return start(value, out);
+  const auto first = static_cast<uint8_t>(held_[0]);
+  const bool goes_on =
+      n_held_ == 1 ? may_follow(first, value) : (value & 0xc0) == 0x80;  // 0x80 to 0xbf
+  if (!goes_on) {
+    n_wanted_ = 0;
+    *out = kInstead;
+    return 1 + start(value, out + 1);
+  }
+  held_[n_held_++] = byte;
+  if (n_held_ < n_wanted_) return 0;
+  n_wanted_ = 0;
+  if (first == 0xc2 && value < kEndOfControls) {
+    *out = kInstead;
+    return 1;
+  }
+  std::copy_n(held_, n_held_, out);
+  return n_held_;
+}
+
+size_t ControlFilter::finish(char* out) {
+  if (n_wanted_ == 0) return 0;
+  n_wanted_ = 0;
+  *out = kInstead;
+  return 1;
+}
+
+std::string without_controls(std::string_view text, Lines lines) {
+  std::string shown;
+  shown.reserve(text.size());
+  ControlFilter filter;
+  char piece[ControlFilter::kMostBytes];
+  for (const char byte : text) shown.append(piece, filter.feed(byte, piece));
+  shown.append(piece, filter.finish(piece));
+  if (lines == Lines::kJoined) {
+    std::replace(shown.begin(), shown.end(), '\n', kInstead);
+    std::replace(shown.begin(), shown.end(), '\t', kInstead);
+  }
+  return shown;
+}
+
+}  // namespace cria::hosted

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""cria verify and the second reader (tests/tools/cria_reader), which knows docs/model_format.md alone, judge files alike."""
+import concurrent.futures
+import os
+import random
+import sys
+import unittest
+from pathlib import Path
+
+import cria_cli as cli
+
+sys.path.insert(0, str(cli.SOURCE / "tests/tools"))
+import make_bad_models  # noqa: E402
+from bad_models.random_changes import changed  # noqa: E402
+from cria_reader.model_file import verdict  # noqa: E402
+from cria_reader.refusal import OK  # noqa: E402
+from cria_reader.zstd_frame import have_zstd  # noqa: E402
+
+GOLDEN = cli.SOURCE / "tests" / "golden"
+SEED = 20261122
+# One in so many where the program runs in an emulator.
+ONE_IN = 8 if cli.IS_EMULATED else 1
+CHANGES_OF_SMALL, CHANGES_OF_LARGE = 600, 60
+LEAST_COMPARED = 1000 // ONE_IN
+DEMO_OPTIONS = ((), ("--weights", "int8", "--compress", "none"), ("--weights", "f16", "--no-tokenizer"))
+GOLDEN_OPTIONS = (("--group-size", "64"), ("--weights", "bf16", "--compress", "none"), ("--weights", "f32"))
+
+compared = 0
+
+
+def index(folder):
+    """(name, status, rule) of each file."""
+    return [line.split(" ", 2) for line in (GOLDEN / folder / "index.txt").read_text("utf-8").splitlines()]
+
+
+def judge(path):
+    """The program's exit code and line, the reader's status and problem."""
+    result = cli.cria("verify", path)
+    status, problem = verdict(Path(path).read_bytes())
+    return result.code, (result.out + result.err).strip(), status, problem
+
+
+def judge_all(paths):
+    global compared
+    with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as pool:
+        judged = list(pool.map(judge, paths, chunksize=4))
+    compared += len(judged)
+    return judged
+
+
+@unittest.skipUnless(have_zstd(), "no libzstd here")
+class SecondReader(unittest.TestCase):
+    def compare(self, files):
+        """files: (name, bytes, expected status or None). Gives how many both found good."""
+        paths = []
+        for number, (_, data, _) in enumerate(files):
+            paths.append(cli.folder() / f"{number}.cria")
+            paths[-1].write_bytes(data)
+        n_good, different = 0, []
+        for (name, _, expected), path, (code, said, status, problem) in zip(files, paths, judge_all(paths)):
+            if code != (cli.DONE if status == OK else cli.BAD_INPUT) or status != (expected or status):
+                different.append(f"{name}: cria says {code} {said!r}, the second reader {status} {problem!r}")
+            n_good += status == OK
+            path.unlink()
+        self.assertEqual(different, [], "\n".join(different))
+        return n_good
+
+    def test_on_the_files_in_the_repository(self):
+        for folder in ("bad", "v1"):
+            listed = index(folder)
+            self.assertEqual(sorted(name for name, _, _ in listed), sorted(p.name for p in (GOLDEN / folder).glob("*.cria")))
+            self.compare([(name, (GOLDEN / folder / name).read_bytes(), status) for name, status, _ in listed])
+
+    def test_on_files_for_every_side_of_every_rule(self):
+        cases = [*make_bad_models.bad_cases(), *make_bad_models.valid_cases()]
+        random.Random(SEED).shuffle(cases)
+        for begin in range(0, len(cases) // ONE_IN, 100):
+            part = cases[begin:min(begin + 100, len(cases) // ONE_IN)]
+            self.compare([(case.name, case.data, case.status) for case in part])
+
+    def test_on_converted_checkpoints(self):
+        files = [(f"{name} {options}", Path(path).read_bytes(), OK) for name, options, path in converted()]
+        self.assertEqual(self.compare(files), len(files))
+
+    def test_on_small_files_changed_at_random(self):
+        bases = [((GOLDEN / "v1" / name).read_bytes(), name) for name, _, _ in index("v1")]
+        self.compare_changes(bases, CHANGES_OF_SMALL // ONE_IN)
+
+    def test_on_converted_checkpoints_changed_at_random(self):
+        bases = [(Path(path).read_bytes(), f"{name} {options}") for name, options, path in converted()]
+        self.compare_changes(bases, CHANGES_OF_LARGE // ONE_IN)
+
+    def compare_changes(self, bases, n):
+        n_good = 0
+        for begin in range(0, n, 50):
+            files = []
+            for number in range(begin, min(begin + 50, n)):
+                data, name = bases[number % len(bases)]
+                files.append((f"{name} changed with seed {SEED} {number}", changed(data, random.Random(f"{SEED} {number}")), None))
+            n_good += self.compare(files)
+        print(f"{n} changed files, {n_good} of them still good", flush=True)
+        self.assertLess(0, n_good)
+        self.assertLess(n_good, n)
+
+
+def converted():
+    """(name, options, path) of checkpoints converted for this test."""
+    for options in DEMO_OPTIONS:
+        yield "demo", options, cli.model(*options)
+    for name in ("odd-sizes", "mistral-sliding-window"):
+        for options in GOLDEN_OPTIONS:
+            yield name, options, cli.converted(GOLDEN / name, "--no-tokenizer", *options)
+
+
+def tearDownModule():
+    if have_zstd() and compared < LEAST_COMPARED:
+        raise AssertionError(f"only {compared} files were compared")
+    print(f"{compared} files compared", flush=True)
+
+
+if __name__ == "__main__":
+    cli.main()

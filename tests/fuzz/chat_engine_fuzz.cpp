@@ -1,0 +1,58 @@
+// A conversation as cria chat has it, with a hostile model: an input of open_fuzz
+// (tests/fuzz/hostile_input.h) whose text is the messages, one a line.
+#include <algorithm>
+#include <string>
+
+#include "platforms/hosted/chat_file.h"
+#include "platforms/hosted/program_error.h"
+#include "tests/fuzz/chat_trial.h"
+#include "tests/fuzz/folder_input.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/hostile_input.h"
+
+namespace cria::fuzz {
+namespace {
+
+void chat(const HostileInput& input, const hosted::CommonOptions& options) {
+  constexpr size_t kMostMessages = 6;
+  constexpr uint64_t kMostMemory = uint64_t{16} << 20;
+  const hosted::ModelFile file(options.model_path, options.mapping);
+  if (hosted::plan_for(file, hosted::config_for(options, file)).total > kMostMemory) return;
+  ChatTrial trial(options);
+  std::string_view text = input.text;
+  for (size_t i = 0; i < kMostMessages && !text.empty(); ++i) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (i == 0 && input.settings[3] % 2 != 0) {
+      trial.engine()->reset(std::string(line));
+    } else {
+      trial.say(line);
+    }
+  }
+  const std::string saved = trial.saved();
+  trial.engine()->load(hosted::parse_chat_file(saved, trial.limits(), "saved"));
+  expect(trial.saved() == saved, "a loaded conversation is the saved one");
+  trial.say("and then?");
+}
+
+}  // namespace
+
+int fuzz_one(const uint8_t* data, size_t size) {
+  const HostileInput input = read_hostile_input(data, size);
+  const std::string path = (memory_folder() / "model.cria").string();
+  write_bytes(path, {reinterpret_cast<const char*>(input.file.data()),
+                     static_cast<size_t>(input.source_bytes)});
+  hosted::CommonOptions options = chat_options(path);
+  options.context = input.config.context;
+  options.kv_format = static_cast<cria_kv_format>(input.config.kv_format);
+  if (input.access == test::Access::kRead) options.mapping = hosted::Mapping::kNever;
+  try {
+    chat(input, options);
+  } catch (const hosted::ProgramError&) {
+    // One line for the user: what a hostile file gets.
+  }
+  return 0;
+}
+
+}  // namespace cria::fuzz

@@ -1,0 +1,151 @@
+// A hostile chat template, recognised as cria-convert does, and a conversation by what came of it
+// (tests/fuzz/folder_input.h). Parts: template, bos, eos; system, user, assistant (messages in this
+// order, any number).
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "converter/chat_template_import.h"
+#include "converter/error.h"
+#include "converter/tokenizer_tables.h"
+#include "quant/memory_plan.h"
+#include "runtime/tokenizer.h"
+#include "tests/fuzz/folder_input.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/noted_models.h"
+#include "tests/fuzz/time_limit.h"
+#include "tests/fuzz/tokenizer_promises.h"
+
+namespace cria::fuzz {
+namespace {
+
+using Tokens = std::vector<uint32_t>;
+
+constexpr const char* kControls[] = {"<|begin_of_text|>",
+                                     "<|eot_id|>",
+                                     "<|start_header_id|>",
+                                     "<|end_header_id|>",
+                                     "<|im_start|>",
+                                     "<|im_end|>",
+                                     "<|start_of_role|>",
+                                     "<|end_of_role|>",
+                                     "<|end_of_text|>",
+                                     "<s>",
+                                     "</s>",
+                                     "[INST]",
+                                     "[/INST]",
+                                     "<<SYS>>",
+                                     "<|user|>"};
+
+// Every byte a token, and the control strings of all templates that are known.
+std::vector<uint8_t> tokenizer_with(const std::string& bos, const std::string& eos) {
+  converter::TokenizerModel model;
+  for (uint32_t byte = 0; byte < model.byte_tokens.size(); ++byte) {
+    model.at(byte).text = std::string(1, static_cast<char>(byte));
+    model.byte_tokens[byte] = byte;
+  }
+  std::vector<std::string> texts(std::begin(kControls), std::end(kControls));
+  for (const std::string& text : {bos, eos}) {
+    const bool known = std::find(texts.begin(), texts.end(), text) != texts.end();
+    if (!known && text.size() > 1 && text.size() <= format::kMaxTokenBytes) texts.push_back(text);
+  }
+  for (const std::string& text : texts) {
+    converter::AddedToken added;
+    added.id = static_cast<uint32_t>(model.tokens.size());
+    added.text = text;
+    added.special = true;
+    converter::add_token(added, &model);
+  }
+  return converter::build_tokenizer_section(model);
+}
+
+struct Conversation {
+  const Tokenizer& tokenizer;
+  const ChatTemplate& chat;
+
+  [[nodiscard]] Tokens encode(const std::vector<ChatMessage>& messages, size_t first,
+                              bool open_turn) const {
+    size_t n_bytes = format::kChatStrings * format::kMaxChatStringBytes;
+    for (const ChatMessage& message : messages) n_bytes += message.content.size();
+    std::vector<uint8_t> workspace((3 * n_bytes + 1) * (kEncodeBytesPerSymbol + 1));
+    Tokens tokens(3 * n_bytes + (messages.size() + 2) * 3 * format::kMaxChatStringBytes);
+    size_t n = 0;
+    expect(chat_encode(tokenizer, chat, messages, first, open_turn, workspace, tokens, &n) ==
+                   Status::kOk &&
+               n <= tokens.size(),
+           "every conversation can be encoded where there is room");
+    tokens.resize(n);
+    return tokens;
+  }
+  [[nodiscard]] Tokens controls_of(const Tokens& tokens) const {
+    Tokens controls;
+    std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(controls), [&](uint32_t token) {
+      return (tokenizer.token_flags[token] & format::kTokenSpecial) != 0;
+    });
+    return controls;
+  }
+};
+
+void converse(const Conversation& conversation, const std::vector<ChatMessage>& messages) {
+  const Tokens all = conversation.encode(messages, 0, true);
+  const std::string_view harmless = "x";
+  std::vector<ChatMessage> others = messages;
+  for (ChatMessage& message : others) {
+    if (!message.content.empty()) message.content = harmless;
+  }
+  expect(conversation.controls_of(all) ==
+             conversation.controls_of(conversation.encode(others, 0, true)),
+         "what a message says changes no control token of a conversation");
+  // Said one after the other, the messages give the control tokens that they give at once.
+  Tokens pieces;
+  for (size_t n = 1; n <= messages.size(); ++n) {
+    const std::vector<ChatMessage> so_far(messages.begin(),
+                                          messages.begin() + static_cast<std::ptrdiff_t>(n));
+    const Tokens piece = conversation.encode(so_far, n - 1, n == messages.size());
+    pieces.insert(pieces.end(), piece.begin(), piece.end());
+  }
+  if (!messages.empty()) {
+    expect(conversation.controls_of(pieces) == conversation.controls_of(all),
+           "a conversation that is continued has the control tokens of a whole one");
+  }
+}
+
+}  // namespace
+
+int fuzz_one(const uint8_t* data, size_t size) {
+  constexpr size_t kMostMessages = 6;
+  const std::vector<InputPart> parts = split_parts({reinterpret_cast<const char*>(data), size});
+  const std::string bos(part_named(parts, "bos"));
+  const std::string eos(part_named(parts, "eos"));
+  std::vector<uint8_t> chat_section;
+  try {
+    const TimeLimit limit(size);
+    const auto strings =
+        converter::recognise_chat_template(part_named(parts, "template"), bos, eos);
+    if (!strings) return 0;
+    chat_section = converter::build_chat_section(*strings);
+  } catch (const converter::ConvertError&) {
+    return 0;
+  }
+  const std::vector<uint8_t> section = tokenizer_with(bos, eos);
+  Tokenizer tokenizer = {};
+  expect(tokenizer_open(section, format::kMaxVocab, &tokenizer) == Status::kOk,
+         "the runtime takes the target's own tokenizer");
+  ChatTemplate chat = {};
+  expect(chat_template_open(chat_section, &chat) == Status::kOk,
+         "the runtime takes every chat template that the converter makes");
+  note_sections(section, chat_section);
+  std::vector<ChatMessage> messages;
+  for (const InputPart& part : parts) {
+    constexpr const char* kRoles[] = {"system", "user", "assistant"};
+    const auto* const role = std::find(std::begin(kRoles), std::end(kRoles), part.name);
+    if (role == std::end(kRoles) || messages.size() == kMostMessages) continue;
+    messages.push_back({static_cast<ChatRole>(role - std::begin(kRoles)), part.bytes});
+  }
+  const TimeLimit limit(size + section.size() + chat_section.size());
+  converse({tokenizer, chat}, messages);
+  return 0;
+}
+
+}  // namespace cria::fuzz

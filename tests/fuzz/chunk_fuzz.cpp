@@ -1,0 +1,61 @@
+// Hostile chunks: any bytes as a stored or compressed chunk of any size, with a checksum that
+// holds.
+//
+//   raw_bytes u24, access u8, compression u8, then the stored bytes
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <vector>
+
+#include "quant/checksum.h"
+#include "quant/memory_plan.h"
+#include "runtime/chunk_loader.h"
+#include "tests/fuzz/byte_feed.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/support/guarded_source.h"
+
+namespace cria::fuzz {
+
+int fuzz_one(const uint8_t* data, size_t size) {
+  ByteFeed feed(data, size);
+  const auto raw_bytes = static_cast<uint32_t>(1 + feed.number(3) % format::kChunkRawBytes);
+  constexpr test::Access kAccesses[] = {test::Access::kMap, test::Access::kRead,
+                                        test::Access::kBoth};
+  const test::Access access = kAccesses[feed.byte() % std::size(kAccesses)];
+  format::ChunkEntry entry = {};
+  entry.compression = feed.byte() % 2;
+  const std::span<const uint8_t> stored = feed.rest();
+  constexpr size_t kDataOffset = format::kAlignment;
+  entry.offset = kDataOffset;
+  entry.stored_bytes = static_cast<uint32_t>(stored.size());
+  entry.raw_bytes = raw_bytes;
+  entry.checksum = xxh64(stored.data(), stored.size());
+
+  // The table, then the data: all that a chunk needs of a file.
+  std::vector<uint8_t> file(kDataOffset);
+  std::memcpy(file.data(), &entry, sizeof entry);
+  file.insert(file.end(), stored.begin(), stored.end());
+  const test::GuardedSource source(file, file.size(), access);
+  FileIndex index = {};
+  index.config.compression = static_cast<uint32_t>(format::Compression::kZstd);
+  index.chunk_table = {0, sizeof entry, 0};
+  index.data = {kDataOffset, stored.size(), 0};
+  index.n_chunks = 1;
+
+  test::AlignedMemory scratch(kDecompressorBytes + kStagingBytes);
+  auto* const p = static_cast<uint8_t*>(scratch.data());
+  const auto raw = std::make_unique<uint8_t[]>(raw_bytes);
+  const Status status =
+      load_chunk(source.source(), index, 0, raw_bytes, {p, p + kDecompressorBytes}, raw.get());
+  if (entry.compression == static_cast<uint32_t>(format::Compression::kStored)) {
+    expect((status == Status::kOk) == (stored.size() == raw_bytes),
+           "a stored chunk is taken when its sizes agree");
+    if (status == Status::kOk) {
+      expect(std::equal(stored.begin(), stored.end(), raw.get()), "a stored chunk is itself");
+    }
+  }
+  return 0;
+}
+
+}  // namespace cria::fuzz

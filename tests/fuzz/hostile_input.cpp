@@ -1,0 +1,65 @@
+#include "tests/fuzz/hostile_input.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "tests/fuzz/base_models.h"
+#include "tests/fuzz/hooks.h"
+
+namespace cria::fuzz {
+namespace {
+
+constexpr size_t kMostEdits = 64;
+
+// One of the values by some bits of a setting.
+template <size_t N>
+uint32_t pick(const uint32_t (&values)[N], uint8_t setting) {
+  return values[setting % N];
+}
+
+cria_config config_from(const uint8_t (&settings)[6]) {
+  cria_config config = {};
+  config.n_threads = 1 + settings[0] % 4;
+  if (config.n_threads > 1) {
+    // Threads that are really started cost more than all else: one in eight.
+    const uint8_t order = settings[0] / 4 % 8;
+    config.parallel_for =
+        hook_for(order == 7 ? TaskOrder::kThreads : static_cast<TaskOrder>(order % 2));
+  }
+  constexpr uint32_t kContexts[] = {16, 0, 1, 7, 64, 65, 130, 1 << 20};
+  config.context = pick(kContexts, settings[1]);
+  constexpr uint32_t kChunks[] = {0, 1, 5, 64};
+  config.prefill_chunk = pick(kChunks, settings[1] / 8);
+  constexpr uint32_t kTexts[] = {0, 1, 100, 5000};
+  config.max_text_bytes = pick(kTexts, settings[1] / 32);
+  config.kv_format = settings[2] % 2;
+#ifdef CRIA_WITH_XNNPACK
+  config.backend = settings[2] / 2 % 4 == 0 ? CRIA_BACKEND_XNNPACK : CRIA_BACKEND_EXACT;
+#else
+  config.backend = CRIA_BACKEND_EXACT;
+#endif
+  config.skip_checksums = settings[2] / 8 % 8 == 0 ? 1 : 0;
+  return config;
+}
+
+}  // namespace
+
+HostileInput read_hostile_input(const uint8_t* data, size_t size) {
+  HostileInput input = {};
+  ByteFeed feed(data, size);
+  const std::vector<Bytes>& models = base_models();
+  ModelDraft draft(models[feed.byte() % models.size()]);
+  constexpr test::Access kAccesses[] = {test::Access::kMap, test::Access::kRead,
+                                        test::Access::kBoth};
+  input.access = kAccesses[feed.byte() % std::size(kAccesses)];
+  for (uint8_t& setting : input.settings) setting = feed.byte();
+  for (size_t i = 0; i < kMostEdits && !feed.is_empty(); ++i) draft.apply(take_edit(&feed));
+  input.file = draft.assemble();
+  input.source_bytes = draft.source_bytes(input.file.size());
+  input.config = config_from(input.settings);
+  input.config.source_is_mapped = input.access != test::Access::kRead ? 1 : 0;
+  input.text.assign(draft.text().begin(), draft.text().end());
+  return input;
+}
+
+}  // namespace cria::fuzz

@@ -1,0 +1,179 @@
+#include "tests/fuzz/session_trial.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "runtime/session.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace cria::fuzz {
+namespace {
+
+constexpr size_t kMostTokens = 512;
+using Tokens = std::vector<uint32_t>;
+
+bool is_control(const cria_session& s, uint32_t token) {
+  return token < s.tokenizer.header.n_tokens &&
+         (s.tokenizer.token_flags[token] & format::kTokenSpecial) != 0;
+}
+
+bool is_known(cria_status status, std::initializer_list<cria_status> allowed) {
+  return status == CRIA_OK || std::find(allowed.begin(), allowed.end(), status) != allowed.end();
+}
+
+// Empty when the session refuses the text.
+Tokens encode(cria_session* s, std::string_view text, uint32_t flags) {
+  Tokens tokens(kMostTokens, format::kNone);
+  size_t n = 0;
+  const cria_status status =
+      cria_encode(s, text.data(), text.size(), flags, tokens.data(), tokens.size(), &n);
+  expect(is_known(status, {CRIA_NO_TOKENIZER, CRIA_TEXT_TOO_LONG, CRIA_BUFFER_TOO_SMALL}),
+         "cria_encode gives a status that its header names");
+  if (status != CRIA_OK) return {};
+  expect(n <= tokens.size(), "cria_encode writes no more tokens than there is room for");
+  tokens.resize(n);
+  for (const uint32_t token : tokens) {
+    expect(token < s->model.config.vocab_size, "an encoded token is of the vocabulary");
+    if ((flags & (CRIA_ENCODE_PARSE | CRIA_ENCODE_SPECIAL)) != 0) continue;
+    expect(!is_control(*s, token), "no text becomes a control token unless that was asked for");
+    expect(cria_is_end_token(s, token) == 0 || (flags & CRIA_ENCODE_PARSE) != 0,
+           "no text becomes an end token unless that was asked for");
+  }
+  return tokens;
+}
+
+Tokens encode_chat(cria_session* s, std::string_view text, uint8_t choice) {
+  const std::string_view half = text.substr(0, text.size() / 2);
+  const cria_message messages[] = {{CRIA_SYSTEM, half.data(), half.size()},
+                                   {CRIA_USER, text.data(), text.size()},
+                                   {CRIA_ASSISTANT, half.data(), half.size()},
+                                   {CRIA_USER, text.data(), text.size()}};
+  const size_t begin = choice % 2;
+  const size_t n_messages = 1 + choice / 2 % 3;
+  const size_t first = choice / 8 % (n_messages + 1);
+  Tokens tokens(kMostTokens);
+  size_t n = 0;
+  const cria_status status = cria_encode_chat(s, messages + begin, n_messages, first,
+                                              choice / 32 % 2, tokens.data(), tokens.size(), &n);
+  expect(is_known(status, {CRIA_NO_TOKENIZER, CRIA_NO_CHAT_TEMPLATE, CRIA_TEXT_TOO_LONG,
+                           CRIA_BUFFER_TOO_SMALL}),
+         "cria_encode_chat gives a status that its header names");
+  tokens.resize(status == CRIA_OK ? n : 0);
+  for (const uint32_t token : tokens) {
+    expect(token < s->model.config.vocab_size, "a token of a chat is of the vocabulary");
+  }
+  return tokens;
+}
+
+bool feed(cria_session* s, std::span<const uint32_t> tokens) {
+  const uint32_t before = cria_position(s);
+  const cria_status status = cria_prefill(s, tokens.data(), tokens.size());
+  expect(is_known(status, {CRIA_CONTEXT_FULL, CRIA_BACKEND_FAILED}),
+         "cria_prefill gives a status that its header names");
+  expect(cria_position(s) == (status == CRIA_OK ? before + tokens.size() : before),
+         "cria_prefill moves the position by what it fed");
+  return status == CRIA_OK;
+}
+
+void decode(cria_session* s, const Tokens& tokens, uint8_t show_special) {
+  cria_text_state state = {};
+  state.show_special = show_special;
+  std::vector<char> out(CRIA_TEXT_BYTES + 3 * format::kMaxTokenBytes + 8);
+  std::string text;
+  for (size_t i = 0; i <= tokens.size(); ++i) {
+    const uint32_t token = i < tokens.size() ? tokens[i] : format::kNone;
+    size_t n = 0;
+    const cria_status status = cria_decode_token(s, &state, token, out.data(), out.size(), &n);
+    if (status == CRIA_NO_TOKENIZER) return;
+    expect(status == CRIA_OK && n <= out.size(), "a token decodes to at most its bound");
+    text.append(out.data(), n);
+  }
+  expect(is_utf8(text), "decoded text is UTF-8");
+}
+
+void continue_text(cria_session* s, std::span<const uint8_t> settings) {
+  constexpr float kStep = 1.0f / 64.0f;
+  cria_sampling sampling = {};
+  sampling.temperature = static_cast<float>(settings[3] % 128) * kStep;
+  sampling.top_p = static_cast<float>(settings[4] % 65) * kStep;
+  sampling.min_p = static_cast<float>(settings[4] / 65) * 0.25f;
+  sampling.repeat_penalty = 1.0f + static_cast<float>(settings[3] / 128);
+  sampling.top_k = settings[5] % 8;
+  Tokens tokens;
+  for (int i = 0; i < 3; ++i) {
+    uint32_t token = format::kNone;
+    const cria_status status = cria_sample(s, &sampling, &token);
+    expect(is_known(status, {CRIA_UNSUPPORTED}), "what has logits can be sampled");
+    if (status != CRIA_OK) return;
+    expect(token < s->model.config.vocab_size, "a sampled token is of the vocabulary");
+    tokens.push_back(token);
+    if (!feed(s, {&token, 1})) break;
+  }
+  decode(s, tokens, settings[5] / 8 % 2);
+}
+
+// Saved, forgotten and loaded, a session is what it was.
+void save_and_load(cria_session* s) {
+  std::vector<uint8_t> state(cria_state_size(s));
+  expect(cria_state_save(s, state.data(), state.size()) == CRIA_OK, "a state can be saved");
+  expect(cria_reset(s, 0) == CRIA_OK, "a session can be reset");
+  expect(cria_state_load(s, state.data(), state.size()) == CRIA_OK, "a saved state can be loaded");
+  std::vector<uint8_t> again(cria_state_size(s));
+  expect(again.size() == state.size() &&
+             cria_state_save(s, again.data(), again.size()) == CRIA_OK && again == state,
+         "a loaded state is the saved one");
+}
+
+}  // namespace
+
+void try_session(cria_session* session, std::string_view text, std::span<const uint8_t> settings) {
+  Tokens tokens = encode(session, text, settings[5] / 16 % 8);
+  static_cast<void>(encode(session, text, settings[5] / 16 % 2 != 0 ? CRIA_ENCODE_CONTINUES : 0));
+  const Tokens chat = encode_chat(session, text, settings[4]);
+  tokens.insert(tokens.end(), chat.begin(), chat.end());
+  if (tokens.empty()) tokens.push_back(0);
+  decode(session, tokens, 1);
+  const size_t context = cria_context(session);
+  if (tokens.size() + 1 > context) tokens.resize(std::max<size_t>(context, 2) - 1);
+  const std::span<const uint32_t> all(tokens);
+  const size_t half = (tokens.size() + 1) / 2;
+  if (!feed(session, all.first(half))) return;
+  if (half < tokens.size() && !feed(session, all.subspan(half))) return;
+  save_and_load(session);
+  continue_text(session, settings);
+  if (settings[5] / 64 % 2 != 0) {
+    expect(cria_reset(session, cria_position(session) / 2) == CRIA_OK, "a session can be reset");
+    std::vector<float> logits(session->model.config.vocab_size);
+    const uint32_t token = 0;
+    expect(is_known(cria_prefill_logits(session, &token, 1, logits.data()), {CRIA_BACKEND_FAILED}),
+           "there is room behind a reset");
+  }
+}
+
+bool is_utf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto byte = [&](size_t k) { return static_cast<uint8_t>(text[i + k]); };
+    const size_t n = byte(0) < 0x80   ? 1
+                     : byte(0) < 0xc2 ? 0
+                     : byte(0) < 0xe0 ? 2
+                     : byte(0) < 0xf0 ? 3
+                     : byte(0) < 0xf5 ? 4
+                                      : 0;
+    if (n == 0 || n > text.size() - i) return false;
+    uint32_t code = n == 1 ? byte(0) : byte(0) & (0x7fu >> n);
+    for (size_t k = 1; k < n; ++k) {
+      if ((byte(k) & 0xc0) != 0x80) return false;
+      code = code << 6 | (byte(k) & 0x3f);
+    }
+    if ((n == 3 && code < 0x800) || (n == 4 && (code < 0x10000 || code > 0x10ffff)) ||
+        (code >= 0xd800 && code <= 0xdfff)) {
+      return false;
+    }
+    i += n;
+  }
+  return true;
+}
+
+}  // namespace cria::fuzz

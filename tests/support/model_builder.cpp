@@ -1,0 +1,170 @@
+#include "tests/support/model_builder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "converter/chunk_encoder.h"
+#include "quant/float16.h"
+#include "quant/model_layout.h"
+#include "tests/support/model_surgery.h"
+
+namespace cria::test {
+namespace {
+
+using format::NumberFormat;
+using format::SectionKind;
+
+constexpr int kLevel = 3;
+
+// Appends values of a number format: weights small enough for a deep model's logits to stay finite.
+class PlaneWriter {
+ public:
+  explicit PlaneWriter(uint32_t seed) : random_(seed) {}
+
+  Bytes codes(NumberFormat number_format, uint64_t n_bytes) {
+    constexpr uint8_t kForbiddenCode = 0x80;
+    Bytes plane(n_bytes);
+    switch (number_format) {
+      case NumberFormat::kInt4:
+        for (uint8_t& byte : plane) byte = static_cast<uint8_t>(random_());
+        break;
+      case NumberFormat::kInt8:
+        for (uint8_t& byte : plane) {
+          byte = static_cast<uint8_t>(random_());
+          if (byte == kForbiddenCode) byte = 1;
+        }
+        break;
+      case NumberFormat::kF32:
+        fill<float>(&plane, [](float value) { return value; });
+        break;
+      case NumberFormat::kF16:
+        fill<uint16_t>(&plane, f32_to_f16);
+        break;
+      case NumberFormat::kBf16:
+        fill<uint16_t>(&plane, f32_to_bf16);
+        break;
+    }
+    return plane;
+  }
+
+  Bytes scales(NumberFormat number_format, uint64_t n_bytes) {
+    constexpr float kLargestCode = 128.0f;
+    Bytes plane(n_bytes);
+    const auto positive = [](float value) {
+      return value < 0 ? -value / kLargestCode : value / kLargestCode;
+    };
+    if (number_format == NumberFormat::kInt8) {
+      fill<float>(&plane, positive);
+    } else {
+      fill<uint16_t>(&plane, [&](float value) { return f32_to_bf16(positive(value)); });
+    }
+    return plane;
+  }
+
+ private:
+  template <typename T, typename Convert>
+  void fill(Bytes* plane, const Convert& convert) {
+    constexpr float kLeast = 0.001f;
+    for (size_t at = 0; at + sizeof(T) <= plane->size(); at += sizeof(T)) {
+      const float value = static_cast<float>(static_cast<int32_t>(random_() >> 1)) * 0x1p-35f;
+      const T stored = convert((random_() & 1) != 0 ? value + kLeast : -value - kLeast);
+      std::memcpy(plane->data() + at, &stored, sizeof stored);
+    }
+  }
+
+  std::mt19937 random_;
+};
+
+template <typename T>
+Bytes bytes_of(const std::vector<T>& values) {
+  Bytes bytes(values.size() * sizeof(T));
+  if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+uint64_t aligned(uint64_t offset) {
+  return (offset + format::kAlignment - 1) / format::kAlignment * format::kAlignment;
+}
+
+// Offsets are those in the data section until it has a place.
+void append_plane(const Bytes& plane, converter::ChunkEncoder* encoder, Bytes* data,
+                  std::vector<format::ChunkEntry>* chunks) {
+  for (size_t begin = 0; begin < plane.size(); begin += format::kChunkRawBytes) {
+    const size_t n = std::min<size_t>(plane.size() - begin, format::kChunkRawBytes);
+    converter::EncodedChunk chunk;
+    encoder->encode(std::span<const uint8_t>(plane).subspan(begin, n), &chunk);
+    data->resize(aligned(data->size()));
+    chunks->push_back({data->size(), static_cast<uint32_t>(chunk.stored.size()), chunk.raw_bytes,
+                       static_cast<uint32_t>(chunk.compression), 0, chunk.checksum});
+    data->insert(data->end(), chunk.stored.begin(), chunk.stored.end());
+  }
+}
+
+format::TensorEntry entry_of(const TensorSpec& spec, size_t first_chunk) {
+  format::TensorEntry entry = {};
+  entry.role = static_cast<uint16_t>(spec.role);
+  entry.group_size = spec.shape.group_size;
+  entry.layer = spec.layer;
+  entry.number_format = static_cast<uint8_t>(spec.shape.number_format);
+  entry.rows = spec.shape.rows;
+  entry.cols = spec.shape.cols;
+  entry.first_chunk = static_cast<uint32_t>(first_chunk);
+  entry.n_chunks = tensor_chunk_count(spec);
+  entry.raw_bytes = tensor_bytes(spec);
+  return entry;
+}
+
+struct Part {
+  SectionKind kind;
+  Bytes bytes;
+};
+
+Bytes join(const std::vector<Part>& parts) {
+  std::vector<format::SectionEntry> sections;
+  Bytes file(sizeof(format::FileHeader) + parts.size() * sizeof(format::SectionEntry));
+  for (const Part& part : parts) {
+    file.resize(aligned(file.size()));
+    sections.push_back({static_cast<uint32_t>(part.kind), 0, file.size(), part.bytes.size(), 0});
+    file.insert(file.end(), part.bytes.begin(), part.bytes.end());
+  }
+  format::FileHeader header = {};
+  std::memcpy(header.magic, format::kMagic, sizeof header.magic);
+  header.version = format::kVersion;
+  header.section_count = static_cast<uint32_t>(sections.size());
+  header.file_bytes = file.size();
+  std::memcpy(file.data(), &header, sizeof header);
+  std::memcpy(file.data() + sizeof header, sections.data(), sections.size() * sizeof sections[0]);
+  return file;
+}
+
+}  // namespace
+
+Bytes build_model(const format::ModelConfig& config, uint32_t seed) {
+  PlaneWriter writer(seed);
+  converter::ChunkEncoder encoder(static_cast<format::Compression>(config.compression), kLevel);
+  std::vector<format::TensorEntry> directory;
+  std::vector<format::ChunkEntry> chunks;
+  Bytes data;
+  for (uint32_t i = 0; i < tensor_count(config); ++i) {
+    const TensorSpec spec = tensor_spec(config, i);
+    directory.push_back(entry_of(spec, chunks.size()));
+    append_plane(writer.codes(spec.shape.number_format, tensor_code_bytes(spec)), &encoder, &data,
+                 &chunks);
+    append_plane(writer.scales(spec.shape.number_format, tensor_scale_bytes(spec)), &encoder, &data,
+                 &chunks);
+  }
+  std::vector<Part> parts = {{SectionKind::kConfig, bytes_of(std::vector{config})},
+                             {SectionKind::kTensorDirectory, bytes_of(directory)},
+                             {SectionKind::kChunkTable, bytes_of(chunks)},
+                             {SectionKind::kData, data}};
+  const Bytes draft = join(parts);
+  const uint64_t data_offset = draft.size() - data.size();
+  for (format::ChunkEntry& chunk : chunks) chunk.offset += data_offset;
+  parts[2].bytes = bytes_of(chunks);
+  Bytes file = join(parts);
+  mend_checksums(file);
+  return file;
+}
+
+}  // namespace cria::test

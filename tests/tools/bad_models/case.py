@@ -1,0 +1,13 @@
+"""One file that breaks one rule."""
+import collections
+
+OK, INVALID, CORRUPT, NOT_A_MODEL, VERSION, TRUNCATED = (
+    "OK", "INVALID_MODEL", "CORRUPT", "NOT_A_MODEL", "UNSUPPORTED_VERSION", "TRUNCATED")
+
+# kept: the file lies in tests/golden/bad, so that every target reads it. The others are made when they are tested.
+Case = collections.namedtuple("Case", "name status rule data kept")
+
+
+def case(name, status, rule, data, kept=True):
+    """data: bytes, or a File."""
+    return Case(name, status, rule, bytes(getattr(data, "data", data)), kept)

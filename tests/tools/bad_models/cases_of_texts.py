@@ -1,0 +1,170 @@
+"""Breaks parts 6 and 7 of docs/model_format.md, tokenizer and chat template, and the rules for the metadata."""
+from bad_models.case import INVALID, case
+from bad_models.model_writer import NONE, Model
+from bad_models.text_writer import (A, AB, ABB, ADDED, ASSISTANT_SUFFIX, B, BEGIN, BLANK, BYTE_TOKENS, END, NOTE, SPECIAL,
+                                    STRINGS, Tokenizer, chat_template, sentence_piece, text_model)
+
+MOST_METADATA = 1 << 20
+DEEPEST = 16
+
+
+def cases():
+    yield from headers()
+    yield from tables()
+    yield from merges()
+    yield from lists()
+    yield from chat()
+    yield from control_tokens()
+    yield from metadata()
+
+
+def bad(name, rule, tokenizer, kept=True, **config):
+    return case(f"tokenizer_{name}", INVALID, rule, text_model(tokenizer, **config).file(), kept)
+
+
+def headers():
+    for name, fields, rule, kept in (
+            ("kind_0", {"kind": 0}, "kind is 1 or 2", False), ("kind_3", {"kind": 3}, "kind is 1 or 2", True),
+            ("cut_7", {"pre_tokenizer": 7}, "pre_tokenizer is 0 to 6", True),
+            ("cut_of_other_kind", {"pre_tokenizer": 5}, "5 and 6 go with SentencePiece", True),
+            ("flag_10", {"flags": 1 << 10}, "unknown flags are zero", True),
+            ("n_tokens_17", {"n_tokens": 17}, "n_tokens is at most vocab_size", True),
+            ("n_tokens_most", {"n_tokens": 0xFFFFFFFF}, "n_tokens is at most vocab_size", False),
+            ("n_sorted_9", {"n_sorted": 9}, "n_sorted is at most n_tokens", True),
+            ("n_sorted_most", {"n_sorted": 0xFFFFFFFF}, "n_sorted is at most n_tokens", False),
+            ("n_merges_limit", {"n_merges": (1 << 23) + 1}, "n_merges is at most 2^23", True),
+            ("n_merges_most", {"n_merges": 0xFFFFFFFF}, "n_merges is at most 2^23", False),
+            ("n_added_9", {"n_added": 9}, "n_added is at most n_tokens", True),
+            ("text_bytes_limit", {"text_bytes": (1 << 26) + 1}, "text_bytes is at most 2^26", True),
+            ("text_bytes_most", {"text_bytes": 0xFFFFFFFF}, "text_bytes is at most 2^26", False),
+            ("bos_outside", {"bos_token": 8}, "bos_token is a token or NONE", True),
+            ("eos_outside", {"eos_token": NONE - 1}, "eos_token is a token or NONE", True),
+            ("unknown_outside", {"unknown_token": 8}, "unknown_token is a token or NONE", True),
+            ("longest_4097", {"longest_token": 4097}, "longest_token is at most 4096", True),
+            ("longest_shorter", {"longest_token": 5}, "longest_token is the longest text's bytes", True),
+            ("longest_longer", {"longest_token": 7}, "longest_token is the longest text's bytes", False),
+            ("fewer_tokens", {"n_tokens": 7}, "the section ends with its last array", False),
+            ("more_text", {"text_bytes": 200}, "the section ends with its last array", True)):
+        yield bad(name, rule, Tokenizer().set(**fields), kept)
+    raw = Tokenizer().bytes()
+    yield bad("reserved", "reserved bytes of the tokenizer are zero", raw[:48] + b"\1" + raw[49:])
+    yield bad("short", "a tokenizer has a header", raw[:63])
+    yield bad("cut_off", "the section ends with its last array", raw[:-1])
+    yield bad("longer", "the section ends with its last array", raw + bytes(4))
+    other = sentence_piece(pre_tokenizer=1)
+    yield bad("piece_cut_of_other_kind", "1 to 4 go with byte-level BPE", other, bos_token=1, end_tokens=[2])
+    # Nine tokens make the flags' array end off the alignment.
+    odd = Tokenizer(tokens=(*BYTE_TOKENS, (b"c", 0)))
+    raw, at = bytearray(odd.bytes()), odd.place_of("sorted_tokens") - 1
+    raw[at] = 1
+    yield bad("gap", "bytes that align an array are zero", bytes(raw))
+    long_text = b"x" * 4097
+    yield bad("token_too_long", "a token has at most 4096 bytes", Tokenizer(tokens=(*BYTE_TOKENS, (long_text, 0))),
+              kept=False)
+
+
+def tables():
+    rule = "token_ends ascend to text_bytes"
+    yield bad("ends_descend", rule, Tokenizer().put("token_ends", B, 0))
+    yield bad("end_outside", rule, Tokenizer().put("token_ends", B, 0xFFFFFFFF))
+    yield bad("last_end_early", rule, Tokenizer().put("token_ends", NOTE, 14))
+    yield bad("last_end_late", rule, Tokenizer().put("token_ends", NOTE, 30), kept=False)
+    yield bad("token_flag_7", "unknown flags of a token are zero", Tokenizer().put("token_flags", A, 0x80, "<B"))
+    yield bad("flag_added_alone", "bit 2 is of the tokens in added_tokens", Tokenizer().put("token_flags", A, ADDED, "<B"))
+    yield bad("added_without_flag", "bit 2 is of the tokens in added_tokens", Tokenizer().put("token_flags", NOTE, 0, "<B"))
+    rule = "sorted_tokens ascend by their bytes"
+    yield bad("sorted_wrong", rule, Tokenizer(lookup=(BLANK, AB, A, ABB, B)))
+    yield bad("sorted_twice", rule, Tokenizer(lookup=(BLANK, A, A, AB, B)))
+    yield bad("sorted_outside", "sorted_tokens are tokens", Tokenizer(lookup=(BLANK, A, AB, ABB, 8)))
+    yield bad("sorted_most", "sorted_tokens are tokens", Tokenizer(lookup=(BLANK, A, AB, ABB, NONE)), kept=False)
+    yield bad("sorted_special", "special tokens are in no table but added_tokens", Tokenizer(lookup=(BLANK, END, A, AB, B)))
+    yield bad("byte_outside", "byte_tokens are tokens or NONE", Tokenizer(byte_tokens=((97, 8),)))
+    yield bad("byte_most", "byte_tokens are tokens or NONE", Tokenizer(byte_tokens=((97, NONE - 1),)), kept=False)
+    yield bad("byte_of_other", "a byte's token is that byte", Tokenizer(byte_tokens=((97, B),)))
+    yield bad("byte_longer", "a byte's token is that byte", Tokenizer(byte_tokens=((97, AB),)))
+    yield bad("byte_special", "special tokens are in no table but added_tokens",
+              Tokenizer(byte_tokens=((97, END),)), kept=False)
+
+
+def merges():
+    good = ((A, B, 0, AB), (AB, B, 1, ABB))
+    yield bad("merge_ends_descend", "merge_ends ascend to n_merges", Tokenizer().put("merge_ends", B, 0))
+    yield bad("merge_end_outside", "merge_ends ascend to n_merges", Tokenizer().put("merge_ends", A, 0xFFFFFFFF))
+    yield bad("merge_last_end", "merge_ends ascend to n_merges", Tokenizer().put("merge_ends", NOTE, 1))
+    yield bad("merge_right_outside", "parts of a merge are tokens", Tokenizer().put("merges", 0, 8))
+    yield bad("merge_result_outside", "parts of a merge are tokens", Tokenizer().put("merges", 2, 8))
+    yield bad("merge_result_other", "a merge's result is its two texts", Tokenizer(merges=((A, B, 0, ABB), good[1])))
+    yield bad("merge_result_shorter", "a merge's result is its two texts", Tokenizer(merges=((A, B, 0, A), good[1])), kept=False)
+    rule = "merges of a token ascend by their right part"
+    yield bad("merges_twice", rule, Tokenizer(merges=(good[0], good[0], good[1])))
+    more = (*BYTE_TOKENS, (b"aa", 0))
+    yield bad("merges_unsorted", rule, Tokenizer(tokens=more, merges=((A, B, 0, AB), (A, A, 2, 8), (AB, B, 1, ABB))))
+    special = (*BYTE_TOKENS[:AB], (b"ab", SPECIAL | ADDED), *BYTE_TOKENS[AB + 1:])
+    yield bad("merge_makes_special", "special tokens are in no table but added_tokens",
+              Tokenizer(tokens=special, lookup=(BLANK, A, B), merges=((A, B, 0, AB),), added=(NOTE, END, BEGIN, AB)))
+
+
+def lists():
+    rule = "added_tokens are in order"
+    yield bad("added_unsorted", rule, Tokenizer(added=(END, NOTE, BEGIN)))
+    yield bad("added_twice", rule, Tokenizer(added=(NOTE, END, END)))
+    yield bad("added_outside", "added_tokens are tokens", Tokenizer(added=(NOTE, END, 8)))
+    yield bad("added_most", "added_tokens are tokens", Tokenizer(added=(NOTE, END, NONE)), kept=False)
+    tokens = (*BYTE_TOKENS, (b"", ADDED))
+    yield bad("added_empty", "an added token has a text", Tokenizer(tokens=tokens, added=(NOTE, END, BEGIN, 8)))
+    tokens = (*BYTE_TOKENS, (b"<e>", ADDED))
+    yield bad("added_same_text", rule, Tokenizer(tokens=tokens, added=(NOTE, END, 8, BEGIN)))
+
+
+def bad_chat(name, rule, section, kept=True):
+    return case(f"chat_{name}", INVALID, rule, text_model(chat=section).file(), kept)
+
+
+def chat():
+    raw = chat_template()
+    yield bad_chat("kind_0", "kind is 1 to 7", chat_template(kind=0))
+    yield bad_chat("kind_8", "kind is 1 to 7", chat_template(kind=8), kept=False)
+    yield bad_chat("flag_4", "unknown flags are zero", chat_template(flags=16))
+    yield bad_chat("reserved", "reserved bytes of the template are zero", chat_template(reserved=bytes(23) + b"\1"))
+    yield bad_chat("short", "a template has a header", raw[:63])
+    yield bad_chat("cut_off", "the strings end the section", raw[:-1])
+    yield bad_chat("longer", "the strings end the section", raw + b"x")
+    yield bad_chat("string_4097", "a string has at most 4096 bytes", chat_template(strings=(*STRINGS[:7], b"x" * 4097)), kept=False)
+    yield bad_chat("string_most", "a string has at most 4096 bytes", chat_template(sizes=[3, 0, 0, 0, 0, 0, 3, 0xFFFFFFFF]))
+    yield bad_chat("strings_wrap", "a string has at most 4096 bytes",
+                   chat_template(sizes=[3, 0x80000000, 0x80000000, 0, 0, 0, 3, 0]))
+
+
+def control_tokens():
+    tokens = list(BYTE_TOKENS)
+    tokens[END] = (b"<e>", ADDED)
+    rule = "an end token of the config is special"
+    yield case("end_token_not_special", INVALID, rule, text_model(Tokenizer(tokens=tokens)).file())
+    strings = list(STRINGS)
+    strings[3] = b"<note>"
+    yield case("template_token_not_special", INVALID, "an added token in the template's strings is special",
+               text_model(chat=chat_template(strings=strings)).file())
+    strings = list(STRINGS)
+    strings[ASSISTANT_SUFFIX] = b"<s><e>"
+    yield case("suffix_ends_nothing", INVALID, "the first control token of the assistant's suffix is an end token",
+               text_model(chat=chat_template(strings=strings)).file())
+
+
+def metadata():
+    def one(name, rule, raw, kept=True):
+        return case(f"metadata_{name}", INVALID, rule, Model(metadata=raw).file(), kept)
+    rule = "metadata is JSON"
+    for name, raw in (("no_json", b"hello"), ("open", b'{"a": 1'), ("closed_twice", b"{}}"), ("two_values", b"1 2"),
+                      ("nan", b'{"a": NaN}'), ("single_quotes", b"{'a': 1}"), ("comma", b"[1,]"), ("leading_zero", b"01"),
+                      ("control", b'"\n"'), ("escape", b'"\\x"'), ("blank", b" "), ("nothing_behind", b"{}\0"),
+                      ("mixed_brackets", b"[}"), ("short_escape", b'"\\u12"'), ("comment", b"{} // x"), ("plus", b"+1"),
+                      ("point", b"1."), ("no_colon", b'{"a" 1}'), ("key", b"{1: 1}"), ("infinity", b"-Infinity")):
+        yield one(name, rule, raw, kept=name in ("no_json", "open", "closed_twice", "comma", "nothing_behind", "escape"))
+    for name, raw in (("not_utf8", b'"\xff"'), ("overlong", b'"\xc0\x80"'), ("surrogate", b'"\xed\xa0\x80"'),
+                      ("past_unicode", b'"\xf4\x90\x80\x80"'), ("cut_character", b'"\xe2\x96"'), ("byte_order_mark", b"\xef\xbb\xbf{}")):
+        yield one(name, "metadata is UTF-8", raw, kept=name in ("not_utf8", "surrogate", "overlong"))
+    yield one("deep", "metadata nests at most 16 deep", b"[" * (DEEPEST + 1) + b"]" * (DEEPEST + 1))
+    yield one("deep_objects", "metadata nests at most 16 deep", b'{"a":' * DEEPEST + b"[]" + b"}" * DEEPEST, kept=False)
+    yield one("very_deep", "metadata nests at most 16 deep", b"[" * 100_000 + b"]" * 100_000, kept=False)
+    yield one("very_deep_open", "metadata nests at most 16 deep", b"[" * 100_000, kept=False)
+    yield one("large", "metadata has at most 2^20 bytes", b'"' + b"x" * (MOST_METADATA - 1) + b'"', kept=False)

@@ -1,0 +1,114 @@
+"""Valid models: every format, both kinds of tokenizer, and what lies just inside a limit."""
+import math
+import struct
+
+from bad_models import frames
+from bad_models.case import OK, case
+from bad_models.cases_of_chunks import MANY_TOKENS, noise_frame
+from bad_models.cases_of_texts import DEEPEST, MOST_METADATA
+from bad_models.model_writer import (BF16, CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, F16, INT4, INT8, METADATA, MLP_BIAS,
+                                     OUTPUT_BIAS, QKV_BIAS, TIED, TOKENIZER, Model)
+from bad_models.text_writer import END, Tokenizer, chat_template, sentence_piece, text_model
+
+SMALL = {"d_model": 6, "n_heads": 2, "head_dim": 4, "d_ff": 9, "vocab_size": 18}
+ALL_BIASES = QKV_BIAS | OUTPUT_BIAS | MLP_BIAS
+JSON = b'{"made by": "the second writer", "values": [1, -2.5e3, true, null, "\\u00e9\\ud83e\\udd99"]}'
+
+
+def everywhere(number_format, group=0):
+    return dict.fromkeys("embedding q k v o gate up down lm_head".split(), (number_format, group))
+
+
+def zeros_in_frames(raw, _):
+    return frames.rle_frame(len(raw), b"\0") if len(raw) >= 64 and not any(raw) else None
+
+
+def cases():
+    yield from formats()
+    yield from texts()
+    yield from limits()
+
+
+def valid(name, what, model, kept=True):
+    return case(name, OK, what, model.file(), kept)
+
+
+def formats():
+    yield valid("f32_tied", "f32, tied, no texts", Model())
+    yield valid("f32_biases", "f32 with all biases, an output matrix of its own, grouped heads, a window",
+                Model(flags=ALL_BIASES, sliding_window=5, **{**SMALL, "n_heads": 4, "n_kv_heads": 2}))
+    yield valid("f16_two_layers", "f16, two layers", Model(formats=everywhere(F16), n_layers=2))
+    yield valid("bf16", "bf16", Model(formats=everywhere(BF16), **SMALL))
+    yield valid("int8", "int8", Model(formats=everywhere(INT8)))
+    yield valid("int4_g32", "int4 in groups of 32", Model(formats=everywhere(INT4, 32)))
+    yield valid("int4_g64", "int4 in groups of 64", Model(formats=everywhere(INT4, 64)), kept=False)
+    yield valid("int4_g128", "int4 in groups of 128", Model(formats=everywhere(INT4, 128)), kept=False)
+    mixed = {"q": (INT8, 0), "k": (INT4, 64), "v": (INT4, 32), "o": (BF16, 0), "down": (F16, 0), "gate": (INT4, 128)}
+    yield valid("mixed_formats", "each matrix in another format", Model(formats=mixed, **SMALL))
+    yield valid("int8_frames", "int8, some chunks zstd frames", framed_model())
+    yield valid("two_chunks", "a plane of two chunks, the first a frame",
+                Model(vocab_size=MANY_TOKENS, compression=1, frame=lambda raw, role: noise_frame(raw)))
+    yield valid("other_order", "the sections in another order", Model(
+        order=(DATA, METADATA, CHUNKS, CHAT, TOKENIZER, DIRECTORY, CONFIG), metadata=JSON, chat=chat_template(),
+        tokenizer=Tokenizer().bytes(), n_end_tokens=1, end_tokens=[END]))
+
+
+def framed_model():
+    model = Model(formats=everywhere(INT8), compression=1, frame=zeros_in_frames)
+    for role in "q k v up".split():
+        model.set_plane(role, bytes(len(model.plane(role))))
+    return model
+
+
+def texts():
+    yield valid("byte_level", "a byte-level tokenizer, a chat template, metadata",
+                text_model(chat=chat_template(), metadata=JSON))
+    yield valid("sentence_piece", "a SentencePiece tokenizer, a chat template", text_model(
+        sentence_piece(), chat=chat_template(kind=3, strings=(b"<s>", b"", b"", b"b ", b"", b"", b"</s>", b"")), bos_token=1,
+        end_tokens=[2]))
+    yield valid("no_tokens", "a tokenizer of fewer tokens than the vocabulary", text_model(
+        Tokenizer(tokens=((b"a", 0),), lookup=(0,), merges=(), byte_tokens=((97, 0),), added=(), bos=0xFFFFFFFF,
+                  eos=0xFFFFFFFF), n_end_tokens=0, end_tokens=[]), kept=False)
+
+
+def limits():
+    yield valid("metadata_16_deep", "metadata nested 16 deep", Model(metadata=b"[" * DEEPEST + b"]" * DEEPEST), kept=False)
+    yield valid("metadata_largest", "metadata of 2^20 bytes", Model(metadata=b'"' + b"x" * (MOST_METADATA - 2) + b'"'), kept=False)
+    for name, raw in (("number", b"-0.5E+10"), ("blanks", b" \t\r\n{ } \n"), ("string", '"\u2581\U0001f999"'.encode()),
+                      ("lone_surrogate", b'"\\ud800"'), ("same_keys", b'{"a":1,"a":2}'), ("delete", b'"\x7f"')):
+        yield valid(f"metadata_{name}", "metadata is any JSON", Model(metadata=raw), kept=False)
+    for name, value in (("max_context", 1 << 24), ("sliding_window", 1 << 24), ("planned_context", 32), ("architecture", 3),
+                        ("bos_token", 15), ("rms_epsilon", 0.0), ("rms_epsilon", -0.0), ("rope_factor", 0.0),
+                        ("embedding_multiplier", 0.0), ("residual_multiplier", -1.0), ("logits_divisor", 1e-30),
+                        ("attention_multiplier", 1e38)):
+        yield valid(f"{name}_{str(value).replace('.', 'p')}", "a field at its limit", Model(**{name: value}), kept=False)
+    yield valid("end_tokens_16", "sixteen end tokens", Model(n_end_tokens=16, end_tokens=list(range(16))), kept=False)
+    yield valid("end_tokens_same", "two equal end tokens", Model(n_end_tokens=2, end_tokens=[3, 3]), kept=False)
+    yield valid("compression_unused", "frames are allowed, and none is there", Model(compression=1), kept=False)
+    yield valid("checked_frame", "a frame with its own checksum", Model(compression=1, frame=lambda raw, role: (
+        frames.checked_frame(len(raw), b"\0") if role == "down" else None)).set_plane("down", bytes(64)), kept=False)
+    yield valid("least_stored", "a frame of exactly a 64th of what it makes", framed_to_the_limit(), kept=False)
+    for name, value in (("subnormal", struct.pack("<I", 1)), ("minus_zero", struct.pack("<f", -0.0))):
+        model = Model()
+        raw = model.plane("down")
+        raw[:4] = value
+        yield valid(f"f32_{name}", "a weight is any finite number", model.set_plane("down", raw), kept=False)
+    model = Model(formats=everywhere(INT8))
+    for role in ("q", "down"):
+        model.set_plane(role, bytes(64), 1)
+    yield valid("int8_scale_zero", "a scale may be zero", model, kept=False)
+    model = Model(formats=everywhere(INT4, 32))
+    model.set_plane("down", b"\x80\0" * 16, 1).set_plane("q", b"\x7f\x7f" * 16, 1)
+    yield valid("int4_scale_limits", "the smallest and the largest scale", model, kept=False)
+    yield valid("rms_epsilon_below_1", "a field at its limit", Model(rms_epsilon=math.nextafter(1, 0) - 1e-7), kept=False)
+
+
+def framed_to_the_limit():
+    """1024 rows of f32 make 4096 bytes from 64."""
+    def frame(raw, role):
+        if role != "embedding":
+            return None
+        content = 64 - len(frames.header(len(raw))) - 3 - 4
+        return frames.raw_then_rle_frame(bytes(content), len(raw), b"\0")
+    model = Model(vocab_size=1024, compression=1, frame=frame)
+    return model.set_plane("embedding", bytes(4096))

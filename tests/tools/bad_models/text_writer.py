@@ -1,0 +1,93 @@
+"""Writes tokenizer and chat template sections as docs/model_format.md says: a tiny one of each kind, to be changed."""
+import struct
+
+from bad_models.model_writer import NONE, Model
+
+BYTE_LEVEL, SENTENCE_PIECE = 1, 2
+SPECIAL, RAW_BYTE, ADDED, SWALLOWS_BEFORE, SWALLOWS_BEHIND, AFTER_OTHERS, AFTER_SPACE = (1 << i for i in range(7))
+HEADER_FIELDS = ("kind pre_tokenizer flags n_tokens n_sorted n_merges n_added text_bytes bos_token eos_token "
+                 "unknown_token longest_token").split()
+ARRAYS = "token_ends token_flags sorted_tokens merge_ends merges byte_tokens added_tokens text".split()
+SPACE = "\u2581".encode()
+
+# Byte-level: 0..7. "<e>" ends a turn, "<s>" begins a text.
+BYTE_TOKENS = ((b"a", 0), (b"b", 0), (b"ab", 0), (b" ", 0), (b"<e>", SPECIAL | ADDED), (b"<s>", SPECIAL | ADDED),
+               (b"abb", 0), (b"<note>", ADDED))
+A, B, AB, BLANK, END, BEGIN, ABB, NOTE = range(8)
+# SentencePiece: the unknown token, two control tokens, a byte piece, then pieces.
+PIECE_TOKENS = ((b"<unk>", 0), (b"<s>", SPECIAL | ADDED), (b"</s>", SPECIAL | ADDED), (b"a", RAW_BYTE), (SPACE, 0),
+                (b"b", 0), (SPACE + b"b", 0))
+
+
+def u32s(values):
+    return struct.pack(f"<{len(values)}I", *values)
+
+
+class Tokenizer:
+    """header and arrays may be changed; bytes() lays them out. What is counted is counted when the object is made."""
+
+    def __init__(self, kind=BYTE_LEVEL, pre_tokenizer=1, flags=0, tokens=BYTE_TOKENS, lookup=(BLANK, A, AB, ABB, B),
+                 merges=((A, B, 0, AB), (AB, B, 1, ABB)), byte_tokens=((97, A), (98, B), (32, BLANK)),
+                 added=(NOTE, END, BEGIN), bos=BEGIN, eos=END, unknown=NONE):
+        text = b"".join(token for token, _ in tokens)
+        self.header = dict(zip(HEADER_FIELDS, (
+            kind, pre_tokenizer, flags, len(tokens), len(lookup), len(merges), len(added), len(text), bos, eos, unknown,
+            max((len(token) for token, _ in tokens), default=0))))
+        ends = [sum(len(token) for token, _ in tokens[:i + 1]) for i in range(len(tokens))]
+        merge_ends = [sum(left <= i for left, *_ in merges) for i in range(len(tokens))]
+        table = dict(byte_tokens)
+        self.arrays = dict(zip(ARRAYS, (
+            u32s(ends), bytes(flags for _, flags in tokens), u32s(lookup), u32s(merge_ends),
+            b"".join(u32s(merge[1:]) for merge in merges), u32s([table.get(byte, NONE) for byte in range(256)]),
+            u32s(added), text)))
+
+    def set(self, **fields):
+        self.header.update(fields)
+        return self
+
+    def put(self, array, index, value, form="<I"):
+        raw = bytearray(self.arrays[array])
+        struct.pack_into(form, raw, index * struct.calcsize(form), value)
+        self.arrays[array] = bytes(raw)
+        return self
+
+    def place_of(self, array):
+        """Where an array begins in the section."""
+        at = 64
+        for name in ARRAYS:
+            at += -at % 4
+            if name == array:
+                return at
+            at += len(self.arrays[name])
+        raise KeyError(array)
+
+    def bytes(self):
+        out = bytearray(u32s([self.header[name] for name in HEADER_FIELDS]) + bytes(16))
+        for name in ARRAYS:
+            out += bytes(-len(out) % 4) + self.arrays[name]
+        return bytes(out)
+
+
+def sentence_piece(**changes):
+    return Tokenizer(**{**dict(
+        kind=SENTENCE_PIECE, pre_tokenizer=0, flags=1 << 3 | 1 << 4, tokens=PIECE_TOKENS, lookup=(0, 5, 4, 6),
+        merges=((4, 5, 0, 6),), byte_tokens=((97, 3),), added=(2, 1), bos=1, eos=2, unknown=0), **changes})
+
+
+# Begin, prefix and suffix of the system, the user and the assistant, default system text.
+STRINGS = (b"<s>", b"", b"", b"", b"", b"", b"<e>", b"")
+ASSISTANT_SUFFIX = 6
+
+
+def chat_template(kind=5, flags=0, strings=STRINGS, sizes=None, reserved=bytes(24)):
+    sizes = [len(string) for string in strings] if sizes is None else sizes
+    return u32s([kind, flags, *sizes]) + reserved + b"".join(strings)
+
+
+def text_model(tokenizer=None, chat=None, **config):
+    """A model that is run on text: of the byte-level tokenizer unless another is given."""
+    tokenizer = Tokenizer() if tokenizer is None else tokenizer
+    defaults = {"bos_token": BEGIN, "n_end_tokens": 1, "end_tokens": [END]}
+    return Model(tokenizer=tokenizer if isinstance(tokenizer, bytes) else tokenizer.bytes(), chat=chat,
+                 **{**defaults, **config})
+

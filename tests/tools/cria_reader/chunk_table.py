@@ -1,0 +1,57 @@
+"""Part 4 of docs/model_format.md: the chunks, one behind the other, and their bytes."""
+import itertools
+import struct
+
+from cria_reader.file_layout import ALIGNMENT, round_up
+from cria_reader.refusal import require, require_undamaged
+from cria_reader.tensor_list import CHUNK_BYTES
+from cria_reader.xxh64 import xxh64
+from cria_reader.zstd_frame import decompress
+
+ENTRY_FORMAT = "<QIIIIQ"
+ENTRY_BYTES = 32
+STORED, ZSTD = 0, 1
+MOST_RATIO = 64
+
+
+class Chunk:
+    def __init__(self, fields):
+        self.offset, self.stored, self.raw, self.compression, self.reserved, self.checksum = fields
+
+
+def read_chunk_table(raw, config, tensors, data_section):
+    require(len(raw) % ENTRY_BYTES == 0, "the size of the chunk table")
+    chunks = [Chunk(fields) for fields in struct.iter_unpack(ENTRY_FORMAT, raw)]
+    sizes = itertools.chain.from_iterable(tensor.chunk_sizes() for tensor in tensors)
+    end = data_section.offset
+    for chunk in chunks:
+        require(chunk.raw == next(sizes, None), "the raw bytes of a chunk")
+        require(chunk.raw <= CHUNK_BYTES, "a chunk is too large")
+        require(chunk.reserved == 0, "reserved bytes of a chunk")
+        require(chunk.compression in (STORED, ZSTD), "the compression of a chunk")
+        if chunk.compression == ZSTD:
+            require(config["compression"] == ZSTD, "a compressed chunk where the config has none")
+            require(chunk.stored < chunk.raw <= MOST_RATIO * chunk.stored, "the stored bytes of a compressed chunk")
+        else:
+            require(chunk.stored == chunk.raw, "the stored bytes of a chunk")
+        require(chunk.offset == round_up(end, ALIGNMENT), "the place of a chunk")
+        end = chunk.offset + chunk.stored
+    require(next(sizes, None) is None, "the chunk table lacks chunks")
+    require(end == data_section.offset + data_section.size, "the data section does not end with the last chunk")
+    return chunks
+
+
+def check_gaps(chunks, data):
+    for before, chunk in zip(chunks, chunks[1:]):
+        require_undamaged(not any(data[before.offset + before.stored:chunk.offset]), "a byte between two chunks")
+
+
+def raw_planes(tensor, chunks, data):
+    """The raw bytes of each of a tensor's planes."""
+    out = bytearray()
+    for chunk in chunks[tensor.first_chunk:tensor.first_chunk + tensor.n_chunks()]:
+        stored = data[chunk.offset:chunk.offset + chunk.stored]
+        require_undamaged(xxh64(stored) == chunk.checksum, f"the checksum of a chunk of {tensor.name}")
+        out += decompress(stored, chunk.raw) if chunk.compression == ZSTD else stored
+    ends = list(itertools.accumulate(tensor.planes, initial=0))
+    return [bytes(out[begin:end]) for begin, end in zip(ends, ends[1:])]

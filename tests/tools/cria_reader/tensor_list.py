@@ -1,0 +1,81 @@
+"""Part 3 of docs/model_format.md: the tensors a config has, and the directory, which says nothing else."""
+import struct
+
+from cria_reader.file_layout import round_up
+from cria_reader.model_config import BF16, F16, F32, INT4, INT8, MLP_BIAS, NONE, OUTPUT_BIAS, QKV_BIAS, TIED
+from cria_reader.refusal import require
+
+ENTRY_FORMAT = "<HHIB3sIIIIIQ"
+ENTRY_BYTES = 40
+TILE_ROWS = 16
+INT8_PADDING = 32
+CHUNK_BYTES = 1 << 18
+ROLES = ("rope embedding attention_norm q k v o ffn_norm gate up down final_norm lm_head q.bias k.bias v.bias o.bias "
+         "gate.bias up.bias down.bias").split()
+VALUE_BYTES = {F32: 4, F16: 2, BF16: 2}
+
+
+class Tensor:
+    def __init__(self, role, layer, rows, cols, matrix_format=None):
+        """matrix_format: (number format, group size); None for a vector."""
+        self.role, self.layer, self.rows, self.cols = role, layer, rows, cols
+        self.is_matrix = matrix_format is not None
+        self.format, self.group = matrix_format or (F32, 0)
+        self.name = role if layer == NONE else f"layers.{layer}.{role}"
+        self.tiles = round_up(rows, TILE_ROWS) // TILE_ROWS
+        self.first_chunk = 0
+        if not self.is_matrix:
+            self.padded, self.planes = cols, (cols * VALUE_BYTES[F32],)
+        elif self.format == INT4:
+            self.padded = round_up(cols, self.group)
+            self.planes = (self.tiles * self.padded * 8, self.tiles * (self.padded // self.group) * TILE_ROWS * 2)
+        elif self.format == INT8:
+            self.padded = round_up(cols, INT8_PADDING)
+            self.planes = (self.tiles * self.padded * TILE_ROWS, self.tiles * TILE_ROWS * 4)
+        else:
+            self.padded, self.planes = cols, (self.tiles * cols * TILE_ROWS * VALUE_BYTES[self.format],)
+
+    def chunk_sizes(self):
+        """Raw bytes of each chunk: the planes are cut apart one after the other."""
+        for plane in self.planes:
+            for at in range(0, plane, CHUNK_BYTES):
+                yield min(CHUNK_BYTES, plane - at)
+
+    def n_chunks(self):
+        return sum(-(-plane // CHUNK_BYTES) for plane in self.planes)
+
+
+def tensors_of(config):
+    """The tensors in the canonical order. Lazily: a config may ask for more than its file can hold."""
+    d, ff, flags, formats = config["d_model"], config["d_ff"], config["flags"], config["formats"]
+    q, kv = config["n_heads"] * config["head_dim"], config["n_kv_heads"] * config["head_dim"]
+    yield Tensor("rope", NONE, 1, config["head_dim"] // 2)
+    yield Tensor("embedding", NONE, config["vocab_size"], d, formats["embedding"])
+    in_attention = (("q", q, d, QKV_BIAS), ("k", kv, d, QKV_BIAS), ("v", kv, d, QKV_BIAS), ("o", d, q, OUTPUT_BIAS))
+    in_ffn = (("gate", ff, d, MLP_BIAS), ("up", ff, d, MLP_BIAS), ("down", d, ff, MLP_BIAS))
+    for layer in range(config["n_layers"]):
+        for norm, matrices in (("attention_norm", in_attention), ("ffn_norm", in_ffn)):
+            yield Tensor(norm, layer, 1, d)
+            for role, rows, cols, bias in matrices:
+                yield Tensor(role, layer, rows, cols, formats[role])
+                if flags & bias:
+                    yield Tensor(f"{role}.bias", layer, 1, rows)
+    yield Tensor("final_norm", NONE, 1, d)
+    if not flags & TIED:
+        yield Tensor("lm_head", NONE, config["vocab_size"], d, formats["lm_head"])
+
+
+def read_directory(raw, config):
+    require(len(raw) % ENTRY_BYTES == 0, "the size of the directory")
+    entries, tensors, chunk = struct.iter_unpack(ENTRY_FORMAT, raw), [], 0
+    for tensor in tensors_of(config):
+        entry = next(entries, None)
+        require(entry is not None, "the directory lacks tensors")
+        tensor.first_chunk = chunk
+        wanted = (ROLES.index(tensor.role), tensor.group, tensor.layer, tensor.format, bytes(3), tensor.rows, tensor.cols,
+                  chunk, tensor.n_chunks(), 0, sum(tensor.planes))
+        require(entry == wanted, f"the directory's entry of {tensor.name}")
+        chunk += tensor.n_chunks()
+        tensors.append(tensor)
+    require(next(entries, None) is None, "the directory has too many tensors")
+    return tensors

@@ -1,0 +1,59 @@
+// The metadata that the converter writes keeps the limits that every reader checks.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "converter/report.h"
+#include "quant/metadata_check.h"
+#include "quant/model_layout.h"
+#include "tests/support/test_configs.h"
+
+namespace cria::converter {
+namespace {
+
+ConversionReport report_of(uint32_t n_layers) {
+  ConversionReport report = {};
+  report.model = test::small_config(format::NumberFormat::kInt4, 32);
+  report.model.n_layers = n_layers;
+  report.model.flags = format::kQkvBias | format::kOutputBias | format::kMlpBias;
+  report.source_name = "a \xff folder";  // as the file system may name it
+  for (uint32_t i = 0; i < tensor_count(report.model); ++i) {
+    const TensorSpec spec = tensor_spec(report.model, i);
+    EncodedTensor tensor = {};
+    tensor.entry.number_format = static_cast<uint8_t>(spec.shape.number_format);
+    tensor.entry.rows = spec.shape.rows;
+    tensor.entry.cols = spec.shape.cols;
+    tensor.entry.raw_bytes = tensor_bytes(spec);
+    tensor.error = {1.0 / 3, 1.0 / 7, 1.0 / 9};
+    report.tensors.push_back(tensor);
+  }
+  return report;
+}
+
+bool holds(const std::string& text) {
+  MetadataCheck check;
+  check.add(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+  return text.size() <= format::kMaxMetadataBytes && check.holds();
+}
+
+TEST(MetadataText, ListsTheTensorsOfAnyOrdinaryModel) {
+  const ConversionReport report = report_of(126);
+  const std::string text = metadata_text(report);
+  EXPECT_TRUE(holds(text));
+  EXPECT_EQ(nlohmann::json::parse(text).at("tensors").size(), report.tensors.size());
+}
+
+TEST(MetadataText, LeavesOutTheListWhereItWouldBeTooLong) {
+  const ConversionReport report = report_of(format::kMaxLayers);
+  ASSERT_GT(json_text(metadata_json(report), -1).size(), format::kMaxMetadataBytes);
+  const std::string text = metadata_text(report);
+  EXPECT_TRUE(holds(text));
+  const nlohmann::json json = nlohmann::json::parse(text);
+  EXPECT_FALSE(json.contains("tensors"));
+  EXPECT_EQ(json.at("n_tensors"), report.tensors.size());
+  EXPECT_EQ(report_json(report).at("tensors").size(), report.tensors.size());
+}
+
+}  // namespace
+}  // namespace cria::converter

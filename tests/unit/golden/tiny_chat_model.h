@@ -1,0 +1,56 @@
+// The tiny model, and changes to its file that leave a conversation without tokens.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "quant/tokenizer_format.h"
+#include "tests/support/model_files.h"
+#include "tests/support/model_surgery.h"
+#include "tests/support/tiny_checkpoint.h"
+
+namespace cria::test {
+
+inline const Bytes& tiny_model() {
+  static const Bytes model = [] {
+    const auto folder = temporary_folder() / "tiny";
+    write_tiny_checkpoint(folder);
+    return convert_folder(folder,
+                          {format::NumberFormat::kInt4, 32, format::Compression::kStored, true});
+  }();
+  return model;
+}
+
+// A template that writes nothing around users and assistants: all its text is that of the default
+// system message, which these flags must not ask for.
+inline Bytes without_template_text(Bytes file, uint32_t flags) {
+  const std::span<uint8_t> section = section_bytes(file, format::SectionKind::kChatTemplate);
+  format::ChatTemplateHeader header;
+  std::memcpy(&header, section.data(), sizeof header);
+  header.flags = flags;
+  uint32_t* const first = std::begin(header.string_bytes);
+  const uint32_t all = std::accumulate(first, std::end(header.string_bytes), uint32_t{0});
+  std::fill(first, std::end(header.string_bytes), 0);
+  header.string_bytes[static_cast<size_t>(format::ChatString::kDefaultSystem)] = all;
+  std::memcpy(section.data(), &header, sizeof header);
+  mend_checksums(file);
+  return file;
+}
+
+// Takes the token of a byte away, so that its text is no token at all.
+inline Bytes without_byte(Bytes file, char byte) {
+  const std::span<uint8_t> section = section_bytes(file, format::SectionKind::kTokenizer);
+  format::TokenizerHeader header;
+  std::memcpy(&header, section.data(), sizeof header);
+  constexpr size_t kWord = sizeof(uint32_t);
+  const size_t flags = (header.n_tokens + kWord - 1) / kWord * kWord;
+  const size_t byte_tokens = sizeof header + 2 * kWord * header.n_tokens + flags +
+                             kWord * header.n_sorted + sizeof(format::MergeEntry) * header.n_merges;
+  const uint32_t none = format::kNone;
+  std::memcpy(section.data() + byte_tokens + kWord * static_cast<uint8_t>(byte), &none, kWord);
+  mend_checksums(file);
+  return file;
+}
+
+}  // namespace cria::test

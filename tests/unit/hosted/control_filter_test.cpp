@@ -1,0 +1,137 @@
+#include "platforms/hosted/control_filter.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "platforms/hosted/text_stream.h"
+
+namespace cria::hosted {
+namespace {
+
+std::string kept(std::string_view text) { return without_controls(text, Lines::kKept); }
+
+// U+code in UTF-8, also where that is no character.
+std::string utf8(uint32_t code) {
+  const auto byte = [](uint32_t value) { return static_cast<char>(value); };
+  if (code < 0x80) return {byte(code)};
+  if (code < 0x800) return {byte(0xc0 | code >> 6), byte(0x80 | (code & 0x3f))};
+  if (code < 0x10000) {
+    return {byte(0xe0 | code >> 12), byte(0x80 | (code >> 6 & 0x3f)), byte(0x80 | (code & 0x3f))};
+  }
+  return {byte(0xf0 | code >> 18), byte(0x80 | (code >> 12 & 0x3f)),
+          byte(0x80 | (code >> 6 & 0x3f)), byte(0x80 | (code & 0x3f))};
+}
+
+TEST(ControlFilter, EveryCharacterIsShownButControls) {
+  constexpr uint32_t kEnd = 0x110000;
+  for (uint32_t code = 0; code < kEnd; ++code) {
+    const bool is_surrogate = code >= 0xd800 && code < 0xe000;
+    if (is_surrogate) continue;
+    const bool is_control =
+        (code < 0x20 && code != '\n' && code != '\t') || (code >= 0x7f && code < 0xa0);
+    const std::string text = utf8(code);
+    ASSERT_EQ(kept(text), is_control ? "?" : text) << std::hex << code;
+  }
+}
+
+TEST(ControlFilter, SequencesForTerminalsLoseTheirEscape) {
+  EXPECT_EQ(kept("\x1b]0;title\x07"), "?]0;title?");
+  EXPECT_EQ(kept("\xc2\x9b"
+                 "31m"),
+            "?31m");
+  EXPECT_EQ(kept("\x9b"
+                 "31m"),
+            "?31m");  // a terminal of eight bits takes it for the same
+  EXPECT_EQ(kept("a\rb\bc\x7f"), "a?b?c?");
+}
+
+TEST(ControlFilter, WhatIsNotUtf8IsNotShown) {
+  EXPECT_EQ(kept("\xc0\x80"), "??");
+  EXPECT_EQ(kept("\xe0\x80\x80"), "???");
+  EXPECT_EQ(kept("\xed\xa0\x80"), "???");       // a surrogate
+  EXPECT_EQ(kept("\xf4\x90\x80\x80"), "????");  // above U+10FFFF
+  EXPECT_EQ(kept("\xff\xfe"), "??");
+  EXPECT_EQ(kept("\xc3"), "?");  // cut at the end
+  EXPECT_EQ(kept("\xe2\x82"
+                 "a"),
+            "?a");  // cut by another
+  EXPECT_EQ(kept("\xe2\x82\xc3\xa9"), "?\xc3\xa9");
+  EXPECT_EQ(kept("\xe2\xc2\x9b"), "??");
+  EXPECT_EQ(kept("\xc2\x1b"), "??");
+}
+
+TEST(ControlFilter, PiecesGiveWhatTheWholeGives) {
+  const std::string text = "a\xc2\x9b\xe2\x82\xac\x1b\xf0\x9f\xa6\x99\xc3z\xff\n";
+  for (size_t cut = 0; cut <= text.size(); ++cut) {
+    ControlFilter filter;
+    std::string shown;
+    char out[ControlFilter::kMostBytes];
+    for (const std::string& piece : {text.substr(0, cut), text.substr(cut)}) {
+      for (const char byte : piece) shown.append(out, filter.feed(byte, out));
+    }
+    shown.append(out, filter.finish(out));
+    EXPECT_EQ(shown, kept(text)) << cut;
+  }
+}
+
+TEST(ControlFilter, LinesCanBeJoined) {
+  EXPECT_EQ(without_controls("a\nb\tc", Lines::kJoined), "a?b?c");
+  EXPECT_EQ(without_controls("a\nb\tc", Lines::kKept), "a\nb\tc");
+}
+
+// What a stream puts on a terminal, which passes every byte on.
+TEST(TextStream, FiltersOnATerminalAlone) {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) {
+    GTEST_SKIP() << "no pseudo terminals";
+  }
+  const int side = ::open(::ptsname(terminal), O_RDWR | O_NOCTTY);
+  ASSERT_GE(side, 0);
+  termios raw = {};
+  ASSERT_EQ(::tcgetattr(side, &raw), 0);
+  ::cfmakeraw(&raw);
+  ASSERT_EQ(::tcsetattr(side, TCSANOW, &raw), 0);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const std::string text = "a\x1b[2J\xc2\x9b\xc3\xa9\n";
+  for (const auto& [in, out, want] :
+       {std::tuple<int, int, std::string>{side, terminal, "a?[2J?\xc3\xa9\n?"},
+        {ends[1], ends[0], text + "\xc3"}}) {
+    {
+      TextStream stream(in);
+      stream.put(text.substr(0, 6));
+      stream.put(text.substr(6));
+      stream.flush();
+      stream.put("\xc3");  // never becomes a character
+    }
+    char got[64] = {};
+    size_t n_got = 0;
+    while (n_got < want.size()) {
+      const ssize_t n = ::read(out, got + n_got, sizeof(got) - n_got);
+      ASSERT_GT(n, 0);
+      n_got += static_cast<size_t>(n);
+    }
+    EXPECT_EQ(std::string(got, n_got), want);
+  }
+  // Longer than the stream's buffer.
+  TextStream stream(side);
+  std::string got;
+  for (int i = 0; i < 3000; ++i) {
+    stream.put("\xe2\x82\xac\x1b");
+    stream.flush();
+    char piece[16];
+    const ssize_t n = ::read(terminal, piece, sizeof(piece));
+    ASSERT_GT(n, 0);
+    got.append(piece, static_cast<size_t>(n));
+  }
+  EXPECT_EQ(got.find('\x1b'), std::string::npos);
+  for (const int descriptor : {side, terminal, ends[0], ends[1]}) ::close(descriptor);
+}
+
+}  // namespace
+}  // namespace cria::hosted
