@@ -90,4 +90,3 @@ def check_control_tokens(config, tokenizer, strings):
     if strings:
         in_suffix = template_tokens(strings[ASSISTANT_SUFFIX], tokenizer, with_space=False)
         require(not in_suffix or in_suffix[0] in config["end_tokens"], "the assistant's suffix begins with no end token")
-
