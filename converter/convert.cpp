@@ -9,12 +9,15 @@
 #include "converter/config_import.h"
 #include "converter/error.h"
 #include "converter/model_writer.h"
+#include "converter/shown_text.h"
+#include "converter/side_files.h"
 #include "converter/tensor_encoder.h"
 #include "converter/tensor_plan.h"
 #include "converter/tokenizer_import.h"
 #include "converter/worker_pool.h"
 #include "platforms/posix/output_file.h"
 #include "quant/model_layout.h"
+#include "quant/tokenizer_check.h"
 
 namespace cria::converter {
 namespace {
@@ -49,30 +52,31 @@ void check_is_folder(const fs::path& model) {
   }
 }
 
-// Files besides the weights that a conversion reads.
-constexpr const char* kCheckpointFiles[] = {
-    "config.json",         "generation_config.json", "model.safetensors.index.json",
-    "tokenizer.json",      "tokenizer.model",        "tokenizer_config.json",
-    "chat_template.jinja", "chat_template.json",     "special_tokens_map.json",
-};
+// Whether two paths name one file, which need not be there yet.
+bool same_file(const fs::path& a, const fs::path& b) {
+  std::error_code error;
+  if (fs::equivalent(a, b, error)) return true;
+  const fs::path whole_a = fs::weakly_canonical(a, error);
+  if (error) return false;
+  const fs::path whole_b = fs::weakly_canonical(b, error);
+  return !error && whole_a == whole_b;
+}
 
 // Writing over the checkpoint would destroy it, and two outputs must not be one file.
 void check_outputs(const Options& options, const Checkpoint& checkpoint) {
   std::vector<fs::path> inputs = checkpoint.files();
-  for (const char* name : kCheckpointFiles) inputs.push_back(options.model / name);
+  inputs.push_back(options.model / kWeightsFile);
+  for (const SideFileKind& kind : kSideFiles) inputs.push_back(options.model / kind.name);
   std::vector<fs::path> outputs = {options.output};
   if (options.report) outputs.push_back(*options.report);
   for (const fs::path& output : outputs) {
     for (const fs::path& input : inputs) {
-      std::error_code error;
-      if (fs::equivalent(output, input, error)) {
+      if (same_file(output, input)) {
         refuse(ExitCode::kUsage, output.string() + ": is a part of the checkpoint; choose another");
       }
     }
   }
-  std::error_code error;
-  if (options.report && (fs::weakly_canonical(*options.report, error) ==
-                         fs::weakly_canonical(options.output, error))) {
+  if (options.report && same_file(*options.report, options.output)) {
     refuse(ExitCode::kUsage, options.output.string() + ": is named by both -o and --report");
   }
 }
@@ -95,22 +99,27 @@ void apply_options(const Options& options, format::ModelConfig* model) {
 // What the checkpoint's config leaves open, its tokenizer may know.
 void apply_tokenizer(const ImportedTokenizer& tokenizer, const ImportedConfig& imported,
                      const fs::path& folder, format::ModelConfig* model) {
-  if (!imported.has_end_tokens) {
-    set_end_tokens(tokenizer.end_tokens, folder.string() + ": tokenizer", model);
-  }
+  set_end_tokens(tokenizer.end_tokens, folder.string() + ": eos_token_id with the tokenizer's",
+                 model);
   if (!imported.has_bos && tokenizer.bos_token) model->bos_token = *tokenizer.bos_token;
 }
 
-// A token that cannot be would end nothing, silently.
-void check_token_ids(const format::ModelConfig& model, const fs::path& folder) {
-  const auto check = [&](const char* key, uint32_t id) {
-    if (id < model.vocab_size) return;
-    refuse(ExitCode::kInvalidInput, folder.string() + ": " + key + " " + std::to_string(id) +
-                                        " is not below vocab_size " +
-                                        std::to_string(model.vocab_size));
+// Nothing that the runtime would refuse is put in place.
+void check_rules(const format::ModelConfig& model, std::span<const uint8_t> tokenizer_section,
+                 std::span<const uint8_t> chat_section, const fs::path& folder) {
+  const auto check = [&folder](const char* what, const char* wrong) {
+    if (wrong == nullptr) return;
+    refuse(ExitCode::kInvalidInput,
+           folder.string() + ": " + what + " cannot be converted: " + wrong);
   };
-  if (model.bos_token != format::kNone) check("bos_token_id", model.bos_token);
-  for (uint32_t i = 0; i < model.n_end_tokens; ++i) check("eos_token_id", model.end_tokens[i]);
+  check("config.json", check_config(model));
+  if (tokenizer_section.empty()) return;
+  Tokenizer tokenizer = {};
+  ChatTemplate chat = {};
+  check("the tokenizer", check_tokenizer(tokenizer_section, model.vocab_size, &tokenizer));
+  if (!chat_section.empty()) check("the chat template", check_chat_template(chat_section, &chat));
+  check("the tokenizer",
+        check_control_tokens(tokenizer, chat_section.empty() ? nullptr : &chat, model));
 }
 
 // One conversion in progress.
@@ -143,7 +152,9 @@ class Conversion {
     report_.tokenizer_name = "none";
     report_.chat_name = "none";
     if (options_.tokenizer == TokenizerWish::kNone) return;
-    tokenizer_ = import_tokenizer(options_.model, report_.model.vocab_size);
+    const format::ModelConfig& model = report_.model;
+    tokenizer_ = import_tokenizer(options_.model, model.vocab_size,
+                                  std::span(model.end_tokens, model.n_end_tokens));
     for (const std::string& line : tokenizer_.warnings) warn(line);
     report_.tokenizer_name = tokenizer_.tokenizer_name;
     report_.chat_name = tokenizer_.chat_name;
@@ -160,14 +171,15 @@ class Conversion {
       report_.model.flags |= format::kTiedEmbedding;
     }
     for (const std::string& line : warnings) warn(line);
-    check_token_ids(report_.model, options_.model);
     if (const char* field = check_config(report_.model); field != nullptr) {
-      refuse(ExitCode::kInvalidInput, (options_.model / "config.json").string() + ": " + field +
-                                          " is out of the range a model file can hold");
+      refuse(ExitCode::kInvalidInput, side_file_path(options_.model, SideFile::kConfig).string() +
+                                          ": " + describe_config_field(field));
     }
+    check_rules(report_.model, tokenizer_.tokenizer_section, tokenizer_.chat_section,
+                options_.model);
     report_.architecture = imported.architecture;
     report_.method = options_.method;
-    report_.source_name = fs::canonical(options_.model).filename().string();
+    report_.source_name = printable(fs::canonical(options_.model).filename().string());
     report_.tokenizer_bytes = tokenizer_.tokenizer_section.size();
     report_.chat_bytes = tokenizer_.chat_section.size();
     report_.plan_input =
@@ -232,6 +244,8 @@ class Conversion {
     encode_tensors(plan, rope, &writer);
     write_small_sections(&writer);
     report_.file_bytes = writer.finish(bytes_of(metadata_text(report_)));
+    const WrittenParts written = writer.read_back();
+    check_rules(written.config, written.tokenizer, written.chat_template, options_.model);
     if (report_file) {
       const std::string text = json_text(report_json(report_), kReportIndent) + "\n";
       report_file->write(0, bytes_of(text));

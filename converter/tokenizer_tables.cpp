@@ -4,8 +4,10 @@
 #include <cstring>
 #include <numeric>
 #include <span>
+#include <unordered_map>
 
 #include "converter/error.h"
+#include "converter/shown_text.h"
 
 namespace cria::converter {
 namespace {
@@ -117,6 +119,15 @@ class SectionWriter {
   std::vector<uint8_t> bytes_;
 };
 
+// A special token is never made of text, so the byte would be lost.
+void check_byte_tokens(const TokenizerModel& model) {
+  for (const uint32_t id : model.byte_tokens) {
+    if (id >= model.tokens.size() || !is_special(model.tokens[id])) continue;
+    refuse("token " + std::to_string(id) + " is a single byte of text and cannot be special or " +
+           "end answers; correct the checkpoint's added tokens or its eos_token_id");
+  }
+}
+
 void check_limits(const TokenizerModel& model) {
   if (model.tokens.empty()) refuse("it has no tokens");
   if (model.merges.size() > format::kMaxMerges) refuse("it has too many merges");
@@ -155,8 +166,8 @@ void add_token(const AddedToken& added, TokenizerModel* model) {
   if (added.text.empty()) return;
   TokenizerToken& token = model->at(added.id);
   if (!token.text.empty() && token.text != added.text) {
-    refuse("added token '" + added.text + "' has id " + std::to_string(added.id) +
-           ", which is that of '" + token.text + "'");
+    refuse("added token '" + shown(added.text) + "' has id " + std::to_string(added.id) +
+           ", which is that of '" + shown(token.text) + "'");
   }
   token.text = added.text;
   token.flags = static_cast<uint8_t>(token.flags & ~format::kTokenByte);
@@ -164,6 +175,21 @@ void add_token(const AddedToken& added, TokenizerModel* model) {
   if (added.special) token.flags |= format::kTokenSpecial;
   if (added.strip_left) token.flags |= format::kTokenStripLeft;
   if (added.strip_right) token.flags |= format::kTokenStripRight;
+}
+
+std::vector<std::string> drop_repeated_added(TokenizerModel* model) {
+  std::vector<std::string> lines;
+  std::unordered_map<std::string_view, uint32_t> first;
+  for (uint32_t id = 0; id < model->tokens.size(); ++id) {
+    TokenizerToken& token = model->tokens[id];
+    if ((token.flags & format::kTokenAdded) == 0) continue;
+    const auto [found, is_new] = first.emplace(token.text, id);
+    if (is_new) continue;
+    lines.push_back("added token '" + token.text + "' has ids " + std::to_string(found->second) +
+                    " and " + std::to_string(id) + ": the first counts");
+    token = {};
+  }
+  return lines;
 }
 
 PreTokenizer choose_word_cut(const TokenizerModel& model) {
@@ -181,6 +207,7 @@ PreTokenizer choose_word_cut(const TokenizerModel& model) {
 
 std::vector<uint8_t> build_tokenizer_section(const TokenizerModel& model) {
   check_limits(model);
+  check_byte_tokens(model);
   const std::vector<uint32_t> sorted = sorted_tokens(model);
   const std::vector<uint32_t> added = added_tokens(model);
   const std::vector<TokenizerMerge> merges = usable_merges(model);

@@ -324,7 +324,14 @@ cria_status cria_reset(cria_session* session, uint32_t position);
 
 /* Saves the context (tokens, KV cache up to the position, logits, random state), so that a later
  * session of the same model and KV format, whatever its threads, backend ISA or context size, goes
- * on with the same bits. Size depends on the position. */
+ * on with the same bits. Size depends on the position.
+ *
+ * cria_state_load takes no byte on trust and changes the session only when it succeeds. Besides the
+ * checksum it checks that a session can have saved the state: tokens are in the vocabulary, no code
+ * of an int8 cache is -128, no scale is negative, infinite or not a number. The floats of an f32
+ * cache and of the logits may have any value, as those that a model computes may; what is not a
+ * number counts as the smallest when a token is drawn. Errors: CRIA_BAD_STATE; CRIA_CONTEXT_FULL
+ * when the state has more positions than the session. */
 size_t cria_state_size(const cria_session* session);
 cria_status cria_state_save(const cria_session* session, void* destination, size_t n_bytes);
 cria_status cria_state_load(cria_session* session, const void* state, size_t n_bytes);

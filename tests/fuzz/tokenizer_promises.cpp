@@ -44,7 +44,7 @@ void expect_safe_text(const Tokenizer& tokenizer, std::span<const uint32_t> end_
   for (const bool continues : {false, true}) {
     const std::vector<uint32_t> tokens = encode_all(tokenizer, text, {false, false, continues});
     for (const uint32_t token : tokens) {
-      // A character without a token becomes the unknown token, which may be a control token.
+      // What no token has becomes the unknown token, which controls nothing.
       expect((tokenizer.token_flags[token] & format::kTokenSpecial) == 0 ||
                  token == tokenizer.header.unknown_token,
              "no text becomes a control token unless that was asked for");
