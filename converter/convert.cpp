@@ -17,6 +17,7 @@
 #include "converter/worker_pool.h"
 #include "platforms/posix/output_file.h"
 #include "quant/model_layout.h"
+#include "quant/tokenizer_check.h"
 
 namespace cria::converter {
 namespace {
@@ -98,10 +99,27 @@ void apply_options(const Options& options, format::ModelConfig* model) {
 // What the checkpoint's config leaves open, its tokenizer may know.
 void apply_tokenizer(const ImportedTokenizer& tokenizer, const ImportedConfig& imported,
                      const fs::path& folder, format::ModelConfig* model) {
-  if (!imported.has_end_tokens) {
-    set_end_tokens(tokenizer.end_tokens, folder.string() + ": tokenizer", model);
-  }
+  set_end_tokens(tokenizer.end_tokens, folder.string() + ": eos_token_id with the tokenizer's",
+                 model);
   if (!imported.has_bos && tokenizer.bos_token) model->bos_token = *tokenizer.bos_token;
+}
+
+// Nothing that the runtime would refuse is put in place.
+void check_rules(const format::ModelConfig& model, std::span<const uint8_t> tokenizer_section,
+                 std::span<const uint8_t> chat_section, const fs::path& folder) {
+  const auto check = [&folder](const char* what, const char* wrong) {
+    if (wrong == nullptr) return;
+    refuse(ExitCode::kInvalidInput,
+           folder.string() + ": " + what + " cannot be converted: " + wrong);
+  };
+  check("config.json", check_config(model));
+  if (tokenizer_section.empty()) return;
+  Tokenizer tokenizer = {};
+  ChatTemplate chat = {};
+  check("the tokenizer", check_tokenizer(tokenizer_section, model.vocab_size, &tokenizer));
+  if (!chat_section.empty()) check("the chat template", check_chat_template(chat_section, &chat));
+  check("the tokenizer",
+        check_control_tokens(tokenizer, chat_section.empty() ? nullptr : &chat, model));
 }
 
 // One conversion in progress.
@@ -134,7 +152,9 @@ class Conversion {
     report_.tokenizer_name = "none";
     report_.chat_name = "none";
     if (options_.tokenizer == TokenizerWish::kNone) return;
-    tokenizer_ = import_tokenizer(options_.model, report_.model.vocab_size);
+    const format::ModelConfig& model = report_.model;
+    tokenizer_ = import_tokenizer(options_.model, model.vocab_size,
+                                  std::span(model.end_tokens, model.n_end_tokens));
     for (const std::string& line : tokenizer_.warnings) warn(line);
     report_.tokenizer_name = tokenizer_.tokenizer_name;
     report_.chat_name = tokenizer_.chat_name;
@@ -155,6 +175,8 @@ class Conversion {
       refuse(ExitCode::kInvalidInput, side_file_path(options_.model, SideFile::kConfig).string() +
                                           ": " + describe_config_field(field));
     }
+    check_rules(report_.model, tokenizer_.tokenizer_section, tokenizer_.chat_section,
+                options_.model);
     report_.architecture = imported.architecture;
     report_.method = options_.method;
     report_.source_name = printable(fs::canonical(options_.model).filename().string());
@@ -222,6 +244,8 @@ class Conversion {
     encode_tensors(plan, rope, &writer);
     write_small_sections(&writer);
     report_.file_bytes = writer.finish(bytes_of(metadata_text(report_)));
+    const WrittenParts written = writer.read_back();
+    check_rules(written.config, written.tokenizer, written.chat_template, options_.model);
     if (report_file) {
       const std::string text = json_text(report_json(report_), kReportIndent) + "\n";
       report_file->write(0, bytes_of(text));

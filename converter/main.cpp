@@ -12,6 +12,7 @@
 #include "converter/report.h"
 #include "converter/shown_text.h"
 #include "platforms/posix/output_file.h"
+#include "platforms/posix/standard_descriptors.h"
 
 namespace {
 
@@ -38,6 +39,7 @@ int run(int argc, const char* const* argv) {
 
 int main(int argc, char** argv) {
   try {
+    cria::posix::occupy_standard_descriptors();
     cria::posix::remove_temporary_files_on_signals();
     return run(argc, argv);
   } catch (const ConvertError& e) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "converter/error.h"
 #include "quant/checksum.h"
 
 namespace cria::converter {
@@ -23,10 +24,23 @@ std::span<const uint8_t> bytes_of(std::span<const T> values) {
   return {reinterpret_cast<const uint8_t*>(values.data()), values.size_bytes()};
 }
 
+FileHeader header_for(std::span<const SectionEntry> sections, uint64_t file_bytes) {
+  FileHeader header = {};
+  std::memcpy(header.magic, format::kMagic, sizeof(header.magic));
+  header.version = format::kVersion;
+  header.section_count = static_cast<uint32_t>(sections.size());
+  header.file_bytes = file_bytes;
+  Xxh64 checksum;
+  checksum.update(&header, sizeof(header));
+  checksum.update(sections.data(), sections.size_bytes());
+  header.checksum = checksum.digest();
+  return header;
+}
+
 }  // namespace
 
 ModelWriter::ModelWriter(const std::string& path, std::span<const SectionSize> sections)
-    : file_(path, posix::InPlace::kNever), data_offset_(0), data_end_(0) {
+    : path_(path), file_(path, posix::InPlace::kNever), data_offset_(0), data_end_(0) {
   constexpr size_t kSectionsBehind = 2;  // data and metadata
   const size_t n_sections = sections.size() + kSectionsBehind;
   uint64_t end = sizeof(FileHeader) + n_sections * sizeof(SectionEntry);
@@ -68,18 +82,9 @@ void ModelWriter::append_chunks(std::span<const EncodedChunk> chunks, WorkerPool
 }
 
 void ModelWriter::write_header(uint64_t file_bytes) const {
-  FileHeader header = {};
-  std::memcpy(header.magic, format::kMagic, sizeof(header.magic));
-  header.version = format::kVersion;
-  header.section_count = static_cast<uint32_t>(sections_.size());
-  header.file_bytes = file_bytes;
-  const std::span<const uint8_t> table = bytes_of(std::span<const SectionEntry>(sections_));
-  Xxh64 checksum;
-  checksum.update(&header, sizeof(header));
-  checksum.update(table.data(), table.size());
-  header.checksum = checksum.digest();
+  const FileHeader header = header_for(sections_, file_bytes);
   file_.write(0, bytes_of(std::span<const FileHeader>(&header, 1)));
-  file_.write(sizeof(header), table);
+  file_.write(sizeof(header), bytes_of(std::span<const SectionEntry>(sections_)));
 }
 
 uint64_t ModelWriter::finish(std::span<const uint8_t> metadata) {
@@ -94,6 +99,45 @@ uint64_t ModelWriter::finish(std::span<const uint8_t> metadata) {
   write_header(file_bytes);
   file_.flush(file_bytes);
   return file_bytes;
+}
+
+void ModelWriter::refuse_read_back() const {
+  throw ConvertError(ExitCode::kIo,
+                     path_ + ": reads back other than it was written; write to another disk");
+}
+
+std::vector<uint8_t> ModelWriter::read_section(SectionKind kind) const {
+  std::vector<uint8_t> bytes;
+  for (const SectionEntry& entry : sections_) {
+    if (entry.kind != static_cast<uint32_t>(kind)) continue;
+    bytes.resize(entry.bytes);
+    file_.read(entry.offset, bytes);
+    if (xxh64(bytes.data(), bytes.size()) != entry.checksum) refuse_read_back();
+  }
+  return bytes;
+}
+
+WrittenParts ModelWriter::read_back() const {
+  const SectionEntry& last = sections_.back();
+  const FileHeader wanted = header_for(sections_, last.offset + last.bytes);
+  std::vector<uint8_t> front(sizeof(wanted) + sections_.size() * sizeof(SectionEntry));
+  file_.read(0, front);
+  if (std::memcmp(front.data(), &wanted, sizeof(wanted)) != 0 ||
+      std::memcmp(front.data() + sizeof(wanted), sections_.data(), front.size() - sizeof(wanted)) !=
+          0) {
+    refuse_read_back();
+  }
+  for (const SectionKind kind :
+       {SectionKind::kTensorDirectory, SectionKind::kChunkTable, SectionKind::kMetadata}) {
+    static_cast<void>(read_section(kind));
+  }
+  WrittenParts parts = {};
+  const std::vector<uint8_t> config = read_section(SectionKind::kConfig);
+  if (config.size() != sizeof(parts.config)) refuse_read_back();
+  std::memcpy(&parts.config, config.data(), sizeof(parts.config));
+  parts.tokenizer = read_section(SectionKind::kTokenizer);
+  parts.chat_template = read_section(SectionKind::kChatTemplate);
+  return parts;
 }
 
 }  // namespace cria::converter

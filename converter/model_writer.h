@@ -19,6 +19,13 @@ struct SectionSize {
   uint64_t bytes;
 };
 
+// Sections as they stand in a file; empty: there is none.
+struct WrittenParts {
+  format::ModelConfig config;
+  std::vector<uint8_t> tokenizer;
+  std::vector<uint8_t> chat_template;
+};
+
 class ModelWriter {
  public:
   // sections are those before the data, in file order, the chunk table among them.
@@ -34,12 +41,19 @@ class ModelWriter {
   // Adds the chunk table and the metadata, completes the header, brings everything to the disk.
   // Returns the file's size.
   uint64_t finish(std::span<const uint8_t> metadata);
+  // What the finished file's header, config and texts are, each part compared with its checksum and
+  // the section table with what was to be written. Also throws ConvertError (kIo): a part is not
+  // what was written.
+  [[nodiscard]] WrittenParts read_back() const;
   void commit() { file_.commit(); }
 
  private:
   [[nodiscard]] format::SectionEntry* entry_of(format::SectionKind kind);
   void write_header(uint64_t file_bytes) const;
+  [[noreturn]] void refuse_read_back() const;
+  [[nodiscard]] std::vector<uint8_t> read_section(format::SectionKind kind) const;
 
+  std::string path_;
   posix::OutputFile file_;
   std::vector<format::SectionEntry> sections_;
   std::vector<format::ChunkEntry> chunks_;

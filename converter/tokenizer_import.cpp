@@ -11,6 +11,8 @@
 #include "converter/tokenizer_config.h"
 #include "converter/tokenizer_json.h"
 #include "converter/tokenizer_tables.h"
+#include "quant/template_tokens.h"
+#include "quant/tokenizer_check.h"
 
 namespace cria::converter {
 namespace {
@@ -55,6 +57,12 @@ TokenizerModel read_model(const fs::path& folder, const TokenizerConfig& config,
                          "do without");
 }
 
+void refuse_if(const fs::path& folder, const char* what, const char* wrong) {
+  if (wrong == nullptr) return;
+  throw ConvertError(ExitCode::kInvalidInput,
+                     folder.string() + ": " + what + " cannot be converted: " + wrong);
+}
+
 // Tokens past the model's vocabulary can never be predicted. Checkpoints have been published with
 // an added token too many, which is dropped; anything else means that the files do not belong
 // together.
@@ -85,41 +93,6 @@ void fit_vocabulary(uint32_t vocab_size, const fs::path& folder, TokenizerModel*
   std::erase_if(model->merges, [&](const TokenizerMerge& merge) {
     return !id_fits(merge.left) || !id_fits(merge.right) || !id_fits(merge.result);
   });
-}
-
-// The places of some texts, sorted by what follows them: whether a text is part of one of them is
-// found by halves, for there can be a million to ask for.
-class TextParts {
- public:
-  // texts must outlive this.
-  explicit TextParts(std::span<const std::string> texts) {
-    for (const std::string& text : texts) {
-      for (size_t at = 0; at < text.size(); ++at) {
-        places_.push_back(std::string_view(text).substr(at, format::kMaxTokenBytes));
-      }
-    }
-    std::sort(places_.begin(), places_.end());
-  }
-  [[nodiscard]] bool contain(std::string_view part) const {
-    const auto found = std::lower_bound(places_.begin(), places_.end(), part);
-    return found != places_.end() && found->starts_with(part);
-  }
-
- private:
-  std::vector<std::string_view> places_;
-};
-
-// Text of a user must not become what controls the conversation, whatever the tokenizer's files say
-// about a token.
-void protect(const ChatTemplateStrings& chat, TokenizerModel* model) {
-  const TextParts parts(chat.strings);
-  for (TokenizerToken& token : model->tokens) {
-    if ((token.flags & format::kTokenAdded) == 0) continue;
-    const bool controls = parts.contain(token.text);
-    // Added tokens can be as short as a line break; those control nothing.
-    const bool is_blank = token.text.find_first_not_of(" \t\r\n") == std::string::npos;
-    if (controls && !is_blank) token.flags |= format::kTokenSpecial;
-  }
 }
 
 const char* pre_tokenizer_name(PreTokenizer pre_tokenizer) {
@@ -155,29 +128,62 @@ std::string text_of(const TokenizerModel& model, uint32_t token) {
   return token == kNone ? std::string() : model.tokens[token].text;
 }
 
-void import_chat_template(const TokenizerConfig& config, TokenizerModel* model,
+// Whether there is a template that cria knows.
+bool import_chat_template(const TokenizerConfig& config, const TokenizerModel& model,
                           ImportedTokenizer* result) {
   result->chat_name = "none";
-  if (config.chat_template.empty()) return;
-  const std::string bos = config.bos.empty() ? text_of(*model, model->bos_token) : config.bos;
-  const std::string eos = config.eos.empty() ? text_of(*model, model->eos_token) : config.eos;
+  if (config.chat_template.empty()) return false;
+  const std::string bos = config.bos.empty() ? text_of(model, model.bos_token) : config.bos;
+  const std::string eos = config.eos.empty() ? text_of(model, model.eos_token) : config.eos;
   const auto chat = recognise_chat_template(config.chat_template, bos, eos);
   if (!chat) {
     result->warnings.push_back(
         "the model's chat template is none that cria knows: cria chat will not be available");
-    return;
+    return false;
   }
-  protect(*chat, model);
   result->chat_name = chat->name;
   result->chat_section = build_chat_section(*chat);
+  return true;
+}
+
+// Makes a token one that no text of a user becomes.
+void make_control(uint32_t token, TokenizerModel* model) {
+  if (token < model->tokens.size() && !model->tokens[token].text.empty()) {
+    model->tokens[token].flags |= format::kTokenSpecial;
+  }
+  if (token == model->unknown_token) model->unknown_token = kNone;
+}
+
+// Text of a user must not become what controls the conversation, whatever the tokenizer's files say
+// about a token, and an answer ends where the template ends it.
+void protect_template(const fs::path& folder, uint32_t vocab_size, TokenizerModel* model,
+                      ImportedTokenizer* result) {
+  const std::vector<uint8_t> section = build_tokenizer_section(*model);
+  Tokenizer tokenizer = {};
+  ChatTemplate chat = {};
+  refuse_if(folder, "the tokenizer", check_tokenizer(section, vocab_size, &tokenizer));
+  refuse_if(folder, "the chat template", check_chat_template(result->chat_section, &chat));
+  visit_template_tokens(tokenizer, chat, [&](uint32_t token) { make_control(token, model); });
+  const uint32_t end = template_end_token(tokenizer, chat);
+  std::vector<uint32_t>& ends = result->end_tokens;
+  if (end == kNone) {
+    result->warnings.push_back(
+        "the chat template ends answers with plain text: they may run on to their maximum length");
+  } else if (std::find(ends.begin(), ends.end(), end) == ends.end()) {
+    result->warnings.push_back("the chat template ends answers with '" + model->tokens[end].text +
+                               "', which the config does not name: it ends them too");
+    ends.push_back(end);
+  }
 }
 
 }  // namespace
 
-ImportedTokenizer import_tokenizer(const fs::path& folder, uint32_t vocab_size) {
+ImportedTokenizer import_tokenizer(const fs::path& folder, uint32_t vocab_size,
+                                   std::span<const uint32_t> end_tokens) {
   ImportedTokenizer result;
   const TokenizerConfig config = read_tokenizer_config(folder);
   TokenizerModel model = read_model(folder, config, &result.warnings);
+  for (const std::string& line : drop_repeated_added(&model)) result.warnings.push_back(line);
   fit_vocabulary(vocab_size, folder, &model, &result.warnings);
   if (model.bos_token == kNone) model.bos_token = find_named(model, config.bos);
   if (model.eos_token == kNone) model.eos_token = find_named(model, config.eos);
@@ -187,11 +193,18 @@ ImportedTokenizer import_tokenizer(const fs::path& folder, uint32_t vocab_size) 
     }
   }
   if (model.bos_token != kNone) result.bos_token = model.bos_token;
+  result.end_tokens.assign(end_tokens.begin(), end_tokens.end());
   const uint32_t named_end = find_named(model, config.eos);
   const uint32_t end = named_end != kNone ? named_end : model.eos_token;
-  if (end != kNone) result.end_tokens.push_back(end);
-  import_chat_template(config, &model, &result);
+  if (result.end_tokens.empty() && end != kNone) result.end_tokens.push_back(end);
+  for (const uint32_t token : result.end_tokens) make_control(token, &model);
+  if (import_chat_template(config, model, &result)) {
+    protect_template(folder, vocab_size, &model, &result);
+  }
   result.tokenizer_section = build_tokenizer_section(model);
+  Tokenizer tokenizer = {};
+  refuse_if(folder, "the tokenizer",
+            check_tokenizer(result.tokenizer_section, vocab_size, &tokenizer));
   result.tokenizer_name = describe(model);
   return result;
 }

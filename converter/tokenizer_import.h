@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,17 +15,22 @@ struct ImportedTokenizer {
   std::vector<uint8_t> tokenizer_section;
   std::vector<uint8_t> chat_section;  // empty: no template, or one that is not known
   std::optional<uint32_t> bos_token;
-  std::vector<uint32_t> end_tokens;   // from the tokenizer's own config (eos_token), maybe empty
+  std::vector<uint32_t> end_tokens;   // the config's, else the tokenizer's own (eos_token), and
+                                      // the chat template's
   std::string tokenizer_name;         // for the report: "byte-level BPE, 128256 tokens, llama3"
   std::string chat_name;              // "llama3.2" or "none"
   std::vector<std::string> warnings;  // one line each, for stderr
 };
 
 // Takes tokenizer.json when the folder has one, else tokenizer.model (SentencePiece); the chat
-// template from tokenizer_config.json, chat_template.jinja or chat_template.json. vocab_size is the
-// model's. Throws ConvertError: no tokenizer (the line names --no-tokenizer), an unsupported kind,
-// a broken file, more tokens than the model has.
+// template from tokenizer_config.json, chat_template.jinja or chat_template.json. End tokens and
+// the template's tokens become special, whatever the tokenizer's files say.
+//   vocab_size  the model's
+//   end_tokens  of the checkpoint's config; empty: it names none
+// Throws ConvertError: no tokenizer (the line names --no-tokenizer), an unsupported kind, a broken
+// file, more tokens than the model has, tables that the runtime would refuse.
 [[nodiscard]] ImportedTokenizer import_tokenizer(const std::filesystem::path& folder,
-                                                 uint32_t vocab_size);
+                                                 uint32_t vocab_size,
+                                                 std::span<const uint32_t> end_tokens = {});
 
 }  // namespace cria::converter

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 #include <span>
+#include <unordered_map>
 
 #include "converter/error.h"
 #include "converter/shown_text.h"
@@ -118,6 +119,15 @@ class SectionWriter {
   std::vector<uint8_t> bytes_;
 };
 
+// A special token is never made of text, so the byte would be lost.
+void check_byte_tokens(const TokenizerModel& model) {
+  for (const uint32_t id : model.byte_tokens) {
+    if (id >= model.tokens.size() || !is_special(model.tokens[id])) continue;
+    refuse("token " + std::to_string(id) + " is a single byte of text and cannot be special or " +
+           "end answers; correct the checkpoint's added tokens or its eos_token_id");
+  }
+}
+
 void check_limits(const TokenizerModel& model) {
   if (model.tokens.empty()) refuse("it has no tokens");
   if (model.merges.size() > format::kMaxMerges) refuse("it has too many merges");
@@ -167,6 +177,21 @@ void add_token(const AddedToken& added, TokenizerModel* model) {
   if (added.strip_right) token.flags |= format::kTokenStripRight;
 }
 
+std::vector<std::string> drop_repeated_added(TokenizerModel* model) {
+  std::vector<std::string> lines;
+  std::unordered_map<std::string_view, uint32_t> first;
+  for (uint32_t id = 0; id < model->tokens.size(); ++id) {
+    TokenizerToken& token = model->tokens[id];
+    if ((token.flags & format::kTokenAdded) == 0) continue;
+    const auto [found, is_new] = first.emplace(token.text, id);
+    if (is_new) continue;
+    lines.push_back("added token '" + token.text + "' has ids " + std::to_string(found->second) +
+                    " and " + std::to_string(id) + ": the first counts");
+    token = {};
+  }
+  return lines;
+}
+
 PreTokenizer choose_word_cut(const TokenizerModel& model) {
   const auto crosses = [&model](const TokenizerMerge& merge) {
     return model.tokens[merge.right].text.starts_with(kSpaceMark) &&
@@ -182,6 +207,7 @@ PreTokenizer choose_word_cut(const TokenizerModel& model) {
 
 std::vector<uint8_t> build_tokenizer_section(const TokenizerModel& model) {
   check_limits(model);
+  check_byte_tokens(model);
   const std::vector<uint32_t> sorted = sorted_tokens(model);
   const std::vector<uint32_t> added = added_tokens(model);
   const std::vector<TokenizerMerge> merges = usable_merges(model);

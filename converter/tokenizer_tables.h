@@ -59,13 +59,18 @@ struct AddedToken {
 // kTokenNormalized and kTokenAfterSpace are the caller's to set.
 void add_token(const AddedToken& added, TokenizerModel* model);
 
+// Of added tokens with one text only the first counts, as in the tokenizers library; the others
+// become ids that no token has. Returns a line for people about each of those.
+[[nodiscard]] std::vector<std::string> drop_repeated_added(TokenizerModel* model);
+
 // A word may start at any run of U+2581 if no merge joins such a run to what stands before it:
 // chooses kSpaceRuns or kWhole accordingly (SentencePiece BPE).
 [[nodiscard]] format::PreTokenizer choose_word_cut(const TokenizerModel& model);
 
 // The bytes of the section. Merges that give or take a special token, and those that are not the
 // concatenation of their parts, are left out; of two merges of one pair the later one counts.
-// Throws ConvertError when a limit of the format is exceeded.
+// Throws ConvertError when a limit of the format is exceeded, or when a byte of text has only a
+// special token, without which it could not be encoded.
 [[nodiscard]] std::vector<uint8_t> build_tokenizer_section(const TokenizerModel& model);
 
 }  // namespace cria::converter

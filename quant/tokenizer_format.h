@@ -17,7 +17,8 @@
 // SentencePiece BPE stores pieces with U+2581 for a space, and byte pieces <0xNN> as one raw byte.
 // An id that no token has is an empty text. The result of a merge is the text of its two parts, one
 // after the other. Tokens with kTokenSpecial are in no table but added_tokens: no text can become
-// one by merges.
+// one by merges. Every end token of the config is special, and so is every added token that the
+// chat template's strings give (quant/tokenizer_check.h).
 #pragma once
 
 #include <cstddef>
@@ -30,6 +31,9 @@ namespace cria::format {
 inline constexpr uint32_t kMaxMerges = 1 << 23;
 inline constexpr uint32_t kMaxTokenTextBytes = 1 << 26;
 inline constexpr uint32_t kMaxTokenBytes = 1 << 12;  // of one token
+// Sum of the different lengths, in bytes, of the added tokens that start with one byte: what a
+// search for them reads at most at one place of a text.
+inline constexpr uint32_t kMaxAddedLengths = 1 << 13;
 
 enum class TokenizerKind : uint32_t { kByteLevelBpe = 1, kSentencePieceBpe = 2 };
 

@@ -4,28 +4,24 @@
 #include <algorithm>
 #include <cstring>
 
+#include "quant/unicode.h"
 #include "runtime/text_encoder.h"
 
 namespace cria {
 namespace {
 
 using format::ChatString;
-using format::ChatTemplateHeader;
-using format::ChatTemplateKind;
 
 // A conversation being encoded.
 struct ChatEncoder {
   const Tokenizer& tokenizer;
+  const AddedTokens& added;
   const ChatTemplate& chat;
   std::span<const ChatMessage> messages;
   std::span<uint8_t> workspace;
   TokenOutput output;
   TextStart start;
 };
-
-std::span<const char> chat_string(const ChatTemplate& chat, ChatString which) {
-  return chat.strings[static_cast<size_t>(which)];
-}
 
 bool has_flag(const ChatTemplate& chat, uint32_t flag) { return (chat.header.flags & flag) != 0; }
 
@@ -84,7 +80,7 @@ Status encode_message_text(ChatEncoder* e, const MessageText& message) {
                               false,
                               e->start};
   bool ends_with_added = e->start == TextStart::kAddedToken;
-  CRIA_TRY(encode_text(e->tokenizer, input, rest, &e->output, &ends_with_added));
+  CRIA_TRY(encode_text(e->tokenizer, e->added, input, rest, &e->output, &ends_with_added));
   if (message.n_bytes > 0) {
     e->start = ends_with_added ? TextStart::kAddedToken : TextStart::kText;
   }
@@ -170,40 +166,15 @@ Status resume(ChatEncoder* e, size_t first) {
   return Status::kOk;
 }
 
-bool header_holds(const ChatTemplateHeader& header) {
-  const auto kind = static_cast<ChatTemplateKind>(header.kind);
-  const auto is_zero = [](uint8_t byte) { return byte == 0; };
-  const auto is_short = [](uint32_t n_bytes) { return n_bytes <= format::kMaxChatStringBytes; };
-  return kind >= ChatTemplateKind::kLlama3 && kind <= ChatTemplateKind::kGranite &&
-         (header.flags & ~format::kKnownChatFlags) == 0 &&
-         std::all_of(std::begin(header.string_bytes), std::end(header.string_bytes), is_short) &&
-         std::all_of(std::begin(header.reserved), std::end(header.reserved), is_zero);
-}
-
 }  // namespace
-
-Status chat_template_open(std::span<const uint8_t> section, ChatTemplate* chat) {
-  if (section.size() < sizeof(ChatTemplateHeader)) return Status::kCorrupt;
-  ChatTemplate result = {};
-  std::memcpy(&result.header, section.data(), sizeof(result.header));
-  if (!header_holds(result.header)) return Status::kCorrupt;
-  std::span<const uint8_t> rest = section.subspan(sizeof(result.header));
-  for (size_t i = 0; i < format::kChatStrings; ++i) {
-    const size_t n_bytes = result.header.string_bytes[i];
-    if (n_bytes > rest.size()) return Status::kCorrupt;
-    result.strings[i] = {reinterpret_cast<const char*>(rest.data()), n_bytes};
-    rest = rest.subspan(n_bytes);
-  }
-  if (!rest.empty()) return Status::kCorrupt;
-  *chat = result;
-  return Status::kOk;
-}
 
 Status chat_encode(const Tokenizer& tokenizer, const ChatTemplate& chat,
                    std::span<const ChatMessage> messages, size_t first, bool add_generation_prefix,
                    std::span<uint8_t> workspace, std::span<uint32_t> tokens, size_t* n_tokens) {
   if (first > messages.size()) return Status::kInvalidArgument;
-  ChatEncoder e = {tokenizer, chat, messages, workspace, {tokens, 0, false}, TextStart::kNothing};
+  const AddedTokens added(tokenizer);
+  ChatEncoder e = {tokenizer,          added, chat, messages, workspace, {tokens, 0, false},
+                   TextStart::kNothing};
   if (first == 0) {
     CRIA_TRY(encode_beginning(&e));
   } else {

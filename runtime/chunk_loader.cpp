@@ -12,12 +12,28 @@
 namespace cria {
 namespace {
 
-// The checksum of a chunk's stored bytes, and that the gap behind them is zero.
-Status check_stored(const uint8_t* bytes, size_t n_bytes, size_t gap, uint64_t checksum) {
-  if (xxh64(bytes, n_bytes) != checksum) return Status::kCorrupt;
+// Bytes that are summed, and then looked at while the nearest cache holds them; whole values.
+constexpr size_t kSliceBytes = 4096;
+
+Status check_gap(const uint8_t* gap, size_t n_bytes) {
   uint8_t any = 0;
-  for (size_t i = 0; i < gap; ++i) any = static_cast<uint8_t>(any | bytes[n_bytes + i]);
+  for (size_t i = 0; i < n_bytes; ++i) any = static_cast<uint8_t>(any | gap[i]);
   return any == 0 ? Status::kOk : Status::kCorrupt;
+}
+
+// The checksum of a stored chunk, the gap behind it, and its values.
+Status check_stored(const uint8_t* bytes, const ChunkPlace& place, size_t gap, uint64_t checksum) {
+  Xxh64 hash;
+  bool holds = true;
+  for (size_t done = 0; done < place.raw_bytes; done += kSliceBytes) {
+    const size_t left = place.raw_bytes - done;
+    const size_t n = left < kSliceBytes ? left : kSliceBytes;
+    hash.update(bytes + done, n);
+    holds = holds && values_hold(place.values, bytes + done, n);
+  }
+  if (hash.digest() != checksum) return Status::kCorrupt;
+  CRIA_TRY(check_gap(bytes + place.raw_bytes, gap));
+  return holds ? Status::kOk : Status::kInvalidModel;
 }
 
 // One frame and nothing else, without a dictionary, that says how large it is and needs no window
@@ -40,10 +56,6 @@ Status decompress(const uint8_t* stored, size_t stored_bytes, const ChunkScratch
   return !ZSTD_isError(n) && n == raw_bytes ? Status::kOk : Status::kInvalidModel;
 }
 
-Status check_values(const ChunkPlace& place, const uint8_t* raw) {
-  return values_hold(place.values, raw, place.raw_bytes) ? Status::kOk : Status::kInvalidModel;
-}
-
 // First chunk of one plane of a tensor; for scales that are not there, the tensor's first.
 uint32_t first_chunk_of_plane(const format::ModelConfig& config, uint32_t tensor, Plane plane) {
   const TensorSpec spec = tensor_spec(config, tensor);
@@ -64,8 +76,7 @@ Status load_chunk(const cria_source& source, const FileIndex& index, const Chunk
   const size_t n_bytes = entry.stored_bytes;
   if (entry.compression == static_cast<uint32_t>(format::Compression::kStored)) {
     CRIA_TRY(read_source(source, entry.offset, destination, n_bytes + gap));
-    CRIA_TRY(check_stored(destination, n_bytes, gap, entry.checksum));
-    return check_values(place, destination);
+    return check_stored(destination, place, gap, entry.checksum);
   }
   if (!kHasCompression) return Status::kUnsupported;
   const uint8_t* stored = scratch.staging;
@@ -75,9 +86,11 @@ Status load_chunk(const cria_source& source, const FileIndex& index, const Chunk
     stored = map_source(source, entry.offset, n_bytes + gap);
     if (stored == nullptr) return Status::kReadFailed;
   }
-  CRIA_TRY(check_stored(stored, n_bytes, gap, entry.checksum));
+  if (xxh64(stored, n_bytes) != entry.checksum) return Status::kCorrupt;
+  CRIA_TRY(check_gap(stored + n_bytes, gap));
   CRIA_TRY(decompress(stored, n_bytes, scratch, destination, place.raw_bytes));
-  return check_values(place, destination);
+  return values_hold(place.values, destination, place.raw_bytes) ? Status::kOk
+                                                                 : Status::kInvalidModel;
 }
 
 Status check_chunk_in_place(const cria_source& source, const FileIndex& index,
@@ -85,8 +98,7 @@ Status check_chunk_in_place(const cria_source& source, const FileIndex& index,
   format::ChunkEntry entry;
   CRIA_TRY(read_chunk_entry(source, index, place, &entry));
   const uint32_t gap = gap_behind(index, place.number, place.raw_bytes);
-  CRIA_TRY(check_stored(bytes, place.raw_bytes, gap, entry.checksum));
-  return check_values(place, bytes);
+  return check_stored(bytes, place, gap, entry.checksum);
 }
 
 PlaneReader::PlaneReader(const cria_source& source, const FileIndex& index, uint32_t tensor,

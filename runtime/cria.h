@@ -45,7 +45,7 @@ extern "C" {
   X(kContextFull, CRIA_CONTEXT_FULL, 14, "the KV cache has no room for these tokens")            \
   X(kNothingToSample, CRIA_NOTHING_TO_SAMPLE, 15, "no logits yet: run a prefill first")          \
   X(kBadState, CRIA_BAD_STATE, 16, "the saved state belongs to another model or configuration")  \
-  X(kBackendFailed, CRIA_BACKEND_FAILED, 17, "the backend's library refused an operation") \
+  X(kBackendFailed, CRIA_BACKEND_FAILED, 17, "the backend's library refused an operation")       \
   X(kInvalidModel, CRIA_INVALID_MODEL, 18, "the file breaks a rule of its format")
 
 typedef enum cria_status {
@@ -104,8 +104,8 @@ typedef struct cria_model_info {
   uint32_t d_ff;
   uint32_t vocab_size;
   uint32_t max_context;     /* positions the model was trained for */
-  uint32_t planned_context; /* positions a session has unless asked otherwise: the file's wish, up to
-                               2^24, which its size does not limit as it limits the weights */
+  uint32_t planned_context; /* positions a session has unless asked otherwise: the file's wish, up
+                               to 2^24, which its size does not limit as it limits the weights */
   uint32_t sliding_window;  /* 0: none */
   uint32_t bos_token;       /* 0xffffffff: none */
   uint32_t weight_format;   /* cria_number_format of the layers' matrices */
@@ -121,7 +121,8 @@ typedef struct cria_model_info {
 } cria_model_info;
 
 /* Reads and checks header, section table, config and the sizes of the other sections; no weights.
- * Reads less than 3 KB of the source. Errors: kinds 1 to 6 and 18; then info is zero but for refused.
+ * Reads less than 3 KB of the source. Errors: kinds 1 to 6 and 18; then info is zero but for
+ * refused.
  */
 cria_status cria_inspect(const cria_source* source, cria_model_info* info);
 
@@ -323,7 +324,14 @@ cria_status cria_reset(cria_session* session, uint32_t position);
 
 /* Saves the context (tokens, KV cache up to the position, logits, random state), so that a later
  * session of the same model and KV format, whatever its threads, backend ISA or context size, goes
- * on with the same bits. Size depends on the position. */
+ * on with the same bits. Size depends on the position.
+ *
+ * cria_state_load takes no byte on trust and changes the session only when it succeeds. Besides the
+ * checksum it checks that a session can have saved the state: tokens are in the vocabulary, no code
+ * of an int8 cache is -128, no scale is negative, infinite or not a number. The floats of an f32
+ * cache and of the logits may have any value, as those that a model computes may; what is not a
+ * number counts as the smallest when a token is drawn. Errors: CRIA_BAD_STATE; CRIA_CONTEXT_FULL
+ * when the state has more positions than the session. */
 size_t cria_state_size(const cria_session* session);
 cria_status cria_state_save(const cria_session* session, void* destination, size_t n_bytes);
 cria_status cria_state_load(cria_session* session, const void* state, size_t n_bytes);

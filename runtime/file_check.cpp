@@ -74,11 +74,6 @@ Status bring_section(const cria_source& source, const Section& section, uint8_t*
   return xxh64(p, n) == section.checksum ? Status::kOk : Status::kCorrupt;
 }
 
-// The checksum holds, so what the tables refuse is a rule.
-Status as_rule(Status status) {
-  return status == Status::kCorrupt ? Status::kInvalidModel : status;
-}
-
 }  // namespace
 
 Status check_tables(const cria_source& source, const FileIndex& index, uint64_t* at) {
@@ -98,16 +93,18 @@ Status open_text(const cria_source& source, const FileIndex& index, const TextMe
   if (index.tokenizer.bytes != 0) {
     *at = index.tokenizer.offset;
     CRIA_TRY(bring_section(source, index.tokenizer, memory.tokenizer, &bytes));
-    CRIA_TRY(as_rule(tokenizer_open(bytes, index.config.vocab_size, &text->tokenizer)));
+    CRIA_TRY(tokenizer_open(bytes, index.config.vocab_size, &text->tokenizer));
     text->has_tokenizer = true;
   }
   if (index.chat_template.bytes != 0) {
     *at = index.chat_template.offset;
     CRIA_TRY(bring_section(source, index.chat_template, memory.chat_template, &bytes));
-    CRIA_TRY(as_rule(chat_template_open(bytes, &text->chat_template)));
+    CRIA_TRY(chat_template_open(bytes, &text->chat_template));
     text->has_chat_template = text->has_tokenizer;
   }
-  return Status::kOk;
+  if (!text->has_tokenizer) return Status::kOk;
+  return control_tokens_hold(
+      text->tokenizer, text->has_chat_template ? &text->chat_template : nullptr, index.config);
 }
 
 }  // namespace cria

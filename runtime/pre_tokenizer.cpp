@@ -1,5 +1,7 @@
 #include "runtime/pre_tokenizer.h"
 
+#include "quant/unicode.h"
+
 namespace cria {
 namespace {
 

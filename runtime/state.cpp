@@ -33,29 +33,35 @@ size_t state_bytes(const cria_session& s, size_t position, bool has_logits) {
          (has_logits ? size_t{s.model.config.vocab_size} * sizeof(float) : 0);
 }
 
+enum class Piece { kTokens, kCodes, kScales, kFloats };
+
 // Visits every used piece of the session in the order of the state.
 template <typename Visit>
 void visit_pieces(const cria_session& s, size_t position, bool has_logits, const Visit& visit) {
-  visit(s.history, position * sizeof(uint32_t));
+  const bool is_int8 = s.kv.kv_format == KvFormat::kInt8;
+  const Piece rows = is_int8 ? Piece::kCodes : Piece::kFloats;
+  visit(Piece::kTokens, s.history, position * sizeof(uint32_t));
   for (size_t layer = 0; layer < s.model.config.n_layers; ++layer) {
     for (size_t head = 0; head < s.model.config.n_kv_heads; ++head) {
       const size_t row = s.kv.row(layer, head, 0);
       const size_t bytes = position * s.kv.row_bytes();
-      visit(s.kv.key_codes + row * s.kv.row_bytes(), bytes);
-      visit(s.kv.value_codes + row * s.kv.row_bytes(), bytes);
-      if (s.kv.kv_format == KvFormat::kInt8) {
-        visit(s.kv.key_scales + row, position * sizeof(float));
-        visit(s.kv.value_scales + row, position * sizeof(float));
+      visit(rows, s.kv.key_codes + row * s.kv.row_bytes(), bytes);
+      visit(rows, s.kv.value_codes + row * s.kv.row_bytes(), bytes);
+      if (is_int8) {
+        visit(Piece::kScales, s.kv.key_scales + row, position * sizeof(float));
+        visit(Piece::kScales, s.kv.value_scales + row, position * sizeof(float));
       }
     }
   }
-  if (has_logits) visit(s.logits, size_t{s.model.config.vocab_size} * sizeof(float));
+  if (has_logits) {
+    visit(Piece::kFloats, s.logits, size_t{s.model.config.vocab_size} * sizeof(float));
+  }
 }
 
 Status save(const cria_session& s, uint8_t* out, size_t n_bytes) {
   if (n_bytes < state_bytes(s, s.position, s.has_logits)) return Status::kBufferTooSmall;
   uint8_t* p = out + sizeof(StateHeader);
-  visit_pieces(s, s.position, s.has_logits, [&](const void* piece, size_t bytes) {
+  visit_pieces(s, s.position, s.has_logits, [&](Piece, const void* piece, size_t bytes) {
     std::memcpy(p, piece, bytes);
     p += bytes;
   });
@@ -69,6 +75,23 @@ Status save(const cria_session& s, uint8_t* out, size_t n_bytes) {
   header.checksum = xxh64(out + sizeof header, static_cast<size_t>(p - out) - sizeof header);
   std::memcpy(out, &header, sizeof header);
   return Status::kOk;
+}
+
+// Whether a session could have saved these bytes: tokens are in the vocabulary, codes and scales
+// are those that quantizing gives. Floats may be any, as a model's may be: arithmetic and sampling
+// take what is infinite or not a number.
+bool piece_holds(Piece kind, const uint8_t* p, size_t n_bytes, uint32_t vocab_size) {
+  constexpr int kNoCode = 0x80;  // -128
+  constexpr uint32_t kInfinity = 0x7f800000;
+  if (kind == Piece::kFloats || n_bytes == 0) return true;
+  if (kind == Piece::kCodes) return std::memchr(p, kNoCode, n_bytes) == nullptr;
+  for (size_t i = 0; i < n_bytes; i += sizeof(uint32_t)) {
+    uint32_t word;
+    std::memcpy(&word, p + i, sizeof word);
+    // The bits of a float that is neither negative nor infinite nor NaN are below infinity's.
+    if (word >= (kind == Piece::kTokens ? vocab_size : kInfinity)) return false;
+  }
+  return true;
 }
 
 Status load(cria_session* s, const uint8_t* state, size_t n_bytes) {
@@ -86,13 +109,15 @@ Status load(cria_session* s, const uint8_t* state, size_t n_bytes) {
       xxh64(state + sizeof header, n_bytes - sizeof header) != header.checksum) {
     return Status::kBadState;
   }
-  for (size_t i = 0; i < header.position; ++i) {
-    uint32_t token;
-    std::memcpy(&token, state + sizeof header + i * sizeof token, sizeof token);
-    if (token >= s->model.config.vocab_size) return Status::kBadState;
-  }
   const uint8_t* p = state + sizeof header;
-  visit_pieces(*s, header.position, has_logits, [&](void* piece, size_t bytes) {
+  bool holds = true;
+  visit_pieces(*s, header.position, has_logits, [&](Piece kind, const void*, size_t bytes) {
+    holds = holds && piece_holds(kind, p, bytes, s->model.config.vocab_size);
+    p += bytes;
+  });
+  if (!holds) return Status::kBadState;
+  p = state + sizeof header;
+  visit_pieces(*s, header.position, has_logits, [&](Piece, void* piece, size_t bytes) {
     std::memcpy(piece, p, bytes);
     p += bytes;
   });

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/added_tokens.h"
+#include "quant/added_tokens.h"
 #include "runtime/tokenizer.h"
 
 namespace cria {
@@ -38,8 +38,8 @@ struct TextToEncode {
 // Appends the tokens of the text, without BOS and EOS. ends_with_added receives whether the text
 // ends with an added token; an empty text leaves it as it is.
 // Errors as tokenizer_encode.
-[[nodiscard]] Status encode_text(const Tokenizer& tokenizer, const TextToEncode& input,
-                                 std::span<uint8_t> workspace, TokenOutput* output,
-                                 bool* ends_with_added);
+[[nodiscard]] Status encode_text(const Tokenizer& tokenizer, const AddedTokens& added,
+                                 const TextToEncode& input, std::span<uint8_t> workspace,
+                                 TokenOutput* output, bool* ends_with_added);
 
 }  // namespace cria

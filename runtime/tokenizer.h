@@ -5,34 +5,15 @@
 #include <cstdint>
 #include <span>
 
-#include "quant/tokenizer_format.h"
+#include "quant/tokenizer_view.h"
 #include "runtime/status.h"
 
 namespace cria {
 
-// Pointers into the tokenizer section; trivially copyable.
-struct Tokenizer {
-  format::TokenizerHeader header;
-  const uint32_t* token_ends;
-  const uint8_t* token_flags;
-  const uint32_t* sorted_tokens;
-  const uint32_t* merge_ends;
-  const format::MergeEntry* merges;
-  const uint32_t* byte_tokens;
-  const uint32_t* added_tokens;
-  const char* text;
-};
-
-// The bytes of a token; token < header.n_tokens.
-[[nodiscard]] inline std::span<const char> token_text(const Tokenizer& tokenizer, uint32_t token) {
-  const uint32_t begin = token == 0 ? 0 : tokenizer.token_ends[token - 1];
-  return {tokenizer.text + begin, tokenizer.token_ends[token] - begin};
-}
-
-// Checks every count, offset and token id of the section once, so that nothing below has to, and
-// points tokenizer into it. section is 4-byte aligned and outlives tokenizer.
+// Checks a section once, so that nothing below has to (quant/tokenizer_check.h), and points
+// tokenizer into it. section is 4-byte aligned and outlives tokenizer.
 //   vocab_size  the model's: no token may reach it
-// Errors: kCorrupt; kMisaligned. Cost: reads the section about twice.
+// Errors: kInvalidModel; kMisaligned. Cost: reads the section about twice.
 [[nodiscard]] Status tokenizer_open(std::span<const uint8_t> section, uint32_t vocab_size,
                                     Tokenizer* tokenizer);
 
@@ -78,12 +59,13 @@ size_t tokenizer_decode_end(DecodeState* state, std::span<char> out);
 
 enum class ChatRole : uint32_t { kSystem = 0, kUser = 1, kAssistant = 2 };
 
-struct ChatTemplate {
-  format::ChatTemplateHeader header;
-  std::span<const char> strings[format::kChatStrings];
-};
-
+// Errors: kInvalidModel.
 [[nodiscard]] Status chat_template_open(std::span<const uint8_t> section, ChatTemplate* chat);
+
+// Whether no text of a user can become a token that ends answers or frames messages, and answers
+// end where the template ends them. chat: null when the file has none. Errors: kInvalidModel.
+[[nodiscard]] Status control_tokens_hold(const Tokenizer& tokenizer, const ChatTemplate* chat,
+                                         const format::ModelConfig& config);
 
 struct ChatMessage {
   ChatRole role;

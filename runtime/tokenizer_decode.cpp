@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "quant/utf8.h"
 #include "runtime/tokenizer.h"
-#include "runtime/utf8.h"
 
 namespace cria {
 namespace {

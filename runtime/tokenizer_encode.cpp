@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "runtime/bpe.h"
+#include "runtime/pre_tokenizer.h"
 #include "runtime/text_encoder.h"
 
 namespace cria {
@@ -15,8 +16,8 @@ using format::TokenizerKind;
 // A text being encoded.
 struct Encoder {
   const Tokenizer& tokenizer;
+  const AddedTokens& added;
   const TextToEncode& input;
-  AddedTokens added;
   BpeWord word;
   TokenOutput* output;
   bool* ends_with_added;
@@ -170,8 +171,10 @@ Status encode_section(Encoder* e, size_t begin, size_t end) {
                           !has_flag(*e, format::kPrependUnlessSpace) && prepends_at(*e, begin);
   const size_t prefix = has_prefix ? 1 : 0;
   const PrefixedText text = {e->input.text.data() + begin, end - begin + prefix, has_prefix};
+  const AddedSearch search = {text, AddedStage::kNormalized, begin, e->input.plain,
+                              e->input.special_needs_space};
   for (size_t place = 0; place < text.n_bytes;) {
-    const AddedMatch match = e->added.find(text, begin, place, AddedStage::kNormalized);
+    const AddedMatch match = e->added.find(search, place);
     CRIA_TRY(
         encode_words(e, text.part(place, match.begin), begin + std::max(place, prefix) - prefix));
     if (match.token != kNone) CRIA_TRY(put_added(e, match.token));
@@ -182,17 +185,13 @@ Status encode_section(Encoder* e, size_t begin, size_t end) {
 
 }  // namespace
 
-Status encode_text(const Tokenizer& tokenizer, const TextToEncode& input,
+Status encode_text(const Tokenizer& tokenizer, const AddedTokens& added, const TextToEncode& input,
                    std::span<uint8_t> workspace, TokenOutput* output, bool* ends_with_added) {
-  Encoder e = {tokenizer,
-               input,
-               AddedTokens(tokenizer, input.plain, input.special_needs_space),
-               BpeWord(tokenizer, workspace),
-               output,
-               ends_with_added};
+  Encoder e = {tokenizer, added, input, BpeWord(tokenizer, workspace), output, ends_with_added};
   const PrefixedText text = {input.text.data(), input.text.size(), false};
+  const AddedSearch search = {text, AddedStage::kRaw, 0, input.plain, input.special_needs_space};
   for (size_t place = 0; place < text.n_bytes;) {
-    const AddedMatch match = e.added.find(text, 0, place, AddedStage::kRaw);
+    const AddedMatch match = e.added.find(search, place);
     CRIA_TRY(encode_section(&e, place, match.begin));
     if (match.token != kNone) CRIA_TRY(put_added(&e, match.token));
     place = match.end;
@@ -211,8 +210,8 @@ Status tokenizer_encode(const Tokenizer& tokenizer, std::span<const char> text,
   const std::span<const TextRange> plain(&everything, options.parse_special ? 0 : 1);
   const TextStart start = options.continues ? TextStart::kText : TextStart::kNothing;
   bool ends_with_added = false;
-  CRIA_TRY(
-      encode_text(tokenizer, {text, plain, true, start}, workspace, &output, &ends_with_added));
+  CRIA_TRY(encode_text(tokenizer, AddedTokens(tokenizer), {text, plain, true, start}, workspace,
+                       &output, &ends_with_added));
   if (options.add_special && (tokenizer.header.flags & format::kAddEos) != 0) {
     CRIA_TRY(output.put(tokenizer.header.eos_token));
   }

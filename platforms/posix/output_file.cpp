@@ -200,7 +200,7 @@ void OutputFile::create_temporary() {
   if (temporary.empty()) fail(errno);
   slot_ = arm_slot(folder_, temporary);
   descriptor_ = ::openat(folder_, temporary.c_str(),
-                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+                         O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
   if (descriptor_ < 0) fail(errno);
   temporary_ = temporary;
   // What the umask took from it. A file system without permission bits refuses, and has none to
@@ -237,6 +237,17 @@ void OutputFile::write(uint64_t offset, std::span<const uint8_t> bytes) const {
     if (put <= 0) fail(put < 0 ? errno : EIO);
     bytes = bytes.subspan(static_cast<size_t>(put));
     offset += static_cast<uint64_t>(put);
+  }
+}
+
+void OutputFile::read(uint64_t offset, std::span<uint8_t> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t got =
+        ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) fail(got < 0 ? errno : EIO);
+    bytes = bytes.subspan(static_cast<size_t>(got));
+    offset += static_cast<uint64_t>(got);
   }
 }
 

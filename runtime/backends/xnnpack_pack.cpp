@@ -61,8 +61,7 @@ Matrix* packed_matrix(Model* model, uint32_t i) {
 // The planes of one matrix, read from their beginnings.
 struct PlaneReaders {
   PlaneReaders(const cria_session& s, const Matrix& matrix, const LoadScratch& scratch)
-      : codes(s.source, s.index, matrix.tensor, Plane::kCodes, scratch.chunk,
-              scratch.raw_codes),
+      : codes(s.source, s.index, matrix.tensor, Plane::kCodes, scratch.chunk, scratch.raw_codes),
         scales(s.source, s.index, matrix.tensor, Plane::kScales, scratch.chunk,
                scratch.raw_scales) {}
   PlaneReader codes;

@@ -24,7 +24,7 @@ MemorySource::MemorySource(std::span<const uint8_t> bytes, Access access)
     : memory_(new uint8_t[bytes.size() + kAlignment]), size_(bytes.size()) {
   const auto address = reinterpret_cast<uintptr_t>(memory_.get());
   base_ = memory_.get() + (kAlignment - address % kAlignment) % kAlignment;
-  std::memcpy(base_, bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(base_, bytes.data(), bytes.size());
   source_ = {base_, bytes.size(), access != Access::kRead ? map_bytes : nullptr,
              access != Access::kMap ? read_bytes : nullptr};
 }

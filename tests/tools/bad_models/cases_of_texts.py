@@ -1,8 +1,9 @@
 """Breaks parts 6 and 7 of docs/model_format.md, tokenizer and chat template, and the rules for the metadata."""
 from bad_models.case import INVALID, case
 from bad_models.model_writer import NONE, Model
-from bad_models.text_writer import (A, AB, ABB, ADDED, ASSISTANT_SUFFIX, B, BEGIN, BLANK, BYTE_TOKENS, END, NOTE, SPECIAL,
-                                    STRINGS, Tokenizer, chat_template, sentence_piece, text_model)
+from bad_models.text_writer import (A, AB, ABB, ADDED, AFTER_OTHERS, AFTER_SPACE, ASSISTANT_SUFFIX, B, BEGIN, BLANK,
+                                    BYTE_TOKENS, END, NOTE, PIECE_TOKENS, SPACE, SPECIAL, STRINGS, Tokenizer, chat_template,
+                                    sentence_piece, text_model)
 
 MOST_METADATA = 1 << 20
 DEEPEST = 16
@@ -46,6 +47,10 @@ def headers():
             ("fewer_tokens", {"n_tokens": 7}, "the section ends with its last array", False),
             ("more_text", {"text_bytes": 200}, "the section ends with its last array", True)):
         yield bad(name, rule, Tokenizer().set(**fields), kept)
+    yield bad("no_tokens", "there is at least one token", Tokenizer(
+        tokens=(), lookup=(), merges=(), byte_tokens=(), added=(), bos=NONE, eos=NONE), n_end_tokens=0, end_tokens=[])
+    yield bad("starts_with_nothing", "flag bit 0 needs a BOS", Tokenizer(flags=1, bos=NONE))
+    yield bad("ends_with_nothing", "flag bit 1 needs an EOS", Tokenizer(flags=2, eos=NONE))
     raw = Tokenizer().bytes()
     yield bad("reserved", "reserved bytes of the tokenizer are zero", raw[:48] + b"\1" + raw[49:])
     yield bad("short", "a tokenizer has a header", raw[:63])
@@ -70,11 +75,12 @@ def tables():
     yield bad("last_end_early", rule, Tokenizer().put("token_ends", NOTE, 14))
     yield bad("last_end_late", rule, Tokenizer().put("token_ends", NOTE, 30), kept=False)
     yield bad("token_flag_7", "unknown flags of a token are zero", Tokenizer().put("token_flags", A, 0x80, "<B"))
-    yield bad("flag_added_alone", "bit 2 is of the tokens in added_tokens", Tokenizer().put("token_flags", A, ADDED, "<B"))
-    yield bad("added_without_flag", "bit 2 is of the tokens in added_tokens", Tokenizer().put("token_flags", NOTE, 0, "<B"))
+    yield bad("added_without_flag", "bit 2 is set of the tokens in added_tokens", Tokenizer().put("token_flags", NOTE, 0, "<B"))
     rule = "sorted_tokens ascend by their bytes"
     yield bad("sorted_wrong", rule, Tokenizer(lookup=(BLANK, AB, A, ABB, B)))
     yield bad("sorted_twice", rule, Tokenizer(lookup=(BLANK, A, A, AB, B)))
+    yield bad("sorted_empty", "a sorted token has a text",
+              Tokenizer(tokens=(*BYTE_TOKENS, (b"", 0)), lookup=(8, BLANK, A, AB, ABB, B)))
     yield bad("sorted_outside", "sorted_tokens are tokens", Tokenizer(lookup=(BLANK, A, AB, ABB, 8)))
     yield bad("sorted_most", "sorted_tokens are tokens", Tokenizer(lookup=(BLANK, A, AB, ABB, NONE)), kept=False)
     yield bad("sorted_special", "special tokens are in no table but added_tokens", Tokenizer(lookup=(BLANK, END, A, AB, B)))
@@ -116,6 +122,17 @@ def lists():
     yield bad("added_same_text", rule, Tokenizer(tokens=tokens, added=(NOTE, END, 8, BEGIN)))
 
 
+    tokens, added = long_added((4096, 4095, 2))
+    yield bad("added_lengths", "different lengths of added tokens of one first byte sum to at most 8192 bytes",
+              Tokenizer(tokens=tokens, added=added), kept=False)
+
+
+def long_added(lengths):
+    """The usual tokens and special ones of one letter, so long; and the list of all added ones."""
+    tokens = (*BYTE_TOKENS, *((b"z" * length, SPECIAL | ADDED) for length in lengths))
+    return tokens, (NOTE, END, BEGIN, *range(len(BYTE_TOKENS), len(tokens)))
+
+
 def bad_chat(name, rule, section, kept=True):
     return case(f"chat_{name}", INVALID, rule, text_model(chat=section).file(), kept)
 
@@ -148,6 +165,26 @@ def control_tokens():
     strings[ASSISTANT_SUFFIX] = b"<s><e>"
     yield case("suffix_ends_nothing", INVALID, "the first control token of the assistant's suffix is an end token",
                text_model(chat=chat_template(strings=strings)).file())
+
+
+    yield case("end_token_unknown", INVALID, "the unknown token is no end token", text_model(Tokenizer(unknown=END)).file())
+    strings = list(STRINGS)
+    yield case("template_token_unknown", INVALID, "the unknown token is no token of the template",
+               text_model(Tokenizer(unknown=BEGIN), chat=chat_template(strings=strings)).file())
+    rule = "a token of the template is special, found with a space in front too"
+    for name, text, flags, string in (("behind_space", SPACE + b"<x>", ADDED | AFTER_OTHERS, b"<x>"),
+                                      ("late", b"<x>", ADDED | AFTER_OTHERS, b"b<x>"),
+                                      ("swallows_space", b"<x>", ADDED | AFTER_OTHERS | AFTER_SPACE, b"b <x>"),
+                                      ("lacks_space", b"<x>", ADDED | AFTER_OTHERS | AFTER_SPACE, b"b<x>")):
+        yield case(f"template_token_{name}", INVALID, rule, piece_model(text, flags, string).file(), kept=name == "behind_space")
+
+
+def piece_model(text, flags, string):
+    """A SentencePiece model with one more added token, and a template that has this string in front of what users say."""
+    order = sorted((1, 2, 7), key=lambda i: (lambda t: (t[0], -len(t), t))([*PIECE_TOKENS, (text, 0)][i][0]))
+    tokenizer = sentence_piece(tokens=(*PIECE_TOKENS, (text, flags)), added=tuple(order))
+    strings = (b"<s>", b"", b"", string, b"", b"", b"</s>", b"")
+    return text_model(tokenizer, chat=chat_template(kind=3, strings=strings), bos_token=1, end_tokens=[2])
 
 
 def metadata():

@@ -5,10 +5,11 @@ import struct
 from bad_models import frames
 from bad_models.case import OK, case
 from bad_models.cases_of_chunks import MANY_TOKENS, noise_frame
-from bad_models.cases_of_texts import DEEPEST, MOST_METADATA
+from bad_models.cases_of_texts import DEEPEST, MOST_METADATA, long_added
 from bad_models.model_writer import (BF16, CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, F16, INT4, INT8, METADATA, MLP_BIAS,
                                      OUTPUT_BIAS, QKV_BIAS, TIED, TOKENIZER, Model)
-from bad_models.text_writer import END, Tokenizer, chat_template, sentence_piece, text_model
+from bad_models.text_writer import (A, ADDED, BEGIN, BYTE_TOKENS, END, NOTE, STRINGS, Tokenizer, chat_template,
+                                    sentence_piece, text_model)
 
 SMALL = {"d_model": 6, "n_heads": 2, "head_dim": 4, "d_ff": 9, "vocab_size": 18}
 ALL_BIASES = QKV_BIAS | OUTPUT_BIAS | MLP_BIAS
@@ -69,6 +70,25 @@ def texts():
     yield valid("no_tokens", "a tokenizer of fewer tokens than the vocabulary", text_model(
         Tokenizer(tokens=((b"a", 0),), lookup=(0,), merges=(), byte_tokens=((97, 0),), added=(), bos=0xFFFFFFFF,
                   eos=0xFFFFFFFF), n_end_tokens=0, end_tokens=[]), kept=False)
+
+
+    yield from control_tokens()
+
+
+def control_tokens():
+    def one(name, what, tokenizer=None, strings=STRINGS, **config):
+        return valid(name, what, text_model(tokenizer, chat=chat_template(strings=strings), **config), kept=False)
+    yield one("added_alone", "bit 2 of a token that is not in added_tokens", Tokenizer().put("token_flags", A, ADDED, "<B"))
+    tokens, added = long_added((4096, 4095, 1))
+    yield one("added_lengths", "added tokens as long as they may be", Tokenizer(tokens=tokens, added=added))
+    blanks = (*BYTE_TOKENS, ("\u3000\n".encode(), ADDED))
+    yield one("template_blanks", "white space in a template is no control token",
+              Tokenizer(tokens=blanks, added=(NOTE, END, BEGIN, 8)), (*STRINGS[:3], "\u3000\n".encode(), *STRINGS[4:]))
+    yield one("default_system_token", "the default system text holds no control tokens", strings=(*STRINGS[:7], b"<note>"))
+    yield one("end_token_without_text", "an end token that has no text",
+              Tokenizer(tokens=(*BYTE_TOKENS, (b"", 0))), n_end_tokens=3, end_tokens=[END, 8, 15])
+    yield one("suffix_of_text", "an assistant suffix without a token", strings=(*STRINGS[:6], b"\n", b""))
+    yield one("starts_and_ends", "texts start and end with tokens", Tokenizer(flags=3))
 
 
 def limits():

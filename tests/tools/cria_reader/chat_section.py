@@ -1,16 +1,13 @@
-"""Part 7 of docs/model_format.md: the chat template, and which tokens it makes control tokens."""
+"""Part 7 of docs/model_format.md: the chat template."""
 import struct
 
 from cria_reader.refusal import require
-from cria_reader.tokenizer_section import SPECIAL
 
 HEADER_BYTES = 64
 KINDS = range(1, 8)
 KNOWN_FLAGS = 15
 N_STRINGS, MOST_STRING = 8, 4096
-ASSISTANT_SUFFIX = 6
-LATE = 1 << 5
-BLANKS = b" \t\n\v\f\r"
+ASSISTANT_SUFFIX, DEFAULT_SYSTEM = 6, 7
 
 
 def read_chat(raw):
@@ -27,32 +24,3 @@ def read_chat(raw):
         strings.append(raw[at:at + size])
         at += size
     return strings
-
-
-def tokens_in(text, tokenizer):
-    """Added tokens that are cut out of a text, in their order: leftmost first, the longest of several."""
-    found, at = [], 0
-    while at < len(text):
-        token = next((t for t in tokenizer.added_tokens if text.startswith(tokenizer.texts[t], at)), None)
-        if token is None:
-            at += 1
-            continue
-        found.append(token)
-        at += len(tokenizer.texts[token])
-    return found
-
-
-def is_control(token, tokenizer):
-    return bool(tokenizer.token_flags[token] & SPECIAL)
-
-
-def check_control_tokens(config, tokenizer, strings):
-    for token in config["end_tokens"]:
-        require(token >= len(tokenizer.texts) or is_control(token, tokenizer), "an end token that a text can forge")
-    for string in strings:
-        for token in tokens_in(string, tokenizer):
-            require(is_control(token, tokenizer) or not tokenizer.texts[token].strip(BLANKS),
-                    "a token of the chat template that a text can forge")
-    if strings:
-        in_suffix = [token for token in tokens_in(strings[ASSISTANT_SUFFIX], tokenizer) if is_control(token, tokenizer)]
-        require(not in_suffix or in_suffix[0] in config["end_tokens"], "the assistant's suffix begins with no end token")

@@ -1,6 +1,7 @@
 """A whole model file: refused or read, as docs/model_format.md says."""
-from cria_reader.chat_section import check_control_tokens, read_chat
+from cria_reader.chat_section import read_chat
 from cria_reader.chunk_table import ZSTD, check_gaps, raw_planes, read_chunk_table
+from cria_reader.control_tokens import check_control_tokens
 from cria_reader.file_layout import CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, METADATA, TOKENIZER, read_sections
 from cria_reader.json_text import is_json
 from cria_reader.model_config import read_config
@@ -19,14 +20,14 @@ class ModelFile:
         self.data = bytes(data)
         self.sections = read_sections(self.data)
         self.config = read_config(self.content(CONFIG, "config"))
+        tensors = read_directory(self.content(DIRECTORY, "tensor directory"), self.config)
+        self.tensors = {tensor.name: tensor for tensor in tensors}
+        self.chunks = read_chunk_table(self.content(CHUNKS, "chunk table"), self.config, tensors, self.sections[DATA])
+        self.metadata = self.read_metadata()
         self.tokenizer = Tokenizer(self.content(TOKENIZER, "tokenizer"), self.config) if TOKENIZER in self.sections else None
         self.chat = read_chat(self.content(CHAT, "chat template")) if CHAT in self.sections else []
         if self.tokenizer:
             check_control_tokens(self.config, self.tokenizer, self.chat)
-        self.metadata = self.read_metadata()
-        tensors = read_directory(self.content(DIRECTORY, "tensor directory"), self.config)
-        self.tensors = {tensor.name: tensor for tensor in tensors}
-        self.chunks = read_chunk_table(self.content(CHUNKS, "chunk table"), self.config, tensors, self.sections[DATA])
         check_gaps(self.chunks, self.data)
         for tensor in tensors:
             check_values(tensor, self.planes(tensor))

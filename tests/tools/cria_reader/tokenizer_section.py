@@ -11,8 +11,10 @@ FIELDS = ("kind pre_tokenizer flags n_tokens n_sorted n_merges n_added text_byte
 BYTE_LEVEL, SENTENCE_PIECE = 1, 2
 PRE_TOKENIZERS = {BYTE_LEVEL: (0, 1, 2, 3, 4), SENTENCE_PIECE: (0, 5, 6)}
 KNOWN_FLAGS, KNOWN_TOKEN_FLAGS = (1 << 10) - 1, (1 << 7) - 1
-SPECIAL, RAW_BYTE, ADDED = 1, 2, 4
+STARTS_WITH_BOS, ENDS_WITH_EOS = 1, 2
+SPECIAL, RAW_BYTE, ADDED, AFTER_OTHERS, AFTER_SPACE = 1, 2, 4, 1 << 5, 1 << 6
 MOST_MERGES, MOST_TEXT, MOST_TOKEN_BYTES = 1 << 23, 1 << 26, 4096
+MOST_SEARCHED = 8192
 
 
 class Tokenizer:
@@ -34,11 +36,13 @@ class Tokenizer:
         require(h["kind"] in PRE_TOKENIZERS, "the kind of the tokenizer")
         require(h["pre_tokenizer"] in PRE_TOKENIZERS[h["kind"]], "pre_tokenizer")
         require(h["flags"] & ~KNOWN_FLAGS == 0, "flags of the tokenizer")
-        require(h["n_tokens"] <= config["vocab_size"], "n_tokens")
+        require(1 <= h["n_tokens"] <= config["vocab_size"], "n_tokens")
         require(h["n_sorted"] <= h["n_tokens"] and h["n_added"] <= h["n_tokens"], "n_sorted or n_added")
         require(h["n_merges"] <= MOST_MERGES and h["text_bytes"] <= MOST_TEXT, "n_merges or text_bytes")
         for name in ("bos_token", "eos_token", "unknown_token"):
             require(h[name] < h["n_tokens"] or h[name] == NONE, name)
+        require(h["flags"] & STARTS_WITH_BOS == 0 or h["bos_token"] != NONE, "bos_token, which texts start with")
+        require(h["flags"] & ENDS_WITH_EOS == 0 or h["eos_token"] != NONE, "eos_token, which texts end with")
         require(h["longest_token"] <= MOST_TOKEN_BYTES, "longest_token")
 
     def read_arrays(self, raw):
@@ -70,6 +74,9 @@ class Tokenizer:
         require(max(map(len, self.texts), default=0) == self.header["longest_token"], "longest_token")
         require(all(flags & ~KNOWN_TOKEN_FLAGS == 0 for flags in self.token_flags), "token_flags")
 
+    def is_special(self, token):
+        return bool(self.token_flags[token] & SPECIAL)
+
     def plain(self, token):
         """Whether it may be in a table other than added_tokens."""
         return token < len(self.texts) and not self.token_flags[token] & SPECIAL
@@ -77,6 +84,7 @@ class Tokenizer:
     def check_lookup(self):
         require(all(map(self.plain, self.sorted_tokens)), "sorted_tokens")
         texts = [self.texts[token] for token in self.sorted_tokens]
+        require(all(texts), "a sorted token without text")
         require(all(a < b for a, b in zip(texts, texts[1:])), "the order of sorted_tokens")
 
     def check_merges(self):
@@ -84,9 +92,8 @@ class Tokenizer:
         for left, end in enumerate(self.merge_ends):
             require(begin <= end <= len(self.merges), "merge_ends")
             of_left = self.merges[begin:end]
-            require(end == begin or self.plain(left), "the left part of a merge")
             for right, _, result in of_left:
-                require(self.plain(right) and self.plain(result), "a merge's tokens")
+                require(right < len(self.texts) and self.plain(result), "a merge's tokens")
                 require(self.texts[left] + self.texts[right] == self.texts[result], "a merge's result")
             require(all(a[0] < b[0] for a, b in zip(of_left, of_left[1:])), "the order of merges")
             begin = end
@@ -105,3 +112,6 @@ class Tokenizer:
         listed = set(self.added_tokens)
         require(all((token in listed) == bool(flags & ADDED) for token, flags in enumerate(self.token_flags)),
                 "added_tokens and bit 2 of the flags")
+        lengths = {(text[0], len(text)) for text in (self.texts[token] for token in self.added_tokens)}
+        for first in range(256):
+            require(sum(n for byte, n in lengths if byte == first) <= MOST_SEARCHED, "too many lengths of added tokens")

@@ -106,7 +106,12 @@ constexpr SectionKind kKinds[] = {SectionKind::kConfig,       SectionKind::kToke
                                   SectionKind::kData};
 
 TEST(OpenVerifyAgree, OnChangesOfEverySection) {
-  const size_t rounds = test::sweep_step() == 1 ? 2000 : 60;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr size_t kRounds = 600;
+#else
+  constexpr size_t kRounds = 3000;
+#endif
+  const size_t rounds = test::sweep_step() == 1 ? kRounds : 60;
   std::mt19937 random(20261122);
   Judges judges;
   size_t good = 0;

@@ -202,11 +202,11 @@ TEST(ChatTemplateTest, RefusesDamagedSections) {
   ChatTemplate chat = {};
   for (size_t n = 0; n < good.size(); ++n) {
     const std::vector<uint8_t> part(good.begin(), good.begin() + static_cast<ptrdiff_t>(n));
-    EXPECT_EQ(chat_template_open(part, &chat), Status::kCorrupt);
+    EXPECT_EQ(chat_template_open(part, &chat), Status::kInvalidModel);
   }
   std::vector<uint8_t> bytes = good;
   bytes.push_back(0);
-  EXPECT_EQ(chat_template_open(bytes, &chat), Status::kCorrupt);
+  EXPECT_EQ(chat_template_open(bytes, &chat), Status::kInvalidModel);
   // Every bit of the header is of use or refused: what opens is another kind or has other flags.
   size_t opened = 0;
   for (size_t bit = 0; bit < 8 * sizeof(ChatTemplateHeader); ++bit) {

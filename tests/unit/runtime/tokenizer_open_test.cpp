@@ -35,7 +35,7 @@ TEST(TokenizerOpenTest, RefusesMoreTokensThanTheModelHas) {
   Tokenizer tokenizer = {};
   EXPECT_EQ(tokenizer_open(bytes, n_tokens + 1, &tokenizer), Status::kOk);
   EXPECT_EQ(tokenizer_open(bytes, n_tokens, &tokenizer), Status::kOk);
-  EXPECT_EQ(tokenizer_open(bytes, n_tokens - 1, &tokenizer), Status::kCorrupt);
+  EXPECT_EQ(tokenizer_open(bytes, n_tokens - 1, &tokenizer), Status::kInvalidModel);
 }
 
 TEST(TokenizerOpenTest, RefusesASectionThatIsNotAligned) {
@@ -101,13 +101,23 @@ TEST(TokenizerOpenTest, RefusesEveryBrokenRule) {
       {"added id", [n](auto* s) { s->added = {n}; }},
       {"added without its flag", [](auto* s) { s->added = {3}; }},
       {"added twice", [](auto* s) { s->added.insert(s->added.begin(), s->added[0]); }},
+      {"added with one text",
+       [](auto* s) { s->added.insert(s->added.begin(), s->add("<tool>", format::kTokenAdded)); }},
+      {"added with too many lengths",
+       [](auto* s) {
+         // 1 + 2 + ... + 128 bytes is more than 2^13.
+         for (size_t length = 1; length <= 128; ++length) {
+           s->added.push_back(s->add(std::string(length, 'z'), format::kTokenAdded));
+         }
+         s->put_in_order();
+       }},
       {"added not in order", [](auto* s) { std::reverse(s->added.begin(), s->added.end()); }},
       {"added empty", [](auto* s) { s->added.push_back(s->add("", format::kTokenAdded)); }},
   };
   for (const Damage& damage : kDamages) {
     TokenizerSection section = good_section();
     damage.apply(&section);
-    EXPECT_EQ(OpenTokenizer(section).status(), Status::kCorrupt) << damage.name;
+    EXPECT_EQ(OpenTokenizer(section).status(), Status::kInvalidModel) << damage.name;
   }
 }
 
@@ -117,10 +127,10 @@ TEST(TokenizerOpenTest, RefusesEveryTruncationAndEveryExtraByte) {
   for (size_t n = 0; n < bytes.size(); ++n) {
     // A copy of its own, so that a read past the end is seen by sanitizers.
     const std::vector<uint8_t> part(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(n));
-    ASSERT_EQ(tokenizer_open(part, 1 << 20, &tokenizer), Status::kCorrupt) << n;
+    ASSERT_EQ(tokenizer_open(part, 1 << 20, &tokenizer), Status::kInvalidModel) << n;
   }
   bytes.push_back(0);
-  EXPECT_EQ(tokenizer_open(bytes, 1 << 20, &tokenizer), Status::kCorrupt);
+  EXPECT_EQ(tokenizer_open(bytes, 1 << 20, &tokenizer), Status::kInvalidModel);
 }
 
 // Runs text through a tokenizer that opened: ids must be in bounds, texts within theirs.

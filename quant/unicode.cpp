@@ -1,4 +1,4 @@
-#include "runtime/unicode.h"
+#include "quant/unicode.h"
 
 namespace cria {
 namespace {

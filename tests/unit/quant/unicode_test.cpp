@@ -1,11 +1,11 @@
 // Character classes and UTF-8.
-#include "runtime/unicode.h"
+#include "quant/unicode.h"
 
 #include <gtest/gtest.h>
 
 #include <string_view>
 
-#include "runtime/utf8.h"
+#include "quant/utf8.h"
 
 namespace cria {
 namespace {

@@ -1,0 +1,98 @@
+// The chat template's rules of quant/tokenizer_check.h, and those of control tokens.
+#include <algorithm>
+#include <cstring>
+
+#include "quant/template_tokens.h"
+#include "quant/tokenizer_check.h"
+#include "quant/unicode.h"
+
+namespace cria {
+namespace {
+
+using format::ChatString;
+using format::ChatTemplateHeader;
+using format::ChatTemplateKind;
+using format::kNone;
+
+constexpr const char* kUnknownControls = "text that no token has would give a control token";
+
+const char* check_header(const ChatTemplateHeader& header) {
+  const auto kind = static_cast<ChatTemplateKind>(header.kind);
+  if (kind < ChatTemplateKind::kLlama3 || kind > ChatTemplateKind::kGranite) {
+    return "its kind is unknown";
+  }
+  if ((header.flags & ~format::kKnownChatFlags) != 0) return "it has unknown flags";
+  for (const uint32_t n_bytes : header.string_bytes) {
+    if (n_bytes > format::kMaxChatStringBytes) return "a string is too long";
+  }
+  const bool is_clear = std::all_of(std::begin(header.reserved), std::end(header.reserved),
+                                    [](uint8_t byte) { return byte == 0; });
+  return is_clear ? nullptr : "reserved bytes are not zero";
+}
+
+}  // namespace
+
+const char* check_chat_template(std::span<const uint8_t> section, ChatTemplate* chat) {
+  constexpr const char* kWrongSize = "its strings are not what its section holds";
+  if (section.size() < sizeof(ChatTemplateHeader)) return "its section is too short";
+  ChatTemplate result = {};
+  std::memcpy(&result.header, section.data(), sizeof(result.header));
+  if (const char* wrong = check_header(result.header)) return wrong;
+  std::span<const uint8_t> rest = section.subspan(sizeof(result.header));
+  for (size_t i = 0; i < format::kChatStrings; ++i) {
+    const size_t n_bytes = result.header.string_bytes[i];
+    if (n_bytes > rest.size()) return kWrongSize;
+    result.strings[i] = {reinterpret_cast<const char*>(rest.data()), n_bytes};
+    rest = rest.subspan(n_bytes);
+  }
+  if (!rest.empty()) return kWrongSize;
+  *chat = result;
+  return nullptr;
+}
+
+bool is_control_text(const Tokenizer& tokenizer, uint32_t token) {
+  constexpr uint32_t kSpaceMark = 0x2581;
+  std::span<const char> text = token_text(tokenizer, token);
+  while (!text.empty()) {
+    const Utf8Char c = decode_utf8(text.data(), text.size());
+    if (char_class(c.code) != CharClass::kSpace && c.code != kSpaceMark) return true;
+    text = text.subspan(c.n_bytes);
+  }
+  return false;
+}
+
+uint32_t template_end_token(const Tokenizer& tokenizer, const ChatTemplate& chat) {
+  uint32_t end = kNone;
+  const std::span<const char> suffix = chat_string(chat, ChatString::kAssistantSuffix);
+  visit_added(AddedTokens(tokenizer), suffix, false, [&](uint32_t token) {
+    if (end == kNone && is_control_text(tokenizer, token)) end = token;
+  });
+  return end;
+}
+
+const char* check_control_tokens(const Tokenizer& tokenizer, const ChatTemplate* chat,
+                                 const format::ModelConfig& config) {
+  const uint32_t* const ends = config.end_tokens;
+  const uint32_t* const behind = ends + config.n_end_tokens;
+  for (const uint32_t* end = ends; end != behind; ++end) {
+    if (*end < tokenizer.header.n_tokens && !token_text(tokenizer, *end).empty() &&
+        !is_special(tokenizer, *end)) {
+      return "an end token of the config is not special";
+    }
+    if (*end == tokenizer.header.unknown_token) return kUnknownControls;
+  }
+  if (chat == nullptr) return nullptr;
+  const char* wrong = nullptr;
+  visit_template_tokens(tokenizer, *chat, [&](uint32_t token) {
+    if (!is_special(tokenizer, token)) wrong = "an added token of the chat template is not special";
+    if (token == tokenizer.header.unknown_token) wrong = kUnknownControls;
+  });
+  if (wrong != nullptr) return wrong;
+  const uint32_t end = template_end_token(tokenizer, *chat);
+  if (end != kNone && std::find(ends, behind, end) == behind) {
+    return "the token that ends the chat template's answers is no end token of the config";
+  }
+  return nullptr;
+}
+
+}  // namespace cria

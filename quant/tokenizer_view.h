@@ -1,0 +1,46 @@
+// The tables of a tokenizer section and the strings of a chat template section, as they lie in the
+// file (quant/tokenizer_format.h). quant/tokenizer_check.h fills both.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "quant/tokenizer_format.h"
+
+namespace cria {
+
+// Pointers into the tokenizer section; trivially copyable.
+struct Tokenizer {
+  format::TokenizerHeader header;
+  const uint32_t* token_ends;
+  const uint8_t* token_flags;
+  const uint32_t* sorted_tokens;
+  const uint32_t* merge_ends;
+  const format::MergeEntry* merges;
+  const uint32_t* byte_tokens;
+  const uint32_t* added_tokens;
+  const char* text;
+};
+
+// The bytes of a token; token < header.n_tokens.
+[[nodiscard]] inline std::span<const char> token_text(const Tokenizer& tokenizer, uint32_t token) {
+  const uint32_t begin = token == 0 ? 0 : tokenizer.token_ends[token - 1];
+  return {tokenizer.text + begin, tokenizer.token_ends[token] - begin};
+}
+
+[[nodiscard]] inline bool is_special(const Tokenizer& tokenizer, uint32_t token) {
+  return (tokenizer.token_flags[token] & format::kTokenSpecial) != 0;
+}
+
+struct ChatTemplate {
+  format::ChatTemplateHeader header;
+  std::span<const char> strings[format::kChatStrings];
+};
+
+[[nodiscard]] inline std::span<const char> chat_string(const ChatTemplate& chat,
+                                                       format::ChatString which) {
+  return chat.strings[static_cast<size_t>(which)];
+}
+
+}  // namespace cria
