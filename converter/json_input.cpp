@@ -185,7 +185,7 @@ std::optional<uint32_t> JsonObject::count(std::string_view key) const {
 std::optional<double> JsonObject::number(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  constexpr double kMost = std::numeric_limits<float>::max();
+  constexpr double kMost = static_cast<double>(std::numeric_limits<float>::max());
   if (!value->is_number() || !(std::fabs(value->get<double>()) <= kMost)) {
     refuse_type(key, "a number that a float can hold", *value);
   }
