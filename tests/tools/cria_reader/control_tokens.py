@@ -1,7 +1,7 @@
 """Which tokens no text may encode to: the end tokens, and what a chat template is made of (parts 6 and 7)."""
 from cria_reader.chat_section import ASSISTANT_SUFFIX, DEFAULT_SYSTEM
 from cria_reader.refusal import require
-from cria_reader.tokenizer_section import AFTER_OTHERS, SENTENCE_PIECE
+from cria_reader.tokenizer_section import AFTER_OTHERS, SENTENCE_PIECE, SWALLOWS_BEFORE, SWALLOWS_BEHIND
 
 SPACE = "\u2581".encode()
 # Unicode's property White_Space, and U+2581.
@@ -15,6 +15,27 @@ def is_white(text):
         return False
 
 
+def white_at_start(text):
+    """Bytes of white space that a text begins with."""
+    n = 0
+    while n < len(text):
+        size = next((size for size in (1, 2, 3) if is_white(text[n:n + size])), 0)
+        if size == 0:
+            break
+        n += size
+    return n
+
+
+def white_at_end(text):
+    n = 0
+    while n < len(text):
+        size = next((size for size in (1, 2, 3) if is_white(text[len(text) - n - size:len(text) - n])), 0)
+        if size == 0 or n + size > len(text):
+            break
+        n += size
+    return n
+
+
 def cut(text, tokenizer, tokens):
     """The tokens found in a text, leftmost first and the longest of several, and what is between them: bytes."""
     parts, begin, at = [], 0, 0
@@ -23,8 +44,14 @@ def cut(text, tokenizer, tokens):
         if token is None:
             at += 1
             continue
-        parts += [text[begin:at], token]
-        at = begin = at + len(tokenizer.texts[token])
+        before = text[begin:at]
+        if tokenizer.token_flags[token] & SWALLOWS_BEFORE:
+            before = before[:len(before) - white_at_end(before)]
+        parts += [before, token]
+        at += len(tokenizer.texts[token])
+        if tokenizer.token_flags[token] & SWALLOWS_BEHIND:
+            at += white_at_start(text[at:])
+        begin = at
     return [*parts, text[begin:]]
 
 
