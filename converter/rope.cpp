@@ -32,8 +32,15 @@ RopeType read_type(const JsonObject& scaling) {
                  "'" + name + "' is not supported, only default, linear, llama3, yarn");
 }
 
+// Far beyond every use of these numbers, and products and quotients of them are still floats.
+constexpr double kLeastNumber = 1e-9;
+constexpr double kLargestNumber = 1e15;
+
 double positive(const JsonObject& object, const char* key, double value) {
   if (!(value > 0)) object.refuse(key, "must be above zero");
+  if (!(value >= kLeastNumber && value <= kLargestNumber)) {
+    object.refuse(key, "must be from 1e-9 to 1e15");
+  }
   return value;
 }
 
@@ -60,7 +67,8 @@ void read_yarn(const JsonObject& scaling, RopeSettings* rope) {
   if (mscale != 0 && mscale_all_dim != 0) {
     magnitude = yarn_magnitude(rope->factor, mscale) / yarn_magnitude(rope->factor, mscale_all_dim);
   }
-  rope->attention_factor = scaling.number("attention_factor").value_or(magnitude);
+  rope->attention_factor =
+      positive(scaling, "attention_factor", scaling.number("attention_factor").value_or(magnitude));
 }
 
 void read_llama3(const JsonObject& scaling, RopeSettings* rope) {

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "converter/error.h"
+#include "converter/shown_text.h"
 
 namespace cria::converter {
 namespace {
@@ -165,8 +166,8 @@ void add_token(const AddedToken& added, TokenizerModel* model) {
   if (added.text.empty()) return;
   TokenizerToken& token = model->at(added.id);
   if (!token.text.empty() && token.text != added.text) {
-    refuse("added token '" + added.text + "' has id " + std::to_string(added.id) +
-           ", which is that of '" + token.text + "'");
+    refuse("added token '" + shown(added.text) + "' has id " + std::to_string(added.id) +
+           ", which is that of '" + shown(token.text) + "'");
   }
   token.text = added.text;
   token.flags = static_cast<uint8_t>(token.flags & ~format::kTokenByte);

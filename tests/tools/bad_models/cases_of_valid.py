@@ -8,7 +8,7 @@ from bad_models.cases_of_chunks import MANY_TOKENS, noise_frame
 from bad_models.cases_of_texts import DEEPEST, MOST_METADATA, long_added
 from bad_models.model_writer import (BF16, CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, F16, INT4, INT8, METADATA, MLP_BIAS,
                                      OUTPUT_BIAS, QKV_BIAS, TIED, TOKENIZER, Model)
-from bad_models.text_writer import (ADDED, AFTER_OTHERS, AFTER_SPACE, BEGIN, BYTE_TOKENS, END, NOTE, SPACE, SPECIAL, STRINGS,
+from bad_models.text_writer import (A, ADDED, AFTER_OTHERS, AFTER_SPACE, BEGIN, BYTE_TOKENS, END, NOTE, SPACE, SPECIAL, STRINGS,
                                     SWALLOWS_BEFORE, SWALLOWS_BEHIND, Tokenizer, chat_template, sentence_piece, text_model)
 
 SMALL = {"d_model": 6, "n_heads": 2, "head_dim": 4, "d_ff": 9, "vocab_size": 18}
@@ -78,6 +78,10 @@ def texts():
 def control_tokens():
     def one(name, what, tokenizer=None, strings=STRINGS, **config):
         return valid(name, what, text_model(tokenizer, chat=chat_template(strings=strings), **config), kept=False)
+    yield one("added_alone", "bit 2 of a token that is not in added_tokens", Tokenizer().put("token_flags", A, ADDED, "<B"))
+    tokens = (*BYTE_TOKENS, (b"a<s>", 0), (b"<s>a", 0))
+    yield one("merge_of_special", "a special token is part of a merge, which nothing begins",
+              Tokenizer(tokens=tokens, merges=((A, BEGIN, 0, 8), (BEGIN, A, 1, 9))))
     tokens, added = long_added((4096, 4095, 1))
     yield one("added_lengths", "added tokens as long as they may be", Tokenizer(tokens=tokens, added=added))
     blanks = (*BYTE_TOKENS, ("\u3000\n".encode(), ADDED))

@@ -1,7 +1,7 @@
 """Which tokens no text may encode to: the end tokens, and what a chat template is made of (parts 6 and 7)."""
 from cria_reader.chat_section import ASSISTANT_SUFFIX, DEFAULT_SYSTEM
 from cria_reader.refusal import require
-from cria_reader.tokenizer_section import AFTER_OTHERS, SENTENCE_PIECE, SWALLOWS_BEFORE, SWALLOWS_BEHIND
+from cria_reader.tokenizer_section import AFTER_OTHERS, AFTER_SPACE, SENTENCE_PIECE, SWALLOWS_BEFORE, SWALLOWS_BEHIND
 
 SPACE = "\u2581".encode()
 # Unicode's property White_Space, and U+2581.
@@ -15,42 +15,45 @@ def is_white(text):
         return False
 
 
-def white_at_start(text):
-    """Bytes of white space that a text begins with."""
-    n = 0
-    while n < len(text):
-        size = next((size for size in (1, 2, 3) if is_white(text[n:n + size])), 0)
-        if size == 0:
-            break
-        n += size
-    return n
+def end_of(token, text, at, folds):
+    """Where a token's bytes end in the text that has them at a place; None. With folds a space stands for U+2581."""
+    while token:
+        if at == len(text):
+            return None
+        taken = SPACE if folds and text[at] == ord(" ") else text[at:at + 1]
+        if not token.startswith(taken):
+            return None
+        token = token[len(taken):]
+        at += 1
+    return at
 
 
-def white_at_end(text):
-    n = 0
-    while n < len(text):
-        size = next((size for size in (1, 2, 3) if is_white(text[len(text) - n - size:len(text) - n])), 0)
-        if size == 0 or n + size > len(text):
-            break
-        n += size
-    return n
+def without_white(text, after, before):
+    """The text's bytes from after to before, less the white space that a neighbour swallows at an end."""
+    characters = [chr(code).encode() for code in WHITE - {0x2581}]
+    begin, end = after[0], before[0]
+    while after[1] and (size := max((len(c) for c in characters if text[begin:end].startswith(c)), default=0)):
+        begin += size
+    while before[1] and (size := max((len(c) for c in characters if text[begin:end].endswith(c)), default=0)):
+        end -= size
+    return begin, end
 
 
-def cut(text, tokenizer, tokens):
+def cut(text, tokenizer, tokens, folds):
     """The tokens found in a text, leftmost first and the longest of several, and what is between them: bytes."""
     parts, begin, at = [], 0, 0
     while at < len(text):
-        token = next((t for t in tokens if text.startswith(tokenizer.texts[t], at)), None)
+        token, end = next(((t, end) for t in tokens if (end := end_of(tokenizer.texts[t], text, at, folds))), (None, None))
         if token is None:
             at += 1
             continue
-        before = text[begin:at]
-        if tokenizer.token_flags[token] & SWALLOWS_BEFORE:
-            before = before[:len(before) - white_at_end(before)]
-        parts += [before, token]
-        at += len(tokenizer.texts[token])
-        if tokenizer.token_flags[token] & SWALLOWS_BEHIND:
-            at += white_at_start(text[at:])
+        flags = tokenizer.token_flags[token]
+        if flags & AFTER_SPACE:
+            before = text[begin:at]
+            at -= 1 if before.endswith(b" ") else len(SPACE) if before.endswith(SPACE) else 0
+        _, at = without_white(text, (begin, False), (at, flags & SWALLOWS_BEFORE))
+        parts += [text[begin:at], token]
+        at, _ = without_white(text, (end, flags & SWALLOWS_BEHIND), (len(text), False))
         begin = at
     return [*parts, text[begin:]]
 
@@ -59,14 +62,13 @@ def tokens_in(text, tokenizer, with_space):
     """Added tokens in a string of the template, in order; with a space in front of each part or none."""
     first = [t for t in tokenizer.added_tokens if not tokenizer.token_flags[t] & AFTER_OTHERS]
     late = [t for t in tokenizer.added_tokens if tokenizer.token_flags[t] & AFTER_OTHERS]
-    for part in cut(text, tokenizer, first):
+    for part in cut(text, tokenizer, first, False):
         if isinstance(part, int):
             yield part
             continue
         part = (b" " if with_space and part else b"") + part
-        if tokenizer.header["kind"] == SENTENCE_PIECE:
-            part = part.replace(b" ", SPACE)
-        yield from (token for token in cut(part, tokenizer, late) if isinstance(token, int))
+        folds = tokenizer.header["kind"] == SENTENCE_PIECE
+        yield from (token for token in cut(part, tokenizer, late, folds) if isinstance(token, int))
 
 
 def template_tokens(text, tokenizer, with_space):

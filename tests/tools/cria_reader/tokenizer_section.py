@@ -12,7 +12,7 @@ BYTE_LEVEL, SENTENCE_PIECE = 1, 2
 PRE_TOKENIZERS = {BYTE_LEVEL: (0, 1, 2, 3, 4), SENTENCE_PIECE: (0, 5, 6)}
 KNOWN_FLAGS, KNOWN_TOKEN_FLAGS = (1 << 10) - 1, (1 << 7) - 1
 STARTS_WITH_BOS, ENDS_WITH_EOS = 1, 2
-SPECIAL, ADDED, SWALLOWS_BEFORE, SWALLOWS_BEHIND, AFTER_OTHERS = 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5
+SPECIAL, ADDED, SWALLOWS_BEFORE, SWALLOWS_BEHIND, AFTER_OTHERS, AFTER_SPACE = (1 << i for i in (0, 2, 3, 4, 5, 6))
 MOST_MERGES, MOST_TEXT, MOST_TOKEN_BYTES = 1 << 23, 1 << 26, 4096
 MOST_SEARCHED = 8192
 
@@ -92,9 +92,8 @@ class Tokenizer:
         for left, end in enumerate(self.merge_ends):
             require(begin <= end <= len(self.merges), "merge_ends")
             of_left = self.merges[begin:end]
-            require(end == begin or self.plain(left), "the left part of a merge")
             for right, _, result in of_left:
-                require(self.plain(right) and self.plain(result), "a merge's tokens")
+                require(right < len(self.texts) and self.plain(result), "a merge's tokens")
                 require(self.texts[left] + self.texts[right] == self.texts[result], "a merge's result")
             require(all(a[0] < b[0] for a, b in zip(of_left, of_left[1:])), "the order of merges")
             begin = end
