@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "converter/error.h"
 #include "converter/float_rows.h"
@@ -179,12 +180,14 @@ void set_end_tokens(const std::vector<uint32_t>& ids, const std::string& where,
                     ModelConfig* model) {
   std::vector<uint32_t> unique;
   for (const uint32_t id : ids) {
-    if (std::find(unique.begin(), unique.end(), id) == unique.end()) unique.push_back(id);
-  }
-  if (unique.size() > format::kMaxEndTokens) {
-    throw ConvertError(ExitCode::kInvalidInput, where + " has " + std::to_string(unique.size()) +
-                                                    " ids; a model file holds at most " +
-                                                    std::to_string(format::kMaxEndTokens));
+    if (std::find(unique.begin(), unique.end(), id) != unique.end()) continue;
+    if (unique.size() == format::kMaxEndTokens) {
+      const std::set<uint32_t> all(ids.begin(), ids.end());
+      throw ConvertError(ExitCode::kInvalidInput, where + " has " + std::to_string(all.size()) +
+                                                      " ids; a model file holds at most " +
+                                                      std::to_string(format::kMaxEndTokens));
+    }
+    unique.push_back(id);
   }
   model->n_end_tokens = static_cast<uint32_t>(unique.size());
   std::copy(unique.begin(), unique.end(), model->end_tokens);

@@ -157,15 +157,16 @@ RopeSettings read_rope_settings(const JsonObject& config, uint32_t max_context) 
     positive(config, "rope_theta", rope.theta);
     return rope;
   }
-  rope.theta = positive(*scaling, "rope_theta", scaling->number("rope_theta").value_or(rope.theta));
+  const JsonObject& with_theta = scaling->has("rope_theta") ? *scaling : config;
+  rope.theta =
+      positive(with_theta, "rope_theta", with_theta.number("rope_theta").value_or(rope.theta));
   rope.type = read_type(*scaling);
   if (rope.type == RopeType::kDefault) return rope;
   const double context = max_context;
   if (rope.type != RopeType::kLinear) {
-    rope.original_context =
-        config.number("original_max_position_embeddings")
-            .value_or(scaling->number("original_max_position_embeddings").value_or(context));
-    positive(*scaling, "original_max_position_embeddings", rope.original_context);
+    const char* key = "original_max_position_embeddings";
+    const JsonObject& with_context = config.has(key) ? config : *scaling;
+    rope.original_context = positive(with_context, key, with_context.number(key).value_or(context));
   }
   const bool factor_may_follow = rope.type == RopeType::kYarn && !scaling->has("factor");
   rope.factor =

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """No input under 16 MB takes a parser of cria-convert longer than 2 s of processor time, nor memory out of proportion.
 
-The limits hold for a release build of this machine's own kind. A build with sanitizers, which is told by their names in
-the program, takes some ten times as long a byte, and an emulator fifty: there inputs are smaller and the limit is
-longer, so that only a cost that grows with the square is seen. Memory is measured in release builds alone.
+That is the promise for a release build on a machine of 2024. The test allows twice as much, for slower machines and for
+neighbours that take the caches: what it looks for is a cost that grows with the square, which takes minutes. A build
+with sanitizers, which is told by their names in the program, takes some ten times as long a byte, and an emulator
+fifty: there inputs are smaller and the limit is longer. Memory is limited in release builds alone.
 """
 
 import json
@@ -35,7 +36,7 @@ def is_sanitized():
 EMULATED = "CRIA_EMULATOR" in os.environ
 SANITIZED = not EMULATED and is_sanitized()
 BYTES = 1 * MEGABYTE if EMULATED else 4 * MEGABYTE if SANITIZED else 16 * MEGABYTE - 1024
-SECONDS = 60 if EMULATED else 20 if SANITIZED else 2
+SECONDS = 60 if EMULATED else 20 if SANITIZED else 4
 # Of memory: what a value of JSON and its key take beside the few bytes that spell them, and a constant.
 MULTIPLE, CONSTANT_BYTES = 32, 160 * MEGABYTE
 

@@ -19,7 +19,7 @@ TEST(ShownText, TextStaysAsItIs) {
 }
 
 TEST(ShownText, ControlCharactersBecomeQuestionMarks) {
-  EXPECT_EQ(printable(std::string("a\0b\x1b]0;t\x07\r\n\t\x7f", 13)), "a?b?]0;t????");
+  EXPECT_EQ(printable(std::string("a\0b\x1b]0;t\x07\r\n\t\x7f", 13)), "a?b?]0;t?????");
   EXPECT_EQ(printable("\xC2\x9B"
                       "31m"),
             "?31m");
