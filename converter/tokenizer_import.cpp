@@ -7,6 +7,7 @@
 #include "converter/chat_template_import.h"
 #include "converter/error.h"
 #include "converter/sentencepiece_model.h"
+#include "converter/shown_text.h"
 #include "converter/side_files.h"
 #include "converter/tokenizer_config.h"
 #include "converter/tokenizer_json.h"
@@ -170,7 +171,8 @@ void protect_template(const fs::path& folder, uint32_t vocab_size, TokenizerMode
     result->warnings.push_back(
         "the chat template ends answers with plain text: they may run on to their maximum length");
   } else if (std::find(ends.begin(), ends.end(), end) == ends.end()) {
-    result->warnings.push_back("the chat template ends answers with '" + model->tokens[end].text +
+    result->warnings.push_back("the chat template ends answers with '" +
+                               shown(model->tokens[end].text) +
                                "', which the config does not name: it ends them too");
     ends.push_back(end);
   }

@@ -147,6 +147,11 @@ def added_tokens(size):
     return byte_level(SMALL_VOCAB, "[]", added_tokens=joined(items, size - 300, "[", "]"))
 
 
+def one_added_token_again(size):
+    items = (f'{{"id":{i + 3},"content":"<|x|>"}}' for i in range(1 << 20))
+    return byte_level(SMALL_VOCAB, "[]", added_tokens=joined(items, size - 300, "[", "]"))
+
+
 def stages(kind, list_key, stage):
     def make(size):
         items = joined(iter(lambda: stage, None), size - 400, f'{{"type":"Sequence","{list_key}":[', "]}")
@@ -278,6 +283,7 @@ CASES = [
     ("one merge again and again", "tokenizer.json", one_merge_again, READ),
     ("texts of one hash", "tokenizer.json", equal_hash_vocab, READ),
     ("many added tokens", "tokenizer.json", added_tokens, READ),
+    ("one added token again and again", "tokenizer.json", one_added_token_again, READ),
     ("many normalizers", "tokenizer.json", stages("normalizer", "normalizers", '{"type":"NFC"}'), "stages"),
     ("many pre-tokenizers", "tokenizer.json", stages("pre_tokenizer", "pretokenizers", '{"type":"ByteLevel"}'), "stages"),
     ("many post-processors", "tokenizer.json", stages("post_processor", "processors", '{"type":"ByteLevel"}'), "stages"),

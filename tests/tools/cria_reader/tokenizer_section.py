@@ -109,9 +109,7 @@ class Tokenizer:
         require(all(self.texts[token] for token in self.added_tokens), "an added token without text")
         order = [(text[0], -len(text), text) for text in (self.texts[token] for token in self.added_tokens)]
         require(all(a < b for a, b in zip(order, order[1:])), "the order of added_tokens")
-        listed = set(self.added_tokens)
-        require(all((token in listed) == bool(flags & ADDED) for token, flags in enumerate(self.token_flags)),
-                "added_tokens and bit 2 of the flags")
+        require(all(self.token_flags[token] & ADDED for token in self.added_tokens), "an added token without bit 2 of the flags")
         lengths = {(text[0], len(text)) for text in (self.texts[token] for token in self.added_tokens)}
         for first in range(256):
             require(sum(n for byte, n in lengths if byte == first) <= MOST_SEARCHED, "too many lengths of added tokens")
