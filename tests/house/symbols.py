@@ -24,7 +24,7 @@ ALLOWED = EXACT_MATH | MEMORY | COMPILER
 ZSTD = re.compile(r"ZSTD_(decompress(DCtx|Stream|Begin|Continue|Block)\w*|initStaticD\w+|estimateD\w+|DCtx_\w+"
                   r"|(get|find)Frame\w*|frameHeaderSize\w*|decodingBufferSize\w*|resetDStream|isError|getErrorCode)")
 XNNPACK = re.compile(r"(xnn|pthreadpool)_\w+")
-COMPILER_HELPERS = re.compile(r"__aeabi_\w+|__(u?div|u?mod|mul|ashl|lshr|ashr|fix|float)\w*[sdt]i\w*")
+COMPILER_HELPERS = re.compile(r"__aeabi_\w+|__(u?div|u?mod|mul|ashl|lshr|ashr|fix|float|clz|ctz|ffs|popcount)\w*[sdt]i\w*")
 
 # Sections of variables that can change. Constant tables of pointers are .data.rel.ro.
 MUTABLE_SECTION = re.compile(r"\.(bss|tbss|tdata|data(?!\.rel\.ro))\b|\*COM\*")

@@ -106,7 +106,7 @@ SMALL_VOCAB = '{"a":0,"b":1,"ab":2}'
 
 def large_vocab(size):
     n = min(size // 18, 1 << 20)
-    return byte_level(joined((f'"{i:x}":{i}' for i in shuffled_numbers(n)), size - 200, "{", "}"), "[]")
+    return byte_level(joined((f'"{i:03x}":{i}' for i in shuffled_numbers(n)), size - 200, "{", "}"), "[]")
 
 
 def words(n):
@@ -255,7 +255,7 @@ def template(beginning, item):
 READ = "model.embed_tokens.weight"
 
 CASES = [
-    ("many tensors", "model.safetensors", tensors(lambda i: f"{i:07d}"), READ),
+    ("many tensors", "model.safetensors", tensors(lambda i: f"{i:07d}"), "JSON values"),
     ("tensors of one beginning", "model.safetensors", tensors(lambda i: "x" * 200 + f"{i:07d}"), READ),
     ("many keys of metadata", "model.safetensors",
      header(lambda size: joined((f'"{i}":""' for i in range(1 << 24)), size, '{"__metadata__":{', "}}")), ""),
@@ -274,7 +274,7 @@ CASES = [
     ("blanks", "model.safetensors", header(lambda size: " " * size), "not valid JSON"),
     ("an index of many tensors", "model.safetensors.index.json",
      lambda size: joined((f'"t{i}":"a.safetensors"' for i in shuffled_numbers(size // 30)), size,
-                         '{"weight_map":{', "}}"), "a.safetensors"),
+                         '{"weight_map":{', "}}"), "JSON values"),
     ("an index of many shards", "model.safetensors.index.json",
      lambda size: joined((f'"t{i}":"{i}.safetensors"' for i in shuffled_numbers(size // 34)), size,
                          '{"weight_map":{', "}}"), "shards"),
