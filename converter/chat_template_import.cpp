@@ -1,5 +1,6 @@
 #include "converter/chat_template_import.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "converter/error.h"
@@ -111,29 +112,43 @@ std::optional<ChatTemplateStrings> read_llama3(const Source& source) {
   return chat;
 }
 
-// Whether text, which follows a quote (0: it stands outside of tags), is all one literal.
-bool is_one_literal(std::string_view text, char quote) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (quote == 0 && text[i] == '{') return false;
-    if (quote != 0 && text[i] == quote) return false;
-    if (quote != 0 && text[i] == '\\') ++i;
+// Where each literal of a text ends, all found at once: a template can begin as many as it likes.
+class LiteralEnds {
+ public:
+  // quote: that which ends the literals; 0: they stand outside of tags, and end where one begins.
+  LiteralEnds(std::string_view text, char quote) : ends_(text.size() + 1, text.size()) {
+    for (size_t i = text.size(); i-- > 0;) {
+      const bool is_escape = quote != 0 && text[i] == '\\';
+      const bool is_end = text[i] == (quote != 0 ? quote : '{');
+      ends_[i] = is_end ? i : ends_[std::min(i + (is_escape ? 2 : 1), text.size())];
+    }
   }
-  return true;
-}
+  // The end of the literal whose text begins at begin; the text's size when it has none.
+  [[nodiscard]] size_t end_of(size_t begin) const { return ends_[begin]; }
+
+ private:
+  std::vector<size_t> ends_;
+};
 
 // The system text that a template writes when the conversation has none: what stands between its
 // system prefix and suffix in one literal.
 std::string default_system(std::string_view jinja, std::string_view prefix,
                            std::string_view suffix) {
+  const LiteralEnds single_quoted(jinja, '\'');
+  const LiteralEnds double_quoted(jinja, '"');
+  const LiteralEnds unquoted(jinja, '\0');
+  size_t end = 0;
   for (size_t at = jinja.find(prefix); at != std::string_view::npos;
        at = jinja.find(prefix, at + 1)) {
-    const std::string_view rest = jinja.substr(at + prefix.size());
-    const size_t end = rest.find(suffix);
+    const size_t begin = at + prefix.size();
+    if (end < begin) end = jinja.find(suffix, begin);
     if (end == std::string_view::npos) break;
     const char before = at == 0 ? '\0' : jinja[at - 1];
-    const char quote = before == '\'' || before == '"' ? before : '\0';
-    const std::string_view text = rest.substr(0, end);
-    if (!text.empty() && is_one_literal(text, quote)) return unescaped(text);
+    const LiteralEnds& ends = before == '\''  ? single_quoted
+                              : before == '"' ? double_quoted
+                                              : unquoted;
+    if (end > begin && ends.end_of(begin) >= end)
+      return unescaped(jinja.substr(begin, end - begin));
   }
   return "";
 }

@@ -1,16 +1,17 @@
 #include "converter/checkpoint.h"
 
 #include "converter/error.h"
-#include "converter/json_input.h"
+#include "converter/shown_text.h"
+#include "converter/side_files.h"
 
 namespace cria::converter {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kSingleFile = "model.safetensors";
-constexpr const char* kIndexFile = "model.safetensors.index.json";
-constexpr uint64_t kMaxIndexBytes = 1 << 24;
+// Each keeps a file open, of which a process has a thousand; the largest checkpoints have 200.
+constexpr size_t kMaxShards = 512;
+constexpr size_t kMaxNameBytes = 255;  // what file systems have
 
 [[noreturn]] void refuse(const fs::path& where, const std::string& problem) {
   throw ConvertError(ExitCode::kInvalidInput, where.string() + ": " + problem);
@@ -19,18 +20,32 @@ constexpr uint64_t kMaxIndexBytes = 1 << 24;
 // The index comes from outside and must not lead the converter out of the folder.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
-         name.find('\0') == std::string::npos;
+         name.find('\0') == std::string::npos && name.size() <= kMaxNameBytes;
+}
+
+// The shard of each tensor, by the tensor's name.
+std::map<std::string, std::string> read_weight_map(const Json& json, const fs::path& index) {
+  const Json* map = json.is_object() && json.contains("weight_map") ? &json["weight_map"] : nullptr;
+  if (map == nullptr || !map->is_object()) refuse(index, "has no weight_map");
+  std::map<std::string, std::string> shards;
+  for (const auto& [name, shard] : map->items()) {
+    if (!shard.is_string() || !is_plain_name(shard.get_ref<const std::string&>())) {
+      refuse(index, "tensor " + shown(name) + " has no plain file name");
+    }
+    shards.emplace(name, shard.get<std::string>());
+  }
+  return shards;
 }
 
 }  // namespace
 
 Checkpoint::Checkpoint(const fs::path& folder) {
-  if (fs::exists(folder / kSingleFile)) {
-    open_single(folder / kSingleFile);
-  } else if (fs::exists(folder / kIndexFile)) {
-    open_sharded(folder, folder / kIndexFile);
-  } else if (fs::exists(folder / "pytorch_model.bin") ||
-             fs::exists(folder / "pytorch_model.bin.index.json")) {
+  if (entry_exists(folder / kWeightsFile)) {
+    open_single(folder / kWeightsFile);
+  } else if (has_side_file(folder, SideFile::kIndex)) {
+    open_sharded(folder);
+  } else if (entry_exists(folder / "pytorch_model.bin") ||
+             entry_exists(folder / "pytorch_model.bin.index.json")) {
     refuse(folder, "has PyTorch weights only; save it as safetensors first");
   } else {
     refuse(folder, "has neither model.safetensors nor model.safetensors.index.json");
@@ -44,28 +59,27 @@ void Checkpoint::open_single(const fs::path& path) {
   }
 }
 
-void Checkpoint::open_sharded(const fs::path& folder, const fs::path& index) {
-  const Json json = read_json(index, kMaxIndexBytes);
-  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
-    refuse(index, "has no weight_map");
+void Checkpoint::open_sharded(const fs::path& folder) {
+  const fs::path index = side_file_path(folder, SideFile::kIndex);
+  const Json json = read_side_json(folder, SideFile::kIndex);
+  const std::map<std::string, std::string> shard_names = read_weight_map(json, index);
+  std::map<std::string_view, const SafetensorsFile*> opened;
+  for (const auto& [name, shard_name] : shard_names) opened.emplace(shard_name, nullptr);
+  if (opened.size() > kMaxShards) {
+    refuse(index, "names " + std::to_string(opened.size()) + " shards; at most " +
+                      std::to_string(kMaxShards) + " are read, save it with larger ones");
   }
-  std::map<std::string, const SafetensorsFile*> opened;
-  for (const auto& [name, shard] : json["weight_map"].items()) {
-    if (!shard.is_string() || !is_plain_name(shard.get<std::string>())) {
-      refuse(index, "tensor " + name + " has no plain file name");
-    }
-    const std::string shard_name = shard.get<std::string>();
-    const SafetensorsFile*& file = opened[shard_name];
-    if (file == nullptr) {
-      if (!fs::exists(folder / shard_name)) {
-        refuse(folder / shard_name, "this shard is missing, download it again");
-      }
-      shards_.push_back(std::make_unique<SafetensorsFile>(folder / shard_name));
-      file = shards_.back().get();
-    }
+  for (auto& [shard_name, file] : opened) {
+    const fs::path path = folder / shard_name;
+    if (!entry_exists(path)) refuse(path, "this shard is missing, download it again");
+    shards_.push_back(std::make_unique<SafetensorsFile>(path));
+    file = shards_.back().get();
+  }
+  for (const auto& [name, shard_name] : shard_names) {
+    const SafetensorsFile* file = opened.at(shard_name);
     const auto entry = file->tensors().find(name);
     if (entry == file->tensors().end()) {
-      refuse(folder / shard_name, "has no tensor " + name + ", though the index says so");
+      refuse(folder / shard_name, "has no tensor " + shown(name) + ", though the index says so");
     }
     tensors_.emplace(name, SourceTensor{name, &file->file(), entry->second});
   }

@@ -18,6 +18,9 @@ struct SourceTensor {
   SafetensorsEntry entry;
 };
 
+// The name of weights in one file.
+inline constexpr const char* kWeightsFile = "model.safetensors";
+
 class Checkpoint {
  public:
   // Takes model.safetensors when the folder has it, else the shards of
@@ -32,7 +35,7 @@ class Checkpoint {
 
  private:
   void open_single(const std::filesystem::path& path);
-  void open_sharded(const std::filesystem::path& folder, const std::filesystem::path& index);
+  void open_sharded(const std::filesystem::path& folder);
 
   std::vector<std::unique_ptr<SafetensorsFile>> shards_;
   std::map<std::string, SourceTensor> tensors_;

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "converter/error.h"
 #include "converter/float_rows.h"
 #include "converter/json_input.h"
+#include "converter/shown_text.h"
+#include "converter/side_files.h"
 
 namespace cria::converter {
 namespace {
@@ -13,8 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using format::Architecture;
 using format::ModelConfig;
-
-constexpr uint64_t kMaxConfigBytes = 1 << 20;
 
 // What each architecture takes where its config.json is silent.
 struct ArchitectureDefaults {
@@ -61,11 +62,11 @@ const ArchitectureDefaults& find_architecture(const JsonObject& config) {
     if (same_class && same_type) return known;
   }
   if (class_name.empty()) {
-    config.refuse("model_type", "'" + *model_type + "' is not supported" + kSupported);
+    config.refuse("model_type", "'" + shown(*model_type) + "' is not supported" + kSupported);
   }
-  config.refuse("architectures", class_name +
-                                     (model_type ? " (model_type " + *model_type + ")" : "") +
-                                     " is not supported" + kSupported);
+  config.refuse("architectures",
+                shown(class_name) + (model_type ? " (model_type " + shown(*model_type) + ")" : "") +
+                    " is not supported" + kSupported);
 }
 
 void refuse_foreign(const Json& json, const JsonObject& config, Architecture architecture) {
@@ -78,7 +79,7 @@ void refuse_foreign(const Json& json, const JsonObject& config, Architecture arc
   }
   const std::string activation = config.text("hidden_act").value_or("silu");
   if (activation != "silu" && activation != "swish") {
-    config.refuse("hidden_act", "'" + activation + "' is not supported, only silu");
+    config.refuse("hidden_act", "'" + shown(activation) + "' is not supported, only silu");
   }
   const bool may_have_bias = architecture != Architecture::kMistral;
   for (const char* key : {"attention_bias", "mlp_bias"}) {
@@ -135,26 +136,38 @@ void read_flags(const JsonObject& config, ModelConfig* model) {
   if (config.boolean("mlp_bias").value_or(false)) model->flags |= format::kMlpBias;
 }
 
+// A token that cannot be would end nothing, silently.
+void check_token_ids(const JsonObject& source, const char* key, const std::vector<uint32_t>& ids,
+                     uint32_t vocab_size) {
+  for (const uint32_t id : ids) {
+    if (id < vocab_size) continue;
+    source.refuse(key,
+                  std::to_string(id) + " is not below vocab_size " + std::to_string(vocab_size));
+  }
+}
+
 // generation_config.json knows more end tokens than config.json; either may be silent.
 void read_tokens(const fs::path& folder, const JsonObject& config, ImportedConfig* imported) {
   std::optional<Json> generation;
-  if (fs::exists(folder / "generation_config.json")) {
-    generation = read_json(folder / "generation_config.json", kMaxConfigBytes);
+  if (has_side_file(folder, SideFile::kGenerationConfig)) {
+    generation = read_side_json(folder, SideFile::kGenerationConfig);
   }
   std::vector<JsonObject> sources;
   if (generation) {
-    sources.emplace_back(*generation, (folder / "generation_config.json").string());
+    sources.emplace_back(*generation, side_file_path(folder, SideFile::kGenerationConfig).string());
   }
   sources.push_back(config);
   imported->model.bos_token = format::kNone;
   for (const JsonObject& source : sources) {
     const std::optional<std::vector<uint32_t>> ends = source.counts("eos_token_id");
     if (!imported->has_end_tokens && ends && !ends->empty()) {
-      set_end_tokens(*ends, folder.string() + ": eos_token_id", &imported->model);
+      check_token_ids(source, "eos_token_id", *ends, imported->model.vocab_size);
+      set_end_tokens(*ends, source.where() + ": eos_token_id", &imported->model);
       imported->has_end_tokens = true;
     }
     const std::optional<uint32_t> bos = source.count("bos_token_id");
     if (!imported->has_bos && bos) {
+      check_token_ids(source, "bos_token_id", {*bos}, imported->model.vocab_size);
       imported->model.bos_token = *bos;
       imported->has_bos = true;
     }
@@ -167,24 +180,54 @@ void set_end_tokens(const std::vector<uint32_t>& ids, const std::string& where,
                     ModelConfig* model) {
   std::vector<uint32_t> unique;
   for (const uint32_t id : ids) {
-    if (std::find(unique.begin(), unique.end(), id) == unique.end()) unique.push_back(id);
-  }
-  if (unique.size() > format::kMaxEndTokens) {
-    throw ConvertError(ExitCode::kInvalidInput, where + " has " + std::to_string(unique.size()) +
-                                                    " ids; a model file holds at most " +
-                                                    std::to_string(format::kMaxEndTokens));
+    if (std::find(unique.begin(), unique.end(), id) != unique.end()) continue;
+    if (unique.size() == format::kMaxEndTokens) {
+      const std::set<uint32_t> all(ids.begin(), ids.end());
+      throw ConvertError(ExitCode::kInvalidInput, where + " has " + std::to_string(all.size()) +
+                                                      " ids; a model file holds at most " +
+                                                      std::to_string(format::kMaxEndTokens));
+    }
+    unique.push_back(id);
   }
   model->n_end_tokens = static_cast<uint32_t>(unique.size());
   std::copy(unique.begin(), unique.end(), model->end_tokens);
 }
 
+std::string describe_config_field(std::string_view field) {
+  struct Rule {
+    std::string_view field;
+    const char* key;
+    uint32_t least;
+    uint32_t most;
+  };
+  constexpr Rule kRules[] = {
+      {"n_layers", "num_hidden_layers", 1, format::kMaxLayers},
+      {"d_model", "hidden_size", 1, format::kMaxModelWidth},
+      {"n_heads", "num_attention_heads", 1, format::kMaxHeads},
+      {"n_heads * head_dim", "num_attention_heads * head_dim", 1, format::kMaxModelWidth},
+      {"d_ff", "intermediate_size", 1, format::kMaxFfnWidth},
+      {"vocab_size", "vocab_size", 1, format::kMaxVocab},
+      {"max_context", "max_position_embeddings", 1, format::kMaxContext},
+      {"sliding_window", "sliding_window", 0, format::kMaxContext},
+  };
+  for (const Rule& rule : kRules) {
+    if (rule.field != field) continue;
+    return std::string(rule.key) + " must be from " + std::to_string(rule.least) + " to " +
+           std::to_string(rule.most);
+  }
+  if (field == "n_kv_heads") return "num_key_value_heads must divide num_attention_heads";
+  if (field == "rms_epsilon") return "rms_norm_eps must be from 0 to below 1";
+  if (field == "logits_divisor") return "logits_scaling must be above zero";
+  return std::string(field) + " is out of the range a model file can hold";
+}
+
 ImportedConfig import_config(const fs::path& folder) {
-  const fs::path path = folder / "config.json";
-  if (!fs::exists(path)) {
+  const fs::path path = side_file_path(folder, SideFile::kConfig);
+  if (!entry_exists(path)) {
     throw ConvertError(ExitCode::kInvalidInput,
                        folder.string() + ": has no config.json; give a Hugging Face folder");
   }
-  const Json json = read_json(path, kMaxConfigBytes);
+  const Json json = read_side_json(folder, SideFile::kConfig);
   const JsonObject config(json, path.string());
   const ArchitectureDefaults& defaults = find_architecture(config);
   refuse_foreign(json, config, defaults.architecture);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "converter/rope.h"
@@ -26,6 +27,10 @@ struct ImportedConfig {
 
 // Throws ConvertError; the line names file and key.
 [[nodiscard]] ImportedConfig import_config(const std::filesystem::path& folder);
+
+// What a config.json must say for the field that check_config (quant/model_layout.h) found at
+// fault: "num_hidden_layers must be from 1 to 1024".
+[[nodiscard]] std::string describe_config_field(std::string_view field);
 
 // Puts token ids into the config. Throws when there are more than the format holds.
 void set_end_tokens(const std::vector<uint32_t>& ids, const std::string& where,

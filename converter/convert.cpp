@@ -9,6 +9,8 @@
 #include "converter/config_import.h"
 #include "converter/error.h"
 #include "converter/model_writer.h"
+#include "converter/shown_text.h"
+#include "converter/side_files.h"
 #include "converter/tensor_encoder.h"
 #include "converter/tensor_plan.h"
 #include "converter/tokenizer_import.h"
@@ -50,30 +52,31 @@ void check_is_folder(const fs::path& model) {
   }
 }
 
-// Files besides the weights that a conversion reads.
-constexpr const char* kCheckpointFiles[] = {
-    "config.json",         "generation_config.json", "model.safetensors.index.json",
-    "tokenizer.json",      "tokenizer.model",        "tokenizer_config.json",
-    "chat_template.jinja", "chat_template.json",     "special_tokens_map.json",
-};
+// Whether two paths name one file, which need not be there yet.
+bool same_file(const fs::path& a, const fs::path& b) {
+  std::error_code error;
+  if (fs::equivalent(a, b, error)) return true;
+  const fs::path whole_a = fs::weakly_canonical(a, error);
+  if (error) return false;
+  const fs::path whole_b = fs::weakly_canonical(b, error);
+  return !error && whole_a == whole_b;
+}
 
 // Writing over the checkpoint would destroy it, and two outputs must not be one file.
 void check_outputs(const Options& options, const Checkpoint& checkpoint) {
   std::vector<fs::path> inputs = checkpoint.files();
-  for (const char* name : kCheckpointFiles) inputs.push_back(options.model / name);
+  inputs.push_back(options.model / kWeightsFile);
+  for (const SideFileKind& kind : kSideFiles) inputs.push_back(options.model / kind.name);
   std::vector<fs::path> outputs = {options.output};
   if (options.report) outputs.push_back(*options.report);
   for (const fs::path& output : outputs) {
     for (const fs::path& input : inputs) {
-      std::error_code error;
-      if (fs::equivalent(output, input, error)) {
+      if (same_file(output, input)) {
         refuse(ExitCode::kUsage, output.string() + ": is a part of the checkpoint; choose another");
       }
     }
   }
-  std::error_code error;
-  if (options.report && (fs::weakly_canonical(*options.report, error) ==
-                         fs::weakly_canonical(options.output, error))) {
+  if (options.report && same_file(*options.report, options.output)) {
     refuse(ExitCode::kUsage, options.output.string() + ": is named by both -o and --report");
   }
 }
@@ -99,18 +102,6 @@ void apply_tokenizer(const ImportedTokenizer& tokenizer, const ImportedConfig& i
   set_end_tokens(tokenizer.end_tokens, folder.string() + ": eos_token_id with the tokenizer's",
                  model);
   if (!imported.has_bos && tokenizer.bos_token) model->bos_token = *tokenizer.bos_token;
-}
-
-// A token that cannot be would end nothing, silently.
-void check_token_ids(const format::ModelConfig& model, const fs::path& folder) {
-  const auto check = [&](const char* key, uint32_t id) {
-    if (id < model.vocab_size) return;
-    refuse(ExitCode::kInvalidInput, folder.string() + ": " + key + " " + std::to_string(id) +
-                                        " is not below vocab_size " +
-                                        std::to_string(model.vocab_size));
-  };
-  if (model.bos_token != format::kNone) check("bos_token_id", model.bos_token);
-  for (uint32_t i = 0; i < model.n_end_tokens; ++i) check("eos_token_id", model.end_tokens[i]);
 }
 
 // Nothing that the runtime would refuse is put in place.
@@ -180,16 +171,15 @@ class Conversion {
       report_.model.flags |= format::kTiedEmbedding;
     }
     for (const std::string& line : warnings) warn(line);
-    check_token_ids(report_.model, options_.model);
     if (const char* field = check_config(report_.model); field != nullptr) {
-      refuse(ExitCode::kInvalidInput, (options_.model / "config.json").string() + ": " + field +
-                                          " is out of the range a model file can hold");
+      refuse(ExitCode::kInvalidInput, side_file_path(options_.model, SideFile::kConfig).string() +
+                                          ": " + describe_config_field(field));
     }
     check_rules(report_.model, tokenizer_.tokenizer_section, tokenizer_.chat_section,
                 options_.model);
     report_.architecture = imported.architecture;
     report_.method = options_.method;
-    report_.source_name = fs::canonical(options_.model).filename().string();
+    report_.source_name = printable(fs::canonical(options_.model).filename().string());
     report_.tokenizer_bytes = tokenizer_.tokenizer_section.size();
     report_.chat_bytes = tokenizer_.chat_section.size();
     report_.plan_input =

@@ -6,28 +6,43 @@
 
 #include <cerrno>
 #include <cstring>
-#include <string>
 #include <utility>
 
 #include "converter/error.h"
+#include "converter/memory_size.h"
 
 namespace cria::converter {
 namespace {
 
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& reason) {
-  throw ConvertError(ExitCode::kIo, path.string() + ": " + reason);
+[[noreturn]] void fail(ExitCode code, const std::filesystem::path& path,
+                       const std::string& reason) {
+  throw ConvertError(code, path.string() + ": " + reason);
+}
+
+[[noreturn]] void fail_to_open(const std::filesystem::path& path, int error) {
+  if (error == ENOENT || error == ENOTDIR) {
+    fail(ExitCode::kInvalidInput, path, "no such file, or a link to nothing; download it again");
+  }
+  // A socket, a device without a driver, a link that leads to itself.
+  if (error == ENXIO || error == ENODEV || error == ELOOP) {
+    fail(ExitCode::kInvalidInput, path, "is not a regular file");
+  }
+  fail(ExitCode::kIo, path, std::strerror(error));
 }
 
 }  // namespace
 
+// Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever.
 InputFile::InputFile(const std::filesystem::path& path)
-    : path_(path), descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)), size_bytes_(0) {
-  if (descriptor_ < 0) fail(path, std::strerror(errno));
+    : path_(path),
+      descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)),
+      size_bytes_(0) {
+  if (descriptor_ < 0) fail_to_open(path, errno);
   struct stat info = {};
   const bool is_file = fstat(descriptor_, &info) == 0 && S_ISREG(info.st_mode);
   if (!is_file) {
     close(descriptor_);
-    fail(path, "is not a regular file");
+    fail(ExitCode::kInvalidInput, path, "is not a regular file");
   }
   size_bytes_ = static_cast<uint64_t>(info.st_size);
 }
@@ -45,8 +60,8 @@ void InputFile::read(uint64_t offset, std::span<uint8_t> out) const {
   while (!out.empty()) {
     const ssize_t got = pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(path_, std::strerror(errno));
-    if (got == 0) fail(path_, "ends early: it was shortened while being read");
+    if (got < 0) fail(ExitCode::kIo, path_, std::strerror(errno));
+    if (got == 0) fail(ExitCode::kIo, path_, "ends early: it was shortened while being read");
     out = out.subspan(static_cast<size_t>(got));
     offset += static_cast<uint64_t>(got);
   }
@@ -56,6 +71,18 @@ void InputFile::will_read(uint64_t offset, uint64_t n_bytes) const {
   // Only a hint: its failure changes nothing.
   (void)posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(n_bytes),
                       POSIX_FADV_WILLNEED);
+}
+
+std::string read_small_file(const std::filesystem::path& path, uint64_t max_bytes) {
+  const InputFile file(path);
+  if (file.size_bytes() > max_bytes) {
+    fail(ExitCode::kInvalidInput, path,
+         std::to_string(file.size_bytes()) + " bytes are too many for this file; at most " +
+             std::to_string(max_bytes) + " are read");
+  }
+  std::string bytes(memory_size(file.size_bytes()), '\0');
+  file.read(0, {reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()});
+  return bytes;
 }
 
 }  // namespace cria::converter

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 
 namespace cria::converter {
 
 class InputFile {
  public:
-  // Throws ConvertError (kIo) when the file cannot be opened or is no regular file.
+  // Throws ConvertError: kInvalidInput when there is no such file or it is no regular one (a pipe
+  // is not waited for), kIo when the system refuses to open it.
   explicit InputFile(const std::filesystem::path& path);
   ~InputFile();
   InputFile(InputFile&& other) noexcept;
@@ -32,5 +34,9 @@ class InputFile {
   int descriptor_;
   uint64_t size_bytes_;
 };
+
+// The bytes of a whole file of at most max_bytes; of a larger one nothing is read. Throws
+// ConvertError as InputFile does, and kInvalidInput for a larger one.
+[[nodiscard]] std::string read_small_file(const std::filesystem::path& path, uint64_t max_bytes);
 
 }  // namespace cria::converter

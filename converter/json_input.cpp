@@ -1,80 +1,146 @@
 #include "converter/json_input.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
-#include <fstream>
+#include <iterator>
 #include <limits>
-#include <set>
-#include <system_error>
 #include <utility>
 
 #include "converter/error.h"
-#include "converter/memory_size.h"
+#include "converter/shown_text.h"
 
 namespace cria::converter {
 namespace {
 
-constexpr int kMaxDepth = 32;
+constexpr size_t kMaxDepth = 32;
 constexpr size_t kShownValueBytes = 40;
 
-// Follows the parser and remembers the keys of every object that is open.
-class DuplicateCheck {
+// Builds the value from the parser's events. The members of an object are sorted when it ends:
+// putting each in its place at once takes several times as long where there are a million.
+class TreeBuilder {
  public:
-  explicit DuplicateCheck(std::string where) : where_(std::move(where)) {}
+  TreeBuilder(const std::string& where, size_t max_values)
+      : where_(where), max_values_(max_values) {}
 
-  bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (depth > kMaxDepth) {
-      throw ConvertError(ExitCode::kInvalidInput, where_ + ": JSON nested too deeply");
-    }
-    if (event == Event::object_start) open_.emplace_back();
-    if (event == Event::object_end) open_.pop_back();
-    if (event == Event::key && !open_.back().insert(parsed.get<std::string>()).second) {
-      throw ConvertError(ExitCode::kInvalidInput,
-                         where_ + ": key '" + parsed.get<std::string>() + "' appears twice");
-    }
+  [[nodiscard]] Json take() { return std::move(root_); }
+
+  // The parser's interface: false would end it.
+  bool null() { return put(Json(nullptr)); }
+  bool boolean(bool value) { return put(Json(value)); }
+  bool number_integer(Json::number_integer_t value) { return put(Json(value)); }
+  bool number_unsigned(Json::number_unsigned_t value) { return put(Json(value)); }
+  bool number_float(Json::number_float_t value, const std::string&) { return put(Json(value)); }
+  bool string(std::string& value) { return put(Json(std::move(value))); }
+  bool binary(Json::binary_t& value) { return put(Json(std::move(value))); }
+  bool key(std::string& name) {
+    open_[depth_ - 1].members.emplace_back(std::move(name), nullptr);
     return true;
+  }
+  bool start_object(size_t) { return enter(Kind::kObject); }
+  bool start_array(size_t) { return enter(Kind::kArray); }
+  bool end_object() {
+    Members& members = open_[depth_ - 1].members;
+    const auto by_key = [](const Member& x, const Member& y) { return x.first < y.first; };
+    if (!std::is_sorted(members.begin(), members.end(), by_key)) {
+      std::sort(members.begin(), members.end(), by_key);
+    }
+    Json::object_t object;
+    for (Member& member : members) {
+      if (!object.empty() && std::prev(object.end())->first == member.first) {
+        refuse("key '" + shown(member.first) + "' appears twice");
+      }
+      object.emplace_hint(object.end(), std::move(member));
+    }
+    members.clear();
+    --depth_;
+    place(Json(std::move(object)));
+    return true;
+  }
+  bool end_array() {
+    Json::array_t list = std::exchange(open_[--depth_].items, {});
+    place(Json(std::move(list)));
+    return true;
+  }
+  bool parse_error(size_t position, const std::string&, const Json::exception& e) {
+    constexpr int kNumberOverflow = 406;  // nlohmann's number of this error
+    refuse(e.id == kNumberOverflow ? "JSON value out of range"
+                                   : "not valid JSON at byte " + std::to_string(position));
   }
 
  private:
-  std::string where_;
-  std::vector<std::set<std::string>> open_;
+  using Member = std::pair<std::string, Json>;
+  using Members = std::vector<Member>;
+  enum class Kind { kObject, kArray };
+
+  // An object or a list whose end has not come yet.
+  struct Open {
+    Kind kind;
+    Members members;
+    Json::array_t items;
+  };
+
+  [[noreturn]] void refuse(const std::string& problem) const {
+    throw ConvertError(ExitCode::kInvalidInput, where_ + ": " + problem);
+  }
+  void count() {
+    if (++n_values_ > max_values_) {
+      refuse("more than " + std::to_string(max_values_) + " JSON values");
+    }
+  }
+  void place(Json value) {
+    if (depth_ == 0) {
+      root_ = std::move(value);
+    } else if (open_[depth_ - 1].kind == Kind::kObject) {
+      open_[depth_ - 1].members.back().second = std::move(value);
+    } else {
+      open_[depth_ - 1].items.push_back(std::move(value));
+    }
+  }
+  bool put(Json value) {
+    count();
+    place(std::move(value));
+    return true;
+  }
+  bool enter(Kind kind) {
+    count();
+    if (depth_ == kMaxDepth) refuse("JSON nested too deeply");
+    open_[depth_++].kind = kind;
+    return true;
+  }
+
+  const std::string& where_;
+  size_t max_values_;
+  size_t n_values_ = 0;
+  size_t depth_ = 0;
+  std::array<Open, kMaxDepth> open_;  // depth_ of them
+  Json root_;
 };
 
-std::string shown(const Json& value) {
-  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (text.size() > kShownValueBytes) text = text.substr(0, kShownValueBytes) + "...";
-  return text;
+// What a message shows of a value: lists and objects by their size, for text of theirs can be long.
+std::string shown_value(const Json& value) {
+  if (value.is_structured()) {
+    return std::string(value.is_array() ? "a list of " : "an object of ") +
+           std::to_string(value.size());
+  }
+  std::string text;
+  if (value.is_string()) {
+    const auto& whole = value.get_ref<const std::string&>();
+    text =
+        Json(whole.substr(0, kShownValueBytes)).dump(-1, ' ', true, Json::error_handler_t::replace);
+    if (whole.size() > kShownValueBytes) text += "...";
+    return text;
+  }
+  return value.dump();
 }
 
 }  // namespace
 
-Json parse_json(std::string_view text, const std::string& where) {
-  DuplicateCheck check(where);
-  try {
-    return Json::parse(text.begin(), text.end(), std::ref(check));
-  } catch (const Json::parse_error& e) {
-    throw ConvertError(ExitCode::kInvalidInput,
-                       where + ": not valid JSON at byte " + std::to_string(e.byte));
-  } catch (const Json::exception&) {
-    // A number that no double holds.
-    throw ConvertError(ExitCode::kInvalidInput, where + ": JSON value out of range");
-  }
-}
-
-Json read_json(const std::filesystem::path& path, uint64_t max_bytes) {
-  std::error_code error;
-  const uint64_t bytes = std::filesystem::file_size(path, error);
-  if (error) throw ConvertError(ExitCode::kIo, path.string() + ": " + error.message());
-  if (bytes > max_bytes) {
-    throw ConvertError(ExitCode::kInvalidInput, path.string() + ": " + std::to_string(bytes) +
-                                                    " bytes are too many for this file");
-  }
-  std::string text(memory_size(bytes), '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(text.data(), static_cast<std::streamsize>(bytes))) {
-    throw ConvertError(ExitCode::kIo, path.string() + ": cannot be read");
-  }
-  return parse_json(text, path.string());
+Json parse_json(std::string_view text, const std::string& where, size_t max_values) {
+  TreeBuilder builder(where, max_values);
+  // Every error is thrown.
+  (void)Json::sax_parse(text.begin(), text.end(), &builder);
+  return builder.take();
 }
 
 JsonObject::JsonObject(const Json& object, std::string where)
@@ -85,24 +151,24 @@ JsonObject::JsonObject(const Json& object, std::string where)
   }
 }
 
-const Json* JsonObject::find(const char* key) const {
+const Json* JsonObject::find(std::string_view key) const {
   const auto found = object_->find(key);
   return found == object_->end() || found->is_null() ? nullptr : &*found;
 }
 
-bool JsonObject::has(const char* key) const { return find(key) != nullptr; }
+bool JsonObject::has(std::string_view key) const { return find(key) != nullptr; }
 
-bool JsonObject::contains(const char* key) const { return object_->contains(key); }
+bool JsonObject::contains(std::string_view key) const { return object_->contains(key); }
 
-void JsonObject::refuse(const std::string& key, const std::string& problem) const {
-  throw ConvertError(ExitCode::kInvalidInput, where_ + ": " + key + " " + problem);
+void JsonObject::refuse(std::string_view key, const std::string& problem) const {
+  throw ConvertError(ExitCode::kInvalidInput, where_ + ": " + shown(key) + " " + problem);
 }
 
-void JsonObject::refuse_type(const char* key, const char* expected, const Json& found) const {
-  refuse(key, std::string("must be ") + expected + ", found " + shown(found));
+void JsonObject::refuse_type(std::string_view key, const char* expected, const Json& found) const {
+  refuse(key, std::string("must be ") + expected + ", found " + shown_value(found));
 }
 
-uint32_t JsonObject::count_value(const char* key, const Json& value) const {
+uint32_t JsonObject::count_value(std::string_view key, const Json& value) const {
   constexpr uint64_t kMost = std::numeric_limits<uint32_t>::max();
   if (!value.is_number_unsigned() || value.get<uint64_t>() > kMost) {
     refuse_type(key, "a whole number from 0 to 4294967295", value);
@@ -110,48 +176,49 @@ uint32_t JsonObject::count_value(const char* key, const Json& value) const {
   return value.get<uint32_t>();
 }
 
-std::optional<uint32_t> JsonObject::count(const char* key) const {
+std::optional<uint32_t> JsonObject::count(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
   return count_value(key, *value);
 }
 
-std::optional<double> JsonObject::number(const char* key) const {
+std::optional<double> JsonObject::number(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_number() || !std::isfinite(value->get<double>())) {
-    refuse_type(key, "a number", *value);
+  constexpr double kMost = static_cast<double>(std::numeric_limits<float>::max());
+  if (!value->is_number() || !(std::fabs(value->get<double>()) <= kMost)) {
+    refuse_type(key, "a number that a float can hold", *value);
   }
   return value->get<double>();
 }
 
-std::optional<bool> JsonObject::boolean(const char* key) const {
+std::optional<bool> JsonObject::boolean(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_boolean()) refuse_type(key, "true or false", *value);
   return value->get<bool>();
 }
 
-std::optional<std::string> JsonObject::text(const char* key) const {
+std::optional<std::string> JsonObject::text(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_string()) refuse_type(key, "a text", *value);
   return value->get<std::string>();
 }
 
-std::optional<std::vector<std::string>> JsonObject::texts(const char* key) const {
+std::optional<std::vector<std::string>> JsonObject::texts(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_array()) refuse_type(key, "a list of texts", *value);
   std::vector<std::string> out;
   for (const Json& item : *value) {
-    if (!item.is_string()) refuse_type(key, "a list of texts", *value);
+    if (!item.is_string()) refuse_type(key, "a list of texts", item);
     out.push_back(item.get<std::string>());
   }
   return out;
 }
 
-std::optional<std::vector<uint32_t>> JsonObject::counts(const char* key) const {
+std::optional<std::vector<uint32_t>> JsonObject::counts(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_array()) return std::vector<uint32_t>{count_value(key, *value)};
@@ -160,20 +227,20 @@ std::optional<std::vector<uint32_t>> JsonObject::counts(const char* key) const {
   return out;
 }
 
-std::optional<JsonObject> JsonObject::object(const char* key) const {
+std::optional<JsonObject> JsonObject::object(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_object()) refuse_type(key, "an object", *value);
-  return JsonObject(*value, where_ + ": " + key);
+  return JsonObject(*value, where_ + ": " + shown(key));
 }
 
-uint32_t JsonObject::required_count(const char* key) const {
+uint32_t JsonObject::required_count(std::string_view key) const {
   const std::optional<uint32_t> value = count(key);
   if (!value) refuse(key, "is missing");
   return *value;
 }
 
-double JsonObject::required_number(const char* key) const {
+double JsonObject::required_number(std::string_view key) const {
   const std::optional<double> value = number(key);
   if (!value) refuse(key, "is missing");
   return *value;

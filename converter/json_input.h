@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -13,14 +12,15 @@ namespace cria::converter {
 
 using Json = nlohmann::json;
 
-// Parses text. Refuses what a checkpoint never has and what parsers disagree on: a key twice in one
-// object, and nesting deeper than any config's. where names the source in errors.
-// Throws ConvertError (kInvalidInput).
-[[nodiscard]] Json parse_json(std::string_view text, const std::string& where);
+// For files that hold one value a token or a merge: four times what the largest tokenizers have.
+// A value takes up to two hundred bytes of memory.
+inline constexpr size_t kMaxJsonValues = 1 << 23;
 
-// Reads and parses a file of at most max_bytes. Throws ConvertError: kIo when the system refuses to
-// read it, else kInvalidInput.
-[[nodiscard]] Json read_json(const std::filesystem::path& path, uint64_t max_bytes);
+// Parses text of at most max_values values, in a time in proportion to its length and the logarithm
+// of the keys of one object. Refuses what a checkpoint never has and what parsers disagree on: a
+// key twice in one object, and nesting deeper than any config's. where names the source in errors.
+// Throws ConvertError (kInvalidInput).
+[[nodiscard]] Json parse_json(std::string_view text, const std::string& where, size_t max_values);
 
 // Typed access to one JSON object. A key that is absent or null counts as not there; a value of
 // another type is an error that names file, key, what was expected and what was found.
@@ -29,27 +29,30 @@ class JsonObject {
   // object must outlive this. Throws when it is no JSON object.
   JsonObject(const Json& object, std::string where);
 
-  [[nodiscard]] bool has(const char* key) const;                       // there, and not null
-  [[nodiscard]] bool contains(const char* key) const;                  // there, maybe null
-  [[nodiscard]] std::optional<uint32_t> count(const char* key) const;  // 0 .. 2^32 - 1
-  [[nodiscard]] std::optional<double> number(const char* key) const;   // finite
-  [[nodiscard]] std::optional<bool> boolean(const char* key) const;
-  [[nodiscard]] std::optional<std::string> text(const char* key) const;
-  [[nodiscard]] std::optional<std::vector<std::string>> texts(const char* key) const;
+  [[nodiscard]] bool has(std::string_view key) const;                       // there, and not null
+  [[nodiscard]] bool contains(std::string_view key) const;                  // there, maybe null
+  [[nodiscard]] std::optional<uint32_t> count(std::string_view key) const;  // 0 .. 2^32 - 1
+  [[nodiscard]] std::optional<double> number(std::string_view key) const;   // finite, of float
+  [[nodiscard]] std::optional<bool> boolean(std::string_view key) const;
+  [[nodiscard]] std::optional<std::string> text(std::string_view key) const;
+  [[nodiscard]] std::optional<std::vector<std::string>> texts(std::string_view key) const;
   // One count or a list of them: how token ids are written.
-  [[nodiscard]] std::optional<std::vector<uint32_t>> counts(const char* key) const;
-  [[nodiscard]] std::optional<JsonObject> object(const char* key) const;
+  [[nodiscard]] std::optional<std::vector<uint32_t>> counts(std::string_view key) const;
+  [[nodiscard]] std::optional<JsonObject> object(std::string_view key) const;
 
-  [[nodiscard]] uint32_t required_count(const char* key) const;
-  [[nodiscard]] double required_number(const char* key) const;
+  [[nodiscard]] uint32_t required_count(std::string_view key) const;
+  [[nodiscard]] double required_number(std::string_view key) const;
 
+  // What the object is called in errors.
+  [[nodiscard]] const std::string& where() const { return where_; }
   // Throws ConvertError (kInvalidInput): "<where>: <key> <problem>".
-  [[noreturn]] void refuse(const std::string& key, const std::string& problem) const;
+  [[noreturn]] void refuse(std::string_view key, const std::string& problem) const;
 
  private:
-  [[nodiscard]] const Json* find(const char* key) const;
-  [[nodiscard]] uint32_t count_value(const char* key, const Json& value) const;
-  [[noreturn]] void refuse_type(const char* key, const char* expected, const Json& found) const;
+  [[nodiscard]] const Json* find(std::string_view key) const;
+  [[nodiscard]] uint32_t count_value(std::string_view key, const Json& value) const;
+  [[noreturn]] void refuse_type(std::string_view key, const char* expected,
+                                const Json& found) const;
 
   const Json* object_;
   std::string where_;

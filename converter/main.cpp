@@ -10,7 +10,9 @@
 #include "converter/options.h"
 #include "converter/progress.h"
 #include "converter/report.h"
+#include "converter/shown_text.h"
 #include "platforms/posix/output_file.h"
+#include "platforms/posix/standard_descriptors.h"
 
 namespace {
 
@@ -18,7 +20,7 @@ using cria::converter::ConvertError;
 using cria::converter::ExitCode;
 
 int fail(ExitCode code, const std::string& line) {
-  const std::string text = "cria-convert: error: " + cria::converter::one_line(line) + "\n";
+  const std::string text = "cria-convert: error: " + cria::converter::printable(line) + "\n";
   std::fputs(text.c_str(), stderr);
   return static_cast<int>(code);
 }
@@ -37,6 +39,7 @@ int run(int argc, const char* const* argv) {
 
 int main(int argc, char** argv) {
   try {
+    cria::posix::occupy_standard_descriptors();
     cria::posix::remove_temporary_files_on_signals();
     return run(argc, argv);
   } catch (const ConvertError& e) {

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "converter/shown_text.h"
+
 namespace cria::converter {
 namespace {
 
@@ -29,16 +31,6 @@ size_t terminal_columns() {
 
 }  // namespace
 
-std::string one_line(const std::string& text) {
-  constexpr unsigned char kDelete = 0x7f;
-  std::string line = text;
-  for (char& c : line) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < ' ' || byte == kDelete) c = '?';
-  }
-  return line;
-}
-
 Progress::Progress(Verbosity verbosity)
     : shows_text_(verbosity == Verbosity::kNormal),
       shows_bar_(verbosity == Verbosity::kNormal && isatty(STDERR_FILENO) == 1) {}
@@ -47,7 +39,7 @@ Progress::~Progress() { clear(); }
 
 void Progress::warn(const std::string& line) {
   clear();
-  put("cria-convert: warning: " + one_line(line) + "\n");
+  put("cria-convert: warning: " + printable(line) + "\n");
 }
 
 void Progress::say(const std::string& text) {
@@ -80,7 +72,7 @@ void Progress::draw(const std::string& what) {
   std::snprintf(percent.data(), percent.size(), "] %3.0f %%  ", std::floor(share * kPercent));
   std::string line = "[";
   line.append(filled, '#').append(kBarColumns - filled, '.');
-  line.append(percent.data()).append(one_line(what));
+  line.append(percent.data()).append(printable(what));
   // One column stays free, or some terminals wrap.
   line.resize(std::min(line.size(), terminal_columns() - 1));
   put("\r" + line + "\x1b[K");

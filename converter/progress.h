@@ -8,9 +8,6 @@ namespace cria::converter {
 
 enum class Verbosity { kNormal, kQuiet };
 
-// One line, whatever bytes a checkpoint brought into text: control characters become '?'.
-[[nodiscard]] std::string one_line(const std::string& text);
-
 class Progress {
  public:
   explicit Progress(Verbosity verbosity);

@@ -32,8 +32,15 @@ RopeType read_type(const JsonObject& scaling) {
                  "'" + name + "' is not supported, only default, linear, llama3, yarn");
 }
 
+// Far beyond every use of these numbers, and products and quotients of them are still floats.
+constexpr double kLeastNumber = 1e-9;
+constexpr double kLargestNumber = 1e15;
+
 double positive(const JsonObject& object, const char* key, double value) {
   if (!(value > 0)) object.refuse(key, "must be above zero");
+  if (!(value >= kLeastNumber && value <= kLargestNumber)) {
+    object.refuse(key, "must be from 1e-9 to 1e15");
+  }
   return value;
 }
 
@@ -60,7 +67,8 @@ void read_yarn(const JsonObject& scaling, RopeSettings* rope) {
   if (mscale != 0 && mscale_all_dim != 0) {
     magnitude = yarn_magnitude(rope->factor, mscale) / yarn_magnitude(rope->factor, mscale_all_dim);
   }
-  rope->attention_factor = scaling.number("attention_factor").value_or(magnitude);
+  rope->attention_factor =
+      positive(scaling, "attention_factor", scaling.number("attention_factor").value_or(magnitude));
 }
 
 void read_llama3(const JsonObject& scaling, RopeSettings* rope) {
@@ -149,15 +157,16 @@ RopeSettings read_rope_settings(const JsonObject& config, uint32_t max_context) 
     positive(config, "rope_theta", rope.theta);
     return rope;
   }
-  rope.theta = positive(*scaling, "rope_theta", scaling->number("rope_theta").value_or(rope.theta));
+  const JsonObject& with_theta = scaling->has("rope_theta") ? *scaling : config;
+  rope.theta =
+      positive(with_theta, "rope_theta", with_theta.number("rope_theta").value_or(rope.theta));
   rope.type = read_type(*scaling);
   if (rope.type == RopeType::kDefault) return rope;
   const double context = max_context;
   if (rope.type != RopeType::kLinear) {
-    rope.original_context =
-        config.number("original_max_position_embeddings")
-            .value_or(scaling->number("original_max_position_embeddings").value_or(context));
-    positive(*scaling, "original_max_position_embeddings", rope.original_context);
+    const char* key = "original_max_position_embeddings";
+    const JsonObject& with_context = config.has(key) ? config : *scaling;
+    rope.original_context = positive(with_context, key, with_context.number(key).value_or(context));
   }
   const bool factor_may_follow = rope.type == RopeType::kYarn && !scaling->has("factor");
   rope.factor =

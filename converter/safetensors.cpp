@@ -8,12 +8,14 @@
 #include "converter/error.h"
 #include "converter/json_input.h"
 #include "converter/memory_size.h"
+#include "converter/shown_text.h"
 
 namespace cria::converter {
 namespace {
 
 // Far above what any LLaMA has (a thousand tensors take 150 KB), and small enough to parse.
 constexpr uint64_t kMaxHeaderBytes = 1 << 24;
+constexpr size_t kMaxHeaderValues = 1 << 20;  // eight a matrix
 constexpr uint64_t kLengthBytes = 8;
 constexpr size_t kMaxRank = 8;
 
@@ -48,9 +50,9 @@ class EntryReader {
     const std::vector<uint64_t> range = whole_numbers(name, json, "data_offsets");
     if (range.size() != 2 || range[0] > range[1]) refuse(name, "has broken data_offsets");
     if (range[1] > data_bytes_) {
-      refuse(name, "ends at byte " + std::to_string(data_offset_ + range[1]) + " of a file of " +
-                       std::to_string(data_offset_ + data_bytes_) +
-                       ": the file is truncated, download it again");
+      refuse(name, "ends at byte " + std::to_string(range[1]) + " of " +
+                       std::to_string(data_bytes_) +
+                       " behind the header: the file is truncated, download it again");
     }
     entry.offset = data_offset_ + range[0];
     entry.bytes = range[1] - range[0];
@@ -59,7 +61,7 @@ class EntryReader {
   }
 
   [[noreturn]] void refuse(const std::string& name, const std::string& problem) const {
-    throw ConvertError(ExitCode::kInvalidInput, where_ + ": tensor " + name + " " + problem);
+    throw ConvertError(ExitCode::kInvalidInput, where_ + ": tensor " + shown(name) + " " + problem);
   }
 
  private:
@@ -80,7 +82,7 @@ class EntryReader {
   void check_size(const std::string& name, SafetensorsEntry* entry) const {
     const auto* dtype = std::find_if(std::begin(kDtypes), std::end(kDtypes),
                                      [&](const DtypeName& d) { return d.name == entry->dtype; });
-    if (dtype == std::end(kDtypes)) refuse(name, "has unknown dtype " + entry->dtype);
+    if (dtype == std::end(kDtypes)) refuse(name, "has unknown dtype " + shown(entry->dtype));
     entry->type = dtype->type;
     if (dtype->bytes == 0) return;
     uint64_t wanted = dtype->bytes;
@@ -114,7 +116,7 @@ void check_overlaps(const std::map<std::string, SafetensorsEntry>& tensors,
             [](const Place& a, const Place& b) { return a.offset < b.offset; });
   for (size_t i = 1; i < places.size(); ++i) {
     if (places[i].offset < places[i - 1].offset + places[i - 1].bytes) {
-      reader.refuse(*places[i].name, "overlaps tensor " + *places[i - 1].name);
+      reader.refuse(*places[i].name, "overlaps tensor " + shown(*places[i - 1].name));
     }
   }
 }
@@ -147,7 +149,7 @@ std::string read_header(const InputFile& file, const std::string& where) {
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) {
   const std::string where = path.string();
   const std::string header = read_header(file_, where);
-  const Json json = parse_json(header, where + ": header");
+  const Json json = parse_json(header, where + ": header", kMaxHeaderValues);
   if (!json.is_object()) {
     throw ConvertError(ExitCode::kInvalidInput, where + ": header is no JSON object");
   }

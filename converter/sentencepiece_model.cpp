@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "converter/error.h"
+#include "converter/shown_text.h"
 
 namespace cria::converter {
 namespace {
@@ -121,7 +122,7 @@ SentencePiece parse_piece(std::span<const uint8_t> bytes, const std::string& whe
       if (field->number < static_cast<uint64_t>(PieceType::kNormal) ||
           field->number > static_cast<uint64_t>(PieceType::kByte)) {
         throw ConvertError(ExitCode::kInvalidInput,
-                           where + ": piece '" + piece.text + "' has an unknown type");
+                           where + ": piece '" + shown(piece.text) + "' has an unknown type");
       }
       piece.type = static_cast<PieceType>(field->number);
     }
@@ -129,7 +130,7 @@ SentencePiece parse_piece(std::span<const uint8_t> bytes, const std::string& whe
   // Scores order the merges; what is no number has no place among them.
   if (std::isnan(piece.score)) {
     throw ConvertError(ExitCode::kInvalidInput,
-                       where + ": the score of piece '" + piece.text + "' is not a number");
+                       where + ": the score of piece '" + shown(piece.text) + "' is not a number");
   }
   return piece;
 }
@@ -170,7 +171,13 @@ SentencePieceModel parse_sentencepiece_model(std::span<const uint8_t> bytes,
   FieldReader reader(bytes, where);
   while (const auto field = reader.next()) {
     if (field->type != WireType::kBytes) continue;
-    if (field->id == kModelPieces) model.pieces.push_back(parse_piece(field->bytes, where));
+    if (field->id == kModelPieces) {
+      if (model.pieces.size() == format::kMaxVocab) {
+        throw ConvertError(ExitCode::kInvalidInput,
+                           where + ": more than " + std::to_string(format::kMaxVocab) + " pieces");
+      }
+      model.pieces.push_back(parse_piece(field->bytes, where));
+    }
     if (field->id == kModelTrainer) parse_trainer(field->bytes, where, &model);
     if (field->id == kModelNormalizer) parse_normalizer(field->bytes, where, &model);
   }

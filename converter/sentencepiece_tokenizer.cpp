@@ -1,18 +1,20 @@
 // A SentencePiece model as merges and tables.
 #include <algorithm>
 #include <functional>
-#include <map>
-#include <set>
 #include <string_view>
-#include <unordered_map>
 
 #include "converter/error.h"
 #include "converter/sentencepiece_model.h"
+#include "converter/shown_text.h"
+#include "converter/text_table.h"
 
 namespace cria::converter {
 namespace {
 
 constexpr uint32_t kBpeModel = 2;
+// A piece of n bytes can be made in n - 1 ways, each of which is compared with it; the library
+// itself makes none of more than 16 characters unless it is told to.
+constexpr size_t kMaxMergedBytes = 512;
 
 void check_support(const SentencePieceModel& source, const std::string& where) {
   const auto refuse = [&where](const std::string& problem) {
@@ -26,7 +28,7 @@ void check_support(const SentencePieceModel& source, const std::string& where) {
            " is not supported; only BPE is");
   }
   if (source.has_character_map) {
-    refuse("SentencePiece normalization '" + source.normalizer_name + "' is not supported");
+    refuse("SentencePiece normalization '" + shown(source.normalizer_name) + "' is not supported");
   }
   if (source.remove_extra_whitespaces) refuse("SentencePiece that removes spaces is not supported");
   if (!source.escape_whitespaces || source.whitespace_as_suffix) {
@@ -43,17 +45,19 @@ uint8_t byte_of_piece(const SentencePiece& piece, const std::string& where) {
                        kHexDigits.find(text[3]) != std::string_view::npos &&
                        kHexDigits.find(text[4]) != std::string_view::npos;
   if (!is_byte) {
-    throw ConvertError(ExitCode::kInvalidInput, where + ": byte piece '" + text + "' is no <0xNN>");
+    throw ConvertError(ExitCode::kInvalidInput,
+                       where + ": byte piece '" + shown(text) + "' is no <0xNN>");
   }
   return static_cast<uint8_t>(std::stoi(text.substr(3, 2), nullptr, kHex));
 }
 
 void put_piece(const SentencePiece& piece, uint32_t id, const std::string& where,
                TokenizerModel* model) {
-  // Before the merges are made, which costs the square of a length.
-  if (piece.text.size() > format::kMaxTokenBytes) {
-    throw ConvertError(ExitCode::kInvalidInput,
-                       where + ": piece " + std::to_string(id) + " is too long");
+  const bool is_merged = piece.type == PieceType::kNormal;
+  if (piece.text.size() > (is_merged ? kMaxMergedBytes : size_t{format::kMaxTokenBytes})) {
+    throw ConvertError(ExitCode::kInvalidInput, where + ": piece " + std::to_string(id) +
+                                                    " is too long (" +
+                                                    std::to_string(piece.text.size()) + " bytes)");
   }
   switch (piece.type) {
     case PieceType::kNormal:
@@ -90,27 +94,45 @@ bool starts_character(char byte) {
   return (static_cast<uint8_t>(byte) & kContinuationMask) != kContinuation;
 }
 
-// Every way in which two pieces make a third is a merge; its rank is that of the third's score.
-void make_merges(const SentencePieceModel& source, TokenizerModel* model) {
-  std::unordered_map<std::string_view, uint32_t> ids;
-  std::set<float, std::greater<>> scores;
-  for (uint32_t id = 0; id < source.pieces.size(); ++id) {
-    if (source.pieces[id].type != PieceType::kNormal) continue;
-    ids.emplace(source.pieces[id].text, id);
-    scores.insert(source.pieces[id].score);
+// The scores of the pieces that are merged, the highest first, each once.
+std::vector<float> ordered_scores(const SentencePieceModel& source) {
+  std::vector<float> scores;
+  for (const SentencePiece& piece : source.pieces) {
+    if (piece.type == PieceType::kNormal) scores.push_back(piece.score);
   }
-  std::unordered_map<float, uint32_t> ranks;
-  for (const float score : scores) ranks.emplace(score, static_cast<uint32_t>(ranks.size()));
+  std::sort(scores.begin(), scores.end(), std::greater<>());
+  scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
+  return scores;
+}
+
+// Every way in which two pieces make a third is a merge; its rank is that of the third's score.
+void make_merges(const SentencePieceModel& source, const std::string& where,
+                 TokenizerModel* model) {
+  TextTable ids;
+  for (uint32_t id = 0; id < source.pieces.size(); ++id) {
+    const SentencePiece& piece = source.pieces[id];
+    if (piece.type == PieceType::kNormal) (void)ids.insert(piece.text, id);
+  }
+  const std::vector<float> scores = ordered_scores(source);
   for (uint32_t id = 0; id < source.pieces.size(); ++id) {
     const SentencePiece& piece = source.pieces[id];
     if (piece.type != PieceType::kNormal) continue;
     const std::string_view text = piece.text;
+    const auto score =
+        std::lower_bound(scores.begin(), scores.end(), piece.score, std::greater<>());
+    const auto rank = static_cast<uint32_t>(score - scores.begin());
+    const TextTable::Parts parts(ids, text);
     for (size_t cut = 1; cut < text.size(); ++cut) {
       if (!starts_character(text[cut])) continue;
-      const auto left = ids.find(text.substr(0, cut));
-      const auto right = ids.find(text.substr(cut));
-      if (left == ids.end() || right == ids.end()) continue;
-      model->merges.push_back({left->second, right->second, id, ranks.at(piece.score)});
+      const auto left = parts.find(0, cut);
+      const auto right = left ? parts.find(cut, text.size()) : std::nullopt;
+      if (!right) continue;
+      if (model->merges.size() == format::kMaxMerges) {
+        throw ConvertError(ExitCode::kInvalidInput, where + ": its pieces make more than " +
+                                                        std::to_string(format::kMaxMerges) +
+                                                        " merges");
+      }
+      model->merges.push_back({*left, *right, id, rank});
     }
   }
 }
@@ -133,7 +155,7 @@ TokenizerModel tokenizer_from_sentencepiece(const SentencePieceModel& source,
   for (uint32_t id = 0; id < source.pieces.size(); ++id) {
     put_piece(source.pieces[id], id, where, &model);
   }
-  make_merges(source, &model);
+  make_merges(source, where, &model);
   model.bos_token = id_or_none(source.bos_id, model);
   model.eos_token = id_or_none(source.eos_id, model);
   model.pre_tokenizer = choose_word_cut(model);

@@ -30,16 +30,38 @@ constexpr float kBf16Overflow = 0x1.ffp127f;
                      source.file->path().string() + ": tensor " + source.name + " " + problem);
 }
 
-void check_values(const SourceTensor& source, NumberFormat number_format,
-                  std::span<const float> values) {
+// Rows of a matrix, or a vector as rows of one value; place says which they are in an error.
+struct Rows {
+  std::span<const float> values;  // [n][cols]
+  size_t cols;
+  size_t first;
+  const char* place;
+};
+
+// The place of the first row that is_bad(values, cols) holds for.
+template <typename IsBad>
+std::string place_of(const Rows& rows, const IsBad& is_bad) {
+  size_t row = 0;
+  while (!is_bad(rows.values.data() + row * rows.cols, rows.cols)) ++row;
+  return std::string(" (") + rows.place + " " + std::to_string(rows.first + row) + ")";
+}
+
+void check_values(const SourceTensor& source, NumberFormat number_format, const Rows& rows) {
+  const std::span<const float> values = rows.values;
   if (!all_finite(values.data(), values.size())) {
-    refuse(source, "has values that are infinite or no numbers: the checkpoint is damaged");
+    const auto is_bad = [](const float* row, size_t n) { return !all_finite(row, n); };
+    refuse(source, "has values that are infinite or no numbers" + place_of(rows, is_bad) +
+                       ": the checkpoint is damaged, download it again");
   }
   const bool f16 = number_format == NumberFormat::kF16;
   if (!f16 && number_format != NumberFormat::kBf16) return;
-  const float largest = largest_magnitude(values.data(), values.size());
-  if (f16 ? largest > kLargestF16 : largest >= kBf16Overflow) {
-    refuse(source, "has values too large for this format; choose --weights f32");
+  const auto is_too_large = [f16](const float* row, size_t n) {
+    const float largest = largest_magnitude(row, n);
+    return f16 ? largest > kLargestF16 : largest >= kBf16Overflow;
+  };
+  if (is_too_large(values.data(), values.size())) {
+    refuse(source, "has values too large for this format" + place_of(rows, is_too_large) +
+                       "; choose --weights f32");
   }
 }
 
@@ -117,7 +139,7 @@ EncodedTensor TensorEncoder::encode(const PlannedTensor& tensor) {
   source.file->read(source.entry.offset, bytes);
   std::vector<float> values(tensor.spec.shape.cols);
   widen(*source.entry.type, bytes.data(), values.size(), values.data());
-  check_values(source, NumberFormat::kF32, values);
+  check_values(source, NumberFormat::kF32, {values, 1, 0, "value"});
   return encode_values(tensor.spec, values);
 }
 
@@ -133,7 +155,7 @@ void TensorEncoder::encode_tile(const PlannedTensor& tensor, size_t tile, Scratc
   source.file->read(source.entry.offset + tile * kTileRows * row_bytes, scratch->source);
   float* values = scratch->values.data();
   widen(*source.entry.type, scratch->source.data(), n_rows * cols, values);
-  check_values(source, shape.number_format, scratch->values);
+  check_values(source, shape.number_format, {scratch->values, cols, tile * kTileRows, "row"});
 
   const size_t padded = padded_cols(shape);
   if (shape.number_format == NumberFormat::kInt4) {

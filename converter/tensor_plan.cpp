@@ -6,6 +6,7 @@
 
 #include "converter/error.h"
 #include "converter/memory_size.h"
+#include "converter/shown_text.h"
 
 namespace cria::converter {
 namespace {
@@ -108,7 +109,7 @@ void warn_of_extras(const Checkpoint& checkpoint, const std::set<std::string>& u
   std::string names;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     if (used.contains(name) || is_known_extra(name)) continue;
-    if (n_extras < kNamedExtras) names += (n_extras == 0 ? "" : ", ") + name;
+    if (n_extras < kNamedExtras) names += (n_extras == 0 ? "" : ", ") + shown(name);
     ++n_extras;
   }
   if (n_extras == 0) return;

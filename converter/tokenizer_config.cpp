@@ -1,19 +1,17 @@
 #include "converter/tokenizer_config.h"
 
-#include <algorithm>
-#include <fstream>
-#include <iterator>
-#include <system_error>
+#include <utility>
 
 #include "converter/error.h"
 #include "converter/json_input.h"
+#include "converter/shown_text.h"
+#include "converter/side_files.h"
+#include "converter/text_table.h"
 
 namespace cria::converter {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr uint64_t kMaxConfigBytes = uint64_t{1} << 26;
 
 // A token is a string or an object with its content.
 std::string token_name(const Json& json, const char* key) {
@@ -37,12 +35,24 @@ std::string template_text(const Json& json) {
   if (found->is_string()) return found->get<std::string>();
   if (!found->is_array()) return "";
   for (const Json& entry : *found) {
-    if (entry.is_object() && entry.value("name", Json()) == "default" &&
-        entry.value("template", Json()).is_string()) {
-      return entry["template"].get<std::string>();
+    if (!entry.is_object()) continue;
+    const auto name = entry.find("name");
+    const auto text = entry.find("template");
+    if (name != entry.end() && *name == "default" && text != entry.end() && text->is_string()) {
+      return text->get<std::string>();
     }
   }
   return "";
+}
+
+// The template of a JSON file, which has its own limit like the file that holds nothing else.
+void take_template(const JsonObject& object, const Json& json, TokenizerConfig* config) {
+  std::string text = template_text(json);
+  if (text.size() > kMaxTemplateBytes) {
+    object.refuse("chat_template", "has " + std::to_string(text.size()) + " bytes; at most " +
+                                       std::to_string(kMaxTemplateBytes) + " are read");
+  }
+  if (!text.empty()) config->chat_template = std::move(text);
 }
 
 void read_added_tokens_decoder(const JsonObject& root, const Json& json, const std::string& where,
@@ -51,11 +61,11 @@ void read_added_tokens_decoder(const JsonObject& root, const Json& json, const s
   const Json& decoder = json["added_tokens_decoder"];
   if (!decoder.is_object()) root.refuse("added_tokens_decoder", "is no object");
   for (const auto& [id, entry] : decoder.items()) {
-    const JsonObject object(entry, where + ": added_tokens_decoder");
+    const JsonObject object(entry, where + ": added_tokens_decoder: " + shown(id));
     constexpr size_t kMaxDigits = 7;
     if (id.empty() || id.size() > kMaxDigits ||
         id.find_first_not_of("0123456789") != std::string::npos) {
-      root.refuse("added_tokens_decoder", "has an id that is no number: " + id);
+      root.refuse("added_tokens_decoder", "has an id that is no number: " + shown(id));
     }
     AddedToken added;
     added.id = static_cast<uint32_t>(std::stoul(id));
@@ -69,66 +79,52 @@ void read_added_tokens_decoder(const JsonObject& root, const Json& json, const s
 }
 
 // The older way: added_tokens.json maps text to id.
-void read_added_tokens_file(const fs::path& path, TokenizerConfig* config) {
-  if (!file_exists(path)) return;
-  const Json json = read_json(path, kMaxConfigBytes);
-  const JsonObject object(json, path.string());
+void read_added_tokens_file(const fs::path& folder, TokenizerConfig* config) {
+  if (!has_side_file(folder, SideFile::kAddedTokens)) return;
+  const Json json = read_side_json(folder, SideFile::kAddedTokens);
+  const JsonObject object(json, side_file_path(folder, SideFile::kAddedTokens).string());
+  // Texts that tokenizer_config.json has; those of one JSON object differ among themselves.
+  TextTable known;
+  for (const AddedToken& added : config->added) (void)known.insert(added.text, added.id);
+  std::vector<AddedToken> more;
   for (const auto& entry : json.items()) {
-    const std::string& text = entry.key();
-    const bool known = std::any_of(config->added.begin(), config->added.end(),
-                                   [&](const AddedToken& a) { return a.text == text; });
-    if (known) continue;
+    if (known.find(entry.key())) continue;
     AddedToken added;
-    added.id = object.required_count(text.c_str());
-    added.text = text;
+    added.id = object.required_count(entry.key());
+    added.text = entry.key();
     added.special = true;
-    config->added.push_back(added);
+    more.push_back(std::move(added));
   }
+  config->added.insert(config->added.end(), more.begin(), more.end());
 }
 
 }  // namespace
 
-bool file_exists(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
-}
-
-std::string read_whole_file(const fs::path& path, uint64_t max_bytes) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes(std::istreambuf_iterator<char>(file), {});
-  if (!file) throw ConvertError(ExitCode::kIo, path.string() + ": cannot be read");
-  if (bytes.size() > max_bytes) {
-    throw ConvertError(ExitCode::kInvalidInput, path.string() + ": too large for this file");
-  }
-  return bytes;
-}
-
 TokenizerConfig read_tokenizer_config(const fs::path& folder) {
   TokenizerConfig config;
-  const fs::path config_path = folder / "tokenizer_config.json";
-  if (file_exists(config_path)) {
-    const Json json = read_json(config_path, kMaxConfigBytes);
-    const JsonObject object(json, config_path.string());
+  const auto where = [&folder](SideFile which) { return side_file_path(folder, which).string(); };
+  if (has_side_file(folder, SideFile::kTokenizerConfig)) {
+    const Json json = read_side_json(folder, SideFile::kTokenizerConfig);
+    const JsonObject object(json, where(SideFile::kTokenizerConfig));
     take_token_names(json, &config);
     config.add_bos = object.boolean("add_bos_token");
     config.add_eos = object.boolean("add_eos_token");
-    config.chat_template = template_text(json);
-    read_added_tokens_decoder(object, json, config_path.string(), &config);
+    take_template(object, json, &config);
+    read_added_tokens_decoder(object, json, where(SideFile::kTokenizerConfig), &config);
   }
-  const fs::path map_path = folder / "special_tokens_map.json";
-  if (file_exists(map_path)) {
-    const Json json = read_json(map_path, kMaxConfigBytes);
-    if (json.is_object()) take_token_names(json, &config);
+  if (has_side_file(folder, SideFile::kSpecialTokensMap)) {
+    const Json json = read_side_json(folder, SideFile::kSpecialTokensMap);
+    (void)JsonObject(json, where(SideFile::kSpecialTokensMap));
+    take_token_names(json, &config);
   }
-  read_added_tokens_file(folder / "added_tokens.json", &config);
+  read_added_tokens_file(folder, &config);
   // A template in a file of its own counts more than the one in the config.
-  if (file_exists(folder / "chat_template.json")) {
-    const Json json = read_json(folder / "chat_template.json", kMaxConfigBytes);
-    if (json.is_object() && !template_text(json).empty())
-      config.chat_template = template_text(json);
+  if (has_side_file(folder, SideFile::kChatTemplateJson)) {
+    const Json json = read_side_json(folder, SideFile::kChatTemplateJson);
+    take_template(JsonObject(json, where(SideFile::kChatTemplateJson)), json, &config);
   }
-  if (file_exists(folder / "chat_template.jinja")) {
-    config.chat_template = read_whole_file(folder / "chat_template.jinja", kMaxConfigBytes);
+  if (has_side_file(folder, SideFile::kChatTemplateJinja)) {
+    config.chat_template = read_side_file(folder, SideFile::kChatTemplateJinja);
   }
   return config;
 }

@@ -2,7 +2,6 @@
 // added_tokens.json and the chat template's own.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -23,10 +22,5 @@ struct TokenizerConfig {
 
 // Reads those of the files that the folder has. Throws ConvertError for broken ones.
 [[nodiscard]] TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder);
-
-[[nodiscard]] bool file_exists(const std::filesystem::path& path);
-
-// The bytes of a file of at most max_bytes. Throws ConvertError.
-[[nodiscard]] std::string read_whole_file(const std::filesystem::path& path, uint64_t max_bytes);
 
 }  // namespace cria::converter

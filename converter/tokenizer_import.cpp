@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <span>
+#include <string_view>
 
 #include "converter/chat_template_import.h"
 #include "converter/error.h"
 #include "converter/sentencepiece_model.h"
+#include "converter/shown_text.h"
+#include "converter/side_files.h"
 #include "converter/tokenizer_config.h"
 #include "converter/tokenizer_json.h"
 #include "converter/tokenizer_tables.h"
@@ -20,10 +23,9 @@ using format::kNone;
 using format::PreTokenizer;
 using format::TokenizerKind;
 
-constexpr uint64_t kMaxModelBytes = uint64_t{1} << 28;
-
-TokenizerModel read_sentencepiece(const fs::path& path, const TokenizerConfig& config) {
-  const std::string text = read_whole_file(path, kMaxModelBytes);
+TokenizerModel read_sentencepiece(const fs::path& folder, const TokenizerConfig& config) {
+  const fs::path path = side_file_path(folder, SideFile::kTokenizerModel);
+  const std::string text = read_side_file(folder, SideFile::kTokenizerModel);
   const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
   if (is_tiktoken_file(bytes)) {
     throw ConvertError(ExitCode::kInvalidInput,
@@ -46,12 +48,10 @@ TokenizerModel read_sentencepiece(const fs::path& path, const TokenizerConfig& c
 
 TokenizerModel read_model(const fs::path& folder, const TokenizerConfig& config,
                           std::vector<std::string>* warnings) {
-  if (file_exists(folder / "tokenizer.json")) {
-    return read_tokenizer_json(folder / "tokenizer.json", warnings);
+  if (has_side_file(folder, SideFile::kTokenizerJson)) {
+    return read_tokenizer_json(folder, warnings);
   }
-  if (file_exists(folder / "tokenizer.model")) {
-    return read_sentencepiece(folder / "tokenizer.model", config);
-  }
+  if (has_side_file(folder, SideFile::kTokenizerModel)) return read_sentencepiece(folder, config);
   throw ConvertError(ExitCode::kInvalidInput,
                      folder.string() +
                          ": no tokenizer.json or tokenizer.model; convert with --no-tokenizer to "
@@ -171,7 +171,8 @@ void protect_template(const fs::path& folder, uint32_t vocab_size, TokenizerMode
     result->warnings.push_back(
         "the chat template ends answers with plain text: they may run on to their maximum length");
   } else if (std::find(ends.begin(), ends.end(), end) == ends.end()) {
-    result->warnings.push_back("the chat template ends answers with '" + model->tokens[end].text +
+    result->warnings.push_back("the chat template ends answers with '" +
+                               shown(model->tokens[end].text) +
                                "', which the config does not name: it ends them too");
     ends.push_back(end);
   }

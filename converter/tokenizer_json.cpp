@@ -1,13 +1,14 @@
 #include "converter/tokenizer_json.h"
 
-#include <map>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "converter/byte_alphabet.h"
 #include "converter/error.h"
 #include "converter/json_input.h"
+#include "converter/shown_text.h"
+#include "converter/side_files.h"
+#include "converter/text_table.h"
 #include "converter/tokenizer_json_stages.h"
 
 namespace cria::converter {
@@ -16,10 +17,11 @@ namespace {
 using format::kNone;
 using format::TokenizerKind;
 
-constexpr uint64_t kMaxFileBytes = uint64_t{1} << 28;
-
-// The ids of the model's vocabulary by their text in the file.
-using Vocabulary = std::unordered_map<std::string, uint32_t>;
+// The tokens of the model's vocabulary as the file spells them; the texts are those of the JSON.
+struct Vocabulary {
+  TextTable ids;
+  std::vector<std::string_view> texts;  // by id; one that begins nowhere: no such token
+};
 
 [[noreturn]] void refuse(const std::string& where, const std::string& problem) {
   throw ConvertError(ExitCode::kInvalidInput, where + ": " + problem);
@@ -27,7 +29,8 @@ using Vocabulary = std::unordered_map<std::string, uint32_t>;
 
 void check_model(const JsonObject& model, const std::string& where) {
   const std::string type = model.text("type").value_or("BPE");
-  if (type != "BPE") refuse(where, "tokenizer model '" + type + "' is not supported; only BPE is");
+  if (type != "BPE")
+    refuse(where, "tokenizer model '" + shown(type) + "' is not supported; only BPE is");
   if (model.number("dropout").value_or(0) != 0) refuse(where, "BPE dropout is not supported");
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!model.text(key).value_or("").empty()) {
@@ -40,23 +43,32 @@ Vocabulary read_vocabulary(const Json& model, const std::string& where) {
   const auto vocab = model.find("vocab");
   if (vocab == model.end() || !vocab->is_object()) refuse(where, "model has no vocab");
   Vocabulary vocabulary;
-  vocabulary.reserve(vocab->size());
-  for (const auto& [text, id] : vocab->items()) {
+  for (const auto& entry : vocab->items()) {
+    const Json& id = entry.value();
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= format::kMaxVocab) {
-      refuse(where, "the id of token '" + text + "' is no usable number");
+      refuse(where, "the id of token '" + shown(entry.key()) + "' is no usable number");
     }
-    vocabulary.emplace(text, id.get<uint32_t>());
+    const auto index = id.get<uint32_t>();
+    if (index >= vocabulary.texts.size()) vocabulary.texts.resize(size_t{index} + 1);
+    std::string_view& text = vocabulary.texts[index];
+    if (text.data() != nullptr) {
+      refuse(where,
+             "tokens '" + shown(text) + "' and '" + shown(entry.key()) + "' have the same id");
+    }
+    text = entry.key();
+    (void)vocabulary.ids.insert(text, index);
   }
   return vocabulary;
 }
 
 // The two parts of a merge: "a b" or ["a", "b"].
-std::optional<std::pair<std::string, std::string>> merge_parts(const Json& merge) {
+std::optional<std::pair<std::string_view, std::string_view>> merge_parts(const Json& merge) {
   if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-    return std::pair(merge[0].get<std::string>(), merge[1].get<std::string>());
+    return std::pair(std::string_view(merge[0].get_ref<const std::string&>()),
+                     std::string_view(merge[1].get_ref<const std::string&>()));
   }
   if (!merge.is_string()) return std::nullopt;
-  const auto& text = merge.get_ref<const std::string&>();
+  const std::string_view text = merge.get_ref<const std::string&>();
   const size_t space = text.find(' ');
   if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
     return std::nullopt;
@@ -68,18 +80,23 @@ void read_merges(const Json& json, const Vocabulary& vocabulary, const std::stri
                  TokenizerModel* model) {
   const auto merges = json.find("merges");
   if (merges == json.end() || !merges->is_array()) refuse(where, "model has no merges");
-  const auto id_of = [&](const std::string& text) {
-    const auto found = vocabulary.find(text);
-    if (found == vocabulary.end()) refuse(where, "a merge names '" + text + "', which is no token");
-    return found->second;
+  const auto id_of = [&](std::string_view text) {
+    const auto found = vocabulary.ids.find(text);
+    if (!found) refuse(where, "a merge names '" + shown(text) + "', which is no token");
+    return *found;
   };
+  if (merges->size() > format::kMaxMerges) {
+    refuse(where, "it has " + std::to_string(merges->size()) + " merges; at most " +
+                      std::to_string(format::kMaxMerges) + " are supported");
+  }
   model->merges.reserve(merges->size());
+  std::string joined;
   for (const Json& merge : *merges) {
     const auto parts = merge_parts(merge);
     const auto rank = static_cast<uint32_t>(model->merges.size());
     if (!parts) refuse(where, "merge " + std::to_string(rank) + " is no pair of tokens");
-    model->merges.push_back(
-        {id_of(parts->first), id_of(parts->second), id_of(parts->first + parts->second), rank});
+    joined.assign(parts->first).append(parts->second);
+    model->merges.push_back({id_of(parts->first), id_of(parts->second), id_of(joined), rank});
   }
 }
 
@@ -111,14 +128,11 @@ void set_text(const std::string& text, uint32_t id, TokenizerModel* model) {
   token.is_word = bytes.has_value();
 }
 
-void read_tokens(const Vocabulary& vocabulary, const std::string& where, TokenizerModel* model) {
-  std::map<uint32_t, const std::string*> by_id;
-  for (const auto& [text, id] : vocabulary) {
-    if (!by_id.emplace(id, &text).second) {
-      refuse(where, "tokens '" + text + "' and '" + *by_id[id] + "' have the same id");
-    }
+void read_tokens(const Vocabulary& vocabulary, TokenizerModel* model) {
+  for (uint32_t id = 0; id < vocabulary.texts.size(); ++id) {
+    const std::string_view text = vocabulary.texts[id];
+    if (text.data() != nullptr) set_text(std::string(text), id, model);
   }
-  for (const auto& [id, text] : by_id) set_text(*text, id, model);
 }
 
 void read_added_tokens(const Json& root, const Vocabulary& vocabulary,
@@ -127,8 +141,9 @@ void read_added_tokens(const Json& root, const Vocabulary& vocabulary,
   const auto list = root.find("added_tokens");
   if (list == root.end() || list->is_null()) return;
   if (!list->is_array()) refuse(where, "added_tokens is no list");
+  const std::string list_name = where + ": added_tokens";
   for (const Json& entry : *list) {
-    const JsonObject object(entry, where + ": added_tokens");
+    const JsonObject object(entry, list_name);
     AddedToken added;
     added.text = object.text("content").value_or("");
     added.id = object.required_count("id");
@@ -137,12 +152,12 @@ void read_added_tokens(const Json& root, const Vocabulary& vocabulary,
     added.strip_left = object.boolean("lstrip").value_or(false);
     added.strip_right = object.boolean("rstrip").value_or(false);
     if (object.boolean("single_word").value_or(false)) {
-      refuse(where, "added token '" + added.text + "' with single_word is not supported");
+      refuse(where, "added token '" + shown(added.text) + "' with single_word is not supported");
     }
     // The model's id counts where both name one; its text may be in the byte alphabet.
-    const auto known = vocabulary.find(added.text);
-    if (known != vocabulary.end()) {
-      added.id = known->second;
+    const auto known = vocabulary.ids.find(added.text);
+    if (known) {
+      added.id = *known;
       TokenizerToken& token = model->at(added.id);
       if ((token.flags & format::kTokenByte) != 0) continue;
       token.text = added.text;
@@ -150,7 +165,7 @@ void read_added_tokens(const Json& root, const Vocabulary& vocabulary,
     const bool in_normalized_text = added.normalized && stages.replaces_in_normalizer;
     if (in_normalized_text) {
       added.text = replace_spaces(added.text);
-      if (known != vocabulary.end()) model->at(added.id).text = added.text;
+      if (known) model->at(added.id).text = added.text;
     }
     add_token(added, model);
     if (!added.normalized || added.text.empty()) continue;
@@ -166,10 +181,10 @@ void read_added_tokens(const Json& root, const Vocabulary& vocabulary,
 
 }  // namespace
 
-TokenizerModel read_tokenizer_json(const std::filesystem::path& path,
+TokenizerModel read_tokenizer_json(const std::filesystem::path& folder,
                                    std::vector<std::string>* warnings) {
-  const std::string where = path.string();
-  const Json root = read_json(path, kMaxFileBytes);
+  const std::string where = side_file_path(folder, SideFile::kTokenizerJson).string();
+  const Json root = read_side_json(folder, SideFile::kTokenizerJson);
   const JsonObject root_object(root, where);
   const auto json = root.find("model");
   if (json == root.end() || !json->is_object()) refuse(where, "it has no tokenizer model");
@@ -190,13 +205,13 @@ TokenizerModel read_tokenizer_json(const std::filesystem::path& path,
   }
 
   const Vocabulary vocabulary = read_vocabulary(*json, where);
-  read_tokens(vocabulary, where, &model);
+  read_tokens(vocabulary, &model);
   read_merges(*json, vocabulary, where, &model);
   read_added_tokens(root, vocabulary, stages, where, &model);
   if (const auto unknown = model_object.text("unk_token")) {
-    const auto found = vocabulary.find(*unknown);
-    if (found == vocabulary.end()) refuse(where, "unk_token '" + *unknown + "' is no token");
-    model.unknown_token = found->second;
+    const auto found = vocabulary.ids.find(*unknown);
+    if (!found) refuse(where, "unk_token '" + shown(*unknown) + "' is no token");
+    model.unknown_token = *found;
   }
   if (stages.begin_token) model.bos_token = *stages.begin_token;
   if (stages.end_token) model.eos_token = *stages.end_token;

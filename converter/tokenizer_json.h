@@ -13,7 +13,7 @@ namespace cria::converter {
 // replaced by U+2581 in the normalizer or by a Metaspace pre-tokenizer). What is in the file and
 // not supported is refused by name, never passed over: ConvertError. Adds a line to warnings for
 // what is supported in part.
-[[nodiscard]] TokenizerModel read_tokenizer_json(const std::filesystem::path& path,
+[[nodiscard]] TokenizerModel read_tokenizer_json(const std::filesystem::path& folder,
                                                  std::vector<std::string>* warnings);
 
 }  // namespace cria::converter

@@ -1,12 +1,16 @@
 #include "converter/tokenizer_json_stages.h"
 
 #include "converter/error.h"
+#include "converter/shown_text.h"
 
 namespace cria::converter {
 namespace {
 
 using format::PreTokenizer;
 using format::TokenizerKind;
+
+// The longest list of published tokenizers has six.
+constexpr size_t kMaxStages = 64;
 
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
@@ -37,7 +41,7 @@ struct Reader {
     throw ConvertError(ExitCode::kInvalidInput, where + ": " + problem);
   }
   [[noreturn]] void refuse_type(const char* what, const std::string& type) const {
-    refuse(std::string(what) + " '" + type + "' is not supported");
+    refuse(std::string(what) + " '" + shown(type) + "' is not supported");
   }
 };
 
@@ -46,6 +50,9 @@ void flatten(const Reader& reader, const Json& json, const char* what, const cha
   const JsonObject object(json, reader.where + ": " + what);
   const std::string type = object.text("type").value_or("without a type");
   if (type != "Sequence") {
+    if (stages->size() == kMaxStages) {
+      reader.refuse(std::string(what) + " has more than " + std::to_string(kMaxStages) + " stages");
+    }
     stages->push_back({&json, object, type});
     return;
   }
@@ -79,10 +86,10 @@ bool replaces(const Stage& stage, std::string_view from, std::string_view to) {
 void read_normalizer(Reader* reader) {
   TokenizerStages& out = reader->stages;
   const bool is_byte_level = out.kind == TokenizerKind::kByteLevelBpe;
+  bool has_nfc = false;
   for (const Stage& stage : stages_of(*reader, "normalizer", "normalizers")) {
     if (stage.type == "NFC") {
-      reader->warnings->push_back(
-          "the tokenizer's NFC normalization is left out: text must come in that form already");
+      has_nfc = true;
     } else if (!is_byte_level && stage.type == "Prepend" && !out.replaces_in_normalizer &&
                stage.object.text("prepend").value_or("") == kSpaceMark) {
       out.prepends_in_normalizer = true;
@@ -93,6 +100,10 @@ void read_normalizer(Reader* reader) {
       reader->refuse_type("normalizer", stage.type);
     }
   }
+  if (has_nfc) {
+    reader->warnings->push_back(
+        "the tokenizer's NFC normalization is left out: text must come in that form already");
+  }
 }
 
 PreTokenizer split_regex(const Reader& reader, const Stage& stage) {
@@ -102,7 +113,7 @@ PreTokenizer split_regex(const Reader& reader, const Stage& stage) {
   if (isolated && regex == kGpt2Regex) return PreTokenizer::kGpt2;
   if (isolated && regex == kLlama3Regex) return PreTokenizer::kLlama3;
   if (isolated && regex == kQwen2Regex) return PreTokenizer::kQwen2;
-  reader.refuse("pre_tokenizer 'Split' with the regex " + regex + " is not supported");
+  reader.refuse("pre_tokenizer 'Split' with the regex " + shown(regex) + " is not supported");
 }
 
 void read_byte_level(Reader* reader, const std::vector<Stage>& stages) {
@@ -159,7 +170,7 @@ void read_metaspace(Reader* reader, const Stage& stage) {
     out.flags |= format::kPrependSpace | format::kPrependUnlessSpace;
     if (scheme == "first") out.flags |= format::kPrependOnlyFirst;
     if (scheme != "first" && scheme != "always") {
-      reader->refuse("pre_tokenizer 'Metaspace' with prepend_scheme '" + scheme +
+      reader->refuse("pre_tokenizer 'Metaspace' with prepend_scheme '" + shown(scheme) +
                      "' is not supported");
     }
   }
@@ -194,7 +205,7 @@ void read_template_item(Reader* reader, const Stage& stage, const JsonObject& it
   const auto special = item.object("SpecialToken");
   const auto known = stage.object.object("special_tokens");
   const std::string name = special ? special->text("id").value_or("") : "";
-  const auto entry = known ? known->object(name.c_str()) : std::nullopt;
+  const auto entry = known ? known->object(name) : std::nullopt;
   const auto ids = entry ? entry->counts("ids") : std::nullopt;
   std::optional<uint32_t>& place =
       *after_text ? reader->stages.end_token : reader->stages.begin_token;

@@ -4,9 +4,10 @@
 #include <cstring>
 #include <numeric>
 #include <span>
-#include <unordered_map>
 
 #include "converter/error.h"
+#include "converter/shown_text.h"
+#include "converter/text_table.h"
 
 namespace cria::converter {
 namespace {
@@ -17,6 +18,7 @@ using format::PreTokenizer;
 using format::TokenizerHeader;
 using format::TokenizerKind;
 
+constexpr size_t kShownDropped = 3;
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
 [[noreturn]] void refuse(const std::string& line) {
@@ -165,8 +167,8 @@ void add_token(const AddedToken& added, TokenizerModel* model) {
   if (added.text.empty()) return;
   TokenizerToken& token = model->at(added.id);
   if (!token.text.empty() && token.text != added.text) {
-    refuse("added token '" + added.text + "' has id " + std::to_string(added.id) +
-           ", which is that of '" + token.text + "'");
+    refuse("added token '" + shown(added.text) + "' has id " + std::to_string(added.id) +
+           ", which is that of '" + shown(token.text) + "'");
   }
   token.text = added.text;
   token.flags = static_cast<uint8_t>(token.flags & ~format::kTokenByte);
@@ -178,15 +180,22 @@ void add_token(const AddedToken& added, TokenizerModel* model) {
 
 std::vector<std::string> drop_repeated_added(TokenizerModel* model) {
   std::vector<std::string> lines;
-  std::unordered_map<std::string_view, uint32_t> first;
+  size_t n_dropped = 0;
+  TextTable first;
   for (uint32_t id = 0; id < model->tokens.size(); ++id) {
     TokenizerToken& token = model->tokens[id];
     if ((token.flags & format::kTokenAdded) == 0) continue;
-    const auto [found, is_new] = first.emplace(token.text, id);
-    if (is_new) continue;
-    lines.push_back("added token '" + token.text + "' has ids " + std::to_string(found->second) +
-                    " and " + std::to_string(id) + ": the first counts");
+    if (first.insert(token.text, id)) continue;
+    if (++n_dropped <= kShownDropped) {
+      lines.push_back("added token '" + shown(token.text) + "' has ids " +
+                      std::to_string(first.find(token.text).value_or(id)) + " and " +
+                      std::to_string(id) + ": the first counts");
+    }
     token = {};
+  }
+  if (n_dropped > kShownDropped) {
+    lines.push_back("of " + std::to_string(n_dropped - kShownDropped) +
+                    " more repeated added tokens the first counts too");
   }
   return lines;
 }

@@ -60,7 +60,7 @@ struct AddedToken {
 void add_token(const AddedToken& added, TokenizerModel* model);
 
 // Of added tokens with one text only the first counts, as in the tokenizers library; the others
-// become ids that no token has. Returns a line for people about each of those.
+// become ids that no token has. Returns lines for people about the first of those and their number.
 [[nodiscard]] std::vector<std::string> drop_repeated_added(TokenizerModel* model);
 
 // A word may start at any run of U+2581 if no merge joins such a run to what stands before it:

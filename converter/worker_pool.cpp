@@ -50,7 +50,11 @@ void WorkerPool::work(size_t worker) {
       (*body_)(index, worker);
     } catch (...) {
       const std::lock_guard lock(mutex_);
-      if (!failure_) failure_ = std::current_exception();
+      // Every lower index has been begun, so that which failure counts is no matter of chance.
+      if (!failure_ || index < failed_index_) {
+        failure_ = std::current_exception();
+        failed_index_ = index;
+      }
       next_ = n_;
     }
   }

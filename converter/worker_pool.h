@@ -40,6 +40,7 @@ class WorkerPool {
   size_t generation_ = 0;
   bool stopping_ = false;
   std::exception_ptr failure_;
+  size_t failed_index_ = 0;  // of failure_
 
   std::vector<std::thread> threads_;
 };

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -20,7 +21,8 @@ uint64_t physical_memory_bytes() {
 }
 
 void check_memory_for(uint64_t n_bytes, const char* what) {
-  const uint64_t there_are = physical_memory_bytes();
+  const uint64_t there_are =
+      std::min<uint64_t>(physical_memory_bytes(), std::numeric_limits<size_t>::max());
   if (n_bytes <= there_are) return;
   throw ProgramError(
       ExitCode::kMemory,

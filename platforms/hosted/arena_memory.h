@@ -9,7 +9,8 @@ namespace cria::hosted {
 // Bytes of this machine's memory; the largest number where that is unknown.
 uint64_t physical_memory_bytes();
 
-// Throws ProgramError kMemory when n_bytes are more than the machine has: the system might give
+// Throws ProgramError kMemory when n_bytes are more than the machine has or a
+// program can address: the system might give
 // them and stop the program, or another one, once they are written. what is the subject of the
 // message.
 void check_memory_for(uint64_t n_bytes, const char* what);

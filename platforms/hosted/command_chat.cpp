@@ -158,6 +158,7 @@ ChatProgram::Next ChatProgram::command(const std::string& line) {
     engine_.reset(argument);
     print_notice("(a new conversation)");
   } else if (name == "/save") {
+    model_.check_output(argument);
     write_chat_file(argument, engine_.save());
     print_notice("(saved " + argument + ")");
   } else if (name == "/load") {

@@ -66,7 +66,8 @@ void run_window(const EvalWindow& window, const ModelSession& model, LogitsByTok
   const size_t vocab_size = model.info().vocab_size;
   const std::span<const uint32_t> inputs(window.tokens.data(), window.tokens.size() - 1);
   if (reference != nullptr) {
-    check_memory_for(inputs.size() * vocab_size * sizeof(float), "the reference's logits");
+    check_memory_for(uint64_t{inputs.size()} * vocab_size * sizeof(float),
+                     "the reference's logits");
     kept->resize(inputs.size() * vocab_size);
     reference->check(cria_reset(reference->get(), 0));
     reference_by_token->run(inputs, [&](size_t index, std::span<const float> logits) {

@@ -33,6 +33,7 @@ ExitCode run_command(const LogitsOptions& options) {
                                                     ids.size(), cria_context(model.get())));
   }
 
+  model.check_output(options.output);
   posix::OutputFile file(options.output, posix::InPlace::kWhereNeeded);
   ProgressLine progress("logits");
   LogitsByToken(model).run(ids, [&](size_t index, std::span<const float> logits) {

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 
+#include "platforms/hosted/arena_memory.h"
+
 namespace cria::hosted {
 
 LogitsByToken::LogitsByToken(const ModelSession& model) : model_(model) {
   constexpr uint32_t kUsualChunk = 64;
   const uint32_t chunk = model.config().prefill_chunk;
   chunk_ = chunk != 0 ? chunk : kUsualChunk;
+  check_memory_for(uint64_t{chunk_} * model.info().vocab_size * sizeof(float),
+                   "a chunk's logits, which --prefill-chunk makes smaller,");
   logits_.resize(chunk_ * model.info().vocab_size);
 }
 

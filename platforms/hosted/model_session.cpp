@@ -1,5 +1,7 @@
 #include "platforms/hosted/model_session.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -94,6 +96,14 @@ ModelSession::ModelSession(const CommonOptions& options, const SessionNeeds& nee
 }
 
 void ModelSession::check(cria_status status) const { check_status(status, path()); }
+
+void ModelSession::check_output(const std::string& path) const {
+  struct stat output = {};
+  struct stat model = {};
+  if (::stat(path.c_str(), &output) != 0 || ::stat(this->path().c_str(), &model) != 0) return;
+  if (output.st_dev != model.st_dev || output.st_ino != model.st_ino) return;
+  throw ProgramError(ExitCode::kUsage, path + ": is the model itself; give another file name");
+}
 
 void ModelSession::need_tokenizer() const {
   if (info().has_tokenizer == 0) throw_status(CRIA_NO_TOKENIZER, path());

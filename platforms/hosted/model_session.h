@@ -67,6 +67,8 @@ class ModelSession {
   void check(cria_status status) const;
   // Throws kBadInput when the file has no tokenizer.
   void need_tokenizer() const;
+  // Throws kUsage when writing to path would replace the model's file.
+  void check_output(const std::string& path) const;
 
  private:
   double started_seconds_;

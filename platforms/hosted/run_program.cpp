@@ -12,6 +12,7 @@
 #include "platforms/hosted/terminal.h"
 #include "platforms/hosted/text_stream.h"
 #include "platforms/posix/output_file.h"
+#include "platforms/posix/standard_descriptors.h"
 
 namespace cria::hosted {
 namespace {
@@ -37,6 +38,7 @@ ExitCode report(ExitCode code, const char* message) {
 }  // namespace
 
 int run_program(int argc, const char* const* argv) {
+  posix::occupy_standard_descriptors();
   install_program_signals();
   ExitCode code = ExitCode::kDone;
   try {

@@ -3,6 +3,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import stat
 import subprocess
@@ -215,6 +216,36 @@ class Places(Files):
         subprocess.run(["sh", "-c", script, "sh", *command], check=True, timeout=cli.PATIENCE_S)
         self.assertEqual(victim.read_text(), "precious")
         self.assertFalse(self.path.is_symlink())
+
+    def test_the_model_is_not_written_over(self):
+        shutil.copy(cli.model(), self.path)
+        (self.folder / "link").symlink_to("out")
+        before = self.path.read_bytes()
+        for name in ("out", "link"):
+            done = cli.cria("logits", self.path, "--ids", "1", "-o", self.folder / name)
+            self.assertEqual((done.code, done.raw), (cli.USAGE, b""))
+            self.assertRegex(done.err, r"\Acria: error: [^\n]*is the model itself[^\n]*\n\Z")
+            _, shown = cli.talk(lines=[f"/save {self.folder}/{name}"], model_path=self.path)
+            self.assertIn("is the model itself", shown[0])
+            self.assertTrue(self.path.read_bytes() == before)
+
+    @unittest.skipIf(cli.IS_EMULATED, "the emulator takes the free numbers for itself")
+    def test_closed_standard_descriptors_do_not_get_into_a_file(self):
+        for name, command in self.commands().items():
+            command = [word for word in command if word != "--quiet"]
+            subprocess.run(command, check=True, capture_output=True, timeout=cli.PATIENCE_S)
+            wanted = self.path.read_bytes()
+            self.path.unlink()
+            for closed in ("2>&-", ">&-", "<&- >&-", "<&- >&- 2>&-"):
+                with self.subTest(program=name, closed=closed):
+                    done = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", *command], capture_output=True,
+                                          timeout=cli.PATIENCE_S)
+                    self.assertEqual(done.returncode, cli.DONE)
+                    self.assertTrue(self.path.read_bytes() == wanted)
+        done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *cli.command_line(["info", cli.model()])],
+                              capture_output=True, text=True, timeout=cli.PATIENCE_S)
+        self.assertEqual(done.returncode, cli.IO)
+        self.assertIn("standard output", done.stderr)
 
     def test_pipes_devices_and_standard_output_are_written_in_place(self):
         command = self.commands()["logits"]

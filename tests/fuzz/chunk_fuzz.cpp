@@ -46,8 +46,9 @@ int fuzz_one(const uint8_t* data, size_t size) {
   test::AlignedMemory scratch(kDecompressorBytes + kStagingBytes);
   auto* const p = static_cast<uint8_t*>(scratch.data());
   const auto raw = std::make_unique<uint8_t[]>(raw_bytes);
+  const ChunkPlace place = {0, 0, 0, raw_bytes, PlaneValues::kAny};
   const Status status =
-      load_chunk(source.source(), index, 0, raw_bytes, {p, p + kDecompressorBytes}, raw.get());
+      load_chunk(source.source(), index, place, {p, p + kDecompressorBytes}, raw.get());
   if (entry.compression == static_cast<uint32_t>(format::Compression::kStored)) {
     expect((status == Status::kOk) == (stored.size() == raw_bytes),
            "a stored chunk is taken when its sizes agree");

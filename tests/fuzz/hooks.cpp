@@ -15,18 +15,23 @@ void backward(void* /*context*/, void (*task)(void* argument, size_t index), voi
   for (size_t i = n_tasks; i-- > 0;) task(argument, i);
 }
 
+void threads_at_first(void* context, void (*task)(void* argument, size_t index), void* argument,
+                      size_t n_tasks) {
+  auto* const n_left = static_cast<uint32_t*>(context);
+  if (*n_left == 0) return backward(nullptr, task, argument, n_tasks);
+  --*n_left;
+  test::thread_per_task(nullptr, task, argument, n_tasks);
+}
+
 }  // namespace
 
-cria_parallel_for hook_for(TaskOrder order) {
-  switch (order) {
-    case TaskOrder::kForward:
-      return forward;
-    case TaskOrder::kBackward:
-      return backward;
-    case TaskOrder::kThreads:
-      break;
-  }
-  return test::thread_per_task;
+void set_hook(TaskOrder order, uint32_t n_threaded, cria_config* config) {
+  static uint32_t n_left;
+  n_left = n_threaded;
+  config->parallel_for = order == TaskOrder::kForward    ? forward
+                         : order == TaskOrder::kBackward ? backward
+                                                         : threads_at_first;
+  config->parallel_context = &n_left;
 }
 
 }  // namespace cria::fuzz

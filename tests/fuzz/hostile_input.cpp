@@ -21,10 +21,10 @@ cria_config config_from(const uint8_t (&settings)[6]) {
   cria_config config = {};
   config.n_threads = 1 + settings[0] % 4;
   if (config.n_threads > 1) {
-    // Threads that are really started cost more than all else: one in eight.
+    constexpr uint32_t kThreadedCalls = 24;  // loading, and about a layer
     const uint8_t order = settings[0] / 4 % 8;
-    config.parallel_for =
-        hook_for(order == 7 ? TaskOrder::kThreads : static_cast<TaskOrder>(order % 2));
+    set_hook(order == 7 ? TaskOrder::kThreads : static_cast<TaskOrder>(order % 2), kThreadedCalls,
+             &config);
   }
   constexpr uint32_t kContexts[] = {16, 0, 1, 7, 64, 65, 130, 1 << 20};
   config.context = pick(kContexts, settings[1]);

@@ -14,7 +14,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
   converter::Json json;
   try {
     const TimeLimit limit(size);
-    json = converter::parse_json(text, "input");
+    json = converter::parse_json(text, "input", converter::kMaxJsonValues);
   } catch (const converter::ConvertError& error) {
     expect(error.code() == converter::ExitCode::kInvalidInput, "broken JSON is invalid input");
     return 0;
@@ -22,7 +22,9 @@ int fuzz_one(const uint8_t* data, size_t size) {
   // The library parses the same text to the same value: only refusals are the converter's own.
   const converter::Json other = converter::Json::parse(text.begin(), text.end(), nullptr, false);
   expect(!other.is_discarded() && other == json, "what is taken is the text's value");
-  expect(converter::parse_json(json.dump(), "input") == json, "written out, a value is read again");
+  const std::string written = json.dump();
+  expect(converter::parse_json(written, "input", converter::kMaxJsonValues) == json,
+         "written out, a value is read again");
   return 0;
 }
 

@@ -108,7 +108,8 @@ void put_field(RandomChoice* random, Bytes* out) {
   const uint32_t offset =
       s.begin + random->below(s.most) * s.bytes + random->below(s.bytes / width) * width;
   const bool adds = width == 4 && random->one_in(3);
-  const uint32_t change = random->one_in(2) ? 1 + random->below(64) : 0 - 1 - random->below(64);
+  const uint32_t change =
+      random->one_in(2) ? 1 + random->below(64) : UINT32_MAX - random->below(64);
   put_number(adds ? EditKind::kAdd : EditKind::kWrite, s.target, offset,
              adds ? change : random->interesting(), width, out);
   if (s.target == target_of(SectionKind::kConfig) && !random->one_in(4)) put_derive(random, out);

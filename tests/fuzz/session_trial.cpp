@@ -14,8 +14,9 @@ namespace {
 constexpr size_t kMostTokens = 512;
 using Tokens = std::vector<uint32_t>;
 
+// The unknown token stands for characters without one of their own: it is no text's to forge.
 bool is_control(const cria_session& s, uint32_t token) {
-  return token < s.tokenizer.header.n_tokens &&
+  return token < s.tokenizer.header.n_tokens && token != s.tokenizer.header.unknown_token &&
          (s.tokenizer.token_flags[token] & format::kTokenSpecial) != 0;
 }
 

@@ -26,11 +26,14 @@ bool is_inside(std::span<const uint8_t> file, uint64_t offset, uint64_t bytes) {
 }
 
 void mend_chunks(std::span<uint8_t> file, std::span<uint8_t> table) {
+  // Entries that share bytes could ask for any amount of work.
+  size_t n_left = 4 * file.size();
   for (size_t at = 0; at + sizeof(format::ChunkEntry) <= table.size();
        at += sizeof(format::ChunkEntry)) {
     format::ChunkEntry entry;
     std::memcpy(&entry, table.data() + at, sizeof entry);
-    if (!is_inside(file, entry.offset, entry.stored_bytes)) continue;
+    if (!is_inside(file, entry.offset, entry.stored_bytes) || entry.stored_bytes > n_left) continue;
+    n_left -= entry.stored_bytes;
     entry.checksum = xxh64(file.data() + entry.offset, entry.stored_bytes);
     std::memcpy(table.data() + at, &entry, sizeof entry);
   }

@@ -75,7 +75,7 @@ def tables():
     yield bad("last_end_early", rule, Tokenizer().put("token_ends", NOTE, 14))
     yield bad("last_end_late", rule, Tokenizer().put("token_ends", NOTE, 30), kept=False)
     yield bad("token_flag_7", "unknown flags of a token are zero", Tokenizer().put("token_flags", A, 0x80, "<B"))
-    yield bad("added_without_flag", "bit 2 is set of the tokens in added_tokens", Tokenizer().put("token_flags", NOTE, 0, "<B"))
+    yield bad("added_without_flag", "added_tokens have bit 2 of the flags", Tokenizer().put("token_flags", NOTE, 0, "<B"))
     rule = "sorted_tokens ascend by their bytes"
     yield bad("sorted_wrong", rule, Tokenizer(lookup=(BLANK, AB, A, ABB, B)))
     yield bad("sorted_twice", rule, Tokenizer(lookup=(BLANK, A, A, AB, B)))

@@ -8,8 +8,8 @@ from bad_models.cases_of_chunks import MANY_TOKENS, noise_frame
 from bad_models.cases_of_texts import DEEPEST, MOST_METADATA, long_added
 from bad_models.model_writer import (BF16, CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, F16, INT4, INT8, METADATA, MLP_BIAS,
                                      OUTPUT_BIAS, QKV_BIAS, TIED, TOKENIZER, Model)
-from bad_models.text_writer import (A, ADDED, BEGIN, BYTE_TOKENS, END, NOTE, STRINGS, Tokenizer, chat_template,
-                                    sentence_piece, text_model)
+from bad_models.text_writer import (A, ADDED, AFTER_OTHERS, AFTER_SPACE, BEGIN, BYTE_TOKENS, END, NOTE, SPACE, SPECIAL, STRINGS,
+                                    SWALLOWS_BEFORE, SWALLOWS_BEHIND, Tokenizer, chat_template, sentence_piece, text_model)
 
 SMALL = {"d_model": 6, "n_heads": 2, "head_dim": 4, "d_ff": 9, "vocab_size": 18}
 ALL_BIASES = QKV_BIAS | OUTPUT_BIAS | MLP_BIAS
@@ -79,6 +79,9 @@ def control_tokens():
     def one(name, what, tokenizer=None, strings=STRINGS, **config):
         return valid(name, what, text_model(tokenizer, chat=chat_template(strings=strings), **config), kept=False)
     yield one("added_alone", "bit 2 of a token that is not in added_tokens", Tokenizer().put("token_flags", A, ADDED, "<B"))
+    tokens = (*BYTE_TOKENS, (b"a<s>", 0), (b"<s>a", 0))
+    yield one("merge_of_special", "a special token is part of a merge, which nothing begins",
+              Tokenizer(tokens=tokens, merges=((A, BEGIN, 0, 8), (BEGIN, A, 1, 9))))
     tokens, added = long_added((4096, 4095, 1))
     yield one("added_lengths", "added tokens as long as they may be", Tokenizer(tokens=tokens, added=added))
     blanks = (*BYTE_TOKENS, ("\u3000\n".encode(), ADDED))
@@ -89,6 +92,27 @@ def control_tokens():
               Tokenizer(tokens=(*BYTE_TOKENS, (b"", 0))), n_end_tokens=3, end_tokens=[END, 8, 15])
     yield one("suffix_of_text", "an assistant suffix without a token", strings=(*STRINGS[:6], b"\n", b""))
     yield one("starts_and_ends", "texts start and end with tokens", Tokenizer(flags=3))
+
+
+    yield valid("added_tokens_of_pieces", "added tokens that swallow white space, that are searched for late", added_model(True))
+    yield valid("added_tokens_of_bytes", "added tokens that swallow white space, byte-level", added_model(False), kept=False)
+
+
+def added_model(of_pieces):
+    """Added tokens of every kind, all of them in the template, where white space stands beside them."""
+    added = ((b"<e>", 0), (b"<l>", SWALLOWS_BEFORE), (b"<r>", SWALLOWS_BEHIND), (b" <w>", 0), (b"\n", 0), (b"<s>", 0), (b"<ss>", 0),
+             (b"<t>", AFTER_OTHERS), (SPACE + b"<u>", AFTER_OTHERS), (b"<v>", AFTER_OTHERS | AFTER_SPACE))
+    if not of_pieces:
+        added = added[:7]
+    tokens = [(b"a", 0), (b"b", 0), (SPACE if of_pieces else b" ", 0), (b"<unk>", 0)]
+    tokens += [(text, ADDED | flags | (0 if text.isspace() else SPECIAL)) for text, flags in added]
+    order = sorted(range(4, len(tokens)), key=lambda i: (tokens[i][0][0], -len(tokens[i][0]), tokens[i][0]))
+    lookup = sorted(range(4), key=lambda i: tokens[i][0])
+    kind = {"kind": 2, "pre_tokenizer": 6, "flags": 1 << 4 | 1 << 5} if of_pieces else {}
+    tokenizer = Tokenizer(tokens=tokens, lookup=lookup, merges=(), byte_tokens=() if of_pieces else ((97, 0), (98, 1), (32, 2)),
+                          added=order, bos=9, eos=4, unknown=3, **kind)
+    strings = (b"<s> <l>", b"a <r> <w>", b"\n<l>", b"<u> <u>", b" <v>b<t>", b"<ss> \t<l>\n", b"\n<e> <w>", b"a\nb")
+    return text_model(tokenizer, chat=chat_template(flags=1, strings=strings), vocab_size=len(tokens), bos_token=9, end_tokens=[4])
 
 
 def limits():

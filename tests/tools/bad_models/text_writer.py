@@ -90,4 +90,3 @@ def text_model(tokenizer=None, chat=None, **config):
     defaults = {"bos_token": BEGIN, "n_end_tokens": 1, "end_tokens": [END]}
     return Model(tokenizer=tokenizer if isinstance(tokenizer, bytes) else tokenizer.bytes(), chat=chat,
                  **{**defaults, **config})
-

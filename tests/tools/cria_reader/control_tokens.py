@@ -1,9 +1,8 @@
 """Which tokens no text may encode to: the end tokens, and what a chat template is made of (parts 6 and 7)."""
 from cria_reader.chat_section import ASSISTANT_SUFFIX, DEFAULT_SYSTEM
 from cria_reader.refusal import require
-from cria_reader.tokenizer_section import AFTER_OTHERS, AFTER_SPACE, SENTENCE_PIECE
+from cria_reader.tokenizer_section import AFTER_OTHERS, AFTER_SPACE, SENTENCE_PIECE, SWALLOWS_BEFORE, SWALLOWS_BEHIND
 
-SWALLOWS_BEFORE, SWALLOWS_BEHIND = 1 << 3, 1 << 4
 SPACE = "\u2581".encode()
 # Unicode's property White_Space, and U+2581.
 WHITE = {*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0x2581}

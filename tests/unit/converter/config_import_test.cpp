@@ -260,8 +260,10 @@ TEST_F(ConfigImport, WrongTypesNameTheKey) {
 }
 
 TEST_F(ConfigImport, FrequenciesThatAreNoNumbersAreRefused) {
-  config_["rope_scaling"] = {{"type", "linear"}, {"factor", 1e-40}};
-  config_["rope_theta"] = 1e-30;
+  // The logarithm of theta divides.
+  config_["rope_scaling"] = {
+      {"type", "yarn"}, {"factor", 4}, {"beta_fast", 1}, {"original_max_position_embeddings", 128}};
+  config_["rope_theta"] = 1;
   refuses({"rope_theta", "frequencies"});
 }
 

@@ -109,10 +109,10 @@ TEST_F(ConvertRefusal, ATokenOutsideTheVocabularyIsRefused) {
 
 TEST_F(ConvertRefusal, SizesBeyondTheFormatAreRefusedByName) {
   checkpoint_.config["num_key_value_heads"] = 3;
-  refuses(ExitCode::kInvalidInput, {"config.json", "n_kv_heads"});
+  refuses(ExitCode::kInvalidInput, {"config.json", "num_key_value_heads must divide"});
   checkpoint_.config["num_key_value_heads"] = 2;
   checkpoint_.config["num_hidden_layers"] = 4000000000u;
-  refuses(ExitCode::kInvalidInput, {"config.json", "n_layers"});
+  refuses(ExitCode::kInvalidInput, {"config.json", "num_hidden_layers must be from 1 to 1024"});
 }
 
 TEST_F(ConvertRefusal, ATokenizerIsRequiredUnlessDeclined) {

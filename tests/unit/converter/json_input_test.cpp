@@ -9,7 +9,10 @@ namespace cria::test {
 namespace {
 
 using converter::JsonObject;
-using converter::parse_json;
+
+converter::Json parse_json(const std::string& text, const std::string& where) {
+  return converter::parse_json(text, where, converter::kMaxJsonValues);
+}
 
 TEST(JsonInput, ValuesOfTheRightTypeAreRead) {
   const Json json = parse_json(
@@ -73,13 +76,57 @@ TEST(JsonInput, WhatParsersDisagreeOnIsRefused) {
   });
 }
 
-TEST(JsonInput, AFileThatIsTooLargeIsNotRead) {
-  const TempFolder folder;
-  write_file(folder / "j", "[1,2,3]");
-  EXPECT_NO_THROW((void)converter::read_json(folder / "j", 7));
-  expect_invalid({"too many"}, [&] { (void)converter::read_json(folder / "j", 6); });
-  expect_refused(converter::ExitCode::kIo, {"none"},
-                 [&] { (void)converter::read_json(folder / "none", 6); });
+TEST(JsonInput, MoreValuesThanAllowedAreRefused) {
+  // The list, two objects, three numbers.
+  const std::string text = R"([{"a":1,"b":2},{"c":3}])";
+  EXPECT_NO_THROW((void)converter::parse_json(text, "f", 6));
+  expect_invalid({"f", "more than 5 JSON values"},
+                 [&] { (void)converter::parse_json(text, "f", 5); });
+}
+
+TEST(JsonInput, NestingEndsAtThirtyTwo) {
+  EXPECT_NO_THROW((void)parse_json(std::string(32, '[') + std::string(32, ']'), "f"));
+  expect_invalid({"too deeply"}, [] { (void)parse_json(std::string(33, '['), "f"); });
+  std::string objects;
+  for (int i = 0; i < 33; ++i) objects += R"({"a":)";
+  expect_invalid({"too deeply"}, [&] { (void)parse_json(objects, "f"); });
+}
+
+// The members are put in order when an object ends, so what was there before matters.
+TEST(JsonInput, WhatIsBuiltIsWhatTheLibraryBuilds) {
+  std::mt19937 rng(6);
+  for (int round = 0; round < 300; ++round) {
+    std::function<Json(int)> make = [&](int depth) -> Json {
+      const auto kind = rng() % (depth == 0 ? 5 : 7);
+      Json json;
+      if (kind < 5) {
+        const Json plain[] = {nullptr, true, -5, 7u, "text"};
+        return plain[kind];
+      }
+      json = kind == 5 ? Json::array() : Json::object();
+      for (auto n = rng() % 6; n-- > 0;) {
+        if (kind == 5) {
+          json.push_back(make(depth - 1));
+        } else {
+          json[std::to_string(rng() % 100)] = make(depth - 1);
+        }
+      }
+      return json;
+    };
+    const Json json = make(6);
+    EXPECT_EQ(parse_json(json.dump(), "f"), json);
+  }
+}
+
+TEST(JsonInput, ANameInAMessageIsCutAndPrintable) {
+  const std::string key = "\\u001b]0;" + std::string(1000, 'k');
+  try {
+    (void)parse_json("{\"" + key + "\":1,\"" + key + "\":2}", "f");
+    FAIL();
+  } catch (const converter::ConvertError& e) {
+    EXPECT_LT(std::string(e.what()).size(), 200u);
+    EXPECT_EQ(std::string(e.what()).find('\x1b'), std::string::npos);
+  }
 }
 
 }  // namespace

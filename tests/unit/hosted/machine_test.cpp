@@ -1,10 +1,12 @@
 // Threads, CPU counts and memory of the machine.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -145,7 +147,8 @@ TEST(ArenaMemory, SaysHowMuchIsNeededWhenThereIsTooLittle) {
 }
 
 TEST(CheckMemory, RefusesMoreThanTheMachineHas) {
-  const uint64_t there_are = physical_memory_bytes();
+  const uint64_t there_are =
+      std::min<uint64_t>(physical_memory_bytes(), std::numeric_limits<size_t>::max());
   ASSERT_GT(there_are, uint64_t{1} << 20);
   check_memory_for(there_are, "it");
   try {
