@@ -16,8 +16,9 @@ std::vector<uint8_t> section_of(const uint8_t* data, size_t size) {
     const TimeLimit limit(size);
     static_cast<void>(converter::is_tiktoken_file({data, size}));
     const auto source = converter::parse_sentencepiece_model({data, size}, "input");
-    return converter::build_tokenizer_section(
-        converter::tokenizer_from_sentencepiece(source, "input"));
+    converter::TokenizerModel model = converter::tokenizer_from_sentencepiece(source, "input");
+    static_cast<void>(converter::drop_repeated_added(&model));
+    return converter::build_tokenizer_section(model);
   } catch (const converter::ConvertError& error) {
     expect(error.code() == converter::ExitCode::kInvalidInput,
            "a broken file is invalid input, not a failure of the system");

@@ -22,8 +22,15 @@ struct Candidate {
 bool always() { return true; }
 
 #if defined(__x86_64__)
-// GCC 12 has no name for it in __builtin_cpu_supports: CPUID leaf 7, subleaf 1, EAX bit 4. The
-// system must keep the wide registers, which AVX2's answer includes.
+// What GCC 12 or Clang 14 has no name for in __builtin_cpu_supports is asked of CPUID. The system
+// must keep the wide registers, which AVX2's answer includes.
+bool has_avx2_and_f16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __builtin_cpu_supports("avx2") != 0 && __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 &&
+         (ecx & bit_F16C) != 0;
+}
+
+// Leaf 7, subleaf 1, EAX bit 4.
 bool has_avxvnni() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __builtin_cpu_supports("avx2") != 0 &&
@@ -33,8 +40,7 @@ bool has_avxvnni() {
 constexpr Candidate kCandidates[] = {
     {"scalar", Isa::kScalar, always},
     {"sse4.1", Isa::kSse41, [] { return __builtin_cpu_supports("sse4.1") != 0; }},
-    {"avx2", Isa::kAvx2,
-     [] { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0; }},
+    {"avx2", Isa::kAvx2, has_avx2_and_f16c},
     {"avxvnni", Isa::kAvxVnni, has_avxvnni},
     {"avx512vnni", Isa::kAvx512Vnni,
      [] {
