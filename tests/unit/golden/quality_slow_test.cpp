@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
 #include "tests/support/test_session.h"
 
@@ -37,6 +38,8 @@ class Loaded {
     cria_config config = {};
     config.backend = backend;
     config.n_threads = kThreads;
+    config.isa_mask =
+        test::runnable_isas().back().mask;  // every ISA gives the scalar kernels' bits
     config.max_text_bytes = max_text_bytes;
     session_ = std::make_unique<test::TestSession>(source_, config);
   }
@@ -137,17 +140,15 @@ void expect_cost(const char* what, const Measure& measure) {
 class Quality : public testing::TestWithParam<cria_backend> {};
 
 TEST_P(Quality, PerplexityOfTheDemoStaysNearF32) {
-  // The scalar kernels are slow: they get a quarter of the documents.
-  const size_t n_documents = GetParam() == CRIA_BACKEND_EXACT ? 36 : 146;
-  expect_cost("demo", [&](const Format& f) { return demo_nll(f, GetParam(), n_documents); });
+  expect_cost("demo", [](const Format& f) { return demo_nll(f, GetParam(), 146); });
 }
 
 TEST_P(Quality, PerplexityOfTheStoryModelStaysNearF32) {
   const auto reference = test::reference_folder();
   if (!reference) GTEST_SKIP() << "no $CRIA_SHARED/reference";
-  const size_t n_bytes = GetParam() == CRIA_BACKEND_EXACT ? 80'000 : SIZE_MAX;
-  expect_cost("story-hf",
-              [&](const Format& f) { return story_nll(*reference, f, GetParam(), n_bytes); });
+  expect_cost("story-hf", [&](const Format& f) {
+    return story_nll(*reference, f, GetParam(), size_t{100'000});
+  });
 }
 
 std::string stripped(const std::string& text) {

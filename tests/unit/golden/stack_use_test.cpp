@@ -56,7 +56,8 @@ size_t stack_bytes_of(const std::function<void()>& work) {
   return used;
 }
 
-// Whole lives of a session: statuses are noted, not asserted, since GoogleTest's macros take stack.
+// A file is verified and a session lives: statuses are noted, not asserted, since GoogleTest's
+// macros take stack.
 struct Life {
   const cria_source* source;
   cria_config config;
@@ -80,6 +81,8 @@ void live(Life* life) {
   cria_session* session = nullptr;
   size_t n = 0;
   life->expect_ok(cria_inspect(life->source, &life->info));
+  life->expect_ok(
+      cria_verify(life->source, life->memory, life->memory_bytes, nullptr, nullptr, nullptr));
   life->expect_ok(cria_memory_required(&life->info, &life->config, &life->plan));
   life->expect_ok(
       cria_open(life->memory, life->memory_bytes, life->source, &life->config, &session));
