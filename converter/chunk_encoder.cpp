@@ -1,7 +1,9 @@
 #include "converter/chunk_encoder.h"
 
 #include <zstd.h>
+#include <zstd_errors.h>
 
+#include <new>
 #include <stdexcept>
 
 #include "quant/checksum.h"
@@ -13,7 +15,9 @@ namespace {
 constexpr int kHighestLevel = 19;
 
 void check(size_t result) {
-  if (ZSTD_isError(result) != 0) throw std::runtime_error(ZSTD_getErrorName(result));
+  if (ZSTD_isError(result) == 0) return;
+  if (ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation) throw std::bad_alloc();
+  throw std::runtime_error(ZSTD_getErrorName(result));
 }
 
 }  // namespace

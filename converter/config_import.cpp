@@ -5,7 +5,6 @@
 #include <set>
 
 #include "converter/error.h"
-#include "converter/float_rows.h"
 #include "converter/json_input.h"
 #include "converter/shown_text.h"
 #include "converter/side_files.h"
@@ -246,9 +245,12 @@ ImportedConfig import_config(const fs::path& folder) {
   imported.rope =
       compute_rope(read_rope_settings(config, imported.model.max_context), imported.model.head_dim);
   const std::vector<float>& frequencies = imported.rope.inverse_frequencies;
-  if (!all_finite(frequencies.data(), frequencies.size())) {
+  const bool are_within = std::all_of(frequencies.begin(), frequencies.end(), [](float frequency) {
+    return frequency >= 0 && frequency <= format::kMaxRopeFrequency;
+  });
+  if (!are_within) {
     config.refuse("rope_theta",
-                  "and the scaling of positions give frequencies that are no numbers");
+                  "and the scaling of positions give frequencies that are not from 0 to 8");
   }
   imported.model.rope_factor = imported.rope.attention_factor;
   return imported;

@@ -6,7 +6,7 @@
 
 namespace cria::converter {
 
-enum class ExitCode : int { kDone = 0, kUsage = 2, kInvalidInput = 3, kIo = 4 };
+enum class ExitCode : int { kDone = 0, kUsage = 2, kInvalidInput = 3, kIo = 4, kMemory = 5 };
 
 // what() is one line: what is wrong, where, what to do.
 class ConvertError : public std::runtime_error {

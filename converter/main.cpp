@@ -1,5 +1,9 @@
 // cria-convert: the command line around converter/convert.h.
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <optional>
@@ -25,6 +29,18 @@ int fail(ExitCode code, const std::string& line) {
   return static_cast<int>(code);
 }
 
+constexpr const char* kNoMemory =
+    "out of memory; free some, raise the limit, or give fewer --threads";
+
+// Unwinding would allocate: JSON is taken apart with the help of a list, messages are texts.
+[[noreturn]] void end_without_memory() {
+  cria::posix::remove_temporary_files();
+  for (const char* text : {"cria-convert: error: ", kNoMemory, "\n"}) {
+    if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) break;
+  }
+  std::_Exit(static_cast<int>(ExitCode::kMemory));
+}
+
 int run(int argc, const char* const* argv) {
   const std::optional<cria::converter::Options> options =
       cria::converter::parse_options(argc, argv);
@@ -38,14 +54,15 @@ int run(int argc, const char* const* argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::set_new_handler(&end_without_memory);
   try {
     cria::posix::occupy_standard_descriptors();
     cria::posix::remove_temporary_files_on_signals();
     return run(argc, argv);
   } catch (const ConvertError& e) {
     return fail(e.code(), e.what());
-  } catch (const std::bad_alloc&) {
-    return fail(ExitCode::kIo, "out of memory");
+  } catch (const std::bad_alloc&) {  // of a library with memory of its own
+    return fail(ExitCode::kMemory, kNoMemory);
   } catch (const std::exception& e) {
     return fail(ExitCode::kIo, e.what());
   }

@@ -73,42 +73,29 @@ size_t common_bytes(const char* a, const char* b, size_t n) {
 AddedTokens::AddedTokens(const Tokenizer& tokenizer)
     : tokenizer_(tokenizer),
       folds_spaces_(tokenizer.header.kind ==
-                    static_cast<uint32_t>(TokenizerKind::kSentencePieceBpe)),
-      stage_there_{},
-      first_bytes_{} {
-  for (uint32_t i = 0; i < tokenizer.header.n_added; ++i) {
-    const uint32_t token = tokenizer.added_tokens[i];
-    const uint32_t byte = byte_value(token_text(tokenizer, token)[0]);
-    first_bytes_[byte / kBitsPerWord] |= uint32_t{1} << byte % kBitsPerWord;
-    stage_there_[static_cast<size_t>(stage_of(tokenizer.token_flags[token]))] = true;
-  }
-}
+                    static_cast<uint32_t>(TokenizerKind::kSentencePieceBpe)) {}
 
 bool AddedTokens::may_start(char byte) const {
   const uint32_t value = byte_value(byte);
-  return (first_bytes_[value / kBitsPerWord] >> value % kBitsPerWord & 1) != 0;
+  return (tokenizer_.added_first_bytes[value / kBitsPerWord] >> value % kBitsPerWord & 1) != 0;
 }
 
 AddedTokens::Tokens AddedTokens::starting_with(char byte) const {
-  return with_byte({tokenizer_.added_tokens, tokenizer_.header.n_added}, 0, byte);
-}
-
-// Of tokens that are in the order of their bytes at depth, and longer than it: those with this one.
-AddedTokens::Tokens AddedTokens::with_byte(Tokens tokens, size_t depth, char byte) const {
-  const auto value = [this, depth](uint32_t token) {
-    return byte_value(token_text(tokenizer_, token)[depth]);
+  const Tokens all = {tokenizer_.added_tokens, tokenizer_.header.n_added};
+  const auto value = [this](uint32_t token) {
+    return byte_value(token_text(tokenizer_, token)[0]);
   };
   const uint32_t wanted = byte_value(byte);
-  const auto begin = std::partition_point(tokens.begin(), tokens.end(),
+  const auto begin = std::partition_point(all.begin(), all.end(),
                                           [&](uint32_t token) { return value(token) < wanted; });
-  const auto end = std::partition_point(begin, tokens.end(),
+  const auto end = std::partition_point(begin, all.end(),
                                         [&](uint32_t token) { return value(token) == wanted; });
   return {begin, end};
 }
 
 AddedMatch AddedTokens::find(const AddedSearch& search, size_t offset) const {
   const AddedMatch nothing = {search.text.n_bytes, search.text.n_bytes, kNone};
-  if (!stage_there_[static_cast<size_t>(search.stage)]) return nothing;
+  if (!tokenizer_.added_stage_there[static_cast<size_t>(search.stage)]) return nothing;
   for (size_t place = offset; place < search.text.n_bytes; ++place) {
     const AddedMatch match = match_at(search, offset, place);
     if (match.token != kNone) return match;
@@ -169,27 +156,32 @@ AddedTokens::Agreement AddedTokens::extend(const AddedSearch& search, uint32_t t
 }
 
 // Which of these tokens, all of one length and in the order of their bytes, the text has at offset;
-// kNone when it has none. Tokens between two that agree with the text agree with it as far; each
-// step leaves out the one that agrees less.
+// kNone when it has none.
 uint32_t AddedTokens::find_text(Tokens tokens, const AddedSearch& search, size_t offset,
                                 size_t* match_end) const {
   const size_t length = token_text(tokenizer_, tokens.front()).size();
-  Agreement low = extend(search, tokens.front(), {0, offset, 0});
-  Agreement high = extend(search, tokens.back(), {0, offset, 0});
-  for (;;) {
-    const Agreement& whole = low.depth == length ? low : high;
-    if (whole.depth == length) {
-      *match_end = whole.place;
-      return whole.n_of_mark > 0 ? kNone : low.depth == length ? tokens.front() : tokens.back();
+  // How far a token before those left, and one behind them, agree with the text. What is between
+  // them agrees as far as both: so the first and the last are looked at first.
+  const Agreement nothing = {0, offset, 0};
+  Agreement low = nothing;
+  Agreement high = nothing;
+  for (size_t step = 0; !tokens.empty(); ++step) {
+    const size_t middle = step == 0 ? 0 : step == 1 ? tokens.size() - 1 : tokens.size() / 2;
+    const uint32_t token = tokens[middle];
+    const Agreement& shared = low.depth < high.depth ? low : high;
+    const Agreement reached = extend(search, token, step < 2 ? nothing : shared);
+    if (reached.depth == length) {
+      *match_end = reached.place;
+      return reached.n_of_mark > 0 ? kNone : token;
     }
-    const Agreement shared = low.depth < high.depth ? low : high;
-    if (shared.place >= search.text.n_bytes) return kNone;
-    const Tokens rest = with_byte(tokens, shared.depth, byte_at(search, shared));
-    if (rest.empty()) return kNone;
-    if (rest.front() != tokens.front()) low = extend(search, rest.front(), shared);
-    if (rest.back() != tokens.back()) high = extend(search, rest.back(), shared);
-    tokens = rest;
+    // Of a text that ends here the token is a continuation, and comes behind it.
+    const bool is_before = reached.place < search.text.n_bytes &&
+                           byte_value(token_text(tokenizer_, token)[reached.depth]) <
+                               byte_value(byte_at(search, reached));
+    (is_before ? low : high) = reached;
+    tokens = is_before ? tokens.subspan(middle + 1) : tokens.first(middle);
   }
+  return kNone;
 }
 
 // The match of a token whose text stands at offset, unless it is not to be found there.
@@ -199,10 +191,10 @@ AddedMatch AddedTokens::take(const AddedSearch& search, size_t from, size_t offs
   const uint8_t flags = tokenizer_.token_flags[token];
   if (stage_of(flags) != search.stage) return nothing;
   if ((flags & format::kTokenSpecial) != 0) {
-    // A match that starts in the prefix starts, for the ranges, with the text.
+    // A prefix is part of the text's first byte: where that is plain, so is the prefix.
     const size_t prefix = search.text.has_prefix ? 1 : 0;
     const size_t first = search.origin + std::max(offset, prefix) - prefix;
-    const size_t last = search.origin + std::max(match_end, prefix) - prefix;
+    const size_t last = search.origin + std::max(match_end, 2 * prefix) - prefix;
     for (const TextRange& plain : search.plain) {
       if (last > plain.begin && first < plain.end) return nothing;
     }

@@ -41,15 +41,15 @@ struct AddedMatch {
   uint32_t token;  // kNone when nothing was found
 };
 
-// The added tokens of a tokenizer, ready to be searched for; points to it.
+// The added tokens of a tokenizer that check_tokenizer filled; points to it.
 class AddedTokens {
  public:
-  // Cost: linear in the number of added tokens.
   explicit AddedTokens(const Tokenizer& tokenizer);
 
   // The leftmost token at or after offset, the longest of several. Cost: the text up to the match
-  // times, at each place, the different lengths of tokens of its first byte (together at most
-  // format::kMaxAddedLengths bytes), whatever their number but for binary searches.
+  // times, at each place, a binary search for each different length of tokens of its first byte
+  // (together at most format::kMaxAddedLengths bytes), each of whose steps may compare that many
+  // bytes.
   [[nodiscard]] AddedMatch find(const AddedSearch& search, size_t offset) const;
 
  private:
@@ -74,12 +74,9 @@ class AddedTokens {
                                    size_t* match_end) const;
   [[nodiscard]] char byte_at(const AddedSearch& search, const Agreement& a) const;
   [[nodiscard]] Agreement extend(const AddedSearch& search, uint32_t token, Agreement a) const;
-  [[nodiscard]] Tokens with_byte(Tokens tokens, size_t depth, char byte) const;
 
   const Tokenizer& tokenizer_;
   bool folds_spaces_;
-  bool stage_there_[2];
-  uint32_t first_bytes_[8];  // a bit for each byte that a token starts with
 };
 
 }  // namespace cria

@@ -1,5 +1,6 @@
 #include "quant/tensor_check.h"
 
+#include <bit>
 #include <cstring>
 
 namespace cria {
@@ -42,6 +43,14 @@ struct Scale {
 using F32Scale = Scale<uint32_t, 0x00800000, 0x80000000>;
 using Bf16Scale = Scale<uint16_t, 0x0080, 0x8000>;
 
+// The bits of floats that are not negative are in their order, and those of all others above.
+struct RopeFrequency {
+  using Word = uint32_t;
+  static constexpr Word kBits = 0xffffffff;
+  static constexpr Word kLargest = std::bit_cast<Word>(format::kMaxRopeFrequency);
+  static Word violation(Word value) { return value > kLargest ? kBits : 0; }
+};
+
 // Zero bytes, which every rule allows, fill up the last word.
 template <typename Rule>
 typename Rule::Word violations_of(const uint8_t* bytes, size_t n_bytes) {
@@ -76,6 +85,9 @@ bool all_hold(const uint8_t* bytes, size_t n_bytes) {
 }  // namespace
 
 PlaneValues plane_values(const TensorSpec& spec, Plane plane) {
+  if (spec.role == format::TensorRole::kRopeInverseFrequencies) {
+    return PlaneValues::kRopeFrequencies;
+  }
   const bool is_scales = plane == Plane::kScales;
   switch (spec.shape.number_format) {
     case format::NumberFormat::kInt4:
@@ -108,6 +120,8 @@ bool values_hold(PlaneValues values, const uint8_t* bytes, size_t n_bytes) {
       return all_hold<F32Scale>(bytes, n_bytes);
     case PlaneValues::kBf16Scales:
       return all_hold<Bf16Scale>(bytes, n_bytes);
+    case PlaneValues::kRopeFrequencies:
+      return all_hold<RopeFrequency>(bytes, n_bytes);
   }
   return true;
 }

@@ -13,6 +13,7 @@ using format::TokenizerHeader;
 using format::TokenizerKind;
 
 constexpr size_t kByteValues = 256;
+constexpr uint32_t kBitsPerWord = 32;
 
 bool kind_fits(const TokenizerHeader& header) {
   const auto pre_tokenizer = static_cast<PreTokenizer>(header.pre_tokenizer);
@@ -193,6 +194,16 @@ const char* check_added(const Tokenizer& t) {
   return nullptr;
 }
 
+void sum_up_added(Tokenizer* t) {
+  for (uint32_t i = 0; i < t->header.n_added; ++i) {
+    const uint32_t token = t->added_tokens[i];
+    const auto byte = static_cast<uint8_t>(token_text(*t, token)[0]);
+    t->added_first_bytes[byte / kBitsPerWord] |= uint32_t{1} << byte % kBitsPerWord;
+    const bool is_normalized = (t->token_flags[token] & format::kTokenNormalized) != 0;
+    t->added_stage_there[is_normalized ? 1 : 0] = true;
+  }
+}
+
 }  // namespace
 
 const char* check_tokenizer(std::span<const uint8_t> section, uint32_t vocab_size,
@@ -215,6 +226,7 @@ const char* check_tokenizer(std::span<const uint8_t> section, uint32_t vocab_siz
   for (const auto check : {check_texts, check_sorted, check_merges, check_bytes, check_added}) {
     if (const char* wrong = check(t)) return wrong;
   }
+  sum_up_added(&t);
   *tokenizer = t;
   return nullptr;
 }

@@ -21,6 +21,10 @@ struct Tokenizer {
   const uint32_t* byte_tokens;
   const uint32_t* added_tokens;
   const char* text;
+  // Of the added tokens: a bit for each byte that one starts with, and whether any is without
+  // kTokenNormalized (0) and with it (1).
+  uint32_t added_first_bytes[8];
+  bool added_stage_there[2];
 };
 
 // The bytes of a token; token < header.n_tokens.

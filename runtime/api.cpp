@@ -228,6 +228,10 @@ uint32_t cria_context(const cria_session* session) {
   return session != nullptr ? session->plan_input.context : 0;
 }
 
+uint32_t cria_vocab_size(const cria_session* session) {
+  return session != nullptr ? session->model.config.vocab_size : 0;
+}
+
 cria_status cria_reset(cria_session* session, uint32_t position) {
   if (session == nullptr || position > session->position) return CRIA_INVALID_ARGUMENT;
   session->position = position;

@@ -288,12 +288,12 @@ cria_status cria_encode_chat(cria_session* session, const cria_message* messages
 /* Appends tokens to the context and computes the logits that follow the last one. n_tokens >= 1.
  * On an error the context is as before. */
 cria_status cria_prefill(cria_session* session, const uint32_t* tokens, size_t n_tokens);
-/* The same, and the logits that follow every token go to all_logits [n_tokens][vocab_size]. */
+/* The same, and the logits that follow every token go to all_logits [n_tokens][cria_vocab_size]. */
 cria_status cria_prefill_logits(cria_session* session, const uint32_t* tokens, size_t n_tokens,
                                 float* all_logits);
 
-/* The newest logits, [vocab_size], owned by the session and overwritten by the next prefill; null
- * before the first. */
+/* The newest logits, [cria_vocab_size], owned by the session and overwritten by the next prefill;
+ * null before the first. */
 const float* cria_logits(const cria_session* session);
 
 typedef struct cria_sampling {
@@ -318,6 +318,9 @@ int cria_is_end_token(const cria_session* session, uint32_t token);
  * zero, the model's planned_context. */
 uint32_t cria_position(const cria_session* session);
 uint32_t cria_context(const cria_session* session);
+/* Tokens of the vocabulary of the model that was opened. Size buffers by it, not by what an earlier
+ * cria_inspect said: the file may have become another in between. */
+uint32_t cria_vocab_size(const cria_session* session);
 /* Forgets every token from position on (0: all); the kept part of the KV cache stays valid. There
  * are no logits until the next prefill. */
 cria_status cria_reset(cria_session* session, uint32_t position);

@@ -173,7 +173,7 @@ ChatRecord parse_chat_file(std::string_view bytes, const ChatLimits& limits,
 void write_chat_file(const std::string& path, const ChatRecord& record) {
   const std::string bytes = format_chat_file(record);
   try {
-    posix::OutputFile file(path, posix::InPlace::kWhereNeeded);
+    posix::OutputFile file(path, posix::InPlace::kNever);
     file.append(bytes.data(), bytes.size());
     file.commit();
   } catch (const posix::OutputError& error) {

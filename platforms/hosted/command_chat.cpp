@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <limits>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -146,6 +147,9 @@ ChatProgram::Next ChatProgram::command(const std::string& line) {
   if (needs_file && argument.empty()) {
     throw ProgramError(ExitCode::kUsage, name + " needs a file name");
   }
+  if (needs_file && argument == "-") {
+    throw ProgramError(ExitCode::kUsage, name + " takes a file, which - is not");
+  }
   if (name == "/exit" || name == "/quit") return Next::kLeave;
   if (name == "/help") {
     write_stderr(kHelp);
@@ -208,6 +212,11 @@ ExitCode ChatProgram::run() {
       if (!is_interactive_ || output_failed) throw;
       out_.end_line();
       print_notice(std::string("cria: error: ") + error.what());
+    } catch (const std::bad_alloc&) {
+      // A command's copy of the state did not fit; an answer allocates nothing.
+      if (!is_interactive_ || !is_command(line)) throw;
+      out_.end_line();
+      print_notice("cria: error: out of memory; the conversation is as it was");
     }
   }
 }

@@ -1,4 +1,6 @@
 // cria logits: what the model says after every token, for comparing implementations.
+#include <unistd.h>
+
 #include <algorithm>
 #include <span>
 #include <vector>
@@ -14,6 +16,10 @@
 namespace cria::hosted {
 
 ExitCode run_command(const LogitsOptions& options) {
+  if (options.output == "-" && ::isatty(STDOUT_FILENO) != 0) {
+    throw ProgramError(ExitCode::kUsage,
+                       "logits are bytes, which a terminal cannot show; give -o a file name");
+  }
   constexpr size_t kExtra = 2;  // BOS and EOS
   const size_t n_text_bytes = options.text ? options.text->size() : 0;
   const size_t most_tokens = std::max(options.ids.size(), n_text_bytes + kExtra);

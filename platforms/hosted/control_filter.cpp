@@ -8,7 +8,6 @@ namespace {
 constexpr char kInstead = '?';
 constexpr uint8_t kFirstPrintable = 0x20;
 constexpr uint8_t kDelete = 0x7f;
-constexpr uint8_t kEndOfControls = 0xa0;  // of U+0080 to U+009F, which are c2 80 to c2 9f
 
 // Bytes of the UTF-8 character that starts with this one; 0: none does.
 uint8_t character_bytes(uint8_t first) {
@@ -28,6 +27,16 @@ bool may_follow(uint8_t first, uint8_t second) {
   if (first == 0xf0) low = 0x90;
   if (first == 0xf4) high = 0x8f;
   return second >= low && second <= high;
+}
+
+// Whether a whole character of several bytes is a control character or changes the direction of the
+// text around it.
+bool is_hidden(const char* bytes, size_t n_bytes) {
+  const auto at = [bytes](size_t i) { return static_cast<uint8_t>(bytes[i]); };
+  if (n_bytes == 2) return at(0) == 0xc2 && at(1) < 0xa0;  // U+0080 to U+009F
+  if (n_bytes != 3 || at(0) != 0xe2) return false;
+  return (at(1) == 0x80 && at(2) >= 0xa8 && at(2) <= 0xae) ||  // U+2028 to U+202E
+         (at(1) == 0x81 && at(2) >= 0xa6 && at(2) <= 0xa9);    // U+2066 to U+2069
 }
 
 }  // namespace
@@ -62,7 +71,7 @@ size_t ControlFilter::feed(char byte, char* out) {
   held_[n_held_++] = byte;
   if (n_held_ < n_wanted_) return 0;
   n_wanted_ = 0;
-  if (first == 0xc2 && value < kEndOfControls) {
+  if (is_hidden(held_, n_held_)) {
     *out = kInstead;
     return 1;
   }

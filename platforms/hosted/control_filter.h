@@ -9,7 +9,8 @@
 
 namespace cria::hosted {
 
-// Turns control characters (U+0000 to U+001F but newline and tab, U+007F to U+009F) and bytes that
+// Turns control characters (U+0000 to U+001F but newline and tab, U+007F to U+009F), what overrides
+// the direction of text or ends a line unseen (U+2028 to U+202E, U+2066 to U+2069), and bytes that
 // are not UTF-8 into one question mark each, in text that comes in pieces. A character cut by the
 // end of a piece waits for the next one. Allocates nothing.
 class ControlFilter {

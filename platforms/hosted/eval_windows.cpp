@@ -31,7 +31,7 @@ void cut_windows(const std::vector<uint32_t>& tokens, uint32_t bos, size_t windo
   for (size_t begin = 0; begin < tokens.size(); begin += most) {
     const size_t end = std::min(begin + most, tokens.size());
     EvalWindow window;
-    window.tokens.reserve(window_tokens);
+    window.tokens.reserve(end - begin + (has_bos ? 1 : 0));
     if (has_bos) window.tokens.push_back(bos);
     window.tokens.insert(window.tokens.end(), tokens.begin() + static_cast<std::ptrdiff_t>(begin),
                          tokens.begin() + static_cast<std::ptrdiff_t>(end));

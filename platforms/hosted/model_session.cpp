@@ -73,6 +73,12 @@ cria_memory_plan plan_for(const ModelFile& file, const cria_config& config) {
   return plan;
 }
 
+void check_is_inspected(const ModelFile& file, const cria_session* session) {
+  if (cria_vocab_size(session) == file.info().vocab_size) return;
+  throw ProgramError(ExitCode::kIo,
+                     file.path() + ": became another model while it was opened; try again");
+}
+
 ModelSession::ModelSession(const CommonOptions& options, const SessionNeeds& needs)
     : started_seconds_(monotonic_seconds()),
       file_(options.model_path, options.mapping),
@@ -84,6 +90,7 @@ ModelSession::ModelSession(const CommonOptions& options, const SessionNeeds& nee
   config_.parallel_context = pool_.context();
   const cria_source source = file_.source();
   check(cria_open(arena_.data(), arena_.size_bytes(), &source, &config_, &session_));
+  check_is_inspected(file_, session_);
   open_seconds_ = monotonic_seconds() - started_seconds_;
   if (options.verbose) {
     print_notice(

@@ -41,6 +41,10 @@ cria_config config_for(const CommonOptions& options, const ModelFile& file);
 // The plan, or a ProgramError that says which option does not fit the model.
 cria_memory_plan plan_for(const ModelFile& file, const cria_config& config);
 
+// Throws when a file that was replaced after it was inspected gave a session of another vocabulary,
+// by which logits are laid out.
+void check_is_inspected(const ModelFile& file, const cria_session* session);
+
 // What a command needs beyond the common options.
 struct SessionNeeds {
   uint32_t min_context = 0;     // raises the planned context when --context is not given

@@ -14,12 +14,22 @@ constexpr uint32_t kEndOfStream = 0xffffffff;
 
 std::vector<uint32_t> encode_text(const ModelSession& model, const std::string& text,
                                   uint32_t flags) {
-  // No tokenizer makes more tokens than bytes, but for BOS, EOS and a space in front.
+  // BOS, EOS and a space in front come on top of a token for each byte.
   constexpr size_t kExtra = 16;
+  // Of U+2581 and U+FFFD, where a vocabulary has no token for what a space or an invalid byte is.
+  constexpr size_t kTokensOfAByte = 3;
   std::vector<uint32_t> tokens(text.size() + kExtra);
   size_t n_tokens = 0;
-  model.check(cria_encode(model.get(), text.data(), text.size(), flags, tokens.data(),
-                          tokens.size(), &n_tokens));
+  const auto encode = [&] {
+    return cria_encode(model.get(), text.data(), text.size(), flags, tokens.data(), tokens.size(),
+                       &n_tokens);
+  };
+  cria_status status = encode();
+  if (status == CRIA_BUFFER_TOO_SMALL) {
+    tokens.resize(kTokensOfAByte * text.size() + kExtra);
+    status = encode();
+  }
+  model.check(status);
   tokens.resize(n_tokens);
   return tokens;
 }

@@ -112,7 +112,8 @@ void remove_temporary_files() noexcept {
 }
 
 void remove_temporary_files_on_signals() {
-  for (const int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int signal_number :
+       {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF, SIGUSR1, SIGUSR2, SIGXCPU}) {
     struct sigaction action = {};
     ::sigaction(signal_number, nullptr, &action);
     if (action.sa_handler == SIG_IGN) continue;

@@ -1,6 +1,7 @@
 // A file that appears whole or not at all: written under a random name in the folder of its target,
 // brought to the disk, then renamed. The temporary file goes away on every error and, once
-// remove_temporary_files_on_signals was called, on SIGINT, SIGTERM and SIGHUP.
+// remove_temporary_files_on_signals was called, on every signal sent to end the program but
+// SIGKILL.
 #pragma once
 
 #include <cstddef>
@@ -84,8 +85,9 @@ class OutputFile {
 // handlers of signals that end the program.
 void remove_temporary_files() noexcept;
 
-// Installs handlers of SIGINT, SIGTERM and SIGHUP (unless ignored by the parent) which remove
-// temporary files and end the program by that signal. Ignores SIGXFSZ and SIGPIPE: a limit or a
+// Installs handlers of SIGINT, SIGTERM, SIGHUP, SIGQUIT and the signals of timers, limits and users
+// (unless ignored by the parent) which remove temporary files and end the program by that signal.
+// Ignores SIGXFSZ and SIGPIPE: a limit or a
 // closed pipe is an error of write. Call once, before threads start.
 void remove_temporary_files_on_signals();
 

@@ -92,6 +92,8 @@ def values():
         for name, value in (("nan", math.nan), ("infinite", math.inf)):
             yield case(f"{role}_{name}", INVALID, f"{place} is finite", with_value(role, "<f", -1, value),
                        kept=(role, name) != ("attention_norm", "infinite"))
+    for name, value in (("negative", -0.5), ("negative_zero", -0.0), ("large", 8.001)):
+        yield case(f"rope_{name}", INVALID, "a RoPE frequency is from 0 to 8", with_value("rope", "<f", 0, value))
     yield case("bias_nan", INVALID, "a bias is finite", with_value("k.bias", "<f", 0, math.nan, flags=TIED | QKV_BIAS))
     for name, number_format, infinite, nan in (("f32", 1, struct.pack("<f", -math.inf), struct.pack("<I", 0x7F800001)),
                                                ("f16", F16, b"\0\x7c", b"\x01\xfc"), ("bf16", BF16, b"\x80\xff", b"\x81\x7f")):

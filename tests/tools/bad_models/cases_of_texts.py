@@ -122,8 +122,8 @@ def lists():
     yield bad("added_same_text", rule, Tokenizer(tokens=tokens, added=(NOTE, END, 8, BEGIN)))
 
 
-    tokens, added = long_added((4096, 4095, 2))
-    yield bad("added_lengths", "different lengths of added tokens of one first byte sum to at most 8192 bytes",
+    tokens, added = long_added((1024, 1023, 2))
+    yield bad("added_lengths", "different lengths of added tokens of one first byte sum to at most 2048 bytes",
               Tokenizer(tokens=tokens, added=added), kept=False)
 
 

@@ -8,6 +8,7 @@ from cria_reader.refusal import require
 from cria_reader.tensor_list import TILE_ROWS
 
 LEAST_CODE = 0x80  # of int8
+MOST_FREQUENCY = 8.0
 # Of a value's highest byte: 1 where its exponent may have all bits set.
 ALL_SET = {F32: bytes(b & 0x7F == 0x7F for b in range(256)), BF16: bytes(b & 0x7F == 0x7F for b in range(256)),
            F16: bytes(b & 0x7C == 0x7C for b in range(256))}
@@ -39,8 +40,16 @@ def require_scales(raw, number_format, name):
     require(all(word == 0 or least <= word < exponent for word in words(raw, kind)), f"{name} has a scale that is none")
 
 
+def require_frequencies(raw, name):
+    """The bits of floats that are not negative are in their order."""
+    most, = struct.unpack("<I", struct.pack("<f", MOST_FREQUENCY))
+    require(all(word <= most for word in words(raw, "I")), f"{name} has a frequency that is none")
+
+
 def check_values(tensor, planes):
-    if tensor.format in (INT8, INT4):
+    if tensor.role == "rope":
+        require_frequencies(planes[0], tensor.name)
+    elif tensor.format in (INT8, INT4):
         require(tensor.format != INT8 or LEAST_CODE not in planes[0], f"{tensor.name} has a code of -128")
         require_scales(planes[1], F32 if tensor.format == INT8 else BF16, tensor.name)
     else:

@@ -32,8 +32,9 @@ TEST(ControlFilter, EveryCharacterIsShownButControls) {
   for (uint32_t code = 0; code < kEnd; ++code) {
     const bool is_surrogate = code >= 0xd800 && code < 0xe000;
     if (is_surrogate) continue;
-    const bool is_control =
-        (code < 0x20 && code != '\n' && code != '\t') || (code >= 0x7f && code < 0xa0);
+    const bool is_control = (code < 0x20 && code != '\n' && code != '\t') ||
+                            (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code <= 0x202e) ||
+                            (code >= 0x2066 && code <= 0x2069);
     const std::string text = utf8(code);
     ASSERT_EQ(kept(text), is_control ? "?" : text) << std::hex << code;
   }

@@ -46,6 +46,14 @@ TEST(CutWindows, EachWindowStartsWithBosAndEveryTokenIsScoredOnce) {
   }
 }
 
+// A text of millions of short documents must not take a context for each.
+TEST(CutWindows, AWindowTakesNoMoreMemoryThanItsTokens) {
+  std::vector<EvalWindow> windows;
+  cut_windows(counting(3), kBos, size_t{1} << 20, &windows);
+  ASSERT_EQ(windows.size(), 1u);
+  EXPECT_LE(windows[0].tokens.capacity(), 4u);
+}
+
 TEST(CutWindows, WithoutBosTheFirstTokenOfAWindowIsContextAlone) {
   std::vector<EvalWindow> windows;
   cut_windows(counting(7), kNoBos, 3, &windows);

@@ -35,6 +35,10 @@ bool is_allowed(PlaneValues values, uint32_t bits) {
       return is_scale(std::bit_cast<float>(bits));
     case PlaneValues::kBf16Scales:
       return is_scale(bf16_to_f32(static_cast<uint16_t>(bits)));
+    case PlaneValues::kRopeFrequencies: {
+      const auto value = std::bit_cast<float>(bits);
+      return value >= 0 && !std::signbit(value) && value <= 8;
+    }
   }
   return false;
 }
@@ -46,6 +50,7 @@ size_t value_bytes(PlaneValues values) {
       return 1;
     case PlaneValues::kF32:
     case PlaneValues::kF32Scales:
+    case PlaneValues::kRopeFrequencies:
       return 4;
     default:
       return 2;
@@ -86,10 +91,11 @@ TEST(TensorCheck, EveryByteAndHalfIsJudgedAsItsValue) {
 }
 
 TEST(TensorCheck, FloatsAtEveryBorderAreJudgedAsTheirValue) {
-  for (const PlaneValues values : {PlaneValues::kF32, PlaneValues::kF32Scales}) {
+  for (const PlaneValues values :
+       {PlaneValues::kF32, PlaneValues::kF32Scales, PlaneValues::kRopeFrequencies}) {
     size_t n_bad = 0;
-    for (const uint32_t border :
-         {0u, 0x00800000u, 0x3f800000u, 0x7f800000u, 0x80000000u, 0x80800000u, 0xff800000u}) {
+    for (const uint32_t border : {0u, 0x00800000u, 0x3f800000u, 0x41000000u, 0x7f800000u,
+                                  0x80000000u, 0x80800000u, 0xff800000u}) {
       for (uint32_t i = 0; i < 5; ++i) {
         check_value(values, border + i - 2, &n_bad);
         if (HasFatalFailure()) return;
@@ -128,6 +134,7 @@ TEST(TensorCheck, PlanesHaveTheKindOfTheirFormat) {
   using format::NumberFormat;
   const auto kind = [](NumberFormat f, Plane plane) {
     TensorSpec spec = {};
+    spec.role = format::TensorRole::kEmbedding;
     spec.is_matrix = true;
     spec.shape.number_format = f;
     return plane_values(spec, plane);
@@ -139,6 +146,10 @@ TEST(TensorCheck, PlanesHaveTheKindOfTheirFormat) {
   EXPECT_EQ(kind(NumberFormat::kF32, Plane::kCodes), PlaneValues::kF32);
   EXPECT_EQ(kind(NumberFormat::kF16, Plane::kCodes), PlaneValues::kF16);
   EXPECT_EQ(kind(NumberFormat::kBf16, Plane::kCodes), PlaneValues::kBf16);
+  TensorSpec rope = {};
+  rope.role = format::TensorRole::kRopeInverseFrequencies;
+  rope.shape.number_format = NumberFormat::kF32;
+  EXPECT_EQ(plane_values(rope, Plane::kCodes), PlaneValues::kRopeFrequencies);
 }
 
 }  // namespace

@@ -118,6 +118,24 @@ TEST(TokenizerEncodeTest, SpaceIsPrependedToEveryTextBetweenAddedTokens) {
   EXPECT_EQ(sp_pieces(section, "<s>a<s> a", kParse), "<s>|_a|<s>|_|_a");
 }
 
+TEST(TokenizerEncodeTest, ThePrependedSpaceOfPlainTextIsPlain) {
+  TokenizerSection section = sentencepiece_section(format::kPrependSpace, false);
+  const auto special =
+      static_cast<uint8_t>(format::kTokenAdded | format::kTokenSpecial | format::kTokenNormalized);
+  const uint32_t mark = section.add(test::kMark, special);
+  section.added.push_back(mark);
+  section.put_in_order();
+  const OpenTokenizer tokenizer(section);
+  const auto has_mark = [&](std::string_view text, const EncodeOptions& options) {
+    const test::Tokens tokens = tokenizer.encode(text, options);
+    return std::find(tokens.begin(), tokens.end(), mark) != tokens.end();
+  };
+  for (const char* text : {"b", "ab", " b", "b <s>b", "<s>b"}) {
+    EXPECT_FALSE(has_mark(text, kPlain)) << text;
+    EXPECT_TRUE(has_mark(text, kParse)) << text;
+  }
+}
+
 TEST(TokenizerEncodeTest, SpaceIsPrependedOnlyAtTheStart) {
   const TokenizerSection section =
       sentencepiece_section(format::kPrependSpace | format::kPrependOnlyFirst, false);
