@@ -36,7 +36,7 @@ def is_sanitized():
 EMULATED = "CRIA_EMULATOR" in os.environ
 SANITIZED = not EMULATED and is_sanitized()
 FULL_BYTES = 16 * MEGABYTE - 1024
-BYTES = 1 * MEGABYTE if EMULATED else 4 * MEGABYTE if SANITIZED else FULL_BYTES
+BYTES = MEGABYTE if EMULATED or SANITIZED else FULL_BYTES
 # Far above the two seconds that a machine at rest needs at most, far below what a quadratic one takes.
 SECONDS = 60 if EMULATED else 30 if SANITIZED else 8
 # Of memory: what a value of JSON and its key take beside the few bytes that spell them, and a constant.

@@ -11,6 +11,7 @@
 #include <new>
 
 #include "platforms/hosted/thread_pool.h"
+#include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
 #include "tests/support/sampling.h"
 #include "tests/support/test_session.h"
@@ -156,6 +157,7 @@ TEST_P(HeapTrapOn, SeesNothingThroughAConversation) {
       cria_config config = {};
       config.backend = GetParam();
       config.n_threads = n_threads;
+      config.isa_mask = test::runnable_isas().back().mask;
       config.parallel_for = pool.hook();
       config.parallel_context = pool.context();
       cria_model_info info = {};
