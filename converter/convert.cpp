@@ -9,6 +9,7 @@
 #include "converter/config_import.h"
 #include "converter/error.h"
 #include "converter/model_writer.h"
+#include "converter/output_places.h"
 #include "converter/shown_text.h"
 #include "converter/side_files.h"
 #include "converter/tensor_encoder.h"
@@ -26,7 +27,6 @@ namespace fs = std::filesystem;
 using format::SectionKind;
 
 constexpr uint32_t kDefaultContext = 2048;
-constexpr int kReportIndent = 2;
 
 [[noreturn]] void refuse(ExitCode code, const std::string& line) { throw ConvertError(code, line); }
 
@@ -49,35 +49,6 @@ void check_is_folder(const fs::path& model) {
   if (!fs::is_directory(status)) {
     refuse(ExitCode::kInvalidInput,
            model.string() + ": is a file; only Hugging Face folders can be converted");
-  }
-}
-
-// Whether two paths name one file, which need not be there yet.
-bool same_file(const fs::path& a, const fs::path& b) {
-  std::error_code error;
-  if (fs::equivalent(a, b, error)) return true;
-  const fs::path whole_a = fs::weakly_canonical(a, error);
-  if (error) return false;
-  const fs::path whole_b = fs::weakly_canonical(b, error);
-  return !error && whole_a == whole_b;
-}
-
-// Writing over the checkpoint would destroy it, and two outputs must not be one file.
-void check_outputs(const Options& options, const Checkpoint& checkpoint) {
-  std::vector<fs::path> inputs = checkpoint.files();
-  inputs.push_back(options.model / kWeightsFile);
-  for (const SideFileKind& kind : kSideFiles) inputs.push_back(options.model / kind.name);
-  std::vector<fs::path> outputs = {options.output};
-  if (options.report) outputs.push_back(*options.report);
-  for (const fs::path& output : outputs) {
-    for (const fs::path& input : inputs) {
-      if (same_file(output, input)) {
-        refuse(ExitCode::kUsage, output.string() + ": is a part of the checkpoint; choose another");
-      }
-    }
-  }
-  if (options.report && same_file(*options.report, options.output)) {
-    refuse(ExitCode::kUsage, options.output.string() + ": is named by both -o and --report");
   }
 }
 
@@ -247,12 +218,22 @@ class Conversion {
     const WrittenParts written = writer.read_back();
     check_rules(written.config, written.tokenizer, written.chat_template, options_.model);
     if (report_file) {
-      const std::string text = json_text(report_json(report_), kReportIndent) + "\n";
+      const std::string text = report_text(report_);
       report_file->write(0, bytes_of(text));
       report_file->flush(text.size());
-      report_file->commit();
     }
+    // The model first: a report tells of a model that is in place.
     writer.commit();
+    if (report_file) commit_report(report_file.get());
+  }
+
+  void commit_report(posix::OutputFile* file) const {
+    try {
+      file->commit();
+    } catch (const posix::OutputError& error) {
+      refuse(ExitCode::kIo, std::string(error.what()) + "; the model " + options_.output.string() +
+                                " is in place without a report");
+    }
   }
 
   const Options& options_;
