@@ -5,6 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include "converter/broken_rule.h"
+#include "converter/byte_span.h"
 #include "converter/checkpoint.h"
 #include "converter/config_import.h"
 #include "converter/error.h"
@@ -30,18 +32,13 @@ constexpr uint32_t kDefaultContext = 2048;
 
 [[noreturn]] void refuse(ExitCode code, const std::string& line) { throw ConvertError(code, line); }
 
-template <typename T>
-std::span<const uint8_t> bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(T)};
-}
-
-std::span<const uint8_t> bytes_of(const std::string& text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
-
 void check_is_folder(const fs::path& model) {
   std::error_code error;
   const fs::file_status status = fs::status(model, error);
+  if (status.type() == fs::file_type::none) {
+    refuse(ExitCode::kIo, model.string() + ": cannot be looked up: " + error.message() +
+                              "; give a checkpoint's folder");
+  }
   if (!fs::exists(status)) {
     refuse(ExitCode::kInvalidInput,
            model.string() + ": no such folder; give a checkpoint's folder");
@@ -78,19 +75,16 @@ void apply_tokenizer(const ImportedTokenizer& tokenizer, const ImportedConfig& i
 // Nothing that the runtime would refuse is put in place.
 void check_rules(const format::ModelConfig& model, std::span<const uint8_t> tokenizer_section,
                  std::span<const uint8_t> chat_section, const fs::path& folder) {
-  const auto check = [&folder](const char* what, const char* wrong) {
-    if (wrong == nullptr) return;
-    refuse(ExitCode::kInvalidInput,
-           folder.string() + ": " + what + " cannot be converted: " + wrong);
-  };
-  check("config.json", check_config(model));
+  refuse_if(folder, "config.json", check_config(model));
   if (tokenizer_section.empty()) return;
   Tokenizer tokenizer = {};
   ChatTemplate chat = {};
-  check("the tokenizer", check_tokenizer(tokenizer_section, model.vocab_size, &tokenizer));
-  if (!chat_section.empty()) check("the chat template", check_chat_template(chat_section, &chat));
-  check("the tokenizer",
-        check_control_tokens(tokenizer, chat_section.empty() ? nullptr : &chat, model));
+  refuse_if(folder, "the tokenizer",
+            check_tokenizer(tokenizer_section, model.vocab_size, &tokenizer));
+  if (!chat_section.empty())
+    refuse_if(folder, "the chat template", check_chat_template(chat_section, &chat));
+  refuse_if(folder, "the tokenizer",
+            check_control_tokens(tokenizer, chat_section.empty() ? nullptr : &chat, model));
 }
 
 // One conversion in progress.

@@ -64,8 +64,9 @@ class TreeBuilder {
   }
   bool parse_error(size_t position, const std::string&, const Json::exception& e) {
     constexpr int kNumberOverflow = 406;  // nlohmann's number of this error
-    refuse(e.id == kNumberOverflow ? "JSON value out of range"
-                                   : "not valid JSON at byte " + std::to_string(position));
+    refuse(e.id == kNumberOverflow
+               ? "JSON value out of range"
+               : "not valid JSON at byte " + std::to_string(position) + "; download it again");
   }
 
  private:
@@ -104,7 +105,9 @@ class TreeBuilder {
   }
   bool enter(Kind kind) {
     count();
-    if (depth_ == kMaxDepth) refuse("JSON nested too deeply");
+    if (depth_ == kMaxDepth) {
+      refuse("JSON nested too deeply; at most " + std::to_string(kMaxDepth) + " levels are read");
+    };
     open_[depth_++].kind = kind;
     return true;
   }

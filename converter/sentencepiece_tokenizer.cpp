@@ -148,6 +148,7 @@ TokenizerModel tokenizer_from_sentencepiece(const SentencePieceModel& source,
                                             const std::string& where) {
   check_support(source, where);
   TokenizerModel model;
+  model.where = where;
   model.kind = format::TokenizerKind::kSentencePieceBpe;
   model.flags = format::kFuseUnknown;
   if (source.byte_fallback) model.flags |= format::kByteFallback;

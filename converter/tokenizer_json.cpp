@@ -192,6 +192,7 @@ TokenizerModel read_tokenizer_json(const std::filesystem::path& folder,
   check_model(model_object, where);
 
   TokenizerModel model;
+  model.where = where;
   const TokenizerStages stages = read_stages(root, where, warnings);
   model.kind = stages.kind;
   model.pre_tokenizer = stages.pre_tokenizer;

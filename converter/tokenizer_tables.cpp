@@ -21,8 +21,8 @@ using format::TokenizerKind;
 constexpr size_t kShownDropped = 3;
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
-[[noreturn]] void refuse(const std::string& line) {
-  throw ConvertError(ExitCode::kInvalidInput, "tokenizer: " + line);
+[[noreturn]] void refuse(const TokenizerModel& model, const std::string& problem) {
+  throw ConvertError(ExitCode::kInvalidInput, model.where + ": " + problem);
 }
 
 bool is_special(const TokenizerToken& token) { return (token.flags & format::kTokenSpecial) != 0; }
@@ -51,8 +51,8 @@ std::vector<uint32_t> sorted_tokens(const TokenizerModel& model) {
   });
   for (size_t i = 1; i < sorted.size(); ++i) {
     if (model.tokens[sorted[i - 1]].text == model.tokens[sorted[i]].text) {
-      refuse("tokens " + std::to_string(sorted[i - 1]) + " and " + std::to_string(sorted[i]) +
-             " have the same text");
+      refuse(model, "tokens " + std::to_string(sorted[i - 1]) + " and " +
+                        std::to_string(sorted[i]) + " have the same text");
     }
   }
   return sorted;
@@ -124,23 +124,24 @@ class SectionWriter {
 void check_byte_tokens(const TokenizerModel& model) {
   for (const uint32_t id : model.byte_tokens) {
     if (id >= model.tokens.size() || !is_special(model.tokens[id])) continue;
-    refuse("token " + std::to_string(id) + " is a single byte of text and cannot be special or " +
-           "end answers; correct the checkpoint's added tokens or its eos_token_id");
+    refuse(model, "token " + std::to_string(id) +
+                      " is a single byte of text and cannot be special or " +
+                      "end answers; correct the checkpoint's added tokens or its eos_token_id");
   }
 }
 
 void check_limits(const TokenizerModel& model) {
-  if (model.tokens.empty()) refuse("it has no tokens");
-  if (model.merges.size() > format::kMaxMerges) refuse("it has too many merges");
+  if (model.tokens.empty()) refuse(model, "it has no tokens");
+  if (model.merges.size() > format::kMaxMerges) refuse(model, "it has too many merges");
   size_t text_bytes = 0;
   for (const TokenizerToken& token : model.tokens) {
     if (token.text.size() > format::kMaxTokenBytes) {
-      refuse("a token has " + std::to_string(token.text.size()) + " bytes; at most " +
-             std::to_string(format::kMaxTokenBytes) + " are supported");
+      refuse(model, "a token has " + std::to_string(token.text.size()) + " bytes; at most " +
+                        std::to_string(format::kMaxTokenBytes) + " are supported");
     }
     text_bytes += token.text.size();
   }
-  if (text_bytes > format::kMaxTokenTextBytes) refuse("its tokens have too much text");
+  if (text_bytes > format::kMaxTokenTextBytes) refuse(model, "its tokens have too much text");
 }
 
 }  // namespace
@@ -148,7 +149,7 @@ void check_limits(const TokenizerModel& model) {
 TokenizerModel::TokenizerModel() { byte_tokens.fill(kNone); }
 
 TokenizerToken& TokenizerModel::at(uint32_t id) {
-  if (id >= format::kMaxVocab) refuse("token id " + std::to_string(id) + " is too large");
+  if (id >= format::kMaxVocab) refuse(*this, "token id " + std::to_string(id) + " is too large");
   if (id >= tokens.size()) tokens.resize(size_t{id} + 1);
   return tokens[id];
 }
@@ -167,8 +168,8 @@ void add_token(const AddedToken& added, TokenizerModel* model) {
   if (added.text.empty()) return;
   TokenizerToken& token = model->at(added.id);
   if (!token.text.empty() && token.text != added.text) {
-    refuse("added token '" + shown(added.text) + "' has id " + std::to_string(added.id) +
-           ", which is that of '" + shown(token.text) + "'");
+    refuse(*model, "added token '" + shown(added.text) + "' has id " + std::to_string(added.id) +
+                       ", which is that of '" + shown(token.text) + "'");
   }
   token.text = added.text;
   token.flags = static_cast<uint8_t>(token.flags & ~format::kTokenByte);

@@ -145,7 +145,7 @@ class NotAFile(Base):
 
     def test_an_empty_file_is_refused_by_name(self):
         for name in ["model.safetensors", *SIDE_FILES]:
-            if name == "chat_template.jinja":  # an empty template is none
+            if name == "chat_template.jinja":  # one that is left out, with a warning
                 continue
             path = self.model / name
             kept = path.read_bytes() if path.exists() else None
@@ -391,6 +391,131 @@ class Numbers(Base):
             data[at:at + 2] = kept
 
 
+CHATML = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+
+
+class Texts(Base):
+    """What the tokenizer's side files say wrongly is told, never passed over."""
+    def write(self, name, content):
+        (self.model / name).write_text(content if isinstance(content, str) else json.dumps(content))
+
+    def test_a_template_that_is_there_and_cannot_be_used_is_told(self):
+        for name, content, reason in (
+                ("tokenizer_config.json", {"chat_template": 5}, "neither a text nor a list"),
+                ("tokenizer_config.json", {"chat_template": True}, "neither a text nor a list"),
+                ("tokenizer_config.json", {"chat_template": {}}, "neither a text nor a list"),
+                ("tokenizer_config.json", {"chat_template": ""}, "is empty"),
+                ("tokenizer_config.json", {"chat_template": []}, "without a text named default"),
+                ("tokenizer_config.json", {"chat_template": [{"name": "rag", "template": CHATML}]}, "named default"),
+                ("tokenizer_config.json", {"chat_template": [{"name": "default", "template": ""}]}, "named default"),
+                ("chat_template.json", {"chat_template": [5]}, "named default"), ("chat_template.json", {}, "has no"),
+                ("chat_template.json", {"chat_template": None}, "has no"), ("chat_template.jinja", "", "is empty")):
+            with self.subTest(name=name, content=content):
+                self.write(name, content)
+                done = self.convert("--quiet", "--report", self.folder / "r.json")
+                self.assertEqual(done.returncode, DONE, done.stderr)
+                told, unavailable = done.stderr.decode().splitlines()
+                self.assertRegex(told, rf"\Acria-convert: warning: {name}[: ].*{reason}.* is left out\Z")
+                self.assertIn("cria chat will not be available", unavailable)
+                self.assertEqual(len(json.loads((self.folder / "r.json").read_text())["warnings"]), 2)
+                (self.model / name).unlink()
+
+    def test_a_template_that_cannot_be_used_hides_no_other(self):
+        tokens = [hostile.piece(text, 0.0, 3) for text in ("<|im_start|>", "<|im_end|>")]
+        (self.model / "tokenizer.model").write_bytes(hostile.pieces([*TOKENS, *tokens], 1 << 20))
+        for name, content in (("chat_template.jinja", ""), ("chat_template.json", {"chat_template": 5})):
+            with self.subTest(name=name):
+                self.write("tokenizer_config.json", {"chat_template": CHATML})
+                self.write(name, content)
+                done = self.convert()
+                self.assertIn(b"chat template: chatml", done.stderr)
+                self.assertIn(name.encode(), done.stderr)
+                self.assertNotIn(b"will not be available", done.stderr)
+                (self.model / name).unlink()
+
+    def test_no_template_is_no_mistake(self):
+        for content in ({}, {"chat_template": None}):
+            self.write("tokenizer_config.json", content)
+            self.assertEqual(self.convert("--quiet").stderr, b"")
+
+    def test_a_token_of_a_wrong_type_is_refused(self):
+        for name in ("tokenizer_config.json", "special_tokens_map.json"):
+            for key in ("bos_token", "eos_token"):
+                for value in (5, True, False, [], ["</s>"], {}, {"content": 5}, {"content": None}):
+                    with self.subTest(name=name, key=key, value=value):
+                        self.write(name, {key: value})
+                        self.assert_refused(INVALID, name, key, "must be a text or an object")
+                for value in (None, "</s>", {"content": "</s>"}, ""):
+                    with self.subTest(name=name, key=key, value=value):
+                        self.write(name, {key: value})
+                        self.assertEqual(self.convert("--quiet").stderr, b"")
+                        self.output.unlink()
+            (self.model / name).unlink()
+
+
+class Lines(Base):
+    """Errors say where."""
+    def byte_level(self, added, **config):
+        vocab = {character: i for i, character in enumerate("ab<c")}
+        (self.model / "tokenizer.json").write_text(json.dumps({
+            "model": {"type": "BPE", "vocab": vocab, "merges": []}, "added_tokens": added,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False}}))
+        (self.model / "tokenizer_config.json").write_text(json.dumps(config))
+
+    def test_the_tokenizers_file_is_named(self):
+        for added in ([{"id": 1 << 21, "content": "x"}], [{"id": 0, "content": "xy"}],
+                      [{"id": 1, "content": "b", "special": True}]):
+            with self.subTest(added=added):
+                self.byte_level(added)
+                self.assert_refused(INVALID, f"{self.model}/tokenizer.json: ")
+        (self.model / "tokenizer.json").unlink()
+        (self.model / "added_tokens.json").write_text(json.dumps({"x": 1 << 21}))
+        self.assert_refused(INVALID, f"{self.model}: token id {1 << 21}")
+
+    def test_a_byte_that_the_template_makes_special_is_told_so(self):
+        self.byte_level([{"id": 2, "content": "<"}], chat_template=CHATML)
+        self.set_config(eos_token_id=None, bos_token_id=None)
+        line = self.assert_refused(INVALID, f"{self.model}: added token 2 '<'", "chat template")
+        self.assertNotIn("eos_token_id", line)
+
+    def test_a_template_with_too_long_texts_is_named(self):
+        text = CHATML.replace("{% for", "{{ '<|im_start|>system\\n" + "x" * 5000 + "<|im_end|>' }}{% for")
+        (self.model / "chat_template.jinja").write_text(text)
+        self.assert_refused(INVALID, f"{self.model}/chat_template.jinja: ", "too long")
+
+    def test_a_missing_tensor_is_missing_somewhere(self):
+        self.set_config(num_hidden_layers=2)
+        self.assert_refused(INVALID, f"{self.model}: the checkpoint has no tensor")
+
+    def test_a_folder_that_cannot_be_looked_up_is_not_one_that_is_missing(self):
+        self.model = self.folder / ("n" * 300)
+        for argument in (self.model, self.folder / "model/loop"):
+            if argument != self.model:
+                os.symlink("loop", argument)
+                self.model = argument
+            line = self.assert_refused(IO, f"{argument}: cannot be looked up: ")
+            self.assertNotIn("no such folder", line)
+
+    @unittest.skipIf(os.geteuid() != 0 or "CRIA_EMULATOR" in os.environ, "needs the right to become another user")
+    def test_a_folder_that_may_not_be_searched_is_not_one_that_is_missing(self):
+        self.folder.chmod(0o700)
+        nobody = 65534
+        program = Path(tempfile.mkdtemp()) / "cria-convert"
+        self.addCleanup(shutil.rmtree, program.parent)
+        shutil.copy(CONVERT, program)
+        program.parent.chmod(0o755)
+        done = subprocess.run([program, self.model, "-o", "/dev/null"], capture_output=True, user=nobody, check=False)
+        self.assertEqual(done.returncode, IO, done.stderr)
+        self.assertIn(b"Permission denied", done.stderr)
+
+    def test_common_errors_say_what_to_do(self):
+        (self.model / "tokenizer_config.json").mkdir()
+        self.assert_refused(INVALID, "is not a regular file; download it again")
+        (self.model / "tokenizer_config.json").rmdir()
+        (self.model / "tokenizer_config.json").write_text("{")
+        self.assert_refused(INVALID, "not valid JSON at byte 2; download it again")
+
+
 EVIL = "\x1b]0;title\x07\x1b[31m\r\n\u009b2J\u202eevil\x7f"
 
 
@@ -413,6 +538,8 @@ class ControlBytes(Base):
                 ("config.json", {"architectures": ["LlamaForCausalLM"], "hidden_act": long}),
                 ("config.json", {"architectures": ["LlamaForCausalLM"], "num_hidden_layers": long}),
                 ("config.json", {"architectures": ["LlamaForCausalLM"], "num_hidden_layers": {long: long}}),
+                ("config.json", {**json.loads((self.source / "config.json").read_text()),
+                                 "rope_scaling": {"rope_type": long}}),
                 ("config.json", '{"%s":1,"%s":2}' % (("k" * 100000,) * 2)),
                 ("tokenizer.json", {"model": {"type": long}}), ("tokenizer.json", tokenizer(normalizer={"type": long})),
                 ("tokenizer.json", tokenizer(model={"merges": [[long, "a"]]})),
