@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "converter/error.h"
 #include "converter/shown_text.h"
@@ -72,6 +73,17 @@ std::vector<uint32_t> added_tokens(const TokenizerModel& model) {
   return added;
 }
 
+// Orders merges by a token of theirs, in linear time; those with one token keep their order.
+template <typename TokenOf>
+void sort_by_token(size_t n_tokens, const TokenOf& token_of, std::vector<TokenizerMerge>* merges) {
+  std::vector<uint32_t> places(n_tokens + 1, 0);
+  for (const TokenizerMerge& merge : *merges) ++places[token_of(merge) + 1];
+  std::partial_sum(places.begin(), places.end(), places.begin());
+  std::vector<TokenizerMerge> sorted(merges->size());
+  for (const TokenizerMerge& merge : *merges) sorted[places[token_of(merge)]++] = merge;
+  *merges = std::move(sorted);
+}
+
 // The merges that the runtime may use, ordered by left and right.
 std::vector<TokenizerMerge> usable_merges(const TokenizerModel& model) {
   std::vector<TokenizerMerge> merges;
@@ -90,10 +102,10 @@ std::vector<TokenizerMerge> usable_merges(const TokenizerModel& model) {
   const auto same_pair = [](const TokenizerMerge& a, const TokenizerMerge& b) {
     return a.left == b.left && a.right == b.right;
   };
-  std::stable_sort(merges.begin(), merges.end(),
-                   [](const TokenizerMerge& a, const TokenizerMerge& b) {
-                     return a.left != b.left ? a.left < b.left : a.right < b.right;
-                   });
+  sort_by_token(
+      model.tokens.size(), [](const auto& merge) { return merge.right; }, &merges);
+  sort_by_token(
+      model.tokens.size(), [](const auto& merge) { return merge.left; }, &merges);
   // unique() keeps the first of equal neighbours, and seen from the end that is the later one.
   const auto kept = std::unique(merges.rbegin(), merges.rend(), same_pair);
   merges.erase(merges.begin(), kept.base());
