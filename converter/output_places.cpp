@@ -9,6 +9,7 @@
 
 #include "converter/error.h"
 #include "converter/input_file.h"
+#include "converter/memory_size.h"
 #include "converter/report.h"
 #include "converter/side_files.h"
 #include "quant/format.h"
@@ -79,7 +80,7 @@ bool belongs_to(const fs::path& path, const fs::path& folder) {
 // The first bytes of a file.
 std::string beginning_of(const fs::path& path, size_t n_bytes) {
   const InputFile file(path);
-  std::string bytes(std::min<uint64_t>(n_bytes, file.size_bytes()), '\0');
+  std::string bytes(memory_size(std::min<uint64_t>(n_bytes, file.size_bytes())), '\0');
   file.read(0, {reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()});
   return bytes;
 }
