@@ -268,14 +268,16 @@ std::optional<ChatTemplateStrings> recognise_chat_template(std::string_view jinj
   return read_zephyr(source, tight);
 }
 
-std::vector<uint8_t> build_chat_section(const ChatTemplateStrings& chat) {
+std::vector<uint8_t> build_chat_section(const ChatTemplateStrings& chat, const std::string& where) {
   ChatTemplateHeader header = {};
   header.kind = static_cast<uint32_t>(chat.kind);
   header.flags = chat.flags;
   std::string text;
   for (size_t i = 0; i < format::kChatStrings; ++i) {
     if (chat.strings[i].size() > format::kMaxChatStringBytes) {
-      throw ConvertError(ExitCode::kInvalidInput, "the chat template's texts are too long");
+      throw ConvertError(ExitCode::kInvalidInput,
+                         where + ": the chat template's texts are too long; at most " +
+                             std::to_string(format::kMaxChatStringBytes) + " bytes each");
     }
     header.string_bytes[i] = static_cast<uint32_t>(chat.strings[i].size());
     text += chat.strings[i];

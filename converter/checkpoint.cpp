@@ -39,7 +39,7 @@ std::map<std::string, std::string> read_weight_map(const Json& json, const fs::p
 
 }  // namespace
 
-Checkpoint::Checkpoint(const fs::path& folder) {
+Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
   if (entry_exists(folder / kWeightsFile)) {
     open_single(folder / kWeightsFile);
   } else if (has_side_file(folder, SideFile::kIndex)) {

@@ -30,6 +30,7 @@ class Checkpoint {
   [[nodiscard]] const std::map<std::string, SourceTensor>& tensors() const { return tensors_; }
   // nullptr when there is no such tensor.
   [[nodiscard]] const SourceTensor* find(const std::string& name) const;
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   // Every safetensors file in use.
   [[nodiscard]] std::vector<std::filesystem::path> files() const;
 
@@ -37,6 +38,7 @@ class Checkpoint {
   void open_single(const std::filesystem::path& path);
   void open_sharded(const std::filesystem::path& folder);
 
+  std::filesystem::path folder_;
   std::vector<std::unique_ptr<SafetensorsFile>> shards_;
   std::map<std::string, SourceTensor> tensors_;
 };

@@ -5,10 +5,13 @@
 #include <system_error>
 #include <utility>
 
+#include "converter/broken_rule.h"
+#include "converter/byte_span.h"
 #include "converter/checkpoint.h"
 #include "converter/config_import.h"
 #include "converter/error.h"
 #include "converter/model_writer.h"
+#include "converter/output_places.h"
 #include "converter/shown_text.h"
 #include "converter/side_files.h"
 #include "converter/tensor_encoder.h"
@@ -26,22 +29,16 @@ namespace fs = std::filesystem;
 using format::SectionKind;
 
 constexpr uint32_t kDefaultContext = 2048;
-constexpr int kReportIndent = 2;
 
 [[noreturn]] void refuse(ExitCode code, const std::string& line) { throw ConvertError(code, line); }
-
-template <typename T>
-std::span<const uint8_t> bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(T)};
-}
-
-std::span<const uint8_t> bytes_of(const std::string& text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
 
 void check_is_folder(const fs::path& model) {
   std::error_code error;
   const fs::file_status status = fs::status(model, error);
+  if (status.type() == fs::file_type::none) {
+    refuse(ExitCode::kIo, model.string() + ": cannot be looked up: " + error.message() +
+                              "; give a checkpoint's folder");
+  }
   if (!fs::exists(status)) {
     refuse(ExitCode::kInvalidInput,
            model.string() + ": no such folder; give a checkpoint's folder");
@@ -49,35 +46,6 @@ void check_is_folder(const fs::path& model) {
   if (!fs::is_directory(status)) {
     refuse(ExitCode::kInvalidInput,
            model.string() + ": is a file; only Hugging Face folders can be converted");
-  }
-}
-
-// Whether two paths name one file, which need not be there yet.
-bool same_file(const fs::path& a, const fs::path& b) {
-  std::error_code error;
-  if (fs::equivalent(a, b, error)) return true;
-  const fs::path whole_a = fs::weakly_canonical(a, error);
-  if (error) return false;
-  const fs::path whole_b = fs::weakly_canonical(b, error);
-  return !error && whole_a == whole_b;
-}
-
-// Writing over the checkpoint would destroy it, and two outputs must not be one file.
-void check_outputs(const Options& options, const Checkpoint& checkpoint) {
-  std::vector<fs::path> inputs = checkpoint.files();
-  inputs.push_back(options.model / kWeightsFile);
-  for (const SideFileKind& kind : kSideFiles) inputs.push_back(options.model / kind.name);
-  std::vector<fs::path> outputs = {options.output};
-  if (options.report) outputs.push_back(*options.report);
-  for (const fs::path& output : outputs) {
-    for (const fs::path& input : inputs) {
-      if (same_file(output, input)) {
-        refuse(ExitCode::kUsage, output.string() + ": is a part of the checkpoint; choose another");
-      }
-    }
-  }
-  if (options.report && same_file(*options.report, options.output)) {
-    refuse(ExitCode::kUsage, options.output.string() + ": is named by both -o and --report");
   }
 }
 
@@ -107,19 +75,16 @@ void apply_tokenizer(const ImportedTokenizer& tokenizer, const ImportedConfig& i
 // Nothing that the runtime would refuse is put in place.
 void check_rules(const format::ModelConfig& model, std::span<const uint8_t> tokenizer_section,
                  std::span<const uint8_t> chat_section, const fs::path& folder) {
-  const auto check = [&folder](const char* what, const char* wrong) {
-    if (wrong == nullptr) return;
-    refuse(ExitCode::kInvalidInput,
-           folder.string() + ": " + what + " cannot be converted: " + wrong);
-  };
-  check("config.json", check_config(model));
+  refuse_if(folder, "config.json", check_config(model));
   if (tokenizer_section.empty()) return;
   Tokenizer tokenizer = {};
   ChatTemplate chat = {};
-  check("the tokenizer", check_tokenizer(tokenizer_section, model.vocab_size, &tokenizer));
-  if (!chat_section.empty()) check("the chat template", check_chat_template(chat_section, &chat));
-  check("the tokenizer",
-        check_control_tokens(tokenizer, chat_section.empty() ? nullptr : &chat, model));
+  refuse_if(folder, "the tokenizer",
+            check_tokenizer(tokenizer_section, model.vocab_size, &tokenizer));
+  if (!chat_section.empty())
+    refuse_if(folder, "the chat template", check_chat_template(chat_section, &chat));
+  refuse_if(folder, "the tokenizer",
+            check_control_tokens(tokenizer, chat_section.empty() ? nullptr : &chat, model));
 }
 
 // One conversion in progress.
@@ -247,12 +212,22 @@ class Conversion {
     const WrittenParts written = writer.read_back();
     check_rules(written.config, written.tokenizer, written.chat_template, options_.model);
     if (report_file) {
-      const std::string text = json_text(report_json(report_), kReportIndent) + "\n";
+      const std::string text = report_text(report_);
       report_file->write(0, bytes_of(text));
       report_file->flush(text.size());
-      report_file->commit();
     }
+    // The model first: a report tells of a model that is in place.
     writer.commit();
+    if (report_file) commit_report(report_file.get());
+  }
+
+  void commit_report(posix::OutputFile* file) const {
+    try {
+      file->commit();
+    } catch (const posix::OutputError& error) {
+      refuse(ExitCode::kIo, std::string(error.what()) + "; the model " + options_.output.string() +
+                                " is in place without a report");
+    }
   }
 
   const Options& options_;

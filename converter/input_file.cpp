@@ -25,9 +25,11 @@ namespace {
   }
   // A socket, a device without a driver, a link that leads to itself.
   if (error == ENXIO || error == ENODEV || error == ELOOP) {
-    fail(ExitCode::kInvalidInput, path, "is not a regular file");
+    fail(ExitCode::kInvalidInput, path, "is not a regular file; download it again");
   }
-  fail(ExitCode::kIo, path, std::strerror(error));
+  const bool is_forbidden = error == EACCES || error == EPERM;
+  fail(ExitCode::kIo, path,
+       std::string(std::strerror(error)) + (is_forbidden ? "; make it readable" : ""));
 }
 
 }  // namespace
@@ -42,7 +44,7 @@ InputFile::InputFile(const std::filesystem::path& path)
   const bool is_file = fstat(descriptor_, &info) == 0 && S_ISREG(info.st_mode);
   if (!is_file) {
     close(descriptor_);
-    fail(ExitCode::kInvalidInput, path, "is not a regular file");
+    fail(ExitCode::kInvalidInput, path, "is not a regular file; download it again");
   }
   size_bytes_ = static_cast<uint64_t>(info.st_size);
 }

@@ -41,12 +41,9 @@ class TreeBuilder {
   bool start_array(size_t) { return enter(Kind::kArray); }
   bool end_object() {
     Members& members = open_[depth_ - 1].members;
-    const auto by_key = [](const Member& x, const Member& y) { return x.first < y.first; };
-    if (!std::is_sorted(members.begin(), members.end(), by_key)) {
-      std::sort(members.begin(), members.end(), by_key);
-    }
     Json::object_t object;
-    for (Member& member : members) {
+    for (const size_t place : sorted_by_key(members)) {
+      Member& member = members[place];
       if (!object.empty() && std::prev(object.end())->first == member.first) {
         refuse("key '" + shown(member.first) + "' appears twice");
       }
@@ -64,8 +61,9 @@ class TreeBuilder {
   }
   bool parse_error(size_t position, const std::string&, const Json::exception& e) {
     constexpr int kNumberOverflow = 406;  // nlohmann's number of this error
-    refuse(e.id == kNumberOverflow ? "JSON value out of range"
-                                   : "not valid JSON at byte " + std::to_string(position));
+    refuse(e.id == kNumberOverflow
+               ? "JSON value out of range"
+               : "not valid JSON at byte " + std::to_string(position) + "; download it again");
   }
 
  private:
@@ -79,6 +77,34 @@ class TreeBuilder {
     Members members;
     Json::array_t items;
   };
+
+  // The first eight bytes of a text, as a number that is ordered as they are.
+  static uint64_t beginning_of(const std::string& text) {
+    constexpr size_t kBytes = sizeof(uint64_t);
+    constexpr int kByteBits = 8;
+    uint64_t number = 0;
+    for (size_t i = 0; i < kBytes; ++i) {
+      number = number << kByteBits | (i < text.size() ? static_cast<uint8_t>(text[i]) : 0);
+    }
+    return number;
+  }
+  // The places of members in the order of their keys. Most comparisons need no key, which may be
+  // anywhere in memory.
+  static std::vector<size_t> sorted_by_key(const Members& members) {
+    std::vector<std::pair<uint64_t, size_t>> order;
+    order.reserve(members.size());
+    for (const Member& member : members) {
+      order.emplace_back(beginning_of(member.first), order.size());
+    }
+    std::sort(order.begin(), order.end(), [&members](const auto& x, const auto& y) {
+      return x.first != y.first ? x.first < y.first
+                                : members[x.second].first < members[y.second].first;
+    });
+    std::vector<size_t> places;
+    places.reserve(order.size());
+    for (const auto& entry : order) places.push_back(entry.second);
+    return places;
+  }
 
   [[noreturn]] void refuse(const std::string& problem) const {
     throw ConvertError(ExitCode::kInvalidInput, where_ + ": " + problem);
@@ -104,7 +130,9 @@ class TreeBuilder {
   }
   bool enter(Kind kind) {
     count();
-    if (depth_ == kMaxDepth) refuse("JSON nested too deeply");
+    if (depth_ == kMaxDepth) {
+      refuse("JSON nested too deeply; at most " + std::to_string(kMaxDepth) + " levels are read");
+    };
     open_[depth_++].kind = kind;
     return true;
   }

@@ -47,12 +47,13 @@ class JsonObject {
   [[nodiscard]] const std::string& where() const { return where_; }
   // Throws ConvertError (kInvalidInput): "<where>: <key> <problem>".
   [[noreturn]] void refuse(std::string_view key, const std::string& problem) const;
+  // As refuse, of a value that is not what was expected.
+  [[noreturn]] void refuse_type(std::string_view key, const char* expected,
+                                const Json& found) const;
 
  private:
   [[nodiscard]] const Json* find(std::string_view key) const;
   [[nodiscard]] uint32_t count_value(std::string_view key, const Json& value) const;
-  [[noreturn]] void refuse_type(std::string_view key, const char* expected,
-                                const Json& found) const;
 
   const Json* object_;
   std::string where_;

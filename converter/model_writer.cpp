@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "converter/byte_span.h"
 #include "converter/error.h"
 #include "quant/checksum.h"
 
@@ -17,11 +18,6 @@ using format::SectionKind;
 
 uint64_t aligned(uint64_t offset) {
   return (offset + format::kAlignment - 1) / format::kAlignment * format::kAlignment;
-}
-
-template <typename T>
-std::span<const uint8_t> bytes_of(std::span<const T> values) {
-  return {reinterpret_cast<const uint8_t*>(values.data()), values.size_bytes()};
 }
 
 FileHeader header_for(std::span<const SectionEntry> sections, uint64_t file_bytes) {
@@ -84,11 +80,11 @@ void ModelWriter::append_chunks(std::span<const EncodedChunk> chunks, WorkerPool
 void ModelWriter::write_header(uint64_t file_bytes) const {
   const FileHeader header = header_for(sections_, file_bytes);
   file_.write(0, bytes_of(std::span<const FileHeader>(&header, 1)));
-  file_.write(sizeof(header), bytes_of(std::span<const SectionEntry>(sections_)));
+  file_.write(sizeof(header), bytes_of(sections_));
 }
 
 uint64_t ModelWriter::finish(std::span<const uint8_t> metadata) {
-  write_section(SectionKind::kChunkTable, bytes_of(std::span<const ChunkEntry>(chunks_)));
+  write_section(SectionKind::kChunkTable, bytes_of(chunks_));
   sections_.push_back(
       {static_cast<uint32_t>(SectionKind::kData), 0, data_offset_, data_end_ - data_offset_, 0});
   const uint64_t metadata_offset = aligned(data_end_);

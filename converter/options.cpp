@@ -80,6 +80,12 @@ void check_combinations(const CLI::App& app, const Raw& raw) {
     refuse("--level belongs to --compress zstd");
   }
   if (raw.model.empty() || raw.output.empty()) refuse("MODEL and -o must not be empty");
+  if (app.count("--report") > 0 && raw.report.empty()) {
+    refuse("--report must not be empty; give a file name or leave it out");
+  }
+  if (raw.output == "-" || raw.report == "-") {
+    refuse("-o and --report write no standard output; give a file name (./- for one named -)");
+  }
 }
 
 Options options_from(const Raw& raw) {

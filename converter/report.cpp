@@ -300,6 +300,17 @@ Json report_json(const ConversionReport& report) {
   return json;
 }
 
+// Keys are sorted: these two come before anything whose length the checkpoint decides.
+bool begins_as_report(std::string_view beginning) {
+  return beginning.starts_with("{\n  \"architecture\": \"") &&
+         beginning.find("\n  \"converter\": \"cria-convert ") != std::string_view::npos;
+}
+
+std::string report_text(const ConversionReport& report) {
+  constexpr int kIndent = 2;
+  return json_text(report_json(report), kIndent) + "\n";
+}
+
 std::string json_text(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "converter/json_input.h"
@@ -35,6 +36,12 @@ struct ConversionReport {
 [[nodiscard]] std::string metadata_text(const ConversionReport& report);
 // For --report: the metadata and what is only known afterwards.
 [[nodiscard]] Json report_json(const ConversionReport& report);
+// Whether the beginning of a file, kReportBeginningBytes of it or the whole file, is that of a
+// report_json which report_text wrote.
+[[nodiscard]] bool begins_as_report(std::string_view beginning);
+inline constexpr size_t kReportBeginningBytes = 4096;
+// report_json as --report has it.
+[[nodiscard]] std::string report_text(const ConversionReport& report);
 // As text, on one line when indent is negative. A name that is no UTF-8 is mended.
 [[nodiscard]] std::string json_text(const Json& json, int indent);
 // The table that ends a conversion: many lines.

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "converter/shown_text.h"
+
 namespace cria::converter {
 namespace {
 
@@ -29,7 +31,7 @@ RopeType read_type(const JsonObject& scaling) {
   if (name == "llama3") return RopeType::kLlama3;
   if (name == "yarn") return RopeType::kYarn;
   scaling.refuse("rope_type",
-                 "'" + name + "' is not supported, only default, linear, llama3, yarn");
+                 "'" + shown(name) + "' is not supported, only default, linear, llama3, yarn");
 }
 
 // Far beyond every use of these numbers, and products and quotients of them are still floats.

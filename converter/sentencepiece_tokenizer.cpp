@@ -1,6 +1,5 @@
 // A SentencePiece model as merges and tables.
 #include <algorithm>
-#include <functional>
 #include <string_view>
 
 #include "converter/error.h"
@@ -94,15 +93,26 @@ bool starts_character(char byte) {
   return (static_cast<uint8_t>(byte) & kContinuationMask) != kContinuation;
 }
 
-// The scores of the pieces that are merged, the highest first, each once.
-std::vector<float> ordered_scores(const SentencePieceModel& source) {
-  std::vector<float> scores;
-  for (const SentencePiece& piece : source.pieces) {
-    if (piece.type == PieceType::kNormal) scores.push_back(piece.score);
+// The rank of each piece that is merged: how many different scores are above its own.
+std::vector<uint32_t> ranks_of(const SentencePieceModel& source) {
+  struct Scored {
+    float score;
+    uint32_t id;
+  };
+  std::vector<Scored> scored;
+  for (uint32_t id = 0; id < source.pieces.size(); ++id) {
+    const SentencePiece& piece = source.pieces[id];
+    if (piece.type == PieceType::kNormal) scored.push_back({piece.score, id});
   }
-  std::sort(scores.begin(), scores.end(), std::greater<>());
-  scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
-  return scores;
+  std::sort(scored.begin(), scored.end(),
+            [](const Scored& a, const Scored& b) { return a.score > b.score; });
+  std::vector<uint32_t> ranks(source.pieces.size(), 0);
+  uint32_t rank = 0;
+  for (size_t i = 0; i < scored.size(); ++i) {
+    if (i > 0 && scored[i].score != scored[i - 1].score) ++rank;
+    ranks[scored[i].id] = rank;
+  }
+  return ranks;
 }
 
 // Every way in which two pieces make a third is a merge; its rank is that of the third's score.
@@ -113,14 +123,11 @@ void make_merges(const SentencePieceModel& source, const std::string& where,
     const SentencePiece& piece = source.pieces[id];
     if (piece.type == PieceType::kNormal) (void)ids.insert(piece.text, id);
   }
-  const std::vector<float> scores = ordered_scores(source);
+  const std::vector<uint32_t> ranks = ranks_of(source);
   for (uint32_t id = 0; id < source.pieces.size(); ++id) {
     const SentencePiece& piece = source.pieces[id];
     if (piece.type != PieceType::kNormal) continue;
     const std::string_view text = piece.text;
-    const auto score =
-        std::lower_bound(scores.begin(), scores.end(), piece.score, std::greater<>());
-    const auto rank = static_cast<uint32_t>(score - scores.begin());
     const TextTable::Parts parts(ids, text);
     for (size_t cut = 1; cut < text.size(); ++cut) {
       if (!starts_character(text[cut])) continue;
@@ -132,7 +139,7 @@ void make_merges(const SentencePieceModel& source, const std::string& where,
                                                         std::to_string(format::kMaxMerges) +
                                                         " merges");
       }
-      model->merges.push_back({*left, *right, id, rank});
+      model->merges.push_back({*left, *right, id, ranks[id]});
     }
   }
 }
@@ -148,6 +155,7 @@ TokenizerModel tokenizer_from_sentencepiece(const SentencePieceModel& source,
                                             const std::string& where) {
   check_support(source, where);
   TokenizerModel model;
+  model.where = where;
   model.kind = format::TokenizerKind::kSentencePieceBpe;
   model.flags = format::kFuseUnknown;
   if (source.byte_fallback) model.flags |= format::kByteFallback;

@@ -63,9 +63,10 @@ std::string shape_text(const std::vector<uint64_t>& shape) {
   throw ConvertError(ExitCode::kInvalidInput, line);
 }
 
-[[noreturn]] void refuse_missing(const TensorSpec& spec, const std::string& name) {
+[[noreturn]] void refuse_missing(const Checkpoint& checkpoint, const TensorSpec& spec,
+                                 const std::string& name) {
   const bool output_layer = spec.role == TensorRole::kLmHead;
-  refuse("checkpoint has no tensor " + name +
+  refuse(checkpoint.folder().string() + ": the checkpoint has no tensor " + name +
          (output_layer ? ", and config.json does not set tie_word_embeddings"
                        : ": it is incomplete, download it again"));
 }
@@ -147,7 +148,7 @@ TensorPlan plan_tensors(const Checkpoint& checkpoint, const format::ModelConfig&
     if (source == nullptr && tied && spec.role == TensorRole::kEmbedding) {
       source = checkpoint.find(kLmHeadName);
     }
-    if (source == nullptr) refuse_missing(spec, name);
+    if (source == nullptr) refuse_missing(checkpoint, spec, name);
     check_source(spec, *source);
     used.insert(source->name);
     plan.tensors.push_back({spec, source});

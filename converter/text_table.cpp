@@ -1,5 +1,7 @@
 #include "converter/text_table.h"
 
+#include <algorithm>
+#include <cstring>
 #include <random>
 
 namespace cria::converter {
@@ -17,6 +19,12 @@ uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t c) {
   const uint64_t value = uint64_t{a} * b + c;
   const uint64_t folded = (value & kPrime) + (value >> kPrimeBits);
   return static_cast<uint32_t>(folded >= kPrime ? folded - kPrime : folded);
+}
+
+uint64_t beginning_of(std::string_view text) {
+  uint64_t bytes = 0;
+  if (!text.empty()) std::memcpy(&bytes, text.data(), std::min(text.size(), sizeof(bytes)));
+  return bytes;
 }
 
 // Not zero, so that texts of zeros differ by their lengths.
@@ -44,9 +52,16 @@ size_t TextTable::bucket_of(uint32_t hash) const {
 }
 
 std::optional<uint32_t> TextTable::find(std::string_view text, uint32_t hash) const {
+  const uint64_t beginning = beginning_of(text);
   for (uint32_t i = buckets_[bucket_of(hash)]; i != kNoEntry; i = entries_[i].next) {
     const Entry& entry = entries_[i];
-    if (entry.hash == hash && entry.text == text) return entry.value;
+    if (entry.hash != hash || entry.n_bytes != text.size() || entry.beginning != beginning) {
+      continue;
+    }
+    if (text.size() <= sizeof(beginning) ||
+        std::memcmp(entry.text, text.data(), text.size()) == 0) {
+      return entry.value;
+    }
   }
   return std::nullopt;
 }
@@ -58,9 +73,10 @@ std::optional<uint32_t> TextTable::find(std::string_view text) const {
 bool TextTable::insert(std::string_view text, uint32_t value) {
   const uint32_t hash = hash_of(text);
   if (find(text, hash)) return false;
-  if (entries_.size() == buckets_.size()) grow();
+  if (2 * entries_.size() == buckets_.size()) grow();
   uint32_t& first = buckets_[bucket_of(hash)];
-  entries_.push_back({text, value, hash, first});
+  entries_.push_back(
+      {text.data(), beginning_of(text), static_cast<uint32_t>(text.size()), value, hash, first});
   first = static_cast<uint32_t>(entries_.size() - 1);
   return true;
 }

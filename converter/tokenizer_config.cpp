@@ -13,46 +13,67 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A token is a string or an object with its content.
-std::string token_name(const Json& json, const char* key) {
+// A token is a text or an object with its content; null is none. transformers refuses anything else
+// but an object without content, which would be a token without a text: nobody means that.
+std::string token_name(const JsonObject& object, const Json& json, const char* key) {
   const auto found = json.find(key);
-  if (found == json.end()) return "";
+  if (found == json.end() || found->is_null()) return "";
   if (found->is_string()) return found->get<std::string>();
-  if (!found->is_object()) return "";
-  const auto content = found->find("content");
-  return content != found->end() && content->is_string() ? content->get<std::string>() : "";
+  const auto content = found->is_object() ? found->find("content") : found->end();
+  if (content != found->end() && content->is_string()) return content->get<std::string>();
+  object.refuse_type(key, "a text or an object with a text as its content", *found);
 }
 
-void take_token_names(const Json& json, TokenizerConfig* config) {
-  if (config->bos.empty()) config->bos = token_name(json, "bos_token");
-  if (config->eos.empty()) config->eos = token_name(json, "eos_token");
+void take_token_names(const JsonObject& object, const Json& json, TokenizerConfig* config) {
+  const std::string bos = token_name(object, json, "bos_token");
+  const std::string eos = token_name(object, json, "eos_token");
+  if (config->bos.empty()) config->bos = bos;
+  if (config->eos.empty()) config->eos = eos;
 }
 
-// A template is a string, or a list of named ones of which "default" is meant.
-std::string template_text(const Json& json) {
-  const auto found = json.find("chat_template");
-  if (found == json.end()) return "";
-  if (found->is_string()) return found->get<std::string>();
-  if (!found->is_array()) return "";
-  for (const Json& entry : *found) {
+// A template, or why what stands in its place is none.
+struct FoundTemplate {
+  std::string text;
+  const char* problem;
+};
+
+// A template is a text, or a list of named ones of which "default" is meant.
+FoundTemplate find_template(const Json& value) {
+  if (value.is_string()) return {value.get<std::string>(), "is empty"};
+  if (!value.is_array()) return {"", "is neither a text nor a list of named ones"};
+  for (const Json& entry : value) {
     if (!entry.is_object()) continue;
     const auto name = entry.find("name");
     const auto text = entry.find("template");
     if (name != entry.end() && *name == "default" && text != entry.end() && text->is_string()) {
-      return text->get<std::string>();
+      return {text->get<std::string>(), "has an empty text named default"};
     }
   }
-  return "";
+  return {"", "is a list without a text named default"};
+}
+
+// One that cannot be used does not hide that of another file.
+void take_template(FoundTemplate found, const fs::path& path, TokenizerConfig* config) {
+  if (found.text.empty()) {
+    config->warnings.push_back(path.filename().string() + ": the chat template " + found.problem +
+                               " and is left out");
+    return;
+  }
+  config->chat_template = std::move(found.text);
+  config->chat_template_path = path.string();
 }
 
 // The template of a JSON file, which has its own limit like the file that holds nothing else.
-void take_template(const JsonObject& object, const Json& json, TokenizerConfig* config) {
-  std::string text = template_text(json);
-  if (text.size() > kMaxTemplateBytes) {
-    object.refuse("chat_template", "has " + std::to_string(text.size()) + " bytes; at most " +
+void take_json_template(const JsonObject& object, const Json& json, const fs::path& path,
+                        TokenizerConfig* config) {
+  const auto value = json.find("chat_template");
+  if (value == json.end() || value->is_null()) return;
+  FoundTemplate found = find_template(*value);
+  if (found.text.size() > kMaxTemplateBytes) {
+    object.refuse("chat_template", "has " + std::to_string(found.text.size()) + " bytes; at most " +
                                        std::to_string(kMaxTemplateBytes) + " are read");
   }
-  if (!text.empty()) config->chat_template = std::move(text);
+  take_template(std::move(found), path, config);
 }
 
 void read_added_tokens_decoder(const JsonObject& root, const Json& json, const std::string& where,
@@ -102,29 +123,34 @@ void read_added_tokens_file(const fs::path& folder, TokenizerConfig* config) {
 
 TokenizerConfig read_tokenizer_config(const fs::path& folder) {
   TokenizerConfig config;
-  const auto where = [&folder](SideFile which) { return side_file_path(folder, which).string(); };
+  const auto path = [&folder](SideFile which) { return side_file_path(folder, which); };
+  const auto where = [&path](SideFile which) { return path(which).string(); };
   if (has_side_file(folder, SideFile::kTokenizerConfig)) {
     const Json json = read_side_json(folder, SideFile::kTokenizerConfig);
     const JsonObject object(json, where(SideFile::kTokenizerConfig));
-    take_token_names(json, &config);
+    take_token_names(object, json, &config);
     config.add_bos = object.boolean("add_bos_token");
     config.add_eos = object.boolean("add_eos_token");
-    take_template(object, json, &config);
+    take_json_template(object, json, path(SideFile::kTokenizerConfig), &config);
     read_added_tokens_decoder(object, json, where(SideFile::kTokenizerConfig), &config);
   }
   if (has_side_file(folder, SideFile::kSpecialTokensMap)) {
     const Json json = read_side_json(folder, SideFile::kSpecialTokensMap);
-    (void)JsonObject(json, where(SideFile::kSpecialTokensMap));
-    take_token_names(json, &config);
+    take_token_names(JsonObject(json, where(SideFile::kSpecialTokensMap)), json, &config);
   }
   read_added_tokens_file(folder, &config);
   // A template in a file of its own counts more than the one in the config.
   if (has_side_file(folder, SideFile::kChatTemplateJson)) {
     const Json json = read_side_json(folder, SideFile::kChatTemplateJson);
-    take_template(JsonObject(json, where(SideFile::kChatTemplateJson)), json, &config);
+    const JsonObject object(json, where(SideFile::kChatTemplateJson));
+    if (!object.has("chat_template")) {
+      config.warnings.push_back("chat_template.json has no chat_template and is left out");
+    }
+    take_json_template(object, json, path(SideFile::kChatTemplateJson), &config);
   }
   if (has_side_file(folder, SideFile::kChatTemplateJinja)) {
-    config.chat_template = read_side_file(folder, SideFile::kChatTemplateJinja);
+    take_template({read_side_file(folder, SideFile::kChatTemplateJinja), "is empty"},
+                  path(SideFile::kChatTemplateJinja), &config);
   }
   return config;
 }

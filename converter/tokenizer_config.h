@@ -16,8 +16,10 @@ struct TokenizerConfig {
   std::string eos;
   std::optional<bool> add_bos;
   std::optional<bool> add_eos;
-  std::string chat_template;  // Jinja; empty: none
+  std::string chat_template;       // Jinja; empty: none
+  std::string chat_template_path;  // of the file that has it
   std::vector<AddedToken> added;
+  std::vector<std::string> warnings;  // of templates that are there and cannot be used
 };
 
 // Reads those of the files that the folder has. Throws ConvertError for broken ones.

@@ -4,6 +4,8 @@
 #include <span>
 #include <string_view>
 
+#include "converter/broken_rule.h"
+#include "converter/byte_span.h"
 #include "converter/chat_template_import.h"
 #include "converter/error.h"
 #include "converter/sentencepiece_model.h"
@@ -26,7 +28,7 @@ using format::TokenizerKind;
 TokenizerModel read_sentencepiece(const fs::path& folder, const TokenizerConfig& config) {
   const fs::path path = side_file_path(folder, SideFile::kTokenizerModel);
   const std::string text = read_side_file(folder, SideFile::kTokenizerModel);
-  const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+  const std::span<const uint8_t> bytes = bytes_of(text);
   if (is_tiktoken_file(bytes)) {
     throw ConvertError(ExitCode::kInvalidInput,
                        path.string() +
@@ -35,6 +37,7 @@ TokenizerModel read_sentencepiece(const fs::path& folder, const TokenizerConfig&
   }
   const SentencePieceModel source = parse_sentencepiece_model(bytes, path.string());
   TokenizerModel model = tokenizer_from_sentencepiece(source, path.string());
+  model.where = folder.string();  // added tokens come from other files
   for (const AddedToken& added : config.added) {
     // A piece of the model is what the model says; only ids past it are new.
     if (added.id >= source.pieces.size()) add_token(added, &model);
@@ -56,12 +59,6 @@ TokenizerModel read_model(const fs::path& folder, const TokenizerConfig& config,
                      folder.string() +
                          ": no tokenizer.json or tokenizer.model; convert with --no-tokenizer to "
                          "do without");
-}
-
-void refuse_if(const fs::path& folder, const char* what, const char* wrong) {
-  if (wrong == nullptr) return;
-  throw ConvertError(ExitCode::kInvalidInput,
-                     folder.string() + ": " + what + " cannot be converted: " + wrong);
 }
 
 // Tokens past the model's vocabulary can never be predicted. Checkpoints have been published with
@@ -133,7 +130,13 @@ std::string text_of(const TokenizerModel& model, uint32_t token) {
 bool import_chat_template(const TokenizerConfig& config, const TokenizerModel& model,
                           ImportedTokenizer* result) {
   result->chat_name = "none";
-  if (config.chat_template.empty()) return false;
+  if (config.chat_template.empty()) {
+    if (!config.warnings.empty()) {
+      result->warnings.push_back(
+          "the checkpoint has no usable chat template: cria chat will not be available");
+    }
+    return false;
+  }
   const std::string bos = config.bos.empty() ? text_of(model, model.bos_token) : config.bos;
   const std::string eos = config.eos.empty() ? text_of(model, model.eos_token) : config.eos;
   const auto chat = recognise_chat_template(config.chat_template, bos, eos);
@@ -143,7 +146,7 @@ bool import_chat_template(const TokenizerConfig& config, const TokenizerModel& m
     return false;
   }
   result->chat_name = chat->name;
-  result->chat_section = build_chat_section(*chat);
+  result->chat_section = build_chat_section(*chat, config.chat_template_path);
   return true;
 }
 
@@ -155,6 +158,17 @@ void make_control(uint32_t token, TokenizerModel* model) {
   if (token == model->unknown_token) model->unknown_token = kNone;
 }
 
+// A control token is never made of text, so that the byte would be lost.
+void check_is_no_byte(const fs::path& folder, const TokenizerModel& model, uint32_t token) {
+  const auto& bytes = model.byte_tokens;
+  if (std::find(bytes.begin(), bytes.end(), token) == bytes.end()) return;
+  throw ConvertError(ExitCode::kInvalidInput,
+                     folder.string() + ": added token " + std::to_string(token) + " '" +
+                         shown(model.tokens[token].text) +
+                         "' is a single byte of text and stands in the chat template, which would "
+                         "make it a control token; remove it from the added tokens");
+}
+
 // Text of a user must not become what controls the conversation, whatever the tokenizer's files say
 // about a token, and an answer ends where the template ends it.
 void protect_template(const fs::path& folder, uint32_t vocab_size, TokenizerModel* model,
@@ -164,7 +178,10 @@ void protect_template(const fs::path& folder, uint32_t vocab_size, TokenizerMode
   ChatTemplate chat = {};
   refuse_if(folder, "the tokenizer", check_tokenizer(section, vocab_size, &tokenizer));
   refuse_if(folder, "the chat template", check_chat_template(result->chat_section, &chat));
-  visit_template_tokens(tokenizer, chat, [&](uint32_t token) { make_control(token, model); });
+  visit_template_tokens(tokenizer, chat, [&](uint32_t token) {
+    check_is_no_byte(folder, *model, token);
+    make_control(token, model);
+  });
   const uint32_t end = template_end_token(tokenizer, chat);
   std::vector<uint32_t>& ends = result->end_tokens;
   if (end == kNone) {
@@ -184,6 +201,7 @@ ImportedTokenizer import_tokenizer(const fs::path& folder, uint32_t vocab_size,
                                    std::span<const uint32_t> end_tokens) {
   ImportedTokenizer result;
   const TokenizerConfig config = read_tokenizer_config(folder);
+  result.warnings = config.warnings;
   TokenizerModel model = read_model(folder, config, &result.warnings);
   for (const std::string& line : drop_repeated_added(&model)) result.warnings.push_back(line);
   fit_vocabulary(vocab_size, folder, &model, &result.warnings);

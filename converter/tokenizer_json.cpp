@@ -1,5 +1,6 @@
 #include "converter/tokenizer_json.h"
 
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -80,11 +81,6 @@ void read_merges(const Json& json, const Vocabulary& vocabulary, const std::stri
                  TokenizerModel* model) {
   const auto merges = json.find("merges");
   if (merges == json.end() || !merges->is_array()) refuse(where, "model has no merges");
-  const auto id_of = [&](std::string_view text) {
-    const auto found = vocabulary.ids.find(text);
-    if (!found) refuse(where, "a merge names '" + shown(text) + "', which is no token");
-    return *found;
-  };
   if (merges->size() > format::kMaxMerges) {
     refuse(where, "it has " + std::to_string(merges->size()) + " merges; at most " +
                       std::to_string(format::kMaxMerges) + " are supported");
@@ -96,7 +92,13 @@ void read_merges(const Json& json, const Vocabulary& vocabulary, const std::stri
     const auto rank = static_cast<uint32_t>(model->merges.size());
     if (!parts) refuse(where, "merge " + std::to_string(rank) + " is no pair of tokens");
     joined.assign(parts->first).append(parts->second);
-    model->merges.push_back({id_of(parts->first), id_of(parts->second), id_of(joined), rank});
+    const std::array<std::string_view, 3> texts = {parts->first, parts->second, joined};
+    const auto ids = vocabulary.ids.find_each(texts);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i]) continue;
+      refuse(where, "a merge names '" + shown(texts[i]) + "', which is no token");
+    }
+    model->merges.push_back({*ids[0], *ids[1], *ids[2], rank});
   }
 }
 
@@ -192,6 +194,7 @@ TokenizerModel read_tokenizer_json(const std::filesystem::path& folder,
   check_model(model_object, where);
 
   TokenizerModel model;
+  model.where = where;
   const TokenizerStages stages = read_stages(root, where, warnings);
   model.kind = stages.kind;
   model.pre_tokenizer = stages.pre_tokenizer;

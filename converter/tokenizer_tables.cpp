@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "converter/error.h"
 #include "converter/shown_text.h"
@@ -21,8 +22,8 @@ using format::TokenizerKind;
 constexpr size_t kShownDropped = 3;
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
-[[noreturn]] void refuse(const std::string& line) {
-  throw ConvertError(ExitCode::kInvalidInput, "tokenizer: " + line);
+[[noreturn]] void refuse(const TokenizerModel& model, const std::string& problem) {
+  throw ConvertError(ExitCode::kInvalidInput, model.where + ": " + problem);
 }
 
 bool is_special(const TokenizerToken& token) { return (token.flags & format::kTokenSpecial) != 0; }
@@ -51,8 +52,8 @@ std::vector<uint32_t> sorted_tokens(const TokenizerModel& model) {
   });
   for (size_t i = 1; i < sorted.size(); ++i) {
     if (model.tokens[sorted[i - 1]].text == model.tokens[sorted[i]].text) {
-      refuse("tokens " + std::to_string(sorted[i - 1]) + " and " + std::to_string(sorted[i]) +
-             " have the same text");
+      refuse(model, "tokens " + std::to_string(sorted[i - 1]) + " and " +
+                        std::to_string(sorted[i]) + " have the same text");
     }
   }
   return sorted;
@@ -70,6 +71,17 @@ std::vector<uint32_t> added_tokens(const TokenizerModel& model) {
     return x.size() != y.size() ? x.size() > y.size() : x < y;
   });
   return added;
+}
+
+// Orders merges by a token of theirs, in linear time; those with one token keep their order.
+template <typename TokenOf>
+void sort_by_token(size_t n_tokens, const TokenOf& token_of, std::vector<TokenizerMerge>* merges) {
+  std::vector<uint32_t> places(n_tokens + 1, 0);
+  for (const TokenizerMerge& merge : *merges) ++places[token_of(merge) + 1];
+  std::partial_sum(places.begin(), places.end(), places.begin());
+  std::vector<TokenizerMerge> sorted(merges->size());
+  for (const TokenizerMerge& merge : *merges) sorted[places[token_of(merge)]++] = merge;
+  *merges = std::move(sorted);
 }
 
 // The merges that the runtime may use, ordered by left and right.
@@ -90,10 +102,10 @@ std::vector<TokenizerMerge> usable_merges(const TokenizerModel& model) {
   const auto same_pair = [](const TokenizerMerge& a, const TokenizerMerge& b) {
     return a.left == b.left && a.right == b.right;
   };
-  std::stable_sort(merges.begin(), merges.end(),
-                   [](const TokenizerMerge& a, const TokenizerMerge& b) {
-                     return a.left != b.left ? a.left < b.left : a.right < b.right;
-                   });
+  sort_by_token(
+      model.tokens.size(), [](const auto& merge) { return merge.right; }, &merges);
+  sort_by_token(
+      model.tokens.size(), [](const auto& merge) { return merge.left; }, &merges);
   // unique() keeps the first of equal neighbours, and seen from the end that is the later one.
   const auto kept = std::unique(merges.rbegin(), merges.rend(), same_pair);
   merges.erase(merges.begin(), kept.base());
@@ -124,23 +136,24 @@ class SectionWriter {
 void check_byte_tokens(const TokenizerModel& model) {
   for (const uint32_t id : model.byte_tokens) {
     if (id >= model.tokens.size() || !is_special(model.tokens[id])) continue;
-    refuse("token " + std::to_string(id) + " is a single byte of text and cannot be special or " +
-           "end answers; correct the checkpoint's added tokens or its eos_token_id");
+    refuse(model, "token " + std::to_string(id) +
+                      " is a single byte of text and cannot be special or " +
+                      "end answers; correct the checkpoint's added tokens or its eos_token_id");
   }
 }
 
 void check_limits(const TokenizerModel& model) {
-  if (model.tokens.empty()) refuse("it has no tokens");
-  if (model.merges.size() > format::kMaxMerges) refuse("it has too many merges");
+  if (model.tokens.empty()) refuse(model, "it has no tokens");
+  if (model.merges.size() > format::kMaxMerges) refuse(model, "it has too many merges");
   size_t text_bytes = 0;
   for (const TokenizerToken& token : model.tokens) {
     if (token.text.size() > format::kMaxTokenBytes) {
-      refuse("a token has " + std::to_string(token.text.size()) + " bytes; at most " +
-             std::to_string(format::kMaxTokenBytes) + " are supported");
+      refuse(model, "a token has " + std::to_string(token.text.size()) + " bytes; at most " +
+                        std::to_string(format::kMaxTokenBytes) + " are supported");
     }
     text_bytes += token.text.size();
   }
-  if (text_bytes > format::kMaxTokenTextBytes) refuse("its tokens have too much text");
+  if (text_bytes > format::kMaxTokenTextBytes) refuse(model, "its tokens have too much text");
 }
 
 }  // namespace
@@ -148,7 +161,7 @@ void check_limits(const TokenizerModel& model) {
 TokenizerModel::TokenizerModel() { byte_tokens.fill(kNone); }
 
 TokenizerToken& TokenizerModel::at(uint32_t id) {
-  if (id >= format::kMaxVocab) refuse("token id " + std::to_string(id) + " is too large");
+  if (id >= format::kMaxVocab) refuse(*this, "token id " + std::to_string(id) + " is too large");
   if (id >= tokens.size()) tokens.resize(size_t{id} + 1);
   return tokens[id];
 }
@@ -167,8 +180,8 @@ void add_token(const AddedToken& added, TokenizerModel* model) {
   if (added.text.empty()) return;
   TokenizerToken& token = model->at(added.id);
   if (!token.text.empty() && token.text != added.text) {
-    refuse("added token '" + shown(added.text) + "' has id " + std::to_string(added.id) +
-           ", which is that of '" + shown(token.text) + "'");
+    refuse(*model, "added token '" + shown(added.text) + "' has id " + std::to_string(added.id) +
+                       ", which is that of '" + shown(token.text) + "'");
   }
   token.text = added.text;
   token.flags = static_cast<uint8_t>(token.flags & ~format::kTokenByte);

@@ -29,6 +29,7 @@ struct TokenizerToken {
 struct TokenizerModel {
   TokenizerModel();
 
+  std::string where = "the tokenizer";  // what it is called in errors: its file's path
   format::TokenizerKind kind = format::TokenizerKind::kByteLevelBpe;
   format::PreTokenizer pre_tokenizer = format::PreTokenizer::kWhole;
   uint32_t flags = 0;  // TokenizerHeader::flags

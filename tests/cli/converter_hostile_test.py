@@ -145,7 +145,7 @@ class NotAFile(Base):
 
     def test_an_empty_file_is_refused_by_name(self):
         for name in ["model.safetensors", *SIDE_FILES]:
-            if name == "chat_template.jinja":  # an empty template is none
+            if name == "chat_template.jinja":  # one that is left out, with a warning
                 continue
             path = self.model / name
             kept = path.read_bytes() if path.exists() else None
@@ -261,6 +261,79 @@ class Outputs(Base):
                 self.assertEqual(self.output.read_bytes(), b"old")
                 other.unlink()
 
+    def test_links_to_one_name_that_nothing_has_are_not_both_outputs(self):
+        first, second, deep = self.folder / "first", self.folder / "second", self.folder / "deep"
+        (self.folder / "inner").mkdir()
+        os.symlink("m.cria", first)
+        os.symlink("inner/../first", second)
+        os.symlink("..", self.folder / "inner/up")
+        os.symlink("inner/up/second", deep)
+        paths = self.output, first, second, deep
+        for output in paths:
+            for report in paths:
+                with self.subTest(output=output.name, report=report.name):
+                    done = self.convert("--report", report, output=output)
+                    self.assertEqual(done.returncode, USAGE, done.stderr)
+                    self.assertIn(b"both", done.stderr)
+                    self.assertFalse(self.output.exists())
+
+    def test_a_link_to_a_file_that_the_checkpoint_may_have_is_refused(self):
+        os.symlink("model", self.folder / "again")
+        link = self.folder / "link"
+        before = sorted(os.listdir(self.model))
+        for name in ("generation_config.json", "model.safetensors.index.json", "chat_template.jinja"):
+            for target in (self.model / name, f"again/../model/{name}", f"again/{name}"):
+                with self.subTest(target=str(target)):
+                    os.symlink(target, link)
+                    for arguments in ({"output": link}, {"arguments": ["--report", link]}):
+                        done = self.convert(*arguments.get("arguments", ()), output=arguments.get("output"))
+                        self.assertEqual(done.returncode, USAGE, done.stderr)
+                        self.assertIn(b"part of the checkpoint", done.stderr)
+                    link.unlink()
+        self.assertEqual(sorted(os.listdir(self.model)), before)
+
+    def test_files_beside_the_weights_are_not_replaced(self):
+        (self.folder / "blobs").mkdir()
+        (self.model / "original").mkdir()
+        others = {"merges.txt": b"a b\n", "pytorch_model.bin": b"PK", "model.gguf": b"GGUF", "original/params.json": b"{}",
+                  "empty": b"", "results.json": b'{\n  "architecture": "LlamaForCausalLM",\n  "score": 1\n}\n'}
+        for name, content in others.items():
+            (self.model / name).write_bytes(content)
+        (self.folder / "blobs/1").write_bytes(b"kept")
+        os.symlink("../blobs/1", self.model / "linked")
+        os.symlink("model/merges.txt", self.folder / "into")
+        for path in (*(self.model / name for name in others), self.model / "linked", self.folder / "blobs/1",
+                     self.folder / "into"):
+            for arguments in ({"output": path}, {"arguments": ["--report", path]}):
+                with self.subTest(path=path, **arguments):
+                    done = self.convert(*arguments.get("arguments", ()), output=arguments.get("output"))
+                    self.assertEqual(done.returncode, USAGE, done.stderr)
+                    self.assertRegex(done.stderr, b"not replaced; choose another name or remove it")
+        for name, content in others.items():
+            self.assertEqual((self.model / name).read_bytes(), content)
+        self.assertEqual((self.folder / "blobs/1").read_bytes(), b"kept")
+
+    def test_what_the_converter_made_beside_the_weights_is_replaced(self):
+        output, report = self.model / "m.cria", self.model / "m.json"
+        for _ in range(2):
+            done = self.convert("--quiet", "--report", report, output=output)
+            self.assertEqual((done.returncode, done.stderr), (DONE, b""))
+        for arguments in (["--report", output], []):
+            done = self.convert(*arguments, output=self.output if arguments else report)
+            self.assertEqual(done.returncode, USAGE, done.stderr)
+        (self.folder / "elsewhere").write_bytes(b"old")
+        self.assertEqual(self.convert(output=self.folder / "elsewhere").returncode, DONE)
+
+    def test_an_output_has_a_name_and_is_no_standard_output(self):
+        for arguments in (["--report", ""], ["--report", "-"], ["-o", "-"]):
+            with self.subTest(arguments=arguments):
+                command = [CONVERT, self.model, *([] if "-o" in arguments else ["-o", self.output]), *arguments]
+                done = subprocess.run(list(map(str, command)), capture_output=True, timeout=SECONDS, check=False,
+                                      cwd=self.folder)
+                self.assertEqual(done.returncode, USAGE, done.stderr)
+                self.assertRegex(done.stderr, rb"\Acria-convert: error: [^\n]*give a file name[^\n]*\n\Z")
+                self.assertEqual(os.listdir(self.folder), ["model"])
+
 
 class Numbers(Base):
     def test_settings_out_of_range_are_named_as_the_file_names_them(self):
@@ -318,6 +391,131 @@ class Numbers(Base):
             data[at:at + 2] = kept
 
 
+CHATML = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+
+
+class Texts(Base):
+    """What the tokenizer's side files say wrongly is told, never passed over."""
+    def write(self, name, content):
+        (self.model / name).write_text(content if isinstance(content, str) else json.dumps(content))
+
+    def test_a_template_that_is_there_and_cannot_be_used_is_told(self):
+        for name, content, reason in (
+                ("tokenizer_config.json", {"chat_template": 5}, "neither a text nor a list"),
+                ("tokenizer_config.json", {"chat_template": True}, "neither a text nor a list"),
+                ("tokenizer_config.json", {"chat_template": {}}, "neither a text nor a list"),
+                ("tokenizer_config.json", {"chat_template": ""}, "is empty"),
+                ("tokenizer_config.json", {"chat_template": []}, "without a text named default"),
+                ("tokenizer_config.json", {"chat_template": [{"name": "rag", "template": CHATML}]}, "named default"),
+                ("tokenizer_config.json", {"chat_template": [{"name": "default", "template": ""}]}, "named default"),
+                ("chat_template.json", {"chat_template": [5]}, "named default"), ("chat_template.json", {}, "has no"),
+                ("chat_template.json", {"chat_template": None}, "has no"), ("chat_template.jinja", "", "is empty")):
+            with self.subTest(name=name, content=content):
+                self.write(name, content)
+                done = self.convert("--quiet", "--report", self.folder / "r.json")
+                self.assertEqual(done.returncode, DONE, done.stderr)
+                told, unavailable = done.stderr.decode().splitlines()
+                self.assertRegex(told, rf"\Acria-convert: warning: {name}[: ].*{reason}.* is left out\Z")
+                self.assertIn("cria chat will not be available", unavailable)
+                self.assertEqual(len(json.loads((self.folder / "r.json").read_text())["warnings"]), 2)
+                (self.model / name).unlink()
+
+    def test_a_template_that_cannot_be_used_hides_no_other(self):
+        tokens = [hostile.piece(text, 0.0, 3) for text in ("<|im_start|>", "<|im_end|>")]
+        (self.model / "tokenizer.model").write_bytes(hostile.pieces([*TOKENS, *tokens], 1 << 20))
+        for name, content in (("chat_template.jinja", ""), ("chat_template.json", {"chat_template": 5})):
+            with self.subTest(name=name):
+                self.write("tokenizer_config.json", {"chat_template": CHATML})
+                self.write(name, content)
+                done = self.convert()
+                self.assertIn(b"chat template: chatml", done.stderr)
+                self.assertIn(name.encode(), done.stderr)
+                self.assertNotIn(b"will not be available", done.stderr)
+                (self.model / name).unlink()
+
+    def test_no_template_is_no_mistake(self):
+        for content in ({}, {"chat_template": None}):
+            self.write("tokenizer_config.json", content)
+            self.assertEqual(self.convert("--quiet").stderr, b"")
+
+    def test_a_token_of_a_wrong_type_is_refused(self):
+        for name in ("tokenizer_config.json", "special_tokens_map.json"):
+            for key in ("bos_token", "eos_token"):
+                for value in (5, True, False, [], ["</s>"], {}, {"content": 5}, {"content": None}):
+                    with self.subTest(name=name, key=key, value=value):
+                        self.write(name, {key: value})
+                        self.assert_refused(INVALID, name, key, "must be a text or an object")
+                for value in (None, "</s>", {"content": "</s>"}, ""):
+                    with self.subTest(name=name, key=key, value=value):
+                        self.write(name, {key: value})
+                        self.assertEqual(self.convert("--quiet").stderr, b"")
+                        self.output.unlink()
+            (self.model / name).unlink()
+
+
+class Lines(Base):
+    """Errors say where."""
+    def byte_level(self, added, **config):
+        vocab = {character: i for i, character in enumerate("ab<c")}
+        (self.model / "tokenizer.json").write_text(json.dumps({
+            "model": {"type": "BPE", "vocab": vocab, "merges": []}, "added_tokens": added,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False}}))
+        (self.model / "tokenizer_config.json").write_text(json.dumps(config))
+
+    def test_the_tokenizers_file_is_named(self):
+        for added in ([{"id": 1 << 21, "content": "x"}], [{"id": 0, "content": "xy"}],
+                      [{"id": 1, "content": "b", "special": True}]):
+            with self.subTest(added=added):
+                self.byte_level(added)
+                self.assert_refused(INVALID, f"{self.model}/tokenizer.json: ")
+        (self.model / "tokenizer.json").unlink()
+        (self.model / "added_tokens.json").write_text(json.dumps({"x": 1 << 21}))
+        self.assert_refused(INVALID, f"{self.model}: token id {1 << 21}")
+
+    def test_a_byte_that_the_template_makes_special_is_told_so(self):
+        self.byte_level([{"id": 2, "content": "<"}], chat_template=CHATML)
+        self.set_config(eos_token_id=None, bos_token_id=None)
+        line = self.assert_refused(INVALID, f"{self.model}: added token 2 '<'", "chat template")
+        self.assertNotIn("eos_token_id", line)
+
+    def test_a_template_with_too_long_texts_is_named(self):
+        text = CHATML.replace("{% for", "{{ '<|im_start|>system\\n" + "x" * 5000 + "<|im_end|>' }}{% for")
+        (self.model / "chat_template.jinja").write_text(text)
+        self.assert_refused(INVALID, f"{self.model}/chat_template.jinja: ", "too long")
+
+    def test_a_missing_tensor_is_missing_somewhere(self):
+        self.set_config(num_hidden_layers=2)
+        self.assert_refused(INVALID, f"{self.model}: the checkpoint has no tensor")
+
+    def test_a_folder_that_cannot_be_looked_up_is_not_one_that_is_missing(self):
+        self.model = self.folder / ("n" * 300)
+        for argument in (self.model, self.folder / "model/loop"):
+            if argument != self.model:
+                os.symlink("loop", argument)
+                self.model = argument
+            line = self.assert_refused(IO, f"{argument}: cannot be looked up: ")
+            self.assertNotIn("no such folder", line)
+
+    @unittest.skipIf(os.geteuid() != 0 or "CRIA_EMULATOR" in os.environ, "needs the right to become another user")
+    def test_a_folder_that_may_not_be_searched_is_not_one_that_is_missing(self):
+        self.folder.chmod(0o700)
+        nobody = 65534
+        program = Path(tempfile.mkdtemp()) / "cria-convert"
+        self.addCleanup(shutil.rmtree, program.parent)
+        shutil.copy(CONVERT, program)
+        program.parent.chmod(0o755)
+        done = subprocess.run([program, self.model, "-o", "/dev/null"], capture_output=True, user=nobody, check=False)
+        self.assertEqual(done.returncode, IO, done.stderr)
+        self.assertIn(b"Permission denied", done.stderr)
+
+    def test_common_errors_say_what_to_do(self):
+        (self.model / "tokenizer_config.json").mkdir()
+        self.assert_refused(INVALID, "is not a regular file; download it again")
+        (self.model / "tokenizer_config.json").rmdir()
+        (self.model / "tokenizer_config.json").write_text("{")
+        self.assert_refused(INVALID, "not valid JSON at byte 2; download it again")
+
+
 EVIL = "\x1b]0;title\x07\x1b[31m\r\n\u009b2J\u202eevil\x7f"
 
 
@@ -340,6 +538,8 @@ class ControlBytes(Base):
                 ("config.json", {"architectures": ["LlamaForCausalLM"], "hidden_act": long}),
                 ("config.json", {"architectures": ["LlamaForCausalLM"], "num_hidden_layers": long}),
                 ("config.json", {"architectures": ["LlamaForCausalLM"], "num_hidden_layers": {long: long}}),
+                ("config.json", {**json.loads((self.source / "config.json").read_text()),
+                                 "rope_scaling": {"rope_type": long}}),
                 ("config.json", '{"%s":1,"%s":2}' % (("k" * 100000,) * 2)),
                 ("tokenizer.json", {"model": {"type": long}}), ("tokenizer.json", tokenizer(normalizer={"type": long})),
                 ("tokenizer.json", tokenizer(model={"merges": [[long, "a"]]})),

@@ -69,6 +69,25 @@ class Disturbed(Files):
                     self.assertEqual(self.path.read_text(), "before")
                     self.assertEqual(os.listdir(self.folder), ["out"])
 
+    def test_a_report_never_tells_of_a_model_that_is_not_in_place(self):
+        """A folder takes the name of one of two outputs once both are being written."""
+        report = self.folder / "report"
+        command = [*self.commands()["convert"], "--report", str(report)]
+        for taken, left in ((self.path, ["out"]), (report, ["out", "report"])):
+            with self.subTest(taken=taken.name):
+                with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+                    end = time.monotonic() + cli.PATIENCE_S
+                    while len(os.listdir(self.folder)) < 2 and process.poll() is None and time.monotonic() < end:
+                        time.sleep(0.0005)
+                    taken.mkdir()
+                    lines = process.communicate(timeout=cli.PATIENCE_S)[1]
+                self.assertEqual(process.returncode, cli.IO, lines)
+                self.assertRegex(lines, rf"\Acria-convert: error: {taken}: cannot write: [^\n]*\n\Z")
+                self.assertEqual(sorted(os.listdir(self.folder)), left)
+                self.assertEqual(f"the model {self.path} is in place" in lines, taken == report)
+                taken.rmdir()
+        self.assertEqual(cli.cria("verify", self.path).code, cli.DONE)
+
     def test_a_kill_leaves_the_old_file_or_the_new_one(self):
         for name, command in self.commands().items():
             with self.subTest(program=name):

@@ -124,7 +124,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
     const auto strings =
         converter::recognise_chat_template(part_named(parts, "template"), bos, eos);
     if (!strings) return 0;
-    chat_section = converter::build_chat_section(*strings);
+    chat_section = converter::build_chat_section(*strings, "input");
   } catch (const converter::ConvertError&) {
     return 0;
   }

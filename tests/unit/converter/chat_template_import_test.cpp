@@ -141,7 +141,7 @@ TEST(ChatTemplateImportTest, DoesNotGuess) {
 TEST(ChatTemplateImportTest, BuildsTheSection) {
   const auto chat = recognise(kLlama3);
   ASSERT_TRUE(chat);
-  const std::vector<uint8_t> section = build_chat_section(*chat);
+  const std::vector<uint8_t> section = build_chat_section(*chat, "f");
   size_t n_bytes = sizeof(format::ChatTemplateHeader);
   for (const std::string& text : chat->strings) n_bytes += text.size();
   EXPECT_EQ(section.size(), n_bytes);

@@ -55,5 +55,26 @@ TEST(MetadataText, LeavesOutTheListWhereItWouldBeTooLong) {
   EXPECT_EQ(report_json(report).at("tensors").size(), report.tensors.size());
 }
 
+TEST(ReportText, IsKnownByItsBeginning) {
+  ConversionReport report = report_of(2);
+  report.architecture = "LlamaForCausalLM";
+  report.tokenizer_name = "SentencePiece BPE, 2097152 tokens";
+  report.chat_name = "llama3.2";
+  const std::string text = report_text(report);
+  ASSERT_GT(text.size(), kReportBeginningBytes);
+  EXPECT_TRUE(begins_as_report(text.substr(0, kReportBeginningBytes)));
+  EXPECT_TRUE(begins_as_report(text));
+}
+
+TEST(ReportText, IsNotTakenForWhatOthersWrite) {
+  const std::string text = report_text(report_of(1));
+  for (const std::string& other :
+       {std::string(), std::string("{}"), text.substr(1), text.substr(0, 100),
+        metadata_text(report_of(1)),
+        std::string("{\n  \"architecture\": \"LlamaForCausalLM\",\n  \"score\": 1\n}\n")}) {
+    EXPECT_FALSE(begins_as_report(other)) << other;
+  }
+}
+
 }  // namespace
 }  // namespace cria::converter

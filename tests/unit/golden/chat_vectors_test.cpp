@@ -33,7 +33,7 @@ TestTokenizer llama3_with_template(const std::string& jinja) {
       converter::import_tokenizer(reference_folder() / "tokenizers/llama-3.2", kLlama3Vocab);
   const auto chat = converter::recognise_chat_template(jinja, "<|begin_of_text|>", "<|eot_id|>");
   if (!chat) throw std::runtime_error("the template is not recognised");
-  imported.chat_section = converter::build_chat_section(*chat);
+  imported.chat_section = converter::build_chat_section(*chat, "the template");
   return TestTokenizer(std::move(imported), kLlama3Vocab);
 }
 
@@ -132,7 +132,7 @@ TEST(ChatVectorsTest, Llama2HasBosAndEosInEveryExchange) {
     const auto chat = converter::recognise_chat_template(kLlama2Jinja, "<s>", "</s>");
     ASSERT_TRUE(chat);
     EXPECT_EQ(chat->name, "llama2");
-    imported.chat_section = converter::build_chat_section(*chat);
+    imported.chat_section = converter::build_chat_section(*chat, "the template");
     const TestTokenizer tokenizer(std::move(imported), kVocab);
     const Tokens tokens = tokenizer.encode_chat(messages, 0, true);
     EXPECT_EQ(encode_in_steps(tokenizer, messages, true), tokens);
