@@ -62,7 +62,7 @@ class OutOfMemory(unittest.TestCase):
         with tempfile.TemporaryDirectory() as name:
             for path in (ROOT / "models/demo").iterdir():
                 (Path(name) / path.name).symlink_to(path)
-            self.assertGreater(self.sweep(Path(name), "--threads", "1"), 3)
+            self.assertGreater(self.sweep(Path(name), "--threads", "1"), 0)
 
 
 if __name__ == "__main__":

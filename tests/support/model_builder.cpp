@@ -48,6 +48,13 @@ class PlaneWriter {
     return plane;
   }
 
+  // RoPE's are not negative.
+  Bytes frequencies(uint64_t n_bytes) {
+    Bytes plane(n_bytes);
+    fill<float>(&plane, [](float value) { return value < 0 ? -value : value; });
+    return plane;
+  }
+
   Bytes scales(NumberFormat number_format, uint64_t n_bytes) {
     constexpr float kLargestCode = 128.0f;
     Bytes plane(n_bytes);
@@ -149,8 +156,10 @@ Bytes build_model(const format::ModelConfig& config, uint32_t seed) {
   for (uint32_t i = 0; i < tensor_count(config); ++i) {
     const TensorSpec spec = tensor_spec(config, i);
     directory.push_back(entry_of(spec, chunks.size()));
-    append_plane(writer.codes(spec.shape.number_format, tensor_code_bytes(spec)), &encoder, &data,
-                 &chunks);
+    const bool is_rope = spec.role == format::TensorRole::kRopeInverseFrequencies;
+    append_plane(is_rope ? writer.frequencies(tensor_code_bytes(spec))
+                         : writer.codes(spec.shape.number_format, tensor_code_bytes(spec)),
+                 &encoder, &data, &chunks);
     append_plane(writer.scales(spec.shape.number_format, tensor_scale_bytes(spec)), &encoder, &data,
                  &chunks);
   }
