@@ -34,7 +34,8 @@ ELF_MACHINE = slice(18, 20)
 
 def emulated(model, command):
     """Runs a command on a CPU model; what QEMU says about features it does not play is left out of stderr."""
-    done = subprocess.run([QEMU, "-cpu", model, *map(str, command)], capture_output=True, timeout=PATIENCE_S)
+    done = subprocess.run([QEMU, "-cpu", model, *map(str, command)], capture_output=True, timeout=PATIENCE_S,
+                          env={**os.environ, "CRIA_TEST_ONE_IN": "97"})
     lines = done.stderr.decode().splitlines(keepends=True)
     return cli.Result(done.returncode, done.stdout, "".join(l for l in lines if not l.startswith(QEMU + ": warning")))
 
@@ -70,7 +71,8 @@ class CpuModels(unittest.TestCase):
 
     def test_whole_models_have_their_golden_hashes(self):
         def check(model):
-            wanted = "Formats/ExactBits.HaveTheHashInTheRepositoryOnEveryIsa/*"
+            wanted = ":".join(f"Formats/ExactBits.HaveTheHashInTheRepositoryOnEveryIsa/{name}"
+                              for name in ("f32*", "int8*", "int4g32*"))
             result = emulated(model, [TESTS / "exact_bits_test", f"--gtest_filter={wanted}"])
             self.check(result, model)
             self.assertRegex(result.out, r"\[  PASSED  \] [1-9]")
