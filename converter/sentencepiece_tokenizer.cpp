@@ -65,6 +65,7 @@ void put_piece(const SentencePiece& piece, uint32_t id, const std::string& where
       return;
     case PieceType::kUnknown:
       model->unknown_token = id;
+      static_cast<void>(model->at(id));  // a token also where it has no text
       add_token({id, piece.text, true, false, false, false}, model);
       return;
     case PieceType::kControl:
