@@ -49,6 +49,16 @@ void make_granite(Json* config) {
   (*config)["model_type"] = "granite";
 }
 
+// Above 8 the angles of the last positions pass what sines are exact for.
+TEST_F(ConfigImport, FrequenciesPastTheFormatsAreRefused) {
+  config_["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 0.125}};
+  EXPECT_EQ(import().rope.inverse_frequencies[0], format::kMaxRopeFrequency);
+  config_["rope_scaling"]["factor"] = 0.124;
+  refuses({"rope_theta", "from 0 to 8"});
+  config_["rope_scaling"]["factor"] = 1e-9;
+  refuses({"rope_theta", "from 0 to 8"});
+}
+
 TEST_F(ConfigImport, ALlamaIsTakenAsItIs) {
   config_["rms_norm_eps"] = 1e-5;
   const ImportedConfig imported = import();
