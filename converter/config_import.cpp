@@ -250,7 +250,8 @@ ImportedConfig import_config(const fs::path& folder) {
   });
   if (!are_within) {
     config.refuse("rope_theta",
-                  "and the scaling of positions give frequencies that are not from 0 to 8");
+                  "and the scaling of positions give frequencies that are not from 0 to " +
+                      std::to_string(static_cast<int>(format::kMaxRopeFrequency)));
   }
   imported.model.rope_factor = imported.rope.attention_factor;
   return imported;

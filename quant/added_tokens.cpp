@@ -13,8 +13,6 @@ namespace {
 using format::kNone;
 using format::TokenizerKind;
 
-constexpr uint32_t kBitsPerWord = 32;
-
 uint32_t byte_value(char byte) { return static_cast<uint8_t>(byte); }
 
 AddedStage stage_of(uint8_t flags) {
@@ -76,8 +74,7 @@ AddedTokens::AddedTokens(const Tokenizer& tokenizer)
                     static_cast<uint32_t>(TokenizerKind::kSentencePieceBpe)) {}
 
 bool AddedTokens::may_start(char byte) const {
-  const uint32_t value = byte_value(byte);
-  return (tokenizer_.added_first_bytes[value / kBitsPerWord] >> value % kBitsPerWord & 1) != 0;
+  return tokenizer_.added_first_bytes.has(static_cast<uint8_t>(byte));
 }
 
 AddedTokens::Tokens AddedTokens::starting_with(char byte) const {

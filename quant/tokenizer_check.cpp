@@ -13,7 +13,6 @@ using format::TokenizerHeader;
 using format::TokenizerKind;
 
 constexpr size_t kByteValues = 256;
-constexpr uint32_t kBitsPerWord = 32;
 
 bool kind_fits(const TokenizerHeader& header) {
   const auto pre_tokenizer = static_cast<PreTokenizer>(header.pre_tokenizer);
@@ -197,8 +196,7 @@ const char* check_added(const Tokenizer& t) {
 void sum_up_added(Tokenizer* t) {
   for (uint32_t i = 0; i < t->header.n_added; ++i) {
     const uint32_t token = t->added_tokens[i];
-    const auto byte = static_cast<uint8_t>(token_text(*t, token)[0]);
-    t->added_first_bytes[byte / kBitsPerWord] |= uint32_t{1} << byte % kBitsPerWord;
+    t->added_first_bytes.add(static_cast<uint8_t>(token_text(*t, token)[0]));
     const bool is_normalized = (t->token_flags[token] & format::kTokenNormalized) != 0;
     t->added_stage_there[is_normalized ? 1 : 0] = true;
   }

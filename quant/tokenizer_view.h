@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "quant/byte_set.h"
 #include "quant/tokenizer_format.h"
 
 namespace cria {
@@ -21,9 +22,9 @@ struct Tokenizer {
   const uint32_t* byte_tokens;
   const uint32_t* added_tokens;
   const char* text;
-  // Of the added tokens: a bit for each byte that one starts with, and whether any is without
+  // Of the added tokens: the bytes that one starts with, and whether any is without
   // kTokenNormalized (0) and with it (1).
-  uint32_t added_first_bytes[8];
+  ByteSet added_first_bytes;
   bool added_stage_there[2];
 };
 

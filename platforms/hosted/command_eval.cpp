@@ -73,15 +73,18 @@ void run_window(const EvalWindow& window, const ModelSession& model, LogitsByTok
     reference_by_token->run(inputs, [&](size_t index, std::span<const float> logits) {
       std::copy(logits.begin(), logits.end(),
                 kept->begin() + static_cast<std::ptrdiff_t>(index * vocab_size));
+      return true;
     });
   }
   model.check(cria_reset(model.get(), 0));
   by_token->run(inputs, [&](size_t index, std::span<const float> logits) {
     const uint32_t next = window.tokens[index + 1];
     score(logits, next, model, totals);
-    if (reference == nullptr) return;
-    compare(logits, std::span<const float>(*kept).subspan(index * vocab_size, vocab_size), next,
-            model, *reference, totals);
+    if (reference != nullptr) {
+      compare(logits, std::span<const float>(*kept).subspan(index * vocab_size, vocab_size), next,
+              model, *reference, totals);
+    }
+    return true;
   });
 }
 

@@ -45,6 +45,7 @@ ExitCode run_command(const LogitsOptions& options) {
   LogitsByToken(model).run(ids, [&](size_t index, std::span<const float> logits) {
     file.append(logits.data(), logits.size_bytes());
     progress.update(index + 1, ids.size());
+    return !file.reader_left();
   });
   file.commit();
   return ExitCode::kDone;

@@ -21,7 +21,8 @@ void LogitsByToken::run(std::span<const uint32_t> tokens, const Use& use) {
     const size_t count = std::min(chunk_, tokens.size() - done);
     model_.check(cria_prefill_logits(model_.get(), tokens.data() + done, count, logits_.data()));
     for (size_t i = 0; i < count; ++i) {
-      use(done + i, std::span<const float>(logits_).subspan(i * vocab_size, vocab_size));
+      const auto logits = std::span<const float>(logits_).subspan(i * vocab_size, vocab_size);
+      if (!use(done + i, logits)) return;
     }
     done += count;
   }

@@ -14,7 +14,8 @@ namespace cria::hosted {
 class LogitsByToken {
  public:
   // Gets the token's index in the sequence and logits [vocab_size], valid during the call.
-  using Use = std::function<void(size_t index, std::span<const float> logits)>;
+  // Returns whether to go on.
+  using Use = std::function<bool(size_t index, std::span<const float> logits)>;
 
   // Takes room for one prefill chunk's logits.
   explicit LogitsByToken(const ModelSession& model);

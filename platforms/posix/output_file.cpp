@@ -265,6 +265,7 @@ void OutputFile::append(const void* data, size_t n_bytes) {
       next += put;
       n_bytes -= static_cast<size_t>(put);
     } else if (put < 0 && errno == EPIPE) {
+      reader_left_ = true;
       return;
     } else if (put < 0 && errno == EAGAIN) {
       pollfd waiting = {.fd = descriptor_, .events = POLLOUT, .revents = 0};

@@ -57,6 +57,9 @@ class OutputFile {
   // is dropped without an error.
   void append(const void* data, size_t n_bytes);
 
+  // Whether a reader of what is written in place went away, so that nothing more needs writing.
+  bool reader_left() const { return reader_left_; }
+
   // Gives a file that is not written in place this size and brings it to the disk; then the only
   // thing left is commit.
   void flush(uint64_t size_bytes) const;
@@ -79,6 +82,7 @@ class OutputFile {
   int descriptor_ = -1;    // what is written to
   size_t slot_;            // what a signal's handler looks at
   uint64_t appended_ = 0;  // bytes
+  bool reader_left_ = false;
 };
 
 // Removes the temporary files of up to four OutputFiles, which are of no use afterwards. For the

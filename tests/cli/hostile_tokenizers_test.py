@@ -9,9 +9,9 @@ from pathlib import Path
 import cria_cli as cli
 
 sys.path.insert(0, str(cli.SOURCE / "tests" / "tools"))
-from bad_models.model_writer import F16, MATRICES, NONE, Model  # noqa: E402
-from bad_models.text_writer import (A, AB, ABB, ADDED, AFTER_OTHERS, B, BEGIN, BLANK, BYTE_TOKENS, END, RAW_BYTE,  # noqa: E402
-                                    SENTENCE_PIECE, SPACE, SPECIAL, Tokenizer, chat_template, u32s)
+from bad_models.model_writer import F16, MATRICES, Model  # noqa: E402
+from bad_models.text_writer import (ADDED, AFTER_OTHERS, BEGIN, BYTE_TOKENS, END, RAW_BYTE, SENTENCE_PIECE,  # noqa: E402
+                                    SPACE, SPECIAL, Tokenizer, chat_template)
 
 ESCAPE_BYTES, PREPEND_SPACE = 1 << 3, 1 << 4
 # For what takes well below a second: what took minutes must not come back, on no machine.
@@ -19,27 +19,12 @@ SECONDS = 100 if cli.IS_EMULATED else 20
 TEXT_BYTES = 1 << 16
 
 
-def sections(tokens, added):
-    """A byte-level tokenizer of many tokens: the writer of the other tests checks each against all."""
-    texts, byte_tokens = [text for text, _ in tokens], {97: A, 98: B, 32: BLANK}
-    ends = list(itertools.accumulate(map(len, texts)))
-    merges, lookup = ((A, B, 0, AB), (AB, B, 1, ABB)), (BLANK, A, AB, ABB, B)
-    merge_ends = list(itertools.accumulate(sum(m[0] == i for m in merges) if i < 16 else 0 for i in range(len(tokens))))
-    out = bytearray(u32s([1, 1, 0, len(tokens), len(lookup), len(merges), len(added), ends[-1], BEGIN, END, NONE,
-                          max(map(len, texts))]) + bytes(16))
-    for part in (u32s(ends), bytes(flags for _, flags in tokens), u32s(lookup), u32s(merge_ends),
-                 b"".join(u32s(m[1:]) for m in merges), u32s([byte_tokens.get(b, NONE) for b in range(256)]), u32s(added),
-                 b"".join(texts)):
-        out += bytes(-len(out) % 4) + part
-    return bytes(out)
-
-
 def with_added(texts, **config):
     """A model with these added tokens beside the usual ones."""
     tokens = [*BYTE_TOKENS, *((text, ADDED) for text in texts)]
     added = sorted((i for i, token in enumerate(tokens) if token[1] & ADDED),
                    key=lambda i: (tokens[i][0][:1], -len(tokens[i][0]), tokens[i][0]))
-    return Model(tokenizer=sections(tokens, added), bos_token=BEGIN, n_end_tokens=1, end_tokens=[END],
+    return Model(tokenizer=Tokenizer(tokens=tokens, added=added).bytes(), bos_token=BEGIN, n_end_tokens=1, end_tokens=[END],
                  vocab_size=-(-len(tokens) // 16) * 16, formats={name: (F16, 0) for name in MATRICES}, **config)
 
 

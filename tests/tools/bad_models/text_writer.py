@@ -1,4 +1,6 @@
 """Writes tokenizer and chat template sections as docs/model_format.md says: a tiny one of each kind, to be changed."""
+import collections
+import itertools
 import struct
 
 from bad_models.model_writer import NONE, Model
@@ -33,11 +35,12 @@ class Tokenizer:
         self.header = dict(zip(HEADER_FIELDS, (
             kind, pre_tokenizer, flags, len(tokens), len(lookup), len(merges), len(added), len(text), bos, eos, unknown,
             max((len(token) for token, _ in tokens), default=0))))
-        ends = [sum(len(token) for token, _ in tokens[:i + 1]) for i in range(len(tokens))]
-        merge_ends = [sum(left <= i for left, *_ in merges) for i in range(len(tokens))]
+        ends = itertools.accumulate(len(token) for token, _ in tokens)
+        n_merges = collections.Counter(left for left, *_ in merges)
+        merge_ends = itertools.accumulate(n_merges[i] for i in range(len(tokens)))
         table = dict(byte_tokens)
         self.arrays = dict(zip(ARRAYS, (
-            u32s(ends), bytes(flags for _, flags in tokens), u32s(lookup), u32s(merge_ends),
+            u32s(list(ends)), bytes(flags for _, flags in tokens), u32s(lookup), u32s(list(merge_ends)),
             b"".join(u32s(merge[1:]) for merge in merges), u32s([table.get(byte, NONE) for byte in range(256)]),
             u32s(added), text)))
 

@@ -285,7 +285,11 @@ TEST_F(OutputFileTest, AReaderThatWentAwayIsNoErrorAndAFullDeviceIsOne) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   ::close(ends[0]);
-  put("/dev/fd/" + std::to_string(ends[1]), "text");
+  OutputFile file("/dev/fd/" + std::to_string(ends[1]), InPlace::kWhereNeeded);
+  EXPECT_FALSE(file.reader_left());
+  file.append("text", 4);
+  EXPECT_TRUE(file.reader_left());
+  file.commit();
   ::close(ends[1]);
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
   expect_error(OutputError::Kind::kIo, "/dev/full", "No space left",
