@@ -147,7 +147,8 @@ class Disturbed(Files):
             self.path.unlink(missing_ok=True)
             subprocess.run(command, check=True, capture_output=True, timeout=cli.PATIENCE_S)
             size = self.path.stat().st_size
-            for limit in (0, 1, 4096, size // 3, size // 2, size - 1):
+            # The thread sanitizer writes a file of its own while it starts.
+            for limit in (0, 1, 4096, size // 3, size // 2, size - 1)[1 if cli.IS_THREAD_SANITIZED else 0:]:
                 with self.subTest(program=name, limit=limit):
                     self.path.write_text("before")
                     done = subprocess.run(command, capture_output=True, text=True, timeout=cli.PATIENCE_S, preexec_fn=(
