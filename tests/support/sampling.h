@@ -1,5 +1,6 @@
 // Long sweeps (every bit of a file, every size of an arena) try all their cases on the machine that
-// built them, and one in $CRIA_TEST_ONE_IN where an emulator is slow; tests/CMakeLists.txt sets it.
+// built them, and one in $CRIA_TEST_ONE_IN where an emulator or the thread sanitizer is slow;
+// tests/CMakeLists.txt sets it.
 #pragma once
 
 #include <cstddef>

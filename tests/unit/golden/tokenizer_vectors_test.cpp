@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "tests/support/sampling.h"
 #include "tests/unit/golden/tokenizer_fixture.h"
 
 namespace cria {
@@ -291,8 +292,8 @@ TEST(TokenizerVectorsTest, CorpusRoundTripsInUnderASecond) {
               Status::kOk);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     std::printf("%s: %zu tokens in %.3f s\n", name, n_tokens, seconds.count());
-    // Twenty times what it takes, for sanitizers and busy machines.
-    EXPECT_LT(seconds.count(), 5.0);
+    // Twenty times what it takes, for sanitizers and busy machines; more where everything is slow.
+    EXPECT_LT(seconds.count(), test::sweep_step() == 1 ? 5.0 : 20.0);
     tokens.resize(n_tokens);
     EXPECT_EQ(tokenizer.decode(tokens, true), text);
   };
