@@ -106,7 +106,7 @@ std::vector<uint8_t> ModelWriter::read_section(SectionKind kind) const {
   std::vector<uint8_t> bytes;
   for (const SectionEntry& entry : sections_) {
     if (entry.kind != static_cast<uint32_t>(kind)) continue;
-    bytes.resize(entry.bytes);
+    bytes.resize(static_cast<size_t>(entry.bytes));
     file_.read(entry.offset, bytes);
     if (xxh64(bytes.data(), bytes.size()) != entry.checksum) refuse_read_back();
   }
