@@ -42,7 +42,8 @@ struct IsaRow {
 
 void PrintTo(const IsaRow& row, std::ostream* out) { *out << row.name; }
 
-constexpr IsaRow kIsas[] = {{Isa::kNeon, "neon"}, {Isa::kDotprod, "dotprod"}, {Isa::kI8mm, "i8mm"}};
+[[maybe_unused]] constexpr IsaRow kIsas[] = {
+    {Isa::kNeon, "neon"}, {Isa::kDotprod, "dotprod"}, {Isa::kI8mm, "i8mm"}};
 
 #if defined(__aarch64__)
 bool cpu_has(Isa isa) {
