@@ -111,7 +111,7 @@ json sentencepiece() {
   tokenizer["model"]["merges"] = json::array({json::array({"a", "b"})});
   tokenizer["model"]["unk_token"] = "<unk>";
   tokenizer["model"]["byte_fallback"] = true;
-  tokenizer["added_tokens"] = {added(0, "<unk>")};
+  tokenizer["added_tokens"] = json::array({added(0, "<unk>")});
   return tokenizer;
 }
 
@@ -250,7 +250,7 @@ TEST_F(TokenizerImportTest, ControlTokensOfTheTemplateAreSpecialWhateverTheFileS
 
 TEST_F(TokenizerImportTest, HolesInTheVocabularyAreEmptyTokens) {
   json tokenizer = byte_level();
-  tokenizer["added_tokens"] = {added(20, "<bos>")};
+  tokenizer["added_tokens"] = json::array({added(20, "<bos>")});
   write(tokenizer);
   EXPECT_EQ(header_of(import(kVocab)).n_tokens, 21U);
 }
