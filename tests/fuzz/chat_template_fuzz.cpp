@@ -48,7 +48,9 @@ std::vector<uint8_t> tokenizer_with(const std::string& bos, const std::string& e
   std::vector<std::string> texts(std::begin(kControls), std::end(kControls));
   for (const std::string& text : {bos, eos}) {
     const bool known = std::find(texts.begin(), texts.end(), text) != texts.end();
-    if (!known && text.size() > 1 && text.size() <= format::kMaxTokenBytes) texts.push_back(text);
+    // Longer ones the format refuses, two that begin alike and differ in length sooner.
+    const bool fits = text.size() > 1 && text.size() <= format::kMaxAddedLengths / 4;
+    if (!known && fits) texts.push_back(text);
   }
   for (const std::string& text : texts) {
     converter::AddedToken added;
