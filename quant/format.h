@@ -35,7 +35,7 @@ inline constexpr uint32_t kMaxHeadDim = 512;
 inline constexpr uint32_t kMaxVocab = 1 << 21;
 inline constexpr uint32_t kMaxContext = 1 << 24;
 // Radians a position. Angles stay below 2^27, up to where sines and cosines are exact
-// (runtime/scalar_math.h).
+// (runtime/base/scalar_math.h).
 inline constexpr float kMaxRopeFrequency = 8;
 static_assert(kMaxRopeFrequency * kMaxContext == 1 << 27);
 inline constexpr uint32_t kMaxEndTokens = 16;

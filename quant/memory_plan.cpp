@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t kSaturated = uint64_t{1} << 63;
 constexpr uint64_t kLargestGroup = 128;
 constexpr uint64_t kActivationGroup = 32;
-constexpr uint64_t kCandidateBytes = 8;  // a token and its logit (runtime/sampler.h)
+constexpr uint64_t kCandidateBytes = 8;  // a token and its logit (runtime/decode/sampler.h)
 constexpr uint64_t kEncodeSlackSymbols = 16;
 
 // Sums and products stick at 2^63 instead of wrapping, so one test at the end catches them all.

@@ -24,7 +24,7 @@ inline constexpr uint64_t kDecompressorBytes = 160 * 1024;  // zstd's static con
 inline constexpr uint64_t kStagingBytes = format::kChunkRawBytes;  // a stored chunk, one a thread
 // Positions that attention handles at once; its scratch does not grow with the context.
 inline constexpr uint32_t kAttentionTile = 64;
-// Bytes a symbol of the text being encoded takes (runtime/bpe.h).
+// Bytes a symbol of the text being encoded takes (runtime/text/bpe.h).
 inline constexpr uint64_t kEncodeBytesPerSymbol = 28;
 
 struct PlanInput {

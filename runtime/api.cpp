@@ -1,12 +1,12 @@
 // The rest of cria.h: thin functions over tokenizer, decoder and sampler.
 #include <algorithm>
 
+#include <cria.h>
 #include "quant/tile16.h"
-#include "runtime/cria.h"
-#include "runtime/decoder.h"
-#include "runtime/features.h"
-#include "runtime/sampler.h"
-#include "runtime/session.h"
+#include "runtime/base/features.h"
+#include "runtime/decode/decoder.h"
+#include "runtime/decode/sampler.h"
+#include "runtime/decode/session.h"
 
 namespace cria {
 namespace {

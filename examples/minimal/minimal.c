@@ -3,7 +3,7 @@
  * it asks of either. */
 #include <stdio.h>
 
-#include "runtime/cria.h"
+#include <cria.h>
 
 extern const unsigned char minimal_model[], minimal_model_end[]; /* model.S */
 static unsigned char arena[192 * 1024 + 63];

@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "runtime/cria.h"
+#include <cria.h>
 
 namespace cria::cortex_m {
 

@@ -1,11 +1,11 @@
 // A conversation over the console of a board without an operating system.
 #include <string_view>
 
+#include <cria.h>
 #include "platforms/cortex_m/console.h"
 #include "platforms/cortex_m/dialogue.h"
 #include "platforms/cortex_m/memory_map.h"
 #include "platforms/cortex_m/model_bytes.h"
-#include "runtime/cria.h"
 
 namespace cria::cortex_m {
 namespace {

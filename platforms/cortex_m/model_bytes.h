@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/cria.h"
+#include <cria.h>
 
 namespace cria::cortex_m {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <cria.h>
 #include "platforms/hosted/cli_options.h"
-#include "runtime/cria.h"
 
 namespace cria::hosted {
 

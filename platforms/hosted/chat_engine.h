@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include <cria.h>
 #include "platforms/hosted/chat_file.h"
 #include "platforms/hosted/conversation.h"
 #include "platforms/hosted/generation.h"
 #include "platforms/hosted/model_session.h"
 #include "platforms/hosted/text_stream.h"
-#include "runtime/cria.h"
 
 namespace cria::hosted {
 

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include <cria.h>
 #include "platforms/hosted/mapped_file.h"
-#include "runtime/cria.h"
 
 namespace cria::hosted {
 

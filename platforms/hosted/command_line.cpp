@@ -8,11 +8,11 @@
 #include <memory>
 #include <string>
 
+#include <cria.h>
 #include "platforms/hosted/cpu.h"
 #include "platforms/hosted/help_text.h"
 #include "platforms/hosted/option_values.h"
 #include "platforms/hosted/program_error.h"
-#include "runtime/cria.h"
 
 namespace cria::hosted {
 namespace {

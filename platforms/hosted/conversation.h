@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/cria.h"
+#include <cria.h>
 
 namespace cria::hosted {
 

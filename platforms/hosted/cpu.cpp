@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <thread>
 
+#include <cria.h>
 #include "platforms/hosted/print_format.h"
-#include "runtime/cria.h"
 
 namespace cria::hosted {
 namespace {

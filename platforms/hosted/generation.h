@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <span>
 
+#include <cria.h>
 #include "platforms/hosted/cli_options.h"
 #include "platforms/hosted/model_session.h"
-#include "runtime/cria.h"
 
 namespace cria::hosted {
 

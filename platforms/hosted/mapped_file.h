@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include <cria.h>
 #include "platforms/hosted/bus_error.h"
-#include "runtime/cria.h"
 
 namespace cria::hosted {
 

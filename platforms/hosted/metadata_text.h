@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/cria.h"
+#include <cria.h>
 
 namespace cria::hosted {
 

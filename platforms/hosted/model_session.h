@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <string>
 
+#include <cria.h>
 #include "platforms/hosted/arena_memory.h"
 #include "platforms/hosted/cli_options.h"
 #include "platforms/hosted/mapped_file.h"
 #include "platforms/hosted/thread_pool.h"
-#include "runtime/cria.h"
 
 namespace cria::hosted {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include <cria.h>
 #include "platforms/posix/output_file.h"
-#include "runtime/cria.h"
 
 namespace cria::hosted {
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/cria.h"
+#include <cria.h>
 
 namespace cria::hosted {
 

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include <cria.h>
 #include "platforms/hosted/generation.h"
 #include "platforms/hosted/model_session.h"
 #include "platforms/hosted/text_stream.h"
-#include "runtime/cria.h"
 
 namespace cria::hosted {
 

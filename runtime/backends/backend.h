@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <span>
 
+#include <cria.h>
 #include "quant/memory_plan.h"
-#include "runtime/cria.h"
-#include "runtime/model.h"
-#include "runtime/status.h"
+#include "runtime/base/status.h"
+#include "runtime/decode/model.h"
 
 namespace cria {
 

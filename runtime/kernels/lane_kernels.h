@@ -21,8 +21,8 @@
 //   Lanes::root(x)                   square root of one float
 #pragma once
 
+#include "runtime/base/scalar_math.h"
 #include "runtime/kernels/kernels.h"
-#include "runtime/scalar_math.h"
 
 namespace cria {
 
@@ -33,7 +33,7 @@ struct LaneKernels {
   static constexpr float kRoundMagic = 0x1.8p23f;  // as the scalar reference rounds
   static constexpr uint32_t kInfinityBits = 0x7f800000;
 
-  // exp_f32 of runtime/scalar_math.h, step by step.
+  // exp_f32 of runtime/base/scalar_math.h, step by step.
   static Lanes exp(Lanes x) {
     const Lanes magic = Lanes::all(kExpRoundMagic);
     const Lanes limited = Lanes::lesser(x, Lanes::all(kExpHighest));

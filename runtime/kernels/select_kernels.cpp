@@ -1,5 +1,5 @@
 #include "runtime/kernels/overrides.h"
-#include "runtime/kernels/scalar.h"
+#include "runtime/kernels/scalar/scalar.h"
 
 namespace cria {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "runtime/cria.h"
+#include <cria.h>
 
 namespace cria::firmware_test {
 

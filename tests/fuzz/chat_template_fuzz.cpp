@@ -10,7 +10,7 @@
 #include "converter/error.h"
 #include "converter/tokenizer_tables.h"
 #include "quant/memory_plan.h"
-#include "runtime/tokenizer.h"
+#include "runtime/text/tokenizer.h"
 #include "tests/fuzz/folder_input.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/noted_models.h"

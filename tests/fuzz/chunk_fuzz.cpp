@@ -10,7 +10,7 @@
 
 #include "quant/checksum.h"
 #include "quant/memory_plan.h"
-#include "runtime/chunk_loader.h"
+#include "runtime/loading/chunk_loader.h"
 #include "tests/fuzz/byte_feed.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/support/guarded_source.h"

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "runtime/cria.h"
+#include <cria.h>
 
 namespace cria::fuzz {
 

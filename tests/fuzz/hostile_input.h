@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/cria.h"
+#include <cria.h>
 #include "tests/fuzz/model_draft.h"
 #include "tests/support/test_session.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/cria.h"
+#include <cria.h>
 
 namespace cria::fuzz {
 

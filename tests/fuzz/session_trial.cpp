@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/session.h"
+#include "runtime/decode/session.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace cria::fuzz {

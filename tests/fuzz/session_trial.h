@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "runtime/cria.h"
+#include <cria.h>
 
 namespace cria::fuzz {
 

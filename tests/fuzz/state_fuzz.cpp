@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "quant/checksum.h"
-#include "runtime/session.h"
+#include "runtime/decode/session.h"
 #include "tests/fuzz/base_models.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/noted_models.h"
@@ -18,7 +18,7 @@
 namespace cria::fuzz {
 namespace {
 
-constexpr size_t kHeaderBytes = 48;  // runtime/state.cpp
+constexpr size_t kHeaderBytes = 48;  // runtime/decode/state.cpp
 constexpr size_t kChecksumOffset = 16;
 
 // A session and a state of its.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every header compiles alone, with the flags of its own folder; runtime/cria.h as C99 too."""
+"""Every header compiles alone, with the flags of its own folder; runtime/include/cria.h as C99 too."""
 import concurrent.futures
 import json
 import os
@@ -9,7 +9,7 @@ import subprocess
 from house_common import Sample, main
 
 FOLDERS = ("quant", "converter", "runtime", "platforms", "tests")
-PUBLIC_C_HEADER = "runtime/cria.h"
+PUBLIC_C_HEADER = "runtime/include/cria.h"
 C_FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 
 
@@ -96,8 +96,8 @@ SAMPLES = [
     Sample("a warning", {"quant/a.h": "#pragma once\ninline int f() { int unused = 1; return 2; }\n", "quant/a.cpp": ""},
            "unused"),
     Sample("another folder's header is missing", {"runtime/a.h": '#include "quant/b.h"\n', "runtime/a.cpp": ""}, "quant/b.h"),
-    Sample("a C header", {"runtime/cria.h": "#include <stdint.h>\nint32_t f(void);\n", "runtime/a.cpp": ""}, None),
-    Sample("C++ in the C header", {"runtime/cria.h": "namespace cria {}\n", "runtime/a.cpp": ""}, "runtime/cria.h"),
+    Sample("a C header", {"runtime/include/cria.h": "#include <stdint.h>\nint32_t f(void);\n", "runtime/a.cpp": ""}, None),
+    Sample("C++ in the C header", {"runtime/include/cria.h": "namespace cria {}\n", "runtime/a.cpp": ""}, "runtime/include/cria.h"),
 ]
 
 if __name__ == "__main__":

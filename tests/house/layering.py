@@ -21,23 +21,24 @@ CPU = {"cpuinfo.h"}
 JSON = {"nlohmann"}
 COMMAND_LINE = {"CLI"}
 TESTING = {"gtest", "gmock", "benchmark"}
-THIRD_PARTY = ZSTD | XNNPACK | THREADS | CPU | JSON | COMMAND_LINE | TESTING
+API = {"cria.h"}
+THIRD_PARTY = ZSTD | XNNPACK | THREADS | CPU | JSON | COMMAND_LINE | TESTING | API
 
 # The longest matching folder counts. "own" are prefixes of quoted includes; "system" is the full list of allowed
 # <...> headers, or None for all of the system; "third" are the third-party headers or folders allowed as well.
 RULES = {
     "quant/": {"own": ("quant/",), "system": FREESTANDING, "third": set()},
     "converter/": {"own": ("quant/", "converter/", "platforms/posix/"), "system": None, "third": ZSTD | JSON | COMMAND_LINE},
-    "runtime/": {"own": ("quant/", "runtime/"), "system": FREESTANDING, "third": ZSTD},
-    "runtime/kernels/": {"own": ("quant/", "runtime/"), "system": FREESTANDING | INTRINSICS, "third": set()},
-    "runtime/backends/": {"own": ("quant/", "runtime/"), "system": FREESTANDING, "third": XNNPACK | THREADS},
-    "examples/": {"own": ("runtime/cria.h",), "system": None, "third": set()},
-    "platforms/": {"own": ("runtime/cria.h", "runtime/hooks.h", "platforms/"), "system": None, "third": set()},
+    "runtime/": {"own": ("quant/", "runtime/"), "system": FREESTANDING, "third": ZSTD | API},
+    "runtime/kernels/": {"own": ("quant/", "runtime/"), "system": FREESTANDING | INTRINSICS, "third": API},
+    "runtime/backends/": {"own": ("quant/", "runtime/"), "system": FREESTANDING, "third": XNNPACK | THREADS | API},
+    "examples/": {"own": (), "system": None, "third": API},
+    "platforms/": {"own": ("platforms/",), "system": None, "third": API},
     "platforms/posix/": {"own": ("platforms/posix/",), "system": None, "third": set()},
     "platforms/hosted/": {
-        "own": ("runtime/cria.h", "runtime/hooks.h", "platforms/hosted/", "platforms/posix/"),
+        "own": ("platforms/hosted/", "platforms/posix/"),
         "system": None,
-        "third": XNNPACK | THREADS | CPU | JSON | COMMAND_LINE,
+        "third": XNNPACK | THREADS | CPU | JSON | COMMAND_LINE | API,
     },
 }
 
@@ -51,7 +52,7 @@ def third_party_key(header):
 def problem_with(rule, quote, header):
     key = third_party_key(header)
     if key:
-        return None if key in rule["third"] else "third-party header not allowed here"
+        return None if key in rule["third"] else "header of another layer or library, not allowed here"
     if quote == '"':
         return None if header.startswith(rule["own"]) else "not allowed from this folder"
     if rule["system"] is not None and header not in rule["system"]:
@@ -81,33 +82,37 @@ def check(context):
 
 
 def rejects(name, path, include, reason):
-    files = {path: f"#pragma once\n  #  include {include}\n", "quant/a.h": "", "runtime/b.h": "", "runtime/cria.h": "",
-             "converter/c.h": "", "platforms/posix/p.h": ""}
+    files = {path: f"#pragma once\n  #  include {include}\n", "quant/a.h": "", "runtime/b.h": "", "converter/c.h": "",
+             "platforms/posix/p.h": ""}
     return Sample(name, files, reason)
 
 
 SAMPLES = [
     rejects("quant includes itself", "quant/x.h", '"quant/a.h"', None),
     rejects("quant includes runtime", "quant/x.h", '"runtime/b.h"', "not allowed from this folder"),
-    rejects("quant includes zstd", "quant/x.cpp", "<zstd.h>", "third-party"),
+    rejects("quant includes zstd", "quant/x.cpp", "<zstd.h>", "another layer or library"),
     rejects("converter includes runtime", "converter/x.cpp", '"runtime/b.h"', "not allowed from this folder"),
     rejects("converter includes the library", "converter/x.cpp", "<vector>", None),
     rejects("converter includes JSON", "converter/x.cpp", "<nlohmann/json.hpp>", None),
     rejects("runtime includes converter", "runtime/x.cpp", '"converter/c.h"', "not allowed from this folder"),
     rejects("runtime includes zstd", "runtime/x.cpp", "<zstd.h>", None),
-    rejects("runtime includes XNNPACK", "runtime/x.cpp", "<xnnpack.h>", "third-party"),
+    rejects("runtime includes XNNPACK", "runtime/x.cpp", "<xnnpack.h>", "another layer or library"),
     rejects("a backend includes XNNPACK", "runtime/backends/x.cpp", "<xnnpack.h>", None),
     rejects("a kernel includes intrinsics", "runtime/kernels/x_avx2.cpp", "<immintrin.h>", None),
-    rejects("a kernel includes pthreadpool", "runtime/kernels/x.cpp", "<pthreadpool.h>", "third-party"),
+    rejects("a kernel includes pthreadpool", "runtime/kernels/x.cpp", "<pthreadpool.h>", "another layer or library"),
     rejects("hosted includes pthreadpool", "platforms/hosted/x.cpp", "<pthreadpool.h>", None),
     rejects("hosted looks inside the runtime", "platforms/hosted/x.cpp", '"runtime/b.h"', "not allowed"),
     rejects("hosted includes posix", "platforms/hosted/x.cpp", '"platforms/posix/p.h"', None),
     rejects("converter includes posix", "converter/x.cpp", '"platforms/posix/p.h"', None),
     rejects("runtime includes posix", "runtime/x.cpp", '"platforms/posix/p.h"', "not allowed"),
     rejects("posix includes itself", "platforms/posix/x.cpp", '"platforms/posix/p.h"', None),
-    rejects("posix includes the API", "platforms/posix/x.cpp", '"runtime/cria.h"', "not allowed"),
-    rejects("posix includes JSON", "platforms/posix/x.cpp", "<nlohmann/json.hpp>", "third-party"),
-    rejects("an example includes the API", "examples/x/x.c", '"runtime/cria.h"', None),
+    rejects("posix includes the API", "platforms/posix/x.cpp", "<cria.h>", "not allowed"),
+    rejects("posix includes JSON", "platforms/posix/x.cpp", "<nlohmann/json.hpp>", "another layer or library"),
+    rejects("an example includes the API", "examples/x/x.c", "<cria.h>", None),
+    rejects("quant includes the API", "quant/x.cpp", "<cria.h>", "not allowed"),
+    rejects("converter includes the API", "converter/x.cpp", "<cria.h>", "not allowed"),
+    rejects("a kernel includes the API", "runtime/kernels/x.cpp", "<cria.h>", None),
+    rejects("hosted includes the API", "platforms/hosted/x.cpp", "<cria.h>", None),
     rejects("an example looks inside the runtime", "examples/x/x.c", '"runtime/b.h"', "not allowed"),
     rejects("a short path", "quant/x.cpp", '"a.h"', "not allowed from this folder"),
     rejects("a missing file", "quant/x.cpp", '"quant/missing.h"', "no such file"),

@@ -71,7 +71,7 @@ def check(context):
     archive = context.build / "lib" / "libcria.a"
     if not archive.is_file():
         return [], 0
-    backends = {path.name for path in (context.source / "runtime" / "backends").glob("*.cpp")}
+    backends = {path.name for path in (context.source / "runtime" / "backends").rglob("*.cpp")}
     symbols = symbols_of(context, archive)
     defined = {symbol.name for symbol in symbols if symbol.kind not in "Uwv"}
     problems = []

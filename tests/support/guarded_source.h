@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/cria.h"
+#include <cria.h>
 #include "tests/support/guarded.h"
 #include "tests/support/test_session.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <cria.h>
 #include "platforms/hosted/thread_pool.h"
-#include "runtime/cria.h"
 
 namespace cria::test {
 

@@ -16,7 +16,7 @@ namespace {
 
 using test::TestSession;
 
-// The header of a state (runtime/state.cpp).
+// The header of a state (runtime/decode/state.cpp).
 constexpr size_t kHeaderBytes = 48;
 constexpr size_t kChecksumPlace = 16;
 constexpr size_t kRandomPlace = 24;

@@ -14,7 +14,7 @@
 
 #include "converter/tokenizer_import.h"
 #include "quant/memory_plan.h"
-#include "runtime/tokenizer.h"
+#include "runtime/text/tokenizer.h"
 
 namespace cria::test {
 

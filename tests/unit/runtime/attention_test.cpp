@@ -1,5 +1,5 @@
 // Tiled attention with its online softmax against the textbook formula in double precision.
-#include "runtime/attention.h"
+#include "runtime/decode/attention.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "runtime/decoder.h"
+#include "runtime/decode/decoder.h"
 #include "tests/support/test_configs.h"
 
 namespace cria {

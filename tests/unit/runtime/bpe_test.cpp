@@ -1,5 +1,5 @@
 // The merge loop against one that searches the whole word for each merge.
-#include "runtime/bpe.h"
+#include "runtime/text/bpe.h"
 
 #include <gtest/gtest.h>
 

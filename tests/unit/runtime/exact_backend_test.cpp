@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "quant/quantize.h"
-#include "runtime/session.h"
+#include "runtime/decode/session.h"
 #include "tests/support/thread_per_task.h"
 
 namespace cria {

@@ -1,7 +1,7 @@
 // Vector and attention kernels of every ISA against the scalar reference
 // (tests/unit/runtime/kernel_bits.h).
 #include "quant/tile16.h"
-#include "runtime/scalar_math.h"
+#include "runtime/base/scalar_math.h"
 #include "tests/unit/runtime/kernel_bits.h"
 
 namespace cria {

@@ -1,5 +1,5 @@
 // Where words start and end.
-#include "runtime/pre_tokenizer.h"
+#include "runtime/text/pre_tokenizer.h"
 
 #include <gtest/gtest.h>
 

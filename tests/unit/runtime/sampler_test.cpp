@@ -1,4 +1,4 @@
-#include "runtime/sampler.h"
+#include "runtime/decode/sampler.h"
 
 #include <gtest/gtest.h>
 

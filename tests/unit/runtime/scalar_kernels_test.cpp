@@ -10,7 +10,7 @@
 
 #include "quant/quantize.h"
 #include "quant/tile16.h"
-#include "runtime/kernels/scalar.h"
+#include "runtime/kernels/scalar/scalar.h"
 
 namespace cria {
 namespace {

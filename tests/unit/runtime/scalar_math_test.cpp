@@ -1,4 +1,4 @@
-#include "runtime/scalar_math.h"
+#include "runtime/base/scalar_math.h"
 
 #include <gtest/gtest.h>
 

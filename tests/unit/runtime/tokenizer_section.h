@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "quant/memory_plan.h"
-#include "runtime/tokenizer.h"
+#include "runtime/text/tokenizer.h"
 
 namespace cria::test {
 

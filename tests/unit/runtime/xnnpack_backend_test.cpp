@@ -18,7 +18,7 @@
 #include "quant/float16.h"
 #include "quant/model_layout.h"
 #include "runtime/backends/backend.h"
-#include "runtime/session.h"
+#include "runtime/decode/session.h"
 #include "tests/support/test_configs.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // XNNPACK's products of our weights against the same products in double precision.
-#include "runtime/backends/xnnpack_operator.h"
+#include "runtime/backends/xnnpack/xnnpack_operator.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "quant/float16.h"
-#include "runtime/backends/xnnpack_unpack.h"
+#include "runtime/backends/xnnpack/xnnpack_unpack.h"
 
 namespace cria::xnnpack {
 namespace {

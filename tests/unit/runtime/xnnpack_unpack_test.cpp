@@ -1,5 +1,5 @@
 // tile16 tiles as the row-major weights that XNNPACK packs.
-#include "runtime/backends/xnnpack_unpack.h"
+#include "runtime/backends/xnnpack/xnnpack_unpack.h"
 
 #include <gtest/gtest.h>
 

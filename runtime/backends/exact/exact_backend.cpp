@@ -1,0 +1,103 @@
+// The backend whose bits are the same everywhere: our kernels on the file's own layout.
+#include "runtime/base/parallel.h"
+#include "runtime/decode/session.h"
+
+namespace cria {
+namespace {
+
+Status exact_needs(const format::ModelConfig& /*config*/, uint32_t /*n_threads*/,
+                   uint32_t /*prefill_chunk*/, BackendNeeds* needs) {
+  *needs = {};
+  needs->keeps_tile16 = true;
+  return Status::kOk;
+}
+
+Status exact_load(cria_session* /*session*/) { return Status::kOk; }
+
+bool is_integer(const Matrix& m) {
+  return m.shape.number_format == format::NumberFormat::kInt4 ||
+         m.shape.number_format == format::NumberFormat::kInt8;
+}
+
+// Quantizes rows of x once for all the matrices that share them.
+void quantize_rows(const cria_session& s, const float* x, size_t n_rows, size_t cols,
+                   size_t padded) {
+  const size_t n_groups = padded / kActivationGroup;
+  parallel_ranges(s, n_rows, [&](size_t begin, size_t end, size_t /*task*/) {
+    for (size_t i = begin; i < end; ++i) {
+      s.kernels->quantize_row(
+          x + i * cols, cols, padded, kActivationGroup, s.scratch.quantized + i * padded,
+          s.scratch.quantized_scales + i * n_groups, s.scratch.quantized_sums + i * n_groups);
+    }
+  });
+}
+
+void multiply(const cria_session& s, const LinearCall& call, const float* x, size_t n_rows,
+              size_t first_tile, size_t last_tile) {
+  const Matrix& m = *call.matrix;
+  const size_t stride = m.shape.rows;
+  const Kernels& kernels = *s.kernels;
+  const QuantizedRows quantized = {s.scratch.quantized, s.scratch.quantized_scales,
+                                   s.scratch.quantized_sums, n_rows};
+  switch (m.shape.number_format) {
+    case format::NumberFormat::kInt4:
+      return kernels.matmul_q4_q8(m.shape, m.codes, m.scales, first_tile, last_tile, quantized,
+                                  call.y, stride);
+    case format::NumberFormat::kInt8:
+      return kernels.matmul_q8_q8(m.shape, m.codes, m.scales, first_tile, last_tile, quantized,
+                                  call.y, stride);
+    case format::NumberFormat::kF32:
+      return kernels.matmul_f32_f32(m.shape, m.codes, first_tile, last_tile, x, n_rows, call.y,
+                                    stride);
+    case format::NumberFormat::kF16:
+      return kernels.matmul_f16_f32(m.shape, m.codes, first_tile, last_tile, x, n_rows, call.y,
+                                    stride);
+    case format::NumberFormat::kBf16:
+      return kernels.matmul_bf16_f32(m.shape, m.codes, first_tile, last_tile, x, n_rows, call.y,
+                                     stride);
+  }
+}
+
+// Calls that want the same input: quantized alike, or all as floats.
+void multiply_run(const cria_session& s, const float* x, size_t n_rows,
+                  std::span<const LinearCall> calls) {
+  size_t n_tiles = 0;
+  for (const LinearCall& call : calls) n_tiles += tile_count(call.matrix->shape.rows);
+  const MatrixShape& shape = calls.front().matrix->shape;
+  if (is_integer(*calls.front().matrix)) {
+    quantize_rows(s, x, n_rows, shape.cols, padded_cols(shape));
+  }
+  // One split over the tiles of all matrices: the threads meet once, not once a matrix.
+  parallel_ranges(s, n_tiles, [&](size_t begin, size_t end, size_t /*task*/) {
+    size_t first = 0;
+    for (const LinearCall& call : calls) {
+      const size_t n = tile_count(call.matrix->shape.rows);
+      const size_t from = begin > first ? begin - first : 0;
+      const size_t to = end > first ? (end - first < n ? end - first : n) : 0;
+      if (from < to) multiply(s, call, x, n_rows, from, to);
+      first += n;
+    }
+  });
+}
+
+bool share_input(const Matrix& a, const Matrix& b) {
+  return is_integer(a) == is_integer(b) &&
+         (!is_integer(a) || padded_cols(a.shape) == padded_cols(b.shape));
+}
+
+Status exact_linear(cria_session* session, const float* x, size_t n_rows,
+                    std::span<const LinearCall> calls) {
+  for (size_t begin = 0; begin < calls.size();) {
+    size_t end = begin + 1;
+    while (end < calls.size() && share_input(*calls[begin].matrix, *calls[end].matrix)) ++end;
+    multiply_run(*session, x, n_rows, calls.subspan(begin, end - begin));
+    begin = end;
+  }
+  return Status::kOk;
+}
+
+}  // namespace
+
+const Backend kExactBackend = {"exact", exact_needs, exact_load, exact_linear};
+
+}  // namespace cria

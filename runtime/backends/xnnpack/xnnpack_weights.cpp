@@ -1,0 +1,90 @@
+// How matrices are cut into slices, and what memory that takes.
+#include "runtime/backends/xnnpack/xnnpack_weights.h"
+
+#include <algorithm>
+
+#include "quant/model_layout.h"
+#include "runtime/backends/xnnpack/xnnpack_operator.h"
+#include "runtime/backends/xnnpack/xnnpack_slicing.h"
+
+namespace cria::xnnpack {
+namespace {
+
+using format::MatrixRole;
+
+// The matrices of a layer, and how often a role occurs in a model.
+constexpr MatrixRole kPackedRoles[] = {MatrixRole::kQ,    MatrixRole::kK,     MatrixRole::kV,
+                                       MatrixRole::kO,    MatrixRole::kGate,  MatrixRole::kUp,
+                                       MatrixRole::kDown, MatrixRole::kLmHead};
+
+uint64_t aligned(uint64_t n_bytes) { return round_up(n_bytes, uint64_t{format::kAlignment}); }
+
+}  // namespace
+
+Slicing slice_matrix(const MatrixShape& shape) {
+  // Row-major bytes of a slice: an eighth of the matrix for threads to share, but no operator
+  // object of 2 KB for next to nothing, and little enough to lie in a cache while it is packed.
+  constexpr uint64_t kSlicesWanted = 8;
+  constexpr uint64_t kLeastBytes = 64 * 1024;
+  constexpr uint64_t kMostBytes = 512 * 1024;
+  // Kernels compute up to 64 rows side by side and pad to that.
+  constexpr uint64_t kRowsMultiple = 64;
+  const uint64_t row_bytes = source_row_bytes(shape);
+  const uint64_t wanted =
+      std::clamp(shape.rows * row_bytes / kSlicesWanted, kLeastBytes, kMostBytes) / row_bytes;
+  const uint64_t multiple = wanted < kRowsMultiple ? kTileRows : kRowsMultiple;
+  const uint64_t n_rows = std::max(wanted / multiple * multiple, uint64_t{kTileRows});
+  Slicing slicing = {};
+  slicing.rows = static_cast<uint32_t>(std::min<uint64_t>(n_rows, shape.rows));
+  slicing.n_slices = (shape.rows - 1) / slicing.rows + 1;
+  slicing.last_rows = shape.rows - (slicing.n_slices - 1) * slicing.rows;
+  return slicing;
+}
+
+Status measure_matrix(const MatrixShape& shape, uint64_t* n_bytes) {
+  // Sums of K products of int8 stay within 32 bits up to here.
+  constexpr size_t kMostIntegerCols = size_t{1} << 16;
+  if (is_integer(shape) && padded_cols(shape) > kMostIntegerCols) return Status::kUnsupported;
+  const Slicing slicing = slice_matrix(shape);
+  uint64_t full = 0;
+  uint64_t last = 0;
+  CRIA_TRY(measure_operator(shape, slicing.rows, &full));
+  CRIA_TRY(measure_operator(shape, slicing.last_rows, &last));
+  *n_bytes = aligned(sizeof(PackedMatrix)) + aligned(slicing.n_slices * sizeof(Slice)) +
+             (slicing.n_slices - 1) * full + last;
+  return Status::kOk;
+}
+
+Status packed_model_bytes(const format::ModelConfig& config, uint64_t* n_bytes) {
+  CRIA_TRY(initialize());
+  *n_bytes = 0;
+  for (const MatrixRole role : kPackedRoles) {
+    uint64_t matrix = 0;
+    CRIA_TRY(measure_matrix(matrix_shape(config, role), &matrix));
+    *n_bytes += matrix * (role == MatrixRole::kLmHead ? 1 : config.n_layers);
+  }
+  return Status::kOk;
+}
+
+LoadLayout load_layout(const format::ModelConfig& config) {
+  LoadLayout most = {};
+  const auto widen = [](uint64_t* part, uint64_t n) { *part = std::max(*part, aligned(n)); };
+  for (const MatrixRole role : kPackedRoles) {
+    const MatrixShape shape = matrix_shape(config, role);
+    const uint64_t rows = slice_matrix(shape).rows;
+    const uint64_t most_chunk = format::kChunkRawBytes;
+    widen(&most.raw_codes, std::min(code_plane_bytes(shape), most_chunk));
+    widen(&most.raw_scales, std::min(scale_plane_bytes(shape), most_chunk));
+    widen(&most.tile_codes, tile_code_bytes(shape));
+    widen(&most.tile_scales, tile_scale_bytes(shape));
+    widen(&most.source_codes, rows * source_row_bytes(shape));
+    // A tile's share of the scales is that of 16 rows, row-major too.
+    widen(&most.source_scales,
+          round_up(rows, uint64_t{kTileRows}) / kTileRows * tile_scale_bytes(shape));
+  }
+  most.total = most.raw_codes + most.raw_scales + most.tile_codes + most.tile_scales +
+               most.source_codes + most.source_scales;
+  return most;
+}
+
+}  // namespace cria::xnnpack

@@ -1,0 +1,134 @@
+#include "runtime/decode/attention.h"
+
+#include <cstring>
+#include <limits>
+
+#include "quant/tile16.h"
+#include "runtime/base/features.h"
+#include "runtime/base/parallel.h"
+
+namespace cria {
+namespace {
+
+// One thread's part of the attention scratch, laid out as running_layout counts it.
+struct HeadScratch {
+  float* scores;    // [kAttentionTile], then probabilities
+  float* sum;       // [head_dim] values weighted so far
+  int8_t* q_codes;  // [head_dim padded to 32]
+  float* q_scales;  // [head_dim / 32, rounded up]
+};
+
+HeadScratch head_scratch(const cria_session& s, size_t task) {
+  const auto block = [](size_t bytes) { return round_up(bytes, format::kAlignment); };
+  const size_t head_dim = s.model.config.head_dim;
+  uint8_t* p = s.scratch.attention + task * s.scratch.attention_per_thread;
+  HeadScratch h = {};
+  h.scores = reinterpret_cast<float*>(p);
+  p += block(kAttentionTile * sizeof(float));
+  h.sum = reinterpret_cast<float*>(p);
+  p += block(head_dim * sizeof(float));
+  h.q_codes = reinterpret_cast<int8_t*>(p);
+  p += block(round_up(head_dim, kActivationGroup));
+  h.q_scales = reinterpret_cast<float*>(p);
+  return h;
+}
+
+// A constant where the build has no f32 cache, so that the kernels for it are dropped.
+bool is_f32(const KvCache& kv) { return kHasKvF32 && kv.kv_format == KvFormat::kF32; }
+
+float largest_of(const float* x, size_t n) {
+  float largest = x[0];
+  for (size_t i = 1; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
+  return largest;
+}
+
+// Attention of one query head of one row at position.
+void attend_head(const cria_session& s, size_t layer, size_t kv_head, size_t position,
+                 const float* q, const HeadScratch& h, float* out) {
+  const format::ModelConfig& c = s.model.config;
+  const Kernels& kernels = *s.kernels;
+  const KvCache& kv = s.kv;
+  const size_t head_dim = c.head_dim;
+  const bool is_int8 = !is_f32(kv);
+  const size_t end = position + 1;
+  const size_t begin = c.sliding_window != 0 && end > c.sliding_window ? end - c.sliding_window : 0;
+
+  if (is_int8) {
+    kernels.quantize_row(q, head_dim, round_up(head_dim, kActivationGroup), kActivationGroup,
+                         h.q_codes, h.q_scales, nullptr);
+  }
+  std::memset(h.sum, 0, head_dim * sizeof(float));
+  float max = 0.0f;    // largest score so far; set by the first tile
+  float total = 0.0f;  // sum of exp(score - max) so far
+  for (size_t tile = begin / kAttentionTile * kAttentionTile; tile < end; tile += kAttentionTile) {
+    const size_t first = tile > begin ? tile : begin;
+    const size_t n = (tile + kAttentionTile < end ? tile + kAttentionTile : end) - first;
+    const size_t row = kv.row(layer, kv_head, first);
+    const uint8_t* keys = kv.key_codes + row * kv.row_bytes();
+    const uint8_t* values = kv.value_codes + row * kv.row_bytes();
+    if (is_int8) {
+      kernels.scores_q8(h.q_codes, h.q_scales, head_dim, reinterpret_cast<const int8_t*>(keys),
+                        kv.key_scales + row, c.attention_multiplier, n, h.scores);
+    } else {
+      kernels.scores_f32(q, head_dim, reinterpret_cast<const float*>(keys), c.attention_multiplier,
+                         n, h.scores);
+    }
+    const float tile_max = largest_of(h.scores, n);
+    const bool is_first = first == begin;
+    const float new_max = is_first || tile_max > max ? tile_max : max;
+    float rescale = is_first ? 0.0f : max - new_max;  // becomes exp of it
+    if (!is_first) static_cast<void>(kernels.exp_sum(&rescale, 1, 0.0f));
+    total = total * rescale + kernels.exp_sum(h.scores, n, new_max);
+    max = new_max;
+    if (is_int8) {
+      kernels.weighted_sum_q8(h.scores, reinterpret_cast<const int8_t*>(values),
+                              kv.value_scales + row, n, head_dim, rescale, h.sum);
+    } else {
+      kernels.weighted_sum_f32(h.scores, reinterpret_cast<const float*>(values), n, head_dim,
+                               rescale, h.sum);
+    }
+  }
+  const float inverse = 1.0f / total;
+  for (size_t d = 0; d < head_dim; ++d) out[d] = h.sum[d] * inverse;
+}
+
+void store_row(const cria_session& s, size_t row, const float* x, uint8_t* codes, float* scales) {
+  const size_t head_dim = s.model.config.head_dim;
+  if (is_f32(s.kv)) {
+    std::memcpy(codes + row * s.kv.row_bytes(), x, head_dim * sizeof(float));
+  } else {
+    s.kernels->quantize_row(x, head_dim, head_dim, head_dim,
+                            reinterpret_cast<int8_t*>(codes + row * head_dim), scales + row,
+                            nullptr);
+  }
+}
+
+}  // namespace
+
+void store_keys_values(const cria_session& s, size_t layer, size_t n_rows, const float* k,
+                       const float* v) {
+  const size_t head_dim = s.model.config.head_dim;
+  const size_t n_kv_heads = s.model.config.n_kv_heads;
+  for (size_t i = 0; i < n_rows * n_kv_heads; ++i) {
+    const size_t row = s.kv.row(layer, i % n_kv_heads, s.position + i / n_kv_heads);
+    store_row(s, row, k + i * head_dim, s.kv.key_codes, s.kv.key_scales);
+    store_row(s, row, v + i * head_dim, s.kv.value_codes, s.kv.value_scales);
+  }
+}
+
+void attend(const cria_session& s, size_t layer, size_t n_rows, const float* q, float* out) {
+  const format::ModelConfig& c = s.model.config;
+  const size_t heads_per_kv = c.n_heads / c.n_kv_heads;
+  // Item i: head i / n_rows of row i % n_rows, so that a thread keeps to few heads' keys.
+  parallel_ranges(s, n_rows * c.n_heads, [&](size_t begin, size_t end, size_t task) {
+    const HeadScratch h = head_scratch(s, task);
+    for (size_t i = begin; i < end; ++i) {
+      const size_t head = i / n_rows;
+      const size_t row = i % n_rows;
+      const size_t place = (row * c.n_heads + head) * c.head_dim;
+      attend_head(s, layer, head / heads_per_kv, s.position + row, q + place, h, out + place);
+    }
+  });
+}
+
+}  // namespace cria

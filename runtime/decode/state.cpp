@@ -1,0 +1,155 @@
+// Saving and loading a conversation: StateHeader, tokens, the used rows of the KV cache, logits.
+#include <cstring>
+
+#include "quant/checksum.h"
+#include "runtime/decode/session.h"
+
+namespace cria {
+namespace {
+
+constexpr uint64_t kStateMagic = 0x3165746174737263;  // "crstate1"
+
+struct StateHeader {
+  uint64_t magic;
+  uint64_t fingerprint;  // of the model file
+  uint64_t checksum;     // XXH64 of everything behind the header
+  uint64_t random_state;
+  uint32_t kv_format;
+  uint32_t position;
+  uint32_t has_logits;
+  uint32_t reserved;
+};
+static_assert(sizeof(StateHeader) == 48);
+
+// Bytes of the KV cache that a state with this many positions holds.
+size_t kv_bytes(const cria_session& s, size_t position) {
+  const format::ModelConfig& c = s.model.config;
+  const size_t scale = s.kv.kv_format == KvFormat::kInt8 ? sizeof(float) : 0;
+  return size_t{c.n_layers} * c.n_kv_heads * position * 2 * (s.kv.row_bytes() + scale);
+}
+
+size_t state_bytes(const cria_session& s, size_t position, bool has_logits) {
+  return sizeof(StateHeader) + position * sizeof(uint32_t) + kv_bytes(s, position) +
+         (has_logits ? size_t{s.model.config.vocab_size} * sizeof(float) : 0);
+}
+
+enum class Piece { kTokens, kCodes, kScales, kFloats };
+
+// Visits every used piece of the session in the order of the state.
+template <typename Visit>
+void visit_pieces(const cria_session& s, size_t position, bool has_logits, const Visit& visit) {
+  const bool is_int8 = s.kv.kv_format == KvFormat::kInt8;
+  const Piece rows = is_int8 ? Piece::kCodes : Piece::kFloats;
+  visit(Piece::kTokens, s.history, position * sizeof(uint32_t));
+  for (size_t layer = 0; layer < s.model.config.n_layers; ++layer) {
+    for (size_t head = 0; head < s.model.config.n_kv_heads; ++head) {
+      const size_t row = s.kv.row(layer, head, 0);
+      const size_t bytes = position * s.kv.row_bytes();
+      visit(rows, s.kv.key_codes + row * s.kv.row_bytes(), bytes);
+      visit(rows, s.kv.value_codes + row * s.kv.row_bytes(), bytes);
+      if (is_int8) {
+        visit(Piece::kScales, s.kv.key_scales + row, position * sizeof(float));
+        visit(Piece::kScales, s.kv.value_scales + row, position * sizeof(float));
+      }
+    }
+  }
+  if (has_logits) {
+    visit(Piece::kFloats, s.logits, size_t{s.model.config.vocab_size} * sizeof(float));
+  }
+}
+
+Status save(const cria_session& s, uint8_t* out, size_t n_bytes) {
+  if (n_bytes < state_bytes(s, s.position, s.has_logits)) return Status::kBufferTooSmall;
+  uint8_t* p = out + sizeof(StateHeader);
+  visit_pieces(s, s.position, s.has_logits, [&](Piece, const void* piece, size_t bytes) {
+    std::memcpy(p, piece, bytes);
+    p += bytes;
+  });
+  StateHeader header = {};
+  header.magic = kStateMagic;
+  header.fingerprint = s.index.fingerprint;
+  header.random_state = s.random.state;
+  header.kv_format = static_cast<uint32_t>(s.kv.kv_format);
+  header.position = s.position;
+  header.has_logits = s.has_logits ? 1 : 0;
+  header.checksum = xxh64(out + sizeof header, static_cast<size_t>(p - out) - sizeof header);
+  std::memcpy(out, &header, sizeof header);
+  return Status::kOk;
+}
+
+// Whether a session could have saved these bytes: tokens are in the vocabulary, codes and scales
+// are those that quantizing gives. Floats may be any, as a model's may be: arithmetic and sampling
+// take what is infinite or not a number.
+bool piece_holds(Piece kind, const uint8_t* p, size_t n_bytes, uint32_t vocab_size) {
+  constexpr int kNoCode = 0x80;  // -128
+  constexpr uint32_t kInfinity = 0x7f800000;
+  if (kind == Piece::kFloats || n_bytes == 0) return true;
+  if (kind == Piece::kCodes) return std::memchr(p, kNoCode, n_bytes) == nullptr;
+  for (size_t i = 0; i < n_bytes; i += sizeof(uint32_t)) {
+    uint32_t word;
+    std::memcpy(&word, p + i, sizeof word);
+    // The bits of a float that is neither negative nor infinite nor NaN are below infinity's.
+    if (word >= (kind == Piece::kTokens ? vocab_size : kInfinity)) return false;
+  }
+  return true;
+}
+
+Status load(cria_session* s, const uint8_t* state, size_t n_bytes) {
+  StateHeader header;
+  if (n_bytes < sizeof header) return Status::kBadState;
+  std::memcpy(&header, state, sizeof header);
+  if (header.magic != kStateMagic || header.fingerprint != s->index.fingerprint ||
+      header.kv_format != static_cast<uint32_t>(s->kv.kv_format) || header.has_logits > 1 ||
+      header.reserved != 0) {
+    return Status::kBadState;
+  }
+  if (header.position > s->plan_input.context) return Status::kContextFull;
+  const bool has_logits = header.has_logits != 0;
+  if (n_bytes != state_bytes(*s, header.position, has_logits) ||
+      xxh64(state + sizeof header, n_bytes - sizeof header) != header.checksum) {
+    return Status::kBadState;
+  }
+  const uint8_t* p = state + sizeof header;
+  bool holds = true;
+  visit_pieces(*s, header.position, has_logits, [&](Piece kind, const void*, size_t bytes) {
+    holds = holds && piece_holds(kind, p, bytes, s->model.config.vocab_size);
+    p += bytes;
+  });
+  if (!holds) return Status::kBadState;
+  p = state + sizeof header;
+  visit_pieces(*s, header.position, has_logits, [&](Piece, void* piece, size_t bytes) {
+    std::memcpy(piece, p, bytes);
+    p += bytes;
+  });
+  s->position = header.position;
+  s->has_logits = has_logits;
+  s->random.state = header.random_state;
+  return Status::kOk;
+}
+
+}  // namespace
+}  // namespace cria
+
+extern "C" {
+
+size_t cria_state_size(const cria_session* session) {
+  if (session == nullptr) return 0;
+  return cria::state_bytes(*session, session->position, session->has_logits);
+}
+
+cria_status cria_state_save(const cria_session* session, void* destination, size_t n_bytes) {
+  if (session == nullptr || destination == nullptr) return CRIA_INVALID_ARGUMENT;
+  return static_cast<cria_status>(
+      cria::save(*session, static_cast<uint8_t*>(destination), n_bytes));
+}
+
+cria_status cria_state_load(cria_session* session, const void* state, size_t n_bytes) {
+  if (session == nullptr || state == nullptr) return CRIA_INVALID_ARGUMENT;
+  return static_cast<cria_status>(cria::load(session, static_cast<const uint8_t*>(state), n_bytes));
+}
+
+const uint32_t* cria_tokens(const cria_session* session) {
+  return session != nullptr ? session->history : nullptr;
+}
+
+}  // extern "C"

@@ -1,0 +1,103 @@
+// Integer matrix products for AArch64 cores with dot products (Armv8.2: Cortex-A55, A76 and later).
+// Contracts are in runtime/kernels/kernels.h.
+#include "runtime/kernels/arm/neon.h"
+#include "runtime/kernels/overrides.h"
+
+#if !defined(__aarch64__) || !defined(__ARM_FEATURE_DOTPROD)
+#error "Build this file with -march=armv8.2-a+dotprod (cmake/KernelFlags.cmake)."
+#endif
+
+#include <arm_neon.h>
+
+#include "runtime/kernels/arm/neon_tiles.h"
+
+namespace cria {
+namespace {
+
+// Both halves of 32 activations.
+struct Activations {
+  int8x16_t low;
+  int8x16_t high;
+};
+
+// Line kLine of a group of int4: inputs 4 * kLine ... and 4 * (kLine + 4) ..., nibbles as 0 ... 15.
+template <int kLine, size_t kQuarters, size_t kRows>
+void add_line_q4(const uint8_t* codes, const Activations (&x)[kRows],
+                 int32x4_t (&dots)[kRows][kQuarters]) {
+  for (size_t q = 0; q < kQuarters; ++q) {
+    const uint8x16_t packed = vld1q_u8(codes + kLine * kLineBytes + q * kQuarterBytes);
+    const int8x16_t low = vreinterpretq_s8_u8(vandq_u8(packed, vdupq_n_u8(0x0f)));
+    const int8x16_t high = vreinterpretq_s8_u8(vshrq_n_u8(packed, 4));
+    for (size_t r = 0; r < kRows; ++r) {
+      dots[r][q] = vdotq_laneq_s32(dots[r][q], low, x[r].low, kLine);
+      dots[r][q] = vdotq_laneq_s32(dots[r][q], high, x[r].high, kLine);
+    }
+  }
+}
+
+// Lines kLine and kLine + 4 of a group of int8.
+template <int kLine, size_t kQuarters, size_t kRows>
+void add_lines_q8(const uint8_t* codes, const Activations (&x)[kRows],
+                  int32x4_t (&dots)[kRows][kQuarters]) {
+  constexpr size_t kHalfBytes = 4 * kLineBytes;
+  for (size_t q = 0; q < kQuarters; ++q) {
+    const uint8_t* line = codes + kLine * kLineBytes + q * kQuarterBytes;
+    const int8x16_t low = vreinterpretq_s8_u8(vld1q_u8(line));
+    const int8x16_t high = vreinterpretq_s8_u8(vld1q_u8(line + kHalfBytes));
+    for (size_t r = 0; r < kRows; ++r) {
+      dots[r][q] = vdotq_laneq_s32(dots[r][q], low, x[r].low, kLine);
+      dots[r][q] = vdotq_laneq_s32(dots[r][q], high, x[r].high, kLine);
+    }
+  }
+}
+
+struct DotprodDots {
+  static constexpr size_t kBlockRows = 4;
+
+  template <Codes kCodes, size_t kQuarters, size_t kRows>
+  static void group(const uint8_t* codes, const int8_t* const (&x)[kRows],
+                    const int32_t (&sums)[kRows], int32x4_t (&dots)[kRows][kQuarters]) {
+    Activations halves[kRows];
+    for (size_t r = 0; r < kRows; ++r) {
+      halves[r] = {vld1q_s8(x[r]), vld1q_s8(x[r] + kActivationGroup / 2)};
+      const int32_t start = kCodes == Codes::kNibbles ? -kNibbleZero * sums[r] : 0;
+      for (size_t q = 0; q < kQuarters; ++q) dots[r][q] = vdupq_n_s32(start);
+    }
+    if constexpr (kCodes == Codes::kNibbles) {
+      add_line_q4<0, kQuarters>(codes, halves, dots);
+      add_line_q4<1, kQuarters>(codes, halves, dots);
+      add_line_q4<2, kQuarters>(codes, halves, dots);
+      add_line_q4<3, kQuarters>(codes, halves, dots);
+    } else {
+      add_lines_q8<0, kQuarters>(codes, halves, dots);
+      add_lines_q8<1, kQuarters>(codes, halves, dots);
+      add_lines_q8<2, kQuarters>(codes, halves, dots);
+      add_lines_q8<3, kQuarters>(codes, halves, dots);
+    }
+  }
+};
+
+}  // namespace
+
+void matmul_q4_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                          size_t y_stride) {
+  multiply_tiles<DotprodDots, Codes::kNibbles>(shape, codes, scales, first_tile, last_tile, x, y,
+                                               y_stride);
+}
+
+void matmul_q8_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                          size_t y_stride) {
+  multiply_tiles<DotprodDots, Codes::kBytes>(shape, codes, scales, first_tile, last_tile, x, y,
+                                             y_stride);
+}
+
+void override_dotprod(Kernels* table) {
+  table->isa = "dotprod";
+  table->matmul_q4_q8 = matmul_q4_q8_dotprod;
+  table->matmul_q8_q8 = matmul_q8_q8_dotprod;
+  table->scores_q8 = scores_q8_dotprod;
+}
+
+}  // namespace cria

@@ -1,0 +1,189 @@
+// Integer matrix products for Advanced SIMD without dot products: Armv7, Cortex-A53, Cortex-A72.
+// Contracts are in runtime/kernels/kernels.h.
+#include "runtime/kernels/arm/neon.h"
+#include "runtime/kernels/overrides.h"
+
+#if !defined(__ARM_NEON)
+#error "Build this file for Advanced SIMD (cmake/KernelFlags.cmake)."
+#endif
+
+#include <arm_neon.h>
+
+#include "runtime/kernels/arm/neon_tiles.h"
+
+namespace cria {
+namespace {
+
+// One vector of W: two rows in each half.
+struct Products {
+  int16x8_t low;   // rows 0 and 1, four products each
+  int16x8_t high;  // rows 2 and 3
+};
+
+void add_products(Products& sum, int8x16_t w, int8x16_t x) {
+  sum.low = vmlal_s8(sum.low, vget_low_s8(w), vget_low_s8(x));
+  sum.high = vmlal_s8(sum.high, vget_high_s8(w), vget_high_s8(x));
+}
+
+// Line kLine of a group of int4: inputs 4 * kLine ... and 4 * (kLine + 4) ...
+// Nibbles are taken as 0 ... 15. A lane of 16 bits sums 8 products of a group: <= 8 * 15 * 127.
+template <size_t kLine, size_t kQuarters, size_t kRows>
+void add_line_q4(const uint8_t* codes, const int8_t* const (&x)[kRows],
+                 Products (&sums)[kRows][kQuarters]) {
+  int8x16_t x_low[kRows];
+  int8x16_t x_high[kRows];
+  for (size_t r = 0; r < kRows; ++r) {
+    x_low[r] = repeat_quad<kLine>(vld1q_s8(x[r]));
+    x_high[r] = repeat_quad<kLine>(vld1q_s8(x[r] + kActivationGroup / 2));
+  }
+  for (size_t q = 0; q < kQuarters; ++q) {
+    const uint8x16_t packed = vld1q_u8(codes + kLine * kLineBytes + q * kQuarterBytes);
+    const int8x16_t low = vreinterpretq_s8_u8(vandq_u8(packed, vdupq_n_u8(0x0f)));
+    const int8x16_t high = vreinterpretq_s8_u8(vshrq_n_u8(packed, 4));
+    for (size_t r = 0; r < kRows; ++r) {
+      add_products(sums[r][q], low, x_low[r]);
+      add_products(sums[r][q], high, x_high[r]);
+    }
+  }
+}
+
+// Lines 2 * kPair and 2 * kPair + 1 of a group of int8. Two products of bytes fit 16 bits, as
+// 2 * 128 * 127 < 2^15; pairs of such sums go to the four 32-bit lanes of low and high.
+template <size_t kPair, size_t kQuarters, size_t kRows>
+void add_lines_q8(const uint8_t* codes, const int8_t* const (&x)[kRows],
+                  int32x4_t (&low)[kRows][kQuarters], int32x4_t (&high)[kRows][kQuarters]) {
+  constexpr int kQuad = kPair % 2 * 2;
+  const uint8_t* line = codes + 2 * kPair * kLineBytes;
+  int8x16_t x_even[kRows];
+  int8x16_t x_odd[kRows];
+  for (size_t r = 0; r < kRows; ++r) {
+    const int8x16_t half = vld1q_s8(x[r] + kPair / 2 * (kActivationGroup / 2));
+    x_even[r] = repeat_quad<kQuad>(half);
+    x_odd[r] = repeat_quad<kQuad + 1>(half);
+  }
+  for (size_t q = 0; q < kQuarters; ++q) {
+    const int8x16_t even = vreinterpretq_s8_u8(vld1q_u8(line + q * kQuarterBytes));
+    const int8x16_t odd = vreinterpretq_s8_u8(vld1q_u8(line + kLineBytes + q * kQuarterBytes));
+    for (size_t r = 0; r < kRows; ++r) {
+      Products sum = {vmull_s8(vget_low_s8(even), vget_low_s8(x_even[r])),
+                      vmull_s8(vget_high_s8(even), vget_high_s8(x_even[r]))};
+      add_products(sum, odd, x_odd[r]);
+      low[r][q] = vpadalq_s16(low[r][q], sum.low);
+      high[r][q] = vpadalq_s16(high[r][q], sum.high);
+    }
+  }
+}
+
+// Lines kLine and kLine + 4 of a group of int4 codes as bytes: sums as above, with |code| <= 8.
+template <size_t kLine, size_t kQuarters, size_t kRows>
+void add_lines_unpacked(const uint8_t* codes, const int8_t* const (&x)[kRows],
+                        Products (&sums)[kRows][kQuarters]) {
+  const uint8_t* line = codes + kLine * kLineBytes;
+  for (size_t r = 0; r < kRows; ++r) {
+    const int8x16_t x_low = repeat_quad<kLine>(vld1q_s8(x[r]));
+    const int8x16_t x_high = repeat_quad<kLine>(vld1q_s8(x[r] + kActivationGroup / 2));
+    for (size_t q = 0; q < kQuarters; ++q) {
+      const uint8_t* low = line + q * kQuarterBytes;
+      add_products(sums[r][q], vreinterpretq_s8_u8(vld1q_u8(low)), x_low);
+      add_products(sums[r][q], vreinterpretq_s8_u8(vld1q_u8(low + kGroupBytes / 2)), x_high);
+    }
+  }
+}
+
+// Nibbles are 8 too large, which start makes good; sums of two lanes are <= 30480: still 16 bits.
+template <Codes kCodes, size_t kQuarters, size_t kRows>
+void group_q4(const uint8_t* codes, const int8_t* const (&x)[kRows], const int32_t (&x_sums)[kRows],
+              int32x4_t (&dots)[kRows][kQuarters]) {
+  Products sums[kRows][kQuarters];
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t q = 0; q < kQuarters; ++q) sums[r][q] = {vdupq_n_s16(0), vdupq_n_s16(0)};
+  }
+  if constexpr (kCodes == Codes::kNibbles) {
+    add_line_q4<0, kQuarters>(codes, x, sums);
+    add_line_q4<1, kQuarters>(codes, x, sums);
+    add_line_q4<2, kQuarters>(codes, x, sums);
+    add_line_q4<3, kQuarters>(codes, x, sums);
+  } else {
+    add_lines_unpacked<0, kQuarters>(codes, x, sums);
+    add_lines_unpacked<1, kQuarters>(codes, x, sums);
+    add_lines_unpacked<2, kQuarters>(codes, x, sums);
+    add_lines_unpacked<3, kQuarters>(codes, x, sums);
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    const int32_t start = kCodes == Codes::kNibbles ? -kNibbleZero * x_sums[r] : 0;
+    for (size_t q = 0; q < kQuarters; ++q) {
+      const int16x8_t pairs = add_pairs_s16(sums[r][q].low, sums[r][q].high);
+      dots[r][q] = vpadalq_s16(vdupq_n_s32(start), pairs);
+    }
+  }
+}
+
+template <size_t kQuarters, size_t kRows>
+void group_q8(const uint8_t* codes, const int8_t* const (&x)[kRows],
+              int32x4_t (&dots)[kRows][kQuarters]) {
+  int32x4_t high[kRows][kQuarters];
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t q = 0; q < kQuarters; ++q) dots[r][q] = high[r][q] = vdupq_n_s32(0);
+  }
+  add_lines_q8<0, kQuarters>(codes, x, dots, high);
+  add_lines_q8<1, kQuarters>(codes, x, dots, high);
+  add_lines_q8<2, kQuarters>(codes, x, dots, high);
+  add_lines_q8<3, kQuarters>(codes, x, dots, high);
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t q = 0; q < kQuarters; ++q) dots[r][q] = add_pairs_s32(dots[r][q], high[r][q]);
+  }
+}
+
+struct NeonDots {
+  // Sums of 16 bits take twice the registers, so more rows at once would only move them to memory.
+  static constexpr size_t kBlockRows = 1;
+
+  template <Codes kCodes, size_t kQuarters, size_t kRows>
+  static void group(const uint8_t* codes, const int8_t* const (&x)[kRows],
+                    const int32_t (&sums)[kRows], int32x4_t (&dots)[kRows][kQuarters]) {
+    if constexpr (kCodes == Codes::kBytes) {
+      group_q8<kQuarters>(codes, x, dots);
+    } else {
+      group_q4<kCodes, kQuarters>(codes, x, sums, dots);
+    }
+  }
+};
+
+}  // namespace
+
+void matmul_q4_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                       size_t y_stride) {
+  multiply_tiles<NeonDots, Codes::kNibbles>(shape, codes, scales, first_tile, last_tile, x, y,
+                                            y_stride);
+}
+
+void matmul_q8_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                       size_t y_stride) {
+  multiply_tiles<NeonDots, Codes::kBytes>(shape, codes, scales, first_tile, last_tile, x, y,
+                                          y_stride);
+}
+
+void override_neon(Kernels* table) {
+  *table = {
+      .isa = "neon",
+      .quantize_row = quantize_row_neon,
+      .matmul_q4_q8 = matmul_q4_q8_neon,
+      .matmul_q8_q8 = matmul_q8_q8_neon,
+      .matmul_f32_f32 = matmul_f32_f32_neon,
+      .matmul_f16_f32 = matmul_f16_f32_neon,
+      .matmul_bf16_f32 = matmul_bf16_f32_neon,
+      .rms_norm = rms_norm_neon,
+      .rope = rope_neon,
+      .silu_mul = silu_mul_neon,
+      .add_scaled = add_scaled_neon,
+      .scores_q8 = scores_q8_neon,
+      .scores_f32 = scores_f32_neon,
+      .exp_sum = exp_sum_neon,
+      .weighted_sum_q8 = weighted_sum_q8_neon,
+      .weighted_sum_f32 = weighted_sum_f32_neon,
+  };
+}
+
+}  // namespace cria

@@ -1,0 +1,225 @@
+// The frame that the integer products of NEON and dotprod share: which part of a tile meets which
+// rows, and the float sums of the contract. An ISA supplies Dots, the integer part:
+//
+//   template <Codes kCodes, size_t kQuarters, size_t kRows>
+//   static void group(const uint8_t* codes, const int8_t* const (&x)[kRows],
+//                     const int32_t (&sums)[kRows], int32x4_t (&dots)[kRows][kQuarters]);
+//
+// the exact dot products of one group of 32 inputs: of 4 * kQuarters rows of W, whose bytes begin
+// at codes in lines 64 bytes apart, with kRows rows of 32 activations that sum to sums. And
+// Dots::kBlockRows, the rows that it takes best at once when there are many.
+#pragma once
+
+#if defined(__ARM_NEON)
+
+#include <arm_neon.h>
+
+#include "runtime/kernels/arm/neon_math.h"
+
+namespace cria {
+
+inline constexpr size_t kQuarterRows = 4;  // rows of W in a vector: a quarter of a tile
+inline constexpr size_t kQuarterBytes = kLineBytes / 4;
+inline constexpr size_t kTileQuarters = kTileRows / kQuarterRows;
+
+inline constexpr size_t kGroupBytes = kTileRows * kActivationGroup;  // one byte a code
+// int4 is unpacked in pieces of this many groups, for at least this many rows.
+inline constexpr size_t kUnpackedGroups = 16;
+inline constexpr size_t kUnpackedRows = 4;
+
+// How the codes of W stand: as an int4 plane, as an int8 plane, or as int4 codes unpacked to bytes
+// in the order of an int8 plane.
+enum class Codes { kNibbles, kBytes, kUnpacked };
+
+static constexpr bool has_row_scales(Codes codes) { return codes == Codes::kBytes; }
+
+// One product: the arguments of the kernel and what follows from them.
+struct TileCall {
+  const MatrixShape& shape;
+  QuantizedRows x;
+  float* y;
+  size_t y_stride;
+  size_t cols;
+  size_t n_groups;
+  size_t scale_shift;  // log2 of the groups of activations that share an int4 scale
+};
+
+static inline TileCall tile_call(const MatrixShape& shape, const QuantizedRows& x, float* y,
+                                 size_t y_stride) {
+  const size_t cols = padded_cols(shape);
+  const bool is_int4 = shape.number_format == format::NumberFormat::kInt4;
+  const unsigned sharing = is_int4 ? shape.group_size / unsigned{kActivationGroup} : 1u;
+  return {shape,
+          x,
+          y,
+          y_stride,
+          cols,
+          cols / kActivationGroup,
+          static_cast<size_t>(__builtin_ctz(sharing))};
+}
+
+// Part of one tile for a range of groups. codes begin at the first group, scales at group 0, both
+// at the first row, which is row first_row of the matrix.
+struct TilePart {
+  const uint8_t* codes;
+  const uint8_t* scales;
+  size_t first_row;
+  size_t first_group;
+  size_t last_group;
+};
+
+template <Codes kCodes>
+static inline TilePart quarter_of(const TilePart& tile, size_t quarter) {
+  constexpr size_t kScaleBytes = has_row_scales(kCodes) ? sizeof(float) : sizeof(uint16_t);
+  TilePart part = tile;
+  part.codes += quarter * kQuarterBytes;
+  part.scales += quarter * kQuarterRows * kScaleBytes;
+  part.first_row += quarter * kQuarterRows;
+  return part;
+}
+
+static inline float32x4_t load_bf16(const uint8_t* p) {
+  const uint16x4_t halves = vreinterpret_u16_u8(vld1_u8(p));
+  return vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(halves), 16));
+}
+
+static inline float32x4_t load_f32x4(const uint8_t* p) { return vreinterpretq_f32_u8(vld1q_u8(p)); }
+
+// Scales of four rows of W for the inputs of one group of activations.
+template <Codes kCodes>
+static inline float32x4_t load_scales(const TileCall& call, const TilePart& w, size_t group,
+                                      size_t quarter) {
+  if constexpr (has_row_scales(kCodes)) {
+    return load_f32x4(w.scales + quarter * kQuarterRows * sizeof(float));
+  } else {
+    const size_t place = (group >> call.scale_shift) * kTileRows;
+    return load_bf16(w.scales + (place + quarter * kQuarterRows) * sizeof(uint16_t));
+  }
+}
+
+// Writes four rows of y that begin at row, but none past the matrix.
+static inline void store_rows(const TileCall& call, size_t i, size_t row, float32x4_t values) {
+  float* y = call.y + i * call.y_stride + row;
+  if (row + kQuarterRows <= call.shape.rows) {
+    vst1q_f32(y, values);
+  } else if (row < call.shape.rows) {
+    float four[kQuarterRows];
+    vst1q_f32(four, values);
+    std::memcpy(y, four, (call.shape.rows - row) * sizeof(float));
+  }
+}
+
+// Four rows of y that begin at row, as store_rows left them.
+static inline float32x4_t load_rows(const TileCall& call, size_t i, size_t row) {
+  const float* y = call.y + i * call.y_stride + row;
+  if (row + kQuarterRows <= call.shape.rows) return vld1q_f32(y);
+  float four[kQuarterRows] = {};
+  if (row < call.shape.rows) std::memcpy(four, y, (call.shape.rows - row) * sizeof(float));
+  return vld1q_f32(four);
+}
+
+// 4 * kQuarters rows of W with rows i ... i + kRows - 1 of x.
+template <class Dots, Codes kCodes, size_t kQuarters, size_t kRows>
+static void multiply_part(const TileCall& call, const TilePart& w, size_t i) {
+  constexpr size_t kBytes = kCodes == Codes::kNibbles ? kInt4BlockBytes : kGroupBytes;
+  float32x4_t acc[kRows][kQuarters];
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t q = 0; q < kQuarters; ++q) {
+      acc[r][q] = w.first_group == 0 ? vdupq_n_f32(0.0f)
+                                     : load_rows(call, i + r, w.first_row + q * kQuarterRows);
+    }
+  }
+  const uint8_t* codes = w.codes;
+  for (size_t g = w.first_group; g < w.last_group; ++g, codes += kBytes) {
+    const int8_t* x[kRows];
+    int32_t sums[kRows];
+    for (size_t r = 0; r < kRows; ++r) {
+      x[r] = call.x.codes + (i + r) * call.cols + g * kActivationGroup;
+      sums[r] = call.x.sums[(i + r) * call.n_groups + g];
+    }
+    int32x4_t dots[kRows][kQuarters];
+    Dots::template group<kCodes, kQuarters, kRows>(codes, x, sums, dots);
+    for (size_t q = 0; q < kQuarters; ++q) {
+      const float32x4_t w_scale = load_scales<kCodes>(call, w, g, q);
+      for (size_t r = 0; r < kRows; ++r) {
+        const float x_scale = call.x.scales[(i + r) * call.n_groups + g];
+        const float32x4_t scale = vmulq_n_f32(w_scale, x_scale);
+        acc[r][q] = vaddq_f32(acc[r][q], vmulq_f32(vcvtq_f32_s32(dots[r][q]), scale));
+      }
+    }
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t q = 0; q < kQuarters; ++q) {
+      store_rows(call, i + r, w.first_row + q * kQuarterRows, acc[r][q]);
+    }
+  }
+}
+
+// One tile with all rows of x: blocks of kRows rows with half a tile, whose sums fit the registers,
+// and the rest one by one with as much of the tile as one row can take, so that W streams.
+template <class Dots, Codes kCodes, size_t kRows>
+static inline void multiply_rows(const TileCall& call, const TilePart& tile) {
+  size_t i = 0;
+  if constexpr (kRows != 1) {
+    for (; i + kRows <= call.x.n_rows; i += kRows) {
+      multiply_part<Dots, kCodes, 2, kRows>(call, tile, i);
+      multiply_part<Dots, kCodes, 2, kRows>(call, quarter_of<kCodes>(tile, 2), i);
+    }
+  }
+  for (; i < call.x.n_rows; ++i) {
+    for (size_t q = 0; q < kTileQuarters; q += kOneRowQuarters) {
+      multiply_part<Dots, kCodes, kOneRowQuarters, 1>(call, quarter_of<kCodes>(tile, q), i);
+    }
+  }
+}
+
+// Codes of n_groups groups of an int4 tile as bytes.
+static inline void unpack_groups(const uint8_t* nibbles, size_t n_groups, uint8_t* bytes) {
+  constexpr size_t kHalfGroup = kGroupBytes / 2;
+  const int8x16_t zero = vdupq_n_s8(kNibbleZero);
+  for (size_t g = 0; g < n_groups; ++g, nibbles += kInt4BlockBytes, bytes += kGroupBytes) {
+    for (size_t k = 0; k < kInt4BlockBytes; k += kQuarterBytes) {
+      const uint8x16_t packed = vld1q_u8(nibbles + k);
+      const int8x16_t low = vreinterpretq_s8_u8(vandq_u8(packed, vdupq_n_u8(0x0f)));
+      const int8x16_t high = vreinterpretq_s8_u8(vshrq_n_u8(packed, 4));
+      vst1q_u8(bytes + k, vreinterpretq_u8_s8(vsubq_s8(low, zero)));
+      vst1q_u8(bytes + kHalfGroup + k, vreinterpretq_u8_s8(vsubq_s8(high, zero)));
+    }
+  }
+}
+
+// Unpacks a piece of an int4 tile once for all rows. Between pieces y holds the sums so far.
+template <class Dots>
+static void multiply_unpacked(const TileCall& call, const TilePart& tile) {
+  alignas(kLineBytes) uint8_t bytes[kUnpackedGroups * kGroupBytes];
+  for (size_t g = 0; g < call.n_groups; g += kUnpackedGroups) {
+    const size_t end = g + kUnpackedGroups < call.n_groups ? g + kUnpackedGroups : call.n_groups;
+    unpack_groups(tile.codes + g * kInt4BlockBytes, end - g, bytes);
+    const TilePart piece = {bytes, tile.scales, tile.first_row, g, end};
+    multiply_rows<Dots, Codes::kUnpacked, Dots::kBlockRows>(call, piece);
+  }
+}
+
+template <class Dots, Codes kCodes>
+static void multiply_tiles(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                           size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                           size_t y_stride) {
+  const TileCall call = tile_call(shape, x, y, y_stride);
+  const auto code_bytes = static_cast<size_t>(tile_code_bytes(shape));
+  const auto scale_bytes = static_cast<size_t>(tile_scale_bytes(shape));
+  for (size_t tile = first_tile; tile < last_tile; ++tile) {
+    const TilePart w = {codes + tile * code_bytes, scales + tile * scale_bytes, tile * kTileRows, 0,
+                        call.n_groups};
+    if constexpr (kCodes == Codes::kBytes) {
+      multiply_rows<Dots, kCodes, Dots::kBlockRows>(call, w);
+    } else if (x.n_rows < kUnpackedRows) {
+      multiply_rows<Dots, kCodes, 1>(call, w);
+    } else {
+      multiply_unpacked<Dots>(call, w);
+    }
+  }
+}
+
+}  // namespace cria
+
+#endif  // __ARM_NEON

@@ -1,0 +1,119 @@
+// Scalar reference of everything that is not a matrix product. Naive for ever.
+// Contracts are in runtime/kernels/kernels.h.
+#include <cmath>
+
+#include "runtime/base/features.h"
+#include "runtime/base/scalar_math.h"
+#include "runtime/kernels/scalar/scalar.h"
+
+namespace cria {
+namespace {
+
+// Adds the partial sums as the contract's tree; overwrites lanes.
+float sum_lanes(float* lanes) {
+  for (size_t step = kSumLanes / 2; step != 0; step /= 2) {
+    for (size_t j = 0; j < step; ++j) lanes[j] += lanes[j + step];
+  }
+  return lanes[0];
+}
+
+}  // namespace
+
+void rms_norm_scalar(const float* x, const float* weight, size_t n, float epsilon, float* y) {
+  float lanes[kSumLanes] = {};
+  for (size_t i = 0; i < n; ++i) lanes[i % kSumLanes] += x[i] * x[i];
+  const float mean = sum_lanes(lanes) / static_cast<float>(n);
+  const float r = 1.0f / std::sqrt(mean + epsilon);
+  for (size_t i = 0; i < n; ++i) y[i] = (x[i] * r) * weight[i];
+}
+
+void rope_scalar(float* x, size_t n_heads, size_t head_dim, const float* cos, const float* sin) {
+  const size_t half = head_dim / 2;
+  for (size_t head = 0; head < n_heads; ++head, x += head_dim) {
+    for (size_t i = 0; i < half; ++i) {
+      const float a = x[i];
+      const float b = x[i + half];
+      x[i] = a * cos[i] - b * sin[i];
+      x[i + half] = b * cos[i] + a * sin[i];
+    }
+  }
+}
+
+void silu_mul_scalar(float* gate, const float* up, size_t n) {
+  for (size_t i = 0; i < n; ++i) gate[i] = (gate[i] / (1.0f + exp_f32(-gate[i]))) * up[i];
+}
+
+void add_scaled_scalar(float* x, const float* y, float multiplier, size_t n) {
+  for (size_t i = 0; i < n; ++i) x[i] += y[i] * multiplier;
+}
+
+void scores_q8_scalar(const int8_t* q_codes, const float* q_scales, size_t head_dim,
+                      const int8_t* keys, const float* key_scales, float multiplier, size_t n,
+                      float* scores) {
+  for (size_t j = 0; j < n; ++j, keys += head_dim) {
+    float sum = 0.0f;
+    for (size_t begin = 0; begin < head_dim; begin += kActivationGroup) {
+      const size_t end = begin + kActivationGroup < head_dim ? begin + kActivationGroup : head_dim;
+      int32_t dot = 0;
+      for (size_t d = begin; d < end; ++d) dot += q_codes[d] * keys[d];
+      sum += static_cast<float>(dot) * q_scales[begin / kActivationGroup];
+    }
+    scores[j] = (sum * key_scales[j]) * multiplier;
+  }
+}
+
+void scores_f32_scalar(const float* q, size_t head_dim, const float* keys, float multiplier,
+                       size_t n, float* scores) {
+  for (size_t j = 0; j < n; ++j, keys += head_dim) {
+    float lanes[kSumLanes] = {};
+    for (size_t d = 0; d < head_dim; ++d) lanes[d % kSumLanes] += q[d] * keys[d];
+    scores[j] = sum_lanes(lanes) * multiplier;
+  }
+}
+
+float exp_sum_scalar(float* scores, size_t n, float max) {
+  float lanes[kSumLanes] = {};
+  for (size_t j = 0; j < n; ++j) {
+    scores[j] = exp_f32(scores[j] - max);
+    lanes[j % kSumLanes] += scores[j];
+  }
+  return sum_lanes(lanes);
+}
+
+void weighted_sum_q8_scalar(const float* weights, const int8_t* values, const float* value_scales,
+                            size_t n, size_t head_dim, float rescale, float* out) {
+  for (size_t d = 0; d < head_dim; ++d) out[d] *= rescale;
+  for (size_t j = 0; j < n; ++j, values += head_dim) {
+    const float weight = weights[j] * value_scales[j];
+    for (size_t d = 0; d < head_dim; ++d) out[d] += weight * static_cast<float>(values[d]);
+  }
+}
+
+void weighted_sum_f32_scalar(const float* weights, const float* values, size_t n, size_t head_dim,
+                             float rescale, float* out) {
+  for (size_t d = 0; d < head_dim; ++d) out[d] *= rescale;
+  for (size_t j = 0; j < n; ++j, values += head_dim) {
+    for (size_t d = 0; d < head_dim; ++d) out[d] += weights[j] * values[d];
+  }
+}
+
+const Kernels kScalarKernels = {
+    .isa = "scalar",
+    .quantize_row = quantize_row_scalar,
+    .matmul_q4_q8 = matmul_q4_q8_scalar,
+    .matmul_q8_q8 = matmul_q8_q8_scalar,
+    .matmul_f32_f32 = matmul_f32_f32_scalar,
+    .matmul_f16_f32 = matmul_f16_f32_scalar,
+    .matmul_bf16_f32 = matmul_bf16_f32_scalar,
+    .rms_norm = rms_norm_scalar,
+    .rope = rope_scalar,
+    .silu_mul = silu_mul_scalar,
+    .add_scaled = add_scaled_scalar,
+    .scores_q8 = scores_q8_scalar,
+    .scores_f32 = kHasKvF32 ? scores_f32_scalar : nullptr,
+    .exp_sum = exp_sum_scalar,
+    .weighted_sum_q8 = weighted_sum_q8_scalar,
+    .weighted_sum_f32 = kHasKvF32 ? weighted_sum_f32_scalar : nullptr,
+};
+
+}  // namespace cria

@@ -1,0 +1,183 @@
+// Quantized vectors for processors with AVX-512 VNNI: activations, and attention over the int8
+// cache. Contracts are in runtime/kernels/kernels.h.
+#include "runtime/kernels/x86/kernels_avx512vnni.h"
+
+#if !defined(__AVX512F__) || !defined(__AVX512BW__) || !defined(__AVX512VNNI__)
+#error "Build this file with the flags of its ending (cmake/KernelFlags.cmake)."
+#endif
+
+#include <immintrin.h>
+
+namespace cria {
+namespace {
+
+constexpr size_t kLanes = 16;
+constexpr uint32_t kMagnitudeMask = 0x7fffffff;
+constexpr uint32_t kInfinityBits = 0x7f800000;
+constexpr float kLargestCode = 127.0f;
+constexpr float kRoundMagic = 0x1.8p23f;
+constexpr int32_t kKeyOffset = 128;  // keys go to vpdpbusd as unsigned bytes
+
+__mmask16 lanes_of(size_t n) { return static_cast<__mmask16>(n < kLanes ? (1u << n) - 1 : 0xffff); }
+
+__mmask64 bytes_of(size_t n) { return n < 64 ? (uint64_t{1} << n) - 1 : ~uint64_t{0}; }
+
+// Largest |x| as bits; NaN comes out largest.
+uint32_t largest_magnitude(const float* x, size_t n) {
+  const __m512i magnitude = _mm512_set1_epi32(static_cast<int>(kMagnitudeMask));
+  __m512i largest = _mm512_setzero_si512();
+  for (size_t i = 0; i < n; i += kLanes) {
+    const __m512i value = _mm512_maskz_loadu_epi32(lanes_of(n - i), x + i);
+    largest = _mm512_max_epu32(largest, _mm512_and_si512(value, magnitude));
+  }
+  return _mm512_reduce_max_epu32(largest);
+}
+
+// Writes the codes of n values, then zeros up to n_padded; returns the sum of the codes.
+int32_t write_codes(const float* x, size_t n, size_t n_padded, float inverse, int8_t* codes) {
+  const __m512 factor = _mm512_set1_ps(inverse);
+  const __m512 magic = _mm512_set1_ps(kRoundMagic);
+  __m512i sum = _mm512_setzero_si512();
+  for (size_t i = 0; i < n_padded; i += kLanes) {
+    const __m512 value = _mm512_maskz_loadu_ps(i < n ? lanes_of(n - i) : __mmask16{0}, x + i);
+    const __m512 rounded = _mm512_sub_ps(_mm512_add_ps(_mm512_mul_ps(value, factor), magic), magic);
+    const __m512i code = _mm512_cvttps_epi32(rounded);
+    sum = _mm512_add_epi32(sum, code);
+    _mm_mask_storeu_epi8(codes + i, lanes_of(n_padded - i), _mm512_cvtepi32_epi8(code));
+  }
+  return _mm512_reduce_add_epi32(sum);
+}
+
+void write_zeros(size_t n, int8_t* codes) {
+  for (size_t i = 0; i < n; i += 64) {
+    _mm512_mask_storeu_epi8(codes + i, bytes_of(n - i), _mm512_setzero_si512());
+  }
+}
+
+// Interleaves and adds, so that in each quarter lane i has the sum of that quarter of v[i].
+__m512i add_quarters(const __m512i* v) {
+  const __m512i ab =
+      _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+  const __m512i cd =
+      _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+  return _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+}
+
+// Adds the halves' quarters of eight vectors given as two add_quarters: quarters come out as
+// low half of 0..3, high half of 0..3, low half of 4..7, high half of 4..7.
+__m512i add_halves(__m512i first4, __m512i last4) {
+  return _mm512_add_epi32(_mm512_shuffle_i32x4(first4, last4, _MM_SHUFFLE(2, 0, 2, 0)),
+                          _mm512_shuffle_i32x4(first4, last4, _MM_SHUFFLE(3, 1, 3, 1)));
+}
+
+// Integer dot products of 64 query codes with those of 16 keys: the first and last 32 apart.
+struct Dots {
+  __m512i first;
+  __m512i last;
+};
+
+// keys: the address of key j's 64 codes is keys + min(j, n - 1) * stride; mask says which to read.
+Dots dot_keys(__m512i q, const int8_t* keys, size_t stride, size_t n, __mmask64 mask) {
+  const __m512i offset = _mm512_set1_epi8(static_cast<char>(0x80));
+  __m512i quarters[4];
+  for (size_t i = 0; i < 4; ++i) {
+    __m512i dots[4];
+    for (size_t k = 0; k < 4; ++k) {
+      const size_t j = i * 4 + k;
+      const __m512i key = _mm512_maskz_loadu_epi8(mask, keys + (j < n ? j : n - 1) * stride);
+      dots[k] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_xor_si512(key, offset), q);
+    }
+    quarters[i] = add_quarters(dots);
+  }
+  const __m512i a = add_halves(quarters[0], quarters[1]);
+  const __m512i b = add_halves(quarters[2], quarters[3]);
+  return {_mm512_shuffle_i32x4(a, b, _MM_SHUFFLE(2, 0, 2, 0)),
+          _mm512_shuffle_i32x4(a, b, _MM_SHUFFLE(3, 1, 3, 1))};
+}
+
+// What the offset of the keys adds to the dots of the first and the last 32 query codes.
+Dots offset_dots(__m512i q) {
+  const __m512i sums = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), q);
+  const int32_t first = _mm512_mask_reduce_add_epi32(0x00ff, sums);
+  const int32_t last = _mm512_mask_reduce_add_epi32(0xff00, sums);
+  return {_mm512_set1_epi32(first * kKeyOffset), _mm512_set1_epi32(last * kKeyOffset)};
+}
+
+__m512 add_group(__m512 sum, __m512i dot, __m512i offset, float scale) {
+  const __m512 value = _mm512_cvtepi32_ps(_mm512_sub_epi32(dot, offset));
+  return _mm512_add_ps(sum, _mm512_mul_ps(value, _mm512_set1_ps(scale)));
+}
+
+}  // namespace
+
+void quantize_row_avx512vnni(const float* x, size_t n, size_t n_padded, size_t group, int8_t* codes,
+                             float* scales, int32_t* sums) {
+  for (size_t begin = 0; begin < n_padded; begin += group) {
+    const size_t left = begin < n ? n - begin : 0;
+    const size_t count = left < group ? left : group;
+    const uint32_t bits = largest_magnitude(x + begin, count);
+    float largest;
+    __builtin_memcpy(&largest, &bits, sizeof largest);
+    const bool is_zero = bits >= kInfinityBits || largest < kSmallestActivation;
+    scales[begin / group] = is_zero ? 0.0f : largest / kLargestCode;
+    int32_t sum = 0;
+    if (is_zero) {
+      write_zeros(group, codes + begin);
+    } else {
+      sum = write_codes(x + begin, count, group, kLargestCode / largest, codes + begin);
+    }
+    if (sums != nullptr) sums[begin / group] = sum;
+  }
+}
+
+void scores_q8_avx512vnni(const int8_t* q_codes, const float* q_scales, size_t head_dim,
+                          const int8_t* keys, const float* key_scales, float multiplier, size_t n,
+                          float* scores) {
+  for (size_t j = 0; j < n; j += kLanes) {
+    __m512 sum = _mm512_setzero_ps();
+    for (size_t d = 0; d < head_dim; d += 2 * kActivationGroup) {
+      const size_t left = head_dim - d;
+      const __mmask64 mask = bytes_of(left);
+      const __m512i q = _mm512_maskz_loadu_epi8(mask, q_codes + d);
+      const Dots offset = offset_dots(q);
+      const Dots dots = dot_keys(q, keys + j * head_dim + d, head_dim, n - j, mask);
+      const float* scale = q_scales + d / kActivationGroup;
+      sum = add_group(sum, dots.first, offset.first, scale[0]);
+      if (left > kActivationGroup) sum = add_group(sum, dots.last, offset.last, scale[1]);
+    }
+    const __mmask16 mask = lanes_of(n - j);
+    const __m512 scaled = _mm512_mul_ps(sum, _mm512_maskz_loadu_ps(mask, key_scales + j));
+    _mm512_mask_storeu_ps(scores + j, mask, _mm512_mul_ps(scaled, _mm512_set1_ps(multiplier)));
+  }
+}
+
+void weighted_sum_q8_avx512vnni(const float* weights, const int8_t* values,
+                                const float* value_scales, size_t n, size_t head_dim, float rescale,
+                                float* out) {
+  constexpr size_t kParts = 4;  // registers of sums held over all positions
+  for (size_t begin = 0; begin < head_dim; begin += kParts * kLanes) {
+    __mmask16 mask[kParts];
+    __m512 sum[kParts];
+#pragma GCC unroll 4
+    for (size_t i = 0; i < kParts; ++i) {
+      const size_t d = begin + i * kLanes;
+      mask[i] = d < head_dim ? lanes_of(head_dim - d) : __mmask16{0};
+      sum[i] = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask[i], out + d), _mm512_set1_ps(rescale));
+    }
+    for (size_t j = 0; j < n; ++j) {
+      const __m512 weight = _mm512_set1_ps(weights[j] * value_scales[j]);
+#pragma GCC unroll 4
+      for (size_t i = 0; i < kParts; ++i) {
+        const int8_t* value = values + j * head_dim + begin + i * kLanes;
+        const __m512i wide = _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(mask[i], value));
+        sum[i] = _mm512_add_ps(sum[i], _mm512_mul_ps(weight, _mm512_cvtepi32_ps(wide)));
+      }
+    }
+#pragma GCC unroll 4
+    for (size_t i = 0; i < kParts; ++i) {
+      _mm512_mask_storeu_ps(out + begin + i * kLanes, mask[i], sum[i]);
+    }
+  }
+}
+
+}  // namespace cria

@@ -1,0 +1,136 @@
+#include "runtime/loading/chunk_loader.h"
+
+#include <cstring>
+
+#define ZSTD_STATIC_LINKING_ONLY  // for the decompression context in memory of ours
+#include <zstd.h>
+
+#include "quant/checksum.h"
+#include "quant/memory_plan.h"
+#include "runtime/base/features.h"
+
+namespace cria {
+namespace {
+
+// Bytes that are summed, and then looked at while the nearest cache holds them; whole values.
+constexpr size_t kSliceBytes = 4096;
+
+Status check_gap(const uint8_t* gap, size_t n_bytes) {
+  uint8_t any = 0;
+  for (size_t i = 0; i < n_bytes; ++i) any = static_cast<uint8_t>(any | gap[i]);
+  return any == 0 ? Status::kOk : Status::kCorrupt;
+}
+
+// The checksum of a stored chunk, the gap behind it, and its values.
+Status check_stored(const uint8_t* bytes, const ChunkPlace& place, size_t gap, uint64_t checksum) {
+  Xxh64 hash;
+  bool holds = true;
+  for (size_t done = 0; done < place.raw_bytes; done += kSliceBytes) {
+    const size_t left = place.raw_bytes - done;
+    const size_t n = left < kSliceBytes ? left : kSliceBytes;
+    hash.update(bytes + done, n);
+    holds = holds && values_hold(place.values, bytes + done, n);
+  }
+  if (hash.digest() != checksum) return Status::kCorrupt;
+  CRIA_TRY(check_gap(bytes + place.raw_bytes, gap));
+  return holds ? Status::kOk : Status::kInvalidModel;
+}
+
+// One frame and nothing else, without a dictionary, that says how large it is and needs no window
+// beyond a chunk.
+bool is_allowed_frame(const uint8_t* stored, size_t stored_bytes, size_t raw_bytes) {
+  ZSTD_frameHeader header;
+  return ZSTD_getFrameHeader(&header, stored, stored_bytes) == 0 &&
+         header.frameType == ZSTD_frame && header.frameContentSize == raw_bytes &&
+         header.windowSize <= format::kChunkRawBytes && header.dictID == 0 &&
+         ZSTD_findFrameCompressedSize(stored, stored_bytes) == stored_bytes;
+}
+
+Status decompress(const uint8_t* stored, size_t stored_bytes, const ChunkScratch& scratch,
+                  uint8_t* destination, size_t raw_bytes) {
+  if (!is_allowed_frame(stored, stored_bytes, raw_bytes)) return Status::kInvalidModel;
+  ZSTD_DCtx* context =
+      ZSTD_initStaticDCtx(scratch.decompressor, static_cast<size_t>(kDecompressorBytes));
+  if (context == nullptr) return Status::kMemoryTooSmall;
+  const size_t n = ZSTD_decompressDCtx(context, destination, raw_bytes, stored, stored_bytes);
+  return !ZSTD_isError(n) && n == raw_bytes ? Status::kOk : Status::kInvalidModel;
+}
+
+// First chunk of one plane of a tensor; for scales that are not there, the tensor's first.
+uint32_t first_chunk_of_plane(const format::ModelConfig& config, uint32_t tensor, Plane plane) {
+  const TensorSpec spec = tensor_spec(config, tensor);
+  const auto first = static_cast<uint32_t>(first_chunk_of(config, tensor));
+  if (plane == Plane::kCodes || tensor_scale_bytes(spec) == 0) return first;
+  return first + static_cast<uint32_t>((tensor_code_bytes(spec) + format::kChunkRawBytes - 1) /
+                                       format::kChunkRawBytes);
+}
+
+}  // namespace
+
+Status load_chunk(const cria_source& source, const FileIndex& index, const ChunkPlace& place,
+                  const ChunkScratch& scratch, uint8_t* destination) {
+  format::ChunkEntry entry;
+  CRIA_TRY(read_chunk_entry(source, index, place, &entry));
+  // With its gap: one call to the source instead of two.
+  const size_t gap = gap_behind(index, place.number, entry.stored_bytes);
+  const size_t n_bytes = entry.stored_bytes;
+  if (entry.compression == static_cast<uint32_t>(format::Compression::kStored)) {
+    CRIA_TRY(read_source(source, entry.offset, destination, n_bytes + gap));
+    return check_stored(destination, place, gap, entry.checksum);
+  }
+  if (!kHasCompression) return Status::kUnsupported;
+  const uint8_t* stored = scratch.staging;
+  if (source.read != nullptr) {
+    CRIA_TRY(read_source(source, entry.offset, scratch.staging, n_bytes + gap));
+  } else {
+    stored = map_source(source, entry.offset, n_bytes + gap);
+    if (stored == nullptr) return Status::kReadFailed;
+  }
+  if (xxh64(stored, n_bytes) != entry.checksum) return Status::kCorrupt;
+  CRIA_TRY(check_gap(stored + n_bytes, gap));
+  CRIA_TRY(decompress(stored, n_bytes, scratch, destination, place.raw_bytes));
+  return values_hold(place.values, destination, place.raw_bytes) ? Status::kOk
+                                                                 : Status::kInvalidModel;
+}
+
+Status check_chunk_in_place(const cria_source& source, const FileIndex& index,
+                            const ChunkPlace& place, const uint8_t* bytes) {
+  format::ChunkEntry entry;
+  CRIA_TRY(read_chunk_entry(source, index, place, &entry));
+  const uint32_t gap = gap_behind(index, place.number, place.raw_bytes);
+  return check_stored(bytes, place, gap, entry.checksum);
+}
+
+PlaneReader::PlaneReader(const cria_source& source, const FileIndex& index, uint32_t tensor,
+                         Plane plane, const ChunkScratch& scratch, uint8_t* raw)
+    : source_(&source),
+      index_(&index),
+      scratch_(scratch),
+      raw_(raw),
+      walk_(index.config, first_chunk_of_plane(index.config, tensor, plane)) {
+  const TensorSpec spec = tensor_spec(index.config, tensor);
+  bytes_left_ = plane == Plane::kCodes ? tensor_code_bytes(spec) : tensor_scale_bytes(spec);
+}
+
+Status PlaneReader::read(uint8_t* destination, uint64_t n_bytes) {
+  while (n_bytes != 0) {
+    if (raw_used_ == raw_bytes_) {
+      if (bytes_left_ == 0) return Status::kInvalidArgument;
+      const ChunkPlace place = walk_.place();
+      CRIA_TRY(load_chunk(*source_, *index_, place, scratch_, raw_));
+      walk_.advance();
+      bytes_left_ -= place.raw_bytes;
+      raw_bytes_ = place.raw_bytes;
+      raw_used_ = 0;
+    }
+    const uint32_t ready = raw_bytes_ - raw_used_;
+    const size_t n = n_bytes < ready ? static_cast<size_t>(n_bytes) : ready;
+    std::memcpy(destination, raw_ + raw_used_, n);
+    destination += n;
+    raw_used_ += static_cast<uint32_t>(n);
+    n_bytes -= n;
+  }
+  return Status::kOk;
+}
+
+}  // namespace cria

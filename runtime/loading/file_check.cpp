@@ -1,0 +1,110 @@
+#include "runtime/loading/file_check.h"
+
+#include <span>
+
+#include "quant/checksum.h"
+#include "quant/metadata_check.h"
+#include "runtime/loading/chunk_table.h"
+
+namespace cria {
+namespace {
+
+constexpr size_t kBufferBytes = 1024;
+
+bool is_entry_of(const TensorSpec& spec, uint32_t first_chunk, const format::TensorEntry& e) {
+  return e.role == static_cast<uint16_t>(spec.role) && e.group_size == spec.shape.group_size &&
+         e.layer == spec.layer &&
+         e.number_format == static_cast<uint8_t>(spec.shape.number_format) && e.reserved[0] == 0 &&
+         e.reserved[1] == 0 && e.reserved[2] == 0 && e.rows == spec.shape.rows &&
+         e.cols == spec.shape.cols && e.first_chunk == first_chunk &&
+         e.n_chunks == tensor_chunk_count(spec) && e.reserved2 == 0 &&
+         e.raw_bytes == tensor_bytes(spec);
+}
+
+// The directory must say what the config says, entry by entry.
+Status check_directory(const cria_source& source, const FileIndex& index) {
+  Xxh64 hash;
+  bool holds = true;
+  uint32_t first_chunk = 0;
+  const uint32_t n_tensors = tensor_count(index.config);
+  for (uint32_t i = 0; i < n_tensors; ++i) {
+    format::TensorEntry e;
+    CRIA_TRY(read_source(source, index.directory.offset + i * sizeof e, &e, sizeof e));
+    hash.update(&e, sizeof e);
+    const TensorSpec spec = tensor_spec(index.config, i);
+    holds = holds && is_entry_of(spec, first_chunk, e);
+    first_chunk += tensor_chunk_count(spec);
+  }
+  if (hash.digest() != index.directory.checksum) return Status::kCorrupt;
+  return holds ? Status::kOk : Status::kInvalidModel;
+}
+
+Status check_metadata(const cria_source& source, const FileIndex& index) {
+  const Section& section = index.metadata;
+  Xxh64 hash;
+  MetadataCheck check;
+  uint8_t buffer[kBufferBytes];
+  for (uint64_t done = 0; done < section.bytes;) {
+    const uint64_t left = section.bytes - done;
+    const size_t n = left < kBufferBytes ? static_cast<size_t>(left) : kBufferBytes;
+    CRIA_TRY(read_source(source, section.offset + done, buffer, n));
+    hash.update(buffer, n);
+    check.add(buffer, n);
+    done += n;
+  }
+  if (hash.digest() != section.checksum) return Status::kCorrupt;
+  return check.holds() ? Status::kOk : Status::kInvalidModel;
+}
+
+bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % format::kAlignment == 0; }
+
+// A section's bytes in copy or, where that is null, as they are mapped; their checksum holds.
+Status bring_section(const cria_source& source, const Section& section, uint8_t* copy,
+                     std::span<const uint8_t>* bytes) {
+  const uint8_t* p = copy;
+  const auto n = static_cast<size_t>(section.bytes);
+  if (copy != nullptr) {
+    CRIA_TRY(read_source(source, section.offset, copy, n));
+  } else {
+    p = map_source(source, section.offset, section.bytes);
+    if (p == nullptr) return Status::kReadFailed;
+    if (!is_aligned(p)) return Status::kMisaligned;
+  }
+  *bytes = {p, n};
+  return xxh64(p, n) == section.checksum ? Status::kOk : Status::kCorrupt;
+}
+
+}  // namespace
+
+Status check_tables(const cria_source& source, const FileIndex& index, uint64_t* at) {
+  *at = index.directory.offset;
+  CRIA_TRY(check_directory(source, index));
+  *at = index.chunk_table.offset;
+  CRIA_TRY(check_chunk_table(source, index));
+  if (index.metadata.bytes == 0) return Status::kOk;
+  *at = index.metadata.offset;
+  return check_metadata(source, index);
+}
+
+Status open_text(const cria_source& source, const FileIndex& index, const TextMemory& memory,
+                 TextTables* text, uint64_t* at) {
+  *text = {};
+  std::span<const uint8_t> bytes;
+  if (index.tokenizer.bytes != 0) {
+    *at = index.tokenizer.offset;
+    CRIA_TRY(bring_section(source, index.tokenizer, memory.tokenizer, &bytes));
+    CRIA_TRY(tokenizer_open(bytes, index.config.vocab_size, &text->tokenizer));
+    text->has_tokenizer = true;
+  }
+  if (index.chat_template.bytes != 0) {
+    *at = index.chat_template.offset;
+    CRIA_TRY(bring_section(source, index.chat_template, memory.chat_template, &bytes));
+    CRIA_TRY(chat_template_open(bytes, &text->chat_template));
+    text->has_chat_template = text->has_tokenizer;
+  }
+  if (!text->has_tokenizer) return Status::kOk;
+  return control_tokens_hold(
+      text->tokenizer, text->has_chat_template ? &text->chat_template : nullptr, index.config);
+}
+
+}  // namespace cria

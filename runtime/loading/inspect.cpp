@@ -1,0 +1,152 @@
+// cria_inspect, cria_read_metadata and cria_memory_required: what can be said before memory is
+// given.
+#include <cstring>
+
+#include "quant/checksum.h"
+#include "quant/metadata_check.h"
+#include "quant/tokenizer_format.h"
+#include "runtime/loading/file_index.h"
+#include "runtime/loading/planning.h"
+
+namespace cria {
+namespace {
+
+// Elements of all tensors but the RoPE frequencies; a tied embedding counts once.
+uint64_t parameter_count(const format::ModelConfig& c) {
+  uint64_t n = 0;
+  for (uint32_t i = 1; i < tensor_count(c); ++i) {
+    const MatrixShape shape = tensor_spec(c, i).shape;
+    n += uint64_t{shape.rows} * shape.cols;
+  }
+  return n;
+}
+
+Status chat_template_kind(const cria_source& source, const Section& section, uint32_t* kind) {
+  *kind = 0;
+  if (section.bytes < sizeof(format::ChatTemplateHeader)) return Status::kOk;
+  format::ChatTemplateHeader header;
+  CRIA_TRY(read_source(source, section.offset, &header, sizeof header));
+  *kind = header.kind;
+  return Status::kOk;
+}
+
+void fill_info(const FileIndex& index, const cria_source& source, cria_model_info* info) {
+  const format::ModelConfig& c = index.config;
+  const auto& layer_format = c.matrix_format[static_cast<size_t>(format::MatrixRole::kGate)];
+  const auto& embedding_format =
+      c.matrix_format[static_cast<size_t>(format::MatrixRole::kEmbedding)];
+  *info = {};
+  info->file_bytes = source.size;
+  info->n_parameters = parameter_count(c);
+  info->weight_bytes = all_tensor_bytes(c);
+  info->tokenizer_bytes = index.tokenizer.bytes;
+  info->chat_template_bytes = index.chat_template.bytes;
+  info->metadata_offset = index.metadata.offset;
+  info->metadata_bytes = index.metadata.bytes;
+  info->format_version = format::kVersion;
+  info->architecture = c.architecture;
+  info->n_layers = c.n_layers;
+  info->d_model = c.d_model;
+  info->n_heads = c.n_heads;
+  info->n_kv_heads = c.n_kv_heads;
+  info->head_dim = c.head_dim;
+  info->d_ff = c.d_ff;
+  info->vocab_size = c.vocab_size;
+  info->max_context = c.max_context;
+  info->planned_context = c.planned_context;
+  info->sliding_window = c.sliding_window;
+  info->bos_token = c.bos_token;
+  info->weight_format = layer_format.number_format;
+  info->group_size = layer_format.group_size;
+  info->embedding_format = embedding_format.number_format;
+  info->tied_embedding = (c.flags & format::kTiedEmbedding) != 0 ? 1 : 0;
+  info->compressed = c.compression != 0 ? 1 : 0;
+  info->has_tokenizer = index.tokenizer.bytes != 0 ? 1 : 0;
+  std::memcpy(info->private_config, &c, sizeof c);
+}
+
+Status inspect(const cria_source& source, cria_model_info* info) {
+  FileIndex index;
+  const char* refused = nullptr;
+  uint64_t at = 0;
+  const Status status = open_index(source, &index, &refused, &at);
+  if (status != Status::kOk) {
+    *info = {};
+    info->refused = refused;
+    return status;
+  }
+  fill_info(index, source, info);
+  return chat_template_kind(source, index.chat_template, &info->chat_template);
+}
+
+Status read_metadata(const cria_source& source, const cria_model_info& info, char* text,
+                     size_t capacity) {
+  FileIndex index;
+  const char* refused = nullptr;
+  uint64_t at = 0;
+  CRIA_TRY(open_index(source, &index, &refused, &at));
+  const Section& section = index.metadata;
+  if (section.offset != info.metadata_offset || section.bytes != info.metadata_bytes) {
+    return Status::kInvalidArgument;
+  }
+  if (section.bytes == 0) return Status::kOk;
+  if (section.bytes > capacity) return Status::kBufferTooSmall;
+  const auto n_bytes = static_cast<size_t>(section.bytes);
+  CRIA_TRY(read_source(source, section.offset, text, n_bytes));
+  if (xxh64(text, n_bytes) != section.checksum) return Status::kCorrupt;
+  MetadataCheck check;
+  check.add(reinterpret_cast<const uint8_t*>(text), n_bytes);
+  return check.holds() ? Status::kOk : Status::kInvalidModel;
+}
+
+Status memory_required(const cria_model_info& info, const cria_config& config,
+                       cria_memory_plan* plan) {
+  static_assert(sizeof info.private_config == sizeof(format::ModelConfig));
+  format::ModelConfig model;
+  std::memcpy(&model, info.private_config, sizeof model);
+  if (check_config(model) != nullptr) return Status::kInvalidArgument;
+  SessionPlan session;
+  CRIA_TRY(plan_session(model, info.tokenizer_bytes, info.chat_template_bytes, config, &session));
+  const MemoryPlan& m = session.memory;
+  *plan = {};
+  plan->objects = m.objects;
+  plan->tokenizer = m.tokenizer;
+  plan->weights = m.weights;
+  plan->backend = m.backend;
+  plan->kv_cache = m.kv_cache;
+  plan->history = m.history;
+  plan->logits = m.logits;
+  plan->step = m.step;
+  plan->total = m.total;
+  plan->loading = m.loading;
+  plan->running = m.running;
+  plan->sampling = m.sampling;
+  plan->encoding = m.encoding;
+  plan->in_place = m.in_place;
+  return Status::kOk;
+}
+
+}  // namespace
+}  // namespace cria
+
+extern "C" cria_status cria_inspect(const cria_source* source, cria_model_info* info) {
+  if (source == nullptr || info == nullptr || (source->map == nullptr && source->read == nullptr)) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  return static_cast<cria_status>(cria::inspect(*source, info));
+}
+
+extern "C" cria_status cria_read_metadata(const cria_source* source, const cria_model_info* info,
+                                          char* text, size_t capacity) {
+  if (source == nullptr || info == nullptr || (text == nullptr && capacity != 0) ||
+      (source->map == nullptr && source->read == nullptr)) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  return static_cast<cria_status>(cria::read_metadata(*source, *info, text, capacity));
+}
+
+extern "C" cria_status cria_memory_required(const cria_model_info* info, const cria_config* config,
+                                            cria_memory_plan* plan) {
+  if (info == nullptr || config == nullptr || plan == nullptr) return CRIA_INVALID_ARGUMENT;
+  return static_cast<cria_status>(cria::memory_required(*info, *config, plan));
+}

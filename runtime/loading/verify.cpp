@@ -1,0 +1,102 @@
+// cria_verify: all that cria_open checks, by the same functions, for a file that nobody runs.
+#include "quant/memory_plan.h"
+#include "runtime/loading/chunk_loader.h"
+#include "runtime/loading/file_check.h"
+
+namespace cria {
+namespace {
+
+// The scratch memory holds the tables of text first, then what chunks are loaded with.
+constexpr uint64_t kChunkBytes = kDecompressorBytes + kStagingBytes + format::kChunkRawBytes;
+static_assert(kChunkBytes <= CRIA_VERIFY_SCRATCH_BYTES);
+
+uint64_t aligned(uint64_t bytes) {
+  return (bytes + format::kAlignment - 1) / format::kAlignment * format::kAlignment;
+}
+
+uint64_t scratch_needed(uint64_t tokenizer_bytes, uint64_t chat_template_bytes) {
+  const uint64_t tables = aligned(tokenizer_bytes) + aligned(chat_template_bytes);
+  return tables > CRIA_VERIFY_SCRATCH_BYTES ? tables : CRIA_VERIFY_SCRATCH_BYTES;
+}
+
+struct Verification {
+  const cria_source* source;
+  FileIndex index;
+  uint8_t* scratch;
+  size_t scratch_bytes;
+  void (*progress)(void* context, uint64_t done, uint64_t total);
+  void* progress_context;
+  uint64_t bad_offset;
+};
+
+Status check_text(Verification* v) {
+  const FileIndex& index = v->index;
+  const TextMemory memory = {v->scratch, v->scratch + aligned(index.tokenizer.bytes)};
+  TextTables text;
+  return open_text(*v->source, index, memory, &text, &v->bad_offset);
+}
+
+Status check_chunks(Verification* v) {
+  const FileIndex& index = v->index;
+  uint8_t* staging = v->scratch + kDecompressorBytes;
+  uint8_t* raw = staging + kStagingBytes;
+  ChunkWalk walk(index.config, 0);
+  for (uint32_t i = 0; i < index.n_chunks; ++i, walk.advance()) {
+    format::ChunkEntry entry;
+    v->bad_offset = index.chunk_table.offset + uint64_t{i} * sizeof entry;
+    CRIA_TRY(read_chunk_entry(*v->source, index, walk.place(), &entry));
+    v->bad_offset = entry.offset;
+    CRIA_TRY(load_chunk(*v->source, index, walk.place(), {v->scratch, staging}, raw));
+    if (v->progress != nullptr) {
+      v->progress(v->progress_context, entry.offset + entry.stored_bytes - index.data.offset,
+                  index.data.bytes);
+    }
+  }
+  return Status::kOk;
+}
+
+Status verify(Verification* v) {
+  const char* refused = nullptr;
+  CRIA_TRY(open_index(*v->source, &v->index, &refused, &v->bad_offset));
+  if (v->scratch_bytes < scratch_needed(v->index.tokenizer.bytes, v->index.chat_template.bytes)) {
+    return Status::kMemoryTooSmall;
+  }
+  CRIA_TRY(check_tables(*v->source, v->index, &v->bad_offset));
+  CRIA_TRY(check_text(v));
+  return check_chunks(v);
+}
+
+}  // namespace
+}  // namespace cria
+
+extern "C" cria_status cria_verify_required(const cria_model_info* info, size_t* n_bytes) {
+  if (info == nullptr || n_bytes == nullptr) return CRIA_INVALID_ARGUMENT;
+  const uint64_t file_bytes = info->file_bytes;
+  if (info->tokenizer_bytes > file_bytes || info->chat_template_bytes > file_bytes ||
+      file_bytes > cria::format::kMaxFileBytes) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  const uint64_t needed = cria::scratch_needed(info->tokenizer_bytes, info->chat_template_bytes);
+  if (needed > SIZE_MAX) return CRIA_UNSUPPORTED;
+  *n_bytes = static_cast<size_t>(needed);
+  return CRIA_OK;
+}
+
+extern "C" cria_status cria_verify(const cria_source* source, void* scratch, size_t scratch_bytes,
+                                   void (*progress)(void* context, uint64_t done, uint64_t total),
+                                   void* progress_context, uint64_t* bad_offset) {
+  if (source == nullptr || scratch == nullptr ||
+      (source->map == nullptr && source->read == nullptr)) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  if (reinterpret_cast<uintptr_t>(scratch) % cria::format::kAlignment != 0) return CRIA_MISALIGNED;
+  cria::Verification v = {};
+  v.source = source;
+  v.scratch = static_cast<uint8_t*>(scratch);
+  v.scratch_bytes = scratch_bytes;
+  v.progress = progress;
+  v.progress_context = progress_context;
+  const auto status = static_cast<cria_status>(cria::verify(&v));
+  if (bad_offset != nullptr) *bad_offset = status == CRIA_OK ? 0 : v.bad_offset;
+  return status;
+}
