@@ -6,6 +6,7 @@
 
 #include "converter/byte_span.h"
 #include "converter/error.h"
+#include "quant/align.h"
 #include "quant/checksum.h"
 
 namespace cria::converter {
@@ -15,10 +16,6 @@ using format::ChunkEntry;
 using format::FileHeader;
 using format::SectionEntry;
 using format::SectionKind;
-
-uint64_t aligned(uint64_t offset) {
-  return (offset + format::kAlignment - 1) / format::kAlignment * format::kAlignment;
-}
 
 FileHeader header_for(std::span<const SectionEntry> sections, uint64_t file_bytes) {
   FileHeader header = {};

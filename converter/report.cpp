@@ -202,15 +202,20 @@ struct PlanRow {
 };
 
 std::vector<PlanRow> plan_rows(const MemoryPlan& plan) {
-  return {{"weights", "weights_bytes", plan.weights},
-          {"backend", "backend_bytes", plan.backend},
-          {"KV cache", "kv_cache_bytes", plan.kv_cache},
-          {"tokenizer", "tokenizer_bytes", plan.tokenizer},
-          {"logits", "logits_bytes", plan.logits},
-          {"history", "history_bytes", plan.history},
-          {"objects", "objects_bytes", plan.objects},
-          {"scratch", "step_bytes", plan.step},
-          {"total", "total_bytes", plan.total}};
+  std::vector<PlanRow> rows = {
+      {"weights", "weights_bytes", plan.model.weights},
+      {"backend", "backend_bytes", plan.model.backend + plan.workspace.backend},
+      {"KV cache", "kv_cache_bytes", plan.session.kv_cache},
+      {"tokenizer", "tokenizer_bytes", plan.model.tokenizer},
+      {"logits", "logits_bytes", plan.session.logits},
+      {"history", "history_bytes", plan.session.history},
+      {"objects", "objects_bytes",
+       plan.model.objects + plan.session.objects + plan.workspace.objects}};
+  uint64_t scratch = plan.total;
+  for (const PlanRow& row : rows) scratch -= row.bytes;
+  rows.push_back({"scratch", "step_bytes", scratch});
+  rows.push_back({"total", "total_bytes", plan.total});
+  return rows;
 }
 
 std::string plan_text(const ConversionReport& report) {
@@ -232,7 +237,8 @@ PlanInput default_plan_input(const format::ModelConfig& model, uint64_t tokenize
   PlanInput input = {};
   input.context = model.planned_context;
   input.n_threads = 1;
-  input.prefill_chunk = kPrefillChunk;
+  input.prefill_chunk = std::min(kPrefillChunk, model.planned_context);
+  input.max_turns = 1;
   input.max_text_bytes = std::max(kMinTextBytes, kTextBytesPerToken * model.planned_context);
   input.kv_format = KvFormat::kInt8;
   input.mapped = false;

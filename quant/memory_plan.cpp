@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 
+#include "quant/align.h"
 #include "quant/model_layout.h"
 
 namespace cria {
@@ -25,7 +26,7 @@ uint64_t sum(uint64_t a, uint64_t b) {
 
 uint64_t block(uint64_t bytes) {
   if (bytes >= kSaturated - format::kAlignment) return kSaturated;
-  return (bytes + format::kAlignment - 1) / format::kAlignment * format::kAlignment;
+  return aligned(bytes);
 }
 
 uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -35,7 +36,7 @@ bool is_stored(const format::ModelConfig& c) {
 }
 
 uint64_t loading_bytes(const format::ModelConfig& c, const PlanInput& in) {
-  const uint64_t per_thread = is_stored(c) ? 0 : block(kDecompressorBytes) + block(kStagingBytes);
+  const uint64_t per_thread = is_stored(c) ? 0 : kChunkScratchBytes;
   return sum(product(per_thread, in.n_threads), block(in.backend_load_bytes));
 }
 
@@ -75,42 +76,60 @@ RunningLayout running_layout(const format::ModelConfig& c, const PlanInput& in) 
                            block(round_up(c.head_dim, kActivationGroup)) +
                            block((c.head_dim + kActivationGroup - 1) / kActivationGroup * 4);
   r.attention = product(r.attention_per_thread, in.n_threads);
+  r.rows = block(product(chunk, kRowObjectBytes));
+  r.turn_logits = in.max_turns > 1 ? block(product(product(in.max_turns, c.vocab_size), 4)) : 0;
   r.backend = block(in.backend_step_bytes);
-  for (const uint64_t part : {r.x, r.normed, r.wide, r.projected, r.quantized, r.quantized_scales,
-                              r.quantized_sums, r.rope, r.attention, r.backend}) {
+  for (const uint64_t part :
+       {r.x, r.normed, r.wide, r.projected, r.quantized, r.quantized_scales, r.quantized_sums,
+        r.rope, r.attention, r.rows, r.turn_logits, r.backend}) {
     r.total = sum(r.total, part);
   }
   return r;
 }
 
+uint64_t scratch_bytes(const MemoryPlan::Workspace& w) {
+  return larger(w.running, larger(w.sampling, w.encoding));
+}
+
 bool plan_memory(const format::ModelConfig& c, const PlanInput& in, MemoryPlan* plan) {
   MemoryPlan p = {};
-  const bool tables_in_place = in.mapped;
-  const bool weights_in_place = in.mapped && is_stored(c);
+  const bool weights_in_place = in.mapped && is_stored(c) && !in.text_only;
   const uint64_t tables = sum(block(in.tokenizer_bytes), block(in.chat_template_bytes));
   const KeptTensors kept =
       in.backend_keeps_tile16 ? KeptTensors::kAll : KeptTensors::kVectorsAndEmbedding;
   const uint64_t weights = tensor_offset(c, tensor_count(c), kept);
+  const auto all = [](std::initializer_list<uint64_t> parts) {
+    uint64_t total = 0;
+    for (const uint64_t part : parts) total = sum(total, part);
+    return total;
+  };
 
-  p.objects = kSessionObjectBytes + kLayerObjectBytes * c.n_layers;
-  p.tokenizer = tables_in_place ? 0 : tables;
-  p.weights = weights_in_place ? 0 : weights;
-  p.backend = block(in.backend_model_bytes);
-  p.kv_cache = kv_layout(c, in.context, in.kv_format).total;
-  p.history = block(uint64_t{in.context} * 4);
-  p.logits = block(uint64_t{c.vocab_size} * 4);
-  p.loading = loading_bytes(c, in);
-  p.running = running_layout(c, in).total;
-  p.sampling = block(c.vocab_size * kCandidateBytes);
-  p.encoding = in.tokenizer_bytes == 0
-                   ? 0
-                   : block((in.max_text_bytes + kEncodeSlackSymbols) * kEncodeBytesPerSymbol);
-  p.step = larger(larger(p.loading, p.running), larger(p.sampling, p.encoding));
-  p.in_place = (tables_in_place ? tables : 0) + (weights_in_place ? weights : 0);
-  for (const uint64_t part :
-       {p.objects, p.tokenizer, p.weights, p.backend, p.kv_cache, p.history, p.logits, p.step}) {
-    p.total = sum(p.total, part);
+  p.model.objects = kModelObjectBytes;
+  p.model.tokenizer = in.mapped ? 0 : tables;
+  p.workspace.objects = kWorkspaceObjectBytes;
+  p.workspace.encoding =
+      in.tokenizer_bytes == 0
+          ? 0
+          : block((in.max_text_bytes + kEncodeSlackSymbols) * kEncodeBytesPerSymbol);
+  if (!in.text_only) {
+    p.model.objects += kLayerObjectBytes * c.n_layers;
+    p.model.weights = weights_in_place ? 0 : weights;
+    p.model.backend = block(in.backend_model_bytes);
+    p.session.objects = kSessionObjectBytes;
+    p.session.kv_cache = kv_layout(c, in.context, in.kv_format).total;
+    p.session.history = block(uint64_t{in.context} * 4);
+    p.session.logits = block(uint64_t{c.vocab_size} * 4);
+    p.workspace.backend = block(in.backend_workspace_bytes);
+    p.workspace.running = running_layout(c, in).total;
+    p.workspace.sampling = block(c.vocab_size * kCandidateBytes);
+    p.loading = loading_bytes(c, in);
   }
+  p.model.total = all({p.model.objects, p.model.tokenizer, p.model.weights, p.model.backend});
+  p.session.total =
+      all({p.session.objects, p.session.kv_cache, p.session.history, p.session.logits});
+  p.workspace.total = all({p.workspace.objects, p.workspace.backend, scratch_bytes(p.workspace)});
+  p.total = all({p.model.total, p.session.total, larger(p.workspace.total, p.loading)});
+  p.in_place = (in.mapped ? tables : 0) + (weights_in_place ? weights : 0);
   *plan = p;
   return p.total < kSaturated;
 }

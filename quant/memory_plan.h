@@ -1,11 +1,11 @@
-// The memory a session needs, to the byte, from the model's config and the caller's wishes alone.
-// Nothing here depends on the size of a pointer, so the converter's figure holds on every target.
+// The memory that a model, a session and a workspace need, each to the byte, from the model's
+// config and the caller's wishes alone. Nothing here depends on the size of a pointer, so the
+// converter's figure holds on every target.
 //
-// The arena has three lifetimes, in this order:
-//   model    session objects, tokenizer and template tables, weights, what the backend packs
-//   session  KV cache, token history, logits
-//   step     shared by loading (decompressors), running (activations), sampling and encoding text:
-//            as large as the largest of them
+//   model      records, tables of tokenizer and template, weights, what the backend packs; shared
+//   session    KV cache, token history, logits: one conversation
+//   workspace  activations, attention, sampling and encoding, one call at a time; and, before there
+//              is anything to run, loading
 #pragma once
 
 #include <cstddef>
@@ -17,51 +17,75 @@ namespace cria {
 
 enum class KvFormat : uint32_t { kInt8 = 0, kF32 = 1 };
 
-// Reserved for objects whose real size depends on the target; asserted where they are defined.
-inline constexpr uint64_t kSessionObjectBytes = 4096;
+// Reserved for records whose real size depends on the target; asserted where they are defined.
+inline constexpr uint64_t kModelObjectBytes = 2048;
 inline constexpr uint64_t kLayerObjectBytes = 1024;
+inline constexpr uint64_t kSessionObjectBytes = 256;
+inline constexpr uint64_t kWorkspaceObjectBytes = 512;
+inline constexpr uint64_t kRowObjectBytes = 16;             // a row of a step
 inline constexpr uint64_t kDecompressorBytes = 160 * 1024;  // zstd's static context, one a thread
 inline constexpr uint64_t kStagingBytes = format::kChunkRawBytes;  // a stored chunk, one a thread
+inline constexpr uint64_t kChunkScratchBytes = kDecompressorBytes + kStagingBytes;
+static_assert(kDecompressorBytes % format::kAlignment == 0);
+static_assert(kStagingBytes % format::kAlignment == 0);
 // Positions that attention handles at once; its scratch does not grow with the context.
 inline constexpr uint32_t kAttentionTile = 64;
 // Bytes a symbol of the text being encoded takes (runtime/text/bpe.h).
 inline constexpr uint64_t kEncodeBytesPerSymbol = 28;
 
 struct PlanInput {
-  uint32_t context;         // positions, 1..config.max_context
-  uint32_t n_threads;       // >= 1
-  uint32_t prefill_chunk;   // rows handled at once, >= 1
-  uint32_t max_text_bytes;  // longest text encoded in one piece
-  KvFormat kv_format;
+  // Of the model.
   bool mapped;               // the source hands out pointers: tables and stored weights in place
+  bool text_only;            // tokenizer and template, no weights
   uint64_t tokenizer_bytes;  // size of the section, 0 when absent
   uint64_t chat_template_bytes;
+  // Of a session.
+  uint32_t context;  // positions, 1..config.max_context
+  KvFormat kv_format;
+  // Of a workspace.
+  uint32_t n_threads;       // >= 1, while loading too
+  uint32_t prefill_chunk;   // rows handled at once, >= 1
+  uint32_t max_turns;       // sessions whose logits a step computes together, 1..prefill_chunk
+  uint32_t max_text_bytes;  // longest text encoded in one piece
   // What the backend asks for. The exact backend: all zero but keeps_tile16.
-  bool backend_keeps_tile16;     // matrices stay as they are; else only the embedding does
-  uint64_t backend_model_bytes;  // packed weights and operators
-  uint64_t backend_step_bytes;   // while running
-  uint64_t backend_load_bytes;   // while loading
+  bool backend_keeps_tile16;         // matrices stay as they are; else only the embedding does
+  uint64_t backend_model_bytes;      // packed weights
+  uint64_t backend_workspace_bytes;  // kept by a workspace
+  uint64_t backend_step_bytes;       // while running
+  uint64_t backend_load_bytes;       // while loading
 };
 
+// Bytes, each rounded up to 64.
 struct MemoryPlan {
-  // In the arena; each rounded up to 64.
-  uint64_t objects;
-  uint64_t tokenizer;
-  uint64_t weights;
-  uint64_t backend;
-  uint64_t kv_cache;
-  uint64_t history;
-  uint64_t logits;
-  uint64_t step;   // the largest of the four below
-  uint64_t total;  // sum of the eight above
-  // Shares of step.
-  uint64_t loading;  // decompressors and staging
-  uint64_t running;  // activations and attention scratch
-  uint64_t sampling;
-  uint64_t encoding;
-  // Outside the arena: parts of the file used in place.
-  uint64_t in_place;
+  struct Model {
+    uint64_t objects;
+    uint64_t tokenizer;
+    uint64_t weights;
+    uint64_t backend;
+    uint64_t total;  // sum of the four
+  } model;
+  struct Session {
+    uint64_t objects;
+    uint64_t kv_cache;
+    uint64_t history;
+    uint64_t logits;
+    uint64_t total;  // sum of the four
+  } session;
+  struct Workspace {
+    uint64_t objects;
+    uint64_t backend;
+    uint64_t running;  // activations and attention scratch
+    uint64_t sampling;
+    uint64_t encoding;
+    uint64_t total;  // objects, backend and the largest of the other three, which share memory
+  } workspace;
+  uint64_t loading;   // decompressors and staging, in memory that is free before and after
+  uint64_t total;     // one of each in one block; loading is done where the workspace will be
+  uint64_t in_place;  // parts of the file used where the source has them
 };
+
+// Bytes that running, sampling and encoding share.
+[[nodiscard]] uint64_t scratch_bytes(const MemoryPlan::Workspace& workspace);
 
 // Returns false when a size does not fit 63 bits. config must have passed check_config.
 [[nodiscard]] bool plan_memory(const format::ModelConfig& config, const PlanInput& input,
@@ -80,6 +104,8 @@ struct RunningLayout {
   uint64_t rope;              // [chunk][head_dim] f32: cosines, then sines
   uint64_t attention;         // one slice a thread
   uint64_t attention_per_thread;
+  uint64_t rows;         // [chunk] records of 16 bytes
+  uint64_t turn_logits;  // [max_turns][vocab_size] f32; none for one turn
   uint64_t backend;
   uint64_t total;
 };

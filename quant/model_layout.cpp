@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "quant/align.h"
+
 namespace cria {
 namespace {
 
@@ -160,10 +162,6 @@ uint64_t sum_before(const ModelConfig& c, uint32_t index, const Value& value) {
   return sum(0, kTensorsBeforeLayers) +
          n_layers * sum(kTensorsBeforeLayers, kTensorsBeforeLayers + per_layer) +
          sum(kTensorsBeforeLayers + n_layers * per_layer, index);
-}
-
-uint64_t aligned(uint64_t bytes) {
-  return (bytes + format::kAlignment - 1) / format::kAlignment * format::kAlignment;
 }
 
 }  // namespace

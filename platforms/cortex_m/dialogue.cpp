@@ -8,13 +8,12 @@
 namespace cria::cortex_m {
 namespace {
 
-constexpr uint32_t kEndOfStream = 0xffffffff;
 constexpr size_t kExchange = 2;  // a question and its answer
 
 }  // namespace
 
-void Dialogue::start(cria_session* session) {
-  session_ = session;
+void Dialogue::start(const cria_instance& cria) {
+  cria_ = cria;
   clear();
 }
 
@@ -23,7 +22,9 @@ void Dialogue::clear() {
   n_text_ = 0;
 }
 
-size_t Dialogue::context() const { return std::min<size_t>(cria_context(session_), kMostTokens); }
+size_t Dialogue::context() const {
+  return std::min<size_t>(cria_context(cria_.session), kMostTokens);
+}
 
 void Dialogue::add(cria_role role, std::string_view text) {
   messages_[n_messages_++] = {role, text_.data() + n_text_, 0};
@@ -58,7 +59,8 @@ void Dialogue::make_room() {
 }
 
 cria_status Dialogue::feed(std::span<const uint32_t> tokens) {
-  const cria_status status = cria_prefill(session_, tokens.data(), tokens.size());
+  const cria_status status =
+      cria_prefill(cria_.workspace, cria_.session, tokens.data(), tokens.size());
   if (status != CRIA_OK) return status;
   std::copy(tokens.begin(), tokens.end(), fed_.begin() + static_cast<ptrdiff_t>(n_fed_));
   n_fed_ += tokens.size();
@@ -70,8 +72,8 @@ cria_status Dialogue::feed(std::span<const uint32_t> tokens) {
 cria_status Dialogue::feed_messages() {
   for (;;) {
     size_t n = 0;
-    const cria_status status = cria_encode_chat(session_, messages_.data(), n_messages_, 0, 1,
-                                                wanted_.data(), context(), &n);
+    const cria_status status = cria_encode_chat(cria_.workspace, messages_.data(), n_messages_, 0,
+                                                1, wanted_.data(), context(), &n);
     const bool is_full = status == CRIA_BUFFER_TOO_SMALL || status == CRIA_TEXT_TOO_LONG ||
                          (status == CRIA_OK && n > context() - context() / 4);
     if (is_full && n_messages_ > kExchange) {
@@ -83,7 +85,7 @@ cria_status Dialogue::feed_messages() {
     size_t same = 0;
     while (same < n_fed_ && same + 1 < n && fed_[same] == wanted_[same]) ++same;
     n_fed_ = same;
-    const cria_status cut = cria_reset(session_, static_cast<uint32_t>(same));
+    const cria_status cut = cria_reset(cria_.session, static_cast<uint32_t>(same));
     return cut != CRIA_OK ? cut : feed({wanted_.data() + same, n - same});
   }
 }
@@ -91,7 +93,8 @@ cria_status Dialogue::feed_messages() {
 void Dialogue::say(uint32_t token, cria_text_state* state) {
   static std::array<char, CRIA_TEXT_BYTES> piece;
   size_t n = 0;
-  if (cria_decode_token(session_, state, token, piece.data(), piece.size(), &n) != CRIA_OK) return;
+  if (cria_decode_token(cria_.model, state, token, piece.data(), piece.size(), &n) != CRIA_OK)
+    return;
   std::string_view text(piece.data(), n);
   // The text of an answer starts at its first word.
   while (messages_[n_messages_ - 1].n_bytes == 0 && !text.empty() &&
@@ -106,21 +109,21 @@ cria_status Dialogue::speak(const cria_sampling& sampling) {
   cria_text_state state = {};
   for (n_answered_ = 0;; ++n_answered_) {
     uint32_t token = 0;
-    const cria_status status = cria_sample(session_, &sampling, &token);
+    const cria_status status = cria_sample(cria_.workspace, cria_.session, &sampling, &token);
     if (status != CRIA_OK) return status;
-    if (cria_is_end_token(session_, token) != 0 || n_fed_ == context()) break;
+    if (cria_is_end_token(cria_.model, token) != 0 || n_fed_ == context()) break;
     say(token, &state);
     const cria_status fed = feed({&token, 1});
     if (fed != CRIA_OK) return fed;
   }
-  say(kEndOfStream, &state);
+  say(CRIA_NO_TOKEN, &state);
   return CRIA_OK;
 }
 
 // Whether the newest message, with the template's text around it, is nothing that could be fed.
 bool Dialogue::newest_has_no_tokens() {
   size_t n = 0;
-  const cria_status status = cria_encode_chat(session_, messages_.data(), n_messages_,
+  const cria_status status = cria_encode_chat(cria_.workspace, messages_.data(), n_messages_,
                                               n_messages_ - 1, 1, wanted_.data(), context(), &n);
   return status == CRIA_OK && n == 0;
 }

@@ -19,7 +19,7 @@ class Dialogue {
   static constexpr size_t kMostTextBytes = 8192;
   static constexpr size_t kMostQuestionBytes = 512;
 
-  void start(cria_session* session);
+  void start(const cria_instance& cria);
   // Forgets every message.
   void clear();
   // Adds a question, and the answer, which is printed while it is made. Text that gives the model
@@ -41,7 +41,7 @@ class Dialogue {
   [[nodiscard]] size_t context() const;
 
   // For the life of the program.
-  cria_session* session_;
+  cria_instance cria_;
   // The messages: their texts stand one after the other in text_.
   std::array<cria_message, kMostMessages> messages_;
   size_t n_messages_;

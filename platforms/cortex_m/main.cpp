@@ -30,31 +30,33 @@ void check(cria_status status) {
   if (status != CRIA_OK) fail(cria_status_message(status));
 }
 
-cria_session* open_session(const cria_source& source) {
+cria_instance open_model(const cria_source& source) {
   cria_config config = {};
   config.source_is_mapped = 1;
   cria_model_info info;
   cria_memory_plan plan;
   check(cria_inspect(&source, &info));
-  check(cria_memory_required(&info, &config, &plan));
+  check(cria_plan(&info, &config, &plan));
   print("model: ", source.size, " bytes, arena: ", plan.total, " of ", arena().size(),
         " bytes, in place: ", plan.in_place, " bytes\n");
-  cria_session* session = nullptr;
-  check(cria_open(arena().data(), arena().size(), &source, &config, &session));
-  return session;
+  cria_instance cria;
+  check(cria_open(arena().data(), arena().size(), &source, &config, &cria));
+  return cria;
 }
 
-void print_memory(const cria_session* session) {
-  print("arena used: ", cria_memory_used(session), " bytes, stack high water: ", stack_high_water(),
-        " of ", stack_bytes(), " bytes, position: ", cria_position(session), " of ",
-        cria_context(session), "\n");
+void print_memory(const cria_instance& cria) {
+  const size_t used = cria_model_bytes(cria.model) + cria_session_bytes(cria.session) +
+                      cria_workspace_bytes(cria.workspace);
+  print("arena used: ", used, " bytes, stack high water: ", stack_high_water(), " of ",
+        stack_bytes(), " bytes, position: ", cria_position(cria.session), " of ",
+        cria_context(cria.session), "\n");
 }
 
-int converse(cria_session* session) {
+int converse(const cria_instance& cria) {
   static Dialogue dialogue;
   static char line[Dialogue::kMostQuestionBytes];
   cria_sampling sampling = kGreedy;
-  dialogue.start(session);
+  dialogue.start(cria);
   for (;;) {
     print("> ");
     std::string_view text;
@@ -68,9 +70,9 @@ int converse(cria_session* session) {
     } else if (text.starts_with("/seed ")) {
       std::string_view words = text;
       static_cast<void>(take_word(&words));
-      cria_seed(session, number_of(words));
+      cria_seed(cria.session, number_of(words));
     } else if (text == "/memory") {
-      print_memory(session);
+      print_memory(cria);
     } else if (text.starts_with("/")) {
       print(kHelp);
     } else if (!text.empty()) {
@@ -88,5 +90,5 @@ int main() {
   using namespace cria::cortex_m;
   const std::span<const uint8_t> bytes = model_bytes();
   const cria_source source = flash_source(&bytes);
-  return converse(open_session(source));
+  return converse(open_model(source));
 }

@@ -24,12 +24,19 @@ struct PrefillSpeed {
   Spread tokens_per_second;
 };
 
+// Sessions that decode together, a token of each a step.
+struct SessionsSpeed {
+  uint32_t n_sessions;
+  Spread tokens_per_second;  // of all together
+};
+
 struct BenchResult {
   std::string backend;
   std::string isa;
   uint32_t n_threads;
   uint32_t context;
   cria_memory_plan plan;
+  uint64_t memory_bytes;  // planned, for all sessions
   double open_seconds;
   double first_token_seconds;  // opening, the first prompt, one sample: nothing warmed up
   std::vector<PrefillSpeed> prefill;
@@ -37,8 +44,9 @@ struct BenchResult {
   Spread decode_tokens_per_second;
   uint64_t decode_bytes_per_token;  // weights and KV cache read, at half of n_decoded
   double decode_bytes_per_second;   // at the median
-  double read_bytes_per_second;     // what as many threads read, doing nothing else
-  uint64_t peak_resident_bytes;     // from opening to the last token
+  std::vector<SessionsSpeed> sessions;
+  double read_bytes_per_second;  // what as many threads read, doing nothing else
+  uint64_t peak_resident_bytes;  // from opening to the last token
 };
 
 // Opens the model with n_threads and measures; prompts are random tokens of a fixed seed, decoding

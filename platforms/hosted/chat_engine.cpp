@@ -54,14 +54,14 @@ ChatEngine::ChatEngine(const ModelSession& model, const cria_sampling& sampling,
     : model_(model),
       sampling_(sampling),
       max_tokens_(max_tokens),
-      conversation_(chat_text_bytes(cria_context(model.get())) * 2, kReservedMessages) {
+      conversation_(chat_text_bytes(cria_context(model.session())) * 2, kReservedMessages) {
   model.need_tokenizer();
   if (model.info().chat_template == 0) throw_status(CRIA_NO_CHAT_TEMPLATE, model.path());
-  const size_t context = cria_context(model.get());
+  const size_t context = cria_context(model.session());
   fed_.reserve(context);
   next_.reserve(context);
   answered_.reserve(context);
-  answer_text_.reserve(chat_text_bytes(cria_context(model.get())));
+  answer_text_.reserve(chat_text_bytes(cria_context(model.session())));
   find_closing();
 }
 
@@ -73,11 +73,11 @@ void ChatEngine::find_closing() {
   const cria_message messages[] = {{CRIA_USER, "x", 1}, {CRIA_ASSISTANT, "", 0}};
   closing_.resize(kMost);
   size_t n_tokens = 0;
-  model_.check(cria_encode_chat(model_.get(), messages, std::size(messages), 1, 0, closing_.data(),
-                                closing_.size(), &n_tokens));
+  model_.check(cria_encode_chat(model_.workspace(), messages, std::size(messages), 1, 0,
+                                closing_.data(), closing_.size(), &n_tokens));
   closing_.resize(n_tokens);
   const auto is_end = [this](uint32_t token) {
-    return cria_is_end_token(model_.get(), token) != 0;
+    return cria_is_end_token(model_.model(), token) != 0;
   };
   closing_.erase(closing_.begin(), std::find_if(closing_.begin(), closing_.end(), is_end));
 }
@@ -95,10 +95,10 @@ void ChatEngine::reset(const std::string& system) {
 bool ChatEngine::encode(size_t n_left_out, size_t first, std::vector<uint32_t>* tokens) {
   const std::vector<cria_message>& messages = conversation_.view(n_left_out);
   const size_t before = tokens->size();
-  tokens->resize(before + cria_context(model_.get()));
+  tokens->resize(before + cria_context(model_.session()));
   size_t n_tokens = 0;
   const cria_status status =
-      cria_encode_chat(model_.get(), messages.data(), messages.size(), first, 1,
+      cria_encode_chat(model_.workspace(), messages.data(), messages.size(), first, 1,
                        tokens->data() + before, tokens->size() - before, &n_tokens);
   tokens->resize(before + (status == CRIA_OK ? n_tokens : 0));
   if (status == CRIA_TEXT_TOO_LONG || status == CRIA_BUFFER_TOO_SMALL) return false;
@@ -108,7 +108,7 @@ bool ChatEngine::encode(size_t n_left_out, size_t first, std::vector<uint32_t>* 
 
 size_t ChatEngine::room_for_answer() const {
   constexpr size_t kUsual = 256;
-  const size_t context = cria_context(model_.get());
+  const size_t context = cria_context(model_.session());
   return std::min<size_t>(max_tokens_, std::max(context / 8, std::min(context / 4, kUsual)));
 }
 
@@ -120,7 +120,7 @@ ChatEngine::Room ChatEngine::plan_turn(ChatAnswer* answer) {
   if (is_short && !context_is_stale_ && !fed_.empty()) {
     next_.insert(next_.begin(), pending_.begin(), pending_.end());
     const size_t needed = fed_.size() + next_.size() + room_for_answer();
-    if (needed <= cria_context(model_.get())) return Room::kMade;
+    if (needed <= cria_context(model_.session())) return Room::kMade;
   }
   return make_room(room_for_answer(), answer);
 }
@@ -130,7 +130,7 @@ bool ChatEngine::fits(size_t n_left_out, size_t room) {
   next_.clear();
   if (!encode(n_left_out, 0, &next_)) return false;
   next_.insert(next_.end(), answered_.begin(), answered_.end());
-  return next_.size() + room <= cria_context(model_.get());
+  return next_.size() + room <= cria_context(model_.session());
 }
 
 // Leaves out as few of the oldest exchanges as give the wanted room, the newest never. Once some
@@ -138,7 +138,7 @@ bool ChatEngine::fits(size_t n_left_out, size_t room) {
 ChatEngine::Room ChatEngine::make_room(size_t wanted, ChatAnswer* answer) {
   size_t n_left_out = 0;
   if (!fits(0, wanted)) {
-    const size_t more = wanted + cria_context(model_.get()) / 4;
+    const size_t more = wanted + cria_context(model_.session()) / 4;
     size_t end = conversation_.n_exchanges() - 1;
     // Every exchange has tokens, so the more are left out, the better the others fit.
     for (size_t begin = 1; begin < end;) {
@@ -164,7 +164,7 @@ void ChatEngine::replace_context(size_t n_left_out, ChatAnswer* answer) {
   const auto same =
       std::mismatch(next_.begin(), next_.begin() + static_cast<std::ptrdiff_t>(most), fed_.begin());
   const auto n_kept = static_cast<size_t>(same.first - next_.begin());
-  model_.check(cria_reset(model_.get(), static_cast<uint32_t>(n_kept)));
+  model_.check(cria_reset(model_.session(), static_cast<uint32_t>(n_kept)));
   fed_.resize(n_kept);
   next_.erase(next_.begin(), same.first);
   conversation_.drop_oldest(n_left_out);
@@ -199,7 +199,7 @@ ChatAnswer::Result ChatEngine::speak(AnswerSink* sink, ChatAnswer* answer) {
     if (made.stop == Stop::kInterrupted) return Result::kInterrupted;
     if (made.stop == Stop::kOutputClosed) return Result::kOutputClosed;
     if (made.stop != Stop::kContextFull) return Result::kAnswered;
-    if (make_room(cria_context(model_.get()) / 8, answer) == Room::kNone) return Result::kCut;
+    if (make_room(cria_context(model_.session()) / 8, answer) == Room::kNone) return Result::kCut;
     if (!feed(answer)) return Result::kInterrupted;
   }
 }
@@ -235,21 +235,21 @@ ChatRecord ChatEngine::save() const {
   record.text = conversation_.text();
   record.fed = fed_;
   record.pending = pending_;
-  record.state.resize(cria_state_size(model_.get()));
-  model_.check(cria_state_save(model_.get(), record.state.data(), record.state.size()));
+  record.state.resize(cria_state_size(model_.session()));
+  model_.check(cria_state_save(model_.session(), record.state.data(), record.state.size()));
   return record;
 }
 
 void ChatEngine::load(const ChatRecord& record) {
   const cria_status status =
-      cria_state_load(model_.get(), record.state.data(), record.state.size());
+      cria_state_load(model_.session(), record.state.data(), record.state.size());
   check_status(status, "the saved conversation");
   reset("");
   fed_.clear();
   // The state has the tokens too; which ones the messages go on from must not be in doubt.
-  if (cria_position(model_.get()) != record.fed.size() ||
-      !std::equal(record.fed.begin(), record.fed.end(), cria_tokens(model_.get()))) {
-    model_.check(cria_reset(model_.get(), 0));
+  if (cria_position(model_.session()) != record.fed.size() ||
+      !std::equal(record.fed.begin(), record.fed.end(), cria_tokens(model_.session()))) {
+    model_.check(cria_reset(model_.session(), 0));
     throw_status(CRIA_BAD_STATE, "the saved conversation");
   }
   size_t offset = 0;
@@ -259,7 +259,7 @@ void ChatEngine::load(const ChatRecord& record) {
     offset += message.n_bytes;
   }
   fed_ = record.fed;
-  fed_.reserve(cria_context(model_.get()));
+  fed_.reserve(cria_context(model_.session()));
   pending_ = record.pending;
   context_is_stale_ = record.context_is_stale;
 }

@@ -156,9 +156,9 @@ std::string format_chat_file(const ChatRecord& record) {
 ChatLimits chat_limits(const ModelSession& model) {
   constexpr uint64_t kStateHeader = 4096;  // more than it has
   const cria_memory_plan& plan = model.plan();
-  return {.state_bytes = kStateHeader + plan.kv_cache + plan.history + plan.logits,
+  return {.state_bytes = kStateHeader + plan.session.total,
           .vocab_size = model.info().vocab_size,
-          .context = cria_context(model.get())};
+          .context = cria_context(model.session())};
 }
 
 ChatRecord parse_chat_file(std::string_view bytes, const ChatLimits& limits,

@@ -13,6 +13,8 @@
 
 namespace cria::hosted {
 
+inline constexpr uint32_t kMaxSessions = 1024;
+
 // Every command that opens a session.
 struct CommonOptions {
   std::string model_path;
@@ -39,6 +41,7 @@ struct SamplingOptions {
 struct InfoOptions {
   CommonOptions common;
   bool json = false;
+  uint32_t n_sessions = 1;
 };
 
 struct VerifyOptions {
@@ -65,8 +68,9 @@ struct ChatOptions {
 
 struct BenchOptions {
   CommonOptions common;
-  std::vector<uint32_t> prompts;  // empty: the default lengths, as far as they fit the model
-  std::vector<uint32_t> threads;  // empty: default_threads()
+  std::vector<uint32_t> prompts;   // empty: the default lengths, as far as they fit the model
+  std::vector<uint32_t> threads;   // empty: default_threads()
+  std::vector<uint32_t> sessions;  // counts of sessions that decode together; empty: none
   uint32_t n_decode = 64;
   uint32_t repetitions = 5;
   bool json = false;

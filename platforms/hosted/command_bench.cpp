@@ -41,7 +41,7 @@ Json json_of(const BenchResult& result) {
                {"isa", result.isa},
                {"threads", result.n_threads},
                {"context", result.context},
-               {"memory_plan_bytes", result.plan.total},
+               {"memory_plan_bytes", result.memory_bytes},
                {"in_place_bytes", result.plan.in_place},
                {"open_seconds", result.open_seconds},
                {"first_token_seconds", result.first_token_seconds}};
@@ -54,6 +54,12 @@ Json json_of(const BenchResult& result) {
                     {"tokens_per_second", json_of(result.decode_tokens_per_second)},
                     {"bytes_per_token", result.decode_bytes_per_token},
                     {"bytes_per_second", result.decode_bytes_per_second}};
+  if (!result.sessions.empty()) json["sessions"] = Json::array();
+  for (const SessionsSpeed& speed : result.sessions) {
+    json["sessions"].push_back({{"sessions", speed.n_sessions},
+                                {"decode_tokens_per_s", speed.tokens_per_second.median},
+                                {"tokens_per_second", json_of(speed.tokens_per_second)}});
+  }
   json["read_bytes_per_second"] = result.read_bytes_per_second;
   json["peak_resident_bytes"] = result.peak_resident_bytes;
   return json;
@@ -72,12 +78,15 @@ void put_result(TextStream* out, const BenchResult& result) {
     put_speed(out, text_of("prefill %u", speed.n_tokens), speed.tokens_per_second);
   }
   put_speed(out, text_of("decode %u", result.n_decoded), result.decode_tokens_per_second);
+  for (const SessionsSpeed& speed : result.sessions) {
+    put_speed(out, text_of("%u sessions", speed.n_sessions), speed.tokens_per_second);
+  }
   out->put(text_of("  decode reads %s a token,\n    %.1f GB/s; plain reads reach %.1f\n",
                    megabytes(result.decode_bytes_per_token).c_str(),
                    result.decode_bytes_per_second / kGiga, result.read_bytes_per_second / kGiga));
   out->put(text_of("  open %.3f s, first token %.3f s\n", result.open_seconds,
                    result.first_token_seconds));
-  out->put(text_of("  plan %s + file %s\n", megabytes(result.plan.total).c_str(),
+  out->put(text_of("  plan %s + file %s\n", megabytes(result.memory_bytes).c_str(),
                    megabytes(result.plan.in_place).c_str()));
   out->put(text_of("  peak resident %s\n", megabytes(result.peak_resident_bytes).c_str()));
   out->flush();

@@ -80,12 +80,12 @@ void ChatProgram::greet() const {
       text_of("%s: %s parameters, %u tokens of context. /help lists the commands, Ctrl-D "
               "leaves.",
               model_.path().c_str(), short_count(model_.info().n_parameters).c_str(),
-              cria_context(model_.get())));
+              cria_context(model_.session())));
 }
 
 void ChatProgram::print_stats() const {
-  print_notice(text_of("%u of %u tokens, %zu messages", cria_position(model_.get()),
-                       cria_context(model_.get()), engine_.n_messages()));
+  print_notice(text_of("%u of %u tokens, %zu messages", cria_position(model_.session()),
+                       cria_context(model_.session()), engine_.n_messages()));
   if (last_.n_tokens > 0) {
     print_notice(text_of("last answer: %zu tokens read at %.1f tokens/s, %zu made at %.1f tokens/s",
                          last_.n_prefilled, per_second(last_.n_prefilled, last_.prefill_seconds),
@@ -95,11 +95,11 @@ void ChatProgram::print_stats() const {
       "%s of memory, %s of the file in place; backend %s, %s kernels, "
       "--threads %u",
       megabytes(model_.plan().total).c_str(), megabytes(model_.plan().in_place).c_str(),
-      cria_backend_name(model_.get()), cria_isa_name(model_.get()), model_.config().n_threads));
+      cria_backend_name(model_.model()), cria_isa_name(model_.model()), model_.config().n_threads));
 }
 
 void ChatProgram::report(const ChatAnswer& answer) {
-  const uint32_t context = cria_context(model_.get());
+  const uint32_t context = cria_context(model_.session());
   if (answer.n_dropped > 0) {
     print_notice(text_of("(the context of %u tokens was full: forgot the oldest %zu exchange%s)",
                          context, answer.n_dropped, answer.n_dropped == 1 ? "" : "s"));
@@ -126,7 +126,7 @@ ChatProgram::Next ChatProgram::say(const std::string& message) {
     throw ProgramError(ExitCode::kBadInput,
                        text_of("the message does not fit the context of %u tokens; shorten it or "
                                "raise --context",
-                               cria_context(model_.get())));
+                               cria_context(model_.session())));
   }
   if (last_.is_empty) out_.put("\n");  // is a line too
   out_.end_line();
@@ -234,7 +234,7 @@ ExitCode run_command(const ChatOptions& options) {
       options.common.context != 0 ? options.common.context : file.info().planned_context;
   const ModelSession model(options.common, {.max_text_bytes = chat_text_bytes(context)});
   const uint64_t seed = seed_of(options.sampling);
-  cria_seed(model.get(), seed);
+  cria_seed(model.session(), seed);
   if (options.common.verbose && !options.sampling.greedy) {
     print_notice(text_of("seed %llu", static_cast<unsigned long long>(seed)));
   }

@@ -69,14 +69,14 @@ void run_window(const EvalWindow& window, const ModelSession& model, LogitsByTok
     check_memory_for(uint64_t{inputs.size()} * vocab_size * sizeof(float),
                      "the reference's logits");
     kept->resize(inputs.size() * vocab_size);
-    reference->check(cria_reset(reference->get(), 0));
+    reference->check(cria_reset(reference->session(), 0));
     reference_by_token->run(inputs, [&](size_t index, std::span<const float> logits) {
       std::copy(logits.begin(), logits.end(),
                 kept->begin() + static_cast<std::ptrdiff_t>(index * vocab_size));
       return true;
     });
   }
-  model.check(cria_reset(model.get(), 0));
+  model.check(cria_reset(model.session(), 0));
   by_token->run(inputs, [&](size_t index, std::span<const float> logits) {
     const uint32_t next = window.tokens[index + 1];
     score(logits, next, model, totals);
@@ -129,7 +129,7 @@ std::unique_ptr<ModelSession> open_reference(const EvalOptions& options,
   if (options.reference_path.empty()) return nullptr;
   CommonOptions common = options.common;
   common.model_path = options.reference_path;
-  common.context = cria_context(model.get());
+  common.context = cria_context(model.session());
   auto reference = std::make_unique<ModelSession>(common, SessionNeeds());
   if (reference->info().vocab_size != model.info().vocab_size) {
     throw ProgramError(ExitCode::kBadInput,

@@ -31,27 +31,38 @@ std::optional<cria_memory_plan> plan_of(const ModelFile& file, cria_config confi
                                         cria_backend backend) {
   config.backend = backend;
   cria_memory_plan plan = {};
-  if (cria_memory_required(&file.info(), &config, &plan) != CRIA_OK) return std::nullopt;
+  if (cria_plan(&file.info(), &config, &plan) != CRIA_OK) return std::nullopt;
   return plan;
 }
 
-Json json_of(const cria_memory_plan& plan) {
-  return {{"objects_bytes", plan.objects},
-          {"tokenizer_bytes", plan.tokenizer},
-          {"weights_bytes", plan.weights},
-          {"backend_bytes", plan.backend},
-          {"kv_cache_bytes", plan.kv_cache},
-          {"history_bytes", plan.history},
-          {"logits_bytes", plan.logits},
-          {"step_bytes", plan.step},
-          {"total_bytes", plan.total},
-          {"step_parts",
-           {{"loading_bytes", plan.loading},
-            {"running_bytes", plan.running},
-            {"sampling_bytes", plan.sampling},
-            {"encoding_bytes", plan.encoding}}},
+Json json_of(const cria_memory_plan& plan, uint32_t n_sessions) {
+  const uint64_t total = total_bytes(plan, n_sessions);
+  return {{"sessions", n_sessions},
+          {"weights_bytes", plan.model.weights},
+          {"kv_cache_bytes", n_sessions * plan.session.kv_cache},
+          {"total_bytes", total},
           {"in_place_bytes", plan.in_place},
-          {"resident_bytes", plan.total + plan.in_place}};
+          {"resident_bytes", total + plan.in_place},
+          {"model",
+           {{"total_bytes", plan.model.total},
+            {"objects_bytes", plan.model.objects},
+            {"tokenizer_bytes", plan.model.tokenizer},
+            {"weights_bytes", plan.model.weights},
+            {"backend_bytes", plan.model.backend}}},
+          {"session",
+           {{"total_bytes", plan.session.total},
+            {"objects_bytes", plan.session.objects},
+            {"kv_cache_bytes", plan.session.kv_cache},
+            {"history_bytes", plan.session.history},
+            {"logits_bytes", plan.session.logits}}},
+          {"workspace",
+           {{"total_bytes", plan.workspace.total},
+            {"objects_bytes", plan.workspace.objects},
+            {"backend_bytes", plan.workspace.backend},
+            {"running_bytes", plan.workspace.running},
+            {"sampling_bytes", plan.workspace.sampling},
+            {"encoding_bytes", plan.workspace.encoding}}},
+          {"loading_bytes", plan.loading}};
 }
 
 Json json_of(const cria_model_info& info) {
@@ -73,7 +84,7 @@ Json json_of(const cria_model_info& info) {
           {"max_context", info.max_context},
           {"planned_context", info.planned_context},
           {"sliding_window", none_or(info.sliding_window, 0)},
-          {"bos_token", none_or(info.bos_token, 0xffffffff)},
+          {"bos_token", none_or(info.bos_token, CRIA_NO_TOKEN)},
           {"weight_format", number_format_name(info.weight_format)},
           {"embedding_format", number_format_name(info.embedding_format)},
           {"group_size", none_or(info.group_size, 0)},
@@ -87,7 +98,7 @@ Json json_of(const cria_model_info& info) {
 }
 
 void print_json(ModelFile* file, const cria_config& config, const cria_memory_plan& plan,
-                TextStream* out) {
+                uint32_t n_sessions, TextStream* out) {
   Json json = {{"file", file->path()}, {"model", json_of(file->info())}};
   const uint32_t context = config.context != 0 ? config.context : file->info().planned_context;
   json["config"] = {{"context", context},
@@ -95,11 +106,11 @@ void print_json(ModelFile* file, const cria_config& config, const cria_memory_pl
                     {"kv", kv_format_name(config.kv_format)},
                     {"backend", backend_name(config.backend)},
                     {"mapped", config.source_is_mapped != 0}};
-  json["memory_plan"] = json_of(plan);
+  json["memory_plan"] = json_of(plan, n_sessions);
   Json plans = Json::object();
   for (const cria_backend backend : kBackends) {
     const std::optional<cria_memory_plan> other = plan_of(*file, config, backend);
-    plans[backend_name(backend)] = other ? json_of(*other) : Json(nullptr);
+    plans[backend_name(backend)] = other ? json_of(*other, n_sessions) : Json(nullptr);
   }
   json["backend_plans"] = plans;
   constexpr int kIndent = 2;
@@ -143,31 +154,43 @@ void print_model(const cria_model_info& info, TextStream* out) {
   put_row(out, "chat template", chat_template_name(info.chat_template));
 }
 
-void print_plan(const char* backend, const cria_memory_plan& plan, TextStream* out) {
+void print_plan(const char* backend, const cria_memory_plan& plan, uint32_t n_sessions,
+                TextStream* out) {
+  const uint64_t total = total_bytes(plan, n_sessions);
+  const uint64_t kv_cache = n_sessions * plan.session.kv_cache;
+  const uint64_t logits = n_sessions * plan.session.logits;
+  const uint64_t history = n_sessions * plan.session.history;
+  const uint64_t objects =
+      plan.model.objects + n_sessions * plan.session.objects + plan.workspace.objects;
+  const uint64_t packed = plan.model.backend + plan.workspace.backend;
+  const uint64_t tokenizer = plan.model.tokenizer;
+  const uint64_t kept = plan.model.weights + packed + kv_cache + tokenizer + logits + history;
   out->put(text_of("  %-13s %14s %9s\n", backend, "bytes", "MB"));
-  put_bytes(out, "weights", plan.weights);
-  put_bytes(out, "backend", plan.backend);
-  put_bytes(out, "KV cache", plan.kv_cache);
-  put_bytes(out, "tokenizer", plan.tokenizer);
-  put_bytes(out, "logits", plan.logits);
-  put_bytes(out, "history", plan.history);
-  put_bytes(out, "objects", plan.objects);
-  put_bytes(out, "scratch", plan.step);
-  put_bytes(out, "total", plan.total);
+  put_bytes(out, "weights", plan.model.weights);
+  put_bytes(out, "backend", packed);
+  put_bytes(out, "KV cache", kv_cache);
+  put_bytes(out, "tokenizer", tokenizer);
+  put_bytes(out, "logits", logits);
+  put_bytes(out, "history", history);
+  put_bytes(out, "objects", objects);
+  put_bytes(out, "scratch", total - kept - objects);
+  put_bytes(out, "total", total);
   put_bytes(out, "file in place", plan.in_place);
 }
 
-void print_table(const ModelFile& file, const cria_config& config, TextStream* out) {
+void print_table(const ModelFile& file, const cria_config& config, uint32_t n_sessions,
+                 TextStream* out) {
   out->put(file.path() + "\n");
   print_model(file.info(), out);
   const uint32_t context = config.context != 0 ? config.context : file.info().planned_context;
-  out->put(text_of("\nmemory: %u tokens, KV %s, %u thread%s\n", context,
+  const std::string sessions = n_sessions == 1 ? "" : text_of("%u sessions of ", n_sessions);
+  out->put(text_of("\nmemory: %s%u tokens, KV %s, %u thread%s\n", sessions.c_str(), context,
                    kv_format_name(config.kv_format), config.n_threads,
                    config.n_threads == 1 ? "" : "s"));
   for (const cria_backend backend : kBackends) {
     if (config.backend != CRIA_BACKEND_AUTO && config.backend != backend) continue;
     const std::optional<cria_memory_plan> plan = plan_of(file, config, backend);
-    if (plan) print_plan(backend_name(backend), *plan, out);
+    if (plan) print_plan(backend_name(backend), *plan, n_sessions, out);
   }
 }
 
@@ -175,13 +198,14 @@ void print_table(const ModelFile& file, const cria_config& config, TextStream* o
 
 ExitCode run_command(const InfoOptions& options) {
   ModelFile file(options.common.model_path, options.common.mapping);
-  const cria_config config = config_for(options.common, file);
+  cria_config config = config_for(options.common, file);
+  config.max_turns = options.n_sessions;
   const cria_memory_plan plan = plan_for(file, config);
   TextStream out(STDOUT_FILENO);
   if (options.json) {
-    print_json(&file, config, plan, &out);
+    print_json(&file, config, plan, options.n_sessions, &out);
   } else {
-    print_table(file, config, &out);
+    print_table(file, config, options.n_sessions, &out);
   }
   out.flush();
   return ExitCode::kDone;

@@ -126,6 +126,10 @@ CLI::Option* add_ids(CLI::App* app, std::vector<uint32_t>* ids, const char* help
 void add_info(CLI::App* app, InfoOptions* options) {
   add_common(app, &options->common);
   app->add_flag("--json", options->json, "One JSON object");
+  app->add_option("--sessions", options->n_sessions, "Conversations that share the model")
+      ->check(between(1U, kMaxSessions))
+      ->capture_default_str()
+      ->type_name("N");
   app->footer("Example: cria info demo.cria --context 512 --kv f32");
 }
 
@@ -171,6 +175,11 @@ void add_bench(CLI::App* app, BenchOptions* options) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(between(1U, kMaxLength))
+      ->type_name("N,N,...");
+  app->add_option("--sessions", options->sessions, "Sessions that decode together")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(between(1U, kMaxSessions))
       ->type_name("N,N,...");
   app->add_option("-n", options->n_decode, "Tokens to decode")
       ->check(between(1U, kMaxLength))

@@ -34,9 +34,9 @@ ExitCode run_command(const LogitsOptions& options) {
   }
   if (ids.empty()) throw ProgramError(ExitCode::kBadInput, "there are no tokens");
   check_ids(model, ids);
-  if (ids.size() > cria_context(model.get())) {
+  if (ids.size() > cria_context(model.session())) {
     throw ProgramError(ExitCode::kBadInput, text_of("%zu tokens do not fit a context of %u",
-                                                    ids.size(), cria_context(model.get())));
+                                                    ids.size(), cria_context(model.session())));
   }
 
   model.check_output(options.output);

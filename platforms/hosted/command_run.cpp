@@ -44,7 +44,7 @@ std::vector<uint32_t> encode_prompt(const ModelSession& model, const RunOptions&
 void check_prompt(const ModelSession& model, const std::vector<uint32_t>& tokens) {
   if (tokens.empty()) throw ProgramError(ExitCode::kBadInput, "the prompt is empty");
   check_ids(model, tokens);
-  const uint32_t context = cria_context(model.get());
+  const uint32_t context = cria_context(model.session());
   if (tokens.size() <= context) return;
   throw ProgramError(
       ExitCode::kBadInput,
@@ -84,7 +84,7 @@ ExitCode run_command(const RunOptions& options) {
   const std::vector<uint32_t> tokens = encode_prompt(model, options, text);
   check_prompt(model, tokens);
   const uint64_t seed = seed_of(options.sampling);
-  cria_seed(model.get(), seed);
+  cria_seed(model.session(), seed);
   const GenerationLimits limits = {
       .max_tokens = options.max_tokens.value_or(std::numeric_limits<uint32_t>::max()),
       .ignore_end = options.ignore_end};

@@ -1,5 +1,4 @@
-// cria tokenize: the ids of a text. The session is opened with the smallest context there is, so
-// weights of an uncompressed file stay unread; those of a compressed one are loaded for nothing.
+// cria tokenize: the ids of a text. The weights stay unread.
 #include <unistd.h>
 
 #include <string>
@@ -14,14 +13,13 @@
 namespace cria::hosted {
 
 ExitCode run_command(const TokenizeOptions& options) {
-  CommonOptions common = options.common;
-  if (common.context == 0) common.context = 1;
-  // Found out before the text is read and the weights are loaded.
+  const CommonOptions& common = options.common;
+  // Found out before the text is read.
   if (ModelFile(common.model_path, common.mapping).info().has_tokenizer == 0) {
     throw_status(CRIA_NO_TOKENIZER, common.model_path);
   }
   const std::string text = read_text_file(options.input);
-  const ModelSession model(common, {.max_text_bytes = text.size(), .trust_weights = true});
+  const ModelSession model(common, {.max_text_bytes = text.size(), .text_only = true});
   uint32_t flags = 0;
   if (options.add_special) flags |= CRIA_ENCODE_SPECIAL;
   if (options.parse_special) flags |= CRIA_ENCODE_PARSE;

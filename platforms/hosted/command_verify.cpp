@@ -15,8 +15,9 @@
 namespace cria::hosted {
 namespace {
 
-void show_progress(void* context, uint64_t done, uint64_t total) {
+int show_progress(void* context, uint64_t done, uint64_t total) {
   static_cast<ProgressLine*>(context)->update(done, total);
+  return 0;
 }
 
 }  // namespace

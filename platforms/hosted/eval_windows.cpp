@@ -6,11 +6,7 @@
 #include "platforms/hosted/token_sinks.h"
 
 namespace cria::hosted {
-namespace {
-
-constexpr uint32_t kNoToken = 0xffffffff;
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<std::string_view> split_documents(std::string_view text, std::string_view separator) {
   std::vector<std::string_view> documents;
@@ -26,7 +22,7 @@ std::vector<std::string_view> split_documents(std::string_view text, std::string
 
 void cut_windows(const std::vector<uint32_t>& tokens, uint32_t bos, size_t window_tokens,
                  std::vector<EvalWindow>* windows) {
-  const bool has_bos = bos != kNoToken;
+  const bool has_bos = bos != CRIA_NO_TOKEN;
   const size_t most = window_tokens - (has_bos ? 1 : 0);
   for (size_t begin = 0; begin < tokens.size(); begin += most) {
     const size_t end = std::min(begin + most, tokens.size());
@@ -41,12 +37,12 @@ void cut_windows(const std::vector<uint32_t>& tokens, uint32_t bos, size_t windo
 
 EvalText cut_eval_windows(const ModelSession& model, const std::string& text) {
   EvalText result;
-  result.window_tokens = cria_context(model.get());
+  result.window_tokens = cria_context(model.session());
   if (result.window_tokens < 2) {
     throw ProgramError(ExitCode::kUsage, "eval needs a --context of 2 or more");
   }
   const uint32_t bos = model.info().bos_token;
-  const std::string separator = bos == kNoToken ? "" : token_text(model, bos);
+  const std::string separator = bos == CRIA_NO_TOKEN ? "" : token_text(model, bos);
   for (const std::string_view document : split_documents(text, separator)) {
     ++result.n_documents;
     cut_windows(encode_text(model, std::string(document), CRIA_ENCODE_PARSE), bos,

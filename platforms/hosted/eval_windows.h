@@ -27,7 +27,7 @@ struct EvalText {
 std::vector<std::string_view> split_documents(std::string_view text, std::string_view separator);
 
 // Windows of at most window_tokens (>= 2) tokens. With bos each starts with it and scores up to
-// window_tokens - 1 tokens; without one (0xffffffff) a window's first token is context alone.
+// window_tokens - 1 tokens; without one (CRIA_NO_TOKEN) a window's first token is context alone.
 void cut_windows(const std::vector<uint32_t>& tokens, uint32_t bos, size_t window_tokens,
                  std::vector<EvalWindow>* windows);
 

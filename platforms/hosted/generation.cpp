@@ -28,7 +28,7 @@ PrefillResult prefill(const ModelSession& model, std::span<const uint32_t> token
   size_t n_fed = 0;
   while (n_fed < tokens.size() && !interrupted()) {
     const size_t count = std::min(piece, tokens.size() - n_fed);
-    model.check(cria_prefill(model.get(), tokens.data() + n_fed, count));
+    model.check(cria_prefill(model.workspace(), model.session(), tokens.data() + n_fed, count));
     n_fed += count;
   }
   return {n_fed, monotonic_seconds() - started};
@@ -36,7 +36,7 @@ PrefillResult prefill(const ModelSession& model, std::span<const uint32_t> token
 
 Generation generate(const ModelSession& model, const cria_sampling& sampling,
                     const GenerationLimits& limits, TokenSink* sink) {
-  cria_session* const session = model.get();
+  cria_session* const session = model.session();
   Generation result = {.stop = Stop::kLimit,
                        .n_tokens = 0,
                        .last_token_is_fed = true,
@@ -49,8 +49,8 @@ Generation generate(const ModelSession& model, const cria_sampling& sampling,
   while (result.n_tokens < limits.max_tokens) {
     if (interrupted()) return stopped(Stop::kInterrupted);
     uint32_t token = 0;
-    model.check(cria_sample(session, &sampling, &token));
-    if (!limits.ignore_end && cria_is_end_token(session, token) != 0) {
+    model.check(cria_sample(model.workspace(), session, &sampling, &token));
+    if (!limits.ignore_end && cria_is_end_token(model.model(), token) != 0) {
       return stopped(Stop::kEndToken);
     }
     const TokenSink::Wish wish = sink->put(token);
@@ -61,7 +61,7 @@ Generation generate(const ModelSession& model, const cria_sampling& sampling,
     if (wish == TokenSink::Wish::kEnough) return stopped(Stop::kOutputClosed);
     if (result.n_tokens == limits.max_tokens) return stopped(Stop::kLimit);
     if (cria_position(session) == cria_context(session)) return stopped(Stop::kContextFull);
-    model.check(cria_prefill(session, &token, 1));
+    model.check(cria_prefill(model.workspace(), session, &token, 1));
     result.last_token_is_fed = true;
   }
   return result;

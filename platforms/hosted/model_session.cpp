@@ -29,6 +29,8 @@ cria_config config_with_needs(const CommonOptions& options, const ModelFile& fil
   config.max_text_bytes =
       needs.max_text_bytes > usual ? static_cast<uint32_t>(needs.max_text_bytes) : 0;
   config.skip_checksums = needs.trust_weights ? 1 : 0;
+  config.text_only = needs.text_only ? 1 : 0;
+  config.max_turns = needs.n_sessions;
   return config;
 }
 
@@ -62,6 +64,16 @@ cria_config config_for(const CommonOptions& options, const ModelFile& file) {
   return config;
 }
 
+uint64_t total_bytes(const cria_memory_plan& plan, uint32_t n_sessions) {
+  uint64_t total = 0;
+  const uint64_t others = plan.model.total + std::max(plan.workspace.total, plan.loading);
+  if (__builtin_mul_overflow(plan.session.total, n_sessions, &total) ||
+      __builtin_add_overflow(total, others, &total)) {
+    return std::numeric_limits<uint64_t>::max();
+  }
+  return total;
+}
+
 cria_memory_plan plan_for(const ModelFile& file, const cria_config& config) {
   if (config.context > file.info().max_context) {
     throw ProgramError(ExitCode::kUsage,
@@ -69,12 +81,12 @@ cria_memory_plan plan_for(const ModelFile& file, const cria_config& config) {
                                file.path().c_str(), config.context, file.info().max_context));
   }
   cria_memory_plan plan = {};
-  check_status(cria_memory_required(&file.info(), &config, &plan), file.path());
+  check_status(cria_plan(&file.info(), &config, &plan), file.path());
   return plan;
 }
 
-void check_is_inspected(const ModelFile& file, const cria_session* session) {
-  if (cria_vocab_size(session) == file.info().vocab_size) return;
+void check_is_inspected(const ModelFile& file, const cria_model* model) {
+  if (cria_vocab_size(model) == file.info().vocab_size) return;
   throw ProgramError(ExitCode::kIo,
                      file.path() + ": became another model while it was opened; try again");
 }
@@ -84,22 +96,37 @@ ModelSession::ModelSession(const CommonOptions& options, const SessionNeeds& nee
       file_(options.model_path, options.mapping),
       config_(config_with_needs(options, file_, needs)),
       plan_(plan_for(file_, config_)),
-      arena_(plan_.total),
+      arena_(total_bytes(plan_, needs.n_sessions)),
       pool_(config_.n_threads) {
   config_.parallel_for = pool_.hook();
   config_.parallel_context = pool_.context();
-  const cria_source source = file_.source();
-  check(cria_open(arena_.data(), arena_.size_bytes(), &source, &config_, &session_));
-  check_is_inspected(file_, session_);
+  open(needs);
+  check_is_inspected(file_, model_);
   open_seconds_ = monotonic_seconds() - started_seconds_;
   if (options.verbose) {
-    print_notice(
-        text_of("%s: backend %s, %s kernels, %u thread%s, %u positions, %s of memory "
-                "and %s of the file in place, open after %.2f s",
-                path().c_str(), cria_backend_name(session_), cria_isa_name(session_),
-                config_.n_threads, config_.n_threads == 1 ? "" : "s", cria_context(session_),
-                megabytes(plan_.total).c_str(), megabytes(plan_.in_place).c_str(), open_seconds_));
+    print_notice(text_of(
+        "%s: backend %s, %s kernels, %u thread%s, %u positions, %s of memory "
+        "and %s of the file in place, open after %.2f s",
+        path().c_str(), cria_backend_name(model_), cria_isa_name(model_), config_.n_threads,
+        config_.n_threads == 1 ? "" : "s", config_.context, megabytes(arena_.size_bytes()).c_str(),
+        megabytes(plan_.in_place).c_str(), open_seconds_));
   }
+}
+
+// Model, sessions, workspace; loading is done where the workspace will be.
+void ModelSession::open(const SessionNeeds& needs) {
+  auto* at = static_cast<uint8_t*>(arena_.data());
+  uint8_t* const end = at + arena_.size_bytes();
+  uint8_t* const of_sessions = at + plan_.model.total;
+  const uint32_t n_sessions = needs.text_only ? 0 : needs.n_sessions;
+  uint8_t* const of_workspace = of_sessions + n_sessions * plan_.session.total;
+  const auto size = [end](const uint8_t* from) { return static_cast<size_t>(end - from); };
+  const cria_source source = file_.source();
+  check(cria_load(at, size(at), of_workspace, size(of_workspace), &source, &config_, &model_));
+  for (at = of_sessions; at < of_workspace; at += plan_.session.total) {
+    check(cria_start(at, size(at), model_, &config_, &sessions_.emplace_back()));
+  }
+  check(cria_make_workspace(of_workspace, size(of_workspace), model_, &config_, &workspace_));
 }
 
 void ModelSession::check(cria_status status) const { check_status(status, path()); }

@@ -1,9 +1,10 @@
-// A model file opened for running: file, plan, memory, threads and session, in this order.
+// A model file opened for running: file, plan, memory, threads, then model, session and workspace.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <cria.h>
 #include "platforms/hosted/arena_memory.h"
@@ -38,18 +39,23 @@ class ModelFile {
 // The runtime's configuration for these options, without threads' hook.
 cria_config config_for(const CommonOptions& options, const ModelFile& file);
 
+// Bytes of memory for a model, so many sessions and one workspace in one block.
+uint64_t total_bytes(const cria_memory_plan& plan, uint32_t n_sessions);
+
 // The plan, or a ProgramError that says which option does not fit the model.
 cria_memory_plan plan_for(const ModelFile& file, const cria_config& config);
 
 // Throws when a file that was replaced after it was inspected gave a session of another vocabulary,
 // by which logits are laid out.
-void check_is_inspected(const ModelFile& file, const cria_session* session);
+void check_is_inspected(const ModelFile& file, const cria_model* model);
 
 // What a command needs beyond the common options.
 struct SessionNeeds {
   uint32_t min_context = 0;     // raises the planned context when --context is not given
   uint64_t max_text_bytes = 0;  // longest text encoded in one piece; 0: the runtime's default
   bool trust_weights = false;   // leave weights that stay in the file unread
+  bool text_only = false;       // tokenizer and template alone: no weights, no session
+  uint32_t n_sessions = 1;
 };
 
 class ModelSession {
@@ -59,7 +65,10 @@ class ModelSession {
   ModelSession(const ModelSession&) = delete;
   ModelSession& operator=(const ModelSession&) = delete;
 
-  cria_session* get() const { return session_; }
+  const cria_model* model() const { return model_; }
+  cria_session* session() const { return sessions_.empty() ? nullptr : sessions_[0]; }
+  const std::vector<cria_session*>& sessions() const { return sessions_; }
+  cria_workspace* workspace() const { return workspace_; }
   const std::string& path() const { return file_.path(); }
   const cria_model_info& info() const { return file_.info(); }
   const cria_memory_plan& plan() const { return plan_; }
@@ -75,13 +84,17 @@ class ModelSession {
   void check_output(const std::string& path) const;
 
  private:
+  void open(const SessionNeeds& needs);
+
   double started_seconds_;
   ModelFile file_;
   cria_config config_;
   cria_memory_plan plan_;
   ArenaMemory arena_;
   ThreadPool pool_;
-  cria_session* session_ = nullptr;
+  cria_model* model_ = nullptr;
+  std::vector<cria_session*> sessions_;
+  cria_workspace* workspace_ = nullptr;
   double open_seconds_ = 0.0;
 };
 

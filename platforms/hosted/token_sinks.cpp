@@ -6,12 +6,6 @@
 #include "platforms/hosted/program_error.h"
 
 namespace cria::hosted {
-namespace {
-
-constexpr uint32_t kEndOfStream = 0xffffffff;
-
-}  // namespace
-
 std::vector<uint32_t> encode_text(const ModelSession& model, const std::string& text,
                                   uint32_t flags) {
   // BOS, EOS and a space in front come on top of a token for each byte.
@@ -21,8 +15,8 @@ std::vector<uint32_t> encode_text(const ModelSession& model, const std::string& 
   std::vector<uint32_t> tokens(text.size() + kExtra);
   size_t n_tokens = 0;
   const auto encode = [&] {
-    return cria_encode(model.get(), text.data(), text.size(), flags, tokens.data(), tokens.size(),
-                       &n_tokens);
+    return cria_encode(model.workspace(), text.data(), text.size(), flags, tokens.data(),
+                       tokens.size(), &n_tokens);
   };
   cria_status status = encode();
   if (status == CRIA_BUFFER_TOO_SMALL) {
@@ -51,7 +45,7 @@ std::string token_text(const ModelSession& model, uint32_t token) {
   state.show_special = 1;
   state.started = 1;
   size_t n_bytes = 0;
-  model.check(cria_decode_token(model.get(), &state, token, text.data(), text.size(), &n_bytes));
+  model.check(cria_decode_token(model.model(), &state, token, text.data(), text.size(), &n_bytes));
   text.resize(n_bytes);
   return text;
 }
@@ -62,11 +56,11 @@ TokenDecoder::TokenDecoder(const ModelSession& model, Continues continues) : mod
 
 std::string_view TokenDecoder::decode(uint32_t token) {
   size_t n_bytes = 0;
-  model_.check(cria_decode_token(model_.get(), &state_, token, text_, sizeof(text_), &n_bytes));
+  model_.check(cria_decode_token(model_.model(), &state_, token, text_, sizeof(text_), &n_bytes));
   return {text_, n_bytes};
 }
 
-std::string_view TokenDecoder::finish() { return decode(kEndOfStream); }
+std::string_view TokenDecoder::finish() { return decode(CRIA_NO_TOKEN); }
 
 TextSink::TextSink(const ModelSession& model, TextStream* out, Continues continues)
     : decoder_(model, continues), out_(out) {}

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <span>
 
-#include <cria.h>
 #include "quant/memory_plan.h"
+#include "runtime/base/parallel.h"
 #include "runtime/base/status.h"
-#include "runtime/decode/model.h"
+#include "runtime/decode/weights.h"
+#include "runtime/kernels/kernels.h"
+#include "runtime/loading/file_index.h"
 
 namespace cria {
 
@@ -19,12 +21,38 @@ struct LinearCall {
   float* y;
 };
 
+// Quantized inputs, of up to prefill_chunk rows; inputs are padded to a multiple of 128.
+struct LinearScratch {
+  int8_t* codes;     // [rows][padded input]
+  float* scales;     // [rows][padded input / 32]
+  int32_t* sums;     // [rows][padded input / 32]
+  uint8_t* backend;  // BackendNeeds::step_bytes
+};
+
+// What a product is computed with.
+struct LinearTools {
+  const Kernels& kernels;
+  const Threads& threads;
+  const LinearScratch& scratch;
+  void* workspace;  // what start made, null where workspace_bytes is 0
+};
+
+// Where matrices are packed from.
+struct PackSource {
+  const cria_source& source;
+  const FileIndex& index;
+  const Threads& threads;
+  uint8_t* scratch;        // [load_bytes]
+  uint8_t* chunk_scratch;  // [n_tasks][kChunkScratchBytes], for compressed chunks
+};
+
 // Memory a backend wants besides what the plan has anyway, in bytes.
 struct BackendNeeds {
-  bool keeps_tile16;     // it reads matrices in the file's layout
-  uint64_t model_bytes;  // taken from the arena's model part by load, exactly
-  uint64_t step_bytes;   // StepScratch::backend
-  uint64_t load_bytes;   // at the start of the step memory, while load runs
+  bool keeps_tile16;         // it reads matrices in the file's layout
+  uint64_t model_bytes;      // what load packs, exactly
+  uint64_t workspace_bytes;  // kept by each workspace, exactly
+  uint64_t step_bytes;       // LinearScratch::backend
+  uint64_t load_bytes;       // while load runs
 };
 
 struct Backend {
@@ -32,12 +60,16 @@ struct Backend {
   // Fails with kUnsupported when this CPU or build cannot run the config.
   Status (*needs)(const format::ModelConfig& config, uint32_t n_threads, uint32_t prefill_chunk,
                   BackendNeeds* needs);
-  // Called once by cria_open, after the tensors that stay in tile16 are in place and before the
-  // arena is sealed. Packs what it wants into arena memory it takes.
-  Status (*load)(cria_session* session);
+  // Called once by cria_load, after the tensors that stay in tile16 are in place. Packs what it
+  // wants into memory [model_bytes], 64-byte aligned, and points matrices there.
+  Status (*load)(const PackSource& from, Weights* weights, uint8_t* memory, uint64_t n_bytes);
+  // Called for each workspace: makes in memory [workspace_bytes], 64-byte aligned, what products of
+  // one call at a time need besides the model.
+  Status (*start)(const format::ModelConfig& config, const Weights& weights, uint8_t* memory,
+                  uint64_t n_bytes);
   // x [n_rows][cols] f32, n_rows <= prefill_chunk; every call's matrix has the same cols. Adds no
   // bias. x may not overlap any y.
-  Status (*linear)(cria_session* session, const float* x, size_t n_rows,
+  Status (*linear)(const LinearTools& tools, const float* x, size_t n_rows,
                    std::span<const LinearCall> calls);
 };
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "quant/format.h"
+#include "quant/align.h"
 
 namespace cria {
 
@@ -18,8 +18,7 @@ class Arena {
   // n_bytes rounded up to 64, aligned to 64, contents undefined; null when it does not fit or the
   // arena is sealed. n_bytes == 0 gives a valid pointer to nothing.
   [[nodiscard]] uint8_t* take(uint64_t n_bytes) {
-    const uint64_t rounded =
-        (n_bytes + format::kAlignment - 1) / format::kAlignment * format::kAlignment;
+    const uint64_t rounded = aligned(n_bytes);
     if (sealed_ || rounded < n_bytes || rounded > capacity_ - used_) return nullptr;
     uint8_t* p = base_ + used_;
     used_ += static_cast<size_t>(rounded);

@@ -6,10 +6,32 @@
 namespace cria {
 
 enum class Status : int {
-#define CRIA_STATUS_VALUE(cpp_name, c_name, value, text) cpp_name = value,
-  CRIA_STATUS_LIST(CRIA_STATUS_VALUE)
-#undef CRIA_STATUS_VALUE
+  kOk = CRIA_OK,
+  kInvalidArgument = CRIA_INVALID_ARGUMENT,
+  kNotAModel = CRIA_NOT_A_MODEL,
+  kUnsupportedVersion = CRIA_UNSUPPORTED_VERSION,
+  kCorrupt = CRIA_CORRUPT,
+  kTruncated = CRIA_TRUNCATED,
+  kReadFailed = CRIA_READ_FAILED,
+  kMemoryTooSmall = CRIA_MEMORY_TOO_SMALL,
+  kMisaligned = CRIA_MISALIGNED,
+  kUnsupported = CRIA_UNSUPPORTED,
+  kNoTokenizer = CRIA_NO_TOKENIZER,
+  kNoChatTemplate = CRIA_NO_CHAT_TEMPLATE,
+  kTextTooLong = CRIA_TEXT_TOO_LONG,
+  kBufferTooSmall = CRIA_BUFFER_TOO_SMALL,
+  kContextFull = CRIA_CONTEXT_FULL,
+  kNothingToSample = CRIA_NOTHING_TO_SAMPLE,
+  kBadState = CRIA_BAD_STATE,
+  kBackendFailed = CRIA_BACKEND_FAILED,
+  kInvalidModel = CRIA_INVALID_MODEL,
+  kNoWeights = CRIA_NO_WEIGHTS,
+  kCancelled = CRIA_CANCELLED,
 };
+
+[[nodiscard]] constexpr cria_status to_public(Status status) {
+  return static_cast<cria_status>(status);
+}
 
 // Returns from the enclosing function when an expression is not Status::kOk.
 #define CRIA_TRY(expression)                                 \

@@ -3,9 +3,9 @@
 #include <cstring>
 #include <limits>
 
+#include "quant/align.h"
 #include "quant/tile16.h"
 #include "runtime/base/features.h"
-#include "runtime/base/parallel.h"
 
 namespace cria {
 namespace {
@@ -18,17 +18,16 @@ struct HeadScratch {
   float* q_scales;  // [head_dim / 32, rounded up]
 };
 
-HeadScratch head_scratch(const cria_session& s, size_t task) {
-  const auto block = [](size_t bytes) { return round_up(bytes, format::kAlignment); };
-  const size_t head_dim = s.model.config.head_dim;
-  uint8_t* p = s.scratch.attention + task * s.scratch.attention_per_thread;
+HeadScratch head_scratch(const AttentionTools& tools, size_t task) {
+  const size_t head_dim = tools.config.head_dim;
+  uint8_t* p = tools.scratch + task * tools.scratch_per_task;
   HeadScratch h = {};
   h.scores = reinterpret_cast<float*>(p);
-  p += block(kAttentionTile * sizeof(float));
+  p += aligned(kAttentionTile * sizeof(float));
   h.sum = reinterpret_cast<float*>(p);
-  p += block(head_dim * sizeof(float));
+  p += aligned(head_dim * sizeof(float));
   h.q_codes = reinterpret_cast<int8_t*>(p);
-  p += block(round_up(head_dim, kActivationGroup));
+  p += aligned(round_up(head_dim, kActivationGroup));
   h.q_scales = reinterpret_cast<float*>(p);
   return h;
 }
@@ -42,15 +41,15 @@ float largest_of(const float* x, size_t n) {
   return largest;
 }
 
-// Attention of one query head of one row at position.
-void attend_head(const cria_session& s, size_t layer, size_t kv_head, size_t position,
+// Attention of one query head of one row.
+void attend_head(const AttentionTools& tools, size_t layer, size_t kv_head, const Row& from,
                  const float* q, const HeadScratch& h, float* out) {
-  const format::ModelConfig& c = s.model.config;
-  const Kernels& kernels = *s.kernels;
-  const KvCache& kv = s.kv;
+  const format::ModelConfig& c = tools.config;
+  const Kernels& kernels = tools.kernels;
+  const KvCache& kv = *from.kv;
   const size_t head_dim = c.head_dim;
   const bool is_int8 = !is_f32(kv);
-  const size_t end = position + 1;
+  const size_t end = size_t{from.position} + 1;
   const size_t begin = c.sliding_window != 0 && end > c.sliding_window ? end - c.sliding_window : 0;
 
   if (is_int8) {
@@ -92,41 +91,46 @@ void attend_head(const cria_session& s, size_t layer, size_t kv_head, size_t pos
   for (size_t d = 0; d < head_dim; ++d) out[d] = h.sum[d] * inverse;
 }
 
-void store_row(const cria_session& s, size_t row, const float* x, uint8_t* codes, float* scales) {
-  const size_t head_dim = s.model.config.head_dim;
-  if (is_f32(s.kv)) {
-    std::memcpy(codes + row * s.kv.row_bytes(), x, head_dim * sizeof(float));
+void store_row(const AttentionTools& tools, const KvCache& kv, size_t row, const float* x,
+               uint8_t* codes, float* scales) {
+  const size_t head_dim = tools.config.head_dim;
+  if (is_f32(kv)) {
+    std::memcpy(codes + row * kv.row_bytes(), x, head_dim * sizeof(float));
   } else {
-    s.kernels->quantize_row(x, head_dim, head_dim, head_dim,
-                            reinterpret_cast<int8_t*>(codes + row * head_dim), scales + row,
-                            nullptr);
+    tools.kernels.quantize_row(x, head_dim, head_dim, head_dim,
+                               reinterpret_cast<int8_t*>(codes + row * head_dim), scales + row,
+                               nullptr);
   }
 }
 
 }  // namespace
 
-void store_keys_values(const cria_session& s, size_t layer, size_t n_rows, const float* k,
-                       const float* v) {
-  const size_t head_dim = s.model.config.head_dim;
-  const size_t n_kv_heads = s.model.config.n_kv_heads;
-  for (size_t i = 0; i < n_rows * n_kv_heads; ++i) {
-    const size_t row = s.kv.row(layer, i % n_kv_heads, s.position + i / n_kv_heads);
-    store_row(s, row, k + i * head_dim, s.kv.key_codes, s.kv.key_scales);
-    store_row(s, row, v + i * head_dim, s.kv.value_codes, s.kv.value_scales);
+void store_keys_values(const AttentionTools& tools, size_t layer, std::span<const Row> rows,
+                       const float* k, const float* v) {
+  const size_t head_dim = tools.config.head_dim;
+  const size_t n_kv_heads = tools.config.n_kv_heads;
+  for (size_t i = 0; i < rows.size() * n_kv_heads; ++i) {
+    const Row& from = rows[i / n_kv_heads];
+    const KvCache& kv = *from.kv;
+    const size_t row = kv.row(layer, i % n_kv_heads, from.position);
+    store_row(tools, kv, row, k + i * head_dim, kv.key_codes, kv.key_scales);
+    store_row(tools, kv, row, v + i * head_dim, kv.value_codes, kv.value_scales);
   }
 }
 
-void attend(const cria_session& s, size_t layer, size_t n_rows, const float* q, float* out) {
-  const format::ModelConfig& c = s.model.config;
+void attend(const AttentionTools& tools, size_t layer, std::span<const Row> rows, const float* q,
+            float* out) {
+  const format::ModelConfig& c = tools.config;
   const size_t heads_per_kv = c.n_heads / c.n_kv_heads;
+  const size_t n_rows = rows.size();
   // Item i: head i / n_rows of row i % n_rows, so that a thread keeps to few heads' keys.
-  parallel_ranges(s, n_rows * c.n_heads, [&](size_t begin, size_t end, size_t task) {
-    const HeadScratch h = head_scratch(s, task);
+  parallel_ranges(tools.threads, n_rows * c.n_heads, [&](size_t begin, size_t end, size_t task) {
+    const HeadScratch h = head_scratch(tools, task);
     for (size_t i = begin; i < end; ++i) {
       const size_t head = i / n_rows;
       const size_t row = i % n_rows;
       const size_t place = (row * c.n_heads + head) * c.head_dim;
-      attend_head(s, layer, head / heads_per_kv, s.position + row, q + place, h, out + place);
+      attend_head(tools, layer, head / heads_per_kv, rows[row], q + place, h, out + place);
     }
   });
 }

@@ -1,20 +1,20 @@
 // The decoder: tokens in, logits out.
 #pragma once
 
-#include <span>
-
-#include "runtime/decode/session.h"
+#include "runtime/base/status.h"
+#include "runtime/decode/workspace.h"
 
 namespace cria {
 
-// Points s->scratch into s->step as running_layout says.
-void lay_out_scratch(cria_session* s);
+// Points w->step into w->scratch as running_layout says.
+void lay_out_scratch(const PlanInput& input, cria_workspace* w);
 
-// Appends at most prefill_chunk tokens to the context (there is room) and advances the position.
-//   logits  null: none; else the last row's go to [vocab_size], or with all_rows every row's to
-//           [n][vocab_size]
-enum class LogitRows { kLast, kAll };
-[[nodiscard]] Status forward(cria_session* s, std::span<const uint32_t> tokens, LogitRows rows,
-                             float* logits);
+// Takes the first n of w->step.rows, n <= w->n_rows, through all layers: their keys and values are
+// in their caches afterwards, and what the last layer says of them in w->step.x. Rows of one cache
+// stand in the order of their positions. kCancelled when the workspace's hook says so.
+[[nodiscard]] Status forward(cria_workspace* w, size_t n);
+
+// logits [n][vocab_size] of rows [first, first + n) of w->step.x.
+[[nodiscard]] Status output(cria_workspace* w, size_t first, size_t n, float* logits);
 
 }  // namespace cria

@@ -1,4 +1,4 @@
-// Keys and values of the positions so far, for each layer and key-value head.
+// Keys and values of a session's positions so far, for each layer and key-value head.
 #pragma once
 
 #include <cstddef>
@@ -28,5 +28,13 @@ struct KvCache {
     return kv_format == KvFormat::kF32 ? size_t{head_dim} * 4 : head_dim;
   }
 };
+
+// One token of a step: where it comes from and where its keys and values go.
+struct Row {
+  const KvCache* kv;  // of its session
+  uint32_t position;
+  uint32_t token;
+};
+static_assert(sizeof(Row) <= kRowObjectBytes);
 
 }  // namespace cria

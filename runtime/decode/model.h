@@ -1,40 +1,23 @@
-// The model as the decoder sees it: matrices and vectors, by their roles.
+// The object behind cria_model: what is fixed once it is loaded.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include "runtime/backends/backend.h"
+#include "runtime/decode/weights.h"
+#include "runtime/kernels/kernels.h"
+#include "runtime/loading/file_index.h"
+#include "runtime/text/tokenizer.h"
 
-#include "quant/format.h"
-#include "quant/memory_plan.h"
-#include "quant/tile16.h"
-
-namespace cria {
-
-// One weight matrix: y [rows] = W [rows][cols] * x [cols] + bias.
-struct Matrix {
-  MatrixShape shape;
-  uint32_t tensor;        // place in the file's canonical order
-  const uint8_t* codes;   // tile16 planes; null when the backend packed the matrix elsewhere
-  const uint8_t* scales;  // null for float formats
-  const float* bias;      // [rows] or null
-  void* packed;           // the backend's own, or null
+struct cria_model {
+  cria::FileIndex index;
+  cria::format::ModelConfig config;
+  cria::Weights weights;  // not of a model without them
+  const cria::Backend* backend;
+  cria::Kernels kernels;
+  bool has_weights;
+  bool has_tokenizer;
+  bool has_chat_template;
+  cria::Tokenizer tokenizer;
+  cria::ChatTemplate chat_template;
+  size_t n_bytes;  // of memory, this object included
 };
-
-struct Layer {
-  const float* attention_norm;  // [d_model]
-  const float* ffn_norm;        // [d_model]
-  Matrix q, k, v, o;
-  Matrix gate, up, down;
-};
-static_assert(sizeof(Layer) <= kLayerObjectBytes);
-
-struct Model {
-  format::ModelConfig config;
-  const float* rope_inverse_frequencies;  // [head_dim / 2]
-  const float* final_norm;                // [d_model]
-  Matrix embedding;
-  Matrix lm_head;  // the embedding's planes when tied
-  Layer* layers;   // [n_layers]
-};
-
-}  // namespace cria
+static_assert(sizeof(cria_model) <= cria::kModelObjectBytes);

@@ -23,14 +23,14 @@ static_assert(sizeof(StateHeader) == 48);
 
 // Bytes of the KV cache that a state with this many positions holds.
 size_t kv_bytes(const cria_session& s, size_t position) {
-  const format::ModelConfig& c = s.model.config;
+  const format::ModelConfig& c = s.model->config;
   const size_t scale = s.kv.kv_format == KvFormat::kInt8 ? sizeof(float) : 0;
   return size_t{c.n_layers} * c.n_kv_heads * position * 2 * (s.kv.row_bytes() + scale);
 }
 
 size_t state_bytes(const cria_session& s, size_t position, bool has_logits) {
   return sizeof(StateHeader) + position * sizeof(uint32_t) + kv_bytes(s, position) +
-         (has_logits ? size_t{s.model.config.vocab_size} * sizeof(float) : 0);
+         (has_logits ? size_t{s.model->config.vocab_size} * sizeof(float) : 0);
 }
 
 enum class Piece { kTokens, kCodes, kScales, kFloats };
@@ -41,8 +41,8 @@ void visit_pieces(const cria_session& s, size_t position, bool has_logits, const
   const bool is_int8 = s.kv.kv_format == KvFormat::kInt8;
   const Piece rows = is_int8 ? Piece::kCodes : Piece::kFloats;
   visit(Piece::kTokens, s.history, position * sizeof(uint32_t));
-  for (size_t layer = 0; layer < s.model.config.n_layers; ++layer) {
-    for (size_t head = 0; head < s.model.config.n_kv_heads; ++head) {
+  for (size_t layer = 0; layer < s.model->config.n_layers; ++layer) {
+    for (size_t head = 0; head < s.model->config.n_kv_heads; ++head) {
       const size_t row = s.kv.row(layer, head, 0);
       const size_t bytes = position * s.kv.row_bytes();
       visit(rows, s.kv.key_codes + row * s.kv.row_bytes(), bytes);
@@ -54,7 +54,7 @@ void visit_pieces(const cria_session& s, size_t position, bool has_logits, const
     }
   }
   if (has_logits) {
-    visit(Piece::kFloats, s.logits, size_t{s.model.config.vocab_size} * sizeof(float));
+    visit(Piece::kFloats, s.logits, size_t{s.model->config.vocab_size} * sizeof(float));
   }
 }
 
@@ -67,7 +67,7 @@ Status save(const cria_session& s, uint8_t* out, size_t n_bytes) {
   });
   StateHeader header = {};
   header.magic = kStateMagic;
-  header.fingerprint = s.index.fingerprint;
+  header.fingerprint = s.model->index.fingerprint;
   header.random_state = s.random.state;
   header.kv_format = static_cast<uint32_t>(s.kv.kv_format);
   header.position = s.position;
@@ -98,12 +98,12 @@ Status load(cria_session* s, const uint8_t* state, size_t n_bytes) {
   StateHeader header;
   if (n_bytes < sizeof header) return Status::kBadState;
   std::memcpy(&header, state, sizeof header);
-  if (header.magic != kStateMagic || header.fingerprint != s->index.fingerprint ||
+  if (header.magic != kStateMagic || header.fingerprint != s->model->index.fingerprint ||
       header.kv_format != static_cast<uint32_t>(s->kv.kv_format) || header.has_logits > 1 ||
       header.reserved != 0) {
     return Status::kBadState;
   }
-  if (header.position > s->plan_input.context) return Status::kContextFull;
+  if (header.position > s->kv.context) return Status::kContextFull;
   const bool has_logits = header.has_logits != 0;
   if (n_bytes != state_bytes(*s, header.position, has_logits) ||
       xxh64(state + sizeof header, n_bytes - sizeof header) != header.checksum) {
@@ -112,7 +112,7 @@ Status load(cria_session* s, const uint8_t* state, size_t n_bytes) {
   const uint8_t* p = state + sizeof header;
   bool holds = true;
   visit_pieces(*s, header.position, has_logits, [&](Piece kind, const void*, size_t bytes) {
-    holds = holds && piece_holds(kind, p, bytes, s->model.config.vocab_size);
+    holds = holds && piece_holds(kind, p, bytes, s->model->config.vocab_size);
     p += bytes;
   });
   if (!holds) return Status::kBadState;
@@ -139,17 +139,12 @@ size_t cria_state_size(const cria_session* session) {
 
 cria_status cria_state_save(const cria_session* session, void* destination, size_t n_bytes) {
   if (session == nullptr || destination == nullptr) return CRIA_INVALID_ARGUMENT;
-  return static_cast<cria_status>(
-      cria::save(*session, static_cast<uint8_t*>(destination), n_bytes));
+  return cria::to_public(cria::save(*session, static_cast<uint8_t*>(destination), n_bytes));
 }
 
 cria_status cria_state_load(cria_session* session, const void* state, size_t n_bytes) {
   if (session == nullptr || state == nullptr) return CRIA_INVALID_ARGUMENT;
-  return static_cast<cria_status>(cria::load(session, static_cast<const uint8_t*>(state), n_bytes));
-}
-
-const uint32_t* cria_tokens(const cria_session* session) {
-  return session != nullptr ? session->history : nullptr;
+  return cria::to_public(cria::load(session, static_cast<const uint8_t*>(state), n_bytes));
 }
 
 }  // extern "C"

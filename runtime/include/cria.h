@@ -1,19 +1,29 @@
 /* cria: a LLaMA runtime in memory that the caller owns. C99 and C++.
  *
- * A session lives in one block of memory given by the caller; its exact size is known before the
- * first weight is read. Nothing here allocates, prints, aborts or calls the operating system (the
- * XNNPACK backend's library asks the CPU for its features once). Every error is a return code.
+ * Three objects, each in a block of memory whose size is known to the byte before a weight is read:
+ *
+ *   model      weights, tokenizer, chat template. Never changes once it is loaded; any number of
+ *              sessions and workspaces, on any threads, share it.
+ *   session    one conversation: its KV cache, tokens, logits and random state.
+ *   workspace  what a call computes with. One call uses it at a time; a program with one thread
+ *              that runs models has one, whatever the number of its sessions.
+ *
+ * Nothing here allocates, prints, aborts or calls the operating system (the XNNPACK backend's
+ * library asks the CPU for its features once). Every error is a return code.
  *
  *   cria_inspect(&source, &info);
- *   cria_memory_required(&info, &config, &plan);        plan.total bytes, 64-byte aligned
- *   cria_open(memory, plan.total, &source, &config, &session);
- *   cria_encode(session, text, n, CRIA_ENCODE_SPECIAL, tokens, capacity, &n_tokens);
- *   cria_prefill(session, tokens, n_tokens);
- *   for (;;) { cria_sample(session, &sampling, &token); ...; cria_prefill(session, &token, 1); }
+ *   cria_plan(&info, &config, &plan);             plan.total bytes, 64-byte aligned
+ *   cria_open(memory, plan.total, &source, &config, &cria);      one of each in one block
+ *   cria_encode(cria.workspace, text, n, CRIA_ENCODE_SPECIAL, tokens, capacity, &n_tokens);
+ *   cria_prefill(cria.workspace, cria.session, tokens, n_tokens);
+ *   for (;;) {
+ *     cria_sample(cria.workspace, cria.session, &sampling, &token);
+ *     ...
+ *     cria_prefill(cria.workspace, cria.session, &token, 1);
+ *   }
  *
- * There is nothing to close: forget the memory. Threads: one session is used by one thread at a
- * time; sessions are independent, but opening two with the XNNPACK backend at the same time is not
- * allowed (its library has one allocator for the process).
+ * There is nothing to close: forget the memory, the model's last. Threads: a model may be used by
+ * all at once, a session and a workspace by one call at a time.
  */
 #ifndef CRIA_RUNTIME_CRIA_H_
 #define CRIA_RUNTIME_CRIA_H_
@@ -25,34 +35,38 @@
 extern "C" {
 #endif
 
-/* Every status: name inside the library, public name, value, message. The values are stable. */
+/* Every status: its name, value and message. The values are stable. */
 #define CRIA_STATUS_LIST(X)                                                                      \
-  X(kOk, CRIA_OK, 0, "done")                                                                     \
-  X(kInvalidArgument, CRIA_INVALID_ARGUMENT, 1, "an argument is out of range or null")           \
-  X(kNotAModel, CRIA_NOT_A_MODEL, 2, "not a cria model file")                                    \
-  X(kUnsupportedVersion, CRIA_UNSUPPORTED_VERSION, 3,                                            \
-    "the file has another format version; convert the model again")                              \
-  X(kCorrupt, CRIA_CORRUPT, 4, "the file is damaged: a checksum or a zero byte does not hold")   \
-  X(kTruncated, CRIA_TRUNCATED, 5, "the file is shorter than its header says")                   \
-  X(kReadFailed, CRIA_READ_FAILED, 6, "the source could not be read")                            \
-  X(kMemoryTooSmall, CRIA_MEMORY_TOO_SMALL, 7, "the memory given is too small for this model")   \
-  X(kMisaligned, CRIA_MISALIGNED, 8, "memory or mapped source is not aligned to 64 bytes")       \
-  X(kUnsupported, CRIA_UNSUPPORTED, 9, "this build or this CPU cannot run the model so")         \
-  X(kNoTokenizer, CRIA_NO_TOKENIZER, 10, "the model file holds no tokenizer")                    \
-  X(kNoChatTemplate, CRIA_NO_CHAT_TEMPLATE, 11, "the model file holds no chat template")         \
-  X(kTextTooLong, CRIA_TEXT_TOO_LONG, 12, "the text is longer than the session was planned for") \
-  X(kBufferTooSmall, CRIA_BUFFER_TOO_SMALL, 13, "the output buffer is too small")                \
-  X(kContextFull, CRIA_CONTEXT_FULL, 14, "the KV cache has no room for these tokens")            \
-  X(kNothingToSample, CRIA_NOTHING_TO_SAMPLE, 15, "no logits yet: run a prefill first")          \
-  X(kBadState, CRIA_BAD_STATE, 16, "the saved state belongs to another model or configuration")  \
-  X(kBackendFailed, CRIA_BACKEND_FAILED, 17, "the backend's library refused an operation")       \
-  X(kInvalidModel, CRIA_INVALID_MODEL, 18, "the file breaks a rule of its format")
+  X(CRIA_OK, 0, "done")                                                                          \
+  X(CRIA_INVALID_ARGUMENT, 1, "an argument is out of range or null")                             \
+  X(CRIA_NOT_A_MODEL, 2, "not a cria model file")                                                \
+  X(CRIA_UNSUPPORTED_VERSION, 3, "the file has another format version; convert the model again") \
+  X(CRIA_CORRUPT, 4, "the file is damaged: a checksum or a zero byte does not hold")             \
+  X(CRIA_TRUNCATED, 5, "the file is shorter than its header says")                               \
+  X(CRIA_READ_FAILED, 6, "the source could not be read")                                         \
+  X(CRIA_MEMORY_TOO_SMALL, 7, "the memory given is too small for this model")                    \
+  X(CRIA_MISALIGNED, 8, "memory or mapped source is not aligned to 64 bytes")                    \
+  X(CRIA_UNSUPPORTED, 9, "this build or this CPU cannot run the model so")                       \
+  X(CRIA_NO_TOKENIZER, 10, "the model file holds no tokenizer")                                  \
+  X(CRIA_NO_CHAT_TEMPLATE, 11, "the model file holds no chat template")                          \
+  X(CRIA_TEXT_TOO_LONG, 12, "the text is longer than the workspace was planned for")             \
+  X(CRIA_BUFFER_TOO_SMALL, 13, "the output buffer is too small")                                 \
+  X(CRIA_CONTEXT_FULL, 14, "the KV cache has no room for these tokens")                          \
+  X(CRIA_NOTHING_TO_SAMPLE, 15, "no logits yet: run a prefill first")                            \
+  X(CRIA_BAD_STATE, 16, "the saved state belongs to another model or configuration")             \
+  X(CRIA_BACKEND_FAILED, 17, "the backend's library refused an operation")                       \
+  X(CRIA_INVALID_MODEL, 18, "the file breaks a rule of its format")                              \
+  X(CRIA_NO_WEIGHTS, 19, "the model was loaded without its weights")                             \
+  X(CRIA_CANCELLED, 20, "the caller's hook stopped it")
 
 typedef enum cria_status {
-#define CRIA_STATUS_VALUE(cpp_name, c_name, value, text) c_name = value,
+#define CRIA_STATUS_VALUE(name, value, text) name = value,
   CRIA_STATUS_LIST(CRIA_STATUS_VALUE)
 #undef CRIA_STATUS_VALUE
 } cria_status;
+
+/* Where there is no token: info.bos_token, the end of a stream of text. */
+#define CRIA_NO_TOKEN ((uint32_t)0xffffffff)
 
 /* One English sentence without a full stop; never null. */
 const char* cria_status_message(cria_status status);
@@ -67,7 +81,7 @@ const char* cria_version(void);
 typedef struct cria_source {
   void* context;
   uint64_t size; /* bytes */
-  /* Pointer to bytes [offset, offset + n_bytes), valid and unchanged while the session is used, or
+  /* Pointer to bytes [offset, offset + n_bytes), valid and unchanged while the model is used, or
    * null when they cannot be mapped. Offset 0 must be 64-byte aligned. Then uncompressed weights
    * and the tokenizer's tables are used in place. */
   const void* (*map)(void* context, uint64_t offset, size_t n_bytes);
@@ -84,6 +98,11 @@ typedef enum cria_number_format {
   CRIA_INT8 = 4,
   CRIA_INT4 = 5
 } cria_number_format;
+
+/* Is told how much of something is done; only the ratio has a meaning where no unit is named.
+ * Called from one thread at a time. Nonzero stops it: what was called returns CRIA_CANCELLED, and
+ * sessions are as they were before. */
+typedef int (*cria_progress)(void* context, uint64_t done, uint64_t total);
 
 /* What a model file holds. Filled by cria_inspect; read-only. */
 typedef struct cria_model_info {
@@ -107,7 +126,7 @@ typedef struct cria_model_info {
   uint32_t planned_context; /* positions a session has unless asked otherwise: the file's wish, up
                                to 2^24, which its size does not limit as it limits the weights */
   uint32_t sliding_window;  /* 0: none */
-  uint32_t bos_token;       /* 0xffffffff: none */
+  uint32_t bos_token;       /* CRIA_NO_TOKEN: none */
   uint32_t weight_format;   /* cria_number_format of the layers' matrices */
   uint32_t embedding_format;
   uint32_t group_size;    /* of int4 layer matrices, else 0 */
@@ -132,15 +151,13 @@ cria_status cria_inspect(const cria_source* source, cria_model_info* info);
 cria_status cria_read_metadata(const cria_source* source, const cria_model_info* info, char* text,
                                size_t capacity);
 
-/* Checks what cria_open checks, all of it, and accepts the same files: every checksum, every byte
+/* Checks what cria_load checks, all of it, and accepts the same files: every checksum, every byte
  * between two parts, directory, chunk table, metadata, tokenizer and chat template, that every
  * chunk decompresses to its size, and that its values are ones the format allows. scratch is
- * cria_verify_required bytes, 64-byte aligned. progress (may be null) is called now and then with
- * bytes done and bytes to do. A non-null bad_offset receives where the part with the first error
- * lies. */
+ * cria_verify_required bytes, 64-byte aligned. progress (may be null) is told bytes of the data. A
+ * non-null bad_offset receives where the part with the first error lies. */
 cria_status cria_verify(const cria_source* source, void* scratch, size_t scratch_bytes,
-                        void (*progress)(void* context, uint64_t done, uint64_t total),
-                        void* progress_context, uint64_t* bad_offset);
+                        cria_progress progress, void* progress_context, uint64_t* bad_offset);
 /* Bytes of scratch for a model: the size of its tokenizer and chat template, but at least
  * CRIA_VERIFY_SCRATCH_BYTES. */
 cria_status cria_verify_required(const cria_model_info* info, size_t* n_bytes);
@@ -178,67 +195,127 @@ typedef enum cria_kv_format { CRIA_KV_INT8 = 0, CRIA_KV_F32 = 1 } cria_kv_format
 typedef void (*cria_parallel_for)(void* context, void (*task)(void* argument, size_t index),
                                   void* argument, size_t n_tasks);
 
-/* Zero-initialise for the defaults. Reserved bytes must be zero, here and in the structs below: a
- * later version may give them a meaning. */
+/* What the caller wishes. Zero-initialise for the defaults; give the same one to cria_plan and to
+ * the functions that make what was planned. Reserved bytes must be zero, here and in the structs
+ * below: a later version may give them a meaning. */
 typedef struct cria_config {
-  uint32_t context;        /* positions of the KV cache; 0: the model's planned_context */
-  uint32_t n_threads;      /* tasks work is split into; 0: 1. Does not change a bit of the result */
-  uint32_t prefill_chunk;  /* tokens handled at once; 0: 64. Does not change a bit either */
-  uint32_t max_text_bytes; /* longest text encoded in one piece; 0: 4 * context, at least 1024 */
-  uint32_t kv_format;      /* cria_kv_format */
-  uint32_t backend;        /* cria_backend */
+  /* Of the model. */
+  cria_backend backend;
   /* CRIA_ISA_ bits that kernels may use. The caller vouches that the CPU has them: the library asks
    * no operating system. 0: what every CPU has that can run this build. Changes no bit of exact. */
   uint32_t isa_mask;
-  uint32_t skip_checksums;  /* nonzero: chunks used in place are trusted and not read at open,
-                               neither for checksums nor for values */
   uint8_t source_is_mapped; /* source.map will be given: tables and stored weights stay there */
-  uint8_t reserved[7];
+  uint8_t skip_checksums;   /* nonzero: chunks used in place are trusted and not read while loading,
+                               neither for checksums nor for values */
+  uint8_t text_only;        /* nonzero: tokenizer and template alone; the data is not read, and such
+                               a model has no sessions */
+  uint8_t reserved[5];
+  /* Of a session. */
+  uint32_t context; /* positions of the KV cache; 0: the model's planned_context */
+  cria_kv_format kv_format;
+  /* Of a workspace; of loading too: n_threads and parallel_for. None changes a bit of a result. */
+  uint32_t n_threads;      /* tasks work is split into; 0: 1 */
+  uint32_t prefill_chunk;  /* tokens handled at once; 0: 64, at most the context */
+  uint32_t max_turns;      /* turns of a step whose logits are computed together, at most
+                              prefill_chunk; 0: 1. A step may have more, and then reads the output
+                              matrix more often */
+  uint32_t max_text_bytes; /* longest text encoded in one piece; 0: 4 * context, at least 1024 */
   cria_parallel_for parallel_for; /* null: everything on the calling thread */
   void* parallel_context;
+  /* Hooks that may stop what takes long; null: nobody asks. */
+  cria_progress load_progress; /* of cria_load, in bytes of the file's data */
+  cria_progress step_progress; /* of a step, after every layer of every chunk of rows */
+  void* progress_context;
 } cria_config;
 
-/* Bytes. total is what cria_open takes; in_place is used outside it. */
+#define CRIA_MAX_THREADS 256
+#define CRIA_MAX_PREFILL_CHUNK 4096
+
+/* Bytes of the three objects. No figure depends on the size of a pointer. */
 typedef struct cria_memory_plan {
-  uint64_t objects;   /* session and layer records */
-  uint64_t tokenizer; /* tables copied to the arena; 0 when mapped */
-  uint64_t weights;   /* matrices and vectors in the arena */
-  uint64_t backend;   /* weights packed by XNNPACK, and its operators */
-  uint64_t kv_cache;
-  uint64_t history; /* tokens of the context, for the repeat penalty and for saving */
-  uint64_t logits;
-  uint64_t step;    /* scratch; the largest of the four below */
-  uint64_t total;   /* sum of the eight above: the arena */
-  uint64_t loading; /* decompressors and staging, while opening */
-  uint64_t running; /* activations, attention */
-  uint64_t sampling;
-  uint64_t encoding; /* tokenizer workspace */
-  uint64_t in_place; /* weights and tables used where the source has them */
+  struct {
+    uint64_t total;     /* what cria_load takes: the sum of the four below */
+    uint64_t objects;   /* model and layer records */
+    uint64_t tokenizer; /* tables; 0 when mapped */
+    uint64_t weights;   /* matrices and vectors; 0 when stored and mapped */
+    uint64_t backend;   /* weights packed by XNNPACK */
+  } model;
+  struct {
+    uint64_t total; /* what cria_start takes: the sum of the four below */
+    uint64_t objects;
+    uint64_t kv_cache;
+    uint64_t history; /* tokens of the context, for the repeat penalty and for saving */
+    uint64_t logits;
+  } session;
+  struct {
+    uint64_t total; /* what cria_make_workspace takes: objects, backend, and the largest of the
+                       other three, which share memory */
+    uint64_t objects;
+    uint64_t backend; /* XNNPACK's operators */
+    uint64_t running; /* activations, attention */
+    uint64_t sampling;
+    uint64_t encoding; /* of text */
+  } workspace;
+  uint64_t loading;  /* scratch of cria_load, which nobody needs afterwards */
+  uint64_t total;    /* what cria_open takes: one of each; it loads where the workspace will be */
+  uint64_t in_place; /* weights and tables used where the source has them, besides all this */
 } cria_memory_plan;
 
-/* The memory cria_open will need, to the byte. Reads nothing but its arguments. */
-cria_status cria_memory_required(const cria_model_info* info, const cria_config* config,
-                                 cria_memory_plan* plan);
+/* The memory that models, sessions and workspaces of this config need, to the byte. Reads nothing
+ * but its arguments. N sessions and one workspace, all in one block: plan.model.total +
+ * N * plan.session.total + the larger of plan.workspace.total and plan.loading. */
+cria_status cria_plan(const cria_model_info* info, const cria_config* config,
+                      cria_memory_plan* plan);
 
-/* Session ------------------------------------------------------------------------------------ */
+/* Objects ------------------------------------------------------------------------------------ */
 
+typedef struct cria_model cria_model;
 typedef struct cria_session cria_session;
+typedef struct cria_workspace cria_workspace;
 
-/* Loads a model into memory [memory, memory + n_bytes), 64-byte aligned, and checks every byte it
- * uses. The session keeps source's functions and config's hooks, not the structs. With
- * CRIA_MEMORY_TOO_SMALL nothing was loaded; ask cria_memory_required. session points into memory,
- * which must not move. */
+/* A null object is an invalid argument to every function with a status. Those without one answer 0,
+ * null (pointers) or "" (names), and cria_seed does nothing.
+ *
+ * Memory is 64-byte aligned and must not move; CRIA_MEMORY_TOO_SMALL says that it is less than what
+ * cria_plan says. */
+
+/* Loads a model into memory [memory, memory + n_bytes) and checks every byte it uses. The model
+ * keeps source's functions, not the struct. scratch, plan.loading bytes, is used by this call
+ * alone: a workspace or a session may be made there afterwards. */
+cria_status cria_load(void* memory, size_t n_bytes, void* scratch, size_t scratch_bytes,
+                      const cria_source* source, const cria_config* config, cria_model** model);
+
+/* Begins a conversation with a model. Cheap: only what is used is written. */
+cria_status cria_start(void* memory, size_t n_bytes, const cria_model* model,
+                       const cria_config* config, cria_session** session);
+
+/* Makes a workspace for any sessions of a model, one call at a time. It keeps config's hooks. */
+cria_status cria_make_workspace(void* memory, size_t n_bytes, const cria_model* model,
+                                const cria_config* config, cria_workspace** workspace);
+
+/* All three in one block of plan.total bytes, for programs with one conversation. With a text_only
+ * config there is no session. */
+typedef struct cria_instance {
+  cria_model* model;
+  cria_session* session;
+  cria_workspace* workspace;
+} cria_instance;
 cria_status cria_open(void* memory, size_t n_bytes, const cria_source* source,
-                      const cria_config* config, cria_session** session);
+                      const cria_config* config, cria_instance* instance);
 
-/* A null session is an invalid argument to every function with a status. Those without one answer
- * 0, null (cria_logits) or "" (names), and cria_seed does nothing. */
+/* Bytes of memory an object has taken: equals the plan. */
+size_t cria_model_bytes(const cria_model* model);
+size_t cria_session_bytes(const cria_session* session);
+size_t cria_workspace_bytes(const cria_workspace* workspace);
 
-/* Bytes of memory the session has taken of its arena: equals plan.total. */
-size_t cria_memory_used(const cria_session* session);
 /* "exact" or "xnnpack", and the ISA of its kernels ("scalar", ...). */
-const char* cria_backend_name(const cria_session* session);
-const char* cria_isa_name(const cria_session* session);
+const char* cria_backend_name(const cria_model* model);
+const char* cria_isa_name(const cria_model* model);
+/* Tokens of the vocabulary of the model that was loaded. Size buffers by it, not by what an earlier
+ * cria_inspect said: the file may have become another in between. */
+uint32_t cria_vocab_size(const cria_model* model);
+/* Nonzero when generation should stop at this token. */
+int cria_is_end_token(const cria_model* model, uint32_t token);
 
 /* Text --------------------------------------------------------------------------------------- */
 
@@ -249,7 +326,7 @@ enum {
 };
 
 /* Encodes UTF-8 text. n_tokens receives the number written. */
-cria_status cria_encode(cria_session* session, const char* text, size_t n_bytes, uint32_t flags,
+cria_status cria_encode(cria_workspace* workspace, const char* text, size_t n_bytes, uint32_t flags,
                         uint32_t* tokens, size_t capacity, size_t* n_tokens);
 
 /* A stream of decoded text; zero-initialise, one per stream. */
@@ -263,15 +340,15 @@ typedef struct cria_text_state {
 
 /* Writes the text of one token: whole UTF-8 characters only, the rest waits in state. n_bytes
  * receives the bytes written, without a final zero. CRIA_TEXT_BYTES always suffices for tokens of
- * real models; else CRIA_BUFFER_TOO_SMALL. token 0xffffffff ends the stream. */
+ * real models; else CRIA_BUFFER_TOO_SMALL. token CRIA_NO_TOKEN ends the stream. */
 #define CRIA_TEXT_BYTES 1024
-cria_status cria_decode_token(cria_session* session, cria_text_state* state, uint32_t token,
+cria_status cria_decode_token(const cria_model* model, cria_text_state* state, uint32_t token,
                               char* text, size_t capacity, size_t* n_bytes);
 
 typedef enum cria_role { CRIA_SYSTEM = 0, CRIA_USER = 1, CRIA_ASSISTANT = 2 } cria_role;
 
 typedef struct cria_message {
-  uint32_t role; /* cria_role */
+  cria_role role;
   const char* text;
   size_t n_bytes;
 } cria_message;
@@ -279,22 +356,34 @@ typedef struct cria_message {
 /* Encodes messages [first, n_messages) of a conversation by the model's chat template; those before
  * first were encoded by earlier calls. Control tokens cannot be forged by a message's text. The
  * assistant's turn is opened at the end when open_turn is nonzero. */
-cria_status cria_encode_chat(cria_session* session, const cria_message* messages, size_t n_messages,
-                             size_t first, int open_turn, uint32_t* tokens, size_t capacity,
-                             size_t* n_tokens);
+cria_status cria_encode_chat(cria_workspace* workspace, const cria_message* messages,
+                             size_t n_messages, size_t first, int open_turn, uint32_t* tokens,
+                             size_t capacity, size_t* n_tokens);
 
 /* Running ------------------------------------------------------------------------------------ */
 
-/* Appends tokens to the context and computes the logits that follow the last one. n_tokens >= 1.
- * On an error the context is as before. */
-cria_status cria_prefill(cria_session* session, const uint32_t* tokens, size_t n_tokens);
-/* The same, and the logits that follow every token go to all_logits [n_tokens][cria_vocab_size]. */
-cria_status cria_prefill_logits(cria_session* session, const uint32_t* tokens, size_t n_tokens,
-                                float* all_logits);
+/* Appends tokens to a session's context and computes the logits that follow the last one. n_tokens
+ * >= 1. On an error the context is as before. */
+cria_status cria_prefill(cria_workspace* workspace, cria_session* session, const uint32_t* tokens,
+                         size_t n_tokens);
 
-/* The newest logits, [cria_vocab_size], owned by the session and overwritten by the next prefill;
- * null before the first. */
-const float* cria_logits(const cria_session* session);
+/* What one session has to do in a step. */
+typedef struct cria_turn {
+  cria_session* session;
+  const uint32_t* tokens; /* appended to its context, as by cria_prefill */
+  size_t n_tokens;        /* >= 1 */
+  float* all_logits;      /* null, or the logits that follow every token,
+                             [n_tokens][cria_vocab_size] */
+} cria_turn;
+
+/* cria_prefill for several sessions of one model, each once: their tokens go through the matrices
+ * together, so that weights are read once for all. Each session gets the bits that it would get
+ * alone. On an error all contexts are as before. */
+cria_status cria_step(cria_workspace* workspace, const cria_turn* turns, size_t n_turns);
+
+/* The newest logits, [cria_vocab_size], owned by the session and overwritten by its next prefill;
+ * null before the first. They may be changed before sampling. */
+float* cria_logits(cria_session* session);
 
 typedef struct cria_sampling {
   float temperature;    /* 0: greedy, the lowest id among the largest logits */
@@ -307,20 +396,15 @@ typedef struct cria_sampling {
 
 /* Draws the next token from the newest logits; changes nothing but the random state. Order of the
  * steps and the generator: docs/numerics.md. */
-cria_status cria_sample(cria_session* session, const cria_sampling* sampling, uint32_t* token);
-/* Restarts the session's random numbers. cria_open seeds with 0. */
+cria_status cria_sample(cria_workspace* workspace, cria_session* session,
+                        const cria_sampling* sampling, uint32_t* token);
+/* Restarts the session's random numbers. cria_start seeds with 0. */
 void cria_seed(cria_session* session, uint64_t seed);
-
-/* Nonzero when generation should stop at this token. */
-int cria_is_end_token(const cria_session* session, uint32_t token);
 
 /* Positions used by the tokens so far, and positions there are: config.context or, where that was
  * zero, the model's planned_context. */
 uint32_t cria_position(const cria_session* session);
 uint32_t cria_context(const cria_session* session);
-/* Tokens of the vocabulary of the model that was opened. Size buffers by it, not by what an earlier
- * cria_inspect said: the file may have become another in between. */
-uint32_t cria_vocab_size(const cria_session* session);
 /* Forgets every token from position on (0: all); the kept part of the KV cache stays valid. There
  * are no logits until the next prefill. */
 cria_status cria_reset(cria_session* session, uint32_t position);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "quant/memory_plan.h"
 #include "runtime/loading/chunk_table.h"
 
 namespace cria {
@@ -12,6 +13,12 @@ struct ChunkScratch {
   uint8_t* decompressor;  // kDecompressorBytes (quant/memory_plan.h)
   uint8_t* staging;       // kStagingBytes
 };
+
+// That of one task, of memory [n_tasks][kChunkScratchBytes].
+[[nodiscard]] inline ChunkScratch chunk_scratch(uint8_t* memory, size_t task) {
+  uint8_t* of_task = memory + task * static_cast<size_t>(kChunkScratchBytes);
+  return {of_task, of_task + kDecompressorBytes};
+}
 
 // Loads a chunk to destination, which has room for raw_bytes rounded up to 64: reads it and checks
 // its checksum and the gap behind it (kCorrupt), then decompresses it and checks its values

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "quant/align.h"
 #include "quant/checksum.h"
 #include "quant/metadata_check.h"
 #include "runtime/loading/chunk_table.h"
@@ -55,8 +56,6 @@ Status check_metadata(const cria_source& source, const FileIndex& index) {
   if (hash.digest() != section.checksum) return Status::kCorrupt;
   return check.holds() ? Status::kOk : Status::kInvalidModel;
 }
-
-bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % format::kAlignment == 0; }
 
 // A section's bytes in copy or, where that is null, as they are mapped; their checksum holds.
 Status bring_section(const cria_source& source, const Section& section, uint8_t* copy,

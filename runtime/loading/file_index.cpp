@@ -2,16 +2,13 @@
 
 #include <cstring>
 
+#include "quant/align.h"
 #include "quant/checksum.h"
 
 namespace cria {
 namespace {
 
 using format::SectionKind;
-
-uint64_t align_up(uint64_t offset) {
-  return (offset + format::kAlignment - 1) / format::kAlignment * format::kAlignment;
-}
 
 template <size_t N>
 bool all_zero(const uint8_t (&bytes)[N]) {
@@ -95,7 +92,7 @@ Status take_sections(const Front& front, FileIndex* index, Section* config, cons
     Section* section = section_of(index, e.kind, config);
     if (section == nullptr || (seen >> e.kind & 1) != 0) return refuse("section kind", refused);
     if (e.reserved != 0) return refuse("reserved bytes of a section entry", refused);
-    if (e.offset != align_up(end) || e.offset > header.file_bytes) {
+    if (e.offset != aligned(end) || e.offset > header.file_bytes) {
       return refuse("section offset", refused);
     }
     if (e.bytes == 0 || e.bytes > header.file_bytes - e.offset) {

@@ -1,4 +1,4 @@
-// cria_inspect, cria_read_metadata and cria_memory_required: what can be said before memory is
+// cria_inspect, cria_read_metadata and cria_plan: what can be said before memory is
 // given.
 #include <cstring>
 
@@ -99,30 +99,35 @@ Status read_metadata(const cria_source& source, const cria_model_info& info, cha
   return check.holds() ? Status::kOk : Status::kInvalidModel;
 }
 
-Status memory_required(const cria_model_info& info, const cria_config& config,
-                       cria_memory_plan* plan) {
+Status plan(const cria_model_info& info, const cria_config& config, cria_memory_plan* out) {
   static_assert(sizeof info.private_config == sizeof(format::ModelConfig));
   format::ModelConfig model;
   std::memcpy(&model, info.private_config, sizeof model);
   if (check_config(model) != nullptr) return Status::kInvalidArgument;
-  SessionPlan session;
-  CRIA_TRY(plan_session(model, info.tokenizer_bytes, info.chat_template_bytes, config, &session));
-  const MemoryPlan& m = session.memory;
-  *plan = {};
-  plan->objects = m.objects;
-  plan->tokenizer = m.tokenizer;
-  plan->weights = m.weights;
-  plan->backend = m.backend;
-  plan->kv_cache = m.kv_cache;
-  plan->history = m.history;
-  plan->logits = m.logits;
-  plan->step = m.step;
-  plan->total = m.total;
-  plan->loading = m.loading;
-  plan->running = m.running;
-  plan->sampling = m.sampling;
-  plan->encoding = m.encoding;
-  plan->in_place = m.in_place;
+  Plan made;
+  CRIA_TRY(
+      make_plan({model, info.tokenizer_bytes, info.chat_template_bytes, nullptr}, config, &made));
+  const MemoryPlan& m = made.memory;
+  *out = {};
+  out->model.total = m.model.total;
+  out->model.objects = m.model.objects;
+  out->model.tokenizer = m.model.tokenizer;
+  out->model.weights = m.model.weights;
+  out->model.backend = m.model.backend;
+  out->session.total = m.session.total;
+  out->session.objects = m.session.objects;
+  out->session.kv_cache = m.session.kv_cache;
+  out->session.history = m.session.history;
+  out->session.logits = m.session.logits;
+  out->workspace.total = m.workspace.total;
+  out->workspace.objects = m.workspace.objects;
+  out->workspace.backend = m.workspace.backend;
+  out->workspace.running = m.workspace.running;
+  out->workspace.sampling = m.workspace.sampling;
+  out->workspace.encoding = m.workspace.encoding;
+  out->loading = m.loading;
+  out->total = m.total;
+  out->in_place = m.in_place;
   return Status::kOk;
 }
 
@@ -133,7 +138,7 @@ extern "C" cria_status cria_inspect(const cria_source* source, cria_model_info* 
   if (source == nullptr || info == nullptr || (source->map == nullptr && source->read == nullptr)) {
     return CRIA_INVALID_ARGUMENT;
   }
-  return static_cast<cria_status>(cria::inspect(*source, info));
+  return cria::to_public(cria::inspect(*source, info));
 }
 
 extern "C" cria_status cria_read_metadata(const cria_source* source, const cria_model_info* info,
@@ -142,11 +147,11 @@ extern "C" cria_status cria_read_metadata(const cria_source* source, const cria_
       (source->map == nullptr && source->read == nullptr)) {
     return CRIA_INVALID_ARGUMENT;
   }
-  return static_cast<cria_status>(cria::read_metadata(*source, *info, text, capacity));
+  return cria::to_public(cria::read_metadata(*source, *info, text, capacity));
 }
 
-extern "C" cria_status cria_memory_required(const cria_model_info* info, const cria_config* config,
-                                            cria_memory_plan* plan) {
+extern "C" cria_status cria_plan(const cria_model_info* info, const cria_config* config,
+                                 cria_memory_plan* plan) {
   if (info == nullptr || config == nullptr || plan == nullptr) return CRIA_INVALID_ARGUMENT;
-  return static_cast<cria_status>(cria::memory_required(*info, *config, plan));
+  return cria::to_public(cria::plan(*info, *config, plan));
 }

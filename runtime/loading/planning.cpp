@@ -1,5 +1,7 @@
 #include "runtime/loading/planning.h"
 
+#include <cstring>
+
 #include "runtime/base/features.h"
 #include "runtime/kernels/kernels.h"
 
@@ -8,37 +10,67 @@ namespace {
 
 uint32_t or_default(uint32_t value, uint32_t fallback) { return value != 0 ? value : fallback; }
 
-Status fill_input(const format::ModelConfig& model, const cria_config& config, PlanInput* in) {
+// The bits of an enumeration that a caller in C filled, which may be any.
+template <typename Enum>
+uint32_t bits_of(const Enum& value) {
+  static_assert(sizeof value == sizeof(uint32_t));
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+Status find_kv_format(const cria_config& config, KvFormat* kv_format) {
+  switch (bits_of(config.kv_format)) {
+    case CRIA_KV_INT8:
+      *kv_format = KvFormat::kInt8;
+      return Status::kOk;
+    case CRIA_KV_F32:
+      *kv_format = KvFormat::kF32;
+      return kHasKvF32 ? Status::kOk : Status::kUnsupported;
+  }
+  return Status::kInvalidArgument;
+}
+
+Status fill_input(const PlanSubject& subject, const cria_config& config, PlanInput* in) {
+  const format::ModelConfig& model = subject.config;
+  uint8_t reserved = 0;
+  for (const uint8_t byte : config.reserved) reserved = static_cast<uint8_t>(reserved | byte);
+  if (reserved != 0) return Status::kInvalidArgument;
+  in->mapped = config.source_is_mapped != 0;
+  in->text_only = config.text_only != 0;
+  in->tokenizer_bytes = subject.tokenizer_bytes;
+  in->chat_template_bytes = subject.chat_template_bytes;
+
   in->context = or_default(config.context, model.planned_context);
+  CRIA_TRY(find_kv_format(config, &in->kv_format));
+
   in->n_threads = or_default(config.n_threads, 1);
   in->prefill_chunk = or_default(config.prefill_chunk, kDefaultPrefillChunk);
+  in->max_turns = or_default(config.max_turns, 1);
   const uint32_t text = in->context < UINT32_MAX / kTextBytesPerPosition
                             ? in->context * kTextBytesPerPosition
                             : UINT32_MAX;
   in->max_text_bytes =
       or_default(config.max_text_bytes, text > kMinTextBytes ? text : kMinTextBytes);
-  in->mapped = config.source_is_mapped != 0;
-  uint8_t reserved = 0;
-  for (const uint8_t byte : config.reserved) reserved = static_cast<uint8_t>(reserved | byte);
-  const bool is_valid = in->context <= model.max_context && in->n_threads <= kMaxThreads &&
-                        in->prefill_chunk <= kMaxPrefillChunk && reserved == 0;
+  const bool is_valid = in->context <= model.max_context && in->n_threads <= CRIA_MAX_THREADS &&
+                        in->prefill_chunk <= CRIA_MAX_PREFILL_CHUNK;
   if (!is_valid) return Status::kInvalidArgument;
   if (in->prefill_chunk > in->context) in->prefill_chunk = in->context;
-  switch (config.kv_format) {
-    case CRIA_KV_INT8:
-      in->kv_format = KvFormat::kInt8;
-      return Status::kOk;
-    case CRIA_KV_F32:
-      if (!kHasKvF32) return Status::kUnsupported;
-      in->kv_format = KvFormat::kF32;
-      return Status::kOk;
-  }
-  return Status::kInvalidArgument;
+  if (in->max_turns > in->prefill_chunk) in->max_turns = in->prefill_chunk;
+  return Status::kOk;
 }
 
-Status try_backend(const Backend& backend, const format::ModelConfig& model, SessionPlan* plan) {
+Status try_backend(const Backend& backend, const format::ModelConfig& model, Plan* plan) {
+  BackendNeeds needs = {};
+  PlanInput& in = plan->input;
+  CRIA_TRY(backend.needs(model, in.n_threads, in.prefill_chunk, &needs));
   plan->backend = &backend;
-  return backend.needs(model, plan->input.n_threads, plan->input.prefill_chunk, &plan->needs);
+  in.backend_keeps_tile16 = needs.keeps_tile16;
+  in.backend_model_bytes = needs.model_bytes;
+  in.backend_workspace_bytes = needs.workspace_bytes;
+  in.backend_step_bytes = needs.step_bytes;
+  in.backend_load_bytes = needs.load_bytes;
+  return Status::kOk;
 }
 
 // Whether exact has better kernels than the scalar ones: those were faster than XNNPACK's for int4
@@ -48,9 +80,10 @@ Status try_backend(const Backend& backend, const format::ModelConfig& model, Ses
   return ((isa_mask != 0 ? isa_mask : baseline_isas()) & built_isas() & ~kScalarBit) != 0;
 }
 
-Status choose_backend(const format::ModelConfig& model, uint32_t wanted,
-                      [[maybe_unused]] uint32_t isa_mask, SessionPlan* plan) {
-  switch (wanted) {
+Status choose_backend(const PlanSubject& subject, const cria_config& config, Plan* plan) {
+  const format::ModelConfig& model = subject.config;
+  if (subject.backend != nullptr) return try_backend(*subject.backend, model, plan);
+  switch (bits_of(config.backend)) {
     case CRIA_BACKEND_EXACT:
       return try_backend(kExactBackend, model, plan);
     case CRIA_BACKEND_XNNPACK:
@@ -61,8 +94,10 @@ Status choose_backend(const format::ModelConfig& model, uint32_t wanted,
 #endif
     case CRIA_BACKEND_AUTO:
 #ifdef CRIA_WITH_XNNPACK
-      if (!exact_has_vectors(isa_mask) && try_backend(kXnnpackBackend, model, plan) == Status::kOk)
+      if (!exact_has_vectors(config.isa_mask) &&
+          try_backend(kXnnpackBackend, model, plan) == Status::kOk) {
         return Status::kOk;
+      }
 #endif
       return try_backend(kExactBackend, model, plan);
   }
@@ -71,20 +106,15 @@ Status choose_backend(const format::ModelConfig& model, uint32_t wanted,
 
 }  // namespace
 
-Status plan_session(const format::ModelConfig& model, uint64_t tokenizer_bytes,
-                    uint64_t chat_template_bytes, const cria_config& config, SessionPlan* plan) {
+Status make_plan(const PlanSubject& subject, const cria_config& config, Plan* plan) {
   *plan = {};
-  const auto compression = static_cast<format::Compression>(model.compression);
-  if (!kHasCompression && compression == format::Compression::kZstd) return Status::kUnsupported;
-  CRIA_TRY(fill_input(model, config, &plan->input));
-  plan->input.tokenizer_bytes = tokenizer_bytes;
-  plan->input.chat_template_bytes = chat_template_bytes;
-  CRIA_TRY(choose_backend(model, config.backend, config.isa_mask, plan));
-  plan->input.backend_keeps_tile16 = plan->needs.keeps_tile16;
-  plan->input.backend_model_bytes = plan->needs.model_bytes;
-  plan->input.backend_step_bytes = plan->needs.step_bytes;
-  plan->input.backend_load_bytes = plan->needs.load_bytes;
-  if (!plan_memory(model, plan->input, &plan->memory)) return Status::kUnsupported;
+  CRIA_TRY(fill_input(subject, config, &plan->input));
+  const auto compression = static_cast<format::Compression>(subject.config.compression);
+  if (!kHasCompression && compression == format::Compression::kZstd && !plan->input.text_only) {
+    return Status::kUnsupported;
+  }
+  CRIA_TRY(choose_backend(subject, config, plan));
+  if (!plan_memory(subject.config, plan->input, &plan->memory)) return Status::kUnsupported;
   return plan->memory.total <= SIZE_MAX ? Status::kOk : Status::kUnsupported;
 }
 

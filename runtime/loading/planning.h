@@ -7,15 +7,20 @@
 
 namespace cria {
 
-inline constexpr uint32_t kMaxThreads = 256;
-inline constexpr uint32_t kMaxPrefillChunk = 4096;
 inline constexpr uint32_t kDefaultPrefillChunk = 64;
 inline constexpr uint32_t kMinTextBytes = 1024;
 inline constexpr uint32_t kTextBytesPerPosition = 4;
 
-struct SessionPlan {
+// What is planned for.
+struct PlanSubject {
+  const format::ModelConfig& config;
+  uint64_t tokenizer_bytes;
+  uint64_t chat_template_bytes;
+  const Backend* backend;  // null: config's wish; else that of a model that was loaded
+};
+
+struct Plan {
   PlanInput input;
-  BackendNeeds needs;
   MemoryPlan memory;
   const Backend* backend;
 };
@@ -23,8 +28,6 @@ struct SessionPlan {
 // Fails with kInvalidArgument for a context over the model's, too many threads or too large a
 // chunk; kUnsupported when no backend fits; never because of the amount of memory, unless it does
 // not fit size_t.
-[[nodiscard]] Status plan_session(const format::ModelConfig& model, uint64_t tokenizer_bytes,
-                                  uint64_t chat_template_bytes, const cria_config& config,
-                                  SessionPlan* plan);
+[[nodiscard]] Status make_plan(const PlanSubject& subject, const cria_config& config, Plan* plan);
 
 }  // namespace cria

@@ -1,4 +1,5 @@
 // cria_verify: all that cria_open checks, by the same functions, for a file that nobody runs.
+#include "quant/align.h"
 #include "quant/memory_plan.h"
 #include "runtime/loading/chunk_loader.h"
 #include "runtime/loading/file_check.h"
@@ -10,10 +11,6 @@ namespace {
 constexpr uint64_t kChunkBytes = kDecompressorBytes + kStagingBytes + format::kChunkRawBytes;
 static_assert(kChunkBytes <= CRIA_VERIFY_SCRATCH_BYTES);
 
-uint64_t aligned(uint64_t bytes) {
-  return (bytes + format::kAlignment - 1) / format::kAlignment * format::kAlignment;
-}
-
 uint64_t scratch_needed(uint64_t tokenizer_bytes, uint64_t chat_template_bytes) {
   const uint64_t tables = aligned(tokenizer_bytes) + aligned(chat_template_bytes);
   return tables > CRIA_VERIFY_SCRATCH_BYTES ? tables : CRIA_VERIFY_SCRATCH_BYTES;
@@ -24,7 +21,7 @@ struct Verification {
   FileIndex index;
   uint8_t* scratch;
   size_t scratch_bytes;
-  void (*progress)(void* context, uint64_t done, uint64_t total);
+  cria_progress progress;
   void* progress_context;
   uint64_t bad_offset;
 };
@@ -47,9 +44,9 @@ Status check_chunks(Verification* v) {
     CRIA_TRY(read_chunk_entry(*v->source, index, walk.place(), &entry));
     v->bad_offset = entry.offset;
     CRIA_TRY(load_chunk(*v->source, index, walk.place(), {v->scratch, staging}, raw));
-    if (v->progress != nullptr) {
-      v->progress(v->progress_context, entry.offset + entry.stored_bytes - index.data.offset,
-                  index.data.bytes);
+    const uint64_t done = entry.offset + entry.stored_bytes - index.data.offset;
+    if (v->progress != nullptr && v->progress(v->progress_context, done, index.data.bytes) != 0) {
+      return Status::kCancelled;
     }
   }
   return Status::kOk;
@@ -83,13 +80,13 @@ extern "C" cria_status cria_verify_required(const cria_model_info* info, size_t*
 }
 
 extern "C" cria_status cria_verify(const cria_source* source, void* scratch, size_t scratch_bytes,
-                                   void (*progress)(void* context, uint64_t done, uint64_t total),
-                                   void* progress_context, uint64_t* bad_offset) {
+                                   cria_progress progress, void* progress_context,
+                                   uint64_t* bad_offset) {
   if (source == nullptr || scratch == nullptr ||
       (source->map == nullptr && source->read == nullptr)) {
     return CRIA_INVALID_ARGUMENT;
   }
-  if (reinterpret_cast<uintptr_t>(scratch) % cria::format::kAlignment != 0) return CRIA_MISALIGNED;
+  if (!cria::is_aligned(scratch)) return CRIA_MISALIGNED;
   cria::Verification v = {};
   v.source = source;
   v.scratch = static_cast<uint8_t*>(scratch);

@@ -1,18 +1,15 @@
 #include "runtime/loading/weight_loader.h"
 
-#include "runtime/base/parallel.h"
+#include <atomic>
+
+#include "quant/align.h"
 #include "runtime/loading/chunk_loader.h"
-#include "runtime/loading/planning.h"
 
 namespace cria {
 namespace {
 
 bool is_stored(const format::ModelConfig& c) {
   return c.compression == static_cast<uint32_t>(format::Compression::kStored);
-}
-
-uint64_t aligned(uint64_t bytes) {
-  return (bytes + format::kAlignment - 1) / format::kAlignment * format::kAlignment;
 }
 
 // Where the tensors that stay in the file's layout lie: in the arena or in the mapped file. In the
@@ -27,21 +24,33 @@ uint64_t weight_offset(const format::ModelConfig& c, uint32_t tensor, const Weig
   return tensor_offset(c, tensor, places.mapped != nullptr ? KeptTensors::kAll : places.kept);
 }
 
-ChunkScratch chunk_scratch(const cria_session& s, size_t task) {
-  uint8_t* p = s.step + aligned(s.plan_input.backend_load_bytes) +
-               task * (aligned(kDecompressorBytes) + aligned(kStagingBytes));
-  return {p, p + aligned(kDecompressorBytes)};
+// What all threads have brought, and whether to go on.
+struct Progress {
+  std::atomic<uint64_t> n_done = 0;
+  std::atomic<bool> is_cancelled = false;
+};
+
+// Counts bytes; the hook hears of them from one thread.
+Status report(const WeightLoading& from, uint64_t n_bytes, bool is_first_task, Progress* progress) {
+  if (from.progress == nullptr) return Status::kOk;
+  const uint64_t done = progress->n_done.fetch_add(n_bytes) + n_bytes;
+  if (is_first_task &&
+      from.progress(from.progress_context, done, all_tensor_bytes(from.index.config)) != 0) {
+    progress->is_cancelled = true;
+  }
+  return progress->is_cancelled ? Status::kCancelled : Status::kOk;
 }
 
 // Loads or checks chunks [begin, end). Chunks of tensors that the backend packs are its own affair.
-Status load_chunks(const cria_session& s, const WeightPlaces& places, size_t begin, size_t end,
-                   const ChunkScratch& scratch) {
-  const format::ModelConfig& c = s.model.config;
-  ChunkWalk walk(c, static_cast<uint32_t>(begin));
+Status load_chunks(const WeightLoading& from, const WeightPlaces& places, Range chunks, size_t task,
+                   Progress* progress) {
+  const format::ModelConfig& c = from.index.config;
+  const ChunkScratch scratch = chunk_scratch(from.chunk_scratch, task);
+  ChunkWalk walk(c, static_cast<uint32_t>(chunks.begin));
   uint32_t tensor = format::kNone;
   bool kept = false;
   uint64_t offset = 0;
-  for (size_t i = begin; i < end; ++i, walk.advance()) {
+  for (size_t i = chunks.begin; i < chunks.end; ++i, walk.advance()) {
     const ChunkPlace chunk = walk.place();
     if (chunk.tensor != tensor) {
       tensor = chunk.tensor;
@@ -50,20 +59,22 @@ Status load_chunks(const cria_session& s, const WeightPlaces& places, size_t beg
     }
     if (!kept) continue;
     if (places.mapped != nullptr) {
-      CRIA_TRY(check_chunk_in_place(s.source, s.index, chunk,
+      CRIA_TRY(check_chunk_in_place(from.source, from.index, chunk,
                                     places.mapped + offset + chunk.tensor_offset));
     } else {
-      CRIA_TRY(load_chunk(s.source, s.index, chunk, scratch,
+      CRIA_TRY(load_chunk(from.source, from.index, chunk, scratch,
                           places.arena + offset + chunk.tensor_offset));
     }
+    CRIA_TRY(report(from, chunk.raw_bytes, task == 0, progress));
   }
   return Status::kOk;
 }
 
-Status load_weights(const cria_session& s, const WeightPlaces& places) {
-  Status results[kMaxThreads] = {};
-  parallel_ranges(s, s.index.n_chunks, [&](size_t begin, size_t end, size_t task) {
-    results[task] = load_chunks(s, places, begin, end, chunk_scratch(s, task));
+Status load_weights(const WeightLoading& from, const WeightPlaces& places) {
+  Status results[CRIA_MAX_THREADS] = {};
+  Progress progress;
+  parallel_ranges(from.threads, from.index.n_chunks, [&](size_t begin, size_t end, size_t task) {
+    results[task] = load_chunks(from, places, {begin, end}, task, &progress);
   });
   for (const Status status : results) CRIA_TRY(status);
   return Status::kOk;
@@ -80,8 +91,9 @@ Matrix make_matrix(const TensorSpec& spec, uint32_t tensor, const uint8_t* place
   return m;
 }
 
-// Points the model's fields at one tensor.
-void bind_tensor(Model* model, const TensorSpec& spec, const Matrix& matrix, const float* vector) {
+// Points the view's fields at one tensor.
+void bind_tensor(Weights* model, bool is_tied, const TensorSpec& spec, const Matrix& matrix,
+                 const float* vector) {
   using format::TensorRole;
   Layer* layer = spec.layer != format::kNone ? &model->layers[spec.layer] : nullptr;
   switch (spec.role) {
@@ -90,7 +102,7 @@ void bind_tensor(Model* model, const TensorSpec& spec, const Matrix& matrix, con
       return;
     case TensorRole::kEmbedding:
       model->embedding = matrix;
-      if ((model->config.flags & format::kTiedEmbedding) != 0) model->lm_head = matrix;
+      if (is_tied) model->lm_head = matrix;
       return;
     case TensorRole::kFinalNorm:
       model->final_norm = vector;
@@ -149,8 +161,8 @@ void bind_tensor(Model* model, const TensorSpec& spec, const Matrix& matrix, con
   }
 }
 
-void bind_model(cria_session* s, const WeightPlaces& places) {
-  const format::ModelConfig& c = s->model.config;
+void bind_weights(const format::ModelConfig& c, const WeightPlaces& places, Weights* weights) {
+  const bool is_tied = (c.flags & format::kTiedEmbedding) != 0;
   const uint8_t* base = places.mapped != nullptr ? places.mapped : places.arena;
   uint64_t offset = 0;
   const uint32_t n_tensors = tensor_count(c);
@@ -159,7 +171,7 @@ void bind_model(cria_session* s, const WeightPlaces& places) {
     const bool kept = is_kept(spec, places.kept);
     const uint8_t* place = kept ? base + offset : nullptr;
     const Matrix matrix = spec.is_matrix ? make_matrix(spec, i, place, kept) : Matrix{};
-    bind_tensor(&s->model, spec, matrix,
+    bind_tensor(weights, is_tied, spec, matrix,
                 spec.is_matrix ? nullptr : reinterpret_cast<const float*>(place));
     if (places.mapped != nullptr || kept) offset += aligned(tensor_bytes(spec));
   }
@@ -167,24 +179,24 @@ void bind_model(cria_session* s, const WeightPlaces& places) {
 
 }  // namespace
 
-Status open_weights(cria_session* s, bool skip_checksums) {
+Status open_weights(const WeightLoading& from, bool skip_checksums, Arena* arena,
+                    Weights* weights) {
+  const format::ModelConfig& c = from.index.config;
   WeightPlaces places = {};
   places.kept =
-      s->plan_input.backend_keeps_tile16 ? KeptTensors::kAll : KeptTensors::kVectorsAndEmbedding;
-  if (s->plan_input.mapped && is_stored(s->model.config)) {
+      from.plan.input.backend_keeps_tile16 ? KeptTensors::kAll : KeptTensors::kVectorsAndEmbedding;
+  if (from.plan.input.mapped && is_stored(c)) {
     // open_index found the section's size to be that of all tensors.
-    places.mapped = map_source(s->source, s->index.data.offset, s->index.data.bytes);
+    places.mapped = map_source(from.source, from.index.data.offset, from.index.data.bytes);
     if (places.mapped == nullptr) return Status::kReadFailed;
-    if (reinterpret_cast<uintptr_t>(places.mapped) % format::kAlignment != 0) {
-      return Status::kMisaligned;
-    }
+    if (!is_aligned(places.mapped)) return Status::kMisaligned;
   } else {
-    places.arena = s->arena.take(s->plan.weights);
+    places.arena = arena->take(from.plan.memory.model.weights);
     if (places.arena == nullptr) return Status::kMemoryTooSmall;
   }
-  bind_model(s, places);
+  bind_weights(c, places, weights);
   if (places.mapped != nullptr && skip_checksums) return Status::kOk;
-  return load_weights(*s, places);
+  return load_weights(from, places);
 }
 
 }  // namespace cria

@@ -1,14 +1,29 @@
-// Brings a session's weights to where they are used and points the model at them.
+// Brings a model's weights to where they are used and points the decoder's view at them.
 #pragma once
 
+#include "runtime/base/arena.h"
+#include "runtime/base/parallel.h"
 #include "runtime/base/status.h"
-#include "runtime/decode/session.h"
+#include "runtime/decode/weights.h"
+#include "runtime/loading/file_index.h"
+#include "runtime/loading/planning.h"
 
 namespace cria {
 
+struct WeightLoading {
+  const cria_source& source;
+  const FileIndex& index;
+  const Plan& plan;
+  const Threads& threads;
+  uint8_t* chunk_scratch;  // [n_tasks][kChunkScratchBytes], for compressed chunks
+  cria_progress progress;  // null: nobody asks
+  void* progress_context;
+};
+
 // Weights used in place are checked there, unless skip_checksums says to trust them; all others are
 // loaded to the arena, which the plan has counted. Matrices that the backend packs are left to it.
-// The chunk table was checked (check_chunk_table); works on all threads of the session.
-[[nodiscard]] Status open_weights(cria_session* session, bool skip_checksums);
+// The chunk table was checked (check_chunk_table). weights->layers has room for the config's.
+[[nodiscard]] Status open_weights(const WeightLoading& from, bool skip_checksums, Arena* arena,
+                                  Weights* weights);
 
 }  // namespace cria

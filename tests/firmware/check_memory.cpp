@@ -17,7 +17,7 @@ cria_memory_plan plan_of(const Bench& bench, const cria_config& config) {
   cria_model_info info;
   cria_memory_plan plan;
   need(cria_inspect(&source, &info));
-  need(cria_memory_required(&info, &config, &plan));
+  need(cria_plan(&info, &config, &plan));
   return plan;
 }
 

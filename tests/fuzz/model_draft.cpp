@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "quant/align.h"
 #include "quant/checksum.h"
 #include "quant/model_layout.h"
 #include "tests/support/model_surgery.h"
@@ -15,10 +16,6 @@ using format::SectionKind;
 
 // No part of a draft grows past this, so that an input cannot ask for more than it is worth.
 constexpr size_t kMostBytes = size_t{1} << 20;
-
-size_t aligned(size_t offset) {
-  return (offset + format::kAlignment - 1) / format::kAlignment * format::kAlignment;
-}
 
 template <typename Value>
 Value value_at(std::span<const uint8_t> bytes, size_t offset) {

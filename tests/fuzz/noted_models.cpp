@@ -49,7 +49,7 @@ void note_model(std::span<const uint8_t> file) {
     cria_config config = {};
     config.backend = CRIA_BACKEND_EXACT;
     cria_memory_plan plan = {};
-    if (cria_memory_required(&info, &config, &plan) != CRIA_OK || plan.total > kBoardMemory) return;
+    if (cria_plan(&info, &config, &plan) != CRIA_OK || plan.total > kBoardMemory) return;
     status = verify(source.source(), info);
   }
   write_note(file, ".cria", status);

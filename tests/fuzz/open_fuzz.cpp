@@ -15,7 +15,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
   cria_model_info info = {};
   if (cria_inspect(&source.source(), &info) != CRIA_OK) return 0;
   cria_memory_plan plan = {};
-  if (cria_memory_required(&info, &input.config, &plan) != CRIA_OK || plan.total > kMostMemory) {
+  if (cria_plan(&info, &input.config, &plan) != CRIA_OK || plan.total > kMostMemory) {
     return 0;
   }
   test::AlignedMemory memory(static_cast<size_t>(plan.total));

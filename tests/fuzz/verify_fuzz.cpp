@@ -41,7 +41,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
   expect(inspected == CRIA_OK || verdicts[0] != CRIA_OK, "what is verified can be inspected");
   if (inspected != CRIA_OK) return 0;
   cria_memory_plan plan = {};
-  if (cria_memory_required(&info, &input.config, &plan) != CRIA_OK || plan.total > kMostMemory) {
+  if (cria_plan(&info, &input.config, &plan) != CRIA_OK || plan.total > kMostMemory) {
     return 0;
   }
   test::AlignedMemory memory(static_cast<size_t>(plan.total));

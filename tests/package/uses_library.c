@@ -16,15 +16,16 @@ int main(int argc, char** argv) {
   cria_config config = {0};
   cria_model_info info;
   cria_memory_plan plan;
-  cria_session* session = NULL;
+  cria_instance cria;
   if (file == NULL || fseek(file, 0, SEEK_END) != 0) return 2;
   source.context = file;
   source.size = (uint64_t)ftell(file);
   source.read = read_file;
   if (cria_inspect(&source, &info) != CRIA_OK) return 3;
-  if (cria_memory_required(&info, &config, &plan) != CRIA_OK || plan.total > sizeof memory)
-    return 4;
-  if (cria_open(memory, sizeof memory, &source, &config, &session) != CRIA_OK) return 5;
-  printf("%llu bytes\n", (unsigned long long)cria_memory_used(session));
+  if (cria_plan(&info, &config, &plan) != CRIA_OK || plan.total > sizeof memory) return 4;
+  if (cria_open(memory, sizeof memory, &source, &config, &cria) != CRIA_OK) return 5;
+  printf("%llu bytes\n",
+         (unsigned long long)(cria_model_bytes(cria.model) + cria_session_bytes(cria.session) +
+                              cria_workspace_bytes(cria.workspace)));
   return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "quant/align.h"
 #include "quant/format.h"
 
 #ifdef CRIA_TEST_ADDRESS_SANITIZER
@@ -13,10 +14,6 @@
 
 namespace cria::test {
 namespace {
-
-size_t aligned(size_t n_bytes) {
-  return (n_bytes + format::kAlignment - 1) / format::kAlignment * format::kAlignment;
-}
 
 const void* map_bytes(void* context, uint64_t offset, size_t /*n_bytes*/) {
   return static_cast<const uint8_t*>(context) + offset;

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "converter/chunk_encoder.h"
+#include "quant/align.h"
 #include "quant/float16.h"
 #include "quant/model_layout.h"
 #include "tests/support/model_surgery.h"
@@ -88,10 +89,6 @@ Bytes bytes_of(const std::vector<T>& values) {
   Bytes bytes(values.size() * sizeof(T));
   if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
   return bytes;
-}
-
-uint64_t aligned(uint64_t offset) {
-  return (offset + format::kAlignment - 1) / format::kAlignment * format::kAlignment;
 }
 
 // Offsets are those in the data section until it has a place.

@@ -56,7 +56,7 @@ TestSession::TestSession(const MemorySource& source, const cria_config& config)
   c.parallel_for = pool_.hook();
   c.parallel_context = pool_.context();
   EXPECT_EQ(cria_inspect(&source.source(), &info_), CRIA_OK);
-  EXPECT_EQ(cria_memory_required(&info_, &c, &plan_), CRIA_OK);
+  EXPECT_EQ(cria_plan(&info_, &c, &plan_), CRIA_OK);
   memory_ = std::make_unique<AlignedMemory>(static_cast<size_t>(plan_.total));
   const cria_status status =
       cria_open(memory_->data(), static_cast<size_t>(plan_.total), &source.source(), &c, &session_);

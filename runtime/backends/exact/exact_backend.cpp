@@ -1,6 +1,5 @@
 // The backend whose bits are the same everywhere: our kernels on the file's own layout.
-#include "runtime/base/parallel.h"
-#include "runtime/decode/session.h"
+#include "runtime/backends/backend.h"
 
 namespace cria {
 namespace {
@@ -12,7 +11,15 @@ Status exact_needs(const format::ModelConfig& /*config*/, uint32_t /*n_threads*/
   return Status::kOk;
 }
 
-Status exact_load(cria_session* /*session*/) { return Status::kOk; }
+Status exact_load(const PackSource& /*from*/, Weights* /*weights*/, uint8_t* /*memory*/,
+                  uint64_t /*n_bytes*/) {
+  return Status::kOk;
+}
+
+Status exact_start(const format::ModelConfig& /*config*/, const Weights& /*weights*/,
+                   uint8_t* /*memory*/, uint64_t /*n_bytes*/) {
+  return Status::kOk;
+}
 
 bool is_integer(const Matrix& m) {
   return m.shape.number_format == format::NumberFormat::kInt4 ||
@@ -20,25 +27,26 @@ bool is_integer(const Matrix& m) {
 }
 
 // Quantizes rows of x once for all the matrices that share them.
-void quantize_rows(const cria_session& s, const float* x, size_t n_rows, size_t cols,
+void quantize_rows(const LinearTools& tools, const float* x, size_t n_rows, size_t cols,
                    size_t padded) {
+  const LinearScratch& to = tools.scratch;
   const size_t n_groups = padded / kActivationGroup;
-  parallel_ranges(s, n_rows, [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_ranges(tools.threads, n_rows, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
-      s.kernels->quantize_row(
-          x + i * cols, cols, padded, kActivationGroup, s.scratch.quantized + i * padded,
-          s.scratch.quantized_scales + i * n_groups, s.scratch.quantized_sums + i * n_groups);
+      tools.kernels.quantize_row(x + i * cols, cols, padded, kActivationGroup,
+                                 to.codes + i * padded, to.scales + i * n_groups,
+                                 to.sums + i * n_groups);
     }
   });
 }
 
-void multiply(const cria_session& s, const LinearCall& call, const float* x, size_t n_rows,
+void multiply(const LinearTools& tools, const LinearCall& call, const float* x, size_t n_rows,
               size_t first_tile, size_t last_tile) {
   const Matrix& m = *call.matrix;
   const size_t stride = m.shape.rows;
-  const Kernels& kernels = *s.kernels;
-  const QuantizedRows quantized = {s.scratch.quantized, s.scratch.quantized_scales,
-                                   s.scratch.quantized_sums, n_rows};
+  const Kernels& kernels = tools.kernels;
+  const QuantizedRows quantized = {tools.scratch.codes, tools.scratch.scales, tools.scratch.sums,
+                                   n_rows};
   switch (m.shape.number_format) {
     case format::NumberFormat::kInt4:
       return kernels.matmul_q4_q8(m.shape, m.codes, m.scales, first_tile, last_tile, quantized,
@@ -59,22 +67,22 @@ void multiply(const cria_session& s, const LinearCall& call, const float* x, siz
 }
 
 // Calls that want the same input: quantized alike, or all as floats.
-void multiply_run(const cria_session& s, const float* x, size_t n_rows,
+void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
                   std::span<const LinearCall> calls) {
   size_t n_tiles = 0;
   for (const LinearCall& call : calls) n_tiles += tile_count(call.matrix->shape.rows);
   const MatrixShape& shape = calls.front().matrix->shape;
   if (is_integer(*calls.front().matrix)) {
-    quantize_rows(s, x, n_rows, shape.cols, padded_cols(shape));
+    quantize_rows(tools, x, n_rows, shape.cols, padded_cols(shape));
   }
   // One split over the tiles of all matrices: the threads meet once, not once a matrix.
-  parallel_ranges(s, n_tiles, [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_ranges(tools.threads, n_tiles, [&](size_t begin, size_t end, size_t /*task*/) {
     size_t first = 0;
     for (const LinearCall& call : calls) {
       const size_t n = tile_count(call.matrix->shape.rows);
       const size_t from = begin > first ? begin - first : 0;
       const size_t to = end > first ? (end - first < n ? end - first : n) : 0;
-      if (from < to) multiply(s, call, x, n_rows, from, to);
+      if (from < to) multiply(tools, call, x, n_rows, from, to);
       first += n;
     }
   });
@@ -85,12 +93,12 @@ bool share_input(const Matrix& a, const Matrix& b) {
          (!is_integer(a) || padded_cols(a.shape) == padded_cols(b.shape));
 }
 
-Status exact_linear(cria_session* session, const float* x, size_t n_rows,
+Status exact_linear(const LinearTools& tools, const float* x, size_t n_rows,
                     std::span<const LinearCall> calls) {
   for (size_t begin = 0; begin < calls.size();) {
     size_t end = begin + 1;
     while (end < calls.size() && share_input(*calls[begin].matrix, *calls[end].matrix)) ++end;
-    multiply_run(*session, x, n_rows, calls.subspan(begin, end - begin));
+    multiply_run(tools, x, n_rows, calls.subspan(begin, end - begin));
     begin = end;
   }
   return Status::kOk;
@@ -98,6 +106,6 @@ Status exact_linear(cria_session* session, const float* x, size_t n_rows,
 
 }  // namespace
 
-const Backend kExactBackend = {"exact", exact_needs, exact_load, exact_linear};
+const Backend kExactBackend = {"exact", exact_needs, exact_load, exact_start, exact_linear};
 
 }  // namespace cria

@@ -4,8 +4,6 @@
 
 #include "runtime/backends/xnnpack/xnnpack_operator.h"
 #include "runtime/backends/xnnpack/xnnpack_weights.h"
-#include "runtime/base/assert.h"
-#include "runtime/base/parallel.h"
 
 namespace cria {
 namespace {
@@ -13,12 +11,15 @@ namespace {
 using xnnpack::kRepeatedParams;
 using xnnpack::OperatorInput;
 using xnnpack::PackedMatrix;
-using xnnpack::Slice;
+using xnnpack::SliceOperator;
 
 Status xnnpack_needs(const format::ModelConfig& config, uint32_t n_threads, uint32_t prefill_chunk,
                      BackendNeeds* needs) {
   *needs = {};
-  CRIA_TRY(xnnpack::packed_model_bytes(config, &needs->model_bytes));
+  xnnpack::PackedBytes packed = {};
+  CRIA_TRY(xnnpack::packed_bytes(config, &packed));
+  needs->model_bytes = packed.model;
+  needs->workspace_bytes = packed.workspace;
   needs->step_bytes = (prefill_chunk + kRepeatedParams) * sizeof(xnn_quantization_params);
   needs->load_bytes = n_threads * xnnpack::load_layout(config).total;
   return Status::kOk;
@@ -28,61 +29,57 @@ Status xnnpack_needs(const format::ModelConfig& config, uint32_t n_threads, uint
 // input that lies there stays within the arena.
 static_assert(kRepeatedParams * sizeof(xnn_quantization_params) >= XNN_EXTRA_BYTES);
 
-Status xnnpack_load(cria_session* session) {
-  const uint64_t n_bytes = session->plan_input.backend_model_bytes;
-  uint8_t* memory = session->arena.take(n_bytes);
-  if (memory == nullptr) return Status::kMemoryTooSmall;
-  return xnnpack::pack_model(session, memory, n_bytes);
-}
-
 // Whether two matrices take the same input: floats as they are, or int8 padded alike.
 bool share_input(const MatrixShape& a, const MatrixShape& b) {
   return xnnpack::is_integer(a) == xnnpack::is_integer(b) && padded_cols(a) == padded_cols(b);
 }
 
 // Quantizes the rows into the step's scratch, and repeats the last row's parameters.
-void quantize_rows(const cria_session& s, const float* x, size_t n_rows, const MatrixShape& shape,
-                   xnn_quantization_params* params) {
+void quantize_rows(const LinearTools& tools, const float* x, size_t n_rows,
+                   const MatrixShape& shape, xnn_quantization_params* params) {
   const size_t padded = padded_cols(shape);
-  parallel_ranges(s, n_rows, [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_ranges(tools.threads, n_rows, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
       params[i] = {.zero_point = 0, .scale = 0.0f};
-      s.kernels->quantize_row(x + i * shape.cols, shape.cols, padded, padded,
-                              s.scratch.quantized + i * padded, &params[i].scale, nullptr);
+      tools.kernels.quantize_row(x + i * shape.cols, shape.cols, padded, padded,
+                                 tools.scratch.codes + i * padded, &params[i].scale, nullptr);
     }
   });
   for (size_t i = 0; i < kRepeatedParams; ++i) params[n_rows + i] = params[n_rows - 1];
 }
 
 // Runs the slices of one matrix that begin in tiles [from, to).
-Status run_slices(const LinearCall& call, const OperatorInput& input, size_t from, size_t to) {
+Status run_slices(const LinearTools& tools, const LinearCall& call, const OperatorInput& input,
+                  size_t from, size_t to) {
   const MatrixShape& shape = call.matrix->shape;
-  const auto* packed = static_cast<const PackedMatrix*>(call.matrix->packed);
-  for (uint32_t i = 0; i < packed->n_slices; ++i) {
-    Slice& slice = packed->slices[i];
-    if (slice.first_tile < from || slice.first_tile >= to) continue;
+  const auto& packed = *static_cast<const PackedMatrix*>(call.matrix->packed);
+  auto* operators = static_cast<SliceOperator*>(tools.workspace) + packed.first_slice;
+  for (size_t i = (from + packed.slice_tiles - 1) / packed.slice_tiles; i < packed.n_slices; ++i) {
+    const size_t first_tile = i * packed.slice_tiles;
+    if (first_tile >= to) break;
+    SliceOperator& slice = operators[i];
     if (slice.n_rows != input.n_rows) {
       slice.n_rows = 0;
       CRIA_TRY(xnnpack::reshape_operator(shape, slice.op, input.n_rows));
       slice.n_rows = static_cast<uint32_t>(input.n_rows);
     }
-    CRIA_TRY(xnnpack::run_operator(shape, slice.op, input, call.y + slice.first_tile * kTileRows));
+    CRIA_TRY(xnnpack::run_operator(shape, slice.op, input, call.y + first_tile * kTileRows));
   }
   return Status::kOk;
 }
 
 // Runs all slices of matrices that share an input, split over the threads by rows.
-Status multiply(const cria_session& s, const OperatorInput& input,
+Status multiply(const LinearTools& tools, const OperatorInput& input,
                 std::span<const LinearCall> calls) {
   size_t n_tiles = 0;
   for (const LinearCall& call : calls) n_tiles += tile_count(call.matrix->shape.rows);
   std::atomic<Status> failure = Status::kOk;
-  parallel_ranges(s, n_tiles, [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_ranges(tools.threads, n_tiles, [&](size_t begin, size_t end, size_t /*task*/) {
     size_t first = 0;
     for (const LinearCall& call : calls) {
       const size_t from = begin > first ? begin - first : 0;
       const size_t to = end > first ? end - first : 0;
-      const Status status = run_slices(call, input, from, to);
+      const Status status = run_slices(tools, call, input, from, to);
       if (status != Status::kOk) failure.store(status);
       first += tile_count(call.matrix->shape.rows);
     }
@@ -90,19 +87,18 @@ Status multiply(const cria_session& s, const OperatorInput& input,
   return failure.load();
 }
 
-Status xnnpack_linear(cria_session* session, const float* x, size_t n_rows,
+Status xnnpack_linear(const LinearTools& tools, const float* x, size_t n_rows,
                       std::span<const LinearCall> calls) {
-  const cria_session& s = *session;
   if (n_rows == 0) return Status::kOk;
-  auto* params = reinterpret_cast<xnn_quantization_params*>(s.scratch.backend);
+  auto* params = reinterpret_cast<xnn_quantization_params*>(tools.scratch.backend);
   const OperatorInput input = {
-      .x = x, .codes = s.scratch.quantized, .params = params, .n_rows = n_rows};
+      .x = x, .codes = tools.scratch.codes, .params = params, .n_rows = n_rows};
   while (!calls.empty()) {
     const MatrixShape& shape = calls.front().matrix->shape;
     size_t n = 1;
     while (n < calls.size() && share_input(shape, calls[n].matrix->shape)) ++n;
-    if (xnnpack::is_integer(shape)) quantize_rows(s, x, n_rows, shape, params);
-    CRIA_TRY(multiply(s, input, calls.first(n)));
+    if (xnnpack::is_integer(shape)) quantize_rows(tools, x, n_rows, shape, params);
+    CRIA_TRY(multiply(tools, input, calls.first(n)));
     calls = calls.subspan(n);
   }
   return Status::kOk;
@@ -110,6 +106,7 @@ Status xnnpack_linear(cria_session* session, const float* x, size_t n_rows,
 
 }  // namespace
 
-const Backend kXnnpackBackend = {"xnnpack", xnnpack_needs, xnnpack_load, xnnpack_linear};
+const Backend kXnnpackBackend = {"xnnpack", xnnpack_needs, xnnpack::pack_model,
+                                 xnnpack::make_operators, xnnpack_linear};
 
 }  // namespace cria

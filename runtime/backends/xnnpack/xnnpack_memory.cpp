@@ -4,8 +4,7 @@
 
 #include <limits>
 
-#include "quant/format.h"
-#include "quant/tile16.h"
+#include "quant/align.h"
 #include "runtime/base/assert.h"
 
 namespace cria::xnnpack {
@@ -16,25 +15,17 @@ namespace {
 // spares the call into the C library that finding a thread's variable otherwise takes.
 [[gnu::tls_model("initial-exec")]] constinit thread_local Region* current_region = nullptr;
 
-void* take(size_t n_bytes) {
-  Region* region = current_region;
-  if (region == nullptr) return nullptr;
-  const uint64_t start = region->used;
-  region->used += round_up(uint64_t{n_bytes}, format::kAlignment);
-  region->n_asked += 1;
-  const bool fits = region->n_asked <= region->n_allowed && region->used <= region->capacity;
-  return fits ? region->base + start : nullptr;
+void* allocate(void* /*context*/, size_t n_bytes) {
+  return current_region != nullptr ? take(current_region, n_bytes) : nullptr;
 }
-
-void* allocate(void* /*context*/, size_t n_bytes) { return take(n_bytes); }
 
 // The operators used here never grow a block.
 void* reallocate(void* /*context*/, void* /*block*/, size_t /*n_bytes*/) { return nullptr; }
 
 void deallocate(void* /*context*/, void* /*block*/) {}
 
-void* aligned_allocate(void* /*context*/, size_t alignment, size_t n_bytes) {
-  return alignment <= format::kAlignment ? take(n_bytes) : nullptr;
+void* aligned_allocate(void* context, size_t alignment, size_t n_bytes) {
+  return alignment <= format::kAlignment ? allocate(context, n_bytes) : nullptr;
 }
 
 constexpr xnn_allocator kAllocator = {.context = nullptr,
@@ -60,6 +51,14 @@ bool is_our_allocator() {
 }
 
 }  // namespace
+
+uint8_t* take(Region* region, size_t n_bytes) {
+  const uint64_t start = region->used;
+  region->used += aligned(n_bytes);
+  region->n_asked += 1;
+  const bool fits = region->n_asked <= region->n_allowed && region->used <= region->capacity;
+  return fits ? region->base + start : nullptr;
+}
 
 RegionScope::RegionScope(Region* region) {
   CRIA_ASSERT(current_region == nullptr);

@@ -20,6 +20,9 @@ struct Region {
   uint32_t n_asked;    // allocations asked for
 };
 
+// The next n_bytes of a region, aligned to 64; null when it refuses.
+[[nodiscard]] uint8_t* take(Region* region, size_t n_bytes);
+
 // Gives XNNPACK its allocator, once a process, and asks the CPU for its features. kUnsupported when
 // the CPU's features cannot be had, or when the program gave XNNPACK another allocator before.
 [[nodiscard]] Status initialize();

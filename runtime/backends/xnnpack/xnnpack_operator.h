@@ -1,4 +1,7 @@
-// One XNNPACK operator: a slice of a matrix's rows, packed, y [n_rows][slice] = x * W^T.
+// One XNNPACK operator on a slice of a matrix's rows: y [n_rows][slice] = x * W^T. XNNPACK keeps
+// packed weights in a "weights cache" of the program's; ours hands out a region while a slice is
+// packed, and finds what was packed when an operator is made to run on it. So packed weights are
+// apart from the operators, and any number of these shares them.
 #pragma once
 
 #include <xnnpack.h>
@@ -42,15 +45,28 @@ struct SliceSource {
 // Bytes of row-major codes a row takes.
 [[nodiscard]] size_t source_row_bytes(const MatrixShape& shape);
 
-// Region bytes that create_operator takes for n_rows rows of the matrix, found by a creation that
-// stops before it reads a weight. kUnsupported when XNNPACK cannot do it on this CPU.
-[[nodiscard]] Status measure_operator(const MatrixShape& shape, uint32_t n_rows, uint64_t* n_bytes);
+// Region bytes that n_rows rows of the matrix take.
+struct SliceBytes {
+  uint64_t packed;
+  uint64_t object;  // the operator's
+};
+// Most bytes of an operator's object (2032 on x86-64).
+inline constexpr size_t kMostObjectBytes = 4096;
 
-// Creates an operator in region; source is not needed afterwards. Its outputs go to rows of
-// shape.rows floats.
-[[nodiscard]] Status create_operator(const MatrixShape& shape, uint32_t n_rows,
-                                     const SliceSource& source, Region* region,
-                                     xnn_operator_t* created);
+// Found by a creation that stops before it reads a weight. kUnsupported when XNNPACK cannot do it
+// on this CPU.
+[[nodiscard]] Status measure_slice(const MatrixShape& shape, uint32_t n_rows, SliceBytes* n_bytes);
+
+// Packs n_rows rows into a region; neither source nor object [kMostObjectBytes], 64-byte aligned,
+// are needed afterwards. The packed bytes hold no addresses.
+[[nodiscard]] Status pack_slice(const MatrixShape& shape, uint32_t n_rows,
+                                const SliceSource& source, uint8_t* object, Region* region,
+                                const void** packed);
+
+// Creates an operator in region on weights that pack_slice packed for the same shape and rows. Its
+// outputs go to rows of shape.rows floats.
+[[nodiscard]] Status create_operator(const MatrixShape& shape, uint32_t n_rows, const void* packed,
+                                     Region* region, xnn_operator_t* created);
 
 // Input of operators. The kernels read up to XNN_EXTRA_BYTES past the last row.
 struct OperatorInput {

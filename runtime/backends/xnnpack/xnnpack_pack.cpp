@@ -6,14 +6,11 @@
 #include "runtime/backends/xnnpack/xnnpack_slicing.h"
 #include "runtime/backends/xnnpack/xnnpack_unpack.h"
 #include "runtime/backends/xnnpack/xnnpack_weights.h"
-#include "runtime/base/assert.h"
 #include "runtime/base/parallel.h"
 #include "runtime/loading/chunk_loader.h"
 
 namespace cria::xnnpack {
 namespace {
-
-constexpr uint32_t kMatricesPerLayer = 7;
 
 // LoadLayout as pointers, for one thread.
 struct LoadScratch {
@@ -23,12 +20,13 @@ struct LoadScratch {
   uint8_t* tile_scales;
   uint8_t* source_codes;
   uint8_t* source_scales;
+  uint8_t* object;
   ChunkScratch chunk;
 };
 
-LoadScratch load_scratch(const cria_session& s, size_t task) {
-  const LoadLayout layout = load_layout(s.model.config);
-  uint8_t* at = s.step + task * layout.total;
+LoadScratch load_scratch(const PackSource& from, size_t task) {
+  const LoadLayout layout = load_layout(from.index.config);
+  uint8_t* at = from.scratch + task * layout.total;
   const auto next = [&at](uint64_t n_bytes) {
     uint8_t* part = at;
     at += n_bytes;
@@ -41,28 +39,18 @@ LoadScratch load_scratch(const cria_session& s, size_t task) {
   scratch.tile_scales = next(layout.tile_scales);
   scratch.source_codes = next(layout.source_codes);
   scratch.source_scales = next(layout.source_scales);
-  // Decompressors lie behind the load bytes of all threads; stored chunks never touch them.
-  scratch.chunk.decompressor =
-      s.step + s.plan_input.n_threads * layout.total + task * (kDecompressorBytes + kStagingBytes);
-  scratch.chunk.staging = scratch.chunk.decompressor + kDecompressorBytes;
+  scratch.object = next(layout.object);
+  // Stored chunks never touch it.
+  scratch.chunk = chunk_scratch(from.chunk_scratch, task);
   return scratch;
-}
-
-// Matrix i of the order they are packed in. The largest comes first, so that no thread ends up
-// alone with it.
-Matrix* packed_matrix(Model* model, uint32_t i) {
-  if (i == 0) return &model->lm_head;
-  Layer* layer = &model->layers[(i - 1) / kMatricesPerLayer];
-  Matrix* const matrices[kMatricesPerLayer] = {&layer->q,    &layer->k,  &layer->v,   &layer->o,
-                                               &layer->gate, &layer->up, &layer->down};
-  return matrices[(i - 1) % kMatricesPerLayer];
 }
 
 // The planes of one matrix, read from their beginnings.
 struct PlaneReaders {
-  PlaneReaders(const cria_session& s, const Matrix& matrix, const LoadScratch& scratch)
-      : codes(s.source, s.index, matrix.tensor, Plane::kCodes, scratch.chunk, scratch.raw_codes),
-        scales(s.source, s.index, matrix.tensor, Plane::kScales, scratch.chunk,
+  PlaneReaders(const PackSource& from, const Matrix& matrix, const LoadScratch& scratch)
+      : codes(from.source, from.index, matrix.tensor, Plane::kCodes, scratch.chunk,
+              scratch.raw_codes),
+        scales(from.source, from.index, matrix.tensor, Plane::kScales, scratch.chunk,
                scratch.raw_scales) {}
   PlaneReader codes;
   PlaneReader scales;
@@ -97,66 +85,109 @@ Status read_slice(const MatrixShape& shape, uint32_t n_rows, const LoadScratch& 
 }
 
 // Packs one matrix into memory [n_bytes].
-Status pack_matrix(const cria_session& s, const LoadScratch& scratch, Matrix* matrix,
-                   uint8_t* memory, uint64_t n_bytes) {
+Status pack_matrix(const PackSource& from, const LoadScratch& scratch, uint32_t first_slice,
+                   Matrix* matrix, uint8_t* memory, uint64_t n_bytes) {
   const MatrixShape& shape = matrix->shape;
   const Slicing slicing = slice_matrix(shape);
-  Region region = {.base = memory, .capacity = n_bytes, .n_allowed = 0, .used = 0, .n_asked = 0};
-  const auto take = [&region](uint64_t n) {
-    uint8_t* block = region.base + region.used;
-    region.used += round_up(n, uint64_t{format::kAlignment});
-    return block;
-  };
-  auto* packed = reinterpret_cast<PackedMatrix*>(take(sizeof(PackedMatrix)));
-  packed->slices = reinterpret_cast<Slice*>(take(slicing.n_slices * sizeof(Slice)));
-  packed->n_slices = slicing.n_slices;
+  Region region = {.base = memory, .capacity = n_bytes, .n_allowed = 2, .used = 0, .n_asked = 0};
+  auto* packed = reinterpret_cast<PackedMatrix*>(take(&region, sizeof(PackedMatrix)));
+  auto* slices = reinterpret_cast<const void**>(take(&region, slicing.n_slices * sizeof(void*)));
+  if (packed == nullptr || slices == nullptr) return Status::kBackendFailed;
+  *packed = {.slices = slices,
+             .n_slices = slicing.n_slices,
+             .slice_tiles = slicing.rows / uint32_t{kTileRows},
+             .first_slice = first_slice};
   matrix->packed = packed;
-  PlaneReaders readers(s, *matrix, scratch);
+  PlaneReaders readers(from, *matrix, scratch);
   const SliceSource source = {.codes = scratch.source_codes, .scales = scratch.source_scales};
   for (uint32_t i = 0; i < slicing.n_slices; ++i) {
-    const uint32_t n_rows = i + 1 < slicing.n_slices ? slicing.rows : slicing.last_rows;
-    Slice* slice = &packed->slices[i];
-    *slice = {.op = nullptr, .first_tile = i * (slicing.rows / uint32_t{kTileRows}), .n_rows = 0};
+    const uint32_t n_rows = rows_of_slice(slicing, i);
     CRIA_TRY(read_slice(shape, n_rows, scratch, &readers));
-    CRIA_TRY(create_operator(shape, n_rows, source, &region, &slice->op));
+    CRIA_TRY(pack_slice(shape, n_rows, source, scratch.object, &region, &slices[i]));
   }
   // The plan was made by trial; a matrix that takes anything else would mean it cannot be trusted.
   return region.used == n_bytes ? Status::kOk : Status::kBackendFailed;
 }
 
+// Where the matrices of one role are: the first of them, in bytes and in slices, and each.
+struct RolePlace {
+  uint64_t begin;
+  uint64_t n_bytes;
+  uint32_t first_slice;
+};
+
 }  // namespace
 
-Status pack_model(cria_session* session, uint8_t* memory, uint64_t n_bytes) {
-  const cria_session& s = *session;
-  const uint32_t n_matrices = 1 + s.model.config.n_layers * kMatricesPerLayer;
-  // Places follow from the order alone, whichever thread packs what: lm_head, then equal layers.
-  uint64_t role_bytes[1 + kMatricesPerLayer];
-  uint64_t role_begin[1 + kMatricesPerLayer];
+const Matrix& packed_matrix(const Weights& weights, uint32_t i) {
+  if (i == 0) return weights.lm_head;
+  const Layer& layer = weights.layers[(i - 1) / kMatricesPerLayer];
+  const Matrix* const matrices[kMatricesPerLayer] = {&layer.q,    &layer.k,  &layer.v,   &layer.o,
+                                                     &layer.gate, &layer.up, &layer.down};
+  return *matrices[(i - 1) % kMatricesPerLayer];
+}
+
+Status pack_model(const PackSource& from, Weights* weights, uint8_t* memory, uint64_t n_bytes) {
+  const uint32_t n_layers = from.index.config.n_layers;
+  const uint32_t n_matrices = 1 + n_layers * kMatricesPerLayer;
+  // Places follow from the order alone, whichever thread packs what: lm_head, which is the largest
+  // and so leaves no thread alone with it, then equal layers.
+  RolePlace roles[1 + kMatricesPerLayer];
   uint64_t end = 0;
+  uint32_t n_slices = 0;
   for (uint32_t i = 0; i <= kMatricesPerLayer; ++i) {
-    CRIA_TRY(measure_matrix(packed_matrix(&session->model, i)->shape, &role_bytes[i]));
-    role_begin[i] = end;
-    end += role_bytes[i];
+    const MatrixShape& shape = packed_matrix(*weights, i).shape;
+    MatrixBytes matrix = {};
+    CRIA_TRY(measure_matrix(shape, &matrix));
+    roles[i] = {end, matrix.packed, n_slices};
+    end += matrix.packed;
+    n_slices += slice_matrix(shape).n_slices;
   }
-  const uint64_t layer_bytes = end - role_begin[1];
-  if (end + layer_bytes * (s.model.config.n_layers - 1) != n_bytes) return Status::kBackendFailed;
+  const uint64_t layer_bytes = end - roles[1].begin;
+  const uint32_t layer_slices = n_slices - roles[1].first_slice;
+  if (end + layer_bytes * (n_layers - 1) != n_bytes) return Status::kBackendFailed;
 
   std::atomic<uint32_t> next_matrix = 0;
   std::atomic<Status> failure = Status::kOk;
-  parallel_ranges(s, s.plan_input.n_threads, [&](size_t /*begin*/, size_t /*end*/, size_t task) {
-    const LoadScratch scratch = load_scratch(s, task);
+  const auto pack_some = [&](size_t /*begin*/, size_t /*end*/, size_t task) {
+    const LoadScratch scratch = load_scratch(from, task);
     for (;;) {
       const uint32_t i = next_matrix.fetch_add(1);
       if (i >= n_matrices || failure.load() != Status::kOk) return;
-      const uint32_t role = i == 0 ? 0 : (i - 1) % kMatricesPerLayer + 1;
-      const uint64_t layer = i == 0 ? 0 : (i - 1) / kMatricesPerLayer;
+      const RolePlace& role = roles[i == 0 ? 0 : (i - 1) % kMatricesPerLayer + 1];
+      const uint32_t layer = i == 0 ? 0 : (i - 1) / kMatricesPerLayer;
+      auto* matrix = const_cast<Matrix*>(&packed_matrix(*weights, i));
       const Status status =
-          pack_matrix(s, scratch, packed_matrix(&session->model, i),
-                      memory + role_begin[role] + layer * layer_bytes, role_bytes[role]);
+          pack_matrix(from, scratch, role.first_slice + layer * layer_slices, matrix,
+                      memory + role.begin + layer * layer_bytes, role.n_bytes);
       if (status != Status::kOk) failure.store(status);
     }
-  });
+  };
+  parallel_ranges(from.threads, from.threads.n_tasks, pack_some);
   return failure.load();
+}
+
+Status make_operators(const format::ModelConfig& config, const Weights& weights, uint8_t* memory,
+                      uint64_t n_bytes) {
+  const uint32_t n_matrices = 1 + config.n_layers * kMatricesPerLayer;
+  const auto* last =
+      static_cast<const PackedMatrix*>(packed_matrix(weights, n_matrices - 1).packed);
+  const size_t n_slices = last->first_slice + last->n_slices;
+  Region region = {.base = memory, .capacity = n_bytes, .n_allowed = 1, .used = 0, .n_asked = 0};
+  auto* operators =
+      reinterpret_cast<SliceOperator*>(take(&region, n_slices * sizeof(SliceOperator)));
+  if (operators == nullptr) return Status::kBackendFailed;
+  for (uint32_t i = 0; i < n_matrices; ++i) {
+    const Matrix& matrix = packed_matrix(weights, i);
+    const auto& packed = *static_cast<const PackedMatrix*>(matrix.packed);
+    const Slicing slicing = slice_matrix(matrix.shape);
+    for (uint32_t slice = 0; slice < packed.n_slices; ++slice) {
+      SliceOperator* made = &operators[packed.first_slice + slice];
+      *made = {.op = nullptr, .n_rows = 0};
+      CRIA_TRY(create_operator(matrix.shape, rows_of_slice(slicing, slice), packed.slices[slice],
+                               &region, &made->op));
+    }
+  }
+  return region.used == n_bytes ? Status::kOk : Status::kBackendFailed;
 }
 
 }  // namespace cria::xnnpack

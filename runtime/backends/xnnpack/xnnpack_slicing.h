@@ -17,7 +17,16 @@ struct Slicing {
 };
 [[nodiscard]] Slicing slice_matrix(const MatrixShape& shape);
 
-// Bytes of the arena for a matrix: records, operators, packed weights. initialize() came before.
-[[nodiscard]] Status measure_matrix(const MatrixShape& shape, uint64_t* n_bytes);
+[[nodiscard]] constexpr uint32_t rows_of_slice(const Slicing& slicing, uint32_t slice) {
+  return slice + 1 < slicing.n_slices ? slicing.rows : slicing.last_rows;
+}
+
+// Bytes for a matrix: records and packed weights in the model, its operators' objects in a
+// workspace. initialize() came before.
+struct MatrixBytes {
+  uint64_t packed;
+  uint64_t objects;
+};
+[[nodiscard]] Status measure_matrix(const MatrixShape& shape, MatrixBytes* n_bytes);
 
 }  // namespace cria::xnnpack

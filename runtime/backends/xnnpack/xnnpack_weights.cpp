@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "quant/align.h"
 #include "quant/model_layout.h"
 #include "runtime/backends/xnnpack/xnnpack_operator.h"
 #include "runtime/backends/xnnpack/xnnpack_slicing.h"
@@ -16,8 +17,6 @@ using format::MatrixRole;
 constexpr MatrixRole kPackedRoles[] = {MatrixRole::kQ,    MatrixRole::kK,     MatrixRole::kV,
                                        MatrixRole::kO,    MatrixRole::kGate,  MatrixRole::kUp,
                                        MatrixRole::kDown, MatrixRole::kLmHead};
-
-uint64_t aligned(uint64_t n_bytes) { return round_up(n_bytes, uint64_t{format::kAlignment}); }
 
 }  // namespace
 
@@ -41,28 +40,36 @@ Slicing slice_matrix(const MatrixShape& shape) {
   return slicing;
 }
 
-Status measure_matrix(const MatrixShape& shape, uint64_t* n_bytes) {
+Status measure_matrix(const MatrixShape& shape, MatrixBytes* n_bytes) {
   // Sums of K products of int8 stay within 32 bits up to here.
   constexpr size_t kMostIntegerCols = size_t{1} << 16;
   if (is_integer(shape) && padded_cols(shape) > kMostIntegerCols) return Status::kUnsupported;
   const Slicing slicing = slice_matrix(shape);
-  uint64_t full = 0;
-  uint64_t last = 0;
-  CRIA_TRY(measure_operator(shape, slicing.rows, &full));
-  CRIA_TRY(measure_operator(shape, slicing.last_rows, &last));
-  *n_bytes = aligned(sizeof(PackedMatrix)) + aligned(slicing.n_slices * sizeof(Slice)) +
-             (slicing.n_slices - 1) * full + last;
+  SliceBytes full = {};
+  SliceBytes last = {};
+  CRIA_TRY(measure_slice(shape, slicing.rows, &full));
+  CRIA_TRY(measure_slice(shape, slicing.last_rows, &last));
+  const uint64_t n_full = slicing.n_slices - 1;
+  n_bytes->packed = aligned(sizeof(PackedMatrix)) + aligned(slicing.n_slices * sizeof(void*)) +
+                    n_full * full.packed + last.packed;
+  n_bytes->objects = n_full * full.object + last.object;
   return Status::kOk;
 }
 
-Status packed_model_bytes(const format::ModelConfig& config, uint64_t* n_bytes) {
+Status packed_bytes(const format::ModelConfig& config, PackedBytes* n_bytes) {
   CRIA_TRY(initialize());
-  *n_bytes = 0;
+  *n_bytes = {};
+  uint64_t n_slices = 0;
   for (const MatrixRole role : kPackedRoles) {
-    uint64_t matrix = 0;
-    CRIA_TRY(measure_matrix(matrix_shape(config, role), &matrix));
-    *n_bytes += matrix * (role == MatrixRole::kLmHead ? 1 : config.n_layers);
+    const uint64_t n_matrices = role == MatrixRole::kLmHead ? 1 : config.n_layers;
+    const MatrixShape shape = matrix_shape(config, role);
+    MatrixBytes matrix = {};
+    CRIA_TRY(measure_matrix(shape, &matrix));
+    n_bytes->model += n_matrices * matrix.packed;
+    n_bytes->workspace += n_matrices * matrix.objects;
+    n_slices += n_matrices * slice_matrix(shape).n_slices;
   }
+  n_bytes->workspace += aligned(n_slices * sizeof(SliceOperator));
   return Status::kOk;
 }
 
@@ -82,7 +89,8 @@ LoadLayout load_layout(const format::ModelConfig& config) {
     widen(&most.source_scales,
           round_up(rows, uint64_t{kTileRows}) / kTileRows * tile_scale_bytes(shape));
   }
-  most.total = most.raw_codes + most.raw_scales + most.tile_codes + most.tile_scales +
+  most.object = kMostObjectBytes;
+  most.total = most.object + most.raw_codes + most.raw_scales + most.tile_codes + most.tile_scales +
                most.source_codes + most.source_scales;
   return most;
 }

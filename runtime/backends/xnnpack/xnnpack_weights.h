@@ -1,5 +1,7 @@
-// A model's matrices as XNNPACK holds them: cut into slices of rows, an operator each, so that the
-// row-major copy XNNPACK packs from stays small and threads can share a matrix.
+// A model's matrices as XNNPACK holds them: cut into slices of rows, packed each, so that the
+// row-major copy XNNPACK packs from stays small and threads can share a matrix. The packed weights
+// belong to the model and never change; the operators that run on them change with every run, so
+// each workspace has its own.
 #pragma once
 
 #include <xnnpack.h>
@@ -9,26 +11,32 @@
 
 #include "quant/format.h"
 #include "quant/tile16.h"
+#include "runtime/backends/backend.h"
 #include "runtime/base/status.h"
-#include "runtime/decode/session.h"
 
 namespace cria::xnnpack {
 
-struct Slice {
-  xnn_operator_t op;
-  uint32_t first_tile;  // of the matrix, tiles of 16 rows
-  uint32_t n_rows;      // of activations that op is shaped for; 0: none yet
-};
-
 // What Matrix::packed points to.
 struct PackedMatrix {
-  Slice* slices;  // [n_slices], ascending
+  const void* const* slices;  // [n_slices] packed weights, ascending
   uint32_t n_slices;
+  uint32_t slice_tiles;  // tiles of 16 rows of each but the last
+  uint32_t first_slice;  // of all the model's, in the order of packing
 };
 
-// Bytes of the arena that all matrices of a model take, records included. kUnsupported when
-// XNNPACK cannot multiply one of them on this CPU.
-[[nodiscard]] Status packed_model_bytes(const format::ModelConfig& config, uint64_t* n_bytes);
+// An operator of a workspace, on one slice.
+struct SliceOperator {
+  xnn_operator_t op;
+  uint32_t n_rows;  // of activations that op is shaped for; 0: none yet
+};
+
+// Bytes that all matrices of a model take: packed, records included, in the model; and as operators
+// in a workspace. kUnsupported when XNNPACK cannot multiply one of them on this CPU.
+struct PackedBytes {
+  uint64_t model;
+  uint64_t workspace;
+};
+[[nodiscard]] Status packed_bytes(const format::ModelConfig& config, PackedBytes* n_bytes);
 
 // Scratch that one thread loads with, in this order, each part rounded up to 64 bytes.
 struct LoadLayout {
@@ -38,13 +46,23 @@ struct LoadLayout {
   uint64_t tile_scales;
   uint64_t source_codes;  // one slice, row-major
   uint64_t source_scales;
+  uint64_t object;  // the operator that packs
   uint64_t total;
 };
 [[nodiscard]] LoadLayout load_layout(const format::ModelConfig& config);
 
-// Packs every matrix but the embedding into memory [packed_model_bytes], aligned to 64, and points
-// Matrix::packed to it. Scratch is taken from session->step: LoadLayout::total a thread, then what
-// a thread decompresses with.
-[[nodiscard]] Status pack_model(cria_session* session, uint8_t* memory, uint64_t n_bytes);
+// Packs every matrix but the embedding into memory [n_bytes], aligned to 64, and points
+// Matrix::packed to it. Scratch: LoadLayout::total a thread, then what a thread decompresses with.
+[[nodiscard]] Status pack_model(const PackSource& from, Weights* weights, uint8_t* memory,
+                                uint64_t n_bytes);
+
+// Makes the operators of a workspace in memory [n_bytes], aligned to 64: first [slices of the
+// model] of SliceOperator, then the operators' objects.
+[[nodiscard]] Status make_operators(const format::ModelConfig& config, const Weights& weights,
+                                    uint8_t* memory, uint64_t n_bytes);
+
+// Matrix i of the order in which matrices are packed: lm_head, then seven of every layer.
+inline constexpr uint32_t kMatricesPerLayer = 7;
+[[nodiscard]] const Matrix& packed_matrix(const Weights& weights, uint32_t i);
 
 }  // namespace cria::xnnpack

@@ -50,32 +50,32 @@ TEST(Api, ContextThatIsFullIsSaidAndChangesNothing) {
 TEST(Api, TokensOutsideTheVocabularyAreRefused) {
   TestSession session(tiny_source(), exact_config());
   const uint32_t bad[] = {1, session.info().vocab_size};
-  EXPECT_EQ(cria_prefill(session.get(), bad, 2), CRIA_INVALID_ARGUMENT);
-  EXPECT_EQ(cria_prefill(session.get(), bad, 0), CRIA_INVALID_ARGUMENT);
-  EXPECT_EQ(cria_position(session.get()), 0u);
+  EXPECT_EQ(cria_prefill(session.workspace(), session.session(), bad, 2), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_prefill(session.workspace(), session.session(), bad, 0), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_position(session.session()), 0u);
 }
 
 TEST(Api, SamplingNeedsLogits) {
   TestSession session(tiny_source(), exact_config());
   const cria_sampling greedy = {};
   uint32_t token = 0;
-  EXPECT_EQ(cria_sample(session.get(), &greedy, &token), CRIA_NOTHING_TO_SAMPLE);
-  EXPECT_EQ(cria_logits(session.get()), nullptr);
-  ASSERT_EQ(cria_prefill(session.get(), kPrompt, 5), CRIA_OK);
-  EXPECT_EQ(cria_sample(session.get(), &greedy, &token), CRIA_OK);
-  ASSERT_EQ(cria_reset(session.get(), 2), CRIA_OK);
-  EXPECT_EQ(cria_sample(session.get(), &greedy, &token), CRIA_NOTHING_TO_SAMPLE);
+  EXPECT_EQ(cria_sample(session.workspace(), session.session(), &greedy, &token), CRIA_NOTHING_TO_SAMPLE);
+  EXPECT_EQ(cria_logits(session.session()), nullptr);
+  ASSERT_EQ(cria_prefill(session.workspace(), session.session(), kPrompt, 5), CRIA_OK);
+  EXPECT_EQ(cria_sample(session.workspace(), session.session(), &greedy, &token), CRIA_OK);
+  ASSERT_EQ(cria_reset(session.session(), 2), CRIA_OK);
+  EXPECT_EQ(cria_sample(session.workspace(), session.session(), &greedy, &token), CRIA_NOTHING_TO_SAMPLE);
 }
 
 TEST(Api, ResettingToAPositionKeepsWhatIsBeforeIt) {
   TestSession session(tiny_source(), exact_config());
   const std::vector<float> want = session.all_logits(kPrompt);
-  ASSERT_EQ(cria_prefill(session.get(), kPrompt, 5), CRIA_OK);
-  ASSERT_EQ(cria_reset(session.get(), 3), CRIA_OK);
-  ASSERT_EQ(cria_prefill(session.get(), kPrompt + 3, 2), CRIA_OK);
+  ASSERT_EQ(cria_prefill(session.workspace(), session.session(), kPrompt, 5), CRIA_OK);
+  ASSERT_EQ(cria_reset(session.session(), 3), CRIA_OK);
+  ASSERT_EQ(cria_prefill(session.workspace(), session.session(), kPrompt + 3, 2), CRIA_OK);
   const size_t vocab = session.info().vocab_size;
-  EXPECT_EQ(std::memcmp(cria_logits(session.get()), &want[4 * vocab], vocab * sizeof(float)), 0);
-  EXPECT_EQ(cria_reset(session.get(), 6), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(std::memcmp(cria_logits(session.session()), &want[4 * vocab], vocab * sizeof(float)), 0);
+  EXPECT_EQ(cria_reset(session.session(), 6), CRIA_INVALID_ARGUMENT);
 }
 
 std::vector<uint32_t> draw(cria_session* s, int n_tokens) {
@@ -92,12 +92,12 @@ std::vector<uint32_t> draw(cria_session* s, int n_tokens) {
 
 TEST(Api, ASavedConversationGoesOnWithTheSameBitsInAnotherSession) {
   TestSession first(tiny_source(), exact_config());
-  cria_seed(first.get(), 77);
-  ASSERT_EQ(cria_prefill(first.get(), kPrompt, 5), CRIA_OK);
+  cria_seed(first.session(), 77);
+  ASSERT_EQ(cria_prefill(first.workspace(), first.session(), kPrompt, 5), CRIA_OK);
   static_cast<void>(draw(first.get(), 5));
-  std::vector<uint8_t> state(cria_state_size(first.get()));
-  EXPECT_EQ(cria_state_save(first.get(), state.data(), state.size() - 1), CRIA_BUFFER_TOO_SMALL);
-  ASSERT_EQ(cria_state_save(first.get(), state.data(), state.size()), CRIA_OK);
+  std::vector<uint8_t> state(cria_state_size(first.session()));
+  EXPECT_EQ(cria_state_save(first.session(), state.data(), state.size() - 1), CRIA_BUFFER_TOO_SMALL);
+  ASSERT_EQ(cria_state_save(first.session(), state.data(), state.size()), CRIA_OK);
   const std::vector<uint32_t> want = draw(first.get(), 10);
 
   cria_config other = exact_config();
@@ -105,32 +105,32 @@ TEST(Api, ASavedConversationGoesOnWithTheSameBitsInAnotherSession) {
   other.n_threads = 2;
   other.prefill_chunk = 3;
   TestSession second(tiny_source(), other);
-  ASSERT_EQ(cria_state_load(second.get(), state.data(), state.size()), CRIA_OK);
-  EXPECT_EQ(cria_position(second.get()), 10u);
+  ASSERT_EQ(cria_state_load(second.session(), state.data(), state.size()), CRIA_OK);
+  EXPECT_EQ(cria_position(second.session()), 10u);
   EXPECT_EQ(draw(second.get(), 10), want);
 }
 
 TEST(Api, DamagedAndForeignStatesAreRefused) {
   TestSession session(tiny_source(), exact_config());
-  ASSERT_EQ(cria_prefill(session.get(), kPrompt, 5), CRIA_OK);
-  std::vector<uint8_t> state(cria_state_size(session.get()));
-  ASSERT_EQ(cria_state_save(session.get(), state.data(), state.size()), CRIA_OK);
+  ASSERT_EQ(cria_prefill(session.workspace(), session.session(), kPrompt, 5), CRIA_OK);
+  std::vector<uint8_t> state(cria_state_size(session.session()));
+  ASSERT_EQ(cria_state_save(session.session(), state.data(), state.size()), CRIA_OK);
   size_t refused = 0;
   for (size_t byte = 0; byte < state.size(); byte += byte < 64 ? 1 : 97) {
     // The random state, bytes 24 to 31, may be anything.
     if (byte >= 24 && byte < 32) continue;
     std::vector<uint8_t> damaged = state;
     damaged[byte] ^= 0x41;
-    const cria_status status = cria_state_load(session.get(), damaged.data(), damaged.size());
+    const cria_status status = cria_state_load(session.session(), damaged.data(), damaged.size());
     EXPECT_TRUE(status == CRIA_BAD_STATE || status == CRIA_CONTEXT_FULL) << byte;
     ++refused;
   }
   EXPECT_GT(refused, 60u);
-  EXPECT_EQ(cria_state_load(session.get(), state.data(), 10), CRIA_BAD_STATE);
+  EXPECT_EQ(cria_state_load(session.session(), state.data(), 10), CRIA_BAD_STATE);
   cria_config f32 = exact_config();
   f32.kv_format = CRIA_KV_F32;
   TestSession other(tiny_source(), f32);
-  EXPECT_EQ(cria_state_load(other.get(), state.data(), state.size()), CRIA_BAD_STATE);
+  EXPECT_EQ(cria_state_load(other.session(), state.data(), state.size()), CRIA_BAD_STATE);
 }
 
 TEST(Api, ConfigurationsOutOfRangeAreRefused) {
@@ -140,7 +140,7 @@ TEST(Api, ConfigurationsOutOfRangeAreRefused) {
     cria_config config = exact_config();
     spoil(config);
     cria_memory_plan plan = {};
-    return cria_memory_required(&info, &config, &plan);
+    return cria_plan(&info, &config, &plan);
   };
   EXPECT_EQ(required([](cria_config&) {}), CRIA_OK);
   EXPECT_EQ(required([](cria_config& c) { c.context = 65; }), CRIA_INVALID_ARGUMENT);
@@ -151,10 +151,10 @@ TEST(Api, ConfigurationsOutOfRangeAreRefused) {
   cria_config config = exact_config();
   cria_memory_plan plan = {};
   std::memcpy(&config.kv_format, &nine, sizeof nine);
-  EXPECT_EQ(cria_memory_required(&info, &config, &plan), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_plan(&info, &config, &plan), CRIA_INVALID_ARGUMENT);
   config = exact_config();
   std::memcpy(&config.backend, &nine, sizeof nine);
-  EXPECT_EQ(cria_memory_required(&info, &config, &plan), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_plan(&info, &config, &plan), CRIA_INVALID_ARGUMENT);
 }
 
 TEST(Api, AutoIsExactWhereverItHasVectorKernels) {
@@ -168,7 +168,7 @@ TEST(Api, AutoIsExactWhereverItHasVectorKernels) {
     const char* const scalar_backend = "exact";
 #endif
     const bool is_scalar = std::strcmp(isa.name, "scalar") == 0;
-    EXPECT_STREQ(cria_backend_name(session.get()), is_scalar ? scalar_backend : "exact")
+    EXPECT_STREQ(cria_backend_name(session.model()), is_scalar ? scalar_backend : "exact")
         << isa.name;
   }
 }
@@ -193,12 +193,12 @@ TEST(Api, TextThatIsTooLongOrHasNoRoomIsSaid) {
   TestSession session(tiny_source(), config);
   uint32_t tokens[8];
   size_t n = 0;
-  EXPECT_EQ(cria_encode(session.get(), "abcdefghij", 10, 0, tokens, 3, &n), CRIA_BUFFER_TOO_SMALL);
+  EXPECT_EQ(cria_encode(session.workspace(), "abcdefghij", 10, 0, tokens, 3, &n), CRIA_BUFFER_TOO_SMALL);
   const std::string word(500, 'z');
   std::vector<uint32_t> many(1000);
-  EXPECT_EQ(cria_encode(session.get(), word.data(), word.size(), 0, many.data(), many.size(), &n),
+  EXPECT_EQ(cria_encode(session.workspace(), word.data(), word.size(), 0, many.data(), many.size(), &n),
             CRIA_TEXT_TOO_LONG);
-  EXPECT_EQ(cria_encode(session.get(), "a", 1, 0x80, tokens, 8, &n), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_encode(session.workspace(), "a", 1, 0x80, tokens, 8, &n), CRIA_INVALID_ARGUMENT);
 }
 
 TEST(Api, ANullSessionIsAnsweredByEveryFunction) {
@@ -240,21 +240,21 @@ TEST(Api, ReservedBytesMustBeZero) {
     cria_config config = exact_config();
     config.reserved[i] = 1;
     cria_session* opened = nullptr;
-    EXPECT_EQ(cria_memory_required(&session.info(), &config, &plan), CRIA_INVALID_ARGUMENT) << i;
+    EXPECT_EQ(cria_plan(&session.info(), &config, &plan), CRIA_INVALID_ARGUMENT) << i;
     EXPECT_EQ(cria_open(memory.data(), memory.size(), &tiny_source().source(), &config, &opened),
               CRIA_INVALID_ARGUMENT)
         << i;
   }
-  ASSERT_EQ(cria_prefill(session.get(), kPrompt, 2), CRIA_OK);
+  ASSERT_EQ(cria_prefill(session.workspace(), session.session(), kPrompt, 2), CRIA_OK);
   cria_sampling sampling = {};
   sampling.reserved = 1;
   uint32_t token = 0;
-  EXPECT_EQ(cria_sample(session.get(), &sampling, &token), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_sample(session.workspace(), session.session(), &sampling, &token), CRIA_INVALID_ARGUMENT);
   cria_text_state state = {};
   state.reserved = 1;
   char text[CRIA_TEXT_BYTES];
   size_t n = 0;
-  EXPECT_EQ(cria_decode_token(session.get(), &state, 1, text, sizeof text, &n),
+  EXPECT_EQ(cria_decode_token(session.model(), &state, 1, text, sizeof text, &n),
             CRIA_INVALID_ARGUMENT);
 }
 

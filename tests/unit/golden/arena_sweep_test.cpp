@@ -37,7 +37,7 @@ void sweep(const Case& k) {
   cria_model_info info = {};
   ASSERT_EQ(cria_inspect(&source.source(), &info), CRIA_OK);
   cria_memory_plan plan = {};
-  ASSERT_EQ(cria_memory_required(&info, &config, &plan), CRIA_OK);
+  ASSERT_EQ(cria_plan(&info, &config, &plan), CRIA_OK);
   ASSERT_EQ(plan.total, plan.objects + plan.tokenizer + plan.weights + plan.backend +
                             plan.kv_cache + plan.history + plan.logits + plan.step);
   test::AlignedMemory memory(plan.total);

@@ -60,7 +60,7 @@ Counts flip_all(format::Compression compression, Access access) {
   cria_model_info info = {};
   EXPECT_EQ(cria_inspect(&source.source(), &info), CRIA_OK);
   cria_memory_plan plan = {};
-  EXPECT_EQ(cria_memory_required(&info, &config, &plan), CRIA_OK);
+  EXPECT_EQ(cria_plan(&info, &config, &plan), CRIA_OK);
   test::AlignedMemory memory(plan.total);
   test::AlignedMemory scratch(CRIA_VERIFY_SCRATCH_BYTES);
   const auto verify = [&] {

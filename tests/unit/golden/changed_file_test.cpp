@@ -27,9 +27,9 @@ TEST(ChangedFile, AnotherVocabularyIsNoticed) {
   const test::MemorySource other_source(demo);
   test::TestSession same(same_source, {});
   test::TestSession other(other_source, {});
-  EXPECT_EQ(cria_vocab_size(same.get()), inspected.info().vocab_size);
-  EXPECT_EQ(cria_vocab_size(other.get()), other.info().vocab_size);
-  EXPECT_NE(cria_vocab_size(same.get()), cria_vocab_size(other.get()));
+  EXPECT_EQ(cria_vocab_size(same.model()), inspected.info().vocab_size);
+  EXPECT_EQ(cria_vocab_size(other.model()), other.info().vocab_size);
+  EXPECT_NE(cria_vocab_size(same.model()), cria_vocab_size(other.model()));
   EXPECT_NO_THROW(check_is_inspected(inspected, same.get()));
   try {
     check_is_inspected(inspected, other.get());

@@ -44,13 +44,13 @@ TEST(Dialogue, TextWithoutTokensIsNotSaid) {
     EXPECT_EQ(dialogue.answer(text, greedy), CRIA_OK) << text;
     EXPECT_NE(printed.find("no token"), std::string::npos) << text;
     EXPECT_EQ(dialogue.n_answered(), 0U);
-    EXPECT_EQ(cria_position(session.get()), 0U);
+    EXPECT_EQ(cria_position(session.session()), 0U);
   }
   ASSERT_EQ(dialogue.answer("hi", greedy), CRIA_OK);
   EXPECT_GT(dialogue.n_answered(), 0U);
-  const uint32_t position = cria_position(session.get());
+  const uint32_t position = cria_position(session.session());
   ASSERT_EQ(dialogue.answer("!", greedy), CRIA_OK);
-  EXPECT_EQ(cria_position(session.get()), position);
+  EXPECT_EQ(cria_position(session.session()), position);
 }
 
 }  // namespace

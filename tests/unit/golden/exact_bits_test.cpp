@@ -116,8 +116,8 @@ TEST_P(ExactBits, AreTheSameForPrefillAndDecode) {
   const uint32_t vocab_size = session.info().vocab_size;
   std::vector<float> decoded;
   for (const uint32_t token : tokens_for(vocab_size, 48)) {
-    ASSERT_EQ(cria_prefill(session.get(), &token, 1), CRIA_OK);
-    const float* logits = cria_logits(session.get());
+    ASSERT_EQ(cria_prefill(session.workspace(), session.session(), &token, 1), CRIA_OK);
+    const float* logits = cria_logits(session.session());
     decoded.insert(decoded.end(), logits, logits + vocab_size);
   }
   EXPECT_TRUE(same_bits(decoded, prefill));

@@ -208,7 +208,7 @@ class Opening {
     cria_model_info info = {};
     cria_memory_plan plan = {};
     EXPECT_EQ(cria_inspect(&source.source(), &info), CRIA_OK);
-    EXPECT_EQ(cria_memory_required(&info, &config_, &plan), CRIA_OK);
+    EXPECT_EQ(cria_plan(&info, &config_, &plan), CRIA_OK);
     memory_ = std::make_unique<test::AlignedMemory>(static_cast<size_t>(plan.total));
   }
   cria_status open(cria_session** session) {

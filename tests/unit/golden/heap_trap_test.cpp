@@ -164,7 +164,7 @@ TEST_P(HeapTrapOn, SeesNothingThroughAConversation) {
       cria_memory_plan plan = {};
       ASSERT_EQ(cria_inspect(&source.source(), &info), CRIA_OK);
       ASSERT_EQ(info.vocab_size, 2048u);
-      ASSERT_EQ(cria_memory_required(&info, &config, &plan), CRIA_OK);
+      ASSERT_EQ(cria_plan(&info, &config, &plan), CRIA_OK);
       test::AlignedMemory memory(plan.total);
       auto out = std::make_unique<Outputs>();
       std::vector<uint8_t> state(size_t{4} << 20);

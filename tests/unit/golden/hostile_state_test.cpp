@@ -41,10 +41,10 @@ const test::MemorySource& source() {
 }
 
 std::vector<uint8_t> saved(TestSession* session) {
-  EXPECT_EQ(cria_reset(session->get(), 0), CRIA_OK);
-  EXPECT_EQ(cria_prefill(session->get(), kPrompt, kPositions), CRIA_OK);
-  std::vector<uint8_t> state(cria_state_size(session->get()));
-  EXPECT_EQ(cria_state_save(session->get(), state.data(), state.size()), CRIA_OK);
+  EXPECT_EQ(cria_reset(session->session(), 0), CRIA_OK);
+  EXPECT_EQ(cria_prefill(session->workspace(), session->session(), kPrompt, kPositions), CRIA_OK);
+  std::vector<uint8_t> state(cria_state_size(session->session()));
+  EXPECT_EQ(cria_state_save(session->session(), state.data(), state.size()), CRIA_OK);
   return state;
 }
 
@@ -58,7 +58,7 @@ cria_status load(TestSession* session, std::vector<uint8_t>* state) {
   // At an odd address: the bytes are the caller's.
   std::vector<uint8_t> shifted(state->size() + 1);
   std::memcpy(shifted.data() + 1, state->data(), state->size());
-  return cria_state_load(session->get(), shifted.data() + 1, state->size());
+  return cria_state_load(session->session(), shifted.data() + 1, state->size());
 }
 
 // Draws and feeds a few tokens.
@@ -66,9 +66,9 @@ void use(TestSession* session) {
   const cria_sampling kinds[] = {{}, {0.8f, 0.9f, 0.05f, 1.1f, 20, 0}, {1.0f, 0.5f, 0, 1.0f, 0, 0}};
   for (const cria_sampling& sampling : kinds) {
     uint32_t token = 0;
-    if (cria_sample(session->get(), &sampling, &token) != CRIA_OK) return;
+    if (cria_sample(session->workspace(), session->session(), &sampling, &token) != CRIA_OK) return;
     ASSERT_LT(token, session->info().vocab_size);
-    if (cria_prefill(session->get(), &token, 1) != CRIA_OK) return;
+    if (cria_prefill(session->workspace(), session->session(), &token, 1) != CRIA_OK) return;
   }
 }
 
@@ -114,9 +114,9 @@ TEST(HostileState, WhatNoSessionSavesIsRefusedAndChangesNothing) {
   std::vector<uint8_t> too_long = good;
   put(&too_long, kPositionPlace, uint32_t{1} << 30);
   EXPECT_EQ(load(&session, &too_long), CRIA_CONTEXT_FULL);
-  EXPECT_EQ(cria_position(session.get()), kPositions);
-  std::vector<uint8_t> now(cria_state_size(session.get()));
-  ASSERT_EQ(cria_state_save(session.get(), now.data(), now.size()), CRIA_OK);
+  EXPECT_EQ(cria_position(session.session()), kPositions);
+  std::vector<uint8_t> now(cria_state_size(session.session()));
+  ASSERT_EQ(cria_state_save(session.session(), now.data(), now.size()), CRIA_OK);
   EXPECT_EQ(now, good);
 }
 

@@ -54,7 +54,7 @@ double open_seconds(const test::Bytes& file, Access access, cria_backend backend
   cria_model_info info = {};
   cria_memory_plan plan = {};
   EXPECT_EQ(cria_inspect(&source.source(), &info), CRIA_OK);
-  EXPECT_EQ(cria_memory_required(&info, &config, &plan), CRIA_OK);
+  EXPECT_EQ(cria_plan(&info, &config, &plan), CRIA_OK);
   test::AlignedMemory memory(static_cast<size_t>(plan.total));
   return least_seconds([&] {
     cria_session* session = nullptr;

@@ -39,7 +39,7 @@ class MappedEnd : public testing::TestWithParam<cria_backend> {
     cria_memory_plan plan = {};
     cria_status status = cria_inspect(&source, &info);
     if (status != CRIA_OK) return status;
-    status = cria_memory_required(&info, &config, &plan);
+    status = cria_plan(&info, &config, &plan);
     if (status != CRIA_OK) return status;
     memory_ = std::make_unique<test::AlignedMemory>(static_cast<size_t>(plan.total));
     return cria_open(memory_->data(), memory_->size(), &source, &config, &session_);

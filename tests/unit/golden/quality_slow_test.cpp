@@ -70,7 +70,7 @@ struct Nll {
 void add_nll(Loaded* model, const std::vector<uint32_t>& tokens, Nll* nll) {
   const size_t vocab = model->vocab_size();
   std::vector<float> logits(tokens.size() * vocab);
-  ASSERT_EQ(cria_reset(model->get(), 0), CRIA_OK);
+  ASSERT_EQ(cria_reset(model->session(), 0), CRIA_OK);
   ASSERT_EQ(cria_prefill_logits(model->get(), tokens.data(), tokens.size(), logits.data()),
             CRIA_OK);
   for (size_t i = 0; i + 1 < tokens.size(); ++i, ++nll->n_tokens) {
@@ -175,24 +175,24 @@ Answer answer_to(Loaded* model, const nlohmann::json& messages, size_t max_token
   }
   uint32_t tokens[512];
   size_t n = 0;
-  EXPECT_EQ(cria_encode_chat(model->get(), chat.data(), chat.size(), 0, 1, tokens, 512, &n),
+  EXPECT_EQ(cria_encode_chat(model->workspace(), chat.data(), chat.size(), 0, 1, tokens, 512, &n),
             CRIA_OK);
-  EXPECT_EQ(cria_reset(model->get(), 0), CRIA_OK);
-  EXPECT_EQ(cria_prefill(model->get(), tokens, n), CRIA_OK);
+  EXPECT_EQ(cria_reset(model->session(), 0), CRIA_OK);
+  EXPECT_EQ(cria_prefill(model->workspace(), model->session(), tokens, n), CRIA_OK);
   Answer answer;
   cria_text_state state = {};
   const cria_sampling greedy = {};
   for (size_t i = 0; i < max_tokens; ++i) {
     uint32_t token = 0;
-    EXPECT_EQ(cria_sample(model->get(), &greedy, &token), CRIA_OK);
-    if (cria_is_end_token(model->get(), token) != 0) {
+    EXPECT_EQ(cria_sample(model->workspace(), model->session(), &greedy, &token), CRIA_OK);
+    if (cria_is_end_token(model->model(), token) != 0) {
       answer.ended = true;
       break;
     }
     char text[CRIA_TEXT_BYTES];
-    EXPECT_EQ(cria_decode_token(model->get(), &state, token, text, sizeof text, &n), CRIA_OK);
+    EXPECT_EQ(cria_decode_token(model->model(), &state, token, text, sizeof text, &n), CRIA_OK);
     answer.text.append(text, n);
-    if (cria_prefill(model->get(), &token, 1) != CRIA_OK) break;
+    if (cria_prefill(model->workspace(), model->session(), &token, 1) != CRIA_OK) break;
   }
   answer.text = stripped(answer.text);
   return answer;

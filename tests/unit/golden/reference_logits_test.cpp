@@ -46,7 +46,7 @@ void compare_with_reference(const fs::path& folder, cria_backend backend) {
     worst = std::max(worst, std::fabs(static_cast<double>(got[i]) - w) / (1 + std::fabs(w)));
   }
   std::printf("%s, %s: largest difference %.2g of (1 + |logit|)\n", folder.filename().c_str(),
-              cria_backend_name(session.get()), worst);
+              cria_backend_name(session.model()), worst);
   EXPECT_LE(worst, kLogitTolerance);
   ASSERT_GT(expected.greedy.size(), 0u);
   EXPECT_EQ(session.greedy(expected.greedy.size()), expected.greedy);

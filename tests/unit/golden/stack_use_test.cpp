@@ -83,7 +83,7 @@ void live(Life* life) {
   life->expect_ok(cria_inspect(life->source, &life->info));
   life->expect_ok(
       cria_verify(life->source, life->memory, life->memory_bytes, nullptr, nullptr, nullptr));
-  life->expect_ok(cria_memory_required(&life->info, &life->config, &life->plan));
+  life->expect_ok(cria_plan(&life->info, &life->config, &life->plan));
   life->expect_ok(
       cria_open(life->memory, life->memory_bytes, life->source, &life->config, &session));
   if (session == nullptr) return;
@@ -121,7 +121,7 @@ TEST_P(StackUse, IsBoundedThroughTheWholeLifeOfASession) {
     life.source = &source.source();
     life.config.backend = GetParam();
     ASSERT_EQ(cria_inspect(life.source, &life.info), CRIA_OK);
-    ASSERT_EQ(cria_memory_required(&life.info, &life.config, &life.plan), CRIA_OK);
+    ASSERT_EQ(cria_plan(&life.info, &life.config, &life.plan), CRIA_OK);
     test::AlignedMemory memory(static_cast<size_t>(life.plan.total));
     std::vector<uint8_t> state(static_cast<size_t>(life.plan.kv_cache + life.plan.history) + 65536);
     life.memory = memory.data();

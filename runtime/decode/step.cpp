@@ -1,0 +1,170 @@
+#include "runtime/decode/step.h"
+
+#include <algorithm>
+
+#include "runtime/decode/decoder.h"
+
+namespace cria {
+namespace {
+
+// A place in the tokens of all turns.
+struct Cursor {
+  size_t turn;
+  size_t token;  // of the turn
+};
+
+// The tokens of one turn within a chunk of rows.
+struct Piece {
+  const cria_turn* turn;
+  size_t first_token;
+  size_t first_row;
+  size_t n;
+  [[nodiscard]] bool ends_turn() const { return first_token + n == turn->n_tokens; }
+};
+
+// Rows [0, n_rows) of a workspace: the tokens from a cursor on.
+struct Chunk {
+  Cursor begin;
+  size_t n_rows;
+  size_t n_last;  // turns that end here and want the last row's logits alone
+};
+
+// Calls visit with each piece of a chunk.
+template <typename Visit>
+void visit_pieces(std::span<const cria_turn> turns, const Chunk& chunk, const Visit& visit) {
+  Cursor at = chunk.begin;
+  for (size_t row = 0; row < chunk.n_rows; ++at.turn, at.token = 0) {
+    const cria_turn& turn = turns[at.turn];
+    const size_t n = std::min(turn.n_tokens - at.token, chunk.n_rows - row);
+    visit(Piece{&turn, at.token, row, n});
+    row += n;
+  }
+}
+
+// Whether a turn can be; it marks its session, so that it is found when it comes again.
+Status check_turn(const cria_workspace& w, const cria_turn& turn) {
+  cria_session* session = turn.session;
+  if (session == nullptr || session->model != w.model || turn.tokens == nullptr ||
+      turn.n_tokens == 0 || session->is_in_step) {
+    return Status::kInvalidArgument;
+  }
+  const bool are_tokens =
+      std::all_of(turn.tokens, turn.tokens + turn.n_tokens,
+                  [&](uint32_t token) { return token < w.model->config.vocab_size; });
+  if (!are_tokens) return Status::kInvalidArgument;
+  if (turn.n_tokens > session->kv.context - session->position) return Status::kContextFull;
+  session->is_in_step = true;
+  return Status::kOk;
+}
+
+Status check_turns(const cria_workspace& w, std::span<const cria_turn> turns) {
+  Status status = turns.empty() ? Status::kInvalidArgument : Status::kOk;
+  size_t n_checked = 0;
+  while (n_checked < turns.size() && status == Status::kOk) {
+    status = check_turn(w, turns[n_checked]);
+    if (status == Status::kOk) ++n_checked;
+  }
+  for (const cria_turn& turn : turns.first(n_checked)) turn.session->is_in_step = false;
+  return status;
+}
+
+// Fills the workspace's rows with what comes next, and moves the cursor behind it.
+Chunk take_chunk(cria_workspace* w, std::span<const cria_turn> turns, Cursor* at) {
+  Chunk chunk = {*at, 0, 0};
+  while (at->turn < turns.size() && chunk.n_rows < w->n_rows && chunk.n_last < w->max_turns) {
+    const cria_turn& turn = turns[at->turn];
+    const cria_session& session = *turn.session;
+    w->step.rows[chunk.n_rows++] = {
+        &session.kv, session.position + static_cast<uint32_t>(at->token), turn.tokens[at->token]};
+    if (++at->token < turn.n_tokens) continue;
+    if (turn.all_logits == nullptr) ++chunk.n_last;
+    *at = {at->turn + 1, 0};
+  }
+  return chunk;
+}
+
+// Logits of every row, for the turns that want them.
+Status output_all(cria_workspace* w, std::span<const cria_turn> turns, const Chunk& chunk) {
+  const size_t vocab_size = w->model->config.vocab_size;
+  Status status = Status::kOk;
+  visit_pieces(turns, chunk, [&](const Piece& piece) {
+    if (piece.turn->all_logits == nullptr || status != Status::kOk) return;
+    float* logits = piece.turn->all_logits + piece.first_token * vocab_size;
+    status = output(w, piece.first_row, piece.n, logits);
+    if (status != Status::kOk || !piece.ends_turn()) return;
+    piece.turn->session->has_logits = false;
+    const float* last = logits + (piece.n - 1) * vocab_size;
+    std::copy(last, last + vocab_size, piece.turn->session->logits);
+  });
+  return status;
+}
+
+// Logits of the turns that end here, with one pass over the output matrix for all of them.
+Status output_last(cria_workspace* w, std::span<const cria_turn> turns, const Chunk& chunk) {
+  if (chunk.n_last == 0) return Status::kOk;
+  const size_t width = w->model->config.d_model;
+  const size_t vocab_size = w->model->config.vocab_size;
+  float* x = w->step.x;
+  float* only = nullptr;
+  size_t n = 0;
+  visit_pieces(turns, chunk, [&](const Piece& piece) {
+    if (!piece.ends_turn() || piece.turn->all_logits != nullptr) return;
+    // Rows ascend, so what is overwritten was moved before.
+    const float* row = x + (piece.first_row + piece.n - 1) * width;
+    if (row != x + n * width) std::copy(row, row + width, x + n * width);
+    only = piece.turn->session->logits;
+    piece.turn->session->has_logits = false;
+    ++n;
+  });
+  if (n == 1) return output(w, 0, 1, only);
+  CRIA_TRY(output(w, 0, n, w->step.turn_logits));
+  const float* logits = w->step.turn_logits;
+  visit_pieces(turns, chunk, [&](const Piece& piece) {
+    if (!piece.ends_turn() || piece.turn->all_logits != nullptr) return;
+    std::copy(logits, logits + vocab_size, piece.turn->session->logits);
+    logits += vocab_size;
+  });
+  return Status::kOk;
+}
+
+// All rows are in the caches: the sessions go on from there.
+void commit(std::span<const cria_turn> turns) {
+  for (const cria_turn& turn : turns) {
+    cria_session* session = turn.session;
+    std::copy(turn.tokens, turn.tokens + turn.n_tokens, session->history + session->position);
+    session->position += static_cast<uint32_t>(turn.n_tokens);
+    session->has_logits = true;
+  }
+}
+
+}  // namespace
+
+Status step(cria_workspace* w, std::span<const cria_turn> turns) {
+  if (!w->model->has_weights) return Status::kNoWeights;
+  CRIA_TRY(check_turns(*w, turns));
+  w->n_done = 0;
+  w->n_to_do = 0;
+  for (const cria_turn& turn : turns) w->n_to_do += turn.n_tokens * w->model->config.n_layers;
+  for (Cursor at = {0, 0}; at.turn < turns.size();) {
+    const Chunk chunk = take_chunk(w, turns, &at);
+    CRIA_TRY(forward(w, chunk.n_rows));
+    CRIA_TRY(output_all(w, turns, chunk));
+    CRIA_TRY(output_last(w, turns, chunk));
+  }
+  commit(turns);
+  return Status::kOk;
+}
+
+}  // namespace cria
+
+extern "C" cria_status cria_step(cria_workspace* workspace, const cria_turn* turns,
+                                 size_t n_turns) {
+  if (workspace == nullptr || turns == nullptr) return CRIA_INVALID_ARGUMENT;
+  return cria::to_public(cria::step(workspace, {turns, n_turns}));
+}
+
+extern "C" cria_status cria_prefill(cria_workspace* workspace, cria_session* session,
+                                    const uint32_t* tokens, size_t n_tokens) {
+  const cria_turn turn = {session, tokens, n_tokens, nullptr};
+  return cria_step(workspace, &turn, 1);
+}

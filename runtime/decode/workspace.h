@@ -1,0 +1,49 @@
+// The object behind cria_workspace: what a call computes with.
+#pragma once
+
+#include <span>
+
+#include "runtime/base/parallel.h"
+#include "runtime/decode/kv_cache.h"
+#include "runtime/decode/model.h"
+
+namespace cria {
+
+// Scratch of a forward pass, laid out as running_layout says. Rows are prefill_chunk.
+struct StepScratch {
+  float* x;              // [rows][d_model]
+  float* normed;         // [rows][max(d_model, n_heads * head_dim)]
+  float* q;              // [rows][n_heads * head_dim]
+  float* k;              // [rows][n_kv_heads * head_dim]
+  float* v;              // [rows][n_kv_heads * head_dim]
+  float* gate;           // [rows][d_ff]; shares memory with q, k, v
+  float* up;             // [rows][d_ff]
+  float* projected;      // [rows][d_model]
+  LinearScratch linear;  // quantized inputs of matrices
+  float* rope_cos;       // [rows][head_dim / 2]
+  float* rope_sin;       // [rows][head_dim / 2]
+  uint8_t* attention;    // [n_threads][attention_per_thread]
+  size_t attention_per_thread;
+  Row* rows;           // [rows]
+  float* turn_logits;  // [max_turns][vocab_size]; not for one turn
+};
+
+}  // namespace cria
+
+struct cria_workspace {
+  const cria_model* model;
+  cria::Threads threads;
+  uint32_t n_rows;         // handled at once
+  uint32_t max_turns;      // whose logits are computed together
+  void* backend;           // the backend's own
+  cria_progress progress;  // null: nobody asks
+  void* progress_context;
+  uint64_t n_done;  // rows times layers of the step at hand
+  uint64_t n_to_do;
+  // Overwritten by every call: activations, or candidates, or symbols of text.
+  std::span<uint8_t> scratch;
+  size_t encoding_bytes;  // of scratch, for text
+  cria::StepScratch step;
+  size_t n_bytes;  // of memory, this object included
+};
+static_assert(sizeof(cria_workspace) <= cria::kWorkspaceObjectBytes);

@@ -1,0 +1,167 @@
+// cria_load and cria_open: from a source and memory to a model, and to one of each object.
+#include "quant/align.h"
+#include "runtime/base/arena.h"
+#include "runtime/decode/model.h"
+#include "runtime/loading/file_check.h"
+#include "runtime/loading/planning.h"
+#include "runtime/loading/weight_loader.h"
+
+namespace cria {
+namespace {
+
+struct Loading {
+  const cria_source& source;
+  const cria_config& config;
+  std::span<uint8_t> memory;
+  std::span<uint8_t> scratch;
+};
+
+// Takes memory that the plan has counted; failing means that plan and code disagree.
+template <typename T>
+Status take(Arena* arena, uint64_t n_bytes, T** out) {
+  *out = reinterpret_cast<T*>(arena->take(n_bytes));
+  return *out != nullptr ? Status::kOk : Status::kMemoryTooSmall;
+}
+
+// Tables used where they are mapped need no memory.
+Status open_text_tables(const Loading& from, Arena* arena, cria_model* m) {
+  TextMemory memory = {};
+  if (from.config.source_is_mapped == 0) {
+    CRIA_TRY(take(arena, m->index.tokenizer.bytes, &memory.tokenizer));
+    CRIA_TRY(take(arena, m->index.chat_template.bytes, &memory.chat_template));
+  }
+  TextTables text;
+  uint64_t at = 0;
+  CRIA_TRY(open_text(from.source, m->index, memory, &text, &at));
+  m->has_tokenizer = text.has_tokenizer;
+  m->has_chat_template = text.has_chat_template;
+  m->tokenizer = text.tokenizer;
+  m->chat_template = text.chat_template;
+  return Status::kOk;
+}
+
+Status open_all_weights(const Loading& from, const Plan& plan, Arena* arena, cria_model* m) {
+  const Threads threads = {plan.input.n_threads, from.config.parallel_for,
+                           from.config.parallel_context};
+  uint8_t* const of_backend = from.scratch.data();
+  uint8_t* const of_chunks = of_backend + aligned(plan.input.backend_load_bytes);
+  const WeightLoading loading = {from.source,
+                                 m->index,
+                                 plan,
+                                 threads,
+                                 of_chunks,
+                                 from.config.load_progress,
+                                 from.config.progress_context};
+  CRIA_TRY(open_weights(loading, from.config.skip_checksums != 0, arena, &m->weights));
+  uint8_t* packed = nullptr;
+  CRIA_TRY(take(arena, plan.memory.model.backend, &packed));
+  const PackSource pack = {from.source, m->index, threads, of_backend, of_chunks};
+  CRIA_TRY(plan.backend->load(pack, &m->weights, packed, plan.input.backend_model_bytes));
+  m->has_weights = true;
+  return Status::kOk;
+}
+
+Status load(const Loading& from, const FileIndex& index, const Plan& plan, cria_model** model) {
+  Kernels kernels;
+  if (!select_kernels(from.config.isa_mask, &kernels)) return Status::kUnsupported;
+  if (from.config.source_is_mapped != 0 && from.source.map == nullptr) {
+    return Status::kInvalidArgument;
+  }
+  if (from.memory.size() < plan.memory.model.total || from.scratch.size() < plan.memory.loading) {
+    return Status::kMemoryTooSmall;
+  }
+  Arena arena(from.memory.data(), static_cast<size_t>(plan.memory.model.total));
+  cria_model* m = nullptr;
+  CRIA_TRY(take(&arena, kModelObjectBytes, &m));
+  *m = {};
+  m->index = index;
+  m->config = index.config;
+  m->backend = plan.backend;
+  m->kernels = kernels;
+  if (!plan.input.text_only) {
+    CRIA_TRY(take(&arena, kLayerObjectBytes * index.config.n_layers, &m->weights.layers));
+    for (uint32_t i = 0; i < index.config.n_layers; ++i) m->weights.layers[i] = {};
+  }
+  uint64_t at = 0;
+  CRIA_TRY(check_tables(from.source, m->index, &at));
+  CRIA_TRY(open_text_tables(from, &arena, m));
+  if (!plan.input.text_only) CRIA_TRY(open_all_weights(from, plan, &arena, m));
+  if (arena.used() != plan.memory.model.total) return Status::kBackendFailed;
+  m->n_bytes = arena.used();
+  *model = m;
+  return Status::kOk;
+}
+
+// What the file says it holds, and the plan for it.
+Status plan_file(const cria_source& source, const cria_config& config, FileIndex* index,
+                 Plan* plan) {
+  const char* refused = nullptr;
+  uint64_t at = 0;
+  CRIA_TRY(open_index(source, index, &refused, &at));
+  return make_plan({index->config, index->tokenizer.bytes, index->chat_template.bytes, nullptr},
+                   config, plan);
+}
+
+Status load_model(const Loading& from, cria_model** model) {
+  FileIndex index;
+  Plan plan;
+  CRIA_TRY(plan_file(from.source, from.config, &index, &plan));
+  return load(from, index, plan, model);
+}
+
+// Model, session and workspace in this order; loading is done where the workspace will be.
+Status open(const cria_source& source, const cria_config& config, std::span<uint8_t> memory,
+            cria_instance* opened) {
+  FileIndex index;
+  Plan plan;
+  CRIA_TRY(plan_file(source, config, &index, &plan));
+  if (memory.size() < plan.memory.total) return Status::kMemoryTooSmall;
+  const auto model_bytes = static_cast<size_t>(plan.memory.model.total);
+  const auto session_bytes = static_cast<size_t>(plan.memory.session.total);
+  const std::span<uint8_t> of_session = memory.subspan(model_bytes);
+  const std::span<uint8_t> of_workspace = of_session.subspan(session_bytes);
+  CRIA_TRY(load({source, config, memory, of_workspace}, index, plan, &opened->model));
+  if (!plan.input.text_only) {
+    CRIA_TRY(static_cast<Status>(cria_start(of_session.data(), of_session.size(), opened->model,
+                                            &config, &opened->session)));
+  }
+  return static_cast<Status>(cria_make_workspace(of_workspace.data(), of_workspace.size(),
+                                                 opened->model, &config, &opened->workspace));
+}
+
+bool is_source(const cria_source* source) {
+  return source != nullptr && (source->map != nullptr || source->read != nullptr);
+}
+
+}  // namespace
+}  // namespace cria
+
+extern "C" cria_status cria_load(void* memory, size_t n_bytes, void* scratch, size_t scratch_bytes,
+                                 const cria_source* source, const cria_config* config,
+                                 cria_model** model) {
+  if (memory == nullptr || (scratch == nullptr && scratch_bytes != 0) || config == nullptr ||
+      model == nullptr || !cria::is_source(source)) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  *model = nullptr;
+  if (!cria::is_aligned(memory) || !cria::is_aligned(scratch)) return CRIA_MISALIGNED;
+  return cria::to_public(cria::load_model({*source,
+                                           *config,
+                                           {static_cast<uint8_t*>(memory), n_bytes},
+                                           {static_cast<uint8_t*>(scratch), scratch_bytes}},
+                                          model));
+}
+
+extern "C" cria_status cria_open(void* memory, size_t n_bytes, const cria_source* source,
+                                 const cria_config* config, cria_instance* instance) {
+  if (memory == nullptr || config == nullptr || instance == nullptr || !cria::is_source(source)) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  *instance = {};
+  if (!cria::is_aligned(memory)) return CRIA_MISALIGNED;
+  cria_instance opened = {};
+  const cria::Status status =
+      cria::open(*source, *config, {static_cast<uint8_t*>(memory), n_bytes}, &opened);
+  if (status == cria::Status::kOk) *instance = opened;
+  return cria::to_public(status);
+}

@@ -1,0 +1,106 @@
+// The text functions of cria.h, thin over the tokenizer.
+#include <algorithm>
+#include <cstring>
+
+#include "quant/tile16.h"
+#include "runtime/decode/workspace.h"
+#include "runtime/text/tokenizer.h"
+
+namespace cria {
+namespace {
+
+constexpr size_t kScratchAlignment = 8;
+
+Status decode_token(const cria_model& m, cria_text_state* state, uint32_t token, char* text,
+                    size_t capacity, size_t* n_bytes) {
+  constexpr size_t kSlackBytes = 8;
+  DecodeState decode = {};
+  std::copy(state->pending, state->pending + sizeof decode.pending, decode.pending);
+  decode.n_pending = state->n_pending;
+  decode.started = state->started;
+  // The state is the caller's memory: it might not be ours.
+  if (decode.n_pending > sizeof decode.pending || state->reserved != 0) {
+    return Status::kInvalidArgument;
+  }
+  if (token == format::kNone) {
+    if (capacity < kSlackBytes) return Status::kBufferTooSmall;
+    *n_bytes = tokenizer_decode_end(&decode, {text, capacity});
+  } else {
+    if (token >= m.config.vocab_size) return Status::kInvalidArgument;
+    if (capacity < size_t{m.tokenizer.header.longest_token} * 3 + kSlackBytes) {
+      return Status::kBufferTooSmall;
+    }
+    *n_bytes =
+        tokenizer_decode(m.tokenizer, token, state->show_special != 0, &decode, {text, capacity});
+  }
+  std::copy(decode.pending, decode.pending + sizeof decode.pending, state->pending);
+  state->n_pending = decode.n_pending;
+  state->started = decode.started;
+  return Status::kOk;
+}
+
+Status encode_chat(const cria_workspace& w, std::span<const cria_message> messages, size_t first,
+                   bool open_turn, std::span<uint32_t> tokens, size_t* n_tokens) {
+  // The converted messages take the front of the workspace: the stack may be small.
+  const std::span<uint8_t> memory = w.scratch.first(w.encoding_bytes);
+  if (messages.size() > memory.size() / (2 * sizeof(ChatMessage))) return Status::kTextTooLong;
+  auto* converted = reinterpret_cast<ChatMessage*>(memory.data());
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const cria_message& m = messages[i];
+    uint32_t role;  // the caller is C: any bits
+    std::memcpy(&role, &m.role, sizeof role);
+    if (role > CRIA_ASSISTANT || (m.text == nullptr && m.n_bytes != 0)) {
+      return Status::kInvalidArgument;
+    }
+    converted[i] = {static_cast<ChatRole>(role), {m.text, m.n_bytes}};
+  }
+  return chat_encode(
+      w.model->tokenizer, w.model->chat_template, {converted, messages.size()}, first, open_turn,
+      memory.subspan(round_up(messages.size() * sizeof(ChatMessage), kScratchAlignment)), tokens,
+      n_tokens);
+}
+
+}  // namespace
+}  // namespace cria
+
+extern "C" {
+
+cria_status cria_encode(cria_workspace* workspace, const char* text, size_t n_bytes, uint32_t flags,
+                        uint32_t* tokens, size_t capacity, size_t* n_tokens) {
+  constexpr uint32_t kKnown = CRIA_ENCODE_SPECIAL | CRIA_ENCODE_PARSE | CRIA_ENCODE_CONTINUES;
+  if (workspace == nullptr || (text == nullptr && n_bytes != 0) || n_tokens == nullptr ||
+      (tokens == nullptr && capacity != 0) || (flags & ~kKnown) != 0) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  if (!workspace->model->has_tokenizer) return CRIA_NO_TOKENIZER;
+  const cria::EncodeOptions options = {(flags & CRIA_ENCODE_SPECIAL) != 0,
+                                       (flags & CRIA_ENCODE_PARSE) != 0,
+                                       (flags & CRIA_ENCODE_CONTINUES) != 0};
+  return cria::to_public(cria::tokenizer_encode(
+      workspace->model->tokenizer, {text, n_bytes}, options,
+      workspace->scratch.first(workspace->encoding_bytes), {tokens, capacity}, n_tokens));
+}
+
+cria_status cria_decode_token(const cria_model* model, cria_text_state* state, uint32_t token,
+                              char* text, size_t capacity, size_t* n_bytes) {
+  if (model == nullptr || state == nullptr || text == nullptr || n_bytes == nullptr) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  if (!model->has_tokenizer) return CRIA_NO_TOKENIZER;
+  return cria::to_public(cria::decode_token(*model, state, token, text, capacity, n_bytes));
+}
+
+cria_status cria_encode_chat(cria_workspace* workspace, const cria_message* messages,
+                             size_t n_messages, size_t first, int open_turn, uint32_t* tokens,
+                             size_t capacity, size_t* n_tokens) {
+  if (workspace == nullptr || messages == nullptr || n_tokens == nullptr || first > n_messages ||
+      (tokens == nullptr && capacity != 0)) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  if (!workspace->model->has_tokenizer) return CRIA_NO_TOKENIZER;
+  if (!workspace->model->has_chat_template) return CRIA_NO_CHAT_TEMPLATE;
+  return cria::to_public(cria::encode_chat(*workspace, {messages, n_messages}, first,
+                                           open_turn != 0, {tokens, capacity}, n_tokens));
+}
+
+}  // extern "C"
