@@ -47,8 +47,19 @@ uint64_t widest_input(const format::ModelConfig& c) {
   return (widest + kLargestGroup - 1) / kLargestGroup * kLargestGroup;
 }
 
-KvLayout kv_layout(const format::ModelConfig& c, uint32_t context, KvFormat kv_format) {
-  const uint64_t rows = product(product(c.n_layers, c.n_kv_heads), context);
+uint32_t kv_positions(const format::ModelConfig& c, uint32_t context, uint32_t prefill_chunk) {
+  if (c.sliding_window == 0) return context;
+  const uint64_t needed = uint64_t{c.sliding_window} + prefill_chunk - 1;
+  const uint64_t ring = (needed + kAttentionTile - 1) / kAttentionTile * kAttentionTile;
+  return ring < context ? static_cast<uint32_t>(ring) : context;
+}
+
+uint64_t moving_floats(const format::ModelConfig& c, uint32_t n_threads) {
+  return uint64_t{c.head_dim} * (1 + 4 * uint64_t{n_threads});
+}
+
+KvLayout kv_layout(const format::ModelConfig& c, uint32_t n_positions, KvFormat kv_format) {
+  const uint64_t rows = product(product(c.n_layers, c.n_kv_heads), n_positions);
   const uint64_t elements = product(rows, c.head_dim);
   KvLayout layout = {};
   layout.codes = block(kv_format == KvFormat::kF32 ? product(elements, 4) : elements);
@@ -116,11 +127,13 @@ bool plan_memory(const format::ModelConfig& c, const PlanInput& in, MemoryPlan* 
     p.model.weights = weights_in_place ? 0 : weights;
     p.model.backend = block(in.backend_model_bytes);
     p.session.objects = kSessionObjectBytes;
-    p.session.kv_cache = kv_layout(c, in.context, in.kv_format).total;
+    p.session.kv_cache =
+        kv_layout(c, kv_positions(c, in.context, in.prefill_chunk), in.kv_format).total;
     p.session.history = block(uint64_t{in.context} * 4);
     p.session.logits = block(uint64_t{c.vocab_size} * 4);
     p.workspace.backend = block(in.backend_workspace_bytes);
-    p.workspace.running = running_layout(c, in).total;
+    p.workspace.running =
+        larger(running_layout(c, in).total, block(product(moving_floats(c, in.n_threads), 4)));
     p.workspace.sampling = block(c.vocab_size * kCandidateBytes);
     p.loading = loading_bytes(c, in);
   }

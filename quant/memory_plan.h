@@ -112,19 +112,29 @@ struct RunningLayout {
 [[nodiscard]] RunningLayout running_layout(const format::ModelConfig& config,
                                            const PlanInput& input);
 
+// Scratch of moving keys and values, in floats: an angle's cosines and sines, then a key and a
+// value of each task, twice. Fits into what running takes, which is as large if need be.
+[[nodiscard]] uint64_t moving_floats(const format::ModelConfig& config, uint32_t n_threads);
+
 // Widest input of any matrix, padded to the largest group: floats or int8 a row of activations may
 // take.
 [[nodiscard]] uint64_t widest_input(const format::ModelConfig& config);
 
+// Positions that a KV cache holds: those of the context or, of a sliding-window model, a ring of
+// the window and the rows that are written before they are read. A ring is whole tiles of
+// attention, so that none lies across its end.
+[[nodiscard]] uint32_t kv_positions(const format::ModelConfig& config, uint32_t context,
+                                    uint32_t prefill_chunk);
+
 // The KV cache's four parts, each rounded up to 64: codes of keys and values, then their scales
-// (zero bytes for f32). codes [n_layers][n_kv_heads][context][head_dim], scales
-// [n_layers][n_kv_heads][context].
+// (zero bytes for f32). codes [n_layers][n_kv_heads][n_positions][head_dim], scales
+// [n_layers][n_kv_heads][n_positions].
 struct KvLayout {
   uint64_t codes;   // bytes of one of the two
   uint64_t scales;  // bytes of one of the two
   uint64_t total;
 };
-[[nodiscard]] KvLayout kv_layout(const format::ModelConfig& config, uint32_t context,
+[[nodiscard]] KvLayout kv_layout(const format::ModelConfig& config, uint32_t n_positions,
                                  KvFormat kv_format);
 
 }  // namespace cria

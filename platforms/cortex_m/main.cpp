@@ -19,12 +19,15 @@ constexpr char kHelp[] =
     "/quit    leave\n";
 
 constexpr cria_sampling kGreedy = {};
-constexpr cria_sampling kSample = {.temperature = 0.8f,
-                                   .top_p = 0.95f,
-                                   .min_p = 0,
+constexpr cria_sampling kSample = {.biases = nullptr,
+                                   .n_biases = 0,
                                    .repeat_penalty = 1,
+                                   .frequency_penalty = 0,
+                                   .presence_penalty = 0,
+                                   .temperature = 0.8f,
                                    .top_k = 0,
-                                   .reserved = 0};
+                                   .top_p = 0.95f,
+                                   .min_p = 0};
 
 void check(cria_status status) {
   if (status != CRIA_OK) fail(cria_status_message(status));

@@ -27,6 +27,7 @@ enum class Status : int {
   kInvalidModel = CRIA_INVALID_MODEL,
   kNoWeights = CRIA_NO_WEIGHTS,
   kCancelled = CRIA_CANCELLED,
+  kForgotten = CRIA_FORGOTTEN,
 };
 
 [[nodiscard]] constexpr cria_status to_public(Status status) {

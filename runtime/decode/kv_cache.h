@@ -8,12 +8,13 @@
 
 namespace cria {
 
-// codes [n_layers][n_kv_heads][context][head_dim], int8 or f32; scales [n_layers][n_kv_heads]
-// [context] f32, int8 only. One row of codes is one position of one head.
+// codes [n_layers][n_kv_heads][n_positions][head_dim], int8 or f32; scales [n_layers][n_kv_heads]
+// [n_positions] f32, int8 only. One row of codes is one position of one head; of a ring, that of a
+// position lies at its remainder by n_positions.
 struct KvCache {
   KvFormat kv_format;
   uint32_t n_kv_heads;
-  uint32_t context;
+  uint32_t n_positions;  // as kv_positions says
   uint32_t head_dim;
   uint8_t* key_codes;
   uint8_t* value_codes;
@@ -22,7 +23,7 @@ struct KvCache {
 
   // Place of the row of a position, in rows.
   [[nodiscard]] size_t row(size_t layer, size_t kv_head, size_t position) const {
-    return (layer * n_kv_heads + kv_head) * context + position;
+    return (layer * n_kv_heads + kv_head) * n_positions + position % n_positions;
   }
   [[nodiscard]] size_t row_bytes() const {
     return kv_format == KvFormat::kF32 ? size_t{head_dim} * 4 : head_dim;

@@ -19,20 +19,31 @@ bool is_before(const Candidate& a, const Candidate& b) {
 // Not a number sorts as the smallest there is: sorting needs an order.
 float comparable(float logit) { return logit == logit ? logit : -HUGE_VALF; }
 
-void fill_candidates(std::span<const float> logits, std::span<const uint32_t> recent, float penalty,
+void fill_candidates(std::span<const float> logits, const cria_sampling& sampling,
                      std::span<Candidate> candidates) {
   for (size_t i = 0; i < logits.size(); ++i) {
     candidates[i] = {comparable(logits[i]), static_cast<uint32_t>(i)};
   }
-  if (penalty == 0.0f || penalty == 1.0f) return;
+  for (size_t i = 0; i < sampling.n_biases; ++i) {
+    const cria_logit_bias& bias = sampling.biases[i];
+    candidates[bias.token].logit = comparable(candidates[bias.token].logit + bias.bias);
+  }
+}
+
+// Weakens the tokens of the newest context, each once for all its occurrences.
+void penalize(std::span<const uint32_t> recent, const cria_sampling& sampling,
+              std::span<Candidate> candidates) {
+  const float penalty = sampling.repeat_penalty == 0.0f ? 1.0f : sampling.repeat_penalty;
+  if (penalty == 1.0f && sampling.frequency_penalty == 0.0f && sampling.presence_penalty == 0.0f) {
+    return;
+  }
   for (size_t i = 0; i < recent.size(); ++i) {
-    const uint32_t token = recent[i];
-    if (std::find(recent.begin(), recent.begin() + static_cast<ptrdiff_t>(i), token) !=
-        recent.begin() + static_cast<ptrdiff_t>(i)) {
-      continue;  // penalized once, however often it occurred
-    }
-    float& logit = candidates[token].logit;
+    const auto here = recent.begin() + static_cast<ptrdiff_t>(i);
+    if (std::find(recent.begin(), here, *here) != here) continue;
+    const auto n_times = static_cast<float>(std::count(here, recent.end(), *here));
+    float& logit = candidates[*here].logit;
     logit = logit > 0.0f ? logit / penalty : logit * penalty;
+    logit -= n_times * sampling.frequency_penalty + sampling.presence_penalty;
   }
 }
 
@@ -92,16 +103,22 @@ uint32_t draw(std::span<const Candidate> candidates, Pcg32* random) {
 
 }  // namespace
 
-bool is_valid_sampling(const cria_sampling& s) {
+bool is_valid_sampling(const cria_sampling& s, uint32_t vocab_size) {
   const auto in = [](float x, float low, float high) { return x >= low && x <= high; };
   constexpr float kMost = 1e6f;
+  if (s.biases == nullptr && s.n_biases != 0) return false;
+  for (size_t i = 0; i < s.n_biases; ++i) {
+    if (s.biases[i].token >= vocab_size || std::isnan(s.biases[i].bias)) return false;
+  }
   return in(s.temperature, 0.0f, kMost) && in(s.top_p, 0.0f, 1.0f) && in(s.min_p, 0.0f, 1.0f) &&
-         in(s.repeat_penalty, 0.0f, kMost) && s.reserved == 0;
+         in(s.repeat_penalty, 0.0f, kMost) && in(s.frequency_penalty, -kMost, kMost) &&
+         in(s.presence_penalty, -kMost, kMost);
 }
 
 uint32_t sample(std::span<const float> logits, std::span<const uint32_t> recent,
                 const cria_sampling& sampling, Pcg32* random, std::span<Candidate> candidates) {
-  fill_candidates(logits, recent, sampling.repeat_penalty, candidates);
+  fill_candidates(logits, sampling, candidates);
+  penalize(recent, sampling, candidates);
   const uint32_t best = largest(candidates);
   if (!kHasSampling || sampling.temperature == 0.0f || sampling.top_k == 1) return best;
   const float max = candidates[best].logit;
@@ -113,15 +130,15 @@ uint32_t sample(std::span<const float> logits, std::span<const uint32_t> recent,
     kept = kept.first(sampling.top_k);
   }
   exponentiate(kept, max, sampling.temperature);
+  if (sampling.top_p > 0.0f && sampling.top_p < 1.0f) {
+    kept = kept.first(nucleus(kept, static_cast<double>(sampling.top_p) * sum_of(kept)));
+  }
   if (sampling.min_p > 0.0f) {
     // The best candidate's numerator is 1.
     const auto end = std::partition(kept.begin(), kept.end(),
                                     [&](const Candidate& c) { return c.logit >= sampling.min_p; });
     kept = kept.first(static_cast<size_t>(end - kept.begin()));
     std::sort(kept.begin(), kept.end(), is_before);
-  }
-  if (sampling.top_p > 0.0f && sampling.top_p < 1.0f) {
-    kept = kept.first(nucleus(kept, static_cast<double>(sampling.top_p) * sum_of(kept)));
   }
   return draw(kept, random);
 }

@@ -59,13 +59,15 @@ float* cria_logits(cria_session* session) {
 cria_status cria_sample(cria_workspace* workspace, cria_session* session,
                         const cria_sampling* sampling, uint32_t* token) {
   if (workspace == nullptr || session == nullptr || sampling == nullptr || token == nullptr ||
-      session->model != workspace->model || !cria::is_valid_sampling(*sampling)) {
+      session->model != workspace->model ||
+      !cria::is_valid_sampling(*sampling, workspace->model->config.vocab_size)) {
     return CRIA_INVALID_ARGUMENT;
   }
   if (!cria::kHasSampling && sampling->temperature != 0.0f) return CRIA_UNSUPPORTED;
+  if (!workspace->can_run) return CRIA_NO_WEIGHTS;
   if (!session->has_logits) return CRIA_NOTHING_TO_SAMPLE;
   const size_t vocab_size = session->model->config.vocab_size;
-  const size_t n_recent = std::min<size_t>(session->position, cria::kRepeatWindow);
+  const size_t n_recent = std::min<size_t>(session->position, size_t{CRIA_PENALTY_TOKENS});
   auto* candidates = reinterpret_cast<cria::Candidate*>(workspace->scratch.data());
   *token = cria::sample({session->logits, vocab_size},
                         {session->history + session->position - n_recent, n_recent}, *sampling,
@@ -82,7 +84,7 @@ uint32_t cria_position(const cria_session* session) {
 }
 
 uint32_t cria_context(const cria_session* session) {
-  return session != nullptr ? session->kv.context : 0;
+  return session != nullptr ? session->context : 0;
 }
 
 const uint32_t* cria_tokens(const cria_session* session) {
@@ -91,7 +93,9 @@ const uint32_t* cria_tokens(const cria_session* session) {
 
 cria_status cria_reset(cria_session* session, uint32_t position) {
   if (session == nullptr || position > session->position) return CRIA_INVALID_ARGUMENT;
+  if (!cria::can_follow(*session, position)) return CRIA_FORGOTTEN;
   session->position = position;
+  if (position == 0) session->first_kept = 0;
   session->has_logits = false;
   return CRIA_OK;
 }

@@ -34,11 +34,12 @@ Status start(const cria_model& model, const cria_config& config, std::span<uint8
   CRIA_TRY(take(&arena, sizes.objects, &s));
   *s = {};
   s->model = &model;
+  s->context = plan.input.context;
   s->kv.kv_format = plan.input.kv_format;
   s->kv.n_kv_heads = model.config.n_kv_heads;
-  s->kv.context = plan.input.context;
+  s->kv.n_positions = kv_positions(model.config, plan.input.context, plan.input.prefill_chunk);
   s->kv.head_dim = model.config.head_dim;
-  const KvLayout kv = kv_layout(model.config, plan.input.context, plan.input.kv_format);
+  const KvLayout kv = kv_layout(model.config, s->kv.n_positions, plan.input.kv_format);
   CRIA_TRY(take(&arena, kv.codes, &s->kv.key_codes));
   CRIA_TRY(take(&arena, kv.codes, &s->kv.value_codes));
   CRIA_TRY(take(&arena, kv.scales, &s->kv.key_scales));
@@ -75,6 +76,7 @@ Status make_workspace(const cria_model& model, const cria_config& config, std::s
   w->encoding_bytes = static_cast<size_t>(sizes.encoding);
   w->n_bytes = arena.used();
   if (!plan.input.text_only) {
+    w->can_run = true;
     w->backend = of_backend;
     CRIA_TRY(model.backend->start(model.config, model.weights, of_backend,
                                   plan.input.backend_workspace_bytes));

@@ -1,4 +1,5 @@
 // Saving and loading a conversation: StateHeader, tokens, the used rows of the KV cache, logits.
+#include <algorithm>
 #include <cstring>
 
 #include "quant/checksum.h"
@@ -21,35 +22,57 @@ struct StateHeader {
 };
 static_assert(sizeof(StateHeader) == 48);
 
-// Bytes of the KV cache that a state with this many positions holds.
-size_t kv_bytes(const cria_session& s, size_t position) {
-  const format::ModelConfig& c = s.model->config;
-  const size_t scale = s.kv.kv_format == KvFormat::kInt8 ? sizeof(float) : 0;
-  return size_t{c.n_layers} * c.n_kv_heads * position * 2 * (s.kv.row_bytes() + scale);
+// Positions whose keys and values a state has: those that the next token attends to.
+size_t kept_positions(const cria_session& s, uint32_t position) {
+  return position - first_attended(s, position);
 }
 
-size_t state_bytes(const cria_session& s, size_t position, bool has_logits) {
+// Bytes of the KV cache that a state with this many positions holds.
+size_t kv_bytes(const cria_session& s, uint32_t position) {
+  const format::ModelConfig& c = s.model->config;
+  const size_t scale = s.kv.kv_format == KvFormat::kInt8 ? sizeof(float) : 0;
+  return size_t{c.n_layers} * c.n_kv_heads * kept_positions(s, position) * 2 *
+         (s.kv.row_bytes() + scale);
+}
+
+size_t state_bytes(const cria_session& s, uint32_t position, bool has_logits) {
   return sizeof(StateHeader) + position * sizeof(uint32_t) + kv_bytes(s, position) +
          (has_logits ? size_t{s.model->config.vocab_size} * sizeof(float) : 0);
 }
 
 enum class Piece { kTokens, kCodes, kScales, kFloats };
 
+// Visits the rows of an array, row_bytes each, that a state has of one head: in one piece, or of a
+// ring in two.
+template <typename Visit>
+void visit_rows(const cria_session& s, Piece kind, void* rows, size_t row_bytes, size_t head_row,
+                uint32_t position, const Visit& visit) {
+  const size_t n_positions = s.kv.n_positions;
+  for (size_t at = first_attended(s, position); at < position;) {
+    const size_t place = at % n_positions;
+    const size_t n = std::min(n_positions - place, position - at);
+    visit(kind, static_cast<uint8_t*>(rows) + (head_row + place) * row_bytes, n * row_bytes);
+    at += n;
+  }
+}
+
 // Visits every used piece of the session in the order of the state.
 template <typename Visit>
-void visit_pieces(const cria_session& s, size_t position, bool has_logits, const Visit& visit) {
+void visit_pieces(const cria_session& s, uint32_t position, bool has_logits, const Visit& visit) {
   const bool is_int8 = s.kv.kv_format == KvFormat::kInt8;
-  const Piece rows = is_int8 ? Piece::kCodes : Piece::kFloats;
+  const Piece codes = is_int8 ? Piece::kCodes : Piece::kFloats;
   visit(Piece::kTokens, s.history, position * sizeof(uint32_t));
   for (size_t layer = 0; layer < s.model->config.n_layers; ++layer) {
     for (size_t head = 0; head < s.model->config.n_kv_heads; ++head) {
       const size_t row = s.kv.row(layer, head, 0);
-      const size_t bytes = position * s.kv.row_bytes();
-      visit(rows, s.kv.key_codes + row * s.kv.row_bytes(), bytes);
-      visit(rows, s.kv.value_codes + row * s.kv.row_bytes(), bytes);
+      const auto visit_all = [&](Piece kind, void* rows, size_t row_bytes) {
+        visit_rows(s, kind, rows, row_bytes, row, position, visit);
+      };
+      visit_all(codes, s.kv.key_codes, s.kv.row_bytes());
+      visit_all(codes, s.kv.value_codes, s.kv.row_bytes());
       if (is_int8) {
-        visit(Piece::kScales, s.kv.key_scales + row, position * sizeof(float));
-        visit(Piece::kScales, s.kv.value_scales + row, position * sizeof(float));
+        visit_all(Piece::kScales, s.kv.key_scales, sizeof(float));
+        visit_all(Piece::kScales, s.kv.value_scales, sizeof(float));
       }
     }
   }
@@ -103,7 +126,7 @@ Status load(cria_session* s, const uint8_t* state, size_t n_bytes) {
       header.reserved != 0) {
     return Status::kBadState;
   }
-  if (header.position > s->kv.context) return Status::kContextFull;
+  if (header.position > s->context) return Status::kContextFull;
   const bool has_logits = header.has_logits != 0;
   if (n_bytes != state_bytes(*s, header.position, has_logits) ||
       xxh64(state + sizeof header, n_bytes - sizeof header) != header.checksum) {
@@ -122,6 +145,7 @@ Status load(cria_session* s, const uint8_t* state, size_t n_bytes) {
     p += bytes;
   });
   s->position = header.position;
+  s->first_kept = first_attended(*s, header.position);
   s->has_logits = has_logits;
   s->random.state = header.random_state;
   return Status::kOk;

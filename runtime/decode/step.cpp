@@ -52,7 +52,7 @@ Status check_turn(const cria_workspace& w, const cria_turn& turn) {
       std::all_of(turn.tokens, turn.tokens + turn.n_tokens,
                   [&](uint32_t token) { return token < w.model->config.vocab_size; });
   if (!are_tokens) return Status::kInvalidArgument;
-  if (turn.n_tokens > session->kv.context - session->position) return Status::kContextFull;
+  if (turn.n_tokens > session->context - session->position) return Status::kContextFull;
   session->is_in_step = true;
   return Status::kOk;
 }
@@ -68,14 +68,27 @@ Status check_turns(const cria_workspace& w, std::span<const cria_turn> turns) {
   return status;
 }
 
+// Rows of a session that a chunk may hold: they are all written before the first of them is read,
+// and must not take the places of what that one attends to.
+uint32_t most_rows(const cria_session& session) {
+  const uint32_t window = session.model->config.sliding_window;
+  return window != 0 && session.kv.n_positions < session.context
+             ? session.kv.n_positions - window + 1
+             : UINT32_MAX;
+}
+
 // Fills the workspace's rows with what comes next, and moves the cursor behind it.
 Chunk take_chunk(cria_workspace* w, std::span<const cria_turn> turns, Cursor* at) {
   Chunk chunk = {*at, 0, 0};
+  uint32_t room = 0;  // of the session at hand, in rows of this chunk
   while (at->turn < turns.size() && chunk.n_rows < w->n_rows && chunk.n_last < w->max_turns) {
     const cria_turn& turn = turns[at->turn];
-    const cria_session& session = *turn.session;
-    w->step.rows[chunk.n_rows++] = {
-        &session.kv, session.position + static_cast<uint32_t>(at->token), turn.tokens[at->token]};
+    cria_session* session = turn.session;
+    if (chunk.n_rows == 0 || at->token == 0) room = most_rows(*session);
+    if (room-- == 0) break;
+    const uint32_t position = session->position + static_cast<uint32_t>(at->token);
+    w->step.rows[chunk.n_rows++] = {&session->kv, position, turn.tokens[at->token]};
+    note_written(session, position + 1);
     if (++at->token < turn.n_tokens) continue;
     if (turn.all_logits == nullptr) ++chunk.n_last;
     *at = {at->turn + 1, 0};
@@ -137,22 +150,42 @@ void commit(std::span<const cria_turn> turns) {
   }
 }
 
-}  // namespace
+// What a ring held before a step that failed may be gone: then its session begins anew.
+void give_up(std::span<const cria_turn> turns) {
+  for (const cria_turn& turn : turns) {
+    cria_session* session = turn.session;
+    if (can_follow(*session, session->position)) continue;
+    session->position = 0;
+    session->first_kept = 0;
+    session->has_logits = false;
+  }
+}
 
-Status step(cria_workspace* w, std::span<const cria_turn> turns) {
-  if (!w->model->has_weights) return Status::kNoWeights;
-  CRIA_TRY(check_turns(*w, turns));
-  w->n_done = 0;
-  w->n_to_do = 0;
-  for (const cria_turn& turn : turns) w->n_to_do += turn.n_tokens * w->model->config.n_layers;
+Status run(cria_workspace* w, std::span<const cria_turn> turns) {
   for (Cursor at = {0, 0}; at.turn < turns.size();) {
     const Chunk chunk = take_chunk(w, turns, &at);
     CRIA_TRY(forward(w, chunk.n_rows));
     CRIA_TRY(output_all(w, turns, chunk));
     CRIA_TRY(output_last(w, turns, chunk));
   }
-  commit(turns);
   return Status::kOk;
+}
+
+}  // namespace
+
+Status step(cria_workspace* w, std::span<const cria_turn> turns) {
+  if (!w->can_run) return Status::kNoWeights;
+  CRIA_TRY(check_turns(*w, turns));
+  w->n_done = 0;
+  w->n_to_do = 0;
+  for (const cria_turn& turn : turns) w->n_to_do += turn.n_tokens * w->model->config.n_layers;
+  const Status status = run(w, turns);
+  if (status == Status::kOk) {
+    commit(turns);
+  } else {
+    give_up(turns);
+  }
+  return status;
 }
 
 }  // namespace cria

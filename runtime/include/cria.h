@@ -56,8 +56,9 @@ extern "C" {
   X(CRIA_BAD_STATE, 16, "the saved state belongs to another model or configuration")             \
   X(CRIA_BACKEND_FAILED, 17, "the backend's library refused an operation")                       \
   X(CRIA_INVALID_MODEL, 18, "the file breaks a rule of its format")                              \
-  X(CRIA_NO_WEIGHTS, 19, "the model was loaded without its weights")                             \
-  X(CRIA_CANCELLED, 20, "the caller's hook stopped it")
+  X(CRIA_NO_WEIGHTS, 19, "the model was loaded, or the workspace made, for text alone")          \
+  X(CRIA_CANCELLED, 20, "the caller's hook stopped it")                                          \
+  X(CRIA_FORGOTTEN, 21, "the sliding window's KV cache no longer holds what is needed")
 
 typedef enum cria_status {
 #define CRIA_STATUS_VALUE(name, value, text) name = value,
@@ -385,17 +386,31 @@ cria_status cria_step(cria_workspace* workspace, const cria_turn* turns, size_t 
  * null before the first. They may be changed before sampling. */
 float* cria_logits(cria_session* session);
 
+/* What is added to a token's logit before anything else; -INFINITY forbids it. */
+typedef struct cria_logit_bias {
+  uint32_t token; /* of the vocabulary */
+  float bias;     /* not NaN */
+} cria_logit_bias;
+
+/* How a token is drawn; zero-initialised: greedily. Steps in the order of the members, but that
+ * temperature comes behind top_k. Penalties look at the last 64 tokens of the context. */
 typedef struct cria_sampling {
-  float temperature;    /* 0: greedy, the lowest id among the largest logits */
-  float top_p;          /* keeps the likeliest up to this sum, at least one; 1 (or 0): off */
-  float min_p;          /* 0: off */
-  float repeat_penalty; /* 1 (or 0): off; over the last 64 tokens of the context */
-  uint32_t top_k;       /* 0: off */
-  uint32_t reserved;    /* zero */
+  const cria_logit_bias* biases; /* null, or [n_biases]; of one token they add up */
+  size_t n_biases;
+  float repeat_penalty;    /* tokens that are there: positive logits divided by it, negative ones
+                              multiplied; 1 (or 0): off */
+  float frequency_penalty; /* taken off the logit for each time that a token is there; 0: off */
+  float presence_penalty;  /* taken off once; 0: off */
+  float temperature;       /* 0: greedy, the lowest id among the largest logits */
+  uint32_t top_k;          /* keeps so many of the likeliest; 0: off */
+  float top_p;             /* keeps the likeliest up to this sum, at least one; 1 (or 0): off */
+  float min_p;             /* keeps those with this share of the likeliest's probability; 0: off */
 } cria_sampling;
 
-/* Draws the next token from the newest logits; changes nothing but the random state. Order of the
- * steps and the generator: docs/numerics.md. */
+#define CRIA_PENALTY_TOKENS 64
+
+/* Draws the next token from the newest logits; changes nothing but the random state. The generator:
+ * docs/numerics.md. */
 cria_status cria_sample(cria_workspace* workspace, cria_session* session,
                         const cria_sampling* sampling, uint32_t* token);
 /* Restarts the session's random numbers. cria_start seeds with 0. */
@@ -406,8 +421,23 @@ void cria_seed(cria_session* session, uint64_t seed);
 uint32_t cria_position(const cria_session* session);
 uint32_t cria_context(const cria_session* session);
 /* Forgets every token from position on (0: all); the kept part of the KV cache stays valid. There
- * are no logits until the next prefill. */
+ * are no logits until the next prefill. CRIA_FORGOTTEN when the ring of a sliding-window model no
+ * longer holds what tokens at this position would attend to; position 0 always can. */
 cria_status cria_reset(cria_session* session, uint32_t position);
+
+/* Makes a session begin as another one does: the first n_positions of from, its tokens and keys and
+ * values, and where that is all of it its logits too. What session held is forgotten. Both are of
+ * one model and KV format. The bits are those of reading the tokens again. Errors:
+ * CRIA_CONTEXT_FULL; CRIA_FORGOTTEN as by cria_reset. */
+cria_status cria_copy_prefix(cria_session* session, const cria_session* from, uint32_t n_positions);
+
+/* Forgets positions [first, first + n) and moves what follows n positions down: values stay as they
+ * are, keys are turned back by RoPE and, in an int8 cache, quantized again. The same bits on every
+ * target with the exact backend's kernels, but not those of reading the remaining tokens again:
+ * what they say of each other was computed with the forgotten ones in sight. The newest logits
+ * stay, unless nothing is left. Of a sliding-window model whose ring has gone round nothing older
+ * than what is forgotten may be left in it: else CRIA_FORGOTTEN. */
+cria_status cria_drop(cria_workspace* workspace, cria_session* session, uint32_t first, uint32_t n);
 
 /* Saves the context (tokens, KV cache up to the position, logits, random state), so that a later
  * session of the same model and KV format, whatever its threads, backend ISA or context size, goes
