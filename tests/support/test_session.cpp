@@ -1,5 +1,6 @@
 #include "tests/support/test_session.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <stdexcept>
@@ -16,6 +17,19 @@ const void* map_bytes(void* context, uint64_t offset, size_t /*n_bytes*/) {
 int read_bytes(void* context, uint64_t offset, void* destination, size_t n_bytes) {
   std::memcpy(destination, static_cast<const uint8_t*>(context) + offset, n_bytes);
   return 0;
+}
+
+cria_config config_for(const cria_config& wished, const MemorySource& source,
+                       hosted::ThreadPool* pool) {
+  cria_config config = wished;
+  config.source_is_mapped = source.source().map != nullptr ? 1 : 0;
+  config.parallel_for = pool->hook();
+  config.parallel_context = pool->context();
+  return config;
+}
+
+void need(cria_status status) {
+  if (status != CRIA_OK) throw std::runtime_error(cria_status_message(status));
 }
 
 }  // namespace
@@ -49,24 +63,60 @@ std::string backend_label(const testing::TestParamInfo<cria_backend>& backend) {
   return backend.param == CRIA_BACKEND_EXACT ? "exact" : "xnnpack";
 }
 
+cria_model_info inspected(const cria_source& source) {
+  cria_model_info info = {};
+  EXPECT_EQ(cria_inspect(&source, &info), CRIA_OK);
+  return info;
+}
+
+cria_memory_plan planned(const cria_model_info& info, const cria_config& config) {
+  cria_memory_plan plan = {};
+  EXPECT_EQ(cria_plan(&info, &config, &plan), CRIA_OK);
+  return plan;
+}
+
+size_t bytes_of(const cria_instance& instance) {
+  return cria_model_bytes(instance.model) + cria_session_bytes(instance.session) +
+         cria_workspace_bytes(instance.workspace);
+}
+
 TestSession::TestSession(const MemorySource& source, const cria_config& config)
-    : pool_(config.n_threads) {
-  cria_config c = config;
-  c.source_is_mapped = source.source().map != nullptr ? 1 : 0;
-  c.parallel_for = pool_.hook();
-  c.parallel_context = pool_.context();
-  EXPECT_EQ(cria_inspect(&source.source(), &info_), CRIA_OK);
-  EXPECT_EQ(cria_plan(&info_, &c, &plan_), CRIA_OK);
-  memory_ = std::make_unique<AlignedMemory>(static_cast<size_t>(plan_.total));
-  const cria_status status =
-      cria_open(memory_->data(), static_cast<size_t>(plan_.total), &source.source(), &c, &session_);
-  if (status != CRIA_OK) throw std::runtime_error(cria_status_message(status));
-  EXPECT_EQ(cria_memory_used(session_), plan_.total);
+    : pool_(config.n_threads),
+      config_(config_for(config, source, &pool_)),
+      info_(inspected(source.source())),
+      plan_(planned(info_, config_)),
+      model_memory_(static_cast<size_t>(plan_.model.total)),
+      session_memory_(static_cast<size_t>(plan_.session.total)),
+      workspace_memory_(static_cast<size_t>(plan_.workspace.total)) {
+  {
+    AlignedMemory scratch(static_cast<size_t>(plan_.loading));
+    need(cria_load(model_memory_.data(), model_memory_.size(), scratch.data(), scratch.size(),
+                   &source.source(), &config_, &model_));
+  }
+  if (config_.text_only == 0) {
+    need(cria_start(session_memory_.data(), session_memory_.size(), model_, &config_, &session_));
+  }
+  need(cria_make_workspace(workspace_memory_.data(), workspace_memory_.size(), model_, &config_,
+                           &workspace_));
+  EXPECT_EQ(cria_model_bytes(model_), plan_.model.total);
+  EXPECT_EQ(cria_session_bytes(session_), plan_.session.total);
+  EXPECT_EQ(cria_workspace_bytes(workspace_), plan_.workspace.total);
+  EXPECT_EQ(plan_.total, plan_.model.total + plan_.session.total +
+                             std::max(plan_.workspace.total, plan_.loading));
 }
 
 std::vector<float> TestSession::all_logits(std::span<const uint32_t> tokens) {
   std::vector<float> logits(tokens.size() * info_.vocab_size);
-  EXPECT_EQ(cria_prefill_logits(session_, tokens.data(), tokens.size(), logits.data()), CRIA_OK);
+  const cria_turn turn = {session_, tokens.data(), tokens.size(), logits.data()};
+  EXPECT_EQ(cria_step(workspace_, &turn, 1), CRIA_OK);
+  // The session keeps the last ones, as after a prefill.
+  const float* last = cria_logits(session_);
+  EXPECT_NE(last, nullptr);
+  if (last != nullptr) {
+    EXPECT_EQ(std::memcmp(last, &logits[(tokens.size() - 1) * info_.vocab_size],
+                          info_.vocab_size * sizeof(float)),
+              0);
+  }
   return logits;
 }
 
@@ -75,9 +125,9 @@ std::vector<uint32_t> TestSession::greedy(size_t n_tokens) {
   const cria_sampling sampling = {};
   for (size_t i = 0; i < n_tokens; ++i) {
     uint32_t token = 0;
-    EXPECT_EQ(cria_sample(session_, &sampling, &token), CRIA_OK);
+    EXPECT_EQ(cria_sample(workspace_, session_, &sampling, &token), CRIA_OK);
     tokens.push_back(token);
-    EXPECT_EQ(cria_prefill(session_, &token, 1), CRIA_OK);
+    EXPECT_EQ(cria_prefill(workspace_, session_, &token, 1), CRIA_OK);
   }
   return tokens;
 }

@@ -1,4 +1,5 @@
-// A session over model bytes in memory, for tests: arena of exactly the planned size with a guard.
+// A model, a session and a workspace over model bytes in memory, for tests: each in a block of
+// exactly the planned size.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -46,16 +47,29 @@ class AlignedMemory {
   size_t size_;
 };
 
+// What a source says it holds, and the plan for it. Both fail the test when the library refuses.
+[[nodiscard]] cria_model_info inspected(const cria_source& source);
+[[nodiscard]] cria_memory_plan planned(const cria_model_info& info, const cria_config& config);
+
+// Bytes that the objects of cria_open have taken; those that are null, none.
+[[nodiscard]] size_t bytes_of(const cria_instance& instance);
+
 // The backends of this build, and a test's name for one.
 [[nodiscard]] std::vector<cria_backend> built_backends();
 [[nodiscard]] std::string backend_label(const testing::TestParamInfo<cria_backend>& backend);
 
 class TestSession {
  public:
-  // With the programs' thread pool where config.n_threads asks for it. Fails the test when opening
-  // fails.
+  // With the programs' thread pool where config.n_threads asks for it. Fails the test when an
+  // object takes other bytes than were planned, throws when one cannot be had. A text_only config
+  // gives no session.
   TestSession(const MemorySource& source, const cria_config& config);
-  [[nodiscard]] cria_session* get() { return session_; }
+  [[nodiscard]] const cria_model* model() const { return model_; }
+  [[nodiscard]] cria_session* session() { return session_; }
+  [[nodiscard]] cria_workspace* workspace() { return workspace_; }
+  [[nodiscard]] cria_instance instance() { return {model_, session_, workspace_}; }
+  // What the three were made with, hooks of the thread pool included.
+  [[nodiscard]] const cria_config& config() const { return config_; }
   [[nodiscard]] const cria_memory_plan& plan() const { return plan_; }
   [[nodiscard]] const cria_model_info& info() const { return info_; }
 
@@ -66,10 +80,15 @@ class TestSession {
 
  private:
   hosted::ThreadPool pool_;
-  cria_model_info info_ = {};
-  cria_memory_plan plan_ = {};
-  std::unique_ptr<AlignedMemory> memory_;
+  cria_config config_;
+  cria_model_info info_;
+  cria_memory_plan plan_;
+  AlignedMemory model_memory_;
+  AlignedMemory session_memory_;
+  AlignedMemory workspace_memory_;
+  cria_model* model_ = nullptr;
   cria_session* session_ = nullptr;
+  cria_workspace* workspace_ = nullptr;
 };
 
 }  // namespace cria::test
