@@ -51,9 +51,9 @@ std::vector<ListedFile> listed_files(const std::string& folder_name) {
 
 std::string name_of(cria_status status) {
   switch (status) {
-#define CRIA_STATUS_NAME(cpp_name, c_name, value, text) \
-  case c_name:                                          \
-    return std::string(#c_name).substr(sizeof("CRIA_") - 1);
+#define CRIA_STATUS_NAME(name, value, text) \
+  case name:                                \
+    return std::string(#name).substr(sizeof("CRIA_") - 1);
     CRIA_STATUS_LIST(CRIA_STATUS_NAME)
 #undef CRIA_STATUS_NAME
   }
@@ -110,11 +110,12 @@ class Judge {
     config.source_is_mapped = access == Access::kMap ? 1 : 0;
     config.parallel_for = pool.hook();
     config.parallel_context = pool.context();
-    cria_session* session = nullptr;
-    const cria_status status = cria_open(arena_.data(), arena_.size(), &source, &config, &session);
+    cria_instance cria = {};
+    const cria_status status = cria_open(arena_.data(), arena_.size(), &source, &config, &cria);
+    EXPECT_EQ(test::bytes_of(cria) != 0, status == CRIA_OK);
     if (status != CRIA_OK) return name_of(status);
     const uint32_t tokens[] = {0, 5, 1};
-    return name_of(cria_prefill(session, tokens, std::size(tokens)));
+    return name_of(cria_prefill(cria.workspace, cria.session, tokens, std::size(tokens)));
   }
 
  private:

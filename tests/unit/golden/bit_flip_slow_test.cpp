@@ -6,6 +6,7 @@
 
 #include "tests/support/model_files.h"
 #include "tests/support/sampling.h"
+#include "tests/support/sampling_of.h"
 #include "tests/support/test_session.h"
 #include "tests/support/tiny_checkpoint.h"
 
@@ -21,21 +22,21 @@ test::Bytes tiny_model(format::Compression compression) {
   return test::convert_folder(folder, {format::NumberFormat::kInt4, 32, compression, true});
 }
 
-// Runs a session that opened: text in, two tokens out.
-void use(cria_session* session) {
+// Runs what opened: text in, two tokens out.
+void use(const cria_instance& cria) {
   uint32_t tokens[64];
   size_t n = 0;
   const cria_message message = {CRIA_USER, "the llama", 9};
-  if (cria_encode_chat(session, &message, 1, 0, 1, tokens, 64, &n) != CRIA_OK) return;
-  if (n == 0 || n > 40 || cria_prefill(session, tokens, n) != CRIA_OK) return;
-  const cria_sampling sampling = {0.8f, 0.9f, 0.05f, 1.1f, 20, 0};
+  if (cria_encode_chat(cria.workspace, &message, 1, 0, 1, tokens, 64, &n) != CRIA_OK) return;
+  if (n == 0 || n > 40 || cria_prefill(cria.workspace, cria.session, tokens, n) != CRIA_OK) return;
+  const cria_sampling sampling = test::sampling_of(0.8f, 0.9f, 0.05f, 1.1f, 20);
   cria_text_state state = {};
   char text[CRIA_TEXT_BYTES];
   for (int i = 0; i < 2; ++i) {
     uint32_t token = 0;
-    ASSERT_EQ(cria_sample(session, &sampling, &token), CRIA_OK);
-    static_cast<void>(cria_decode_token(session, &state, token, text, sizeof text, &n));
-    ASSERT_EQ(cria_prefill(session, &token, 1), CRIA_OK);
+    ASSERT_EQ(cria_sample(cria.workspace, cria.session, &sampling, &token), CRIA_OK);
+    static_cast<void>(cria_decode_token(cria.model, &state, token, text, sizeof text, &n));
+    ASSERT_EQ(cria_prefill(cria.workspace, cria.session, &token, 1), CRIA_OK);
   }
 }
 
@@ -67,9 +68,9 @@ Counts flip_all(format::Compression compression, Access access) {
     return cria_verify(&source.source(), scratch.data(), scratch.size(), nullptr, nullptr, nullptr);
   };
   EXPECT_EQ(verify(), CRIA_OK);
-  cria_session* session = nullptr;
-  EXPECT_EQ(cria_open(memory.data(), plan.total, &source.source(), &config, &session), CRIA_OK);
-  use(session);
+  cria_instance cria = {};
+  EXPECT_EQ(cria_open(memory.data(), plan.total, &source.source(), &config, &cria), CRIA_OK);
+  use(cria);
 
   Counts counts;
   const std::span<uint8_t> bytes = source.bytes();
@@ -82,9 +83,9 @@ Counts flip_all(format::Compression compression, Access access) {
     } else {
       ++counts.detected;
     }
-    if (cria_open(memory.data(), plan.total, &source.source(), &config, &session) == CRIA_OK) {
+    if (cria_open(memory.data(), plan.total, &source.source(), &config, &cria) == CRIA_OK) {
       ++counts.opened;
-      use(session);
+      use(cria);
     }
     bytes[bit / 8] ^= mask;
   }
@@ -118,9 +119,9 @@ TEST_P(BitFlip, TruncationAtEveryByteIsRefused) {
   size_t refused = 0;
   for (size_t n = 0; n < whole.size(); n += test::sweep_step(), ++refused) {
     const MemorySource source({whole.data(), n}, GetParam());
-    cria_session* session = nullptr;
-    ASSERT_NE(cria_open(memory.data(), memory.size(), &source.source(), &config, &session),
-              CRIA_OK);
+    cria_instance cria = {};
+    ASSERT_NE(cria_open(memory.data(), memory.size(), &source.source(), &config, &cria), CRIA_OK);
+    ASSERT_EQ(test::bytes_of(cria), 0u);
     ASSERT_NE(
         cria_verify(&source.source(), scratch.data(), scratch.size(), nullptr, nullptr, nullptr),
         CRIA_OK);

@@ -30,9 +30,9 @@ TEST(ChangedFile, AnotherVocabularyIsNoticed) {
   EXPECT_EQ(cria_vocab_size(same.model()), inspected.info().vocab_size);
   EXPECT_EQ(cria_vocab_size(other.model()), other.info().vocab_size);
   EXPECT_NE(cria_vocab_size(same.model()), cria_vocab_size(other.model()));
-  EXPECT_NO_THROW(check_is_inspected(inspected, same.get()));
+  EXPECT_NO_THROW(check_is_inspected(inspected, same.model()));
   try {
-    check_is_inspected(inspected, other.get());
+    check_is_inspected(inspected, other.model());
     ADD_FAILURE() << "it was taken for the same model";
   } catch (const ProgramError& error) {
     EXPECT_EQ(error.code(), ExitCode::kIo);

@@ -119,7 +119,7 @@ std::vector<uint32_t> encoded_afresh(const Chat& chat, const ChatRecord& record)
   }
   std::vector<uint32_t> tokens(1 << 12);
   size_t n_tokens = 0;
-  EXPECT_EQ(cria_encode_chat(chat.model().get(), messages.data(), messages.size(), 0, 0,
+  EXPECT_EQ(cria_encode_chat(chat.model().workspace(), messages.data(), messages.size(), 0, 0,
                              tokens.data(), tokens.size(), &n_tokens),
             CRIA_OK);
   tokens.resize(n_tokens);

@@ -37,7 +37,7 @@ TEST(Dialogue, TextWithoutTokensIsNotSaid) {
       test::without_byte(test::without_template_text(test::tiny_model(), format::kChatTrim), '!'));
   test::TestSession session = open(source);
   static Dialogue dialogue;
-  dialogue.start(session.get());
+  dialogue.start(session.instance());
   const cria_sampling greedy = {};
   for (const char* text : {"!", "\xC2\xA0", "!!!"}) {
     printed.clear();

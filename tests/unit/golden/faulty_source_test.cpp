@@ -186,12 +186,12 @@ class FaultySource {
   std::atomic<size_t> n_calls_ = 0;
 };
 
-void use(cria_session* session) {
+void use(const cria_instance& cria) {
   constexpr uint32_t kTokens[] = {1, 2, 3};
-  ASSERT_EQ(cria_prefill(session, kTokens, 3), CRIA_OK);
+  ASSERT_EQ(cria_prefill(cria.workspace, cria.session, kTokens, 3), CRIA_OK);
   uint32_t ids[64];
   size_t n = 0;
-  static_cast<void>(cria_encode(session, "the llama", 9, CRIA_ENCODE_PARSE, ids, 64, &n));
+  static_cast<void>(cria_encode(cria.workspace, "the llama", 9, CRIA_ENCODE_PARSE, ids, 64, &n));
 }
 
 class Opening {
@@ -211,8 +211,8 @@ class Opening {
     EXPECT_EQ(cria_plan(&info, &config_, &plan), CRIA_OK);
     memory_ = std::make_unique<test::AlignedMemory>(static_cast<size_t>(plan.total));
   }
-  cria_status open(cria_session** session) {
-    return cria_open(memory_->data(), memory_->size(), &source_.source(), &config_, session);
+  cria_status open(cria_instance* cria) {
+    return cria_open(memory_->data(), memory_->size(), &source_.source(), &config_, cria);
   }
 
  private:
@@ -222,7 +222,7 @@ class Opening {
   std::unique_ptr<test::AlignedMemory> memory_;
 };
 
-// Every fault at every call. run gives a status and, when it opened something, a session.
+// Every fault at every call. run gives a status and, when it opened something, uses it.
 template <typename Run>
 size_t sweep(FaultySource* source, const Run& run) {
   source->arm(Fault::kFails, ~size_t{0});
@@ -257,10 +257,12 @@ TEST_P(FaultySourceTest, OpeningEndsInAStatus) {
       for (const uint32_t n_threads : {1u, 2u, 3u}) {
         Opening opening(source, n_threads, GetParam());
         n_runs += sweep(&source, [&] {
-          cria_session* session = nullptr;
-          const cria_status status = opening.open(&session);
-          EXPECT_EQ(session != nullptr, status == CRIA_OK);
-          if (session != nullptr) use(session);
+          cria_instance cria = {};
+          const cria_status status = opening.open(&cria);
+          EXPECT_EQ(cria.model != nullptr, status == CRIA_OK);
+          EXPECT_EQ(cria.session != nullptr, status == CRIA_OK);
+          EXPECT_EQ(cria.workspace != nullptr, status == CRIA_OK);
+          if (status == CRIA_OK) use(cria);
           return status;
         });
       }
@@ -320,18 +322,18 @@ TEST_P(FaultySourceTest, TenThousandOpeningsInOneArenaLeaveNothingBehind) {
   size_t heap = 0;
   constexpr size_t kWarm = 50;
   for (size_t i = 0; i < n_openings; ++i) {
-    cria_session* session = nullptr;
+    cria_instance cria = {};
     if (i % 3 == 2) {  // a failure in between, at another place each time
       source.arm(Fault::kFails, i % 60);
-      ASSERT_EQ(opening.open(&session), CRIA_READ_FAILED) << i;
-      ASSERT_EQ(session, nullptr);
+      ASSERT_EQ(opening.open(&cria), CRIA_READ_FAILED) << i;
+      ASSERT_EQ(test::bytes_of(cria), 0u);
     }
     source.disarm();
-    ASSERT_EQ(opening.open(&session), CRIA_OK) << i;
+    ASSERT_EQ(opening.open(&cria), CRIA_OK) << i;
     if (i == kWarm) heap = heap_bytes();
     if (i != 0 && i + 1 != n_openings) continue;
-    ASSERT_EQ(cria_prefill(session, kTokens, std::size(kTokens)), CRIA_OK);
-    const float* logits = cria_logits(session);
+    ASSERT_EQ(cria_prefill(cria.workspace, cria.session, kTokens, std::size(kTokens)), CRIA_OK);
+    const float* logits = cria_logits(cria.session);
     if (first.empty()) first.assign(logits, logits + 300);
     ASSERT_EQ(std::memcmp(first.data(), logits, first.size() * sizeof(float)), 0);
   }

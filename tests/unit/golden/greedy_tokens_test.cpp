@@ -72,7 +72,9 @@ TEST(GreedyTokens, AreThoseInTheRepositoryOnEveryIsa) {
       config.isa_mask = isa.mask;
       test::TestSession session(source, config);
       ASSERT_FALSE(line.prompt.empty()) << line.name;
-      ASSERT_EQ(cria_prefill(session.workspace(), session.session(), line.prompt.data(), line.prompt.size()), CRIA_OK);
+      ASSERT_EQ(cria_prefill(session.workspace(), session.session(), line.prompt.data(),
+                             line.prompt.size()),
+                CRIA_OK);
       const std::vector<uint32_t> tokens = session.greedy(kTokens);
       EXPECT_EQ(tokens, line.tokens) << isa.name << ": " << line.name << text_of(tokens);
       ++compared;

@@ -14,6 +14,7 @@
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
 #include "tests/support/sampling.h"
+#include "tests/support/sampling_of.h"
 #include "tests/support/test_session.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -120,27 +121,29 @@ struct Outputs {
 };
 
 // Everything a program does between opening and forgetting a session, n_tokens long.
-void converse(cria_session* session, size_t n_tokens, Outputs* out, uint8_t* state,
+void converse(const cria_instance& cria, size_t n_tokens, Outputs* out, uint8_t* state,
               size_t state_bytes) {
   const cria_message message = {CRIA_USER, "What is a cria?", 15};
   size_t n = 0;
-  ASSERT_EQ(cria_encode_chat(session, &message, 1, 0, 1, out->tokens, 512, &n), CRIA_OK);
-  ASSERT_EQ(cria_prefill(session, out->tokens, n), CRIA_OK);
+  ASSERT_EQ(cria_encode_chat(cria.workspace, &message, 1, 0, 1, out->tokens, 512, &n), CRIA_OK);
+  ASSERT_EQ(cria_prefill(cria.workspace, cria.session, out->tokens, n), CRIA_OK);
   cria_text_state stream = {};
-  const cria_sampling sampling = {0.8f, 0.95f, 0.05f, 1.1f, 40, 0};
+  const cria_sampling sampling = test::sampling_of(0.8f, 0.95f, 0.05f, 1.1f, 40);
   for (size_t i = 0; i < n_tokens; ++i) {
     uint32_t token = 0;
-    ASSERT_EQ(cria_sample(session, &sampling, &token), CRIA_OK);
-    ASSERT_EQ(cria_decode_token(session, &stream, token, out->text, sizeof out->text, &n), CRIA_OK);
-    ASSERT_EQ(cria_prefill(session, &token, 1), CRIA_OK);
+    ASSERT_EQ(cria_sample(cria.workspace, cria.session, &sampling, &token), CRIA_OK);
+    ASSERT_EQ(cria_decode_token(cria.model, &stream, token, out->text, sizeof out->text, &n),
+              CRIA_OK);
+    ASSERT_EQ(cria_prefill(cria.workspace, cria.session, &token, 1), CRIA_OK);
   }
-  ASSERT_EQ(cria_encode(session, "Once upon a time", 16, 0, out->tokens, 512, &n), CRIA_OK);
-  ASSERT_EQ(cria_prefill_logits(session, out->tokens, 3, out->logits), CRIA_OK);
-  ASSERT_LE(cria_state_size(session), state_bytes);
-  const size_t used = cria_state_size(session);
-  ASSERT_EQ(cria_state_save(session, state, used), CRIA_OK);
-  ASSERT_EQ(cria_reset(session, 0), CRIA_OK);
-  ASSERT_EQ(cria_state_load(session, state, used), CRIA_OK);
+  ASSERT_EQ(cria_encode(cria.workspace, "Once upon a time", 16, 0, out->tokens, 512, &n), CRIA_OK);
+  const cria_turn turn = {cria.session, out->tokens, 3, out->logits};
+  ASSERT_EQ(cria_step(cria.workspace, &turn, 1), CRIA_OK);
+  ASSERT_LE(cria_state_size(cria.session), state_bytes);
+  const size_t used = cria_state_size(cria.session);
+  ASSERT_EQ(cria_state_save(cria.session, state, used), CRIA_OK);
+  ASSERT_EQ(cria_reset(cria.session, 0), CRIA_OK);
+  ASSERT_EQ(cria_state_load(cria.session, state, used), CRIA_OK);
 }
 
 class HeapTrapOn : public testing::TestWithParam<cria_backend> {};
@@ -168,11 +171,22 @@ TEST_P(HeapTrapOn, SeesNothingThroughAConversation) {
       test::AlignedMemory memory(plan.total);
       auto out = std::make_unique<Outputs>();
       std::vector<uint8_t> state(size_t{4} << 20);
-      cria_session* session = nullptr;
-      ASSERT_EQ(cria_open(memory.data(), plan.total, &source.source(), &config, &session), CRIA_OK);
+      cria_instance cria = {};
+      ASSERT_EQ(cria_open(memory.data(), plan.total, &source.source(), &config, &cria), CRIA_OK);
+      test::AlignedMemory of_session(plan.session.total);
+      test::AlignedMemory of_workspace(plan.workspace.total);
       trapped = 0;
       trap_armed = true;
-      converse(session, n_tokens, out.get(), state.data(), state.size());
+      converse(cria, n_tokens, out.get(), state.data(), state.size());
+      // Nor does beginning another conversation with the same model.
+      cria_instance other = {cria.model, nullptr, nullptr};
+      ASSERT_EQ(
+          cria_start(of_session.data(), of_session.size(), cria.model, &config, &other.session),
+          CRIA_OK);
+      ASSERT_EQ(cria_make_workspace(of_workspace.data(), of_workspace.size(), cria.model, &config,
+                                    &other.workspace),
+                CRIA_OK);
+      converse(other, 1, out.get(), state.data(), state.size());
       trap_armed = false;
       std::printf("%zu allocations in %zu tokens\n", trapped.load(), n_tokens);
       EXPECT_EQ(trapped, 0u) << n_threads << " threads, format " << static_cast<int>(weights);

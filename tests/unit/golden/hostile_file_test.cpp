@@ -10,6 +10,7 @@
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"
 #include "tests/support/sampling.h"
+#include "tests/support/sampling_of.h"
 #include "tests/support/test_session.h"
 #include "tests/support/tiny_checkpoint.h"
 
@@ -42,39 +43,40 @@ class Opener {
     return cria_verify(&source.source(), scratch_.data(), scratch_.size(), nullptr, nullptr,
                        nullptr);
   }
-  // Opens and, when that works, uses the session.
+  // Opens and, when that works, uses what it has.
   cria_status open(const MemorySource& source) {
     cria_config config = {};
     config.backend = CRIA_BACKEND_EXACT;
     config.prefill_chunk = 16;
     config.source_is_mapped = source.source().map != nullptr ? 1 : 0;
-    cria_session* session = nullptr;
+    cria_instance cria = {};
     const cria_status status =
-        cria_open(memory_.data(), memory_.size(), &source.source(), &config, &session);
-    if (status == CRIA_OK) use(session);
+        cria_open(memory_.data(), memory_.size(), &source.source(), &config, &cria);
+    EXPECT_EQ(test::bytes_of(cria) != 0, status == CRIA_OK);
+    if (status == CRIA_OK) use(cria);
     return status;
   }
 
  private:
-  static void use(cria_session* session) {
+  static void use(const cria_instance& cria) {
     uint32_t tokens[64];
     size_t n = 0;
     const char* text = "the <|eot_id|> llama \xf0\x9f\xa6\x99 eats";
     const cria_message message = {CRIA_USER, text, std::strlen(text)};
     static_cast<void>(
-        cria_encode(session, text, std::strlen(text), CRIA_ENCODE_PARSE, tokens, 64, &n));
-    if (cria_encode_chat(session, &message, 1, 0, 1, tokens, 64, &n) != CRIA_OK || n == 0 ||
-        cria_prefill(session, tokens, n) != CRIA_OK) {
+        cria_encode(cria.workspace, text, std::strlen(text), CRIA_ENCODE_PARSE, tokens, 64, &n));
+    if (cria_encode_chat(cria.workspace, &message, 1, 0, 1, tokens, 64, &n) != CRIA_OK || n == 0 ||
+        cria_prefill(cria.workspace, cria.session, tokens, n) != CRIA_OK) {
       return;
     }
-    const cria_sampling sampling = {0.8f, 0.9f, 0.05f, 1.1f, 20, 0};
+    const cria_sampling sampling = test::sampling_of(0.8f, 0.9f, 0.05f, 1.1f, 20);
     cria_text_state state = {};
     char out[CRIA_TEXT_BYTES];
     for (int i = 0; i < 3; ++i) {
       uint32_t token = 0;
-      ASSERT_EQ(cria_sample(session, &sampling, &token), CRIA_OK);
-      static_cast<void>(cria_decode_token(session, &state, token, out, sizeof out, &n));
-      if (cria_prefill(session, &token, 1) != CRIA_OK) break;
+      ASSERT_EQ(cria_sample(cria.workspace, cria.session, &sampling, &token), CRIA_OK);
+      static_cast<void>(cria_decode_token(cria.model, &state, token, out, sizeof out, &n));
+      if (cria_prefill(cria.workspace, cria.session, &token, 1) != CRIA_OK) break;
     }
   }
 

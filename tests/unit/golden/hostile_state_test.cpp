@@ -8,6 +8,7 @@
 #include <random>
 
 #include "quant/checksum.h"
+#include "tests/support/sampling_of.h"
 #include "tests/support/test_session.h"
 #include "tests/unit/golden/tiny_chat_model.h"
 
@@ -63,7 +64,9 @@ cria_status load(TestSession* session, std::vector<uint8_t>* state) {
 
 // Draws and feeds a few tokens.
 void use(TestSession* session) {
-  const cria_sampling kinds[] = {{}, {0.8f, 0.9f, 0.05f, 1.1f, 20, 0}, {1.0f, 0.5f, 0, 1.0f, 0, 0}};
+  const cria_sampling kinds[] = {{},
+                                 test::sampling_of(0.8f, 0.9f, 0.05f, 1.1f, 20),
+                                 test::sampling_of(1.0f, 0.5f, 0, 1.0f, 0)};
   for (const cria_sampling& sampling : kinds) {
     uint32_t token = 0;
     if (cria_sample(session->workspace(), session->session(), &sampling, &token) != CRIA_OK) return;

@@ -57,9 +57,8 @@ double open_seconds(const test::Bytes& file, Access access, cria_backend backend
   EXPECT_EQ(cria_plan(&info, &config, &plan), CRIA_OK);
   test::AlignedMemory memory(static_cast<size_t>(plan.total));
   return least_seconds([&] {
-    cria_session* session = nullptr;
-    EXPECT_EQ(cria_open(memory.data(), memory.size(), &source.source(), &config, &session),
-              CRIA_OK);
+    cria_instance cria = {};
+    EXPECT_EQ(cria_open(memory.data(), memory.size(), &source.source(), &config, &cria), CRIA_OK);
   });
 }
 

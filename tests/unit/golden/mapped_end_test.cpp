@@ -42,10 +42,10 @@ class MappedEnd : public testing::TestWithParam<cria_backend> {
     status = cria_plan(&info, &config, &plan);
     if (status != CRIA_OK) return status;
     memory_ = std::make_unique<test::AlignedMemory>(static_cast<size_t>(plan.total));
-    return cria_open(memory_->data(), memory_->size(), &source, &config, &session_);
+    return cria_open(memory_->data(), memory_->size(), &source, &config, &cria_);
   }
 
-  cria_session* session_ = nullptr;
+  cria_instance cria_ = {};
 
  private:
   std::unique_ptr<hosted::ThreadPool> pool_;
@@ -137,8 +137,9 @@ TEST_P(MappedEnd, NoByteBehindAWholeFileIsRead) {
       const test::GuardedSource source(file);
       for (const uint32_t n_threads : {1u, 2u, 5u}) {
         ASSERT_EQ(open(source.source(), n_threads), CRIA_OK);
-        ASSERT_EQ(cria_prefill(session_, kTokens, std::size(kTokens)), CRIA_OK);
-        ASSERT_EQ(cria_prefill(session_, kTokens, 1), CRIA_OK);
+        ASSERT_EQ(cria_prefill(cria_.workspace, cria_.session, kTokens, std::size(kTokens)),
+                  CRIA_OK);
+        ASSERT_EQ(cria_prefill(cria_.workspace, cria_.session, kTokens, 1), CRIA_OK);
         ++ran;
       }
     }

@@ -70,8 +70,8 @@ class Judges {
     config.source_is_mapped = source.source().map != nullptr ? 1 : 0;
     config.parallel_for = pool.hook();
     config.parallel_context = pool.context();
-    cria_session* session = nullptr;
-    return cria_open(memory_.data(), memory_.size(), &source.source(), &config, &session);
+    cria_instance cria = {};
+    return cria_open(memory_.data(), memory_.size(), &source.source(), &config, &cria);
   }
 
   test::AlignedMemory memory_;

@@ -43,14 +43,17 @@ class Loaded {
     config.max_text_bytes = max_text_bytes;
     session_ = std::make_unique<test::TestSession>(source_, config);
   }
-  cria_session* get() { return session_->get(); }
+  [[nodiscard]] const cria_model* model() const { return session_->model(); }
+  cria_session* session() { return session_->session(); }
+  cria_workspace* workspace() { return session_->workspace(); }
   [[nodiscard]] uint32_t vocab_size() const { return session_->info().vocab_size; }
 
   std::vector<uint32_t> encode(const std::string& text, uint32_t flags) {
     std::vector<uint32_t> tokens(text.size() + 16);
     size_t n = 0;
-    EXPECT_EQ(cria_encode(get(), text.data(), text.size(), flags, tokens.data(), tokens.size(), &n),
-              CRIA_OK);
+    EXPECT_EQ(
+        cria_encode(workspace(), text.data(), text.size(), flags, tokens.data(), tokens.size(), &n),
+        CRIA_OK);
     tokens.resize(n);
     return tokens;
   }
@@ -71,8 +74,8 @@ void add_nll(Loaded* model, const std::vector<uint32_t>& tokens, Nll* nll) {
   const size_t vocab = model->vocab_size();
   std::vector<float> logits(tokens.size() * vocab);
   ASSERT_EQ(cria_reset(model->session(), 0), CRIA_OK);
-  ASSERT_EQ(cria_prefill_logits(model->get(), tokens.data(), tokens.size(), logits.data()),
-            CRIA_OK);
+  const cria_turn turn = {model->session(), tokens.data(), tokens.size(), logits.data()};
+  ASSERT_EQ(cria_step(model->workspace(), &turn, 1), CRIA_OK);
   for (size_t i = 0; i + 1 < tokens.size(); ++i, ++nll->n_tokens) {
     const float* row = &logits[i * vocab];
     const double largest = static_cast<double>(*std::max_element(row, row + vocab));

@@ -10,6 +10,7 @@
 
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
+#include "tests/support/sampling_of.h"
 #include "tests/support/test_session.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -77,31 +78,31 @@ struct Life {
 void live(Life* life) {
   const cria_message messages[] = {{CRIA_SYSTEM, "Be brief.", 9},
                                    {CRIA_USER, "What is a cria?", 15}};
-  const cria_sampling sampling = {0.8f, 0.95f, 0.05f, 1.1f, 40, 0};
-  cria_session* session = nullptr;
+  const cria_sampling sampling = test::sampling_of(0.8f, 0.95f, 0.05f, 1.1f, 40);
+  cria_instance cria = {};
   size_t n = 0;
   life->expect_ok(cria_inspect(life->source, &life->info));
   life->expect_ok(
       cria_verify(life->source, life->memory, life->memory_bytes, nullptr, nullptr, nullptr));
   life->expect_ok(cria_plan(&life->info, &life->config, &life->plan));
-  life->expect_ok(
-      cria_open(life->memory, life->memory_bytes, life->source, &life->config, &session));
-  if (session == nullptr) return;
-  life->expect_ok(cria_encode(session, "Once upon a time", 16, CRIA_ENCODE_PARSE, life->tokens,
-                              std::size(life->tokens), &n));
-  life->expect_ok(cria_encode_chat(session, messages, std::size(messages), 0, 1, life->tokens,
-                                   std::size(life->tokens), &n));
-  life->expect_ok(cria_prefill(session, life->tokens, n));
+  life->expect_ok(cria_open(life->memory, life->memory_bytes, life->source, &life->config, &cria));
+  if (cria.session == nullptr) return;
+  life->expect_ok(cria_encode(cria.workspace, "Once upon a time", 16, CRIA_ENCODE_PARSE,
+                              life->tokens, std::size(life->tokens), &n));
+  life->expect_ok(cria_encode_chat(cria.workspace, messages, std::size(messages), 0, 1,
+                                   life->tokens, std::size(life->tokens), &n));
+  life->expect_ok(cria_prefill(cria.workspace, cria.session, life->tokens, n));
   cria_text_state stream = {};
   for (int i = 0; i < 4; ++i) {
     uint32_t token = 0;
-    life->expect_ok(cria_sample(session, &sampling, &token));
-    life->expect_ok(cria_decode_token(session, &stream, token, life->text, sizeof life->text, &n));
-    life->expect_ok(cria_prefill(session, &token, 1));
+    life->expect_ok(cria_sample(cria.workspace, cria.session, &sampling, &token));
+    life->expect_ok(
+        cria_decode_token(cria.model, &stream, token, life->text, sizeof life->text, &n));
+    life->expect_ok(cria_prefill(cria.workspace, cria.session, &token, 1));
   }
-  const size_t used = std::min(cria_state_size(session), life->state_bytes);
-  life->expect_ok(cria_state_save(session, life->state, used));
-  life->expect_ok(cria_state_load(session, life->state, used));
+  const size_t used = std::min(cria_state_size(cria.session), life->state_bytes);
+  life->expect_ok(cria_state_save(cria.session, life->state, used));
+  life->expect_ok(cria_state_load(cria.session, life->state, used));
 }
 
 class StackUse : public testing::TestWithParam<cria_backend> {};
@@ -123,7 +124,7 @@ TEST_P(StackUse, IsBoundedThroughTheWholeLifeOfASession) {
     ASSERT_EQ(cria_inspect(life.source, &life.info), CRIA_OK);
     ASSERT_EQ(cria_plan(&life.info, &life.config, &life.plan), CRIA_OK);
     test::AlignedMemory memory(static_cast<size_t>(life.plan.total));
-    std::vector<uint8_t> state(static_cast<size_t>(life.plan.kv_cache + life.plan.history) + 65536);
+    std::vector<uint8_t> state(static_cast<size_t>(life.plan.session.total) + 65536);
     life.memory = memory.data();
     life.memory_bytes = memory.size();
     life.state = state.data();

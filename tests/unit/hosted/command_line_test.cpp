@@ -96,6 +96,14 @@ TEST(CommandLine, ListsEndBeforeTheNextArgument) {
   EXPECT_EQ(bench.repetitions, 3u);
 }
 
+TEST(CommandLine, SessionsAreOneUnlessTold) {
+  EXPECT_EQ(parse_as<InfoOptions>({"info", "m.cria"}).n_sessions, 1u);
+  EXPECT_EQ(parse_as<InfoOptions>({"info", "m.cria", "--sessions", "1024"}).n_sessions, 1024u);
+  EXPECT_TRUE(parse_as<BenchOptions>({"bench", "m.cria"}).sessions.empty());
+  EXPECT_EQ(parse_as<BenchOptions>({"bench", "--sessions", "1,8", "m.cria"}).sessions,
+            (std::vector<uint32_t>{1, 8}));
+}
+
 TEST(CommandLine, TokenizeReadsStandardInputUnlessTold) {
   EXPECT_EQ(parse_as<TokenizeOptions>({"tokenize", "m.cria"}).input, "-");
   EXPECT_EQ(parse_as<TokenizeOptions>({"tokenize", "m.cria", "-"}).input, "-");
@@ -139,6 +147,10 @@ TEST(CommandLine, RefusesWhatIsOutOfRangeInOneLine) {
       {"logits", "m.cria", "--ids", "1"},
       {"bench", "m.cria", "-p", "0"},
       {"bench", "m.cria", "--threads", "1,0"},
+      {"bench", "m.cria", "--sessions", "1,0"},
+      {"bench", "m.cria", "--sessions", "1025"},
+      {"info", "m.cria", "--sessions", "0"},
+      {"info", "m.cria", "--sessions", "1025"},
       {"eval", "m.cria"},
       {"verify"},
   };

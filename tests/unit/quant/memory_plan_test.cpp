@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "quant/model_layout.h"
 #include "tests/support/test_configs.h"
 
@@ -29,6 +32,7 @@ PlanInput exact_input(uint32_t context) {
   in.context = context;
   in.n_threads = 2;
   in.prefill_chunk = 64;
+  in.max_turns = 1;
   in.max_text_bytes = 8192;
   in.kv_format = KvFormat::kInt8;
   in.tokenizer_bytes = 8'000'001;
@@ -37,23 +41,51 @@ PlanInput exact_input(uint32_t context) {
   return in;
 }
 
+// The sums that the header promises, and that every object is a whole number of blocks.
+void expect_totals(const MemoryPlan& plan) {
+  const MemoryPlan::Model& m = plan.model;
+  const MemoryPlan::Session& s = plan.session;
+  const MemoryPlan::Workspace& w = plan.workspace;
+  EXPECT_EQ(m.total, m.objects + m.tokenizer + m.weights + m.backend);
+  EXPECT_EQ(s.total, s.objects + s.kv_cache + s.history + s.logits);
+  EXPECT_EQ(scratch_bytes(w), std::max({w.running, w.sampling, w.encoding}));
+  EXPECT_EQ(w.total, w.objects + w.backend + scratch_bytes(w));
+  EXPECT_EQ(plan.total, m.total + s.total + std::max(w.total, plan.loading));
+  for (const uint64_t bytes :
+       {m.objects, m.tokenizer, m.weights, m.backend, s.objects, s.kv_cache, s.history, s.logits,
+        w.objects, w.backend, w.running, w.sampling, w.encoding, plan.loading}) {
+    EXPECT_EQ(bytes % format::kAlignment, 0u);
+  }
+}
+
 // Pins exact byte totals of a Llama 3.2 1B, worked out by hand.
 TEST(MemoryPlan, OfAOneBillionParameterModelIsWhatTheArithmeticSays) {
   MemoryPlan plan;
   ASSERT_TRUE(plan_memory(llama_1b(), exact_input(2048), &plan));
+  EXPECT_EQ(plan.model.objects, 2048u + 16 * 1024);
+  EXPECT_EQ(plan.model.tokenizer, 8'000'064u + 128);
   // 1,235,746,816 weights of 4.5 bits, 33 norms of 2048 f32, 32 RoPE frequencies.
-  EXPECT_EQ(plan.weights, 1235746816u / 2 + 1235746816u / 16 + 33u * 8192 + 128);
-  EXPECT_EQ(plan.kv_cache, 16u * 8 * 2048 * 2 * (64 + 4));
-  EXPECT_EQ(plan.history, 8192u);
-  EXPECT_EQ(plan.logits, 128256u * 4);
-  EXPECT_EQ(plan.objects, 4096u + 16 * 1024);
-  EXPECT_EQ(plan.tokenizer, 8'000'064u + 128);
+  EXPECT_EQ(plan.model.weights, 1235746816u / 2 + 1235746816u / 16 + 33u * 8192 + 128);
+  EXPECT_EQ(plan.model.backend, 0u);
+  EXPECT_EQ(plan.session.objects, 256u);
+  EXPECT_EQ(plan.session.kv_cache, 16u * 8 * 2048 * 2 * (64 + 4));
+  EXPECT_EQ(plan.session.history, 8192u);
+  EXPECT_EQ(plan.session.logits, 128256u * 4);
+  EXPECT_EQ(plan.workspace.objects, 512u);
+  EXPECT_EQ(plan.workspace.backend, 0u);
+  // Of 64 rows: x, normed, projected; gate and up; inputs of 8192 as int8 with scales and sums;
+  // cosines and sines; attention of two threads; 16 bytes for each row.
+  EXPECT_EQ(plan.workspace.running, 3u * 64 * 2048 * 4 + 2 * 64 * 8192 * 4 +
+                                        64 * (8192 + 2 * 8192 / 32 * 4) + 64 * 64 * 4 +
+                                        2 * (64 * 4 + 64 * 4 + 64 + 64) + 64 * 16);
+  EXPECT_EQ(plan.workspace.sampling, 128256u * 8);
+  EXPECT_EQ(plan.workspace.encoding, (8192u + 16) * 28);
   EXPECT_EQ(plan.loading, 2u * (160 + 256) * 1024);
-  EXPECT_EQ(plan.sampling, 128256u * 8);
   EXPECT_EQ(plan.in_place, 0u);
-  EXPECT_EQ(plan.step, plan.running);
-  EXPECT_EQ(plan.total, plan.objects + plan.tokenizer + plan.weights + plan.backend +
-                            plan.kv_cache + plan.history + plan.logits + plan.step);
+  expect_totals(plan);
+  // Running is the largest of what shares the workspace's memory, and larger than loading.
+  EXPECT_EQ(plan.workspace.total, 512 + plan.workspace.running);
+  EXPECT_EQ(plan.total, plan.model.total + plan.session.total + plan.workspace.total);
 }
 
 TEST(MemoryPlan, MappedStoredFilesKeepWeightsAndTablesOutOfTheArena) {
@@ -63,10 +95,12 @@ TEST(MemoryPlan, MappedStoredFilesKeepWeightsAndTablesOutOfTheArena) {
   in.mapped = true;
   MemoryPlan plan;
   ASSERT_TRUE(plan_memory(c, in, &plan));
-  EXPECT_EQ(plan.weights, 0u);
-  EXPECT_EQ(plan.tokenizer, 0u);
+  EXPECT_EQ(plan.model.weights, 0u);
+  EXPECT_EQ(plan.model.tokenizer, 0u);
+  EXPECT_EQ(plan.model.total, plan.model.objects);
   EXPECT_EQ(plan.loading, 0u);
   EXPECT_EQ(plan.in_place, all_tensor_bytes(c) + 8'000'064 + 128);
+  expect_totals(plan);
 }
 
 TEST(MemoryPlan, OnlyTheKvCacheAndTheHistoryGrowWithTheContext) {
@@ -75,9 +109,80 @@ TEST(MemoryPlan, OnlyTheKvCacheAndTheHistoryGrowWithTheContext) {
   ASSERT_TRUE(plan_memory(llama_1b(), in, &small));
   in.context = 4096;
   ASSERT_TRUE(plan_memory(llama_1b(), in, &large));
-  EXPECT_EQ(large.total - small.total,
-            large.kv_cache - small.kv_cache + large.history - small.history);
-  EXPECT_EQ(large.kv_cache, 8 * small.kv_cache);
+  EXPECT_EQ(large.total - small.total, large.session.kv_cache - small.session.kv_cache +
+                                           large.session.history - small.session.history);
+  EXPECT_EQ(large.session.kv_cache, 8 * small.session.kv_cache);
+  EXPECT_EQ(large.session.total - small.session.total, large.total - small.total);
+  EXPECT_EQ(large.model.total, small.model.total);
+  EXPECT_EQ(large.workspace.total, small.workspace.total);
+  EXPECT_EQ(large.loading, small.loading);
+}
+
+// So that a session costs the same on every workspace, and sessions of other contexts share one.
+TEST(MemoryPlan, EachObjectDependsOnItsOwnWishesAlone) {
+  MemoryPlan usual, other;
+  ASSERT_TRUE(plan_memory(llama_1b(), exact_input(512), &usual));
+  PlanInput in = exact_input(512);
+  in.n_threads = 7;
+  in.prefill_chunk = 16;
+  in.max_turns = 5;
+  in.max_text_bytes = 100;
+  in.backend_workspace_bytes = 100;
+  in.backend_step_bytes = 1000;
+  in.backend_load_bytes = 10000;
+  ASSERT_TRUE(plan_memory(llama_1b(), in, &other));
+  EXPECT_EQ(std::memcmp(&usual.model, &other.model, sizeof usual.model), 0);
+  EXPECT_EQ(std::memcmp(&usual.session, &other.session, sizeof usual.session), 0);
+  EXPECT_EQ(other.workspace.backend, 128u);
+  EXPECT_EQ(other.workspace.encoding, 116u * 28 + 16);  // to a multiple of 64
+  EXPECT_EQ(other.loading, 7u * (160 + 256) * 1024 + 10048);
+  expect_totals(other);
+  in = exact_input(512);
+  in.backend_keeps_tile16 = false;
+  in.backend_model_bytes = 1000;
+  ASSERT_TRUE(plan_memory(llama_1b(), in, &other));
+  EXPECT_EQ(other.model.backend, 1024u);
+  // Vectors and the embedding, which is tied, are read in the file's layout by every backend.
+  EXPECT_EQ(other.model.weights, 128256u * (2048 / 2 + 2048 / 16) + 33u * 8192 + 128);
+  EXPECT_EQ(std::memcmp(&usual.session, &other.session, sizeof usual.session), 0);
+  EXPECT_EQ(std::memcmp(&usual.workspace, &other.workspace, sizeof usual.workspace), 0);
+  expect_totals(other);
+}
+
+TEST(MemoryPlan, LogitsOfSeveralTurnsTakeRoomInTheWorkspace) {
+  MemoryPlan one, four;
+  PlanInput in = exact_input(512);
+  ASSERT_TRUE(plan_memory(llama_1b(), in, &one));
+  in.max_turns = 4;
+  ASSERT_TRUE(plan_memory(llama_1b(), in, &four));
+  EXPECT_EQ(four.workspace.running - one.workspace.running, 4u * 128256 * 4);
+  EXPECT_EQ(four.workspace.total - one.workspace.total, 4u * 128256 * 4);
+  expect_totals(four);
+}
+
+TEST(MemoryPlan, TextAloneNeedsTheTablesAndAWorkspaceToEncode) {
+  PlanInput in = exact_input(2048);
+  in.text_only = true;
+  // What a backend would ask for is not there either.
+  in.backend_model_bytes = 64;
+  in.backend_workspace_bytes = 64;
+  in.backend_load_bytes = 64;
+  for (const bool mapped : {false, true}) {
+    in.mapped = mapped;
+    MemoryPlan plan;
+    ASSERT_TRUE(plan_memory(llama_1b(), in, &plan));
+    EXPECT_EQ(plan.model.objects, 2048u);
+    EXPECT_EQ(plan.model.tokenizer, mapped ? 0 : 8'000'064u + 128);
+    EXPECT_EQ(plan.model.weights, 0u);
+    EXPECT_EQ(plan.model.backend, 0u);
+    EXPECT_EQ(plan.session.total, 0u);
+    EXPECT_EQ(plan.workspace.running, 0u);
+    EXPECT_EQ(plan.workspace.sampling, 0u);
+    EXPECT_EQ(plan.workspace.total, 512 + plan.workspace.encoding);
+    EXPECT_EQ(plan.loading, 0u);
+    EXPECT_EQ(plan.in_place, mapped ? 8'000'064u + 128 : 0);
+    expect_totals(plan);
+  }
 }
 
 TEST(MemoryPlan, LargestModelTheFormatAllowsDoesNotOverflow) {
@@ -94,12 +199,20 @@ TEST(MemoryPlan, LargestModelTheFormatAllowsDoesNotOverflow) {
   PlanInput in = exact_input(format::kMaxContext);
   in.kv_format = KvFormat::kF32;
   in.prefill_chunk = 4096;
+  in.max_turns = 4096;
   in.n_threads = 256;
   MemoryPlan plan;
   ASSERT_TRUE(plan_memory(c, in, &plan));
-  EXPECT_EQ(plan.kv_cache, uint64_t{1024} * 1024 * format::kMaxContext * 128 * 4 * 2);
-  in.backend_model_bytes = uint64_t{1} << 63;
-  EXPECT_FALSE(plan_memory(c, in, &plan));
+  EXPECT_EQ(plan.session.kv_cache, uint64_t{1024} * 1024 * format::kMaxContext * 128 * 4 * 2);
+  expect_totals(plan);
+  uint64_t PlanInput::*const backend_bytes[] = {
+      &PlanInput::backend_model_bytes, &PlanInput::backend_workspace_bytes,
+      &PlanInput::backend_step_bytes, &PlanInput::backend_load_bytes};
+  for (uint64_t PlanInput::*const bytes : backend_bytes) {
+    PlanInput too_much = in;
+    too_much.*bytes = uint64_t{1} << 63;
+    EXPECT_FALSE(plan_memory(c, too_much, &plan));
+  }
 }
 
 }  // namespace

@@ -6,51 +6,89 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
+#include <memory>
 #include <random>
 #include <vector>
 
-#include "runtime/decode/decoder.h"
 #include "tests/support/test_configs.h"
+#include "tests/support/test_session.h"
+#include "tests/support/thread_per_task.h"
 
 namespace cria {
 namespace {
 
-struct Setup {
+struct Setting {
   uint32_t sliding_window;
   KvFormat kv_format;
 };
 
-// A session with nothing but what attention needs.
-class AttentionSession {
+format::ModelConfig config_of(const Setting& setting) {
+  format::ModelConfig c = test::small_config(format::NumberFormat::kF32, 0);
+  c.sliding_window = setting.sliding_window;
+  return c;
+}
+
+// A session's cache, and nothing else of it.
+class Cache {
  public:
-  AttentionSession(const Setup& setup, uint32_t n_positions) : memory_(size_t{8} << 20) {
-    session_ = {};
-    session_.model.config = test::small_config(format::NumberFormat::kF32, 0);
-    session_.model.config.sliding_window = setup.sliding_window;
-    EXPECT_TRUE(select_kernels(0, &session_.kernel_table));
-    session_.kernels = &session_.kernel_table;
-    session_.plan_input.context = n_positions;
-    session_.plan_input.n_threads = 1;
-    session_.plan_input.prefill_chunk = n_positions;
-    const format::ModelConfig& c = session_.model.config;
-    const KvLayout kv = kv_layout(c, n_positions, setup.kv_format);
-    uint8_t* p = memory_.data() + (64 - reinterpret_cast<uintptr_t>(memory_.data()) % 64);
-    session_.kv = {setup.kv_format,
-                   c.n_kv_heads,
-                   n_positions,
-                   c.head_dim,
-                   p,
-                   p + kv.codes,
-                   reinterpret_cast<float*>(p + 2 * kv.codes),
-                   reinterpret_cast<float*>(p + 2 * kv.codes + kv.scales)};
-    session_.step = p + kv.total;
-    lay_out_scratch(&session_);
+  Cache(const Setting& setting, uint32_t n_positions)
+      : layout_(kv_layout(config_of(setting), n_positions, setting.kv_format)),
+        memory_(static_cast<size_t>(layout_.total)) {
+    const format::ModelConfig c = config_of(setting);
+    auto* const p = static_cast<uint8_t*>(memory_.data());
+    kv_ = {setting.kv_format,
+           c.n_kv_heads,
+           n_positions,
+           c.head_dim,
+           p,
+           p + layout_.codes,
+           reinterpret_cast<float*>(p + 2 * layout_.codes),
+           reinterpret_cast<float*>(p + 2 * layout_.codes + layout_.scales)};
   }
-  cria_session& get() { return session_; }
+  [[nodiscard]] const KvCache& kv() const { return kv_; }
+  // Rows of positions [first, first + n).
+  [[nodiscard]] std::vector<Row> rows(uint32_t first, uint32_t n) const {
+    std::vector<Row> rows;
+    for (uint32_t i = 0; i < n; ++i) rows.push_back({&kv_, first + i, 0});
+    return rows;
+  }
 
  private:
-  std::vector<uint8_t> memory_;
-  cria_session session_;
+  KvLayout layout_;
+  test::AlignedMemory memory_;
+  KvCache kv_ = {};
+};
+
+// What attention computes with, its scratch of exactly the planned size.
+class Bench {
+ public:
+  explicit Bench(const Setting& setting, uint32_t n_threads = 1)
+      : config_(config_of(setting)),
+        threads_({n_threads, n_threads > 1 ? test::thread_per_task : nullptr, nullptr}),
+        layout_(running_layout(config_, input(n_threads))),
+        scratch_(static_cast<size_t>(layout_.attention)) {
+    EXPECT_TRUE(select_kernels(0, &kernels_));
+  }
+  [[nodiscard]] AttentionTools tools() {
+    return {config_, kernels_, threads_, static_cast<uint8_t*>(scratch_.data()),
+            static_cast<size_t>(layout_.attention_per_thread)};
+  }
+  [[nodiscard]] const format::ModelConfig& config() const { return config_; }
+
+ private:
+  static PlanInput input(uint32_t n_threads) {
+    PlanInput in = {};
+    in.n_threads = n_threads;
+    in.prefill_chunk = 1;
+    return in;
+  }
+
+  format::ModelConfig config_;
+  Kernels kernels_ = {};
+  Threads threads_;
+  RunningLayout layout_;
+  test::AlignedMemory scratch_;
 };
 
 std::vector<float> random_floats(size_t n, unsigned seed, float size) {
@@ -93,20 +131,28 @@ std::vector<double> by_formula(const format::ModelConfig& c, size_t i, const std
   return out;
 }
 
-double largest_difference(const Setup& setup, uint32_t n_positions, float query_size) {
-  AttentionSession session(setup, n_positions);
-  const format::ModelConfig& c = session.get().model.config;
-  const std::vector<float> q =
-      random_floats(size_t{n_positions} * c.n_heads * c.head_dim, 1, query_size);
-  const std::vector<float> k =
-      random_floats(size_t{n_positions} * c.n_kv_heads * c.head_dim, 2, 1.0f);
-  const std::vector<float> v = random_floats(k.size(), 3, 1.0f);
-  std::vector<float> out(q.size());
-  store_keys_values(session.get(), 1, n_positions, k.data(), v.data());
-  attend(session.get(), 1, n_positions, q.data(), out.data());
+// Random queries, keys and values of consecutive positions.
+struct Inputs {
+  Inputs(const format::ModelConfig& c, size_t n_positions, unsigned seed, float query_size)
+      : q(random_floats(n_positions * c.n_heads * c.head_dim, seed, query_size)),
+        k(random_floats(n_positions * c.n_kv_heads * c.head_dim, seed + 1, 1.0f)),
+        v(random_floats(k.size(), seed + 2, 1.0f)) {}
+  std::vector<float> q;
+  std::vector<float> k;
+  std::vector<float> v;
+};
+
+double largest_difference(const Setting& setting, uint32_t n_positions, float query_size) {
+  Bench bench(setting);
+  const Cache cache(setting, n_positions);
+  const std::vector<Row> rows = cache.rows(0, n_positions);
+  const Inputs in(bench.config(), n_positions, 1, query_size);
+  std::vector<float> out(in.q.size());
+  store_keys_values(bench.tools(), 1, rows, in.k.data(), in.v.data());
+  attend(bench.tools(), 1, rows, in.q.data(), out.data());
   double worst = 0;
   for (size_t i = 0; i < n_positions; ++i) {
-    const std::vector<double> want = by_formula(c, i, q, k, v);
+    const std::vector<double> want = by_formula(bench.config(), i, in.q, in.k, in.v);
     for (size_t d = 0; d < want.size(); ++d) {
       worst = std::max(worst, std::fabs(static_cast<double>(out[i * want.size() + d]) - want[d]));
     }
@@ -138,6 +184,66 @@ TEST(Attention, WithAnInt8CacheErrsAsMuchAsItsStepsAllow) {
   std::printf("int8 cache: largest difference %.2g\n", worst);
   EXPECT_LT(worst, 0.08);
   EXPECT_GT(worst, 1e-5);
+}
+
+// Appends element i of rows of width floats.
+void append_row(const std::vector<float>& from, size_t i, size_t width, std::vector<float>* to) {
+  to->insert(to->end(), from.begin() + static_cast<ptrdiff_t>(i * width),
+             from.begin() + static_cast<ptrdiff_t>((i + 1) * width));
+}
+
+// Rows of three caches in one call, taken in turn, some with a history and some without: each gets
+// the bits of a call of its own, whatever the threads.
+TEST(Attention, RowsOfOtherCachesChangeNothing) {
+  constexpr uint32_t kPositions = 140;
+  constexpr uint32_t kFirst[] = {0, 63, 130};  // the first position of each cache's rows
+  constexpr size_t kCaches = std::size(kFirst);
+  constexpr uint32_t kRows = 7;
+  size_t compared = 0;
+  for (const Setting& setting : {Setting{0, KvFormat::kF32}, Setting{0, KvFormat::kInt8},
+                                 Setting{9, KvFormat::kInt8}, Setting{65, KvFormat::kF32}}) {
+    Bench alone(setting);
+    const format::ModelConfig& c = alone.config();
+    const size_t q_width = size_t{c.n_heads} * c.head_dim;
+    const size_t kv_width = size_t{c.n_kv_heads} * c.head_dim;
+    std::vector<std::unique_ptr<Cache>> caches;
+    std::vector<Inputs> in;
+    std::vector<std::vector<float>> want;
+    for (size_t i = 0; i < kCaches; ++i) {
+      caches.push_back(std::make_unique<Cache>(setting, kPositions));
+      in.emplace_back(c, kRows, static_cast<unsigned>(10 * i + 40), 3.0f);
+      if (kFirst[i] != 0) {
+        const Inputs before(c, kFirst[i], static_cast<unsigned>(10 * i + 100), 3.0f);
+        store_keys_values(alone.tools(), 1, caches[i]->rows(0, kFirst[i]), before.k.data(),
+                          before.v.data());
+      }
+      const std::vector<Row> rows = caches[i]->rows(kFirst[i], kRows);
+      want.emplace_back(kRows * q_width);
+      store_keys_values(alone.tools(), 1, rows, in[i].k.data(), in[i].v.data());
+      attend(alone.tools(), 1, rows, in[i].q.data(), want[i].data());
+    }
+    std::vector<Row> mixed;
+    std::vector<float> q, k, v, expected;
+    for (uint32_t row = 0; row < kRows; ++row) {
+      for (size_t i = 0; i < kCaches; ++i) {
+        mixed.push_back({&caches[i]->kv(), kFirst[i] + row, 0});
+        append_row(in[i].q, row, q_width, &q);
+        append_row(in[i].k, row, kv_width, &k);
+        append_row(in[i].v, row, kv_width, &v);
+        append_row(want[i], row, q_width, &expected);
+      }
+    }
+    for (const uint32_t n_threads : {1u, 3u}) {
+      Bench bench(setting, n_threads);
+      std::vector<float> out(q.size());
+      store_keys_values(bench.tools(), 1, mixed, k.data(), v.data());
+      attend(bench.tools(), 1, mixed, q.data(), out.data());
+      EXPECT_EQ(std::memcmp(out.data(), expected.data(), out.size() * sizeof(float)), 0)
+          << "window " << setting.sliding_window << ", " << n_threads << " threads";
+      ++compared;
+    }
+  }
+  EXPECT_EQ(compared, 8u);
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <vector>
 
 #include "quant/quantize.h"
-#include "runtime/decode/session.h"
+#include "runtime/backends/backend.h"
+#include "tests/support/test_configs.h"
 #include "tests/support/thread_per_task.h"
 
 namespace cria {
@@ -41,6 +43,19 @@ struct Ones {
 };
 
 // Matrices that share an input may pad it differently; each must see it as it wants.
+// It keeps the file's layout, and nothing else.
+TEST(ExactBackend, NeedsNoMemoryOfItsOwn) {
+  const format::ModelConfig config = test::small_config(NumberFormat::kInt4, 32);
+  BackendNeeds needs;
+  std::memset(&needs, 0xee, sizeof needs);
+  ASSERT_EQ(kExactBackend.needs(config, 3, 64, &needs), Status::kOk);
+  EXPECT_TRUE(needs.keeps_tile16);
+  EXPECT_EQ(needs.model_bytes, 0u);
+  EXPECT_EQ(needs.workspace_bytes, 0u);
+  EXPECT_EQ(needs.step_bytes, 0u);
+  EXPECT_EQ(needs.load_bytes, 0u);
+}
+
 TEST(ExactBackend, MatricesOfDifferentPaddingAndKindShareOneInput) {
   constexpr uint32_t kCols = 40;
   constexpr size_t kRows = 2;
@@ -51,18 +66,15 @@ TEST(ExactBackend, MatricesOfDifferentPaddingAndKindShareOneInput) {
                                 {16, kCols, NumberFormat::kInt4, 64}};
   std::vector<float> x(kRows * kCols);
   for (size_t i = 0; i < x.size(); ++i) x[i] = i < kCols ? 127.0f : -127.0f;
-  cria_session s = {};
   std::vector<int8_t> quantized(kRows * 128);
   std::vector<float> scales(kRows * 4);
-  s.scratch.quantized = quantized.data();
-  s.scratch.quantized_scales = scales.data();
   std::vector<int32_t> sums(kRows * 4);
-  s.scratch.quantized_sums = sums.data();
-  ASSERT_TRUE(select_kernels(0, &s.kernel_table));
-  s.kernels = &s.kernel_table;
+  const LinearScratch scratch = {quantized.data(), scales.data(), sums.data(), nullptr};
+  Kernels kernels;
+  ASSERT_TRUE(select_kernels(0, &kernels));
   for (const uint32_t n_threads : {1u, 3u}) {
-    s.plan_input.n_threads = n_threads;
-    s.parallel_for = n_threads > 1 ? test::thread_per_task : nullptr;
+    const Threads threads = {n_threads, n_threads > 1 ? test::thread_per_task : nullptr, nullptr};
+    const LinearTools tools = {kernels, threads, scratch, nullptr};
     std::vector<Ones> matrices;
     std::vector<std::vector<float>> y;
     for (const MatrixShape& shape : shapes) {
@@ -75,7 +87,7 @@ TEST(ExactBackend, MatricesOfDifferentPaddingAndKindShareOneInput) {
       matrices[i].matrix.scales = matrices[i].scales.data();
       calls.push_back({&matrices[i].matrix, y[i].data()});
     }
-    ASSERT_EQ(kExactBackend.linear(&s, x.data(), kRows, calls), Status::kOk);
+    ASSERT_EQ(kExactBackend.linear(tools, x.data(), kRows, calls), Status::kOk);
     for (size_t m = 0; m < y.size(); ++m) {
       for (size_t i = 0; i < y[m].size(); ++i) {
         ASSERT_EQ(y[m][i], (i < shapes[m].rows ? 127.0f : -127.0f) * kCols) << m << " " << i;

@@ -1,4 +1,5 @@
-// The XNNPACK backend as a session uses it: planned, loaded from a file's chunks, multiplied with.
+// The XNNPACK backend as models and workspaces use it: planned, loaded from a file's chunks,
+// multiplied with.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "platforms/hosted/thread_pool.h"
@@ -18,8 +20,8 @@
 #include "quant/float16.h"
 #include "quant/model_layout.h"
 #include "runtime/backends/backend.h"
-#include "runtime/decode/session.h"
 #include "tests/support/test_configs.h"
+#include "tests/support/test_session.h"
 
 namespace {
 
@@ -92,12 +94,10 @@ constexpr float kCanary = 12345.0f;
 
 // Memory aligned as an arena is.
 struct Block {
-  explicit Block(uint64_t n_bytes) : bytes(n_bytes + format::kAlignment) {}
-  uint8_t* data() {
-    const auto at = reinterpret_cast<uintptr_t>(bytes.data());
-    return bytes.data() + (round_up(at, format::kAlignment) - at);
-  }
-  std::vector<uint8_t> bytes;
+  explicit Block(uint64_t n_bytes) : memory(static_cast<size_t>(n_bytes)) {}
+  uint8_t* data() { return static_cast<uint8_t*>(memory.data()); }
+  [[nodiscard]] std::vector<uint8_t> bytes() { return {data(), data() + memory.size()}; }
+  test::AlignedMemory memory;
 };
 
 std::vector<uint8_t> random_matrix(const MatrixShape& shape, std::mt19937* random) {
@@ -183,44 +183,54 @@ int read_image(void* context, uint64_t offset, void* destination, size_t n_bytes
   return 0;
 }
 
-// As much of a session as the backend touches.
+// As much of a model and a workspace as the backend touches.
 class BackendTest : public testing::Test {
  protected:
   void open(const format::ModelConfig& config, uint32_t n_threads) {
     image = make_image(config);
     pool = std::make_unique<hosted::ThreadPool>(n_threads);
     ASSERT_EQ(kXnnpackBackend.needs(config, n_threads, kPrefillChunk, &needs), Status::kOk);
-    memory = std::make_unique<Block>(needs.model_bytes);
-    step = std::make_unique<Block>(needs.load_bytes);
+    packed = std::make_unique<Block>(needs.model_bytes);
+    operators = std::make_unique<Block>(needs.workspace_bytes);
+    loading = std::make_unique<Block>(needs.load_bytes);
     layers.assign(config.n_layers, {});
-    session = {};
-    session.source = {&image, image.bytes.size(), nullptr, read_image};
-    session.arena = Arena(memory->data(), needs.model_bytes);
-    session.index = image.index;
-    session.model.config = config;
-    session.model.layers = layers.data();
-    session.plan_input.n_threads = n_threads;
-    session.plan_input.backend_model_bytes = needs.model_bytes;
-    session.plan_input.backend_load_bytes = needs.load_bytes;
-    session.kernel_table = kScalarKernels;
-    session.kernels = &session.kernel_table;
-    session.parallel_for = pool->hook();
-    session.parallel_context = pool->context();
-    session.step = step->data();
+    weights = {};
+    weights.layers = layers.data();
+    threads = {n_threads, pool->hook(), pool->context()};
     for (uint32_t i = 0; i < tensor_count(config); ++i) bind(tensor_spec(config, i), i);
     quantized.assign(kPrefillChunk * widest_input(config) + kSlack, 0);
-    scratch = std::make_unique<Block>(needs.step_bytes);
-    session.scratch.quantized = quantized.data();
-    session.scratch.backend = scratch->data();
+    of_step = std::make_unique<Block>(needs.step_bytes);
+    scratch = {quantized.data(), nullptr, nullptr, of_step->data()};
+  }
+
+  Status load(uint64_t n_bytes) {
+    const cria_source source = {&image, image.bytes.size(), nullptr, read_image};
+    // Chunks are stored: none is decompressed.
+    const PackSource from = {source, image.index, threads, loading->data(), nullptr};
+    return kXnnpackBackend.load(from, &weights, packed->data(), n_bytes);
+  }
+  Status load() { return load(needs.model_bytes); }
+
+  Status start(Block* memory, uint64_t n_bytes) {
+    return kXnnpackBackend.start(image.index.config, weights, memory->data(), n_bytes);
+  }
+  Status start() { return start(operators.get(), needs.workspace_bytes); }
+
+  Status linear(Block* memory, const float* x, size_t n_rows, std::span<const LinearCall> calls) {
+    const LinearTools tools = {kScalarKernels, threads, scratch, memory->data()};
+    return kXnnpackBackend.linear(tools, x, n_rows, calls);
+  }
+  Status linear(const float* x, size_t n_rows, std::span<const LinearCall> calls) {
+    return linear(operators.get(), x, n_rows, calls);
   }
 
   void bind(const TensorSpec& spec, uint32_t tensor) {
     using format::TensorRole;
-    const bool is_tied = (session.model.config.flags & format::kTiedEmbedding) != 0;
+    const bool is_tied = (image.index.config.flags & format::kTiedEmbedding) != 0;
     Layer* layer = spec.layer == format::kNone ? nullptr : &layers[spec.layer];
     Matrix* matrix = nullptr;
-    if (spec.role == TensorRole::kEmbedding && is_tied) matrix = &session.model.lm_head;
-    if (spec.role == TensorRole::kLmHead) matrix = &session.model.lm_head;
+    if (spec.role == TensorRole::kEmbedding && is_tied) matrix = &weights.lm_head;
+    if (spec.role == TensorRole::kLmHead) matrix = &weights.lm_head;
     if (spec.role == TensorRole::kQ) matrix = &layer->q;
     if (spec.role == TensorRole::kK) matrix = &layer->k;
     if (spec.role == TensorRole::kV) matrix = &layer->v;
@@ -245,7 +255,7 @@ class BackendTest : public testing::Test {
     }
     g_allocations = 0;
     g_trap_armed = 1;
-    const Status status = kXnnpackBackend.linear(&session, x.data(), n_rows, calls);
+    const Status status = linear(x.data(), n_rows, calls);
     g_trap_armed = 0;
     ASSERT_EQ(status, Status::kOk);
     ASSERT_EQ(g_allocations, 0u);
@@ -266,16 +276,16 @@ class BackendTest : public testing::Test {
     ASSERT_LE(bound, 1e-4);
     std::vector<float> input(x.begin(), x.begin() + std::ptrdiff_t(n_rows * shape.cols));
     if (!is_float) round_input(shape, &input, n_rows);
-    std::vector<float> weights(shape.cols);
+    std::vector<float> row_weights(shape.cols);
     for (size_t row = 0; row < shape.rows; ++row) {
       unpack_row(shape, planes.data(), planes.data() + code_plane_bytes(shape), row,
-                 weights.data());
+                 row_weights.data());
       for (size_t i = 0; i < n_rows; ++i) {
         double sum = 0;
         double magnitude = 0;
         for (size_t col = 0; col < shape.cols; ++col) {
-          const double term =
-              static_cast<double>(input[i * shape.cols + col]) * static_cast<double>(weights[col]);
+          const double term = static_cast<double>(input[i * shape.cols + col]) *
+                              static_cast<double>(row_weights[col]);
           sum += term;
           magnitude += std::fabs(term);
         }
@@ -305,21 +315,26 @@ class BackendTest : public testing::Test {
     if (HasFatalFailure()) return;
     g_allocations = 0;
     g_trap_armed = 1;
-    const Status status = kXnnpackBackend.load(&session);
+    const Status status = load();
+    const Status started = start();
     g_trap_armed = 0;
     ASSERT_EQ(status, Status::kOk);
+    ASSERT_EQ(started, Status::kOk);
     EXPECT_EQ(g_allocations, 0u);
-    EXPECT_EQ(session.arena.used(), needs.model_bytes);
-    session.arena.seal();
+    // What it was packed with is not needed any more.
+    loading.reset();
+    const std::vector<uint8_t> as_packed = packed->bytes();
     for (const size_t n_rows : {size_t{1}, size_t{2}, size_t{7}, size_t{64}, size_t{1}}) {
       const Layer& layer = layers.back();
       check_linear({&layer.q, &layer.k, &layer.v}, n_rows);
       check_linear({&layer.o}, n_rows);
       check_linear({&layer.gate, &layer.up}, n_rows);
       check_linear({&layer.down}, n_rows);
-      check_linear({&session.model.lm_head}, n_rows);
+      check_linear({&weights.lm_head}, n_rows);
       if (HasFatalFailure()) return;
     }
+    EXPECT_EQ(std::memcmp(packed->data(), as_packed.data(), as_packed.size()), 0)
+        << "products change nothing of the model";
     EXPECT_GT(n_compared, 0u);
   }
 
@@ -327,12 +342,15 @@ class BackendTest : public testing::Test {
   Image image;
   BackendNeeds needs = {};
   std::unique_ptr<hosted::ThreadPool> pool;
-  std::unique_ptr<Block> memory;
-  std::unique_ptr<Block> step;
-  std::unique_ptr<Block> scratch;
+  Threads threads = {};
+  std::unique_ptr<Block> packed;     // of the model
+  std::unique_ptr<Block> operators;  // of a workspace
+  std::unique_ptr<Block> loading;
+  std::unique_ptr<Block> of_step;
   std::vector<int8_t> quantized;
+  LinearScratch scratch = {};
   std::vector<Layer> layers;
-  cria_session session = {};
+  Weights weights = {};
   std::mt19937 random{kSeed};
   std::normal_distribution<float> normal;
   size_t n_compared = 0;
@@ -391,14 +409,15 @@ TEST_F(BackendTest, ThreadsDoNotChangeABit) {
   std::vector<float> first;
   for (const uint32_t n_threads : {1u, 2u, 3u}) {
     open(odd_config(NumberFormat::kInt4, 32), n_threads);
-    ASSERT_EQ(kXnnpackBackend.load(&session), Status::kOk);
+    ASSERT_EQ(load(), Status::kOk);
+    ASSERT_EQ(start(), Status::kOk);
     const Matrix& gate = layers[0].gate;
     std::mt19937 same_every_time(kSeed);
     std::vector<float> x(7 * gate.shape.cols + kSlack);
     for (float& value : x) value = normal(same_every_time);
     std::vector<float> y(7 * gate.shape.rows);
     const LinearCall call = {&gate, y.data()};
-    ASSERT_EQ(kXnnpackBackend.linear(&session, x.data(), 7, {&call, 1}), Status::kOk);
+    ASSERT_EQ(linear(x.data(), 7, {&call, 1}), Status::kOk);
     if (first.empty()) first = y;
     EXPECT_EQ(std::memcmp(first.data(), y.data(), y.size() * sizeof(float)), 0);
   }
@@ -406,13 +425,14 @@ TEST_F(BackendTest, ThreadsDoNotChangeABit) {
 
 TEST_F(BackendTest, RowsThatAreZeroOrNotFiniteGiveZeros) {
   open(odd_config(NumberFormat::kInt8, 0), 1);
-  ASSERT_EQ(kXnnpackBackend.load(&session), Status::kOk);
+  ASSERT_EQ(load(), Status::kOk);
+  ASSERT_EQ(start(), Status::kOk);
   const Matrix& q = layers[0].q;
   std::vector<float> x(2 * q.shape.cols + kSlack, 0.0f);
   x[q.shape.cols] = INFINITY;
   std::vector<float> y(2 * q.shape.rows, kCanary);
   const LinearCall call = {&q, y.data()};
-  ASSERT_EQ(kXnnpackBackend.linear(&session, x.data(), 2, {&call, 1}), Status::kOk);
+  ASSERT_EQ(linear(x.data(), 2, {&call, 1}), Status::kOk);
   for (const float value : y) ASSERT_EQ(value, 0.0f);
 }
 
@@ -429,8 +449,7 @@ TEST_F(BackendTest, ADamagedChunkIsFoundWhateverThreadReadsIt) {
     for (uint32_t end = chunk + n_chunks; chunk < end; ++chunk) {
       uint8_t& byte = image.bytes[entries[chunk].offset + entries[chunk].raw_bytes / 2];
       byte ^= 0x10;
-      session.arena = Arena(memory->data(), needs.model_bytes);
-      EXPECT_EQ(kXnnpackBackend.load(&session), is_packed ? Status::kCorrupt : Status::kOk);
+      EXPECT_EQ(load(), is_packed ? Status::kCorrupt : Status::kOk);
       byte ^= 0x10;
       if (is_packed) ++n_damaged;
     }
@@ -438,10 +457,50 @@ TEST_F(BackendTest, ADamagedChunkIsFoundWhateverThreadReadsIt) {
   EXPECT_GT(n_damaged, 0u);
 }
 
-TEST_F(BackendTest, AnArenaTooSmallIsAnError) {
+// The plan was made by trial; what was planned otherwise is no plan of this model.
+TEST_F(BackendTest, MemoryOfAnotherSizeThanItNeedsIsAnError) {
   open(odd_config(NumberFormat::kInt4, 32), 1);
-  session.arena = Arena(memory->data(), needs.model_bytes - format::kAlignment);
-  EXPECT_EQ(kXnnpackBackend.load(&session), Status::kMemoryTooSmall);
+  EXPECT_EQ(load(needs.model_bytes - format::kAlignment), Status::kBackendFailed);
+  EXPECT_EQ(load(needs.model_bytes + format::kAlignment), Status::kBackendFailed);
+  ASSERT_EQ(load(), Status::kOk);
+  for (uint64_t n = 0; n < needs.workspace_bytes; n += 16 * format::kAlignment) {
+    ASSERT_EQ(start(operators.get(), n), Status::kBackendFailed) << n;
+  }
+  EXPECT_EQ(start(operators.get(), needs.workspace_bytes - format::kAlignment),
+            Status::kBackendFailed);
+  EXPECT_EQ(start(), Status::kOk);
+}
+
+// Operators remember for how many rows they are shaped: those of one workspace know nothing of the
+// other's.
+TEST_F(BackendTest, WorkspacesOfOneModelTakeTurns) {
+  open(odd_config(NumberFormat::kInt4, 32), 2);
+  ASSERT_EQ(load(), Status::kOk);
+  ASSERT_EQ(start(), Status::kOk);
+  Block other(needs.workspace_bytes);
+  ASSERT_EQ(start(&other, needs.workspace_bytes), Status::kOk);
+  const Matrix& up = layers[1].up;
+  std::vector<float> x(kPrefillChunk * up.shape.cols + kSlack);
+  for (float& value : x) value = normal(random);
+  std::vector<float> y(kPrefillChunk * up.shape.rows);
+  const LinearCall call = {&up, y.data()};
+  const auto product = [&](Block* memory, size_t n_rows) {
+    std::fill(y.begin(), y.end(), kCanary);
+    EXPECT_EQ(linear(memory, x.data(), n_rows, {&call, 1}), Status::kOk);
+    return y;
+  };
+  const std::vector<float> of_one = product(operators.get(), 1);
+  const std::vector<float> of_seven = product(operators.get(), 7);
+  for (const size_t n_rows : {size_t{7}, size_t{1}, size_t{7}}) {
+    const std::vector<float>& want = n_rows == 1 ? of_one : of_seven;
+    for (Block* memory : {&other, operators.get()}) {
+      EXPECT_EQ(std::memcmp(product(memory, n_rows).data(), want.data(), y.size() * sizeof(float)),
+                0);
+      EXPECT_EQ(
+          linear(memory == &other ? operators.get() : &other, x.data(), 8 - n_rows, {&call, 1}),
+          Status::kOk);
+    }
+  }
 }
 
 TEST(XnnpackNeeds, AreQuickAndTheSameEveryTimeForABillionParameters) {
@@ -465,15 +524,20 @@ TEST(XnnpackNeeds, AreQuickAndTheSameEveryTimeForABillionParameters) {
   ASSERT_EQ(status, Status::kOk);
   EXPECT_EQ(g_allocations, 0u);
   EXPECT_EQ(first.model_bytes, second.model_bytes);
+  EXPECT_EQ(first.workspace_bytes, second.workspace_bytes);
+  EXPECT_EQ(first.step_bytes, second.step_bytes);
   EXPECT_EQ(first.load_bytes, second.load_bytes);
   EXPECT_FALSE(first.keeps_tile16);
   const double n_weights = 16.0 * 60817408 + 2048.0 * 128256;
-  std::printf("needs took %.2f ms; %.1f MB packed, %.3f bits a weight; %.2f MB to load\n",
-              took.count() * 1e3, double(first.model_bytes) / 1e6,
-              8.0 * double(first.model_bytes) / n_weights, double(first.load_bytes) / 1e6);
+  std::printf(
+      "needs took %.2f ms; %.1f MB packed, %.3f bits a weight; %.2f MB of operators, %.2f MB to "
+      "load\n",
+      took.count() * 1e3, double(first.model_bytes) / 1e6,
+      8.0 * double(first.model_bytes) / n_weights, double(first.workspace_bytes) / 1e6,
+      double(first.load_bytes) / 1e6);
   EXPECT_LT(took.count(), 0.25);  // 50 ms where it counts; tests share their machine
-  // int4 with a bf16 scale for 32 weights is 4.5 bits; sums and operators are the rest.
-  EXPECT_LT(8.0 * double(first.model_bytes) / n_weights, 4.6);
+  // int4 with a bf16 scale for 32 weights is 4.5 bits; sums are the rest, and operators.
+  EXPECT_LT(8.0 * double(first.model_bytes + first.workspace_bytes) / n_weights, 4.6);
 }
 
 TEST(XnnpackNeeds, RefuseIntegerSumsThatCouldOverflow) {

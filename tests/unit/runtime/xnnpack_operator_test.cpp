@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <iterator>
 #include <random>
 #include <vector>
 
 #include "quant/float16.h"
 #include "runtime/backends/xnnpack/xnnpack_unpack.h"
+#include "tests/support/test_session.h"
 
 namespace cria::xnnpack {
 namespace {
@@ -168,18 +171,61 @@ void compare(const Weights& w, const Activations& a, size_t n_rows, const std::v
   }
 }
 
+Region region_of(test::AlignedMemory* memory) {
+  return {.base = static_cast<uint8_t*>(memory->data()),
+          .capacity = memory->size(),
+          .n_allowed = 0,
+          .used = 0,
+          .n_asked = 0};
+}
+
+// A matrix packed as one slice, moved to another place, and two operators on it.
+struct Packed {
+  Packed(const Weights& w, const SliceBytes& planned)
+      : memory(static_cast<size_t>(planned.packed)),
+        objects{test::AlignedMemory(static_cast<size_t>(planned.object)),
+                test::AlignedMemory(static_cast<size_t>(planned.object))} {
+    make(w, planned);
+  }
+
+  void make(const Weights& w, const SliceBytes& planned) {
+    ASSERT_LE(planned.object, kMostObjectBytes);
+    {
+      test::AlignedMemory first_place(memory.size());
+      test::AlignedMemory packing_object(kMostObjectBytes);
+      std::vector<uint8_t> codes = w.source_codes;
+      std::vector<uint8_t> scales = w.source_scales;
+      Region region = region_of(&first_place);
+      const void* slice = nullptr;
+      ASSERT_EQ(pack_slice(w.shape, w.shape.rows, {.codes = codes.data(), .scales = scales.data()},
+                           static_cast<uint8_t*>(packing_object.data()), &region, &slice),
+                Status::kOk);
+      ASSERT_EQ(region.used, planned.packed);
+      ASSERT_EQ(slice, first_place.data());
+      std::memcpy(memory.data(), first_place.data(), memory.size());
+    }
+    for (size_t i = 0; i < std::size(operators); ++i) {
+      Region region = region_of(&objects[i]);
+      ASSERT_EQ(create_operator(w.shape, w.shape.rows, memory.data(), &region, &operators[i]),
+                Status::kOk);
+      ASSERT_EQ(region.used, planned.object);
+    }
+  }
+
+  test::AlignedMemory memory;
+  test::AlignedMemory objects[2];
+  xnn_operator_t operators[2] = {};
+};
+
 void check_shape(const MatrixShape& shape, std::mt19937* random, Tally* tally) {
   const Weights w = random_weights(shape, random);
-  uint64_t planned = 0;
-  ASSERT_EQ(measure_operator(shape, shape.rows, &planned), Status::kOk);
-  std::vector<uint8_t> memory(planned + format::kAlignment);
-  const auto start = reinterpret_cast<size_t>(memory.data());
-  uint8_t* base = memory.data() + (round_up(start, format::kAlignment) - start);
-  Region region = {.base = base, .capacity = planned, .n_allowed = 0, .used = 0, .n_asked = 0};
-  const SliceSource source = {.codes = w.source_codes.data(), .scales = w.source_scales.data()};
-  xnn_operator_t op = nullptr;
-  ASSERT_EQ(create_operator(shape, shape.rows, source, &region, &op), Status::kOk);
-  ASSERT_EQ(region.used, planned);
+  SliceBytes planned = {};
+  ASSERT_EQ(measure_slice(shape, shape.rows, &planned), Status::kOk);
+  Packed packed(w, planned);
+  if (testing::Test::HasFatalFailure()) return;
+  const std::vector<uint8_t> before(
+      static_cast<const uint8_t*>(packed.memory.data()),
+      static_cast<const uint8_t*>(packed.memory.data()) + packed.memory.size());
   // 15 and 29 leave one row over for the 14-row kernel.
   for (const size_t n_rows :
        {size_t{1}, size_t{2}, size_t{7}, size_t{15}, size_t{29}, size_t{64}}) {
@@ -187,12 +233,19 @@ void check_shape(const MatrixShape& shape, std::mt19937* random, Tally* tally) {
     std::vector<float> y(n_rows * shape.rows + 1, kCanary);
     const OperatorInput input = {
         .x = a.x.data(), .codes = a.codes.data(), .params = a.params.data(), .n_rows = n_rows};
-    ASSERT_EQ(reshape_operator(shape, op, n_rows), Status::kOk);
-    ASSERT_EQ(run_operator(shape, op, input, y.data()), Status::kOk);
+    // Both have the same weights; each is shaped for itself.
+    std::vector<float> y_of_other(y.size(), kCanary);
+    ASSERT_EQ(reshape_operator(shape, packed.operators[0], n_rows), Status::kOk);
+    ASSERT_EQ(reshape_operator(shape, packed.operators[1], n_rows), Status::kOk);
+    ASSERT_EQ(run_operator(shape, packed.operators[0], input, y.data()), Status::kOk);
+    ASSERT_EQ(run_operator(shape, packed.operators[1], input, y_of_other.data()), Status::kOk);
     EXPECT_EQ(y.back(), kCanary);
+    EXPECT_EQ(std::memcmp(y.data(), y_of_other.data(), y.size() * sizeof(float)), 0);
     compare(w, a, n_rows, y, tally);
     if (testing::Test::HasFatalFailure()) return;
   }
+  EXPECT_EQ(std::memcmp(packed.memory.data(), before.data(), before.size()), 0)
+      << "running changes no packed weight";
 }
 
 void check_format(NumberFormat number_format, uint16_t group_size) {
@@ -221,20 +274,67 @@ TEST(XnnpackOperator, F32IsWithinTheBound) { check_format(NumberFormat::kF32, 0)
 TEST(XnnpackOperator, F16IsWithinTheBound) { check_format(NumberFormat::kF16, 0); }
 TEST(XnnpackOperator, Bf16IsWithinTheBound) { check_format(NumberFormat::kBf16, 0); }
 
-TEST(XnnpackOperator, CreationFailsCleanlyInTooSmallARegion) {
+// In every format: XNNPACK has code of its own for each.
+TEST(XnnpackOperator, PackingAndCreationFailCleanlyInTooSmallARegion) {
   ASSERT_EQ(initialize(), Status::kOk);
   std::mt19937 random(kSeed);
-  const MatrixShape shape = {64, 64, NumberFormat::kInt4, 32};
-  const Weights w = random_weights(shape, &random);
-  const SliceSource source = {.codes = w.source_codes.data(), .scales = w.source_scales.data()};
-  uint64_t planned = 0;
-  ASSERT_EQ(measure_operator(shape, shape.rows, &planned), Status::kOk);
-  alignas(format::kAlignment) static uint8_t memory[16384];
-  ASSERT_LE(planned, sizeof memory);
-  for (uint64_t capacity = 0; capacity < planned; capacity += format::kAlignment) {
-    Region region = {.base = memory, .capacity = capacity, .n_allowed = 0, .used = 0, .n_asked = 0};
-    xnn_operator_t op = nullptr;
-    ASSERT_EQ(create_operator(shape, shape.rows, source, &region, &op), Status::kBackendFailed);
+  size_t refused = 0;
+  for (const MatrixShape& shape :
+       {MatrixShape{64, 64, NumberFormat::kInt4, 32}, MatrixShape{64, 64, NumberFormat::kInt8, 0},
+        MatrixShape{64, 64, NumberFormat::kF32, 0}}) {
+    const Weights w = random_weights(shape, &random);
+    const SliceSource source = {.codes = w.source_codes.data(), .scales = w.source_scales.data()};
+    SliceBytes planned = {};
+    ASSERT_EQ(measure_slice(shape, shape.rows, &planned), Status::kOk);
+    test::AlignedMemory memory(planned.packed);
+    test::AlignedMemory object(kMostObjectBytes);
+    auto* const base = static_cast<uint8_t*>(memory.data());
+    auto* const of_object = static_cast<uint8_t*>(object.data());
+    const void* packed = nullptr;
+    for (uint64_t capacity = 0; capacity < planned.packed; capacity += format::kAlignment) {
+      Region region = {.base = base, .capacity = capacity, .n_allowed = 0, .used = 0, .n_asked = 0};
+      ASSERT_EQ(pack_slice(shape, shape.rows, source, of_object, &region, &packed),
+                Status::kBackendFailed);
+      ++refused;
+    }
+    Region whole = region_of(&memory);
+    ASSERT_EQ(pack_slice(shape, shape.rows, source, of_object, &whole, &packed), Status::kOk);
+    for (uint64_t capacity = 0; capacity < planned.object; capacity += format::kAlignment) {
+      Region region = {
+          .base = of_object, .capacity = capacity, .n_allowed = 0, .used = 0, .n_asked = 0};
+      xnn_operator_t op = nullptr;
+      ASSERT_EQ(create_operator(shape, shape.rows, packed, &region, &op), Status::kBackendFailed);
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 100u);
+}
+
+// The packed weights of a matrix whose rows are packed in slices do not depend on what was packed
+// before, nor on the memory they are packed into.
+TEST(XnnpackOperator, PackingGivesTheSameBytesEveryTime) {
+  ASSERT_EQ(initialize(), Status::kOk);
+  std::mt19937 random(kSeed);
+  for (const MatrixShape& shape :
+       {MatrixShape{33, 100, NumberFormat::kInt4, 64}, MatrixShape{33, 100, NumberFormat::kInt8, 0},
+        MatrixShape{33, 100, NumberFormat::kF32, 0}}) {
+    const Weights w = random_weights(shape, &random);
+    const SliceSource source = {.codes = w.source_codes.data(), .scales = w.source_scales.data()};
+    SliceBytes planned = {};
+    ASSERT_EQ(measure_slice(shape, shape.rows, &planned), Status::kOk);
+    test::AlignedMemory one(planned.packed), other(planned.packed), object(kMostObjectBytes);
+    std::memset(one.data(), 0, one.size());
+    std::memset(other.data(), 0, other.size());
+    for (test::AlignedMemory* memory : {&one, &other}) {
+      Region region = region_of(memory);
+      const void* packed = nullptr;
+      ASSERT_EQ(pack_slice(shape, shape.rows, source, static_cast<uint8_t*>(object.data()), &region,
+                           &packed),
+                Status::kOk);
+      ASSERT_EQ(packed, memory->data());
+      std::memset(object.data(), 0x3c, object.size());
+    }
+    EXPECT_EQ(std::memcmp(one.data(), other.data(), one.size()), 0);
   }
 }
 
@@ -249,10 +349,10 @@ TEST(XnnpackOperator, OutsideARegionXnnpackGetsNoMemory) {
 
 TEST(XnnpackOperator, MeasuringRefusesMoreScalesThanItCanShow) {
   ASSERT_EQ(initialize(), Status::kOk);
-  uint64_t n_bytes = 0;
-  EXPECT_EQ(measure_operator({32, 65536, NumberFormat::kInt4, 32}, 32, &n_bytes),
+  SliceBytes n_bytes = {};
+  EXPECT_EQ(measure_slice({32, 65536, NumberFormat::kInt4, 32}, 32, &n_bytes),
             Status::kUnsupported);
-  EXPECT_EQ(measure_operator({16, 65536, NumberFormat::kInt4, 32}, 16, &n_bytes), Status::kOk);
+  EXPECT_EQ(measure_slice({16, 65536, NumberFormat::kInt4, 32}, 16, &n_bytes), Status::kOk);
 }
 
 }  // namespace
