@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "tests/support/sampling_of.h"
+
 namespace cria::fuzz {
 namespace {
 
-constexpr cria_sampling kSampling = {0.8f, 0.95f, 0.05f, 1.0f, 40, 0};
+constexpr cria_sampling kSampling = test::sampling_of(0.8f, 0.95f, 0.05f, 1.0f, 40);
 constexpr uint32_t kAnswerTokens = 8;
 
 }  // namespace

@@ -32,13 +32,16 @@ cria_config config_from(const uint8_t (&settings)[6]) {
   config.prefill_chunk = pick(kChunks, settings[1] / 8);
   constexpr uint32_t kTexts[] = {0, 1, 100, 5000};
   config.max_text_bytes = pick(kTexts, settings[1] / 32);
-  config.kv_format = settings[2] % 2;
+  config.kv_format = settings[2] % 2 != 0 ? CRIA_KV_F32 : CRIA_KV_INT8;
+  constexpr uint32_t kTurns[] = {0, 1, 2, 64};
+  config.max_turns = pick(kTurns, settings[0] / 32);
 #ifdef CRIA_WITH_XNNPACK
   config.backend = settings[2] / 2 % 4 == 0 ? CRIA_BACKEND_XNNPACK : CRIA_BACKEND_EXACT;
 #else
   config.backend = CRIA_BACKEND_EXACT;
 #endif
   config.skip_checksums = settings[2] / 8 % 8 == 0 ? 1 : 0;
+  config.text_only = settings[2] / 64 == 3 ? 1 : 0;
   return config;
 }
 

@@ -19,13 +19,25 @@ int fuzz_one(const uint8_t* data, size_t size) {
     return 0;
   }
   test::AlignedMemory memory(static_cast<size_t>(plan.total));
-  cria_session* session = nullptr;
-  if (cria_open(memory.data(), memory.size(), &source.source(), &input.config, &session) !=
-      CRIA_OK) {
+  cria_instance cria = {};
+  if (cria_open(memory.data(), memory.size(), &source.source(), &input.config, &cria) != CRIA_OK) {
+    expect(test::bytes_of(cria) == 0, "what cannot be opened gives no object");
     return 0;
   }
-  expect(cria_memory_used(session) == plan.total, "a session takes what was planned, to the byte");
-  try_session(session, input.text, input.settings);
+  expect(cria_model_bytes(cria.model) == plan.model.total &&
+             cria_session_bytes(cria.session) == plan.session.total &&
+             cria_workspace_bytes(cria.workspace) == plan.workspace.total,
+         "each object takes what was planned, to the byte");
+  expect((cria.session == nullptr) == (input.config.text_only != 0),
+         "there is a session unless text was asked for alone");
+  try_session(cria, input.text, input.settings);
+  test::AlignedMemory of_other(static_cast<size_t>(plan.session.total));
+  cria_session* other = nullptr;
+  const cria_status started =
+      cria_start(of_other.data(), of_other.size(), cria.model, &input.config, &other);
+  expect(started == (input.config.text_only != 0 ? CRIA_NO_WEIGHTS : CRIA_OK),
+         "a model with weights has as many sessions as one likes");
+  if (other != nullptr) try_step(cria, other, input.text);
   return 0;
 }
 

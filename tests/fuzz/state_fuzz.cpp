@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "quant/checksum.h"
-#include "runtime/decode/session.h"
 #include "tests/fuzz/base_models.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/noted_models.h"
+#include "tests/support/sampling_of.h"
 #include "tests/support/test_session.h"
 
 namespace cria::fuzz {
@@ -27,11 +27,13 @@ class SavedSession {
   SavedSession(const Bytes& model, cria_kv_format kv_format)
       : source_(model), session_(source_, config(kv_format)) {
     constexpr uint32_t kTokens[] = {1, 2, 3, 4, 5};
-    expect(cria_prefill(get(), kTokens, std::size(kTokens)) == CRIA_OK, "a good model runs");
-    state_.resize(cria_state_size(get()));
-    expect(cria_state_save(get(), state_.data(), state_.size()) == CRIA_OK, "a state can be saved");
+    cria_session* const s = session_.session();
+    expect(cria_prefill(session_.workspace(), s, kTokens, std::size(kTokens)) == CRIA_OK,
+           "a good model runs");
+    state_.resize(cria_state_size(s));
+    expect(cria_state_save(s, state_.data(), state_.size()) == CRIA_OK, "a state can be saved");
   }
-  [[nodiscard]] cria_session* get() { return session_.get(); }
+  [[nodiscard]] cria_instance instance() { return session_.instance(); }
   [[nodiscard]] const Bytes& state() const { return state_; }
 
  private:
@@ -73,7 +75,8 @@ int fuzz_one(const uint8_t* data, size_t size) {
   const uint8_t kind = feed.byte();
   SavedSession* const saved =
       session_for(base, (kind & kOtherKv) != 0 ? CRIA_KV_F32 : CRIA_KV_INT8);
-  cria_session* const s = saved->get();
+  const cria_instance cria = saved->instance();
+  cria_session* const s = cria.session;
   Bytes state = saved->state();
   if ((kind & kWhole) != 0) {
     state.assign(feed.rest().begin(), feed.rest().end());
@@ -101,14 +104,15 @@ int fuzz_one(const uint8_t* data, size_t size) {
   expect(again.size() == state.size() &&
              cria_state_save(s, again.data(), again.size()) == CRIA_OK && again == state,
          "a loaded state is the saved one");
-  const cria_sampling sampling = {0.8f, 0.9f, 0.05f, 1.5f, 20, 0};
+  const cria_sampling sampling = test::sampling_of(0.8f, 0.9f, 0.05f, 1.5f, 20);
   uint32_t token = 0;
   if (cria_logits(s) != nullptr) {
-    expect(cria_sample(s, &sampling, &token) == CRIA_OK && token < s->model.config.vocab_size,
+    expect(cria_sample(cria.workspace, s, &sampling, &token) == CRIA_OK &&
+               token < cria_vocab_size(cria.model),
            "what has logits can be sampled");
   }
   if (cria_position(s) < cria_context(s)) {
-    expect(cria_prefill(s, &token, 1) == CRIA_OK, "a session goes on from a state");
+    expect(cria_prefill(cria.workspace, s, &token, 1) == CRIA_OK, "a session goes on from a state");
   }
   return 0;
 }

@@ -28,6 +28,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
   constexpr uint64_t kMostMemory = uint64_t{16} << 20;
   HostileInput input = read_hostile_input(data, size);
   input.config.skip_checksums = 0;
+  input.config.text_only = 0;  // it would leave the data unread
   const test::GuardedSource source(input.file, input.source_bytes, input.access);
   cria_status verdicts[3];
   size_t n = 0;
@@ -45,9 +46,9 @@ int fuzz_one(const uint8_t* data, size_t size) {
     return 0;
   }
   test::AlignedMemory memory(static_cast<size_t>(plan.total));
-  cria_session* session = nullptr;
+  cria_instance cria = {};
   const cria_status opened =
-      cria_open(memory.data(), memory.size(), &source.source(), &input.config, &session);
+      cria_open(memory.data(), memory.size(), &source.source(), &input.config, &cria);
   if (opened == CRIA_UNSUPPORTED || opened == CRIA_BACKEND_FAILED) return 0;
   expect((opened == CRIA_OK) == (verdicts[0] == CRIA_OK),
          "cria_verify accepts exactly what cria_open accepts");
