@@ -4,6 +4,7 @@
 
 #include "platforms/cortex_m/console.h"
 #include "tests/firmware/device_checks.h"
+#include "tests/support/sampling_of.h"
 
 namespace cria::firmware_test {
 
@@ -31,21 +32,22 @@ cria_status verify(const Bench& bench, const cria_source& source) {
 }
 
 // Text, a chat and a drawn token, each as far as the model has what it takes.
-void use(cria_session* session) {
+void use(const cria_instance& cria) {
   constexpr std::string_view kText = "the <|eot_id|> llama </s> \xf0\x9f\xa6\x99\xff";
   const cria_message message = {CRIA_USER, kText.data(), kText.size()};
   constexpr uint32_t kFlags = CRIA_ENCODE_SPECIAL | CRIA_ENCODE_PARSE;
-  const cria_sampling sampling = {0.8f, 0.9f, 0.05f, 1.1f, 20, 0};
+  const cria_sampling sampling = test::sampling_of(0.8f, 0.9f, 0.05f, 1.1f, 20);
   static uint32_t tokens[128];
   static char text[CRIA_TEXT_BYTES];
   size_t n = 0;
   uint32_t token = 0;
   cria_text_state state = {};
+  static_cast<void>(cria_encode(cria.workspace, kText.data(), kText.size(), kFlags, tokens,
+                                std::size(tokens), &n));
   static_cast<void>(
-      cria_encode(session, kText.data(), kText.size(), kFlags, tokens, std::size(tokens), &n));
-  static_cast<void>(cria_encode_chat(session, &message, 1, 0, 1, tokens, std::size(tokens), &n));
-  static_cast<void>(cria_sample(session, &sampling, &token));
-  static_cast<void>(cria_decode_token(session, &state, token, text, sizeof text, &n));
+      cria_encode_chat(cria.workspace, &message, 1, 0, 1, tokens, std::size(tokens), &n));
+  static_cast<void>(cria_sample(cria.workspace, cria.session, &sampling, &token));
+  static_cast<void>(cria_decode_token(cria.model, &state, token, text, sizeof text, &n));
 }
 
 // A session that opens also computes.
@@ -53,13 +55,13 @@ cria_status open(const Bench& bench, const cria_source& source) {
   cria_config config = {};
   config.prefill_chunk = 4;
   config.source_is_mapped = source.map != nullptr ? 1 : 0;
-  cria_session* session = nullptr;
+  cria_instance cria = {};
   const cria_status status =
-      cria_open(bench.arena.data(), bench.arena.size(), &source, &config, &session);
+      cria_open(bench.arena.data(), bench.arena.size(), &source, &config, &cria);
   if (status != CRIA_OK) return status;
   const uint32_t tokens[] = {0, 5, 1};
-  const cria_status fed = cria_prefill(session, tokens, std::size(tokens));
-  if (fed == CRIA_OK) use(session);
+  const cria_status fed = cria_prefill(cria.workspace, cria.session, tokens, std::size(tokens));
+  if (fed == CRIA_OK) use(cria);
   return fed;
 }
 
@@ -90,13 +92,14 @@ void check_files(const Bench& bench, std::string_view /*words*/) {
 
 void check_states(const Bench& bench, std::string_view /*words*/) {
   const Bench model = part_of(bench, 0);
-  cria_session* const session = open_session(model, {});
+  const cria_instance cria = open_model(model, {});
+  cria_session* const session = cria.session;
   for (size_t i = 1; i < word_at(bench.model, 0); ++i) {
     const std::span<const uint8_t> state = part_of(bench, i).model;
     const cria_status status = cria_state_load(session, state.data(), state.size());
     const uint32_t token = 1;
     if (status == CRIA_OK && cria_position(session) < cria_context(session)) {
-      need(cria_prefill(session, &token, 1));
+      need(cria_prefill(cria.workspace, session, &token, 1));
     }
     print("state ", status, "\n");
   }

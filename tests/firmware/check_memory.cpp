@@ -4,6 +4,7 @@
 
 #include "platforms/cortex_m/console.h"
 #include "tests/firmware/device_checks.h"
+#include "tests/support/sampling_of.h"
 
 namespace cria::firmware_test {
 
@@ -21,25 +22,32 @@ cria_memory_plan plan_of(const Bench& bench, const cria_config& config) {
   return plan;
 }
 
-// Text in, two tokens out, by whatever the session still has.
-void use(cria_session* session) {
+// Whether each object takes what was planned, to the byte.
+bool is_as_planned(const cria_instance& cria, const cria_memory_plan& plan) {
+  return cria_model_bytes(cria.model) == plan.model.total &&
+         cria_session_bytes(cria.session) == plan.session.total &&
+         cria_workspace_bytes(cria.workspace) == plan.workspace.total;
+}
+
+// Text in, two tokens out, by whatever the model still has.
+void use(const cria_instance& cria) {
   uint32_t tokens[48];
   size_t n = 0;
   const cria_message message = {CRIA_USER, "the llama", 9};
-  const cria_status status = cria_encode_chat(session, &message, 1, 0, 1, tokens, 48, &n);
+  const cria_status status = cria_encode_chat(cria.workspace, &message, 1, 0, 1, tokens, 48, &n);
   if (status != CRIA_OK) {
     tokens[0] = 1;
     n = 1;
   }
-  if (n == 0 || cria_prefill(session, tokens, n) != CRIA_OK) return;
-  const cria_sampling sampling = {0.8f, 0.9f, 0.05f, 1.1f, 20, 0};
+  if (n == 0 || cria_prefill(cria.workspace, cria.session, tokens, n) != CRIA_OK) return;
+  const cria_sampling sampling = test::sampling_of(0.8f, 0.9f, 0.05f, 1.1f, 20);
   cria_text_state state = {};
   static char text[CRIA_TEXT_BYTES];
   for (int i = 0; i < 2; ++i) {
     uint32_t token = 0;
-    need(cria_sample(session, &sampling, &token));
-    static_cast<void>(cria_decode_token(session, &state, token, text, sizeof text, &n));
-    need(cria_prefill(session, &token, 1));
+    need(cria_sample(cria.workspace, cria.session, &sampling, &token));
+    static_cast<void>(cria_decode_token(cria.model, &state, token, text, sizeof text, &n));
+    need(cria_prefill(cria.workspace, cria.session, &token, 1));
   }
 }
 
@@ -58,8 +66,7 @@ void check_plan(const Bench& bench, std::string_view /*words*/) {
   for (config.source_is_mapped = 0; config.source_is_mapped < 2; ++config.source_is_mapped) {
     const cria_memory_plan plan = plan_of(bench, config);
     if (plan.total > bench.arena.size()) fail("the plan is larger than the arena");
-    const cria_session* session = open_session(bench, config);
-    if (cria_memory_used(session) != plan.total) fail("used is not what was planned");
+    if (!is_as_planned(open_model(bench, config), plan)) fail("used is not what was planned");
     print(config.source_is_mapped != 0 ? "mapped " : "read ", plan.total, "\n");
   }
 }
@@ -72,15 +79,19 @@ void check_sweep(const Bench& bench, std::string_view words) {
   const cria_source source = source_of(bench);
   size_t refused = 0;
   for (config.source_is_mapped = 0; config.source_is_mapped < 2; ++config.source_is_mapped) {
-    const auto total = static_cast<size_t>(plan_of(bench, config).total);
-    cria_session* session = nullptr;
+    const cria_memory_plan plan = plan_of(bench, config);
+    const auto total = static_cast<size_t>(plan.total);
+    cria_instance cria = {};
     for (size_t n = 0; n < total; n = n + step < total || n + 1 == total ? n + step : total - 1) {
-      const cria_status status = cria_open(bench.arena.data(), n, &source, &config, &session);
-      if (status != CRIA_MEMORY_TOO_SMALL || session != nullptr) fail("too small was not noticed");
+      const cria_status status = cria_open(bench.arena.data(), n, &source, &config, &cria);
+      if (status != CRIA_MEMORY_TOO_SMALL || cria.model != nullptr || cria.session != nullptr ||
+          cria.workspace != nullptr) {
+        fail("too small was not noticed");
+      }
       ++refused;
     }
-    need(cria_open(bench.arena.data(), total, &source, &config, &session));
-    if (cria_memory_used(session) != total) fail("used is not what was planned");
+    need(cria_open(bench.arena.data(), total, &source, &config, &cria));
+    if (!is_as_planned(cria, plan)) fail("used is not what was planned");
   }
   print("sizes ", refused, "\n");
 }
@@ -103,10 +114,10 @@ void check_flips(const Bench& bench, std::string_view words) {
                                          nullptr, nullptr, nullptr);
     if (seen == CRIA_OK) fail("a flipped bit was not noticed");
     config.source_is_mapped = static_cast<uint8_t>(i % 2);
-    cria_session* session = nullptr;
-    if (cria_open(bench.arena.data(), bench.arena.size(), &source, &config, &session) == CRIA_OK) {
+    cria_instance cria = {};
+    if (cria_open(bench.arena.data(), bench.arena.size(), &source, &config, &cria) == CRIA_OK) {
       ++opened;
-      use(session);
+      use(cria);
     }
     bench.model[bit / 8] ^= mask;
   }
@@ -119,23 +130,23 @@ void check_generation(const Bench& bench, std::string_view words) {
   const uint32_t n_tokens = next_number(&words);
   cria_config config = {};
   config.prefill_chunk = 16;
-  cria_session* session = open_session(bench, config);
-  const cria_sampling sampling = {0.8f, 0.95f, 0.05f, 1.1f, 40, 0};
+  const cria_instance cria = open_model(bench, config);
+  const cria_sampling sampling = test::sampling_of(0.8f, 0.95f, 0.05f, 1.1f, 40);
   cria_text_state state = {};
   static char text[CRIA_TEXT_BYTES];
-  use(session);
+  use(cria);
   for (uint32_t i = 0; i < n_tokens; ++i) {
     uint32_t token = 0;
     size_t n = 0;
-    need(cria_sample(session, &sampling, &token));
-    need(cria_decode_token(session, &state, token, text, sizeof text, &n));
-    need(cria_prefill(session, &token, 1));
+    need(cria_sample(cria.workspace, cria.session, &sampling, &token));
+    need(cria_decode_token(cria.model, &state, token, text, sizeof text, &n));
+    need(cria_prefill(cria.workspace, cria.session, &token, 1));
   }
-  const size_t n_bytes = cria_state_size(session);
+  const size_t n_bytes = cria_state_size(cria.session);
   if (n_bytes > bench.work.size()) fail("the state is too large");
-  need(cria_state_save(session, bench.work.data(), n_bytes));
-  need(cria_reset(session, 0));
-  need(cria_state_load(session, bench.work.data(), n_bytes));
+  need(cria_state_save(cria.session, bench.work.data(), n_bytes));
+  need(cria_reset(cria.session, 0));
+  need(cria_state_load(cria.session, bench.work.data(), n_bytes));
   print("tokens ", n_tokens, ", state ", n_bytes, " bytes, no heap\n");
 }
 

@@ -27,7 +27,7 @@ constexpr Check kChecks[] = {
     {"sweep", check_sweep},     {"flips", check_flips},       {"generate", check_generation},
     {"heap", check_heap_trap},  {"overflow", check_overflow}, {"refused", check_refusal},
     {"prefill", check_prefill}, {"kernels", check_kernels},   {"guards", check_guards},
-    {"files", check_files},     {"states", check_states},
+    {"files", check_files},     {"states", check_states},     {"sessions", check_sessions},
 };
 
 Bench make_bench() {
@@ -53,11 +53,11 @@ cria_source source_of(const Bench& bench) {
   return {const_cast<Bench*>(&bench), bench.model.size(), map, nullptr};
 }
 
-cria_session* open_session(const Bench& bench, const cria_config& config) {
+cria_instance open_model(const Bench& bench, const cria_config& config) {
   const cria_source source = source_of(bench);
-  cria_session* session = nullptr;
-  need(cria_open(bench.arena.data(), bench.arena.size(), &source, &config, &session));
-  return session;
+  cria_instance cria = {};
+  need(cria_open(bench.arena.data(), bench.arena.size(), &source, &config, &cria));
+  return cria;
 }
 
 uint32_t next_number(std::string_view* words) {

@@ -21,7 +21,8 @@ struct Bench {
 void check_bits(const Bench& bench, std::string_view words);
 // greedy COUNT IDS...: continues ids greedily, end tokens included; prints ids.
 void check_greedy(const Bench& bench, std::string_view words);
-// plan: the plans of a mapped and a read source; opens with both and compares used with planned.
+// plan: the plans of a mapped and a read source; opens with both and compares what each object uses
+// with what was planned.
 void check_plan(const Bench& bench, std::string_view words);
 // sweep STEP: every size below the plan in steps is refused, the plan suffices.
 void check_sweep(const Bench& bench, std::string_view words);
@@ -53,10 +54,14 @@ void check_files(const Bench& bench, std::string_view words);
 // states: the same memory holds a model and saved states; prints for each what the session says.
 void check_states(const Bench& bench, std::string_view words);
 
+// sessions TOKENS: two sessions that share a model and a step get the bits that each gets alone.
+void check_sessions(const Bench& bench, std::string_view words);
+
 // Shared by the above.
 void need(cria_status status);
 [[nodiscard]] cria_source source_of(const Bench& bench);
-[[nodiscard]] cria_session* open_session(const Bench& bench, const cria_config& config);
+// One of each object in the arena.
+[[nodiscard]] cria_instance open_model(const Bench& bench, const cria_config& config);
 [[nodiscard]] uint32_t next_number(std::string_view* words);
 
 }  // namespace cria::firmware_test

@@ -202,7 +202,7 @@ def damaged():
 def status_numbers():
     """Numbers of the statuses by their names without CRIA_, from the library's header."""
     text = (args.source / "runtime/include/cria.h").read_text()
-    return {name: int(number) for name, number in re.findall(r"X\(k\w+, CRIA_(\w+), (\d+),", text)}
+    return {name: int(number) for name, number in re.findall(r"X\(CRIA_(\w+), (\d+),", text)}
 
 
 def pack(contents):
