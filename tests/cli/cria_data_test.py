@@ -21,7 +21,32 @@ def logits(*arguments, model=None):
     return data
 
 
+def plan_for(*options, model=None):
+    """What cria info says of memory."""
+    result = cli.cria("info", model or cli.model(), "--json", *options)
+    if result.code != cli.DONE:
+        raise AssertionError(result.err)
+    return json.loads(result.out)["memory_plan"]
+
+
 class Info(unittest.TestCase):
+    def assert_sums(self, plan):
+        """The sums that cria.h names, for any number of sessions and one workspace."""
+        model, session, workspace = plan["model"], plan["session"], plan["workspace"]
+
+        def sum_of(plan_part, *names):
+            return sum(plan_part[name + "_bytes"] for name in names)
+
+        self.assertEqual(model["total_bytes"], sum_of(model, "objects", "tokenizer", "weights", "backend"))
+        self.assertEqual(session["total_bytes"], sum_of(session, "objects", "kv_cache", "history", "logits"))
+        self.assertEqual(workspace["total_bytes"], sum_of(workspace, "objects", "backend") +
+                         max(workspace[name + "_bytes"] for name in ("running", "sampling", "encoding")))
+        self.assertEqual(plan["total_bytes"], model["total_bytes"] + plan["sessions"] * session["total_bytes"] +
+                         max(workspace["total_bytes"], plan["loading_bytes"]))
+        self.assertEqual(plan["weights_bytes"], model["weights_bytes"])
+        self.assertEqual(plan["kv_cache_bytes"], plan["sessions"] * session["kv_cache_bytes"])
+        self.assertEqual(plan["resident_bytes"], plan["total_bytes"] + plan["in_place_bytes"])
+
     def test_json_holds_the_model_and_the_plan(self):
         result = cli.cria("info", cli.model(), "--json", "--context", "100", "--kv", "f32", "--threads", "3")
         info = json.loads(result.out)
@@ -37,10 +62,38 @@ class Info(unittest.TestCase):
         # 5 layers, 2 KV heads of 32, keys and values of 4 bytes.
         self.assertEqual(info["memory_plan"]["kv_cache_bytes"], 5 * 2 * 32 * 2 * 4 * 100)
         for plan in (info["memory_plan"], *filter(None, info["backend_plans"].values())):
-            parts = ("objects", "tokenizer", "weights", "backend", "kv_cache", "history", "logits", "step")
-            self.assertEqual(plan["total_bytes"], sum(plan[part + "_bytes"] for part in parts))
-            self.assertEqual(plan["step_bytes"], max(plan["step_parts"].values()))
+            self.assertEqual(plan["sessions"], 1)
+            self.assert_sums(plan)
         self.assertIsInstance(info["metadata"], dict)
+
+    def test_sessions_share_the_model_and_the_workspace(self):
+        for backend in cli.backends():
+            with self.subTest(backend=backend):
+                one = plan_for("--backend", backend)
+                four = plan_for("--backend", backend, "--sessions", "4")
+                self.assertEqual((one["sessions"], four["sessions"]), (1, 4))
+                self.assert_sums(four)
+                self.assertEqual(four["model"], one["model"])
+                self.assertEqual(four["session"], one["session"])
+                self.assertEqual(four["loading_bytes"], one["loading_bytes"])
+                # One workspace, with room for the logits of all four.
+                running = one["workspace"]["running_bytes"]
+                self.assertEqual(four["workspace"]["running_bytes"], running + 4 * VOCAB * 4)
+                for part in ("objects", "backend", "sampling", "encoding"):
+                    self.assertEqual(four["workspace"][part + "_bytes"], one["workspace"][part + "_bytes"])
+                self.assertEqual(four["kv_cache_bytes"], 4 * one["kv_cache_bytes"])
+
+    def test_the_table_counts_sessions_too(self):
+        plan = plan_for("--backend", "exact", "--sessions", "4")
+        table = cli.cria("info", cli.model(), "--backend", "exact", "--sessions", "4").out
+        self.assertIn("4 sessions of 512 tokens", table)
+        for name in ("total_bytes", "kv_cache_bytes"):
+            self.assertIn(f"{plan[name]:,}", table)
+        self.assertNotIn("sessions of", cli.cria("info", cli.model(), "--sessions", "1").out)
+
+    def test_numbers_of_sessions_that_cannot_be_are_a_usage_error(self):
+        for sessions in ("0", "-1", "1025", "two"):
+            self.assertEqual(cli.cria("info", cli.model(), "--sessions", sessions).code, cli.USAGE, sessions)
 
     def test_the_chosen_backend_decides_the_plan(self):
         plans = {}
@@ -53,14 +106,20 @@ class Info(unittest.TestCase):
 
     def test_an_uncompressed_file_is_used_in_place(self):
         stored = cli.model("--compress", "none")
-        mapped = json.loads(cli.cria("info", stored, "--json", "--backend", "exact").out)["memory_plan"]
-        copied = json.loads(cli.cria("info", stored, "--json", "--backend", "exact", "--no-mmap").out)["memory_plan"]
+        mapped = plan_for("--backend", "exact", model=stored)
+        copied = plan_for("--backend", "exact", "--no-mmap", model=stored)
+        self.assert_sums(mapped)
+        self.assert_sums(copied)
         self.assertGreater(mapped["in_place_bytes"], 0)
         self.assertEqual(copied["in_place_bytes"], 0)
+        # What is used where it lies is the model's alone: session and workspace are the same.
+        self.assertEqual(mapped["in_place_bytes"], copied["model"]["total_bytes"] - mapped["model"]["total_bytes"])
+        self.assertEqual(mapped["session"], copied["session"])
+        self.assertEqual(mapped["workspace"], copied["workspace"])
         self.assertGreater(copied["total_bytes"], mapped["total_bytes"])
 
     def test_the_table_names_the_same_total(self):
-        total = json.loads(cli.cria("info", cli.model(), "--json", "--backend", "exact").out)["memory_plan"]["total_bytes"]
+        total = plan_for("--backend", "exact")["total_bytes"]
         table = cli.cria("info", cli.model(), "--backend", "exact").out
         self.assertIn(f"{total:,}", table)
         self.assertNotIn("xnnpack", table)
@@ -215,6 +274,24 @@ class Bench(unittest.TestCase):
             # The buffer of the plain reads, 256 MB, is not counted as the model's.
             self.assertLess(row["peak_resident_bytes"], 100_000_000)
             self.assertLessEqual(row["open_seconds"], row["first_token_seconds"])
+
+    def test_sessions_decode_together(self):
+        options = ("-p", "4", "-n", "3", "--threads", "2", "-r", "2", "--backend", "exact")
+        result = cli.cria("bench", cli.model(), *options, "--sessions", "1,3", "--json")
+        self.assertEqual(result.code, cli.DONE, result.err)
+        row, = json.loads(result.out)["results"]
+        self.assertEqual([speed["sessions"] for speed in row["sessions"]], [1, 3])
+        for speed in row["sessions"]:
+            spread = speed["tokens_per_second"]
+            self.assertLess(0, spread["min"])
+            self.assertLessEqual(spread["min"], spread["median"])
+            self.assertLessEqual(spread["median"], spread["max"])
+        plan = plan_for("--backend", "exact", "--threads", "2", "--sessions", "3")
+        self.assertEqual(row["memory_plan_bytes"], plan["total_bytes"])
+        alone = json.loads(cli.cria("bench", cli.model(), *options, "--json").out)["results"][0]
+        self.assertNotIn("sessions", alone)
+        self.assertLess(alone["memory_plan_bytes"], row["memory_plan_bytes"])
+        self.assertIn("3 sessions", cli.cria("bench", cli.model(), *options, "--sessions", "3").out)
 
     def test_lengths_that_do_not_fit_are_a_usage_error(self):
         self.assertEqual(cli.cria("bench", cli.model(), "-p", "513", "-n", "1").code, cli.USAGE)
