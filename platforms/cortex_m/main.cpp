@@ -1,9 +1,8 @@
 // A conversation over the console of a board without an operating system.
 #include <string_view>
 
-#include <cria.h>
+#include <cria_chat.h>
 #include "platforms/cortex_m/console.h"
-#include "platforms/cortex_m/dialogue.h"
 #include "platforms/cortex_m/memory_map.h"
 #include "platforms/cortex_m/model_bytes.h"
 
@@ -55,17 +54,54 @@ void print_memory(const cria_instance& cria) {
         cria_context(cria.session), "\n");
 }
 
+// The messages of the conversation: as many as a small board has memory for.
+constexpr cria_chat_config kChat = {
+    .max_messages = 32, .max_text_bytes = 8192, .exact_context = 0, .reserved = {}};
+constexpr size_t kMostChatBytes = 40 * 1024;
+constexpr size_t kMostQuestionBytes = 512;
+
+cria_chat* make_chat(const cria_instance& cria) {
+  alignas(64) static uint8_t memory[kMostChatBytes];
+  size_t n_bytes = 0;
+  cria_chat* chat = nullptr;
+  check(cria_chat_required(cria.session, &kChat, &n_bytes));
+  if (n_bytes > sizeof memory) fail("the context is too long for the memory of the conversation");
+  check(cria_chat_make(memory, sizeof memory, cria.workspace, cria.session, &kChat, &chat));
+  return chat;
+}
+
+int print_text(void* /*context*/, uint32_t /*token*/, const char* text, size_t n_bytes) {
+  print(std::string_view(text, n_bytes));
+  return 0;
+}
+
+void answer(const cria_instance& cria, cria_chat* chat, std::string_view question,
+            const cria_sampling& sampling) {
+  const cria_chat_options options = {.sampling = sampling,
+                                     .max_tokens = 0,
+                                     .reserved = 0,
+                                     .on_text = print_text,
+                                     .context = nullptr};
+  cria_chat_result result;
+  const cria_status status =
+      cria_chat_answer(chat, cria.workspace, question.data(), question.size(), &options, &result);
+  if (status == CRIA_NOTHING_TO_SAMPLE) print("(no token stands for this)");
+  print("\n");
+  if (status != CRIA_OK && status != CRIA_NOTHING_TO_SAMPLE) {
+    print("(", cria_status_message(status), ")\n");
+  }
+}
+
 int converse(const cria_instance& cria) {
-  static Dialogue dialogue;
-  static char line[Dialogue::kMostQuestionBytes];
+  static char line[kMostQuestionBytes];
+  cria_chat* chat = make_chat(cria);
   cria_sampling sampling = kGreedy;
-  dialogue.start(cria);
   for (;;) {
     print("> ");
     std::string_view text;
     if (!read_line(line, &text) || text == "/quit") return 0;
     if (text == "/new") {
-      dialogue.clear();
+      check(cria_chat_begin(chat, nullptr, 0));
     } else if (text == "/greedy") {
       sampling = kGreedy;
     } else if (text == "/sample") {
@@ -79,9 +115,7 @@ int converse(const cria_instance& cria) {
     } else if (text.starts_with("/")) {
       print(kHelp);
     } else if (!text.empty()) {
-      const cria_status status = dialogue.answer(text, sampling);
-      print("\n");
-      if (status != CRIA_OK) print("(", cria_status_message(status), ")\n");
+      answer(cria, chat, text, sampling);
     }
   }
 }

@@ -63,6 +63,7 @@ struct ChatOptions {
   CommonOptions common;
   SamplingOptions sampling;
   std::string system;  // empty: none
+  bool exact_context = false;
   std::optional<uint32_t> max_tokens;
 };
 

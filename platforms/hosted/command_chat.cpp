@@ -1,14 +1,13 @@
 // cria chat: a conversation, line by line.
 #include <unistd.h>
 
-#include <limits>
 #include <new>
 #include <string>
 #include <string_view>
 
-#include "platforms/hosted/chat_engine.h"
-#include "platforms/hosted/chat_file.h"
+#include "platforms/hosted/chat_session.h"
 #include "platforms/hosted/commands.h"
+#include "platforms/hosted/generation.h"
 #include "platforms/hosted/input_text.h"
 #include "platforms/hosted/interrupt.h"
 #include "platforms/hosted/model_session.h"
@@ -40,7 +39,7 @@ std::string trimmed(const std::string& line) {
   return line.substr(begin, line.find_last_not_of(kSpace) - begin + 1);
 }
 
-double per_second(size_t count, double seconds) {
+double per_second(uint32_t count, double seconds) {
   return seconds > 0.0 ? static_cast<double>(count) / seconds : 0.0;
 }
 
@@ -48,10 +47,11 @@ class ChatProgram {
  public:
   ChatProgram(const ChatOptions& options, const ModelSession& model)
       : model_(model),
-        engine_(model, sampling_of(options.sampling),
-                options.max_tokens.value_or(std::numeric_limits<uint32_t>::max())),
+        chat_(model, options.exact_context),
+        sampling_(sampling_of(options.sampling)),
+        max_tokens_(options.max_tokens.value_or(0)),
         is_interactive_(is_terminal(STDIN_FILENO)) {
-    engine_.reset(options.system);
+    chat_.begin(options.system);
   }
 
   ExitCode run();
@@ -68,7 +68,9 @@ class ChatProgram {
   void print_stats() const;
 
   const ModelSession& model_;
-  ChatEngine engine_;
+  ChatSession chat_;
+  const cria_sampling sampling_;
+  const uint32_t max_tokens_;
   const bool is_interactive_;
   TextStream out_{STDOUT_FILENO};
   ChatAnswer last_;
@@ -85,11 +87,12 @@ void ChatProgram::greet() const {
 
 void ChatProgram::print_stats() const {
   print_notice(text_of("%u of %u tokens, %zu messages", cria_position(model_.session()),
-                       cria_context(model_.session()), engine_.n_messages()));
-  if (last_.n_tokens > 0) {
-    print_notice(text_of("last answer: %zu tokens read at %.1f tokens/s, %zu made at %.1f tokens/s",
-                         last_.n_prefilled, per_second(last_.n_prefilled, last_.prefill_seconds),
-                         last_.n_tokens, per_second(last_.n_tokens - 1, last_.decode_seconds)));
+                       cria_context(model_.session()), chat_.n_messages()));
+  const cria_chat_result& last = last_.result;
+  if (last.n_answered > 0) {
+    print_notice(text_of("last answer: %u tokens read at %.1f tokens/s, %u made at %.1f tokens/s",
+                         last.n_read, per_second(last.n_read, last_.read_seconds), last.n_answered,
+                         per_second(last.n_answered - 1, last_.answer_seconds)));
   }
   print_notice(text_of(
       "%s of memory, %s of the file in place; backend %s, %s kernels, "
@@ -100,39 +103,24 @@ void ChatProgram::print_stats() const {
 
 void ChatProgram::report(const ChatAnswer& answer) {
   const uint32_t context = cria_context(model_.session());
-  if (answer.n_dropped > 0) {
-    print_notice(text_of("(the context of %u tokens was full: forgot the oldest %zu exchange%s)",
-                         context, answer.n_dropped, answer.n_dropped == 1 ? "" : "s"));
+  const uint32_t n_dropped = answer.result.n_dropped;
+  if (n_dropped > 0) {
+    print_notice(text_of("(the context of %u tokens was full: forgot the oldest %u exchange%s)",
+                         context, n_dropped, n_dropped == 1 ? "" : "s"));
   }
-  switch (answer.result) {
-    case ChatAnswer::Result::kCut:
-      print_notice(text_of("(the answer filled the context of %u tokens and was cut)", context));
-      break;
-    case ChatAnswer::Result::kInterrupted:
-      if (is_interactive_) print_notice("(stopped)");
-      break;
-    default:
-      break;
+  if (answer.result.end == CRIA_CHAT_FULL) {
+    print_notice(text_of("(the answer filled the context of %u tokens and was cut)", context));
   }
+  if (answer.result.end == CRIA_CHAT_STOPPED && is_interactive_) print_notice("(stopped)");
 }
 
 ChatProgram::Next ChatProgram::say(const std::string& message) {
-  last_ = engine_.answer(message, &out_);
-  if (last_.result == ChatAnswer::Result::kNoTokens) {
-    throw ProgramError(ExitCode::kBadInput,
-                       "the message gives the model no token to read; write something else");
-  }
-  if (last_.result == ChatAnswer::Result::kTooLong) {
-    throw ProgramError(ExitCode::kBadInput,
-                       text_of("the message does not fit the context of %u tokens; shorten it or "
-                               "raise --context",
-                               cria_context(model_.session())));
-  }
+  last_ = chat_.answer(message, sampling_, max_tokens_, &out_);
   if (last_.is_empty) out_.put("\n");  // is a line too
   out_.end_line();
   report(last_);
   if (out_.closed()) return Next::kLeave;
-  if (last_.result == ChatAnswer::Result::kInterrupted && !is_interactive_) {
+  if (last_.result.end == CRIA_CHAT_STOPPED && !is_interactive_) {
     exit_code_ = ExitCode::kInterrupted;
     return Next::kLeave;
   }
@@ -154,20 +142,20 @@ ChatProgram::Next ChatProgram::command(const std::string& line) {
   if (name == "/help") {
     write_stderr(kHelp);
   } else if (name == "/reset") {
-    engine_.reset(engine_.system());
+    chat_.begin(chat_.system());
     print_notice("(a new conversation)");
   } else if (name == "/system" && argument.empty()) {
-    print_notice(engine_.system().empty() ? "(no system text)" : engine_.system());
+    const std::string system = chat_.system();
+    print_notice(system.empty() ? "(no system text)" : system);
   } else if (name == "/system") {
-    engine_.reset(argument);
+    chat_.begin(argument);
     print_notice("(a new conversation)");
   } else if (name == "/save") {
-    model_.check_output(argument);
-    write_chat_file(argument, engine_.save());
+    chat_.save(argument);
     print_notice("(saved " + argument + ")");
   } else if (name == "/load") {
-    engine_.load(read_chat_file(argument, chat_limits(model_)));
-    print_notice(text_of("(loaded %zu messages)", engine_.n_messages()));
+    chat_.load(argument);
+    print_notice(text_of("(loaded %zu messages)", chat_.n_messages()));
   } else if (name == "/stats") {
     print_stats();
   } else {

@@ -155,6 +155,8 @@ void add_chat(CLI::App* app, ChatOptions* options) {
   app->add_option("--system", options->system, "What the model is told beforehand")
       ->type_name("TEXT");
   add_max_tokens(app, &options->max_tokens, "Longest answer in tokens; default: no limit");
+  app->add_flag("--exact-context", options->exact_context,
+                "Read again what stays when the context is full");
   add_sampling(app, &options->sampling);
   app->footer(
       "On a terminal /help lists the commands. Through a pipe each line is a message,\n"

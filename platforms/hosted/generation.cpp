@@ -9,29 +9,12 @@
 #include "platforms/hosted/terminal.h"
 
 namespace cria::hosted {
-namespace {
-
-// Tokens between two looks at Ctrl-C: each piece costs one row of logits that nobody reads.
-constexpr uint32_t kPieceTokens = 64;
-
-size_t piece_tokens(const ModelSession& model) {
-  const uint32_t chunk = model.config().prefill_chunk;
-  if (chunk == 0) return kPieceTokens;
-  return std::max(chunk, kPieceTokens / chunk * chunk);
-}
-
-}  // namespace
-
 PrefillResult prefill(const ModelSession& model, std::span<const uint32_t> tokens) {
   const double started = monotonic_seconds();
-  const size_t piece = piece_tokens(model);
-  size_t n_fed = 0;
-  while (n_fed < tokens.size() && !interrupted()) {
-    const size_t count = std::min(piece, tokens.size() - n_fed);
-    model.check(cria_prefill(model.workspace(), model.session(), tokens.data() + n_fed, count));
-    n_fed += count;
-  }
-  return {n_fed, monotonic_seconds() - started};
+  const cria_status status =
+      cria_prefill(model.workspace(), model.session(), tokens.data(), tokens.size());
+  if (status != CRIA_CANCELLED) model.check(status);
+  return {status == CRIA_OK ? tokens.size() : 0, monotonic_seconds() - started};
 }
 
 Generation generate(const ModelSession& model, const cria_sampling& sampling,
@@ -61,7 +44,9 @@ Generation generate(const ModelSession& model, const cria_sampling& sampling,
     if (wish == TokenSink::Wish::kEnough) return stopped(Stop::kOutputClosed);
     if (result.n_tokens == limits.max_tokens) return stopped(Stop::kLimit);
     if (cria_position(session) == cria_context(session)) return stopped(Stop::kContextFull);
-    model.check(cria_prefill(model.workspace(), session, &token, 1));
+    const cria_status status = cria_prefill(model.workspace(), session, &token, 1);
+    if (status == CRIA_CANCELLED) return stopped(Stop::kInterrupted);
+    model.check(status);
     result.last_token_is_fed = true;
   }
   return result;

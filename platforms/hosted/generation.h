@@ -35,12 +35,12 @@ struct Generation {
 };
 
 struct PrefillResult {
-  size_t n_fed;  // all, unless Ctrl-C came
+  size_t n_fed;  // all, or none when Ctrl-C came
   double seconds;
 };
 
-// Appends tokens to the context in pieces, and leaves between two of them when interrupted.
-// Throws ProgramError; kContextFull must have been excluded by the caller.
+// Appends tokens to the context, or leaves it as it is when interrupted. Throws ProgramError;
+// kContextFull must have been excluded by the caller.
 PrefillResult prefill(const ModelSession& model, std::span<const uint32_t> tokens);
 
 // Draws tokens after a prefill until something stops it. The end token is neither handed out nor

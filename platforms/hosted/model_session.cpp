@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "platforms/hosted/cpu.h"
+#include "platforms/hosted/interrupt.h"
 #include "platforms/hosted/print_format.h"
 #include "platforms/hosted/program_error.h"
 #include "platforms/hosted/terminal.h"
@@ -31,6 +32,8 @@ cria_config config_with_needs(const CommonOptions& options, const ModelFile& fil
   config.skip_checksums = needs.trust_weights ? 1 : 0;
   config.text_only = needs.text_only ? 1 : 0;
   config.max_turns = needs.n_sessions;
+  // Looked at between the layers of a step.
+  config.step_progress = [](void*, uint64_t, uint64_t) { return interrupted() ? 1 : 0; };
   return config;
 }
 

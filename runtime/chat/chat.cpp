@@ -1,0 +1,813 @@
+// cria_chat: messages to tokens that have to be read, and back. The context always holds a
+// beginning of the conversation, or what is left of one, as the template makes it.
+#include "runtime/chat/chat.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <string_view>
+
+#include "quant/align.h"
+#include "quant/checksum.h"
+#include "runtime/base/arena.h"
+#include "runtime/decode/session.h"
+#include "runtime/decode/workspace.h"
+
+namespace cria {
+namespace {
+
+constexpr uint32_t kPositionsPerMessage = 8;
+constexpr uint32_t kLeastMessages = 16;
+constexpr uint32_t kTextBytesOfPosition = 16;
+constexpr uint32_t kLeastTextBytes = 8192;
+constexpr uint32_t kMostMessages = 1 << 20;
+constexpr uint32_t kMostTextBytes = 1 << 30;
+
+Status status_of(cria_status status) { return static_cast<Status>(status); }
+
+bool folds_system(const cria_chat& c) {
+  return (c.session->model->chat_template.header.flags & format::kChatSystemInUser) != 0;
+}
+
+// Whether a conversation without system text begins with the template's own.
+bool begins_with_system(const cria_chat& c) {
+  return (c.session->model->chat_template.header.flags & format::kChatAlwaysSystem) != 0;
+}
+
+bool is_room(const cria_chat& c, uint64_t n_tokens) { return n_tokens <= c.session->context; }
+
+// Messages ---------------------------------------------------------------------------------------
+
+bool has_system(const cria_chat& c) {
+  return c.n_messages > 0 && c.memory.messages[0].role == CRIA_SYSTEM;
+}
+
+uint32_t text_before(const cria_chat& c, uint32_t index) {
+  uint32_t n_bytes = 0;
+  for (uint32_t i = 0; i < index; ++i) n_bytes += c.memory.messages[i].n_bytes;
+  return n_bytes;
+}
+
+uint32_t n_exchanges(const cria_chat& c) {
+  const std::span<const StoredMessage> messages(c.memory.messages, c.n_messages);
+  return static_cast<uint32_t>(
+      std::count_if(messages.begin(), messages.end(),
+                    [](const StoredMessage& m) { return m.role == CRIA_USER; }));
+}
+
+// The message that follows the first n exchanges.
+uint32_t behind_exchanges(const cria_chat& c, uint32_t n) {
+  uint32_t index = has_system(c) ? 1 : 0;
+  for (uint32_t n_seen = 0; index < c.n_messages; ++index) {
+    if (c.memory.messages[index].role == CRIA_USER && ++n_seen > n) break;
+  }
+  return index;
+}
+
+// Forgets messages [first, end); the context is the caller's.
+void erase_messages(cria_chat* c, uint32_t first, uint32_t end) {
+  const uint32_t from = text_before(*c, first);
+  const uint32_t to = text_before(*c, end);
+  std::copy(c->memory.text + to, c->memory.text + c->n_text, c->memory.text + from);
+  c->n_text -= to - from;
+  std::copy(c->memory.messages + end, c->memory.messages + c->n_messages,
+            c->memory.messages + first);
+  c->n_messages -= end - first;
+}
+
+bool append_text(cria_chat* c, const char* text, size_t n_bytes) {
+  if (n_bytes > c->max_text_bytes - c->n_text) return false;
+  if (n_bytes > 0) std::memcpy(c->memory.text + c->n_text, text, n_bytes);
+  c->n_text += static_cast<uint32_t>(n_bytes);
+  c->memory.messages[c->n_messages - 1].n_bytes += static_cast<uint32_t>(n_bytes);
+  return true;
+}
+
+bool add_message(cria_chat* c, uint32_t role, const char* text, size_t n_bytes) {
+  if (c->n_messages == c->max_messages || n_bytes > c->max_text_bytes - c->n_text) return false;
+  c->memory.messages[c->n_messages++] = {role, 0, 0, 0};
+  return append_text(c, text, n_bytes);
+}
+
+void drop_last_message(cria_chat* c) {
+  c->n_text -= c->memory.messages[--c->n_messages].n_bytes;
+  c->n_in_context = std::min(c->n_in_context, c->n_messages);
+}
+
+// Encoding ---------------------------------------------------------------------------------------
+
+// Messages [0, n) without those of the first n_left_out exchanges, as the template wants them.
+std::span<const cria_message> view_of(const cria_chat& c, uint32_t n_left_out, uint32_t n) {
+  const uint32_t skip_begin = has_system(c) ? 1 : 0;
+  const uint32_t skip_end = behind_exchanges(c, n_left_out);
+  uint32_t n_bytes = 0;
+  size_t count = 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    const StoredMessage& m = c.memory.messages[i];
+    if (i < skip_begin || i >= skip_end) {
+      c.memory.view[count++] = {static_cast<cria_role>(m.role), c.memory.text + n_bytes, m.n_bytes};
+    }
+    n_bytes += m.n_bytes;
+  }
+  return {c.memory.view, count};
+}
+
+// Appends the tokens of messages [first, view.size()) to next.
+Status encode(cria_chat* c, cria_workspace* w, std::span<const cria_message> view, size_t first,
+              bool opens_turn) {
+  size_t n = 0;
+  const Status status =
+      status_of(cria_encode_chat(w, view.data(), view.size(), first, opens_turn ? 1 : 0,
+                                 c->memory.next + c->n_next, c->session->context - c->n_next, &n));
+  if (status == Status::kOk) c->n_next += static_cast<uint32_t>(n);
+  return status == Status::kBufferTooSmall ? Status::kContextFull : status;
+}
+
+// The template's tokens behind an answer, from the end token on that the model says or would have
+// said: it is left out when an answer is stopped, and what follows it always is.
+Status find_closing(cria_chat* c, cria_workspace* w) {
+  const cria_message messages[] = {{CRIA_USER, "x", 1}, {CRIA_ASSISTANT, "", 0}};
+  size_t n = 0;
+  const Status status = status_of(cria_encode_chat(w, messages, std::size(messages), 1, 0,
+                                                   c->memory.closing, kMostClosing, &n));
+  // A template with more is read again behind every answer.
+  if (status == Status::kBufferTooSmall) return Status::kOk;
+  CRIA_TRY(status);
+  uint32_t* const end = c->memory.closing + n;
+  uint32_t* const found = std::find_if(c->memory.closing, end, [&](uint32_t token) {
+    return cria_is_end_token(c->session->model, token) != 0;
+  });
+  c->n_closing =
+      static_cast<uint32_t>(std::copy(found, end, c->memory.closing) - c->memory.closing);
+  c->has_closing = true;
+  return Status::kOk;
+}
+
+// Room -------------------------------------------------------------------------------------------
+
+// Positions that are kept free for an answer.
+uint32_t room_for_answer(const cria_chat& c) {
+  constexpr uint32_t kUsual = 256;
+  const uint32_t context = c.session->context;
+  const uint32_t wanted = std::max(context / 8, std::min(context / 4, kUsual));
+  return c.max_tokens != 0 ? std::min(c.max_tokens, wanted) : wanted;
+}
+
+// Once exchanges have to leave, more of them go, so that this happens rarely.
+uint32_t spare_room(const cria_chat& c) { return c.session->context / 4; }
+
+void note_dropped(cria_chat* c, uint32_t n_exchanges) {
+  erase_messages(c, has_system(*c) ? 1 : 0, behind_exchanges(*c, n_exchanges));
+  c->n_dropped += n_exchanges;
+}
+
+// Positions that leave with the first n exchanges: those up to the next message, or all.
+uint32_t positions_of(const cria_chat& c, uint32_t n) {
+  const uint32_t begin = c.memory.messages[has_system(c) ? 1 : 0].position;
+  const uint32_t behind = behind_exchanges(c, n);
+  const uint32_t held = c.session->position;
+  const uint32_t end = behind < c.n_in_context ? c.memory.messages[behind].position : held;
+  return end > begin ? end - begin : 0;
+}
+
+// Whether exchanges can leave the context without reading the others again.
+bool can_drop(const cria_chat& c) {
+  const bool has_system_in_user = folds_system(c) && (has_system(c) || begins_with_system(c));
+  return !c.rereads && !has_system_in_user && c.n_in_context != 0;
+}
+
+// Drops the first n exchanges. The tokens of next stay to be read.
+Status drop_exchanges(cria_chat* c, cria_workspace* w, uint32_t n) {
+  const uint32_t first = has_system(*c) ? 1 : 0;
+  const uint32_t end = behind_exchanges(*c, n);
+  const uint32_t n_positions = positions_of(*c, n);
+  CRIA_TRY(status_of(cria_drop(w, c->session, c->memory.messages[first].position, n_positions)));
+  uint32_t n_moved = n_positions;
+  if (end >= c->n_in_context && c->n_pending > 0) {
+    // What stands between the last answer and the next message leaves with that answer.
+    const uint32_t n_kept = c->n_next > c->n_pending ? c->n_next - c->n_pending : 0;
+    std::copy(c->memory.next + c->n_pending, c->memory.next + c->n_pending + n_kept,
+              c->memory.next);
+    c->n_next = n_kept;
+    n_moved += c->n_pending;
+    c->n_pending = 0;
+  }
+  c->n_in_context -= std::min(end, c->n_in_context) - std::min(first, c->n_in_context);
+  note_dropped(c, n);
+  for (uint32_t i = first; i < c->n_messages; ++i) c->memory.messages[i].position -= n_moved;
+  c->answer_position -= std::min(c->answer_position, n_positions);
+  return Status::kOk;
+}
+
+// Drops as few of the oldest exchanges as make room for n_tokens, and more of them while that
+// leaves less than spare; never the newest one.
+Status drop_for(cria_chat* c, cria_workspace* w, uint64_t n_tokens, uint32_t spare) {
+  const uint32_t most = n_exchanges(*c) - 1;
+  const uint64_t context = c->session->context;
+  const auto is_enough = [&](uint32_t n, uint32_t more) {
+    return c->session->position - positions_of(*c, n) + n_tokens + more <= context;
+  };
+  uint32_t n = 1;
+  while (n < most && !is_enough(n, spare)) ++n;
+  if (n > most || !is_enough(n, 0)) return Status::kContextFull;
+  return drop_exchanges(c, w, n);
+}
+
+// Reading everything -----------------------------------------------------------------------------
+
+// Fills next with the messages but those of the first n_left_out exchanges, and what was answered
+// so far. kContextFull when they and room do not fit.
+Status encode_all(cria_chat* c, cria_workspace* w, uint32_t n_left_out, uint32_t room) {
+  const bool is_speaking = c->phase == ChatPhase::kSpeaking;
+  // The answer is read as the tokens that were drawn, not as its text.
+  const uint32_t n = c->n_messages - (is_speaking ? 1 : 0);
+  const uint32_t n_skipped = behind_exchanges(*c, n_left_out) - (has_system(*c) ? 1 : 0);
+  const std::span<const cria_message> view = view_of(*c, n_left_out, n);
+  // What every conversation begins with stays when its first exchange leaves.
+  c->n_next = 0;
+  CRIA_TRY(encode(c, w, view.first(0), 0, false));
+  uint32_t position = has_system(*c) ? 0 : c->n_next;
+  c->n_next = 0;
+  for (size_t i = 0; i < view.size(); ++i) {
+    const auto index = static_cast<uint32_t>(i) + (i > 0 || !has_system(*c) ? n_skipped : 0);
+    c->memory.messages[index].position = position;
+    CRIA_TRY(encode(c, w, view.first(i + 1), i, i + 1 == view.size()));
+    position = c->n_next;
+  }
+  if (is_speaking) {
+    const uint32_t n_answered = c->session->position - c->answer_position;
+    if (!is_room(*c, uint64_t{c->n_next} + n_answered + 1)) return Status::kContextFull;
+    const uint32_t* answer = c->session->history + c->answer_position;
+    std::copy(answer, answer + n_answered, c->memory.next + c->n_next);
+    c->n_next += n_answered;
+    c->memory.next[c->n_next++] = c->last_token;
+  }
+  return is_room(*c, uint64_t{c->n_next} + room) ? Status::kOk : Status::kContextFull;
+}
+
+// Keeps of the context what next begins with, and of next what is missing. The newest logits belong
+// to the last token, so that next, which is not empty, never becomes empty.
+Status keep_common(cria_chat* c) {
+  const uint32_t* held = c->session->history;
+  const uint32_t most = std::min(c->session->position, c->n_next - 1);
+  uint32_t n_kept = 0;
+  while (n_kept < most && held[n_kept] == c->memory.next[n_kept]) ++n_kept;
+  if (cria_reset(c->session, n_kept) != CRIA_OK) {  // a sliding window's ring has gone on
+    n_kept = 0;
+    CRIA_TRY(status_of(cria_reset(c->session, 0)));
+  }
+  std::copy(c->memory.next + n_kept, c->memory.next + c->n_next, c->memory.next);
+  c->n_next -= n_kept;
+  return Status::kOk;
+}
+
+// Leaves out as few of the oldest exchanges as give the wanted room, the newest never; once some
+// have to go, more go with them. What is left is to be read again, as far as the context does not
+// begin with it.
+Status read_again(cria_chat* c, cria_workspace* w, uint32_t wanted) {
+  uint32_t n_left_out = 0;
+  Status status = encode_all(c, w, 0, wanted);
+  if (status == Status::kContextFull) {
+    const uint32_t more = wanted + spare_room(*c);
+    uint32_t end = n_exchanges(*c) - 1;
+    // Every exchange has tokens, so the more are left out, the better the others fit.
+    for (uint32_t begin = 1; begin < end;) {
+      const uint32_t middle = begin + (end - begin) / 2;
+      if (encode_all(c, w, middle, more) == Status::kOk) {
+        end = middle;
+      } else {
+        begin = middle + 1;
+      }
+    }
+    n_left_out = end;
+    status = encode_all(c, w, n_left_out, 1);
+  }
+  CRIA_TRY(status);
+  if (c->n_next == 0) return Status::kNothingToSample;
+  c->n_in_context = 0;  // until it is read
+  CRIA_TRY(keep_common(c));
+  if (n_left_out > 0) note_dropped(c, n_left_out);
+  return Status::kOk;
+}
+
+// Asking -----------------------------------------------------------------------------------------
+
+// Fills next with what follows the messages in the context; kNothingToSample when the newest ones
+// give no token.
+Status encode_new(cria_chat* c, cria_workspace* w) {
+  c->n_next = c->n_pending;
+  std::copy(c->memory.pending, c->memory.pending + c->n_pending, c->memory.next);
+  const std::span<const cria_message> view = view_of(*c, 0, c->n_messages);
+  for (uint32_t i = c->n_in_context; i < c->n_messages; ++i) {
+    c->memory.messages[i].position = c->session->position + c->n_next;
+    CRIA_TRY(encode(c, w, view.first(i + 1), i, i + 1 == c->n_messages));
+  }
+  return c->n_next > c->n_pending ? Status::kOk : Status::kNothingToSample;
+}
+
+// Plans what has to be read for the newest message.
+Status plan_reading(cria_chat* c, cria_workspace* w) {
+  const uint32_t room = room_for_answer(*c);
+  if (c->n_in_context == 0 || c->session->position == 0) return read_again(c, w, room);
+  const Status status = encode_new(c, w);
+  if (status == Status::kContextFull) return read_again(c, w, room);
+  CRIA_TRY(status);
+  const uint64_t needed = uint64_t{c->n_next} + room;
+  if (c->session->position + needed <= c->session->context) return Status::kOk;
+  if (!can_drop(*c)) return read_again(c, w, room);
+  const Status dropped = drop_for(c, w, needed, spare_room(*c));
+  // A long question may still fit when the room for its answer is small, or alone.
+  return dropped == Status::kContextFull || dropped == Status::kForgotten ? read_again(c, w, room)
+                                                                          : dropped;
+}
+
+// Makes memory for a question and an answer, at the cost of the oldest exchanges.
+void make_text_room(cria_chat* c, cria_workspace* w, size_t n_bytes) {
+  constexpr uint32_t kNewMessages = 2;
+  const auto is_full = [&] {
+    return c->n_messages + kNewMessages > c->max_messages ||
+           n_bytes + c->max_text_bytes / 4 > c->max_text_bytes - c->n_text;
+  };
+  while (is_full() && n_exchanges(*c) > 0) {
+    c->n_next = 0;
+    if (can_drop(*c) && drop_exchanges(c, w, 1) == Status::kOk) continue;
+    note_dropped(c, 1);
+    c->n_in_context = 0;
+  }
+}
+
+void give_turn(const cria_chat& c, cria_turn* turn) {
+  *turn = {c.session, c.memory.next, c.n_next, nullptr};
+}
+
+Status ask(cria_chat* c, cria_workspace* w, const char* text, size_t n_bytes, uint32_t max_tokens,
+           cria_turn* turn) {
+  if (c->phase != ChatPhase::kIdle) return Status::kInvalidArgument;
+  if (text != nullptr) {
+    make_text_room(c, w, n_bytes);
+    if (!add_message(c, CRIA_USER, text, n_bytes)) return Status::kTextTooLong;
+  } else if (c->n_messages == 0 || c->memory.messages[c->n_messages - 1].role != CRIA_USER) {
+    return Status::kInvalidArgument;
+  }
+  c->max_tokens = max_tokens;
+  c->n_answered = 0;
+  const Status status = plan_reading(c, w);
+  if (status != Status::kOk) {
+    drop_last_message(c);
+    return status;
+  }
+  c->phase = ChatPhase::kReading;
+  c->n_read += c->n_next;
+  give_turn(*c, turn);
+  return Status::kOk;
+}
+
+// Answering --------------------------------------------------------------------------------------
+
+// The answer is over. Its last token, if it was not read, and the template's tokens come before the
+// next message.
+void finish(cria_chat* c, bool has_unread, cria_chat_end end, cria_chat_piece* piece) {
+  c->phase = ChatPhase::kIdle;
+  c->n_pending = 0;
+  if (has_unread) c->memory.pending[c->n_pending++] = c->last_token;
+  std::copy(c->memory.closing, c->memory.closing + c->n_closing, c->memory.pending + c->n_pending);
+  c->n_pending += c->n_closing;
+  c->n_in_context = c->has_closing ? c->n_messages : 0;
+  piece->is_last = 1;
+  piece->end = end;
+}
+
+// Adds a token's text to the answer, which begins without space. False when there is no memory for
+// it.
+bool add_text(cria_chat* c, uint32_t token, cria_chat_piece* piece) {
+  size_t n = 0;
+  char* out = c->memory.piece + piece->n_bytes;
+  static_cast<void>(cria_decode_token(c->session->model, &c->text_state, token, out,
+                                      c->piece_bytes - piece->n_bytes, &n));
+  const bool is_empty = c->memory.messages[c->n_messages - 1].n_bytes == 0;
+  size_t begin = 0;
+  if (is_empty) {
+    constexpr std::string_view kSpace = " \t\r\n";
+    while (begin < n && kSpace.find(out[begin]) != std::string_view::npos) ++begin;
+    std::copy(out + begin, out + n, out);
+    n -= begin;
+  }
+  piece->n_bytes += n;
+  return append_text(c, out, n);
+}
+
+// Plans the reading of a token where the context is full.
+Status make_room_while_speaking(cria_chat* c, cria_workspace* w) {
+  const uint32_t wanted = c->session->context / 8;
+  if (can_drop(*c)) {
+    const Status status = drop_for(c, w, wanted, spare_room(*c));
+    if (status != Status::kForgotten) return status;
+  }
+  return read_again(c, w, wanted);
+}
+
+Status next(cria_chat* c, cria_workspace* w, const cria_sampling& sampling, cria_chat_piece* piece,
+            cria_turn* turn) {
+  if (c->phase == ChatPhase::kIdle) return Status::kInvalidArgument;
+  *piece = {CRIA_NO_TOKEN, c->memory.piece, 0, 0, CRIA_CHAT_ANSWERED};
+  if (c->phase == ChatPhase::kReading) {
+    c->n_pending = 0;
+    if (!add_message(c, CRIA_ASSISTANT, nullptr, 0)) return Status::kTextTooLong;
+    c->phase = ChatPhase::kSpeaking;
+    c->answer_position = c->session->position;
+    c->text_state = {};
+  }
+  c->n_in_context = c->n_messages;
+  CRIA_TRY(status_of(cria_sample(w, c->session, &sampling, &c->last_token)));
+  if (cria_is_end_token(c->session->model, c->last_token) != 0) {
+    finish(c, false, CRIA_CHAT_ANSWERED, piece);
+    static_cast<void>(add_text(c, CRIA_NO_TOKEN, piece));
+    return Status::kOk;
+  }
+  piece->token = c->last_token;
+  ++c->n_answered;
+  bool is_full = !add_text(c, c->last_token, piece);
+  if (c->max_tokens != 0 && c->n_answered == c->max_tokens) {
+    finish(c, true, CRIA_CHAT_LIMIT, piece);
+    static_cast<void>(add_text(c, CRIA_NO_TOKEN, piece));
+    return Status::kOk;
+  }
+  c->memory.next[0] = c->last_token;
+  c->n_next = 1;
+  if (!is_full && c->session->position == c->session->context) {
+    const Status status = make_room_while_speaking(c, w);
+    if (status != Status::kOk && status != Status::kContextFull) return status;
+    is_full = status == Status::kContextFull;
+    if (!is_full) c->n_read += c->n_next - 1;
+  }
+  if (is_full) {
+    finish(c, true, CRIA_CHAT_FULL, piece);
+    return Status::kOk;
+  }
+  give_turn(*c, turn);
+  return Status::kOk;
+}
+
+// Saving -----------------------------------------------------------------------------------------
+
+constexpr uint64_t kSavedMagic = 0x3174616863616972;  // "riachat1"
+
+// Followed by messages, text, pending tokens and the session's state.
+struct SavedHeader {
+  uint64_t magic;
+  uint64_t checksum;  // XXH64 of what lies between the header and the state, which has its own
+  uint32_t n_messages;
+  uint32_t n_text;
+  uint32_t n_in_context;
+  uint32_t n_pending;
+};
+static_assert(sizeof(SavedHeader) == 32);
+
+size_t body_bytes(const SavedHeader& h) {
+  return h.n_messages * sizeof(StoredMessage) + h.n_text + h.n_pending * sizeof(uint32_t);
+}
+
+Status save(const cria_chat& c, uint8_t* out, size_t n_bytes) {
+  if (c.phase != ChatPhase::kIdle) return Status::kInvalidArgument;
+  if (n_bytes < cria_chat_save_size(&c)) return Status::kBufferTooSmall;
+  SavedHeader h = {kSavedMagic, 0, c.n_messages, c.n_text, c.n_in_context, c.n_pending};
+  uint8_t* p = out + sizeof h;
+  const auto put = [&p](const void* from, size_t n) {
+    if (n > 0) std::memcpy(p, from, n);
+    p += n;
+  };
+  put(c.memory.messages, c.n_messages * sizeof(StoredMessage));
+  put(c.memory.text, c.n_text);
+  put(c.memory.pending, c.n_pending * sizeof(uint32_t));
+  h.checksum = xxh64(out + sizeof h, body_bytes(h));
+  std::memcpy(out, &h, sizeof h);
+  return status_of(cria_state_save(c.session, p, n_bytes - static_cast<size_t>(p - out)));
+}
+
+// Whether a chat can have saved these messages: the texts are as long as they say, the system's
+// comes first, and those in the context begin one behind the other.
+bool messages_hold(const cria_chat& c, const SavedHeader& h, const uint8_t* messages) {
+  uint64_t n_text = 0;
+  uint32_t position = 0;
+  for (uint32_t i = 0; i < h.n_messages; ++i) {
+    StoredMessage m;
+    std::memcpy(&m, messages + i * sizeof m, sizeof m);
+    if (m.role > CRIA_ASSISTANT || (m.role == CRIA_SYSTEM && i != 0) || m.reserved != 0) {
+      return false;
+    }
+    n_text += m.n_bytes;
+    if (i >= h.n_in_context) continue;
+    if (m.position < position || m.position > c.session->context) return false;
+    position = m.position;
+  }
+  return n_text == h.n_text;
+}
+
+bool tokens_hold(const cria_chat& c, const uint8_t* tokens, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    uint32_t token;
+    std::memcpy(&token, tokens + i * sizeof token, sizeof token);
+    if (token >= c.session->model->config.vocab_size) return false;
+  }
+  return true;
+}
+
+Status load(cria_chat* c, const uint8_t* saved, size_t n_bytes) {
+  SavedHeader h;
+  if (c->phase != ChatPhase::kIdle) return Status::kInvalidArgument;
+  if (n_bytes < sizeof h) return Status::kBadState;
+  std::memcpy(&h, saved, sizeof h);
+  if (h.magic != kSavedMagic || h.n_in_context > h.n_messages) return Status::kBadState;
+  if (h.n_messages > c->max_messages || h.n_text > c->max_text_bytes) return Status::kTextTooLong;
+  if (h.n_pending > 1 + kMostClosing || n_bytes - sizeof h < body_bytes(h)) {
+    return Status::kBadState;
+  }
+  const uint8_t* messages = saved + sizeof h;
+  const uint8_t* text = messages + h.n_messages * sizeof(StoredMessage);
+  const uint8_t* pending = text + h.n_text;
+  const uint8_t* state = pending + h.n_pending * sizeof(uint32_t);
+  if (xxh64(messages, body_bytes(h)) != h.checksum || !messages_hold(*c, h, messages) ||
+      !tokens_hold(*c, pending, h.n_pending)) {
+    return Status::kBadState;
+  }
+  CRIA_TRY(
+      status_of(cria_state_load(c->session, state, n_bytes - static_cast<size_t>(state - saved))));
+  const auto take = [](void* to, const uint8_t* from, size_t n) {
+    if (n > 0) std::memcpy(to, from, n);
+  };
+  take(c->memory.messages, messages, h.n_messages * sizeof(StoredMessage));
+  take(c->memory.text, text, h.n_text);
+  take(c->memory.pending, pending, h.n_pending * sizeof(uint32_t));
+  c->n_messages = h.n_messages;
+  c->n_text = h.n_text;
+  c->n_pending = h.n_pending;
+  c->n_in_context = h.n_in_context;
+  const bool is_within = h.n_in_context == 0 ||
+                         c->memory.messages[h.n_in_context - 1].position <= c->session->position;
+  if (!is_within) c->n_in_context = 0;
+  return Status::kOk;
+}
+
+// Making -----------------------------------------------------------------------------------------
+
+struct ChatLayout {
+  uint64_t messages;
+  uint64_t view;
+  uint64_t text;
+  uint64_t piece;
+  uint64_t next;
+  uint64_t pending;
+  uint64_t closing;
+  uint64_t total;
+};
+
+struct ChatSizes {
+  uint32_t max_messages;
+  uint32_t max_text_bytes;
+  uint32_t piece_bytes;
+};
+
+uint32_t clamped(uint64_t value, uint32_t least, uint32_t most) {
+  return static_cast<uint32_t>(std::clamp<uint64_t>(value, least, most));
+}
+
+Status find_sizes(const cria_session& session, const cria_chat_config& config, ChatSizes* sizes) {
+  constexpr uint32_t kPieces = 2;  // a token's text, and what is left at the end
+  if (!session.model->has_tokenizer) return Status::kNoTokenizer;
+  if (!session.model->has_chat_template) return Status::kNoChatTemplate;
+  const uint64_t context = session.context;
+  sizes->max_messages = config.max_messages != 0 ? config.max_messages
+                                                 : clamped(context / kPositionsPerMessage,
+                                                           kLeastMessages, kMostMessages);
+  sizes->max_text_bytes = config.max_text_bytes != 0 ? config.max_text_bytes
+                                                     : clamped(context * kTextBytesOfPosition,
+                                                               kLeastTextBytes, kMostTextBytes);
+  sizes->piece_bytes = kPieces * std::max(uint32_t{CRIA_TEXT_BYTES},
+                                          3 * session.model->tokenizer.header.longest_token + 16);
+  uint8_t reserved = 0;
+  for (const uint8_t byte : config.reserved) reserved = static_cast<uint8_t>(reserved | byte);
+  const bool is_valid = sizes->max_messages >= 3 && sizes->max_messages <= kMostMessages &&
+                        sizes->max_text_bytes <= kMostTextBytes && reserved == 0;
+  return is_valid ? Status::kOk : Status::kInvalidArgument;
+}
+
+ChatLayout layout_of(const cria_session& session, const ChatSizes& sizes) {
+  constexpr uint64_t kMessageView = 32;  // at least sizeof(cria_message) anywhere
+  static_assert(sizeof(cria_message) <= kMessageView);
+  ChatLayout l = {};
+  l.messages = aligned(sizes.max_messages * uint64_t{sizeof(StoredMessage)});
+  l.view = aligned(sizes.max_messages * kMessageView);
+  l.text = aligned(sizes.max_text_bytes);
+  l.piece = aligned(sizes.piece_bytes);
+  l.next = aligned(uint64_t{session.context} * sizeof(uint32_t));
+  l.pending = aligned((1 + kMostClosing) * sizeof(uint32_t));
+  l.closing = aligned(kMostClosing * sizeof(uint32_t));
+  l.total = aligned(kChatObjectBytes) + l.messages + l.view + l.text + l.piece + l.next +
+            l.pending + l.closing;
+  return l;
+}
+
+Status make(std::span<uint8_t> memory, cria_workspace* w, cria_session* session,
+            const cria_chat_config& config, cria_chat** chat) {
+  ChatSizes sizes = {};
+  CRIA_TRY(find_sizes(*session, config, &sizes));
+  const ChatLayout layout = layout_of(*session, sizes);
+  if (memory.size() < layout.total) return Status::kMemoryTooSmall;
+  Arena arena(memory.data(), static_cast<size_t>(layout.total));
+  auto* c = reinterpret_cast<cria_chat*>(arena.take(kChatObjectBytes));
+  *c = {};
+  c->session = session;
+  c->memory.messages = reinterpret_cast<StoredMessage*>(arena.take(layout.messages));
+  c->memory.view = reinterpret_cast<cria_message*>(arena.take(layout.view));
+  c->memory.text = reinterpret_cast<char*>(arena.take(layout.text));
+  c->memory.piece = reinterpret_cast<char*>(arena.take(layout.piece));
+  c->memory.next = reinterpret_cast<uint32_t*>(arena.take(layout.next));
+  c->memory.pending = reinterpret_cast<uint32_t*>(arena.take(layout.pending));
+  c->memory.closing = reinterpret_cast<uint32_t*>(arena.take(layout.closing));
+  c->max_messages = sizes.max_messages;
+  c->max_text_bytes = sizes.max_text_bytes;
+  c->piece_bytes = sizes.piece_bytes;
+  c->rereads = config.exact_context != 0;
+  CRIA_TRY(find_closing(c, w));
+  *chat = c;
+  return Status::kOk;
+}
+
+void abandon(cria_chat* c) {
+  if (c->phase == ChatPhase::kIdle) return;
+  if (c->phase == ChatPhase::kSpeaking) {
+    drop_last_message(c);
+    c->n_in_context = 0;
+    c->n_pending = 0;
+  }
+  drop_last_message(c);
+  c->phase = ChatPhase::kIdle;
+}
+
+void stop(cria_chat* c) {
+  if (c->phase != ChatPhase::kSpeaking) return abandon(c);
+  cria_chat_piece ignored = {};
+  const bool is_planned_anew = c->n_next != 1;
+  finish(c, true, CRIA_CHAT_STOPPED, &ignored);
+  if (is_planned_anew) c->n_in_context = 0;
+}
+
+// One answer from question to end. On an error the conversation is as before.
+Status answer(cria_chat* c, cria_workspace* w, std::span<const char> text,
+              const cria_chat_options& options, cria_chat_result* result) {
+  const uint64_t n_read = c->n_read;
+  const uint64_t n_dropped = c->n_dropped;
+  cria_turn turn;
+  cria_chat_piece piece = {};
+  CRIA_TRY(ask(c, w, text.data(), text.size(), options.max_tokens, &turn));
+  do {
+    Status status = status_of(cria_step(w, &turn, 1));
+    const bool is_speaking = c->phase == ChatPhase::kSpeaking;
+    if (status == Status::kCancelled && is_speaking) {
+      stop(c);
+      piece = {CRIA_NO_TOKEN, nullptr, 0, 1, CRIA_CHAT_STOPPED};
+      break;
+    }
+    if (status == Status::kOk) status = next(c, w, options.sampling, &piece, &turn);
+    if (status != Status::kOk) {
+      abandon(c);
+      return status;
+    }
+    const bool wants_more =
+        options.on_text == nullptr ||
+        options.on_text(options.context, piece.token, piece.text, piece.n_bytes) == 0;
+    if (!wants_more && piece.is_last == 0) {
+      stop(c);
+      piece.is_last = 1;
+      piece.end = CRIA_CHAT_STOPPED;
+    }
+  } while (piece.is_last == 0);
+  *result = {piece.end, c->n_answered, static_cast<uint32_t>(c->n_read - n_read),
+             static_cast<uint32_t>(c->n_dropped - n_dropped)};
+  return Status::kOk;
+}
+
+}  // namespace
+}  // namespace cria
+
+using cria::to_public;
+
+extern "C" {
+
+cria_status cria_chat_required(const cria_session* session, const cria_chat_config* config,
+                               size_t* n_bytes) {
+  if (session == nullptr || config == nullptr || n_bytes == nullptr) return CRIA_INVALID_ARGUMENT;
+  cria::ChatSizes sizes = {};
+  const cria::Status status = cria::find_sizes(*session, *config, &sizes);
+  if (status != cria::Status::kOk) return to_public(status);
+  const uint64_t total = cria::layout_of(*session, sizes).total;
+  if (total > SIZE_MAX) return CRIA_UNSUPPORTED;
+  *n_bytes = static_cast<size_t>(total);
+  return CRIA_OK;
+}
+
+cria_status cria_chat_make(void* memory, size_t n_bytes, cria_workspace* workspace,
+                           cria_session* session, const cria_chat_config* config,
+                           cria_chat** chat) {
+  if (memory == nullptr || workspace == nullptr || session == nullptr || config == nullptr ||
+      chat == nullptr || workspace->model != session->model) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  *chat = nullptr;
+  if (!cria::is_aligned(memory)) return CRIA_MISALIGNED;
+  return to_public(
+      cria::make({static_cast<uint8_t*>(memory), n_bytes}, workspace, session, *config, chat));
+}
+
+cria_status cria_chat_begin(cria_chat* chat, const char* system, size_t n_bytes) {
+  if (chat == nullptr || (system == nullptr && n_bytes != 0)) return CRIA_INVALID_ARGUMENT;
+  if (n_bytes > chat->max_text_bytes) return CRIA_TEXT_TOO_LONG;
+  chat->n_messages = 0;
+  chat->n_text = 0;
+  chat->n_in_context = 0;
+  chat->n_pending = 0;
+  chat->phase = cria::ChatPhase::kIdle;
+  if (n_bytes != 0) static_cast<void>(cria::add_message(chat, CRIA_SYSTEM, system, n_bytes));
+  return CRIA_OK;
+}
+
+cria_status cria_chat_add(cria_chat* chat, cria_role role, const char* text, size_t n_bytes) {
+  if (chat == nullptr || (text == nullptr && n_bytes != 0) ||
+      (role != CRIA_USER && role != CRIA_ASSISTANT) || chat->phase != cria::ChatPhase::kIdle) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  return cria::add_message(chat, role, text, n_bytes) ? CRIA_OK : CRIA_TEXT_TOO_LONG;
+}
+
+cria_status cria_chat_ask(cria_chat* chat, cria_workspace* workspace, const char* text,
+                          size_t n_bytes, uint32_t max_tokens, cria_turn* turn) {
+  if (chat == nullptr || workspace == nullptr || turn == nullptr ||
+      (text == nullptr && n_bytes != 0) || workspace->model != chat->session->model) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  return to_public(cria::ask(chat, workspace, text, n_bytes, max_tokens, turn));
+}
+
+cria_status cria_chat_next(cria_chat* chat, cria_workspace* workspace,
+                           const cria_sampling* sampling, cria_chat_piece* piece, cria_turn* turn) {
+  if (chat == nullptr || workspace == nullptr || sampling == nullptr || piece == nullptr ||
+      turn == nullptr || workspace->model != chat->session->model) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  return to_public(cria::next(chat, workspace, *sampling, piece, turn));
+}
+
+void cria_chat_stop(cria_chat* chat) {
+  if (chat != nullptr) cria::stop(chat);
+}
+
+void cria_chat_abandon(cria_chat* chat) {
+  if (chat != nullptr) cria::abandon(chat);
+}
+
+cria_status cria_chat_answer(cria_chat* chat, cria_workspace* workspace, const char* text,
+                             size_t n_bytes, const cria_chat_options* options,
+                             cria_chat_result* result) {
+  if (chat == nullptr || workspace == nullptr || text == nullptr || options == nullptr ||
+      result == nullptr || options->reserved != 0 || workspace->model != chat->session->model) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  return to_public(cria::answer(chat, workspace, {text, n_bytes}, *options, result));
+}
+
+size_t cria_chat_n_messages(const cria_chat* chat) {
+  return chat != nullptr ? chat->n_messages : 0;
+}
+
+cria_message cria_chat_message(const cria_chat* chat, size_t i) {
+  if (chat == nullptr || i >= chat->n_messages) return {CRIA_SYSTEM, nullptr, 0};
+  const auto index = static_cast<uint32_t>(i);
+  const cria::StoredMessage& m = chat->memory.messages[index];
+  return {static_cast<cria_role>(m.role), chat->memory.text + cria::text_before(*chat, index),
+          m.n_bytes};
+}
+
+uint64_t cria_chat_n_read(const cria_chat* chat) { return chat != nullptr ? chat->n_read : 0; }
+
+uint64_t cria_chat_n_dropped(const cria_chat* chat) {
+  return chat != nullptr ? chat->n_dropped : 0;
+}
+
+size_t cria_chat_save_size(const cria_chat* chat) {
+  if (chat == nullptr) return 0;
+  const cria::SavedHeader h = {
+      0, 0, chat->n_messages, chat->n_text, chat->n_in_context, chat->n_pending};
+  return sizeof h + cria::body_bytes(h) + cria_state_size(chat->session);
+}
+
+cria_status cria_chat_save(const cria_chat* chat, void* destination, size_t n_bytes) {
+  if (chat == nullptr || destination == nullptr) return CRIA_INVALID_ARGUMENT;
+  return to_public(cria::save(*chat, static_cast<uint8_t*>(destination), n_bytes));
+}
+
+cria_status cria_chat_load(cria_chat* chat, const void* saved, size_t n_bytes) {
+  if (chat == nullptr || saved == nullptr) return CRIA_INVALID_ARGUMENT;
+  return to_public(cria::load(chat, static_cast<const uint8_t*>(saved), n_bytes));
+}
+
+}  // extern "C"

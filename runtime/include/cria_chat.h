@@ -1,0 +1,140 @@
+/* cria_chat: conversations on cria.h, in memory that the caller owns.
+ *
+ * A chat remembers the messages of a conversation, keeps its session's context filled with what was
+ * said, and makes room there when it is full. It computes nothing itself: what a model has to read
+ * comes out as a turn for cria_step, so that a server can answer many chats together. A program
+ * with one conversation calls cria_chat_answer and is done.
+ *
+ *   cria_chat_required(session, &config, &n_bytes);
+ *   cria_chat_make(memory, n_bytes, workspace, session, &config, &chat);
+ *   cria_chat_answer(chat, workspace, question, n, &options, &result);     as often as one likes
+ *
+ * When the context is full the oldest exchanges leave it, whole messages at a time; the system text
+ * stays. By default they are dropped (cria_drop): no token is read again, at once. What was said
+ * after them was computed with them in sight, and stays so. With exact_context what is left is read
+ * again, which takes as long as reading a prompt and gives the bits of a conversation that began
+ * there. Templates that put the system text into the first question always do the latter.
+ *
+ * Nothing here allocates or prints. A chat is used by one call at a time, as its session is, which
+ * nobody else may change meanwhile.
+ */
+#ifndef CRIA_RUNTIME_CRIA_CHAT_H_
+#define CRIA_RUNTIME_CRIA_CHAT_H_
+
+#include <cria.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct cria_chat cria_chat;
+
+/* Zero-initialise for the defaults. */
+typedef struct cria_chat_config {
+  uint32_t max_messages;   /* remembered, two an exchange; 0: one for 8 positions of the context, at
+                              least 16 */
+  uint32_t max_text_bytes; /* of all messages; 0: 16 a position of the context, at least 8192 */
+  uint8_t exact_context;   /* nonzero: what stays is read again when the oldest exchanges leave */
+  uint8_t reserved[7];     /* zero */
+} cria_chat_config;
+
+/* Bytes of memory for a chat. */
+cria_status cria_chat_required(const cria_session* session, const cria_chat_config* config,
+                               size_t* n_bytes);
+
+/* Makes a chat without messages in 64-byte aligned memory, which must not move. workspace is used
+ * by this call alone. Errors: CRIA_NO_TOKENIZER, CRIA_NO_CHAT_TEMPLATE, CRIA_MEMORY_TOO_SMALL. */
+cria_status cria_chat_make(void* memory, size_t n_bytes, cria_workspace* workspace,
+                           cria_session* session, const cria_chat_config* config, cria_chat** chat);
+
+/* Forgets all messages and begins anew with a system text, or without one (n_bytes 0). What the
+ * session holds of it already is not read again. */
+cria_status cria_chat_begin(cria_chat* chat, const char* system, size_t n_bytes);
+
+/* Adds a message without answering it: earlier ones of a conversation that others keep. Roles may
+ * be user and assistant. CRIA_TEXT_TOO_LONG when there is no memory for it. */
+cria_status cria_chat_add(cria_chat* chat, cria_role role, const char* text, size_t n_bytes);
+
+/* Answering in one call ------------------------------------------------------------------------ */
+
+typedef enum cria_chat_end {
+  CRIA_CHAT_ANSWERED = 0, /* the model ended its turn */
+  CRIA_CHAT_LIMIT = 1,    /* max_tokens */
+  CRIA_CHAT_STOPPED = 2,  /* on_text, cria_chat_stop or a hook said so */
+  CRIA_CHAT_FULL = 3      /* the answer alone fills the context, or the memory for text */
+} cria_chat_end;
+
+typedef struct cria_chat_options {
+  cria_sampling sampling;
+  uint32_t max_tokens; /* of the answer; 0: no limit of its own */
+  uint32_t reserved;   /* zero */
+  /* Gets each token of the answer and the text that became whole with it, n_bytes of UTF-8 without
+   * a final zero, perhaps none; last, with CRIA_NO_TOKEN, what was left. Nonzero ends the answer.
+   * May be null. */
+  int (*on_text)(void* context, uint32_t token, const char* text, size_t n_bytes);
+  void* context;
+} cria_chat_options;
+
+typedef struct cria_chat_result {
+  cria_chat_end end;
+  uint32_t n_answered; /* tokens of the answer */
+  uint32_t n_read;     /* tokens that were read before it, and when room was made */
+  uint32_t n_dropped;  /* exchanges that left the conversation */
+} cria_chat_result;
+
+/* Asks and answers. Errors, after which the conversation is as it was before the question:
+ * CRIA_TEXT_TOO_LONG when the question is too long for the workspace or the memory,
+ * CRIA_CONTEXT_FULL when it is for the context, CRIA_NOTHING_TO_SAMPLE when no token stands for it,
+ * CRIA_CANCELLED by the workspace's hook while the question was read, and what cria_step says. */
+cria_status cria_chat_answer(cria_chat* chat, cria_workspace* workspace, const char* text,
+                             size_t n_bytes, const cria_chat_options* options,
+                             cria_chat_result* result);
+
+/* Answering step by step ----------------------------------------------------------------------- */
+
+/* Adds a question (none where text is null: then the last message, which is the user's, is
+ * answered) and says what has to be read for it: turn, valid until the chat is used again, for
+ * cria_step. Errors as above. When the step fails cria_chat_abandon takes the question back. */
+cria_status cria_chat_ask(cria_chat* chat, cria_workspace* workspace, const char* text,
+                          size_t n_bytes, uint32_t max_tokens, cria_turn* turn);
+
+/* What came of a step. text is valid until the chat is used again. */
+typedef struct cria_chat_piece {
+  uint32_t token; /* CRIA_NO_TOKEN when the answer ended before one */
+  const char* text;
+  size_t n_bytes;
+  int is_last;       /* the answer is over: no step has to follow */
+  cria_chat_end end; /* then why */
+} cria_chat_piece;
+
+/* Draws the next token of the answer from the session's logits, after each successful step, and
+ * says what has to be read next. Where room must be made that may be more than the token. */
+cria_status cria_chat_next(cria_chat* chat, cria_workspace* workspace,
+                           const cria_sampling* sampling, cria_chat_piece* piece, cria_turn* turn);
+
+/* Ends an answer where it is; what was said of it stays in the conversation. */
+void cria_chat_stop(cria_chat* chat);
+/* Takes the newest question and what was answered of it out of the conversation. */
+void cria_chat_abandon(cria_chat* chat);
+
+/* Looking at it -------------------------------------------------------------------------------- */
+
+size_t cria_chat_n_messages(const cria_chat* chat);
+/* Message i in order; its text is valid until the chat is used again. Null text past the end. */
+cria_message cria_chat_message(const cria_chat* chat, size_t i);
+/* Counts since the chat was made: tokens read, exchanges dropped. */
+uint64_t cria_chat_n_read(const cria_chat* chat);
+uint64_t cria_chat_n_dropped(const cria_chat* chat);
+
+/* Saves messages and session, so that a chat of the same model goes on where this one is. Loading
+ * takes no byte on trust and changes nothing unless it succeeds; CRIA_BAD_STATE otherwise, or
+ * CRIA_CONTEXT_FULL and CRIA_TEXT_TOO_LONG where it does not fit. Not while an answer is made. */
+size_t cria_chat_save_size(const cria_chat* chat);
+cria_status cria_chat_save(const cria_chat* chat, void* destination, size_t n_bytes);
+cria_status cria_chat_load(cria_chat* chat, const void* saved, size_t n_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CRIA_RUNTIME_CRIA_CHAT_H_ */
