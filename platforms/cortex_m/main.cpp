@@ -57,7 +57,7 @@ void print_memory(const cria_instance& cria) {
 // The messages of the conversation: as many as a small board has memory for.
 constexpr cria_chat_config kChat = {
     .max_messages = 32, .max_text_bytes = 8192, .exact_context = 0, .reserved = {}};
-constexpr size_t kMostChatBytes = 40 * 1024;
+constexpr size_t kMostChatBytes = 24 * 1024;
 constexpr size_t kMostQuestionBytes = 512;
 
 cria_chat* make_chat(const cria_instance& cria) {

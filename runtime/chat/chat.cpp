@@ -10,6 +10,7 @@
 #include "quant/align.h"
 #include "quant/checksum.h"
 #include "runtime/base/arena.h"
+#include "runtime/base/enum_bits.h"
 #include "runtime/decode/session.h"
 #include "runtime/decode/workspace.h"
 
@@ -415,6 +416,7 @@ Status next(cria_chat* c, cria_workspace* w, const cria_sampling& sampling, cria
     if (!add_message(c, CRIA_ASSISTANT, nullptr, 0)) return Status::kTextTooLong;
     c->phase = ChatPhase::kSpeaking;
     c->answer_position = c->session->position;
+    c->memory.messages[c->n_messages - 1].position = c->answer_position;
     c->text_state = {};
   }
   c->n_in_context = c->n_messages;
@@ -733,7 +735,7 @@ cria_status cria_chat_begin(cria_chat* chat, const char* system, size_t n_bytes)
 
 cria_status cria_chat_add(cria_chat* chat, cria_role role, const char* text, size_t n_bytes) {
   if (chat == nullptr || (text == nullptr && n_bytes != 0) ||
-      (role != CRIA_USER && role != CRIA_ASSISTANT) || chat->phase != cria::ChatPhase::kIdle) {
+      (cria::enum_bits(role) != CRIA_USER && cria::enum_bits(role) != CRIA_ASSISTANT) || chat->phase != cria::ChatPhase::kIdle) {
     return CRIA_INVALID_ARGUMENT;
   }
   return cria::add_message(chat, role, text, n_bytes) ? CRIA_OK : CRIA_TEXT_TOO_LONG;

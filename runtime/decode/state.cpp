@@ -50,7 +50,7 @@ void visit_rows(const cria_session& s, Piece kind, void* rows, size_t row_bytes,
   const size_t n_positions = s.kv.n_positions;
   for (size_t at = first_attended(s, position); at < position;) {
     const size_t place = at % n_positions;
-    const size_t n = std::min(n_positions - place, position - at);
+    const size_t n = std::min<size_t>(n_positions - place, position - at);
     visit(kind, static_cast<uint8_t*>(rows) + (head_row + place) * row_bytes, n * row_bytes);
     at += n;
   }

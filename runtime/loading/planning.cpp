@@ -1,7 +1,6 @@
 #include "runtime/loading/planning.h"
 
-#include <cstring>
-
+#include "runtime/base/enum_bits.h"
 #include "runtime/base/features.h"
 #include "runtime/kernels/kernels.h"
 
@@ -10,17 +9,8 @@ namespace {
 
 uint32_t or_default(uint32_t value, uint32_t fallback) { return value != 0 ? value : fallback; }
 
-// The bits of an enumeration that a caller in C filled, which may be any.
-template <typename Enum>
-uint32_t bits_of(const Enum& value) {
-  static_assert(sizeof value == sizeof(uint32_t));
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
 Status find_kv_format(const cria_config& config, KvFormat* kv_format) {
-  switch (bits_of(config.kv_format)) {
+  switch (enum_bits(config.kv_format)) {
     case CRIA_KV_INT8:
       *kv_format = KvFormat::kInt8;
       return Status::kOk;
@@ -83,7 +73,7 @@ Status try_backend(const Backend& backend, const format::ModelConfig& model, Pla
 Status choose_backend(const PlanSubject& subject, const cria_config& config, Plan* plan) {
   const format::ModelConfig& model = subject.config;
   if (subject.backend != nullptr) return try_backend(*subject.backend, model, plan);
-  switch (bits_of(config.backend)) {
+  switch (enum_bits(config.backend)) {
     case CRIA_BACKEND_EXACT:
       return try_backend(kExactBackend, model, plan);
     case CRIA_BACKEND_XNNPACK:

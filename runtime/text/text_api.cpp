@@ -1,8 +1,8 @@
 // The text functions of cria.h, thin over the tokenizer.
 #include <algorithm>
-#include <cstring>
 
 #include "quant/tile16.h"
+#include "runtime/base/enum_bits.h"
 #include "runtime/decode/workspace.h"
 #include "runtime/text/tokenizer.h"
 
@@ -47,8 +47,7 @@ Status encode_chat(const cria_workspace& w, std::span<const cria_message> messag
   auto* converted = reinterpret_cast<ChatMessage*>(memory.data());
   for (size_t i = 0; i < messages.size(); ++i) {
     const cria_message& m = messages[i];
-    uint32_t role;  // the caller is C: any bits
-    std::memcpy(&role, &m.role, sizeof role);
+    const uint32_t role = enum_bits(m.role);
     if (role > CRIA_ASSISTANT || (m.text == nullptr && m.n_bytes != 0)) {
       return Status::kInvalidArgument;
     }

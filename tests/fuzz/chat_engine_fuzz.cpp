@@ -2,8 +2,8 @@
 // (tests/fuzz/hostile_input.h) whose text is the messages, one a line.
 #include <algorithm>
 #include <string>
+#include <vector>
 
-#include "platforms/hosted/chat_file.h"
 #include "platforms/hosted/program_error.h"
 #include "tests/fuzz/chat_trial.h"
 #include "tests/fuzz/folder_input.h"
@@ -18,22 +18,23 @@ void chat(const HostileInput& input, const hosted::CommonOptions& options) {
   constexpr uint64_t kMostMemory = uint64_t{16} << 20;
   const hosted::ModelFile file(options.model_path, options.mapping);
   if (hosted::plan_for(file, hosted::config_for(options, file)).total > kMostMemory) return;
-  ChatTrial trial(options);
+  ChatTrial trial(options, input.settings[3] % 4 >= 2);
   std::string_view text = input.text;
   for (size_t i = 0; i < kMostMessages && !text.empty(); ++i) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (i == 0 && input.settings[3] % 2 != 0) {
-      trial.engine()->reset(std::string(line));
+      static_cast<void>(cria_chat_begin(trial.chat(), line.data(), line.size()));
     } else {
-      trial.say(line);
+      static_cast<void>(trial.say(line));
     }
   }
-  const std::string saved = trial.saved();
-  trial.engine()->load(hosted::parse_chat_file(saved, trial.limits(), "saved"));
+  const std::vector<uint8_t> saved = trial.saved();
+  expect(cria_chat_load(trial.chat(), saved.data(), saved.size()) == CRIA_OK,
+         "a chat loads what it saved");
   expect(trial.saved() == saved, "a loaded conversation is the saved one");
-  trial.say("and then?");
+  static_cast<void>(trial.say("and then?"));
 }
 
 }  // namespace

@@ -1,36 +1,35 @@
-// A chat as the cria program has it, for targets: a model file on disk, a session, an engine.
+// A chat over a model file on disk, as the cria program opens it, for targets.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "platforms/hosted/chat_engine.h"
-#include "platforms/hosted/chat_file.h"
+#include <cria_chat.h>
 #include "platforms/hosted/model_session.h"
-#include "platforms/hosted/text_stream.h"
+#include "tests/support/test_session.h"
 
 namespace cria::fuzz {
 
 class ChatTrial {
  public:
   // Throws ProgramError, as the program would tell it.
-  explicit ChatTrial(const hosted::CommonOptions& options);
-  ~ChatTrial();
-  ChatTrial(const ChatTrial&) = delete;
-  ChatTrial& operator=(const ChatTrial&) = delete;
+  ChatTrial(const hosted::CommonOptions& options, bool exact_context);
 
-  [[nodiscard]] hosted::ChatEngine* engine() { return &engine_; }
+  [[nodiscard]] cria_chat* chat() { return chat_; }
   // Says a message; the answer, of a few tokens, goes nowhere.
-  void say(std::string_view message);
-  // The bytes of a chat file, and what one may hold.
-  [[nodiscard]] std::string saved() const;
-  [[nodiscard]] hosted::ChatLimits limits() const { return hosted::chat_limits(model_); }
+  cria_status say(std::string_view message);
+  [[nodiscard]] std::vector<uint8_t> saved() const;
 
  private:
+  static cria_chat_config config_of(bool exact_context);
+  static size_t required_bytes(const hosted::ModelSession& model, bool exact_context);
+
   hosted::ModelSession model_;
-  hosted::ChatEngine engine_;
-  int nowhere_;
-  hosted::TextStream out_;
+  test::AlignedMemory memory_;
+  cria_chat* chat_ = nullptr;
 };
 
 // Options for a model, with the exact backend and one thread.

@@ -21,7 +21,7 @@ CPU = {"cpuinfo.h"}
 JSON = {"nlohmann"}
 COMMAND_LINE = {"CLI"}
 TESTING = {"gtest", "gmock", "benchmark"}
-API = {"cria.h"}
+API = {"cria.h", "cria_chat.h"}
 THIRD_PARTY = ZSTD | XNNPACK | THREADS | CPU | JSON | COMMAND_LINE | TESTING | API
 
 # The longest matching folder counts. "own" are prefixes of quoted includes; "system" is the full list of allowed

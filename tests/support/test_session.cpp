@@ -19,19 +19,6 @@ int read_bytes(void* context, uint64_t offset, void* destination, size_t n_bytes
   return 0;
 }
 
-cria_config config_for(const cria_config& wished, const MemorySource& source,
-                       hosted::ThreadPool* pool) {
-  cria_config config = wished;
-  config.source_is_mapped = source.source().map != nullptr ? 1 : 0;
-  config.parallel_for = pool->hook();
-  config.parallel_context = pool->context();
-  return config;
-}
-
-void need(cria_status status) {
-  if (status != CRIA_OK) throw std::runtime_error(cria_status_message(status));
-}
-
 }  // namespace
 
 MemorySource::MemorySource(std::span<const uint8_t> bytes, Access access)
@@ -75,6 +62,19 @@ cria_memory_plan planned(const cria_model_info& info, const cria_config& config)
   return plan;
 }
 
+cria_config complete_config(const cria_config& wished, const MemorySource& source,
+                            hosted::ThreadPool* pool) {
+  cria_config config = wished;
+  config.source_is_mapped = source.source().map != nullptr ? 1 : 0;
+  config.parallel_for = pool->hook();
+  config.parallel_context = pool->context();
+  return config;
+}
+
+void need(cria_status status) {
+  if (status != CRIA_OK) throw std::runtime_error(cria_status_message(status));
+}
+
 size_t bytes_of(const cria_instance& instance) {
   return cria_model_bytes(instance.model) + cria_session_bytes(instance.session) +
          cria_workspace_bytes(instance.workspace);
@@ -82,7 +82,7 @@ size_t bytes_of(const cria_instance& instance) {
 
 TestSession::TestSession(const MemorySource& source, const cria_config& config)
     : pool_(config.n_threads),
-      config_(config_for(config, source, &pool_)),
+      config_(complete_config(config, source, &pool_)),
       info_(inspected(source.source())),
       plan_(planned(info_, config_)),
       model_memory_(static_cast<size_t>(plan_.model.total)),

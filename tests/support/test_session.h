@@ -51,6 +51,13 @@ class AlignedMemory {
 [[nodiscard]] cria_model_info inspected(const cria_source& source);
 [[nodiscard]] cria_memory_plan planned(const cria_model_info& info, const cria_config& config);
 
+// A test's wishes and what follows from its source and its threads.
+[[nodiscard]] cria_config complete_config(const cria_config& wished, const MemorySource& source,
+                                          hosted::ThreadPool* pool);
+
+// Throws what a status says.
+void need(cria_status status);
+
 // Bytes that the objects of cria_open have taken; those that are null, none.
 [[nodiscard]] size_t bytes_of(const cria_instance& instance);
 
