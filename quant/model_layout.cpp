@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "quant/align.h"
+#include "quant/tensor_roles.h"
 
 namespace cria {
 namespace {
@@ -66,85 +67,37 @@ const char* check_tokens(const ModelConfig& c) {
   return nullptr;
 }
 
-// One step of the canonical order inside a layer.
-struct LayerItem {
-  TensorRole role;
-  uint32_t flag;  // present only when the config has this flag; 0: always
-};
-
-constexpr LayerItem kLayerItems[] = {
-    {TensorRole::kAttentionNorm, 0},
-    {TensorRole::kQ, 0},
-    {TensorRole::kQBias, format::kQkvBias},
-    {TensorRole::kK, 0},
-    {TensorRole::kKBias, format::kQkvBias},
-    {TensorRole::kV, 0},
-    {TensorRole::kVBias, format::kQkvBias},
-    {TensorRole::kO, 0},
-    {TensorRole::kOBias, format::kOutputBias},
-    {TensorRole::kFfnNorm, 0},
-    {TensorRole::kGate, 0},
-    {TensorRole::kGateBias, format::kMlpBias},
-    {TensorRole::kUp, 0},
-    {TensorRole::kUpBias, format::kMlpBias},
-    {TensorRole::kDown, 0},
-    {TensorRole::kDownBias, format::kMlpBias},
-};
-
-bool present(const LayerItem& item, const ModelConfig& c) {
-  return item.flag == 0 || (c.flags & item.flag) != 0;
+TensorSpec spec_of(const ModelConfig& c, const TensorRoleRow& row, uint32_t layer) {
+  const bool is_matrix = row.matrix != kNoMatrix;
+  const format::MatrixFormat vector_format = {static_cast<uint8_t>(NumberFormat::kF32), 0, 0};
+  const format::MatrixFormat& f = is_matrix ? c.matrix_format[row.matrix] : vector_format;
+  return {row.role,
+          layer,
+          is_matrix,
+          {extent(row.rows, c), extent(row.cols, c), static_cast<NumberFormat>(f.number_format),
+           f.group_size}};
 }
 
-uint32_t tensors_per_layer(const ModelConfig& c) {
+uint32_t tensors_at(TensorPlace place, const ModelConfig& c) {
   uint32_t n = 0;
-  for (const LayerItem& item : kLayerItems) n += present(item, c) ? 1 : 0;
+  for (const TensorRoleRow& row : kTensorRoles) n += row.place == place && is_there(row, c) ? 1 : 0;
   return n;
 }
 
-TensorSpec vector_spec(TensorRole role, uint32_t layer, uint32_t n) {
-  return {role, layer, false, {1, n, NumberFormat::kF32, 0}};
-}
-
-TensorSpec matrix_spec(const ModelConfig& c, TensorRole role, uint32_t layer, MatrixRole matrix) {
-  return {role, layer, true, matrix_shape(c, matrix)};
-}
-
-TensorSpec layer_spec(const ModelConfig& c, TensorRole role, uint32_t layer) {
-  const uint32_t q_width = c.n_heads * c.head_dim;
-  const uint32_t kv_width = c.n_kv_heads * c.head_dim;
-  switch (role) {
-    case TensorRole::kQ:
-      return matrix_spec(c, role, layer, MatrixRole::kQ);
-    case TensorRole::kK:
-      return matrix_spec(c, role, layer, MatrixRole::kK);
-    case TensorRole::kV:
-      return matrix_spec(c, role, layer, MatrixRole::kV);
-    case TensorRole::kO:
-      return matrix_spec(c, role, layer, MatrixRole::kO);
-    case TensorRole::kGate:
-      return matrix_spec(c, role, layer, MatrixRole::kGate);
-    case TensorRole::kUp:
-      return matrix_spec(c, role, layer, MatrixRole::kUp);
-    case TensorRole::kDown:
-      return matrix_spec(c, role, layer, MatrixRole::kDown);
-    case TensorRole::kQBias:
-      return vector_spec(role, layer, q_width);
-    case TensorRole::kKBias:
-    case TensorRole::kVBias:
-      return vector_spec(role, layer, kv_width);
-    case TensorRole::kGateBias:
-    case TensorRole::kUpBias:
-      return vector_spec(role, layer, c.d_ff);
-    default:  // norms, and the biases of o and down
-      return vector_spec(role, layer, c.d_model);
+// The row of the tensor at place n among those that are there.
+const TensorRoleRow& row_at(TensorPlace place, const ModelConfig& c, uint32_t n) {
+  const TensorRoleRow* found = nullptr;
+  for (const TensorRoleRow& row : kTensorRoles) {
+    if (row.place != place || !is_there(row, c)) continue;
+    found = &row;
+    if (n-- == 0) break;
   }
+  return *found;
 }
 
 uint64_t chunks_of(uint64_t bytes) {
   return (bytes + format::kChunkRawBytes - 1) / format::kChunkRawBytes;
 }
-
-constexpr uint32_t kTensorsBeforeLayers = 2;
 
 // Sum of value(spec) over the tensors before place index. The layers are alike, so those that lie
 // before it count by a product: opening a model stays linear in its tensors.
@@ -155,13 +108,13 @@ uint64_t sum_before(const ModelConfig& c, uint32_t index, const Value& value) {
     for (uint32_t i = begin; i < end; ++i) n += value(tensor_spec(c, i));
     return n;
   };
-  if (index <= kTensorsBeforeLayers) return sum(0, index);
-  const uint32_t per_layer = tensors_per_layer(c);
-  const uint32_t passed = (index - kTensorsBeforeLayers) / per_layer;
+  const uint32_t before = tensors_at(TensorPlace::kBeforeLayers, c);
+  if (index <= before) return sum(0, index);
+  const uint32_t per_layer = tensors_at(TensorPlace::kInLayers, c);
+  const uint32_t passed = (index - before) / per_layer;
   const uint32_t n_layers = passed < c.n_layers ? passed : c.n_layers;
-  return sum(0, kTensorsBeforeLayers) +
-         n_layers * sum(kTensorsBeforeLayers, kTensorsBeforeLayers + per_layer) +
-         sum(kTensorsBeforeLayers + n_layers * per_layer, index);
+  return sum(0, before) + n_layers * sum(before, before + per_layer) +
+         sum(before + n_layers * per_layer, index);
 }
 
 }  // namespace
@@ -189,64 +142,28 @@ const char* check_config(const ModelConfig& c) {
   return nullptr;
 }
 
-MatrixShape matrix_shape(const ModelConfig& c, MatrixRole role) {
-  const format::MatrixFormat& f = c.matrix_format[static_cast<size_t>(role)];
-  const uint32_t q_width = c.n_heads * c.head_dim;
-  const uint32_t kv_width = c.n_kv_heads * c.head_dim;
-  uint32_t rows = 0;
-  uint32_t cols = c.d_model;
-  switch (role) {
-    case MatrixRole::kEmbedding:
-    case MatrixRole::kLmHead:
-      rows = c.vocab_size;
-      break;
-    case MatrixRole::kQ:
-      rows = q_width;
-      break;
-    case MatrixRole::kK:
-    case MatrixRole::kV:
-      rows = kv_width;
-      break;
-    case MatrixRole::kO:
-      rows = c.d_model;
-      cols = q_width;
-      break;
-    case MatrixRole::kGate:
-    case MatrixRole::kUp:
-      rows = c.d_ff;
-      break;
-    case MatrixRole::kDown:
-      rows = c.d_model;
-      cols = c.d_ff;
-      break;
-  }
-  return {rows, cols, static_cast<NumberFormat>(f.number_format), f.group_size};
+MatrixShape role_shape(const ModelConfig& c, TensorRole role) {
+  return spec_of(c, role_row(role), format::kNone).shape;
 }
 
 uint32_t tensor_count(const ModelConfig& c) {
-  const bool tied = (c.flags & format::kTiedEmbedding) != 0;
-  return kTensorsBeforeLayers + c.n_layers * tensors_per_layer(c) + 1 + (tied ? 0 : 1);
+  return tensors_at(TensorPlace::kBeforeLayers, c) +
+         c.n_layers * tensors_at(TensorPlace::kInLayers, c) +
+         tensors_at(TensorPlace::kBehindLayers, c);
 }
 
 TensorSpec tensor_spec(const ModelConfig& c, uint32_t index) {
-  if (index == 0) {
-    return vector_spec(TensorRole::kRopeInverseFrequencies, format::kNone, c.head_dim / 2);
+  const uint32_t before = tensors_at(TensorPlace::kBeforeLayers, c);
+  if (index < before) {
+    return spec_of(c, row_at(TensorPlace::kBeforeLayers, c, index), format::kNone);
   }
-  if (index == 1) {
-    return matrix_spec(c, TensorRole::kEmbedding, format::kNone, MatrixRole::kEmbedding);
-  }
-  const uint32_t per_layer = tensors_per_layer(c);
-  const uint32_t layer = (index - kTensorsBeforeLayers) / per_layer;
+  const uint32_t per_layer = tensors_at(TensorPlace::kInLayers, c);
+  const uint32_t layer = (index - before) / per_layer;
   if (layer < c.n_layers) {
-    uint32_t place = (index - kTensorsBeforeLayers) % per_layer;
-    for (const LayerItem& item : kLayerItems) {
-      if (present(item, c) && place-- == 0) return layer_spec(c, item.role, layer);
-    }
+    return spec_of(c, row_at(TensorPlace::kInLayers, c, (index - before) % per_layer), layer);
   }
-  if (index == kTensorsBeforeLayers + c.n_layers * per_layer) {
-    return vector_spec(TensorRole::kFinalNorm, format::kNone, c.d_model);
-  }
-  return matrix_spec(c, TensorRole::kLmHead, format::kNone, MatrixRole::kLmHead);
+  const uint32_t behind = index - before - c.n_layers * per_layer;
+  return spec_of(c, row_at(TensorPlace::kBehindLayers, c, behind), format::kNone);
 }
 
 uint64_t tensor_code_bytes(const TensorSpec& spec) {
@@ -292,26 +209,6 @@ uint64_t uncompressed_data_bytes(const ModelConfig& c) {
 }
 
 void tensor_name(const TensorSpec& spec, char* out, size_t capacity) {
-  constexpr const char* kNames[] = {"rope.inverse_frequencies",
-                                    "embedding",
-                                    "attention_norm",
-                                    "q",
-                                    "k",
-                                    "v",
-                                    "o",
-                                    "ffn_norm",
-                                    "gate",
-                                    "up",
-                                    "down",
-                                    "final_norm",
-                                    "lm_head",
-                                    "q.bias",
-                                    "k.bias",
-                                    "v.bias",
-                                    "o.bias",
-                                    "gate.bias",
-                                    "up.bias",
-                                    "down.bias"};
   size_t n = 0;
   const auto put = [&](char c) {
     if (n + 1 < capacity) out[n++] = c;
@@ -328,7 +225,7 @@ void tensor_name(const TensorSpec& spec, char* out, size_t capacity) {
     while (n_digits != 0) put(digits[--n_digits]);
     put('.');
   }
-  for (const char* p = kNames[static_cast<size_t>(spec.role)]; *p != 0; ++p) put(*p);
+  for (const char* p = role_row(spec.role).name; *p != 0; ++p) put(*p);
   if (capacity != 0) out[n] = 0;
 }
 

@@ -2,9 +2,7 @@
 // chunks. Writer and reader both walk this list, so a file whose directory says anything else is
 // refused.
 //
-// Canonical order: rope inverse frequencies; embedding; for each layer attention norm, q, k, v, o,
-// ffn norm, gate, up, down, each matrix followed by its bias where the config has one; final norm;
-// lm_head unless tied.
+// Canonical order: that of quant/tensor_roles.h, the layers one behind the other.
 #pragma once
 
 #include <cstddef>
@@ -55,7 +53,8 @@ enum class KeptTensors { kAll, kVectorsAndEmbedding };
 // A compressed one is smaller.
 [[nodiscard]] uint64_t uncompressed_data_bytes(const format::ModelConfig& config);
 
-[[nodiscard]] MatrixShape matrix_shape(const format::ModelConfig& config, format::MatrixRole role);
+// The shape of a role's tensors.
+[[nodiscard]] MatrixShape role_shape(const format::ModelConfig& config, format::TensorRole role);
 // For people: "layers.3.q" or "embedding". Writes at most capacity bytes with the final zero.
 void tensor_name(const TensorSpec& spec, char* out, size_t capacity);
 

@@ -1,5 +1,5 @@
-// The value of an enumeration that a caller in C filled, which may be any: as an enumeration it could
-// not even be looked at.
+// The value of an enumeration that a caller in C filled, which may be any: as an enumeration it
+// could not even be looked at.
 #pragma once
 
 #include <cstdint>

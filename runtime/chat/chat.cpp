@@ -735,7 +735,8 @@ cria_status cria_chat_begin(cria_chat* chat, const char* system, size_t n_bytes)
 
 cria_status cria_chat_add(cria_chat* chat, cria_role role, const char* text, size_t n_bytes) {
   if (chat == nullptr || (text == nullptr && n_bytes != 0) ||
-      (cria::enum_bits(role) != CRIA_USER && cria::enum_bits(role) != CRIA_ASSISTANT) || chat->phase != cria::ChatPhase::kIdle) {
+      (cria::enum_bits(role) != CRIA_USER && cria::enum_bits(role) != CRIA_ASSISTANT) ||
+      chat->phase != cria::ChatPhase::kIdle) {
     return CRIA_INVALID_ARGUMENT;
   }
   return cria::add_message(chat, role, text, n_bytes) ? CRIA_OK : CRIA_TEXT_TOO_LONG;

@@ -91,73 +91,29 @@ Matrix make_matrix(const TensorSpec& spec, uint32_t tensor, const uint8_t* place
   return m;
 }
 
-// Points the view's fields at one tensor.
-void bind_tensor(Weights* model, bool is_tied, const TensorSpec& spec, const Matrix& matrix,
+// Points the layer's fields at one tensor.
+void bind_layer_tensor(Layer* layer, format::TensorRole role, const Matrix& matrix,
+                       const float* vector) {
+  for (const LayerMatrix& m : kLayerMatrices) {
+    if (m.role == role) layer->*m.matrix = matrix;
+    if (m.bias == role) (layer->*m.matrix).bias = vector;
+  }
+  for (const LayerVector& v : kLayerVectors) {
+    if (v.role == role) layer->*v.vector = vector;
+  }
+}
+
+void bind_tensor(Weights* weights, bool is_tied, const TensorSpec& spec, const Matrix& matrix,
                  const float* vector) {
   using format::TensorRole;
-  Layer* layer = spec.layer != format::kNone ? &model->layers[spec.layer] : nullptr;
-  switch (spec.role) {
-    case TensorRole::kRopeInverseFrequencies:
-      model->rope_inverse_frequencies = vector;
-      return;
-    case TensorRole::kEmbedding:
-      model->embedding = matrix;
-      if (is_tied) model->lm_head = matrix;
-      return;
-    case TensorRole::kFinalNorm:
-      model->final_norm = vector;
-      return;
-    case TensorRole::kLmHead:
-      model->lm_head = matrix;
-      return;
-    case TensorRole::kAttentionNorm:
-      layer->attention_norm = vector;
-      return;
-    case TensorRole::kFfnNorm:
-      layer->ffn_norm = vector;
-      return;
-    case TensorRole::kQ:
-      layer->q = matrix;
-      return;
-    case TensorRole::kK:
-      layer->k = matrix;
-      return;
-    case TensorRole::kV:
-      layer->v = matrix;
-      return;
-    case TensorRole::kO:
-      layer->o = matrix;
-      return;
-    case TensorRole::kGate:
-      layer->gate = matrix;
-      return;
-    case TensorRole::kUp:
-      layer->up = matrix;
-      return;
-    case TensorRole::kDown:
-      layer->down = matrix;
-      return;
-    case TensorRole::kQBias:
-      layer->q.bias = vector;
-      return;
-    case TensorRole::kKBias:
-      layer->k.bias = vector;
-      return;
-    case TensorRole::kVBias:
-      layer->v.bias = vector;
-      return;
-    case TensorRole::kOBias:
-      layer->o.bias = vector;
-      return;
-    case TensorRole::kGateBias:
-      layer->gate.bias = vector;
-      return;
-    case TensorRole::kUpBias:
-      layer->up.bias = vector;
-      return;
-    case TensorRole::kDownBias:
-      layer->down.bias = vector;
-      return;
+  if (spec.layer != format::kNone) {
+    return bind_layer_tensor(&weights->layers[spec.layer], spec.role, matrix, vector);
+  }
+  if (spec.role == TensorRole::kRopeInverseFrequencies) weights->rope_inverse_frequencies = vector;
+  if (spec.role == TensorRole::kFinalNorm) weights->final_norm = vector;
+  if (spec.role == TensorRole::kEmbedding) weights->embedding = matrix;
+  if (spec.role == TensorRole::kLmHead || (spec.role == TensorRole::kEmbedding && is_tied)) {
+    weights->lm_head = matrix;
   }
 }
 

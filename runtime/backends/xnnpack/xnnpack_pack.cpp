@@ -121,9 +121,7 @@ struct RolePlace {
 const Matrix& packed_matrix(const Weights& weights, uint32_t i) {
   if (i == 0) return weights.lm_head;
   const Layer& layer = weights.layers[(i - 1) / kMatricesPerLayer];
-  const Matrix* const matrices[kMatricesPerLayer] = {&layer.q,    &layer.k,  &layer.v,   &layer.o,
-                                                     &layer.gate, &layer.up, &layer.down};
-  return *matrices[(i - 1) % kMatricesPerLayer];
+  return layer.*kLayerMatrices[(i - 1) % kMatricesPerLayer].matrix;
 }
 
 Status pack_model(const PackSource& from, Weights* weights, uint8_t* memory, uint64_t n_bytes) {

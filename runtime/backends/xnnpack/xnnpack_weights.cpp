@@ -11,12 +11,16 @@
 namespace cria::xnnpack {
 namespace {
 
-using format::MatrixRole;
-
-// The matrices of a layer, and how often a role occurs in a model.
-constexpr MatrixRole kPackedRoles[] = {MatrixRole::kQ,    MatrixRole::kK,     MatrixRole::kV,
-                                       MatrixRole::kO,    MatrixRole::kGate,  MatrixRole::kUp,
-                                       MatrixRole::kDown, MatrixRole::kLmHead};
+// Calls visit with the shape of each kind of matrix and how many of them a model has; visit returns
+// a Status.
+template <typename Visit>
+Status visit_shapes(const format::ModelConfig& config, const Visit& visit) {
+  CRIA_TRY(visit(role_shape(config, format::TensorRole::kLmHead), 1));
+  for (const LayerMatrix& m : kLayerMatrices) {
+    CRIA_TRY(visit(role_shape(config, m.role), config.n_layers));
+  }
+  return Status::kOk;
+}
 
 }  // namespace
 
@@ -60,15 +64,15 @@ Status packed_bytes(const format::ModelConfig& config, PackedBytes* n_bytes) {
   CRIA_TRY(initialize());
   *n_bytes = {};
   uint64_t n_slices = 0;
-  for (const MatrixRole role : kPackedRoles) {
-    const uint64_t n_matrices = role == MatrixRole::kLmHead ? 1 : config.n_layers;
-    const MatrixShape shape = matrix_shape(config, role);
+  const auto add = [&](const MatrixShape& shape, uint64_t n_matrices) {
     MatrixBytes matrix = {};
-    CRIA_TRY(measure_matrix(shape, &matrix));
+    const Status status = measure_matrix(shape, &matrix);
     n_bytes->model += n_matrices * matrix.packed;
     n_bytes->workspace += n_matrices * matrix.objects;
     n_slices += n_matrices * slice_matrix(shape).n_slices;
-  }
+    return status;
+  };
+  CRIA_TRY(visit_shapes(config, add));
   n_bytes->workspace += aligned(n_slices * sizeof(SliceOperator));
   return Status::kOk;
 }
@@ -76,8 +80,7 @@ Status packed_bytes(const format::ModelConfig& config, PackedBytes* n_bytes) {
 LoadLayout load_layout(const format::ModelConfig& config) {
   LoadLayout most = {};
   const auto widen = [](uint64_t* part, uint64_t n) { *part = std::max(*part, aligned(n)); };
-  for (const MatrixRole role : kPackedRoles) {
-    const MatrixShape shape = matrix_shape(config, role);
+  static_cast<void>(visit_shapes(config, [&](const MatrixShape& shape, uint64_t /*n_matrices*/) {
     const uint64_t rows = slice_matrix(shape).rows;
     const uint64_t most_chunk = format::kChunkRawBytes;
     widen(&most.raw_codes, std::min(code_plane_bytes(shape), most_chunk));
@@ -88,7 +91,8 @@ LoadLayout load_layout(const format::ModelConfig& config) {
     // A tile's share of the scales is that of 16 rows, row-major too.
     widen(&most.source_scales,
           round_up(rows, uint64_t{kTileRows}) / kTileRows * tile_scale_bytes(shape));
-  }
+    return Status::kOk;
+  }));
   most.object = kMostObjectBytes;
   most.total = most.object + most.raw_codes + most.raw_scales + most.tile_codes + most.tile_scales +
                most.source_codes + most.source_scales;

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #include "quant/format.h"
 #include "quant/tile16.h"
@@ -61,8 +62,8 @@ struct LoadLayout {
 [[nodiscard]] Status make_operators(const format::ModelConfig& config, const Weights& weights,
                                     uint8_t* memory, uint64_t n_bytes);
 
-// Matrix i of the order in which matrices are packed: lm_head, then seven of every layer.
-inline constexpr uint32_t kMatricesPerLayer = 7;
+// Matrix i of the order in which matrices are packed: lm_head, then those of every layer.
+inline constexpr uint32_t kMatricesPerLayer = std::size(kLayerMatrices);
 [[nodiscard]] const Matrix& packed_matrix(const Weights& weights, uint32_t i);
 
 }  // namespace cria::xnnpack
