@@ -95,7 +95,7 @@ Status pack_matrix(const PackSource& from, const LoadScratch& scratch, uint32_t 
   if (packed == nullptr || slices == nullptr) return Status::kBackendFailed;
   *packed = {.slices = slices,
              .n_slices = slicing.n_slices,
-             .slice_tiles = slicing.rows / uint32_t{kTileRows},
+             .slice_tiles = static_cast<uint32_t>(tile_count(slicing.rows)),
              .first_slice = first_slice};
   matrix->packed = packed;
   PlaneReaders readers(from, *matrix, scratch);

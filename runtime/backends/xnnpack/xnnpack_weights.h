@@ -21,7 +21,7 @@ namespace cria::xnnpack {
 struct PackedMatrix {
   const void* const* slices;  // [n_slices] packed weights, ascending
   uint32_t n_slices;
-  uint32_t slice_tiles;  // tiles of 16 rows of each but the last
+  uint32_t slice_tiles;  // tiles of 16 rows of each but the last, at least 1
   uint32_t first_slice;  // of all the model's, in the order of packing
 };
 

@@ -405,6 +405,20 @@ TEST_F(BackendTest, MatricesOfOneInputMayHaveDifferentFormats) {
   check_model(c, 2);
 }
 
+// A slice is then less than a tile.
+TEST_F(BackendTest, MatricesMayHaveFewerRowsThanATile) {
+  for (const NumberFormat weights :
+       {NumberFormat::kInt4, NumberFormat::kInt8, NumberFormat::kF32}) {
+    format::ModelConfig c =
+        odd_config(weights, static_cast<uint16_t>(weights == NumberFormat::kInt4 ? 32 : 0));
+    c.n_heads = 2;
+    c.head_dim = 4;
+    c.d_ff = 3;
+    c.vocab_size = 15;
+    for (const uint32_t n_threads : {1u, 3u}) check_model(c, n_threads);
+  }
+}
+
 TEST_F(BackendTest, ThreadsDoNotChangeABit) {
   std::vector<float> first;
   for (const uint32_t n_threads : {1u, 2u, 3u}) {
