@@ -17,11 +17,13 @@ using format::NumberFormat;
 
 constexpr uint32_t kMaxThreads = 1024;
 
-const std::map<std::string, NumberFormat> kWeights = {{"int4", NumberFormat::kInt4},
-                                                      {"int8", NumberFormat::kInt8},
-                                                      {"f16", NumberFormat::kF16},
-                                                      {"bf16", NumberFormat::kBf16},
-                                                      {"f32", NumberFormat::kF32}};
+std::map<std::string, NumberFormat> weight_names() {
+  std::map<std::string, NumberFormat> names;
+  for (const NumberFormatRow& row : kNumberFormats) names[row.name] = row.number_format;
+  return names;
+}
+
+const std::map<std::string, NumberFormat> kWeights = weight_names();
 
 // As CLI11 fills them; the values are checked texts and numbers.
 struct Raw {
@@ -93,7 +95,7 @@ Options options_from(const Raw& raw) {
   options.model = raw.model;
   options.output = raw.output;
   options.weights = kWeights.at(raw.weights);
-  options.group_size = options.weights == NumberFormat::kInt4
+  options.group_size = row_of(options.weights).scales == Scales::kGroup
                            ? static_cast<uint16_t>(std::stoul(raw.group_size))
                            : uint16_t{0};
   options.method = raw.method == "rtn" ? QuantMethod::kRtn : QuantMethod::kMse;

@@ -7,6 +7,7 @@
 
 #include "converter/progress.h"
 #include "quant/format.h"
+#include "quant/number_formats.h"
 #include "quant/quantize.h"
 
 namespace cria::converter {

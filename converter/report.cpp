@@ -7,6 +7,7 @@
 
 #include "converter/version.h"
 #include "quant/model_layout.h"
+#include "quant/tensor_roles.h"
 
 namespace cria::converter {
 namespace {
@@ -22,19 +23,7 @@ constexpr uint32_t kMinTextBytes = 1024;
 constexpr uint32_t kTextBytesPerToken = 4;
 
 const char* number_format_name(uint8_t value) {
-  switch (static_cast<NumberFormat>(value)) {
-    case NumberFormat::kF32:
-      return "f32";
-    case NumberFormat::kF16:
-      return "f16";
-    case NumberFormat::kBf16:
-      return "bf16";
-    case NumberFormat::kInt8:
-      return "int8";
-    case NumberFormat::kInt4:
-      return "int4";
-  }
-  return "?";
+  return is_number_format(value) ? row_of(static_cast<NumberFormat>(value)).name : "?";
 }
 
 std::string name_of(const format::ModelConfig& model, size_t index) {
@@ -61,7 +50,7 @@ const format::MatrixFormat& main_format(const format::ModelConfig& model) {
 
 bool is_quantized(const format::ModelConfig& model) {
   const auto f = static_cast<NumberFormat>(main_format(model).number_format);
-  return f == NumberFormat::kInt4 || f == NumberFormat::kInt8;
+  return is_integer(f);
 }
 
 // Sums over some of the tensors.
@@ -129,23 +118,11 @@ std::string totals_line(const char* name, const Totals& totals) {
 }
 
 std::string group_of(TensorRole role) {
-  switch (role) {
-    case TensorRole::kEmbedding:
-      return "embedding";
-    case TensorRole::kLmHead:
-      return "output layer";
-    case TensorRole::kQ:
-    case TensorRole::kK:
-    case TensorRole::kV:
-    case TensorRole::kO:
-      return "attention";
-    case TensorRole::kGate:
-    case TensorRole::kUp:
-    case TensorRole::kDown:
-      return "feed-forward";
-    default:
-      return "norms, biases, rope";
-  }
+  const TensorRoleRow& row = role_row(role);
+  if (row.matrix == kNoMatrix) return "norms, biases, rope";
+  if (role == TensorRole::kEmbedding) return "embedding";
+  if (role == TensorRole::kLmHead) return "output layer";
+  return row.rows == Extent::kFfn || row.cols == Extent::kFfn ? "feed-forward" : "attention";
 }
 
 std::string headline(const ConversionReport& report) {

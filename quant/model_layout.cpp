@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "quant/align.h"
+#include "quant/architectures.h"
 #include "quant/tensor_roles.h"
 
 namespace cria {
@@ -19,16 +20,8 @@ bool in_range(uint32_t value, uint32_t low, uint32_t high) { return value >= low
 bool is_finite(float value) { return std::isfinite(value); }
 
 bool is_matrix_format(const format::MatrixFormat& f) {
-  switch (static_cast<NumberFormat>(f.number_format)) {
-    case NumberFormat::kF32:
-    case NumberFormat::kF16:
-    case NumberFormat::kBf16:
-    case NumberFormat::kInt8:
-      return f.reserved == 0 && f.group_size == 0;
-    case NumberFormat::kInt4:
-      return f.reserved == 0 && (f.group_size == 32 || f.group_size == 64 || f.group_size == 128);
-  }
-  return false;
+  return f.reserved == 0 && is_number_format(f.number_format) &&
+         is_group_size(static_cast<NumberFormat>(f.number_format), f.group_size);
 }
 
 const char* check_sizes(const ModelConfig& c) {
@@ -120,7 +113,7 @@ uint64_t sum_before(const ModelConfig& c, uint32_t index, const Value& value) {
 }  // namespace
 
 const char* check_config(const ModelConfig& c) {
-  if (!in_range(c.architecture, 1, 3)) return "architecture";
+  if (!is_architecture(c.architecture)) return "architecture";
   if ((c.flags & ~format::kKnownFlags) != 0) return "flags";
   if (c.compression > static_cast<uint32_t>(format::Compression::kZstd)) return "compression";
   if (const char* field = check_sizes(c)) return field;

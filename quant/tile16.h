@@ -31,6 +31,7 @@
 #include <cstdint>
 
 #include "quant/format.h"
+#include "quant/number_formats.h"
 
 namespace cria {
 
@@ -58,40 +59,26 @@ struct MatrixShape {
 
 // Inputs a stored row has: cols padded as the format asks.
 [[nodiscard]] static constexpr size_t padded_cols(const MatrixShape& m) {
-  switch (m.number_format) {
-    case format::NumberFormat::kInt4:
-      return round_up(m.cols, m.group_size);
-    case format::NumberFormat::kInt8:
-      return round_up(m.cols, kInt4BlockInputs);
-    default:
-      return m.cols;
-  }
+  const NumberFormatRow& row = row_of(m.number_format);
+  return round_up(m.cols, row.scales == Scales::kGroup ? m.group_size : row.input_multiple);
 }
 
 // Bytes of one tile (16 rows) in the codes plane, and in the scales plane.
 [[nodiscard]] static constexpr uint64_t tile_code_bytes(const MatrixShape& m) {
-  const uint64_t inputs = padded_cols(m) * kTileRows;
-  switch (m.number_format) {
-    case format::NumberFormat::kInt4:
-      return inputs / 2;
-    case format::NumberFormat::kInt8:
-      return inputs;
-    case format::NumberFormat::kF32:
-      return inputs * 4;
-    default:
-      return inputs * 2;
-  }
+  constexpr uint64_t kBitsOfByte = 8;
+  return uint64_t{padded_cols(m)} * kTileRows * row_of(m.number_format).code_bits / kBitsOfByte;
 }
 
 [[nodiscard]] static constexpr uint64_t tile_scale_bytes(const MatrixShape& m) {
-  switch (m.number_format) {
-    case format::NumberFormat::kInt4:
-      return padded_cols(m) / m.group_size * kTileRows * 2;
-    case format::NumberFormat::kInt8:
-      return kTileRows * 4;
-    default:
-      return 0;
+  switch (row_of(m.number_format).scales) {
+    case Scales::kGroup:
+      return padded_cols(m) / m.group_size * kTileRows * sizeof(uint16_t);
+    case Scales::kRow:
+      return kTileRows * sizeof(float);
+    case Scales::kNone:
+      break;
   }
+  return 0;
 }
 
 [[nodiscard]] static constexpr uint64_t code_plane_bytes(const MatrixShape& m) {

@@ -23,6 +23,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #include "quant/format.h"
 
@@ -113,6 +114,11 @@ enum class ChatTemplateKind : uint32_t {
   kZephyr = 6,  // <|user|> ... </s>, TinyLlama
   kGranite = 7,
 };
+
+// Names of the kinds, by their values; 0: no template.
+inline constexpr const char* kChatTemplateNames[] = {"none",    "llama3", "llama3.2", "llama2",
+                                                     "mistral", "chatml", "zephyr",   "granite"};
+static_assert(std::size(kChatTemplateNames) == static_cast<size_t>(ChatTemplateKind::kGranite) + 1);
 
 enum class ChatString : uint32_t {
   kBegin = 0,  // once, before everything; BOS is here and not added again

@@ -97,7 +97,7 @@ Json json_of(const BenchOptions& options, const ModelFile& file) {
           {"machine", machine_description()},
           {"model", options.common.model_path},
           {"n_parameters", file.info().n_parameters},
-          {"weight_format", number_format_name(file.info().weight_format)},
+          {"weight_format", cria_number_format_name(file.info().weight_format)},
           {"weight_bytes", file.info().weight_bytes},
           {"kv", kv_format_name(options.common.kv_format)},
           {"repetitions", options.repetitions}};

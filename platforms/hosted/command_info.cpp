@@ -71,7 +71,7 @@ Json json_of(const cria_model_info& info) {
   };
   return {{"format_version", info.format_version},
           {"file_bytes", info.file_bytes},
-          {"architecture", architecture_name(info.architecture)},
+          {"architecture", cria_architecture_name(info.architecture)},
           {"n_parameters", info.n_parameters},
           {"n_layers", info.n_layers},
           {"d_model", info.d_model},
@@ -85,16 +85,17 @@ Json json_of(const cria_model_info& info) {
           {"planned_context", info.planned_context},
           {"sliding_window", none_or(info.sliding_window, 0)},
           {"bos_token", none_or(info.bos_token, CRIA_NO_TOKEN)},
-          {"weight_format", number_format_name(info.weight_format)},
-          {"embedding_format", number_format_name(info.embedding_format)},
+          {"weight_format", cria_number_format_name(info.weight_format)},
+          {"embedding_format", cria_number_format_name(info.embedding_format)},
           {"group_size", none_or(info.group_size, 0)},
           {"weight_bytes", info.weight_bytes},
           {"bits_per_weight", bits_per_weight(info)},
           {"compressed", info.compressed != 0},
           {"tokenizer", info.has_tokenizer != 0},
           {"tokenizer_bytes", info.tokenizer_bytes},
-          {"chat_template",
-           info.chat_template == 0 ? Json(nullptr) : Json(chat_template_name(info.chat_template))}};
+          {"chat_template", info.chat_template == 0
+                                ? Json(nullptr)
+                                : Json(cria_chat_template_name(info.chat_template))}};
 }
 
 void print_json(ModelFile* file, const cria_config& config, const cria_memory_plan& plan,
@@ -135,23 +136,23 @@ void put_bytes(TextStream* out, const char* label, uint64_t n_bytes) {
 void print_model(const cria_model_info& info, TextStream* out) {
   put_row(out, "file size", grouped_digits(info.file_bytes) + " bytes");
   put_row(out, "architecture",
-          text_of("%s, %s parameters", architecture_name(info.architecture),
+          text_of("%s, %s parameters", cria_architecture_name(info.architecture),
                   short_count(info.n_parameters).c_str()));
   put_row(out, "layers", text_of("%u x %u, ffn %u", info.n_layers, info.d_model, info.d_ff));
   put_row(out, "heads",
           text_of("%u, %u for KV, of %u", info.n_heads, info.n_kv_heads, info.head_dim));
   put_row(out, "vocabulary",
           text_of("%u tokens%s", info.vocab_size, info.tied_embedding != 0 ? ", tied" : ""));
-  std::string weights = number_format_name(info.weight_format);
+  std::string weights = cria_number_format_name(info.weight_format);
   if (info.group_size != 0) weights += text_of(" g%u", info.group_size);
   put_row(out, "weights",
           text_of("%s, %.2f bits%s", weights.c_str(), bits_per_weight(info),
                   info.compressed != 0 ? ", zstd" : ""));
-  put_row(out, "embedding", number_format_name(info.embedding_format));
+  put_row(out, "embedding", cria_number_format_name(info.embedding_format));
   put_row(out, "context", text_of("%u of %u", info.planned_context, info.max_context));
   if (info.sliding_window != 0) put_row(out, "window", text_of("%u", info.sliding_window));
   put_row(out, "tokenizer", info.has_tokenizer != 0 ? "yes" : "none");
-  put_row(out, "chat template", chat_template_name(info.chat_template));
+  put_row(out, "chat template", cria_chat_template_name(info.chat_template));
 }
 
 void print_plan(const char* backend, const cria_memory_plan& plan, uint32_t n_sessions,

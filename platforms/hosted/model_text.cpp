@@ -30,22 +30,6 @@ double matrix_bytes(uint32_t format, uint32_t group_size, double rows, double co
 
 }  // namespace
 
-const char* architecture_name(uint32_t architecture) {
-  constexpr const char* kNames[] = {kUnknown, "llama", "mistral", "granite"};
-  return name_at(kNames, architecture);
-}
-
-const char* number_format_name(uint32_t format) {
-  constexpr const char* kNames[] = {kUnknown, "f32", "f16", "bf16", "int8", "int4"};
-  return name_at(kNames, format);
-}
-
-const char* chat_template_name(uint32_t kind) {
-  constexpr const char* kNames[] = {"none",    "llama3", "llama3.2", "llama2",
-                                    "mistral", "chatml", "zephyr",   "granite"};
-  return name_at(kNames, kind);
-}
-
 const char* backend_name(uint32_t backend) {
   constexpr const char* kNames[] = {"auto", "exact", "xnnpack"};
   return name_at(kNames, static_cast<uint32_t>(backend));

@@ -1,4 +1,4 @@
-// Names for the numbers in cria_model_info.
+// Names of options, and sizes of what is read.
 #pragma once
 
 #include <cstdint>
@@ -6,15 +6,6 @@
 #include <cria.h>
 
 namespace cria::hosted {
-
-// "llama", "mistral", "granite"; "unknown" for a number this version does not know.
-const char* architecture_name(uint32_t architecture);
-
-// "f32", "f16", "bf16", "int8", "int4".
-const char* number_format_name(uint32_t format);
-
-// "llama3", ...; "none" for 0.
-const char* chat_template_name(uint32_t kind);
 
 // "exact", "xnnpack", "auto".
 const char* backend_name(uint32_t backend);

@@ -128,8 +128,8 @@ typedef struct cria_model_info {
                                to 2^24, which its size does not limit as it limits the weights */
   uint32_t sliding_window;  /* 0: none */
   uint32_t bos_token;       /* CRIA_NO_TOKEN: none */
-  uint32_t weight_format;   /* cria_number_format of the layers' matrices */
-  uint32_t embedding_format;
+  cria_number_format weight_format; /* of the layers' matrices */
+  cria_number_format embedding_format;
   uint32_t group_size;    /* of int4 layer matrices, else 0 */
   uint32_t chat_template; /* 0 none, else a ChatTemplateKind of docs/model_format.md */
   uint8_t tied_embedding;
@@ -145,6 +145,11 @@ typedef struct cria_model_info {
  * refused.
  */
 cria_status cria_inspect(const cria_source* source, cria_model_info* info);
+
+/* For people: "llama", ...; "int4", ...; "chatml", ... and "none". "unknown" for what is none. */
+const char* cria_architecture_name(uint32_t architecture);
+const char* cria_number_format_name(cria_number_format number_format);
+const char* cria_chat_template_name(uint32_t chat_template);
 
 /* Copies the metadata, info->metadata_bytes of JSON in UTF-8 without a final zero, to text, and
  * checks it: its checksum, and that it is JSON nested at most 16 deep. info is what cria_inspect

@@ -1,15 +1,26 @@
 // cria_inspect, cria_read_metadata and cria_plan: what can be said before memory is
 // given.
 #include <cstring>
+#include <iterator>
 
+#include "quant/architectures.h"
 #include "quant/checksum.h"
 #include "quant/metadata_check.h"
 #include "quant/tokenizer_format.h"
+#include "runtime/base/enum_bits.h"
 #include "runtime/loading/file_index.h"
 #include "runtime/loading/planning.h"
 
 namespace cria {
 namespace {
+
+constexpr const char* kUnknown = "unknown";
+
+static_assert(CRIA_F32 == static_cast<int>(format::NumberFormat::kF32) &&
+              CRIA_F16 == static_cast<int>(format::NumberFormat::kF16) &&
+              CRIA_BF16 == static_cast<int>(format::NumberFormat::kBf16) &&
+              CRIA_INT8 == static_cast<int>(format::NumberFormat::kInt8) &&
+              CRIA_INT4 == static_cast<int>(format::NumberFormat::kInt4));
 
 // Elements of all tensors but the RoPE frequencies; a tied embedding counts once.
 uint64_t parameter_count(const format::ModelConfig& c) {
@@ -56,9 +67,9 @@ void fill_info(const FileIndex& index, const cria_source& source, cria_model_inf
   info->planned_context = c.planned_context;
   info->sliding_window = c.sliding_window;
   info->bos_token = c.bos_token;
-  info->weight_format = layer_format.number_format;
+  info->weight_format = static_cast<cria_number_format>(layer_format.number_format);
   info->group_size = layer_format.group_size;
-  info->embedding_format = embedding_format.number_format;
+  info->embedding_format = static_cast<cria_number_format>(embedding_format.number_format);
   info->tied_embedding = (c.flags & format::kTiedEmbedding) != 0 ? 1 : 0;
   info->compressed = c.compression != 0 ? 1 : 0;
   info->has_tokenizer = index.tokenizer.bytes != 0 ? 1 : 0;
@@ -154,4 +165,21 @@ extern "C" cria_status cria_plan(const cria_model_info* info, const cria_config*
                                  cria_memory_plan* plan) {
   if (info == nullptr || config == nullptr || plan == nullptr) return CRIA_INVALID_ARGUMENT;
   return cria::to_public(cria::plan(*info, *config, plan));
+}
+
+extern "C" const char* cria_architecture_name(uint32_t architecture) {
+  return cria::is_architecture(architecture) ? cria::kArchitectureNames[architecture - 1]
+                                             : cria::kUnknown;
+}
+
+extern "C" const char* cria_number_format_name(cria_number_format number_format) {
+  const uint32_t value = cria::enum_bits(number_format);
+  if (!cria::is_number_format(value)) return cria::kUnknown;
+  return cria::row_of(static_cast<cria::format::NumberFormat>(value)).name;
+}
+
+extern "C" const char* cria_chat_template_name(uint32_t chat_template) {
+  return chat_template < std::size(cria::format::kChatTemplateNames)
+             ? cria::format::kChatTemplateNames[chat_template]
+             : cria::kUnknown;
 }

@@ -21,11 +21,6 @@ Status exact_start(const format::ModelConfig& /*config*/, const Weights& /*weigh
   return Status::kOk;
 }
 
-bool is_integer(const Matrix& m) {
-  return m.shape.number_format == format::NumberFormat::kInt4 ||
-         m.shape.number_format == format::NumberFormat::kInt8;
-}
-
 // Quantizes rows of x once for all the matrices that share them.
 void quantize_rows(const LinearTools& tools, const float* x, size_t n_rows, size_t cols,
                    size_t padded) {
@@ -72,7 +67,7 @@ void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
   size_t n_tiles = 0;
   for (const LinearCall& call : calls) n_tiles += tile_count(call.matrix->shape.rows);
   const MatrixShape& shape = calls.front().matrix->shape;
-  if (is_integer(*calls.front().matrix)) {
+  if (is_integer(shape.number_format)) {
     quantize_rows(tools, x, n_rows, shape.cols, padded_cols(shape));
   }
   // One split over the tiles of all matrices: the threads meet once, not once a matrix.
@@ -89,8 +84,9 @@ void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
 }
 
 bool share_input(const Matrix& a, const Matrix& b) {
-  return is_integer(a) == is_integer(b) &&
-         (!is_integer(a) || padded_cols(a.shape) == padded_cols(b.shape));
+  const bool wants_codes = is_integer(a.shape.number_format);
+  return wants_codes == is_integer(b.shape.number_format) &&
+         (!wants_codes || padded_cols(a.shape) == padded_cols(b.shape));
 }
 
 Status exact_linear(const LinearTools& tools, const float* x, size_t n_rows,

@@ -82,11 +82,14 @@ xnn_status create(const MatrixShape& shape, uint32_t n_rows, const SliceSource& 
           cols, n_rows, cols, shape.rows, static_cast<const float*>(source.scales),
           static_cast<const int8_t*>(source.codes), nullptr, -kInfinity, kInfinity, 0, nullptr,
           cache, created);
-    default:
+    case NumberFormat::kF32:
+    case NumberFormat::kF16:
+    case NumberFormat::kBf16:
       return xnn_create_fully_connected_nc_f32(cols, n_rows, cols, shape.rows,
                                                static_cast<const float*>(source.codes), nullptr,
                                                -kInfinity, kInfinity, 0, nullptr, cache, created);
   }
+  return xnn_status_invalid_parameter;
 }
 
 }  // namespace
@@ -98,9 +101,12 @@ size_t source_row_bytes(const MatrixShape& shape) {
       return cols / 2;
     case NumberFormat::kInt8:
       return cols;
-    default:
+    case NumberFormat::kF32:
+    case NumberFormat::kF16:
+    case NumberFormat::kBf16:
       return cols * sizeof(float);
   }
+  return 0;
 }
 
 Status measure_slice(const MatrixShape& shape, uint32_t n_rows, SliceBytes* n_bytes) {
@@ -151,7 +157,7 @@ Status create_operator(const MatrixShape& shape, uint32_t n_rows, const void* pa
 }
 
 Status reshape_operator(const MatrixShape& shape, xnn_operator_t op, size_t n_rows) {
-  xnn_status status;
+  xnn_status status = xnn_status_invalid_parameter;
   switch (shape.number_format) {
     case NumberFormat::kInt4:
       status = xnn_reshape_fully_connected_nc_qd8_f32_qb4w(op, n_rows, nullptr);
@@ -159,7 +165,9 @@ Status reshape_operator(const MatrixShape& shape, xnn_operator_t op, size_t n_ro
     case NumberFormat::kInt8:
       status = xnn_reshape_fully_connected_nc_qd8_f32_qc8w(op, n_rows, nullptr);
       break;
-    default:
+    case NumberFormat::kF32:
+    case NumberFormat::kF16:
+    case NumberFormat::kBf16:
       status = xnn_reshape_fully_connected_nc_f32(op, n_rows, nullptr);
       break;
   }
@@ -168,7 +176,7 @@ Status reshape_operator(const MatrixShape& shape, xnn_operator_t op, size_t n_ro
 
 Status run_operator(const MatrixShape& shape, xnn_operator_t op, const OperatorInput& input,
                     float* y) {
-  xnn_status status;
+  xnn_status status = xnn_status_invalid_parameter;
   switch (shape.number_format) {
     case NumberFormat::kInt4:
       status = xnn_setup_fully_connected_nc_qd8_f32_qb4w(op, input.codes, y, input.params);
@@ -176,7 +184,9 @@ Status run_operator(const MatrixShape& shape, xnn_operator_t op, const OperatorI
     case NumberFormat::kInt8:
       status = xnn_setup_fully_connected_nc_qd8_f32_qc8w(op, input.codes, y, input.params);
       break;
-    default:
+    case NumberFormat::kF32:
+    case NumberFormat::kF16:
+    case NumberFormat::kBf16:
       status = xnn_setup_fully_connected_nc_f32(op, input.x, y);
       break;
   }

@@ -28,8 +28,7 @@ inline constexpr size_t kRepeatedParams = 31;
 static_assert(kRepeatedParams >= XNN_EXTRA_QUANTIZATION_PARAMS);
 
 [[nodiscard]] constexpr bool is_integer(const MatrixShape& m) {
-  return m.number_format == format::NumberFormat::kInt4 ||
-         m.number_format == format::NumberFormat::kInt8;
+  return cria::is_integer(m.number_format);
 }
 
 // Row-major weights of a slice, as XNNPACK takes them:

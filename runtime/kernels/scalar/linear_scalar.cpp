@@ -89,9 +89,13 @@ float float_weight(const MatrixShape& shape, const uint8_t* codes, size_t row, s
       return load_f32(tile + element * 4);
     case format::NumberFormat::kF16:
       return f16_to_f32(load_u16(tile + element * 2));
-    default:
+    case format::NumberFormat::kBf16:
       return bf16_to_f32(load_u16(tile + element * 2));
+    case format::NumberFormat::kInt8:
+    case format::NumberFormat::kInt4:
+      break;  // not a float's
   }
+  return 0.0f;
 }
 
 void matmul_float(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,

@@ -1,0 +1,20 @@
+// The one list of architectures, for people: nothing computes differently by it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+
+#include "quant/format.h"
+
+namespace cria {
+
+// Names by format::Architecture, counted from 1.
+inline constexpr const char* kArchitectureNames[] = {"llama", "mistral", "granite"};
+static_assert(static_cast<size_t>(format::Architecture::kGranite) == std::size(kArchitectureNames));
+
+[[nodiscard]] constexpr bool is_architecture(uint32_t value) {
+  return value >= 1 && value <= std::size(kArchitectureNames);
+}
+
+}  // namespace cria
