@@ -199,7 +199,9 @@ void try_step(const cria_instance& cria, cria_session* other, std::string_view t
   // The same session twice, or one that does not exist, changes nothing.
   const cria_turn wrong[][2] = {{turns[0], turns[0]}, {turns[1], {nullptr, tokens.data(), 1, {}}}};
   for (const auto& two : wrong) {
-    expect(cria_step(cria.workspace, two, std::size(two)) == CRIA_INVALID_ARGUMENT &&
+    const cria_status refused = cria_step(cria.workspace, two, std::size(two));
+    // The first turn may find its context full.
+    expect((refused == CRIA_INVALID_ARGUMENT || refused == CRIA_CONTEXT_FULL) &&
                cria_position(cria.session) == n && cria_position(other) == n,
            "turns that cannot be are refused before anything runs");
   }

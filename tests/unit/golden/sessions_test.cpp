@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <memory>
 
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
@@ -247,6 +248,45 @@ TEST_P(Sessions, OfAnyNumberTakeWhatWasPlanned) {
     }
   }
   EXPECT_EQ(opened, 12u);
+}
+
+// The ring of a sliding-window model is as long as its session's config asks for; a workspace of
+// larger chunks takes fewer rows at once.
+TEST(SessionsOfAWindow, GetTheSameBitsInRingsOfAnySize) {
+  const MemorySource source = model_of("mistral-sliding-window", kVariants[0]);
+  constexpr uint32_t kChunks[] = {1, 57, 58, 64, 200};
+  std::vector<uint32_t> tokens(230);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = token_at(0, i, 256);
+  std::vector<uint8_t> want;
+  size_t compared = 0;
+  for (const uint32_t chunk : kChunks) {
+    cria_config config = config_of(kVariants[0]);
+    config.prefill_chunk = chunk;
+    config.max_turns = 2;
+    TestSessions one(source, config, 1);
+    std::vector<std::unique_ptr<test::AlignedMemory>> memory;
+    std::vector<cria_turn> turns = {{one.session(0), tokens.data(), 100, nullptr}};
+    for (const uint32_t session_chunk : kChunks) {
+      cria_config other = config;
+      other.prefill_chunk = session_chunk;
+      const cria_memory_plan plan = test::planned(one.info(), other);
+      memory.push_back(std::make_unique<test::AlignedMemory>(plan.session.total));
+      cria_turn& turn = turns.emplace_back(cria_turn{nullptr, tokens.data(), 100, nullptr});
+      ASSERT_EQ(cria_start(memory.back()->data(), memory.back()->size(), one.model(), &other,
+                           &turn.session),
+                CRIA_OK);
+    }
+    ASSERT_EQ(cria_step(one.workspace(), turns.data(), turns.size()), CRIA_OK);
+    for (cria_turn& turn : turns) turn = {turn.session, tokens.data() + 100, 130, nullptr};
+    ASSERT_EQ(cria_step(one.workspace(), turns.data(), turns.size()), CRIA_OK);
+    for (const cria_turn& turn : turns) {
+      const std::vector<uint8_t> state = test::state_of(turn.session);
+      if (want.empty()) want = state;
+      EXPECT_TRUE(state == want) << "chunk " << chunk;
+      ++compared;
+    }
+  }
+  EXPECT_EQ(compared, std::size(kChunks) * (std::size(kChunks) + 1));
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, Sessions, testing::ValuesIn(kVariants),
