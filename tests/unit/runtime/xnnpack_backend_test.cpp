@@ -407,10 +407,10 @@ TEST_F(BackendTest, MatricesOfOneInputMayHaveDifferentFormats) {
 
 // A slice is then less than a tile.
 TEST_F(BackendTest, MatricesMayHaveFewerRowsThanATile) {
-  for (const NumberFormat weights :
+  for (const NumberFormat number_format :
        {NumberFormat::kInt4, NumberFormat::kInt8, NumberFormat::kF32}) {
-    format::ModelConfig c =
-        odd_config(weights, static_cast<uint16_t>(weights == NumberFormat::kInt4 ? 32 : 0));
+    const bool is_int4 = number_format == NumberFormat::kInt4;
+    format::ModelConfig c = odd_config(number_format, static_cast<uint16_t>(is_int4 ? 32 : 0));
     c.n_heads = 2;
     c.head_dim = 4;
     c.d_ff = 3;
