@@ -17,6 +17,7 @@ import cria_cli as cli
 
 sys.path.insert(0, str(cli.SOURCE / "tests" / "tools"))
 import make_random_checkpoint  # noqa: E402
+from cria_reader.xxh64 import xxh64  # noqa: E402
 
 ONE_LINE = r"\Acria: error: [^\n]+\n\Z"
 QUIET = {"NO_COLOR": "1", "TERM": "dumb"}
@@ -172,16 +173,12 @@ class Texts(Base):
         self.assert_fails(cli.cria("chat", cli.model(), stdin=b"x" * (17 << 20)), [cli.BAD_INPUT], "16 MiB")
 
 
-def chat_checksum(data):
-    value = 0xcbf29ce484222325
-    for byte in data:
-        value = (value ^ byte) * 0x100000001b3 & (1 << 64) - 1
-    return value
-
-
 class ChatFiles(Base):
     """The layout of a saved conversation is in docs/command_line.md."""
-    HEADER = struct.Struct("<8s6I3Q")
+    HEADER = struct.Struct("<8sQ4I")
+    MESSAGE = struct.Struct("<4I")
+    MESSAGES, TEXT, IN_CONTEXT, PENDING = range(2, 6)  # fields of the header
+    STATE_CHECKSUM, STATE_HEADER = 16, 48
 
     def save(self):
         path = self.folder / "good.chat"
@@ -190,9 +187,11 @@ class ChatFiles(Base):
         return path.read_bytes()
 
     def parts(self, data):
+        """Fields of the header, what its checksum is of, and the state."""
         fields = list(self.HEADER.unpack_from(data))
-        state_bytes = fields[8]
-        return fields, data[self.HEADER.size:len(data) - state_bytes], data[len(data) - state_bytes:]
+        body = self.MESSAGE.size * fields[self.MESSAGES] + fields[self.TEXT] + 4 * fields[self.PENDING]
+        begin = self.HEADER.size
+        return fields, data[begin:begin + body], data[begin + body:]
 
     def load(self, data_or_path):
         """What /load says, and that the program goes on."""
@@ -212,40 +211,64 @@ class ChatFiles(Base):
             self.assertIn(word, said)
 
     def rebuilt(self, fields, body, state):
-        fields[9] = chat_checksum(body)
-        return self.HEADER.pack(*fields) + body + state
+        return self.HEADER.pack(fields[0], xxh64(body), *fields[2:]) + body + state
 
     def test_counts_and_sums_that_do_not_hold_are_refused(self):
         data = self.save()
         fields, body, state = self.parts(data)
+        self.assertEqual(fields[self.MESSAGES:self.TEXT], [2])
+        self.assertGreater(fields[self.PENDING], 0)
         self.assertEqual(self.rebuilt(list(fields), body, state), data)
-        for index in (3, 4, 5):  # messages, fed, pending
-            for value in (0, fields[index] + 1, 1 << 20, (1 << 32) - 1):
+        for index in (self.MESSAGES, self.TEXT, self.IN_CONTEXT, self.PENDING):
+            for value in (0, fields[index] + 1, 1 << 20, 1 << 31, (1 << 32) - 1):
                 changed = list(fields)
                 changed[index] = value
-                if value != fields[index]:
-                    self.assert_refused(self.rebuilt(changed, body, state))
-        for index in (7, 8):  # bytes of text and state
-            for value in (0, fields[index] + 1, 1 << 40, (1 << 64) - 1):
-                changed = list(fields)
-                changed[index] = value
+                if index == self.IN_CONTEXT and value == 0:
+                    continue  # then what the state holds is read again
                 self.assert_refused(self.rebuilt(changed, body, state))
-        longer = struct.pack("<I", struct.unpack_from("<I", body, 4)[0] + 1)
-        self.assert_refused(self.rebuilt(list(fields), body[:4] + longer + body[8:], state))
+        for magic in (b"riachat0", b"criachat", bytes(8)):
+            self.assert_refused(self.rebuilt([magic, *fields[1:]], body, state))
+        for at in range(self.HEADER.size, self.HEADER.size + len(body), 5):
+            self.assert_refused(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])
+        for length in (0, 7, self.HEADER.size - 1, self.HEADER.size, len(data) - len(state), len(data) - 1):
+            self.assert_refused(data[:length])
+        self.assert_refused(data + b"\0")
+
+    def test_messages_that_cannot_be_are_refused(self):
+        fields, body, state = self.parts(self.save())
+        first, second = (list(self.MESSAGE.unpack_from(body, i * self.MESSAGE.size)) for i in range(2))
+        self.assertEqual((first[0], second[0]), (1, 2))  # user, assistant
+
+        def with_messages(*messages):
+            packed = b"".join(self.MESSAGE.pack(*message) for message in messages)
+            return self.rebuilt(list(fields), packed + body[len(packed):], state)
+
+        self.assertEqual(with_messages(first, second), self.rebuilt(list(fields), body, state))
+        for role in (3, 1 << 31, (1 << 32) - 1):
+            self.assert_refused(with_messages(first, [role, *second[1:]]))
+        self.assert_refused(with_messages(first, [0, *second[1:]]))  # the system speaks first or never
+        for n_bytes in (0, first[1] + 1, (1 << 32) - 1):
+            self.assert_refused(with_messages([first[0], n_bytes, *first[2:]], second))
+        self.assertGreater(second[2], first[2])
+        for position in (513, (1 << 32) - 1):
+            self.assert_refused(with_messages(first, [*second[:2], position, 0]))
+        self.assert_refused(with_messages([*first[:2], second[2] + 1, 0], second))  # behind the second
+        self.assert_refused(with_messages(first, [*second[:3], 1]))
 
     def test_tokens_that_are_none_are_refused(self):
         fields, body, state = self.parts(self.save())
-        tokens = 8 * fields[3]  # behind the messages
-        for at in (tokens, tokens + 4 * fields[4]):  # fed, pending
+        pending = len(body) - 4 * fields[self.PENDING]
+        for at in (pending, len(body) - 4):
             for value in (2048, (1 << 32) - 1):
-                self.assert_refused(self.rebuilt(list(fields), body[:at] + struct.pack("<I", value) + body[at + 4:], state))
-
-    def test_tokens_that_are_not_those_of_the_state_are_refused(self):
-        """Else the context would be what the conversation never said."""
-        fields, body, state = self.parts(self.save())
-        at = 8 * fields[3] + 4 * (fields[4] // 2)
-        other = struct.pack("<I", (struct.unpack_from("<I", body, at)[0] + 1) % 2048)
-        self.assert_refused(self.rebuilt(list(fields), body[:at] + other + body[at + 4:], state), "saved conversation")
+                other = body[:at] + struct.pack("<I", value) + body[at + 4:]
+                self.assert_refused(self.rebuilt(list(fields), other, state))
+        # Those of the context are the state's, whose checksum is mended too.
+        for at in (self.STATE_HEADER, self.STATE_HEADER + 4):
+            changed = bytearray(state)
+            struct.pack_into("<I", changed, at, 2048)
+            self.assert_refused(self.rebuilt(list(fields), body, bytes(changed)))
+            struct.pack_into("<Q", changed, self.STATE_CHECKSUM, xxh64(bytes(changed[self.STATE_HEADER:])))
+            self.assert_refused(self.rebuilt(list(fields), body, bytes(changed)))
 
     def test_what_is_no_file_or_too_large_is_refused_without_reading(self):
         pipe = self.folder / "pipe"
