@@ -155,6 +155,7 @@ cria_config config_of(const Variant& variant) {
   cria_config config = {};
   config.backend = variant.backend;
   config.kv_format = variant.kv;
+  config.isa_mask = test::runnable_isas().back().mask;
   return config;
 }
 
@@ -254,7 +255,7 @@ TEST_P(Sessions, OfAnyNumberTakeWhatWasPlanned) {
 // larger chunks takes fewer rows at once.
 TEST(SessionsOfAWindow, GetTheSameBitsInRingsOfAnySize) {
   const MemorySource source = model_of("mistral-sliding-window", kVariants[0]);
-  constexpr uint32_t kChunks[] = {1, 57, 58, 64, 200};
+  constexpr uint32_t kChunks[] = {1, 57, 58, 200};
   std::vector<uint32_t> tokens(230);
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = token_at(0, i, 256);
   std::vector<uint8_t> want;
