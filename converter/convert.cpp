@@ -58,10 +58,16 @@ void apply_options(const Options& options, format::ModelConfig* model) {
   }
   model->planned_context = options.context.value_or(std::min(most, kDefaultContext));
   model->compression = static_cast<uint32_t>(options.compression);
-  for (format::MatrixFormat& matrix : model->matrix_format) {
-    matrix.number_format = static_cast<uint8_t>(options.weights);
-    matrix.group_size = options.group_size;
+}
+
+// The format of each tensor, in the canonical order; model counts them.
+std::vector<MatrixFormat> choose_formats(const Options& options, format::ModelConfig* model) {
+  const std::vector<MatrixFormat> formats(tensor_count(*model),
+                                          {options.weights, options.group_size});
+  for (uint32_t i = 0; i < formats.size(); ++i) {
+    count_tensor(tensor_spec(*model, i, formats[i]), &model->n_matrices);
   }
+  return formats;
 }
 
 // What the checkpoint's config leaves open, its tokenizer may know.
@@ -101,7 +107,7 @@ class Conversion {
     check_outputs(options_, checkpoint);
     import_the_tokenizer(imported);
     complete_config(checkpoint, imported);
-    TensorPlan plan = plan_tensors(checkpoint, report_.model);
+    TensorPlan plan = plan_tensors(checkpoint, report_.model, formats_);
     for (const std::string& line : plan.warnings) warn(line);
     write(plan, imported.rope);
     return std::move(report_);
@@ -136,6 +142,10 @@ class Conversion {
       report_.model.flags |= format::kTiedEmbedding;
     }
     for (const std::string& line : warnings) warn(line);
+    // Beyond the limit check_config refuses, whatever the counts.
+    if (report_.model.n_layers <= format::kMaxLayers) {
+      formats_ = choose_formats(options_, &report_.model);
+    }
     if (const char* field = check_config(report_.model); field != nullptr) {
       refuse(ExitCode::kInvalidInput, side_file_path(options_.model, SideFile::kConfig).string() +
                                           ": " + describe_config_field(field));
@@ -234,6 +244,7 @@ class Conversion {
   Progress* progress_;
   WorkerPool pool_;
   ImportedTokenizer tokenizer_;
+  std::vector<MatrixFormat> formats_;
   ConversionReport report_ = {};
 };
 

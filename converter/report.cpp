@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 
 #include "converter/version.h"
 #include "quant/model_layout.h"
@@ -29,12 +30,15 @@ const char* number_format_name(uint8_t value) {
 std::string name_of(const format::ModelConfig& model, size_t index) {
   constexpr size_t kNameBytes = 64;
   std::array<char, kNameBytes> name;
-  tensor_name(tensor_spec(model, static_cast<uint32_t>(index)), name.data(), name.size());
+  // A name does not depend on the format.
+  const TensorSpec spec = tensor_spec(model, static_cast<uint32_t>(index), kMatrixFormats[0]);
+  tensor_name(spec, name.data(), name.size());
   return name.data();
 }
 
 bool is_matrix(const ConversionReport& report, size_t index) {
-  return tensor_spec(report.model, static_cast<uint32_t>(index)).is_matrix;
+  const uint16_t role = report.tensors[index].entry.role;
+  return role_row(static_cast<TensorRole>(role)).matrix != kNoMatrix;
 }
 
 // Signal-to-noise ratio in dB; infinite when nothing was lost.
@@ -43,14 +47,21 @@ double sqnr(const ErrorSums& sums) {
   return kDecibel * std::log10(sums.signal / sums.noise);
 }
 
-// The format a matrix of the model has, for a headline.
-const format::MatrixFormat& main_format(const format::ModelConfig& model) {
-  return model.matrix_format[static_cast<size_t>(format::MatrixRole::kQ)];
+// The format that most matrices of the model have, for a headline.
+MatrixFormat main_format(const format::ModelConfig& model) {
+  size_t most_place = 0;
+  uint32_t most = 0;
+  for (size_t place = 0; place < std::size(kMatrixFormats); ++place) {
+    uint32_t n = 0;
+    for (const auto& of_role : model.n_matrices) n += of_role[place];
+    if (n > most) most_place = place;
+    most = std::max(most, n);
+  }
+  return kMatrixFormats[most_place];
 }
 
 bool is_quantized(const format::ModelConfig& model) {
-  const auto f = static_cast<NumberFormat>(main_format(model).number_format);
-  return is_integer(f);
+  return is_integer(main_format(model).number_format);
 }
 
 // Sums over some of the tensors.
@@ -129,7 +140,7 @@ std::string headline(const ConversionReport& report) {
   const format::ModelConfig& m = report.model;
   std::string text = report.source_name + ": " + report.architecture;
   text += line(", %u layers of %u, vocabulary %u, ", m.n_layers, m.d_model, m.vocab_size);
-  text += number_format_name(main_format(m).number_format);
+  text += row_of(main_format(m).number_format).name;
   if (main_format(m).group_size != 0) {
     text += line(" in groups of %u", unsigned{main_format(m).group_size});
   }
@@ -232,11 +243,11 @@ Json metadata_json(const ConversionReport& report) {
     tensors.push_back(tensor_json(report, i));
     add(report.tensors[i], &all);
   }
-  const format::MatrixFormat& f = main_format(report.model);
+  const MatrixFormat f = main_format(report.model);
   Json json = {{"converter", std::string("cria-convert ") + kConverterVersion},
                {"source", report.source_name},
                {"architecture", report.architecture},
-               {"weights", number_format_name(f.number_format)},
+               {"weights", row_of(f.number_format).name},
                {"tokenizer", report.tokenizer_name},
                {"chat_template", report.chat_name},
                {"n_parameters", all.n_weights},

@@ -93,15 +93,7 @@ TensorEncoder::TensorEncoder(QuantMethod method, format::Compression compression
 
 EncodedTensor TensorEncoder::start_entry(const TensorSpec& spec) const {
   EncodedTensor encoded = {};
-  encoded.entry.role = static_cast<uint16_t>(spec.role);
-  encoded.entry.group_size = spec.shape.group_size;
-  encoded.entry.layer = spec.layer;
-  encoded.entry.number_format = static_cast<uint8_t>(spec.shape.number_format);
-  encoded.entry.rows = spec.shape.rows;
-  encoded.entry.cols = spec.shape.cols;
-  encoded.entry.first_chunk = n_chunks_written_;
-  encoded.entry.n_chunks = tensor_chunk_count(spec);
-  encoded.entry.raw_bytes = tensor_bytes(spec);
+  encoded.entry = tensor_entry(spec, n_chunks_written_);
   return encoded;
 }
 

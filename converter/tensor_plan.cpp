@@ -132,13 +132,14 @@ bool embedding_is_tied(const Checkpoint& checkpoint, bool config_says_tied,
   return false;
 }
 
-TensorPlan plan_tensors(const Checkpoint& checkpoint, const format::ModelConfig& model) {
+TensorPlan plan_tensors(const Checkpoint& checkpoint, const format::ModelConfig& model,
+                        std::span<const MatrixFormat> formats) {
   TensorPlan plan;
   std::set<std::string> used;
   const bool tied = (model.flags & format::kTiedEmbedding) != 0;
   const uint32_t n_tensors = tensor_count(model);
   for (uint32_t i = 0; i < n_tensors; ++i) {
-    const TensorSpec spec = tensor_spec(model, i);
+    const TensorSpec spec = tensor_spec(model, i, formats[i]);
     if (spec.role == TensorRole::kRopeInverseFrequencies) {
       plan.tensors.push_back({spec, nullptr});
       continue;

@@ -1,6 +1,7 @@
 // Finds, for every tensor of a model file, where its values come from in a checkpoint.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,11 @@ struct TensorPlan {
 [[nodiscard]] bool embedding_is_tied(const Checkpoint& checkpoint, bool config_says_tied,
                                      std::vector<std::string>* warnings);
 
-// model has passed check_config. Throws ConvertError for a tensor that is missing, has another
-// shape than the config says, or a number type that is not read.
+// model has passed check_config; formats are those of its tensors, in the canonical order. Throws
+// ConvertError for a tensor that is missing, has another shape than the config says, or a number
+// type that is not read.
 [[nodiscard]] TensorPlan plan_tensors(const Checkpoint& checkpoint,
-                                      const format::ModelConfig& model);
+                                      const format::ModelConfig& model,
+                                      std::span<const MatrixFormat> formats);
 
 }  // namespace cria::converter

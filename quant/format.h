@@ -1,4 +1,4 @@
-// On-disk structs of the cria model file, version 1. The prose is docs/model_format.md.
+// On-disk structs of the cria model file, version 2. The prose is docs/model_format.md.
 //
 // All integers are little-endian and unsigned unless named f32. Structs are read by memcpy, so
 // the compiler's layout must be the file's: every struct is padded by hand and its size asserted.
@@ -20,7 +20,7 @@ static_assert(std::endian::native == std::endian::little,
               "The file is used in place, so a big-endian target needs a byte-swapping reader.");
 
 inline constexpr uint8_t kMagic[8] = {'C', 'R', 'I', 'A', 0x0d, 0x0a, 0x1a, 0x0a};
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 inline constexpr uint32_t kAlignment = 64;           // of sections, tensors and chunks
 inline constexpr uint32_t kChunkRawBytes = 1 << 18;  // most raw bytes a chunk may hold
 inline constexpr uint32_t kNone = 0xffffffff;        // "no such token", "no layer"
@@ -88,7 +88,7 @@ enum class NumberFormat : uint8_t {
 
 enum class Compression : uint32_t { kStored = 0, kZstd = 1 };
 
-// The nine matrices of a model; every layer uses the same formats.
+// The nine matrices of a model.
 enum class MatrixRole : uint8_t {
   kEmbedding = 0,
   kQ = 1,
@@ -98,16 +98,13 @@ enum class MatrixRole : uint8_t {
   kGate = 5,
   kUp = 6,
   kDown = 7,
-  kLmHead = 8,  // not stored when flags has kTiedEmbedding; its format equals the embedding's
+  kLmHead = 8,  // not stored when flags has kTiedEmbedding
 };
 inline constexpr size_t kMatrixRoles = 9;
-
-struct MatrixFormat {
-  uint8_t number_format;  // NumberFormat
-  uint8_t reserved;
-  uint16_t group_size;  // 32, 64 or 128 for kInt4, else zero
-};
-static_assert(sizeof(MatrixFormat) == 4);
+// Formats that matrices may have, by their places in kMatrixFormats (quant/number_formats.h), and
+// places for later ones.
+inline constexpr size_t kMatrixFormatPlaces = 16;
+using MatrixCounts = uint16_t[kMatrixRoles][kMatrixFormatPlaces];
 
 // Bits of ModelConfig::flags.
 inline constexpr uint32_t kTiedEmbedding = 1 << 0;
@@ -139,12 +136,15 @@ struct ModelConfig {
   uint32_t bos_token;          // kNone: no such token
   uint32_t n_end_tokens;
   uint32_t end_tokens[kMaxEndTokens];  // generation stops at any of them; unused ones are zero
-  MatrixFormat matrix_format[kMatrixRoles];
-  uint8_t reserved[72];
+  // How many matrices of a role have a format; which of them, the directory says. All sizes follow
+  // from these counts, so that memory is planned from the config alone.
+  MatrixCounts n_matrices;
+  uint8_t reserved[76];
 };
-static_assert(sizeof(ModelConfig) == 256);
+static_assert(sizeof(ModelConfig) == 512);
 static_assert(offsetof(ModelConfig, end_tokens) == 84);
-static_assert(offsetof(ModelConfig, matrix_format) == 148);
+static_assert(offsetof(ModelConfig, n_matrices) == 148);
+static_assert(kMaxLayers <= UINT16_MAX);
 
 // Roles of stored tensors. Values are part of the format.
 enum class TensorRole : uint16_t {
@@ -175,7 +175,7 @@ enum class TensorRole : uint16_t {
 // consecutive in the chunk table, and those of all tensors together are the whole table.
 struct TensorEntry {
   uint16_t role;          // TensorRole
-  uint16_t group_size;    // as in MatrixFormat
+  uint16_t group_size;    // 32, 64 or 128 for kInt4, else zero
   uint32_t layer;         // kNone outside the layers
   uint8_t number_format;  // NumberFormat; kF32 for vectors
   uint8_t reserved[3];

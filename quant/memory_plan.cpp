@@ -108,7 +108,7 @@ bool plan_memory(const format::ModelConfig& c, const PlanInput& in, MemoryPlan* 
   const uint64_t tables = sum(block(in.tokenizer_bytes), block(in.chat_template_bytes));
   const KeptTensors kept =
       in.backend_keeps_tile16 ? KeptTensors::kAll : KeptTensors::kVectorsAndEmbedding;
-  const uint64_t weights = tensor_offset(c, tensor_count(c), kept);
+  const uint64_t weights = kept_tensor_bytes(c, kept);
   const auto all = [](std::initializer_list<uint64_t> parts) {
     uint64_t total = 0;
     for (const uint64_t part : parts) total = sum(total, part);
@@ -130,7 +130,7 @@ bool plan_memory(const format::ModelConfig& c, const PlanInput& in, MemoryPlan* 
     p.session.kv_cache =
         kv_layout(c, kv_positions(c, in.context, in.prefill_chunk), in.kv_format).total;
     p.session.history = block(uint64_t{in.context} * 4);
-    p.session.logits = block(uint64_t{c.vocab_size} * 4);
+    p.session.logits = block(uint64_t{c.vocab_size} * 4) + block(uint64_t{c.d_model} * 4);
     p.workspace.backend = block(in.backend_workspace_bytes);
     p.workspace.running =
         larger(running_layout(c, in).total, block(product(moving_floats(c, in.n_threads), 4)));

@@ -1,6 +1,8 @@
 #include "quant/model_layout.h"
 
 #include <cmath>
+#include <cstring>
+#include <iterator>
 
 #include "quant/align.h"
 #include "quant/architectures.h"
@@ -9,7 +11,6 @@
 namespace cria {
 namespace {
 
-using format::MatrixRole;
 using format::ModelConfig;
 using format::NumberFormat;
 using format::TensorRole;
@@ -18,11 +19,6 @@ bool in_range(uint32_t value, uint32_t low, uint32_t high) { return value >= low
 
 // Multipliers must be usable numbers: a NaN or an infinity would reach every logit.
 bool is_finite(float value) { return std::isfinite(value); }
-
-bool is_matrix_format(const format::MatrixFormat& f) {
-  return f.reserved == 0 && is_number_format(f.number_format) &&
-         is_group_size(static_cast<NumberFormat>(f.number_format), f.group_size);
-}
 
 const char* check_sizes(const ModelConfig& c) {
   if (!in_range(c.n_layers, 1, format::kMaxLayers)) return "n_layers";
@@ -60,15 +56,37 @@ const char* check_tokens(const ModelConfig& c) {
   return nullptr;
 }
 
-TensorSpec spec_of(const ModelConfig& c, const TensorRoleRow& row, uint32_t layer) {
+constexpr MatrixFormat kVectorFormat = {NumberFormat::kF32, 0};
+
+TensorSpec spec_of(const ModelConfig& c, const TensorRoleRow& row, uint32_t layer,
+                   MatrixFormat matrix_format) {
   const bool is_matrix = row.matrix != kNoMatrix;
-  const format::MatrixFormat vector_format = {static_cast<uint8_t>(NumberFormat::kF32), 0, 0};
-  const format::MatrixFormat& f = is_matrix ? c.matrix_format[row.matrix] : vector_format;
+  const MatrixFormat f = is_matrix ? matrix_format : kVectorFormat;
   return {row.role,
           layer,
           is_matrix,
-          {extent(row.rows, c), extent(row.cols, c), static_cast<NumberFormat>(f.number_format),
-           f.group_size}};
+          {extent(row.rows, c), extent(row.cols, c), f.number_format, f.group_size}};
+}
+
+// How many tensors of a role there are.
+uint32_t role_count(const TensorRoleRow& row, const ModelConfig& c) {
+  if (!is_there(row, c)) return 0;
+  return row.place == TensorPlace::kInLayers ? c.n_layers : 1;
+}
+
+// Counts are of formats that there are, and those of a role sum up to its tensors.
+bool counts_hold(const ModelConfig& c) {
+  for (const TensorRoleRow& row : kTensorRoles) {
+    if (row.matrix == kNoMatrix) continue;
+    uint32_t n = 0;
+    for (size_t place = 0; place < format::kMatrixFormatPlaces; ++place) {
+      const uint16_t count = c.n_matrices[row.matrix][place];
+      if (count != 0 && place >= std::size(kMatrixFormats)) return false;
+      n += count;
+    }
+    if (n != role_count(row, c)) return false;
+  }
+  return true;
 }
 
 uint32_t tensors_at(TensorPlace place, const ModelConfig& c) {
@@ -88,26 +106,13 @@ const TensorRoleRow& row_at(TensorPlace place, const ModelConfig& c, uint32_t n)
   return *found;
 }
 
-uint64_t chunks_of(uint64_t bytes) {
-  return (bytes + format::kChunkRawBytes - 1) / format::kChunkRawBytes;
-}
-
-// Sum of value(spec) over the tensors before place index. The layers are alike, so those that lie
-// before it count by a product: opening a model stays linear in its tensors.
+// Sum of value(spec) over all tensors.
 template <typename Value>
-uint64_t sum_before(const ModelConfig& c, uint32_t index, const Value& value) {
-  const auto sum = [&](uint32_t begin, uint32_t end) {
-    uint64_t n = 0;
-    for (uint32_t i = begin; i < end; ++i) n += value(tensor_spec(c, i));
-    return n;
-  };
-  const uint32_t before = tensors_at(TensorPlace::kBeforeLayers, c);
-  if (index <= before) return sum(0, index);
-  const uint32_t per_layer = tensors_at(TensorPlace::kInLayers, c);
-  const uint32_t passed = (index - before) / per_layer;
-  const uint32_t n_layers = passed < c.n_layers ? passed : c.n_layers;
-  return sum(0, before) + n_layers * sum(before, before + per_layer) +
-         sum(before + n_layers * per_layer, index);
+uint64_t sum_of(const ModelConfig& c, const Value& value) {
+  uint64_t sum = 0;
+  TensorKinds kinds(c);
+  for (TensorKind kind = {}; kinds.next(&kind);) sum += kind.n * value(kind.spec);
+  return sum;
 }
 
 }  // namespace
@@ -119,24 +124,11 @@ const char* check_config(const ModelConfig& c) {
   if (const char* field = check_sizes(c)) return field;
   if (const char* field = check_numbers(c)) return field;
   if (const char* field = check_tokens(c)) return field;
-  for (const format::MatrixFormat& f : c.matrix_format) {
-    if (!is_matrix_format(f)) return "matrix_format";
-  }
-  const auto& embedding = c.matrix_format[static_cast<size_t>(MatrixRole::kEmbedding)];
-  const auto& lm_head = c.matrix_format[static_cast<size_t>(MatrixRole::kLmHead)];
-  if ((c.flags & format::kTiedEmbedding) != 0 &&
-      (embedding.number_format != lm_head.number_format ||
-       embedding.group_size != lm_head.group_size)) {
-    return "matrix_format";
-  }
+  if (!counts_hold(c)) return "n_matrices";
   for (const uint8_t byte : c.reserved) {
     if (byte != 0) return "reserved";
   }
   return nullptr;
-}
-
-MatrixShape role_shape(const ModelConfig& c, TensorRole role) {
-  return spec_of(c, role_row(role), format::kNone).shape;
 }
 
 uint32_t tensor_count(const ModelConfig& c) {
@@ -145,18 +137,18 @@ uint32_t tensor_count(const ModelConfig& c) {
          tensors_at(TensorPlace::kBehindLayers, c);
 }
 
-TensorSpec tensor_spec(const ModelConfig& c, uint32_t index) {
+TensorSpec tensor_spec(const ModelConfig& c, uint32_t index, MatrixFormat f) {
   const uint32_t before = tensors_at(TensorPlace::kBeforeLayers, c);
   if (index < before) {
-    return spec_of(c, row_at(TensorPlace::kBeforeLayers, c, index), format::kNone);
+    return spec_of(c, row_at(TensorPlace::kBeforeLayers, c, index), format::kNone, f);
   }
   const uint32_t per_layer = tensors_at(TensorPlace::kInLayers, c);
   const uint32_t layer = (index - before) / per_layer;
   if (layer < c.n_layers) {
-    return spec_of(c, row_at(TensorPlace::kInLayers, c, (index - before) % per_layer), layer);
+    return spec_of(c, row_at(TensorPlace::kInLayers, c, (index - before) % per_layer), layer, f);
   }
   const uint32_t behind = index - before - c.n_layers * per_layer;
-  return spec_of(c, row_at(TensorPlace::kBehindLayers, c, behind), format::kNone);
+  return spec_of(c, row_at(TensorPlace::kBehindLayers, c, behind), format::kNone, f);
 }
 
 uint64_t tensor_code_bytes(const TensorSpec& spec) {
@@ -171,34 +163,92 @@ uint64_t tensor_bytes(const TensorSpec& spec) {
   return tensor_code_bytes(spec) + tensor_scale_bytes(spec);
 }
 
+uint32_t chunks_of_bytes(uint64_t plane_bytes) {
+  return static_cast<uint32_t>((plane_bytes + format::kChunkRawBytes - 1) / format::kChunkRawBytes);
+}
+
 uint32_t tensor_chunk_count(const TensorSpec& spec) {
-  return static_cast<uint32_t>(chunks_of(tensor_code_bytes(spec)) +
-                               chunks_of(tensor_scale_bytes(spec)));
+  return chunks_of_bytes(tensor_code_bytes(spec)) + chunks_of_bytes(tensor_scale_bytes(spec));
 }
 
-uint64_t chunk_count(const ModelConfig& c) { return first_chunk_of(c, tensor_count(c)); }
-
-uint64_t first_chunk_of(const ModelConfig& c, uint32_t index) {
-  return sum_before(c, index, tensor_chunk_count);
+format::TensorEntry tensor_entry(const TensorSpec& spec, uint32_t first_chunk) {
+  format::TensorEntry e = {};
+  e.role = static_cast<uint16_t>(spec.role);
+  e.group_size = spec.shape.group_size;
+  e.layer = spec.layer;
+  e.number_format = static_cast<uint8_t>(spec.shape.number_format);
+  e.rows = spec.shape.rows;
+  e.cols = spec.shape.cols;
+  e.first_chunk = first_chunk;
+  e.n_chunks = tensor_chunk_count(spec);
+  e.raw_bytes = tensor_bytes(spec);
+  return e;
 }
+
+bool read_entry(const ModelConfig& c, uint32_t index, const format::TensorEntry& entry,
+                TensorSpec* spec) {
+  const MatrixFormat f = {static_cast<NumberFormat>(entry.number_format), entry.group_size};
+  const size_t place = place_of(f);
+  if (place == std::size(kMatrixFormats)) return false;
+  *spec = tensor_spec(c, index, f);
+  if (spec->is_matrix && c.n_matrices[role_row(spec->role).matrix][place] == 0) return false;
+  const format::TensorEntry implied = tensor_entry(*spec, entry.first_chunk);
+  return std::memcmp(&implied, &entry, sizeof entry) == 0;
+}
+
+void count_tensor(const TensorSpec& spec, format::MatrixCounts* counts) {
+  if (!spec.is_matrix) return;
+  const MatrixFormat f = {spec.shape.number_format, spec.shape.group_size};
+  ++(*counts)[role_row(spec.role).matrix][place_of(f)];
+}
+
+bool TensorKinds::next(TensorKind* kind) {
+  for (; role_ < std::size(kTensorRoles); ++role_, place_ = 0) {
+    const TensorRoleRow& row = kTensorRoles[role_];
+    const size_t n_places = row.matrix == kNoMatrix ? 1 : std::size(kMatrixFormats);
+    while (place_ < n_places) {
+      const MatrixFormat f = kMatrixFormats[place_];
+      const uint32_t n = row.matrix == kNoMatrix ? role_count(row, *config_)
+                                                 : config_->n_matrices[row.matrix][place_];
+      ++place_;
+      if (n == 0) continue;
+      *kind = {spec_of(*config_, row, format::kNone, f), n};
+      return true;
+    }
+  }
+  return false;
+}
+
+MatrixShape outer_shape(const ModelConfig& c, TensorRole role) {
+  const bool is_tied = (c.flags & format::kTiedEmbedding) != 0;
+  const TensorRole stored = is_tied && role == TensorRole::kLmHead ? TensorRole::kEmbedding : role;
+  MatrixShape shape = {};
+  TensorKinds kinds(c);
+  for (TensorKind kind = {}; kinds.next(&kind);) {
+    if (kind.spec.role == stored) shape = kind.spec.shape;
+  }
+  return shape;
+}
+
+uint64_t chunk_count(const ModelConfig& c) { return sum_of(c, tensor_chunk_count); }
 
 bool is_kept(const TensorSpec& spec, KeptTensors kept) {
   return kept == KeptTensors::kAll || !spec.is_matrix || spec.role == TensorRole::kEmbedding;
 }
 
-uint64_t tensor_offset(const ModelConfig& c, uint32_t index, KeptTensors kept) {
-  return sum_before(c, index, [&](const TensorSpec& spec) {
+uint64_t kept_tensor_bytes(const ModelConfig& c, KeptTensors kept) {
+  return sum_of(c, [&](const TensorSpec& spec) {
     return is_kept(spec, kept) ? aligned(tensor_bytes(spec)) : 0;
   });
 }
 
-uint64_t all_tensor_bytes(const ModelConfig& c) {
-  return tensor_offset(c, tensor_count(c), KeptTensors::kAll);
-}
-
 uint64_t uncompressed_data_bytes(const ModelConfig& c) {
-  const uint32_t last = tensor_count(c) - 1;
-  return tensor_offset(c, last, KeptTensors::kAll) + tensor_bytes(tensor_spec(c, last));
+  const bool is_tied = (c.flags & format::kTiedEmbedding) != 0;
+  const MatrixShape lm_head = outer_shape(c, TensorRole::kLmHead);
+  const TensorSpec last = tensor_spec(
+      c, tensor_count(c) - 1,
+      is_tied ? kVectorFormat : MatrixFormat{lm_head.number_format, lm_head.group_size});
+  return kept_tensor_bytes(c, KeptTensors::kAll) - aligned(tensor_bytes(last)) + tensor_bytes(last);
 }
 
 void tensor_name(const TensorSpec& spec, char* out, size_t capacity) {

@@ -1,6 +1,6 @@
 // What follows from a ModelConfig: the list of its tensors in file order, their shapes, bytes and
-// chunks. Writer and reader both walk this list, so a file whose directory says anything else is
-// refused.
+// chunks. Which matrix has which of the formats that the config counts, the directory says;
+// whatever else it says follows from here, for writer and reader alike.
 //
 // Canonical order: that of quant/tensor_roles.h, the layers one behind the other.
 #pragma once
@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "quant/format.h"
+#include "quant/number_formats.h"
 #include "quant/tile16.h"
 
 namespace cria {
@@ -25,8 +26,10 @@ struct TensorSpec {
 };
 
 [[nodiscard]] uint32_t tensor_count(const format::ModelConfig& config);
-// The tensor at place index (< tensor_count) of the canonical order.
-[[nodiscard]] TensorSpec tensor_spec(const format::ModelConfig& config, uint32_t index);
+// The tensor at place index (< tensor_count) of the canonical order, a matrix in this format.
+// Vectors are f32.
+[[nodiscard]] TensorSpec tensor_spec(const format::ModelConfig& config, uint32_t index,
+                                     MatrixFormat matrix_format);
 
 // Bytes of the planes; scales are zero for floats and vectors.
 [[nodiscard]] uint64_t tensor_code_bytes(const TensorSpec& spec);
@@ -34,27 +37,52 @@ struct TensorSpec {
 [[nodiscard]] uint64_t tensor_bytes(const TensorSpec& spec);
 // Chunks that the planes are cut into: each plane apart, kChunkRawBytes a piece.
 [[nodiscard]] uint32_t tensor_chunk_count(const TensorSpec& spec);
+[[nodiscard]] uint32_t chunks_of_bytes(uint64_t plane_bytes);
+
+// What the directory says of a tensor.
+[[nodiscard]] format::TensorEntry tensor_entry(const TensorSpec& spec, uint32_t first_chunk);
+// Whether an entry may stand at place index: a matrix has one of the formats that the config counts
+// for its role, all else is what the config implies; first_chunk is taken as it is. Fills spec.
+[[nodiscard]] bool read_entry(const format::ModelConfig& config, uint32_t index,
+                              const format::TensorEntry& entry, TensorSpec* spec);
+// Adds a tensor to counts as those of ModelConfig::n_matrices.
+void count_tensor(const TensorSpec& spec, format::MatrixCounts* counts);
+
+// A role's tensors of one format. The spec's layer says nothing.
+struct TensorKind {
+  TensorSpec spec;
+  uint32_t n;  // at least 1
+};
+// All kinds of a model, a few for each role: sums over them do not depend on the number of layers.
+class TensorKinds {
+ public:
+  explicit TensorKinds(const format::ModelConfig& config) : config_(&config) {}
+  // The next kind; false behind the last.
+  [[nodiscard]] bool next(TensorKind* kind);
+
+ private:
+  const format::ModelConfig* config_;
+  size_t role_ = 0;   // place in kTensorRoles
+  size_t place_ = 0;  // in kMatrixFormats
+};
+
+// The shape of the one matrix of a role outside of the layers. A tied kLmHead is the embedding.
+[[nodiscard]] MatrixShape outer_shape(const format::ModelConfig& config, format::TensorRole role);
+
 [[nodiscard]] uint64_t chunk_count(const format::ModelConfig& config);
-// Number of the first chunk of the tensor at place index: the chunks of the tensors before it.
-[[nodiscard]] uint64_t first_chunk_of(const format::ModelConfig& config, uint32_t index);
 
 // Which tensors a session keeps in the file's layout.
 enum class KeptTensors { kAll, kVectorsAndEmbedding };
 [[nodiscard]] bool is_kept(const TensorSpec& spec, KeptTensors kept);
-// Bytes of the kept tensors before place index (<= tensor_count), each rounded up to 64: where that
-// tensor lies behind them in memory, or, all kept and nothing compressed, in the data section. The
-// cost does not depend on the number of layers, because all layers are alike.
-[[nodiscard]] uint64_t tensor_offset(const format::ModelConfig& config, uint32_t index,
-                                     KeptTensors kept);
-
-// Bytes of all tensors, each rounded up to 64: what the weights take in memory.
-[[nodiscard]] uint64_t all_tensor_bytes(const format::ModelConfig& config);
-// Bytes of the data section when no chunk is compressed: all tensors, the last one not rounded up.
-// A compressed one is smaller.
+// Bytes of the kept tensors, each rounded up to 64: what they take in memory.
+[[nodiscard]] uint64_t kept_tensor_bytes(const format::ModelConfig& config, KeptTensors kept);
+[[nodiscard]] inline uint64_t all_tensor_bytes(const format::ModelConfig& config) {
+  return kept_tensor_bytes(config, KeptTensors::kAll);
+}
+// Bytes of the data section when no chunk is compressed: all tensors, each rounded up to 64 but the
+// last one. A compressed one is smaller.
 [[nodiscard]] uint64_t uncompressed_data_bytes(const format::ModelConfig& config);
 
-// The shape of a role's tensors.
-[[nodiscard]] MatrixShape role_shape(const format::ModelConfig& config, format::TensorRole role);
 // For people: "layers.3.q" or "embedding". Writes at most capacity bytes with the final zero.
 void tensor_name(const TensorSpec& spec, char* out, size_t capacity);
 

@@ -25,7 +25,8 @@ struct NumberFormatRow {
   uint8_t input_multiple;  // rows are padded to it; groups to themselves
 };
 
-inline constexpr NumberFormatRow kNumberFormats[] = {
+// Without linkage, as what is used by the kernels of one ISA must be (runtime/kernels/overrides.h).
+static constexpr NumberFormatRow kNumberFormats[] = {
     {format::NumberFormat::kF32, "f32", 32, Scales::kNone, 1},
     {format::NumberFormat::kF16, "f16", 16, Scales::kNone, 1},
     {format::NumberFormat::kBf16, "bf16", 16, Scales::kNone, 1},
@@ -45,21 +46,49 @@ static_assert(are_in_order());
 [[nodiscard]] constexpr bool is_number_format(uint32_t value) {
   return value >= 1 && value <= std::size(kNumberFormats);
 }
-[[nodiscard]] constexpr const NumberFormatRow& row_of(format::NumberFormat f) {
+[[nodiscard]] static constexpr const NumberFormatRow& row_of(format::NumberFormat f) {
   return kNumberFormats[static_cast<size_t>(f) - 1];
 }
 // Whether weights of this format are integers with scales, multiplied by quantized activations.
-[[nodiscard]] constexpr bool is_integer(format::NumberFormat f) {
+[[nodiscard]] static constexpr bool is_integer(format::NumberFormat f) {
   return row_of(f).scales != Scales::kNone;
 }
 
-inline constexpr uint16_t kGroupSizes[] = {32, 64, 128};
+// A matrix's format.
+struct MatrixFormat {
+  format::NumberFormat number_format;
+  uint16_t group_size;  // inputs that share a scale, 0 where none do
+  [[nodiscard]] constexpr bool operator==(const MatrixFormat&) const = default;
+};
 
-[[nodiscard]] constexpr bool is_group_size(format::NumberFormat f, uint16_t size) {
-  if (row_of(f).scales != Scales::kGroup) return size == 0;
-  bool found = false;
-  for (const uint16_t allowed : kGroupSizes) found = found || size == allowed;
-  return found;
+// The formats that matrices may have, by their places in ModelConfig::n_matrices.
+inline constexpr MatrixFormat kMatrixFormats[] = {
+    {format::NumberFormat::kF32, 0},    {format::NumberFormat::kF16, 0},
+    {format::NumberFormat::kBf16, 0},   {format::NumberFormat::kInt8, 0},
+    {format::NumberFormat::kInt4, 32},  {format::NumberFormat::kInt4, 64},
+    {format::NumberFormat::kInt4, 128},
+};
+static_assert(std::size(kMatrixFormats) <= format::kMatrixFormatPlaces);
+
+// A format's place; std::size(kMatrixFormats) for what is none.
+[[nodiscard]] constexpr size_t place_of(MatrixFormat f) {
+  size_t place = 0;
+  while (place < std::size(kMatrixFormats) && !(kMatrixFormats[place] == f)) ++place;
+  return place;
 }
+
+// Groups are those of formats with scales a group; every number format is some matrix's.
+[[nodiscard]] consteval bool matrix_formats_hold() {
+  for (const MatrixFormat& f : kMatrixFormats) {
+    if ((row_of(f.number_format).scales == Scales::kGroup) != (f.group_size != 0)) return false;
+  }
+  for (const NumberFormatRow& row : kNumberFormats) {
+    size_t n = 0;
+    for (const MatrixFormat& f : kMatrixFormats) n += f.number_format == row.number_format;
+    if (n == 0) return false;
+  }
+  return true;
+}
+static_assert(matrix_formats_hold());
 
 }  // namespace cria

@@ -24,7 +24,7 @@ struct TensorRoleRow {
   TensorPlace place;
   Extent rows;  // kOne: an f32 vector in plain order
   Extent cols;
-  uint8_t matrix;     // format::MatrixRole, by which ModelConfig::matrix_format says the format
+  uint8_t matrix;     // format::MatrixRole, by which ModelConfig::n_matrices counts formats
   uint32_t needs;     // a flag of ModelConfig::flags without which there is none; 0: always
   uint32_t excludes;  // a flag with which there is none
 };
@@ -122,7 +122,7 @@ inline constexpr TensorRoleRow kTensorRoles[] = {
   return 0;
 }
 
-// Every role and every matrix's format has exactly one row.
+// Every role and every matrix has exactly one row.
 [[nodiscard]] consteval bool each_once() {
   for (uint32_t role = 0; role < std::size(kTensorRoles); ++role) {
     uint32_t n = 0;

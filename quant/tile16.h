@@ -47,6 +47,7 @@ struct MatrixShape {
   uint32_t cols;
   format::NumberFormat number_format;
   uint16_t group_size;  // inputs a scale covers, kInt4 only; else zero
+  [[nodiscard]] constexpr bool operator==(const MatrixShape&) const = default;
 };
 
 [[nodiscard]] static constexpr size_t round_up(size_t value, size_t multiple) {

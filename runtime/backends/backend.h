@@ -12,6 +12,7 @@
 #include "runtime/decode/weights.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/loading/file_index.h"
+#include "runtime/loading/load_progress.h"
 
 namespace cria {
 
@@ -44,6 +45,7 @@ struct PackSource {
   const Threads& threads;
   uint8_t* scratch;        // [load_bytes]
   uint8_t* chunk_scratch;  // [n_tasks][kChunkScratchBytes], for compressed chunks
+  LoadProgress* progress;  // is told the bytes of each matrix
 };
 
 // Memory a backend wants besides what the plan has anyway, in bytes.

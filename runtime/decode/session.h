@@ -10,6 +10,7 @@ struct cria_session {
   cria::KvCache kv;
   uint32_t* history;  // [context] tokens of the positions used
   float* logits;      // [vocab_size]
+  float* last_row;    // [d_model], what the newest logits come from
   uint32_t context;
   uint32_t position;
   uint32_t first_kept;  // the first position whose keys and values the cache still holds; 0 but for

@@ -26,7 +26,6 @@ struct Piece {
 struct Chunk {
   Cursor begin;
   size_t n_rows;
-  size_t n_last;  // turns that end here and want the last row's logits alone
 };
 
 // Calls visit with each piece of a chunk.
@@ -79,9 +78,9 @@ uint32_t most_rows(const cria_session& session) {
 
 // Fills the workspace's rows with what comes next, and moves the cursor behind it.
 Chunk take_chunk(cria_workspace* w, std::span<const cria_turn> turns, Cursor* at) {
-  Chunk chunk = {*at, 0, 0};
+  Chunk chunk = {*at, 0};
   uint32_t room = 0;  // of the session at hand, in rows of this chunk
-  while (at->turn < turns.size() && chunk.n_rows < w->n_rows && chunk.n_last < w->max_turns) {
+  while (at->turn < turns.size() && chunk.n_rows < w->n_rows) {
     const cria_turn& turn = turns[at->turn];
     cria_session* session = turn.session;
     if (chunk.n_rows == 0 || at->token == 0) room = most_rows(*session);
@@ -89,9 +88,7 @@ Chunk take_chunk(cria_workspace* w, std::span<const cria_turn> turns, Cursor* at
     const uint32_t position = session->position + static_cast<uint32_t>(at->token);
     w->step.rows[chunk.n_rows++] = {&session->kv, position, turn.tokens[at->token]};
     note_written(session, position + 1);
-    if (++at->token < turn.n_tokens) continue;
-    if (turn.all_logits == nullptr) ++chunk.n_last;
-    *at = {at->turn + 1, 0};
+    if (++at->token == turn.n_tokens) *at = {at->turn + 1, 0};
   }
   return chunk;
 }
@@ -104,39 +101,45 @@ Status output_all(cria_workspace* w, std::span<const cria_turn> turns, const Chu
     if (piece.turn->all_logits == nullptr || status != Status::kOk) return;
     float* logits = piece.turn->all_logits + piece.first_token * vocab_size;
     status = output(w, piece.first_row, piece.n, logits);
-    if (status != Status::kOk || !piece.ends_turn()) return;
-    piece.turn->session->has_logits = false;
-    const float* last = logits + (piece.n - 1) * vocab_size;
-    std::copy(last, last + vocab_size, piece.turn->session->logits);
   });
   return status;
 }
 
-// Logits of the turns that end here, with one pass over the output matrix for all of them.
-Status output_last(cria_workspace* w, std::span<const cria_turn> turns, const Chunk& chunk) {
-  if (chunk.n_last == 0) return Status::kOk;
+// Each session keeps what its last row came to, so that its logits stay what they are until all of
+// the step's rows are computed.
+void keep_last_rows(const cria_workspace& w, std::span<const cria_turn> turns, const Chunk& chunk) {
+  const size_t width = w.model->config.d_model;
+  visit_pieces(turns, chunk, [&](const Piece& piece) {
+    if (!piece.ends_turn()) return;
+    const float* row = w.step.x + (piece.first_row + piece.n - 1) * width;
+    std::copy(row, row + width, piece.turn->session->last_row);
+  });
+}
+
+// Logits of the turns' last rows, with one pass over the output matrix for each max_turns of them.
+Status output_last(cria_workspace* w, std::span<const cria_turn> turns) {
   const size_t width = w->model->config.d_model;
   const size_t vocab_size = w->model->config.vocab_size;
-  float* x = w->step.x;
-  float* only = nullptr;
-  size_t n = 0;
-  visit_pieces(turns, chunk, [&](const Piece& piece) {
-    if (!piece.ends_turn() || piece.turn->all_logits != nullptr) return;
-    // Rows ascend, so what is overwritten was moved before.
-    const float* row = x + (piece.first_row + piece.n - 1) * width;
-    if (row != x + n * width) std::copy(row, row + width, x + n * width);
-    only = piece.turn->session->logits;
-    piece.turn->session->has_logits = false;
-    ++n;
-  });
-  if (n == 1) return output(w, 0, 1, only);
-  CRIA_TRY(output(w, 0, n, w->step.turn_logits));
-  const float* logits = w->step.turn_logits;
-  visit_pieces(turns, chunk, [&](const Piece& piece) {
-    if (!piece.ends_turn() || piece.turn->all_logits != nullptr) return;
-    std::copy(logits, logits + vocab_size, piece.turn->session->logits);
-    logits += vocab_size;
-  });
+  while (!turns.empty()) {
+    const std::span<const cria_turn> some =
+        turns.first(std::min<size_t>(turns.size(), w->max_turns));
+    turns = turns.subspan(some.size());
+    float* x = w->step.x;
+    for (const cria_turn& turn : some) {
+      x = std::copy(turn.session->last_row, turn.session->last_row + width, x);
+    }
+    for (const cria_turn& turn : some) turn.session->has_logits = false;
+    if (some.size() == 1) {
+      CRIA_TRY(output(w, 0, 1, some.front().session->logits));
+      continue;
+    }
+    CRIA_TRY(output(w, 0, some.size(), w->step.turn_logits));
+    const float* logits = w->step.turn_logits;
+    for (const cria_turn& turn : some) {
+      std::copy(logits, logits + vocab_size, turn.session->logits);
+      logits += vocab_size;
+    }
+  }
   return Status::kOk;
 }
 
@@ -166,9 +169,9 @@ Status run(cria_workspace* w, std::span<const cria_turn> turns) {
     const Chunk chunk = take_chunk(w, turns, &at);
     CRIA_TRY(forward(w, chunk.n_rows));
     CRIA_TRY(output_all(w, turns, chunk));
-    CRIA_TRY(output_last(w, turns, chunk));
+    keep_last_rows(*w, turns, chunk);
   }
-  return Status::kOk;
+  return output_last(w, turns);
 }
 
 }  // namespace

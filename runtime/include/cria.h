@@ -93,6 +93,7 @@ typedef struct cria_source {
 } cria_source;
 
 typedef enum cria_number_format {
+  CRIA_MIXED = 0, /* several */
   CRIA_F32 = 1,
   CRIA_F16 = 2,
   CRIA_BF16 = 3,
@@ -109,7 +110,8 @@ typedef int (*cria_progress)(void* context, uint64_t done, uint64_t total);
 typedef struct cria_model_info {
   uint64_t file_bytes;
   uint64_t n_parameters;
-  uint64_t weight_bytes; /* in memory, layout padding included */
+  uint64_t weight_bytes;    /* in memory, layout padding included */
+  uint64_t embedding_bytes; /* the embedding's part of it */
   uint64_t tokenizer_bytes;
   uint64_t chat_template_bytes;
   uint64_t metadata_offset; /* JSON for people, in the file */
@@ -128,15 +130,15 @@ typedef struct cria_model_info {
                                to 2^24, which its size does not limit as it limits the weights */
   uint32_t sliding_window;  /* 0: none */
   uint32_t bos_token;       /* CRIA_NO_TOKEN: none */
-  cria_number_format weight_format; /* of the layers' matrices */
+  cria_number_format weight_format; /* of the layers' matrices; CRIA_MIXED when they differ */
   cria_number_format embedding_format;
-  uint32_t group_size;    /* of int4 layer matrices, else 0 */
+  uint32_t group_size;    /* of int4 layer matrices; 0 of others and mixed ones */
   uint32_t chat_template; /* 0 none, else a ChatTemplateKind of docs/model_format.md */
   uint8_t tied_embedding;
   uint8_t compressed;
   uint8_t has_tokenizer;
   uint8_t reserved[5];
-  uint8_t private_config[256];
+  uint8_t private_config[512];
   const char* refused; /* the field or rule behind CRIA_INVALID_MODEL, else null; static text */
 } cria_model_info;
 
@@ -251,7 +253,7 @@ typedef struct cria_memory_plan {
     uint64_t objects;
     uint64_t kv_cache;
     uint64_t history; /* tokens of the context, for the repeat penalty and for saving */
-    uint64_t logits;
+    uint64_t logits;  /* and the row that they come from */
   } session;
   struct {
     uint64_t total; /* what cria_make_workspace takes: objects, backend, and the largest of the

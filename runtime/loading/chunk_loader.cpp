@@ -56,15 +56,6 @@ Status decompress(const uint8_t* stored, size_t stored_bytes, const ChunkScratch
   return !ZSTD_isError(n) && n == raw_bytes ? Status::kOk : Status::kInvalidModel;
 }
 
-// First chunk of one plane of a tensor; for scales that are not there, the tensor's first.
-uint32_t first_chunk_of_plane(const format::ModelConfig& config, uint32_t tensor, Plane plane) {
-  const TensorSpec spec = tensor_spec(config, tensor);
-  const auto first = static_cast<uint32_t>(first_chunk_of(config, tensor));
-  if (plane == Plane::kCodes || tensor_scale_bytes(spec) == 0) return first;
-  return first + static_cast<uint32_t>((tensor_code_bytes(spec) + format::kChunkRawBytes - 1) /
-                                       format::kChunkRawBytes);
-}
-
 }  // namespace
 
 Status load_chunk(const cria_source& source, const FileIndex& index, const ChunkPlace& place,
@@ -102,23 +93,26 @@ Status check_chunk_in_place(const cria_source& source, const FileIndex& index,
 }
 
 PlaneReader::PlaneReader(const cria_source& source, const FileIndex& index, uint32_t tensor,
-                         Plane plane, const ChunkScratch& scratch, uint8_t* raw)
+                         const MatrixShape& shape, Plane plane, const ChunkScratch& scratch,
+                         uint8_t* raw)
     : source_(&source),
       index_(&index),
+      tensor_(tensor),
+      shape_(shape),
+      plane_(plane),
       scratch_(scratch),
       raw_(raw),
-      walk_(index.config, first_chunk_of_plane(index.config, tensor, plane)) {
-  const TensorSpec spec = tensor_spec(index.config, tensor);
-  bytes_left_ = plane == Plane::kCodes ? tensor_code_bytes(spec) : tensor_scale_bytes(spec);
-}
+      walk_(source, index),
+      bytes_left_(plane == Plane::kCodes ? code_plane_bytes(shape) : scale_plane_bytes(shape)) {}
 
 Status PlaneReader::read(uint8_t* destination, uint64_t n_bytes) {
   while (n_bytes != 0) {
     if (raw_used_ == raw_bytes_) {
       if (bytes_left_ == 0) return Status::kInvalidArgument;
+      CRIA_TRY(has_begun_ ? walk_.advance() : walk_.go_to_plane(tensor_, shape_, plane_));
+      has_begun_ = true;
       const ChunkPlace place = walk_.place();
       CRIA_TRY(load_chunk(*source_, *index_, place, scratch_, raw_));
-      walk_.advance();
       bytes_left_ -= place.raw_bytes;
       raw_bytes_ = place.raw_bytes;
       raw_used_ = 0;

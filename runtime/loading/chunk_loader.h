@@ -38,18 +38,23 @@ struct ChunkScratch {
 class PlaneReader {
  public:
   // raw [kChunkRawBytes, or the plane's bytes rounded up to 64 where they are fewer] holds the
-  // chunk at hand. scales of a tensor that has none may be constructed but not read.
-  PlaneReader(const cria_source& source, const FileIndex& index, uint32_t tensor, Plane plane,
-              const ChunkScratch& scratch, uint8_t* raw);
+  // chunk at hand. tensor has this shape; scales of one that has none may be constructed but not
+  // read.
+  PlaneReader(const cria_source& source, const FileIndex& index, uint32_t tensor,
+              const MatrixShape& shape, Plane plane, const ChunkScratch& scratch, uint8_t* raw);
   // Copies the next n_bytes of the plane to destination.
   [[nodiscard]] Status read(uint8_t* destination, uint64_t n_bytes);
 
  private:
   const cria_source* source_;
   const FileIndex* index_;
+  uint32_t tensor_;
+  MatrixShape shape_;
+  Plane plane_;
   ChunkScratch scratch_;
   uint8_t* raw_;
   ChunkWalk walk_;
+  bool has_begun_ = false;
   uint64_t bytes_left_;     // of the plane in chunks not read yet
   uint32_t raw_bytes_ = 0;  // of the chunk at hand
   uint32_t raw_used_ = 0;

@@ -7,21 +7,6 @@ namespace {
 
 constexpr uint32_t kEntriesAtOnce = 32;
 
-// The tensor that chunk number belongs to: the last one whose first chunk is not behind it.
-uint32_t tensor_of(const format::ModelConfig& config, uint32_t n_tensors, uint32_t number) {
-  uint32_t first = 0;
-  for (uint32_t n = n_tensors; n > 1;) {
-    const uint32_t half = n / 2;
-    if (first_chunk_of(config, first + half) <= number) {
-      first += half;
-      n -= half;
-    } else {
-      n = half;
-    }
-  }
-  return first;
-}
-
 // Whether an entry, taken alone, is one that this chunk may have.
 bool is_possible(const FileIndex& index, const ChunkPlace& place, const format::ChunkEntry& e) {
   const bool is_stored = e.compression == static_cast<uint32_t>(format::Compression::kStored);
@@ -43,21 +28,39 @@ bool is_possible(const FileIndex& index, const ChunkPlace& place, const format::
 
 }  // namespace
 
-ChunkWalk::ChunkWalk(const format::ModelConfig& config, uint32_t first)
-    : config_(&config), n_tensors_(tensor_count(config)), number_(first) {
-  const uint32_t tensor = tensor_of(config, n_tensors_, first);
-  number_ = static_cast<uint32_t>(first_chunk_of(config, tensor));
-  enter_tensor(tensor);
-  while (number_ != first) advance();
+Status ChunkWalk::enter_tensor(uint32_t tensor) {
+  CRIA_TRY(read_listed_tensor(*source_, *index_, tensor, &listed_));
+  tensor_ = tensor;
+  code_bytes_ = tensor_code_bytes(listed_.spec);
+  total_bytes_ = tensor_bytes(listed_.spec);
+  pass(0);
+  return Status::kOk;
 }
 
-void ChunkWalk::enter_tensor(uint32_t tensor) {
-  tensor_ = tensor;
-  offset_ = 0;
-  if (tensor >= n_tensors_) return;
-  spec_ = tensor_spec(*config_, tensor);
-  code_bytes_ = tensor_code_bytes(spec_);
-  total_bytes_ = tensor_bytes(spec_);
+void ChunkWalk::pass(uint32_t n_passed) {
+  const uint32_t n_of_codes = chunks_of_bytes(code_bytes_);
+  number_ = listed_.first_chunk + n_passed;
+  offset_ = n_passed < n_of_codes
+                ? uint64_t{n_passed} * format::kChunkRawBytes
+                : code_bytes_ + uint64_t{n_passed - n_of_codes} * format::kChunkRawBytes;
+}
+
+Status ChunkWalk::go_to(uint32_t number) {
+  uint32_t tensor = 0;
+  CRIA_TRY(find_tensor_of_chunk(*source_, *index_, number, &tensor));
+  CRIA_TRY(enter_tensor(tensor));
+  const bool is_here = number >= listed_.first_chunk &&
+                       number - listed_.first_chunk < tensor_chunk_count(listed_.spec);
+  if (!is_here) return Status::kCorrupt;
+  pass(number - listed_.first_chunk);
+  return Status::kOk;
+}
+
+Status ChunkWalk::go_to_plane(uint32_t tensor, const MatrixShape& shape, Plane plane) {
+  CRIA_TRY(enter_tensor(tensor));
+  if (!(listed_.spec.shape == shape)) return Status::kCorrupt;
+  if (plane == Plane::kScales) pass(chunks_of_bytes(code_bytes_));
+  return Status::kOk;
 }
 
 ChunkPlace ChunkWalk::place() const {
@@ -65,17 +68,26 @@ ChunkPlace ChunkWalk::place() const {
   const uint64_t left = (plane == Plane::kCodes ? code_bytes_ : total_bytes_) - offset_;
   return {number_, tensor_, offset_,
           left < format::kChunkRawBytes ? static_cast<uint32_t>(left) : format::kChunkRawBytes,
-          plane_values(spec_, plane)};
+          plane_values(listed_.spec, plane)};
 }
 
-void ChunkWalk::advance() {
-  ++number_;
+Status ChunkWalk::advance() {
+  const uint32_t next = number_ + 1;
   offset_ += place().raw_bytes;
-  if (offset_ == total_bytes_) enter_tensor(tensor_ + 1);
+  if (offset_ != total_bytes_) {
+    number_ = next;
+    return Status::kOk;
+  }
+  if (tensor_ + 1 == n_tensors_) {
+    return next == index_->n_chunks ? Status::kOk : Status::kCorrupt;
+  }
+  CRIA_TRY(enter_tensor(tensor_ + 1));
+  return number_ == next ? Status::kOk : Status::kCorrupt;
 }
 
 Status check_chunk_table(const cria_source& source, const FileIndex& index) {
-  ChunkWalk walk(index.config, 0);
+  ChunkWalk walk(source, index);
+  CRIA_TRY(walk.go_to(0));
   Xxh64 hash;
   bool holds = true;
   uint64_t expected = index.data.offset;
@@ -86,10 +98,11 @@ Status check_chunk_table(const cria_source& source, const FileIndex& index) {
     CRIA_TRY(read_source(source, index.chunk_table.offset + uint64_t{done} * sizeof entries[0],
                          entries, n * sizeof entries[0]));
     hash.update(entries, n * sizeof entries[0]);
-    for (uint32_t i = 0; i < n; ++i, walk.advance()) {
+    for (uint32_t i = 0; i < n; ++i) {
       const format::ChunkEntry& e = entries[i];
       holds = holds && e.offset == expected && is_possible(index, walk.place(), e);
       expected = e.offset + e.stored_bytes + gap_behind(index, done + i, e.stored_bytes);
+      CRIA_TRY(walk.advance());
     }
     done += n;
   }

@@ -1,10 +1,11 @@
-// The chunk table: where each chunk belongs follows from the config, where it lies in the file is
-// checked here.
+// The chunk table: where each chunk belongs follows from the directory, where it lies in the file
+// is checked here.
 #pragma once
 
 #include <cstdint>
 
 #include "quant/tensor_check.h"
+#include "runtime/loading/directory.h"
 #include "runtime/loading/file_index.h"
 
 namespace cria {
@@ -18,23 +19,35 @@ struct ChunkPlace {
   PlaneValues values;  // what its bytes may hold
 };
 
-// Walks the chunks of the config's tensors in file order.
+// Walks chunks in file order, reading the directory as it goes: nothing is kept of it but the
+// current tensor's entry, so that a walk needs no memory whatever the model. Source and index
+// outlive the walk.
 class ChunkWalk {
  public:
-  // Starts at chunk first < FileIndex::n_chunks. config outlives the walk.
-  ChunkWalk(const format::ModelConfig& config, uint32_t first);
-  // The current chunk; valid until the last one is passed.
+  ChunkWalk(const cria_source& source, const FileIndex& index)
+      : source_(&source), index_(&index), n_tensors_(tensor_count(index.config)) {}
+  // Goes to chunk number < FileIndex::n_chunks.
+  [[nodiscard]] Status go_to(uint32_t number);
+  // Goes to the first chunk of a plane of a tensor; kCorrupt where the directory does not say that
+  // it has this shape.
+  [[nodiscard]] Status go_to_plane(uint32_t tensor, const MatrixShape& shape, Plane plane);
+  // To the next chunk; past the last one there is nothing to call but this class's go_to.
+  [[nodiscard]] Status advance();
+  // The current chunk, and the tensor that it is of.
   [[nodiscard]] ChunkPlace place() const;
-  void advance();
+  [[nodiscard]] const TensorSpec& spec() const { return listed_.spec; }
 
  private:
-  void enter_tensor(uint32_t tensor);
+  [[nodiscard]] Status enter_tensor(uint32_t tensor);
+  // Goes to chunk n_passed of the current tensor.
+  void pass(uint32_t n_passed);
 
-  const format::ModelConfig* config_;
+  const cria_source* source_;
+  const FileIndex* index_;
   uint32_t n_tensors_;
-  uint32_t number_;
+  uint32_t number_ = 0;
   uint32_t tensor_ = 0;
-  TensorSpec spec_ = {};
+  ListedTensor listed_ = {};
   uint64_t code_bytes_ = 0;  // of the current tensor
   uint64_t total_bytes_ = 0;
   uint64_t offset_ = 0;

@@ -6,39 +6,12 @@
 #include "quant/checksum.h"
 #include "quant/metadata_check.h"
 #include "runtime/loading/chunk_table.h"
+#include "runtime/loading/directory.h"
 
 namespace cria {
 namespace {
 
 constexpr size_t kBufferBytes = 1024;
-
-bool is_entry_of(const TensorSpec& spec, uint32_t first_chunk, const format::TensorEntry& e) {
-  return e.role == static_cast<uint16_t>(spec.role) && e.group_size == spec.shape.group_size &&
-         e.layer == spec.layer &&
-         e.number_format == static_cast<uint8_t>(spec.shape.number_format) && e.reserved[0] == 0 &&
-         e.reserved[1] == 0 && e.reserved[2] == 0 && e.rows == spec.shape.rows &&
-         e.cols == spec.shape.cols && e.first_chunk == first_chunk &&
-         e.n_chunks == tensor_chunk_count(spec) && e.reserved2 == 0 &&
-         e.raw_bytes == tensor_bytes(spec);
-}
-
-// The directory must say what the config says, entry by entry.
-Status check_directory(const cria_source& source, const FileIndex& index) {
-  Xxh64 hash;
-  bool holds = true;
-  uint32_t first_chunk = 0;
-  const uint32_t n_tensors = tensor_count(index.config);
-  for (uint32_t i = 0; i < n_tensors; ++i) {
-    format::TensorEntry e;
-    CRIA_TRY(read_source(source, index.directory.offset + i * sizeof e, &e, sizeof e));
-    hash.update(&e, sizeof e);
-    const TensorSpec spec = tensor_spec(index.config, i);
-    holds = holds && is_entry_of(spec, first_chunk, e);
-    first_chunk += tensor_chunk_count(spec);
-  }
-  if (hash.digest() != index.directory.checksum) return Status::kCorrupt;
-  return holds ? Status::kOk : Status::kInvalidModel;
-}
 
 Status check_metadata(const cria_source& source, const FileIndex& index) {
   const Section& section = index.metadata;

@@ -6,6 +6,7 @@
 #include "quant/architectures.h"
 #include "quant/checksum.h"
 #include "quant/metadata_check.h"
+#include "quant/tensor_roles.h"
 #include "quant/tokenizer_format.h"
 #include "runtime/base/enum_bits.h"
 #include "runtime/loading/file_index.h"
@@ -25,11 +26,33 @@ static_assert(CRIA_F32 == static_cast<int>(format::NumberFormat::kF32) &&
 // Elements of all tensors but the RoPE frequencies; a tied embedding counts once.
 uint64_t parameter_count(const format::ModelConfig& c) {
   uint64_t n = 0;
-  for (uint32_t i = 1; i < tensor_count(c); ++i) {
-    const MatrixShape shape = tensor_spec(c, i).shape;
-    n += uint64_t{shape.rows} * shape.cols;
+  TensorKinds kinds(c);
+  for (TensorKind kind = {}; kinds.next(&kind);) {
+    if (kind.spec.role == format::TensorRole::kRopeInverseFrequencies) continue;
+    n += uint64_t{kind.n} * kind.spec.shape.rows * kind.spec.shape.cols;
   }
   return n;
+}
+
+// The format of the layers' matrices, where it is one.
+void fill_weight_format(const format::ModelConfig& c, cria_model_info* info) {
+  uint32_t n = 0;
+  TensorKinds kinds(c);
+  for (TensorKind kind = {}; kinds.next(&kind);) {
+    const MatrixShape& shape = kind.spec.shape;
+    if (!kind.spec.is_matrix || role_row(kind.spec.role).place != TensorPlace::kInLayers) continue;
+    const auto number_format = static_cast<cria_number_format>(shape.number_format);
+    const bool is_new =
+        n++ == 0 || info->weight_format != number_format || info->group_size != shape.group_size;
+    if (n == 1) {
+      info->weight_format = number_format;
+      info->group_size = shape.group_size;
+    } else if (is_new) {
+      info->weight_format = CRIA_MIXED;
+      info->group_size = 0;
+      return;
+    }
+  }
 }
 
 Status chat_template_kind(const cria_source& source, const Section& section, uint32_t* kind) {
@@ -43,13 +66,12 @@ Status chat_template_kind(const cria_source& source, const Section& section, uin
 
 void fill_info(const FileIndex& index, const cria_source& source, cria_model_info* info) {
   const format::ModelConfig& c = index.config;
-  const auto& layer_format = c.matrix_format[static_cast<size_t>(format::MatrixRole::kGate)];
-  const auto& embedding_format =
-      c.matrix_format[static_cast<size_t>(format::MatrixRole::kEmbedding)];
+  const MatrixShape embedding = outer_shape(c, format::TensorRole::kEmbedding);
   *info = {};
   info->file_bytes = source.size;
   info->n_parameters = parameter_count(c);
   info->weight_bytes = all_tensor_bytes(c);
+  info->embedding_bytes = matrix_bytes(embedding);
   info->tokenizer_bytes = index.tokenizer.bytes;
   info->chat_template_bytes = index.chat_template.bytes;
   info->metadata_offset = index.metadata.offset;
@@ -67,9 +89,8 @@ void fill_info(const FileIndex& index, const cria_source& source, cria_model_inf
   info->planned_context = c.planned_context;
   info->sliding_window = c.sliding_window;
   info->bos_token = c.bos_token;
-  info->weight_format = static_cast<cria_number_format>(layer_format.number_format);
-  info->group_size = layer_format.group_size;
-  info->embedding_format = static_cast<cria_number_format>(embedding_format.number_format);
+  fill_weight_format(c, info);
+  info->embedding_format = static_cast<cria_number_format>(embedding.number_format);
   info->tied_embedding = (c.flags & format::kTiedEmbedding) != 0 ? 1 : 0;
   info->compressed = c.compression != 0 ? 1 : 0;
   info->has_tokenizer = index.tokenizer.bytes != 0 ? 1 : 0;
@@ -174,6 +195,7 @@ extern "C" const char* cria_architecture_name(uint32_t architecture) {
 
 extern "C" const char* cria_number_format_name(cria_number_format number_format) {
   const uint32_t value = cria::enum_bits(number_format);
+  if (value == CRIA_MIXED) return "mixed";
   if (!cria::is_number_format(value)) return cria::kUnknown;
   return cria::row_of(static_cast<cria::format::NumberFormat>(value)).name;
 }

@@ -40,25 +40,29 @@ Status open_text_tables(const Loading& from, Arena* arena, cria_model* m) {
   return Status::kOk;
 }
 
+// A tied embedding is packed besides being kept.
+uint64_t bytes_to_load(const format::ModelConfig& c, const Plan& plan) {
+  const bool is_tied = (c.flags & format::kTiedEmbedding) != 0;
+  const bool is_twice = is_tied && !plan.input.backend_keeps_tile16;
+  return all_tensor_bytes(c) +
+         (is_twice ? matrix_bytes(outer_shape(c, format::TensorRole::kEmbedding)) : 0);
+}
+
 Status open_all_weights(const Loading& from, const Plan& plan, Arena* arena, cria_model* m) {
   const Threads threads = {plan.input.n_threads, from.config.parallel_for,
                            from.config.parallel_context};
   uint8_t* const of_backend = from.scratch.data();
   uint8_t* const of_chunks = of_backend + aligned(plan.input.backend_load_bytes);
-  const WeightLoading loading = {from.source,
-                                 m->index,
-                                 plan,
-                                 threads,
-                                 of_chunks,
-                                 from.config.load_progress,
-                                 from.config.progress_context};
+  LoadProgress progress(from.config.load_progress, from.config.progress_context,
+                        bytes_to_load(m->config, plan));
+  const WeightLoading loading = {from.source, m->index, plan, threads, of_chunks, &progress};
   CRIA_TRY(open_weights(loading, from.config.skip_checksums != 0, arena, &m->weights));
   uint8_t* packed = nullptr;
   CRIA_TRY(take(arena, plan.memory.model.backend, &packed));
-  const PackSource pack = {from.source, m->index, threads, of_backend, of_chunks};
+  const PackSource pack = {from.source, m->index, threads, of_backend, of_chunks, &progress};
   CRIA_TRY(plan.backend->load(pack, &m->weights, packed, plan.input.backend_model_bytes));
   m->has_weights = true;
-  return Status::kOk;
+  return progress.finish();
 }
 
 Status load(const Loading& from, const FileIndex& index, const Plan& plan, cria_model** model) {

@@ -37,8 +37,10 @@ Status check_chunks(Verification* v) {
   const FileIndex& index = v->index;
   uint8_t* staging = v->scratch + kDecompressorBytes;
   uint8_t* raw = staging + kStagingBytes;
-  ChunkWalk walk(index.config, 0);
-  for (uint32_t i = 0; i < index.n_chunks; ++i, walk.advance()) {
+  ChunkWalk walk(*v->source, index);
+  v->bad_offset = index.directory.offset;
+  CRIA_TRY(walk.go_to(0));
+  for (uint32_t i = 0; i < index.n_chunks; ++i) {
     format::ChunkEntry entry;
     v->bad_offset = index.chunk_table.offset + uint64_t{i} * sizeof entry;
     CRIA_TRY(read_chunk_entry(*v->source, index, walk.place(), &entry));
@@ -48,6 +50,8 @@ Status check_chunks(Verification* v) {
     if (v->progress != nullptr && v->progress(v->progress_context, done, index.data.bytes) != 0) {
       return Status::kCancelled;
     }
+    v->bad_offset = index.directory.offset;
+    CRIA_TRY(walk.advance());
   }
   return Status::kOk;
 }

@@ -1,7 +1,5 @@
 #include "runtime/loading/weight_loader.h"
 
-#include <atomic>
-
 #include "quant/align.h"
 #include "runtime/loading/chunk_loader.h"
 
@@ -15,144 +13,145 @@ bool is_stored(const format::ModelConfig& c) {
 // Where the tensors that stay in the file's layout lie: in the arena or in the mapped file. In the
 // arena only kept tensors have a place, in the file all of them.
 struct WeightPlaces {
-  uint8_t* arena;         // null when in place
-  const uint8_t* mapped;  // the data section, null when in the arena
+  const uint8_t* begin;
+  uint64_t n_bytes;
+  bool in_place;
   KeptTensors kept;
 };
 
-uint64_t weight_offset(const format::ModelConfig& c, uint32_t tensor, const WeightPlaces& places) {
-  return tensor_offset(c, tensor, places.mapped != nullptr ? KeptTensors::kAll : places.kept);
-}
-
-// What all threads have brought, and whether to go on.
-struct Progress {
-  std::atomic<uint64_t> n_done = 0;
-  std::atomic<bool> is_cancelled = false;
+// Where the decoder looks for a tensor: a matrix or a vector.
+struct Slot {
+  Matrix* matrix;
+  const float** vector;
 };
 
-// Counts bytes; the hook hears of them from one thread.
-Status report(const WeightLoading& from, uint64_t n_bytes, bool is_first_task, Progress* progress) {
-  if (from.progress == nullptr) return Status::kOk;
-  const uint64_t done = progress->n_done.fetch_add(n_bytes) + n_bytes;
-  if (is_first_task &&
-      from.progress(from.progress_context, done, all_tensor_bytes(from.index.config)) != 0) {
-    progress->is_cancelled = true;
+Slot slot_of(Layer* layer, format::TensorRole role) {
+  for (const LayerMatrix& m : kLayerMatrices) {
+    if (m.role == role) return {&(layer->*m.matrix), nullptr};
+    if (m.bias == role) return {nullptr, &(layer->*m.matrix).bias};
   }
-  return progress->is_cancelled ? Status::kCancelled : Status::kOk;
+  for (const LayerVector& v : kLayerVectors) {
+    if (v.role == role) return {nullptr, &(layer->*v.vector)};
+  }
+  return {};
+}
+
+Slot slot_of(Weights* w, const TensorSpec& spec) {
+  using format::TensorRole;
+  if (spec.layer != format::kNone) return slot_of(&w->layers[spec.layer], spec.role);
+  if (spec.role == TensorRole::kRopeInverseFrequencies) {
+    return {nullptr, &w->rope_inverse_frequencies};
+  }
+  if (spec.role == TensorRole::kFinalNorm) return {nullptr, &w->final_norm};
+  return {spec.role == TensorRole::kEmbedding ? &w->embedding : &w->lm_head, nullptr};
+}
+
+// Where a tensor was bound to; null when the backend packs it. kCorrupt when it has become another
+// one since.
+Status bound_place(Weights* weights, const TensorSpec& spec, const uint8_t** place) {
+  const Slot slot = slot_of(weights, spec);
+  if (slot.vector != nullptr) {
+    *place = reinterpret_cast<const uint8_t*>(*slot.vector);
+    return Status::kOk;
+  }
+  *place = slot.matrix->codes;
+  return slot.matrix->shape == spec.shape ? Status::kOk : Status::kCorrupt;
 }
 
 // Loads or checks chunks [begin, end). Chunks of tensors that the backend packs are its own affair.
 Status load_chunks(const WeightLoading& from, const WeightPlaces& places, Range chunks, size_t task,
-                   Progress* progress) {
-  const format::ModelConfig& c = from.index.config;
+                   Weights* weights) {
   const ChunkScratch scratch = chunk_scratch(from.chunk_scratch, task);
-  ChunkWalk walk(c, static_cast<uint32_t>(chunks.begin));
+  ChunkWalk walk(from.source, from.index);
   uint32_t tensor = format::kNone;
-  bool kept = false;
-  uint64_t offset = 0;
-  for (size_t i = chunks.begin; i < chunks.end; ++i, walk.advance()) {
+  const uint8_t* bound = nullptr;
+  for (size_t i = chunks.begin; i < chunks.end; ++i) {
+    CRIA_TRY(i == chunks.begin ? walk.go_to(static_cast<uint32_t>(i)) : walk.advance());
     const ChunkPlace chunk = walk.place();
-    if (chunk.tensor != tensor) {
-      tensor = chunk.tensor;
-      kept = is_kept(tensor_spec(c, tensor), places.kept);
-      offset = weight_offset(c, tensor, places);
-    }
-    if (!kept) continue;
-    if (places.mapped != nullptr) {
-      CRIA_TRY(check_chunk_in_place(from.source, from.index, chunk,
-                                    places.mapped + offset + chunk.tensor_offset));
+    if (chunk.tensor != tensor) CRIA_TRY(bound_place(weights, walk.spec(), &bound));
+    tensor = chunk.tensor;
+    if (bound == nullptr) continue;
+    const uint8_t* place = bound + chunk.tensor_offset;
+    if (places.in_place) {
+      CRIA_TRY(check_chunk_in_place(from.source, from.index, chunk, place));
     } else {
-      CRIA_TRY(load_chunk(from.source, from.index, chunk, scratch,
-                          places.arena + offset + chunk.tensor_offset));
+      // The arena's, which this call was given to write to.
+      CRIA_TRY(load_chunk(from.source, from.index, chunk, scratch, const_cast<uint8_t*>(place)));
     }
-    CRIA_TRY(report(from, chunk.raw_bytes, task == 0, progress));
+    CRIA_TRY(from.progress->add(chunk.raw_bytes, task));
   }
   return Status::kOk;
 }
 
-Status load_weights(const WeightLoading& from, const WeightPlaces& places) {
+Status load_weights(const WeightLoading& from, const WeightPlaces& places, Weights* weights) {
   Status results[CRIA_MAX_THREADS] = {};
-  Progress progress;
   parallel_ranges(from.threads, from.index.n_chunks, [&](size_t begin, size_t end, size_t task) {
-    results[task] = load_chunks(from, places, {begin, end}, task, &progress);
+    results[task] = load_chunks(from, places, {begin, end}, task, weights);
   });
   for (const Status status : results) CRIA_TRY(status);
   return Status::kOk;
 }
 
-Matrix make_matrix(const TensorSpec& spec, uint32_t tensor, const uint8_t* place, bool kept) {
+Matrix make_matrix(const TensorSpec& spec, uint32_t tensor, const uint8_t* place) {
   Matrix m = {};
   m.shape = spec.shape;
   m.tensor = tensor;
-  if (kept) {
-    m.codes = place;
-    m.scales = tensor_scale_bytes(spec) != 0 ? place + tensor_code_bytes(spec) : nullptr;
-  }
+  m.codes = place;
+  const bool has_scales = place != nullptr && tensor_scale_bytes(spec) != 0;
+  m.scales = has_scales ? place + tensor_code_bytes(spec) : nullptr;
   return m;
 }
 
-// Points the layer's fields at one tensor.
-void bind_layer_tensor(Layer* layer, format::TensorRole role, const Matrix& matrix,
-                       const float* vector) {
-  for (const LayerMatrix& m : kLayerMatrices) {
-    if (m.role == role) layer->*m.matrix = matrix;
-    if (m.bias == role) (layer->*m.matrix).bias = vector;
-  }
-  for (const LayerVector& v : kLayerVectors) {
-    if (v.role == role) layer->*v.vector = vector;
-  }
-}
-
-void bind_tensor(Weights* weights, bool is_tied, const TensorSpec& spec, const Matrix& matrix,
-                 const float* vector) {
-  using format::TensorRole;
-  if (spec.layer != format::kNone) {
-    return bind_layer_tensor(&weights->layers[spec.layer], spec.role, matrix, vector);
-  }
-  if (spec.role == TensorRole::kRopeInverseFrequencies) weights->rope_inverse_frequencies = vector;
-  if (spec.role == TensorRole::kFinalNorm) weights->final_norm = vector;
-  if (spec.role == TensorRole::kEmbedding) weights->embedding = matrix;
-  if (spec.role == TensorRole::kLmHead || (spec.role == TensorRole::kEmbedding && is_tied)) {
-    weights->lm_head = matrix;
-  }
-}
-
-void bind_weights(const format::ModelConfig& c, const WeightPlaces& places, Weights* weights) {
-  const bool is_tied = (c.flags & format::kTiedEmbedding) != 0;
-  const uint8_t* base = places.mapped != nullptr ? places.mapped : places.arena;
+// Points the decoder's view at every tensor.
+Status bind_weights(const WeightLoading& from, const WeightPlaces& places, Weights* weights) {
+  const format::ModelConfig& c = from.index.config;
   uint64_t offset = 0;
   const uint32_t n_tensors = tensor_count(c);
   for (uint32_t i = 0; i < n_tensors; ++i) {
-    const TensorSpec spec = tensor_spec(c, i);
-    const bool kept = is_kept(spec, places.kept);
-    const uint8_t* place = kept ? base + offset : nullptr;
-    const Matrix matrix = spec.is_matrix ? make_matrix(spec, i, place, kept) : Matrix{};
-    bind_tensor(weights, is_tied, spec, matrix,
-                spec.is_matrix ? nullptr : reinterpret_cast<const float*>(place));
-    if (places.mapped != nullptr || kept) offset += aligned(tensor_bytes(spec));
+    ListedTensor listed;
+    CRIA_TRY(read_listed_tensor(from.source, from.index, i, &listed));
+    const bool kept = is_kept(listed.spec, places.kept);
+    const uint64_t n_bytes = tensor_bytes(listed.spec);
+    const uint8_t* place = nullptr;
+    if (kept) {
+      // A directory that has changed may list more than was planned for.
+      if (offset > places.n_bytes || n_bytes > places.n_bytes - offset) return Status::kCorrupt;
+      place = places.begin + offset;
+    }
+    const Slot slot = slot_of(weights, listed.spec);
+    if (slot.matrix != nullptr) {
+      *slot.matrix = make_matrix(listed.spec, i, place);
+    } else {
+      *slot.vector = reinterpret_cast<const float*>(place);
+    }
+    if (places.in_place || kept) offset += aligned(n_bytes);
   }
+  if ((c.flags & format::kTiedEmbedding) != 0) weights->lm_head = weights->embedding;
+  return Status::kOk;
 }
 
 }  // namespace
 
 Status open_weights(const WeightLoading& from, bool skip_checksums, Arena* arena,
                     Weights* weights) {
-  const format::ModelConfig& c = from.index.config;
   WeightPlaces places = {};
   places.kept =
       from.plan.input.backend_keeps_tile16 ? KeptTensors::kAll : KeptTensors::kVectorsAndEmbedding;
-  if (from.plan.input.mapped && is_stored(c)) {
+  if (from.plan.input.mapped && is_stored(from.index.config)) {
     // open_index found the section's size to be that of all tensors.
-    places.mapped = map_source(from.source, from.index.data.offset, from.index.data.bytes);
-    if (places.mapped == nullptr) return Status::kReadFailed;
-    if (!is_aligned(places.mapped)) return Status::kMisaligned;
+    places.in_place = true;
+    places.n_bytes = from.index.data.bytes;
+    places.begin = map_source(from.source, from.index.data.offset, places.n_bytes);
+    if (places.begin == nullptr) return Status::kReadFailed;
+    if (!is_aligned(places.begin)) return Status::kMisaligned;
   } else {
-    places.arena = arena->take(from.plan.memory.model.weights);
-    if (places.arena == nullptr) return Status::kMemoryTooSmall;
+    places.n_bytes = from.plan.memory.model.weights;
+    places.begin = arena->take(places.n_bytes);
+    if (places.begin == nullptr) return Status::kMemoryTooSmall;
   }
-  bind_weights(c, places, weights);
-  if (places.mapped != nullptr && skip_checksums) return Status::kOk;
-  return load_weights(from, places);
+  CRIA_TRY(bind_weights(from, places, weights));
+  if (places.in_place && skip_checksums) return Status::kOk;
+  return load_weights(from, places, weights);
 }
 
 }  // namespace cria

@@ -6,6 +6,7 @@
 #include "runtime/base/status.h"
 #include "runtime/decode/weights.h"
 #include "runtime/loading/file_index.h"
+#include "runtime/loading/load_progress.h"
 #include "runtime/loading/planning.h"
 
 namespace cria {
@@ -16,8 +17,7 @@ struct WeightLoading {
   const Plan& plan;
   const Threads& threads;
   uint8_t* chunk_scratch;  // [n_tasks][kChunkScratchBytes], for compressed chunks
-  cria_progress progress;  // null: nobody asks
-  void* progress_context;
+  LoadProgress* progress;
 };
 
 // Weights used in place are checked there, unless skip_checksums says to trust them; all others are

@@ -74,7 +74,7 @@ class SecondReader(unittest.TestCase):
         return n_good
 
     def test_on_the_files_in_the_repository(self):
-        for folder in ("bad", "v1"):
+        for folder in ("bad", "v2"):
             listed = index(folder)
             self.assertEqual(sorted(name for name, _, _ in listed), sorted(p.name for p in (GOLDEN / folder).glob("*.cria")))
             self.compare([(name, (GOLDEN / folder / name).read_bytes(), status) for name, status, _ in listed])

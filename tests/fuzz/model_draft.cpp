@@ -7,6 +7,7 @@
 #include "quant/align.h"
 #include "quant/checksum.h"
 #include "quant/model_layout.h"
+#include "tests/support/matrix_formats.h"
 #include "tests/support/model_surgery.h"
 
 namespace cria::fuzz {
@@ -173,9 +174,11 @@ void ModelDraft::replace(SectionKind kind, std::span<const uint8_t> bytes) {
 }
 
 void ModelDraft::derive(std::span<const uint8_t> fill) {
-  const Bytes& config_bytes = *section(SectionKind::kConfig);
+  Bytes& config_bytes = *section(SectionKind::kConfig);
   if (config_bytes.size() != sizeof(format::ModelConfig)) return;
-  const auto config = value_at<format::ModelConfig>(config_bytes, 0);
+  auto config = value_at<format::ModelConfig>(config_bytes, 0);
+  test::mend_counts(&config);
+  std::memcpy(config_bytes.data(), &config, sizeof config);
   if (check_config(config) != nullptr || all_tensor_bytes(config) > kMostBytes) return;
   Bytes* const directory = section(SectionKind::kTensorDirectory);
   Bytes* const table = section(SectionKind::kChunkTable);
@@ -184,18 +187,10 @@ void ModelDraft::derive(std::span<const uint8_t> fill) {
   table->clear();
   data->clear();
   uint32_t first_chunk = 0;
+  const std::vector<MatrixFormat> formats = test::formats_of(config);
   for (uint32_t i = 0; i < tensor_count(config); ++i) {
-    const TensorSpec spec = tensor_spec(config, i);
-    format::TensorEntry entry = {};
-    entry.role = static_cast<uint16_t>(spec.role);
-    entry.group_size = spec.shape.group_size;
-    entry.layer = spec.layer;
-    entry.number_format = static_cast<uint8_t>(spec.shape.number_format);
-    entry.rows = spec.shape.rows;
-    entry.cols = spec.shape.cols;
-    entry.first_chunk = first_chunk;
-    entry.n_chunks = tensor_chunk_count(spec);
-    entry.raw_bytes = tensor_bytes(spec);
+    const TensorSpec spec = tensor_spec(config, i, formats[i]);
+    const format::TensorEntry entry = tensor_entry(spec, first_chunk);
     append(entry, directory);
     first_chunk += entry.n_chunks;
 

@@ -8,6 +8,7 @@
 #include "quant/align.h"
 #include "quant/float16.h"
 #include "quant/model_layout.h"
+#include "tests/support/matrix_formats.h"
 #include "tests/support/model_surgery.h"
 
 namespace cria::test {
@@ -105,20 +106,6 @@ void append_plane(const Bytes& plane, converter::ChunkEncoder* encoder, Bytes* d
   }
 }
 
-format::TensorEntry entry_of(const TensorSpec& spec, size_t first_chunk) {
-  format::TensorEntry entry = {};
-  entry.role = static_cast<uint16_t>(spec.role);
-  entry.group_size = spec.shape.group_size;
-  entry.layer = spec.layer;
-  entry.number_format = static_cast<uint8_t>(spec.shape.number_format);
-  entry.rows = spec.shape.rows;
-  entry.cols = spec.shape.cols;
-  entry.first_chunk = static_cast<uint32_t>(first_chunk);
-  entry.n_chunks = tensor_chunk_count(spec);
-  entry.raw_bytes = tensor_bytes(spec);
-  return entry;
-}
-
 struct Part {
   SectionKind kind;
   Bytes bytes;
@@ -145,14 +132,19 @@ Bytes join(const std::vector<Part>& parts) {
 }  // namespace
 
 Bytes build_model(const format::ModelConfig& config, uint32_t seed) {
+  return build_model(config, formats_of(config), seed);
+}
+
+Bytes build_model(const format::ModelConfig& config, std::span<const MatrixFormat> formats,
+                  uint32_t seed) {
   PlaneWriter writer(seed);
   converter::ChunkEncoder encoder(static_cast<format::Compression>(config.compression), kLevel);
   std::vector<format::TensorEntry> directory;
   std::vector<format::ChunkEntry> chunks;
   Bytes data;
   for (uint32_t i = 0; i < tensor_count(config); ++i) {
-    const TensorSpec spec = tensor_spec(config, i);
-    directory.push_back(entry_of(spec, chunks.size()));
+    const TensorSpec spec = tensor_spec(config, i, formats[i]);
+    directory.push_back(tensor_entry(spec, static_cast<uint32_t>(chunks.size())));
     const bool is_rope = spec.role == format::TensorRole::kRopeInverseFrequencies;
     append_plane(is_rope ? writer.frequencies(tensor_code_bytes(spec))
                          : writer.codes(spec.shape.number_format, tensor_code_bytes(spec)),

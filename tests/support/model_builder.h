@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "quant/format.h"
+#include "quant/number_formats.h"
 #include "tests/support/model_files.h"
 
 namespace cria::test {
@@ -12,5 +14,8 @@ namespace cria::test {
 // A valid file without tokenizer, chat template and metadata: the data section is the last, so that
 // the file ends with its last tensor. Weights follow from seed; compression is the config's.
 [[nodiscard]] Bytes build_model(const format::ModelConfig& config, uint32_t seed);
+// With these formats of the tensors, which the config counts.
+[[nodiscard]] Bytes build_model(const format::ModelConfig& config,
+                                std::span<const MatrixFormat> formats, uint32_t seed);
 
 }  // namespace cria::test

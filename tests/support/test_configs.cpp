@@ -1,5 +1,7 @@
 #include "tests/support/test_configs.h"
 
+#include "tests/support/matrix_formats.h"
+
 namespace cria::test {
 
 format::ModelConfig small_config(format::NumberFormat weights, uint16_t group_size) {
@@ -23,10 +25,7 @@ format::ModelConfig small_config(format::NumberFormat weights, uint16_t group_si
   c.bos_token = 1;
   c.n_end_tokens = 1;
   c.end_tokens[0] = 2;
-  for (format::MatrixFormat& f : c.matrix_format) {
-    f.number_format = static_cast<uint8_t>(weights);
-    f.group_size = group_size;
-  }
+  set_all_formats(&c, {weights, group_size});
   return c;
 }
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/bad, a hostile file for each rule of docs/model_format.md, and valid ones for tests/golden/v1.
+"""Makes tests/golden/bad, a hostile file for each rule of docs/model_format.md, and valid ones for tests/golden/v2.
 
-  make_bad_models.py [--output FOLDER] [--valid]     writes FOLDER/bad and, with --valid, FOLDER/v1
+  make_bad_models.py [--output FOLDER] [--valid]     writes FOLDER/bad and, with --valid, FOLDER/v2
   make_bad_models.py --all FOLDER                    writes every file, those too that tests make when they run
 
 Each index.txt has a line for a file: its name, the status that refuses it (or OK), and the rule it breaks or what it is.
-Files of tests/golden/v1 load for ever: they are added to, not made again.
+Files of tests/golden/v2 load for ever: they are added to, not made again.
 """
 import argparse
 import shutil
@@ -58,7 +58,7 @@ def main():
         return
     write(options.output / "bad", [case for case in bad_cases() if case.kept])
     if options.valid:
-        write(options.output / "v1", [case for case in valid_cases() if case.kept])
+        write(options.output / "v2", [case for case in valid_cases() if case.kept])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 // Packing: from the file's planes, tile by tile and slice by slice, to operators.
 #include <atomic>
+#include <iterator>
 
 #include "quant/model_layout.h"
 #include "runtime/backends/xnnpack/xnnpack_operator.h"
@@ -48,9 +49,9 @@ LoadScratch load_scratch(const PackSource& from, size_t task) {
 // The planes of one matrix, read from their beginnings.
 struct PlaneReaders {
   PlaneReaders(const PackSource& from, const Matrix& matrix, const LoadScratch& scratch)
-      : codes(from.source, from.index, matrix.tensor, Plane::kCodes, scratch.chunk,
+      : codes(from.source, from.index, matrix.tensor, matrix.shape, Plane::kCodes, scratch.chunk,
               scratch.raw_codes),
-        scales(from.source, from.index, matrix.tensor, Plane::kScales, scratch.chunk,
+        scales(from.source, from.index, matrix.tensor, matrix.shape, Plane::kScales, scratch.chunk,
                scratch.raw_scales) {}
   PlaneReader codes;
   PlaneReader scales;
@@ -86,21 +87,22 @@ Status read_slice(const MatrixShape& shape, uint32_t n_rows, const LoadScratch& 
   return Status::kOk;
 }
 
-// Packs one matrix into memory [n_bytes].
-Status pack_matrix(const PackSource& from, const LoadScratch& scratch, uint32_t first_slice,
-                   Matrix* matrix, uint8_t* memory, uint64_t n_bytes) {
-  const MatrixShape& shape = matrix->shape;
+// Packs one matrix to where it was placed.
+Status pack_matrix(const PackSource& from, const LoadScratch& scratch, const Matrix& matrix) {
+  const MatrixShape& shape = matrix.shape;
   const Slicing slicing = slice_matrix(shape);
-  Region region = {.base = memory, .capacity = n_bytes, .n_allowed = 2, .used = 0, .n_asked = 0};
-  auto* packed = reinterpret_cast<PackedMatrix*>(take(&region, sizeof(PackedMatrix)));
+  auto* packed = static_cast<PackedMatrix*>(const_cast<void*>(matrix.packed));
+  const uint64_t n_bytes = packed->n_bytes;
+  Region region = {.base = reinterpret_cast<uint8_t*>(packed),
+                   .capacity = n_bytes,
+                   .n_allowed = 2,
+                   .used = 0,
+                   .n_asked = 0};
+  const uint8_t* record = take(&region, sizeof(PackedMatrix));
   auto* slices = reinterpret_cast<const void**>(take(&region, slicing.n_slices * sizeof(void*)));
-  if (packed == nullptr || slices == nullptr) return Status::kBackendFailed;
-  *packed = {.slices = slices,
-             .n_slices = slicing.n_slices,
-             .slice_tiles = static_cast<uint32_t>(tile_count(slicing.rows)),
-             .first_slice = first_slice};
-  matrix->packed = packed;
-  PlaneReaders readers(from, *matrix, scratch);
+  if (record == nullptr || slices == nullptr) return Status::kBackendFailed;
+  packed->slices = slices;
+  PlaneReaders readers(from, matrix, scratch);
   const SliceSource source = {.codes = scratch.source_codes, .scales = scratch.source_scales};
   for (uint32_t i = 0; i < slicing.n_slices; ++i) {
     const uint32_t n_rows = rows_of_slice(slicing, i);
@@ -111,12 +113,38 @@ Status pack_matrix(const PackSource& from, const LoadScratch& scratch, uint32_t 
   return region.used == n_bytes ? Status::kOk : Status::kBackendFailed;
 }
 
-// Where the matrices of one role are: the first of them, in bytes and in slices, and each.
-struct RolePlace {
-  uint64_t begin;
-  uint64_t n_bytes;
-  uint32_t first_slice;
-};
+Matrix* matrix_to_pack(Weights* weights, uint32_t i) {
+  return const_cast<Matrix*>(&packed_matrix(*weights, i));
+}
+
+// Gives every matrix its place in memory [n_bytes]. Places follow from the order alone, whichever
+// thread packs what: lm_head, which is the largest and so leaves no thread alone with it, then the
+// layers.
+Status place_matrices(uint32_t n_matrices, Weights* weights, uint8_t* memory, uint64_t n_bytes) {
+  // Measuring is a trial, and all layers' matrices are of a few kinds.
+  MatrixBytes measured[1 + kMatricesPerLayer][std::size(kMatrixFormats)] = {};
+  uint64_t end = 0;
+  uint32_t n_slices = 0;
+  for (uint32_t i = 0; i < n_matrices; ++i) {
+    Matrix* matrix = matrix_to_pack(weights, i);
+    const MatrixShape& shape = matrix->shape;
+    const size_t role = i == 0 ? 0 : (i - 1) % kMatricesPerLayer + 1;
+    MatrixBytes& bytes = measured[role][place_of({shape.number_format, shape.group_size})];
+    if (bytes.packed == 0) CRIA_TRY(measure_matrix(shape, &bytes));
+    if (bytes.packed > n_bytes - end) return Status::kBackendFailed;
+    const Slicing slicing = slice_matrix(shape);
+    auto* packed = reinterpret_cast<PackedMatrix*>(memory + end);
+    *packed = {.slices = nullptr,
+               .n_slices = slicing.n_slices,
+               .slice_tiles = static_cast<uint32_t>(tile_count(slicing.rows)),
+               .first_slice = n_slices,
+               .n_bytes = bytes.packed};
+    matrix->packed = packed;
+    end += bytes.packed;
+    n_slices += slicing.n_slices;
+  }
+  return end == n_bytes ? Status::kOk : Status::kBackendFailed;
+}
 
 }  // namespace
 
@@ -127,25 +155,8 @@ const Matrix& packed_matrix(const Weights& weights, uint32_t i) {
 }
 
 Status pack_model(const PackSource& from, Weights* weights, uint8_t* memory, uint64_t n_bytes) {
-  const uint32_t n_layers = from.index.config.n_layers;
-  const uint32_t n_matrices = 1 + n_layers * kMatricesPerLayer;
-  // Places follow from the order alone, whichever thread packs what: lm_head, which is the largest
-  // and so leaves no thread alone with it, then equal layers.
-  RolePlace roles[1 + kMatricesPerLayer];
-  uint64_t end = 0;
-  uint32_t n_slices = 0;
-  for (uint32_t i = 0; i <= kMatricesPerLayer; ++i) {
-    const MatrixShape& shape = packed_matrix(*weights, i).shape;
-    MatrixBytes matrix = {};
-    CRIA_TRY(measure_matrix(shape, &matrix));
-    roles[i] = {end, matrix.packed, n_slices};
-    end += matrix.packed;
-    n_slices += slice_matrix(shape).n_slices;
-  }
-  const uint64_t layer_bytes = end - roles[1].begin;
-  const uint32_t layer_slices = n_slices - roles[1].first_slice;
-  if (end + layer_bytes * (n_layers - 1) != n_bytes) return Status::kBackendFailed;
-
+  const uint32_t n_matrices = 1 + from.index.config.n_layers * kMatricesPerLayer;
+  CRIA_TRY(place_matrices(n_matrices, weights, memory, n_bytes));
   std::atomic<uint32_t> next_matrix = 0;
   std::atomic<Status> failure = Status::kOk;
   const auto pack_some = [&](size_t /*begin*/, size_t /*end*/, size_t task) {
@@ -153,12 +164,9 @@ Status pack_model(const PackSource& from, Weights* weights, uint8_t* memory, uin
     for (;;) {
       const uint32_t i = next_matrix.fetch_add(1);
       if (i >= n_matrices || failure.load() != Status::kOk) return;
-      const RolePlace& role = roles[i == 0 ? 0 : (i - 1) % kMatricesPerLayer + 1];
-      const uint32_t layer = i == 0 ? 0 : (i - 1) / kMatricesPerLayer;
-      auto* matrix = const_cast<Matrix*>(&packed_matrix(*weights, i));
-      const Status status =
-          pack_matrix(from, scratch, role.first_slice + layer * layer_slices, matrix,
-                      memory + role.begin + layer * layer_bytes, role.n_bytes);
+      const Matrix& matrix = *matrix_to_pack(weights, i);
+      Status status = pack_matrix(from, scratch, matrix);
+      if (status == Status::kOk) status = from.progress->add(matrix_bytes(matrix.shape), task);
       if (status != Status::kOk) failure.store(status);
     }
   };

@@ -5,19 +5,22 @@
 
 #include "quant/align.h"
 #include "quant/model_layout.h"
+#include "quant/tensor_roles.h"
 #include "runtime/backends/xnnpack/xnnpack_operator.h"
 #include "runtime/backends/xnnpack/xnnpack_slicing.h"
 
 namespace cria::xnnpack {
 namespace {
 
-// Calls visit with the shape of each kind of matrix and how many of them a model has; visit returns
-// a Status.
+// Calls visit with the shape of each kind of matrix that is multiplied by and how many of them a
+// model has; visit returns a Status.
 template <typename Visit>
 Status visit_shapes(const format::ModelConfig& config, const Visit& visit) {
-  CRIA_TRY(visit(role_shape(config, format::TensorRole::kLmHead), 1));
-  for (const LayerMatrix& m : kLayerMatrices) {
-    CRIA_TRY(visit(role_shape(config, m.role), config.n_layers));
+  CRIA_TRY(visit(outer_shape(config, format::TensorRole::kLmHead), 1));
+  TensorKinds kinds(config);
+  for (TensorKind kind = {}; kinds.next(&kind);) {
+    const bool in_layers = role_row(kind.spec.role).place == TensorPlace::kInLayers;
+    if (kind.spec.is_matrix && in_layers) CRIA_TRY(visit(kind.spec.shape, kind.n));
   }
   return Status::kOk;
 }

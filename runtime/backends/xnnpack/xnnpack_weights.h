@@ -23,6 +23,7 @@ struct PackedMatrix {
   uint32_t n_slices;
   uint32_t slice_tiles;  // tiles of 16 rows of each but the last, at least 1
   uint32_t first_slice;  // of all the model's, in the order of packing
+  uint64_t n_bytes;      // of memory, this record included
 };
 
 // An operator of a workspace, on one slice.

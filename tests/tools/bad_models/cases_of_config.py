@@ -5,9 +5,9 @@ Where a model of the forbidden size stays small, its tensors are as the config s
 import math
 
 from bad_models.case import INVALID, case
-from bad_models.model_writer import BF16, CONFIG, CONFIG_FIELDS, F32, INT4, INT8, MATRICES, NONE, TIED, Model
+from bad_models.model_writer import CONFIG, CONFIG_FIELDS, FORMAT_PLACES, NONE, TIED, Model
 
-FORMATS_AT, RESERVED_AT, END_TOKENS_AT = 148, 184, 84
+RESERVED_AT, END_TOKENS_AT = 436, 84
 
 # Small whatever the value. The second of a pair of limits is generated only.
 CONSISTENT = (
@@ -40,7 +40,7 @@ def cases():
                        patched(name, value), kept=i == 0)
     yield from combinations()
     yield from end_tokens()
-    yield from matrix_formats()
+    yield from matrix_counts()
     yield from sizes()
 
 
@@ -80,25 +80,26 @@ def end_tokens():
                Model(n_end_tokens=1, end_tokens=[1, 2]).file())
 
 
-def matrix_formats():
-    for name, entry, rule, kept in (
-            ("unknown", (6, 0, 0), "number formats are 1 to 5", True),
-            ("none", (0, 0, 0), "number formats are 1 to 5", False),
-            ("reserved", (F32, 1, 0), "reserved bytes of a matrix format are zero", True),
-            ("f32_group", (F32, 0, 32), "the group size is zero but for int4", True),
-            ("int8_group", (INT8, 0, 32), "the group size is zero but for int4", False),
-            ("int4_group_0", (INT4, 0, 0), "int4 has groups of 32, 64 or 128", True),
-            ("int4_group_16", (INT4, 0, 16), "int4 has groups of 32, 64 or 128", False),
-            ("int4_group_96", (INT4, 0, 96), "int4 has groups of 32, 64 or 128", False),
-            ("int4_group_256", (INT4, 0, 256), "int4 has groups of 32, 64 or 128", False)):
-        yield case(f"config_format_{name}", INVALID, rule, with_format("down", entry), kept)
-    yield case("config_tied_format", INVALID, "with a tied embedding the lm_head entry equals the embedding's",
-               with_format("lm_head", (BF16, 0, 0)))
-
-
-def with_format(matrix, entry):
-    file = Model().file()
-    return file.put_in(CONFIG, FORMATS_AT + 4 * MATRICES.index(matrix), "<BBH", *entry).mend_sections()
+def matrix_counts():
+    """Two layers, so that a count may be one too few."""
+    def counts(**at):
+        row = [0] * FORMAT_PLACES
+        for place, n in at.items():
+            row[int(place[1:])] = n
+        return row
+    rule = "counts of a role sum up to its matrices"
+    for name, role, row, kept in (
+            ("none", "down", counts(), True), ("fewer", "down", counts(p0=1), True), ("more", "down", counts(p0=3), True),
+            ("most", "down", counts(p0=0xFFFF), False), ("more_of_another", "down", counts(p0=2, p3=1), False),
+            ("two_embeddings", "embedding", counts(p0=2), True), ("no_embedding", "embedding", counts(), False),
+            ("lm_head_of_tied", "lm_head", counts(p0=1), True)):
+        yield case(f"config_counts_{name}", INVALID, rule, Model(n_layers=2, counts={role: row}).file(), kept)
+    yield case("config_counts_no_lm_head", INVALID, rule, Model(flags=0, counts={"lm_head": counts()}).file())
+    rule = "places behind the last format are zero"
+    yield case("config_counts_place_7", INVALID, rule, Model(counts={"down": counts(p7=1)}).file())
+    yield case("config_counts_place_15", INVALID, rule, Model(counts={"down": counts(p0=1, p15=1)}).file(), kept=False)
+    # What sums up to one layer's, modulo 2^16.
+    yield case("config_counts_wrap", INVALID, "counts do not wrap", Model(counts={"down": counts(p0=0xFFFF, p1=2)}).file(), kept=False)
 
 
 def sizes():
@@ -107,7 +108,7 @@ def sizes():
                file.put_in(CONFIG, RESERVED_AT, "<B", 1).mend_sections())
     file = Model().file()
     yield case("config_reserved_last", INVALID, "reserved bytes of the config are zero",
-               file.put_in(CONFIG, 255, "<B", 1).mend_sections(), kept=False)
+               file.put_in(CONFIG, 511, "<B", 1).mend_sections(), kept=False)
     for size in (255, 257):
         yield case(f"config_bytes_{size}", INVALID, "the config has 256 bytes", resized_config(size), kept=size == 255)
 

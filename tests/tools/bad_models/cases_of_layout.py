@@ -34,7 +34,8 @@ def cases():
 def headers():
     yield case("magic", NOT_A_MODEL, "the magic is another", header(0, "<B", ord("X")))
     yield case("magic_text_mode", NOT_A_MODEL, "the magic is another", header(4, "<H", 0x1a0a))
-    yield case("version_2", VERSION, "another version is not known", header(8, "<I", 2))
+    yield case("version_1", VERSION, "another version is not known", header(8, "<I", 1))
+    yield case("version_3", VERSION, "another version is not known", header(8, "<I", 3), kept=False)
     yield case("version_0", VERSION, "another version is not known", header(8, "<I", 0))
     yield case("no_sections", INVALID, "section_count is at least 1", header(12, "<I", 0))
     file = tiny()

@@ -3,7 +3,7 @@ import math
 import struct
 
 from bad_models.case import INVALID, case
-from bad_models.model_writer import BF16, DIRECTORY, F16, INT4, INT8, QKV_BIAS, TIED, Model
+from bad_models.model_writer import BF16, DIRECTORY, F16, F32, INT4, INT8, QKV_BIAS, TIED, Model
 from bad_models.frames import rle_frame
 
 ENTRY_BYTES = 40
@@ -28,6 +28,7 @@ def cases():
                    kept=field not in KEPT_FIELDS)
         KEPT_FIELDS.add(field)
     yield from lists()
+    yield from formats()
     yield from values()
 
 
@@ -53,6 +54,19 @@ def lists():
     model = Model(flags=TIED | QKV_BIAS)
     model.config["flags"] = TIED
     yield case("tensor_bias_without_flag", INVALID, "biases are there where the flags say so", model.file(), kept=False)
+
+
+def formats():
+    """Directories whose formats are not those that the config counts."""
+    rule = "the directory has as many matrices of each format as the config counts"
+    mixed = {"n_layers": 2, "formats": {"down": [(F32, 0), (INT8, 0)]}}
+    one_of_each = [1, 0, 0, 1] + [0] * 12
+    yield case("formats_of_one_kind", INVALID, rule,
+               Model(**{**mixed, "formats": {"down": (F32, 0)}}, counts={"down": one_of_each}).file())
+    yield case("formats_of_the_other_kind", INVALID, rule,
+               Model(**{**mixed, "formats": {"down": (INT8, 0)}}, counts={"down": one_of_each}).file(), kept=False)
+    yield case("format_not_counted", INVALID, rule, Model(**mixed, counts={"down": [2] + [0] * 15}).file())
+    yield case("format_of_another_role", INVALID, rule, Model(**mixed, counts={"down": [2] + [0] * 15, "up": one_of_each}).file())
 
 
 def with_value(role, form, index, value, plane=0, **config):

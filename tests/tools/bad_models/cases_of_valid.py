@@ -6,7 +6,7 @@ from bad_models import frames
 from bad_models.case import OK, case
 from bad_models.cases_of_chunks import MANY_TOKENS, noise_frame
 from bad_models.cases_of_texts import DEEPEST, MOST_METADATA, long_added
-from bad_models.model_writer import (BF16, CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, F16, INT4, INT8, METADATA, MLP_BIAS,
+from bad_models.model_writer import (BF16, CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, F16, F32, INT4, INT8, METADATA, MLP_BIAS,
                                      OUTPUT_BIAS, QKV_BIAS, TIED, TOKENIZER, Model)
 from bad_models.text_writer import (A, ADDED, AFTER_OTHERS, AFTER_SPACE, BEGIN, BYTE_TOKENS, END, NOTE, SPACE, SPECIAL, STRINGS,
                                     SWALLOWS_BEFORE, SWALLOWS_BEHIND, Tokenizer, chat_template, sentence_piece, text_model)
@@ -46,6 +46,8 @@ def formats():
     yield valid("int4_g128", "int4 in groups of 128", Model(formats=everywhere(INT4, 128)), kept=False)
     mixed = {"q": (INT8, 0), "k": (INT4, 64), "v": (INT4, 32), "o": (BF16, 0), "down": (F16, 0), "gate": (INT4, 128)}
     yield valid("mixed_formats", "each matrix in another format", Model(formats=mixed, **SMALL))
+    by_layer = {"q": [(INT8, 0), (INT4, 32), (F32, 0)], "down": [(INT4, 64), (INT4, 64), (INT4, 128)], "o": [(F16, 0), (BF16, 0), (INT8, 0)]}
+    yield valid("mixed_layers", "each layer in other formats", Model(formats=by_layer, n_layers=3, **SMALL))
     yield valid("int8_frames", "int8, some chunks zstd frames", framed_model())
     yield valid("two_chunks", "a plane of two chunks, the first a frame",
                 Model(vocab_size=MANY_TOKENS, compression=1, frame=lambda raw, role: noise_frame(raw)))

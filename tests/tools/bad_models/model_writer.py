@@ -8,6 +8,7 @@ import struct
 
 from cria_reader.xxh64 import xxh64
 
+VERSION = 2
 MAGIC = b"CRIA\r\n\x1a\n"
 CONFIG, TOKENIZER, CHAT, DIRECTORY, CHUNKS, METADATA, DATA = range(1, 8)
 USUAL_ORDER = (CONFIG, TOKENIZER, CHAT, DIRECTORY, CHUNKS, DATA, METADATA)
@@ -24,6 +25,9 @@ CONFIG_FIELDS = {name: (4 * i, "<f" if name in ("rms_epsilon", "embedding_multip
     "architecture flags n_layers d_model n_heads n_kv_heads head_dim d_ff vocab_size max_context planned_context "
     "sliding_window rms_epsilon embedding_multiplier residual_multiplier attention_multiplier logits_divisor "
     "rope_factor compression bos_token n_end_tokens".split())}
+# Places of a row of the config's n_matrices.
+FORMATS = ((F32, 0), (F16, 0), (BF16, 0), (INT8, 0), (INT4, 32), (INT4, 64), (INT4, 128))
+FORMAT_PLACES, COUNTS_AT, MOST_COUNTED = 16, 148, 0xFFFF
 MATRICES = "embedding q k v o gate up down lm_head".split()
 ROLES = ("rope embedding attention_norm q k v o ffn_norm gate up down final_norm lm_head q.bias k.bias v.bias o.bias "
          "gate.bias up.bias down.bias").split()
@@ -40,7 +44,7 @@ def tiny_config(**changes):
         "d_ff": 1, "vocab_size": 16, "max_context": 32, "planned_context": 16, "sliding_window": 0,
         "rms_epsilon": 1e-5, "embedding_multiplier": 1.0, "residual_multiplier": 1.0, "attention_multiplier": 0.5,
         "logits_divisor": 1.0, "rope_factor": 1.0, "compression": 0, "bos_token": NONE, "n_end_tokens": 0,
-        "end_tokens": [], "formats": {}}
+        "end_tokens": [], "formats": {}, "counts": {}}
     unknown = changes.keys() - config.keys()
     if unknown:
         raise ValueError(f"no such field: {unknown}")
@@ -48,20 +52,32 @@ def tiny_config(**changes):
 
 
 def config_bytes(config):
-    raw = bytearray(256)
+    raw = bytearray(512)
     for name, (offset, form) in CONFIG_FIELDS.items():
         struct.pack_into(form, raw, offset, config[name])
     struct.pack_into(f"<{len(config['end_tokens'])}I", raw, 84, *config["end_tokens"])
     for i, name in enumerate(MATRICES):
-        number_format, group = matrix_format(config, name)
-        struct.pack_into("<BBH", raw, 148 + 4 * i, number_format, 0, group)
+        struct.pack_into(f"<{FORMAT_PLACES}H", raw, COUNTS_AT + 2 * FORMAT_PLACES * i, *matrix_counts(config, name))
     return raw
 
 
-def matrix_format(config, name):
+def matrix_counts(config, name):
+    """How many matrices of a role have each format. config["counts"] says otherwise for roles it names."""
+    if name in config["counts"]:
+        return config["counts"][name]
+    n = 1 if name in ("embedding", "lm_head") else config["n_layers"]
     if name == "lm_head" and config["flags"] & TIED:
-        name = "embedding"
-    return config["formats"].get(name, (F32, 0))
+        n = 0
+    counts = [0] * FORMAT_PLACES
+    for layer in range(min(n, MOST_COUNTED)):
+        counts[FORMATS.index(matrix_format(config, name, layer))] += 1
+    return counts
+
+
+def matrix_format(config, name, layer):
+    """config["formats"] has a format for a role, or a list of them by layer."""
+    chosen = config["formats"].get(name, (F32, 0))
+    return chosen[layer] if isinstance(chosen, list) else chosen
 
 
 def canonical_tensors(c):
@@ -126,7 +142,7 @@ class Model:
         draw = random.Random(1)
         self.tensors = []
         for role, layer, rows, cols, is_matrix in canonical_tensors(self.config):
-            number_format, group = matrix_format(self.config, role) if is_matrix else (F32, 0)
+            number_format, group = matrix_format(self.config, role, layer) if is_matrix else (F32, 0)
             planes = (weight_planes(number_format, group, rows, cols, draw) if is_matrix
                       else [f32([draw.uniform(0.5, 1) for _ in range(cols)])])
             self.tensors.append([role, layer, rows, cols, number_format, group, planes])
@@ -173,7 +189,7 @@ class Model:
             else:
                 out += contents[kind]
             entries.append((kind, 0, begin, len(out) - begin, 0))
-        struct.pack_into("<8sIIQ", out, 0, MAGIC, 1, len(order), len(out))
+        struct.pack_into("<8sIIQ", out, 0, MAGIC, VERSION, len(order), len(out))
         for i, entry in enumerate(entries):
             struct.pack_into("<IIQQQ", out, 64 + SECTION_BYTES * i, *entry)
         begin = next(entry[2] for entry in entries if entry[0] == CHUNKS)

@@ -5,7 +5,7 @@ from cria_reader.refusal import NOT_A_MODEL, TRUNCATED, UNSUPPORTED_VERSION, Ref
 from cria_reader.xxh64 import xxh64
 
 MAGIC = b"CRIA\r\n\x1a\n"
-VERSION = 1
+VERSION = 2
 HEADER_BYTES, ENTRY_BYTES, CHECKSUM_AT = 64, 32, 56
 MOST_SECTIONS = 16
 MOST_FILE_BYTES = 1 << 40

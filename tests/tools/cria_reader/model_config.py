@@ -4,14 +4,16 @@ import struct
 
 from cria_reader.refusal import require
 
-CONFIG_BYTES = 256
+CONFIG_BYTES = 512
 NONE = 0xFFFFFFFF
 F32, F16, BF16, INT8, INT4 = range(1, 6)
 FORMAT_NAMES = {F32: "f32", F16: "f16", BF16: "bf16", INT8: "int8", INT4: "int4"}
-GROUPS = (32, 64, 128)
 TIED, QKV_BIAS, OUTPUT_BIAS, MLP_BIAS = 1, 2, 4, 8
 MOST_END_TOKENS = 16
-FORMATS_AT, RESERVED_AT, END_TOKENS_AT = 148, 184, 84
+COUNTS_AT, RESERVED_AT, END_TOKENS_AT = 148, 436, 84
+# Places of a row of n_matrices: (number format, group size); the others are zero.
+FORMATS = ((F32, 0), (F16, 0), (BF16, 0), (INT8, 0), (INT4, 32), (INT4, 64), (INT4, 128))
+FORMAT_PLACES = 16
 
 FIELDS = (
     "architecture flags n_layers d_model n_heads n_kv_heads head_dim d_ff vocab_size max_context "
@@ -29,7 +31,7 @@ MOST_HEAD_WIDTH = 1 << 17
 
 
 def read_config(raw):
-    """A dictionary of the fields, end_tokens, and formats: (number format, group size) by name of the matrix."""
+    """A dictionary of the fields, end_tokens, and n_matrices: how many have each of FORMATS, by name of the matrix."""
     require(len(raw) == CONFIG_BYTES, "the size of the config")
     config = dict(zip(FIELDS, struct.unpack_from("<12I6f3I", raw)))
     for name, (least, most) in LIMITS.items():
@@ -44,7 +46,7 @@ def read_config(raw):
     require(config["logits_divisor"] > 0, "logits_divisor")
     require(config["bos_token"] < config["vocab_size"] or config["bos_token"] == NONE, "bos_token")
     read_end_tokens(config, struct.unpack_from(f"<{MOST_END_TOKENS}I", raw, END_TOKENS_AT))
-    read_formats(config, raw[FORMATS_AT:RESERVED_AT])
+    read_counts(config, raw[COUNTS_AT:RESERVED_AT])
     require(not any(raw[RESERVED_AT:]), "reserved bytes of the config")
     return config
 
@@ -56,12 +58,12 @@ def read_end_tokens(config, tokens):
     config["end_tokens"] = list(tokens[:n])
 
 
-def read_formats(config, raw):
-    config["formats"] = {}
-    for name, (number_format, reserved, group) in zip(MATRICES, struct.iter_unpack("<BBH", raw)):
-        require(number_format in FORMAT_NAMES, f"the number format of {name}")
-        require(reserved == 0, f"reserved byte of the format of {name}")
-        require(group in GROUPS if number_format == INT4 else group == 0, f"the group size of {name}")
-        config["formats"][name] = (number_format, group)
-    tied = config["flags"] & TIED
-    require(not tied or config["formats"]["lm_head"] == config["formats"]["embedding"], "the format of a tied lm_head")
+def read_counts(config, raw):
+    config["n_matrices"] = {}
+    for name, counts in zip(MATRICES, struct.iter_unpack(f"<{FORMAT_PLACES}H", raw)):
+        there = config["n_layers"] if name not in ("embedding", "lm_head") else 1
+        if name == "lm_head" and config["flags"] & TIED:
+            there = 0
+        require(not any(counts[len(FORMATS):]), f"a format that is none has a count for {name}")
+        require(sum(counts) == there, f"the counts of {name}")
+        config["n_matrices"][name] = {f: n for f, n in zip(FORMATS, counts) if n}

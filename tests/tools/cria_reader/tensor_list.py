@@ -1,4 +1,4 @@
-"""Part 3 of docs/model_format.md: the tensors a config has, and the directory, which says nothing else."""
+"""Part 3 of docs/model_format.md: the tensors a config has, and the directory, which says their formats."""
 import struct
 
 from cria_reader.file_layout import round_up
@@ -10,6 +10,7 @@ ENTRY_BYTES = 40
 TILE_ROWS = 16
 INT8_PADDING = 32
 CHUNK_BYTES = 1 << 18
+GROUP_AT, FORMAT_AT = 1, 3  # among an entry's fields
 ROLES = ("rope embedding attention_norm q k v o ffn_norm gate up down final_norm lm_head q.bias k.bias v.bias o.bias "
          "gate.bias up.bias down.bias").split()
 VALUE_BYTES = {F32: 4, F16: 2, BF16: 2}
@@ -46,31 +47,37 @@ class Tensor:
 
 
 def tensors_of(config):
-    """The tensors in the canonical order. Lazily: a config may ask for more than its file can hold."""
-    d, ff, flags, formats = config["d_model"], config["d_ff"], config["flags"], config["formats"]
+    """(role, layer, rows, cols, is_matrix) in the canonical order. Lazily: a config may ask for more than its file can hold."""
+    d, ff, flags = config["d_model"], config["d_ff"], config["flags"]
     q, kv = config["n_heads"] * config["head_dim"], config["n_kv_heads"] * config["head_dim"]
-    yield Tensor("rope", NONE, 1, config["head_dim"] // 2)
-    yield Tensor("embedding", NONE, config["vocab_size"], d, formats["embedding"])
+    yield "rope", NONE, 1, config["head_dim"] // 2, False
+    yield "embedding", NONE, config["vocab_size"], d, True
     in_attention = (("q", q, d, QKV_BIAS), ("k", kv, d, QKV_BIAS), ("v", kv, d, QKV_BIAS), ("o", d, q, OUTPUT_BIAS))
     in_ffn = (("gate", ff, d, MLP_BIAS), ("up", ff, d, MLP_BIAS), ("down", d, ff, MLP_BIAS))
     for layer in range(config["n_layers"]):
         for norm, matrices in (("attention_norm", in_attention), ("ffn_norm", in_ffn)):
-            yield Tensor(norm, layer, 1, d)
+            yield norm, layer, 1, d, False
             for role, rows, cols, bias in matrices:
-                yield Tensor(role, layer, rows, cols, formats[role])
+                yield role, layer, rows, cols, True
                 if flags & bias:
-                    yield Tensor(f"{role}.bias", layer, 1, rows)
-    yield Tensor("final_norm", NONE, 1, d)
+                    yield f"{role}.bias", layer, 1, rows, False
+    yield "final_norm", NONE, 1, d, False
     if not flags & TIED:
-        yield Tensor("lm_head", NONE, config["vocab_size"], d, formats["lm_head"])
+        yield "lm_head", NONE, config["vocab_size"], d, True
 
 
 def read_directory(raw, config):
     require(len(raw) % ENTRY_BYTES == 0, "the size of the directory")
     entries, tensors, chunk = struct.iter_unpack(ENTRY_FORMAT, raw), [], 0
-    for tensor in tensors_of(config):
+    left = {name: dict(counts) for name, counts in config["n_matrices"].items()}
+    for role, layer, rows, cols, is_matrix in tensors_of(config):
         entry = next(entries, None)
         require(entry is not None, "the directory lacks tensors")
+        matrix_format = (entry[FORMAT_AT], entry[GROUP_AT]) if is_matrix else None
+        if is_matrix:
+            require(left[role].get(matrix_format, 0) > 0, f"the format of a {role}")
+            left[role][matrix_format] -= 1
+        tensor = Tensor(role, layer, rows, cols, matrix_format)
         tensor.first_chunk = chunk
         wanted = (ROLES.index(tensor.role), tensor.group, tensor.layer, tensor.format, bytes(3), tensor.rows, tensor.cols,
                   chunk, tensor.n_chunks(), 0, sum(tensor.planes))

@@ -11,6 +11,7 @@
 #include "converter/float_rows.h"
 #include "converter/tensor_plan.h"
 #include "quant/model_layout.h"
+#include "tests/support/matrix_formats.h"
 #include "tests/support/sampling.h"
 #include "tests/unit/converter/converter_fixtures.h"
 #include "tests/unit/converter/model_read_back.h"
@@ -143,7 +144,8 @@ size_t expect_faithful(const std::filesystem::path& model, const Choice& choice,
   EXPECT_EQ(file.tensors().size(), tensor_count(file.config()));
   EXPECT_EQ(report.file_bytes, std::filesystem::file_size(folder / "m.cria"));
   const Checkpoint checkpoint(model);
-  const converter::TensorPlan plan = converter::plan_tensors(checkpoint, file.config());
+  const converter::TensorPlan plan =
+      converter::plan_tensors(checkpoint, file.config(), test::formats_of(file.config()));
   size_t n_compared = 0;
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     n_compared += expect_tensor(file, file.tensors().at(i), plan.tensors[i], choice.method);

@@ -7,6 +7,7 @@
 #include "converter/report.h"
 #include "quant/metadata_check.h"
 #include "quant/model_layout.h"
+#include "tests/support/matrix_formats.h"
 #include "tests/support/test_configs.h"
 
 namespace cria::converter {
@@ -17,14 +18,13 @@ ConversionReport report_of(uint32_t n_layers) {
   report.model = test::small_config(format::NumberFormat::kInt4, 32);
   report.model.n_layers = n_layers;
   report.model.flags = format::kQkvBias | format::kOutputBias | format::kMlpBias;
+  test::mend_counts(&report.model);
+  const std::vector<MatrixFormat> formats = test::formats_of(report.model);
   report.source_name = "a \xff folder";  // as the file system may name it
   for (uint32_t i = 0; i < tensor_count(report.model); ++i) {
-    const TensorSpec spec = tensor_spec(report.model, i);
+    const TensorSpec spec = tensor_spec(report.model, i, formats[i]);
     EncodedTensor tensor = {};
-    tensor.entry.number_format = static_cast<uint8_t>(spec.shape.number_format);
-    tensor.entry.rows = spec.shape.rows;
-    tensor.entry.cols = spec.shape.cols;
-    tensor.entry.raw_bytes = tensor_bytes(spec);
+    tensor.entry = tensor_entry(spec, 0);
     tensor.error = {1.0 / 3, 1.0 / 7, 1.0 / 9};
     report.tensors.push_back(tensor);
   }

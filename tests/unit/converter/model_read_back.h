@@ -129,7 +129,7 @@ class ModelReadBack {
   void read_header() {
     auto header = load<format::FileHeader>(file_, 0);
     EXPECT_EQ(std::memcmp(header.magic, "CRIA\r\n\x1a\n", 8), 0);
-    EXPECT_EQ(header.version, 1u);
+    EXPECT_EQ(header.version, format::kVersion);
     EXPECT_EQ(header.file_bytes, file_.size());
     EXPECT_EQ(std::string(reinterpret_cast<char*>(header.reserved), 32), std::string(32, '\0'));
     std::string checked = file_.substr(0, 64 + 32 * header.section_count);

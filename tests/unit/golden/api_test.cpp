@@ -557,7 +557,7 @@ TEST(Api, ARefusedConfigNamesItsField) {
       {offsetof(ModelConfig, compression), 2, "compression"},
       {offsetof(ModelConfig, bos_token), 1 << 20, "bos_token"},
       {offsetof(ModelConfig, n_end_tokens), 17, "n_end_tokens"},
-      {offsetof(ModelConfig, matrix_format), 9, "matrix_format"},
+      {offsetof(ModelConfig, n_matrices), 9, "n_matrices"},
       {offsetof(ModelConfig, reserved), 1, "reserved"},
   };
   for (const auto& lie : lies) {

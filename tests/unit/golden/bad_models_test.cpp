@@ -1,5 +1,5 @@
 // Files that break one rule of docs/model_format.md each (tests/golden/bad), and valid ones
-// (tests/golden/v1): the status of each is in its folder's index. tests/tools/make_bad_models.py
+// (tests/golden/v2): the status of each is in its folder's index. tests/tools/make_bad_models.py
 // makes them.
 #include <gtest/gtest.h>
 
@@ -160,7 +160,7 @@ TEST(BadModels, EachIsRefusedWithItsStatus) {
 }
 
 TEST(ValidModels, EachLoads) {
-  const std::vector<ListedFile> files = listed_files("v1");
+  const std::vector<ListedFile> files = listed_files("v2");
   EXPECT_GE(files.size(), kLeastValidFiles);
   for (const ListedFile& file : files) EXPECT_EQ(file.status, "OK") << file.name;
   expect_listed_statuses(files);

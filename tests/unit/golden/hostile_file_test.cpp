@@ -154,7 +154,7 @@ TEST(HostileFile, HeadersAreRefusedWithTheirOwnStatus) {
   file[0] = 'X';
   EXPECT_EQ(opener.open(MemorySource(file)), CRIA_NOT_A_MODEL);
   file = good;
-  file[8] = 2;
+  file[8] = 1;
   EXPECT_EQ(opener.open(MemorySource(file)), CRIA_UNSUPPORTED_VERSION);
   file = good;
   file.pop_back();

@@ -7,6 +7,7 @@
 #include <ctime>
 
 #include "quant/model_layout.h"
+#include "tests/support/matrix_formats.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/test_configs.h"
 #include "tests/support/test_session.h"
@@ -30,6 +31,7 @@ format::ModelConfig thin_config(uint32_t n_layers) {
   c.head_dim = 2;
   c.d_ff = 1;
   c.vocab_size = 3;
+  test::mend_counts(&c);
   return c;
 }
 

@@ -10,6 +10,7 @@
 #include "platforms/hosted/thread_pool.h"
 #include "quant/model_layout.h"
 #include "tests/support/guarded_source.h"
+#include "tests/support/matrix_formats.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/model_surgery.h"
 #include "tests/support/test_configs.h"
@@ -93,6 +94,7 @@ TEST_P(MappedEnd, AFileThatEndsInsideItsFinalNormIsRefused) {
   format::ModelConfig c = test::small_config(NumberFormat::kInt8, 0);
   c.flags = format::kTiedEmbedding;
   c.d_model = 1024;
+  test::mend_counts(&c);
   const test::GuardedSource source(cut(test::build_model(c, kSeed), kCutBytes, 2));
   for (uint32_t n_threads = 1; n_threads <= kMostThreads; ++n_threads) {
     EXPECT_EQ(open(source.source(), n_threads), CRIA_INVALID_MODEL) << n_threads;
@@ -107,7 +109,7 @@ TEST_P(MappedEnd, AFileThatEndsBetweenTwoTensorsIsRefused) {
   const size_t n_chunks = table.size() / sizeof(ChunkEntry);
   size_t refused = 0;
   for (uint32_t i = 1; i < tensor_count(c); ++i) {
-    const uint64_t left = tensor_offset(c, i, KeptTensors::kAll);
+    const uint64_t left = test::offset_of(c, i);
     const uint64_t n_bytes = uncompressed_data_bytes(c) - left;
     for (const size_t n_moved : {size_t{0}, size_t{1}, n_chunks / 2}) {
       const test::GuardedSource source(cut(whole, n_bytes, n_moved));
@@ -123,14 +125,12 @@ TEST_P(MappedEnd, AFileThatEndsBetweenTwoTensorsIsRefused) {
 // What the file ends with: lm_head or, tied, the final norm.
 TEST_P(MappedEnd, NoByteBehindAWholeFileIsRead) {
   constexpr uint32_t kTokens[] = {1, 2, 3, 49, 7};
-  const format::MatrixFormat formats[] = {{1, 0, 0},  {2, 0, 0},  {3, 0, 0},  {4, 0, 0},
-                                          {5, 0, 32}, {5, 0, 64}, {5, 0, 128}};
   size_t ran = 0;
-  for (const format::MatrixFormat& f : formats) {
+  for (const MatrixFormat& f : kMatrixFormats) {
     for (const uint32_t flags : {0u, format::kTiedEmbedding}) {
-      format::ModelConfig c =
-          test::small_config(static_cast<NumberFormat>(f.number_format), f.group_size);
+      format::ModelConfig c = test::small_config(f.number_format, f.group_size);
       c.flags = flags;
+      test::mend_counts(&c);
       c.d_model = 80;  // no multiple of a group: padded inputs
       const test::Bytes file = test::build_model(c, kSeed);
       ASSERT_EQ(check_config(c), nullptr);
@@ -144,7 +144,7 @@ TEST_P(MappedEnd, NoByteBehindAWholeFileIsRead) {
       }
     }
   }
-  EXPECT_EQ(ran, std::size(formats) * 2 * 3);
+  EXPECT_EQ(ran, std::size(kMatrixFormats) * 2 * 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, MappedEnd, testing::ValuesIn(test::built_backends()),

@@ -12,6 +12,7 @@
 
 #include "platforms/hosted/thread_pool.h"
 #include "quant/model_layout.h"
+#include "tests/support/matrix_formats.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/model_surgery.h"
 #include "tests/support/sampling.h"
@@ -258,16 +259,16 @@ TEST(OpenVerifyAgree, OnValues) {
   Judges judges;
   size_t tried = 0;
   for (const Value& value : values) {
-    format::ModelConfig c = test::small_config(value.weights, 0);
+    const bool is_int4 = value.weights == NumberFormat::kInt4;
+    format::ModelConfig c =
+        test::small_config(value.weights, static_cast<uint16_t>(is_int4 ? 64 : 0));
     c.n_layers = 1;
     c.flags = format::kQkvBias | format::kOutputBias | format::kMlpBias;
-    if (value.weights == NumberFormat::kInt4) {
-      for (format::MatrixFormat& f : c.matrix_format) f.group_size = 64;
-    }
+    test::mend_counts(&c);
     ASSERT_EQ(check_config(c), nullptr);
     const Bytes whole = test::build_model(c, 7);
     for (uint32_t tensor = 0; tensor < tensor_count(c); ++tensor) {
-      const TensorSpec spec = tensor_spec(c, tensor);
+      const TensorSpec spec = test::spec_at(c, tensor);
       if (spec.is_matrix != value.is_matrix) continue;
       const uint64_t begin = value.is_scale ? tensor_code_bytes(spec) : 0;
       const uint64_t end = value.is_scale ? tensor_bytes(spec) : tensor_code_bytes(spec);
@@ -275,8 +276,7 @@ TEST(OpenVerifyAgree, OnValues) {
       for (const uint64_t at : {begin, middle, end - value.n_bytes}) {
         Bytes file = whole;
         const std::span<uint8_t> data = test::section_bytes(file, SectionKind::kData);
-        std::memcpy(data.data() + tensor_offset(c, tensor, KeptTensors::kAll) + at, &value.bits,
-                    value.n_bytes);
+        std::memcpy(data.data() + test::offset_of(c, tensor) + at, &value.bits, value.n_bytes);
         test::mend_checksums(file);
         ASSERT_EQ(judges.judge(file, value.what), value.expected) << value.what << ' ' << tensor;
         ++tried;

@@ -60,10 +60,14 @@ uint64_t values_hash(const TensorSpec& spec, const uint8_t* planes) {
 uint64_t model_hash(Bytes file) {
   const auto config = load<format::ModelConfig>(test::section_bytes(file, SectionKind::kConfig), 0);
   const std::span<const uint8_t> table = test::section_bytes(file, SectionKind::kChunkTable);
+  const std::span<const uint8_t> directory =
+      test::section_bytes(file, SectionKind::kTensorDirectory);
   std::vector<uint64_t> hashes;
   size_t chunk = 0;
   for (uint32_t i = 0; i < tensor_count(config); ++i) {
-    const TensorSpec spec = tensor_spec(config, i);
+    const auto entry = load<format::TensorEntry>(directory, i);
+    TensorSpec spec = {};
+    EXPECT_TRUE(read_entry(config, i, entry, &spec));
     // In a stored file a tensor lies whole where its first chunk lies.
     const auto offset = static_cast<size_t>(load<format::ChunkEntry>(table, chunk).offset);
     hashes.push_back(values_hash(spec, file.data() + offset));

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "quant/model_layout.h"
+#include "tests/support/matrix_formats.h"
 #include "tests/support/test_configs.h"
 
 namespace cria {
@@ -24,6 +25,7 @@ format::ModelConfig llama_1b() {
   c.max_context = 131072;
   c.planned_context = 2048;
   c.compression = static_cast<uint32_t>(format::Compression::kZstd);
+  test::mend_counts(&c);
   return c;
 }
 
@@ -70,7 +72,7 @@ TEST(MemoryPlan, OfAOneBillionParameterModelIsWhatTheArithmeticSays) {
   EXPECT_EQ(plan.session.objects, 256u);
   EXPECT_EQ(plan.session.kv_cache, 16u * 8 * 2048 * 2 * (64 + 4));
   EXPECT_EQ(plan.session.history, 8192u);
-  EXPECT_EQ(plan.session.logits, 128256u * 4);
+  EXPECT_EQ(plan.session.logits, (128256u + 2048u) * 4);
   EXPECT_EQ(plan.workspace.objects, 512u);
   EXPECT_EQ(plan.workspace.backend, 0u);
   // Of 64 rows: x, normed, projected; gate and up; inputs of 8192 as int8 with scales and sums;
@@ -195,6 +197,7 @@ TEST(MemoryPlan, LargestModelTheFormatAllowsDoesNotOverflow) {
   c.d_ff = format::kMaxFfnWidth;
   c.vocab_size = format::kMaxVocab;
   c.max_context = format::kMaxContext;
+  test::mend_counts(&c);
   ASSERT_EQ(check_config(c), nullptr);
   PlanInput in = exact_input(format::kMaxContext);
   in.kv_format = KvFormat::kF32;

@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <string>
 
 #include "quant/tile16.h"
+#include "tests/support/matrix_formats.h"
 #include "tests/support/test_configs.h"
 
 namespace cria {
@@ -15,6 +18,8 @@ namespace {
 using format::ModelConfig;
 using format::NumberFormat;
 using format::TensorRole;
+
+constexpr size_t kInt4G32 = place_of({NumberFormat::kInt4, 32});
 
 ModelConfig int4_config() { return test::small_config(NumberFormat::kInt4, 32); }
 
@@ -28,6 +33,7 @@ TEST(ModelLayout, CanonicalOrderIsTheOneOfTheFormat) {
   ModelConfig c = int4_config();
   c.n_layers = 1;
   c.flags = format::kQkvBias | format::kOutputBias | format::kMlpBias;
+  test::mend_counts(&c);
   const std::vector<std::string> want = {"rope.inverse_frequencies",
                                          "embedding",
                                          "layers.0.attention_norm",
@@ -49,7 +55,7 @@ TEST(ModelLayout, CanonicalOrderIsTheOneOfTheFormat) {
                                          "final_norm",
                                          "lm_head"};
   ASSERT_EQ(tensor_count(c), want.size());
-  for (uint32_t i = 0; i < want.size(); ++i) EXPECT_EQ(name_of(tensor_spec(c, i)), want[i]);
+  for (uint32_t i = 0; i < want.size(); ++i) EXPECT_EQ(name_of(test::spec_at(c, i)), want[i]);
 }
 
 TEST(ModelLayout, TiedModelsStoreNoOutputMatrix) {
@@ -57,15 +63,16 @@ TEST(ModelLayout, TiedModelsStoreNoOutputMatrix) {
   const uint32_t untied = tensor_count(c);
   c.flags = format::kTiedEmbedding;
   EXPECT_EQ(tensor_count(c), untied - 1);
-  EXPECT_EQ(tensor_spec(c, untied - 2).role, TensorRole::kFinalNorm);
+  EXPECT_EQ(test::spec_at(c, untied - 2).role, TensorRole::kFinalNorm);
 }
 
 TEST(ModelLayout, EveryTensorHasItsOwnNameAndLayer) {
   ModelConfig c = int4_config();
   c.n_layers = 13;
+  test::mend_counts(&c);
   std::set<std::string> names;
   for (uint32_t i = 0; i < tensor_count(c); ++i) {
-    EXPECT_TRUE(names.insert(name_of(tensor_spec(c, i))).second);
+    EXPECT_TRUE(names.insert(name_of(test::spec_at(c, i))).second);
   }
   EXPECT_EQ(names.count("layers.12.down"), 1u);
 }
@@ -74,11 +81,11 @@ TEST(ModelLayout, ChunksCutEachPlaneApart) {
   ModelConfig c = int4_config();
   c.vocab_size = 128256;
   c.d_model = 2048;
-  const TensorSpec embedding = tensor_spec(c, 1);
+  const TensorSpec embedding = test::spec_at(c, 1);
   // 128256 x 2048 nibbles are 501 chunks of 256 KiB exactly; 64 scales of 2 bytes a row 62.625.
   EXPECT_EQ(tensor_code_bytes(embedding), 501u * format::kChunkRawBytes);
   EXPECT_EQ(tensor_chunk_count(embedding), 501u + 63u);
-  EXPECT_EQ(tensor_chunk_count(tensor_spec(c, 0)), 1u);
+  EXPECT_EQ(tensor_chunk_count(test::spec_at(c, 0)), 1u);
 }
 
 TEST(ModelLayout, RefusesEveryFieldOutOfRange) {
@@ -118,10 +125,18 @@ TEST(ModelLayout, RefusesEveryFieldOutOfRange) {
       {"n_end_tokens", [](ModelConfig& c) { c.n_end_tokens = 17; }},
       {"end_tokens", [](ModelConfig& c) { c.end_tokens[0] = 50; }},
       {"end_tokens", [](ModelConfig& c) { c.end_tokens[1] = 1; }},
-      {"matrix_format", [](ModelConfig& c) { c.matrix_format[3].number_format = 6; }},
-      {"matrix_format", [](ModelConfig& c) { c.matrix_format[3].group_size = 16; }},
-      {"matrix_format", [](ModelConfig& c) { c.matrix_format[8].reserved = 1; }},
-      {"reserved", [](ModelConfig& c) { c.reserved[71] = 1; }},
+      {"n_matrices", [](ModelConfig& c) { c.n_matrices[3][kInt4G32] = 1; }},
+      {"n_matrices", [](ModelConfig& c) { c.n_matrices[3][kInt4G32] = 3; }},
+      {"n_matrices", [](ModelConfig& c) { c.n_matrices[3][0] = 1; }},
+      {"n_matrices", [](ModelConfig& c) { c.n_matrices[3][0] = 0xffff; }},
+      {"n_matrices",
+       [](ModelConfig& c) {
+         c.n_matrices[3][kInt4G32] = 1;
+         c.n_matrices[3][std::size(kMatrixFormats)] = 1;
+       }},
+      {"n_matrices", [](ModelConfig& c) { c.flags = format::kTiedEmbedding; }},
+      {"n_matrices", [](ModelConfig& c) { c.n_matrices[8][kInt4G32] = 0; }},
+      {"reserved", [](ModelConfig& c) { c.reserved[75] = 1; }},
   };
   for (const Case& k : cases) {
     ModelConfig c = int4_config();
@@ -132,33 +147,36 @@ TEST(ModelLayout, RefusesEveryFieldOutOfRange) {
   }
 }
 
-TEST(ModelLayout, RefusesATiedModelWhoseOutputHasAnotherFormat) {
-  ModelConfig c = int4_config();
-  c.flags = format::kTiedEmbedding;
-  EXPECT_EQ(check_config(c), nullptr);
-  c.matrix_format[8] = {static_cast<uint8_t>(NumberFormat::kInt8), 0, 0};
-  EXPECT_STREQ(check_config(c), "matrix_format");
+// A config with matrices of every format, spread over the layers in a way that no role shares.
+ModelConfig mixed_config(uint32_t flags, uint32_t n_layers, std::vector<MatrixFormat>* formats) {
+  ModelConfig c = test::small_config(NumberFormat::kBf16, 0);
+  c.flags = flags;
+  c.n_layers = n_layers;
+  c.d_model = 17;
+  c.vocab_size = 20000;  // more than one chunk
+  std::memset(c.n_matrices, 0, sizeof c.n_matrices);
+  formats->clear();
+  for (uint32_t i = 0; i < tensor_count(c); ++i) {
+    formats->push_back(kMatrixFormats[(i * i + flags) % std::size(kMatrixFormats)]);
+    count_tensor(tensor_spec(c, i, formats->back()), &c.n_matrices);
+  }
+  return c;
 }
 
-// The sums over tensors, made one tensor at a time.
-TEST(ModelLayout, PlacesEqualTheSumsOfWhatLiesBefore) {
+// The sums over kinds of tensors, made one tensor at a time.
+TEST(ModelLayout, SumsEqualThoseOverAllTensors) {
   size_t n_compared = 0;
   for (uint32_t flags = 0; flags <= format::kKnownFlags; ++flags) {
     for (const uint32_t n_layers : {1u, 2u, 5u}) {
-      format::ModelConfig c = test::small_config(format::NumberFormat::kBf16, 0);
-      c.flags = flags;
-      c.n_layers = n_layers;
-      c.d_model = 17;
-      c.vocab_size = 20000;  // more than one chunk
+      std::vector<MatrixFormat> formats;
+      const ModelConfig c = mixed_config(flags, n_layers, &formats);
+      ASSERT_EQ(check_config(c), nullptr);
       uint64_t all = 0;
       uint64_t vectors_and_embedding = 0;
       uint64_t n_chunks = 0;
       uint64_t last_end = 0;
       for (uint32_t i = 0; i < tensor_count(c); ++i) {
-        ASSERT_EQ(tensor_offset(c, i, KeptTensors::kAll), all);
-        ASSERT_EQ(tensor_offset(c, i, KeptTensors::kVectorsAndEmbedding), vectors_and_embedding);
-        ASSERT_EQ(first_chunk_of(c, i), n_chunks);
-        const TensorSpec spec = tensor_spec(c, i);
+        const TensorSpec spec = tensor_spec(c, i, formats[i]);
         const uint64_t n_bytes = round_up(tensor_bytes(spec), format::kAlignment);
         last_end = all + tensor_bytes(spec);
         all += n_bytes;
@@ -167,11 +185,49 @@ TEST(ModelLayout, PlacesEqualTheSumsOfWhatLiesBefore) {
         ++n_compared;
       }
       EXPECT_EQ(all_tensor_bytes(c), all);
+      EXPECT_EQ(kept_tensor_bytes(c, KeptTensors::kVectorsAndEmbedding), vectors_and_embedding);
       EXPECT_EQ(chunk_count(c), n_chunks);
       EXPECT_EQ(uncompressed_data_bytes(c), last_end);
     }
   }
   EXPECT_GT(n_compared, 1000u);
+}
+
+TEST(ModelLayout, AnEntryIsReadBackOnlyWhereItBelongs) {
+  std::vector<MatrixFormat> formats;
+  const ModelConfig c = mixed_config(format::kQkvBias, 3, &formats);
+  for (uint32_t i = 0; i < tensor_count(c); ++i) {
+    const TensorSpec spec = tensor_spec(c, i, formats[i]);
+    const format::TensorEntry entry = tensor_entry(spec, 7);
+    TensorSpec read = {};
+    ASSERT_TRUE(read_entry(c, i, entry, &read));
+    EXPECT_EQ(read.role, spec.role);
+    EXPECT_EQ(read.layer, spec.layer);
+    EXPECT_EQ(read.is_matrix, spec.is_matrix);
+    EXPECT_EQ(read.shape, spec.shape);
+    for (uint32_t other = 0; other < tensor_count(c); ++other) {
+      if (other == i) continue;
+      EXPECT_FALSE(read_entry(c, other, entry, &read)) << i << ' ' << other;
+    }
+    // Every bit but those of first_chunk, which has its own check, is one that counts.
+    for (size_t bit = 0; bit < sizeof entry * 8; ++bit) {
+      format::TensorEntry changed = entry;
+      auto* bytes = reinterpret_cast<uint8_t*>(&changed);
+      bytes[bit / 8] = static_cast<uint8_t>(bytes[bit / 8] ^ 1u << bit % 8);
+      const bool is_first_chunk = bit / 8 >= offsetof(format::TensorEntry, first_chunk) &&
+                                  bit / 8 < offsetof(format::TensorEntry, n_chunks);
+      EXPECT_EQ(read_entry(c, i, changed, &read), is_first_chunk) << i << ' ' << bit;
+    }
+  }
+}
+
+TEST(ModelLayout, AFormatThatIsNotCountedForTheRoleIsRefused) {
+  const ModelConfig c = int4_config();
+  for (const MatrixFormat f : kMatrixFormats) {
+    const format::TensorEntry entry = tensor_entry(tensor_spec(c, 3, f), 0);
+    TensorSpec read = {};
+    EXPECT_EQ(read_entry(c, 3, entry, &read), f == (MatrixFormat{NumberFormat::kInt4, 32}));
+  }
 }
 
 }  // namespace

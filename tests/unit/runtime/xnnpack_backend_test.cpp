@@ -20,6 +20,7 @@
 #include "quant/float16.h"
 #include "quant/model_layout.h"
 #include "runtime/backends/backend.h"
+#include "tests/support/matrix_formats.h"
 #include "tests/support/test_configs.h"
 #include "tests/support/test_session.h"
 
@@ -161,9 +162,13 @@ Image make_image(const format::ModelConfig& config) {
   Image image;
   std::vector<format::ChunkEntry> entries;
   const uint64_t table_bytes = chunk_count(config) * sizeof(format::ChunkEntry);
-  image.bytes.resize(table_bytes);
-  for (uint32_t i = 0; i < tensor_count(config); ++i) {
-    const TensorSpec spec = tensor_spec(config, i);
+  const std::vector<MatrixFormat> formats = test::formats_of(config);
+  const uint64_t directory_bytes = formats.size() * sizeof(format::TensorEntry);
+  image.bytes.resize(table_bytes + directory_bytes);
+  std::vector<format::TensorEntry> directory;
+  for (uint32_t i = 0; i < formats.size(); ++i) {
+    const TensorSpec spec = tensor_spec(config, i, formats[i]);
+    directory.push_back(tensor_entry(spec, static_cast<uint32_t>(entries.size())));
     image.tensors.push_back(spec.is_matrix ? random_matrix(spec.shape, &random)
                                            : std::vector<uint8_t>(tensor_bytes(spec)));
     const uint64_t n_codes = tensor_code_bytes(spec);
@@ -171,7 +176,9 @@ Image make_image(const format::ModelConfig& config) {
     add_plane(image.tensors[i].data() + n_codes, tensor_scale_bytes(spec), &image, &entries);
   }
   std::memcpy(image.bytes.data(), entries.data(), table_bytes);
+  std::memcpy(image.bytes.data() + table_bytes, directory.data(), directory_bytes);
   image.index.config = config;
+  image.index.directory = {table_bytes, directory_bytes, 0};
   image.index.chunk_table = {0, table_bytes, 0};
   image.index.data = {entries.front().offset, image.bytes.size() - entries.front().offset, 0};
   image.index.n_chunks = static_cast<uint32_t>(entries.size());
@@ -197,7 +204,7 @@ class BackendTest : public testing::Test {
     weights = {};
     weights.layers = layers.data();
     threads = {n_threads, pool->hook(), pool->context()};
-    for (uint32_t i = 0; i < tensor_count(config); ++i) bind(tensor_spec(config, i), i);
+    for (uint32_t i = 0; i < tensor_count(config); ++i) bind(test::spec_at(config, i), i);
     quantized.assign(kPrefillChunk * widest_input(config) + kSlack, 0);
     of_step = std::make_unique<Block>(needs.step_bytes);
     scratch = {quantized.data(), nullptr, nullptr, of_step->data()};
@@ -206,7 +213,8 @@ class BackendTest : public testing::Test {
   Status load(uint64_t n_bytes) {
     const cria_source source = {&image, image.bytes.size(), nullptr, read_image};
     // Chunks are stored: none is decompressed.
-    const PackSource from = {source, image.index, threads, loading->data(), nullptr};
+    LoadProgress progress(nullptr, nullptr, 0);
+    const PackSource from = {source, image.index, threads, loading->data(), nullptr, &progress};
     return kXnnpackBackend.load(from, &weights, packed->data(), n_bytes);
   }
   Status load() { return load(needs.model_bytes); }
@@ -389,20 +397,37 @@ TEST_F(BackendTest, Bf16MatchesTheReferenceWithoutTheHeap) {
 TEST_F(BackendTest, ATiedEmbeddingIsPackedAsTheLanguageModelHead) {
   format::ModelConfig c = odd_config(NumberFormat::kInt4, 32);
   c.flags |= format::kTiedEmbedding;
+  test::mend_counts(&c);
   check_model(c, 2);
+}
+
+// Counts matrices of a role as of these formats, the last one for the rest of the layers.
+void set_formats(format::MatrixRole role, std::initializer_list<MatrixFormat> formats,
+                 format::ModelConfig* c) {
+  auto& counts = c->n_matrices[static_cast<size_t>(role)];
+  std::memset(counts, 0, sizeof counts);
+  for (const MatrixFormat& f : formats) ++counts[place_of(f)];
+  counts[place_of(*(formats.end() - 1))] += static_cast<uint16_t>(c->n_layers - formats.size());
 }
 
 TEST_F(BackendTest, MatricesOfOneInputMayHaveDifferentFormats) {
   format::ModelConfig c = odd_config(NumberFormat::kInt4, 32);
-  const auto set = [&c](format::MatrixRole role, NumberFormat number_format, uint16_t group_size) {
-    format::MatrixFormat& f = c.matrix_format[static_cast<size_t>(role)];
-    f.number_format = static_cast<uint8_t>(number_format);
-    f.group_size = group_size;
-  };
-  set(format::MatrixRole::kK, NumberFormat::kF32, 0);
-  set(format::MatrixRole::kV, NumberFormat::kInt4, 128);
-  set(format::MatrixRole::kUp, NumberFormat::kInt8, 0);
+  set_formats(format::MatrixRole::kK, {{NumberFormat::kF32, 0}}, &c);
+  set_formats(format::MatrixRole::kV, {{NumberFormat::kInt4, 128}}, &c);
+  set_formats(format::MatrixRole::kUp, {{NumberFormat::kInt8, 0}}, &c);
   check_model(c, 2);
+}
+
+TEST_F(BackendTest, LayersMayHaveDifferentFormats) {
+  format::ModelConfig c = odd_config(NumberFormat::kInt4, 32);
+  c.n_layers = 3;
+  test::mend_counts(&c);
+  set_formats(format::MatrixRole::kQ,
+              {{NumberFormat::kInt8, 0}, {NumberFormat::kInt4, 64}, {NumberFormat::kF16, 0}}, &c);
+  set_formats(format::MatrixRole::kDown,
+              {{NumberFormat::kInt4, 32}, {NumberFormat::kInt4, 128}, {NumberFormat::kInt8, 0}},
+              &c);
+  for (const uint32_t n_threads : {1u, 3u}) check_model(c, n_threads);
 }
 
 // A slice is then less than a tile.
@@ -457,7 +482,7 @@ TEST_F(BackendTest, ADamagedChunkIsFoundWhateverThreadReadsIt) {
   const auto* entries = reinterpret_cast<const format::ChunkEntry*>(image.bytes.data());
   uint32_t chunk = 0;
   for (uint32_t i = 0; i < tensor_count(c); ++i) {
-    const TensorSpec spec = tensor_spec(c, i);
+    const TensorSpec spec = test::spec_at(c, i);
     const uint32_t n_chunks = tensor_chunk_count(spec);
     const bool is_packed = spec.is_matrix && spec.role != format::TensorRole::kEmbedding;
     for (uint32_t end = chunk + n_chunks; chunk < end; ++chunk) {
@@ -520,6 +545,7 @@ TEST_F(BackendTest, WorkspacesOfOneModelTakeTurns) {
 TEST(XnnpackNeeds, AreQuickAndTheSameEveryTimeForABillionParameters) {
   format::ModelConfig c = test::small_config(NumberFormat::kInt4, 32);
   c.n_layers = 16;
+  test::mend_counts(&c);
   c.d_model = 2048;
   c.n_heads = 32;
   c.n_kv_heads = 8;

@@ -1,0 +1,118 @@
+// Models whose layers have different formats: planned exactly, loaded the same from every source,
+// and computed as files of one format are.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <vector>
+
+#include "quant/model_layout.h"
+#include "tests/support/matrix_formats.h"
+#include "tests/support/model_builder.h"
+#include "tests/support/model_surgery.h"
+#include "tests/support/test_configs.h"
+#include "tests/support/test_session.h"
+
+namespace cria {
+namespace {
+
+using format::NumberFormat;
+using test::Bytes;
+
+constexpr uint32_t kSeed = 11;
+constexpr uint32_t kTokens[] = {1, 7, 30, 2, 49, 11, 12, 13, 3};
+
+// Layers in other formats each, in no order.
+std::vector<MatrixFormat> mixed_formats(const format::ModelConfig& config) {
+  std::vector<MatrixFormat> formats;
+  for (uint32_t i = 0; i < tensor_count(config); ++i) {
+    formats.push_back(kMatrixFormats[(i * i + i / 5) % std::size(kMatrixFormats)]);
+  }
+  return formats;
+}
+
+Bytes mixed_model(uint32_t flags, format::Compression compression) {
+  format::ModelConfig c = test::small_config(NumberFormat::kF32, 0);
+  c.flags = flags;
+  c.n_layers = 5;
+  c.compression = static_cast<uint32_t>(compression);
+  const std::vector<MatrixFormat> formats = mixed_formats(c);
+  std::memset(c.n_matrices, 0, sizeof c.n_matrices);
+  for (uint32_t i = 0; i < formats.size(); ++i) {
+    count_tensor(tensor_spec(c, i, formats[i]), &c.n_matrices);
+  }
+  return test::build_model(c, formats, kSeed);
+}
+
+std::vector<float> logits_of(const Bytes& file, test::Access access, cria_config config) {
+  const test::MemorySource source(file, access);
+  config.source_is_mapped = access == test::Access::kRead ? 0 : 1;
+  // A TestSession checks that each object takes what was planned.
+  test::TestSession session(source, config);
+  test::need(cria_prefill(session.workspace(), session.session(), kTokens, std::size(kTokens)));
+  const float* logits = cria_logits(session.session());
+  return {logits, logits + cria_vocab_size(session.model())};
+}
+
+class MixedFormats : public testing::TestWithParam<cria_backend> {};
+
+TEST_P(MixedFormats, GiveTheSameBitsHoweverTheyAreLoaded) {
+  for (const uint32_t flags : {0u, format::kTiedEmbedding | format::kQkvBias}) {
+    cria_config config = {};
+    config.backend = GetParam();
+    const Bytes stored = mixed_model(flags, format::Compression::kStored);
+    const std::vector<float> want = logits_of(stored, test::Access::kRead, config);
+    for (const float value : want) ASSERT_TRUE(std::isfinite(value));
+    const Bytes compressed = mixed_model(flags, format::Compression::kZstd);
+    for (const test::Access access :
+         {test::Access::kRead, test::Access::kMap, test::Access::kBoth}) {
+      for (const Bytes* file : {&stored, &compressed}) {
+        for (const uint32_t n_threads : {1u, 2u, 3u}) {
+          config.n_threads = n_threads;
+          EXPECT_EQ(logits_of(*file, access, config), want) << n_threads << " threads";
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, MixedFormats, testing::ValuesIn(test::built_backends()),
+                         test::backend_label);
+
+TEST(MixedFormats, AreSaidToBeMixed) {
+  const Bytes file = mixed_model(0, format::Compression::kStored);
+  const cria_model_info info = test::inspected(test::MemorySource(file).source());
+  EXPECT_EQ(info.weight_format, CRIA_MIXED);
+  EXPECT_EQ(info.group_size, 0u);
+  EXPECT_STREQ(cria_number_format_name(info.weight_format), "mixed");
+  // Tensor 1: what mixed_formats gives to place 1.
+  EXPECT_EQ(info.embedding_format, CRIA_F16);
+  EXPECT_EQ(info.embedding_bytes, 64u * 64 * 2);
+}
+
+// What a directory says is compared with the config's counts, and again where it is used.
+TEST(MixedFormats, ADirectoryThatSwapsTwoFormatsIsAnotherModel) {
+  Bytes file = mixed_model(0, format::Compression::kStored);
+  const std::span<uint8_t> directory =
+      test::section_bytes(file, format::SectionKind::kTensorDirectory);
+  for (size_t at = offsetof(format::TensorEntry, number_format); at < directory.size();
+       at += sizeof(format::TensorEntry)) {
+    Bytes changed = file;
+    uint8_t& number_format =
+        test::section_bytes(changed, format::SectionKind::kTensorDirectory)[at];
+    number_format = static_cast<uint8_t>(number_format % 5 + 1);
+    test::mend_checksums(changed);
+    const test::MemorySource source(changed);
+    cria_config config = {};
+    const cria_model_info info = test::inspected(source.source());
+    const cria_memory_plan plan = test::planned(info, config);
+    test::AlignedMemory memory(plan.total);
+    cria_instance cria = {};
+    EXPECT_EQ(cria_open(memory.data(), memory.size(), &source.source(), &config, &cria),
+              CRIA_INVALID_MODEL);
+  }
+}
+
+}  // namespace
+}  // namespace cria
