@@ -29,9 +29,11 @@ set(CRIA_KERNEL_FLAGS
   "neon|armv7|-mfpu=neon-vfpv4 -mfp16-format=ieee $<$<CXX_COMPILER_ID:GNU>:-fno-schedule-insns>"
 )
 
-# cria_select_kernels(<out variable> <sources...>): keeps the sources of this processor and sets their flags.
+# cria_select_kernels(<out variable> <sources...>): keeps the sources of this processor and sets their flags. Variable
+# <out>_endings has the endings that were kept, a blank between two.
 function(cria_select_kernels out)
   set(kept)
+  set(endings)
   foreach(source IN LISTS ARGN)
     get_filename_component(stem "${source}" NAME_WE)
     set(named FALSE)
@@ -45,6 +47,7 @@ function(cria_select_kernels out)
         set(named TRUE)
         if(CMAKE_SYSTEM_PROCESSOR MATCHES "^${processors}")
           set(used TRUE)
+          list(APPEND endings "${ending}")
           separate_arguments(flags)
           # The sums of a block stay in registers only when its loops are unrolled, which -O2 does not do.
           # A row's own level comes behind and wins.
@@ -57,5 +60,8 @@ function(cria_select_kernels out)
       list(APPEND kept "${source}")
     endif()
   endforeach()
+  list(REMOVE_DUPLICATES endings)
+  list(JOIN endings " " endings)
   set(${out} "${kept}" PARENT_SCOPE)
+  set(${out}_endings "${endings}" PARENT_SCOPE)
 endfunction()

@@ -37,8 +37,7 @@ void add_isa(CLI::App* app, CommonOptions* common) {
   std::map<std::string, uint32_t> masks;
   std::string names;
   uint32_t mask = 0;
-  for (const IsaName& isa : isa_names()) {
-    if ((isa.bit & cria_built_isas() & cpu_isas()) == 0) continue;
+  for (const IsaName& isa : isa_names(cria_built_isas() & cpu_isas())) {
     mask |= isa.bit;
     masks[isa.name] = mask;
     names += (names.empty() ? "" : ", ") + std::string(isa.name);

@@ -104,20 +104,6 @@ std::string machine_description() {
   return text;
 }
 
-std::span<const IsaName> isa_names() {
-  static constexpr IsaName kNames[] = {
-      {"scalar", CRIA_ISA_SCALAR},
-      {"sse4.1", CRIA_ISA_SSE4_1},
-      {"avx2", CRIA_ISA_AVX2},
-      {"avxvnni", CRIA_ISA_AVX_VNNI},
-      {"avx512vnni", CRIA_ISA_AVX512_VNNI},
-      {"neon", CRIA_ISA_NEON},
-      {"dotprod", CRIA_ISA_DOTPROD},
-      {"i8mm", CRIA_ISA_I8MM},
-  };
-  return kNames;
-}
-
 uint32_t arm_isas(const ArmFeatures& features) {
   if (!features.neon || !features.vfpv4) return 0;
   uint32_t mask = CRIA_ISA_NEON;
@@ -126,26 +112,65 @@ uint32_t arm_isas(const ArmFeatures& features) {
   return mask;
 }
 
+namespace {
+
+uint32_t this_arm_isas() {
+  return arm_isas({.neon = cpuinfo_has_arm_neon(),
+                   .vfpv4 = cpuinfo_has_arm_neon_fma() && cpuinfo_has_arm_vfpv4(),
+                   .dotprod = cpuinfo_has_arm_neon_dot(),
+                   .i8mm = cpuinfo_has_arm_i8mm()});
+}
+
+struct Detection {
+  uint32_t isa;
+  bool (*cpu_has)();
+};
+
+constexpr Detection kDetections[] = {
+    {CRIA_ISA_SCALAR, [] { return true; }},
+    {CRIA_ISA_SSE4_1, [] { return cpuinfo_has_x86_sse4_1(); }},
+    {CRIA_ISA_AVX2, [] { return cpuinfo_has_x86_avx2() && cpuinfo_has_x86_f16c(); }},
+    {CRIA_ISA_AVX_VNNI, [] { return cpuinfo_has_x86_avxvnni(); }},
+    {CRIA_ISA_AVX512_VNNI,
+     [] {
+       return cpuinfo_has_x86_avx512vnni() && cpuinfo_has_x86_avx512f() &&
+              cpuinfo_has_x86_avx512bw() && cpuinfo_has_x86_avx512dq() &&
+              cpuinfo_has_x86_avx512vl();
+     }},
+    {CRIA_ISA_NEON, [] { return (this_arm_isas() & CRIA_ISA_NEON) != 0; }},
+    {CRIA_ISA_DOTPROD, [] { return (this_arm_isas() & CRIA_ISA_DOTPROD) != 0; }},
+    {CRIA_ISA_I8MM, [] { return (this_arm_isas() & CRIA_ISA_I8MM) != 0; }},
+};
+
+}  // namespace
+
+uint32_t detectable_isas() {
+  uint32_t mask = 0;
+  for (const Detection& detection : kDetections) mask |= detection.isa;
+  return mask;
+}
+
 uint32_t cpu_isas() {
-  uint32_t mask = CRIA_ISA_SCALAR;
-  if (!cpuinfo_initialize()) return mask;
-  const auto add = [&mask](bool present, uint32_t bit) { mask |= present ? bit : 0; };
-  add(cpuinfo_has_x86_sse4_1(), CRIA_ISA_SSE4_1);
-  add(cpuinfo_has_x86_avx2() && cpuinfo_has_x86_f16c(), CRIA_ISA_AVX2);
-  add(cpuinfo_has_x86_avxvnni(), CRIA_ISA_AVX_VNNI);
-  add(cpuinfo_has_x86_avx512vnni() && cpuinfo_has_x86_avx512f() && cpuinfo_has_x86_avx512bw() &&
-          cpuinfo_has_x86_avx512dq() && cpuinfo_has_x86_avx512vl(),
-      CRIA_ISA_AVX512_VNNI);
-  return mask | arm_isas({.neon = cpuinfo_has_arm_neon(),
-                          .vfpv4 = cpuinfo_has_arm_neon_fma() && cpuinfo_has_arm_vfpv4(),
-                          .dotprod = cpuinfo_has_arm_neon_dot(),
-                          .i8mm = cpuinfo_has_arm_i8mm()});
+  if (!cpuinfo_initialize()) return CRIA_ISA_SCALAR;
+  uint32_t mask = 0;
+  for (const Detection& detection : kDetections) {
+    if (detection.cpu_has()) mask |= detection.isa;
+  }
+  return mask;
+}
+
+std::vector<IsaName> isa_names(uint32_t isas) {
+  std::vector<IsaName> names;
+  for (; isas != 0; isas &= isas - 1) {
+    const uint32_t lowest = isas & (~isas + 1);
+    names.push_back({cria_instruction_set_name(lowest), lowest});
+  }
+  return names;
 }
 
 std::string isa_features() {
   std::string text;
-  for (const IsaName& isa : isa_names()) {
-    if (isa.bit == CRIA_ISA_SCALAR || (cpu_isas() & isa.bit) == 0) continue;
+  for (const IsaName& isa : isa_names(cpu_isas() & ~uint32_t{CRIA_ISA_SCALAR})) {
     if (!text.empty()) text += ' ';
     text += isa.name;
   }

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
+#include <vector>
 
 namespace cria::hosted {
 
@@ -34,8 +34,8 @@ struct IsaName {
   const char* name;
   uint32_t bit;
 };
-// All there are, in rising order.
-std::span<const IsaName> isa_names();
+// Those of a mask, in rising order.
+std::vector<IsaName> isa_names(uint32_t isas);
 
 // What decides about Arm's kernels.
 struct ArmFeatures {
@@ -50,6 +50,8 @@ uint32_t arm_isas(const ArmFeatures& features);
 
 // CRIA_ISA_ bits of this CPU, the scalar one always among them. Never fails.
 uint32_t cpu_isas();
+// CRIA_ISA_ bits that cpu_isas finds where the CPU has them.
+uint32_t detectable_isas();
 
 // Space-separated names, from slow to fast, of the instruction sets the CPU has among those that
 // --isa knows.

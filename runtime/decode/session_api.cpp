@@ -23,6 +23,13 @@ const char* cria_version(void) { return "0.1.0"; }
 
 uint32_t cria_built_isas(void) { return cria::built_isas(); }
 
+const char* cria_instruction_set_name(uint32_t isa) {
+  for (const cria::IsaEntry& entry : cria::kIsaList) {
+    if (entry.bit == isa) return entry.name;
+  }
+  return "unknown";
+}
+
 size_t cria_model_bytes(const cria_model* model) { return model != nullptr ? model->n_bytes : 0; }
 
 size_t cria_session_bytes(const cria_session* session) {

@@ -195,6 +195,8 @@ enum {
 
 /* Bits of the instruction sets this build has kernels for. */
 uint32_t cria_built_isas(void);
+/* "sse4.1" for CRIA_ISA_SSE4_1, ...; "unknown" for what is not one of the bits. */
+const char* cria_instruction_set_name(uint32_t isa);
 
 typedef enum cria_kv_format { CRIA_KV_INT8 = 0, CRIA_KV_F32 = 1 } cria_kv_format;
 

@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "quant/tile16.h"
+#include "runtime/kernels/isas.h"
 
 namespace cria {
 
@@ -93,7 +94,7 @@ using WeightedSumF32 = void (*)(const float* weights, const float* values, size_
                                 size_t head_dim, float rescale, float* out);
 
 struct Kernels {
-  const char* isa;
+  const char* isa = "";  // the highest one that put kernels here
   QuantizeRow quantize_row;
   MatmulQ8 matmul_q4_q8;
   MatmulQ8 matmul_q8_q8;
@@ -109,20 +110,6 @@ struct Kernels {
   ExpSum exp_sum;
   WeightedSumQ8 weighted_sum_q8;
   WeightedSumF32 weighted_sum_f32;
-};
-
-// Instruction sets, in rising order. The place is the bit of cria_config.isa_mask.
-enum class Isa : uint32_t {
-  kScalar = 0,
-  kSse41 = 1,
-  kAvx2 = 2,
-  kAvxVnni = 3,
-  kAvx512Vnni = 4,
-  kNeon = 8,
-  kDotprod = 9,
-  kI8mm = 10,
-  kDsp = 12,
-  kHelium = 13,
 };
 
 // Fills table with the best kernels among those that mask allows and this build has. The caller

@@ -1,69 +1,61 @@
+#include <string_view>
+
 #include "runtime/kernels/overrides.h"
 #include "runtime/kernels/scalar/scalar.h"
 
 namespace cria {
+
+void override_scalar(Kernels* table) { *table = kScalarKernels; }
+
 namespace {
 
-constexpr uint32_t bit(Isa isa) { return 1u << static_cast<uint32_t>(isa); }
+// The endings of the kernels' files that cmake/KernelFlags.cmake has for this processor, each with
+// a blank behind it.
+constexpr std::string_view kBuiltEndings = CRIA_BUILT_KERNELS;
 
-// An ISA of this build and how it changes the table.
-struct Override {
-  Isa isa;
-  void (*apply)(Kernels* table);
-};
+consteval bool is_built(std::string_view ending) {
+  for (size_t begin = 0; begin < kBuiltEndings.size();) {
+    const size_t end = kBuiltEndings.find(' ', begin);
+    if (kBuiltEndings.substr(begin, end - begin) == ending) return true;
+    begin = end + 1;
+  }
+  return ending == "scalar";
+}
 
+// How each ISA of the list changes the table; null where this build has no kernels for it.
+using Override = void (*)(Kernels* table);
 constexpr Override kOverrides[] = {
-    {Isa::kScalar, [](Kernels* table) { *table = kScalarKernels; }},
-#if defined(__x86_64__)
-    {Isa::kSse41, override_sse4_1},
-    {Isa::kAvx2, override_avx2},
-    {Isa::kAvxVnni, override_avxvnni},
-    {Isa::kAvx512Vnni, override_avx512vnni},
-#endif
-#if defined(CRIA_HAS_NEON_KERNELS)
-    {Isa::kNeon, override_neon},
-#endif
-#if defined(__aarch64__)
-    {Isa::kDotprod, override_dotprod},
-    {Isa::kI8mm, override_i8mm},
-#endif
-#if defined(CRIA_HAS_DSP_KERNELS)
-    {Isa::kDsp, override_dsp},
-#endif
-#if defined(CRIA_HAS_HELIUM_KERNELS)
-    {Isa::kHelium, override_helium},
-#endif
+#define CRIA_ISA_ROW(isa, ending, name, bit, everywhere) \
+  is_built(#ending) ? override_##ending : nullptr,
+    CRIA_ISA_LIST(CRIA_ISA_ROW)
+#undef CRIA_ISA_ROW
 };
 
-// What every CPU that can run this build has. Firmware is built for one core.
-#if defined(__aarch64__)
-constexpr uint32_t kBuildIsas = bit(Isa::kScalar) | bit(Isa::kNeon);
-#elif defined(CRIA_HAS_HELIUM_KERNELS)
-constexpr uint32_t kBuildIsas = bit(Isa::kScalar) | bit(Isa::kHelium);
-#elif defined(CRIA_HAS_DSP_KERNELS)
-constexpr uint32_t kBuildIsas = bit(Isa::kScalar) | bit(Isa::kDsp);
-#else
-constexpr uint32_t kBuildIsas = bit(Isa::kScalar);
-#endif
+consteval uint32_t built_bits(bool only_everywhere) {
+  uint32_t mask = 0;
+  for (const IsaEntry& isa : kIsaList) {
+    if (is_built(isa.ending) && (isa.is_everywhere || !only_everywhere)) mask |= isa.bit;
+  }
+  return mask;
+}
+constexpr uint32_t kBuiltIsas = built_bits(false);
+constexpr uint32_t kBaselineIsas = built_bits(true);
 
 }  // namespace
 
-uint32_t built_isas() {
-  uint32_t mask = 0;
-  for (const Override& o : kOverrides) mask |= bit(o.isa);
-  return mask;
-}
+uint32_t built_isas() { return kBuiltIsas; }
 
-uint32_t baseline_isas() { return kBuildIsas; }
+uint32_t baseline_isas() { return kBaselineIsas; }
 
 bool select_kernels(uint32_t mask, Kernels* table) {
-  const uint32_t allowed = mask == 0 ? kBuildIsas : mask;
+  const uint32_t allowed = mask == 0 ? kBaselineIsas : mask;
   // Whatever an ISA does not override is scalar.
   *table = kScalarKernels;
   bool found = false;
-  for (const Override& o : kOverrides) {
-    if ((allowed & bit(o.isa)) == 0) continue;
-    o.apply(table);
+  for (size_t i = 0; i < std::size(kIsaList); ++i) {
+    if ((allowed & kBuiltIsas & kIsaList[i].bit) == 0) continue;
+    kOverrides[i](table);
+    table->isa = kIsaList[i].name;
     found = true;
   }
   return found;

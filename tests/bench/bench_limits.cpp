@@ -26,17 +26,17 @@ void read_bandwidth(benchmark::State& state, const ColdMemory& memory, double* b
 }
 
 struct DotPeak {
-  const char* isa;
+  Isa isa;
   size_t multiply_adds;  // of one instruction, or pair of them
   void (*run)(size_t n_steps);
 };
 
 constexpr DotPeak kDotPeaks[] = {
 #if defined(__x86_64__)
-    {"sse4.1", 16, dot_peak_sse4_1},
-    {"avx2", 32, dot_peak_avx2},
-    {"avxvnni", 32, dot_peak_avxvnni},
-    {"avx512vnni", 64, dot_peak_avx512vnni},
+    {Isa::kSse41, 16, dot_peak_sse4_1},
+    {Isa::kAvx2, 32, dot_peak_avx2},
+    {Isa::kAvxVnni, 32, dot_peak_avxvnni},
+    {Isa::kAvx512Vnni, 64, dot_peak_avx512vnni},
 #endif
 };
 
@@ -70,11 +70,11 @@ void register_limits(const ColdMemory& memory, Limits* limits) {
   });
   for (const test::IsaRow& isa : test::runnable_isas()) {
     for (const DotPeak& peak : kDotPeaks) {
-      if (std::string(isa.name) != peak.isa) continue;
+      if (isa.isa != peak.isa) continue;
       benchmark::RegisterBenchmark((std::string("limit/dot_products/") + isa.name).c_str(),
-                                   [peak, limits](benchmark::State& state) {
+                                   [peak, isa, limits](benchmark::State& state) {
                                      dot_products(state, peak,
-                                                  &limits->multiply_adds_per_second[peak.isa]);
+                                                  &limits->multiply_adds_per_second[isa.name]);
                                    });
     }
   }

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import cria_cli as cli
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "house"))
+from house_common import REPOSITORY, isas_of
+
 QEMU = "qemu-x86_64"
-# What QEMU 7.2 can play; it has no AVX-512. The levels are those of tests/support/isa_list.cpp.
-LEVELS = {
-    "qemu64": ["scalar"],
-    "Nehalem": ["scalar", "sse4.1"],
-    "Haswell": ["scalar", "sse4.1", "avx2"],
-    "max": ["scalar", "sse4.1", "avx2"],
-}
+ISAS = [isa.name for isa in isas_of(REPOSITORY)]
+# What QEMU 7.2 can play, and the highest level of each; it has no AVX-512.
+HIGHEST = {"qemu64": "scalar", "Nehalem": "sse4.1", "Haswell": "avx2", "max": "avx2"}
+LEVELS = {model: ISAS[:ISAS.index(highest) + 1] for model, highest in HIGHEST.items()}
 # One for each level of kernels and of the quantizer, for what takes long.
 MAIN_MODELS = ("Nehalem", "Haswell")
 PROMPT = "Once upon a time"
@@ -120,7 +120,7 @@ class CpuModels(unittest.TestCase):
 
     def test_a_level_that_the_cpu_lacks_is_refused_in_one_line(self):
         def check(model):
-            for level in {"sse4.1", "avx2", "avxvnni", "avx512vnni"} - set(LEVELS[model]):
+            for level in set(ISAS) - set(LEVELS[model]):
                 result = cria_on(model, "run", cli.model(), "-p", PROMPT, "--isa", level)
                 self.assertEqual((result.code, result.raw), (cli.USAGE, b""), f"{model} {level}")
                 self.assertEqual(result.err, f"cria: error: --isa: {level} is none of {', '.join(LEVELS[model])} "

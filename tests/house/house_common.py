@@ -7,6 +7,7 @@ import argparse
 import dataclasses
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -53,6 +54,23 @@ class Sample:
     name: str
     files: dict
     rejected_for: str | None
+
+
+ISA_LIST = "runtime/kernels/isas.h"
+ISA_ROW = re.compile(r'^  X\((\w+), (\w+), "([^"]+)", (\w+), \w+\)', re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Isa:
+    enumerator: str
+    ending: str
+    name: str
+    bit: str
+
+
+def isas_of(source):
+    """The rows of a repository's list of instruction sets, in rising order."""
+    return [Isa(*row) for row in ISA_ROW.findall((source / ISA_LIST).read_text(encoding="utf-8"))]
 
 
 def verdict(check, context):

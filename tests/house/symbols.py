@@ -12,7 +12,7 @@ import dataclasses
 import re
 import subprocess
 
-from house_common import Sample, main
+from house_common import REPOSITORY, Sample, isas_of, main
 
 # Correctly rounded by IEEE 754 or exact, so the same everywhere; exp, sin and the like are not.
 EXACT_MATH = {name + suffix for name in ("sqrt", "floor", "ceil", "trunc", "rint", "nearbyint", "lrint", "llrint", "fabs")
@@ -30,8 +30,8 @@ COMPILER_HELPERS = re.compile(r"__aeabi_\w+|__(u?div|u?mod|mul|ashl|lshr|ashr|fi
 MUTABLE_SECTION = re.compile(r"\.(bss|tbss|tdata|data(?!\.rel\.ro))\b|\*COM\*")
 STATIC_CONSTRUCTOR = "_GLOBAL__sub_I_"
 
-# Objects that are compiled with flags of one instruction set (cmake/KernelFlags.cmake).
-ISA_ENDINGS = ("sse4_1", "avx2", "avxvnni", "avx512vnni", "neon", "dotprod", "i8mm", "dsp", "helium")
+# Objects that are compiled with flags of one instruction set (cmake/KernelFlags.cmake), in samples as in the repository.
+ISA_ENDINGS = tuple(f"_{isa.ending}" for isa in isas_of(REPOSITORY) if isa.name != "scalar")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,6 +1,8 @@
 #include "tests/support/isa_list.h"
 
-#include <string_view>
+#include <span>
+#include <stdexcept>
+#include <string>
 
 #include "runtime/kernels/kernels.h"
 
@@ -13,13 +15,11 @@
 namespace cria::test {
 namespace {
 
-struct Candidate {
-  const char* name;
+// How to ask the CPU for an ISA that not every CPU of this kind has.
+struct Question {
   Isa isa;
   bool (*cpu_has)();
 };
-
-bool always() { return true; }
 
 #if defined(__x86_64__)
 // What GCC 12 or Clang 14 has no name for in __builtin_cpu_supports is asked of CPUID. The system
@@ -37,12 +37,11 @@ bool has_avxvnni() {
          __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & (1u << 4)) != 0;
 }
 
-constexpr Candidate kCandidates[] = {
-    {"scalar", Isa::kScalar, always},
-    {"sse4.1", Isa::kSse41, [] { return __builtin_cpu_supports("sse4.1") != 0; }},
-    {"avx2", Isa::kAvx2, has_avx2_and_f16c},
-    {"avxvnni", Isa::kAvxVnni, has_avxvnni},
-    {"avx512vnni", Isa::kAvx512Vnni,
+constexpr Question kQuestions[] = {
+    {Isa::kSse41, [] { return __builtin_cpu_supports("sse4.1") != 0; }},
+    {Isa::kAvx2, has_avx2_and_f16c},
+    {Isa::kAvxVnni, has_avxvnni},
+    {Isa::kAvx512Vnni,
      [] {
        return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
               __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
@@ -52,34 +51,34 @@ constexpr Candidate kCandidates[] = {
 #elif defined(__aarch64__)
 constexpr unsigned long kHwcapDotprod = 1ul << 20;
 constexpr unsigned long kHwcap2I8mm = 1ul << 13;
-constexpr Candidate kCandidates[] = {
-    {"scalar", Isa::kScalar, always},
-    {"neon", Isa::kNeon, always},
-    {"dotprod", Isa::kDotprod, [] { return (::getauxval(AT_HWCAP) & kHwcapDotprod) != 0; }},
-    {"i8mm", Isa::kI8mm, [] { return (::getauxval(AT_HWCAP2) & kHwcap2I8mm) != 0; }},
+constexpr Question kQuestions[] = {
+    {Isa::kDotprod, [] { return (::getauxval(AT_HWCAP) & kHwcapDotprod) != 0; }},
+    {Isa::kI8mm, [] { return (::getauxval(AT_HWCAP2) & kHwcap2I8mm) != 0; }},
 };
 #elif defined(__arm__)
 constexpr unsigned long kHwcapNeonVfpv4 = (1ul << 12) | (1ul << 16);
-constexpr Candidate kCandidates[] = {
-    {"scalar", Isa::kScalar, always},
-    {"neon", Isa::kNeon,
-     [] { return (::getauxval(AT_HWCAP) & kHwcapNeonVfpv4) == kHwcapNeonVfpv4; }},
+constexpr Question kQuestions[] = {
+    {Isa::kNeon, [] { return (::getauxval(AT_HWCAP) & kHwcapNeonVfpv4) == kHwcapNeonVfpv4; }},
 };
 #else
-constexpr Candidate kCandidates[] = {{"scalar", Isa::kScalar, always}};
+constexpr std::span<const Question> kQuestions;
 #endif
+
+bool cpu_has(const IsaEntry& isa) {
+  if (isa.is_everywhere) return true;
+  for (const Question& question : kQuestions) {
+    if (question.isa == isa.isa) return question.cpu_has();
+  }
+  throw std::logic_error(std::string("no test asks the CPU for ") + isa.name);
+}
 
 std::vector<IsaRow> rows(bool only_runnable) {
   std::vector<IsaRow> found;
   uint32_t mask = 0;
-  for (const Candidate& c : kCandidates) {
-    if (only_runnable && !c.cpu_has()) continue;
-    mask |= 1u << static_cast<uint32_t>(c.isa);
-    Kernels table;
-    // An ISA that the build lacks leaves the table to the one below.
-    if (select_kernels(mask, &table) && std::string_view(table.isa) == c.name) {
-      found.push_back({c.name, mask});
-    }
+  for (const IsaEntry& isa : kIsaList) {
+    if ((isa.bit & cria::built_isas()) == 0 || (only_runnable && !cpu_has(isa))) continue;
+    mask |= isa.bit;
+    found.push_back({isa.isa, isa.name, mask});
   }
   return found;
 }

@@ -94,7 +94,6 @@ void matmul_q8_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const 
 }
 
 void override_dotprod(Kernels* table) {
-  table->isa = "dotprod";
   table->matmul_q4_q8 = matmul_q4_q8_dotprod;
   table->matmul_q8_q8 = matmul_q8_q8_dotprod;
   table->scores_q8 = scores_q8_dotprod;

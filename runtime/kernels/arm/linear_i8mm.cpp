@@ -193,7 +193,6 @@ void matmul_q8_q8_i8mm(const MatrixShape& shape, const uint8_t* codes, const uin
 }  // namespace
 
 void override_i8mm(Kernels* table) {
-  table->isa = "i8mm";
   table->matmul_q4_q8 = matmul_q4_q8_i8mm;
   table->matmul_q8_q8 = matmul_q8_q8_i8mm;
 }

@@ -167,7 +167,6 @@ void matmul_q8_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uin
 
 void override_neon(Kernels* table) {
   *table = {
-      .isa = "neon",
       .quantize_row = quantize_row_neon,
       .matmul_q4_q8 = matmul_q4_q8_neon,
       .matmul_q8_q8 = matmul_q8_q8_neon,

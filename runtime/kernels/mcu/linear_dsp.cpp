@@ -208,7 +208,6 @@ void matmul_q8_q8_dsp(const MatrixShape& shape, const uint8_t* codes, const uint
 }  // namespace
 
 void override_dsp(Kernels* table) {
-  table->isa = "dsp";
   table->matmul_q4_q8 = matmul_q4_q8_dsp;
   table->matmul_q8_q8 = matmul_q8_q8_dsp;
   table->scores_q8 = scores_q8_dsp;

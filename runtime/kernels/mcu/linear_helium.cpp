@@ -220,7 +220,6 @@ void matmul_q8_q8_helium(const MatrixShape& shape, const uint8_t* codes, const u
 }
 
 void override_helium(Kernels* table) {
-  table->isa = "helium";
   table->quantize_row = quantize_row_helium;
   table->matmul_q4_q8 = matmul_q4_q8_helium;
   table->matmul_q8_q8 = matmul_q8_q8_helium;

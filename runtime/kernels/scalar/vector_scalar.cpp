@@ -98,7 +98,6 @@ void weighted_sum_f32_scalar(const float* weights, const float* values, size_t n
 }
 
 const Kernels kScalarKernels = {
-    .isa = "scalar",
     .quantize_row = quantize_row_scalar,
     .matmul_q4_q8 = matmul_q4_q8_scalar,
     .matmul_q8_q8 = matmul_q8_q8_scalar,

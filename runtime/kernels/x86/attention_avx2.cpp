@@ -66,7 +66,6 @@ void scores_q8(const int8_t* q_codes, const float* q_scales, size_t head_dim, co
 }  // namespace
 
 void override_avx2(Kernels* table) {
-  table->isa = "avx2";
   table->scores_q8 = scores_q8;
   fill_vector_avx2(table);
   fill_linear_avx2(table);

@@ -69,7 +69,6 @@ void scores_q8(const int8_t* q_codes, const float* q_scales, size_t head_dim, co
 }  // namespace
 
 void override_sse4_1(Kernels* table) {
-  table->isa = "sse4.1";
   table->scores_q8 = scores_q8;
   fill_vector_sse4_1(table);
   fill_linear_sse4_1(table);

@@ -65,9 +65,6 @@ struct Part {
 
 }  // namespace
 
-void override_avxvnni(Kernels* table) {
-  table->isa = "avxvnni";
-  TileKernels<Part>::fill_integer(table);
-}
+void override_avxvnni(Kernels* table) { TileKernels<Part>::fill_integer(table); }
 
 }  // namespace cria

@@ -151,7 +151,6 @@ void weighted_sum_f32_avx512vnni(const float* weights, const float* values, size
 
 void override_avx512vnni(Kernels* table) {
   *table = {
-      .isa = "avx512vnni",
       .quantize_row = quantize_row_avx512vnni,
       .matmul_q4_q8 = matmul_q4_q8_avx512vnni,
       .matmul_q8_q8 = matmul_q8_q8_avx512vnni,

@@ -10,11 +10,13 @@
 #include <thread>
 #include <vector>
 
+#include <cria.h>
 #include "platforms/hosted/arena_memory.h"
 #include "platforms/hosted/cpu.h"
 #include "platforms/hosted/program_error.h"
 #include "platforms/hosted/resident_memory.h"
 #include "platforms/hosted/thread_pool.h"
+#include "tests/support/isa_list.h"
 
 namespace cria::hosted {
 namespace {
@@ -117,6 +119,25 @@ TEST(ArmIsas, NeedBothNeonAndVfpv4) {
   EXPECT_EQ(isas(true, true, true, false), uint32_t{CRIA_ISA_NEON | CRIA_ISA_DOTPROD});
   EXPECT_EQ(isas(true, true, true, true),
             uint32_t{CRIA_ISA_NEON | CRIA_ISA_DOTPROD | CRIA_ISA_I8MM});
+}
+
+TEST(CpuIsas, AreLookedForWhereverTheBuildHasKernels) {
+  EXPECT_EQ(cria_built_isas() & ~detectable_isas(), 0u);
+  EXPECT_EQ(cpu_isas() & ~detectable_isas(), 0u);
+}
+
+TEST(CpuIsas, AreThoseThatTheTestsFind) {
+  EXPECT_EQ(cpu_isas() & cria_built_isas(), test::runnable_isas().back().mask);
+}
+
+TEST(IsaNames, AreOfTheBitsInRisingOrder) {
+  const std::vector<IsaName> names = isa_names(CRIA_ISA_I8MM | CRIA_ISA_SCALAR | CRIA_ISA_SSE4_1);
+  ASSERT_EQ(names.size(), 3u);
+  EXPECT_STREQ(names[0].name, "scalar");
+  EXPECT_STREQ(names[1].name, "sse4.1");
+  EXPECT_STREQ(names[2].name, "i8mm");
+  EXPECT_EQ(names[2].bit, uint32_t{CRIA_ISA_I8MM});
+  EXPECT_TRUE(isa_names(0).empty());
 }
 
 TEST(DefaultThreads, AreWithinTheAffinityMask) {

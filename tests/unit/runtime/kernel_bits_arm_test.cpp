@@ -8,21 +8,19 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#if defined(__arm__) || defined(__aarch64__)
-#include <sys/auxv.h>
-#endif
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "quant/tile16.h"
 #include "runtime/kernels/kernels.h"
+#include "tests/support/isa_list.h"
 
 namespace cria {
 namespace {
@@ -35,32 +33,19 @@ constexpr bool kHasSubnormals = false;
 constexpr bool kHasSubnormals = true;
 #endif
 
-struct IsaRow {
-  Isa isa;
-  const char* name;
-};
+using test::IsaRow;
 
-void PrintTo(const IsaRow& row, std::ostream* out) { *out << row.name; }
-
-[[maybe_unused]] constexpr IsaRow kIsas[] = {
-    {Isa::kNeon, "neon"}, {Isa::kDotprod, "dotprod"}, {Isa::kI8mm, "i8mm"}};
-
-#if defined(__aarch64__)
-bool cpu_has(Isa isa) {
-  constexpr unsigned long kDotprodBit = 1ul << 20;  // HWCAP_ASIMDDP
-  constexpr unsigned long kI8mmBit = 1ul << 13;     // HWCAP2_I8MM
-  if (isa == Isa::kDotprod) return (getauxval(AT_HWCAP) & kDotprodBit) != 0;
-  if (isa == Isa::kI8mm) return (getauxval(AT_HWCAP2) & kI8mmBit) != 0;
-  return true;
+// All but the scalar ones, whose bits are wanted.
+[[maybe_unused]] std::vector<IsaRow> arm_isas() {
+  std::vector<IsaRow> rows = test::built_isas();
+  rows.erase(rows.begin());
+  return rows;
 }
-#elif defined(__arm__)
-bool cpu_has(Isa isa) {
-  constexpr unsigned long kNeonBit = 1ul << 12;  // HWCAP_NEON
-  return isa == Isa::kNeon && (getauxval(AT_HWCAP) & kNeonBit) != 0;
+
+[[maybe_unused]] bool cpu_has(const IsaRow& isa) {
+  const std::vector<IsaRow> rows = test::runnable_isas();
+  return std::any_of(rows.begin(), rows.end(), [&](const IsaRow& r) { return r.isa == isa.isa; });
 }
-#else
-bool cpu_has(Isa /*isa*/) { return false; }
-#endif
 
 enum class Side { kEnd, kBegin };
 
@@ -101,11 +86,8 @@ enum class Fill { kModerate, kSigned, kSpecial, kAnyBits };
 class KernelBitsArm : public testing::TestWithParam<IsaRow> {
  protected:
   void SetUp() override {
-    if (!cpu_has(GetParam().isa)) GTEST_SKIP() << "this CPU has no " << GetParam().name;
-    const uint32_t bit = 1u << static_cast<uint32_t>(GetParam().isa);
-    const uint32_t neon = 1u << static_cast<uint32_t>(Isa::kNeon);
-    // The ISA and all Arm ones below it.
-    ASSERT_TRUE(select_kernels((bit * 2 - 1) & ~(neon - 1), &kernels_));
+    if (!cpu_has(GetParam())) GTEST_SKIP() << "this CPU has no " << GetParam().name;
+    ASSERT_TRUE(select_kernels(GetParam().mask, &kernels_));
     ASSERT_STREQ(kernels_.isa, GetParam().name);
   }
   void TearDown() override { EXPECT_TRUE(IsSkipped() || compared_ > 0); }
@@ -456,7 +438,7 @@ TEST_P(KernelBitsArm, WeightedSums) {
 }
 
 #if defined(__arm__) || defined(__aarch64__)
-INSTANTIATE_TEST_SUITE_P(Isas, KernelBitsArm, testing::ValuesIn(kIsas),
+INSTANTIATE_TEST_SUITE_P(Isas, KernelBitsArm, testing::ValuesIn(arm_isas()),
                          [](const auto& row) { return std::string(row.param.name); });
 #else
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(KernelBitsArm);
