@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a build needs: Debian packages, and the pinned third-party sources under $CRIA_DEPS_DIR
 # (default ~/.cache/cria/deps). Safe to repeat; a second run does nothing and takes a fraction of a second.
-#   scripts/setup.sh [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m55] [--package]
+#   scripts/setup.sh [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m] [--package]
 # Each option adds what one more thing needs: scripts/tidy.sh, scripts/fuzz.sh and scripts/coverage.sh, a cross target of
 # scripts/test.sh, scripts/package.sh.
 set -euo pipefail
@@ -43,9 +43,9 @@ for option in "$@"; do
     --fuzz) packages+=(clang-14 libclang-rt-14-dev llvm-14) ;;
     --aarch64) packages+=(g++-aarch64-linux-gnu) ;;
     --armv7) packages+=(g++-arm-linux-gnueabihf) ;;
-    --cortex-m55) packages+=(gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm) ;;
+    --cortex-m) packages+=(gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm) ;;
     --package) packages+=(lintian pkg-config) ;;
-    *) die "usage: scripts/setup.sh [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m55] [--package]" ;;
+    *) die "usage: scripts/setup.sh [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m] [--package]" ;;
   esac
 done
 

@@ -1,22 +1,24 @@
 #!/usr/bin/env bash
 # Sets the machine up, builds, and runs every test through ctest: release and dev (the address and undefined-behaviour
-# sanitizers, without the tests labelled slow); then, under an emulator, the firmware (cortex-m55 with and without Helium),
-# which is left out, and said to be, when it would begin after 34 minutes or its tools cannot be installed. Ends with how
-# long each took.
-#   scripts/test.sh [--target NAME]...   only these; nothing is left out. More targets: aarch64 and armv7 under an
-#                                        emulator, tsan (the thread sanitizer)
+# sanitizers, without the tests labelled slow); then, under an emulator, the firmware: cortex-m55 with and without Helium,
+# and what is labelled short for cortex-m33 and cortex-m4. A firmware is left out, and said to be, when it would begin
+# after 34 minutes or its tools cannot be installed. Ends with how long each took.
+#   scripts/test.sh [--target NAME]...   only these, whole; nothing is left out. More targets: aarch64 and armv7 under
+#                                        an emulator, tsan (the thread sanitizer)
 set -euo pipefail
 exec </dev/null
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-known="release dev cortex-m55 aarch64 armv7 tsan"
+known="release dev cortex-m55 cortex-m33 cortex-m4 aarch64 armv7 tsan"
 last_start=$((34 * 60))  # seconds after which no optional target begins
 
 # setup_TARGET: what it needs beyond scripts/setup.sh's basics; presets_TARGET where it is not the preset of its name.
 setup_release() { scripts/setup.sh --package; }
 setup_aarch64() { scripts/setup.sh --package --aarch64; }
 setup_armv7() { scripts/setup.sh --package --armv7; }
-setup_cortex-m55() { scripts/setup.sh --cortex-m55; }
+setup_cortex-m55() { scripts/setup.sh --cortex-m; }
+setup_cortex-m33() { setup_cortex-m55; }
+setup_cortex-m4() { setup_cortex-m55; }
 presets_cortex-m55() { echo cortex-m55 cortex-m55-helium; }
 
 setup() {
@@ -37,23 +39,24 @@ measured() {
     "build/$1/Testing/Temporary/LastTest.log"
 }
 
-# run PRESET: builds and tests it; leaves the times and ctest's closing line in the summary.
+# run PRESET [short]: builds and tests it, or what is labelled short; leaves the times and ctest's closing line in the
+# summary.
 run() {
-  echo "== $1"
+  echo "== $1${2:+, $2}"
   local status=0 begin=$SECONDS built
-  { cmake --preset "$1" && cmake --build --preset "$1" --parallel "$(nproc)"; } ||
+  { cmake --preset "$1" && cmake --build --preset "$1" --parallel "$(nproc)" ${2:+--target "firmware_$2"}; } ||
     { summary+=("== $1" "it does not build"); return 1; }
   built=$SECONDS
-  ctest --preset "$1" --parallel "$(nproc)" --output-log "build/$1/ctest.log" || status=1
+  ctest --preset "$1" --parallel "$(nproc)" --output-log "build/$1/ctest.log" ${2:+-L "^$2\$"} || status=1
   case $1 in release | dev | tsan) ;; *) measured "$1" ;; esac
-  summary+=("== $1: built in $(minutes $((built - begin))), tested in $(minutes $((SECONDS - built)))"
+  summary+=("== $1${2:+, $2}: built in $(minutes $((built - begin))), tested in $(minutes $((SECONDS - built)))"
     "$(grep -E '^[0-9]+% tests passed' "build/$1/ctest.log" || echo "no test ran to its end")")
   return $status
 }
 
 # In a function, so that bash has read it all before it begins: the file may change meanwhile.
 main() {
-  local required=() optional=() status=0 target preset
+  local required=() optional=() status=0 target preset part
   while [ $# -gt 0 ]; do
     case $#:$1 in
       1:*) ;;
@@ -63,17 +66,19 @@ main() {
     echo "usage: scripts/test.sh [--target ${known// /|}]..." >&2
     exit 2
   done
-  [ ${#required[@]} -gt 0 ] || { required=(release dev); optional=(cortex-m55); }
+  [ ${#required[@]} -gt 0 ] || { required=(release dev); optional=(cortex-m55 cortex-m33 cortex-m4); }
 
   cd "$root"
   summary=()
   for target in "${required[@]}"; do setup "$target"; done
   for target in "${required[@]}" "${optional[@]}"; do
+    part=
     if [[ " ${required[*]} " != *" $target "* ]]; then
       [ "$SECONDS" -lt "$last_start" ] || { summary+=("== $target: left out, $(minutes "$SECONDS") had gone by"); continue; }
       setup "$target" || { summary+=("== $target: left out, its tools cannot be installed"); continue; }
+      case $target in cortex-m33 | cortex-m4) part=short ;; esac
     fi
-    for preset in $(presets "$target"); do run "$preset" || status=1; done
+    for preset in $(presets "$target"); do run "$preset" $part || status=1; done
   done
   printf '%s\n' "" "${summary[@]}" "== all: $(minutes "$SECONDS")"
   exit $status

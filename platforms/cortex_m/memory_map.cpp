@@ -6,6 +6,8 @@ namespace cria::cortex_m {
 
 std::span<uint8_t> arena() { return {firmware_arena_begin, firmware_arena_end}; }
 
+std::span<uint8_t> spare_memory() { return {firmware_spare_begin, firmware_spare_end}; }
+
 size_t stack_high_water() {
   const uint32_t* deepest = firmware_stack_bottom;
   while (deepest < firmware_stack_top && *deepest == kStackPaint) ++deepest;

@@ -9,6 +9,8 @@ namespace cria::cortex_m {
 
 // The session's memory, 64-byte aligned.
 [[nodiscard]] std::span<uint8_t> arena();
+// Memory of the board that nothing else uses, 64-byte aligned.
+[[nodiscard]] std::span<uint8_t> spare_memory();
 
 // Bytes between the top of the stack and the deepest place that was ever written.
 [[nodiscard]] size_t stack_high_water();

@@ -36,7 +36,13 @@ void paint_stack() {
 }
 
 // An overflow of the stack becomes a fault instead of damage.
+#if __ARM_ARCH >= 8
 void limit_stack() { asm volatile("msr msplim, %0" ::"r"(firmware_stack_bottom)); }
+#else
+// There is no limit register. The stack lies at the low end of RAM (boards/sections.ld), and what
+// is below does not answer.
+void limit_stack() {}
+#endif
 
 void stop_at_fault() { fail("a processor fault (bad address or instruction, stack overflow)"); }
 

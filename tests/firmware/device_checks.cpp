@@ -13,10 +13,6 @@ using cortex_m::print;
 
 namespace {
 
-// DDR behind the model.
-constexpr uintptr_t kWorkMemory = 0x68000000;
-constexpr size_t kWorkBytes = size_t{16} << 20;
-
 struct Check {
   std::string_view name;
   void (*run)(const Bench& bench, std::string_view words);
@@ -35,7 +31,7 @@ Bench make_bench() {
   Bench bench = {};
   bench.model = {const_cast<uint8_t*>(model.data()), model.size()};  // loaded into RAM
   bench.arena = cortex_m::arena();
-  bench.work = {reinterpret_cast<uint8_t*>(kWorkMemory), kWorkBytes};
+  bench.work = cortex_m::spare_memory();
   return bench;
 }
 

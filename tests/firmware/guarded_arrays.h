@@ -1,7 +1,8 @@
-// Arrays that the core's memory protection unit (PMSAv8) guards: while guards are up the program
-// reaches its code, its variables, its stack and these arrays, and everything else ends it with a
-// processor fault. Regions are of 32 bytes, so an array touches an end of its region: run each case
-// with both. What is left of a region at its other end must keep the bytes it was filled with.
+// Arrays that the core's memory protection unit guards: while guards are up the program reaches its
+// code, its variables, its stack and these arrays, and everything else ends it with a processor
+// fault. Regions have a grid (protection_unit.h), so an array touches an end of its region: run
+// each case with both. What is left of a region at its other end must keep the bytes it was filled
+// with.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-MODEL_ADDRESS = 0x60000000
 ALIGNMENT = 64
 PATIENCE_S = 500
 GREEDY_TOKENS = 64
@@ -49,12 +48,19 @@ def model(name):
     return args.models / f"{name}.cria"
 
 
+def model_address(program):
+    """Where the board's flash begins, by the image's linker script."""
+    listed = subprocess.run([args.nm, str(image(program))], capture_output=True, text=True, check=True).stdout
+    return int(found(r"([0-9a-f]+) . firmware_flash_begin\n", listed), 16)
+
+
 def run(program, words=(), model_file=None, stdin="", more=()):
     """Text that the firmware prints, its exit status, and what qemu says."""
     command = [*args.emulator.split(), str(image(program))]
     if model_file:
-        words = ["model", hex(MODEL_ADDRESS), model_file.stat().st_size, *words]
-        more = ["-device", f"loader,file={model_file},addr={MODEL_ADDRESS:#x},force-raw=on", *more]
+        address = model_address(program)
+        words = ["model", hex(address), model_file.stat().st_size, *words]
+        more = ["-device", f"loader,file={model_file},addr={address:#x},force-raw=on", *more]
     if words:
         command += ["-append", " ".join(map(str, words))]
     try:

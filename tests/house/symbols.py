@@ -5,8 +5,8 @@ The list is of what is allowed, so a heap, a lock, output, an exit, an exception
 whatever its name. Objects of runtime/backends may call XNNPACK too, and hold variables: XNNPACK's allocator is one
 for the process, so its adapter has to be told there which arena is meant.
 
-Kernels of one instruction set may define no weak symbol (an inline function, a template): the linker keeps one copy
-for the whole program, perhaps the one that an older processor cannot run.
+Kernels of one instruction set may define no weak code (an inline function, a template): the linker keeps one copy for
+the whole program, perhaps the one that an older processor cannot run. Constants are the same in every copy.
 """
 import dataclasses
 import re
@@ -28,6 +28,7 @@ COMPILER_HELPERS = re.compile(r"__aeabi_\w+|__(u?div|u?mod|mul|ashl|lshr|ashr|fi
 
 # Sections of variables that can change. Constant tables of pointers are .data.rel.ro.
 MUTABLE_SECTION = re.compile(r"\.(bss|tbss|tdata|data(?!\.rel\.ro))\b|\*COM\*")
+NO_CODE = re.compile(r"\*UND\*|\.rodata\b")
 STATIC_CONSTRUCTOR = "_GLOBAL__sub_I_"
 
 # Objects that are compiled with flags of one instruction set (cmake/KernelFlags.cmake), in samples as in the repository.
@@ -78,7 +79,7 @@ def check(context):
     for symbol in symbols:
         where = f"{archive.name}({symbol.member})"
         in_backend = symbol.member.removesuffix(".o") in backends
-        if symbol.kind in "WVu" and symbol.section != "*UND*" and is_of_isa(symbol.member):
+        if symbol.kind in "WVu" and not NO_CODE.match(symbol.section) and is_of_isa(symbol.member):
             problems.append(f"{where}: weak {symbol.name}")
         if symbol.kind in "Uwv":
             if symbol.name not in defined and not is_allowed(symbol.name, in_backend):
@@ -142,6 +143,9 @@ SAMPLES = [
            {"runtime/kernels/b_sse4_1.cpp": 'extern "C" void memset(int);\n'
             "template <int n> void __attribute__((noinline)) shared() { memset(n); }\nvoid user() { shared<3>(); }\n"},
            "weak _Z6sharedILi3EEvv"),
+    Sample("an inline table of an instruction set",
+           {"runtime/kernels/b_avx2.cpp": 'extern "C" void memset(const int*);\n'
+            "inline constexpr int kTable[] = {1, 2};\nvoid user() { memset(kTable); }\n"}, None),
     Sample("an internal function of an instruction set",
            {"runtime/kernels/b_neon.cpp": 'extern "C" void memset();\n'
             "static void __attribute__((noinline)) own() { memset(); }\nvoid user() { own(); }\n"}, None),
