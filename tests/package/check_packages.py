@@ -13,6 +13,8 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ("cria", "libcria-dev")
 SECONDS = 300
 SKIP = 77
+# Of examples/two_conversations.
+TWO_PROMPTS = ("Once upon a time the llama", "Once upon a time there was a fox")
 
 
 def contents(triplet, is_static, libraries):
@@ -88,17 +90,32 @@ def check_programs(root, emulator, folder):
     print(f"cria chat: {answer.strip()}")
     if not text.strip() or "llama" not in answer:
         sys.exit("the programs said nothing to the point")
-    return model
 
 
-def check_library(root, triplet, compiler, emulator, model, folder):
+def check_library(root, triplet, compiler, emulator, folder):
+    """The examples, built with what is installed alone, say what cria run says of their prompts."""
     environment = {**os.environ, "PKG_CONFIG_LIBDIR": str(root / f"usr/lib/{triplet}/pkgconfig"),
                    "PKG_CONFIG_SYSROOT_DIR": str(root)}
     flags = output(["pkg-config", "--cflags", "--libs", "cria"], env=environment).split()
-    program = folder / "uses_library"
-    output([compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-static", SOURCE / "tests/package/uses_library.c",
-            "-o", program, *flags])
-    print(f"a C program linked with libcria-dev: {output([*emulator, program, model]).strip()}")
+    model = folder / "stored.cria"
+    output([*emulator, root / "usr/bin/cria-convert", SOURCE / "models/demo", "-o", model, "--compress", "none", "--quiet"])
+
+    def said(prompt):
+        return output([*emulator, root / "usr/bin/cria", "run", model, "-p", prompt, "-n", "24", "--greedy", "--no-echo",
+                       "--backend", "exact", "--threads", "1"])
+
+    def example(name, sources, *options):
+        program = folder / name
+        output([compiler, "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-static", *options,
+                *(SOURCE / "examples" / name / source for source in sources), "-o", program, *flags])
+        return [*emulator, program]
+
+    minimal = example("minimal", ("minimal.c", "model.S"), f'-DMINIMAL_MODEL="{model}"')
+    same("minimal", output(minimal), said("Once upon a time"))
+    two = example("two_conversations", ("two_conversations.c",))
+    text = output([*two, model])
+    same("two_conversations", text, "".join(f"{prompt}:{said(prompt)}" for prompt in TWO_PROMPTS))
+    print(f"examples built with libcria-dev: {text.strip()}")
 
 
 def main():
@@ -125,8 +142,8 @@ def main():
     try:
         root = folder / "root"
         install(debs, root)
-        model = check_programs(root, args.run.split(), folder)
-        check_library(root, args.triplet, args.compiler, args.run.split(), model, folder)
+        check_programs(root, args.run.split(), folder)
+        check_library(root, args.triplet, args.compiler, args.run.split(), folder)
     finally:
         shutil.rmtree(folder)
 
