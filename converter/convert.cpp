@@ -18,7 +18,7 @@
 #include "converter/tensor_plan.h"
 #include "converter/tokenizer_import.h"
 #include "converter/worker_pool.h"
-#include "platforms/posix/output_file.h"
+#include "platforms/hosted/base/output_file.h"
 #include "quant/model_layout.h"
 #include "quant/tokenizer_check.h"
 

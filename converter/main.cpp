@@ -15,8 +15,8 @@
 #include "converter/progress.h"
 #include "converter/report.h"
 #include "converter/shown_text.h"
-#include "platforms/posix/output_file.h"
-#include "platforms/posix/standard_descriptors.h"
+#include "platforms/hosted/base/output_file.h"
+#include "platforms/hosted/base/standard_descriptors.h"
 
 namespace {
 

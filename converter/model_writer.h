@@ -9,7 +9,7 @@
 
 #include "converter/chunk_encoder.h"
 #include "converter/worker_pool.h"
-#include "platforms/posix/output_file.h"
+#include "platforms/hosted/base/output_file.h"
 #include "quant/format.h"
 
 namespace cria::converter {

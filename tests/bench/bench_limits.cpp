@@ -6,7 +6,7 @@
 #include <cstring>
 #include <ctime>
 
-#include "platforms/hosted/read_bandwidth.h"
+#include "platforms/hosted/bench/read_bandwidth.h"
 #include "tests/bench/dot_peak.h"
 #include "tests/support/isa_list.h"
 

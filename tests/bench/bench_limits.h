@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "platforms/hosted/arena_memory.h"
+#include "platforms/hosted/session/arena_memory.h"
 
 namespace cria::bench {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <cria_chat.h>
-#include "platforms/hosted/model_session.h"
+#include "platforms/hosted/session/model_session.h"
 #include "tests/support/test_session.h"
 
 namespace cria::fuzz {

@@ -28,15 +28,15 @@ THIRD_PARTY = ZSTD | XNNPACK | THREADS | CPU | JSON | COMMAND_LINE | TESTING | A
 # <...> headers, or None for all of the system; "third" are the third-party headers or folders allowed as well.
 RULES = {
     "quant/": {"own": ("quant/",), "system": FREESTANDING, "third": set()},
-    "converter/": {"own": ("quant/", "converter/", "platforms/posix/"), "system": None, "third": ZSTD | JSON | COMMAND_LINE},
+    "converter/": {"own": ("quant/", "converter/", "platforms/hosted/base/"), "system": None, "third": ZSTD | JSON | COMMAND_LINE},
     "runtime/": {"own": ("quant/", "runtime/"), "system": FREESTANDING, "third": ZSTD | API},
     "runtime/kernels/": {"own": ("quant/", "runtime/"), "system": FREESTANDING | INTRINSICS, "third": API},
     "runtime/backends/": {"own": ("quant/", "runtime/"), "system": FREESTANDING, "third": XNNPACK | THREADS | API},
     "examples/": {"own": (), "system": None, "third": API},
     "platforms/": {"own": ("platforms/",), "system": None, "third": API},
-    "platforms/posix/": {"own": ("platforms/posix/",), "system": None, "third": set()},
+    "platforms/hosted/base/": {"own": ("platforms/hosted/base/",), "system": None, "third": COMMAND_LINE},
     "platforms/hosted/": {
-        "own": ("platforms/hosted/", "platforms/posix/"),
+        "own": ("platforms/hosted/",),
         "system": None,
         "third": XNNPACK | THREADS | CPU | JSON | COMMAND_LINE | API,
     },
@@ -83,7 +83,7 @@ def check(context):
 
 def rejects(name, path, include, reason):
     files = {path: f"#pragma once\n  #  include {include}\n", "quant/a.h": "", "runtime/b.h": "", "converter/c.h": "",
-             "platforms/posix/p.h": ""}
+             "platforms/hosted/base/p.h": ""}
     return Sample(name, files, reason)
 
 
@@ -102,12 +102,12 @@ SAMPLES = [
     rejects("a kernel includes pthreadpool", "runtime/kernels/x.cpp", "<pthreadpool.h>", "another layer or library"),
     rejects("hosted includes pthreadpool", "platforms/hosted/x.cpp", "<pthreadpool.h>", None),
     rejects("hosted looks inside the runtime", "platforms/hosted/x.cpp", '"runtime/b.h"', "not allowed"),
-    rejects("hosted includes posix", "platforms/hosted/x.cpp", '"platforms/posix/p.h"', None),
-    rejects("converter includes posix", "converter/x.cpp", '"platforms/posix/p.h"', None),
-    rejects("runtime includes posix", "runtime/x.cpp", '"platforms/posix/p.h"', "not allowed"),
-    rejects("posix includes itself", "platforms/posix/x.cpp", '"platforms/posix/p.h"', None),
-    rejects("posix includes the API", "platforms/posix/x.cpp", "<cria.h>", "not allowed"),
-    rejects("posix includes JSON", "platforms/posix/x.cpp", "<nlohmann/json.hpp>", "another layer or library"),
+    rejects("hosted includes base", "platforms/hosted/x.cpp", '"platforms/hosted/base/p.h"', None),
+    rejects("converter includes base", "converter/x.cpp", '"platforms/hosted/base/p.h"', None),
+    rejects("runtime includes base", "runtime/x.cpp", '"platforms/hosted/base/p.h"', "not allowed"),
+    rejects("base includes itself", "platforms/hosted/base/x.cpp", '"platforms/hosted/base/p.h"', None),
+    rejects("base includes the API", "platforms/hosted/base/x.cpp", "<cria.h>", "not allowed"),
+    rejects("base includes JSON", "platforms/hosted/base/x.cpp", "<nlohmann/json.hpp>", "another layer or library"),
     rejects("an example includes the API", "examples/x/x.c", "<cria.h>", None),
     rejects("quant includes the API", "quant/x.cpp", "<cria.h>", "not allowed"),
     rejects("converter includes the API", "converter/x.cpp", "<cria.h>", "not allowed"),

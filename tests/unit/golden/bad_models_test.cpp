@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "platforms/hosted/thread_pool.h"
+#include "platforms/hosted/session/thread_pool.h"
 #include "tests/support/guarded.h"
 #include "tests/support/model_files.h"
 #include "tests/support/test_session.h"

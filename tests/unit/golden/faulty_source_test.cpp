@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "platforms/hosted/thread_pool.h"
+#include "platforms/hosted/session/thread_pool.h"
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"
 #include "tests/support/sampling.h"

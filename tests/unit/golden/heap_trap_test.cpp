@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "platforms/hosted/thread_pool.h"
+#include "platforms/hosted/session/thread_pool.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
 #include "tests/support/sampling.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "platforms/hosted/commands.h"
-#include "platforms/hosted/metadata_text.h"
+#include "platforms/hosted/cli/commands.h"
+#include "platforms/hosted/cli/metadata_text.h"
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"
 #include "tests/support/tiny_checkpoint.h"

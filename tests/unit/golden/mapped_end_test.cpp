@@ -7,7 +7,7 @@
 #include <iterator>
 #include <memory>
 
-#include "platforms/hosted/thread_pool.h"
+#include "platforms/hosted/session/thread_pool.h"
 #include "quant/model_layout.h"
 #include "tests/support/guarded_source.h"
 #include "tests/support/matrix_formats.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "platforms/hosted/thread_pool.h"
+#include "platforms/hosted/session/thread_pool.h"
 #include "quant/model_layout.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/model_builder.h"

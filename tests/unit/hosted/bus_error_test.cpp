@@ -1,5 +1,5 @@
 // A mapped file that loses its bytes ends the program with a line; other bus errors do as ever.
-#include "platforms/hosted/bus_error.h"
+#include "platforms/hosted/session/bus_error.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -14,8 +14,8 @@
 #include <iterator>
 #include <string>
 
-#include "platforms/hosted/mapped_file.h"
-#include "platforms/posix/output_file.h"
+#include "platforms/hosted/base/output_file.h"
+#include "platforms/hosted/session/mapped_file.h"
 
 namespace cria::hosted {
 namespace {

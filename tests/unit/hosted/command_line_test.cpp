@@ -1,13 +1,13 @@
-#include "platforms/hosted/command_line.h"
+#include "platforms/hosted/cli/command_line.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "platforms/hosted/bench_run.h"
-#include "platforms/hosted/generation.h"
-#include "platforms/hosted/program_error.h"
+#include "platforms/hosted/bench/bench_run.h"
+#include "platforms/hosted/cli/generation.h"
+#include "platforms/hosted/session/program_error.h"
 
 namespace cria::hosted {
 namespace {

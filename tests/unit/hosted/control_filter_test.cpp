@@ -1,4 +1,4 @@
-#include "platforms/hosted/control_filter.h"
+#include "platforms/hosted/base/control_filter.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "platforms/hosted/text_stream.h"
+#include "platforms/hosted/cli/text_stream.h"
 
 namespace cria::hosted {
 namespace {

@@ -1,4 +1,4 @@
-#include "platforms/hosted/distribution.h"
+#include "platforms/hosted/eval/distribution.h"
 
 #include <gtest/gtest.h>
 

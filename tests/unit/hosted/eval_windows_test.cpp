@@ -1,4 +1,4 @@
-#include "platforms/hosted/eval_windows.h"
+#include "platforms/hosted/eval/eval_windows.h"
 
 #include <gtest/gtest.h>
 

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include <cria.h>
-#include "platforms/hosted/arena_memory.h"
-#include "platforms/hosted/cpu.h"
-#include "platforms/hosted/program_error.h"
-#include "platforms/hosted/resident_memory.h"
-#include "platforms/hosted/thread_pool.h"
+#include "platforms/hosted/session/arena_memory.h"
+#include "platforms/hosted/session/cpu.h"
+#include "platforms/hosted/session/program_error.h"
+#include "platforms/hosted/session/resident_memory.h"
+#include "platforms/hosted/session/thread_pool.h"
 #include "tests/support/isa_list.h"
 
 namespace cria::hosted {

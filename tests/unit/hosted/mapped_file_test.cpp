@@ -1,4 +1,4 @@
-#include "platforms/hosted/mapped_file.h"
+#include "platforms/hosted/session/mapped_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-#include "platforms/hosted/program_error.h"
+#include "platforms/hosted/session/program_error.h"
 
 namespace cria::hosted {
 namespace {

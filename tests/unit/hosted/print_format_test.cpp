@@ -1,4 +1,4 @@
-#include "platforms/hosted/print_format.h"
+#include "platforms/hosted/base/print_format.h"
 
 #include <gtest/gtest.h>
 

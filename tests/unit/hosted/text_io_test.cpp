@@ -7,10 +7,10 @@
 #include <functional>
 #include <string>
 
-#include "platforms/hosted/input_text.h"
-#include "platforms/hosted/interrupt.h"
-#include "platforms/hosted/program_error.h"
-#include "platforms/hosted/text_stream.h"
+#include "platforms/hosted/cli/input_text.h"
+#include "platforms/hosted/cli/text_stream.h"
+#include "platforms/hosted/session/interrupt.h"
+#include "platforms/hosted/session/program_error.h"
 
 namespace cria::hosted {
 namespace {

@@ -1,5 +1,5 @@
 // An output file appears whole or not at all, where its path leads.
-#include "platforms/posix/output_file.h"
+#include "platforms/hosted/base/output_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

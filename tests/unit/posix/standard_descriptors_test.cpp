@@ -1,4 +1,4 @@
-#include "platforms/posix/standard_descriptors.h"
+#include "platforms/hosted/base/standard_descriptors.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

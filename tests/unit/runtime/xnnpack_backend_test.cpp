@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "platforms/hosted/thread_pool.h"
+#include "platforms/hosted/session/thread_pool.h"
 #include "quant/checksum.h"
 #include "quant/float16.h"
 #include "quant/model_layout.h"

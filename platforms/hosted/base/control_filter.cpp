@@ -1,0 +1,103 @@
+#include "platforms/hosted/base/control_filter.h"
+
+#include <algorithm>
+
+namespace cria::hosted {
+namespace {
+
+constexpr char kInstead = '?';
+constexpr uint8_t kFirstPrintable = 0x20;
+constexpr uint8_t kDelete = 0x7f;
+
+// Bytes of the UTF-8 character that starts with this one; 0: none does.
+uint8_t character_bytes(uint8_t first) {
+  if (first >= 0xc2 && first < 0xe0) return 2;
+  if (first >= 0xe0 && first < 0xf0) return 3;
+  if (first >= 0xf0 && first < 0xf5) return 4;
+  return 0;
+}
+
+// Whether second may follow first: no longer form than needed, no surrogates, no more than
+// U+10FFFF.
+bool may_follow(uint8_t first, uint8_t second) {
+  uint8_t low = 0x80;
+  uint8_t high = 0xbf;
+  if (first == 0xe0) low = 0xa0;
+  if (first == 0xed) high = 0x9f;
+  if (first == 0xf0) low = 0x90;
+  if (first == 0xf4) high = 0x8f;
+  return second >= low && second <= high;
+}
+
+// Whether a whole character of several bytes is a control character or changes the direction of the
+// text around it.
+bool is_hidden(const char* bytes, size_t n_bytes) {
+  const auto at = [bytes](size_t i) { return static_cast<uint8_t>(bytes[i]); };
+  if (n_bytes == 2) return at(0) == 0xc2 && at(1) < 0xa0;  // U+0080 to U+009F
+  if (n_bytes != 3 || at(0) != 0xe2) return false;
+  return (at(1) == 0x80 && at(2) >= 0xa8 && at(2) <= 0xae) ||  // U+2028 to U+202E
+         (at(1) == 0x81 && at(2) >= 0xa6 && at(2) <= 0xa9);    // U+2066 to U+2069
+}
+
+}  // namespace
+
+size_t ControlFilter::start(uint8_t byte, char* out) {
+  if (byte < kDelete) {
+    const bool is_shown = byte >= kFirstPrintable || byte == '\n' || byte == '\t';
+    *out = is_shown ? static_cast<char>(byte) : kInstead;
+    return 1;
+  }
+  n_wanted_ = character_bytes(byte);
+  if (n_wanted_ == 0) {
+    *out = kInstead;
+    return 1;
+  }
+  held_[0] = static_cast<char>(byte);
+  n_held_ = 1;
+  return 0;
+}
+
+size_t ControlFilter::feed(char byte, char* out) {
+  const auto value = static_cast<uint8_t>(byte);
+  if (n_wanted_ == 0) return start(value, out);
+  const auto first = static_cast<uint8_t>(held_[0]);
+  const bool goes_on =
+      n_held_ == 1 ? may_follow(first, value) : (value & 0xc0) == 0x80;  // 0x80 to 0xbf
+  if (!goes_on) {
+    n_wanted_ = 0;
+    *out = kInstead;
+    return 1 + start(value, out + 1);
+  }
+  held_[n_held_++] = byte;
+  if (n_held_ < n_wanted_) return 0;
+  n_wanted_ = 0;
+  if (is_hidden(held_, n_held_)) {
+    *out = kInstead;
+    return 1;
+  }
+  std::copy_n(held_, n_held_, out);
+  return n_held_;
+}
+
+size_t ControlFilter::finish(char* out) {
+  if (n_wanted_ == 0) return 0;
+  n_wanted_ = 0;
+  *out = kInstead;
+  return 1;
+}
+
+std::string without_controls(std::string_view text, Lines lines) {
+  std::string shown;
+  shown.reserve(text.size());
+  ControlFilter filter;
+  char piece[ControlFilter::kMostBytes];
+  for (const char byte : text) shown.append(piece, filter.feed(byte, piece));
+  shown.append(piece, filter.finish(piece));
+  if (lines == Lines::kJoined) {
+    std::replace(shown.begin(), shown.end(), '\n', kInstead);
+    std::replace(shown.begin(), shown.end(), '\t', kInstead);
+  }
+  return shown;
+}
+
+}  // namespace cria::hosted

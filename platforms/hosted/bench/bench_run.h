@@ -1,0 +1,58 @@
+// Measures one session: prefill at several lengths, decode, loading. Used by cria bench.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <cria.h>
+#include "platforms/hosted/cli/cli_options.h"
+
+namespace cria::hosted {
+
+struct Spread {
+  double median;
+  double least;
+  double most;
+};
+
+// Of a non-empty list; the median of an even number is the mean of the middle two.
+Spread spread_of(std::vector<double> values);
+
+struct PrefillSpeed {
+  uint32_t n_tokens;
+  Spread tokens_per_second;
+};
+
+// Sessions that decode together, a token of each a step.
+struct SessionsSpeed {
+  uint32_t n_sessions;
+  Spread tokens_per_second;  // of all together
+};
+
+struct BenchResult {
+  std::string backend;
+  std::string isa;
+  uint32_t n_threads;
+  uint32_t context;
+  cria_memory_plan plan;
+  uint64_t memory_bytes;  // planned, for all sessions
+  double open_seconds;
+  double first_token_seconds;  // opening, the first prompt, one sample: nothing warmed up
+  std::vector<PrefillSpeed> prefill;
+  uint32_t n_decoded;
+  Spread decode_tokens_per_second;
+  uint64_t decode_bytes_per_token;  // weights and KV cache read, at half of n_decoded
+  double decode_bytes_per_second;   // at the median
+  std::vector<SessionsSpeed> sessions;
+  double read_bytes_per_second;  // what as many threads read, doing nothing else
+  uint64_t peak_resident_bytes;  // from opening to the last token
+};
+
+// Opens the model with n_threads and measures; prompts are random tokens of a fixed seed, decoding
+// starts behind one token and feeds random tokens, so nothing depends on what the model says.
+// Throws ProgramError.
+BenchResult run_bench(const BenchOptions& options, const std::vector<uint32_t>& prompts,
+                      uint32_t n_threads);
+
+}  // namespace cria::hosted

@@ -1,0 +1,104 @@
+// What the command line asks for, one struct a command. platforms/hosted/cli/command_line.h fills
+// them; docs/command_line.md describes them for people.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <cria.h>
+#include "platforms/hosted/session/mapped_file.h"
+
+namespace cria::hosted {
+
+inline constexpr uint32_t kMaxSessions = 1024;
+
+// Every command that opens a session.
+struct CommonOptions {
+  std::string model_path;
+  uint32_t n_threads = 0;      // 0: default_threads()
+  uint32_t context = 0;        // 0: the model's planned context
+  uint32_t prefill_chunk = 0;  // 0: the runtime's default
+  uint32_t isa_mask = 0;       // 0: all the CPU has
+  cria_backend backend = CRIA_BACKEND_AUTO;
+  cria_kv_format kv_format = CRIA_KV_INT8;
+  Mapping mapping = Mapping::kWhenPossible;
+  bool verbose = false;
+};
+
+struct SamplingOptions {
+  float temperature = 0.8f;
+  float top_p = 0.95f;
+  float min_p = 0.05f;
+  float repeat_penalty = 1.0f;
+  uint32_t top_k = 40;
+  std::optional<uint64_t> seed;  // none: from the system's random source
+  bool greedy = false;
+};
+
+struct InfoOptions {
+  CommonOptions common;
+  bool json = false;
+  uint32_t n_sessions = 1;
+};
+
+struct VerifyOptions {
+  std::string model_path;
+};
+
+struct RunOptions {
+  CommonOptions common;
+  SamplingOptions sampling;
+  std::optional<std::string> prompt;  // "-": standard input
+  std::vector<uint32_t> ids;          // instead of a prompt
+  std::optional<uint32_t> max_tokens;
+  bool echo = true;
+  bool parse_special = false;
+  bool ignore_end = false;
+};
+
+struct ChatOptions {
+  CommonOptions common;
+  SamplingOptions sampling;
+  std::string system;  // empty: none
+  bool exact_context = false;
+  std::optional<uint32_t> max_tokens;
+};
+
+struct BenchOptions {
+  CommonOptions common;
+  std::vector<uint32_t> prompts;   // empty: the default lengths, as far as they fit the model
+  std::vector<uint32_t> threads;   // empty: default_threads()
+  std::vector<uint32_t> sessions;  // counts of sessions that decode together; empty: none
+  uint32_t n_decode = 64;
+  uint32_t repetitions = 5;
+  bool json = false;
+};
+
+struct TokenizeOptions {
+  CommonOptions common;
+  std::string input = "-";
+  bool add_special = false;
+  bool parse_special = false;
+};
+
+struct LogitsOptions {
+  CommonOptions common;
+  std::vector<uint32_t> ids;
+  std::optional<std::string> text;
+  std::string output;
+};
+
+struct EvalOptions {
+  CommonOptions common;
+  std::string text_path;
+  std::string reference_path;  // empty: none
+  bool json = false;
+};
+
+using Command = std::variant<InfoOptions, VerifyOptions, RunOptions, ChatOptions, BenchOptions,
+                             TokenizeOptions, LogitsOptions, EvalOptions>;
+
+}  // namespace cria::hosted

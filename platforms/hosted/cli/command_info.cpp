@@ -1,0 +1,215 @@
+// cria info: what a file holds and the memory a session of it needs.
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/cli/commands.h"
+#include "platforms/hosted/cli/metadata_text.h"
+#include "platforms/hosted/cli/text_stream.h"
+#include "platforms/hosted/session/model_session.h"
+#include "platforms/hosted/session/model_text.h"
+
+namespace cria::hosted {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr cria_backend kBackends[] = {CRIA_BACKEND_EXACT, CRIA_BACKEND_XNNPACK};
+
+double bits_per_weight(const cria_model_info& info) {
+  constexpr double kBitsOfByte = 8.0;
+  if (info.n_parameters == 0) return 0.0;
+  return kBitsOfByte * static_cast<double>(info.weight_bytes) /
+         static_cast<double>(info.n_parameters);
+}
+
+// The plan of another backend; none where this build or CPU cannot run the model with it.
+std::optional<cria_memory_plan> plan_of(const ModelFile& file, cria_config config,
+                                        cria_backend backend) {
+  config.backend = backend;
+  cria_memory_plan plan = {};
+  if (cria_plan(&file.info(), &config, &plan) != CRIA_OK) return std::nullopt;
+  return plan;
+}
+
+Json json_of(const cria_memory_plan& plan, uint32_t n_sessions) {
+  const uint64_t total = total_bytes(plan, n_sessions);
+  return {{"sessions", n_sessions},
+          {"weights_bytes", plan.model.weights},
+          {"kv_cache_bytes", n_sessions * plan.session.kv_cache},
+          {"total_bytes", total},
+          {"in_place_bytes", plan.in_place},
+          {"resident_bytes", total + plan.in_place},
+          {"model",
+           {{"total_bytes", plan.model.total},
+            {"objects_bytes", plan.model.objects},
+            {"tokenizer_bytes", plan.model.tokenizer},
+            {"weights_bytes", plan.model.weights},
+            {"backend_bytes", plan.model.backend}}},
+          {"session",
+           {{"total_bytes", plan.session.total},
+            {"objects_bytes", plan.session.objects},
+            {"kv_cache_bytes", plan.session.kv_cache},
+            {"history_bytes", plan.session.history},
+            {"logits_bytes", plan.session.logits}}},
+          {"workspace",
+           {{"total_bytes", plan.workspace.total},
+            {"objects_bytes", plan.workspace.objects},
+            {"backend_bytes", plan.workspace.backend},
+            {"running_bytes", plan.workspace.running},
+            {"sampling_bytes", plan.workspace.sampling},
+            {"encoding_bytes", plan.workspace.encoding}}},
+          {"loading_bytes", plan.loading}};
+}
+
+Json json_of(const cria_model_info& info) {
+  const auto none_or = [](uint32_t value, uint32_t none) {
+    return value == none ? Json(nullptr) : Json(value);
+  };
+  return {{"format_version", info.format_version},
+          {"file_bytes", info.file_bytes},
+          {"architecture", cria_architecture_name(info.architecture)},
+          {"n_parameters", info.n_parameters},
+          {"n_layers", info.n_layers},
+          {"d_model", info.d_model},
+          {"n_heads", info.n_heads},
+          {"n_kv_heads", info.n_kv_heads},
+          {"head_dim", info.head_dim},
+          {"d_ff", info.d_ff},
+          {"vocab_size", info.vocab_size},
+          {"tied_embedding", info.tied_embedding != 0},
+          {"max_context", info.max_context},
+          {"planned_context", info.planned_context},
+          {"sliding_window", none_or(info.sliding_window, 0)},
+          {"bos_token", none_or(info.bos_token, CRIA_NO_TOKEN)},
+          {"weight_format", cria_number_format_name(info.weight_format)},
+          {"embedding_format", cria_number_format_name(info.embedding_format)},
+          {"group_size", none_or(info.group_size, 0)},
+          {"weight_bytes", info.weight_bytes},
+          {"bits_per_weight", bits_per_weight(info)},
+          {"compressed", info.compressed != 0},
+          {"tokenizer", info.has_tokenizer != 0},
+          {"tokenizer_bytes", info.tokenizer_bytes},
+          {"chat_template", info.chat_template == 0
+                                ? Json(nullptr)
+                                : Json(cria_chat_template_name(info.chat_template))}};
+}
+
+void print_json(ModelFile* file, const cria_config& config, const cria_memory_plan& plan,
+                uint32_t n_sessions, TextStream* out) {
+  Json json = {{"file", file->path()}, {"model", json_of(file->info())}};
+  const uint32_t context = config.context != 0 ? config.context : file->info().planned_context;
+  json["config"] = {{"context", context},
+                    {"threads", config.n_threads},
+                    {"kv", kv_format_name(config.kv_format)},
+                    {"backend", backend_name(config.backend)},
+                    {"mapped", config.source_is_mapped != 0}};
+  json["memory_plan"] = json_of(plan, n_sessions);
+  Json plans = Json::object();
+  for (const cria_backend backend : kBackends) {
+    const std::optional<cria_memory_plan> other = plan_of(*file, config, backend);
+    plans[backend_name(backend)] = other ? json_of(*other, n_sessions) : Json(nullptr);
+  }
+  json["backend_plans"] = plans;
+  constexpr int kIndent = 2;
+  std::string text = json.dump(kIndent, ' ', false, Json::error_handler_t::replace);
+  // Not parsed: a hostile file's metadata could make any parser's tree large.
+  const std::string metadata = read_metadata(file->copying_source(), file->info(), file->path());
+  text.resize(text.size() - 2);  // the last line end and bracket
+  out->put(text + ",\n  \"metadata\": " + (metadata.empty() ? "null" : indented_json(metadata)) +
+           "\n}\n");
+}
+
+// Label and value of one row; fits 40 columns.
+void put_row(TextStream* out, const char* label, const std::string& value) {
+  out->put(text_of("%-13s %s\n", label, value.c_str()));
+}
+
+void put_bytes(TextStream* out, const char* label, uint64_t n_bytes) {
+  out->put(text_of("  %-13s %14s %9s\n", label, grouped_digits(n_bytes).c_str(),
+                   text_of("%.1f", static_cast<double>(n_bytes) / 1e6).c_str()));
+}
+
+void print_model(const cria_model_info& info, TextStream* out) {
+  put_row(out, "file size", grouped_digits(info.file_bytes) + " bytes");
+  put_row(out, "architecture",
+          text_of("%s, %s parameters", cria_architecture_name(info.architecture),
+                  short_count(info.n_parameters).c_str()));
+  put_row(out, "layers", text_of("%u x %u, ffn %u", info.n_layers, info.d_model, info.d_ff));
+  put_row(out, "heads",
+          text_of("%u, %u for KV, of %u", info.n_heads, info.n_kv_heads, info.head_dim));
+  put_row(out, "vocabulary",
+          text_of("%u tokens%s", info.vocab_size, info.tied_embedding != 0 ? ", tied" : ""));
+  std::string weights = cria_number_format_name(info.weight_format);
+  if (info.group_size != 0) weights += text_of(" g%u", info.group_size);
+  put_row(out, "weights",
+          text_of("%s, %.2f bits%s", weights.c_str(), bits_per_weight(info),
+                  info.compressed != 0 ? ", zstd" : ""));
+  put_row(out, "embedding", cria_number_format_name(info.embedding_format));
+  put_row(out, "context", text_of("%u of %u", info.planned_context, info.max_context));
+  if (info.sliding_window != 0) put_row(out, "window", text_of("%u", info.sliding_window));
+  put_row(out, "tokenizer", info.has_tokenizer != 0 ? "yes" : "none");
+  put_row(out, "chat template", cria_chat_template_name(info.chat_template));
+}
+
+void print_plan(const char* backend, const cria_memory_plan& plan, uint32_t n_sessions,
+                TextStream* out) {
+  const uint64_t total = total_bytes(plan, n_sessions);
+  const uint64_t kv_cache = n_sessions * plan.session.kv_cache;
+  const uint64_t logits = n_sessions * plan.session.logits;
+  const uint64_t history = n_sessions * plan.session.history;
+  const uint64_t objects =
+      plan.model.objects + n_sessions * plan.session.objects + plan.workspace.objects;
+  const uint64_t packed = plan.model.backend + plan.workspace.backend;
+  const uint64_t tokenizer = plan.model.tokenizer;
+  const uint64_t kept = plan.model.weights + packed + kv_cache + tokenizer + logits + history;
+  out->put(text_of("  %-13s %14s %9s\n", backend, "bytes", "MB"));
+  put_bytes(out, "weights", plan.model.weights);
+  put_bytes(out, "backend", packed);
+  put_bytes(out, "KV cache", kv_cache);
+  put_bytes(out, "tokenizer", tokenizer);
+  put_bytes(out, "logits", logits);
+  put_bytes(out, "history", history);
+  put_bytes(out, "objects", objects);
+  put_bytes(out, "scratch", total - kept - objects);
+  put_bytes(out, "total", total);
+  put_bytes(out, "file in place", plan.in_place);
+}
+
+void print_table(const ModelFile& file, const cria_config& config, uint32_t n_sessions,
+                 TextStream* out) {
+  out->put(file.path() + "\n");
+  print_model(file.info(), out);
+  const uint32_t context = config.context != 0 ? config.context : file.info().planned_context;
+  const std::string sessions = n_sessions == 1 ? "" : text_of("%u sessions of ", n_sessions);
+  out->put(text_of("\nmemory: %s%u tokens, KV %s, %u thread%s\n", sessions.c_str(), context,
+                   kv_format_name(config.kv_format), config.n_threads,
+                   config.n_threads == 1 ? "" : "s"));
+  for (const cria_backend backend : kBackends) {
+    if (config.backend != CRIA_BACKEND_AUTO && config.backend != backend) continue;
+    const std::optional<cria_memory_plan> plan = plan_of(file, config, backend);
+    if (plan) print_plan(backend_name(backend), *plan, n_sessions, out);
+  }
+}
+
+}  // namespace
+
+ExitCode run_command(const InfoOptions& options) {
+  ModelFile file(options.common.model_path, options.common.mapping);
+  cria_config config = config_for(options.common, file);
+  config.max_turns = options.n_sessions;
+  const cria_memory_plan plan = plan_for(file, config);
+  TextStream out(STDOUT_FILENO);
+  if (options.json) {
+    print_json(&file, config, plan, options.n_sessions, &out);
+  } else {
+    print_table(file, config, options.n_sessions, &out);
+  }
+  out.flush();
+  return ExitCode::kDone;
+}
+
+}  // namespace cria::hosted

@@ -1,0 +1,327 @@
+#include "platforms/hosted/cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+
+#include <cria.h>
+#include "platforms/hosted/base/option_values.h"
+#include "platforms/hosted/cli/help_text.h"
+#include "platforms/hosted/session/cpu.h"
+#include "platforms/hosted/session/program_error.h"
+
+namespace cria::hosted {
+namespace {
+
+constexpr uint32_t kMaxContext = 1 << 24;
+constexpr uint32_t kMaxPrefillChunk = 4096;
+constexpr uint32_t kMaxTokens = 1 << 24;
+constexpr uint32_t kMaxRepetitions = 1000;
+constexpr uint32_t kMaxTopK = 1 << 21;
+
+constexpr Named<cria_backend> kBackends[] = {
+    {"auto", CRIA_BACKEND_AUTO}, {"exact", CRIA_BACKEND_EXACT}, {"xnnpack", CRIA_BACKEND_XNNPACK}};
+constexpr Named<cria_kv_format> kKvFormats[] = {{"int8", CRIA_KV_INT8}, {"f32", CRIA_KV_F32}};
+
+void add_model(CLI::App* app, std::string* path) {
+  app->add_option("M.cria", *path, "The file")->required()->type_name("M.cria");
+}
+
+// --isa takes the names this build has kernels for and this CPU runs; a name allows everything up
+// to itself.
+void add_isa(CLI::App* app, CommonOptions* common) {
+  std::map<std::string, uint32_t> masks;
+  std::string names;
+  uint32_t mask = 0;
+  for (const IsaName& isa : isa_names(cria_built_isas() & cpu_isas())) {
+    mask |= isa.bit;
+    masks[isa.name] = mask;
+    names += (names.empty() ? "" : ", ") + std::string(isa.name);
+  }
+  app->add_option_function<std::string>(
+         "--isa", [common, masks](const std::string& name) { common->isa_mask = masks.at(name); },
+         "Up to " + names)
+      ->check(CLI::Validator(
+          [masks, names](const std::string& name) {
+            return masks.count(name) != 0
+                       ? std::string()
+                       : name + " is none of " + names + " of this CPU and build";
+          },
+          "NAME"));
+}
+
+void add_common(CLI::App* app, CommonOptions* common) {
+  add_model(app, &common->model_path);
+  app->add_option("--threads", common->n_threads, "Threads; default: fast cores. Changes no token")
+      ->check(between(1U, kMostThreads))
+      ->type_name("N");
+  app->add_option("--context", common->context, "Tokens of context; default: the model's plan")
+      ->check(between(1U, kMaxContext))
+      ->type_name("N");
+  add_named(app, "--backend", kBackends, &common->backend, "auto, exact or xnnpack; default: auto");
+  add_isa(app, common);
+  add_named(app, "--kv", kKvFormats, &common->kv_format, "KV cache: int8 or f32; default: int8");
+  app->add_option("--prefill-chunk", common->prefill_chunk,
+                  "Tokens handled at once; default: 64. Changes no token")
+      ->check(between(1U, kMaxPrefillChunk))
+      ->type_name("N");
+  app->add_flag_callback(
+      "--no-mmap", [common] { common->mapping = Mapping::kNever; },
+      "Copy weights to memory, use no file in place");
+  app->add_flag("--verbose", common->verbose, "Say on standard error what is used");
+}
+
+void add_sampling(CLI::App* app, SamplingOptions* sampling) {
+  constexpr float kMaxTemperature = 100.0f;
+  constexpr float kMaxPenalty = 10.0f;
+  CLI::Option* const greedy =
+      app->add_flag("--greedy", sampling->greedy, "Always the likeliest token")->group("Sampling");
+  const auto add = [&](const char* name, auto* value, const CLI::Validator& range,
+                       const char* help) {
+    app->add_option(name, *value, help)
+        ->check(range)
+        ->capture_default_str()
+        ->type_name("X")
+        ->excludes(greedy)
+        ->group("Sampling");
+  };
+  add("--temperature", &sampling->temperature, between(0.0f, kMaxTemperature),
+      "Randomness; 0: greedy");
+  add("--top-p", &sampling->top_p, between(0.0f, 1.0f),
+      "Keep the likeliest up to this sum; 0: one, 1: off");
+  add("--top-k", &sampling->top_k, between(0U, kMaxTopK), "Keep this many tokens; 0: off");
+  add("--min-p", &sampling->min_p, between(0.0f, 1.0f),
+      "Drop those below this share of the best; 0: off");
+  app->add_option("--repeat-penalty", sampling->repeat_penalty,
+                  "Weaken tokens of the last 64; 1: off")
+      ->check(between(1.0f, kMaxPenalty))
+      ->capture_default_str()
+      ->type_name("X")
+      ->group("Sampling");
+  app->add_option("--seed", sampling->seed, "Of the random numbers; default: a random one")
+      ->check(between(uint64_t{0}, std::numeric_limits<uint64_t>::max()))
+      ->type_name("N")
+      ->group("Sampling");
+}
+
+void add_max_tokens(CLI::App* app, std::optional<uint32_t>* max_tokens, const char* help) {
+  app->add_option("-n,--max-tokens", *max_tokens, help)
+      ->check(between(0U, kMaxTokens))
+      ->type_name("N");
+}
+
+CLI::Option* add_ids(CLI::App* app, std::vector<uint32_t>* ids, const char* help) {
+  return app->add_option("--ids", *ids, help)
+      ->delimiter(',')
+      ->check(between(0U, std::numeric_limits<uint32_t>::max() - 1))
+      ->allow_extra_args(false)
+      ->type_name("N,N,...");
+}
+
+void add_info(CLI::App* app, InfoOptions* options) {
+  add_common(app, &options->common);
+  app->add_flag("--json", options->json, "One JSON object");
+  app->add_option("--sessions", options->n_sessions, "Conversations that share the model")
+      ->check(between(1U, kMaxSessions))
+      ->capture_default_str()
+      ->type_name("N");
+  app->footer("Example: cria info demo.cria --context 512 --kv f32");
+}
+
+void add_run(CLI::App* app, RunOptions* options) {
+  add_common(app, &options->common);
+  CLI::Option* const prompt =
+      app->add_option("-p,--prompt", options->prompt, "Text to continue; - reads standard input")
+          ->type_name("TEXT");
+  add_ids(app, &options->ids, "Token ids to continue; prints ids")->excludes(prompt);
+  add_max_tokens(app, &options->max_tokens, "Tokens to make; default: until an end token");
+  app->add_flag_callback(
+      "--no-echo", [options] { options->echo = false; }, "Do not print the prompt");
+  app->add_flag("--parse-special", options->parse_special, "Read special tokens written out in it");
+  app->add_flag("--ignore-end", options->ignore_end, "Do not stop at end tokens");
+  add_sampling(app, &options->sampling);
+  app->footer(
+      "Examples: cria run demo.cria -p \"Once upon a time\" -n 64 --seed 7\n"
+      "          cria run demo.cria -p - --greedy < question.txt");
+}
+
+void add_chat(CLI::App* app, ChatOptions* options) {
+  add_common(app, &options->common);
+  app->add_option("--system", options->system, "What the model is told beforehand")
+      ->type_name("TEXT");
+  add_max_tokens(app, &options->max_tokens, "Longest answer in tokens; default: no limit");
+  app->add_flag("--exact-context", options->exact_context,
+                "Read again what stays when the context is full");
+  add_sampling(app, &options->sampling);
+  app->footer(
+      "On a terminal /help lists the commands. Through a pipe each line is a message,\n"
+      "also one that starts with a slash:\n"
+      "          echo hello | cria chat demo.cria");
+}
+
+void add_bench(CLI::App* app, BenchOptions* options) {
+  constexpr uint32_t kMaxLength = kMaxContext;
+  add_common(app, &options->common);
+  app->remove_option(app->get_option("--threads"));
+  app->add_option("--threads", options->threads, "Thread counts to measure")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(between(1U, kMostThreads))
+      ->type_name("N,N,...");
+  app->add_option("-p,--prompt", options->prompts, "Prompt lengths; default: 128,512")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(between(1U, kMaxLength))
+      ->type_name("N,N,...");
+  app->add_option("--sessions", options->sessions, "Sessions that decode together")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(between(1U, kMaxSessions))
+      ->type_name("N,N,...");
+  app->add_option("-n", options->n_decode, "Tokens to decode")
+      ->check(between(1U, kMaxLength))
+      ->capture_default_str()
+      ->type_name("N");
+  app->add_option("-r,--repetitions", options->repetitions, "Measured runs after the warm-up")
+      ->check(between(1U, kMaxRepetitions))
+      ->capture_default_str()
+      ->type_name("N");
+  app->add_flag("--json", options->json, "One JSON object");
+  app->footer("Example: cria bench demo.cria -p 128,512 -n 64 --threads 1,2 --json");
+}
+
+void add_tokenize(CLI::App* app, TokenizeOptions* options) {
+  add_common(app, &options->common);
+  app->add_option("input", options->input, "A text file; -, the default: standard input")
+      ->type_name("FILE");
+  app->add_flag("--special", options->add_special, "Add BOS and EOS by the tokenizer's rules");
+  app->add_flag("--parse-special", options->parse_special, "Read special tokens written out in it");
+  app->footer("Example: echo -n hello | cria tokenize demo.cria");
+}
+
+void add_logits(CLI::App* app, LogitsOptions* options) {
+  add_common(app, &options->common);
+  CLI::Option* const ids = add_ids(app, &options->ids, "Token ids");
+  app->add_option("--text", options->text, "Text, encoded with special tokens added")
+      ->type_name("TEXT")
+      ->excludes(ids);
+  app->add_option("-o,--output", options->output, "float32 [ids][vocab]; -: standard output")
+      ->required()
+      ->type_name("FILE");
+  app->footer("Example: cria logits demo.cria --ids 1,5,9 -o logits.f32");
+}
+
+void add_eval(CLI::App* app, EvalOptions* options) {
+  add_common(app, &options->common);
+  app->add_option("--text", options->text_path, "Text to measure on; -: standard input")
+      ->required()
+      ->type_name("FILE");
+  app->add_option("--reference", options->reference_path, "Model to compare the distributions with")
+      ->type_name("F32.cria");
+  app->add_flag("--json", options->json, "One JSON object");
+  app->footer("Example: cria eval demo.cria --text heldout.txt --reference demo-f32.cria");
+}
+
+// Every command's options, filled by the parse of whichever was named.
+struct AllOptions {
+  InfoOptions info;
+  VerifyOptions verify;
+  RunOptions run;
+  ChatOptions chat;
+  BenchOptions bench;
+  TokenizeOptions tokenize;
+  LogitsOptions logits;
+  EvalOptions eval;
+};
+
+void add_commands(CLI::App* app, AllOptions* all) {
+  add_info(app->add_subcommand("info", "Architecture, sizes and the memory plan"), &all->info);
+  CLI::App* const verify = app->add_subcommand("verify", "Check every byte of the file");
+  add_model(verify, &all->verify.model_path);
+  verify->footer("Example: cria verify demo.cria && echo good");
+  add_run(app->add_subcommand("run", "Continue a prompt"), &all->run);
+  add_chat(app->add_subcommand("chat", "Hold a conversation"), &all->chat);
+  add_bench(app->add_subcommand("bench", "Measure speed and memory"), &all->bench);
+  add_tokenize(app->add_subcommand("tokenize", "Token ids of a text"), &all->tokenize);
+  add_logits(app->add_subcommand("logits", "Logits after every token, to a file"), &all->logits);
+  add_eval(app->add_subcommand("eval", "Perplexity of a text"), &all->eval);
+}
+
+Command chosen_command(const CLI::App& app, const AllOptions& all) {
+  if (app.got_subcommand("info")) return all.info;
+  if (app.got_subcommand("verify")) return all.verify;
+  if (app.got_subcommand("run")) return all.run;
+  if (app.got_subcommand("chat")) return all.chat;
+  if (app.got_subcommand("bench")) return all.bench;
+  if (app.got_subcommand("tokenize")) return all.tokenize;
+  if (app.got_subcommand("logits")) return all.logits;
+  return all.eval;
+}
+
+[[noreturn]] void throw_usage(std::string message, const CLI::App& app) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  const auto parsed = app.get_subcommands();
+  const std::string name = parsed.empty() ? "" : parsed[0]->get_name() + " ";
+  throw ProgramError(ExitCode::kUsage, message + "; see cria " + name + "--help");
+}
+
+// One blank line between parts, one newline at the end.
+std::string tidy_help(std::string text) {
+  for (size_t at = 0; (at = text.find("\n\n\n", at)) != std::string::npos;) text.erase(at, 1);
+  while (text.ends_with("\n\n")) text.pop_back();
+  if (!text.ends_with('\n')) text += '\n';
+  return text;
+}
+
+bool is_command(const CLI::App& app, const std::string& name) {
+  const auto has_name = [&name](const CLI::App* sub) { return sub->get_name() == name; };
+  return !app.get_subcommands(has_name).empty();
+}
+
+// Rules between options that the library cannot express.
+void check_together(const CLI::App& app, const AllOptions& all) {
+  if (app.got_subcommand("run") && !all.run.prompt && all.run.ids.empty()) {
+    throw_usage("give a prompt with -p, or --ids", app);
+  }
+  if (app.got_subcommand("logits") && !all.logits.text && all.logits.ids.empty()) {
+    throw_usage("give --ids or --text", app);
+  }
+}
+
+}  // namespace
+
+std::variant<Command, HelpText> parse_command_line(int argc, const char* const* argv) {
+  CLI::App app("Runs a LLaMA model that cria-convert wrote, in memory known beforehand.", "cria");
+  app.formatter(std::make_shared<HelpFormatter>());
+  app.set_help_flag("-h,--help", "Print this");
+  app.set_version_flag("--version", std::string("cria ") + cria_version(), "Print the version");
+  app.require_subcommand(1);
+  app.footer(
+      "Examples: cria-convert models/demo -o demo.cria\n"
+      "          cria info demo.cria\n"
+      "          cria chat demo.cria\n"
+      "Exit codes: 0 done, 2 usage, 3 input invalid or unsupported, 4 I/O, 5 memory.");
+  AllOptions all;
+  add_commands(&app, &all);
+  if (argc < 2) throw_usage("name a command", app);
+  if (argv[1][0] != '-' && !is_command(app, argv[1])) {
+    throw_usage(std::string(argv[1]) + " is no command", app);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForVersion& version) {
+    return HelpText{std::string(version.what()) + "\n"};
+  } catch (const CLI::CallForHelp&) {
+    return HelpText{tidy_help(app.help())};
+  } catch (const CLI::ParseError& error) {
+    throw_usage(error.what(), app);
+  }
+  check_together(app, all);
+  return chosen_command(app, all);
+}
+
+}  // namespace cria::hosted

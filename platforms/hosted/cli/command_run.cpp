@@ -1,0 +1,119 @@
+// cria run: continues a prompt, streamed.
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/base/terminal.h"
+#include "platforms/hosted/cli/commands.h"
+#include "platforms/hosted/cli/generation.h"
+#include "platforms/hosted/cli/input_text.h"
+#include "platforms/hosted/cli/text_stream.h"
+#include "platforms/hosted/cli/token_sinks.h"
+#include "platforms/hosted/session/interrupt.h"
+#include "platforms/hosted/session/model_session.h"
+#include "platforms/hosted/session/resident_memory.h"
+
+namespace cria::hosted {
+namespace {
+
+std::string prompt_text(const RunOptions& options) {
+  if (!options.prompt) return {};
+  if (*options.prompt != "-") return *options.prompt;
+  std::string text = read_text_file("-");
+  drop_last_newline(&text);
+  return text;
+}
+
+std::vector<uint32_t> encode_prompt(const ModelSession& model, const RunOptions& options,
+                                    const std::string& text) {
+  if (!options.prompt) return options.ids;
+  model.need_tokenizer();
+  uint32_t flags = CRIA_ENCODE_SPECIAL;
+  if (options.parse_special) flags |= CRIA_ENCODE_PARSE;
+  std::vector<uint32_t> tokens = encode_text(model, text, flags);
+  // A prompt that writes its BOS out does not want a second one.
+  const uint32_t bos = model.info().bos_token;
+  if (tokens.size() > 1 && tokens[0] == bos && tokens[1] == bos) tokens.erase(tokens.begin());
+  return tokens;
+}
+
+void check_prompt(const ModelSession& model, const std::vector<uint32_t>& tokens) {
+  if (tokens.empty()) throw ProgramError(ExitCode::kBadInput, "the prompt is empty");
+  check_ids(model, tokens);
+  const uint32_t context = cria_context(model.session());
+  if (tokens.size() <= context) return;
+  throw ProgramError(
+      ExitCode::kBadInput,
+      text_of("the prompt has %zu tokens, the context %u; %s", tokens.size(), context,
+              tokens.size() <= model.info().max_context
+                  ? "raise --context"
+                  : "the model takes no more, shorten the prompt"));
+}
+
+double per_second(double count, double seconds) { return seconds > 0.0 ? count / seconds : 0.0; }
+
+void print_summary(const PrefillResult& prefilled, const Generation& made, double started,
+                   const RunOptions& options, uint64_t seed) {
+  std::string line = text_of("prefill %zu tokens, %.1f tokens/s", prefilled.n_fed,
+                             per_second(static_cast<double>(prefilled.n_fed), prefilled.seconds));
+  if (made.n_tokens > 0) {
+    line += text_of("; first token after %.3f s", made.first_seconds - started);
+  }
+  line += text_of("; decode %u tokens", made.n_tokens);
+  if (made.n_tokens > 1) {
+    line += text_of(", %.1f tokens/s",
+                    per_second(made.n_tokens - 1.0, made.last_seconds - made.first_seconds));
+  }
+  if (made.stop == Stop::kContextFull) line += "; the context is full";
+  if (!options.sampling.greedy) {
+    line += text_of("; seed %llu", static_cast<unsigned long long>(seed));
+  }
+  print_notice(line);
+}
+
+}  // namespace
+
+ExitCode run_command(const RunOptions& options) {
+  const double started = monotonic_seconds();
+  const std::string text = prompt_text(options);
+  ModelSession model(options.common, {.max_text_bytes = text.size()});
+  const std::vector<uint32_t> tokens = encode_prompt(model, options, text);
+  check_prompt(model, tokens);
+  const uint64_t seed = seed_of(options.sampling);
+  cria_seed(model.session(), seed);
+  const GenerationLimits limits = {
+      .max_tokens = options.max_tokens.value_or(std::numeric_limits<uint32_t>::max()),
+      .ignore_end = options.ignore_end};
+
+  TextStream out(STDOUT_FILENO);
+  TextSink text_sink(model, &out, Continues::kYes);
+  IdSink id_sink(&out);
+  TokenSink* sink = &text_sink;
+  if (!options.prompt) sink = &id_sink;
+  if (options.echo && options.prompt) out.put(text);
+  if (options.echo && !options.prompt) {
+    for (const uint32_t token : tokens) id_sink.put(token);
+  }
+  out.flush();
+
+  const InterruptGuard guard(SecondInterrupt::kEndsProgram);
+  Generation made = {};
+  const PrefillResult prefilled = prefill(model, tokens);
+  if (prefilled.n_fed == tokens.size()) {
+    made = generate(model, sampling_of(options.sampling), limits, sink);
+  }
+  if (options.prompt) text_sink.finish();
+  out.end_line();
+  print_summary(prefilled, made, started, options, seed);
+  if (options.common.verbose) {
+    print_notice("peak resident " + grouped_digits(peak_resident_bytes()) + " bytes");
+  }
+  const bool stopped_by_user = prefilled.n_fed < tokens.size() || made.stop == Stop::kInterrupted;
+  return stopped_by_user ? ExitCode::kInterrupted : ExitCode::kDone;
+}
+
+}  // namespace cria::hosted

@@ -1,0 +1,77 @@
+#include "platforms/hosted/cli/generation.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "platforms/hosted/base/terminal.h"
+#include "platforms/hosted/session/interrupt.h"
+
+namespace cria::hosted {
+PrefillResult prefill(const ModelSession& model, std::span<const uint32_t> tokens) {
+  const double started = monotonic_seconds();
+  const cria_status status =
+      cria_prefill(model.workspace(), model.session(), tokens.data(), tokens.size());
+  if (status != CRIA_CANCELLED) model.check(status);
+  return {status == CRIA_OK ? tokens.size() : 0, monotonic_seconds() - started};
+}
+
+Generation generate(const ModelSession& model, const cria_sampling& sampling,
+                    const GenerationLimits& limits, TokenSink* sink) {
+  cria_session* const session = model.session();
+  Generation result = {.stop = Stop::kLimit,
+                       .n_tokens = 0,
+                       .last_token_is_fed = true,
+                       .first_seconds = 0.0,
+                       .last_seconds = 0.0};
+  const auto stopped = [&result](Stop why) {
+    result.stop = why;
+    return result;
+  };
+  while (result.n_tokens < limits.max_tokens) {
+    if (interrupted()) return stopped(Stop::kInterrupted);
+    uint32_t token = 0;
+    model.check(cria_sample(model.workspace(), session, &sampling, &token));
+    if (!limits.ignore_end && cria_is_end_token(model.model(), token) != 0) {
+      return stopped(Stop::kEndToken);
+    }
+    const TokenSink::Wish wish = sink->put(token);
+    ++result.n_tokens;
+    result.last_seconds = monotonic_seconds();
+    if (result.n_tokens == 1) result.first_seconds = result.last_seconds;
+    result.last_token_is_fed = false;
+    if (wish == TokenSink::Wish::kEnough) return stopped(Stop::kOutputClosed);
+    if (result.n_tokens == limits.max_tokens) return stopped(Stop::kLimit);
+    if (cria_position(session) == cria_context(session)) return stopped(Stop::kContextFull);
+    const cria_status status = cria_prefill(model.workspace(), session, &token, 1);
+    if (status == CRIA_CANCELLED) return stopped(Stop::kInterrupted);
+    model.check(status);
+    result.last_token_is_fed = true;
+  }
+  return result;
+}
+
+cria_sampling sampling_of(const SamplingOptions& options) {
+  cria_sampling sampling = {};
+  sampling.repeat_penalty = options.repeat_penalty;
+  if (options.greedy) return sampling;
+  sampling.temperature = options.temperature;
+  sampling.top_p = options.top_p;
+  sampling.min_p = options.min_p;
+  // The API's zero is "off", so that a zero-initialised struct is harmless; here it is a sum that
+  // the likeliest token alone reaches.
+  sampling.top_k = options.top_p == 0.0f ? 1 : options.top_k;
+  return sampling;
+}
+
+uint64_t seed_of(const SamplingOptions& options) {
+  if (options.seed) return *options.seed;
+  uint64_t seed = 0;
+  if (::getrandom(&seed, sizeof(seed), 0) != static_cast<ssize_t>(sizeof(seed))) {
+    seed = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  }
+  return seed;
+}
+
+}  // namespace cria::hosted

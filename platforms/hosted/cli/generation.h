@@ -1,0 +1,55 @@
+// Prefill and the loop that makes tokens, for run and chat. Nothing here allocates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <cria.h>
+#include "platforms/hosted/cli/cli_options.h"
+#include "platforms/hosted/session/model_session.h"
+
+namespace cria::hosted {
+
+// Where tokens go as they are made.
+class TokenSink {
+ public:
+  virtual ~TokenSink() = default;
+  enum class Wish { kMore, kEnough };
+  virtual Wish put(uint32_t token) = 0;
+};
+
+enum class Stop { kEndToken, kLimit, kContextFull, kInterrupted, kOutputClosed };
+
+struct GenerationLimits {
+  uint32_t max_tokens;
+  bool ignore_end;
+};
+
+struct Generation {
+  Stop stop;
+  uint32_t n_tokens;       // handed to the sink
+  bool last_token_is_fed;  // whether the last of them is in the context; so are all before it
+  double first_seconds;    // clock when the first token was handed out; 0: none
+  double last_seconds;     // ... the last
+};
+
+struct PrefillResult {
+  size_t n_fed;  // all, or none when Ctrl-C came
+  double seconds;
+};
+
+// Appends tokens to the context, or leaves it as it is when interrupted. Throws ProgramError;
+// kContextFull must have been excluded by the caller.
+PrefillResult prefill(const ModelSession& model, std::span<const uint32_t> tokens);
+
+// Draws tokens after a prefill until something stops it. The end token is neither handed out nor
+// fed.
+Generation generate(const ModelSession& model, const cria_sampling& sampling,
+                    const GenerationLimits& limits, TokenSink* sink);
+
+cria_sampling sampling_of(const SamplingOptions& options);
+// The seed asked for, else one from the system's random source.
+uint64_t seed_of(const SamplingOptions& options);
+
+}  // namespace cria::hosted

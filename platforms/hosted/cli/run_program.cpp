@@ -1,0 +1,58 @@
+#include <unistd.h>
+
+#include <exception>
+#include <new>
+#include <string>
+#include <variant>
+
+#include "platforms/hosted/base/control_filter.h"
+#include "platforms/hosted/base/output_file.h"
+#include "platforms/hosted/base/standard_descriptors.h"
+#include "platforms/hosted/base/terminal.h"
+#include "platforms/hosted/cli/command_line.h"
+#include "platforms/hosted/cli/commands.h"
+#include "platforms/hosted/cli/text_stream.h"
+#include "platforms/hosted/session/interrupt.h"
+
+namespace cria::hosted {
+namespace {
+
+ExitCode run(int argc, const char* const* argv) {
+  const std::variant<Command, HelpText> parsed = parse_command_line(argc, argv);
+  if (const auto* help = std::get_if<HelpText>(&parsed)) {
+    TextStream out(STDOUT_FILENO);
+    out.put(help->text);
+    out.flush();
+    return ExitCode::kDone;
+  }
+  return std::visit([](const auto& options) { return run_command(options); },
+                    std::get<Command>(parsed));
+}
+
+// One line, whatever the names of files in it are.
+ExitCode report(ExitCode code, const char* message) {
+  write_stderr("cria: error: " + without_controls(message, Lines::kJoined) + "\n");
+  return code;
+}
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv) {
+  posix::occupy_standard_descriptors();
+  install_program_signals();
+  ExitCode code = ExitCode::kDone;
+  try {
+    code = run(argc, argv);
+  } catch (const ProgramError& error) {
+    code = report(error.code(), error.what());
+  } catch (const posix::OutputError& error) {
+    code = report(program_error_of(error).code(), error.what());
+  } catch (const std::bad_alloc&) {
+    code = report(ExitCode::kMemory, "out of memory; lower --context or free memory");
+  } catch (const std::exception& error) {
+    code = report(ExitCode::kBadInput, error.what());
+  }
+  return static_cast<int>(code);
+}
+
+}  // namespace cria::hosted

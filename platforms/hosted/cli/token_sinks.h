@@ -1,0 +1,71 @@
+// From text to tokens, and from tokens to standard output.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <cria.h>
+#include "platforms/hosted/cli/generation.h"
+#include "platforms/hosted/cli/text_stream.h"
+#include "platforms/hosted/session/model_session.h"
+
+namespace cria::hosted {
+
+// cria_encode into a vector; flags as there. Throws ProgramError.
+std::vector<uint32_t> encode_text(const ModelSession& model, const std::string& text,
+                                  uint32_t flags);
+
+// Throws ProgramError kUsage when an id is not in the model's vocabulary.
+void check_ids(const ModelSession& model, const std::vector<uint32_t>& ids);
+
+// The text of one token alone, special tokens written out.
+std::string token_text(const ModelSession& model, uint32_t token);
+
+// Whether decoded text goes on from text before it; otherwise a leading space that belongs to the
+// tokenizer alone is dropped.
+enum class Continues { kNo, kYes };
+
+// Turns a stream of tokens into text. Allocates nothing; a result is valid until the next call.
+class TokenDecoder {
+ public:
+  TokenDecoder(const ModelSession& model, Continues continues);
+  std::string_view decode(uint32_t token);
+  // What waited for the rest of a character.
+  std::string_view finish();
+
+ private:
+  static constexpr size_t kTextBytes = 3 * 4096 + 64;  // longer than any token the format allows
+
+  const ModelSession& model_;
+  cria_text_state state_ = {};
+  char text_[kTextBytes];
+};
+
+// Decodes tokens and writes the text at once. Allocates nothing.
+class TextSink : public TokenSink {
+ public:
+  TextSink(const ModelSession& model, TextStream* out, Continues continues);
+  Wish put(uint32_t token) override;
+  // Writes what waited for the rest of a character.
+  void finish();
+
+ private:
+  TokenDecoder decoder_;
+  TextStream* out_;
+};
+
+// Writes ids separated by spaces.
+class IdSink : public TokenSink {
+ public:
+  explicit IdSink(TextStream* out) : out_(out) {}
+  Wish put(uint32_t token) override;
+
+ private:
+  TextStream* out_;
+  bool first_ = true;
+};
+
+}  // namespace cria::hosted

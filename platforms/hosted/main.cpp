@@ -1,3 +1,0 @@
-#include "platforms/hosted/commands.h"
-
-int main(int argc, char** argv) { return cria::hosted::run_program(argc, argv); }

@@ -1,0 +1,180 @@
+#include "platforms/hosted/session/cpu.h"
+
+#include <cpuinfo.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include <cria.h>
+#include "platforms/hosted/base/print_format.h"
+
+namespace cria::hosted {
+namespace {
+
+// Cores of all clusters whose clock is within a fifth of the fastest one's; of all clusters where
+// clocks are unknown. So a phone's one prime core and its big cores count, its little ones do not.
+uint32_t count_fast_cores() {
+  if (!cpuinfo_initialize()) return 0;
+  uint64_t fastest = 0;
+  for (uint32_t i = 0; i < cpuinfo_get_clusters_count(); ++i) {
+    fastest = std::max(fastest, cpuinfo_get_cluster(i)->frequency);
+  }
+  uint32_t cores = 0;
+  for (uint32_t i = 0; i < cpuinfo_get_clusters_count(); ++i) {
+    const cpuinfo_cluster* const cluster = cpuinfo_get_cluster(i);
+    if (cluster->frequency >= fastest / 5 * 4) cores += cluster->core_count;
+  }
+  return cores;
+}
+
+uint32_t count_allowed() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return 0;
+  return static_cast<uint32_t>(CPU_COUNT(&allowed));
+}
+
+// A container's share: "<quota> <period>" in microseconds, or "max <period>".
+uint32_t read_quota() {
+  std::FILE* const file = std::fopen("/sys/fs/cgroup/cpu.max", "re");
+  if (file == nullptr) return 0;
+  char line[64];
+  const bool is_read = std::fgets(line, sizeof(line), file) != nullptr;
+  std::fclose(file);
+  if (!is_read) return 0;
+  constexpr int kDecimal = 10;
+  char* end = nullptr;
+  const unsigned long quota_us = std::strtoul(line, &end, kDecimal);
+  if (end == line) return 0;
+  const unsigned long period_us = std::strtoul(end, nullptr, kDecimal);
+  if (period_us == 0) return 0;
+  return static_cast<uint32_t>(std::clamp((quota_us + period_us - 1) / period_us, 1UL, 4096UL));
+}
+
+// The text behind "model name :" in /proc/cpuinfo.
+std::string proc_model_name() {
+  std::FILE* const file = std::fopen("/proc/cpuinfo", "re");
+  if (file == nullptr) return {};
+  char line[256];
+  char name[128] = "";
+  while (name[0] == '\0' && std::fgets(line, sizeof(line), file) != nullptr) {
+    if (std::sscanf(line, "model name : %127[^\n]", name) != 1) name[0] = '\0';
+  }
+  std::fclose(file);
+  return name;
+}
+
+std::string cpu_name() {
+  std::string name;
+  if (cpuinfo_initialize() && cpuinfo_get_packages_count() > 0) {
+    name = cpuinfo_get_package(0)->name;
+  }
+  if (name.empty()) name = proc_model_name();
+  return name.empty() ? "unknown CPU" : name;
+}
+
+}  // namespace
+
+CpuCounts count_cpus() {
+  return {.fast_cores = count_fast_cores(),
+          .allowed = count_allowed(),
+          .quota = read_quota(),
+          .any = std::thread::hardware_concurrency()};
+}
+
+uint32_t choose_threads(const CpuCounts& counts) {
+  uint32_t threads = counts.fast_cores != 0 ? counts.fast_cores : counts.any;
+  if (threads == 0) threads = 1;
+  if (counts.allowed != 0) threads = std::min(threads, counts.allowed);
+  if (counts.quota != 0) threads = std::min(threads, counts.quota);
+  return std::clamp(threads, 1U, kMostThreads);
+}
+
+uint32_t default_threads() { return choose_threads(count_cpus()); }
+
+std::string machine_description() {
+  const CpuCounts counts = count_cpus();
+  const uint32_t cores = counts.fast_cores != 0 ? counts.fast_cores : counts.any;
+  std::string text = text_of("%s, %u core%s", cpu_name().c_str(), cores, cores == 1 ? "" : "s");
+  const std::string features = isa_features();
+  if (!features.empty()) text += "; " + features;
+  return text;
+}
+
+uint32_t arm_isas(const ArmFeatures& features) {
+  if (!features.neon || !features.vfpv4) return 0;
+  uint32_t mask = CRIA_ISA_NEON;
+  if (features.dotprod) mask |= CRIA_ISA_DOTPROD;
+  if (features.i8mm) mask |= CRIA_ISA_I8MM;
+  return mask;
+}
+
+namespace {
+
+uint32_t this_arm_isas() {
+  return arm_isas({.neon = cpuinfo_has_arm_neon(),
+                   .vfpv4 = cpuinfo_has_arm_neon_fma() && cpuinfo_has_arm_vfpv4(),
+                   .dotprod = cpuinfo_has_arm_neon_dot(),
+                   .i8mm = cpuinfo_has_arm_i8mm()});
+}
+
+struct Detection {
+  uint32_t isa;
+  bool (*cpu_has)();
+};
+
+constexpr Detection kDetections[] = {
+    {CRIA_ISA_SCALAR, [] { return true; }},
+    {CRIA_ISA_SSE4_1, [] { return cpuinfo_has_x86_sse4_1(); }},
+    {CRIA_ISA_AVX2, [] { return cpuinfo_has_x86_avx2() && cpuinfo_has_x86_f16c(); }},
+    {CRIA_ISA_AVX_VNNI, [] { return cpuinfo_has_x86_avxvnni(); }},
+    {CRIA_ISA_AVX512_VNNI,
+     [] {
+       return cpuinfo_has_x86_avx512vnni() && cpuinfo_has_x86_avx512f() &&
+              cpuinfo_has_x86_avx512bw() && cpuinfo_has_x86_avx512dq() &&
+              cpuinfo_has_x86_avx512vl();
+     }},
+    {CRIA_ISA_NEON, [] { return (this_arm_isas() & CRIA_ISA_NEON) != 0; }},
+    {CRIA_ISA_DOTPROD, [] { return (this_arm_isas() & CRIA_ISA_DOTPROD) != 0; }},
+    {CRIA_ISA_I8MM, [] { return (this_arm_isas() & CRIA_ISA_I8MM) != 0; }},
+};
+
+}  // namespace
+
+uint32_t detectable_isas() {
+  uint32_t mask = 0;
+  for (const Detection& detection : kDetections) mask |= detection.isa;
+  return mask;
+}
+
+uint32_t cpu_isas() {
+  if (!cpuinfo_initialize()) return CRIA_ISA_SCALAR;
+  uint32_t mask = 0;
+  for (const Detection& detection : kDetections) {
+    if (detection.cpu_has()) mask |= detection.isa;
+  }
+  return mask;
+}
+
+std::vector<IsaName> isa_names(uint32_t isas) {
+  std::vector<IsaName> names;
+  for (; isas != 0; isas &= isas - 1) {
+    const uint32_t lowest = isas & (~isas + 1);
+    names.push_back({cria_instruction_set_name(lowest), lowest});
+  }
+  return names;
+}
+
+std::string isa_features() {
+  std::string text;
+  for (const IsaName& isa : isa_names(cpu_isas() & ~uint32_t{CRIA_ISA_SCALAR})) {
+    if (!text.empty()) text += ' ';
+    text += isa.name;
+  }
+  return text;
+}
+
+}  // namespace cria::hosted

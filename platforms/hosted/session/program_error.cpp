@@ -1,0 +1,75 @@
+#include "platforms/hosted/session/program_error.h"
+
+#include <cstring>
+
+namespace cria::hosted {
+namespace {
+
+const char* advice(cria_status status) {
+  switch (status) {
+    case CRIA_NOT_A_MODEL:
+      return "make one from a checkpoint with cria-convert";
+    case CRIA_CORRUPT:
+    case CRIA_TRUNCATED:
+      return "copy or convert it again";
+    case CRIA_INVALID_MODEL:
+      return "convert the checkpoint again";
+    case CRIA_UNSUPPORTED:
+      return "try --backend auto without --isa";
+    case CRIA_NO_TOKENIZER:
+      return "give token ids with --ids";
+    case CRIA_NO_CHAT_TEMPLATE:
+      return "use cria run";
+    case CRIA_TEXT_TOO_LONG:
+      return "shorten the text or raise --context";
+    case CRIA_CONTEXT_FULL:
+      return "raise --context";
+    case CRIA_BAD_STATE:
+      return "load it with the model, --kv and version that saved it";
+    case CRIA_BACKEND_FAILED:
+      return "try --backend exact";
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+ExitCode exit_code_of(cria_status status) {
+  switch (status) {
+    case CRIA_OK:
+      return ExitCode::kDone;
+    case CRIA_INVALID_ARGUMENT:
+      return ExitCode::kUsage;
+    case CRIA_READ_FAILED:
+      return ExitCode::kIo;
+    case CRIA_MEMORY_TOO_SMALL:
+      return ExitCode::kMemory;
+    default:
+      return ExitCode::kBadInput;
+  }
+}
+
+void throw_status(cria_status status, const std::string& where) {
+  std::string message = where + ": " + cria_status_message(status);
+  if (const char* what_to_do = advice(status)) {
+    message += "; ";
+    message += what_to_do;
+  }
+  throw ProgramError(exit_code_of(status), message);
+}
+
+void check_status(cria_status status, const std::string& where) {
+  if (status != CRIA_OK) throw_status(status, where);
+}
+
+ProgramError program_error_of(const posix::OutputError& error) {
+  const bool is_path = error.kind() == posix::OutputError::Kind::kPath;
+  return {is_path ? ExitCode::kBadInput : ExitCode::kIo, error.what()};
+}
+
+void throw_system_error(int error_number, const std::string& where, const std::string& doing) {
+  throw ProgramError(ExitCode::kIo, where + ": " + doing + ": " + std::strerror(error_number));
+}
+
+}  // namespace cria::hosted
