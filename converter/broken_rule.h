@@ -8,10 +8,10 @@
 
 namespace cria::converter {
 
-// Throws ConvertError (kInvalidInput) when wrong, what a check of quant/ answered, is not nullptr.
+// Throws ProgramError (kInvalidInput) when wrong, what a check of quant/ answered, is not nullptr.
 inline void refuse_if(const std::filesystem::path& folder, const char* what, const char* wrong) {
   if (wrong == nullptr) return;
-  throw ConvertError(ExitCode::kInvalidInput,
+  throw ProgramError(ExitCode::kInvalidInput,
                      folder.string() + ": " + what + " cannot be converted: " + wrong);
 }
 

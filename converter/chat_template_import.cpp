@@ -275,7 +275,7 @@ std::vector<uint8_t> build_chat_section(const ChatTemplateStrings& chat, const s
   std::string text;
   for (size_t i = 0; i < format::kChatStrings; ++i) {
     if (chat.strings[i].size() > format::kMaxChatStringBytes) {
-      throw ConvertError(ExitCode::kInvalidInput,
+      throw ProgramError(ExitCode::kInvalidInput,
                          where + ": the chat template's texts are too long; at most " +
                              std::to_string(format::kMaxChatStringBytes) + " bytes each");
     }

@@ -30,7 +30,7 @@ struct ChatTemplateStrings {
                                                                          std::string_view bos,
                                                                          std::string_view eos);
 
-// The file section. Throws ConvertError (kInvalidInput) when a text is longer than the format
+// The file section. Throws ProgramError (kInvalidInput) when a text is longer than the format
 // allows; where names the template's file in it.
 [[nodiscard]] std::vector<uint8_t> build_chat_section(const ChatTemplateStrings& chat,
                                                       const std::string& where);

@@ -1,7 +1,6 @@
 #include "converter/checkpoint.h"
 
 #include "converter/error.h"
-#include "converter/shown_text.h"
 #include "converter/side_files.h"
 
 namespace cria::converter {
@@ -14,7 +13,7 @@ constexpr size_t kMaxShards = 512;
 constexpr size_t kMaxNameBytes = 255;  // what file systems have
 
 [[noreturn]] void refuse(const fs::path& where, const std::string& problem) {
-  throw ConvertError(ExitCode::kInvalidInput, where.string() + ": " + problem);
+  throw ProgramError(ExitCode::kInvalidInput, where.string() + ": " + problem);
 }
 
 // The index comes from outside and must not lead the converter out of the folder.

@@ -24,7 +24,7 @@ inline constexpr const char* kWeightsFile = "model.safetensors";
 class Checkpoint {
  public:
   // Takes model.safetensors when the folder has it, else the shards of
-  // model.safetensors.index.json. Throws ConvertError; the line names the file or tensor.
+  // model.safetensors.index.json. Throws ProgramError; the line names the file or tensor.
   explicit Checkpoint(const std::filesystem::path& folder);
 
   [[nodiscard]] const std::map<std::string, SourceTensor>& tensors() const { return tensors_; }

@@ -6,7 +6,6 @@
 
 #include "converter/error.h"
 #include "converter/json_input.h"
-#include "converter/shown_text.h"
 #include "converter/side_files.h"
 
 namespace cria::converter {
@@ -182,7 +181,7 @@ void set_end_tokens(const std::vector<uint32_t>& ids, const std::string& where,
     if (std::find(unique.begin(), unique.end(), id) != unique.end()) continue;
     if (unique.size() == format::kMaxEndTokens) {
       const std::set<uint32_t> all(ids.begin(), ids.end());
-      throw ConvertError(ExitCode::kInvalidInput, where + " has " + std::to_string(all.size()) +
+      throw ProgramError(ExitCode::kInvalidInput, where + " has " + std::to_string(all.size()) +
                                                       " ids; a model file holds at most " +
                                                       std::to_string(format::kMaxEndTokens));
     }
@@ -223,7 +222,7 @@ std::string describe_config_field(std::string_view field) {
 ImportedConfig import_config(const fs::path& folder) {
   const fs::path path = side_file_path(folder, SideFile::kConfig);
   if (!entry_exists(path)) {
-    throw ConvertError(ExitCode::kInvalidInput,
+    throw ProgramError(ExitCode::kInvalidInput,
                        folder.string() + ": has no config.json; give a Hugging Face folder");
   }
   const Json json = read_side_json(folder, SideFile::kConfig);

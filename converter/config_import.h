@@ -25,7 +25,7 @@ struct ImportedConfig {
   bool has_end_tokens;  // likewise
 };
 
-// Throws ConvertError; the line names file and key.
+// Throws ProgramError; the line names file and key.
 [[nodiscard]] ImportedConfig import_config(const std::filesystem::path& folder);
 
 // What a config.json must say for the field that check_config (quant/model_layout.h) found at

@@ -12,13 +12,12 @@
 #include "converter/error.h"
 #include "converter/model_writer.h"
 #include "converter/output_places.h"
-#include "converter/shown_text.h"
 #include "converter/side_files.h"
 #include "converter/tensor_encoder.h"
 #include "converter/tensor_plan.h"
 #include "converter/tokenizer_import.h"
-#include "converter/worker_pool.h"
 #include "platforms/hosted/base/output_file.h"
+#include "platforms/hosted/base/thread_pool.h"
 #include "quant/model_layout.h"
 #include "quant/tokenizer_check.h"
 
@@ -30,7 +29,7 @@ using format::SectionKind;
 
 constexpr uint32_t kDefaultContext = 2048;
 
-[[noreturn]] void refuse(ExitCode code, const std::string& line) { throw ConvertError(code, line); }
+[[noreturn]] void refuse(ExitCode code, const std::string& line) { throw ProgramError(code, line); }
 
 void check_is_folder(const fs::path& model) {
   std::error_code error;
@@ -97,7 +96,9 @@ void check_rules(const format::ModelConfig& model, std::span<const uint8_t> toke
 class Conversion {
  public:
   Conversion(const Options& options, Progress* progress)
-      : options_(options), progress_(progress), pool_(options.n_threads) {}
+      : options_(options),
+        progress_(progress),
+        pool_(options.n_threads, hosted::FewerThreads::kAreTaken) {}
 
   ConversionReport run() {
     check_is_folder(options_.model);
@@ -211,10 +212,10 @@ class Conversion {
   void write(const TensorPlan& plan, const Rope& rope) {
     ModelWriter writer(options_.output.string(), sections(plan));
     // Made before the work, so that a name that cannot be written is refused at once.
-    std::unique_ptr<posix::OutputFile> report_file;
+    std::unique_ptr<hosted::OutputFile> report_file;
     if (options_.report) {
       report_file =
-          std::make_unique<posix::OutputFile>(options_.report->string(), posix::InPlace::kNever);
+          std::make_unique<hosted::OutputFile>(options_.report->string(), hosted::InPlace::kNever);
     }
     encode_tensors(plan, rope, &writer);
     write_small_sections(&writer);
@@ -231,10 +232,10 @@ class Conversion {
     if (report_file) commit_report(report_file.get());
   }
 
-  void commit_report(posix::OutputFile* file) const {
+  void commit_report(hosted::OutputFile* file) const {
     try {
       file->commit();
-    } catch (const posix::OutputError& error) {
+    } catch (const hosted::OutputError& error) {
       refuse(ExitCode::kIo, std::string(error.what()) + "; the model " + options_.output.string() +
                                 " is in place without a report");
     }
@@ -242,7 +243,7 @@ class Conversion {
 
   const Options& options_;
   Progress* progress_;
-  WorkerPool pool_;
+  hosted::ThreadPool pool_;
   ImportedTokenizer tokenizer_;
   std::vector<MatrixFormat> formats_;
   ConversionReport report_ = {};
@@ -253,8 +254,8 @@ class Conversion {
 ConversionReport convert(const Options& options, Progress* progress) {
   try {
     return Conversion(options, progress).run();
-  } catch (const posix::OutputError& error) {
-    throw ConvertError(ExitCode::kIo, error.what());
+  } catch (const hosted::OutputError& error) {
+    throw ProgramError(ExitCode::kIo, error.what());
   }
 }
 

@@ -7,7 +7,7 @@
 
 namespace cria::converter {
 
-// Writes options.output, and options.report when it is set. Throws ConvertError; then neither file
+// Writes options.output, and options.report when it is set. Throws ProgramError; then neither file
 // was touched.
 ConversionReport convert(const Options& options, Progress* progress);
 

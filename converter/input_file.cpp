@@ -16,7 +16,7 @@ namespace {
 
 [[noreturn]] void fail(ExitCode code, const std::filesystem::path& path,
                        const std::string& reason) {
-  throw ConvertError(code, path.string() + ": " + reason);
+  throw ProgramError(code, path.string() + ": " + reason);
 }
 
 [[noreturn]] void fail_to_open(const std::filesystem::path& path, int error) {

@@ -11,7 +11,7 @@ namespace cria::converter {
 
 class InputFile {
  public:
-  // Throws ConvertError: kInvalidInput when there is no such file or it is no regular one (a pipe
+  // Throws ProgramError: kInvalidInput when there is no such file or it is no regular one (a pipe
   // is not waited for), kIo when the system refuses to open it.
   explicit InputFile(const std::filesystem::path& path);
   ~InputFile();
@@ -23,7 +23,7 @@ class InputFile {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] uint64_t size_bytes() const { return size_bytes_; }
 
-  // Fills out from offset on. Throws ConvertError (kIo), also when the file ends before. Any number
+  // Fills out from offset on. Throws ProgramError (kIo), also when the file ends before. Any number
   // of threads may call it at the same time.
   void read(uint64_t offset, std::span<uint8_t> out) const;
   // Tells the system that these bytes are needed soon.
@@ -36,7 +36,7 @@ class InputFile {
 };
 
 // The bytes of a whole file of at most max_bytes; of a larger one nothing is read. Throws
-// ConvertError as InputFile does, and kInvalidInput for a larger one.
+// ProgramError as InputFile does, and kInvalidInput for a larger one.
 [[nodiscard]] std::string read_small_file(const std::filesystem::path& path, uint64_t max_bytes);
 
 }  // namespace cria::converter

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "converter/error.h"
-#include "converter/shown_text.h"
 
 namespace cria::converter {
 namespace {
@@ -107,7 +106,7 @@ class TreeBuilder {
   }
 
   [[noreturn]] void refuse(const std::string& problem) const {
-    throw ConvertError(ExitCode::kInvalidInput, where_ + ": " + problem);
+    throw ProgramError(ExitCode::kInvalidInput, where_ + ": " + problem);
   }
   void count() {
     if (++n_values_ > max_values_) {
@@ -174,7 +173,7 @@ Json parse_json(std::string_view text, const std::string& where, size_t max_valu
 JsonObject::JsonObject(const Json& object, std::string where)
     : object_(&object), where_(std::move(where)) {
   if (!object.is_object()) {
-    throw ConvertError(ExitCode::kInvalidInput,
+    throw ProgramError(ExitCode::kInvalidInput,
                        where_ + ": expected a JSON object, found " + object.type_name());
   }
 }
@@ -189,7 +188,7 @@ bool JsonObject::has(std::string_view key) const { return find(key) != nullptr; 
 bool JsonObject::contains(std::string_view key) const { return object_->contains(key); }
 
 void JsonObject::refuse(std::string_view key, const std::string& problem) const {
-  throw ConvertError(ExitCode::kInvalidInput, where_ + ": " + shown(key) + " " + problem);
+  throw ProgramError(ExitCode::kInvalidInput, where_ + ": " + shown(key) + " " + problem);
 }
 
 void JsonObject::refuse_type(std::string_view key, const char* expected, const Json& found) const {

@@ -19,7 +19,7 @@ inline constexpr size_t kMaxJsonValues = 1 << 23;
 // Parses text of at most max_values values, in a time in proportion to its length and the logarithm
 // of the keys of one object. Refuses what a checkpoint never has and what parsers disagree on: a
 // key twice in one object, and nesting deeper than any config's. where names the source in errors.
-// Throws ConvertError (kInvalidInput).
+// Throws ProgramError (kInvalidInput).
 [[nodiscard]] Json parse_json(std::string_view text, const std::string& where, size_t max_values);
 
 // Typed access to one JSON object. A key that is absent or null counts as not there; a value of
@@ -45,7 +45,7 @@ class JsonObject {
 
   // What the object is called in errors.
   [[nodiscard]] const std::string& where() const { return where_; }
-  // Throws ConvertError (kInvalidInput): "<where>: <key> <problem>".
+  // Throws ProgramError (kInvalidInput): "<where>: <key> <problem>".
   [[noreturn]] void refuse(std::string_view key, const std::string& problem) const;
   // As refuse, of a value that is not what was expected.
   [[noreturn]] void refuse_type(std::string_view key, const char* expected,

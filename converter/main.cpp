@@ -1,7 +1,6 @@
 // cria-convert: the command line around converter/convert.h.
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -10,22 +9,22 @@
 #include <string>
 
 #include "converter/convert.h"
-#include "converter/error.h"
 #include "converter/options.h"
 #include "converter/progress.h"
 #include "converter/report.h"
-#include "converter/shown_text.h"
 #include "platforms/hosted/base/output_file.h"
+#include "platforms/hosted/base/program_error.h"
+#include "platforms/hosted/base/shown_text.h"
 #include "platforms/hosted/base/standard_descriptors.h"
+#include "platforms/hosted/base/terminal.h"
 
 namespace {
 
-using cria::converter::ConvertError;
-using cria::converter::ExitCode;
+using cria::hosted::ExitCode;
+using cria::hosted::ProgramError;
 
 int fail(ExitCode code, const std::string& line) {
-  const std::string text = "cria-convert: error: " + cria::converter::printable(line) + "\n";
-  std::fputs(text.c_str(), stderr);
+  cria::hosted::write_stderr("cria-convert: error: " + cria::hosted::printable(line) + "\n");
   return static_cast<int>(code);
 }
 
@@ -34,7 +33,7 @@ constexpr const char* kNoMemory =
 
 // Unwinding would allocate: JSON is taken apart with the help of a list, messages are texts.
 [[noreturn]] void end_without_memory() {
-  cria::posix::remove_temporary_files();
+  cria::hosted::remove_temporary_files();
   for (const char* text : {"cria-convert: error: ", kNoMemory, "\n"}) {
     if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) break;
   }
@@ -56,10 +55,10 @@ int run(int argc, const char* const* argv) {
 int main(int argc, char** argv) {
   std::set_new_handler(&end_without_memory);
   try {
-    cria::posix::occupy_standard_descriptors();
-    cria::posix::remove_temporary_files_on_signals();
+    cria::hosted::occupy_standard_descriptors();
+    cria::hosted::remove_temporary_files_on_signals();
     return run(argc, argv);
-  } catch (const ConvertError& e) {
+  } catch (const ProgramError& e) {
     return fail(e.code(), e.what());
   } catch (const std::bad_alloc&) {  // of a library with memory of its own
     return fail(ExitCode::kMemory, kNoMemory);

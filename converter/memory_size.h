@@ -14,7 +14,7 @@ namespace cria::converter {
 // n, or an error of the input where it does not fit.
 [[nodiscard]] inline size_t memory_size(uint64_t n) {
   if (!std::in_range<size_t>(n)) {
-    throw ConvertError(ExitCode::kInvalidInput,
+    throw ProgramError(ExitCode::kInvalidInput,
                        "the checkpoint has a tensor of " + std::to_string(n) +
                            " bytes or values; convert it on a 64-bit machine");
   }

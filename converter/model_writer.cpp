@@ -6,6 +6,7 @@
 
 #include "converter/byte_span.h"
 #include "converter/error.h"
+#include "platforms/hosted/base/shared_loop.h"
 #include "quant/align.h"
 #include "quant/checksum.h"
 
@@ -33,7 +34,7 @@ FileHeader header_for(std::span<const SectionEntry> sections, uint64_t file_byte
 }  // namespace
 
 ModelWriter::ModelWriter(const std::string& path, std::span<const SectionSize> sections)
-    : path_(path), file_(path, posix::InPlace::kNever), data_offset_(0), data_end_(0) {
+    : path_(path), file_(path, hosted::InPlace::kNever), data_offset_(0), data_end_(0) {
   constexpr size_t kSectionsBehind = 2;  // data and metadata
   const size_t n_sections = sections.size() + kSectionsBehind;
   uint64_t end = sizeof(FileHeader) + n_sections * sizeof(SectionEntry);
@@ -61,7 +62,7 @@ void ModelWriter::write_section(SectionKind kind, std::span<const uint8_t> bytes
   file_.write(entry->offset, bytes);
 }
 
-void ModelWriter::append_chunks(std::span<const EncodedChunk> chunks, WorkerPool* pool) {
+void ModelWriter::append_chunks(std::span<const EncodedChunk> chunks, hosted::ThreadPool* pool) {
   const size_t first = chunks_.size();
   for (const EncodedChunk& chunk : chunks) {
     const uint64_t offset = aligned(data_end_);
@@ -69,7 +70,7 @@ void ModelWriter::append_chunks(std::span<const EncodedChunk> chunks, WorkerPool
                        static_cast<uint32_t>(chunk.compression), 0, chunk.checksum});
     data_end_ = offset + chunk.stored.size();
   }
-  pool->parallel_for(chunks.size(), [&](size_t i, size_t) {
+  hosted::shared_loop(pool, chunks.size(), [&](size_t i, size_t) {
     file_.write(chunks_[first + i].offset, chunks[i].stored);
   });
 }
@@ -95,7 +96,7 @@ uint64_t ModelWriter::finish(std::span<const uint8_t> metadata) {
 }
 
 void ModelWriter::refuse_read_back() const {
-  throw ConvertError(ExitCode::kIo,
+  throw ProgramError(ExitCode::kIo,
                      path_ + ": reads back other than it was written; write to another disk");
 }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "converter/chunk_encoder.h"
-#include "converter/worker_pool.h"
 #include "platforms/hosted/base/output_file.h"
+#include "platforms/hosted/base/thread_pool.h"
 #include "quant/format.h"
 
 namespace cria::converter {
@@ -29,20 +29,20 @@ struct WrittenParts {
 class ModelWriter {
  public:
   // sections are those before the data, in file order, the chunk table among them.
-  // Throws posix::OutputError, as all of this class.
+  // Throws hosted::OutputError, as all of this class.
   ModelWriter(const std::string& path, std::span<const SectionSize> sections);
 
   // Fills a section named in the constructor; bytes must have the size given there.
   void write_section(format::SectionKind kind, std::span<const uint8_t> bytes);
 
   // Adds chunks behind those that are there.
-  void append_chunks(std::span<const EncodedChunk> chunks, WorkerPool* pool);
+  void append_chunks(std::span<const EncodedChunk> chunks, hosted::ThreadPool* pool);
 
   // Adds the chunk table and the metadata, completes the header, brings everything to the disk.
   // Returns the file's size.
   uint64_t finish(std::span<const uint8_t> metadata);
   // What the finished file's header, config and texts are, each part compared with its checksum and
-  // the section table with what was to be written. Also throws ConvertError (kIo): a part is not
+  // the section table with what was to be written. Also throws ProgramError (kIo): a part is not
   // what was written.
   [[nodiscard]] WrittenParts read_back() const;
   void commit() { file_.commit(); }
@@ -54,7 +54,7 @@ class ModelWriter {
   [[nodiscard]] std::vector<uint8_t> read_section(format::SectionKind kind) const;
 
   std::string path_;
-  posix::OutputFile file_;
+  hosted::OutputFile file_;
   std::vector<format::SectionEntry> sections_;
   std::vector<format::ChunkEntry> chunks_;
   uint64_t data_offset_;

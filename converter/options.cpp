@@ -1,84 +1,91 @@
 #include "converter/options.h"
 
 #include <CLI/CLI.hpp>
-#include <map>
+#include <algorithm>
+#include <array>
 #include <string>
 #include <thread>
 
 #include "converter/chunk_encoder.h"
 #include "converter/error.h"
 #include "converter/version.h"
+#include "platforms/hosted/base/option_values.h"
 
 namespace cria::converter {
 namespace {
 
 using format::Compression;
 using format::NumberFormat;
+using hosted::add_named;
+using hosted::between;
+using hosted::Named;
 
 constexpr uint32_t kMaxThreads = 1024;
 
-std::map<std::string, NumberFormat> weight_names() {
-  std::map<std::string, NumberFormat> names;
-  for (const NumberFormatRow& row : kNumberFormats) names[row.name] = row.number_format;
+constexpr std::array<Named<NumberFormat>, std::size(kNumberFormats)> weight_names() {
+  std::array<Named<NumberFormat>, std::size(kNumberFormats)> names = {};
+  for (size_t i = 0; i < names.size(); ++i) {
+    names[i] = {kNumberFormats[i].name, kNumberFormats[i].number_format};
+  }
   return names;
 }
 
-const std::map<std::string, NumberFormat> kWeights = weight_names();
+constexpr auto kWeights = weight_names();
+constexpr Named<uint16_t> kGroups[] = {{"32", 32}, {"64", 64}, {"128", 128}};
+static_assert(std::equal(std::begin(kGroups), std::end(kGroups), std::begin(kGroupSizes),
+                         std::end(kGroupSizes),
+                         [](const auto& named, uint16_t size) { return named.value == size; }));
+constexpr Named<QuantMethod> kMethods[] = {{"rtn", QuantMethod::kRtn}, {"mse", QuantMethod::kMse}};
+constexpr Named<Compression> kCompressions[] = {{"zstd", Compression::kZstd},
+                                                {"none", Compression::kStored}};
 
-// As CLI11 fills them; the values are checked texts and numbers.
+// As CLI11 fills them, where an option's own type is another.
 struct Raw {
   std::string model;
   std::string output;
-  std::string weights = "int4";
-  std::string group_size = "32";
-  std::string method = "mse";
   uint32_t context = 0;
   bool no_tokenizer = false;
-  std::string compress = "zstd";
-  int level = 3;
   std::string report;
   uint32_t n_threads = 0;
   bool quiet = false;
 };
 
-void define(CLI::App* app, Raw* raw) {
+void define(CLI::App* app, Raw* raw, Options* options) {
   app->set_version_flag("--version", std::string("cria-convert ") + kConverterVersion);
   app->add_option("MODEL", raw->model, "Hugging Face folder of a Llama, Mistral or Granite")
       ->required();
   app->add_option("-o,--output", raw->output, "model file to write")->required();
-  app->add_option("--weights", raw->weights, "how matrices are stored [int4]")
-      ->check(CLI::IsMember({"int4", "int8", "f16", "bf16", "f32"}));
-  app->add_option("--group-size", raw->group_size, "weights that share an int4 scale [32]")
-      ->check(CLI::IsMember({"32", "64", "128"}));
-  app->add_option("--method", raw->method,
-                  "int4 and int8 scales: mse searches the least error, rtn covers the range [mse]")
-      ->check(CLI::IsMember({"rtn", "mse"}));
+  add_named(app, "--weights", kWeights, &options->weights,
+            "how matrices are stored: int4, int8, f16, bf16 or f32 [int4]");
+  add_named(app, "--group-size", kGroups, &options->group_size,
+            "weights that share an int4 scale: 32, 64 or 128 [32]");
+  add_named(app, "--method", kMethods, &options->method,
+            "int4 and int8 scales: mse searches the least error, rtn covers the range [mse]");
   app->add_option("--context", raw->context,
                   "tokens to plan memory for [the model's maximum, at most 2048]")
-      ->check(CLI::Range(1u, format::kMaxContext));
+      ->check(between(1U, format::kMaxContext));
   app->add_flag("--no-tokenizer", raw->no_tokenizer,
                 "write no tokenizer; then the model takes token ids only");
-  app->add_option("--compress", raw->compress, "compression of the file [zstd]")
-      ->check(CLI::IsMember({"zstd", "none"}));
-  app->add_option("--level", raw->level, "zstd level [3]; others change little")
-      ->check(CLI::Range(lowest_level(), highest_level()));
+  add_named(app, "--compress", kCompressions, &options->compression,
+            "compression of the file: zstd or none [zstd]");
+  app->add_option("--level", options->level, "zstd level [3]; others change little")
+      ->check(between(lowest_level(), highest_level()));
   app->add_option("--report", raw->report, "also write the report as JSON to this file");
   app->add_option("--threads", raw->n_threads, "threads to use [all cores]")
-      ->check(CLI::Range(1u, kMaxThreads));
+      ->check(between(1U, kMaxThreads));
   app->add_flag("--quiet", raw->quiet, "print warnings and errors only");
 }
 
 // Options that would silently do nothing are mistakes.
-void check_combinations(const CLI::App& app, const Raw& raw) {
-  const auto refuse = [](const std::string& line) { throw ConvertError(ExitCode::kUsage, line); };
-  const bool integers = raw.weights == "int4" || raw.weights == "int8";
-  if (app.count("--group-size") > 0 && raw.weights != "int4") {
+void check_combinations(const CLI::App& app, const Raw& raw, const Options& options) {
+  const auto refuse = [](const std::string& line) { throw ProgramError(ExitCode::kUsage, line); };
+  if (app.count("--group-size") > 0 && row_of(options.weights).scales != Scales::kGroup) {
     refuse("--group-size belongs to --weights int4");
   }
-  if (app.count("--method") > 0 && !integers) {
+  if (app.count("--method") > 0 && !is_integer(options.weights)) {
     refuse("--method belongs to --weights int4 and int8");
   }
-  if (app.count("--level") > 0 && raw.compress != "zstd") {
+  if (app.count("--level") > 0 && options.compression != Compression::kZstd) {
     refuse("--level belongs to --compress zstd");
   }
   if (raw.model.empty() || raw.output.empty()) refuse("MODEL and -o must not be empty");
@@ -90,24 +97,16 @@ void check_combinations(const CLI::App& app, const Raw& raw) {
   }
 }
 
-Options options_from(const Raw& raw) {
-  Options options;
-  options.model = raw.model;
-  options.output = raw.output;
-  options.weights = kWeights.at(raw.weights);
-  options.group_size = row_of(options.weights).scales == Scales::kGroup
-                           ? static_cast<uint16_t>(std::stoul(raw.group_size))
-                           : uint16_t{0};
-  options.method = raw.method == "rtn" ? QuantMethod::kRtn : QuantMethod::kMse;
-  if (raw.context != 0) options.context = raw.context;
-  options.tokenizer = raw.no_tokenizer ? TokenizerWish::kNone : TokenizerWish::kRequired;
-  options.compression = raw.compress == "zstd" ? Compression::kZstd : Compression::kStored;
-  options.level = raw.level;
-  if (!raw.report.empty()) options.report = raw.report;
+void finish(const Raw& raw, Options* options) {
+  options->model = raw.model;
+  options->output = raw.output;
+  if (row_of(options->weights).scales != Scales::kGroup) options->group_size = 0;
+  if (raw.context != 0) options->context = raw.context;
+  options->tokenizer = raw.no_tokenizer ? TokenizerWish::kNone : TokenizerWish::kRequired;
+  if (!raw.report.empty()) options->report = raw.report;
   const uint32_t n_cores = std::max(1u, std::thread::hardware_concurrency());
-  options.n_threads = raw.n_threads != 0 ? raw.n_threads : n_cores;
-  options.verbosity = raw.quiet ? Verbosity::kQuiet : Verbosity::kNormal;
-  return options;
+  options->n_threads = raw.n_threads != 0 ? raw.n_threads : n_cores;
+  options->verbosity = raw.quiet ? Verbosity::kQuiet : Verbosity::kNormal;
 }
 
 }  // namespace
@@ -115,7 +114,8 @@ Options options_from(const Raw& raw) {
 std::optional<Options> parse_options(int argc, const char* const* argv) {
   CLI::App app("Converts a LLaMA checkpoint into one model file for cria.", "cria-convert");
   Raw raw;
-  define(&app, &raw);
+  Options options;
+  define(&app, &raw, &options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -123,10 +123,11 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
       app.exit(e);
       return std::nullopt;
     }
-    throw ConvertError(ExitCode::kUsage, std::string(e.what()) + "; see cria-convert --help");
+    throw ProgramError(ExitCode::kUsage, std::string(e.what()) + "; see cria-convert --help");
   }
-  check_combinations(app, raw);
-  return options_from(raw);
+  check_combinations(app, raw, options);
+  finish(raw, &options);
+  return options;
 }
 
 }  // namespace cria::converter

@@ -30,7 +30,7 @@ struct Options {
 };
 
 // Returns nothing when the command line asked for help or the version, which is then on standard
-// output. Throws ConvertError (kUsage).
+// output. Throws ProgramError (kUsage).
 [[nodiscard]] std::optional<Options> parse_options(int argc, const char* const* argv);
 
 }  // namespace cria::converter

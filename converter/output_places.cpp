@@ -30,7 +30,7 @@ bool is_one_entry(const fs::path& a, const fs::path& b) {
   return fs::equivalent(a, b, error);
 }
 
-// Follows links as posix::OutputFile does: from folder to folder, also to a name that nothing has.
+// Follows links as hosted::OutputFile does: from folder to folder, also to a name that nothing has.
 Place place_of(fs::path path) {
   constexpr int kMostLinks = 40;  // as many as Linux follows
   Place place;
@@ -102,10 +102,10 @@ struct Output {
 };
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& problem) {
-  throw ConvertError(ExitCode::kUsage, path.string() + ": " + problem);
+  throw ProgramError(ExitCode::kUsage, path.string() + ": " + problem);
 }
 
-// What is there and no regular file posix::OutputFile refuses.
+// What is there and no regular file hosted::OutputFile refuses.
 void check_replaced(const Output& output, const fs::path& folder) {
   std::error_code error;
   if (!fs::is_regular_file(output.path, error) || !belongs_to(output.path, folder)) return;

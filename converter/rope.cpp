@@ -1,12 +1,11 @@
 #include "converter/rope.h"
+#include "converter/error.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <optional>
 #include <string>
-
-#include "converter/shown_text.h"
 
 namespace cria::converter {
 namespace {

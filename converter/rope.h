@@ -29,7 +29,7 @@ struct Rope {
   float attention_factor;                  // cosines and sines are multiplied by it
 };
 
-// Reads rope_theta with rope_scaling, or rope_parameters. Throws ConvertError for a type that is
+// Reads rope_theta with rope_scaling, or rope_parameters. Throws ProgramError for a type that is
 // not one of RopeType and for missing or impossible values.
 [[nodiscard]] RopeSettings read_rope_settings(const JsonObject& config, uint32_t max_context);
 

@@ -8,7 +8,6 @@
 #include "converter/error.h"
 #include "converter/json_input.h"
 #include "converter/memory_size.h"
-#include "converter/shown_text.h"
 
 namespace cria::converter {
 namespace {
@@ -61,7 +60,7 @@ class EntryReader {
   }
 
   [[noreturn]] void refuse(const std::string& name, const std::string& problem) const {
-    throw ConvertError(ExitCode::kInvalidInput, where_ + ": tensor " + shown(name) + " " + problem);
+    throw ProgramError(ExitCode::kInvalidInput, where_ + ": tensor " + shown(name) + " " + problem);
   }
 
  private:
@@ -123,7 +122,7 @@ void check_overlaps(const std::map<std::string, SafetensorsEntry>& tensors,
 
 std::string read_header(const InputFile& file, const std::string& where) {
   if (file.size_bytes() < kLengthBytes) {
-    throw ConvertError(ExitCode::kInvalidInput,
+    throw ProgramError(ExitCode::kInvalidInput,
                        where + ": too short to be a safetensors file, download it again");
   }
   std::array<uint8_t, kLengthBytes> length_bytes;
@@ -131,12 +130,12 @@ std::string read_header(const InputFile& file, const std::string& where) {
   uint64_t length = 0;
   std::memcpy(&length, length_bytes.data(), kLengthBytes);
   if (length > kMaxHeaderBytes) {
-    throw ConvertError(ExitCode::kInvalidInput,
+    throw ProgramError(ExitCode::kInvalidInput,
                        where + ": not a safetensors file (its header would have " +
                            std::to_string(length) + " bytes)");
   }
   if (length > file.size_bytes() - kLengthBytes) {
-    throw ConvertError(ExitCode::kInvalidInput,
+    throw ProgramError(ExitCode::kInvalidInput,
                        where + ": truncated inside its header, download it again");
   }
   std::string header(memory_size(length), '\0');
@@ -151,7 +150,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path
   const std::string header = read_header(file_, where);
   const Json json = parse_json(header, where + ": header", kMaxHeaderValues);
   if (!json.is_object()) {
-    throw ConvertError(ExitCode::kInvalidInput, where + ": header is no JSON object");
+    throw ProgramError(ExitCode::kInvalidInput, where + ": header is no JSON object");
   }
   const uint64_t data_offset = kLengthBytes + header.size();
   const EntryReader reader(where, data_offset, file_.size_bytes() - data_offset);

@@ -30,7 +30,7 @@ struct SafetensorsEntry {
 
 class SafetensorsFile {
  public:
-  // Throws ConvertError: kIo, or kInvalidInput for a header that is broken or lies.
+  // Throws ProgramError: kIo, or kInvalidInput for a header that is broken or lies.
   explicit SafetensorsFile(const std::filesystem::path& path);
 
   [[nodiscard]] const InputFile& file() const { return file_; }

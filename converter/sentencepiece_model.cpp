@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "converter/error.h"
-#include "converter/shown_text.h"
 
 namespace cria::converter {
 namespace {
@@ -75,7 +74,7 @@ class FieldReader {
 
  private:
   [[noreturn]] void damaged() const {
-    throw ConvertError(ExitCode::kInvalidInput,
+    throw ProgramError(ExitCode::kInvalidInput,
                        where_ + ": not a SentencePiece model, or a damaged one");
   }
   std::span<const uint8_t> take(uint64_t count) {
@@ -121,7 +120,7 @@ SentencePiece parse_piece(std::span<const uint8_t> bytes, const std::string& whe
     if (field->id == kPieceType && field->type == WireType::kVarint) {
       if (field->number < static_cast<uint64_t>(PieceType::kNormal) ||
           field->number > static_cast<uint64_t>(PieceType::kByte)) {
-        throw ConvertError(ExitCode::kInvalidInput,
+        throw ProgramError(ExitCode::kInvalidInput,
                            where + ": piece '" + shown(piece.text) + "' has an unknown type");
       }
       piece.type = static_cast<PieceType>(field->number);
@@ -129,7 +128,7 @@ SentencePiece parse_piece(std::span<const uint8_t> bytes, const std::string& whe
   }
   // Scores order the merges; what is no number has no place among them.
   if (std::isnan(piece.score)) {
-    throw ConvertError(ExitCode::kInvalidInput,
+    throw ProgramError(ExitCode::kInvalidInput,
                        where + ": the score of piece '" + shown(piece.text) + "' is not a number");
   }
   return piece;
@@ -173,7 +172,7 @@ SentencePieceModel parse_sentencepiece_model(std::span<const uint8_t> bytes,
     if (field->type != WireType::kBytes) continue;
     if (field->id == kModelPieces) {
       if (model.pieces.size() == format::kMaxVocab) {
-        throw ConvertError(ExitCode::kInvalidInput,
+        throw ProgramError(ExitCode::kInvalidInput,
                            where + ": more than " + std::to_string(format::kMaxVocab) + " pieces");
       }
       model.pieces.push_back(parse_piece(field->bytes, where));
@@ -182,7 +181,7 @@ SentencePieceModel parse_sentencepiece_model(std::span<const uint8_t> bytes,
     if (field->id == kModelNormalizer) parse_normalizer(field->bytes, where, &model);
   }
   if (model.pieces.empty()) {
-    throw ConvertError(ExitCode::kInvalidInput, where + ": not a SentencePiece model: no pieces");
+    throw ProgramError(ExitCode::kInvalidInput, where + ": not a SentencePiece model: no pieces");
   }
   return model;
 }

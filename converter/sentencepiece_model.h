@@ -41,7 +41,7 @@ struct SentencePieceModel {
   bool escape_whitespaces = true;
 };
 
-// where names the file in errors. Throws ConvertError for bytes that are no such model.
+// where names the file in errors. Throws ProgramError for bytes that are no such model.
 [[nodiscard]] SentencePieceModel parse_sentencepiece_model(std::span<const uint8_t> bytes,
                                                            const std::string& where);
 
@@ -50,7 +50,7 @@ struct SentencePieceModel {
 
 // Merges in the order of the pieces' scores give what the library gives: highest score first, the
 // leftmost of equal ones. BOS and EOS are set; kAddBos and kAddEos are the caller's. Throws
-// ConvertError that names what is not supported.
+// ProgramError that names what is not supported.
 [[nodiscard]] TokenizerModel tokenizer_from_sentencepiece(const SentencePieceModel& source,
                                                           const std::string& where);
 

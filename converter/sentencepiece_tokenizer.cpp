@@ -4,7 +4,6 @@
 
 #include "converter/error.h"
 #include "converter/sentencepiece_model.h"
-#include "converter/shown_text.h"
 #include "converter/text_table.h"
 
 namespace cria::converter {
@@ -17,7 +16,7 @@ constexpr size_t kMaxMergedBytes = 512;
 
 void check_support(const SentencePieceModel& source, const std::string& where) {
   const auto refuse = [&where](const std::string& problem) {
-    throw ConvertError(ExitCode::kInvalidInput, where + ": " + problem);
+    throw ProgramError(ExitCode::kInvalidInput, where + ": " + problem);
   };
   if (source.model_type != kBpeModel) {
     const char* const names[] = {"unigram", "", "word", "character"};
@@ -44,7 +43,7 @@ uint8_t byte_of_piece(const SentencePiece& piece, const std::string& where) {
                        kHexDigits.find(text[3]) != std::string_view::npos &&
                        kHexDigits.find(text[4]) != std::string_view::npos;
   if (!is_byte) {
-    throw ConvertError(ExitCode::kInvalidInput,
+    throw ProgramError(ExitCode::kInvalidInput,
                        where + ": byte piece '" + shown(text) + "' is no <0xNN>");
   }
   return static_cast<uint8_t>(std::stoi(text.substr(3, 2), nullptr, kHex));
@@ -54,7 +53,7 @@ void put_piece(const SentencePiece& piece, uint32_t id, const std::string& where
                TokenizerModel* model) {
   const bool is_merged = piece.type == PieceType::kNormal;
   if (piece.text.size() > (is_merged ? kMaxMergedBytes : size_t{format::kMaxTokenBytes})) {
-    throw ConvertError(ExitCode::kInvalidInput, where + ": piece " + std::to_string(id) +
+    throw ProgramError(ExitCode::kInvalidInput, where + ": piece " + std::to_string(id) +
                                                     " is too long (" +
                                                     std::to_string(piece.text.size()) + " bytes)");
   }
@@ -76,7 +75,7 @@ void put_piece(const SentencePiece& piece, uint32_t id, const std::string& where
       model->at(id).flags |= format::kTokenNormalized;
       return;
     case PieceType::kUnused:
-      throw ConvertError(ExitCode::kInvalidInput,
+      throw ProgramError(ExitCode::kInvalidInput,
                          where + ": SentencePiece with unused pieces is not supported");
     case PieceType::kByte: {
       const uint8_t byte = byte_of_piece(piece, where);
@@ -136,7 +135,7 @@ void make_merges(const SentencePieceModel& source, const std::string& where,
       const auto right = left ? parts.find(cut, text.size()) : std::nullopt;
       if (!right) continue;
       if (model->merges.size() == format::kMaxMerges) {
-        throw ConvertError(ExitCode::kInvalidInput, where + ": its pieces make more than " +
+        throw ProgramError(ExitCode::kInvalidInput, where + ": its pieces make more than " +
                                                         std::to_string(format::kMaxMerges) +
                                                         " merges");
       }

@@ -31,7 +31,7 @@ bool entry_exists(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::symlink_status(path, error);
   if (status.type() == fs::file_type::none) {
-    throw ConvertError(ExitCode::kIo, path.string() + ": cannot be looked up: " + error.message());
+    throw ProgramError(ExitCode::kIo, path.string() + ": cannot be looked up: " + error.message());
   }
   return fs::exists(status);
 }

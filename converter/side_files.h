@@ -51,14 +51,14 @@ inline constexpr SideFileKind kSideFiles[] = {
                                                    SideFile which);
 
 // Whether path names anything: also what cannot be read (a pipe, a folder, a link to nothing), so
-// that reading refuses it and it is not passed over. Throws ConvertError (kIo) when that cannot be
+// that reading refuses it and it is not passed over. Throws ProgramError (kIo) when that cannot be
 // told.
 [[nodiscard]] bool entry_exists(const std::filesystem::path& path);
 [[nodiscard]] bool has_side_file(const std::filesystem::path& folder, SideFile which);
 
-// The bytes of the file. Throws ConvertError as read_small_file does.
+// The bytes of the file. Throws ProgramError as read_small_file does.
 [[nodiscard]] std::string read_side_file(const std::filesystem::path& folder, SideFile which);
-// The file as JSON. Throws ConvertError as read_side_file and parse_json do.
+// The file as JSON. Throws ProgramError as read_side_file and parse_json do.
 [[nodiscard]] Json read_side_json(const std::filesystem::path& folder, SideFile which);
 
 }  // namespace cria::converter

@@ -7,6 +7,7 @@
 #include "converter/error.h"
 #include "converter/float_rows.h"
 #include "converter/memory_size.h"
+#include "platforms/hosted/base/shared_loop.h"
 #include "quant/float16.h"
 
 namespace cria::converter {
@@ -26,7 +27,7 @@ constexpr float kLargestF16 = 65504.0f;
 constexpr float kBf16Overflow = 0x1.ffp127f;
 
 [[noreturn]] void refuse(const SourceTensor& source, const std::string& problem) {
-  throw ConvertError(ExitCode::kInvalidInput,
+  throw ProgramError(ExitCode::kInvalidInput,
                      source.file->path().string() + ": tensor " + source.name + " " + problem);
 }
 
@@ -86,9 +87,9 @@ void add(const ErrorSums& from, ErrorSums* to) {
 }  // namespace
 
 TensorEncoder::TensorEncoder(QuantMethod method, format::Compression compression, int level,
-                             WorkerPool* pool, ModelWriter* writer)
-    : method_(method), pool_(pool), writer_(writer), scratches_(pool->size()) {
-  for (size_t i = 0; i < pool->size(); ++i) encoders_.emplace_back(compression, level);
+                             hosted::ThreadPool* pool, ModelWriter* writer)
+    : method_(method), pool_(pool), writer_(writer), scratches_(pool->n_threads()) {
+  for (size_t i = 0; i < pool->n_threads(); ++i) encoders_.emplace_back(compression, level);
 }
 
 EncodedTensor TensorEncoder::start_entry(const TensorSpec& spec) const {
@@ -104,7 +105,7 @@ uint64_t TensorEncoder::write_plane(std::span<const uint8_t> bytes) {
     bytes = bytes.subspan(batch.size());
     const size_t n_chunks = (batch.size() + format::kChunkRawBytes - 1) / format::kChunkRawBytes;
     if (chunks_.size() < n_chunks) chunks_.resize(n_chunks);
-    pool_->parallel_for(n_chunks, [&](size_t i, size_t worker) {
+    hosted::shared_loop(pool_, n_chunks, [&](size_t i, size_t worker) {
       const size_t begin = i * format::kChunkRawBytes;
       const size_t n = std::min<size_t>(format::kChunkRawBytes, batch.size() - begin);
       encoders_[worker].encode(batch.subspan(begin, n), &chunks_[i]);
@@ -186,7 +187,7 @@ EncodedTensor TensorEncoder::encode_matrix(const PlannedTensor& tensor) {
   const size_t code_bytes = memory_size(tile_code_bytes(shape));
   const size_t scale_bytes = memory_size(tile_scale_bytes(shape));
   const size_t batch_bytes =
-      std::clamp(pool_->size() * kBatchBytesPerWorker, kMinBatchBytes, kMaxBatchBytes);
+      std::clamp(pool_->n_threads() * kBatchBytesPerWorker, kMinBatchBytes, kMaxBatchBytes);
   const size_t tiles_per_batch = std::max<size_t>(1, batch_bytes / code_bytes);
 
   EncodedTensor encoded = start_entry(tensor.spec);
@@ -197,7 +198,7 @@ EncodedTensor TensorEncoder::encode_matrix(const PlannedTensor& tensor) {
   for (size_t first = 0; first < n_tiles; first += tiles_per_batch) {
     const size_t n_batch = std::min(tiles_per_batch, n_tiles - first);
     codes.resize(n_left + n_batch * code_bytes);
-    pool_->parallel_for(n_batch, [&](size_t i, size_t worker) {
+    hosted::shared_loop(pool_, n_batch, [&](size_t i, size_t worker) {
       const size_t tile = first + i;
       encode_tile(tensor, tile, &scratches_[worker], codes.data() + n_left + i * code_bytes,
                   scales.data() + tile * scale_bytes, &errors[tile]);

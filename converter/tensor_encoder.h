@@ -11,7 +11,7 @@
 #include "converter/chunk_encoder.h"
 #include "converter/model_writer.h"
 #include "converter/tensor_plan.h"
-#include "converter/worker_pool.h"
+#include "platforms/hosted/base/thread_pool.h"
 #include "quant/quantize.h"
 
 namespace cria::converter {
@@ -25,10 +25,10 @@ struct EncodedTensor {
 class TensorEncoder {
  public:
   // pool and writer must outlive the encoder.
-  TensorEncoder(QuantMethod method, format::Compression compression, int level, WorkerPool* pool,
-                ModelWriter* writer);
+  TensorEncoder(QuantMethod method, format::Compression compression, int level,
+                hosted::ThreadPool* pool, ModelWriter* writer);
 
-  // Writes a tensor from its source. Throws ConvertError: kInvalidInput when a weight is infinite,
+  // Writes a tensor from its source. Throws ProgramError: kInvalidInput when a weight is infinite,
   // no number, or too large for the number format; kIo. The bytes written do not depend on the
   // number of workers.
   [[nodiscard]] EncodedTensor encode(const PlannedTensor& tensor);
@@ -53,7 +53,7 @@ class TensorEncoder {
   [[nodiscard]] EncodedTensor start_entry(const TensorSpec& spec) const;
 
   QuantMethod method_;
-  WorkerPool* pool_;
+  hosted::ThreadPool* pool_;
   ModelWriter* writer_;
   uint32_t n_chunks_written_ = 0;
   std::vector<ChunkEncoder> encoders_;  // one a worker

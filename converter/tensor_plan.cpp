@@ -6,7 +6,6 @@
 
 #include "converter/error.h"
 #include "converter/memory_size.h"
-#include "converter/shown_text.h"
 
 namespace cria::converter {
 namespace {
@@ -60,7 +59,7 @@ std::string shape_text(const std::vector<uint64_t>& shape) {
 }
 
 [[noreturn]] void refuse(const std::string& line) {
-  throw ConvertError(ExitCode::kInvalidInput, line);
+  throw ProgramError(ExitCode::kInvalidInput, line);
 }
 
 [[noreturn]] void refuse_missing(const Checkpoint& checkpoint, const TensorSpec& spec,

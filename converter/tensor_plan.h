@@ -26,7 +26,7 @@ struct TensorPlan {
                                      std::vector<std::string>* warnings);
 
 // model has passed check_config; formats are those of its tensors, in the canonical order. Throws
-// ConvertError for a tensor that is missing, has another shape than the config says, or a number
+// ProgramError for a tensor that is missing, has another shape than the config says, or a number
 // type that is not read.
 [[nodiscard]] TensorPlan plan_tensors(const Checkpoint& checkpoint,
                                       const format::ModelConfig& model,

@@ -4,7 +4,6 @@
 
 #include "converter/error.h"
 #include "converter/json_input.h"
-#include "converter/shown_text.h"
 #include "converter/side_files.h"
 #include "converter/text_table.h"
 

@@ -22,7 +22,7 @@ struct TokenizerConfig {
   std::vector<std::string> warnings;  // of templates that are there and cannot be used
 };
 
-// Reads those of the files that the folder has. Throws ConvertError for broken ones.
+// Reads those of the files that the folder has. Throws ProgramError for broken ones.
 [[nodiscard]] TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder);
 
 }  // namespace cria::converter

@@ -9,7 +9,6 @@
 #include "converter/chat_template_import.h"
 #include "converter/error.h"
 #include "converter/sentencepiece_model.h"
-#include "converter/shown_text.h"
 #include "converter/side_files.h"
 #include "converter/tokenizer_config.h"
 #include "converter/tokenizer_json.h"
@@ -30,7 +29,7 @@ TokenizerModel read_sentencepiece(const fs::path& folder, const TokenizerConfig&
   const std::string text = read_side_file(folder, SideFile::kTokenizerModel);
   const std::span<const uint8_t> bytes = bytes_of(text);
   if (is_tiktoken_file(bytes)) {
-    throw ConvertError(ExitCode::kInvalidInput,
+    throw ProgramError(ExitCode::kInvalidInput,
                        path.string() +
                            ": tiktoken format is not supported; use the folder that has "
                            "tokenizer.json, or convert with --no-tokenizer");
@@ -55,7 +54,7 @@ TokenizerModel read_model(const fs::path& folder, const TokenizerConfig& config,
     return read_tokenizer_json(folder, warnings);
   }
   if (has_side_file(folder, SideFile::kTokenizerModel)) return read_sentencepiece(folder, config);
-  throw ConvertError(ExitCode::kInvalidInput,
+  throw ProgramError(ExitCode::kInvalidInput,
                      folder.string() +
                          ": no tokenizer.json or tokenizer.model; convert with --no-tokenizer to "
                          "do without");
@@ -78,7 +77,7 @@ void fit_vocabulary(uint32_t vocab_size, const fs::path& folder, TokenizerModel*
   const auto id_fits = [&](uint32_t id) { return id == kNone || id < vocab_size; };
   if (!only_added || needed(model->bos_token) || needed(model->eos_token) ||
       !id_fits(model->unknown_token)) {
-    throw ConvertError(ExitCode::kInvalidInput,
+    throw ProgramError(ExitCode::kInvalidInput,
                        folder.string() + ": the tokenizer has " +
                            std::to_string(model->tokens.size()) + " tokens, the model " +
                            std::to_string(vocab_size) + "; they do not belong together");
@@ -162,7 +161,7 @@ void make_control(uint32_t token, TokenizerModel* model) {
 void check_is_no_byte(const fs::path& folder, const TokenizerModel& model, uint32_t token) {
   const auto& bytes = model.byte_tokens;
   if (std::find(bytes.begin(), bytes.end(), token) == bytes.end()) return;
-  throw ConvertError(ExitCode::kInvalidInput,
+  throw ProgramError(ExitCode::kInvalidInput,
                      folder.string() + ": added token " + std::to_string(token) + " '" +
                          shown(model.tokens[token].text) +
                          "' is a single byte of text and stands in the chat template, which would "

@@ -27,7 +27,7 @@ struct ImportedTokenizer {
 // the template's tokens become special, whatever the tokenizer's files say.
 //   vocab_size  the model's
 //   end_tokens  of the checkpoint's config; empty: it names none
-// Throws ConvertError: no tokenizer (the line names --no-tokenizer), an unsupported kind, a broken
+// Throws ProgramError: no tokenizer (the line names --no-tokenizer), an unsupported kind, a broken
 // file, more tokens than the model has, tables that the runtime would refuse.
 [[nodiscard]] ImportedTokenizer import_tokenizer(const std::filesystem::path& folder,
                                                  uint32_t vocab_size,

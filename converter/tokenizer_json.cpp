@@ -7,7 +7,6 @@
 #include "converter/byte_alphabet.h"
 #include "converter/error.h"
 #include "converter/json_input.h"
-#include "converter/shown_text.h"
 #include "converter/side_files.h"
 #include "converter/text_table.h"
 #include "converter/tokenizer_json_stages.h"
@@ -25,7 +24,7 @@ struct Vocabulary {
 };
 
 [[noreturn]] void refuse(const std::string& where, const std::string& problem) {
-  throw ConvertError(ExitCode::kInvalidInput, where + ": " + problem);
+  throw ProgramError(ExitCode::kInvalidInput, where + ": " + problem);
 }
 
 void check_model(const JsonObject& model, const std::string& where) {

@@ -11,7 +11,7 @@ namespace cria::converter {
 
 // Byte-level BPE (the pre-tokenizers of format::PreTokenizer) and SentencePiece-style BPE (spaces
 // replaced by U+2581 in the normalizer or by a Metaspace pre-tokenizer). What is in the file and
-// not supported is refused by name, never passed over: ConvertError. Adds a line to warnings for
+// not supported is refused by name, never passed over: ProgramError. Adds a line to warnings for
 // what is supported in part.
 [[nodiscard]] TokenizerModel read_tokenizer_json(const std::filesystem::path& folder,
                                                  std::vector<std::string>* warnings);

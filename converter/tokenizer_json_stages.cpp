@@ -1,7 +1,6 @@
 #include "converter/tokenizer_json_stages.h"
 
 #include "converter/error.h"
-#include "converter/shown_text.h"
 
 namespace cria::converter {
 namespace {
@@ -38,7 +37,7 @@ struct Reader {
   TokenizerStages stages;
 
   [[noreturn]] void refuse(const std::string& problem) const {
-    throw ConvertError(ExitCode::kInvalidInput, where + ": " + problem);
+    throw ProgramError(ExitCode::kInvalidInput, where + ": " + problem);
   }
   [[noreturn]] void refuse_type(const char* what, const std::string& type) const {
     refuse(std::string(what) + " '" + shown(type) + "' is not supported");

@@ -23,7 +23,7 @@ struct TokenizerStages {
   std::optional<uint32_t> end_token;    // put behind it
 };
 
-// Reads the stages of a whole tokenizer.json. Throws ConvertError that names what is unsupported.
+// Reads the stages of a whole tokenizer.json. Throws ProgramError that names what is unsupported.
 [[nodiscard]] TokenizerStages read_stages(const Json& root, const std::string& where,
                                           std::vector<std::string>* warnings);
 

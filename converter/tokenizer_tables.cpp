@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "converter/error.h"
-#include "converter/shown_text.h"
 #include "converter/text_table.h"
 
 namespace cria::converter {
@@ -23,7 +22,7 @@ constexpr size_t kShownDropped = 3;
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
 [[noreturn]] void refuse(const TokenizerModel& model, const std::string& problem) {
-  throw ConvertError(ExitCode::kInvalidInput, model.where + ": " + problem);
+  throw ProgramError(ExitCode::kInvalidInput, model.where + ": " + problem);
 }
 
 bool is_special(const TokenizerToken& token) { return (token.flags & format::kTokenSpecial) != 0; }

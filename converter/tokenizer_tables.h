@@ -40,7 +40,7 @@ struct TokenizerModel {
   uint32_t eos_token = format::kNone;
   uint32_t unknown_token = format::kNone;
 
-  // The token at id, which is made if need be. Throws ConvertError past kMaxVocab.
+  // The token at id, which is made if need be. Throws ProgramError past kMaxVocab.
   TokenizerToken& at(uint32_t id);
   // The added token with this text, or the first token with it; nullopt when there is none. Linear.
   [[nodiscard]] std::optional<uint32_t> find(std::string_view text) const;
@@ -56,7 +56,7 @@ struct AddedToken {
   bool strip_right = false;
 };
 
-// Puts an added token into the model. Throws ConvertError when its id belongs to another text.
+// Puts an added token into the model. Throws ProgramError when its id belongs to another text.
 // kTokenNormalized and kTokenAfterSpace are the caller's to set.
 void add_token(const AddedToken& added, TokenizerModel* model);
 
@@ -70,7 +70,7 @@ void add_token(const AddedToken& added, TokenizerModel* model);
 
 // The bytes of the section. Merges that give or take a special token, and those that are not the
 // concatenation of their parts, are left out; of two merges of one pair the later one counts.
-// Throws ConvertError when a limit of the format is exceeded, or when a byte of text has only a
+// Throws ProgramError when a limit of the format is exceeded, or when a byte of text has only a
 // special token, without which it could not be encoded.
 [[nodiscard]] std::vector<uint8_t> build_tokenizer_section(const TokenizerModel& model);
 

@@ -228,11 +228,11 @@ class Disturbed(Base):
         self.assert_refused(done, IO, "m.cria", "No space left")
         self.assertEqual(left, [])
 
-    def test_the_progress_bar_fits_a_narrow_terminal(self):
+    def test_the_progress_line_fits_a_narrow_terminal(self):
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
         command = [CONVERT, self.model, "-o", self.output, "--no-tokenizer"]
-        with subprocess.Popen(command, stderr=slave) as process:
+        with subprocess.Popen(command, stderr=slave, env={**os.environ, "TERM": "xterm"}) as process:
             os.close(slave)
             shown = b""
             while True:

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "platforms/hosted/session/program_error.h"
+#include "platforms/hosted/base/program_error.h"
 #include "tests/fuzz/chat_trial.h"
 #include "tests/fuzz/folder_input.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -127,7 +127,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
         converter::recognise_chat_template(part_named(parts, "template"), bos, eos);
     if (!strings) return 0;
     chat_section = converter::build_chat_section(*strings, "input");
-  } catch (const converter::ConvertError&) {
+  } catch (const converter::ProgramError&) {
     return 0;
   }
   const std::vector<uint8_t> section = tokenizer_with(bos, eos);

@@ -15,7 +15,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
   try {
     const TimeLimit limit(size);
     json = converter::parse_json(text, "input", converter::kMaxJsonValues);
-  } catch (const converter::ConvertError& error) {
+  } catch (const converter::ProgramError& error) {
     expect(error.code() == converter::ExitCode::kInvalidInput, "broken JSON is invalid input");
     return 0;
   }

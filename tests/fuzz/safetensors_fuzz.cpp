@@ -48,7 +48,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
   const TimeLimit limit(size);
   try {
     check_entries(converter::SafetensorsFile(path), sizeof(uint64_t) + size);
-  } catch (const converter::ConvertError& error) {
+  } catch (const converter::ProgramError& error) {
     expect(error.code() == converter::ExitCode::kInvalidInput,
            "a broken file is invalid input, not a failure of the system");
   }

@@ -19,7 +19,7 @@ std::vector<uint8_t> section_of(const uint8_t* data, size_t size) {
     converter::TokenizerModel model = converter::tokenizer_from_sentencepiece(source, "input");
     static_cast<void>(converter::drop_repeated_added(&model));
     return converter::build_tokenizer_section(model);
-  } catch (const converter::ConvertError& error) {
+  } catch (const converter::ProgramError& error) {
     expect(error.code() == converter::ExitCode::kInvalidInput,
            "a broken file is invalid input, not a failure of the system");
     return {};

@@ -62,7 +62,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
       return converter::import_tokenizer(memory_folder(), most);
     }();
     try_import(imported, most, part_named(parts, "text"));
-  } catch (const converter::ConvertError& error) {
+  } catch (const converter::ProgramError& error) {
     expect(error.code() == converter::ExitCode::kInvalidInput,
            "a broken file is invalid input, not a failure of the system");
   }

@@ -24,6 +24,16 @@ TESTING = {"gtest", "gmock", "benchmark"}
 API = {"cria.h", "cria_chat.h"}
 THIRD_PARTY = ZSTD | XNNPACK | THREADS | CPU | JSON | COMMAND_LINE | TESTING | API
 
+# Each folder of platforms/hosted: those it may include besides itself, all named before it, so that there is no circle;
+# and the third-party headers.
+HOSTED = {
+    "base": ((), COMMAND_LINE),
+    "session": (("base",), API | CPU),
+    "eval": (("base", "session"), API),
+    "bench": (("base", "session"), API),
+    "cli": (("base", "session", "eval", "bench"), API | JSON | COMMAND_LINE),
+}
+
 # The longest matching folder counts. "own" are prefixes of quoted includes; "system" is the full list of allowed
 # <...> headers, or None for all of the system; "third" are the third-party headers or folders allowed as well.
 RULES = {
@@ -33,14 +43,24 @@ RULES = {
     "runtime/kernels/": {"own": ("quant/", "runtime/"), "system": FREESTANDING | INTRINSICS, "third": API},
     "runtime/backends/": {"own": ("quant/", "runtime/"), "system": FREESTANDING, "third": XNNPACK | THREADS | API},
     "examples/": {"own": (), "system": None, "third": API},
-    "platforms/": {"own": ("platforms/",), "system": None, "third": API},
-    "platforms/hosted/base/": {"own": ("platforms/hosted/base/",), "system": None, "third": COMMAND_LINE},
-    "platforms/hosted/": {
-        "own": ("platforms/hosted/",),
-        "system": None,
-        "third": XNNPACK | THREADS | CPU | JSON | COMMAND_LINE | API,
+    "platforms/": {"own": (), "system": None, "third": API},
+    "platforms/cortex_m/": {"own": ("platforms/cortex_m/",), "system": None, "third": API},
+    "platforms/hosted/": {"own": (), "system": None, "third": set()},
+    **{
+        f"platforms/hosted/{folder}/": {
+            "own": tuple(f"platforms/hosted/{other}/" for other in (folder, *below)),
+            "system": None,
+            "third": third,
+        }
+        for folder, (below, third) in HOSTED.items()
     },
 }
+
+
+def circles():
+    """Folders of platforms/hosted that may include one not named before them."""
+    names = list(HOSTED)
+    return [folder for i, folder in enumerate(names) if not set(HOSTED[folder][0]) <= set(names[:i])]
 
 
 def third_party_key(header):
@@ -61,7 +81,7 @@ def problem_with(rule, quote, header):
 
 
 def check(context):
-    problems = []
+    problems = [f"tests/house/layering.py: {folder} may include a folder that is not below it" for folder in circles()]
     compared = 0
     for path in context.files(".h", ".c", ".cpp", ".inc"):
         name = path.as_posix()
@@ -83,7 +103,7 @@ def check(context):
 
 def rejects(name, path, include, reason):
     files = {path: f"#pragma once\n  #  include {include}\n", "quant/a.h": "", "runtime/b.h": "", "converter/c.h": "",
-             "platforms/hosted/base/p.h": ""}
+             "platforms/hosted/base/p.h": "", **{f"platforms/hosted/{f}/{f}.h": "" for f in HOSTED}}
     return Sample(name, files, reason)
 
 
@@ -100,22 +120,29 @@ SAMPLES = [
     rejects("a backend includes XNNPACK", "runtime/backends/x.cpp", "<xnnpack.h>", None),
     rejects("a kernel includes intrinsics", "runtime/kernels/x_avx2.cpp", "<immintrin.h>", None),
     rejects("a kernel includes pthreadpool", "runtime/kernels/x.cpp", "<pthreadpool.h>", "another layer or library"),
-    rejects("hosted includes pthreadpool", "platforms/hosted/x.cpp", "<pthreadpool.h>", None),
-    rejects("hosted looks inside the runtime", "platforms/hosted/x.cpp", '"runtime/b.h"', "not allowed"),
-    rejects("hosted includes base", "platforms/hosted/x.cpp", '"platforms/hosted/base/p.h"', None),
-    rejects("converter includes base", "converter/x.cpp", '"platforms/hosted/base/p.h"', None),
-    rejects("runtime includes base", "runtime/x.cpp", '"platforms/hosted/base/p.h"', "not allowed"),
-    rejects("base includes itself", "platforms/hosted/base/x.cpp", '"platforms/hosted/base/p.h"', None),
-    rejects("base includes the API", "platforms/hosted/base/x.cpp", "<cria.h>", "not allowed"),
+    rejects("hosted looks inside the runtime", "platforms/hosted/cli/x.cpp", '"runtime/b.h"', "not allowed"),
+    rejects("hosted includes XNNPACK", "platforms/hosted/session/x.cpp", "<xnnpack.h>", "another layer or library"),
+    rejects("a file in no folder of hosted", "platforms/hosted/x.cpp", '"platforms/hosted/base/p.h"', "not allowed"),
+    rejects("cli includes the API", "platforms/hosted/cli/x.cpp", "<cria.h>", None),
+    rejects("base includes the API", "platforms/hosted/base/x.cpp", "<cria.h>", "another layer or library"),
+    rejects("base includes quant", "platforms/hosted/base/x.cpp", '"quant/a.h"', "not allowed"),
+    rejects("base includes the converter", "platforms/hosted/base/x.cpp", '"converter/c.h"', "not allowed"),
     rejects("base includes JSON", "platforms/hosted/base/x.cpp", "<nlohmann/json.hpp>", "another layer or library"),
+    rejects("converter includes base", "converter/x.cpp", '"platforms/hosted/base/p.h"', None),
+    rejects("converter includes session", "converter/x.cpp", '"platforms/hosted/session/session.h"', "not allowed"),
+    rejects("runtime includes base", "runtime/x.cpp", '"platforms/hosted/base/p.h"', "not allowed"),
+    rejects("another platform includes hosted", "platforms/cortex_m/x.cpp", '"platforms/hosted/base/p.h"', "not allowed"),
     rejects("an example includes the API", "examples/x/x.c", "<cria.h>", None),
     rejects("quant includes the API", "quant/x.cpp", "<cria.h>", "not allowed"),
     rejects("converter includes the API", "converter/x.cpp", "<cria.h>", "not allowed"),
     rejects("a kernel includes the API", "runtime/kernels/x.cpp", "<cria.h>", None),
-    rejects("hosted includes the API", "platforms/hosted/x.cpp", "<cria.h>", None),
     rejects("an example looks inside the runtime", "examples/x/x.c", '"runtime/b.h"', "not allowed"),
     rejects("a short path", "quant/x.cpp", '"a.h"', "not allowed from this folder"),
     rejects("a missing file", "quant/x.cpp", '"quant/missing.h"', "no such file"),
+] + [
+    rejects(f"{folder} includes {other}", f"platforms/hosted/{folder}/x.cpp", f'"platforms/hosted/{other}/{other}.h"',
+            None if other in (folder, *HOSTED[folder][0]) else "not allowed from this folder")
+    for folder in HOSTED for other in HOSTED
 ] + [
     rejects(f"{folder} includes <{header}>", f"{folder}/x.cpp", f"<{header}>", "needs a heap")
     for folder in ("quant", "runtime", "runtime/kernels", "runtime/backends")

@@ -81,7 +81,7 @@ size_t bytes_of(const cria_instance& instance) {
 }
 
 TestSession::TestSession(const MemorySource& source, const cria_config& config)
-    : pool_(config.n_threads),
+    : pool_(config.n_threads, hosted::FewerThreads::kAreRefused),
       config_(complete_config(config, source, &pool_)),
       info_(inspected(source.source())),
       plan_(planned(info_, config_)),

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <cria.h>
-#include "platforms/hosted/session/thread_pool.h"
+#include "platforms/hosted/base/thread_pool.h"
 
 namespace cria::test {
 

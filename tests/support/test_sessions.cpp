@@ -13,7 +13,7 @@ size_t block_bytes(const cria_memory_plan& plan, size_t n_sessions) {
 }  // namespace
 
 TestSessions::TestSessions(const MemorySource& source, const cria_config& config, size_t n_sessions)
-    : pool_(config.n_threads),
+    : pool_(config.n_threads, hosted::FewerThreads::kAreRefused),
       config_(complete_config(config, source, &pool_)),
       info_(inspected(source.source())),
       plan_(planned(info_, config_)),

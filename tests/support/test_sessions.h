@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <cria.h>
-#include "platforms/hosted/session/thread_pool.h"
+#include "platforms/hosted/base/thread_pool.h"
 #include "tests/support/guarded.h"
 #include "tests/support/test_session.h"
 

@@ -1,6 +1,7 @@
 #include "platforms/hosted/base/control_filter.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace cria::hosted {
 namespace {
@@ -29,14 +30,32 @@ bool may_follow(uint8_t first, uint8_t second) {
   return second >= low && second <= high;
 }
 
-// Whether a whole character of several bytes is a control character or changes the direction of the
-// text around it.
-bool is_hidden(const char* bytes, size_t n_bytes) {
+// Code points that are not shown. Those that control the terminal or the direction of text never
+// are.
+struct Hidden {
+  uint32_t first;
+  uint32_t last;
+  bool always;
+};
+constexpr Hidden kHidden[] = {{0x80, 0x9f, true},     {0x200b, 0x200f, false},
+                              {0x2028, 0x202e, true}, {0x2060, 0x2065, false},
+                              {0x2066, 0x2069, true}, {0x206a, 0x206f, false},
+                              {0xfeff, 0xfeff, false}};
+
+// The code point of a whole character of two or three bytes; 0 for four, of which none is hidden.
+uint32_t code_point(const char* bytes, size_t n_bytes) {
+  constexpr uint32_t kPayload = 0x3f;
   const auto at = [bytes](size_t i) { return static_cast<uint8_t>(bytes[i]); };
-  if (n_bytes == 2) return at(0) == 0xc2 && at(1) < 0xa0;  // U+0080 to U+009F
-  if (n_bytes != 3 || at(0) != 0xe2) return false;
-  return (at(1) == 0x80 && at(2) >= 0xa8 && at(2) <= 0xae) ||  // U+2028 to U+202E
-         (at(1) == 0x81 && at(2) >= 0xa6 && at(2) <= 0xa9);    // U+2066 to U+2069
+  if (n_bytes == 2) return (at(0) & 0x1fU) << 6 | (at(1) & kPayload);
+  if (n_bytes == 3) return (at(0) & 0x0fU) << 12 | (at(1) & kPayload) << 6 | (at(2) & kPayload);
+  return 0;
+}
+
+bool is_hidden(uint32_t code, Invisible invisible) {
+  return std::any_of(std::begin(kHidden), std::end(kHidden), [&](const Hidden& range) {
+    return code >= range.first && code <= range.last &&
+           (range.always || invisible == Invisible::kReplaced);
+  });
 }
 
 }  // namespace
@@ -71,7 +90,7 @@ size_t ControlFilter::feed(char byte, char* out) {
   held_[n_held_++] = byte;
   if (n_held_ < n_wanted_) return 0;
   n_wanted_ = 0;
-  if (is_hidden(held_, n_held_)) {
+  if (is_hidden(code_point(held_, n_held_), invisible_)) {
     *out = kInstead;
     return 1;
   }
@@ -84,20 +103,6 @@ size_t ControlFilter::finish(char* out) {
   n_wanted_ = 0;
   *out = kInstead;
   return 1;
-}
-
-std::string without_controls(std::string_view text, Lines lines) {
-  std::string shown;
-  shown.reserve(text.size());
-  ControlFilter filter;
-  char piece[ControlFilter::kMostBytes];
-  for (const char byte : text) shown.append(piece, filter.feed(byte, piece));
-  shown.append(piece, filter.finish(piece));
-  if (lines == Lines::kJoined) {
-    std::replace(shown.begin(), shown.end(), '\n', kInstead);
-    std::replace(shown.begin(), shown.end(), '\t', kInstead);
-  }
-  return shown;
 }
 
 }  // namespace cria::hosted

@@ -4,22 +4,21 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
-#include <cstddef>
+#include <span>
 #include <sstream>
 #include <string>
 #include <type_traits>
 
 namespace cria::hosted {
 
-// Whether text is a number and nothing else: decimal digits without leading zeros for unsigned
-// types, what the option library takes for float.
+// Whether text is a number and nothing else: decimal digits without leading zeros for integers, of
+// which signed ones may have a minus in front; what the option library takes for float.
 template <typename Number>
 bool parse_number(const std::string& text, Number* value) {
-  if constexpr (std::is_unsigned_v<Number>) {
+  if constexpr (std::is_integral_v<Number>) {
     const char* const end = text.data() + text.size();
     const std::from_chars_result result = std::from_chars(text.data(), end, *value);
-    const bool has_leading_zero = text.size() > 1 && text[0] == '0';
-    return result.ec == std::errc() && result.ptr == end && !has_leading_zero;
+    return result.ec == std::errc() && result.ptr == end && text == std::to_string(*value);
   } else {
     return CLI::detail::lexical_cast(text, *value);
   }
@@ -46,11 +45,12 @@ struct Named {
   Value value;
 };
 
-// Adds an option whose value is one of the names of rows.
-template <typename Value, size_t kRows>
-void add_named(CLI::App* app, const std::string& name, const Named<Value> (&rows)[kRows],
-               Value* value, const std::string& help) {
-  const auto choose = [name, &rows, value](const std::string& text) {
+// Adds an option whose value is one of the names of rows, which must outlive app.
+template <typename Value>
+CLI::Option* add_named(CLI::App* app, const std::string& name,
+                       std::type_identity_t<std::span<const Named<Value>>> rows, Value* value,
+                       const std::string& help) {
+  const auto choose = [name, rows, value](const std::string& text) {
     std::string names;
     for (const Named<Value>& row : rows) {
       if (text == row.name) {
@@ -62,7 +62,7 @@ void add_named(CLI::App* app, const std::string& name, const Named<Value> (&rows
     }
     throw CLI::ValidationError(name, text + " is not one of: " + names);
   };
-  app->add_option_function<std::string>(name, choose, help)->type_name("NAME");
+  return app->add_option_function<std::string>(name, choose, help)->type_name("NAME");
 }
 
 }  // namespace cria::hosted

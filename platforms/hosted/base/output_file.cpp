@@ -14,7 +14,7 @@
 #include <cstring>
 #include <utility>
 
-namespace cria::posix {
+namespace cria::hosted {
 namespace {
 
 static_assert(sizeof(off_t) == 8, "compile with _FILE_OFFSET_BITS=64");
@@ -299,4 +299,4 @@ void OutputFile::commit() {
   release();
 }
 
-}  // namespace cria::posix
+}  // namespace cria::hosted

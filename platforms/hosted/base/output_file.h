@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace cria::posix {
+namespace cria::hosted {
 
 // Why an output cannot be written. what() is "<path>: <why>; <what to do>", one line if path is.
 class OutputError : public std::exception {
@@ -95,4 +95,4 @@ void remove_temporary_files() noexcept;
 // closed pipe is an error of write. Call once, before threads start.
 void remove_temporary_files_on_signals();
 
-}  // namespace cria::posix
+}  // namespace cria::hosted

@@ -5,7 +5,7 @@
 
 #include <initializer_list>
 
-namespace cria::posix {
+namespace cria::hosted {
 
 void occupy_standard_descriptors() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
@@ -16,4 +16,4 @@ void occupy_standard_descriptors() {
   }
 }
 
-}  // namespace cria::posix
+}  // namespace cria::hosted

@@ -4,11 +4,11 @@
 #include <random>
 #include <span>
 
-#include "platforms/hosted/base/terminal.h"
+#include "platforms/hosted/base/clock.h"
+#include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/bench/read_bandwidth.h"
 #include "platforms/hosted/session/model_session.h"
 #include "platforms/hosted/session/model_text.h"
-#include "platforms/hosted/session/program_error.h"
 #include "platforms/hosted/session/resident_memory.h"
 
 namespace cria::hosted {

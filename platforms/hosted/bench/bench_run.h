@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <cria.h>
-#include "platforms/hosted/cli/cli_options.h"
+#include "platforms/hosted/bench/bench_options.h"
 
 namespace cria::hosted {
 

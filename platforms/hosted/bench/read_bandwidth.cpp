@@ -5,10 +5,10 @@
 #include <cstring>
 #include <vector>
 
-#include "platforms/hosted/base/terminal.h"
+#include "platforms/hosted/base/clock.h"
+#include "platforms/hosted/base/thread_pool.h"
 #include "platforms/hosted/bench/bench_run.h"
 #include "platforms/hosted/session/arena_memory.h"
-#include "platforms/hosted/session/thread_pool.h"
 
 namespace cria::hosted {
 namespace {
@@ -56,17 +56,13 @@ uint64_t read_all(const void* memory, size_t n_bytes) {
 double measure_read_bandwidth(uint32_t n_threads) {
   const ArenaMemory memory(kBytes);
   std::memset(memory.data(), 1, kBytes);
-  ThreadPool pool(n_threads);
+  ThreadPool pool(n_threads, FewerThreads::kAreRefused);
   Read read = {static_cast<const uint8_t*>(memory.data()), n_threads,
                std::vector<uint64_t>(n_threads)};
   std::vector<double> speeds;
   for (int pass = 0; pass < kPasses; ++pass) {
     const double started = monotonic_seconds();
-    if (n_threads == 1) {
-      read_part(&read, 0);
-    } else {
-      pool.hook()(pool.context(), read_part, &read, n_threads);
-    }
+    pool.run(&read_part, &read, n_threads);
     const double seconds = std::max(monotonic_seconds() - started, 1e-9);
     // What the sums are is of no interest, but they must be computed.
     speeds.push_back(read.sums[0] == 0 ? 0 : static_cast<double>(kBytes) / seconds);

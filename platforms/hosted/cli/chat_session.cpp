@@ -4,11 +4,12 @@
 #include <exception>
 #include <vector>
 
+#include "platforms/hosted/base/clock.h"
 #include "platforms/hosted/base/output_file.h"
 #include "platforms/hosted/base/print_format.h"
-#include "platforms/hosted/base/terminal.h"
+#include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/cli/input_text.h"
-#include "platforms/hosted/session/program_error.h"
+#include "platforms/hosted/session/status_error.h"
 
 namespace cria::hosted {
 namespace {
@@ -72,7 +73,7 @@ ChatSession::ChatSession(const ModelSession& model, bool exact_context)
 void ChatSession::begin(const std::string& system) {
   const cria_status status = cria_chat_begin(chat_, system.data(), system.size());
   if (status == CRIA_TEXT_TOO_LONG) {
-    throw ProgramError(ExitCode::kBadInput,
+    throw ProgramError(ExitCode::kInvalidInput,
                        text_of("the system text does not fit the context of %u tokens; shorten it "
                                "or raise --context",
                                cria_context(model_.session())));
@@ -101,11 +102,11 @@ ChatAnswer ChatSession::answer(std::string_view message, const cria_sampling& sa
   if (answering.failure) std::rethrow_exception(answering.failure);
   switch (status) {
     case CRIA_NOTHING_TO_SAMPLE:
-      throw ProgramError(ExitCode::kBadInput,
+      throw ProgramError(ExitCode::kInvalidInput,
                          "the message gives the model no token to read; write something else");
     case CRIA_TEXT_TOO_LONG:
     case CRIA_CONTEXT_FULL:
-      throw ProgramError(ExitCode::kBadInput,
+      throw ProgramError(ExitCode::kInvalidInput,
                          text_of("the message does not fit the context of %u tokens; shorten it "
                                  "or raise --context",
                                  cria_context(model_.session())));
@@ -128,10 +129,10 @@ void ChatSession::save(const std::string& path) const {
   std::vector<uint8_t> bytes(cria_chat_save_size(chat_));
   model_.check(cria_chat_save(chat_, bytes.data(), bytes.size()));
   try {
-    posix::OutputFile file(path, posix::InPlace::kNever);
+    OutputFile file(path, InPlace::kNever);
     file.append(bytes.data(), bytes.size());
     file.commit();
-  } catch (const posix::OutputError& error) {
+  } catch (const OutputError& error) {
     throw program_error_of(error);
   }
 }
@@ -142,11 +143,11 @@ void ChatSession::load(const std::string& path) {
   const std::string bytes = read_regular_file(path, most_bytes);
   const cria_status status = cria_chat_load(chat_, bytes.data(), bytes.size());
   if (status == CRIA_BAD_STATE) {
-    throw ProgramError(ExitCode::kBadInput,
+    throw ProgramError(ExitCode::kInvalidInput,
                        path + ": not a conversation that /save wrote with this model and --kv");
   }
   if (status == CRIA_CONTEXT_FULL || status == CRIA_TEXT_TOO_LONG) {
-    throw ProgramError(ExitCode::kBadInput,
+    throw ProgramError(ExitCode::kInvalidInput,
                        path + text_of(": does not fit the context of %u tokens; raise --context",
                                       cria_context(model_.session())));
   }

@@ -25,7 +25,7 @@ struct ChatAnswer {
 
 class ChatSession {
  public:
-  // Throws ProgramError kBadInput when the model has no chat template.
+  // Throws ProgramError kInvalidInput when the model has no chat template.
   ChatSession(const ModelSession& model, bool exact_context);
 
   // Forgets the conversation and sets what the model is told before it; empty: nothing. Throws

@@ -1,4 +1,5 @@
-// What the command line asks for, one struct a command. platforms/hosted/cli/command_line.h fills
+// What the command line asks for, one struct a command (cria bench has its own in
+// platforms/hosted/bench/bench_options.h). platforms/hosted/cli/command_line.h fills
 // them; docs/command_line.md describes them for people.
 #pragma once
 
@@ -8,25 +9,10 @@
 #include <variant>
 #include <vector>
 
-#include <cria.h>
-#include "platforms/hosted/session/mapped_file.h"
+#include "platforms/hosted/bench/bench_options.h"
+#include "platforms/hosted/session/session_options.h"
 
 namespace cria::hosted {
-
-inline constexpr uint32_t kMaxSessions = 1024;
-
-// Every command that opens a session.
-struct CommonOptions {
-  std::string model_path;
-  uint32_t n_threads = 0;      // 0: default_threads()
-  uint32_t context = 0;        // 0: the model's planned context
-  uint32_t prefill_chunk = 0;  // 0: the runtime's default
-  uint32_t isa_mask = 0;       // 0: all the CPU has
-  cria_backend backend = CRIA_BACKEND_AUTO;
-  cria_kv_format kv_format = CRIA_KV_INT8;
-  Mapping mapping = Mapping::kWhenPossible;
-  bool verbose = false;
-};
 
 struct SamplingOptions {
   float temperature = 0.8f;
@@ -65,16 +51,6 @@ struct ChatOptions {
   std::string system;  // empty: none
   bool exact_context = false;
   std::optional<uint32_t> max_tokens;
-};
-
-struct BenchOptions {
-  CommonOptions common;
-  std::vector<uint32_t> prompts;   // empty: the default lengths, as far as they fit the model
-  std::vector<uint32_t> threads;   // empty: default_threads()
-  std::vector<uint32_t> sessions;  // counts of sessions that decode together; empty: none
-  uint32_t n_decode = 64;
-  uint32_t repetitions = 5;
-  bool json = false;
 };
 
 struct TokenizeOptions {

@@ -14,6 +14,7 @@
 #include "platforms/hosted/cli/text_stream.h"
 #include "platforms/hosted/session/interrupt.h"
 #include "platforms/hosted/session/model_session.h"
+#include "platforms/hosted/session/status_error.h"
 
 namespace cria::hosted {
 namespace {
@@ -214,7 +215,7 @@ ExitCode ChatProgram::run() {
 ExitCode run_command(const ChatOptions& options) {
   const ModelFile file(options.common.model_path, options.common.mapping);
   if (file.info().has_tokenizer == 0) {
-    throw ProgramError(ExitCode::kBadInput,
+    throw ProgramError(ExitCode::kInvalidInput,
                        file.path() + ": the model file holds no tokenizer; cria run takes --ids");
   }
   if (file.info().chat_template == 0) throw_status(CRIA_NO_CHAT_TEMPLATE, file.path());

@@ -11,11 +11,10 @@
 #include <vector>
 
 #include "platforms/hosted/base/print_format.h"
-#include "platforms/hosted/base/terminal.h"
+#include "platforms/hosted/base/progress_line.h"
 #include "platforms/hosted/cli/commands.h"
 #include "platforms/hosted/cli/input_text.h"
 #include "platforms/hosted/cli/text_stream.h"
-#include "platforms/hosted/cli/token_sinks.h"
 #include "platforms/hosted/eval/distribution.h"
 #include "platforms/hosted/eval/eval_windows.h"
 #include "platforms/hosted/eval/logits_by_token.h"
@@ -37,7 +36,7 @@ struct Totals {
 // A measure of logits that are infinite or no numbers is none, and could not be sorted.
 double checked(double value, const ModelSession& model) {
   if (std::isfinite(value)) return value;
-  throw ProgramError(ExitCode::kBadInput,
+  throw ProgramError(ExitCode::kInvalidInput,
                      model.path() +
                          ": its logits are not all finite numbers, so that nothing can "
                          "be measured; convert the model again");
@@ -132,7 +131,7 @@ std::unique_ptr<ModelSession> open_reference(const EvalOptions& options,
   common.context = cria_context(model.session());
   auto reference = std::make_unique<ModelSession>(common, SessionNeeds());
   if (reference->info().vocab_size != model.info().vocab_size) {
-    throw ProgramError(ExitCode::kBadInput,
+    throw ProgramError(ExitCode::kInvalidInput,
                        options.reference_path + ": its vocabulary has another size than " +
                            options.common.model_path + "'s; give the same model's f32 file");
   }
@@ -158,11 +157,11 @@ ExitCode run_command(const EvalOptions& options) {
     for (size_t i = 0; i < windows.windows.size(); ++i) {
       run_window(windows.windows[i], model, &by_token, reference.get(), reference_by_token.get(),
                  &kept, &totals);
-      progress.update(i + 1, windows.windows.size());
+      progress.update(i + 1, windows.windows.size(), "");
     }
   }
   if (totals.n_scored == 0) {
-    throw ProgramError(ExitCode::kBadInput, options.text_path + ": no tokens to score");
+    throw ProgramError(ExitCode::kInvalidInput, options.text_path + ": no tokens to score");
   }
   TextStream out(STDOUT_FILENO);
   const nlohmann::ordered_json json = json_of(options, windows, &totals);

@@ -10,9 +10,9 @@
 
 #include <cria.h>
 #include "platforms/hosted/base/option_values.h"
+#include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/cli/help_text.h"
 #include "platforms/hosted/session/cpu.h"
-#include "platforms/hosted/session/program_error.h"
 
 namespace cria::hosted {
 namespace {
@@ -21,6 +21,7 @@ constexpr uint32_t kMaxContext = 1 << 24;
 constexpr uint32_t kMaxPrefillChunk = 4096;
 constexpr uint32_t kMaxTokens = 1 << 24;
 constexpr uint32_t kMaxRepetitions = 1000;
+constexpr uint32_t kMaxSessions = 1024;
 constexpr uint32_t kMaxTopK = 1 << 21;
 
 constexpr Named<cria_backend> kBackends[] = {

@@ -7,11 +7,11 @@
 
 #include "platforms/hosted/base/output_file.h"
 #include "platforms/hosted/base/print_format.h"
-#include "platforms/hosted/base/terminal.h"
+#include "platforms/hosted/base/progress_line.h"
 #include "platforms/hosted/cli/commands.h"
-#include "platforms/hosted/cli/token_sinks.h"
 #include "platforms/hosted/eval/logits_by_token.h"
 #include "platforms/hosted/session/model_session.h"
+#include "platforms/hosted/session/model_tokens.h"
 
 namespace cria::hosted {
 
@@ -32,19 +32,19 @@ ExitCode run_command(const LogitsOptions& options) {
     model.need_tokenizer();
     ids = encode_text(model, *options.text, CRIA_ENCODE_SPECIAL);
   }
-  if (ids.empty()) throw ProgramError(ExitCode::kBadInput, "there are no tokens");
+  if (ids.empty()) throw ProgramError(ExitCode::kInvalidInput, "there are no tokens");
   check_ids(model, ids);
   if (ids.size() > cria_context(model.session())) {
-    throw ProgramError(ExitCode::kBadInput, text_of("%zu tokens do not fit a context of %u",
-                                                    ids.size(), cria_context(model.session())));
+    throw ProgramError(ExitCode::kInvalidInput, text_of("%zu tokens do not fit a context of %u",
+                                                        ids.size(), cria_context(model.session())));
   }
 
   model.check_output(options.output);
-  posix::OutputFile file(options.output, posix::InPlace::kWhereNeeded);
+  OutputFile file(options.output, InPlace::kWhereNeeded);
   ProgressLine progress("logits");
   LogitsByToken(model).run(ids, [&](size_t index, std::span<const float> logits) {
     file.append(logits.data(), logits.size_bytes());
-    progress.update(index + 1, ids.size());
+    progress.update(index + 1, ids.size(), "");
     return !file.reader_left();
   });
   file.commit();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "platforms/hosted/base/clock.h"
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/terminal.h"
 #include "platforms/hosted/cli/commands.h"
@@ -15,6 +16,7 @@
 #include "platforms/hosted/cli/token_sinks.h"
 #include "platforms/hosted/session/interrupt.h"
 #include "platforms/hosted/session/model_session.h"
+#include "platforms/hosted/session/model_tokens.h"
 #include "platforms/hosted/session/resident_memory.h"
 
 namespace cria::hosted {
@@ -42,12 +44,12 @@ std::vector<uint32_t> encode_prompt(const ModelSession& model, const RunOptions&
 }
 
 void check_prompt(const ModelSession& model, const std::vector<uint32_t>& tokens) {
-  if (tokens.empty()) throw ProgramError(ExitCode::kBadInput, "the prompt is empty");
+  if (tokens.empty()) throw ProgramError(ExitCode::kInvalidInput, "the prompt is empty");
   check_ids(model, tokens);
   const uint32_t context = cria_context(model.session());
   if (tokens.size() <= context) return;
   throw ProgramError(
-      ExitCode::kBadInput,
+      ExitCode::kInvalidInput,
       text_of("the prompt has %zu tokens, the context %u; %s", tokens.size(), context,
               tokens.size() <= model.info().max_context
                   ? "raise --context"

@@ -7,8 +7,9 @@
 #include "platforms/hosted/cli/commands.h"
 #include "platforms/hosted/cli/input_text.h"
 #include "platforms/hosted/cli/text_stream.h"
-#include "platforms/hosted/cli/token_sinks.h"
 #include "platforms/hosted/session/model_session.h"
+#include "platforms/hosted/session/model_tokens.h"
+#include "platforms/hosted/session/status_error.h"
 
 namespace cria::hosted {
 

@@ -4,19 +4,20 @@
 #include <cstdint>
 
 #include "platforms/hosted/base/print_format.h"
-#include "platforms/hosted/base/terminal.h"
+#include "platforms/hosted/base/program_error.h"
+#include "platforms/hosted/base/progress_line.h"
 #include "platforms/hosted/cli/commands.h"
 #include "platforms/hosted/cli/text_stream.h"
 #include "platforms/hosted/session/arena_memory.h"
 #include "platforms/hosted/session/mapped_file.h"
 #include "platforms/hosted/session/model_session.h"
-#include "platforms/hosted/session/program_error.h"
+#include "platforms/hosted/session/status_error.h"
 
 namespace cria::hosted {
 namespace {
 
 int show_progress(void* context, uint64_t done, uint64_t total) {
-  static_cast<ProgressLine*>(context)->update(done, total);
+  static_cast<ProgressLine*>(context)->update(done, total, "");
   return 0;
 }
 

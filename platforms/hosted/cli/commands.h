@@ -2,8 +2,8 @@
 // to standard error, and throws ProgramError when it fails.
 #pragma once
 
+#include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/cli/cli_options.h"
-#include "platforms/hosted/session/program_error.h"
 
 namespace cria::hosted {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "platforms/hosted/base/terminal.h"
+#include "platforms/hosted/base/clock.h"
 #include "platforms/hosted/session/interrupt.h"
 
 namespace cria::hosted {

@@ -7,8 +7,8 @@
 #include <cerrno>
 
 #include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/session/interrupt.h"
-#include "platforms/hosted/session/program_error.h"
 
 namespace cria::hosted {
 namespace {
@@ -31,7 +31,7 @@ bool read_some(int descriptor, const std::string& name, std::string* text) {
 }
 
 [[noreturn]] void refuse_long(const std::string& name, uint64_t most_bytes) {
-  throw ProgramError(ExitCode::kBadInput,
+  throw ProgramError(ExitCode::kInvalidInput,
                      text_of("%s: is longer than the %s bytes that are read; give a part of it",
                              name.c_str(), grouped_digits(most_bytes).c_str()));
 }
@@ -52,7 +52,7 @@ InputFile::InputFile(const std::string& path, int flags)
     : descriptor(::open(path.c_str(), flags | O_CLOEXEC | O_NOCTTY)) {
   if (descriptor < 0) {
     if (errno == ENOENT || errno == ENOTDIR) {
-      throw ProgramError(ExitCode::kBadInput, path + ": no such file");
+      throw ProgramError(ExitCode::kInvalidInput, path + ": no such file");
     }
     throw_system_error(errno, path, "cannot open");
   }
@@ -64,7 +64,7 @@ InputFile::InputFile(const std::string& path, int flags)
   }
   if (S_ISDIR(status.st_mode)) {
     ::close(descriptor);
-    throw ProgramError(ExitCode::kBadInput, path + ": is a folder; give a file");
+    throw ProgramError(ExitCode::kInvalidInput, path + ": is a folder; give a file");
   }
   mode = status.st_mode;
   size_bytes = static_cast<uint64_t>(status.st_size);
@@ -91,7 +91,7 @@ std::string read_text_file(const std::string& path) {
 std::string read_regular_file(const std::string& path, uint64_t most_bytes) {
   const InputFile file(path, O_RDONLY | O_NONBLOCK);
   if (!S_ISREG(file.mode)) {
-    throw ProgramError(ExitCode::kBadInput, path + ": is not a regular file");
+    throw ProgramError(ExitCode::kInvalidInput, path + ": is not a regular file");
   }
   if (file.size_bytes > most_bytes) refuse_long(path, most_bytes);
   return read_descriptor(file.descriptor, path, most_bytes);
@@ -122,7 +122,7 @@ LineResult LineReader::next(std::string* line) {
     buffer_.erase(0, begin_);
     begin_ = 0;
     if (buffer_.size() > kMaxLineBytes) {
-      throw ProgramError(ExitCode::kBadInput, "standard input: a line has more than 16 MiB");
+      throw ProgramError(ExitCode::kInvalidInput, "standard input: a line has more than 16 MiB");
     }
     if (wait_for_input(descriptor_) == InputWait::kInterrupted) return LineResult::kInterrupted;
     ended_ = !read_some(descriptor_, "standard input", &buffer_);

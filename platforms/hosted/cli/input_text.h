@@ -11,16 +11,16 @@ namespace cria::hosted {
 // takes up to 30 times as much memory.
 constexpr uint64_t kMostTextBytes = uint64_t{64} << 20;
 
-// Everything from descriptor to its end, at most most_bytes: more is kBadInput. Throws ProgramError
-// kIo when reading fails; name is what the message calls it.
+// Everything from descriptor to its end, at most most_bytes: more is kInvalidInput. Throws
+// ProgramError kIo when reading fails; name is what the message calls it.
 std::string read_descriptor(int descriptor, const std::string& name, uint64_t most_bytes);
 
 // The whole file of at most kMostTextBytes; "-" is standard input. A missing file or a folder is
-// kBadInput.
+// kInvalidInput.
 std::string read_text_file(const std::string& path);
 
 // The same for a regular file alone, of at most most_bytes, which is known before it is read; a
-// pipe or a device is kBadInput.
+// pipe or a device is kInvalidInput.
 std::string read_regular_file(const std::string& path, uint64_t most_bytes);
 
 // Drops one newline ("\n" or "\r\n") from the end of text: the one that echo and editors add.
@@ -34,7 +34,7 @@ class LineReader {
  public:
   explicit LineReader(int descriptor) : descriptor_(descriptor) {}
 
-  // A last line without a newline counts. Throws ProgramError kIo, and kBadInput for a line of
+  // A last line without a newline counts. Throws ProgramError kIo, and kInvalidInput for a line of
   // more than 16 MiB.
   LineResult next(std::string* line);
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "platforms/hosted/base/print_format.h"
-#include "platforms/hosted/session/program_error.h"
+#include "platforms/hosted/session/status_error.h"
 
 namespace cria::hosted {
 namespace {

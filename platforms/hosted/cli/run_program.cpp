@@ -5,8 +5,8 @@
 #include <string>
 #include <variant>
 
-#include "platforms/hosted/base/control_filter.h"
 #include "platforms/hosted/base/output_file.h"
+#include "platforms/hosted/base/shown_text.h"
 #include "platforms/hosted/base/standard_descriptors.h"
 #include "platforms/hosted/base/terminal.h"
 #include "platforms/hosted/cli/command_line.h"
@@ -31,26 +31,26 @@ ExitCode run(int argc, const char* const* argv) {
 
 // One line, whatever the names of files in it are.
 ExitCode report(ExitCode code, const char* message) {
-  write_stderr("cria: error: " + without_controls(message, Lines::kJoined) + "\n");
+  write_stderr("cria: error: " + printable(message) + "\n");
   return code;
 }
 
 }  // namespace
 
 int run_program(int argc, const char* const* argv) {
-  posix::occupy_standard_descriptors();
+  occupy_standard_descriptors();
   install_program_signals();
   ExitCode code = ExitCode::kDone;
   try {
     code = run(argc, argv);
   } catch (const ProgramError& error) {
     code = report(error.code(), error.what());
-  } catch (const posix::OutputError& error) {
+  } catch (const OutputError& error) {
     code = report(program_error_of(error).code(), error.what());
   } catch (const std::bad_alloc&) {
     code = report(ExitCode::kMemory, "out of memory; lower --context or free memory");
   } catch (const std::exception& error) {
-    code = report(ExitCode::kBadInput, error.what());
+    code = report(ExitCode::kInvalidInput, error.what());
   }
   return static_cast<int>(code);
 }

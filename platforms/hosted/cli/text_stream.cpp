@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/base/terminal.h"
-#include "platforms/hosted/session/program_error.h"
 
 namespace cria::hosted {
 

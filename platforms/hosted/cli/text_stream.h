@@ -34,7 +34,7 @@ class TextStream {
 
   const int descriptor_;
   const bool is_terminal_;
-  ControlFilter filter_;
+  ControlFilter filter_{Invisible::kKept};
   bool closed_ = false;
   bool at_line_start_ = true;
   size_t used_ = 0;

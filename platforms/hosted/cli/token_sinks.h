@@ -1,11 +1,9 @@
-// From text to tokens, and from tokens to standard output.
+// From tokens to standard output.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include <cria.h>
 #include "platforms/hosted/cli/generation.h"
@@ -13,16 +11,6 @@
 #include "platforms/hosted/session/model_session.h"
 
 namespace cria::hosted {
-
-// cria_encode into a vector; flags as there. Throws ProgramError.
-std::vector<uint32_t> encode_text(const ModelSession& model, const std::string& text,
-                                  uint32_t flags);
-
-// Throws ProgramError kUsage when an id is not in the model's vocabulary.
-void check_ids(const ModelSession& model, const std::vector<uint32_t>& ids);
-
-// The text of one token alone, special tokens written out.
-std::string token_text(const ModelSession& model, uint32_t token);
 
 // Whether decoded text goes on from text before it; otherwise a leading space that belongs to the
 // tokenizer alone is dropped.

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include "platforms/hosted/cli/token_sinks.h"
-#include "platforms/hosted/session/program_error.h"
+#include "platforms/hosted/base/program_error.h"
+#include "platforms/hosted/session/model_tokens.h"
 
 namespace cria::hosted {
-namespace {}  // namespace
 
 std::vector<std::string_view> split_documents(std::string_view text, std::string_view separator) {
   std::vector<std::string_view> documents;

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "platforms/hosted/base/print_format.h"
-#include "platforms/hosted/session/program_error.h"
+#include "platforms/hosted/base/program_error.h"
 
 namespace cria::hosted {
 

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "platforms/hosted/base/control_filter.h"
 #include "platforms/hosted/base/output_file.h"
-#include "platforms/hosted/session/program_error.h"
+#include "platforms/hosted/base/program_error.h"
+#include "platforms/hosted/base/shown_text.h"
 
 namespace cria::hosted {
 namespace {
@@ -33,7 +33,7 @@ void on_bus_error(int signal_number, siginfo_t* info, void*) {
   for (const Slot& slot : slots) {
     const bool is_fault = info->si_code > 0;  // not sent by a process
     if (!is_fault || slot.state.load() != kArmed || at < slot.begin || at >= slot.end) continue;
-    posix::remove_temporary_files();
+    remove_temporary_files();
     [[maybe_unused]] const ssize_t written =
         ::write(STDERR_FILENO, slot.line, std::strlen(slot.line));
     ::_exit(static_cast<int>(ExitCode::kIo));
@@ -47,7 +47,7 @@ void put_line(const std::string& path, char (&line)[sizeof(Slot::line)]) {
   const std::string begin = "cria: error: ";
   const std::string end =
       ": became shorter while it was in use, or cannot be read any more; copy it again\n";
-  std::string name = without_controls(path, Lines::kJoined);
+  std::string name = printable(path);
   const size_t most = sizeof(line) - 1 - begin.size() - end.size();
   if (name.size() > most) name = "..." + name.substr(name.size() - most + 3);
   const std::string text = begin + name + end;

@@ -27,7 +27,7 @@ void set_handler(int signal_number, void (*handler)(int), int flags) {
 }  // namespace
 
 void install_program_signals() {
-  posix::remove_temporary_files_on_signals();
+  remove_temporary_files_on_signals();
   install_bus_error_handler();
 }
 

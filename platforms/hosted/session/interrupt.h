@@ -5,7 +5,7 @@
 
 namespace cria::hosted {
 
-// Those of posix::remove_temporary_files_on_signals and of platforms/hosted/session/bus_error.h.
+// Those of remove_temporary_files_on_signals and of platforms/hosted/session/bus_error.h.
 void install_program_signals();
 
 // What a second Ctrl-C does while the first has not been looked at.

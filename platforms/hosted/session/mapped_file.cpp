@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <limits>
 
-#include "platforms/hosted/session/program_error.h"
+#include "platforms/hosted/base/program_error.h"
 
 namespace cria::hosted {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 static_assert(sizeof(off_t) == 8, "compile with _FILE_OFFSET_BITS=64");
 
 [[noreturn]] void reject(const std::string& path, const char* what) {
-  throw ProgramError(ExitCode::kBadInput, path + ": " + what);
+  throw ProgramError(ExitCode::kInvalidInput, path + ": " + what);
 }
 
 // O_NONBLOCK: opening a named pipe must not wait for a writer.

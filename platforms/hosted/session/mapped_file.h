@@ -19,8 +19,8 @@ enum class Mapping { kWhenPossible, kNever };
 // several threads is allowed.
 class MappedFile {
  public:
-  // Opens a regular, non-empty file. Throws ProgramError: kBadInput when there is no such file or
-  // it is something else than a file, kIo when the system refuses to open it. A file that cannot
+  // Opens a regular, non-empty file. Throws ProgramError: kInvalidInput when there is no such file
+  // or it is something else than a file, kIo when the system refuses to open it. A file that cannot
   // be mapped is not an error.
   MappedFile(const std::string& path, Mapping mapping);
   ~MappedFile();

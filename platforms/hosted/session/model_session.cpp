@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "platforms/hosted/base/clock.h"
 #include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/base/terminal.h"
 #include "platforms/hosted/session/cpu.h"
 #include "platforms/hosted/session/interrupt.h"
-#include "platforms/hosted/session/program_error.h"
+#include "platforms/hosted/session/status_error.h"
 
 namespace cria::hosted {
 namespace {
@@ -22,7 +24,7 @@ cria_config config_with_needs(const CommonOptions& options, const ModelFile& fil
     config.context = std::max(file.info().planned_context, wanted);
   }
   if (needs.max_text_bytes > std::numeric_limits<uint32_t>::max()) {
-    throw ProgramError(ExitCode::kBadInput, "the text is longer than 4 GiB; cut it into parts");
+    throw ProgramError(ExitCode::kInvalidInput, "the text is longer than 4 GiB; cut it into parts");
   }
   // Never below the runtime's own default, so that the plan does not depend on short texts.
   const uint64_t by_context = std::min<uint64_t>(uint64_t{4} * config.context, 1 << 26);
@@ -100,7 +102,7 @@ ModelSession::ModelSession(const CommonOptions& options, const SessionNeeds& nee
       config_(config_with_needs(options, file_, needs)),
       plan_(plan_for(file_, config_)),
       arena_(total_bytes(plan_, needs.n_sessions)),
-      pool_(config_.n_threads) {
+      pool_(config_.n_threads, FewerThreads::kAreRefused) {
   config_.parallel_for = pool_.hook();
   config_.parallel_context = pool_.context();
   open(needs);

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include <cria.h>
-#include "platforms/hosted/cli/cli_options.h"
+#include "platforms/hosted/base/thread_pool.h"
 #include "platforms/hosted/session/arena_memory.h"
 #include "platforms/hosted/session/mapped_file.h"
-#include "platforms/hosted/session/thread_pool.h"
+#include "platforms/hosted/session/session_options.h"
 
 namespace cria::hosted {
 
@@ -78,7 +78,7 @@ class ModelSession {
 
   // Throws the ProgramError of a failed status, naming the file.
   void check(cria_status status) const;
-  // Throws kBadInput when the file has no tokenizer.
+  // Throws kInvalidInput when the file has no tokenizer.
   void need_tokenizer() const;
   // Throws kUsage when writing to path would replace the model's file.
   void check_output(const std::string& path) const;

@@ -160,13 +160,13 @@ struct TinyCheckpoint {
   }
 };
 
-// Runs body, which must throw a ConvertError with this code whose line holds every one of parts.
+// Runs body, which must throw a ProgramError with this code whose line holds every one of parts.
 inline void expect_refused(converter::ExitCode code, const std::vector<std::string>& parts,
                            const std::function<void()>& body) {
   try {
     body();
     ADD_FAILURE() << "not refused, though it should say: " << (parts.empty() ? "" : parts[0]);
-  } catch (const converter::ConvertError& e) {
+  } catch (const converter::ProgramError& e) {
     EXPECT_EQ(static_cast<int>(code), static_cast<int>(e.code())) << e.what();
     for (const std::string& part : parts) {
       EXPECT_NE(std::string(e.what()).find(part), std::string::npos)

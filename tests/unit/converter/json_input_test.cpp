@@ -57,7 +57,7 @@ TEST(JsonInput, ALongValueIsShortenedInTheLine) {
   try {
     (void)JsonObject(json, "f").count("a");
     FAIL();
-  } catch (const converter::ConvertError& e) {
+  } catch (const converter::ProgramError& e) {
     EXPECT_LT(std::string(e.what()).size(), 200u);
   }
 }
@@ -123,7 +123,7 @@ TEST(JsonInput, ANameInAMessageIsCutAndPrintable) {
   try {
     (void)parse_json("{\"" + key + "\":1,\"" + key + "\":2}", "f");
     FAIL();
-  } catch (const converter::ConvertError& e) {
+  } catch (const converter::ProgramError& e) {
     EXPECT_LT(std::string(e.what()).size(), 200u);
     EXPECT_EQ(std::string(e.what()).find('\x1b'), std::string::npos);
   }

@@ -60,7 +60,7 @@ TEST(ModelWriter, TellsOfBytesThatAreNotWhatItWrote) {
     put(static_cast<char>(byte ^ 0x10));
     try {
       static_cast<void>(writer.read_back());
-    } catch (const ConvertError& error) {
+    } catch (const ProgramError& error) {
       EXPECT_EQ(error.code(), ExitCode::kIo);
       ++n_told;
     }
@@ -81,7 +81,7 @@ TEST(ModelWriter, TellsOfAFileThatBecameShorter) {
   for (const auto& entry : fs::directory_iterator(folder.path())) {
     fs::resize_file(entry.path(), size - 1);
   }
-  EXPECT_THROW(static_cast<void>(writer.read_back()), posix::OutputError);
+  EXPECT_THROW(static_cast<void>(writer.read_back()), hosted::OutputError);
 }
 
 }  // namespace

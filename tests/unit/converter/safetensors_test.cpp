@@ -149,7 +149,7 @@ TEST_F(Safetensors, AnyDamageIsReadOrRefused) {
       for (const auto& [name, tensor] : file.tensors()) {
         ASSERT_LE(tensor.offset + tensor.bytes, bytes.size()) << "round " << round;
       }
-    } catch (const converter::ConvertError&) {
+    } catch (const converter::ProgramError&) {
       ++n_refused;
     }
   }

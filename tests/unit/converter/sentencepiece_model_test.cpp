@@ -91,7 +91,7 @@ SentencePieceModel parse(const Bytes& bytes) { return parse_sentencepiece_model(
 std::string error_of(const Bytes& bytes) {
   try {
     static_cast<void>(tokenizer_from_sentencepiece(parse(bytes), "m"));
-  } catch (const ConvertError& error) {
+  } catch (const ProgramError& error) {
     EXPECT_EQ(error.code(), ExitCode::kInvalidInput);
     return error.what();
   }
@@ -124,7 +124,7 @@ TEST(SentencePieceModelTest, EveryTruncationIsRefusedOrShorter) {
     const Bytes part(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(n));
     try {
       EXPECT_LE(parse(part).pieces.size(), 12U);
-    } catch (const ConvertError&) {
+    } catch (const ProgramError&) {
       ++refused;
     }
   }

@@ -39,7 +39,7 @@ class TokenizerImportTest : public ::testing::Test {
   [[nodiscard]] std::string error() const {
     try {
       static_cast<void>(import(kVocab));
-    } catch (const ConvertError& e) {
+    } catch (const ProgramError& e) {
       EXPECT_EQ(e.code(), ExitCode::kInvalidInput);
       EXPECT_EQ(std::string(e.what()).find('\n'), std::string::npos);
       return e.what();
@@ -261,9 +261,9 @@ TEST_F(TokenizerImportTest, AddedTokensPastTheModelsVocabularyAreLeftOut) {
   EXPECT_EQ(header_of(imported).n_tokens, 8U);
   ASSERT_EQ(imported.warnings.size(), 1U);
   EXPECT_NE(imported.warnings[0].find("from id 8 on"), std::string::npos);
-  EXPECT_THROW(static_cast<void>(import(6)), ConvertError);
+  EXPECT_THROW(static_cast<void>(import(6)), ProgramError);
   write(with_template({}, {"<eos>"}));
-  EXPECT_THROW(static_cast<void>(import(8)), ConvertError);
+  EXPECT_THROW(static_cast<void>(import(8)), ProgramError);
 }
 
 TEST_F(TokenizerImportTest, RefusesWhatIsNotSupportedByName) {

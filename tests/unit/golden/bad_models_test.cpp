@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "platforms/hosted/session/thread_pool.h"
+#include "platforms/hosted/base/thread_pool.h"
 #include "tests/support/guarded.h"
 #include "tests/support/model_files.h"
 #include "tests/support/test_session.h"
@@ -134,7 +134,7 @@ void expect_listed_statuses(const std::vector<ListedFile>& files) {
   Judge judge;
   size_t n_judged = 0;
   for (uint32_t n_threads = 1; n_threads <= kMostThreads; ++n_threads) {
-    hosted::ThreadPool pool(n_threads);
+    hosted::ThreadPool pool(n_threads, hosted::FewerThreads::kAreRefused);
     for (const ListedFile& file : files) {
       judge.hold(file);
       for (const Access access : {Access::kRead, Access::kMap}) {

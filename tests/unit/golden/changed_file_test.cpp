@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/session/model_session.h"
-#include "platforms/hosted/session/program_error.h"
 #include "tests/support/model_files.h"
 #include "tests/support/test_session.h"
 #include "tests/unit/golden/tiny_chat_model.h"

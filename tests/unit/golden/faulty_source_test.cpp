@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "platforms/hosted/session/thread_pool.h"
+#include "platforms/hosted/base/thread_pool.h"
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"
 #include "tests/support/sampling.h"
@@ -197,7 +197,7 @@ void use(const cria_instance& cria) {
 class Opening {
  public:
   Opening(const FaultySource& source, uint32_t n_threads, cria_backend backend)
-      : source_(source), pool_(n_threads) {
+      : source_(source), pool_(n_threads, hosted::FewerThreads::kAreRefused) {
     config_.n_threads = n_threads;
     config_.backend = backend;
     config_.prefill_chunk = 4;

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "platforms/hosted/session/thread_pool.h"
+#include "platforms/hosted/base/thread_pool.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
 #include "tests/support/sampling.h"
@@ -156,7 +156,7 @@ TEST_P(HeapTrapOn, SeesNothingThroughAConversation) {
     const test::MemorySource source(test::convert_folder(
         test::demo_folder(), {weights, group, format::Compression::kZstd, true}));
     for (const uint32_t n_threads : {1u, 2u}) {
-      hosted::ThreadPool pool(n_threads);
+      hosted::ThreadPool pool(n_threads, hosted::FewerThreads::kAreRefused);
       cria_config config = {};
       config.backend = GetParam();
       config.n_threads = n_threads;

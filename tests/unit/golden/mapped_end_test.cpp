@@ -7,7 +7,7 @@
 #include <iterator>
 #include <memory>
 
-#include "platforms/hosted/session/thread_pool.h"
+#include "platforms/hosted/base/thread_pool.h"
 #include "quant/model_layout.h"
 #include "tests/support/guarded_source.h"
 #include "tests/support/matrix_formats.h"
@@ -29,7 +29,7 @@ constexpr uint32_t kMostThreads = 8;
 class MappedEnd : public testing::TestWithParam<cria_backend> {
  protected:
   cria_status open(const cria_source& source, uint32_t n_threads) {
-    pool_ = std::make_unique<hosted::ThreadPool>(n_threads);
+    pool_ = std::make_unique<hosted::ThreadPool>(n_threads, hosted::FewerThreads::kAreRefused);
     cria_config config = {};
     config.n_threads = n_threads;
     config.backend = GetParam();

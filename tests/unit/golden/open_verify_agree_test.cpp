@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "platforms/hosted/session/thread_pool.h"
+#include "platforms/hosted/base/thread_pool.h"
 #include "quant/model_layout.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/model_builder.h"
@@ -77,9 +77,10 @@ class Judges {
 
   test::AlignedMemory memory_;
   test::AlignedMemory scratch_;
-  std::unique_ptr<hosted::ThreadPool> pools_[3] = {std::make_unique<hosted::ThreadPool>(1),
-                                                   std::make_unique<hosted::ThreadPool>(2),
-                                                   std::make_unique<hosted::ThreadPool>(3)};
+  std::unique_ptr<hosted::ThreadPool> pools_[3] = {
+      std::make_unique<hosted::ThreadPool>(1, hosted::FewerThreads::kAreRefused),
+      std::make_unique<hosted::ThreadPool>(2, hosted::FewerThreads::kAreRefused),
+      std::make_unique<hosted::ThreadPool>(3, hosted::FewerThreads::kAreRefused)};
   size_t n_compared_ = 0;
 };
 

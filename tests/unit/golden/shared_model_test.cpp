@@ -26,7 +26,7 @@ class SharedModel : public testing::TestWithParam<cria_backend> {};
 class Worker {
  public:
   Worker(const cria_model* model, const cria_model_info& info, cria_config config)
-      : pool_(config.n_threads), model_(model) {
+      : pool_(config.n_threads, hosted::FewerThreads::kAreRefused), model_(model) {
     config.parallel_for = pool_.hook();
     config.parallel_context = pool_.context();
     const cria_memory_plan plan = test::planned(info, config);

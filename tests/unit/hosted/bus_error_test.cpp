@@ -79,7 +79,7 @@ TEST_F(BusErrorTest, NamesTheFileThatShrankAndRemovesTemporaryFiles) {
       [&] {
         MappedFile whole(first, Mapping::kWhenPossible);
         MappedFile cut(second, Mapping::kWhenPossible);
-        const posix::OutputFile output(folder_ + "/out", posix::InPlace::kNever);
+        const hosted::OutputFile output(folder_ + "/out", hosted::InPlace::kNever);
         const cria_source source = cut.source();
         if (read_byte(source, kFileBytes - 1) != 'x') ::_exit(1);
         if (::truncate(second.c_str(), 4096) != 0) ::_exit(2);

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/bench/bench_run.h"
 #include "platforms/hosted/cli/generation.h"
-#include "platforms/hosted/session/program_error.h"
 
 namespace cria::hosted {
 namespace {

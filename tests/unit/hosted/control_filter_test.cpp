@@ -13,7 +13,16 @@
 namespace cria::hosted {
 namespace {
 
-std::string kept(std::string_view text) { return without_controls(text, Lines::kKept); }
+std::string filtered(std::string_view text, Invisible invisible) {
+  std::string out;
+  ControlFilter filter(invisible);
+  char piece[ControlFilter::kMostBytes];
+  for (const char byte : text) out.append(piece, filter.feed(byte, piece));
+  out.append(piece, filter.finish(piece));
+  return out;
+}
+
+std::string kept(std::string_view text) { return filtered(text, Invisible::kKept); }
 
 // U+code in UTF-8, also where that is no character.
 std::string utf8(uint32_t code) {
@@ -35,8 +44,12 @@ TEST(ControlFilter, EveryCharacterIsShownButControls) {
     const bool is_control = (code < 0x20 && code != '\n' && code != '\t') ||
                             (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code <= 0x202e) ||
                             (code >= 0x2066 && code <= 0x2069);
+    const bool is_invisible =
+        (code >= 0x200b && code <= 0x200f) || (code >= 0x2060 && code <= 0x206f) || code == 0xfeff;
     const std::string text = utf8(code);
     ASSERT_EQ(kept(text), is_control ? "?" : text) << std::hex << code;
+    ASSERT_EQ(filtered(text, Invisible::kReplaced), is_control || is_invisible ? "?" : text)
+        << std::hex << code;
   }
 }
 
@@ -69,7 +82,7 @@ TEST(ControlFilter, WhatIsNotUtf8IsNotShown) {
 TEST(ControlFilter, PiecesGiveWhatTheWholeGives) {
   const std::string text = "a\xc2\x9b\xe2\x82\xac\x1b\xf0\x9f\xa6\x99\xc3z\xff\n";
   for (size_t cut = 0; cut <= text.size(); ++cut) {
-    ControlFilter filter;
+    ControlFilter filter(Invisible::kKept);
     std::string shown;
     char out[ControlFilter::kMostBytes];
     for (const std::string& piece : {text.substr(0, cut), text.substr(cut)}) {
@@ -78,11 +91,6 @@ TEST(ControlFilter, PiecesGiveWhatTheWholeGives) {
     shown.append(out, filter.finish(out));
     EXPECT_EQ(shown, kept(text)) << cut;
   }
-}
-
-TEST(ControlFilter, LinesCanBeJoined) {
-  EXPECT_EQ(without_controls("a\nb\tc", Lines::kJoined), "a?b?c");
-  EXPECT_EQ(without_controls("a\nb\tc", Lines::kKept), "a\nb\tc");
 }
 
 // What a stream puts on a terminal, which passes every byte on.

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include <cria.h>
+#include "platforms/hosted/base/program_error.h"
+#include "platforms/hosted/base/thread_pool.h"
 #include "platforms/hosted/session/arena_memory.h"
 #include "platforms/hosted/session/cpu.h"
-#include "platforms/hosted/session/program_error.h"
 #include "platforms/hosted/session/resident_memory.h"
-#include "platforms/hosted/session/thread_pool.h"
 #include "tests/support/isa_list.h"
 
 namespace cria::hosted {
@@ -23,7 +23,7 @@ namespace {
 
 TEST(ThreadPool, RunsEveryTaskOnce) {
   for (const uint32_t n_threads : {2U, 3U, 7U}) {
-    ThreadPool pool(n_threads);
+    ThreadPool pool(n_threads, FewerThreads::kAreRefused);
     ASSERT_NE(pool.hook(), nullptr);
     for (size_t n_tasks = 0; n_tasks <= n_threads; ++n_tasks) {
       std::vector<std::atomic<int>> runs(n_threads);
@@ -42,7 +42,7 @@ TEST(ThreadPool, RunsEveryTaskOnce) {
 // the sum is right only if each call's tasks are all done, and done once, before it returns.
 TEST(ThreadPool, CallsInARowNeverMix) {
   constexpr uint32_t kThreads = 4;
-  ThreadPool pool(kThreads);
+  ThreadPool pool(kThreads, FewerThreads::kAreRefused);
   struct Call {
     uint64_t number;
     std::array<uint64_t, kThreads> seen;
@@ -65,7 +65,7 @@ TEST(ThreadPool, CallsInARowNeverMix) {
 // The calling thread takes what no worker has begun: one that the system does not run costs
 // nothing.
 TEST(ThreadPool, TheCallerTakesTasksToo) {
-  ThreadPool pool(2);
+  ThreadPool pool(2, FewerThreads::kAreRefused);
   bool caller_ran = false;
   struct Call {
     std::thread::id caller;
@@ -84,8 +84,8 @@ TEST(ThreadPool, TheCallerTakesTasksToo) {
 }
 
 TEST(ThreadPool, OneThreadNeedsNoHook) {
-  EXPECT_EQ(ThreadPool(1).hook(), nullptr);
-  EXPECT_EQ(ThreadPool(1).context(), nullptr);
+  EXPECT_EQ(ThreadPool(1, FewerThreads::kAreTaken).hook(), nullptr);
+  EXPECT_EQ(ThreadPool(1, FewerThreads::kAreTaken).context(), nullptr);
 }
 
 TEST(ChooseThreads, TakesTheFastCores) {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-#include "platforms/hosted/session/program_error.h"
+#include "platforms/hosted/base/program_error.h"
 
 namespace cria::hosted {
 namespace {
@@ -82,18 +82,18 @@ TEST_F(MappedFileTest, AFileThatShrankCannotBeRead) {
 }
 
 TEST_F(MappedFileTest, WhatIsNoFileIsBadInput) {
-  EXPECT_EQ(code_of_opening(path_), ExitCode::kBadInput);
-  EXPECT_EQ(code_of_opening(folder_), ExitCode::kBadInput);
-  EXPECT_EQ(code_of_opening(path_ + "/below"), ExitCode::kBadInput);
+  EXPECT_EQ(code_of_opening(path_), ExitCode::kInvalidInput);
+  EXPECT_EQ(code_of_opening(folder_), ExitCode::kInvalidInput);
+  EXPECT_EQ(code_of_opening(path_ + "/below"), ExitCode::kInvalidInput);
   write("");
-  EXPECT_EQ(code_of_opening(path_), ExitCode::kBadInput);
-  EXPECT_EQ(code_of_opening(path_ + "/below"), ExitCode::kBadInput);
-  EXPECT_EQ(code_of_opening("/dev/null"), ExitCode::kBadInput);
+  EXPECT_EQ(code_of_opening(path_), ExitCode::kInvalidInput);
+  EXPECT_EQ(code_of_opening(path_ + "/below"), ExitCode::kInvalidInput);
+  EXPECT_EQ(code_of_opening("/dev/null"), ExitCode::kInvalidInput);
 }
 
 TEST_F(MappedFileTest, ANamedPipeIsRefusedWithoutWaiting) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
-  EXPECT_EQ(code_of_opening(path_), ExitCode::kBadInput);
+  EXPECT_EQ(code_of_opening(path_), ExitCode::kInvalidInput);
 }
 
 TEST_F(MappedFileTest, AFileThatMayNotBeReadIsAnIoError) {

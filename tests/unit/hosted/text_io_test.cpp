@@ -7,10 +7,10 @@
 #include <functional>
 #include <string>
 
+#include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/cli/input_text.h"
 #include "platforms/hosted/cli/text_stream.h"
 #include "platforms/hosted/session/interrupt.h"
-#include "platforms/hosted/session/program_error.h"
 
 namespace cria::hosted {
 namespace {
@@ -123,7 +123,7 @@ void expect_long(const std::function<void()>& read) {
     read();
     ADD_FAILURE() << "was read";
   } catch (const ProgramError& error) {
-    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_EQ(error.code(), ExitCode::kInvalidInput);
     EXPECT_NE(std::string(error.what()).find("bytes"), std::string::npos) << error.what();
   }
 }

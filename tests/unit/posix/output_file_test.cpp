@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-namespace cria::posix {
+namespace cria::hosted {
 namespace {
 
 namespace fs = std::filesystem;
@@ -463,4 +463,4 @@ TEST_F(OutputFileTest, ManyCanBeOpenAtOnce) {
 }
 
 }  // namespace
-}  // namespace cria::posix
+}  // namespace cria::hosted

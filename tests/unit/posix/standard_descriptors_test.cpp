@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-namespace cria::posix {
+namespace cria::hosted {
 namespace {
 
 // What is wrong after the descriptors of mask were closed and occupied; 0: nothing.
@@ -39,4 +39,4 @@ TEST(StandardDescriptors, NoFileGetsTheNumberOfAClosedOne) {
 }
 
 }  // namespace
-}  // namespace cria::posix
+}  // namespace cria::hosted

@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "platforms/hosted/session/thread_pool.h"
+#include "platforms/hosted/base/thread_pool.h"
 #include "quant/checksum.h"
 #include "quant/float16.h"
 #include "quant/model_layout.h"
@@ -195,7 +195,7 @@ class BackendTest : public testing::Test {
  protected:
   void open(const format::ModelConfig& config, uint32_t n_threads) {
     image = make_image(config);
-    pool = std::make_unique<hosted::ThreadPool>(n_threads);
+    pool = std::make_unique<hosted::ThreadPool>(n_threads, hosted::FewerThreads::kAreRefused);
     ASSERT_EQ(kXnnpackBackend.needs(config, n_threads, kPrefillChunk, &needs), Status::kOk);
     packed = std::make_unique<Block>(needs.model_bytes);
     operators = std::make_unique<Block>(needs.workspace_bytes);

@@ -1,4 +1,4 @@
-// Threads behind the runtime's parallel_for hook.
+// Threads that share the tasks of a call.
 #pragma once
 
 #include <atomic>
@@ -7,30 +7,38 @@
 #include <thread>
 #include <vector>
 
-#include <cria.h>
-
 namespace cria::hosted {
 
+// What a pool does when the system starts fewer threads than it was asked for.
+enum class FewerThreads { kAreRefused, kAreTaken };
+
 // n_threads workers, the calling thread among them; one thread needs no pool. Tasks are claimed one
-// by one, by the caller too: a worker that the system does not run holds up nothing. Waiting spins
-// shortly, then sleeps. One call at a time. Joined by the destructor.
+// by one, in ascending order, by the caller too: a worker that the system does not run holds up
+// nothing. Waiting spins shortly, then sleeps. One call at a time. Joined by the destructor.
 class ThreadPool {
  public:
-  // Throws ProgramError kMemory when the system gives no threads.
-  explicit ThreadPool(uint32_t n_threads);
+  using Task = void (*)(void* argument, size_t index);
+  // A call of context's pool, as a library that knows no pool takes it.
+  using Hook = void (*)(void* context, Task task, void* argument, size_t n_tasks);
+  static constexpr size_t kMostTasks = 0xffff;
+
+  // kAreRefused: throws ProgramError kMemory.
+  ThreadPool(size_t n_threads, FewerThreads fewer);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // What cria_config takes; the hook is null for one thread. Allocates nothing when called.
-  cria_parallel_for hook() const;
+  [[nodiscard]] size_t n_threads() const { return workers_.size() + 1; }
+
+  // Calls task once for every index below n_tasks (at most kMostTasks); returns when all are done.
+  // Allocates nothing. task throws nothing (platforms/hosted/base/shared_loop.h may).
+  void run(Task task, void* argument, size_t n_tasks);
+
+  // run, and its first argument; both null for one thread.
+  Hook hook() const;
   void* context() { return workers_.empty() ? nullptr : this; }
 
  private:
-  using Task = void (*)(void* argument, size_t index);
-
-  static void parallel_for(void* context, Task task, void* argument, size_t n_tasks);
-  void run(Task task, void* argument, size_t n_tasks);
   void work();
   bool run_one(uint32_t call);
   uint32_t wait_for_call(uint32_t last);

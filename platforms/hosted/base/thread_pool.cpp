@@ -1,16 +1,16 @@
-#include "platforms/hosted/session/thread_pool.h"
+#include "platforms/hosted/base/thread_pool.h"
 
 #include <system_error>
 
 #include "platforms/hosted/base/print_format.h"
-#include "platforms/hosted/session/program_error.h"
+#include "platforms/hosted/base/program_error.h"
 
 namespace cria::hosted {
 namespace {
 
 constexpr int kNextShift = 16;
 constexpr int kCallShift = 32;
-constexpr uint64_t kMask = 0xffff;
+constexpr uint64_t kMask = ThreadPool::kMostTasks;
 constexpr uint64_t kOneClaim = uint64_t{1} << kNextShift;
 // Some tens of microseconds: longer than the serial work between two calls of a forward pass,
 // shorter than what a sleeping thread of a busy machine would miss.
@@ -26,15 +26,17 @@ void relax() {
 
 }  // namespace
 
-ThreadPool::ThreadPool(uint32_t n_threads) {
+ThreadPool::ThreadPool(size_t n_threads, FewerThreads fewer) {
   if (n_threads <= 1) return;
   try {
     workers_.reserve(n_threads - 1);
     while (workers_.size() + 1 < n_threads) workers_.emplace_back([this] { work(); });
   } catch (const std::system_error&) {
-    stop();
-    throw ProgramError(ExitCode::kMemory,
-                       text_of("cannot start %u threads; lower --threads", n_threads));
+    if (fewer == FewerThreads::kAreRefused) {
+      stop();
+      throw ProgramError(ExitCode::kMemory,
+                         text_of("cannot start %zu threads; lower --threads", n_threads));
+    }
   }
   // What the system allocates to start a thread is allocated now, not in the first calls.
   for (uint32_t n = n_started_.load(std::memory_order_acquire); n != workers_.size();
@@ -54,10 +56,11 @@ void ThreadPool::stop() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-cria_parallel_for ThreadPool::hook() const { return workers_.empty() ? nullptr : &parallel_for; }
-
-void ThreadPool::parallel_for(void* context, Task task, void* argument, size_t n_tasks) {
-  static_cast<ThreadPool*>(context)->run(task, argument, n_tasks);
+ThreadPool::Hook ThreadPool::hook() const {
+  if (workers_.empty()) return nullptr;
+  return [](void* context, Task task, void* argument, size_t n_tasks) {
+    static_cast<ThreadPool*>(context)->run(task, argument, n_tasks);
+  };
 }
 
 // Nobody reads task_ without a claim, and the claims of a call are done before it returns.

@@ -1,6 +1,4 @@
-#include "platforms/hosted/session/program_error.h"
-
-#include <cstring>
+#include "platforms/hosted/session/status_error.h"
 
 namespace cria::hosted {
 namespace {
@@ -46,7 +44,7 @@ ExitCode exit_code_of(cria_status status) {
     case CRIA_MEMORY_TOO_SMALL:
       return ExitCode::kMemory;
     default:
-      return ExitCode::kBadInput;
+      return ExitCode::kInvalidInput;
   }
 }
 
@@ -61,15 +59,6 @@ void throw_status(cria_status status, const std::string& where) {
 
 void check_status(cria_status status, const std::string& where) {
   if (status != CRIA_OK) throw_status(status, where);
-}
-
-ProgramError program_error_of(const posix::OutputError& error) {
-  const bool is_path = error.kind() == posix::OutputError::Kind::kPath;
-  return {is_path ? ExitCode::kBadInput : ExitCode::kIo, error.what()};
-}
-
-void throw_system_error(int error_number, const std::string& where, const std::string& doing) {
-  throw ProgramError(ExitCode::kIo, where + ": " + doing + ": " + std::strerror(error_number));
 }
 
 }  // namespace cria::hosted

@@ -1,15 +1,14 @@
 // Text of a checkpoint in a message can neither steer a terminal nor fill it.
-#include "converter/shown_text.h"
+#include "platforms/hosted/base/shown_text.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/converter/converter_fixtures.h"
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
 
-namespace cria::test {
+namespace cria::hosted {
 namespace {
-
-using converter::printable;
-using converter::shown;
 
 TEST(ShownText, TextStaysAsItIs) {
   for (const std::string text : {"", "model.norm.weight", "\xC3\xA9\xE4\xBD\xA0\xF0\x9F\x99\x82"}) {
@@ -25,6 +24,13 @@ TEST(ShownText, ControlCharactersBecomeQuestionMarks) {
             "?31m");
   // A zero-width space, a right-to-left override, a line separator, an isolate, a byte-order mark.
   EXPECT_EQ(printable("\xE2\x80\x8B\xE2\x80\xAE\xE2\x80\xA8\xE2\x81\xA6\xEF\xBB\xBF"), "?????");
+}
+
+// A notice keeps its lines; joiners and direction marks belong to some scripts and emoji.
+TEST(ShownText, NoticesKeepLinesAndMarks) {
+  EXPECT_EQ(without_controls("a\nb\tc\x1b"), "a\nb\tc?");
+  EXPECT_EQ(without_controls("\xE2\x80\x8D\xE2\x80\x8F"), "\xE2\x80\x8D\xE2\x80\x8F");
+  EXPECT_EQ(without_controls("\xE2\x80\xAE"), "?");
 }
 
 TEST(ShownText, BytesThatAreNoCharacterBecomeQuestionMarks) {
@@ -51,10 +57,10 @@ TEST(ShownText, WhateverComesInOnlyUtf8TextComesOut) {
     std::string text(rng() % 12, '\0');
     for (char& c : text) c = static_cast<char>(rng());
     const std::string out = printable(text);
-    EXPECT_NO_THROW((void)Json(out).dump()) << "seed 7, round " << round;
+    EXPECT_NO_THROW((void)nlohmann::json(out).dump()) << "seed 7, round " << round;
     EXPECT_EQ(printable(out), out) << "seed 7, round " << round;
   }
 }
 
 }  // namespace
-}  // namespace cria::test
+}  // namespace cria::hosted

@@ -1,0 +1,16 @@
+#include "platforms/hosted/base/program_error.h"
+
+#include <cstring>
+
+namespace cria::hosted {
+
+ProgramError program_error_of(const OutputError& error) {
+  const bool is_path = error.kind() == OutputError::Kind::kPath;
+  return {is_path ? ExitCode::kInvalidInput : ExitCode::kIo, error.what()};
+}
+
+void throw_system_error(int error_number, const std::string& where, const std::string& doing) {
+  throw ProgramError(ExitCode::kIo, where + ": " + doing + ": " + std::strerror(error_number));
+}
+
+}  // namespace cria::hosted

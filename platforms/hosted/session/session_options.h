@@ -1,0 +1,25 @@
+// What people can choose about a model that is opened.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <cria.h>
+#include "platforms/hosted/session/mapped_file.h"
+
+namespace cria::hosted {
+
+// Every command that opens a session.
+struct CommonOptions {
+  std::string model_path;
+  uint32_t n_threads = 0;      // 0: default_threads()
+  uint32_t context = 0;        // 0: the model's planned context
+  uint32_t prefill_chunk = 0;  // 0: the runtime's default
+  uint32_t isa_mask = 0;       // 0: all the CPU has
+  cria_backend backend = CRIA_BACKEND_AUTO;
+  cria_kv_format kv_format = CRIA_KV_INT8;
+  Mapping mapping = Mapping::kWhenPossible;
+  bool verbose = false;
+};
+
+}  // namespace cria::hosted
