@@ -76,8 +76,6 @@ struct Backend {
 };
 
 extern const Backend kExactBackend;
-#ifdef CRIA_WITH_XNNPACK
-extern const Backend kXnnpackBackend;
-#endif
+extern const Backend kXnnpackBackend;  // defined only where kHasXnnpack
 
 }  // namespace cria

@@ -65,7 +65,7 @@ Status try_backend(const Backend& backend, const format::ModelConfig& model, Pla
 
 // Whether exact has better kernels than the scalar ones: those were faster than XNNPACK's for int4
 // on every level of x86 (docs/performance.md), and give the same bits everywhere.
-[[maybe_unused]] bool exact_has_vectors(uint32_t isa_mask) {
+bool exact_has_vectors(uint32_t isa_mask) {
   constexpr uint32_t kScalarBit = 1u << static_cast<uint32_t>(Isa::kScalar);
   return ((isa_mask != 0 ? isa_mask : baseline_isas()) & built_isas() & ~kScalarBit) != 0;
 }
@@ -77,18 +77,15 @@ Status choose_backend(const PlanSubject& subject, const cria_config& config, Pla
     case CRIA_BACKEND_EXACT:
       return try_backend(kExactBackend, model, plan);
     case CRIA_BACKEND_XNNPACK:
-#ifdef CRIA_WITH_XNNPACK
-      return try_backend(kXnnpackBackend, model, plan);
-#else
+      if constexpr (kHasXnnpack) return try_backend(kXnnpackBackend, model, plan);
       return Status::kUnsupported;
-#endif
     case CRIA_BACKEND_AUTO:
-#ifdef CRIA_WITH_XNNPACK
-      if (!exact_has_vectors(config.isa_mask) &&
-          try_backend(kXnnpackBackend, model, plan) == Status::kOk) {
-        return Status::kOk;
+      if constexpr (kHasXnnpack) {
+        if (!exact_has_vectors(config.isa_mask) &&
+            try_backend(kXnnpackBackend, model, plan) == Status::kOk) {
+          return Status::kOk;
+        }
       }
-#endif
       return try_backend(kExactBackend, model, plan);
   }
   return Status::kInvalidArgument;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "runtime/base/features.h"
 #include "tests/fuzz/base_models.h"
 #include "tests/fuzz/hooks.h"
 
@@ -35,11 +36,8 @@ cria_config config_from(const uint8_t (&settings)[6]) {
   config.kv_format = settings[2] % 2 != 0 ? CRIA_KV_F32 : CRIA_KV_INT8;
   constexpr uint32_t kTurns[] = {0, 1, 2, 64};
   config.max_turns = pick(kTurns, settings[0] / 32);
-#ifdef CRIA_WITH_XNNPACK
-  config.backend = settings[2] / 2 % 4 == 0 ? CRIA_BACKEND_XNNPACK : CRIA_BACKEND_EXACT;
-#else
-  config.backend = CRIA_BACKEND_EXACT;
-#endif
+  config.backend =
+      kHasXnnpack && settings[2] / 2 % 4 == 0 ? CRIA_BACKEND_XNNPACK : CRIA_BACKEND_EXACT;
   config.skip_checksums = settings[2] / 8 % 8 == 0 ? 1 : 0;
   config.text_only = settings[2] / 64 == 3 ? 1 : 0;
   return config;

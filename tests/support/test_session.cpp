@@ -5,6 +5,8 @@
 #include <new>
 #include <stdexcept>
 
+#include "runtime/base/features.h"
+
 namespace cria::test {
 namespace {
 
@@ -39,11 +41,8 @@ AlignedMemory::AlignedMemory(size_t n_bytes)
 AlignedMemory::~AlignedMemory() { ::operator delete (data_, std::align_val_t{kAlignment}); }
 
 std::vector<cria_backend> built_backends() {
-#ifdef CRIA_WITH_XNNPACK
+  if (!kHasXnnpack) return {CRIA_BACKEND_EXACT};
   return {CRIA_BACKEND_EXACT, CRIA_BACKEND_XNNPACK};
-#else
-  return {CRIA_BACKEND_EXACT};
-#endif
 }
 
 std::string backend_label(const testing::TestParamInfo<cria_backend>& backend) {

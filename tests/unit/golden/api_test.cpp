@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "runtime/base/features.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"
@@ -169,11 +170,7 @@ TEST(Api, AutoIsExactWhereverItHasVectorKernels) {
     cria_config config = {};
     config.isa_mask = isa.mask;
     TestSession session(tiny_source(), config);
-#ifdef CRIA_WITH_XNNPACK
-    const char* const scalar_backend = "xnnpack";
-#else
-    const char* const scalar_backend = "exact";
-#endif
+    const char* const scalar_backend = kHasXnnpack ? "xnnpack" : "exact";
     const bool is_scalar = std::strcmp(isa.name, "scalar") == 0;
     EXPECT_STREQ(cria_backend_name(session.model()), is_scalar ? scalar_backend : "exact")
         << isa.name;

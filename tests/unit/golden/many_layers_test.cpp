@@ -100,7 +100,7 @@ TEST(ManyLayers, CostInProportion) {
   }
 }
 
-#ifdef CRIA_WITH_XNNPACK
+#if CRIA_WITH_XNNPACK
 // Fewer: making an operator takes longer than all else.
 TEST(ManyLayers, CostInProportionToXnnpack) {
   const Pair pair(32);

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/features.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
 #include "tests/support/test_session.h"
@@ -234,9 +234,7 @@ double share_of_questions_answered(const Format& f) {
 }
 
 TEST(QualityOfTheDemo, QuestionsAreAnsweredAsWellAsByF32) {
-#ifndef CRIA_WITH_XNNPACK
-  GTEST_SKIP() << "774 questions take the scalar kernels too long";
-#endif
+  if (!kHasXnnpack) GTEST_SKIP() << "774 questions take the scalar kernels too long";
   const double f32 = share_of_questions_answered(kF32);
   const double int8 = share_of_questions_answered(kInt8);
   const double int4 = share_of_questions_answered(kInt4);

@@ -46,7 +46,7 @@ constexpr Variant kVariants[] = {
     {"int4g32", NumberFormat::kInt4, 32, CRIA_KV_INT8, CRIA_BACKEND_EXACT, true},
     {"int4g64", NumberFormat::kInt4, 64, CRIA_KV_INT8, CRIA_BACKEND_EXACT},
     {"int4g128", NumberFormat::kInt4, 128, CRIA_KV_INT8, CRIA_BACKEND_EXACT},
-#ifdef CRIA_WITH_XNNPACK
+#if CRIA_WITH_XNNPACK
     {"xnnpackF32", NumberFormat::kF32, 0, CRIA_KV_F32, CRIA_BACKEND_XNNPACK},
     {"xnnpackInt8", NumberFormat::kInt8, 0, CRIA_KV_INT8, CRIA_BACKEND_XNNPACK},
     {"xnnpackInt4g32", NumberFormat::kInt4, 32, CRIA_KV_INT8, CRIA_BACKEND_XNNPACK, true},
