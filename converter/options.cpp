@@ -32,9 +32,17 @@ constexpr std::array<Named<NumberFormat>, std::size(kNumberFormats)> weight_name
 
 constexpr auto kWeights = weight_names();
 constexpr Named<uint16_t> kGroups[] = {{"32", 32}, {"64", 64}, {"128", 128}};
-static_assert(std::equal(std::begin(kGroups), std::end(kGroups), std::begin(kGroupSizes),
-                         std::end(kGroupSizes),
-                         [](const auto& named, uint16_t size) { return named.value == size; }));
+// Whether kGroups names the group sizes that int4 has, and no others.
+consteval bool groups_hold() {
+  size_t n_grouped = 0;
+  size_t n_named = 0;
+  for (const MatrixFormat& f : kMatrixFormats) {
+    n_grouped += f.group_size != 0;
+    for (const Named<uint16_t>& group : kGroups) n_named += f.group_size == group.value;
+  }
+  return n_grouped == n_named && n_named == std::size(kGroups);
+}
+static_assert(groups_hold());
 constexpr Named<QuantMethod> kMethods[] = {{"rtn", QuantMethod::kRtn}, {"mse", QuantMethod::kMse}};
 constexpr Named<Compression> kCompressions[] = {{"zstd", Compression::kZstd},
                                                 {"none", Compression::kStored}};
