@@ -136,6 +136,40 @@ EncodedTensor TensorEncoder::encode(const PlannedTensor& tensor) {
   return encode_values(tensor.spec, values);
 }
 
+void TensorEncoder::encode_int4(const MatrixShape& shape, size_t n_rows, Scratch* scratch,
+                                uint8_t* out_codes, uint8_t* out_scales, ErrorSums* error) const {
+  const float* values = scratch->values.data();
+  const size_t padded = padded_cols(shape);
+  const size_t groups = padded / shape.group_size;
+  scratch->codes.resize(n_rows * padded);
+  scratch->int4_scales.resize(n_rows * groups);
+  quantize_rows_int4(values, n_rows, shape.cols, shape.group_size, method_, padded,
+                     scratch->codes.data(), scratch->int4_scales.data());
+  for (size_t row = 0; row < n_rows; ++row) {
+    add_error_int4(values + row * shape.cols, shape.cols, shape.group_size,
+                   scratch->codes.data() + row * padded, scratch->int4_scales.data() + row * groups,
+                   error);
+  }
+  pack_int4_tile(shape, scratch->codes.data(), scratch->int4_scales.data(), n_rows, out_codes,
+                 out_scales);
+}
+
+void TensorEncoder::encode_int8(const MatrixShape& shape, size_t n_rows, Scratch* scratch,
+                                uint8_t* out_codes, uint8_t* out_scales, ErrorSums* error) const {
+  const float* values = scratch->values.data();
+  const size_t padded = padded_cols(shape);
+  scratch->codes.resize(n_rows * padded);
+  scratch->int8_scales.resize(n_rows);
+  for (size_t row = 0; row < n_rows; ++row) {
+    int8_t* codes = scratch->codes.data() + row * padded;
+    float* scale = scratch->int8_scales.data() + row;
+    quantize_row_int8(values + row * shape.cols, shape.cols, method_, padded, codes, scale);
+    add_error_int8(values + row * shape.cols, shape.cols, codes, *scale, error);
+  }
+  pack_int8_tile(shape, scratch->codes.data(), scratch->int8_scales.data(), n_rows, out_codes,
+                 out_scales);
+}
+
 void TensorEncoder::encode_tile(const PlannedTensor& tensor, size_t tile, Scratch* scratch,
                                 uint8_t* out_codes, uint8_t* out_scales, ErrorSums* error) const {
   const MatrixShape& shape = tensor.spec.shape;
@@ -150,34 +184,16 @@ void TensorEncoder::encode_tile(const PlannedTensor& tensor, size_t tile, Scratc
   widen(*source.entry.type, scratch->source.data(), n_rows * cols, values);
   check_values(source, shape.number_format, {scratch->values, cols, tile * kTileRows, "row"});
 
-  const size_t padded = padded_cols(shape);
-  if (shape.number_format == NumberFormat::kInt4) {
-    const size_t groups = padded / shape.group_size;
-    scratch->codes.resize(n_rows * padded);
-    scratch->int4_scales.resize(n_rows * groups);
-    quantize_rows_int4(values, n_rows, cols, shape.group_size, method_, padded,
-                       scratch->codes.data(), scratch->int4_scales.data());
-    for (size_t row = 0; row < n_rows; ++row) {
-      add_error_int4(values + row * cols, cols, shape.group_size,
-                     scratch->codes.data() + row * padded,
-                     scratch->int4_scales.data() + row * groups, error);
-    }
-    pack_int4_tile(shape, scratch->codes.data(), scratch->int4_scales.data(), n_rows, out_codes,
-                   out_scales);
-  } else if (shape.number_format == NumberFormat::kInt8) {
-    scratch->codes.resize(n_rows * padded);
-    scratch->int8_scales.resize(n_rows);
-    for (size_t row = 0; row < n_rows; ++row) {
-      int8_t* codes = scratch->codes.data() + row * padded;
-      float* scale = scratch->int8_scales.data() + row;
-      quantize_row_int8(values + row * cols, cols, method_, padded, codes, scale);
-      add_error_int8(values + row * cols, cols, codes, *scale, error);
-    }
-    pack_int8_tile(shape, scratch->codes.data(), scratch->int8_scales.data(), n_rows, out_codes,
-                   out_scales);
-  } else {
-    pack_float_tile(shape, values, n_rows, out_codes);
-    add_error_float(shape.number_format, scratch->values, error);
+  switch (shape.number_format) {
+    case NumberFormat::kInt4:
+      return encode_int4(shape, n_rows, scratch, out_codes, out_scales, error);
+    case NumberFormat::kInt8:
+      return encode_int8(shape, n_rows, scratch, out_codes, out_scales, error);
+    case NumberFormat::kF32:
+    case NumberFormat::kF16:
+    case NumberFormat::kBf16:
+      pack_float_tile(shape, values, n_rows, out_codes);
+      return add_error_float(shape.number_format, scratch->values, error);
   }
 }
 

@@ -48,6 +48,11 @@ class TensorEncoder {
   [[nodiscard]] EncodedTensor encode_matrix(const PlannedTensor& tensor);
   void encode_tile(const PlannedTensor& tensor, size_t tile, Scratch* scratch, uint8_t* out_codes,
                    uint8_t* out_scales, ErrorSums* error) const;
+  // The tile's n_rows rows of scratch->values, as one number format.
+  void encode_int4(const MatrixShape& shape, size_t n_rows, Scratch* scratch, uint8_t* out_codes,
+                   uint8_t* out_scales, ErrorSums* error) const;
+  void encode_int8(const MatrixShape& shape, size_t n_rows, Scratch* scratch, uint8_t* out_codes,
+                   uint8_t* out_scales, ErrorSums* error) const;
   // Cuts bytes into chunks and writes them; returns the bytes they take in the file.
   uint64_t write_plane(std::span<const uint8_t> bytes);
   [[nodiscard]] EncodedTensor start_entry(const TensorSpec& spec) const;
