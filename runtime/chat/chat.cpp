@@ -9,6 +9,7 @@
 
 #include "quant/align.h"
 #include "quant/checksum.h"
+#include "runtime/base/all_zero.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/enum_bits.h"
 #include "runtime/decode/session.h"
@@ -586,10 +587,8 @@ Status find_sizes(const cria_session& session, const cria_chat_config& config, C
                                                                kLeastTextBytes, kMostTextBytes);
   sizes->piece_bytes = kPieces * std::max(uint32_t{CRIA_TEXT_BYTES},
                                           3 * session.model->tokenizer.header.longest_token + 16);
-  uint8_t reserved = 0;
-  for (const uint8_t byte : config.reserved) reserved = static_cast<uint8_t>(reserved | byte);
   const bool is_valid = sizes->max_messages >= 3 && sizes->max_messages <= kMostMessages &&
-                        sizes->max_text_bytes <= kMostTextBytes && reserved == 0;
+                        sizes->max_text_bytes <= kMostTextBytes && all_zero(config.reserved);
   return is_valid ? Status::kOk : Status::kInvalidArgument;
 }
 

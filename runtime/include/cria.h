@@ -284,7 +284,7 @@ typedef struct cria_session cria_session;
 typedef struct cria_workspace cria_workspace;
 
 /* A null object is an invalid argument to every function with a status. Those without one answer 0,
- * null (pointers) or "" (names), and cria_seed does nothing.
+ * CRIA_NO_TOKEN, null (pointers) or "" (names), and cria_seed does nothing.
  *
  * Memory is 64-byte aligned and must not move; CRIA_MEMORY_TOO_SMALL says that it is less than what
  * cria_plan says. */
@@ -350,10 +350,25 @@ typedef struct cria_text_state {
 
 /* Writes the text of one token: whole UTF-8 characters only, the rest waits in state. n_bytes
  * receives the bytes written, without a final zero. CRIA_TEXT_BYTES always suffices for tokens of
- * real models; else CRIA_BUFFER_TOO_SMALL. token CRIA_NO_TOKEN ends the stream. */
+ * real models, 3 * cria_longest_token_bytes + 8 for those of this one: bytes that are no character
+ * come out as U+FFFD, and with them what waited. Else CRIA_BUFFER_TOO_SMALL. token CRIA_NO_TOKEN
+ * ends the stream. */
 #define CRIA_TEXT_BYTES 1024
 cria_status cria_decode_token(const cria_model* model, cria_text_state* state, uint32_t token,
                               char* text, size_t capacity, size_t* n_bytes);
+
+/* A token as the tokenizer's table has it, valid as long as the model and not terminated: perhaps a
+ * part of a character; in SentencePiece's tables U+2581 stands for a space. n_bytes receives its
+ * length. Null, and n_bytes 0, where the tokenizer has no such token. */
+const char* cria_token_text(const cria_model* model, uint32_t token, size_t* n_bytes);
+/* The most bytes cria_token_text gives; 0 without a tokenizer. */
+size_t cria_longest_token_bytes(const cria_model* model);
+/* Nonzero for a special token: one for control, like the end of a turn, which text becomes only
+ * with CRIA_ENCODE_PARSE and which cria_decode_token shows only when told to. */
+int cria_token_is_special(const cria_model* model, uint32_t token);
+/* The special token with this text, "<|im_end|>"; CRIA_NO_TOKEN when there is none. Looks through
+ * the vocabulary: keep the answer. */
+uint32_t cria_find_special(const cria_model* model, const char* text, size_t n_bytes);
 
 typedef enum cria_role { CRIA_SYSTEM = 0, CRIA_USER = 1, CRIA_ASSISTANT = 2 } cria_role;
 

@@ -8,6 +8,7 @@
 #include "quant/metadata_check.h"
 #include "quant/tensor_roles.h"
 #include "quant/tokenizer_format.h"
+#include "runtime/base/all_zero.h"
 #include "runtime/base/enum_bits.h"
 #include "runtime/loading/file_index.h"
 #include "runtime/loading/planning.h"
@@ -176,7 +177,7 @@ extern "C" cria_status cria_inspect(const cria_source* source, cria_model_info* 
 extern "C" cria_status cria_read_metadata(const cria_source* source, const cria_model_info* info,
                                           char* text, size_t capacity) {
   if (source == nullptr || info == nullptr || (text == nullptr && capacity != 0) ||
-      (source->map == nullptr && source->read == nullptr)) {
+      (source->map == nullptr && source->read == nullptr) || !cria::all_zero(info->reserved)) {
     return CRIA_INVALID_ARGUMENT;
   }
   return cria::to_public(cria::read_metadata(*source, *info, text, capacity));
@@ -184,7 +185,9 @@ extern "C" cria_status cria_read_metadata(const cria_source* source, const cria_
 
 extern "C" cria_status cria_plan(const cria_model_info* info, const cria_config* config,
                                  cria_memory_plan* plan) {
-  if (info == nullptr || config == nullptr || plan == nullptr) return CRIA_INVALID_ARGUMENT;
+  if (info == nullptr || config == nullptr || plan == nullptr || !cria::all_zero(info->reserved)) {
+    return CRIA_INVALID_ARGUMENT;
+  }
   return cria::to_public(cria::plan(*info, *config, plan));
 }
 

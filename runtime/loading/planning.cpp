@@ -1,5 +1,6 @@
 #include "runtime/loading/planning.h"
 
+#include "runtime/base/all_zero.h"
 #include "runtime/base/enum_bits.h"
 #include "runtime/base/features.h"
 #include "runtime/kernels/kernels.h"
@@ -23,9 +24,7 @@ Status find_kv_format(const cria_config& config, KvFormat* kv_format) {
 
 Status fill_input(const PlanSubject& subject, const cria_config& config, PlanInput* in) {
   const format::ModelConfig& model = subject.config;
-  uint8_t reserved = 0;
-  for (const uint8_t byte : config.reserved) reserved = static_cast<uint8_t>(reserved | byte);
-  if (reserved != 0) return Status::kInvalidArgument;
+  if (!all_zero(config.reserved)) return Status::kInvalidArgument;
   in->mapped = config.source_is_mapped != 0;
   in->text_only = config.text_only != 0;
   in->tokenizer_bytes = subject.tokenizer_bytes;

@@ -1,6 +1,7 @@
 // cria_verify: all that cria_open checks, by the same functions, for a file that nobody runs.
 #include "quant/align.h"
 #include "quant/memory_plan.h"
+#include "runtime/base/all_zero.h"
 #include "runtime/loading/chunk_loader.h"
 #include "runtime/loading/file_check.h"
 
@@ -71,7 +72,9 @@ Status verify(Verification* v) {
 }  // namespace cria
 
 extern "C" cria_status cria_verify_required(const cria_model_info* info, size_t* n_bytes) {
-  if (info == nullptr || n_bytes == nullptr) return CRIA_INVALID_ARGUMENT;
+  if (info == nullptr || n_bytes == nullptr || !cria::all_zero(info->reserved)) {
+    return CRIA_INVALID_ARGUMENT;
+  }
   const uint64_t file_bytes = info->file_bytes;
   if (info->tokenizer_bytes > file_bytes || info->chat_template_bytes > file_bytes ||
       file_bytes > cria::format::kMaxFileBytes) {

@@ -39,6 +39,10 @@ Status decode_token(const cria_model& m, cria_text_state* state, uint32_t token,
   return Status::kOk;
 }
 
+bool has_token(const cria_model* model, uint32_t token) {
+  return model != nullptr && model->has_tokenizer && token < model->tokenizer.header.n_tokens;
+}
+
 Status encode_chat(const cria_workspace& w, std::span<const cria_message> messages, size_t first,
                    bool open_turn, std::span<uint32_t> tokens, size_t* n_tokens) {
   // The converted messages take the front of the workspace: the stack may be small.
@@ -87,6 +91,35 @@ cria_status cria_decode_token(const cria_model* model, cria_text_state* state, u
   }
   if (!model->has_tokenizer) return CRIA_NO_TOKENIZER;
   return cria::to_public(cria::decode_token(*model, state, token, text, capacity, n_bytes));
+}
+
+const char* cria_token_text(const cria_model* model, uint32_t token, size_t* n_bytes) {
+  if (n_bytes == nullptr) return nullptr;
+  *n_bytes = 0;
+  if (!cria::has_token(model, token)) return nullptr;
+  const std::span<const char> text = cria::token_text(model->tokenizer, token);
+  *n_bytes = text.size();
+  return text.data();
+}
+
+size_t cria_longest_token_bytes(const cria_model* model) {
+  return model != nullptr && model->has_tokenizer ? model->tokenizer.header.longest_token : 0;
+}
+
+int cria_token_is_special(const cria_model* model, uint32_t token) {
+  return cria::has_token(model, token) && cria::is_special(model->tokenizer, token) ? 1 : 0;
+}
+
+uint32_t cria_find_special(const cria_model* model, const char* text, size_t n_bytes) {
+  if (text == nullptr) return CRIA_NO_TOKEN;
+  for (uint32_t token = 0; cria::has_token(model, token); ++token) {
+    const std::span<const char> found = cria::token_text(model->tokenizer, token);
+    if (found.size() == n_bytes && cria::is_special(model->tokenizer, token) &&
+        std::equal(found.begin(), found.end(), text)) {
+      return token;
+    }
+  }
+  return CRIA_NO_TOKEN;
 }
 
 cria_status cria_encode_chat(cria_workspace* workspace, const cria_message* messages,

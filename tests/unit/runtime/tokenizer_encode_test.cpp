@@ -118,6 +118,55 @@ TEST(TokenizerEncodeTest, SpaceIsPrependedToEveryTextBetweenAddedTokens) {
   EXPECT_EQ(sp_pieces(section, "<s>a<s> a", kParse), "<s>|_a|<s>|_|_a");
 }
 
+// The pieces of a text that arrives in two parts; empty parts have none.
+std::string in_parts(const OpenTokenizer& tokenizer, const std::string& text, size_t cut,
+                     const EncodeOptions& first, const EncodeOptions& second) {
+  const std::string one = tokenizer.pieces(text.substr(0, cut), first);
+  const std::string two = tokenizer.pieces(text.substr(cut), second);
+  return one + (one.empty() || two.empty() ? "" : "|") + two;
+}
+
+TEST(TokenizerEncodeTest, TextThatContinuesBetweenWordsEncodesAsTheWhole) {
+  for (const uint32_t flags : {uint32_t{0}, uint32_t{format::kAddPrefixSpace}}) {
+    TokenizerSection section = byte_level_section(PreTokenizer::kGpt2);
+    section.header.flags = flags;
+    const OpenTokenizer tokenizer(section);
+    const std::string text = "wh hello world<tool>wor";
+    const std::string whole = tokenizer.pieces(text, kPlain);
+    // Before each space, before the added token, at the end.
+    for (const size_t cut : {size_t{2}, size_t{8}, size_t{14}, text.size()}) {
+      EXPECT_EQ(in_parts(tokenizer, text, cut, kPlain, kContinue), whole) << cut;
+    }
+    // Behind the added token the whole has a space in front, where the tokenizer puts one.
+    const size_t behind = text.find("wor", 14);
+    EXPECT_EQ(in_parts(tokenizer, text, behind, kPlain, flags == 0 ? kContinue : kPlain), whole);
+    // No merge crosses a cut, and a word that is cut is not a word.
+    EXPECT_NE(in_parts(tokenizer, text, 5, kPlain, kContinue), whole);
+  }
+}
+
+TEST(TokenizerEncodeTest, TextThatContinuesGetsNoSpaceOfSentencePiece) {
+  for (const uint32_t more :
+       {uint32_t{0}, uint32_t{format::kPrependOnlyFirst}, uint32_t{format::kPrependUnlessSpace}}) {
+    const OpenTokenizer tokenizer(sentencepiece_section(format::kPrependSpace | more, false));
+    const std::string text = "ab c ab a";
+    const std::string whole = shown(tokenizer.pieces(text, kPlain));
+    // Inside a word where nothing merges, before a space and behind one.
+    for (const size_t cut : {size_t{2}, size_t{3}, size_t{4}, size_t{5}, size_t{7}}) {
+      EXPECT_EQ(shown(in_parts(tokenizer, text, cut, kPlain, kContinue)), whole) << cut;
+    }
+    // Without the flag the second part gets a space of its own; a merge does not cross a cut.
+    EXPECT_NE(shown(in_parts(tokenizer, text, 5, kPlain, kPlain)), whole);
+    EXPECT_NE(shown(in_parts(tokenizer, text, 1, kPlain, kContinue)), whole);
+  }
+}
+
+TEST(TokenizerEncodeTest, TextThatContinuesGetsBosAllTheSame) {
+  constexpr EncodeOptions kBoth = {true, false, true};
+  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kGpt2));
+  EXPECT_EQ(tokenizer.pieces("he", kBoth), "<bos>|he");
+}
+
 TEST(TokenizerEncodeTest, ThePrependedSpaceOfPlainTextIsPlain) {
   TokenizerSection section = sentencepiece_section(format::kPrependSpace, false);
   const auto special =
