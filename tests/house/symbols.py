@@ -24,11 +24,12 @@ ALLOWED = EXACT_MATH | MEMORY | COMPILER
 ZSTD = re.compile(r"ZSTD_(decompress(DCtx|Stream|Begin|Continue|Block)\w*|initStaticD\w+|estimateD\w+|DCtx_\w+"
                   r"|(get|find)Frame\w*|frameHeaderSize\w*|decodingBufferSize\w*|resetDStream|isError|getErrorCode)")
 XNNPACK = re.compile(r"(xnn|pthreadpool)_\w+")
-COMPILER_HELPERS = re.compile(r"__aeabi_\w+|__(u?div|u?mod|mul|ashl|lshr|ashr|fix|float|clz|ctz|ffs|popcount)\w*[sdt]i\w*")
+COMPILER_HELPERS = re.compile(r"__aeabi_\w+|__aarch64_(ldadd|swp|cas)\d+_\w+"  # atomics of cores with and without LSE
+                              r"|__(u?div|u?mod|mul|ashl|lshr|ashr|fix|float|clz|ctz|ffs|popcount)\w*[sdt]i\w*")
 
 # Sections of variables that can change. Constant tables of pointers are .data.rel.ro.
 MUTABLE_SECTION = re.compile(r"\.(bss|tbss|tdata|data(?!\.rel\.ro))\b|\*COM\*")
-NO_CODE = re.compile(r"\*UND\*|\.rodata\b")
+NO_CODE = re.compile(r"\*UND\*|\.rodata\b|\.data\.rel\.ro\b")
 STATIC_CONSTRUCTOR = "_GLOBAL__sub_I_"
 
 # Objects that are compiled with flags of one instruction set (cmake/KernelFlags.cmake), in samples as in the repository.
@@ -146,6 +147,9 @@ SAMPLES = [
     Sample("an inline table of an instruction set",
            {"runtime/kernels/b_avx2.cpp": 'extern "C" void memset(const int*);\n'
             "inline constexpr int kTable[] = {1, 2};\nvoid user() { memset(kTable); }\n"}, None),
+    Sample("an inline table of pointers of an instruction set",
+           {"runtime/kernels/b_avx2.cpp": 'extern "C" void memset(const char* const*);\n'
+            'inline constexpr const char* kTable[] = {"a", "b"};\nvoid user() { memset(kTable); }\n'}, None),
     Sample("an internal function of an instruction set",
            {"runtime/kernels/b_neon.cpp": 'extern "C" void memset();\n'
             "static void __attribute__((noinline)) own() { memset(); }\nvoid user() { own(); }\n"}, None),
