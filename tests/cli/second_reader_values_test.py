@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The second reader gets the runtime's numbers from every tensor, to the bit.
 
-Both are held to tests/golden/tensor_hashes.txt: the runtime by tests/unit/golden/tensor_values_test.cpp.
+Both are held to tests/golden/tensor_hashes.txt: the runtime by tests/system/tensor_values_test.cpp.
 """
 import concurrent.futures
 import os

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Every *_test.cpp, *_test.py and *_bench.cpp is built or run: none lies where the build does not look."""
+"""Every *_test.cpp, *_test.py and *_bench.cpp is built or run: none lies where the build does not look. Those of
+tests/unit/<path> lie below a folder of the source tree, <path>."""
 import json
 import pathlib
 import subprocess
 
 from house_common import Sample, main
 
+UNIT = pathlib.PurePath("tests/unit")
 SUFFIXES = ("_test.cpp", "_test.py", "_bench.cpp")
 
 
@@ -30,6 +32,7 @@ def check(context):
     words = test_commands(context)
     executables = {pathlib.PurePath(word).name for word in words}
     scripts = {pathlib.Path(word).resolve() for word in words if word.endswith(".py")}
+    sources = context.files(".cpp", ".h")
     problems = []
     compared = 0
     for path in context.files():
@@ -37,12 +40,16 @@ def check(context):
         if not name.endswith(SUFFIXES):
             continue
         compared += 1
+        if path.is_relative_to(UNIT):
+            tested = path.parent.relative_to(UNIT)
+            if not any(source.parent == tested for source in sources):
+                problems.append(f"{name}: {tested} is no folder of sources")
         full = (context.source / path).resolve()
         if name.endswith(".py"):
             if full not in scripts:
-                problems.append(f"{name}: ctest does not run it (tests/cli is read)")
+                problems.append(f"{name}: ctest does not run it (tests/cli/CMakeLists.txt says what is read)")
         elif full not in compiled:
-            problems.append(f"{name}: no target compiles it (tests/CMakeLists.txt lists the folders)")
+            problems.append(f"{name}: no target compiles it (tests/unit/CMakeLists.txt lists the folders)")
         elif name.endswith("_test.cpp") and path.stem not in executables:
             problems.append(f"{name}: ctest runs no test of it")
     return problems, compared
@@ -54,9 +61,9 @@ def write_build(context):
     tests = []
     for path in context.files():
         full = context.source / path
-        if path.parts[0] in ("known", "built") and path.suffix == ".cpp":
+        if path.parts[0] in ("known", "built", "tests") and path.suffix == ".cpp":
             entries.append({"file": str(full)})
-        if path.parts[0] == "known":
+        if path.parts[0] in ("known", "tests"):
             program = context.build / path.stem
             program.touch(mode=0o755)  # ctest lists commands that exist
             command = f"python3 [==[{full}]==]" if path.suffix == ".py" else f"[==[{program}]==]"
@@ -69,6 +76,8 @@ SAMPLES = [
     Sample("all known", {"known/a_test.cpp": "", "known/b_test.py": "", "known/c_bench.cpp": ""}, None),
     Sample("a test that no target compiles", {"known/a_test.cpp": "", "other/b_test.cpp": ""}, "no target compiles it"),
     Sample("a test without a single case", {"built/b_test.cpp": ""}, "ctest runs no test of it"),
+    Sample("a test in its place", {"quant/a.h": "", "tests/unit/quant/a_test.cpp": ""}, None),
+    Sample("a test of no folder", {"quant/a.h": "", "tests/unit/other/a_test.cpp": ""}, "other is no folder of sources"),
     Sample("a script that ctest does not run", {"other/b_test.py": ""}, "ctest does not run it"),
     Sample("a benchmark that is not built", {"other/b_bench.cpp": ""}, "no target compiles it"),
 ]

@@ -6,7 +6,7 @@
 
 #include "quant/template_tokens.h"
 #include "quant/tokenizer_check.h"
-#include "tests/unit/runtime/tokenizer_section.h"
+#include "tests/unit/runtime/text/tokenizer_section.h"
 
 namespace cria {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <random>
 
-#include "tests/unit/golden/tokenizer_fixture.h"
+#include "tests/system/tokenizer_fixture.h"
 
 namespace cria {
 namespace {

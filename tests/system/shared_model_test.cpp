@@ -11,7 +11,7 @@
 #include "tests/support/model_surgery.h"
 #include "tests/support/sampling_of.h"
 #include "tests/support/test_sessions.h"
-#include "tests/unit/golden/tiny_chat_model.h"
+#include "tests/system/tiny_chat_model.h"
 
 namespace cria {
 namespace {

@@ -1,7 +1,7 @@
 // Decoding as a stream: whole characters only, whatever the tokens cut.
 #include <gtest/gtest.h>
 
-#include "tests/unit/runtime/tokenizer_section.h"
+#include "tests/unit/runtime/text/tokenizer_section.h"
 
 namespace cria {
 namespace {

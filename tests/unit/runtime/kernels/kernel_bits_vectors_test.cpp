@@ -1,8 +1,8 @@
 // Vector and attention kernels of every ISA against the scalar reference
-// (tests/unit/runtime/kernel_bits.h).
+// (tests/unit/runtime/kernels/kernel_bits.h).
 #include "quant/tile16.h"
 #include "runtime/base/scalar_math.h"
-#include "tests/unit/runtime/kernel_bits.h"
+#include "tests/unit/runtime/kernels/kernel_bits.h"
 
 namespace cria {
 namespace {

@@ -9,7 +9,7 @@
 #include "platforms/hosted/session/model_session.h"
 #include "tests/support/model_files.h"
 #include "tests/support/test_session.h"
-#include "tests/unit/golden/tiny_chat_model.h"
+#include "tests/system/tiny_chat_model.h"
 
 namespace cria::hosted {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "tests/unit/runtime/tokenizer_section.h"
+#include "tests/unit/runtime/text/tokenizer_section.h"
 
 namespace cria {
 namespace {

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "tests/support/sampling.h"
-#include "tests/unit/golden/tokenizer_fixture.h"
+#include "tests/system/tokenizer_fixture.h"
 
 namespace cria {
 namespace {

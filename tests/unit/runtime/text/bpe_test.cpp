@@ -7,7 +7,7 @@
 #include <random>
 #include <utility>
 
-#include "tests/unit/runtime/tokenizer_section.h"
+#include "tests/unit/runtime/text/tokenizer_section.h"
 
 namespace cria {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <random>
 
-#include "tests/unit/runtime/tokenizer_section.h"
+#include "tests/unit/runtime/text/tokenizer_section.h"
 
 namespace cria {
 namespace {

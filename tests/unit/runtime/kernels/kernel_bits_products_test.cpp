@@ -1,11 +1,11 @@
-// Matrix products of every ISA against the scalar reference (tests/unit/runtime/kernel_bits.h).
+// Matrix products of every ISA against the scalar reference (tests/unit/runtime/kernels/kernel_bits.h).
 #include <algorithm>
 #include <iterator>
 #include <numeric>
 
 #include "quant/float16.h"
 #include "quant/tile16.h"
-#include "tests/unit/runtime/kernel_bits.h"
+#include "tests/unit/runtime/kernels/kernel_bits.h"
 
 namespace cria {
 namespace {

@@ -1,7 +1,7 @@
 // The rules around the merges: added tokens, prepended spaces, unknown characters, errors.
 #include <gtest/gtest.h>
 
-#include "tests/unit/runtime/tokenizer_section.h"
+#include "tests/unit/runtime/text/tokenizer_section.h"
 
 namespace cria {
 namespace {

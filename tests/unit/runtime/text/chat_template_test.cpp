@@ -4,7 +4,7 @@
 #include <array>
 #include <random>
 
-#include "tests/unit/runtime/tokenizer_section.h"
+#include "tests/unit/runtime/text/tokenizer_section.h"
 
 namespace cria {
 namespace {

@@ -10,7 +10,7 @@
 #include "quant/checksum.h"
 #include "tests/support/sampling_of.h"
 #include "tests/support/test_session.h"
-#include "tests/unit/golden/tiny_chat_model.h"
+#include "tests/system/tiny_chat_model.h"
 
 namespace cria {
 namespace {

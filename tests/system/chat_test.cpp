@@ -11,7 +11,7 @@
 
 #include "tests/support/isa_list.h"
 #include "tests/support/test_session.h"
-#include "tests/unit/golden/tiny_chat_model.h"
+#include "tests/system/tiny_chat_model.h"
 
 namespace cria {
 namespace {

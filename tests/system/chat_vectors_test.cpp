@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "converter/chat_template_import.h"
-#include "tests/unit/golden/tokenizer_fixture.h"
+#include "tests/system/tokenizer_fixture.h"
 
 namespace cria {
 namespace {
