@@ -2,10 +2,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <functional>
 #include <string>
+#include <tuple>
 
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/cli/input_text.h"
@@ -83,6 +86,55 @@ TEST(TextStream, AFullDiskIsAnIoError) {
     EXPECT_EQ(error.code(), ExitCode::kIo);
   }
   ::close(full);
+}
+
+// What a stream puts on a terminal, which passes every byte on.
+TEST(TextStream, FiltersOnATerminalAlone) {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) {
+    GTEST_SKIP() << "no pseudo terminals";
+  }
+  const int side = ::open(::ptsname(terminal), O_RDWR | O_NOCTTY);
+  ASSERT_GE(side, 0);
+  termios raw = {};
+  ASSERT_EQ(::tcgetattr(side, &raw), 0);
+  ::cfmakeraw(&raw);
+  ASSERT_EQ(::tcsetattr(side, TCSANOW, &raw), 0);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const std::string text = "a\x1b[2J\xc2\x9b\xc3\xa9\n";
+  for (const auto& [in, out, want] :
+       {std::tuple<int, int, std::string>{side, terminal, "a?[2J?\xc3\xa9\n?"},
+        {ends[1], ends[0], text + "\xc3"}}) {
+    {
+      TextStream stream(in);
+      stream.put(text.substr(0, 6));
+      stream.put(text.substr(6));
+      stream.flush();
+      stream.put("\xc3");  // never becomes a character
+    }
+    char got[64] = {};
+    size_t n_got = 0;
+    while (n_got < want.size()) {
+      const ssize_t n = ::read(out, got + n_got, sizeof(got) - n_got);
+      ASSERT_GT(n, 0);
+      n_got += static_cast<size_t>(n);
+    }
+    EXPECT_EQ(std::string(got, n_got), want);
+  }
+  // Longer than the stream's buffer.
+  TextStream stream(side);
+  std::string got;
+  for (int i = 0; i < 3000; ++i) {
+    stream.put("\xe2\x82\xac\x1b");
+    stream.flush();
+    char piece[16];
+    const ssize_t n = ::read(terminal, piece, sizeof(piece));
+    ASSERT_GT(n, 0);
+    got.append(piece, static_cast<size_t>(n));
+  }
+  EXPECT_EQ(got.find('\x1b'), std::string::npos);
+  for (const int descriptor : {side, terminal, ends[0], ends[1]}) ::close(descriptor);
 }
 
 TEST(LineReader, GivesLinesWithoutTheirEnds) {
