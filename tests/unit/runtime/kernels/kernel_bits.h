@@ -67,11 +67,20 @@ inline constexpr bool kHasSubnormals = false;
 inline constexpr bool kHasSubnormals = true;
 #endif
 
-// What values an array holds; the last one gives subnormals.
-enum class Fill { kRandom, kHuge, kSpecial, kZero, kTiny };
+// What values an array holds; kWide are of any size up to 2^20 both ways, the last two give
+// subnormals.
+enum class Fill { kRandom, kHuge, kSpecial, kZero, kWide, kTiny, kAnyBits };
 inline constexpr Fill kAllFills[] = {Fill::kRandom, Fill::kHuge, Fill::kSpecial, Fill::kZero,
-                                     Fill::kTiny};
-inline constexpr std::span<const Fill> kFills(kAllFills, kHasSubnormals ? 5 : 4);
+                                     Fill::kWide,   Fill::kTiny, Fill::kAnyBits};
+inline constexpr std::span<const Fill> kFills(kAllFills, kHasSubnormals ? 7 : 5);
+
+// From 2^-20 to 2^20, of either sign.
+inline float wide_float(std::mt19937* random) {
+  constexpr int kExponents = 20;
+  const int exponent = static_cast<int>((*random)() % (2 * kExponents)) - kExponents;
+  const float fraction = 1.0f + static_cast<float>((*random)() >> 9) * 0x1p-23f;
+  return std::ldexp((*random)() % 2 == 0 ? fraction : -fraction, exponent);
+}
 
 inline std::vector<float> floats(size_t n, Fill fill, unsigned seed) {
   std::mt19937 random(seed);
@@ -86,22 +95,29 @@ inline std::vector<float> floats(size_t n, Fill fill, unsigned seed) {
     if (fill == Fill::kHuge) v *= 1e38f;
     if (fill == Fill::kSpecial && random() % 16 == 0) v = kSpecials[random() % kSpecialCount];
     if (fill == Fill::kZero) v = 0.0f;
+    if (fill == Fill::kWide) v = wide_float(&random);
+    if (fill == Fill::kAnyBits) v = std::bit_cast<float>(static_cast<uint32_t>(random()));
   }
   return values;
 }
 
-inline std::vector<int8_t> bytes(size_t n, int largest, unsigned seed) {
-  std::mt19937 random(seed);
-  std::uniform_int_distribution<int> uniform(-largest, largest);
-  std::vector<int8_t> values(n);
-  for (int8_t& v : values) v = static_cast<int8_t>(uniform(random));
-  return values;
-}
-
-// Codes and scales of weights, or codes and scales of activations.
-enum class Codes { kRandom, kLowest, kHighest, kZeroScale, kLargestScale, kAlternating };
+// Codes and scales of weights, or codes and scales of activations. kEnds: codes at either end,
+// scales as in Fill::kWide; kSomeScales: wide ones and zeros; kFarScales: the largest and tiny
+// ones.
+enum class Codes {
+  kRandom,
+  kLowest,
+  kHighest,
+  kZeroScale,
+  kLargestScale,
+  kAlternating,
+  kEnds,
+  kSomeScales,
+  kFarScales
+};
 inline constexpr Codes kCodes[] = {Codes::kRandom,    Codes::kLowest,       Codes::kHighest,
-                                   Codes::kZeroScale, Codes::kLargestScale, Codes::kAlternating};
+                                   Codes::kZeroScale, Codes::kLargestScale, Codes::kAlternating,
+                                   Codes::kEnds,      Codes::kSomeScales,   Codes::kFarScales};
 
 inline int code_of(Codes kind, int lowest, int highest, size_t i, std::mt19937* random) {
   switch (kind) {
@@ -111,6 +127,8 @@ inline int code_of(Codes kind, int lowest, int highest, size_t i, std::mt19937* 
       return highest;
     case Codes::kAlternating:
       return i % 2 == 0 ? lowest : highest;
+    case Codes::kEnds:
+      return (*random)() % 2 == 0 ? lowest : highest;
     default:
       return lowest + static_cast<int>((*random)() % static_cast<unsigned>(highest - lowest + 1));
   }
@@ -119,7 +137,27 @@ inline int code_of(Codes kind, int lowest, int highest, size_t i, std::mt19937* 
 inline float scale_of(Codes kind, std::mt19937* random) {
   if (kind == Codes::kZeroScale) return 0.0f;
   if (kind == Codes::kLargestScale) return 3e38f;
+  if (kind == Codes::kEnds) return std::fabs(wide_float(random));
+  if (kind == Codes::kSomeScales && (*random)() % 4 == 0) return 0.0f;
+  if (kind == Codes::kSomeScales) return std::fabs(wide_float(random));
+  if (kind == Codes::kFarScales) return (*random)() % 2 == 0 ? 0x1.fep127f : 0x1p-64f;
   return 0.001f + static_cast<float>((*random)() % 1000) * 1e-4f;
+}
+
+inline std::vector<int8_t> codes(size_t n, Codes kind, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<int8_t> values(n);
+  for (size_t i = 0; i < n; ++i) {
+    values[i] = static_cast<int8_t>(code_of(kind, -127, 127, i, &random));
+  }
+  return values;
+}
+
+inline std::vector<float> scales(size_t n, Codes kind, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<float> values(n);
+  for (float& v : values) v = scale_of(kind, &random);
+  return values;
 }
 
 // A kernel and what compares one ISA's with the scalar one.

@@ -1,4 +1,5 @@
-// Matrix products of every ISA against the scalar reference (tests/unit/runtime/kernels/kernel_bits.h).
+// Matrix products of every ISA against the scalar reference
+// (tests/unit/runtime/kernels/kernel_bits.h).
 #include <algorithm>
 #include <iterator>
 #include <numeric>
@@ -48,15 +49,11 @@ struct Activations {
 };
 
 Activations activations(size_t n_rows, size_t padded, Codes kind) {
-  std::mt19937 random(static_cast<unsigned>(n_rows * 31 + padded));
-  Activations a = {std::vector<int8_t>(n_rows * padded),
-                   std::vector<float>(n_rows * padded / kActivationGroup),
+  const auto seed = static_cast<unsigned>(n_rows * 31 + padded);
+  Activations a = {codes(n_rows * padded, kind, seed),
+                   scales(n_rows * padded / kActivationGroup, kind, seed + 1),
                    std::vector<int32_t>(n_rows * padded / kActivationGroup), n_rows};
-  for (size_t i = 0; i < a.codes.size(); ++i) {
-    a.codes[i] = static_cast<int8_t>(code_of(kind, -127, 127, i, &random));
-    a.sums[i / kActivationGroup] += a.codes[i];
-  }
-  for (float& scale : a.scales) scale = scale_of(kind, &random);
+  for (size_t i = 0; i < a.codes.size(); ++i) a.sums[i / kActivationGroup] += a.codes[i];
   return a;
 }
 
@@ -77,18 +74,18 @@ void compare_integer(MatmulQ8 want, MatmulQ8 got, const Matrix& m, const Activat
                      Tiles tiles) {
   static Guarded rooms[6] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom),
                              Guarded(kRoom), Guarded(kRoom), Guarded(kRoom)};
-  const uint8_t* codes = rooms[0].copy(m.codes.data(), m.codes.size(), edge);
-  const uint8_t* scales = rooms[1].copy(m.scales.data(), m.scales.size(), edge);
+  const uint8_t* w = rooms[0].copy(m.codes.data(), m.codes.size(), edge);
+  const uint8_t* w_scales = rooms[1].copy(m.scales.data(), m.scales.size(), edge);
   const QuantizedRows x = {rooms[2].copy(a.codes.data(), a.codes.size(), edge),
                            rooms[3].copy(a.scales.data(), a.scales.size(), edge),
                            rooms[4].copy(a.sums.data(), a.sums.size(), edge), a.n_rows};
   // Elements outside the tiles and between the rows must keep their value.
   const size_t stride = m.shape.rows + (a.n_rows % 3 == 0 ? 5 : 0);
-  const size_t n_y = (a.n_rows - 1) * stride + m.shape.rows;
+  const size_t n_y = a.n_rows == 0 ? 0 : (a.n_rows - 1) * stride + m.shape.rows;
   std::vector<float> y(n_y, 7.5f);
   float* y_got = rooms[5].copy(y.data(), n_y, edge);
-  want(m.shape, codes, scales, tiles.first, tiles.last, x, y.data(), stride);
-  got(m.shape, codes, scales, tiles.first, tiles.last, x, y_got, stride);
+  want(m.shape, w, w_scales, tiles.first, tiles.last, x, y.data(), stride);
+  got(m.shape, w, w_scales, tiles.first, tiles.last, x, y_got, stride);
   EXPECT_TRUE(same_arrays(y.data(), y_got, n_y))
       << m.shape.rows << "x" << m.shape.cols << " group " << m.shape.group_size << " rows "
       << a.n_rows << " tiles " << tiles.first << ".." << tiles.last;
@@ -115,21 +112,47 @@ std::vector<Size> product_sizes() {
   return sizes;
 }
 
+// Every height with some width, every number of rows with widths below and above what a kernel
+// prepares at once; the other size is any.
+std::vector<Size> mixed_sizes() {
+  constexpr uint32_t kWidths[] = {1,  2,  3,  4,  5,  7,  8,  9,   12,  15,  16,  17,  23,
+                                  31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 300};
+  std::mt19937 random(20261120);
+  std::vector<Size> sizes;
+  for (uint32_t rows = 1; rows <= 33; ++rows) {
+    sizes.push_back({rows, kWidths[random() % std::size(kWidths)], 1 + random() % 9});
+  }
+  for (size_t n_rows = 0; n_rows <= 17; ++n_rows) {
+    for (const uint32_t cols : {1u, 32u, 33u, 200u, 300u, 1100u}) {
+      sizes.push_back({1 + static_cast<uint32_t>(random() % 33), cols, n_rows});
+    }
+  }
+  return sizes;
+}
+
 void check_integer(const Kernels& table, NumberFormat number_format, uint16_t group_size) {
   const bool is_int4 = number_format == NumberFormat::kInt4;
   const MatmulQ8 want = is_int4 ? kScalarKernels.matmul_q4_q8 : kScalarKernels.matmul_q8_q8;
   const MatmulQ8 got = is_int4 ? table.matmul_q4_q8 : table.matmul_q8_q8;
-  const auto compare = [&](const Size& size, Codes weights, Codes inputs) {
+  const auto compare_tiles = [&](const Size& size, Codes weights, Codes inputs,
+                                 std::span<const Tiles> ranges) {
     const MatrixShape shape = {size.rows, size.cols, number_format, group_size};
     const Matrix m = integer_matrix(shape, weights);
     const Activations a = activations(size.n_rows, padded_cols(shape), inputs);
     for (const Edge edge : kEdges) {
-      for (const Tiles tiles : ranges_of(size.rows)) {
-        compare_integer(want, got, m, a, edge, tiles);
-      }
+      for (const Tiles tiles : ranges) compare_integer(want, got, m, a, edge, tiles);
     }
   };
+  const auto compare = [&](const Size& size, Codes weights, Codes inputs) {
+    compare_tiles(size, weights, inputs, ranges_of(size.rows));
+  };
   for (const Size& size : product_sizes()) compare(size, Codes::kRandom, Codes::kRandom);
+  for (const Size& size : mixed_sizes()) {
+    for (const Codes kind : {Codes::kRandom, Codes::kEnds, Codes::kSomeScales, Codes::kFarScales}) {
+      const Tiles all = {0, tile_count(size.rows)};
+      compare_tiles(size, kind, kind, {&all, 1});
+    }
+  }
   for (const Codes weights : kCodes) {
     for (const Codes inputs : kCodes) {
       for (const size_t n_rows : {1u, 2u, 7u}) compare({33, 150, n_rows}, weights, inputs);
@@ -160,7 +183,7 @@ void compare_float(MatmulF32 want, MatmulF32 got, const Size& size, NumberFormat
   const uint8_t* codes_got = rooms[0].copy(codes.data(), codes.size(), edge);
   const float* x_got = rooms[1].copy(x.data(), x.size(), edge);
   const size_t stride = size.rows + (size.n_rows % 3 == 0 ? 5 : 0);
-  const size_t n_y = (size.n_rows - 1) * stride + size.rows;
+  const size_t n_y = size.n_rows == 0 ? 0 : (size.n_rows - 1) * stride + size.rows;
   std::vector<float> y(n_y, 7.5f);
   float* y_got = rooms[2].copy(y.data(), n_y, edge);
   want(shape, codes.data(), tiles.first, tiles.last, x.data(), size.n_rows, y.data(), stride);
@@ -181,6 +204,11 @@ void check_float(MatmulF32 want, MatmulF32 got, NumberFormat number_format) {
   for (const Fill fill : kFills) {
     for (const size_t n_rows : {1u, 2u, 7u}) {
       compare_float(want, got, {33, 50, n_rows}, number_format, fill, Edge::kEnd, {0, 3});
+    }
+    for (const Size& size : mixed_sizes()) {
+      for (const Edge edge : kEdges) {
+        compare_float(want, got, size, number_format, fill, edge, {0, tile_count(size.rows)});
+      }
     }
   }
 }

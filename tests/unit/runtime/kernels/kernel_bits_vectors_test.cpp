@@ -9,9 +9,9 @@ namespace {
 
 // Vectors ---------------------------------------------------------------------------------------
 
-constexpr size_t kLengths[] = {0,  1,   2,   3,   4,   5,   7,   8,    9,   15, 16,
-                               17, 31,  32,  33,  47,  48,  63,  64,   65,  80, 95,
-                               96, 128, 130, 172, 255, 256, 257, 1000, 2048};
+constexpr size_t kLengths[] = {0,   1,   2,   3,   4,   5,   7,   8,   9,   12,   15,  16, 17,
+                               23,  31,  32,  33,  47,  48,  63,  64,  65,  80,   95,  96, 100,
+                               127, 128, 129, 130, 172, 255, 256, 257, 300, 1000, 2048};
 
 // Calls check(n, fill, edge) for all of them.
 template <class Check>
@@ -52,6 +52,14 @@ void check_quantize_row(const Kernels& table) {
     const size_t padded = round_up(n, kActivationGroup);
     compare_quantize_row(table.quantize_row, x, padded, kActivationGroup, edge);
     compare_quantize_row(table.quantize_row, x, padded + 96, kActivationGroup, edge);
+    for (const size_t multiple : {64u, 128u}) {
+      compare_quantize_row(table.quantize_row, x, round_up(n, multiple), kActivationGroup, edge);
+    }
+    std::vector<float> small = x;
+    for (float& v : small) v *= 0x1p-39f;
+    if (kHasSubnormals || fill != Fill::kWide) {
+      compare_quantize_row(table.quantize_row, small, padded, kActivationGroup, edge);
+    }
     if (n == 0) return;
     compare_quantize_row(table.quantize_row, x, n, n, edge);
     compare_quantize_row(table.quantize_row, x, padded, padded, edge);
@@ -95,11 +103,17 @@ void check_rope(const Kernels& table) {
   });
 }
 
+// Below it e^x is subnormal, or nearly.
+constexpr float kLowestNormal = -80.0f;
+
 void check_silu_mul(const Kernels& table) {
   static Guarded rooms[2] = {Guarded(kRoom), Guarded(kRoom)};
   for_vectors([&](size_t n, Fill fill, Edge edge) {
     std::vector<float> gate = floats(n, fill, 1);
-    for (float& g : gate) g *= 20.0f;
+    for (float& g : gate) {
+      g *= 20.0f;
+      if (!kHasSubnormals && g < kLowestNormal) g = kLowestNormal;
+    }
     const std::vector<float> up = floats(n, fill, 2);
     float* got = rooms[0].copy(gate.data(), n, edge);
     kScalarKernels.silu_mul(gate.data(), up.data(), n);
@@ -147,19 +161,25 @@ void check_exp(const Kernels& table) {
     want.push_back(std::bit_cast<float>(bits));
   }
   for (float x = -90.0f; x < 90.0f; x += 0.0173f) want.push_back(x);
-  std::vector<float> got = want;
-  const float want_sum = kScalarKernels.exp_sum(want.data(), want.size(), 0.0f);
-  const float got_sum = table.exp_sum(got.data(), got.size(), 0.0f);
-  EXPECT_TRUE(same_arrays(want.data(), got.data(), want.size()));
-  EXPECT_TRUE(same_arrays(&want_sum, &got_sum, 1));
+  // Ties of its rounding among them.
+  for (int x = -6400; x < 6400; ++x) want.push_back(static_cast<float>(x) / 64.0f);
+  for (const float max : {0.0f, 1.5f}) {
+    std::vector<float> scalar = want;
+    std::vector<float> got = want;
+    const float want_sum = kScalarKernels.exp_sum(scalar.data(), scalar.size(), max);
+    const float got_sum = table.exp_sum(got.data(), got.size(), max);
+    EXPECT_TRUE(same_arrays(scalar.data(), got.data(), scalar.size()));
+    EXPECT_TRUE(same_arrays(&want_sum, &got_sum, 1));
+  }
 }
 
 // Attention -------------------------------------------------------------------------------------
 
-constexpr size_t kHeadDims[] = {1, 2, 7, 8, 15, 16, 20, 31, 32, 33, 48, 64, 80, 96, 100, 128, 256};
+constexpr size_t kHeadDims[] = {1,  2,  3,  4,  5,  7,  8,  9,  12,  15,  16,  17,  20,  23,  31,
+                                32, 33, 48, 63, 64, 65, 80, 96, 100, 127, 128, 129, 255, 256, 300};
 // No power of two: products with one are exact in any order.
 constexpr float kMultiplier = 0.3f;
-constexpr size_t kPositions[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64};
+constexpr size_t kPositions[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 69};
 
 template <class Check>
 void for_heads(Check check) {
@@ -176,17 +196,16 @@ void check_scores_q8(const Kernels& table) {
   for_heads([&](size_t head_dim, size_t n, Edge edge) {
     for (const Codes kind : kCodes) {
       const size_t n_groups = (head_dim + kActivationGroup - 1) / kActivationGroup;
-      std::mt19937 random(static_cast<unsigned>(head_dim * 100 + n));
-      std::vector<int8_t> q(head_dim), keys(n * head_dim);
-      for (size_t i = 0; i < q.size(); ++i) {
-        q[i] = static_cast<int8_t>(code_of(kind, -127, 127, i, &random));
+      const auto seed = static_cast<unsigned>(head_dim * 100 + n);
+      const std::vector<int8_t> q = codes(head_dim, kind, seed);
+      const std::vector<int8_t> keys = codes(n * head_dim, kind, seed + 1);
+      std::vector<float> q_scales = scales(n_groups, kind, seed + 2);
+      std::vector<float> key_scales = scales(n, kind, seed + 3);
+      if (kind == Codes::kEnds) {  // no format has negative ones, but sums of both signs are harder
+        q_scales = floats(n_groups, Fill::kWide, seed + 2);
+        key_scales = floats(n, Fill::kWide, seed + 3);
       }
-      for (size_t i = 0; i < keys.size(); ++i) {
-        keys[i] = static_cast<int8_t>(code_of(kind, -127, 127, i, &random));
-      }
-      std::vector<float> q_scales(n_groups), key_scales(n), scores(n);
-      for (float& s : q_scales) s = scale_of(kind, &random);
-      for (float& s : key_scales) s = scale_of(kind, &random);
+      std::vector<float> scores(n);
       kScalarKernels.scores_q8(q.data(), q_scales.data(), head_dim, keys.data(), key_scales.data(),
                                kMultiplier, n, scores.data());
       auto* got = rooms[4].place<float>(n, edge);
@@ -220,15 +239,17 @@ void check_weighted_sum_q8(const Kernels& table) {
   for_heads([&](size_t head_dim, size_t n, Edge edge) {
     for (const Fill fill : kFills) {
       const std::vector<float> weights = floats(n, fill, 1);
-      const std::vector<int8_t> values = bytes(n * head_dim, 127, 2);
-      const std::vector<float> scales = floats(n, Fill::kRandom, 3);
+      const bool is_wide = fill == Fill::kWide;
+      const std::vector<int8_t> values =
+          codes(n * head_dim, is_wide ? Codes::kEnds : Codes::kRandom, 2);
+      const std::vector<float> value_scales = floats(n, is_wide ? Fill::kWide : Fill::kRandom, 3);
       std::vector<float> out = floats(head_dim, fill, 4);
       float* got = rooms[3].copy(out.data(), head_dim, edge);
-      kScalarKernels.weighted_sum_q8(weights.data(), values.data(), scales.data(), n, head_dim,
-                                     0.7f, out.data());
+      kScalarKernels.weighted_sum_q8(weights.data(), values.data(), value_scales.data(), n,
+                                     head_dim, 0.7f, out.data());
       table.weighted_sum_q8(rooms[0].copy(weights.data(), n, edge),
                             rooms[1].copy(values.data(), values.size(), edge),
-                            rooms[2].copy(scales.data(), n, edge), n, head_dim, 0.7f, got);
+                            rooms[2].copy(value_scales.data(), n, edge), n, head_dim, 0.7f, got);
       EXPECT_TRUE(same_arrays(out.data(), got, head_dim)) << head_dim << " " << n;
     }
   });
