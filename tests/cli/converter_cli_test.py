@@ -144,7 +144,7 @@ class Output(Base):
         self.assertEqual(plan["total_bytes"], sum(plan[part + "_bytes"] for part in parts))
         # Embedding and output layer, q, o, k, v, gate, up, down, three norms.
         self.assertEqual(report["n_parameters"], 2 * 70 * 64 + 2 * 64 * 64 + 2 * 32 * 64 + 3 * 100 * 64 + 3 * 64)
-        self.assertGreater(report["sqnr_db"], 30)
+        self.assertGreater(report["sqnr_db"], 43.5)  # measured: 44.4
         self.assertEqual([t["name"] for t in report["tensors"]][:3],
                          ["rope.inverse_frequencies", "embedding", "layers.0.attention_norm"])
 

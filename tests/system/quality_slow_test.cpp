@@ -123,8 +123,14 @@ Nll story_nll(const fs::path& reference, const Format& f, cria_backend backend, 
   return nll;
 }
 
+// The most that perplexity may rise above that of f32, as a share of it.
+struct Allowed {
+  double int8;
+  double int4;
+};
+
 template <typename Measure>
-void expect_cost(const char* what, const Measure& measure) {
+void expect_cost(const char* what, const Allowed& allowed, const Measure& measure) {
   const Nll f32 = measure(kF32);
   const Nll int8 = measure(kInt8);
   const Nll int4 = measure(kInt4);
@@ -136,20 +142,23 @@ void expect_cost(const char* what, const Measure& measure) {
       "%s, %zu tokens: perplexity f32 %.4f, int8 %.4f (%+.2f %%), int4 g32 %.4f (%+.2f %%)\n", what,
       f32.n_tokens, f32.perplexity(), int8.perplexity(), 100 * int8_cost, int4.perplexity(),
       100 * int4_cost);
-  EXPECT_LE(int8_cost, 0.005);
-  EXPECT_LE(int4_cost, 0.08);
+  EXPECT_LE(int8_cost, allowed.int8);
+  EXPECT_LE(int4_cost, allowed.int4);
 }
 
 class Quality : public testing::TestWithParam<cria_backend> {};
 
 TEST_P(Quality, PerplexityOfTheDemoStaysNearF32) {
-  expect_cost("demo", [](const Format& f) { return demo_nll(f, GetParam(), 146); });
+  // Twice what is measured for int4 (docs/numerics.md); int8 measures below f32.
+  expect_cost("demo", {.int8 = 0.001, .int4 = 0.007},
+              [](const Format& f) { return demo_nll(f, GetParam(), 146); });
 }
 
 TEST_P(Quality, PerplexityOfTheStoryModelStaysNearF32) {
   const auto reference = test::reference_folder();
   if (!reference) GTEST_SKIP() << "no $CRIA_SHARED/reference";
-  expect_cost("story-hf",
+  // Twice what is measured for int8, half a point above it for int4.
+  expect_cost("story-hf", {.int8 = 0.003, .int4 = 0.071},
               [&](const Format& f) { return story_nll(*reference, f, GetParam(), SIZE_MAX); });
 }
 
@@ -240,10 +249,10 @@ TEST(QualityOfTheDemo, QuestionsAreAnsweredAsWellAsByF32) {
   const double int4 = share_of_questions_answered(kInt4);
   std::printf("questions answered: f32 %.1f %%, int8 %.1f %%, int4 g32 %.1f %%\n", 100 * f32,
               100 * int8, 100 * int4);
-  // 95.4 % with transformers (models/demo/eval.json).
-  EXPECT_GE(f32, 0.945);
-  EXPECT_GE(int8, f32 - 0.02);
-  EXPECT_GE(int4, f32 - 0.02);
+  // 95.4 % with transformers (models/demo/eval.json). Half a point below what is measured.
+  EXPECT_GE(f32, 0.95);
+  EXPECT_GE(int8, f32 - 0.009);
+  EXPECT_GE(int4, f32 - 0.011);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Quality, testing::ValuesIn(test::built_backends()),
