@@ -1,12 +1,10 @@
 # Install rules, and Debian packages by CPack: cria (programs, manual pages, README) and libcria-dev (header, libraries,
-# pkg-config). scripts/package.sh builds, checks and runs them.
+# pkg-config). scripts/package.sh builds, checks and runs them. Manual pages and changelog are compressed where there is
+# gzip, as Debian wants them; without it they are installed as they are.
 if(NOT TARGET cria OR NOT TARGET cria-convert)
   return()
 endif()
 find_program(CRIA_GZIP gzip)
-if(NOT CRIA_GZIP)
-  return()
-endif()
 
 # cpack builds what it packs, not the tests.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
@@ -19,21 +17,26 @@ set(_libdir "lib/${CMAKE_LIBRARY_ARCHITECTURE}")
 string(TIMESTAMP _date "%a, %d %b %Y %H:%M:%S +0000" UTC)  # of SOURCE_DATE_EPOCH, where that is set
 set(_maintainer "cria maintainers <maintainers@cria.example>")
 
-# cria_gzip(<source> <name>): the file, compressed without a date, in ${_out}.
-function(cria_gzip source name)
-  file(MAKE_DIRECTORY "${_out}")
-  execute_process(COMMAND "${CRIA_GZIP}" -9nc "${source}" OUTPUT_FILE "${_out}/${name}" COMMAND_ERROR_IS_FATAL ANY)
+# cria_compressed(<out variable> <source>): the file beside it, compressed without a date; without gzip, the source.
+function(cria_compressed out source)
+  if(CRIA_GZIP)
+    execute_process(COMMAND "${CRIA_GZIP}" -9nc "${source}" OUTPUT_FILE "${source}.gz" COMMAND_ERROR_IS_FATAL ANY)
+    string(APPEND source ".gz")
+  endif()
+  set(${out} "${source}" PARENT_SCOPE)
 endfunction()
 
 configure_file("${_files}/changelog.in" "${_out}/changelog" @ONLY)
-cria_gzip("${_out}/changelog" changelog.gz)
+cria_compressed(_changelog "${_out}/changelog")
+set(_pages "")
 foreach(_page cria cria-convert)
   configure_file("${CMAKE_SOURCE_DIR}/docs/man/${_page}.1.in" "${_out}/${_page}.1" @ONLY)
-  cria_gzip("${_out}/${_page}.1" "${_page}.1.gz")
+  cria_compressed(_page_file "${_out}/${_page}.1")
+  list(APPEND _pages "${_page_file}")
 endforeach()
 
 install(TARGETS cria cria-convert DESTINATION bin COMPONENT cria)
-install(FILES "${_out}/cria.1.gz" "${_out}/cria-convert.1.gz" DESTINATION share/man/man1 COMPONENT cria)
+install(FILES ${_pages} DESTINATION share/man/man1 COMPONENT cria)
 install(FILES README.md docs/command_line.md docs/memory.md DESTINATION share/doc/cria COMPONENT cria)
 if(CMAKE_EXE_LINKER_FLAGS MATCHES "-static")
   install(FILES "${_files}/lintian-overrides" DESTINATION share/lintian/overrides RENAME cria COMPONENT cria)
@@ -61,7 +64,7 @@ foreach(_pair "cria cria" "dev libcria-dev")
   string(REPLACE " " ";" _pair "${_pair}")
   list(GET _pair 0 _component)
   list(GET _pair 1 _package)
-  install(FILES "${_files}/copyright" "${_out}/changelog.gz" DESTINATION "share/doc/${_package}" COMPONENT ${_component})
+  install(FILES "${_files}/copyright" "${_changelog}" DESTINATION "share/doc/${_package}" COMPONENT ${_component})
 endforeach()
 
 set(_architecture_x86_64 amd64)

@@ -46,24 +46,3 @@ function(cria_device_options target)
     target_compile_options(${target} PRIVATE -Wframe-larger-than=16384)
   endif()
 endfunction()
-
-# cria_library(<target> <sources...>): a static library; a folder still without sources gives an interface library,
-# so that what links it can be configured.
-function(cria_library target)
-  if(ARGN)
-    add_library(${target} STATIC ${ARGN})
-  else()
-    message(STATUS "${target}: no sources yet")
-    add_library(${target} INTERFACE)
-  endif()
-endfunction()
-
-# cria_link(<target> <libraries...>): PUBLIC, or INTERFACE where the library has no sources.
-function(cria_link target)
-  get_target_property(type ${target} TYPE)
-  if(type STREQUAL "INTERFACE_LIBRARY")
-    target_link_libraries(${target} INTERFACE ${ARGN})
-  else()
-    target_link_libraries(${target} PUBLIC ${ARGN})
-  endif()
-endfunction()

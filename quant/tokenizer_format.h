@@ -104,7 +104,7 @@ static_assert(sizeof(MergeEntry) == 12);
 // Chat template section: ChatTemplateHeader, then the strings, one after the other, as text that is
 // encoded with added tokens recognised. A conversation is
 //   begin, then per message  <role>_prefix content <role>_suffix, then at its turn the
-//   assistant's generation prefix = assistant_prefix (unless kChatOpenTurnEmpty).
+//   assistant's generation prefix = kAssistantPrefix (unless kChatOpenTurnEmpty).
 enum class ChatTemplateKind : uint32_t {
   kLlama3 = 1,
   kLlama32 = 2,  // always has a system message, which starts with two dates

@@ -1,7 +1,7 @@
 // There is no heap: who asks for one ends the program. zstd names malloc, calloc and free in code
 // that a context in our memory never reaches, and the linker drops them then
-// (tests/firmware/size_test.py looks); _sbrk stays, for whatever of the C library would want a heap
-// of its own.
+// (tests/firmware/run_firmware.py looks); _sbrk stays, for whatever of the C library would want a
+// heap of its own.
 #include <cstddef>
 
 #include "platforms/cortex_m/console.h"

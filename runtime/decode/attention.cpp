@@ -1,7 +1,6 @@
 #include "runtime/decode/attention.h"
 
 #include <cstring>
-#include <limits>
 
 #include "quant/align.h"
 #include "quant/tile16.h"

@@ -1,6 +1,5 @@
 #include "tests/fuzz/hostile_input.h"
 
-#include <algorithm>
 #include <iterator>
 
 #include "runtime/base/features.h"

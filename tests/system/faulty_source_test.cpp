@@ -87,7 +87,7 @@ constexpr Fault kFaults[] = {Fault::kFails, Fault::kComesShort, Fault::kOnes,
 
 enum class Path { kRead, kMap };
 
-// Counts the calls of one opening; the one with number fault_at (from 0) goes wrong.
+// Counts the calls of one opening; the one with number fault_at_ (from 0) goes wrong.
 class FaultySource {
  public:
   FaultySource(const Bytes& file, Path path)

@@ -1,7 +1,6 @@
 // cria run: continues a prompt, streamed.
 #include <unistd.h>
 
-#include <algorithm>
 #include <limits>
 #include <string>
 #include <vector>

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <string>
-#include <vector>
 
 #include "platforms/hosted/cli/commands.h"
 #include "platforms/hosted/cli/input_text.h"

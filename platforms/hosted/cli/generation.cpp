@@ -2,7 +2,6 @@
 
 #include <sys/random.h>
 
-#include <algorithm>
 #include <chrono>
 
 #include "platforms/hosted/base/clock.h"
