@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Fuzzes with libFuzzer: sets the machine up, builds the preset fuzz, and gives each target so many seconds. Begins with
-# the corpora of tests/fuzz/corpus; new inputs go to build/fuzz/corpus, never into the repository. Ends with a table; a
+# the corpora of tests/data/corpus; new inputs go to build/fuzz/corpus, never into the repository. Ends with a table; a
 # finding is exit status 1, and its input is named (tests/fuzz/README.md).
 #   scripts/fuzz.sh TARGET|all SECONDS [--jobs N]   TARGET: open, tokenizer_import, ... (all names: scripts/fuzz.sh list)
-#   scripts/fuzz.sh minimize TARGET|all             adds to tests/fuzz/corpus what covers more than is there
+#   scripts/fuzz.sh minimize TARGET|all             adds to tests/data/corpus what covers more than is there
 set -euo pipefail
 exec </dev/null
 
@@ -30,7 +30,7 @@ max_len() {
 
 # run TARGET SECONDS: its log is build/fuzz/logs/TARGET.log.
 run() {
-  local corpus=$root/tests/fuzz/corpus/$1 found=$build/corpus/$1 dictionary=$root/tests/fuzz/dictionaries/$1.dict options=()
+  local corpus=$root/tests/data/corpus/$1 found=$build/corpus/$1 dictionary=$root/tests/data/dictionaries/$1.dict options=()
   mkdir -p "$found" "$build/findings" "$build/logs"
   [ ! -f "$dictionary" ] || options+=("-dict=$dictionary")
   [ ! -d "$corpus" ] || options+=("$corpus")
@@ -66,12 +66,12 @@ build() {
 minimize() {
   local target
   for target in "$@"; do
-    mkdir -p "$root/tests/fuzz/corpus/$target" "$build/corpus/$target"
+    mkdir -p "$root/tests/data/corpus/$target" "$build/corpus/$target"
     # By edges, not by how often each is taken: a corpus of hundreds of files becomes one of dozens.
     "$build/tests/bin/${target}_fuzz" -merge=1 -use_counters=0 -max_len=$most_bytes -timeout=20 \
-      "$root/tests/fuzz/corpus/$target" "$build/corpus/$target" 2>&1 | tail -n 1
-    printf '%s: %s files, %s bytes\n' "$target" "$(find "$root/tests/fuzz/corpus/$target" -type f | wc -l)" \
-      "$(find "$root/tests/fuzz/corpus/$target" -type f -printf '%s\n' | awk '{ n += $1 } END { print n + 0 }')"
+      "$root/tests/data/corpus/$target" "$build/corpus/$target" 2>&1 | tail -n 1
+    printf '%s: %s files, %s bytes\n' "$target" "$(find "$root/tests/data/corpus/$target" -type f | wc -l)" \
+      "$(find "$root/tests/data/corpus/$target" -type f -printf '%s\n' | awk '{ n += $1 } END { print n + 0 }')"
   done
 }
 

@@ -17,7 +17,7 @@ from cria_reader.model_file import verdict  # noqa: E402
 from cria_reader.refusal import OK  # noqa: E402
 from cria_reader.zstd_frame import have_zstd  # noqa: E402
 
-GOLDEN = cli.SOURCE / "tests" / "golden"
+GOLDEN = cli.SOURCE / "tests" / "data" / "golden"
 SEED = 20261122
 # One in so many where the program runs in an emulator.
 ONE_IN = 8 if cli.IS_EMULATED else 1

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The second reader gets the runtime's numbers from every tensor, to the bit.
 
-Both are held to tests/golden/tensor_hashes.txt: the runtime by tests/system/tensor_values_test.cpp.
+Both are held to tests/data/golden/tensor_hashes.txt: the runtime by tests/system/tensor_values_test.cpp.
 """
 import concurrent.futures
 import os
@@ -17,7 +17,7 @@ from cria_reader.model_file import ModelFile  # noqa: E402
 from cria_reader.xxh64 import xxh64  # noqa: E402
 from cria_reader.zstd_frame import have_zstd  # noqa: E402
 
-GOLDEN = cli.SOURCE / "tests" / "golden"
+GOLDEN = cli.SOURCE / "tests" / "data" / "golden"
 MODELS = {"demo": cli.DEMO, "odd-sizes": GOLDEN / "odd-sizes", "mistral-sliding-window": GOLDEN / "mistral-sliding-window"}
 FORMATS = {"f32": ("f32",), "f16": ("f16",), "bf16": ("bf16",), "int8": ("int8",), "int4g32": ("int4", "--group-size", "32"),
            "int4g64": ("int4", "--group-size", "64"), "int4g128": ("int4", "--group-size", "128")}

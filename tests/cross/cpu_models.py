@@ -50,7 +50,7 @@ def unit_test_problem(cpu, program, *arguments):
 
 def golden_line(source, name):
     """Prompt and continuation of one line of the list, as cria run --ids prints them."""
-    for line in (source / "tests/golden/greedy_tokens.txt").read_text().splitlines():
+    for line in (source / "tests/data/golden/greedy_tokens.txt").read_text().splitlines():
         words = line.split()
         if words[0] == name:
             at = words.index("tokens")
@@ -71,7 +71,7 @@ def program_problem(cpu, kernels, source, binary):
     print(f"{cpu}: {done.stderr.strip()}")
     print(f"{cpu}: {done.stdout.strip()}")
     if done.returncode != 0 or done.stdout.split() != prompt + tokens:
-        return f"cria run: {done.returncode}: not the tokens of tests/golden/greedy_tokens.txt: {done.stdout}"
+        return f"cria run: {done.returncode}: not the tokens of tests/data/golden/greedy_tokens.txt: {done.stdout}"
     if f"{kernels} kernels" not in done.stderr:
         return f"cria chose other kernels than {kernels}"
     return None

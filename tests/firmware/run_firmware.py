@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs one check of the firmware on the emulated board and compares it with the host's programs.
 
-What is expected comes from the host's cria on the same model file or from tests/golden/logits_hashes.txt; the device
+What is expected comes from the host's cria on the same model file or from tests/data/golden/logits_hashes.txt; the device
 itself fails (by its exit status) where it can tell. ctest's entries are listed in CMakeLists.txt beside this file.
 """
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 ALIGNMENT = 64
 PATIENCE_S = 500
 GREEDY_TOKENS = 64
-GOLDEN_TOKENS = "tests/golden/greedy_tokens.txt"
+GOLDEN_TOKENS = "tests/data/golden/greedy_tokens.txt"
 DEMO_PROMPT = [2042, 2044, 277, 2045, 259, 432, 289, 256, 380, 30, 2046, 2044, 278, 2045, 259]
 PROMPT_TOKENS = 64
 LEAST_COMPARED = 100_000
@@ -92,7 +92,7 @@ def cria(*words, stdin=""):
 
 
 def golden(key):
-    lines = (args.source / "tests/golden/logits_hashes.txt").read_text().split()
+    lines = (args.source / "tests/data/golden/logits_hashes.txt").read_text().split()
     return int(dict(zip(lines[::2], lines[1::2]))[key], 16)
 
 
@@ -222,8 +222,8 @@ def pack(contents):
 
 
 def files(folder):
-    """Each file of a folder of tests/golden gets the status of its index, verified and opened, read and mapped."""
-    golden_files = args.source / "tests/golden" / folder
+    """Each file of a folder of tests/data/golden gets the status of its index, verified and opened, read and mapped."""
+    golden_files = args.source / "tests/data/golden" / folder
     listed = [line.split(" ", 2) for line in (golden_files / "index.txt").read_text("utf-8").splitlines()]
     numbers = status_numbers()
     with tempfile.TemporaryDirectory() as temporary:
@@ -253,7 +253,7 @@ def judged(check_name, word, contents):
 
 def fuzz():
     """The models and states that the fuzz targets' corpora make get the status that the host gives them."""
-    corpora = args.source / "tests/fuzz/corpus"
+    corpora = args.source / "tests/data/corpus"
     programs = args.host.parent / "tests/bin"
     with tempfile.TemporaryDirectory() as notes:
         listed = []

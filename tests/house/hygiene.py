@@ -6,7 +6,8 @@ import unicodedata
 from house_common import Sample, main
 
 # Data that is copied byte for byte.
-DATA_FOLDERS = ("models/", "tests/golden/", "tests/fuzz/corpus/")
+TEST_DATA = "tests/data/"
+DATA_FOLDERS = ("models/", TEST_DATA)
 MOST_BYTES = 200_000
 SOURCE_SUFFIXES = (".h", ".c", ".cpp", ".inc", ".py", ".sh")
 REPEATED_NAMES = {"main.cpp"}  # one a program, found by its folder
@@ -48,7 +49,9 @@ def check(context):
     places = collections.defaultdict(list)
     for path in context.files():
         name = path.as_posix()
-        if name.startswith(DATA_FOLDERS) and not name.endswith("_test.cpp"):
+        if name.startswith(DATA_FOLDERS):
+            if name.startswith(TEST_DATA) and path.suffix in SOURCE_SUFFIXES:
+                problems.append(f"{name}: code among the tests' data")
             continue
         compared += 1
         problems += problems_of(name, (context.source / path).read_bytes())
@@ -74,7 +77,9 @@ SAMPLES = [
     Sample("binary", {"a.bin": b"\xff\xfe\n"}, "not UTF-8"),
     Sample("large", {"a.txt": "x" * MOST_BYTES + "\n"}, "more than"),
     Sample("two of a name", {"quant/a.h": "x\n", "runtime/a.h": "x\n"}, "the same file name"),
-    Sample("two programs", {"converter/main.cpp": "x\n", "platforms/hosted/main.cpp": "x\n"}, None),
+    Sample("two programs", {"converter/main.cpp": "x\n", "platforms/hosted/cli/main.cpp": "x\n"}, None),
+    Sample("data", {"tests/data/a.txt": "z  ", "a.md": "x\n"}, None),
+    Sample("code among data", {"tests/data/a.py": "x\n", "a.md": "x\n"}, "code among the tests' data"),
 ]
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ std::optional<fs::path> reference_folder() {
 }
 
 fs::path golden_folder(const std::string& name) {
-  return fs::path(CRIA_SOURCE_DIR) / "tests/golden" / name;
+  return fs::path(CRIA_SOURCE_DIR) / "tests/data/golden" / name;
 }
 
 fs::path demo_folder() { return fs::path(CRIA_SOURCE_DIR) / "models/demo"; }

@@ -32,7 +32,7 @@ struct ConvertWish {
 
 // $CRIA_SHARED/reference, when it is there.
 [[nodiscard]] std::optional<std::filesystem::path> reference_folder();
-// The repository's own small copies: tests/golden/<name>, models/demo.
+// The repository's own small copies: tests/data/golden/<name>, models/demo.
 [[nodiscard]] std::filesystem::path golden_folder(const std::string& name);
 [[nodiscard]] std::filesystem::path demo_folder();
 

@@ -1,5 +1,5 @@
-// Files that break one rule of docs/model_format.md each (tests/golden/bad), and valid ones
-// (tests/golden/v2): the status of each is in its folder's index. tests/tools/make_bad_models.py
+// Files that break one rule of docs/model_format.md each (tests/data/golden/bad), and valid ones
+// (tests/data/golden/v2): the status of each is in its folder's index. tests/tools/make_bad_models.py
 // makes them.
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The promise of the exact backend: the same logits, to the bit, whatever the threads, the prefill
 // chunks, the size of the KV cache, the file's compression and the way the file is read; and
-// equal to the hashes in tests/golden/logits_hashes.txt, on every target.
+// equal to the hashes in tests/data/golden/logits_hashes.txt, on every target.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -157,7 +157,7 @@ void expect_golden(const std::string& name, const std::vector<float>& logits) {
   const auto found = hashes.find(name);
   std::ostringstream hex;
   hex << std::hex << hash_of(logits);
-  ASSERT_NE(found, hashes.end()) << "tests/golden/logits_hashes.txt lacks: " << name << " "
+  ASSERT_NE(found, hashes.end()) << "tests/data/golden/logits_hashes.txt lacks: " << name << " "
                                  << hex.str();
   EXPECT_EQ(hash_of(logits), found->second) << name << " " << hex.str();
 }

@@ -17,7 +17,7 @@ using format::NumberFormat;
 
 constexpr size_t kTokens = 64;
 
-// One line of tests/golden/greedy_tokens.txt: "model/format prompt ids... tokens ids...".
+// One line of tests/data/golden/greedy_tokens.txt: "model/format prompt ids... tokens ids...".
 struct Line {
   std::string name;
   std::vector<uint32_t> prompt;

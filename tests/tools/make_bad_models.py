@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/bad, a hostile file for each rule of docs/model_format.md, and valid ones for tests/golden/v2.
+"""Makes tests/data/golden/bad, a hostile file for each rule of docs/model_format.md, and valid ones for tests/data/golden/v2.
 
   make_bad_models.py [--output FOLDER] [--valid]     writes FOLDER/bad and, with --valid, FOLDER/v2
   make_bad_models.py --all FOLDER                    writes every file, those too that tests make when they run
 
 Each index.txt has a line for a file: its name, the status that refuses it (or OK), and the rule it breaks or what it is.
-Files of tests/golden/v2 load for ever: they are added to, not made again.
+Files of tests/data/golden/v2 load for ever: they are added to, not made again.
 """
 import argparse
 import shutil
@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from bad_models import (cases_of_chunks, cases_of_config, cases_of_layout, cases_of_tensors, cases_of_texts,  # noqa: E402
                         cases_of_valid)
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+GOLDEN = Path(__file__).resolve().parents[1] / "data" / "golden"
 BROKEN = (cases_of_layout, cases_of_config, cases_of_tensors, cases_of_chunks, cases_of_texts)
 
 
