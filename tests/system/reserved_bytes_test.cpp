@@ -9,7 +9,7 @@
 #include <cria_chat.h>
 #include "tests/support/guarded.h"
 #include "tests/support/test_session.h"
-#include "tests/unit/golden/tiny_chat_model.h"
+#include "tests/system/tiny_chat_model.h"
 
 namespace cria {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/support/test_session.h"
-#include "tests/unit/golden/tiny_chat_model.h"
+#include "tests/system/tiny_chat_model.h"
 
 namespace cria {
 namespace {
