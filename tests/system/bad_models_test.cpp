@@ -1,6 +1,6 @@
 // Files that break one rule of docs/model_format.md each (tests/data/golden/bad), and valid ones
-// (tests/data/golden/v2): the status of each is in its folder's index. tests/tools/make_bad_models.py
-// makes them.
+// (tests/data/golden/v2): the status of each is in its folder's index.
+// tests/tools/make_bad_models.py makes them.
 #include <gtest/gtest.h>
 
 #include <cstdio>

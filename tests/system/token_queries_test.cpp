@@ -122,6 +122,7 @@ TEST(TokenQueries, TheLongestTokenSaysHowMuchOneDecodes) {
 }
 
 TEST(TokenQueries, WithoutAModelOrATokenizerThereAreNoTokens) {
+  static_cast<void>(tiny_source());  // writes the checkpoint
   const MemorySource source(
       test::convert_folder(test::temporary_folder() / "tiny",
                            {format::NumberFormat::kInt4, 32, format::Compression::kStored, false}));
