@@ -1,0 +1,302 @@
+// Positions that become others: cria_copy_prefix, cria_drop, cria_reset, and states that are loaded
+// where the ring is another.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/support/isa_list.h"
+#include "tests/support/matrix_formats.h"
+#include "tests/support/model_builder.h"
+#include "tests/support/test_configs.h"
+#include "tests/support/test_session.h"
+#include "tests/support/test_sessions.h"
+
+namespace cria {
+namespace {
+
+using format::NumberFormat;
+using test::MemorySource;
+using test::TestSessions;
+
+constexpr uint32_t kSeed = 5;
+constexpr uint32_t kVocab = 50;
+
+MemorySource model_of(uint32_t n_layers, uint32_t window) {
+  format::ModelConfig c = test::small_config(NumberFormat::kInt4, 32);
+  c.n_layers = n_layers;
+  c.sliding_window = window;
+  c.max_context = 1024;
+  c.planned_context = 256;
+  test::mend_counts(&c);
+  return MemorySource(test::build_model(c, kSeed));
+}
+
+std::vector<uint32_t> some_tokens(size_t n, uint32_t salt) {
+  std::vector<uint32_t> tokens(n);
+  for (size_t i = 0; i < n; ++i) {
+    tokens[i] = static_cast<uint32_t>((i * i * 7 + i * 13 + salt) % kVocab);
+  }
+  return tokens;
+}
+
+struct Variant {
+  const char* name;
+  cria_backend backend;
+  cria_kv_format kv_format;
+};
+std::vector<Variant> variants() {
+  std::vector<Variant> all;
+  for (const cria_backend backend : test::built_backends()) {
+    const bool is_exact = backend == CRIA_BACKEND_EXACT;
+    all.push_back({is_exact ? "exact" : "xnnpack", backend, CRIA_KV_INT8});
+    all.push_back({is_exact ? "exactF32" : "xnnpackF32", backend, CRIA_KV_F32});
+  }
+  return all;
+}
+
+class SessionMoves : public testing::TestWithParam<Variant> {
+ protected:
+  static cria_config config() {
+    cria_config config = {};
+    config.backend = GetParam().backend;
+    config.kv_format = GetParam().kv_format;
+    config.prefill_chunk = 7;
+    config.max_turns = 1;
+    return config;
+  }
+};
+
+void read(TestSessions* sessions, size_t i, const std::vector<uint32_t>& tokens, size_t begin,
+          size_t end) {
+  ASSERT_EQ(
+      cria_prefill(sessions->workspace(), sessions->session(i), tokens.data() + begin, end - begin),
+      CRIA_OK);
+}
+
+TEST_P(SessionMoves, APrefixThatIsCopiedIsOneThatWasRead) {
+  const MemorySource source = model_of(2, 0);
+  TestSessions sessions(source, config(), 3);
+  const std::vector<uint32_t> tokens = some_tokens(90, 1);
+  for (const uint32_t n : {1u, 6u, 7u, 63u, 64u, 80u}) {
+    for (size_t i = 0; i < 3; ++i) ASSERT_EQ(cria_reset(sessions.session(i), 0), CRIA_OK);
+    read(&sessions, 0, tokens, 0, 80);
+    read(&sessions, 1, some_tokens(100, 9), 0, 100);  // something to forget
+    ASSERT_EQ(cria_copy_prefix(sessions.session(1), sessions.session(0), n), CRIA_OK);
+    EXPECT_EQ(cria_position(sessions.session(1)), n);
+    EXPECT_TRUE(std::equal(tokens.begin(), tokens.begin() + n, cria_tokens(sessions.session(1))));
+    EXPECT_EQ(cria_logits(sessions.session(1)) != nullptr, n == 80);
+    if (n == 80) {
+      EXPECT_TRUE(test::state_of(sessions.session(1)) == test::state_of(sessions.session(0)));
+    }
+    read(&sessions, 1, tokens, n, 90);
+    read(&sessions, 2, tokens, 0, 90);
+    EXPECT_TRUE(test::state_of(sessions.session(1)) == test::state_of(sessions.session(2))) << n;
+  }
+}
+
+TEST_P(SessionMoves, NothingIsCopiedThatIsNotThereOrDoesNotFit) {
+  const MemorySource source = model_of(2, 0);
+  TestSessions sessions(source, config(), 2);
+  cria_config wish = config();
+  wish.context = 16;
+  TestSessions other_model(source, wish, 1);
+  read(&sessions, 0, some_tokens(20, 1), 0, 20);
+  read(&sessions, 1, some_tokens(5, 2), 0, 5);
+  const std::vector<uint8_t> before = test::state_of(sessions.session(1));
+  EXPECT_EQ(cria_copy_prefix(sessions.session(1), sessions.session(0), 21), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_copy_prefix(sessions.session(1), sessions.session(1), 2), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_copy_prefix(sessions.session(1), nullptr, 2), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_copy_prefix(nullptr, sessions.session(1), 2), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_copy_prefix(sessions.session(1), other_model.session(0), 0),
+            CRIA_INVALID_ARGUMENT);
+  EXPECT_TRUE(test::state_of(sessions.session(1)) == before);
+
+  // A session of the same model with a smaller context.
+  const cria_memory_plan plan = test::planned(sessions.info(), wish);
+  test::AlignedMemory memory(plan.session.total);
+  cria_session* small = nullptr;
+  ASSERT_EQ(cria_start(memory.data(), memory.size(), sessions.model(), &wish, &small), CRIA_OK);
+  EXPECT_EQ(cria_copy_prefix(small, sessions.session(0), 17), CRIA_CONTEXT_FULL);
+  EXPECT_EQ(cria_copy_prefix(small, sessions.session(0), 16), CRIA_OK);
+}
+
+// Keys and values of the first layer follow from a token and its position alone, so a model of one
+// layer must come to what it comes to without the dropped tokens, but for the rounding of keys.
+TEST_P(SessionMoves, WithOneLayerDroppingIsLikeNeverHavingRead) {
+  const MemorySource source = model_of(1, 0);
+  TestSessions sessions(source, config(), 2);
+  const std::vector<uint32_t> tokens = some_tokens(120, 3);
+  const double most = GetParam().kv_format == CRIA_KV_F32 ? 2e-4 : 2e-2;
+  struct Dropped {
+    uint32_t first;
+    uint32_t n;
+  };
+  for (const Dropped d : {Dropped{0, 1}, Dropped{1, 1}, Dropped{0, 64}, Dropped{5, 60},
+                          Dropped{63, 2}, Dropped{99, 1}, Dropped{1, 98}}) {
+    for (size_t i = 0; i < 2; ++i) ASSERT_EQ(cria_reset(sessions.session(i), 0), CRIA_OK);
+    read(&sessions, 0, tokens, 0, 100);
+    ASSERT_EQ(cria_drop(sessions.workspace(), sessions.session(0), d.first, d.n), CRIA_OK);
+    std::vector<uint32_t> left(tokens.begin(), tokens.begin() + 100);
+    left.erase(left.begin() + d.first, left.begin() + d.first + d.n);
+    ASSERT_EQ(cria_position(sessions.session(0)), left.size());
+    EXPECT_TRUE(std::equal(left.begin(), left.end(), cria_tokens(sessions.session(0))));
+    read(&sessions, 0, tokens, 100, 120);
+    if (!left.empty()) read(&sessions, 1, left, 0, left.size());
+    read(&sessions, 1, tokens, 100, 120);
+    double largest = 0;
+    double error = 0;
+    for (uint32_t i = 0; i < kVocab; ++i) {
+      const double want = static_cast<double>(cria_logits(sessions.session(1))[i]);
+      const double got = static_cast<double>(cria_logits(sessions.session(0))[i]);
+      largest = std::max(largest, std::fabs(want));
+      error = std::max(error, std::fabs(want - got));
+    }
+    EXPECT_LE(error, most * largest) << d.first << ' ' << d.n;
+  }
+}
+
+TEST_P(SessionMoves, WhatEndsTheContextIsDroppedAsByReset) {
+  const MemorySource source = model_of(2, 0);
+  TestSessions sessions(source, config(), 2);
+  const std::vector<uint32_t> tokens = some_tokens(70, 4);
+  for (size_t i = 0; i < 2; ++i) read(&sessions, i, tokens, 0, 60);
+  ASSERT_EQ(cria_drop(sessions.workspace(), sessions.session(0), 41, 19), CRIA_OK);
+  EXPECT_NE(cria_logits(sessions.session(0)), nullptr) << "the newest logits stay";
+  ASSERT_EQ(cria_reset(sessions.session(1), 41), CRIA_OK);
+  EXPECT_EQ(cria_logits(sessions.session(1)), nullptr);
+  for (size_t i = 0; i < 2; ++i) read(&sessions, i, tokens, 41, 70);
+  EXPECT_TRUE(test::state_of(sessions.session(0)) == test::state_of(sessions.session(1)));
+  ASSERT_EQ(cria_drop(sessions.workspace(), sessions.session(0), 0, 70), CRIA_OK);
+  EXPECT_EQ(cria_position(sessions.session(0)), 0u);
+  EXPECT_EQ(cria_logits(sessions.session(0)), nullptr);
+}
+
+TEST_P(SessionMoves, NothingIsDroppedThatIsNotThere) {
+  const MemorySource source = model_of(2, 0);
+  TestSessions sessions(source, config(), 1);
+  read(&sessions, 0, some_tokens(20, 4), 0, 20);
+  const std::vector<uint8_t> before = test::state_of(sessions.session(0));
+  cria_workspace* const w = sessions.workspace();
+  for (const auto& [first, n] : {std::pair{21u, 0u}, {0u, 21u}, {20u, 1u}, {1u, UINT32_MAX}}) {
+    EXPECT_EQ(cria_drop(w, sessions.session(0), first, n), CRIA_INVALID_ARGUMENT);
+  }
+  EXPECT_EQ(cria_drop(nullptr, sessions.session(0), 0, 1), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_drop(w, nullptr, 0, 1), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_drop(w, sessions.session(0), 20, 0), CRIA_OK);
+  EXPECT_TRUE(test::state_of(sessions.session(0)) == before);
+}
+
+// Window 64, chunks of 7: a ring of 128 positions.
+TEST_P(SessionMoves, ARingThatHasGoneRoundSaysWhatItForgot) {
+  constexpr uint32_t kWindow = 64;
+  const MemorySource source = model_of(2, kWindow);
+  TestSessions sessions(source, config(), 3);
+  const std::vector<uint32_t> tokens = some_tokens(250, 6);
+  read(&sessions, 0, tokens, 0, 200);
+  cria_session* const s = sessions.session(0);
+  // It holds positions 72 on; a token at 134 attends from 71 on.
+  EXPECT_EQ(cria_reset(s, 134), CRIA_FORGOTTEN);
+  EXPECT_EQ(cria_copy_prefix(sessions.session(1), s, 134), CRIA_FORGOTTEN);
+  // Position 100 is kept and would have to stay where it is.
+  EXPECT_EQ(cria_drop(sessions.workspace(), s, 101, 10), CRIA_FORGOTTEN);
+  EXPECT_EQ(cria_position(s), 200u);
+  ASSERT_EQ(cria_copy_prefix(sessions.session(1), s, 135), CRIA_OK);
+  read(&sessions, 1, tokens, 135, 250);
+  read(&sessions, 2, tokens, 0, 250);
+  EXPECT_TRUE(test::state_of(sessions.session(1)) == test::state_of(sessions.session(2)));
+  ASSERT_EQ(cria_reset(s, 135), CRIA_OK);
+  read(&sessions, 0, tokens, 135, 250);
+  EXPECT_TRUE(test::state_of(s) == test::state_of(sessions.session(2)));
+  EXPECT_EQ(cria_reset(s, 0), CRIA_OK);
+  read(&sessions, 0, tokens, 0, 250);
+  EXPECT_TRUE(test::state_of(s) == test::state_of(sessions.session(2)));
+}
+
+// All that a token attends to was read after what is dropped: as if it had never been there.
+TEST_P(SessionMoves, InARingTheOldestPositionsAreDroppedRoundAndRound) {
+  const MemorySource source = model_of(1, 64);
+  TestSessions sessions(source, config(), 2);
+  const std::vector<uint32_t> tokens = some_tokens(250, 6);
+  const double most = GetParam().kv_format == CRIA_KV_F32 ? 2e-4 : 2e-2;
+  for (const uint32_t n : {1u, 64u, 72u, 73u, 120u}) {
+    for (size_t i = 0; i < 2; ++i) ASSERT_EQ(cria_reset(sessions.session(i), 0), CRIA_OK);
+    read(&sessions, 0, tokens, 0, 200);
+    ASSERT_EQ(cria_drop(sessions.workspace(), sessions.session(0), 0, n), CRIA_OK) << n;
+    read(&sessions, 0, tokens, 200, 250);
+    read(&sessions, 1, tokens, n, 250);
+    ASSERT_EQ(cria_position(sessions.session(0)), cria_position(sessions.session(1)));
+    double largest = 0;
+    double error = 0;
+    for (uint32_t i = 0; i < kVocab; ++i) {
+      const double want = static_cast<double>(cria_logits(sessions.session(1))[i]);
+      const double got = static_cast<double>(cria_logits(sessions.session(0))[i]);
+      largest = std::max(largest, std::fabs(want));
+      error = std::max(error, std::fabs(want - got));
+    }
+    EXPECT_LE(error, most * largest) << n;
+  }
+}
+
+TEST_P(SessionMoves, AStateGoesOnInARingOfAnotherSize) {
+  const MemorySource source = model_of(2, 64);
+  const std::vector<uint32_t> tokens = some_tokens(250, 8);
+  std::vector<std::vector<uint8_t>> states;
+  std::vector<std::vector<uint8_t>> ends;
+  for (const uint32_t chunk : {1u, 7u, 100u, 256u}) {
+    cria_config wish = config();
+    wish.prefill_chunk = chunk;
+    TestSessions sessions(source, wish, 1);
+    read(&sessions, 0, tokens, 0, 200);
+    states.push_back(test::state_of(sessions.session(0)));
+    read(&sessions, 0, tokens, 200, 250);
+    ends.push_back(test::state_of(sessions.session(0)));
+    for (const std::vector<uint8_t>& state : states) {
+      ASSERT_EQ(cria_state_load(sessions.session(0), state.data(), state.size()), CRIA_OK);
+      read(&sessions, 0, tokens, 200, 250);
+      EXPECT_TRUE(test::state_of(sessions.session(0)) == ends[0]) << chunk;
+    }
+    EXPECT_TRUE(ends.back() == ends[0]) << chunk;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, SessionMoves, testing::ValuesIn(variants()),
+                         [](const testing::TestParamInfo<Variant>& variant) {
+                           return std::string(variant.param.name);
+                         });
+
+// What is dropped is turned back with the same bits by every kernel, in any number of threads.
+TEST(SessionMovesBits, AreTheSameOnEveryIsa) {
+  for (const cria_kv_format kv_format : {CRIA_KV_INT8, CRIA_KV_F32}) {
+    for (const uint32_t window : {0u, 64u}) {
+      const MemorySource source = model_of(3, window);
+      const std::vector<uint32_t> tokens = some_tokens(250, 2);
+      std::vector<uint8_t> want;
+      for (const test::IsaRow& isa : test::runnable_isas()) {
+        for (const uint32_t n_threads : {1u, 3u}) {
+          cria_config config = {};
+          config.backend = CRIA_BACKEND_EXACT;
+          config.kv_format = kv_format;
+          config.isa_mask = isa.mask;
+          config.n_threads = n_threads;
+          config.prefill_chunk = 16;
+          TestSessions sessions(source, config, 1);
+          read(&sessions, 0, tokens, 0, 200);
+          ASSERT_EQ(cria_drop(sessions.workspace(), sessions.session(0), 0, 77), CRIA_OK);
+          read(&sessions, 0, tokens, 200, 220);
+          ASSERT_EQ(cria_drop(sessions.workspace(), sessions.session(0), 0, 3), CRIA_OK);
+          read(&sessions, 0, tokens, 220, 250);
+          const std::vector<uint8_t> state = test::state_of(sessions.session(0));
+          if (want.empty()) want = state;
+          EXPECT_TRUE(state == want) << isa.name << ' ' << n_threads << " window " << window;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cria
