@@ -293,6 +293,22 @@ class Bench(unittest.TestCase):
         self.assertLess(alone["memory_plan_bytes"], row["memory_plan_bytes"])
         self.assertIn("3 sessions", cli.cria("bench", cli.model(), *options, "--sessions", "3").out)
 
+    def test_a_session_takes_what_is_planned_for_it(self):
+        """What the machine holds grows by the sessions' bytes, all of which a full context touches."""
+        def row_of(n):
+            done = cli.cria("bench", cli.model(), "-p", "500", "-n", "8", "-r", "1", "--kv", "f32", "--backend", "exact",
+                            "--sessions", str(n), "--json")
+            return json.loads(done.out)["results"][0]
+        one, many = row_of(1), row_of(17)
+        self.assertEqual([speed["sessions"] for speed in many["sessions"]], [17])
+        self.assertEqual(many["sessions"][0]["decode_tokens_per_s"], many["sessions"][0]["tokens_per_second"]["median"])
+        planned = many["memory_plan_bytes"] - one["memory_plan_bytes"]
+        of_sessions = 16 * plan_for("--kv", "f32", "--backend", "exact", "--sessions", "17")["session"]["total_bytes"]
+        self.assertLess(abs(planned - of_sessions), 0.05 * of_sessions)  # a workspace for 17 turns has rows of logits
+        resident = many["peak_resident_bytes"] - one["peak_resident_bytes"]
+        if not cli.IS_SANITIZED and not cli.IS_EMULATED:
+            self.assertLess(abs(resident - planned), 0.05 * planned)
+
     def test_lengths_that_do_not_fit_are_a_usage_error(self):
         self.assertEqual(cli.cria("bench", cli.model(), "-p", "513", "-n", "1").code, cli.USAGE)
         self.assertEqual(cli.cria("bench", cli.model(), "-p", "8", "-n", "600").code, cli.USAGE)
