@@ -172,13 +172,20 @@ uint32_t positions_of(const cria_chat& c, uint32_t n) {
   return end > begin ? end - begin : 0;
 }
 
+// Exchanges whose messages are all in the context: those of next cannot leave it.
+uint32_t exchanges_in_context(const cria_chat& c) {
+  uint32_t n = 0;
+  while (n < n_exchanges(c) && behind_exchanges(c, n + 1) <= c.n_in_context) ++n;
+  return n;
+}
+
 // Whether exchanges can leave the context without reading the others again.
 bool can_drop(const cria_chat& c) {
   const bool has_system_in_user = folds_system(c) && (has_system(c) || begins_with_system(c));
   return !c.rereads && !has_system_in_user && c.n_in_context != 0;
 }
 
-// Drops the first n exchanges. The tokens of next stay to be read.
+// Drops the first n exchanges, which are in the context. The tokens of next stay to be read.
 Status drop_exchanges(cria_chat* c, cria_workspace* w, uint32_t n) {
   const uint32_t first = has_system(*c) ? 1 : 0;
   const uint32_t end = behind_exchanges(*c, n);
@@ -204,7 +211,7 @@ Status drop_exchanges(cria_chat* c, cria_workspace* w, uint32_t n) {
 // Drops as few of the oldest exchanges as make room for n_tokens, and more of them while that
 // leaves less than spare; never the newest one.
 Status drop_for(cria_chat* c, cria_workspace* w, uint64_t n_tokens, uint32_t spare) {
-  const uint32_t most = n_exchanges(*c) - 1;
+  const uint32_t most = std::min(n_exchanges(*c) - 1, exchanges_in_context(*c));
   const uint64_t context = c->session->context;
   const auto is_enough = [&](uint32_t n, uint32_t more) {
     return c->session->position - positions_of(*c, n) + n_tokens + more <= context;
@@ -297,6 +304,8 @@ Status read_again(cria_chat* c, cria_workspace* w, uint32_t wanted) {
 // Fills next with what follows the messages in the context; kNothingToSample when the newest ones
 // give no token.
 Status encode_new(cria_chat* c, cria_workspace* w) {
+  c->n_next = 0;
+  if (!is_room(*c, c->n_pending)) return Status::kContextFull;
   c->n_next = c->n_pending;
   std::copy(c->memory.pending, c->memory.pending + c->n_pending, c->memory.next);
   const std::span<const cria_message> view = view_of(*c, 0, c->n_messages);
@@ -323,44 +332,69 @@ Status plan_reading(cria_chat* c, cria_workspace* w) {
                                                                           : dropped;
 }
 
+// Whether a question could be asked if all exchanges left: then it is worth their leaving.
+Status check_alone(cria_chat* c, cria_workspace* w, const char* text, size_t n_bytes) {
+  const bool with_system = has_system(*c);
+  const uint32_t n_system = with_system ? c->memory.messages[0].n_bytes : 0;
+  if (n_bytes > c->max_text_bytes - n_system) return Status::kTextTooLong;
+  c->memory.view[0] = {CRIA_SYSTEM, c->memory.text, n_system};
+  cria_message* const question = c->memory.view + (with_system ? 1 : 0);
+  *question = {CRIA_USER, text, n_bytes};
+  c->n_next = 0;
+  CRIA_TRY(encode(c, w, {c->memory.view, question + 1}, 0, true));
+  return is_room(*c, uint64_t{c->n_next} + 1) ? Status::kOk : Status::kContextFull;
+}
+
 // Makes memory for a question and an answer, at the cost of the oldest exchanges.
-void make_text_room(cria_chat* c, cria_workspace* w, size_t n_bytes) {
+Status make_text_room(cria_chat* c, cria_workspace* w, const char* text, size_t n_bytes) {
   constexpr uint32_t kNewMessages = 2;
   const auto is_full = [&] {
     return c->n_messages + kNewMessages > c->max_messages ||
            n_bytes + c->max_text_bytes / 4 > c->max_text_bytes - c->n_text;
   };
+  if (is_full() && n_exchanges(*c) > 0) CRIA_TRY(check_alone(c, w, text, n_bytes));
   while (is_full() && n_exchanges(*c) > 0) {
     c->n_next = 0;
-    if (can_drop(*c) && drop_exchanges(c, w, 1) == Status::kOk) continue;
+    const bool is_held = can_drop(*c) && exchanges_in_context(*c) > 0;
+    if (is_held && drop_exchanges(c, w, 1) == Status::kOk) continue;
     note_dropped(c, 1);
     c->n_in_context = 0;
   }
+  return Status::kOk;
 }
 
-void give_turn(const cria_chat& c, cria_turn* turn) {
-  *turn = {c.session, c.memory.next, c.n_next, nullptr};
+void give_turn(cria_chat* c, cria_turn* turn) {
+  c->step_end = c->session->position + c->n_next;
+  *turn = {c->session, c->memory.next, c->n_next, nullptr};
+}
+
+// Whether what was planned has been read.
+bool is_read(const cria_chat& c) { return c.session->position == c.step_end; }
+
+void take_question_back(cria_chat* c) {
+  if (c->asks_anew) drop_last_message(c);
 }
 
 Status ask(cria_chat* c, cria_workspace* w, const char* text, size_t n_bytes, uint32_t max_tokens,
            cria_turn* turn) {
   if (c->phase != ChatPhase::kIdle) return Status::kInvalidArgument;
   if (text != nullptr) {
-    make_text_room(c, w, n_bytes);
+    CRIA_TRY(make_text_room(c, w, text, n_bytes));
     if (!add_message(c, CRIA_USER, text, n_bytes)) return Status::kTextTooLong;
   } else if (c->n_messages == 0 || c->memory.messages[c->n_messages - 1].role != CRIA_USER) {
     return Status::kInvalidArgument;
   }
+  c->asks_anew = text != nullptr;
   c->max_tokens = max_tokens;
   c->n_answered = 0;
   const Status status = plan_reading(c, w);
   if (status != Status::kOk) {
-    drop_last_message(c);
+    take_question_back(c);
     return status;
   }
   c->phase = ChatPhase::kReading;
   c->n_read += c->n_next;
-  give_turn(*c, turn);
+  give_turn(c, turn);
   return Status::kOk;
 }
 
@@ -445,9 +479,10 @@ Status next(cria_chat* c, cria_workspace* w, const cria_sampling& sampling, cria
   }
   if (is_full) {
     finish(c, true, CRIA_CHAT_FULL, piece);
+    static_cast<void>(add_text(c, CRIA_NO_TOKEN, piece));
     return Status::kOk;
   }
-  give_turn(*c, turn);
+  give_turn(c, turn);
   return Status::kOk;
 }
 
@@ -506,6 +541,16 @@ bool messages_hold(const cria_chat& c, const SavedHeader& h, const uint8_t* mess
   return n_text == h.n_text;
 }
 
+// What stands between the last answer and the next message: at most one token that was said but not
+// read, then the template's.
+bool pending_holds(const cria_chat& c, const uint8_t* pending, uint32_t n) {
+  if (n == 0) return true;
+  if (n < c.n_closing || n > c.n_closing + 1) return false;
+  const size_t n_said = n - c.n_closing;
+  return c.n_closing == 0 || std::memcmp(pending + n_said * sizeof(uint32_t), c.memory.closing,
+                                         c.n_closing * sizeof(uint32_t)) == 0;
+}
+
 bool tokens_hold(const cria_chat& c, const uint8_t* tokens, size_t n) {
   for (size_t i = 0; i < n; ++i) {
     uint32_t token;
@@ -530,7 +575,7 @@ Status load(cria_chat* c, const uint8_t* saved, size_t n_bytes) {
   const uint8_t* pending = text + h.n_text;
   const uint8_t* state = pending + h.n_pending * sizeof(uint32_t);
   if (xxh64(messages, body_bytes(h)) != h.checksum || !messages_hold(*c, h, messages) ||
-      !tokens_hold(*c, pending, h.n_pending)) {
+      !tokens_hold(*c, pending, h.n_pending) || !pending_holds(*c, pending, h.n_pending)) {
     return Status::kBadState;
   }
   CRIA_TRY(
@@ -636,21 +681,23 @@ Status make(std::span<uint8_t> memory, cria_workspace* w, cria_session* session,
 
 void abandon(cria_chat* c) {
   if (c->phase == ChatPhase::kIdle) return;
-  if (c->phase == ChatPhase::kSpeaking) {
-    drop_last_message(c);
+  const bool is_speaking = c->phase == ChatPhase::kSpeaking;
+  if (is_speaking) drop_last_message(c);
+  take_question_back(c);
+  if (is_speaking || is_read(*c)) {  // the session holds what is no longer said
     c->n_in_context = 0;
     c->n_pending = 0;
   }
-  drop_last_message(c);
   c->phase = ChatPhase::kIdle;
 }
 
 void stop(cria_chat* c) {
   if (c->phase != ChatPhase::kSpeaking) return abandon(c);
   cria_chat_piece ignored = {};
+  const bool was_read = is_read(*c);
   const bool is_planned_anew = c->n_next != 1;
-  finish(c, true, CRIA_CHAT_STOPPED, &ignored);
-  if (is_planned_anew) c->n_in_context = 0;
+  finish(c, !was_read, CRIA_CHAT_STOPPED, &ignored);
+  if (is_planned_anew && !was_read) c->n_in_context = 0;
 }
 
 // One answer from question to end. On an error the conversation is as before.

@@ -56,6 +56,8 @@ struct cria_chat {
   bool has_closing;  // the closing tokens are known
   // The answer that is being made.
   cria::ChatPhase phase;
+  bool asks_anew;     // the question came with ask, not by cria_chat_add
+  uint32_t step_end;  // the session's position once what was planned is read
   uint32_t n_next;
   uint32_t max_tokens;
   uint32_t n_answered;

@@ -128,6 +128,7 @@ Status load(cria_session* s, const uint8_t* state, size_t n_bytes) {
   }
   if (header.position > s->context) return Status::kContextFull;
   const bool has_logits = header.has_logits != 0;
+  if (has_logits && header.position == 0) return Status::kBadState;
   if (n_bytes != state_bytes(*s, header.position, has_logits) ||
       xxh64(state + sizeof header, n_bytes - sizeof header) != header.checksum) {
     return Status::kBadState;

@@ -403,14 +403,17 @@ typedef struct cria_turn {
 
 /* cria_prefill for several sessions of one model, each once: their tokens go through the matrices
  * together, so that weights are read once for all. Each session gets the bits that it would get
- * alone. On an error all contexts are as before. */
+ * alone. On an error all contexts are as before, logits too unless it is CRIA_BACKEND_FAILED; but a
+ * sliding-window session whose ring has gone round and whose turn has more tokens than
+ * prefill_chunk may begin anew, at position 0, or have forgotten more of its past. */
 cria_status cria_step(cria_workspace* workspace, const cria_turn* turns, size_t n_turns);
 
 /* The newest logits, [cria_vocab_size], owned by the session and overwritten by its next prefill;
  * null before the first. They may be changed before sampling. */
 float* cria_logits(cria_session* session);
 
-/* What is added to a token's logit before anything else; -INFINITY forbids it. */
+/* What is added to a token's logit before anything else; -INFINITY forbids it. Where all tokens are
+ * forbidden the lowest id is drawn. */
 typedef struct cria_logit_bias {
   uint32_t token; /* of the vocabulary */
   float bias;     /* not NaN */

@@ -69,8 +69,8 @@ typedef struct cria_chat_options {
   uint32_t max_tokens; /* of the answer; 0: no limit of its own */
   uint32_t reserved;   /* zero */
   /* Gets each token of the answer and the text that became whole with it, n_bytes of UTF-8 without
-   * a final zero, perhaps none; last, with CRIA_NO_TOKEN, what was left. Nonzero ends the answer.
-   * May be null. */
+   * a final zero, perhaps none; with the last one what was left: that is CRIA_NO_TOKEN where the
+   * model ended its turn. Nonzero ends the answer, half a character then with it. May be null. */
   int (*on_text)(void* context, uint32_t token, const char* text, size_t n_bytes);
   void* context;
 } cria_chat_options;
@@ -82,7 +82,8 @@ typedef struct cria_chat_result {
   uint32_t n_dropped;  /* exchanges that left the conversation */
 } cria_chat_result;
 
-/* Asks and answers. Errors, after which the conversation is as it was before the question:
+/* Asks and answers. Errors, after which the question was not asked (exchanges that had left to make
+ * room for it stay away; a question that can never be asked makes none leave):
  * CRIA_TEXT_TOO_LONG when the question is too long for the workspace or the memory,
  * CRIA_CONTEXT_FULL when it is for the context, CRIA_NOTHING_TO_SAMPLE when no token stands for it,
  * CRIA_CANCELLED by the workspace's hook while the question was read, and what cria_step says. */

@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "quant/checksum.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/test_session.h"
 #include "tests/system/tiny_chat_model.h"
@@ -299,6 +301,147 @@ TEST(Chat, ReadsOfAConversationThatOthersKeepWhatIsNew) {
   ASSERT_EQ(chat.say("Who are you?"), CRIA_OK);
   expect_fresh(&chat);
   EXPECT_LT(cria_chat_n_read(chat.get()) - n_before, 20U);
+}
+
+TEST(Chat, AQuestionThatCanNeverBeAskedCostsNoExchange) {
+  cria_chat_config config = {};
+  config.max_text_bytes = 2000;
+  Chat chat(demo(), 8, 256, config);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(chat.say("What is a llama?"), CRIA_OK);
+  const std::string before = chat.text();
+  const std::vector<uint32_t> tokens = chat.tokens();
+  // Longer than all memory for text, and longer than the context when all else has left.
+  EXPECT_EQ(chat.say(std::string(2001, 'x')), CRIA_TEXT_TOO_LONG);
+  EXPECT_EQ(chat.say(std::string(1900, '?')), CRIA_CONTEXT_FULL);
+  EXPECT_EQ(chat.text(), before);
+  EXPECT_EQ(chat.tokens(), tokens);
+  EXPECT_EQ(chat.say("Who are you?"), CRIA_OK);
+  EXPECT_EQ(cria_chat_n_messages(chat.get()), 8u);
+  expect_fresh(&chat);
+}
+
+// A chat that is driven step by step.
+class Steps {
+ public:
+  explicit Steps(Chat* chat) : chat_(chat) {}
+  void ask(std::string_view text) {
+    ASSERT_EQ(cria_chat_ask(chat_->get(), workspace(), text.data(), text.size(), 0, &turn_),
+              CRIA_OK);
+  }
+  void step() { ASSERT_EQ(cria_step(workspace(), &turn_, 1), CRIA_OK); }
+  void next() {
+    const cria_sampling greedy = {};
+    ASSERT_EQ(cria_chat_next(chat_->get(), workspace(), &greedy, &piece_, &turn_), CRIA_OK);
+    ASSERT_EQ(piece_.is_last, 0);
+  }
+
+ private:
+  cria_workspace* workspace() { return chat_->session().workspace(); }
+  Chat* chat_;
+  cria_turn turn_ = {};
+  cria_chat_piece piece_ = {};
+};
+
+// Whether or not the last token that was drawn has been read.
+TEST(Chat, AnAnswerMayBeStoppedBetweenAnyTwoCalls) {
+  for (const bool is_read : {false, true}) {
+    Chat chat(demo(), 8);
+    Steps steps(&chat);
+    steps.ask("What is a llama?");
+    for (int i = 0; i < 4; ++i) {
+      steps.step();
+      steps.next();
+    }
+    if (is_read) steps.step();
+    cria_chat_stop(chat.get());
+    ASSERT_EQ(chat.say("Who are you?"), CRIA_OK);
+    expect_fresh(&chat);
+  }
+}
+
+TEST(Chat, AQuestionMayBeTakenBackBetweenAnyTwoCalls) {
+  for (const int n_calls : {0, 1, 2, 3}) {
+    Chat chat(demo(), 8);
+    ASSERT_EQ(chat.say("What is a llama?"), CRIA_OK);
+    const std::string before = chat.text();
+    Steps steps(&chat);
+    steps.ask("Tell me about the sea");
+    for (int i = 0; i < n_calls; ++i) {
+      if (i % 2 == 0) steps.step();
+      if (i % 2 == 1) steps.next();
+    }
+    cria_chat_abandon(chat.get());
+    EXPECT_EQ(chat.text(), before) << n_calls;
+    ASSERT_EQ(chat.say("Who are you?"), CRIA_OK);
+    expect_fresh(&chat);
+  }
+}
+
+TEST(Chat, AMessageThatOthersAddedStaysWhenItsAnswerIsTakenBack) {
+  Chat chat(demo(), 8);
+  ASSERT_EQ(cria_chat_add(chat.get(), CRIA_USER, "hello", 5), CRIA_OK);
+  cria_turn turn = {};
+  ASSERT_EQ(cria_chat_ask(chat.get(), chat.session().workspace(), nullptr, 0, 0, &turn), CRIA_OK);
+  cria_chat_abandon(chat.get());
+  EXPECT_EQ(cria_chat_n_messages(chat.get()), 1u);
+  EXPECT_EQ(chat.text(), "hello");
+}
+
+// More than fits, none of which the session has: what is left out is never read.
+TEST(Chat, ManyMessagesOfOthersBehindAShortConversationMakeRoom) {
+  for (const bool with_system : {false, true}) {
+    Chat chat(demo(), 8, 256);
+    chat.begin(with_system ? "You are a llama." : "");
+    for (int i = 0; i < 2; ++i) ASSERT_EQ(chat.say("What is a llama?"), CRIA_OK);
+    for (int i = 0; i < 8; ++i) {
+      constexpr std::string_view kText =
+          "Tell me about the sea and the moon and the stars, please.";
+      ASSERT_EQ(cria_chat_add(chat.get(), CRIA_USER, kText.data(), kText.size()), CRIA_OK);
+      ASSERT_EQ(cria_chat_add(chat.get(), CRIA_ASSISTANT, kText.data(), kText.size()), CRIA_OK);
+    }
+    ASSERT_EQ(chat.say("Who are you?"), CRIA_OK);
+    expect_fresh(&chat);
+    ASSERT_EQ(chat.say("What is a llama?"), CRIA_OK);
+    expect_fresh(&chat);
+  }
+}
+
+struct SavedFront {
+  uint64_t magic;
+  uint64_t checksum;
+  uint32_t n_messages;
+  uint32_t n_text;
+  uint32_t n_in_context;
+  uint32_t n_pending;
+};
+
+// Tokens that no chat leaves between an answer and the next message, as many as fit or more than
+// the context has places.
+TEST(Chat, ASavedConversationWithOtherTokensPendingIsRefused) {
+  for (const uint32_t context : {16u, 64u, 0u}) {
+    Chat chat(demo(), 4, context);
+    ASSERT_EQ(chat.say("a"), CRIA_OK);
+    const std::vector<uint8_t> saved = chat.saved();
+    SavedFront front;
+    std::memcpy(&front, saved.data(), sizeof front);
+    ASSERT_GT(front.n_pending, 0u);
+    const size_t pending_at = sizeof front + front.n_messages * 16 + front.n_text;
+    for (const uint32_t n_more : {1u, 2u, context, 250u, 257u - front.n_pending}) {
+      std::vector<uint8_t> changed = saved;
+      changed.insert(changed.begin() + static_cast<ptrdiff_t>(pending_at), n_more * 4, 0);
+      SavedFront lie = front;
+      lie.n_pending += n_more;
+      const size_t n_body = pending_at - sizeof lie + lie.n_pending * 4;
+      lie.checksum = xxh64(changed.data() + sizeof lie, n_body);
+      std::memcpy(changed.data(), &lie, sizeof lie);
+      Chat other(demo(), 4, context);
+      const bool is_possible = n_more == 0 || (n_more == 1 && front.n_pending == 1);
+      EXPECT_EQ(cria_chat_load(other.get(), changed.data(), changed.size()),
+                is_possible ? CRIA_OK : CRIA_BAD_STATE)
+          << context << ' ' << n_more;
+      other.say(std::string(300, 'x'));
+    }
+  }
 }
 
 }  // namespace

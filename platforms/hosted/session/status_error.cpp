@@ -15,7 +15,7 @@ const char* advice(cria_status status) {
     case CRIA_UNSUPPORTED:
       return "try --backend auto without --isa";
     case CRIA_NO_TOKENIZER:
-      return "give token ids with --ids";
+      return "give cria run or cria logits token ids with --ids";
     case CRIA_NO_CHAT_TEMPLATE:
       return "use cria run";
     case CRIA_TEXT_TOO_LONG:
