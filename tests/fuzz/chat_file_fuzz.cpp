@@ -1,7 +1,8 @@
 // Hostile chat files: what is not refused is what was saved, and a chat goes on from it.
 //
 //   kind u8: bit 0 leaves the checksum as it is, bit 1 takes the rest for a whole file; else edits
-//   (tests/fuzz/model_draft.h) of a file that was saved
+//   (tests/fuzz/model_draft.h) of a file that was saved; bit 2: by a chat with a small context,
+//   whose questions are longer than it
 #include <cstring>
 #include <string>
 #include <vector>
@@ -35,7 +36,7 @@ void mend(Bytes* file) {
 
 class SavedChat {
  public:
-  SavedChat() : trial_(options(), false) {
+  explicit SavedChat(uint32_t context) : trial_(options(context), false) {
     constexpr std::string_view kSystem = "Be brief.";
     static_cast<void>(cria_chat_begin(trial_.chat(), kSystem.data(), kSystem.size()));
     static_cast<void>(trial_.say("the llama"));
@@ -46,11 +47,13 @@ class SavedChat {
   [[nodiscard]] const std::vector<uint8_t>& saved() const { return saved_; }
 
  private:
-  static hosted::CommonOptions options() {
+  static hosted::CommonOptions options(uint32_t context) {
     const auto path = memory_folder() / "model.cria";
     const Bytes& model = base_models()[0];
     write_bytes(path, {reinterpret_cast<const char*>(model.data()), model.size()});
-    return chat_options(path.string());
+    hosted::CommonOptions options = chat_options(path.string());
+    if (context != 0) options.context = context;
+    return options;
   }
 
   ChatTrial trial_;
@@ -63,9 +66,13 @@ int fuzz_one(const uint8_t* data, size_t size) {
   constexpr size_t kMostEdits = 32;
   constexpr uint8_t kKeepsChecksum = 1 << 0;
   constexpr uint8_t kWhole = 1 << 1;
-  static SavedChat chat;
+  constexpr uint8_t kSmall = 1 << 2;
+  constexpr uint32_t kSmallContext = 32;
+  constexpr size_t kLongText = 600;
+  static SavedChat chats[] = {SavedChat(0), SavedChat(kSmallContext)};
   ByteFeed feed(data, size);
   const uint8_t kind = feed.byte();
+  SavedChat& chat = chats[(kind & kSmall) != 0 ? 1 : 0];
   Bytes file(chat.saved().begin(), chat.saved().end());
   if ((kind & kWhole) != 0) {
     file.assign(feed.rest().begin(), feed.rest().end());
@@ -80,6 +87,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
     n_text += cria_chat_message(loaded, i).n_bytes;
   }
   expect(n_text <= file.size(), "the messages are those of the file");
+  if ((kind & kSmall) != 0) static_cast<void>(chat.trial()->say(std::string(kLongText, 'x')));
   for (int i = 0; i < 4; ++i) static_cast<void>(chat.trial()->say("and then?"));
   return 0;
 }
