@@ -105,40 +105,44 @@ Status output_all(cria_workspace* w, std::span<const cria_turn> turns, const Chu
   return status;
 }
 
-// Each session keeps what its last row came to, so that its logits stay what they are until all of
-// the step's rows are computed.
+// The session of a turn whose last logits alone are wanted keeps what its last row came to, so that
+// its logits stay what they are until all of the step's rows are computed.
 void keep_last_rows(const cria_workspace& w, std::span<const cria_turn> turns, const Chunk& chunk) {
   const size_t width = w.model->config.d_model;
   visit_pieces(turns, chunk, [&](const Piece& piece) {
-    if (!piece.ends_turn()) return;
+    if (!piece.ends_turn() || piece.turn->all_logits != nullptr) return;
     const float* row = w.step.x + (piece.first_row + piece.n - 1) * width;
     std::copy(row, row + width, piece.turn->session->last_row);
   });
 }
 
-// Logits of the turns' last rows, with one pass over the output matrix for each max_turns of them.
+// Logits of the last rows that were kept, with one pass over the output matrix for each max_turns
+// of them.
 Status output_last(cria_workspace* w, std::span<const cria_turn> turns) {
   const size_t width = w->model->config.d_model;
   const size_t vocab_size = w->model->config.vocab_size;
-  while (!turns.empty()) {
-    const std::span<const cria_turn> some =
-        turns.first(std::min<size_t>(turns.size(), w->max_turns));
-    turns = turns.subspan(some.size());
-    float* x = w->step.x;
-    for (const cria_turn& turn : some) {
-      x = std::copy(turn.session->last_row, turn.session->last_row + width, x);
+  for (size_t begin = 0; begin < turns.size();) {
+    size_t end = begin;
+    uint32_t n = 0;
+    float* only = nullptr;
+    for (; end < turns.size() && n < w->max_turns; ++end) {
+      if (turns[end].all_logits != nullptr) continue;
+      cria_session* session = turns[end].session;
+      std::copy(session->last_row, session->last_row + width, w->step.x + n++ * width);
+      session->has_logits = false;
+      only = session->logits;
     }
-    for (const cria_turn& turn : some) turn.session->has_logits = false;
-    if (some.size() == 1) {
-      CRIA_TRY(output(w, 0, 1, some.front().session->logits));
-      continue;
+    if (n == 1) CRIA_TRY(output(w, 0, 1, only));
+    if (n > 1) {
+      CRIA_TRY(output(w, 0, n, w->step.turn_logits));
+      const float* logits = w->step.turn_logits;
+      for (const cria_turn& turn : turns.subspan(begin, end - begin)) {
+        if (turn.all_logits != nullptr) continue;
+        std::copy(logits, logits + vocab_size, turn.session->logits);
+        logits += vocab_size;
+      }
     }
-    CRIA_TRY(output(w, 0, some.size(), w->step.turn_logits));
-    const float* logits = w->step.turn_logits;
-    for (const cria_turn& turn : some) {
-      std::copy(logits, logits + vocab_size, turn.session->logits);
-      logits += vocab_size;
-    }
+    begin = end;
   }
   return Status::kOk;
 }
@@ -150,6 +154,10 @@ void commit(std::span<const cria_turn> turns) {
     std::copy(turn.tokens, turn.tokens + turn.n_tokens, session->history + session->position);
     session->position += static_cast<uint32_t>(turn.n_tokens);
     session->has_logits = true;
+    if (turn.all_logits == nullptr) continue;
+    const size_t vocab_size = session->model->config.vocab_size;
+    const float* last = turn.all_logits + (turn.n_tokens - 1) * vocab_size;
+    std::copy(last, last + vocab_size, session->logits);
   }
 }
 
