@@ -4,7 +4,7 @@ cria.h or cria_chat.h and defined in libcria.a, and neither has another; nor has
 import re
 import subprocess
 
-from house_common import Sample, main
+from house_common import Sample, build_archive, main
 
 LIST = "runtime/include/cria_symbols.txt"
 HEADERS = ("runtime/include/cria.h", "runtime/include/cria_chat.h")
@@ -37,19 +37,6 @@ def check(context):
         problems += [f"{LIST}: {name} is not {where}" for name in sorted(listed - names)]
         problems += [f"{name} is {where} but not in {LIST}" for name in sorted(names - listed)]
     return problems, len(listed)
-
-
-def build_archive(context):
-    sources = context.files(".c")
-    if not sources:
-        return
-    (context.build / "lib").mkdir()
-    objects = []
-    for path in sources:
-        target = context.build / f"{path.name}.o"
-        subprocess.run([context.c_compiler, "-c", str(context.source / path), "-o", str(target)], check=True)
-        objects.append(str(target))
-    subprocess.run(["ar", "rcs", str(context.build / "lib" / "libcria.a"), *objects], check=True)
 
 
 def sample(name, reason, **changes):

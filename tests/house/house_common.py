@@ -80,6 +80,19 @@ def verdict(check, context):
     return problems, compared
 
 
+def build_archive(context):
+    """Makes a sample's C and C++ sources a libcria.a in its build folder; nothing where it has none."""
+    compilers = {".c": [context.c_compiler], ".cpp": [context.compiler, "-std=c++20", "-O1", "-fno-builtin"]}
+    sources = context.files(*compilers)
+    if not sources:
+        return
+    (context.build / "lib").mkdir()
+    objects = [str(context.build / f"{path.name}.o") for path in sources]
+    for path, target in zip(sources, objects):
+        subprocess.run([*compilers[path.suffix], "-c", str(context.source / path), "-o", target], check=True)
+    subprocess.run(["ar", "rcs", str(context.build / "lib" / "libcria.a"), *objects], check=True)
+
+
 def self_test(check, samples, context, prepare):
     failed = 0
     for sample in list(samples) + [Sample("an empty repository", {}, "nothing to compare")]:

@@ -8,8 +8,7 @@ The library's own sort may: its depth is at most twice the logarithm of the numb
 import re
 import subprocess
 
-from house_common import Sample, main
-from symbols import build_archive
+from house_common import Sample, build_archive, main
 
 MEMBER = re.compile(r"^(\S+\.o):\s+file format")
 SECTION = re.compile(r"^Disassembly of section (\S+):")

@@ -12,7 +12,7 @@ import dataclasses
 import re
 import subprocess
 
-from house_common import REPOSITORY, Sample, isas_of, main
+from house_common import REPOSITORY, Sample, build_archive, isas_of, main
 
 # Correctly rounded by IEEE 754 or exact, so the same everywhere; exp, sin and the like are not.
 EXACT_MATH = {name + suffix for name in ("sqrt", "floor", "ceil", "trunc", "rint", "nearbyint", "lrint", "llrint", "fabs")
@@ -90,20 +90,6 @@ def check(context):
         elif symbol.name.startswith(STATIC_CONSTRUCTOR):
             problems.append(f"{where}: static constructor {symbol.name}")
     return problems, len(symbols)
-
-
-def build_archive(context):
-    sources = context.files(".cpp")
-    if not sources:
-        return
-    (context.build / "lib").mkdir()
-    objects = []
-    for path in sources:
-        target = context.build / f"{path.name}.o"
-        subprocess.run([context.compiler, "-std=c++20", "-O1", "-fno-builtin", "-c", str(context.source / path),
-                        "-o", str(target)], check=True)
-        objects.append(str(target))
-    subprocess.run(["ar", "rcs", str(context.build / "lib" / "libcria.a"), *objects], check=True)
 
 
 def calls(declaration, call, reason, path="runtime/a.cpp"):
