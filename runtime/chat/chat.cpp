@@ -4,28 +4,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <string_view>
 
-#include "quant/align.h"
-#include "quant/checksum.h"
-#include "runtime/base/all_zero.h"
-#include "runtime/base/arena.h"
 #include "runtime/base/enum_bits.h"
 #include "runtime/decode/session.h"
 #include "runtime/decode/workspace.h"
 
 namespace cria {
 namespace {
-
-constexpr uint32_t kPositionsPerMessage = 8;
-constexpr uint32_t kLeastMessages = 16;
-constexpr uint32_t kTextBytesOfPosition = 16;
-constexpr uint32_t kLeastTextBytes = 8192;
-constexpr uint32_t kMostMessages = 1 << 20;
-constexpr uint32_t kMostTextBytes = 1 << 30;
-
-Status status_of(cria_status status) { return static_cast<Status>(status); }
 
 bool folds_system(const cria_chat& c) {
   return (c.session->model->chat_template.header.flags & format::kChatSystemInUser) != 0;
@@ -118,31 +104,11 @@ std::span<const cria_message> view_of(const cria_chat& c, uint32_t n_left_out, u
 Status encode(cria_chat* c, cria_workspace* w, std::span<const cria_message> view, size_t first,
               bool opens_turn) {
   size_t n = 0;
-  const Status status =
-      status_of(cria_encode_chat(w, view.data(), view.size(), first, opens_turn ? 1 : 0,
-                                 c->memory.next + c->n_next, c->session->context - c->n_next, &n));
+  const Status status = from_public(cria_encode_chat(w, view.data(), view.size(), first,
+                                                     opens_turn ? 1 : 0, c->memory.next + c->n_next,
+                                                     c->session->context - c->n_next, &n));
   if (status == Status::kOk) c->n_next += static_cast<uint32_t>(n);
   return status == Status::kBufferTooSmall ? Status::kContextFull : status;
-}
-
-// The template's tokens behind an answer, from the end token on that the model says or would have
-// said: it is left out when an answer is stopped, and what follows it always is.
-Status find_closing(cria_chat* c, cria_workspace* w) {
-  const cria_message messages[] = {{CRIA_USER, "x", 1}, {CRIA_ASSISTANT, "", 0}};
-  size_t n = 0;
-  const Status status = status_of(cria_encode_chat(w, messages, std::size(messages), 1, 0,
-                                                   c->memory.closing, kMostClosing, &n));
-  // A template with more is read again behind every answer.
-  if (status == Status::kBufferTooSmall) return Status::kOk;
-  CRIA_TRY(status);
-  uint32_t* const end = c->memory.closing + n;
-  uint32_t* const found = std::find_if(c->memory.closing, end, [&](uint32_t token) {
-    return cria_is_end_token(c->session->model, token) != 0;
-  });
-  c->n_closing =
-      static_cast<uint32_t>(std::copy(found, end, c->memory.closing) - c->memory.closing);
-  c->has_closing = true;
-  return Status::kOk;
 }
 
 // Room -------------------------------------------------------------------------------------------
@@ -190,7 +156,7 @@ Status drop_exchanges(cria_chat* c, cria_workspace* w, uint32_t n) {
   const uint32_t first = has_system(*c) ? 1 : 0;
   const uint32_t end = behind_exchanges(*c, n);
   const uint32_t n_positions = positions_of(*c, n);
-  CRIA_TRY(status_of(cria_drop(w, c->session, c->memory.messages[first].position, n_positions)));
+  CRIA_TRY(from_public(cria_drop(w, c->session, c->memory.messages[first].position, n_positions)));
   uint32_t n_moved = n_positions;
   if (end >= c->n_in_context && c->n_pending > 0) {
     // What stands between the last answer and the next message leaves with that answer.
@@ -263,7 +229,7 @@ Status keep_common(cria_chat* c) {
   while (n_kept < most && held[n_kept] == c->memory.next[n_kept]) ++n_kept;
   if (cria_reset(c->session, n_kept) != CRIA_OK) {  // a sliding window's ring has gone on
     n_kept = 0;
-    CRIA_TRY(status_of(cria_reset(c->session, 0)));
+    CRIA_TRY(from_public(cria_reset(c->session, 0)));
   }
   std::copy(c->memory.next + n_kept, c->memory.next + c->n_next, c->memory.next);
   c->n_next -= n_kept;
@@ -455,7 +421,7 @@ Status next(cria_chat* c, cria_workspace* w, const cria_sampling& sampling, cria
     c->text_state = {};
   }
   c->n_in_context = c->n_messages;
-  CRIA_TRY(status_of(cria_sample(w, c->session, &sampling, &c->last_token)));
+  CRIA_TRY(from_public(cria_sample(w, c->session, &sampling, &c->last_token)));
   if (cria_is_end_token(c->session->model, c->last_token) != 0) {
     finish(c, false, CRIA_CHAT_ANSWERED, piece);
     static_cast<void>(add_text(c, CRIA_NO_TOKEN, piece));
@@ -483,199 +449,6 @@ Status next(cria_chat* c, cria_workspace* w, const cria_sampling& sampling, cria
     return Status::kOk;
   }
   give_turn(c, turn);
-  return Status::kOk;
-}
-
-// Saving -----------------------------------------------------------------------------------------
-
-constexpr uint64_t kSavedMagic = 0x3174616863616972;  // "riachat1"
-
-// Followed by messages, text, pending tokens and the session's state.
-struct SavedHeader {
-  uint64_t magic;
-  uint64_t checksum;  // XXH64 of what lies between the header and the state, which has its own
-  uint32_t n_messages;
-  uint32_t n_text;
-  uint32_t n_in_context;
-  uint32_t n_pending;
-};
-static_assert(sizeof(SavedHeader) == 32);
-
-size_t body_bytes(const SavedHeader& h) {
-  return h.n_messages * sizeof(StoredMessage) + h.n_text + h.n_pending * sizeof(uint32_t);
-}
-
-Status save(const cria_chat& c, uint8_t* out, size_t n_bytes) {
-  if (c.phase != ChatPhase::kIdle) return Status::kInvalidArgument;
-  if (n_bytes < cria_chat_save_size(&c)) return Status::kBufferTooSmall;
-  SavedHeader h = {kSavedMagic, 0, c.n_messages, c.n_text, c.n_in_context, c.n_pending};
-  uint8_t* p = out + sizeof h;
-  const auto put = [&p](const void* from, size_t n) {
-    if (n > 0) std::memcpy(p, from, n);
-    p += n;
-  };
-  put(c.memory.messages, c.n_messages * sizeof(StoredMessage));
-  put(c.memory.text, c.n_text);
-  put(c.memory.pending, c.n_pending * sizeof(uint32_t));
-  h.checksum = xxh64(out + sizeof h, body_bytes(h));
-  std::memcpy(out, &h, sizeof h);
-  return status_of(cria_state_save(c.session, p, n_bytes - static_cast<size_t>(p - out)));
-}
-
-// Whether a chat can have saved these messages: the texts are as long as they say, the system's
-// comes first, and those in the context begin one behind the other.
-bool messages_hold(const cria_chat& c, const SavedHeader& h, const uint8_t* messages) {
-  uint64_t n_text = 0;
-  uint32_t position = 0;
-  for (uint32_t i = 0; i < h.n_messages; ++i) {
-    StoredMessage m;
-    std::memcpy(&m, messages + i * sizeof m, sizeof m);
-    if (m.role > CRIA_ASSISTANT || (m.role == CRIA_SYSTEM && i != 0) || m.reserved != 0) {
-      return false;
-    }
-    n_text += m.n_bytes;
-    if (i >= h.n_in_context) continue;
-    if (m.position < position || m.position > c.session->context) return false;
-    position = m.position;
-  }
-  return n_text == h.n_text;
-}
-
-// What stands between the last answer and the next message: at most one token that was said but not
-// read, then the template's.
-bool pending_holds(const cria_chat& c, const uint8_t* pending, uint32_t n) {
-  if (n == 0) return true;
-  if (n < c.n_closing || n > c.n_closing + 1) return false;
-  const size_t n_said = n - c.n_closing;
-  return c.n_closing == 0 || std::memcmp(pending + n_said * sizeof(uint32_t), c.memory.closing,
-                                         c.n_closing * sizeof(uint32_t)) == 0;
-}
-
-bool tokens_hold(const cria_chat& c, const uint8_t* tokens, size_t n) {
-  for (size_t i = 0; i < n; ++i) {
-    uint32_t token;
-    std::memcpy(&token, tokens + i * sizeof token, sizeof token);
-    if (token >= c.session->model->config.vocab_size) return false;
-  }
-  return true;
-}
-
-Status load(cria_chat* c, const uint8_t* saved, size_t n_bytes) {
-  SavedHeader h;
-  if (c->phase != ChatPhase::kIdle) return Status::kInvalidArgument;
-  if (n_bytes < sizeof h) return Status::kBadState;
-  std::memcpy(&h, saved, sizeof h);
-  if (h.magic != kSavedMagic || h.n_in_context > h.n_messages) return Status::kBadState;
-  if (h.n_messages > c->max_messages || h.n_text > c->max_text_bytes) return Status::kTextTooLong;
-  if (h.n_pending > 1 + kMostClosing || n_bytes - sizeof h < body_bytes(h)) {
-    return Status::kBadState;
-  }
-  const uint8_t* messages = saved + sizeof h;
-  const uint8_t* text = messages + h.n_messages * sizeof(StoredMessage);
-  const uint8_t* pending = text + h.n_text;
-  const uint8_t* state = pending + h.n_pending * sizeof(uint32_t);
-  if (xxh64(messages, body_bytes(h)) != h.checksum || !messages_hold(*c, h, messages) ||
-      !tokens_hold(*c, pending, h.n_pending) || !pending_holds(*c, pending, h.n_pending)) {
-    return Status::kBadState;
-  }
-  CRIA_TRY(
-      status_of(cria_state_load(c->session, state, n_bytes - static_cast<size_t>(state - saved))));
-  const auto take = [](void* to, const uint8_t* from, size_t n) {
-    if (n > 0) std::memcpy(to, from, n);
-  };
-  take(c->memory.messages, messages, h.n_messages * sizeof(StoredMessage));
-  take(c->memory.text, text, h.n_text);
-  take(c->memory.pending, pending, h.n_pending * sizeof(uint32_t));
-  c->n_messages = h.n_messages;
-  c->n_text = h.n_text;
-  c->n_pending = h.n_pending;
-  c->n_in_context = h.n_in_context;
-  const bool is_within = h.n_in_context == 0 ||
-                         c->memory.messages[h.n_in_context - 1].position <= c->session->position;
-  if (!is_within) c->n_in_context = 0;
-  return Status::kOk;
-}
-
-// Making -----------------------------------------------------------------------------------------
-
-struct ChatLayout {
-  uint64_t messages;
-  uint64_t view;
-  uint64_t text;
-  uint64_t piece;
-  uint64_t next;
-  uint64_t pending;
-  uint64_t closing;
-  uint64_t total;
-};
-
-struct ChatSizes {
-  uint32_t max_messages;
-  uint32_t max_text_bytes;
-  uint32_t piece_bytes;
-};
-
-uint32_t clamped(uint64_t value, uint32_t least, uint32_t most) {
-  return static_cast<uint32_t>(std::clamp<uint64_t>(value, least, most));
-}
-
-Status find_sizes(const cria_session& session, const cria_chat_config& config, ChatSizes* sizes) {
-  constexpr uint32_t kPieces = 2;  // a token's text, and what is left at the end
-  if (!session.model->has_tokenizer) return Status::kNoTokenizer;
-  if (!session.model->has_chat_template) return Status::kNoChatTemplate;
-  const uint64_t context = session.context;
-  sizes->max_messages = config.max_messages != 0 ? config.max_messages
-                                                 : clamped(context / kPositionsPerMessage,
-                                                           kLeastMessages, kMostMessages);
-  sizes->max_text_bytes = config.max_text_bytes != 0 ? config.max_text_bytes
-                                                     : clamped(context * kTextBytesOfPosition,
-                                                               kLeastTextBytes, kMostTextBytes);
-  sizes->piece_bytes = kPieces * std::max(uint32_t{CRIA_TEXT_BYTES},
-                                          3 * session.model->tokenizer.header.longest_token + 16);
-  const bool is_valid = sizes->max_messages >= 3 && sizes->max_messages <= kMostMessages &&
-                        sizes->max_text_bytes <= kMostTextBytes && all_zero(config.reserved);
-  return is_valid ? Status::kOk : Status::kInvalidArgument;
-}
-
-ChatLayout layout_of(const cria_session& session, const ChatSizes& sizes) {
-  constexpr uint64_t kMessageView = 32;  // at least sizeof(cria_message) anywhere
-  static_assert(sizeof(cria_message) <= kMessageView);
-  ChatLayout l = {};
-  l.messages = aligned(sizes.max_messages * uint64_t{sizeof(StoredMessage)});
-  l.view = aligned(sizes.max_messages * kMessageView);
-  l.text = aligned(sizes.max_text_bytes);
-  l.piece = aligned(sizes.piece_bytes);
-  l.next = aligned(uint64_t{session.context} * sizeof(uint32_t));
-  l.pending = aligned((1 + kMostClosing) * sizeof(uint32_t));
-  l.closing = aligned(kMostClosing * sizeof(uint32_t));
-  l.total = aligned(kChatObjectBytes) + l.messages + l.view + l.text + l.piece + l.next +
-            l.pending + l.closing;
-  return l;
-}
-
-Status make(std::span<uint8_t> memory, cria_workspace* w, cria_session* session,
-            const cria_chat_config& config, cria_chat** chat) {
-  ChatSizes sizes = {};
-  CRIA_TRY(find_sizes(*session, config, &sizes));
-  const ChatLayout layout = layout_of(*session, sizes);
-  if (memory.size() < layout.total) return Status::kMemoryTooSmall;
-  Arena arena(memory.data(), static_cast<size_t>(layout.total));
-  auto* c = reinterpret_cast<cria_chat*>(arena.take(kChatObjectBytes));
-  *c = {};
-  c->session = session;
-  c->memory.messages = reinterpret_cast<StoredMessage*>(arena.take(layout.messages));
-  c->memory.view = reinterpret_cast<cria_message*>(arena.take(layout.view));
-  c->memory.text = reinterpret_cast<char*>(arena.take(layout.text));
-  c->memory.piece = reinterpret_cast<char*>(arena.take(layout.piece));
-  c->memory.next = reinterpret_cast<uint32_t*>(arena.take(layout.next));
-  c->memory.pending = reinterpret_cast<uint32_t*>(arena.take(layout.pending));
-  c->memory.closing = reinterpret_cast<uint32_t*>(arena.take(layout.closing));
-  c->max_messages = sizes.max_messages;
-  c->max_text_bytes = sizes.max_text_bytes;
-  c->piece_bytes = sizes.piece_bytes;
-  c->rereads = config.exact_context != 0;
-  CRIA_TRY(find_closing(c, w));
-  *chat = c;
   return Status::kOk;
 }
 
@@ -709,7 +482,7 @@ Status answer(cria_chat* c, cria_workspace* w, std::span<const char> text,
   cria_chat_piece piece = {};
   CRIA_TRY(ask(c, w, text.data(), text.size(), options.max_tokens, &turn));
   do {
-    Status status = status_of(cria_step(w, &turn, 1));
+    Status status = from_public(cria_step(w, &turn, 1));
     const bool is_speaking = c->phase == ChatPhase::kSpeaking;
     if (status == Status::kCancelled && is_speaking) {
       stop(c);
@@ -741,31 +514,6 @@ Status answer(cria_chat* c, cria_workspace* w, std::span<const char> text,
 using cria::to_public;
 
 extern "C" {
-
-cria_status cria_chat_required(const cria_session* session, const cria_chat_config* config,
-                               size_t* n_bytes) {
-  if (session == nullptr || config == nullptr || n_bytes == nullptr) return CRIA_INVALID_ARGUMENT;
-  cria::ChatSizes sizes = {};
-  const cria::Status status = cria::find_sizes(*session, *config, &sizes);
-  if (status != cria::Status::kOk) return to_public(status);
-  const uint64_t total = cria::layout_of(*session, sizes).total;
-  if (total > SIZE_MAX) return CRIA_UNSUPPORTED;
-  *n_bytes = static_cast<size_t>(total);
-  return CRIA_OK;
-}
-
-cria_status cria_chat_make(void* memory, size_t n_bytes, cria_workspace* workspace,
-                           cria_session* session, const cria_chat_config* config,
-                           cria_chat** chat) {
-  if (memory == nullptr || workspace == nullptr || session == nullptr || config == nullptr ||
-      chat == nullptr || workspace->model != session->model) {
-    return CRIA_INVALID_ARGUMENT;
-  }
-  *chat = nullptr;
-  if (!cria::is_aligned(memory)) return CRIA_MISALIGNED;
-  return to_public(
-      cria::make({static_cast<uint8_t*>(memory), n_bytes}, workspace, session, *config, chat));
-}
 
 cria_status cria_chat_begin(cria_chat* chat, const char* system, size_t n_bytes) {
   if (chat == nullptr || (system == nullptr && n_bytes != 0)) return CRIA_INVALID_ARGUMENT;
@@ -840,23 +588,6 @@ uint64_t cria_chat_n_read(const cria_chat* chat) { return chat != nullptr ? chat
 
 uint64_t cria_chat_n_dropped(const cria_chat* chat) {
   return chat != nullptr ? chat->n_dropped : 0;
-}
-
-size_t cria_chat_save_size(const cria_chat* chat) {
-  if (chat == nullptr) return 0;
-  const cria::SavedHeader h = {
-      0, 0, chat->n_messages, chat->n_text, chat->n_in_context, chat->n_pending};
-  return sizeof h + cria::body_bytes(h) + cria_state_size(chat->session);
-}
-
-cria_status cria_chat_save(const cria_chat* chat, void* destination, size_t n_bytes) {
-  if (chat == nullptr || destination == nullptr) return CRIA_INVALID_ARGUMENT;
-  return to_public(cria::save(*chat, static_cast<uint8_t*>(destination), n_bytes));
-}
-
-cria_status cria_chat_load(cria_chat* chat, const void* saved, size_t n_bytes) {
-  if (chat == nullptr || saved == nullptr) return CRIA_INVALID_ARGUMENT;
-  return to_public(cria::load(chat, static_cast<const uint8_t*>(saved), n_bytes));
 }
 
 }  // extern "C"

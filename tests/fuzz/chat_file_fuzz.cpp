@@ -16,7 +16,7 @@
 namespace cria::fuzz {
 namespace {
 
-// The header of runtime/chat/chat.cpp: magic, checksum, then counts of messages, bytes of text,
+// The header of runtime/chat/chat_state.cpp: magic, checksum, then counts of messages, bytes of text,
 // messages in the context and pending tokens.
 constexpr size_t kHeaderBytes = 32;
 constexpr size_t kChecksumOffset = 8;
