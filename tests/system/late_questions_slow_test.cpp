@@ -1,6 +1,5 @@
 // What dropping the oldest exchanges costs: the demo's questions, asked one after the other in one
 // conversation that is many times as long as its context.
-#include <cria_chat.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,9 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
-#include "tests/support/test_session.h"
+#include "tests/system/chat_driver.h"
 
 namespace cria {
 namespace {
@@ -52,47 +50,27 @@ struct Asked {
   uint64_t n_dropped = 0;
 };
 
-Asked ask_all(const test::MemorySource& source, const std::vector<Question>& all, bool exact) {
-  cria_config config = {};
-  config.backend = CRIA_BACKEND_EXACT;
-  config.context = kContext;
-  config.isa_mask = test::runnable_isas().back().mask;
-  test::TestSession session(source, config);
-  cria_chat_config wish = {};
-  wish.exact_context = exact ? 1 : 0;
-  size_t n_bytes = 0;
-  test::need(cria_chat_required(session.session(), &wish, &n_bytes));
-  test::AlignedMemory memory(n_bytes);
-  cria_chat* chat = nullptr;
-  test::need(
-      cria_chat_make(memory.data(), n_bytes, session.workspace(), session.session(), &wish, &chat));
+Asked ask_all(const test::Bytes& model, const std::vector<Question>& all, bool exact) {
+  cria_chat_config config = {};
+  config.exact_context = exact ? 1 : 0;
+  test::Chat chat(model, kMaxTokens, kContext, config);
   Asked asked;
   for (size_t i = 0; i < all.size(); ++i) {
-    std::string answer;
-    cria_chat_options options = {};
-    options.max_tokens = kMaxTokens;
-    options.context = &answer;
-    options.on_text = [](void* context, uint32_t /*token*/, const char* text, size_t n) {
-      static_cast<std::string*>(context)->append(text, n);
-      return 0;
-    };
-    cria_chat_result result = {};
-    test::need(cria_chat_answer(chat, session.workspace(), all[i].text.data(), all[i].text.size(),
-                                &options, &result));
-    asked.n_answered += result.n_answered;
+    test::need(chat.say(all[i].text));
+    asked.n_answered += chat.result().n_answered;
     const auto& right = all[i].answers;
-    const bool is_right = std::find(right.begin(), right.end(), answer) != right.end();
+    const bool is_right = std::find(right.begin(), right.end(), chat.answer()) != right.end();
     if (i >= kWarmUp && is_right) ++asked.n_right;
-    asked.answers.push_back(answer);
+    asked.answers.push_back(chat.answer());
   }
-  asked.n_read = cria_chat_n_read(chat);
-  asked.n_dropped = cria_chat_n_dropped(chat);
+  asked.n_read = cria_chat_n_read(chat.get());
+  asked.n_dropped = cria_chat_n_dropped(chat.get());
   return asked;
 }
 
 TEST(LateQuestions, AreAnsweredAsWellAfterDroppingAsAfterReadingAgain) {
-  const test::MemorySource source(test::convert_folder(
-      test::demo_folder(), {format::NumberFormat::kInt4, 32, format::Compression::kStored, true}));
+  const test::Bytes model = test::convert_folder(
+      test::demo_folder(), {format::NumberFormat::kInt4, 32, format::Compression::kStored, true});
   size_t n = 0;
   size_t n_same = 0;
   size_t n_right_dropped = 0;
@@ -100,8 +78,8 @@ TEST(LateQuestions, AreAnsweredAsWellAfterDroppingAsAfterReadingAgain) {
   for (uint32_t order = 1; order <= kOrders; ++order) {
     const std::vector<Question> all = questions(order);
     ASSERT_GT(all.size(), 600u);
-    const Asked dropped = ask_all(source, all, false);
-    const Asked read_again = ask_all(source, all, true);
+    const Asked dropped = ask_all(model, all, false);
+    const Asked read_again = ask_all(model, all, true);
     n += all.size() - kWarmUp;
     n_right_dropped += dropped.n_right;
     n_right_read_again += read_again.n_right;

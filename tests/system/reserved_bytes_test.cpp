@@ -14,19 +14,10 @@
 namespace cria {
 namespace {
 
+using test::exact_config;
 using test::MemorySource;
 using test::TestSession;
-
-const MemorySource& tiny_source() {
-  static const MemorySource source(test::tiny_model());
-  return source;
-}
-
-cria_config exact_config() {
-  cria_config config = {};
-  config.backend = CRIA_BACKEND_EXACT;
-  return config;
-}
+using test::tiny_source;
 
 TEST(ReservedBytes, OfWhatInspectFilledMustBeZero) {
   cria_model_info good = {};

@@ -1,4 +1,4 @@
-// The tiny model, and changes to its file that leave a conversation without tokens.
+// The tiny model as a source, and changes to its file that leave a conversation without tokens.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include "quant/tokenizer_format.h"
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"
+#include "tests/support/test_session.h"
 #include "tests/support/tiny_checkpoint.h"
 
 namespace cria::test {
@@ -20,6 +21,17 @@ inline const Bytes& tiny_model() {
                           {format::NumberFormat::kInt4, 32, format::Compression::kStored, true});
   }();
   return model;
+}
+
+inline const MemorySource& tiny_source() {
+  static const MemorySource source(tiny_model());
+  return source;
+}
+
+inline cria_config exact_config() {
+  cria_config config = {};
+  config.backend = CRIA_BACKEND_EXACT;
+  return config;
 }
 
 // A template that writes nothing around users and assistants: all its text is that of the default

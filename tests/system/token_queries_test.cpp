@@ -12,21 +12,12 @@
 namespace cria {
 namespace {
 
+using test::exact_config;
 using test::MemorySource;
 using test::TestSession;
+using test::tiny_source;
 
 constexpr std::string_view kEndOfTurn = "<|eot_id|>";
-
-const MemorySource& tiny_source() {
-  static const MemorySource source(test::tiny_model());
-  return source;
-}
-
-cria_config exact_config() {
-  cria_config config = {};
-  config.backend = CRIA_BACKEND_EXACT;
-  return config;
-}
 
 std::string text_of_token(const cria_model* model, uint32_t token) {
   size_t n_bytes = 0;
