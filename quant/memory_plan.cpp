@@ -31,10 +31,6 @@ uint64_t block(uint64_t bytes) {
 
 uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-bool is_stored(const format::ModelConfig& c) {
-  return c.compression == static_cast<uint32_t>(format::Compression::kStored);
-}
-
 uint64_t loading_bytes(const format::ModelConfig& c, const PlanInput& in) {
   const uint64_t per_thread = is_stored(c) ? 0 : kChunkScratchBytes;
   return sum(product(per_thread, in.n_threads), block(in.backend_load_bytes));

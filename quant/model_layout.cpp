@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "quant/align.h"
+#include "quant/all_zero.h"
 #include "quant/architectures.h"
 #include "quant/tensor_roles.h"
 
@@ -125,10 +126,7 @@ const char* check_config(const ModelConfig& c) {
   if (const char* field = check_numbers(c)) return field;
   if (const char* field = check_tokens(c)) return field;
   if (!counts_hold(c)) return "n_matrices";
-  for (const uint8_t byte : c.reserved) {
-    if (byte != 0) return "reserved";
-  }
-  return nullptr;
+  return all_zero(c.reserved) ? nullptr : "reserved";
 }
 
 uint32_t tensor_count(const ModelConfig& c) {
@@ -198,8 +196,7 @@ bool read_entry(const ModelConfig& c, uint32_t index, const format::TensorEntry&
 
 void count_tensor(const TensorSpec& spec, format::MatrixCounts* counts) {
   if (!spec.is_matrix) return;
-  const MatrixFormat f = {spec.shape.number_format, spec.shape.group_size};
-  ++(*counts)[role_row(spec.role).matrix][place_of(f)];
+  ++(*counts)[role_row(spec.role).matrix][place_of(format_of(spec.shape))];
 }
 
 bool TensorKinds::next(TensorKind* kind) {
@@ -219,7 +216,7 @@ bool TensorKinds::next(TensorKind* kind) {
   return false;
 }
 
-MatrixShape outer_shape(const ModelConfig& c, TensorRole role) {
+MatrixShape role_shape(const ModelConfig& c, TensorRole role) {
   const bool is_tied = (c.flags & format::kTiedEmbedding) != 0;
   const TensorRole stored = is_tied && role == TensorRole::kLmHead ? TensorRole::kEmbedding : role;
   MatrixShape shape = {};
@@ -232,6 +229,10 @@ MatrixShape outer_shape(const ModelConfig& c, TensorRole role) {
 
 uint64_t chunk_count(const ModelConfig& c) { return sum_of(c, tensor_chunk_count); }
 
+bool is_layer_matrix(const TensorSpec& spec) {
+  return spec.is_matrix && role_row(spec.role).place == TensorPlace::kInLayers;
+}
+
 bool is_kept(const TensorSpec& spec, KeptTensors kept) {
   return kept == KeptTensors::kAll || !spec.is_matrix || spec.role == TensorRole::kEmbedding;
 }
@@ -243,11 +244,9 @@ uint64_t kept_tensor_bytes(const ModelConfig& c, KeptTensors kept) {
 }
 
 uint64_t uncompressed_data_bytes(const ModelConfig& c) {
-  const bool is_tied = (c.flags & format::kTiedEmbedding) != 0;
-  const MatrixShape lm_head = outer_shape(c, TensorRole::kLmHead);
-  const TensorSpec last = tensor_spec(
-      c, tensor_count(c) - 1,
-      is_tied ? kVectorFormat : MatrixFormat{lm_head.number_format, lm_head.group_size});
+  // lm_head or, tied, the final norm, which is f32 whatever the format.
+  const MatrixShape lm_head = role_shape(c, TensorRole::kLmHead);
+  const TensorSpec last = tensor_spec(c, tensor_count(c) - 1, format_of(lm_head));
   return kept_tensor_bytes(c, KeptTensors::kAll) - aligned(tensor_bytes(last)) + tensor_bytes(last);
 }
 

@@ -25,6 +25,8 @@ struct TensorSpec {
   MatrixShape shape;
 };
 
+[[nodiscard]] bool is_layer_matrix(const TensorSpec& spec);
+
 [[nodiscard]] uint32_t tensor_count(const format::ModelConfig& config);
 // The tensor at place index (< tensor_count) of the canonical order, a matrix in this format.
 // Vectors are f32.
@@ -66,10 +68,15 @@ class TensorKinds {
   size_t place_ = 0;  // in kMatrixFormats
 };
 
-// The shape of the one matrix of a role outside of the layers. A tied kLmHead is the embedding.
-[[nodiscard]] MatrixShape outer_shape(const format::ModelConfig& config, format::TensorRole role);
+// The shape of a role's matrix; where layers differ, of some. A tied kLmHead is the embedding.
+[[nodiscard]] MatrixShape role_shape(const format::ModelConfig& config, format::TensorRole role);
 
 [[nodiscard]] uint64_t chunk_count(const format::ModelConfig& config);
+
+// Whether no chunk of the file is compressed: then weights can be used where they are mapped.
+[[nodiscard]] inline bool is_stored(const format::ModelConfig& config) {
+  return config.compression == static_cast<uint32_t>(format::Compression::kStored);
+}
 
 // Which tensors a session keeps in the file's layout.
 enum class KeptTensors { kAll, kVectorsAndEmbedding };

@@ -50,6 +50,10 @@ struct MatrixShape {
   [[nodiscard]] constexpr bool operator==(const MatrixShape&) const = default;
 };
 
+[[nodiscard]] static constexpr MatrixFormat format_of(const MatrixShape& m) {
+  return {m.number_format, m.group_size};
+}
+
 [[nodiscard]] static constexpr size_t round_up(size_t value, size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }

@@ -1,11 +1,11 @@
-// A bump allocator over the caller's memory. Nothing is ever freed; after seal() nothing can be
-// taken any more.
+// A bump allocator over the caller's memory. Nothing is ever freed.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "quant/align.h"
+#include "runtime/base/status.h"
 
 namespace cria {
 
@@ -15,24 +15,29 @@ class Arena {
   // base is aligned to format::kAlignment.
   Arena(void* base, size_t n_bytes) : base_(static_cast<uint8_t*>(base)), capacity_(n_bytes) {}
 
-  // n_bytes rounded up to 64, aligned to 64, contents undefined; null when it does not fit or the
-  // arena is sealed. n_bytes == 0 gives a valid pointer to nothing.
+  // n_bytes rounded up to 64, aligned to 64, contents undefined; null when it does not fit.
+  // n_bytes == 0 gives a valid pointer to nothing.
   [[nodiscard]] uint8_t* take(uint64_t n_bytes) {
     const uint64_t rounded = aligned(n_bytes);
-    if (sealed_ || rounded < n_bytes || rounded > capacity_ - used_) return nullptr;
+    if (rounded < n_bytes || rounded > capacity_ - used_) return nullptr;
     uint8_t* p = base_ + used_;
     used_ += static_cast<size_t>(rounded);
     return p;
   }
 
-  void seal() { sealed_ = true; }
   [[nodiscard]] size_t used() const { return used_; }
 
  private:
   uint8_t* base_ = nullptr;
   size_t capacity_ = 0;
   size_t used_ = 0;
-  bool sealed_ = false;
 };
+
+// Takes memory that the plan has counted; failing means that plan and code disagree.
+template <typename T>
+[[nodiscard]] Status take(Arena* arena, uint64_t n_bytes, T** out) {
+  *out = reinterpret_cast<T*>(arena->take(n_bytes));
+  return *out != nullptr ? Status::kOk : Status::kMemoryTooSmall;
+}
 
 }  // namespace cria

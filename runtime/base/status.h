@@ -34,6 +34,10 @@ enum class Status : int {
   return static_cast<cria_status>(status);
 }
 
+[[nodiscard]] constexpr Status from_public(cria_status status) {
+  return static_cast<Status>(status);
+}
+
 // Returns from the enclosing function when an expression is not Status::kOk.
 #define CRIA_TRY(expression)                                 \
   do {                                                       \

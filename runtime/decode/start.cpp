@@ -16,12 +16,6 @@ Status plan_of(const cria_model& model, const cria_config& config, Plan* plan) {
   return plan->input.text_only || model.has_weights ? Status::kOk : Status::kNoWeights;
 }
 
-template <typename T>
-Status take(Arena* arena, uint64_t n_bytes, T** out) {
-  *out = reinterpret_cast<T*>(arena->take(n_bytes));
-  return *out != nullptr ? Status::kOk : Status::kMemoryTooSmall;
-}
-
 Status start(const cria_model& model, const cria_config& config, std::span<uint8_t> memory,
              cria_session** session) {
   Plan plan;

@@ -3,19 +3,13 @@
 #include <cstring>
 
 #include "quant/align.h"
+#include "quant/all_zero.h"
 #include "quant/checksum.h"
 
 namespace cria {
 namespace {
 
 using format::SectionKind;
-
-template <size_t N>
-bool all_zero(const uint8_t (&bytes)[N]) {
-  uint8_t any = 0;
-  for (const uint8_t byte : bytes) any = static_cast<uint8_t>(any | byte);
-  return any == 0;
-}
 
 Status refuse(const char* rule, const char** refused) {
   *refused = rule;
@@ -151,10 +145,9 @@ Status check_sizes(const FileIndex& index, const char** refused) {
     return refuse("size of the metadata", refused);
   // The weights take no more memory than so many times the file.
   const uint64_t uncompressed = uncompressed_data_bytes(c);
-  const bool is_stored = c.compression == static_cast<uint32_t>(format::Compression::kStored);
-  if (is_stored ? index.data.bytes != uncompressed
-                : index.data.bytes > uncompressed ||
-                      index.data.bytes < uncompressed / format::kMaxExpansion) {
+  if (is_stored(c) ? index.data.bytes != uncompressed
+                   : index.data.bytes > uncompressed ||
+                         index.data.bytes < uncompressed / format::kMaxExpansion) {
     return refuse("size of the data section", refused);
   }
   return Status::kOk;

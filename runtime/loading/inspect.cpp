@@ -3,12 +3,11 @@
 #include <cstring>
 #include <iterator>
 
+#include "quant/all_zero.h"
 #include "quant/architectures.h"
 #include "quant/checksum.h"
 #include "quant/metadata_check.h"
-#include "quant/tensor_roles.h"
 #include "quant/tokenizer_format.h"
-#include "runtime/base/all_zero.h"
 #include "runtime/base/enum_bits.h"
 #include "runtime/loading/file_index.h"
 #include "runtime/loading/planning.h"
@@ -37,23 +36,15 @@ uint64_t parameter_count(const format::ModelConfig& c) {
 
 // The format of the layers' matrices, where it is one.
 void fill_weight_format(const format::ModelConfig& c, cria_model_info* info) {
-  uint32_t n = 0;
+  const MatrixFormat first = format_of(role_shape(c, format::TensorRole::kQ));
+  bool is_mixed = false;
   TensorKinds kinds(c);
   for (TensorKind kind = {}; kinds.next(&kind);) {
-    const MatrixShape& shape = kind.spec.shape;
-    if (!kind.spec.is_matrix || role_row(kind.spec.role).place != TensorPlace::kInLayers) continue;
-    const auto number_format = static_cast<cria_number_format>(shape.number_format);
-    const bool is_new =
-        n++ == 0 || info->weight_format != number_format || info->group_size != shape.group_size;
-    if (n == 1) {
-      info->weight_format = number_format;
-      info->group_size = shape.group_size;
-    } else if (is_new) {
-      info->weight_format = CRIA_MIXED;
-      info->group_size = 0;
-      return;
-    }
+    is_mixed = is_mixed || (is_layer_matrix(kind.spec) && !(format_of(kind.spec.shape) == first));
   }
+  info->weight_format =
+      is_mixed ? CRIA_MIXED : static_cast<cria_number_format>(first.number_format);
+  info->group_size = is_mixed ? uint16_t{0} : first.group_size;
 }
 
 Status chat_template_kind(const cria_source& source, const Section& section, uint32_t* kind) {
@@ -67,7 +58,7 @@ Status chat_template_kind(const cria_source& source, const Section& section, uin
 
 void fill_info(const FileIndex& index, const cria_source& source, cria_model_info* info) {
   const format::ModelConfig& c = index.config;
-  const MatrixShape embedding = outer_shape(c, format::TensorRole::kEmbedding);
+  const MatrixShape embedding = role_shape(c, format::TensorRole::kEmbedding);
   *info = {};
   info->file_bytes = source.size;
   info->n_parameters = parameter_count(c);

@@ -16,13 +16,6 @@ struct Loading {
   std::span<uint8_t> scratch;
 };
 
-// Takes memory that the plan has counted; failing means that plan and code disagree.
-template <typename T>
-Status take(Arena* arena, uint64_t n_bytes, T** out) {
-  *out = reinterpret_cast<T*>(arena->take(n_bytes));
-  return *out != nullptr ? Status::kOk : Status::kMemoryTooSmall;
-}
-
 // Tables used where they are mapped need no memory.
 Status open_text_tables(const Loading& from, Arena* arena, cria_model* m) {
   TextMemory memory = {};
@@ -45,7 +38,7 @@ uint64_t bytes_to_load(const format::ModelConfig& c, const Plan& plan) {
   const bool is_tied = (c.flags & format::kTiedEmbedding) != 0;
   const bool is_twice = is_tied && !plan.input.backend_keeps_tile16;
   return all_tensor_bytes(c) +
-         (is_twice ? matrix_bytes(outer_shape(c, format::TensorRole::kEmbedding)) : 0);
+         (is_twice ? matrix_bytes(role_shape(c, format::TensorRole::kEmbedding)) : 0);
 }
 
 Status open_all_weights(const Loading& from, const Plan& plan, Arena* arena, cria_model* m) {
@@ -126,11 +119,11 @@ Status open(const cria_source& source, const cria_config& config, std::span<uint
   const std::span<uint8_t> of_workspace = of_session.subspan(session_bytes);
   CRIA_TRY(load({source, config, memory, of_workspace}, index, plan, &opened->model));
   if (!plan.input.text_only) {
-    CRIA_TRY(static_cast<Status>(cria_start(of_session.data(), of_session.size(), opened->model,
-                                            &config, &opened->session)));
+    CRIA_TRY(from_public(cria_start(of_session.data(), of_session.size(), opened->model, &config,
+                                    &opened->session)));
   }
-  return static_cast<Status>(cria_make_workspace(of_workspace.data(), of_workspace.size(),
-                                                 opened->model, &config, &opened->workspace));
+  return from_public(cria_make_workspace(of_workspace.data(), of_workspace.size(), opened->model,
+                                         &config, &opened->workspace));
 }
 
 bool is_source(const cria_source* source) {

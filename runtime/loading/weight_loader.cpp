@@ -6,10 +6,6 @@
 namespace cria {
 namespace {
 
-bool is_stored(const format::ModelConfig& c) {
-  return c.compression == static_cast<uint32_t>(format::Compression::kStored);
-}
-
 // Where the tensors that stay in the file's layout lie: in the arena or in the mapped file. In the
 // arena only kept tensors have a place, in the file all of them.
 struct WeightPlaces {
@@ -146,8 +142,7 @@ Status open_weights(const WeightLoading& from, bool skip_checksums, Arena* arena
     if (!is_aligned(places.begin)) return Status::kMisaligned;
   } else {
     places.n_bytes = from.plan.memory.model.weights;
-    places.begin = arena->take(places.n_bytes);
-    if (places.begin == nullptr) return Status::kMemoryTooSmall;
+    CRIA_TRY(take(arena, places.n_bytes, &places.begin));
   }
   CRIA_TRY(bind_weights(from, places, weights));
   if (places.in_place && skip_checksums) return Status::kOk;

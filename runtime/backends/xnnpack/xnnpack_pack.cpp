@@ -129,7 +129,7 @@ Status place_matrices(uint32_t n_matrices, Weights* weights, uint8_t* memory, ui
     Matrix* matrix = matrix_to_pack(weights, i);
     const MatrixShape& shape = matrix->shape;
     const size_t role = i == 0 ? 0 : (i - 1) % kMatricesPerLayer + 1;
-    MatrixBytes& bytes = measured[role][place_of({shape.number_format, shape.group_size})];
+    MatrixBytes& bytes = measured[role][place_of(format_of(shape))];
     if (bytes.packed == 0) CRIA_TRY(measure_matrix(shape, &bytes));
     if (bytes.packed > n_bytes - end) return Status::kBackendFailed;
     const Slicing slicing = slice_matrix(shape);

@@ -5,7 +5,6 @@
 
 #include "quant/align.h"
 #include "quant/model_layout.h"
-#include "quant/tensor_roles.h"
 #include "runtime/backends/xnnpack/xnnpack_operator.h"
 #include "runtime/backends/xnnpack/xnnpack_slicing.h"
 
@@ -16,11 +15,10 @@ namespace {
 // model has; visit returns a Status.
 template <typename Visit>
 Status visit_shapes(const format::ModelConfig& config, const Visit& visit) {
-  CRIA_TRY(visit(outer_shape(config, format::TensorRole::kLmHead), 1));
+  CRIA_TRY(visit(role_shape(config, format::TensorRole::kLmHead), 1));
   TensorKinds kinds(config);
   for (TensorKind kind = {}; kinds.next(&kind);) {
-    const bool in_layers = role_row(kind.spec.role).place == TensorPlace::kInLayers;
-    if (kind.spec.is_matrix && in_layers) CRIA_TRY(visit(kind.spec.shape, kind.n));
+    if (is_layer_matrix(kind.spec)) CRIA_TRY(visit(kind.spec.shape, kind.n));
   }
   return Status::kOk;
 }
