@@ -16,8 +16,8 @@
 namespace cria::fuzz {
 namespace {
 
-// The header of runtime/chat/chat_state.cpp: magic, checksum, then counts of messages, bytes of text,
-// messages in the context and pending tokens.
+// The header of runtime/chat/chat_state.cpp: magic, checksum, then counts of messages, bytes of
+// text, messages in the context and pending tokens.
 constexpr size_t kHeaderBytes = 32;
 constexpr size_t kChecksumOffset = 8;
 constexpr size_t kCountsOffset = 16;
