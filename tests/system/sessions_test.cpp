@@ -174,7 +174,11 @@ TEST_P(Sessions, GetTheBitsThatTheyGetAlone) {
   constexpr size_t kChoices = std::size(kTurns) * std::size(kChunks) * std::size(kThreads);
   const std::vector<test::IsaRow> isas = test::runnable_isas();
   // Of most formats a sample in which each number of each kind is met, and each instruction set.
+#if defined(__SANITIZE_THREAD__)
+  constexpr size_t kSample = 17;  // one of each number of threads, a minute each otherwise
+#else
   constexpr size_t kSample = 7;
+#endif
   const size_t step = GetParam().takes_all && !kIsSlow ? 1 : kSample;
   size_t compared = 0;
   for (const char* name : kModels) {
