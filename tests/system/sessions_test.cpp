@@ -175,7 +175,7 @@ TEST_P(Sessions, GetTheBitsThatTheyGetAlone) {
   const std::vector<test::IsaRow> isas = test::runnable_isas();
   // Of most formats a sample in which each number of each kind is met, and each instruction set.
 #if defined(__SANITIZE_THREAD__)
-  constexpr size_t kSample = 17;  // one of each number of threads, a minute each otherwise
+  constexpr size_t kSample = 17;  // each number of threads once; a format takes a minute with 7
 #else
   constexpr size_t kSample = 7;
 #endif
