@@ -1,46 +1,75 @@
-// A Hugging Face checkpoint folder as one set of tensors, whether it is one file or many shards.
+// What a conversion reads, whatever its files are: tensors by the names that Hugging Face gives
+// them, a config in config.json's words, a tokenizer.
 #pragma once
 
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "converter/safetensors.h"
+#include "converter/json_input.h"
+#include "converter/source_tensor.h"
+#include "converter/tokenizer_import.h"
 
 namespace cria::converter {
 
-// Where a tensor's values are. Valid as long as the Checkpoint.
-struct SourceTensor {
-  std::string name;
-  const InputFile* file;
-  SafetensorsEntry entry;
+// config.json and generation_config.json, or what says the same.
+struct ConfigFiles {
+  Json config;
+  std::string where;  // of config, for error lines
+  std::optional<Json> generation;
+  std::string generation_where;
 };
-
-// The name of weights in one file.
-inline constexpr const char* kWeightsFile = "model.safetensors";
 
 class Checkpoint {
  public:
-  // Takes model.safetensors when the folder has it, else the shards of
-  // model.safetensors.index.json. Throws ProgramError; the line names the file or tensor.
-  explicit Checkpoint(const std::filesystem::path& folder);
+  explicit Checkpoint(std::filesystem::path path) : path_(std::move(path)) {}
+  virtual ~Checkpoint() = default;
+  Checkpoint(const Checkpoint&) = delete;
+  Checkpoint& operator=(const Checkpoint&) = delete;
 
-  [[nodiscard]] const std::map<std::string, SourceTensor>& tensors() const { return tensors_; }
+  // The folder or file that the user named.
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+  // Throws ProgramError; the line names the file.
+  [[nodiscard]] virtual ConfigFiles read_config() const = 0;
+  // Fills tensors(). Throws ProgramError; the line names the file or tensor.
+  virtual void open_weights() = 0;
+  // Every file that a conversion reads, or would read if it were there; open_weights has been
+  // called.
+  [[nodiscard]] virtual std::vector<std::filesystem::path> inputs() const = 0;
+  // The folder in which no file is replaced but those that cria-convert made; empty: none.
+  [[nodiscard]] virtual std::filesystem::path guarded_folder() const = 0;
+  // As converter/tokenizer_import.h says.
+  [[nodiscard]] virtual ImportedTokenizer read_tokenizer(
+      uint32_t vocab_size, std::span<const uint32_t> end_tokens) const = 0;
+
+  [[nodiscard]] const std::map<std::string, std::unique_ptr<SourceTensor>>& tensors() const {
+    return tensors_;
+  }
   // nullptr when there is no such tensor.
-  [[nodiscard]] const SourceTensor* find(const std::string& name) const;
-  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
-  // Every safetensors file in use.
-  [[nodiscard]] std::vector<std::filesystem::path> files() const;
+  [[nodiscard]] const SourceTensor* find(const std::string& name) const {
+    const auto found = tensors_.find(name);
+    return found == tensors_.end() ? nullptr : found->second.get();
+  }
+
+ protected:
+  // False when there is one of that name.
+  bool add(std::unique_ptr<SourceTensor> tensor) {
+    std::string name = tensor->name();
+    return tensors_.emplace(std::move(name), std::move(tensor)).second;
+  }
 
  private:
-  void open_single(const std::filesystem::path& path);
-  void open_sharded(const std::filesystem::path& folder);
-
-  std::filesystem::path folder_;
-  std::vector<std::unique_ptr<SafetensorsFile>> shards_;
-  std::map<std::string, SourceTensor> tensors_;
+  std::filesystem::path path_;
+  std::map<std::string, std::unique_ptr<SourceTensor>> tensors_;
 };
+
+// The reader for what path is. Throws ProgramError for what none of them reads.
+[[nodiscard]] std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path);
 
 }  // namespace cria::converter

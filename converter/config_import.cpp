@@ -6,12 +6,10 @@
 
 #include "converter/error.h"
 #include "converter/json_input.h"
-#include "converter/side_files.h"
 
 namespace cria::converter {
 namespace {
 
-namespace fs = std::filesystem;
 using format::Architecture;
 using format::ModelConfig;
 
@@ -145,15 +143,9 @@ void check_token_ids(const JsonObject& source, const char* key, const std::vecto
 }
 
 // generation_config.json knows more end tokens than config.json; either may be silent.
-void read_tokens(const fs::path& folder, const JsonObject& config, ImportedConfig* imported) {
-  std::optional<Json> generation;
-  if (has_side_file(folder, SideFile::kGenerationConfig)) {
-    generation = read_side_json(folder, SideFile::kGenerationConfig);
-  }
+void read_tokens(const ConfigFiles& files, const JsonObject& config, ImportedConfig* imported) {
   std::vector<JsonObject> sources;
-  if (generation) {
-    sources.emplace_back(*generation, side_file_path(folder, SideFile::kGenerationConfig).string());
-  }
+  if (files.generation) sources.emplace_back(*files.generation, files.generation_where);
   sources.push_back(config);
   imported->model.bos_token = format::kNone;
   for (const JsonObject& source : sources) {
@@ -219,14 +211,9 @@ std::string describe_config_field(std::string_view field) {
   return std::string(field) + " is out of the range a model file can hold";
 }
 
-ImportedConfig import_config(const fs::path& folder) {
-  const fs::path path = side_file_path(folder, SideFile::kConfig);
-  if (!entry_exists(path)) {
-    throw ProgramError(ExitCode::kInvalidInput,
-                       folder.string() + ": has no config.json; give a Hugging Face folder");
-  }
-  const Json json = read_side_json(folder, SideFile::kConfig);
-  const JsonObject config(json, path.string());
+ImportedConfig import_config(const ConfigFiles& files) {
+  const Json& json = files.config;
+  const JsonObject config(json, files.where);
   const ArchitectureDefaults& defaults = find_architecture(config);
   refuse_foreign(json, config, defaults.architecture);
 
@@ -235,7 +222,7 @@ ImportedConfig import_config(const fs::path& folder) {
   read_shape(config, defaults, &imported.model);
   read_numbers(config, defaults.architecture, &imported.model);
   read_flags(config, &imported.model);
-  read_tokens(folder, config, &imported);
+  read_tokens(files, config, &imported);
   imported.tied_embedding = config.boolean("tie_word_embeddings").value_or(false);
   if (imported.model.head_dim < 2 || imported.model.head_dim > format::kMaxHeadDim ||
       imported.model.head_dim % 2 != 0) {

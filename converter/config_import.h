@@ -2,11 +2,11 @@
 // every architecture and setting that would silently change results.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "converter/checkpoint.h"
 #include "converter/rope.h"
 #include "quant/format.h"
 
@@ -25,7 +25,7 @@ struct ImportedConfig {
 };
 
 // Throws ProgramError; the line names file and key.
-[[nodiscard]] ImportedConfig import_config(const std::filesystem::path& folder);
+[[nodiscard]] ImportedConfig import_config(const ConfigFiles& files);
 
 // What a config.json must say for the field that check_config (quant/model_layout.h) found at
 // fault: "num_hidden_layers must be from 1 to 1024".

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <system_error>
 #include <utility>
 
 #include "converter/broken_rule.h"
@@ -12,10 +11,8 @@
 #include "converter/error.h"
 #include "converter/model_writer.h"
 #include "converter/output_places.h"
-#include "converter/side_files.h"
 #include "converter/tensor_encoder.h"
 #include "converter/tensor_plan.h"
-#include "converter/tokenizer_import.h"
 #include "platforms/hosted/base/output_file.h"
 #include "platforms/hosted/base/thread_pool.h"
 #include "quant/model_layout.h"
@@ -30,23 +27,6 @@ using format::SectionKind;
 constexpr uint32_t kDefaultContext = 2048;
 
 [[noreturn]] void refuse(ExitCode code, const std::string& line) { throw ProgramError(code, line); }
-
-void check_is_folder(const fs::path& model) {
-  std::error_code error;
-  const fs::file_status status = fs::status(model, error);
-  if (status.type() == fs::file_type::none) {
-    refuse(ExitCode::kIo, model.string() + ": cannot be looked up: " + error.message() +
-                              "; give a checkpoint's folder");
-  }
-  if (!fs::exists(status)) {
-    refuse(ExitCode::kInvalidInput,
-           model.string() + ": no such folder; give a checkpoint's folder");
-  }
-  if (!fs::is_directory(status)) {
-    refuse(ExitCode::kInvalidInput,
-           model.string() + ": is a file; only Hugging Face folders can be converted");
-  }
-}
 
 void apply_options(const Options& options, format::ModelConfig* model) {
   const uint32_t most = model->max_context;
@@ -101,14 +81,15 @@ class Conversion {
         pool_(options.n_threads, hosted::FewerThreads::kAreTaken) {}
 
   ConversionReport run() {
-    check_is_folder(options_.model);
-    ImportedConfig imported = import_config(options_.model);
+    const std::unique_ptr<Checkpoint> checkpoint = open_checkpoint(options_.model);
+    const ConfigFiles files = checkpoint->read_config();
+    ImportedConfig imported = import_config(files);
     report_.model = imported.model;
-    const Checkpoint checkpoint(options_.model);
-    check_outputs(options_, checkpoint);
-    import_the_tokenizer(imported);
-    complete_config(checkpoint, imported);
-    TensorPlan plan = plan_tensors(checkpoint, report_.model, formats_);
+    checkpoint->open_weights();
+    check_outputs(options_, *checkpoint);
+    import_the_tokenizer(*checkpoint, imported);
+    complete_config(*checkpoint, files.where, imported);
+    TensorPlan plan = plan_tensors(*checkpoint, report_.model, formats_);
     for (const std::string& line : plan.warnings) warn(line);
     write(plan, imported.rope);
     return std::move(report_);
@@ -120,13 +101,13 @@ class Conversion {
     report_.warnings.push_back(line);
   }
 
-  void import_the_tokenizer(const ImportedConfig& imported) {
+  void import_the_tokenizer(const Checkpoint& checkpoint, const ImportedConfig& imported) {
     report_.tokenizer_name = "none";
     report_.chat_name = "none";
     if (options_.tokenizer == TokenizerWish::kNone) return;
     const format::ModelConfig& model = report_.model;
-    tokenizer_ = import_tokenizer(options_.model, model.vocab_size,
-                                  std::span(model.end_tokens, model.n_end_tokens));
+    tokenizer_ = checkpoint.read_tokenizer(model.vocab_size,
+                                           std::span(model.end_tokens, model.n_end_tokens));
     for (const std::string& line : tokenizer_.warnings) warn(line);
     report_.tokenizer_name = tokenizer_.tokenizer_name;
     report_.chat_name = tokenizer_.chat_name;
@@ -136,7 +117,8 @@ class Conversion {
     }
   }
 
-  void complete_config(const Checkpoint& checkpoint, const ImportedConfig& imported) {
+  void complete_config(const Checkpoint& checkpoint, const std::string& where,
+                       const ImportedConfig& imported) {
     apply_options(options_, &report_.model);
     std::vector<std::string> warnings;
     if (embedding_is_tied(checkpoint, imported.tied_embedding, &warnings)) {
@@ -148,8 +130,7 @@ class Conversion {
       formats_ = choose_formats(options_, &report_.model);
     }
     if (const char* field = check_config(report_.model); field != nullptr) {
-      refuse(ExitCode::kInvalidInput, side_file_path(options_.model, SideFile::kConfig).string() +
-                                          ": " + describe_config_field(field));
+      refuse(ExitCode::kInvalidInput, where + ": " + describe_config_field(field));
     }
     check_rules(report_.model, tokenizer_.tokenizer_section, tokenizer_.chat_section,
                 options_.model);
@@ -204,7 +185,7 @@ class Conversion {
                                     ? encoder.encode_values(tensor.spec, rope.inverse_frequencies)
                                     : encoder.encode(tensor));
       progress_->advance(tensor_bytes(tensor.spec),
-                         tensor.source == nullptr ? "" : tensor.source->name);
+                         tensor.source == nullptr ? "" : tensor.source->name());
     }
     progress_->finish();
   }

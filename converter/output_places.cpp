@@ -55,14 +55,6 @@ bool is_one_file(const fs::path& a, const fs::path& b) {
   return place_a.name == place_b.name && is_one_entry(place_a.folder, place_b.folder);
 }
 
-// Every file that a conversion of this checkpoint reads, or would read if it were there.
-std::vector<fs::path> inputs_of(const fs::path& folder, const Checkpoint& checkpoint) {
-  std::vector<fs::path> inputs = checkpoint.files();
-  inputs.push_back(folder / kWeightsFile);
-  for (const SideFileKind& kind : kSideFiles) inputs.push_back(folder / kind.name);
-  return inputs;
-}
-
 // Whether path, links followed, is in folder or below, or one of folder's entries leads to it.
 bool belongs_to(const fs::path& path, const fs::path& folder) {
   for (fs::path above = place_of(path).folder; !above.empty(); above = above.parent_path()) {
@@ -108,7 +100,10 @@ struct Output {
 // What is there and no regular file hosted::OutputFile refuses.
 void check_replaced(const Output& output, const fs::path& folder) {
   std::error_code error;
-  if (!fs::is_regular_file(output.path, error) || !belongs_to(output.path, folder)) return;
+  if (folder.empty() || !fs::is_regular_file(output.path, error) ||
+      !belongs_to(output.path, folder)) {
+    return;
+  }
   if (output.is_own(output.path)) return;
   refuse(output.path, std::string("is a file of the checkpoint's folder and no ") + output.what +
                           " that cria-convert made: it is not replaced; choose another name or "
@@ -120,7 +115,7 @@ void check_replaced(const Output& output, const fs::path& folder) {
 void check_outputs(const Options& options, const Checkpoint& checkpoint) {
   std::vector<Output> outputs = {{options.output, is_model, "model file"}};
   if (options.report) outputs.push_back({*options.report, is_report, "report"});
-  const std::vector<fs::path> inputs = inputs_of(options.model, checkpoint);
+  const std::vector<fs::path> inputs = checkpoint.inputs();
   for (const Output& output : outputs) {
     for (const fs::path& input : inputs) {
       if (!is_one_file(output.path, input)) continue;
@@ -130,7 +125,7 @@ void check_outputs(const Options& options, const Checkpoint& checkpoint) {
   if (options.report && is_one_file(*options.report, options.output)) {
     refuse(options.output, "is named by both -o and --report");
   }
-  for (const Output& output : outputs) check_replaced(output, options.model);
+  for (const Output& output : outputs) check_replaced(output, checkpoint.guarded_folder());
 }
 
 }  // namespace cria::converter

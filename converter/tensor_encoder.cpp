@@ -28,7 +28,7 @@ constexpr float kBf16Overflow = 0x1.ffp127f;
 
 [[noreturn]] void refuse(const SourceTensor& source, const std::string& problem) {
   throw ProgramError(ExitCode::kInvalidInput,
-                     source.file->path().string() + ": tensor " + source.name + " " + problem);
+                     source.path().string() + ": tensor " + source.name() + " " + problem);
 }
 
 // Rows of a matrix, or a vector as rows of one value; place says which they are in an error.
@@ -128,10 +128,9 @@ EncodedTensor TensorEncoder::encode_values(const TensorSpec& spec, std::span<con
 EncodedTensor TensorEncoder::encode(const PlannedTensor& tensor) {
   if (tensor.spec.is_matrix) return encode_matrix(tensor);
   const SourceTensor& source = *tensor.source;
-  std::vector<uint8_t> bytes(memory_size(source.entry.bytes));
-  source.file->read(source.entry.offset, bytes);
+  std::vector<uint8_t> bytes;
   std::vector<float> values(tensor.spec.shape.cols);
-  widen(*source.entry.type, bytes.data(), values.size(), values.data());
+  source.read_rows(0, values.size(), &bytes, values.data());
   check_values(source, NumberFormat::kF32, {values, 1, 0, "value"});
   return encode_values(tensor.spec, values);
 }
@@ -176,12 +175,9 @@ void TensorEncoder::encode_tile(const PlannedTensor& tensor, size_t tile, Scratc
   const SourceTensor& source = *tensor.source;
   const size_t cols = shape.cols;
   const size_t n_rows = std::min<size_t>(kTileRows, shape.rows - tile * kTileRows);
-  const size_t row_bytes = memory_size(cols * bytes_per_value(*source.entry.type));
-  scratch->source.resize(n_rows * row_bytes);
   scratch->values.resize(n_rows * cols);
-  source.file->read(source.entry.offset + tile * kTileRows * row_bytes, scratch->source);
   float* values = scratch->values.data();
-  widen(*source.entry.type, scratch->source.data(), n_rows * cols, values);
+  source.read_rows(tile * kTileRows, n_rows, &scratch->source, values);
   check_values(source, shape.number_format, {scratch->values, cols, tile * kTileRows, "row"});
 
   switch (shape.number_format) {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "converter/error.h"
-#include "converter/memory_size.h"
 
 namespace cria::converter {
 namespace {
@@ -14,7 +13,6 @@ using format::TensorRole;
 
 constexpr const char* kEmbeddingName = "model.embed_tokens.weight";
 constexpr const char* kLmHeadName = "lm_head.weight";
-constexpr size_t kComparedBytes = 1 << 20;
 constexpr size_t kNamedExtras = 3;
 
 struct RoleName {
@@ -50,14 +48,6 @@ std::string checkpoint_name(const TensorSpec& spec) {
   return "model.layers." + std::to_string(spec.layer) + "." + item->name;
 }
 
-std::string shape_text(const std::vector<uint64_t>& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  }
-  return text + "]";
-}
-
 [[noreturn]] void refuse(const std::string& line) {
   throw ProgramError(ExitCode::kInvalidInput, line);
 }
@@ -65,7 +55,7 @@ std::string shape_text(const std::vector<uint64_t>& shape) {
 [[noreturn]] void refuse_missing(const Checkpoint& checkpoint, const TensorSpec& spec,
                                  const std::string& name) {
   const bool output_layer = spec.role == TensorRole::kLmHead;
-  refuse(checkpoint.folder().string() + ": the checkpoint has no tensor " + name +
+  refuse(checkpoint.path().string() + ": the checkpoint has no tensor " + name +
          (output_layer ? ", and config.json does not set tie_word_embeddings"
                        : ": it is incomplete, download it again"));
 }
@@ -73,29 +63,14 @@ std::string shape_text(const std::vector<uint64_t>& shape) {
 void check_source(const TensorSpec& spec, const SourceTensor& source) {
   std::vector<uint64_t> wanted = {spec.shape.cols};
   if (spec.is_matrix) wanted.insert(wanted.begin(), spec.shape.rows);
-  const std::string where = source.file->path().string() + ": tensor " + source.name;
-  if (source.entry.shape != wanted) {
-    refuse(where + " has shape " + shape_text(source.entry.shape) + " where config.json asks for " +
+  const std::string where = source.path().string() + ": tensor " + source.name();
+  if (source.shape() != wanted) {
+    refuse(where + " has shape " + shape_text(source.shape()) + " where config.json asks for " +
            shape_text(wanted));
   }
-  if (!source.entry.type) {
-    refuse(where + " has dtype " + source.entry.dtype + "; only F32, F16 and BF16 are read");
+  if (const std::string problem = source.problem(); !problem.empty()) {
+    refuse(where + " " + problem);
   }
-}
-
-bool same_values(const SourceTensor& a, const SourceTensor& b) {
-  if (a.entry.dtype != b.entry.dtype || a.entry.shape != b.entry.shape) return false;
-  std::vector<uint8_t> piece_a;
-  std::vector<uint8_t> piece_b;
-  for (uint64_t at = 0; at < a.entry.bytes; at += kComparedBytes) {
-    const size_t n = memory_size(std::min<uint64_t>(kComparedBytes, a.entry.bytes - at));
-    piece_a.resize(n);
-    piece_b.resize(n);
-    a.file->read(a.entry.offset + at, piece_a);
-    b.file->read(b.entry.offset + at, piece_b);
-    if (piece_a != piece_b) return false;
-  }
-  return true;
 }
 
 // Older checkpoints store the rotary frequencies, which the config gives anyway.
@@ -124,7 +99,10 @@ bool embedding_is_tied(const Checkpoint& checkpoint, bool config_says_tied,
   if (!config_says_tied) return false;
   const SourceTensor* embedding = checkpoint.find(kEmbeddingName);
   const SourceTensor* lm_head = checkpoint.find(kLmHeadName);
-  if (embedding == nullptr || lm_head == nullptr || same_values(*embedding, *lm_head)) return true;
+  if (embedding == nullptr || lm_head == nullptr) return true;
+  // What cannot be read is refused with its name when it is planned.
+  if (!embedding->problem().empty() || !lm_head->problem().empty()) return false;
+  if (same_values(*embedding, *lm_head)) return true;
   warnings->push_back(
       "config.json ties the embeddings, but the checkpoint stores two different matrices: both "
       "are kept");
@@ -150,7 +128,7 @@ TensorPlan plan_tensors(const Checkpoint& checkpoint, const format::ModelConfig&
     }
     if (source == nullptr) refuse_missing(checkpoint, spec, name);
     check_source(spec, *source);
-    used.insert(source->name);
+    used.insert(source->name());
     plan.tensors.push_back({spec, source});
   }
   warn_of_extras(checkpoint, used, &plan.warnings);

@@ -1,5 +1,5 @@
 // Checkpoint folders: one file or shards, and the ways in which a download is incomplete.
-#include "converter/checkpoint.h"
+#include "converter/hugging_face_folder.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace cria::test {
 namespace {
 
-using converter::Checkpoint;
+using converter::HuggingFaceFolder;
 
 const TestTensor kA = {"a", "F32", {1}, "aaaa"};
 const TestTensor kB = {"b", "F32", {1}, "bbbb"};
@@ -20,11 +20,12 @@ void write_index(const TempFolder& folder, const Json& weight_map) {
 TEST(Checkpoint, ASingleFileGivesItsTensors) {
   const TempFolder folder;
   write_safetensors(folder / "model.safetensors", {kA, kB});
-  const Checkpoint checkpoint(folder.path());
+  HuggingFaceFolder checkpoint(folder.path());
+  checkpoint.open_weights();
   EXPECT_EQ(checkpoint.tensors().size(), 2u);
   EXPECT_NE(checkpoint.find("a"), nullptr);
   EXPECT_EQ(checkpoint.find("c"), nullptr);
-  EXPECT_EQ(checkpoint.files().size(), 1u);
+  EXPECT_EQ(checkpoint.shards().size(), 1u);
 }
 
 TEST(Checkpoint, ShardsGiveTheTensorsOfTheirIndex) {
@@ -32,26 +33,29 @@ TEST(Checkpoint, ShardsGiveTheTensorsOfTheirIndex) {
   write_safetensors(folder / "1.safetensors", {kA});
   write_safetensors(folder / "2.safetensors", {kB});
   write_index(folder, {{"a", "1.safetensors"}, {"b", "2.safetensors"}});
-  const Checkpoint checkpoint(folder.path());
+  HuggingFaceFolder checkpoint(folder.path());
+  checkpoint.open_weights();
   ASSERT_NE(checkpoint.find("b"), nullptr);
-  const auto& b = *checkpoint.find("b");
-  Bytes bytes(4);
-  b.file->read(b.entry.offset, bytes);
-  EXPECT_EQ(bytes, Bytes(4, 'b'));
+  std::vector<uint8_t> scratch;
+  float value = 0;
+  checkpoint.find("b")->read_rows(0, 1, &scratch, &value);
+  EXPECT_EQ(scratch, Bytes(4, 'b'));
 }
 
 TEST(Checkpoint, AMissingShardIsNamed) {
   const TempFolder folder;
   write_safetensors(folder / "1.safetensors", {kA});
   write_index(folder, {{"a", "1.safetensors"}, {"b", "2.safetensors"}});
-  expect_invalid({"2.safetensors", "missing"}, [&] { (void)Checkpoint(folder.path()); });
+  expect_invalid({"2.safetensors", "missing"},
+                 [&] { HuggingFaceFolder(folder.path()).open_weights(); });
 }
 
 TEST(Checkpoint, ATensorThatOnlyTheIndexKnowsIsNamed) {
   const TempFolder folder;
   write_safetensors(folder / "1.safetensors", {kA});
   write_index(folder, {{"b", "1.safetensors"}});
-  expect_invalid({"1.safetensors", "no tensor b"}, [&] { (void)Checkpoint(folder.path()); });
+  expect_invalid({"1.safetensors", "no tensor b"},
+                 [&] { HuggingFaceFolder(folder.path()).open_weights(); });
 }
 
 TEST(Checkpoint, ATruncatedShardIsNamed) {
@@ -60,26 +64,28 @@ TEST(Checkpoint, ATruncatedShardIsNamed) {
   std::filesystem::resize_file(folder / "1.safetensors",
                                std::filesystem::file_size(folder / "1.safetensors") - 1);
   write_index(folder, {{"a", "1.safetensors"}});
-  expect_invalid({"1.safetensors", "truncated"}, [&] { (void)Checkpoint(folder.path()); });
+  expect_invalid({"1.safetensors", "truncated"},
+                 [&] { HuggingFaceFolder(folder.path()).open_weights(); });
 }
 
 TEST(Checkpoint, AnIndexLeadsNowhereElse) {
   const TempFolder folder;
   for (const std::string name : {"../1.safetensors", "/etc/passwd", "..", ""}) {
     write_index(folder, {{"a", name}});
-    expect_invalid({"plain file name"}, [&] { (void)Checkpoint(folder.path()); });
+    expect_invalid({"plain file name"}, [&] { HuggingFaceFolder(folder.path()).open_weights(); });
   }
   write_index(folder, {{"a", 5}});
-  expect_invalid({"plain file name"}, [&] { (void)Checkpoint(folder.path()); });
+  expect_invalid({"plain file name"}, [&] { HuggingFaceFolder(folder.path()).open_weights(); });
   write_index(folder, 5);
-  expect_invalid({"weight_map"}, [&] { (void)Checkpoint(folder.path()); });
+  expect_invalid({"weight_map"}, [&] { HuggingFaceFolder(folder.path()).open_weights(); });
 }
 
 TEST(Checkpoint, AFolderWithoutWeightsSaysWhatItWants) {
   const TempFolder folder;
-  expect_invalid({"model.safetensors"}, [&] { (void)Checkpoint(folder.path()); });
+  expect_invalid({"model.safetensors"}, [&] { HuggingFaceFolder(folder.path()).open_weights(); });
   write_file(folder / "pytorch_model.bin", "x");
-  expect_invalid({"PyTorch", "safetensors"}, [&] { (void)Checkpoint(folder.path()); });
+  expect_invalid({"PyTorch", "safetensors"},
+                 [&] { HuggingFaceFolder(folder.path()).open_weights(); });
 }
 
 }  // namespace

@@ -5,12 +5,14 @@
 
 #include <cmath>
 
+#include "converter/hugging_face_folder.h"
 #include "quant/model_layout.h"
 #include "tests/unit/converter/converter_fixtures.h"
 
 namespace cria::test {
 namespace {
 
+using converter::HuggingFaceFolder;
 using converter::import_config;
 using converter::ImportedConfig;
 
@@ -19,7 +21,7 @@ class ConfigImport : public ::testing::Test {
   void SetUp() override { config_.erase("head_dim"); }
   ImportedConfig import() {
     write_file(folder_ / "config.json", config_.dump());
-    return import_config(folder_.path());
+    return import_config(HuggingFaceFolder(folder_.path()).read_config());
   }
   void refuses(const std::vector<std::string>& parts) {
     std::vector<std::string> all = parts;
@@ -290,11 +292,14 @@ TEST_F(ConfigImport, MissingSizesNameTheKey) {
 }
 
 TEST_F(ConfigImport, AFolderWithoutConfigSaysWhatItWants) {
-  expect_invalid({"config.json", "Hugging Face"}, [&] { (void)import_config(folder_.path()); });
+  expect_invalid({"config.json", "Hugging Face"},
+                 [&] { (void)import_config(HuggingFaceFolder(folder_.path()).read_config()); });
   write_file(folder_ / "config.json", "{");
-  expect_invalid({"config.json", "JSON"}, [&] { (void)import_config(folder_.path()); });
+  expect_invalid({"config.json", "JSON"},
+                 [&] { (void)import_config(HuggingFaceFolder(folder_.path()).read_config()); });
   write_file(folder_ / "config.json", "[]");
-  expect_invalid({"config.json", "object"}, [&] { (void)import_config(folder_.path()); });
+  expect_invalid({"config.json", "object"},
+                 [&] { (void)import_config(HuggingFaceFolder(folder_.path()).read_config()); });
 }
 
 }  // namespace

@@ -19,7 +19,6 @@
 namespace cria::test {
 namespace {
 
-using converter::Checkpoint;
 using converter::ConversionReport;
 using converter::Options;
 using converter::PlannedTensor;
@@ -64,10 +63,9 @@ ConversionReport run(const Options& options) {
 }
 
 std::vector<float> source_values(const converter::SourceTensor& source) {
-  Bytes bytes(source.entry.bytes);
-  source.file->read(source.entry.offset, bytes);
-  std::vector<float> values(bytes.size() / converter::bytes_per_value(*source.entry.type));
-  converter::widen(*source.entry.type, bytes.data(), values.size(), values.data());
+  std::vector<uint8_t> scratch;
+  std::vector<float> values(source.n_rows() * source.n_cols());
+  source.read_rows(0, source.n_rows(), &scratch, values.data());
   return values;
 }
 
@@ -125,7 +123,7 @@ size_t expect_tensor(const ModelReadBack& file, const format::TensorEntry& entry
     const size_t at = row * shape.cols;
     const std::vector<float> want = rounded_row(shape, method, source.data() + at);
     const bool same = std::equal(want.begin(), want.end(), found.begin() + static_cast<long>(at));
-    EXPECT_TRUE(same) << planned.source->name << " row " << row;
+    EXPECT_TRUE(same) << planned.source->name() << " row " << row;
     if (!same) break;
   }
   return source.size();
@@ -143,9 +141,10 @@ size_t expect_faithful(const std::filesystem::path& model, const Choice& choice,
   EXPECT_EQ(file.chunks().size(), chunk_count(file.config()));
   EXPECT_EQ(file.tensors().size(), tensor_count(file.config()));
   EXPECT_EQ(report.file_bytes, std::filesystem::file_size(folder / "m.cria"));
-  const Checkpoint checkpoint(model);
+  const std::unique_ptr<converter::Checkpoint> checkpoint = converter::open_checkpoint(model);
+  checkpoint->open_weights();
   const converter::TensorPlan plan =
-      converter::plan_tensors(checkpoint, file.config(), test::formats_of(file.config()));
+      converter::plan_tensors(*checkpoint, file.config(), test::formats_of(file.config()));
   size_t n_compared = 0;
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     n_compared += expect_tensor(file, file.tensors().at(i), plan.tensors[i], choice.method);

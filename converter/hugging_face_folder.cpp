@@ -1,12 +1,18 @@
-#include "converter/checkpoint.h"
+#include "converter/hugging_face_folder.h"
+
+#include <utility>
 
 #include "converter/error.h"
+#include "converter/float_rows.h"
+#include "converter/memory_size.h"
 #include "converter/side_files.h"
 
 namespace cria::converter {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kWeightsFile = "model.safetensors";
 
 // Each keeps a file open, of which a process has a thousand; the largest checkpoints have 200.
 constexpr size_t kMaxShards = 512;
@@ -36,13 +42,49 @@ std::map<std::string, std::string> read_weight_map(const Json& json, const fs::p
   return shards;
 }
 
+class SafetensorsTensor : public SourceTensor {
+ public:
+  SafetensorsTensor(const std::string& name, const InputFile& file, SafetensorsEntry entry)
+      : SourceTensor(name, entry.shape), file_(file), entry_(std::move(entry)) {}
+
+  [[nodiscard]] const fs::path& path() const override { return file_.path(); }
+  [[nodiscard]] std::string problem() const override {
+    if (entry_.type) return "";
+    return "has dtype " + entry_.dtype + "; only F32, F16 and BF16 are read";
+  }
+  void read_rows(uint64_t first, size_t n, std::vector<uint8_t>* scratch,
+                 float* values) const override {
+    const size_t n_values = memory_size(n * n_cols());
+    const uint64_t row_bytes = n_cols() * bytes_per_value(*entry_.type);
+    scratch->resize(memory_size(n * row_bytes));
+    file_.read(entry_.offset + first * row_bytes, *scratch);
+    widen(*entry_.type, scratch->data(), n_values, values);
+  }
+
+ private:
+  const InputFile& file_;
+  SafetensorsEntry entry_;
+};
+
 }  // namespace
 
-Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
+ConfigFiles HuggingFaceFolder::read_config() const {
+  const fs::path config = side_file_path(path(), SideFile::kConfig);
+  if (!entry_exists(config)) refuse(path(), "has no config.json; give a Hugging Face folder");
+  ConfigFiles files = {read_side_json(path(), SideFile::kConfig), config.string(), {}, {}};
+  if (has_side_file(path(), SideFile::kGenerationConfig)) {
+    files.generation = read_side_json(path(), SideFile::kGenerationConfig);
+    files.generation_where = side_file_path(path(), SideFile::kGenerationConfig).string();
+  }
+  return files;
+}
+
+void HuggingFaceFolder::open_weights() {
+  const fs::path& folder = path();
   if (entry_exists(folder / kWeightsFile)) {
     open_single(folder / kWeightsFile);
   } else if (has_side_file(folder, SideFile::kIndex)) {
-    open_sharded(folder);
+    open_sharded();
   } else if (entry_exists(folder / "pytorch_model.bin") ||
              entry_exists(folder / "pytorch_model.bin.index.json")) {
     refuse(folder, "has PyTorch weights only; save it as safetensors first");
@@ -51,14 +93,15 @@ Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
   }
 }
 
-void Checkpoint::open_single(const fs::path& path) {
-  shards_.push_back(std::make_unique<SafetensorsFile>(path));
+void HuggingFaceFolder::open_single(const fs::path& file) {
+  shards_.push_back(std::make_unique<SafetensorsFile>(file));
   for (const auto& [name, entry] : shards_.back()->tensors()) {
-    tensors_.emplace(name, SourceTensor{name, &shards_.back()->file(), entry});
+    add(std::make_unique<SafetensorsTensor>(name, shards_.back()->file(), entry));
   }
 }
 
-void Checkpoint::open_sharded(const fs::path& folder) {
+void HuggingFaceFolder::open_sharded() {
+  const fs::path& folder = path();
   const fs::path index = side_file_path(folder, SideFile::kIndex);
   const Json json = read_side_json(folder, SideFile::kIndex);
   const std::map<std::string, std::string> shard_names = read_weight_map(json, index);
@@ -69,9 +112,9 @@ void Checkpoint::open_sharded(const fs::path& folder) {
                       std::to_string(kMaxShards) + " are read, save it with larger ones");
   }
   for (auto& [shard_name, file] : opened) {
-    const fs::path path = folder / shard_name;
-    if (!entry_exists(path)) refuse(path, "this shard is missing, download it again");
-    shards_.push_back(std::make_unique<SafetensorsFile>(path));
+    const fs::path shard = folder / shard_name;
+    if (!entry_exists(shard)) refuse(shard, "this shard is missing, download it again");
+    shards_.push_back(std::make_unique<SafetensorsFile>(shard));
     file = shards_.back().get();
   }
   for (const auto& [name, shard_name] : shard_names) {
@@ -80,19 +123,21 @@ void Checkpoint::open_sharded(const fs::path& folder) {
     if (entry == file->tensors().end()) {
       refuse(folder / shard_name, "has no tensor " + shown(name) + ", though the index says so");
     }
-    tensors_.emplace(name, SourceTensor{name, &file->file(), entry->second});
+    add(std::make_unique<SafetensorsTensor>(name, file->file(), entry->second));
   }
 }
 
-const SourceTensor* Checkpoint::find(const std::string& name) const {
-  const auto found = tensors_.find(name);
-  return found == tensors_.end() ? nullptr : &found->second;
-}
-
-std::vector<fs::path> Checkpoint::files() const {
+std::vector<fs::path> HuggingFaceFolder::inputs() const {
   std::vector<fs::path> paths;
   for (const auto& shard : shards_) paths.push_back(shard->file().path());
+  paths.push_back(path() / kWeightsFile);
+  for (const SideFileKind& kind : kSideFiles) paths.push_back(path() / kind.name);
   return paths;
+}
+
+ImportedTokenizer HuggingFaceFolder::read_tokenizer(uint32_t vocab_size,
+                                                    std::span<const uint32_t> end_tokens) const {
+  return import_tokenizer(path(), vocab_size, end_tokens);
 }
 
 }  // namespace cria::converter

@@ -1,0 +1,39 @@
+// A Hugging Face checkpoint folder as one set of tensors, whether it is one file or many shards.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "converter/checkpoint.h"
+#include "converter/safetensors.h"
+
+namespace cria::converter {
+
+class HuggingFaceFolder : public Checkpoint {
+ public:
+  explicit HuggingFaceFolder(const std::filesystem::path& folder) : Checkpoint(folder) {}
+
+  [[nodiscard]] ConfigFiles read_config() const override;
+  // Takes model.safetensors when the folder has it, else the shards of
+  // model.safetensors.index.json.
+  void open_weights() override;
+  [[nodiscard]] std::vector<std::filesystem::path> inputs() const override;
+  [[nodiscard]] std::filesystem::path guarded_folder() const override { return path(); }
+  [[nodiscard]] ImportedTokenizer read_tokenizer(
+      uint32_t vocab_size, std::span<const uint32_t> end_tokens) const override;
+
+  // Every safetensors file in use.
+  [[nodiscard]] const std::vector<std::unique_ptr<SafetensorsFile>>& shards() const {
+    return shards_;
+  }
+
+ private:
+  void open_single(const std::filesystem::path& file);
+  void open_sharded();
+
+  std::vector<std::unique_ptr<SafetensorsFile>> shards_;
+};
+
+}  // namespace cria::converter

@@ -1,0 +1,49 @@
+#include "converter/source_tensor.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "converter/memory_size.h"
+
+namespace cria::converter {
+namespace {
+
+constexpr uint64_t kComparedValues = 1 << 18;  // at once
+
+}  // namespace
+
+uint64_t SourceTensor::n_cols() const {
+  uint64_t n = 1;
+  for (size_t i = 1; i < shape_.size(); ++i) n *= shape_[i];
+  return n;
+}
+
+std::string shape_text(const std::vector<uint64_t>& shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+bool same_values(const SourceTensor& a, const SourceTensor& b) {
+  if (a.shape() != b.shape()) return false;
+  const uint64_t n_cols = std::max<uint64_t>(1, a.n_cols());
+  const uint64_t rows_at_once = std::max<uint64_t>(1, kComparedValues / n_cols);
+  std::vector<uint8_t> scratch;
+  std::vector<float> values_a;
+  std::vector<float> values_b;
+  for (uint64_t row = 0; row < a.n_rows(); row += rows_at_once) {
+    const size_t n = memory_size(std::min(rows_at_once, a.n_rows() - row));
+    values_a.resize(memory_size(n * n_cols));
+    values_b.resize(values_a.size());
+    a.read_rows(row, n, &scratch, values_a.data());
+    b.read_rows(row, n, &scratch, values_b.data());
+    if (std::memcmp(values_a.data(), values_b.data(), values_a.size() * sizeof(float)) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace cria::converter

@@ -1,0 +1,50 @@
+// One tensor of a checkpoint, whatever file and number type it is in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cria::converter {
+
+class SourceTensor {
+ public:
+  // shape  outermost side first
+  SourceTensor(std::string name, std::vector<uint64_t> shape)
+      : name_(std::move(name)), shape_(std::move(shape)) {}
+  virtual ~SourceTensor() = default;
+  SourceTensor(const SourceTensor&) = delete;
+  SourceTensor& operator=(const SourceTensor&) = delete;
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::vector<uint64_t>& shape() const { return shape_; }
+  // Rows that read_rows gives: of a vector, rows of one value.
+  [[nodiscard]] uint64_t n_rows() const { return shape_.empty() ? 0 : shape_.front(); }
+  [[nodiscard]] uint64_t n_cols() const;
+
+  // The file that holds it, for error lines.
+  [[nodiscard]] virtual const std::filesystem::path& path() const = 0;
+  // Why its values cannot be read: "has dtype I64; ..."; empty: they can.
+  [[nodiscard]] virtual std::string problem() const = 0;
+
+  // values [n][n_cols()] = rows from first on, as f32, exactly what the file holds. scratch grows
+  // to what the rows take in the file. problem() is empty and the rows are there. Throws
+  // ProgramError (kIo). Any number of threads may call it, each with a scratch of its own.
+  virtual void read_rows(uint64_t first, size_t n, std::vector<uint8_t>* scratch,
+                         float* values) const = 0;
+
+ private:
+  std::string name_;
+  std::vector<uint64_t> shape_;
+};
+
+// "[128, 64]"
+[[nodiscard]] std::string shape_text(const std::vector<uint64_t>& shape);
+
+// Whether two tensors have one shape and the same bits as f32; both can be read.
+[[nodiscard]] bool same_values(const SourceTensor& a, const SourceTensor& b);
+
+}  // namespace cria::converter
