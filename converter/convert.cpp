@@ -85,10 +85,13 @@ class Conversion {
     const ConfigFiles files = checkpoint->read_config();
     ImportedConfig imported = import_config(files);
     report_.model = imported.model;
-    checkpoint->open_weights();
-    check_outputs(options_, *checkpoint);
+    if (!plans_only()) {
+      checkpoint->open_weights();
+      check_outputs(options_, *checkpoint);
+    }
     import_the_tokenizer(*checkpoint, imported);
     complete_config(*checkpoint, files.where, imported);
+    if (plans_only()) return std::move(report_);
     TensorPlan plan = plan_tensors(*checkpoint, report_.model, formats_);
     for (const std::string& line : plan.warnings) warn(line);
     write(plan, imported.rope);
@@ -96,6 +99,8 @@ class Conversion {
   }
 
  private:
+  [[nodiscard]] bool plans_only() const { return options_.output.empty(); }
+
   void warn(const std::string& line) {
     progress_->warn(line);
     report_.warnings.push_back(line);
@@ -198,6 +203,7 @@ class Conversion {
       report_file =
           std::make_unique<hosted::OutputFile>(options_.report->string(), hosted::InPlace::kNever);
     }
+    progress_->say(found_text(report_));
     encode_tensors(plan, rope, &writer);
     write_small_sections(&writer);
     report_.file_bytes = writer.finish(bytes_of(metadata_text(report_)));

@@ -8,7 +8,7 @@
 namespace cria::converter {
 
 // Writes options.output, and options.report when it is set. Throws ProgramError; then neither file
-// was touched.
+// was touched. Without an output it looks at config and tokenizer only and writes nothing.
 ConversionReport convert(const Options& options, Progress* progress);
 
 }  // namespace cria::converter

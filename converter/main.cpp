@@ -1,6 +1,9 @@
 // cria-convert: the command line around converter/convert.h.
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -40,13 +43,28 @@ constexpr const char* kNoMemory =
   std::_Exit(static_cast<int>(ExitCode::kMemory));
 }
 
+// To standard output; a reader that went away is no error.
+void print(const std::string& text) {
+  std::signal(SIGPIPE, SIG_IGN);
+  errno = 0;
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (std::fflush(stdout) != 0 && errno != EPIPE) {
+    throw ProgramError(ExitCode::kIo,
+                       std::string("standard output: cannot be written: ") + std::strerror(errno));
+  }
+}
+
 int run(int argc, const char* const* argv) {
   const std::optional<cria::converter::Options> options =
       cria::converter::parse_options(argc, argv);
   if (!options) return static_cast<int>(ExitCode::kDone);
   cria::converter::Progress progress(options->verbosity);
   const cria::converter::ConversionReport report = cria::converter::convert(*options, &progress);
-  progress.say(cria::converter::summary_text(report));
+  if (options->output.empty()) {
+    print(cria::converter::found_text(report));
+  } else {
+    progress.say(cria::converter::summary_text(report));
+  }
   return static_cast<int>(ExitCode::kDone);
 }
 

@@ -53,6 +53,7 @@ struct Raw {
   std::string output;
   uint32_t context = 0;
   bool no_tokenizer = false;
+  bool plan = false;
   std::string report;
   uint32_t n_threads = 0;
   bool quiet = false;
@@ -62,7 +63,10 @@ void define(CLI::App* app, Raw* raw, Options* options) {
   app->set_version_flag("--version", std::string("cria-convert ") + kConverterVersion);
   app->add_option("MODEL", raw->model, "Hugging Face folder of a Llama, Mistral or Granite")
       ->required();
-  app->add_option("-o,--output", raw->output, "model file to write")->required();
+  app->add_option("-o,--output", raw->output, "model file to write");
+  app->add_flag("--plan", raw->plan,
+                "write nothing: say what was found and the memory it would take; of a folder the "
+                "config and the tokenizer are enough");
   add_named(app, "--weights", kWeights, &options->weights,
             "how matrices are stored: int4, int8, f16, bf16 or f32 [int4]");
   add_named(app, "--group-size", kGroups, &options->group_size,
@@ -96,7 +100,16 @@ void check_combinations(const CLI::App& app, const Raw& raw, const Options& opti
   if (app.count("--level") > 0 && options.compression != Compression::kZstd) {
     refuse("--level belongs to --compress zstd");
   }
-  if (raw.model.empty() || raw.output.empty()) refuse("MODEL and -o must not be empty");
+  if (raw.plan) {
+    for (const char* option : {"--output", "--report", "--quiet"}) {
+      if (app.count(option) > 0) refuse(std::string("--plan writes nothing: leave out ") + option);
+    }
+  } else if (app.count("--output") == 0) {
+    refuse("-o is required: the model file to write; or --plan, to write none");
+  }
+  if (raw.model.empty() || (!raw.plan && raw.output.empty())) {
+    refuse("MODEL and -o must not be empty");
+  }
   if (app.count("--report") > 0 && raw.report.empty()) {
     refuse("--report must not be empty; give a file name or leave it out");
   }

@@ -16,7 +16,7 @@ enum class TokenizerWish { kRequired, kNone };
 
 struct Options {
   std::filesystem::path model;
-  std::filesystem::path output;
+  std::filesystem::path output;  // empty: nothing is written, only what would be is said
   format::NumberFormat weights = format::NumberFormat::kInt4;
   uint16_t group_size = 32;  // zero unless weights is kInt4
   QuantMethod method = QuantMethod::kMse;

@@ -136,10 +136,33 @@ std::string group_of(TensorRole role) {
   return row.rows == Extent::kFfn || row.cols == Extent::kFfn ? "feed-forward" : "attention";
 }
 
+// Weights of all matrices and vectors, without the frequencies that no checkpoint stores.
+uint64_t parameter_count(const format::ModelConfig& m) {
+  uint64_t n = 0;
+  for (uint32_t i = 0; i < tensor_count(m); ++i) {
+    const TensorSpec spec = tensor_spec(m, i, main_format(m));
+    if (spec.role != TensorRole::kRopeInverseFrequencies) {
+      n += uint64_t{spec.shape.rows} * spec.shape.cols;
+    }
+  }
+  return n;
+}
+
+// "640", "135.2 M", "1.24 G"
+std::string short_count(uint64_t n) {
+  constexpr double kMillion = 1e6;
+  constexpr double kGiga = 1e9;
+  const auto value = static_cast<double>(n);
+  if (value < kMillion) return std::to_string(n);
+  return value < kGiga ? line("%.1f M", value / kMillion) : line("%.2f G", value / kGiga);
+}
+
 std::string headline(const ConversionReport& report) {
   const format::ModelConfig& m = report.model;
-  std::string text = report.source_name + ": " + report.architecture;
-  text += line(", %u layers of %u, vocabulary %u, ", m.n_layers, m.d_model, m.vocab_size);
+  std::string text = report.source_name + ": " + report.architecture + ", " +
+                     short_count(parameter_count(m)) + " parameters";
+  text += line(", %u layers of %u, vocabulary %u\n  to be written: ", m.n_layers, m.d_model,
+               m.vocab_size);
   text += row_of(main_format(m).number_format).name;
   if (main_format(m).group_size != 0) {
     text += line(" in groups of %u", unsigned{main_format(m).group_size});
@@ -309,8 +332,12 @@ std::string json_text(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string found_text(const ConversionReport& report) {
+  return headline(report) + plan_text(report);
+}
+
 std::string summary_text(const ConversionReport& report) {
-  return headline(report) + tensors_text(report) + worst_text(report) + plan_text(report) +
+  return tensors_text(report) + worst_text(report) +
          line("  file: %llu bytes\n", static_cast<unsigned long long>(report.file_bytes));
 }
 

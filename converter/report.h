@@ -44,6 +44,9 @@ inline constexpr size_t kReportBeginningBytes = 4096;
 [[nodiscard]] std::string report_text(const ConversionReport& report);
 // As text, on one line when indent is negative. A name that is no UTF-8 is mended.
 [[nodiscard]] std::string json_text(const Json& json, int indent);
+// What was found, what is to be written and what memory it will take, before the work: many lines.
+// The report has no tensors yet.
+[[nodiscard]] std::string found_text(const ConversionReport& report);
 // The table that ends a conversion: many lines.
 [[nodiscard]] std::string summary_text(const ConversionReport& report);
 

@@ -8,6 +8,7 @@ import pty
 import random
 import re
 import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -73,7 +74,7 @@ class Usage(Base):
     def test_help_and_version_go_to_standard_output(self):
         done = run("--help")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for option in ("--weights", "--group-size", "--method", "--context", "--no-tokenizer", "--compress", "--level",
+        for option in ("--plan", "--weights", "--group-size", "--method", "--context", "--no-tokenizer", "--compress", "--level",
                        "--report", "--threads", "--quiet"):
             self.assertIn(option, done.stdout)
         for later in ("gptq", "--rotate", "--lora", "--calibration"):
@@ -83,7 +84,7 @@ class Usage(Base):
         self.assertEqual(done.stdout, f"cria-convert {version}\n")
 
     def test_mistakes_are_usage_errors(self):
-        for arguments, word in (([], "MODEL"), ([self.model], "--output"), ([self.model, "-o", self.output, "--frob"], "--frob")):
+        for arguments, word in (([], "MODEL"), ([self.model], "--plan"), ([self.model, "-o", self.output, "--frob"], "--frob")):
             with self.subTest(arguments=arguments):
                 self.assert_refused(run(*arguments), USAGE, word)
         for arguments, word in ((["--weights", "int5"], "int5"), (["--weights"], "--weights"),
@@ -117,6 +118,47 @@ class Usage(Base):
         (bad / "config.json").write_text(json.dumps({"architectures": ["Evil\u001b[31m\nForCausalLM"]}))
         done = run(bad, "-o", self.output)
         self.assert_refused(done, INVALID, "Evil?[31m?ForCausalLM")
+
+
+class Plan(Base):
+    """--plan: what would be done, without the weights."""
+
+    def plan(self, model, *arguments):
+        return run(model, "--plan", "--no-tokenizer", *arguments)
+
+    def bare(self):
+        """A folder with the config alone."""
+        folder = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        shutil.copy(self.model / "config.json", folder / "config.json")
+        return folder
+
+    def test_what_it_says_is_what_a_conversion_says_and_takes(self):
+        before = self.plan(self.bare())
+        self.assertEqual((before.returncode, before.stderr), (0, ""))
+        self.assertEqual(os.listdir(self.folder), [])
+        done = self.convert("--report", self.folder / "r.json")
+        report = json.loads((self.folder / "r.json").read_text())
+        self.assertIn(before.stdout.split("\n", 1)[1], done.stderr)
+        self.assertIn(str(report["memory_plan"]["total_bytes"]) + " bytes", before.stdout)
+
+    def test_options_count_and_writing_ones_are_refused(self):
+        smaller = self.plan(self.bare(), "--weights", "int8", "--context", "64")
+        self.assertIn("int8 (mse)", smaller.stdout)
+        self.assertIn("memory to run it (64 tokens", smaller.stdout)
+        for option in (["-o", self.output], ["--report", self.output], ["--quiet"]):
+            self.assert_refused(self.plan(self.model, *option), USAGE, "--plan")
+
+    def test_what_cannot_be_converted_is_refused(self):
+        self.assert_refused(self.plan("/nonexistent"), INVALID, "/nonexistent")
+        self.assert_refused(run(self.model, "--plan"), INVALID, "--no-tokenizer")
+
+    def test_standard_output_that_fails_is_an_io_error(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([CONVERT, self.model, "--plan", "--no-tokenizer"], stdout=full,
+                                  stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, IO)
+        self.assertRegex(done.stderr, r"\Acria-convert: error: standard output: [^\n]+\n\Z")
 
 
 class Output(Base):
