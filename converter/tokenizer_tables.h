@@ -32,7 +32,8 @@ struct TokenizerModel {
   std::string where = "the tokenizer";  // what it is called in errors: its file's path
   format::TokenizerKind kind = format::TokenizerKind::kByteLevelBpe;
   format::PreTokenizer pre_tokenizer = format::PreTokenizer::kWhole;
-  uint32_t flags = 0;  // TokenizerHeader::flags
+  std::vector<uint8_t> pre_tokenizer_tables;  // of kStages (converter/pre_tokenizer_names.h)
+  uint32_t flags = 0;                         // TokenizerHeader::flags
   std::vector<TokenizerToken> tokens;
   std::vector<TokenizerMerge> merges;
   std::array<uint32_t, 256> byte_tokens;  // all kNone at first

@@ -26,6 +26,7 @@
 #include <iterator>
 
 #include "quant/format.h"
+#include "quant/pre_tokenizer_format.h"
 
 namespace cria::format {
 
@@ -62,6 +63,8 @@ inline constexpr uint32_t kStripSpace = 1 << 6;      // decoding drops one leadi
 inline constexpr uint32_t kAddPrefixSpace = 1 << 7;  // byte-level: a space before text without one
 inline constexpr uint32_t kPrependOnlyFirst = 1 << 8;    // kPrependSpace not after an added token
 inline constexpr uint32_t kPrependUnlessSpace = 1 << 9;  // kPrependSpace not before a space
+inline constexpr uint32_t kNfc = 1 << 10;  // byte-level: text between added tokens is put into
+                                           // Unicode's normalization form C
 inline constexpr uint32_t kKnownTokenizerFlags = 0x3ff;
 
 // Bits of token_flags.
