@@ -17,6 +17,7 @@ struct SplitRule {
   std::string_view regex;
   format::SplitBehavior behavior = format::SplitBehavior::kIsolated;
   bool inverted = false;  // what the regex leaves out counts as its matches
+  bool operator==(const SplitRule&) const = default;
 };
 
 // The regex of the library's ByteLevel.

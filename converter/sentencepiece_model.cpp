@@ -186,16 +186,4 @@ SentencePieceModel parse_sentencepiece_model(std::span<const uint8_t> bytes,
   return model;
 }
 
-bool is_tiktoken_file(std::span<const uint8_t> bytes) {
-  constexpr std::string_view kBase64 =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
-  constexpr std::string_view kDigits = "0123456789";
-  const auto end = std::find(bytes.begin(), bytes.end(), uint8_t{'\n'});
-  const std::string line(bytes.begin(), end);
-  const size_t space = line.find(' ');
-  return end != bytes.end() && space != std::string::npos && space > 0 &&
-         line.find_first_not_of(kBase64) == space && space + 1 < line.size() &&
-         line.find_first_not_of(kDigits, space + 1) == std::string::npos;
-}
-
 }  // namespace cria::converter

@@ -45,9 +45,6 @@ struct SentencePieceModel {
 [[nodiscard]] SentencePieceModel parse_sentencepiece_model(std::span<const uint8_t> bytes,
                                                            const std::string& where);
 
-// True for the other format that is named tokenizer.model: lines of base64 and a rank (tiktoken).
-[[nodiscard]] bool is_tiktoken_file(std::span<const uint8_t> bytes);
-
 // Merges in the order of the pieces' scores give what the library gives: highest score first, the
 // leftmost of equal ones. BOS and EOS are set; kAddBos and kAddEos are the caller's. Throws
 // ProgramError that names what is not supported.

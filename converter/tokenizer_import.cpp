@@ -10,6 +10,7 @@
 #include "converter/error.h"
 #include "converter/sentencepiece_model.h"
 #include "converter/side_files.h"
+#include "converter/tiktoken_model.h"
 #include "converter/tokenizer_config.h"
 #include "converter/tokenizer_json.h"
 #include "converter/tokenizer_tables.h"
@@ -21,26 +22,29 @@ namespace {
 
 namespace fs = std::filesystem;
 using format::kNone;
-using format::PreTokenizer;
 using format::TokenizerKind;
 
-TokenizerModel read_sentencepiece(const fs::path& folder, const TokenizerConfig& config) {
-  const fs::path path = side_file_path(folder, SideFile::kTokenizerModel);
-  const std::string text = read_side_file(folder, SideFile::kTokenizerModel);
-  const std::span<const uint8_t> bytes = bytes_of(text);
-  if (is_tiktoken_file(bytes)) {
-    throw ProgramError(ExitCode::kInvalidInput,
-                       path.string() +
-                           ": tiktoken format is not supported; use the folder that has "
-                           "tokenizer.json, or convert with --no-tokenizer");
-  }
-  const SentencePieceModel source = parse_sentencepiece_model(bytes, path.string());
-  TokenizerModel model = tokenizer_from_sentencepiece(source, path.string());
-  model.where = folder.string();  // added tokens come from other files
+TokenizerModel read_sentencepiece(std::span<const uint8_t> bytes, const std::string& where,
+                                  const TokenizerConfig& config) {
+  const SentencePieceModel source = parse_sentencepiece_model(bytes, where);
+  TokenizerModel model = tokenizer_from_sentencepiece(source, where);
   for (const AddedToken& added : config.added) {
     // A piece of the model is what the model says; only ids past it are new.
     if (added.id >= source.pieces.size()) add_token(added, &model);
   }
+  return model;
+}
+
+// tokenizer.model, which is of SentencePiece or of tiktoken.
+TokenizerModel read_tokenizer_model(const fs::path& folder, const TokenizerConfig& config) {
+  const std::string path = side_file_path(folder, SideFile::kTokenizerModel).string();
+  const std::string text = read_side_file(folder, SideFile::kTokenizerModel);
+  const std::span<const uint8_t> bytes = bytes_of(text);
+  TokenizerModel model =
+      is_tiktoken_file(bytes)
+          ? tokenizer_from_llama3_ranks(parse_tiktoken_file(text, path), config.added, path)
+          : read_sentencepiece(bytes, path, config);
+  model.where = folder.string();  // added tokens come from other files
   if (!config.bos.empty()) model.bos_token = model.find(config.bos).value_or(model.bos_token);
   if (!config.eos.empty()) model.eos_token = model.find(config.eos).value_or(model.eos_token);
   if (config.add_bos.value_or(true) && model.bos_token != kNone) model.flags |= format::kAddBos;
@@ -48,12 +52,13 @@ TokenizerModel read_sentencepiece(const fs::path& folder, const TokenizerConfig&
   return model;
 }
 
-TokenizerModel read_model(const fs::path& folder, const TokenizerConfig& config,
-                          std::vector<std::string>* warnings) {
+TokenizerModel read_model(const fs::path& folder, const TokenizerConfig& config) {
   if (has_side_file(folder, SideFile::kTokenizerJson)) {
-    return read_tokenizer_json(folder, warnings);
+    return read_tokenizer_json(folder);
   }
-  if (has_side_file(folder, SideFile::kTokenizerModel)) return read_sentencepiece(folder, config);
+  if (has_side_file(folder, SideFile::kTokenizerModel)) {
+    return read_tokenizer_model(folder, config);
+  }
   throw ProgramError(ExitCode::kInvalidInput,
                      folder.string() +
                          ": no tokenizer.json or tokenizer.model; convert with --no-tokenizer to "
@@ -92,28 +97,12 @@ void fit_vocabulary(uint32_t vocab_size, const fs::path& folder, TokenizerModel*
   });
 }
 
-const char* pre_tokenizer_name(PreTokenizer pre_tokenizer) {
-  switch (pre_tokenizer) {
-    case PreTokenizer::kGpt2:
-      return ", gpt2";
-    case PreTokenizer::kLlama3:
-      return ", llama3";
-    case PreTokenizer::kDigitsGpt2:
-      return ", gpt2 with single digits";
-    case PreTokenizer::kQwen2:
-      return ", qwen2";
-    case PreTokenizer::kWhole:
-    case PreTokenizer::kSpaceRuns:
-    case PreTokenizer::kMetaspace:
-      break;
-  }
-  return "";
-}
-
 std::string describe(const TokenizerModel& model) {
   const bool is_byte_level = model.kind == TokenizerKind::kByteLevelBpe;
+  const std::string cut = model.pre_tokenizer_name.empty() ? "" : ", " + model.pre_tokenizer_name;
   return std::string(is_byte_level ? "byte-level BPE, " : "SentencePiece BPE, ") +
-         std::to_string(model.tokens.size()) + " tokens" + pre_tokenizer_name(model.pre_tokenizer);
+         std::to_string(model.tokens.size()) + " tokens" + cut +
+         ((model.flags & format::kNfc) != 0 ? ", NFC" : "");
 }
 
 // The id of a token that the config names; kNone when it names none or there is none.
@@ -201,7 +190,7 @@ ImportedTokenizer import_tokenizer(const fs::path& folder, uint32_t vocab_size,
   ImportedTokenizer result;
   const TokenizerConfig config = read_tokenizer_config(folder);
   result.warnings = config.warnings;
-  TokenizerModel model = read_model(folder, config, &result.warnings);
+  TokenizerModel model = read_model(folder, config);
   for (const std::string& line : drop_repeated_added(&model)) result.warnings.push_back(line);
   fit_vocabulary(vocab_size, folder, &model, &result.warnings);
   if (model.bos_token == kNone) model.bos_token = find_named(model, config.bos);

@@ -22,9 +22,10 @@ struct ImportedTokenizer {
   std::vector<std::string> warnings;  // one line each, for stderr
 };
 
-// Takes tokenizer.json when the folder has one, else tokenizer.model (SentencePiece); the chat
-// template from tokenizer_config.json, chat_template.jinja or chat_template.json. End tokens and
-// the template's tokens become special, whatever the tokenizer's files say.
+// Takes tokenizer.json when the folder has one, else tokenizer.model (SentencePiece, or Llama 3's
+// of tiktoken); the chat template from tokenizer_config.json, chat_template.jinja or
+// chat_template.json. End tokens and the template's tokens become special, whatever the tokenizer's
+// files say.
 //   vocab_size  the model's
 //   end_tokens  of the checkpoint's config; empty: it names none
 // Throws ProgramError: no tokenizer (the line names --no-tokenizer), an unsupported kind, a broken

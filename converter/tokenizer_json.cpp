@@ -1,7 +1,9 @@
 #include "converter/tokenizer_json.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "converter/byte_alphabet.h"
@@ -10,6 +12,7 @@
 #include "converter/side_files.h"
 #include "converter/text_table.h"
 #include "converter/tokenizer_json_stages.h"
+#include "quant/nfc.h"
 
 namespace cria::converter {
 namespace {
@@ -136,6 +139,26 @@ void read_tokens(const Vocabulary& vocabulary, TokenizerModel* model) {
   }
 }
 
+// Whether normalization leaves the text as it is; where the tables are not built in, whether it is
+// ASCII, which it always does.
+bool is_nfc(const std::string& text) {
+  if constexpr (kHasNfc) {
+    std::string normalized(text.size() * kMaxNfcGrowth, '\0');
+    size_t n_written = 0;
+    for (size_t n_read = 0; n_read < text.size();) {
+      const NfcSegment segment = normalize_segment(std::span(text).subspan(n_read),
+                                                   std::span(normalized).subspan(n_written));
+      n_read += segment.n_read;
+      n_written += segment.n_written;
+    }
+    return normalized.compare(0, n_written, text) == 0;
+  } else {
+    constexpr uint8_t kLastAscii = 0x7f;
+    return std::all_of(text.begin(), text.end(),
+                       [](char c) { return static_cast<uint8_t>(c) <= kLastAscii; });
+  }
+}
+
 void read_added_tokens(const Json& root, const Vocabulary& vocabulary,
                        const TokenizerStages& stages, const std::string& where,
                        TokenizerModel* model) {
@@ -163,6 +186,11 @@ void read_added_tokens(const Json& root, const Vocabulary& vocabulary,
       if ((token.flags & format::kTokenByte) != 0) continue;
       token.text = added.text;
     }
+    if (added.normalized && (stages.flags & format::kNfc) != 0 && !is_nfc(added.text)) {
+      // It is looked for in its normalized form, and decodes to the other.
+      refuse(where,
+             "added token '" + shown(added.text) + "' that is not normalized is not supported");
+    }
     const bool in_normalized_text = added.normalized && stages.replaces_in_normalizer;
     if (in_normalized_text) {
       added.text = replace_spaces(added.text);
@@ -182,8 +210,7 @@ void read_added_tokens(const Json& root, const Vocabulary& vocabulary,
 
 }  // namespace
 
-TokenizerModel read_tokenizer_json(const std::filesystem::path& folder,
-                                   std::vector<std::string>* warnings) {
+TokenizerModel read_tokenizer_json(const std::filesystem::path& folder) {
   const std::string where = side_file_path(folder, SideFile::kTokenizerJson).string();
   const Json root = read_side_json(folder, SideFile::kTokenizerJson);
   const JsonObject root_object(root, where);
@@ -194,9 +221,14 @@ TokenizerModel read_tokenizer_json(const std::filesystem::path& folder,
 
   TokenizerModel model;
   model.where = where;
-  const TokenizerStages stages = read_stages(root, where, warnings);
+  const TokenizerStages stages = read_stages(root, where);
   model.kind = stages.kind;
   model.pre_tokenizer = stages.pre_tokenizer;
+  if (model.kind == TokenizerKind::kByteLevelBpe) {
+    std::vector<SplitRule> rules;
+    for (const OwnedRule& rule : stages.rules) rules.push_back(rule.view());
+    set_pre_tokenizer(rules, where, &model);
+  }
   model.flags = stages.flags;
   if (model_object.boolean("ignore_merges").value_or(false)) model.flags |= format::kIgnoreMerges;
   if (model_object.boolean("byte_fallback").value_or(false)) model.flags |= format::kByteFallback;

@@ -1,27 +1,21 @@
 #include "converter/tokenizer_json_stages.h"
 
+#include <utility>
+
 #include "converter/error.h"
+#include "converter/pre_tokenizer_tables.h"
 
 namespace cria::converter {
 namespace {
 
 using format::PreTokenizer;
+using format::SplitBehavior;
 using format::TokenizerKind;
 
 // The longest list of published tokenizers has six.
 constexpr size_t kMaxStages = 64;
 
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
-
-// The regexes of format::PreTokenizer as tokenizer.json writes them.
-constexpr std::string_view kGpt2Regex =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kLlama3Regex =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})"
-    R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kQwen2Regex =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})"
-    R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 // One stage of the file, taken out of its Sequence.
 struct Stage {
@@ -33,7 +27,6 @@ struct Stage {
 struct Reader {
   const Json& root;
   const std::string& where;
-  std::vector<std::string>* warnings;
   TokenizerStages stages;
 
   [[noreturn]] void refuse(const std::string& problem) const {
@@ -85,10 +78,9 @@ bool replaces(const Stage& stage, std::string_view from, std::string_view to) {
 void read_normalizer(Reader* reader) {
   TokenizerStages& out = reader->stages;
   const bool is_byte_level = out.kind == TokenizerKind::kByteLevelBpe;
-  bool has_nfc = false;
   for (const Stage& stage : stages_of(*reader, "normalizer", "normalizers")) {
-    if (stage.type == "NFC") {
-      has_nfc = true;
+    if (is_byte_level && stage.type == "NFC") {
+      out.flags |= format::kNfc;
     } else if (!is_byte_level && stage.type == "Prepend" && !out.replaces_in_normalizer &&
                stage.object.text("prepend").value_or("") == kSpaceMark) {
       out.prepends_in_normalizer = true;
@@ -99,42 +91,77 @@ void read_normalizer(Reader* reader) {
       reader->refuse_type("normalizer", stage.type);
     }
   }
-  if (has_nfc) {
-    reader->warnings->push_back(
-        "the tokenizer's NFC normalization is left out: text must come in that form already");
-  }
 }
 
-PreTokenizer split_regex(const Reader& reader, const Stage& stage) {
-  const std::string regex = pattern_text(stage, "Regex");
-  const bool isolated = stage.object.text("behavior").value_or("") == "Isolated" &&
-                        !stage.object.boolean("invert").value_or(false);
-  if (isolated && regex == kGpt2Regex) return PreTokenizer::kGpt2;
-  if (isolated && regex == kLlama3Regex) return PreTokenizer::kLlama3;
-  if (isolated && regex == kQwen2Regex) return PreTokenizer::kQwen2;
-  reader.refuse("pre_tokenizer 'Split' with the regex " + shown(regex) + " is not supported");
+// A string as a regex that matches it.
+std::string escaped(const std::string& text) {
+  constexpr std::string_view kSyntax = R"(\^$.[]|()?*+{})";
+  std::string regex;
+  for (const char c : text) {
+    if (kSyntax.find(c) != std::string_view::npos) regex += '\\';
+    regex += c;
+  }
+  return regex;
+}
+
+SplitBehavior split_behavior(const Reader& reader, const Stage& stage) {
+  struct Named {
+    std::string_view name;
+    SplitBehavior behavior;
+  };
+  constexpr Named kBehaviors[] = {{"Isolated", SplitBehavior::kIsolated},
+                                  {"MergedWithPrevious", SplitBehavior::kMergedWithPrevious},
+                                  {"MergedWithNext", SplitBehavior::kMergedWithNext},
+                                  {"Contiguous", SplitBehavior::kContiguous}};
+  const std::string name = stage.object.text("behavior").value_or("Isolated");
+  for (const Named& each : kBehaviors) {
+    if (each.name == name) return each.behavior;
+  }
+  reader.refuse("pre_tokenizer '" + stage.type + "' with the behavior '" + shown(name) +
+                "' is not supported");
+}
+
+void read_split(Reader* reader, const Stage& stage) {
+  OwnedRule rule;
+  rule.regex = pattern_text(stage, "Regex");
+  if (rule.regex.empty()) rule.regex = escaped(pattern_text(stage, "String"));
+  if (rule.regex.empty()) reader->refuse("pre_tokenizer 'Split' without a pattern");
+  rule.inverted = stage.object.boolean("invert").value_or(false);
+  if (stage.object.text("behavior").value_or("") == "Removed") {
+    // What is between the matches is removed: where there is nothing, they are only cut apart.
+    if (!rule.inverted || !covers_all_text(rule.view(), reader->where)) {
+      reader->refuse("pre_tokenizer 'Split' that removes text is not supported");
+    }
+    rule.inverted = false;
+  } else {
+    rule.behavior = split_behavior(*reader, stage);
+  }
+  reader->stages.rules.push_back(std::move(rule));
+}
+
+void read_digits(Reader* reader, const Stage& stage) {
+  const bool apart = stage.object.boolean("individual_digits").value_or(false);
+  reader->stages.rules.push_back(
+      {R"(\p{N})", apart ? SplitBehavior::kIsolated : SplitBehavior::kContiguous, false});
 }
 
 void read_byte_level(Reader* reader, const std::vector<Stage>& stages) {
   TokenizerStages& out = reader->stages;
-  bool digits_apart = false;
   bool ends = false;
   for (const Stage& stage : stages) {
+    // What follows would cut the bytes' letters, which are not those of the text.
     if (ends) reader->refuse_type("a pre_tokenizer behind 'ByteLevel':", stage.type);
-    if (stage.type == "Digits" && out.pre_tokenizer == PreTokenizer::kWhole && !digits_apart) {
-      digits_apart = stage.object.boolean("individual_digits").value_or(false);
-      if (!digits_apart)
-        reader->refuse("pre_tokenizer 'Digits' of several digits is not supported");
-    } else if (stage.type == "Split" && out.pre_tokenizer == PreTokenizer::kWhole) {
-      out.pre_tokenizer = split_regex(*reader, stage);
+    if (stage.type == "Digits") {
+      read_digits(reader, stage);
+    } else if (stage.type == "Split") {
+      read_split(reader, stage);
+    } else if (stage.type == "Punctuation") {
+      out.rules.push_back({R"([!-/:-@\[-`{-~\p{P}])", split_behavior(*reader, stage), false});
     } else if (stage.type == "ByteLevel") {
       ends = true;
-      const bool has_regex = stage.object.boolean("use_regex").value_or(true);
-      if (has_regex && out.pre_tokenizer != PreTokenizer::kWhole) {
-        reader->refuse(
-            "pre_tokenizer 'Split' followed by the regex of 'ByteLevel' is not supported");
+      if (stage.object.boolean("use_regex").value_or(true)) {
+        out.rules.push_back({std::string(kGpt2Regex), SplitBehavior::kIsolated, false});
       }
-      if (has_regex) out.pre_tokenizer = PreTokenizer::kGpt2;
       if (stage.object.boolean("add_prefix_space").value_or(true)) {
         if (stages.size() > 1) {
           reader->refuse(
@@ -146,11 +173,6 @@ void read_byte_level(Reader* reader, const std::vector<Stage>& stages) {
       reader->refuse_type("pre_tokenizer", stage.type);
     }
   }
-  if (!digits_apart) return;
-  if (out.pre_tokenizer != PreTokenizer::kGpt2) {
-    reader->refuse("pre_tokenizer 'Digits' is only supported with the regex of 'ByteLevel'");
-  }
-  out.pre_tokenizer = PreTokenizer::kDigitsGpt2;
 }
 
 // "always", "first" or "never", also in the older spelling.
@@ -263,9 +285,8 @@ bool has_byte_level(const Reader& reader) {
 
 }  // namespace
 
-TokenizerStages read_stages(const Json& root, const std::string& where,
-                            std::vector<std::string>* warnings) {
-  Reader reader = {root, where, warnings, {}};
+TokenizerStages read_stages(const Json& root, const std::string& where) {
+  Reader reader = {root, where, {}};
   reader.stages.kind =
       has_byte_level(reader) ? TokenizerKind::kByteLevelBpe : TokenizerKind::kSentencePieceBpe;
   read_normalizer(&reader);

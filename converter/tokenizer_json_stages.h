@@ -9,13 +9,24 @@
 #include <vector>
 
 #include "converter/json_input.h"
+#include "converter/pre_tokenizer_names.h"
 #include "quant/tokenizer_format.h"
 
 namespace cria::converter {
 
+// A SplitRule with its regex.
+struct OwnedRule {
+  std::string regex;
+  format::SplitBehavior behavior = format::SplitBehavior::kIsolated;
+  bool inverted = false;
+
+  [[nodiscard]] SplitRule view() const { return {regex, behavior, inverted}; }
+};
+
 struct TokenizerStages {
   format::TokenizerKind kind = format::TokenizerKind::kByteLevelBpe;
-  format::PreTokenizer pre_tokenizer = format::PreTokenizer::kWhole;
+  format::PreTokenizer pre_tokenizer = format::PreTokenizer::kWhole;  // of SentencePiece
+  std::vector<OwnedRule> rules;                                       // of byte-level BPE
   uint32_t flags = 0;                   // TokenizerHeader::flags that follow from the stages
   bool replaces_in_normalizer = false;  // spaces are U+2581 before added tokens are looked for
   bool prepends_in_normalizer = false;  // and a U+2581 stands before the text
@@ -24,8 +35,7 @@ struct TokenizerStages {
 };
 
 // Reads the stages of a whole tokenizer.json. Throws ProgramError that names what is unsupported.
-[[nodiscard]] TokenizerStages read_stages(const Json& root, const std::string& where,
-                                          std::vector<std::string>* warnings);
+[[nodiscard]] TokenizerStages read_stages(const Json& root, const std::string& where);
 
 // text with U+2581 for its spaces.
 [[nodiscard]] std::string replace_spaces(std::string_view text);

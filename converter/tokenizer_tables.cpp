@@ -265,6 +265,7 @@ std::vector<uint8_t> build_tokenizer_section(const TokenizerModel& model) {
   header.eos_token = model.eos_token;
   header.unknown_token = model.unknown_token;
   header.longest_token = static_cast<uint32_t>(longest);
+  header.pre_tokenizer_bytes = static_cast<uint32_t>(model.pre_tokenizer_tables.size());
   SectionWriter writer;
   writer.put(std::span<const TokenizerHeader>(&header, 1));
   writer.put(token_ends);
@@ -275,6 +276,7 @@ std::vector<uint8_t> build_tokenizer_section(const TokenizerModel& model) {
   writer.put(std::span<const uint32_t>(model.byte_tokens));
   writer.put(added);
   writer.put(text);
+  if (!model.pre_tokenizer_tables.empty()) writer.put(model.pre_tokenizer_tables);
   return writer.take();
 }
 

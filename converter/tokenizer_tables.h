@@ -33,6 +33,7 @@ struct TokenizerModel {
   format::TokenizerKind kind = format::TokenizerKind::kByteLevelBpe;
   format::PreTokenizer pre_tokenizer = format::PreTokenizer::kWhole;
   std::vector<uint8_t> pre_tokenizer_tables;  // of kStages (converter/pre_tokenizer_names.h)
+  std::string pre_tokenizer_name;             // for people; empty: nothing to say
   uint32_t flags = 0;                         // TokenizerHeader::flags
   std::vector<TokenizerToken> tokens;
   std::vector<TokenizerMerge> merges;

@@ -35,7 +35,7 @@ size_t skip_spaces_left(const PrefixedText& text, size_t from, size_t offset) {
     size_t begin = offset;
     for (size_t n = 1; n <= std::min(kLongestSpaceBytes, offset - from); ++n) {
       const Utf8Char c = text.char_at(offset - n);
-      if (c.n_bytes == n && char_class(c.code) == CharClass::kSpace) begin = offset - n;
+      if (c.n_bytes == n && is_white_space(c.code)) begin = offset - n;
     }
     if (begin == offset) break;
     offset = begin;
@@ -46,7 +46,7 @@ size_t skip_spaces_left(const PrefixedText& text, size_t from, size_t offset) {
 size_t skip_spaces_right(const PrefixedText& text, size_t offset) {
   while (offset < text.n_bytes) {
     const Utf8Char c = text.char_at(offset);
-    if (char_class(c.code) != CharClass::kSpace) break;
+    if (!is_white_space(c.code)) break;
     offset += c.n_bytes;
   }
   return offset;

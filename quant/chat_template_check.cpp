@@ -55,7 +55,7 @@ bool is_control_text(const Tokenizer& tokenizer, uint32_t token) {
   std::span<const char> text = token_text(tokenizer, token);
   while (!text.empty()) {
     const Utf8Char c = decode_utf8(text.data(), text.size());
-    if (char_class(c.code) != CharClass::kSpace && c.code != kSpaceMark) return true;
+    if (!is_white_space(c.code) && c.code != kSpaceMark) return true;
     text = text.subspan(c.n_bytes);
   }
   return false;

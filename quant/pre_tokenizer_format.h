@@ -21,9 +21,12 @@ inline constexpr uint32_t kRunClassBits = 8;
 inline constexpr uint32_t kRunClassMask = 0xff;
 inline constexpr uint32_t kMaxCharClasses = 255;
 inline constexpr uint32_t kMaxClassRuns = 1 << 14;
-inline constexpr uint32_t kMaxSplitStages = 16;
+inline constexpr uint32_t kMaxSplitStages = 8;
 inline constexpr uint32_t kMaxSplitStates = 1 << 12;  // of a stage
 inline constexpr uint32_t kMaxTransitions = 1 << 20;  // of all stages
+
+// Cutting a text reads no byte more often, on average; tables that would are hostile.
+inline constexpr uint32_t kMaxReadsPerByte = 128;
 
 inline constexpr uint32_t kDeadState = 0;
 inline constexpr uint32_t kStartState = 1;

@@ -18,7 +18,7 @@ bool kind_fits(const TokenizerHeader& header) {
   const auto pre_tokenizer = static_cast<PreTokenizer>(header.pre_tokenizer);
   switch (static_cast<TokenizerKind>(header.kind)) {
     case TokenizerKind::kByteLevelBpe:
-      return pre_tokenizer <= PreTokenizer::kQwen2;
+      return pre_tokenizer == PreTokenizer::kWhole || pre_tokenizer == PreTokenizer::kStages;
     case TokenizerKind::kSentencePieceBpe:
       return pre_tokenizer == PreTokenizer::kWhole || pre_tokenizer == PreTokenizer::kSpaceRuns ||
              pre_tokenizer == PreTokenizer::kMetaspace;
@@ -43,6 +43,12 @@ const char* check_counts(const TokenizerHeader& header, uint32_t vocab_size) {
 const char* check_header(const TokenizerHeader& header, uint32_t vocab_size) {
   if (!kind_fits(header)) return "its kind or pre-tokenizer is unknown";
   if ((header.flags & ~format::kKnownTokenizerFlags) != 0) return "it has unknown flags";
+  if ((header.flags & format::kNfc) != 0 &&
+      header.kind != static_cast<uint32_t>(TokenizerKind::kByteLevelBpe)) {
+    return "only byte-level BPE is normalized";
+  }
+  const bool has_stages = header.pre_tokenizer == static_cast<uint32_t>(PreTokenizer::kStages);
+  if (!has_stages && header.pre_tokenizer_bytes != 0) return "it has tables that it does not use";
   if (const char* wrong = check_counts(header, vocab_size)) return wrong;
   for (const uint32_t token : {header.bos_token, header.eos_token, header.unknown_token}) {
     if (token != kNone && token >= header.n_tokens) return "BOS, EOS or UNK is no token";
@@ -219,10 +225,18 @@ const char* check_tokenizer(std::span<const uint8_t> section, uint32_t vocab_siz
   t.byte_tokens = cursor.take<uint32_t>(kByteValues);
   t.added_tokens = cursor.take<uint32_t>(t.header.n_added);
   t.text = cursor.take<char>(t.header.text_bytes);
+  const uint32_t table_bytes = t.header.pre_tokenizer_bytes;
+  // One that is not there takes no alignment either.
+  const uint8_t* const tables = table_bytes == 0 ? nullptr : cursor.take<uint8_t>(table_bytes);
   if (!cursor.used_exactly()) return "its tables are not what its section holds";
   // Texts first: the other checks read them.
   for (const auto check : {check_texts, check_sorted, check_merges, check_bytes, check_added}) {
     if (const char* wrong = check(t)) return wrong;
+  }
+  if (t.header.pre_tokenizer == static_cast<uint32_t>(PreTokenizer::kStages)) {
+    if (const char* wrong = check_pre_tokenizer({tables, table_bytes}, &t.pre_tokenizer)) {
+      return wrong;
+    }
   }
   sum_up_added(&t);
   *tokenizer = t;

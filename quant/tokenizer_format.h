@@ -11,7 +11,8 @@
 //   uint32_t added_tokens[n_added]      tokens matched in text before anything else; ascending by
 //                                       first byte, then longest first, then ascending by bytes
 //   uint8_t  text[text_bytes]           the tokens' bytes
-// The section ends with the text; bytes that alignment leaves are zero.
+//   uint8_t  pre_tokenizer[pre_tokenizer_bytes]  of kStages alone (quant/pre_tokenizer_format.h)
+// The section ends with the last that is there; bytes that alignment leaves are zero.
 //
 // Byte-level BPE stores raw bytes (the GPT-2 byte alphabet is undone by the converter).
 // SentencePiece BPE stores pieces with U+2581 for a space, and byte pieces <0xNN> as one raw byte.
@@ -41,11 +42,8 @@ enum class TokenizerKind : uint32_t { kByteLevelBpe = 1, kSentencePieceBpe = 2 }
 
 // How text is cut into words before the merges, which never cross two words.
 enum class PreTokenizer : uint32_t {
-  kWhole = 0,   // the text is one word
-  kGpt2 = 1,    // the regex of Hugging Face's ByteLevel; this and the next three: byte-level BPE
-  kLlama3 = 2,  // the regex of tiktoken's cl100k, digits in threes
-  kDigitsGpt2 = 3,  // each digit apart, then kGpt2 (SmolLM)
-  kQwen2 = 4,       // kLlama3 with each digit apart
+  kWhole = 0,      // the text is one word
+  kStages = 1,     // the tables of quant/pre_tokenizer_format.h: byte-level BPE
   kSpaceRuns = 5,  // a word starts at a run of U+2581; this and the next: SentencePiece BPE. Chosen
                    // where no merge crosses such a place, so that it only bounds the workspace
   kMetaspace = 6,  // a word starts at each U+2581
@@ -65,7 +63,7 @@ inline constexpr uint32_t kPrependOnlyFirst = 1 << 8;    // kPrependSpace not af
 inline constexpr uint32_t kPrependUnlessSpace = 1 << 9;  // kPrependSpace not before a space
 inline constexpr uint32_t kNfc = 1 << 10;  // byte-level: text between added tokens is put into
                                            // Unicode's normalization form C
-inline constexpr uint32_t kKnownTokenizerFlags = 0x3ff;
+inline constexpr uint32_t kKnownTokenizerFlags = 0x7ff;
 
 // Bits of token_flags.
 inline constexpr uint8_t kTokenSpecial = 1 << 0;     // control token: decodes to nothing by default
@@ -93,7 +91,8 @@ struct TokenizerHeader {
   uint32_t eos_token;      // for kAddEos; kNone: none
   uint32_t unknown_token;  // kNone: none
   uint32_t longest_token;  // bytes
-  uint8_t reserved[16];
+  uint32_t pre_tokenizer_bytes;
+  uint8_t reserved[12];
 };
 static_assert(sizeof(TokenizerHeader) == 64);
 

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "quant/byte_set.h"
+#include "quant/pre_tokenizer_check.h"
 #include "quant/tokenizer_format.h"
 
 namespace cria {
@@ -22,6 +23,7 @@ struct Tokenizer {
   const uint32_t* byte_tokens;
   const uint32_t* added_tokens;
   const char* text;
+  PreTokenizerTables pre_tokenizer;  // of PreTokenizer::kStages
   // Of the added tokens: the bytes that one starts with, and whether any is without
   // kTokenNormalized (0) and with it (1).
   ByteSet added_first_bytes;

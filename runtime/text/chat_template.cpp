@@ -29,8 +29,7 @@ bool is_trimmed(uint32_t code) {
   // The separators that scripting languages count as white space and Unicode's property does not.
   constexpr uint32_t kFileSeparator = 0x1c;
   constexpr uint32_t kUnitSeparator = 0x1f;
-  return char_class(code) == CharClass::kSpace ||
-         (code >= kFileSeparator && code <= kUnitSeparator);
+  return is_white_space(code) || (code >= kFileSeparator && code <= kUnitSeparator);
 }
 
 std::span<const char> trimmed(std::span<const char> text) {

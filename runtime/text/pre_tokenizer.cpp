@@ -1,177 +1,198 @@
 #include "runtime/text/pre_tokenizer.h"
 
-#include "quant/unicode.h"
+#include <algorithm>
 
 namespace cria {
 namespace {
 
+using format::kDeadState;
+using format::kStartState;
 using format::PreTokenizer;
+using format::SplitBehavior;
 
-constexpr uint32_t kApostrophe = '\'';
-constexpr uint32_t kSpaceMark = 0x2581;
+// What a walk may read for nothing before that is worth being remembered.
+constexpr size_t kShortTail = 16;
 
-// One character of the text, or its end.
-struct Peeked {
-  uint32_t code;
-  size_t next;  // offset behind it
-  CharClass kind;
-  bool at_end;
-
-  [[nodiscard]] bool is(CharClass wanted) const { return !at_end && kind == wanted; }
-  [[nodiscard]] bool is_code(uint32_t wanted) const { return !at_end && code == wanted; }
-  [[nodiscard]] bool is_newline() const { return is_code('\r') || is_code('\n'); }
-};
-
-Peeked peek(const PrefixedText& text, size_t offset) {
-  if (offset >= text.n_bytes) return {0, offset, CharClass::kOther, true};
-  const Utf8Char c = text.char_at(offset);
-  return {c.code, offset + c.n_bytes, char_class(c.code), false};
+// Where a run of words' letters starts: a space or its mark.
+bool is_space_mark(const PrefixedText& text, size_t offset) {
+  constexpr uint32_t kSpaceMark = 0x2581;
+  const uint32_t code = text.char_at(offset).code;
+  return code == ' ' || code == kSpaceMark;
 }
 
-// End of the characters of one class from offset on, at most limit of them.
-size_t skip_class(const PrefixedText& text, size_t offset, CharClass kind, size_t limit) {
-  for (size_t i = 0; i < limit; ++i) {
-    const Peeked c = peek(text, offset);
-    if (!c.is(kind)) break;
-    offset = c.next;
+size_t skip_marks(const PrefixedText& text, size_t offset) {
+  while (offset < text.n_bytes && is_space_mark(text, offset)) {
+    offset += text.char_at(offset).n_bytes;
   }
   return offset;
 }
 
-constexpr size_t kNoLimit = SIZE_MAX;
-
-enum class LetterCase { kExact, kIgnored };
-
-// The letter, in lower case if case is ignored. U+017F is the one character outside ASCII that
-// Unicode folds to a letter of the contractions.
-uint32_t fold(const Peeked& c, LetterCase letter_case) {
-  constexpr uint32_t kLongS = 0x17f;
-  constexpr uint32_t kCaseBit = 0x20;
-  if (c.at_end) return 0;
-  if (letter_case == LetterCase::kExact) return c.code;
-  if (c.code == kLongS) return 's';
-  return c.code >= 'A' && c.code <= 'Z' ? c.code | kCaseBit : c.code;
-}
-
-// End of 's, 't, 're, 've, 'm, 'll or 'd at offset; offset itself when there is none.
-size_t skip_contraction(const PrefixedText& text, size_t offset, LetterCase letter_case) {
-  const Peeked quote = peek(text, offset);
-  if (!quote.is_code(kApostrophe)) return offset;
-  const Peeked first = peek(text, quote.next);
-  const uint32_t a = fold(first, letter_case);
-  if (a == 's' || a == 't' || a == 'm' || a == 'd') return first.next;
-  if (a != 'r' && a != 'v' && a != 'l') return offset;
-  const Peeked second = peek(text, first.next);
-  const uint32_t b = fold(second, letter_case);
-  return b == (a == 'l' ? 'l' : 'e') ? second.next : offset;
-}
-
-// A run of white space, and the places where the regexes cut it.
-struct SpaceRun {
-  size_t end;
-  size_t last_char;     // where its last character starts
-  size_t newlines_end;  // behind its last CR or LF; where it starts when there is none
-};
-
-SpaceRun scan_spaces(const PrefixedText& text, size_t offset) {
-  SpaceRun run = {offset, offset, offset};
-  for (;;) {
-    const Peeked c = peek(text, run.end);
-    if (!c.is(CharClass::kSpace)) return run;
-    run.last_char = run.end;
-    run.end = c.next;
-    if (c.is_newline()) run.newlines_end = run.end;
+size_t skip_others(const PrefixedText& text, size_t offset) {
+  while (offset < text.n_bytes && !is_space_mark(text, offset)) {
+    offset += text.char_at(offset).n_bytes;
   }
-}
-
-enum class Digits { kTogether, kApart };
-
-// \s+(?!\S)|\s+ : the last space of several goes with the word that follows. Where digits are split
-// off first, the text before a digit is a text of its own.
-size_t end_of_spaces(const PrefixedText& text, size_t offset, const SpaceRun& run, Digits digits) {
-  const Peeked follower = peek(text, run.end);
-  const bool ends_text =
-      follower.at_end || (digits == Digits::kApart && follower.is(CharClass::kNumber));
-  return ends_text || run.last_char == offset ? run.end : run.last_char;
-}
-
-// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-size_t gpt2_word_end(const PrefixedText& text, size_t offset, Digits digits) {
-  const Peeked first = peek(text, offset);
-  if (digits == Digits::kApart && first.is(CharClass::kNumber)) return first.next;
-  const size_t contraction = skip_contraction(text, offset, LetterCase::kExact);
-  if (contraction > offset) return contraction;
-  const size_t start = first.is_code(' ') ? first.next : offset;
-  const Peeked c = peek(text, start);
-  const bool number_apart = digits == Digits::kApart && c.is(CharClass::kNumber);
-  if (!c.at_end && c.kind != CharClass::kSpace && !number_apart) {
-    return skip_class(text, start, c.kind, kNoLimit);
-  }
-  return end_of_spaces(text, offset, scan_spaces(text, offset), digits);
-}
-
-// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,limit}| ?[^\s\p{L}\p{N}]+[\r\n]*
-// |\s*[\r\n]+|\s+(?!\S)|\s+
-size_t llama3_word_end(const PrefixedText& text, size_t offset, size_t number_limit) {
-  const size_t contraction = skip_contraction(text, offset, LetterCase::kIgnored);
-  if (contraction > offset) return contraction;
-  const Peeked first = peek(text, offset);
-  const bool joins_letters =
-      !first.is_newline() && !first.is(CharClass::kLetter) && !first.is(CharClass::kNumber);
-  const size_t letters = joins_letters ? first.next : offset;
-  const size_t letters_end = skip_class(text, letters, CharClass::kLetter, kNoLimit);
-  if (letters_end > letters) return letters_end;
-  if (first.is(CharClass::kNumber)) {
-    return skip_class(text, offset, CharClass::kNumber, number_limit);
-  }
-  const size_t others = first.is_code(' ') ? first.next : offset;
-  size_t end = skip_class(text, others, CharClass::kOther, kNoLimit);
-  if (end > others) {
-    for (Peeked c = peek(text, end); c.is_newline(); c = peek(text, end)) end = c.next;
-    return end;
-  }
-  const SpaceRun run = scan_spaces(text, offset);
-  if (run.newlines_end > offset) return run.newlines_end;
-  return end_of_spaces(text, offset, run, Digits::kTogether);
-}
-
-bool is_space_mark(const Peeked& c) { return c.is_code(' ') || c.is_code(kSpaceMark); }
-
-size_t space_runs_word_end(const PrefixedText& text, size_t offset) {
-  Peeked c = peek(text, offset);
-  while (is_space_mark(c)) c = peek(text, offset = c.next);
-  while (!c.at_end && !is_space_mark(c)) c = peek(text, offset = c.next);
-  return offset;
-}
-
-size_t metaspace_word_end(const PrefixedText& text, size_t offset) {
-  Peeked c = peek(text, offset);
-  do {
-    offset = c.next;
-    c = peek(text, offset);
-  } while (!c.at_end && !is_space_mark(c));
   return offset;
 }
 
 }  // namespace
 
+StageCutter::StageCutter(const PreTokenizerTables& tables, const PrefixedText& text)
+    : tables_(tables),
+      text_(text),
+      most_read_((uint64_t{text.n_bytes} + 1) * format::kMaxReadsPerByte) {
+  for (uint32_t stage = 0; stage < tables.n_stages; ++stage) progress_[stage] = {};
+}
+
+uint32_t StageCutter::class_of(uint32_t code) {
+  const auto first = [this](uint32_t run) { return tables_.runs[run] >> format::kRunClassBits; };
+  // Neighbours in a text often are neighbours in the table.
+  if (first(run_) > code || (run_ + 1 < tables_.n_runs && first(run_ + 1) <= code)) {
+    uint32_t low = 0;
+    uint32_t high = tables_.n_runs;
+    while (high - low > 1) {
+      const uint32_t middle = low + (high - low) / 2;
+      (first(middle) <= code ? low : high) = middle;
+    }
+    run_ = low;
+  }
+  return tables_.runs[run_] & format::kRunClassMask;
+}
+
+inline StageCutter::Place StageCutter::at(size_t offset) {
+  const auto byte = static_cast<uint8_t>(text_.byte_at(offset));
+  if (byte < format::kAsciiCodes) return {tables_.ascii_classes[byte], 1};
+  const Utf8Char c = text_.char_at(offset);
+  return {class_of(c.code), c.n_bytes};
+}
+
+// The end of the match that starts at begin; begin itself when there is none.
+size_t StageCutter::walk(uint32_t stage, size_t begin, size_t end) {
+  if (progress_[stage].failure.last > begin) return careful_walk(stage, begin, end);
+  const uint16_t* const transitions = tables_.stages[stage].transitions;
+  size_t match_end = begin;
+  size_t place = begin;
+  for (uint32_t state = kStartState; state != kDeadState;) {
+    const bool at_end = place == end;
+    const Place c = at_end ? Place{tables_.n_columns - 1, 1} : at(place);
+    const uint32_t entry = transitions[state * tables_.n_columns + c.char_class];
+    if ((entry & 1) != 0) match_end = place;
+    state = entry >> 1;
+    place += c.n_bytes;
+  }
+  n_read_ += place - begin;
+  return place - match_end > kShortTail ? careful_walk(stage, begin, end) : match_end;
+}
+
+// The same, with an eye on where it has been known to find nothing and finds nothing now.
+size_t StageCutter::careful_walk(uint32_t stage, size_t begin, size_t end) {
+  Failure& known = progress_[stage].failure;
+  const uint16_t* const transitions = tables_.stages[stage].transitions;
+  Failure stay = {kStartState, begin, begin};  // in the state in which the walk is
+  Failure longest = stay;                      // behind the match
+  size_t match_end = begin;
+  size_t place = begin;
+  for (uint32_t state = kStartState; state != kDeadState;) {
+    if (state == known.state && place >= known.first && place <= known.last) break;
+    if (stay.state != state) stay = {state, place, place};
+    stay.last = place;
+    if (stay.last - stay.first > longest.last - longest.first) longest = stay;
+    const bool at_end = place == end;
+    const Place c = at_end ? Place{tables_.n_columns - 1, 1} : at(place);
+    const uint32_t entry = transitions[state * tables_.n_columns + c.char_class];
+    if ((entry & 1) != 0) {
+      match_end = place;
+      stay = {kDeadState, place, place};
+      longest = stay;
+    }
+    state = entry >> 1;
+    place += c.n_bytes;
+  }
+  n_read_ += place - begin;
+  if (place - match_end > kShortTail) known = longest;
+  return match_end;
+}
+
+// Puts the first match at or behind begin into the stage's progress.
+void StageCutter::find_match(uint32_t stage, size_t begin, size_t end) {
+  Progress& progress = progress_[stage];
+  const uint16_t* const start =
+      tables_.stages[stage].transitions + size_t{kStartState} * tables_.n_columns;
+  size_t place = begin;
+  while (place < end && n_read_ <= most_read_) {
+    const Place c = at(place);
+    if (start[c.char_class] >> 1 != kDeadState) {
+      const size_t match_end = walk(stage, place, end);
+      if (match_end > place) {
+        progress.match_begin = place;
+        progress.match_end = match_end;
+        return;
+      }
+    }
+    place += c.n_bytes;
+    n_read_ += c.n_bytes;
+  }
+  progress.match_begin = end;
+  progress.match_end = end;
+}
+
+StageCutter::Item StageCutter::item(uint32_t stage, size_t begin, size_t end) {
+  const Progress& progress = progress_[stage];
+  if (progress.match_end <= begin) find_match(stage, begin, end);
+  const bool is_match = progress.match_begin == begin;
+  return {is_match ? progress.match_end : progress.match_begin,
+          is_match != tables_.stages[stage].inverted};
+}
+
+// Where the stage's piece ends that starts at begin, of text that ends at end.
+size_t StageCutter::piece_end(uint32_t stage, size_t begin, size_t end) {
+  const Item first = item(stage, begin, end);
+  if (first.end >= end) return first.end;
+  switch (tables_.stages[stage].behavior) {
+    case SplitBehavior::kIsolated:
+      return first.end;
+    case SplitBehavior::kMergedWithPrevious: {
+      if (first.is_match) return first.end;
+      const Item next = item(stage, first.end, end);
+      return next.is_match ? next.end : first.end;
+    }
+    case SplitBehavior::kMergedWithNext: {
+      if (!first.is_match) return first.end;
+      const Item next = item(stage, first.end, end);
+      return next.is_match ? first.end : next.end;
+    }
+    case SplitBehavior::kContiguous: {
+      Item last = first;
+      while (last.is_match && last.end < end) {
+        const Item next = item(stage, last.end, end);
+        if (!next.is_match) break;
+        last = next;
+      }
+      return last.end;
+    }
+  }
+  return first.end;
+}
+
+size_t StageCutter::word_end(size_t begin) {
+  uint32_t stage = 0;
+  while (stage < tables_.n_stages && progress_[stage].piece_end > begin) ++stage;
+  for (bool is_new = false; stage < tables_.n_stages; ++stage, is_new = true) {
+    if (is_new) progress_[stage] = {};
+    const size_t end = stage == 0 ? text_.n_bytes : progress_[stage - 1].piece_end;
+    progress_[stage].piece_end = piece_end(stage, begin, end);
+  }
+  return n_read_ > most_read_ ? 0 : progress_[tables_.n_stages - 1].piece_end;
+}
+
 size_t word_end(PreTokenizer kind, const PrefixedText& text, size_t offset) {
-  constexpr size_t kLlama3Digits = 3;
   switch (kind) {
-    case PreTokenizer::kWhole:
-      return text.n_bytes;
-    case PreTokenizer::kGpt2:
-      return gpt2_word_end(text, offset, Digits::kTogether);
-    case PreTokenizer::kLlama3:
-      return llama3_word_end(text, offset, kLlama3Digits);
-    case PreTokenizer::kDigitsGpt2:
-      return gpt2_word_end(text, offset, Digits::kApart);
-    case PreTokenizer::kQwen2:
-      return llama3_word_end(text, offset, 1);
     case PreTokenizer::kSpaceRuns:
-      return space_runs_word_end(text, offset);
+      return skip_others(text, skip_marks(text, offset));
     case PreTokenizer::kMetaspace:
-      return metaspace_word_end(text, offset);
+      return skip_others(text, offset + text.char_at(offset).n_bytes);
+    case PreTokenizer::kWhole:
+    case PreTokenizer::kStages:
+      break;
   }
   return text.n_bytes;
 }

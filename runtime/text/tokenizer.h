@@ -13,7 +13,8 @@ namespace cria {
 // Checks a section once, so that nothing below has to (quant/tokenizer_check.h), and points
 // tokenizer into it. section is 4-byte aligned and outlives tokenizer.
 //   vocab_size  the model's: no token may reach it
-// Errors: kInvalidModel; kMisaligned. Cost: reads the section about twice.
+// Errors: kInvalidModel; kMisaligned; kUnsupported when the tokenizer normalizes text and the
+// tables for it are not built in (quant/nfc.h). Cost: reads the section about twice.
 [[nodiscard]] Status tokenizer_open(std::span<const uint8_t> section, uint32_t vocab_size,
                                     Tokenizer* tokenizer);
 
@@ -31,8 +32,10 @@ struct EncodeOptions {
 //   workspace  kEncodeBytesPerSymbol (quant/memory_plan.h) bytes a symbol of the longest word: a
 //              byte (byte-level) or a character, or a byte of one that needs byte tokens; and one
 //              symbol for a prepended space. The whole text is one word where header.pre_tokenizer
-//              is kWhole. 4-byte aligned
-// Errors: kTextTooLong when the workspace is too small, kBufferTooSmall when tokens is.
+//              is kWhole. Text that has to be normalized (kNfc) is put there first, with at most
+//              kMaxNfcGrowth (quant/nfc.h) times its bytes. 4-byte aligned
+// Errors: kTextTooLong when the workspace is too small, kBufferTooSmall when tokens is,
+//         kInvalidModel when the pre-tokenizer's tables are hostile (runtime/text/pre_tokenizer.h).
 // Cost: n log n in the length of a word, or of the text for SentencePiece.
 [[nodiscard]] Status tokenizer_encode(const Tokenizer& tokenizer, std::span<const char> text,
                                       const EncodeOptions& options, std::span<uint8_t> workspace,

@@ -1,4 +1,5 @@
 // Opens the sections of a file's texts; their rules are in quant/tokenizer_check.h.
+#include "quant/nfc.h"
 #include "quant/tokenizer_check.h"
 #include "runtime/text/tokenizer.h"
 
@@ -15,7 +16,9 @@ Status tokenizer_open(std::span<const uint8_t> section, uint32_t vocab_size, Tok
   if (reinterpret_cast<uintptr_t>(section.data()) % alignof(uint32_t) != 0) {
     return Status::kMisaligned;
   }
-  return status_of(check_tokenizer(section, vocab_size, tokenizer));
+  CRIA_TRY(status_of(check_tokenizer(section, vocab_size, tokenizer)));
+  const bool needs_nfc = (tokenizer->header.flags & format::kNfc) != 0;
+  return needs_nfc && !kHasNfc ? Status::kUnsupported : Status::kOk;
 }
 
 Status chat_template_open(std::span<const uint8_t> section, ChatTemplate* chat) {

@@ -25,7 +25,9 @@ constexpr EncodeOptions kAdd = {true, false, false};
 
 constexpr uint32_t kLlama2Vocab = 32000;
 constexpr uint32_t kLlama3Vocab = 128256;
+constexpr uint32_t kLlama3Bos = 128000;
 constexpr uint32_t kSmolLmVocab = 49152;
+constexpr uint32_t kQwen3Vocab = 151936;
 
 TestTokenizer llama2_json() { return {reference_folder() / "tokenizers/llama-2", kLlama2Vocab}; }
 
@@ -37,7 +39,16 @@ TestTokenizer llama2_model() {
 
 TestTokenizer llama3() { return {reference_folder() / "tokenizers/llama-3.2", kLlama3Vocab}; }
 
+// Meta's own file, without tokenizer.json.
+TestTokenizer llama3_tiktoken() {
+  const auto folder = reference_folder() / "tokenizers/llama-3.2";
+  const test::LinkedFolder linked({folder / "tokenizer.model"});
+  return {linked.path(), kLlama3Vocab};
+}
+
 TestTokenizer smollm() { return {reference_folder() / "tokenizers/smollm", kSmolLmVocab}; }
+
+TestTokenizer qwen3() { return {reference_folder() / "tokenizers/qwen3", kQwen3Vocab}; }
 
 std::vector<json> json_lines(const std::string& name) {
   const std::string text = read_text(reference_folder() / "vectors/tokenizers" / name);
@@ -57,7 +68,9 @@ void expect_row(const TestTokenizer& tokenizer, const json& row) {
   const auto text = row["text"].get<std::string>();
   SCOPED_TRACE(text);
   EXPECT_EQ(tokenizer.encode(text, kParse), row["ids"].get<Tokens>());
-  EXPECT_EQ(tokenizer.encode(text, kParseAndAdd), row["ids_with_special"].get<Tokens>());
+  EXPECT_EQ(tokenizer.encode(text, kParseAndAdd),
+            row.value("ids_with_special", row["ids"]).get<Tokens>());
+  if (!row.contains("decoded")) return;
   EXPECT_EQ(tokenizer.decode(row["ids"].get<Tokens>(), true), row["decoded"].get<std::string>());
 }
 
@@ -77,9 +90,28 @@ TEST(TokenizerVectorsTest, Llama3EqualsHuggingFace) {
   expect_rows(llama3(), "llama-3.2.jsonl");
 }
 
+TEST(TokenizerVectorsTest, Llama3OfTiktokenEqualsHuggingFace) {
+  CRIA_SKIP_WITHOUT_REFERENCE();
+  const TestTokenizer tokenizer = llama3_tiktoken();
+  expect_rows(tokenizer, "llama-3.2.jsonl");
+  // The special tokens have the same names.
+  const TestTokenizer of_json = llama3();
+  for (uint32_t token = kLlama3Bos; token < kLlama3Vocab; ++token) {
+    const auto text = token_text(tokenizer.get(), token);
+    const auto expected = token_text(of_json.get(), token);
+    EXPECT_EQ(std::string(text.begin(), text.end()), std::string(expected.begin(), expected.end()));
+    EXPECT_TRUE(is_special(tokenizer.get(), token));
+  }
+}
+
 TEST(TokenizerVectorsTest, SmolLmEqualsHuggingFace) {
   CRIA_SKIP_WITHOUT_REFERENCE();
   expect_rows(smollm(), "smollm.jsonl");
+}
+
+TEST(TokenizerVectorsTest, Qwen3EqualsHuggingFace) {
+  CRIA_SKIP_WITHOUT_REFERENCE();
+  expect_rows(qwen3(), "qwen3.jsonl");
 }
 
 // tokenizer.json of Llama 2 finds "<s>" only behind a space and has no token for U+00A0; its
@@ -125,7 +157,9 @@ TEST(TokenizerVectorsTest, PlainTextNeverBecomesASpecialToken) {
   expect_none(llama2_json());
   expect_none(llama2_model());
   expect_none(llama3());
+  expect_none(llama3_tiktoken());
   expect_none(smollm());
+  expect_none(qwen3());
 }
 
 // llama.cpp's files: texts, each followed by a line with a mark, and a line of ids for each.
@@ -162,6 +196,7 @@ TEST(TokenizerVectorsTest, Llama2EqualsLlamaCpp) {
 TEST(TokenizerVectorsTest, Llama3EqualsLlamaCpp) {
   CRIA_SKIP_WITHOUT_REFERENCE();
   expect_llama_cpp(llama3(), "ggml-vocab-llama-bpe.gguf");
+  expect_llama_cpp(llama3_tiktoken(), "ggml-vocab-llama-bpe.gguf");
 }
 
 json vector_file(const std::string& name) {
@@ -203,7 +238,6 @@ TEST(TokenizerVectorsTest, Llama2EqualsLlamaTokenizerJs) {
   expect(llama2_model());
 }
 
-constexpr uint32_t kLlama3Bos = 128000;
 constexpr uint32_t kLlama3Eos = 128001;
 
 Tokens enclosed(Tokens tokens, bool bos, bool eos) {
@@ -300,7 +334,9 @@ TEST(TokenizerVectorsTest, CorpusRoundTripsInUnderASecond) {
   expect(llama2_json(), "llama-2");
   expect(llama2_model(), "llama-2 (SentencePiece)");
   expect(llama3(), "llama-3.2");
+  expect(llama3_tiktoken(), "llama-3.2 (tiktoken)");
   expect(smollm(), "smollm");
+  expect(qwen3(), "qwen3");
 }
 
 }  // namespace

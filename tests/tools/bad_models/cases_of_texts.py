@@ -2,8 +2,8 @@
 from bad_models.case import INVALID, case
 from bad_models.model_writer import NONE, Model
 from bad_models.text_writer import (A, AB, ABB, ADDED, AFTER_OTHERS, AFTER_SPACE, ASSISTANT_SUFFIX, B, BEGIN, BLANK,
-                                    BYTE_TOKENS, END, NOTE, PIECE_TOKENS, SPACE, SPECIAL, STRINGS, Tokenizer, chat_template,
-                                    sentence_piece, text_model)
+                                    BYTE_TOKENS, END, NOTE, PIECE_TOKENS, SPACE, SPECIAL, STRINGS, WORD_RUNS, WORD_STAGES, WORD_STATES,
+                                    Tokenizer, chat_template, sentence_piece, text_model, word_tables)
 
 MOST_METADATA = 1 << 20
 DEEPEST = 16
@@ -15,6 +15,7 @@ def cases():
     yield from merges()
     yield from lists()
     yield from chat()
+    yield from words()
     yield from control_tokens()
     yield from metadata()
 
@@ -26,9 +27,9 @@ def bad(name, rule, tokenizer, kept=True, **config):
 def headers():
     for name, fields, rule, kept in (
             ("kind_0", {"kind": 0}, "kind is 1 or 2", False), ("kind_3", {"kind": 3}, "kind is 1 or 2", True),
-            ("cut_7", {"pre_tokenizer": 7}, "pre_tokenizer is 0 to 6", True),
+            ("cut_7", {"pre_tokenizer": 7}, "pre_tokenizer is 0, 1, 5 or 6", True),
             ("cut_of_other_kind", {"pre_tokenizer": 5}, "5 and 6 go with SentencePiece", True),
-            ("flag_10", {"flags": 1 << 10}, "unknown flags are zero", True),
+            ("flag_11", {"flags": 1 << 11}, "unknown flags are zero", True),
             ("n_tokens_17", {"n_tokens": 17}, "n_tokens is at most vocab_size", True),
             ("n_tokens_most", {"n_tokens": 0xFFFFFFFF}, "n_tokens is at most vocab_size", False),
             ("n_sorted_9", {"n_sorted": 9}, "n_sorted is at most n_tokens", True),
@@ -52,12 +53,12 @@ def headers():
     yield bad("starts_with_nothing", "flag bit 0 needs a BOS", Tokenizer(flags=1, bos=NONE))
     yield bad("ends_with_nothing", "flag bit 1 needs an EOS", Tokenizer(flags=2, eos=NONE))
     raw = Tokenizer().bytes()
-    yield bad("reserved", "reserved bytes of the tokenizer are zero", raw[:48] + b"\1" + raw[49:])
+    yield bad("reserved", "reserved bytes of the tokenizer are zero", raw[:52] + b"\1" + raw[53:])
     yield bad("short", "a tokenizer has a header", raw[:63])
     yield bad("cut_off", "the section ends with its last array", raw[:-1])
     yield bad("longer", "the section ends with its last array", raw + bytes(4))
     other = sentence_piece(pre_tokenizer=1)
-    yield bad("piece_cut_of_other_kind", "1 to 4 go with byte-level BPE", other, bos_token=1, end_tokens=[2])
+    yield bad("piece_cut_of_other_kind", "1 goes with byte-level BPE", other, bos_token=1, end_tokens=[2])
     # Nine tokens make the flags' array end off the alignment.
     odd = Tokenizer(tokens=(*BYTE_TOKENS, (b"c", 0)))
     raw, at = bytearray(odd.bytes()), odd.place_of("sorted_tokens") - 1
@@ -66,6 +67,33 @@ def headers():
     long_text = b"x" * 4097
     yield bad("token_too_long", "a token has at most 4096 bytes", Tokenizer(tokens=(*BYTE_TOKENS, (long_text, 0))),
               kept=False)
+
+
+def words():
+    """The tables of pre_tokenizer."""
+    yield bad("normalizes_pieces", "flag bit 10 goes with byte-level BPE", sentence_piece(flags=1 << 10), bos_token=1, end_tokens=[2])
+    yield bad("words_unused", "only pre_tokenizer 1 has tables", Tokenizer(pre_tokenizer=0, tables=word_tables()))
+    yield bad("words_missing", "pre_tokenizer 1 has tables", Tokenizer(tables=b""))
+    run, stage, states = WORD_RUNS[0], WORD_STAGES[0], WORD_STATES
+    for name, rule, changes in (
+            ("no_class", "there is a class of characters", {"n_classes": 0}),
+            ("class_of_ascii", "ascii_classes are below n_classes", {"of_blank": 2}),
+            ("class_of_run", "a run's class is below n_classes", {"runs": (run | 2,)}),
+            ("first_run", "the first run starts at U+0080", {"runs": (run + 256,)}),
+            ("runs_repeat", "runs ascend", {"runs": (run, run)}),
+            ("run_outside", "runs start in Unicode", {"runs": (run, 0x110000 << 8)}),
+            ("no_stage", "there are 1 to 8 stages", {"stages": ()}),
+            ("stages_9", "there are 1 to 8 stages", {"stages": (stage,) * 9}),
+            ("behavior_4", "behavior is at most 3", {"stages": ((5, 4, 0),)}),
+            ("inverted_2", "inverted is 0 or 1", {"stages": ((5, 0, 2),)}),
+            ("states_1", "a stage has 2 to 2^12 states", {"stages": ((1, 0, 0),)}),
+            ("states_fewer", "stages have all transitions", {"stages": ((4, 0, 0),)}),
+            ("states_more", "stages have all transitions", {"stages": ((6, 0, 0),)}),
+            ("next_state", "a transition leads to a state", {"states": (*states[:4], (1, 10, 1))}),
+            ("dead_lives", "the dead state has no transitions", {"states": ((0, 1, 0), *states[1:])}),
+            ("goes_on", "no state follows the end of the text", {"states": (*states[:4], (1, 9, 4))}),
+            ("empty_word", "no word is empty", {"states": (states[0], (4, 7, 0), *states[2:])})):
+        yield bad(f"words_{name}", rule, Tokenizer(tables=word_tables(**changes)))
 
 
 def tables():

@@ -8,8 +8,9 @@ from bad_models.model_writer import NONE, Model
 BYTE_LEVEL, SENTENCE_PIECE = 1, 2
 SPECIAL, RAW_BYTE, ADDED, SWALLOWS_BEFORE, SWALLOWS_BEHIND, AFTER_OTHERS, AFTER_SPACE = (1 << i for i in range(7))
 HEADER_FIELDS = ("kind pre_tokenizer flags n_tokens n_sorted n_merges n_added text_bytes bos_token eos_token "
-                 "unknown_token longest_token").split()
-ARRAYS = "token_ends token_flags sorted_tokens merge_ends merges byte_tokens added_tokens text".split()
+                 "unknown_token longest_token pre_tokenizer_bytes").split()
+ARRAYS = "token_ends token_flags sorted_tokens merge_ends merges byte_tokens added_tokens text pre_tokenizer".split()
+STAGES = 1
 SPACE = "\u2581".encode()
 
 # Byte-level: 0..7. "<e>" ends a turn, "<s>" begins a text.
@@ -25,16 +26,31 @@ def u32s(values):
     return struct.pack(f"<{len(values)}I", *values)
 
 
+# The regex " ?[^ ]+| +". Classes: 0 others, 1 the blank; the last column is the end of the text.
+WORD_RUNS = (0x80 << 8,)
+WORD_STAGES = ((5, 0, 0),)  # states, behavior, inverted
+WORD_STATES = ((0, 0, 0), (4, 6, 0), (5, 1, 1), (5, 9, 1), (1, 9, 1))
+
+
+def word_tables(runs=WORD_RUNS, stages=WORD_STAGES, states=WORD_STATES, of_blank=1, n_classes=2):
+    entries = [entry for state in states for entry in state]
+    ascii_classes = bytes(of_blank if code == 32 else 0 for code in range(128))
+    return (u32s([n_classes, len(runs), len(stages), len(entries)]) + ascii_classes + u32s(runs) +
+            b"".join(struct.pack("<IHH", *stage) for stage in stages) + struct.pack(f"<{len(entries)}H", *entries))
+
+
 class Tokenizer:
     """header and arrays may be changed; bytes() lays them out. What is counted is counted when the object is made."""
 
-    def __init__(self, kind=BYTE_LEVEL, pre_tokenizer=1, flags=0, tokens=BYTE_TOKENS, lookup=(BLANK, A, AB, ABB, B),
+    def __init__(self, kind=BYTE_LEVEL, pre_tokenizer=STAGES, flags=0, tokens=BYTE_TOKENS, lookup=(BLANK, A, AB, ABB, B),
                  merges=((A, B, 0, AB), (AB, B, 1, ABB)), byte_tokens=((97, A), (98, B), (32, BLANK)),
-                 added=(NOTE, END, BEGIN), bos=BEGIN, eos=END, unknown=NONE):
+                 added=(NOTE, END, BEGIN), bos=BEGIN, eos=END, unknown=NONE, tables=None):
+        if tables is None:
+            tables = word_tables() if pre_tokenizer == STAGES else b""
         text = b"".join(token for token, _ in tokens)
         self.header = dict(zip(HEADER_FIELDS, (
             kind, pre_tokenizer, flags, len(tokens), len(lookup), len(merges), len(added), len(text), bos, eos, unknown,
-            max((len(token) for token, _ in tokens), default=0))))
+            max((len(token) for token, _ in tokens), default=0), len(tables))))
         ends = itertools.accumulate(len(token) for token, _ in tokens)
         n_merges = collections.Counter(left for left, *_ in merges)
         merge_ends = itertools.accumulate(n_merges[i] for i in range(len(tokens)))
@@ -42,7 +58,7 @@ class Tokenizer:
         self.arrays = dict(zip(ARRAYS, (
             u32s(list(ends)), bytes(flags for _, flags in tokens), u32s(lookup), u32s(list(merge_ends)),
             b"".join(u32s(merge[1:]) for merge in merges), u32s([table.get(byte, NONE) for byte in range(256)]),
-            u32s(added), text)))
+            u32s(added), text, tables)))
 
     def set(self, **fields):
         self.header.update(fields)
@@ -65,9 +81,10 @@ class Tokenizer:
         raise KeyError(array)
 
     def bytes(self):
-        out = bytearray(u32s([self.header[name] for name in HEADER_FIELDS]) + bytes(16))
+        out = bytearray(u32s([self.header[name] for name in HEADER_FIELDS]) + bytes(12))
         for name in ARRAYS:
-            out += bytes(-len(out) % 4) + self.arrays[name]
+            if name != "pre_tokenizer" or self.arrays[name]:
+                out += bytes(-len(out) % 4) + self.arrays[name]
         return bytes(out)
 
 

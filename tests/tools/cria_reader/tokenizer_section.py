@@ -2,16 +2,18 @@
 import struct
 
 from cria_reader.file_layout import round_up
+from cria_reader.pre_tokenizer_tables import check_tables
 from cria_reader.refusal import require
 
 NONE = 0xFFFFFFFF
-HEADER_FORMAT, HEADER_BYTES = "<12I16s", 64
+HEADER_FORMAT, HEADER_BYTES = "<13I12s", 64
 FIELDS = ("kind pre_tokenizer flags n_tokens n_sorted n_merges n_added text_bytes bos_token eos_token unknown_token "
-          "longest_token").split()
+          "longest_token pre_tokenizer_bytes").split()
 BYTE_LEVEL, SENTENCE_PIECE = 1, 2
-PRE_TOKENIZERS = {BYTE_LEVEL: (0, 1, 2, 3, 4), SENTENCE_PIECE: (0, 5, 6)}
-KNOWN_FLAGS, KNOWN_TOKEN_FLAGS = (1 << 10) - 1, (1 << 7) - 1
-STARTS_WITH_BOS, ENDS_WITH_EOS = 1, 2
+WHOLE, STAGES, SPACE_RUNS, METASPACE = 0, 1, 5, 6
+PRE_TOKENIZERS = {BYTE_LEVEL: (WHOLE, STAGES), SENTENCE_PIECE: (WHOLE, SPACE_RUNS, METASPACE)}
+KNOWN_FLAGS, KNOWN_TOKEN_FLAGS = (1 << 11) - 1, (1 << 7) - 1
+STARTS_WITH_BOS, ENDS_WITH_EOS, NORMALIZES = 1, 2, 1 << 10
 SPECIAL, ADDED, SWALLOWS_BEFORE, SWALLOWS_BEHIND, AFTER_OTHERS, AFTER_SPACE = (1 << i for i in (0, 2, 3, 4, 5, 6))
 MOST_MERGES, MOST_TEXT, MOST_TOKEN_BYTES = 1 << 23, 1 << 26, 4096
 MOST_SEARCHED = 2048
@@ -30,12 +32,16 @@ class Tokenizer:
         self.check_merges()
         self.check_byte_tokens()
         self.check_added()
+        if self.header["pre_tokenizer"] == STAGES:
+            check_tables(self.pre_tokenizer)
 
     def check_header(self, config):
         h = self.header
         require(h["kind"] in PRE_TOKENIZERS, "the kind of the tokenizer")
         require(h["pre_tokenizer"] in PRE_TOKENIZERS[h["kind"]], "pre_tokenizer")
         require(h["flags"] & ~KNOWN_FLAGS == 0, "flags of the tokenizer")
+        require(h["kind"] == BYTE_LEVEL or h["flags"] & NORMALIZES == 0, "normalization of SentencePiece")
+        require(h["pre_tokenizer"] == STAGES or h["pre_tokenizer_bytes"] == 0, "pre_tokenizer_bytes")
         require(1 <= h["n_tokens"] <= config["vocab_size"], "n_tokens")
         require(h["n_sorted"] <= h["n_tokens"] and h["n_added"] <= h["n_tokens"], "n_sorted or n_added")
         require(h["n_merges"] <= MOST_MERGES and h["text_bytes"] <= MOST_TEXT, "n_merges or text_bytes")
@@ -46,12 +52,15 @@ class Tokenizer:
         require(h["longest_token"] <= MOST_TOKEN_BYTES, "longest_token")
 
     def read_arrays(self, raw):
+        self.pre_tokenizer = b""
         h, at = self.header, HEADER_BYTES
         n = h["n_tokens"]
         for name, form, count in (
                 ("token_ends", "I", n), ("token_flags", "B", n), ("sorted_tokens", "I", h["n_sorted"]), ("merge_ends", "I", n),
                 ("merges", "III", h["n_merges"]), ("byte_tokens", "I", 256), ("added_tokens", "I", h["n_added"]),
-                ("text", "B", h["text_bytes"])):
+                ("text", "B", h["text_bytes"]), ("pre_tokenizer", "B", h["pre_tokenizer_bytes"])):
+            if name == "pre_tokenizer" and count == 0:
+                break  # it is not there
             begin, size = round_up(at, 4), count * struct.calcsize("<" + form)
             require(begin + size <= len(raw), f"{name} ends behind the section")
             require(not any(raw[at:begin]), "a byte that aligns an array")

@@ -203,17 +203,5 @@ TEST(SentencePieceModelTest, RefusesWhatItDoesNotSupportByName) {
   EXPECT_NE(error_of(bad_byte.bytes()).find("<0xG0>"), std::string::npos);
 }
 
-TEST(SentencePieceModelTest, TellsTiktokenFilesApart) {
-  const auto is_tiktoken = [](const std::string& text) {
-    return is_tiktoken_file(Bytes(text.begin(), text.end()));
-  };
-  EXPECT_TRUE(is_tiktoken("IQ== 0\nIg== 1\n"));
-  EXPECT_FALSE(is_tiktoken("IQ==0\n"));
-  EXPECT_FALSE(is_tiktoken("IQ== \n"));
-  EXPECT_FALSE(is_tiktoken("IQ== 0"));
-  EXPECT_FALSE(is_tiktoken(""));
-  EXPECT_FALSE(is_tiktoken_file(good_model().bytes()));
-}
-
 }  // namespace
 }  // namespace cria::converter

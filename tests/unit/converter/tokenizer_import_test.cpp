@@ -143,12 +143,12 @@ TEST_F(TokenizerImportTest, ReadsByteLevelBpe) {
   const ImportedTokenizer imported = import(kVocab);
   const format::TokenizerHeader header = header_of(imported);
   EXPECT_EQ(header.kind, static_cast<uint32_t>(format::TokenizerKind::kByteLevelBpe));
-  EXPECT_EQ(header.pre_tokenizer, static_cast<uint32_t>(format::PreTokenizer::kGpt2));
+  EXPECT_EQ(header.pre_tokenizer, static_cast<uint32_t>(format::PreTokenizer::kStages));
   EXPECT_EQ(header.flags, 0U);
   EXPECT_EQ(header.n_tokens, 9U);
   EXPECT_EQ(header.n_merges, 3U);
   EXPECT_EQ(header.n_added, 2U);
-  EXPECT_EQ(imported.tokenizer_name, "byte-level BPE, 9 tokens, gpt2");
+  EXPECT_EQ(imported.tokenizer_name, "byte-level BPE, 9 tokens, gpt-2");
   EXPECT_EQ(imported.chat_name, "none");
   EXPECT_FALSE(imported.bos_token);
   EXPECT_TRUE(imported.end_tokens.empty());
@@ -279,9 +279,17 @@ TEST_F(TokenizerImportTest, RefusesWhatIsNotSupportedByName) {
   tokenizer["pre_tokenizer"] = {
       {"type", "Sequence"},
       {"pretokenizers",
-       {{{"type", "Split"}, {"pattern", {{"Regex", "[a-z]+"}}}, {"behavior", "Isolated"}},
-        {{"type", "ByteLevel"}, {"use_regex", false}}}}};
-  expect_refused(tokenizer, "[a-z]+");
+       {{{"type", "Split"}, {"pattern", {{"Regex", "(?<=a)b"}}}, {"behavior", "Isolated"}},
+        {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+  expect_refused(tokenizer, "'(?<=a)b' is not supported: at byte 0");
+  json& split = tokenizer["pre_tokenizer"]["pretokenizers"][0];
+  split["pattern"] = {{"Regex", "[a-z]+"}};
+  split["behavior"] = "Removed";
+  expect_refused(tokenizer, "removes text");
+  split["invert"] = true;
+  expect_refused(tokenizer, "removes text");
+  split["behavior"] = "Other";
+  expect_refused(tokenizer, "behavior 'Other'");
   tokenizer = sentencepiece();
   tokenizer["pre_tokenizer"] = {{"type", "Whitespace"}};
   expect_refused(tokenizer, "pre_tokenizer 'Whitespace'");
@@ -334,17 +342,50 @@ TEST_F(TokenizerImportTest, FoldersWithoutATokenizerNameTheWayOut) {
   EXPECT_NE(error().find("--no-tokenizer"), std::string::npos);
   write("tokenizer.model", "IQ== 0\nIg== 1\n");
   EXPECT_NE(error().find("tokenizer.json"), std::string::npos);
-  EXPECT_NE(error().find("tiktoken"), std::string::npos);
+  EXPECT_NE(error().find("a tiktoken file of 2 tokens"), std::string::npos);
   write("tokenizer.model", "\x01\x02\x03");
   EXPECT_NE(error().find("SentencePiece"), std::string::npos);
 }
 
-TEST_F(TokenizerImportTest, NfcIsLeftOutWithAWarning) {
+TEST_F(TokenizerImportTest, NfcIsOfByteLevelTokenizersAlone) {
   json tokenizer = byte_level();
   tokenizer["normalizer"] = {{"type", "NFC"}};
   write(tokenizer);
-  ASSERT_EQ(import(kVocab).warnings.size(), 1U);
-  EXPECT_NE(import(kVocab).warnings[0].find("NFC"), std::string::npos);
+  const ImportedTokenizer imported = import(kVocab);
+  EXPECT_EQ(imported.warnings.size(), 0U);
+  EXPECT_EQ(header_of(imported).flags, format::kNfc);
+  EXPECT_EQ(imported.tokenizer_name, "byte-level BPE, 9 tokens, gpt-2, NFC");
+  tokenizer["added_tokens"][0]["content"] = "e\u0301";
+  tokenizer["added_tokens"][0]["normalized"] = true;
+  expect_refused(tokenizer, "that is not normalized");
+  tokenizer = sentencepiece();
+  tokenizer["normalizer"] = {{"type", "NFC"}};
+  expect_refused(tokenizer, "normalizer 'NFC'");
+}
+
+TEST_F(TokenizerImportTest, SplitsThatRemoveNothingAreIsolated) {
+  json tokenizer = byte_level();
+  tokenizer["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       {{{"type", "Split"},
+         {"pattern", {{"Regex", "[a-z]+|[^a-z]"}}},
+         {"behavior", "Removed"},
+         {"invert", true}},
+        {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+  write(tokenizer);
+  const std::vector<uint8_t> removed = import(kVocab).tokenizer_section;
+  json& split = tokenizer["pre_tokenizer"]["pretokenizers"][0];
+  split["behavior"] = "Isolated";
+  split["invert"] = false;
+  write(tokenizer);
+  EXPECT_EQ(import(kVocab).tokenizer_section, removed);
+  split["pattern"] = {{"String", "a.b"}};
+  write(tokenizer);
+  const std::vector<uint8_t> of_string = import(kVocab).tokenizer_section;
+  split["pattern"] = {{"Regex", "a\\.b"}};
+  write(tokenizer);
+  EXPECT_EQ(import(kVocab).tokenizer_section, of_string);
 }
 
 TEST(ByteAlphabetTest, UndoesTheAlphabet) {

@@ -1,4 +1,4 @@
-// Character classes and UTF-8.
+// White space and UTF-8.
 #include "quant/unicode.h"
 
 #include <gtest/gtest.h>
@@ -10,52 +10,18 @@
 namespace cria {
 namespace {
 
-TEST(UnicodeTest, AsciiClassesEqualTheTable) {
-  // The table, searched as for other characters.
-  for (uint32_t code = 0; code < 0x80; ++code) {
-    uint32_t kind = 0;
-    for (size_t i = 0; i < kClassRunCount && kClassRuns[i] >> kClassBits <= code; ++i) {
-      kind = kClassRuns[i] & kClassMask;
-    }
-    EXPECT_EQ(static_cast<uint32_t>(char_class(code)), kind) << code;
-  }
-}
-
-TEST(UnicodeTest, RunsAscendFromZero) {
-  EXPECT_EQ(kClassRuns[0] >> kClassBits, 0U);
-  for (size_t i = 1; i < kClassRunCount; ++i) {
-    ASSERT_LT(kClassRuns[i - 1] >> kClassBits, kClassRuns[i] >> kClassBits);
-    ASSERT_NE(kClassRuns[i - 1] & kClassMask, kClassRuns[i] & kClassMask);
-  }
-}
-
 TEST(UnicodeTest, KnowsWhiteSpace) {
   size_t spaces = 0;
   for (uint32_t code = 0; code <= 0x10ffff; ++code) {
-    spaces += char_class(code) == CharClass::kSpace ? 1 : 0;
+    spaces += is_white_space(code) ? 1 : 0;
   }
   EXPECT_EQ(spaces, 25U);  // of the property White_Space
   for (const uint32_t code :
        {0x09, 0x0d, 0x20, 0x85, 0xa0, 0x1680, 0x2000, 0x200a, 0x2028, 0x3000}) {
-    EXPECT_EQ(char_class(code), CharClass::kSpace) << code;
+    EXPECT_TRUE(is_white_space(code)) << code;
   }
   for (const uint32_t code : {0x1c, 0x200b, 0x180e, 0xfeff}) {
-    EXPECT_EQ(char_class(code), CharClass::kOther) << code;
-  }
-}
-
-TEST(UnicodeTest, KnowsLettersAndNumbers) {
-  for (const uint32_t code :
-       {0xaa, 0xdf, 0x17f, 0x4e00, 0x9fff, 0xac00, 0xd7a3, 0x10400, 0x31350}) {
-    EXPECT_EQ(char_class(code), CharClass::kLetter) << code;
-  }
-  for (const uint32_t code : {0xb2, 0xbd, 0x660, 0x2167, 0x3007, 0x1d7d8}) {
-    EXPECT_EQ(char_class(code), CharClass::kNumber) << code;
-  }
-  // Marks, symbols, surrogates, unassigned and what is no code at all.
-  for (const uint32_t code : {0x301u, 0x94du, 0x20acu, 0x1f999u, 0xd800u, 0xe000u, 0x378u,
-                              0x10ffffu, 0x110000u, 0xffffffffu}) {
-    EXPECT_EQ(char_class(code), CharClass::kOther) << code;
+    EXPECT_FALSE(is_white_space(code)) << code;
   }
 }
 

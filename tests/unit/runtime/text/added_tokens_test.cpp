@@ -80,7 +80,7 @@ TEST(AddedTokensTest, FindsWhatTryingEveryTokenFinds) {
   for (int table = 0; table < 60; ++table) {
     const bool folds = table % 2 == 0;
     TokenizerSection section = folds ? test::sentencepiece_section(0, true)
-                                     : test::byte_level_section(PreTokenizer::kGpt2);
+                                     : test::byte_level_section(PreTokenizer::kStages);
     for (size_t n = random() % 40 + 1; n > 0; --n) {
       const std::string text = random_text(&random, 5);
       const bool is_known = std::any_of(section.added.begin(), section.added.end(),
@@ -116,7 +116,7 @@ TEST(AddedTokensTest, FindsWhatTryingEveryTokenFinds) {
 // lengths up to `longest`, as many tokens of each as make n_tokens.
 TokenizerSection worst_section(size_t n_tokens, size_t longest, size_t lengths, bool folds) {
   TokenizerSection section = folds ? test::sentencepiece_section(format::kByteFallback, true)
-                                   : test::byte_level_section(PreTokenizer::kGpt2);
+                                   : test::byte_level_section(PreTokenizer::kStages);
   const uint8_t flags =
       folds ? format::kTokenAdded | format::kTokenNormalized : format::kTokenAdded;
   constexpr size_t kTail = 4;

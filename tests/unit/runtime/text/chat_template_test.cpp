@@ -46,7 +46,7 @@ enum class Turn { kOpen, kClosed };
 class Chat {
  public:
   Chat(uint32_t flags, const Strings& strings)
-      : tokenizer_(byte_level_section(PreTokenizer::kGpt2)),
+      : tokenizer_(byte_level_section(PreTokenizer::kStages)),
         section_(chat_section(flags, strings)) {
     EXPECT_EQ(chat_template_open(section_, &chat_), Status::kOk);
   }

@@ -23,7 +23,7 @@ constexpr uint8_t kControl = format::kTokenAdded | format::kTokenSpecial;
 
 // A file's texts and end tokens; by default <bos>[U]x<eos>\n[A]y<eos>\n, which ends at <eos>.
 struct Texts {
-  TokenizerSection section = byte_level_section(PreTokenizer::kGpt2);
+  TokenizerSection section = byte_level_section(PreTokenizer::kStages);
   std::array<std::string, format::kChatStrings> strings = {
       "<bos>", "[S]", "<eos>\n", "[U]", "<eos>\n", "[A]", "<eos>\n", "be <tool>"};
   std::vector<uint32_t> ends = {section.header.eos_token};

@@ -30,7 +30,7 @@ std::string stream(const Tokenizer& tokenizer, const Tokens& tokens, bool show_s
 constexpr char kReplacement[] = "\xEF\xBF\xBD";
 
 TEST(TokenizerDecodeTest, HoldsBackUnfinishedCharacters) {
-  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kGpt2));
+  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kStages));
   EXPECT_EQ(stream(tokenizer.get(), {0xf0, 0x9f, 0xa6, 0x99, 'a'}, false),
             "|||\xF0\x9F\xA6\x99|a|");
   EXPECT_EQ(stream(tokenizer.get(), {0xc3, 0xa9, 0xe2, 0x96, 0x81}, false),
@@ -38,7 +38,7 @@ TEST(TokenizerDecodeTest, HoldsBackUnfinishedCharacters) {
 }
 
 TEST(TokenizerDecodeTest, WhatNeverBecomesACharacterIsReplaced) {
-  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kGpt2));
+  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kStages));
   const std::string r = kReplacement;
   EXPECT_EQ(stream(tokenizer.get(), {0xff, 'a'}, false), r + "|a|");
   EXPECT_EQ(stream(tokenizer.get(), {0xe2, 0x96, 'a'}, false), "||" + r + "a|");
@@ -48,7 +48,7 @@ TEST(TokenizerDecodeTest, WhatNeverBecomesACharacterIsReplaced) {
 }
 
 TEST(TokenizerDecodeTest, SpecialTokensAreHiddenUnlessAskedFor) {
-  const TokenizerSection section = byte_level_section(PreTokenizer::kGpt2);
+  const TokenizerSection section = byte_level_section(PreTokenizer::kStages);
   const OpenTokenizer tokenizer(section);
   const Tokens tokens = {section.header.bos_token, 'a', section.id("<tool>")};
   EXPECT_EQ(stream(tokenizer.get(), tokens, false), "|a|<tool>|");
@@ -56,7 +56,7 @@ TEST(TokenizerDecodeTest, SpecialTokensAreHiddenUnlessAskedFor) {
 }
 
 TEST(TokenizerDecodeTest, TokensPastTheVocabularyGiveNothing) {
-  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kGpt2));
+  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kStages));
   EXPECT_EQ(stream(tokenizer.get(), {tokenizer.get().header.n_tokens, format::kNone}, true), "||");
 }
 
@@ -95,7 +95,7 @@ TEST(TokenizerDecodeTest, SwallowedSpaceComesBack) {
 }
 
 TEST(TokenizerDecodeTest, ADamagedStateDoesNoHarm) {
-  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kGpt2));
+  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kStages));
   std::vector<char> out(tokenizer.get().header.longest_token * size_t{3} + 8);
   for (uint32_t n_pending = 0; n_pending < 256; ++n_pending) {
     DecodeState state = {{0xff, 'a', 0xe2, 0x80}, static_cast<uint8_t>(n_pending), 1};

@@ -35,18 +35,18 @@ std::string sp_pieces(const TokenizerSection& section, const std::string& text,
 }
 
 TEST(TokenizerEncodeTest, MergesStayInsideWords) {
-  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kGpt2));
+  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kStages));
   EXPECT_EQ(tokenizer.pieces("hello world", kPlain), "hello| w|or|l|d");
   EXPECT_EQ(tokenizer.pieces("", kPlain), "");
 }
 
 TEST(TokenizerEncodeTest, ByteLevelTakesAnyBytes) {
-  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kLlama3));
+  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kStages));
   EXPECT_EQ(tokenizer.encode("\xF0\x9F \xFF", kPlain), (Tokens{0xf0, 0x9f, ' ', 0xff}));
 }
 
 TEST(TokenizerEncodeTest, BosAndEosAreAddedAsTheTokenizerSays) {
-  TokenizerSection section = byte_level_section(PreTokenizer::kGpt2);
+  TokenizerSection section = byte_level_section(PreTokenizer::kStages);
   EXPECT_EQ(OpenTokenizer(section).pieces("he", kAdd), "<bos>|he");
   section.header.flags = format::kAddBos | format::kAddEos;
   EXPECT_EQ(OpenTokenizer(section).pieces("he", kAdd), "<bos>|he|<eos>");
@@ -56,7 +56,7 @@ TEST(TokenizerEncodeTest, BosAndEosAreAddedAsTheTokenizerSays) {
 }
 
 TEST(TokenizerEncodeTest, SpecialTokensAreFoundOnlyWhenAskedFor) {
-  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kGpt2));
+  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kStages));
   EXPECT_EQ(tokenizer.pieces("he<eos>he", kParse), "he|<eos>|he");
   EXPECT_EQ(tokenizer.pieces("<eos>", kPlain), "<|e|o|s|>");
   // An added token that is not special is text like any other.
@@ -64,14 +64,14 @@ TEST(TokenizerEncodeTest, SpecialTokensAreFoundOnlyWhenAskedFor) {
 }
 
 TEST(TokenizerEncodeTest, TheLongestAddedTokenCounts) {
-  TokenizerSection section = byte_level_section(PreTokenizer::kGpt2);
+  TokenizerSection section = byte_level_section(PreTokenizer::kStages);
   section.added.push_back(section.add("<tool>s", format::kTokenAdded));
   section.put_in_order();
   EXPECT_EQ(OpenTokenizer(section).pieces("<tool>s<tool>", kPlain), "<tool>s|<tool>");
 }
 
 TEST(TokenizerEncodeTest, AddedTokensSwallowSpaceAsTheySay) {
-  TokenizerSection section = byte_level_section(PreTokenizer::kGpt2);
+  TokenizerSection section = byte_level_section(PreTokenizer::kStages);
   section.added.push_back(section.add("<l>", format::kTokenAdded | format::kTokenStripLeft));
   section.added.push_back(section.add("<r>", format::kTokenAdded | format::kTokenStripRight));
   section.put_in_order();
@@ -82,7 +82,7 @@ TEST(TokenizerEncodeTest, AddedTokensSwallowSpaceAsTheySay) {
 }
 
 TEST(TokenizerEncodeTest, IgnoreMergesTakesWholeWords) {
-  TokenizerSection section = byte_level_section(PreTokenizer::kGpt2);
+  TokenizerSection section = byte_level_section(PreTokenizer::kStages);
   section.sorted = {section.add("xyz"), section.id("he")};
   section.put_in_order();
   EXPECT_EQ(OpenTokenizer(section).pieces("xyz he", kPlain), "x|y|z| |he");
@@ -101,7 +101,7 @@ TEST(TokenizerEncodeTest, MissingBytesAreUnknownOrLeftOut) {
 }
 
 TEST(TokenizerEncodeTest, PrefixSpaceOfByteLevel) {
-  TokenizerSection section = byte_level_section(PreTokenizer::kGpt2);
+  TokenizerSection section = byte_level_section(PreTokenizer::kStages);
   section.header.flags |= format::kAddPrefixSpace;
   const OpenTokenizer tokenizer(section);
   EXPECT_EQ(tokenizer.pieces("wh", kPlain), " w|h");
@@ -128,7 +128,7 @@ std::string in_parts(const OpenTokenizer& tokenizer, const std::string& text, si
 
 TEST(TokenizerEncodeTest, TextThatContinuesBetweenWordsEncodesAsTheWhole) {
   for (const uint32_t flags : {uint32_t{0}, uint32_t{format::kAddPrefixSpace}}) {
-    TokenizerSection section = byte_level_section(PreTokenizer::kGpt2);
+    TokenizerSection section = byte_level_section(PreTokenizer::kStages);
     section.header.flags = flags;
     const OpenTokenizer tokenizer(section);
     const std::string text = "wh hello world<tool>wor";
@@ -163,7 +163,7 @@ TEST(TokenizerEncodeTest, TextThatContinuesGetsNoSpaceOfSentencePiece) {
 
 TEST(TokenizerEncodeTest, TextThatContinuesGetsBosAllTheSame) {
   constexpr EncodeOptions kBoth = {true, false, true};
-  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kGpt2));
+  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kStages));
   EXPECT_EQ(tokenizer.pieces("he", kBoth), "<bos>|he");
 }
 
@@ -239,7 +239,7 @@ TEST(TokenizerEncodeTest, NormalizedTokensMayHoldSpaces) {
 }
 
 TEST(TokenizerEncodeTest, SaysWhenTheOutputIsTooSmall) {
-  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kGpt2));
+  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kStages));
   const std::string text = "hello world";  // five tokens and BOS
   std::vector<uint8_t> workspace(text.size() * kEncodeBytesPerSymbol);
   size_t n_tokens = 0;
@@ -255,7 +255,7 @@ TEST(TokenizerEncodeTest, SaysWhenTheOutputIsTooSmall) {
 }
 
 TEST(TokenizerEncodeTest, NeedsWorkspaceForTheLongestWord) {
-  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kGpt2));
+  const OpenTokenizer tokenizer(byte_level_section(PreTokenizer::kStages));
   Tokens tokens(64);
   size_t n_tokens = 0;
   std::vector<uint8_t> workspace(6 * kEncodeBytesPerSymbol);

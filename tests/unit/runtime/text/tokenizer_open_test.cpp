@@ -20,7 +20,7 @@ constexpr uint32_t kSentencePieceFlags = format::kAddBos | format::kByteFallback
                                          format::kPrependSpace | format::kFuseUnknown |
                                          format::kStripSpace;
 
-TokenizerSection good_section() { return byte_level_section(PreTokenizer::kLlama3); }
+TokenizerSection good_section() { return byte_level_section(PreTokenizer::kStages); }
 
 TEST(TokenizerOpenTest, OpensWhatIsWellFormed) {
   EXPECT_EQ(OpenTokenizer(good_section()).status(), Status::kOk);
@@ -55,10 +55,13 @@ TEST(TokenizerOpenTest, RefusesEveryBrokenRule) {
   const Damage kDamages[] = {
       {"kind", [](auto* s) { s->header.kind = 3; }},
       {"pre_tokenizer", [](auto* s) { s->header.pre_tokenizer = 7; }},
+      {"pre_tokenizer without tables", [](auto* s) { s->pre_tokenizer.clear(); }},
+      {"tables that are not used",
+       [](auto* s) { s->header.pre_tokenizer = static_cast<uint32_t>(PreTokenizer::kWhole); }},
       {"pre_tokenizer of the other kind",
        [](auto* s) { s->header.pre_tokenizer = static_cast<uint32_t>(PreTokenizer::kSpaceRuns); }},
       {"flags", [](auto* s) { s->header.flags |= format::kKnownTokenizerFlags + 1; }},
-      {"reserved", [](auto* s) { s->header.reserved[15] = 1; }},
+      {"reserved", [](auto* s) { s->header.reserved[11] = 1; }},
       {"bos_token", [n](auto* s) { s->header.bos_token = n; }},
       {"no BOS to add", [](auto* s) { s->header.bos_token = kNone; }},
       {"no EOS to add",

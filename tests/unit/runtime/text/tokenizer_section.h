@@ -11,6 +11,7 @@
 
 #include "quant/memory_plan.h"
 #include "runtime/text/tokenizer.h"
+#include "tests/unit/runtime/text/word_tables.h"
 
 namespace cria::test {
 
@@ -32,12 +33,15 @@ struct TokenizerSection {
   std::vector<SectionMerge> merges;  // by left, then right
   Tokens byte_tokens = Tokens(256, format::kNone);
   Tokens added;
+  std::vector<uint8_t> pre_tokenizer;
 
-  TokenizerSection(format::TokenizerKind kind, format::PreTokenizer pre_tokenizer) {
+  TokenizerSection(format::TokenizerKind kind, format::PreTokenizer cut) {
     header.kind = static_cast<uint32_t>(kind);
-    header.pre_tokenizer = static_cast<uint32_t>(pre_tokenizer);
+    header.pre_tokenizer = static_cast<uint32_t>(cut);
     header.bos_token = header.eos_token = header.unknown_token = format::kNone;
+    if (cut == format::PreTokenizer::kStages) set_tables(gpt2_tables());
   }
+  void set_tables(const WordTables& tables) { pre_tokenizer = tables.bytes(); }
 
   uint32_t add(std::string text, uint8_t token_flags) {
     texts.push_back(std::move(text));
@@ -90,6 +94,7 @@ struct TokenizerSection {
     filled.n_merges = static_cast<uint32_t>(entries.size());
     filled.n_added = static_cast<uint32_t>(added.size());
     filled.text_bytes = static_cast<uint32_t>(text.size());
+    filled.pre_tokenizer_bytes = static_cast<uint32_t>(pre_tokenizer.size());
     std::vector<uint8_t> out;
     const auto append = [&out](const void* data, size_t n_bytes) {
       out.resize((out.size() + 3) / 4 * 4);
@@ -105,6 +110,7 @@ struct TokenizerSection {
     append(byte_tokens.data(), byte_tokens.size() * sizeof(uint32_t));
     append(added.data(), added.size() * sizeof(uint32_t));
     append(text.data(), text.size());
+    if (!pre_tokenizer.empty()) append(pre_tokenizer.data(), pre_tokenizer.size());
     return out;
   }
 };
