@@ -56,10 +56,11 @@ uint32_t behind_exchanges(const cria_chat& c, uint32_t n) {
 void erase_messages(cria_chat* c, uint32_t first, uint32_t end) {
   const uint32_t from = text_before(*c, first);
   const uint32_t to = text_before(*c, end);
-  std::copy(c->memory.text + to, c->memory.text + c->n_text, c->memory.text + from);
+  // An answer that is to be replaced stands behind the others.
+  const uint32_t n_all = c->n_messages + (c->replaces ? 1 : 0);
+  std::copy(c->memory.text + to, c->memory.text + text_before(*c, n_all), c->memory.text + from);
   c->n_text -= to - from;
-  std::copy(c->memory.messages + end, c->memory.messages + c->n_messages,
-            c->memory.messages + first);
+  std::copy(c->memory.messages + end, c->memory.messages + n_all, c->memory.messages + first);
   c->n_messages -= end - first;
 }
 
@@ -259,6 +260,11 @@ Status read_again(cria_chat* c, cria_workspace* w, uint32_t wanted) {
   }
   CRIA_TRY(status);
   if (c->n_next == 0) return Status::kNothingToSample;
+  if (c->phase == ChatPhase::kSpeaking) {
+    const uint32_t n_drawn = c->session->position - c->answer_position + 1;
+    c->answer_position = c->n_next - n_drawn;
+    c->memory.messages[c->n_messages - 1].position = c->answer_position;
+  }
   c->n_in_context = 0;  // until it is read
   CRIA_TRY(keep_common(c));
   if (n_left_out > 0) note_dropped(c, n_left_out);
@@ -329,6 +335,49 @@ Status make_text_room(cria_chat* c, cria_workspace* w, const char* text, size_t 
   return Status::kOk;
 }
 
+// Makes the context end before a message of it that is a user's.
+void rewind_to(cria_chat* c, uint32_t index) {
+  const uint32_t position = c->memory.messages[index].position;
+  // What precedes the first question may be read with it.
+  const bool is_kept =
+      index > (has_system(*c) ? 1U : 0U) && cria_reset(c->session, position) == CRIA_OK;
+  c->n_in_context = is_kept ? index : 0;  // else the beginning is found by comparing
+  c->n_pending = 0;
+  c->answer_position = 0;
+}
+
+// Makes the newest question the last message. The answer that it has stays behind it until a new
+// one begins. False when there is no question at the end.
+bool find_question(cria_chat* c) {
+  const uint32_t n = c->n_messages;
+  const StoredMessage* messages = c->memory.messages;
+  if (n > 0 && messages[n - 1].role == CRIA_USER) return true;
+  if (n < 2 || messages[n - 2].role != CRIA_USER) return false;
+  c->replaces = true;
+  c->n_text -= messages[--c->n_messages].n_bytes;
+  return true;
+}
+
+// Plans another answer to the newest question. Where the context ends with the one that it has,
+// all that has to be read is the token before that.
+Status plan_again(cria_chat* c, cria_workspace* w) {
+  if (c->n_in_context < c->n_messages) return plan_reading(c, w);
+  const uint32_t begin = c->answer_position;
+  const bool ends_with_it = begin != 0 && c->n_in_context > c->n_messages;
+  if (ends_with_it && is_room(*c, uint64_t{begin} + room_for_answer(*c))) {
+    const uint32_t token = c->session->history[begin - 1];
+    if (cria_reset(c->session, begin - 1) == CRIA_OK) {
+      c->memory.next[0] = token;
+      c->n_next = 1;
+      c->n_in_context = c->n_messages;
+      c->n_pending = 0;
+      return Status::kOk;
+    }
+  }
+  rewind_to(c, c->n_messages - 1);
+  return plan_reading(c, w);
+}
+
 void give_turn(cria_chat* c, cria_turn* turn) {
   c->step_end = c->session->position + c->n_next;
   *turn = {c->session, c->memory.next, c->n_next, nullptr};
@@ -337,8 +386,14 @@ void give_turn(cria_chat* c, cria_turn* turn) {
 // Whether what was planned has been read.
 bool is_read(const cria_chat& c) { return c.session->position == c.step_end; }
 
+// What was there before the question was asked is there again.
 void take_question_back(cria_chat* c) {
   if (c->asks_anew) drop_last_message(c);
+  if (!c->replaces) return;
+  // The context may end amid what opens the answer.
+  if (c->n_in_context == c->n_messages) rewind_to(c, c->n_messages - 1);
+  c->n_text += c->memory.messages[c->n_messages++].n_bytes;
+  c->replaces = false;
 }
 
 Status ask(cria_chat* c, cria_workspace* w, const char* text, size_t n_bytes, uint32_t max_tokens,
@@ -347,13 +402,13 @@ Status ask(cria_chat* c, cria_workspace* w, const char* text, size_t n_bytes, ui
   if (text != nullptr) {
     CRIA_TRY(make_text_room(c, w, text, n_bytes));
     if (!add_message(c, CRIA_USER, text, n_bytes)) return Status::kTextTooLong;
-  } else if (c->n_messages == 0 || c->memory.messages[c->n_messages - 1].role != CRIA_USER) {
+  } else if (!find_question(c)) {
     return Status::kInvalidArgument;
   }
   c->asks_anew = text != nullptr;
   c->max_tokens = max_tokens;
   c->n_answered = 0;
-  const Status status = plan_reading(c, w);
+  const Status status = c->replaces ? plan_again(c, w) : plan_reading(c, w);
   if (status != Status::kOk) {
     take_question_back(c);
     return status;
@@ -414,6 +469,7 @@ Status next(cria_chat* c, cria_workspace* w, const cria_sampling& sampling, cria
   *piece = {CRIA_NO_TOKEN, c->memory.piece, 0, 0, CRIA_CHAT_ANSWERED};
   if (c->phase == ChatPhase::kReading) {
     c->n_pending = 0;
+    c->replaces = false;
     if (!add_message(c, CRIA_ASSISTANT, nullptr, 0)) return Status::kTextTooLong;
     c->phase = ChatPhase::kSpeaking;
     c->answer_position = c->session->position;
@@ -456,11 +512,11 @@ void abandon(cria_chat* c) {
   if (c->phase == ChatPhase::kIdle) return;
   const bool is_speaking = c->phase == ChatPhase::kSpeaking;
   if (is_speaking) drop_last_message(c);
-  take_question_back(c);
   if (is_speaking || is_read(*c)) {  // the session holds what is no longer said
     c->n_in_context = 0;
     c->n_pending = 0;
   }
+  take_question_back(c);
   c->phase = ChatPhase::kIdle;
 }
 
@@ -473,14 +529,29 @@ void stop(cria_chat* c) {
   if (is_planned_anew && !was_read) c->n_in_context = 0;
 }
 
+// Forgets messages from n on.
+Status keep(cria_chat* c, uint32_t n) {
+  if (c->phase != ChatPhase::kIdle || n > c->n_messages) return Status::kInvalidArgument;
+  // Of a question that loses its answer the context would hold the answer's opening too.
+  uint32_t end = n;
+  const auto begins_exchange = [c](uint32_t i) {
+    return i == c->n_messages || c->memory.messages[i].role == CRIA_USER;
+  };
+  while (end > 0 && !begins_exchange(end)) --end;
+  if (end < c->n_in_context) rewind_to(c, end);
+  c->n_text = text_before(*c, n);
+  c->n_messages = n;
+  return Status::kOk;
+}
+
 // One answer from question to end. On an error the conversation is as before.
-Status answer(cria_chat* c, cria_workspace* w, std::span<const char> text,
+Status answer(cria_chat* c, cria_workspace* w, const char* text, size_t n_bytes,
               const cria_chat_options& options, cria_chat_result* result) {
   const uint64_t n_read = c->n_read;
   const uint64_t n_dropped = c->n_dropped;
   cria_turn turn;
   cria_chat_piece piece = {};
-  CRIA_TRY(ask(c, w, text.data(), text.size(), options.max_tokens, &turn));
+  CRIA_TRY(ask(c, w, text, n_bytes, options.max_tokens, &turn));
   do {
     Status status = from_public(cria_step(w, &turn, 1));
     const bool is_speaking = c->phase == ChatPhase::kSpeaking;
@@ -522,6 +593,8 @@ cria_status cria_chat_begin(cria_chat* chat, const char* system, size_t n_bytes)
   chat->n_text = 0;
   chat->n_in_context = 0;
   chat->n_pending = 0;
+  chat->answer_position = 0;
+  chat->replaces = false;
   chat->phase = cria::ChatPhase::kIdle;
   if (n_bytes != 0) static_cast<void>(cria::add_message(chat, CRIA_SYSTEM, system, n_bytes));
   return CRIA_OK;
@@ -534,6 +607,11 @@ cria_status cria_chat_add(cria_chat* chat, cria_role role, const char* text, siz
     return CRIA_INVALID_ARGUMENT;
   }
   return cria::add_message(chat, role, text, n_bytes) ? CRIA_OK : CRIA_TEXT_TOO_LONG;
+}
+
+cria_status cria_chat_keep(cria_chat* chat, size_t n_messages) {
+  if (chat == nullptr || n_messages > chat->n_messages) return CRIA_INVALID_ARGUMENT;
+  return to_public(cria::keep(chat, static_cast<uint32_t>(n_messages)));
 }
 
 cria_status cria_chat_ask(cria_chat* chat, cria_workspace* workspace, const char* text,
@@ -565,11 +643,12 @@ void cria_chat_abandon(cria_chat* chat) {
 cria_status cria_chat_answer(cria_chat* chat, cria_workspace* workspace, const char* text,
                              size_t n_bytes, const cria_chat_options* options,
                              cria_chat_result* result) {
-  if (chat == nullptr || workspace == nullptr || text == nullptr || options == nullptr ||
-      result == nullptr || options->reserved != 0 || workspace->model != chat->session->model) {
+  if (chat == nullptr || workspace == nullptr || (text == nullptr && n_bytes != 0) ||
+      options == nullptr || result == nullptr || options->reserved != 0 ||
+      workspace->model != chat->session->model) {
     return CRIA_INVALID_ARGUMENT;
   }
-  return to_public(cria::answer(chat, workspace, {text, n_bytes}, *options, result));
+  return to_public(cria::answer(chat, workspace, text, n_bytes, *options, result));
 }
 
 size_t cria_chat_n_messages(const cria_chat* chat) {

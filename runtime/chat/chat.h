@@ -57,11 +57,13 @@ struct cria_chat {
   // The answer that is being made.
   cria::ChatPhase phase;
   bool asks_anew;     // the question came with ask, not by cria_chat_add
+  bool replaces;      // messages[n_messages] is the answer that makes way when another one begins
   uint32_t step_end;  // the session's position once what was planned is read
   uint32_t n_next;
   uint32_t max_tokens;
   uint32_t n_answered;
-  uint32_t answer_position;  // of its first token
+  uint32_t answer_position;  // of its first token, also when it is over and all messages are in the
+                             // context; 0: not known
   uint32_t last_token;       // drawn, but not read
   cria_text_state text_state;
   uint64_t n_read;

@@ -55,6 +55,12 @@ cria_status cria_chat_begin(cria_chat* chat, const char* system, size_t n_bytes)
  * be user and assistant. CRIA_TEXT_TOO_LONG when there is no memory for it. */
 cria_status cria_chat_add(cria_chat* chat, cria_role role, const char* text, size_t n_bytes);
 
+/* Forgets all messages but the first n_messages: to take an exchange back, to say it differently.
+ * What the session holds of the others is not read again, and what follows has the bits that it has
+ * in a conversation which never had the rest. Exchanges that left a full context do not come back.
+ * CRIA_INVALID_ARGUMENT when there are fewer, or while an answer is made. */
+cria_status cria_chat_keep(cria_chat* chat, size_t n_messages);
+
 /* Answering in one call ------------------------------------------------------------------------ */
 
 typedef enum cria_chat_end {
@@ -82,20 +88,23 @@ typedef struct cria_chat_result {
   uint32_t n_dropped;  /* exchanges that left the conversation */
 } cria_chat_result;
 
-/* Asks and answers. Errors, after which the question was not asked (exchanges that had left to make
- * room for it stay away; a question that can never be asked makes none leave):
- * CRIA_TEXT_TOO_LONG when the question is too long for the workspace or the memory,
- * CRIA_CONTEXT_FULL when it is for the context, CRIA_NOTHING_TO_SAMPLE when no token stands for it,
- * CRIA_CANCELLED by the workspace's hook while the question was read, and what cria_step says. */
+/* Asks and answers. Where text is null the newest question is answered: the last message, if that
+ * is the user's, else once more the one before the last, whose answer makes way as the new one
+ * begins (CRIA_INVALID_ARGUMENT when neither is a question). Errors, after which the question was
+ * not asked (exchanges that had left to make room for it stay away; a question that can never be
+ * asked makes none leave): CRIA_TEXT_TOO_LONG when the question is too long for the workspace or
+ * the memory, CRIA_CONTEXT_FULL when it is for the context, CRIA_NOTHING_TO_SAMPLE when no token
+ * stands for it, CRIA_CANCELLED by the workspace's hook while the question was read, and what
+ * cria_step says. */
 cria_status cria_chat_answer(cria_chat* chat, cria_workspace* workspace, const char* text,
                              size_t n_bytes, const cria_chat_options* options,
                              cria_chat_result* result);
 
 /* Answering step by step ----------------------------------------------------------------------- */
 
-/* Adds a question (none where text is null: then the last message, which is the user's, is
- * answered) and says what has to be read for it: turn, valid until the chat is used again, for
- * cria_step. Errors as above. When the step fails cria_chat_abandon takes the question back. */
+/* Adds a question (none where text is null: then the newest one is answered, as above) and says
+ * what has to be read for it: turn, valid until the chat is used again, for cria_step. Errors as
+ * above. When the step fails cria_chat_abandon takes the question back. */
 cria_status cria_chat_ask(cria_chat* chat, cria_workspace* workspace, const char* text,
                           size_t n_bytes, uint32_t max_tokens, cria_turn* turn);
 
@@ -115,7 +124,8 @@ cria_status cria_chat_next(cria_chat* chat, cria_workspace* workspace,
 
 /* Ends an answer where it is; what was said of it stays in the conversation. */
 void cria_chat_stop(cria_chat* chat);
-/* Takes the newest question and what was answered of it out of the conversation. */
+/* Takes the newest question and what was answered of it out of the conversation. An answer that was
+ * to be replaced stays, unless the new one has begun. */
 void cria_chat_abandon(cria_chat* chat);
 
 /* Looking at it -------------------------------------------------------------------------------- */

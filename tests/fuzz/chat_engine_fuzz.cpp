@@ -1,5 +1,6 @@
 // A conversation as cria chat has it, with a hostile model: an input of open_fuzz
-// (tests/fuzz/hostile_input.h) whose text is the messages, one a line.
+// (tests/fuzz/hostile_input.h) whose text is the messages, one a line; a line that begins
+// with a plus answers again, one that begins with a minus takes as many messages back as it has.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -26,6 +27,10 @@ void chat(const HostileInput& input, const hosted::CommonOptions& options) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (i == 0 && input.settings[3] % 2 != 0) {
       static_cast<void>(cria_chat_begin(trial.chat(), line.data(), line.size()));
+    } else if (line.starts_with('+')) {
+      trial.answer_again();
+    } else if (line.starts_with('-')) {
+      trial.take_back(static_cast<size_t>(std::count(line.begin(), line.end(), '-')));
     } else {
       static_cast<void>(trial.say(line));
     }

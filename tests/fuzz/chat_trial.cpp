@@ -1,5 +1,7 @@
 #include "tests/fuzz/chat_trial.h"
 
+#include <algorithm>
+
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/support/sampling_of.h"
 
@@ -32,16 +34,37 @@ ChatTrial::ChatTrial(const hosted::CommonOptions& options, bool exact_context)
                               &config, &chat_));
 }
 
-cria_status ChatTrial::say(std::string_view message) {
+cria_status ChatTrial::answer(const char* text, size_t n_bytes) {
   cria_chat_options options = {};
   options.sampling = kSampling;
   options.max_tokens = kAnswerTokens;
   cria_chat_result result = {};
-  const cria_status status = cria_chat_answer(chat_, model_.workspace(), message.data(),
-                                              message.size(), &options, &result);
-  expect(status != CRIA_INVALID_ARGUMENT, "a chat asks for nothing that cannot be");
+  const cria_status status =
+      cria_chat_answer(chat_, model_.workspace(), text, n_bytes, &options, &result);
   expect(status != CRIA_OK || result.n_answered <= kAnswerTokens, "an answer has its limit");
   return status;
+}
+
+cria_status ChatTrial::say(std::string_view message) {
+  const cria_status status = answer(message.data(), message.size());
+  expect(status != CRIA_INVALID_ARGUMENT, "a chat asks for nothing that cannot be");
+  return status;
+}
+
+void ChatTrial::answer_again() {
+  const size_t n_before = cria_chat_n_messages(chat_);
+  const cria_status status = answer(nullptr, 0);
+  const size_t n = cria_chat_n_messages(chat_);
+  expect(status == CRIA_OK || n <= n_before, "what fails adds no message");
+  expect(status != CRIA_OK || cria_chat_message(chat_, n - 1).role == CRIA_ASSISTANT,
+         "an answer is the newest message");
+}
+
+void ChatTrial::take_back(size_t n) {
+  const size_t n_messages = cria_chat_n_messages(chat_);
+  const size_t n_kept = n_messages - std::min(n, n_messages);
+  expect(cria_chat_keep(chat_, n_kept) == CRIA_OK, "messages can be forgotten");
+  expect(cria_chat_n_messages(chat_) == n_kept, "as many as were to stay do");
 }
 
 std::vector<uint8_t> ChatTrial::saved() const {

@@ -21,9 +21,14 @@ class ChatTrial {
   [[nodiscard]] cria_chat* chat() { return chat_; }
   // Says a message; the answer, of a few tokens, goes nowhere.
   cria_status say(std::string_view message);
+  // Answers the newest question once more, where there is one.
+  void answer_again();
+  // Forgets the newest n messages, or all.
+  void take_back(size_t n);
   [[nodiscard]] std::vector<uint8_t> saved() const;
 
  private:
+  cria_status answer(const char* text, size_t n_bytes);
   static cria_chat_config config_of(bool exact_context);
   static size_t required_bytes(const hosted::ModelSession& model, bool exact_context);
 
