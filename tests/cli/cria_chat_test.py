@@ -47,6 +47,61 @@ def chat(*arguments, lines, model=None, **keywords):
                     stdin="".join(line + "\n" for line in lines), **keywords)
 
 
+def thinking_model(special):
+    """The demo with two of its tokens renamed, so that it begins what it answers to "hi" with a thought."""
+    folder = cli.folder() / f"thinking_{special}"
+    if not folder.exists():
+        folder.mkdir()
+        for file in cli.DEMO.iterdir():
+            if file.is_file() and file.name != "tokenizer.json":
+                (folder / file.name).write_bytes(file.read_bytes())
+        tokenizer = json.loads((cli.DEMO / "tokenizer.json").read_text("utf-8"))
+        taken = {"Hello": "<think>", "\u0120meet": "</think>"}
+        pairs = tokenizer["model"]["merges"]
+        tokenizer["model"]["merges"] = [pair for pair in pairs if not taken.keys() & {*pair, "".join(pair)}]
+        for name, text in taken.items():
+            tokenizer["added_tokens"].append({**tokenizer["added_tokens"][0], "id": tokenizer["model"]["vocab"].pop(name),
+                                              "content": text, "special": special})
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer), "utf-8")
+    return cli.converted(folder)
+
+
+class Thinking(unittest.TestCase):
+    BEHIND = " you. Ask me something or ask for a story.\n"
+    TAGGED = "<think>! Nice to</think>"
+
+    def test_through_a_pipe_thoughts_are_as_the_model_wrote_them_or_hidden(self):
+        for special, thought in ((False, self.TAGGED), (True, "! Nice to")):
+            model = thinking_model(special)
+            for option in ((), ("--thinking", "dim"), ("--thinking", "plain")):
+                self.assertEqual(chat(*option, lines=["hi"], model=model).out, thought + self.BEHIND)
+            self.assertEqual(chat("--thinking", "hide", lines=["hi"], model=model).out, self.BEHIND.lstrip())
+            # A thought that was cut is a line all the same.
+            self.assertEqual(chat("--thinking", "hide", "-n", "2", lines=["hi", "hi"], model=model).out.count("\n"), 2)
+        self.assertEqual(chat("--thinking", "loud", lines=["hi"]).code, cli.USAGE)
+
+    def test_on_a_terminal_thoughts_are_dim(self):
+        for special, thought in ((False, self.TAGGED), (True, "! Nice to")):
+            for option, wanted in (((), f"\x1b[2m{thought}\x1b[0m{self.BEHIND}"), (("--thinking", "plain"), thought + self.BEHIND)):
+                with cli.Terminal("chat", thinking_model(special), "--greedy", *option) as terminal:
+                    end = terminal.wait_for(rb"> ?\Z|m \Z")
+                    terminal.send(b"hi\n")
+                    begin = terminal.wait_for(rb"hi\r\n", end)
+                    terminal.wait_for(rb"story\.\r\n", begin)
+                    terminal.send(b"\x04")
+                    self.assertEqual(terminal.finish(), cli.DONE)
+                    self.assertTrue(terminal.shown[begin:].decode().replace("\r\n", "\n").startswith(wanted), terminal.shown)
+
+    def test_a_hidden_thought_is_told_on_a_terminal_while_it_lasts(self):
+        with cli.Terminal("chat", thinking_model(False), "--greedy", "--thinking", "hide") as terminal:
+            terminal.wait_for(rb"m \Z")
+            terminal.send(b"hi\n")
+            terminal.wait_for(rb"\rthinking  \d+ tokens\x1b\[K\r\x1b\[Kyou\. Ask me")
+            terminal.send(b"\x04")
+            self.assertEqual(terminal.finish(), cli.DONE)
+            self.assertNotIn(b"Nice", terminal.shown)
+
+
 class Chat(unittest.TestCase):
     def test_prints_the_answer_and_nothing_else(self):
         result = chat(lines=["hello"])
@@ -152,6 +207,92 @@ class Chat(unittest.TestCase):
         self.assertGreaterEqual(len(answers), len(questions))
         self.assertTrue(all(answers))
 
+    def test_regen_undo_and_edit_keep_the_conversation_that_is_left(self):
+        """What follows is what a conversation of the messages that are left gives."""
+        first, second, third = "What is a cria?", "Tell me more.", "Thanks!"
+        wanted = chat("--backend", "exact", lines=[first, third]).out.rstrip("\n").split("\n")
+        _, shown = cli.talk("--backend", "exact", lines=[first, second, "/undo", third])
+        self.assertIn("2 messages are left", shown[2])
+        self.assertEqual(shown[3].strip(), wanted[1])
+        _, shown = cli.talk("--backend", "exact", lines=[first, second, f"/edit {third}", "/stats"])
+        self.assertEqual(shown[2].strip(), wanted[1])
+        self.assertIn("4 messages", shown[3])
+        _, shown = cli.talk("--backend", "exact", lines=[first, "/regen", "/regen", third])
+        for again in shown[1:3]:
+            self.assertIn("greedy", again)
+            self.assertEqual(again.split("\n", 1)[1], shown[0])
+        self.assertEqual(shown[3].strip(), wanted[1])
+
+    def test_regen_draws_another_answer(self):
+        lines = ["/set temperature 2", "/set top-k 0", "/set seed 4", "Tell me a story.", "/regen", "/regen"]
+        _, shown = cli.talk("-n", "20", lines=lines)
+        self.assertEqual(len(set(shown[3:])), 3, shown)
+        _, again = cli.talk("-n", "20", lines=lines)
+        self.assertEqual(again, shown)
+
+    def test_without_a_message_there_is_nothing_to_take_back(self):
+        _, shown = cli.talk("--system", "You are cria.", lines=["/undo", "/regen", "/edit", "/edit x"])
+        for line in shown:
+            self.assertEqual(line, "cria: error: there is no message yet\n")
+
+    def test_an_edit_that_cannot_be_said_leaves_the_exchange(self):
+        wanted = chat("--context", "128", lines=["What is a cria?", "Thanks!"]).out.rstrip("\n").split("\n")
+        _, shown = cli.talk("--context", "128", lines=["What is a cria?", "/edit " + "story " * 200, "/stats", "Thanks!"])
+        self.assertIn("does not fit", shown[1])
+        self.assertIn("2 messages", shown[2])
+        self.assertEqual(shown[3].strip(), wanted[1])
+
+    def test_undo_behind_a_full_context_says_what_stays_forgotten(self):
+        questions = ["What is quantization?"] * 6
+        _, shown = cli.talk("--context", "128", "-n", "24", lines=[*questions, "/undo", "Who are you?"])
+        self.assertIn("forgot the oldest", "".join(shown[:6]))
+        self.assertIn("no room for stays forgotten", shown[6])
+        self.assertTrue(shown[7].strip())
+
+    def test_settings_are_those_of_the_command_line(self):
+        _, shown = cli.talk("-n", "30", lines=["/set", "/set temperature 2", "/set top-k 0", "/set top-p 1", "/set min-p 0", "/set seed 3",
+                                               "/set", "Tell me a story."])
+        self.assertIn("greedy             on\n", shown[0])
+        self.assertIn("max-tokens         30\n", shown[0])
+        self.assertEqual(shown[1:6], [""] * 5)
+        for line in ("greedy             off", "temperature        2", "seed               3"):
+            self.assertIn(line + "\n", shown[6])
+        wanted = cli.cria("chat", cli.model(), "--temperature", "2", "--top-k", "0", "--top-p", "1", "--min-p", "0", "--seed", "3",
+                          "-n", "30", stdin="Tell me a story.\n").out
+        self.assertEqual(shown[7], wanted)
+
+    def test_a_wrong_setting_is_told_and_changes_nothing(self):
+        lines = ["/set temperature 101", "/set heat 1", "/set temperature", "/set top-k -1", "/set seed x", "/set greedy maybe",
+                 "/set\ttop-k 3", "/help me", "/"]
+        _, shown = cli.talk(lines=[*lines[:6], *lines[7:], "/set"])
+        for line in shown[:-1]:
+            self.assertRegex(line, r"\Acria: error: [^\n]+\n\Z")
+        wrong = cli.cria("run", cli.model(), "-p", "a", "--temperature", "101")
+        self.assertIn(shown[0].removeprefix("cria: error: ").strip(), wrong.err)
+        self.assertIn("greedy             on\n", shown[-1])
+        self.assertIn("temperature        0.8\n", shown[-1])
+
+    def test_help_names_every_command_in_forty_columns(self):
+        _, shown = cli.talk(lines=["/help"])
+        for name in ("help", "reset", "system", "regen", "undo", "edit", "set", "save", "load", "stats", "exit", "quit"):
+            self.assertIn("/" + name, shown[0])
+        self.assertLessEqual(max(map(len, shown[0].split("\n"))), 40)
+
+    def test_penalties_change_what_is_drawn(self):
+        plain = chat("-n", "60", lines=["Tell me a story."]).out
+        for option in ("--frequency-penalty", "--presence-penalty"):
+            self.assertNotEqual(chat("-n", "60", option, "2", lines=["Tell me a story."]).out, plain)
+            self.assertEqual(chat("-n", "60", option, "0", lines=["Tell me a story."]).out, plain)
+            self.assertEqual(cli.cria("chat", cli.model(), option, "11").code, cli.USAGE)
+
+    def test_piped_lines_neither_go_on_nor_leave_a_history(self):
+        state = cli.folder() / "untouched"
+        wanted = chat("-n", "4", lines=["one\\ ", '""" ', "two"]).out
+        result = cli.cria("chat", cli.model(), "--greedy", "-n", "4", stdin='one\\\n"""\ntwo\n', env={"XDG_STATE_HOME": str(state)})
+        self.assertEqual(result.out, wanted)
+        self.assertEqual(len(result.out.rstrip("\n").split("\n")), 3)
+        self.assertFalse(state.exists())
+
     def test_what_follows_a_full_context_is_what_the_last_exchanges_alone_give(self):
         """The context that is left is the one the kept messages make, not a leftover."""
         result = chat("--context", "128", "-n", "24", "--backend", "exact",
@@ -254,10 +395,10 @@ class Chat(unittest.TestCase):
 
     def test_on_a_terminal_a_message_without_tokens_leaves_the_conversation_as_it_was(self):
         with cli.Terminal("chat", self.letters_model(), "--greedy", "-n", "4") as terminal:
-            seen = terminal.wait_for(rb"> ")
+            seen = terminal.wait_for(rb">\S* \Z")
             for line in (b"!\n", b"\xc2\xa0\n", b"/reset\n", b"!\n", b"bch\n", b"!\n"):
                 terminal.send(line)
-                seen = terminal.wait_for(rb"\n[^\n]*> ", seen)
+                seen = terminal.wait_for(rb"\n[^\n]*>\S* \Z", seen)
             terminal.send(b"/stats\n")
             terminal.wait_for(rb"2 messages", seen)
             terminal.send(b"/exit\n")

@@ -104,13 +104,20 @@ def golden():
     return json.loads((DEMO / "golden.json").read_text("utf-8"))["prompts"]
 
 
+def edits_lines():
+    """Whether this build edits lines on a terminal."""
+    return "line editing: libedit" in cria("--version").out
+
+
 class Terminal:
     """cria on a pseudo terminal."""
 
-    def __init__(self, *arguments, columns=80, env=None):
+    def __init__(self, *arguments, columns=80, env=None, stdin=None, stdout=None):
+        """stdin: bytes that come through a pipe instead; stdout: a file that takes the place of the terminal's."""
         self.shown = b""
         command = command_line(arguments)
-        variables = {**os.environ, "TERM": "xterm", **(env or {})}
+        # The history of lines of whoever runs the tests stays as it is.
+        variables = {**os.environ, "TERM": "xterm", "XDG_STATE_HOME": str(folder() / "state"), **(env or {})}
         if not env or "NO_COLOR" not in env:
             variables.pop("NO_COLOR", None)
         self.pid, self.descriptor = pty.fork()
@@ -118,6 +125,13 @@ class Terminal:
             # The size is set before the program can ask for it.
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
             try:
+                if stdout is not None:
+                    os.dup2(os.open(stdout, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 1)
+                if stdin is not None:
+                    reader, writer = os.pipe()
+                    os.write(writer, stdin)
+                    os.close(writer)
+                    os.dup2(reader, 0)
                 os.execve(CRIA, command, variables)
             finally:
                 os._exit(127)  # or two processes would run the tests

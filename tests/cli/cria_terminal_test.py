@@ -1,10 +1,15 @@
 """cria on a terminal: Ctrl-C, Ctrl-D, narrow windows, colours."""
+import os
 import re
+import signal
+import stat
+import termios
+import time
 import unittest
 
 import cria_cli as cli
 
-PROMPT = rb"> (?:\x1b\[0m)?\Z"
+PROMPT = rb">(?:\x1b\[0m)? \Z"
 ESCAPE = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
 # Slow enough that Ctrl-C finds the program in the middle of an answer: f32 weights on the scalar kernels, one thread.
 SLOW = ("--weights", "f32")
@@ -55,11 +60,18 @@ class Terminal(unittest.TestCase):
             terminal.send(b"\x03")
             self.assertEqual(terminal.finish(), cli.DONE)
 
-    def test_ctrl_c_behind_half_a_line_leaves_too(self):
-        with cli.Terminal("chat", cli.model()) as terminal:
-            terminal.wait_for(PROMPT)
-            terminal.send(b"half a li\x03")
-            self.assertEqual(terminal.finish(), cli.DONE)
+    def test_ctrl_c_behind_half_a_line_drops_the_line(self):
+        for env, keeps in ((None, cli.edits_lines()), ({"TERM": "dumb"}, False)):
+            with cli.Terminal("chat", cli.model(), env=env) as terminal:
+                terminal.wait_for(PROMPT)
+                terminal.send(b"half a li")
+                before = terminal.wait_for(rb"half a li")
+                terminal.send(b"\x03")
+                if keeps:  # a terminal that edits the line itself does not tell whether there was one
+                    terminal.wait_for(PROMPT, before)
+                    terminal.send(b"\x03")
+                self.assertEqual(terminal.finish(), cli.DONE)
+                self.assertNotIn(b"error", terminal.shown)
 
     def test_an_error_does_not_end_the_conversation(self):
         with cli.Terminal("chat", cli.model(), "--greedy", "--context", "64") as terminal:
@@ -129,6 +141,180 @@ class Terminal(unittest.TestCase):
         self.assertNotIn(b"\x1b", shown["NO_COLOR"])
         self.assertNotIn(b"\x1b", shown["dumb"])
 
+    def test_a_line_can_be_continued_and_a_text_have_many_lines(self):
+        wanted = cli.cria("chat", cli.model(), "--greedy", "--system", "one\ntwo", stdin="hello\n").out.strip()
+        self.assertTrue(wanted)
+        for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+            with cli.Terminal("chat", cli.model(), "--greedy", env=env) as terminal:
+                terminal.wait_for(PROMPT)
+                end = 0
+                for line, prompt in ((b"/system one\\", b"\\. "), (b"two", b"> "), (b"/system", b"> "), (b'/system """', b"\\. "),
+                                     (b"one", b"\\. "), (b'two"""', b"> "), (b"/system", b"> "), (b'"""/reset', b"\\. "),
+                                     (b"hello\\", b"\\. "), (b'"""', b"> "), (b"/stats", b"> ")):
+                    terminal.send(line + b"\n")
+                    end = terminal.wait_for(re.escape(line) + rb"\r\n", end)
+                    end = terminal.wait_for(prompt + rb"\Z", end)
+                shown = terminal.shown
+                self.assertEqual(shown.count(b"one\r\ntwo\r\n"), 2)
+                self.assertIn(b"3 messages", shown)  # the block was one, though it began with a slash
+                # Ctrl-C drops what was begun, Ctrl-D leaves.
+                terminal.send(b"half\\\n")
+                end = terminal.wait_for(rb"\. \Z", end)
+                terminal.send(b"\x03")
+                end = terminal.wait_for(PROMPT, end)
+                terminal.send(b"/stats\n")
+                end = terminal.wait_for(rb"3 messages", end)
+                terminal.wait_for(PROMPT, end)
+                terminal.send(b'"""\n')
+                terminal.wait_for(rb"\. \Z", end)
+                terminal.send(b"\x04")
+                self.assertEqual(terminal.finish(), cli.DONE)
+
+    def test_a_piped_output_on_a_terminal_has_plain_lines(self):
+        """Standard input a terminal, standard output none: no editing, and the answers alone in the pipe."""
+        wanted = cli.cria("chat", cli.model(), "--greedy", stdin="hello\n").raw
+        out = cli.folder() / "answers"
+        with cli.Terminal("chat", cli.model(), "--greedy", env={"TERM": "xterm"}, stdout=out) as terminal:
+            end = terminal.wait_for(PROMPT)
+            terminal.send(b"hello\n")
+            end = terminal.wait_for(rb"hello\r\n", end)
+            terminal.wait_for(PROMPT, end)
+            terminal.send(b"/exit\n")
+            self.assertEqual(terminal.finish(), cli.DONE)
+        self.assertEqual(out.read_bytes(), wanted)
+
+    def test_a_piped_input_on_a_terminal_takes_no_commands(self):
+        with cli.Terminal("chat", cli.model(), "--greedy", stdin=b"/help\nhello\n") as terminal:
+            self.assertEqual(terminal.finish(), cli.DONE)
+            self.assertNotIn(b"/save FILE", terminal.shown)
+            self.assertNotIn(b"> ", terminal.shown)
+
+
+@unittest.skipUnless(cli.edits_lines(), "this build has no line editor")
+class Editing(unittest.TestCase):
+    LEFT, UP, DOWN, HOME, END = b"\x1b[D", b"\x1b[A", b"\x1b[B", b"\x01", b"\x05"
+
+    def typed(self, *keys, columns=80, env=None, options=()):
+        """Types /system and these keys; gives what the program then says the system text is."""
+        with cli.Terminal("chat", cli.model(), "--greedy", *options, columns=columns, env={"NO_COLOR": "1", **(env or {})}) as terminal:
+            end = terminal.wait_for(PROMPT)
+            terminal.send(b"/system " + b"".join(keys) + b"\n")
+            end = terminal.wait_for(rb"a\s+new\s+conversation", end)
+            end = terminal.wait_for(PROMPT, end)
+            terminal.send(b"/system\n")
+            begin = terminal.wait_for(rb"/system\r\n", end)
+            terminal.wait_for(PROMPT, begin)
+            terminal.send(b"\x04")
+            self.assertEqual(terminal.finish(), cli.DONE)
+            return b" ".join(terminal.shown[begin:].rsplit(b"> ", 1)[0].split()).decode()
+
+    def test_cursor_keys_move_and_rub_out_whole_characters(self):
+        self.assertEqual(self.typed(b"acd", self.LEFT * 2, b"b"), "abcd")
+        han = "\u4f60\u597d\u4e16\u754c".encode()
+        self.assertEqual(self.typed(han, self.LEFT * 2, b"\x7f"), "\u4f60\u4e16\u754c")
+        self.assertEqual(self.typed("e\u00e9\U0001f642".encode(), b"\x7f", b"x"), "e\u00e9x")
+        self.assertEqual(self.typed(b"xb", self.LEFT * 2, b"\x04a", self.END, b"c"), "abc")
+
+    def test_a_narrow_terminal_edits_long_lines(self):
+        han = "\u4f60\u597d" * 30
+        self.assertEqual(self.typed(han.encode(), self.LEFT * 59, b"a", columns=20).replace(" ", ""), "\u4f60a" + han[1:])
+
+    def test_bytes_that_are_not_utf8_become_one_sign_each(self):
+        self.assertEqual(self.typed(b"a\xff\xfeb\xe4\xbdc"), "a\ufffd\ufffdb\ufffdc")
+
+    def test_lines_longer_than_a_terminal_hands_over(self):
+        text = "word " * 1200
+        self.assertEqual(self.typed(text.encode(), columns=200, options=("--context", "512")), text.strip())
+
+    def test_the_arrow_keys_go_through_earlier_lines_of_this_and_other_chats(self):
+        state = cli.folder() / "arrows"
+        env = {"NO_COLOR": "1", "XDG_STATE_HOME": str(state)}
+
+        def run(lines, wanted, *options):
+            with cli.Terminal("chat", cli.model(), *options, env=env) as terminal:
+                end = terminal.wait_for(PROMPT)
+                for keys in lines:
+                    terminal.send(keys + b"\n")
+                    end = terminal.wait_for(rb"\r\n", end)
+                    end = terminal.wait_for(PROMPT, end)
+                self.assertIn(wanted, terminal.shown)
+                terminal.send(b"\x04")
+                self.assertEqual(terminal.finish(), cli.DONE)
+
+        run([b"/system one", b"/system two", self.UP * 2, b"/system"], b"one\r\n")
+        history = state / "cria" / "history"
+        self.assertEqual(history.read_text(), "/system one\n/system two\n/system one\n/system\n")
+        self.assertEqual(stat.S_IMODE(history.stat().st_mode), 0o600)
+        before = history.read_bytes()
+        run([self.UP * 3 + b"/reset"], b"(a new conversation)", "--no-history")  # there is nothing to go back to
+        self.assertEqual(history.read_bytes(), before)
+        run([self.UP * 3], b"two\r\n(a new conversation)")
+
+    def test_a_history_that_cannot_be_is_told_once(self):
+        state = cli.folder() / "odd"
+        history = state / "cria" / "history"
+        history.mkdir(parents=True)
+        with cli.Terminal("chat", cli.model(), "--greedy", columns=1000, env={"NO_COLOR": "1", "XDG_STATE_HOME": str(state)}) as terminal:
+            end = terminal.wait_for(PROMPT)
+            for line in (b"/stats", b"/reset"):
+                terminal.send(line + b"\n")
+                end = terminal.wait_for(re.escape(line) + rb"\r\n", end)
+                end = terminal.wait_for(PROMPT, end)
+            terminal.send(b"\x04")
+            self.assertEqual(terminal.finish(), cli.DONE)
+            self.assertEqual(terminal.shown.count(b"warning"), 1)
+        self.assertEqual(list(history.iterdir()), [])
+
+    def test_edit_shows_the_message_to_be_changed(self):
+        with cli.Terminal("chat", cli.model(), "--greedy", "-n", "4", env={"NO_COLOR": "1"}) as terminal:
+            end = terminal.wait_for(PROMPT)
+            terminal.send(b"hello cria\n")
+            end = terminal.wait_for(PROMPT, end + 14)
+            terminal.send(b"/edit\n")
+            end = terminal.wait_for(rb"> hello cria", end)
+            terminal.send(b"\x7f" * 4 + b"llama\n")
+            end = terminal.wait_for(rb"llama\r\n", end)
+            end = terminal.wait_for(PROMPT, end)
+            terminal.send(b"/edit\n")
+            end = terminal.wait_for(rb"> hello llama", end)
+            terminal.send(b"\x03")
+            end = terminal.wait_for(PROMPT, end)
+            terminal.send(b"/stats\n")
+            end = terminal.wait_for(rb"2 messages", end)
+            terminal.wait_for(PROMPT, end)
+            terminal.send(b"\x04")
+            self.assertEqual(terminal.finish(), cli.DONE)
+
+    def test_a_signal_leaves_the_terminal_as_it_was(self):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            with cli.Terminal("chat", cli.model()) as terminal:
+                before = termios.tcgetattr(terminal.descriptor)[3]
+                terminal.wait_for(PROMPT)
+                self.assertNotEqual(termios.tcgetattr(terminal.descriptor)[3], before)
+                os.kill(terminal.pid, number)
+                end = time.monotonic() + cli.PATIENCE_S
+                while termios.tcgetattr(terminal.descriptor)[3] != before and time.monotonic() < end:
+                    time.sleep(0.01)
+                self.assertEqual(termios.tcgetattr(terminal.descriptor)[3], before)
+                self.assertEqual(terminal.finish(), -number)
+
+    def test_stopped_and_continued_it_goes_on_editing(self):
+        with cli.Terminal("chat", cli.model(), env={"NO_COLOR": "1"}) as terminal:
+            end = terminal.wait_for(PROMPT)
+            terminal.send(b"/sta")
+            terminal.wait_for(rb"/sta", end)
+            os.kill(terminal.pid, signal.SIGTSTP)
+            while os.waitpid(terminal.pid, os.WUNTRACED | os.WNOHANG)[0] == 0:
+                time.sleep(0.01)
+            os.kill(terminal.pid, signal.SIGCONT)
+            terminal.send(b"ts\n")
+            end = terminal.wait_for(rb"0 messages", end)
+            terminal.wait_for(PROMPT, end)
+            terminal.send(b"\x04")
+            self.assertEqual(terminal.finish(), cli.DONE)
+
+
+class Plain(unittest.TestCase):
     def test_without_a_terminal_there_are_no_colours(self):
         result = cli.cria("chat", cli.model(), "--greedy", "--verbose", stdin="hello\n", env={"TERM": "xterm"})
         self.assertTrue(result.err)

@@ -14,7 +14,7 @@ from pathlib import Path
 import cria_cli as cli
 
 TEMPORARY = re.compile(r"cria-[0-9a-f]{16}\.tmp\Z")
-PROMPT = rb"> (?:\x1b\[0m)?\Z"
+PROMPT = rb">(?:\x1b\[0m)? \Z"
 IDS = ",".join(str(token * 37 % 2048) for token in range(400))
 RANDOM = random.Random(5)
 

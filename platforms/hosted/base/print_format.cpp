@@ -3,18 +3,12 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "platforms/hosted/base/text_width.h"
+
 namespace cria::hosted {
 namespace {
 
 constexpr double kMega = 1e6;
-
-size_t code_points(const std::string& text) {
-  size_t count = 0;
-  for (const char c : text) {
-    if ((static_cast<unsigned char>(c) & 0xc0) != 0x80) ++count;
-  }
-  return count;
-}
 
 }  // namespace
 
@@ -65,7 +59,7 @@ std::string wrap_words(const std::string& text, size_t width, size_t indent) {
     size_t end = text.find(' ', begin);
     if (end == std::string::npos) end = text.size();
     const std::string word = text.substr(begin, end - begin);
-    const size_t length = code_points(word);
+    const size_t length = columns_of(word);
     if (column > 0 && column + 1 + length > width) {
       out += '\n';
       out.append(indent, ' ');

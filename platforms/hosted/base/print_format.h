@@ -18,8 +18,8 @@ std::string megabytes(uint64_t n_bytes);
 // "820", "3.8 M", "1.24 G": three digits, for counts of parameters.
 std::string short_count(uint64_t value);
 
-// Breaks text at spaces so that no line is longer than width characters (UTF-8 code points);
-// lines but the first begin with indent spaces. A longer word stands alone.
+// Breaks text at spaces so that no line is wider than so many columns of a terminal; lines but the
+// first begin with indent spaces. A wider word stands alone.
 std::string wrap_words(const std::string& text, size_t width, size_t indent);
 
 }  // namespace cria::hosted

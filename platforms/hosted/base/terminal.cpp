@@ -16,10 +16,9 @@ namespace {
 
 constexpr size_t kUsualColumns = 80;
 
-bool stderr_has_colours() {
-  const char* const no_colour = std::getenv("NO_COLOR");
-  if (no_colour != nullptr && no_colour[0] != '\0') return false;
-  return stderr_has_escapes();
+bool obeys_escapes(int descriptor) {
+  const char* const kind = std::getenv("TERM");
+  return is_terminal(descriptor) && kind != nullptr && std::strcmp(kind, "dumb") != 0;
 }
 
 const char* escape_of(Colour colour) {
@@ -42,13 +41,16 @@ size_t terminal_columns(int descriptor) {
   return size.ws_col;
 }
 
-bool stderr_has_escapes() {
-  const char* const kind = std::getenv("TERM");
-  return is_terminal(STDERR_FILENO) && kind != nullptr && std::strcmp(kind, "dumb") != 0;
+bool stderr_has_escapes() { return obeys_escapes(STDERR_FILENO); }
+
+bool has_colours(int descriptor) {
+  const char* const no_colour = std::getenv("NO_COLOR");
+  if (no_colour != nullptr && no_colour[0] != '\0') return false;
+  return obeys_escapes(descriptor);
 }
 
 std::string coloured(Colour colour, const std::string& text) {
-  if (!stderr_has_colours()) return text;
+  if (!has_colours(STDERR_FILENO)) return text;
   return escape_of(colour) + text + "\033[0m";
 }
 

@@ -17,7 +17,10 @@ size_t terminal_columns(int descriptor);
 // Whether stderr is a terminal that obeys escape sequences.
 bool stderr_has_escapes();
 
-// text in a colour when stderr is a terminal that has colours and NO_COLOR is unset or empty.
+// The same of descriptor, and NO_COLOR is unset or empty.
+bool has_colours(int descriptor);
+
+// text in a colour when stderr has colours.
 std::string coloured(Colour colour, const std::string& text);
 
 // Writes text to stderr as it is; failures are ignored.

@@ -2,13 +2,18 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "platforms/hosted/base/clock.h"
 #include "platforms/hosted/base/output_file.h"
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/program_error.h"
+#include "platforms/hosted/base/progress_line.h"
 #include "platforms/hosted/cli/input_text.h"
+#include "platforms/hosted/cli/reading_progress.h"
+#include "platforms/hosted/cli/thinking_filter.h"
 #include "platforms/hosted/session/status_error.h"
 
 namespace cria::hosted {
@@ -30,29 +35,82 @@ size_t required_bytes(const ModelSession& model, bool exact_context) {
   return n_bytes;
 }
 
+// Where the parts of an answer go.
+class AnswerText : public ThinkingFilter::Sink {
+ public:
+  AnswerText(Thinking thinking, TextStream* out) : thinking_(thinking), out_(out) {}
+
+  void put_part(std::string_view text, ThinkingFilter::Part part) override {
+    if (part == ThinkingFilter::Part::kThinking && thinking_ == Thinking::kHide) {
+      hides_ = true;
+      return;
+    }
+    if (hides_) {  // lines between a thought and its answer
+      text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+      if (text.empty()) return;
+      hides_ = false;
+    }
+    note_.clear();
+    out_->set_dim(part == ThinkingFilter::Part::kThinking && thinking_ == Thinking::kDim);
+    out_->put(text);
+    is_empty_ = false;
+  }
+  void note_token() {
+    ++n_tokens_;
+    if (hides_) note_.tell(std::to_string(n_tokens_) + " tokens");
+  }
+  void end() {
+    note_.clear();
+    out_->set_dim(false);
+  }
+  bool is_empty() const { return is_empty_; }
+
+ private:
+  const Thinking thinking_;
+  TextStream* const out_;
+  ProgressLine note_{"thinking"};
+  bool hides_ = false;  // what was put last, if anything, was not shown
+  bool is_empty_ = true;
+  uint32_t n_tokens_ = 0;
+};
+
 // Where an answer goes, and when.
 struct Answering {
   TextStream* out;
-  bool is_empty = true;
+  ReadingProgress* progress;
+  AnswerText* text;
+  ThinkingFilter* filter;
+  uint32_t think_token;
+  uint32_t think_end_token;
+  std::function<bool()> opens_thinking;
   double first_seconds = 0.0;
   double last_seconds = 0.0;
   std::exception_ptr failure = nullptr;  // it must not pass through the library
 
   static int put(void* context, uint32_t token, const char* text, size_t n_bytes) {
     auto* a = static_cast<Answering*>(context);
-    if (token != CRIA_NO_TOKEN) {
-      a->last_seconds = monotonic_seconds();
-      if (a->first_seconds == 0.0) a->first_seconds = a->last_seconds;
-    }
-    if (n_bytes == 0) return 0;
-    a->is_empty = false;
     try {
-      a->out->put({text, n_bytes});
-      a->out->flush();
+      a->take(token, {text, n_bytes});
     } catch (...) {
       a->failure = std::current_exception();
     }
     return a->failure || a->out->closed() ? 1 : 0;
+  }
+
+  void take(uint32_t token, std::string_view piece) {
+    const bool is_first = last_seconds == 0.0;
+    if (is_first) progress->stop();
+    if (is_first && opens_thinking()) filter->open();
+    if (token != CRIA_NO_TOKEN) {
+      last_seconds = monotonic_seconds();
+      if (is_first) first_seconds = last_seconds;
+      text->note_token();
+    }
+    if (piece.empty() && token != CRIA_NO_TOKEN && token == think_token) filter->open();
+    if (piece.empty() && token != CRIA_NO_TOKEN && token == think_end_token) filter->close();
+    filter->feed(piece);
+    if (token == CRIA_NO_TOKEN) filter->finish();
+    out->flush();
   }
 };
 
@@ -68,6 +126,11 @@ ChatSession::ChatSession(const ModelSession& model, bool exact_context)
   const cria_chat_config config = config_of(exact_context);
   model.check(cria_chat_make(memory_.data(), memory_.size_bytes(), model.workspace(),
                              model.session(), &config, &chat_));
+  const auto special = [&](std::string_view text) {
+    return cria_find_special(model.model(), text.data(), text.size());
+  };
+  think_token_ = special("<think>");
+  think_end_token_ = special("</think>");
 }
 
 void ChatSession::begin(const std::string& system) {
@@ -87,19 +150,49 @@ std::string ChatSession::system() const {
                                                             : std::string();
 }
 
-ChatAnswer ChatSession::answer(std::string_view message, const cria_sampling& sampling,
-                               uint32_t max_tokens, TextStream* out) {
-  Answering answering = {.out = out};
-  const cria_chat_options options = {.sampling = sampling,
-                                     .max_tokens = max_tokens,
+// Whether the template begins the answer as a thought: the tag is the last of the context but for
+// space.
+bool ChatSession::opens_thinking() const {
+  constexpr std::string_view kOpen = "<think>";
+  constexpr uint32_t kMostTokens = 16;
+  const uint32_t position = cria_position(model_.session());
+  const uint32_t* const tokens = cria_tokens(model_.session());
+  std::string tail;
+  for (uint32_t i = position - std::min(position, kMostTokens); i < position; ++i) {
+    size_t n_bytes = 0;
+    const char* const text = cria_token_text(model_.model(), tokens[i], &n_bytes);
+    if (text != nullptr) tail.append(text, n_bytes);
+  }
+  tail.resize(tail.find_last_not_of(" \t\r\n") + 1);
+  return tail.ends_with(kOpen);
+}
+
+ChatAnswer ChatSession::run(const char* text, size_t n_bytes, const ChatRequest& request,
+                            TextStream* out) {
+  const uint64_t n_read = cria_chat_n_read(chat_);
+  ReadingProgress progress(model_, [&] { return cria_chat_n_read(chat_) - n_read; });
+  AnswerText shown(request.thinking, out);
+  ThinkingFilter filter(&shown);
+  Answering answering = {.out = out,
+                         .progress = &progress,
+                         .text = &shown,
+                         .filter = &filter,
+                         .think_token = think_token_,
+                         .think_end_token = think_end_token_,
+                         .opens_thinking = [this] { return opens_thinking(); }};
+  const cria_chat_options options = {.sampling = request.sampling,
+                                     .max_tokens = request.max_tokens,
                                      .reserved = 0,
                                      .on_text = Answering::put,
                                      .context = &answering};
   ChatAnswer answer;
   const double started = monotonic_seconds();
-  const cria_status status = cria_chat_answer(chat_, model_.workspace(), message.data(),
-                                              message.size(), &options, &answer.result);
+  const cria_status status =
+      cria_chat_answer(chat_, model_.workspace(), text, n_bytes, &options, &answer.result);
+  progress.stop();
   if (answering.failure) std::rethrow_exception(answering.failure);
+  filter.finish();
+  shown.end();
   switch (status) {
     case CRIA_NOTHING_TO_SAMPLE:
       throw ProgramError(ExitCode::kInvalidInput,
@@ -116,12 +209,63 @@ ChatAnswer ChatSession::answer(std::string_view message, const cria_sampling& sa
     default:
       model_.check(status);
   }
-  answer.is_empty = answering.is_empty;
+  answer.is_empty = shown.is_empty();
   if (answer.result.n_answered > 0) {
     answer.read_seconds = answering.first_seconds - started;
     answer.answer_seconds = answering.last_seconds - answering.first_seconds;
   }
   return answer;
+}
+
+ChatAnswer ChatSession::answer(std::string_view message, const ChatRequest& request,
+                               TextStream* out) {
+  return run(message.data(), message.size(), request, out);
+}
+
+ChatAnswer ChatSession::answer_again(const ChatRequest& request, TextStream* out) {
+  static_cast<void>(question_index());
+  return run(nullptr, 0, request, out);
+}
+
+size_t ChatSession::question_index() const {
+  for (size_t i = n_messages(); i > 0; --i) {
+    if (cria_chat_message(chat_, i - 1).role == CRIA_USER) return i - 1;
+  }
+  throw ProgramError(ExitCode::kUsage, "there is no message yet");
+}
+
+std::string ChatSession::question() const {
+  const cria_message message = cria_chat_message(chat_, question_index());
+  return {message.text, message.n_bytes};
+}
+
+void ChatSession::take_back() { model_.check(cria_chat_keep(chat_, question_index())); }
+
+ChatAnswer ChatSession::answer_instead(std::string_view message, const ChatRequest& request,
+                                       TextStream* out) {
+  const size_t first = question_index();
+  std::vector<std::pair<cria_role, std::string>> before;
+  for (size_t i = first; i < n_messages(); ++i) {
+    const cria_message each = cria_chat_message(chat_, i);
+    before.emplace_back(each.role, std::string(each.text, each.n_bytes));
+  }
+  model_.check(cria_chat_keep(chat_, first));
+  const uint64_t n_dropped_before = n_dropped();
+  const auto restore = [&] {
+    // Where others had to leave meanwhile, these may have no room any more.
+    if (n_dropped() != n_dropped_before) return;
+    for (const auto& [role, text] : before) {
+      static_cast<void>(cria_chat_add(chat_, role, text.data(), text.size()));
+    }
+  };
+  try {
+    const ChatAnswer answered = answer(message, request, out);
+    if (n_messages() == first) restore();
+    return answered;
+  } catch (const ProgramError&) {
+    if (n_messages() == first) restore();
+    throw;
+  }
 }
 
 void ChatSession::save(const std::string& path) const {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include <cria_chat.h>
+#include "platforms/hosted/cli/cli_options.h"
 #include "platforms/hosted/cli/text_stream.h"
 #include "platforms/hosted/session/arena_memory.h"
 #include "platforms/hosted/session/model_session.h"
@@ -23,6 +24,12 @@ struct ChatAnswer {
   double answer_seconds = 0.0;  // from the first token to the last
 };
 
+struct ChatRequest {
+  cria_sampling sampling = {};
+  uint32_t max_tokens = 0;  // of an answer; 0: any
+  Thinking thinking = Thinking::kPlain;
+};
+
 class ChatSession {
  public:
   // Throws ProgramError kInvalidInput when the model has no chat template.
@@ -35,11 +42,22 @@ class ChatSession {
   std::string system() const;
   size_t n_messages() const { return cria_chat_n_messages(chat_); }
 
-  // Says message and streams the answer, of at most max_tokens (0: any) tokens, to out, without a
-  // newline behind it. Ctrl-C ends it and keeps what was answered so far; while the message is read
-  // it takes the message back, which throws ProgramError kInterrupted. Allocates nothing.
-  ChatAnswer answer(std::string_view message, const cria_sampling& sampling, uint32_t max_tokens,
-                    TextStream* out);
+  // Says message and streams the answer to out, without a newline behind it. Ctrl-C ends it and
+  // keeps what was answered so far; while the message is read it takes the message back. Throws
+  // ProgramError where the message cannot be said.
+  ChatAnswer answer(std::string_view message, const ChatRequest& request, TextStream* out);
+  // Answers the newest question again; the answer that it has stays until the new one begins.
+  // Throws ProgramError kUsage where there is none.
+  ChatAnswer answer_again(const ChatRequest& request, TextStream* out);
+  // Says message instead of the newest question. Where that cannot be said, or is taken back, the
+  // exchange is as it was.
+  ChatAnswer answer_instead(std::string_view message, const ChatRequest& request, TextStream* out);
+  // The newest question. Throws ProgramError kUsage where there is none.
+  std::string question() const;
+  // Forgets the newest question and its answer. Throws ProgramError kUsage where there is none.
+  void take_back();
+  // Exchanges that left the conversation so far, as the context was full.
+  uint64_t n_dropped() const { return cria_chat_n_dropped(chat_); }
 
   // The conversation and its KV cache, to a file and back. Throw ProgramError; a file that belongs
   // to another model or KV format or does not fit changes nothing.
@@ -47,9 +65,15 @@ class ChatSession {
   void load(const std::string& path);
 
  private:
+  ChatAnswer run(const char* text, size_t n_bytes, const ChatRequest& request, TextStream* out);
+  size_t question_index() const;
+  bool opens_thinking() const;
+
   const ModelSession& model_;
   ArenaMemory memory_;
   cria_chat* chat_ = nullptr;
+  uint32_t think_token_ = CRIA_NO_TOKEN;  // special ones that stand for the tags
+  uint32_t think_end_token_ = CRIA_NO_TOKEN;
 };
 
 }  // namespace cria::hosted

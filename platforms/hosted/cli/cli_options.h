@@ -19,10 +19,16 @@ struct SamplingOptions {
   float top_p = 0.95f;
   float min_p = 0.05f;
   float repeat_penalty = 1.0f;
+  float frequency_penalty = 0.0f;
+  float presence_penalty = 0.0f;
   uint32_t top_k = 40;
-  std::optional<uint64_t> seed;  // none: from the system's random source
+  std::optional<uint64_t> seed;        // none: from the system's random source
+  std::optional<uint32_t> max_tokens;  // none: no limit of its own
   bool greedy = false;
 };
+
+// What becomes of text between <think> and </think>.
+enum class Thinking { kDim, kHide, kPlain };
 
 struct InfoOptions {
   CommonOptions common;
@@ -39,7 +45,7 @@ struct RunOptions {
   SamplingOptions sampling;
   std::optional<std::string> prompt;  // "-": standard input
   std::vector<uint32_t> ids;          // instead of a prompt
-  std::optional<uint32_t> max_tokens;
+  std::string prompt_cache;           // a file; empty: none
   bool echo = true;
   bool parse_special = false;
   bool ignore_end = false;
@@ -50,7 +56,8 @@ struct ChatOptions {
   SamplingOptions sampling;
   std::string system;  // empty: none
   bool exact_context = false;
-  std::optional<uint32_t> max_tokens;
+  bool history = true;
+  Thinking thinking = Thinking::kDim;
 };
 
 struct TokenizeOptions {

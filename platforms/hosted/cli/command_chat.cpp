@@ -1,16 +1,16 @@
-// cria chat: a conversation, line by line.
+// cria chat: a conversation, message by message.
 #include <unistd.h>
 
 #include <new>
 #include <string>
-#include <string_view>
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/terminal.h"
 #include "platforms/hosted/cli/chat_session.h"
 #include "platforms/hosted/cli/commands.h"
 #include "platforms/hosted/cli/generation.h"
-#include "platforms/hosted/cli/input_text.h"
+#include "platforms/hosted/cli/message_reader.h"
+#include "platforms/hosted/cli/sampling_table.h"
 #include "platforms/hosted/cli/text_stream.h"
 #include "platforms/hosted/session/interrupt.h"
 #include "platforms/hosted/session/model_session.h"
@@ -18,20 +18,6 @@
 
 namespace cria::hosted {
 namespace {
-
-// No line is longer than 40 columns.
-constexpr char kHelp[] =
-    "/help         this list\n"
-    "/reset        forget the conversation\n"
-    "/system TEXT  the same, with another\n"
-    "              system text; alone: show\n"
-    "/save FILE    keep the conversation\n"
-    "/load FILE    go back to it\n"
-    "/stats        speed and memory\n"
-    "/exit         leave; also Ctrl-D\n"
-    "Ctrl-C        stop the answer\n"
-    "A line that starts with a space is a\n"
-    "message even if a / follows.\n";
 
 std::string trimmed(const std::string& line) {
   constexpr char kSpace[] = " \t\r";
@@ -49,9 +35,15 @@ class ChatProgram {
   ChatProgram(const ChatOptions& options, const ModelSession& model)
       : model_(model),
         chat_(model, options.exact_context),
-        sampling_(sampling_of(options.sampling)),
-        max_tokens_(options.max_tokens.value_or(0)),
-        is_interactive_(is_terminal(STDIN_FILENO)) {
+        sampling_(options.sampling),
+        thinking_(options.thinking),
+        is_interactive_(is_terminal(STDIN_FILENO)),
+        messages_(STDIN_FILENO, is_interactive_,
+                  options.history ? HistoryUse::kKept : HistoryUse::kNever) {
+    reseed();
+    if (options.common.verbose && !sampling_.greedy) {
+      print_notice(text_of("seed %llu", static_cast<unsigned long long>(*sampling_.seed)));
+    }
     chat_.begin(options.system);
   }
 
@@ -59,24 +51,91 @@ class ChatProgram {
 
  private:
   enum class Next { kGoOn, kLeave };
+  enum class Argument { kNone, kOptional, kFile };
+  struct Command {
+    const char* name;
+    const char* argument;  // what the help calls it; null: none
+    Argument kind;
+    const char* help;  // a line of at most 25 columns each
+    Next (ChatProgram::*run)(const std::string& argument);
+  };
+  static const Command kCommands[];
 
   void greet() const;
-  bool is_command(const std::string& line) const;
-  Next handle(const std::string& line);
+  void reseed();
+  bool is_greedy() const;
+  ChatRequest request() const;
+  Next handle(const std::string& message, bool is_command);
   Next command(const std::string& line);
-  Next say(const std::string& message);
+  Next show(const ChatAnswer& answer);
   void report(const ChatAnswer& answer);
-  void print_stats() const;
+
+  Next help(const std::string& argument);
+  Next reset(const std::string& argument);
+  Next change_system(const std::string& argument);
+  Next answer_again(const std::string& argument);
+  Next take_back(const std::string& argument);
+  Next edit(const std::string& argument);
+  Next set(const std::string& argument);
+  Next save(const std::string& argument);
+  Next load(const std::string& argument);
+  Next print_stats(const std::string& argument);
+  Next leave(const std::string&) { return Next::kLeave; }
 
   const ModelSession& model_;
   ChatSession chat_;
-  const cria_sampling sampling_;
-  const uint32_t max_tokens_;
+  SamplingOptions sampling_;
+  const Thinking thinking_;
   const bool is_interactive_;
+  MessageReader messages_;
   TextStream out_{STDOUT_FILENO};
   ChatAnswer last_;
   ExitCode exit_code_ = ExitCode::kDone;
 };
+
+const ChatProgram::Command ChatProgram::kCommands[] = {
+    {"/help", nullptr, Argument::kNone, "this list", &ChatProgram::help},
+    {"/reset", nullptr, Argument::kNone, "forget the conversation", &ChatProgram::reset},
+    {"/system", "TEXT", Argument::kOptional, "the same, with another\nsystem text; alone: show",
+     &ChatProgram::change_system},
+    {"/regen", nullptr, Argument::kNone, "answer again", &ChatProgram::answer_again},
+    {"/undo", nullptr, Argument::kNone, "forget the last exchange", &ChatProgram::take_back},
+    {"/edit", "TEXT", Argument::kOptional, "say this instead; alone:\nchange what you said",
+     &ChatProgram::edit},
+    {"/set", "NAME X", Argument::kOptional, "change how tokens are\ndrawn; alone: show",
+     &ChatProgram::set},
+    {"/save", "FILE", Argument::kFile, "keep the conversation", &ChatProgram::save},
+    {"/load", "FILE", Argument::kFile, "go back to it", &ChatProgram::load},
+    {"/stats", nullptr, Argument::kNone, "speed and memory", &ChatProgram::print_stats},
+    {"/exit", nullptr, Argument::kNone, "leave; also /quit, Ctrl-D", &ChatProgram::leave},
+    {"/quit", nullptr, Argument::kNone, nullptr, &ChatProgram::leave},
+};
+
+// Behind the commands in the help.
+constexpr char kHelpEnd[] =
+    "Ctrl-C         stop the answer; drop\n"
+    "               the line, or leave\n"
+    "A line that ends with \\ goes on in the\n"
+    "next; \"\"\" begins a text of many lines,\n"
+    "and \"\"\" ends it. A line that starts\n"
+    "with a space is a message even if a /\n"
+    "follows.\n";
+
+void ChatProgram::reseed() {
+  sampling_.seed = seed_of(sampling_);
+  cria_seed(model_.session(), *sampling_.seed);
+}
+
+bool ChatProgram::is_greedy() const {
+  const cria_sampling sampling = sampling_of(sampling_);
+  return sampling.temperature == 0.0f || sampling.top_k == 1;
+}
+
+ChatRequest ChatProgram::request() const {
+  return {.sampling = sampling_of(sampling_),
+          .max_tokens = sampling_.max_tokens.value_or(0),
+          .thinking = thinking_};
+}
 
 void ChatProgram::greet() const {
   print_notice(
@@ -86,7 +145,7 @@ void ChatProgram::greet() const {
               cria_context(model_.session())));
 }
 
-void ChatProgram::print_stats() const {
+ChatProgram::Next ChatProgram::print_stats(const std::string&) {
   print_notice(text_of("%u of %u tokens, %zu messages", cria_position(model_.session()),
                        cria_context(model_.session()), chat_.n_messages()));
   const cria_chat_result& last = last_.result;
@@ -100,6 +159,7 @@ void ChatProgram::print_stats() const {
       "--threads %u",
       megabytes(model_.plan().total).c_str(), megabytes(model_.plan().in_place).c_str(),
       cria_backend_name(model_.model()), cria_isa_name(model_.model()), model_.config().n_threads));
+  return Next::kGoOn;
 }
 
 void ChatProgram::report(const ChatAnswer& answer) {
@@ -115,8 +175,8 @@ void ChatProgram::report(const ChatAnswer& answer) {
   if (answer.result.end == CRIA_CHAT_STOPPED && is_interactive_) print_notice("(stopped)");
 }
 
-ChatProgram::Next ChatProgram::say(const std::string& message) {
-  last_ = chat_.answer(message, sampling_, max_tokens_, &out_);
+ChatProgram::Next ChatProgram::show(const ChatAnswer& answer) {
+  last_ = answer;
   if (last_.is_empty) out_.put("\n");  // is a line too
   out_.end_line();
   report(last_);
@@ -128,82 +188,145 @@ ChatProgram::Next ChatProgram::say(const std::string& message) {
   return Next::kGoOn;
 }
 
-ChatProgram::Next ChatProgram::command(const std::string& line) {
-  const size_t space = line.find(' ');
-  const std::string name = line.substr(0, space);
-  const std::string argument = space == std::string::npos ? "" : trimmed(line.substr(space));
-  const bool needs_file = name == "/save" || name == "/load";
-  if (needs_file && argument.empty()) {
-    throw ProgramError(ExitCode::kUsage, name + " needs a file name");
+ChatProgram::Next ChatProgram::help(const std::string&) {
+  constexpr int kNameColumns = 15;
+  std::string text;
+  for (const Command& each : kCommands) {
+    if (each.help == nullptr) continue;
+    std::string name = each.name;
+    if (each.argument != nullptr) name += std::string(" ") + each.argument;
+    std::string lines = each.help;
+    const size_t end = lines.find('\n');
+    if (end != std::string::npos) lines.insert(end + 1, kNameColumns, ' ');
+    text += text_of("%-*s%s\n", kNameColumns, name.c_str(), lines.c_str());
   }
-  if (needs_file && argument == "-") {
-    throw ProgramError(ExitCode::kUsage, name + " takes a file, which - is not");
-  }
-  if (name == "/exit" || name == "/quit") return Next::kLeave;
-  if (name == "/help") {
-    write_stderr(kHelp);
-  } else if (name == "/reset") {
-    chat_.begin(chat_.system());
-    print_notice("(a new conversation)");
-  } else if (name == "/system" && argument.empty()) {
-    const std::string system = chat_.system();
-    print_notice(system.empty() ? "(no system text)" : system);
-  } else if (name == "/system") {
-    chat_.begin(argument);
-    print_notice("(a new conversation)");
-  } else if (name == "/save") {
-    chat_.save(argument);
-    print_notice("(saved " + argument + ")");
-  } else if (name == "/load") {
-    chat_.load(argument);
-    print_notice(text_of("(loaded %zu messages)", chat_.n_messages()));
-  } else if (name == "/stats") {
-    print_stats();
-  } else {
-    throw ProgramError(ExitCode::kUsage, name + " is no command; /help lists them");
-  }
+  write_stderr(text + kHelpEnd);
   return Next::kGoOn;
 }
 
-// Text that comes through a pipe was written by somebody else, who is not to choose files to write.
-bool ChatProgram::is_command(const std::string& line) const {
-  return is_interactive_ && !line.empty() && line[0] == '/';
+ChatProgram::Next ChatProgram::reset(const std::string&) {
+  chat_.begin(chat_.system());
+  print_notice("(a new conversation)");
+  return Next::kGoOn;
 }
 
-ChatProgram::Next ChatProgram::handle(const std::string& line) {
-  const std::string message = trimmed(line);
-  if (message.empty()) return Next::kGoOn;
-  return is_command(line) ? command(message) : say(message);
+ChatProgram::Next ChatProgram::change_system(const std::string& argument) {
+  if (argument.empty()) {
+    const std::string system = chat_.system();
+    print_notice(system.empty() ? "(no system text)" : system);
+    return Next::kGoOn;
+  }
+  chat_.begin(argument);
+  print_notice("(a new conversation)");
+  return Next::kGoOn;
+}
+
+ChatProgram::Next ChatProgram::answer_again(const std::string&) {
+  if (is_greedy() && !chat_.question().empty()) {
+    print_notice("(greedy: the likeliest answer is the same again; /set temperature 0.8)");
+  }
+  return show(chat_.answer_again(request(), &out_));
+}
+
+ChatProgram::Next ChatProgram::take_back(const std::string&) {
+  chat_.take_back();
+  std::string notice =
+      text_of("(forgot the last exchange; %zu messages are left", chat_.n_messages());
+  if (chat_.n_dropped() > 0) notice += "; what the context had no room for stays forgotten";
+  print_notice(notice + ")");
+  return Next::kGoOn;
+}
+
+ChatProgram::Next ChatProgram::edit(const std::string& argument) {
+  std::string message = argument;
+  if (message.empty()) {
+    const LineResult got = messages_.edit(chat_.question(), &message);
+    if (got == LineResult::kInterrupted || got == LineResult::kCleared) return Next::kGoOn;
+    if (got == LineResult::kEnd) return Next::kLeave;
+  }
+  clear_interrupt();
+  return show(chat_.answer_instead(trimmed(message), request(), &out_));
+}
+
+ChatProgram::Next ChatProgram::set(const std::string& argument) {
+  if (argument.empty()) {
+    write_stderr(settings_text(sampling_));
+    return Next::kGoOn;
+  }
+  const size_t space = argument.find(' ');
+  const std::string name = argument.substr(0, space);
+  const std::string value = space == std::string::npos ? "" : trimmed(argument.substr(space));
+  SamplingOptions changed = sampling_;
+  change_setting(name, value, &changed);
+  sampling_ = changed;
+  if (name == "seed") reseed();
+  return Next::kGoOn;
+}
+
+ChatProgram::Next ChatProgram::save(const std::string& argument) {
+  chat_.save(argument);
+  print_notice("(saved " + argument + ")");
+  return Next::kGoOn;
+}
+
+ChatProgram::Next ChatProgram::load(const std::string& argument) {
+  chat_.load(argument);
+  print_notice(text_of("(loaded %zu messages)", chat_.n_messages()));
+  return Next::kGoOn;
+}
+
+ChatProgram::Next ChatProgram::command(const std::string& line) {
+  const size_t space = line.find_first_of(" \t\n");
+  const std::string name = line.substr(0, space);
+  const std::string argument = space == std::string::npos ? "" : trimmed(line.substr(space));
+  for (const Command& each : kCommands) {
+    if (name != each.name) continue;
+    if (each.kind == Argument::kNone && !argument.empty()) {
+      throw ProgramError(ExitCode::kUsage, name + " takes nothing behind it");
+    }
+    if (each.kind == Argument::kFile && argument.empty()) {
+      throw ProgramError(ExitCode::kUsage, name + " needs a file name");
+    }
+    if (each.kind == Argument::kFile && argument == "-") {
+      throw ProgramError(ExitCode::kUsage, name + " takes a file, which - is not");
+    }
+    return (this->*each.run)(argument);
+  }
+  throw ProgramError(ExitCode::kUsage, name + " is no command; /help lists them");
+}
+
+ChatProgram::Next ChatProgram::handle(const std::string& message, bool is_command) {
+  const std::string text = trimmed(message);
+  if (text.empty()) return Next::kGoOn;
+  return is_command ? command(text) : show(chat_.answer(text, request(), &out_));
 }
 
 // On a terminal an error is told and the conversation goes on; elsewhere it ends the program.
 ExitCode ChatProgram::run() {
   const InterruptGuard guard(SecondInterrupt::kIsTheSame);
-  LineReader lines(STDIN_FILENO);
-  std::string line;
   if (is_interactive_) greet();
   for (;;) {
-    // Before the prompt shows: from then on Ctrl-C means to leave, or to stop the next answer.
-    if (is_interactive_) {
-      clear_interrupt();
-      write_stderr(coloured(Colour::kPrompt, "> "));
-    }
-    const LineResult got = lines.next(&line);
-    if (got != LineResult::kLine) {
-      if (is_interactive_) write_stderr("\n");
-      return got == LineResult::kInterrupted && !is_interactive_ ? ExitCode::kInterrupted
-                                                                 : ExitCode::kDone;
-    }
+    // Text that comes through a pipe was written by somebody else, who is not to choose files to
+    // write.
+    bool is_command = false;
     try {
-      if (handle(line) == Next::kLeave) return exit_code_;
+      MessageReader::Message message;
+      const LineResult got = messages_.next(&message);
+      if (got != LineResult::kLine) {
+        if (is_interactive_) write_stderr("\n");
+        return got == LineResult::kInterrupted && !is_interactive_ ? ExitCode::kInterrupted
+                                                                   : ExitCode::kDone;
+      }
+      is_command = message.may_be_command && message.text.starts_with('/');
+      if (handle(message.text, is_command) == Next::kLeave) return exit_code_;
     } catch (const ProgramError& error) {
-      const bool output_failed = error.code() == ExitCode::kIo && !is_command(line);
+      const bool output_failed = error.code() == ExitCode::kIo && !is_command;
       if (!is_interactive_ || output_failed) throw;
       out_.end_line();
       print_notice(std::string("cria: error: ") + error.what());
     } catch (const std::bad_alloc&) {
-      // A command's copy of the state did not fit; an answer allocates nothing.
-      if (!is_interactive_ || !is_command(line)) throw;
+      // A command's copy of the state did not fit.
+      if (!is_interactive_ || !is_command) throw;
       out_.end_line();
       print_notice("cria: error: out of memory; the conversation is as it was");
     }
@@ -222,11 +345,6 @@ ExitCode run_command(const ChatOptions& options) {
   const uint32_t context =
       options.common.context != 0 ? options.common.context : file.info().planned_context;
   const ModelSession model(options.common, {.max_text_bytes = chat_text_bytes(context)});
-  const uint64_t seed = seed_of(options.sampling);
-  cria_seed(model.session(), seed);
-  if (options.common.verbose && !options.sampling.greedy) {
-    print_notice(text_of("seed %llu", static_cast<unsigned long long>(seed)));
-  }
   return ChatProgram(options, model).run();
 }
 

@@ -12,6 +12,8 @@
 #include "platforms/hosted/base/option_values.h"
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/cli/help_text.h"
+#include "platforms/hosted/cli/line_editor.h"
+#include "platforms/hosted/cli/sampling_table.h"
 #include "platforms/hosted/session/cpu.h"
 
 namespace cria::hosted {
@@ -19,14 +21,15 @@ namespace {
 
 constexpr uint32_t kMaxContext = 1 << 24;
 constexpr uint32_t kMaxPrefillChunk = 4096;
-constexpr uint32_t kMaxTokens = 1 << 24;
 constexpr uint32_t kMaxRepetitions = 1000;
 constexpr uint32_t kMaxSessions = 1024;
-constexpr uint32_t kMaxTopK = 1 << 21;
 
 constexpr Named<cria_backend> kBackends[] = {
     {"auto", CRIA_BACKEND_AUTO}, {"exact", CRIA_BACKEND_EXACT}, {"xnnpack", CRIA_BACKEND_XNNPACK}};
 constexpr Named<cria_kv_format> kKvFormats[] = {{"int8", CRIA_KV_INT8}, {"f32", CRIA_KV_F32}};
+
+constexpr Named<Thinking> kThinking[] = {
+    {"dim", Thinking::kDim}, {"hide", Thinking::kHide}, {"plain", Thinking::kPlain}};
 
 void add_model(CLI::App* app, std::string* path) {
   app->add_option("M.cria", *path, "The file")->required()->type_name("M.cria");
@@ -76,45 +79,6 @@ void add_common(CLI::App* app, CommonOptions* common) {
   app->add_flag("--verbose", common->verbose, "Say on standard error what is used");
 }
 
-void add_sampling(CLI::App* app, SamplingOptions* sampling) {
-  constexpr float kMaxTemperature = 100.0f;
-  constexpr float kMaxPenalty = 10.0f;
-  CLI::Option* const greedy =
-      app->add_flag("--greedy", sampling->greedy, "Always the likeliest token")->group("Sampling");
-  const auto add = [&](const char* name, auto* value, const CLI::Validator& range,
-                       const char* help) {
-    app->add_option(name, *value, help)
-        ->check(range)
-        ->capture_default_str()
-        ->type_name("X")
-        ->excludes(greedy)
-        ->group("Sampling");
-  };
-  add("--temperature", &sampling->temperature, between(0.0f, kMaxTemperature),
-      "Randomness; 0: greedy");
-  add("--top-p", &sampling->top_p, between(0.0f, 1.0f),
-      "Keep the likeliest up to this sum; 0: one, 1: off");
-  add("--top-k", &sampling->top_k, between(0U, kMaxTopK), "Keep this many tokens; 0: off");
-  add("--min-p", &sampling->min_p, between(0.0f, 1.0f),
-      "Drop those below this share of the best; 0: off");
-  app->add_option("--repeat-penalty", sampling->repeat_penalty,
-                  "Weaken tokens of the last 64; 1: off")
-      ->check(between(1.0f, kMaxPenalty))
-      ->capture_default_str()
-      ->type_name("X")
-      ->group("Sampling");
-  app->add_option("--seed", sampling->seed, "Of the random numbers; default: a random one")
-      ->check(between(uint64_t{0}, std::numeric_limits<uint64_t>::max()))
-      ->type_name("N")
-      ->group("Sampling");
-}
-
-void add_max_tokens(CLI::App* app, std::optional<uint32_t>* max_tokens, const char* help) {
-  app->add_option("-n,--max-tokens", *max_tokens, help)
-      ->check(between(0U, kMaxTokens))
-      ->type_name("N");
-}
-
 CLI::Option* add_ids(CLI::App* app, std::vector<uint32_t>* ids, const char* help) {
   return app->add_option("--ids", *ids, help)
       ->delimiter(',')
@@ -139,12 +103,14 @@ void add_run(CLI::App* app, RunOptions* options) {
       app->add_option("-p,--prompt", options->prompt, "Text to continue; - reads standard input")
           ->type_name("TEXT");
   add_ids(app, &options->ids, "Token ids to continue; prints ids")->excludes(prompt);
-  add_max_tokens(app, &options->max_tokens, "Tokens to make; default: until an end token");
+  app->add_option("--prompt-cache", options->prompt_cache,
+                  "Keep what reading the prompt gave there")
+      ->type_name("FILE");
   app->add_flag_callback(
       "--no-echo", [options] { options->echo = false; }, "Do not print the prompt");
   app->add_flag("--parse-special", options->parse_special, "Read special tokens written out in it");
   app->add_flag("--ignore-end", options->ignore_end, "Do not stop at end tokens");
-  add_sampling(app, &options->sampling);
+  add_sampling(app, &options->sampling, "Tokens to make; default: until an end token");
   app->footer(
       "Examples: cria run demo.cria -p \"Once upon a time\" -n 64 --seed 7\n"
       "          cria run demo.cria -p - --greedy < question.txt");
@@ -154,10 +120,13 @@ void add_chat(CLI::App* app, ChatOptions* options) {
   add_common(app, &options->common);
   app->add_option("--system", options->system, "What the model is told beforehand")
       ->type_name("TEXT");
-  add_max_tokens(app, &options->max_tokens, "Longest answer in tokens; default: no limit");
   app->add_flag("--exact-context", options->exact_context,
                 "Read again what stays when the context is full");
-  add_sampling(app, &options->sampling);
+  add_named(app, "--thinking", kThinking, &options->thinking,
+            "dim, hide or plain: text in <think> tags; default: dim");
+  app->add_flag_callback(
+      "--no-history", [options] { options->history = false; }, "Keep no lines for the next chat");
+  add_sampling(app, &options->sampling, "Longest answer in tokens; default: no limit");
   app->footer(
       "On a terminal /help lists the commands. Through a pipe each line is a message,\n"
       "also one that starts with a slash:\n"
@@ -299,7 +268,9 @@ std::variant<Command, HelpText> parse_command_line(int argc, const char* const* 
   CLI::App app("Runs a LLaMA model that cria-convert wrote, in memory known beforehand.", "cria");
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_help_flag("-h,--help", "Print this");
-  app.set_version_flag("--version", std::string("cria ") + cria_version(), "Print the version");
+  app.set_version_flag(
+      "--version", std::string("cria ") + cria_version() + "\nline editing: " + line_editor_name(),
+      "Print the version");
   app.require_subcommand(1);
   app.footer(
       "Examples: cria-convert models/demo -o demo.cria\n"

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "platforms/hosted/cli/commands.h"
 #include "platforms/hosted/cli/generation.h"
 #include "platforms/hosted/cli/input_text.h"
+#include "platforms/hosted/cli/prompt_cache.h"
+#include "platforms/hosted/cli/reading_progress.h"
 #include "platforms/hosted/cli/text_stream.h"
 #include "platforms/hosted/cli/token_sinks.h"
 #include "platforms/hosted/session/interrupt.h"
@@ -55,12 +58,20 @@ void check_prompt(const ModelSession& model, const std::vector<uint32_t>& tokens
                   : "the model takes no more, shorten the prompt"));
 }
 
+// Reads what is not in the context yet, which on a terminal is shown when it takes long.
+PrefillResult read_prompt(const ModelSession& model, std::span<const uint32_t> tokens) {
+  if (tokens.empty()) return {0, 0.0};
+  const ReadingProgress progress(model, [&] { return tokens.size(); });
+  return prefill(model, tokens);
+}
+
 double per_second(double count, double seconds) { return seconds > 0.0 ? count / seconds : 0.0; }
 
-void print_summary(const PrefillResult& prefilled, const Generation& made, double started,
-                   const RunOptions& options, uint64_t seed) {
+void print_summary(const PrefillResult& prefilled, size_t n_cached, const Generation& made,
+                   double started, const RunOptions& options, uint64_t seed) {
   std::string line = text_of("prefill %zu tokens, %.1f tokens/s", prefilled.n_fed,
                              per_second(static_cast<double>(prefilled.n_fed), prefilled.seconds));
+  if (n_cached > 0) line += text_of(", %zu from the cache", n_cached);
   if (made.n_tokens > 0) {
     line += text_of("; first token after %.3f s", made.first_seconds - started);
   }
@@ -84,10 +95,12 @@ ExitCode run_command(const RunOptions& options) {
   ModelSession model(options.common, {.max_text_bytes = text.size()});
   const std::vector<uint32_t> tokens = encode_prompt(model, options, text);
   check_prompt(model, tokens);
+  PromptCache cache(model, options.prompt_cache);
+  const size_t n_cached = cache.restore(tokens);
   const uint64_t seed = seed_of(options.sampling);
-  cria_seed(model.session(), seed);
+  cria_seed(model.session(), seed);  // behind restore, which brings the random state of a cache
   const GenerationLimits limits = {
-      .max_tokens = options.max_tokens.value_or(std::numeric_limits<uint32_t>::max()),
+      .max_tokens = options.sampling.max_tokens.value_or(std::numeric_limits<uint32_t>::max()),
       .ignore_end = options.ignore_end};
 
   TextStream out(STDOUT_FILENO);
@@ -95,25 +108,33 @@ ExitCode run_command(const RunOptions& options) {
   IdSink id_sink(&out);
   TokenSink* sink = &text_sink;
   if (!options.prompt) sink = &id_sink;
-  if (options.echo && options.prompt) out.put(text);
-  if (options.echo && !options.prompt) {
-    for (const uint32_t token : tokens) id_sink.put(token);
-  }
-  out.flush();
+  const auto echo = [&] {
+    if (options.echo && options.prompt) out.put(text);
+    if (options.echo && !options.prompt) {
+      for (const uint32_t token : tokens) id_sink.put(token);
+    }
+    out.flush();
+  };
+  // Where a line tells how much is read, the prompt comes behind it.
+  const bool echoes_later = is_terminal(STDOUT_FILENO) && stderr_has_escapes();
+  if (!echoes_later) echo();
 
   const InterruptGuard guard(SecondInterrupt::kEndsProgram);
   Generation made = {};
-  const PrefillResult prefilled = prefill(model, tokens);
-  if (prefilled.n_fed == tokens.size()) {
+  const PrefillResult prefilled = read_prompt(model, std::span(tokens).subspan(n_cached));
+  const bool is_read = n_cached + prefilled.n_fed == tokens.size();
+  if (echoes_later) echo();
+  if (is_read) {
+    cache.keep();
     made = generate(model, sampling_of(options.sampling), limits, sink);
   }
   if (options.prompt) text_sink.finish();
   out.end_line();
-  print_summary(prefilled, made, started, options, seed);
+  print_summary(prefilled, n_cached, made, started, options, seed);
   if (options.common.verbose) {
     print_notice("peak resident " + grouped_digits(peak_resident_bytes()) + " bytes");
   }
-  const bool stopped_by_user = prefilled.n_fed < tokens.size() || made.stop == Stop::kInterrupted;
+  const bool stopped_by_user = !is_read || made.stop == Stop::kInterrupted;
   return stopped_by_user ? ExitCode::kInterrupted : ExitCode::kDone;
 }
 

@@ -54,6 +54,8 @@ Generation generate(const ModelSession& model, const cria_sampling& sampling,
 cria_sampling sampling_of(const SamplingOptions& options) {
   cria_sampling sampling = {};
   sampling.repeat_penalty = options.repeat_penalty;
+  sampling.frequency_penalty = options.frequency_penalty;
+  sampling.presence_penalty = options.presence_penalty;
   if (options.greedy) return sampling;
   sampling.temperature = options.temperature;
   sampling.top_p = options.top_p;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "platforms/hosted/base/print_format.h"
@@ -70,6 +71,11 @@ InputFile::InputFile(const std::string& path, int flags)
   size_bytes = static_cast<uint64_t>(status.st_size);
 }
 
+void need_regular(const InputFile& file, const std::string& path) {
+  if (S_ISREG(file.mode)) return;
+  throw ProgramError(ExitCode::kInvalidInput, path + ": is not a regular file");
+}
+
 }  // namespace
 
 std::string read_descriptor(int descriptor, const std::string& name, uint64_t most_bytes) {
@@ -88,11 +94,19 @@ std::string read_text_file(const std::string& path) {
   return read_descriptor(file.descriptor, path, kMostTextBytes);
 }
 
+std::string read_regular_start(const std::string& path, size_t n_bytes) {
+  const InputFile file(path, O_RDONLY | O_NONBLOCK);
+  need_regular(file, path);
+  std::string text;
+  while (text.size() < n_bytes && read_some(file.descriptor, path, &text)) {
+  }
+  text.resize(std::min(text.size(), n_bytes));
+  return text;
+}
+
 std::string read_regular_file(const std::string& path, uint64_t most_bytes) {
   const InputFile file(path, O_RDONLY | O_NONBLOCK);
-  if (!S_ISREG(file.mode)) {
-    throw ProgramError(ExitCode::kInvalidInput, path + ": is not a regular file");
-  }
+  need_regular(file, path);
   if (file.size_bytes > most_bytes) refuse_long(path, most_bytes);
   return read_descriptor(file.descriptor, path, most_bytes);
 }

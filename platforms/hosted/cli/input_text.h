@@ -23,10 +23,14 @@ std::string read_text_file(const std::string& path);
 // pipe or a device is kInvalidInput.
 std::string read_regular_file(const std::string& path, uint64_t most_bytes);
 
+// The first n_bytes of a regular file, or what there is of them.
+std::string read_regular_start(const std::string& path, size_t n_bytes);
+
 // Drops one newline ("\n" or "\r\n") from the end of text: the one that echo and editors add.
 void drop_last_newline(std::string* text);
 
-enum class LineResult { kLine, kEnd, kInterrupted };
+// kCleared: Ctrl-C where it takes a line back (platforms/hosted/cli/line_editor.h).
+enum class LineResult { kLine, kEnd, kInterrupted, kCleared };
 
 // Lines of a descriptor, without their newline. Needs an InterruptGuard when Ctrl-C is to end a
 // wait.

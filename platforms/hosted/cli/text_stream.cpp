@@ -12,13 +12,16 @@
 namespace cria::hosted {
 
 TextStream::TextStream(int descriptor)
-    : descriptor_(descriptor), is_terminal_(is_terminal(descriptor)) {}
+    : descriptor_(descriptor),
+      is_terminal_(is_terminal(descriptor)),
+      has_colours_(has_colours(descriptor)) {}
 
 TextStream::~TextStream() {
   try {
     flush();
     used_ = filter_.finish(buffer_);
     flush();
+    set_dim(false);
   } catch (const ProgramError&) {
     // The explicit flush before a command's end reports errors; here another one is under way.
   }
@@ -32,6 +35,16 @@ void TextStream::put(std::string_view text) {
   if (text.size() > sizeof(buffer_)) return write_all(text.data(), text.size());
   std::memcpy(buffer_ + used_, text.data(), text.size());
   used_ += text.size();
+}
+
+void TextStream::set_dim(bool is_dim) {
+  if (!has_colours_ || is_dim == is_dim_ || closed_) return;
+  constexpr std::string_view kDim = "\033[2m";
+  constexpr std::string_view kNormal = "\033[0m";
+  flush();
+  const std::string_view escape = is_dim ? kDim : kNormal;
+  write_all(escape.data(), escape.size());
+  is_dim_ = is_dim;
 }
 
 void TextStream::put_filtered(std::string_view text) {

@@ -20,6 +20,8 @@ class TextStream {
   TextStream& operator=(const TextStream&) = delete;
 
   void put(std::string_view text);
+  // What is put from now on is dim, or no longer, where the terminal has colours.
+  void set_dim(bool is_dim);
   void flush();
 
   bool closed() const { return closed_; }
@@ -34,6 +36,8 @@ class TextStream {
 
   const int descriptor_;
   const bool is_terminal_;
+  const bool has_colours_;
+  bool is_dim_ = false;
   ControlFilter filter_{Invisible::kKept};
   bool closed_ = false;
   bool at_line_start_ = true;

@@ -34,8 +34,6 @@ cria_config config_with_needs(const CommonOptions& options, const ModelFile& fil
   config.skip_checksums = needs.trust_weights ? 1 : 0;
   config.text_only = needs.text_only ? 1 : 0;
   config.max_turns = needs.n_sessions;
-  // Looked at between the layers of a step.
-  config.step_progress = [](void*, uint64_t, uint64_t) { return interrupted() ? 1 : 0; };
   return config;
 }
 
@@ -103,6 +101,8 @@ ModelSession::ModelSession(const CommonOptions& options, const SessionNeeds& nee
       plan_(plan_for(file_, config_)),
       arena_(total_bytes(plan_, needs.n_sessions)),
       pool_(config_.n_threads, FewerThreads::kAreRefused) {
+  config_.step_progress = &on_step;
+  config_.progress_context = this;
   config_.parallel_for = pool_.hook();
   config_.parallel_context = pool_.context();
   open(needs);
@@ -116,6 +116,13 @@ ModelSession::ModelSession(const CommonOptions& options, const SessionNeeds& nee
         config_.n_threads == 1 ? "" : "s", config_.context, megabytes(arena_.size_bytes()).c_str(),
         megabytes(plan_.in_place).c_str(), open_seconds_));
   }
+}
+
+// Ctrl-C is looked at between the layers of a step.
+int ModelSession::on_step(void* context, uint64_t done, uint64_t total) {
+  StepWatcher* const watcher = static_cast<ModelSession*>(context)->watcher_;
+  if (watcher != nullptr) watcher->on_step(done, total);
+  return interrupted() ? 1 : 0;
 }
 
 // Model, sessions, workspace; loading is done where the workspace will be.

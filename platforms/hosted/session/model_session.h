@@ -58,6 +58,13 @@ struct SessionNeeds {
   uint32_t n_sessions = 1;
 };
 
+// Is told how far a step is, between its layers.
+class StepWatcher {
+ public:
+  virtual ~StepWatcher() = default;
+  virtual void on_step(uint64_t done, uint64_t total) = 0;
+};
+
 class ModelSession {
  public:
   // Opens; prints what is used when options.verbose. Throws ProgramError.
@@ -75,6 +82,8 @@ class ModelSession {
   const cria_config& config() const { return config_; }
   ModelFile& file() { return file_; }
   double open_seconds() const { return open_seconds_; }
+  // Null: nobody.
+  void watch_steps(StepWatcher* watcher) const { watcher_ = watcher; }
 
   // Throws the ProgramError of a failed status, naming the file.
   void check(cria_status status) const;
@@ -84,6 +93,7 @@ class ModelSession {
   void check_output(const std::string& path) const;
 
  private:
+  static int on_step(void* context, uint64_t done, uint64_t total);
   void open(const SessionNeeds& needs);
 
   double started_seconds_;
@@ -96,6 +106,7 @@ class ModelSession {
   std::vector<cria_session*> sessions_;
   cria_workspace* workspace_ = nullptr;
   double open_seconds_ = 0.0;
+  mutable StepWatcher* watcher_ = nullptr;  // not of the model
 };
 
 }  // namespace cria::hosted

@@ -1,0 +1,147 @@
+#include "platforms/hosted/cli/sampling_table.h"
+
+#include <limits>
+#include <optional>
+#include <type_traits>
+#include <variant>
+
+#include "platforms/hosted/base/option_values.h"
+#include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/base/program_error.h"
+
+namespace cria::hosted {
+namespace {
+
+template <typename Value, typename Number>
+struct Range {
+  Value SamplingOptions::*member;
+  Number low;
+  Number high;
+};
+
+using Reals = Range<float, float>;
+using Counts = Range<uint32_t, uint32_t>;
+using Limits = Range<std::optional<uint32_t>, uint32_t>;
+using Seeds = Range<std::optional<uint64_t>, uint64_t>;
+
+struct Setting {
+  const char* name;
+  const char* type_name;
+  const char* help;
+  const char* none;  // the word for no value; null: there always is one
+  bool is_random;    // greedy draws do not look at it
+  std::variant<Reals, Counts, Limits, Seeds> range;
+};
+
+constexpr uint32_t kMaxTokens = 1 << 24;
+constexpr uint32_t kMaxTopK = 1 << 21;
+constexpr uint64_t kMaxSeed = std::numeric_limits<uint64_t>::max();
+constexpr float kMaxTemperature = 100.0f;
+constexpr float kMaxPenalty = 10.0f;
+
+constexpr Setting kSettings[] = {
+    {"temperature", "X", "Randomness; 0: greedy", nullptr, true,
+     Reals{&SamplingOptions::temperature, 0.0f, kMaxTemperature}},
+    {"top-p", "X", "Keep the likeliest up to this sum; 0: one, 1: off", nullptr, true,
+     Reals{&SamplingOptions::top_p, 0.0f, 1.0f}},
+    {"top-k", "X", "Keep this many tokens; 0: off", nullptr, true,
+     Counts{&SamplingOptions::top_k, 0, kMaxTopK}},
+    {"min-p", "X", "Drop those below this share of the best; 0: off", nullptr, true,
+     Reals{&SamplingOptions::min_p, 0.0f, 1.0f}},
+    {"repeat-penalty", "X", "Weaken tokens of the last 64; 1: off", nullptr, false,
+     Reals{&SamplingOptions::repeat_penalty, 1.0f, kMaxPenalty}},
+    {"frequency-penalty", "X", "The same, for each time one is there; 0: off", nullptr, false,
+     Reals{&SamplingOptions::frequency_penalty, -kMaxPenalty, kMaxPenalty}},
+    {"presence-penalty", "X", "The same, once; 0: off", nullptr, false,
+     Reals{&SamplingOptions::presence_penalty, -kMaxPenalty, kMaxPenalty}},
+    {"seed", "N", "Of the random numbers; default: a random one", "random", false,
+     Seeds{&SamplingOptions::seed, 0, kMaxSeed}},
+    {"max-tokens", "N", "", "none", false, Limits{&SamplingOptions::max_tokens, 0, kMaxTokens}},
+};
+constexpr const char* kGreedy = "greedy";
+constexpr const char* kMaxTokensName = "max-tokens";
+
+template <typename Number>
+std::string shown_value(const std::optional<Number>& value, const Setting& setting) {
+  return value ? std::to_string(*value) : setting.none;
+}
+std::string shown_value(uint32_t value, const Setting&) { return std::to_string(value); }
+std::string shown_value(float value, const Setting&) {
+  return text_of("%g", static_cast<double>(value));
+}
+
+std::string row_text(const char* name, const std::string& value) {
+  constexpr int kNameColumns = 18;
+  return text_of("%-*s %s\n", kNameColumns, name, value.c_str());
+}
+
+void change_greedy(const std::string& value, SamplingOptions* options) {
+  if (value != "on" && value != "off") {
+    throw ProgramError(ExitCode::kUsage, std::string(kGreedy) + ": " + value + " is not on or off");
+  }
+  options->greedy = value == "on";
+}
+
+void change(const Setting& setting, const std::string& value, SamplingOptions* options) {
+  std::visit(
+      [&](const auto& range) {
+        auto& member = options->*(range.member);
+        if (setting.none != nullptr && value == setting.none) {
+          member = {};
+          return;
+        }
+        const std::string problem = between(range.low, range.high)(const_cast<std::string&>(value));
+        if (!problem.empty()) {
+          throw ProgramError(ExitCode::kUsage, std::string(setting.name) + ": " + problem);
+        }
+        std::remove_const_t<decltype(range.low)> number = {};
+        parse_number(value, &number);
+        member = number;
+      },
+      setting.range);
+  if (setting.is_random) options->greedy = false;
+}
+
+}  // namespace
+
+void add_sampling(CLI::App* app, SamplingOptions* options, const std::string& max_tokens_help) {
+  CLI::Option* const greedy =
+      app->add_flag("--greedy", options->greedy, "Always the likeliest token")->group("Sampling");
+  for (const Setting& setting : kSettings) {
+    const bool is_limit = std::string(setting.name) == kMaxTokensName;
+    const std::string name = std::string(is_limit ? "-n," : "") + "--" + setting.name;
+    const std::string help = is_limit ? max_tokens_help : setting.help;
+    CLI::Option* const option = std::visit(
+        [&](const auto& range) {
+          return app->add_option(name, options->*(range.member), help)
+              ->check(between(range.low, range.high));
+        },
+        setting.range);
+    option->type_name(setting.type_name);
+    if (!is_limit) option->group("Sampling");
+    if (setting.none == nullptr) option->capture_default_str();
+    if (setting.is_random) option->excludes(greedy);
+  }
+}
+
+std::string settings_text(const SamplingOptions& options) {
+  std::string text = row_text(kGreedy, options.greedy ? "on" : "off");
+  for (const Setting& setting : kSettings) {
+    text += std::visit(
+        [&](const auto& range) {
+          return row_text(setting.name, shown_value(options.*(range.member), setting));
+        },
+        setting.range);
+  }
+  return text;
+}
+
+void change_setting(const std::string& name, const std::string& value, SamplingOptions* options) {
+  if (name == kGreedy) return change_greedy(value, options);
+  for (const Setting& setting : kSettings) {
+    if (name == setting.name) return change(setting, value, options);
+  }
+  throw ProgramError(ExitCode::kUsage, name + " is no setting; /set lists them");
+}
+
+}  // namespace cria::hosted
