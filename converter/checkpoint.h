@@ -23,6 +23,8 @@ struct ConfigFiles {
   std::string where;  // of config, for error lines
   std::optional<Json> generation;
   std::string generation_where;
+  // What divides each frequency of the rotary embedding, after config's scaling; empty: nothing.
+  std::vector<float> rope_factors;
 };
 
 class Checkpoint {
@@ -44,6 +46,8 @@ class Checkpoint {
   [[nodiscard]] virtual std::vector<std::filesystem::path> inputs() const = 0;
   // The folder in which no file is replaced but those that cria-convert made; empty: none.
   [[nodiscard]] virtual std::filesystem::path guarded_folder() const = 0;
+  // What its weights are: "GGUF version 3, Q4_K, F32"; open_weights has been called.
+  [[nodiscard]] virtual std::string weights_text() const = 0;
   // As converter/tokenizer_import.h says.
   [[nodiscard]] virtual ImportedTokenizer read_tokenizer(
       uint32_t vocab_size, std::span<const uint32_t> end_tokens) const = 0;
@@ -63,13 +67,18 @@ class Checkpoint {
     std::string name = tensor->name();
     return tensors_.emplace(std::move(name), std::move(tensor)).second;
   }
+  // The number types of the tensors, that with the most values first: "Q4_K, Q6_K, F32".
+  [[nodiscard]] std::string types_text() const;
 
  private:
   std::filesystem::path path_;
   std::map<std::string, std::unique_ptr<SourceTensor>> tensors_;
 };
 
-// The reader for what path is. Throws ProgramError for what none of them reads.
-[[nodiscard]] std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& path);
+// The reader for what path is. tokenizer: its file where the user named one. Throws ProgramError
+// for what none of them reads, and (kUsage) where a tokenizer of its own has no place.
+[[nodiscard]] std::unique_ptr<Checkpoint> open_checkpoint(
+    const std::filesystem::path& path,
+    const std::optional<std::filesystem::path>& tokenizer = std::nullopt);
 
 }  // namespace cria::converter

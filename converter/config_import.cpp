@@ -164,6 +164,20 @@ void read_tokens(const ConfigFiles& files, const JsonObject& config, ImportedCon
   }
 }
 
+void divide_frequencies(const ConfigFiles& files, Rope* rope) {
+  if (files.rope_factors.empty()) return;
+  std::vector<float>& frequencies = rope->inverse_frequencies;
+  const bool fit = files.rope_factors.size() == frequencies.size() &&
+                   std::all_of(files.rope_factors.begin(), files.rope_factors.end(),
+                               [](float factor) { return std::isfinite(factor) && factor > 0; });
+  if (!fit) {
+    throw ProgramError(ExitCode::kInvalidInput,
+                       files.where + ": its frequency factors must be one above zero for each of " +
+                           std::to_string(frequencies.size()) + " frequencies");
+  }
+  for (size_t i = 0; i < frequencies.size(); ++i) frequencies[i] /= files.rope_factors[i];
+}
+
 }  // namespace
 
 void set_end_tokens(const std::vector<uint32_t>& ids, const std::string& where,
@@ -230,6 +244,7 @@ ImportedConfig import_config(const ConfigFiles& files) {
   }
   imported.rope =
       compute_rope(read_rope_settings(config, imported.model.max_context), imported.model.head_dim);
+  divide_frequencies(files, &imported.rope);
   const std::vector<float>& frequencies = imported.rope.inverse_frequencies;
   const bool are_within = std::all_of(frequencies.begin(), frequencies.end(), [](float frequency) {
     return frequency >= 0 && frequency <= format::kMaxRopeFrequency;

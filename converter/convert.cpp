@@ -81,7 +81,8 @@ class Conversion {
         pool_(options.n_threads, hosted::FewerThreads::kAreTaken) {}
 
   ConversionReport run() {
-    const std::unique_ptr<Checkpoint> checkpoint = open_checkpoint(options_.model);
+    const std::unique_ptr<Checkpoint> checkpoint =
+        open_checkpoint(options_.model, options_.tokenizer_file);
     const ConfigFiles files = checkpoint->read_config();
     ImportedConfig imported = import_config(files);
     report_.model = imported.model;
@@ -92,6 +93,7 @@ class Conversion {
     import_the_tokenizer(*checkpoint, imported);
     complete_config(*checkpoint, files.where, imported);
     if (plans_only()) return std::move(report_);
+    report_.weights_text = checkpoint->weights_text();
     TensorPlan plan = plan_tensors(*checkpoint, report_.model, formats_);
     for (const std::string& line : plan.warnings) warn(line);
     write(plan, imported.rope);

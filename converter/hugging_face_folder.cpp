@@ -48,6 +48,7 @@ class SafetensorsTensor : public SourceTensor {
       : SourceTensor(name, entry.shape), file_(file), entry_(std::move(entry)) {}
 
   [[nodiscard]] const fs::path& path() const override { return file_.path(); }
+  [[nodiscard]] std::string type_name() const override { return entry_.dtype; }
   [[nodiscard]] std::string problem() const override {
     if (entry_.type) return "";
     return "has dtype " + entry_.dtype + "; only F32, F16 and BF16 are read";
@@ -71,7 +72,9 @@ class SafetensorsTensor : public SourceTensor {
 ConfigFiles HuggingFaceFolder::read_config() const {
   const fs::path config = side_file_path(path(), SideFile::kConfig);
   if (!entry_exists(config)) refuse(path(), "has no config.json; give a Hugging Face folder");
-  ConfigFiles files = {read_side_json(path(), SideFile::kConfig), config.string(), {}, {}};
+  ConfigFiles files;
+  files.config = read_side_json(path(), SideFile::kConfig);
+  files.where = config.string();
   if (has_side_file(path(), SideFile::kGenerationConfig)) {
     files.generation = read_side_json(path(), SideFile::kGenerationConfig);
     files.generation_where = side_file_path(path(), SideFile::kGenerationConfig).string();
@@ -134,6 +137,8 @@ std::vector<fs::path> HuggingFaceFolder::inputs() const {
   for (const SideFileKind& kind : kSideFiles) paths.push_back(path() / kind.name);
   return paths;
 }
+
+std::string HuggingFaceFolder::weights_text() const { return "safetensors, " + types_text(); }
 
 ImportedTokenizer HuggingFaceFolder::read_tokenizer(uint32_t vocab_size,
                                                     std::span<const uint32_t> end_tokens) const {

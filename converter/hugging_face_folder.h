@@ -21,6 +21,7 @@ class HuggingFaceFolder : public Checkpoint {
   void open_weights() override;
   [[nodiscard]] std::vector<std::filesystem::path> inputs() const override;
   [[nodiscard]] std::filesystem::path guarded_folder() const override { return path(); }
+  [[nodiscard]] std::string weights_text() const override;
   [[nodiscard]] ImportedTokenizer read_tokenizer(
       uint32_t vocab_size, std::span<const uint32_t> end_tokens) const override;
 

@@ -52,6 +52,7 @@ struct Raw {
   std::string model;
   std::string output;
   uint32_t context = 0;
+  std::string tokenizer;
   bool no_tokenizer = false;
   bool plan = false;
   std::string report;
@@ -61,7 +62,7 @@ struct Raw {
 
 void define(CLI::App* app, Raw* raw, Options* options) {
   app->set_version_flag("--version", std::string("cria-convert ") + kConverterVersion);
-  app->add_option("MODEL", raw->model, "Hugging Face folder of a Llama, Mistral or Granite")
+  app->add_option("MODEL", raw->model, "Hugging Face folder, .gguf file, or .bin file of llama2.c")
       ->required();
   app->add_option("-o,--output", raw->output, "model file to write");
   app->add_flag("--plan", raw->plan,
@@ -76,6 +77,8 @@ void define(CLI::App* app, Raw* raw, Options* options) {
   app->add_option("--context", raw->context,
                   "tokens to plan memory for [the model's maximum, at most 2048]")
       ->check(between(1U, format::kMaxContext));
+  app->add_option("--tokenizer", raw->tokenizer,
+                  "tokenizer's file of a .bin file [tokenizer.bin beside it]");
   app->add_flag("--no-tokenizer", raw->no_tokenizer,
                 "write no tokenizer; then the model takes token ids only");
   add_named(app, "--compress", kCompressions, &options->compression,
@@ -113,6 +116,12 @@ void check_combinations(const CLI::App& app, const Raw& raw, const Options& opti
   if (app.count("--report") > 0 && raw.report.empty()) {
     refuse("--report must not be empty; give a file name or leave it out");
   }
+  if (app.count("--tokenizer") > 0 && raw.tokenizer.empty()) {
+    refuse("--tokenizer must not be empty; give a file name or leave it out");
+  }
+  if (app.count("--tokenizer") > 0 && raw.no_tokenizer) {
+    refuse("--tokenizer and --no-tokenizer contradict each other");
+  }
   if (raw.output == "-" || raw.report == "-") {
     refuse("-o and --report write no standard output; give a file name (./- for one named -)");
   }
@@ -123,6 +132,7 @@ void finish(const Raw& raw, Options* options) {
   options->output = raw.output;
   if (row_of(options->weights).scales != Scales::kGroup) options->group_size = 0;
   if (raw.context != 0) options->context = raw.context;
+  if (!raw.tokenizer.empty()) options->tokenizer_file = raw.tokenizer;
   options->tokenizer = raw.no_tokenizer ? TokenizerWish::kNone : TokenizerWish::kRequired;
   if (!raw.report.empty()) options->report = raw.report;
   const uint32_t n_cores = std::max(1u, std::thread::hardware_concurrency());

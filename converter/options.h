@@ -21,6 +21,7 @@ struct Options {
   uint16_t group_size = 32;  // zero unless weights is kInt4
   QuantMethod method = QuantMethod::kMse;
   std::optional<uint32_t> context;
+  std::optional<std::filesystem::path> tokenizer_file;
   TokenizerWish tokenizer = TokenizerWish::kRequired;
   format::Compression compression = format::Compression::kZstd;
   int level = 3;

@@ -79,10 +79,10 @@ constexpr NamedPreTokenizer kNamed[] = {
     {"command-r", kDigitsGpt2, 0},
     {"codeshell", kDigitsGpt2, 0},
     {"exaone", kDigitsGpt2, 0},
-    {"llama3", kLlama3, format::kIgnoreMerges},
-    {"llama-v3", kLlama3, format::kIgnoreMerges},
-    {"llama-bpe", kLlama3, format::kIgnoreMerges},
-    {"falcon3", kLlama3, format::kIgnoreMerges},
+    {"llama3", kLlama3, format::kIgnoreMerges | format::kAddBos},
+    {"llama-v3", kLlama3, format::kIgnoreMerges | format::kAddBos},
+    {"llama-bpe", kLlama3, format::kIgnoreMerges | format::kAddBos},
+    {"falcon3", kLlama3, format::kIgnoreMerges | format::kAddBos},
     {"dbrx", kLlama3, 0},
     {"smaug-bpe", kLlama3, 0},
     {"chatglm-bpe", kLlama3, 0},
@@ -90,12 +90,23 @@ constexpr NamedPreTokenizer kNamed[] = {
     {"qwen2", kQwen2, format::kNfc},
     {"deepseek-r1-qwen", kQwen2, format::kNfc},
     {"stablelm2", kQwen2, 0},
-    {"tekken", kTekken, format::kIgnoreMerges},
+    {"tekken", kTekken, format::kIgnoreMerges | format::kAddBos},
     {"gpt-4o", kO200k, 0},
     {"deepseek-llm", kDeepSeekLlm, 0},
     {"deepseek-coder", kDeepSeekCoder, 0},
     {"deepseek-v3", kDeepSeekV3, 0},
 };
+
+// GGUF's reader writes them as stages of a tokenizer.json that say no more.
+consteval bool each_isolates() {
+  for (const NamedPreTokenizer& named : kNamed) {
+    for (const SplitRule& rule : named.rules) {
+      if (rule.behavior != format::SplitBehavior::kIsolated || rule.inverted) return false;
+    }
+  }
+  return true;
+}
+static_assert(each_isolates());
 
 }  // namespace
 

@@ -31,7 +31,7 @@ inline constexpr std::string_view kLlama3Regex =
 struct NamedPreTokenizer {
   std::string_view name;
   std::span<const SplitRule> rules;
-  uint32_t flags;  // TokenizerHeader::flags that the tokenizers of this name have
+  uint32_t flags;  // TokenizerHeader::flags that they have unless their files say otherwise
 };
 
 // The one that other programs call name (tokenizer.ggml.pre of a GGUF file); null for others.

@@ -18,6 +18,9 @@ uint64_t SourceTensor::n_cols() const {
   return n;
 }
 
+void SourceTensor::read_int4(uint64_t /*first*/, size_t /*n*/, std::vector<uint8_t>* /*scratch*/,
+                             int8_t* /*codes*/, float* /*scales*/) const {}
+
 std::string shape_text(const std::vector<uint64_t>& shape) {
   std::string text = "[";
   for (size_t i = 0; i < shape.size(); ++i) {

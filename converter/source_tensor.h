@@ -27,6 +27,8 @@ class SourceTensor {
 
   // The file that holds it, for error lines.
   [[nodiscard]] virtual const std::filesystem::path& path() const = 0;
+  // What the file calls its number type: "BF16".
+  [[nodiscard]] virtual std::string type_name() const = 0;
   // Why its values cannot be read: "has dtype I64; ..."; empty: they can.
   [[nodiscard]] virtual std::string problem() const = 0;
 
@@ -35,6 +37,13 @@ class SourceTensor {
   // ProgramError (kIo). Any number of threads may call it, each with a scratch of its own.
   virtual void read_rows(uint64_t first, size_t n, std::vector<uint8_t>* scratch,
                          float* values) const = 0;
+
+  // Columns that share a scale where the file holds codes of -8..7; 0: it does not.
+  [[nodiscard]] virtual uint32_t int4_group() const { return 0; }
+  // As read_rows, before codes and scales are multiplied: codes [n][n_cols()], scales
+  // [n][n_cols() / int4_group()]. int4_group() is not 0 and divides n_cols().
+  virtual void read_int4(uint64_t first, size_t n, std::vector<uint8_t>* scratch, int8_t* codes,
+                         float* scales) const;
 
  private:
   std::string name_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "converter/broken_rule.h"
 #include "converter/byte_span.h"
@@ -187,12 +188,17 @@ void protect_template(const fs::path& folder, uint32_t vocab_size, TokenizerMode
 
 ImportedTokenizer import_tokenizer(const fs::path& folder, uint32_t vocab_size,
                                    std::span<const uint32_t> end_tokens) {
-  ImportedTokenizer result;
   const TokenizerConfig config = read_tokenizer_config(folder);
+  return import_tokenizer(read_model(folder, config), config, folder, vocab_size, end_tokens);
+}
+
+ImportedTokenizer import_tokenizer(TokenizerModel model, const TokenizerConfig& config,
+                                   const fs::path& path, uint32_t vocab_size,
+                                   std::span<const uint32_t> end_tokens) {
+  ImportedTokenizer result;
   result.warnings = config.warnings;
-  TokenizerModel model = read_model(folder, config);
   for (const std::string& line : drop_repeated_added(&model)) result.warnings.push_back(line);
-  fit_vocabulary(vocab_size, folder, &model, &result.warnings);
+  fit_vocabulary(vocab_size, path, &model, &result.warnings);
   if (model.bos_token == kNone) model.bos_token = find_named(model, config.bos);
   if (model.eos_token == kNone) model.eos_token = find_named(model, config.eos);
   for (const uint32_t token : {model.bos_token, model.eos_token}) {
@@ -207,11 +213,11 @@ ImportedTokenizer import_tokenizer(const fs::path& folder, uint32_t vocab_size,
   if (result.end_tokens.empty() && end != kNone) result.end_tokens.push_back(end);
   for (const uint32_t token : result.end_tokens) make_control(token, &model);
   if (import_chat_template(config, model, &result)) {
-    protect_template(folder, vocab_size, &model, &result);
+    protect_template(path, vocab_size, &model, &result);
   }
   result.tokenizer_section = build_tokenizer_section(model);
   Tokenizer tokenizer = {};
-  refuse_if(folder, "the tokenizer",
+  refuse_if(path, "the tokenizer",
             check_tokenizer(result.tokenizer_section, vocab_size, &tokenizer));
   result.tokenizer_name = describe(model);
   return result;

@@ -9,6 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "converter/tokenizer_config.h"
+#include "converter/tokenizer_tables.h"
+
 namespace cria::converter {
 
 struct ImportedTokenizer {
@@ -33,5 +36,11 @@ struct ImportedTokenizer {
 [[nodiscard]] ImportedTokenizer import_tokenizer(const std::filesystem::path& folder,
                                                  uint32_t vocab_size,
                                                  std::span<const uint32_t> end_tokens = {});
+// The same of a tokenizer that has been read. path is of the file or folder, for error lines.
+[[nodiscard]] ImportedTokenizer import_tokenizer(TokenizerModel model,
+                                                 const TokenizerConfig& config,
+                                                 const std::filesystem::path& path,
+                                                 uint32_t vocab_size,
+                                                 std::span<const uint32_t> end_tokens);
 
 }  // namespace cria::converter

@@ -211,8 +211,11 @@ void read_added_tokens(const Json& root, const Vocabulary& vocabulary,
 }  // namespace
 
 TokenizerModel read_tokenizer_json(const std::filesystem::path& folder) {
-  const std::string where = side_file_path(folder, SideFile::kTokenizerJson).string();
   const Json root = read_side_json(folder, SideFile::kTokenizerJson);
+  return tokenizer_from_json(root, side_file_path(folder, SideFile::kTokenizerJson).string());
+}
+
+TokenizerModel tokenizer_from_json(const Json& root, const std::string& where) {
   const JsonObject root_object(root, where);
   const auto json = root.find("model");
   if (json == root.end() || !json->is_object()) refuse(where, "it has no tokenizer model");

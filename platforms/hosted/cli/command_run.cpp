@@ -104,7 +104,8 @@ ExitCode run_command(const RunOptions& options) {
       .ignore_end = options.ignore_end};
 
   TextStream out(STDOUT_FILENO);
-  TextSink text_sink(model, &out, Continues::kYes);
+  // The text that follows a BOS alone is a beginning.
+  TextSink text_sink(model, &out, text.empty() ? Continues::kNo : Continues::kYes);
   IdSink id_sink(&out);
   TokenSink* sink = &text_sink;
   if (!options.prompt) sink = &id_sink;

@@ -1,0 +1,230 @@
+#include "converter/gguf/gguf_checkpoint.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <set>
+#include <utility>
+
+#include "converter/error.h"
+#include "converter/gguf/gguf_config.h"
+#include "converter/gguf/gguf_tokenizer.h"
+#include "converter/memory_size.h"
+#include "converter/reordered_tensor.h"
+#include "converter/side_files.h"
+#include "quant/format.h"
+
+namespace cria::converter {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint32_t kMaxParts = 512;  // each keeps a file open
+
+[[noreturn]] void refuse(const fs::path& where, const std::string& problem) {
+  throw ProgramError(ExitCode::kInvalidInput, where.string() + ": " + problem);
+}
+
+class GgufTensor : public SourceTensor {
+ public:
+  GgufTensor(const std::string& name, const InputFile& file, const GgufEntry& entry)
+      : SourceTensor(name, entry.shape), file_(file), entry_(entry) {}
+
+  [[nodiscard]] const fs::path& path() const override { return file_.path(); }
+  [[nodiscard]] std::string type_name() const override {
+    if (entry_.type != nullptr) return entry_.type->name;
+    return "type " + std::to_string(entry_.type_id);
+  }
+  [[nodiscard]] std::string problem() const override {
+    const bool is_known = entry_.type != nullptr && entry_.type->widen != nullptr;
+    // A vector is one row to the file, and one value a row here.
+    const bool has_rows = is_known && (shape().size() > 1 || entry_.type->block_values == 1);
+    if (has_rows) return "";
+    return "is of " + type_name() +
+           ", which is not read; take the model in Q4_K_M, Q8_0, F16 or as its Hugging Face folder";
+  }
+
+  void read_rows(uint64_t first, size_t n, std::vector<uint8_t>* scratch,
+                 float* values) const override {
+    const GgufType& type = *entry_.type;
+    entry_.type->widen(read_blocks(first, n, scratch),
+                       memory_size(n * n_cols() / type.block_values), values);
+  }
+
+  [[nodiscard]] uint32_t int4_group() const override {
+    return entry_.type_id == kGgufQ4_0 ? entry_.type->block_values : 0;
+  }
+  void read_int4(uint64_t first, size_t n, std::vector<uint8_t>* scratch, int8_t* codes,
+                 float* scales) const override {
+    unpack_q4_0(read_blocks(first, n, scratch), memory_size(n * n_cols() / int4_group()), codes,
+                scales);
+  }
+
+ private:
+  const uint8_t* read_blocks(uint64_t first, size_t n, std::vector<uint8_t>* scratch) const {
+    const GgufType& type = *entry_.type;
+    const uint64_t row_bytes = n_cols() / type.block_values * type.block_bytes;
+    scratch->resize(memory_size(n * row_bytes));
+    file_.read(entry_.offset + first * row_bytes, *scratch);
+    return scratch->data();
+  }
+
+  const InputFile& file_;
+  const GgufEntry& entry_;
+};
+
+// "model-00002-of-00005.gguf" of "model-00001-of-00005.gguf"; empty when name is none of those.
+std::string part_name(const std::string& name, uint32_t part, uint32_t n_parts) {
+  constexpr size_t kSuffixBytes = std::string_view("-00001-of-00005.gguf").size();
+  const auto suffix = [n_parts](uint32_t number) {
+    std::array<char, 2 * kSuffixBytes> text;
+    std::snprintf(text.data(), text.size(), "-%05u-of-%05u.gguf", number, n_parts);
+    return std::string(text.data());
+  };
+  if (!name.ends_with(suffix(1))) return "";
+  return name.substr(0, name.size() - suffix(1).size()) + suffix(part);
+}
+
+uint32_t count_or(const GgufFile& file, const char* key, uint32_t otherwise) {
+  return JsonObject(file.metadata(), file.file().path().string()).count(key).value_or(otherwise);
+}
+
+}  // namespace
+
+GgufCheckpoint::GgufCheckpoint(const fs::path& path) : Checkpoint(path) {
+  files_.push_back(std::make_unique<GgufFile>(path));
+  open_parts();
+  const JsonObject object(metadata(), path.string());
+  const std::optional<std::string> name = object.text("general.architecture");
+  if (!name) object.refuse("general.architecture", "is missing");
+  architecture_ = &find_gguf_architecture(*name, path.string());
+}
+
+void GgufCheckpoint::open_parts() {
+  constexpr const char* kCount = "split.count";
+  constexpr const char* kNumber = "split.no";
+  const uint32_t n_parts = count_or(*files_.front(), kCount, 1);
+  if (n_parts <= 1) return;
+  if (n_parts > kMaxParts) {
+    refuse(path(), "is one of " + std::to_string(n_parts) + " parts; at most " +
+                       std::to_string(kMaxParts) + " are read");
+  }
+  const uint32_t number = count_or(*files_.front(), kNumber, 0);
+  if (number != 0) {
+    refuse(path(), "is part " + std::to_string(uint64_t{number} + 1) + " of " +
+                       std::to_string(n_parts) +
+                       ": give the first, whose name has 00001, and the others are read with it");
+  }
+  for (uint32_t i = 1; i < n_parts; ++i) {
+    const std::string name = part_name(path().filename().string(), i + 1, n_parts);
+    if (name.empty()) {
+      refuse(path(), "is the first of " + std::to_string(n_parts) +
+                         " parts, but not named so: give it its name ...-00001-of-0000" +
+                         std::to_string(n_parts) + ".gguf back");
+    }
+    const fs::path part = path().parent_path() / name;
+    if (!entry_exists(part)) refuse(part, "this part is missing, download it");
+    files_.push_back(std::make_unique<GgufFile>(part));
+    if (count_or(*files_.back(), kNumber, 0) != i ||
+        count_or(*files_.back(), kCount, 0) != n_parts) {
+      refuse(part, "is not the part that its name says, download it again");
+    }
+  }
+}
+
+const GgufEntry* GgufCheckpoint::find_entry(std::string_view name) const {
+  for (const auto& file : files_) {
+    for (const GgufEntry& entry : file->tensors()) {
+      if (entry.name == name) return &entry;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<float> GgufCheckpoint::read_vector(std::string_view name) const {
+  for (const auto& file : files_) {
+    for (const GgufEntry& entry : file->tensors()) {
+      if (entry.name != name) continue;
+      const GgufTensor tensor(entry.name, file->file(), entry);
+      const uint64_t n = tensor.n_rows();
+      if (tensor.n_cols() != 1 || n > format::kMaxHeadDim || !tensor.problem().empty() ||
+          entry.type->block_values != 1) {
+        refuse(file->file().path(), "tensor " + shown(entry.name) + " holds no frequency factors");
+      }
+      std::vector<float> values(memory_size(n));
+      std::vector<uint8_t> scratch;
+      tensor.read_rows(0, values.size(), &scratch, values.data());
+      return values;
+    }
+  }
+  return {};
+}
+
+ConfigFiles GgufCheckpoint::read_config() const {
+  GgufTensorFacts facts;
+  const GgufEntry* embedding = find_entry("token_embd.weight");
+  if (embedding != nullptr) facts.n_embeddings = embedding->shape.front();
+  facts.has_output = find_entry("output.weight") != nullptr;
+  facts.has_attention_bias = find_entry("blk.0.attn_q.bias") != nullptr;
+  facts.has_mlp_bias = find_entry("blk.0.ffn_up.bias") != nullptr;
+  facts.rope_factors = read_vector(kGgufRopeFactors);
+  facts.long_factors = read_vector(kGgufLongFactors);
+  facts.short_factors = read_vector(kGgufShortFactors);
+  return gguf_config(*architecture_, metadata(), facts, path().string());
+}
+
+// Of the rows of q or k: as many heads as the metadata says, or 0 where they do not fit.
+uint32_t GgufCheckpoint::head_dim(const GgufEntry& entry, GgufRows rows) const {
+  const JsonObject object(metadata(), path().string());
+  const std::string prefix = std::string(architecture_->name) + ".attention.";
+  const uint32_t n_heads = object.required_count(prefix + "head_count");
+  const uint32_t n_rotated = rows == GgufRows::kOfQueries
+                                 ? n_heads
+                                 : object.count(prefix + "head_count_kv").value_or(n_heads);
+  const uint64_t n_rows = entry.shape.front();
+  const bool fit = n_rotated != 0 && n_rows % n_rotated == 0 && n_rows / n_rotated % 2 == 0 &&
+                   n_rows / n_rotated <= format::kMaxHeadDim;
+  return fit ? static_cast<uint32_t>(n_rows / n_rotated) : 0;
+}
+
+void GgufCheckpoint::open_weights() {
+  for (const auto& file : files_) {
+    for (const GgufEntry& entry : file->tensors()) {
+      if (entry.name == kGgufRopeFactors || entry.name == kGgufLongFactors ||
+          entry.name == kGgufShortFactors) {
+        continue;
+      }
+      const GgufTensorName name = hugging_face_name(*architecture_, entry.name);
+      const bool is_paired = architecture_->pairs_rows && name.rows != GgufRows::kPlain;
+      // Where the heads do not fit, the shape is refused when it is planned.
+      const uint32_t dim = is_paired ? head_dim(entry, name.rows) : 0;
+      std::unique_ptr<SourceTensor> tensor =
+          std::make_unique<GgufTensor>(name.name, file->file(), entry);
+      if (dim != 0) tensor = without_pairs(std::move(tensor), dim);
+      if (!add(std::move(tensor))) {
+        refuse(file->file().path(), "tensor " + shown(entry.name) + " is there twice");
+      }
+    }
+  }
+}
+
+std::vector<fs::path> GgufCheckpoint::inputs() const {
+  std::vector<fs::path> paths;
+  for (const auto& file : files_) paths.push_back(file->file().path());
+  return paths;
+}
+
+std::string GgufCheckpoint::weights_text() const {
+  const std::string parts =
+      files_.size() > 1 ? " in " + std::to_string(files_.size()) + " parts" : "";
+  return "GGUF version " + std::to_string(files_.front()->version()) + parts + ", " + types_text();
+}
+
+ImportedTokenizer GgufCheckpoint::read_tokenizer(uint32_t vocab_size,
+                                                 std::span<const uint32_t> end_tokens) const {
+  const std::string where = path().string();
+  return import_tokenizer(read_gguf_tokenizer(metadata(), where),
+                          gguf_tokenizer_config(metadata(), where), path(), vocab_size, end_tokens);
+}
+
+}  // namespace cria::converter

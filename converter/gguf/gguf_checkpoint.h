@@ -1,0 +1,41 @@
+// A GGUF file, or the files that one was split into, as a checkpoint.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "converter/checkpoint.h"
+#include "converter/gguf/gguf_file.h"
+#include "converter/gguf/gguf_names.h"
+
+namespace cria::converter {
+
+class GgufCheckpoint : public Checkpoint {
+ public:
+  // Reads the headers of the file and of its other parts. Throws ProgramError as GgufFile does, and
+  // for a part that is missing or was named in place of the first.
+  explicit GgufCheckpoint(const std::filesystem::path& path);
+
+  [[nodiscard]] ConfigFiles read_config() const override;
+  void open_weights() override;
+  [[nodiscard]] std::vector<std::filesystem::path> inputs() const override;
+  [[nodiscard]] std::filesystem::path guarded_folder() const override { return {}; }
+  [[nodiscard]] std::string weights_text() const override;
+  [[nodiscard]] ImportedTokenizer read_tokenizer(
+      uint32_t vocab_size, std::span<const uint32_t> end_tokens) const override;
+
+ private:
+  void open_parts();
+  // nullptr: none of that name.
+  [[nodiscard]] const GgufEntry* find_entry(std::string_view name) const;
+  // The values of a vector; empty when there is none of that name.
+  [[nodiscard]] std::vector<float> read_vector(std::string_view name) const;
+  [[nodiscard]] uint32_t head_dim(const GgufEntry& entry, GgufRows rows) const;
+  [[nodiscard]] const Json& metadata() const { return files_.front()->metadata(); }
+
+  std::vector<std::unique_ptr<GgufFile>> files_;  // the named one first
+  const GgufArchitecture* architecture_;
+};
+
+}  // namespace cria::converter

@@ -1,0 +1,29 @@
+// The metadata of a GGUF file in the words of a config.json.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "converter/checkpoint.h"
+#include "converter/gguf/gguf_names.h"
+
+namespace cria::converter {
+
+// What of the tensors the metadata does not say.
+struct GgufTensorFacts {
+  std::optional<uint64_t> n_embeddings;  // rows of the embedding
+  bool has_output = false;               // a matrix of its own
+  bool has_attention_bias = false;
+  bool has_mlp_bias = false;
+  std::vector<float> rope_factors;  // [rotary dimensions / 2] each; empty: none
+  std::vector<float> long_factors;
+  std::vector<float> short_factors;
+};
+
+// Throws ProgramError for a value that is missing, of another type, or would change results and
+// cannot be said.
+[[nodiscard]] ConfigFiles gguf_config(const GgufArchitecture& architecture, const Json& metadata,
+                                      const GgufTensorFacts& facts, const std::string& where);
+
+}  // namespace cria::converter

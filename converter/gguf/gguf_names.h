@@ -1,0 +1,38 @@
+// What GGUF files call architectures and tensors, and what Hugging Face's do.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cria::converter {
+
+struct GgufArchitecture {
+  const char* name;        // general.architecture, and the beginning of its keys
+  const char* class_name;  // in config.json
+  const char* model_type;
+  // Whether rows of q and k are stored as pairs that rotate together, one beside the other; else
+  // the two are half a head apart, as in Hugging Face files.
+  bool pairs_rows;
+  bool fuses_gate;  // ffn_up holds gate and up
+};
+
+// Throws ProgramError that begins with where and names those that are read.
+[[nodiscard]] const GgufArchitecture& find_gguf_architecture(std::string_view name,
+                                                             const std::string& where);
+
+// Frequency factors, which are no weights: what divides a frequency of the rotary embedding.
+inline constexpr std::string_view kGgufRopeFactors = "rope_freqs.weight";
+inline constexpr std::string_view kGgufLongFactors = "rope_factors_long.weight";
+inline constexpr std::string_view kGgufShortFactors = "rope_factors_short.weight";
+
+enum class GgufRows { kPlain, kOfQueries, kOfKeys };
+
+struct GgufTensorName {
+  std::string name;  // Hugging Face's; the file's own where there is none
+  GgufRows rows;
+};
+
+[[nodiscard]] GgufTensorName hugging_face_name(const GgufArchitecture& architecture,
+                                               std::string_view name);
+
+}  // namespace cria::converter
