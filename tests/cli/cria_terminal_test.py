@@ -141,6 +141,45 @@ class Terminal(unittest.TestCase):
         self.assertNotIn(b"\x1b", shown["NO_COLOR"])
         self.assertNotIn(b"\x1b", shown["dumb"])
 
+    def test_a_long_prompt_shows_how_much_of_it_is_read(self):
+        """From a second on, in place, wiped before the first token; on a terminal alone."""
+        slow = ("--backend", "exact", "--isa", "scalar", "--threads", "1", "--prefill-chunk", "4", "-n", "2", "--greedy")
+        prompt = "story " * 100
+        line = rb"\rreading +\d+ %  \d+ of \d+ tokens\x1b\[K"
+        run = ("run", cli.model(*SLOW), "-p", prompt, *slow)
+        for columns in (80, 20):
+            with cli.Terminal(*run, columns=columns) as terminal:
+                self.assertEqual(terminal.finish(), cli.DONE)
+                if columns == 80:
+                    self.assertRegex(terminal.shown, line)
+                *drawn, last = terminal.shown.split(b"\r\x1b[K")[0].split(b"\r")
+                self.assertGreater(len(drawn), 2)
+                for each in (*drawn, last):
+                    self.assertLess(len(ESCAPE.sub(b"", each)), columns)
+                self.assertTrue(terminal.shown.split(b"\r\x1b[K")[1].startswith(prompt[:40].encode()))
+        result = cli.cria(*run)
+        self.assertNotIn("reading", result.err)
+        with cli.Terminal(*run, env={"TERM": "dumb"}) as terminal:
+            self.assertEqual(terminal.finish(), cli.DONE)
+            self.assertNotIn(b"reading", terminal.shown)
+        with cli.Terminal("chat", cli.model(*SLOW), *slow) as terminal:
+            terminal.wait_for(PROMPT)
+            terminal.send(prompt.encode() + b"\n")
+            end = terminal.wait_for(line)
+            end = terminal.wait_for(rb"\r\x1b\[K", end)
+            terminal.wait_for(PROMPT, end)
+            terminal.send(b"\x04")
+            self.assertEqual(terminal.finish(), cli.DONE)
+
+    def test_ctrl_c_while_a_prompt_is_read_wipes_the_line(self):
+        slow = ("--backend", "exact", "--isa", "scalar", "--threads", "1", "--prefill-chunk", "4")
+        with cli.Terminal("run", cli.model(*SLOW), "-p", "story " * 400, *slow) as terminal:
+            terminal.wait_for(rb"\rreading")
+            terminal.send(b"\x03")
+            self.assertEqual(terminal.finish(), cli.INTERRUPTED)
+            self.assertIn(b"\r\x1b[K", terminal.shown)
+            self.assertIn(b"prefill 0 tokens", terminal.shown)
+
     def test_a_line_can_be_continued_and_a_text_have_many_lines(self):
         wanted = cli.cria("chat", cli.model(), "--greedy", "--system", "one\ntwo", stdin="hello\n").out.strip()
         self.assertTrue(wanted)

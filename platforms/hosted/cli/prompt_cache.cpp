@@ -58,6 +58,7 @@ PromptCache::PromptCache(const ModelSession& model, const std::string& path)
   try {
     const std::string all = read_regular_file(path_, kHeaderBytes + model.plan().session.total);
     saved_ = all.substr(std::min(all.size(), kHeaderBytes));
+    if (saved_.empty()) warn(path_ + ": ends behind its header; written anew");
   } catch (const ProgramError& error) {
     warn(std::string(error.what()) + "; written anew");
   }

@@ -8,6 +8,7 @@
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/bench/bench_run.h"
 #include "platforms/hosted/cli/generation.h"
+#include "platforms/hosted/cli/line_editor.h"
 
 namespace cria::hosted {
 namespace {
@@ -67,7 +68,7 @@ TEST(CommandLine, ReadsRun) {
                             "--top-p", "0.9", "--top-k", "7", "--min-p", "0", "--repeat-penalty",
                             "1.1", "--seed", "18446744073709551615", "--no-echo"});
   EXPECT_EQ(options.prompt, "-");
-  EXPECT_EQ(options.max_tokens, 32u);
+  EXPECT_EQ(options.sampling.max_tokens, 32u);
   EXPECT_EQ(options.sampling.temperature, 0.5f);
   EXPECT_EQ(options.sampling.top_p, 0.9f);
   EXPECT_EQ(options.sampling.top_k, 7u);
@@ -165,7 +166,7 @@ TEST(CommandLine, RefusesWhatIsOutOfRangeInOneLine) {
 
 TEST(CommandLine, HelpAndVersionAreTextForStandardOutput) {
   EXPECT_EQ(std::get<HelpText>(parse({"--version"})).text,
-            std::string("cria ") + cria_version() + "\n");
+            std::string("cria ") + cria_version() + "\nline editing: " + line_editor_name() + "\n");
   EXPECT_NE(std::get<HelpText>(parse({"--help"})).text.find("chat"), std::string::npos);
   for (const char* const command :
        {"info", "verify", "run", "chat", "bench", "tokenize", "logits", "eval"}) {
@@ -181,6 +182,19 @@ TEST(SpreadOf, IsMedianLeastAndMost) {
   EXPECT_EQ(odd.most, 3.0);
   EXPECT_EQ(spread_of({4.0, 1.0, 2.0, 3.0}).median, 2.5);
   EXPECT_EQ(spread_of({5.0}).median, 5.0);
+}
+
+TEST(CommandLine, ReadsWhatAChatShowsAndKeeps) {
+  const auto usual = parse_as<ChatOptions>({"chat", "m.cria"});
+  EXPECT_EQ(usual.thinking, Thinking::kDim);
+  EXPECT_TRUE(usual.history);
+  const auto options = parse_as<ChatOptions>(
+      {"chat", "m.cria", "--thinking", "hide", "--no-history", "--frequency-penalty", "-0.5"});
+  EXPECT_EQ(options.thinking, Thinking::kHide);
+  EXPECT_FALSE(options.history);
+  EXPECT_EQ(options.sampling.frequency_penalty, -0.5f);
+  EXPECT_EQ(parse_as<RunOptions>({"run", "m.cria", "-p", "a", "--prompt-cache", "c"}).prompt_cache,
+            "c");
 }
 
 }  // namespace
