@@ -1,9 +1,15 @@
 #include "converter/hugging_face_folder.h"
 
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "converter/error.h"
 #include "converter/float_rows.h"
+#include "converter/gptq/gptq_settings.h"
+#include "converter/gptq/gptq_tensor.h"
 #include "converter/memory_size.h"
 #include "converter/side_files.h"
 
@@ -13,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kWeightsFile = "model.safetensors";
+constexpr const char* kQuantization = "quantization_config";
 
 // Each keeps a file open, of which a process has a thousand; the largest checkpoints have 200.
 constexpr size_t kMaxShards = 512;
@@ -44,8 +51,8 @@ std::map<std::string, std::string> read_weight_map(const Json& json, const fs::p
 
 class SafetensorsTensor : public SourceTensor {
  public:
-  SafetensorsTensor(const std::string& name, const InputFile& file, SafetensorsEntry entry)
-      : SourceTensor(name, entry.shape), file_(file), entry_(std::move(entry)) {}
+  SafetensorsTensor(const std::string& name, const InputFile& file, const SafetensorsEntry& entry)
+      : SourceTensor(name, entry.shape), file_(file), entry_(entry) {}
 
   [[nodiscard]] const fs::path& path() const override { return file_.path(); }
   [[nodiscard]] std::string type_name() const override { return entry_.dtype; }
@@ -64,17 +71,41 @@ class SafetensorsTensor : public SourceTensor {
 
  private:
   const InputFile& file_;
-  SafetensorsEntry entry_;
+  const SafetensorsEntry& entry_;
 };
+
+// How the weights of a folder are quantized already; nothing: they are not.
+std::optional<GptqSettings> quantization_of(const fs::path& folder) {
+  const Json config = read_side_json(folder, SideFile::kConfig);
+  const std::string where = side_file_path(folder, SideFile::kConfig).string();
+  if (config.is_object() && JsonObject(config, where).has(kQuantization)) {
+    return read_gptq_settings(config[kQuantization], where + ": " + kQuantization);
+  }
+  if (!has_side_file(folder, SideFile::kQuantizeConfig)) return std::nullopt;
+  return read_gptq_settings(read_side_json(folder, SideFile::kQuantizeConfig),
+                            side_file_path(folder, SideFile::kQuantizeConfig).string());
+}
+
+// The weights that Meta itself gives out are named so.
+bool has_consolidated_weights(const fs::path& folder) {
+  return entry_exists(folder / "consolidated.00.pth") || entry_exists(folder / "consolidated.pth");
+}
 
 }  // namespace
 
 ConfigFiles HuggingFaceFolder::read_config() const {
   const fs::path config = side_file_path(path(), SideFile::kConfig);
+  if (!entry_exists(config) && has_consolidated_weights(path())) {
+    refuse(path(),
+           "has Meta's PyTorch weights (consolidated.*.pth), which are not read; take the model's "
+           "Hugging Face folder with safetensors");
+  }
   if (!entry_exists(config)) refuse(path(), "has no config.json; give a Hugging Face folder");
   ConfigFiles files;
   files.config = read_side_json(path(), SideFile::kConfig);
   files.where = config.string();
+  // It says how weights are stored, which is settled when they are opened.
+  if (quantization_of(path())) files.config.erase(kQuantization);
   if (has_side_file(path(), SideFile::kGenerationConfig)) {
     files.generation = read_side_json(path(), SideFile::kGenerationConfig);
     files.generation_where = side_file_path(path(), SideFile::kGenerationConfig).string();
@@ -94,12 +125,37 @@ void HuggingFaceFolder::open_weights() {
   } else {
     refuse(folder, "has neither model.safetensors nor model.safetensors.index.json");
   }
+  add_tensors();
+}
+
+void HuggingFaceFolder::add_tensors() {
+  constexpr std::string_view kCodes = ".qweight";
+  constexpr std::string_view kParts[] = {kCodes, ".scales", ".qzeros", ".g_idx"};
+  const std::optional<GptqSettings> settings = quantization_of(path());
+  const auto part = [this](const std::string& name) {
+    const auto found = stored_.find(name);
+    return found == stored_.end() ? GptqPart{} : GptqPart{found->second.file, found->second.entry};
+  };
+  for (const auto& [name, stored] : stored_) {
+    const auto is_end = [&name](std::string_view end) { return name.ends_with(end); };
+    if (!settings || std::none_of(std::begin(kParts), std::end(kParts), is_end)) {
+      add(std::make_unique<SafetensorsTensor>(name, *stored.file, *stored.entry));
+      continue;
+    }
+    if (!name.ends_with(kCodes)) continue;
+    const std::string stem = name.substr(0, name.size() - kCodes.size());
+    const GptqParts parts = {part(name), part(stem + ".scales"), part(stem + ".qzeros"),
+                             part(stem + ".g_idx")};
+    if (!add(make_gptq_tensor(stem + ".weight", parts, *settings))) {
+      refuse(stored.file->path(), "tensor " + shown(stem) + ".weight is there twice");
+    }
+  }
 }
 
 void HuggingFaceFolder::open_single(const fs::path& file) {
   shards_.push_back(std::make_unique<SafetensorsFile>(file));
   for (const auto& [name, entry] : shards_.back()->tensors()) {
-    add(std::make_unique<SafetensorsTensor>(name, shards_.back()->file(), entry));
+    stored_[name] = {&shards_.back()->file(), &entry};
   }
 }
 
@@ -126,7 +182,7 @@ void HuggingFaceFolder::open_sharded() {
     if (entry == file->tensors().end()) {
       refuse(folder / shard_name, "has no tensor " + shown(name) + ", though the index says so");
     }
-    add(std::make_unique<SafetensorsTensor>(name, file->file(), entry->second));
+    stored_[name] = {&file->file(), &entry->second};
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,8 +34,16 @@ class HuggingFaceFolder : public Checkpoint {
  private:
   void open_single(const std::filesystem::path& file);
   void open_sharded();
+  // Tensors as the files have them, and those that several of them make.
+  void add_tensors();
+
+  struct Stored {
+    const InputFile* file;
+    const SafetensorsEntry* entry;
+  };
 
   std::vector<std::unique_ptr<SafetensorsFile>> shards_;
+  std::map<std::string, Stored> stored_;  // by the name in the files
 };
 
 }  // namespace cria::converter

@@ -157,12 +157,35 @@ std::string short_count(uint64_t n) {
   return value < kGiga ? line("%.1f M", value / kMillion) : line("%.2f G", value / kGiga);
 }
 
+KeptGroups kept_groups(const ConversionReport& report) {
+  KeptGroups all;
+  for (const EncodedTensor& tensor : report.tensors) {
+    all.exact += tensor.kept.exact;
+    all.rounded += tensor.kept.rounded;
+    all.requantized += tensor.kept.requantized;
+  }
+  return all;
+}
+
+// What became of int4 that the checkpoint had; empty when it had none of use.
+std::string kept_text(const ConversionReport& report) {
+  const KeptGroups kept = kept_groups(report);
+  const uint64_t n = kept.exact + kept.rounded + kept.requantized;
+  if (n == 0) return "";
+  const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
+  return line(
+      "  its int4: of %llu groups %llu are kept, %llu with the scale rounded to bf16, and %llu are "
+      "quantized anew\n",
+      number(n), number(kept.exact), number(kept.rounded), number(kept.requantized));
+}
+
 std::string headline(const ConversionReport& report) {
   const format::ModelConfig& m = report.model;
   std::string text = report.source_name + ": " + report.architecture + ", " +
                      short_count(parameter_count(m)) + " parameters";
-  text += line(", %u layers of %u, vocabulary %u\n  to be written: ", m.n_layers, m.d_model,
-               m.vocab_size);
+  text += line(", %u layers of %u, vocabulary %u\n", m.n_layers, m.d_model, m.vocab_size);
+  if (!report.weights_text.empty()) text += "  its weights: " + report.weights_text + "\n";
+  text += "  to be written: ";
   text += row_of(main_format(m).number_format).name;
   if (main_format(m).group_size != 0) {
     text += line(" in groups of %u", unsigned{main_format(m).group_size});
@@ -305,6 +328,10 @@ Json report_json(const ConversionReport& report) {
   json["bits_per_weight"] =
       kBitsPerByte * json["stored_bytes"].get<double>() / json["n_parameters"].get<double>();
   json["warnings"] = report.warnings;
+  json["source_weights"] = report.weights_text;
+  const KeptGroups kept = kept_groups(report);
+  json["source_int4_groups"] = {
+      {"kept", kept.exact}, {"scale_rounded", kept.rounded}, {"requantized", kept.requantized}};
   json["config"] = {{"context", report.plan_input.context},
                     {"threads", report.plan_input.n_threads},
                     {"prefill_chunk", report.plan_input.prefill_chunk},
@@ -337,7 +364,7 @@ std::string found_text(const ConversionReport& report) {
 }
 
 std::string summary_text(const ConversionReport& report) {
-  return tensors_text(report) + worst_text(report) +
+  return tensors_text(report) + worst_text(report) + kept_text(report) +
          line("  file: %llu bytes\n", static_cast<unsigned long long>(report.file_bytes));
 }
 

@@ -16,7 +16,7 @@ namespace cria::converter {
 struct ConversionReport {
   std::string source_name;  // the folder's own name: a file does not tell where it was made
   std::string architecture;
-  std::string weights_text;    // what the checkpoint's are
+  std::string weights_text;    // of the checkpoint's: "GGUF version 3, Q4_0, F32"
   std::string tokenizer_name;  // "none" without one
   std::string chat_name;
   format::ModelConfig model;

@@ -12,6 +12,7 @@ namespace cria::converter {
 enum class SideFile : uint8_t {
   kConfig,
   kGenerationConfig,
+  kQuantizeConfig,
   kIndex,
   kTokenizerJson,
   kTokenizerModel,
@@ -37,6 +38,7 @@ inline constexpr uint64_t kMaxTemplateBytes = 1 << 18;
 inline constexpr SideFileKind kSideFiles[] = {
     {SideFile::kConfig, "config.json", 1 << 20},
     {SideFile::kGenerationConfig, "generation_config.json", 1 << 20},
+    {SideFile::kQuantizeConfig, "quantize_config.json", 1 << 20},
     {SideFile::kIndex, "model.safetensors.index.json", 1 << 24, 1 << 19},
     {SideFile::kTokenizerJson, "tokenizer.json", 1 << 27},
     {SideFile::kTokenizerModel, "tokenizer.model", 1 << 26},

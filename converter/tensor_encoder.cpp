@@ -84,6 +84,34 @@ void add(const ErrorSums& from, ErrorSums* to) {
   to->max_error = std::max(to->max_error, from.max_error);
 }
 
+void add(const KeptGroups& from, KeptGroups* to) {
+  to->exact += from.exact;
+  to->rounded += from.rounded;
+  to->requantized += from.requantized;
+}
+
+struct KeptScale {
+  bool fits;
+  uint16_t bits;  // bf16
+};
+
+// A scale of a checkpoint as cria has scales, which are not below zero: its sign goes to the codes.
+KeptScale fit_scale(float scale, std::span<int8_t> codes) {
+  constexpr int8_t kLowest = -8;
+  constexpr float kSmallestScale = 0x1p-64f;  // as quant/quantize.cpp has it
+  const float magnitude = std::fabs(scale);
+  if (magnitude == 0) {
+    std::fill(codes.begin(), codes.end(), int8_t{0});
+    return {true, 0};
+  }
+  if (magnitude < kSmallestScale) return {false, 0};
+  if (scale < 0) {
+    if (std::find(codes.begin(), codes.end(), kLowest) != codes.end()) return {false, 0};
+    for (int8_t& code : codes) code = static_cast<int8_t>(-code);
+  }
+  return {true, f32_to_bf16(magnitude)};
+}
+
 }  // namespace
 
 TensorEncoder::TensorEncoder(QuantMethod method, format::Compression compression, int level,
@@ -135,8 +163,37 @@ EncodedTensor TensorEncoder::encode(const PlannedTensor& tensor) {
   return encode_values(tensor.spec, values);
 }
 
-void TensorEncoder::encode_int4(const MatrixShape& shape, size_t n_rows, Scratch* scratch,
-                                uint8_t* out_codes, uint8_t* out_scales, ErrorSums* error) const {
+void TensorEncoder::keep_int4(const PlannedTensor& tensor, size_t first, size_t n_rows,
+                              Scratch* scratch, KeptGroups* kept) const {
+  const SourceTensor& source = *tensor.source;
+  const MatrixShape& shape = tensor.spec.shape;
+  const uint32_t source_group = source.int4_group();
+  if (source_group == 0 || source_group % shape.group_size != 0 || shape.cols % source_group != 0) {
+    return;
+  }
+  scratch->source_codes.resize(n_rows * shape.cols);
+  scratch->source_scales.resize(n_rows * shape.cols / source_group);
+  source.read_int4(first, n_rows, &scratch->source, scratch->source_codes.data(),
+                   scratch->source_scales.data());
+  for (size_t group = 0; group < scratch->int4_scales.size(); ++group) {
+    const size_t begin = group * shape.group_size;
+    const std::span<int8_t> codes(scratch->source_codes.data() + begin, shape.group_size);
+    const float scale = scratch->source_scales[begin / source_group];
+    const KeptScale fit = fit_scale(scale, codes);
+    if (!fit.fits) {
+      ++kept->requantized;
+      continue;
+    }
+    ++(bf16_to_f32(fit.bits) == std::fabs(scale) ? kept->exact : kept->rounded);
+    scratch->int4_scales[group] = fit.bits;
+    std::copy(codes.begin(), codes.end(), scratch->codes.data() + begin);
+  }
+}
+
+void TensorEncoder::encode_int4(const PlannedTensor& tensor, size_t first, size_t n_rows,
+                                Scratch* scratch, uint8_t* out_codes, uint8_t* out_scales,
+                                TileSums* sums) const {
+  const MatrixShape& shape = tensor.spec.shape;
   const float* values = scratch->values.data();
   const size_t padded = padded_cols(shape);
   const size_t groups = padded / shape.group_size;
@@ -144,10 +201,11 @@ void TensorEncoder::encode_int4(const MatrixShape& shape, size_t n_rows, Scratch
   scratch->int4_scales.resize(n_rows * groups);
   quantize_rows_int4(values, n_rows, shape.cols, shape.group_size, method_, padded,
                      scratch->codes.data(), scratch->int4_scales.data());
+  keep_int4(tensor, first, n_rows, scratch, &sums->kept);
   for (size_t row = 0; row < n_rows; ++row) {
     add_error_int4(values + row * shape.cols, shape.cols, shape.group_size,
                    scratch->codes.data() + row * padded, scratch->int4_scales.data() + row * groups,
-                   error);
+                   &sums->error);
   }
   pack_int4_tile(shape, scratch->codes.data(), scratch->int4_scales.data(), n_rows, out_codes,
                  out_scales);
@@ -170,7 +228,7 @@ void TensorEncoder::encode_int8(const MatrixShape& shape, size_t n_rows, Scratch
 }
 
 void TensorEncoder::encode_tile(const PlannedTensor& tensor, size_t tile, Scratch* scratch,
-                                uint8_t* out_codes, uint8_t* out_scales, ErrorSums* error) const {
+                                uint8_t* out_codes, uint8_t* out_scales, TileSums* sums) const {
   const MatrixShape& shape = tensor.spec.shape;
   const SourceTensor& source = *tensor.source;
   const size_t cols = shape.cols;
@@ -182,14 +240,14 @@ void TensorEncoder::encode_tile(const PlannedTensor& tensor, size_t tile, Scratc
 
   switch (shape.number_format) {
     case NumberFormat::kInt4:
-      return encode_int4(shape, n_rows, scratch, out_codes, out_scales, error);
+      return encode_int4(tensor, tile * kTileRows, n_rows, scratch, out_codes, out_scales, sums);
     case NumberFormat::kInt8:
-      return encode_int8(shape, n_rows, scratch, out_codes, out_scales, error);
+      return encode_int8(shape, n_rows, scratch, out_codes, out_scales, &sums->error);
     case NumberFormat::kF32:
     case NumberFormat::kF16:
     case NumberFormat::kBf16:
       pack_float_tile(shape, values, n_rows, out_codes);
-      return add_error_float(shape.number_format, scratch->values, error);
+      return add_error_float(shape.number_format, scratch->values, &sums->error);
   }
 }
 
@@ -204,7 +262,7 @@ EncodedTensor TensorEncoder::encode_matrix(const PlannedTensor& tensor) {
 
   EncodedTensor encoded = start_entry(tensor.spec);
   std::vector<uint8_t> scales(memory_size(scale_plane_bytes(shape)));
-  std::vector<ErrorSums> errors(n_tiles);
+  std::vector<TileSums> sums(n_tiles);
   std::vector<uint8_t> codes;
   size_t n_left = 0;  // bytes at the front of codes that have filled no chunk yet
   for (size_t first = 0; first < n_tiles; first += tiles_per_batch) {
@@ -213,7 +271,7 @@ EncodedTensor TensorEncoder::encode_matrix(const PlannedTensor& tensor) {
     hosted::shared_loop(pool_, n_batch, [&](size_t i, size_t worker) {
       const size_t tile = first + i;
       encode_tile(tensor, tile, &scratches_[worker], codes.data() + n_left + i * code_bytes,
-                  scales.data() + tile * scale_bytes, &errors[tile]);
+                  scales.data() + tile * scale_bytes, &sums[tile]);
     });
     const bool last = first + n_batch == n_tiles;
     const size_t n_whole = codes.size() / format::kChunkRawBytes * format::kChunkRawBytes;
@@ -223,7 +281,10 @@ EncodedTensor TensorEncoder::encode_matrix(const PlannedTensor& tensor) {
     std::memmove(codes.data(), codes.data() + n_written, n_left);
   }
   encoded.stored_bytes += write_plane(scales);
-  for (const ErrorSums& error : errors) add(error, &encoded.error);
+  for (const TileSums& tile : sums) {
+    add(tile.error, &encoded.error);
+    add(tile.kept, &encoded.kept);
+  }
   return encoded;
 }
 

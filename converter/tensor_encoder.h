@@ -16,10 +16,18 @@
 
 namespace cria::converter {
 
+// What became of the groups of codes that a checkpoint has as int4 already.
+struct KeptGroups {
+  uint64_t exact = 0;        // same codes, same scale
+  uint64_t rounded = 0;      // same codes, the scale rounded to bf16
+  uint64_t requantized = 0;  // a scale below zero, which turns code -8 into one that is not there
+};
+
 struct EncodedTensor {
   format::TensorEntry entry;
   uint64_t stored_bytes;
   ErrorSums error;  // of matrices; zero for vectors
+  KeptGroups kept;
 };
 
 class TensorEncoder {
@@ -43,14 +51,25 @@ class TensorEncoder {
     std::vector<int8_t> codes;
     std::vector<uint16_t> int4_scales;
     std::vector<float> int8_scales;
+    std::vector<int8_t> source_codes;  // int4 that the checkpoint has
+    std::vector<float> source_scales;
+  };
+  // What a tile leaves besides its bytes.
+  struct TileSums {
+    ErrorSums error;
+    KeptGroups kept;
   };
 
   [[nodiscard]] EncodedTensor encode_matrix(const PlannedTensor& tensor);
   void encode_tile(const PlannedTensor& tensor, size_t tile, Scratch* scratch, uint8_t* out_codes,
-                   uint8_t* out_scales, ErrorSums* error) const;
+                   uint8_t* out_scales, TileSums* sums) const;
+  // Puts the codes and scales that the checkpoint has for rows from first on in place of those of
+  // scratch, where cria's int4 can hold them.
+  void keep_int4(const PlannedTensor& tensor, size_t first, size_t n_rows, Scratch* scratch,
+                 KeptGroups* kept) const;
   // The tile's n_rows rows of scratch->values, as one number format.
-  void encode_int4(const MatrixShape& shape, size_t n_rows, Scratch* scratch, uint8_t* out_codes,
-                   uint8_t* out_scales, ErrorSums* error) const;
+  void encode_int4(const PlannedTensor& tensor, size_t first, size_t n_rows, Scratch* scratch,
+                   uint8_t* out_codes, uint8_t* out_scales, TileSums* sums) const;
   void encode_int8(const MatrixShape& shape, size_t n_rows, Scratch* scratch, uint8_t* out_codes,
                    uint8_t* out_scales, ErrorSums* error) const;
   // Cuts bytes into chunks and writes them; returns the bytes they take in the file.

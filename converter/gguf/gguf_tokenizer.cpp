@@ -12,6 +12,7 @@ namespace cria::converter {
 namespace {
 
 constexpr const char* kPrefix = "tokenizer.ggml.";
+constexpr size_t kMaxAdded = 1 << 16;  // control and user-defined tokens; a few thousand are usual
 
 class TokenizerReader {
  public:
@@ -137,6 +138,10 @@ class TokenizerReader {
       if (is_control || kind == PieceType::kUserDefined) {
         added.push_back(
             {{"id", id}, {"content", text(id)}, {"special", is_control}, {"normalized", false}});
+        if (added.size() > kMaxAdded) {
+          metadata_.refuse(key("token_type"), "has more than " + std::to_string(kMaxAdded) +
+                                                  " control and user-defined tokens");
+        }
       }
       if (!is_control && !vocabulary.emplace(text(id), id).second) {
         metadata_.refuse(key("tokens"), "has '" + shown(text(id)) + "' twice");

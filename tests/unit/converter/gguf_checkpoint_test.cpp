@@ -1,0 +1,156 @@
+#include "converter/gguf/gguf_checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include "converter/convert.h"
+#include "converter/reordered_tensor.h"
+#include "tests/unit/converter/gguf_writer.h"
+#include "tests/unit/converter/model_read_back.h"
+
+namespace cria::converter {
+namespace {
+
+using format::TensorRole;
+using test::GgufWriter;
+using test::TinyCheckpoint;
+
+ConversionReport convert_f32(const std::filesystem::path& model,
+                             const std::filesystem::path& output, TokenizerWish tokenizer) {
+  Options options;
+  options.model = model;
+  options.output = output;
+  options.weights = format::NumberFormat::kF32;
+  options.group_size = 0;
+  options.tokenizer = tokenizer;
+  Progress progress(Verbosity::kQuiet);
+  return convert(options, &progress);
+}
+
+GgufWriter tiny_gguf() {
+  GgufWriter writer;
+  writer.put_tiny_llama();
+  writer.put_tensors(TinyCheckpoint());
+  return writer;
+}
+
+// Refuses a tiny file of another header.
+void expect_refused(GgufWriter writer, const std::vector<std::string>& parts) {
+  const test::TempFolder folder;
+  test::write_file(folder / "m.gguf", writer.bytes());
+  test::expect_invalid(
+      parts, [&] { convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kNone); });
+}
+
+TEST(GgufCheckpoint, BecomesTheModelOfTheFolderThatItWasMadeOf) {
+  const test::TempFolder folder;
+  TinyCheckpoint source;
+  source.config.erase("head_dim");
+  source.write(folder / "hf");
+  convert_f32(folder / "hf", folder / "hf.cria", TokenizerWish::kNone);
+  test::write_file(folder / "m.gguf", tiny_gguf().bytes());
+  const ConversionReport report =
+      convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kNone);
+  EXPECT_EQ(report.weights_text, "GGUF version 3, F32");
+  const test::ModelReadBack from_folder(folder / "hf.cria");
+  const test::ModelReadBack from_gguf(folder / "m.cria");
+  ASSERT_EQ(from_folder.tensors().size(), from_gguf.tensors().size());
+  for (size_t i = 0; i < from_folder.tensors().size(); ++i) {
+    EXPECT_EQ(from_folder.raw(from_folder.tensors()[i]), from_gguf.raw(from_gguf.tensors()[i]))
+        << i;
+  }
+  EXPECT_EQ(from_folder.config().max_context, from_gguf.config().max_context);
+  EXPECT_EQ(from_folder.config().flags, from_gguf.config().flags);
+}
+
+TEST(GgufCheckpoint, WithoutOutputMatrixIsTied) {
+  const test::TempFolder folder;
+  GgufWriter writer = tiny_gguf();
+  std::erase_if(writer.tensors, [](const auto& t) { return t.name == "output.weight"; });
+  test::write_file(folder / "m.gguf", writer.bytes());
+  const ConversionReport report =
+      convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kNone);
+  EXPECT_NE(report.model.flags & format::kTiedEmbedding, 0u);
+}
+
+TEST(GgufCheckpoint, DividesFrequenciesByItsFactors) {
+  const test::TempFolder folder;
+  GgufWriter writer = tiny_gguf();
+  std::string factors;
+  for (int i = 0; i < 8; ++i) factors += GgufWriter::bytes_of_number(i < 4 ? 1.0f : 8.0f);
+  writer.tensors.push_back({"rope_freqs.weight", {8}, 0, factors});
+  test::write_file(folder / "m.gguf", writer.bytes());
+  const ConversionReport report =
+      convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kNone);
+  EXPECT_TRUE(report.warnings.empty());
+  const test::ModelReadBack model(folder / "m.cria");
+  const std::string raw =
+      model.raw(model.tensor(TensorRole::kRopeInverseFrequencies, format::kNone));
+  float frequencies[8];
+  ASSERT_EQ(raw.size(), sizeof frequencies);
+  std::memcpy(frequencies, raw.data(), raw.size());
+  EXPECT_EQ(frequencies[0], 1.0f);
+  EXPECT_FLOAT_EQ(frequencies[4], 0.01f / 8);
+  writer.tensors.back().shape = {4};
+  writer.tensors.back().data.resize(16);
+  expect_refused(writer, {"rope.dimension_count", "does not fit the frequency factors"});
+}
+
+TEST(GgufCheckpoint, OfSeveralPartsIsOpenedByTheFirst) {
+  const test::TempFolder folder;
+  GgufWriter whole = tiny_gguf();
+  for (uint16_t i = 0; i < 3; ++i) {
+    GgufWriter part;
+    if (i == 0) part.put_tiny_llama();
+    part.put("split.no", 2, GgufWriter::bytes_of_number(i));
+    part.put("split.count", 2, GgufWriter::bytes_of_number(uint16_t{3}));
+    for (size_t t = i; t < whole.tensors.size(); t += 3) part.tensors.push_back(whole.tensors[t]);
+    test::write_file(folder / ("m-0000" + std::to_string(i + 1) + "-of-00003.gguf"), part.bytes());
+  }
+  const std::filesystem::path first = folder / "m-00001-of-00003.gguf";
+  const ConversionReport report = convert_f32(first, folder / "m.cria", TokenizerWish::kNone);
+  EXPECT_EQ(report.weights_text, "GGUF version 3 in 3 parts, F32");
+  test::expect_invalid({"00002-of", "is part 2 of 3: give the first"},
+                       [&] { const GgufCheckpoint late(folder / "m-00002-of-00003.gguf"); });
+  std::filesystem::copy_file(first, folder / "other.gguf");
+  test::expect_invalid({"other.gguf", "not named so"},
+                       [&] { const GgufCheckpoint renamed(folder / "other.gguf"); });
+  std::filesystem::remove(folder / "m-00003-of-00003.gguf");
+  test::expect_invalid({"m-00003-of-00003.gguf", "missing"},
+                       [&] { const GgufCheckpoint incomplete(first); });
+  std::filesystem::copy_file(folder / "m-00002-of-00003.gguf", folder / "m-00003-of-00003.gguf");
+  test::expect_invalid({"m-00003-of-00003.gguf", "is not the part that its name says"},
+                       [&] { const GgufCheckpoint mixed(first); });
+}
+
+TEST(GgufCheckpoint, OfAnArchitectureOrTypeThatIsNotReadIsRefusedByName) {
+  GgufWriter writer;
+  writer.put_text("general.architecture", "gemma3");
+  expect_refused(writer, {"'gemma3' is not supported", "qwen3"});
+  writer = tiny_gguf();
+  writer.put_text("general.type", "adapter");
+  expect_refused(writer, {"general.type", "no whole model"});
+  writer = tiny_gguf();
+  writer.put_count("llama.expert_count", 8);
+  expect_refused(writer, {"num_local_experts"});
+  writer = tiny_gguf();
+  writer.put_number("llama.final_logit_softcapping", 30.0f);
+  expect_refused(writer, {"final_logit_softcapping is not supported"});
+  writer = tiny_gguf();
+  writer.tensors[0].type = 39;
+  expect_refused(writer, {"model.embed_tokens.weight", "MXFP4", "Q4_K_M"});
+  writer = tiny_gguf();
+  writer.tensors[0].type = 77;
+  expect_refused(writer, {"model.embed_tokens.weight", "type 77"});
+  expect_refused(GgufWriter(), {"general.architecture is missing"});
+}
+
+TEST(GgufCheckpoint, WithoutATokenizerWantsNoTokenizer) {
+  const test::TempFolder folder;
+  test::write_file(folder / "m.gguf", tiny_gguf().bytes());
+  test::expect_invalid({"it has no tokenizer", "--no-tokenizer"}, [&] {
+    convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kRequired);
+  });
+}
+
+}  // namespace
+}  // namespace cria::converter
