@@ -4,37 +4,33 @@
 #include <cmath>
 #include <set>
 
+#include "converter/architecture_table.h"
 #include "converter/error.h"
 #include "converter/json_input.h"
+#include "converter/layer_kinds.h"
 
 namespace cria::converter {
 namespace {
 
-using format::Architecture;
 using format::ModelConfig;
-
-// What each architecture takes where its config.json is silent.
-struct ArchitectureDefaults {
-  const char* class_name;
-  const char* model_type;
-  Architecture architecture;
-  uint32_t max_context;
-  uint32_t n_kv_heads;      // 0: as many as heads
-  uint32_t sliding_window;  // 0: none
-};
-
-constexpr ArchitectureDefaults kArchitectures[] = {
-    {"LlamaForCausalLM", "llama", Architecture::kLlama, 2048, 0, 0},
-    {"MistralForCausalLM", "mistral", Architecture::kMistral, 4096 * 32, 8, 4096},
-    {"GraniteForCausalLM", "granite", Architecture::kGranite, 2048, 0, 0},
-};
 
 // Settings that other architectures bring along; a checkpoint that has one is not what it says.
 constexpr const char* kForeignKeys[] = {
-    "num_local_experts",       "num_experts",  "n_routed_experts", "num_experts_per_tok",
-    "moe_intermediate_size",   "kv_lora_rank", "q_lora_rank",      "attn_logit_softcapping",
-    "final_logit_softcapping", "use_qk_norm",  "qk_layernorm",     "query_pre_attn_scalar",
-    "no_rope_layers",
+    "num_local_experts",
+    "num_experts",
+    "n_routed_experts",
+    "num_experts_per_tok",
+    "moe_intermediate_size",
+    "kv_lora_rank",
+    "q_lora_rank",
+    "attn_logit_softcapping",
+    "final_logit_softcapping",
+    "use_qk_norm",
+    "qk_layernorm",
+    "query_pre_attn_scalar",
+    kNoRopeLayers,
+    "lm_head_bias",
+    "sliding_window_pattern",
 };
 
 // True for a value that switches something on: not null, false or zero.
@@ -46,28 +42,14 @@ bool is_on(const Json& config, const char* key) {
   return true;
 }
 
-const ArchitectureDefaults& find_architecture(const JsonObject& config) {
-  constexpr const char* kSupported = "; this converter reads Llama, Mistral and Granite";
-  const std::optional<std::vector<std::string>> classes = config.texts("architectures");
-  const std::optional<std::string> model_type = config.text("model_type");
-  const std::string class_name = classes && !classes->empty() ? classes->front() : "";
-  if (class_name.empty() && !model_type) config.refuse("architectures", "is missing");
-  for (const ArchitectureDefaults& known : kArchitectures) {
-    const bool same_class = class_name.empty() || class_name == known.class_name;
-    const bool same_type = !model_type || *model_type == known.model_type;
-    if (same_class && same_type) return known;
-  }
-  if (class_name.empty()) {
-    config.refuse("model_type", "'" + shown(*model_type) + "' is not supported" + kSupported);
-  }
-  config.refuse("architectures",
-                shown(class_name) + (model_type ? " (model_type " + shown(*model_type) + ")" : "") +
-                    " is not supported" + kSupported);
-}
-
-void refuse_foreign(const Json& json, const JsonObject& config, Architecture architecture) {
+void refuse_foreign(const Json& json, const JsonObject& config, const ArchitectureRow& row) {
   for (const char* key : kForeignKeys) {
-    if (is_on(json, key)) config.refuse(key, "belongs to an architecture that is not supported");
+    const bool is_own =
+        row.no_rope == NoRopeKeys::kLayers && key == std::string_view(kNoRopeLayers);
+    if (!is_own && is_on(json, key)) {
+      config.refuse(key, std::string("belongs to an architecture that is not supported") +
+                             (row.is_hybrid ? ", only the dense models of this one are" : ""));
+    }
   }
   if (is_on(json, "quantization_config")) {
     config.refuse("quantization_config",
@@ -77,59 +59,95 @@ void refuse_foreign(const Json& json, const JsonObject& config, Architecture arc
   if (activation != "silu" && activation != "swish") {
     config.refuse("hidden_act", "'" + shown(activation) + "' is not supported, only silu");
   }
-  const bool may_have_bias = architecture != Architecture::kMistral;
-  for (const char* key : {"attention_bias", "mlp_bias"}) {
-    if (!may_have_bias && config.boolean(key).value_or(false)) {
-      config.refuse(key, "is not supported for this architecture");
-    }
-  }
 }
 
-void read_shape(const JsonObject& config, const ArchitectureDefaults& defaults,
-                ModelConfig* model) {
-  model->architecture = static_cast<uint32_t>(defaults.architecture);
+void read_shape(const JsonObject& config, const ArchitectureRow& row, ModelConfig* model) {
+  model->architecture = static_cast<uint32_t>(row.id);
   model->n_layers = config.required_count("num_hidden_layers");
   model->d_model = config.required_count("hidden_size");
   model->n_heads = config.required_count("num_attention_heads");
-  model->d_ff = config.required_count("intermediate_size");
+  model->d_ff = config.required_count(row.ffn_key);
   model->vocab_size = config.required_count("vocab_size");
   if (model->n_heads == 0) config.refuse("num_attention_heads", "must not be zero");
   // null means one key-value head a head; only silence brings the architecture's default.
-  const bool silent = !config.contains("num_key_value_heads") && defaults.n_kv_heads != 0;
+  const bool silent = !config.contains("num_key_value_heads") && row.n_kv_heads != 0;
   model->n_kv_heads =
-      config.count("num_key_value_heads").value_or(silent ? defaults.n_kv_heads : model->n_heads);
+      config.count("num_key_value_heads").value_or(silent ? row.n_kv_heads : model->n_heads);
   const std::optional<uint32_t> head_dim = config.count("head_dim");
-  if (!head_dim && model->d_model % model->n_heads != 0) {
+  if (!head_dim && row.head_dim == 0 && model->d_model % model->n_heads != 0) {
     config.refuse("hidden_size", "is no multiple of num_attention_heads, and head_dim is missing");
   }
-  model->head_dim = head_dim.value_or(model->d_model / model->n_heads);
-  model->max_context = config.count("max_position_embeddings").value_or(defaults.max_context);
-  if (defaults.sliding_window != 0) {
-    const uint32_t otherwise = config.contains("sliding_window") ? 0 : defaults.sliding_window;
-    model->sliding_window = config.count("sliding_window").value_or(otherwise);
+  const uint32_t otherwise = row.head_dim != 0 ? row.head_dim : model->d_model / model->n_heads;
+  model->head_dim = head_dim.value_or(otherwise);
+  model->max_context = config.count("max_position_embeddings").value_or(row.max_context);
+  if (model->head_dim < 2 || model->head_dim > format::kMaxHeadDim || model->head_dim % 2 != 0) {
+    config.refuse("head_dim", "must be even and from 2 to " + std::to_string(format::kMaxHeadDim));
   }
 }
 
-void read_numbers(const JsonObject& config, Architecture architecture, ModelConfig* model) {
+void read_numbers(const JsonObject& config, const ArchitectureRow& row, ModelConfig* model) {
   const auto number = [&config](const char* key, double otherwise) {
     return static_cast<float>(config.number(key).value_or(otherwise));
   };
-  constexpr double kDefaultEpsilon = 1e-6;
-  model->rms_epsilon = number("rms_norm_eps", kDefaultEpsilon);
-  const bool granite = architecture == Architecture::kGranite;
-  model->embedding_multiplier = granite ? number("embedding_multiplier", 1) : 1;
-  model->residual_multiplier = granite ? number("residual_multiplier", 1) : 1;
-  model->logits_divisor = granite ? number("logits_scaling", 1) : 1;
+  const bool has = row.has_multipliers;
+  model->rms_epsilon = number("rms_norm_eps", row.rms_epsilon);
+  model->embedding_multiplier = has ? number("embedding_multiplier", 1) : 1;
+  model->residual_multiplier = has ? number("residual_multiplier", 1) : 1;
+  model->logits_divisor = has ? number("logits_scaling", 1) : 1;
   model->attention_multiplier =
-      granite ? number("attention_multiplier", 1)
-              : static_cast<float>(1 / std::sqrt(static_cast<double>(model->head_dim)));
+      has ? number("attention_multiplier", 1)
+          : static_cast<float>(1 / std::sqrt(static_cast<double>(model->head_dim)));
 }
 
-void read_flags(const JsonObject& config, ModelConfig* model) {
-  if (config.boolean("attention_bias").value_or(false)) {
-    model->flags |= format::kQkvBias | format::kOutputBias;
+void read_flags(const JsonObject& config, const ArchitectureRow& row, ModelConfig* model) {
+  model->flags = row.flags;
+  const auto read = [&](const char* key, uint32_t flags) {
+    if (!config.boolean(key).value_or(false)) return;
+    // Of these q, k and v have their biases whatever the key says.
+    const uint32_t all = row.flags | row.flags_by_keys;
+    if ((all & flags) == 0) config.refuse(key, "is not supported for this architecture");
+    model->flags |= all & flags;
+  };
+  read("attention_bias", format::kQkvBias | format::kOutputBias);
+  read("mlp_bias", format::kMlpBias);
+}
+
+void divide_frequencies(const ConfigFiles& files, Rope* rope) {
+  if (files.rope_factors.empty()) return;
+  std::vector<float>& frequencies = rope->inverse_frequencies;
+  const bool fit = files.rope_factors.size() == frequencies.size() &&
+                   std::all_of(files.rope_factors.begin(), files.rope_factors.end(),
+                               [](float factor) { return std::isfinite(factor) && factor > 0; });
+  if (!fit) {
+    throw ProgramError(ExitCode::kInvalidInput,
+                       files.where + ": its frequency factors must be one above zero for each of " +
+                           std::to_string(frequencies.size()) + " frequencies");
   }
-  if (config.boolean("mlp_bias").value_or(false)) model->flags |= format::kMlpBias;
+  for (size_t i = 0; i < frequencies.size(); ++i) frequencies[i] /= files.rope_factors[i];
+}
+
+void read_rope(const ConfigFiles& files, const JsonObject& config, const ArchitectureRow& row,
+               ImportedConfig* imported) {
+  ModelConfig& model = imported->model;
+  const uint32_t turned = read_rotary_dim(config, row, model.head_dim);
+  const RopeSettings settings = read_rope_settings(config, row, model.max_context, turned);
+  imported->rope = compute_rope(settings, turned);
+  divide_frequencies(files, &imported->rope);
+  for (const std::vector<float>* frequencies :
+       {&imported->rope.inverse_frequencies, &imported->rope.long_inverse_frequencies}) {
+    const bool are_within = std::all_of(
+        frequencies->begin(), frequencies->end(),
+        [](float frequency) { return frequency >= 0 && frequency <= format::kMaxRopeFrequency; });
+    if (!are_within) {
+      config.refuse("rope_theta",
+                    "and the scaling of positions give frequencies that are not from 0 to " +
+                        std::to_string(static_cast<int>(format::kMaxRopeFrequency)));
+    }
+  }
+  model.rope_factor = imported->rope.attention_factor;
+  model.rotary_dim = turned == model.head_dim ? 0 : turned;
+  model.original_context = original_context(settings, model.max_context);
+  if (model.original_context != 0) model.flags |= format::kLongRope;
 }
 
 // A token that cannot be would end nothing, silently.
@@ -164,20 +182,6 @@ void read_tokens(const ConfigFiles& files, const JsonObject& config, ImportedCon
   }
 }
 
-void divide_frequencies(const ConfigFiles& files, Rope* rope) {
-  if (files.rope_factors.empty()) return;
-  std::vector<float>& frequencies = rope->inverse_frequencies;
-  const bool fit = files.rope_factors.size() == frequencies.size() &&
-                   std::all_of(files.rope_factors.begin(), files.rope_factors.end(),
-                               [](float factor) { return std::isfinite(factor) && factor > 0; });
-  if (!fit) {
-    throw ProgramError(ExitCode::kInvalidInput,
-                       files.where + ": its frequency factors must be one above zero for each of " +
-                           std::to_string(frequencies.size()) + " frequencies");
-  }
-  for (size_t i = 0; i < frequencies.size(); ++i) frequencies[i] /= files.rope_factors[i];
-}
-
 }  // namespace
 
 void set_end_tokens(const std::vector<uint32_t>& ids, const std::string& where,
@@ -209,7 +213,7 @@ std::string describe_config_field(std::string_view field) {
       {"d_model", "hidden_size", 1, format::kMaxModelWidth},
       {"n_heads", "num_attention_heads", 1, format::kMaxHeads},
       {"n_heads * head_dim", "num_attention_heads * head_dim", 1, format::kMaxModelWidth},
-      {"d_ff", "intermediate_size", 1, format::kMaxFfnWidth},
+      {"d_ff", "intermediate_size or shared_intermediate_size", 1, format::kMaxFfnWidth},
       {"vocab_size", "vocab_size", 1, format::kMaxVocab},
       {"max_context", "max_position_embeddings", 1, format::kMaxContext},
       {"sliding_window", "sliding_window", 0, format::kMaxContext},
@@ -228,33 +232,19 @@ std::string describe_config_field(std::string_view field) {
 ImportedConfig import_config(const ConfigFiles& files) {
   const Json& json = files.config;
   const JsonObject config(json, files.where);
-  const ArchitectureDefaults& defaults = find_architecture(config);
-  refuse_foreign(json, config, defaults.architecture);
+  const ArchitectureRow& row = find_architecture(config);
+  refuse_foreign(json, config, row);
 
   ImportedConfig imported = {};
-  imported.architecture = defaults.class_name;
-  read_shape(config, defaults, &imported.model);
-  read_numbers(config, defaults.architecture, &imported.model);
-  read_flags(config, &imported.model);
+  imported.architecture = row.class_name;
+  read_shape(config, row, &imported.model);
+  read_no_rope(config, row, &imported.model);
+  read_window(config, row, &imported.model);
+  read_numbers(config, row, &imported.model);
+  read_flags(config, row, &imported.model);
   read_tokens(files, config, &imported);
-  imported.tied_embedding = config.boolean("tie_word_embeddings").value_or(false);
-  if (imported.model.head_dim < 2 || imported.model.head_dim > format::kMaxHeadDim ||
-      imported.model.head_dim % 2 != 0) {
-    config.refuse("head_dim", "must be even and from 2 to " + std::to_string(format::kMaxHeadDim));
-  }
-  imported.rope =
-      compute_rope(read_rope_settings(config, imported.model.max_context), imported.model.head_dim);
-  divide_frequencies(files, &imported.rope);
-  const std::vector<float>& frequencies = imported.rope.inverse_frequencies;
-  const bool are_within = std::all_of(frequencies.begin(), frequencies.end(), [](float frequency) {
-    return frequency >= 0 && frequency <= format::kMaxRopeFrequency;
-  });
-  if (!are_within) {
-    config.refuse("rope_theta",
-                  "and the scaling of positions give frequencies that are not from 0 to " +
-                      std::to_string(static_cast<int>(format::kMaxRopeFrequency)));
-  }
-  imported.model.rope_factor = imported.rope.attention_factor;
+  read_rope(files, config, row, &imported);
+  imported.tied_embedding = config.boolean("tie_word_embeddings").value_or(row.is_tied);
   return imported;
 }
 

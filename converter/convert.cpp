@@ -35,7 +35,9 @@ void apply_options(const Options& options, format::ModelConfig* model) {
                                  " is more than the model's " + std::to_string(most) +
                                  " positions");
   }
-  model->planned_context = options.context.value_or(std::min(most, kDefaultContext));
+  // A longer context than the original would have all positions turned as those of long ones.
+  const uint32_t original = model->original_context != 0 ? model->original_context : most;
+  model->planned_context = options.context.value_or(std::min({most, original, kDefaultContext}));
   model->compression = static_cast<uint32_t>(options.compression);
 }
 
@@ -188,8 +190,10 @@ class Conversion {
     for (const PlannedTensor& tensor : plan.tensors) total += tensor_bytes(tensor.spec);
     progress_->start(total);
     for (const PlannedTensor& tensor : plan.tensors) {
+      const bool is_long = tensor.spec.role == format::TensorRole::kRopeLongInverseFrequencies;
+      const auto& frequencies = is_long ? rope.long_inverse_frequencies : rope.inverse_frequencies;
       report_.tensors.push_back(tensor.source == nullptr
-                                    ? encoder.encode_values(tensor.spec, rope.inverse_frequencies)
+                                    ? encoder.encode_values(tensor.spec, frequencies)
                                     : encoder.encode(tensor));
       progress_->advance(tensor_bytes(tensor.spec),
                          tensor.source == nullptr ? "" : tensor.source->name());

@@ -209,14 +209,27 @@ std::optional<uint32_t> JsonObject::count(std::string_view key) const {
   return count_value(key, *value);
 }
 
+double JsonObject::number_value(std::string_view key, const Json& value) const {
+  constexpr double kMost = static_cast<double>(std::numeric_limits<float>::max());
+  if (!value.is_number() || !(std::fabs(value.get<double>()) <= kMost)) {
+    refuse_type(key, "a number that a float can hold", value);
+  }
+  return value.get<double>();
+}
+
 std::optional<double> JsonObject::number(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  constexpr double kMost = static_cast<double>(std::numeric_limits<float>::max());
-  if (!value->is_number() || !(std::fabs(value->get<double>()) <= kMost)) {
-    refuse_type(key, "a number that a float can hold", *value);
-  }
-  return value->get<double>();
+  return number_value(key, *value);
+}
+
+std::optional<std::vector<double>> JsonObject::numbers(std::string_view key) const {
+  const Json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_array()) refuse_type(key, "a list of numbers", *value);
+  std::vector<double> out;
+  for (const Json& item : *value) out.push_back(number_value(key, item));
+  return out;
 }
 
 std::optional<bool> JsonObject::boolean(std::string_view key) const {

@@ -33,6 +33,7 @@ class JsonObject {
   [[nodiscard]] bool contains(std::string_view key) const;                  // there, maybe null
   [[nodiscard]] std::optional<uint32_t> count(std::string_view key) const;  // 0 .. 2^32 - 1
   [[nodiscard]] std::optional<double> number(std::string_view key) const;   // finite, of float
+  [[nodiscard]] std::optional<std::vector<double>> numbers(std::string_view key) const;
   [[nodiscard]] std::optional<bool> boolean(std::string_view key) const;
   [[nodiscard]] std::optional<std::string> text(std::string_view key) const;
   [[nodiscard]] std::optional<std::vector<std::string>> texts(std::string_view key) const;
@@ -54,6 +55,7 @@ class JsonObject {
  private:
   [[nodiscard]] const Json* find(std::string_view key) const;
   [[nodiscard]] uint32_t count_value(std::string_view key, const Json& value) const;
+  [[nodiscard]] double number_value(std::string_view key, const Json& value) const;
 
   const Json* object_;
   std::string where_;

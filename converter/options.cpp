@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 
+#include "converter/architecture_table.h"
 #include "converter/chunk_encoder.h"
 #include "converter/error.h"
 #include "converter/version.h"
@@ -62,6 +63,15 @@ struct Raw {
 
 void define(CLI::App* app, Raw* raw, Options* options) {
   app->set_version_flag("--version", std::string("cria-convert ") + kConverterVersion);
+  app->add_flag_callback(
+         "--list-architectures",
+         [] {
+           std::string text = architectures_text();
+           text.pop_back();  // CLI11 ends the line
+           throw CLI::CallForVersion(text, 0);
+         },
+         "print the architectures that are read, with their classes and examples")
+      ->configurable(false);
   app->add_option("MODEL", raw->model, "Hugging Face folder, .gguf file, or .bin file of llama2.c")
       ->required();
   app->add_option("-o,--output", raw->output, "model file to write");

@@ -74,8 +74,7 @@ struct Totals {
 
 void add(const EncodedTensor& tensor, Totals* totals) {
   // The rope frequencies are computed, not learned.
-  const bool learned =
-      tensor.entry.role != static_cast<uint16_t>(TensorRole::kRopeInverseFrequencies);
+  const bool learned = !is_rope(static_cast<TensorRole>(tensor.entry.role));
   totals->n_weights += learned ? uint64_t{tensor.entry.rows} * tensor.entry.cols : 0;
   totals->raw_bytes += tensor.entry.raw_bytes;
   totals->stored_bytes += tensor.stored_bytes;
@@ -191,6 +190,10 @@ std::string headline(const ConversionReport& report) {
     text += line(" in groups of %u", unsigned{main_format(m).group_size});
   }
   if (is_quantized(m)) text += report.method == QuantMethod::kMse ? " (mse)" : " (rtn)";
+  if (m.original_context != 0) {
+    text += line("\n  RoPE: short factors up to %u positions of context, long ones beyond",
+                 m.original_context);
+  }
   return text + "\n  tokenizer: " + report.tokenizer_name + "; chat template: " + report.chat_name +
          "\n";
 }

@@ -10,7 +10,6 @@
 namespace cria::converter {
 namespace {
 
-constexpr double kDefaultTheta = 10000;
 constexpr double kDefaultBetaFast = 32;
 constexpr double kDefaultBetaSlow = 1;
 constexpr double kYarnLogWeight = 0.1;
@@ -22,15 +21,18 @@ std::optional<JsonObject> scaling_object(const JsonObject& config) {
   return old_spelling ? old_spelling : config.object("rope_parameters");
 }
 
-RopeType read_type(const JsonObject& scaling) {
+RopeType read_type(const JsonObject& scaling, const ArchitectureRow& row) {
   const std::string name =
       scaling.text("rope_type").value_or(scaling.text("type").value_or("default"));
+  const bool is_old_name = row.yarn_means_longrope && (name == "su" || name == "yarn");
+  if (name == "longrope" || is_old_name) return RopeType::kLongRope;
   if (name == "default") return RopeType::kDefault;
   if (name == "linear") return RopeType::kLinear;
   if (name == "llama3") return RopeType::kLlama3;
   if (name == "yarn") return RopeType::kYarn;
-  scaling.refuse("rope_type",
-                 "'" + shown(name) + "' is not supported, only default, linear, llama3, yarn");
+  scaling.refuse(
+      "rope_type",
+      "'" + shown(name) + "' is not supported, only default, linear, llama3, yarn, longrope");
 }
 
 // Far beyond every use of these numbers, and products and quotients of them are still floats.
@@ -82,16 +84,50 @@ void read_llama3(const JsonObject& scaling, RopeSettings* rope) {
   }
 }
 
-// [head_dim / 2] powers of theta: theta^(2i / head_dim).
-std::vector<float> wavelength_powers(double theta, uint32_t head_dim) {
-  std::vector<float> powers(head_dim / 2);
-  for (uint32_t i = 0; i < head_dim / 2; ++i) {
-    const float exponent = static_cast<float>(2 * i) / static_cast<float>(head_dim);
+std::vector<double> read_factors(const JsonObject& scaling, const char* key, uint32_t rotary_dim) {
+  const std::optional<std::vector<double>> factors = scaling.numbers(key);
+  if (!factors) scaling.refuse(key, "is missing");
+  if (factors->size() != rotary_dim / 2) {
+    scaling.refuse(key, "has " + std::to_string(factors->size()) + " numbers where " +
+                            std::to_string(rotary_dim / 2) + " frequencies want one each");
+  }
+  for (const double factor : *factors) positive(scaling, key, factor);
+  return *factors;
+}
+
+void read_longrope(const JsonObject& scaling, double context, uint32_t rotary_dim,
+                   RopeSettings* rope) {
+  rope->short_factors = read_factors(scaling, "short_factor", rotary_dim);
+  rope->long_factors = read_factors(scaling, "long_factor", rotary_dim);
+  rope->factor = positive(scaling, "factor",
+                          scaling.number("factor").value_or(context / rope->original_context));
+  const double magnitude =
+      rope->factor <= 1 ? 1
+                        : std::sqrt(1 + std::log(rope->factor) / std::log(rope->original_context));
+  rope->attention_factor =
+      positive(scaling, "attention_factor", scaling.number("attention_factor").value_or(magnitude));
+}
+
+// [rotary_dim / 2] powers of theta: theta^(2i / rotary_dim).
+std::vector<float> wavelength_powers(double theta, uint32_t rotary_dim) {
+  std::vector<float> powers(rotary_dim / 2);
+  for (uint32_t i = 0; i < rotary_dim / 2; ++i) {
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(rotary_dim);
     // Through double, so that the power is rounded once.
     powers[i] = static_cast<float>(
         std::pow(static_cast<double>(static_cast<float>(theta)), static_cast<double>(exponent)));
   }
   return powers;
+}
+
+// Each wavelength stretched by a factor of its own.
+std::vector<float> stretched_frequencies(double theta, const std::vector<double>& factors) {
+  std::vector<float> frequencies =
+      wavelength_powers(theta, static_cast<uint32_t>(2 * factors.size()));
+  for (size_t i = 0; i < factors.size(); ++i) {
+    frequencies[i] = 1.0f / (static_cast<float>(factors[i]) * frequencies[i]);
+  }
+  return frequencies;
 }
 
 // Long wavelengths are stretched by factor, short ones kept, those between blended.
@@ -115,22 +151,22 @@ void scale_llama3(const RopeSettings& rope, std::vector<float>* frequencies) {
 }
 
 // The dimension whose wavelength makes this many turns within the original context.
-double yarn_dimension(const RopeSettings& rope, double turns, uint32_t head_dim) {
-  return head_dim * std::log(rope.original_context / (turns * 2 * std::numbers::pi)) /
+double yarn_dimension(const RopeSettings& rope, double turns, uint32_t rotary_dim) {
+  return rotary_dim * std::log(rope.original_context / (turns * 2 * std::numbers::pi)) /
          (2 * std::log(rope.theta));
 }
 
-std::vector<float> yarn_frequencies(const RopeSettings& rope, uint32_t head_dim) {
-  double low = yarn_dimension(rope, rope.beta_fast, head_dim);
-  double high = yarn_dimension(rope, rope.beta_slow, head_dim);
+std::vector<float> yarn_frequencies(const RopeSettings& rope, uint32_t rotary_dim) {
+  double low = yarn_dimension(rope, rope.beta_fast, rotary_dim);
+  double high = yarn_dimension(rope, rope.beta_slow, rotary_dim);
   if (rope.truncate) {
     low = std::floor(low);
     high = std::ceil(high);
   }
   low = std::max(low, 0.0);
-  high = std::min(high, head_dim - 1.0);
+  high = std::min(high, rotary_dim - 1.0);
   if (low == high) high += kRampSingularity;
-  const std::vector<float> powers = wavelength_powers(rope.theta, head_dim);
+  const std::vector<float> powers = wavelength_powers(rope.theta, rotary_dim);
   std::vector<float> frequencies(powers.size());
   for (size_t i = 0; i < powers.size(); ++i) {
     const float ramp = std::clamp(
@@ -145,15 +181,27 @@ std::vector<float> yarn_frequencies(const RopeSettings& rope, uint32_t head_dim)
 
 }  // namespace
 
-RopeSettings read_rope_settings(const JsonObject& config, uint32_t max_context) {
-  RopeSettings rope;
-  rope.theta = config.number("rope_theta").value_or(kDefaultTheta);
+uint32_t read_rotary_dim(const JsonObject& config, const ArchitectureRow& row, uint32_t head_dim) {
+  constexpr const char* kKey = "partial_rotary_factor";
   const std::optional<JsonObject> scaling = scaling_object(config);
-  for (const JsonObject* object : {&config, scaling ? &*scaling : nullptr}) {
-    if (object != nullptr && object->number("partial_rotary_factor").value_or(1) != 1) {
-      object->refuse("partial_rotary_factor", "below 1 is not supported");
-    }
+  const JsonObject& with_key = scaling && scaling->has(kKey) ? *scaling : config;
+  const double part = with_key.number(kKey).value_or(1);
+  if (part == 1) return head_dim;
+  if (!row.has_partial_rotary) with_key.refuse(kKey, "other than 1 is not supported");
+  if (!(part > 0 && part < 1)) with_key.refuse(kKey, "must be above 0 and at most 1");
+  const auto turned = static_cast<uint32_t>(head_dim * part);
+  if (turned < 2 || turned % 2 != 0) {
+    with_key.refuse(kKey, "gives " + std::to_string(turned) + " of a head's " +
+                              std::to_string(head_dim) + " elements, which must be even");
   }
+  return turned;
+}
+
+RopeSettings read_rope_settings(const JsonObject& config, const ArchitectureRow& row,
+                                uint32_t max_context, uint32_t rotary_dim) {
+  RopeSettings rope;
+  rope.theta = config.number("rope_theta").value_or(row.rope_theta);
+  const std::optional<JsonObject> scaling = scaling_object(config);
   if (!scaling) {
     positive(config, "rope_theta", rope.theta);
     return rope;
@@ -161,13 +209,19 @@ RopeSettings read_rope_settings(const JsonObject& config, uint32_t max_context) 
   const JsonObject& with_theta = scaling->has("rope_theta") ? *scaling : config;
   rope.theta =
       positive(with_theta, "rope_theta", with_theta.number("rope_theta").value_or(rope.theta));
-  rope.type = read_type(*scaling);
+  rope.type = read_type(*scaling, row);
   if (rope.type == RopeType::kDefault) return rope;
   const double context = max_context;
   if (rope.type != RopeType::kLinear) {
     const char* key = "original_max_position_embeddings";
+    const double otherwise = row.original_context != 0 ? row.original_context : context;
     const JsonObject& with_context = config.has(key) ? config : *scaling;
-    rope.original_context = positive(with_context, key, with_context.number(key).value_or(context));
+    rope.original_context =
+        positive(with_context, key, with_context.number(key).value_or(otherwise));
+  }
+  if (rope.type == RopeType::kLongRope) {
+    read_longrope(*scaling, context, rotary_dim, &rope);
+    return rope;
   }
   const bool factor_may_follow = rope.type == RopeType::kYarn && !scaling->has("factor");
   rope.factor =
@@ -178,20 +232,31 @@ RopeSettings read_rope_settings(const JsonObject& config, uint32_t max_context) 
   return rope;
 }
 
-Rope compute_rope(const RopeSettings& settings, uint32_t head_dim) {
+Rope compute_rope(const RopeSettings& settings, uint32_t rotary_dim) {
   Rope rope;
   rope.attention_factor = static_cast<float>(settings.attention_factor);
   if (settings.type == RopeType::kYarn) {
-    rope.inverse_frequencies = yarn_frequencies(settings, head_dim);
+    rope.inverse_frequencies = yarn_frequencies(settings, rotary_dim);
     return rope;
   }
-  rope.inverse_frequencies = wavelength_powers(settings.theta, head_dim);
+  if (settings.type == RopeType::kLongRope) {
+    rope.inverse_frequencies = stretched_frequencies(settings.theta, settings.short_factors);
+    rope.long_inverse_frequencies = stretched_frequencies(settings.theta, settings.long_factors);
+    return rope;
+  }
+  rope.inverse_frequencies = wavelength_powers(settings.theta, rotary_dim);
   for (float& value : rope.inverse_frequencies) value = 1.0f / value;
   if (settings.type == RopeType::kLinear) {
     for (float& value : rope.inverse_frequencies) value /= static_cast<float>(settings.factor);
   }
   if (settings.type == RopeType::kLlama3) scale_llama3(settings, &rope.inverse_frequencies);
   return rope;
+}
+
+uint32_t original_context(const RopeSettings& settings, uint32_t max_context) {
+  const bool has_two =
+      settings.type == RopeType::kLongRope && settings.original_context < max_context;
+  return has_two ? static_cast<uint32_t>(settings.original_context) : 0;
 }
 
 }  // namespace cria::converter

@@ -5,35 +5,49 @@
 #include <cstdint>
 #include <vector>
 
+#include "converter/architecture_table.h"
 #include "converter/json_input.h"
+#include "quant/format.h"
 
 namespace cria::converter {
 
-enum class RopeType { kDefault, kLinear, kLlama3, kYarn };
+enum class RopeType { kDefault, kLinear, kLlama3, kYarn, kLongRope };
 
 struct RopeSettings {
   RopeType type = RopeType::kDefault;
   double theta = 0;
-  double factor = 1;                 // all but kDefault
-  double original_context = 0;       // kLlama3, kYarn
-  double low_frequency_factor = 0;   // kLlama3
-  double high_frequency_factor = 0;  // kLlama3
-  double beta_fast = 0;              // kYarn
-  double beta_slow = 0;              // kYarn
-  double attention_factor = 1;       // kYarn
-  bool truncate = true;              // kYarn
+  double factor = 1;                  // all but kDefault
+  double original_context = 0;        // kLlama3, kYarn, kLongRope
+  double low_frequency_factor = 0;    // kLlama3
+  double high_frequency_factor = 0;   // kLlama3
+  double beta_fast = 0;               // kYarn
+  double beta_slow = 0;               // kYarn
+  double attention_factor = 1;        // kYarn, kLongRope
+  bool truncate = true;               // kYarn
+  std::vector<double> short_factors;  // kLongRope, one a frequency
+  std::vector<double> long_factors;   // kLongRope
 };
 
 struct Rope {
-  std::vector<float> inverse_frequencies;  // [head_dim / 2]
-  float attention_factor;                  // cosines and sines are multiplied by it
+  std::vector<float> inverse_frequencies;       // [rotary_dim / 2]
+  std::vector<float> long_inverse_frequencies;  // of more positions than the original; or empty
+  float attention_factor;                       // cosines and sines are multiplied by it
 };
+
+// Elements of a head of head_dim that are turned: partial_rotary_factor of them, an even number.
+// Throws ProgramError for a part where the architecture has none.
+[[nodiscard]] uint32_t read_rotary_dim(const JsonObject& config, const ArchitectureRow& row,
+                                       uint32_t head_dim);
 
 // Reads rope_theta with rope_scaling, or rope_parameters. Throws ProgramError for a type that is
 // not one of RopeType and for missing or impossible values.
-[[nodiscard]] RopeSettings read_rope_settings(const JsonObject& config, uint32_t max_context);
+[[nodiscard]] RopeSettings read_rope_settings(const JsonObject& config, const ArchitectureRow& row,
+                                              uint32_t max_context, uint32_t rotary_dim);
 
-// head_dim is even.
-[[nodiscard]] Rope compute_rope(const RopeSettings& settings, uint32_t head_dim);
+// rotary_dim is even.
+[[nodiscard]] Rope compute_rope(const RopeSettings& settings, uint32_t rotary_dim);
+
+// The positions above which the second frequencies serve; 0: there is one set.
+[[nodiscard]] uint32_t original_context(const RopeSettings& settings, uint32_t max_context);
 
 }  // namespace cria::converter

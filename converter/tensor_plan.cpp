@@ -5,48 +5,16 @@
 #include <utility>
 
 #include "converter/error.h"
+#include "converter/row_range.h"
+#include "converter/tensor_names.h"
+#include "quant/tensor_roles.h"
 
 namespace cria::converter {
 namespace {
 
 using format::TensorRole;
 
-constexpr const char* kEmbeddingName = "model.embed_tokens.weight";
-constexpr const char* kLmHeadName = "lm_head.weight";
 constexpr size_t kNamedExtras = 3;
-
-struct RoleName {
-  TensorRole role;
-  const char* name;  // inside the layer, or the whole name
-};
-
-constexpr RoleName kLayerNames[] = {
-    {TensorRole::kAttentionNorm, "input_layernorm.weight"},
-    {TensorRole::kQ, "self_attn.q_proj.weight"},
-    {TensorRole::kK, "self_attn.k_proj.weight"},
-    {TensorRole::kV, "self_attn.v_proj.weight"},
-    {TensorRole::kO, "self_attn.o_proj.weight"},
-    {TensorRole::kFfnNorm, "post_attention_layernorm.weight"},
-    {TensorRole::kGate, "mlp.gate_proj.weight"},
-    {TensorRole::kUp, "mlp.up_proj.weight"},
-    {TensorRole::kDown, "mlp.down_proj.weight"},
-    {TensorRole::kQBias, "self_attn.q_proj.bias"},
-    {TensorRole::kKBias, "self_attn.k_proj.bias"},
-    {TensorRole::kVBias, "self_attn.v_proj.bias"},
-    {TensorRole::kOBias, "self_attn.o_proj.bias"},
-    {TensorRole::kGateBias, "mlp.gate_proj.bias"},
-    {TensorRole::kUpBias, "mlp.up_proj.bias"},
-    {TensorRole::kDownBias, "mlp.down_proj.bias"},
-};
-
-std::string checkpoint_name(const TensorSpec& spec) {
-  if (spec.role == TensorRole::kEmbedding) return kEmbeddingName;
-  if (spec.role == TensorRole::kLmHead) return kLmHeadName;
-  if (spec.role == TensorRole::kFinalNorm) return "model.norm.weight";
-  const auto* item = std::find_if(std::begin(kLayerNames), std::end(kLayerNames),
-                                  [&](const RoleName& r) { return r.role == spec.role; });
-  return "model.layers." + std::to_string(spec.layer) + "." + item->name;
-}
 
 [[noreturn]] void refuse(const std::string& line) {
   throw ProgramError(ExitCode::kInvalidInput, line);
@@ -60,9 +28,9 @@ std::string checkpoint_name(const TensorSpec& spec) {
                        : ": it is incomplete, download it again"));
 }
 
-void check_source(const TensorSpec& spec, const SourceTensor& source) {
-  std::vector<uint64_t> wanted = {spec.shape.cols};
-  if (spec.is_matrix) wanted.insert(wanted.begin(), spec.shape.rows);
+void check_source(const TensorSpec& spec, const TensorPart& part, const SourceTensor& source) {
+  std::vector<uint64_t> wanted = {part.n_rows};
+  if (spec.is_matrix) wanted.push_back(spec.shape.cols);
   const std::string where = source.path().string() + ": tensor " + source.name();
   if (source.shape() != wanted) {
     refuse(where + " has shape " + shape_text(source.shape()) + " where config.json asks for " +
@@ -117,18 +85,23 @@ TensorPlan plan_tensors(const Checkpoint& checkpoint, const format::ModelConfig&
   const uint32_t n_tensors = tensor_count(model);
   for (uint32_t i = 0; i < n_tensors; ++i) {
     const TensorSpec spec = tensor_spec(model, i, formats[i]);
-    if (spec.role == TensorRole::kRopeInverseFrequencies) {
+    if (is_rope(spec.role)) {
       plan.tensors.push_back({spec, nullptr});
       continue;
     }
-    const std::string name = checkpoint_name(spec);
-    const SourceTensor* source = checkpoint.find(name);
+    const TensorPart part = checkpoint_part(model, spec);
+    const SourceTensor* source = checkpoint.find(part.name);
     if (source == nullptr && tied && spec.role == TensorRole::kEmbedding) {
       source = checkpoint.find(kLmHeadName);
     }
-    if (source == nullptr) refuse_missing(checkpoint, spec, name);
-    check_source(spec, *source);
+    if (source == nullptr) refuse_missing(checkpoint, spec, part.name);
+    check_source(spec, part, *source);
     used.insert(source->name());
+    const uint64_t n_rows = spec.is_matrix ? spec.shape.rows : spec.shape.cols;
+    if (n_rows != part.n_rows) {
+      plan.parts.push_back(std::make_unique<RowRange>(*source, part.first_row, n_rows));
+      source = plan.parts.back().get();
+    }
     plan.tensors.push_back({spec, source});
   }
   warn_of_extras(checkpoint, used, &plan.warnings);

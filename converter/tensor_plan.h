@@ -1,6 +1,7 @@
 // Finds, for every tensor of a model file, where its values come from in a checkpoint.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,11 +13,12 @@ namespace cria::converter {
 
 struct PlannedTensor {
   TensorSpec spec;
-  const SourceTensor* source;  // nullptr: the rope inverse frequencies, which are computed
+  const SourceTensor* source;  // nullptr: rope inverse frequencies, which are computed
 };
 
 struct TensorPlan {
   std::vector<PlannedTensor> tensors;  // in the canonical order of quant/model_layout.h
+  std::vector<std::unique_ptr<SourceTensor>> parts;  // of the checkpoint's, where tensors are some
   std::vector<std::string> warnings;
 };
 

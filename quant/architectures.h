@@ -10,8 +10,10 @@
 namespace cria {
 
 // Names by format::Architecture, counted from 1.
-inline constexpr const char* kArchitectureNames[] = {"llama", "mistral", "granite"};
-static_assert(static_cast<size_t>(format::Architecture::kGranite) == std::size(kArchitectureNames));
+inline constexpr const char* kArchitectureNames[] = {"llama", "mistral", "granite", "qwen2",
+                                                     "qwen3", "smollm3", "phi3",    "granite4"};
+static_assert(static_cast<size_t>(format::Architecture::kGraniteHybrid) ==
+              std::size(kArchitectureNames));
 
 [[nodiscard]] constexpr bool is_architecture(uint32_t value) {
   return value >= 1 && value <= std::size(kArchitectureNames);

@@ -39,6 +39,7 @@ inline constexpr uint32_t kMaxContext = 1 << 24;
 inline constexpr float kMaxRopeFrequency = 8;
 static_assert(kMaxRopeFrequency * kMaxContext == 1 << 27);
 inline constexpr uint32_t kMaxEndTokens = 16;
+inline constexpr uint32_t kMaxNoRopePeriod = 64;
 inline constexpr uint64_t kMaxFileBytes = uint64_t{1} << 40;
 inline constexpr uint32_t kMaxMetadataBytes = 1 << 20;
 inline constexpr uint32_t kMaxMetadataNesting = 16;  // objects and arrays inside each other
@@ -75,7 +76,16 @@ struct SectionEntry {
 };
 static_assert(sizeof(SectionEntry) == 32);
 
-enum class Architecture : uint32_t { kLlama = 1, kMistral = 2, kGranite = 3 };
+enum class Architecture : uint32_t {
+  kLlama = 1,
+  kMistral = 2,
+  kGranite = 3,
+  kQwen2 = 4,
+  kQwen3 = 5,
+  kSmolLm3 = 6,
+  kPhi3 = 7,
+  kGraniteHybrid = 8,
+};
 
 // How the elements of a tensor are stored. Matrices use layout tile16 (quant/tile16.h).
 enum class NumberFormat : uint8_t {
@@ -111,7 +121,9 @@ inline constexpr uint32_t kTiedEmbedding = 1 << 0;
 inline constexpr uint32_t kQkvBias = 1 << 1;
 inline constexpr uint32_t kOutputBias = 1 << 2;  // on the attention's output projection
 inline constexpr uint32_t kMlpBias = 1 << 3;     // on gate, up and down
-inline constexpr uint32_t kKnownFlags = 0x0f;
+inline constexpr uint32_t kQkNorm = 1 << 4;      // an RMSNorm of every query and key, before RoPE
+inline constexpr uint32_t kLongRope = 1 << 5;    // two sets of RoPE frequencies: original_context
+inline constexpr uint32_t kKnownFlags = 0x3f;
 
 struct ModelConfig {
   uint32_t architecture;  // Architecture, for people: nothing computes differently by it
@@ -139,16 +151,23 @@ struct ModelConfig {
   // How many matrices of a role have a format; which of them, the directory says. All sizes follow
   // from these counts, so that memory is planned from the config alone.
   MatrixCounts n_matrices;
-  uint8_t reserved[76];
+  uint32_t rotary_dim;  // RoPE turns so many elements of each head, the first; even; 0: all
+  // A session of more positions than this uses the second set of frequencies; 0 but with kLongRope.
+  uint32_t original_context;
+  // Layer l is without RoPE when bit l % no_rope_period of no_rope_layers is set; 0: no layer is.
+  uint32_t no_rope_period;     // up to kMaxNoRopePeriod
+  uint32_t no_rope_layers[2];  // bits 0 to 31, then 32 to 63
+  uint8_t reserved[56];
 };
 static_assert(sizeof(ModelConfig) == 512);
 static_assert(offsetof(ModelConfig, end_tokens) == 84);
 static_assert(offsetof(ModelConfig, n_matrices) == 148);
+static_assert(offsetof(ModelConfig, rotary_dim) == 436);
 static_assert(kMaxLayers <= UINT16_MAX);
 
 // Roles of stored tensors. Values are part of the format.
 enum class TensorRole : uint16_t {
-  kRopeInverseFrequencies = 0,  // f32 [head_dim / 2]
+  kRopeInverseFrequencies = 0,  // f32 [half of the elements of a head that RoPE turns]
   kEmbedding = 1,               // [vocab_size][d_model]
   kAttentionNorm = 2,           // f32 [d_model]
   kQ = 3,                       // [n_heads * head_dim][d_model], rotate-half order
@@ -168,6 +187,9 @@ enum class TensorRole : uint16_t {
   kGateBias = 17,
   kUpBias = 18,
   kDownBias = 19,
+  kQNorm = 20,  // f32 [head_dim], like the next
+  kKNorm = 21,
+  kRopeLongInverseFrequencies = 22,  // as kRopeInverseFrequencies, of long contexts
 };
 
 // A tensor's raw bytes are one or two planes (quant/tile16.h): codes, then scales. Each plane is

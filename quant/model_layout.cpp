@@ -21,6 +21,11 @@ bool in_range(uint32_t value, uint32_t low, uint32_t high) { return value >= low
 // Multipliers must be usable numbers: a NaN or an infinity would reach every logit.
 bool is_finite(float value) { return std::isfinite(value); }
 
+uint64_t no_rope_layers(const ModelConfig& c) {
+  constexpr unsigned kWordBits = 32;
+  return uint64_t{c.no_rope_layers[1]} << kWordBits | c.no_rope_layers[0];
+}
+
 const char* check_sizes(const ModelConfig& c) {
   if (!in_range(c.n_layers, 1, format::kMaxLayers)) return "n_layers";
   if (!in_range(c.d_model, 1, format::kMaxModelWidth)) return "d_model";
@@ -34,6 +39,21 @@ const char* check_sizes(const ModelConfig& c) {
   if (!in_range(c.planned_context, 1, c.max_context)) return "planned_context";
   if (c.sliding_window > format::kMaxContext) return "sliding_window";
   return nullptr;
+}
+
+const char* check_rope(const ModelConfig& c) {
+  if (c.rotary_dim >= c.head_dim || c.rotary_dim % 2 != 0) return "rotary_dim";
+  const bool has_two = (c.flags & format::kLongRope) != 0;
+  if (has_two ? !in_range(c.original_context, 1, c.max_context - 1) : c.original_context != 0) {
+    return "original_context";
+  }
+  if (c.no_rope_period > format::kMaxNoRopePeriod) return "no_rope_period";
+  const uint64_t layers = no_rope_layers(c);
+  // No bits beyond the period, and some within it.
+  const uint64_t beyond =
+      c.no_rope_period == format::kMaxNoRopePeriod ? 0 : layers >> c.no_rope_period;
+  const bool holds = beyond == 0 && (layers != 0) == (c.no_rope_period != 0);
+  return holds ? nullptr : "no_rope_layers";
 }
 
 const char* check_numbers(const ModelConfig& c) {
@@ -123,10 +143,15 @@ const char* check_config(const ModelConfig& c) {
   if ((c.flags & ~format::kKnownFlags) != 0) return "flags";
   if (c.compression > static_cast<uint32_t>(format::Compression::kZstd)) return "compression";
   if (const char* field = check_sizes(c)) return field;
+  if (const char* field = check_rope(c)) return field;
   if (const char* field = check_numbers(c)) return field;
   if (const char* field = check_tokens(c)) return field;
   if (!counts_hold(c)) return "n_matrices";
   return all_zero(c.reserved) ? nullptr : "reserved";
+}
+
+bool has_rope(const ModelConfig& c, size_t layer) {
+  return c.no_rope_period == 0 || (no_rope_layers(c) >> layer % c.no_rope_period & 1) == 0;
 }
 
 uint32_t tensor_count(const ModelConfig& c) {

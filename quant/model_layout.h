@@ -18,6 +18,9 @@ namespace cria {
 // all the functions below may be called. The text names the field.
 [[nodiscard]] const char* check_config(const format::ModelConfig& config);
 
+// Whether a layer's queries and keys are turned by RoPE.
+[[nodiscard]] bool has_rope(const format::ModelConfig& config, size_t layer);
+
 struct TensorSpec {
   format::TensorRole role;
   uint32_t layer;  // format::kNone outside the layers

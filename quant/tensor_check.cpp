@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstring>
 
+#include "quant/tensor_roles.h"
+
 namespace cria {
 namespace {
 
@@ -85,9 +87,7 @@ bool all_hold(const uint8_t* bytes, size_t n_bytes) {
 }  // namespace
 
 PlaneValues plane_values(const TensorSpec& spec, Plane plane) {
-  if (spec.role == format::TensorRole::kRopeInverseFrequencies) {
-    return PlaneValues::kRopeFrequencies;
-  }
+  if (is_rope(spec.role)) return PlaneValues::kRopeFrequencies;
   const bool is_scales = plane == Plane::kScales;
   switch (spec.shape.number_format) {
     case format::NumberFormat::kInt4:

@@ -14,7 +14,16 @@ namespace cria {
 enum class TensorPlace : uint8_t { kBeforeLayers, kInLayers, kBehindLayers };
 
 // What the sides of a tensor are.
-enum class Extent : uint8_t { kOne, kHalfHead, kModel, kQueries, kKeysValues, kFfn, kVocab };
+enum class Extent : uint8_t {
+  kOne,
+  kRotaryPairs,
+  kHead,
+  kModel,
+  kQueries,
+  kKeysValues,
+  kFfn,
+  kVocab,
+};
 
 inline constexpr uint8_t kNoMatrix = 0xff;
 
@@ -47,7 +56,9 @@ constexpr TensorRoleRow matrix(TensorRole role, const char* name, TensorPlace pl
 
 inline constexpr TensorRoleRow kTensorRoles[] = {
     roles::vector(format::TensorRole::kRopeInverseFrequencies, "rope.inverse_frequencies",
-                  TensorPlace::kBeforeLayers, Extent::kHalfHead),
+                  TensorPlace::kBeforeLayers, Extent::kRotaryPairs),
+    roles::vector(format::TensorRole::kRopeLongInverseFrequencies, "rope.long_inverse_frequencies",
+                  TensorPlace::kBeforeLayers, Extent::kRotaryPairs, format::kLongRope),
     roles::matrix(format::TensorRole::kEmbedding, "embedding", TensorPlace::kBeforeLayers,
                   Extent::kVocab, Extent::kModel, format::MatrixRole::kEmbedding),
 
@@ -65,6 +76,10 @@ inline constexpr TensorRoleRow kTensorRoles[] = {
                   Extent::kModel, format::MatrixRole::kV),
     roles::vector(format::TensorRole::kVBias, "v.bias", TensorPlace::kInLayers, Extent::kKeysValues,
                   format::kQkvBias),
+    roles::vector(format::TensorRole::kQNorm, "q_norm", TensorPlace::kInLayers, Extent::kHead,
+                  format::kQkNorm),
+    roles::vector(format::TensorRole::kKNorm, "k_norm", TensorPlace::kInLayers, Extent::kHead,
+                  format::kQkNorm),
     roles::matrix(format::TensorRole::kO, "o", TensorPlace::kInLayers, Extent::kModel,
                   Extent::kQueries, format::MatrixRole::kO),
     roles::vector(format::TensorRole::kOBias, "o.bias", TensorPlace::kInLayers, Extent::kModel,
@@ -102,12 +117,19 @@ inline constexpr TensorRoleRow kTensorRoles[] = {
   return (c.flags & row.needs) == row.needs && (c.flags & row.excludes) == 0;
 }
 
+// Elements of a head that RoPE turns.
+[[nodiscard]] constexpr uint32_t rotary_dim(const format::ModelConfig& c) {
+  return c.rotary_dim != 0 ? c.rotary_dim : c.head_dim;
+}
+
 [[nodiscard]] constexpr uint32_t extent(Extent which, const format::ModelConfig& c) {
   switch (which) {
     case Extent::kOne:
       return 1;
-    case Extent::kHalfHead:
-      return c.head_dim / 2;
+    case Extent::kRotaryPairs:
+      return rotary_dim(c) / 2;
+    case Extent::kHead:
+      return c.head_dim;
     case Extent::kModel:
       return c.d_model;
     case Extent::kQueries:
@@ -120,6 +142,12 @@ inline constexpr TensorRoleRow kTensorRoles[] = {
       return c.vocab_size;
   }
   return 0;
+}
+
+// Computed, not learned: rates at which RoPE turns.
+[[nodiscard]] constexpr bool is_rope(format::TensorRole role) {
+  return role == format::TensorRole::kRopeInverseFrequencies ||
+         role == format::TensorRole::kRopeLongInverseFrequencies;
 }
 
 // Every role and every matrix has exactly one row.

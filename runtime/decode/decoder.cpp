@@ -3,6 +3,8 @@
 #include <initializer_list>
 
 #include "quant/align.h"
+#include "quant/model_layout.h"
+#include "quant/tensor_roles.h"
 #include "quant/tile16.h"
 #include "runtime/base/scalar_math.h"
 #include "runtime/decode/attention.h"
@@ -25,14 +27,14 @@ void embed(const cria_workspace& w, size_t n) {
   });
 }
 
-// Cosines and sines of the angles position * inverse frequency, [n][head_dim / 2] each.
+// Cosines and sines of the angles position * inverse frequency, [n][rotary_dim / 2] each.
 void rotate_angles(const cria_workspace& w, size_t n) {
   const format::ModelConfig& c = w.model->config;
-  const float* frequencies = w.model->weights.rope_inverse_frequencies;
-  const size_t half = c.head_dim / 2;
+  const size_t half = rotary_dim(c) / 2;
   parallel_ranges(w.threads, n, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
       const auto position = static_cast<float>(w.step.rows[i].position);
+      const float* frequencies = w.step.rows[i].kv->inverse_frequencies;
       for (size_t d = 0; d < half; ++d) {
         // The product is rounded to f32 because that is how the models were trained.
         const float angle = position * frequencies[d];
@@ -54,12 +56,32 @@ void normalize(const cria_workspace& w, const float* x, const float* weight, siz
   });
 }
 
+// x [n][n_heads][head_dim], each head by itself; weight null: left as they are.
+void normalize_heads(const cria_workspace& w, float* x, const float* weight, size_t n_heads,
+                     size_t n) {
+  if (weight == nullptr) return;
+  const size_t head_dim = w.model->config.head_dim;
+  const float epsilon = w.model->config.rms_epsilon;
+  parallel_ranges(w.threads, n * n_heads, [&](size_t begin, size_t end, size_t /*task*/) {
+    for (size_t i = begin; i < end; ++i) {
+      float* head = x + i * head_dim;
+      w.model->kernels.rms_norm(head, weight, head_dim, epsilon, head);
+    }
+  });
+}
+
+// x [n][n_heads][head_dim], of each head the first rotary_dim elements.
 void rotate(const cria_workspace& w, float* x, size_t n_heads, size_t n) {
   const size_t head_dim = w.model->config.head_dim;
+  const size_t turned = rotary_dim(w.model->config);
+  // Heads that are turned as a whole stand side by side.
+  const size_t at_once = turned == head_dim ? n_heads : 1;
   parallel_ranges(w.threads, n, [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
-      w.model->kernels.rope(x + i * n_heads * head_dim, n_heads, head_dim,
-                            w.step.rope_cos + i * head_dim / 2, w.step.rope_sin + i * head_dim / 2);
+      for (size_t head = 0; head < n_heads; head += at_once) {
+        w.model->kernels.rope(x + (i * n_heads + head) * head_dim, at_once, turned,
+                              w.step.rope_cos + i * turned / 2, w.step.rope_sin + i * turned / 2);
+      }
     }
   });
 }
@@ -111,8 +133,12 @@ Status attention_block(const cria_workspace& w, size_t index, size_t n) {
                                 t.attention_per_thread};
   normalize(w, t.x, layer.attention_norm, n, t.normed);
   CRIA_TRY(linear(w, t.normed, n, {{&layer.q, t.q}, {&layer.k, t.k}, {&layer.v, t.v}}));
-  rotate(w, t.q, c.n_heads, n);
-  rotate(w, t.k, c.n_kv_heads, n);
+  normalize_heads(w, t.q, layer.q_norm, c.n_heads, n);
+  normalize_heads(w, t.k, layer.k_norm, c.n_kv_heads, n);
+  if (has_rope(c, index)) {
+    rotate(w, t.q, c.n_heads, n);
+    rotate(w, t.k, c.n_kv_heads, n);
+  }
   store_keys_values(tools, index, {t.rows, n}, t.k, t.v);
   attend(tools, index, {t.rows, n}, t.q, t.normed);
   CRIA_TRY(linear(w, t.normed, n, {{&layer.o, t.projected}}));

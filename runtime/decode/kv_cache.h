@@ -20,6 +20,7 @@ struct KvCache {
   uint8_t* value_codes;
   float* key_scales;
   float* value_scales;
+  const float* inverse_frequencies;  // of RoPE, by which the keys are turned
 
   // Place of the row of a position, in rows.
   [[nodiscard]] size_t row(size_t layer, size_t kv_head, size_t position) const {

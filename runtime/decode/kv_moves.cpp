@@ -3,6 +3,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "quant/model_layout.h"
+#include "quant/tensor_roles.h"
 #include "runtime/base/features.h"
 #include "runtime/base/scalar_math.h"
 #include "runtime/decode/session.h"
@@ -66,8 +68,9 @@ Status copy_prefix(cria_session* to, const cria_session& from, uint32_t n) {
 
 // One row of one head while it is on its way.
 struct RowBuffer {
-  float* key;    // [head_dim]
+  float* key;    // [head_dim]: floats, or as the cache has it when it is not turned
   float* value;  // [head_dim]: codes and a scale, or floats
+  float key_scale;
   float value_scale;
 };
 
@@ -76,11 +79,11 @@ class DownMove {
  public:
   // scratch [moving_floats]
   DownMove(const cria_session& s, uint32_t n, float* scratch)
-      : kv_(s.kv), kernels_(s.model->kernels), scratch_(scratch) {
-    const size_t half = kv_.head_dim / 2;
+      : config_(s.model->config), kv_(s.kv), kernels_(s.model->kernels), scratch_(scratch) {
+    const size_t half = rotary_dim(config_) / 2;
     for (size_t i = 0; i < half; ++i) {
       // Without the factor of the embedding, which the keys have already.
-      const float angle = static_cast<float>(n) * s.model->weights.rope_inverse_frequencies[i];
+      const float angle = static_cast<float>(n) * kv_.inverse_frequencies[i];
       const SinCos value = sin_cos(static_cast<double>(angle));
       scratch_[i] = static_cast<float>(value.cosine);
       scratch_[half + i] = -static_cast<float>(value.sine);
@@ -90,39 +93,49 @@ class DownMove {
   // One of two that a task has.
   [[nodiscard]] RowBuffer buffer(size_t task, size_t which) const {
     float* place = scratch_ + (1 + 4 * task + 2 * which) * kv_.head_dim;
-    return {place, place + kv_.head_dim, 0.0f};
+    return {place, place + kv_.head_dim, 0.0f, 0.0f};
   }
 
-  void move(size_t from, size_t to, RowBuffer* buffer) const {
-    take(from, buffer);
-    put(to, *buffer);
+  // Whether the keys of a head, counted through all layers, are turned.
+  [[nodiscard]] bool turns(size_t head) const { return has_rope(config_, head / kv_.n_kv_heads); }
+
+  void move(size_t head, size_t from, size_t to, RowBuffer* buffer) const {
+    take(head, from, buffer);
+    put(head, to, *buffer);
   }
 
   // The row of a place, its key turned back.
-  void take(size_t from, RowBuffer* buffer) const {
-    const size_t head_dim = kv_.head_dim;
+  void take(size_t head, size_t from, RowBuffer* buffer) const {
     const uint8_t* key = kv_.key_codes + from * kv_.row_bytes();
-    if (is_f32()) {
+    if (is_f32() || !turns(head)) {
       std::memcpy(buffer->key, key, kv_.row_bytes());
     } else {
       const auto* codes = reinterpret_cast<const int8_t*>(key);
       const float scale = kv_.key_scales[from];
-      for (size_t d = 0; d < head_dim; ++d) buffer->key[d] = static_cast<float>(codes[d]) * scale;
+      for (size_t d = 0; d < kv_.head_dim; ++d) {
+        buffer->key[d] = static_cast<float>(codes[d]) * scale;
+      }
+    }
+    std::memcpy(buffer->value, kv_.value_codes + from * kv_.row_bytes(), kv_.row_bytes());
+    if (!is_f32()) {
+      buffer->key_scale = kv_.key_scales[from];
       buffer->value_scale = kv_.value_scales[from];
     }
-    kernels_.rope(buffer->key, 1, head_dim, scratch_, scratch_ + head_dim / 2);
-    std::memcpy(buffer->value, kv_.value_codes + from * kv_.row_bytes(), kv_.row_bytes());
+    if (turns(head)) turn(buffer->key);
   }
 
-  void put(size_t to, const RowBuffer& buffer) const {
-    const size_t head_dim = kv_.head_dim;
+  void put(size_t head, size_t to, const RowBuffer& buffer) const {
     uint8_t* key = kv_.key_codes + to * kv_.row_bytes();
-    if (is_f32()) {
+    if (!is_f32()) {
+      kv_.key_scales[to] = buffer.key_scale;
+      kv_.value_scales[to] = buffer.value_scale;
+    }
+    if (is_f32() || !turns(head)) {
       std::memcpy(key, buffer.key, kv_.row_bytes());
     } else {
+      const size_t head_dim = kv_.head_dim;
       kernels_.quantize_row(buffer.key, head_dim, head_dim, head_dim,
                             reinterpret_cast<int8_t*>(key), kv_.key_scales + to, nullptr);
-      kv_.value_scales[to] = buffer.value_scale;
     }
     std::memcpy(kv_.value_codes + to * kv_.row_bytes(), buffer.value, kv_.row_bytes());
   }
@@ -130,6 +143,12 @@ class DownMove {
  private:
   [[nodiscard]] bool is_f32() const { return kHasKvF32 && kv_.kv_format == KvFormat::kF32; }
 
+  void turn(float* key) const {
+    const size_t turned = rotary_dim(config_);
+    kernels_.rope(key, 1, turned, scratch_, scratch_ + turned / 2);
+  }
+
+  const format::ModelConfig& config_;
   const KvCache& kv_;
   const Kernels& kernels_;
   float* scratch_;
@@ -145,14 +164,14 @@ void turn_ring(const KvCache& kv, const DownMove& down, size_t head, size_t n, s
   RowBuffer passing = down.buffer(task, 1);
   const size_t base = kv.row(0, head, 0);
   for (size_t round = 0; round < n_rounds; ++round) {
-    down.take(base + round, &first);
+    down.take(head, base + round, &first);
     size_t to = round;
     for (size_t from = (to + distance) % n_positions; from != round;
          from = (from + distance) % n_positions) {
-      down.move(base + from, base + to, &passing);
+      down.move(head, base + from, base + to, &passing);
       to = from;
     }
-    down.put(base + to, first);
+    down.put(head, base + to, first);
   }
 }
 
@@ -178,7 +197,7 @@ Status drop(cria_workspace* w, cria_session* s, uint32_t first, uint32_t n) {
         continue;
       }
       for (uint32_t position = first + n; position < end; ++position) {
-        down.move(s->kv.row(0, head, position), s->kv.row(0, head, position - n), &buffer);
+        down.move(head, s->kv.row(0, head, position), s->kv.row(0, head, position - n), &buffer);
       }
     }
   });
@@ -195,7 +214,8 @@ Status drop(cria_workspace* w, cria_session* s, uint32_t first, uint32_t n) {
 extern "C" cria_status cria_copy_prefix(cria_session* session, const cria_session* from,
                                         uint32_t n_positions) {
   if (session == nullptr || from == nullptr || session == from || session->model != from->model ||
-      session->kv.kv_format != from->kv.kv_format) {
+      session->kv.kv_format != from->kv.kv_format ||
+      session->kv.inverse_frequencies != from->kv.inverse_frequencies) {
     return CRIA_INVALID_ARGUMENT;
   }
   return cria::to_public(cria::copy_prefix(session, *from, n_positions));

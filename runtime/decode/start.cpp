@@ -16,6 +16,15 @@ Status plan_of(const cria_model& model, const cria_config& config, Plan* plan) {
   return plan->input.text_only || model.has_weights ? Status::kOk : Status::kNoWeights;
 }
 
+// A short context is turned as the model was first trained, a long one as it was stretched; one
+// session does not change over, since its keys are turned already.
+const float* rope_frequencies(const cria_model& model, uint32_t context) {
+  const bool is_long =
+      model.config.original_context != 0 && context > model.config.original_context;
+  return is_long ? model.weights.rope_long_inverse_frequencies
+                 : model.weights.rope_inverse_frequencies;
+}
+
 Status start(const cria_model& model, const cria_config& config, std::span<uint8_t> memory,
              cria_session** session) {
   Plan plan;
@@ -33,6 +42,7 @@ Status start(const cria_model& model, const cria_config& config, std::span<uint8
   s->kv.n_kv_heads = model.config.n_kv_heads;
   s->kv.n_positions = kv_positions(model.config, plan.input.context, plan.input.prefill_chunk);
   s->kv.head_dim = model.config.head_dim;
+  s->kv.inverse_frequencies = rope_frequencies(model, s->context);
   const KvLayout kv = kv_layout(model.config, s->kv.n_positions, plan.input.kv_format);
   CRIA_TRY(take(&arena, kv.codes, &s->kv.key_codes));
   CRIA_TRY(take(&arena, kv.codes, &s->kv.value_codes));

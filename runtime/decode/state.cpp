@@ -18,9 +18,13 @@ struct StateHeader {
   uint32_t kv_format;
   uint32_t position;
   uint32_t has_logits;
-  uint32_t reserved;
+  uint32_t has_long_rope;  // keys are turned by the frequencies for long contexts
 };
 static_assert(sizeof(StateHeader) == 48);
+
+uint32_t has_long_rope(const cria_session& s) {
+  return s.kv.inverse_frequencies == s.model->weights.rope_inverse_frequencies ? 0 : 1;
+}
 
 // Positions whose keys and values a state has: those that the next token attends to.
 size_t kept_positions(const cria_session& s, uint32_t position) {
@@ -95,6 +99,7 @@ Status save(const cria_session& s, uint8_t* out, size_t n_bytes) {
   header.kv_format = static_cast<uint32_t>(s.kv.kv_format);
   header.position = s.position;
   header.has_logits = s.has_logits ? 1 : 0;
+  header.has_long_rope = has_long_rope(s);
   header.checksum = xxh64(out + sizeof header, static_cast<size_t>(p - out) - sizeof header);
   std::memcpy(out, &header, sizeof header);
   return Status::kOk;
@@ -123,7 +128,7 @@ Status load(cria_session* s, const uint8_t* state, size_t n_bytes) {
   std::memcpy(&header, state, sizeof header);
   if (header.magic != kStateMagic || header.fingerprint != s->model->index.fingerprint ||
       header.kv_format != static_cast<uint32_t>(s->kv.kv_format) || header.has_logits > 1 ||
-      header.reserved != 0) {
+      header.has_long_rope != has_long_rope(*s)) {
     return Status::kBadState;
   }
   if (header.position > s->context) return Status::kContextFull;

@@ -24,6 +24,8 @@ struct Matrix {
 struct Layer {
   const float* attention_norm;  // [d_model]
   const float* ffn_norm;        // [d_model]
+  const float* q_norm;          // [head_dim] or null
+  const float* k_norm;          // [head_dim] or null
   Matrix q, k, v, o;
   Matrix gate, up, down;
 };
@@ -51,6 +53,8 @@ struct LayerVector {
 inline constexpr LayerVector kLayerVectors[] = {
     {format::TensorRole::kAttentionNorm, &Layer::attention_norm},
     {format::TensorRole::kFfnNorm, &Layer::ffn_norm},
+    {format::TensorRole::kQNorm, &Layer::q_norm},
+    {format::TensorRole::kKNorm, &Layer::k_norm},
 };
 
 // Every tensor of a layer that a file may hold has a place in Layer.
@@ -66,8 +70,9 @@ inline constexpr LayerVector kLayerVectors[] = {
 static_assert(all_have_places());
 
 struct Weights {
-  const float* rope_inverse_frequencies;  // [head_dim / 2]
-  const float* final_norm;                // [d_model]
+  const float* rope_inverse_frequencies;       // [rotary_dim / 2]
+  const float* rope_long_inverse_frequencies;  // [rotary_dim / 2] or null
+  const float* final_norm;                     // [d_model]
   Matrix embedding;
   Matrix lm_head;  // the embedding's planes when tied
   Layer* layers;   // [n_layers]

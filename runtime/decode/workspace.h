@@ -20,8 +20,8 @@ struct StepScratch {
   float* up;             // [rows][d_ff]
   float* projected;      // [rows][d_model]
   LinearScratch linear;  // quantized inputs of matrices
-  float* rope_cos;       // [rows][head_dim / 2]
-  float* rope_sin;       // [rows][head_dim / 2]
+  float* rope_cos;       // [rows][rotary_dim / 2]
+  float* rope_sin;       // [rows][rotary_dim / 2]
   uint8_t* attention;    // [n_threads][attention_per_thread]
   size_t attention_per_thread;
   Row* rows;           // [rows]

@@ -117,7 +117,7 @@ typedef struct cria_model_info {
   uint64_t metadata_offset; /* JSON for people, in the file */
   uint64_t metadata_bytes;
   uint32_t format_version;
-  uint32_t architecture; /* 1 Llama, 2 Mistral, 3 Granite */
+  uint32_t architecture; /* as cria_architecture_name knows it */
   uint32_t n_layers;
   uint32_t d_model;
   uint32_t n_heads;
@@ -129,7 +129,10 @@ typedef struct cria_model_info {
   uint32_t planned_context; /* positions a session has unless asked otherwise: the file's wish, up
                                to 2^24, which its size does not limit as it limits the weights */
   uint32_t sliding_window;  /* 0: none */
-  uint32_t bos_token;       /* CRIA_NO_TOKEN: none */
+  uint32_t
+      original_context; /* sessions of more positions use the RoPE frequencies for long contexts,
+                           others those for short ones; 0: the model has one set for all */
+  uint32_t bos_token;   /* CRIA_NO_TOKEN: none */
   cria_number_format weight_format; /* of the layers' matrices; CRIA_MIXED when they differ */
   cria_number_format embedding_format;
   uint32_t group_size;    /* of int4 layer matrices; 0 of others and mixed ones */
@@ -454,21 +457,23 @@ cria_status cria_reset(cria_session* session, uint32_t position);
 
 /* Makes a session begin as another one does: the first n_positions of from, its tokens and keys and
  * values, and where that is all of it its logits too. What session held is forgotten. Both are of
- * one model and KV format. The bits are those of reading the tokens again. Errors:
- * CRIA_CONTEXT_FULL; CRIA_FORGOTTEN as by cria_reset. */
+ * one model and KV format and, of a model with an original_context, on the same side of it. The
+ * bits are those of reading the tokens again. Errors: CRIA_CONTEXT_FULL; CRIA_FORGOTTEN as by
+ * cria_reset. */
 cria_status cria_copy_prefix(cria_session* session, const cria_session* from, uint32_t n_positions);
 
 /* Forgets positions [first, first + n) and moves what follows n positions down: values stay as they
- * are, keys are turned back by RoPE and, in an int8 cache, quantized again. The same bits on every
- * target with the exact backend's kernels, but not those of reading the remaining tokens again:
- * what they say of each other was computed with the forgotten ones in sight. The newest logits
- * stay, unless nothing is left. Of a sliding-window model whose ring has gone round nothing older
- * than what is forgotten may be left in it: else CRIA_FORGOTTEN. */
+ * are, keys are turned back by RoPE, where their layer has it, and, in an int8 cache, quantized
+ * again. The same bits on every target with the exact backend's kernels, but not those of reading
+ * the remaining tokens again: what they say of each other was computed with the forgotten ones in
+ * sight. The newest logits stay, unless nothing is left. Of a sliding-window model whose ring has
+ * gone round nothing older than what is forgotten may be left in it: else CRIA_FORGOTTEN. */
 cria_status cria_drop(cria_workspace* workspace, cria_session* session, uint32_t first, uint32_t n);
 
 /* Saves the context (tokens, KV cache up to the position, logits, random state), so that a later
- * session of the same model and KV format, whatever its threads, backend ISA or context size, goes
- * on with the same bits. Size depends on the position.
+ * session of the same model and KV format, whatever its threads, backend ISA or context size (but
+ * for the side of an original_context that it is on), goes on with the same bits. Size depends on
+ * the position.
  *
  * cria_state_load takes no byte on trust and changes the session only when it succeeds. Besides the
  * checksum it checks that a session can have saved the state: tokens are in the vocabulary, no code

@@ -56,7 +56,8 @@ using MatmulF32 = void (*)(const MatrixShape& shape, const uint8_t* codes, size_
                            size_t last_tile, const float* x, size_t n_rows, float* y,
                            size_t y_stride);
 
-// y[i] = (x[i] * r) * weight[i], r = 1 / sqrt(sum(x*x) / n + epsilon); the sum in lanes.
+// y[i] = (x[i] * r) * weight[i], r = 1 / sqrt(sum(x*x) / n + epsilon); the sum in lanes. y may be
+// x.
 using RmsNorm = void (*)(const float* x, const float* weight, size_t n, float epsilon, float* y);
 
 // Rotates n_heads vectors of head_dim in place, element i with i + head_dim / 2:

@@ -7,6 +7,7 @@
 #include "quant/architectures.h"
 #include "quant/checksum.h"
 #include "quant/metadata_check.h"
+#include "quant/tensor_roles.h"
 #include "quant/tokenizer_format.h"
 #include "runtime/base/enum_bits.h"
 #include "runtime/loading/file_index.h"
@@ -28,7 +29,7 @@ uint64_t parameter_count(const format::ModelConfig& c) {
   uint64_t n = 0;
   TensorKinds kinds(c);
   for (TensorKind kind = {}; kinds.next(&kind);) {
-    if (kind.spec.role == format::TensorRole::kRopeInverseFrequencies) continue;
+    if (is_rope(kind.spec.role)) continue;
     n += uint64_t{kind.n} * kind.spec.shape.rows * kind.spec.shape.cols;
   }
   return n;
@@ -80,6 +81,7 @@ void fill_info(const FileIndex& index, const cria_source& source, cria_model_inf
   info->max_context = c.max_context;
   info->planned_context = c.planned_context;
   info->sliding_window = c.sliding_window;
+  info->original_context = c.original_context;
   info->bos_token = c.bos_token;
   fill_weight_format(c, info);
   info->embedding_format = static_cast<cria_number_format>(embedding.number_format);

@@ -38,6 +38,9 @@ Slot slot_of(Weights* w, const TensorSpec& spec) {
   if (spec.role == TensorRole::kRopeInverseFrequencies) {
     return {nullptr, &w->rope_inverse_frequencies};
   }
+  if (spec.role == TensorRole::kRopeLongInverseFrequencies) {
+    return {nullptr, &w->rope_long_inverse_frequencies};
+  }
   if (spec.role == TensorRole::kFinalNorm) return {nullptr, &w->final_norm};
   return {spec.role == TensorRole::kEmbedding ? &w->embedding : &w->lm_head, nullptr};
 }

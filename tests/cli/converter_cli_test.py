@@ -75,13 +75,30 @@ class Usage(Base):
         done = run("--help")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for option in ("--plan", "--weights", "--group-size", "--method", "--context", "--no-tokenizer", "--compress", "--level",
-                       "--report", "--threads", "--quiet"):
+                       "--report", "--threads", "--quiet", "--list-architectures"):
             self.assertIn(option, done.stdout)
         for later in ("gptq", "--rotate", "--lora", "--calibration"):
             self.assertNotIn(later, done.stdout)
         done = run("--version")
         version = re.search(r"project\(cria VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
         self.assertEqual(done.stdout, f"cria-convert {version}\n")
+
+    def test_the_architectures_are_listed_without_a_model(self):
+        done = run("--list-architectures")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        lines = done.stdout.splitlines()
+        for line, parts in zip(lines, (("Llama", "LlamaForCausalLM", "Falcon3"), ("Mistral",), ("Granite",),
+                                       ("Qwen2ForCausalLM", "Qwen2.5"), ("Qwen3ForCausalLM",), ("SmolLM3",),
+                                       ("Phi3ForCausalLM", "Phi-4-mini"), ("GraniteMoeHybridForCausalLM", "dense")), strict=True):
+            for part in parts:
+                self.assertIn(part, line)
+
+    def test_an_architecture_that_is_not_read_is_refused_with_the_list(self):
+        other = Path(self.models.name) / "other"
+        other.mkdir(exist_ok=True)
+        (other / "config.json").write_text(json.dumps({"architectures": ["MixtralForCausalLM"], "model_type": "mixtral"}))
+        self.assert_refused(run(other, "-o", self.output), INVALID, "MixtralForCausalLM", "mixture of experts",
+                            "this converter reads Llama, Mistral, Granite, Qwen2, Qwen3, SmolLM3, Phi-3 and Granite 4")
 
     def test_mistakes_are_usage_errors(self):
         for arguments, word in (([], "MODEL"), ([self.model], "--plan"), ([self.model, "-o", self.output, "--frob"], "--frob")):

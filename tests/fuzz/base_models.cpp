@@ -103,12 +103,17 @@ void write_spaced_checkpoint(const fs::path& folder) {
   std::ofstream(folder / "config.json") << config;
 }
 
-// The same model with an output matrix of its own and all biases.
+// The same model with every tensor there is, and a RoPE that is Llama's in nothing.
 Bytes with_all_tensors(const Bytes& file) {
   ModelDraft draft(file);
   constexpr size_t kFlags = offsetof(format::ModelConfig, flags);
-  constexpr uint8_t kAll[4] = {format::kQkvBias | format::kOutputBias | format::kMlpBias, 0, 0, 0};
-  draft.apply({EditKind::kWrite, static_cast<uint8_t>(format::SectionKind::kConfig), kFlags, kAll});
+  constexpr uint8_t kAll[4] = {format::kKnownFlags & ~format::kTiedEmbedding, 0, 0, 0};
+  // rotary_dim, original_context, no_rope_period and no_rope_layers, four bytes each.
+  constexpr size_t kRope = offsetof(format::ModelConfig, rotary_dim);
+  constexpr uint8_t kNearLlama[20] = {6, 0, 0, 0, 16, 0, 0, 0, 2, 0, 0, 0, 1};
+  constexpr auto kConfig = static_cast<uint8_t>(format::SectionKind::kConfig);
+  draft.apply({EditKind::kWrite, kConfig, kFlags, kAll});
+  draft.apply({EditKind::kWrite, kConfig, kRope, kNearLlama});
   draft.apply({EditKind::kDerive, 0, 0, {}});
   return draft.assemble();
 }

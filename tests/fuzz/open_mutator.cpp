@@ -38,6 +38,8 @@ constexpr Struct kStructs[] = {
     {target_of(SectionKind::kConfig), 0, offsetof(format::ModelConfig, end_tokens), 1},
     {target_of(SectionKind::kConfig), offsetof(format::ModelConfig, n_matrices), sizeof(uint16_t),
      format::kMatrixRoles* format::kMatrixFormatPlaces},
+    {target_of(SectionKind::kConfig), offsetof(format::ModelConfig, rotary_dim),
+     offsetof(format::ModelConfig, reserved) - offsetof(format::ModelConfig, rotary_dim), 1},
     {target_of(SectionKind::kConfig), 0, sizeof(format::ModelConfig), 1},
     {target_of(SectionKind::kTokenizer), 0, sizeof(format::TokenizerHeader), 1},
     {target_of(SectionKind::kTokenizer), sizeof(format::TokenizerHeader), 4, 3000},

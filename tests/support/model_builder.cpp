@@ -8,6 +8,7 @@
 #include "quant/align.h"
 #include "quant/float16.h"
 #include "quant/model_layout.h"
+#include "quant/tensor_roles.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/model_surgery.h"
 
@@ -145,9 +146,9 @@ Bytes build_model(const format::ModelConfig& config, std::span<const MatrixForma
   for (uint32_t i = 0; i < tensor_count(config); ++i) {
     const TensorSpec spec = tensor_spec(config, i, formats[i]);
     directory.push_back(tensor_entry(spec, static_cast<uint32_t>(chunks.size())));
-    const bool is_rope = spec.role == format::TensorRole::kRopeInverseFrequencies;
-    append_plane(is_rope ? writer.frequencies(tensor_code_bytes(spec))
-                         : writer.codes(spec.shape.number_format, tensor_code_bytes(spec)),
+    append_plane(is_rope(spec.role)
+                     ? writer.frequencies(tensor_code_bytes(spec))
+                     : writer.codes(spec.shape.number_format, tensor_code_bytes(spec)),
                  &encoder, &data, &chunks);
     append_plane(writer.scales(spec.shape.number_format, tensor_scale_bytes(spec)), &encoder, &data,
                  &chunks);

@@ -12,7 +12,9 @@
 
 #include "quant/checksum.h"
 #include "tests/support/isa_list.h"
+#include "tests/support/model_builder.h"
 #include "tests/support/model_files.h"
+#include "tests/support/near_llama.h"
 #include "tests/support/sampling.h"
 #include "tests/support/test_session.h"
 
@@ -164,6 +166,27 @@ void expect_golden(const std::string& name, const std::vector<float>& logits) {
 
 // Sizes that no vector divides, and attention through a window.
 constexpr const char* kGoldenModels[] = {"odd-sizes", "mistral-sliding-window"};
+
+struct GoldenModel {
+  std::string name;
+  test::Bytes bytes;
+};
+
+// Those, and made from a config alone each way in which an architecture is not Llama.
+std::vector<GoldenModel> golden_models(const Variant& variant) {
+  constexpr uint32_t kSeed = 7;
+  const MatrixFormat f = {variant.weights, variant.group_size};
+  std::vector<GoldenModel> models;
+  for (const char* name : kGoldenModels) {
+    models.push_back({name, test::convert_folder(test::golden_folder(name),
+                                                 {variant.weights, variant.group_size})});
+  }
+  for (const test::NearLlama& near : test::near_llamas(f)) {
+    models.push_back({near.name, test::build_model(near.config, kSeed)});
+  }
+  return models;
+}
+
 constexpr uint32_t kChunks[] = {1, 7, 64};
 
 // The golden hash on every ISA, for these numbers of threads. An emulator takes a sample of the
@@ -174,9 +197,8 @@ void expect_golden_models(const Variant& variant, const std::vector<uint32_t>& t
   const size_t step = test::sweep_step() == 1 ? 1 : sample;
   size_t compared = 0;
   size_t possible = 0;
-  for (const std::string model_name : kGoldenModels) {
-    const MemorySource source(test::convert_folder(test::golden_folder(model_name),
-                                                   {variant.weights, variant.group_size}));
+  for (const GoldenModel& model : golden_models(variant)) {
+    const MemorySource source(model.bytes);
     cria_config config = exact_config(variant);
     for (const test::IsaRow& isa : test::runnable_isas()) {
       SCOPED_TRACE(isa.name);
@@ -185,7 +207,7 @@ void expect_golden_models(const Variant& variant, const std::vector<uint32_t>& t
       for (size_t i = 0; i < n_choices; i += step, ++compared) {
         config.n_threads = threads[i / std::size(kChunks)];
         config.prefill_chunk = kChunks[i % std::size(kChunks)];
-        expect_golden(model_name + "/" + variant.name, logits_with(source, config));
+        expect_golden(model.name + "/" + variant.name, logits_with(source, config));
       }
     }
   }

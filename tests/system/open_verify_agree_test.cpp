@@ -264,7 +264,8 @@ TEST(OpenVerifyAgree, OnValues) {
     format::ModelConfig c =
         test::small_config(value.weights, static_cast<uint16_t>(is_int4 ? 64 : 0));
     c.n_layers = 1;
-    c.flags = format::kQkvBias | format::kOutputBias | format::kMlpBias;
+    c.flags = format::kKnownFlags & ~format::kTiedEmbedding;
+    c.original_context = 16;
     test::mend_counts(&c);
     ASSERT_EQ(check_config(c), nullptr);
     const Bytes whole = test::build_model(c, 7);

@@ -21,6 +21,8 @@ constexpr const char* kCheckpoints[] = {
     "mqa-f16",  "mistral-sliding-window",  "odd-sizes", "rope-linear",
     "rope-yarn"};
 
+constexpr const char* kArchitectures[] = {"phi3", "qwen2", "qwen3", "smollm3"};
+
 cria_config f32_config(cria_backend backend, const cria_model_info& info) {
   cria_config config = {};
   config.backend = backend;
@@ -60,6 +62,15 @@ TEST_P(ReferenceLogits, OfAllNineCheckpointsAreThoseOfTransformers) {
   for (const char* name : kCheckpoints) {
     SCOPED_TRACE(name);
     compare_with_reference(*reference / "checkpoints" / name, GetParam());
+  }
+}
+
+TEST_P(ReferenceLogits, OfTheArchitecturesNearLlamaAreThoseOfTransformers) {
+  const auto reference = test::reference_folder();
+  if (!reference) GTEST_SKIP() << "no $CRIA_SHARED/reference";
+  for (const char* name : kArchitectures) {
+    SCOPED_TRACE(name);
+    compare_with_reference(*reference / "architectures" / name, GetParam());
   }
 }
 

@@ -25,8 +25,24 @@ using test::TestSessions;
 constexpr uint32_t kSeed = 5;
 constexpr uint32_t kVocab = 50;
 
-MemorySource model_of(uint32_t n_layers, uint32_t window) {
+enum class Kind { kLlama, kNearLlama };
+
+// All that keys may be other than Llama's: normalized, turned in part, by frequencies for long
+// contexts, and in every third layer not at all.
+void go_near_llama(format::ModelConfig* c) {
+  c->flags = format::kQkNorm | format::kLongRope | format::kQkvBias;
+  c->head_dim = 24;
+  c->rotary_dim = 18;
+  c->original_context = 128;
+  c->rope_factor = 1.25f;
+  c->no_rope_period = 3;
+  c->no_rope_layers[0] = 0b010;
+  c->attention_multiplier = 2e3f;
+}
+
+MemorySource model_of(Kind kind, uint32_t n_layers, uint32_t window) {
   format::ModelConfig c = test::small_config(NumberFormat::kInt4, 32);
+  if (kind == Kind::kNearLlama) go_near_llama(&c);
   c.n_layers = n_layers;
   c.sliding_window = window;
   c.max_context = 1024;
@@ -44,16 +60,20 @@ std::vector<uint32_t> some_tokens(size_t n, uint32_t salt) {
 }
 
 struct Variant {
-  const char* name;
+  std::string name;
+  Kind kind;
   cria_backend backend;
   cria_kv_format kv_format;
 };
 std::vector<Variant> variants() {
   std::vector<Variant> all;
-  for (const cria_backend backend : test::built_backends()) {
-    const bool is_exact = backend == CRIA_BACKEND_EXACT;
-    all.push_back({is_exact ? "exact" : "xnnpack", backend, CRIA_KV_INT8});
-    all.push_back({is_exact ? "exactF32" : "xnnpackF32", backend, CRIA_KV_F32});
+  for (const Kind kind : {Kind::kLlama, Kind::kNearLlama}) {
+    for (const cria_backend backend : test::built_backends()) {
+      const std::string name = std::string(backend == CRIA_BACKEND_EXACT ? "exact" : "xnnpack") +
+                               (kind == Kind::kLlama ? "" : "NearLlama");
+      all.push_back({name, kind, backend, CRIA_KV_INT8});
+      all.push_back({name + "F32", kind, backend, CRIA_KV_F32});
+    }
   }
   return all;
 }
@@ -91,7 +111,7 @@ double relative_error(TestSessions* sessions) {
 }
 
 TEST_P(SessionMoves, APrefixThatIsCopiedIsOneThatWasRead) {
-  const MemorySource source = model_of(2, 0);
+  const MemorySource source = model_of(GetParam().kind, 2, 0);
   TestSessions sessions(source, config(), 3);
   const std::vector<uint32_t> tokens = some_tokens(90, 1);
   for (const uint32_t n : {1u, 6u, 7u, 63u, 64u, 80u}) {
@@ -112,10 +132,11 @@ TEST_P(SessionMoves, APrefixThatIsCopiedIsOneThatWasRead) {
 }
 
 TEST_P(SessionMoves, NothingIsCopiedThatIsNotThereOrDoesNotFit) {
-  const MemorySource source = model_of(2, 0);
+  const MemorySource source = model_of(GetParam().kind, 2, 0);
   TestSessions sessions(source, config(), 2);
   cria_config wish = config();
   wish.context = 16;
+  const bool is_other_kind = GetParam().kind == Kind::kNearLlama;  // of RoPE's frequencies
   TestSessions other_model(source, wish, 1);
   read(&sessions, 0, some_tokens(20, 1), 0, 20);
   read(&sessions, 1, some_tokens(5, 2), 0, 5);
@@ -133,14 +154,16 @@ TEST_P(SessionMoves, NothingIsCopiedThatIsNotThereOrDoesNotFit) {
   test::AlignedMemory memory(plan.session.total);
   cria_session* small = nullptr;
   ASSERT_EQ(cria_start(memory.data(), memory.size(), sessions.model(), &wish, &small), CRIA_OK);
-  EXPECT_EQ(cria_copy_prefix(small, sessions.session(0), 17), CRIA_CONTEXT_FULL);
-  EXPECT_EQ(cria_copy_prefix(small, sessions.session(0), 16), CRIA_OK);
+  EXPECT_EQ(cria_copy_prefix(small, sessions.session(0), 17),
+            is_other_kind ? CRIA_INVALID_ARGUMENT : CRIA_CONTEXT_FULL);
+  EXPECT_EQ(cria_copy_prefix(small, sessions.session(0), 16),
+            is_other_kind ? CRIA_INVALID_ARGUMENT : CRIA_OK);
 }
 
 // Keys and values of the first layer follow from a token and its position alone, so a model of one
 // layer must come to what it comes to without the dropped tokens, but for the rounding of keys.
 TEST_P(SessionMoves, WithOneLayerDroppingIsLikeNeverHavingRead) {
-  const MemorySource source = model_of(1, 0);
+  const MemorySource source = model_of(GetParam().kind, 1, 0);
   TestSessions sessions(source, config(), 2);
   const std::vector<uint32_t> tokens = some_tokens(120, 3);
   const double most = GetParam().kv_format == CRIA_KV_F32 ? 2e-4 : 2e-2;
@@ -165,7 +188,7 @@ TEST_P(SessionMoves, WithOneLayerDroppingIsLikeNeverHavingRead) {
 }
 
 TEST_P(SessionMoves, WhatEndsTheContextIsDroppedAsByReset) {
-  const MemorySource source = model_of(2, 0);
+  const MemorySource source = model_of(GetParam().kind, 2, 0);
   TestSessions sessions(source, config(), 2);
   const std::vector<uint32_t> tokens = some_tokens(70, 4);
   for (size_t i = 0; i < 2; ++i) read(&sessions, i, tokens, 0, 60);
@@ -181,7 +204,7 @@ TEST_P(SessionMoves, WhatEndsTheContextIsDroppedAsByReset) {
 }
 
 TEST_P(SessionMoves, NothingIsDroppedThatIsNotThere) {
-  const MemorySource source = model_of(2, 0);
+  const MemorySource source = model_of(GetParam().kind, 2, 0);
   TestSessions sessions(source, config(), 1);
   read(&sessions, 0, some_tokens(20, 4), 0, 20);
   const std::vector<uint8_t> before = test::state_of(sessions.session(0));
@@ -198,7 +221,7 @@ TEST_P(SessionMoves, NothingIsDroppedThatIsNotThere) {
 // Window 64, chunks of 7: a ring of 128 positions.
 TEST_P(SessionMoves, ARingThatHasGoneRoundSaysWhatItForgot) {
   constexpr uint32_t kWindow = 64;
-  const MemorySource source = model_of(2, kWindow);
+  const MemorySource source = model_of(GetParam().kind, 2, kWindow);
   TestSessions sessions(source, config(), 3);
   const std::vector<uint32_t> tokens = some_tokens(250, 6);
   read(&sessions, 0, tokens, 0, 200);
@@ -223,7 +246,7 @@ TEST_P(SessionMoves, ARingThatHasGoneRoundSaysWhatItForgot) {
 
 // All that a token attends to was read after what is dropped: as if it had never been there.
 TEST_P(SessionMoves, InARingTheOldestPositionsAreDroppedRoundAndRound) {
-  const MemorySource source = model_of(1, 64);
+  const MemorySource source = model_of(GetParam().kind, 1, 64);
   TestSessions sessions(source, config(), 2);
   const std::vector<uint32_t> tokens = some_tokens(250, 6);
   const double most = GetParam().kv_format == CRIA_KV_F32 ? 2e-4 : 2e-2;
@@ -239,7 +262,7 @@ TEST_P(SessionMoves, InARingTheOldestPositionsAreDroppedRoundAndRound) {
 }
 
 TEST_P(SessionMoves, AStateGoesOnInARingOfAnotherSize) {
-  const MemorySource source = model_of(2, 64);
+  const MemorySource source = model_of(GetParam().kind, 2, 64);
   const std::vector<uint32_t> tokens = some_tokens(250, 8);
   std::vector<std::vector<uint8_t>> states;
   std::vector<std::vector<uint8_t>> ends;
@@ -262,14 +285,17 @@ TEST_P(SessionMoves, AStateGoesOnInARingOfAnotherSize) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, SessionMoves, testing::ValuesIn(variants()),
                          [](const testing::TestParamInfo<Variant>& variant) {
-                           return std::string(variant.param.name);
+                           return variant.param.name;
                          });
 
 // What is dropped is turned back with the same bits by every kernel, in any number of threads.
 TEST(SessionMovesBits, AreTheSameOnEveryIsa) {
   for (const cria_kv_format kv_format : {CRIA_KV_INT8, CRIA_KV_F32}) {
-    for (const uint32_t window : {0u, 64u}) {
-      const MemorySource source = model_of(3, window);
+    for (const auto& [kind, window] : {std::pair{Kind::kLlama, 0u},
+                                       {Kind::kLlama, 64u},
+                                       {Kind::kNearLlama, 0u},
+                                       {Kind::kNearLlama, 64u}}) {
+      const MemorySource source = model_of(kind, 3, window);
       const std::vector<uint32_t> tokens = some_tokens(250, 2);
       std::vector<uint8_t> want;
       for (const test::IsaRow& isa : test::runnable_isas()) {

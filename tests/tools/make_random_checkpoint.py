@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a Hugging Face checkpoint folder with random bf16 weights, for speed and memory tests.
 
-  make_random_checkpoint.py OUT --shape llama-3.2-1b|tinyllama-1.1b|smollm-135m
+  make_random_checkpoint.py OUT --shape llama-3.2-1b|phi-3.5-mini|qwen3-0.6b|tinyllama-1.1b|smollm-135m
   make_random_checkpoint.py OUT --d-model 64 --layers 2 --heads 4 --kv-heads 2 --ffn 192 --vocab 256
 
 Needs nothing but Python. Weights are Gaussian: pieces of one block of random values, taken at random
@@ -29,10 +29,30 @@ LLAMA3_ROPE = {
     "rope_type": "llama3",
 }
 
+# Class, model_type and what its config has besides Llama's keys.
+KINDS = {
+    "llama": ("LlamaForCausalLM", "llama", {}),
+    "qwen3": ("Qwen3ForCausalLM", "qwen3", {"use_sliding_window": False, "sliding_window": None, "max_window_layers": 28}),
+    "phi3": ("Phi3ForCausalLM", "phi3", {"original_max_position_embeddings": 4096, "sliding_window": 262144}),
+}
+
+
+def longrope(pairs):
+    """Factors between those that the public configs have."""
+    return {"type": "longrope", "short_factor": [1 + i / pairs for i in range(pairs)],
+            "long_factor": [1 + 60 * i / pairs for i in range(pairs)]}
+
+
 SHAPES = {
     "llama-3.2-1b": dict(d_model=2048, layers=16, heads=32, kv_heads=8, head_dim=64, ffn=8192,
                          vocab=128256, tied=True, theta=500000.0, rope=LLAMA3_ROPE,
                          context=131072, shard_mb=1000),
+    "qwen3-0.6b": dict(d_model=1024, layers=28, heads=16, kv_heads=8, head_dim=128, ffn=3072,
+                       vocab=151936, tied=True, theta=1000000.0, rope=None, context=40960,
+                       shard_mb=0, kind="qwen3"),
+    "phi-3.5-mini": dict(d_model=3072, layers=32, heads=32, kv_heads=32, head_dim=96, ffn=8192,
+                         vocab=32064, tied=False, theta=10000.0, rope=longrope(48), context=131072,
+                         shard_mb=5000, kind="phi3"),
     "tinyllama-1.1b": dict(d_model=2048, layers=22, heads=32, kv_heads=4, head_dim=64, ffn=5632,
                            vocab=32000, tied=False, theta=10000.0, rope=None, context=2048,
                            shard_mb=0),
@@ -53,8 +73,9 @@ def bf16_block(rng, count, mean, deviation):
 
 
 def config_of(s):
+    class_name, model_type, more = KINDS[s["kind"]]
     return {
-        "architectures": ["LlamaForCausalLM"],
+        "architectures": [class_name],
         "attention_bias": False,
         "bos_token_id": 1 if s["vocab"] < 128000 else 128000,
         "eos_token_id": 2 if s["vocab"] < 128000 else 128001,
@@ -64,7 +85,7 @@ def config_of(s):
         "intermediate_size": s["ffn"],
         "max_position_embeddings": s["context"],
         "mlp_bias": False,
-        "model_type": "llama",
+        "model_type": model_type,
         "num_attention_heads": s["heads"],
         "num_hidden_layers": s["layers"],
         "num_key_value_heads": s["kv_heads"],
@@ -74,6 +95,7 @@ def config_of(s):
         "tie_word_embeddings": s["tied"],
         "torch_dtype": "bfloat16",
         "vocab_size": s["vocab"],
+        **more,
     }
 
 
@@ -85,9 +107,18 @@ def tensors_of(s):
         prefix = f"model.layers.{layer}."
         yield prefix + "input_layernorm.weight", [d]
         yield prefix + "mlp.down_proj.weight", [d, s["ffn"]]
+        if s["kind"] == "phi3":
+            yield prefix + "mlp.gate_up_proj.weight", [2 * s["ffn"], d]
+            yield prefix + "post_attention_layernorm.weight", [d]
+            yield prefix + "self_attn.o_proj.weight", [d, q]
+            yield prefix + "self_attn.qkv_proj.weight", [q + 2 * kv, d]
+            continue
         yield prefix + "mlp.gate_proj.weight", [s["ffn"], d]
         yield prefix + "mlp.up_proj.weight", [s["ffn"], d]
         yield prefix + "post_attention_layernorm.weight", [d]
+        if s["kind"] == "qwen3":
+            yield prefix + "self_attn.k_norm.weight", [s["head_dim"]]
+            yield prefix + "self_attn.q_norm.weight", [s["head_dim"]]
         yield prefix + "self_attn.k_proj.weight", [kv, d]
         yield prefix + "self_attn.o_proj.weight", [d, q]
         yield prefix + "self_attn.q_proj.weight", [q, d]
@@ -178,6 +209,7 @@ def parse(arguments):
     for name in ("d_model", "layers", "heads", "ffn", "vocab"):
         if name not in shape:
             parser.error(f"give --shape or --{name.replace('_', '-')}")
+    shape.setdefault("kind", "llama")
     shape.setdefault("kv_heads", shape["heads"])
     shape.setdefault("head_dim", shape["d_model"] // shape["heads"])
     return options, shape

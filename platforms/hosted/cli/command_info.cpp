@@ -84,6 +84,7 @@ Json json_of(const cria_model_info& info) {
           {"max_context", info.max_context},
           {"planned_context", info.planned_context},
           {"sliding_window", none_or(info.sliding_window, 0)},
+          {"original_context", none_or(info.original_context, 0)},
           {"bos_token", none_or(info.bos_token, CRIA_NO_TOKEN)},
           {"weight_format", cria_number_format_name(info.weight_format)},
           {"embedding_format", cria_number_format_name(info.embedding_format)},
@@ -151,6 +152,9 @@ void print_model(const cria_model_info& info, TextStream* out) {
   put_row(out, "embedding", cria_number_format_name(info.embedding_format));
   put_row(out, "context", text_of("%u of %u", info.planned_context, info.max_context));
   if (info.sliding_window != 0) put_row(out, "window", text_of("%u", info.sliding_window));
+  // Sessions of more positions than this use the other set of RoPE's frequencies.
+  if (info.original_context != 0)
+    put_row(out, "long RoPE", text_of("above %u", info.original_context));
   put_row(out, "tokenizer", info.has_tokenizer != 0 ? "yes" : "none");
   put_row(out, "chat template", cria_chat_template_name(info.chat_template));
 }

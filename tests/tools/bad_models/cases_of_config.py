@@ -5,18 +5,18 @@ Where a model of the forbidden size stays small, its tensors are as the config s
 import math
 
 from bad_models.case import INVALID, case
-from bad_models.model_writer import CONFIG, CONFIG_FIELDS, FORMAT_PLACES, NONE, TIED, Model
+from bad_models.model_writer import CONFIG, CONFIG_FIELDS, FORMAT_PLACES, LONG_ROPE, NONE, TIED, Model
 
-RESERVED_AT, END_TOKENS_AT = 436, 84
+RESERVED_AT, END_TOKENS_AT = 456, 84
 
 # Small whatever the value. The second of a pair of limits is generated only.
 CONSISTENT = (
     ("n_layers", 0, True), ("d_model", 0, True), ("d_ff", 0, True), ("vocab_size", 0, True), ("head_dim", 3, True),
     ("head_dim", 0, True), ("n_kv_heads", 0, True), ("n_kv_heads", 2, True), ("n_heads", 0, True),
-    ("architecture", 0, False), ("architecture", 4, True),
+    ("architecture", 0, False), ("architecture", 9, True),
     ("max_context", 0, False), ("max_context", (1 << 24) + 1, True), ("planned_context", 0, True),
     ("planned_context", 33, True), ("sliding_window", (1 << 24) + 1, True), ("compression", 2, True),
-    ("bos_token", 16, True), ("bos_token", NONE - 1, False), ("flags", TIED | 16, True),
+    ("bos_token", 16, True), ("bos_token", NONE - 1, False), ("flags", TIED | 64, True),
     ("flags", TIED | 1 << 31, False))
 TOO_LARGE = (
     ("n_layers", 1025, True), ("n_layers", 0xFFFFFFFF, False), ("d_model", (1 << 17) + 1, True),
@@ -38,6 +38,7 @@ def cases():
         for i, value in enumerate(values):
             yield case(f"config_{name}_{str(value).replace('.', 'p')}", INVALID, f"{name} is finite and within its limits",
                        patched(name, value), kept=i == 0)
+    yield from ropes()
     yield from combinations()
     yield from end_tokens()
     yield from matrix_counts()
@@ -53,6 +54,23 @@ def model_of(name, value):
     if name == "n_heads":  # no key-value heads can be right
         return patched(name, value)
     return Model(**{"n_heads": 3 if (name, value) == ("n_kv_heads", 2) else 1, name: value}).file()
+
+
+def ropes():
+    def one(name, rule, kept=True, **config):
+        return case(f"config_{name}", INVALID, rule, Model(**config).file(), kept)
+    yield one("rotary_dim_odd", "rotary_dim is even and below head_dim", head_dim=4, rotary_dim=3)
+    yield one("rotary_dim_whole", "rotary_dim is even and below head_dim", kept=False, rotary_dim=2)
+    yield one("original_context_alone", "there is an original_context with a second set of frequencies only", original_context=8)
+    yield one("original_context_0", "the original_context is above zero and below max_context", flags=TIED | LONG_ROPE)
+    yield one("original_context_all", "the original_context is above zero and below max_context", kept=False,
+              flags=TIED | LONG_ROPE, original_context=32)
+    yield one("no_rope_period_65", "no_rope_period is at most 64", no_rope_period=65, no_rope_low=1)
+    yield one("no_rope_beyond", "no_rope_layers has no bit past its period", no_rope_period=3, no_rope_low=8)
+    yield one("no_rope_beyond_32", "no_rope_layers has no bit past its period", kept=False, no_rope_period=32, no_rope_low=1,
+              no_rope_high=1)
+    yield one("no_rope_without_period", "no_rope_layers has no bit past its period", kept=False, no_rope_low=1)
+    yield one("no_rope_nothing", "a period has a layer without RoPE", no_rope_period=4)
 
 
 def combinations():

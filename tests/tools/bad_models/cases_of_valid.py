@@ -6,8 +6,8 @@ from bad_models import frames
 from bad_models.case import OK, case
 from bad_models.cases_of_chunks import MANY_TOKENS, noise_frame
 from bad_models.cases_of_texts import DEEPEST, MOST_METADATA, long_added
-from bad_models.model_writer import (BF16, CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, F16, F32, INT4, INT8, METADATA, MLP_BIAS,
-                                     OUTPUT_BIAS, QKV_BIAS, TIED, TOKENIZER, Model)
+from bad_models.model_writer import (BF16, CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, F16, F32, INT4, INT8, LONG_ROPE, METADATA,
+                                     MLP_BIAS, OUTPUT_BIAS, QK_NORM, QKV_BIAS, TIED, TOKENIZER, Model)
 from bad_models.text_writer import (A, ADDED, AFTER_OTHERS, AFTER_SPACE, BEGIN, BYTE_TOKENS, END, NOTE, SPACE, SPECIAL, STRINGS,
                                     SWALLOWS_BEFORE, SWALLOWS_BEHIND, Tokenizer, chat_template, sentence_piece, text_model)
 
@@ -38,6 +38,11 @@ def formats():
     yield valid("f32_tied", "f32, tied, no texts", Model())
     yield valid("f32_biases", "f32 with all biases, an output matrix of its own, grouped heads, a window",
                 Model(flags=ALL_BIASES, sliding_window=5, **{**SMALL, "n_heads": 4, "n_kv_heads": 2}))
+    yield valid("qk_norm_long_rope", "norms of heads, a part of them turned by one of two sets of frequencies, a layer in three not",
+                Model(flags=ALL_BIASES | QK_NORM | LONG_ROPE, rotary_dim=2, original_context=8, no_rope_period=3, no_rope_low=2,
+                      n_layers=3, architecture=8, **SMALL))
+    yield valid("no_rope_64", "the longest period of layers without RoPE", kept=False, model=Model(
+        n_layers=2, no_rope_period=64, no_rope_low=1, no_rope_high=1 << 31))
     yield valid("f16_two_layers", "f16, two layers", Model(formats=everywhere(F16), n_layers=2))
     yield valid("bf16", "bf16", Model(formats=everywhere(BF16), **SMALL))
     yield valid("int8", "int8", Model(formats=everywhere(INT8)))

@@ -14,7 +14,7 @@ CONFIG, TOKENIZER, CHAT, DIRECTORY, CHUNKS, METADATA, DATA = range(1, 8)
 USUAL_ORDER = (CONFIG, TOKENIZER, CHAT, DIRECTORY, CHUNKS, DATA, METADATA)
 NONE = 0xFFFFFFFF
 F32, F16, BF16, INT8, INT4 = range(1, 6)
-TIED, QKV_BIAS, OUTPUT_BIAS, MLP_BIAS = 1, 2, 4, 8
+TIED, QKV_BIAS, OUTPUT_BIAS, MLP_BIAS, QK_NORM, LONG_ROPE = 1, 2, 4, 8, 16, 32
 CHUNK_BYTES = 1 << 18
 SECTION_BYTES, ENTRY_BYTES = 32, 32
 
@@ -25,12 +25,14 @@ CONFIG_FIELDS = {name: (4 * i, "<f" if name in ("rms_epsilon", "embedding_multip
     "architecture flags n_layers d_model n_heads n_kv_heads head_dim d_ff vocab_size max_context planned_context "
     "sliding_window rms_epsilon embedding_multiplier residual_multiplier attention_multiplier logits_divisor "
     "rope_factor compression bos_token n_end_tokens".split())}
+CONFIG_FIELDS |= {name: (436 + 4 * i, "<I") for i, name in enumerate(
+    "rotary_dim original_context no_rope_period no_rope_low no_rope_high".split())}
 # Places of a row of the config's n_matrices.
 FORMATS = ((F32, 0), (F16, 0), (BF16, 0), (INT8, 0), (INT4, 32), (INT4, 64), (INT4, 128))
 FORMAT_PLACES, COUNTS_AT, MOST_COUNTED = 16, 148, 0xFFFF
 MATRICES = "embedding q k v o gate up down lm_head".split()
 ROLES = ("rope embedding attention_norm q k v o ffn_norm gate up down final_norm lm_head q.bias k.bias v.bias o.bias "
-         "gate.bias up.bias down.bias").split()
+         "gate.bias up.bias down.bias q_norm k_norm rope_long").split()
 
 
 def round_up(value, multiple):
@@ -43,7 +45,8 @@ def tiny_config(**changes):
         "architecture": 1, "flags": TIED, "n_layers": 1, "d_model": 1, "n_heads": 1, "n_kv_heads": 1, "head_dim": 2,
         "d_ff": 1, "vocab_size": 16, "max_context": 32, "planned_context": 16, "sliding_window": 0,
         "rms_epsilon": 1e-5, "embedding_multiplier": 1.0, "residual_multiplier": 1.0, "attention_multiplier": 0.5,
-        "logits_divisor": 1.0, "rope_factor": 1.0, "compression": 0, "bos_token": NONE, "n_end_tokens": 0,
+        "logits_divisor": 1.0, "rope_factor": 1.0, "rotary_dim": 0, "original_context": 0, "no_rope_period": 0,
+        "no_rope_low": 0, "no_rope_high": 0, "compression": 0, "bos_token": NONE, "n_end_tokens": 0,
         "end_tokens": [], "formats": {}, "counts": {}}
     unknown = changes.keys() - config.keys()
     if unknown:
@@ -83,7 +86,10 @@ def matrix_format(config, name, layer):
 def canonical_tensors(c):
     """(role, layer, rows, cols, is_matrix) of every tensor, in order."""
     d, q, kv, ff = c["d_model"], c["n_heads"] * c["head_dim"], c["n_kv_heads"] * c["head_dim"], c["d_ff"]
-    yield "rope", NONE, 1, c["head_dim"] // 2, False
+    frequencies = (c["rotary_dim"] or c["head_dim"]) // 2
+    yield "rope", NONE, 1, frequencies, False
+    if c["flags"] & LONG_ROPE:
+        yield "rope_long", NONE, 1, frequencies, False
     yield "embedding", NONE, c["vocab_size"], d, True
     for layer in range(c["n_layers"]):
         yield "attention_norm", layer, 1, d, False
@@ -93,6 +99,9 @@ def canonical_tensors(c):
             yield role, layer, rows, cols, role != "ffn_norm"
             if c["flags"] & bias:
                 yield role + ".bias", layer, 1, rows, False
+            if role == "v" and c["flags"] & QK_NORM:
+                yield "q_norm", layer, 1, c["head_dim"], False
+                yield "k_norm", layer, 1, c["head_dim"], False
     yield "final_norm", NONE, 1, d, False
     if not c["flags"] & TIED:
         yield "lm_head", NONE, c["vocab_size"], d, True

@@ -2,7 +2,8 @@
 import struct
 
 from cria_reader.file_layout import round_up
-from cria_reader.model_config import BF16, F16, F32, INT4, INT8, MLP_BIAS, NONE, OUTPUT_BIAS, QKV_BIAS, TIED
+from cria_reader.model_config import (BF16, F16, F32, INT4, INT8, LONG_ROPE, MLP_BIAS, NONE, OUTPUT_BIAS, QK_NORM, QKV_BIAS,
+                                      TIED)
 from cria_reader.refusal import require
 
 ENTRY_FORMAT = "<HHIB3sIIIIIQ"
@@ -12,7 +13,7 @@ INT8_PADDING = 32
 CHUNK_BYTES = 1 << 18
 GROUP_AT, FORMAT_AT = 1, 3  # among an entry's fields
 ROLES = ("rope embedding attention_norm q k v o ffn_norm gate up down final_norm lm_head q.bias k.bias v.bias o.bias "
-         "gate.bias up.bias down.bias").split()
+         "gate.bias up.bias down.bias q_norm k_norm rope_long").split()
 VALUE_BYTES = {F32: 4, F16: 2, BF16: 2}
 
 
@@ -50,7 +51,9 @@ def tensors_of(config):
     """(role, layer, rows, cols, is_matrix) in the canonical order. Lazily: a config may ask for more than its file can hold."""
     d, ff, flags = config["d_model"], config["d_ff"], config["flags"]
     q, kv = config["n_heads"] * config["head_dim"], config["n_kv_heads"] * config["head_dim"]
-    yield "rope", NONE, 1, config["head_dim"] // 2, False
+    yield "rope", NONE, 1, config["rotary_dim"] // 2, False
+    if flags & LONG_ROPE:
+        yield "rope_long", NONE, 1, config["rotary_dim"] // 2, False
     yield "embedding", NONE, config["vocab_size"], d, True
     in_attention = (("q", q, d, QKV_BIAS), ("k", kv, d, QKV_BIAS), ("v", kv, d, QKV_BIAS), ("o", d, q, OUTPUT_BIAS))
     in_ffn = (("gate", ff, d, MLP_BIAS), ("up", ff, d, MLP_BIAS), ("down", d, ff, MLP_BIAS))
@@ -61,6 +64,9 @@ def tensors_of(config):
                 yield role, layer, rows, cols, True
                 if flags & bias:
                     yield f"{role}.bias", layer, 1, rows, False
+                if role == "v" and flags & QK_NORM:
+                    yield "q_norm", layer, 1, config["head_dim"], False
+                    yield "k_norm", layer, 1, config["head_dim"], False
     yield "final_norm", NONE, 1, d, False
     if not flags & TIED:
         yield "lm_head", NONE, config["vocab_size"], d, True

@@ -47,7 +47,7 @@ def require_frequencies(raw, name):
 
 
 def check_values(tensor, planes):
-    if tensor.role == "rope":
+    if tensor.role in ("rope", "rope_long"):
         require_frequencies(planes[0], tensor.name)
     elif tensor.format in (INT8, INT4):
         require(tensor.format != INT8 or LEAST_CODE not in planes[0], f"{tensor.name} has a code of -128")

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "converter/hugging_face_folder.h"
@@ -35,6 +36,11 @@ class ConfigImport : public ::testing::Test {
     config_[key] = value;
     refuses({key});
     config_ = before;
+  }
+
+  void become(const char* class_name, const char* model_type) {
+    config_["architectures"] = {class_name};
+    config_["model_type"] = model_type;
   }
 
   TempFolder folder_;
@@ -207,20 +213,30 @@ TEST_F(ConfigImport, MoreEndTokensThanAFileHoldsAreRefused) {
 }
 
 TEST_F(ConfigImport, OtherArchitecturesAreRefusedByName) {
-  const std::pair<const char*, const char*> others[] = {{"GPT2LMHeadModel", "gpt2"},
-                                                        {"MixtralForCausalLM", "mixtral"},
-                                                        {"DeepseekV3ForCausalLM", "deepseek_v3"},
-                                                        {"Qwen2ForCausalLM", "qwen2"},
-                                                        {"Qwen3ForCausalLM", "qwen3"},
-                                                        {"Gemma2ForCausalLM", "gemma2"},
-                                                        {"GraniteMoeForCausalLM", "granitemoe"},
-                                                        {"PhiForCausalLM", "phi"},
-                                                        {"LlamaForSequenceClassification", "llama"},
-                                                        {"LlamaForCausalLM", "internlm"}};
+  const std::pair<const char*, const char*> others[] = {
+      {"GPT2LMHeadModel", "gpt2"},
+      {"MixtralForCausalLM", "mixtral"},
+      {"DeepseekV3ForCausalLM", "deepseek_v3"},
+      {"Qwen3MoeForCausalLM", "qwen3_moe"},
+      {"GptOssForCausalLM", "gpt_oss"},
+      {"Gemma3ForCausalLM", "gemma3_text"},
+      {"Lfm2ForCausalLM", "lfm2"},
+      {"Olmo2ForCausalLM", "olmo2"},
+      {"StableLmForCausalLM", "stablelm"},
+      {"GPTNeoXForCausalLM", "gpt_neox"},
+      {"CohereForCausalLM", "cohere"},
+      {"MambaForCausalLM", "mamba"},
+      {"Llama4ForConditionalGeneration", "llama4"},
+      {"Mistral3ForConditionalGeneration", "mistral3"},
+      {"Gemma2ForCausalLM", "gemma2"},
+      {"GraniteMoeForCausalLM", "granitemoe"},
+      {"PhiForCausalLM", "phi"},
+      {"LlamaForSequenceClassification", "llama"},
+      {"LlamaForCausalLM", "internlm"}};
   for (const auto& [class_name, model_type] : others) {
     config_["architectures"] = {class_name};
     config_["model_type"] = model_type;
-    refuses({class_name, model_type, "not supported"});
+    refuses({class_name, model_type, "not supported", "Llama, Mistral, Granite, Qwen2, Qwen3"});
     config_.erase("model_type");
     if (std::string(class_name) != "LlamaForCausalLM") refuses({class_name, "not supported"});
   }
@@ -250,6 +266,215 @@ TEST_F(ConfigImport, SettingsOfOtherArchitecturesAreRefusedByName) {
   config_["pretraining_tp"] = 2;
   config_["attention_dropout"] = 0.1;
   EXPECT_NO_THROW((void)import());
+}
+
+// The families that are no architectures of their own, and those that are: numbers of their public
+// configs, but for the sizes.
+TEST_F(ConfigImport, FamiliesThatAreLlamasAreTakenAsSuch) {
+  struct Family {
+    const char* name;
+    const char* keys;
+  };
+  constexpr Family kFamilies[] = {
+      {"Falcon3-1B", R"({"head_dim":256,"num_attention_heads":8,"num_key_value_heads":4,
+          "rope_theta":1000042,"activation":"swiglu","attention_bias":false,"mlp_bias":false,
+          "max_position_embeddings":4096})"},
+      {"Yi-1.5-6B", R"({"rope_theta":5000000.0,"rope_scaling":null,"pad_token_id":0,
+          "pretraining_tp":1,"attention_bias":false})"},
+      {"DeepSeek-R1-Distill-Llama-8B", R"({"rope_theta":500000.0,"rope_scaling":{"factor":8.0,
+          "low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192,
+          "rope_type":"llama3"},"max_position_embeddings":131072})"},
+      {"TinyLlama-1.1B", R"({"rope_theta":10000.0,"rope_scaling":null,"pretraining_tp":1})"},
+      {"SmolLM2-135M", R"({"rope_theta":100000,"rope_interleaved":false,"is_llama_config":true,
+          "tie_word_embeddings":true,"max_position_embeddings":8192})"},
+      {"Llama-3.2-1B", R"({"rope_theta":500000.0,"rope_scaling":{"factor":32.0,
+          "low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192,
+          "rope_type":"llama3"},"tie_word_embeddings":true,"max_position_embeddings":131072})"},
+  };
+  const Json before = config_;
+  for (const Family& family : kFamilies) {
+    SCOPED_TRACE(family.name);
+    config_ = before;
+    config_.update(Json::parse(family.keys));
+    const ImportedConfig imported = import();
+    EXPECT_EQ(imported.architecture, "LlamaForCausalLM");
+    EXPECT_EQ(imported.model.flags, 0u);
+    EXPECT_EQ(imported.model.rotary_dim, 0u);
+    EXPECT_EQ(imported.model.no_rope_period, 0u);
+    EXPECT_EQ(imported.model.original_context, 0u);
+  }
+}
+
+TEST_F(ConfigImport, AQwen2HasBiasesOnQueriesKeysAndValues) {
+  become("Qwen2ForCausalLM", "qwen2");
+  EXPECT_EQ(import().model.flags, format::kQkvBias);
+  EXPECT_EQ(import().model.architecture, static_cast<uint32_t>(format::Architecture::kQwen2));
+  refuses_value("mlp_bias", true);
+  // DeepSeek-R1-Distill-Qwen-1.5B.
+  config_["use_sliding_window"] = false;
+  config_["sliding_window"] = 4096;
+  config_["max_window_layers"] = 21;
+  config_["use_mrope"] = false;
+  EXPECT_EQ(import().model.sliding_window, 0u);
+}
+
+TEST_F(ConfigImport, AQwensWindowIsThatOfAllLayersOrOfNone) {
+  become("Qwen2ForCausalLM", "qwen2");
+  config_["num_hidden_layers"] = 3;
+  config_["use_sliding_window"] = true;
+  config_["sliding_window"] = 16;
+  EXPECT_EQ(import().model.sliding_window, 0u) << "from layer 28 on";
+  config_["max_window_layers"] = 3;
+  EXPECT_EQ(import().model.sliding_window, 0u);
+  config_["max_window_layers"] = 0;
+  EXPECT_EQ(import().model.sliding_window, 16u);
+  config_["max_window_layers"] = 1;
+  refuses({"use_sliding_window", "2 of 3 layers"});
+  config_["layer_types"] = {"sliding_attention", "full_attention", "full_attention"};
+  refuses({"layer_types", "1 of 3 layers"});
+  config_["layer_types"] = {"sliding_attention", "sliding_attention", "sliding_attention"};
+  EXPECT_EQ(import().model.sliding_window, 16u);
+  config_["use_sliding_window"] = false;
+  EXPECT_EQ(import().model.sliding_window, 0u);
+  config_["layer_types"] = {"full_attention"};
+  refuses({"layer_types", "1 layers", "3"});
+  config_["layer_types"] = {"full_attention", "linear_attention", "full_attention"};
+  refuses({"layer_types", "linear_attention"});
+}
+
+TEST_F(ConfigImport, AQwen3NormalizesItsHeads) {
+  become("Qwen3ForCausalLM", "qwen3");
+  config_["head_dim"] = 32;
+  EXPECT_EQ(import().model.flags, format::kQkNorm);
+  config_["attention_bias"] = true;
+  EXPECT_EQ(import().model.flags, format::kQkNorm | format::kQkvBias | format::kOutputBias);
+  config_.erase("head_dim");
+  EXPECT_EQ(import().model.head_dim, 128u);
+}
+
+TEST_F(ConfigImport, ASmolLm3NamesItsLayersWithoutRope) {
+  become("SmolLM3ForCausalLM", "smollm3");
+  config_["num_hidden_layers"] = 6;
+  const auto expect = [&](uint32_t period, uint32_t layers) {
+    const format::ModelConfig model = import().model;
+    EXPECT_EQ(model.no_rope_period, period);
+    EXPECT_EQ(model.no_rope_layers[0], layers);
+    EXPECT_EQ(model.no_rope_layers[1], 0u);
+  };
+  expect(4, 0b1000);
+  config_["no_rope_layer_interval"] = 2;
+  expect(2, 0b10);
+  config_["no_rope_layer_interval"] = 1;
+  expect(1, 1);
+  config_["no_rope_layer_interval"] = 7;
+  expect(0, 0);
+  config_["no_rope_layer_interval"] = 0;
+  refuses({"no_rope_layer_interval"});
+  config_["no_rope_layers"] = {1, 0, 1, 1, 1, 1};
+  expect(5, 0b00010);
+  config_["no_rope_layers"] = {1, 0, 1, 1, 1};
+  refuses({"no_rope_layers", "5 layers", "6"});
+  config_["no_rope_layers"] = {1, 1, 1, 1, 1, 1};
+  expect(0, 0);
+  config_["use_sliding_window"] = true;
+  config_["sliding_window"] = 16;
+  EXPECT_EQ(import().model.sliding_window, 0u) << "no layer is without RoPE";
+  config_["no_rope_layers"] = {1, 1, 1, 0, 1, 1};
+  refuses({"use_sliding_window", "1 of 6 layers"});
+}
+
+TEST_F(ConfigImport, APatternOfLayersIsToldUpToSixtyFour) {
+  become("SmolLM3ForCausalLM", "smollm3");
+  std::vector<uint32_t> layers(100, 1);
+  layers[63] = 0;
+  config_["num_hidden_layers"] = 100;
+  config_["no_rope_layers"] = layers;
+  const format::ModelConfig model = import().model;
+  EXPECT_EQ(model.no_rope_period, 64u);
+  EXPECT_EQ(model.no_rope_layers[0], 0u);
+  EXPECT_EQ(model.no_rope_layers[1], 1u << 31);
+  EXPECT_FALSE(has_rope(model, 63));
+  EXPECT_TRUE(has_rope(model, 62));
+  layers[30] = 0;
+  config_["no_rope_layers"] = layers;
+  refuses({"no_rope_layers", "64"});
+}
+
+TEST_F(ConfigImport, ASmolLm3IsTiedUnlessItSaysOtherwise) {
+  become("SmolLM3ForCausalLM", "smollm3");
+  config_.erase("tie_word_embeddings");
+  EXPECT_TRUE(import().tied_embedding);
+  config_["tie_word_embeddings"] = false;
+  EXPECT_FALSE(import().tied_embedding);
+}
+
+TEST_F(ConfigImport, APhi3HasAWindowAndMayTurnAPartOfAHead) {
+  become("Phi3ForCausalLM", "phi3");
+  config_["sliding_window"] = 100;
+  config_["partial_rotary_factor"] = 0.75;
+  const ImportedConfig imported = import();
+  EXPECT_EQ(imported.model.sliding_window, 100u);
+  EXPECT_EQ(imported.model.rotary_dim, 12u);
+  EXPECT_EQ(imported.rope.inverse_frequencies.size(), 6u);
+  EXPECT_EQ(imported.model.attention_multiplier, 0.25f) << "of all 16 elements";
+  config_["attention_bias"] = false;
+  config_["lm_head_bias"] = false;
+  EXPECT_NO_THROW((void)import());
+  refuses_value("attention_bias", true);
+  refuses_value("lm_head_bias", true);
+}
+
+TEST_F(ConfigImport, LongRopeIsForContextsPastTheOriginal) {
+  become("Phi3ForCausalLM", "phi3");
+  config_["rope_scaling"] = {{"type", "su"},
+                             {"short_factor", std::vector<double>(8, 1.0)},
+                             {"long_factor", std::vector<double>(8, 2.0)}};
+  config_["original_max_position_embeddings"] = 32;
+  ImportedConfig imported = import();
+  EXPECT_EQ(imported.model.flags, format::kLongRope);
+  EXPECT_EQ(imported.model.original_context, 32u);
+  EXPECT_EQ(imported.rope.long_inverse_frequencies[0], 0.5f);
+  config_["original_max_position_embeddings"] = 128;
+  imported = import();
+  EXPECT_EQ(imported.model.flags, 0u) << "no context is longer";
+  EXPECT_EQ(imported.model.original_context, 0u);
+}
+
+TEST_F(ConfigImport, AGraniteHybridMustBeDenseAttention) {
+  become("GraniteMoeHybridForCausalLM", "granitemoehybrid");
+  config_["num_local_experts"] = 0;
+  config_["num_experts_per_tok"] = 0;
+  config_["shared_intermediate_size"] = 48;
+  config_["layer_types"] = {"attention"};
+  config_["position_embedding_type"] = "rope";
+  config_["attention_multiplier"] = 0.5;
+  format::ModelConfig model = import().model;
+  EXPECT_EQ(model.d_ff, 48u);
+  EXPECT_EQ(model.attention_multiplier, 0.5f);
+  EXPECT_EQ(model.no_rope_period, 0u);
+  refuses_value("num_local_experts", 8);
+  refuses_value("layer_types", {"mamba"});
+  refuses_value("position_embedding_type", "alibi");
+  config_["position_embedding_type"] = nullptr;
+  model = import().model;
+  EXPECT_EQ(model.no_rope_period, 1u);
+  EXPECT_EQ(model.no_rope_layers[0], 1u);
+  config_["position_embedding_type"] = "nope";
+  config_["layers_block_type"] = config_["layer_types"];
+  config_.erase("layer_types");
+  EXPECT_EQ(import().model.no_rope_period, 1u);
+  config_.erase("layers_block_type");
+  refuses({"layer_types", "missing"});
+}
+
+TEST(Architectures, TheTableIsALineEach) {
+  const std::string text = converter::architectures_text();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 8);
+  for (const char* part : {"Qwen2ForCausalLM", "Granite 4 (dense)", "Falcon3", "SmolLM3"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+  }
+  EXPECT_EQ(converter::architecture_row(format::Architecture::kGraniteHybrid).model_type,
+            std::string("granitemoehybrid"));
 }
 
 TEST_F(ConfigImport, WrongTypesNameTheKey) {

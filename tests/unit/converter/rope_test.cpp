@@ -14,6 +14,7 @@
 namespace cria::test {
 namespace {
 
+using converter::architecture_row;
 using converter::compute_rope;
 using converter::JsonObject;
 using converter::read_rope_settings;
@@ -105,9 +106,21 @@ const std::vector<Reference>& references() {
   return all;
 }
 
-Rope rope_of(const std::string& config, uint32_t max_context, uint32_t head_dim) {
+Rope rope_of(const std::string& config, uint32_t max_context, uint32_t head_dim,
+             format::Architecture id) {
   const Json json = Json::parse(config);
-  return compute_rope(read_rope_settings(JsonObject(json, "config.json"), max_context), head_dim);
+  const JsonObject object(json, "config.json");
+  const uint32_t turned = read_rotary_dim(object, architecture_row(id), head_dim);
+  return compute_rope(read_rope_settings(object, architecture_row(id), max_context, turned),
+                      turned);
+}
+
+Rope rope_of(const std::string& config, uint32_t max_context, uint32_t head_dim) {
+  return rope_of(config, max_context, head_dim, format::Architecture::kLlama);
+}
+
+Rope phi3_rope(const std::string& config, uint32_t max_context, uint32_t head_dim) {
+  return rope_of(config, max_context, head_dim, format::Architecture::kPhi3);
 }
 
 // Steps between two positive floats.
@@ -175,12 +188,77 @@ TEST(Rope, AYarnFactorMayFollowFromTheContexts) {
 }
 
 TEST(Rope, OtherTypesAreRefusedByName) {
-  for (const std::string type : {"dynamic", "longrope", "su", "mrope", "ntk"}) {
+  for (const std::string type : {"dynamic", "su", "mrope", "ntk"}) {
     for (const std::string key : {"type", "rope_type"}) {
       const std::string config =
           R"({"rope_scaling":{")" + key + R"(":")" + type + R"(","factor":2}})";
       expect_invalid({"config.json", type, "llama3"}, [&] { (void)rope_of(config, 128, 8); });
     }
+  }
+}
+
+// 1 / (factor * 10000^(2i/8)), and sqrt(1 + log(4) / log(64)) = sqrt(4/3).
+TEST(Rope, LongRopeStretchesEachWavelengthByItsOwnFactor) {
+  const std::string scaling =
+      R"("short_factor":[1,2,4,8],"long_factor":[2,4,8,16]},"original_max_position_embeddings":64})";
+  for (const std::string type : {"longrope", "su", "yarn"}) {
+    const Rope rope = phi3_rope(R"({"rope_scaling":{"type":")" + type + "\"," + scaling, 256, 8);
+    const std::vector<float> want_short = {1.0f, 0.05f, 0.0025f, 0.000125f};
+    const std::vector<float> want_long = {0.5f, 0.025f, 0.00125f, 0.0000625f};
+    ASSERT_EQ(rope.inverse_frequencies.size(), 4u);
+    for (size_t i = 0; i < 4; ++i) {
+      EXPECT_LE(ulps(rope.inverse_frequencies[i], want_short[i]), kMostUlps);
+      EXPECT_LE(ulps(rope.long_inverse_frequencies[i], want_long[i]), kMostUlps);
+    }
+    EXPECT_EQ(rope.attention_factor,
+              static_cast<float>(std::sqrt(1 + std::log(4.0) / std::log(64.0))));
+  }
+  // Nothing is stretched: as trained.
+  EXPECT_EQ(phi3_rope(R"({"rope_scaling":{"type":"longrope",)" + scaling, 64, 8).attention_factor,
+            1);
+  EXPECT_EQ(
+      phi3_rope(R"({"rope_scaling":{"type":"longrope","attention_factor":1.5,)" + scaling, 256, 8)
+          .attention_factor,
+      1.5f);
+}
+
+TEST(Rope, TheSecondFrequenciesServeAboveTheOriginalContext) {
+  converter::RopeSettings settings;
+  settings.original_context = 4096;
+  EXPECT_EQ(original_context(settings, 131072), 0u) << "of another type";
+  settings.type = converter::RopeType::kLongRope;
+  EXPECT_EQ(original_context(settings, 131072), 4096u);
+  EXPECT_EQ(original_context(settings, 4096), 0u) << "no context is longer";
+}
+
+TEST(Rope, LongRopesFactorsAreOneAFrequency) {
+  const auto refuses = [](const std::string& key, const std::string& scaling) {
+    SCOPED_TRACE(scaling);
+    expect_invalid({"config.json", key}, [&] {
+      (void)phi3_rope(R"({"rope_scaling":{"type":"longrope")" + scaling + "}}", 256, 8);
+    });
+  };
+  refuses("short_factor", "");
+  refuses("short_factor", R"(,"short_factor":[1,1,1])");
+  refuses("short_factor", R"(,"short_factor":[1,1,1,0])");
+  refuses("short_factor", R"(,"short_factor":[1,1,1,"2"])");
+  refuses("short_factor", R"(,"short_factor":4)");
+  refuses("long_factor", R"(,"short_factor":[1,1,1,1])");
+  refuses("attention_factor",
+          R"(,"short_factor":[1,1,1,1],"long_factor":[1,1,1,1],"attention_factor":-1)");
+}
+
+TEST(Rope, APartOfAHeadHasTheFrequenciesOfItsOwnSize) {
+  const Rope whole = rope_of("{}", 128, 12);
+  EXPECT_EQ(phi3_rope(R"({"partial_rotary_factor":0.75})", 128, 16).inverse_frequencies,
+            whole.inverse_frequencies);
+  EXPECT_EQ(phi3_rope(R"({"rope_parameters":{"rope_type":"default","partial_rotary_factor":0.75}})",
+                      128, 16)
+                .inverse_frequencies,
+            whole.inverse_frequencies);
+  for (const std::string part : {"0.7", "0", "-0.5", "1.5", "0.01"}) {
+    expect_invalid({"partial_rotary_factor"},
+                   [&] { (void)phi3_rope(R"({"partial_rotary_factor":)" + part + "}", 128, 16); });
   }
 }
 

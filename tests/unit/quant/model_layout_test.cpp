@@ -32,9 +32,10 @@ std::string name_of(const TensorSpec& spec) {
 TEST(ModelLayout, CanonicalOrderIsTheOneOfTheFormat) {
   ModelConfig c = int4_config();
   c.n_layers = 1;
-  c.flags = format::kQkvBias | format::kOutputBias | format::kMlpBias;
+  c.flags = format::kKnownFlags & ~format::kTiedEmbedding;
   test::mend_counts(&c);
   const std::vector<std::string> want = {"rope.inverse_frequencies",
+                                         "rope.long_inverse_frequencies",
                                          "embedding",
                                          "layers.0.attention_norm",
                                          "layers.0.q",
@@ -43,6 +44,8 @@ TEST(ModelLayout, CanonicalOrderIsTheOneOfTheFormat) {
                                          "layers.0.k.bias",
                                          "layers.0.v",
                                          "layers.0.v.bias",
+                                         "layers.0.q_norm",
+                                         "layers.0.k_norm",
                                          "layers.0.o",
                                          "layers.0.o.bias",
                                          "layers.0.ffn_norm",
@@ -77,6 +80,74 @@ TEST(ModelLayout, EveryTensorHasItsOwnNameAndLayer) {
   EXPECT_EQ(names.count("layers.12.down"), 1u);
 }
 
+TEST(ModelLayout, TheRopesAreAsLongAsWhatTheyTurn) {
+  ModelConfig c = int4_config();
+  EXPECT_EQ(tensor_spec(c, 0, kMatrixFormats[0]).shape.cols, c.head_dim / 2);
+  c.flags = format::kLongRope | format::kQkNorm;
+  c.rotary_dim = 6;
+  c.original_context = 16;
+  test::mend_counts(&c);
+  ASSERT_EQ(check_config(c), nullptr);
+  EXPECT_EQ(tensor_spec(c, 0, kMatrixFormats[0]).shape.cols, 3u);
+  EXPECT_EQ(tensor_spec(c, 1, kMatrixFormats[0]).shape.cols, 3u);
+  EXPECT_EQ(tensor_spec(c, 1, kMatrixFormats[0]).role, TensorRole::kRopeLongInverseFrequencies);
+}
+
+TEST(ModelLayout, WhatRopeMayBeHasLimits) {
+  const auto refused = [](const auto& change) {
+    ModelConfig c = int4_config();
+    change(&c);
+    const char* field = check_config(c);
+    return std::string(field != nullptr ? field : "");
+  };
+  for (const uint32_t turned : {3u, 16u, 18u, UINT32_MAX}) {
+    EXPECT_EQ(refused([&](ModelConfig* c) { c->rotary_dim = turned; }), "rotary_dim") << turned;
+  }
+  for (const uint32_t turned : {0u, 2u, 14u}) {
+    EXPECT_EQ(refused([&](ModelConfig* c) { c->rotary_dim = turned; }), "") << turned;
+  }
+  EXPECT_EQ(refused([](ModelConfig* c) { c->original_context = 1; }), "original_context");
+  for (const uint32_t original : {0u, 128u, UINT32_MAX}) {
+    EXPECT_EQ(refused([&](ModelConfig* c) {
+                c->flags = format::kLongRope;
+                c->original_context = original;
+              }),
+              "original_context");
+  }
+  EXPECT_EQ(refused([](ModelConfig* c) {
+              c->flags = format::kLongRope;
+              c->original_context = 127;
+            }),
+            "");
+  const auto with_layers = [&](uint32_t period, uint32_t low, uint32_t high) {
+    return refused([&](ModelConfig* c) {
+      c->no_rope_period = period;
+      c->no_rope_layers[0] = low;
+      c->no_rope_layers[1] = high;
+    });
+  };
+  EXPECT_EQ(with_layers(65, 1, 0), "no_rope_period");
+  EXPECT_EQ(with_layers(0, 1, 0), "no_rope_layers");
+  EXPECT_EQ(with_layers(4, 0, 0), "no_rope_layers");
+  EXPECT_EQ(with_layers(4, 0x10, 0), "no_rope_layers");
+  EXPECT_EQ(with_layers(32, 1, 1), "no_rope_layers");
+  EXPECT_EQ(with_layers(4, 0x08, 0), "");
+  EXPECT_EQ(with_layers(33, 0, 1), "");
+  EXPECT_EQ(with_layers(64, UINT32_MAX, UINT32_MAX), "");
+}
+
+TEST(ModelLayout, LayersWithoutRopeComeRoundAndRound) {
+  ModelConfig c = int4_config();
+  for (size_t layer = 0; layer < 8; ++layer) EXPECT_TRUE(has_rope(c, layer));
+  c.no_rope_period = 4;
+  c.no_rope_layers[0] = 0b1000;
+  for (size_t layer = 0; layer < 100; ++layer) EXPECT_EQ(has_rope(c, layer), layer % 4 != 3);
+  c.no_rope_period = 64;
+  c.no_rope_layers[0] = 0;
+  c.no_rope_layers[1] = 1u << 31;
+  for (size_t layer = 0; layer < 200; ++layer) EXPECT_EQ(has_rope(c, layer), layer % 64 != 63);
+}
+
 TEST(ModelLayout, ChunksCutEachPlaneApart) {
   ModelConfig c = int4_config();
   c.vocab_size = 128256;
@@ -95,8 +166,8 @@ TEST(ModelLayout, RefusesEveryFieldOutOfRange) {
     void (*spoil)(ModelConfig& c);
   };
   const Case cases[] = {
-      {"architecture", [](ModelConfig& c) { c.architecture = 4; }},
-      {"flags", [](ModelConfig& c) { c.flags = 0x10; }},
+      {"architecture", [](ModelConfig& c) { c.architecture = 9; }},
+      {"flags", [](ModelConfig& c) { c.flags = 0x40; }},
       {"n_layers", [](ModelConfig& c) { c.n_layers = 0; }},
       {"n_layers", [](ModelConfig& c) { c.n_layers = 0xffffffff; }},
       {"d_model", [](ModelConfig& c) { c.d_model = (1 << 17) + 1; }},
@@ -136,7 +207,7 @@ TEST(ModelLayout, RefusesEveryFieldOutOfRange) {
        }},
       {"n_matrices", [](ModelConfig& c) { c.flags = format::kTiedEmbedding; }},
       {"n_matrices", [](ModelConfig& c) { c.n_matrices[8][kInt4G32] = 0; }},
-      {"reserved", [](ModelConfig& c) { c.reserved[75] = 1; }},
+      {"reserved", [](ModelConfig& c) { c.reserved[55] = 1; }},
   };
   for (const Case& k : cases) {
     ModelConfig c = int4_config();
@@ -151,6 +222,8 @@ TEST(ModelLayout, RefusesEveryFieldOutOfRange) {
 ModelConfig mixed_config(uint32_t flags, uint32_t n_layers, std::vector<MatrixFormat>* formats) {
   ModelConfig c = test::small_config(NumberFormat::kBf16, 0);
   c.flags = flags;
+  c.original_context = (flags & format::kLongRope) != 0 ? 64 : 0;
+  c.rotary_dim = (flags & format::kQkNorm) != 0 ? 6 : 0;
   c.n_layers = n_layers;
   c.d_model = 17;
   c.vocab_size = 20000;  // more than one chunk
@@ -180,7 +253,8 @@ TEST(ModelLayout, SumsEqualThoseOverAllTensors) {
         const uint64_t n_bytes = round_up(tensor_bytes(spec), format::kAlignment);
         last_end = all + tensor_bytes(spec);
         all += n_bytes;
-        if (!spec.is_matrix || i == 1) vectors_and_embedding += n_bytes;
+        const bool is_embedding = spec.role == TensorRole::kEmbedding;
+        if (!spec.is_matrix || is_embedding) vectors_and_embedding += n_bytes;
         n_chunks += tensor_chunk_count(spec);
         ++n_compared;
       }

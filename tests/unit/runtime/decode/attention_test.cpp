@@ -44,7 +44,8 @@ class Cache {
            p,
            p + layout_.codes,
            reinterpret_cast<float*>(p + 2 * layout_.codes),
-           reinterpret_cast<float*>(p + 2 * layout_.codes + layout_.scales)};
+           reinterpret_cast<float*>(p + 2 * layout_.codes + layout_.scales),
+           nullptr};
   }
   [[nodiscard]] const KvCache& kv() const { return kv_; }
   // Rows of positions [first, first + n).

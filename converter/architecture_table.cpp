@@ -1,0 +1,251 @@
+#include "converter/architecture_table.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+#include "converter/error.h"
+
+namespace cria::converter {
+namespace {
+
+using format::Architecture;
+
+constexpr uint32_t kAttentionBiases = format::kQkvBias | format::kOutputBias;
+constexpr uint32_t kAllBiases = kAttentionBiases | format::kMlpBias;
+
+constexpr ArchitectureRow kArchitectures[] = {
+    {.class_name = "LlamaForCausalLM",
+     .model_type = "llama",
+     .id = Architecture::kLlama,
+     .name = "Llama",
+     .examples = "Llama 2 and 3, TinyLlama, SmolLM2, Falcon3, Yi, DeepSeek-R1-Distill-Llama",
+     .flags_by_keys = kAllBiases},
+    {.class_name = "MistralForCausalLM",
+     .model_type = "mistral",
+     .id = Architecture::kMistral,
+     .name = "Mistral",
+     .examples = "Mistral 7B, Mistral Nemo, Ministral 8B",
+     .window = WindowKeys::kWindow,
+     .max_context = 4096 * 32,
+     .n_kv_heads = 8,
+     .sliding_window = 4096},
+    {.class_name = "GraniteForCausalLM",
+     .model_type = "granite",
+     .id = Architecture::kGranite,
+     .name = "Granite",
+     .examples = "Granite 3.0 to 3.3, 2B and 8B",
+     .flags_by_keys = kAllBiases,
+     .has_multipliers = true},
+    {.class_name = "Qwen2ForCausalLM",
+     .model_type = "qwen2",
+     .id = Architecture::kQwen2,
+     .name = "Qwen2",
+     .examples = "Qwen2, Qwen2.5, Qwen2.5-Coder, DeepSeek-R1-Distill-Qwen",
+     .flags = format::kQkvBias,
+     .window = WindowKeys::kSwitch,
+     .max_context = 32768,
+     .n_kv_heads = 32,
+     .sliding_window = 4096},
+    {.class_name = "Qwen3ForCausalLM",
+     .model_type = "qwen3",
+     .id = Architecture::kQwen3,
+     .name = "Qwen3",
+     .examples = "Qwen3 0.6B to 32B",
+     .flags = format::kQkNorm,
+     .flags_by_keys = kAttentionBiases,
+     .window = WindowKeys::kSwitch,
+     .max_context = 32768,
+     .n_kv_heads = 32,
+     .head_dim = 128,
+     .sliding_window = 4096},
+    {.class_name = "SmolLM3ForCausalLM",
+     .model_type = "smollm3",
+     .id = Architecture::kSmolLm3,
+     .name = "SmolLM3",
+     .examples = "SmolLM3 3B",
+     .flags_by_keys = kAllBiases,
+     .window = WindowKeys::kNoRopeOnly,
+     .no_rope = NoRopeKeys::kLayers,
+     .max_context = 32768,
+     .n_kv_heads = 4,
+     .rope_theta = 2e6,
+     .is_tied = true},
+    {.class_name = "Phi3ForCausalLM",
+     .model_type = "phi3",
+     .id = Architecture::kPhi3,
+     .name = "Phi-3",
+     .examples = "Phi-3 mini and medium, Phi-3.5-mini, Phi-4, Phi-4-mini",
+     .names = TensorNames::kPhi3,
+     .window = WindowKeys::kWindow,
+     .has_partial_rotary = true,
+     .yarn_means_longrope = true,
+     .max_context = 4096,
+     .original_context = 4096,
+     .rms_epsilon = 1e-5},
+    {.class_name = "GraniteMoeHybridForCausalLM",
+     .model_type = "granitemoehybrid",
+     .id = Architecture::kGraniteHybrid,
+     .name = "Granite 4 (dense)",
+     .examples = "Granite 4.0 micro, 1B and 350M without -h",
+     .names = TensorNames::kGraniteHybrid,
+     .flags_by_keys = kAttentionBiases,
+     .no_rope = NoRopeKeys::kPositionType,
+     .has_multipliers = true,
+     .is_hybrid = true,
+     .ffn_key = "shared_intermediate_size"},
+};
+static_assert(std::size(kArchitectures) == static_cast<size_t>(Architecture::kGraniteHybrid));
+
+// What people try and is none of those, by how its class or its model_type begins; the first that
+// fits says what it is.
+struct RefusedRow {
+  std::string_view class_begins;
+  std::string_view type_begins;
+  const char* what;
+};
+constexpr const char* kExperts = "a mixture of experts";
+constexpr const char* kLatent = "latent attention (MLA) with a mixture of experts";
+constexpr const char* kVision = "a model that sees or hears";
+constexpr const char* kStateSpace = "layers that are no attention";
+constexpr const char* kGemma = "Gemma's norms, scales and activation";
+constexpr const char* kNorms = "norms in other places or of another kind than Llama's";
+constexpr const char* kOld = "another layer than Llama's";
+constexpr const char* kEncoder = "an encoder, which writes no text";
+constexpr RefusedRow kRefused[] = {
+    {"Mixtral", "mixtral", kExperts},
+    {"Qwen2Moe", "qwen2_moe", kExperts},
+    {"Qwen3Moe", "qwen3_moe", kExperts},
+    {"Qwen3Next", "qwen3_next", kStateSpace},
+    {"GptOss", "gpt_oss", kExperts},
+    {"GraniteMoe", "granitemoe", kExperts},
+    {"Olmoe", "olmoe", kExperts},
+    {"PhiMoE", "phimoe", kExperts},
+    {"Ernie4_5_Moe", "ernie4_5_moe", kExperts},
+    {"Glm4Moe", "glm4_moe", kExperts},
+    {"Deepseek", "deepseek", kLatent},
+    {"Kimi", "kimi", kLatent},
+    {"MiniCPM3", "minicpm3", kLatent},
+    {"Gemma", "gemma", kGemma},
+    {"RecurrentGemma", "recurrent_gemma", kStateSpace},
+    {"Lfm2", "lfm2", kStateSpace},
+    {"FalconH1", "falcon_h1", kStateSpace},
+    {"FalconMamba", "falcon_mamba", kStateSpace},
+    {"Mamba", "mamba", kStateSpace},
+    {"Jamba", "jamba", kStateSpace},
+    {"Bamba", "bamba", kStateSpace},
+    {"Zamba", "zamba", kStateSpace},
+    {"NemotronH", "nemotron_h", kStateSpace},
+    {"Rwkv", "rwkv", kStateSpace},
+    {"Olmo", "olmo", kNorms},
+    {"StableLm", "stablelm", kNorms},
+    {"Cohere", "cohere", kNorms},
+    {"Glm", "glm", kNorms},
+    {"ChatGLM", "chatglm", kNorms},
+    {"Exaone", "exaone", kNorms},
+    {"Nemotron", "nemotron", kNorms},
+    {"Starcoder2", "starcoder2", kNorms},
+    {"GPT2", "gpt2", kOld},
+    {"GPTNeoX", "gpt_neox", kOld},
+    {"GPTNeo", "gpt_neo", kOld},
+    {"GPTJ", "gptj", kOld},
+    {"GPTBigCode", "gpt_bigcode", kOld},
+    {"OPT", "opt", kOld},
+    {"Bloom", "bloom", kOld},
+    {"Falcon", "falcon", kOld},
+    {"MPT", "mpt", kOld},
+    {"Phi4Multimodal", "phi4_multimodal", kVision},
+    {"Phi4MM", "phi4mm", kVision},
+    {"Phi3V", "phi3_v", kVision},
+    {"Phi3Small", "phi3small", kOld},
+    {"Phi", "phi", kOld},
+    {"Qwen2VL", "qwen2_vl", kVision},
+    {"Qwen2_5_VL", "qwen2_5_vl", kVision},
+    {"Qwen2_5Omni", "qwen2_5_omni", kVision},
+    {"Qwen2Audio", "qwen2_audio", kVision},
+    {"Qwen3VL", "qwen3_vl", kVision},
+    {"Qwen3_5", "qwen3_5", kStateSpace},
+    {"Qwen3Omni", "qwen3_omni", kVision},
+    {"Llava", "llava", kVision},
+    {"Mistral3", "mistral3", kVision},
+    {"Pixtral", "pixtral", kVision},
+    {"Mllama", "mllama", kVision},
+    {"Llama4", "llama4", kVision},
+    {"Idefics", "idefics", kVision},
+    {"SmolVLM", "smolvlm", kVision},
+    {"PaliGemma", "paligemma", kVision},
+    {"InternVL", "internvl", kVision},
+    {"Bert", "bert", kEncoder},
+    {"Roberta", "roberta", kEncoder},
+    {"ModernBert", "modernbert", kEncoder},
+    {"XLMRoberta", "xlm-roberta", kEncoder},
+    {"T5", "t5", kEncoder},
+};
+
+std::string list_of_names() {
+  std::string text;
+  for (const ArchitectureRow& row : kArchitectures) {
+    if (!text.empty()) text += &row + 1 == std::end(kArchitectures) ? " and " : ", ";
+    text += row.name;
+  }
+  return text;
+}
+
+const char* what_it_is(std::string_view class_name, std::string_view model_type) {
+  for (const RefusedRow& row : kRefused) {
+    const bool fits = class_name.empty() ? model_type.starts_with(row.type_begins)
+                                         : class_name.starts_with(row.class_begins);
+    if (fits) return row.what;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const ArchitectureRow& find_architecture(const JsonObject& config) {
+  const std::optional<std::vector<std::string>> classes = config.texts("architectures");
+  const std::optional<std::string> model_type = config.text("model_type");
+  const std::string class_name = classes && !classes->empty() ? classes->front() : "";
+  if (class_name.empty() && !model_type) config.refuse("architectures", "is missing");
+  for (const ArchitectureRow& row : kArchitectures) {
+    const bool same_class = class_name.empty() || class_name == row.class_name;
+    const bool same_type = !model_type || *model_type == row.model_type;
+    if (same_class && same_type) return row;
+  }
+  const char* what = what_it_is(class_name, model_type.value_or(""));
+  const std::string reason = std::string(" is not supported") +
+                             (what != nullptr ? std::string(" (") + what + ")" : "") +
+                             "; this converter reads " + list_of_names();
+  if (class_name.empty()) {
+    config.refuse("model_type", "'" + shown(*model_type) + "'" + reason);
+  }
+  config.refuse(
+      "architectures",
+      shown(class_name) + (model_type ? " (model_type " + shown(*model_type) + ")" : "") + reason);
+}
+
+const ArchitectureRow& architecture_row(format::Architecture id) {
+  return *std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
+                       [id](const ArchitectureRow& row) { return row.id == id; });
+}
+
+std::string architectures_text() {
+  size_t name_width = 0;
+  size_t class_width = 0;
+  for (const ArchitectureRow& row : kArchitectures) {
+    name_width = std::max(name_width, std::string_view(row.name).size());
+    class_width = std::max(class_width, std::string_view(row.class_name).size());
+  }
+  const auto padded = [](std::string text, size_t width) {
+    text.resize(width + 2, ' ');
+    return text;
+  };
+  std::string text;
+  for (const ArchitectureRow& row : kArchitectures) {
+    text +=
+        padded(row.name, name_width) + padded(row.class_name, class_width) + row.examples + "\n";
+  }
+  return text;
+}
+
+}  // namespace cria::converter

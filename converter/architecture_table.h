@@ -1,0 +1,68 @@
+// The one table of the architectures that are read: how each calls its tensors, which keys of its
+// config.json mean something and what it takes where they are silent. All of them are one decoder
+// to the runtime, told apart by flags and sizes of format::ModelConfig.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "converter/json_input.h"
+#include "quant/format.h"
+
+namespace cria::converter {
+
+// Where a layer's matrices are in the checkpoint (converter/tensor_names.cpp).
+enum class TensorNames : uint8_t { kLlama, kPhi3, kGraniteHybrid };
+
+// Which keys say whether positions attend to a sliding window.
+enum class WindowKeys : uint8_t {
+  kNone,
+  kWindow,      // sliding_window alone
+  kSwitch,      // use_sliding_window switches it on, from layer max_window_layers on
+  kNoRopeOnly,  // use_sliding_window switches it on in the layers without RoPE
+};
+
+// Which layers are without RoPE.
+enum class NoRopeKeys : uint8_t {
+  kNone,
+  kLayers,        // no_rope_layers or no_rope_layer_interval
+  kPositionType,  // all or none, as position_embedding_type says
+};
+
+struct ArchitectureRow {
+  const char* class_name;
+  const char* model_type;
+  format::Architecture id;
+  const char* name;      // for people
+  const char* examples;  // models that are such, for people
+  TensorNames names = TensorNames::kLlama;
+  uint32_t flags = 0;          // that all of them have
+  uint32_t flags_by_keys = 0;  // that attention_bias and mlp_bias may set
+  WindowKeys window = WindowKeys::kNone;
+  NoRopeKeys no_rope = NoRopeKeys::kNone;
+  bool has_multipliers = false;      // of embeddings, residuals, attention and logits
+  bool has_partial_rotary = false;   // partial_rotary_factor below 1
+  bool yarn_means_longrope = false;  // as "su" does: names of old files
+  bool is_hybrid = false;            // its class has experts and layers without attention, too
+  const char* ffn_key = "intermediate_size";
+  // Where config.json is silent.
+  uint32_t max_context = 2048;
+  uint32_t n_kv_heads = 0;        // 0: as many as heads
+  uint32_t head_dim = 0;          // 0: hidden_size / heads
+  uint32_t sliding_window = 0;    // 0: none
+  uint32_t original_context = 0;  // 0: max_context
+  double rms_epsilon = 1e-6;
+  double rope_theta = 10000;
+  bool is_tied = false;
+};
+
+// The row that architectures and model_type of a config.json name. Throws ProgramError: what is not
+// read is refused by its name, with the list of what is.
+[[nodiscard]] const ArchitectureRow& find_architecture(const JsonObject& config);
+
+[[nodiscard]] const ArchitectureRow& architecture_row(format::Architecture id);
+
+// The table for people, a line each: what --list-architectures prints.
+[[nodiscard]] std::string architectures_text();
+
+}  // namespace cria::converter
