@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""The table of docs/models.md: what published models take in memory, planned by cria-convert from their configs.
+
+    scripts/models_table.py CRIA_CONVERT            prints the table
+    scripts/models_table.py CRIA_CONVERT --check    compares it with docs/models.md, and the parameters with what the
+                                                    publishers say
+
+The numbers of a config are those of the model's config.json on Hugging Face; no weights are needed for a plan.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/models.md"
+CONTEXT = 2048
+LONGROPE = {"rope_type": "longrope", "short_factor": [1.0] * 48, "long_factor": [1.0] * 48}
+
+# name, parameters as published (millions, to their precision), class, what config.json says besides the shape
+# (layers, width, heads, KV heads, FFN, vocabulary, tied)
+LLAMA, QWEN2, QWEN3 = "LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"
+MODELS = (
+    ("meta-llama/Llama-3.2-1B-Instruct", 1236, LLAMA, (16, 2048, 32, 8, 8192, 128256, True), {"head_dim": 64}),
+    ("meta-llama/Llama-3.2-3B-Instruct", 3213, LLAMA, (28, 3072, 24, 8, 8192, 128256, True), {"head_dim": 128}),
+    ("meta-llama/Llama-3.1-8B-Instruct", 8030, LLAMA, (32, 4096, 32, 8, 14336, 128256, False), {}),
+    ("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", 8030, LLAMA, (32, 4096, 32, 8, 14336, 128256, False), {}),
+    ("TinyLlama/TinyLlama-1.1B-Chat-v1.0", 1100, LLAMA, (22, 2048, 32, 4, 5632, 32000, False), {}),
+    ("HuggingFaceTB/SmolLM2-135M-Instruct", 134.5, LLAMA, (30, 576, 9, 3, 1536, 49152, True), {}),
+    ("HuggingFaceTB/SmolLM2-360M-Instruct", 361.8, LLAMA, (32, 960, 15, 5, 2560, 49152, True), {}),
+    ("HuggingFaceTB/SmolLM2-1.7B-Instruct", 1711, LLAMA, (24, 2048, 32, 32, 8192, 49152, True), {}),
+    ("tiiuae/Falcon3-1B-Instruct", 1669, LLAMA, (18, 2048, 8, 4, 8192, 131072, False), {"head_dim": 256}),
+    ("01-ai/Yi-1.5-6B-Chat", 6061, LLAMA, (32, 4096, 32, 4, 11008, 64000, False), {}),
+    ("mistralai/Mistral-7B-Instruct-v0.3", 7248, "MistralForCausalLM", (32, 4096, 32, 8, 14336, 32768, False),
+     {"sliding_window": None}),
+    ("Qwen/Qwen2.5-0.5B-Instruct", 494, QWEN2, (24, 896, 14, 2, 4864, 151936, True), {}),
+    ("Qwen/Qwen2.5-1.5B-Instruct", 1544, QWEN2, (28, 1536, 12, 2, 8960, 151936, True), {}),
+    ("Qwen/Qwen2.5-3B-Instruct", 3086, QWEN2, (36, 2048, 16, 2, 11008, 151936, True), {}),
+    ("Qwen/Qwen2.5-7B-Instruct", 7616, QWEN2, (28, 3584, 28, 4, 18944, 152064, False), {}),
+    ("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", 1777, QWEN2, (28, 1536, 12, 2, 8960, 151936, False), {}),
+    ("Qwen/Qwen3-0.6B", 596, QWEN3, (28, 1024, 16, 8, 3072, 151936, True), {"head_dim": 128}),
+    ("Qwen/Qwen3-1.7B", 1721, QWEN3, (28, 2048, 16, 8, 6144, 151936, True), {"head_dim": 128}),
+    ("Qwen/Qwen3-4B", 4022, QWEN3, (36, 2560, 32, 8, 9728, 151936, True), {"head_dim": 128}),
+    ("Qwen/Qwen3-8B", 8191, QWEN3, (36, 4096, 32, 8, 12288, 151936, False), {"head_dim": 128}),
+    ("HuggingFaceTB/SmolLM3-3B", 3075, "SmolLM3ForCausalLM", (36, 2048, 16, 4, 11008, 128256, True),
+     {"no_rope_layer_interval": 4}),
+    ("microsoft/Phi-3.5-mini-instruct", 3821, "Phi3ForCausalLM", (32, 3072, 32, 32, 8192, 32064, False),
+     {"rope_scaling": LONGROPE, "original_max_position_embeddings": 4096, "max_position_embeddings": 131072}),
+    ("microsoft/Phi-4-mini-instruct", 3836, "Phi3ForCausalLM", (32, 3072, 24, 8, 8192, 200064, True),
+     {"rope_scaling": LONGROPE, "original_max_position_embeddings": 4096, "max_position_embeddings": 131072,
+      "partial_rotary_factor": 0.75}),
+    ("ibm-granite/granite-3.3-2b-instruct", 2534, "GraniteForCausalLM", (40, 2048, 32, 8, 8192, 49159, True),
+     {"embedding_multiplier": 12, "logits_scaling": 8, "residual_multiplier": 0.22, "attention_multiplier": 0.015625}),
+    ("ibm-granite/granite-4.0-micro", 3403, "GraniteMoeHybridForCausalLM", (40, 2560, 40, 8, 8192, 100352, True),
+     {"layer_types": ["attention"] * 40, "num_local_experts": 0, "shared_intermediate_size": 8192,
+      "position_embedding_type": "rope", "embedding_multiplier": 12, "logits_scaling": 10,
+      "residual_multiplier": 0.22, "attention_multiplier": 0.015625}),
+)
+MODEL_TYPES = {"GraniteMoeHybridForCausalLM": "granitemoehybrid"}
+PUBLISHED_WITHIN = 0.002  # of the parameters: what is published is rounded
+
+HEAD = ("| model | parameters | weights | KV cache | all |\n"
+        "|---|---|---|---|---|\n")
+
+
+def config_of(class_name, shape, more):
+    layers, width, heads, kv_heads, ffn, vocab, tied = shape
+    model_type = MODEL_TYPES.get(class_name, class_name.removesuffix("ForCausalLM").lower())
+    return {"architectures": [class_name], "model_type": model_type, "num_hidden_layers": layers,
+            "hidden_size": width, "num_attention_heads": heads, "num_key_value_heads": kv_heads,
+            "intermediate_size": ffn, "vocab_size": vocab, "tie_word_embeddings": tied, "hidden_act": "silu",
+            "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "max_position_embeddings": 32768, **more}
+
+
+def plan(converter, config):
+    """The words of cria-convert --plan."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "config.json").write_text(json.dumps(config))
+        done = subprocess.run([converter, folder, "--plan", "--no-tokenizer", "--context", str(CONTEXT)],
+                              capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    return done.stdout
+
+
+def megabytes(words, part):
+    return int(re.search(rf"^    {part} .* (\d+) bytes$", words, re.M)[1]) / 1e6
+
+
+def parameters(words):
+    """In millions."""
+    number, unit = re.search(r", ([0-9.]+) ([MG]) parameters", words).groups()
+    return float(number) * (1000 if unit == "G" else 1)
+
+
+def rows(converter):
+    """[name, parameters found, parameters published, the line of the table]"""
+    for name, published, class_name, shape, more in MODELS:
+        words = plan(converter, config_of(class_name, shape, more))
+        found = parameters(words)
+        sizes = [megabytes(words, part) for part in ("weights", "KV cache", "total")]
+        text = f"{found / 1000:.2f} G" if found >= 1000 else f"{found:.0f} M"
+        yield name, found, published, f"| {name} | {text} | " + " | ".join(f"{n:.0f} MB" for n in sizes) + " |\n"
+
+
+def main():
+    if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--check"]):
+        sys.exit(__doc__)
+    table = HEAD
+    wrong = []
+    for name, found, published, line in rows(sys.argv[1]):
+        table += line
+        # Half of the last digit that cria-convert prints, besides.
+        if abs(found - published) > PUBLISHED_WITHIN * published + (5 if found >= 1000 else 0.05):
+            wrong.append(f"{name}: {found} M parameters, published {published} M")
+    if len(sys.argv) == 2:
+        print(table, end="")
+    elif table not in PAGE.read_text():
+        wrong.append(f"{PAGE.name}: its table is another; put there what {Path(sys.argv[0]).name} prints")
+    sys.exit("\n".join(wrong) or 0)
+
+
+if __name__ == "__main__":
+    main()
