@@ -255,9 +255,13 @@ std::vector<PlanRow> plan_rows(const MemoryPlan& plan) {
   return rows;
 }
 
+const char* kv_name(const PlanInput& input) {
+  return input.kv_format == KvFormat::kF32 ? "f32" : "int8";
+}
+
 std::string plan_text(const ConversionReport& report) {
-  std::string text = line("  memory to run it (%u tokens, one thread, int8 KV cache):\n",
-                          report.plan_input.context);
+  std::string text = line("  memory to run it (%u tokens, one thread, %s KV cache):\n",
+                          report.plan_input.context, kv_name(report.plan_input));
   for (const PlanRow& row : plan_rows(report.plan)) {
     if (row.bytes == 0) continue;
     text += line("    %-12s %10.3f MB %14llu bytes\n", row.name,
@@ -277,7 +281,9 @@ PlanInput default_plan_input(const format::ModelConfig& model, uint64_t tokenize
   input.prefill_chunk = std::min(kPrefillChunk, model.planned_context);
   input.max_turns = 1;
   input.max_text_bytes = std::max(kMinTextBytes, kTextBytesPerToken * model.planned_context);
-  input.kv_format = KvFormat::kInt8;
+  // As cria does without --kv.
+  const bool keeps_floats = main_format(model).number_format == NumberFormat::kF32;
+  input.kv_format = keeps_floats ? KvFormat::kF32 : KvFormat::kInt8;
   input.mapped = false;
   input.tokenizer_bytes = tokenizer_bytes;
   input.chat_template_bytes = chat_bytes;
@@ -338,7 +344,7 @@ Json report_json(const ConversionReport& report) {
   json["config"] = {{"context", report.plan_input.context},
                     {"threads", report.plan_input.n_threads},
                     {"prefill_chunk", report.plan_input.prefill_chunk},
-                    {"kv", "int8"},
+                    {"kv", kv_name(report.plan_input)},
                     {"backend", "exact"},
                     {"mapped", report.plan_input.mapped}};
   Json plan;

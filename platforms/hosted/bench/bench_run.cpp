@@ -133,7 +133,7 @@ BenchResult measure_session(const BenchOptions& options, const std::vector<uint3
   result.memory_bytes = total_bytes(model.plan(), n_sessions);
   result.n_decoded = options.n_decode;
   result.decode_bytes_per_token =
-      decode_bytes_per_token(model.info(), common.kv_format, options.n_decode / 2);
+      decode_bytes_per_token(model.info(), model.config().kv_format, options.n_decode / 2);
   result.decode_bytes_per_second =
       static_cast<double>(result.decode_bytes_per_token) * result.decode_tokens_per_second.median;
   result.peak_resident_bytes = peak_resident_bytes();

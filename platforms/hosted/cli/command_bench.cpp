@@ -99,7 +99,7 @@ Json json_of(const BenchOptions& options, const ModelFile& file) {
           {"n_parameters", file.info().n_parameters},
           {"weight_format", cria_number_format_name(file.info().weight_format)},
           {"weight_bytes", file.info().weight_bytes},
-          {"kv", kv_format_name(options.common.kv_format)},
+          {"kv", kv_format_name(config_for(options.common, file).kv_format)},
           {"repetitions", options.repetitions}};
 }
 

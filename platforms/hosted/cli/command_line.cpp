@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <cria.h>
@@ -26,7 +27,8 @@ constexpr uint32_t kMaxSessions = 1024;
 
 constexpr Named<cria_backend> kBackends[] = {
     {"auto", CRIA_BACKEND_AUTO}, {"exact", CRIA_BACKEND_EXACT}, {"xnnpack", CRIA_BACKEND_XNNPACK}};
-constexpr Named<cria_kv_format> kKvFormats[] = {{"int8", CRIA_KV_INT8}, {"f32", CRIA_KV_F32}};
+constexpr Named<std::optional<cria_kv_format>> kKvFormats[] = {{"int8", CRIA_KV_INT8},
+                                                               {"f32", CRIA_KV_F32}};
 
 constexpr Named<Thinking> kThinking[] = {
     {"dim", Thinking::kDim}, {"hide", Thinking::kHide}, {"plain", Thinking::kPlain}};
@@ -68,7 +70,8 @@ void add_common(CLI::App* app, CommonOptions* common) {
       ->type_name("N");
   add_named(app, "--backend", kBackends, &common->backend, "auto, exact or xnnpack; default: auto");
   add_isa(app, common);
-  add_named(app, "--kv", kKvFormats, &common->kv_format, "KV cache: int8 or f32; default: int8");
+  add_named(app, "--kv", kKvFormats, &common->kv_format,
+            "KV cache: int8 or f32; default: int8, for f32 weights f32");
   app->add_option("--prefill-chunk", common->prefill_chunk,
                   "Tokens handled at once; default: 64. Changes no token")
       ->check(between(1U, kMaxPrefillChunk))

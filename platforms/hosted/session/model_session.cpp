@@ -60,7 +60,8 @@ cria_config config_for(const CommonOptions& options, const ModelFile& file) {
   config.context = options.context;
   config.n_threads = options.n_threads != 0 ? options.n_threads : default_threads();
   config.prefill_chunk = options.prefill_chunk;
-  config.kv_format = options.kv_format;
+  const bool keeps_floats = file.info().weight_format == CRIA_F32;
+  config.kv_format = options.kv_format.value_or(keeps_floats ? CRIA_KV_F32 : CRIA_KV_INT8);
   config.backend = options.backend;
   config.isa_mask = options.isa_mask != 0 ? options.isa_mask : cpu_isas();
   config.source_is_mapped = file.is_mapped() ? 1 : 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <cria.h>
@@ -17,7 +18,8 @@ struct CommonOptions {
   uint32_t prefill_chunk = 0;  // 0: the runtime's default
   uint32_t isa_mask = 0;       // 0: all the CPU has
   cria_backend backend = CRIA_BACKEND_AUTO;
-  cria_kv_format kv_format = CRIA_KV_INT8;
+  // None: int8, and floats behind f32 weights, whose use is comparing.
+  std::optional<cria_kv_format> kv_format;
   Mapping mapping = Mapping::kWhenPossible;
   bool verbose = false;
 };
