@@ -51,6 +51,8 @@ void refuse_foreign(const Json& json, const JsonObject& config, const Architectu
                              (row.is_hybrid ? ", only the dense models of this one are" : ""));
     }
   }
+  // Where it is silent, such a model has experts.
+  if (row.is_hybrid) (void)config.required_count("num_local_experts");
   if (is_on(json, "quantization_config")) {
     config.refuse("quantization_config",
                   "is set: the weights are already quantized, convert the original checkpoint");

@@ -453,6 +453,7 @@ TEST_F(ConfigImport, AGraniteHybridMustBeDenseAttention) {
   EXPECT_EQ(model.attention_multiplier, 0.5f);
   EXPECT_EQ(model.no_rope_period, 0u);
   refuses_value("num_local_experts", 8);
+  refuses_value("num_local_experts", nullptr);
   refuses_value("layer_types", {"mamba"});
   refuses_value("position_embedding_type", "alibi");
   config_["position_embedding_type"] = nullptr;

@@ -78,6 +78,7 @@ TEST_F(ConvertFused, AGraniteHybridsAreTakenApart) {
   convert(checkpoint_, "llama");
   become(&checkpoint_, "GraniteMoeHybridForCausalLM", "granitemoehybrid");
   checkpoint_.config["shared_intermediate_size"] = checkpoint_.config["intermediate_size"];
+  checkpoint_.config["num_local_experts"] = 0;
   checkpoint_.config["layer_types"] = {"attention"};
   checkpoint_.config["position_embedding_type"] = "rope";
   fuse(&checkpoint_, {"mlp.gate_proj.weight", "mlp.up_proj.weight"},

@@ -84,6 +84,9 @@ void check_rms_norm(const Kernels& table) {
     table.rms_norm(rooms[0].copy(x.data(), n, edge), rooms[1].copy(weight.data(), n, edge), n,
                    1e-5f, got);
     EXPECT_TRUE(same_arrays(y.data(), got, n)) << n;
+    auto* in_place = rooms[2].copy(x.data(), n, edge);
+    table.rms_norm(in_place, rooms[1].copy(weight.data(), n, edge), n, 1e-5f, in_place);
+    EXPECT_TRUE(same_arrays(y.data(), in_place, n)) << n << " in place";
   });
 }
 
