@@ -26,9 +26,8 @@ Json sentencepiece() {
 }
 
 TokenizerModel read(const Json& metadata) {
-  std::vector<std::string> warnings;
   // Numbers of no sign, as a file has them.
-  return read_gguf_tokenizer(Json::parse(metadata.dump()), "m.gguf", &warnings);
+  return read_gguf_tokenizer(Json::parse(metadata.dump()), "m.gguf");
 }
 
 void expect_refused(const Json& metadata, const std::vector<std::string>& parts) {
@@ -38,7 +37,7 @@ void expect_refused(const Json& metadata, const std::vector<std::string>& parts)
 TEST(GgufTokenizer, OfBytesHasTokensMergesAndTypes) {
   const TokenizerModel model = read(byte_level());
   EXPECT_EQ(model.kind, format::TokenizerKind::kByteLevelBpe);
-  EXPECT_EQ(model.pre_tokenizer, format::PreTokenizer::kGpt2);
+  EXPECT_EQ(model.pre_tokenizer_name, "gpt-2");
   ASSERT_EQ(model.merges.size(), 1u);
   EXPECT_EQ(model.merges[0].result, 2u);
   EXPECT_EQ(model.byte_tokens[' '], 3u);
@@ -78,7 +77,7 @@ TEST(GgufTokenizer, OfSentencePieceMergesByScore) {
 TEST(GgufTokenizer, ThatIsNotReadIsRefusedByName) {
   Json metadata = byte_level();
   metadata["tokenizer.ggml.pre"] = "nobodys";
-  expect_refused(metadata, {"m.gguf", "'nobodys' is not supported", "llama-bpe"});
+  expect_refused(metadata, {"m.gguf", "'nobodys' is not known", "--no-tokenizer"});
   metadata = byte_level();
   metadata["tokenizer.ggml.model"] = "t5";
   expect_refused(metadata, {"tokenizer.ggml.model 't5' is not supported"});
