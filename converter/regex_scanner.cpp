@@ -35,6 +35,13 @@ void RegexScanner::refuse(size_t offset, const std::string& problem) const {
   throw RegexError(offset, problem);
 }
 
+void RegexScanner::spend(size_t n_ranges) {
+  // A regex of published tokenizers has some twenty properties.
+  constexpr size_t kMostRanges = size_t{1} << 19;
+  n_spent_ += n_ranges;
+  if (n_spent_ > kMostRanges) refuse(offset_, "its classes are too many and too large");
+}
+
 bool RegexScanner::take(std::string_view text) {
   if (!starts_with(text)) return false;
   offset_ += text.size();
@@ -92,6 +99,7 @@ RegexAtom RegexScanner::take_property(bool negated) {
 }
 
 RegexAtom RegexScanner::take_escape() {
+  constexpr size_t kRangesOfProperty = size_t{1} << 12;
   constexpr size_t kHexPair = 2;
   constexpr size_t kHexFour = 4;
   constexpr size_t kHexMost = 8;
@@ -101,6 +109,8 @@ RegexAtom RegexScanner::take_escape() {
   const char c = peek();
   if (!is_ascii_letter(c) && !is_digit(c)) return RegexAtom::character(take_code());
   ++offset_;
+  constexpr std::string_view kProperties = "sSdDwWpP";
+  if (kProperties.find(c) != std::string_view::npos) spend(kRangesOfProperty);
   switch (c) {
     case 's':
     case 'S':
@@ -172,6 +182,7 @@ RegexAtom RegexScanner::take_class_list(size_t depth, size_t begin) {
       member = {std::nullopt, CodePoints({CodePointRange{*member.code, *last.code}}), true};
     }
     all.folds = all.folds || member.folds;
+    spend(member.set.ranges().size());
     ranges.insert(ranges.end(), member.set.ranges().begin(), member.set.ranges().end());
   }
   if (is_empty) refuse(begin, "a class with an empty part");
@@ -187,6 +198,7 @@ RegexAtom RegexScanner::take_class(size_t depth) {
   RegexAtom all = take_class_list(depth, begin);
   while (take("&&")) {
     const RegexAtom more = take_class_list(depth, begin);
+    spend(all.set.ranges().size() + more.set.ranges().size());
     all.set = intersect(all.set, more.set);
     all.folds = all.folds || more.folds;
   }

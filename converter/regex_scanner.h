@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "converter/code_points.h"
@@ -44,6 +45,8 @@ class RegexScanner {
   [[noreturn]] void refuse(size_t offset, const std::string& problem) const;
 
  private:
+  // Counts ranges of sets, so that no regex makes sets of sets for long.
+  void spend(size_t n_ranges);
   RegexAtom take_property(bool negated);
   uint32_t take_hex(size_t least, size_t most);
   RegexAtom take_class_member(size_t depth);
@@ -51,6 +54,7 @@ class RegexScanner {
 
   std::string_view text_;
   size_t offset_ = 0;
+  size_t n_spent_ = 0;
 };
 
 }  // namespace cria::converter

@@ -14,7 +14,7 @@ using format::kDeadState;
 using format::kStartState;
 
 // Steps of building: regexes of published tokenizers need some ten thousand.
-constexpr size_t kMaxWork = size_t{1} << 25;
+constexpr size_t kMaxWork = size_t{1} << 18;
 
 // The instructions at which the automaton may be, the preferred first.
 using Places = std::vector<uint32_t>;
@@ -96,6 +96,7 @@ class Builder {
       }
     }
     drop_repeated(&next);
+    spend(next.size());
     return {state_of(std::move(next)), accepts};
   }
 

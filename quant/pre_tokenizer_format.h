@@ -22,7 +22,7 @@ inline constexpr uint32_t kRunClassMask = 0xff;
 inline constexpr uint32_t kMaxCharClasses = 255;
 inline constexpr uint32_t kMaxClassRuns = 1 << 14;
 inline constexpr uint32_t kMaxSplitStages = 8;
-inline constexpr uint32_t kMaxSplitStates = 1 << 12;  // of a stage
+inline constexpr uint32_t kMaxSplitStates = 1 << 10;  // of a stage
 inline constexpr uint32_t kMaxTransitions = 1 << 20;  // of all stages
 
 // Cutting a text reads no byte more often, on average; tables that would are hostile.

@@ -1,8 +1,10 @@
-// Hostile bytes of tokenizer.model: read, turned into tables, and used.
+// Hostile bytes of tokenizer.model, of SentencePiece or of tiktoken: read, turned into tables, and
+// used.
 #include <string>
 
 #include "converter/error.h"
 #include "converter/sentencepiece_model.h"
+#include "converter/tiktoken_model.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/noted_models.h"
 #include "tests/fuzz/time_limit.h"
@@ -14,7 +16,11 @@ namespace {
 std::vector<uint8_t> section_of(const uint8_t* data, size_t size) {
   try {
     const TimeLimit limit(size);
-    static_cast<void>(converter::is_tiktoken_file({data, size}));
+    if (converter::is_tiktoken_file({data, size})) {
+      const std::string_view text = {reinterpret_cast<const char*>(data), size};
+      return converter::build_tokenizer_section(
+          converter::tokenizer_from_ranks(converter::parse_tiktoken_file(text, "input"), "input"));
+    }
     const auto source = converter::parse_sentencepiece_model({data, size}, "input");
     converter::TokenizerModel model = converter::tokenizer_from_sentencepiece(source, "input");
     static_cast<void>(converter::drop_repeated_added(&model));

@@ -86,7 +86,7 @@ def words():
             ("stages_9", "there are 1 to 8 stages", {"stages": (stage,) * 9}),
             ("behavior_4", "behavior is at most 3", {"stages": ((5, 4, 0),)}),
             ("inverted_2", "inverted is 0 or 1", {"stages": ((5, 0, 2),)}),
-            ("states_1", "a stage has 2 to 2^12 states", {"stages": ((1, 0, 0),)}),
+            ("states_1", "a stage has 2 to 2^10 states", {"stages": ((1, 0, 0),)}),
             ("states_fewer", "stages have all transitions", {"stages": ((4, 0, 0),)}),
             ("states_more", "stages have all transitions", {"stages": ((6, 0, 0),)}),
             ("next_state", "a transition leads to a state", {"states": (*states[:4], (1, 10, 1))}),
