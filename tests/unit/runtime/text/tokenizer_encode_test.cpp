@@ -1,6 +1,11 @@
 // The rules around the merges: added tokens, prepended spaces, unknown characters, errors.
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "quant/nfc.h"
+#include "runtime/text/text_encoder.h"
 #include "tests/unit/runtime/text/tokenizer_section.h"
 
 namespace cria {
@@ -263,6 +268,76 @@ TEST(TokenizerEncodeTest, NeedsWorkspaceForTheLongestWord) {
             Status::kOk);
   workspace.resize(6 * kEncodeBytesPerSymbol - 1);
   EXPECT_EQ(tokenizer_encode(tokenizer.get(), "hello world", kPlain, workspace, tokens, &n_tokens),
+            Status::kTextTooLong);
+}
+
+// Byte-level text that is normalized, where "<eos>" is looked for afterwards.
+TokenizerSection normalizing_section() {
+  TokenizerSection section = byte_level_section(PreTokenizer::kStages);
+  section.header.flags |= format::kNfc;
+  section.flags[section.header.eos_token] |= format::kTokenNormalized;
+  return section;
+}
+
+TEST(TokenizerEncodeTest, TextBetweenAddedTokensIsNormalized) {
+  if (!kHasNfc) GTEST_SKIP() << "built without normalization";
+  const OpenTokenizer tokenizer(normalizing_section());
+  const OpenTokenizer plain(byte_level_section(PreTokenizer::kStages));
+  // A letter with its mark, Hangul in parts, marks out of order, and bytes that are no character.
+  const std::string apart = "he\xCC\x81 \xE1\x84\x80\xE1\x85\xA1 e\xCC\x81\xCC\xA3 \xFF\xCC\x81";
+  const std::string composed = "h\xC3\xA9 \xEA\xB0\x80 \xE1\xBA\xB9\xCC\x81 \xFF\xCC\x81";
+  EXPECT_EQ(tokenizer.encode(apart, kPlain), plain.encode(composed, kPlain));
+  EXPECT_NE(tokenizer.encode(apart, kPlain), plain.encode(apart, kPlain));
+  EXPECT_EQ(tokenizer.encode("hello", kPlain), plain.encode("hello", kPlain));
+  // No mark reaches across an added token.
+  EXPECT_EQ(tokenizer.pieces("e<tool>\xCC\x81", kPlain), "e|<tool>|\xCC|\x81");
+}
+
+TEST(TokenizerEncodeTest, NormalizedTextKeepsWhatIsTrusted) {
+  if (!kHasNfc) GTEST_SKIP() << "built without normalization";
+  const OpenTokenizer tokenizer(normalizing_section());
+  // Three bytes become two: the tokens stand elsewhere than they were written.
+  const std::string text = "e\xCC\x81<eos><eos>e\xCC\x81";
+  const auto encode = [&](TextRange range) {
+    std::vector<uint8_t> workspace(text.size() * 2 * kEncodeBytesPerSymbol);
+    std::vector<uint32_t> tokens(text.size());
+    TokenOutput output = {tokens, 0, false};
+    bool ends_with_added = false;
+    const AddedTokens added(tokenizer.get());
+    const TextToEncode input = {text, {&range, 1}, true, TextStart::kNothing};
+    EXPECT_EQ(encode_text(tokenizer.get(), added, input, workspace, &output, &ends_with_added),
+              Status::kOk);
+    std::string shown;
+    for (size_t i = 0; i < output.n_tokens; ++i) {
+      const auto piece = token_text(tokenizer.get(), tokens[i]);
+      shown += piece.size() == 5 ? "[eos]" : std::string(piece.begin(), piece.end());
+    }
+    return shown;
+  };
+  EXPECT_EQ(encode({0, 8}), "\xC3\xA9<eos>[eos]\xC3\xA9");
+  EXPECT_EQ(encode({8, 16}), "\xC3\xA9[eos]<eos>\xC3\xA9");
+  EXPECT_EQ(encode({7, 9}), "\xC3\xA9<eos><eos>\xC3\xA9");
+  EXPECT_EQ(encode({0, 3}), "\xC3\xA9[eos][eos]\xC3\xA9");
+  EXPECT_EQ(encode({13, 16}), "\xC3\xA9[eos][eos]\xC3\xA9");
+}
+
+TEST(TokenizerEncodeTest, NormalizedTextTakesRoomInTheWorkspace) {
+  if (!kHasNfc) GTEST_SKIP() << "built without normalization";
+  TokenizerSection section = normalizing_section();
+  section.flags[section.header.eos_token] &= static_cast<uint8_t>(~format::kTokenNormalized);
+  const OpenTokenizer tokenizer(section);
+  Tokens tokens(64);
+  size_t n_tokens = 0;
+  // Six bytes of text, rounded up, and the three symbols of its longest word.
+  const std::string text = "e\xCC\x81 e\xCC\x81 ";
+  std::vector<uint8_t> workspace(8 + 3 * kEncodeBytesPerSymbol);
+  EXPECT_EQ(tokenizer_encode(tokenizer.get(), text, kPlain, workspace, tokens, &n_tokens),
+            Status::kOk);
+  workspace.resize(8 + 3 * kEncodeBytesPerSymbol - 1);
+  EXPECT_EQ(tokenizer_encode(tokenizer.get(), text, kPlain, workspace, tokens, &n_tokens),
+            Status::kTextTooLong);
+  workspace.resize(5);
+  EXPECT_EQ(tokenizer_encode(tokenizer.get(), text, kPlain, workspace, tokens, &n_tokens),
             Status::kTextTooLong);
 }
 
