@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "quant/tokenizer_format.h"
+#include "quant/chat_template_format.h"
 
 namespace cria::converter {
 

@@ -60,7 +60,7 @@ static_assert(sizeof(FileHeader) == 64 && offsetof(FileHeader, checksum) == 56);
 enum class SectionKind : uint32_t {
   kConfig = 1,           // one ModelConfig
   kTokenizer = 2,        // quant/tokenizer_format.h; absent when converted with --no-tokenizer
-  kChatTemplate = 3,     // quant/tokenizer_format.h; absent when the model has none we know
+  kChatTemplate = 3,     // quant/chat_template_format.h; absent when the model has none we know
   kTensorDirectory = 4,  // TensorEntry[], in the canonical order of quant/model_layout.h
   kChunkTable = 5,       // ChunkEntry[]
   kMetadata = 6,         // JSON for people; no program depends on it

@@ -1,5 +1,6 @@
 // The tables of a tokenizer section and the strings of a chat template section, as they lie in the
-// file (quant/tokenizer_format.h). quant/tokenizer_check.h fills both.
+// file (quant/tokenizer_format.h, quant/chat_template_format.h). quant/tokenizer_check.h fills
+// both.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +8,7 @@
 #include <span>
 
 #include "quant/byte_set.h"
+#include "quant/chat_template_format.h"
 #include "quant/pre_tokenizer_check.h"
 #include "quant/tokenizer_format.h"
 

@@ -5,6 +5,7 @@
 
 #include "quant/all_zero.h"
 #include "quant/architectures.h"
+#include "quant/chat_template_format.h"
 #include "quant/checksum.h"
 #include "quant/metadata_check.h"
 #include "quant/tensor_roles.h"

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "quant/chat_template_format.h"
 #include "quant/format.h"
 #include "quant/tokenizer_format.h"
 #include "tests/fuzz/hostile_input.h"

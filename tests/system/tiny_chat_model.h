@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "quant/chat_template_format.h"
 #include "quant/tokenizer_format.h"
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"

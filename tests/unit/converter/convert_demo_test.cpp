@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "converter/convert.h"
+#include "quant/chat_template_format.h"
 #include "quant/tokenizer_format.h"
 #include "tests/unit/converter/converter_fixtures.h"
 #include "tests/unit/converter/model_read_back.h"
