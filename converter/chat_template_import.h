@@ -1,38 +1,40 @@
-// Recognises the chat templates that the runtime can apply without a template engine.
+// Turns a Jinja chat template into the file section that the runtime applies without a template
+// engine: rendered (chat_template_render.h), the stored form found (chat_template_derive.h) and
+// compared (chat_template_prove.h), all in a process with limits, since a template is a program.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "converter/bounded_child.h"
+#include "converter/chat_template_derive.h"
 #include "quant/chat_template_format.h"
 
 namespace cria::converter {
 
-struct ChatTemplateStrings {
-  format::ChatTemplateKind kind;
-  std::string name;  // "llama3.2"
-  uint32_t flags = 0;
-  std::array<std::string, format::kChatStrings> strings;
-
-  [[nodiscard]] std::string& operator[](format::ChatString which) {
-    return strings[static_cast<size_t>(which)];
-  }
+struct ChatTemplateSource {
+  std::string jinja;
+  std::string bos;  // the texts of those tokens; empty: the tokenizer has none
+  std::string eos;
+  std::vector<std::string> added_tokens;  // of the tokenizer
+  uint32_t kind = format::kChatKindOwn;
 };
 
-// Recognises a template by the control strings in its Jinja text and takes from that text what
-// differs between models of one kind. nullopt: none that is known.
-//   bos, eos  the texts of those tokens, for templates that name them so; may be empty
-[[nodiscard]] std::optional<ChatTemplateStrings> recognise_chat_template(std::string_view jinja,
-                                                                         std::string_view bos,
-                                                                         std::string_view eos);
+struct ImportedChatTemplate {
+  std::vector<uint8_t> section;  // empty: the form cannot express the template
+  std::string problem;           // then why, on one line: reads on from "the chat template "
+};
 
-// The file section. Throws ProgramError (kInvalidInput) when a text is longer than the format
-// allows; where names the template's file in it.
-[[nodiscard]] std::vector<uint8_t> build_chat_section(const ChatTemplateStrings& chat,
-                                                      const std::string& where);
+// Several times the longest known. minja takes time that grows with the square.
+inline constexpr size_t kMaxAppliedTemplateBytes = 1 << 16;
+// Several times what templates take on the slowest machine.
+inline constexpr ChildLimits kTemplateLimits = {30, uint64_t{1} << 28, 1 << 18};
+
+[[nodiscard]] ImportedChatTemplate import_chat_template(
+    const ChatTemplateSource& source, const ChildLimits& limits = kTemplateLimits);
+
+// The file section. Throws std::runtime_error when a text is longer than the format allows.
+[[nodiscard]] std::vector<uint8_t> build_chat_section(const StoredTemplate& stored, uint32_t kind);
 
 }  // namespace cria::converter

@@ -50,7 +50,8 @@ class Checkpoint {
   [[nodiscard]] virtual std::string weights_text() const = 0;
   // As converter/tokenizer_import.h says.
   [[nodiscard]] virtual ImportedTokenizer read_tokenizer(
-      uint32_t vocab_size, std::span<const uint32_t> end_tokens) const = 0;
+      uint32_t vocab_size, std::span<const uint32_t> end_tokens,
+      const ChatTemplateWish* chat_wish) const = 0;
 
   [[nodiscard]] const std::map<std::string, std::unique_ptr<SourceTensor>>& tensors() const {
     return tensors_;

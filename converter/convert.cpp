@@ -115,11 +115,13 @@ class Conversion {
     report_.chat_name = "none";
     if (options_.tokenizer == TokenizerWish::kNone) return;
     const format::ModelConfig& model = report_.model;
-    tokenizer_ = checkpoint.read_tokenizer(model.vocab_size,
-                                           std::span(model.end_tokens, model.n_end_tokens));
+    tokenizer_ =
+        checkpoint.read_tokenizer(model.vocab_size, std::span(model.end_tokens, model.n_end_tokens),
+                                  options_.chat_template ? &*options_.chat_template : nullptr);
     for (const std::string& line : tokenizer_.warnings) warn(line);
     report_.tokenizer_name = tokenizer_.tokenizer_name;
     report_.chat_name = tokenizer_.chat_name;
+    report_.chat_jinja = tokenizer_.chat_jinja;
     apply_tokenizer(tokenizer_, imported, options_.model, &report_.model);
     if (report_.model.n_end_tokens == 0) {
       warn("the checkpoint names no end token: answers end only at their maximum length");

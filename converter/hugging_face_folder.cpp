@@ -197,8 +197,9 @@ std::vector<fs::path> HuggingFaceFolder::inputs() const {
 std::string HuggingFaceFolder::weights_text() const { return "safetensors, " + types_text(); }
 
 ImportedTokenizer HuggingFaceFolder::read_tokenizer(uint32_t vocab_size,
-                                                    std::span<const uint32_t> end_tokens) const {
-  return import_tokenizer(path(), vocab_size, end_tokens);
+                                                    std::span<const uint32_t> end_tokens,
+                                                    const ChatTemplateWish* chat_wish) const {
+  return import_tokenizer(path(), vocab_size, end_tokens, chat_wish);
 }
 
 }  // namespace cria::converter

@@ -7,8 +7,10 @@
 #include <thread>
 
 #include "converter/architecture_table.h"
+#include "converter/chat_template_names.h"
 #include "converter/chunk_encoder.h"
 #include "converter/error.h"
+#include "converter/side_files.h"
 #include "converter/version.h"
 #include "platforms/hosted/base/option_values.h"
 
@@ -56,6 +58,7 @@ struct Raw {
   std::string tokenizer;
   bool no_tokenizer = false;
   bool plan = false;
+  std::string chat_template;
   std::string report;
   uint32_t n_threads = 0;
   bool quiet = false;
@@ -91,6 +94,9 @@ void define(CLI::App* app, Raw* raw, Options* options) {
                   "tokenizer's file of a .bin file [tokenizer.bin beside it]");
   app->add_flag("--no-tokenizer", raw->no_tokenizer,
                 "write no tokenizer; then the model takes token ids only");
+  app->add_option(
+      "--chat-template", raw->chat_template,
+      "instead of the checkpoint's: none, a .jinja file, or one of " + named_templates());
   add_named(app, "--compress", kCompressions, &options->compression,
             "compression of the file: zstd or none [zstd]");
   app->add_option("--level", options->level, "zstd level [3]; others change little")
@@ -109,6 +115,9 @@ void check_combinations(const CLI::App& app, const Raw& raw, const Options& opti
   }
   if (app.count("--method") > 0 && !is_integer(options.weights)) {
     refuse("--method belongs to --weights int4 and int8");
+  }
+  if (app.count("--chat-template") > 0 && (raw.chat_template.empty() || raw.no_tokenizer)) {
+    refuse("--chat-template wants a name or a file, and a tokenizer");
   }
   if (app.count("--level") > 0 && options.compression != Compression::kZstd) {
     refuse("--level belongs to --compress zstd");
@@ -137,6 +146,16 @@ void check_combinations(const CLI::App& app, const Raw& raw, const Options& opti
   }
 }
 
+ChatTemplateWish chat_template_wish(const std::string& name) {
+  if (name == "none") return {};
+  if (const auto known = find_named_template(name)) return {known->kind, known->jinja};
+  if (!entry_exists(name)) {
+    throw ProgramError(ExitCode::kUsage, "--chat-template " + shown(name) +
+                                             " is no file and none of none, " + named_templates());
+  }
+  return {format::kChatKindFile, read_template_file(name)};
+}
+
 void finish(const Raw& raw, Options* options) {
   options->model = raw.model;
   options->output = raw.output;
@@ -144,6 +163,7 @@ void finish(const Raw& raw, Options* options) {
   if (raw.context != 0) options->context = raw.context;
   if (!raw.tokenizer.empty()) options->tokenizer_file = raw.tokenizer;
   options->tokenizer = raw.no_tokenizer ? TokenizerWish::kNone : TokenizerWish::kRequired;
+  if (!raw.chat_template.empty()) options->chat_template = chat_template_wish(raw.chat_template);
   if (!raw.report.empty()) options->report = raw.report;
   const uint32_t n_cores = std::max(1u, std::thread::hardware_concurrency());
   options->n_threads = raw.n_threads != 0 ? raw.n_threads : n_cores;

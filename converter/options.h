@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "converter/progress.h"
 #include "quant/format.h"
@@ -14,6 +15,12 @@ namespace cria::converter {
 
 enum class TokenizerWish { kRequired, kNone };
 
+// What --chat-template says.
+struct ChatTemplateWish {
+  uint32_t kind = 0;  // of format::kChatTemplateNames; 0: none
+  std::string jinja;
+};
+
 struct Options {
   std::filesystem::path model;
   std::filesystem::path output;  // empty: nothing is written, only what would be is said
@@ -23,6 +30,7 @@ struct Options {
   std::optional<uint32_t> context;
   std::optional<std::filesystem::path> tokenizer_file;
   TokenizerWish tokenizer = TokenizerWish::kRequired;
+  std::optional<ChatTemplateWish> chat_template;  // instead of the checkpoint's own
   format::Compression compression = format::Compression::kZstd;
   int level = 3;
   std::optional<std::filesystem::path> report;

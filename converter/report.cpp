@@ -310,6 +310,7 @@ Json metadata_json(const ConversionReport& report) {
                {"stored_bytes", all.stored_bytes},
                {"sqnr_db", decibels(all.error)},
                {"tensors", std::move(tensors)}};
+  if (!report.chat_jinja.empty()) json["chat_template_jinja"] = report.chat_jinja;
   if (f.group_size != 0) json["group_size"] = f.group_size;
   if (is_quantized(report.model)) {
     json["method"] = report.method == QuantMethod::kMse ? "mse" : "rtn";
@@ -324,6 +325,11 @@ std::string metadata_text(const ConversionReport& report) {
   if (text.size() > format::kMaxMetadataBytes) {
     json.erase("tensors");
     json["n_tensors"] = report.tensors.size();
+    text = json_text(json, kOneLine);
+  }
+  if (text.size() > format::kMaxMetadataBytes) {
+    json.erase("chat_template_jinja");
+    json["chat_template_left_out"] = true;
     text = json_text(json, kOneLine);
   }
   return text;

@@ -19,6 +19,7 @@ struct ConversionReport {
   std::string weights_text;    // of the checkpoint's: "GGUF version 3, Q4_0, F32"
   std::string tokenizer_name;  // "none" without one
   std::string chat_name;
+  std::string chat_jinja;  // the template itself; empty: none
   format::ModelConfig model;
   QuantMethod method;
   std::vector<EncodedTensor> tensors;
@@ -33,7 +34,7 @@ struct ConversionReport {
 // For the metadata section: the same bytes for the same input, so without times and paths.
 [[nodiscard]] Json metadata_json(const ConversionReport& report);
 // metadata_json as the file holds it, within the format's limit: a model of very many tensors goes
-// without the list of them, which report_json still has.
+// without the list of them, which report_json still has, and if need be without its template.
 [[nodiscard]] std::string metadata_text(const ConversionReport& report);
 // For --report: the metadata and what is only known afterwards.
 [[nodiscard]] Json report_json(const ConversionReport& report);

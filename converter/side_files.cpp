@@ -44,6 +44,10 @@ std::string read_side_file(const fs::path& folder, SideFile which) {
   return read_small_file(side_file_path(folder, which), kind_of(which).max_bytes);
 }
 
+std::string read_template_file(const fs::path& path) {
+  return read_small_file(path, kMaxTemplateBytes);
+}
+
 Json read_side_json(const fs::path& folder, SideFile which) {
   return parse_json(read_side_file(folder, which), side_file_path(folder, which).string(),
                     kind_of(which).max_values);

@@ -58,6 +58,9 @@ inline constexpr SideFileKind kSideFiles[] = {
 [[nodiscard]] bool entry_exists(const std::filesystem::path& path);
 [[nodiscard]] bool has_side_file(const std::filesystem::path& folder, SideFile which);
 
+// A file that holds a chat template and nothing else. Throws as read_small_file does.
+[[nodiscard]] std::string read_template_file(const std::filesystem::path& path);
+
 // The bytes of the file. Throws ProgramError as read_small_file does.
 [[nodiscard]] std::string read_side_file(const std::filesystem::path& folder, SideFile which);
 // The file as JSON. Throws ProgramError as read_side_file and parse_json do.

@@ -115,27 +115,42 @@ std::string text_of(const TokenizerModel& model, uint32_t token) {
   return token == kNone ? std::string() : model.tokens[token].text;
 }
 
-// Whether there is a template that cria knows.
-bool import_chat_template(const TokenizerConfig& config, const TokenizerModel& model,
-                          ImportedTokenizer* result) {
-  result->chat_name = "none";
-  if (config.chat_template.empty()) {
-    if (!config.warnings.empty()) {
+std::vector<std::string> added_tokens(const TokenizerModel& model) {
+  std::vector<std::string> texts;
+  for (const TokenizerToken& token : model.tokens) {
+    if ((token.flags & format::kTokenAdded) != 0) texts.push_back(token.text);
+  }
+  return texts;
+}
+
+// Whether there is a template that the file can store.
+bool import_template(const TokenizerConfig& config, const ChatTemplateWish* wish,
+                     const TokenizerModel& model, ImportedTokenizer* result) {
+  result->chat_name = format::kChatTemplateNames[0];
+  ChatTemplateSource source;
+  source.kind = wish == nullptr ? format::kChatKindOwn : wish->kind;
+  source.jinja = wish == nullptr ? config.chat_template : wish->jinja;
+  if (wish != nullptr && wish->kind == 0) return false;
+  if (source.jinja.empty()) {
+    if (!config.warnings.empty() || wish != nullptr) {
       result->warnings.push_back(
           "the checkpoint has no usable chat template: cria chat will not be available");
     }
     return false;
   }
-  const std::string bos = config.bos.empty() ? text_of(model, model.bos_token) : config.bos;
-  const std::string eos = config.eos.empty() ? text_of(model, model.eos_token) : config.eos;
-  const auto chat = recognise_chat_template(config.chat_template, bos, eos);
-  if (!chat) {
-    result->warnings.push_back(
-        "the model's chat template is none that cria knows: cria chat will not be available");
+  source.bos = config.bos.empty() ? text_of(model, model.bos_token) : config.bos;
+  source.eos = config.eos.empty() ? text_of(model, model.eos_token) : config.eos;
+  source.added_tokens = added_tokens(model);
+  ImportedChatTemplate imported = import_chat_template(source);
+  result->chat_jinja = source.jinja;
+  if (imported.section.empty()) {
+    result->warnings.push_back("the chat template " + imported.problem +
+                               ": cria chat will not be available; --chat-template NAME or "
+                               "FILE.jinja takes another");
     return false;
   }
-  result->chat_name = chat->name;
-  result->chat_section = build_chat_section(*chat, config.chat_template_path);
+  result->chat_name = format::kChatTemplateNames[source.kind];
+  result->chat_section = std::move(imported.section);
   return true;
 }
 
@@ -187,14 +202,17 @@ void protect_template(const fs::path& folder, uint32_t vocab_size, TokenizerMode
 }  // namespace
 
 ImportedTokenizer import_tokenizer(const fs::path& folder, uint32_t vocab_size,
-                                   std::span<const uint32_t> end_tokens) {
+                                   std::span<const uint32_t> end_tokens,
+                                   const ChatTemplateWish* chat_wish) {
   const TokenizerConfig config = read_tokenizer_config(folder);
-  return import_tokenizer(read_model(folder, config), config, folder, vocab_size, end_tokens);
+  return import_tokenizer(read_model(folder, config), config, folder, vocab_size, end_tokens,
+                          chat_wish);
 }
 
 ImportedTokenizer import_tokenizer(TokenizerModel model, const TokenizerConfig& config,
                                    const fs::path& path, uint32_t vocab_size,
-                                   std::span<const uint32_t> end_tokens) {
+                                   std::span<const uint32_t> end_tokens,
+                                   const ChatTemplateWish* chat_wish) {
   ImportedTokenizer result;
   result.warnings = config.warnings;
   for (const std::string& line : drop_repeated_added(&model)) result.warnings.push_back(line);
@@ -212,7 +230,7 @@ ImportedTokenizer import_tokenizer(TokenizerModel model, const TokenizerConfig& 
   const uint32_t end = named_end != kNone ? named_end : model.eos_token;
   if (result.end_tokens.empty() && end != kNone) result.end_tokens.push_back(end);
   for (const uint32_t token : result.end_tokens) make_control(token, &model);
-  if (import_chat_template(config, model, &result)) {
+  if (import_template(config, chat_wish, model, &result)) {
     protect_template(path, vocab_size, &model, &result);
   }
   result.tokenizer_section = build_tokenizer_section(model);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "converter/options.h"
 #include "converter/tokenizer_config.h"
 #include "converter/tokenizer_tables.h"
 
@@ -16,12 +17,13 @@ namespace cria::converter {
 
 struct ImportedTokenizer {
   std::vector<uint8_t> tokenizer_section;
-  std::vector<uint8_t> chat_section;  // empty: no template, or one that is not known
+  std::vector<uint8_t> chat_section;  // empty: no template, or one that it cannot express
   std::optional<uint32_t> bos_token;
   std::vector<uint32_t> end_tokens;   // the config's, else the tokenizer's own (eos_token), and
                                       // the chat template's
   std::string tokenizer_name;         // for the report: "byte-level BPE, 128256 tokens, llama3"
-  std::string chat_name;              // "llama3.2" or "none"
+  std::string chat_name;              // of format::kChatTemplateNames
+  std::string chat_jinja;             // the template itself, also one that could not be stored
   std::vector<std::string> warnings;  // one line each, for stderr
 };
 
@@ -31,16 +33,16 @@ struct ImportedTokenizer {
 // files say.
 //   vocab_size  the model's
 //   end_tokens  of the checkpoint's config; empty: it names none
+//   chat_wish   the template to take instead of the checkpoint's; null: its own
 // Throws ProgramError: no tokenizer (the line names --no-tokenizer), an unsupported kind, a broken
 // file, more tokens than the model has, tables that the runtime would refuse.
 [[nodiscard]] ImportedTokenizer import_tokenizer(const std::filesystem::path& folder,
                                                  uint32_t vocab_size,
-                                                 std::span<const uint32_t> end_tokens = {});
+                                                 std::span<const uint32_t> end_tokens = {},
+                                                 const ChatTemplateWish* chat_wish = nullptr);
 // The same of a tokenizer that has been read. path is of the file or folder, for error lines.
-[[nodiscard]] ImportedTokenizer import_tokenizer(TokenizerModel model,
-                                                 const TokenizerConfig& config,
-                                                 const std::filesystem::path& path,
-                                                 uint32_t vocab_size,
-                                                 std::span<const uint32_t> end_tokens);
+[[nodiscard]] ImportedTokenizer import_tokenizer(
+    TokenizerModel model, const TokenizerConfig& config, const std::filesystem::path& path,
+    uint32_t vocab_size, std::span<const uint32_t> end_tokens, const ChatTemplateWish* chat_wish);
 
 }  // namespace cria::converter

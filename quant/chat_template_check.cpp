@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "quant/all_zero.h"
 #include "quant/template_tokens.h"
 #include "quant/tokenizer_check.h"
 #include "quant/unicode.h"
@@ -11,23 +12,51 @@ namespace {
 
 using format::ChatString;
 using format::ChatTemplateHeader;
-using format::ChatTemplateKind;
 using format::kNone;
 
 constexpr const char* kUnknownControls = "text that no token has would give a control token";
 
+bool is_trim(uint32_t trims, uint32_t place) {
+  return (trims >> (place * 2) & format::kChatTrimMask) <=
+         static_cast<uint32_t>(format::ChatTrim::kNewlines);
+}
+
 const char* check_header(const ChatTemplateHeader& header) {
-  const auto kind = static_cast<ChatTemplateKind>(header.kind);
-  if (kind < ChatTemplateKind::kLlama3 || kind > ChatTemplateKind::kGranite) {
-    return "its kind is unknown";
-  }
+  constexpr uint32_t kInside = format::kChatSystemInUser | format::kChatSystemInLast;
+  if (header.kind == 0 || header.kind >= format::kChatKinds) return "its kind is unknown";
   if ((header.flags & ~format::kKnownChatFlags) != 0) return "it has unknown flags";
+  if ((header.flags & kInside) == kInside) return "its system text has two places";
+  if (header.trims >> (format::kChatTrimPlaces * 2) != 0) return "it trims what is no content";
+  for (uint32_t place = 0; place < format::kChatTrimPlaces; ++place) {
+    if (!is_trim(header.trims, place)) return "it trims in an unknown way";
+  }
   for (const uint32_t n_bytes : header.string_bytes) {
     if (n_bytes > format::kMaxChatStringBytes) return "a string is too long";
   }
-  const bool is_clear = std::all_of(std::begin(header.reserved), std::end(header.reserved),
-                                    [](uint8_t byte) { return byte == 0; });
-  return is_clear ? nullptr : "reserved bytes are not zero";
+  return all_zero(header.reserved) ? nullptr : "reserved bytes are not zero";
+}
+
+bool has_zero(std::span<const char> text) {
+  return std::find(text.begin(), text.end(), '\0') != text.end();
+}
+
+// Zero bytes stand where a date is to be, if there is one, and behind the texts of a list.
+const char* check_zeros(const ChatTemplate& chat) {
+  const std::span<const char> date = chat_string(chat, ChatString::kDate);
+  const std::span<const char> date_format = chat_string(chat, ChatString::kDateFormat);
+  if (date.size() > format::kMaxChatDateBytes) return "its date is too long";
+  if (has_zero(date) || has_zero(date_format)) return "its date has a zero byte";
+  if (date.empty() != date_format.empty()) return "its date has no format, or the other way round";
+  for (size_t i = 0; i < format::kChatTexts && date.empty(); ++i) {
+    if (has_zero(chat_string(chat, static_cast<ChatString>(i))))
+      return "a string has the place of a date and there is none";
+  }
+  for (const ChatString list :
+       {ChatString::kNotInSystem, ChatString::kNotInUser, ChatString::kNotInAssistant}) {
+    const std::span<const char> texts = chat_string(chat, list);
+    if (!texts.empty() && texts.back() != '\0') return "a list of texts does not end";
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -42,10 +71,11 @@ const char* check_chat_template(std::span<const uint8_t> section, ChatTemplate* 
   for (size_t i = 0; i < format::kChatStrings; ++i) {
     const size_t n_bytes = result.header.string_bytes[i];
     if (n_bytes > rest.size()) return kWrongSize;
-    result.strings[i] = {reinterpret_cast<const char*>(rest.data()), n_bytes};
+    result.strings[i] = reinterpret_cast<const char*>(rest.data());
     rest = rest.subspan(n_bytes);
   }
   if (!rest.empty()) return kWrongSize;
+  if (const char* wrong = check_zeros(result)) return wrong;
   *chat = result;
   return nullptr;
 }

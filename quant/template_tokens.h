@@ -38,13 +38,12 @@ template <typename Visit>
 void visit_template_tokens(const Tokenizer& tokenizer, const ChatTemplate& chat,
                            const Visit& visit) {
   const AddedTokens added(tokenizer);
-  for (size_t i = 0; i < format::kChatStrings; ++i) {
-    // The default system text is the content of a message.
-    if (i == static_cast<size_t>(format::ChatString::kDefaultSystem)) continue;
+  for (size_t i = 0; i < format::kChatTexts; ++i) {
     for (const bool has_prefix : {false, true}) {
-      visit_added(added, chat.strings[i], has_prefix, [&](uint32_t token) {
-        if (is_control_text(tokenizer, token)) visit(token);
-      });
+      visit_added(added, chat_string(chat, static_cast<format::ChatString>(i)), has_prefix,
+                  [&](uint32_t token) {
+                    if (is_control_text(tokenizer, token)) visit(token);
+                  });
     }
   }
 }

@@ -44,12 +44,13 @@ struct Tokenizer {
 
 struct ChatTemplate {
   format::ChatTemplateHeader header;
-  std::span<const char> strings[format::kChatStrings];
+  const char* strings[format::kChatStrings];  // of header.string_bytes
 };
 
 [[nodiscard]] inline std::span<const char> chat_string(const ChatTemplate& chat,
                                                        format::ChatString which) {
-  return chat.strings[static_cast<size_t>(which)];
+  const auto i = static_cast<size_t>(which);
+  return {chat.strings[i], chat.header.string_bytes[i]};
 }
 
 }  // namespace cria

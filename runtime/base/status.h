@@ -28,6 +28,7 @@ enum class Status : int {
   kNoWeights = CRIA_NO_WEIGHTS,
   kCancelled = CRIA_CANCELLED,
   kForgotten = CRIA_FORGOTTEN,
+  kRefusedByTemplate = CRIA_REFUSED_BY_TEMPLATE,
 };
 
 [[nodiscard]] constexpr cria_status to_public(Status status) {

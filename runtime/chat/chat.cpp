@@ -13,15 +13,6 @@
 namespace cria {
 namespace {
 
-bool folds_system(const cria_chat& c) {
-  return (c.session->model->chat_template.header.flags & format::kChatSystemInUser) != 0;
-}
-
-// Whether a conversation without system text begins with the template's own.
-bool begins_with_system(const cria_chat& c) {
-  return (c.session->model->chat_template.header.flags & format::kChatAlwaysSystem) != 0;
-}
-
 bool is_room(const cria_chat& c, uint64_t n_tokens) { return n_tokens <= c.session->context; }
 
 // Messages ---------------------------------------------------------------------------------------
@@ -105,9 +96,9 @@ std::span<const cria_message> view_of(const cria_chat& c, uint32_t n_left_out, u
 Status encode(cria_chat* c, cria_workspace* w, std::span<const cria_message> view, size_t first,
               bool opens_turn) {
   size_t n = 0;
-  const Status status = from_public(cria_encode_chat(w, view.data(), view.size(), first,
-                                                     opens_turn ? 1 : 0, c->memory.next + c->n_next,
-                                                     c->session->context - c->n_next, &n));
+  const Status status = from_public(cria_encode_chat(
+      w, view.data(), view.size(), first, opens_turn ? CRIA_TURN_OPENED : CRIA_TURN_LATER,
+      c->memory.next + c->n_next, c->session->context - c->n_next, &n));
   if (status == Status::kOk) c->n_next += static_cast<uint32_t>(n);
   return status == Status::kBufferTooSmall ? Status::kContextFull : status;
 }
@@ -148,8 +139,9 @@ uint32_t exchanges_in_context(const cria_chat& c) {
 
 // Whether exchanges can leave the context without reading the others again.
 bool can_drop(const cria_chat& c) {
-  const bool has_system_in_user = folds_system(c) && (has_system(c) || begins_with_system(c));
-  return !c.rereads && !has_system_in_user && c.n_in_context != 0;
+  const cria_model& model = *c.session->model;
+  return !c.rereads && c.n_in_context != 0 &&
+         chat_drops_exchanges(model.tokenizer, model.chat_template, has_system(c));
 }
 
 // Drops the first n exchanges, which are in the context. The tokens of next stay to be read.
@@ -396,10 +388,21 @@ void take_question_back(cria_chat* c) {
   c->replaces = false;
 }
 
+// Whether a question gives tokens to read. Where everything is read again for each question, those
+// of the other messages say nothing of it.
+Status check_is_said(cria_chat* c, cria_workspace* w, const char* text, size_t n_bytes) {
+  if (c->has_closing) return Status::kOk;
+  c->memory.view[0] = {CRIA_USER, text, n_bytes};
+  c->n_next = 0;
+  const Status status = encode(c, w, {c->memory.view, 1}, 0, true);
+  return status == Status::kOk && c->n_next == 0 ? Status::kNothingToSample : Status::kOk;
+}
+
 Status ask(cria_chat* c, cria_workspace* w, const char* text, size_t n_bytes, uint32_t max_tokens,
            cria_turn* turn) {
   if (c->phase != ChatPhase::kIdle) return Status::kInvalidArgument;
   if (text != nullptr) {
+    CRIA_TRY(check_is_said(c, w, text, n_bytes));
     CRIA_TRY(make_text_room(c, w, text, n_bytes));
     if (!add_message(c, CRIA_USER, text, n_bytes)) return Status::kTextTooLong;
   } else if (!find_question(c)) {
@@ -421,6 +424,17 @@ Status ask(cria_chat* c, cria_workspace* w, const char* text, size_t n_bytes, ui
 
 // Answering --------------------------------------------------------------------------------------
 
+// Whether the template writes the newest answer as it was said.
+bool stays_as_it_is(const cria_chat& c) {
+  constexpr std::string_view kThinkEnd = "</think>";
+  const ChatTemplate& chat = c.session->model->chat_template;
+  if ((chat.header.flags & format::kChatDropThinking) == 0) return true;
+  const uint32_t last = c.n_messages - 1;
+  const std::string_view answer(c.memory.text + text_before(c, last),
+                                c.memory.messages[last].n_bytes);
+  return answer.find(kThinkEnd) == std::string_view::npos;
+}
+
 // The answer is over. Its last token, if it was not read, and the template's tokens come before the
 // next message.
 void finish(cria_chat* c, bool has_unread, cria_chat_end end, cria_chat_piece* piece) {
@@ -429,7 +443,7 @@ void finish(cria_chat* c, bool has_unread, cria_chat_end end, cria_chat_piece* p
   if (has_unread) c->memory.pending[c->n_pending++] = c->last_token;
   std::copy(c->memory.closing, c->memory.closing + c->n_closing, c->memory.pending + c->n_pending);
   c->n_pending += c->n_closing;
-  c->n_in_context = c->has_closing ? c->n_messages : 0;
+  c->n_in_context = c->has_closing && stays_as_it_is(*c) ? c->n_messages : 0;
   piece->is_last = 1;
   piece->end = end;
 }

@@ -20,14 +20,18 @@ constexpr uint32_t kLeastTextBytes = 8192;
 constexpr uint32_t kMostMessages = 1 << 20;
 constexpr uint32_t kMostTextBytes = 1 << 30;
 
-// The template's tokens behind an answer, from the end token on that the model says or would have
-// said: it is left out when an answer is stopped, and what follows it always is.
+// The template's tokens behind an answer that no message can change, from the end token on that the
+// model says or would have said: it is left out when an answer is stopped, and what follows it
+// always is.
 Status find_closing(cria_chat* c, cria_workspace* w) {
-  const cria_message messages[] = {{CRIA_USER, "x", 1}, {CRIA_ASSISTANT, "", 0}};
+  const cria_model& model = *c->session->model;
+  // What the template changes is read again behind every answer.
+  if (!chat_keeps_answers(model.tokenizer, model.chat_template)) return Status::kOk;
+  const cria_message messages[] = {{CRIA_USER, "x", 1}, {CRIA_ASSISTANT, "x", 1}};
   size_t n = 0;
-  const Status status = from_public(cria_encode_chat(w, messages, std::size(messages), 1, 0,
-                                                     c->memory.closing, kMostClosing, &n));
-  // A template with more is read again behind every answer.
+  const Status status = from_public(cria_encode_chat(
+      w, messages, std::size(messages), 1, CRIA_TURN_LATER, c->memory.closing, kMostClosing, &n));
+  // So is what is too long.
   if (status == Status::kBufferTooSmall) return Status::kOk;
   CRIA_TRY(status);
   uint32_t* const end = c->memory.closing + n;

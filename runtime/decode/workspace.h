@@ -45,6 +45,8 @@ struct cria_workspace {
   std::span<uint8_t> scratch;
   size_t encoding_bytes;  // of scratch, for text
   cria::StepScratch step;
-  size_t n_bytes;  // of memory, this object included
+  size_t n_bytes;                                   // of memory, this object included
+  char chat_date[cria::format::kMaxChatDateBytes];  // what conversations name instead of their own
+  uint32_t n_chat_date;
 };
 static_assert(sizeof(cria_workspace) <= cria::kWorkspaceObjectBytes);

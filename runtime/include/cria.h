@@ -58,7 +58,8 @@ extern "C" {
   X(CRIA_INVALID_MODEL, 18, "the file breaks a rule of its format")                              \
   X(CRIA_NO_WEIGHTS, 19, "the model was loaded, or the workspace made, for text alone")          \
   X(CRIA_CANCELLED, 20, "the caller's hook stopped it")                                          \
-  X(CRIA_FORGOTTEN, 21, "the sliding window's KV cache no longer holds what is needed")
+  X(CRIA_FORGOTTEN, 21, "the sliding window's KV cache no longer holds what is needed")          \
+  X(CRIA_REFUSED_BY_TEMPLATE, 22, "the model's chat template takes no such conversation")
 
 typedef enum cria_status {
 #define CRIA_STATUS_VALUE(name, value, text) name = value,
@@ -136,7 +137,7 @@ typedef struct cria_model_info {
   cria_number_format weight_format; /* of the layers' matrices; CRIA_MIXED when they differ */
   cria_number_format embedding_format;
   uint32_t group_size;    /* of int4 layer matrices; 0 of others and mixed ones */
-  uint32_t chat_template; /* 0 none, else a ChatTemplateKind of docs/model_format.md */
+  uint32_t chat_template; /* 0 none, else its origin: a kind of docs/model_format.md */
   uint8_t tied_embedding;
   uint8_t compressed;
   uint8_t has_tokenizer;
@@ -381,12 +382,33 @@ typedef struct cria_message {
   size_t n_bytes;
 } cria_message;
 
+/* How the text of a conversation ends: the ending of the functions below. */
+typedef enum cria_chat_ending {
+  CRIA_TURN_CLOSED = 0, /* with its last message */
+  CRIA_TURN_OPENED = 1, /* with what opens the assistant's turn */
+  CRIA_TURN_LATER = 2   /* other messages follow: gives the tokens that none of them can change */
+} cria_chat_ending;
+
 /* Encodes messages [first, n_messages) of a conversation by the model's chat template; those before
- * first were encoded by earlier calls. Control tokens cannot be forged by a message's text. The
- * assistant's turn is opened at the end when open_turn is nonzero. */
+ * first were encoded by earlier calls, which ended CRIA_TURN_LATER, or by one that opened the turn
+ * that the messages go on with. Control tokens cannot be forged by a message's text. Errors:
+ * CRIA_REFUSED_BY_TEMPLATE, cria_chat_refusal says why; CRIA_TEXT_TOO_LONG, for a template with few
+ * control tokens of the conversation as a whole. */
 cria_status cria_encode_chat(cria_workspace* workspace, const cria_message* messages,
-                             size_t n_messages, size_t first, int open_turn, uint32_t* tokens,
+                             size_t n_messages, size_t first, int ending, uint32_t* tokens,
                              size_t capacity, size_t* n_tokens);
+/* Why the template takes no such conversation: static text that reads on from "the chat template ".
+ * Null where it takes it, and where there is no template or an argument is invalid. workspace is
+ * used by this call alone. */
+const char* cria_chat_refusal(cria_workspace* workspace, const cria_message* messages,
+                              size_t n_messages, int ending);
+
+/* How the model's chat template writes dates, in the words of strftime ("%d %b %Y"), not
+ * terminated; null and n_bytes 0 where it writes none. */
+const char* cria_chat_date_format(const cria_model* model, size_t* n_bytes);
+/* The date that a workspace's conversations name from now on, as the template writes it; n_bytes 0:
+ * the template's own, which is the same every day. Errors: CRIA_TEXT_TOO_LONG past 64 bytes. */
+cria_status cria_set_chat_date(cria_workspace* workspace, const char* date, size_t n_bytes);
 
 /* Running ------------------------------------------------------------------------------------ */
 

@@ -1,10 +1,10 @@
-// A conversation as the model was trained to see it. The text of one message and of the template
-// around it is put together in the workspace, so that merges cross their borders as they do when
-// the template is applied to text; the ranges of the contents are remembered as not trusted.
+// A conversation as the model was trained to see it. The text between two special tokens of the
+// template is put together in the workspace, so that merges cross the borders of messages as they
+// do when the template is applied to text; the ranges of the contents are remembered as not
+// trusted.
 #include <algorithm>
 #include <cstring>
 
-#include "quant/unicode.h"
 #include "runtime/text/text_encoder.h"
 
 namespace cria {
@@ -12,179 +12,253 @@ namespace {
 
 using format::ChatString;
 
-// A conversation being encoded.
-struct ChatEncoder {
-  const Tokenizer& tokenizer;
-  const AddedTokens& added;
-  const ChatTemplate& chat;
-  std::span<const ChatMessage> messages;
-  std::span<uint8_t> workspace;
-  TokenOutput output;
-  TextStart start;
-};
+constexpr size_t kWordBytes = alignof(uint32_t);
 
 bool has_flag(const ChatTemplate& chat, uint32_t flag) { return (chat.header.flags & flag) != 0; }
 
-bool is_trimmed(uint32_t code) {
-  // The separators that scripting languages count as white space and Unicode's property does not.
-  constexpr uint32_t kFileSeparator = 0x1c;
-  constexpr uint32_t kUnitSeparator = 0x1f;
-  return is_white_space(code) || (code >= kFileSeparator && code <= kUnitSeparator);
-}
+// Where the text of a conversation can be cut, so that what stands before and behind is encoded
+// apart: behind a special token of the template, and between two messages where whatever may begin
+// the next one begins with such a token.
+class ChatCuts {
+ public:
+  ChatCuts(const Tokenizer& tokenizer, const AddedTokens& added, const ChatTemplate& chat)
+      : tokenizer_(tokenizer), added_(added), chat_(chat), begins_apart_(all_begin_apart()) {}
 
-std::span<const char> trimmed(std::span<const char> text) {
-  size_t begin = text.size();
-  size_t end = 0;
-  for (size_t i = 0; i < text.size();) {
-    const Utf8Char c = decode_utf8(text.data() + i, text.size() - i);
-    if (!is_trimmed(c.code)) {
-      begin = std::min(begin, i);
-      end = i + c.n_bytes;
+  // How many bytes of a piece stand before its last cut; 0: it has none.
+  [[nodiscard]] size_t last(const ChatPiece& piece) const {
+    if (piece.is_content) return 0;
+    return piece.is_end && begins_apart_ ? piece.text.size() : behind_token(piece.text);
+  }
+  // What of a message's last string waits for the next message.
+  [[nodiscard]] std::span<const char> left_of(std::span<const char> text) const {
+    return text.subspan(last({text, false, true}));
+  }
+  [[nodiscard]] bool begins_apart() const { return begins_apart_; }
+
+ private:
+  [[nodiscard]] AddedMatch find(std::span<const char> text, size_t place) const {
+    return added_.find({{text.data(), text.size(), false}, AddedStage::kRaw, 0, {}, false}, place);
+  }
+  // One that takes white space beside it would take that of other text.
+  [[nodiscard]] bool is_special_without(uint8_t strip, uint32_t token) const {
+    const uint8_t flags = tokenizer_.token_flags[token];
+    return (flags & format::kTokenSpecial) != 0 && (flags & strip) == 0;
+  }
+  [[nodiscard]] size_t behind_token(std::span<const char> text) const {
+    size_t cut = 0;
+    for (size_t place = 0; place < text.size();) {
+      const AddedMatch match = find(text, place);
+      if (match.token == format::kNone) break;
+      if (is_special_without(format::kTokenStripRight, match.token)) cut = match.end;
+      place = match.end;
     }
-    i += c.n_bytes;
+    return cut;
   }
-  return begin < end ? text.subspan(begin, end - begin) : std::span<const char>();
-}
+  [[nodiscard]] bool begins_with_token(std::span<const char> text) const {
+    if (text.empty()) return false;
+    const AddedMatch match = find(text, 0);
+    return match.token != format::kNone && match.begin == 0 &&
+           is_special_without(format::kTokenStripLeft, match.token);
+  }
+  [[nodiscard]] bool all_begin_apart() const {
+    const bool is_inside = has_flag(chat_, format::kChatSystemInUser | format::kChatSystemInLast);
+    const auto is_apart = [this](ChatString which) {
+      return begins_with_token(chat_string(chat_, which));
+    };
+    const auto is_apart_if_any = [&](ChatString which) {
+      return chat_string(chat_, which).empty() || is_apart(which);
+    };
+    return is_apart(ChatString::kUserPrefix) && is_apart(ChatString::kAssistantPrefix) &&
+           (has_flag(chat_, format::kChatNotLastAssistant) ||
+            is_apart(ChatString::kLastAssistantPrefix)) &&
+           (has_flag(chat_, format::kChatNoSystem | format::kChatOnlyFirstSystem) ||
+            is_apart(ChatString::kLaterSystemPrefix)) &&
+           (is_inside || has_flag(chat_, format::kChatNoSystem) ||
+            is_apart(ChatString::kSystemPrefix)) &&
+           is_apart_if_any(ChatString::kTurn) && is_apart_if_any(ChatString::kTurnAfterAssistant) &&
+           is_apart_if_any(ChatString::kEnd);
+  }
 
-// The text of a message with its template text, at the front of the workspace.
-struct MessageText {
-  std::span<uint8_t> workspace;
-  size_t n_bytes;
-  bool fits;
-  TextRange contents[2];
-  size_t n_contents;
-
-  void add(std::span<const char> text) {
-    if (text.size() > workspace.size() - n_bytes) {
-      fits = false;
-      return;
-    }
-    if (!text.empty()) std::memcpy(workspace.data() + n_bytes, text.data(), text.size());
-    n_bytes += text.size();
-  }
-  void add_content(const ChatTemplate& chat, std::span<const char> text) {
-    const size_t begin = n_bytes;
-    add(has_flag(chat, format::kChatTrim) ? trimmed(text) : text);
-    contents[n_contents++] = {begin, n_bytes};
-  }
+  const Tokenizer& tokenizer_;
+  const AddedTokens& added_;
+  const ChatTemplate& chat_;
+  const bool begins_apart_;
 };
 
-Status encode_message_text(ChatEncoder* e, const MessageText& message) {
-  if (!message.fits) return Status::kTextTooLong;
-  const size_t aligned =
-      (message.n_bytes + alignof(uint32_t) - 1) / alignof(uint32_t) * alignof(uint32_t);
-  const std::span<uint8_t> rest = e->workspace.subspan(std::min(aligned, e->workspace.size()));
-  const TextToEncode input = {{reinterpret_cast<const char*>(e->workspace.data()), message.n_bytes},
-                              {message.contents, message.n_contents},
-                              false,
-                              e->start};
-  bool ends_with_added = e->start == TextStart::kAddedToken;
-  CRIA_TRY(encode_text(e->tokenizer, e->added, input, rest, &e->output, &ends_with_added));
-  if (message.n_bytes > 0) {
-    e->start = ends_with_added ? TextStart::kAddedToken : TextStart::kText;
-  }
-  return Status::kOk;
-}
+// A conversation being encoded. Text gathers in the workspace and is encoded up to each special
+// token of the template.
+class ChatEncoder {
+ public:
+  ChatEncoder(const Tokenizer& tokenizer, const ChatTemplate& chat,
+              const Conversation& conversation, std::span<uint8_t> workspace,
+              std::span<uint32_t> tokens)
+      : tokenizer_(tokenizer),
+        added_(tokenizer),
+        cuts_(tokenizer, added_, chat),
+        chat_(chat),
+        conversation_(conversation),
+        workspace_(workspace),
+        output_{tokens, 0, false} {}
 
-Status encode_template_text(ChatEncoder* e, ChatString which) {
-  MessageText message = {e->workspace, 0, true, {}, 0};
-  message.add(chat_string(e->chat, which));
-  return encode_message_text(e, message);
-}
-
-// The system text that belongs inside the user message at index; false when there is none.
-bool folded_system(const ChatEncoder& e, size_t index, std::span<const char>* text) {
-  if (!has_flag(e.chat, format::kChatSystemInUser)) return false;
-  if (index > 0 && e.messages[index - 1].role == ChatRole::kSystem) {
-    *text = e.messages[index - 1].content;
-    return true;
-  }
-  *text = chat_string(e.chat, ChatString::kDefaultSystem);
-  return index == 0 && has_flag(e.chat, format::kChatAlwaysSystem);
-}
-
-void add_system(const ChatTemplate& chat, std::span<const char> content, MessageText* message) {
-  message->add(chat_string(chat, ChatString::kSystemPrefix));
-  message->add_content(chat, content);
-  message->add(chat_string(chat, ChatString::kSystemSuffix));
-}
-
-Status encode_message(ChatEncoder* e, size_t index) {
-  const ChatMessage& source = e->messages[index];
-  MessageText message = {e->workspace, 0, true, {}, 0};
-  switch (source.role) {
-    case ChatRole::kSystem:
-      if (has_flag(e->chat, format::kChatSystemInUser)) return Status::kOk;
-      add_system(e->chat, source.content, &message);
-      break;
-    case ChatRole::kUser: {
-      message.add(chat_string(e->chat, ChatString::kUserPrefix));
-      std::span<const char> system;
-      if (folded_system(*e, index, &system)) add_system(e->chat, system, &message);
-      message.add_content(e->chat, source.content);
-      message.add(chat_string(e->chat, ChatString::kUserSuffix));
-      break;
+  Status run(size_t first, size_t* n_tokens) {
+    const size_t from = last_cut_before(first);
+    CRIA_TRY(take_ranges(conversation_.messages.size() - from));
+    // What was encoded already is gone through again for the text that was left.
+    output_.discards = first > 0;
+    if (from == 0) CRIA_TRY(add(beginning_pieces(chat_, conversation_)));
+    for (size_t i = from; i < conversation_.messages.size(); ++i) {
+      if (i == first) output_.discards = false;
+      CRIA_TRY(add(message_pieces(chat_, conversation_, i)));
     }
-    case ChatRole::kAssistant:
-      message.add(chat_string(e->chat, ChatString::kAssistantPrefix));
-      message.add_content(e->chat, source.content);
-      message.add(chat_string(e->chat, ChatString::kAssistantSuffix));
-      break;
-  }
-  return encode_message_text(e, message);
-}
-
-Status encode_beginning(ChatEncoder* e) {
-  CRIA_TRY(encode_template_text(e, ChatString::kBegin));
-  const bool has_system = !e->messages.empty() && e->messages[0].role == ChatRole::kSystem;
-  if (has_system || !has_flag(e->chat, format::kChatAlwaysSystem) ||
-      has_flag(e->chat, format::kChatSystemInUser)) {
+    output_.discards = false;
+    CRIA_TRY(add(ending_pieces(chat_, conversation_)));
+    if (conversation_.end != ChatEnd::kGoesOn) CRIA_TRY(encode_text_so_far());
+    *n_tokens = output_.n_tokens;
     return Status::kOk;
   }
-  MessageText message = {e->workspace, 0, true, {}, 0};
-  add_system(e->chat, chat_string(e->chat, ChatString::kDefaultSystem), &message);
-  return encode_message_text(e, message);
+
+ private:
+  // The nearest message before first in which text is encoded; 0 where there is none.
+  [[nodiscard]] size_t last_cut_before(size_t first) const {
+    for (size_t i = first; i-- > 0;) {
+      const ChatPieces pieces = message_pieces(chat_, conversation_, i);
+      for (size_t k = 0; k < pieces.n_pieces; ++k) {
+        if (cuts_.last(pieces.pieces[k]) > 0) return i;
+      }
+    }
+    return 0;
+  }
+
+  // A message has at most its own content, a system text and dates.
+  Status take_ranges(size_t n_messages) {
+    constexpr size_t kPerMessage = 2;
+    constexpr size_t kMore = 8;
+    n_ranges_ = n_messages * kPerMessage + kMore;
+    const size_t n_bytes = n_ranges_ * sizeof(TextRange);
+    if (n_bytes > workspace_.size()) return Status::kTextTooLong;
+    ranges_ = reinterpret_cast<TextRange*>(workspace_.data());
+    workspace_ = workspace_.subspan(n_bytes);
+    return Status::kOk;
+  }
+
+  Status add(const ChatPieces& pieces) {
+    for (size_t i = 0; i < pieces.n_pieces; ++i) {
+      Status status = Status::kOk;
+      visit_dated(chat_, conversation_, pieces.pieces[i], [&](const ChatPiece& part) {
+        if (status == Status::kOk) status = add(part);
+      });
+      CRIA_TRY(status);
+    }
+    return Status::kOk;
+  }
+
+  Status add(const ChatPiece& piece) {
+    const size_t begin = n_bytes_;
+    if (piece.is_content) {
+      CRIA_TRY(append(piece.text));
+      if (n_contents_ == n_ranges_) return Status::kTextTooLong;
+      ranges_[n_contents_++] = {begin, n_bytes_};
+      return Status::kOk;
+    }
+    const size_t cut = cuts_.last(piece);
+    if (cut == 0) return append(piece.text);
+    CRIA_TRY(append(piece.text.first(cut)));
+    CRIA_TRY(encode_text_so_far());
+    return append(piece.text.subspan(cut));
+  }
+
+  Status append(std::span<const char> text) {
+    if (text.size() > workspace_.size() - n_bytes_) return Status::kTextTooLong;
+    if (!text.empty()) std::memcpy(workspace_.data() + n_bytes_, text.data(), text.size());
+    n_bytes_ += text.size();
+    return Status::kOk;
+  }
+
+  Status encode_text_so_far() {
+    if (output_.discards) {
+      start_ = TextStart::kAddedToken;
+      n_bytes_ = 0;
+      n_contents_ = 0;
+      return Status::kOk;
+    }
+    const size_t aligned = (n_bytes_ + kWordBytes - 1) / kWordBytes * kWordBytes;
+    const TextToEncode input = {{reinterpret_cast<const char*>(workspace_.data()), n_bytes_},
+                                {ranges_, n_contents_},
+                                false,
+                                start_};
+    bool ends_with_added = start_ == TextStart::kAddedToken;
+    CRIA_TRY(encode_text(tokenizer_, added_, input,
+                         workspace_.subspan(std::min(aligned, workspace_.size())), &output_,
+                         &ends_with_added));
+    if (n_bytes_ > 0) start_ = ends_with_added ? TextStart::kAddedToken : TextStart::kText;
+    n_bytes_ = 0;
+    n_contents_ = 0;
+    return Status::kOk;
+  }
+
+  const Tokenizer& tokenizer_;
+  const AddedTokens added_;
+  const ChatCuts cuts_;
+  const ChatTemplate& chat_;
+  const Conversation& conversation_;
+  std::span<uint8_t> workspace_;
+  TokenOutput output_;
+  TextStart start_ = TextStart::kNothing;
+  TextRange* ranges_ = nullptr;
+  size_t n_ranges_ = 0;
+  size_t n_contents_ = 0;
+  size_t n_bytes_ = 0;
+};
+
+bool is_same(const ChatTemplate& chat, ChatString a, ChatString b) {
+  const std::span<const char> left = chat_string(chat, a);
+  const std::span<const char> right = chat_string(chat, b);
+  return std::equal(left.begin(), left.end(), right.begin(), right.end());
 }
 
-// Finds how the template text that ended the earlier messages leaves off, by encoding it to
-// nowhere.
-Status resume(ChatEncoder* e, size_t first) {
-  const bool folds = has_flag(e->chat, format::kChatSystemInUser);
-  ChatString last = ChatString::kBegin;
-  for (size_t i = first; i-- > 0;) {
-    if (e->messages[i].role == ChatRole::kSystem && folds) continue;
-    last = e->messages[i].role == ChatRole::kSystem ? ChatString::kSystemSuffix
-           : e->messages[i].role == ChatRole::kUser ? ChatString::kUserSuffix
-                                                    : ChatString::kAssistantSuffix;
-    e->start = TextStart::kText;
-    break;
-  }
-  e->output.discards = true;
-  CRIA_TRY(encode_template_text(e, last));
-  e->output.discards = false;
-  return Status::kOk;
+bool is_blank(std::span<const char> text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c == ' ' || c == '\n'; });
 }
 
 }  // namespace
 
 Status chat_encode(const Tokenizer& tokenizer, const ChatTemplate& chat,
-                   std::span<const ChatMessage> messages, size_t first, bool add_generation_prefix,
-                   std::span<uint8_t> workspace, std::span<uint32_t> tokens, size_t* n_tokens) {
-  if (first > messages.size()) return Status::kInvalidArgument;
+                   const Conversation& conversation, size_t first, std::span<uint8_t> workspace,
+                   std::span<uint32_t> tokens, size_t* n_tokens) {
+  if (first > conversation.messages.size()) return Status::kInvalidArgument;
+  if (chat_refusal(chat, conversation) != nullptr) return Status::kRefusedByTemplate;
+  return ChatEncoder(tokenizer, chat, conversation, workspace, tokens).run(first, n_tokens);
+}
+
+bool chat_keeps_answers(const Tokenizer& tokenizer, const ChatTemplate& chat) {
+  // A model writes for itself the space that its template writes before answers.
+  const bool same_beginning = is_same(chat, ChatString::kTurn, ChatString::kAssistantPrefix) ||
+                              (chat_string(chat, ChatString::kTurn).empty() &&
+                               is_blank(chat_string(chat, ChatString::kAssistantPrefix)));
   const AddedTokens added(tokenizer);
-  ChatEncoder e = {tokenizer,          added, chat, messages, workspace, {tokens, 0, false},
-                   TextStart::kNothing};
-  if (first == 0) {
-    CRIA_TRY(encode_beginning(&e));
-  } else {
-    CRIA_TRY(resume(&e, first));
+  const ChatCuts cuts(tokenizer, added, chat);
+  const std::span<const char> suffix = chat_string(chat, ChatString::kAssistantSuffix);
+  return same_beginning && !has_flag(chat, format::kChatSystemInLast) &&
+         cuts.last({suffix, false, true}) > 0;
+}
+
+bool chat_drops_exchanges(const Tokenizer& tokenizer, const ChatTemplate& chat, bool has_system) {
+  if (has_flag(chat, format::kChatSystemInUser) &&
+      (has_system || !chat_string(chat, ChatString::kNoSystem).empty())) {
+    return false;
   }
-  for (size_t i = first; i < messages.size(); ++i) CRIA_TRY(encode_message(&e, i));
-  if (add_generation_prefix && !has_flag(chat, format::kChatOpenTurnEmpty)) {
-    CRIA_TRY(encode_template_text(&e, ChatString::kAssistantPrefix));
-  }
-  *n_tokens = e.output.n_tokens;
-  return Status::kOk;
+  const AddedTokens added(tokenizer);
+  const ChatCuts cuts(tokenizer, added, chat);
+  if (cuts.begins_apart()) return true;
+  // What stands before the second exchange then stands before the first.
+  const std::span<const char> begin = chat_string(chat, ChatString::kBegin);
+  const std::span<const char> none = chat_string(chat, ChatString::kNoSystem);
+  const std::span<const char> suffix = chat_string(chat, ChatString::kSystemSuffix);
+  const std::span<const char> before = has_system ? suffix : none.empty() ? begin : none;
+  if (cuts.last({before, false, true}) == 0) return false;
+  const std::span<const char> left = cuts.left_of(before);
+  const std::span<const char> after = cuts.left_of(chat_string(chat, ChatString::kAssistantSuffix));
+  return std::equal(left.begin(), left.end(), after.begin(), after.end());
 }
 
 }  // namespace cria

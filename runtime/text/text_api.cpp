@@ -43,10 +43,11 @@ bool has_token(const cria_model* model, uint32_t token) {
   return model != nullptr && model->has_tokenizer && token < model->tokenizer.header.n_tokens;
 }
 
-Status encode_chat(const cria_workspace& w, std::span<const cria_message> messages, size_t first,
-                   bool open_turn, std::span<uint32_t> tokens, size_t* n_tokens) {
-  // The converted messages take the front of the workspace: the stack may be small.
+// The messages as the template takes them, at the front of the workspace: the stack may be small.
+Status take_conversation(const cria_workspace& w, std::span<const cria_message> messages,
+                         int ending, Conversation* conversation, std::span<uint8_t>* rest) {
   const std::span<uint8_t> memory = w.scratch.first(w.encoding_bytes);
+  if (ending < CRIA_TURN_CLOSED || ending > CRIA_TURN_LATER) return Status::kInvalidArgument;
   if (messages.size() > memory.size() / (2 * sizeof(ChatMessage))) return Status::kTextTooLong;
   auto* converted = reinterpret_cast<ChatMessage*>(memory.data());
   for (size_t i = 0; i < messages.size(); ++i) {
@@ -57,10 +58,19 @@ Status encode_chat(const cria_workspace& w, std::span<const cria_message> messag
     }
     converted[i] = {static_cast<ChatRole>(role), {m.text, m.n_bytes}};
   }
-  return chat_encode(
-      w.model->tokenizer, w.model->chat_template, {converted, messages.size()}, first, open_turn,
-      memory.subspan(round_up(messages.size() * sizeof(ChatMessage), kScratchAlignment)), tokens,
-      n_tokens);
+  *conversation = {
+      {converted, messages.size()}, static_cast<ChatEnd>(ending), {w.chat_date, w.n_chat_date}};
+  *rest = memory.subspan(round_up(messages.size() * sizeof(ChatMessage), kScratchAlignment));
+  return Status::kOk;
+}
+
+Status encode_chat(const cria_workspace& w, std::span<const cria_message> messages, size_t first,
+                   int ending, std::span<uint32_t> tokens, size_t* n_tokens) {
+  Conversation conversation = {};
+  std::span<uint8_t> rest;
+  CRIA_TRY(take_conversation(w, messages, ending, &conversation, &rest));
+  return chat_encode(w.model->tokenizer, w.model->chat_template, conversation, first, rest, tokens,
+                     n_tokens);
 }
 
 }  // namespace
@@ -123,7 +133,7 @@ uint32_t cria_find_special(const cria_model* model, const char* text, size_t n_b
 }
 
 cria_status cria_encode_chat(cria_workspace* workspace, const cria_message* messages,
-                             size_t n_messages, size_t first, int open_turn, uint32_t* tokens,
+                             size_t n_messages, size_t first, int ending, uint32_t* tokens,
                              size_t capacity, size_t* n_tokens) {
   if (workspace == nullptr || messages == nullptr || n_tokens == nullptr || first > n_messages ||
       (tokens == nullptr && capacity != 0)) {
@@ -131,8 +141,39 @@ cria_status cria_encode_chat(cria_workspace* workspace, const cria_message* mess
   }
   if (!workspace->model->has_tokenizer) return CRIA_NO_TOKENIZER;
   if (!workspace->model->has_chat_template) return CRIA_NO_CHAT_TEMPLATE;
-  return cria::to_public(cria::encode_chat(*workspace, {messages, n_messages}, first,
-                                           open_turn != 0, {tokens, capacity}, n_tokens));
+  return cria::to_public(cria::encode_chat(*workspace, {messages, n_messages}, first, ending,
+                                           {tokens, capacity}, n_tokens));
+}
+
+const char* cria_chat_refusal(cria_workspace* workspace, const cria_message* messages,
+                              size_t n_messages, int ending) {
+  if (workspace == nullptr || messages == nullptr || !workspace->model->has_chat_template) {
+    return nullptr;
+  }
+  cria::Conversation conversation = {};
+  std::span<uint8_t> rest;
+  const cria::Status status =
+      cria::take_conversation(*workspace, {messages, n_messages}, ending, &conversation, &rest);
+  if (status != cria::Status::kOk) return nullptr;
+  return cria::chat_refusal(workspace->model->chat_template, conversation);
+}
+
+const char* cria_chat_date_format(const cria_model* model, size_t* n_bytes) {
+  if (n_bytes == nullptr) return nullptr;
+  *n_bytes = 0;
+  if (model == nullptr || !model->has_chat_template) return nullptr;
+  const std::span<const char> format =
+      cria::chat_string(model->chat_template, cria::format::ChatString::kDateFormat);
+  *n_bytes = format.size();
+  return format.empty() ? nullptr : format.data();
+}
+
+cria_status cria_set_chat_date(cria_workspace* workspace, const char* date, size_t n_bytes) {
+  if (workspace == nullptr || (date == nullptr && n_bytes != 0)) return CRIA_INVALID_ARGUMENT;
+  if (n_bytes > sizeof workspace->chat_date) return CRIA_TEXT_TOO_LONG;
+  std::copy(date, date + n_bytes, workspace->chat_date);
+  workspace->n_chat_date = static_cast<uint32_t>(n_bytes);
+  return CRIA_OK;
 }
 
 }  // extern "C"

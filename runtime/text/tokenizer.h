@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "quant/chat_text.h"
 #include "quant/tokenizer_view.h"
 #include "runtime/base/status.h"
 
@@ -60,8 +61,6 @@ size_t tokenizer_decode_end(DecodeState* state, std::span<char> out);
 
 // Chat templates -------------------------------------------------------------------------------
 
-enum class ChatRole : uint32_t { kSystem = 0, kUser = 1, kAssistant = 2 };
-
 // Errors: kInvalidModel.
 [[nodiscard]] Status chat_template_open(std::span<const uint8_t> section, ChatTemplate* chat);
 
@@ -70,23 +69,28 @@ enum class ChatRole : uint32_t { kSystem = 0, kUser = 1, kAssistant = 2 };
 [[nodiscard]] Status control_tokens_hold(const Tokenizer& tokenizer, const ChatTemplate* chat,
                                          const format::ModelConfig& config);
 
-struct ChatMessage {
-  ChatRole role;
-  std::span<const char> content;
-};
-
-// Encodes messages [first, messages.size()) of a conversation whose earlier messages are encoded
-// already (first == 0: from the start, with kBegin and the system message). Template text is
-// encoded with special tokens recognised, contents without: a user cannot forge a control token.
-// With add_generation_prefix the assistant's turn is opened at the end. Where the template puts
-// system text inside the user's message, a system message gives its tokens with the user message
-// that follows it.
-//   workspace  as for tokenizer_encode, and room for the text of the longest message with its
-//              template text; 4-byte aligned
-// Errors: kTextTooLong, kBufferTooSmall, as above; kInvalidArgument when first > messages.size().
+// Encodes what messages [first, messages.size()) of a conversation add to its tokens, whose earlier
+// messages are encoded already (first == 0: from the start). Template text is encoded with special
+// tokens recognised, contents without: a user cannot forge a control token. The tokens are those of
+// the whole text: with ChatEnd::kGoesOn the text behind the last special token of the template
+// stays for the call that follows, which begins with it.
+//   workspace  as for tokenizer_encode, and room for the text between two special tokens of the
+//              template and 32 bytes a message; 8-byte aligned
+// Errors: kTextTooLong, kBufferTooSmall, as above; kInvalidArgument when first > messages.size();
+// kRefusedByTemplate where chat_refusal says why.
 [[nodiscard]] Status chat_encode(const Tokenizer& tokenizer, const ChatTemplate& chat,
-                                 std::span<const ChatMessage> messages, size_t first,
-                                 bool add_generation_prefix, std::span<uint8_t> workspace,
-                                 std::span<uint32_t> tokens, size_t* n_tokens);
+                                 const Conversation& conversation, size_t first,
+                                 std::span<uint8_t> workspace, std::span<uint32_t> tokens,
+                                 size_t* n_tokens);
+
+// Whether the tokens of an answer can stay where they are when the conversation goes on: the
+// template writes it the same way in history and behind the turn that it opened, and ends it with a
+// special token.
+[[nodiscard]] bool chat_keeps_answers(const Tokenizer& tokenizer, const ChatTemplate& chat);
+
+// Whether the tokens of the first exchanges can be taken out of a conversation's and leave those of
+// the conversation without them. For a template that keeps answers.
+[[nodiscard]] bool chat_drops_exchanges(const Tokenizer& tokenizer, const ChatTemplate& chat,
+                                        bool has_system);
 
 }  // namespace cria

@@ -481,7 +481,7 @@ class Lines(Base):
     def test_a_template_with_too_long_texts_is_named(self):
         text = CHATML.replace("{% for", "{{ '<|im_start|>system\\n" + "x" * 5000 + "<|im_end|>' }}{% for")
         (self.model / "chat_template.jinja").write_text(text)
-        self.assert_refused(INVALID, f"{self.model}/chat_template.jinja: ", "too long")
+        self.assertIn("too long", self.convert().stderr)
 
     def test_a_missing_tensor_is_missing_somewhere(self):
         self.set_config(num_hidden_layers=2)

@@ -57,7 +57,7 @@ class Info(unittest.TestCase):
         self.assertEqual((info["model"]["weight_format"], info["model"]["group_size"]), ("int4", 32))
         self.assertEqual((info["model"]["max_context"], info["model"]["vocab_size"]), (512, VOCAB))
         self.assertTrue(info["model"]["tokenizer"])
-        self.assertEqual(info["model"]["chat_template"], "llama3")
+        self.assertEqual(info["model"]["chat_template"], "own")
         self.assertEqual(info["config"]["context"], 100)
         # 5 layers, 2 KV heads of 32, keys and values of 4 bytes.
         self.assertEqual(info["memory_plan"]["kv_cache_bytes"], 5 * 2 * 32 * 2 * 4 * 100)

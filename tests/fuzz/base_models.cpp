@@ -82,13 +82,16 @@ Json spaced_tokenizer() {
 }
 
 Json spaced_tokenizer_config() {
-  return {{"bos_token", "<s>"},
-          {"eos_token", "</s>"},
-          {"chat_template",
-           "{% for message in messages %}{% if message['role'] == 'system' %}{{ '<<SYS>>\\n' + "
-           "message['content'].strip() + '\\n<</SYS>>\\n\\n' }}{% elif message['role'] == 'user' %}"
-           "{{ bos_token + '[INST] ' + message['content'].strip() + ' [/INST]' }}{% else %}{{ ' ' "
-           "+ message['content'].strip() + ' ' + eos_token }}{% endif %}{% endfor %}"}};
+  return {
+      {"bos_token", "<s>"},
+      {"eos_token", "</s>"},
+      {"chat_template",
+       "{% if messages[0]['role'] == 'system' %}{% set system = '<<SYS>>\\n' + "
+       "messages[0]['content'].strip() + '\\n<</SYS>>\\n\\n' %}{% set messages = messages[1:] "
+       "%}{% else %}{% set system = '' %}{% endif %}{% for message in messages %}{% if "
+       "message['role'] == 'user' %}{{ bos_token + '[INST] ' + (system if loop.first else '') + "
+       "message['content'].strip() + ' [/INST]' }}{% else %}{{ ' ' + "
+       "message['content'].strip() + ' ' + eos_token }}{% endif %}{% endfor %}"}};
 }
 
 void write_spaced_checkpoint(const fs::path& folder) {

@@ -1,13 +1,12 @@
-// A hostile chat template, recognised as cria-convert does, and a conversation by what came of it
+// A hostile chat template, imported as cria-convert does, and a conversation by what came of it
 // (tests/fuzz/folder_input.h). Parts: template, bos, eos; system, user, assistant (messages in this
-// order, any number).
+// order, any number). A part named stored is the section itself instead of a template.
 #include <algorithm>
 #include <iterator>
 #include <string>
 #include <vector>
 
 #include "converter/chat_template_import.h"
-#include "converter/error.h"
 #include "converter/tokenizer_tables.h"
 #include "quant/memory_plan.h"
 #include "runtime/text/tokenizer.h"
@@ -66,14 +65,18 @@ struct Conversation {
   const Tokenizer& tokenizer;
   const ChatTemplate& chat;
 
+  [[nodiscard]] bool takes(const std::vector<ChatMessage>& messages, ChatEnd end) const {
+    return chat_refusal(chat, {messages, end, {}}) == nullptr;
+  }
   [[nodiscard]] Tokens encode(const std::vector<ChatMessage>& messages, size_t first,
-                              bool open_turn) const {
-    size_t n_bytes = format::kChatStrings * format::kMaxChatStringBytes;
+                              ChatEnd end) const {
+    constexpr size_t kStringsOfAMessage = 4;
+    size_t n_bytes = (messages.size() + 2) * kStringsOfAMessage * format::kMaxChatStringBytes;
     for (const ChatMessage& message : messages) n_bytes += message.content.size();
     std::vector<uint8_t> workspace((3 * n_bytes + 1) * (kEncodeBytesPerSymbol + 1));
-    Tokens tokens(3 * n_bytes + (messages.size() + 2) * 3 * format::kMaxChatStringBytes);
+    Tokens tokens(3 * n_bytes);
     size_t n = 0;
-    expect(chat_encode(tokenizer, chat, messages, first, open_turn, workspace, tokens, &n) ==
+    expect(chat_encode(tokenizer, chat, {messages, end, {}}, first, workspace, tokens, &n) ==
                    Status::kOk &&
                n <= tokens.size(),
            "every conversation can be encoded where there is room");
@@ -90,27 +93,30 @@ struct Conversation {
 };
 
 void converse(const Conversation& conversation, const std::vector<ChatMessage>& messages) {
-  const Tokens all = conversation.encode(messages, 0, true);
+  if (!conversation.takes(messages, ChatEnd::kOpened)) return;
+  const Tokens all = conversation.encode(messages, 0, ChatEnd::kOpened);
   const std::string_view harmless = "x";
   std::vector<ChatMessage> others = messages;
   for (ChatMessage& message : others) {
     if (!message.content.empty()) message.content = harmless;
   }
-  expect(conversation.controls_of(all) ==
-             conversation.controls_of(conversation.encode(others, 0, true)),
-         "what a message says changes no control token of a conversation");
-  // Said one after the other, the messages give the control tokens that they give at once.
+  if (conversation.takes(others, ChatEnd::kOpened)) {
+    expect(conversation.controls_of(all) ==
+               conversation.controls_of(conversation.encode(others, 0, ChatEnd::kOpened)),
+           "what a message says changes no control token of a conversation");
+  }
+  // Said one after the other, the messages give the tokens that they give at once.
   Tokens pieces;
   for (size_t n = 1; n <= messages.size(); ++n) {
     const std::vector<ChatMessage> so_far(messages.begin(),
                                           messages.begin() + static_cast<std::ptrdiff_t>(n));
-    const Tokens piece = conversation.encode(so_far, n - 1, n == messages.size());
+    const ChatEnd end = n == messages.size() ? ChatEnd::kOpened : ChatEnd::kGoesOn;
+    if (!conversation.takes(so_far, end)) return;
+    const Tokens piece = conversation.encode(so_far, n - 1, end);
     pieces.insert(pieces.end(), piece.begin(), piece.end());
   }
-  if (!messages.empty()) {
-    expect(conversation.controls_of(pieces) == conversation.controls_of(all),
-           "a conversation that is continued has the control tokens of a whole one");
-  }
+  expect(messages.empty() || pieces == all,
+         "a conversation that is continued has the tokens of a whole one");
 }
 
 }  // namespace
@@ -121,22 +127,27 @@ int fuzz_one(const uint8_t* data, size_t size) {
   const std::string bos(part_named(parts, "bos"));
   const std::string eos(part_named(parts, "eos"));
   std::vector<uint8_t> chat_section;
-  try {
-    const TimeLimit limit(size);
-    const auto strings =
-        converter::recognise_chat_template(part_named(parts, "template"), bos, eos);
-    if (!strings) return 0;
-    chat_section = converter::build_chat_section(*strings, "input");
-  } catch (const converter::ProgramError&) {
-    return 0;
+  const std::string_view stored = part_named(parts, "stored");
+  if (!stored.empty()) {
+    chat_section.assign(stored.begin(), stored.end());
+  } else {
+    // What no time limit holds for is done in a process with one.
+    chat_section = converter::import_chat_template({std::string(part_named(parts, "template")),
+                                                    bos,
+                                                    eos,
+                                                    {std::begin(kControls), std::end(kControls)}})
+                       .section;
   }
+  if (chat_section.empty()) return 0;
   const std::vector<uint8_t> section = tokenizer_with(bos, eos);
   Tokenizer tokenizer = {};
   expect(tokenizer_open(section, format::kMaxVocab, &tokenizer) == Status::kOk,
          "the runtime takes the target's own tokenizer");
   ChatTemplate chat = {};
-  expect(chat_template_open(chat_section, &chat) == Status::kOk,
+  const bool opens = chat_template_open(chat_section, &chat) == Status::kOk;
+  expect(opens || !stored.empty(),
          "the runtime takes every chat template that the converter makes");
+  if (!opens) return 0;
   note_sections(section, chat_section);
   std::vector<ChatMessage> messages;
   for (const InputPart& part : parts) {

@@ -35,17 +35,18 @@ inline cria_config exact_config() {
   return config;
 }
 
-// A template that writes nothing around users and assistants: all its text is that of the default
-// system message, which these flags must not ask for.
-inline Bytes without_template_text(Bytes file, uint32_t flags) {
+// A template that writes nothing around users and assistants: all its text is that of later system
+// messages.
+inline Bytes without_template_text(Bytes file, uint32_t trims) {
   const std::span<uint8_t> section = section_bytes(file, format::SectionKind::kChatTemplate);
   format::ChatTemplateHeader header;
   std::memcpy(&header, section.data(), sizeof header);
-  header.flags = flags;
+  header.flags = 0;
+  header.trims = trims;
   uint32_t* const first = std::begin(header.string_bytes);
   const uint32_t all = std::accumulate(first, std::end(header.string_bytes), uint32_t{0});
   std::fill(first, std::end(header.string_bytes), 0);
-  header.string_bytes[static_cast<size_t>(format::ChatString::kDefaultSystem)] = all;
+  header.string_bytes[static_cast<size_t>(format::ChatString::kLaterSystemPrefix)] = all;
   std::memcpy(section.data(), &header, sizeof header);
   mend_checksums(file);
   return file;

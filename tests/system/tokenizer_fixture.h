@@ -114,14 +114,14 @@ class TestTokenizer {
   }
 
   [[nodiscard]] Tokens encode_chat(const std::vector<ChatMessage>& messages, size_t first,
-                                   bool open_turn) const {
+                                   ChatEnd end) const {
     size_t n_bytes = 4096;
     for (const ChatMessage& message : messages) n_bytes += message.content.size();
     std::vector<uint8_t> workspace = workspace_for(2 * n_bytes);
     Tokens tokens(4 * n_bytes);
     size_t n_tokens = 0;
     const Status status =
-        chat_encode(tokenizer_, chat_, messages, first, open_turn, workspace, tokens, &n_tokens);
+        chat_encode(tokenizer_, chat_, {messages, end, {}}, first, workspace, tokens, &n_tokens);
     if (status != Status::kOk) {
       throw std::runtime_error("chat_encode: " + std::to_string(static_cast<int>(status)));
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -134,6 +135,16 @@ ChatSession::ChatSession(const ModelSession& model, bool exact_context)
 }
 
 void ChatSession::begin(const std::string& system) {
+  const cria_message messages[] = {{CRIA_SYSTEM, system.data(), system.size()},
+                                   {CRIA_USER, "a", 1}};
+  const char* const refusal =
+      system.empty()
+          ? nullptr
+          : cria_chat_refusal(model_.workspace(), messages, std::size(messages), CRIA_TURN_OPENED);
+  if (refusal != nullptr) {
+    throw ProgramError(ExitCode::kInvalidInput,
+                       model_.path() + ": the chat template " + refusal + "; leave it out");
+  }
   const cria_status status = cria_chat_begin(chat_, system.data(), system.size());
   if (status == CRIA_TEXT_TOO_LONG) {
     throw ProgramError(ExitCode::kInvalidInput,

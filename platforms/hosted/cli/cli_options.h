@@ -58,11 +58,15 @@ struct ChatOptions {
   bool exact_context = false;
   bool history = true;
   Thinking thinking = Thinking::kDim;
+  std::string date;  // that the template names; empty: its own
 };
 
 struct TokenizeOptions {
   CommonOptions common;
   std::string input = "-";
+  bool is_chat = false;  // input is a conversation
+  bool closed = false;
+  std::string date;
   bool add_special = false;
   bool parse_special = false;
 };

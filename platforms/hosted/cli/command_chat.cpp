@@ -6,6 +6,7 @@
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/terminal.h"
+#include "platforms/hosted/cli/chat_input.h"
 #include "platforms/hosted/cli/chat_session.h"
 #include "platforms/hosted/cli/commands.h"
 #include "platforms/hosted/cli/generation.h"
@@ -345,6 +346,7 @@ ExitCode run_command(const ChatOptions& options) {
   const uint32_t context =
       options.common.context != 0 ? options.common.context : file.info().planned_context;
   const ModelSession model(options.common, {.max_text_bytes = chat_text_bytes(context)});
+  if (!options.date.empty()) set_chat_date(model, options.date);
   return ChatProgram(options, model).run();
 }
 

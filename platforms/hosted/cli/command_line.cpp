@@ -119,10 +119,16 @@ void add_run(CLI::App* app, RunOptions* options) {
       "          cria run demo.cria -p - --greedy < question.txt");
 }
 
+CLI::Option* add_date(CLI::App* app, std::string* date) {
+  return app->add_option("--date", *date, "Day that the chat template names; default: its own")
+      ->type_name("YYYY-MM-DD");
+}
+
 void add_chat(CLI::App* app, ChatOptions* options) {
   add_common(app, &options->common);
   app->add_option("--system", options->system, "What the model is told beforehand")
       ->type_name("TEXT");
+  add_date(app, &options->date);
   app->add_flag("--exact-context", options->exact_context,
                 "Read again what stays when the context is full");
   add_named(app, "--thinking", kThinking, &options->thinking,
@@ -169,11 +175,30 @@ void add_bench(CLI::App* app, BenchOptions* options) {
 
 void add_tokenize(CLI::App* app, TokenizeOptions* options) {
   add_common(app, &options->common);
-  app->add_option("input", options->input, "A text file; -, the default: standard input")
-      ->type_name("FILE");
-  app->add_flag("--special", options->add_special, "Add BOS and EOS by the tokenizer's rules");
-  app->add_flag("--parse-special", options->parse_special, "Read special tokens written out in it");
-  app->footer("Example: echo -n hello | cria tokenize demo.cria");
+  CLI::Option* const input =
+      app->add_option("input", options->input, "A text file; -, the default: standard input")
+          ->type_name("FILE");
+  CLI::Option* const special =
+      app->add_flag("--special", options->add_special, "Add BOS and EOS by the tokenizer's rules");
+  CLI::Option* const parse = app->add_flag("--parse-special", options->parse_special,
+                                           "Read special tokens written out in it");
+  CLI::Option* const chat =
+      app->add_option_function<std::string>(
+             "--chat",
+             [options](const std::string& path) {
+               options->is_chat = true;
+               options->input = path;
+             },
+             "A JSON list of role and content, by the chat template; - standard input")
+          ->type_name("MESSAGES.json")
+          ->excludes(input)
+          ->excludes(special)
+          ->excludes(parse);
+  app->add_flag("--closed", options->closed, "Do not open the assistant's turn")->needs(chat);
+  add_date(app, &options->date)->needs(chat);
+  app->footer(
+      "Examples: echo -n hello | cria tokenize demo.cria\n"
+      "          cria tokenize demo.cria --chat messages.json");
 }
 
 void add_logits(CLI::App* app, LogitsOptions* options) {

@@ -17,7 +17,7 @@ const char* advice(cria_status status) {
     case CRIA_NO_TOKENIZER:
       return "give cria run or cria logits token ids with --ids";
     case CRIA_NO_CHAT_TEMPLATE:
-      return "use cria run";
+      return "use cria run, or convert again with --chat-template NAME or FILE.jinja";
     case CRIA_TEXT_TOO_LONG:
       return "shorten the text or raise --context";
     case CRIA_CONTEXT_FULL:

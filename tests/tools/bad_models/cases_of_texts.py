@@ -167,11 +167,24 @@ def bad_chat(name, rule, section, kept=True):
 
 def chat():
     raw = chat_template()
-    yield bad_chat("kind_0", "kind is 1 to 7", chat_template(kind=0))
-    yield bad_chat("kind_8", "kind is 1 to 7", chat_template(kind=8), kept=False)
-    yield bad_chat("flag_4", "unknown flags are zero", chat_template(flags=16))
-    yield bad_chat("reserved", "reserved bytes of the template are zero", chat_template(reserved=bytes(23) + b"\1"))
-    yield bad_chat("short", "a template has a header", raw[:63])
+    yield bad_chat("kind_0", "kind is 1 to 13", chat_template(kind=0))
+    yield bad_chat("kind_14", "kind is 1 to 13", chat_template(kind=14), kept=False)
+    yield bad_chat("flag_15", "unknown flags are zero", chat_template(flags=1 << 15))
+    yield bad_chat("two_places", "the system text has one place", chat_template(flags=3))
+    yield bad_chat("trim_3", "contents lose nothing, white space or newlines", chat_template(trims=3 << 4))
+    yield bad_chat("trim_16", "eight places are trimmed", chat_template(trims=1 << 16))
+    yield bad_chat("reserved", "reserved bytes of the template are zero", chat_template(reserved=bytes(3) + b"\1"))
+    yield bad_chat("short", "a template has a header", raw[:95])
+    twenty = [*STRINGS, *[b""] * 12]
+    for name, rule, which, text in (
+            ("date_missing", "a zero byte stands for a date that is there", 7, b"on \0."),
+            ("date_alone", "a date has a format", 15, b"26 Jul 2024"),
+            ("format_alone", "a format has a date", 16, b"%d %b %Y"),
+            ("list_open", "texts of a list end with a zero byte", 18, b"/think")):
+        yield bad_chat(name, rule, chat_template(strings=[*twenty[:which], text, *twenty[which + 1:]]))
+    dated = [*twenty[:15], b"x" * 65, b"%d", *twenty[17:]]
+    yield bad_chat("date_65", "a date has at most 64 bytes", chat_template(strings=dated))
+    yield bad_chat("date_zero", "a date has no zero byte", chat_template(strings=[*twenty[:15], b"x\0", b"%d", *twenty[17:]]))
     yield bad_chat("cut_off", "the strings end the section", raw[:-1])
     yield bad_chat("longer", "the strings end the section", raw + b"x")
     yield bad_chat("string_4097", "a string has at most 4096 bytes", chat_template(strings=(*STRINGS[:7], b"x" * 4097)), kept=False)

@@ -94,7 +94,10 @@ def control_tokens():
     blanks = (*BYTE_TOKENS, ("\u3000\n".encode(), ADDED))
     yield one("template_blanks", "white space in a template is no control token",
               Tokenizer(tokens=blanks, added=(NOTE, END, BEGIN, 8)), (*STRINGS[:3], "\u3000\n".encode(), *STRINGS[4:]))
-    yield one("default_system_token", "the default system text holds no control tokens", strings=(*STRINGS[:7], b"<note>"))
+    yield one("token_in_list", "what contents may not have holds no control tokens",
+              strings=(*STRINGS, *[b""] * 10, b"<note>\0", b""))
+    yield one("dated", "a date stands where the zero bytes are",
+              strings=(*STRINGS[:7], b"on \0.\0", *[b""] * 7, b"26 Jul 2024", b"%d %b %Y"))
     yield one("end_token_without_text", "an end token that has no text",
               Tokenizer(tokens=(*BYTE_TOKENS, (b"", 0))), n_end_tokens=3, end_tokens=[END, 8, 15])
     yield one("suffix_of_text", "an assistant suffix without a token", strings=(*STRINGS[:6], b"\n", b""))

@@ -94,14 +94,18 @@ def sentence_piece(**changes):
         merges=((4, 5, 0, 6),), byte_tokens=((97, 3),), added=(2, 1), bos=1, eos=2, unknown=0), **changes})
 
 
-# Begin, prefix and suffix of the system, the user and the assistant, default system text.
+# Begin, prefix and suffix of the system, the user and the assistant, what stands there without a system text; the rest of
+# the twenty are empty.
 STRINGS = (b"<s>", b"", b"", b"", b"", b"", b"<e>", b"")
 ASSISTANT_SUFFIX = 6
 
 
-def chat_template(kind=5, flags=0, strings=STRINGS, sizes=None, reserved=bytes(24)):
+N_STRINGS = 20
+
+
+def chat_template(kind=5, flags=0, trims=0, strings=STRINGS, sizes=None, reserved=bytes(4)):
     sizes = [len(string) for string in strings] if sizes is None else sizes
-    return u32s([kind, flags, *sizes]) + reserved + b"".join(strings)
+    return u32s([kind, flags, trims, *sizes, *[0] * (N_STRINGS - len(sizes))]) + reserved + b"".join(strings)
 
 
 def text_model(tokenizer=None, chat=None, **config):

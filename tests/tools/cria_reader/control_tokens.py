@@ -1,5 +1,5 @@
 """Which tokens no text may encode to: the end tokens, and what a chat template is made of (parts 6 and 7)."""
-from cria_reader.chat_section import ASSISTANT_SUFFIX, DEFAULT_SYSTEM
+from cria_reader.chat_section import ASSISTANT_SUFFIX, N_TEXTS
 from cria_reader.refusal import require
 from cria_reader.tokenizer_section import AFTER_OTHERS, AFTER_SPACE, SENTENCE_PIECE, SWALLOWS_BEFORE, SWALLOWS_BEHIND
 
@@ -81,7 +81,7 @@ def check_control_tokens(config, tokenizer, strings):
                 "an end token that a text can forge")
     unknown = tokenizer.header["unknown_token"]
     require(unknown not in config["end_tokens"], "unknown_token is an end token")
-    for string in strings[:DEFAULT_SYSTEM]:
+    for string in strings[:N_TEXTS]:
         for with_space in (False, True):
             for token in template_tokens(string, tokenizer, with_space):
                 require(tokenizer.is_special(token), "a token of the chat template that a text can forge")

@@ -1,151 +1,279 @@
-// Templates are recognised by their control strings, whatever the Jinja around them. The templates
-// here are written for the test.
+// Chat templates by evaluation: what the stored form says of a conversation is what the template
+// itself says, or the conversation is refused.
 #include "converter/chat_template_import.h"
 
 #include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "converter/chat_template_names.h"
+#include "converter/chat_template_prove.h"
+#include "converter/jinja_source.h"
 
 namespace cria::converter {
 namespace {
 
 using format::ChatString;
+using nlohmann::json;
 
-std::optional<ChatTemplateStrings> recognise(const std::string& jinja) {
-  return recognise_chat_template(jinja, "<s>", "</s>");
+const std::vector<std::string> kTokens = {
+    "<s>",           "</s>",          "<|im_start|>",        "<|im_end|>",
+    "<|eot_id|>",    "<|user|>",      "<|start_header_id|>", "<|end_header_id|>",
+    "<|assistant|>", "<|endoftext|>", "<|begin_of_text|>",   "<|end|>"};
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A conversation's texts with C for the contents: system, user, assistant, and the turn's opening.
-std::string outline(const std::string& jinja) {
-  auto chat = recognise(jinja);
-  if (!chat) return "unknown";
-  ChatTemplateStrings& s = *chat;
-  return s.name + ": " + s[ChatString::kBegin] + "{" + s[ChatString::kSystemPrefix] + "C" +
-         s[ChatString::kSystemSuffix] + "}{" + s[ChatString::kUserPrefix] + "C" +
-         s[ChatString::kUserSuffix] + "}{" + s[ChatString::kAssistantPrefix] + "C" +
-         s[ChatString::kAssistantSuffix] + "}";
+Probe probe_of(const json& messages) {
+  Probe probe;
+  for (const json& m : messages) {
+    const ChatRole role = m["role"] == "system" ? ChatRole::kSystem
+                          : m["role"] == "user" ? ChatRole::kUser
+                                                : ChatRole::kAssistant;
+    probe.push_back({role, m["content"]});
+  }
+  return probe;
 }
 
-uint32_t flags(const std::string& jinja) {
-  const auto chat = recognise(jinja);
-  return chat ? chat->flags : 0xffffffff;
+struct Score {
+  size_t equal = 0;
+  size_t refused = 0;  // what the template itself takes
+};
+
+// A file of one conversation a line: template, case, bos, eos, messages and what Jinja2 makes of
+// them (prompt: with the assistant's turn opened; text: without; null: the template raises).
+std::map<std::string, Score> compare(const std::filesystem::path& vectors,
+                                     const std::filesystem::path& templates) {
+  std::map<std::string, Score> scores;
+  std::map<std::string, std::optional<StoredTemplate>> forms;
+  std::ifstream file(vectors);
+  for (std::string line; std::getline(file, line);) {
+    const json row = json::parse(line);
+    const std::string name = row["template"];
+    const auto text_of = [&row](const char* key) {
+      return row[key].is_string() ? row[key].get<std::string>() : std::string();
+    };
+    if (forms.find(name) == forms.end()) {
+      const TemplateRenderer renderer(read_file(templates / (name + ".jinja")), text_of("bos"),
+                                      text_of("eos"));
+      StoredTemplate stored = derive_template(renderer, kTokens);
+      const bool is_right = !find_difference(stored, renderer);
+      forms[name] = is_right ? std::optional(std::move(stored)) : std::nullopt;
+    }
+    Score* const score = &scores[name];
+    if (!forms[name]) continue;
+    for (const char* key : {"prompt", "text"}) {
+      const auto stored =
+          stored_text(*forms[name], probe_of(row["messages"]), std::string(key) == "prompt");
+      const auto at = row.find(key);
+      const bool is_there = at != row.end() && at->is_string();
+      if (stored) {
+        EXPECT_TRUE(is_there && *stored == at->get<std::string>())
+            << name << ", " << row["case"] << ", " << key << ": " << *stored;
+        ++score->equal;
+      } else {
+        score->refused += is_there ? 1 : 0;
+      }
+    }
+  }
+  return scores;
 }
 
-std::string default_system(const std::string& jinja) {
-  auto chat = recognise(jinja);
-  return chat ? (*chat)[ChatString::kDefaultSystem] : "unknown";
+std::filesystem::path own_templates() {
+  return std::filesystem::path(CRIA_SOURCE_DIR) / "tests/data/chat_templates";
 }
 
-const std::string kLlama3 =
-    "{{ bos_token }}{% for m in messages %}{{ '<|start_header_id|>' + m.role + "
-    "'<|end_header_id|>\\n\\n' + m.content | trim + '<|eot_id|>' }}{% endfor %}";
-
-TEST(ChatTemplateImportTest, KnowsLlama3) {
-  EXPECT_EQ(outline(kLlama3),
-            "llama3: <s>{<|start_header_id|>system<|end_header_id|>\n\nC<|eot_id|>}"
-            "{<|start_header_id|>user<|end_header_id|>\n\nC<|eot_id|>}"
-            "{<|start_header_id|>assistant<|end_header_id|>\n\nC<|eot_id|>}");
-  EXPECT_EQ(flags(kLlama3), format::kChatTrim);
-}
-
-TEST(ChatTemplateImportTest, KnowsLlama32ByItsDates) {
-  const std::string jinja = "{{ 'Cutting Knowledge Date: December 2023\\n' }}" + kLlama3;
-  auto chat = recognise(jinja);
-  ASSERT_TRUE(chat);
-  EXPECT_EQ(chat->name, "llama3.2");
-  EXPECT_EQ(chat->flags, format::kChatTrim | format::kChatAlwaysSystem);
-  EXPECT_EQ((*chat)[ChatString::kSystemPrefix],
-            "<|start_header_id|>system<|end_header_id|>\n\n"
-            "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n");
-  EXPECT_EQ((*chat)[ChatString::kDefaultSystem], "");
-}
-
-TEST(ChatTemplateImportTest, KnowsChatMlAndItsDefaultSystemText) {
-  const std::string plain =
-      "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + "
-      "'<|im_end|>\\n' }}{% endfor %}";
-  EXPECT_EQ(outline(plain),
-            "chatml: {<|im_start|>system\nC<|im_end|>\n}{<|im_start|>user\nC<|im_end|>\n}"
-            "{<|im_start|>assistant\nC<|im_end|>\n}");
-  EXPECT_EQ(flags(plain), 0U);
-  const std::string with_default =
-      "{{ '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}"
-      "{{ '<|im_start|>system\\nYou are it, it\\'s you.<|im_end|>\\n' }}" +
-      plain;
-  EXPECT_EQ(flags(with_default), format::kChatAlwaysSystem);
-  EXPECT_EQ(default_system("{{ '<|im_start|>system\\nBe good.<|im_end|>\\n' }}" + plain),
-            "Be good.");
-  EXPECT_EQ(default_system("{{ \"<|im_start|>system\\nIt's you.<|im_end|>\\n\" }}" + plain),
-            "It's you.");
-  EXPECT_EQ(default_system(plain), "");
-  EXPECT_EQ(flags("{{ message['content'] | trim }}" + plain), format::kChatTrim);
-}
-
-TEST(ChatTemplateImportTest, KnowsLlama2) {
-  const std::string jinja =
-      "{{ '<<SYS>>\\n' }}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}";
-  EXPECT_EQ(outline(jinja), "llama2: {<<SYS>>\nC\n<</SYS>>\n\n}{<s>[INST] C [/INST]}{ C </s>}");
-  EXPECT_EQ(flags(jinja),
-            format::kChatSystemInUser | format::kChatOpenTurnEmpty | format::kChatTrim);
-}
-
-TEST(ChatTemplateImportTest, KnowsTheSpacesOfMistralsVersions) {
-  EXPECT_EQ(outline("{{ bos_token }}{{ '[INST] ' + message['content'] + ' [/INST]' }}"
-                    "{{ message['content'] + eos_token + ' ' }}"),
-            "mistral: <s>{C\n\n}{[INST] C [/INST]}{C</s> }");
-  EXPECT_EQ(outline("{{ bos_token }}{{ '[INST] ' + message['content'] + ' [/INST]' }}"
-                    "{{ message['content'] + eos_token }}"),
-            "mistral: <s>{C\n\n}{[INST] C [/INST]}{C</s>}");
-  EXPECT_EQ(outline("{{- bos_token }}{{- ' [INST] ' + message['content'] + ' [/INST]' }}"
-                    "{{- ' ' + message['content'] + eos_token }}"),
-            "mistral: <s>{C\n\n}{ [INST] C [/INST]}{ C</s>}");
-  EXPECT_EQ(outline("{#- It's a comment. #}{{- bos_token }}"
-                    "{{- \"[INST] \" + message[\"content\"] + \"[/INST]\" }}"
-                    "{{- \" \" + message[\"content\"]|trim + eos_token }}"),
-            "mistral: <s>{C\n\n}{[INST] C[/INST]}{ C</s>}");
-}
-
-TEST(ChatTemplateImportTest, KnowsZephyr) {
-  const std::string jinja =
-      "{% if message['role'] == 'user' %}\n{{ '<|user|>\n' + message['content'] + eos_token }}\n"
-      "{{ '<|assistant|>' }}\n";
-  EXPECT_EQ(outline(jinja),
-            "zephyr: {<|system|>\nC</s>\n}{<|user|>\nC</s>\n}{<|assistant|>\nC</s>\n}");
-}
-
-TEST(ChatTemplateImportTest, KnowsGranite) {
-  const std::string jinja =
-      "{{ '<|start_of_role|>user<|end_of_role|>' + c + '<|end_of_text|>\\n' }}";
-  EXPECT_EQ(outline(jinja),
-            "granite: {<|start_of_role|>system<|end_of_role|>C<|end_of_text|>\n}"
-            "{<|start_of_role|>user<|end_of_role|>C<|end_of_text|>\n}"
-            "{<|start_of_role|>assistant<|end_of_role|>C<|end_of_text|>\n}");
-  EXPECT_EQ(flags(jinja), 0U);
-  EXPECT_EQ(flags("{{ 'Knowledge Cutoff Date: April 2024.\\n' }}" + jinja),
-            format::kChatAlwaysSystem);
-}
-
-TEST(ChatTemplateImportTest, DoesNotGuess) {
-  for (const char* jinja : {
-           "",
-           "{{ messages }}",
-           "{{ '<start_of_turn>' + role + content + '<end_of_turn>' }}",
-           "{{ '<|user|>' + '\\n' + message['content'] + '<|end|>' + '<|assistant|>' }}",
-           "{{ '<|user|>\\n' + message['content'] + '\\n<|assistant|>' }}",
-           "{{ '<|im_start|>user<|im_sep|>' + content + '<|im_end|>' }}",
-           "{{ 'USER: ' + content + ' ASSISTANT:' }}",
-           "{{ bos_token + '[SYSTEM_PROMPT]' + s + '[/SYSTEM_PROMPT][INST]' + c + '[/INST]' }}",
-       }) {
-    EXPECT_EQ(outline(jinja), "unknown") << jinja;
+TEST(ChatTemplateImportTest, FormsOfManyKindsSayWhatTheirTemplatesSay) {
+  const auto scores = compare(own_templates() / "vectors.jsonl", own_templates());
+  // Of 42 renderings each; what is missing the template refuses too.
+  const std::map<std::string, Score> expected = {{"counted", {0, 0}},
+                                                 {"dated_headers", {42, 0}},
+                                                 {"eos_when_closed", {42, 0}},
+                                                 {"last_without_end", {38, 4}},
+                                                 {"long_date", {42, 0}},
+                                                 {"model_turns", {34, 2}},
+                                                 {"modes", {34, 8}},
+                                                 {"no_system", {16, 0}},
+                                                 {"per_role", {42, 0}},
+                                                 {"system_in_last", {34, 2}},
+                                                 {"system_prompt_tag", {42, 0}},
+                                                 {"thinking", {38, 4}},
+                                                 {"titled_roles", {42, 0}},
+                                                 {"turn_tokens", {34, 2}}};
+  ASSERT_EQ(scores.size(), expected.size());
+  for (const auto& [name, score] : expected) {
+    EXPECT_EQ(scores.at(name).equal, score.equal) << name;
+    EXPECT_EQ(scores.at(name).refused, score.refused) << name;
   }
 }
 
-TEST(ChatTemplateImportTest, BuildsTheSection) {
-  const auto chat = recognise(kLlama3);
-  ASSERT_TRUE(chat);
-  const std::vector<uint8_t> section = build_chat_section(*chat, "f");
-  size_t n_bytes = sizeof(format::ChatTemplateHeader);
-  for (const std::string& text : chat->strings) n_bytes += text.size();
-  EXPECT_EQ(section.size(), n_bytes);
-  EXPECT_EQ(section[0], static_cast<uint8_t>(format::ChatTemplateKind::kLlama3));
+TEST(ChatTemplateImportTest, TheReferenceTemplatesAreAllStored) {
+  const char* const shared = std::getenv("CRIA_SHARED");
+  if (shared == nullptr) GTEST_SKIP() << "no references";
+  const std::filesystem::path folder = std::filesystem::path(shared) / "reference";
+  const auto scores = compare(folder / "vectors/chat_templates.jsonl", folder / "chat_templates");
+  EXPECT_EQ(scores.size(), 11U);
+  for (const auto& [name, score] : scores) {
+    EXPECT_EQ(score.equal, 24U) << name;
+    EXPECT_EQ(score.refused, 0U) << name;
+  }
+}
+
+// The reference templates have white space between their tags which nobody means.
+std::string squeezed(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c != ' ' && c != '\n' && c != '\t') result += c;
+  }
+  return result;
+}
+
+TEST(ChatTemplateImportTest, NamedTemplatesEqualTheReferencesButForWhiteSpace) {
+  const char* const shared = std::getenv("CRIA_SHARED");
+  if (shared == nullptr) GTEST_SKIP() << "no references";
+  const std::map<std::string, std::string> names = {{"llama-2-chat", "llama2"},
+                                                    {"llama-3-instruct", "llama3"},
+                                                    {"mistral-instruct", "mistral"},
+                                                    {"zephyr", "zephyr"},
+                                                    {"vicuna", "vicuna"},
+                                                    {"alpaca", "alpaca"},
+                                                    {"phi-3", "phi3"},
+                                                    {"qwen3", "qwen3"},
+                                                    {"granite-3.0-instruct", "granite"}};
+  std::ifstream file(std::filesystem::path(shared) / "reference/vectors/chat_templates.jsonl");
+  size_t compared = 0;
+  for (std::string line; std::getline(file, line);) {
+    const json row = json::parse(line);
+    const auto name = names.find(row["template"]);
+    if (name == names.end()) continue;
+    const auto found = find_named_template(name->second);
+    ASSERT_TRUE(found) << name->second;
+    const TemplateRenderer renderer(found->jinja, row["bos"].is_null() ? "" : row["bos"],
+                                    row["eos"].is_null() ? "" : row["eos"]);
+    for (const char* key : {"prompt", "text"}) {
+      const auto made = renderer.render(probe_of(row["messages"]), std::string(key) == "prompt");
+      ASSERT_TRUE(made.text) << made.error;
+      EXPECT_EQ(squeezed(*made.text), squeezed(row[key])) << name->second << row["case"];
+    }
+    ++compared;
+  }
+  EXPECT_EQ(compared, 12 * names.size());
+}
+
+TEST(ChatTemplateImportTest, EveryNamedTemplateIsStored) {
+  for (uint32_t kind = format::kChatKindNamed; kind < format::kChatKinds; ++kind) {
+    const auto found = find_named_template(format::kChatTemplateNames[kind]);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->kind, kind);
+    const ImportedChatTemplate imported =
+        import_chat_template({found->jinja, "<s>", "</s>", kTokens, kind});
+    EXPECT_FALSE(imported.section.empty())
+        << format::kChatTemplateNames[kind] << " " << imported.problem;
+  }
+  EXPECT_FALSE(find_named_template("own"));
+  EXPECT_FALSE(find_named_template("none"));
+  EXPECT_FALSE(find_named_template(""));
+}
+
+std::string problem_of(const std::string& jinja) {
+  return import_chat_template({jinja, "<s>", "</s>", kTokens}).problem;
+}
+
+TEST(ChatTemplateImportTest, WhatCannotBeStoredSaysWhy) {
+  const std::string turns = "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}";
+  EXPECT_EQ(problem_of(turns), "");
+  EXPECT_NE(problem_of("{% for m in messages %}{{ loop.index }}{{ m.content }};{% endfor %}")
+                .find("cannot store, with "),
+            std::string::npos);
+  EXPECT_NE(problem_of("{{ raise_exception('not today') }}").find("not today"), std::string::npos);
+  EXPECT_NE(problem_of("{% for m in messages %}").find("has no end"), std::string::npos);
+  EXPECT_NE(problem_of("{{ 'a }}").find("a string does not end"), std::string::npos);
+  EXPECT_NE(problem_of("hello").find("cannot be applied"), std::string::npos);
+  EXPECT_NE(problem_of("{{ messages[0].content | nothing_known }}"), "");
+  EXPECT_NE(problem_of(turns + std::string(5000, 'x')), "");
+}
+
+TEST(ChatTemplateImportTest, HostileTemplatesEnd) {
+  const std::string deep(100000, '(');
+  const std::string templates[] = {
+      "{{ " + deep + " }}",
+      "{% for a in range(1000000000) %}x{% endfor %}",
+      "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+      "{{ 'x' * 1000000000000 }}",
+      "{# " + deep + " #}" + deep,
+      "{{ 'a' }}" + std::string(200000, ' ') + "{{- 'b' }}",
+  };
+  for (const std::string& jinja : templates) {
+    const ImportedChatTemplate imported =
+        import_chat_template({jinja, "<s>", "</s>", kTokens}, {2, uint64_t{1} << 27, 1 << 18});
+    EXPECT_TRUE(imported.section.empty()) << jinja.substr(0, 50);
+    EXPECT_NE(imported.problem, "") << jinja.substr(0, 50);
+  }
+}
+
+TEST(ChatTemplateImportTest, DatesAreMarkedWithTheirFormat) {
+  const TemplateRenderer renderer(
+      "{% for m in messages %}{{ m.role }} on {{ strftime_now('%-d. %B %Y') }}: {{ m.content }}"
+      "{% endfor %}",
+      "", "");
+  const StoredTemplate stored = derive_template(renderer, {});
+  EXPECT_EQ(stored[ChatString::kDate], "26. July 2024");
+  EXPECT_EQ(stored[ChatString::kDateFormat], "%-d. %B %Y");
+  EXPECT_EQ(stored_text(stored, {{ChatRole::kUser, "a"}}, false, "today"), "user on today: a");
+  EXPECT_FALSE(find_difference(stored, renderer));
+}
+
+// rewrite_jinja --------------------------------------------------------------------------------
+
+std::string rendered(const std::string& jinja) {
+  const Rendering rendering =
+      TemplateRenderer(jinja, "<s>", "").render({{ChatRole::kUser, "q"}}, false);
+  return rendering.text.value_or("error: " + rendering.error);
+}
+
+TEST(JinjaSourceTest, WhiteSpaceIsThatOfJinja2) {
+  EXPECT_EQ(rendered("a\n"), "a");
+  EXPECT_EQ(rendered("a\n\n"), "a\n");
+  EXPECT_EQ(rendered("a\r\nb\rc"), "a\nb\nc");
+  EXPECT_EQ(rendered("  {% if true %}\n  x\n  {% endif %}\ny"), "  x\ny");
+  EXPECT_EQ(rendered("z  {% if true %}\n  x\n  {% endif %} \ny"), "z    x\n \ny");
+  EXPECT_EQ(rendered("  {{ 'x' }}\n  y"), "  x\n  y");
+  EXPECT_EQ(rendered("a {{- 'x' -}} \n b"), "axb");
+  EXPECT_EQ(rendered("a\n  {# note #}\n  b"), "a\n  b");
+  EXPECT_EQ(rendered("a {#- note -#} b"), "ab");
+  EXPECT_EQ(rendered("  {%+ if true %}x{% endif +%}\n"), "  x");
+  EXPECT_EQ(rendered("{% raw %}{{ x }}{% endraw %}!"), "{{ x }}!");
+}
+
+TEST(JinjaSourceTest, StringsAreThoseOfPython) {
+  EXPECT_EQ(rendered(R"({{ 'a\x41\u00e9\101\d\'\n' }})"),
+            "aA\xC3\xA9"
+            "A\\d'\n");
+  EXPECT_EQ(rendered("{{ '}}' + \"%}\" }}"), "}}%}");
+  EXPECT_EQ(rendered("{{ {'a': {'b': 'c'}}['a']['b'] }}"), "c");
+}
+
+TEST(JinjaSourceTest, LoopsLeaveNothingBehind) {
+  EXPECT_EQ(rendered("{% set x = '0' %}{% for i in [1, 2] %}{% if i == 1 %}{% set x = 'in' %}"
+                     "{% endif %}{{ x }},{% endfor %}{{ x }}"),
+            "in,0,0");
+  EXPECT_EQ(rendered("{% set m = 'm' %}{% for m in ['a', 'b'] %}{{ m }}{% endfor %}{{ m }}"),
+            "abm");
+  EXPECT_EQ(rendered("{% for m in ['a'] %}{% endfor %}{{ 'y' if m is defined else 'n' }}"), "n");
+}
+
+TEST(JinjaSourceTest, UndefinedIsNotNone) {
+  EXPECT_EQ(rendered("{{ 'y' if tools is defined else 'n' }}"), "y");
+  EXPECT_EQ(rendered("{{ 'y' if tools is none else 'n' }}"), "y");
+  EXPECT_EQ(rendered("{{ 'y' if nobody is none else 'n' }}"), "n");
+  EXPECT_EQ(rendered("{{ 'y' if messages[0].tool_calls is not none else 'n' }}"), "y");
+  EXPECT_EQ(rendered("{{ 'y' if messages[0].tool_calls is defined else 'n' }}"), "n");
+  EXPECT_EQ(rendered("{{ 'a' + nobody }}").substr(0, 6), "error:");
 }
 
 }  // namespace

@@ -208,7 +208,9 @@ TEST_F(TokenizerImportTest, AddsBosAndEosAsThePostProcessorSays) {
 
 TEST_F(TokenizerImportTest, TakesNamesAndTemplateFromTheConfig) {
   write(byte_level());
-  const std::string jinja = "{{ bos_token }}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n";
+  const std::string jinja =
+      "{{ bos_token }}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
+      "{% endfor %}";
   write("tokenizer_config.json", json({{"bos_token", "<bos>"},
                                        {"eos_token", {{"content", "<eos>"}}},
                                        {"chat_template", jinja}})
@@ -216,15 +218,15 @@ TEST_F(TokenizerImportTest, TakesNamesAndTemplateFromTheConfig) {
   ImportedTokenizer imported = import(kVocab);
   EXPECT_EQ(imported.bos_token, 7U);
   EXPECT_EQ(imported.end_tokens, std::vector<uint32_t>{8});
-  EXPECT_EQ(imported.chat_name, "chatml");
+  EXPECT_EQ(imported.chat_name, "own");
   EXPECT_FALSE(imported.chat_section.empty());
-  // A list of templates, then a file of its own, which nobody knows.
+  // A list of templates, then a file of its own, which writes no conversation.
   write(
       "tokenizer_config.json",
       json({{"chat_template",
              {{{"name", "other"}, {"template", "?"}}, {{"name", "default"}, {"template", jinja}}}}})
           .dump());
-  EXPECT_EQ(import(kVocab).chat_name, "chatml");
+  EXPECT_EQ(import(kVocab).chat_name, "own");
   write("chat_template.jinja", "{{ messages }}");
   imported = import(kVocab);
   EXPECT_EQ(imported.chat_name, "none");
@@ -240,7 +242,8 @@ TEST_F(TokenizerImportTest, ControlTokensOfTheTemplateAreSpecialWhateverTheFileS
   tokenizer["added_tokens"].push_back(added(10, "\n"));
   tokenizer["added_tokens"].back()["special"] = false;
   write(tokenizer);
-  write("chat_template.jinja", "<|im_start|>user\n<|im_end|>\n");
+  write("chat_template.jinja",
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}");
   const ImportedTokenizer imported = import(kVocab);
   const uint8_t* flags =
       imported.tokenizer_section.data() + sizeof(format::TokenizerHeader) + 11 * sizeof(uint32_t);

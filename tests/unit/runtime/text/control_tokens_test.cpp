@@ -24,8 +24,8 @@ constexpr uint8_t kControl = format::kTokenAdded | format::kTokenSpecial;
 // A file's texts and end tokens; by default <bos>[U]x<eos>\n[A]y<eos>\n, which ends at <eos>.
 struct Texts {
   TokenizerSection section = byte_level_section(PreTokenizer::kStages);
-  std::array<std::string, format::kChatStrings> strings = {
-      "<bos>", "[S]", "<eos>\n", "[U]", "<eos>\n", "[A]", "<eos>\n", "be <tool>"};
+  std::array<std::string, format::kChatStrings> strings = {"<bos>",   "[S]", "<eos>\n", "[U]",
+                                                           "<eos>\n", "[A]", "<eos>\n", "be"};
   std::vector<uint32_t> ends = {section.header.eos_token};
   bool has_chat = true;
 
@@ -44,7 +44,10 @@ struct Texts {
     Tokenizer tokenizer = {};
     if (const char* broken = check_tokenizer(bytes, 1 << 20, &tokenizer)) return broken;
     ChatTemplate chat = {};
-    for (size_t i = 0; i < strings.size(); ++i) chat.strings[i] = {strings[i]};
+    for (size_t i = 0; i < strings.size(); ++i) {
+      chat.strings[i] = strings[i].data();
+      chat.header.string_bytes[i] = static_cast<uint32_t>(strings[i].size());
+    }
     format::ModelConfig config = {};
     config.n_end_tokens = static_cast<uint32_t>(ends.size());
     std::copy(ends.begin(), ends.end(), config.end_tokens);
@@ -105,7 +108,14 @@ TEST(ControlTokensTest, EveryRuleIsChecked) {
          t->put("\xE3\x80\x80\xC2\xA0", kAdded);
        },
        ""},
-      {"a token in the default system text", [](Texts* t) { t->put("be", kAdded); }, ""},
+      {"a token in the default system text", [](Texts* t) { t->put("be", kAdded); }, kFrame},
+      {"a token that contents may not have",
+       [](Texts* t) {
+         (*t)[ChatString::kNotInUser] = "be";
+         (*t)[ChatString::kNoSystem] = "";
+         t->put("be", kAdded);
+       },
+       ""},
       {"a token of the later search",
        [](Texts* t) { t->put("[U]", kAdded | format::kTokenNormalized); }, kFrame},
       {"another token ends the turn",

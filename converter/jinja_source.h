@@ -1,0 +1,27 @@
+// The text of a Jinja template, rewritten so that minja gives what Python's Jinja2 gives with the
+// settings of transformers (trim_blocks, lstrip_blocks, no trailing newline).
+//
+// minja takes white space away before expressions too, knows only the commonest escapes of strings,
+// keeps what an iteration of a loop sets for the next one, lets a loop's variable outlive it, and
+// does not tell an undefined value from none. White space, strings, comments, raw blocks and loops
+// are therefore settled here.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace cria::converter {
+
+inline constexpr size_t kMaxJinjaNesting = 64;  // of brackets, and of blocks
+
+struct JinjaSource {
+  std::string text;                // for minja, which has to leave all white space as it is
+  std::set<std::string> literals;  // the texts of its string literals
+  std::string plain;               // all text outside of tags and all literals, one after the other
+};
+
+// Throws std::runtime_error, one line, for what is no Jinja or is not understood.
+[[nodiscard]] JinjaSource rewrite_jinja(std::string_view jinja);
+
+}  // namespace cria::converter

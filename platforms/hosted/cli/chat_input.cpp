@@ -1,0 +1,144 @@
+#include "platforms/hosted/cli/chat_input.h"
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "platforms/hosted/base/program_error.h"
+#include "platforms/hosted/base/shown_text.h"
+#include "platforms/hosted/session/status_error.h"
+
+namespace cria::hosted {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kMaxDepth = 8;
+
+struct RoleName {
+  const char* name;
+  cria_role role;
+};
+constexpr RoleName kRoles[] = {{"system", CRIA_SYSTEM},
+                               {"developer", CRIA_SYSTEM},
+                               {"user", CRIA_USER},
+                               {"assistant", CRIA_ASSISTANT}};
+
+[[noreturn]] void refuse(const std::string& where, const std::string& what) {
+  throw ProgramError(ExitCode::kInvalidInput, where + ": " + what);
+}
+
+Json parse(const std::string& text, const std::string& where) {
+  bool is_deep = false;
+  const auto watch = [&is_deep](int depth, Json::parse_event_t, Json&) {
+    is_deep |= depth > kMaxDepth;
+    return !is_deep;
+  };
+  Json json = Json::parse(text, watch, false);
+  if (is_deep) refuse(where, "is nested too deep for a list of messages");
+  if (json.is_discarded()) refuse(where, "is no JSON; give a list of {\"role\", \"content\"}");
+  return json;
+}
+
+std::string content_of(const Json& content, const std::string& where) {
+  if (content.is_string()) return content.get<std::string>();
+  if (!content.is_array()) refuse(where, "its content is neither a text nor a list of parts");
+  std::string text;
+  for (const Json& part : content) {
+    const auto type = part.is_object() ? part.find("type") : part.end();
+    const auto value = part.is_object() ? part.find("text") : part.end();
+    const bool is_text =
+        type != part.end() && *type == "text" && value != part.end() && value->is_string();
+    if (!is_text) refuse(where, "has a part that is no text");
+    text += value->get<std::string>();
+  }
+  return text;
+}
+
+std::vector<cria_message> view_of(const std::vector<InputMessage>& messages) {
+  std::vector<cria_message> view;
+  view.reserve(messages.size());
+  for (const InputMessage& m : messages)
+    view.push_back({m.role, m.content.data(), m.content.size()});
+  return view;
+}
+
+}  // namespace
+
+std::vector<InputMessage> parse_messages(const std::string& json, const std::string& where) {
+  const Json root = parse(json, where);
+  const auto named = root.is_object() ? root.find("messages") : root.end();
+  const Json& list = root.is_object() && named != root.end() ? *named : root;
+  if (!list.is_array()) refuse(where, "is no list of messages");
+  if (list.size() > kMaxInputMessages) refuse(where, "has too many messages");
+  std::vector<InputMessage> messages;
+  for (const Json& entry : list) {
+    const std::string place = where + ": message " + std::to_string(messages.size() + 1);
+    if (!entry.is_object()) refuse(place, "is no object with role and content");
+    const auto role = entry.find("role");
+    const auto content = entry.find("content");
+    if (role == entry.end() || !role->is_string()) refuse(place, "has no role");
+    if (content == entry.end()) refuse(place, "has no content");
+    const std::string name = role->get<std::string>();
+    const auto known = std::find_if(std::begin(kRoles), std::end(kRoles),
+                                    [&name](const RoleName& row) { return name == row.name; });
+    if (known == std::end(kRoles)) {
+      refuse(place, "has the role '" + shown(name) + "'; system, user and assistant are known");
+    }
+    messages.push_back({known->role, content_of(*content, place)});
+  }
+  return messages;
+}
+
+uint64_t chat_input_bytes(const cria_model_info& info, const std::vector<InputMessage>& messages) {
+  constexpr uint64_t kMore = 64;  // dates, and what a message takes beside its text
+  uint64_t n_bytes = 2 * (info.chat_template_bytes + kMore);
+  for (const InputMessage& m : messages) {
+    n_bytes += m.content.size() + info.chat_template_bytes + kMore;
+  }
+  return n_bytes;
+}
+
+std::vector<uint32_t> encode_messages(const ModelSession& model,
+                                      const std::vector<InputMessage>& messages, int ending) {
+  const std::vector<cria_message> view = view_of(messages);
+  // Never null, also without messages.
+  const cria_message none = {};
+  const cria_message* const first = view.empty() ? &none : view.data();
+  if (const char* reason = cria_chat_refusal(model.workspace(), first, view.size(), ending)) {
+    refuse(model.path(), std::string("the chat template ") + reason);
+  }
+  // Of U+2581 and U+FFFD, where a vocabulary has no token for what a space or an invalid byte is.
+  constexpr size_t kTokensOfAByte = 3;
+  std::vector<uint32_t> tokens(kTokensOfAByte * chat_input_bytes(model.info(), messages));
+  size_t n_tokens = 0;
+  check_status(cria_encode_chat(model.workspace(), first, view.size(), 0, ending, tokens.data(),
+                                tokens.size(), &n_tokens),
+               model.path());
+  tokens.resize(n_tokens);
+  return tokens;
+}
+
+void set_chat_date(const ModelSession& model, const std::string& day) {
+  std::tm time = {};
+  const char* const end = strptime(day.c_str(), "%Y-%m-%d", &time);
+  constexpr size_t kDayBytes = 10;
+  if (end == nullptr || *end != '\0' || day.size() != kDayBytes) {
+    throw ProgramError(ExitCode::kUsage, "--date " + shown(day) + " is no day; give YYYY-MM-DD");
+  }
+  const std::tm asked = time;
+  if (timegm(&time) == -1 || time.tm_mday != asked.tm_mday) {
+    throw ProgramError(ExitCode::kUsage, "--date " + shown(day) + " is no day of the calendar");
+  }
+  size_t n_bytes = 0;
+  const char* const format = cria_chat_date_format(model.model(), &n_bytes);
+  if (format == nullptr) refuse(model.path(), "the chat template names no date; leave out --date");
+  std::array<char, 256> text = {};
+  const size_t n =
+      std::strftime(text.data(), text.size(), std::string(format, n_bytes).c_str(), &time);
+  check_status(cria_set_chat_date(model.workspace(), text.data(), n), model.path());
+}
+
+}  // namespace cria::hosted
