@@ -81,7 +81,8 @@ class WorstCase(unittest.TestCase):
         self.assertLess(len(lines.splitlines()), 10)
         self.assertRegex(lines.splitlines()[-1], "^cria-convert: error: [ -~]+$")
         self.assertIn(words, lines.splitlines()[-1])
-        self.assertLess(seconds, SECONDS)
+        # A chat template is a program: it has ten seconds before it is left out.
+        self.assertLess(seconds, SECONDS + (10 if file == "chat_template.jinja" else 0))
 
     def run_one(self, folder, n_bytes, arguments):
         """(exit code, processor seconds, standard error)."""

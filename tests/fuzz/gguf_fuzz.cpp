@@ -61,7 +61,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
     checkpoint.open_weights();
     static_cast<void>(checkpoint.weights_text());
     read_all(checkpoint);
-    static_cast<void>(checkpoint.read_tokenizer(format::kMaxVocab, {}));
+    static_cast<void>(checkpoint.read_tokenizer(format::kMaxVocab, {}, nullptr));
   });
   return 0;
 }
