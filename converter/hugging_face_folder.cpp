@@ -76,7 +76,8 @@ class SafetensorsTensor : public SourceTensor {
 
 // How the weights of a folder are quantized already; nothing: they are not.
 std::optional<GptqSettings> quantization_of(const fs::path& folder) {
-  const Json config = read_side_json(folder, SideFile::kConfig);
+  Json config;  // a folder without one is refused before its weights are opened
+  if (has_side_file(folder, SideFile::kConfig)) config = read_side_json(folder, SideFile::kConfig);
   const std::string where = side_file_path(folder, SideFile::kConfig).string();
   if (config.is_object() && JsonObject(config, where).has(kQuantization)) {
     return read_gptq_settings(config[kQuantization], where + ": " + kQuantization);
