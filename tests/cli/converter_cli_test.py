@@ -120,7 +120,7 @@ class Usage(Base):
         self.assert_refused(run("/nonexistent", "-o", self.output), INVALID, "/nonexistent")
         gguf = self.model.parent / "model.gguf"
         gguf.write_bytes(b"GGUF")
-        self.assert_refused(run(gguf, "-o", self.output), INVALID, "model.gguf", "folder")
+        self.assert_refused(run(gguf, "-o", self.output), INVALID, "model.gguf", "truncated")
         self.assert_refused(run(self.folder, "-o", self.output), INVALID, "config.json")
         self.assert_refused(run(self.model, "-o", self.output), INVALID, "--no-tokenizer")
 

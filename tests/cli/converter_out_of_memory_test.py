@@ -20,7 +20,7 @@ SHAPE = ["--d-model", "64", "--layers", "1", "--heads", "4", "--kv-heads", "2", 
 MEGABYTE = 1 << 20
 STEP = 331_000
 # Below this the program's libraries cannot be loaded, or its options not be set up.
-LEAST = 8 * MEGABYTE
+LEAST = 9 * MEGABYTE
 MOST = 400 * MEGABYTE
 
 

@@ -71,7 +71,7 @@ void add_common(CLI::App* app, CommonOptions* common) {
   add_named(app, "--backend", kBackends, &common->backend, "auto, exact or xnnpack; default: auto");
   add_isa(app, common);
   add_named(app, "--kv", kKvFormats, &common->kv_format,
-            "KV cache: int8 or f32; default: int8, for f32 weights f32");
+            "KV cache: int8, f32; default: int8 (f32 weights: f32)");
   app->add_option("--prefill-chunk", common->prefill_chunk,
                   "Tokens handled at once; default: 64. Changes no token")
       ->check(between(1U, kMaxPrefillChunk))
@@ -182,18 +182,17 @@ void add_tokenize(CLI::App* app, TokenizeOptions* options) {
       app->add_flag("--special", options->add_special, "Add BOS and EOS by the tokenizer's rules");
   CLI::Option* const parse = app->add_flag("--parse-special", options->parse_special,
                                            "Read special tokens written out in it");
-  CLI::Option* const chat =
-      app->add_option_function<std::string>(
-             "--chat",
-             [options](const std::string& path) {
-               options->is_chat = true;
-               options->input = path;
-             },
-             "A JSON list of role and content, by the chat template; - standard input")
-          ->type_name("MESSAGES.json")
-          ->excludes(input)
-          ->excludes(special)
-          ->excludes(parse);
+  CLI::Option* const chat = app->add_option_function<std::string>(
+                                   "--chat",
+                                   [options](const std::string& path) {
+                                     options->is_chat = true;
+                                     options->input = path;
+                                   },
+                                   "JSON list of role and content; - is standard input")
+                                ->type_name("MESSAGES.json")
+                                ->excludes(input)
+                                ->excludes(special)
+                                ->excludes(parse);
   app->add_flag("--closed", options->closed, "Do not open the assistant's turn")->needs(chat);
   add_date(app, &options->date)->needs(chat);
   app->footer(
