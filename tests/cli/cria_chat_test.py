@@ -371,7 +371,7 @@ class Chat(unittest.TestCase):
         self.assertEqual(made.returncode, 0, made.stderr)
         result = chat(lines=["hello"], model=str(path))
         self.assertEqual(result.code, cli.BAD_INPUT)
-        self.assertRegex(result.err, r"\Acria: error: [^\n]*chat template; use cria run\n\Z")
+        self.assertRegex(result.err, r"\Acria: error: [^\n]*chat template; use cria run, or convert again with --chat-template [^\n]*\n\Z")
         self.assertEqual(cli.cria("run", path, "-p", "Once", "-n", "2").code, cli.DONE)
 
     def letters_model(self):
