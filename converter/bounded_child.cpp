@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 #include "converter/error.h"
 
@@ -70,6 +71,8 @@ void write_all(int fd, const std::string& text) {
   set_limit(RLIMIT_CPU, limits.seconds);
   const uint64_t used = used_bytes();
   if (kLimitsMemory && used > 0) set_limit(RLIMIT_AS, used + limits.memory_bytes);
+  // The program's own would print an error's line for what is only a template left out.
+  std::set_new_handler(nullptr);
   try {
     write_all(out, work());
   } catch (...) {

@@ -107,6 +107,9 @@ class ConfigWriter {
     for (const char* name : kForeign) {
       if (is_on(key(name))) metadata_.refuse(key(name), "is not supported");
     }
+    if (!metadata_.boolean(key("attention.causal")).value_or(true)) {
+      metadata_.refuse(key("attention.causal"), "is false: it is no model that writes");
+    }
     const auto value_length = metadata_.count(key("attention.value_length"));
     if (value_length && value_length != metadata_.count(key("attention.key_length"))) {
       metadata_.refuse(key("attention.value_length"), "must be attention.key_length");
@@ -177,11 +180,15 @@ class ConfigWriter {
       config_["rope_scaling"] = scaling;
       return;
     }
-    const std::string type = metadata_.text(key("rope.scaling.type")).value_or("none");
     // Older files name a linear factor without a type.
     const auto old_factor = metadata_.number(key("rope.scale_linear"));
     const auto factor = metadata_.number(key("rope.scaling.factor"));
-    if (type == "none" || type == "longrope") {
+    const std::string type =
+        metadata_.text(key("rope.scaling.type")).value_or(factor ? "linear" : "none");
+    if (type == "longrope") {
+      metadata_.refuse(key("rope.scaling.type"), "is longrope and the file has no factors for it");
+    }
+    if (type == "none") {
       if (old_factor && *old_factor != 1) {
         config_["rope_scaling"] = {{"rope_type", "linear"}, {"factor", *old_factor}};
       }
@@ -190,9 +197,11 @@ class ConfigWriter {
     if (type != "linear" && type != "yarn") {
       metadata_.refuse(key("rope.scaling.type"), "'" + shown(type) + "' is not supported");
     }
-    Json scaling = {{"rope_type", type}};
-    if (factor) scaling["factor"] = *factor;
-    if (type == "yarn") add_yarn(factor.value_or(1), &scaling);
+    if (!factor) {
+      metadata_.refuse(key("rope.scaling.factor"), "is missing, which rope.scaling.type needs");
+    }
+    Json scaling = {{"rope_type", type}, {"factor", *factor}};
+    if (type == "yarn") add_yarn(*factor, &scaling);
     config_["rope_scaling"] = scaling;
   }
 
@@ -208,16 +217,20 @@ class ConfigWriter {
     }
   }
 
-  // A file that has no such token names one past the vocabulary.
-  [[nodiscard]] std::optional<uint32_t> token(const char* name) const {
-    const auto id = metadata_.count(std::string("tokenizer.ggml.") + name + "_token_id");
+  // A file that has no such token names one past the vocabulary. otherwise: of a SentencePiece
+  // vocabulary whose file is silent.
+  [[nodiscard]] std::optional<uint32_t> token(const char* name,
+                                              std::optional<uint32_t> otherwise = {}) const {
+    auto id = metadata_.count(std::string("tokenizer.ggml.") + name + "_token_id");
+    if (!id && metadata_.text("tokenizer.ggml.model").value_or("") == "llama") id = otherwise;
     return id && *id < config_["vocab_size"].get<uint64_t>() ? id : std::nullopt;
   }
 
   void add_tokens() {
-    if (const auto bos = token("bos")) config_["bos_token_id"] = *bos;
+    if (const auto bos = token("bos", kSentencePieceBos)) config_["bos_token_id"] = *bos;
     Json ends = Json::array();
-    for (const char* name : {"eos", "eot", "eom"}) {
+    if (const auto end = token("eos", kSentencePieceEos)) ends.push_back(*end);
+    for (const char* name : {"eot", "eom"}) {
       if (const auto end = token(name)) ends.push_back(*end);
     }
     if (!ends.empty()) config_["eos_token_id"] = ends;

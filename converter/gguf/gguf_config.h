@@ -10,6 +10,10 @@
 
 namespace cria::converter {
 
+// What a SentencePiece vocabulary has where its file does not say.
+inline constexpr uint32_t kSentencePieceBos = 1;
+inline constexpr uint32_t kSentencePieceEos = 2;
+
 // What of the tensors the metadata does not say.
 struct GgufTensorFacts {
   std::optional<uint64_t> n_embeddings;  // rows of the embedding

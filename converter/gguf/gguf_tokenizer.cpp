@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "converter/error.h"
+#include "converter/gguf/gguf_config.h"
 #include "converter/gguf/gguf_pre_tokenizers.h"
 #include "converter/sentencepiece_model.h"
 #include "converter/side_files.h"
@@ -75,15 +76,16 @@ class TokenizerReader {
     return static_cast<PieceType>(type.get<uint32_t>());
   }
 
-  // The id of a token that the file names; kNone: it names none, or one past the tokens.
-  [[nodiscard]] uint32_t named(const char* name) const {
-    const uint32_t id = metadata_.count(key(name)).value_or(format::kNone);
+  // The id of a token that the file names, or otherwise; kNone: it names one past the tokens.
+  [[nodiscard]] uint32_t named(const char* name, uint32_t otherwise) const {
+    const uint32_t id = metadata_.count(key(name)).value_or(otherwise);
     return id < tokens_->size() ? id : format::kNone;
   }
 
   void set_ends(bool adds_bos, TokenizerModel* model) const {
-    model->bos_token = named("bos_token_id");
-    model->eos_token = named("eos_token_id");
+    const bool is_byte_level = model->kind == format::TokenizerKind::kByteLevelBpe;
+    model->bos_token = named("bos_token_id", is_byte_level ? format::kNone : kSentencePieceBos);
+    model->eos_token = named("eos_token_id", is_byte_level ? format::kNone : kSentencePieceEos);
     const auto has_text = [model](uint32_t id) {
       return id < model->tokens.size() && !model->tokens[id].text.empty();
     };

@@ -1,5 +1,6 @@
 """Chat templates from a checkpoint to token ids: cria-convert --chat-template, cria tokenize --chat."""
 import json
+import resource
 import subprocess
 import unittest
 
@@ -74,8 +75,18 @@ class ChatTemplates(unittest.TestCase):
         for text, part in (("[", "is no JSON"), ("3", "no list"), ("[3]", "message 1: is no object"), ("[{}]", "has no role"),
                            ('[{"role":"user"}]', "has no content"), ('[{"role":"tool","content":"a"}]', "the role 'tool'"),
                            ('[{"role":"user","content":3}]', "neither a text"), ("[" * 100, "nested too deep"),
-                           ('[{"role":"user","content":[{"type":"image_url"}]}]', "no text"), ("[]", "needs a message")):
+                           ('[{"role":"user","content":[{"type":"image_url"}]}]', "no text"), ("[]", "needs a message"),
+                           ('[{"role":"user","content":"a","tool_calls":[]}]', "tools"),
+                           ('{"tools":[],"messages":[{"role":"user","content":"a"}]}', "tools"),
+                           ('[{"role":"user","content":"[[[[[[[[[[[[]"},3]', "message 2: is no object")):
             self.expect_refused(cli.model(), text, part)
+
+    def test_many_messages_are_refused_in_time_that_grows_as_they_do(self):
+        """A parser that is watched went through the list again for each of its objects: 15 s for this one."""
+        model = cli.model()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        self.expect_refused(model, "[" + ",".join(["{}"] * 200_000) + "]", "too many messages")
+        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, 5)
 
     def test_no_template_no_guess(self):
         model = cli.model("--chat-template", "none")

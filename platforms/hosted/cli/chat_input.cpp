@@ -16,6 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kMaxDepth = 8;
+constexpr const char* kNoTools = "has tools, which the stored chat template does not know";
 
 struct RoleName {
   const char* name;
@@ -30,14 +31,31 @@ constexpr RoleName kRoles[] = {{"system", CRIA_SYSTEM},
   throw ProgramError(ExitCode::kInvalidInput, where + ": " + what);
 }
 
+// How many lists and objects stand inside each other. Looked at before the text is parsed: a parser
+// that is watched goes through a list again for each of its objects.
+int depth_of(const std::string& text) {
+  int depth = 0;
+  int deepest = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      deepest = std::max(deepest, ++depth);
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return deepest;
+}
+
 Json parse(const std::string& text, const std::string& where) {
-  bool is_deep = false;
-  const auto watch = [&is_deep](int depth, Json::parse_event_t, Json&) {
-    is_deep |= depth > kMaxDepth;
-    return !is_deep;
-  };
-  Json json = Json::parse(text, watch, false);
-  if (is_deep) refuse(where, "is nested too deep for a list of messages");
+  if (depth_of(text) > kMaxDepth) refuse(where, "is nested too deep for a list of messages");
+  Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded()) refuse(where, "is no JSON; give a list of {\"role\", \"content\"}");
   return json;
 }
@@ -72,11 +90,17 @@ std::vector<InputMessage> parse_messages(const std::string& json, const std::str
   const auto named = root.is_object() ? root.find("messages") : root.end();
   const Json& list = root.is_object() && named != root.end() ? *named : root;
   if (!list.is_array()) refuse(where, "is no list of messages");
+  if (&list != &root && root.contains("tools")) refuse(where, kNoTools);
   if (list.size() > kMaxInputMessages) refuse(where, "has too many messages");
   std::vector<InputMessage> messages;
   for (const Json& entry : list) {
     const std::string place = where + ": message " + std::to_string(messages.size() + 1);
     if (!entry.is_object()) refuse(place, "is no object with role and content");
+    for (const char* key : {"tool_calls", "tools"}) {
+      if (const auto found = entry.find(key); found != entry.end() && !found->is_null()) {
+        refuse(place, kNoTools);
+      }
+    }
     const auto role = entry.find("role");
     const auto content = entry.find("content");
     if (role == entry.end() || !role->is_string()) refuse(place, "has no role");

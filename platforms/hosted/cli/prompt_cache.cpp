@@ -46,8 +46,7 @@ PromptCache::PromptCache(const ModelSession& model, const std::string& path)
   model.check_output(path_);
   const std::string front = read_regular_start(path_, kHeaderBytes);
   if (front.empty()) return;  // made by somebody who wanted the name
-  const std::string_view magic = std::string_view(front).substr(0, kMagic.size());
-  if (magic != kMagic.substr(0, magic.size())) {
+  if (!std::string_view(front).starts_with(kMagic)) {
     throw ProgramError(ExitCode::kInvalidInput,
                        path_ + ": is no prompt cache; give another file name");
   }

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <utility>
+
 #include "converter/convert.h"
 #include "converter/reordered_tensor.h"
 #include "tests/unit/converter/gguf_writer.h"
@@ -95,6 +98,39 @@ TEST(GgufCheckpoint, DividesFrequenciesByItsFactors) {
   expect_refused(writer, {"rope.dimension_count", "does not fit the frequency factors"});
 }
 
+// The first frequency that is not 1, of a tiny file with what put adds.
+template <typename Put>
+float second_frequency(const Put& put) {
+  const test::TempFolder folder;
+  GgufWriter writer = tiny_gguf();
+  put(&writer);
+  test::write_file(folder / "m.gguf", writer.bytes());
+  convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kNone);
+  const test::ModelReadBack file(folder / "m.cria");
+  const std::string raw = file.raw(file.tensors()[0]);
+  float value = 0;
+  std::memcpy(&value, raw.data() + sizeof(float), sizeof(float));
+  return value;
+}
+
+TEST(GgufCheckpoint, AFactorWithoutATypeIsLinear) {
+  const float plain = second_frequency([](GgufWriter*) {});
+  const auto with_factor = [](GgufWriter* w) { w->put_number("llama.rope.scaling.factor", 4); };
+  EXPECT_EQ(second_frequency(with_factor), plain / 4);
+  EXPECT_EQ(second_frequency([&](GgufWriter* w) {
+              w->put_text("llama.rope.scaling.type", "none");
+              with_factor(w);
+            }),
+            plain);
+  for (const auto& [type, words] : {std::pair{"yarn", "scaling.factor is missing"},
+                                    {"linear", "scaling.factor is missing"},
+                                    {"longrope", "no factors"}}) {
+    GgufWriter writer = tiny_gguf();
+    writer.put_text("llama.rope.scaling.type", type);
+    expect_refused(writer, {words});
+  }
+}
+
 TEST(GgufCheckpoint, OfSeveralPartsIsOpenedByTheFirst) {
   const test::TempFolder folder;
   GgufWriter whole = tiny_gguf();
@@ -129,6 +165,9 @@ TEST(GgufCheckpoint, OfAnArchitectureOrTypeThatIsNotReadIsRefusedByName) {
   writer = tiny_gguf();
   writer.put_text("general.type", "adapter");
   expect_refused(writer, {"general.type", "no whole model"});
+  writer = tiny_gguf();
+  writer.put_flag("llama.attention.causal", false);
+  expect_refused(writer, {"attention.causal is false"});
   writer = tiny_gguf();
   writer.put_count("llama.expert_count", 8);
   expect_refused(writer, {"num_local_experts"});

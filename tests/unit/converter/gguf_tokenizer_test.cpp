@@ -70,6 +70,8 @@ TEST(GgufTokenizer, OfSentencePieceMergesByScore) {
       format::kAddBos | format::kByteFallback | format::kPrependSpace | format::kStripSpace;
   EXPECT_EQ(model.flags & wanted, wanted);
   Json metadata = sentencepiece();
+  metadata.erase("tokenizer.ggml.bos_token_id");
+  EXPECT_EQ(read(metadata).bos_token, 1u) << "what such a vocabulary has unless it says otherwise";
   metadata["tokenizer.ggml.add_space_prefix"] = false;
   EXPECT_EQ(read(metadata).flags & format::kPrependSpace, 0u);
 }
