@@ -46,12 +46,18 @@ bool is_known_extra(const std::string& name) {
   return name.ends_with("rotary_emb.inv_freq") || name == kLmHeadName || name == kEmbeddingName;
 }
 
-void warn_of_extras(const Checkpoint& checkpoint, const std::set<std::string>& used,
-                    std::vector<std::string>* warnings) {
+// Weights of a layer that no role takes would change what it computes: the config names another
+// architecture, or fewer layers. Others, of a second head for example, are warned of.
+void judge_extras(const Checkpoint& checkpoint, const std::set<std::string>& used,
+                  std::vector<std::string>* warnings) {
   size_t n_extras = 0;
   std::string names;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     if (used.contains(name) || is_known_extra(name)) continue;
+    if (name.starts_with("model.layers.")) {
+      refuse(tensor->path().string() + ": tensor " + shown(name) +
+             " has no place in this architecture with these layers; the config is another model's");
+    }
     if (n_extras < kNamedExtras) names += (n_extras == 0 ? "" : ", ") + shown(name);
     ++n_extras;
   }
@@ -104,7 +110,7 @@ TensorPlan plan_tensors(const Checkpoint& checkpoint, const format::ModelConfig&
     }
     plan.tensors.push_back({spec, source});
   }
-  warn_of_extras(checkpoint, used, &plan.warnings);
+  judge_extras(checkpoint, used, &plan.warnings);
   return plan;
 }
 

@@ -66,6 +66,18 @@ TEST_F(ConvertRefusal, AWrongShapeIsShownBesideTheWantedOne) {
   refuses(ExitCode::kInvalidInput, {kDown, "[6144]", "[64, 96]"});
 }
 
+// Left out they would change what the layer computes, or they are a layer that the config lacks.
+TEST_F(ConvertRefusal, WeightsOfALayerThatHaveNoPlaceAreNamed) {
+  for (const std::string name :
+       {"model.layers.0.self_attn.q_norm.weight", "model.layers.0.self_attn.q_proj.bias",
+        "model.layers.9.input_layernorm.weight"}) {
+    std::mt19937 rng(1);
+    checkpoint_.tensors.push_back(random_tensor(name, {8}, &rng));
+    refuses(ExitCode::kInvalidInput, {name, "no place", "model.safetensors"});
+    checkpoint_.erase(name);
+  }
+}
+
 TEST_F(ConvertRefusal, ATypeThatIsNotReadIsNamed) {
   checkpoint_.tensor(kDown).dtype = "I32";
   refuses(ExitCode::kInvalidInput, {kDown, "I32", "BF16"});
