@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "converter/text_gaps.h"
+
 namespace cria::converter {
 namespace {
 
@@ -24,48 +26,6 @@ constexpr const char* kAnswer = "Aq0xz";
 ProbeMessage system_says(std::string text) { return {ChatRole::kSystem, std::move(text)}; }
 ProbeMessage user_says(std::string text) { return {ChatRole::kUser, std::move(text)}; }
 ProbeMessage assistant_says(std::string text) { return {ChatRole::kAssistant, std::move(text)}; }
-
-std::string common_prefix(const std::string& a, const std::string& b) {
-  const size_t n = std::min(a.size(), b.size());
-  const auto end = std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(n), b.begin());
-  return {a.begin(), end.first};
-}
-
-std::string common_suffix(const std::string& a, const std::string& b) {
-  size_t n = 0;
-  while (n < std::min(a.size(), b.size()) && a[a.size() - 1 - n] == b[b.size() - 1 - n]) ++n;
-  return a.substr(a.size() - n);
-}
-
-// A text without the end or the beginning that it has.
-std::string without_end(const std::string& text, const std::string& end) {
-  return text.substr(0, text.size() - end.size());
-}
-std::string without_begin(const std::string& text, const std::string& begin) {
-  return text.substr(begin.size());
-}
-bool begins_with(const std::string& text, const std::string& begin) {
-  return text.compare(0, begin.size(), begin) == 0;
-}
-bool ends_with(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
-// The texts before, between and behind contents that stand in a text once and in this order.
-using Gaps = std::vector<std::string>;
-std::optional<Gaps> gaps_of(const std::string& text, std::initializer_list<const char*> contents) {
-  Gaps gaps;
-  size_t at = 0;
-  for (const std::string_view content : contents) {
-    const size_t found = text.find(content, at);
-    if (found == std::string::npos) return std::nullopt;
-    if (text.find(content, found + content.size()) != std::string::npos) return std::nullopt;
-    gaps.push_back(text.substr(at, found - at));
-    at = found + content.size();
-  }
-  gaps.push_back(text.substr(at));
-  return gaps;
-}
 
 class Derivation {
  public:
@@ -407,7 +367,11 @@ void Derivation::find_order() {
   const ProbeMessage system = system_says(kSystemText);
   const ProbeMessage later = system_says(kLaterSystemText);
   const ProbeMessage answer = assistant_says(kAnswer);
+  const ProbeMessage thought = assistant_says("<think>\nr\n</think>\n\nq");
   for (const Probe& probe : std::initializer_list<Probe>{{user, next},
+                                                         {user, thought, answer},
+                                                         {user, thought, answer, next, answer},
+                                                         {answer, thought, user},
                                                          {answer, user},
                                                          {user, answer, answer, next},
                                                          {system, user, next},
@@ -431,15 +395,18 @@ void Derivation::find_order() {
 // Texts that the template looks for in contents: what it does then the form cannot say.
 void Derivation::find_words() {
   constexpr size_t kMostWords = 256;
-  constexpr size_t kLongest = 100;
+  constexpr size_t kLongest = 4096;
   const ProbeMessage user = user_says(kUserText);
   const ProbeMessage next = user_says(kNextUserText);
   const ProbeMessage answer = assistant_says(kAnswer);
   std::set<std::string> words = {"<think>", "</think>"};
-  for (const std::string& word : renderer_.literals()) {
+  for (const std::string& word : renderer_.source().literals) {
     const bool is_blank = word.find_first_not_of(" \t\r\n") == std::string::npos;
-    const bool is_odd = word.find('\0') != std::string::npos;
-    if (!is_blank && !is_odd && word.size() <= kLongest) words.insert(word);
+    if (word.size() > kLongest) throw std::runtime_error("it has a string that is too long");
+    if (word.find('\0') != std::string::npos) {
+      throw std::runtime_error("it has a string with a zero byte");
+    }
+    if (!is_blank) words.insert(word);
   }
   if (words.size() > kMostWords) throw std::runtime_error("it has too many strings");
   for (const std::string& word : words) {
@@ -496,41 +463,6 @@ bool mark_date(const StoredTemplate& other, const std::string& date, const std::
 
 }  // namespace
 
-ChatTemplate StoredTemplate::view() const {
-  ChatTemplate chat = {};
-  chat.header.flags = flags;
-  chat.header.trims = trims;
-  for (size_t i = 0; i < strings.size(); ++i) {
-    chat.header.string_bytes[i] = static_cast<uint32_t>(strings[i].size());
-    chat.strings[i] = strings[i].data();
-  }
-  return chat;
-}
-
-std::optional<std::string> stored_text(const StoredTemplate& stored, const Probe& probe,
-                                       bool opens_turn, const std::string& date) {
-  const ChatTemplate chat = stored.view();
-  std::vector<ChatMessage> messages;
-  messages.reserve(probe.size());
-  for (const ProbeMessage& message : probe) messages.push_back({message.role, message.content});
-  const Conversation conversation = {messages, opens_turn ? ChatEnd::kOpened : ChatEnd::kClosed,
-                                     date};
-  if (chat_refusal(chat, conversation) != nullptr) return std::nullopt;
-  std::string text;
-  visit_chat_text(chat, conversation, [&text](const ChatPiece& piece) {
-    text.append(piece.text.data(), piece.text.size());
-  });
-  return text;
-}
-
-bool agrees(const StoredTemplate& stored, const TemplateRenderer& renderer, const Probe& probe,
-            bool opens_turn, const CalendarDate& date) {
-  const std::string& format = stored[ChatString::kDateFormat];
-  const auto written = format.empty() ? std::nullopt : format_date(format, date);
-  const auto text = stored_text(stored, probe, opens_turn, written.value_or(""));
-  return !text || renderer.render(probe, opens_turn, date).text == text;
-}
-
 StoredTemplate derive_template(const TemplateRenderer& renderer,
                                const std::vector<std::string>& tokens) {
   // Differs from kTemplateDate in every part.
@@ -546,6 +478,7 @@ StoredTemplate derive_template(const TemplateRenderer& renderer,
   StoredTemplate marked = stored;
   if (formats.size() > 1 || !date || !other_date ||
       !mark_date(other, *date, *other_date, &marked)) {
+    stored.has_fixed_date = true;
     return stored;
   }
   marked[ChatString::kDate] = *date;

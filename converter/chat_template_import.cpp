@@ -15,6 +15,7 @@ using format::ChatTemplateHeader;
 
 // The first byte of what the child says.
 constexpr char kSectionFollows = 'S';
+constexpr char kFixedDateSectionFollows = 'D';
 constexpr char kProblemFollows = 'P';
 
 std::string problem(const std::string& text) { return kProblemFollows + text; }
@@ -37,7 +38,8 @@ std::string import_here(const ChatTemplateSource& source) {
     const std::vector<uint8_t> section = build_chat_section(stored, source.kind);
     ChatTemplate chat = {};
     if (const char* wrong = check_chat_template(section, &chat)) return problem(wrong);
-    return kSectionFollows + std::string(section.begin(), section.end());
+    const char sign = stored.has_fixed_date ? kFixedDateSectionFollows : kSectionFollows;
+    return sign + std::string(section.begin(), section.end());
   } catch (const std::exception& error) {
     return problem("cannot be applied: " + shown(error.what()));
   }
@@ -53,7 +55,8 @@ ImportedChatTemplate import_chat_template(const ChatTemplateSource& source,
   const auto said = run_bounded([&source] { return import_here(source); }, limits);
   if (!said || said->empty()) return {{}, "takes too much time or memory to apply"};
   if ((*said)[0] == kProblemFollows) return {{}, said->substr(1)};
-  return {std::vector<uint8_t>(said->begin() + 1, said->end()), ""};
+  return {std::vector<uint8_t>(said->begin() + 1, said->end()), "",
+          (*said)[0] == kFixedDateSectionFollows};
 }
 
 std::vector<uint8_t> build_chat_section(const StoredTemplate& stored, uint32_t kind) {

@@ -24,6 +24,7 @@ struct ChatTemplateSource {
 struct ImportedChatTemplate {
   std::vector<uint8_t> section;  // empty: the form cannot express the template
   std::string problem;           // then why, on one line: reads on from "the chat template "
+  bool has_fixed_date = false;   // it writes a date that cannot be changed at run time
 };
 
 // Several times the longest known. minja takes time that grows with the square.

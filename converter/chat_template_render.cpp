@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "converter/jinja_source.h"
+#include "converter/jinja_functions.h"
 
 namespace cria::converter {
 namespace {
@@ -16,116 +16,15 @@ using minja::ArgumentsValue;
 using minja::Context;
 using minja::Value;
 
-// What Python's str.strip takes away, of what probes have at their ends.
-constexpr const char* kStripped = " \t\n\r\v\f\x1c\x1d\x1e\x1f";
-
 std::string one_line(const std::string& text) {
   constexpr size_t kMost = 200;
-  return text.substr(0, std::min(text.find('\n'), kMost));
+  std::string line = text.substr(0, std::min(text.find('\n'), kMost));
+  while (!line.empty() && line.back() == ':') line.pop_back();  // what followed is not said
+  return line;
 }
 
 // minja writes these where Jinja2 fails, or for what Jinja2 would write otherwise.
 constexpr std::array<std::string_view, 4> kOddWords = {"None", "True", "False", "null"};
-
-Value callable(std::string name,
-               std::function<Value(const std::shared_ptr<Context>&, ArgumentsValue&)> function) {
-  return Value::callable([name = std::move(name), function = std::move(function)](
-                             const std::shared_ptr<Context>& context, ArgumentsValue& args) {
-    if (args.args.empty()) throw std::runtime_error(name + " without a value");
-    return function(context, args);
-  });
-}
-
-std::string text_argument(const ArgumentsValue& args, size_t i) {
-  if (i >= args.args.size() || !args.args[i].is_string()) throw std::runtime_error("no text");
-  return args.args[i].get<std::string>();
-}
-
-void expect_only(const ArgumentsValue& args, size_t n) {
-  if (args.args.size() > n || !args.kwargs.empty()) throw std::runtime_error("too many arguments");
-}
-
-size_t n_characters(const std::string& text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xc0) != 0x80; }));
-}
-
-Value length_of(const std::shared_ptr<Context>& /*context*/, ArgumentsValue& args) {
-  expect_only(args, 1);
-  const Value& value = args.args[0];
-  const size_t n = value.is_string() ? n_characters(value.get<std::string>()) : value.size();
-  return Value(static_cast<int64_t>(n));
-}
-
-Value trim(const std::shared_ptr<Context>& /*context*/, ArgumentsValue& args) {
-  expect_only(args, 2);
-  const std::string text = text_argument(args, 0);
-  const std::string stripped = args.args.size() > 1 ? text_argument(args, 1) : kStripped;
-  const size_t begin = text.find_first_not_of(stripped);
-  if (begin == std::string::npos) return Value(std::string());
-  return Value(text.substr(begin, text.find_last_not_of(stripped) - begin + 1));
-}
-
-Value first_of(const std::shared_ptr<Context>& /*context*/, ArgumentsValue& args) {
-  expect_only(args, 1);
-  const Value& items = args.args[0];
-  if (!items.is_array()) throw std::runtime_error("first of what is no list");
-  return items.size() == 0 ? Value() : items.at(size_t{0});
-}
-
-Value replace(const std::shared_ptr<Context>& /*context*/, ArgumentsValue& args) {
-  expect_only(args, 3);
-  std::string text = text_argument(args, 0);
-  const std::string from = text_argument(args, 1);
-  const std::string to = text_argument(args, 2);
-  if (from.empty()) throw std::runtime_error("replace of nothing");
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
-  return Value(text);
-}
-
-Value reversed(const std::shared_ptr<Context>& /*context*/, ArgumentsValue& args) {
-  expect_only(args, 1);
-  const Value& items = args.args[0];
-  if (!items.is_array()) throw std::runtime_error("reverse of what is no list");
-  Value result = Value::array();
-  for (size_t i = items.size(); i-- > 0;) result.push_back(items.at(i));
-  return result;
-}
-
-// minja gives the attributes themselves where there is no test.
-Value select_attribute(const std::shared_ptr<Context>& context, ArgumentsValue& args,
-                       bool selects) {
-  if (args.args.size() < 2 || !args.kwargs.empty()) throw std::runtime_error("no attribute");
-  const Value& items = args.args[0];
-  if (!items.is_array()) throw std::runtime_error("selectattr of what is no list");
-  const std::string name = text_argument(args, 1);
-  if (name.find('.') != std::string::npos) throw std::runtime_error("an attribute with a dot");
-  Value result = Value::array();
-  for (size_t i = 0; i < items.size(); ++i) {
-    Value item = items.at(i);
-    Value attribute = item.get(Value(name));
-    bool holds = attribute.to_bool();
-    if (args.args.size() > 2) {
-      const std::string test = text_argument(args, 2);
-      if (test == "defined") {
-        holds = !attribute.is_null();
-      } else if (test == "equalto" || test == "==" || test == "eq" || test == "ne" ||
-                 test == "!=") {
-        if (args.args.size() != 4) throw std::runtime_error("a test without a value");
-        holds = (attribute == args.args[3]) != (test == "ne" || test == "!=");
-      } else if (test == "in") {
-        ArgumentsValue values = {{attribute, args.args.at(3)}, {}};
-        holds = context->get(Value("in")).call(context, values).to_bool();
-      } else {
-        throw std::runtime_error("unknown test " + test);
-      }
-    }
-    if (holds == selects) result.push_back(item);
-  }
-  return result;
-}
 
 minja::Options minja_options() {
   // rewrite_jinja has settled all white space.
@@ -171,7 +70,9 @@ struct TemplateRenderer::Implementation {
   std::set<std::string> date_formats;
   bool has_raised = false;
   std::string raised;
+  TextLengths lengths;
 
+  Rendering render(const Probe& probe, bool opens_turn, const CalendarDate& date);
   Value variables(const Probe& probe, bool opens_turn, const CalendarDate& date);
 };
 
@@ -205,27 +106,16 @@ Value TemplateRenderer::Implementation::variables(const Probe& probe, bool opens
       }));
   set("strftime_now",
       Value::callable([this, date](const std::shared_ptr<Context>&, ArgumentsValue& args) {
-        expect_only(args, 1);
-        const std::string format = text_argument(args, 0);
+        if (args.args.size() != 1 || !args.args[0].is_string()) {
+          throw std::runtime_error("a date without its format");
+        }
+        const std::string format = args.args[0].get<std::string>();
         const auto text = format_date(format, date);
         if (!text) throw std::runtime_error("unknown format of a date");
         date_formats.insert(format);
         return Value(*text);
       }));
-  set("trim", callable("trim", trim));
-  set("length", callable("length", length_of));
-  set("count", callable("count", length_of));
-  set("first", callable("first", first_of));
-  set("replace", callable("replace", replace));
-  set("reverse", callable("reverse", reversed));
-  set("selectattr",
-      callable("selectattr", [](const std::shared_ptr<Context>& context, ArgumentsValue& args) {
-        return select_attribute(context, args, true);
-      }));
-  set("rejectattr",
-      callable("rejectattr", [](const std::shared_ptr<Context>& context, ArgumentsValue& args) {
-        return select_attribute(context, args, false);
-      }));
+  set_jinja_functions(source.literals, &lengths, &all);
   return all;
 }
 
@@ -247,27 +137,37 @@ TemplateRenderer::TemplateRenderer(std::string_view jinja, std::string bos, std:
 
 TemplateRenderer::~TemplateRenderer() = default;
 
-Rendering TemplateRenderer::render(const Probe& probe, bool opens_turn,
-                                   const CalendarDate& date) const {
-  Implementation& self = *implementation_;
-  self.has_raised = false;
+Rendering TemplateRenderer::Implementation::render(const Probe& probe, bool opens_turn,
+                                                   const CalendarDate& date) {
+  has_raised = false;
   try {
     const std::string text =
-        self.root->render(Context::make(self.variables(probe, opens_turn, date), self.builtins));
-    for (const std::string_view word : self.odd_words) {
+        root->render(Context::make(variables(probe, opens_turn, date), builtins));
+    for (const std::string_view word : odd_words) {
       if (text.find(word) != std::string::npos) {
         return {std::nullopt, "writes a value that is no text"};
       }
     }
     return {text, ""};
   } catch (const std::exception& error) {
-    return {std::nullopt, one_line(self.has_raised ? self.raised : error.what())};
+    return {std::nullopt, one_line(has_raised ? raised : error.what())};
   }
 }
 
-const std::set<std::string>& TemplateRenderer::literals() const {
-  return implementation_->source.literals;
+Rendering TemplateRenderer::render(const Probe& probe, bool opens_turn,
+                                   const CalendarDate& date) const {
+  // More than any number that templates compare lengths with, which have at most six digits.
+  constexpr size_t kAddedLength = 10'000'000;
+  Implementation& self = *implementation_;
+  self.lengths = {};
+  Rendering rendering = self.render(probe, opens_turn, date);
+  if (!self.lengths.are_asked) return rendering;
+  self.lengths.added = kAddedLength;
+  if (self.render(probe, opens_turn, date).text == rendering.text) return rendering;
+  return {std::nullopt, "what it writes depends on the length of a text"};
 }
+
+const JinjaSource& TemplateRenderer::source() const { return implementation_->source; }
 const std::set<std::string>& TemplateRenderer::date_formats() const {
   return implementation_->date_formats;
 }

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "converter/jinja_source.h"
 #include "quant/chat_text.h"
 
 namespace cria::converter {
@@ -59,8 +60,8 @@ class TemplateRenderer {
   [[nodiscard]] Rendering render(const Probe& probe, bool opens_turn,
                                  const CalendarDate& date = kTemplateDate) const;
 
-  // The texts of the template's string literals, which its conditions may look for.
-  [[nodiscard]] const std::set<std::string>& literals() const;
+  // The template's constants, which its conditions may look for.
+  [[nodiscard]] const JinjaSource& source() const;
   // The formats in which it asked for the date so far.
   [[nodiscard]] const std::set<std::string>& date_formats() const;
   [[nodiscard]] const std::string& bos() const;

@@ -3,21 +3,22 @@
 //
 // minja takes white space away before expressions too, knows only the commonest escapes of strings,
 // keeps what an iteration of a loop sets for the next one, lets a loop's variable outlive it, and
-// does not tell an undefined value from none. White space, strings, comments, raw blocks and loops
-// are therefore settled here.
+// does not tell an undefined value from none. White space, strings, comments, raw blocks, loops and
+// operations (converter/jinja_guards.h) are therefore settled here.
 #pragma once
 
+#include <cstddef>
 #include <set>
 #include <string>
 #include <string_view>
 
 namespace cria::converter {
 
-inline constexpr size_t kMaxJinjaNesting = 64;  // of brackets, and of blocks
-
 struct JinjaSource {
   std::string text;                // for minja, which has to leave all white space as it is
   std::set<std::string> literals;  // the texts of its string literals
+  std::set<std::string> tested;    // of these, what may be looked for in contents
+  std::set<size_t> numbers;        // what messages may be counted to
   std::string plain;               // all text outside of tags and all literals, one after the other
 };
 

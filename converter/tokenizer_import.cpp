@@ -149,6 +149,11 @@ bool import_template(const TokenizerConfig& config, const ChatTemplateWish* wish
                                "FILE.jinja takes another");
     return false;
   }
+  if (imported.has_fixed_date) {
+    result->warnings.push_back(
+        "the chat template writes a date in a way that the file cannot keep: it stays that of 26 "
+        "July 2024, and --date cannot change it");
+  }
   result->chat_name = format::kChatTemplateNames[source.kind];
   result->chat_section = std::move(imported.section);
   return true;

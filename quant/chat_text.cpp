@@ -20,15 +20,8 @@ bool has_flag(const ChatTemplate& chat, uint32_t flag) { return (chat.header.fla
 
 std::string_view view_of(Text text) { return {text.data(), text.size()}; }
 
-bool is_space(uint32_t code) {
-  // The separators that scripting languages count as white space and Unicode's property does not.
-  constexpr uint32_t kFileSeparator = 0x1c;
-  constexpr uint32_t kUnitSeparator = 0x1f;
-  return is_white_space(code) || (code >= kFileSeparator && code <= kUnitSeparator);
-}
-
 bool is_trimmed(uint32_t code, ChatTrim trim) {
-  return trim == ChatTrim::kSpace ? is_space(code) : trim == ChatTrim::kNewlines && code == '\n';
+  return trim == ChatTrim::kSpace ? is_stripped(code) : trim == ChatTrim::kNewlines && code == '\n';
 }
 
 Text trimmed(Text text, ChatTrim left, ChatTrim right) {

@@ -23,4 +23,10 @@ namespace cria {
   }
 }
 
+// What scripting languages strip from texts: white space and the separators U+001C to U+001F, which
+// Unicode's property does not have.
+[[nodiscard]] constexpr bool is_stripped(uint32_t code) {
+  return is_white_space(code) || (code >= 0x1c && code <= 0x1f);
+}
+
 }  // namespace cria

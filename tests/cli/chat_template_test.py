@@ -59,7 +59,7 @@ class ChatTemplates(unittest.TestCase):
         self.expect_ids(model, text % "05 Jan 2026", asked, "--closed", "--date", "2026-01-05")
         for day in ("2026-02-30", "today", "5", "2026-1-5"):
             self.expect_refused(model, asked, "no day", cli.USAGE, ("--date", day))
-        self.expect_refused(cli.model(), asked, "names no date", options=("--date", "2026-01-05"))
+        self.expect_refused(cli.model(), asked, "no date that can be changed", options=("--date", "2026-01-05"))
         info = json.loads(cli.cria("info", model, "--json").out)
         self.assertEqual(info["model"]["chat_template"], "file")
 

@@ -158,7 +158,8 @@ void set_chat_date(const ModelSession& model, const std::string& day) {
   }
   size_t n_bytes = 0;
   const char* const format = cria_chat_date_format(model.model(), &n_bytes);
-  if (format == nullptr) refuse(model.path(), "the chat template names no date; leave out --date");
+  if (format == nullptr)
+    refuse(model.path(), "the chat template has no date that can be changed; leave out --date");
   std::array<char, 256> text = {};
   const size_t n =
       std::strftime(text.data(), text.size(), std::string(format, n_bytes).c_str(), &time);

@@ -198,6 +198,68 @@ TEST(ChatTemplateImportTest, WhatCannotBeStoredSaysWhy) {
   EXPECT_NE(problem_of(turns + std::string(5000, 'x')), "");
 }
 
+// Turns of Llama 3 whose contents are written as expression says, with something before each.
+std::string turns_of(const std::string& expression, const std::string& before = "") {
+  return "{%- for message in messages %}" + before +
+         "{{- '<|start_header_id|>' + message['role'] " + "+ '<|end_header_id|>' + " + expression +
+         " + '<|eot_id|>' }}{%- endfor %}" +
+         "{%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>' }}" +
+         "{%- endif %}";
+}
+
+TEST(ChatTemplateImportTest, ConditionsThatFewConversationsMeetAreFound) {
+  const std::string content = "message['content']";
+  ASSERT_EQ(problem_of(turns_of(content)), "");
+  ASSERT_EQ(problem_of(turns_of(content + ".strip()")), "");
+  ASSERT_EQ(problem_of(turns_of(content + "|trim")), "");
+  for (const char* expression :
+       {".replace('\\r\\n', '\\n')", "|replace('\\r', '')", ".strip(' \\t\\n')", ".strip('\\n ')",
+        ".split('\\r')[0]", "|lower", ".upper()", "|capitalize", "[:100]", "[0]", "|int|string",
+        "|list|join('')", "|length|string"}) {
+    EXPECT_NE(problem_of(turns_of(content + expression)), "") << expression;
+  }
+  for (const char* condition :
+       {"'stop' in message['content']|lower",
+        "'<a>' in message['content'] and '<b>' in message.content",
+        "message['content']|length > 5000", "loop.index > 12", "messages|length > 40",
+        "loop.index0 == 200", "message['content'][0] == '/'", "message['content']|int > 100",
+        "not loop.first and message['content'] == messages[loop.index0 - 1]['content']",
+        "message['content'] < '!'", "'!' >= message['content']"}) {
+    const std::string before = std::string("{%- if ") + condition + " %}{{- 'X' }}{%- endif %}";
+    EXPECT_NE(problem_of(turns_of(content, before)), "") << condition;
+  }
+}
+
+TEST(ChatTemplateImportTest, WhatConditionsLookForIsRefusedInContents) {
+  for (const std::string& text :
+       {std::string("'/no' ~ '_think'"), "'" + std::string(200, 'z') + "'"}) {
+    const std::string before =
+        "{%- if (" + text + ") in message['content'] %}{{- 'X' }}{%- endif %}";
+    const TemplateRenderer renderer(turns_of("message['content']", before), "", "");
+    const StoredTemplate stored = derive_template(renderer, kTokens);
+    ASSERT_FALSE(find_difference(stored, renderer)) << text;
+    const std::string sought = text[1] == 'z' ? std::string(200, 'z') : "/no_think";
+    EXPECT_FALSE(stored_text(stored, {{ChatRole::kUser, "say " + sought}}, true)) << text;
+    EXPECT_TRUE(stored_text(stored, {{ChatRole::kUser, "say /no"}}, true)) << text;
+  }
+}
+
+TEST(ChatTemplateImportTest, DatesThatCannotBeChangedAreSaid) {
+  const auto fixed = [](const std::string& date) {
+    const std::string turns = turns_of("message['content']");
+    const ImportedChatTemplate imported =
+        import_chat_template({date + turns, "<s>", "</s>", kTokens});
+    EXPECT_EQ(imported.problem, "");
+    return imported.has_fixed_date;
+  };
+  EXPECT_TRUE(fixed("{{- strftime_now('%Y') ~ '-' ~ strftime_now('%m') }}"));
+  EXPECT_TRUE(
+      fixed("{%- if date_string is not defined %}{%- set date_string = '01 Jan 2025' %}"
+            "{%- endif %}{{- date_string }}"));
+  EXPECT_FALSE(fixed("{{- strftime_now('%Y-%m') }}"));
+  EXPECT_FALSE(fixed("no date"));
+}
+
 TEST(ChatTemplateImportTest, HostileTemplatesEnd) {
   const std::string deep(100000, '(');
   const std::string templates[] = {
@@ -274,6 +336,39 @@ TEST(JinjaSourceTest, UndefinedIsNotNone) {
   EXPECT_EQ(rendered("{{ 'y' if messages[0].tool_calls is not none else 'n' }}"), "y");
   EXPECT_EQ(rendered("{{ 'y' if messages[0].tool_calls is defined else 'n' }}"), "n");
   EXPECT_EQ(rendered("{{ 'a' + nobody }}").substr(0, 6), "error:");
+}
+
+TEST(JinjaSourceTest, OperationsAreThoseOfPython) {
+  const std::string no_break = "\xC2\xA0";
+  EXPECT_EQ(rendered("{{ ' \\r" + no_break + "a b" + no_break + " '.strip() }}"), "a b");
+  EXPECT_EQ(rendered("{{ ' a '.lstrip() + '|' }}{{ ' a '.rstrip() }}"), "a | a");
+  EXPECT_EQ(rendered("{{ 'xyax'.strip('yx') }}"), "a");
+  EXPECT_EQ(rendered("{{ 'a,b,c'.split(',')[-1] }}{{ 'a,b,c'.split(',', 1)[1] }}"), "cb,c");
+  EXPECT_EQ(rendered("{{ 'aaa'.replace('a', 'ab') }}{{ 'aaa'.replace('a', 'b', 1) }}"),
+            "abababbaa");
+  EXPECT_EQ(rendered("{{ messages[0].role.capitalize() }}{{ 'it is A' | title }}"), "UserIt Is A");
+  EXPECT_EQ(rendered("{{ 'y' if not 'abc'.startswith('b') and 'abc'.endswith('bc') }}"), "y");
+  EXPECT_EQ(rendered("{{ messages[0]['content'].strip().split('x')[0] }}"), "q");
+  EXPECT_EQ(rendered("{{ 'y' if nobody == none else 'n' }}{{ 'y' if tools != none else 'n' }}"),
+            "nn");
+  EXPECT_EQ(rendered("{{ 'y' if add_generation_prompt == false else 'n' }}"), "y");
+  EXPECT_EQ(rendered("{{ 8 - 1 % 4 - 4 }}{{ 7 // 4 }}{{ messages[-1].content }}"), "31q");
+  EXPECT_EQ(rendered("{{ 'n' if tools | default([1]) else 'y' }}"), "y");
+}
+
+TEST(JinjaSourceTest, OperationsThatMinjaDoesOtherwiseAreErrors) {
+  for (const char* jinja :
+       {"{{ 'abc'[0] }}", "{{ messages[0].content[:1] }}", "{{ 0 == false }}", "{{ (0 - 1) // 2 }}",
+        "{{ messages[0].content.lower() }}", "{{ 'Q' | int }}"}) {
+    EXPECT_EQ(rendered(jinja).substr(0, 6), "error:") << jinja;
+  }
+  for (const char* jinja :
+       {"{{ 1 / 2 }}", "{{ 'a' < 'b' }}", "{{ none == tools }}", "{% set x = {} %}", "{{ -1 % 2 }}",
+        "{{ 2 - -1 // 2 }}", "{{ messages[0].get('x') }}",
+        "{{ messages[0].get('x') | default('y') }}", "{{ cria_no_text }}", "{{ a | b[0] }}",
+        "{{ a)[0] }}", "{{ [0 }}"}) {
+    EXPECT_THROW((void)rewrite_jinja(jinja), std::runtime_error) << jinja;
+  }
 }
 
 }  // namespace
