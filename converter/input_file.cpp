@@ -10,6 +10,7 @@
 
 #include "converter/error.h"
 #include "converter/memory_size.h"
+#include "platforms/hosted/base/file_kind.h"
 
 namespace cria::converter {
 namespace {
@@ -19,13 +20,22 @@ namespace {
   throw ProgramError(code, path.string() + ": " + reason);
 }
 
+[[noreturn]] void refuse_kind(const std::filesystem::path& path, mode_t mode) {
+  fail(ExitCode::kInvalidInput, path,
+       std::string("is ") + hosted::file_kind(mode) + "; give a regular file");
+}
+
 [[noreturn]] void fail_to_open(const std::filesystem::path& path, int error) {
   if (error == ENOENT || error == ENOTDIR) {
     fail(ExitCode::kInvalidInput, path, "no such file, or a link to nothing; download it again");
   }
-  // A socket, a device without a driver, a link that leads to itself.
-  if (error == ENXIO || error == ENODEV || error == ELOOP) {
-    fail(ExitCode::kInvalidInput, path, "is not a regular file; download it again");
+  if (error == ELOOP) {
+    fail(ExitCode::kInvalidInput, path, "is a link that leads to itself; give a regular file");
+  }
+  // A socket, a device without a driver.
+  struct stat info = {};
+  if ((error == ENXIO || error == ENODEV) && stat(path.c_str(), &info) == 0) {
+    refuse_kind(path, info.st_mode);
   }
   const bool is_forbidden = error == EACCES || error == EPERM;
   fail(ExitCode::kIo, path,
@@ -41,10 +51,14 @@ InputFile::InputFile(const std::filesystem::path& path)
       size_bytes_(0) {
   if (descriptor_ < 0) fail_to_open(path, errno);
   struct stat info = {};
-  const bool is_file = fstat(descriptor_, &info) == 0 && S_ISREG(info.st_mode);
-  if (!is_file) {
+  if (fstat(descriptor_, &info) != 0) {
+    const int error = errno;
     close(descriptor_);
-    fail(ExitCode::kInvalidInput, path, "is not a regular file; download it again");
+    fail(ExitCode::kIo, path, std::strerror(error));
+  }
+  if (!S_ISREG(info.st_mode)) {
+    close(descriptor_);
+    refuse_kind(path, info.st_mode);
   }
   size_bytes_ = static_cast<uint64_t>(info.st_size);
 }

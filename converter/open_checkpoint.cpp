@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -10,6 +12,7 @@
 #include "converter/gguf/gguf_checkpoint.h"
 #include "converter/hugging_face_folder.h"
 #include "converter/llama2c/llama2c_checkpoint.h"
+#include "platforms/hosted/base/file_kind.h"
 
 namespace cria::converter {
 namespace {
@@ -114,7 +117,13 @@ std::unique_ptr<Checkpoint> open_checkpoint(const fs::path& path,
   if (!fs::exists(status)) {
     refuse(path, "no such folder or file" + std::string(kReadable));
   }
-  if (!fs::is_directory(status)) return open_file(path, tokenizer);
+  if (fs::is_regular_file(status)) return open_file(path, tokenizer);
+  if (!fs::is_directory(status)) {
+    struct stat info = {};
+    const bool is_known = ::stat(path.c_str(), &info) == 0;
+    refuse(path, std::string("is ") + (is_known ? hosted::file_kind(info.st_mode) : "no file") +
+                     kReadable);
+  }
   if (tokenizer) {
     throw ProgramError(ExitCode::kUsage, "--tokenizer belongs to .bin files of llama2.c");
   }

@@ -51,9 +51,9 @@ class ModelPaths(Base):
     def test_what_is_no_file_is_refused_without_waiting(self):
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
-        self.on_every_command(pipe, [cli.BAD_INPUT], "regular file")
+        self.on_every_command(pipe, [cli.BAD_INPUT], "give a regular file")
         self.on_every_command(self.folder, [cli.BAD_INPUT], "folder")
-        self.on_every_command(Path("/dev/zero"), [cli.BAD_INPUT], "regular file")
+        self.on_every_command(Path("/dev/zero"), [cli.BAD_INPUT], "give a regular file")
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(self.folder / "socket"))
             self.on_every_command(self.folder / "socket", [cli.IO])
@@ -273,9 +273,9 @@ class ChatFiles(Base):
     def test_what_is_no_file_or_too_large_is_refused_without_reading(self):
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
-        self.assert_refused(pipe, "regular file")
-        self.assert_refused(Path("/dev/zero"), "regular file")
-        self.assert_refused(self.folder, "folder")
+        self.assert_refused(pipe, "is a named pipe")
+        self.assert_refused(Path("/dev/zero"), "is a device")
+        self.assert_refused(self.folder, "is a folder")
         sparse = self.folder / "sparse"
         with open(sparse, "wb") as file:
             file.truncate(6 << 30)

@@ -295,7 +295,7 @@ void ChatSession::save(const std::string& path) const {
 void ChatSession::load(const std::string& path) {
   // More than what any chat of this model and context writes: its memory and its session.
   const uint64_t most_bytes = memory_.size_bytes() + model_.plan().session.total;
-  const std::string bytes = read_regular_file(path, most_bytes);
+  const std::string bytes = read_regular_file(path, most_bytes, "give a file that /save wrote");
   const cria_status status = cria_chat_load(chat_, bytes.data(), bytes.size());
   if (status == CRIA_BAD_STATE) {
     throw ProgramError(ExitCode::kInvalidInput,

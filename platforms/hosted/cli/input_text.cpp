@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "platforms/hosted/base/file_kind.h"
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/session/interrupt.h"
@@ -31,15 +32,24 @@ bool read_some(int descriptor, const std::string& name, std::string* text) {
   return got > 0;
 }
 
-[[noreturn]] void refuse_long(const std::string& name, uint64_t most_bytes) {
+[[noreturn]] void refuse(const std::string& name, const std::string& problem,
+                         const std::string& advice) {
   throw ProgramError(ExitCode::kInvalidInput,
-                     text_of("%s: is longer than the %s bytes that are read; give a part of it",
-                             name.c_str(), grouped_digits(most_bytes).c_str()));
+                     name + ": " + problem + (advice.empty() ? "" : "; " + advice));
 }
 
-// A file open for reading, no folder.
+[[noreturn]] void refuse_long(const std::string& name, uint64_t most_bytes,
+                              const std::string& advice) {
+  refuse(name,
+         text_of("is longer than the %s bytes that are read", grouped_digits(most_bytes).c_str()),
+         advice);
+}
+
+constexpr const char* kShorter = "give a part of it";
+
+// A file open for reading, no folder; advice is of no folder.
 struct InputFile {
-  InputFile(const std::string& path, int flags);
+  InputFile(const std::string& path, int flags, const std::string& advice);
   ~InputFile() { ::close(descriptor); }
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -49,7 +59,7 @@ struct InputFile {
   uint64_t size_bytes = 0;
 };
 
-InputFile::InputFile(const std::string& path, int flags)
+InputFile::InputFile(const std::string& path, int flags, const std::string& advice)
     : descriptor(::open(path.c_str(), flags | O_CLOEXEC | O_NOCTTY)) {
   if (descriptor < 0) {
     if (errno == ENOENT || errno == ENOTDIR) {
@@ -65,38 +75,44 @@ InputFile::InputFile(const std::string& path, int flags)
   }
   if (S_ISDIR(status.st_mode)) {
     ::close(descriptor);
-    throw ProgramError(ExitCode::kInvalidInput, path + ": is a folder; give a file");
+    refuse(path, "is a folder", advice);
   }
   mode = status.st_mode;
   size_bytes = static_cast<uint64_t>(status.st_size);
 }
 
-void need_regular(const InputFile& file, const std::string& path) {
-  if (S_ISREG(file.mode)) return;
-  throw ProgramError(ExitCode::kInvalidInput, path + ": is not a regular file");
+void need_regular(const InputFile& file, const std::string& path, const std::string& advice) {
+  if (!S_ISREG(file.mode)) refuse(path, std::string("is ") + file_kind(file.mode), advice);
+}
+
+std::string read_all(int descriptor, const std::string& name, uint64_t most_bytes,
+                     const std::string& advice) {
+  std::string text;
+  while (read_some(descriptor, name, &text)) {
+    if (text.size() > most_bytes) refuse_long(name, most_bytes, advice);
+  }
+  return text;
 }
 
 }  // namespace
 
 std::string read_descriptor(int descriptor, const std::string& name, uint64_t most_bytes) {
-  std::string text;
-  while (read_some(descriptor, name, &text)) {
-    if (text.size() > most_bytes) refuse_long(name, most_bytes);
-  }
-  return text;
+  return read_all(descriptor, name, most_bytes, kShorter);
 }
 
 std::string read_text_file(const std::string& path) {
   if (path == "-") return read_descriptor(STDIN_FILENO, "standard input", kMostTextBytes);
   // Waits for whoever writes to a pipe.
-  const InputFile file(path, O_RDONLY);
-  if (S_ISREG(file.mode) && file.size_bytes > kMostTextBytes) refuse_long(path, kMostTextBytes);
+  const InputFile file(path, O_RDONLY, "give a file");
+  if (S_ISREG(file.mode) && file.size_bytes > kMostTextBytes) {
+    refuse_long(path, kMostTextBytes, kShorter);
+  }
   return read_descriptor(file.descriptor, path, kMostTextBytes);
 }
 
-std::string read_regular_start(const std::string& path, size_t n_bytes) {
-  const InputFile file(path, O_RDONLY | O_NONBLOCK);
-  need_regular(file, path);
+std::string read_regular_start(const std::string& path, size_t n_bytes, const std::string& advice) {
+  const InputFile file(path, O_RDONLY | O_NONBLOCK, advice);
+  need_regular(file, path, advice);
   std::string text;
   while (text.size() < n_bytes && read_some(file.descriptor, path, &text)) {
   }
@@ -104,11 +120,12 @@ std::string read_regular_start(const std::string& path, size_t n_bytes) {
   return text;
 }
 
-std::string read_regular_file(const std::string& path, uint64_t most_bytes) {
-  const InputFile file(path, O_RDONLY | O_NONBLOCK);
-  need_regular(file, path);
-  if (file.size_bytes > most_bytes) refuse_long(path, most_bytes);
-  return read_descriptor(file.descriptor, path, most_bytes);
+std::string read_regular_file(const std::string& path, uint64_t most_bytes,
+                              const std::string& advice) {
+  const InputFile file(path, O_RDONLY | O_NONBLOCK, advice);
+  need_regular(file, path, advice);
+  if (file.size_bytes > most_bytes) refuse_long(path, most_bytes, advice);
+  return read_all(file.descriptor, path, most_bytes, advice);
 }
 
 void drop_last_newline(std::string* text) {

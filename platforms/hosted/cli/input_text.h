@@ -20,11 +20,13 @@ std::string read_descriptor(int descriptor, const std::string& name, uint64_t mo
 std::string read_text_file(const std::string& path);
 
 // The same for a regular file alone, of at most most_bytes, which is known before it is read; a
-// pipe or a device is kInvalidInput.
-std::string read_regular_file(const std::string& path, uint64_t most_bytes);
+// pipe or a device is kInvalidInput. advice is what the user can do about a file that is none of
+// those; empty: nothing is said.
+std::string read_regular_file(const std::string& path, uint64_t most_bytes,
+                              const std::string& advice);
 
 // The first n_bytes of a regular file, or what there is of them.
-std::string read_regular_start(const std::string& path, size_t n_bytes);
+std::string read_regular_start(const std::string& path, size_t n_bytes, const std::string& advice);
 
 // Drops one newline ("\n" or "\r\n") from the end of text: the one that echo and editors add.
 void drop_last_newline(std::string* text);

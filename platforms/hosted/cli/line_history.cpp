@@ -57,7 +57,7 @@ std::vector<std::string> read_lines(const std::string& path) {
   struct stat status = {};
   // A link to nowhere is no history yet either.
   if (::stat(path.c_str(), &status) != 0 && errno == ENOENT) return {};
-  const std::string text = read_regular_file(path, kMostBytes);
+  const std::string text = read_regular_file(path, kMostBytes, "move it away");
   std::vector<std::string> lines;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());

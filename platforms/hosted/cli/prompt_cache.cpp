@@ -44,7 +44,7 @@ PromptCache::PromptCache(const ModelSession& model, const std::string& path)
   }
   if (path_.empty() || ::access(path_.c_str(), F_OK) != 0) return;
   model.check_output(path_);
-  const std::string front = read_regular_start(path_, kHeaderBytes);
+  const std::string front = read_regular_start(path_, kHeaderBytes, "give another file name");
   if (front.empty()) return;  // made by somebody who wanted the name
   if (!std::string_view(front).starts_with(kMagic)) {
     throw ProgramError(ExitCode::kInvalidInput,
@@ -55,7 +55,7 @@ PromptCache::PromptCache(const ModelSession& model, const std::string& path)
     return;
   }
   try {
-    const std::string all = read_regular_file(path_, kHeaderBytes + model.plan().session.total);
+    const std::string all = read_regular_file(path_, kHeaderBytes + model.plan().session.total, "");
     saved_ = all.substr(std::min(all.size(), kHeaderBytes));
     if (saved_.empty()) warn(path_ + ": ends behind its header; written anew");
   } catch (const ProgramError& error) {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <limits>
 
+#include "platforms/hosted/base/file_kind.h"
 #include "platforms/hosted/base/program_error.h"
 
 namespace cria::hosted {
@@ -15,7 +16,7 @@ namespace {
 
 static_assert(sizeof(off_t) == 8, "compile with _FILE_OFFSET_BITS=64");
 
-[[noreturn]] void reject(const std::string& path, const char* what) {
+[[noreturn]] void reject(const std::string& path, const std::string& what) {
   throw ProgramError(ExitCode::kInvalidInput, path + ": " + what);
 }
 
@@ -43,7 +44,9 @@ MappedFile::MappedFile(const std::string& path, Mapping mapping) {
     if (S_ISDIR(status.st_mode)) {
       reject(path, "is a folder; convert a checkpoint with cria-convert first");
     }
-    if (!is_file) reject(path, "is not a regular file; copy the model to one");
+    if (!is_file) {
+      reject(path, std::string("is ") + file_kind(status.st_mode) + "; give a regular file");
+    }
     reject(path, "is empty; copy or convert it again");
   }
   size_bytes_ = static_cast<uint64_t>(status.st_size);

@@ -22,10 +22,15 @@ TEST(InputFileTest, APipeAFolderADeviceAndALinkToNothingAreRefused) {
   std::filesystem::create_symlink("folder", folder / "link to folder");
   std::filesystem::create_symlink("pipe", folder / "link to pipe");
   std::filesystem::create_symlink("itself", folder / "itself");
-  for (const char* name :
-       {"pipe", "folder", "device", "link to folder", "link to pipe", "itself"}) {
-    expect_invalid({name, "not a regular file"}, [&] { (void)InputFile(folder / name); });
-    expect_invalid({name}, [&] { (void)read_small_file(folder / name, 100); });
+  for (const auto& [name, kind] : {std::pair{"pipe", "a named pipe"},
+                                   {"folder", "a folder"},
+                                   {"device", "a device"},
+                                   {"link to folder", "a folder"},
+                                   {"link to pipe", "a named pipe"},
+                                   {"itself", "a link that leads to itself"}}) {
+    const std::string told = std::string(": is ") + kind + "; give a regular file";
+    expect_invalid({name, told}, [&] { (void)InputFile(folder / name); });
+    expect_invalid({name, told}, [&] { (void)read_small_file(folder / name, 100); });
   }
   std::filesystem::create_symlink("nothing", folder / "dangling");
   for (const char* name : {"dangling", "absent"}) {

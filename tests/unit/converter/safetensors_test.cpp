@@ -159,7 +159,8 @@ TEST_F(Safetensors, AnyDamageIsReadOrRefused) {
 TEST_F(Safetensors, AFileThatIsNotThereOrNoFileIsRefused) {
   expect_invalid({"none.safetensors", "no such file"},
                  [&] { (void)SafetensorsFile(folder_ / "none.safetensors"); });
-  expect_invalid({"not a regular file"}, [&] { (void)SafetensorsFile(folder_.path()); });
+  expect_invalid({"is a folder; give a regular file"},
+                 [&] { (void)SafetensorsFile(folder_.path()); });
 }
 
 }  // namespace

@@ -91,8 +91,8 @@ TEST(LineHistory, ItHasLimits) {
   EXPECT_EQ(LineHistory(path).lines().size(), 2u);
 }
 
-// One warning, and it is left alone.
-void expect_left_alone(const fs::path& path) {
+// One warning that ends so, and it is left alone.
+void expect_left_alone(const fs::path& path, const std::string& end) {
   testing::internal::CaptureStderr();
   LineHistory history(path);
   history.add("one");
@@ -100,6 +100,7 @@ void expect_left_alone(const fs::path& path) {
   const std::string told = testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1) << told;
   EXPECT_NE(told.find("no history is kept: " + path.string()), std::string::npos) << told;
+  EXPECT_TRUE(told.ends_with(end + "\n")) << told;
   EXPECT_EQ(history.lines().back(), "two");
 }
 
@@ -107,23 +108,23 @@ TEST(LineHistory, WhatCannotBeAHistoryIsLeftAlone) {
   const fs::path folder = fresh_folder();
   const fs::path path = folder / "history";
   fs::create_directory(path);
-  expect_left_alone(path);
+  expect_left_alone(path, ": is a folder; move it away");
   EXPECT_TRUE(fs::is_directory(path));
   fs::remove(path);
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  expect_left_alone(path);
+  expect_left_alone(path, ": is a named pipe; move it away");
   fs::remove(path);
   std::ofstream(path) << std::string((size_t{1} << 20) + 1, 'x');
-  expect_left_alone(path);
+  expect_left_alone(path, "bytes that are read; move it away");
   EXPECT_EQ(fs::file_size(path), (size_t{1} << 20) + 1);
   fs::remove(path);
   fs::create_symlink("nowhere/history", path);
-  expect_left_alone(path);
+  expect_left_alone(path, "");
   fs::remove(path);
   fs::create_symlink("history", path);  // to itself
-  expect_left_alone(path);
+  expect_left_alone(path, "");
   EXPECT_TRUE(fs::is_symlink(path));
-  expect_left_alone("/dev/null/history");
+  expect_left_alone("/dev/null/history", "");
 }
 
 TEST(LineHistory, ALinkIsFollowed) {
