@@ -24,6 +24,7 @@ using hosted::between;
 using hosted::Named;
 
 constexpr uint32_t kMaxThreads = 1024;
+constexpr const char* kList = "--list-architectures";
 
 constexpr std::array<Named<NumberFormat>, std::size(kNumberFormats)> weight_names() {
   std::array<Named<NumberFormat>, std::size(kNumberFormats)> names = {};
@@ -66,17 +67,8 @@ struct Raw {
 
 void define(CLI::App* app, Raw* raw, Options* options) {
   app->set_version_flag("--version", std::string("cria-convert ") + kConverterVersion);
-  app->add_flag_callback(
-         "--list-architectures",
-         [] {
-           std::string text = architectures_text();
-           text.pop_back();  // CLI11 ends the line
-           throw CLI::CallForVersion(text, 0);
-         },
-         "print the architectures that are read, with their classes and examples")
-      ->configurable(false);
-  app->add_option("MODEL", raw->model, "Hugging Face folder, .gguf file, or .bin file of llama2.c")
-      ->required();
+  app->add_flag(kList, "print the architectures that are read, with their classes and examples");
+  app->add_option("MODEL", raw->model, "Hugging Face folder, .gguf file, or .bin file of llama2.c");
   app->add_option("-o,--output", raw->output, "model file to write");
   app->add_flag("--plan", raw->plan,
                 "write nothing: say what was found and the memory it would take; of a folder the "
@@ -107,6 +99,18 @@ void define(CLI::App* app, Raw* raw, Options* options) {
   app->add_flag("--quiet", raw->quiet, "print warnings and errors only");
 }
 
+// Prints by the way of --version.
+void list_architectures(const CLI::App& app) {
+  if (app.count(kList) == 0) return;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0 || option->check_name(kList)) continue;
+    throw CLI::ValidationError(kList, "stands alone: leave out " + option->get_name());
+  }
+  std::string text = architectures_text();
+  text.pop_back();  // CLI11 ends the line
+  throw CLI::CallForVersion(text, 0);
+}
+
 // Options that would silently do nothing are mistakes.
 void check_combinations(const CLI::App& app, const Raw& raw, const Options& options) {
   const auto refuse = [](const std::string& line) { throw ProgramError(ExitCode::kUsage, line); };
@@ -116,8 +120,8 @@ void check_combinations(const CLI::App& app, const Raw& raw, const Options& opti
   if (app.count("--method") > 0 && !is_integer(options.weights)) {
     refuse("--method belongs to --weights int4 and int8");
   }
-  if (app.count("--chat-template") > 0 && (raw.chat_template.empty() || raw.no_tokenizer)) {
-    refuse("--chat-template wants a name or a file, and a tokenizer");
+  if (app.count("--chat-template") > 0 && raw.no_tokenizer) {
+    refuse("--chat-template and --no-tokenizer contradict each other");
   }
   if (app.count("--level") > 0 && options.compression != Compression::kZstd) {
     refuse("--level belongs to --compress zstd");
@@ -128,15 +132,6 @@ void check_combinations(const CLI::App& app, const Raw& raw, const Options& opti
     }
   } else if (app.count("--output") == 0) {
     refuse("-o is required: the model file to write; or --plan, to write none");
-  }
-  if (raw.model.empty() || (!raw.plan && raw.output.empty())) {
-    refuse("MODEL and -o must not be empty");
-  }
-  if (app.count("--report") > 0 && raw.report.empty()) {
-    refuse("--report must not be empty; give a file name or leave it out");
-  }
-  if (app.count("--tokenizer") > 0 && raw.tokenizer.empty()) {
-    refuse("--tokenizer must not be empty; give a file name or leave it out");
   }
   if (app.count("--tokenizer") > 0 && raw.no_tokenizer) {
     refuse("--tokenizer and --no-tokenizer contradict each other");
@@ -179,6 +174,9 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   define(&app, &raw, &options);
   try {
     app.parse(argc, argv);
+    list_architectures(app);
+    hosted::refuse_empty_values(app, {});
+    if (app.count("MODEL") == 0) throw CLI::RequiredError("MODEL");
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) {
       app.exit(e);

@@ -83,6 +83,28 @@ class Usage(Base):
         version = re.search(r"project\(cria VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
         self.assertEqual(done.stdout, f"cria-convert {version}\n")
 
+    def test_an_option_without_its_value_is_refused_by_name(self):
+        plain = {"--plan", "--no-tokenizer", "--quiet", "--list-architectures", "--version", "--help"}
+        options = sorted(set(re.findall(r"--[a-z-]+", run("--help").stdout)) - plain)
+        self.assertLess(8, len(options), options)
+        for option in options:
+            with self.subTest(option=option):
+                done = run("model", *([] if option == "--output" else ["-o", "m.cria"]), option, "")
+                self.assertEqual((done.returncode, done.stdout), (USAGE, ""), done.stderr)
+                self.assertRegex(done.stderr, rf"\Acria-convert: error: [^\n]*{option}: [^\n]+\n\Z")
+        for arguments in (("", "-o", "m.cria"), ("", "--plan")):
+            done = run(*arguments)
+            self.assertEqual((done.returncode, done.stdout), (USAGE, ""))
+            self.assertIn("MODEL: must not be empty", done.stderr)
+
+    def test_the_list_of_architectures_stands_alone(self):
+        for surplus, named in ((["foo"], "MODEL"), (["foo", "bar"], "bar"), (["--plan"], "--plan"), (["-o", "m.cria"], "--output")):
+            for arguments in (["--list-architectures", *surplus], [*surplus, "--list-architectures"]):
+                done = run(*arguments)
+                self.assertEqual((done.returncode, done.stdout), (USAGE, ""), arguments)
+                self.assertRegex(done.stderr, rf"\Acria-convert: error: [^\n]*{named}[^\n]*\n\Z")
+        self.assertIn("MODEL is required", run().stderr)
+
     def test_the_architectures_are_listed_without_a_model(self):
         done = run("--list-architectures")
         self.assertEqual((done.returncode, done.stderr), (0, ""))

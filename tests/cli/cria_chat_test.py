@@ -1,5 +1,6 @@
 """cria chat: through a pipe each line is a message and answers are all that is shown; on a terminal there are commands."""
 import json
+import os
 import struct
 import subprocess
 import unittest
@@ -269,8 +270,27 @@ class Chat(unittest.TestCase):
             self.assertRegex(line, r"\Acria: error: [^\n]+\n\Z")
         wrong = cli.cria("run", cli.model(), "-p", "a", "--temperature", "101")
         self.assertIn(shown[0].removeprefix("cria: error: ").strip(), wrong.err)
+        self.assertIn("needs a value: /set temperature X, from 0 to 100", shown[2])
         self.assertIn("greedy             on\n", shown[-1])
         self.assertIn("temperature        0.8\n", shown[-1])
+
+    def test_what_is_no_command_is_told_how_it_becomes_a_message(self):
+        _, shown = cli.talk("-n", "4", lines=["/ hi", "/etc/passwd is a file", "/set", " / hi"])
+        for name, line in zip(("/", "/etc/passwd"), shown):
+            self.assertEqual(line, f"cria: error: {name} is no command; /help lists them, and a space before the / makes the "
+                                   "line a message\n")
+        self.assertNotIn("error", shown[3])
+
+    def test_advice_fits_what_was_given(self):
+        long = cli.folder() / "long"
+        with open(long, "wb") as file:
+            file.truncate(1 << 40)
+        pipe = cli.folder() / "a pipe"
+        os.mkfifo(pipe)
+        _, shown = cli.talk(lines=[f"/load {long}", f"/load {pipe}", f"/load {cli.folder()}"])
+        self.assertRegex(shown[0], r"long: is longer than the [0-9,]+ bytes that are read; give a file that /save wrote\n\Z")
+        self.assertIn("a pipe: is a named pipe; give a file that /save wrote", shown[1])
+        self.assertIn(": is a folder; give a file that /save wrote", shown[2])
 
     def test_help_names_every_command_in_forty_columns(self):
         _, shown = cli.talk(lines=["/help"])

@@ -1,5 +1,6 @@
 """Exit codes and messages: one line, on standard error, with the code that scripts rely on."""
 import os
+import re
 import resource
 import subprocess
 import unittest
@@ -31,6 +32,30 @@ class Usage(unittest.TestCase):
         self.assert_fails(cli.cria("run", "m.cria", "-p", "a", "--temperature", "-1"), cli.USAGE, "--temperature")
         self.assert_fails(cli.cria("run", "m.cria", "-p", "a", "--isa", "avx9"), cli.USAGE, "scalar")
         self.assert_fails(cli.cria("chat", "m.cria", "--kv", "int3"), cli.USAGE, "int8, f32")
+
+    def test_an_option_without_its_value_is_a_usage_error(self):
+        """Of every command, as its help lists them; an empty prompt is a prompt."""
+        needed = {"run": ["-p", "a"], "logits": ["--ids", "1", "-o", "-"], "eval": ["--text", os.devnull]}
+        texts = {("run", "--prompt"), ("logits", "--text")}
+        n_tried = 0
+        for command in ("info", "verify", "run", "chat", "bench", "tokenize", "logits", "eval"):
+            for line in cli.cria(command, "--help").out.split("\n"):
+                option = re.match(r"\s+(?:-\w, ?)?(--[a-z-]+) [A-Z]", line)
+                if not option or (command, option[1]) in texts:
+                    continue
+                with self.subTest(command=command, option=option[1]):
+                    others = [] if option[1] in ("--ids", "--text", "--output", "--prompt") else needed.get(command, [])
+                    self.assert_fails(cli.cria(command, "m.cria", *others, option[1], ""), cli.USAGE, option[1] + ": ")
+                    n_tried += 1
+            self.assert_fails(cli.cria(command, "", *needed.get(command, [])), cli.USAGE, "M.cria: must not be empty")
+        self.assertLess(60, n_tried)
+
+    def test_a_list_with_an_empty_place_is_a_usage_error(self):
+        for command, option in (("bench", "--sessions"), ("bench", "--threads"), ("bench", "--prompt"), ("run", "--ids"),
+                                ("logits", "--ids")):
+            others = ["-o", "-"] if command == "logits" else []
+            for value in ("1,,2", "1,2,", ",1", ",", "1, 2", "1,0x2", "1;2"):
+                self.assert_fails(cli.cria(command, "m.cria", *others, option, value), cli.USAGE, option + ": ", "is not a number from")
 
     def test_a_context_the_model_was_not_trained_for_is_a_usage_error(self):
         self.assert_fails(cli.cria("info", cli.model(), "--context", "513"), cli.USAGE, "513", "512")

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <span>
 #include <sstream>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 namespace cria::hosted {
 
@@ -32,10 +34,53 @@ CLI::Validator between(Number low, Number high) {
         Number value = {};
         if (parse_number(text, &value) && value >= low && value <= high) return std::string();
         std::ostringstream message;
-        message << text << " is not a number from " << low << " to " << high;
+        message << (text.empty() ? "nothing" : text) << " is not a number from " << low << " to "
+                << high;
         return message.str();
       },
       "");
+}
+
+// Adds an option whose value is numbers from low to high with a comma between each two; given again
+// it takes more. The option library's own lists pass over an empty place.
+template <typename Number>
+CLI::Option* add_list(CLI::App* app, const std::string& name, std::vector<Number>* values,
+                      Number low, Number high, const std::string& help) {
+  const std::string called = name.substr(name.rfind(',') + 1);
+  const auto read = [called, values, low, high](const std::vector<std::string>& texts) {
+    values->clear();
+    for (const std::string& text : texts) {
+      for (size_t begin = 0; begin <= text.size();) {
+        const size_t end = std::min(text.find(',', begin), text.size());
+        std::string item = text.substr(begin, end - begin);
+        const std::string problem = between(low, high)(item);
+        if (!problem.empty()) throw CLI::ValidationError(called, problem);
+        Number value = {};
+        parse_number(item, &value);
+        values->push_back(value);
+        begin = end + 1;
+      }
+    }
+  };
+  return app->add_option_function<std::vector<std::string>>(name, read, help)
+      ->allow_extra_args(false)
+      ->type_name("N,N,...");
+}
+
+// Refuses an option that was given with an empty value, which would silently do nothing. texts are
+// the options for which an empty text is one.
+inline void refuse_empty_values(const CLI::App& app, std::span<const std::string> texts) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::vector<std::string>& given = option->results();
+    const bool is_empty = std::any_of(given.begin(), given.end(),
+                                      [](const std::string& value) { return value.empty(); });
+    const bool is_text = std::any_of(texts.begin(), texts.end(), [option](const std::string& name) {
+      return option->check_name(name);
+    });
+    if (!is_empty || is_text) continue;
+    throw CLI::ValidationError(option->get_name(),
+                               "must not be empty; give a value or leave it out");
+  }
 }
 
 // A word that an option takes, and what it means.
@@ -60,7 +105,8 @@ CLI::Option* add_named(CLI::App* app, const std::string& name,
       names += names.empty() ? "" : ", ";
       names += row.name;
     }
-    throw CLI::ValidationError(name, text + " is not one of: " + names);
+    throw CLI::ValidationError(name,
+                               (text.empty() ? "nothing" : text) + " is not one of: " + names);
   };
   return app->add_option_function<std::string>(name, choose, help)->type_name("NAME");
 }

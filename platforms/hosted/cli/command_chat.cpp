@@ -254,7 +254,7 @@ ChatProgram::Next ChatProgram::set(const std::string& argument) {
     write_stderr(settings_text(sampling_));
     return Next::kGoOn;
   }
-  const size_t space = argument.find(' ');
+  const size_t space = argument.find_first_of(" \t");
   const std::string name = argument.substr(0, space);
   const std::string value = space == std::string::npos ? "" : trimmed(argument.substr(space));
   SamplingOptions changed = sampling_;
@@ -286,14 +286,16 @@ ChatProgram::Next ChatProgram::command(const std::string& line) {
       throw ProgramError(ExitCode::kUsage, name + " takes nothing behind it");
     }
     if (each.kind == Argument::kFile && argument.empty()) {
-      throw ProgramError(ExitCode::kUsage, name + " needs a file name");
+      throw ProgramError(ExitCode::kUsage, name + " needs a file name: " + name + " FILE");
     }
     if (each.kind == Argument::kFile && argument == "-") {
       throw ProgramError(ExitCode::kUsage, name + " takes a file, which - is not");
     }
     return (this->*each.run)(argument);
   }
-  throw ProgramError(ExitCode::kUsage, name + " is no command; /help lists them");
+  throw ProgramError(ExitCode::kUsage, name +
+                                           " is no command; /help lists them, and a space before "
+                                           "the / makes the line a message");
 }
 
 ChatProgram::Next ChatProgram::handle(const std::string& message, bool is_command) {

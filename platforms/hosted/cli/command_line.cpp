@@ -53,9 +53,9 @@ void add_isa(CLI::App* app, CommonOptions* common) {
          "Up to " + names)
       ->check(CLI::Validator(
           [masks, names](const std::string& name) {
-            return masks.count(name) != 0
-                       ? std::string()
-                       : name + " is none of " + names + " of this CPU and build";
+            return masks.count(name) != 0 ? std::string()
+                                          : (name.empty() ? "nothing" : name) + " is none of " +
+                                                names + " of this CPU and build";
           },
           "NAME"));
 }
@@ -83,11 +83,7 @@ void add_common(CLI::App* app, CommonOptions* common) {
 }
 
 CLI::Option* add_ids(CLI::App* app, std::vector<uint32_t>* ids, const char* help) {
-  return app->add_option("--ids", *ids, help)
-      ->delimiter(',')
-      ->check(between(0U, std::numeric_limits<uint32_t>::max() - 1))
-      ->allow_extra_args(false)
-      ->type_name("N,N,...");
+  return add_list(app, "--ids", ids, 0U, std::numeric_limits<uint32_t>::max() - 1, help);
 }
 
 void add_info(CLI::App* app, InfoOptions* options) {
@@ -146,21 +142,11 @@ void add_bench(CLI::App* app, BenchOptions* options) {
   constexpr uint32_t kMaxLength = kMaxContext;
   add_common(app, &options->common);
   app->remove_option(app->get_option("--threads"));
-  app->add_option("--threads", options->threads, "Thread counts to measure")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(between(1U, kMostThreads))
-      ->type_name("N,N,...");
-  app->add_option("-p,--prompt", options->prompts, "Prompt lengths; default: 128,512")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(between(1U, kMaxLength))
-      ->type_name("N,N,...");
-  app->add_option("--sessions", options->sessions, "Sessions that decode together")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(between(1U, kMaxSessions))
-      ->type_name("N,N,...");
+  add_list(app, "--threads", &options->threads, 1U, kMostThreads, "Thread counts to measure");
+  add_list(app, "-p,--prompt", &options->prompts, 1U, kMaxLength,
+           "Prompt lengths; default: 128,512");
+  add_list(app, "--sessions", &options->sessions, 1U, kMaxSessions,
+           "Sessions that decode together");
   app->add_option("-n", options->n_decode, "Tokens to decode")
       ->check(between(1U, kMaxLength))
       ->capture_default_str()
@@ -279,6 +265,14 @@ bool is_command(const CLI::App& app, const std::string& name) {
   return !app.get_subcommands(has_name).empty();
 }
 
+// The options of a command for which an empty text is one.
+std::vector<std::string> options_of_texts(const CLI::App& command) {
+  const std::string& name = command.get_name();
+  if (name == "run") return {"--prompt"};
+  if (name == "logits") return {"--text"};
+  return {};
+}
+
 // Rules between options that the library cannot express.
 void check_together(const CLI::App& app, const AllOptions& all) {
   if (app.got_subcommand("run") && !all.run.prompt && all.run.ids.empty()) {
@@ -312,6 +306,8 @@ std::variant<Command, HelpText> parse_command_line(int argc, const char* const* 
   }
   try {
     app.parse(argc, argv);
+    const CLI::App& command = *app.get_subcommands().front();
+    refuse_empty_values(command, options_of_texts(command));
   } catch (const CLI::CallForVersion& version) {
     return HelpText{std::string(version.what()) + "\n"};
   } catch (const CLI::CallForHelp&) {

@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <optional>
+#include <sstream>
 #include <type_traits>
 #include <variant>
 
@@ -75,7 +76,12 @@ std::string row_text(const char* name, const std::string& value) {
   return text_of("%-*s %s\n", kNameColumns, name, value.c_str());
 }
 
+[[noreturn]] void refuse_no_value(const std::string& name, const std::string& values) {
+  throw ProgramError(ExitCode::kUsage, name + " needs a value: /set " + name + " " + values);
+}
+
 void change_greedy(const std::string& value, SamplingOptions* options) {
+  if (value.empty()) refuse_no_value(kGreedy, "on, or off");
   if (value != "on" && value != "off") {
     throw ProgramError(ExitCode::kUsage, std::string(kGreedy) + ": " + value + " is not on or off");
   }
@@ -85,6 +91,12 @@ void change_greedy(const std::string& value, SamplingOptions* options) {
 void change(const Setting& setting, const std::string& value, SamplingOptions* options) {
   std::visit(
       [&](const auto& range) {
+        if (value.empty()) {
+          std::ostringstream values;
+          values << setting.type_name << ", from " << range.low << " to " << range.high;
+          if (setting.none != nullptr) values << ", or " << setting.none;
+          refuse_no_value(setting.name, values.str());
+        }
         auto& member = options->*(range.member);
         if (setting.none != nullptr && value == setting.none) {
           member = {};

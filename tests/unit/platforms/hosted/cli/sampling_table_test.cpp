@@ -88,7 +88,11 @@ TEST(SamplingTable, TellsWhatTheCommandLineTells) {
     EXPECT_EQ("--" + told, command_line_problem(each.name, each.value));
     EXPECT_NE(told.find("is not a number from"), std::string::npos) << told;
   }
-  EXPECT_NE(problem("temperature", ""), "");
+  EXPECT_EQ(problem("temperature", ""),
+            "temperature needs a value: /set temperature X, from 0 to 100");
+  EXPECT_EQ(problem("max-tokens", ""),
+            "max-tokens needs a value: /set max-tokens N, from 0 to 16777216, or none");
+  EXPECT_EQ(problem("greedy", ""), "greedy needs a value: /set greedy on, or off");
   EXPECT_NE(problem("greedy", "yes"), "");
   EXPECT_EQ(problem("heat", "1"), "heat is no setting; /set lists them");
 }
