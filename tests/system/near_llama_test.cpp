@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "tests/support/max_or_nan.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/naive_decoder.h"
 #include "tests/support/near_llama.h"
@@ -39,13 +40,7 @@ std::vector<uint32_t> some_tokens(uint32_t vocab_size) {
 
 template <typename A, typename B>
 double relative_error(const std::vector<A>& got, const std::vector<B>& want) {
-  double error = 0;
-  double largest = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    error = std::max(error, std::fabs(static_cast<double>(got[i]) - static_cast<double>(want[i])));
-    largest = std::max(largest, std::fabs(static_cast<double>(want[i])));
-  }
-  return error / largest;
+  return test::relative_error(got.data(), want.data(), want.size());
 }
 
 cria_config config_of(cria_backend backend, cria_kv_format kv_format, uint32_t context) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "tests/support/max_or_nan.h"
 #include "tests/support/model_files.h"
 #include "tests/support/test_session.h"
 
@@ -45,7 +46,8 @@ void compare_with_reference(const fs::path& folder, cria_backend backend) {
   double worst = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     const double w = static_cast<double>(want[i]);
-    worst = std::max(worst, std::fabs(static_cast<double>(got[i]) - w) / (1 + std::fabs(w)));
+    worst =
+        test::max_or_nan(worst, std::fabs(static_cast<double>(got[i]) - w) / (1 + std::fabs(w)));
   }
   std::printf("%s, %s: largest difference %.2g of (1 + |logit|)\n", folder.filename().c_str(),
               cria_backend_name(session.model()), worst);

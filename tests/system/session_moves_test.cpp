@@ -10,6 +10,7 @@
 
 #include "tests/support/isa_list.h"
 #include "tests/support/matrix_formats.h"
+#include "tests/support/max_or_nan.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/test_configs.h"
 #include "tests/support/test_session.h"
@@ -99,15 +100,23 @@ void read(TestSessions* sessions, size_t i, const std::vector<uint32_t>& tokens,
 
 // How far session 0's logits are from session 1's, of the largest of these.
 double relative_error(TestSessions* sessions) {
-  double largest = 0;
-  double error = 0;
-  for (uint32_t i = 0; i < kVocab; ++i) {
-    const double want = static_cast<double>(cria_logits(sessions->session(1))[i]);
-    const double got = static_cast<double>(cria_logits(sessions->session(0))[i]);
-    largest = std::max(largest, std::fabs(want));
-    error = std::max(error, std::fabs(want - got));
+  return test::relative_error(cria_logits(sessions->session(0)), cria_logits(sessions->session(1)),
+                              kVocab);
+}
+
+TEST(RelativeError, OfWhatIsNoNumberIsWithinNoLimit) {
+  const float want[] = {1, -4, 2};
+  for (size_t i = 0; i < 3; ++i) {
+    float got[] = {1, -4, 2};
+    EXPECT_EQ(test::relative_error(got, want, 3), 0);
+    got[i] += 1;
+    EXPECT_EQ(test::relative_error(got, want, 3), 0.25);
+    for (const float value : {std::nanf(""), INFINITY}) {
+      got[i] = value;
+      EXPECT_FALSE(test::relative_error(got, want, 3) <= 1e9) << i;
+      EXPECT_FALSE(test::relative_error(want, got, 3) <= 1e9) << i;
+    }
   }
-  return error / largest;
 }
 
 TEST_P(SessionMoves, APrefixThatIsCopiedIsOneThatWasRead) {

@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/max_or_nan.h"
 #include "tests/support/test_configs.h"
 #include "tests/support/test_session.h"
 #include "tests/support/thread_per_task.h"
@@ -155,7 +156,8 @@ double largest_difference(const Setting& setting, uint32_t n_positions, float qu
   for (size_t i = 0; i < n_positions; ++i) {
     const std::vector<double> want = by_formula(bench.config(), i, in.q, in.k, in.v);
     for (size_t d = 0; d < want.size(); ++d) {
-      worst = std::max(worst, std::fabs(static_cast<double>(out[i * want.size() + d]) - want[d]));
+      worst = test::max_or_nan(worst,
+                               std::fabs(static_cast<double>(out[i * want.size() + d]) - want[d]));
     }
   }
   return worst;
