@@ -182,15 +182,6 @@ constexpr RefusedRow kRefused[] = {
     {"T5", "t5", kEncoder},
 };
 
-std::string list_of_names() {
-  std::string text;
-  for (const ArchitectureRow& row : kArchitectures) {
-    if (!text.empty()) text += &row + 1 == std::end(kArchitectures) ? " and " : ", ";
-    text += row.name;
-  }
-  return text;
-}
-
 const char* what_it_is(std::string_view class_name, std::string_view model_type) {
   for (const RefusedRow& row : kRefused) {
     const bool fits = class_name.empty() ? model_type.starts_with(row.type_begins)
@@ -206,7 +197,9 @@ const ArchitectureRow& find_architecture(const JsonObject& config) {
   const std::optional<std::vector<std::string>> classes = config.texts("architectures");
   const std::optional<std::string> model_type = config.text("model_type");
   const std::string class_name = classes && !classes->empty() ? classes->front() : "";
-  if (class_name.empty() && !model_type) config.refuse("architectures", "is missing");
+  if (class_name.empty() && !model_type) {
+    config.refuse("architectures", "is missing; " + supported_architectures());
+  }
   for (const ArchitectureRow& row : kArchitectures) {
     const bool same_class = class_name.empty() || class_name == row.class_name;
     const bool same_type = !model_type || *model_type == row.model_type;
@@ -214,8 +207,8 @@ const ArchitectureRow& find_architecture(const JsonObject& config) {
   }
   const char* what = what_it_is(class_name, model_type.value_or(""));
   const std::string reason = std::string(" is not supported") +
-                             (what != nullptr ? std::string(" (") + what + ")" : "") +
-                             "; this converter reads " + list_of_names();
+                             (what != nullptr ? std::string(" (") + what + ")" : "") + "; " +
+                             supported_architectures();
   if (class_name.empty()) {
     config.refuse("model_type", "'" + shown(*model_type) + "'" + reason);
   }
@@ -227,6 +220,15 @@ const ArchitectureRow& find_architecture(const JsonObject& config) {
 const ArchitectureRow& architecture_row(format::Architecture id) {
   return *std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
                        [id](const ArchitectureRow& row) { return row.id == id; });
+}
+
+std::string supported_architectures() {
+  std::string text;
+  for (const ArchitectureRow& row : kArchitectures) {
+    if (!text.empty()) text += &row + 1 == std::end(kArchitectures) ? " and " : ", ";
+    text += row.name;
+  }
+  return "this converter reads " + text;
 }
 
 std::string architectures_text() {

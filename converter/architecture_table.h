@@ -62,6 +62,9 @@ struct ArchitectureRow {
 
 [[nodiscard]] const ArchitectureRow& architecture_row(format::Architecture id);
 
+// "this converter reads Llama, Mistral, ...": how a refusal of another ends.
+[[nodiscard]] std::string supported_architectures();
+
 // The table for people, a line each: what --list-architectures prints.
 [[nodiscard]] std::string architectures_text();
 

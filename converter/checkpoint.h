@@ -20,7 +20,8 @@ namespace cria::converter {
 // config.json and generation_config.json, or what says the same.
 struct ConfigFiles {
   Json config;
-  std::string where;  // of config, for error lines
+  std::string where;   // of config, for error lines
+  KeyNames key_names;  // of config's keys, where the file is no config.json
   std::optional<Json> generation;
   std::string generation_where;
   // What divides each frequency of the rotary embedding, after config's scaling; empty: nothing.
@@ -39,6 +40,8 @@ class Checkpoint {
 
   // Throws ProgramError; the line names the file.
   [[nodiscard]] virtual ConfigFiles read_config() const = 0;
+  // What the files call the tensor that tensors() has by this name.
+  [[nodiscard]] virtual std::string name_in_files(const std::string& name) const { return name; }
   // Fills tensors(). Throws ProgramError; the line names the file or tensor.
   virtual void open_weights() = 0;
   // Every file that a conversion reads, or would read if it were there; open_weights has been
@@ -53,6 +56,7 @@ class Checkpoint {
       uint32_t vocab_size, std::span<const uint32_t> end_tokens,
       const ChatTemplateWish* chat_wish) const = 0;
 
+  // By the names that Hugging Face gives them.
   [[nodiscard]] const std::map<std::string, std::unique_ptr<SourceTensor>>& tensors() const {
     return tensors_;
   }
@@ -63,9 +67,8 @@ class Checkpoint {
   }
 
  protected:
-  // False when there is one of that name.
-  bool add(std::unique_ptr<SourceTensor> tensor) {
-    std::string name = tensor->name();
+  // name: as Hugging Face calls it. False when there is one of that name.
+  bool add(std::string name, std::unique_ptr<SourceTensor> tensor) {
     return tensors_.emplace(std::move(name), std::move(tensor)).second;
   }
   // The number types of the tensors, that with the most values first: "Q4_K, Q6_K, F32".

@@ -48,7 +48,8 @@ void refuse_foreign(const Json& json, const JsonObject& config, const Architectu
         row.no_rope == NoRopeKeys::kLayers && key == std::string_view(kNoRopeLayers);
     if (!is_own && is_on(json, key)) {
       config.refuse(key, std::string("belongs to an architecture that is not supported") +
-                             (row.is_hybrid ? ", only the dense models of this one are" : ""));
+                             (row.is_hybrid ? ", only the dense models of this one are" : "") +
+                             "; " + supported_architectures());
     }
   }
   // Where it is silent, such a model has experts.
@@ -77,13 +78,18 @@ void read_shape(const JsonObject& config, const ArchitectureRow& row, ModelConfi
       config.count("num_key_value_heads").value_or(silent ? row.n_kv_heads : model->n_heads);
   const std::optional<uint32_t> head_dim = config.count("head_dim");
   if (!head_dim && row.head_dim == 0 && model->d_model % model->n_heads != 0) {
-    config.refuse("hidden_size", "is no multiple of num_attention_heads, and head_dim is missing");
+    config.refuse("hidden_size", "is no multiple of " + config.name_of("num_attention_heads") +
+                                     ", and " + config.name_of("head_dim") + " is missing");
   }
   const uint32_t otherwise = row.head_dim != 0 ? row.head_dim : model->d_model / model->n_heads;
   model->head_dim = head_dim.value_or(otherwise);
   model->max_context = config.count("max_position_embeddings").value_or(row.max_context);
   if (model->head_dim < 2 || model->head_dim > format::kMaxHeadDim || model->head_dim % 2 != 0) {
-    config.refuse("head_dim", "must be even and from 2 to " + std::to_string(format::kMaxHeadDim));
+    const std::string range = "must be even and from 2 to " + std::to_string(format::kMaxHeadDim);
+    if (head_dim) config.refuse("head_dim", range);
+    config.refuse("hidden_size", "over " + config.name_of("num_attention_heads") +
+                                     " gives heads of " + std::to_string(model->head_dim) +
+                                     " elements, which " + range);
   }
 }
 
@@ -157,8 +163,8 @@ void check_token_ids(const JsonObject& source, const char* key, const std::vecto
                      uint32_t vocab_size) {
   for (const uint32_t id : ids) {
     if (id < vocab_size) continue;
-    source.refuse(key,
-                  std::to_string(id) + " is not below vocab_size " + std::to_string(vocab_size));
+    source.refuse(key, std::to_string(id) + " is not below the vocabulary's " +
+                           std::to_string(vocab_size) + " tokens");
   }
 }
 
@@ -172,7 +178,8 @@ void read_tokens(const ConfigFiles& files, const JsonObject& config, ImportedCon
     const std::optional<std::vector<uint32_t>> ends = source.counts("eos_token_id");
     if (!imported->has_end_tokens && ends && !ends->empty()) {
       check_token_ids(source, "eos_token_id", *ends, imported->model.vocab_size);
-      set_end_tokens(*ends, source.where() + ": eos_token_id", &imported->model);
+      set_end_tokens(*ends, source.where() + ": " + source.name_of("eos_token_id"),
+                     &imported->model);
       imported->has_end_tokens = true;
     }
     const std::optional<uint32_t> bos = source.count("bos_token_id");
@@ -203,7 +210,7 @@ void set_end_tokens(const std::vector<uint32_t>& ids, const std::string& where,
   std::copy(unique.begin(), unique.end(), model->end_tokens);
 }
 
-std::string describe_config_field(std::string_view field) {
+std::string describe_config_field(std::string_view field, const KeyNames& names) {
   struct Rule {
     std::string_view field;
     const char* key;
@@ -214,26 +221,41 @@ std::string describe_config_field(std::string_view field) {
       {"n_layers", "num_hidden_layers", 1, format::kMaxLayers},
       {"d_model", "hidden_size", 1, format::kMaxModelWidth},
       {"n_heads", "num_attention_heads", 1, format::kMaxHeads},
-      {"n_heads * head_dim", "num_attention_heads * head_dim", 1, format::kMaxModelWidth},
-      {"d_ff", "intermediate_size or shared_intermediate_size", 1, format::kMaxFfnWidth},
       {"vocab_size", "vocab_size", 1, format::kMaxVocab},
       {"max_context", "max_position_embeddings", 1, format::kMaxContext},
       {"sliding_window", "sliding_window", 0, format::kMaxContext},
   };
+  const auto name = [&names](const char* key) {
+    const auto found = names.find(key);
+    return found == names.end() ? std::string(key) : found->second;
+  };
+  const auto must_be = [](const std::string& key, uint32_t least, uint32_t most) {
+    return key + " must be from " + std::to_string(least) + " to " + std::to_string(most);
+  };
   for (const Rule& rule : kRules) {
-    if (rule.field != field) continue;
-    return std::string(rule.key) + " must be from " + std::to_string(rule.least) + " to " +
-           std::to_string(rule.most);
+    if (rule.field == field) return must_be(name(rule.key), rule.least, rule.most);
   }
-  if (field == "n_kv_heads") return "num_key_value_heads must divide num_attention_heads";
-  if (field == "rms_epsilon") return "rms_norm_eps must be from 0 to below 1";
-  if (field == "logits_divisor") return "logits_scaling must be above zero";
-  return std::string(field) + " is out of the range a model file can hold";
+  if (field == "d_ff") {
+    const bool is_named = names.contains("intermediate_size");
+    return must_be(
+        name("intermediate_size") + (is_named ? "" : " or " + name("shared_intermediate_size")), 1,
+        format::kMaxFfnWidth);
+  }
+  if (field == "n_heads * head_dim") {
+    return must_be(name("num_attention_heads") + " times the elements of a head", 1,
+                   format::kMaxModelWidth);
+  }
+  if (field == "n_kv_heads") {
+    return name("num_key_value_heads") + " must divide " + name("num_attention_heads");
+  }
+  if (field == "rms_epsilon") return name("rms_norm_eps") + " must be from 0 to below 1";
+  if (field == "logits_divisor") return name("logits_scaling") + " must be above zero";
+  return name(std::string(field).c_str()) + " is out of the range a model file can hold";
 }
 
 ImportedConfig import_config(const ConfigFiles& files) {
   const Json& json = files.config;
-  const JsonObject config(json, files.where);
+  const JsonObject config(json, files.where, files.key_names);
   const ArchitectureRow& row = find_architecture(config);
   refuse_foreign(json, config, row);
 

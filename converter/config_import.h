@@ -27,9 +27,9 @@ struct ImportedConfig {
 // Throws ProgramError; the line names file and key.
 [[nodiscard]] ImportedConfig import_config(const ConfigFiles& files);
 
-// What a config.json must say for the field that check_config (quant/model_layout.h) found at
-// fault: "num_hidden_layers must be from 1 to 1024".
-[[nodiscard]] std::string describe_config_field(std::string_view field);
+// What a config must say for the field that check_config (quant/model_layout.h) found at fault, by
+// the names of ConfigFiles: "num_hidden_layers must be from 1 to 1024".
+[[nodiscard]] std::string describe_config_field(std::string_view field, const KeyNames& names);
 
 // Puts token ids into the config. Throws when there are more than the format holds.
 void set_end_tokens(const std::vector<uint32_t>& ids, const std::string& where,

@@ -93,7 +93,7 @@ class Conversion {
       check_outputs(options_, *checkpoint);
     }
     import_the_tokenizer(*checkpoint, imported);
-    complete_config(*checkpoint, files.where, imported);
+    complete_config(*checkpoint, files, imported);
     if (plans_only()) return std::move(report_);
     report_.weights_text = checkpoint->weights_text();
     TensorPlan plan = plan_tensors(*checkpoint, report_.model, formats_);
@@ -128,7 +128,7 @@ class Conversion {
     }
   }
 
-  void complete_config(const Checkpoint& checkpoint, const std::string& where,
+  void complete_config(const Checkpoint& checkpoint, const ConfigFiles& files,
                        const ImportedConfig& imported) {
     apply_options(options_, &report_.model);
     std::vector<std::string> warnings;
@@ -141,7 +141,8 @@ class Conversion {
       formats_ = choose_formats(options_, &report_.model);
     }
     if (const char* field = check_config(report_.model); field != nullptr) {
-      refuse(ExitCode::kInvalidInput, where + ": " + describe_config_field(field));
+      refuse(ExitCode::kInvalidInput,
+             files.where + ": " + describe_config_field(field, files.key_names));
     }
     check_rules(report_.model, tokenizer_.tokenizer_section, tokenizer_.chat_section,
                 options_.model);

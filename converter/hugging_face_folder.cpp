@@ -140,15 +140,16 @@ void HuggingFaceFolder::add_tensors() {
   for (const auto& [name, stored] : stored_) {
     const auto is_end = [&name](std::string_view end) { return name.ends_with(end); };
     if (!settings || std::none_of(std::begin(kParts), std::end(kParts), is_end)) {
-      add(std::make_unique<SafetensorsTensor>(name, *stored.file, *stored.entry));
+      add(name, std::make_unique<SafetensorsTensor>(name, *stored.file, *stored.entry));
       continue;
     }
     if (!name.ends_with(kCodes)) continue;
     const std::string stem = name.substr(0, name.size() - kCodes.size());
     const GptqParts parts = {part(name), part(stem + ".scales"), part(stem + ".qzeros"),
                              part(stem + ".g_idx")};
-    if (!add(make_gptq_tensor(stem + ".weight", parts, *settings))) {
-      refuse(stored.file->path(), "tensor " + shown(stem) + ".weight is there twice");
+    const std::string whole = stem + ".weight";
+    if (!add(whole, make_gptq_tensor(whole, parts, *settings))) {
+      refuse(stored.file->path(), "tensor " + shown(whole) + " is there twice");
     }
   }
 }

@@ -178,6 +178,17 @@ JsonObject::JsonObject(const Json& object, std::string where)
   }
 }
 
+JsonObject::JsonObject(const Json& object, std::string where, const KeyNames& names)
+    : JsonObject(object, std::move(where)) {
+  names_ = &names;
+}
+
+std::string JsonObject::name_of(std::string_view key) const {
+  if (names_ == nullptr) return std::string(key);
+  const auto found = names_->find(path_ + std::string(key));
+  return found == names_->end() ? std::string(key) : found->second;
+}
+
 const Json* JsonObject::find(std::string_view key) const {
   const auto found = object_->find(key);
   return found == object_->end() || found->is_null() ? nullptr : &*found;
@@ -188,7 +199,7 @@ bool JsonObject::has(std::string_view key) const { return find(key) != nullptr; 
 bool JsonObject::contains(std::string_view key) const { return object_->contains(key); }
 
 void JsonObject::refuse(std::string_view key, const std::string& problem) const {
-  throw ProgramError(ExitCode::kInvalidInput, where_ + ": " + shown(key) + " " + problem);
+  throw ProgramError(ExitCode::kInvalidInput, where_ + ": " + shown(name_of(key)) + " " + problem);
 }
 
 void JsonObject::refuse_type(std::string_view key, const char* expected, const Json& found) const {
@@ -271,7 +282,12 @@ std::optional<JsonObject> JsonObject::object(std::string_view key) const {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
   if (!value->is_object()) refuse_type(key, "an object", *value);
-  return JsonObject(*value, where_ + ": " + shown(key));
+  // Where keys have names of their own, these name the object, too.
+  const bool is_named = names_ != nullptr && !names_->empty();
+  JsonObject inside(*value, is_named ? where_ : where_ + ": " + shown(key));
+  inside.names_ = names_;
+  inside.path_ = path_ + std::string(key) + ".";
+  return inside;
 }
 
 uint32_t JsonObject::required_count(std::string_view key) const {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -22,12 +24,19 @@ inline constexpr size_t kMaxJsonValues = 1 << 23;
 // Throws ProgramError (kInvalidInput).
 [[nodiscard]] Json parse_json(std::string_view text, const std::string& where, size_t max_values);
 
+// What the user's file calls that which is read by other keys: "llama.block_count" for
+// "num_hidden_layers". A key in an object inside has that object's before it:
+// "rope_scaling.factor".
+using KeyNames = std::map<std::string, std::string, std::less<>>;
+
 // Typed access to one JSON object. A key that is absent or null counts as not there; a value of
 // another type is an error that names file, key, what was expected and what was found.
 class JsonObject {
  public:
   // object must outlive this. Throws when it is no JSON object.
   JsonObject(const Json& object, std::string where);
+  // names, which must outlive this, has what errors call the keys; others are called as they are.
+  JsonObject(const Json& object, std::string where, const KeyNames& names);
 
   [[nodiscard]] bool has(std::string_view key) const;                       // there, and not null
   [[nodiscard]] bool contains(std::string_view key) const;                  // there, maybe null
@@ -46,6 +55,8 @@ class JsonObject {
 
   // What the object is called in errors.
   [[nodiscard]] const std::string& where() const { return where_; }
+  // What a key is called in errors.
+  [[nodiscard]] std::string name_of(std::string_view key) const;
   // Throws ProgramError (kInvalidInput): "<where>: <key> <problem>".
   [[noreturn]] void refuse(std::string_view key, const std::string& problem) const;
   // As refuse, of a value that is not what was expected.
@@ -59,6 +70,8 @@ class JsonObject {
 
   const Json* object_;
   std::string where_;
+  const KeyNames* names_ = nullptr;
+  std::string path_;  // of this object in names_: "rope_scaling."
 };
 
 }  // namespace cria::converter

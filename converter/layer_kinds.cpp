@@ -14,15 +14,17 @@ using format::ModelConfig;
 uint32_t count_windows(const JsonObject& config, const std::vector<std::string>& kinds,
                        uint32_t n_layers) {
   if (kinds.size() != n_layers) {
-    config.refuse("layer_types", "names " + std::to_string(kinds.size()) +
-                                     " layers where num_hidden_layers says " +
+    config.refuse("layer_types", "names " + std::to_string(kinds.size()) + " layers where " +
+                                     config.name_of("num_hidden_layers") + " says " +
                                      std::to_string(n_layers));
   }
   uint32_t n = 0;
   for (const std::string& kind : kinds) {
     if (kind != "full_attention" && kind != "attention" && kind != "sliding_attention") {
-      config.refuse("layer_types", "has '" + shown(kind) +
-                                       "', which is not supported: every layer must be attention");
+      config.refuse("layer_types",
+                    "has '" + shown(kind) +
+                        "', which is not supported: every layer must be attention; " +
+                        supported_architectures());
     }
     n += kind == "sliding_attention" ? 1 : 0;
   }
@@ -47,8 +49,8 @@ uint32_t default_windows(const JsonObject& config, const ArchitectureRow& row,
 std::vector<uint32_t> read_rope_layers(const JsonObject& config, uint32_t n_layers) {
   if (const auto layers = config.counts(kNoRopeLayers)) {
     if (layers->size() == n_layers) return *layers;
-    config.refuse(kNoRopeLayers, "names " + std::to_string(layers->size()) +
-                                     " layers where num_hidden_layers says " +
+    config.refuse(kNoRopeLayers, "names " + std::to_string(layers->size()) + " layers where " +
+                                     config.name_of("num_hidden_layers") + " says " +
                                      std::to_string(n_layers));
   }
   constexpr const char* kInterval = "no_rope_layer_interval";
@@ -117,7 +119,20 @@ void read_window(const JsonObject& config, const ArchitectureRow& row, ModelConf
       row.window == WindowKeys::kWindow || config.boolean("use_sliding_window").value_or(false);
   const uint32_t otherwise = config.contains("sliding_window") ? 0 : row.sliding_window;
   const uint32_t window = config.count("sliding_window").value_or(otherwise);
-  if (!is_on || window == 0) return;
+  if (!is_on || window == 0) {
+    // Some attention of the library the checkpoint was made with looks at one key, some at another.
+    if (n_named != 0) {
+      config.refuse(is_on ? "sliding_window" : "use_sliding_window",
+                    "gives no sliding window, and " + std::to_string(n_named) +
+                        " of layer_types are sliding_attention: one of them has to change");
+    }
+    return;
+  }
+  if (row.window == WindowKeys::kWindow && kinds && n_named == 0) {
+    config.refuse("layer_types",
+                  "names no sliding_attention where sliding_window gives all layers " +
+                      std::to_string(window) + " positions: one of them has to change");
+  }
   const uint32_t n = kinds ? n_named : default_windows(config, row, *model);
   if (n != 0 && n != model->n_layers) {
     config.refuse(kinds ? "layer_types" : "use_sliding_window",

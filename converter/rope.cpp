@@ -187,7 +187,8 @@ uint32_t read_rotary_dim(const JsonObject& config, const ArchitectureRow& row, u
   const JsonObject& with_key = scaling && scaling->has(kKey) ? *scaling : config;
   const double part = with_key.number(kKey).value_or(1);
   if (part == 1) return head_dim;
-  if (!row.has_partial_rotary) with_key.refuse(kKey, "other than 1 is not supported");
+  if (!row.has_partial_rotary)
+    with_key.refuse(kKey, "turns a part of each head, where this architecture turns all of it");
   if (!(part > 0 && part < 1)) with_key.refuse(kKey, "must be above 0 and at most 1");
   const auto turned = static_cast<uint32_t>(head_dim * part);
   if (turned < 2 || turned % 2 != 0) {

@@ -12,6 +12,7 @@ namespace cria::converter {
 
 class SourceTensor {
  public:
+  // name   what its file calls it
   // shape  outermost side first
   SourceTensor(std::string name, std::vector<uint64_t> shape)
       : name_(std::move(name)), shape_(std::move(shape)) {}

@@ -23,7 +23,8 @@ constexpr size_t kNamedExtras = 3;
 [[noreturn]] void refuse_missing(const Checkpoint& checkpoint, const TensorSpec& spec,
                                  const std::string& name) {
   const bool output_layer = spec.role == TensorRole::kLmHead;
-  refuse(checkpoint.path().string() + ": the checkpoint has no tensor " + name +
+  refuse(checkpoint.path().string() + ": the checkpoint has no tensor " +
+         checkpoint.name_in_files(name) +
          (output_layer ? ", and config.json does not set tie_word_embeddings"
                        : ": it is incomplete, download it again"));
 }
@@ -31,9 +32,9 @@ constexpr size_t kNamedExtras = 3;
 void check_source(const TensorSpec& spec, const TensorPart& part, const SourceTensor& source) {
   std::vector<uint64_t> wanted = {part.n_rows};
   if (spec.is_matrix) wanted.push_back(spec.shape.cols);
-  const std::string where = source.path().string() + ": tensor " + source.name();
+  const std::string where = source.path().string() + ": tensor " + shown(source.name());
   if (source.shape() != wanted) {
-    refuse(where + " has shape " + shape_text(source.shape()) + " where config.json asks for " +
+    refuse(where + " has shape " + shape_text(source.shape()) + " where the config asks for " +
            shape_text(wanted));
   }
   if (const std::string problem = source.problem(); !problem.empty()) {
@@ -55,10 +56,10 @@ void judge_extras(const Checkpoint& checkpoint, const std::set<std::string>& use
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     if (used.contains(name) || is_known_extra(name)) continue;
     if (name.starts_with("model.layers.")) {
-      refuse(tensor->path().string() + ": tensor " + shown(name) +
+      refuse(tensor->path().string() + ": tensor " + shown(tensor->name()) +
              " has no place in this architecture with these layers; the config is another model's");
     }
-    if (n_extras < kNamedExtras) names += (n_extras == 0 ? "" : ", ") + shown(name);
+    if (n_extras < kNamedExtras) names += (n_extras == 0 ? "" : ", ") + shown(tensor->name());
     ++n_extras;
   }
   if (n_extras == 0) return;
@@ -96,13 +97,14 @@ TensorPlan plan_tensors(const Checkpoint& checkpoint, const format::ModelConfig&
       continue;
     }
     const TensorPart part = checkpoint_part(model, spec);
-    const SourceTensor* source = checkpoint.find(part.name);
+    const SourceTensor* own = checkpoint.find(part.name);
+    const SourceTensor* source = own;
     if (source == nullptr && tied && spec.role == TensorRole::kEmbedding) {
       source = checkpoint.find(kLmHeadName);
     }
     if (source == nullptr) refuse_missing(checkpoint, spec, part.name);
     check_source(spec, part, *source);
-    used.insert(source->name());
+    used.insert(source == own ? part.name : kLmHeadName);
     const uint64_t n_rows = spec.is_matrix ? spec.shape.rows : spec.shape.cols;
     if (n_rows != part.n_rows) {
       plan.parts.push_back(std::make_unique<RowRange>(*source, part.first_row, n_rows));

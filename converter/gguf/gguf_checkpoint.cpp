@@ -94,10 +94,7 @@ uint32_t count_or(const GgufFile& file, const char* key, uint32_t otherwise) {
 GgufCheckpoint::GgufCheckpoint(const fs::path& path) : Checkpoint(path) {
   files_.push_back(std::make_unique<GgufFile>(path));
   open_parts();
-  const JsonObject object(metadata(), path.string());
-  const std::optional<std::string> name = object.text("general.architecture");
-  if (!name) object.refuse("general.architecture", "is missing");
-  architecture_ = &find_gguf_architecture(*name, path.string());
+  architecture_ = &find_gguf_architecture(JsonObject(metadata(), path.string()));
 }
 
 void GgufCheckpoint::open_parts() {
@@ -162,11 +159,11 @@ std::vector<float> GgufCheckpoint::read_vector(std::string_view name) const {
 
 ConfigFiles GgufCheckpoint::read_config() const {
   GgufTensorFacts facts;
-  const GgufEntry* embedding = find_entry("token_embd.weight");
+  const GgufEntry* embedding = find_entry(kGgufEmbedding);
   if (embedding != nullptr) facts.n_embeddings = embedding->shape.front();
-  facts.has_output = find_entry("output.weight") != nullptr;
-  facts.has_attention_bias = find_entry("blk.0.attn_q.bias") != nullptr;
-  facts.has_mlp_bias = find_entry("blk.0.ffn_up.bias") != nullptr;
+  facts.has_output = find_entry(kGgufOutput) != nullptr;
+  facts.has_attention_bias = find_entry(kGgufQueryBias) != nullptr;
+  facts.has_mlp_bias = find_entry(kGgufUpBias) != nullptr;
   facts.rope_factors = read_vector(kGgufRopeFactors);
   facts.long_factors = read_vector(kGgufLongFactors);
   facts.short_factors = read_vector(kGgufShortFactors);
@@ -199,13 +196,17 @@ void GgufCheckpoint::open_weights() {
       // Where the heads do not fit, the shape is refused when it is planned.
       const uint32_t dim = is_paired ? head_dim(entry, name.rows) : 0;
       std::unique_ptr<SourceTensor> tensor =
-          std::make_unique<GgufTensor>(name.name, file->file(), entry);
+          std::make_unique<GgufTensor>(entry.name, file->file(), entry);
       if (dim != 0) tensor = without_pairs(std::move(tensor), dim);
-      if (!add(std::move(tensor))) {
+      if (!add(name.name, std::move(tensor))) {
         refuse(file->file().path(), "tensor " + shown(entry.name) + " is there twice");
       }
     }
   }
+}
+
+std::string GgufCheckpoint::name_in_files(const std::string& name) const {
+  return gguf_name(*architecture_, name);
 }
 
 std::vector<fs::path> GgufCheckpoint::inputs() const {

@@ -18,6 +18,7 @@ class GgufCheckpoint : public Checkpoint {
   explicit GgufCheckpoint(const std::filesystem::path& path);
 
   [[nodiscard]] ConfigFiles read_config() const override;
+  [[nodiscard]] std::string name_in_files(const std::string& name) const override;
   void open_weights() override;
   [[nodiscard]] std::vector<std::filesystem::path> inputs() const override;
   [[nodiscard]] std::filesystem::path guarded_folder() const override { return {}; }

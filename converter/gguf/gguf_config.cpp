@@ -9,6 +9,7 @@ namespace {
 
 enum class Need { kRequired, kOptional };
 
+// What a value of config.json is called here: the list of what is read, and of how errors name it.
 struct NumberKey {
   const char* gguf;  // behind "<architecture>."
   const char* config;
@@ -38,11 +39,29 @@ constexpr NumberKey kGraniteNumbers[] = {
     {"attention.scale", "attention_multiplier", Need::kOptional},
 };
 
-// Of rope.scaling.
+constexpr const char* kConfigAttentionFactor = "rope_scaling.attention_factor";
+constexpr const char* kAttentionFactor = "rope.scaling.attn_factor";
+
 constexpr NumberKey kYarnNumbers[] = {
-    {"rope.scaling.yarn_beta_fast", "beta_fast", Need::kOptional},
-    {"rope.scaling.yarn_beta_slow", "beta_slow", Need::kOptional},
-    {"rope.scaling.yarn_attn_factor", "attention_factor", Need::kOptional},
+    {"rope.scaling.yarn_beta_fast", "rope_scaling.beta_fast", Need::kOptional},
+    {"rope.scaling.yarn_beta_slow", "rope_scaling.beta_slow", Need::kOptional},
+    {"rope.scaling.yarn_attn_factor", kConfigAttentionFactor, Need::kOptional},
+};
+
+// What else has another name, without an architecture before it: tensors, too, that say something.
+struct OtherName {
+  const char* config;
+  std::string_view gguf;
+};
+constexpr OtherName kOtherNames[] = {
+    {"architectures", "general.architecture"},
+    {"bos_token_id", "tokenizer.ggml.bos_token_id"},
+    {"eos_token_id", "tokenizer.ggml.eos_token_id"},
+    {"tie_word_embeddings", kGgufOutput},
+    {"attention_bias", kGgufQueryBias},
+    {"mlp_bias", kGgufUpBias},
+    {"rope_scaling.long_factor", kGgufLongFactors},
+    {"rope_scaling.short_factor", kGgufShortFactors},
 };
 
 // Values that change results in ways that the runtime has no words for.
@@ -57,6 +76,7 @@ constexpr const char* kForeign[] = {
     "use_parallel_residual",
 };
 
+constexpr const char* kWindow = "attention.sliding_window";
 constexpr const char* kDefaultModelType = "model";
 
 // One conversion of metadata into a config.
@@ -66,28 +86,38 @@ class ConfigWriter {
                const GgufTensorFacts& facts, const std::string& where)
       : architecture_(architecture), json_(metadata), metadata_(metadata, where), facts_(facts) {}
 
-  Json run() {
+  ConfigFiles run() {
     refuse_others();
+    for (const OtherName& other : kOtherNames) names_[other.config] = other.gguf;
     config_ = {{"architectures", {architecture_.class_name}},
                {"model_type", architecture_.model_type},
                {"tie_word_embeddings", !facts_.has_output},
                {"attention_bias", facts_.has_attention_bias},
                {"mlp_bias", facts_.has_mlp_bias},
                {"vocab_size", vocab_size()}};
-    copy_counts();
-    copy_numbers(kNumbers, &config_);
-    if (is_granite()) copy_numbers(kGraniteNumbers, &config_);
-    const uint32_t window = metadata_.count(key("attention.sliding_window")).value_or(0);
+    for (const NumberKey& count : kCounts) copy_count(count);
+    for (const NumberKey& number : kNumbers) copy_number(number);
+    for (const NumberKey& number : kGraniteNumbers) {
+      if (is_granite()) copy_number(number);
+    }
+    const uint32_t window = metadata_.count(named("sliding_window", kWindow)).value_or(0);
     config_["sliding_window"] = window == 0 ? Json() : Json(window);
     add_rope();
     add_tokens();
-    return std::move(config_);
+    ConfigFiles files;
+    files.config = std::move(config_);
+    files.where = metadata_.where();
+    files.key_names = std::move(names_);
+    files.rope_factors = facts_.rope_factors;
+    return files;
   }
 
  private:
   [[nodiscard]] std::string key(const char* name) const {
     return std::string(architecture_.name) + "." + name;
   }
+  // The key that gives config's value: from now on errors call that so.
+  std::string named(const char* config, const char* name) { return names_[config] = key(name); }
   [[nodiscard]] bool is_granite() const {
     return std::string_view(architecture_.name) == "granite";
   }
@@ -121,29 +151,38 @@ class ConfigWriter {
     }
   }
 
-  [[nodiscard]] uint64_t vocab_size() const {
-    if (const auto count = metadata_.count(key("vocab_size"))) return *count;
-    const auto tokens = json_.find("tokenizer.ggml.tokens");
+  [[nodiscard]] uint64_t vocab_size() {
+    constexpr const char* kTokens = "tokenizer.ggml.tokens";
+    if (const auto count = metadata_.count(named("vocab_size", "vocab_size"))) return *count;
+    names_["vocab_size"] = kTokens;
+    const auto tokens = json_.find(kTokens);
     if (tokens != json_.end() && tokens->is_array()) return tokens->size();
+    names_["vocab_size"] = "rows of " + std::string(kGgufEmbedding);
     return facts_.n_embeddings.value_or(0);
   }
 
-  void copy_counts() {
-    for (const NumberKey& count : kCounts) {
-      const auto value = count.need == Need::kRequired
-                             ? std::optional(metadata_.required_count(key(count.gguf)))
-                             : metadata_.count(key(count.gguf));
-      if (value) config_[count.config] = *value;
-    }
+  void copy_count(const NumberKey& count) {
+    const std::string name = named(count.config, count.gguf);
+    const auto value = count.need == Need::kRequired ? std::optional(metadata_.required_count(name))
+                                                     : metadata_.count(name);
+    if (value) config_[count.config] = *value;
   }
 
-  template <size_t n>
-  void copy_numbers(const NumberKey (&numbers)[n], Json* to) const {
-    for (const NumberKey& number : numbers) {
-      const auto value = number.need == Need::kRequired
-                             ? std::optional(metadata_.required_number(key(number.gguf)))
-                             : metadata_.number(key(number.gguf));
-      if (value) (*to)[number.config] = *value;
+  void copy_number(const NumberKey& number) {
+    const std::string name = named(number.config, number.gguf);
+    const auto value = number.need == Need::kRequired
+                           ? std::optional(metadata_.required_number(name))
+                           : metadata_.number(name);
+    if (value) set(number.config, *value);
+  }
+
+  // config may be a key of rope_scaling.
+  void set(std::string_view config, const Json& value) {
+    constexpr std::string_view kInside = "rope_scaling.";
+    if (config.starts_with(kInside)) {
+      config_["rope_scaling"][std::string(config.substr(kInside.size()))] = value;
+    } else {
+      config_[std::string(config)] = value;
     }
   }
 
@@ -153,67 +192,74 @@ class ConfigWriter {
     const uint32_t width = metadata_.required_count(key("embedding_length"));
     const uint32_t head_dim =
         metadata_.count(key("attention.key_length")).value_or(width / n_heads);
-    const uint32_t rotated = metadata_.count(key("rope.dimension_count")).value_or(head_dim);
-    if (rotated > head_dim) metadata_.refuse(key("rope.dimension_count"), "is above the head's");
+    const std::string rotated_key = named("partial_rotary_factor", "rope.dimension_count");
+    const uint32_t rotated = metadata_.count(rotated_key).value_or(head_dim);
+    if (rotated > head_dim) metadata_.refuse(rotated_key, "is above the head's");
     if (rotated != head_dim) {
       config_["partial_rotary_factor"] = static_cast<double>(rotated) / head_dim;
     }
     for (const auto* factors :
          {&facts_.rope_factors, &facts_.long_factors, &facts_.short_factors}) {
       if (!factors->empty() && factors->size() != rotated / 2) {
-        metadata_.refuse(key("rope.dimension_count"), "does not fit the frequency factors");
+        metadata_.refuse(rotated_key, "does not fit the frequency factors");
       }
     }
     add_scaling();
   }
 
   void add_scaling() {
-    const auto original = metadata_.number(key("rope.scaling.original_context_length"));
-    if (original) config_["original_max_position_embeddings"] = *original;
+    constexpr const char* kOriginal = "original_max_position_embeddings";
+    const auto original =
+        metadata_.number(named(kOriginal, "rope.scaling.original_context_length"));
+    if (original) config_[kOriginal] = *original;
+    const std::string type_key = named("rope_scaling.rope_type", "rope.scaling.type");
     if (!facts_.long_factors.empty()) {
-      Json scaling = {{"rope_type", "longrope"},
-                      {"long_factor", facts_.long_factors},
-                      {"short_factor", facts_.short_factors}};
-      if (const auto factor = metadata_.number(key("rope.scaling.attn_factor"))) {
-        scaling["attention_factor"] = *factor;
-      }
-      config_["rope_scaling"] = scaling;
+      config_["rope_scaling"] = {{"rope_type", "longrope"},
+                                 {"long_factor", facts_.long_factors},
+                                 {"short_factor", facts_.short_factors}};
+      copy_number({kAttentionFactor, kConfigAttentionFactor, Need::kOptional});
       return;
     }
-    // Older files name a linear factor without a type.
-    const auto old_factor = metadata_.number(key("rope.scale_linear"));
-    const auto factor = metadata_.number(key("rope.scaling.factor"));
-    const std::string type =
-        metadata_.text(key("rope.scaling.type")).value_or(factor ? "linear" : "none");
+    const std::string factor_key = key("rope.scaling.factor");
+    const auto factor = metadata_.number(factor_key);
+    const std::string type = metadata_.text(type_key).value_or(factor ? "linear" : "none");
     if (type == "longrope") {
-      metadata_.refuse(key("rope.scaling.type"), "is longrope and the file has no factors for it");
+      metadata_.refuse(type_key, "is longrope and the file has no factors for it");
     }
     if (type == "none") {
-      if (old_factor && *old_factor != 1) {
-        config_["rope_scaling"] = {{"rope_type", "linear"}, {"factor", *old_factor}};
-      }
+      add_old_factor();
       return;
     }
     if (type != "linear" && type != "yarn") {
-      metadata_.refuse(key("rope.scaling.type"), "'" + shown(type) + "' is not supported");
+      metadata_.refuse(type_key, "'" + shown(type) + "' is not supported");
     }
-    if (!factor) {
-      metadata_.refuse(key("rope.scaling.factor"), "is missing, which rope.scaling.type needs");
-    }
-    Json scaling = {{"rope_type", type}, {"factor", *factor}};
-    if (type == "yarn") add_yarn(*factor, &scaling);
-    config_["rope_scaling"] = scaling;
+    if (!factor) metadata_.refuse(factor_key, "is missing, which rope.scaling.type needs");
+    set_factor(type, factor_key, *factor);
+    if (type == "yarn") add_yarn(*factor);
   }
 
-  void add_yarn(double factor, Json* scaling) const {
+  // Older files name a linear factor without a type.
+  void add_old_factor() {
+    const std::string factor_key = key("rope.scale_linear");
+    const auto factor = metadata_.number(factor_key);
+    if (factor && *factor != 1) set_factor("linear", factor_key, *factor);
+  }
+
+  void set_factor(const std::string& type, const std::string& factor_key, double factor) {
+    names_["rope_scaling.factor"] = factor_key;
+    config_["rope_scaling"] = {{"rope_type", type}, {"factor", factor}};
+  }
+
+  void add_yarn(double factor) {
     if (metadata_.number(key("rope.scaling.yarn_ext_factor")).value_or(1) != 1) {
       metadata_.refuse(key("rope.scaling.yarn_ext_factor"), "other than 1 is not supported");
     }
-    copy_numbers(kYarnNumbers, scaling);
+    for (const NumberKey& number : kYarnNumbers) copy_number(number);
     // Here it multiplies what follows from the factor; there it stands for it.
     constexpr double kLogWeight = 0.1;
-    if (const auto attention = metadata_.number(key("rope.scaling.attn_factor"))) {
-      (*scaling)["attention_factor"] = *attention * (kLogWeight * std::log(factor) + 1);
+    if (const auto attention = metadata_.number(key(kAttentionFactor))) {
+      (void)named(kConfigAttentionFactor, kAttentionFactor);
+      set(kConfigAttentionFactor, *attention * (kLogWeight * std::log(factor) + 1));
     }
   }
 
@@ -241,17 +287,14 @@ class ConfigWriter {
   JsonObject metadata_;
   const GgufTensorFacts& facts_;
   Json config_;
+  KeyNames names_;
 };
 
 }  // namespace
 
 ConfigFiles gguf_config(const GgufArchitecture& architecture, const Json& metadata,
                         const GgufTensorFacts& facts, const std::string& where) {
-  ConfigFiles files;
-  files.config = ConfigWriter(architecture, metadata, facts, where).run();
-  files.where = where;
-  files.rope_factors = facts.rope_factors;
-  return files;
+  return ConfigWriter(architecture, metadata, facts, where).run();
 }
 
 }  // namespace cria::converter

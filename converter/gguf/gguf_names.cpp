@@ -1,7 +1,6 @@
 #include "converter/gguf/gguf_names.h"
 
-#include <algorithm>
-#include <iterator>
+#include <optional>
 
 #include "converter/error.h"
 
@@ -25,12 +24,13 @@ struct NamePair {
 };
 
 constexpr NamePair kWholeNames[] = {
-    {"token_embd.weight", "model.embed_tokens.weight"},
+    {kGgufEmbedding, "model.embed_tokens.weight"},
     {"output_norm.weight", "model.norm.weight"},
-    {"output.weight", "lm_head.weight"},
+    {kGgufOutput, "lm_head.weight"},
 };
 
 // Of blk.N, before ".weight" or ".bias".
+constexpr std::string_view kUp = "ffn_up";
 constexpr NamePair kLayerNames[] = {
     {"attn_norm", "input_layernorm"},
     {"attn_q", "self_attn.q_proj", GgufRows::kOfQueries},
@@ -42,22 +42,47 @@ constexpr NamePair kLayerNames[] = {
     {"attn_k_norm", "self_attn.k_norm"},
     {"ffn_norm", "post_attention_layernorm"},
     {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},
+    {kUp, "mlp.up_proj"},
     {"ffn_down", "mlp.down_proj"},
 };
 constexpr std::string_view kFusedGateUp = "mlp.gate_up_proj";
+constexpr std::string_view kGgufLayer = "blk.";
+constexpr std::string_view kHuggingFaceLayer = "model.layers.";
+
+// A tensor of a layer: "blk." "0" "attn_q" ".weight".
+struct LayerTensor {
+  std::string_view layer;
+  std::string_view stem;
+  std::string_view kind;
+};
+
+std::optional<LayerTensor> split(std::string_view name, std::string_view begins) {
+  if (!name.starts_with(begins)) return std::nullopt;
+  const std::string_view in_layers = name.substr(begins.size());
+  const size_t layer_end = in_layers.find('.');
+  const size_t kind = in_layers.rfind('.');
+  if (layer_end == std::string_view::npos || kind == layer_end) return std::nullopt;
+  return LayerTensor{in_layers.substr(0, layer_end),
+                     in_layers.substr(layer_end + 1, kind - layer_end - 1), in_layers.substr(kind)};
+}
+
+std::string joined(std::string_view begins, const LayerTensor& tensor, std::string_view stem) {
+  std::string name(begins);
+  return name.append(tensor.layer).append(".").append(stem).append(tensor.kind);
+}
 
 }  // namespace
 
-const GgufArchitecture& find_gguf_architecture(std::string_view name, const std::string& where) {
+const GgufArchitecture& find_gguf_architecture(const JsonObject& metadata) {
+  constexpr const char* kKey = "general.architecture";
+  const std::optional<std::string> name = metadata.text(kKey);
   std::string names;
   for (const GgufArchitecture& known : kArchitectures) {
-    if (known.name == name) return known;
+    if (name && known.name == *name) return known;
     names += (names.empty() ? "" : ", ") + std::string(known.name);
   }
-  throw ProgramError(ExitCode::kInvalidInput,
-                     where + ": architecture '" + shown(name) +
-                         "' is not supported; of GGUF files these are: " + names);
+  metadata.refuse(kKey, (name ? "'" + shown(*name) + "' is not supported" : "is missing") +
+                            "; of GGUF files these are: " + names);
 }
 
 GgufTensorName hugging_face_name(const GgufArchitecture& architecture, std::string_view name) {
@@ -65,22 +90,30 @@ GgufTensorName hugging_face_name(const GgufArchitecture& architecture, std::stri
   for (const NamePair& pair : kWholeNames) {
     if (pair.gguf == name) return {std::string(pair.hugging_face), pair.rows};
   }
-  constexpr std::string_view kLayer = "blk.";
-  if (!name.starts_with(kLayer)) return own;
-  const std::string_view in_layers = name.substr(kLayer.size());
-  const size_t layer_end = in_layers.find('.');
-  const size_t kind = in_layers.rfind('.');
-  if (layer_end == std::string_view::npos || kind == layer_end) return own;
-  const std::string_view layer = in_layers.substr(0, layer_end);
-  const std::string_view stem = in_layers.substr(layer_end + 1, kind - layer_end - 1);
-  const auto* pair = std::find_if(std::begin(kLayerNames), std::end(kLayerNames),
-                                  [stem](const NamePair& p) { return p.gguf == stem; });
-  if (pair == std::end(kLayerNames)) return own;
-  const bool fused = architecture.fuses_gate && stem == "ffn_up";
-  std::string result = "model.layers.";
-  result.append(layer).append(".").append(fused ? kFusedGateUp : pair->hugging_face);
-  result.append(in_layers.substr(kind));
-  return {result, pair->rows};
+  const std::optional<LayerTensor> tensor = split(name, kGgufLayer);
+  if (!tensor) return own;
+  for (const NamePair& pair : kLayerNames) {
+    if (pair.gguf != tensor->stem) continue;
+    const bool is_fused = architecture.fuses_gate && pair.gguf == kUp;
+    return {joined(kHuggingFaceLayer, *tensor, is_fused ? kFusedGateUp : pair.hugging_face),
+            pair.rows};
+  }
+  return own;
+}
+
+std::string gguf_name(const GgufArchitecture& architecture, std::string_view name) {
+  for (const NamePair& pair : kWholeNames) {
+    if (pair.hugging_face == name) return std::string(pair.gguf);
+  }
+  const std::optional<LayerTensor> tensor = split(name, kHuggingFaceLayer);
+  if (!tensor) return std::string(name);
+  if (architecture.fuses_gate && tensor->stem == kFusedGateUp) {
+    return joined(kGgufLayer, *tensor, kUp);
+  }
+  for (const NamePair& pair : kLayerNames) {
+    if (pair.hugging_face == tensor->stem) return joined(kGgufLayer, *tensor, pair.gguf);
+  }
+  return std::string(name);
 }
 
 }  // namespace cria::converter

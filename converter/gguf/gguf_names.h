@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "converter/json_input.h"
+
 namespace cria::converter {
 
 struct GgufArchitecture {
@@ -16,9 +18,14 @@ struct GgufArchitecture {
   bool fuses_gate;  // ffn_up holds gate and up
 };
 
-// Throws ProgramError that begins with where and names those that are read.
-[[nodiscard]] const GgufArchitecture& find_gguf_architecture(std::string_view name,
-                                                             const std::string& where);
+// Of general.architecture. Throws ProgramError that names those that are read.
+[[nodiscard]] const GgufArchitecture& find_gguf_architecture(const JsonObject& metadata);
+
+// Tensors that say something of the config, too, by being there.
+inline constexpr std::string_view kGgufEmbedding = "token_embd.weight";
+inline constexpr std::string_view kGgufOutput = "output.weight";
+inline constexpr std::string_view kGgufQueryBias = "blk.0.attn_q.bias";
+inline constexpr std::string_view kGgufUpBias = "blk.0.ffn_up.bias";
 
 // Frequency factors, which are no weights: what divides a frequency of the rotary embedding.
 inline constexpr std::string_view kGgufRopeFactors = "rope_freqs.weight";
@@ -34,5 +41,8 @@ struct GgufTensorName {
 
 [[nodiscard]] GgufTensorName hugging_face_name(const GgufArchitecture& architecture,
                                                std::string_view name);
+
+// The other way: what a file of the architecture calls a tensor; name itself where there is none.
+[[nodiscard]] std::string gguf_name(const GgufArchitecture& architecture, std::string_view name);
 
 }  // namespace cria::converter

@@ -86,23 +86,35 @@ Llama2cCheckpoint::Llama2cCheckpoint(const fs::path& path, std::optional<fs::pat
       tokenizer_(std::move(tokenizer)) {}
 
 ConfigFiles Llama2cCheckpoint::read_config() const {
+  // What config.json calls a number of the header, and the header itself.
+  struct Number {
+    const char* config;
+    const char* header;
+    uint32_t value;
+  };
   const Llama2cHeader& h = contents_.header;
+  const Number numbers[] = {
+      {"hidden_size", "dim", h.dim},
+      {"intermediate_size", "hidden_dim", h.hidden_dim},
+      {"num_hidden_layers", "n_layers", h.n_layers},
+      {"num_attention_heads", "n_heads", h.n_heads},
+      {"num_key_value_heads", "n_kv_heads", h.n_kv_heads},
+      {"vocab_size", "vocab_size", h.vocab_size},
+      {"max_position_embeddings", "seq_len", h.seq_len},
+  };
   constexpr double kEpsilon = 1e-5;
   constexpr double kTheta = 10000;
   ConfigFiles files;
   files.where = path().string();
   files.config = {{"architectures", {"LlamaForCausalLM"}},
                   {"model_type", "llama"},
-                  {"hidden_size", h.dim},
-                  {"intermediate_size", h.hidden_dim},
-                  {"num_hidden_layers", h.n_layers},
-                  {"num_attention_heads", h.n_heads},
-                  {"num_key_value_heads", h.n_kv_heads},
-                  {"vocab_size", h.vocab_size},
-                  {"max_position_embeddings", h.seq_len},
                   {"rms_norm_eps", kEpsilon},
                   {"rope_theta", kTheta},
                   {"tie_word_embeddings", h.shares_embedding}};
+  for (const Number& number : numbers) {
+    files.config[number.config] = number.value;
+    files.key_names[number.config] = number.header;
+  }
   return files;
 }
 
@@ -116,7 +128,7 @@ void Llama2cCheckpoint::open_weights() {
       tensor = std::make_unique<Llama2cInt8>(file_, stored, h.group_size);
     }
     if (stored.is_of_heads) tensor = without_pairs(std::move(tensor), h.dim / h.n_heads);
-    add(std::move(tensor));
+    add(stored.name, std::move(tensor));
   }
 }
 

@@ -138,6 +138,15 @@ TEST_F(ConfigImport, OnlyMistralHasASlidingWindow) {
   EXPECT_EQ(import().model.sliding_window, 0u);
   make_mistral(&config_);
   EXPECT_EQ(import().model.sliding_window, 8u);
+  const uint32_t n_layers = import().model.n_layers;
+  config_["layer_types"] = std::vector<std::string>(n_layers, "sliding_attention");
+  EXPECT_EQ(import().model.sliding_window, 8u);
+  config_["layer_types"] = std::vector<std::string>(n_layers, "full_attention");
+  refuses({"layer_types names no sliding_attention", "8 positions"});
+  config_["sliding_window"] = nullptr;
+  EXPECT_EQ(import().model.sliding_window, 0u);
+  config_["layer_types"] = std::vector<std::string>(n_layers, "sliding_attention");
+  refuses({"sliding_window gives no sliding window"});
 }
 
 TEST_F(ConfigImport, GranitesMultipliersAreTaken) {
@@ -248,7 +257,7 @@ TEST_F(ConfigImport, EitherNameOfTheArchitectureSuffices) {
   config_["model_type"] = "gpt2";
   refuses({"model_type", "gpt2"});
   config_.erase("model_type");
-  refuses({"architectures", "missing"});
+  refuses({"architectures", "missing", "this converter reads Llama, Mistral"});
   config_["architectures"] = {"LlamaForCausalLM"};
   EXPECT_EQ(import().architecture, "LlamaForCausalLM");
 }
@@ -266,6 +275,26 @@ TEST_F(ConfigImport, SettingsOfOtherArchitecturesAreRefusedByName) {
   config_["pretraining_tp"] = 2;
   config_["attention_dropout"] = 0.1;
   EXPECT_NO_THROW((void)import());
+}
+
+TEST_F(ConfigImport, WhatIsNotReadIsNamedWithTheListOfWhatIs) {
+  const std::string list = "this converter reads Llama, Mistral";
+  for (const char* type :
+       {"mixtral", "qwen3_moe", "gpt_oss", "deepseek_v3", "mamba", "falcon_h1", "gemma3", "lfm2",
+        "olmo2", "cohere", "gpt2", "gpt_neox", "phi", "stablelm", "qwen2_vl", "never_heard_of"}) {
+    become((std::string(type) + "ForCausalLM").c_str(), type);
+    refuses({type, "is not supported", list});
+    config_.erase("architectures");
+    refuses({type, "is not supported", list});
+  }
+  become("LlamaForCausalLM", "llama");
+  refuses_value("num_local_experts", 8);
+  config_["num_local_experts"] = 8;
+  refuses({"num_local_experts belongs to an architecture", list});
+  config_.erase("num_local_experts");
+  config_["layer_types"] =
+      std::vector<std::string>(config_["num_hidden_layers"].get<size_t>(), "mamba");
+  refuses({"layer_types has 'mamba'", list});
 }
 
 // The families that are no architectures of their own, and those that are: numbers of their public
@@ -335,6 +364,13 @@ TEST_F(ConfigImport, AQwensWindowIsThatOfAllLayersOrOfNone) {
   config_["layer_types"] = {"sliding_attention", "sliding_attention", "sliding_attention"};
   EXPECT_EQ(import().model.sliding_window, 16u);
   config_["use_sliding_window"] = false;
+  refuses({"use_sliding_window gives no sliding window", "3 of layer_types are sliding_attention"});
+  config_["use_sliding_window"] = true;
+  config_["sliding_window"] = nullptr;
+  refuses({"sliding_window gives no sliding window", "3 of layer_types"});
+  config_["layer_types"] = {"full_attention", "full_attention", "full_attention"};
+  EXPECT_EQ(import().model.sliding_window, 0u);
+  config_["sliding_window"] = 16;
   EXPECT_EQ(import().model.sliding_window, 0u);
   config_["layer_types"] = {"full_attention"};
   refuses({"layer_types", "1 layers", "3"});
@@ -381,6 +417,16 @@ TEST_F(ConfigImport, ASmolLm3NamesItsLayersWithoutRope) {
   EXPECT_EQ(import().model.sliding_window, 0u) << "no layer is without RoPE";
   config_["no_rope_layers"] = {1, 1, 1, 0, 1, 1};
   refuses({"use_sliding_window", "1 of 6 layers"});
+  // Said layer by layer, it counts; but not against the switch.
+  const std::vector<std::string> sliding(6, "sliding_attention");
+  config_["layer_types"] = sliding;
+  EXPECT_EQ(import().model.sliding_window, 16u);
+  config_["use_sliding_window"] = false;
+  refuses({"use_sliding_window gives no sliding window", "6 of layer_types"});
+  config_.erase("use_sliding_window");
+  refuses({"use_sliding_window gives no sliding window", "6 of layer_types"});
+  config_["layer_types"] = std::vector<std::string>(6, "full_attention");
+  EXPECT_EQ(import().model.sliding_window, 0u);
 }
 
 TEST_F(ConfigImport, APatternOfLayersIsToldUpToSixtyFour) {

@@ -161,7 +161,8 @@ TEST(GgufCheckpoint, OfSeveralPartsIsOpenedByTheFirst) {
 TEST(GgufCheckpoint, OfAnArchitectureOrTypeThatIsNotReadIsRefusedByName) {
   GgufWriter writer;
   writer.put_text("general.architecture", "gemma3");
-  expect_refused(writer, {"'gemma3' is not supported", "qwen3"});
+  expect_refused(writer, {"general.architecture 'gemma3' is not supported",
+                          "these are: llama, granite", "qwen3"});
   writer = tiny_gguf();
   writer.put_text("general.type", "adapter");
   expect_refused(writer, {"general.type", "no whole model"});
@@ -170,17 +171,105 @@ TEST(GgufCheckpoint, OfAnArchitectureOrTypeThatIsNotReadIsRefusedByName) {
   expect_refused(writer, {"attention.causal is false"});
   writer = tiny_gguf();
   writer.put_count("llama.expert_count", 8);
-  expect_refused(writer, {"num_local_experts"});
+  expect_refused(writer, {"llama.expert_count belongs", "this converter reads Llama, Mistral"});
   writer = tiny_gguf();
   writer.put_number("llama.final_logit_softcapping", 30.0f);
   expect_refused(writer, {"final_logit_softcapping is not supported"});
   writer = tiny_gguf();
   writer.tensors[0].type = 39;
-  expect_refused(writer, {"model.embed_tokens.weight", "MXFP4", "Q4_K_M"});
+  expect_refused(writer, {"token_embd.weight", "MXFP4", "Q4_K_M"});
   writer = tiny_gguf();
   writer.tensors[0].type = 77;
-  expect_refused(writer, {"model.embed_tokens.weight", "type 77"});
-  expect_refused(GgufWriter(), {"general.architecture is missing"});
+  expect_refused(writer, {"token_embd.weight", "type 77"});
+  expect_refused(GgufWriter(), {"general.architecture is missing", "these are: llama, granite"});
+}
+
+// A tiny file in which the key has another value, of the type that it has.
+GgufWriter with_count(const std::string& key, uint32_t value) {
+  GgufWriter writer;
+  writer.replace_count(key, value);
+  writer.put_tiny_llama();
+  writer.put_tensors(TinyCheckpoint());
+  return writer;
+}
+
+TEST(GgufCheckpoint, WhatIsRefusedIsCalledAsTheFileCallsIt) {
+  struct Case {
+    const char* key;
+    uint32_t value;
+    std::vector<std::string> words;
+  };
+  const Case cases[] = {
+      {"llama.block_count", 0, {"m.gguf: llama.block_count must be from 1"}},
+      {"llama.block_count", 1 << 30, {"m.gguf: llama.block_count must be from 1"}},
+      {"llama.embedding_length",
+       66,
+       {"llama.embedding_length is no multiple of "
+        "llama.attention.head_count, and "
+        "llama.attention.key_length is missing"}},
+      {"llama.embedding_length", 0, {"llama.embedding_length over llama.attention.head_count"}},
+      {"llama.embedding_length", 1 << 30, {"llama.embedding_length over"}},
+      {"llama.feed_forward_length", 0, {": llama.feed_forward_length must be from 1"}},
+      {"llama.attention.head_count", 0, {"llama.attention.head_count must not be zero"}},
+      {"llama.attention.head_count_kv",
+       3,
+       {"llama.attention.head_count_kv must divide llama.attention.head_count"}},
+      {"llama.context_length", 0, {"llama.context_length must be from 1"}},
+      {"llama.vocab_size", 0, {"llama.vocab_size must be from 1"}},
+      {"llama.attention.key_length", 15, {"llama.attention.key_length must be even"}},
+      {"llama.rope.dimension_count", 8, {"llama.rope.dimension_count"}},
+  };
+  for (const Case& c : cases) expect_refused(with_count(c.key, c.value), c.words);
+}
+
+TEST(GgufCheckpoint, NumbersThatAreRefusedAreCalledAsTheFileCallsThem) {
+  const auto refuses = [](const std::vector<std::pair<std::string, float>>& numbers,
+                          const char* type, const std::string& words) {
+    GgufWriter writer = tiny_gguf();
+    if (type != nullptr) writer.put_text("llama.rope.scaling.type", type);
+    for (const auto& [key, value] : numbers) writer.put_number(key, value);
+    expect_refused(writer, {"m.gguf: " + words});
+  };
+  const std::string scaling = "llama.rope.scaling.";
+  refuses({{"llama.rope.freq_base", -1}}, nullptr, "llama.rope.freq_base must be above zero");
+  refuses({{"llama.rope.scale_linear", -2}}, nullptr, "llama.rope.scale_linear must be above zero");
+  refuses({{scaling + "factor", -1}}, "linear", scaling + "factor must be above zero");
+  refuses({{scaling + "factor", 4}, {scaling + "original_context_length", -1}}, "yarn",
+          scaling + "original_context_length must be above zero");
+  refuses({{scaling + "factor", 4}, {scaling + "yarn_beta_fast", -1}}, "yarn",
+          scaling + "yarn_beta_fast must be above zero");
+  refuses({{scaling + "factor", 4}, {scaling + "yarn_attn_factor", -1}}, "yarn",
+          scaling + "yarn_attn_factor must be above zero");
+  refuses({{scaling + "factor", 4}, {scaling + "attn_factor", -1}}, "yarn",
+          scaling + "attn_factor must be above zero");
+}
+
+TEST(GgufCheckpoint, TensorsThatAreRefusedAreCalledAsTheFileCallsThem) {
+  GgufWriter writer = tiny_gguf();
+  std::erase_if(writer.tensors, [](const auto& t) { return t.name == "blk.0.ffn_up.weight"; });
+  expect_refused(writer, {"has no tensor blk.0.ffn_up.weight"});
+  writer = tiny_gguf();
+  writer.tensors.push_back({"blk.1.ffn_up.weight", {1}, 0, std::string(4, '\0')});
+  expect_refused(writer, {"tensor blk.1.ffn_up.weight has no place"});
+  writer = with_count("llama.feed_forward_length", 32);
+  expect_refused(writer, {"tensor blk.0.ffn_", "has shape"});
+  writer = tiny_gguf();
+  writer.tensors.push_back({"blk.0.attn_q.bias", {64}, 0, std::string(256, '\0')});
+  writer.tensors.push_back({"output_norm.weight", {64}, 0, std::string(256, '\0')});
+  expect_refused(writer, {"tensor output_norm.weight"});
+}
+
+TEST(GgufNames, GoThereAndBack) {
+  for (const char* architecture : {"llama", "phi3"}) {
+    const Json metadata = {{"general.architecture", architecture}};
+    const GgufArchitecture& known = find_gguf_architecture(JsonObject(metadata, "m.gguf"));
+    for (const std::string name :
+         {"token_embd.weight", "output.weight", "output_norm.weight", "blk.12.attn_q.bias",
+          "blk.0.ffn_up.weight", "blk.0.attn_qkv.weight", "blk.3.attn_k_norm.weight"}) {
+      EXPECT_EQ(gguf_name(known, hugging_face_name(known, name).name), name);
+    }
+    EXPECT_EQ(gguf_name(known, "model.layers.0.other.weight"), "model.layers.0.other.weight");
+  }
 }
 
 TEST(GgufCheckpoint, WithoutATokenizerWantsNoTokenizer) {

@@ -39,7 +39,14 @@ class GgufWriter {
     values_ += text(key) + bytes_of_number(type) + bytes;
     ++n_values_;
   }
-  void put_count(std::string_view key, uint32_t value) { put(key, 4, bytes_of_number(value)); }
+  void put_count(std::string_view key, uint32_t value) {
+    if (key != replaced_) put(key, 4, bytes_of_number(value));
+  }
+  // Puts a count that stays, whatever is put by the same key from now on.
+  void replace_count(std::string_view key, uint32_t value) {
+    put_count(key, value);
+    replaced_ = key;
+  }
   void put_number(std::string_view key, float value) { put(key, 6, bytes_of_number(value)); }
   void put_text(std::string_view key, std::string_view value) { put(key, 8, text(value)); }
   void put_flag(std::string_view key, bool value) { put(key, 7, std::string(1, value ? 1 : 0)); }
@@ -132,6 +139,7 @@ class GgufWriter {
 
  private:
   std::string values_;
+  std::string replaced_;
   uint64_t n_values_ = 0;
 };
 

@@ -197,6 +197,27 @@ TEST(Llama2c, OfImpossibleNumbersIsRefused) {
   }
 }
 
+// The file is as long as its header asks for, and every number is within its own limits.
+std::string with_numbers(int32_t dim, int32_t n_heads, int32_t n_kv_heads) {
+  std::string bytes;
+  for (const int32_t number : {dim, 96, 1, n_heads, n_kv_heads, kVocab, 32}) {
+    bytes += GgufWriter::bytes_of_number(number);
+  }
+  const size_t head_dim = static_cast<size_t>(dim / n_heads);
+  const size_t width = static_cast<size_t>(dim);
+  const size_t kv_dim = head_dim * static_cast<size_t>(n_kv_heads);
+  const size_t n_values = width * (kVocab + 3 + 2 * width + 2 * kv_dim + 3 * 96) + 32 * head_dim;
+  return bytes + std::string(n_values * sizeof(float), '\0');
+}
+
+TEST(Llama2c, WhatIsRefusedIsCalledAsItsHeaderCallsIt) {
+  const test::TempFolder folder;
+  test::write_file(folder / "m.bin", with_numbers(514, 1, 1));
+  test::expect_invalid({"m.bin: dim over n_heads gives heads of 514 elements"}, [&] {
+    convert_f32(folder / "m.bin", folder / "m.cria", TokenizerWish::kNone);
+  });
+}
+
 TEST(Llama2c, TakesTheTokenizerBesideIt) {
   const test::TempFolder folder;
   test::write_file(folder / "m.bin", version_1());
