@@ -23,7 +23,7 @@ max_len() {
   case $1 in
     json | safetensors | chat_template) echo 65536 ;;
     tokenizer_import) echo 32768 ;;
-    sentencepiece) echo 16384 ;;
+    sentencepiece | jinja_source) echo 16384 ;;
     *) echo 4096 ;;
   esac
 }
