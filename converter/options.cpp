@@ -53,6 +53,7 @@ constexpr Named<Compression> kCompressions[] = {{"zstd", Compression::kZstd},
 
 // As CLI11 fills them, where an option's own type is another.
 struct Raw {
+  bool lists_architectures = false;
   std::string model;
   std::string output;
   uint32_t context = 0;
@@ -67,7 +68,8 @@ struct Raw {
 
 void define(CLI::App* app, Raw* raw, Options* options) {
   app->set_version_flag("--version", std::string("cria-convert ") + kConverterVersion);
-  app->add_flag(kList, "print the architectures that are read, with their classes and examples");
+  app->add_flag(kList, raw->lists_architectures,
+                "print the architectures that are read, with their classes and examples");
   app->add_option("MODEL", raw->model, "Hugging Face folder, .gguf file, or .bin file of llama2.c");
   app->add_option("-o,--output", raw->output, "model file to write");
   app->add_flag("--plan", raw->plan,
