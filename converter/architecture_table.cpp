@@ -36,6 +36,7 @@ constexpr ArchitectureRow kArchitectures[] = {
      .name = "Granite",
      .examples = "Granite 3.0 to 3.3, 2B and 8B",
      .flags_by_keys = kAllBiases,
+     .no_rope = NoRopeKeys::kPositionType,  // of GGUF files, which call Granite 4 so
      .has_multipliers = true},
     {.class_name = "Qwen2ForCausalLM",
      .model_type = "qwen2",

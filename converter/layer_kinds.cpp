@@ -96,7 +96,7 @@ void read_no_rope(const JsonObject& config, const ArchitectureRow& row, ModelCon
     return;
   }
   constexpr const char* kKey = "position_embedding_type";
-  const std::string type = config.text(kKey).value_or("nope");
+  const std::string type = config.text(kKey).value_or(row.is_hybrid ? "nope" : "rope");
   if (type != "rope" && type != "nope") {
     config.refuse(kKey, "'" + shown(type) + "' is not supported, only rope and nope");
   }

@@ -100,6 +100,11 @@ class ConfigWriter {
     for (const NumberKey& number : kGraniteNumbers) {
       if (is_granite()) copy_number(number);
     }
+    // Of other architectures it says how they were trained.
+    const std::string has_rope = named("position_embedding_type", "rope.scaling.finetuned");
+    if (is_granite() && !metadata_.boolean(has_rope).value_or(true)) {
+      config_["position_embedding_type"] = "nope";
+    }
     const uint32_t window = metadata_.count(named("sliding_window", kWindow)).value_or(0);
     config_["sliding_window"] = window == 0 ? Json() : Json(window);
     add_rope();

@@ -321,6 +321,21 @@ void check_apart(const HeaderReader& in, const std::vector<GgufEntry>& tensors) 
   }
 }
 
+// Writers may give a list with a number for each layer where all have the same.
+void join_layers(Json* metadata) {
+  constexpr std::string_view kByLayer[] = {".attention.head_count", ".attention.head_count_kv",
+                                           ".feed_forward_length"};
+  for (auto& [key, value] : metadata->items()) {
+    const bool is_by_layer = std::any_of(std::begin(kByLayer), std::end(kByLayer),
+                                         [&](std::string_view end) { return key.ends_with(end); });
+    if (!is_by_layer || !value.is_array() || value.empty()) continue;
+    const Json first = value.front();
+    if (std::all_of(value.begin(), value.end(), [&](const Json& v) { return v == first; })) {
+      value = first;
+    }
+  }
+}
+
 }  // namespace
 
 GgufFile::GgufFile(const std::filesystem::path& path) : file_(path) {
@@ -333,6 +348,7 @@ GgufFile::GgufFile(const std::filesystem::path& path) : file_(path) {
   const uint64_t n_tensors = in.take_count(kMaxTensors, kLeastEntryBytes, "tensors");
   const uint64_t n_values = in.take_count(kMaxValues, kLeastValueBytes, "metadata values");
   metadata_ = MetadataReader(&in).read(n_values);
+  join_layers(&metadata_);
   const uint64_t alignment = read_alignment(metadata_, where);
   tensors_.reserve(memory_size(n_tensors));
   for (uint64_t i = 0; i < n_tensors; ++i) tensors_.push_back(read_entry(&in));

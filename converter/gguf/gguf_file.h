@@ -32,7 +32,8 @@ class GgufFile {
 
   [[nodiscard]] const InputFile& file() const { return file_; }
   [[nodiscard]] uint32_t version() const { return version_; }
-  // One object: numbers, truth values, texts (any bytes), and lists of one of them.
+  // One object: numbers, truth values, texts (any bytes), and lists of one of them. What the file
+  // says of each layer alike (head counts, the feed-forward's length) is said once.
   [[nodiscard]] const Json& metadata() const { return metadata_; }
   [[nodiscard]] const std::vector<GgufEntry>& tensors() const { return tensors_; }
 

@@ -131,6 +131,39 @@ TEST(GgufCheckpoint, AFactorWithoutATypeIsLinear) {
   }
 }
 
+TEST(GgufCheckpoint, WhatIsSaidOfEveryLayerAlikeIsSaidOnce) {
+  constexpr const char* kKey = "llama.attention.head_count_kv";
+  const auto with_list = [](const std::vector<uint32_t>& kv) {
+    GgufWriter writer;
+    writer.leave_out(kKey);
+    writer.put_tiny_llama();
+    writer.put_numbers(kKey, 4, kv);
+    writer.put_tensors(TinyCheckpoint());
+    return writer;
+  };
+  const test::TempFolder folder;
+  test::write_file(folder / "m.gguf", with_list({2, 2}).bytes());
+  const auto model = convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kNone).model;
+  EXPECT_EQ(model.n_kv_heads, 2U);
+  expect_refused(with_list({2, 4}), {kKey, "list"});
+  expect_refused(with_list({}), {kKey, "list"});
+}
+
+TEST(GgufCheckpoint, OfGraniteMayBeWithoutRope) {
+  const auto flagged = [](bool has_rope) {
+    const test::TempFolder folder;
+    GgufWriter writer;
+    writer.put_tiny_llama("granite");
+    writer.put_flag("granite.rope.scaling.finetuned", has_rope);
+    writer.put_tensors(TinyCheckpoint());
+    test::write_file(folder / "m.gguf", writer.bytes());
+    return convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kNone)
+        .model.no_rope_layers[0];
+  };
+  EXPECT_EQ(flagged(true), 0U);
+  EXPECT_NE(flagged(false), 0U);
+}
+
 TEST(GgufCheckpoint, OfSeveralPartsIsOpenedByTheFirst) {
   const test::TempFolder folder;
   GgufWriter whole = tiny_gguf();

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/converter/converter_fixtures.h"
@@ -65,17 +66,18 @@ class GgufWriter {
     put(key, 9, bytes_of_number(type) + bytes_of_number(n) + items);
   }
 
+  // Counts of this key are not put from now on.
+  void leave_out(std::string_view key) { replaced_ = key; }
+
   // The header of a Llama like TinyCheckpoint's.
-  void put_tiny_llama() {
-    put_text("general.architecture", "llama");
-    put_count("llama.block_count", 1);
-    put_count("llama.embedding_length", 64);
-    put_count("llama.feed_forward_length", 96);
-    put_count("llama.attention.head_count", 4);
-    put_count("llama.attention.head_count_kv", 2);
-    put_count("llama.context_length", 128);
-    put_count("llama.vocab_size", 50);
-    put_number("llama.attention.layer_norm_rms_epsilon", 1e-6f);
+  void put_tiny_llama(const std::string& architecture = "llama") {
+    put_text("general.architecture", architecture);
+    const std::pair<const char*, uint32_t> counts[] = {
+        {".block_count", 1},          {".embedding_length", 64},       {".feed_forward_length", 96},
+        {".attention.head_count", 4}, {".attention.head_count_kv", 2}, {".context_length", 128},
+        {".vocab_size", 50}};
+    for (const auto& [key, value] : counts) put_count(architecture + key, value);
+    put_number(architecture + ".attention.layer_norm_rms_epsilon", 1e-6f);
   }
 
   // TinyCheckpoint's tensors as llama.cpp's converter stores them, q and k in pairs.
