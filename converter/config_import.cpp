@@ -163,8 +163,8 @@ void check_token_ids(const JsonObject& source, const char* key, const std::vecto
                      uint32_t vocab_size) {
   for (const uint32_t id : ids) {
     if (id < vocab_size) continue;
-    source.refuse(key, std::to_string(id) + " is not below the vocabulary's " +
-                           std::to_string(vocab_size) + " tokens");
+    source.refuse(key,
+                  std::to_string(id) + " is not below vocab_size " + std::to_string(vocab_size));
   }
 }
 

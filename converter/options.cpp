@@ -53,7 +53,6 @@ constexpr Named<Compression> kCompressions[] = {{"zstd", Compression::kZstd},
 
 // As CLI11 fills them, where an option's own type is another.
 struct Raw {
-  bool lists_architectures = false;
   std::string model;
   std::string output;
   uint32_t context = 0;
@@ -64,11 +63,12 @@ struct Raw {
   std::string report;
   uint32_t n_threads = 0;
   bool quiet = false;
+  bool lists = false;
 };
 
 void define(CLI::App* app, Raw* raw, Options* options) {
   app->set_version_flag("--version", std::string("cria-convert ") + kConverterVersion);
-  app->add_flag(kList, raw->lists_architectures,
+  app->add_flag(kList, raw->lists,
                 "print the architectures that are read, with their classes and examples");
   app->add_option("MODEL", raw->model, "Hugging Face folder, .gguf file, or .bin file of llama2.c");
   app->add_option("-o,--output", raw->output, "model file to write");
@@ -102,8 +102,8 @@ void define(CLI::App* app, Raw* raw, Options* options) {
 }
 
 // Prints by the way of --version.
-void list_architectures(const CLI::App& app) {
-  if (app.count(kList) == 0) return;
+void list_architectures(const CLI::App& app, const Raw& raw) {
+  if (!raw.lists) return;
   for (const CLI::Option* option : app.get_options()) {
     if (option->count() == 0 || option->check_name(kList)) continue;
     throw CLI::ValidationError(kList, "stands alone: leave out " + option->get_name());
@@ -176,7 +176,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   define(&app, &raw, &options);
   try {
     app.parse(argc, argv);
-    list_architectures(app);
+    list_architectures(app, raw);
     hosted::refuse_empty_values(app, {});
     if (app.count("MODEL") == 0) throw CLI::RequiredError("MODEL");
   } catch (const CLI::ParseError& e) {

@@ -6,6 +6,7 @@
 #include "converter/json_input.h"
 #include "converter/side_files.h"
 #include "converter/text_table.h"
+#include "quant/format.h"
 
 namespace cria::converter {
 namespace {
@@ -75,6 +76,13 @@ void take_json_template(const JsonObject& object, const Json& json, const fs::pa
   take_template(std::move(found), path, config);
 }
 
+// Here the file is known that names the token.
+void check_id(const JsonObject& object, std::string_view key, uint32_t id) {
+  if (id >= format::kMaxVocab) {
+    object.refuse(key, "names token id " + std::to_string(id) + ", which is too large");
+  }
+}
+
 void read_added_tokens_decoder(const JsonObject& root, const Json& json, const std::string& where,
                                TokenizerConfig* config) {
   if (!root.has("added_tokens_decoder")) return;
@@ -89,6 +97,7 @@ void read_added_tokens_decoder(const JsonObject& root, const Json& json, const s
     }
     AddedToken added;
     added.id = static_cast<uint32_t>(std::stoul(id));
+    check_id(root, "added_tokens_decoder", added.id);
     added.text = object.text("content").value_or("");
     added.special = object.boolean("special").value_or(false);
     added.normalized = object.boolean("normalized").value_or(false);
@@ -111,6 +120,7 @@ void read_added_tokens_file(const fs::path& folder, TokenizerConfig* config) {
     if (known.find(entry.key())) continue;
     AddedToken added;
     added.id = object.required_count(entry.key());
+    check_id(object, entry.key(), added.id);
     added.text = entry.key();
     added.special = true;
     more.push_back(std::move(added));

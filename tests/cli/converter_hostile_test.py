@@ -52,7 +52,9 @@ class NotAFile(Base):
         self.assert_refused(INVALID, "is a named pipe; give a Hugging Face folder, a .gguf file")
         os.unlink(self.model)
         self.model.write_bytes(b"GGUF")
-        self.assert_refused(INVALID, "folder")
+        self.assert_refused(INVALID, "truncated inside its header, download it again")
+        self.model.write_bytes(b"what is this?")
+        self.assert_refused(INVALID, "is a file of a kind that is not known; give a Hugging Face folder")
         os.unlink(self.model)
         os.symlink("nothing", self.model)
         self.assert_refused(INVALID, "no such folder")
@@ -191,7 +193,7 @@ class Numbers(Base):
             (self.model / "model.safetensors").write_bytes(data)
             for weights in ("int4", "int8", "f16", "f32"):
                 with self.subTest(row=row, weights=weights):
-                    self.assert_refused(INVALID, name, f"row {row}", arguments=["--weights", weights])
+                    self.assert_refused(INVALID, name, f"row {row}", arguments=["--quiet", "--weights", weights])
             data[at:at + 2] = kept
 
 

@@ -49,7 +49,7 @@ class Texts(Base):
                 self.write("tokenizer_config.json", {"chat_template": CHATML})
                 self.write(name, content)
                 done = self.convert()
-                self.assertIn(b"chat template: chatml", done.stderr)
+                self.assertIn(b"chat template: own", done.stderr)
                 self.assertIn(name.encode(), done.stderr)
                 self.assertNotIn(b"will not be available", done.stderr)
                 (self.model / name).unlink()
@@ -91,7 +91,10 @@ class Lines(Base):
                 self.assert_refused(INVALID, f"{self.model}/tokenizer.json: ")
         (self.model / "tokenizer.json").unlink()
         (self.model / "added_tokens.json").write_text(json.dumps({"x": 1 << 21}))
-        self.assert_refused(INVALID, f"{self.model}: token id {1 << 21}")
+        self.assert_refused(INVALID, f"{self.model}/added_tokens.json: x names token id {1 << 21}, which is too large")
+        (self.model / "added_tokens.json").unlink()
+        (self.model / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": {f"{1 << 21}": {"content": "x"}}}))
+        self.assert_refused(INVALID, f"{self.model}/tokenizer_config.json: added_tokens_decoder names token id {1 << 21}")
 
     def test_a_byte_that_the_template_makes_special_is_told_so(self):
         self.byte_level([{"id": 2, "content": "<"}], chat_template=CHATML)
@@ -102,7 +105,7 @@ class Lines(Base):
     def test_a_template_with_too_long_texts_is_named(self):
         text = CHATML.replace("{% for", "{{ '<|im_start|>system\\n" + "x" * 5000 + "<|im_end|>' }}{% for")
         (self.model / "chat_template.jinja").write_text(text)
-        self.assertIn("too long", self.convert().stderr)
+        self.assertIn(b"too long", self.convert().stderr)
 
     def test_a_missing_tensor_is_missing_somewhere(self):
         self.set_config(num_hidden_layers=2)

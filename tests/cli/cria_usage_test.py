@@ -44,7 +44,10 @@ class Usage(unittest.TestCase):
                 if not option or (command, option[1]) in texts:
                     continue
                 with self.subTest(command=command, option=option[1]):
-                    others = [] if option[1] in ("--ids", "--text", "--output", "--prompt") else needed.get(command, [])
+                    is_needed = option[1] in ("--ids", "--text", "--output", "--prompt")
+                    others = [] if is_needed else needed.get(command, [])
+                    if (command, option[1]) == ("tokenize", "--date"):
+                        others = ["--chat", "-"]
                     self.assert_fails(cli.cria(command, "m.cria", *others, option[1], ""), cli.USAGE, option[1] + ": ")
                     n_tried += 1
             self.assert_fails(cli.cria(command, "", *needed.get(command, [])), cli.USAGE, "M.cria: must not be empty")
