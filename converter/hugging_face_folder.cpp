@@ -139,8 +139,15 @@ void HuggingFaceFolder::add_tensors() {
   };
   for (const auto& [name, stored] : stored_) {
     const auto is_end = [&name](std::string_view end) { return name.ends_with(end); };
+    if (!settings && is_end(kCodes)) {
+      refuse(path(), "has packed weights (" + shown(name) +
+                         ") and does not say how: neither quantization_config in config.json nor "
+                         "quantize_config.json; take the whole folder of the model");
+    }
     if (!settings || std::none_of(std::begin(kParts), std::end(kParts), is_end)) {
-      add(name, std::make_unique<SafetensorsTensor>(name, *stored.file, *stored.entry));
+      if (!add(name, std::make_unique<SafetensorsTensor>(name, *stored.file, *stored.entry))) {
+        refuse(stored.file->path(), "tensor " + shown(name) + " is there plain and packed");
+      }
       continue;
     }
     if (!name.ends_with(kCodes)) continue;

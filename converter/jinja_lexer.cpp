@@ -5,6 +5,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "quant/unicode.h"
+#include "quant/utf8.h"
+
 namespace cria::converter {
 namespace {
 
@@ -155,17 +158,42 @@ class Lexer {
       const bool is_indent = text.find_first_not_of(kBlank, line) == std::string::npos;
       if (is_indent && (line > 0 || starts_line_)) text.resize(line);
     }
+    check_edge(text, sign);
     pending_ += text;
   }
 
+  // Jinja2 takes all of Unicode's white space away where only these are known here.
+  void check_edge(const std::string& text, char sign) const {
+    if (sign == '+' || (sign != '-' && kind_ == JinjaTagKind::kExpression)) return;
+    const size_t newline = text.rfind('\n');
+    const bool begins_line = newline != std::string::npos || starts_line_;
+    bool ends_odd = false;
+    bool is_indent = begins_line;
+    for (size_t i = newline == std::string::npos ? 0 : newline + 1; i < text.size();) {
+      const Utf8Char c = decode_utf8(text.data() + i, text.size() - i);
+      ends_odd = is_stripped(c.code) && !is_blank(text[i]);
+      is_indent = is_indent && is_stripped(c.code);
+      i += c.n_bytes;
+    }
+    if (ends_odd && (sign == '-' || is_indent)) refuse_blank();
+  }
+
+  [[noreturn]] static void refuse_blank() {
+    throw std::runtime_error("white space of an unusual kind stands beside a tag");
+  }
+
   // Moves behind the end of a tag, which has n characters at at_, and the white space it takes.
-  void end_tag(size_t n) {
+  void end_tag(size_t n, bool takes_newline = true) {
     const char sign = source_[at_];
     at_ += n;
     if (sign == '-') {
       at_ = std::min(source_.find_first_not_of(kBlank, at_), source_.size());
-    } else if (sign != '+' && kind_ != JinjaTagKind::kExpression && at_ < source_.size() &&
-               source_[at_] == '\n') {
+      if (at_ < source_.size() &&
+          is_stripped(decode_utf8(source_.data() + at_, source_.size() - at_).code)) {
+        refuse_blank();
+      }
+    } else if (takes_newline && sign != '+' && kind_ != JinjaTagKind::kExpression &&
+               at_ < source_.size() && source_[at_] == '\n') {
       ++at_;
     }
     starts_line_ = source_[at_ - 1] == '\n';
@@ -201,7 +229,7 @@ class Lexer {
         continue;
       }
       if (const size_t n = end_at(at_, end); n > 0 && depth == 0) {
-        end_tag(n);
+        end_tag(n, !is_raw(tag));
         break;
       }
       tag.tokens.push_back({{}, c == '\'' || c == '"', after_blank});
@@ -221,13 +249,19 @@ class Lexer {
       if ((c == ')' || c == ']' || c == '}') && depth > 0) --depth;
       if (depth > kMaxJinjaNesting) throw std::runtime_error("brackets are nested too deep");
     }
-    if (kind_ == JinjaTagKind::kBlock && tag.tokens.size() == 1 && tag.tokens[0].text == "raw") {
+    if (is_raw(tag)) {
       take_raw();
       return;
     }
     parts_.texts.push_back(std::move(pending_));
     pending_.clear();
     parts_.tags.push_back(std::move(tag));
+  }
+
+  // What begins a raw block keeps the newline behind it.
+  [[nodiscard]] static bool is_raw(const JinjaTag& tag) {
+    return tag.kind == JinjaTagKind::kBlock && tag.tokens.size() == 1 &&
+           tag.tokens[0].text == "raw";
   }
 
   void take_raw() {

@@ -109,14 +109,30 @@ void note_literals(const JinjaTokens& tokens, bool is_tested, JinjaSource* sourc
   }
 }
 
+// Numbers of at most this many digits are read: larger ones count no messages.
+constexpr size_t kMostDigits = 6;
+constexpr size_t kMostTextDigits = 2;
+
+bool is_number(const std::string& text, size_t most_digits) {
+  return !text.empty() && text.size() <= most_digits &&
+         text.find_first_not_of("0123456789") == std::string::npos;
+}
+
 void note_constants(const JinjaTokens& tokens, JinjaSource* source) {
   bool is_tested = false;
   for (size_t i = 0; i < tokens.size(); ++i) {
     is_tested |= is_jinja(tokens, i, "in") || is_jinja(tokens, i, "=") ||
                  is_jinja(tokens, i, "!") || is_jinja(tokens, i, "|") || is_jinja(tokens, i, ".");
-    if (tokens[i].is_literal || tokens[i].text[0] < '0' || tokens[i].text[0] > '9') continue;
-    if (tokens[i].text.size() > 6) throw std::runtime_error("a number is too large");
-    source->numbers.insert(std::strtoul(tokens[i].text.c_str(), nullptr, 10));
+    const std::string& text = tokens[i].text;
+    // A number may be compared as the text that it is written as.
+    const bool is_written = tokens[i].is_literal && is_number(text, kMostTextDigits);
+    const bool is_digit = !tokens[i].is_literal && text[0] >= '0' && text[0] <= '9';
+    if (is_digit && (!is_number(text, kMostDigits) || is_jinja(tokens, i + 1, "."))) {
+      throw std::runtime_error("a number is no whole number of at most six digits");
+    }
+    if (is_digit || is_written) {
+      source->numbers.insert(std::strtoul(text.c_str(), nullptr, 10));
+    }
   }
   note_literals(tokens, is_tested, source);
 }

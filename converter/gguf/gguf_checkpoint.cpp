@@ -73,16 +73,18 @@ class GgufTensor : public SourceTensor {
   const GgufEntry& entry_;
 };
 
+std::string part_suffix(uint32_t number, uint32_t n_parts) {
+  constexpr size_t kSuffixBytes = std::string_view("-00001-of-00005.gguf").size();
+  std::array<char, 2 * kSuffixBytes> text;
+  std::snprintf(text.data(), text.size(), "-%05u-of-%05u.gguf", number, n_parts);
+  return text.data();
+}
+
 // "model-00002-of-00005.gguf" of "model-00001-of-00005.gguf"; empty when name is none of those.
 std::string part_name(const std::string& name, uint32_t part, uint32_t n_parts) {
-  constexpr size_t kSuffixBytes = std::string_view("-00001-of-00005.gguf").size();
-  const auto suffix = [n_parts](uint32_t number) {
-    std::array<char, 2 * kSuffixBytes> text;
-    std::snprintf(text.data(), text.size(), "-%05u-of-%05u.gguf", number, n_parts);
-    return std::string(text.data());
-  };
-  if (!name.ends_with(suffix(1))) return "";
-  return name.substr(0, name.size() - suffix(1).size()) + suffix(part);
+  const std::string first = part_suffix(1, n_parts);
+  if (!name.ends_with(first)) return "";
+  return name.substr(0, name.size() - first.size()) + part_suffix(part, n_parts);
 }
 
 uint32_t count_or(const GgufFile& file, const char* key, uint32_t otherwise) {
@@ -100,6 +102,7 @@ GgufCheckpoint::GgufCheckpoint(const fs::path& path) : Checkpoint(path) {
 void GgufCheckpoint::open_parts() {
   constexpr const char* kCount = "split.count";
   constexpr const char* kNumber = "split.no";
+  constexpr const char* kTensors = "split.tensors.count";
   const uint32_t n_parts = count_or(*files_.front(), kCount, 1);
   if (n_parts <= 1) return;
   if (n_parts > kMaxParts) {
@@ -116,8 +119,8 @@ void GgufCheckpoint::open_parts() {
     const std::string name = part_name(path().filename().string(), i + 1, n_parts);
     if (name.empty()) {
       refuse(path(), "is the first of " + std::to_string(n_parts) +
-                         " parts, but not named so: give it its name ...-00001-of-0000" +
-                         std::to_string(n_parts) + ".gguf back");
+                         " parts, but not named so: give it its name ..." +
+                         part_suffix(1, n_parts) + " back");
     }
     const fs::path part = path().parent_path() / name;
     if (!entry_exists(part)) refuse(part, "this part is missing, download it");
@@ -126,6 +129,15 @@ void GgufCheckpoint::open_parts() {
         count_or(*files_.back(), kCount, 0) != n_parts) {
       refuse(part, "is not the part that its name says, download it again");
     }
+  }
+  uint64_t n_tensors = 0;
+  for (const auto& file : files_) n_tensors += file->tensors().size();
+  const uint64_t said = JsonObject(files_.front()->metadata(), path().string())
+                            .count(kTensors)
+                            .value_or(static_cast<uint32_t>(n_tensors));
+  if (said != n_tensors) {
+    refuse(path(), "says " + std::to_string(said) + " tensors in all its parts, which have " +
+                       std::to_string(n_tensors) + ": they are of different models");
   }
 }
 

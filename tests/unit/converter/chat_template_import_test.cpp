@@ -222,7 +222,8 @@ TEST(ChatTemplateImportTest, ConditionsThatFewConversationsMeetAreFound) {
        {"'stop' in message['content']|lower",
         "'<a>' in message['content'] and '<b>' in message.content",
         "message['content']|length > 5000", "loop.index > 12", "messages|length > 40",
-        "loop.index0 == 200", "message['content'][0] == '/'", "message['content']|int > 100",
+        "loop.index0 == 200", "loop.index|string == '17'", "message['content'][0] == '/'",
+        "message['content']|int > 100",
         "not loop.first and message['content'] == messages[loop.index0 - 1]['content']",
         "message['content'] < '!'", "'!' >= message['content']"}) {
     const std::string before = std::string("{%- if ") + condition + " %}{{- 'X' }}{%- endif %}";
@@ -310,6 +311,15 @@ TEST(JinjaSourceTest, WhiteSpaceIsThatOfJinja2) {
   EXPECT_EQ(rendered("a {#- note -#} b"), "ab");
   EXPECT_EQ(rendered("  {%+ if true %}x{% endif +%}\n"), "  x");
   EXPECT_EQ(rendered("{% raw %}{{ x }}{% endraw %}!"), "{{ x }}!");
+  EXPECT_EQ(rendered("{% raw %}\n{{ x }}\n{% endraw %}\n!"), "\n{{ x }}\n!");
+  EXPECT_EQ(rendered("{% raw -%}\n{{ x }}\n{%- endraw %}\n!"), "{{ x }}!");
+}
+
+TEST(JinjaSourceTest, UnusualWhiteSpaceInsideOfTextStays) {
+  EXPECT_EQ(rendered("a\xC2\xA0{{ 'b' }}\xE3\x80\x80{% if true %}c{% endif %}"),
+            "a\xC2\xA0"
+            "b\xE3\x80\x80"
+            "c");
 }
 
 TEST(JinjaSourceTest, StringsAreThoseOfPython) {
@@ -365,8 +375,10 @@ TEST(JinjaSourceTest, OperationsThatMinjaDoesOtherwiseAreErrors) {
   for (const char* jinja :
        {"{{ 1 / 2 }}", "{{ 'a' < 'b' }}", "{{ none == tools }}", "{% set x = {} %}", "{{ -1 % 2 }}",
         "{{ 2 - -1 // 2 }}", "{{ messages[0].get('x') }}",
-        "{{ messages[0].get('x') | default('y') }}", "{{ cria_no_text }}", "{{ a | b[0] }}",
-        "{{ a)[0] }}", "{{ [0 }}"}) {
+        "{{ messages[0].get('x') | default('y') }}", "{{ cria_no_text }}", "{{ 1.5 }}",
+        "{{ 17e1 }}", "{{ 0x11 }}", "a\n\xC2\xA0{% if true %}{% endif %}",
+        "a\xE3\x80\x80{{- 'b' }}", "{{ 'a' -}} \xC2\xA0 b", "{{ a | b[0] }}", "{{ a)[0] }}",
+        "{{ [0 }}"}) {
     EXPECT_THROW((void)rewrite_jinja(jinja), std::runtime_error) << jinja;
   }
 }

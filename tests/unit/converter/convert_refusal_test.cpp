@@ -78,6 +78,12 @@ TEST_F(ConvertRefusal, WeightsOfALayerThatHaveNoPlaceAreNamed) {
   }
 }
 
+TEST_F(ConvertRefusal, ABiasThatAddsNothingHasNoPlaceAndNeedsNone) {
+  const std::string name = "model.layers.0.self_attn.q_proj.bias";
+  checkpoint_.tensors.push_back({name, "F32", {64}, std::string(256, '\0')});
+  EXPECT_TRUE(convert().warnings.empty());
+}
+
 TEST_F(ConvertRefusal, ATypeThatIsNotReadIsNamed) {
   checkpoint_.tensor(kDown).dtype = "I32";
   refuses(ExitCode::kInvalidInput, {kDown, "I32", "BF16"});

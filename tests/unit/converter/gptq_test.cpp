@@ -195,6 +195,16 @@ TEST(Gptq, OfAnotherKindIsRefusedWithWhatToDo) {
   }
 }
 
+TEST(Gptq, WithoutSettingsOrWithItsPlainMatrixIsRefused) {
+  TinyCheckpoint checkpoint = gptq_checkpoint();
+  checkpoint.config.erase("quantization_config");
+  expect_refused(checkpoint, {"packed weights", "quantize_config.json"});
+  checkpoint = gptq_checkpoint();
+  std::mt19937 rng(1);
+  checkpoint.tensors.push_back(test::random_tensor(kName + ".weight", {kOutputs, kInputs}, &rng));
+  expect_refused(checkpoint, {kName, "plain and packed"});
+}
+
 TEST(Gptq, WithPartsThatDoNotFitIsRefused) {
   TinyCheckpoint checkpoint = gptq_checkpoint();
   const uint32_t other = 1;
