@@ -138,7 +138,7 @@ void HuggingFaceFolder::add_tensors() {
     return found == stored_.end() ? GptqPart{} : GptqPart{found->second.file, found->second.entry};
   };
   for (const auto& [name, stored] : stored_) {
-    const auto is_end = [&name](std::string_view end) { return name.ends_with(end); };
+    const auto is_end = [&whole = name](std::string_view end) { return whole.ends_with(end); };
     if (!settings && is_end(kCodes)) {
       refuse(path(), "has packed weights (" + shown(name) +
                          ") and does not say how: neither quantization_config in config.json nor "
