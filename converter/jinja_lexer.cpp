@@ -12,7 +12,6 @@ namespace cria::converter {
 namespace {
 
 constexpr std::string_view kBlank = " \t\n\r\v\f";
-constexpr std::string_view kIndent = " \t";
 
 bool is_blank(char c) { return kBlank.find(c) != std::string_view::npos; }
 

@@ -326,8 +326,9 @@ void join_layers(Json* metadata) {
   constexpr std::string_view kByLayer[] = {".attention.head_count", ".attention.head_count_kv",
                                            ".feed_forward_length"};
   for (auto& [key, value] : metadata->items()) {
-    const bool is_by_layer = std::any_of(std::begin(kByLayer), std::end(kByLayer),
-                                         [&](std::string_view end) { return key.ends_with(end); });
+    const bool is_by_layer =
+        std::any_of(std::begin(kByLayer), std::end(kByLayer),
+                    [&whole = key](std::string_view end) { return whole.ends_with(end); });
     if (!is_by_layer || !value.is_array() || value.empty()) continue;
     const Json first = value.front();
     if (std::all_of(value.begin(), value.end(), [&](const Json& v) { return v == first; })) {
