@@ -3,10 +3,10 @@
 #include <string>
 
 #include "converter/config_import.h"
-#include "converter/error.h"
 #include "converter/gguf/gguf_checkpoint.h"
 #include "tests/fuzz/folder_input.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/reader_trial.h"
 #include "tests/fuzz/time_limit.h"
 
 namespace cria::fuzz {
@@ -27,27 +27,6 @@ void check_entries(const converter::GgufFile& file) {
   }
 }
 
-void read_all(const converter::Checkpoint& checkpoint) {
-  std::vector<uint8_t> scratch;
-  for (const auto& [name, tensor] : checkpoint.tensors()) {
-    if (!tensor->problem().empty()) continue;
-    std::vector<float> row(tensor->n_cols());
-    for (const uint64_t place : {uint64_t{0}, tensor->n_rows() - 1}) {
-      tensor->read_rows(place, 1, &scratch, row.data());
-    }
-  }
-}
-
-template <typename Step>
-void refuses_or(const Step& step) {
-  try {
-    step();
-  } catch (const converter::ProgramError& error) {
-    expect(error.code() == converter::ExitCode::kInvalidInput,
-           "a broken file is invalid input, not a failure of the system");
-  }
-}
-
 }  // namespace
 
 int fuzz_one(const uint8_t* data, size_t size) {
@@ -60,7 +39,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
     refuses_or([&] { static_cast<void>(converter::import_config(checkpoint.read_config())); });
     checkpoint.open_weights();
     static_cast<void>(checkpoint.weights_text());
-    read_all(checkpoint);
+    visit_end_rows(checkpoint, read_values);
     static_cast<void>(checkpoint.read_tokenizer(format::kMaxVocab, {}, nullptr));
   });
   return 0;

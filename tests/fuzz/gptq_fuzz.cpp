@@ -4,10 +4,10 @@
 #include <cmath>
 #include <string>
 
-#include "converter/error.h"
 #include "converter/hugging_face_folder.h"
 #include "tests/fuzz/folder_input.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/reader_trial.h"
 #include "tests/fuzz/time_limit.h"
 
 namespace cria::fuzz {
@@ -54,19 +54,12 @@ void read_row(const converter::SourceTensor& tensor, uint64_t row) {
 int fuzz_one(const uint8_t* data, size_t size) {
   write_folder(split_parts({reinterpret_cast<const char*>(data), size}));
   const TimeLimit limit(size);
-  try {
+  refuses_or([] {
     converter::HuggingFaceFolder folder(memory_folder());
     static_cast<void>(folder.read_config());
     folder.open_weights();
-    for (const auto& [name, tensor] : folder.tensors()) {
-      if (!tensor->problem().empty() || tensor->n_rows() == 0 || tensor->n_cols() == 0) continue;
-      read_row(*tensor, 0);
-      read_row(*tensor, tensor->n_rows() - 1);
-    }
-  } catch (const converter::ProgramError& error) {
-    expect(error.code() == converter::ExitCode::kInvalidInput,
-           "a broken folder is invalid input, not a failure of the system");
-  }
+    visit_end_rows(folder, read_row);
+  });
   return 0;
 }
 

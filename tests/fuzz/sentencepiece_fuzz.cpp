@@ -2,11 +2,11 @@
 // used.
 #include <string>
 
-#include "converter/error.h"
 #include "converter/sentencepiece_model.h"
 #include "converter/tiktoken_model.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/noted_models.h"
+#include "tests/fuzz/reader_trial.h"
 #include "tests/fuzz/time_limit.h"
 #include "tests/fuzz/tokenizer_promises.h"
 
@@ -14,22 +14,21 @@ namespace cria::fuzz {
 namespace {
 
 std::vector<uint8_t> section_of(const uint8_t* data, size_t size) {
-  try {
+  std::vector<uint8_t> section;
+  refuses_or([&] {
     const TimeLimit limit(size);
     if (converter::is_tiktoken_file({data, size})) {
       const std::string_view text = {reinterpret_cast<const char*>(data), size};
-      return converter::build_tokenizer_section(
+      section = converter::build_tokenizer_section(
           converter::tokenizer_from_ranks(converter::parse_tiktoken_file(text, "input"), "input"));
+      return;
     }
     const auto source = converter::parse_sentencepiece_model({data, size}, "input");
     converter::TokenizerModel model = converter::tokenizer_from_sentencepiece(source, "input");
     static_cast<void>(converter::drop_repeated_added(&model));
-    return converter::build_tokenizer_section(model);
-  } catch (const converter::ProgramError& error) {
-    expect(error.code() == converter::ExitCode::kInvalidInput,
-           "a broken file is invalid input, not a failure of the system");
-    return {};
-  }
+    section = converter::build_tokenizer_section(model);
+  });
+  return section;
 }
 
 }  // namespace
