@@ -439,8 +439,7 @@ void Derivation::find_words() {
   }
 }
 
-// The date
-// -----------------------------------------------------------------------------------------
+// The date --------------------------------------------------------------------------------------
 
 // Marks where a date stands in the strings; false when they do not differ by it alone.
 bool mark_date(const StoredTemplate& other, const std::string& date, const std::string& other_date,
@@ -468,6 +467,9 @@ StoredTemplate derive_template(const TemplateRenderer& renderer,
   // Differs from kTemplateDate in every part.
   constexpr CalendarDate kOtherDate = {2031, 11, 3};
   StoredTemplate stored = Derivation(renderer, tokens, kTemplateDate).run();
+  // Another date would change nothing: there is no other way to one.
+  const bool takes_date = renderer.source().text.find("date_string") != std::string::npos;
+  if (!takes_date && renderer.date_formats().empty()) return stored;
   const StoredTemplate other = Derivation(renderer, tokens, kOtherDate).run();
   if (stored.strings == other.strings) return stored;
   // A template that takes its date from its caller is of the kind of Llama 3.

@@ -101,7 +101,6 @@ class Generator {
 }  // namespace
 
 std::string shown_probe(const Probe& probe) {
-  constexpr const char* kNames[] = {"system", "user", "assistant"};
   constexpr size_t kMostMessages = 6;
   constexpr size_t kMostBytes = 24;
   std::string text;
@@ -109,7 +108,7 @@ std::string shown_probe(const Probe& probe) {
     const std::string& content = probe[i].content;
     const bool is_cut = content.size() > kMostBytes;
     if (i > 0) text += ", ";
-    text += kNames[static_cast<size_t>(probe[i].role)];
+    text += kChatRoleNames[static_cast<size_t>(probe[i].role)];
     text += " '" + shown(content.substr(0, kMostBytes)) + (is_cut ? "...'" : "'");
   }
   if (probe.size() > kMostMessages) text += ", ...";
@@ -138,7 +137,7 @@ std::optional<Probe> find_difference_by_words(const StoredTemplate& stored,
     bool is_refused = word.empty();
     for (const ChatString list :
          {ChatString::kNotInSystem, ChatString::kNotInUser, ChatString::kNotInAssistant}) {
-      is_refused |= stored[list].find(word + '\0') != std::string::npos;
+      is_refused |= ('\0' + stored[list]).find('\0' + word + '\0') != std::string::npos;
     }
     if (!is_refused) words.push_back(word);
   }

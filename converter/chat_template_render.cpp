@@ -80,9 +80,8 @@ Value TemplateRenderer::Implementation::variables(const Probe& probe, bool opens
                                                   const CalendarDate& date) {
   Value messages = Value::array();
   for (const ProbeMessage& message : probe) {
-    constexpr std::array<const char*, 3> kNames = {"system", "user", "assistant"};
     Value entry = Value::object();
-    entry.set(Value("role"), Value(kNames[static_cast<size_t>(message.role)]));
+    entry.set(Value("role"), Value(kChatRoleNames[static_cast<size_t>(message.role)]));
     entry.set(Value("content"), Value(message.content));
     messages.push_back(entry);
   }

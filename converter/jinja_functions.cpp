@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "converter/jinja_guards.h"
+#include "quant/chat_text.h"
 #include "quant/unicode.h"
 #include "quant/utf8.h"
 
@@ -37,24 +38,29 @@ void expect_only(const ArgumentsValue& args, size_t n) {
   if (args.args.size() > n || !args.kwargs.empty()) throw std::runtime_error("too many arguments");
 }
 
+// The list that a filter is of.
+const Value& list_argument(const ArgumentsValue& args) {
+  if (!args.args[0].is_array())
+    throw std::runtime_error("a filter of lists is used of what is none");
+  return args.args[0];
+}
+
+// The item at one end; nothing of an empty list.
 Value first_of(const std::shared_ptr<Context>& /*context*/, ArgumentsValue& args) {
   expect_only(args, 1);
-  const Value& items = args.args[0];
-  if (!items.is_array()) throw std::runtime_error("first of what is no list");
+  const Value& items = list_argument(args);
   return items.size() == 0 ? Value() : items.at(size_t{0});
 }
 
 Value last_of(const std::shared_ptr<Context>& /*context*/, ArgumentsValue& args) {
   expect_only(args, 1);
-  const Value& items = args.args[0];
-  if (!items.is_array()) throw std::runtime_error("last of what is no list");
+  const Value& items = list_argument(args);
   return items.size() == 0 ? Value() : items.at(items.size() - 1);
 }
 
 Value reversed(const std::shared_ptr<Context>& /*context*/, ArgumentsValue& args) {
   expect_only(args, 1);
-  const Value& items = args.args[0];
-  if (!items.is_array()) throw std::runtime_error("reverse of what is no list");
+  const Value& items = list_argument(args);
   Value result = Value::array();
   for (size_t i = items.size(); i-- > 0;) result.push_back(items.at(i));
   return result;
@@ -64,8 +70,7 @@ Value reversed(const std::shared_ptr<Context>& /*context*/, ArgumentsValue& args
 Value select_attribute(const std::shared_ptr<Context>& context, ArgumentsValue& args,
                        bool selects) {
   if (args.args.size() < 2 || !args.kwargs.empty()) throw std::runtime_error("no attribute");
-  const Value& items = args.args[0];
-  if (!items.is_array()) throw std::runtime_error("selectattr of what is no list");
+  const Value& items = list_argument(args);
   const std::string name = text_argument(args, 1);
   if (name.find('.') != std::string::npos) throw std::runtime_error("an attribute with a dot");
   Value result = Value::array();
@@ -93,8 +98,7 @@ Value select_attribute(const std::shared_ptr<Context>& context, ArgumentsValue& 
   return result;
 }
 
-// Texts
-// --------------------------------------------------------------------------------------------
+// Texts -----------------------------------------------------------------------------------------
 
 size_t n_characters(const std::string& text) {
   return static_cast<size_t>(std::count_if(
@@ -206,7 +210,8 @@ Value in_case(const ArgumentsValue& args, const std::set<std::string>& literals,
               LetterCase wanted) {
   expect_only(args, 1);
   std::string text = text_argument(args, 0);
-  const bool is_role = text == "system" || text == "user" || text == "assistant";
+  const bool is_role = std::find(std::begin(kChatRoleNames), std::end(kChatRoleNames), text) !=
+                       std::end(kChatRoleNames);
   const bool is_ascii =
       std::all_of(text.begin(), text.end(), [](char c) { return static_cast<uint8_t>(c) < 0x80; });
   if (!is_ascii || (!is_role && literals.find(text) == literals.end())) {
@@ -221,7 +226,7 @@ Value in_case(const ArgumentsValue& args, const std::set<std::string>& literals,
   return Value(text);
 }
 
-// Refusals ----------------------------------------------------------------------------------------
+// Refusals --------------------------------------------------------------------------------------
 
 Value no_text(const std::shared_ptr<Context>& /*context*/, ArgumentsValue& args) {
   if (args.args[0].is_string()) throw std::runtime_error("a text is cut by position");
@@ -249,8 +254,7 @@ Value to_integer(const std::shared_ptr<Context>& /*context*/, ArgumentsValue& ar
 
 Value to_list(const std::shared_ptr<Context>& /*context*/, ArgumentsValue& args) {
   expect_only(args, 1);
-  if (!args.args[0].is_array()) throw std::runtime_error("list of what is no list");
-  return args.args[0];
+  return list_argument(args);
 }
 
 struct NamedFunction {

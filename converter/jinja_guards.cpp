@@ -244,7 +244,6 @@ void settle_operations(const std::set<std::string>& assigned, JinjaTag* tag) {
   check_names(*tokens);
   check_written_get(*tag);
   for (size_t i = 1; i < tokens->size(); ++i) {
-    const size_t is_doubled = is_jinja(*tokens, i + 1, (*tokens)[i].text) ? 1 : 0;
     if (settle_method(tokens, i)) {
       i += 1;
     } else if (is_jinja(*tokens, i, "[") && ends_value(*tokens, i - 1)) {
@@ -254,7 +253,7 @@ void settle_operations(const std::set<std::string>& assigned, JinjaTag* tag) {
       check_sign(*tokens, i);
       i += filter_value(tokens, i, kJinjaNatural);
     } else if (is_jinja(*tokens, i, "/")) {
-      if (is_doubled == 0) throw std::runtime_error("a division is not supported");
+      if (!is_jinja(*tokens, i + 1, "/")) throw std::runtime_error("a division is not supported");
       check_sign(*tokens, i);
       i += filter_value(tokens, i, kJinjaNatural) + 1;
     } else {

@@ -11,6 +11,8 @@
 namespace cria {
 
 enum class ChatRole : uint32_t { kSystem = 0, kUser = 1, kAssistant = 2 };
+// As templates call them, by role.
+inline constexpr const char* kChatRoleNames[] = {"system", "user", "assistant"};
 
 struct ChatMessage {
   ChatRole role;
