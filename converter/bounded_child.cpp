@@ -20,19 +20,21 @@
 namespace cria::converter {
 namespace {
 
-// A sanitizer's shadow memory is larger than any limit.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kLimitsMemory = false;
+constexpr bool kIsSanitized = true;
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
     __has_feature(memory_sanitizer)
-constexpr bool kLimitsMemory = false;
+constexpr bool kIsSanitized = true;
 #else
-constexpr bool kLimitsMemory = true;
+constexpr bool kIsSanitized = false;
 #endif
 #else
-constexpr bool kLimitsMemory = true;
+constexpr bool kIsSanitized = false;
 #endif
+// A sanitizer's shadow memory is larger than any limit, and what it checks takes its time.
+constexpr bool kLimitsMemory = !kIsSanitized;
+constexpr unsigned kSlowdown = kIsSanitized ? 10 : 1;
 
 [[noreturn]] void fail(const char* what) {
   throw ProgramError(ExitCode::kIo, std::string("cannot ") + what + ": " + std::strerror(errno));
@@ -68,7 +70,7 @@ void write_all(int fd, const std::string& text) {
 [[noreturn]] void be_the_child(const std::function<std::string()>& work, const ChildLimits& limits,
                                int out) {
   set_limit(RLIMIT_CORE, 0);
-  set_limit(RLIMIT_CPU, limits.seconds);
+  set_limit(RLIMIT_CPU, kSlowdown * limits.seconds);
   const uint64_t used = used_bytes();
   if (kLimitsMemory && used > 0) set_limit(RLIMIT_AS, used + limits.memory_bytes);
   // The program's own would print an error's line for what is only a template left out.
@@ -83,7 +85,7 @@ void write_all(int fd, const std::string& text) {
 
 // What uses its processor time ends by itself, how busy the machine may be; the clock is for what
 // waits.
-constexpr unsigned kClockSeconds = 30;  // for each second of processor time
+constexpr unsigned kClockSeconds = 10 * kSlowdown;  // for each second of processor time
 
 // Everything up to the end of the pipe; nullopt where it is too much or takes too long.
 std::optional<std::string> read_all(int fd, const ChildLimits& limits) {

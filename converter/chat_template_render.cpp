@@ -65,7 +65,7 @@ struct TemplateRenderer::Implementation {
   std::string eos;
   JinjaSource source;
   std::shared_ptr<minja::TemplateNode> root;
-  std::shared_ptr<Context> builtins = Context::builtins();
+  std::shared_ptr<Context> functions;       // minja's, and ours over them
   std::vector<std::string_view> odd_words;  // that the template does not write itself
   std::set<std::string> date_formats;
   bool has_raised = false;
@@ -114,7 +114,6 @@ Value TemplateRenderer::Implementation::variables(const Probe& probe, bool opens
         date_formats.insert(format);
         return Value(*text);
       }));
-  set_jinja_functions(source.literals, &lengths, &all);
   return all;
 }
 
@@ -129,6 +128,9 @@ TemplateRenderer::TemplateRenderer(std::string_view jinja, std::string bos, std:
   } catch (const std::exception& error) {
     throw std::runtime_error(one_line(error.what()));
   }
+  Value functions = Value::object();
+  set_jinja_functions(self.source.literals, &self.lengths, &functions);
+  self.functions = Context::make(std::move(functions), Context::builtins());
   for (const std::string_view word : kOddWords) {
     if (self.source.plain.find(word) == std::string::npos) self.odd_words.push_back(word);
   }
@@ -141,7 +143,7 @@ Rendering TemplateRenderer::Implementation::render(const Probe& probe, bool open
   has_raised = false;
   try {
     const std::string text =
-        root->render(Context::make(variables(probe, opens_turn, date), builtins));
+        root->render(Context::make(variables(probe, opens_turn, date), functions));
     for (const std::string_view word : odd_words) {
       if (text.find(word) != std::string::npos) {
         return {std::nullopt, "writes a value that is no text"};

@@ -285,10 +285,10 @@ static_assert(std::size(kMethods) + std::size(kCases) == std::size(kJinjaTextMet
 }  // namespace
 
 void set_jinja_functions(const std::set<std::string>& literals, TextLengths* lengths,
-                         Value* variables) {
-  const auto set = [variables](std::string_view name, auto function) {
+                         Value* functions) {
+  const auto set = [functions](std::string_view name, auto function) {
     const std::string text(name);
-    variables->set(Value(text), callable(text, function));
+    functions->set(Value(text), callable(text, function));
   };
   const std::string own(kJinjaOwnPrefix);
   for (const NamedFunction& filter : kFilters) set(filter.name, filter.function);

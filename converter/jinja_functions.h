@@ -18,10 +18,10 @@ struct TextLengths {
   size_t added = 0;
 };
 
-// Sets the functions among a template's variables.
+// Sets them by their names.
 //   literals  texts of the template, whose case it may change
-//   lengths   has to outlive the variables, as literals do
+//   lengths   has to outlive the functions, as literals do
 void set_jinja_functions(const std::set<std::string>& literals, TextLengths* lengths,
-                         minja::Value* variables);
+                         minja::Value* functions);
 
 }  // namespace cria::converter
