@@ -34,7 +34,7 @@ constexpr bool kIsSanitized = false;
 #endif
 // A sanitizer's shadow memory is larger than any limit, and what it checks takes its time.
 constexpr bool kLimitsMemory = !kIsSanitized;
-constexpr unsigned kSlowdown = kIsSanitized ? 10 : 1;
+constexpr unsigned kSlowdown = kIsSanitized ? 4 : 1;
 
 [[noreturn]] void fail(const char* what) {
   throw ProgramError(ExitCode::kIo, std::string("cannot ") + what + ": " + std::strerror(errno));
@@ -85,7 +85,7 @@ void write_all(int fd, const std::string& text) {
 
 // What uses its processor time ends by itself, how busy the machine may be; the clock is for what
 // waits.
-constexpr unsigned kClockSeconds = 10 * kSlowdown;  // for each second of processor time
+constexpr unsigned kClockSeconds = 30 * kSlowdown;  // for each second of processor time
 
 // Everything up to the end of the pipe; nullopt where it is too much or takes too long.
 std::optional<std::string> read_all(int fd, const ChildLimits& limits) {

@@ -10,7 +10,7 @@
 namespace cria::converter {
 
 struct ChildLimits {
-  unsigned seconds;       // of processor time; ten times as many by the clock
+  unsigned seconds;       // of processor time; thirty times as many by the clock
   uint64_t memory_bytes;  // on top of what this process has
   size_t result_bytes;
 };

@@ -29,8 +29,8 @@ struct ImportedChatTemplate {
 
 // Several times the longest known. minja takes time that grows with the square.
 inline constexpr size_t kMaxAppliedTemplateBytes = 1 << 16;
-// The longest known take half a second here, and may on a machine a twentieth as fast.
-inline constexpr ChildLimits kTemplateLimits = {30, uint64_t{1} << 28, 1 << 18};
+// The longest known take 0.4 s on a server's core of 2023.
+inline constexpr ChildLimits kTemplateLimits = {10, uint64_t{1} << 28, 1 << 18};
 
 [[nodiscard]] ImportedChatTemplate import_chat_template(
     const ChatTemplateSource& source, const ChildLimits& limits = kTemplateLimits);
