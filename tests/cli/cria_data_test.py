@@ -1,4 +1,5 @@
 """Commands whose output programs read: info, verify, tokenize, logits, eval, bench."""
+import array
 import json
 import math
 import os
@@ -228,6 +229,51 @@ class Eval(unittest.TestCase):
             self.assertEqual((got["documents"], got["tokens"]), (14, 1090))
             # The logits are the same to the bit; exp and log are the C library's.
             self.assertAlmostEqual(got["mean_nll"], wanted, delta=1e-12)
+
+    def test_halves_score_what_follows_the_middle_of_each_window(self):
+        text = cli.folder() / "halves.txt"
+        text.write_bytes((cli.DEMO / "heldout.txt").read_bytes()[:1500])
+        options = ("--context", "32", "--protocol", "halves", "--json")
+        got = json.loads(cli.cria("eval", cli.model(), "--text", text, *options).out)
+        ids = [int(i) for i in cli.cria("tokenize", cli.model(), "--special", text).out.split()]
+        wanted = []
+        for begin in range(0, len(ids) - 31, 32):
+            window = [ids[0]] + ids[begin + 1:begin + 32]
+            path = cli.folder() / "halves.f32"
+            named = ",".join(str(i) for i in window)
+            self.assertEqual(cli.cria("logits", cli.model(), "--ids", named, "-o", path).code, cli.DONE)
+            values = array.array("f", path.read_bytes())
+            size = len(values) // 32
+            for i in range(17, 32):
+                row = values[(i - 1) * size:i * size]
+                top = max(row)
+                wanted.append(top + math.log(sum(math.exp(v - top) for v in row)) - row[window[i]])
+        self.assertEqual(got["tokens"], len(wanted))
+        mean = sum(wanted) / len(wanted)
+        self.assertAlmostEqual(got["mean_nll"], mean, delta=1e-6)
+        error = math.sqrt(sum((v - mean) ** 2 for v in wanted) / (len(wanted) - 1) / len(wanted))
+        self.assertAlmostEqual(got["perplexity_error"], got["perplexity"] * error, delta=1e-5)
+
+    def test_ids_are_measured_as_their_text(self):
+        text = cli.folder() / "ids.txt"
+        text.write_text("Once upon a time, there was a young owl. He lived in a small village.")
+        ids = cli.folder() / "ids.ids"
+        ids.write_text(cli.cria("tokenize", cli.model(), text).out)
+        by_text = json.loads(cli.cria("eval", cli.model(), "--text", text, "--json").out)
+        by_ids = json.loads(cli.cria("eval", cli.model(), "--ids", ids, "--json").out)
+        self.assertEqual(by_ids["mean_nll"], by_text["mean_nll"])
+        self.assertEqual(by_ids["tokens"], by_text["tokens"])
+        for content, word in (("1 2\n3 x\n", "line 2"), ("99999999\n", "99999999"), ("-1", "line 1"), ("", "no tokens"),
+                              ("99999999999999", "line 1")):
+            ids.write_text(content)
+            result = cli.cria("eval", cli.model(), "--ids", ids)
+            self.assertIn(result.code, (cli.USAGE, cli.BAD_INPUT))
+            self.assertIn(word, result.err)
+        for options in ((), ("--text", text, "--ids", ids)):
+            self.assertEqual(cli.cria("eval", cli.model(), *options).code, cli.USAGE)
+        short = cli.cria("eval", cli.model(), "--text", text, "--protocol", "halves", "--context", "256")
+        self.assertEqual(short.code, cli.BAD_INPUT)
+        self.assertIn("longer text", short.err)
 
     def test_a_model_agrees_with_itself(self):
         text = cli.folder() / "short.txt"

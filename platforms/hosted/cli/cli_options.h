@@ -78,9 +78,14 @@ struct LogitsOptions {
   std::string output;
 };
 
+inline constexpr const char* kDocumentsName = "documents";
+inline constexpr const char* kHalvesName = "halves";
+
 struct EvalOptions {
   CommonOptions common;
-  std::string text_path;
+  std::string text_path;  // one of both
+  std::string ids_path;
+  std::string protocol = kDocumentsName;
   std::string reference_path;  // empty: none
   bool json = false;
 };

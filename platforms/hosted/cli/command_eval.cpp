@@ -18,6 +18,7 @@
 #include "platforms/hosted/eval/distribution.h"
 #include "platforms/hosted/eval/eval_windows.h"
 #include "platforms/hosted/eval/logits_by_token.h"
+#include "platforms/hosted/eval/running_mean.h"
 #include "platforms/hosted/session/arena_memory.h"
 #include "platforms/hosted/session/model_session.h"
 
@@ -25,11 +26,11 @@ namespace cria::hosted {
 namespace {
 
 struct Totals {
-  size_t n_scored = 0;
-  double nll = 0.0;
-  double reference_nll = 0.0;
-  double kl = 0.0;
-  size_t n_same_top = 0;
+  RunningMean nll;
+  RunningMean reference_nll;
+  RunningMean more_nll;  // than the reference's, token by token
+  RunningMean kl;
+  RunningMean same_top;  // 1 where both like the same token best, else 0
   std::vector<float> kl_by_token;
 };
 
@@ -42,19 +43,19 @@ double checked(double value, const ModelSession& model) {
                          "be measured; convert the model again");
 }
 
-void score(std::span<const float> logits, uint32_t next, const ModelSession& model,
-           Totals* totals) {
-  totals->nll -= checked(log_probability(logits, next), model);
-  ++totals->n_scored;
+double score(std::span<const float> logits, uint32_t next, const ModelSession& model,
+             RunningMean* nll) {
+  const double value = -checked(log_probability(logits, next), model);
+  nll->add(value);
+  return value;
 }
 
-void compare(std::span<const float> logits, std::span<const float> reference, uint32_t next,
-             const ModelSession& model, const ModelSession& reference_model, Totals* totals) {
-  totals->reference_nll -= checked(log_probability(reference, next), reference_model);
+void compare(std::span<const float> logits, std::span<const float> reference,
+             const ModelSession& model, Totals* totals) {
   const double kl = checked(kl_divergence(reference, logits), model);
-  totals->kl += kl;
+  totals->kl.add(kl);
   totals->kl_by_token.push_back(static_cast<float>(kl));
-  if (likeliest(reference) == likeliest(logits)) ++totals->n_same_top;
+  totals->same_top.add(likeliest(reference) == likeliest(logits) ? 1.0 : 0.0);
 }
 
 // One window on both models. The reference's logits come a chunk at a time too, so they are kept
@@ -77,50 +78,68 @@ void run_window(const EvalWindow& window, const ModelSession& model, LogitsByTok
   }
   model.check(cria_reset(model.session(), 0));
   by_token->run(inputs, [&](size_t index, std::span<const float> logits) {
+    if (index + 1 < window.first_scored) return true;
     const uint32_t next = window.tokens[index + 1];
-    score(logits, next, model, totals);
+    const double nll = score(logits, next, model, &totals->nll);
     if (reference != nullptr) {
-      compare(logits, std::span<const float>(*kept).subspan(index * vocab_size, vocab_size), next,
-              model, *reference, totals);
+      const auto other = std::span<const float>(*kept).subspan(index * vocab_size, vocab_size);
+      totals->more_nll.add(nll - score(other, next, *reference, &totals->reference_nll));
+      compare(logits, other, model, totals);
     }
     return true;
   });
 }
 
 nlohmann::ordered_json json_of(const EvalOptions& options, const EvalText& text, Totals* totals) {
-  const double count = static_cast<double>(totals->n_scored);
+  const double perplexity = std::exp(totals->nll.mean());
   nlohmann::ordered_json json = {
-      {"model", options.common.model_path},  {"text", options.text_path},
-      {"documents", text.n_documents},       {"windows", text.windows.size()},
-      {"window_tokens", text.window_tokens}, {"tokens", totals->n_scored},
-      {"mean_nll", totals->nll / count},     {"perplexity", std::exp(totals->nll / count)}};
+      {"model", options.common.model_path},
+      {"text", options.text_path.empty() ? options.ids_path : options.text_path},
+      {"protocol", options.protocol},
+      {"documents", text.n_documents},
+      {"windows", text.windows.size()},
+      {"window_tokens", text.window_tokens},
+      {"tokens", totals->nll.count()},
+      {"mean_nll", totals->nll.mean()},
+      {"perplexity", perplexity},
+      {"perplexity_error", perplexity * totals->nll.error()}};
   if (options.reference_path.empty()) return json;
   constexpr double kShare = 0.99;
   std::vector<float>& sorted = totals->kl_by_token;
   std::sort(sorted.begin(), sorted.end());
-  json["reference"] = {
-      {"model", options.reference_path},
-      {"perplexity", std::exp(totals->reference_nll / count)},
-      {"perplexity_ratio", std::exp((totals->nll - totals->reference_nll) / count)},
-      {"mean_kl", totals->kl / count},
-      {"p99_kl", sorted[static_cast<size_t>(kShare * (count - 1.0))]},
-      {"top1_agreement", static_cast<double>(totals->n_same_top) / count}};
+  const double ratio = std::exp(totals->more_nll.mean());
+  const auto last = static_cast<double>(sorted.size() - 1);
+  json["reference"] = {{"model", options.reference_path},
+                       {"perplexity", std::exp(totals->reference_nll.mean())},
+                       {"perplexity_ratio", ratio},
+                       {"perplexity_ratio_error", ratio * totals->more_nll.error()},
+                       {"mean_kl", totals->kl.mean()},
+                       {"mean_kl_error", totals->kl.error()},
+                       {"p99_kl", sorted[static_cast<size_t>(kShare * last)]},
+                       {"top1_agreement", totals->same_top.mean()},
+                       {"top1_agreement_error", totals->same_top.error()}};
   return json;
 }
 
 void print_table(const nlohmann::ordered_json& json, TextStream* out) {
+  const auto number = [](const nlohmann::ordered_json& in, const char* key) {
+    return in[key].get<double>();
+  };
   out->put(text_of("tokens scored     %zu in %zu windows\n", json["tokens"].get<size_t>(),
                    json["windows"].get<size_t>()));
-  out->put(text_of("perplexity        %.4f\n", json["perplexity"].get<double>()));
+  out->put(text_of("perplexity        %.4f +- %.4f\n", number(json, "perplexity"),
+                   number(json, "perplexity_error")));
   if (!json.contains("reference")) return;
   const nlohmann::ordered_json& reference = json["reference"];
-  out->put(text_of("of the reference  %.4f (x %.4f)\n", reference["perplexity"].get<double>(),
-                   reference["perplexity_ratio"].get<double>()));
-  out->put(text_of("KL divergence     %.6f, 99 %%: %.6f\n", reference["mean_kl"].get<double>(),
-                   reference["p99_kl"].get<double>()));
+  out->put(text_of("of the reference  %.4f (x %.4f +- %.4f)\n", number(reference, "perplexity"),
+                   number(reference, "perplexity_ratio"),
+                   number(reference, "perplexity_ratio_error")));
+  out->put(text_of("KL divergence     %.6f +- %.6f, 99 %%: %.6f\n", number(reference, "mean_kl"),
+                   number(reference, "mean_kl_error"), number(reference, "p99_kl")));
   constexpr double kPercent = 100.0;
-  out->put(
-      text_of("same top token    %.2f %%\n", kPercent * reference["top1_agreement"].get<double>()));
+  out->put(text_of("same top token    %.2f +- %.2f %%\n",
+                   kPercent * number(reference, "top1_agreement"),
+                   kPercent * number(reference, "top1_agreement_error")));
 }
 
 std::unique_ptr<ModelSession> open_reference(const EvalOptions& options,
@@ -141,11 +160,18 @@ std::unique_ptr<ModelSession> open_reference(const EvalOptions& options,
 }  // namespace
 
 ExitCode run_command(const EvalOptions& options) {
-  const std::string text = read_text_file(options.text_path);
-  const ModelSession model(options.common, {.max_text_bytes = text.size()});
-  model.need_tokenizer();
+  const bool has_ids = !options.ids_path.empty();
+  if (has_ids == !options.text_path.empty()) {
+    throw ProgramError(ExitCode::kUsage, "eval needs one of --text and --ids");
+  }
+  const std::string text = read_text_file(has_ids ? options.ids_path : options.text_path);
+  const ModelSession model(options.common, {.max_text_bytes = has_ids ? 0 : text.size()});
+  if (!has_ids) model.need_tokenizer();
   const std::unique_ptr<ModelSession> reference = open_reference(options, model);
-  const EvalText windows = cut_eval_windows(model, text);
+  const EvalProtocol protocol =
+      options.protocol == kHalvesName ? EvalProtocol::kHalves : EvalProtocol::kDocuments;
+  const EvalText windows = has_ids ? cut_id_windows(model, text, options.ids_path, protocol)
+                                   : cut_eval_windows(model, text, protocol);
 
   LogitsByToken by_token(model);
   std::unique_ptr<LogitsByToken> reference_by_token;
@@ -160,8 +186,9 @@ ExitCode run_command(const EvalOptions& options) {
       progress.update(i + 1, windows.windows.size(), "");
     }
   }
-  if (totals.n_scored == 0) {
-    throw ProgramError(ExitCode::kInvalidInput, options.text_path + ": no tokens to score");
+  if (totals.nll.count() == 0) {
+    throw ProgramError(ExitCode::kInvalidInput,
+                       (has_ids ? options.ids_path : options.text_path) + ": no tokens to score");
   }
   TextStream out(STDOUT_FILENO);
   const nlohmann::ordered_json json = json_of(options, windows, &totals);

@@ -200,9 +200,16 @@ void add_logits(CLI::App* app, LogitsOptions* options) {
 
 void add_eval(CLI::App* app, EvalOptions* options) {
   add_common(app, &options->common);
-  app->add_option("--text", options->text_path, "Text to measure on; -: standard input")
-      ->required()
-      ->type_name("FILE");
+  CLI::Option* const text =
+      app->add_option("--text", options->text_path, "Text to measure on; -: standard input")
+          ->type_name("FILE");
+  app->add_option("--ids", options->ids_path, "Token ids to measure on, one document a line")
+      ->type_name("FILE")
+      ->excludes(text);
+  app->add_option("--protocol", options->protocol,
+                  "documents, or halves: the text as one, scored as llama-perplexity does")
+      ->check(CLI::IsMember({kDocumentsName, kHalvesName}))
+      ->capture_default_str();
   app->add_option("--reference", options->reference_path, "Model to compare the distributions with")
       ->type_name("F32.cria");
   app->add_flag("--json", options->json, "One JSON object");

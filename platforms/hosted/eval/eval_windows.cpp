@@ -1,6 +1,8 @@
 #include "platforms/hosted/eval/eval_windows.h"
 
 #include <algorithm>
+#include <charconv>
+#include <system_error>
 
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/session/model_tokens.h"
@@ -34,18 +36,108 @@ void cut_windows(const std::vector<uint32_t>& tokens, uint32_t bos, size_t windo
   }
 }
 
-EvalText cut_eval_windows(const ModelSession& model, const std::string& text) {
+void cut_halves(const std::vector<uint32_t>& tokens, uint32_t bos, size_t window_tokens,
+                std::vector<EvalWindow>* windows) {
+  for (size_t begin = 0; begin + window_tokens <= tokens.size(); begin += window_tokens) {
+    EvalWindow window;
+    window.tokens.assign(tokens.begin() + static_cast<std::ptrdiff_t>(begin),
+                         tokens.begin() + static_cast<std::ptrdiff_t>(begin + window_tokens));
+    if (bos != CRIA_NO_TOKEN) window.tokens[0] = bos;
+    window.first_scored = window_tokens / 2 + 1;
+    windows->push_back(std::move(window));
+  }
+}
+
+namespace {
+
+constexpr size_t kLeastOfHalves = 4;
+
+EvalText empty_text(const ModelSession& model, EvalProtocol protocol) {
   EvalText result;
   result.window_tokens = cria_context(model.session());
-  if (result.window_tokens < 2) {
-    throw ProgramError(ExitCode::kUsage, "eval needs a --context of 2 or more");
+  const size_t least = protocol == EvalProtocol::kHalves ? kLeastOfHalves : 2;
+  if (result.window_tokens < least) {
+    throw ProgramError(ExitCode::kUsage,
+                       "eval needs a --context of " + std::to_string(least) + " or more");
   }
+  return result;
+}
+
+void need_whole_window(const EvalText& text, size_t n_tokens, const std::string& name) {
+  if (!text.windows.empty()) return;
+  throw ProgramError(ExitCode::kInvalidInput, name + ": has " + std::to_string(n_tokens) +
+                                                  " tokens, fewer than a window of " +
+                                                  std::to_string(text.window_tokens) +
+                                                  "; give a longer text or a smaller --context");
+}
+
+// The ids of one line; anything else but commas and blanks is an error.
+std::vector<uint32_t> read_ids(std::string_view line, const std::string& name, size_t line_number) {
+  std::vector<uint32_t> ids;
+  for (size_t i = 0; i < line.size();) {
+    if (line[i] == ' ' || line[i] == ',' || line[i] == '\t' || line[i] == '\r') {
+      ++i;
+      continue;
+    }
+    uint32_t id = 0;
+    const auto [end, error] = std::from_chars(line.data() + i, line.data() + line.size(), id);
+    if (error != std::errc()) {
+      throw ProgramError(ExitCode::kInvalidInput,
+                         name + ": line " + std::to_string(line_number) + " has '" +
+                             std::string(line.substr(i, 1)) +
+                             "', which is no token id; give numbers, one document a line");
+    }
+    ids.push_back(id);
+    i = static_cast<size_t>(end - line.data());
+  }
+  return ids;
+}
+
+}  // namespace
+
+EvalText cut_eval_windows(const ModelSession& model, const std::string& text,
+                          EvalProtocol protocol) {
+  EvalText result = empty_text(model, protocol);
   const uint32_t bos = model.info().bos_token;
+  if (protocol == EvalProtocol::kHalves) {
+    result.n_documents = 1;
+    const std::vector<uint32_t> tokens = encode_text(model, text, CRIA_ENCODE_SPECIAL);
+    cut_halves(tokens, bos, result.window_tokens, &result.windows);
+    need_whole_window(result, tokens.size(), "the text");
+    return result;
+  }
   const std::string separator = bos == CRIA_NO_TOKEN ? "" : token_text(model, bos);
   for (const std::string_view document : split_documents(text, separator)) {
     ++result.n_documents;
     cut_windows(encode_text(model, std::string(document), CRIA_ENCODE_PARSE), bos,
                 result.window_tokens, &result.windows);
+  }
+  return result;
+}
+
+EvalText cut_id_windows(const ModelSession& model, const std::string& text, const std::string& name,
+                        EvalProtocol protocol) {
+  EvalText result = empty_text(model, protocol);
+  const uint32_t bos = model.info().bos_token;
+  std::vector<uint32_t> all;
+  size_t line_number = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const auto line = std::string_view(text).substr(begin, end - begin);
+    std::vector<uint32_t> ids = read_ids(line, name, ++line_number);
+    begin = end + 1;
+    if (ids.empty()) continue;
+    check_ids(model, ids);
+    ++result.n_documents;
+    if (protocol == EvalProtocol::kHalves) {
+      all.insert(all.end(), ids.begin(), ids.end());
+    } else {
+      cut_windows(ids, bos, result.window_tokens, &result.windows);
+    }
+  }
+  if (protocol == EvalProtocol::kHalves) {
+    cut_halves(all, bos, result.window_tokens, &result.windows);
+    need_whole_window(result, all.size(), name);
   }
   return result;
 }

@@ -62,5 +62,21 @@ TEST(CutWindows, WithoutBosTheFirstTokenOfAWindowIsContextAlone) {
   EXPECT_EQ(windows[1].tokens, (std::vector<uint32_t>{3, 4, 5}));
 }
 
+TEST(CutHalves, WindowsAreWholeBeginWithBosAndScoreBehindTheirMiddle) {
+  std::vector<EvalWindow> windows;
+  cut_halves(counting(23), kBos, 5, &windows);
+  ASSERT_EQ(windows.size(), 4U);
+  EXPECT_EQ(windows[1].tokens, (std::vector<uint32_t>{kBos, 6, 7, 8, 9}));
+  EXPECT_EQ(windows[1].first_scored, 3U);
+  windows.clear();
+  cut_halves(counting(8), kNoBos, 4, &windows);
+  ASSERT_EQ(windows.size(), 2U);
+  EXPECT_EQ(windows[1].tokens, (std::vector<uint32_t>{4, 5, 6, 7}));
+  EXPECT_EQ(windows[1].first_scored, 3U);
+  windows.clear();
+  cut_halves(counting(3), kBos, 4, &windows);
+  EXPECT_TRUE(windows.empty());
+}
+
 }  // namespace
 }  // namespace cria::hosted
