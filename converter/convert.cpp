@@ -9,6 +9,7 @@
 #include "converter/checkpoint.h"
 #include "converter/config_import.h"
 #include "converter/error.h"
+#include "converter/lora/merged_checkpoint.h"
 #include "converter/model_writer.h"
 #include "converter/output_places.h"
 #include "converter/tensor_encoder.h"
@@ -84,7 +85,7 @@ class Conversion {
 
   ConversionReport run() {
     const std::unique_ptr<Checkpoint> checkpoint =
-        open_checkpoint(options_.model, options_.tokenizer_file);
+        with_adapters(open_checkpoint(options_.model, options_.tokenizer_file), options_.adapters);
     const ConfigFiles files = checkpoint->read_config();
     ImportedConfig imported = import_config(files);
     report_.model = imported.model;

@@ -7,10 +7,9 @@
 #include <utility>
 
 #include "converter/error.h"
-#include "converter/float_rows.h"
 #include "converter/gptq/gptq_settings.h"
 #include "converter/gptq/gptq_tensor.h"
-#include "converter/memory_size.h"
+#include "converter/safetensors_tensor.h"
 #include "converter/side_files.h"
 
 namespace cria::converter {
@@ -48,31 +47,6 @@ std::map<std::string, std::string> read_weight_map(const Json& json, const fs::p
   }
   return shards;
 }
-
-class SafetensorsTensor : public SourceTensor {
- public:
-  SafetensorsTensor(const std::string& name, const InputFile& file, const SafetensorsEntry& entry)
-      : SourceTensor(name, entry.shape), file_(file), entry_(entry) {}
-
-  [[nodiscard]] const fs::path& path() const override { return file_.path(); }
-  [[nodiscard]] std::string type_name() const override { return entry_.dtype; }
-  [[nodiscard]] std::string problem() const override {
-    if (entry_.type) return "";
-    return "has dtype " + entry_.dtype + "; only F32, F16 and BF16 are read";
-  }
-  void read_rows(uint64_t first, size_t n, std::vector<uint8_t>* scratch,
-                 float* values) const override {
-    const size_t n_values = memory_size(n * n_cols());
-    const uint64_t row_bytes = n_cols() * bytes_per_value(*entry_.type);
-    scratch->resize(memory_size(n * row_bytes));
-    file_.read(entry_.offset + first * row_bytes, *scratch);
-    widen(*entry_.type, scratch->data(), n_values, values);
-  }
-
- private:
-  const InputFile& file_;
-  const SafetensorsEntry& entry_;
-};
 
 // How the weights of a folder are quantized already; nothing: they are not.
 std::optional<GptqSettings> quantization_of(const fs::path& folder) {

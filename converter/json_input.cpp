@@ -290,6 +290,14 @@ std::optional<JsonObject> JsonObject::object(std::string_view key) const {
   return inside;
 }
 
+std::vector<std::string> JsonObject::keys() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object_->items()) {
+    if (!value.is_null()) keys.push_back(key);
+  }
+  return keys;
+}
+
 uint32_t JsonObject::required_count(std::string_view key) const {
   const std::optional<uint32_t> value = count(key);
   if (!value) refuse(key, "is missing");

@@ -49,6 +49,7 @@ class JsonObject {
   // One count or a list of them: how token ids are written.
   [[nodiscard]] std::optional<std::vector<uint32_t>> counts(std::string_view key) const;
   [[nodiscard]] std::optional<JsonObject> object(std::string_view key) const;
+  [[nodiscard]] std::vector<std::string> keys() const;  // those that are not null
 
   [[nodiscard]] uint32_t required_count(std::string_view key) const;
   [[nodiscard]] double required_number(std::string_view key) const;

@@ -3,8 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <string>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 #include "converter/architecture_table.h"
 #include "converter/chat_template_names.h"
@@ -56,6 +60,7 @@ struct Raw {
   std::string model;
   std::string output;
   uint32_t context = 0;
+  std::vector<std::string> adapters;
   std::string tokenizer;
   bool no_tokenizer = false;
   bool plan = false;
@@ -84,6 +89,11 @@ void define(CLI::App* app, Raw* raw, Options* options) {
   app->add_option("--context", raw->context,
                   "tokens to plan memory for [the model's maximum, at most 2048]")
       ->check(between(1U, format::kMaxContext));
+  app->add_option("--lora", raw->adapters,
+                  "adapter to merge, a folder that peft saved, with a scale [1]; may be repeated")
+      ->type_name("DIR[:SCALE]")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app->add_option("--tokenizer", raw->tokenizer,
                   "tokenizer's file of a .bin file [tokenizer.bin beside it]");
   app->add_flag("--no-tokenizer", raw->no_tokenizer,
@@ -153,11 +163,29 @@ ChatTemplateWish chat_template_wish(const std::string& name) {
   return {format::kChatKindFile, read_template_file(name)};
 }
 
+// A folder whose name ends in a colon and a number is given with a scale behind it.
+LoraWish lora_wish(const std::string& text) {
+  const auto refuse = [&] {
+    throw ProgramError(ExitCode::kUsage,
+                       "--lora " + shown(text) + " is no folder, with :SCALE behind it or not");
+  };
+  if (text.empty()) refuse();
+  if (entry_exists(text)) return {text, 1.0F};
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) refuse();
+  float scale = 0.0F;
+  const char* const end = text.data() + text.size();
+  const auto [read_to, error] = std::from_chars(text.data() + colon + 1, end, scale);
+  if (error != std::errc() || read_to != end || !std::isfinite(scale)) refuse();
+  return {text.substr(0, colon), scale};
+}
+
 void finish(const Raw& raw, Options* options) {
   options->model = raw.model;
   options->output = raw.output;
   if (row_of(options->weights).scales != Scales::kGroup) options->group_size = 0;
   if (raw.context != 0) options->context = raw.context;
+  for (const std::string& adapter : raw.adapters) options->adapters.push_back(lora_wish(adapter));
   if (!raw.tokenizer.empty()) options->tokenizer_file = raw.tokenizer;
   options->tokenizer = raw.no_tokenizer ? TokenizerWish::kNone : TokenizerWish::kRequired;
   if (!raw.chat_template.empty()) options->chat_template = chat_template_wish(raw.chat_template);

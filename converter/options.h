@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "converter/lora/lora_adapter.h"
 #include "converter/progress.h"
 #include "quant/format.h"
 #include "quant/number_formats.h"
@@ -28,6 +30,7 @@ struct Options {
   uint16_t group_size = 32;  // zero unless weights is kInt4
   QuantMethod method = QuantMethod::kMse;
   std::optional<uint32_t> context;
+  std::vector<LoraWish> adapters;
   std::optional<std::filesystem::path> tokenizer_file;
   TokenizerWish tokenizer = TokenizerWish::kRequired;
   std::optional<ChatTemplateWish> chat_template;  // instead of the checkpoint's own

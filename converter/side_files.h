@@ -21,6 +21,7 @@ enum class SideFile : uint8_t {
   kAddedTokens,
   kChatTemplateJinja,
   kChatTemplateJson,
+  kAdapterConfig,
 };
 
 struct SideFileKind {
@@ -47,6 +48,7 @@ inline constexpr SideFileKind kSideFiles[] = {
     {SideFile::kAddedTokens, "added_tokens.json", 1 << 24},
     {SideFile::kChatTemplateJinja, "chat_template.jinja", kMaxTemplateBytes},
     {SideFile::kChatTemplateJson, "chat_template.json", 1 << 20},
+    {SideFile::kAdapterConfig, "adapter_config.json", 1 << 20},
 };
 
 [[nodiscard]] std::filesystem::path side_file_path(const std::filesystem::path& folder,

@@ -1,0 +1,185 @@
+"""Adapters as peft saves them, merged while converting: as the same sum made here gives."""
+import array
+import json
+import random
+import shutil
+import struct
+import subprocess
+import unittest
+
+import cria_cli as cli
+
+PREFIX = "base_model.model."
+QUERY = "model.layers.0.self_attn.q_proj"
+DOWN = "model.layers.1.mlp.down_proj"
+EMBEDDING = "model.embed_tokens"
+
+
+def read_tensors(path):
+    """{name: (shape, float values)} of a safetensors file of BF16 and F32."""
+    data = path.read_bytes()
+    size, = struct.unpack("<Q", data[:8])
+    tensors = {}
+    for name, entry in json.loads(data[8:8 + size]).items():
+        if name == "__metadata__":
+            continue
+        begin, end = entry["data_offsets"]
+        body = data[8 + size + begin:8 + size + end]
+        if entry["dtype"] == "BF16":
+            halves = array.array("H", body)
+            values = array.array("f", array.array("I", (half << 16 for half in halves)).tobytes())
+        else:
+            values = array.array("f", body)
+        tensors[name] = (entry["shape"], values)
+    return tensors
+
+
+def write_tensors(path, tensors):
+    header, body = {}, b""
+    for name, (shape, values) in tensors.items():
+        data = array.array("f", values).tobytes()
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+
+
+class Lora(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.tensors = read_tensors(cli.DEMO / "model.safetensors")
+        cls.random = random.Random(5)
+
+    def setUp(self):
+        self.folder = cli.folder() / self.id().rsplit(".", 1)[1]
+        self.folder.mkdir()
+
+    def factors(self, rows, cols):
+        """Values of which all sums are exact."""
+        return [rows, cols], [self.random.randint(-8, 8) / 64 for _ in range(rows * cols)]
+
+    def adapter(self, name, config, tensors):
+        folder = self.folder / name
+        folder.mkdir()
+        (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 2, "lora_alpha": 4, **config}))
+        write_tensors(folder / "adapter_model.safetensors", tensors)
+        return folder
+
+    def linear(self, module, rank):
+        rows, cols = self.tensors[module + ".weight"][0]
+        return {f"{PREFIX}{module}.lora_A.weight": self.factors(rank, cols),
+                f"{PREFIX}{module}.lora_B.weight": self.factors(rows, rank)}
+
+    def add(self, merged, name, left, right, scale):
+        shape, values = merged[name]
+        rank = right[0][0]
+        for row in range(shape[0]):
+            for col in range(shape[1]):
+                total = sum(left[1][row * rank + r] * right[1][r * shape[1] + col] for r in range(rank))
+                values[row * shape[1] + col] += scale * total
+
+    def merged_folder(self, merged):
+        folder = self.folder / "merged"
+        shutil.copytree(cli.DEMO, folder, ignore=shutil.ignore_patterns("model.safetensors", "*.txt", "recipe", "*.jsonl"))
+        write_tensors(folder / "model.safetensors", merged)
+        return folder
+
+    def copy(self):
+        return {name: (shape, array.array("f", values)) for name, (shape, values) in self.tensors.items()}
+
+    def convert(self, model, name, *options):
+        path = self.folder / name
+        made = subprocess.run([str(cli.BIN / "cria-convert"), str(model), "-o", str(path), "--quiet", *map(str, options)],
+                              capture_output=True, text=True, timeout=cli.PATIENCE_S)
+        return made, path
+
+    def expect_merged(self, merged, *options):
+        """Adapters and their sums give one model, whatever the format and the threads."""
+        whole = self.merged_folder(merged)
+        for weights in ("f32", "int4"):
+            made, wanted = self.convert(whole, f"wanted_{weights}.cria", "--weights", weights)
+            self.assertEqual(made.returncode, cli.DONE, made.stderr)
+            for threads in (1, 3):
+                made, got = self.convert(cli.DEMO, f"{weights}_{threads}.cria", "--weights", weights, "--threads", threads, *options)
+                self.assertEqual(made.returncode, cli.DONE, made.stderr)
+                for path, file in ((got, "got.f32"), (wanted, "wanted.f32")):
+                    result = cli.cria("logits", path, "--ids", "1,2,3,4", "-o", self.folder / file)
+                    self.assertEqual(result.code, cli.DONE, result.err)
+                self.assertEqual((self.folder / "got.f32").read_bytes(), (self.folder / "wanted.f32").read_bytes(), f"{weights} {threads}")
+
+    def refused(self, word, *options, code=cli.BAD_INPUT):
+        made, path = self.convert(cli.DEMO, "refused.cria", *options)
+        self.assertEqual(made.returncode, code, made.stderr)
+        self.assertIn(word, made.stderr)
+        self.assertEqual(made.stderr.count("\n"), 1)
+        self.assertFalse(path.exists())
+
+    def test_factors_of_layers_with_their_own_ranks_are_added(self):
+        tensors = {**self.linear(QUERY, 2), **self.linear(DOWN, 4)}
+        folder = self.adapter("a", {"rank_pattern": {"down_proj": 4}, "alpha_pattern": {DOWN: 16}}, tensors)
+        merged = self.copy()
+        for module, scale in ((QUERY, 2.0), (DOWN, 4.0)):
+            self.add(merged, module + ".weight", tensors[f"{PREFIX}{module}.lora_B.weight"],
+                     tensors[f"{PREFIX}{module}.lora_A.weight"], scale)
+        self.expect_merged(merged, "--lora", folder)
+
+    def test_two_adapters_one_rank_stabilized_with_a_scale(self):
+        first, second = self.linear(QUERY, 2), self.linear(QUERY, 4)
+        merged = self.copy()
+        for tensors, scale in ((first, 2.0), (second, 0.5 * 8 / 2)):
+            self.add(merged, QUERY + ".weight", tensors[f"{PREFIX}{QUERY}.lora_B.weight"],
+                     tensors[f"{PREFIX}{QUERY}.lora_A.weight"], scale)
+        self.expect_merged(merged, "--lora", self.adapter("a", {}, first), "--lora",
+                           str(self.adapter("b", {"r": 4, "lora_alpha": 8, "use_rslora": True}, second)) + ":0.5")
+
+    def test_an_embedding_and_saved_modules(self):
+        rows, cols = self.tensors[EMBEDDING + ".weight"][0]
+        a, b = self.factors(2, rows), self.factors(cols, 2)
+        norm = self.tensors["model.norm.weight"]
+        saved = (norm[0], [value * 2 for value in norm[1]])
+        folder = self.adapter("a", {}, {f"{PREFIX}{EMBEDDING}.lora_embedding_A": a, f"{PREFIX}{EMBEDDING}.lora_embedding_B": b,
+                                        PREFIX + "model.norm.weight": saved})
+        left = [rows, 2], [a[1][r * rows + row] for row in range(rows) for r in range(2)]
+        right = [2, cols], [b[1][col * 2 + r] for r in range(2) for col in range(cols)]
+        merged = self.copy()
+        self.add(merged, EMBEDDING + ".weight", left, right, 2.0)
+        merged["model.norm.weight"] = (norm[0], array.array("f", saved[1]))
+        self.expect_merged(merged, "--lora", folder)
+
+    def test_what_is_no_sum_of_this_model_is_refused(self):
+        good = self.linear(QUERY, 2)
+        a, b = f"{PREFIX}{QUERY}.lora_A.weight", f"{PREFIX}{QUERY}.lora_B.weight"
+        nan = (good[a][0], [float("nan")] + good[a][1][1:])
+        cases = (
+            ("peft_type", {"peft_type": "IA3"}, good), ("use_dora", {"use_dora": True}, good),
+            ("fan_in_fan_out", {"fan_in_fan_out": True}, good), ("rank 2", {"r": 3}, good),
+            ("one factor", {}, {a: good[a]}), ("do not fit", {}, {a: good[a], b: self.factors(64, 3)}),
+            ("does not have", {}, {k.replace("layers.0", "layers.99"): v for k, v in good.items()}),
+            ("shape", {}, {a: self.factors(2, 8), b: good[b]}), ("no factor", {}, {**good, PREFIX + QUERY + ".bias": ([1], [0.0])}),
+            ("embedding", {}, {PREFIX + "lm_head.weight": self.tensors[EMBEDDING + ".weight"]}),
+            ("infinite", {}, {a: nan, b: good[b]}), ("pattern", {"rank_pattern": {".*q_proj": 2}}, good),
+            ("lora_alpha", {"lora_alpha": "x"}, good), ("no tensors", {}, {}),
+            ("target_parameters", {"target_parameters": ["x"]}, good), ("rank", {"r": 0}, good),
+        )
+        for i, (word, config, tensors) in enumerate(cases):
+            with self.subTest(word=word):
+                self.refused(word, "--lora", self.adapter(str(i), config, tensors))
+
+    def test_folders_that_hold_no_adapter(self):
+        empty = self.folder / "empty"
+        empty.mkdir()
+        self.refused("adapter_config.json", "--lora", empty)
+        (empty / "adapter_config.json").write_text("{}")
+        self.refused("adapter_model.safetensors", "--lora", empty)
+        (empty / "adapter_model.bin").write_text("")
+        self.refused("PyTorch", "--lora", empty)
+        for wish in ("", ":", "nowhere", f"{empty}:x", f"{empty}:inf", f"{empty}:"):
+            with self.subTest(wish=wish):
+                self.refused("--lora", "--lora", wish, code=cli.USAGE)
+        self.refused("nowhere", "--lora", "nowhere:1")
+        good = self.adapter("good", {}, self.linear(QUERY, 2))
+        self.refused("part of the checkpoint", "--lora", good, "--report", good / "adapter_config.json", code=cli.USAGE)
+
+
+if __name__ == "__main__":
+    unittest.main()
