@@ -44,6 +44,9 @@ void apply_options(const Options& options, format::ModelConfig* model) {
 
 // The format of each tensor, in the canonical order; model counts them.
 std::vector<MatrixFormat> choose_formats(const Options& options, format::ModelConfig* model) {
+  if (options.group_size != 0 && options.scales == ScaleSigns::kBoth) {
+    model->flags |= format::kSignedScales;
+  }
   const std::vector<MatrixFormat> formats(tensor_count(*model),
                                           {options.weights, options.group_size});
   for (uint32_t i = 0; i < formats.size(); ++i) {

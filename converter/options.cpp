@@ -52,6 +52,8 @@ consteval bool groups_hold() {
 }
 static_assert(groups_hold());
 constexpr Named<QuantMethod> kMethods[] = {{"rtn", QuantMethod::kRtn}, {"mse", QuantMethod::kMse}};
+constexpr Named<ScaleSigns> kScales[] = {{"signed", ScaleSigns::kBoth},
+                                         {"positive", ScaleSigns::kPositive}};
 constexpr Named<Compression> kCompressions[] = {{"zstd", Compression::kZstd},
                                                 {"none", Compression::kStored}};
 
@@ -86,6 +88,8 @@ void define(CLI::App* app, Raw* raw, Options* options) {
             "weights that share an int4 scale: 32, 64 or 128 [32]");
   add_named(app, "--method", kMethods, &options->method,
             "int4 and int8 scales: mse searches the least error, rtn covers the range [mse]");
+  add_named(app, "--scales", kScales, &options->scales,
+            "int4 scales: signed, which costs less, or positive, which XNNPACK asks for [signed]");
   app->add_option("--context", raw->context,
                   "tokens to plan memory for [the model's maximum, at most 2048]")
       ->check(between(1U, format::kMaxContext));
@@ -128,6 +132,9 @@ void check_combinations(const CLI::App& app, const Raw& raw, const Options& opti
   const auto refuse = [](const std::string& line) { throw ProgramError(ExitCode::kUsage, line); };
   if (app.count("--group-size") > 0 && row_of(options.weights).scales != Scales::kGroup) {
     refuse("--group-size belongs to --weights int4");
+  }
+  if (app.count("--scales") > 0 && row_of(options.weights).scales != Scales::kGroup) {
+    refuse("--scales belongs to --weights int4");
   }
   if (app.count("--method") > 0 && !is_integer(options.weights)) {
     refuse("--method belongs to --weights int4 and int8");

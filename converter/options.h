@@ -29,6 +29,7 @@ struct Options {
   format::NumberFormat weights = format::NumberFormat::kInt4;
   uint16_t group_size = 32;  // zero unless weights is kInt4
   QuantMethod method = QuantMethod::kMse;
+  ScaleSigns scales = ScaleSigns::kBoth;  // of groups
   std::optional<uint32_t> context;
   std::vector<LoraWish> adapters;
   std::optional<std::filesystem::path> tokenizer_file;

@@ -189,6 +189,7 @@ std::string headline(const ConversionReport& report) {
   if (main_format(m).group_size != 0) {
     text += line(" in groups of %u", unsigned{main_format(m).group_size});
   }
+  if ((m.flags & format::kSignedScales) != 0) text += ", scales of either sign";
   if (is_quantized(m)) text += report.method == QuantMethod::kMse ? " (mse)" : " (rtn)";
   if (m.original_context != 0) {
     text += line("\n  RoPE: short factors up to %u positions of context, long ones beyond",
@@ -311,7 +312,10 @@ Json metadata_json(const ConversionReport& report) {
                {"sqnr_db", decibels(all.error)},
                {"tensors", std::move(tensors)}};
   if (!report.chat_jinja.empty()) json["chat_template_jinja"] = report.chat_jinja;
-  if (f.group_size != 0) json["group_size"] = f.group_size;
+  if (f.group_size != 0) {
+    json["group_size"] = f.group_size;
+    json["signed_scales"] = (report.model.flags & format::kSignedScales) != 0;
+  }
   if (is_quantized(report.model)) {
     json["method"] = report.method == QuantMethod::kMse ? "mse" : "rtn";
   }

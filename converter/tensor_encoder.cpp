@@ -95,8 +95,13 @@ struct KeptScale {
   uint16_t bits;  // bf16
 };
 
-// A scale of a checkpoint as cria has scales, which are not below zero: its sign goes to the codes.
-KeptScale fit_scale(float scale, std::span<int8_t> codes) {
+ScaleSigns scale_signs(const TensorSpec& spec) {
+  return spec.has_signed_scales ? ScaleSigns::kBoth : ScaleSigns::kPositive;
+}
+
+// A scale of a checkpoint as cria has scales. Where they may not be below zero its sign goes to the
+// codes.
+KeptScale fit_scale(ScaleSigns signs, float scale, std::span<int8_t> codes) {
   constexpr int8_t kLowest = -8;
   constexpr float kSmallestScale = 0x1p-64f;  // as quant/quantize.cpp has it
   const float magnitude = std::fabs(scale);
@@ -105,6 +110,7 @@ KeptScale fit_scale(float scale, std::span<int8_t> codes) {
     return {true, 0};
   }
   if (magnitude < kSmallestScale) return {false, 0};
+  if (signs == ScaleSigns::kBoth) return {true, f32_to_bf16(scale)};
   if (scale < 0) {
     if (std::find(codes.begin(), codes.end(), kLowest) != codes.end()) return {false, 0};
     for (int8_t& code : codes) code = static_cast<int8_t>(-code);
@@ -179,12 +185,13 @@ void TensorEncoder::keep_int4(const PlannedTensor& tensor, size_t first, size_t 
     const size_t begin = group * shape.group_size;
     const std::span<int8_t> codes(scratch->source_codes.data() + begin, shape.group_size);
     const float scale = scratch->source_scales[begin / source_group];
-    const KeptScale fit = fit_scale(scale, codes);
+    const KeptScale fit = fit_scale(scale_signs(tensor.spec), scale, codes);
     if (!fit.fits) {
       ++kept->requantized;
       continue;
     }
-    ++(bf16_to_f32(fit.bits) == std::fabs(scale) ? kept->exact : kept->rounded);
+    const bool is_exact = std::fabs(bf16_to_f32(fit.bits)) == std::fabs(scale);
+    ++(is_exact ? kept->exact : kept->rounded);
     scratch->int4_scales[group] = fit.bits;
     std::copy(codes.begin(), codes.end(), scratch->codes.data() + begin);
   }
@@ -199,7 +206,7 @@ void TensorEncoder::encode_int4(const PlannedTensor& tensor, size_t first, size_
   const size_t groups = padded / shape.group_size;
   scratch->codes.resize(n_rows * padded);
   scratch->int4_scales.resize(n_rows * groups);
-  quantize_rows_int4(values, n_rows, shape.cols, shape.group_size, method_, padded,
+  quantize_rows_int4(shape, values, n_rows, method_, scale_signs(tensor.spec),
                      scratch->codes.data(), scratch->int4_scales.data());
   keep_int4(tensor, first, n_rows, scratch, &sums->kept);
   for (size_t row = 0; row < n_rows; ++row) {

@@ -20,7 +20,9 @@ namespace cria::converter {
 struct KeptGroups {
   uint64_t exact = 0;        // same codes, same scale
   uint64_t rounded = 0;      // same codes, the scale rounded to bf16
-  uint64_t requantized = 0;  // a scale below zero, which turns code -8 into one that is not there
+  // A scale that cannot be stored: too small, or below zero with a code of -8 where scales are
+  // positive.
+  uint64_t requantized = 0;
 };
 
 struct EncodedTensor {

@@ -93,7 +93,7 @@ enum class NumberFormat : uint8_t {
   kF16 = 2,
   kBf16 = 3,
   kInt8 = 4,  // symmetric, one f32 scale an output row
-  kInt4 = 5,  // symmetric, one bf16 scale a row and group of inputs
+  kInt4 = 5,  // one bf16 scale a row and group of inputs
 };
 
 enum class Compression : uint32_t { kStored = 0, kZstd = 1 };
@@ -123,7 +123,9 @@ inline constexpr uint32_t kOutputBias = 1 << 2;  // on the attention's output pr
 inline constexpr uint32_t kMlpBias = 1 << 3;     // on gate, up and down
 inline constexpr uint32_t kQkNorm = 1 << 4;      // an RMSNorm of every query and key, before RoPE
 inline constexpr uint32_t kLongRope = 1 << 5;    // two sets of RoPE frequencies: original_context
-inline constexpr uint32_t kKnownFlags = 0x3f;
+// Scales of groups may be negative; only where some matrix has such scales.
+inline constexpr uint32_t kSignedScales = 1 << 6;
+inline constexpr uint32_t kKnownFlags = 0x7f;
 
 struct ModelConfig {
   uint32_t architecture;  // Architecture, for people: nothing computes differently by it

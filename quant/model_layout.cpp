@@ -86,7 +86,8 @@ TensorSpec spec_of(const ModelConfig& c, const TensorRoleRow& row, uint32_t laye
   return {row.role,
           layer,
           is_matrix,
-          {extent(row.rows, c), extent(row.cols, c), f.number_format, f.group_size}};
+          {extent(row.rows, c), extent(row.cols, c), f.number_format, f.group_size},
+          is_matrix && f.group_size != 0 && (c.flags & format::kSignedScales) != 0};
 }
 
 // How many tensors of a role there are.
@@ -108,6 +109,15 @@ bool counts_hold(const ModelConfig& c) {
     if (n != role_count(row, c)) return false;
   }
   return true;
+}
+
+bool has_group_scales(const ModelConfig& c) {
+  for (const auto& counts : c.n_matrices) {
+    for (size_t place = 0; place < std::size(kMatrixFormats); ++place) {
+      if (counts[place] != 0 && kMatrixFormats[place].group_size != 0) return true;
+    }
+  }
+  return false;
 }
 
 uint32_t tensors_at(TensorPlace place, const ModelConfig& c) {
@@ -147,6 +157,7 @@ const char* check_config(const ModelConfig& c) {
   if (const char* field = check_numbers(c)) return field;
   if (const char* field = check_tokens(c)) return field;
   if (!counts_hold(c)) return "n_matrices";
+  if ((c.flags & format::kSignedScales) != 0 && !has_group_scales(c)) return "flags";
   return all_zero(c.reserved) ? nullptr : "reserved";
 }
 

@@ -54,6 +54,12 @@ CRIA_INLINE void magnitude(const Lanes& x, Lanes* result) {
   *result = (Lanes)((Words)x & 0x7fffffffu);
 }
 
+CRIA_INLINE void find_usable(const Lanes& scale, Ints* usable) {
+  Lanes size;
+  magnitude(scale, &size);
+  *usable = size >= kSmallestScale;
+}
+
 // Squared error in which a weight counts by its size. Plain squared error favours the many small
 // weights of a group; this costs a trained model less (docs/numerics.md has the perplexities).
 CRIA_INLINE void add_weighted_error(const Lanes& weights, const Lanes& scale, const Lanes& inverse,
@@ -66,7 +72,7 @@ CRIA_INLINE void add_weighted_error(const Lanes& weights, const Lanes& scale, co
   *sum += d * d * size;
 }
 
-// Rounds positive numbers to bf16, ties to even.
+// Rounds to bf16, ties to even.
 CRIA_INLINE void round_to_bf16(Lanes* x) {
   Words bits = (Words)*x;
   bits += 0x7fffu + (bits >> 16 & 1u);
@@ -85,17 +91,28 @@ class GroupSearch {
   }
 
   // The scale of each group, bf16 values; zero when the group is, or nearly.
-  CRIA_INLINE void find_scales(QuantMethod method, Lanes* scales) const {
-    Lanes covering;
-    find_covering(&covering);
+  CRIA_INLINE void find_scales(QuantMethod method, ScaleSigns signs, Lanes* scales) const {
+    Lanes covering, opposite;
+    find_covering(&covering, &opposite);
+    if (signs == ScaleSigns::kBoth) {
+      // The direction in which the grid reaches the largest weight with -8, so with less scale.
+      Lanes size;
+      magnitude(opposite, &size);
+      const Ints turn = size < covering;
+      const Lanes first = turn ? opposite : covering;
+      opposite = turn ? covering : opposite;
+      covering = first;
+    }
     *scales = covering;
     round_to_bf16(scales);
-    const Ints usable = *scales >= kSmallestScale;
+    Ints usable;
+    find_usable(*scales, &usable);
     if (method == QuantMethod::kMse) {
       Lanes best_error;
       find_error(*scales, &best_error);
       for (const float factor : kInt4Factors) {
         try_scale(covering * factor, scales, &best_error);
+        if (signs == ScaleSigns::kBoth) try_scale(opposite * factor, scales, &best_error);
       }
       Lanes fitted;
       fit_scale(*scales, &fitted);
@@ -106,7 +123,7 @@ class GroupSearch {
 
   // Codes of the first n_groups groups.
   CRIA_INLINE void find_codes_of(const Lanes& scales, size_t n_groups, int8_t* codes) const {
-    const Lanes inverse = scales > 0.0f ? 1.0f / scales : Lanes{};
+    const Lanes inverse = scales != 0.0f ? 1.0f / scales : Lanes{};
     for (size_t i = 0; i < group_size_; ++i) {
       Lanes weights, rounded;
       load(values_ + i * kLanes, &weights);
@@ -121,8 +138,8 @@ class GroupSearch {
   }
 
  private:
-  // The scale at which the grid just reaches the largest weight.
-  CRIA_INLINE void find_covering(Lanes* scale) const {
+  // The positive scale at which the grid just reaches the largest weight, and the negative one.
+  CRIA_INLINE void find_covering(Lanes* scale, Lanes* opposite) const {
     Lanes low = {};
     Lanes high = {};
     for (size_t i = 0; i < group_size_; ++i) {
@@ -134,6 +151,9 @@ class GroupSearch {
     const Lanes for_high = high / kInt4High;
     const Lanes for_low = low / kInt4Low;
     *scale = for_high > for_low ? for_high : for_low;
+    const Lanes turned_high = high / kInt4Low;
+    const Lanes turned_low = low / kInt4High;
+    *opposite = turned_high < turned_low ? turned_high : turned_low;
   }
 
   CRIA_INLINE void find_error(const Lanes& scale, Lanes* error) const {
@@ -152,7 +172,9 @@ class GroupSearch {
     round_to_bf16(&scale);
     Lanes error;
     find_error(scale, &error);
-    const Ints better = (error < *best_error) & (scale >= kSmallestScale);
+    Ints usable;
+    find_usable(scale, &usable);
+    const Ints better = (error < *best_error) & usable;
     *best = better ? scale : *best;
     *best_error = better ? error : *best_error;
   }
@@ -208,10 +230,12 @@ CRIA_INLINE float largest_size(const float* weights, size_t n) {
 
 }  // namespace
 
-CRIA_MULTIVERSION void quantize_rows_int4(const float* weights, size_t n_rows, size_t cols,
-                                          size_t group_size, QuantMethod method, size_t padded_cols,
+CRIA_MULTIVERSION void quantize_rows_int4(const MatrixShape& shape, const float* weights,
+                                          size_t n_rows, QuantMethod method, ScaleSigns signs,
                                           int8_t* codes, uint16_t* scales) {
-  const size_t row_groups = padded_cols / group_size;
+  const size_t cols = shape.cols;
+  const size_t group_size = shape.group_size;
+  const size_t row_groups = padded_cols(shape) / group_size;
   const size_t n_groups = n_rows * row_groups;
   GroupSearch search(group_size);
   for (size_t begin = 0; begin < n_groups; begin += kLanes) {
@@ -224,7 +248,7 @@ CRIA_MULTIVERSION void quantize_rows_int4(const float* weights, size_t n_rows, s
     }
     for (size_t lane = n_lanes; lane < kLanes; ++lane) search.take(lane, weights, 0);
     Lanes found;
-    search.find_scales(method, &found);
+    search.find_scales(method, signs, &found);
     search.find_codes_of(found, n_lanes, codes + begin * group_size);
     for (size_t lane = 0; lane < n_lanes; ++lane) scales[begin + lane] = f32_to_bf16(found[lane]);
   }

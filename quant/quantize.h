@@ -2,12 +2,15 @@
 //
 // int4: code = round_half_even(w / scale) clamped to -8..7, one bf16 scale a group.
 // int8: code = round_half_even(w / scale) clamped to -127..127, one f32 scale a row.
+// Signed scales let the largest weight of an int4 group take -8, the code that has no partner.
 // A group (or row) of zeros, or one whose scale would be subnormal, gets scale 0 and codes 0.
 // Weights must be finite (the converter refuses others).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#include "quant/tile16.h"
 
 namespace cria {
 
@@ -16,13 +19,15 @@ enum class QuantMethod {
   kMse,  // the scale, of a fixed set around that one, with the least sum of |w| * error^2
 };
 
-// Quantizes rows to int4; a row's result does not depend on those beside it.
-//   weights      [n_rows][cols]
-//   padded_cols  cols rounded up to group_size; codes past cols are zero
-//   codes        [n_rows][padded_cols]
-//   scales       [n_rows][padded_cols / group_size] bf16 bits
-void quantize_rows_int4(const float* weights, size_t n_rows, size_t cols, size_t group_size,
-                        QuantMethod method, size_t padded_cols, int8_t* codes, uint16_t* scales);
+// Which scales a group of int4 may have.
+enum class ScaleSigns : uint8_t { kPositive, kBoth };
+
+// Quantizes rows of a matrix to int4; a row's result does not depend on those beside it.
+//   weights  [n_rows][cols]
+//   codes    [n_rows][padded_cols(shape)], zero past cols
+//   scales   [n_rows][padded_cols(shape) / group_size] bf16 bits
+void quantize_rows_int4(const MatrixShape& shape, const float* weights, size_t n_rows,
+                        QuantMethod method, ScaleSigns signs, int8_t* codes, uint16_t* scales);
 // One row to int8: weights [cols], padded_cols is cols rounded up to 32, codes [padded_cols].
 void quantize_row_int8(const float* weights, size_t cols, QuantMethod method, size_t padded_cols,
                        int8_t* codes, float* scale);

@@ -45,6 +45,19 @@ struct Scale {
 using F32Scale = Scale<uint32_t, 0x00800000, 0x80000000>;
 using Bf16Scale = Scale<uint16_t, 0x0080, 0x8000>;
 
+// As above, of either sign: the exponent's rules are for the magnitude.
+struct SignedBf16Scale {
+  using Word = uint16_t;
+  static constexpr Word kBits = 0x8000;
+  static constexpr Word kLeastNormal = 0x0080;
+  static Word violation(Word value) {
+    const auto magnitude = static_cast<Word>(value & ~kBits);
+    const auto subnormal_or_zero = static_cast<Word>(magnitude - kLeastNormal);
+    const auto not_zero = static_cast<Word>(value | (0 - value));
+    return static_cast<Word>((magnitude + kLeastNormal) | (subnormal_or_zero & not_zero));
+  }
+};
+
 // The bits of floats that are not negative are in their order, and those of all others above.
 struct RopeFrequency {
   using Word = uint32_t;
@@ -91,7 +104,8 @@ PlaneValues plane_values(const TensorSpec& spec, Plane plane) {
   const bool is_scales = plane == Plane::kScales;
   switch (spec.shape.number_format) {
     case format::NumberFormat::kInt4:
-      return is_scales ? PlaneValues::kBf16Scales : PlaneValues::kAny;
+      if (!is_scales) return PlaneValues::kAny;
+      return spec.has_signed_scales ? PlaneValues::kSignedBf16Scales : PlaneValues::kBf16Scales;
     case format::NumberFormat::kInt8:
       return is_scales ? PlaneValues::kF32Scales : PlaneValues::kInt8Codes;
     case format::NumberFormat::kF16:
@@ -120,6 +134,8 @@ bool values_hold(PlaneValues values, const uint8_t* bytes, size_t n_bytes) {
       return all_hold<F32Scale>(bytes, n_bytes);
     case PlaneValues::kBf16Scales:
       return all_hold<Bf16Scale>(bytes, n_bytes);
+    case PlaneValues::kSignedBf16Scales:
+      return all_hold<SignedBf16Scale>(bytes, n_bytes);
     case PlaneValues::kRopeFrequencies:
       return all_hold<RopeFrequency>(bytes, n_bytes);
   }

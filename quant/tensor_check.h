@@ -17,6 +17,7 @@ enum class PlaneValues {
   kBf16,
   kF32Scales,  // zero (all bits) or positive and normal, finite
   kBf16Scales,
+  kSignedBf16Scales,  // zero (all bits) or normal, finite
   kRopeFrequencies,  // 0..format::kMaxRopeFrequency, zero with all bits
 };
 

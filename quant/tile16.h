@@ -13,8 +13,8 @@
 //
 //       line j:  | row 0: i=0 1 2 3 | row 1: 0 1 2 3 | ... | row 15: 0 1 2 3 |
 //
-//   scales [tiles][cols_padded / G][16] bf16. weight = code * scale. Scales are zero or positive
-//   normal numbers.
+//   scales [tiles][cols_padded / G][16] bf16. weight = code * scale. Scales are zero or normal
+//   numbers, positive unless the model's flags allow others.
 //
 // kInt8, cols padded to 32:
 //   codes [tiles][cols_padded / 4][64 bytes]; byte 4*row + i of line j is input 4*j + i, -127..127.

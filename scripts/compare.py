@@ -141,8 +141,10 @@ def make_models(folder, shape, peers):
     run([peers, "run", "llama-quantize", "f16.gguf", "bf16.gguf", "bf16"], cwd=folder)
     (folder / "f16.gguf").unlink()
     for weights in RIVALS:
+        # Positive scales, so that XNNPACK runs the same file; what is compared takes the same time with either.
+        scales = ["--scales", "positive"] if weights == "int4" else []
         run([BIN / "cria-convert", folder / "hf", "-o", folder / f"{weights}.cria", "--weights", weights, "--no-tokenizer",
-             "--quiet"])
+             "--quiet", *scales])
     run([BIN / "cria-convert", folder / "hf", "-o", folder / "int4-stored.cria", "--compress", "none", "--no-tokenizer",
          "--quiet"])
     done.touch()

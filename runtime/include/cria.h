@@ -141,7 +141,8 @@ typedef struct cria_model_info {
   uint8_t tied_embedding;
   uint8_t compressed;
   uint8_t has_tokenizer;
-  uint8_t reserved[5];
+  uint8_t signed_scales; /* int4 with scales of either sign: not for CRIA_BACKEND_XNNPACK */
+  uint8_t reserved[4];
   uint8_t private_config[512];
   const char* refused; /* the field or rule behind CRIA_INVALID_MODEL, else null; static text */
 } cria_model_info;
@@ -180,7 +181,7 @@ cria_status cria_verify_required(const cria_model_info* info, size_t* n_bytes);
 typedef enum cria_backend {
   CRIA_BACKEND_AUTO = 0,   /* the faster one known for this CPU */
   CRIA_BACKEND_EXACT = 1,  /* ours: the same bits on every target */
-  CRIA_BACKEND_XNNPACK = 2 /* CRIA_UNSUPPORTED where it is not built in */
+  CRIA_BACKEND_XNNPACK = 2 /* CRIA_UNSUPPORTED where it is not built in, and for signed_scales */
 } cria_backend;
 
 /* Instruction sets the kernels know, in rising order: bits of cria_config.isa_mask. */

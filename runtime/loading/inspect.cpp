@@ -88,6 +88,7 @@ void fill_info(const FileIndex& index, const cria_source& source, cria_model_inf
   info->embedding_format = static_cast<cria_number_format>(embedding.number_format);
   info->tied_embedding = (c.flags & format::kTiedEmbedding) != 0 ? 1 : 0;
   info->compressed = c.compression != 0 ? 1 : 0;
+  info->signed_scales = (c.flags & format::kSignedScales) != 0 ? 1 : 0;
   info->has_tokenizer = index.tokenizer.bytes != 0 ? 1 : 0;
   std::memcpy(info->private_config, &c, sizeof c);
 }

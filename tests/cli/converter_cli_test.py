@@ -74,7 +74,7 @@ class Usage(Base):
     def test_help_and_version_go_to_standard_output(self):
         done = run("--help")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for option in ("--plan", "--weights", "--group-size", "--method", "--context", "--no-tokenizer", "--compress", "--level",
+        for option in ("--plan", "--weights", "--group-size", "--method", "--scales", "--context", "--no-tokenizer", "--compress", "--level",
                        "--report", "--threads", "--quiet", "--list-architectures"):
             self.assertIn(option, done.stdout)
         for later in ("gptq", "--rotate", "--lora", "--calibration"):
@@ -134,6 +134,7 @@ class Usage(Base):
                                 (["--rotate"], "--rotate"), (["more"], "more"),
                                 (["--weights", "int8", "--group-size", "32"], "--group-size"),
                                 (["--weights", "f32", "--method", "rtn"], "--method"),
+                                (["--weights", "int8", "--scales", "signed"], "--scales"), (["--scales", "odd"], "odd"),
                                 (["--compress", "none", "--level", "1"], "--level")):
             with self.subTest(arguments=arguments):
                 self.assert_refused(self.convert(*arguments), USAGE, word)

@@ -90,8 +90,13 @@ def cria(*arguments, stdin=b"", env=None):
 
 def backends():
     """Names of the backends that this build has."""
-    plans = json.loads(cria("info", model(), "--json").out)["backend_plans"]
+    plans = json.loads(cria("info", model(*options_for("xnnpack")), "--json").out)["backend_plans"]
     return [name for name, plan in plans.items() if plan is not None]
+
+
+def options_for(backend):
+    """Of cria-convert, for an int4 model that the backend runs."""
+    return ("--scales", "positive") if backend == "xnnpack" else ()
 
 
 def is_sanitized():

@@ -70,8 +70,9 @@ class Info(unittest.TestCase):
     def test_sessions_share_the_model_and_the_workspace(self):
         for backend in cli.backends():
             with self.subTest(backend=backend):
-                one = plan_for("--backend", backend)
-                four = plan_for("--backend", backend, "--sessions", "4")
+                model = cli.model(*cli.options_for(backend))
+                one = plan_for("--backend", backend, model=model)
+                four = plan_for("--backend", backend, "--sessions", "4", model=model)
                 self.assertEqual((one["sessions"], four["sessions"]), (1, 4))
                 self.assert_sums(four)
                 self.assertEqual(four["model"], one["model"])
@@ -99,7 +100,8 @@ class Info(unittest.TestCase):
     def test_the_chosen_backend_decides_the_plan(self):
         plans = {}
         for backend in ("auto", *cli.backends()):
-            info = json.loads(cli.cria("info", cli.model(), "--json", "--backend", backend).out)
+            model = cli.model("--scales", "positive")
+            info = json.loads(cli.cria("info", model, "--json", "--backend", backend).out)
             plans[backend] = info["memory_plan"]
             if backend != "auto":
                 self.assertEqual(info["backend_plans"][backend], plans[backend])
@@ -124,6 +126,19 @@ class Info(unittest.TestCase):
         table = cli.cria("info", cli.model(), "--backend", "exact").out
         self.assertIn(f"{total:,}", table)
         self.assertNotIn("xnnpack", table)
+
+
+class SignedScales(unittest.TestCase):
+    def test_are_for_exact_alone(self):
+        info = json.loads(cli.cria("info", cli.model(), "--json").out)
+        self.assertTrue(info["model"]["signed_scales"])
+        self.assertIsNone(info["backend_plans"]["xnnpack"])
+        refused = cli.cria("run", cli.model(), "-p", "a", "--backend", "xnnpack")
+        self.assertEqual((refused.code, refused.out), (cli.BAD_INPUT, ""))
+        self.assertIn("--scales positive", refused.err)
+        self.assertEqual(refused.err.count("\n"), 1)
+        positive = json.loads(cli.cria("info", cli.model("--scales", "positive"), "--json").out)
+        self.assertFalse(positive["model"]["signed_scales"])
 
 
 class Verify(unittest.TestCase):

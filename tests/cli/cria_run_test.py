@@ -145,9 +145,9 @@ class Run(unittest.TestCase):
             self.skipTest("sanitizers and emulators take memory of their own")
         for options in ((), ("--compress", "none")):
             for backend in cli.backends():
-                plan = cli.json.loads(
-                    cli.cria("info", cli.model(*options), "--json", "--backend", backend).out)
-                result = cli.cria("run", cli.model(*options), "-p", PROMPT, "-n", "64", "--greedy", "--verbose",
+                model = cli.model(*options, *cli.options_for(backend))
+                plan = cli.json.loads(cli.cria("info", model, "--json", "--backend", backend).out)
+                result = cli.cria("run", model, "-p", PROMPT, "-n", "64", "--greedy", "--verbose",
                                   "--backend", backend)
                 self.assertEqual(result.code, cli.DONE, result.err)
                 peak = int(re.search(r"peak resident ([\d,]+) bytes", result.err).group(1).replace(",", ""))

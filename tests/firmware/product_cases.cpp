@@ -14,11 +14,17 @@ constexpr uint32_t kWidths[] = {1, 31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 16
 constexpr size_t kMostRowsOfX = 9;
 constexpr size_t kMostRows = 33;
 
-// Scales of W: positive or zero; kAnyBits has the largest and the smallest that a file may hold.
+// Scales of W: zero or normal; kAnyBits has the largest and the smallest that a file may hold.
 float weight_scale(KernelTrial& t, Fill fill) {
   if (fill == Fill::kAnyBits) return t.below(2) == 0 ? 0x1.fep127f : 0x1p-64f;
   if (fill == Fill::kSpecial && t.below(4) == 0) return 0.0f;
   return __builtin_fabsf(t.random_float(Fill::kWide));
+}
+
+// Those of groups may be of either sign.
+float group_scale(KernelTrial& t, Fill fill) {
+  const float scale = weight_scale(t, fill);
+  return scale != 0.0f && t.below(2) == 0 ? -scale : scale;
 }
 
 void fill_matrix(KernelTrial& t, Fill fill, bool is_int4, std::span<uint8_t> codes,
@@ -36,7 +42,7 @@ void fill_matrix(KernelTrial& t, Fill fill, bool is_int4, std::span<uint8_t> cod
   }
   const size_t bytes = is_int4 ? sizeof(uint16_t) : sizeof(float);
   for (size_t i = 0; i < scales.size(); i += bytes) {
-    const float scale = weight_scale(t, fill);
+    const float scale = is_int4 ? group_scale(t, fill) : weight_scale(t, fill);
     std::memcpy(&scales[i], reinterpret_cast<const uint8_t*>(&scale) + sizeof scale - bytes, bytes);
   }
 }

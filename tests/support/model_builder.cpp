@@ -58,16 +58,18 @@ class PlaneWriter {
     return plane;
   }
 
-  Bytes scales(NumberFormat number_format, uint64_t n_bytes) {
+  Bytes scales(const TensorSpec& spec, uint64_t n_bytes) {
     constexpr float kLargestCode = 128.0f;
     Bytes plane(n_bytes);
     const auto positive = [](float value) {
       return value < 0 ? -value / kLargestCode : value / kLargestCode;
     };
-    if (number_format == NumberFormat::kInt8) {
+    if (spec.shape.number_format == NumberFormat::kInt8) {
       fill<float>(&plane, positive);
     } else {
-      fill<uint16_t>(&plane, [&](float value) { return f32_to_bf16(positive(value)); });
+      fill<uint16_t>(&plane, [&](float value) {
+        return f32_to_bf16(spec.has_signed_scales ? value / kLargestCode : positive(value));
+      });
     }
     return plane;
   }
@@ -150,8 +152,7 @@ Bytes build_model(const format::ModelConfig& config, std::span<const MatrixForma
                      ? writer.frequencies(tensor_code_bytes(spec))
                      : writer.codes(spec.shape.number_format, tensor_code_bytes(spec)),
                  &encoder, &data, &chunks);
-    append_plane(writer.scales(spec.shape.number_format, tensor_scale_bytes(spec)), &encoder, &data,
-                 &chunks);
+    append_plane(writer.scales(spec, tensor_scale_bytes(spec)), &encoder, &data, &chunks);
   }
   std::vector<Part> parts = {{SectionKind::kConfig, bytes_of(std::vector{config})},
                              {SectionKind::kTensorDirectory, bytes_of(directory)},

@@ -53,6 +53,7 @@ Bytes convert_folder(const fs::path& folder, const ConvertWish& wish) {
   options.output = temporary_folder() / "converted.cria";
   options.weights = wish.weights;
   options.group_size = wish.group_size;
+  options.scales = wish.scales;
   options.compression = wish.compression;
   options.tokenizer =
       wish.tokenizer ? converter::TokenizerWish::kRequired : converter::TokenizerWish::kNone;

@@ -25,6 +25,7 @@ struct ConvertWish {
   uint16_t group_size = 0;
   format::Compression compression = format::Compression::kZstd;
   bool tokenizer = false;
+  ScaleSigns scales = ScaleSigns::kPositive;
 };
 
 // Converts a checkpoint folder and returns the model file's bytes.

@@ -177,6 +177,22 @@ TEST(Api, AutoIsExactWhereverItHasVectorKernels) {
   }
 }
 
+TEST(Api, SignedScalesAreForExactAlone) {
+  const test::MemorySource source(test::convert_folder(
+      test::golden_folder("odd-sizes"), {format::NumberFormat::kInt4, 32, format::Compression::kZstd,
+                                         false, ScaleSigns::kBoth}));
+  for (const test::IsaRow& isa : test::runnable_isas()) {
+    cria_config config = {};
+    config.isa_mask = isa.mask;
+    TestSession session(source, config);
+    EXPECT_NE(session.info().signed_scales, 0);
+    EXPECT_STREQ(cria_backend_name(session.model()), "exact") << isa.name;
+    config.backend = CRIA_BACKEND_XNNPACK;
+    cria_memory_plan plan = {};
+    EXPECT_EQ(cria_plan(&session.info(), &config, &plan), CRIA_UNSUPPORTED);
+  }
+}
+
 TEST(Api, NullAndMisalignedArgumentsAreRefused) {
   const cria_source& source = tiny_source().source();
   const cria_config config = exact_config();

@@ -32,6 +32,7 @@ struct Variant {
   NumberFormat weights;
   uint16_t group_size;
   cria_kv_format kv;
+  ScaleSigns scales = ScaleSigns::kPositive;
 };
 
 constexpr Variant kVariants[] = {
@@ -43,7 +44,14 @@ constexpr Variant kVariants[] = {
     {"int4g32", NumberFormat::kInt4, 32, CRIA_KV_INT8},
     {"int4g64", NumberFormat::kInt4, 64, CRIA_KV_INT8},
     {"int4g128", NumberFormat::kInt4, 128, CRIA_KV_INT8},
+    {"int4g32s", NumberFormat::kInt4, 32, CRIA_KV_INT8, ScaleSigns::kBoth},
+    {"int4g128s", NumberFormat::kInt4, 128, CRIA_KV_INT8, ScaleSigns::kBoth},
 };
+
+ConvertWish wish_of(const Variant& variant,
+                    format::Compression compression = format::Compression::kZstd) {
+  return {variant.weights, variant.group_size, compression, false, variant.scales};
+}
 
 constexpr size_t kFirstInteger = 4;
 static_assert(kVariants[kFirstInteger].weights == NumberFormat::kInt8);
@@ -81,11 +89,8 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 class ExactBits : public testing::TestWithParam<Variant> {
  protected:
-  [[nodiscard]] static ConvertWish wish(format::Compression compression) {
-    return {GetParam().weights, GetParam().group_size, compression, false};
-  }
   static test::Bytes model(format::Compression compression) {
-    return test::convert_folder(test::golden_folder("odd-sizes"), wish(compression));
+    return test::convert_folder(test::golden_folder("odd-sizes"), wish_of(GetParam(), compression));
   }
 };
 
@@ -178,10 +183,10 @@ std::vector<GoldenModel> golden_models(const Variant& variant) {
   const MatrixFormat f = {variant.weights, variant.group_size};
   std::vector<GoldenModel> models;
   for (const char* name : kGoldenModels) {
-    models.push_back({name, test::convert_folder(test::golden_folder(name),
-                                                 {variant.weights, variant.group_size})});
+    models.push_back({name, test::convert_folder(test::golden_folder(name), wish_of(variant))});
   }
-  for (const test::NearLlama& near : test::near_llamas(f)) {
+  for (test::NearLlama& near : test::near_llamas(f)) {
+    if (variant.scales == ScaleSigns::kBoth) near.config.flags |= format::kSignedScales;
     models.push_back({near.name, test::build_model(near.config, kSeed)});
   }
   return models;
@@ -233,7 +238,7 @@ class ExactBitsOfTheDemo : public testing::TestWithParam<Variant> {
  protected:
   static void expect_golden_demo(const std::vector<uint32_t>& threads) {
     const MemorySource source(
-        test::convert_folder(test::demo_folder(), {GetParam().weights, GetParam().group_size}));
+        test::convert_folder(test::demo_folder(), wish_of(GetParam())));
     cria_config config = exact_config(GetParam());
     size_t compared = 0;
     for (const test::IsaRow& isa : test::runnable_isas()) {

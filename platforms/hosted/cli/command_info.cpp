@@ -89,6 +89,7 @@ Json json_of(const cria_model_info& info) {
           {"weight_format", cria_number_format_name(info.weight_format)},
           {"embedding_format", cria_number_format_name(info.embedding_format)},
           {"group_size", none_or(info.group_size, 0)},
+          {"signed_scales", info.signed_scales != 0},
           {"weight_bytes", info.weight_bytes},
           {"bits_per_weight", bits_per_weight(info)},
           {"compressed", info.compressed != 0},
@@ -149,6 +150,7 @@ void print_model(const cria_model_info& info, TextStream* out) {
   put_row(out, "weights",
           text_of("%s, %.2f bits%s", weights.c_str(), bits_per_weight(info),
                   info.compressed != 0 ? ", zstd" : ""));
+  if (info.signed_scales != 0) put_row(out, "scales", "signed");
   put_row(out, "embedding", cria_number_format_name(info.embedding_format));
   put_row(out, "context", text_of("%u of %u", info.planned_context, info.max_context));
   if (info.sliding_window != 0) put_row(out, "window", text_of("%u", info.sliding_window));

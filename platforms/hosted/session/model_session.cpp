@@ -85,7 +85,15 @@ cria_memory_plan plan_for(const ModelFile& file, const cria_config& config) {
                                file.path().c_str(), config.context, file.info().max_context));
   }
   cria_memory_plan plan = {};
-  check_status(cria_plan(&file.info(), &config, &plan), file.path());
+  const cria_status status = cria_plan(&file.info(), &config, &plan);
+  if (status == CRIA_UNSUPPORTED && config.backend == CRIA_BACKEND_XNNPACK &&
+      file.info().signed_scales != 0) {
+    throw ProgramError(exit_code_of(status),
+                       file.path() +
+                           ": XNNPACK takes no negative scales, and this model has such; try "
+                           "--backend auto, or convert again with --scales positive");
+  }
+  check_status(status, file.path());
   return plan;
 }
 

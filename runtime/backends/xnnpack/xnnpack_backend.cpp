@@ -16,6 +16,8 @@ using xnnpack::SliceOperator;
 Status xnnpack_needs(const format::ModelConfig& config, uint32_t n_threads, uint32_t prefill_chunk,
                      BackendNeeds* needs) {
   *needs = {};
+  // XNNPACK refuses a scale that is not positive when the matrix is packed; nothing loads so far.
+  if ((config.flags & format::kSignedScales) != 0) return Status::kUnsupported;
   xnnpack::PackedBytes packed = {};
   CRIA_TRY(xnnpack::packed_bytes(config, &packed));
   needs->model_bytes = packed.model;

@@ -16,7 +16,7 @@ CONSISTENT = (
     ("architecture", 0, False), ("architecture", 9, True),
     ("max_context", 0, False), ("max_context", (1 << 24) + 1, True), ("planned_context", 0, True),
     ("planned_context", 33, True), ("sliding_window", (1 << 24) + 1, True), ("compression", 2, True),
-    ("bos_token", 16, True), ("bos_token", NONE - 1, False), ("flags", TIED | 64, True),
+    ("bos_token", 16, True), ("bos_token", NONE - 1, False), ("flags", TIED | 64, True), ("flags", TIED | 128, True),
     ("flags", TIED | 1 << 31, False))
 TOO_LARGE = (
     ("n_layers", 1025, True), ("n_layers", 0xFFFFFFFF, False), ("d_model", (1 << 17) + 1, True),

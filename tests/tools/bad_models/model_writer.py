@@ -14,7 +14,7 @@ CONFIG, TOKENIZER, CHAT, DIRECTORY, CHUNKS, METADATA, DATA = range(1, 8)
 USUAL_ORDER = (CONFIG, TOKENIZER, CHAT, DIRECTORY, CHUNKS, DATA, METADATA)
 NONE = 0xFFFFFFFF
 F32, F16, BF16, INT8, INT4 = range(1, 6)
-TIED, QKV_BIAS, OUTPUT_BIAS, MLP_BIAS, QK_NORM, LONG_ROPE = 1, 2, 4, 8, 16, 32
+TIED, QKV_BIAS, OUTPUT_BIAS, MLP_BIAS, QK_NORM, LONG_ROPE, SIGNED_SCALES = 1, 2, 4, 8, 16, 32, 64
 CHUNK_BYTES = 1 << 18
 SECTION_BYTES, ENTRY_BYTES = 32, 32
 
@@ -115,7 +115,7 @@ def bf16(value):
     return struct.pack("<f", value)[2:]
 
 
-def weight_planes(number_format, group, rows, cols, draw):
+def weight_planes(number_format, group, rows, cols, draw, has_signed_scales):
     """Planes of a matrix in layout tile16; what pads is zero."""
     tiles = round_up(rows, 16) // 16
     inside = lambda tile, c, r: c < cols and tile * 16 + r < rows
@@ -137,7 +137,8 @@ def weight_planes(number_format, group, rows, cols, draw):
             at = tile * 8 * padded + c // 32 * 256 + c % 16 // 4 * 64 + 4 * r + c % 4
             code, shift = draw.randint(0, 15), 4 if c % 32 >= 16 else 0
             codes[at] = codes[at] & (0xF0 >> shift) | code << shift
-    return [bytes(codes), b"".join(bf16(draw.uniform(0.01, 0.1) if tile * 16 + r < rows else 0.0)
+    sign = lambda: -1 if has_signed_scales and draw.random() < 0.5 else 1
+    return [bytes(codes), b"".join(bf16(sign() * draw.uniform(0.01, 0.1) if tile * 16 + r < rows else 0.0)
                                    for tile in range(tiles) for _ in range(padded // group) for r in range(16))]
 
 
@@ -152,7 +153,7 @@ class Model:
         self.tensors = []
         for role, layer, rows, cols, is_matrix in canonical_tensors(self.config):
             number_format, group = matrix_format(self.config, role, layer) if is_matrix else (F32, 0)
-            planes = (weight_planes(number_format, group, rows, cols, draw) if is_matrix
+            planes = (weight_planes(number_format, group, rows, cols, draw, self.config["flags"] & SIGNED_SCALES) if is_matrix
                       else [f32([draw.uniform(0.5, 1) for _ in range(cols)])])
             self.tensors.append([role, layer, rows, cols, number_format, group, planes])
 

@@ -8,7 +8,7 @@ CONFIG_BYTES = 512
 NONE = 0xFFFFFFFF
 F32, F16, BF16, INT8, INT4 = range(1, 6)
 FORMAT_NAMES = {F32: "f32", F16: "f16", BF16: "bf16", INT8: "int8", INT4: "int4"}
-TIED, QKV_BIAS, OUTPUT_BIAS, MLP_BIAS, QK_NORM, LONG_ROPE = 1, 2, 4, 8, 16, 32
+TIED, QKV_BIAS, OUTPUT_BIAS, MLP_BIAS, QK_NORM, LONG_ROPE, SIGNED_SCALES = 1, 2, 4, 8, 16, 32, 64
 MOST_END_TOKENS = 16
 COUNTS_AT, ROPE_AT, RESERVED_AT, END_TOKENS_AT = 148, 436, 456, 84
 # Places of a row of n_matrices: (number format, group size); the others are zero.
@@ -22,7 +22,7 @@ FIELDS = (
 MATRICES = "embedding q k v o gate up down lm_head".split()
 # Least and most.
 LIMITS = {
-    "architecture": (1, 8), "flags": (0, 63), "n_layers": (1, 1024), "d_model": (1, 1 << 17), "n_heads": (1, 1024),
+    "architecture": (1, 8), "flags": (0, 127), "n_layers": (1, 1024), "d_model": (1, 1 << 17), "n_heads": (1, 1024),
     "n_kv_heads": (1, 1024), "head_dim": (2, 512), "d_ff": (1, 1 << 19), "vocab_size": (1, 1 << 21),
     "max_context": (1, 1 << 24), "sliding_window": (0, 1 << 24), "compression": (0, 1),
     "n_end_tokens": (0, MOST_END_TOKENS)}
@@ -80,3 +80,5 @@ def read_counts(config, raw):
         require(not any(counts[len(FORMATS):]), f"a format that is none has a count for {name}")
         require(sum(counts) == there, f"the counts of {name}")
         config["n_matrices"][name] = {f: n for f, n in zip(FORMATS, counts) if n}
+    has_groups = any(group for counts in config["n_matrices"].values() for _, group in counts)
+    require(has_groups or not config["flags"] & SIGNED_SCALES, "flags")

@@ -3,7 +3,7 @@ import struct
 
 from cria_reader.file_layout import round_up
 from cria_reader.model_config import (BF16, F16, F32, INT4, INT8, LONG_ROPE, MLP_BIAS, NONE, OUTPUT_BIAS, QK_NORM, QKV_BIAS,
-                                      TIED)
+                                      SIGNED_SCALES, TIED)
 from cria_reader.refusal import require
 
 ENTRY_FORMAT = "<HHIB3sIIIIIQ"
@@ -18,8 +18,9 @@ VALUE_BYTES = {F32: 4, F16: 2, BF16: 2}
 
 
 class Tensor:
-    def __init__(self, role, layer, rows, cols, matrix_format=None):
-        """matrix_format: (number format, group size); None for a vector."""
+    def __init__(self, role, layer, rows, cols, matrix_format=None, has_signed_scales=False):
+        """matrix_format: (number format, group size); None for a vector. has_signed_scales: those of groups."""
+        self.has_signed_scales = has_signed_scales
         self.role, self.layer, self.rows, self.cols = role, layer, rows, cols
         self.is_matrix = matrix_format is not None
         self.format, self.group = matrix_format or (F32, 0)
@@ -83,7 +84,7 @@ def read_directory(raw, config):
         if is_matrix:
             require(left[role].get(matrix_format, 0) > 0, f"the format of a {role}")
             left[role][matrix_format] -= 1
-        tensor = Tensor(role, layer, rows, cols, matrix_format)
+        tensor = Tensor(role, layer, rows, cols, matrix_format, bool(config["flags"] & SIGNED_SCALES))
         tensor.first_chunk = chunk
         wanted = (ROLES.index(tensor.role), tensor.group, tensor.layer, tensor.format, bytes(3), tensor.rows, tensor.cols,
                   chunk, tensor.n_chunks(), 0, sum(tensor.planes))

@@ -33,11 +33,12 @@ def require_finite(raw, number_format, name):
     require(all(word & mask != mask for word in words(raw, kind)), f"{name} has a value that is not finite")
 
 
-def require_scales(raw, number_format, name):
-    """Zero, or positive and normal."""
+def require_scales(raw, number_format, name, are_signed):
+    """Zero, or normal and, unless are_signed, positive."""
     kind, exponent = EXPONENT[number_format]
     least = exponent & -exponent
-    require(all(word == 0 or least <= word < exponent for word in words(raw, kind)), f"{name} has a scale that is none")
+    mask = 0x7FFF if are_signed else -1
+    require(all(word == 0 or least <= word & mask < exponent for word in words(raw, kind)), f"{name} has a scale that is none")
 
 
 def require_frequencies(raw, name):
@@ -51,7 +52,8 @@ def check_values(tensor, planes):
         require_frequencies(planes[0], tensor.name)
     elif tensor.format in (INT8, INT4):
         require(tensor.format != INT8 or LEAST_CODE not in planes[0], f"{tensor.name} has a code of -128")
-        require_scales(planes[1], F32 if tensor.format == INT8 else BF16, tensor.name)
+        is_int8 = tensor.format == INT8
+        require_scales(planes[1], F32 if is_int8 else BF16, tensor.name, tensor.has_signed_scales and not is_int8)
     else:
         require_finite(planes[0], tensor.format, tensor.name)
 

@@ -76,8 +76,7 @@ std::vector<float> rounded_row(const MatrixShape& shape, QuantMethod method, con
   switch (shape.number_format) {
     case NumberFormat::kInt4: {
       std::vector<uint16_t> scales(codes.size() / shape.group_size);
-      quantize_rows_int4(row, 1, shape.cols, shape.group_size, method, codes.size(), codes.data(),
-                         scales.data());
+      quantize_rows_int4(shape, row, 1, method, ScaleSigns::kBoth, codes.data(), scales.data());
       for (size_t i = 0; i < out.size(); ++i) {
         out[i] = static_cast<float>(codes[i]) * bf16_to_f32(scales[i / shape.group_size]);
       }

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "converter/convert.h"
+#include "converter/gguf/gguf_blocks.h"
 #include "converter/reordered_tensor.h"
+#include "quant/float16.h"
 #include "tests/unit/converter/gguf_writer.h"
 #include "tests/unit/converter/model_read_back.h"
 
@@ -63,6 +65,44 @@ TEST(GgufCheckpoint, BecomesTheModelOfTheFolderThatItWasMadeOf) {
   }
   EXPECT_EQ(from_folder.config().max_context, from_gguf.config().max_context);
   EXPECT_EQ(from_folder.config().flags, from_gguf.config().flags);
+}
+
+// llama.cpp gives the largest weight of a block the code -8, so that half of the scales are below
+// zero.
+TEST(GgufCheckpoint, KeepsQ4_0CodeForCode) {
+  constexpr size_t kRows = 96;
+  constexpr size_t kCols = 64;
+  constexpr size_t kBlock = 32;
+  const test::TempFolder folder;
+  GgufWriter writer = tiny_gguf();
+  std::string data;
+  for (size_t block = 0; block < kRows * kCols / kBlock; ++block) {
+    const float scale = (block % 2 == 0 ? -0.0625f : 0.03125f) * static_cast<float>(1 + block % 5);
+    data += GgufWriter::bytes_of_number(f32_to_f16(scale));
+    for (size_t i = 0; i < kBlock / 2; ++i) data += static_cast<char>(i * 17 + block * 7);
+  }
+  for (test::GgufTestTensor& tensor : writer.tensors) {
+    if (tensor.name == "blk.0.ffn_gate.weight") tensor.type = kGgufQ4_0, tensor.data = data;
+  }
+  test::write_file(folder / "m.gguf", writer.bytes());
+  convert_f32(folder / "m.gguf", folder / "f32.cria", TokenizerWish::kNone);
+  Options options;
+  options.model = folder / "m.gguf";
+  options.output = folder / "m.cria";
+  options.tokenizer = TokenizerWish::kNone;
+  Progress progress(Verbosity::kQuiet);
+  const ConversionReport report = convert(options, &progress);
+  KeptGroups kept;
+  for (const EncodedTensor& tensor : report.tensors) {
+    kept.exact += tensor.kept.exact;
+    kept.requantized += tensor.kept.requantized;
+  }
+  EXPECT_EQ(kept.exact, kRows * kCols / kBlock);
+  EXPECT_EQ(kept.requantized, 0u);
+  const test::ModelReadBack want(folder / "f32.cria");
+  const test::ModelReadBack got(folder / "m.cria");
+  EXPECT_EQ(got.matrix(got.tensor(TensorRole::kGate, 0)),
+            want.matrix(want.tensor(TensorRole::kGate, 0)));
 }
 
 TEST(GgufCheckpoint, WithoutOutputMatrixIsTied) {

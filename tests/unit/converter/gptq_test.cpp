@@ -69,13 +69,14 @@ TinyCheckpoint gptq_checkpoint() {
 }
 
 ConversionReport run(const TinyCheckpoint& checkpoint, const test::TempFolder& folder,
-                     format::NumberFormat weights) {
+                     format::NumberFormat weights, ScaleSigns scales = ScaleSigns::kPositive) {
   checkpoint.write(folder / "hf");
   Options options;
   options.model = folder / "hf";
   options.output = folder / "m.cria";
   options.weights = weights;
   options.group_size = weights == format::NumberFormat::kInt4 ? kGroup : 0;
+  options.scales = scales;
   options.tokenizer = TokenizerWish::kNone;
   Progress progress(Verbosity::kQuiet);
   return convert(options, &progress);
@@ -130,6 +131,24 @@ TEST(Gptq, CodesAreKeptOneByOne) {
   EXPECT_EQ(kept.exact + kept.rounded + kept.requantized, kOutputs * kInputs / kGroup);
   EXPECT_NE(summary_text(report).find("its int4: of 128 groups"), std::string::npos);
   EXPECT_NE(report.weights_text.find("int4 in groups of 32"), std::string::npos);
+}
+
+TEST(Gptq, SignedScalesKeepThoseBelowZeroToo) {
+  const test::TempFolder folder;
+  const ConversionReport report =
+      run(gptq_checkpoint(), folder, format::NumberFormat::kInt4, ScaleSigns::kBoth);
+  const Planes planes = planes_of(folder / "m.cria", format::NumberFormat::kInt4);
+  for (size_t output = 0; output < kOutputs; ++output) {
+    std::vector<float> row(kInputs);
+    unpack_row(planes.shape, planes.codes(), planes.scales(), output, row.data());
+    for (size_t input = 0; input < kInputs; ++input) {
+      EXPECT_EQ(unpack_code(planes.shape, planes.codes(), output, input), code_of(output, input));
+      const float scale =
+          bf16_to_f32(f32_to_bf16(f16_to_f32(f32_to_f16(scale_of(input / kGroup, output)))));
+      EXPECT_EQ(row[input], static_cast<float>(code_of(output, input)) * scale);
+    }
+  }
+  for (const EncodedTensor& tensor : report.tensors) EXPECT_EQ(tensor.kept.requantized, 0u);
 }
 
 TEST(Gptq, ValuesAreExactAsF32) {

@@ -167,7 +167,12 @@ TEST(ModelLayout, RefusesEveryFieldOutOfRange) {
   };
   const Case cases[] = {
       {"architecture", [](ModelConfig& c) { c.architecture = 9; }},
-      {"flags", [](ModelConfig& c) { c.flags = 0x40; }},
+      {"flags", [](ModelConfig& c) { c.flags = 0x80; }},
+      {"flags",
+       [](ModelConfig& c) {
+         c.flags |= format::kSignedScales;  // int8 has none of groups
+         test::set_all_formats(&c, {NumberFormat::kInt8, 0});
+       }},
       {"n_layers", [](ModelConfig& c) { c.n_layers = 0; }},
       {"n_layers", [](ModelConfig& c) { c.n_layers = 0xffffffff; }},
       {"d_model", [](ModelConfig& c) { c.d_model = (1 << 17) + 1; }},

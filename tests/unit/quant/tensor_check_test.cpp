@@ -34,6 +34,10 @@ bool is_allowed(PlaneValues values, uint32_t bits) {
       return is_scale(std::bit_cast<float>(bits));
     case PlaneValues::kBf16Scales:
       return is_scale(bf16_to_f32(static_cast<uint16_t>(bits)));
+    case PlaneValues::kSignedBf16Scales: {
+      const float scale = bf16_to_f32(static_cast<uint16_t>(bits));
+      return is_scale(scale) || (scale != 0 && is_scale(-scale));
+    }
     case PlaneValues::kRopeFrequencies: {
       const auto value = std::bit_cast<float>(bits);
       return value >= 0 && !std::signbit(value) && value <= 8;
@@ -74,7 +78,8 @@ void check_value(PlaneValues values, uint32_t bits, size_t* n_bad) {
 
 TEST(TensorCheck, EveryByteAndHalfIsJudgedAsItsValue) {
   for (const PlaneValues values : {PlaneValues::kAny, PlaneValues::kInt8Codes, PlaneValues::kF16,
-                                   PlaneValues::kBf16, PlaneValues::kBf16Scales}) {
+                                   PlaneValues::kBf16, PlaneValues::kBf16Scales,
+                                   PlaneValues::kSignedBf16Scales}) {
     size_t n_bad = 0;
     const uint32_t n = value_bytes(values) == 1 ? 0x100 : 0x10000;
     for (uint32_t bits = 0; bits < n; ++bits) {
@@ -145,6 +150,13 @@ TEST(TensorCheck, PlanesHaveTheKindOfTheirFormat) {
   EXPECT_EQ(kind(NumberFormat::kF32, Plane::kCodes), PlaneValues::kF32);
   EXPECT_EQ(kind(NumberFormat::kF16, Plane::kCodes), PlaneValues::kF16);
   EXPECT_EQ(kind(NumberFormat::kBf16, Plane::kCodes), PlaneValues::kBf16);
+  TensorSpec with_signs = {};
+  with_signs.role = format::TensorRole::kEmbedding;
+  with_signs.is_matrix = true;
+  with_signs.shape.number_format = NumberFormat::kInt4;
+  with_signs.has_signed_scales = true;
+  EXPECT_EQ(plane_values(with_signs, Plane::kCodes), PlaneValues::kAny);
+  EXPECT_EQ(plane_values(with_signs, Plane::kScales), PlaneValues::kSignedBf16Scales);
   TensorSpec rope = {};
   rope.role = format::TensorRole::kRopeInverseFrequencies;
   rope.shape.number_format = NumberFormat::kF32;

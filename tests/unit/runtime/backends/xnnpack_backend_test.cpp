@@ -580,6 +580,14 @@ TEST(XnnpackNeeds, AreQuickAndTheSameEveryTimeForABillionParameters) {
   EXPECT_LT(8.0 * double(first.model_bytes + first.workspace_bytes) / n_weights, 4.6);
 }
 
+TEST(XnnpackNeeds, RefuseScalesOfEitherSign) {
+  format::ModelConfig c = test::small_config(NumberFormat::kInt4, 32);
+  BackendNeeds needs = {};
+  EXPECT_EQ(kXnnpackBackend.needs(c, 1, kPrefillChunk, &needs), Status::kOk);
+  c.flags |= format::kSignedScales;
+  EXPECT_EQ(kXnnpackBackend.needs(c, 1, kPrefillChunk, &needs), Status::kUnsupported);
+}
+
 TEST(XnnpackNeeds, RefuseIntegerSumsThatCouldOverflow) {
   format::ModelConfig c = test::small_config(NumberFormat::kInt8, 0);
   c.d_ff = 65536;

@@ -34,8 +34,10 @@ Matrix integer_matrix(const MatrixShape& shape, Codes kind) {
     }
   }
   for (size_t i = 0; i < m.scales.size(); i += is_int4 ? 2 : 4) {
-    const uint16_t bf16 = f32_to_bf16(scale_of(kind, &random));
     const float scale = scale_of(kind, &random);
+    // Those of groups may be of either sign.
+    const bool is_turned = scale != 0 && random() % 2 == 0;
+    const uint16_t bf16 = f32_to_bf16(is_turned ? -scale : scale);
     std::memcpy(&m.scales[i], is_int4 ? static_cast<const void*>(&bf16) : &scale, is_int4 ? 2 : 4);
   }
   return m;

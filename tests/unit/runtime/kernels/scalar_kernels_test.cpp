@@ -47,9 +47,8 @@ Planes pack(const MatrixShape& shape, const std::vector<float>& w) {
     if (shape.number_format == NumberFormat::kInt4) {
       std::vector<uint16_t> scales(n * padded / shape.group_size);
       for (size_t r = 0; r < n; ++r) {
-        quantize_rows_int4(rows + r * shape.cols, 1, shape.cols, shape.group_size,
-                           QuantMethod::kRtn, padded, &codes[r * padded],
-                           &scales[r * padded / shape.group_size]);
+        quantize_rows_int4(shape, rows + r * shape.cols, 1, QuantMethod::kRtn, ScaleSigns::kBoth,
+                           &codes[r * padded], &scales[r * padded / shape.group_size]);
       }
       pack_int4_tile(shape, codes.data(), scales.data(), n, codes_out, scales_out);
     } else if (shape.number_format == NumberFormat::kInt8) {
