@@ -40,15 +40,20 @@ constexpr std::array<Named<NumberFormat>, std::size(kNumberFormats)> weight_name
 
 constexpr auto kWeights = weight_names();
 constexpr Named<uint16_t> kGroups[] = {{"32", 32}, {"64", 64}, {"128", 128}};
-// Whether kGroups names the group sizes that int4 has, and no others.
+// Whether kGroups names the group sizes that formats with groups have, and no others.
 consteval bool groups_hold() {
-  size_t n_grouped = 0;
-  size_t n_named = 0;
-  for (const MatrixFormat& f : kMatrixFormats) {
-    n_grouped += f.group_size != 0;
-    for (const Named<uint16_t>& group : kGroups) n_named += f.group_size == group.value;
+  for (const NumberFormatRow& row : kNumberFormats) {
+    size_t n_grouped = 0;
+    size_t n_named = 0;
+    for (const MatrixFormat& f : kMatrixFormats) {
+      if (f.number_format != row.number_format) continue;
+      n_grouped += f.group_size != 0;
+      for (const Named<uint16_t>& group : kGroups) n_named += f.group_size == group.value;
+    }
+    const size_t n_wanted = row.scales == Scales::kGroup ? std::size(kGroups) : 0;
+    if (n_grouped != n_wanted || n_named != n_wanted) return false;
   }
-  return n_grouped == n_named && n_named == std::size(kGroups);
+  return true;
 }
 static_assert(groups_hold());
 constexpr Named<QuantMethod> kMethods[] = {{"rtn", QuantMethod::kRtn}, {"mse", QuantMethod::kMse}};
@@ -83,13 +88,14 @@ void define(CLI::App* app, Raw* raw, Options* options) {
                 "write nothing: say what was found and the memory it would take; of a folder the "
                 "config and the tokenizer are enough");
   add_named(app, "--weights", kWeights, &options->weights,
-            "how matrices are stored: int4, int8, f16, bf16 or f32 [int4]");
+            "how matrices are stored: int4, int4nl, int8, f16, bf16 or f32 [int4]");
   add_named(app, "--group-size", kGroups, &options->group_size,
-            "weights that share an int4 scale: 32, 64 or 128 [32]");
+            "weights that share a scale of int4 or int4nl: 32, 64 or 128 [32]");
   add_named(app, "--method", kMethods, &options->method,
-            "int4 and int8 scales: mse searches the least error, rtn covers the range [mse]");
-  add_named(app, "--scales", kScales, &options->scales,
-            "int4 scales: signed, which costs less, or positive, which XNNPACK asks for [signed]");
+            "scales of integers: mse searches the least error, rtn covers the range [mse]");
+  add_named(
+      app, "--scales", kScales, &options->scales,
+      "int4's scales: signed, which loses less, or positive, which XNNPACK asks for [signed]");
   app->add_option("--context", raw->context,
                   "tokens to plan memory for [the model's maximum, at most 2048]")
       ->check(between(1U, format::kMaxContext));
@@ -131,13 +137,13 @@ void list_architectures(const CLI::App& app, const Raw& raw) {
 void check_combinations(const CLI::App& app, const Raw& raw, const Options& options) {
   const auto refuse = [](const std::string& line) { throw ProgramError(ExitCode::kUsage, line); };
   if (app.count("--group-size") > 0 && row_of(options.weights).scales != Scales::kGroup) {
-    refuse("--group-size belongs to --weights int4");
+    refuse("--group-size belongs to --weights int4 and int4nl");
   }
   if (app.count("--scales") > 0 && row_of(options.weights).scales != Scales::kGroup) {
-    refuse("--scales belongs to --weights int4");
+    refuse("--scales belongs to --weights int4 and int4nl");
   }
   if (app.count("--method") > 0 && !is_integer(options.weights)) {
-    refuse("--method belongs to --weights int4 and int8");
+    refuse("--method belongs to --weights int4, int4nl and int8");
   }
   if (app.count("--chat-template") > 0 && raw.no_tokenizer) {
     refuse("--chat-template and --no-tokenizer contradict each other");

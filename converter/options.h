@@ -27,7 +27,7 @@ struct Options {
   std::filesystem::path model;
   std::filesystem::path output;  // empty: nothing is written, only what would be is said
   format::NumberFormat weights = format::NumberFormat::kInt4;
-  uint16_t group_size = 32;  // zero unless weights is kInt4
+  uint16_t group_size = 32;  // zero unless weights has scales of groups
   QuantMethod method = QuantMethod::kMse;
   ScaleSigns scales = ScaleSigns::kBoth;  // of groups
   std::optional<uint32_t> context;

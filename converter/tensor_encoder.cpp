@@ -174,7 +174,8 @@ void TensorEncoder::keep_int4(const PlannedTensor& tensor, size_t first, size_t 
   const SourceTensor& source = *tensor.source;
   const MatrixShape& shape = tensor.spec.shape;
   const uint32_t source_group = source.int4_group();
-  if (source_group == 0 || source_group % shape.group_size != 0 || shape.cols % source_group != 0) {
+  if (shape.number_format != NumberFormat::kInt4 || source_group == 0 ||
+      source_group % shape.group_size != 0 || shape.cols % source_group != 0) {
     return;
   }
   scratch->source_codes.resize(n_rows * shape.cols);
@@ -210,9 +211,8 @@ void TensorEncoder::encode_int4(const PlannedTensor& tensor, size_t first, size_
                      scratch->codes.data(), scratch->int4_scales.data());
   keep_int4(tensor, first, n_rows, scratch, &sums->kept);
   for (size_t row = 0; row < n_rows; ++row) {
-    add_error_int4(values + row * shape.cols, shape.cols, shape.group_size,
-                   scratch->codes.data() + row * padded, scratch->int4_scales.data() + row * groups,
-                   &sums->error);
+    add_error_int4(shape, values + row * shape.cols, scratch->codes.data() + row * padded,
+                   scratch->int4_scales.data() + row * groups, &sums->error);
   }
   pack_int4_tile(shape, scratch->codes.data(), scratch->int4_scales.data(), n_rows, out_codes,
                  out_scales);
@@ -247,6 +247,7 @@ void TensorEncoder::encode_tile(const PlannedTensor& tensor, size_t tile, Scratc
 
   switch (shape.number_format) {
     case NumberFormat::kInt4:
+    case NumberFormat::kInt4Nl:
       return encode_int4(tensor, tile * kTileRows, n_rows, scratch, out_codes, out_scales, sums);
     case NumberFormat::kInt8:
       return encode_int8(shape, n_rows, scratch, out_codes, out_scales, &sums->error);

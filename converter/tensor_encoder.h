@@ -18,8 +18,8 @@ namespace cria::converter {
 
 // What became of the groups of codes that a checkpoint has as int4 already.
 struct KeptGroups {
-  uint64_t exact = 0;        // same codes, same scale
-  uint64_t rounded = 0;      // same codes, the scale rounded to bf16
+  uint64_t exact = 0;    // same codes, same scale
+  uint64_t rounded = 0;  // same codes, the scale rounded to bf16
   // A scale that cannot be stored: too small, or below zero with a code of -8 where scales are
   // positive.
   uint64_t requantized = 0;

@@ -92,8 +92,9 @@ enum class NumberFormat : uint8_t {
   kF32 = 1,
   kF16 = 2,
   kBf16 = 3,
-  kInt8 = 4,  // symmetric, one f32 scale an output row
-  kInt4 = 5,  // one bf16 scale a row and group of inputs
+  kInt8 = 4,    // symmetric, one f32 scale an output row
+  kInt4 = 5,    // one bf16 scale a row and group of inputs
+  kInt4Nl = 6,  // the same, of sixteen values that are not evenly spaced
 };
 
 enum class Compression : uint32_t { kStored = 0, kZstd = 1 };
@@ -199,7 +200,7 @@ enum class TensorRole : uint16_t {
 // consecutive in the chunk table, and those of all tensors together are the whole table.
 struct TensorEntry {
   uint16_t role;          // TensorRole
-  uint16_t group_size;    // 32, 64 or 128 for kInt4, else zero
+  uint16_t group_size;    // 32, 64 or 128 for kInt4 and kInt4Nl, else zero
   uint32_t layer;         // kNone outside the layers
   uint8_t number_format;  // NumberFormat; kF32 for vectors
   uint8_t reserved[3];

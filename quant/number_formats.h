@@ -32,7 +32,25 @@ static constexpr NumberFormatRow kNumberFormats[] = {
     {format::NumberFormat::kBf16, "bf16", 16, Scales::kNone, 1},
     {format::NumberFormat::kInt8, "int8", 8, Scales::kRow, 32},
     {format::NumberFormat::kInt4, "int4", 4, Scales::kGroup, 32},
+    {format::NumberFormat::kInt4Nl, "int4nl", 4, Scales::kGroup, 32},
 };
+
+// What the codes -8..7 of kInt4Nl stand for (scripts/fit_int4nl.py). Rising, and zero is code 0.
+// None is above 32 in size: eight products with activations fit 16 bits.
+static constexpr int8_t kInt4NlValues[] = {-32, -26, -21, -17, -13, -9, -6, -3,
+                                           0,   3,   6,   9,   13,  17, 22, 28};
+static constexpr int kInt4NlLargest = 32;
+
+[[nodiscard]] consteval bool int4_nl_values_hold() {
+  if (std::size(kInt4NlValues) != 16 || kInt4NlValues[8] != 0) return false;
+  for (size_t i = 0; i < std::size(kInt4NlValues); ++i) {
+    const int value = kInt4NlValues[i];
+    if (value > kInt4NlLargest || value < -kInt4NlLargest) return false;
+    if (i > 0 && value <= kInt4NlValues[i - 1]) return false;
+  }
+  return true;
+}
+static_assert(int4_nl_values_hold());
 
 // A format's value is its place in the table, counted from 1.
 [[nodiscard]] consteval bool are_in_order() {
@@ -54,6 +72,11 @@ static_assert(are_in_order());
   return row_of(f).scales != Scales::kNone;
 }
 
+// Whether a scale is that of a row and group of inputs.
+[[nodiscard]] static constexpr bool has_group_scales(format::NumberFormat f) {
+  return row_of(f).scales == Scales::kGroup;
+}
+
 // A matrix's format.
 struct MatrixFormat {
   format::NumberFormat number_format;
@@ -63,10 +86,11 @@ struct MatrixFormat {
 
 // The formats that matrices may have, by their places in ModelConfig::n_matrices.
 inline constexpr MatrixFormat kMatrixFormats[] = {
-    {format::NumberFormat::kF32, 0},    {format::NumberFormat::kF16, 0},
-    {format::NumberFormat::kBf16, 0},   {format::NumberFormat::kInt8, 0},
-    {format::NumberFormat::kInt4, 32},  {format::NumberFormat::kInt4, 64},
-    {format::NumberFormat::kInt4, 128},
+    {format::NumberFormat::kF32, 0},     {format::NumberFormat::kF16, 0},
+    {format::NumberFormat::kBf16, 0},    {format::NumberFormat::kInt8, 0},
+    {format::NumberFormat::kInt4, 32},   {format::NumberFormat::kInt4, 64},
+    {format::NumberFormat::kInt4, 128},  {format::NumberFormat::kInt4Nl, 32},
+    {format::NumberFormat::kInt4Nl, 64}, {format::NumberFormat::kInt4Nl, 128},
 };
 static_assert(std::size(kMatrixFormats) <= format::kMatrixFormatPlaces);
 

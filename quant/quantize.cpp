@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "quant/float16.h"
 #include "quant/multiversion.h"
@@ -17,8 +18,6 @@ constexpr float kSmallestScale = 0x1p-64f;
 // call, so that the loops below vectorize.
 constexpr float kRoundMagic = 0x1.8p23f;
 
-constexpr float kInt4Low = -8.0f;
-constexpr float kInt4High = 7.0f;
 constexpr float kInt8High = 127.0f;
 
 // Fractions of the covering scale that kMse tries: shrinking clips the largest weights for a finer
@@ -30,6 +29,7 @@ constexpr float kInt8Factors[] = {1.0f, 0.98f, 0.96f, 0.93f, 0.90f, 0.86f, 0.80f
 // The work is done in lanes, and a sum never crosses two of them in an order of the compiler's, so
 // that it runs in vectors and gives the same bits on every machine.
 constexpr size_t kLanes = 16;
+constexpr size_t kLargestGroup = 128;
 typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
 typedef uint32_t Words __attribute__((vector_size(kLanes * sizeof(uint32_t))));
 typedef int32_t Ints __attribute__((vector_size(kLanes * sizeof(int32_t))));
@@ -62,11 +62,8 @@ CRIA_INLINE void find_usable(const Lanes& scale, Ints* usable) {
 
 // Squared error in which a weight counts by its size. Plain squared error favours the many small
 // weights of a group; this costs a trained model less (docs/numerics.md has the perplexities).
-CRIA_INLINE void add_weighted_error(const Lanes& weights, const Lanes& scale, const Lanes& inverse,
-                                    float low, float high, Lanes* sum) {
-  Lanes codes;
-  find_codes(weights, inverse, low, high, &codes);
-  const Lanes d = weights - codes * scale;
+CRIA_INLINE void add_weighted_error(const Lanes& weights, const Lanes& stored, Lanes* sum) {
+  const Lanes d = weights - stored;
   Lanes size;
   magnitude(weights, &size);
   *sum += d * d * size;
@@ -79,7 +76,50 @@ CRIA_INLINE void round_to_bf16(Lanes* x) {
   *x = (Lanes)(bits & 0xffff0000u);
 }
 
+// The values that codes stand for, from kLow to kHigh. nearest() gives those next to weights *
+// inverse, codes_of() their codes.
+struct EvenGrid {
+  static constexpr float kLow = -8.0f;
+  static constexpr float kHigh = 7.0f;
+  CRIA_INLINE static void nearest(const Lanes& weights, const Lanes& inverse, Lanes* values) {
+    find_codes(weights, inverse, kLow, kHigh, values);
+  }
+  CRIA_INLINE static void codes_of(const Lanes& weights, const Lanes& inverse, Lanes* codes) {
+    nearest(weights, inverse, codes);
+  }
+};
+
+// Values that lie midway take the lower one.
+struct NlGrid {
+  static constexpr size_t kValues = std::size(kInt4NlValues);
+  static constexpr float kLow = kInt4NlValues[0];
+  static constexpr float kHigh = kInt4NlValues[kValues - 1];
+  static constexpr float kLowestCode = -8.0f;
+
+  static constexpr float middle(size_t i) {
+    return 0.5f * static_cast<float>(kInt4NlValues[i - 1] + kInt4NlValues[i]);
+  }
+  static constexpr float step(size_t i) {
+    return static_cast<float>(kInt4NlValues[i] - kInt4NlValues[i - 1]);
+  }
+  CRIA_INLINE static void nearest(const Lanes& weights, const Lanes& inverse, Lanes* values) {
+    const Lanes x = weights * inverse;
+    Lanes sum = kLow - Lanes{};
+#pragma GCC unroll 16
+    for (size_t i = 1; i < kValues; ++i) sum += x > middle(i) ? step(i) - Lanes{} : Lanes{};
+    *values = sum;
+  }
+  CRIA_INLINE static void codes_of(const Lanes& weights, const Lanes& inverse, Lanes* codes) {
+    const Lanes x = weights * inverse;
+    Lanes sum = kLowestCode - Lanes{};
+#pragma GCC unroll 16
+    for (size_t i = 1; i < kValues; ++i) sum += x > middle(i) ? 1.0f - Lanes{} : Lanes{};
+    *codes = sum;
+  }
+};
+
 // Groups of int4 weights, kLanes at a time: a lane for each, so that nothing is summed across.
+template <class Grid>
 class GroupSearch {
  public:
   CRIA_INLINE explicit GroupSearch(size_t group_size) : group_size_(group_size) {}
@@ -127,7 +167,7 @@ class GroupSearch {
     for (size_t i = 0; i < group_size_; ++i) {
       Lanes weights, rounded;
       load(values_ + i * kLanes, &weights);
-      find_codes(weights, inverse, kInt4Low, kInt4High, &rounded);
+      Grid::codes_of(weights, inverse, &rounded);
       const Ints whole = __builtin_convertvector(rounded, Ints);
       int32_t values[kLanes];
       std::memcpy(values, &whole, sizeof values);
@@ -148,11 +188,11 @@ class GroupSearch {
       low = weights < low ? weights : low;
       high = weights > high ? weights : high;
     }
-    const Lanes for_high = high / kInt4High;
-    const Lanes for_low = low / kInt4Low;
+    const Lanes for_high = high / Grid::kHigh;
+    const Lanes for_low = low / Grid::kLow;
     *scale = for_high > for_low ? for_high : for_low;
-    const Lanes turned_high = high / kInt4Low;
-    const Lanes turned_low = low / kInt4High;
+    const Lanes turned_high = high / Grid::kLow;
+    const Lanes turned_low = low / Grid::kHigh;
     *opposite = turned_high < turned_low ? turned_high : turned_low;
   }
 
@@ -162,7 +202,9 @@ class GroupSearch {
     for (size_t i = 0; i < group_size_; ++i) {
       Lanes weights;
       load(values_ + i * kLanes, &weights);
-      add_weighted_error(weights, scale, inverse, kInt4Low, kInt4High, &sum);
+      Lanes values;
+      Grid::nearest(weights, inverse, &values);
+      add_weighted_error(weights, values * scale, &sum);
     }
     *error = sum;
   }
@@ -187,14 +229,13 @@ class GroupSearch {
     for (size_t i = 0; i < group_size_; ++i) {
       Lanes weights, codes;
       load(values_ + i * kLanes, &weights);
-      find_codes(weights, inverse, kInt4Low, kInt4High, &codes);
+      Grid::nearest(weights, inverse, &codes);
       wq += weights * codes;
       qq += codes * codes;
     }
     *fitted = qq > 0.0f ? wq / qq : scale;
   }
 
-  static constexpr size_t kLargestGroup = 128;
   alignas(64) float values_[kLargestGroup * kLanes];
   size_t group_size_;
 };
@@ -212,7 +253,9 @@ CRIA_INLINE float int8_error(const float* weights, size_t n, float scale) {
     } else {
       std::memcpy(&part, weights + i, (n - i) * sizeof(float));
     }
-    add_weighted_error(part, scales, inverse, -kInt8High, kInt8High, &sum);
+    Lanes codes;
+    find_codes(part, inverse, -kInt8High, kInt8High, &codes);
+    add_weighted_error(part, codes * scales, &sum);
   }
   float all = 0;
   for (size_t lane = 0; lane < kLanes; ++lane) all += sum[lane];
@@ -228,16 +271,15 @@ CRIA_INLINE float largest_size(const float* weights, size_t n) {
   return largest;
 }
 
-}  // namespace
-
-CRIA_MULTIVERSION void quantize_rows_int4(const MatrixShape& shape, const float* weights,
-                                          size_t n_rows, QuantMethod method, ScaleSigns signs,
-                                          int8_t* codes, uint16_t* scales) {
+template <class Grid>
+CRIA_INLINE void quantize_rows(const MatrixShape& shape, const float* weights, size_t n_rows,
+                               QuantMethod method, ScaleSigns signs, int8_t* codes,
+                               uint16_t* scales) {
   const size_t cols = shape.cols;
   const size_t group_size = shape.group_size;
   const size_t row_groups = padded_cols(shape) / group_size;
   const size_t n_groups = n_rows * row_groups;
-  GroupSearch search(group_size);
+  GroupSearch<Grid> search(group_size);
   for (size_t begin = 0; begin < n_groups; begin += kLanes) {
     const size_t n_lanes = n_groups - begin < kLanes ? n_groups - begin : kLanes;
     for (size_t lane = 0; lane < n_lanes; ++lane) {
@@ -251,6 +293,18 @@ CRIA_MULTIVERSION void quantize_rows_int4(const MatrixShape& shape, const float*
     search.find_scales(method, signs, &found);
     search.find_codes_of(found, n_lanes, codes + begin * group_size);
     for (size_t lane = 0; lane < n_lanes; ++lane) scales[begin + lane] = f32_to_bf16(found[lane]);
+  }
+}
+
+}  // namespace
+
+CRIA_MULTIVERSION void quantize_rows_int4(const MatrixShape& shape, const float* weights,
+                                          size_t n_rows, QuantMethod method, ScaleSigns signs,
+                                          int8_t* codes, uint16_t* scales) {
+  if (shape.number_format == format::NumberFormat::kInt4Nl) {
+    quantize_rows<NlGrid>(shape, weights, n_rows, method, signs, codes, scales);
+  } else {
+    quantize_rows<EvenGrid>(shape, weights, n_rows, method, signs, codes, scales);
   }
 }
 
@@ -318,13 +372,20 @@ CRIA_INLINE void add_error(const float* weights, size_t n, const int8_t* codes, 
 
 }  // namespace
 
-CRIA_MULTIVERSION void add_error_int4(const float* weights, size_t cols, size_t group_size,
+CRIA_MULTIVERSION void add_error_int4(const MatrixShape& shape, const float* weights,
                                       const int8_t* codes, const uint16_t* scales,
                                       ErrorSums* sums) {
-  for (size_t begin = 0; begin < cols; begin += group_size) {
-    const size_t n = cols - begin < group_size ? cols - begin : group_size;
+  const size_t group_size = shape.group_size;
+  int8_t values[kLargestGroup];
+  for (size_t begin = 0; begin < shape.cols; begin += group_size) {
+    const size_t n = shape.cols - begin < group_size ? shape.cols - begin : group_size;
     const double scale = static_cast<double>(bf16_to_f32(scales[begin / group_size]));
-    add_error(weights + begin, n, codes + begin, scale, sums);
+    const bool is_nl = shape.number_format == format::NumberFormat::kInt4Nl;
+    for (size_t i = 0; i < n; ++i) {
+      const int8_t code = codes[begin + i];
+      values[i] = is_nl ? kInt4NlValues[code + kNibbleZero] : code;
+    }
+    add_error(weights + begin, n, values, scale, sums);
   }
 }
 

@@ -1,6 +1,7 @@
 // Turns rows of f32 weights into integer codes and scales, and measures what that costs.
 //
 // int4: code = round_half_even(w / scale) clamped to -8..7, one bf16 scale a group.
+// int4nl: the code of the value of kInt4NlValues next to w / scale, one bf16 scale a group.
 // int8: code = round_half_even(w / scale) clamped to -127..127, one f32 scale a row.
 // Signed scales let the largest weight of an int4 group take -8, the code that has no partner.
 // A group (or row) of zeros, or one whose scale would be subnormal, gets scale 0 and codes 0.
@@ -22,7 +23,7 @@ enum class QuantMethod {
 // Which scales a group of int4 may have.
 enum class ScaleSigns : uint8_t { kPositive, kBoth };
 
-// Quantizes rows of a matrix to int4; a row's result does not depend on those beside it.
+// Quantizes rows of a matrix to int4 or int4nl; a row's result does not depend on those beside it.
 //   weights  [n_rows][cols]
 //   codes    [n_rows][padded_cols(shape)], zero past cols
 //   scales   [n_rows][padded_cols(shape) / group_size] bf16 bits
@@ -38,7 +39,8 @@ struct ErrorSums {
   double noise = 0;      // sum of squared differences
   double max_error = 0;  // largest absolute difference
 };
-void add_error_int4(const float* weights, size_t cols, size_t group_size, const int8_t* codes,
+// Of one row of a matrix of int4 or int4nl.
+void add_error_int4(const MatrixShape& shape, const float* weights, const int8_t* codes,
                     const uint16_t* scales, ErrorSums* sums);
 void add_error_int8(const float* weights, size_t cols, const int8_t* codes, float scale,
                     ErrorSums* sums);

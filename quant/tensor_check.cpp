@@ -104,6 +104,7 @@ PlaneValues plane_values(const TensorSpec& spec, Plane plane) {
   const bool is_scales = plane == Plane::kScales;
   switch (spec.shape.number_format) {
     case format::NumberFormat::kInt4:
+    case format::NumberFormat::kInt4Nl:
       if (!is_scales) return PlaneValues::kAny;
       return spec.has_signed_scales ? PlaneValues::kSignedBf16Scales : PlaneValues::kBf16Scales;
     case format::NumberFormat::kInt8:

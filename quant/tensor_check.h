@@ -10,7 +10,7 @@
 namespace cria {
 
 enum class PlaneValues {
-  kAny,        // int4 codes: every nibble is one
+  kAny,        // int4 and int4nl codes: every nibble is one
   kInt8Codes,  // -127..127
   kF32,        // finite; so are the next two
   kF16,
@@ -18,7 +18,7 @@ enum class PlaneValues {
   kF32Scales,  // zero (all bits) or positive and normal, finite
   kBf16Scales,
   kSignedBf16Scales,  // zero (all bits) or normal, finite
-  kRopeFrequencies,  // 0..format::kMaxRopeFrequency, zero with all bits
+  kRopeFrequencies,   // 0..format::kMaxRopeFrequency, zero with all bits
 };
 
 enum class Plane { kCodes, kScales };

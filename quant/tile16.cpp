@@ -87,6 +87,10 @@ void pack_float_tile(const MatrixShape& shape, const float* values, size_t n_row
   }
 }
 
+int value_of_code(NumberFormat number_format, int code) {
+  return number_format == NumberFormat::kInt4Nl ? kInt4NlValues[code + kNibbleZero] : code;
+}
+
 int unpack_code(const MatrixShape& shape, const uint8_t* codes, size_t row, size_t col) {
   const uint8_t* tile = codes + row / kTileRows * tile_code_bytes(shape);
   const size_t row_in_tile = row % kTileRows;
@@ -105,11 +109,13 @@ void unpack_row(const MatrixShape& shape, const uint8_t* codes, const uint8_t* s
   const uint8_t* tile_scales = scales + row / kTileRows * tile_scale_bytes(shape);
   switch (shape.number_format) {
     case NumberFormat::kInt4:
+    case NumberFormat::kInt4Nl:
       for (size_t col = 0; col < shape.cols; ++col) {
         uint16_t bits;
         const size_t group = col / shape.group_size;
         std::memcpy(&bits, tile_scales + (group * kTileRows + row_in_tile) * 2, 2);
-        out[col] = static_cast<float>(unpack_code(shape, codes, row, col)) * bf16_to_f32(bits);
+        const int code = unpack_code(shape, codes, row, col);
+        out[col] = static_cast<float>(value_of_code(shape.number_format, code)) * bf16_to_f32(bits);
       }
       return;
     case NumberFormat::kInt8: {

@@ -16,6 +16,8 @@
 //   scales [tiles][cols_padded / G][16] bf16. weight = code * scale. Scales are zero or normal
 //   numbers, positive unless the model's flags allow others.
 //
+// kInt4Nl: as kInt4, but a code stands for one of kInt4NlValues: weight = that value * scale.
+//
 // kInt8, cols padded to 32:
 //   codes [tiles][cols_padded / 4][64 bytes]; byte 4*row + i of line j is input 4*j + i, -127..127.
 //   scales [tiles][16] f32.
@@ -46,7 +48,7 @@ struct MatrixShape {
   uint32_t rows;
   uint32_t cols;
   format::NumberFormat number_format;
-  uint16_t group_size;  // inputs a scale covers, kInt4 only; else zero
+  uint16_t group_size;  // inputs a scale covers where groups have one; else zero
   [[nodiscard]] constexpr bool operator==(const MatrixShape&) const = default;
 };
 
@@ -100,7 +102,7 @@ struct MatrixShape {
 
 // Packs one tile. Rows past n_rows are written as zeros (code 0, scale 0).
 //   codes  [n_rows][padded_cols]  int8: -8..7 or -127..127, row-major
-//   scales [n_rows][groups]       bf16 bits (kInt4) as uint16
+//   scales [n_rows][groups]       bf16 bits as uint16
 //   out_codes   tile_code_bytes, out_scales  tile_scale_bytes; both overwritten
 void pack_int4_tile(const MatrixShape& shape, const int8_t* codes, const uint16_t* scales,
                     size_t n_rows, uint8_t* out_codes, uint8_t* out_scales);
@@ -115,8 +117,11 @@ void pack_float_tile(const MatrixShape& shape, const float* values, size_t n_row
 void unpack_row(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales, size_t row,
                 float* out);
 
-// The code of one weight, for tests and re-packing (kInt4 and kInt8 only).
+// The code of one weight, for tests and re-packing (integers only).
 [[nodiscard]] int unpack_code(const MatrixShape& shape, const uint8_t* codes, size_t row,
                               size_t col);
+
+// What a code stands for: its weight divided by the scale (integers only).
+[[nodiscard]] int value_of_code(format::NumberFormat number_format, int code);
 
 }  // namespace cria

@@ -16,8 +16,8 @@ OBJECTS = ("linear_neon", "linear_dotprod", "linear_i8mm")
 PRODUCTS = {"sdot": 16, "smmla": 32, "smlal": 8, "smlal2": 8, "smull": 8, "smull2": 8}
 ITERATIONS = 100
 # The matrix format that a function is for, by parts of its name; Codes is an enum of neon_tiles.h.
-PLANES = (("unpacked", "int4, unpacked"), ("Codes)2", "int4, unpacked"), ("Codes)0", "int4"), ("Codes)1", "int8"),
-          ("matmul_q4", "int4"), ("matmul_q8", "int8"))
+PLANES = (("Codes)4", "int4nl, unpacked"), ("Codes)3", "int4nl"), ("Codes)2", "int4, unpacked"), ("Codes)0", "int4"),
+          ("Codes)1", "int8"), ("matmul_q4nl", "int4nl"), ("matmul_q4", "int4"), ("matmul_q8", "int8"))
 
 
 def functions(objdump, path):

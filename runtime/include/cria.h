@@ -99,7 +99,8 @@ typedef enum cria_number_format {
   CRIA_F16 = 2,
   CRIA_BF16 = 3,
   CRIA_INT8 = 4,
-  CRIA_INT4 = 5
+  CRIA_INT4 = 5,
+  CRIA_INT4NL = 6 /* sixteen uneven values; not for CRIA_BACKEND_XNNPACK */
 } cria_number_format;
 
 /* Is told how much of something is done; only the ratio has a meaning where no unit is named.
@@ -136,7 +137,7 @@ typedef struct cria_model_info {
   uint32_t bos_token;   /* CRIA_NO_TOKEN: none */
   cria_number_format weight_format; /* of the layers' matrices; CRIA_MIXED when they differ */
   cria_number_format embedding_format;
-  uint32_t group_size;    /* of int4 layer matrices; 0 of others and mixed ones */
+  uint32_t group_size;    /* of int4 and int4nl layer matrices; 0 of others and mixed ones */
   uint32_t chat_template; /* 0 none, else its origin: a kind of docs/model_format.md */
   uint8_t tied_embedding;
   uint8_t compressed;
@@ -179,9 +180,10 @@ cria_status cria_verify_required(const cria_model_info* info, size_t* n_bytes);
 /* Memory ------------------------------------------------------------------------------------- */
 
 typedef enum cria_backend {
-  CRIA_BACKEND_AUTO = 0,   /* the faster one known for this CPU */
-  CRIA_BACKEND_EXACT = 1,  /* ours: the same bits on every target */
-  CRIA_BACKEND_XNNPACK = 2 /* CRIA_UNSUPPORTED where it is not built in, and for signed_scales */
+  CRIA_BACKEND_AUTO = 0,  /* the faster one known for this CPU */
+  CRIA_BACKEND_EXACT = 1, /* ours: the same bits on every target */
+  CRIA_BACKEND_XNNPACK =
+      2 /* CRIA_UNSUPPORTED where it is not built in, for int4nl and signed_scales */
 } cria_backend;
 
 /* Instruction sets the kernels know, in rising order: bits of cria_config.isa_mask. */

@@ -36,11 +36,11 @@ template <class Product>
 static inline void multiply_by_blocks(const MatrixShape& shape, const uint8_t* codes,
                                       const uint8_t* scales, size_t first_tile, size_t last_tile,
                                       const QuantizedRows& x, float* y, size_t y_stride) {
-  const bool is_int4 = shape.number_format == format::NumberFormat::kInt4;
+  const bool has_groups = has_group_scales(shape.number_format);
   const size_t cols = padded_cols(shape);
   const ProductCall call = {x, cols, cols / kActivationGroup,
-                            is_int4 ? shape.group_size / kActivationGroup : 1,
-                            is_int4 ? kTileRows * sizeof(uint16_t) : 0};
+                            has_groups ? shape.group_size / kActivationGroup : 1,
+                            has_groups ? kTileRows * sizeof(uint16_t) : 0};
   const auto code_bytes = static_cast<size_t>(tile_code_bytes(shape));
   const auto scale_bytes = static_cast<size_t>(tile_scale_bytes(shape));
   for (size_t tile = first_tile; tile < last_tile; ++tile) {

@@ -9,8 +9,10 @@
 //   broadcast(p, j)                      activations p[4j..4j + 3] in every lane, j < 4; may read
 //                                        p[0..15]
 //   zero()
-//   Int4Dot, Int8Dot: add(sum, weights, x) adds products of bytes, finish(sum, x_sum) gives the
-//       integer dot product of a group; Int4Dot's weights are code + 8, Int8Dot's are codes
+//   look_up(v)       kInt4NlValues + kInt4NlLargest of nibbles, bytes
+//   Int4Dot, Int8Dot, Int4NlDot: add(sum, first, second, x_first, x_second) adds products of bytes,
+//       finish(sum, x_sum) gives the integer dot product of a group; Int4Dot's weights are code +
+//       8, Int8Dot's are codes, Int4NlDot's are what look_up gives
 //   load_f32(p), load_f16(p), load_bf16(p), all(x), to_floats(ints), add(a, b), multiply(a, b),
 //   store(p, v)
 #pragma once
@@ -62,6 +64,15 @@ struct TileKernels {
       return Part::load_bf16(part + group / p.groups_per_scale * (kTileRows * 2));
     }
     static constexpr size_t kScaleBytes = 2;
+  };
+
+  struct Int4Nl : Int4 {
+    using Dot = typename Part::Int4NlDot;
+    static void pair(const uint8_t* p, size_t j, Ints* first, Ints* second) {
+      Int4::pair(p, j, first, second);
+      *first = Part::look_up(*first);
+      *second = Part::look_up(*second);
+    }
   };
 
   struct Int8 {
@@ -118,8 +129,7 @@ struct TileKernels {
         for (size_t r = 0; r < kRows; ++r) {
           const Ints x_first = Part::broadcast(x[r], j);
           const Ints x_second = Part::broadcast(x[r] + kActivationGroup / 2, j);
-          sums[r][t] = Weights::Dot::add(sums[r][t], first, x_first);
-          sums[r][t] = Weights::Dot::add(sums[r][t], second, x_second);
+          sums[r][t] = Weights::Dot::add(sums[r][t], first, second, x_first, x_second);
         }
       }
     }
@@ -264,6 +274,7 @@ struct TileKernels {
   // Puts the products into the table: of integers, of floats.
   static void fill_integer(Kernels* table) {
     table->matmul_q4_q8 = matmul<Int4>;
+    table->matmul_q4nl_q8 = matmul<Int4Nl>;
     table->matmul_q8_q8 = matmul<Int8>;
   }
   static void fill_float(Kernels* table) {

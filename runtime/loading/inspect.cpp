@@ -23,7 +23,8 @@ static_assert(CRIA_F32 == static_cast<int>(format::NumberFormat::kF32) &&
               CRIA_F16 == static_cast<int>(format::NumberFormat::kF16) &&
               CRIA_BF16 == static_cast<int>(format::NumberFormat::kBf16) &&
               CRIA_INT8 == static_cast<int>(format::NumberFormat::kInt8) &&
-              CRIA_INT4 == static_cast<int>(format::NumberFormat::kInt4));
+              CRIA_INT4 == static_cast<int>(format::NumberFormat::kInt4) &&
+              CRIA_INT4NL == static_cast<int>(format::NumberFormat::kInt4Nl));
 
 // Elements of all tensors but the RoPE frequencies; a tied embedding counts once.
 uint64_t parameter_count(const format::ModelConfig& c) {

@@ -63,7 +63,8 @@ def program_problem(cpu, kernels, source, binary):
     prompt, tokens = golden_line(source, "demo/int4g32")
     with tempfile.TemporaryDirectory() as folder:
         model = pathlib.Path(folder) / "demo.cria"
-        made = run(cpu, binary / "bin/cria-convert", source / "models/demo", "-o", model, "--quiet")
+        made = run(cpu, binary / "bin/cria-convert", source / "models/demo", "-o", model, "--quiet",
+                   "--scales", "positive")
         if made.returncode != 0:
             return f"cria-convert: {made.returncode}: {made.stderr}"
         done = run(cpu, binary / "bin/cria", "run", model, "--ids", ",".join(prompt), "-n", len(tokens), "--greedy",

@@ -9,7 +9,10 @@ namespace {
 
 using format::NumberFormat;
 
-constexpr uint16_t kGroups[] = {0, 32, 64, 128};  // int8, then int4
+constexpr MatrixFormat kFormats[] = {
+    {NumberFormat::kInt8, 0},   {NumberFormat::kInt4, 32},   {NumberFormat::kInt4, 64},
+    {NumberFormat::kInt4, 128}, {NumberFormat::kInt4Nl, 32}, {NumberFormat::kInt4Nl, 128},
+};
 constexpr uint32_t kWidths[] = {1, 31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 160};
 constexpr size_t kMostRowsOfX = 9;
 constexpr size_t kMostRows = 33;
@@ -47,10 +50,15 @@ void fill_matrix(KernelTrial& t, Fill fill, bool is_int4, std::span<uint8_t> cod
   }
 }
 
+MatmulQ8 kernel_of(const Kernels& table, NumberFormat number_format) {
+  if (number_format == NumberFormat::kInt4) return table.matmul_q4_q8;
+  return number_format == NumberFormat::kInt4Nl ? table.matmul_q4nl_q8 : table.matmul_q8_q8;
+}
+
 void compare_product(KernelTrial& t, const MatrixShape& shape, size_t n_rows, Fill fill) {
-  const bool is_int4 = shape.number_format == NumberFormat::kInt4;
-  const auto scalar = is_int4 ? kScalarKernels.matmul_q4_q8 : kScalarKernels.matmul_q8_q8;
-  const auto kernel = is_int4 ? t.kernels().matmul_q4_q8 : t.kernels().matmul_q8_q8;
+  const bool is_int4 = has_group_scales(shape.number_format);
+  const auto scalar = kernel_of(kScalarKernels, shape.number_format);
+  const auto kernel = kernel_of(t.kernels(), shape.number_format);
   if (kernel == scalar) return;
   const size_t padded = padded_cols(shape);
   const size_t n_groups = padded / kActivationGroup;
@@ -75,14 +83,13 @@ void compare_product(KernelTrial& t, const MatrixShape& shape, size_t n_rows, Fi
   scalar(shape, w.data(), w_scales.data(), first, last, rows, y.want.data(), stride);
   t.guarded(
       [&] { kernel(shape, w.data(), w_scales.data(), first, last, rows, y.got.data(), stride); });
-  t.expect_same(is_int4 ? "matmul_q4_q8" : "matmul_q8_q8", y);
+  t.expect_same(row_of(shape.number_format).name, y);
 }
 
 }  // namespace
 
 void compare_products(KernelTrial& t) {
-  for (const uint16_t group : kGroups) {
-    const NumberFormat f = group == 0 ? NumberFormat::kInt8 : NumberFormat::kInt4;
+  for (const auto& [f, group] : kFormats) {
     for (const Side side : kSides) {
       for (uint32_t rows = 1; rows <= kMostRows; ++rows) {
         for (const Fill fill : kFills) {

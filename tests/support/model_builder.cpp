@@ -30,6 +30,7 @@ class PlaneWriter {
     Bytes plane(n_bytes);
     switch (number_format) {
       case NumberFormat::kInt4:
+      case NumberFormat::kInt4Nl:
         for (uint8_t& byte : plane) byte = static_cast<uint8_t>(random_());
         break;
       case NumberFormat::kInt8:

@@ -179,8 +179,8 @@ TEST(Api, AutoIsExactWhereverItHasVectorKernels) {
 
 TEST(Api, SignedScalesAreForExactAlone) {
   const test::MemorySource source(test::convert_folder(
-      test::golden_folder("odd-sizes"), {format::NumberFormat::kInt4, 32, format::Compression::kZstd,
-                                         false, ScaleSigns::kBoth}));
+      test::golden_folder("odd-sizes"),
+      {format::NumberFormat::kInt4, 32, format::Compression::kZstd, false, ScaleSigns::kBoth}));
   for (const test::IsaRow& isa : test::runnable_isas()) {
     cria_config config = {};
     config.isa_mask = isa.mask;

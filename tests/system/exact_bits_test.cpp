@@ -46,6 +46,8 @@ constexpr Variant kVariants[] = {
     {"int4g128", NumberFormat::kInt4, 128, CRIA_KV_INT8},
     {"int4g32s", NumberFormat::kInt4, 32, CRIA_KV_INT8, ScaleSigns::kBoth},
     {"int4g128s", NumberFormat::kInt4, 128, CRIA_KV_INT8, ScaleSigns::kBoth},
+    {"int4nlg32s", NumberFormat::kInt4Nl, 32, CRIA_KV_INT8, ScaleSigns::kBoth},
+    {"int4nlg64", NumberFormat::kInt4Nl, 64, CRIA_KV_INT8},
 };
 
 ConvertWish wish_of(const Variant& variant,
@@ -237,8 +239,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, ExactBits, testing::ValuesIn(kVariants), varia
 class ExactBitsOfTheDemo : public testing::TestWithParam<Variant> {
  protected:
   static void expect_golden_demo(const std::vector<uint32_t>& threads) {
-    const MemorySource source(
-        test::convert_folder(test::demo_folder(), wish_of(GetParam())));
+    const MemorySource source(test::convert_folder(test::demo_folder(), wish_of(GetParam())));
     cria_config config = exact_config(GetParam());
     size_t compared = 0;
     for (const test::IsaRow& isa : test::runnable_isas()) {

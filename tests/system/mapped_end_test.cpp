@@ -126,7 +126,12 @@ TEST_P(MappedEnd, AFileThatEndsBetweenTwoTensorsIsRefused) {
 TEST_P(MappedEnd, NoByteBehindAWholeFileIsRead) {
   constexpr uint32_t kTokens[] = {1, 2, 3, 49, 7};
   size_t ran = 0;
+  size_t n_formats = 0;
   for (const MatrixFormat& f : kMatrixFormats) {
+    if (GetParam() == CRIA_BACKEND_XNNPACK && f.number_format == format::NumberFormat::kInt4Nl) {
+      continue;
+    }
+    ++n_formats;
     for (const uint32_t flags : {0u, format::kTiedEmbedding}) {
       format::ModelConfig c = test::small_config(f.number_format, f.group_size);
       c.flags = flags;
@@ -144,7 +149,7 @@ TEST_P(MappedEnd, NoByteBehindAWholeFileIsRead) {
       }
     }
   }
-  EXPECT_EQ(ran, std::size(kMatrixFormats) * 2 * 3);
+  EXPECT_EQ(ran, n_formats * 2 * 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, MappedEnd, testing::ValuesIn(test::built_backends()),

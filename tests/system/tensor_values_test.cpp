@@ -28,13 +28,19 @@ struct Format {
   const char* name;
   NumberFormat number_format;
   uint16_t group_size;
+  ScaleSigns scales = ScaleSigns::kPositive;
 };
 
 constexpr Format kFormats[] = {
-    {"f32", NumberFormat::kF32, 0},         {"f16", NumberFormat::kF16, 0},
-    {"bf16", NumberFormat::kBf16, 0},       {"int8", NumberFormat::kInt8, 0},
-    {"int4g32", NumberFormat::kInt4, 32},   {"int4g64", NumberFormat::kInt4, 64},
+    {"f32", NumberFormat::kF32, 0},
+    {"f16", NumberFormat::kF16, 0},
+    {"bf16", NumberFormat::kBf16, 0},
+    {"int8", NumberFormat::kInt8, 0},
+    {"int4g32", NumberFormat::kInt4, 32},
+    {"int4g64", NumberFormat::kInt4, 64},
     {"int4g128", NumberFormat::kInt4, 128},
+    {"int4g32s", NumberFormat::kInt4, 32, ScaleSigns::kBoth},
+    {"int4nlg32s", NumberFormat::kInt4Nl, 32, ScaleSigns::kBoth},
 };
 constexpr const char* kModels[] = {"demo", "odd-sizes", "mistral-sliding-window"};
 
@@ -87,9 +93,9 @@ TEST(TensorValues, HaveTheHashesInTheRepository) {
       const std::string name = model + "/" + format.name;
       char found[17];
       std::snprintf(found, sizeof found, "%016llx",
-                    static_cast<unsigned long long>(model_hash(
-                        test::convert_folder(folder, {format.number_format, format.group_size,
-                                                      format::Compression::kStored, false}))));
+                    static_cast<unsigned long long>(model_hash(test::convert_folder(
+                        folder, {format.number_format, format.group_size,
+                                 format::Compression::kStored, false, format.scales}))));
       EXPECT_EQ(found, expected[name]) << name;
     }
   }

@@ -1,12 +1,14 @@
 // Runs one integer matrix product a number of times, for a counter of instructions: the difference
 // between two numbers of runs is what one costs.
 //
-//   kernel_loop <ISA bit> <4 or 8> <rows of x> <runs>
+//   kernel_loop <ISA bit> <4, nl or 8> <rows of x> <runs>
 //
-// W is 1024 x 2048, int4 with groups of 32 or int8; its codes do not matter to the count.
+// W is 1024 x 2048, int4 or int4nl with groups of 32, or int8; its codes do not matter to the
+// count.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 #include <vector>
 
 #include "quant/tile16.h"
@@ -15,16 +17,23 @@
 int main(int argc, char** argv) {
   using namespace cria;
   if (argc != 5) {
-    std::fprintf(stderr, "usage: kernel_loop <ISA bit> <4 or 8> <rows of x> <runs>\n");
+    std::fprintf(stderr, "usage: kernel_loop <ISA bit> <4, nl or 8> <rows of x> <runs>\n");
     return 2;
   }
-  const bool is_int4 = std::atoi(argv[2]) == 4;
+  const std::string_view kind = argv[2];
   const auto n_rows = static_cast<size_t>(std::atoi(argv[3]));
   const int n_runs = std::atoi(argv[4]);
   Kernels kernels;
   if (!select_kernels(1u << std::atoi(argv[1]), &kernels)) return 1;
   MatrixShape shape = {1024, 2048, format::NumberFormat::kInt8, 0};
-  if (is_int4) shape = {1024, 2048, format::NumberFormat::kInt4, 32};
+  auto kernel = kernels.matmul_q8_q8;
+  if (kind == "4") {
+    shape = {1024, 2048, format::NumberFormat::kInt4, 32};
+    kernel = kernels.matmul_q4_q8;
+  } else if (kind == "nl") {
+    shape = {1024, 2048, format::NumberFormat::kInt4Nl, 32};
+    kernel = kernels.matmul_q4nl_q8;
+  }
   const std::vector<uint8_t> codes(static_cast<size_t>(code_plane_bytes(shape)), 0x77);
   const std::vector<uint8_t> scales(static_cast<size_t>(scale_plane_bytes(shape)), 0x3f);
   const size_t cols = padded_cols(shape);
@@ -33,7 +42,6 @@ int main(int argc, char** argv) {
   const std::vector<int32_t> sums(n_rows * cols / kActivationGroup, 96);
   std::vector<float> y(n_rows * shape.rows);
   const QuantizedRows rows = {x.data(), x_scales.data(), sums.data(), n_rows};
-  const auto kernel = is_int4 ? kernels.matmul_q4_q8 : kernels.matmul_q8_q8;
   for (int run = 0; run < n_runs; ++run) {
     kernel(shape, codes.data(), scales.data(), 0, tile_count(shape.rows), rows, y.data(),
            shape.rows);

@@ -86,12 +86,14 @@ cria_memory_plan plan_for(const ModelFile& file, const cria_config& config) {
   }
   cria_memory_plan plan = {};
   const cria_status status = cria_plan(&file.info(), &config, &plan);
+  const bool is_uneven = file.info().weight_format == CRIA_INT4NL;
   if (status == CRIA_UNSUPPORTED && config.backend == CRIA_BACKEND_XNNPACK &&
-      file.info().signed_scales != 0) {
+      (is_uneven || file.info().signed_scales != 0)) {
     throw ProgramError(exit_code_of(status),
-                       file.path() +
-                           ": XNNPACK takes no negative scales, and this model has such; try "
-                           "--backend auto, or convert again with --scales positive");
+                       file.path() + ": XNNPACK takes no " +
+                           (is_uneven ? "int4nl" : "int4 with negative scales") +
+                           "; try --backend auto, or convert again with --weights int4 --scales "
+                           "positive");
   }
   check_status(status, file.path());
   return plan;

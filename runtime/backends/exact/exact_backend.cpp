@@ -46,6 +46,9 @@ void multiply(const LinearTools& tools, const LinearCall& call, const float* x, 
     case format::NumberFormat::kInt4:
       return kernels.matmul_q4_q8(m.shape, m.codes, m.scales, first_tile, last_tile, quantized,
                                   call.y, stride);
+    case format::NumberFormat::kInt4Nl:
+      return kernels.matmul_q4nl_q8(m.shape, m.codes, m.scales, first_tile, last_tile, quantized,
+                                    call.y, stride);
     case format::NumberFormat::kInt8:
       return kernels.matmul_q8_q8(m.shape, m.codes, m.scales, first_tile, last_tile, quantized,
                                   call.y, stride);

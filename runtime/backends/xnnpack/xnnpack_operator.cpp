@@ -82,6 +82,8 @@ xnn_status create(const MatrixShape& shape, uint32_t n_rows, const SliceSource& 
           cols, n_rows, cols, shape.rows, static_cast<const float*>(source.scales),
           static_cast<const int8_t*>(source.codes), nullptr, -kInfinity, kInfinity, 0, nullptr,
           cache, created);
+    case NumberFormat::kInt4Nl:
+      return xnn_status_unsupported_parameter;
     case NumberFormat::kF32:
     case NumberFormat::kF16:
     case NumberFormat::kBf16:
@@ -98,6 +100,7 @@ size_t source_row_bytes(const MatrixShape& shape) {
   const size_t cols = padded_cols(shape);
   switch (shape.number_format) {
     case NumberFormat::kInt4:
+    case NumberFormat::kInt4Nl:
       return cols / 2;
     case NumberFormat::kInt8:
       return cols;
@@ -110,6 +113,8 @@ size_t source_row_bytes(const MatrixShape& shape) {
 }
 
 Status measure_slice(const MatrixShape& shape, uint32_t n_rows, SliceBytes* n_bytes) {
+  // XNNPACK has no such codes.
+  if (shape.number_format == NumberFormat::kInt4Nl) return Status::kUnsupported;
   if (shape.number_format == NumberFormat::kInt4 &&
       padded_cols(shape) / shape.group_size * n_rows > kMostSliceScales) {
     return Status::kUnsupported;
@@ -165,6 +170,8 @@ Status reshape_operator(const MatrixShape& shape, xnn_operator_t op, size_t n_ro
     case NumberFormat::kInt8:
       status = xnn_reshape_fully_connected_nc_qd8_f32_qc8w(op, n_rows, nullptr);
       break;
+    case NumberFormat::kInt4Nl:
+      break;
     case NumberFormat::kF32:
     case NumberFormat::kF16:
     case NumberFormat::kBf16:
@@ -183,6 +190,8 @@ Status run_operator(const MatrixShape& shape, xnn_operator_t op, const OperatorI
       break;
     case NumberFormat::kInt8:
       status = xnn_setup_fully_connected_nc_qd8_f32_qc8w(op, input.codes, y, input.params);
+      break;
+    case NumberFormat::kInt4Nl:
       break;
     case NumberFormat::kF32:
     case NumberFormat::kF16:

@@ -77,6 +77,8 @@ Status read_slice(const MatrixShape& shape, uint32_t n_rows, const LoadScratch& 
         unpack_int8_tile(shape, scratch.tile_codes, scratch.tile_scales, n,
                          reinterpret_cast<int8_t*>(codes), reinterpret_cast<float*>(scales));
         break;
+      case format::NumberFormat::kInt4Nl:
+        return Status::kUnsupported;
       case format::NumberFormat::kF32:
       case format::NumberFormat::kF16:
       case format::NumberFormat::kBf16:

@@ -20,14 +20,15 @@ struct Activations {
   int8x16_t high;
 };
 
-// Line kLine of a group of int4: inputs 4 * kLine ... and 4 * (kLine + 4) ..., nibbles as 0 ... 15.
-template <int kLine, size_t kQuarters, size_t kRows>
+// Line kLine of a group of int4: inputs 4 * kLine ... and 4 * (kLine + 4) ..., nibbles as 0 ... 15
+// or as the values of int4nl.
+template <Codes kCodes, int kLine, size_t kQuarters, size_t kRows>
 void add_line_q4(const uint8_t* codes, const Activations (&x)[kRows],
                  int32x4_t (&dots)[kRows][kQuarters]) {
   for (size_t q = 0; q < kQuarters; ++q) {
     const uint8x16_t packed = vld1q_u8(codes + kLine * kLineBytes + q * kQuarterBytes);
-    const int8x16_t low = vreinterpretq_s8_u8(vandq_u8(packed, vdupq_n_u8(0x0f)));
-    const int8x16_t high = vreinterpretq_s8_u8(vshrq_n_u8(packed, 4));
+    const int8x16_t low = factors_of<kCodes>(vandq_u8(packed, vdupq_n_u8(0x0f)));
+    const int8x16_t high = factors_of<kCodes>(vshrq_n_u8(packed, 4));
     for (size_t r = 0; r < kRows; ++r) {
       dots[r][q] = vdotq_laneq_s32(dots[r][q], low, x[r].low, kLine);
       dots[r][q] = vdotq_laneq_s32(dots[r][q], high, x[r].high, kLine);
@@ -63,11 +64,11 @@ struct DotprodDots {
       const int32_t start = kCodes == Codes::kNibbles ? -kNibbleZero * sums[r] : 0;
       for (size_t q = 0; q < kQuarters; ++q) dots[r][q] = vdupq_n_s32(start);
     }
-    if constexpr (kCodes == Codes::kNibbles) {
-      add_line_q4<0, kQuarters>(codes, halves, dots);
-      add_line_q4<1, kQuarters>(codes, halves, dots);
-      add_line_q4<2, kQuarters>(codes, halves, dots);
-      add_line_q4<3, kQuarters>(codes, halves, dots);
+    if constexpr (are_packed(kCodes)) {
+      add_line_q4<kCodes, 0, kQuarters>(codes, halves, dots);
+      add_line_q4<kCodes, 1, kQuarters>(codes, halves, dots);
+      add_line_q4<kCodes, 2, kQuarters>(codes, halves, dots);
+      add_line_q4<kCodes, 3, kQuarters>(codes, halves, dots);
     } else {
       add_lines_q8<0, kQuarters>(codes, halves, dots);
       add_lines_q8<1, kQuarters>(codes, halves, dots);
@@ -86,6 +87,13 @@ void matmul_q4_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const 
                                                y_stride);
 }
 
+void matmul_q4nl_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                            size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                            size_t y_stride) {
+  multiply_tiles<DotprodDots, Codes::kNlNibbles>(shape, codes, scales, first_tile, last_tile, x, y,
+                                                 y_stride);
+}
+
 void matmul_q8_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                           size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                           size_t y_stride) {
@@ -95,6 +103,7 @@ void matmul_q8_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const 
 
 void override_dotprod(Kernels* table) {
   table->matmul_q4_q8 = matmul_q4_q8_dotprod;
+  table->matmul_q4nl_q8 = matmul_q4nl_q8_dotprod;
   table->matmul_q8_q8 = matmul_q8_q8_dotprod;
   table->scores_q8 = scores_q8_dotprod;
 }

@@ -55,17 +55,15 @@ template <Codes kCodes>
 void arrange_group(const uint8_t* codes, int8_t* out) {
   constexpr size_t kStepBytes = kPairs * kVectorBytes;
   for (size_t q = 0; q < kTileQuarters; ++q, codes += kQuarterBytes, out += 2 * kVectorBytes) {
-    if constexpr (kCodes == Codes::kNibbles) {
+    if constexpr (are_packed(kCodes)) {
       // Lines 2 * s and 2 * s + 1: the low nibbles are step s, the high ones step s + 2.
-      const int8x16_t zero = vdupq_n_s8(kNibbleZero);
       for (size_t s = 0; s < kSteps / 2; ++s) {
         const uint8x16_t even = vld1q_u8(codes + 2 * s * kLineBytes);
         const uint8x16_t odd = vld1q_u8(codes + (2 * s + 1) * kLineBytes);
         const uint8x16_t mask = vdupq_n_u8(0x0f);
-        store_step(vsubq_s8(vreinterpretq_s8_u8(vandq_u8(even, mask)), zero),
-                   vsubq_s8(vreinterpretq_s8_u8(vandq_u8(odd, mask)), zero), out + s * kStepBytes);
-        store_step(vsubq_s8(vreinterpretq_s8_u8(vshrq_n_u8(even, 4)), zero),
-                   vsubq_s8(vreinterpretq_s8_u8(vshrq_n_u8(odd, 4)), zero),
+        store_step(values_of<kCodes>(vandq_u8(even, mask)), values_of<kCodes>(vandq_u8(odd, mask)),
+                   out + s * kStepBytes);
+        store_step(values_of<kCodes>(vshrq_n_u8(even, 4)), values_of<kCodes>(vshrq_n_u8(odd, 4)),
                    out + (s + kSteps / 2) * kStepBytes);
       }
     } else {
@@ -143,7 +141,7 @@ void multiply_pair(const TileCall& call, const TilePart& w, const int8_t* arrang
 // Arranges each piece of a tile once for n_rows rows, an even number.
 template <Codes kCodes>
 void multiply_tile(const TileCall& call, const TilePart& tile, size_t n_rows) {
-  constexpr size_t kBytes = kCodes == Codes::kNibbles ? kInt4BlockBytes : kGroupBytes;
+  constexpr size_t kBytes = are_packed(kCodes) ? kInt4BlockBytes : kGroupBytes;
   alignas(kLineBytes) int8_t arranged[kUnpackedGroups * kGroupBytes];
   for (size_t first = 0; first < call.n_groups; first += kUnpackedGroups) {
     const size_t end = first + kUnpackedGroups;
@@ -183,6 +181,13 @@ void matmul_q4_q8_i8mm(const MatrixShape& shape, const uint8_t* codes, const uin
                                                   y_stride);
 }
 
+void matmul_q4nl_q8_i8mm(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                         size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                         size_t y_stride) {
+  multiply<Codes::kNlNibbles, matmul_q4nl_q8_dotprod>(shape, codes, scales, first_tile, last_tile,
+                                                      x, y, y_stride);
+}
+
 void matmul_q8_q8_i8mm(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                        size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                        size_t y_stride) {
@@ -194,6 +199,7 @@ void matmul_q8_q8_i8mm(const MatrixShape& shape, const uint8_t* codes, const uin
 
 void override_i8mm(Kernels* table) {
   table->matmul_q4_q8 = matmul_q4_q8_i8mm;
+  table->matmul_q4nl_q8 = matmul_q4nl_q8_i8mm;
   table->matmul_q8_q8 = matmul_q8_q8_i8mm;
 }
 

@@ -26,10 +26,14 @@ void add_products(Products& sum, int8x16_t w, int8x16_t x) {
 }
 
 // Line kLine of a group of int4: inputs 4 * kLine ... and 4 * (kLine + 4) ...
-// Nibbles are taken as 0 ... 15. A lane of 16 bits sums 8 products of a group: <= 8 * 15 * 127.
-template <size_t kLine, size_t kQuarters, size_t kRows>
-void add_line_q4(const uint8_t* codes, const int8_t* const (&x)[kRows],
-                 Products (&sums)[kRows][kQuarters]) {
+// Inlined wherever it stands: its sums live in registers. Nibbles of int4 are taken as 0 ... 15. A
+// lane of 16 bits sums 8 products of a group:
+// <= 8 * 15 * 127, or 8 * 32 * 127 of int4nl.
+static_assert(8 * kInt4NlLargest * 127 < 1 << 15);
+template <Codes kCodes, size_t kLine, size_t kQuarters, size_t kRows>
+[[gnu::always_inline]] inline void add_line_q4(const uint8_t* codes,
+                                               const int8_t* const (&x)[kRows],
+                                               Products (&sums)[kRows][kQuarters]) {
   int8x16_t x_low[kRows];
   int8x16_t x_high[kRows];
   for (size_t r = 0; r < kRows; ++r) {
@@ -38,8 +42,8 @@ void add_line_q4(const uint8_t* codes, const int8_t* const (&x)[kRows],
   }
   for (size_t q = 0; q < kQuarters; ++q) {
     const uint8x16_t packed = vld1q_u8(codes + kLine * kLineBytes + q * kQuarterBytes);
-    const int8x16_t low = vreinterpretq_s8_u8(vandq_u8(packed, vdupq_n_u8(0x0f)));
-    const int8x16_t high = vreinterpretq_s8_u8(vshrq_n_u8(packed, 4));
+    const int8x16_t low = factors_of<kCodes>(vandq_u8(packed, vdupq_n_u8(0x0f)));
+    const int8x16_t high = factors_of<kCodes>(vshrq_n_u8(packed, 4));
     for (size_t r = 0; r < kRows; ++r) {
       add_products(sums[r][q], low, x_low[r]);
       add_products(sums[r][q], high, x_high[r]);
@@ -74,10 +78,11 @@ void add_lines_q8(const uint8_t* codes, const int8_t* const (&x)[kRows],
   }
 }
 
-// Lines kLine and kLine + 4 of a group of int4 codes as bytes: sums as above, with |code| <= 8.
+// Lines kLine and kLine + 4 of a group of int4 codes, or values, as bytes: sums as above.
 template <size_t kLine, size_t kQuarters, size_t kRows>
-void add_lines_unpacked(const uint8_t* codes, const int8_t* const (&x)[kRows],
-                        Products (&sums)[kRows][kQuarters]) {
+[[gnu::always_inline]] inline void add_lines_unpacked(const uint8_t* codes,
+                                                      const int8_t* const (&x)[kRows],
+                                                      Products (&sums)[kRows][kQuarters]) {
   const uint8_t* line = codes + kLine * kLineBytes;
   for (size_t r = 0; r < kRows; ++r) {
     const int8x16_t x_low = repeat_quad<kLine>(vld1q_s8(x[r]));
@@ -90,7 +95,18 @@ void add_lines_unpacked(const uint8_t* codes, const int8_t* const (&x)[kRows],
   }
 }
 
-// Nibbles are 8 too large, which start makes good; sums of two lanes are <= 30480: still 16 bits.
+// The dot products of four rows out of the sums of their products, on top of start. Sums of two
+// lanes of int4 are <= 30480: still 16 bits; those of int4nl are not.
+template <Codes kCodes>
+int32x4_t finish_q4(const Products& sum, int32_t start) {
+  if constexpr (kCodes == Codes::kNlNibbles || kCodes == Codes::kNlUnpacked) {
+    return add_pairs_s32(vpaddlq_s16(sum.low), vpaddlq_s16(sum.high));
+  } else {
+    return vpadalq_s16(vdupq_n_s32(start), add_pairs_s16(sum.low, sum.high));
+  }
+}
+
+// Nibbles of int4 are 8 too large, which start makes good.
 template <Codes kCodes, size_t kQuarters, size_t kRows>
 void group_q4(const uint8_t* codes, const int8_t* const (&x)[kRows], const int32_t (&x_sums)[kRows],
               int32x4_t (&dots)[kRows][kQuarters]) {
@@ -98,11 +114,11 @@ void group_q4(const uint8_t* codes, const int8_t* const (&x)[kRows], const int32
   for (size_t r = 0; r < kRows; ++r) {
     for (size_t q = 0; q < kQuarters; ++q) sums[r][q] = {vdupq_n_s16(0), vdupq_n_s16(0)};
   }
-  if constexpr (kCodes == Codes::kNibbles) {
-    add_line_q4<0, kQuarters>(codes, x, sums);
-    add_line_q4<1, kQuarters>(codes, x, sums);
-    add_line_q4<2, kQuarters>(codes, x, sums);
-    add_line_q4<3, kQuarters>(codes, x, sums);
+  if constexpr (are_packed(kCodes)) {
+    add_line_q4<kCodes, 0, kQuarters>(codes, x, sums);
+    add_line_q4<kCodes, 1, kQuarters>(codes, x, sums);
+    add_line_q4<kCodes, 2, kQuarters>(codes, x, sums);
+    add_line_q4<kCodes, 3, kQuarters>(codes, x, sums);
   } else {
     add_lines_unpacked<0, kQuarters>(codes, x, sums);
     add_lines_unpacked<1, kQuarters>(codes, x, sums);
@@ -111,10 +127,7 @@ void group_q4(const uint8_t* codes, const int8_t* const (&x)[kRows], const int32
   }
   for (size_t r = 0; r < kRows; ++r) {
     const int32_t start = kCodes == Codes::kNibbles ? -kNibbleZero * x_sums[r] : 0;
-    for (size_t q = 0; q < kQuarters; ++q) {
-      const int16x8_t pairs = add_pairs_s16(sums[r][q].low, sums[r][q].high);
-      dots[r][q] = vpadalq_s16(vdupq_n_s32(start), pairs);
-    }
+    for (size_t q = 0; q < kQuarters; ++q) dots[r][q] = finish_q4<kCodes>(sums[r][q], start);
   }
 }
 
@@ -158,6 +171,13 @@ void matmul_q4_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uin
                                             y_stride);
 }
 
+void matmul_q4nl_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                         size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                         size_t y_stride) {
+  multiply_tiles<NeonDots, Codes::kNlNibbles>(shape, codes, scales, first_tile, last_tile, x, y,
+                                              y_stride);
+}
+
 void matmul_q8_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                        size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                        size_t y_stride) {
@@ -169,6 +189,7 @@ void override_neon(Kernels* table) {
   *table = {
       .quantize_row = quantize_row_neon,
       .matmul_q4_q8 = matmul_q4_q8_neon,
+      .matmul_q4nl_q8 = matmul_q4nl_q8_neon,
       .matmul_q8_q8 = matmul_q8_q8_neon,
       .matmul_f32_f32 = matmul_f32_f32_neon,
       .matmul_f16_f32 = matmul_f16_f32_neon,

@@ -33,6 +33,11 @@ static inline int32x4_t add_pairs_s32(int32x4_t a, int32x4_t b) { return vpaddq_
 
 static inline float32x4_t divide_f32(float32x4_t a, float32x4_t b) { return vdivq_f32(a, b); }
 
+// Bytes of a table, by their places 0 ... 15.
+static inline int8x16_t look_up(int8x16_t table, uint8x16_t places) {
+  return vqtbl1q_s8(table, places);
+}
+
 // The four bytes of one 32-bit lane, in all four lanes.
 template <int kLane>
 static inline int8x16_t repeat_quad(int8x16_t x) {
@@ -61,6 +66,12 @@ static inline float32x4_t divide_f32(float32x4_t a, float32x4_t b) {
   vst1q_f32(divisor, b);
   for (size_t i = 0; i < kFloatsPerVector; ++i) quotient[i] /= divisor[i];
   return vld1q_f32(quotient);
+}
+
+static inline int8x16_t look_up(int8x16_t table, uint8x16_t places) {
+  const int8x8x2_t halves = {{vget_low_s8(table), vget_high_s8(table)}};
+  const int8x16_t wanted = vreinterpretq_s8_u8(places);
+  return vcombine_s8(vtbl2_s8(halves, vget_low_s8(wanted)), vtbl2_s8(halves, vget_high_s8(wanted)));
 }
 
 template <int kLane>

@@ -28,8 +28,15 @@ inline constexpr size_t kUnpackedGroups = 16;
 inline constexpr size_t kUnpackedRows = 4;
 
 // How the codes of W stand: as an int4 plane, as an int8 plane, or as int4 codes unpacked to bytes
-// in the order of an int8 plane.
-enum class Codes { kNibbles, kBytes, kUnpacked };
+// in the order of an int8 plane; those of int4nl become the values they stand for.
+enum class Codes { kNibbles, kBytes, kUnpacked, kNlNibbles, kNlUnpacked };
+
+static constexpr bool are_packed(Codes codes) {
+  return codes == Codes::kNibbles || codes == Codes::kNlNibbles;
+}
+static constexpr Codes unpacked(Codes codes) {
+  return codes == Codes::kNlNibbles ? Codes::kNlUnpacked : Codes::kUnpacked;
+}
 
 static constexpr bool has_row_scales(Codes codes) { return codes == Codes::kBytes; }
 
@@ -47,8 +54,8 @@ struct TileCall {
 static inline TileCall tile_call(const MatrixShape& shape, const QuantizedRows& x, float* y,
                                  size_t y_stride) {
   const size_t cols = padded_cols(shape);
-  const bool is_int4 = shape.number_format == format::NumberFormat::kInt4;
-  const unsigned sharing = is_int4 ? shape.group_size / unsigned{kActivationGroup} : 1u;
+  const bool has_groups = has_group_scales(shape.number_format);
+  const unsigned sharing = has_groups ? shape.group_size / unsigned{kActivationGroup} : 1u;
   return {shape,
           x,
           y,
@@ -121,7 +128,7 @@ static inline float32x4_t load_rows(const TileCall& call, size_t i, size_t row) 
 // 4 * kQuarters rows of W with rows i ... i + kRows - 1 of x.
 template <class Dots, Codes kCodes, size_t kQuarters, size_t kRows>
 static void multiply_part(const TileCall& call, const TilePart& w, size_t i) {
-  constexpr size_t kBytes = kCodes == Codes::kNibbles ? kInt4BlockBytes : kGroupBytes;
+  constexpr size_t kBytes = are_packed(kCodes) ? kInt4BlockBytes : kGroupBytes;
   float32x4_t acc[kRows][kQuarters];
   for (size_t r = 0; r < kRows; ++r) {
     for (size_t q = 0; q < kQuarters; ++q) {
@@ -173,30 +180,50 @@ static inline void multiply_rows(const TileCall& call, const TilePart& tile) {
   }
 }
 
+// What nibbles stand for: codes of int4, or values of int4nl.
+template <Codes kCodes>
+static inline int8x16_t values_of(uint8x16_t nibbles) {
+  if constexpr (kCodes == Codes::kNlNibbles) {
+    return look_up(vld1q_s8(kInt4NlValues), nibbles);
+  } else {
+    return vsubq_s8(vreinterpretq_s8_u8(nibbles), vdupq_n_s8(kNibbleZero));
+  }
+}
+
+// The same for products with all rows' sums at hand: nibbles of int4 stay 0 ... 15, 8 too large.
+template <Codes kCodes>
+static inline int8x16_t factors_of(uint8x16_t nibbles) {
+  if constexpr (kCodes == Codes::kNlNibbles) {
+    return values_of<kCodes>(nibbles);
+  } else {
+    return vreinterpretq_s8_u8(nibbles);
+  }
+}
+
 // Codes of n_groups groups of an int4 tile as bytes.
+template <Codes kCodes>
 static inline void unpack_groups(const uint8_t* nibbles, size_t n_groups, uint8_t* bytes) {
   constexpr size_t kHalfGroup = kGroupBytes / 2;
-  const int8x16_t zero = vdupq_n_s8(kNibbleZero);
   for (size_t g = 0; g < n_groups; ++g, nibbles += kInt4BlockBytes, bytes += kGroupBytes) {
     for (size_t k = 0; k < kInt4BlockBytes; k += kQuarterBytes) {
       const uint8x16_t packed = vld1q_u8(nibbles + k);
-      const int8x16_t low = vreinterpretq_s8_u8(vandq_u8(packed, vdupq_n_u8(0x0f)));
-      const int8x16_t high = vreinterpretq_s8_u8(vshrq_n_u8(packed, 4));
-      vst1q_u8(bytes + k, vreinterpretq_u8_s8(vsubq_s8(low, zero)));
-      vst1q_u8(bytes + kHalfGroup + k, vreinterpretq_u8_s8(vsubq_s8(high, zero)));
+      const int8x16_t low = values_of<kCodes>(vandq_u8(packed, vdupq_n_u8(0x0f)));
+      const int8x16_t high = values_of<kCodes>(vshrq_n_u8(packed, 4));
+      vst1q_u8(bytes + k, vreinterpretq_u8_s8(low));
+      vst1q_u8(bytes + kHalfGroup + k, vreinterpretq_u8_s8(high));
     }
   }
 }
 
 // Unpacks a piece of an int4 tile once for all rows. Between pieces y holds the sums so far.
-template <class Dots>
+template <class Dots, Codes kCodes>
 static void multiply_unpacked(const TileCall& call, const TilePart& tile) {
   alignas(kLineBytes) uint8_t bytes[kUnpackedGroups * kGroupBytes];
   for (size_t g = 0; g < call.n_groups; g += kUnpackedGroups) {
     const size_t end = g + kUnpackedGroups < call.n_groups ? g + kUnpackedGroups : call.n_groups;
-    unpack_groups(tile.codes + g * kInt4BlockBytes, end - g, bytes);
+    unpack_groups<kCodes>(tile.codes + g * kInt4BlockBytes, end - g, bytes);
     const TilePart piece = {bytes, tile.scales, tile.first_row, g, end};
-    multiply_rows<Dots, Codes::kUnpacked, Dots::kBlockRows>(call, piece);
+    multiply_rows<Dots, unpacked(kCodes), Dots::kBlockRows>(call, piece);
   }
 }
 
@@ -215,7 +242,7 @@ static void multiply_tiles(const MatrixShape& shape, const uint8_t* codes, const
     } else if (x.n_rows < kUnpackedRows) {
       multiply_rows<Dots, kCodes, 1>(call, w);
     } else {
-      multiply_unpacked<Dots>(call, w);
+      multiply_unpacked<Dots, kCodes>(call, w);
     }
   }
 }

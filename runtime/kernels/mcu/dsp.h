@@ -47,6 +47,16 @@ static inline Pairs widen(uint32_t bytes) {
   return {__sxtb16(static_cast<int8x4_t>(bytes)), widen_odd(bytes)};
 }
 
+// The low halves of two pairs, and their high halves: PKHBT and PKHTB.
+static inline int16x2_t low_halves(int16x2_t a, int16x2_t b) {
+  return static_cast<int16x2_t>((static_cast<uint32_t>(a) & 0xffff) | static_cast<uint32_t>(b)
+                                                                          << 16);
+}
+static inline int16x2_t high_halves(int16x2_t a, int16x2_t b) {
+  return static_cast<int16x2_t>((static_cast<uint32_t>(b) & 0xffff0000) |
+                                static_cast<uint32_t>(a) >> 16);
+}
+
 static inline int32_t add_bytes(uint32_t word, const Pairs& x, int32_t sum) {
   const Pairs w = widen(word);
   return __smlad(w.odd, x.odd, __smlad(w.even, x.even, sum));

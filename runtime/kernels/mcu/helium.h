@@ -12,6 +12,9 @@ namespace cria {
 void matmul_q4_q8_helium(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                          size_t y_stride);
+void matmul_q4nl_q8_helium(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                           size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                           size_t y_stride);
 void matmul_q8_q8_helium(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                          size_t y_stride);

@@ -11,6 +11,7 @@
 #include <arm_acle.h>
 
 #include <cstring>
+#include <iterator>
 
 namespace cria {
 namespace {
@@ -42,6 +43,7 @@ int16x2_t nibbles(uint32_t word, int shift, uint32_t mask) {
 
 struct Int4 {
   static constexpr size_t kLines = kBlockLines;
+  static void arrange(Group* /*group*/) {}
 
   // Byte i of a word of line j holds inputs 4 * j + i and, above, 4 * (j + 4) + i.
   // One row of x: its pairs stay in registers while words of W pass.
@@ -107,8 +109,80 @@ struct Int4 {
   }
 };
 
+// What both codes of a byte of int4nl stand for: the low one's value, and above it the high one's.
+struct NlPairs {
+  uint32_t of_byte[1 << 8];
+};
+
+consteval NlPairs make_nl_pairs() {
+  constexpr uint32_t kLowHalf = 0xffff;
+  constexpr uint32_t kLowNibble = 0x0f;
+  NlPairs table = {};
+  for (uint32_t byte = 0; byte < std::size(table.of_byte); ++byte) {
+    const auto low = static_cast<uint32_t>(int32_t{kInt4NlValues[byte & kLowNibble]});
+    const auto high = static_cast<uint32_t>(int32_t{kInt4NlValues[byte >> 4]});
+    table.of_byte[byte] = (low & kLowHalf) | high << 16;
+  }
+  return table;
+}
+
+constexpr NlPairs kNlPairs = make_nl_pairs();
+
+// A byte of W is one load from the table, and a pair of inputs 16 apart.
+struct Int4Nl {
+  static constexpr size_t kLines = kBlockLines;
+
+  // The pairs of words j and j + kBlockLines, as the bytes of line j pair them: inputs i and i + 2
+  // come first.
+  static void arrange(Group* group) {
+#pragma GCC unroll 4
+    for (size_t j = 0; j < kBlockLines; ++j) {
+      const Pairs low = group->words[j];
+      const Pairs high = group->words[j + kBlockLines];
+      group->words[j] = {low_halves(low.even, high.even), high_halves(low.even, high.even)};
+      group->words[j + kBlockLines] = {low_halves(low.odd, high.odd),
+                                       high_halves(low.odd, high.odd)};
+    }
+  }
+
+  static int16x2_t values_at(const uint8_t* byte, const uint32_t* table) {
+    return static_cast<int16x2_t>(table[*byte]);
+  }
+
+  template <size_t kRows, size_t kWide>
+  static void dots(const uint8_t* codes, const Group* x, const int32_t (&/*x_sums*/)[kRows],
+                   int32_t (&sums)[kRows][kWide]) {
+    const uint32_t* table = in_register(&kNlPairs.of_byte[0]);
+#pragma GCC unroll 4
+    for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (size_t q = 0; q < kWide; ++q) sums[r][q] = 0;
+    }
+#pragma GCC unroll 4
+    for (size_t j = 0; j < kLines; ++j) {
+#pragma GCC unroll 4
+      for (size_t q = 0; q < kWide; ++q) {
+        const uint8_t* word = codes + j * kLineBytes + q * kWordBytes;
+        const int16x2_t w[kWordBytes] = {values_at(word, table), values_at(word + 1, table),
+                                         values_at(word + 2, table), values_at(word + 3, table)};
+#pragma GCC unroll 4
+        for (size_t r = 0; r < kRows; ++r) {
+          const Pairs& even = x[r].words[j];
+          const Pairs& odd = x[r].words[j + kBlockLines];
+          int32_t sum = __smlad(w[0], even.even, sums[r][q]);
+          sum = __smlad(w[1], odd.even, sum);
+          sum = __smlad(w[2], even.odd, sum);
+          sums[r][q] = __smlad(w[3], odd.odd, sum);
+        }
+      }
+    }
+  }
+  static float scale(const uint8_t* scales, size_t row) { return Int4::scale(scales, row); }
+};
+
 struct Int8 {
   static constexpr size_t kLines = kWordsPerGroup;
+  static void arrange(Group* /*group*/) {}
 
   template <size_t kRows, size_t kWide>
   static void dots(const uint8_t* codes, const Group* x, const int32_t (&/*x_sums*/)[kRows],
@@ -152,6 +226,7 @@ void multiply_tile(const ProductCall& call, const uint8_t* codes, const uint8_t*
 #pragma GCC unroll 4
     for (size_t r = 0; r < kRows; ++r) {
       widen_group(call.x.codes + (i + r) * call.cols + g * kActivationGroup, &x[r]);
+      Weights::arrange(&x[r]);
       x_sums[r] = call.x.sums[(i + r) * call.n_groups + g];
       x_scales[r] = call.x.scales[(i + r) * call.n_groups + g];
     }
@@ -199,6 +274,12 @@ void matmul_q4_q8_dsp(const MatrixShape& shape, const uint8_t* codes, const uint
   multiply_by_blocks<Product<Int4>>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
 }
 
+void matmul_q4nl_q8_dsp(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                        size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                        size_t y_stride) {
+  multiply_by_blocks<Product<Int4Nl>>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+}
+
 void matmul_q8_q8_dsp(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                       size_t y_stride) {
@@ -209,6 +290,7 @@ void matmul_q8_q8_dsp(const MatrixShape& shape, const uint8_t* codes, const uint
 
 void override_dsp(Kernels* table) {
   table->matmul_q4_q8 = matmul_q4_q8_dsp;
+  table->matmul_q4nl_q8 = matmul_q4nl_q8_dsp;
   table->matmul_q8_q8 = matmul_q8_q8_dsp;
   table->scores_q8 = scores_q8_dsp;
 }

@@ -57,6 +57,18 @@ struct Int4 {
   }
 };
 
+// The same with a gather more for each half of a row: the values that its codes stand for.
+struct Int4Nl : Int4 {
+  static constexpr int32_t kZero = 0;
+
+  template <int kRow>
+  static Row load(uint32x4_t lines) {
+    const Row nibbles = Int4::load<kRow>(lines);
+    return {vldrbq_gather_offset_s8(kInt4NlValues, vreinterpretq_u8_s8(nibbles.low)),
+            vldrbq_gather_offset_s8(kInt4NlValues, vreinterpretq_u8_s8(nibbles.high))};
+  }
+};
+
 struct Int8 {
   static constexpr size_t kGroupBytes = kTileRows * kActivationGroup;
   static constexpr int32_t kZero = 0;
@@ -213,6 +225,12 @@ void matmul_q4_q8_helium(const MatrixShape& shape, const uint8_t* codes, const u
   multiply_by_blocks<Product<Int4>>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
 }
 
+void matmul_q4nl_q8_helium(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                           size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                           size_t y_stride) {
+  multiply_by_blocks<Product<Int4Nl>>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+}
+
 void matmul_q8_q8_helium(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                          size_t y_stride) {
@@ -222,6 +240,7 @@ void matmul_q8_q8_helium(const MatrixShape& shape, const uint8_t* codes, const u
 void override_helium(Kernels* table) {
   table->quantize_row = quantize_row_helium;
   table->matmul_q4_q8 = matmul_q4_q8_helium;
+  table->matmul_q4nl_q8 = matmul_q4nl_q8_helium;
   table->matmul_q8_q8 = matmul_q8_q8_helium;
   table->rms_norm = rms_norm_helium;
   table->rope = rope_helium;

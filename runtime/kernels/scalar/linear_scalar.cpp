@@ -42,7 +42,7 @@ int32_t dot_group(const MatrixShape& shape, const uint8_t* codes, size_t row, si
   int32_t sum = 0;
   for (size_t i = 0; i < kActivationGroup; ++i) {
     const size_t col = group * kActivationGroup + i;
-    sum += unpack_code(shape, codes, row, col) * x[col];
+    sum += value_of_code(shape.number_format, unpack_code(shape, codes, row, col)) * x[col];
   }
   return sum;
 }
@@ -93,6 +93,7 @@ float float_weight(const MatrixShape& shape, const uint8_t* codes, size_t row, s
       return bf16_to_f32(load_u16(tile + element * 2));
     case format::NumberFormat::kInt8:
     case format::NumberFormat::kInt4:
+    case format::NumberFormat::kInt4Nl:
       break;  // not a float's
   }
   return 0.0f;
@@ -136,6 +137,12 @@ void quantize_row_scalar(const float* x, size_t n, size_t n_padded, size_t group
 void matmul_q4_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                          size_t y_stride) {
+  matmul_q8(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+}
+
+void matmul_q4nl_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                           size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                           size_t y_stride) {
   matmul_q8(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
 }
 

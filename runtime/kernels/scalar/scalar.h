@@ -10,6 +10,9 @@ void quantize_row_scalar(const float* x, size_t n, size_t n_padded, size_t group
 void matmul_q4_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                          size_t y_stride);
+void matmul_q4nl_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                           size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                           size_t y_stride);
 void matmul_q8_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                          size_t y_stride);

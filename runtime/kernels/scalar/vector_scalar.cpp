@@ -100,6 +100,7 @@ void weighted_sum_f32_scalar(const float* weights, const float* values, size_t n
 const Kernels kScalarKernels = {
     .quantize_row = quantize_row_scalar,
     .matmul_q4_q8 = matmul_q4_q8_scalar,
+    .matmul_q4nl_q8 = matmul_q4nl_q8_scalar,
     .matmul_q8_q8 = matmul_q8_q8_scalar,
     .matmul_f32_f32 = matmul_f32_f32_scalar,
     .matmul_f16_f32 = matmul_f16_f32_scalar,

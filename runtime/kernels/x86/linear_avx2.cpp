@@ -8,6 +8,8 @@
 
 #include <immintrin.h>
 
+#include "runtime/kernels/x86/nl_bytes.h"
+
 namespace cria {
 namespace {
 
@@ -19,8 +21,9 @@ struct Part {
   // Unsigned times signed bytes give sums of two in 16 bits: 8 quads of 2 * 15 * 127 stay below
   // 2^15, so a group is widened once.
   struct Int4Dot {
-    static Ints add(Ints sum, Ints weights, Ints x) {
-      return _mm256_add_epi16(sum, _mm256_maddubs_epi16(weights, x));
+    static Ints add(Ints sum, Ints first, Ints second, Ints x_first, Ints x_second) {
+      sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(first, x_first));
+      return _mm256_add_epi16(sum, _mm256_maddubs_epi16(second, x_second));
     }
     static Ints finish(Ints sum, int32_t x_sum) {
       const Ints wide = _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
@@ -28,9 +31,24 @@ struct Part {
     }
   };
 
+  // Two quads of 2 * 64 * 127 stay below 2^15.
+  struct Int4NlDot {
+    static Ints add(Ints sum, Ints first, Ints second, Ints x_first, Ints x_second) {
+      const Ints pairs = _mm256_add_epi16(_mm256_maddubs_epi16(first, x_first),
+                                          _mm256_maddubs_epi16(second, x_second));
+      return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    }
+    static Ints finish(Ints sum, int32_t x_sum) {
+      return _mm256_sub_epi32(sum, _mm256_set1_epi32(kInt4NlLargest * x_sum));
+    }
+  };
+
   // |w| times x with w's sign: two products of 127 * 127 just fit.
   struct Int8Dot {
-    static Ints add(Ints sum, Ints weights, Ints x) {
+    static Ints add(Ints sum, Ints first, Ints second, Ints x_first, Ints x_second) {
+      return add_quads(add_quads(sum, first, x_first), second, x_second);
+    }
+    static Ints add_quads(Ints sum, Ints weights, Ints x) {
       const Ints pairs =
           _mm256_maddubs_epi16(_mm256_abs_epi8(weights), _mm256_sign_epi8(x, weights));
       return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
@@ -43,6 +61,9 @@ struct Part {
   }
   static Ints low_nibbles(Ints v) { return _mm256_and_si256(v, _mm256_set1_epi8(0x0f)); }
   static Ints high_nibbles(Ints v) { return low_nibbles(_mm256_srli_epi16(v, 4)); }
+  static Ints look_up(Ints nibbles) {
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(nl_bytes()), nibbles);
+  }
   static Ints zero() { return _mm256_setzero_si256(); }
   static Ints broadcast(const int8_t* p, size_t j) {
     int32_t quad;

@@ -11,6 +11,7 @@
 #include <immintrin.h>
 
 #include "runtime/kernels/weight_fetch.h"
+#include "runtime/kernels/x86/nl_bytes.h"
 
 namespace cria {
 namespace {
@@ -41,7 +42,7 @@ __m512i broadcast4(const int8_t* p) {
   return _mm512_set1_epi32(quad);
 }
 
-// The two kinds of weights: pair() gives the bytes for inputs 4j.. and 4(j + 4).. of a group.
+// The kinds of weights: pair() gives the bytes for inputs 4j.. and 4(j + 4).. of a group.
 struct Int4 {
   static constexpr int32_t kOffset = 8;
   static constexpr size_t kGroupBytes = 256;
@@ -57,6 +58,17 @@ struct Int4 {
     const uint8_t* p = tile + group / groups_per_scale * (kTileRows * 2);
     const __m256i bf16 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bf16), 16));
+  }
+};
+
+struct Int4Nl : Int4 {
+  static constexpr int32_t kOffset = kInt4NlLargest;
+
+  static void pair(const uint8_t* group, size_t j, __m512i* first, __m512i* second) {
+    const __m512i values = _mm512_broadcast_i32x4(nl_bytes());
+    Int4::pair(group, j, first, second);
+    *first = _mm512_shuffle_epi8(values, *first);
+    *second = _mm512_shuffle_epi8(values, *second);
   }
 };
 
@@ -257,6 +269,12 @@ void matmul_q4_q8_avx512vnni(const MatrixShape& shape, const uint8_t* codes, con
                              size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                              size_t y_stride) {
   multiply<Int4>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+}
+
+void matmul_q4nl_q8_avx512vnni(const MatrixShape& shape, const uint8_t* codes,
+                               const uint8_t* scales, size_t first_tile, size_t last_tile,
+                               const QuantizedRows& x, float* y, size_t y_stride) {
+  multiply<Int4Nl>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
 }
 
 void matmul_q8_q8_avx512vnni(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,

@@ -9,6 +9,8 @@
 
 #include <immintrin.h>
 
+#include "runtime/kernels/x86/nl_bytes.h"
+
 namespace cria {
 namespace {
 
@@ -18,19 +20,27 @@ struct Part {
   static constexpr size_t kRows = 8;
 
   struct Int4Dot {
-    static Ints add(Ints sum, Ints weights, Ints x) {
-      return _mm256_dpbusd_avx_epi32(sum, weights, x);
+    static Ints add(Ints sum, Ints first, Ints second, Ints x_first, Ints x_second) {
+      sum = _mm256_dpbusd_avx_epi32(sum, first, x_first);
+      return _mm256_dpbusd_avx_epi32(sum, second, x_second);
     }
     static Ints finish(Ints sum, int32_t x_sum) {
       return _mm256_sub_epi32(sum, _mm256_set1_epi32(kNibbleZero * x_sum));
     }
   };
 
+  struct Int4NlDot : Int4Dot {
+    static Ints finish(Ints sum, int32_t x_sum) {
+      return _mm256_sub_epi32(sum, _mm256_set1_epi32(kInt4NlLargest * x_sum));
+    }
+  };
+
   // Weights become unsigned bytes by adding 128.
   struct Int8Dot {
-    static Ints add(Ints sum, Ints weights, Ints x) {
-      const Ints shifted = _mm256_xor_si256(weights, _mm256_set1_epi8(static_cast<char>(0x80)));
-      return _mm256_dpbusd_avx_epi32(sum, shifted, x);
+    static Ints add(Ints sum, Ints first, Ints second, Ints x_first, Ints x_second) {
+      const Ints offset = _mm256_set1_epi8(static_cast<char>(0x80));
+      sum = _mm256_dpbusd_avx_epi32(sum, _mm256_xor_si256(first, offset), x_first);
+      return _mm256_dpbusd_avx_epi32(sum, _mm256_xor_si256(second, offset), x_second);
     }
     static Ints finish(Ints sum, int32_t x_sum) {
       return _mm256_sub_epi32(sum, _mm256_set1_epi32(128 * x_sum));
@@ -42,6 +52,9 @@ struct Part {
   }
   static Ints low_nibbles(Ints v) { return _mm256_and_si256(v, _mm256_set1_epi8(0x0f)); }
   static Ints high_nibbles(Ints v) { return low_nibbles(_mm256_srli_epi16(v, 4)); }
+  static Ints look_up(Ints nibbles) {
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(nl_bytes()), nibbles);
+  }
   static Ints zero() { return _mm256_setzero_si256(); }
   static Ints broadcast(const int8_t* p, size_t j) {
     int32_t quad;

@@ -8,6 +8,8 @@
 
 #include <immintrin.h>
 
+#include "runtime/kernels/x86/nl_bytes.h"
+
 namespace cria {
 namespace {
 
@@ -19,8 +21,9 @@ struct Part {
   // Unsigned times signed bytes give sums of two in 16 bits: 8 quads of 2 * 15 * 127 stay below
   // 2^15, so a group is widened once.
   struct Int4Dot {
-    static Ints add(Ints sum, Ints weights, Ints x) {
-      return _mm_add_epi16(sum, _mm_maddubs_epi16(weights, x));
+    static Ints add(Ints sum, Ints first, Ints second, Ints x_first, Ints x_second) {
+      sum = _mm_add_epi16(sum, _mm_maddubs_epi16(first, x_first));
+      return _mm_add_epi16(sum, _mm_maddubs_epi16(second, x_second));
     }
     static Ints finish(Ints sum, int32_t x_sum) {
       const Ints wide = _mm_madd_epi16(sum, _mm_set1_epi16(1));
@@ -28,9 +31,24 @@ struct Part {
     }
   };
 
+  // Two quads of 2 * 64 * 127 stay below 2^15.
+  struct Int4NlDot {
+    static Ints add(Ints sum, Ints first, Ints second, Ints x_first, Ints x_second) {
+      const Ints pairs =
+          _mm_add_epi16(_mm_maddubs_epi16(first, x_first), _mm_maddubs_epi16(second, x_second));
+      return _mm_add_epi32(sum, _mm_madd_epi16(pairs, _mm_set1_epi16(1)));
+    }
+    static Ints finish(Ints sum, int32_t x_sum) {
+      return _mm_sub_epi32(sum, _mm_set1_epi32(kInt4NlLargest * x_sum));
+    }
+  };
+
   // |w| times x with w's sign: two products of 127 * 127 just fit.
   struct Int8Dot {
-    static Ints add(Ints sum, Ints weights, Ints x) {
+    static Ints add(Ints sum, Ints first, Ints second, Ints x_first, Ints x_second) {
+      return add_quads(add_quads(sum, first, x_first), second, x_second);
+    }
+    static Ints add_quads(Ints sum, Ints weights, Ints x) {
       const Ints pairs = _mm_maddubs_epi16(_mm_abs_epi8(weights), _mm_sign_epi8(x, weights));
       return _mm_add_epi32(sum, _mm_madd_epi16(pairs, _mm_set1_epi16(1)));
     }
@@ -42,6 +60,7 @@ struct Part {
   }
   static Ints low_nibbles(Ints v) { return _mm_and_si128(v, _mm_set1_epi8(0x0f)); }
   static Ints high_nibbles(Ints v) { return low_nibbles(_mm_srli_epi16(v, 4)); }
+  static Ints look_up(Ints nibbles) { return _mm_shuffle_epi8(nl_bytes(), nibbles); }
   static Ints zero() { return _mm_setzero_si128(); }
   // The instruction takes its choice as a constant.
   static Ints broadcast(const int8_t* p, size_t j) {

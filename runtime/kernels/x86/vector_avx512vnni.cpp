@@ -153,6 +153,7 @@ void override_avx512vnni(Kernels* table) {
   *table = {
       .quantize_row = quantize_row_avx512vnni,
       .matmul_q4_q8 = matmul_q4_q8_avx512vnni,
+      .matmul_q4nl_q8 = matmul_q4nl_q8_avx512vnni,
       .matmul_q8_q8 = matmul_q8_q8_avx512vnni,
       .matmul_f32_f32 = matmul_f32_f32_avx512vnni,
       .matmul_f16_f32 = matmul_f16_f32_avx512vnni,

@@ -6,7 +6,7 @@ from bad_models import frames
 from bad_models.case import OK, case
 from bad_models.cases_of_chunks import MANY_TOKENS, noise_frame
 from bad_models.cases_of_texts import DEEPEST, MOST_METADATA, long_added
-from bad_models.model_writer import (BF16, CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, F16, F32, INT4, INT8, LONG_ROPE, METADATA,
+from bad_models.model_writer import (BF16, CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, F16, F32, INT4, INT4NL, INT8, LONG_ROPE, METADATA,
                                      MLP_BIAS, OUTPUT_BIAS, QK_NORM, QKV_BIAS, SIGNED_SCALES, TIED, TOKENIZER, Model)
 from bad_models.text_writer import (A, ADDED, AFTER_OTHERS, AFTER_SPACE, BEGIN, BYTE_TOKENS, END, NOTE, SPACE, SPECIAL, STRINGS,
                                     SWALLOWS_BEFORE, SWALLOWS_BEHIND, Tokenizer, chat_template, sentence_piece, text_model)
@@ -49,6 +49,10 @@ def formats():
     yield valid("int4_g32", "int4 in groups of 32", Model(formats=everywhere(INT4, 32)))
     yield valid("int4_g32_signed", "int4 with scales of either sign, beside int8",
                 Model(formats={**everywhere(INT4, 32), "down": (INT8, 0)}, flags=TIED | SIGNED_SCALES, **SMALL))
+    yield valid("int4nl_g32", "int4nl with scales of either sign, beside int4",
+                Model(formats={**everywhere(INT4NL, 32), "down": (INT4, 32)}, flags=TIED | SIGNED_SCALES, **SMALL))
+    yield valid("int4nl_g128", "int4nl in groups of 128", Model(formats=everywhere(INT4NL, 128)))
+    yield valid("int4nl_g64", "int4nl in groups of 64", Model(formats=everywhere(INT4NL, 64)), kept=False)
     yield valid("int4_g64", "int4 in groups of 64", Model(formats=everywhere(INT4, 64)), kept=False)
     yield valid("int4_g128", "int4 in groups of 128", Model(formats=everywhere(INT4, 128)), kept=False)
     mixed = {"q": (INT8, 0), "k": (INT4, 64), "v": (INT4, 32), "o": (BF16, 0), "down": (F16, 0), "gate": (INT4, 128)}

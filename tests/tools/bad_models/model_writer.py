@@ -13,7 +13,7 @@ MAGIC = b"CRIA\r\n\x1a\n"
 CONFIG, TOKENIZER, CHAT, DIRECTORY, CHUNKS, METADATA, DATA = range(1, 8)
 USUAL_ORDER = (CONFIG, TOKENIZER, CHAT, DIRECTORY, CHUNKS, DATA, METADATA)
 NONE = 0xFFFFFFFF
-F32, F16, BF16, INT8, INT4 = range(1, 6)
+F32, F16, BF16, INT8, INT4, INT4NL = range(1, 7)
 TIED, QKV_BIAS, OUTPUT_BIAS, MLP_BIAS, QK_NORM, LONG_ROPE, SIGNED_SCALES = 1, 2, 4, 8, 16, 32, 64
 CHUNK_BYTES = 1 << 18
 SECTION_BYTES, ENTRY_BYTES = 32, 32
@@ -28,7 +28,8 @@ CONFIG_FIELDS = {name: (4 * i, "<f" if name in ("rms_epsilon", "embedding_multip
 CONFIG_FIELDS |= {name: (436 + 4 * i, "<I") for i, name in enumerate(
     "rotary_dim original_context no_rope_period no_rope_low no_rope_high".split())}
 # Places of a row of the config's n_matrices.
-FORMATS = ((F32, 0), (F16, 0), (BF16, 0), (INT8, 0), (INT4, 32), (INT4, 64), (INT4, 128))
+FORMATS = ((F32, 0), (F16, 0), (BF16, 0), (INT8, 0), (INT4, 32), (INT4, 64), (INT4, 128),
+           (INT4NL, 32), (INT4NL, 64), (INT4NL, 128))
 FORMAT_PLACES, COUNTS_AT, MOST_COUNTED = 16, 148, 0xFFFF
 MATRICES = "embedding q k v o gate up down lm_head".split()
 ROLES = ("rope embedding attention_norm q k v o ffn_norm gate up down final_norm lm_head q.bias k.bias v.bias o.bias "

@@ -6,13 +6,14 @@ from cria_reader.refusal import require
 
 CONFIG_BYTES = 512
 NONE = 0xFFFFFFFF
-F32, F16, BF16, INT8, INT4 = range(1, 6)
-FORMAT_NAMES = {F32: "f32", F16: "f16", BF16: "bf16", INT8: "int8", INT4: "int4"}
+F32, F16, BF16, INT8, INT4, INT4NL = range(1, 7)
+FORMAT_NAMES = {F32: "f32", F16: "f16", BF16: "bf16", INT8: "int8", INT4: "int4", INT4NL: "int4nl"}
 TIED, QKV_BIAS, OUTPUT_BIAS, MLP_BIAS, QK_NORM, LONG_ROPE, SIGNED_SCALES = 1, 2, 4, 8, 16, 32, 64
 MOST_END_TOKENS = 16
 COUNTS_AT, ROPE_AT, RESERVED_AT, END_TOKENS_AT = 148, 436, 456, 84
 # Places of a row of n_matrices: (number format, group size); the others are zero.
-FORMATS = ((F32, 0), (F16, 0), (BF16, 0), (INT8, 0), (INT4, 32), (INT4, 64), (INT4, 128))
+FORMATS = ((F32, 0), (F16, 0), (BF16, 0), (INT8, 0), (INT4, 32), (INT4, 64), (INT4, 128),
+           (INT4NL, 32), (INT4NL, 64), (INT4NL, 128))
 FORMAT_PLACES = 16
 
 FIELDS = (

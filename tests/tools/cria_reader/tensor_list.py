@@ -2,7 +2,7 @@
 import struct
 
 from cria_reader.file_layout import round_up
-from cria_reader.model_config import (BF16, F16, F32, INT4, INT8, LONG_ROPE, MLP_BIAS, NONE, OUTPUT_BIAS, QK_NORM, QKV_BIAS,
+from cria_reader.model_config import (BF16, F16, F32, INT4, INT4NL, INT8, LONG_ROPE, MLP_BIAS, NONE, OUTPUT_BIAS, QK_NORM, QKV_BIAS,
                                       SIGNED_SCALES, TIED)
 from cria_reader.refusal import require
 
@@ -29,7 +29,7 @@ class Tensor:
         self.first_chunk = 0
         if not self.is_matrix:
             self.padded, self.planes = cols, (cols * VALUE_BYTES[F32],)
-        elif self.format == INT4:
+        elif self.format in (INT4, INT4NL):
             self.padded = round_up(cols, self.group)
             self.planes = (self.tiles * self.padded * 8, self.tiles * (self.padded // self.group) * TILE_ROWS * 2)
         elif self.format == INT8:

@@ -3,11 +3,12 @@ import array
 import struct
 import sys
 
-from cria_reader.model_config import BF16, F16, F32, INT4, INT8
+from cria_reader.model_config import BF16, F16, F32, INT4, INT4NL, INT8
 from cria_reader.refusal import require
 from cria_reader.tensor_list import TILE_ROWS
 
 LEAST_CODE = 0x80  # of int8
+UNEVEN = (-32, -26, -21, -17, -13, -9, -6, -3, 0, 3, 6, 9, 13, 17, 22, 28)  # what nibbles of int4nl stand for
 MOST_FREQUENCY = 8.0
 # Of a value's highest byte: 1 where its exponent may have all bits set.
 ALL_SET = {F32: bytes(b & 0x7F == 0x7F for b in range(256)), BF16: bytes(b & 0x7F == 0x7F for b in range(256)),
@@ -50,7 +51,7 @@ def require_frequencies(raw, name):
 def check_values(tensor, planes):
     if tensor.role in ("rope", "rope_long"):
         require_frequencies(planes[0], tensor.name)
-    elif tensor.format in (INT8, INT4):
+    elif tensor.format in (INT8, INT4, INT4NL):
         require(tensor.format != INT8 or LEAST_CODE not in planes[0], f"{tensor.name} has a code of -128")
         is_int8 = tensor.format == INT8
         require_scales(planes[1], F32 if is_int8 else BF16, tensor.name, tensor.has_signed_scales and not is_int8)
@@ -63,7 +64,7 @@ def rows_of(tensor, planes):
     if not tensor.is_matrix:
         yield planes[0]
         return
-    by_format = {F32: float_row, F16: float_row, BF16: float_row, INT8: int8_row, INT4: int4_row}[tensor.format]
+    by_format = {F32: float_row, F16: float_row, BF16: float_row, INT8: int8_row, INT4: int4_row, INT4NL: int4_row}[tensor.format]
     for row in range(tensor.rows):
         yield by_format(tensor, planes, *divmod(row, TILE_ROWS))
 
@@ -105,7 +106,7 @@ def int4_row(tensor, planes, tile, r):
     scales = words(planes[1], "H")[tile * groups * TILE_ROWS + r:(tile + 1) * groups * TILE_ROWS:TILE_ROWS]
     for group, word in enumerate(scales):
         scale = struct.unpack("<f", struct.pack("<I", word << 16))[0]
-        products = [(code - 8) * scale for code in range(16)]
+        products = [value * scale for value in (UNEVEN if tensor.format == INT4NL else range(-8, 8))]
         out += [products[code] for code in codes[group * tensor.group:(group + 1) * tensor.group]]
     return product_bytes(out[:tensor.cols])
 

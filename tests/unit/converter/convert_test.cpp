@@ -36,6 +36,8 @@ constexpr Choice kChoices[] = {
     {"int4 g32 mse", NumberFormat::kInt4, 32, QuantMethod::kMse},
     {"int4 g64 rtn", NumberFormat::kInt4, 64, QuantMethod::kRtn},
     {"int4 g128 rtn", NumberFormat::kInt4, 128, QuantMethod::kRtn},
+    {"int4nl g32 mse", NumberFormat::kInt4Nl, 32, QuantMethod::kMse},
+    {"int4nl g64 rtn", NumberFormat::kInt4Nl, 64, QuantMethod::kRtn},
     {"int8 mse", NumberFormat::kInt8, 0, QuantMethod::kMse},
     {"f16", NumberFormat::kF16, 0, QuantMethod::kMse},
     {"bf16", NumberFormat::kBf16, 0, QuantMethod::kMse},
@@ -74,11 +76,13 @@ std::vector<float> rounded_row(const MatrixShape& shape, QuantMethod method, con
   std::vector<float> out(row, row + shape.cols);
   std::vector<int8_t> codes(padded_cols(shape));
   switch (shape.number_format) {
-    case NumberFormat::kInt4: {
+    case NumberFormat::kInt4:
+    case NumberFormat::kInt4Nl: {
       std::vector<uint16_t> scales(codes.size() / shape.group_size);
       quantize_rows_int4(shape, row, 1, method, ScaleSigns::kBoth, codes.data(), scales.data());
       for (size_t i = 0; i < out.size(); ++i) {
-        out[i] = static_cast<float>(codes[i]) * bf16_to_f32(scales[i / shape.group_size]);
+        out[i] = static_cast<float>(value_of_code(shape.number_format, codes[i])) *
+                 bf16_to_f32(scales[i / shape.group_size]);
       }
       break;
     }

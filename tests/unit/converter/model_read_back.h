@@ -86,6 +86,12 @@ class ModelReadBack {
  private:
   static uint64_t aligned(uint64_t offset) { return (offset + 63) / 64 * 64; }
 
+  static int value_of_code(const format::TensorEntry& t, int code) {
+    constexpr int kValues[] = {-32, -26, -21, -17, -13, -9, -6, -3, 0, 3, 6, 9, 13, 17, 22, 28};
+    const bool is_nl = t.number_format == static_cast<uint8_t>(format::NumberFormat::kInt4Nl);
+    return is_nl ? kValues[code + 8] : code;
+  }
+
   template <typename T>
   static T load(const std::string& bytes, size_t at) {
     T value;
@@ -99,7 +105,8 @@ class ModelReadBack {
     const size_t r = row % 16;
     const size_t tiles = (t.rows + 15) / 16;
     switch (static_cast<format::NumberFormat>(t.number_format)) {
-      case format::NumberFormat::kInt4: {
+      case format::NumberFormat::kInt4:
+      case format::NumberFormat::kInt4Nl: {
         const size_t groups = (t.cols + t.group_size - 1) / t.group_size;
         const size_t tile_bytes = groups * t.group_size * 8;
         const size_t in_block = col % 32;
@@ -107,7 +114,7 @@ class ModelReadBack {
             tile * tile_bytes + col / 32 * 256 + in_block % 16 / 4 * 64 + r * 4 + in_block % 4));
         const int code = (in_block < 16 ? byte & 15 : byte >> 4) - 8;
         const size_t scale = ((tile * groups + col / t.group_size) * 16 + r) * 2;
-        return static_cast<float>(code) *
+        return static_cast<float>(value_of_code(t, code)) *
                bf16_to_f32(load<uint16_t>(bytes, tiles * tile_bytes + scale));
       }
       case format::NumberFormat::kInt8: {

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -28,8 +29,9 @@ struct Int4Row {
   std::vector<uint16_t> scales;
 };
 
-MatrixShape int4_shape(size_t cols, size_t group) {
-  return {1, static_cast<uint32_t>(cols), format::NumberFormat::kInt4, static_cast<uint16_t>(group)};
+MatrixShape int4_shape(size_t cols, size_t group,
+                       format::NumberFormat f = format::NumberFormat::kInt4) {
+  return {1, static_cast<uint32_t>(cols), f, static_cast<uint16_t>(group)};
 }
 
 Int4Row quantize4(const std::vector<float>& w, size_t group, QuantMethod method,
@@ -81,8 +83,9 @@ TEST(Quantize, SearchedScalesAreNeverWorseThanRoundToNearest) {
       ErrorSums a, b;
       const Int4Row r = quantize4(part, group, QuantMethod::kRtn);
       const Int4Row m = quantize4(part, group, QuantMethod::kMse);
-      add_error_int4(part.data(), group, group, r.codes.data(), r.scales.data(), &a);
-      add_error_int4(part.data(), group, group, m.codes.data(), m.scales.data(), &b);
+      const MatrixShape shape = int4_shape(group, group);
+      add_error_int4(shape, part.data(), r.codes.data(), r.scales.data(), &a);
+      add_error_int4(shape, part.data(), m.codes.data(), m.scales.data(), &b);
       const double before = weighted_noise(part, r, group);
       const double after = weighted_noise(part, m, group);
       EXPECT_LE(after, before * 1.0001);
@@ -130,6 +133,50 @@ TEST(Quantize, SignedScalesAreNeverWorseThanPositiveOnes) {
     EXPECT_GT(n_negative, kGroups / 3);
     EXPECT_LT(n_negative, kGroups * 2 / 3);
   }
+}
+
+Int4Row quantize_nl(const std::vector<float>& w, size_t group, QuantMethod method,
+                    ScaleSigns signs) {
+  const MatrixShape shape = int4_shape(w.size(), group, format::NumberFormat::kInt4Nl);
+  const size_t padded = padded_cols(shape);
+  Int4Row row = {std::vector<int8_t>(padded, 99), std::vector<uint16_t>(padded / group)};
+  quantize_rows_int4(shape, w.data(), 1, method, signs, row.codes.data(), row.scales.data());
+  return row;
+}
+
+TEST(Quantize, UnevenCodesAreThoseOfTheNextValue) {
+  for (const ScaleSigns signs : {ScaleSigns::kPositive, ScaleSigns::kBoth}) {
+    for (const QuantMethod method : {QuantMethod::kRtn, QuantMethod::kMse}) {
+      const std::vector<float> w = gaussian(32 * 50 + 7, 9);
+      const Int4Row row = quantize_nl(w, 32, method, signs);
+      size_t n_ends = 0;
+      for (size_t i = 0; i < w.size(); ++i) {
+        const float scale = bf16_to_f32(row.scales[i / 32]);
+        float least = std::numeric_limits<float>::max();
+        for (const int8_t value : kInt4NlValues) {
+          least = std::min(least, std::fabs(w[i] - static_cast<float>(value) * scale));
+        }
+        const float value = kInt4NlValues[row.codes[i] + 8];
+        EXPECT_LE(std::fabs(w[i] - value * scale), least * 1.0001f) << i;
+        n_ends += row.codes[i] == -8 ? 1 : 0;
+      }
+      EXPECT_GT(n_ends, 10u);
+      for (size_t i = w.size(); i < row.codes.size(); ++i) EXPECT_EQ(row.codes[i], 0);
+    }
+  }
+}
+
+// What the format is for: less error than even codes, of the weights of networks.
+TEST(Quantize, UnevenCodesErrLessThanEvenOnes) {
+  const std::vector<float> w = gaussian(32 * 400, 12);
+  ErrorSums even, uneven;
+  const Int4Row a = quantize4(w, 32, QuantMethod::kMse, ScaleSigns::kBoth);
+  const Int4Row b = quantize_nl(w, 32, QuantMethod::kMse, ScaleSigns::kBoth);
+  add_error_int4(int4_shape(w.size(), 32), w.data(), a.codes.data(), a.scales.data(), &even);
+  add_error_int4(int4_shape(w.size(), 32, format::NumberFormat::kInt4Nl), w.data(), b.codes.data(),
+                 b.scales.data(), &uneven);
+  std::printf("int4 %.2f dB, int4nl %.2f dB\n", sqnr_db(even), sqnr_db(uneven));
+  EXPECT_GT(sqnr_db(uneven), sqnr_db(even) + 0.3);
 }
 
 TEST(Quantize, ZeroGroupsGetScaleZeroAndCodesZero) {
@@ -256,11 +303,11 @@ TEST(Quantize, NothingThatAReaderRefusesComesOut) {
       n_least_codes += static_cast<size_t>(std::count(codes, codes + kCols, int8_t{-127}));
       uint16_t scales[kPadded / kGroup];
       for (const ScaleSigns signs : {ScaleSigns::kPositive, ScaleSigns::kBoth}) {
-        quantize_rows_int4(int4_shape(kCols, kGroup), weights, 1, method, signs, codes, scales);
-        const PlaneValues allowed = signs == ScaleSigns::kBoth ? PlaneValues::kSignedBf16Scales
-                                                               : PlaneValues::kBf16Scales;
-        ASSERT_TRUE(
-            values_hold(allowed, reinterpret_cast<const uint8_t*>(scales), sizeof scales))
+        const auto f = round % 2 == 0 ? format::NumberFormat::kInt4 : format::NumberFormat::kInt4Nl;
+        quantize_rows_int4(int4_shape(kCols, kGroup, f), weights, 1, method, signs, codes, scales);
+        const PlaneValues allowed =
+            signs == ScaleSigns::kBoth ? PlaneValues::kSignedBf16Scales : PlaneValues::kBf16Scales;
+        ASSERT_TRUE(values_hold(allowed, reinterpret_cast<const uint8_t*>(scales), sizeof scales))
             << round << ' ' << scales[0] << ' ' << scales[1];
       }
     }

@@ -77,9 +77,9 @@ void check_value(PlaneValues values, uint32_t bits, size_t* n_bad) {
 }
 
 TEST(TensorCheck, EveryByteAndHalfIsJudgedAsItsValue) {
-  for (const PlaneValues values : {PlaneValues::kAny, PlaneValues::kInt8Codes, PlaneValues::kF16,
-                                   PlaneValues::kBf16, PlaneValues::kBf16Scales,
-                                   PlaneValues::kSignedBf16Scales}) {
+  for (const PlaneValues values :
+       {PlaneValues::kAny, PlaneValues::kInt8Codes, PlaneValues::kF16, PlaneValues::kBf16,
+        PlaneValues::kBf16Scales, PlaneValues::kSignedBf16Scales}) {
     size_t n_bad = 0;
     const uint32_t n = value_bytes(values) == 1 ? 0x100 : 0x10000;
     for (uint32_t bits = 0; bits < n; ++bits) {
@@ -145,6 +145,8 @@ TEST(TensorCheck, PlanesHaveTheKindOfTheirFormat) {
   };
   EXPECT_EQ(kind(NumberFormat::kInt4, Plane::kCodes), PlaneValues::kAny);
   EXPECT_EQ(kind(NumberFormat::kInt4, Plane::kScales), PlaneValues::kBf16Scales);
+  EXPECT_EQ(kind(NumberFormat::kInt4Nl, Plane::kCodes), PlaneValues::kAny);
+  EXPECT_EQ(kind(NumberFormat::kInt4Nl, Plane::kScales), PlaneValues::kBf16Scales);
   EXPECT_EQ(kind(NumberFormat::kInt8, Plane::kCodes), PlaneValues::kInt8Codes);
   EXPECT_EQ(kind(NumberFormat::kInt8, Plane::kScales), PlaneValues::kF32Scales);
   EXPECT_EQ(kind(NumberFormat::kF32, Plane::kCodes), PlaneValues::kF32);

@@ -588,6 +588,12 @@ TEST(XnnpackNeeds, RefuseScalesOfEitherSign) {
   EXPECT_EQ(kXnnpackBackend.needs(c, 1, kPrefillChunk, &needs), Status::kUnsupported);
 }
 
+TEST(XnnpackNeeds, RefuseUnevenCodes) {
+  BackendNeeds needs = {};
+  const format::ModelConfig c = test::small_config(NumberFormat::kInt4Nl, 64);
+  EXPECT_EQ(kXnnpackBackend.needs(c, 1, kPrefillChunk, &needs), Status::kUnsupported);
+}
+
 TEST(XnnpackNeeds, RefuseIntegerSumsThatCouldOverflow) {
   format::ModelConfig c = test::small_config(NumberFormat::kInt8, 0);
   c.d_ff = 65536;

@@ -21,7 +21,7 @@ struct Matrix {
 
 Matrix integer_matrix(const MatrixShape& shape, Codes kind) {
   std::mt19937 random(shape.rows * 1000 + shape.cols);
-  const bool is_int4 = shape.number_format == NumberFormat::kInt4;
+  const bool is_int4 = has_group_scales(shape.number_format);
   Matrix m = {shape, std::vector<uint8_t>(code_plane_bytes(shape)),
               std::vector<uint8_t>(scale_plane_bytes(shape))};
   for (size_t i = 0; i < m.codes.size(); ++i) {
@@ -132,10 +132,14 @@ std::vector<Size> mixed_sizes() {
   return sizes;
 }
 
+MatmulQ8 kernel_of(const Kernels& table, NumberFormat number_format) {
+  if (number_format == NumberFormat::kInt4) return table.matmul_q4_q8;
+  return number_format == NumberFormat::kInt4Nl ? table.matmul_q4nl_q8 : table.matmul_q8_q8;
+}
+
 void check_integer(const Kernels& table, NumberFormat number_format, uint16_t group_size) {
-  const bool is_int4 = number_format == NumberFormat::kInt4;
-  const MatmulQ8 want = is_int4 ? kScalarKernels.matmul_q4_q8 : kScalarKernels.matmul_q8_q8;
-  const MatmulQ8 got = is_int4 ? table.matmul_q4_q8 : table.matmul_q8_q8;
+  const MatmulQ8 want = kernel_of(kScalarKernels, number_format);
+  const MatmulQ8 got = kernel_of(table, number_format);
   const auto compare_tiles = [&](const Size& size, Codes weights, Codes inputs,
                                  std::span<const Tiles> ranges) {
     const MatrixShape shape = {size.rows, size.cols, number_format, group_size};
@@ -165,6 +169,8 @@ void check_integer(const Kernels& table, NumberFormat number_format, uint16_t gr
 void check_q4_g32(const Kernels& table) { check_integer(table, NumberFormat::kInt4, 32); }
 void check_q4_g64(const Kernels& table) { check_integer(table, NumberFormat::kInt4, 64); }
 void check_q4_g128(const Kernels& table) { check_integer(table, NumberFormat::kInt4, 128); }
+void check_q4nl_g32(const Kernels& table) { check_integer(table, NumberFormat::kInt4Nl, 32); }
+void check_q4nl_g128(const Kernels& table) { check_integer(table, NumberFormat::kInt4Nl, 128); }
 void check_q8(const Kernels& table) { check_integer(table, NumberFormat::kInt8, 0); }
 
 // Float products --------------------------------------------------------------------------------
@@ -248,9 +254,14 @@ void check_bf16(const Kernels& table) {
 }
 
 constexpr KernelRow kKernelRows[] = {
-    {"matmul_q4_q8_g32", check_q4_g32},   {"matmul_q4_q8_g64", check_q4_g64},
-    {"matmul_q4_q8_g128", check_q4_g128}, {"matmul_q8_q8", check_q8},
-    {"matmul_f32_f32", check_f32},        {"matmul_f16_f32", check_f16},
+    {"matmul_q4_q8_g32", check_q4_g32},
+    {"matmul_q4_q8_g64", check_q4_g64},
+    {"matmul_q4_q8_g128", check_q4_g128},
+    {"matmul_q4nl_q8_g32", check_q4nl_g32},
+    {"matmul_q4nl_q8_g128", check_q4nl_g128},
+    {"matmul_q8_q8", check_q8},
+    {"matmul_f32_f32", check_f32},
+    {"matmul_f16_f32", check_f16},
     {"matmul_bf16_f32", check_bf16},
 };
 

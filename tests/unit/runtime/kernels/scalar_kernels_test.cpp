@@ -44,7 +44,7 @@ Planes pack(const MatrixShape& shape, const std::vector<float>& w) {
     uint8_t* codes_out = p.codes.data() + tile * tile_code_bytes(shape);
     uint8_t* scales_out = p.scales.data() + tile * tile_scale_bytes(shape);
     std::vector<int8_t> codes(n * padded);
-    if (shape.number_format == NumberFormat::kInt4) {
+    if (has_group_scales(shape.number_format)) {
       std::vector<uint16_t> scales(n * padded / shape.group_size);
       for (size_t r = 0; r < n; ++r) {
         quantize_rows_int4(shape, rows + r * shape.cols, 1, QuantMethod::kRtn, ScaleSigns::kBoth,
