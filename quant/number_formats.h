@@ -37,8 +37,8 @@ static constexpr NumberFormatRow kNumberFormats[] = {
 
 // What the codes -8..7 of kInt4Nl stand for (scripts/fit_int4nl.py). Rising, and zero is code 0.
 // None is above 32 in size: eight products with activations fit 16 bits.
-static constexpr int8_t kInt4NlValues[] = {-32, -26, -21, -17, -13, -9, -6, -3,
-                                           0,   3,   6,   9,   13,  17, 22, 28};
+static constexpr int8_t kInt4NlValues[] = {-32, -25, -20, -16, -12, -8, -5, -3,
+                                           0,   2,   5,   8,   11,  15, 20, 28};
 static constexpr int kInt4NlLargest = 32;
 
 [[nodiscard]] consteval bool int4_nl_values_hold() {

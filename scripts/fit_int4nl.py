@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Fits the sixteen values of int4nl (kInt4NlValues in quant/number_formats.h).
 
-    scripts/fit_int4nl.py [--groups 300] [--rounds 16] [MODEL.safetensors ...]
+    scripts/fit_int4nl.py [--groups 100] [--rounds 10] [MODEL.safetensors ...]
 
 The weights are groups of 32: of each file's matrices, of a Gauss distribution and of Student's t with 5 and 10 degrees of
 freedom, the same number of each. A round gives every group the scale that the converter's search would (fractions of the
-covering scale, of either sign, then least squares, rounded to bf16, the least sum of |w| * error^2), and then every value
+covering scale, of either sign, then least squares, rounded to bf16, here the least squared error), and then every value
 the mean of what it stands for. Values are multiples of 1/32 of the largest, so that sums of eight products with
 activations fit 16 bits, and the one in the middle is zero. At last each value moves by one as long as the error falls.
 """
@@ -62,7 +62,7 @@ def places(group, middles, scale):
 
 
 def error_of(group, table, middles, scale):
-    return sum(abs(w) * (w - table[k] * scale) ** 2 for w, k in zip(group, places(group, middles, scale)))
+    return sum((w - table[k] * scale) ** 2 for w, k in zip(group, places(group, middles, scale)))
 
 
 def search(group, table):
@@ -70,7 +70,7 @@ def search(group, table):
     middles = [(a + b) / 2 for a, b in zip(table, table[1:])]
     low, high = min(group), max(group)
     covering = max(high / table[-1], low / table[0]), min(high / table[0], low / table[-1])
-    best, least = 0.0, sum(abs(w) ** 3 for w in group)
+    best, least = 0.0, sum(w * w for w in group)
     def attempt(scale):
         nonlocal best, least
         scale = bf16(scale)
@@ -102,8 +102,8 @@ def improved(sources, table):
             if not scale:
                 continue
             for w, k in zip(group, places(group, middles, scale)):
-                above[k] += abs(w) * w * scale / size
-                below[k] += abs(w) * scale * scale / size
+                above[k] += w * scale / size
+                below[k] += scale * scale / size
     values = [a / b if b else old for a, b, old in zip(above, below, table)]
     values[ZERO] = 0.0
     largest = max(map(abs, values))
@@ -130,13 +130,13 @@ def descend(sources, table):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*")
-    parser.add_argument("--groups", type=int, default=300)
-    parser.add_argument("--rounds", type=int, default=16)
+    parser.add_argument("--groups", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=10)
     args = parser.parse_args()
     draw = random.Random(4)
     sources = [list(groups_of_t(freedom, args.groups, draw)) for freedom in (None, 5, 10)]
     sources += [list(groups_of_file(path, args.groups, draw)) for path in args.models]
-    sources = [(groups, sum(abs(w) ** 3 for group in groups for w in group)) for groups in sources]
+    sources = [(groups, sum(w * w for group in groups for w in group)) for groups in sources]
     table = list(START)
     for _ in range(args.rounds):
         table = improved(sources, table)

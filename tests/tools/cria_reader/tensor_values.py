@@ -8,7 +8,7 @@ from cria_reader.refusal import require
 from cria_reader.tensor_list import TILE_ROWS
 
 LEAST_CODE = 0x80  # of int8
-UNEVEN = (-32, -26, -21, -17, -13, -9, -6, -3, 0, 3, 6, 9, 13, 17, 22, 28)  # what nibbles of int4nl stand for
+UNEVEN = (-32, -25, -20, -16, -12, -8, -5, -3, 0, 2, 5, 8, 11, 15, 20, 28)  # what nibbles of int4nl stand for
 MOST_FREQUENCY = 8.0
 # Of a value's highest byte: 1 where its exponent may have all bits set.
 ALL_SET = {F32: bytes(b & 0x7F == 0x7F for b in range(256)), BF16: bytes(b & 0x7F == 0x7F for b in range(256)),

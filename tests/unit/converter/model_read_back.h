@@ -87,7 +87,7 @@ class ModelReadBack {
   static uint64_t aligned(uint64_t offset) { return (offset + 63) / 64 * 64; }
 
   static int value_of_code(const format::TensorEntry& t, int code) {
-    constexpr int kValues[] = {-32, -26, -21, -17, -13, -9, -6, -3, 0, 3, 6, 9, 13, 17, 22, 28};
+    constexpr int kValues[] = {-32, -25, -20, -16, -12, -8, -5, -3, 0, 2, 5, 8, 11, 15, 20, 28};
     const bool is_nl = t.number_format == static_cast<uint8_t>(format::NumberFormat::kInt4Nl);
     return is_nl ? kValues[code + 8] : code;
   }
