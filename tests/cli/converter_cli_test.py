@@ -205,7 +205,7 @@ class Output(Base):
     def test_the_summary_is_on_standard_error_without_escapes(self):
         done = self.convert()
         self.assertEqual((done.returncode, done.stdout), (0, ""))
-        for words in ("int4 in groups of 32 (mse)", "SQNR", "lost most", "memory to run it (2048 tokens", "total"):
+        for words in ("int4 in groups of 32, scales of either sign (mse)", "SQNR", "lost most", "memory to run it (2048 tokens", "total"):
             self.assertIn(words, done.stderr)
         self.assertNotRegex(done.stderr, r"[\r\x1b]")
         self.assertEqual(os.listdir(self.folder), ["m.cria"])

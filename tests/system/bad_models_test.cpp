@@ -130,6 +130,13 @@ class Judge {
   Source bytes_ = {};
 };
 
+// XNNPACK refuses scales of either sign and int4nl by the config, before anything else is read.
+std::string status_with(const ListedFile& file, cria_backend backend) {
+  const bool is_for_exact = file.name.find("signed") != std::string::npos ||
+                            file.name.find("int4nl") != std::string::npos;
+  return backend == CRIA_BACKEND_XNNPACK && is_for_exact ? "UNSUPPORTED" : file.status;
+}
+
 void expect_listed_statuses(const std::vector<ListedFile>& files) {
   Judge judge;
   size_t n_judged = 0;
@@ -141,7 +148,7 @@ void expect_listed_statuses(const std::vector<ListedFile>& files) {
         SCOPED_TRACE(file.name + (access == Access::kMap ? ", mapped: " : ", read: ") + file.rule);
         EXPECT_EQ(judge.verify(access), file.status);
         for (const cria_backend backend : test::built_backends()) {
-          EXPECT_EQ(judge.open(access, backend, pool, n_threads), file.status)
+          EXPECT_EQ(judge.open(access, backend, pool, n_threads), status_with(file, backend))
               << n_threads << " threads, backend " << backend;
           ++n_judged;
         }
