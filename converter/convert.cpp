@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "converter/broken_rule.h"
 #include "converter/byte_span.h"
+#include "converter/calibration/calibration.h"
 #include "converter/checkpoint.h"
 #include "converter/config_import.h"
 #include "converter/error.h"
@@ -152,6 +154,10 @@ class Conversion {
                 options_.model);
     report_.architecture = imported.architecture;
     report_.method = options_.method;
+    if (options_.calibration) {
+      report_.is_gptq = options_.calibration->feedback;
+      report_.calibration_bytes = calibration_bytes(report_.model, *options_.calibration);
+    }
     report_.source_name = printable(fs::canonical(options_.model).filename().string());
     report_.tokenizer_bytes = tokenizer_.tokenizer_section.size();
     report_.chat_bytes = tokenizer_.chat_section.size();
@@ -191,17 +197,29 @@ class Conversion {
     writer->write_section(SectionKind::kTensorDirectory, bytes_of(directory));
   }
 
+  static const RoundedRows* rounded_of(const PlannedTensor& tensor,
+                                       std::optional<Calibration>* calibration) {
+    return *calibration && tensor.spec.is_matrix ? (*calibration)->rounded(tensor.spec) : nullptr;
+  }
+
   void encode_tensors(const TensorPlan& plan, const Rope& rope, ModelWriter* writer) {
     TensorEncoder encoder(options_.method, options_.compression, options_.level, &pool_, writer);
     uint64_t total = 0;
     for (const PlannedTensor& tensor : plan.tensors) total += tensor_bytes(tensor.spec);
     progress_->start(total);
+    std::optional<Calibration> calibration;
+    if (options_.calibration) {
+      calibration.emplace(*options_.calibration, report_.model, rope, plan, &pool_, progress_);
+      report_.calibration = calibration->summary();
+      progress_->start(total);
+    }
     for (const PlannedTensor& tensor : plan.tensors) {
       const bool is_long = tensor.spec.role == format::TensorRole::kRopeLongInverseFrequencies;
       const auto& frequencies = is_long ? rope.long_inverse_frequencies : rope.inverse_frequencies;
       report_.tensors.push_back(tensor.source == nullptr
                                     ? encoder.encode_values(tensor.spec, frequencies)
-                                    : encoder.encode(tensor));
+                                    : encoder.encode(tensor, rounded_of(tensor, &calibration)));
+      if (calibration) report_.tensors.back().rounding = calibration->outcome(tensor.spec);
       progress_->advance(tensor_bytes(tensor.spec),
                          tensor.source == nullptr ? "" : tensor.source->name());
     }

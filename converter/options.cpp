@@ -56,7 +56,9 @@ consteval bool groups_hold() {
   return true;
 }
 static_assert(groups_hold());
-constexpr Named<QuantMethod> kMethods[] = {{"rtn", QuantMethod::kRtn}, {"mse", QuantMethod::kMse}};
+enum class Method : uint8_t { kRtn, kMse, kGptq };
+constexpr Named<Method> kMethods[] = {
+    {"rtn", Method::kRtn}, {"mse", Method::kMse}, {"gptq", Method::kGptq}};
 constexpr Named<ScaleSigns> kScales[] = {{"signed", ScaleSigns::kBoth},
                                          {"positive", ScaleSigns::kPositive}};
 constexpr Named<Compression> kCompressions[] = {{"zstd", Compression::kZstd},
@@ -66,6 +68,9 @@ constexpr Named<Compression> kCompressions[] = {{"zstd", Compression::kZstd},
 struct Raw {
   std::string model;
   std::string output;
+  Method method = Method::kMse;
+  std::string calibration;
+  uint32_t calibration_tokens = kCalibrationTokens;
   uint32_t context = 0;
   std::vector<std::string> adapters;
   std::string tokenizer;
@@ -91,11 +96,19 @@ void define(CLI::App* app, Raw* raw, Options* options) {
             "how matrices are stored: int4, int4nl, int8, f16, bf16 or f32 [int4]");
   add_named(app, "--group-size", kGroups, &options->group_size,
             "weights that share a scale of int4 or int4nl: 32, 64 or 128 [32]");
-  add_named(app, "--method", kMethods, &options->method,
-            "scales of integers: mse searches the least error, rtn covers the range [mse]");
+  add_named(
+      app, "--method", kMethods, &raw->method,
+      "integers: mse searches the scales of least error, rtn covers the range; int4: gptq "
+      "calibrates, which takes minutes [mse]");
   add_named(
       app, "--scales", kScales, &options->scales,
       "int4's scales: signed, which loses less, or positive, which XNNPACK asks for [signed]");
+  app->add_option(
+      "--calibration", raw->calibration,
+      "calibrate on this file of token ids, a line a sequence; with mse, too [text that "
+      "the model writes itself]");
+  app->add_option("--calibration-tokens", raw->calibration_tokens, "tokens to calibrate on [32768]")
+      ->check(between(kLeastCalibrationTokens, kMostCalibrationTokens));
   app->add_option("--context", raw->context,
                   "tokens to plan memory for [the model's maximum, at most 2048]")
       ->check(between(1U, format::kMaxContext));
@@ -133,6 +146,21 @@ void list_architectures(const CLI::App& app, const Raw& raw) {
   throw CLI::CallForVersion(text, 0);
 }
 
+void check_calibration(const CLI::App& app, const Raw& raw, const Options& options) {
+  const auto refuse = [](const std::string& line) { throw ProgramError(ExitCode::kUsage, line); };
+  const bool has_file = app.count("--calibration") > 0;
+  const bool is_gptq = raw.method == Method::kGptq;
+  if (has_file && raw.calibration.empty()) refuse("--calibration must not be empty");
+  if ((is_gptq || has_file) && options.weights != NumberFormat::kInt4) {
+    refuse(std::string(is_gptq ? "--method gptq" : "--calibration") +
+           " belongs to --weights int4: other formats lose too little to be worth it");
+  }
+  if (has_file && raw.method == Method::kRtn) refuse("--calibration wants --method gptq or mse");
+  if (app.count("--calibration-tokens") > 0 && !is_gptq && !has_file) {
+    refuse("--calibration-tokens wants --method gptq or --calibration");
+  }
+}
+
 // Options that would silently do nothing are mistakes.
 void check_combinations(const CLI::App& app, const Raw& raw, const Options& options) {
   const auto refuse = [](const std::string& line) { throw ProgramError(ExitCode::kUsage, line); };
@@ -145,6 +173,7 @@ void check_combinations(const CLI::App& app, const Raw& raw, const Options& opti
   if (app.count("--method") > 0 && !is_integer(options.weights)) {
     refuse("--method belongs to --weights int4, int4nl and int8");
   }
+  check_calibration(app, raw, options);
   if (app.count("--chat-template") > 0 && raw.no_tokenizer) {
     refuse("--chat-template and --no-tokenizer contradict each other");
   }
@@ -197,6 +226,11 @@ void finish(const Raw& raw, Options* options) {
   options->model = raw.model;
   options->output = raw.output;
   if (row_of(options->weights).scales != Scales::kGroup) options->group_size = 0;
+  options->method = raw.method == Method::kRtn ? QuantMethod::kRtn : QuantMethod::kMse;
+  if (raw.method == Method::kGptq || !raw.calibration.empty()) {
+    options->calibration = {raw.method == Method::kGptq, std::nullopt, raw.calibration_tokens};
+    if (!raw.calibration.empty()) options->calibration->file = raw.calibration;
+  }
   if (raw.context != 0) options->context = raw.context;
   for (const std::string& adapter : raw.adapters) options->adapters.push_back(lora_wish(adapter));
   if (!raw.tokenizer.empty()) options->tokenizer_file = raw.tokenizer;

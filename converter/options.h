@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "converter/calibration/calibration_wish.h"
 #include "converter/lora/lora_adapter.h"
 #include "converter/progress.h"
 #include "quant/format.h"
@@ -30,6 +31,7 @@ struct Options {
   uint16_t group_size = 32;  // zero unless weights has scales of groups
   QuantMethod method = QuantMethod::kMse;
   ScaleSigns scales = ScaleSigns::kBoth;  // of groups
+  std::optional<CalibrationWish> calibration;
   std::optional<uint32_t> context;
   std::vector<LoraWish> adapters;
   std::optional<std::filesystem::path> tokenizer_file;

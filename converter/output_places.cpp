@@ -121,6 +121,10 @@ void check_outputs(const Options& options, const Checkpoint& checkpoint) {
       if (!is_one_file(output.path, input)) continue;
       refuse(output.path, "is a part of the checkpoint; choose another");
     }
+    if (options.calibration && options.calibration->file &&
+        is_one_file(output.path, *options.calibration->file)) {
+      refuse(output.path, "is what --calibration names; choose another");
+    }
   }
   if (options.report && is_one_file(*options.report, options.output)) {
     refuse(options.output, "is named by both -o and --report");

@@ -93,6 +93,27 @@ Json decibels(const ErrorSums& sums) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
+const char* method_name(const ConversionReport& report) {
+  if (report.is_gptq) return "gptq";
+  return report.method == QuantMethod::kMse ? "mse" : "rtn";
+}
+
+// Which codes a matrix has, and the error of its outputs with the codes of either method.
+Json rounding_json(const ConversionReport& report, const RoundingOutcome& outcome) {
+  const char* calibrated = report.is_gptq ? "gptq" : "mse calibrated";
+  return {{"kept", outcome.kept_calibrated ? calibrated : "mse"},
+          {"error_before", outcome.plain_error},
+          {"error", std::min(outcome.plain_error, outcome.calibrated_error)}};
+}
+
+Json calibration_json(const CalibrationSummary& calibration) {
+  Json json = {{"source", calibration.source},
+               {"tokens", calibration.n_tokens},
+               {"held_out_tokens", calibration.n_held_out}};
+  if (calibration.seed) json["seed"] = *calibration.seed;
+  return json;
+}
+
 Json tensor_json(const ConversionReport& report, size_t index) {
   const EncodedTensor& tensor = report.tensors[index];
   Json json = {{"name", name_of(report.model, index)},
@@ -104,6 +125,7 @@ Json tensor_json(const ConversionReport& report, size_t index) {
   if (is_matrix(report, index)) {
     json["sqnr_db"] = decibels(tensor.error);
     json["max_error"] = tensor.error.max_error;
+    if (tensor.rounding) json["rounding"] = rounding_json(report, *tensor.rounding);
   }
   return json;
 }
@@ -190,7 +212,7 @@ std::string headline(const ConversionReport& report) {
     text += line(" in groups of %u", unsigned{main_format(m).group_size});
   }
   if ((m.flags & format::kSignedScales) != 0) text += ", scales of either sign";
-  if (is_quantized(m)) text += report.method == QuantMethod::kMse ? " (mse)" : " (rtn)";
+  if (is_quantized(m)) text += std::string(" (") + method_name(report) + ")";
   if (m.original_context != 0) {
     text += line("\n  RoPE: short factors up to %u positions of context, long ones beyond",
                  m.original_context);
@@ -272,6 +294,20 @@ std::string plan_text(const ConversionReport& report) {
   return text;
 }
 
+// How many matrices kept what calibration found; empty without it.
+std::string rounding_text(const ConversionReport& report) {
+  if (!report.calibration) return "";
+  size_t n_kept = 0;
+  size_t n = 0;
+  for (const EncodedTensor& tensor : report.tensors) {
+    n += tensor.rounding ? 1 : 0;
+    n_kept += tensor.rounding && tensor.rounding->kept_calibrated ? 1 : 0;
+  }
+  return line(
+      "  calibrated on %zu tokens (%s): better on held-out tokens for %zu of %zu matrices\n",
+      report.calibration->n_tokens, report.calibration->source.c_str(), n_kept, n);
+}
+
 }  // namespace
 
 PlanInput default_plan_input(const format::ModelConfig& model, uint64_t tokenizer_bytes,
@@ -316,8 +352,9 @@ Json metadata_json(const ConversionReport& report) {
     json["group_size"] = f.group_size;
     json["signed_scales"] = (report.model.flags & format::kSignedScales) != 0;
   }
+  if (report.calibration) json["calibration"] = calibration_json(*report.calibration);
   if (is_quantized(report.model)) {
-    json["method"] = report.method == QuantMethod::kMse ? "mse" : "rtn";
+    json["method"] = method_name(report);
   }
   return json;
 }
@@ -379,11 +416,16 @@ std::string json_text(const Json& json, int indent) {
 }
 
 std::string found_text(const ConversionReport& report) {
-  return headline(report) + plan_text(report);
+  std::string text = headline(report) + plan_text(report);
+  if (report.calibration_bytes != 0) {
+    text += line("  memory to calibrate it, about: %.0f MB\n",
+                 static_cast<double>(report.calibration_bytes) / kMegabyte);
+  }
+  return text;
 }
 
 std::string summary_text(const ConversionReport& report) {
-  return tensors_text(report) + worst_text(report) + kept_text(report) +
+  return tensors_text(report) + worst_text(report) + kept_text(report) + rounding_text(report) +
          line("  file: %llu bytes\n", static_cast<unsigned long long>(report.file_bytes));
 }
 

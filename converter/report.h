@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "converter/calibration/calibration.h"
 #include "converter/json_input.h"
 #include "converter/options.h"
 #include "converter/tensor_encoder.h"
@@ -22,6 +24,9 @@ struct ConversionReport {
   std::string chat_jinja;  // the template itself; empty: none
   format::ModelConfig model;
   QuantMethod method;
+  bool is_gptq;                                   // codes by calibration, where method's are worse
+  std::optional<CalibrationSummary> calibration;  // none: without
+  uint64_t calibration_bytes;                     // of memory, about; 0 without
   std::vector<EncodedTensor> tensors;
   std::vector<std::string> warnings;
   uint64_t tokenizer_bytes;

@@ -159,7 +159,8 @@ EncodedTensor TensorEncoder::encode_values(const TensorSpec& spec, std::span<con
   return encoded;
 }
 
-EncodedTensor TensorEncoder::encode(const PlannedTensor& tensor) {
+EncodedTensor TensorEncoder::encode(const PlannedTensor& tensor, const RoundedRows* rounded) {
+  rounded_ = rounded;
   if (tensor.spec.is_matrix) return encode_matrix(tensor);
   const SourceTensor& source = *tensor.source;
   std::vector<uint8_t> bytes;
@@ -198,6 +199,15 @@ void TensorEncoder::keep_int4(const PlannedTensor& tensor, size_t first, size_t 
   }
 }
 
+void TensorEncoder::take_rounded(const MatrixShape& shape, size_t first, size_t n_rows,
+                                 Scratch* scratch) const {
+  const size_t padded = padded_cols(shape);
+  const size_t groups = padded / shape.group_size;
+  std::copy_n(rounded_->codes.data() + first * padded, n_rows * padded, scratch->codes.data());
+  std::copy_n(rounded_->scales.data() + first * groups, n_rows * groups,
+              scratch->int4_scales.data());
+}
+
 void TensorEncoder::encode_int4(const PlannedTensor& tensor, size_t first, size_t n_rows,
                                 Scratch* scratch, uint8_t* out_codes, uint8_t* out_scales,
                                 TileSums* sums) const {
@@ -207,9 +217,13 @@ void TensorEncoder::encode_int4(const PlannedTensor& tensor, size_t first, size_
   const size_t groups = padded / shape.group_size;
   scratch->codes.resize(n_rows * padded);
   scratch->int4_scales.resize(n_rows * groups);
-  quantize_rows_int4(shape, values, n_rows, method_, scale_signs(tensor.spec),
-                     scratch->codes.data(), scratch->int4_scales.data());
-  keep_int4(tensor, first, n_rows, scratch, &sums->kept);
+  if (rounded_ != nullptr) {
+    take_rounded(shape, first, n_rows, scratch);
+  } else {
+    quantize_rows_int4(shape, values, n_rows, method_, scale_signs(tensor.spec),
+                       scratch->codes.data(), scratch->int4_scales.data());
+    keep_int4(tensor, first, n_rows, scratch, &sums->kept);
+  }
   for (size_t row = 0; row < n_rows; ++row) {
     add_error_int4(shape, values + row * shape.cols, scratch->codes.data() + row * padded,
                    scratch->int4_scales.data() + row * groups, &sums->error);

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "converter/calibration/calibrated_rounding.h"
 #include "converter/chunk_encoder.h"
 #include "converter/model_writer.h"
 #include "converter/tensor_plan.h"
@@ -30,6 +32,7 @@ struct EncodedTensor {
   uint64_t stored_bytes;
   ErrorSums error;  // of matrices; zero for vectors
   KeptGroups kept;
+  std::optional<RoundingOutcome> rounding;  // of matrices that calibration had codes for
 };
 
 class TensorEncoder {
@@ -41,7 +44,8 @@ class TensorEncoder {
   // Writes a tensor from its source. Throws ProgramError: kInvalidInput when a weight is infinite,
   // no number, or too large for the number format; kIo. The bytes written do not depend on the
   // number of workers.
-  [[nodiscard]] EncodedTensor encode(const PlannedTensor& tensor);
+  // rounded: an int4 matrix's codes, where they are found already; else nullptr.
+  [[nodiscard]] EncodedTensor encode(const PlannedTensor& tensor, const RoundedRows* rounded);
   // Writes a vector of values that is not in the checkpoint.
   [[nodiscard]] EncodedTensor encode_values(const TensorSpec& spec, std::span<const float> values);
 
@@ -63,6 +67,8 @@ class TensorEncoder {
   };
 
   [[nodiscard]] EncodedTensor encode_matrix(const PlannedTensor& tensor);
+  // Copies codes and scales of rows from first on to scratch.
+  void take_rounded(const MatrixShape& shape, size_t first, size_t n_rows, Scratch* scratch) const;
   void encode_tile(const PlannedTensor& tensor, size_t tile, Scratch* scratch, uint8_t* out_codes,
                    uint8_t* out_scales, TileSums* sums) const;
   // Puts the codes and scales that the checkpoint has for rows from first on in place of those of
@@ -79,6 +85,7 @@ class TensorEncoder {
   [[nodiscard]] EncodedTensor start_entry(const TensorSpec& spec) const;
 
   QuantMethod method_;
+  const RoundedRows* rounded_ = nullptr;  // of the tensor at hand
   hosted::ThreadPool* pool_;
   ModelWriter* writer_;
   uint32_t n_chunks_written_ = 0;

@@ -140,7 +140,7 @@ void MergedCheckpoint::open_weights() {
   for (const auto& [name, tensor] : base_->tensors()) {
     const auto replacement = replacements.find(name);
     const auto added = deltas.find(name);
-    add(std::make_unique<MergedTensor>(
+    add(name, std::make_unique<MergedTensor>(
         *tensor, replacement == replacements.end() ? nullptr : std::move(replacement->second),
         added == deltas.end() ? std::vector<const LoraDelta*>() : added->second));
   }

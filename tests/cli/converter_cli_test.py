@@ -74,10 +74,11 @@ class Usage(Base):
     def test_help_and_version_go_to_standard_output(self):
         done = run("--help")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for option in ("--plan", "--weights", "--group-size", "--method", "--scales", "--context", "--no-tokenizer", "--compress", "--level",
+        for option in ("--plan", "--weights", "--group-size", "--method", "--scales", "--calibration", "--calibration-tokens",
+                       "--lora", "--context", "--no-tokenizer", "--compress", "--level",
                        "--report", "--threads", "--quiet", "--list-architectures"):
             self.assertIn(option, done.stdout)
-        for later in ("gptq", "--rotate", "--lora", "--calibration"):
+        for later in ("--rotate", "--tune"):
             self.assertNotIn(later, done.stdout)
         done = run("--version")
         version = re.search(r"project\(cria VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
@@ -127,7 +128,13 @@ class Usage(Base):
             with self.subTest(arguments=arguments):
                 self.assert_refused(run(*arguments), USAGE, word)
         for arguments, word in ((["--weights", "int5"], "int5"), (["--weights"], "--weights"),
-                                (["--group-size", "48"], "48"), (["--method", "gptq"], "gptq"),
+                                (["--group-size", "48"], "48"), (["--method", "awq"], "awq"),
+                                (["--method", "gptq", "--weights", "int8"], "--method gptq"),
+                                (["--calibration", "ids.txt", "--weights", "f32"], "--calibration"),
+                                (["--calibration", "ids.txt", "--method", "rtn"], "--calibration"),
+                                (["--calibration", ""], "--calibration"),
+                                (["--calibration-tokens", "1000"], "--calibration-tokens"),
+                                (["--method", "gptq", "--calibration-tokens", "255"], "--calibration-tokens"),
                                 (["--compress", "lz4"], "lz4"), (["--level", "0"], "--level"),
                                 (["--context", "0"], "--context"), (["--context", "x"], "x"),
                                 (["--context", "4096"], "4096"), (["--threads", "0"], "--threads"),

@@ -1,0 +1,262 @@
+#include "converter/calibration/calibrated_rounding.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "platforms/hosted/base/shared_loop.h"
+#include "quant/quantize.h"
+#include "quant/tensor_roles.h"
+
+namespace cria::converter {
+namespace {
+
+using format::NumberFormat;
+using format::TensorRole;
+
+constexpr size_t kHeldOutOneIn = 8;
+constexpr size_t kTaskRows = 16;
+
+TokenSequences held_out_last(const TokenSequences& sequences, size_t* n_training) {
+  TokenSequences ordered;
+  TokenSequences held_out;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const bool is_held_out = i % kHeldOutOneIn == kHeldOutOneIn - 1;
+    (is_held_out ? held_out : ordered).push_back(sequences[i]);
+  }
+  *n_training = token_count(ordered);
+  ordered.insert(ordered.end(), held_out.begin(), held_out.end());
+  return ordered;
+}
+
+// As without calibration (converter/tensor_encoder.h).
+RoundedRows round_plainly(hosted::ThreadPool* pool, const std::vector<float>& weights,
+                          const MatrixShape& shape) {
+  const size_t cols = shape.cols;
+  const size_t padded = padded_cols(shape);
+  const size_t groups = padded / shape.group_size;
+  RoundedRows rounded;
+  rounded.codes.resize(shape.rows * padded);
+  rounded.scales.resize(shape.rows * groups);
+  hosted::shared_loop(pool, (shape.rows + kTaskRows - 1) / kTaskRows, [&](size_t task, size_t) {
+    const size_t first = task * kTaskRows;
+    const size_t n = std::min(kTaskRows, shape.rows - first);
+    quantize_rows_int4(weights.data() + first * cols, n, cols, shape.group_size, QuantMethod::kMse,
+                       padded, rounded.codes.data() + first * padded,
+                       rounded.scales.data() + first * groups);
+  });
+  return rounded;
+}
+
+double sum_of_squares(const std::vector<float>& x) {
+  double sum = 0;
+  for (const float value : x) sum += static_cast<double>(value) * static_cast<double>(value);
+  return sum;
+}
+
+double squared_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    sum += d * d;
+  }
+  return sum;
+}
+
+TensorRole bias_of(TensorRole matrix) {
+  constexpr std::pair<TensorRole, TensorRole> kBiases[] = {
+      {TensorRole::kQ, TensorRole::kQBias},       {TensorRole::kK, TensorRole::kKBias},
+      {TensorRole::kV, TensorRole::kVBias},       {TensorRole::kO, TensorRole::kOBias},
+      {TensorRole::kGate, TensorRole::kGateBias}, {TensorRole::kUp, TensorRole::kUpBias},
+      {TensorRole::kDown, TensorRole::kDownBias}};
+  for (const auto& [of, bias] : kBiases) {
+    if (of == matrix) return bias;
+  }
+  return matrix;  // the output layer, which has none
+}
+
+}  // namespace
+
+CalibratedRounding::CalibratedRounding(const FloatDecoder& decoder, const PlannedWeights& weights,
+                                       const TokenSequences& sequences,
+                                       const RoundingSettings& settings, hosted::ThreadPool* pool)
+    : weights_(weights),
+      settings_(settings),
+      pool_(pool),
+      model_(decoder, weights, held_out_last(sequences, &n_training_), pool),
+      config_(decoder.config()) {}
+
+const RoundedRows* CalibratedRounding::rounded(const TensorSpec& spec) {
+  if (!started_) start();
+  while (spec.layer != format::kNone && n_layers_done_ <= spec.layer) {
+    rounded_.clear();
+    run_layer(n_layers_done_++);
+  }
+  if (spec.role == TensorRole::kLmHead && !rounded_.contains({spec.role, spec.layer})) {
+    static_cast<void>(round_group({TensorRole::kLmHead}, format::kNone,
+                                  normalize(TensorRole::kFinalNorm, format::kNone)));
+  }
+  const auto found = rounded_.find({spec.role, spec.layer});
+  return found == rounded_.end() ? nullptr : &found->second;
+}
+
+const RoundingOutcome* CalibratedRounding::outcome(const TensorSpec& spec) const {
+  const auto found = outcomes_.find({spec.role, spec.layer});
+  return found == outcomes_.end() ? nullptr : &found->second;
+}
+
+// The embedding --------------------------------------------------------------------------------
+
+void CalibratedRounding::start() {
+  started_ = true;
+  const PlannedTensor& tensor = *weights_.find(TensorRole::kEmbedding, format::kNone);
+  const MatrixShape& shape = tensor.spec.shape;
+  Floats table = weights_.matrix(TensorRole::kEmbedding, format::kNone);
+  x_.exact = model_.embed(table);
+  if (shape.number_format == NumberFormat::kInt4) {
+    const RoundedRows& rounded = rounded_[{TensorRole::kEmbedding, format::kNone}] =
+        round_table(table, shape);
+    expand_rows(kInt4Book, rounded, shape.rows, shape.cols, shape.group_size, table.data());
+  }
+  x_.rounded = model_.embed(table);
+}
+
+RoundedRows CalibratedRounding::round_table(const Floats& table, const MatrixShape& shape) {
+  const bool tied = (config_.flags & format::kTiedEmbedding) != 0;
+  if (!tied || !settings_.steps.feedback) return round_plainly(pool_, table, shape);
+  // As output layer: what goes into it is what the float model puts out.
+  Floats outputs = x_.exact;
+  model_.run(&outputs);
+  outputs = model_.normalize(outputs, TensorRole::kFinalNorm, format::kNone);
+  Floats sums(size_t{shape.cols} * shape.cols);
+  add_products(pool_, outputs.data(), shape.cols, outputs.data(), shape.cols, n_training_,
+               sums.data());
+  const RoundingBasis basis = make_basis(pool_, sums.data(), shape.cols, settings_.table_damping);
+  return round_rows(pool_, basis, kInt4Book, table.data(), shape.rows, shape.cols, shape.group_size,
+                    settings_.steps);
+}
+
+// A layer --------------------------------------------------------------------------------------
+
+void CalibratedRounding::run_layer(uint32_t layer) {
+  Both inputs = normalize(TensorRole::kAttentionNorm, layer);
+  {
+    const std::vector<BothLinear> qkv =
+        round_group({TensorRole::kQ, TensorRole::kK, TensorRole::kV}, layer, inputs);
+    inputs.exact = model_.attend(layer, qkv[0].exact, qkv[1].exact, qkv[2].exact, inputs.exact);
+    inputs.rounded =
+        model_.attend(layer, qkv[0].rounded, qkv[1].rounded, qkv[2].rounded, inputs.rounded);
+    inputs.missing = missing_residual();
+  }
+  {
+    const BothLinear o = std::move(round_group({TensorRole::kO}, layer, inputs).front());
+    model_.add_block(o.exact, inputs.exact, &x_.exact);
+    model_.add_block(o.rounded, inputs.rounded, &x_.rounded);
+  }
+  inputs = normalize(TensorRole::kFfnNorm, layer);
+  {
+    const std::vector<BothLinear> gate_up =
+        round_group({TensorRole::kGate, TensorRole::kUp}, layer, inputs);
+    inputs.exact = model_.activate(gate_up[0].exact, gate_up[1].exact, inputs.exact);
+    inputs.rounded = model_.activate(gate_up[0].rounded, gate_up[1].rounded, inputs.rounded);
+    inputs.missing = missing_residual();
+  }
+  const BothLinear down = std::move(round_group({TensorRole::kDown}, layer, inputs).front());
+  model_.add_block(down.exact, inputs.exact, &x_.exact);
+  model_.add_block(down.rounded, inputs.rounded, &x_.rounded);
+}
+
+CalibratedRounding::Both CalibratedRounding::normalize(TensorRole norm, uint32_t layer) const {
+  return {model_.normalize(x_.exact, norm, layer), model_.normalize(x_.rounded, norm, layer), {}};
+}
+
+// Matrices -------------------------------------------------------------------------------------
+
+CalibratedRounding::Basis CalibratedRounding::make_basis_of(const Both& inputs, size_t cols) const {
+  Floats sums(cols * cols);
+  const float* x = inputs.rounded.data();
+  add_products(pool_, x, cols, x, cols, n_training_, sums.data());
+  Basis basis = {make_basis(pool_, sums.data(), cols, settings_.damping), {}, {}};
+  if (!settings_.shifts_targets) return basis;
+  Floats difference(n_training_ * cols);
+  for (size_t i = 0; i < difference.size(); ++i) difference[i] = inputs.exact[i] - x[i];
+  std::fill(sums.begin(), sums.end(), 0.0f);
+  add_products(pool_, difference.data(), cols, x, cols, n_training_, sums.data());
+  basis.shift.emplace(pool_, basis.rounding, sums);
+  if (inputs.missing.empty()) return basis;
+  const size_t rows = inputs.missing.size() / model_.n_rows();
+  basis.missing.resize(rows * cols);
+  add_products(pool_, inputs.missing.data(), rows, x, cols, n_training_, basis.missing.data());
+  return basis;
+}
+
+Floats CalibratedRounding::missing_residual() const {
+  if (std::getenv("NORESID")) return {};
+  if (!settings_.shifts_targets) return {};
+  Floats missing(x_.exact.size());
+  for (size_t i = 0; i < missing.size(); ++i) {
+    missing[i] = (x_.exact[i] - x_.rounded[i]) / config_.residual_multiplier;
+  }
+  return missing;
+}
+
+std::vector<CalibratedRounding::BothLinear> CalibratedRounding::round_group(
+    const std::vector<TensorRole>& roles, uint32_t layer, const Both& inputs) {
+  const Basis basis = make_basis_of(inputs, weights_.find(roles.front(), layer)->spec.shape.cols);
+  std::vector<BothLinear> linears;
+  for (const TensorRole role : roles) {
+    linears.push_back(round_matrix(*weights_.find(role, layer), inputs, basis));
+  }
+  return linears;
+}
+
+CalibratedRounding::BothLinear CalibratedRounding::round_matrix(const PlannedTensor& tensor,
+                                                                const Both& inputs,
+                                                                const Basis& basis) {
+  const auto [role, layer, is_matrix, shape] = tensor.spec;
+  const Floats weights = weights_.matrix(role, layer);
+  BothLinear linear;
+  linear.exact.matrix = to_panels(pool_, weights.data(), shape.rows, shape.cols, PanelFormat::kF32);
+  const TensorRole bias = bias_of(role);
+  if (bias != role) linear.exact.bias = weights_.vector(bias, layer);
+  linear.rounded = linear.exact;
+  if (shape.number_format != NumberFormat::kInt4) return linear;
+
+  RoundedRows plain = round_plainly(pool_, weights, shape);
+  const Floats targets = basis.shift ? basis.shift->targets(weights, basis.missing) : weights;
+  RoundedRows calibrated = round_rows(pool_, basis.rounding, kInt4Book, targets.data(), shape.rows,
+                                      shape.cols, shape.group_size, settings_.steps);
+  Floats wanted = held_out_outputs(inputs.exact, linear.exact.matrix);
+  const double signal = sum_of_squares(wanted);
+  if (!inputs.missing.empty()) {
+    const float* missing = inputs.missing.data() + n_training_ * shape.rows;
+    for (size_t i = 0; i < wanted.size(); ++i) wanted[i] += missing[i];
+  }
+  const PanelMatrix of_plain = panels_of(plain, shape);
+  linear.rounded.matrix = panels_of(calibrated, shape);
+  RoundingOutcome& outcome = outcomes_[{role, layer}];
+  const auto error_of = [&](const PanelMatrix& matrix) {
+    const double error = squared_difference(wanted, held_out_outputs(inputs.rounded, matrix));
+    return signal > 0 ? error / signal : 0;
+  };
+  outcome.plain_error = error_of(of_plain);
+  outcome.calibrated_error = error_of(linear.rounded.matrix);
+  outcome.kept_calibrated = outcome.calibrated_error < outcome.plain_error;
+  if (!outcome.kept_calibrated) linear.rounded.matrix = of_plain;
+  rounded_[{role, layer}] = std::move(outcome.kept_calibrated ? calibrated : plain);
+  return linear;
+}
+
+Floats CalibratedRounding::held_out_outputs(const Floats& inputs, const PanelMatrix& matrix) const {
+  Floats out(n_held_out() * matrix.rows());
+  multiply(pool_, inputs.data() + n_training_ * matrix.cols(), n_held_out(), matrix, out.data());
+  return out;
+}
+
+PanelMatrix CalibratedRounding::panels_of(const RoundedRows& rounded,
+                                          const MatrixShape& shape) const {
+  Floats values(size_t{shape.rows} * shape.cols);
+  expand_rows(kInt4Book, rounded, shape.rows, shape.cols, shape.group_size, values.data());
+  return to_panels(pool_, values.data(), shape.rows, shape.cols, PanelFormat::kF32);
+}
+
+}  // namespace cria::converter

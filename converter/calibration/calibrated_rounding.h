@@ -1,0 +1,101 @@
+// Rounds a model's int4 matrices layer by layer so that, on the calibration's tokens and fed by the
+// layers already rounded, each puts out what the float model's does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "converter/calibration/float_model.h"
+#include "converter/calibration/gptq_rounding.h"
+#include "converter/calibration/target_shift.h"
+#include "converter/calibration/token_sequences.h"
+#include "quant/model_layout.h"
+
+namespace cria::converter {
+
+struct RoundingSettings {
+  RoundingSteps steps;
+  float damping;        // share of the mean square of inputs
+  float table_damping;  // likewise, of a table that is output layer and embedding
+  bool shifts_targets;  // converter/calibration/target_shift.h
+};
+
+// What became of a matrix, measured on the sequences that are held out: the squared error of its
+// outputs by their squares.
+struct RoundingOutcome {
+  bool kept_calibrated;  // else the codes found without calibration, which were no worse
+  double plain_error;
+  double calibrated_error;
+};
+
+class CalibratedRounding {
+ public:
+  // sequences: at least 8; every eighth is held out. What is passed by reference outlives this.
+  CalibratedRounding(const FloatDecoder& decoder, const PlannedWeights& weights,
+                     const TokenSequences& sequences, const RoundingSettings& settings,
+                     hosted::ThreadPool* pool);
+
+  // The codes of a matrix, asked for in the canonical order; nullptr: it is none of int4. Those of
+  // a layer are found when the first of them is asked for, and kept until the next layer's.
+  [[nodiscard]] const RoundedRows* rounded(const TensorSpec& spec);
+  // nullptr: there was no choice.
+  [[nodiscard]] const RoundingOutcome* outcome(const TensorSpec& spec) const;
+  [[nodiscard]] uint32_t n_layers_done() const { return n_layers_done_; }
+  [[nodiscard]] size_t n_held_out() const { return model_.n_rows() - n_training_; }
+
+ private:
+  using Key = std::pair<format::TensorRole, uint32_t>;
+  // Activations, [model_.n_rows()][width], of the float model and of the layers already rounded.
+  struct Both {
+    Floats exact;
+    Floats rounded;
+    // [model_.n_rows()][outputs]: what outputs should have besides; empty: nothing.
+    Floats missing;
+  };
+  struct BothLinear {
+    FloatLinear exact;
+    FloatLinear rounded;
+  };
+  // What matrices that share inputs are rounded by.
+  struct Basis {
+    RoundingBasis rounding;
+    std::optional<TargetShift> shift;  // none: targets are the weights
+    Floats missing;                    // sums of products with inputs' missing outputs; or empty
+  };
+
+  void start();
+  // Rounds the embedding, as output layer too where it is both.
+  [[nodiscard]] RoundedRows round_table(const Floats& table, const MatrixShape& shape);
+  void run_layer(uint32_t layer);
+  [[nodiscard]] Both normalize(format::TensorRole norm, uint32_t layer) const;
+
+  [[nodiscard]] Basis make_basis_of(const Both& inputs, size_t cols) const;
+  // Rounds matrices that share inputs.
+  [[nodiscard]] std::vector<BothLinear> round_group(const std::vector<format::TensorRole>& roles,
+                                                    uint32_t layer, const Both& inputs);
+  // What the rounded model's residual stream lacks, before its block's multiplier.
+  [[nodiscard]] Floats missing_residual() const;
+  [[nodiscard]] BothLinear round_matrix(const PlannedTensor& tensor, const Both& inputs,
+                                        const Basis& basis);
+  // The outputs of held-out rows.
+  [[nodiscard]] Floats held_out_outputs(const Floats& inputs, const PanelMatrix& matrix) const;
+  [[nodiscard]] PanelMatrix panels_of(const RoundedRows& rounded, const MatrixShape& shape) const;
+
+  const PlannedWeights& weights_;
+  RoundingSettings settings_;
+  hosted::ThreadPool* pool_;
+  size_t n_training_ = 0;  // rows that are calibrated on; those held out follow
+  FloatModel model_;
+  const format::ModelConfig& config_;
+  bool started_ = false;
+  uint32_t n_layers_done_ = 0;
+  Both x_;  // the residual stream
+  std::map<Key, RoundedRows> rounded_;
+  std::map<Key, RoundingOutcome> outcomes_;
+};
+
+}  // namespace cria::converter

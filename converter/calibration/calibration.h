@@ -1,0 +1,54 @@
+// A calibration from the command line's wish to the codes of each matrix: the tokens, the float
+// decoder, the rounding, and what the report says of them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "converter/calibration/calibrated_rounding.h"
+#include "converter/calibration/calibration_wish.h"
+#include "converter/progress.h"
+#include "converter/tensor_plan.h"
+
+namespace cria::converter {
+
+// Bytes that a calibration takes besides the file being written, at most and about.
+[[nodiscard]] uint64_t calibration_bytes(const format::ModelConfig& config,
+                                         const CalibrationWish& wish);
+
+struct CalibrationSummary {
+  std::string source;            // "self", or the name of the file without its folder
+  std::optional<uint64_t> seed;  // of the model's own text
+  size_t n_tokens;
+  size_t n_held_out;
+};
+
+class Calibration {
+ public:
+  // Writes or reads the tokens. Throws ProgramError: a file that is none of ids, weights that are
+  // int4 already. What is passed by reference outlives this.
+  Calibration(const CalibrationWish& wish, const format::ModelConfig& config, const Rope& rope,
+              const TensorPlan& plan, hosted::ThreadPool* pool, Progress* progress);
+
+  // As CalibratedRounding's. Says on the progress line how far it is.
+  [[nodiscard]] const RoundedRows* rounded(const TensorSpec& spec);
+  [[nodiscard]] std::optional<RoundingOutcome> outcome(const TensorSpec& spec) const;
+  [[nodiscard]] const CalibrationSummary& summary() const { return summary_; }
+
+ private:
+  [[nodiscard]] TokenSequences tokens(const CalibrationWish& wish);
+  // "layer 3 of 16, 2 min left"
+  [[nodiscard]] std::string state() const;
+
+  const format::ModelConfig& config_;
+  hosted::ThreadPool* pool_;
+  Progress* progress_;
+  PlannedWeights weights_;
+  FloatDecoder decoder_;
+  std::optional<CalibratedRounding> rounding_;
+  CalibrationSummary summary_;
+  double start_seconds_ = 0;  // of the first layer
+};
+
+}  // namespace cria::converter

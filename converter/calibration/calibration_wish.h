@@ -1,0 +1,26 @@
+// What the command line asks of a calibration.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+namespace cria::converter {
+
+struct CalibrationWish {
+  bool feedback;                              // GPTQ's rounding; else scales alone are searched
+  std::optional<std::filesystem::path> file;  // of token ids; none: the model writes its own text
+  uint32_t n_tokens;                          // to be used at most
+};
+
+inline constexpr uint32_t kCalibrationTokens = 32768;
+inline constexpr uint32_t kLeastCalibrationTokens = 256;
+inline constexpr uint32_t kMostCalibrationTokens = 1 << 22;
+inline constexpr uint64_t kCalibrationSeed = 1;
+inline constexpr float kCalibrationTemperature = 0.8f;
+// Tokens of a sequence at most, and sequences at least.
+inline constexpr size_t kCalibrationLength = 512;
+inline constexpr size_t kCalibrationSequences = 8;
+
+}  // namespace cria::converter

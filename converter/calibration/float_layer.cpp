@@ -1,0 +1,119 @@
+#include "converter/calibration/float_layer.h"
+
+#include <algorithm>
+
+#include "converter/calibration/decoder_math.h"
+#include "converter/error.h"
+#include "converter/float_rows.h"
+#include "platforms/hosted/base/shared_loop.h"
+#include "quant/tensor_roles.h"
+
+namespace cria::converter {
+namespace {
+
+using format::TensorRole;
+
+constexpr size_t kTaskRows = 64;
+
+void check_finite(const SourceTensor& source, const std::vector<float>& values) {
+  if (all_finite(values.data(), values.size())) return;
+  throw ProgramError(ExitCode::kInvalidInput,
+                     source.path().string() + ": tensor " + source.name() +
+                         " has values that are infinite or no numbers: the checkpoint is damaged, "
+                         "download it again");
+}
+
+// Calls take(first row, n, values) for parts of a matrix, in parallel.
+template <typename Take>
+void for_parts(hosted::ThreadPool* pool, const PlannedTensor& tensor, const Take& take) {
+  const size_t rows = tensor.spec.shape.rows;
+  const size_t cols = tensor.spec.shape.cols;
+  struct Scratch {
+    std::vector<uint8_t> bytes;
+    std::vector<float> values;
+  };
+  std::vector<Scratch> scratches(pool->n_threads());
+  hosted::shared_loop(pool, (rows + kTaskRows - 1) / kTaskRows, [&](size_t task, size_t worker) {
+    Scratch& scratch = scratches[worker];
+    const size_t first = task * kTaskRows;
+    const size_t n = std::min(kTaskRows, rows - first);
+    scratch.values.resize(n * cols);
+    tensor.source->read_rows(first, n, &scratch.bytes, scratch.values.data());
+    check_finite(*tensor.source, scratch.values);
+    take(first, n, scratch.values.data());
+  });
+}
+
+}  // namespace
+
+const PlannedTensor* PlannedWeights::find(TensorRole role, uint32_t layer) const {
+  for (const PlannedTensor& tensor : plan_.tensors) {
+    if (tensor.spec.role == role && tensor.spec.layer == layer) return &tensor;
+  }
+  return nullptr;
+}
+
+std::vector<float> PlannedWeights::vector(TensorRole role, uint32_t layer) const {
+  const PlannedTensor* tensor = find(role, layer);
+  if (tensor == nullptr) return {};
+  std::vector<float> values(tensor->spec.shape.cols);
+  std::vector<uint8_t> scratch;
+  tensor->source->read_rows(0, values.size(), &scratch, values.data());
+  check_finite(*tensor->source, values);
+  return values;
+}
+
+std::vector<float> PlannedWeights::matrix(TensorRole role, uint32_t layer) const {
+  const PlannedTensor& tensor = *find(role, layer);
+  const size_t cols = tensor.spec.shape.cols;
+  std::vector<float> values(tensor.spec.shape.rows * cols);
+  for_parts(pool_, tensor, [&](size_t first, size_t n, const float* rows) {
+    std::copy_n(rows, n * cols, values.data() + first * cols);
+  });
+  return values;
+}
+
+PanelMatrix PlannedWeights::panels(TensorRole role, uint32_t layer, PanelFormat format) const {
+  const PlannedTensor& tensor = *find(role, layer);
+  const size_t cols = tensor.spec.shape.cols;
+  PanelMatrix panels(tensor.spec.shape.rows, cols, format);
+  for_parts(pool_, tensor, [&](size_t first, size_t n, const float* rows) {
+    for (size_t i = 0; i < n; ++i) panels.set_row(first + i, rows + i * cols);
+  });
+  return panels;
+}
+
+PanelMatrix to_panels(hosted::ThreadPool* pool, const float* values, size_t rows, size_t cols,
+                      PanelFormat format) {
+  PanelMatrix panels(rows, cols, format);
+  hosted::shared_loop(pool, (rows + kTaskRows - 1) / kTaskRows, [&](size_t task, size_t) {
+    const size_t end = std::min((task + 1) * kTaskRows, rows);
+    for (size_t i = task * kTaskRows; i < end; ++i) panels.set_row(i, values + i * cols);
+  });
+  return panels;
+}
+
+void FloatLinear::apply(hosted::ThreadPool* pool, const float* x, size_t n, float* y) const {
+  multiply(pool, x, n, matrix, y);
+  if (bias.empty()) return;
+  for (size_t i = 0; i < n; ++i) add_scaled(bias.data(), 1.0f, bias.size(), y + i * bias.size());
+}
+
+FloatLayer read_layer(const PlannedWeights& weights, uint32_t layer, PanelFormat format) {
+  const auto linear = [&](TensorRole matrix, TensorRole bias) {
+    return FloatLinear{weights.panels(matrix, layer, format), weights.vector(bias, layer)};
+  };
+  return {weights.vector(TensorRole::kAttentionNorm, layer),
+          weights.vector(TensorRole::kQNorm, layer),
+          weights.vector(TensorRole::kKNorm, layer),
+          weights.vector(TensorRole::kFfnNorm, layer),
+          linear(TensorRole::kQ, TensorRole::kQBias),
+          linear(TensorRole::kK, TensorRole::kKBias),
+          linear(TensorRole::kV, TensorRole::kVBias),
+          linear(TensorRole::kO, TensorRole::kOBias),
+          linear(TensorRole::kGate, TensorRole::kGateBias),
+          linear(TensorRole::kUp, TensorRole::kUpBias),
+          linear(TensorRole::kDown, TensorRole::kDownBias)};
+}
+
+}  // namespace cria::converter

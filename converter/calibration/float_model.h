@@ -1,0 +1,49 @@
+// A float model's blocks on many sequences at once: rows of activations are the tokens of all
+// sequences, one behind the other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "converter/calibration/float_decoder.h"
+#include "converter/calibration/token_sequences.h"
+
+namespace cria::converter {
+
+using Floats = std::vector<float>;
+
+class FloatModel {
+ public:
+  // decoder and weights outlive this.
+  FloatModel(const FloatDecoder& decoder, const PlannedWeights& weights, TokenSequences sequences,
+             hosted::ThreadPool* pool);
+
+  [[nodiscard]] size_t n_rows() const { return positions_.size(); }
+
+  // The tokens' rows of a table [vocab_size][d_model], as layers take them: [n_rows][d_model].
+  [[nodiscard]] Floats embed(const Floats& table) const;
+  [[nodiscard]] Floats normalize(const Floats& x, format::TensorRole norm, uint32_t layer) const;
+  // What comes of attention, before its output matrix: [n_rows][q_width].
+  [[nodiscard]] Floats attend(uint32_t layer, const FloatLinear& q, const FloatLinear& k,
+                              const FloatLinear& v, const Floats& inputs) const;
+  // silu(gate) * up: [n_rows][d_ff].
+  [[nodiscard]] Floats activate(const FloatLinear& gate, const FloatLinear& up,
+                                const Floats& inputs) const;
+  // x [n_rows][d_model] += the block's output matrix times inputs.
+  void add_block(const FloatLinear& linear, const Floats& inputs, Floats* x) const;
+
+  // Embedded tokens through all layers of the checkpoint, read one by one.
+  void run(Floats* x) const;
+
+ private:
+  const FloatDecoder& decoder_;
+  const format::ModelConfig& config_;
+  const PlannedWeights& weights_;
+  TokenSequences sequences_;
+  hosted::ThreadPool* pool_;
+  std::vector<size_t> first_rows_;  // of each sequence
+  std::vector<size_t> positions_;   // of each row
+};
+
+}  // namespace cria::converter

@@ -1,0 +1,199 @@
+// The float decoder of calibration: its functions, and its logits against Hugging Face
+// transformers.
+#include "converter/calibration/float_model.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "converter/calibration/self_text.h"
+#include "converter/checkpoint.h"
+#include "converter/config_import.h"
+#include "tests/unit/converter/converter_fixtures.h"
+
+namespace cria::converter {
+namespace {
+
+using format::TensorRole;
+namespace fs = std::filesystem;
+
+// A checkpoint opened as a conversion does.
+struct Opened {
+  explicit Opened(const fs::path& folder) : checkpoint(open_checkpoint(folder)) {
+    imported = import_config(checkpoint->read_config());
+    checkpoint->open_weights();
+    std::vector<std::string> warnings;
+    if (embedding_is_tied(*checkpoint, imported.tied_embedding, &warnings)) {
+      imported.model.flags |= format::kTiedEmbedding;
+    }
+    imported.model.planned_context = imported.model.max_context;
+    const std::vector<MatrixFormat> formats(tensor_count(imported.model),
+                                            {format::NumberFormat::kF32, 0});
+    plan = plan_tensors(*checkpoint, imported.model, formats);
+  }
+  std::unique_ptr<Checkpoint> checkpoint;
+  ImportedConfig imported;
+  TensorPlan plan;
+};
+
+std::vector<float> logits_of(const Opened& opened, const TokenSequences& sequences,
+                             size_t n_threads) {
+  const format::ModelConfig& config = opened.imported.model;
+  hosted::ThreadPool pool(n_threads, hosted::FewerThreads::kAreTaken);
+  const PlannedWeights weights(opened.plan, &pool);
+  size_t longest = 0;
+  for (const std::vector<uint32_t>& tokens : sequences) longest = std::max(longest, tokens.size());
+  const FloatDecoder decoder(config, opened.imported.rope, longest, &pool);
+  const FloatModel model(decoder, weights, sequences, &pool);
+  Floats x = model.embed(weights.matrix(TensorRole::kEmbedding, format::kNone));
+  model.run(&x);
+  x = model.normalize(x, TensorRole::kFinalNorm, format::kNone);
+  const bool tied = (config.flags & format::kTiedEmbedding) != 0;
+  const PanelMatrix head = weights.panels(tied ? TensorRole::kEmbedding : TensorRole::kLmHead,
+                                          format::kNone, PanelFormat::kF32);
+  std::vector<float> logits(model.n_rows() * config.vocab_size);
+  multiply(&pool, x.data(), model.n_rows(), head, logits.data());
+  for (float& value : logits) value /= config.logits_divisor;
+  return logits;
+}
+
+void compare_with_reference(const fs::path& folder) {
+  SCOPED_TRACE(folder.string());
+  const test::Json expected = test::Json::parse(test::read_file(folder / "expected.json"));
+  const std::vector<uint32_t> prompt = expected.at("prompt");
+  const std::string bytes = test::read_file(folder / "logits.f32");
+  const std::vector<float> got = logits_of(Opened(folder), {prompt}, 2);
+  ASSERT_EQ(got.size() * sizeof(float), bytes.size());
+  double worst = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    float want;
+    std::memcpy(&want, bytes.data() + i * sizeof(float), sizeof want);
+    const double difference = std::fabs(static_cast<double>(got[i]) - static_cast<double>(want));
+    worst = std::max(worst, difference / (1 + std::fabs(static_cast<double>(want))));
+  }
+  std::printf("%s: largest difference %.2g of (1 + |logit|)\n", folder.filename().c_str(), worst);
+  EXPECT_LE(worst, 1e-4);
+}
+
+TEST(FloatModel, LogitsOfTheReferenceCheckpointsAreThoseOfTransformers) {
+  const fs::path reference = test::shared_folder() / "reference";
+  if (test::shared_folder().empty()) GTEST_SKIP() << "no $CRIA_SHARED/reference";
+  size_t n = 0;
+  for (const char* folder : {"checkpoints", "architectures"}) {
+    for (const auto& entry : fs::directory_iterator(reference / folder)) {
+      compare_with_reference(entry.path());
+      ++n;
+    }
+  }
+  compare_with_reference(reference / "trained/story-hf");
+  EXPECT_GE(n, 13u);
+}
+
+TEST(FloatModel, LogitsOfTheCopiesInTheRepositoryAreThoseOfTransformers) {
+  for (const char* name : {"odd-sizes", "mistral-sliding-window"}) {
+    compare_with_reference(fs::path(CRIA_SOURCE_DIR) / "tests/data/golden" / name);
+  }
+}
+
+TEST(FloatModel, ASequencesBitsDependOnNothingBesideIt) {
+  test::TempFolder folder;
+  test::TinyCheckpoint().write(folder / "model");
+  const Opened opened(folder / "model");
+  const std::vector<uint32_t> one = {1, 5, 9, 30, 2};
+  const std::vector<uint32_t> other = {7, 7, 3};
+  const std::vector<float> alone = logits_of(opened, {one}, 1);
+  const std::vector<float> both = logits_of(opened, {other, one}, 3);
+  const size_t vocab = opened.imported.model.vocab_size;
+  ASSERT_EQ(both.size(), 8 * vocab);
+  EXPECT_TRUE(std::equal(alone.begin(), alone.end(), both.begin() + 3 * vocab));
+}
+
+TEST(FloatModel, FunctionsAreThoseOfTheirNames) {
+  std::vector<float> x;
+  for (float value = -90; value < 90; value += 0.73f) x.push_back(value);
+  const std::vector<float> up(x.size(), 2.0f);
+  std::vector<float> gate = x;
+  silu_multiply(gate.data(), up.data(), gate.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double value = static_cast<double>(x[i]);
+    const double want = 2 * value / (1 + std::exp(-value));
+    EXPECT_NEAR(static_cast<double>(gate[i]), want, 1e-6 * std::fabs(want) + 1e-30) << value;
+  }
+  std::vector<float> shares = x;
+  softmax(shares.data(), shares.size());
+  double total = 0;
+  for (const float value : x)
+    total += std::exp(static_cast<double>(value) - static_cast<double>(x.back()));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double want = std::exp(static_cast<double>(x[i]) - static_cast<double>(x.back())) / total;
+    EXPECT_NEAR(static_cast<double>(shares[i]), want, 1e-6 * want + 1e-36);
+  }
+  const RotationTable table({1.0f, 0.37f, 1e-4f}, 1.5f, 4000);
+  for (size_t position = 0; position < 4000; ++position) {
+    for (size_t i = 0; i < 3; ++i) {
+      const float frequency = i == 0 ? 1.0f : i == 1 ? 0.37f : 1e-4f;
+      const auto angle = static_cast<double>(static_cast<float>(position) * frequency);
+      EXPECT_NEAR(static_cast<double>(table.cosines[position * 3 + i]), 1.5 * std::cos(angle),
+                  2e-7);
+      EXPECT_NEAR(static_cast<double>(table.sines[position * 3 + i]), 1.5 * std::sin(angle), 2e-7);
+    }
+  }
+}
+
+TokenSequences self_text(const Opened& opened, const SelfTextWish& wish, size_t n_threads) {
+  hosted::ThreadPool pool(n_threads, hosted::FewerThreads::kAreTaken);
+  const PlannedWeights weights(opened.plan, &pool);
+  const FloatDecoder decoder(opened.imported.model, opened.imported.rope, wish.n_tokens, &pool);
+  return write_self_text(decoder, weights, wish, &pool, [](size_t, size_t) {});
+}
+
+TEST(FloatModel, WritesTheSameTextForASeedOnAnyNumberOfThreads) {
+  test::TempFolder folder;
+  test::TinyCheckpoint checkpoint;
+  checkpoint.write(folder / "model");
+  const Opened opened(folder / "model");
+  const TokenSequences text = self_text(opened, {5, 20, 0.8f, 1}, 1);
+  EXPECT_EQ(text, self_text(opened, {5, 20, 0.8f, 1}, 3));
+  EXPECT_NE(text, self_text(opened, {5, 20, 0.8f, 2}, 1));
+  ASSERT_EQ(text.size(), 5u);
+  for (const std::vector<uint32_t>& tokens : text) {
+    ASSERT_EQ(tokens.size(), 20u);
+    EXPECT_EQ(tokens.front(), 1u);
+    for (size_t i = 1; i < tokens.size(); ++i) {
+      if (tokens[i - 1] == 2) EXPECT_EQ(tokens[i], 1u) << "no new beginning behind an end";
+    }
+  }
+  EXPECT_NE(text[0], text[1]);
+}
+
+TEST(FloatModel, TheLikeliestTextIsThatOfTheLogits) {
+  test::TempFolder folder;
+  test::TinyCheckpoint().write(folder / "model");
+  const Opened opened(folder / "model");
+  // So cold that only the likeliest token is drawn.
+  const TokenSequences text = self_text(opened, {1, 12, 1e-4f, 1}, 1);
+  const size_t vocab = opened.imported.model.vocab_size;
+  const std::vector<float> logits = logits_of(opened, text, 1);
+  for (size_t i = 0; i + 1 < text[0].size() && text[0][i] != 2; ++i) {
+    const float* row = logits.data() + i * vocab;
+    const float most = *std::max_element(row, row + vocab);
+    // Weights of the text are bf16's.
+    EXPECT_GE(row[text[0][i + 1]], most - 0.05f * (1 + std::fabs(most)));
+  }
+}
+
+TEST(FloatModel, WithoutABeginningTokenTextsBeginAtRandom) {
+  test::TempFolder folder;
+  test::TinyCheckpoint checkpoint;
+  checkpoint.config.erase("bos_token_id");
+  checkpoint.write(folder / "model");
+  const TokenSequences text = self_text(Opened(folder / "model"), {8, 4, 0.8f, 1}, 1);
+  bool differ = false;
+  for (const std::vector<uint32_t>& tokens : text) differ |= tokens.front() != text[0].front();
+  EXPECT_TRUE(differ);
+}
+
+}  // namespace
+}  // namespace cria::converter

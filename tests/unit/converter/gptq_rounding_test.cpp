@@ -1,0 +1,286 @@
+// The factor and the rounding of GPTQ, against definitions and against every code there is.
+#include "converter/calibration/gptq_rounding.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "converter/calibration/panel_product.h"
+#include "converter/calibration/target_shift.h"
+#include "quant/float16.h"
+#include "quant/quantize.h"
+
+namespace cria::converter {
+namespace {
+
+constexpr RoundingSteps kFeedback = {true, 0};
+constexpr RoundingSteps kNearest = {false, 0};
+constexpr RoundingSteps kAll = {true, 3};
+
+std::vector<float> random_values(size_t n, uint32_t seed) {
+  std::mt19937 rng(seed);
+  std::normal_distribution<float> values;
+  std::vector<float> x(n);
+  for (float& value : x) value = values(rng);
+  return x;
+}
+
+// Inputs whose columns go together: each is a mixture of a few.
+std::vector<float> correlated_inputs(size_t n, size_t cols, uint32_t seed) {
+  constexpr size_t kSources = 6;
+  const std::vector<float> mixture = random_values(kSources * cols, seed);
+  const std::vector<float> sources = random_values(n * kSources, seed + 1);
+  std::vector<float> x = random_values(n * cols, seed + 2);
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < cols; ++j) {
+      x[i * cols + j] *= 0.3f;
+      for (size_t s = 0; s < kSources; ++s) {
+        x[i * cols + j] += sources[i * kSources + s] * mixture[s * cols + j];
+      }
+    }
+  }
+  return x;
+}
+
+std::vector<float> sums_of(const std::vector<float>& x, size_t n, size_t cols) {
+  hosted::ThreadPool pool(1, hosted::FewerThreads::kAreTaken);
+  std::vector<float> sums(cols * cols);
+  add_products(&pool, x.data(), cols, x.data(), cols, n, sums.data());
+  return sums;
+}
+
+// (w - v) * H * (w - v)^T.
+double error_of(const SquareMatrix& h, const float* w, const float* v) {
+  double sum = 0;
+  for (size_t i = 0; i < h.n(); ++i) {
+    for (size_t j = 0; j < h.n(); ++j) {
+      sum += static_cast<double>(w[i] - v[i]) * static_cast<double>(h.row(i)[j]) *
+             static_cast<double>(w[j] - v[j]);
+    }
+  }
+  return sum;
+}
+
+class GptqRounding : public ::testing::Test {
+ protected:
+  hosted::ThreadPool pool_{1, hosted::FewerThreads::kAreTaken};
+};
+
+TEST_F(GptqRounding, TheFactorsSquareIsTheInverse) {
+  for (const size_t n : {1, 15, 64, 65, 200}) {
+    const std::vector<float> x = correlated_inputs(2 * n, n, 1);
+    const RoundingBasis basis = make_basis(&pool_, sums_of(x, 2 * n, n).data(), n, 0.05f);
+    double worst = 0;
+    for (size_t i = 0; i < n; ++i) {
+      for (size_t j = 0; j < n; ++j) {
+        // Row i of U^T * U times column j of H in the basis' order.
+        double product = 0;
+        for (size_t k = 0; k < n; ++k) {
+          double inverse = 0;
+          for (size_t m = 0; m <= std::min(i, k); ++m) {
+            inverse += static_cast<double>(basis.factor.row(m)[i]) *
+                       static_cast<double>(basis.factor.row(m)[k]);
+          }
+          product +=
+              inverse * static_cast<double>(basis.hessian.row(basis.order[k])[basis.order[j]]);
+        }
+        worst = std::max(worst, std::fabs(product - (i == j ? 1 : 0)));
+      }
+      for (size_t j = 0; j < i; ++j) EXPECT_EQ(basis.factor.row(i)[j], 0.0f);
+    }
+    // f32 with a condition of at most some thousands.
+    EXPECT_LT(worst, 2e-3) << n;
+  }
+}
+
+TEST_F(GptqRounding, AFactorThatIsNoneIsSaid) {
+  SquareMatrix a(2);
+  a.row(0)[0] = 1;
+  a.row(1)[0] = a.row(0)[1] = 2;
+  a.row(1)[1] = 1;
+  SquareMatrix u;
+  EXPECT_FALSE(inverse_factor(&pool_, a, &u));
+}
+
+TEST_F(GptqRounding, ColumnsComeByTheirInputsSize) {
+  const std::vector<float> sums = {1, 0, 0, 0, 3, 0, 0, 0, 2};
+  EXPECT_EQ(make_basis(&pool_, sums.data(), 3, 0.1f).order, (std::vector<uint32_t>{1, 2, 0}));
+}
+
+TEST_F(GptqRounding, WithoutCorrelationCodesAreTheNearest) {
+  constexpr size_t kCols = 64;
+  std::vector<float> sums(kCols * kCols);
+  for (size_t i = 0; i < kCols; ++i) sums[i * kCols + i] = 1;
+  const RoundingBasis basis = make_basis(&pool_, sums.data(), kCols, 0.0f);
+  const std::vector<float> w = random_values(30 * kCols, 2);
+  const RoundedRows feedback =
+      round_rows(&pool_, basis, kInt4Book, w.data(), 30, kCols, 32, kFeedback);
+  const RoundedRows nearest =
+      round_rows(&pool_, basis, kInt4Book, w.data(), 30, kCols, 32, kNearest);
+  EXPECT_EQ(feedback.codes, nearest.codes);
+  EXPECT_EQ(feedback.scales, nearest.scales);
+}
+
+// The codes that are best of all for given scales: every combination of the two codes next to each
+// weight's neighbourhood, of a few columns.
+double best_error(const RoundingBasis& basis, const float* w, float scale, size_t cols) {
+  double best = std::numeric_limits<double>::infinity();
+  size_t n = 1;
+  for (size_t i = 0; i < cols; ++i) n *= 4;
+  std::vector<float> v(cols);
+  for (size_t choice = 0; choice < n; ++choice) {
+    size_t rest = choice;
+    for (size_t i = 0; i < cols; ++i, rest /= 4) {
+      const float code = std::floor(w[i] / scale) - 1 + static_cast<float>(rest % 4);
+      v[i] = std::clamp(code, -8.0f, 7.0f) * scale;
+    }
+    best = std::min(best, error_of(basis.hessian, w, v.data()));
+  }
+  return best;
+}
+
+TEST_F(GptqRounding, ComesNearTheBestOfAllCodes) {
+  constexpr size_t kCols = 7;
+  constexpr size_t kRows = 40;
+  const std::vector<float> x = correlated_inputs(100, kCols, 3);
+  const RoundingBasis basis = make_basis(&pool_, sums_of(x, 100, kCols).data(), kCols, 0.05f);
+  const std::vector<float> w = random_values(kRows * kCols, 4);
+  double by_steps[3] = {};
+  double best = 0;
+  const RoundingSteps steps[] = {kNearest, kFeedback, {true, 4}};
+  for (size_t s = 0; s < 3; ++s) {
+    const RoundedRows rounded =
+        round_rows(&pool_, basis, kInt4Book, w.data(), kRows, kCols, 32, steps[s]);
+    std::vector<float> v(w.size());
+    expand_rows(kInt4Book, rounded, kRows, kCols, 32, v.data());
+    for (size_t r = 0; r < kRows; ++r) {
+      by_steps[s] += error_of(basis.hessian, w.data() + r * kCols, v.data() + r * kCols);
+      if (s == 0) {
+        best += best_error(basis, w.data() + r * kCols, bf16_to_f32(rounded.scales[r]), kCols);
+      }
+    }
+  }
+  std::printf("nearest %.4g, feedback %.4g, improved %.4g, best with the first scales %.4g\n",
+              by_steps[0], by_steps[1], by_steps[2], best);
+  EXPECT_LT(by_steps[1], 0.8 * by_steps[0]);
+  EXPECT_LE(by_steps[2], by_steps[1]);
+  EXPECT_LT(by_steps[2], 2 * best);
+}
+
+TEST_F(GptqRounding, BeatsMseOnInputsThatGoTogether) {
+  constexpr size_t kCols = 172;  // not a multiple of the group
+  constexpr size_t kRows = 33;
+  constexpr size_t kPadded = 192;
+  const std::vector<float> x = correlated_inputs(600, kCols, 5);
+  const RoundingBasis basis = make_basis(&pool_, sums_of(x, 600, kCols).data(), kCols, 0.05f);
+  const std::vector<float> w = random_values(kRows * kCols, 6);
+  RoundedRows mse = {std::vector<int8_t>(kRows * kPadded), std::vector<uint16_t>(kRows * 6)};
+  quantize_rows_int4(w.data(), kRows, kCols, 32, QuantMethod::kMse, kPadded, mse.codes.data(),
+                     mse.scales.data());
+  const RoundedRows gptq = round_rows(&pool_, basis, kInt4Book, w.data(), kRows, kCols, 32, kAll);
+  double errors[2] = {};
+  const RoundedRows* both[] = {&mse, &gptq};
+  for (size_t i = 0; i < 2; ++i) {
+    std::vector<float> v(w.size());
+    expand_rows(kInt4Book, *both[i], kRows, kCols, 32, v.data());
+    for (size_t r = 0; r < kRows; ++r) {
+      errors[i] += error_of(basis.hessian, w.data() + r * kCols, v.data() + r * kCols);
+    }
+  }
+  EXPECT_LT(errors[1], 0.5 * errors[0]);
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t i = kCols; i < kPadded; ++i) EXPECT_EQ(gptq.codes[r * kPadded + i], 0);
+  }
+}
+
+TEST_F(GptqRounding, ThreadsAndCompanyChangeNothing) {
+  constexpr size_t kCols = 96;
+  const std::vector<float> x = correlated_inputs(200, kCols, 7);
+  const std::vector<float> w = random_values(50 * kCols, 8);
+  hosted::ThreadPool three(3, hosted::FewerThreads::kAreTaken);
+  const RoundingBasis one = make_basis(&pool_, sums_of(x, 200, kCols).data(), kCols, 0.05f);
+  const RoundingBasis other = make_basis(&three, sums_of(x, 200, kCols).data(), kCols, 0.05f);
+  const RoundedRows all = round_rows(&pool_, one, kInt4Book, w.data(), 50, kCols, 64, kAll);
+  const RoundedRows shared = round_rows(&three, other, kInt4Book, w.data(), 50, kCols, 64, kAll);
+  EXPECT_EQ(all.codes, shared.codes);
+  EXPECT_EQ(all.scales, shared.scales);
+  const RoundedRows alone =
+      round_rows(&pool_, one, kInt4Book, w.data() + 20 * kCols, 1, kCols, 64, kAll);
+  EXPECT_TRUE(std::equal(alone.codes.begin(), alone.codes.end(), all.codes.begin() + 20 * 128));
+}
+
+TEST_F(GptqRounding, ZerosStayZerosAndInputsMayBeNone) {
+  constexpr size_t kCols = 32;
+  const std::vector<float> sums(kCols * kCols);  // no input ever
+  const RoundingBasis basis = make_basis(&pool_, sums.data(), kCols, 0.05f);
+  std::vector<float> w(2 * kCols);
+  for (size_t i = 0; i < kCols; ++i) w[kCols + i] = static_cast<float>(i) - 16;
+  const RoundedRows rounded = round_rows(&pool_, basis, kInt4Book, w.data(), 2, kCols, 32, kAll);
+  EXPECT_EQ(rounded.scales[0], 0);
+  EXPECT_TRUE(std::all_of(rounded.codes.begin(), rounded.codes.begin() + kCols,
+                          [](int8_t code) { return code == 0; }));
+  std::vector<float> v(w.size());
+  expand_rows(kInt4Book, rounded, 2, kCols, 32, v.data());
+  for (size_t i = 0; i < kCols; ++i) EXPECT_NEAR(v[kCols + i], w[kCols + i], 1.5f);
+}
+
+TEST_F(GptqRounding, ShiftedTargetsGiveTheExactModelsOutputs) {
+  // Rounded inputs are the exact ones but scaled: the shift scales the weights back.
+  constexpr size_t kCols = 20;
+  constexpr size_t kInputs = 200;
+  const std::vector<float> exact = random_values(kInputs * kCols, 9);
+  std::vector<float> rounded = exact;
+  std::vector<float> difference(exact.size());
+  for (size_t i = 0; i < exact.size(); ++i) {
+    rounded[i] *= 0.9f;
+    difference[i] = exact[i] - rounded[i];
+  }
+  const RoundingBasis basis =
+      make_basis(&pool_, sums_of(rounded, kInputs, kCols).data(), kCols, 1e-4f);
+  std::vector<float> cross(kCols * kCols);
+  add_products(&pool_, difference.data(), kCols, rounded.data(), kCols, kInputs, cross.data());
+  const std::vector<float> w = random_values(3 * kCols, 10);
+  const std::vector<float> targets = TargetShift(&pool_, basis, cross).targets(w, {});
+  for (size_t i = 0; i < w.size(); ++i) EXPECT_NEAR(targets[i], w[i] / 0.9f, 2e-3f);
+}
+
+TEST_F(GptqRounding, ShiftedTargetsPutOutWhatIsMissing) {
+  // What the outputs lack is what other weights would put out: those are found.
+  constexpr size_t kCols = 20;
+  constexpr size_t kInputs = 200;
+  constexpr size_t kRows = 3;
+  const std::vector<float> x = random_values(kInputs * kCols, 11);
+  const std::vector<float> w = random_values(kRows * kCols, 12);
+  const std::vector<float> lacking = random_values(kRows * kCols, 13);
+  std::vector<float> missing(kInputs * kRows);
+  for (size_t t = 0; t < kInputs; ++t) {
+    for (size_t r = 0; r < kRows; ++r) {
+      for (size_t i = 0; i < kCols; ++i) {
+        missing[t * kRows + r] += lacking[r * kCols + i] * x[t * kCols + i];
+      }
+    }
+  }
+  const RoundingBasis basis = make_basis(&pool_, sums_of(x, kInputs, kCols).data(), kCols, 1e-4f);
+  const std::vector<float> cross(kCols * kCols);
+  std::vector<float> wanted(kRows * kCols);
+  add_products(&pool_, missing.data(), kRows, x.data(), kCols, kInputs, wanted.data());
+  const std::vector<float> targets = TargetShift(&pool_, basis, cross).targets(w, wanted);
+  for (size_t i = 0; i < w.size(); ++i) EXPECT_NEAR(targets[i], w[i] + lacking[i], 2e-3f);
+}
+
+TEST_F(GptqRounding, ABookOfUnevenLevelsTakesTheNearest) {
+  CodeBook book = {{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
+                   false};
+  for (float x = -140; x < 130; x += 0.37f) {
+    const int code = book.nearest(x);
+    for (int other = -8; other < 8; ++other) {
+      EXPECT_LE(std::fabs(x - book.level(code)), std::fabs(x - book.level(other)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cria::converter
