@@ -1,7 +1,6 @@
 #include "converter/calibration/calibrated_rounding.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "platforms/hosted/base/shared_loop.h"
 #include "quant/quantize.h"
@@ -190,7 +189,6 @@ CalibratedRounding::Basis CalibratedRounding::make_basis_of(const Both& inputs, 
 }
 
 Floats CalibratedRounding::missing_residual() const {
-  if (std::getenv("NORESID")) return {};
   if (!settings_.shifts_targets) return {};
   Floats missing(x_.exact.size());
   for (size_t i = 0; i < missing.size(); ++i) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "converter/calibration/self_text.h"
 #include "converter/error.h"
@@ -12,7 +11,7 @@ namespace cria::converter {
 namespace {
 
 // Chosen by measurement (docs/quantization.md).
-constexpr RoundingSettings kGptqSettings = {{true, 3}, 0.05f, 0.3f, true};
+constexpr RoundingSettings kGptqSettings = {{true, 3}, 0.05f, 1.0f, true};
 constexpr RoundingSettings kWeightedSettings = {{false, 0}, 0.05f, 0.0f, false};
 
 size_t sequence_length(const format::ModelConfig& config, uint32_t n_tokens) {
@@ -38,11 +37,6 @@ std::string time_text(double seconds) {
   constexpr double kMinute = 60;
   if (seconds < kMinute) return std::to_string(std::lround(seconds)) + " s";
   return std::to_string(std::lround(seconds / kMinute)) + " min";
-}
-
-float knob(const char* name, float value) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtof(text, nullptr) : value;
 }
 
 }  // namespace
@@ -79,15 +73,8 @@ Calibration::Calibration(const CalibrationWish& wish, const format::ModelConfig&
       decoder_(config, rope, sequence_length(config, wish.n_tokens), pool) {
   check_sources(plan);
   const TokenSequences sequences = tokens(wish);
-  RoundingSettings s = wish.feedback ? kGptqSettings : kWeightedSettings;
-  if (wish.feedback) {
-    s.damping = knob("DAMP", s.damping);
-    s.table_damping = knob("TDAMP", s.table_damping);
-    s.shifts_targets = knob("ASYM", 1) != 0;
-    s.steps.n_sweeps = static_cast<uint32_t>(knob("SWEEPS", 3));
-    s.steps.feedback = knob("FEEDBACK", 1) != 0;
-  }
-  rounding_.emplace(decoder_, weights_, sequences, s, pool);
+  rounding_.emplace(decoder_, weights_, sequences,
+                    wish.feedback ? kGptqSettings : kWeightedSettings, pool);
   summary_ = {wish.file ? wish.file->filename().string() : "self",
               wish.file ? std::nullopt : std::optional(kCalibrationSeed), token_count(sequences),
               rounding_->n_held_out()};

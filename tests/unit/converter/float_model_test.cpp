@@ -128,7 +128,9 @@ TEST(FloatModel, FunctionsAreThoseOfTheirNames) {
     total += std::exp(static_cast<double>(value) - static_cast<double>(x.back()));
   for (size_t i = 0; i < x.size(); ++i) {
     const double want = std::exp(static_cast<double>(x[i]) - static_cast<double>(x.back())) / total;
-    EXPECT_NEAR(static_cast<double>(shares[i]), want, 1e-6 * want + 1e-36);
+    // The distance to the largest is rounded to f32 before exp makes it a factor.
+    const double distance = static_cast<double>(x.back()) - static_cast<double>(x[i]);
+    EXPECT_NEAR(static_cast<double>(shares[i]), want, (1e-6 + distance * 0x1p-24) * want + 1e-36);
   }
   const RotationTable table({1.0f, 0.37f, 1e-4f}, 1.5f, 4000);
   for (size_t position = 0; position < 4000; ++position) {
@@ -162,7 +164,8 @@ TEST(FloatModel, WritesTheSameTextForASeedOnAnyNumberOfThreads) {
     ASSERT_EQ(tokens.size(), 20u);
     EXPECT_EQ(tokens.front(), 1u);
     for (size_t i = 1; i < tokens.size(); ++i) {
-      if (tokens[i - 1] == 2) EXPECT_EQ(tokens[i], 1u) << "no new beginning behind an end";
+      // A new beginning behind an end.
+      EXPECT_TRUE(tokens[i - 1] != 2 || tokens[i] == 1);
     }
   }
   EXPECT_NE(text[0], text[1]);
