@@ -96,10 +96,9 @@ void define(CLI::App* app, Raw* raw, Options* options) {
             "how matrices are stored: int4, int4nl, int8, f16, bf16 or f32 [int4]");
   add_named(app, "--group-size", kGroups, &options->group_size,
             "weights that share a scale of int4 or int4nl: 32, 64 or 128 [32]");
-  add_named(
-      app, "--method", kMethods, &raw->method,
-      "integers: mse searches the scales of least error, rtn covers the range; int4: gptq "
-      "calibrates, which takes minutes [mse]");
+  add_named(app, "--method", kMethods, &raw->method,
+            "integers: mse searches the scales of least error, rtn covers the range; int4: gptq "
+            "calibrates, which takes minutes [mse]");
   add_named(
       app, "--scales", kScales, &options->scales,
       "int4's scales: signed, which loses less, or positive, which XNNPACK asks for [signed]");

@@ -29,7 +29,9 @@ TokenSequences held_out_last(const TokenSequences& sequences, size_t* n_training
 
 // As without calibration (converter/tensor_encoder.h).
 RoundedRows round_plainly(hosted::ThreadPool* pool, const std::vector<float>& weights,
-                          const MatrixShape& shape) {
+                          const TensorSpec& spec) {
+  const MatrixShape& shape = spec.shape;
+  const ScaleSigns signs = spec.has_signed_scales ? ScaleSigns::kBoth : ScaleSigns::kPositive;
   const size_t cols = shape.cols;
   const size_t padded = padded_cols(shape);
   const size_t groups = padded / shape.group_size;
@@ -39,8 +41,8 @@ RoundedRows round_plainly(hosted::ThreadPool* pool, const std::vector<float>& we
   hosted::shared_loop(pool, (shape.rows + kTaskRows - 1) / kTaskRows, [&](size_t task, size_t) {
     const size_t first = task * kTaskRows;
     const size_t n = std::min(kTaskRows, shape.rows - first);
-    quantize_rows_int4(weights.data() + first * cols, n, cols, shape.group_size, QuantMethod::kMse,
-                       padded, rounded.codes.data() + first * padded,
+    quantize_rows_int4(shape, weights.data() + first * cols, n, QuantMethod::kMse, signs,
+                       rounded.codes.data() + first * padded,
                        rounded.scales.data() + first * groups);
   });
   return rounded;
@@ -113,15 +115,16 @@ void CalibratedRounding::start() {
   x_.exact = model_.embed(table);
   if (shape.number_format == NumberFormat::kInt4) {
     const RoundedRows& rounded = rounded_[{TensorRole::kEmbedding, format::kNone}] =
-        round_table(table, shape);
+        round_table(table, tensor.spec);
     expand_rows(kInt4Book, rounded, shape.rows, shape.cols, shape.group_size, table.data());
   }
   x_.rounded = model_.embed(table);
 }
 
-RoundedRows CalibratedRounding::round_table(const Floats& table, const MatrixShape& shape) {
+RoundedRows CalibratedRounding::round_table(const Floats& table, const TensorSpec& spec) {
+  const MatrixShape& shape = spec.shape;
   const bool tied = (config_.flags & format::kTiedEmbedding) != 0;
-  if (!tied || !settings_.steps.feedback) return round_plainly(pool_, table, shape);
+  if (!tied || !settings_.steps.feedback) return round_plainly(pool_, table, spec);
   // As output layer: what goes into it is what the float model puts out.
   Floats outputs = x_.exact;
   model_.run(&outputs);
@@ -210,7 +213,9 @@ std::vector<CalibratedRounding::BothLinear> CalibratedRounding::round_group(
 CalibratedRounding::BothLinear CalibratedRounding::round_matrix(const PlannedTensor& tensor,
                                                                 const Both& inputs,
                                                                 const Basis& basis) {
-  const auto [role, layer, is_matrix, shape] = tensor.spec;
+  const TensorRole role = tensor.spec.role;
+  const uint32_t layer = tensor.spec.layer;
+  const MatrixShape& shape = tensor.spec.shape;
   const Floats weights = weights_.matrix(role, layer);
   BothLinear linear;
   linear.exact.matrix = to_panels(pool_, weights.data(), shape.rows, shape.cols, PanelFormat::kF32);
@@ -219,7 +224,7 @@ CalibratedRounding::BothLinear CalibratedRounding::round_matrix(const PlannedTen
   linear.rounded = linear.exact;
   if (shape.number_format != NumberFormat::kInt4) return linear;
 
-  RoundedRows plain = round_plainly(pool_, weights, shape);
+  RoundedRows plain = round_plainly(pool_, weights, tensor.spec);
   const Floats targets = basis.shift ? basis.shift->targets(weights, basis.missing) : weights;
   RoundedRows calibrated = round_rows(pool_, basis.rounding, kInt4Book, targets.data(), shape.rows,
                                       shape.cols, shape.group_size, settings_.steps);

@@ -69,7 +69,7 @@ class CalibratedRounding {
 
   void start();
   // Rounds the embedding, as output layer too where it is both.
-  [[nodiscard]] RoundedRows round_table(const Floats& table, const MatrixShape& shape);
+  [[nodiscard]] RoundedRows round_table(const Floats& table, const TensorSpec& spec);
   void run_layer(uint32_t layer);
   [[nodiscard]] Both normalize(format::TensorRole norm, uint32_t layer) const;
 

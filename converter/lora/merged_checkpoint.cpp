@@ -140,9 +140,10 @@ void MergedCheckpoint::open_weights() {
   for (const auto& [name, tensor] : base_->tensors()) {
     const auto replacement = replacements.find(name);
     const auto added = deltas.find(name);
-    add(name, std::make_unique<MergedTensor>(
-        *tensor, replacement == replacements.end() ? nullptr : std::move(replacement->second),
-        added == deltas.end() ? std::vector<const LoraDelta*>() : added->second));
+    add(name,
+        std::make_unique<MergedTensor>(
+            *tensor, replacement == replacements.end() ? nullptr : std::move(replacement->second),
+            added == deltas.end() ? std::vector<const LoraDelta*>() : added->second));
   }
 }
 
