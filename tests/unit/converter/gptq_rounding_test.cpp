@@ -178,8 +178,9 @@ TEST_F(GptqRounding, BeatsMseOnInputsThatGoTogether) {
   const RoundingBasis basis = make_basis(&pool_, sums_of(x, 600, kCols).data(), kCols, 0.05f);
   const std::vector<float> w = random_values(kRows * kCols, 6);
   RoundedRows mse = {std::vector<int8_t>(kRows * kPadded), std::vector<uint16_t>(kRows * 6)};
-  quantize_rows_int4(w.data(), kRows, kCols, 32, QuantMethod::kMse, kPadded, mse.codes.data(),
-                     mse.scales.data());
+  const MatrixShape shape = {kRows, kCols, format::NumberFormat::kInt4, 32};
+  quantize_rows_int4(shape, w.data(), kRows, QuantMethod::kMse, ScaleSigns::kPositive,
+                     mse.codes.data(), mse.scales.data());
   const RoundedRows gptq = round_rows(&pool_, basis, kInt4Book, w.data(), kRows, kCols, 32, kAll);
   double errors[2] = {};
   const RoundedRows* both[] = {&mse, &gptq};
