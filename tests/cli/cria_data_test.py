@@ -237,7 +237,7 @@ class Eval(unittest.TestCase):
     def test_exact_gives_the_same_number_on_every_target(self):
         text = cli.folder() / "part.txt"
         text.write_bytes((cli.DEMO / "heldout.txt").read_bytes()[:6000])
-        for options, wanted in (((), 0.5201868458844865), (("--weights", "f32"), 0.5195188069157701)):
+        for options, wanted in (((), 0.5179422111391091), (("--weights", "f32"), 0.5195188069157701)):
             kv = "f32" if options else "int8"
             result = cli.cria("eval", cli.model(*options), "--text", text, "--json", "--kv", kv, "--backend", "exact")
             got = json.loads(result.out)

@@ -161,9 +161,6 @@ std::unique_ptr<ModelSession> open_reference(const EvalOptions& options,
 
 ExitCode run_command(const EvalOptions& options) {
   const bool has_ids = !options.ids_path.empty();
-  if (has_ids == !options.text_path.empty()) {
-    throw ProgramError(ExitCode::kUsage, "eval needs one of --text and --ids");
-  }
   const std::string text = read_text_file(has_ids ? options.ids_path : options.text_path);
   const ModelSession model(options.common, {.max_text_bytes = has_ids ? 0 : text.size()});
   if (!has_ids) model.need_tokenizer();

@@ -288,6 +288,9 @@ void check_together(const CLI::App& app, const AllOptions& all) {
   if (app.got_subcommand("logits") && !all.logits.text && all.logits.ids.empty()) {
     throw_usage("give --ids or --text", app);
   }
+  if (app.got_subcommand("eval") && all.eval.text_path.empty() == all.eval.ids_path.empty()) {
+    throw_usage("give one of --text and --ids", app);
+  }
 }
 
 }  // namespace

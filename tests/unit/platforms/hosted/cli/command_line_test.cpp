@@ -153,6 +153,7 @@ TEST(CommandLine, RefusesWhatIsOutOfRangeInOneLine) {
       {"info", "m.cria", "--sessions", "0"},
       {"info", "m.cria", "--sessions", "1025"},
       {"eval", "m.cria"},
+      {"eval", "m.cria", "--text", "a", "--ids", "b"},
       {"verify"},
   };
   for (const std::vector<const char*>& arguments : wrong) {
