@@ -23,7 +23,7 @@ constexpr int kRepetitions = 3;
 
 format::ModelConfig thin_config(uint32_t n_layers) {
   format::ModelConfig c = test::small_config(format::NumberFormat::kF32, 0);
-  c.flags = format::kKnownFlags & ~format::kTiedEmbedding;
+  c.flags = format::kKnownFlags & ~(format::kTiedEmbedding | format::kSignedScales);
   c.original_context = 16;
   c.n_layers = n_layers;
   c.d_model = 1;

@@ -265,6 +265,7 @@ TEST(OpenVerifyAgree, OnValues) {
         test::small_config(value.weights, static_cast<uint16_t>(is_int4 ? 64 : 0));
     c.n_layers = 1;
     c.flags = format::kKnownFlags & ~format::kTiedEmbedding;
+    if (!is_int4) c.flags &= ~format::kSignedScales;
     c.original_context = 16;
     test::mend_counts(&c);
     ASSERT_EQ(check_config(c), nullptr);
