@@ -81,11 +81,13 @@ class PromptCache(unittest.TestCase):
         self.assertEqual(again.raw, first.raw)
 
     def test_every_backend_says_what_it_says_without_a_cache(self):
+        model = cli.model("--scales", "positive")
         for backend in cli.backends():
             path = self.folder / backend
+            options = ("--backend", backend, "--prefill-chunk", "4")
             for prompt in (PROMPT, PROMPT, LONGER, PROMPT):
-                result, _, _ = self.run_cached(prompt, "--backend", backend, "--prefill-chunk", "4", path=path)
-                self.assertEqual(result.raw, self.plain(prompt, "--backend", backend, "--prefill-chunk", "4"), backend)
+                result, _, _ = self.run_cached(prompt, *options, model=model, path=path)
+                self.assertEqual(result.raw, self.plain(prompt, *options, model=model), backend)
 
     def assert_written_anew(self, *words, options=(), model=None):
         result, _, cached = self.run_cached(PROMPT, *options, model=model)
@@ -104,8 +106,9 @@ class PromptCache(unittest.TestCase):
         self.assert_written_anew("another model", model=cli.model("--weights", "int8"))
         backends = cli.backends()
         if len(backends) > 1:
-            self.run_cached(PROMPT, "--backend", backends[0])
-            self.assert_written_anew("backend", options=("--backend", backends[1]))
+            model = cli.model("--scales", "positive")
+            self.run_cached(PROMPT, "--backend", backends[0], model=model)
+            self.assert_written_anew("backend", options=("--backend", backends[1]), model=model)
         long = PROMPT * 6
         self.run_cached(long)
         result, _, cached = self.run_cached(PROMPT, "--context", "64")

@@ -226,6 +226,7 @@ struct Value {
   uint32_t bits;
   size_t n_bytes;
   cria_status expected;
+  bool has_signed_scales = false;
 };
 
 TEST(OpenVerifyAgree, OnValues) {
@@ -245,6 +246,11 @@ TEST(OpenVerifyAgree, OnValues) {
       {"int4 scale negative", NumberFormat::kInt4, true, true, 0xbf80, 2, kBad},
       {"int4 scale subnormal", NumberFormat::kInt4, true, true, 0x0001, 2, kBad},
       {"int4 scale zero", NumberFormat::kInt4, true, true, 0, 2, CRIA_OK},
+      {"signed int4 scale NaN", NumberFormat::kInt4, true, true, 0xffc0, 2, kBad, true},
+      {"signed int4 scale infinite", NumberFormat::kInt4, true, true, 0xff80, 2, kBad, true},
+      {"signed int4 scale negative", NumberFormat::kInt4, true, true, 0xbf80, 2, CRIA_OK, true},
+      {"signed int4 scale minus zero", NumberFormat::kInt4, true, true, 0x8000, 2, kBad, true},
+      {"signed int4 scale subnormal", NumberFormat::kInt4, true, true, 0x8001, 2, kBad, true},
       {"int4 code -8", NumberFormat::kInt4, true, false, 0x00, 1, CRIA_OK},
       {"f32 NaN", NumberFormat::kF32, true, false, 0xffc00000, 4, kBad},
       {"f32 infinite", NumberFormat::kF32, true, false, 0xff800000, 4, kBad},
@@ -265,7 +271,7 @@ TEST(OpenVerifyAgree, OnValues) {
         test::small_config(value.weights, static_cast<uint16_t>(is_int4 ? 64 : 0));
     c.n_layers = 1;
     c.flags = format::kKnownFlags & ~format::kTiedEmbedding;
-    if (!is_int4) c.flags &= ~format::kSignedScales;
+    if (!value.has_signed_scales) c.flags &= ~format::kSignedScales;
     c.original_context = 16;
     test::mend_counts(&c);
     ASSERT_EQ(check_config(c), nullptr);
