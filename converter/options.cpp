@@ -150,9 +150,9 @@ void check_calibration(const CLI::App& app, const Raw& raw, const Options& optio
   const bool has_file = app.count("--calibration") > 0;
   const bool is_gptq = raw.method == Method::kGptq;
   if (has_file && raw.calibration.empty()) refuse("--calibration must not be empty");
-  if ((is_gptq || has_file) && options.weights != NumberFormat::kInt4) {
+  if ((is_gptq || has_file) && row_of(options.weights).scales != Scales::kGroup) {
     refuse(std::string(is_gptq ? "--method gptq" : "--calibration") +
-           " belongs to --weights int4: other formats lose too little to be worth it");
+           " belongs to --weights int4 and int4nl: other formats lose too little to be worth it");
   }
   if (has_file && raw.method == Method::kRtn) refuse("--calibration wants --method gptq or mse");
   if (app.count("--calibration-tokens") > 0 && !is_gptq && !has_file) {

@@ -15,6 +15,15 @@ using format::TensorRole;
 constexpr size_t kHeldOutOneIn = 8;
 constexpr size_t kTaskRows = 16;
 
+// Whether calibration finds a matrix's codes.
+bool is_rounded(const MatrixShape& shape) {
+  return shape.number_format == NumberFormat::kInt4 || shape.number_format == NumberFormat::kInt4Nl;
+}
+
+ScaleSigns signs_of(const TensorSpec& spec) {
+  return spec.has_signed_scales ? ScaleSigns::kBoth : ScaleSigns::kPositive;
+}
+
 TokenSequences held_out_last(const TokenSequences& sequences, size_t* n_training) {
   TokenSequences ordered;
   TokenSequences held_out;
@@ -31,7 +40,6 @@ TokenSequences held_out_last(const TokenSequences& sequences, size_t* n_training
 RoundedRows round_plainly(hosted::ThreadPool* pool, const std::vector<float>& weights,
                           const TensorSpec& spec) {
   const MatrixShape& shape = spec.shape;
-  const ScaleSigns signs = spec.has_signed_scales ? ScaleSigns::kBoth : ScaleSigns::kPositive;
   const size_t cols = shape.cols;
   const size_t padded = padded_cols(shape);
   const size_t groups = padded / shape.group_size;
@@ -41,7 +49,7 @@ RoundedRows round_plainly(hosted::ThreadPool* pool, const std::vector<float>& we
   hosted::shared_loop(pool, (shape.rows + kTaskRows - 1) / kTaskRows, [&](size_t task, size_t) {
     const size_t first = task * kTaskRows;
     const size_t n = std::min(kTaskRows, shape.rows - first);
-    quantize_rows_int4(shape, weights.data() + first * cols, n, QuantMethod::kMse, signs,
+    quantize_rows_int4(shape, weights.data() + first * cols, n, QuantMethod::kMse, signs_of(spec),
                        rounded.codes.data() + first * padded,
                        rounded.scales.data() + first * groups);
   });
@@ -113,10 +121,10 @@ void CalibratedRounding::start() {
   const MatrixShape& shape = tensor.spec.shape;
   Floats table = weights_.matrix(TensorRole::kEmbedding, format::kNone);
   x_.exact = model_.embed(table);
-  if (shape.number_format == NumberFormat::kInt4) {
+  if (is_rounded(shape)) {
     const RoundedRows& rounded = rounded_[{TensorRole::kEmbedding, format::kNone}] =
         round_table(table, tensor.spec);
-    expand_rows(kInt4Book, rounded, shape.rows, shape.cols, shape.group_size, table.data());
+    expand_rows(shape, rounded, table.data());
   }
   x_.rounded = model_.embed(table);
 }
@@ -132,9 +140,8 @@ RoundedRows CalibratedRounding::round_table(const Floats& table, const TensorSpe
   Floats sums(size_t{shape.cols} * shape.cols);
   add_products(pool_, outputs.data(), shape.cols, outputs.data(), shape.cols, n_training_,
                sums.data());
-  const RoundingBasis basis = make_basis(pool_, sums.data(), shape.cols, settings_.table_damping);
-  return round_rows(pool_, basis, kInt4Book, table.data(), shape.rows, shape.cols, shape.group_size,
-                    settings_.steps);
+  const RoundingBasis basis = make_basis(pool_, sums, shape.cols, settings_.table_damping);
+  return round_rows(pool_, basis, shape, signs_of(spec), table.data(), settings_.steps);
 }
 
 // A layer --------------------------------------------------------------------------------------
@@ -173,22 +180,42 @@ CalibratedRounding::Both CalibratedRounding::normalize(TensorRole norm, uint32_t
 
 // Matrices -------------------------------------------------------------------------------------
 
-CalibratedRounding::Basis CalibratedRounding::make_basis_of(const Both& inputs, size_t cols) const {
+RoundingBasis CalibratedRounding::make_basis_of(const Both& inputs, size_t cols) const {
   Floats sums(cols * cols);
   const float* x = inputs.rounded.data();
   add_products(pool_, x, cols, x, cols, n_training_, sums.data());
-  Basis basis = {make_basis(pool_, sums.data(), cols, settings_.damping), {}, {}};
-  if (!settings_.shifts_targets) return basis;
+  return make_basis(pool_, sums, cols, settings_.damping);
+}
+
+Floats CalibratedRounding::training_difference(const Both& inputs, size_t cols) const {
   Floats difference(n_training_ * cols);
-  for (size_t i = 0; i < difference.size(); ++i) difference[i] = inputs.exact[i] - x[i];
-  std::fill(sums.begin(), sums.end(), 0.0f);
-  add_products(pool_, difference.data(), cols, x, cols, n_training_, sums.data());
-  basis.shift.emplace(pool_, basis.rounding, sums);
-  if (inputs.missing.empty()) return basis;
-  const size_t rows = inputs.missing.size() / model_.n_rows();
-  basis.missing.resize(rows * cols);
-  add_products(pool_, inputs.missing.data(), rows, x, cols, n_training_, basis.missing.data());
-  return basis;
+  for (size_t i = 0; i < difference.size(); ++i) {
+    difference[i] = inputs.exact[i] - inputs.rounded[i];
+  }
+  return difference;
+}
+
+// Sums of products of the inputs' differences with the rounded ones, turned: a matrix's products
+// with it are those of the outputs' differences.
+PanelMatrix CalibratedRounding::cross_products(const Both& inputs, size_t cols) const {
+  Floats sums(cols * cols);
+  add_products(pool_, training_difference(inputs, cols).data(), cols, inputs.rounded.data(), cols,
+               n_training_, sums.data());
+  PanelMatrix cross(cols, cols, PanelFormat::kF32);
+  for (size_t i = 0; i < cols; ++i) cross.set_col(i, sums.data() + i * cols);
+  return cross;
+}
+
+// What outputs lack, by way of the outputs themselves.
+Floats CalibratedRounding::missing_products(const Both& inputs, const PanelMatrix& weights) const {
+  const size_t rows = weights.rows();
+  const size_t cols = weights.cols();
+  Floats outputs(n_training_ * rows);
+  multiply(pool_, training_difference(inputs, cols).data(), n_training_, weights, outputs.data());
+  for (size_t i = 0; i < outputs.size(); ++i) outputs[i] += inputs.missing[i];
+  Floats sums(rows * cols);
+  add_products(pool_, outputs.data(), rows, inputs.rounded.data(), cols, n_training_, sums.data());
+  return sums;
 }
 
 Floats CalibratedRounding::missing_residual() const {
@@ -202,17 +229,36 @@ Floats CalibratedRounding::missing_residual() const {
 
 std::vector<CalibratedRounding::BothLinear> CalibratedRounding::round_group(
     const std::vector<TensorRole>& roles, uint32_t layer, const Both& inputs) {
-  const Basis basis = make_basis_of(inputs, weights_.find(roles.front(), layer)->spec.shape.cols);
+  const size_t cols = weights_.find(roles.front(), layer)->spec.shape.cols;
+  const RoundingBasis basis = make_basis_of(inputs, cols);
+  Shift shift;
+  if (settings_.shifts_targets) {
+    shift.solve.emplace(pool_, basis);
+    // Matrices that write to the residual stream have few rows: their outputs are the cheaper way.
+    if (inputs.missing.empty()) shift.cross = cross_products(inputs, cols);
+  }
   std::vector<BothLinear> linears;
   for (const TensorRole role : roles) {
-    linears.push_back(round_matrix(*weights_.find(role, layer), inputs, basis));
+    linears.push_back(round_matrix(*weights_.find(role, layer), inputs, basis, shift));
   }
   return linears;
 }
 
+Floats CalibratedRounding::targets_of(const Floats& weights, const PanelMatrix& panels,
+                                      const Both& inputs, const Shift& shift) const {
+  if (!shift.solve) return weights;
+  if (!inputs.missing.empty()) {
+    return shift.solve->targets(weights, missing_products(inputs, panels));
+  }
+  Floats sums(weights.size());
+  multiply(pool_, weights.data(), panels.rows(), shift.cross, sums.data());
+  return shift.solve->targets(weights, sums);
+}
+
 CalibratedRounding::BothLinear CalibratedRounding::round_matrix(const PlannedTensor& tensor,
                                                                 const Both& inputs,
-                                                                const Basis& basis) {
+                                                                const RoundingBasis& basis,
+                                                                const Shift& shift) {
   const TensorRole role = tensor.spec.role;
   const uint32_t layer = tensor.spec.layer;
   const MatrixShape& shape = tensor.spec.shape;
@@ -222,12 +268,12 @@ CalibratedRounding::BothLinear CalibratedRounding::round_matrix(const PlannedTen
   const TensorRole bias = bias_of(role);
   if (bias != role) linear.exact.bias = weights_.vector(bias, layer);
   linear.rounded = linear.exact;
-  if (shape.number_format != NumberFormat::kInt4) return linear;
+  if (!is_rounded(shape)) return linear;
 
   RoundedRows plain = round_plainly(pool_, weights, tensor.spec);
-  const Floats targets = basis.shift ? basis.shift->targets(weights, basis.missing) : weights;
-  RoundedRows calibrated = round_rows(pool_, basis.rounding, kInt4Book, targets.data(), shape.rows,
-                                      shape.cols, shape.group_size, settings_.steps);
+  const Floats targets = targets_of(weights, linear.exact.matrix, inputs, shift);
+  RoundedRows calibrated =
+      round_rows(pool_, basis, shape, signs_of(tensor.spec), targets.data(), settings_.steps);
   Floats wanted = held_out_outputs(inputs.exact, linear.exact.matrix);
   const double signal = sum_of_squares(wanted);
   if (!inputs.missing.empty()) {
@@ -258,7 +304,7 @@ Floats CalibratedRounding::held_out_outputs(const Floats& inputs, const PanelMat
 PanelMatrix CalibratedRounding::panels_of(const RoundedRows& rounded,
                                           const MatrixShape& shape) const {
   Floats values(size_t{shape.rows} * shape.cols);
-  expand_rows(kInt4Book, rounded, shape.rows, shape.cols, shape.group_size, values.data());
+  expand_rows(shape, rounded, values.data());
   return to_panels(pool_, values.data(), shape.rows, shape.cols, PanelFormat::kF32);
 }
 

@@ -60,11 +60,10 @@ class CalibratedRounding {
     FloatLinear exact;
     FloatLinear rounded;
   };
-  // What matrices that share inputs are rounded by.
-  struct Basis {
-    RoundingBasis rounding;
-    std::optional<TargetShift> shift;  // none: targets are the weights
-    Floats missing;                    // sums of products with inputs' missing outputs; or empty
+  // How the targets of matrices that share inputs are found; nothing: they are the weights.
+  struct Shift {
+    std::optional<TargetShift> solve;
+    PanelMatrix cross;  // cross_products, where no outputs are missing
   };
 
   void start();
@@ -73,14 +72,20 @@ class CalibratedRounding {
   void run_layer(uint32_t layer);
   [[nodiscard]] Both normalize(format::TensorRole norm, uint32_t layer) const;
 
-  [[nodiscard]] Basis make_basis_of(const Both& inputs, size_t cols) const;
+  [[nodiscard]] RoundingBasis make_basis_of(const Both& inputs, size_t cols) const;
+  [[nodiscard]] Floats training_difference(const Both& inputs, size_t cols) const;
+  [[nodiscard]] PanelMatrix cross_products(const Both& inputs, size_t cols) const;
+  [[nodiscard]] Floats missing_products(const Both& inputs, const PanelMatrix& weights) const;
+  // What a matrix should be: weights, which panels are too.
+  [[nodiscard]] Floats targets_of(const Floats& weights, const PanelMatrix& panels,
+                                  const Both& inputs, const Shift& shift) const;
   // Rounds matrices that share inputs.
   [[nodiscard]] std::vector<BothLinear> round_group(const std::vector<format::TensorRole>& roles,
                                                     uint32_t layer, const Both& inputs);
   // What the rounded model's residual stream lacks, before its block's multiplier.
   [[nodiscard]] Floats missing_residual() const;
   [[nodiscard]] BothLinear round_matrix(const PlannedTensor& tensor, const Both& inputs,
-                                        const Basis& basis);
+                                        const RoundingBasis& basis, const Shift& shift);
   // The outputs of held-out rows.
   [[nodiscard]] Floats held_out_outputs(const Floats& inputs, const PanelMatrix& matrix) const;
   [[nodiscard]] PanelMatrix panels_of(const RoundedRows& rounded, const MatrixShape& shape) const;

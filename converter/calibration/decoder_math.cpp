@@ -1,8 +1,9 @@
 #include "converter/calibration/decoder_math.h"
 
+#include <bit>
 #include <cmath>
 
-#include "converter/calibration/lanes.h"
+#include "quant/lanes.h"
 #include "quant/multiversion.h"
 
 namespace cria::converter {

@@ -1,121 +1,73 @@
 #include "converter/calibration/panel_product.h"
 
 #include <algorithm>
+#include <cstring>
 
-#include "converter/calibration/lanes.h"
 #include "platforms/hosted/base/shared_loop.h"
 #include "quant/float16.h"
-#include "quant/multiversion.h"
 
 namespace cria::converter {
 namespace {
 
-// Rows at once: their accumulators and what is multiplied fit the 16 registers of AVX2.
-constexpr size_t kBlockRows = 6;
-// A task of multiply: so many rows of x, so many panels.
+// What is read again and again stays in the caches: a task of multiply has so many rows of x, so
+// many panels, and so many columns at once.
 constexpr size_t kTaskRows = 96;
 constexpr size_t kTaskPanels = 64;
-// Rows that add_products packs at once.
 constexpr size_t kTaskDepth = 512;
-
-// kRows sums of a[r * a_row + k * a_step] * b[k * b_step .. + 16], k ascending from 0.
-template <size_t kRows, typename Element>
-CRIA_LANES_INLINE void sum_block(const float* a, size_t a_row, size_t a_step, const Element* b,
-                                 size_t b_step, size_t n, Lanes* sums) {
-  Lanes acc[kRows] = {};
-  for (size_t k = 0; k < n; ++k) {
-    Lanes right;
-    load(b + k * b_step, &right);
-    for (size_t r = 0; r < kRows; ++r) acc[r] += right * a[r * a_row + k * a_step];
-  }
-  for (size_t r = 0; r < kRows; ++r) sums[r] = acc[r];
-}
-
-// The same for 1 to kBlockRows rows.
-template <typename Element>
-CRIA_LANES_INLINE void sum_rows(const float* a, size_t n_rows, size_t a_row, size_t a_step,
-                                const Element* b, size_t b_step, size_t n, Lanes* sums) {
-  switch (n_rows) {
-    case 6:
-      return sum_block<6>(a, a_row, a_step, b, b_step, n, sums);
-    case 5:
-      return sum_block<5>(a, a_row, a_step, b, b_step, n, sums);
-    case 4:
-      return sum_block<4>(a, a_row, a_step, b, b_step, n, sums);
-    case 3:
-      return sum_block<3>(a, a_row, a_step, b, b_step, n, sums);
-    case 2:
-      return sum_block<2>(a, a_row, a_step, b, b_step, n, sums);
-    default:
-      return sum_block<1>(a, a_row, a_step, b, b_step, n, sums);
-  }
-}
-
-template <typename Element>
-CRIA_LANES_INLINE void multiply_panel(const float* x, size_t n, size_t x_stride,
-                                      const Element* panel, size_t cols, size_t n_outputs, float* y,
-                                      size_t y_stride) {
-  for (size_t row = 0; row < n; row += kBlockRows) {
-    const size_t n_rows = std::min(kBlockRows, n - row);
-    Lanes sums[kBlockRows];
-    sum_rows(x + row * x_stride, n_rows, x_stride, 1, panel, kPanelWidth, cols, sums);
-    for (size_t r = 0; r < n_rows; ++r) {
-      std::memcpy(y + (row + r) * y_stride, &sums[r], n_outputs * sizeof(float));
-    }
-  }
-}
-
-CRIA_MULTIVERSION void multiply_floats(const float* x, size_t n, size_t x_stride,
-                                       const float* panel, size_t cols, size_t n_outputs, float* y,
-                                       size_t y_stride) {
-  multiply_panel(x, n, x_stride, panel, cols, n_outputs, y, y_stride);
-}
-
-CRIA_MULTIVERSION void multiply_halves(const float* x, size_t n, size_t x_stride,
-                                       const uint16_t* panel, size_t cols, size_t n_outputs,
-                                       float* y, size_t y_stride) {
-  multiply_panel(x, n, x_stride, panel, cols, n_outputs, y, y_stride);
-}
-
-// sums [16][stride] += left^T * right of two panels [n][16]; n_left rows and n_right columns of it.
-CRIA_MULTIVERSION void add_panel_products(const float* left, const float* right, size_t n,
-                                          size_t n_left, size_t n_right, float* sums,
-                                          size_t stride) {
-  for (size_t row = 0; row < n_left; row += kBlockRows) {
-    const size_t n_rows = std::min(kBlockRows, n_left - row);
-    Lanes block[kBlockRows];
-    sum_rows(left + row, n_rows, 1, kPanelWidth, right, kPanelWidth, n, block);
-    for (size_t r = 0; r < n_rows; ++r) {
-      float* to = sums + (row + r) * stride;
-      float products[kLanes];
-      store(block[r], products);
-      for (size_t i = 0; i < n_right; ++i) to[i] += products[i];
-    }
-  }
-}
-
-CRIA_MULTIVERSION void subtract_block(const float* x, size_t n, size_t x_stride, const float* b,
-                                      size_t k, size_t b_stride, float* y, size_t y_stride,
-                                      size_t n_outputs) {
-  for (size_t row = 0; row < n; row += kBlockRows) {
-    const size_t n_rows = std::min(kBlockRows, n - row);
-    Lanes sums[kBlockRows];
-    sum_rows(x + row * x_stride, n_rows, x_stride, 1, b, b_stride, k, sums);
-    for (size_t r = 0; r < n_rows; ++r) {
-      float* to = y + (row + r) * y_stride;
-      float products[kLanes];
-      store(sums[r], products);
-      for (size_t i = 0; i < n_outputs; ++i) to[i] -= products[i];
-    }
-  }
-}
+constexpr size_t kTaskLefts = 4;  // panels on the left of a task of add_products
 
 size_t parts_of(size_t n, size_t part) { return (n + part - 1) / part; }
+
+// A tile whose sums have only n_right of the 16 columns.
+template <typename Element>
+void add_tile(TileProduct<Element> product, const float* left, size_t left_step, size_t n_left,
+              const Element* right, size_t n, size_t n_right, float* sums, size_t stride) {
+  if (n_right == kTile) {
+    product(left, left_step, n_left, right, n, sums, stride);
+    return;
+  }
+  float tile[kTile * kTile] = {};
+  for (size_t i = 0; i < n_left; ++i) {
+    std::memcpy(tile + i * kTile, sums + i * stride, n_right * sizeof(float));
+  }
+  product(left, left_step, n_left, right, n, tile, kTile);
+  for (size_t i = 0; i < n_left; ++i) {
+    std::memcpy(sums + i * stride, tile + i * kTile, n_right * sizeof(float));
+  }
+}
+
+// Rows of x as what tiles read on their left: 16 rows after 16, [depth][rows of them].
+void pack_rows(const float* x, size_t n, size_t x_stride, size_t depth, float* packed) {
+  for (size_t row = 0; row < n; row += kTile) {
+    const size_t n_rows = std::min(kTile, n - row);
+    float* const to = packed + row * depth;
+    for (size_t i = 0; i < n_rows; ++i) {
+      const float* const from = x + (row + i) * x_stride;
+      for (size_t k = 0; k < depth; ++k) to[k * n_rows + i] = from[k];
+    }
+  }
+}
+
+template <typename Element>
+void multiply_part(TileProduct<Element> product,
+                   const Element* (PanelMatrix::*panel_of)(size_t) const, const float* packed,
+                   size_t n, const PanelMatrix& m, size_t first, size_t depth, size_t first_panel,
+                   size_t last_panel, float* y, size_t y_stride) {
+  for (size_t panel = first_panel; panel < last_panel; ++panel) {
+    const size_t n_right = std::min(kTile, m.rows() - panel * kTile);
+    const Element* const right = (m.*panel_of)(panel) + first * kTile;
+    for (size_t row = 0; row < n; row += kTile) {
+      const size_t n_rows = std::min(kTile, n - row);
+      add_tile(product, packed + row * depth, n_rows, n_rows, right, depth, n_right,
+               y + row * y_stride + panel * kTile, y_stride);
+    }
+  }
+}
 
 // Columns of rows as panels: [cols / 16][n][16], the last one filled up with zeros.
 void pack_columns(hosted::ThreadPool* pool, const float* rows, size_t n, size_t cols,
                   std::vector<float>* panels) {
-  const size_t n_panels = parts_of(cols, kPanelWidth);
+  const size_t n_panels = panel_count(cols);
   panels->assign(n_panels * n * kPanelWidth, 0.0f);
   hosted::shared_loop(pool, n_panels, [&](size_t panel, size_t) {
     const size_t width = std::min(kPanelWidth, cols - panel * kPanelWidth);
@@ -140,34 +92,46 @@ PanelMatrix::PanelMatrix(size_t rows, size_t cols, PanelFormat format)
 }
 
 void PanelMatrix::set_row(size_t row, const float* values) {
-  const size_t at = row / kPanelWidth * cols_ * kPanelWidth + row % kPanelWidth;
+  const size_t first = place(row, 0);
   if (format_ == PanelFormat::kF32) {
-    for (size_t i = 0; i < cols_; ++i) floats_[at + i * kPanelWidth] = values[i];
+    for (size_t i = 0; i < cols_; ++i) floats_[first + i * kPanelWidth] = values[i];
   } else {
-    for (size_t i = 0; i < cols_; ++i) halves_[at + i * kPanelWidth] = f32_to_bf16(values[i]);
+    for (size_t i = 0; i < cols_; ++i) halves_[first + i * kPanelWidth] = f32_to_bf16(values[i]);
   }
 }
 
 void PanelMatrix::set_col(size_t col, const float* values) {
   for (size_t row = 0; row < rows_; ++row) {
-    const size_t at = (row / kPanelWidth * cols_ + col) * kPanelWidth + row % kPanelWidth;
     if (format_ == PanelFormat::kF32) {
-      floats_[at] = values[row];
+      floats_[place(row, col)] = values[row];
     } else {
-      halves_[at] = f32_to_bf16(values[row]);
+      halves_[place(row, col)] = f32_to_bf16(values[row]);
     }
   }
 }
 
 void multiply_panels(const float* x, size_t n, size_t x_stride, const PanelMatrix& m, size_t depth,
                      size_t first_panel, size_t last_panel, float* y, size_t y_stride) {
-  for (size_t panel = first_panel; panel < last_panel; ++panel) {
-    const size_t n_outputs = std::min(kPanelWidth, m.rows() - panel * kPanelWidth);
-    float* to = y + panel * kPanelWidth;
-    if (m.format() == PanelFormat::kF32) {
-      multiply_floats(x, n, x_stride, m.floats(panel), depth, n_outputs, to, y_stride);
-    } else {
-      multiply_halves(x, n, x_stride, m.halves(panel), depth, n_outputs, to, y_stride);
+  const TileProducts& products = tile_products();
+  std::vector<float> packed(std::min(n, kTaskRows) * std::min(depth, kTaskDepth));
+  const size_t begin = first_panel * kTile;
+  const size_t end = std::min(last_panel * kTile, m.rows());
+  for (size_t row = 0; row < n; row += kTaskRows) {
+    const size_t n_rows = std::min(kTaskRows, n - row);
+    float* const of_rows = y + row * y_stride;
+    for (size_t i = 0; i < n_rows; ++i) {
+      std::fill(of_rows + i * y_stride + begin, of_rows + i * y_stride + end, 0.0f);
+    }
+    for (size_t first = 0; first < depth; first += kTaskDepth) {
+      const size_t n_cols = std::min(kTaskDepth, depth - first);
+      pack_rows(x + row * x_stride + first, n_rows, x_stride, n_cols, packed.data());
+      if (m.format() == PanelFormat::kF32) {
+        multiply_part(products.floats, &PanelMatrix::floats, packed.data(), n_rows, m, first,
+                      n_cols, first_panel, last_panel, of_rows, y_stride);
+      } else {
+        multiply_part(products.halves, &PanelMatrix::halves, packed.data(), n_rows, m, first,
+                      n_cols, first_panel, last_panel, of_rows, y_stride);
+      }
     }
   }
 }
@@ -187,8 +151,8 @@ void multiply(hosted::ThreadPool* pool, const float* x, size_t n, const PanelMat
 
 void add_products(hosted::ThreadPool* pool, const float* a, size_t a_cols, const float* b,
                   size_t b_cols, size_t n, float* sums) {
-  const size_t a_panels = parts_of(a_cols, kPanelWidth);
-  const size_t b_panels = parts_of(b_cols, kPanelWidth);
+  const size_t a_panels = panel_count(a_cols);
+  const size_t b_panels = panel_count(b_cols);
   std::vector<float> left;
   std::vector<float> right;
   for (size_t first = 0; first < n; first += kTaskDepth) {
@@ -196,23 +160,18 @@ void add_products(hosted::ThreadPool* pool, const float* a, size_t a_cols, const
     pack_columns(pool, a + first * a_cols, depth, a_cols, &left);
     if (a != b) pack_columns(pool, b + first * b_cols, depth, b_cols, &right);
     const std::vector<float>& of_b = a != b ? right : left;
-    hosted::shared_loop(pool, a_panels, [&](size_t i, size_t) {
-      for (size_t j = 0; j < (a != b ? b_panels : i + 1); ++j) {
-        add_panel_products(left.data() + i * depth * kPanelWidth,
-                           of_b.data() + j * depth * kPanelWidth, depth,
-                           std::min(kPanelWidth, a_cols - i * kPanelWidth),
-                           std::min(kPanelWidth, b_cols - j * kPanelWidth),
-                           sums + i * kPanelWidth * b_cols + j * kPanelWidth, b_cols);
+    hosted::shared_loop(pool, parts_of(a_panels, kTaskLefts), [&](size_t task, size_t) {
+      const size_t begin = task * kTaskLefts;
+      const size_t end = std::min(begin + kTaskLefts, a_panels);
+      for (size_t j = 0; j < (a != b ? b_panels : end); ++j) {
+        for (size_t i = a != b ? begin : std::max(begin, j); i < end; ++i) {
+          add_tile(tile_products().floats, left.data() + i * depth * kTile, kTile,
+                   std::min(kTile, a_cols - i * kTile), of_b.data() + j * depth * kTile, depth,
+                   std::min(kTile, b_cols - j * kTile), sums + i * kTile * b_cols + j * kTile,
+                   b_cols);
+        }
       }
     });
-  }
-}
-
-void subtract_products(const float* x, size_t n, size_t x_stride, const float* b, size_t k,
-                       size_t b_stride, float* y, size_t y_stride, size_t first, size_t last) {
-  for (size_t col = first; col < last; col += kPanelWidth) {
-    subtract_block(x, n, x_stride, b + col, k, b_stride, y + col, y_stride,
-                   std::min(kPanelWidth, last - col));
   }
 }
 

@@ -9,25 +9,19 @@
 
 namespace cria::converter {
 
-// Least squares: W + (W * D + M) * (H + damping)^-1, where D are the sums of products of the
-// inputs' differences (exact - rounded) with the rounded inputs, and M those of what the outputs
-// should have besides.
+// Least squares: W + R * (H + damping)^-1, where R are the sums of products of what the outputs
+// should have besides with the (rounded) inputs.
 class TargetShift {
  public:
-  // cross  [cols][cols]: add_products(exact - rounded, rounded)
-  TargetShift(hosted::ThreadPool* pool, const RoundingBasis& basis,
-              const std::vector<float>& cross);
-  // weights  [rows][cols]
-  // missing  [rows][cols]: add_products(what is missing, rounded); empty: nothing is
+  TargetShift(hosted::ThreadPool* pool, const RoundingBasis& basis);
+  // weights, sums  [rows][cols]
   [[nodiscard]] std::vector<float> targets(const std::vector<float>& weights,
-                                           const std::vector<float>& missing) const;
+                                           const std::vector<float>& sums) const;
 
  private:
   hosted::ThreadPool* pool_;
-  size_t cols_;
-  PanelMatrix cross_;   // turned: products are with its columns
-  PanelMatrix factor_;  // U, columns in the weights' order
-  PanelMatrix turned_factor_;
+  const RoundingBasis& basis_;
+  PanelMatrix factor_;  // U, whose turned form the basis has
 };
 
 }  // namespace cria::converter

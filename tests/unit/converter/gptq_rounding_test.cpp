@@ -9,12 +9,18 @@
 #include <random>
 
 #include "converter/calibration/panel_product.h"
+#include "converter/calibration/symmetric_factor.h"
 #include "converter/calibration/target_shift.h"
 #include "quant/float16.h"
 #include "quant/quantize.h"
 
 namespace cria::converter {
 namespace {
+
+MatrixShape shape_of(size_t rows, size_t cols, uint16_t group_size = 32,
+                     format::NumberFormat number_format = format::NumberFormat::kInt4) {
+  return {static_cast<uint32_t>(rows), static_cast<uint32_t>(cols), number_format, group_size};
+}
 
 constexpr RoundingSteps kFeedback = {true, 0};
 constexpr RoundingSteps kNearest = {false, 0};
@@ -53,11 +59,11 @@ std::vector<float> sums_of(const std::vector<float>& x, size_t n, size_t cols) {
 }
 
 // (w - v) * H * (w - v)^T.
-double error_of(const SquareMatrix& h, const float* w, const float* v) {
+double error_of(const PanelMatrix& h, const float* w, const float* v) {
   double sum = 0;
-  for (size_t i = 0; i < h.n(); ++i) {
-    for (size_t j = 0; j < h.n(); ++j) {
-      sum += static_cast<double>(w[i] - v[i]) * static_cast<double>(h.row(i)[j]) *
+  for (size_t i = 0; i < h.rows(); ++i) {
+    for (size_t j = 0; j < h.rows(); ++j) {
+      sum += static_cast<double>(w[i] - v[i]) * static_cast<double>(h.at(i, j)) *
              static_cast<double>(w[j] - v[j]);
     }
   }
@@ -72,7 +78,7 @@ class GptqRounding : public ::testing::Test {
 TEST_F(GptqRounding, TheFactorsSquareIsTheInverse) {
   for (const size_t n : {1, 15, 64, 65, 200}) {
     const std::vector<float> x = correlated_inputs(2 * n, n, 1);
-    const RoundingBasis basis = make_basis(&pool_, sums_of(x, 2 * n, n).data(), n, 0.05f);
+    const RoundingBasis basis = make_basis(&pool_, sums_of(x, 2 * n, n), n, 0.05f);
     double worst = 0;
     for (size_t i = 0; i < n; ++i) {
       for (size_t j = 0; j < n; ++j) {
@@ -81,15 +87,15 @@ TEST_F(GptqRounding, TheFactorsSquareIsTheInverse) {
         for (size_t k = 0; k < n; ++k) {
           double inverse = 0;
           for (size_t m = 0; m <= std::min(i, k); ++m) {
-            inverse += static_cast<double>(basis.factor.row(m)[i]) *
-                       static_cast<double>(basis.factor.row(m)[k]);
+            inverse += static_cast<double>(basis.turned_factor.at(i, m)) *
+                       static_cast<double>(basis.turned_factor.at(k, m));
           }
           product +=
-              inverse * static_cast<double>(basis.hessian.row(basis.order[k])[basis.order[j]]);
+              inverse * static_cast<double>(basis.hessian.at(basis.order[k], basis.order[j]));
         }
         worst = std::max(worst, std::fabs(product - (i == j ? 1 : 0)));
       }
-      for (size_t j = 0; j < i; ++j) EXPECT_EQ(basis.factor.row(i)[j], 0.0f);
+      for (size_t j = 0; j < i; ++j) EXPECT_EQ(basis.turned_factor.at(j, i), 0.0f);
     }
     // f32 with a condition of at most some thousands.
     EXPECT_LT(worst, 2e-3) << n;
@@ -97,29 +103,25 @@ TEST_F(GptqRounding, TheFactorsSquareIsTheInverse) {
 }
 
 TEST_F(GptqRounding, AFactorThatIsNoneIsSaid) {
-  SquareMatrix a(2);
-  a.row(0)[0] = 1;
-  a.row(1)[0] = a.row(0)[1] = 2;
-  a.row(1)[1] = 1;
-  SquareMatrix u;
-  EXPECT_FALSE(inverse_factor(&pool_, a, &u));
+  PanelMatrix u;
+  EXPECT_FALSE(inverse_factor(&pool_, {1, 2, 2, 1}, 2, &u));
 }
 
 TEST_F(GptqRounding, ColumnsComeByTheirInputsSize) {
   const std::vector<float> sums = {1, 0, 0, 0, 3, 0, 0, 0, 2};
-  EXPECT_EQ(make_basis(&pool_, sums.data(), 3, 0.1f).order, (std::vector<uint32_t>{1, 2, 0}));
+  EXPECT_EQ(make_basis(&pool_, sums, 3, 0.1f).order, (std::vector<uint32_t>{1, 2, 0}));
 }
 
 TEST_F(GptqRounding, WithoutCorrelationCodesAreTheNearest) {
   constexpr size_t kCols = 64;
   std::vector<float> sums(kCols * kCols);
   for (size_t i = 0; i < kCols; ++i) sums[i * kCols + i] = 1;
-  const RoundingBasis basis = make_basis(&pool_, sums.data(), kCols, 0.0f);
+  const RoundingBasis basis = make_basis(&pool_, sums, kCols, 0.0f);
   const std::vector<float> w = random_values(30 * kCols, 2);
-  const RoundedRows feedback =
-      round_rows(&pool_, basis, kInt4Book, w.data(), 30, kCols, 32, kFeedback);
+  const RoundedRows feedback = round_rows(&pool_, basis, shape_of(30, kCols, 32),
+                                          ScaleSigns::kPositive, w.data(), kFeedback);
   const RoundedRows nearest =
-      round_rows(&pool_, basis, kInt4Book, w.data(), 30, kCols, 32, kNearest);
+      round_rows(&pool_, basis, shape_of(30, kCols, 32), ScaleSigns::kPositive, w.data(), kNearest);
   EXPECT_EQ(feedback.codes, nearest.codes);
   EXPECT_EQ(feedback.scales, nearest.scales);
 }
@@ -146,16 +148,16 @@ TEST_F(GptqRounding, ComesNearTheBestOfAllCodes) {
   constexpr size_t kCols = 7;
   constexpr size_t kRows = 40;
   const std::vector<float> x = correlated_inputs(100, kCols, 3);
-  const RoundingBasis basis = make_basis(&pool_, sums_of(x, 100, kCols).data(), kCols, 0.05f);
+  const RoundingBasis basis = make_basis(&pool_, sums_of(x, 100, kCols), kCols, 0.05f);
   const std::vector<float> w = random_values(kRows * kCols, 4);
   double by_steps[3] = {};
   double best = 0;
   const RoundingSteps steps[] = {kNearest, kFeedback, {true, 4}};
   for (size_t s = 0; s < 3; ++s) {
-    const RoundedRows rounded =
-        round_rows(&pool_, basis, kInt4Book, w.data(), kRows, kCols, 32, steps[s]);
+    const RoundedRows rounded = round_rows(&pool_, basis, shape_of(kRows, kCols, 32),
+                                           ScaleSigns::kPositive, w.data(), steps[s]);
     std::vector<float> v(w.size());
-    expand_rows(kInt4Book, rounded, kRows, kCols, 32, v.data());
+    expand_rows(shape_of(kRows, kCols, 32), rounded, v.data());
     for (size_t r = 0; r < kRows; ++r) {
       by_steps[s] += error_of(basis.hessian, w.data() + r * kCols, v.data() + r * kCols);
       if (s == 0) {
@@ -175,18 +177,19 @@ TEST_F(GptqRounding, BeatsMseOnInputsThatGoTogether) {
   constexpr size_t kRows = 33;
   constexpr size_t kPadded = 192;
   const std::vector<float> x = correlated_inputs(600, kCols, 5);
-  const RoundingBasis basis = make_basis(&pool_, sums_of(x, 600, kCols).data(), kCols, 0.05f);
+  const RoundingBasis basis = make_basis(&pool_, sums_of(x, 600, kCols), kCols, 0.05f);
   const std::vector<float> w = random_values(kRows * kCols, 6);
   RoundedRows mse = {std::vector<int8_t>(kRows * kPadded), std::vector<uint16_t>(kRows * 6)};
   const MatrixShape shape = {kRows, kCols, format::NumberFormat::kInt4, 32};
   quantize_rows_int4(shape, w.data(), kRows, QuantMethod::kMse, ScaleSigns::kPositive,
                      mse.codes.data(), mse.scales.data());
-  const RoundedRows gptq = round_rows(&pool_, basis, kInt4Book, w.data(), kRows, kCols, 32, kAll);
+  const RoundedRows gptq =
+      round_rows(&pool_, basis, shape_of(kRows, kCols, 32), ScaleSigns::kPositive, w.data(), kAll);
   double errors[2] = {};
   const RoundedRows* both[] = {&mse, &gptq};
   for (size_t i = 0; i < 2; ++i) {
     std::vector<float> v(w.size());
-    expand_rows(kInt4Book, *both[i], kRows, kCols, 32, v.data());
+    expand_rows(shape_of(kRows, kCols, 32), *both[i], v.data());
     for (size_t r = 0; r < kRows; ++r) {
       errors[i] += error_of(basis.hessian, w.data() + r * kCols, v.data() + r * kCols);
     }
@@ -202,29 +205,32 @@ TEST_F(GptqRounding, ThreadsAndCompanyChangeNothing) {
   const std::vector<float> x = correlated_inputs(200, kCols, 7);
   const std::vector<float> w = random_values(50 * kCols, 8);
   hosted::ThreadPool three(3, hosted::FewerThreads::kAreTaken);
-  const RoundingBasis one = make_basis(&pool_, sums_of(x, 200, kCols).data(), kCols, 0.05f);
-  const RoundingBasis other = make_basis(&three, sums_of(x, 200, kCols).data(), kCols, 0.05f);
-  const RoundedRows all = round_rows(&pool_, one, kInt4Book, w.data(), 50, kCols, 64, kAll);
-  const RoundedRows shared = round_rows(&three, other, kInt4Book, w.data(), 50, kCols, 64, kAll);
+  const RoundingBasis one = make_basis(&pool_, sums_of(x, 200, kCols), kCols, 0.05f);
+  const RoundingBasis other = make_basis(&three, sums_of(x, 200, kCols), kCols, 0.05f);
+  const RoundedRows all =
+      round_rows(&pool_, one, shape_of(50, kCols, 64), ScaleSigns::kPositive, w.data(), kAll);
+  const RoundedRows shared =
+      round_rows(&three, other, shape_of(50, kCols, 64), ScaleSigns::kPositive, w.data(), kAll);
   EXPECT_EQ(all.codes, shared.codes);
   EXPECT_EQ(all.scales, shared.scales);
-  const RoundedRows alone =
-      round_rows(&pool_, one, kInt4Book, w.data() + 20 * kCols, 1, kCols, 64, kAll);
+  const RoundedRows alone = round_rows(&pool_, one, shape_of(1, kCols, 64), ScaleSigns::kPositive,
+                                       w.data() + 20 * kCols, kAll);
   EXPECT_TRUE(std::equal(alone.codes.begin(), alone.codes.end(), all.codes.begin() + 20 * 128));
 }
 
 TEST_F(GptqRounding, ZerosStayZerosAndInputsMayBeNone) {
   constexpr size_t kCols = 32;
   const std::vector<float> sums(kCols * kCols);  // no input ever
-  const RoundingBasis basis = make_basis(&pool_, sums.data(), kCols, 0.05f);
+  const RoundingBasis basis = make_basis(&pool_, sums, kCols, 0.05f);
   std::vector<float> w(2 * kCols);
   for (size_t i = 0; i < kCols; ++i) w[kCols + i] = static_cast<float>(i) - 16;
-  const RoundedRows rounded = round_rows(&pool_, basis, kInt4Book, w.data(), 2, kCols, 32, kAll);
+  const RoundedRows rounded =
+      round_rows(&pool_, basis, shape_of(2, kCols, 32), ScaleSigns::kPositive, w.data(), kAll);
   EXPECT_EQ(rounded.scales[0], 0);
   EXPECT_TRUE(std::all_of(rounded.codes.begin(), rounded.codes.begin() + kCols,
                           [](int8_t code) { return code == 0; }));
   std::vector<float> v(w.size());
-  expand_rows(kInt4Book, rounded, 2, kCols, 32, v.data());
+  expand_rows(shape_of(2, kCols, 32), rounded, v.data());
   for (size_t i = 0; i < kCols; ++i) EXPECT_NEAR(v[kCols + i], w[kCols + i], 1.5f);
 }
 
@@ -239,12 +245,19 @@ TEST_F(GptqRounding, ShiftedTargetsGiveTheExactModelsOutputs) {
     rounded[i] *= 0.9f;
     difference[i] = exact[i] - rounded[i];
   }
-  const RoundingBasis basis =
-      make_basis(&pool_, sums_of(rounded, kInputs, kCols).data(), kCols, 1e-4f);
+  const RoundingBasis basis = make_basis(&pool_, sums_of(rounded, kInputs, kCols), kCols, 1e-4f);
   std::vector<float> cross(kCols * kCols);
   add_products(&pool_, difference.data(), kCols, rounded.data(), kCols, kInputs, cross.data());
   const std::vector<float> w = random_values(3 * kCols, 10);
-  const std::vector<float> targets = TargetShift(&pool_, basis, cross).targets(w, {});
+  std::vector<float> sums(w.size());  // W * cross
+  for (size_t r = 0; r < 3; ++r) {
+    for (size_t i = 0; i < kCols; ++i) {
+      for (size_t j = 0; j < kCols; ++j) {
+        sums[r * kCols + j] += w[r * kCols + i] * cross[i * kCols + j];
+      }
+    }
+  }
+  const std::vector<float> targets = TargetShift(&pool_, basis).targets(w, sums);
   for (size_t i = 0; i < w.size(); ++i) EXPECT_NEAR(targets[i], w[i] / 0.9f, 2e-3f);
 }
 
@@ -264,21 +277,45 @@ TEST_F(GptqRounding, ShiftedTargetsPutOutWhatIsMissing) {
       }
     }
   }
-  const RoundingBasis basis = make_basis(&pool_, sums_of(x, kInputs, kCols).data(), kCols, 1e-4f);
-  const std::vector<float> cross(kCols * kCols);
+  const RoundingBasis basis = make_basis(&pool_, sums_of(x, kInputs, kCols), kCols, 1e-4f);
   std::vector<float> wanted(kRows * kCols);
   add_products(&pool_, missing.data(), kRows, x.data(), kCols, kInputs, wanted.data());
-  const std::vector<float> targets = TargetShift(&pool_, basis, cross).targets(w, wanted);
+  const std::vector<float> targets = TargetShift(&pool_, basis).targets(w, wanted);
   for (size_t i = 0; i < w.size(); ++i) EXPECT_NEAR(targets[i], w[i] + lacking[i], 2e-3f);
 }
 
-TEST_F(GptqRounding, ABookOfUnevenLevelsTakesTheNearest) {
-  CodeBook book = {{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
-                   false};
-  for (float x = -140; x < 130; x += 0.37f) {
-    const int code = book.nearest(x);
-    for (int other = -8; other < 8; ++other) {
-      EXPECT_LE(std::fabs(x - book.level(code)), std::fabs(x - book.level(other)));
+// Both formats of sixteen values, both kinds of scales, sizes that fill no block or tile.
+TEST_F(GptqRounding, SweepsNeverMakeItWorse) {
+  constexpr size_t kRows = 70;
+  for (const size_t cols : {33, 64, 172, 200}) {
+    const std::vector<float> x = correlated_inputs(3 * cols, cols, 14);
+    const std::vector<float> w = random_values(kRows * cols, 15);
+    const RoundingBasis basis = make_basis(&pool_, sums_of(x, 3 * cols, cols), cols, 0.05f);
+    for (const auto number_format : {format::NumberFormat::kInt4, format::NumberFormat::kInt4Nl}) {
+      for (const uint16_t group_size : {uint16_t{32}, uint16_t{64}, uint16_t{128}}) {
+        const MatrixShape shape = shape_of(kRows, cols, group_size, number_format);
+        double by_signs[2] = {};
+        for (const ScaleSigns signs : {ScaleSigns::kPositive, ScaleSigns::kBoth}) {
+          double last = std::numeric_limits<double>::infinity();
+          for (const RoundingSteps steps : {kNearest, kFeedback, kAll}) {
+            const RoundedRows rounded = round_rows(&pool_, basis, shape, signs, w.data(), steps);
+            std::vector<float> v(w.size());
+            expand_rows(shape, rounded, v.data());
+            double error = 0;
+            for (size_t r = 0; r < kRows; ++r) {
+              error += error_of(basis.hessian, w.data() + r * cols, v.data() + r * cols);
+            }
+            EXPECT_LT(error, last) << cols << " " << group_size;
+            last = error;
+            const bool has_negative =
+                std::any_of(rounded.scales.begin(), rounded.scales.end(),
+                            [](uint16_t scale) { return (scale & 0x8000) != 0; });
+            EXPECT_EQ(has_negative, signs == ScaleSigns::kBoth);
+          }
+          by_signs[signs == ScaleSigns::kBoth ? 1 : 0] = last;
+        }
+        EXPECT_LT(by_signs[1], by_signs[0]);
+      }
     }
   }
 }

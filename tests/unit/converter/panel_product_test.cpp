@@ -24,8 +24,8 @@ struct Shape {
   size_t n, rows, cols;
 };
 // Below, at and above the sizes of blocks, panels and tasks.
-constexpr Shape kShapes[] = {{1, 1, 1},    {1, 16, 3},   {5, 17, 33},   {6, 32, 64},
-                             {7, 100, 31}, {97, 48, 16}, {200, 20, 130}};
+constexpr Shape kShapes[] = {{1, 1, 1},    {1, 16, 3},   {5, 17, 33},    {6, 32, 64},
+                             {7, 100, 31}, {97, 48, 16}, {200, 20, 130}, {33, 40, 1030}};
 
 PanelMatrix panels_of(const std::vector<float>& values, size_t rows, size_t cols,
                       PanelFormat format) {
@@ -47,7 +47,8 @@ TEST(PanelProduct, IsTheSumInAscendingOrderOnAnyNumberOfThreads) {
       for (size_t i = 0; i < s.n; ++i) {
         for (size_t j = 0; j < s.rows; ++j) {
           float sum = 0;
-          for (size_t k = 0; k < s.cols; ++k) sum += w[j * s.cols + k] * x[i * s.cols + k];
+          for (size_t k = 0; k < s.cols; ++k)
+            sum = std::fma(w[j * s.cols + k], x[i * s.cols + k], sum);
           want[i * s.rows + j] = sum;
         }
       }
@@ -118,19 +119,53 @@ TEST(PanelProduct, TheTwoSidesMayHaveDifferentWidths) {
   EXPECT_EQ(sums, (std::vector<float>{139, 54, 69}));
 }
 
-TEST(PanelProduct, SubtractsOnlyTheColumnsThatAreNamed) {
-  constexpr size_t kStride = 48;
-  const std::vector<float> x = random_values(7 * 10, 6);
-  const std::vector<float> b = random_values(10 * kStride, 7);
-  const std::vector<float> before = random_values(7 * kStride, 8);
-  std::vector<float> y = before;
-  subtract_products(x.data(), 7, 10, b.data(), 10, kStride, y.data(), kStride, 16, 41);
-  for (size_t r = 0; r < 7; ++r) {
-    for (size_t j = 0; j < kStride; ++j) {
-      float sum = 0;
-      for (size_t k = 0; k < 10; ++k) sum += b[k * kStride + j] * x[r * 10 + k];
-      const bool named = j >= 16 && j < 41;
-      EXPECT_EQ(y[r * kStride + j], before[r * kStride + j] - (named ? sum : 0.0f));
+// Sums of any size of part: what is behind n_left rows stays.
+TEST(TileProducts, AllVersionsRoundEachStepOnce) {
+  constexpr size_t kStride = 20;
+  constexpr float kUntouched = 7.0f;
+  EXPECT_STREQ(all_tile_products().back().name, "portable");
+  for (const TileProducts& version : all_tile_products()) {
+    for (size_t n_left = 1; n_left <= kTile; ++n_left) {
+      for (const size_t n : {0, 1, 2, 33}) {
+        // Sizes from 2^-140 on: subnormal products and sums, cancellation, ties.
+        std::vector<float> left = random_values(n * n_left, 6);
+        std::vector<float> right = random_values(n * kTile, 7);
+        for (size_t i = 0; i < left.size(); ++i) {
+          if (i % 3 == 0) left[i] = std::ldexp(left[i], -static_cast<int>(i % 140));
+          if (i % 5 == 0) left[i] = std::round(left[i] * 4) * 0x1p-12f;
+        }
+        for (size_t i = 0; i < right.size(); ++i) {
+          if (i % 7 == 0) right[i] = std::round(right[i]) * 0x1p-12f;
+        }
+        std::vector<uint16_t> halves(right.size());
+        for (size_t i = 0; i < right.size(); ++i) halves[i] = f32_to_bf16(right[i]);
+        for (const bool are_halves : {false, true}) {
+          std::vector<float> want(kTile * kStride, kUntouched);
+          for (size_t i = 0; i < n_left; ++i) {
+            for (size_t j = 0; j < kTile; ++j) {
+              float& sum = want[i * kStride + j];
+              sum = static_cast<float>(i * j) * 0x1p-20f;
+            }
+          }
+          std::vector<float> got = want;
+          for (size_t i = 0; i < n_left; ++i) {
+            for (size_t j = 0; j < kTile; ++j) {
+              float& sum = want[i * kStride + j];
+              for (size_t k = 0; k < n; ++k) {
+                const size_t at = k * kTile + j;
+                const float y = are_halves ? bf16_to_f32(halves[at]) : right[at];
+                sum = std::fma(left[k * n_left + i], y, sum);
+              }
+            }
+          }
+          if (are_halves) {
+            version.halves(left.data(), n_left, n_left, halves.data(), n, got.data(), kStride);
+          } else {
+            version.floats(left.data(), n_left, n_left, right.data(), n, got.data(), kStride);
+          }
+          EXPECT_EQ(got, want) << version.name << " " << n_left << " " << n;
+        }
+      }
     }
   }
 }

@@ -1,31 +1,23 @@
-// Sixteen floats side by side. Arithmetic on them is IEEE's, lane by lane, so that every x86 level
-// and compiler gives the same bits; what sums across lanes states its order.
+// Sixteen floats side by side. Arithmetic on them is IEEE's, lane by lane, so that every level of
+// instructions and every compiler gives the same bits; what sums across lanes states its order.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-namespace cria::converter {
+namespace cria {
 
 inline constexpr size_t kLanes = 16;
 typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
 typedef uint32_t LaneWords __attribute__((vector_size(kLanes * sizeof(uint32_t))));
-typedef uint16_t LaneHalves __attribute__((vector_size(kLanes * sizeof(uint16_t))));
+typedef int32_t LaneInts __attribute__((vector_size(kLanes * sizeof(int32_t))));
 
-// Inlined into the versions of a function for each x86 level (quant/multiversion.h). Lanes go by
+// Inlined into the versions of a function for each level (quant/multiversion.h). Lanes go by
 // reference: by value they would need one calling convention for every level.
 #define CRIA_LANES_INLINE [[gnu::always_inline]] inline
 
 CRIA_LANES_INLINE void load(const float* from, Lanes* to) { std::memcpy(to, from, sizeof *to); }
-// bf16, widened.
-CRIA_LANES_INLINE void load(const uint16_t* from, Lanes* to) {
-  LaneHalves halves;
-  std::memcpy(&halves, from, sizeof halves);
-  const LaneWords words = __builtin_convertvector(halves, LaneWords) << 16;
-  std::memcpy(to, &words, sizeof *to);
-}
 CRIA_LANES_INLINE void store(const Lanes& from, float* to) { std::memcpy(to, &from, sizeof from); }
 
 // The lanes' sum: halves are added, lane i to lane i + 8, then 4, 2, 1.
@@ -38,4 +30,15 @@ CRIA_LANES_INLINE float sum_of(const Lanes& x) {
   return parts[0];
 }
 
-}  // namespace cria::converter
+CRIA_LANES_INLINE void magnitude(const Lanes& x, Lanes* result) {
+  *result = (Lanes)((LaneWords)x & 0x7fffffffu);
+}
+
+// Rounds to bf16, ties to even.
+CRIA_LANES_INLINE void round_to_bf16(Lanes* x) {
+  LaneWords bits = (LaneWords)*x;
+  bits += 0x7fffu + (bits >> 16 & 1u);
+  *x = (Lanes)(bits & 0xffff0000u);
+}
+
+}  // namespace cria
