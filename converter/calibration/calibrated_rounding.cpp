@@ -14,6 +14,8 @@ using format::TensorRole;
 
 constexpr size_t kHeldOutOneIn = 8;
 constexpr size_t kTaskRows = 16;
+constexpr size_t kPartRows = 4096;     // of a table, in memory at once
+constexpr size_t kTableTokens = 8192;  // enough for the sums of inputs that are d_model wide
 
 // Whether calibration finds a matrix's codes.
 bool is_rounded(const MatrixShape& shape) {
@@ -56,6 +58,21 @@ RoundedRows round_plainly(hosted::ThreadPool* pool, const std::vector<float>& we
   return rounded;
 }
 
+// Calls take(a spec of some rows, the first of them).
+template <typename Take>
+void for_row_parts(const TensorSpec& spec, const Take& take) {
+  for (size_t first = 0; first < spec.shape.rows; first += kPartRows) {
+    TensorSpec part = spec;
+    part.shape.rows = static_cast<uint32_t>(std::min(kPartRows, spec.shape.rows - first));
+    take(part, first);
+  }
+}
+
+void append(const RoundedRows& part, RoundedRows* whole) {
+  whole->codes.insert(whole->codes.end(), part.codes.begin(), part.codes.end());
+  whole->scales.insert(whole->scales.end(), part.scales.begin(), part.scales.end());
+}
+
 double sum_of_squares(const std::vector<float>& x) {
   double sum = 0;
   for (const float value : x) sum += static_cast<double>(value) * static_cast<double>(value);
@@ -80,7 +97,7 @@ TensorRole bias_of(TensorRole matrix) {
   for (const auto& [of, bias] : kBiases) {
     if (of == matrix) return bias;
   }
-  return matrix;  // the output layer, which has none
+  return matrix;  // a matrix that has none
 }
 
 }  // namespace
@@ -101,8 +118,7 @@ const RoundedRows* CalibratedRounding::rounded(const TensorSpec& spec) {
     run_layer(n_layers_done_++);
   }
   if (spec.role == TensorRole::kLmHead && !rounded_.contains({spec.role, spec.layer})) {
-    static_cast<void>(round_group({TensorRole::kLmHead}, format::kNone,
-                                  normalize(TensorRole::kFinalNorm, format::kNone)));
+    round_output_layer(*weights_.find(spec.role, spec.layer));
   }
   const auto found = rounded_.find({spec.role, spec.layer});
   return found == rounded_.end() ? nullptr : &found->second;
@@ -118,30 +134,48 @@ const RoundingOutcome* CalibratedRounding::outcome(const TensorSpec& spec) const
 void CalibratedRounding::start() {
   started_ = true;
   const PlannedTensor& tensor = *weights_.find(TensorRole::kEmbedding, format::kNone);
-  const MatrixShape& shape = tensor.spec.shape;
-  Floats table = weights_.matrix(TensorRole::kEmbedding, format::kNone);
-  x_.exact = model_.embed(table);
-  if (is_rounded(shape)) {
-    const RoundedRows& rounded = rounded_[{TensorRole::kEmbedding, format::kNone}] =
-        round_table(table, tensor.spec);
-    expand_rows(shape, rounded, table.data());
-  }
-  x_.rounded = model_.embed(table);
+  const bool is_tied = (config_.flags & format::kTiedEmbedding) != 0;
+  x_.exact.resize(model_.n_rows() * config_.d_model);
+  for_row_parts(tensor.spec, [&](const TensorSpec& part, size_t first) {
+    model_.embed(weights_.rows(tensor, first, part.shape.rows), first, &x_.exact);
+  });
+  x_.rounded = x_.exact;
+  if (!is_rounded(tensor.spec.shape)) return;
+  std::optional<RoundingBasis> basis;
+  if (is_tied && settings_.steps.feedback) basis = make_table_basis();
+  RoundedRows& codes = rounded_[{TensorRole::kEmbedding, format::kNone}];
+  for_row_parts(tensor.spec, [&](const TensorSpec& part, size_t first) {
+    Floats rows = weights_.rows(tensor, first, part.shape.rows);
+    const RoundedRows rounded = round_table(part, rows, basis);
+    expand_rows(part.shape, rounded, rows.data());
+    model_.embed(rows, first, &x_.rounded);
+    append(rounded, &codes);
+  });
 }
 
-RoundedRows CalibratedRounding::round_table(const Floats& table, const TensorSpec& spec) {
-  const MatrixShape& shape = spec.shape;
-  const bool tied = (config_.flags & format::kTiedEmbedding) != 0;
-  if (!tied || !settings_.steps.feedback) return round_plainly(pool_, table, spec);
-  // As output layer: what goes into it is what the float model puts out.
-  Floats outputs = x_.exact;
-  model_.run(&outputs);
-  outputs = model_.normalize(outputs, TensorRole::kFinalNorm, format::kNone);
-  Floats sums(size_t{shape.cols} * shape.cols);
-  add_products(pool_, outputs.data(), shape.cols, outputs.data(), shape.cols, n_training_,
-               sums.data());
-  const RoundingBasis basis = make_basis(pool_, sums, shape.cols, settings_.table_damping);
-  return round_rows(pool_, basis, shape, signs_of(spec), table.data(), settings_.steps);
+RoundingBasis CalibratedRounding::make_table_basis() const {
+  // What goes into the output layer is what the float model puts out.
+  TokenSequences sequences;
+  for (size_t i = 0, n = 0; i < model_.sequences().size() && n < kTableTokens; ++i) {
+    sequences.push_back(model_.sequences()[i]);
+    n += sequences.back().size();
+  }
+  const size_t n = std::min(token_count(sequences), n_training_);
+  const size_t cols = config_.d_model;
+  const FloatModel part(model_.decoder(), weights_, std::move(sequences), pool_);
+  Floats outputs(x_.exact.begin(),
+                 x_.exact.begin() + static_cast<std::ptrdiff_t>(part.n_rows() * cols));
+  part.run(&outputs);
+  outputs = part.normalize(outputs, TensorRole::kFinalNorm, format::kNone);
+  Floats sums(cols * cols);
+  add_products(pool_, outputs.data(), cols, outputs.data(), cols, n, sums.data());
+  return make_basis(pool_, sums, cols, settings_.table_damping);
+}
+
+RoundedRows CalibratedRounding::round_table(const TensorSpec& part, const Floats& weights,
+                                            const std::optional<RoundingBasis>& basis) const {
+  if (!basis) return round_plainly(pool_, weights, part);
+  return round_rows(pool_, *basis, part.shape, signs_of(part), weights.data(), settings_.steps);
 }
 
 // A layer --------------------------------------------------------------------------------------
@@ -231,12 +265,7 @@ std::vector<CalibratedRounding::BothLinear> CalibratedRounding::round_group(
     const std::vector<TensorRole>& roles, uint32_t layer, const Both& inputs) {
   const size_t cols = weights_.find(roles.front(), layer)->spec.shape.cols;
   const RoundingBasis basis = make_basis_of(inputs, cols);
-  Shift shift;
-  if (settings_.shifts_targets) {
-    shift.solve.emplace(pool_, basis);
-    // Matrices that write to the residual stream have few rows: their outputs are the cheaper way.
-    if (inputs.missing.empty()) shift.cross = cross_products(inputs, cols);
-  }
+  const Shift shift = make_shift(inputs, basis);
   std::vector<BothLinear> linears;
   for (const TensorRole role : roles) {
     linears.push_back(round_matrix(*weights_.find(role, layer), inputs, basis, shift));
@@ -255,44 +284,90 @@ Floats CalibratedRounding::targets_of(const Floats& weights, const PanelMatrix& 
   return shift.solve->targets(weights, sums);
 }
 
+CalibratedRounding::Shift CalibratedRounding::make_shift(const Both& inputs,
+                                                         const RoundingBasis& basis) const {
+  Shift shift;
+  if (!settings_.shifts_targets) return shift;
+  shift.solve.emplace(pool_, basis);
+  // Matrices that write to the residual stream have few rows: their outputs are the cheaper way.
+  if (inputs.missing.empty()) shift.cross = cross_products(inputs, basis.hessian.rows());
+  return shift;
+}
+
 CalibratedRounding::BothLinear CalibratedRounding::round_matrix(const PlannedTensor& tensor,
                                                                 const Both& inputs,
                                                                 const RoundingBasis& basis,
                                                                 const Shift& shift) {
   const TensorRole role = tensor.spec.role;
   const uint32_t layer = tensor.spec.layer;
-  const MatrixShape& shape = tensor.spec.shape;
-  const Floats weights = weights_.matrix(role, layer);
   BothLinear linear;
-  linear.exact.matrix = to_panels(pool_, weights.data(), shape.rows, shape.cols, PanelFormat::kF32);
-  const TensorRole bias = bias_of(role);
-  if (bias != role) linear.exact.bias = weights_.vector(bias, layer);
-  linear.rounded = linear.exact;
-  if (!is_rounded(shape)) return linear;
+  linear.exact.bias = weights_.vector(bias_of(role), layer);
+  linear.rounded.bias = linear.exact.bias;
+  if (!is_rounded(tensor.spec.shape)) {
+    linear.exact.matrix = weights_.panels(role, layer, PanelFormat::kF32);
+    linear.rounded.matrix = linear.exact.matrix;
+    return linear;
+  }
+  RoundedPart part = round_part(tensor.spec, weights_.matrix(role, layer), inputs, basis, shift);
+  keep_better(tensor.spec, &part);
+  linear.exact.matrix = std::move(part.exact);
+  linear.rounded.matrix =
+      std::move(outcomes_[{role, layer}].kept_calibrated ? part.of_calibrated : part.of_plain);
+  return linear;
+}
 
-  RoundedRows plain = round_plainly(pool_, weights, tensor.spec);
-  const Floats targets = targets_of(weights, linear.exact.matrix, inputs, shift);
-  RoundedRows calibrated =
-      round_rows(pool_, basis, shape, signs_of(tensor.spec), targets.data(), settings_.steps);
-  Floats wanted = held_out_outputs(inputs.exact, linear.exact.matrix);
-  const double signal = sum_of_squares(wanted);
+void CalibratedRounding::round_output_layer(const PlannedTensor& tensor) {
+  if (!is_rounded(tensor.spec.shape)) return;
+  const Both inputs = normalize(TensorRole::kFinalNorm, format::kNone);
+  const RoundingBasis basis = make_basis_of(inputs, tensor.spec.shape.cols);
+  const Shift shift = make_shift(inputs, basis);
+  RoundedPart whole;
+  for_row_parts(tensor.spec, [&](const TensorSpec& spec, size_t first) {
+    const RoundedPart part =
+        round_part(spec, weights_.rows(tensor, first, spec.shape.rows), inputs, basis, shift);
+    append(part.plain, &whole.plain);
+    append(part.calibrated, &whole.calibrated);
+    whole.signal += part.signal;
+    whole.plain_error += part.plain_error;
+    whole.calibrated_error += part.calibrated_error;
+  });
+  keep_better(tensor.spec, &whole);
+}
+
+CalibratedRounding::RoundedPart CalibratedRounding::round_part(const TensorSpec& spec,
+                                                               const Floats& weights,
+                                                               const Both& inputs,
+                                                               const RoundingBasis& basis,
+                                                               const Shift& shift) const {
+  const MatrixShape& shape = spec.shape;
+  RoundedPart part;
+  part.exact = to_panels(pool_, weights.data(), shape.rows, shape.cols, PanelFormat::kF32);
+  part.plain = round_plainly(pool_, weights, spec);
+  const Floats targets = targets_of(weights, part.exact, inputs, shift);
+  part.calibrated =
+      round_rows(pool_, basis, shape, signs_of(spec), targets.data(), settings_.steps);
+  Floats wanted = held_out_outputs(inputs.exact, part.exact);
+  part.signal = sum_of_squares(wanted);
   if (!inputs.missing.empty()) {
     const float* missing = inputs.missing.data() + n_training_ * shape.rows;
     for (size_t i = 0; i < wanted.size(); ++i) wanted[i] += missing[i];
   }
-  const PanelMatrix of_plain = panels_of(plain, shape);
-  linear.rounded.matrix = panels_of(calibrated, shape);
-  RoundingOutcome& outcome = outcomes_[{role, layer}];
-  const auto error_of = [&](const PanelMatrix& matrix) {
-    const double error = squared_difference(wanted, held_out_outputs(inputs.rounded, matrix));
-    return signal > 0 ? error / signal : 0;
-  };
-  outcome.plain_error = error_of(of_plain);
-  outcome.calibrated_error = error_of(linear.rounded.matrix);
+  part.of_plain = panels_of(part.plain, shape);
+  part.of_calibrated = panels_of(part.calibrated, shape);
+  part.plain_error = squared_difference(wanted, held_out_outputs(inputs.rounded, part.of_plain));
+  part.calibrated_error =
+      squared_difference(wanted, held_out_outputs(inputs.rounded, part.of_calibrated));
+  return part;
+}
+
+void CalibratedRounding::keep_better(const TensorSpec& spec, RoundedPart* part) {
+  RoundingOutcome& outcome = outcomes_[{spec.role, spec.layer}];
+  const double divisor = part->signal > 0 ? part->signal : 1;
+  outcome.plain_error = part->plain_error / divisor;
+  outcome.calibrated_error = part->calibrated_error / divisor;
   outcome.kept_calibrated = outcome.calibrated_error < outcome.plain_error;
-  if (!outcome.kept_calibrated) linear.rounded.matrix = of_plain;
-  rounded_[{role, layer}] = std::move(outcome.kept_calibrated ? calibrated : plain);
-  return linear;
+  rounded_[{spec.role, spec.layer}] =
+      std::move(outcome.kept_calibrated ? part->calibrated : part->plain);
 }
 
 Floats CalibratedRounding::held_out_outputs(const Floats& inputs, const PanelMatrix& matrix) const {

@@ -60,15 +60,28 @@ class CalibratedRounding {
     FloatLinear exact;
     FloatLinear rounded;
   };
+  // Rows of a matrix, rounded both ways, and their outputs' squares on held-out tokens.
+  struct RoundedPart {
+    PanelMatrix exact;
+    PanelMatrix of_plain, of_calibrated;
+    RoundedRows plain, calibrated;
+    double signal = 0;
+    double plain_error = 0;
+    double calibrated_error = 0;
+  };
   // How the targets of matrices that share inputs are found; nothing: they are the weights.
   struct Shift {
     std::optional<TargetShift> solve;
     PanelMatrix cross;  // cross_products, where no outputs are missing
   };
 
+  // Both models' embedded tokens, and the codes of the embedding.
   void start();
-  // Rounds the embedding, as output layer too where it is both.
-  [[nodiscard]] RoundedRows round_table(const Floats& table, const TensorSpec& spec);
+  // What a table that is output layer too is rounded by.
+  [[nodiscard]] RoundingBasis make_table_basis() const;
+  // Some rows of the embedding.
+  [[nodiscard]] RoundedRows round_table(const TensorSpec& part, const Floats& weights,
+                                        const std::optional<RoundingBasis>& basis) const;
   void run_layer(uint32_t layer);
   [[nodiscard]] Both normalize(format::TensorRole norm, uint32_t layer) const;
 
@@ -84,6 +97,14 @@ class CalibratedRounding {
                                                     uint32_t layer, const Both& inputs);
   // What the rounded model's residual stream lacks, before its block's multiplier.
   [[nodiscard]] Floats missing_residual() const;
+  [[nodiscard]] RoundedPart round_part(const TensorSpec& spec, const Floats& weights,
+                                       const Both& inputs, const RoundingBasis& basis,
+                                       const Shift& shift) const;
+  [[nodiscard]] Shift make_shift(const Both& inputs, const RoundingBasis& basis) const;
+  // Notes whose error is less, and keeps those codes.
+  void keep_better(const TensorSpec& spec, RoundedPart* part);
+  // Part by part: nothing of it comes through to other matrices, and it may be large.
+  void round_output_layer(const PlannedTensor& tensor);
   [[nodiscard]] BothLinear round_matrix(const PlannedTensor& tensor, const Both& inputs,
                                         const RoundingBasis& basis, const Shift& shift);
   // The outputs of held-out rows.

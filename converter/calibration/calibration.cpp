@@ -23,6 +23,14 @@ size_t sequence_count(const format::ModelConfig& config, uint32_t n_tokens) {
   return std::max(kCalibrationSequences, n_tokens / sequence_length(config, n_tokens));
 }
 
+// Every parameter but norms and biases.
+uint64_t weight_count(const format::ModelConfig& config) {
+  const uint64_t d = config.d_model;
+  const uint64_t heads = uint64_t{config.n_heads + config.n_kv_heads} * config.head_dim;
+  const uint64_t n_tables = (config.flags & format::kTiedEmbedding) != 0 ? 1 : 2;
+  return config.n_layers * (2 * d * heads + 3 * d * config.d_ff) + n_tables * d * config.vocab_size;
+}
+
 void check_sources(const TensorPlan& plan) {
   for (const PlannedTensor& tensor : plan.tensors) {
     if (tensor.source == nullptr || tensor.source->int4_group() == 0) continue;
@@ -41,9 +49,14 @@ std::string time_text(double seconds) {
 
 }  // namespace
 
+uint32_t calibration_tokens(const format::ModelConfig& config, const CalibrationWish& wish) {
+  if (wish.n_tokens) return *wish.n_tokens;
+  return weight_count(config) > kManyWeights ? kCalibrationTokensOfMany : kCalibrationTokens;
+}
+
 uint64_t calibration_bytes(const format::ModelConfig& config, const CalibrationWish& wish) {
-  constexpr uint64_t kSquares = 7;  // sums, the damped, the ordered, three factors, panels
-  const uint64_t n = wish.n_tokens;
+  constexpr uint64_t kProgram = 32 << 20;  // the process and buffers
+  const uint64_t n = calibration_tokens(config, wish);
   const uint64_t d = config.d_model;
   const uint64_t q = uint64_t{config.n_heads} * config.head_dim;
   const uint64_t kv = uint64_t{config.n_kv_heads} * config.head_dim;
@@ -51,12 +64,15 @@ uint64_t calibration_bytes(const format::ModelConfig& config, const CalibrationW
   const uint64_t layer = d * (q + kv) * 2 + d * ff * 3;
   const uint64_t table = d * config.vocab_size;
   const uint64_t widest = std::max({d, q, ff});
-  const uint64_t squares = kSquares * widest * widest;
+  // While sums become a basis; and that of the narrow ones, with what targets are found by.
+  const uint64_t squares = std::max(4 * widest * widest, 5 * d * d);
   // Residual streams and inputs of both models, and what comes of them.
-  const uint64_t rows = n * (4 * d + 2 * std::max(q + kv, ff));
-  const uint64_t rounding = sizeof(float) * (rows + squares + 2 * layer + 2 * table);
+  const uint64_t rows = n * (4 * d + std::max(3 * q + 2 * kv, 3 * ff));
+  // A matrix, its targets on their way, its values rounded both ways; and one that was before it.
+  const uint64_t matrices = 8 * d * std::max(q, ff);
+  const uint64_t rounding = kProgram + sizeof(float) * (rows + squares + matrices) + 2 * table;
   if (wish.file) return rounding;
-  const uint64_t n_sequences = sequence_count(config, wish.n_tokens);
+  const uint64_t n_sequences = sequence_count(config, static_cast<uint32_t>(n));
   const uint64_t halves = config.n_layers * (layer + n * 2 * kv) + table;
   const uint64_t writing = sizeof(uint16_t) * halves +
                            sizeof(float) * n_sequences * (config.vocab_size + 2 * ff + 4 * d);
@@ -70,7 +86,8 @@ Calibration::Calibration(const CalibrationWish& wish, const format::ModelConfig&
       pool_(pool),
       progress_(progress),
       weights_(plan, pool),
-      decoder_(config, rope, sequence_length(config, wish.n_tokens), pool) {
+      n_tokens_(calibration_tokens(config, wish)),
+      decoder_(config, rope, sequence_length(config, n_tokens_), pool) {
   check_sources(plan);
   const TokenSequences sequences = tokens(wish);
   rounding_.emplace(decoder_, weights_, sequences,
@@ -81,17 +98,17 @@ Calibration::Calibration(const CalibrationWish& wish, const format::ModelConfig&
 }
 
 TokenSequences Calibration::tokens(const CalibrationWish& wish) {
-  const size_t length = sequence_length(config_, wish.n_tokens);
-  if (wish.file) return read_token_file(*wish.file, config_.vocab_size, length, wish.n_tokens);
+  const size_t length = sequence_length(config_, n_tokens_);
+  if (wish.file) return read_token_file(*wish.file, config_.vocab_size, length, n_tokens_);
   size_t n_done = 0;
-  progress_->start(size_t{wish.n_tokens});
+  progress_->start(size_t{n_tokens_});
   const auto advance = [&](size_t done, size_t) {
     progress_->advance(done - n_done, "the model writes text to be calibrated with");
     n_done = done;
   };
   TokenSequences text = write_self_text(
       decoder_, weights_,
-      {sequence_count(config_, wish.n_tokens), length, kCalibrationTemperature, kCalibrationSeed},
+      {sequence_count(config_, n_tokens_), length, kCalibrationTemperature, kCalibrationSeed},
       pool_, advance);
   progress_->finish();
   return text;

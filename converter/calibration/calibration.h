@@ -13,6 +13,11 @@
 
 namespace cria::converter {
 
+// Tokens that are used at most: those that are wished for, or fewer for a large model, so that it
+// does not take hours.
+[[nodiscard]] uint32_t calibration_tokens(const format::ModelConfig& config,
+                                          const CalibrationWish& wish);
+
 // Bytes that a calibration takes besides the file being written, at most and about.
 [[nodiscard]] uint64_t calibration_bytes(const format::ModelConfig& config,
                                          const CalibrationWish& wish);
@@ -45,6 +50,7 @@ class Calibration {
   hosted::ThreadPool* pool_;
   Progress* progress_;
   PlannedWeights weights_;
+  uint32_t n_tokens_;
   FloatDecoder decoder_;
   std::optional<CalibratedRounding> rounding_;
   CalibrationSummary summary_;

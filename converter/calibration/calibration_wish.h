@@ -11,10 +11,13 @@ namespace cria::converter {
 struct CalibrationWish {
   bool feedback;                              // GPTQ's rounding; else scales alone are searched
   std::optional<std::filesystem::path> file;  // of token ids; none: the model writes its own text
-  uint32_t n_tokens;                          // to be used at most
+  std::optional<uint32_t> n_tokens;           // to be used at most; none: by the model's size
 };
 
 inline constexpr uint32_t kCalibrationTokens = 32768;
+// Of a model of more weights.
+inline constexpr uint64_t kManyWeights = 500'000'000;
+inline constexpr uint32_t kCalibrationTokensOfMany = 16384;
 inline constexpr uint32_t kLeastCalibrationTokens = 256;
 inline constexpr uint32_t kMostCalibrationTokens = 1 << 22;
 inline constexpr uint64_t kCalibrationSeed = 1;

@@ -23,25 +23,26 @@ void check_finite(const SourceTensor& source, const std::vector<float>& values) 
                          "download it again");
 }
 
-// Calls take(first row, n, values) for parts of a matrix, in parallel.
+// Calls take(first row, n, values) for parts of a matrix's rows begin to end, in parallel.
 template <typename Take>
-void for_parts(hosted::ThreadPool* pool, const PlannedTensor& tensor, const Take& take) {
-  const size_t rows = tensor.spec.shape.rows;
+void for_parts(hosted::ThreadPool* pool, const PlannedTensor& tensor, size_t begin, size_t end,
+               const Take& take) {
   const size_t cols = tensor.spec.shape.cols;
   struct Scratch {
     std::vector<uint8_t> bytes;
     std::vector<float> values;
   };
   std::vector<Scratch> scratches(pool->n_threads());
-  hosted::shared_loop(pool, (rows + kTaskRows - 1) / kTaskRows, [&](size_t task, size_t worker) {
-    Scratch& scratch = scratches[worker];
-    const size_t first = task * kTaskRows;
-    const size_t n = std::min(kTaskRows, rows - first);
-    scratch.values.resize(n * cols);
-    tensor.source->read_rows(first, n, &scratch.bytes, scratch.values.data());
-    check_finite(*tensor.source, scratch.values);
-    take(first, n, scratch.values.data());
-  });
+  hosted::shared_loop(pool, (end - begin + kTaskRows - 1) / kTaskRows,
+                      [&](size_t task, size_t worker) {
+                        Scratch& scratch = scratches[worker];
+                        const size_t first = begin + task * kTaskRows;
+                        const size_t n = std::min(kTaskRows, end - first);
+                        scratch.values.resize(n * cols);
+                        tensor.source->read_rows(first, n, &scratch.bytes, scratch.values.data());
+                        check_finite(*tensor.source, scratch.values);
+                        take(first, n, scratch.values.data());
+                      });
 }
 
 }  // namespace
@@ -65,10 +66,14 @@ std::vector<float> PlannedWeights::vector(TensorRole role, uint32_t layer) const
 
 std::vector<float> PlannedWeights::matrix(TensorRole role, uint32_t layer) const {
   const PlannedTensor& tensor = *find(role, layer);
+  return rows(tensor, 0, tensor.spec.shape.rows);
+}
+
+std::vector<float> PlannedWeights::rows(const PlannedTensor& tensor, size_t first, size_t n) const {
   const size_t cols = tensor.spec.shape.cols;
-  std::vector<float> values(tensor.spec.shape.rows * cols);
-  for_parts(pool_, tensor, [&](size_t first, size_t n, const float* rows) {
-    std::copy_n(rows, n * cols, values.data() + first * cols);
+  std::vector<float> values(n * cols);
+  for_parts(pool_, tensor, first, first + n, [&](size_t row, size_t n_rows, const float* from) {
+    std::copy_n(from, n_rows * cols, values.data() + (row - first) * cols);
   });
   return values;
 }
@@ -77,7 +82,7 @@ PanelMatrix PlannedWeights::panels(TensorRole role, uint32_t layer, PanelFormat 
   const PlannedTensor& tensor = *find(role, layer);
   const size_t cols = tensor.spec.shape.cols;
   PanelMatrix panels(tensor.spec.shape.rows, cols, format);
-  for_parts(pool_, tensor, [&](size_t first, size_t n, const float* rows) {
+  for_parts(pool_, tensor, 0, panels.rows(), [&](size_t first, size_t n, const float* rows) {
     for (size_t i = 0; i < n; ++i) panels.set_row(first + i, rows + i * cols);
   });
   return panels;

@@ -21,6 +21,8 @@ class PlannedWeights {
   [[nodiscard]] std::vector<float> vector(format::TensorRole role, uint32_t layer) const;
   // A matrix, [rows][cols]. Throws ProgramError, also where a value is infinite or no number.
   [[nodiscard]] std::vector<float> matrix(format::TensorRole role, uint32_t layer) const;
+  // n of its rows.
+  [[nodiscard]] std::vector<float> rows(const PlannedTensor& tensor, size_t first, size_t n) const;
   // The same as panels; no more than a few rows are in memory besides.
   [[nodiscard]] PanelMatrix panels(format::TensorRole role, uint32_t layer,
                                    PanelFormat format) const;

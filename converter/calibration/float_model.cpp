@@ -27,18 +27,19 @@ FloatModel::FloatModel(const FloatDecoder& decoder, const PlannedWeights& weight
   }
 }
 
-Floats FloatModel::embed(const Floats& table) const {
+void FloatModel::embed(const Floats& rows, size_t first, Floats* x) const {
   const size_t width = config_.d_model;
-  Floats x(n_rows() * width);
-  float* row = x.data();
+  const size_t end = first + rows.size() / width;
+  float* to = x->data();
   for (const std::vector<uint32_t>& tokens : sequences_) {
     for (const uint32_t token : tokens) {
-      std::copy_n(table.data() + token * width, width, row);
-      decoder_.scale_embedding(row);
-      row += width;
+      if (token >= first && token < end) {
+        std::copy_n(rows.data() + (token - first) * width, width, to);
+        decoder_.scale_embedding(to);
+      }
+      to += width;
     }
   }
-  return x;
 }
 
 Floats FloatModel::normalize(const Floats& x, TensorRole norm, uint32_t layer) const {

@@ -20,9 +20,12 @@ class FloatModel {
              hosted::ThreadPool* pool);
 
   [[nodiscard]] size_t n_rows() const { return positions_.size(); }
+  [[nodiscard]] const TokenSequences& sequences() const { return sequences_; }
+  [[nodiscard]] const FloatDecoder& decoder() const { return decoder_; }
 
-  // The tokens' rows of a table [vocab_size][d_model], as layers take them: [n_rows][d_model].
-  [[nodiscard]] Floats embed(const Floats& table) const;
+  // The tokens' rows of a table, as layers take them, part by part of it: those of its rows first
+  // to first + rows.size() / d_model are put into x, [n_rows][d_model].
+  void embed(const Floats& rows, size_t first, Floats* x) const;
   [[nodiscard]] Floats normalize(const Floats& x, format::TensorRole norm, uint32_t layer) const;
   // What comes of attention, before its output matrix: [n_rows][q_width].
   [[nodiscard]] Floats attend(uint32_t layer, const FloatLinear& q, const FloatLinear& k,

@@ -112,7 +112,8 @@ class CpuModels(unittest.TestCase):
     def test_each_backend_and_the_default_run(self):
         def check(model):
             for backend in ("auto", *cli.backends()):
-                result = cria_on(model, "run", cli.model(), "-p", PROMPT, "-n", "16", "--greedy", "--backend", backend)
+                file = cli.model(*cli.options_for(backend))
+                result = cria_on(model, "run", file, "-p", PROMPT, "-n", "16", "--greedy", "--backend", backend)
                 self.check(result, f"{model} {backend}")
                 self.assertTrue(result.out.startswith(PROMPT) and len(result.out) > len(PROMPT) + 10, result.out)
 

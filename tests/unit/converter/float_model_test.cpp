@@ -47,7 +47,8 @@ std::vector<float> logits_of(const Opened& opened, const TokenSequences& sequenc
   for (const std::vector<uint32_t>& tokens : sequences) longest = std::max(longest, tokens.size());
   const FloatDecoder decoder(config, opened.imported.rope, longest, &pool);
   const FloatModel model(decoder, weights, sequences, &pool);
-  Floats x = model.embed(weights.matrix(TensorRole::kEmbedding, format::kNone));
+  Floats x(model.n_rows() * decoder.config().d_model);
+  model.embed(weights.matrix(TensorRole::kEmbedding, format::kNone), 0, &x);
   model.run(&x);
   x = model.normalize(x, TensorRole::kFinalNorm, format::kNone);
   const bool tied = (config.flags & format::kTiedEmbedding) != 0;
