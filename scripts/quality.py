@@ -1,0 +1,210 @@
+"""Measures what formats and methods lose on trained models, cria's and llama.cpp's; scripts/quality.sh builds first and
+says how.
+
+llama.cpp's quantized weights are widened to f32 bit for bit (cria-convert reads GGUF) and run by the same program with
+f32 activations and KV cache: its side loses by weights alone. cria's side is what users run: int8 activations and KV
+cache. All are compared with the same checkpoint's f32 file on the same tokens.
+"""
+import argparse
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+import quality_plot
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BIN = ROOT / "build/release/bin"
+
+# Label -> options of cria-convert.
+CRIA = {
+    "int8": ("--weights", "int8"),
+    "int8g32": ("--weights", "int8g32"),
+    "int4 rtn": ("--method", "rtn"),
+    "int4 positive": ("--scales", "positive"),
+    "int4": (),
+    "int4 g64": ("--group-size", "64"),
+    "int4nl": ("--weights", "int4nl"),
+    "int4 gptq": ("--method", "gptq"),
+    "int4 g64 gptq": ("--method", "gptq", "--group-size", "64"),
+    "int4nl gptq": ("--method", "gptq", "--weights", "int4nl"),
+    "int4, table int8g32": ("--weights-of", "embedding=int8g32"),
+    "int4 gptq, table int8g32": ("--method", "gptq", "--weights-of", "embedding=int8g32"),
+    "int4nl gptq, table int8g32": ("--method", "gptq", "--weights", "int4nl", "--weights-of", "embedding=int8g32"),
+}
+# Label -> arguments of llama-quantize: options, type.
+LLAMA = {
+    "Q8_0": ((), "q8_0"),
+    "Q5_K_M": ((), "q5_k_m"),
+    "Q4_K_M": ((), "q4_k_m"),
+    "Q4_K_S": ((), "q4_k_s"),
+    "Q4_1": ((), "q4_1"),
+    "Q4_0": ((), "q4_0"),
+    "Q4_0 --pure": (("--pure",), "q4_0"),
+    "IQ4_NL --pure": (("--pure",), "iq4_nl"),
+}
+# Whose excess is the measure of cria's at the same bits.
+RIVAL = "Q4_0 --pure"
+# How far apart bits a weight may be to be called the same.
+SAME_BITS = 0.1
+
+
+def run(command, cwd=None):
+    """Standard output and standard error."""
+    done = subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"quality: exit code {done.returncode} of: {' '.join(map(str, command))}\n{done.stderr[-2000:]}")
+    return done.stdout, done.stderr
+
+
+def reference_models(shared):
+    trained = shared / "reference/trained"
+    corpus = shared / "reference/corpus"
+    return {
+        "story": Model("story", trained / "story-hf", corpus / "tinystories_train_head_197KB.txt"),
+        "stories260K": Model("stories260K", trained / "stories260K/stories260K.bin", corpus / "tinystories_train_head_197KB.txt",
+                             gguf=trained / "stories260K/stories260K.gguf", most_bytes=80000,
+                             options=("--tokenizer", trained / "stories260K/tok512.bin")),
+        "demo": Model("demo", ROOT / "models/demo", ROOT / "models/demo/heldout.txt"),
+    }
+
+
+class Model:
+    """A checkpoint, a text that it was not trained on, and what is measured on it."""
+
+    def __init__(self, name, source, text, gguf=None, most_bytes=None, options=()):
+        self.name, self.source, self.text, self.gguf = name, source, text, gguf
+        self.most_bytes, self.options = most_bytes, options
+        self.rows = []
+
+    def prepare(self, folder):
+        self.folder = folder / self.name
+        self.folder.mkdir()
+        if self.most_bytes is not None:
+            part = self.folder / "text.txt"
+            part.write_bytes(self.text.read_bytes()[:self.most_bytes])
+            self.text = part
+        self.reference = self.folder / "f32.cria"
+        run([BIN / "cria-convert", self.source, "-o", self.reference, "--weights", "f32", "--quiet", *self.options])
+
+    def measure(self, label, file, bits, side, *options):
+        out, _ = run([BIN / "cria", "eval", file, "--text", self.text, "--reference", self.reference, "--json",
+                      "--backend", "exact", *options])
+        result = json.loads(out)["reference"]
+        row = {"model": self.name, "side": side, "label": label, "bits": bits,
+               "excess": result["perplexity_ratio"] - 1, "excess_error": result["perplexity_ratio_error"],
+               "kl": result["mean_kl"], "kl_error": result["mean_kl_error"],
+               "top1": result["top1_agreement"], "top1_error": result["top1_agreement_error"]}
+        self.rows.append(row)
+        print(f"| {self.name} | {label} | {bits:.2f} | {100 * row['excess']:.2f} ± {100 * row['excess_error']:.2f} | "
+              f"{row['kl']:.5f} ± {row['kl_error']:.5f} | {100 * row['top1']:.1f} |", flush=True)
+
+    def measure_cria(self, label, options):
+        file = self.folder / "cria.cria"
+        run([BIN / "cria-convert", self.source, "-o", file, "--quiet", *self.options, *options])
+        bits = json.loads(run([BIN / "cria", "info", file, "--json"])[0])["model"]["bits_per_weight"]
+        self.measure(label, file, bits, "cria")
+
+    def make_gguf(self, peers):
+        target = self.folder / "f32.gguf"
+        if self.gguf is not None:
+            shutil.copy(self.gguf, target)
+            return
+        shutil.copytree(self.source, self.folder / "hf")
+        name_table(self.folder / "hf/model.safetensors")
+        run([peers, "gguf", "hf", "f32.gguf", "f32"], cwd=self.folder)
+
+    def measure_llama(self, label, options, kind, peers):
+        _, said = run([peers, "run", "llama-quantize", *options, "f32.gguf", "out.gguf", kind, os.cpu_count()], cwd=self.folder)
+        bits = float(re.search(r"quant size .*\(([0-9.]+) BPW\)", said).group(1))
+        file = self.folder / "llama.cria"
+        run([BIN / "cria-convert", self.folder / "out.gguf", "-o", file, "--weights", "f32", "--quiet"])
+        self.measure(label, file, bits, "llama.cpp", "--kv", "f32")
+
+
+def name_table(path):
+    """A tied table stored as lm_head.weight alone gets the embedding's name, which llama.cpp asks for."""
+    if not path.is_file():
+        return
+    data = path.read_bytes()
+    size = struct.unpack_from("<Q", data)[0]
+    header = json.loads(data[8:8 + size])
+    if "model.embed_tokens.weight" in header or "lm_head.weight" not in header:
+        return
+    header["model.embed_tokens.weight"] = header.pop("lm_head.weight")
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.chmod(0o644)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + size:])
+
+
+def shares(models):
+    """Of each of cria's rows: its excess by the rival's, geometric mean over the models where both take the same bits."""
+    found = {}
+    for model in models:
+        rival = next((row for row in model.rows if row["label"] == RIVAL), None)
+        for row in model.rows:
+            if rival is None or row["side"] != "cria" or abs(row["bits"] - rival["bits"]) > SAME_BITS:
+                continue
+            # An excess may be negative by chance: then nothing can be said of its share.
+            if min(row["excess"], rival["excess"]) > 0:
+                found.setdefault(row["label"], []).append((model.name, row["excess"] / rival["excess"]))
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/quality.sh", description="What formats and methods lose.")
+    parser.add_argument("--models", default="story,stories260K,demo")
+    parser.add_argument("--model", action="append", default=[], type=pathlib.Path)
+    parser.add_argument("--text", action="append", default=[], type=pathlib.Path)
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--peers", type=pathlib.Path)
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--plot", type=pathlib.Path)
+    arguments = parser.parse_args()
+    if len(arguments.model) != len(arguments.text):
+        parser.error("each --model wants a --text")
+    shared = pathlib.Path(os.environ.get("CRIA_SHARED", ROOT.parent / "shared"))
+    peers = (arguments.peers or shared / "tools/peers").resolve()
+    known = reference_models(shared)
+    names = [name for name in arguments.models.split(",") if name]
+    for name in names:
+        if name not in known:
+            parser.error(f"--models knows {', '.join(known)}, not {name}")
+    models = [known[name] for name in names]
+    for model in models:
+        if not model.source.exists():
+            sys.exit(f"quality: {model.source} is not there; set CRIA_SHARED, or name others with --models, --model")
+    models += [Model(path.resolve().name, path.resolve(), text.resolve()) for path, text in zip(arguments.model, arguments.text)]
+    if not arguments.no_peers and not peers.exists():
+        sys.exit(f"quality: {peers} is not there; give --peers, or --no-peers to measure cria alone")
+
+    print("| model | weights | bits a weight | perplexity over f32, % | KL divergence | same likeliest token, % |\n"
+          "|---|---|---|---|---|---|", flush=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        for model in models:
+            model.prepare(pathlib.Path(scratch))
+            for label, options in CRIA.items():
+                model.measure_cria(label, options)
+            if not arguments.no_peers:
+                model.make_gguf(peers)
+                for label, (options, kind) in LLAMA.items():
+                    model.measure_llama(label, options, kind, peers)
+    rows = [row for model in models for row in model.rows]
+    for label, found in shares(models).items():
+        mean = math.exp(sum(math.log(share) for _, share in found) / len(found))
+        each = ", ".join(f"{name} {share:.2f}" for name, share in found)
+        print(f"{label}: {mean:.2f} of the excess of {RIVAL} at the same bits ({each})")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+    if arguments.plot:
+        arguments.plot.write_text(quality_plot.drawing(rows))
+
+
+main()

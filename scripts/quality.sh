@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Builds cria, converts small trained models every way it knows and llama.cpp's, and says what each loses: bits a weight,
+# perplexity over f32, KL divergence, how often the likeliest token stays the same. Needs the folder of references beside
+# this repository (models, texts, and tools/peers, which runs llama.cpp from Debian's packages; root, 3 GB).
+#   scripts/quality.sh [--models story,stories260K,demo] [--model DIR --text FILE]... [--no-peers] [--peers FILE]
+#                      [--json FILE] [--plot docs/quantization.svg]
+#   --model, --text   a checkpoint of one's own, and a text that it was not trained on
+#   --no-peers        cria alone
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+"$root/scripts/setup.sh"
+cmake -S "$root" --preset release >/dev/null
+cmake --build "$root/build/release" --target cria cria-convert >/dev/null
+exec python3 "$root/scripts/quality.py" "$@"
