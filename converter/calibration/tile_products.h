@@ -29,7 +29,7 @@ struct TileProducts {
 [[nodiscard]] std::span<const TileProducts> all_tile_products();
 [[nodiscard]] inline const TileProducts& tile_products() { return all_tile_products().front(); }
 
-// One a file, compiled with its instructions; null functions where the target has no such level.
+// One a file, compiled with its instructions: to be called only where the processor has them.
 [[nodiscard]] TileProducts tile_products_avx512f();
 [[nodiscard]] TileProducts tile_products_fma();
 [[nodiscard]] TileProducts tile_products_neon();

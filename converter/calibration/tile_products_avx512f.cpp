@@ -26,13 +26,7 @@ struct Avx512 {
 
 }  // namespace
 
-TileProducts tile_products_avx512f() {
-  return __builtin_cpu_supports("avx512f") ? TileLoops<Avx512>::table("avx512f") : TileProducts{};
-}
+TileProducts tile_products_avx512f() { return TileLoops<Avx512>::table("avx512f"); }
 
-}  // namespace cria::converter
-#else
-namespace cria::converter {
-TileProducts tile_products_avx512f() { return {}; }
 }  // namespace cria::converter
 #endif

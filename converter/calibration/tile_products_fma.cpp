@@ -26,14 +26,7 @@ struct Fma {
 
 }  // namespace
 
-TileProducts tile_products_fma() {
-  const bool runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return runs ? TileLoops<Fma>::table("fma") : TileProducts{};
-}
+TileProducts tile_products_fma() { return TileLoops<Fma>::table("fma"); }
 
-}  // namespace cria::converter
-#else
-namespace cria::converter {
-TileProducts tile_products_fma() { return {}; }
 }  // namespace cria::converter
 #endif

@@ -29,8 +29,4 @@ struct Neon {
 TileProducts tile_products_neon() { return TileLoops<Neon>::table("neon"); }
 
 }  // namespace cria::converter
-#else
-namespace cria::converter {
-TileProducts tile_products_neon() { return {}; }
-}  // namespace cria::converter
 #endif
