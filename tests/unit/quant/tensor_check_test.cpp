@@ -46,7 +46,7 @@ bool is_allowed(PlaneValues values, uint32_t bits) {
   return false;
 }
 
-size_t value_bytes(PlaneValues values) {
+size_t size_of_value(PlaneValues values) {
   switch (values) {
     case PlaneValues::kAny:
     case PlaneValues::kInt8Codes:
@@ -62,7 +62,7 @@ size_t value_bytes(PlaneValues values) {
 
 // One value among allowed ones, at each of several places of a plane of n values.
 void check_value(PlaneValues values, uint32_t bits, size_t* n_bad) {
-  const size_t size = value_bytes(values);
+  const size_t size = size_of_value(values);
   const bool allowed = is_allowed(values, bits);
   *n_bad += allowed ? 0 : 1;
   for (const size_t n : {size_t{1}, size_t{3}, size_t{65}}) {
@@ -81,7 +81,7 @@ TEST(TensorCheck, EveryByteAndHalfIsJudgedAsItsValue) {
        {PlaneValues::kAny, PlaneValues::kInt8Codes, PlaneValues::kF16, PlaneValues::kBf16,
         PlaneValues::kBf16Scales, PlaneValues::kSignedBf16Scales}) {
     size_t n_bad = 0;
-    const uint32_t n = value_bytes(values) == 1 ? 0x100 : 0x10000;
+    const uint32_t n = size_of_value(values) == 1 ? 0x100 : 0x10000;
     for (uint32_t bits = 0; bits < n; ++bits) {
       check_value(values, bits, &n_bad);
       if (HasFatalFailure()) return;
