@@ -25,7 +25,6 @@ BIN = ROOT / "build/release/bin"
 # Label -> options of cria-convert.
 CRIA = {
     "int8": ("--weights", "int8"),
-    "int8g32": ("--weights", "int8g32"),
     "int4 rtn": ("--method", "rtn"),
     "int4 positive": ("--scales", "positive"),
     "int4": (),
@@ -34,9 +33,6 @@ CRIA = {
     "int4 gptq": ("--method", "gptq"),
     "int4 g64 gptq": ("--method", "gptq", "--group-size", "64"),
     "int4nl gptq": ("--method", "gptq", "--weights", "int4nl"),
-    "int4, table int8g32": ("--weights-of", "embedding=int8g32"),
-    "int4 gptq, table int8g32": ("--method", "gptq", "--weights-of", "embedding=int8g32"),
-    "int4nl gptq, table int8g32": ("--method", "gptq", "--weights", "int4nl", "--weights-of", "embedding=int8g32"),
 }
 # Label -> arguments of llama-quantize: options, type.
 LLAMA = {
@@ -51,6 +47,8 @@ LLAMA = {
 }
 # Whose excess is the measure of cria's at the same bits.
 RIVAL = "Q4_0 --pure"
+# What a document of the demo's text begins with.
+BEGIN = "<|begin_of_text|>"
 # How far apart bits a weight may be to be called the same.
 SAME_BITS = 0.1
 
@@ -92,9 +90,18 @@ class Model:
             self.text = part
         self.reference = self.folder / "f32.cria"
         run([BIN / "cria-convert", self.source, "-o", self.reference, "--weights", "f32", "--quiet", *self.options])
+        # Ids, a document a line: a GGUF may cut text into other tokens than the checkpoint it was made of.
+        self.ids = self.folder / "ids.txt"
+        self.ids.write_text("".join(self.tokens(document) + "\n" for document in documents(self.text.read_text())))
+
+    def tokens(self, document):
+        options = "--parse-special" if document.startswith(BEGIN) else "--special"
+        done = subprocess.run([BIN / "cria", "tokenize", self.reference, "-", options], input=document, capture_output=True,
+                              text=True, check=True)
+        return " ".join(done.stdout.split())
 
     def measure(self, label, file, bits, side, *options):
-        out, _ = run([BIN / "cria", "eval", file, "--text", self.text, "--reference", self.reference, "--json",
+        out, _ = run([BIN / "cria", "eval", file, "--ids", self.ids, "--reference", self.reference, "--json",
                       "--backend", "exact", *options])
         result = json.loads(out)["reference"]
         row = {"model": self.name, "side": side, "label": label, "bits": bits,
@@ -126,6 +133,11 @@ class Model:
         file = self.folder / "llama.cria"
         run([BIN / "cria-convert", self.folder / "out.gguf", "-o", file, "--weights", "f32", "--quiet"])
         self.measure(label, file, bits, "llama.cpp", "--kv", "f32")
+
+
+def documents(text):
+    """Parts that begin with a beginning written out; the whole text where there is none."""
+    return [BEGIN + part for part in text.split(BEGIN) if part] if text.startswith(BEGIN) else [text]
 
 
 def name_table(path):
