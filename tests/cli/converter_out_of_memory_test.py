@@ -19,9 +19,17 @@ MEMORY = 5
 SHAPE = ["--d-model", "64", "--layers", "1", "--heads", "4", "--kv-heads", "2", "--ffn", "100", "--vocab", "70"]
 MEGABYTE = 1 << 20
 STEP = 331_000
-# Below this the program's libraries cannot be loaded, or its options not be set up.
-LEAST = 9 * MEGABYTE
 MOST = 400 * MEGABYTE
+
+
+def limited(most, *arguments):
+    return subprocess.run([CONVERT, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60,
+                          check=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)))
+
+
+def least():
+    """Below this the program's libraries cannot be loaded, or its options not be set up."""
+    return next(most for most in range(4 * MEGABYTE, MOST, STEP) if limited(most, "--help").returncode == 0)
 
 
 class OutOfMemory(unittest.TestCase):
@@ -30,11 +38,8 @@ class OutOfMemory(unittest.TestCase):
         usual = subprocess.run([CONVERT, folder, "-o", folder / "m.cria", *arguments], stderr=subprocess.PIPE, check=False)
         (folder / "m.cria").unlink(missing_ok=True)
         n_short = 0
-        for most in range(LEAST, MOST, STEP):
-            done = subprocess.run(
-                [CONVERT, folder, "-o", folder / "m.cria", "--report", folder / "report", *arguments],
-                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
-                preexec_fn=lambda most=most: resource.setrlimit(resource.RLIMIT_AS, (most, most)))
+        for most in range(least(), MOST, STEP):
+            done = limited(most, folder, "-o", folder / "m.cria", "--report", folder / "report", *arguments)
             self.assertEqual([path.name for path in folder.iterdir() if path.name.endswith(".tmp")], [], most)
             if done.returncode == usual.returncode:
                 return n_short
