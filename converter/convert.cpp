@@ -206,13 +206,12 @@ class Conversion {
     TensorEncoder encoder(options_.method, options_.compression, options_.level, &pool_, writer);
     uint64_t total = 0;
     for (const PlannedTensor& tensor : plan.tensors) total += tensor_bytes(tensor.spec);
-    progress_->start(total);
     std::optional<Calibration> calibration;
     if (options_.calibration) {
       calibration.emplace(*options_.calibration, report_.model, rope, plan, &pool_, progress_);
       report_.calibration = calibration->summary();
-      progress_->start(total);
     }
+    progress_->start(total);
     for (const PlannedTensor& tensor : plan.tensors) {
       const bool is_long = tensor.spec.role == format::TensorRole::kRopeLongInverseFrequencies;
       const auto& frequencies = is_long ? rope.long_inverse_frequencies : rope.inverse_frequencies;

@@ -95,15 +95,10 @@ struct KeptScale {
   uint16_t bits;  // bf16
 };
 
-ScaleSigns scale_signs(const TensorSpec& spec) {
-  return spec.has_signed_scales ? ScaleSigns::kBoth : ScaleSigns::kPositive;
-}
-
 // A scale of a checkpoint as cria has scales. Where they may not be below zero its sign goes to the
 // codes.
 KeptScale fit_scale(ScaleSigns signs, float scale, std::span<int8_t> codes) {
   constexpr int8_t kLowest = -8;
-  constexpr float kSmallestScale = 0x1p-64f;  // as quant/quantize.cpp has it
   const float magnitude = std::fabs(scale);
   if (magnitude == 0) {
     std::fill(codes.begin(), codes.end(), int8_t{0});

@@ -8,6 +8,7 @@
 
 #include "converter/checkpoint.h"
 #include "quant/model_layout.h"
+#include "quant/quantize.h"
 
 namespace cria::converter {
 
@@ -15,6 +16,10 @@ struct PlannedTensor {
   TensorSpec spec;
   const SourceTensor* source;  // nullptr: rope inverse frequencies, which are computed
 };
+
+[[nodiscard]] inline ScaleSigns scale_signs(const TensorSpec& spec) {
+  return spec.has_signed_scales ? ScaleSigns::kBoth : ScaleSigns::kPositive;
+}
 
 struct TensorPlan {
   std::vector<PlannedTensor> tensors;  // in the canonical order of quant/model_layout.h

@@ -12,10 +12,6 @@
 
 namespace cria {
 
-// Scales below this count as zero: their products with an activation's scale (at least 2^-47, see
-// docs/numerics.md) could be subnormal.
-inline constexpr float kSmallestScale = 0x1p-64f;
-
 // x + kRoundMagic - kRoundMagic rounds |x| < 2^22 to an integer, half to even, without a library
 // call, so that the loops below vectorize.
 inline constexpr float kRoundMagic = 0x1.8p23f;

@@ -20,6 +20,10 @@ enum class QuantMethod {
   kMse,  // the scale, of a fixed set around that one, with the least sum of |w| * error^2
 };
 
+// Scales smaller than this count as zero: their products with an activation's scale (at least
+// 2^-47, see docs/numerics.md) could be subnormal.
+inline constexpr float kSmallestScale = 0x1p-64f;
+
 // Which scales a group of int4 may have.
 enum class ScaleSigns : uint8_t { kPositive, kBoth };
 

@@ -205,6 +205,7 @@ def main():
             for label, options in CRIA.items():
                 model.measure_cria(label, options)
             if not arguments.no_peers:
+                run([peers, "setup"])
                 model.make_gguf(peers)
                 for label, (options, kind) in LLAMA.items():
                     model.measure_llama(label, options, kind, peers)

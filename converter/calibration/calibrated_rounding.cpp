@@ -22,10 +22,6 @@ bool is_rounded(const MatrixShape& shape) {
   return shape.number_format == NumberFormat::kInt4 || shape.number_format == NumberFormat::kInt4Nl;
 }
 
-ScaleSigns signs_of(const TensorSpec& spec) {
-  return spec.has_signed_scales ? ScaleSigns::kBoth : ScaleSigns::kPositive;
-}
-
 TokenSequences held_out_last(const TokenSequences& sequences, size_t* n_training) {
   TokenSequences ordered;
   TokenSequences held_out;
@@ -51,8 +47,8 @@ RoundedRows round_plainly(hosted::ThreadPool* pool, const std::vector<float>& we
   hosted::shared_loop(pool, (shape.rows + kTaskRows - 1) / kTaskRows, [&](size_t task, size_t) {
     const size_t first = task * kTaskRows;
     const size_t n = std::min(kTaskRows, shape.rows - first);
-    quantize_rows_int4(shape, weights.data() + first * cols, n, QuantMethod::kMse, signs_of(spec),
-                       rounded.codes.data() + first * padded,
+    quantize_rows_int4(shape, weights.data() + first * cols, n, QuantMethod::kMse,
+                       scale_signs(spec), rounded.codes.data() + first * padded,
                        rounded.scales.data() + first * groups);
   });
   return rounded;
@@ -175,7 +171,7 @@ RoundingBasis CalibratedRounding::make_table_basis() const {
 RoundedRows CalibratedRounding::round_table(const TensorSpec& part, const Floats& weights,
                                             const std::optional<RoundingBasis>& basis) const {
   if (!basis) return round_plainly(pool_, weights, part);
-  return round_rows(pool_, *basis, part.shape, signs_of(part), weights.data(), settings_.steps);
+  return round_rows(pool_, *basis, part.shape, scale_signs(part), weights.data(), settings_.steps);
 }
 
 // A layer --------------------------------------------------------------------------------------
@@ -218,7 +214,8 @@ RoundingBasis CalibratedRounding::make_basis_of(const Both& inputs, size_t cols)
   Floats sums(cols * cols);
   const float* x = inputs.rounded.data();
   add_products(pool_, x, cols, x, cols, n_training_, sums.data());
-  return make_basis(pool_, sums, cols, settings_.damping);
+  return make_basis(pool_, sums, cols, settings_.damping,
+                    settings_.steps.feedback || settings_.shifts_targets);
 }
 
 Floats CalibratedRounding::training_difference(const Both& inputs, size_t cols) const {
@@ -345,7 +342,7 @@ CalibratedRounding::RoundedPart CalibratedRounding::round_part(const TensorSpec&
   part.plain = round_plainly(pool_, weights, spec);
   const Floats targets = targets_of(weights, part.exact, inputs, shift);
   part.calibrated =
-      round_rows(pool_, basis, shape, signs_of(spec), targets.data(), settings_.steps);
+      round_rows(pool_, basis, shape, scale_signs(spec), targets.data(), settings_.steps);
   Floats wanted = held_out_outputs(inputs.exact, part.exact);
   part.signal = sum_of_squares(wanted);
   if (!inputs.missing.empty()) {

@@ -14,10 +14,35 @@ namespace {
 
 constexpr float kMostDamping = 1e3f;
 
+// What is added to the diagonal. Inputs that are all zero leave nothing to weigh.
+float added_to_diagonal(float mean, float damping) { return mean > 0 ? mean * damping : 1.0f; }
+
+// Fills basis->turned_factor; gives what the diagonal was raised by for it.
+float find_factor(hosted::ThreadPool* pool, const std::vector<float>& sums, size_t cols, float mean,
+                  float damping, RoundingBasis* basis) {
+  std::vector<float> ordered(cols * cols);
+  for (;; damping *= 2) {
+    const float added = added_to_diagonal(mean, damping);
+    for (size_t i = 0; i < cols; ++i) {
+      for (size_t j = 0; j <= i; ++j) {
+        const size_t a = std::max(basis->order[i], basis->order[j]);
+        const size_t b = std::min(basis->order[i], basis->order[j]);
+        ordered[i * cols + j] = sums[a * cols + b] + (i == j ? added : 0.0f);
+      }
+    }
+    if (inverse_factor(pool, ordered, cols, &basis->turned_factor)) return added;
+    if (damping <= kMostDamping) continue;
+    // No numbers that could be weighed: every column for itself.
+    basis->turned_factor = PanelMatrix(cols, cols, PanelFormat::kF32);
+    for (size_t i = 0; i < cols; ++i) basis->turned_factor.at(i, i) = 1;
+    return added;
+  }
+}
+
 }  // namespace
 
 RoundingBasis make_basis(hosted::ThreadPool* pool, const std::vector<float>& sums, size_t cols,
-                         float damping) {
+                         float damping, bool is_factored) {
   RoundingBasis basis;
   double trace = 0;
   for (size_t i = 0; i < cols; ++i) trace += static_cast<double>(sums[i * cols + i]);
@@ -26,33 +51,17 @@ RoundingBasis make_basis(hosted::ThreadPool* pool, const std::vector<float>& sum
   std::iota(basis.order.begin(), basis.order.end(), 0u);
   std::stable_sort(basis.order.begin(), basis.order.end(),
                    [&](uint32_t a, uint32_t b) { return sums[a * cols + a] > sums[b * cols + b]; });
-  std::vector<float> ordered(cols * cols);
-  for (;; damping *= 2) {
-    // Inputs that are all zero leave nothing to weigh.
-    const float added = mean > 0 ? mean * damping : 1.0f;
-    for (size_t i = 0; i < cols; ++i) {
-      for (size_t j = 0; j <= i; ++j) {
-        const size_t a = std::max(basis.order[i], basis.order[j]);
-        const size_t b = std::min(basis.order[i], basis.order[j]);
-        ordered[i * cols + j] = sums[a * cols + b] + (i == j ? added : 0.0f);
-      }
+  const float added = is_factored ? find_factor(pool, sums, cols, mean, damping, &basis)
+                                  : added_to_diagonal(mean, damping);
+  basis.hessian = PanelMatrix(cols, cols, PanelFormat::kF32);
+  for (size_t i = 0; i < cols; ++i) {
+    for (size_t j = 0; j <= i; ++j) {
+      const float value = sums[i * cols + j] + (i == j ? added : 0.0f);
+      basis.hessian.at(i, j) = value;
+      basis.hessian.at(j, i) = value;
     }
-    if (!inverse_factor(pool, ordered, cols, &basis.turned_factor)) {
-      if (damping <= kMostDamping) continue;
-      // No numbers that could be weighed: every column for itself.
-      basis.turned_factor = PanelMatrix(cols, cols, PanelFormat::kF32);
-      for (size_t i = 0; i < cols; ++i) basis.turned_factor.at(i, i) = 1;
-    }
-    basis.hessian = PanelMatrix(cols, cols, PanelFormat::kF32);
-    for (size_t i = 0; i < cols; ++i) {
-      for (size_t j = 0; j <= i; ++j) {
-        const float value = sums[i * cols + j] + (i == j ? added : 0.0f);
-        basis.hessian.at(i, j) = value;
-        basis.hessian.at(j, i) = value;
-      }
-    }
-    return basis;
   }
+  return basis;
 }
 
 RoundedRows round_rows(hosted::ThreadPool* pool, const RoundingBasis& basis,
@@ -82,15 +91,14 @@ RoundedRows round_rows(hosted::ThreadPool* pool, const RoundingBasis& basis,
 }
 
 void expand_rows(const MatrixShape& shape, const RoundedRows& rounded, float* values) {
-  const bool is_nl = shape.number_format == format::NumberFormat::kInt4Nl;
   const size_t padded = padded_cols(shape);
   for (size_t r = 0; r < shape.rows; ++r) {
     const int8_t* const codes = rounded.codes.data() + r * padded;
     const uint16_t* const scales = rounded.scales.data() + r * padded / shape.group_size;
     for (size_t i = 0; i < shape.cols; ++i) {
-      const int8_t value = is_nl ? kInt4NlValues[codes[i] + kNibbleZero] : codes[i];
       values[r * shape.cols + i] =
-          static_cast<float>(value) * bf16_to_f32(scales[i / shape.group_size]);
+          static_cast<float>(value_of_code(shape.number_format, codes[i])) *
+          bf16_to_f32(scales[i / shape.group_size]);
     }
   }
 }

@@ -204,7 +204,6 @@ RowRounding::RowRounding(const RoundingBasis& basis, const MatrixShape& shape, S
 }
 
 void RowRounding::run(const float* targets, size_t n_rows, const RoundingSteps& steps) {
-  n_rows_ = n_rows;
   n_parts_ = (n_rows + kLanes - 1) / kLanes;
   std::fill(targets_.begin(), targets_.end(), 0.0f);
   std::fill(values_.begin(), values_.end(), 0.0f);

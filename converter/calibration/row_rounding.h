@@ -44,7 +44,6 @@ class RowRounding {
   size_t padded_;  // a multiple of groups, blocks and panels
   size_t block_;   // columns between two updates of all others
   size_t n_parts_ = 0;
-  size_t n_rows_ = 0;
   std::vector<float> importance_;  // the diagonal, [padded_]
   // [parts][padded_][16]; scales_ a column for each group.
   std::vector<float> targets_;

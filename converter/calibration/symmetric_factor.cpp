@@ -55,6 +55,17 @@ Block inverse_of(const Block& block) {
   return inverse;
 }
 
+// A block by columns, times sign: [kBlockTiles][kBlock][16], what products read in sequence.
+Block turned_block(const Block& block, float sign) {
+  Block turned(kBlock * kBlock);
+  for (size_t i = 0; i < kBlock; ++i) {
+    for (size_t k = 0; k < kBlock; ++k) {
+      turned[(i / kTile * kBlock + k) * kTile + i % kTile] = sign * block[i * kBlock + k];
+    }
+  }
+  return turned;
+}
+
 // A square matrix as rows of tiles: tile (i, j) holds what rows 16 i and columns 16 j begin. Its
 // size is a multiple of kBlock: the rest is the identity.
 class TiledSquare {
@@ -122,13 +133,7 @@ bool factor(hosted::ThreadPool* pool, TiledSquare* l) {
     if (!factor_block(&diagonal)) return false;
     l->set_block(first, diagonal);
     // A row below times (L^T)^-1: its products with the inverse's rows.
-    const Block inverse = inverse_of(diagonal);
-    Block turned_inverse(kBlock * kBlock);  // [kBlockTiles][kBlock][16]
-    for (size_t j = 0; j < kBlock; ++j) {
-      for (size_t k = 0; k < kBlock; ++k) {
-        turned_inverse[(j / kTile * kBlock + k) * kTile + j % kTile] = inverse[j * kBlock + k];
-      }
-    }
+    const Block turned_inverse = turned_block(inverse_of(diagonal), 1.0f);
     hosted::shared_loop(pool, n - last, [&](size_t task, size_t) {
       const size_t i = last + task;
       float left[kBlock * kTile];
@@ -161,12 +166,7 @@ PanelMatrix invert_lower(hosted::ThreadPool* pool, const TiledSquare& l) {
   std::vector<float> left(n * kTileValues * kBlockTiles);  // [kBlockTiles][rows before][16]
   for (size_t first = 0; first < n; first += kBlockTiles) {
     const Block inverse = inverse_of(l.block(first));
-    Block negative(kBlock * kBlock);  // [kBlockTiles][kBlock][16]
-    for (size_t i = 0; i < kBlock; ++i) {
-      for (size_t k = 0; k < kBlock; ++k) {
-        negative[(i / kTile * kBlock + k) * kTile + i % kTile] = -inverse[i * kBlock + k];
-      }
-    }
+    const Block negative = turned_block(inverse, -1.0f);
     const size_t n_before = first * kTile;
     for (size_t t = 0; t < kBlockTiles; ++t) {
       turn_tiles(l.tile(first + t, 0), first, 1.0f, left.data() + t * n_before * kTile);

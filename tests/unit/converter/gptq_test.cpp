@@ -103,20 +103,25 @@ Planes planes_of(const std::filesystem::path& path, format::NumberFormat weights
   return {{entry.rows, entry.cols, weights, entry.group_size}, model.raw(entry)};
 }
 
+// An output's codes and scales are the checkpoint's.
+void expect_kept(const Planes& planes, size_t output) {
+  std::vector<float> row(kInputs);
+  unpack_row(planes.shape, planes.codes(), planes.scales(), output, row.data());
+  for (size_t input = 0; input < kInputs; ++input) {
+    EXPECT_EQ(unpack_code(planes.shape, planes.codes(), output, input), code_of(output, input));
+    const float scale =
+        bf16_to_f32(f32_to_bf16(f16_to_f32(f32_to_f16(scale_of(input / kGroup, output)))));
+    EXPECT_EQ(row[input], static_cast<float>(code_of(output, input)) * scale);
+  }
+}
+
 TEST(Gptq, CodesAreKeptOneByOne) {
   const test::TempFolder folder;
   const ConversionReport report = run(gptq_checkpoint(), folder, format::NumberFormat::kInt4);
   const Planes planes = planes_of(folder / "m.cria", format::NumberFormat::kInt4);
   for (size_t output = 0; output < kOutputs; ++output) {
     if (output == 1) continue;
-    std::vector<float> row(kInputs);
-    unpack_row(planes.shape, planes.codes(), planes.scales(), output, row.data());
-    for (size_t input = 0; input < kInputs; ++input) {
-      EXPECT_EQ(unpack_code(planes.shape, planes.codes(), output, input), code_of(output, input));
-      const float scale =
-          bf16_to_f32(f32_to_bf16(f16_to_f32(f32_to_f16(scale_of(input / kGroup, output)))));
-      EXPECT_EQ(row[input], static_cast<float>(code_of(output, input)) * scale);
-    }
+    expect_kept(planes, output);
   }
   KeptGroups kept;
   for (const EncodedTensor& tensor : report.tensors) {
@@ -139,14 +144,7 @@ TEST(Gptq, SignedScalesKeepThoseBelowZeroToo) {
       run(gptq_checkpoint(), folder, format::NumberFormat::kInt4, ScaleSigns::kBoth);
   const Planes planes = planes_of(folder / "m.cria", format::NumberFormat::kInt4);
   for (size_t output = 0; output < kOutputs; ++output) {
-    std::vector<float> row(kInputs);
-    unpack_row(planes.shape, planes.codes(), planes.scales(), output, row.data());
-    for (size_t input = 0; input < kInputs; ++input) {
-      EXPECT_EQ(unpack_code(planes.shape, planes.codes(), output, input), code_of(output, input));
-      const float scale =
-          bf16_to_f32(f32_to_bf16(f16_to_f32(f32_to_f16(scale_of(input / kGroup, output)))));
-      EXPECT_EQ(row[input], static_cast<float>(code_of(output, input)) * scale);
-    }
+    expect_kept(planes, output);
   }
   for (const EncodedTensor& tensor : report.tensors) EXPECT_EQ(tensor.kept.requantized, 0u);
 }
