@@ -6,6 +6,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "quant/bytes_apart.h"
 #include "quant/checksum.h"
 
 namespace cria::converter {
@@ -36,18 +37,25 @@ ChunkEncoder::ChunkEncoder(format::Compression compression, int level) {
 ChunkEncoder::~ChunkEncoder() = default;
 ChunkEncoder::ChunkEncoder(ChunkEncoder&& other) noexcept = default;
 
-void ChunkEncoder::encode(std::span<const uint8_t> raw, EncodedChunk* chunk) {
+void ChunkEncoder::encode(std::span<const uint8_t> raw, PlaneValues values, EncodedChunk* chunk) {
   chunk->raw_bytes = static_cast<uint32_t>(raw.size());
   chunk->compression = format::Compression::kStored;
   chunk->stored = raw;
   if (context_) {
+    const uint8_t* input = raw.data();
+    const bool is_apart = has_two_byte_values(values);
+    if (is_apart) {
+      apart_.resize(raw.size());
+      take_bytes_apart(raw.data(), raw.size(), apart_.data());
+      input = apart_.data();
+    }
     const size_t bound = ZSTD_compressBound(raw.size());
     if (chunk->storage.size() < bound) chunk->storage.resize(bound);
     const size_t n_bytes = ZSTD_compress2(context_.get(), chunk->storage.data(),
-                                          chunk->storage.size(), raw.data(), raw.size());
+                                          chunk->storage.size(), input, raw.size());
     check(n_bytes);
     if (n_bytes < raw.size() && n_bytes * format::kMaxExpansion >= raw.size()) {
-      chunk->compression = format::Compression::kZstd;
+      chunk->compression = is_apart ? format::Compression::kZstdApart : format::Compression::kZstd;
       chunk->stored = {chunk->storage.data(), n_bytes};
     }
   }

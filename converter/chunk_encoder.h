@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "quant/format.h"
+#include "quant/tensor_check.h"
 
 struct ZSTD_CCtx_s;
 
@@ -31,16 +32,17 @@ class ChunkEncoder {
   ChunkEncoder(const ChunkEncoder&) = delete;
   ChunkEncoder& operator=(const ChunkEncoder&) = delete;
 
-  // raw has 1..kChunkRawBytes bytes and must outlive chunk->stored. A chunk that compression does
-  // not make smaller, or smaller than the format allows, is stored as it is. The result depends on
-  // raw, compression and level only.
-  void encode(std::span<const uint8_t> raw, EncodedChunk* chunk);
+  // raw has 1..kChunkRawBytes bytes of a plane of such values and must outlive chunk->stored. A
+  // chunk that compression does not make smaller, or smaller than the format allows, is stored as
+  // it is. The result depends on raw, values, compression and level only.
+  void encode(std::span<const uint8_t> raw, PlaneValues values, EncodedChunk* chunk);
 
  private:
   struct ContextDeleter {
     void operator()(ZSTD_CCtx_s* context) const;
   };
   std::unique_ptr<ZSTD_CCtx_s, ContextDeleter> context_;  // null: nothing is compressed
+  std::vector<uint8_t> apart_;
 };
 
 // The levels zstd offers here, for checking a command line.

@@ -127,7 +127,7 @@ EncodedTensor TensorEncoder::start_entry(const TensorSpec& spec) const {
   return encoded;
 }
 
-uint64_t TensorEncoder::write_plane(std::span<const uint8_t> bytes) {
+uint64_t TensorEncoder::write_plane(std::span<const uint8_t> bytes, PlaneValues values) {
   uint64_t stored_bytes = 0;
   while (!bytes.empty()) {
     const std::span<const uint8_t> batch = bytes.first(std::min(bytes.size(), kMaxBatchBytes));
@@ -137,7 +137,7 @@ uint64_t TensorEncoder::write_plane(std::span<const uint8_t> bytes) {
     hosted::shared_loop(pool_, n_chunks, [&](size_t i, size_t worker) {
       const size_t begin = i * format::kChunkRawBytes;
       const size_t n = std::min<size_t>(format::kChunkRawBytes, batch.size() - begin);
-      encoders_[worker].encode(batch.subspan(begin, n), &chunks_[i]);
+      encoders_[worker].encode(batch.subspan(begin, n), values, &chunks_[i]);
     });
     const std::span<const EncodedChunk> done(chunks_.data(), n_chunks);
     writer_->append_chunks(done, pool_);
@@ -150,7 +150,8 @@ uint64_t TensorEncoder::write_plane(std::span<const uint8_t> bytes) {
 EncodedTensor TensorEncoder::encode_values(const TensorSpec& spec, std::span<const float> values) {
   EncodedTensor encoded = start_entry(spec);
   encoded.stored_bytes =
-      write_plane({reinterpret_cast<const uint8_t*>(values.data()), values.size_bytes()});
+      write_plane({reinterpret_cast<const uint8_t*>(values.data()), values.size_bytes()},
+                  plane_values(spec, Plane::kCodes));
   return encoded;
 }
 
@@ -293,11 +294,12 @@ EncodedTensor TensorEncoder::encode_matrix(const PlannedTensor& tensor) {
     const bool last = first + n_batch == n_tiles;
     const size_t n_whole = codes.size() / format::kChunkRawBytes * format::kChunkRawBytes;
     const size_t n_written = last ? codes.size() : n_whole;
-    encoded.stored_bytes += write_plane(std::span<const uint8_t>(codes).first(n_written));
+    encoded.stored_bytes += write_plane(std::span<const uint8_t>(codes).first(n_written),
+                                        plane_values(tensor.spec, Plane::kCodes));
     n_left = codes.size() - n_written;
     std::memmove(codes.data(), codes.data() + n_written, n_left);
   }
-  encoded.stored_bytes += write_plane(scales);
+  encoded.stored_bytes += write_plane(scales, plane_values(tensor.spec, Plane::kScales));
   for (const TileSums& tile : sums) {
     add(tile.error, &encoded.error);
     add(tile.kept, &encoded.kept);

@@ -81,7 +81,7 @@ class TensorEncoder {
   void encode_int8(const MatrixShape& shape, size_t n_rows, Scratch* scratch, uint8_t* out_codes,
                    uint8_t* out_scales, ErrorSums* error) const;
   // Cuts bytes into chunks and writes them; returns the bytes they take in the file.
-  uint64_t write_plane(std::span<const uint8_t> bytes);
+  uint64_t write_plane(std::span<const uint8_t> bytes, PlaneValues values);
   [[nodiscard]] EncodedTensor start_entry(const TensorSpec& spec) const;
 
   QuantMethod method_;

@@ -97,7 +97,12 @@ enum class NumberFormat : uint8_t {
   kInt4Nl = 6,  // the same, of sixteen values that are not evenly spaced
 };
 
-enum class Compression : uint32_t { kStored = 0, kZstd = 1 };
+// Of a file: kStored or kZstd. Of a chunk: any of these.
+enum class Compression : uint32_t {
+  kStored = 0,
+  kZstd = 1,
+  kZstdApart = 2,  // of two-byte values: all low bytes, then all high ones (quant/bytes_apart.h)
+};
 
 // The nine matrices of a model.
 enum class MatrixRole : uint8_t {
@@ -217,7 +222,7 @@ struct ChunkEntry {
   uint64_t offset;  // from the start of the file; the first multiple of 64 past the chunk before
   uint32_t stored_bytes;
   uint32_t raw_bytes;
-  uint32_t compression;  // Compression; kStored: stored_bytes == raw_bytes; kZstd: fewer, but at
+  uint32_t compression;  // Compression; kStored: stored_bytes == raw_bytes; else fewer, but at
                          // least raw_bytes / kMaxExpansion
   uint32_t reserved;
   uint64_t checksum;  // XXH64 of the stored bytes

@@ -5,6 +5,7 @@
 #define ZSTD_STATIC_LINKING_ONLY  // for the decompression context in memory of ours
 #include <zstd.h>
 
+#include "quant/bytes_apart.h"
 #include "quant/checksum.h"
 #include "quant/memory_plan.h"
 #include "runtime/base/features.h"
@@ -80,6 +81,11 @@ Status load_chunk(const cria_source& source, const FileIndex& index, const Chunk
   if (xxh64(stored, n_bytes) != entry.checksum) return Status::kCorrupt;
   CRIA_TRY(check_gap(stored + n_bytes, gap));
   CRIA_TRY(decompress(stored, n_bytes, scratch, destination, place.raw_bytes));
+  if (entry.compression == static_cast<uint32_t>(format::Compression::kZstdApart)) {
+    // What staging held has been read.
+    std::memcpy(scratch.staging, destination, place.raw_bytes);
+    put_bytes_together(scratch.staging, place.raw_bytes, destination);
+  }
   return values_hold(place.values, destination, place.raw_bytes) ? Status::kOk
                                                                  : Status::kInvalidModel;
 }

@@ -7,10 +7,23 @@ namespace {
 
 constexpr uint32_t kEntriesAtOnce = 32;
 
+bool is_possible_compression(const FileIndex& index, const ChunkPlace& place,
+                             uint32_t compression) {
+  switch (static_cast<format::Compression>(compression)) {
+    case format::Compression::kStored:
+      return true;
+    case format::Compression::kZstd:
+      return !is_stored(index.config);
+    case format::Compression::kZstdApart:
+      return !is_stored(index.config) && has_two_byte_values(place.values);
+  }
+  return false;
+}
+
 // Whether an entry, taken alone, is one that this chunk may have.
 bool is_possible(const FileIndex& index, const ChunkPlace& place, const format::ChunkEntry& e) {
   const bool is_stored = e.compression == static_cast<uint32_t>(format::Compression::kStored);
-  if ((!is_stored && e.compression != index.config.compression) || e.reserved != 0 ||
+  if (!is_possible_compression(index, place, e.compression) || e.reserved != 0 ||
       e.raw_bytes != place.raw_bytes) {
     return false;
   }

@@ -24,7 +24,9 @@ int fuzz_one(const uint8_t* data, size_t size) {
                                         test::Access::kBoth};
   const test::Access access = kAccesses[feed.byte() % std::size(kAccesses)];
   format::ChunkEntry entry = {};
-  entry.compression = feed.byte() % 2;
+  const uint8_t kind = feed.byte();
+  entry.compression = kind % 3;
+  const PlaneValues values = kind & 0x80 ? PlaneValues::kSignedBf16Scales : PlaneValues::kAny;
   const std::span<const uint8_t> stored = feed.rest();
   constexpr size_t kDataOffset = format::kAlignment;
   entry.offset = kDataOffset;
@@ -46,16 +48,22 @@ int fuzz_one(const uint8_t* data, size_t size) {
   test::AlignedMemory scratch(kDecompressorBytes + kStagingBytes);
   auto* const p = static_cast<uint8_t*>(scratch.data());
   const auto raw = std::make_unique<uint8_t[]>(raw_bytes);
-  const ChunkPlace place = {0, 0, 0, raw_bytes, PlaneValues::kAny};
+  const ChunkPlace place = {0, 0, 0, raw_bytes, values};
   const Status status =
       load_chunk(source.source(), index, place, {p, p + kDecompressorBytes}, raw.get());
   if (entry.compression == static_cast<uint32_t>(format::Compression::kStored)) {
-    expect((status == Status::kOk) == (stored.size() == raw_bytes),
-           "a stored chunk is taken when its sizes agree");
+    expect(status != Status::kOk || stored.size() == raw_bytes,
+           "a stored chunk is taken when its sizes agree only");
+    expect(status == Status::kOk || stored.size() != raw_bytes || values != PlaneValues::kAny,
+           "a stored chunk of any values is taken when its sizes agree");
     if (status == Status::kOk) {
       expect(std::equal(stored.begin(), stored.end(), raw.get()), "a stored chunk is itself");
     }
   }
+  expect(status != Status::kOk || entry.compression != 2 || values != PlaneValues::kAny,
+         "only values of two bytes are taken apart");
+  expect(status != Status::kOk || values_hold(values, raw.get(), raw_bytes),
+         "values of a chunk that is taken hold");
   return 0;
 }
 

@@ -97,12 +97,12 @@ Bytes bytes_of(const std::vector<T>& values) {
 }
 
 // Offsets are those in the data section until it has a place.
-void append_plane(const Bytes& plane, converter::ChunkEncoder* encoder, Bytes* data,
-                  std::vector<format::ChunkEntry>* chunks) {
+void append_plane(const Bytes& plane, PlaneValues values, converter::ChunkEncoder* encoder,
+                  Bytes* data, std::vector<format::ChunkEntry>* chunks) {
   for (size_t begin = 0; begin < plane.size(); begin += format::kChunkRawBytes) {
     const size_t n = std::min<size_t>(plane.size() - begin, format::kChunkRawBytes);
     converter::EncodedChunk chunk;
-    encoder->encode(std::span<const uint8_t>(plane).subspan(begin, n), &chunk);
+    encoder->encode(std::span<const uint8_t>(plane).subspan(begin, n), values, &chunk);
     data->resize(aligned(data->size()));
     chunks->push_back({data->size(), static_cast<uint32_t>(chunk.stored.size()), chunk.raw_bytes,
                        static_cast<uint32_t>(chunk.compression), 0, chunk.checksum});
@@ -152,8 +152,9 @@ Bytes build_model(const format::ModelConfig& config, std::span<const MatrixForma
     append_plane(is_rope(spec.role)
                      ? writer.frequencies(tensor_code_bytes(spec))
                      : writer.codes(spec.shape.number_format, tensor_code_bytes(spec)),
+                 plane_values(spec, Plane::kCodes), &encoder, &data, &chunks);
+    append_plane(writer.scales(spec, tensor_scale_bytes(spec)), plane_values(spec, Plane::kScales),
                  &encoder, &data, &chunks);
-    append_plane(writer.scales(spec, tensor_scale_bytes(spec)), &encoder, &data, &chunks);
   }
   std::vector<Part> parts = {{SectionKind::kConfig, bytes_of(std::vector{config})},
                              {SectionKind::kTensorDirectory, bytes_of(directory)},

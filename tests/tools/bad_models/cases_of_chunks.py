@@ -3,7 +3,7 @@ import random
 
 from bad_models import frames
 from bad_models.case import CORRUPT, INVALID, case
-from bad_models.model_writer import CHUNK_BYTES, CHUNKS, DATA, ENTRY_BYTES, Model, round_up
+from bad_models.model_writer import BF16, CHUNK_BYTES, CHUNKS, DATA, ENTRY_BYTES, F32, INT4, INT8, Model, round_up
 
 OFFSET, STORED, RAW, COMPRESSION, RESERVED = 0, 8, 12, 16, 20
 N_CHUNKS = 12  # of the tiny model
@@ -33,8 +33,8 @@ def tables():
                    entry(3, RAW, "<I", value), kept=name in ("0", "most"))
     yield case("chunk_raw_bytes_limit", INVALID, "a chunk has at most 262144 raw bytes", entry(3, RAW, "<I", CHUNK_BYTES + 1))
     yield case("chunk_reserved", INVALID, "reserved bytes of a chunk are zero", entry(3, RESERVED, "<I", 1))
-    yield case("chunk_codec", INVALID, "compression is 0 or 1", entry(3, COMPRESSION, "<I", 2))
-    yield case("chunk_codec_most", INVALID, "compression is 0 or 1", entry(3, COMPRESSION, "<I", 0xFFFFFFFF), kept=False)
+    yield case("chunk_codec", INVALID, "compression is 0, 1 or 2", entry(3, COMPRESSION, "<I", 3))
+    yield case("chunk_codec_most", INVALID, "compression is 0, 1 or 2", entry(3, COMPRESSION, "<I", 0xFFFFFFFF), kept=False)
     rule = "the chunks of all tensors are the whole chunk table"
     for name, change in (("missing", lambda raw: raw[:-ENTRY_BYTES]), ("too_many", lambda raw: raw + raw[-ENTRY_BYTES:]),
                          ("cut", lambda raw: raw[:-1])):
@@ -175,6 +175,14 @@ def compressed():
     zeros = lambda n: frames.rle_frame(n, b"\0")
     yield case("frame_where_none_may_be", INVALID, "only a config of compression 1 allows frames",
                framed(zeros, compression=0))
+    apart = lambda n: frames.Apart(zeros(n))
+    yield case("apart_where_none_may_be", INVALID, "only a config of compression 1 allows frames",
+               framed(apart, formats={"down": (BF16, 0)}, compression=0))
+    for name, number_format in (("f32", (F32, 0)), ("int8", (INT8, 0)), ("int4", (INT4, 32))):
+        yield case(f"apart_{name}", INVALID, "bytes are apart in planes of two-byte values only",
+                   framed(apart, formats={"down": number_format}))
+    nan = lambda n: frames.Apart(frames.raw_then_rle_frame(b"\x80" + bytes(n // 2 - 1), n, b"\x7f"))
+    yield case("apart_bf16_infinite", INVALID, "values that were apart are finite", framed(nan, formats={"down": (BF16, 0)}))
     raw_frame = lambda n: frames.header(n) + frames.block(frames.RAW_BLOCK, n, bytes(n))
     yield case("frame_larger", INVALID, "a frame is smaller than what it makes", framed(raw_frame))
     same = lambda n: frames.header(n) + frames.block(0, n - 9, bytes(n - 9), False)[:n - 9 + 3] + b"\0"

@@ -60,11 +60,22 @@ def formats():
     by_layer = {"q": [(INT8, 0), (INT4, 32), (F32, 0)], "down": [(INT4, 64), (INT4, 64), (INT4, 128)], "o": [(F16, 0), (BF16, 0), (INT8, 0)]}
     yield valid("mixed_layers", "each layer in other formats", Model(formats=by_layer, n_layers=3, **SMALL))
     yield valid("int8_frames", "int8, some chunks zstd frames", framed_model())
+    yield valid("bytes_apart", "f16, bf16 and scales of groups as frames of bytes apart", apart_model())
     yield valid("two_chunks", "a plane of two chunks, the first a frame",
                 Model(vocab_size=MANY_TOKENS, compression=1, frame=lambda raw, role: noise_frame(raw)))
     yield valid("other_order", "the sections in another order", Model(
         order=(DATA, METADATA, CHUNKS, CHAT, TOKENIZER, DIRECTORY, CONFIG), metadata=JSON, chat=chat_template(),
         tokenizer=Tokenizer().bytes(), n_end_tokens=1, end_tokens=[END]))
+
+
+def apart_model():
+    """Low bytes count up, high bytes are one."""
+    def frame(raw, role):
+        if role == "gate" and len(raw) % 256 == 0:  # codes
+            return None
+        lows = bytes(i & 0x7F for i in range(len(raw) // 2))
+        return frames.Apart(frames.raw_then_rle_frame(lows, len(raw), b"\x3c")) if role in ("up", "down", "gate") else None
+    return Model(formats={"up": (BF16, 0), "down": (F16, 0), "gate": (INT4, 32)}, compression=1, frame=frame, **SMALL)
 
 
 def framed_model():

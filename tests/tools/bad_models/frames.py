@@ -10,6 +10,14 @@ RAW_BLOCK, RLE_BLOCK, RESERVED_BLOCK = 0, 1, 3
 MOST_IN_BLOCK = 1 << 17
 
 
+class Apart(bytes):
+    """A frame of the low bytes of two-byte values, then of their high bytes."""
+
+
+def compression_of(frame):
+    return 2 if isinstance(frame, Apart) else 1
+
+
 def block(kind, size, content, is_last=True):
     return struct.pack("<I", int(is_last) | kind << 1 | size << 3)[:3] + content
 

@@ -6,6 +6,7 @@ out. What a change there cannot reach is changed in the laid-out File, whose men
 import random
 import struct
 
+from bad_models import frames
 from cria_reader.xxh64 import xxh64
 
 VERSION = 2
@@ -17,6 +18,7 @@ F32, F16, BF16, INT8, INT4, INT4NL = range(1, 7)
 TIED, QKV_BIAS, OUTPUT_BIAS, MLP_BIAS, QK_NORM, LONG_ROPE, SIGNED_SCALES = 1, 2, 4, 8, 16, 32, 64
 CHUNK_BYTES = 1 << 18
 SECTION_BYTES, ENTRY_BYTES = 32, 32
+STORED = 0
 
 # Where fields lie: offset and format of struct.
 CONFIG_FIELDS = {name: (4 * i, "<f" if name in ("rms_epsilon", "embedding_multiplier", "residual_multiplier",
@@ -171,7 +173,7 @@ class Model:
         return raw
 
     def file(self):
-        """Lays the model out. frame(raw, role) may give a chunk's zstd frame; None leaves it stored."""
+        """Lays the model out. frame(raw, role) may give a chunk's zstd frame, bytes or frames.Apart; None leaves it stored."""
         directory, stored = bytearray(), []
         for role, layer, rows, cols, number_format, group, planes in self.tensors:
             first = len(stored)
@@ -195,7 +197,7 @@ class Model:
                 for raw, frame in stored:
                     out += bytes(round_up(len(out), 64) - len(out))
                     content = raw if frame is None else frame
-                    table += struct.pack("<QIIIIQ", len(out), len(content), len(raw), int(frame is not None), 0, 0)
+                    table += struct.pack("<QIIIIQ", len(out), len(content), len(raw), STORED if frame is None else frames.compression_of(frame), 0, 0)
                     out += content
             else:
                 out += contents[kind]

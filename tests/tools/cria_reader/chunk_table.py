@@ -10,7 +10,7 @@ from cria_reader.zstd_frame import decompress
 
 ENTRY_FORMAT = "<QIIIIQ"
 ENTRY_BYTES = 32
-STORED, ZSTD = 0, 1
+STORED, ZSTD, ZSTD_APART = 0, 1, 2
 MOST_RATIO = 64
 
 
@@ -22,21 +22,23 @@ class Chunk:
 def read_chunk_table(raw, config, tensors, data_section):
     require(len(raw) % ENTRY_BYTES == 0, "the size of the chunk table")
     chunks = [Chunk(fields) for fields in struct.iter_unpack(ENTRY_FORMAT, raw)]
-    sizes = itertools.chain.from_iterable(tensor.chunk_sizes() for tensor in tensors)
+    places = itertools.chain.from_iterable(tensor.chunks() for tensor in tensors)
     end = data_section.offset
     for chunk in chunks:
-        require(chunk.raw == next(sizes, None), "the raw bytes of a chunk")
+        raw_bytes, is_two_bytes = next(places, (None, False))
+        require(chunk.raw == raw_bytes, "the raw bytes of a chunk")
         require(chunk.raw <= CHUNK_BYTES, "a chunk is too large")
         require(chunk.reserved == 0, "reserved bytes of a chunk")
-        require(chunk.compression in (STORED, ZSTD), "the compression of a chunk")
-        if chunk.compression == ZSTD:
+        require(chunk.compression in (STORED, ZSTD, ZSTD_APART), "the compression of a chunk")
+        if chunk.compression != STORED:
+            require(chunk.compression == ZSTD or is_two_bytes, "bytes apart of values that are not of two bytes")
             require(config["compression"] == ZSTD, "a compressed chunk where the config has none")
             require(chunk.stored < chunk.raw <= MOST_RATIO * chunk.stored, "the stored bytes of a compressed chunk")
         else:
             require(chunk.stored == chunk.raw, "the stored bytes of a chunk")
         require(chunk.offset == round_up(end, ALIGNMENT), "the place of a chunk")
         end = chunk.offset + chunk.stored
-    require(next(sizes, None) is None, "the chunk table lacks chunks")
+    require(next(places, None) is None, "the chunk table lacks chunks")
     require(end == data_section.offset + data_section.size, "the data section does not end with the last chunk")
     return chunks
 
@@ -46,12 +48,22 @@ def check_gaps(chunks, data):
         require_undamaged(not any(data[before.offset + before.stored:chunk.offset]), "a byte between two chunks")
 
 
+def raw_bytes_of(chunk, stored):
+    if chunk.compression == STORED:
+        return stored
+    raw = decompress(stored, chunk.raw)
+    if chunk.compression == ZSTD:
+        return raw
+    half = chunk.raw // 2
+    return bytes(itertools.chain.from_iterable(zip(raw[:half], raw[half:])))
+
+
 def raw_planes(tensor, chunks, data):
     """The raw bytes of each of a tensor's planes."""
     out = bytearray()
     for chunk in chunks[tensor.first_chunk:tensor.first_chunk + tensor.n_chunks()]:
         stored = data[chunk.offset:chunk.offset + chunk.stored]
         require_undamaged(xxh64(stored) == chunk.checksum, f"the checksum of a chunk of {tensor.name}")
-        out += decompress(stored, chunk.raw) if chunk.compression == ZSTD else stored
+        out += raw_bytes_of(chunk, stored)
     ends = list(itertools.accumulate(tensor.planes, initial=0))
     return [bytes(out[begin:end]) for begin, end in zip(ends, ends[1:])]

@@ -1,6 +1,6 @@
 """A whole model file: refused or read, as docs/model_format.md says."""
 from cria_reader.chat_section import read_chat
-from cria_reader.chunk_table import ZSTD, check_gaps, raw_planes, read_chunk_table
+from cria_reader.chunk_table import STORED, check_gaps, raw_planes, read_chunk_table
 from cria_reader.control_tokens import check_control_tokens
 from cria_reader.file_layout import CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, METADATA, TOKENIZER, read_sections
 from cria_reader.json_text import is_json
@@ -44,7 +44,7 @@ class ModelFile:
         return raw.decode("utf-8")
 
     def is_compressed(self):
-        return any(chunk.compression == ZSTD for chunk in self.chunks)
+        return any(chunk.compression != STORED for chunk in self.chunks)
 
     def planes(self, tensor):
         return raw_planes(tensor, self.chunks, self.data)

@@ -38,11 +38,12 @@ class Tensor:
         else:
             self.padded, self.planes = cols, (self.tiles * cols * TILE_ROWS * VALUE_BYTES[self.format],)
 
-    def chunk_sizes(self):
-        """Raw bytes of each chunk: the planes are cut apart one after the other."""
-        for plane in self.planes:
+    def chunks(self):
+        """Raw bytes of each chunk, and whether it holds two-byte values: the planes are cut apart one after the other."""
+        of_scales = [self.format in (INT4, INT4NL)] * (len(self.planes) - 1)
+        for plane, is_two_bytes in zip(self.planes, [self.is_matrix and self.format in (F16, BF16), *of_scales]):
             for at in range(0, plane, CHUNK_BYTES):
-                yield min(CHUNK_BYTES, plane - at)
+                yield min(CHUNK_BYTES, plane - at), is_two_bytes
 
     def n_chunks(self):
         return sum(-(-plane // CHUNK_BYTES) for plane in self.planes)

@@ -214,6 +214,38 @@ TEST(Convert, TheSameBytesForAnyNumberOfThreads) {
   }
 }
 
+// Whether chunk number `chunk` of a tensor holds values of two bytes.
+bool holds_two_byte_values(const format::TensorEntry& tensor, uint32_t chunk) {
+  switch (static_cast<NumberFormat>(tensor.number_format)) {
+    case NumberFormat::kF16:
+    case NumberFormat::kBf16:
+      return true;
+    case NumberFormat::kF32:
+    case NumberFormat::kInt8:
+      return false;
+    default:
+      return chunk == tensor.first_chunk + tensor.n_chunks - 1;  // tiny: one chunk of scales
+  }
+}
+
+TEST(Convert, BytesOfTwoByteValuesAreCompressedApart) {
+  const TempFolder folder;
+  TinyCheckpoint().write(folder / "model");
+  for (const Choice& choice : kChoices) {
+    SCOPED_TRACE(choice.name);
+    (void)run(options_for(folder / "model", folder / "m.cria", choice, Compression::kZstd));
+    const ModelReadBack file(folder / "m.cria");
+    for (const format::TensorEntry& tensor : file.tensors()) {
+      for (uint32_t i = tensor.first_chunk; i < tensor.first_chunk + tensor.n_chunks; ++i) {
+        const uint32_t compression = file.chunks().at(i).compression;
+        if (compression == static_cast<uint32_t>(Compression::kStored)) continue;
+        EXPECT_EQ(compression == static_cast<uint32_t>(Compression::kZstdApart),
+                  holds_two_byte_values(tensor, i));
+      }
+    }
+  }
+}
+
 TEST(Convert, NothingIsCompressedWithoutCompression) {
   const TempFolder folder;
   TinyCheckpoint().write(folder / "model");
