@@ -19,6 +19,7 @@
 #include "platforms/hosted/base/output_file.h"
 #include "platforms/hosted/base/thread_pool.h"
 #include "quant/model_layout.h"
+#include "quant/tensor_roles.h"
 #include "quant/tokenizer_check.h"
 
 namespace cria::converter {
@@ -44,14 +45,26 @@ void apply_options(const Options& options, format::ModelConfig* model) {
   model->compression = static_cast<uint32_t>(options.compression);
 }
 
+void check_weights_of(const Options& options, const format::ModelConfig& model) {
+  constexpr auto kLmHead = static_cast<size_t>(format::MatrixRole::kLmHead);
+  if (options.weights_of[kLmHead] && (model.flags & format::kTiedEmbedding) != 0) {
+    refuse(ExitCode::kUsage,
+           "--weights-of lm_head: this model's output layer is its embedding; give --weights-of "
+           "embedding");
+  }
+}
+
 // The format of each tensor, in the canonical order; model counts them.
 std::vector<MatrixFormat> choose_formats(const Options& options, format::ModelConfig* model) {
-  if (options.group_size != 0 && options.scales == ScaleSigns::kBoth) {
-    model->flags |= format::kSignedScales;
-  }
-  const std::vector<MatrixFormat> formats(tensor_count(*model),
-                                          {options.weights, options.group_size});
+  const MatrixFormat usual = {options.weights, options.group_size};
+  std::vector<MatrixFormat> formats(tensor_count(*model), usual);
   for (uint32_t i = 0; i < formats.size(); ++i) {
+    const TensorSpec spec = tensor_spec(*model, i, usual);
+    if (!spec.is_matrix) continue;
+    formats[i] = options.weights_of[role_row(spec.role).matrix].value_or(usual);
+    if (options.scales == ScaleSigns::kBoth && has_nibbles(formats[i].number_format)) {
+      model->flags |= format::kSignedScales;
+    }
     count_tensor(tensor_spec(*model, i, formats[i]), &model->n_matrices);
   }
   return formats;
@@ -142,6 +155,7 @@ class Conversion {
       report_.model.flags |= format::kTiedEmbedding;
     }
     for (const std::string& line : warnings) warn(line);
+    check_weights_of(options_, report_.model);
     // Beyond the limit check_config refuses, whatever the counts.
     if (report_.model.n_layers <= format::kMaxLayers) {
       formats_ = choose_formats(options_, &report_.model);
