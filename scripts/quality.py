@@ -22,6 +22,8 @@ import quality_plot
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = ROOT / "build/release/bin"
 
+# The models' embeddings are their output layers too.
+TABLE = ("--weights-of", "embedding=int8g32")
 # Label -> options of cria-convert.
 CRIA = {
     "int8": ("--weights", "int8"),
@@ -34,6 +36,11 @@ CRIA = {
     "int4 gptq": ("--method", "gptq"),
     "int4 g64 gptq": ("--method", "gptq", "--group-size", "64"),
     "int4nl gptq": ("--method", "gptq", "--weights", "int4nl"),
+    "int4, table int8g32": TABLE,
+    "int4 gptq, table int8g32": ("--method", "gptq", *TABLE),
+    "int4nl gptq, table int8g32": ("--method", "gptq", "--weights", "int4nl", *TABLE),
+    "int4 --bits 5": ("--bits", "5"),
+    "int4 --bits 5 gptq": ("--bits", "5", "--method", "gptq"),
 }
 # Label -> arguments of llama-quantize: options, type.
 LLAMA = {
@@ -46,8 +53,8 @@ LLAMA = {
     "Q4_0 --pure": (("--pure",), "q4_0"),
     "IQ4_NL --pure": (("--pure",), "iq4_nl"),
 }
-# Whose excess is the measure of cria's at the same bits.
-RIVAL = "Q4_0 --pure"
+# Whose excess is the measure of cria's at the same bits: all in 4 bits, and with the table in 8.
+RIVALS = ("Q4_0 --pure", "Q4_0")
 # What a document of the demo's text begins with.
 BEGIN = "<|begin_of_text|>"
 # How far apart bits a weight may be to be called the same.
@@ -157,11 +164,11 @@ def name_table(path):
     path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + size:])
 
 
-def shares(models):
-    """Of each of cria's rows: its excess by the rival's, geometric mean over the models where both take the same bits."""
+def shares(models, rival_label):
+    """Of each of cria's rows: its excess by the rival's, for the models where both take the same bits."""
     found = {}
     for model in models:
-        rival = next((row for row in model.rows if row["label"] == RIVAL), None)
+        rival = next((row for row in model.rows if row["label"] == rival_label), None)
         for row in model.rows:
             if rival is None or row["side"] != "cria" or abs(row["bits"] - rival["bits"]) > SAME_BITS:
                 continue
@@ -211,10 +218,11 @@ def main():
                 for label, (options, kind) in LLAMA.items():
                     model.measure_llama(label, options, kind, peers)
     rows = [row for model in models for row in model.rows]
-    for label, found in shares(models).items():
-        mean = math.exp(sum(math.log(share) for _, share in found) / len(found))
-        each = ", ".join(f"{name} {share:.2f}" for name, share in found)
-        print(f"{label}: {mean:.2f} of the excess of {RIVAL} at the same bits ({each})")
+    for rival in RIVALS:
+        for label, found in shares(models, rival).items():
+            mean = math.exp(sum(math.log(share) for _, share in found) / len(found))
+            each = ", ".join(f"{name} {share:.2f}" for name, share in found)
+            print(f"{label}: {mean:.2f} of the excess of {rival} at the same bits ({each})")
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
     if arguments.plot:
