@@ -1,74 +1,70 @@
 #include "converter/calibration/format_choice.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 
 namespace cria::converter {
 namespace {
 
-// From one price of a matrix to the next one of its hull.
-struct Step {
-  size_t matrix;
-  size_t to;  // place in its prices
-  uint64_t bytes;
-  double gain;  // of divergence for a byte
-};
+using Prices = std::vector<FormatPrice>;
 
-double slope(const FormatPrice& from, const FormatPrice& to) {
-  return (from.divergence - to.divergence) / static_cast<double>(to.bytes - from.bytes);
+uint64_t least_bytes(const Prices& prices) {
+  uint64_t least = prices.front().bytes;
+  for (const FormatPrice& price : prices) least = std::min(least, price.bytes);
+  return least;
 }
 
-// Places of the prices on the lower convex hull, bytes rising and divergence falling.
-std::vector<size_t> hull_of(const std::vector<FormatPrice>& prices) {
-  std::vector<size_t> order(prices.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    if (prices[a].bytes != prices[b].bytes) return prices[a].bytes < prices[b].bytes;
-    return prices[a].divergence < prices[b].divergence;
-  });
-  std::vector<size_t> hull;
-  for (const size_t place : order) {
-    const FormatPrice& price = prices[place];
-    if (!hull.empty() && price.divergence >= prices[hull.back()].divergence) continue;
-    while (hull.size() > 1 && slope(prices[hull.end()[-2]], prices[hull.back()]) <=
-                                  slope(prices[hull.back()], price)) {
-      hull.pop_back();
-    }
-    hull.push_back(place);
+// What all differences between a matrix's prices are multiples of, unless that is too fine.
+uint64_t step_of(const std::vector<Prices>& prices, uint64_t room) {
+  uint64_t step = 0;
+  for (const Prices& of_matrix : prices) {
+    const uint64_t least = least_bytes(of_matrix);
+    for (const FormatPrice& price : of_matrix) step = std::gcd(step, price.bytes - least);
   }
-  return hull;
+  const uint64_t most = std::min(kMostPriceSteps, kMostPlaces / std::max<size_t>(prices.size(), 1));
+  return std::max({step, (room + most - 1) / most, uint64_t{1}});
 }
 
 }  // namespace
 
-std::vector<size_t> choose_prices(const std::vector<std::vector<FormatPrice>>& prices,
-                                  uint64_t most_bytes) {
-  std::vector<size_t> chosen;
-  std::vector<Step> steps;
-  uint64_t bytes = 0;
+std::vector<size_t> choose_prices(const std::vector<Prices>& prices, uint64_t most_bytes) {
+  uint64_t room = most_bytes;
+  for (const Prices& of_matrix : prices) room -= least_bytes(of_matrix);
+  const uint64_t step = step_of(prices, room);
+  const auto n_steps = static_cast<size_t>(room / step);
+  // sums[s]: the least divergence of the matrices so far, with s steps more than the least bytes.
+  // A matrix has a price of no steps, so every s can be reached from the one before.
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  std::vector<double> sums(n_steps + 1, kNever);
+  sums[0] = 0;
+  std::vector<double> before;
+  std::vector<std::vector<uint8_t>> chosen(prices.size());
+  const auto steps_of = [&](size_t matrix, size_t place) {
+    const uint64_t more = prices[matrix][place].bytes - least_bytes(prices[matrix]);
+    return static_cast<size_t>(std::min<uint64_t>((more + step - 1) / step, n_steps + 1));
+  };
   for (size_t i = 0; i < prices.size(); ++i) {
-    const std::vector<size_t> hull = hull_of(prices[i]);
-    chosen.push_back(hull.front());
-    bytes += prices[i][hull.front()].bytes;
-    for (size_t k = 1; k < hull.size(); ++k) {
-      const FormatPrice& from = prices[i][hull[k - 1]];
-      const FormatPrice& to = prices[i][hull[k]];
-      steps.push_back({i, hull[k], to.bytes - from.bytes, slope(from, to)});
+    before.assign(n_steps + 1, kNever);
+    before.swap(sums);
+    chosen[i].assign(n_steps + 1, 0);
+    for (size_t place = 0; place < prices[i].size(); ++place) {
+      const size_t n = steps_of(i, place);
+      for (size_t s = n; s <= n_steps; ++s) {
+        const double sum = before[s - n] + prices[i][place].divergence;
+        if (sum >= sums[s]) continue;
+        sums[s] = sum;
+        chosen[i][s] = static_cast<uint8_t>(place);
+      }
     }
   }
-  // Those of a matrix have falling gains, and keep their order.
-  std::stable_sort(steps.begin(), steps.end(),
-                   [](const Step& a, const Step& b) { return a.gain > b.gain; });
-  std::vector<bool> is_at_end(prices.size());
-  for (const Step& step : steps) {
-    if (is_at_end[step.matrix]) continue;
-    if (bytes + step.bytes > most_bytes) {
-      is_at_end[step.matrix] = true;
-      continue;
-    }
-    bytes += step.bytes;
-    chosen[step.matrix] = step.to;
+  auto at = static_cast<size_t>(std::min_element(sums.begin(), sums.end()) - sums.begin());
+  std::vector<size_t> places(prices.size());
+  for (size_t i = prices.size(); i-- > 0;) {
+    places[i] = chosen[i][at];
+    at -= steps_of(i, places[i]);
   }
-  return chosen;
+  return places;
 }
 
 }  // namespace cria::converter

@@ -13,12 +13,15 @@ struct FormatPrice {
   double divergence;
 };
 
-// Which price each matrix pays: places in prices[i]. All begin with the fewest bytes; then steps
-// along the lower convex hull of each, that which takes away the most divergence for its bytes
-// first, as long as most_bytes allows: a step that does not fit ends its matrix' way, not the
-// others'. Equal steps go in the order of the matrices. The fewest bytes are no more than
-// most_bytes, and every matrix has a price.
+// Which price each matrix pays, places in prices[i]: of all that cost at most most_bytes together
+// those of the least sum of divergences; of equal ones the cheapest. Bytes count in steps that all
+// sizes have in common; where there would be more than kMostPriceSteps of them, or kMostPlaces of
+// them times matrices, sizes are rounded up to larger steps. The least bytes of all matrices are no
+// more than most_bytes, and every matrix has 1 to 256 prices.
 [[nodiscard]] std::vector<size_t> choose_prices(const std::vector<std::vector<FormatPrice>>& prices,
                                                 uint64_t most_bytes);
+
+inline constexpr uint64_t kMostPriceSteps = uint64_t{1} << 17;
+inline constexpr uint64_t kMostPlaces = uint64_t{1} << 26;
 
 }  // namespace cria::converter

@@ -45,9 +45,10 @@ OutputDivergence::OutputDivergence(const FloatDecoder& decoder, const PlannedWei
       config_(decoder.config()) {}
 
 std::vector<double> OutputDivergence::measure(std::span<const TensorSpec> matrices,
-                                              const std::function<void(size_t, size_t)>& progress) {
+                                              const std::function<void(size_t, size_t)>& progress,
+                                              size_t stream_bytes) {
   const size_t n_at_once =
-      std::max<size_t>(1, kStreamBytes / (model_.n_rows() * config_.d_model * sizeof(float)));
+      std::max<size_t>(1, stream_bytes / (model_.n_rows() * config_.d_model * sizeof(float)));
   // The float model's layers are steps as well, and every output layer is one.
   const size_t n_batches = (matrices.size() + n_at_once - 1) / n_at_once;
   size_t n_steps = n_batches * config_.n_layers + matrices.size();

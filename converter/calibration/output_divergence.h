@@ -18,15 +18,17 @@ class OutputDivergence {
   OutputDivergence(const FloatDecoder& decoder, const PlannedWeights& weights,
                    TokenSequences sequences, QuantMethod method, hosted::ThreadPool* pool);
 
-  // The mean KL divergence, in nats a token, that each of these matrices alone gives when it is
-  // rounded; in the order of the file, of formats of integers. A matrix may come several times.
-  // All go through the layers beside the float model, so many at once as memory allows; none
-  // changes another's bits. Calls progress(done, all) now and then. Throws ProgramError.
-  [[nodiscard]] std::vector<double> measure(std::span<const TensorSpec> matrices,
-                                            const std::function<void(size_t, size_t)>& progress);
-
   // Bytes of the streams that go through the layers at once, at most; one always does.
   static constexpr size_t kStreamBytes = size_t{256} << 20;
+
+  // The mean KL divergence, in nats a token, that each of these matrices alone gives when it is
+  // rounded, to a format of integers. A matrix may come several times. All go through the layers
+  // beside the float model, so many at once as stream_bytes allow; none changes another's bits.
+  // Calls progress(done, all) now and then. Throws ProgramError.
+  [[nodiscard]] std::vector<double> measure(std::span<const TensorSpec> matrices,
+                                            const std::function<void(size_t, size_t)>& progress,
+                                            size_t stream_bytes = kStreamBytes);
+
   // Rows of logits that are computed at once, where they fit these bytes; one task's always are.
   static constexpr size_t kLogitBytes = size_t{64} << 20;
 
