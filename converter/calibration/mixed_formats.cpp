@@ -134,13 +134,16 @@ uint64_t divergence_bytes(const format::ModelConfig& config, const MixedWish& wi
   const uint64_t stream = sizeof(float) * n * d;
   const uint64_t streams = std::min(variant_count(config) * stream,
                                     std::max<uint64_t>(OutputDivergence::kStreamBytes, stream));
+  const uint64_t widest = std::max({d, q, ff});
+  // Rows of a table on their way, and rounded.
+  const uint64_t parts = sizeof(float) * 2 * OutputDivergence::kPartRows * widest;
   // A layer's matrices, and one of them rounded; what comes of one stream.
-  const uint64_t layer = sizeof(float) * (layer_weight_count(config) + d * std::max(q, ff) +
+  const uint64_t layer = sizeof(float) * (layer_weight_count(config) + d * widest +
                                           n * (3 * d + std::max(3 * q + 2 * kv, 3 * ff)));
   const uint64_t rows = std::max<uint64_t>(OutputDivergence::kLogitBytes, 16 * vocab * 4);
   const uint64_t output = sizeof(float) * vocab * d + 2 * rows;
   const uint64_t measuring =
-      kProgram + streams + stream + sizeof(float) * n * vocab + std::max(layer, output);
+      kProgram + parts + streams + 2 * stream + sizeof(float) * n * vocab + std::max(layer, output);
   if (wish.text) return measuring;
   return std::max(measuring, kProgram + self_text_bytes(config, static_cast<uint32_t>(n)));
 }

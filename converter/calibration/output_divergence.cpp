@@ -11,8 +11,7 @@ namespace {
 
 using format::TensorRole;
 
-constexpr size_t kPartRows = 1024;  // of a table, in memory at once
-constexpr size_t kLeastRows = 16;   // of logits
+constexpr size_t kLeastRows = 16;  // of logits
 
 FloatLinear FloatLayer::*linear_of(TensorRole role) {
   switch (role) {

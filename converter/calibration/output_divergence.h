@@ -29,6 +29,8 @@ class OutputDivergence {
                                             const std::function<void(size_t, size_t)>& progress,
                                             size_t stream_bytes = kStreamBytes);
 
+  // Rows of a matrix that are on their way at once.
+  static constexpr size_t kPartRows = 1024;
   // Rows of logits that are computed at once, where they fit these bytes; one task's always are.
   static constexpr size_t kLogitBytes = size_t{64} << 20;
 
