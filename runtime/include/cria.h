@@ -154,20 +154,6 @@ typedef struct cria_model_info {
  */
 cria_status cria_inspect(const cria_source* source, cria_model_info* info);
 
-/* Matrices of one kind that have one format. */
-typedef struct cria_matrix_count {
-  const char* role; /* "embedding", "q", ..., "lm_head"; static text */
-  cria_number_format number_format;
-  uint32_t group_size; /* inputs that share a scale; 0 where no group does */
-  uint32_t n;          /* at least 1; so many layers have one, outside them it is 1 */
-} cria_matrix_count;
-
-/* Says which formats the matrices of each kind have, kinds in the order of the file. Writes at most
- * capacity counts; *n_counts receives how many there are, at most CRIA_MOST_MATRIX_COUNTS. */
-cria_status cria_count_matrices(const cria_model_info* info, cria_matrix_count* counts,
-                                uint32_t capacity, uint32_t* n_counts);
-#define CRIA_MOST_MATRIX_COUNTS 144
-
 /* For people: "llama", ...; "int4", ...; "chatml", ... and "none". "unknown" for what is none. */
 const char* cria_architecture_name(uint32_t architecture);
 const char* cria_number_format_name(cria_number_format number_format);

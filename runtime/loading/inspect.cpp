@@ -160,27 +160,6 @@ Status plan(const cria_model_info& info, const cria_config& config, cria_memory_
   return Status::kOk;
 }
 
-Status count_matrices(const cria_model_info& info, cria_matrix_count* counts, uint32_t capacity,
-                      uint32_t* n_counts) {
-  static_assert(CRIA_MOST_MATRIX_COUNTS == format::kMatrixRoles * format::kMatrixFormatPlaces);
-  format::ModelConfig model;
-  std::memcpy(&model, info.private_config, sizeof model);
-  if (check_config(model) != nullptr) return Status::kInvalidArgument;
-  uint32_t n = 0;
-  TensorKinds kinds(model);
-  for (TensorKind kind = {}; kinds.next(&kind);) {
-    if (!kind.spec.is_matrix) continue;
-    if (n < capacity) {
-      const MatrixFormat f = format_of(kind.spec.shape);
-      counts[n] = {role_row(kind.spec.role).name, static_cast<cria_number_format>(f.number_format),
-                   f.group_size, kind.n};
-    }
-    ++n;
-  }
-  *n_counts = n;
-  return Status::kOk;
-}
-
 }  // namespace
 }  // namespace cria
 
@@ -206,15 +185,6 @@ extern "C" cria_status cria_plan(const cria_model_info* info, const cria_config*
     return CRIA_INVALID_ARGUMENT;
   }
   return cria::to_public(cria::plan(*info, *config, plan));
-}
-
-extern "C" cria_status cria_count_matrices(const cria_model_info* info, cria_matrix_count* counts,
-                                           uint32_t capacity, uint32_t* n_counts) {
-  if (info == nullptr || n_counts == nullptr || (counts == nullptr && capacity != 0) ||
-      !cria::all_zero(info->reserved)) {
-    return CRIA_INVALID_ARGUMENT;
-  }
-  return cria::to_public(cria::count_matrices(*info, counts, capacity, n_counts));
 }
 
 extern "C" const char* cria_architecture_name(uint32_t architecture) {

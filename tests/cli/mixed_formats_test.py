@@ -4,7 +4,6 @@ report, what cria info says, what is refused."""
 import json
 import subprocess
 import unittest
-from collections import Counter
 
 import cria_cli
 from cria_cli import BIN, DEMO, DONE, PATIENCE_S, USAGE, cria, folder, model
@@ -47,20 +46,12 @@ class MixedFormats(unittest.TestCase):
         info = json.loads(cria("info", path, "--json").out)
         self.assertEqual(info["model"]["weight_format"], "mixed")
         self.assertEqual(info["memory_plan"]["weights_bytes"], report["memory_plan"]["weights_bytes"])
-        told = Counter((tensor["name"].split(".")[-1], tensor["format"], tensor.get("group_size")) for tensor in matrices)
-        held = {(entry["role"], entry["format"], entry["group_size"]): entry["n"] for entry in info["model"]["matrices"]}
-        self.assertEqual(dict(told), held)
-        self.assertGreater(len({(name, group) for _, name, group in held}), 2)
 
-    def test_info_has_a_line_for_each_kind_of_matrices(self):
+    def test_the_file_holds(self):
         path, report = mixed()
-        table = cria("info", path).out
-        self.assertIn("weights       mixed, ", table)
-        for role in ("embedding", "q", "k", "v", "o", "gate", "up", "down"):
-            self.assertRegex(table, rf"\n  {role} +\d+ int[48]")
-        self.assertNotIn("\n  gate", cria("info", model()).out)
+        self.assertIn("weights       mixed, ", cria("info", path).out)
         self.assertEqual(cria("verify", path).code, DONE)
-        self.assertIn("bits", report)
+        self.assertGreater(len({(tensor["format"], tensor.get("group_size")) for tensor in report["tensors"]}), 2)
 
     def test_it_is_nearer_to_the_float_model_than_the_line_between_two_formats(self):
         path, report = mixed()

@@ -5,11 +5,9 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
-#include <string>
 #include <vector>
 
 #include "quant/model_layout.h"
-#include "quant/tensor_roles.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/model_surgery.h"
@@ -97,53 +95,6 @@ TEST(MixedFormats, AreSaidToBeMixed) {
   // Tensor 1: what mixed_formats gives to place 1.
   EXPECT_EQ(info.embedding_format, CRIA_F16);
   EXPECT_EQ(info.embedding_bytes, 64u * 64 * 2);
-}
-
-TEST(MixedFormats, AreCountedForEachKindOfMatrices) {
-  const Bytes file = mixed_model(0, format::Compression::kStored);
-  const cria_model_info info = test::inspected(test::MemorySource(file).source());
-  cria_matrix_count counts[CRIA_MOST_MATRIX_COUNTS];
-  uint32_t n = 0;
-  ASSERT_EQ(cria_count_matrices(&info, counts, std::size(counts), &n), CRIA_OK);
-  ASSERT_LE(n, std::size(counts));
-  // The same list from the tensors themselves.
-  format::ModelConfig config;
-  std::memcpy(&config, info.private_config, sizeof config);
-  const std::vector<MatrixFormat> formats = mixed_formats(config, CRIA_BACKEND_EXACT);
-  uint32_t n_matrices = 0;
-  for (uint32_t i = 0; i < formats.size(); ++i) {
-    const TensorSpec spec = tensor_spec(config, i, formats[i]);
-    if (!spec.is_matrix) continue;
-    ++n_matrices;
-    uint32_t n_found = 0;
-    for (uint32_t k = 0; k < n; ++k) {
-      const bool is_its = std::string(counts[k].role) == role_row(spec.role).name &&
-                          static_cast<uint32_t>(counts[k].number_format) ==
-                              static_cast<uint32_t>(formats[i].number_format) &&
-                          counts[k].group_size == formats[i].group_size;
-      n_found += is_its ? 1 : 0;
-    }
-    EXPECT_EQ(n_found, 1u) << i;
-  }
-  uint32_t sum = 0;
-  for (uint32_t k = 0; k < n; ++k) sum += counts[k].n;
-  EXPECT_EQ(sum, n_matrices);
-  EXPECT_STREQ(counts[0].role, "embedding");
-  EXPECT_STREQ(counts[n - 1].role, "lm_head");
-  // No more are written than there is room for.
-  cria_matrix_count two[3] = {};
-  uint32_t n_all = 0;
-  EXPECT_EQ(cria_count_matrices(&info, two, 2, &n_all), CRIA_OK);
-  EXPECT_EQ(n_all, n);
-  EXPECT_EQ(two[2].role, nullptr);
-  EXPECT_EQ(two[1].n, counts[1].n);
-  EXPECT_EQ(cria_count_matrices(&info, nullptr, 0, &n_all), CRIA_OK);
-  EXPECT_EQ(cria_count_matrices(&info, nullptr, 1, &n_all), CRIA_INVALID_ARGUMENT);
-  EXPECT_EQ(cria_count_matrices(nullptr, two, 2, &n_all), CRIA_INVALID_ARGUMENT);
-  EXPECT_EQ(cria_count_matrices(&info, two, 2, nullptr), CRIA_INVALID_ARGUMENT);
-  cria_model_info broken = info;
-  broken.private_config[0] ^= 0xff;
-  EXPECT_EQ(cria_count_matrices(&broken, two, 2, &n_all), CRIA_INVALID_ARGUMENT);
 }
 
 // What a directory says is compared with the config's counts, and again where it is used.

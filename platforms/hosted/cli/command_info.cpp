@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/cli/commands.h"
@@ -66,25 +65,6 @@ Json json_of(const cria_memory_plan& plan, uint32_t n_sessions) {
           {"loading_bytes", plan.loading}};
 }
 
-std::vector<cria_matrix_count> matrices_of(const cria_model_info& info) {
-  std::vector<cria_matrix_count> counts(CRIA_MOST_MATRIX_COUNTS);
-  uint32_t n = 0;
-  if (cria_count_matrices(&info, counts.data(), CRIA_MOST_MATRIX_COUNTS, &n) != CRIA_OK) n = 0;
-  counts.resize(n);
-  return counts;
-}
-
-Json json_of(const std::vector<cria_matrix_count>& counts) {
-  Json json = Json::array();
-  for (const cria_matrix_count& count : counts) {
-    json.push_back({{"role", count.role},
-                    {"format", cria_number_format_name(count.number_format)},
-                    {"group_size", count.group_size == 0 ? Json(nullptr) : Json(count.group_size)},
-                    {"n", count.n}});
-  }
-  return json;
-}
-
 Json json_of(const cria_model_info& info) {
   const auto none_or = [](uint32_t value, uint32_t none) {
     return value == none ? Json(nullptr) : Json(value);
@@ -109,7 +89,6 @@ Json json_of(const cria_model_info& info) {
           {"weight_format", cria_number_format_name(info.weight_format)},
           {"embedding_format", cria_number_format_name(info.embedding_format)},
           {"group_size", none_or(info.group_size, 0)},
-          {"matrices", json_of(matrices_of(info))},
           {"signed_scales", info.signed_scales != 0},
           {"weight_bytes", info.weight_bytes},
           {"bits_per_weight", bits_per_weight(info)},
@@ -156,25 +135,6 @@ void put_bytes(TextStream* out, const char* label, uint64_t n_bytes) {
                    text_of("%.1f", static_cast<double>(n_bytes) / 1e6).c_str()));
 }
 
-std::string format_text(cria_number_format number_format, uint32_t group_size) {
-  const std::string name = cria_number_format_name(number_format);
-  return group_size == 0 ? name : name + text_of(" g%u", group_size);
-}
-
-// A row for each kind of matrices, with the formats that they have: "2 int8, 3 int4 g64".
-void print_formats(const cria_model_info& info, TextStream* out) {
-  const std::vector<cria_matrix_count> counts = matrices_of(info);
-  for (size_t i = 0; i < counts.size();) {
-    const std::string role = counts[i].role;
-    std::string formats;
-    for (; i < counts.size() && counts[i].role == role; ++i) {
-      formats += (formats.empty() ? "" : ", ") + std::to_string(counts[i].n) + " " +
-                 format_text(counts[i].number_format, counts[i].group_size);
-    }
-    put_row(out, ("  " + role).c_str(), formats);
-  }
-}
-
 void print_model(const cria_model_info& info, TextStream* out) {
   put_row(out, "file size", grouped_digits(info.file_bytes) + " bytes");
   put_row(out, "architecture",
@@ -185,10 +145,11 @@ void print_model(const cria_model_info& info, TextStream* out) {
           text_of("%u, %u for KV, of %u", info.n_heads, info.n_kv_heads, info.head_dim));
   put_row(out, "vocabulary",
           text_of("%u tokens%s", info.vocab_size, info.tied_embedding != 0 ? ", tied" : ""));
+  std::string weights = cria_number_format_name(info.weight_format);
+  if (info.group_size != 0) weights += text_of(" g%u", info.group_size);
   put_row(out, "weights",
-          text_of("%s, %.2f bits%s", format_text(info.weight_format, info.group_size).c_str(),
-                  bits_per_weight(info), info.compressed != 0 ? ", zstd" : ""));
-  if (info.weight_format == CRIA_MIXED) print_formats(info, out);
+          text_of("%s, %.2f bits%s", weights.c_str(), bits_per_weight(info),
+                  info.compressed != 0 ? ", zstd" : ""));
   if (info.signed_scales != 0) put_row(out, "scales", "signed");
   put_row(out, "embedding", cria_number_format_name(info.embedding_format));
   put_row(out, "context", text_of("%u of %u", info.planned_context, info.max_context));
