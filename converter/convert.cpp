@@ -21,6 +21,7 @@
 #include "platforms/hosted/base/thread_pool.h"
 #include "quant/align.h"
 #include "quant/model_layout.h"
+#include "quant/tensor_roles.h"
 #include "quant/tokenizer_check.h"
 
 namespace cria::converter {
@@ -46,10 +47,30 @@ void apply_options(const Options& options, format::ModelConfig* model) {
   model->compression = static_cast<uint32_t>(options.compression);
 }
 
+void check_weights_of(const Options& options, const format::ModelConfig& model) {
+  constexpr auto kLmHead = static_cast<size_t>(format::MatrixRole::kLmHead);
+  if (options.weights_of[kLmHead] && (model.flags & format::kTiedEmbedding) != 0) {
+    refuse(ExitCode::kUsage,
+           "--weights-of lm_head: this model's output layer is its embedding; give --weights-of "
+           "embedding");
+  }
+}
+
+// The formats that --weights-of gives, in the canonical order.
+std::vector<std::optional<MatrixFormat>> given_formats(const Options& options,
+                                                       const format::ModelConfig& model) {
+  std::vector<std::optional<MatrixFormat>> given(tensor_count(model));
+  for (uint32_t i = 0; i < given.size(); ++i) {
+    const TensorSpec spec = tensor_spec(model, i, {options.weights, options.group_size});
+    if (spec.is_matrix) given[i] = options.weights_of[role_row(spec.role).matrix];
+  }
+  return given;
+}
+
 // What --bits asks for.
-MixedWish mixed_wish(const Options& options) {
+MixedWish mixed_wish(const Options& options, const format::ModelConfig& model) {
   MixedWish wish = {*options.bits,  options.weights, options.scales,
-                    options.method, std::nullopt,    {}};
+                    options.method, std::nullopt,    given_formats(options, model)};
   if (options.calibration) wish.text = options.calibration->file;
   return wish;
 }
@@ -57,8 +78,12 @@ MixedWish mixed_wish(const Options& options) {
 // The format of each tensor, in the canonical order; for --bits the smallest, until it is known
 // what matrices are worth.
 std::vector<MatrixFormat> choose_formats(const Options& options, const format::ModelConfig& model) {
-  if (options.bits) return smallest_formats(model, mixed_wish(options));
-  return std::vector<MatrixFormat>(tensor_count(model), {options.weights, options.group_size});
+  if (options.bits) return smallest_formats(model, mixed_wish(options, model));
+  std::vector<MatrixFormat> formats;
+  for (const std::optional<MatrixFormat>& given : given_formats(options, model)) {
+    formats.push_back(given.value_or(MatrixFormat{options.weights, options.group_size}));
+  }
+  return formats;
 }
 
 // model counts the formats, and says whether scales may be negative where some have such.
@@ -69,7 +94,7 @@ void count_formats(std::span<const MatrixFormat> formats, ScaleSigns scales,
   for (uint32_t i = 0; i < formats.size(); ++i) {
     const TensorSpec spec = tensor_spec(*model, i, formats[i]);
     count_tensor(spec, &model->n_matrices);
-    if (spec.is_matrix && spec.shape.group_size != 0 && scales == ScaleSigns::kBoth) {
+    if (has_nibbles(spec.shape.number_format) && scales == ScaleSigns::kBoth) {
       model->flags |= format::kSignedScales;
     }
   }
@@ -178,6 +203,7 @@ class Conversion {
       report_.model.flags |= format::kTiedEmbedding;
     }
     for (const std::string& line : warnings) warn(line);
+    check_weights_of(options_, report_.model);
     // Beyond the limit check_config refuses, whatever the counts.
     if (report_.model.n_layers <= format::kMaxLayers) {
       formats_ = choose_formats(options_, report_.model);
@@ -196,7 +222,7 @@ class Conversion {
       report_.calibration_bytes = calibration_bytes(report_.model, *options_.calibration);
     }
     if (options_.bits) {
-      const MixedWish wish = mixed_wish(options_);
+      const MixedWish wish = mixed_wish(options_, report_.model);
       check_bits(report_.model, wish);
       report_.wished_bits = options_.bits;
       report_.calibration_bytes =
@@ -221,8 +247,8 @@ class Conversion {
   void mix_formats(TensorPlan* plan, const Rope& rope) {
     // So that a name that cannot be written is refused before minutes of work.
     const ModelWriter trial(options_.output.string(), sections(*plan));
-    report_.choice =
-        choose_mixed_formats(mixed_wish(options_), report_.model, rope, *plan, &pool_, progress_);
+    report_.choice = choose_mixed_formats(mixed_wish(options_, report_.model), report_.model, rope,
+                                          *plan, &pool_, progress_);
     formats_ = report_.choice->formats;
     count_formats(formats_, options_.scales, &report_.model);
     for (uint32_t i = 0; i < formats_.size(); ++i) {

@@ -17,6 +17,7 @@
 #include "converter/side_files.h"
 #include "converter/version.h"
 #include "platforms/hosted/base/option_values.h"
+#include "quant/tensor_roles.h"
 
 namespace cria::converter {
 namespace {
@@ -43,18 +44,25 @@ constexpr std::array<Named<NumberFormat>, std::size(kNumberFormats)> weight_name
 
 constexpr auto kWeights = weight_names();
 constexpr Named<uint16_t> kGroups[] = {{"32", 32}, {"64", 64}, {"128", 128}};
-// Whether kGroups names the group sizes that formats with groups have, and no others.
+// Whether kGroups names the group sizes that formats have, and no others.
 consteval bool groups_hold() {
-  for (const NumberFormatRow& row : kNumberFormats) {
-    size_t n_grouped = 0;
-    size_t n_named = 0;
-    for (const MatrixFormat& f : kMatrixFormats) {
-      if (f.number_format != row.number_format) continue;
-      n_grouped += f.group_size != 0;
-      for (const Named<uint16_t>& group : kGroups) n_named += f.group_size == group.value;
+  const auto is_named = [](uint16_t group_size) {
+    for (const Named<uint16_t>& group : kGroups) {
+      if (group.value == group_size) return true;
     }
-    const size_t n_wanted = row.scales == Scales::kGroup ? std::size(kGroups) : 0;
-    if (n_grouped != n_wanted || n_named != n_wanted) return false;
+    return group_size == 0;
+  };
+  const auto is_had = [](uint16_t group_size) {
+    for (const MatrixFormat& f : kMatrixFormats) {
+      if (f.group_size == group_size) return true;
+    }
+    return false;
+  };
+  for (const MatrixFormat& f : kMatrixFormats) {
+    if (!is_named(f.group_size)) return false;
+  }
+  for (const Named<uint16_t>& group : kGroups) {
+    if (!is_had(group.value)) return false;
   }
   return true;
 }
@@ -71,6 +79,7 @@ constexpr Named<Compression> kCompressions[] = {{"zstd", Compression::kZstd},
 struct Raw {
   std::string model;
   std::string output;
+  std::vector<std::string> weights_of;
   Method method = Method::kMse;
   std::string calibration;
   std::optional<uint32_t> calibration_tokens;
@@ -97,9 +106,16 @@ void define(CLI::App* app, Raw* raw, Options* options) {
                 "write nothing: say what was found and the memory it would take; of a folder the "
                 "config and the tokenizer are enough");
   add_named(app, "--weights", kWeights, &options->weights,
-            "how matrices are stored: int4, int4nl, int8, f16, bf16 or f32 [int4]");
+            "how matrices are stored: int4, int4nl, int8, int8g32, f16, bf16 or f32 [int4]");
+  app->add_option(
+         "--weights-of", raw->weights_of,
+         "the same for one kind of matrix: embedding, q, k, v, o, gate, up, down or lm_head; "
+         "may be repeated")
+      ->type_name("MATRIX=NAME")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add_named(app, "--group-size", kGroups, &options->group_size,
-            "weights that share a scale of int4 or int4nl: 32, 64 or 128 [32]");
+            "weights that share a scale of int4 or int4nl: 32, 64 or 128 [32]; of int8g32: 32");
   add_named(app, "--method", kMethods, &raw->method,
             "integers: mse searches the scales of least error, rtn covers the range; int4: gptq "
             "calibrates, which takes minutes [mse]");
@@ -114,8 +130,8 @@ void define(CLI::App* app, Raw* raw, Options* options) {
                   "tokens to calibrate on [32768; 16384 above 500 million weights]")
       ->check(between(kLeastCalibrationTokens, kMostCalibrationTokens));
   app->add_option("--bits", raw->bits,
-                  "bits a weight, at most: int4 in groups of 128, 64 or 32, or int8 for each "
-                  "matrix, by what the output suffers from it; takes minutes")
+                  "bits a weight, at most: int4 in groups of 128, 64 or 32, int8 or int8g32 for "
+                  "each matrix, by what the output suffers from it; takes minutes")
       ->check(between(kLeastBits, kMostBits));
   app->add_option("--context", raw->context,
                   "tokens to plan memory for [the model's maximum, at most 2048]")
@@ -154,14 +170,59 @@ void list_architectures(const CLI::App& app, const Raw& raw) {
   throw CLI::CallForVersion(text, 0);
 }
 
+[[noreturn]] void refuse(const std::string& line) { throw ProgramError(ExitCode::kUsage, line); }
+
+// "int4 and int4nl": the names of the formats that is_one holds for.
+template <typename IsOne>
+std::string names_of(const IsOne& is_one) {
+  std::vector<std::string> names;
+  for (const NumberFormatRow& row : kNumberFormats) {
+    if (is_one(row.number_format)) names.emplace_back(row.name);
+  }
+  std::string text = names.front();
+  for (size_t i = 1; i < names.size(); ++i) {
+    text += (i + 1 == names.size() ? " and " : ", ") + names[i];
+  }
+  return text;
+}
+
+// The formats that some matrix may get.
+std::vector<MatrixFormat> wished_formats(const Options& options) {
+  std::vector<MatrixFormat> formats = {matrix_format(options.weights, options.group_size)};
+  for (const auto& of_matrix : options.weights_of) {
+    if (of_matrix) formats.push_back(*of_matrix);
+  }
+  return formats;
+}
+
+// Whether is_one holds for a format that some matrix may get.
+template <typename IsOne>
+bool wishes(const Options& options, const IsOne& is_one) {
+  const std::vector<MatrixFormat> formats = wished_formats(options);
+  return std::any_of(formats.begin(), formats.end(),
+                     [&](const MatrixFormat& f) { return is_one(f.number_format); });
+}
+
+void check_group_size(const Options& options) {
+  if (!wishes(options, has_group_scales)) {
+    refuse("--group-size belongs to weights of " + names_of(has_group_scales));
+  }
+  std::string without;
+  for (const MatrixFormat& f : wished_formats(options)) {
+    if (f.group_size == options.group_size) return;
+    if (f.group_size != 0) without = row_of(f.number_format).name;
+  }
+  refuse("--group-size " + std::to_string(options.group_size) + ": " + without +
+         " has no such groups");
+}
+
 void check_calibration(const CLI::App& app, const Raw& raw, const Options& options) {
-  const auto refuse = [](const std::string& line) { throw ProgramError(ExitCode::kUsage, line); };
   const bool has_file = app.count("--calibration") > 0;
   const bool is_gptq = raw.method == Method::kGptq;
   if (has_file && raw.calibration.empty()) refuse("--calibration must not be empty");
-  if ((is_gptq || has_file) && row_of(options.weights).scales != Scales::kGroup) {
-    refuse(std::string(is_gptq ? "--method gptq" : "--calibration") +
-           " belongs to --weights int4 and int4nl: other formats lose too little to be worth it");
+  if ((is_gptq || has_file) && !wishes(options, has_nibbles)) {
+    refuse(std::string(is_gptq ? "--method gptq" : "--calibration") + " belongs to weights of " +
+           names_of(has_nibbles) + ": other formats lose too little to be worth it");
   }
   if (has_file && raw.method == Method::kRtn) refuse("--calibration wants --method gptq or mse");
   if (app.count("--calibration-tokens") > 0 && !is_gptq && !has_file) {
@@ -171,9 +232,8 @@ void check_calibration(const CLI::App& app, const Raw& raw, const Options& optio
 
 void check_bits(const CLI::App& app, const Options& options) {
   if (app.count("--bits") == 0) return;
-  const auto refuse = [](const std::string& line) { throw ProgramError(ExitCode::kUsage, line); };
-  if (row_of(options.weights).code_bits != 4) {
-    refuse("--bits belongs to --weights int4 and int4nl, which it mixes with int8");
+  if (!has_nibbles(options.weights)) {
+    refuse("--bits belongs to --weights " + names_of(has_nibbles) + ", which it mixes with int8");
   }
   if (app.count("--group-size") > 0) {
     refuse("--bits chooses groups for each matrix: leave out --group-size");
@@ -182,15 +242,12 @@ void check_bits(const CLI::App& app, const Options& options) {
 
 // Options that would silently do nothing are mistakes.
 void check_combinations(const CLI::App& app, const Raw& raw, const Options& options) {
-  const auto refuse = [](const std::string& line) { throw ProgramError(ExitCode::kUsage, line); };
-  if (app.count("--group-size") > 0 && row_of(options.weights).scales != Scales::kGroup) {
-    refuse("--group-size belongs to --weights int4 and int4nl");
+  if (app.count("--group-size") > 0) check_group_size(options);
+  if (app.count("--scales") > 0 && !wishes(options, has_nibbles)) {
+    refuse("--scales belongs to weights of " + names_of(has_nibbles));
   }
-  if (app.count("--scales") > 0 && row_of(options.weights).scales != Scales::kGroup) {
-    refuse("--scales belongs to --weights int4 and int4nl");
-  }
-  if (app.count("--method") > 0 && !is_integer(options.weights)) {
-    refuse("--method belongs to --weights int4, int4nl and int8");
+  if (app.count("--method") > 0 && !wishes(options, is_integer)) {
+    refuse("--method belongs to weights of " + names_of(is_integer));
   }
   check_calibration(app, raw, options);
   check_bits(app, options);
@@ -225,27 +282,52 @@ ChatTemplateWish chat_template_wish(const std::string& name) {
   return {format::kChatKindFile, read_template_file(name)};
 }
 
+// What the text of one --weights-of says.
+void set_weights_of(const std::string& text, Options* options) {
+  const auto refuse_it = [&](const std::string& problem) {
+    refuse("--weights-of " + shown(text) + ": " + problem);
+  };
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos) refuse_it("is not MATRIX=NAME");
+  const std::string matrix = text.substr(0, equals);
+  const std::string name = text.substr(equals + 1);
+  std::string names;
+  const TensorRoleRow* found = nullptr;
+  for (const TensorRoleRow& row : kTensorRoles) {
+    if (row.matrix == kNoMatrix) continue;
+    names += std::string(names.empty() ? "" : ", ") + row.name;
+    if (matrix == row.name) found = &row;
+  }
+  if (found == nullptr) refuse_it(shown(matrix) + " is not one of: " + names);
+  std::optional<MatrixFormat>& format = options->weights_of[found->matrix];
+  if (format) refuse_it("is given twice");
+  for (const NumberFormatRow& row : kNumberFormats) {
+    if (name == row.name) format = matrix_format(row.number_format, options->group_size);
+  }
+  if (!format)
+    refuse_it(shown(name) + " is not one of: " + names_of([](NumberFormat) { return true; }));
+}
+
 // A folder whose name ends in a colon and a number is given with a scale behind it.
 LoraWish lora_wish(const std::string& text) {
-  const auto refuse = [&] {
-    throw ProgramError(ExitCode::kUsage,
-                       "--lora " + shown(text) + " is no folder, with :SCALE behind it or not");
+  const auto refuse_it = [&] {
+    refuse("--lora " + shown(text) + " is no folder, with :SCALE behind it or not");
   };
-  if (text.empty()) refuse();
+  if (text.empty()) refuse_it();
   if (entry_exists(text)) return {text, 1.0F};
   const size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0) refuse();
+  if (colon == std::string::npos || colon == 0) refuse_it();
   float scale = 0.0F;
   const char* const end = text.data() + text.size();
   const auto [read_to, error] = std::from_chars(text.data() + colon + 1, end, scale);
-  if (error != std::errc() || read_to != end || !std::isfinite(scale)) refuse();
+  if (error != std::errc() || read_to != end || !std::isfinite(scale)) refuse_it();
   return {text.substr(0, colon), scale};
 }
 
 void finish(const Raw& raw, Options* options) {
   options->model = raw.model;
   options->output = raw.output;
-  if (row_of(options->weights).scales != Scales::kGroup) options->group_size = 0;
+  options->group_size = matrix_format(options->weights, options->group_size).group_size;
   options->method = raw.method == Method::kRtn ? QuantMethod::kRtn : QuantMethod::kMse;
   if (raw.method == Method::kGptq || !raw.calibration.empty()) {
     options->calibration = {raw.method == Method::kGptq, std::nullopt, raw.calibration_tokens};
@@ -282,6 +364,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
     }
     throw ProgramError(ExitCode::kUsage, std::string(e.what()) + "; see cria-convert --help");
   }
+  for (const std::string& text : raw.weights_of) set_weights_of(text, &options);
   check_combinations(app, raw, options);
   finish(raw, &options);
   return options;

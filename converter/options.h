@@ -1,6 +1,7 @@
 // The command line of cria-convert.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -29,8 +30,10 @@ struct Options {
   std::filesystem::path output;  // empty: nothing is written, only what would be is said
   format::NumberFormat weights = format::NumberFormat::kInt4;
   uint16_t group_size = 32;  // zero unless weights has scales of groups
+  // Of single matrices, by format::MatrixRole, instead of those two.
+  std::array<std::optional<MatrixFormat>, format::kMatrixRoles> weights_of;
   QuantMethod method = QuantMethod::kMse;
-  ScaleSigns scales = ScaleSigns::kBoth;  // of groups
+  ScaleSigns scales = ScaleSigns::kBoth;  // of int4 and int4nl
   std::optional<CalibrationWish> calibration;
   // A weight, at most: then each matrix has a format of its own (converter/calibration/
   // mixed_formats.h), and weights is that of four bits.

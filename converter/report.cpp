@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <iterator>
+#include <numeric>
 
 #include "converter/version.h"
 #include "quant/model_layout.h"
@@ -25,13 +26,6 @@ constexpr uint32_t kTextBytesPerToken = 4;
 
 const char* number_format_name(uint8_t value) {
   return is_number_format(value) ? row_of(static_cast<NumberFormat>(value)).name : "?";
-}
-
-// "int4 in groups of 32"
-std::string format_name(MatrixFormat f) {
-  std::string name = row_of(f.number_format).name;
-  if (f.group_size != 0) name += " in groups of " + std::to_string(f.group_size);
-  return name;
 }
 
 std::string name_of(const format::ModelConfig& model, size_t index) {
@@ -68,7 +62,66 @@ MatrixFormat main_format(const format::ModelConfig& model) {
 }
 
 bool is_quantized(const format::ModelConfig& model) {
-  return is_integer(main_format(model).number_format);
+  for (const auto& of_role : model.n_matrices) {
+    for (size_t place = 0; place < std::size(kMatrixFormats); ++place) {
+      if (of_role[place] != 0 && is_integer(kMatrixFormats[place].number_format)) return true;
+    }
+  }
+  return false;
+}
+
+// "int4 in groups of 32"
+std::string format_text(const MatrixFormat& f) {
+  std::string text = row_of(f.number_format).name;
+  if (f.group_size != 0) text += " in groups of " + std::to_string(f.group_size);
+  return text;
+}
+
+// Matrices of a role that have a format other than the main one.
+struct OtherFormat {
+  const char* role;
+  MatrixFormat format;
+  uint32_t n;
+  uint32_t n_of_role;
+};
+
+std::vector<OtherFormat> other_formats(const format::ModelConfig& model) {
+  std::vector<OtherFormat> others;
+  for (const TensorRoleRow& row : kTensorRoles) {
+    if (row.matrix == kNoMatrix) continue;
+    const auto& counts = model.n_matrices[row.matrix];
+    const uint32_t n_of_role = std::accumulate(std::begin(counts), std::end(counts), 0u);
+    for (size_t place = 0; place < std::size(kMatrixFormats); ++place) {
+      if (counts[place] == 0 || kMatrixFormats[place] == main_format(model)) continue;
+      others.push_back({row.name, kMatrixFormats[place], counts[place], n_of_role});
+    }
+  }
+  return others;
+}
+
+// "; embedding: int8g32 in groups of 32; 3 of 12 down: int8"
+std::string other_formats_text(const format::ModelConfig& model) {
+  std::string text;
+  for (const OtherFormat& other : other_formats(model)) {
+    text += "; ";
+    if (other.n != other.n_of_role) {
+      text += std::to_string(other.n) + " of " + std::to_string(other.n_of_role) + " ";
+    }
+    text += std::string(other.role) + ": " + format_text(other.format);
+  }
+  return text;
+}
+
+Json other_formats_json(const format::ModelConfig& model) {
+  Json list = Json::array();
+  for (const OtherFormat& other : other_formats(model)) {
+    Json json = {{"matrix", other.role},
+                 {"format", row_of(other.format.number_format).name},
+                 {"count", other.n}};
+    if (other.format.group_size != 0) json["group_size"] = other.format.group_size;
+    list.push_back(std::move(json));
+  }
+  return list;
 }
 
 // Sums over some of the tensors.
@@ -126,7 +179,7 @@ Json choice_json(const FormatChoice& choice) {
                {"reached", choice.bits},
                {"source", choice.text},
                {"tokens", choice.n_tokens},
-               {"divergence_measured_in", format_name(kMeasuredFormat)}};
+               {"divergence_measured_in", format_text(kMeasuredFormat)}};
   if (choice.seed) json["seed"] = *choice.seed;
   return json;
 }
@@ -234,9 +287,9 @@ std::string headline(const ConversionReport& report) {
   text += "  to be written: ";
   if (report.wished_bits) {
     text += line("at most %.4g bits a weight, ", *report.wished_bits);
-    text += std::string(row_of(main_format(m).number_format).name) + " mixed with int8";
+    text += "formats by what the output suffers from each matrix";
   } else {
-    text += format_name(main_format(m));
+    text += format_text(main_format(m)) + other_formats_text(m);
   }
   if ((m.flags & format::kSignedScales) != 0) text += ", scales of either sign";
   if (is_quantized(m)) text += std::string(" (") + method_name(report) + ")";
@@ -377,6 +430,8 @@ Json metadata_json(const ConversionReport& report) {
                {"sqnr_db", decibels(all.error)},
                {"tensors", std::move(tensors)}};
   if (!report.chat_jinja.empty()) json["chat_template_jinja"] = report.chat_jinja;
+  Json others = other_formats_json(report.model);
+  if (!others.empty()) json["other_formats"] = std::move(others);
   if (f.group_size != 0) {
     json["group_size"] = f.group_size;
     json["signed_scales"] = (report.model.flags & format::kSignedScales) != 0;
@@ -466,7 +521,7 @@ std::string choice_text(const ConversionReport& report) {
       const unsigned n = m.n_matrices[row.matrix][place];
       if (n == 0) continue;
       formats += (formats.empty() ? "" : ", ") + std::to_string(n) + " x " +
-                 format_name(kMatrixFormats[place]);
+                 format_text(kMatrixFormats[place]);
     }
     text += line("    %-12s ", row.name) + formats + "\n";
   }

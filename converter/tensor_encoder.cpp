@@ -178,7 +178,7 @@ void TensorEncoder::keep_int4(const PlannedTensor& tensor, size_t first, size_t 
   scratch->source_scales.resize(n_rows * shape.cols / source_group);
   source.read_int4(first, n_rows, &scratch->source, scratch->source_codes.data(),
                    scratch->source_scales.data());
-  for (size_t group = 0; group < scratch->int4_scales.size(); ++group) {
+  for (size_t group = 0; group < scratch->group_scales.size(); ++group) {
     const size_t begin = group * shape.group_size;
     const std::span<int8_t> codes(scratch->source_codes.data() + begin, shape.group_size);
     const float scale = scratch->source_scales[begin / source_group];
@@ -189,7 +189,7 @@ void TensorEncoder::keep_int4(const PlannedTensor& tensor, size_t first, size_t 
     }
     const bool is_exact = std::fabs(bf16_to_f32(fit.bits)) == std::fabs(scale);
     ++(is_exact ? kept->exact : kept->rounded);
-    scratch->int4_scales[group] = fit.bits;
+    scratch->group_scales[group] = fit.bits;
     std::copy(codes.begin(), codes.end(), scratch->codes.data() + begin);
   }
 }
@@ -200,7 +200,18 @@ void TensorEncoder::take_rounded(const MatrixShape& shape, size_t first, size_t 
   const size_t groups = padded / shape.group_size;
   std::copy_n(rounded_->codes.data() + first * padded, n_rows * padded, scratch->codes.data());
   std::copy_n(rounded_->scales.data() + first * groups, n_rows * groups,
-              scratch->int4_scales.data());
+              scratch->group_scales.data());
+}
+
+void TensorEncoder::add_errors(const MatrixShape& shape, size_t n_rows, const Scratch& scratch,
+                               ErrorSums* error) {
+  const size_t padded = padded_cols(shape);
+  const size_t groups = padded / shape.group_size;
+  for (size_t row = 0; row < n_rows; ++row) {
+    add_error_groups(shape, scratch.values.data() + row * shape.cols,
+                     scratch.codes.data() + row * padded,
+                     scratch.group_scales.data() + row * groups, error);
+  }
 }
 
 void TensorEncoder::encode_int4(const PlannedTensor& tensor, size_t first, size_t n_rows,
@@ -211,19 +222,16 @@ void TensorEncoder::encode_int4(const PlannedTensor& tensor, size_t first, size_
   const size_t padded = padded_cols(shape);
   const size_t groups = padded / shape.group_size;
   scratch->codes.resize(n_rows * padded);
-  scratch->int4_scales.resize(n_rows * groups);
+  scratch->group_scales.resize(n_rows * groups);
   if (rounded_ != nullptr) {
     take_rounded(shape, first, n_rows, scratch);
   } else {
     quantize_rows_int4(shape, values, n_rows, method_, scale_signs(tensor.spec),
-                       scratch->codes.data(), scratch->int4_scales.data());
+                       scratch->codes.data(), scratch->group_scales.data());
     keep_int4(tensor, first, n_rows, scratch, &sums->kept);
   }
-  for (size_t row = 0; row < n_rows; ++row) {
-    add_error_int4(shape, values + row * shape.cols, scratch->codes.data() + row * padded,
-                   scratch->int4_scales.data() + row * groups, &sums->error);
-  }
-  pack_int4_tile(shape, scratch->codes.data(), scratch->int4_scales.data(), n_rows, out_codes,
+  add_errors(shape, n_rows, *scratch, &sums->error);
+  pack_int4_tile(shape, scratch->codes.data(), scratch->group_scales.data(), n_rows, out_codes,
                  out_scales);
 }
 
@@ -243,6 +251,19 @@ void TensorEncoder::encode_int8(const MatrixShape& shape, size_t n_rows, Scratch
                  out_scales);
 }
 
+void TensorEncoder::encode_int8g32(const MatrixShape& shape, size_t n_rows, Scratch* scratch,
+                                   uint8_t* out_codes, uint8_t* out_scales,
+                                   ErrorSums* error) const {
+  const size_t padded = padded_cols(shape);
+  scratch->codes.resize(n_rows * padded);
+  scratch->group_scales.resize(n_rows * padded / shape.group_size);
+  quantize_rows_int8g32(shape, scratch->values.data(), n_rows, method_, scratch->codes.data(),
+                        scratch->group_scales.data());
+  add_errors(shape, n_rows, *scratch, error);
+  pack_int8g32_tile(shape, scratch->codes.data(), scratch->group_scales.data(), n_rows, out_codes,
+                    out_scales);
+}
+
 void TensorEncoder::encode_tile(const PlannedTensor& tensor, size_t tile, Scratch* scratch,
                                 uint8_t* out_codes, uint8_t* out_scales, TileSums* sums) const {
   const MatrixShape& shape = tensor.spec.shape;
@@ -260,6 +281,8 @@ void TensorEncoder::encode_tile(const PlannedTensor& tensor, size_t tile, Scratc
       return encode_int4(tensor, tile * kTileRows, n_rows, scratch, out_codes, out_scales, sums);
     case NumberFormat::kInt8:
       return encode_int8(shape, n_rows, scratch, out_codes, out_scales, &sums->error);
+    case NumberFormat::kInt8G32:
+      return encode_int8g32(shape, n_rows, scratch, out_codes, out_scales, &sums->error);
     case NumberFormat::kF32:
     case NumberFormat::kF16:
     case NumberFormat::kBf16:

@@ -55,7 +55,7 @@ class TensorEncoder {
     std::vector<uint8_t> source;
     std::vector<float> values;
     std::vector<int8_t> codes;
-    std::vector<uint16_t> int4_scales;
+    std::vector<uint16_t> group_scales;
     std::vector<float> int8_scales;
     std::vector<int8_t> source_codes;  // int4 that the checkpoint has
     std::vector<float> source_scales;
@@ -80,6 +80,11 @@ class TensorEncoder {
                    uint8_t* out_codes, uint8_t* out_scales, TileSums* sums) const;
   void encode_int8(const MatrixShape& shape, size_t n_rows, Scratch* scratch, uint8_t* out_codes,
                    uint8_t* out_scales, ErrorSums* error) const;
+  void encode_int8g32(const MatrixShape& shape, size_t n_rows, Scratch* scratch, uint8_t* out_codes,
+                      uint8_t* out_scales, ErrorSums* error) const;
+  // Of codes and scales of groups in scratch.
+  static void add_errors(const MatrixShape& shape, size_t n_rows, const Scratch& scratch,
+                         ErrorSums* error);
   // Cuts bytes into chunks and writes them; returns the bytes they take in the file.
   uint64_t write_plane(std::span<const uint8_t> bytes);
   [[nodiscard]] EncodedTensor start_entry(const TensorSpec& spec) const;

@@ -92,9 +92,10 @@ enum class NumberFormat : uint8_t {
   kF32 = 1,
   kF16 = 2,
   kBf16 = 3,
-  kInt8 = 4,    // symmetric, one f32 scale an output row
-  kInt4 = 5,    // one bf16 scale a row and group of inputs
-  kInt4Nl = 6,  // the same, of sixteen values that are not evenly spaced
+  kInt8 = 4,     // symmetric, one f32 scale an output row
+  kInt4 = 5,     // one bf16 scale a row and group of inputs
+  kInt4Nl = 6,   // the same, of sixteen values that are not evenly spaced
+  kInt8G32 = 7,  // kInt8's codes, with kInt4's scales
 };
 
 enum class Compression : uint32_t { kStored = 0, kZstd = 1 };
@@ -124,7 +125,7 @@ inline constexpr uint32_t kOutputBias = 1 << 2;  // on the attention's output pr
 inline constexpr uint32_t kMlpBias = 1 << 3;     // on gate, up and down
 inline constexpr uint32_t kQkNorm = 1 << 4;      // an RMSNorm of every query and key, before RoPE
 inline constexpr uint32_t kLongRope = 1 << 5;    // two sets of RoPE frequencies: original_context
-// Scales of groups may be negative; only where some matrix has such scales.
+// Scales of int4 and int4nl may be negative; only where some matrix has such scales.
 inline constexpr uint32_t kSignedScales = 1 << 6;
 inline constexpr uint32_t kKnownFlags = 0x7f;
 
@@ -200,7 +201,7 @@ enum class TensorRole : uint16_t {
 // consecutive in the chunk table, and those of all tensors together are the whole table.
 struct TensorEntry {
   uint16_t role;          // TensorRole
-  uint16_t group_size;    // 32, 64 or 128 for kInt4 and kInt4Nl, else zero
+  uint16_t group_size;    // 32, 64 or 128 for kInt4 and kInt4Nl, 32 for kInt8G32, else zero
   uint32_t layer;         // kNone outside the layers
   uint8_t number_format;  // NumberFormat; kF32 for vectors
   uint8_t reserved[3];

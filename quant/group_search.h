@@ -21,6 +21,12 @@ inline constexpr float kRoundMagic = 0x1.8p23f;
 inline constexpr float kInt4Factors[] = {1.06f, 1.03f, 1.0f,  0.97f, 0.94f, 0.91f, 0.88f,
                                          0.85f, 0.82f, 0.79f, 0.76f, 0.72f, 0.68f, 0.64f};
 
+// Those of int8: every one another bf16, but hardly below one, where the largest weight is clipped
+// by more steps than a finer grid is worth. Of so many grids one happens to suit the weights.
+inline constexpr float kInt8GroupFactors[] = {0.992f, 1.0f,  1.008f, 1.016f, 1.024f,
+                                              1.032f, 1.04f, 1.048f, 1.056f, 1.064f,
+                                              1.072f, 1.08f, 1.088f, 1.096f};
+
 // codes = round_half_even(weights * inverse), clamped first: the magic sum wants a small number.
 CRIA_LANES_INLINE void find_codes(const Lanes& weights, const Lanes& inverse, float low, float high,
                                   Lanes* codes) {
@@ -43,11 +49,24 @@ CRIA_LANES_INLINE void invert(const Lanes& scale, Lanes* inverse) {
   *inverse = scale != 0.0f ? 1.0f / scale : Lanes{};
 }
 
-// The values that codes stand for, from kLow to kHigh. nearest() gives those next to weights *
-// inverse, codes_of() their codes.
+// The values that codes stand for, from kLow to kHigh, and the factors that are tried. nearest()
+// gives those next to weights * inverse, codes_of() their codes.
 struct EvenGrid {
   static constexpr float kLow = -8.0f;
   static constexpr float kHigh = 7.0f;
+  static constexpr const auto& kFactors = kInt4Factors;
+  CRIA_LANES_INLINE static void nearest(const Lanes& weights, const Lanes& inverse, Lanes* values) {
+    find_codes(weights, inverse, kLow, kHigh, values);
+  }
+  CRIA_LANES_INLINE static void codes_of(const Lanes& weights, const Lanes& inverse, Lanes* codes) {
+    nearest(weights, inverse, codes);
+  }
+};
+
+struct Int8Grid {
+  static constexpr float kLow = -127.0f;
+  static constexpr float kHigh = 127.0f;
+  static constexpr const auto& kFactors = kInt8GroupFactors;
   CRIA_LANES_INLINE static void nearest(const Lanes& weights, const Lanes& inverse, Lanes* values) {
     find_codes(weights, inverse, kLow, kHigh, values);
   }
@@ -62,6 +81,7 @@ struct NlGrid {
   static constexpr float kLow = kInt4NlValues[0];
   static constexpr float kHigh = kInt4NlValues[kValues - 1];
   static constexpr float kLowestCode = -8.0f;
+  static constexpr const auto& kFactors = kInt4Factors;
 
   static constexpr float middle(size_t i) {
     return 0.5f * static_cast<float>(kInt4NlValues[i - 1] + kInt4NlValues[i]);
@@ -133,7 +153,7 @@ class GroupSearch {
     if (method == QuantMethod::kMse) {
       Lanes best_error;
       find_error(*scales, &best_error);
-      for (const float factor : kInt4Factors) {
+      for (const float factor : Grid::kFactors) {
         try_scale(covering * factor, scales, &best_error);
         if (signs == ScaleSigns::kBoth) try_scale(opposite * factor, scales, &best_error);
       }

@@ -87,7 +87,7 @@ TensorSpec spec_of(const ModelConfig& c, const TensorRoleRow& row, uint32_t laye
           layer,
           is_matrix,
           {extent(row.rows, c), extent(row.cols, c), f.number_format, f.group_size},
-          is_matrix && f.group_size != 0 && (c.flags & format::kSignedScales) != 0};
+          has_nibbles(f.number_format) && (c.flags & format::kSignedScales) != 0};
 }
 
 // How many tensors of a role there are.
@@ -111,10 +111,10 @@ bool counts_hold(const ModelConfig& c) {
   return true;
 }
 
-bool has_group_scales(const ModelConfig& c) {
+bool has_nibble_matrix(const ModelConfig& c) {
   for (const auto& counts : c.n_matrices) {
     for (size_t place = 0; place < std::size(kMatrixFormats); ++place) {
-      if (counts[place] != 0 && kMatrixFormats[place].group_size != 0) return true;
+      if (counts[place] != 0 && has_nibbles(kMatrixFormats[place].number_format)) return true;
     }
   }
   return false;
@@ -157,7 +157,7 @@ const char* check_config(const ModelConfig& c) {
   if (const char* field = check_numbers(c)) return field;
   if (const char* field = check_tokens(c)) return field;
   if (!counts_hold(c)) return "n_matrices";
-  if ((c.flags & format::kSignedScales) != 0 && !has_group_scales(c)) return "flags";
+  if ((c.flags & format::kSignedScales) != 0 && !has_nibble_matrix(c)) return "flags";
   return all_zero(c.reserved) ? nullptr : "reserved";
 }
 

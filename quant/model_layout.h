@@ -26,7 +26,7 @@ struct TensorSpec {
   uint32_t layer;  // format::kNone outside the layers
   bool is_matrix;  // false: an f32 vector, rows == 1, plain order
   MatrixShape shape;
-  bool has_signed_scales;  // scales of groups that may be negative
+  bool has_signed_scales;  // scales that may be negative
 };
 
 [[nodiscard]] bool is_layer_matrix(const TensorSpec& spec);

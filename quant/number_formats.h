@@ -33,6 +33,7 @@ static constexpr NumberFormatRow kNumberFormats[] = {
     {format::NumberFormat::kInt8, "int8", 8, Scales::kRow, 32},
     {format::NumberFormat::kInt4, "int4", 4, Scales::kGroup, 32},
     {format::NumberFormat::kInt4Nl, "int4nl", 4, Scales::kGroup, 32},
+    {format::NumberFormat::kInt8G32, "int8g32", 8, Scales::kGroup, 32},
 };
 
 // What the codes -8..7 of kInt4Nl stand for (scripts/fit_int4nl.py). Rising, and zero is code 0.
@@ -77,6 +78,13 @@ static_assert(are_in_order());
   return row_of(f).scales == Scales::kGroup;
 }
 
+// Whether codes are nibbles, of int4 and int4nl. They reach further down than up, so that a scale
+// below zero can gain something: theirs may be negative where the model's flags say so.
+[[nodiscard]] static constexpr bool has_nibbles(format::NumberFormat f) {
+  constexpr uint8_t kNibbleBits = 4;
+  return row_of(f).code_bits == kNibbleBits;
+}
+
 // A matrix's format.
 struct MatrixFormat {
   format::NumberFormat number_format;
@@ -84,13 +92,15 @@ struct MatrixFormat {
   [[nodiscard]] constexpr bool operator==(const MatrixFormat&) const = default;
 };
 
-// The formats that matrices may have, by their places in ModelConfig::n_matrices.
+// The formats that matrices may have, by their places in ModelConfig::n_matrices: new ones come
+// last.
 inline constexpr MatrixFormat kMatrixFormats[] = {
-    {format::NumberFormat::kF32, 0},     {format::NumberFormat::kF16, 0},
-    {format::NumberFormat::kBf16, 0},    {format::NumberFormat::kInt8, 0},
-    {format::NumberFormat::kInt4, 32},   {format::NumberFormat::kInt4, 64},
-    {format::NumberFormat::kInt4, 128},  {format::NumberFormat::kInt4Nl, 32},
-    {format::NumberFormat::kInt4Nl, 64}, {format::NumberFormat::kInt4Nl, 128},
+    {format::NumberFormat::kF32, 0},      {format::NumberFormat::kF16, 0},
+    {format::NumberFormat::kBf16, 0},     {format::NumberFormat::kInt8, 0},
+    {format::NumberFormat::kInt4, 32},    {format::NumberFormat::kInt4, 64},
+    {format::NumberFormat::kInt4, 128},   {format::NumberFormat::kInt4Nl, 32},
+    {format::NumberFormat::kInt4Nl, 64},  {format::NumberFormat::kInt4Nl, 128},
+    {format::NumberFormat::kInt8G32, 32},
 };
 static_assert(std::size(kMatrixFormats) <= format::kMatrixFormatPlaces);
 
@@ -99,6 +109,17 @@ static_assert(std::size(kMatrixFormats) <= format::kMatrixFormatPlaces);
   size_t place = 0;
   while (place < std::size(kMatrixFormats) && !(kMatrixFormats[place] == f)) ++place;
   return place;
+}
+
+// A number format with groups of this size, or where it has none such with its smallest.
+[[nodiscard]] constexpr MatrixFormat matrix_format(format::NumberFormat f, uint16_t group_size) {
+  MatrixFormat found = {f, UINT16_MAX};
+  for (const MatrixFormat& row : kMatrixFormats) {
+    if (row.number_format != f) continue;
+    if (row.group_size == group_size) return row;
+    if (row.group_size < found.group_size) found = row;
+  }
+  return found;
 }
 
 // Groups are those of formats with scales a group; every number format is some matrix's.

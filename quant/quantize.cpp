@@ -110,6 +110,12 @@ CRIA_MULTIVERSION void quantize_rows_int4(const MatrixShape& shape, const float*
   }
 }
 
+CRIA_MULTIVERSION void quantize_rows_int8g32(const MatrixShape& shape, const float* weights,
+                                             size_t n_rows, QuantMethod method, int8_t* codes,
+                                             uint16_t* scales) {
+  quantize_rows<Int8Grid>(shape, weights, n_rows, method, ScaleSigns::kPositive, codes, scales);
+}
+
 CRIA_MULTIVERSION void quantize_row_int8(const float* weights, size_t cols, QuantMethod method,
                                          size_t padded_cols, int8_t* codes, float* scale) {
   const float covering = largest_size(weights, cols) / kInt8High;
@@ -174,9 +180,9 @@ CRIA_LANES_INLINE void add_error(const float* weights, size_t n, const int8_t* c
 
 }  // namespace
 
-CRIA_MULTIVERSION void add_error_int4(const MatrixShape& shape, const float* weights,
-                                      const int8_t* codes, const uint16_t* scales,
-                                      ErrorSums* sums) {
+CRIA_MULTIVERSION void add_error_groups(const MatrixShape& shape, const float* weights,
+                                        const int8_t* codes, const uint16_t* scales,
+                                        ErrorSums* sums) {
   const size_t group_size = shape.group_size;
   int8_t values[kLargestGroup];
   for (size_t begin = 0; begin < shape.cols; begin += group_size) {

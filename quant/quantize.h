@@ -3,6 +3,7 @@
 // int4: code = round_half_even(w / scale) clamped to -8..7, one bf16 scale a group.
 // int4nl: the code of the value of kInt4NlValues next to w / scale, one bf16 scale a group.
 // int8: code = round_half_even(w / scale) clamped to -127..127, one f32 scale a row.
+// int8g32: the same, one bf16 scale a group.
 // Signed scales let the largest weight of an int4 group take -8, the code that has no partner.
 // A group (or row) of zeros, or one whose scale would be subnormal, gets scale 0 and codes 0.
 // Weights must be finite (the converter refuses others).
@@ -33,6 +34,9 @@ enum class ScaleSigns : uint8_t { kPositive, kBoth };
 //   scales   [n_rows][padded_cols(shape) / group_size] bf16 bits
 void quantize_rows_int4(const MatrixShape& shape, const float* weights, size_t n_rows,
                         QuantMethod method, ScaleSigns signs, int8_t* codes, uint16_t* scales);
+// The same to int8g32, whose scales are positive.
+void quantize_rows_int8g32(const MatrixShape& shape, const float* weights, size_t n_rows,
+                           QuantMethod method, int8_t* codes, uint16_t* scales);
 // One row to int8: weights [cols], padded_cols is cols rounded up to 32, codes [padded_cols].
 void quantize_row_int8(const float* weights, size_t cols, QuantMethod method, size_t padded_cols,
                        int8_t* codes, float* scale);
@@ -43,9 +47,9 @@ struct ErrorSums {
   double noise = 0;      // sum of squared differences
   double max_error = 0;  // largest absolute difference
 };
-// Of one row of a matrix of int4 or int4nl.
-void add_error_int4(const MatrixShape& shape, const float* weights, const int8_t* codes,
-                    const uint16_t* scales, ErrorSums* sums);
+// Of one row of a matrix of int4, int4nl or int8g32.
+void add_error_groups(const MatrixShape& shape, const float* weights, const int8_t* codes,
+                      const uint16_t* scales, ErrorSums* sums);
 void add_error_int8(const float* weights, size_t cols, const int8_t* codes, float scale,
                     ErrorSums* sums);
 

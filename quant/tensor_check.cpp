@@ -109,6 +109,8 @@ PlaneValues plane_values(const TensorSpec& spec, Plane plane) {
       return spec.has_signed_scales ? PlaneValues::kSignedBf16Scales : PlaneValues::kBf16Scales;
     case format::NumberFormat::kInt8:
       return is_scales ? PlaneValues::kF32Scales : PlaneValues::kInt8Codes;
+    case format::NumberFormat::kInt8G32:
+      return is_scales ? PlaneValues::kBf16Scales : PlaneValues::kInt8Codes;
     case format::NumberFormat::kF16:
       return PlaneValues::kF16;
     case format::NumberFormat::kBf16:

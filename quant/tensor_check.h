@@ -11,7 +11,7 @@ namespace cria {
 
 enum class PlaneValues {
   kAny,        // int4 and int4nl codes: every nibble is one
-  kInt8Codes,  // -127..127
+  kInt8Codes,  // of int8 and int8g32: -127..127
   kF32,        // finite; so are the next two
   kF16,
   kBf16,

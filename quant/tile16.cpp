@@ -30,14 +30,33 @@ size_t int8_place(size_t row_in_tile, size_t col) {
   return col / kInt8LineInputs * kLineBytes + row_in_tile * 4 + col % kInt8LineInputs;
 }
 
+void pack_group_scales(const MatrixShape& shape, const uint16_t* scales, size_t n_rows,
+                       uint8_t* out) {
+  const size_t n_groups = padded_cols(shape) / shape.group_size;
+  std::memset(out, 0, static_cast<size_t>(tile_scale_bytes(shape)));
+  for (size_t row = 0; row < n_rows; ++row) {
+    for (size_t group = 0; group < n_groups; ++group) {
+      std::memcpy(out + (group * kTileRows + row) * 2, &scales[row * n_groups + group], 2);
+    }
+  }
+}
+
+void pack_int8_codes(const MatrixShape& shape, const int8_t* codes, size_t n_rows, uint8_t* out) {
+  const size_t cols = padded_cols(shape);
+  std::memset(out, 0, static_cast<size_t>(tile_code_bytes(shape)));
+  for (size_t row = 0; row < n_rows; ++row) {
+    for (size_t col = 0; col < cols; col += kInt8LineInputs) {
+      std::memcpy(out + int8_place(row, col), codes + row * cols + col, kInt8LineInputs);
+    }
+  }
+}
+
 }  // namespace
 
 void pack_int4_tile(const MatrixShape& shape, const int8_t* codes, const uint16_t* scales,
                     size_t n_rows, uint8_t* out_codes, uint8_t* out_scales) {
   const size_t cols = padded_cols(shape);
-  const size_t n_groups = cols / shape.group_size;
   std::memset(out_codes, kZeroPair, static_cast<size_t>(tile_code_bytes(shape)));
-  std::memset(out_scales, 0, static_cast<size_t>(tile_scale_bytes(shape)));
   for (size_t row = 0; row < n_rows; ++row) {
     const int8_t* in = codes + row * cols;
     for (size_t block = 0; block < cols / kInt4BlockInputs; ++block) {
@@ -50,23 +69,21 @@ void pack_int4_tile(const MatrixShape& shape, const int8_t* codes, const uint16_
         }
       }
     }
-    for (size_t group = 0; group < n_groups; ++group) {
-      std::memcpy(out_scales + (group * kTileRows + row) * 2, &scales[row * n_groups + group], 2);
-    }
   }
+  pack_group_scales(shape, scales, n_rows, out_scales);
 }
 
 void pack_int8_tile(const MatrixShape& shape, const int8_t* codes, const float* scales,
                     size_t n_rows, uint8_t* out_codes, uint8_t* out_scales) {
-  const size_t cols = padded_cols(shape);
-  std::memset(out_codes, 0, static_cast<size_t>(tile_code_bytes(shape)));
+  pack_int8_codes(shape, codes, n_rows, out_codes);
   std::memset(out_scales, 0, static_cast<size_t>(tile_scale_bytes(shape)));
-  for (size_t row = 0; row < n_rows; ++row) {
-    for (size_t col = 0; col < cols; col += kInt8LineInputs) {
-      std::memcpy(out_codes + int8_place(row, col), codes + row * cols + col, kInt8LineInputs);
-    }
-    std::memcpy(out_scales + row * 4, &scales[row], 4);
-  }
+  std::memcpy(out_scales, scales, n_rows * sizeof(float));
+}
+
+void pack_int8g32_tile(const MatrixShape& shape, const int8_t* codes, const uint16_t* scales,
+                       size_t n_rows, uint8_t* out_codes, uint8_t* out_scales) {
+  pack_int8_codes(shape, codes, n_rows, out_codes);
+  pack_group_scales(shape, scales, n_rows, out_scales);
 }
 
 void pack_float_tile(const MatrixShape& shape, const float* values, size_t n_rows,
@@ -94,7 +111,7 @@ int value_of_code(NumberFormat number_format, int code) {
 int unpack_code(const MatrixShape& shape, const uint8_t* codes, size_t row, size_t col) {
   const uint8_t* tile = codes + row / kTileRows * tile_code_bytes(shape);
   const size_t row_in_tile = row % kTileRows;
-  if (shape.number_format == NumberFormat::kInt8) {
+  if (row_of(shape.number_format).code_bits == 8) {
     return static_cast<int8_t>(tile[int8_place(row_in_tile, col)]);
   }
   const NibblePlace place = nibble_place(row_in_tile, col);
@@ -110,6 +127,7 @@ void unpack_row(const MatrixShape& shape, const uint8_t* codes, const uint8_t* s
   switch (shape.number_format) {
     case NumberFormat::kInt4:
     case NumberFormat::kInt4Nl:
+    case NumberFormat::kInt8G32:
       for (size_t col = 0; col < shape.cols; ++col) {
         uint16_t bits;
         const size_t group = col / shape.group_size;

@@ -22,11 +22,13 @@
 //   codes [tiles][cols_padded / 4][64 bytes]; byte 4*row + i of line j is input 4*j + i, -127..127.
 //   scales [tiles][16] f32.
 //
+// kInt8G32, groups of 32 inputs: codes as kInt8, scales as kInt4, none of them negative.
+//
 // kF32, kF16, kBf16, cols not padded:
 //   codes [tiles][cols][16] elements; no scales.
 //
-// Every plane of an integer matrix is a multiple of 64 bytes but the scales' of an int4 matrix
-// with an odd number of groups a row and an odd number of tiles, which is a multiple of 32.
+// Every plane of an integer matrix is a multiple of 64 bytes but the scales' of groups, with an odd
+// number of groups a row and an odd number of tiles, which is a multiple of 32.
 #pragma once
 
 #include <cstddef>
@@ -109,6 +111,9 @@ void pack_int4_tile(const MatrixShape& shape, const int8_t* codes, const uint16_
 //   scales [n_rows] f32
 void pack_int8_tile(const MatrixShape& shape, const int8_t* codes, const float* scales,
                     size_t n_rows, uint8_t* out_codes, uint8_t* out_scales);
+//   scales [n_rows][groups]       bf16 bits as uint16
+void pack_int8g32_tile(const MatrixShape& shape, const int8_t* codes, const uint16_t* scales,
+                       size_t n_rows, uint8_t* out_codes, uint8_t* out_scales);
 //   values [n_rows][cols] f32, converted to shape.number_format
 void pack_float_tile(const MatrixShape& shape, const float* values, size_t n_rows,
                      uint8_t* out_codes);

@@ -25,6 +25,7 @@ BIN = ROOT / "build/release/bin"
 # Label -> options of cria-convert.
 CRIA = {
     "int8": ("--weights", "int8"),
+    "int8g32": ("--weights", "int8g32"),
     "int4 rtn": ("--method", "rtn"),
     "int4 positive": ("--scales", "positive"),
     "int4": (),

@@ -9,7 +9,6 @@
 namespace cria::converter {
 namespace {
 
-using format::NumberFormat;
 using format::TensorRole;
 
 constexpr size_t kHeldOutOneIn = 8;
@@ -18,9 +17,7 @@ constexpr size_t kPartRows = 4096;     // of a table, in memory at once
 constexpr size_t kTableTokens = 8192;  // enough for the sums of inputs that are d_model wide
 
 // Whether calibration finds a matrix's codes.
-bool is_rounded(const MatrixShape& shape) {
-  return shape.number_format == NumberFormat::kInt4 || shape.number_format == NumberFormat::kInt4Nl;
-}
+bool is_rounded(const MatrixShape& shape) { return has_nibbles(shape.number_format); }
 
 TokenSequences held_out_last(const TokenSequences& sequences, size_t* n_training) {
   TokenSequences ordered;

@@ -21,8 +21,12 @@ void round_groups(const TensorSpec& spec, QuantMethod method, size_t n, float* v
   RoundedRows rounded;
   rounded.codes.resize(n * padded);
   rounded.scales.resize(n * padded / shape.group_size);
-  quantize_rows_int4(shape, values, n, method, scale_signs(spec), rounded.codes.data(),
-                     rounded.scales.data());
+  if (shape.number_format == NumberFormat::kInt8G32) {
+    quantize_rows_int8g32(shape, values, n, method, rounded.codes.data(), rounded.scales.data());
+  } else {
+    quantize_rows_int4(shape, values, n, method, scale_signs(spec), rounded.codes.data(),
+                       rounded.scales.data());
+  }
   expand_rows(shape, rounded, values);
 }
 
@@ -42,6 +46,7 @@ void round_values(const TensorSpec& spec, QuantMethod method, size_t n, float* v
   switch (spec.shape.number_format) {
     case NumberFormat::kInt4:
     case NumberFormat::kInt4Nl:
+    case NumberFormat::kInt8G32:
       return round_groups(spec, method, n, values);
     case NumberFormat::kInt8:
       return round_whole_rows(spec.shape, method, n, values);

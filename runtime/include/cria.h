@@ -100,7 +100,8 @@ typedef enum cria_number_format {
   CRIA_BF16 = 3,
   CRIA_INT8 = 4,
   CRIA_INT4 = 5,
-  CRIA_INT4NL = 6 /* sixteen uneven values; not for CRIA_BACKEND_XNNPACK */
+  CRIA_INT4NL = 6, /* sixteen uneven values; not for CRIA_BACKEND_XNNPACK */
+  CRIA_INT8G32 = 7 /* int8 with scales of groups; not for CRIA_BACKEND_XNNPACK */
 } cria_number_format;
 
 /* Is told how much of something is done; only the ratio has a meaning where no unit is named.
@@ -137,7 +138,7 @@ typedef struct cria_model_info {
   uint32_t bos_token;   /* CRIA_NO_TOKEN: none */
   cria_number_format weight_format; /* of the layers' matrices; CRIA_MIXED when they differ */
   cria_number_format embedding_format;
-  uint32_t group_size;    /* of int4 and int4nl layer matrices; 0 of others and mixed ones */
+  uint32_t group_size; /* of int4, int4nl and int8g32 layer matrices; else 0, of mixed ones too */
   uint32_t chat_template; /* 0 none, else its origin: a kind of docs/model_format.md */
   uint8_t tied_embedding;
   uint8_t compressed;
@@ -153,6 +154,19 @@ typedef struct cria_model_info {
  * refused.
  */
 cria_status cria_inspect(const cria_source* source, cria_model_info* info);
+
+/* The matrices of one name and format. */
+typedef struct cria_matrix_kind {
+  const char* name; /* "embedding", "q", "k", "v", "o", "gate", "up", "down", "lm_head" */
+  cria_number_format number_format;
+  uint32_t group_size; /* weights that share a scale; 0 where no group does */
+  uint32_t n_matrices; /* in all layers, at least one */
+} cria_matrix_kind;
+
+/* The kind at place index, from 0 on, in the order above; a tied lm_head has none.
+ * CRIA_INVALID_ARGUMENT behind the last one. */
+cria_status cria_find_matrix_kind(const cria_model_info* info, uint32_t index,
+                                  cria_matrix_kind* kind);
 
 /* For people: "llama", ...; "int4", ...; "chatml", ... and "none". "unknown" for what is none. */
 const char* cria_architecture_name(uint32_t architecture);
@@ -183,7 +197,7 @@ typedef enum cria_backend {
   CRIA_BACKEND_AUTO = 0,  /* the faster one known for this CPU */
   CRIA_BACKEND_EXACT = 1, /* ours: the same bits on every target */
   CRIA_BACKEND_XNNPACK =
-      2 /* CRIA_UNSUPPORTED where it is not built in, for int4nl and signed_scales */
+      2 /* CRIA_UNSUPPORTED where it is not built in, for int4nl, int8g32 and signed_scales */
 } cria_backend;
 
 /* Instruction sets the kernels know, in rising order: bits of cria_config.isa_mask. */

@@ -88,6 +88,14 @@ struct TileKernels {
     static constexpr size_t kScaleBytes = 4;
   };
 
+  // A scale is for one group of activations.
+  struct Int8G32 : Int8 {
+    static Floats scale(const TileProduct& /*p*/, const uint8_t* part, size_t group) {
+      return Part::load_bf16(part + group * (kTileRows * 2));
+    }
+    static constexpr size_t kScaleBytes = 2;
+  };
+
   struct F32 {
     static constexpr size_t kBytes = 4;
     static Floats load(const uint8_t* p) { return Part::load_f32(p); }
@@ -276,6 +284,7 @@ struct TileKernels {
     table->matmul_q4_q8 = matmul<Int4>;
     table->matmul_q4nl_q8 = matmul<Int4Nl>;
     table->matmul_q8_q8 = matmul<Int8>;
+    table->matmul_q8g_q8 = matmul<Int8G32>;
   }
   static void fill_float(Kernels* table) {
     table->matmul_f32_f32 = matmul_float<F32>;

@@ -24,7 +24,8 @@ static_assert(CRIA_F32 == static_cast<int>(format::NumberFormat::kF32) &&
               CRIA_BF16 == static_cast<int>(format::NumberFormat::kBf16) &&
               CRIA_INT8 == static_cast<int>(format::NumberFormat::kInt8) &&
               CRIA_INT4 == static_cast<int>(format::NumberFormat::kInt4) &&
-              CRIA_INT4NL == static_cast<int>(format::NumberFormat::kInt4Nl));
+              CRIA_INT4NL == static_cast<int>(format::NumberFormat::kInt4Nl) &&
+              CRIA_INT8G32 == static_cast<int>(format::NumberFormat::kInt8G32));
 
 // Elements of all tensors but the RoPE frequencies; a tied embedding counts once.
 uint64_t parameter_count(const format::ModelConfig& c) {
@@ -128,11 +129,30 @@ Status read_metadata(const cria_source& source, const cria_model_info& info, cha
   return check.holds() ? Status::kOk : Status::kInvalidModel;
 }
 
-Status plan(const cria_model_info& info, const cria_config& config, cria_memory_plan* out) {
-  static_assert(sizeof info.private_config == sizeof(format::ModelConfig));
+Status config_of(const cria_model_info& info, format::ModelConfig* model) {
+  static_assert(sizeof info.private_config == sizeof *model);
+  std::memcpy(model, info.private_config, sizeof *model);
+  return check_config(*model) == nullptr ? Status::kOk : Status::kInvalidArgument;
+}
+
+Status find_matrix_kind(const cria_model_info& info, uint32_t index, cria_matrix_kind* out) {
+  *out = {};
   format::ModelConfig model;
-  std::memcpy(&model, info.private_config, sizeof model);
-  if (check_config(model) != nullptr) return Status::kInvalidArgument;
+  CRIA_TRY(config_of(info, &model));
+  TensorKinds kinds(model);
+  for (TensorKind kind = {}; kinds.next(&kind);) {
+    if (!kind.spec.is_matrix || index-- != 0) continue;
+    const MatrixFormat f = format_of(kind.spec.shape);
+    *out = {role_row(kind.spec.role).name, static_cast<cria_number_format>(f.number_format),
+            f.group_size, kind.n};
+    return Status::kOk;
+  }
+  return Status::kInvalidArgument;
+}
+
+Status plan(const cria_model_info& info, const cria_config& config, cria_memory_plan* out) {
+  format::ModelConfig model;
+  CRIA_TRY(config_of(info, &model));
   Plan made;
   CRIA_TRY(
       make_plan({model, info.tokenizer_bytes, info.chat_template_bytes, nullptr}, config, &made));
@@ -177,6 +197,14 @@ extern "C" cria_status cria_read_metadata(const cria_source* source, const cria_
     return CRIA_INVALID_ARGUMENT;
   }
   return cria::to_public(cria::read_metadata(*source, *info, text, capacity));
+}
+
+extern "C" cria_status cria_find_matrix_kind(const cria_model_info* info, uint32_t index,
+                                             cria_matrix_kind* kind) {
+  if (info == nullptr || kind == nullptr || !cria::all_zero(info->reserved)) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  return cria::to_public(cria::find_matrix_kind(*info, index, kind));
 }
 
 extern "C" cria_status cria_plan(const cria_model_info* info, const cria_config* config,

@@ -29,6 +29,7 @@ constexpr Product kProducts[] = {
     {"matmul_q4_q8_g128", NumberFormat::kInt4, 128, &Kernels::matmul_q4_q8, nullptr},
     {"matmul_q4nl_q8_g32", NumberFormat::kInt4Nl, 32, &Kernels::matmul_q4nl_q8, nullptr},
     {"matmul_q8_q8", NumberFormat::kInt8, 0, &Kernels::matmul_q8_q8, nullptr},
+    {"matmul_q8g_q8", NumberFormat::kInt8G32, 32, &Kernels::matmul_q8g_q8, nullptr},
     {"matmul_f32_f32", NumberFormat::kF32, 0, nullptr, &Kernels::matmul_f32_f32},
     {"matmul_f16_f32", NumberFormat::kF16, 0, nullptr, &Kernels::matmul_f16_f32},
     {"matmul_bf16_f32", NumberFormat::kBf16, 0, nullptr, &Kernels::matmul_bf16_f32},

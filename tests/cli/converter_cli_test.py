@@ -74,7 +74,7 @@ class Usage(Base):
     def test_help_and_version_go_to_standard_output(self):
         done = run("--help")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        for option in ("--plan", "--weights", "--group-size", "--method", "--scales", "--calibration", "--calibration-tokens",
+        for option in ("--plan", "--weights", "--weights-of", "--group-size", "--method", "--scales", "--calibration", "--calibration-tokens",
                        "--lora", "--context", "--no-tokenizer", "--compress", "--level",
                        "--report", "--threads", "--quiet", "--list-architectures"):
             self.assertIn(option, done.stdout)
@@ -141,6 +141,13 @@ class Usage(Base):
                                 (["--context", "4096"], "4096"), (["--threads", "0"], "--threads"),
                                 (["--rotate"], "--rotate"), (["more"], "more"),
                                 (["--weights", "int8", "--group-size", "32"], "--group-size"),
+                                (["--weights", "int8g32", "--group-size", "64"], "--group-size 64: int8g32 has no such groups"),
+                                (["--weights", "int8g32", "--scales", "signed"], "--scales belongs to weights of int4 and int4nl"),
+                                (["--weights", "int8g32", "--method", "gptq"], "--method gptq"),
+                                (["--weights-of", "down"], "is not MATRIX=NAME"), (["--weights-of", ""], "--weights-of"),
+                                (["--weights-of", "norm=int8"], "norm is not one of: embedding, q, k, v, o, gate, up, down, lm_head"),
+                                (["--weights-of", "down=int9"], "int9 is not one of: f32, f16, bf16, int8, int4, int4nl and int8g32"),
+                                (["--weights-of", "q=int8", "--weights-of", "q=int4"], "is given twice"),
                                 (["--weights", "f32", "--method", "rtn"], "--method"),
                                 (["--weights", "int8", "--scales", "signed"], "--scales"), (["--scales", "odd"], "odd"),
                                 (["--compress", "none", "--level", "1"], "--level")):
@@ -239,11 +246,23 @@ class Output(Base):
                          ["rope.inverse_frequencies", "embedding", "layers.0.attention_norm"])
 
     def test_every_format_is_read_by_the_second_reader(self):
-        for weights in ("int4", "int8", "f16", "bf16", "f32"):
+        for weights in ("int4", "int8", "int8g32", "f16", "bf16", "f32"):
             for compress in ("none", "zstd"):
                 with self.subTest(weights=weights, compress=compress):
                     self.assertEqual(self.convert("--weights", weights, "--compress", compress).returncode, 0)
                     self.assert_reads_back(weights, compress)
+
+    def test_single_matrices_have_formats_of_their_own(self):
+        done = self.convert("--group-size", "64", "--weights-of", "embedding=int8g32", "--weights-of", "v=int4nl",
+                            "--weights-of", "lm_head=bf16", "--compress", "none")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("int4 in groups of 64; embedding: int8g32 in groups of 32; v: int4nl in groups of 64; lm_head: bf16",
+                      done.stderr)
+        read = subprocess.run([sys.executable, ROOT / "tests/tools/read_cria.py", self.output], capture_output=True, text=True)
+        self.assertEqual((read.returncode, read.stderr), (0, ""))
+        counts = json.loads(read.stdout)["config"]["n_matrices"]
+        self.assertEqual({name: f for name, f in counts.items() if f != {"int4 g64": 1}},
+                         {"embedding": {"int8g32 g32": 1}, "v": {"int4nl g64": 1}, "lm_head": {"bf16": 1}})
 
     def test_the_second_reader_refuses_every_flipped_bit_it_is_shown(self):
         self.assertEqual(self.convert("--compress", "none").returncode, 0)
@@ -266,7 +285,7 @@ class Output(Base):
         self.assertEqual(len(found), len(want))
         # Half a step of the coarsest scale: the largest weight (5 deviations of 0.02) over 7 or 127; int4 with mse
         # may clip more.
-        bound = {"int4": 0.05, "int8": 0.1 / 127, "f16": 1e-4, "bf16": 0, "f32": 0}[weights]
+        bound = {"int4": 0.05, "int8": 0.1 / 127, "int8g32": 0.1 / 127, "f16": 1e-4, "bf16": 0, "f32": 0}[weights]
         self.assertLessEqual(max(abs(a - b) for a, b in zip(found, want)), bound)
 
     def source_values(self, name):

@@ -3,6 +3,7 @@ import array
 import json
 import math
 import os
+import re
 import struct
 import unittest
 
@@ -139,6 +140,30 @@ class SignedScales(unittest.TestCase):
         self.assertEqual(refused.err.count("\n"), 1)
         positive = json.loads(cli.cria("info", cli.model("--scales", "positive"), "--json").out)
         self.assertFalse(positive["model"]["signed_scales"])
+
+
+class Int8G32(unittest.TestCase):
+    def test_is_for_exact_alone(self):
+        for options, weights in ((("--weights", "int8g32"), "int8g32"),
+                                 (("--scales", "positive", "--weights-of", "embedding=int8g32"), "int4")):
+            with self.subTest(options=options):
+                model = cli.model(*options)
+                info = json.loads(cli.cria("info", model, "--json").out)
+                self.assertEqual(info["model"]["weight_format"], weights)
+                self.assertEqual(info["model"]["embedding_format"], "int8g32")
+                formats = {row["matrix"]: (row["format"], row["group_size"], row["count"]) for row in info["model"]["matrices"]}
+                self.assertEqual(formats["embedding"], ("int8g32", 32, 1))
+                self.assertEqual(formats["down"], (weights, 32, 5))
+                table = cli.cria("info", model).out
+                self.assertRegex(table, r"(?m)^embedding +int8g32")
+                self.assertEqual(bool(re.search(r"(?m)^down +int4 g32$", table)), weights == "int4")
+                self.assertEqual(info["model"]["group_size"], 32)
+                self.assertFalse(info["model"]["signed_scales"])
+                self.assertIsNone(info["backend_plans"]["xnnpack"])
+                refused = cli.cria("run", model, "-p", "a", "--backend", "xnnpack")
+                self.assertEqual((refused.code, refused.out), (cli.BAD_INPUT, ""))
+                self.assertIn("XNNPACK takes no int8g32", refused.err)
+                self.assertEqual(cli.cria("run", model, "-p", "a", "-n", "2").code, cli.DONE)
 
 
 class Verify(unittest.TestCase):

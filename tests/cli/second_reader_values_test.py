@@ -21,7 +21,8 @@ GOLDEN = cli.SOURCE / "tests" / "data" / "golden"
 MODELS = {"demo": cli.DEMO, "odd-sizes": GOLDEN / "odd-sizes", "mistral-sliding-window": GOLDEN / "mistral-sliding-window"}
 FORMATS = {"f32": ("f32",), "f16": ("f16",), "bf16": ("bf16",), "int8": ("int8",),
            "int4g32": ("int4", "--scales", "positive"), "int4g64": ("int4", "--group-size", "64", "--scales", "positive"),
-           "int4g128": ("int4", "--group-size", "128", "--scales", "positive"), "int4g32s": ("int4",), "int4nlg32s": ("int4nl",)}
+           "int4g128": ("int4", "--group-size", "128", "--scales", "positive"), "int4g32s": ("int4",), "int4nlg32s": ("int4nl",),
+           "int8g32": ("int8g32",)}
 
 
 def model_hash(path):

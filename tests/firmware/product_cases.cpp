@@ -10,8 +10,9 @@ namespace {
 using format::NumberFormat;
 
 constexpr MatrixFormat kFormats[] = {
-    {NumberFormat::kInt8, 0},   {NumberFormat::kInt4, 32},   {NumberFormat::kInt4, 64},
-    {NumberFormat::kInt4, 128}, {NumberFormat::kInt4Nl, 32}, {NumberFormat::kInt4Nl, 128},
+    {NumberFormat::kInt8, 0},     {NumberFormat::kInt4, 32},   {NumberFormat::kInt4, 64},
+    {NumberFormat::kInt4, 128},   {NumberFormat::kInt4Nl, 32}, {NumberFormat::kInt4Nl, 128},
+    {NumberFormat::kInt8G32, 32},
 };
 constexpr uint32_t kWidths[] = {1, 31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 160};
 constexpr size_t kMostRowsOfX = 9;
@@ -24,14 +25,15 @@ float weight_scale(KernelTrial& t, Fill fill) {
   return __builtin_fabsf(t.random_float(Fill::kWide));
 }
 
-// Those of groups may be of either sign.
-float group_scale(KernelTrial& t, Fill fill) {
+// Those of int4 and int4nl may be of either sign.
+float signed_scale(KernelTrial& t, Fill fill) {
   const float scale = weight_scale(t, fill);
   return scale != 0.0f && t.below(2) == 0 ? -scale : scale;
 }
 
-void fill_matrix(KernelTrial& t, Fill fill, bool is_int4, std::span<uint8_t> codes,
+void fill_matrix(KernelTrial& t, Fill fill, NumberFormat number_format, std::span<uint8_t> codes,
                  std::span<uint8_t> scales) {
+  const bool is_int4 = has_nibbles(number_format);
   for (uint8_t& byte : codes) {
     const bool is_extreme = fill == Fill::kWide || fill == Fill::kAnyBits;
     const bool is_high = t.below(2) == 0;
@@ -43,20 +45,27 @@ void fill_matrix(KernelTrial& t, Fill fill, bool is_int4, std::span<uint8_t> cod
       byte = static_cast<uint8_t>(is_extreme ? extreme : static_cast<int>(t.below(255)) - 127);
     }
   }
-  const size_t bytes = is_int4 ? sizeof(uint16_t) : sizeof(float);
+  const size_t bytes = has_group_scales(number_format) ? sizeof(uint16_t) : sizeof(float);
   for (size_t i = 0; i < scales.size(); i += bytes) {
-    const float scale = is_int4 ? group_scale(t, fill) : weight_scale(t, fill);
+    const float scale = is_int4 ? signed_scale(t, fill) : weight_scale(t, fill);
     std::memcpy(&scales[i], reinterpret_cast<const uint8_t*>(&scale) + sizeof scale - bytes, bytes);
   }
 }
 
 MatmulQ8 kernel_of(const Kernels& table, NumberFormat number_format) {
-  if (number_format == NumberFormat::kInt4) return table.matmul_q4_q8;
-  return number_format == NumberFormat::kInt4Nl ? table.matmul_q4nl_q8 : table.matmul_q8_q8;
+  switch (number_format) {
+    case NumberFormat::kInt4:
+      return table.matmul_q4_q8;
+    case NumberFormat::kInt4Nl:
+      return table.matmul_q4nl_q8;
+    case NumberFormat::kInt8G32:
+      return table.matmul_q8g_q8;
+    default:
+      return table.matmul_q8_q8;
+  }
 }
 
 void compare_product(KernelTrial& t, const MatrixShape& shape, size_t n_rows, Fill fill) {
-  const bool is_int4 = has_group_scales(shape.number_format);
   const auto scalar = kernel_of(kScalarKernels, shape.number_format);
   const auto kernel = kernel_of(t.kernels(), shape.number_format);
   if (kernel == scalar) return;
@@ -64,7 +73,7 @@ void compare_product(KernelTrial& t, const MatrixShape& shape, size_t n_rows, Fi
   const size_t n_groups = padded / kActivationGroup;
   const auto w = t.input<uint8_t>(static_cast<size_t>(code_plane_bytes(shape)));
   const auto w_scales = t.input<uint8_t>(static_cast<size_t>(scale_plane_bytes(shape)));
-  fill_matrix(t, fill, is_int4, w, w_scales);
+  fill_matrix(t, fill, shape.number_format, w, w_scales);
   const auto x = t.input_codes(n_rows * padded, fill);
   const auto x_scales = t.input_floats(n_rows * n_groups, scale_fill(fill));
   const auto sums = t.input<int32_t>(n_rows * n_groups);

@@ -106,7 +106,8 @@ void write_spaced_checkpoint(const fs::path& folder) {
   std::ofstream(folder / "config.json") << config;
 }
 
-// The same model with every tensor there is, and a RoPE that is Llama's in nothing.
+// The same model with every tensor there is, down as int8g32, and a RoPE that is Llama's in
+// nothing.
 Bytes with_all_tensors(const Bytes& file) {
   ModelDraft draft(file);
   constexpr size_t kFlags = offsetof(format::ModelConfig, flags);
@@ -117,6 +118,13 @@ Bytes with_all_tensors(const Bytes& file) {
   constexpr auto kConfig = static_cast<uint8_t>(format::SectionKind::kConfig);
   draft.apply({EditKind::kWrite, kConfig, kFlags, kAll});
   draft.apply({EditKind::kWrite, kConfig, kRope, kNearLlama});
+  // One of down's, which deriving makes all of them.
+  constexpr size_t kDown = offsetof(format::ModelConfig, n_matrices) +
+                           static_cast<size_t>(format::MatrixRole::kDown) *
+                               sizeof(format::MatrixCounts) / format::kMatrixRoles;
+  uint8_t counts[format::kMatrixFormatPlaces * sizeof(uint16_t)] = {};
+  counts[place_of({NumberFormat::kInt8G32, 32}) * sizeof(uint16_t)] = 1;
+  draft.apply({EditKind::kWrite, kConfig, kDown, counts});
   draft.apply({EditKind::kDerive, 0, 0, {}});
   return draft.assemble();
 }

@@ -65,6 +65,11 @@ std::vector<MatrixFormat> formats_of(const format::ModelConfig& config) {
   return formats;
 }
 
+bool is_for_exact_alone(MatrixFormat f) {
+  return f.number_format == format::NumberFormat::kInt4Nl ||
+         f.number_format == format::NumberFormat::kInt8G32;
+}
+
 TensorSpec spec_at(const format::ModelConfig& config, uint32_t index) {
   return tensor_spec(config, index, formats_of(config)[index]);
 }

@@ -20,6 +20,9 @@ void mend_counts(format::ModelConfig* config);
 // kMatrixFormats, from the first layer on.
 [[nodiscard]] std::vector<MatrixFormat> formats_of(const format::ModelConfig& config);
 
+// Whether the backend exact alone multiplies matrices of this format.
+[[nodiscard]] bool is_for_exact_alone(MatrixFormat f);
+
 // The tensor at place index of formats_of.
 [[nodiscard]] TensorSpec spec_at(const format::ModelConfig& config, uint32_t index);
 // Bytes of the tensors before place index, each rounded up to 64: where it lies in a data section

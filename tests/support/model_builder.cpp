@@ -34,6 +34,7 @@ class PlaneWriter {
         for (uint8_t& byte : plane) byte = static_cast<uint8_t>(random_());
         break;
       case NumberFormat::kInt8:
+      case NumberFormat::kInt8G32:
         for (uint8_t& byte : plane) {
           byte = static_cast<uint8_t>(random_());
           if (byte == kForbiddenCode) byte = 1;

@@ -130,10 +130,12 @@ class Judge {
   Source bytes_ = {};
 };
 
-// XNNPACK refuses scales of either sign and int4nl by the config, before anything else is read.
+// XNNPACK refuses scales of either sign, int4nl and int8g32 by the config, before anything else is
+// read.
 std::string status_with(const ListedFile& file, cria_backend backend) {
   const bool is_for_exact = file.name.find("signed") != std::string::npos ||
-                            file.name.find("int4nl") != std::string::npos;
+                            file.name.find("int4nl") != std::string::npos ||
+                            file.name.find("int8g32") != std::string::npos;
   return backend == CRIA_BACKEND_XNNPACK && is_for_exact ? "UNSUPPORTED" : file.status;
 }
 

@@ -48,6 +48,7 @@ constexpr Variant kVariants[] = {
     {"int4g128s", NumberFormat::kInt4, 128, CRIA_KV_INT8, ScaleSigns::kBoth},
     {"int4nlg32s", NumberFormat::kInt4Nl, 32, CRIA_KV_INT8, ScaleSigns::kBoth},
     {"int4nlg64", NumberFormat::kInt4Nl, 64, CRIA_KV_INT8},
+    {"int8g32", NumberFormat::kInt8G32, 32, CRIA_KV_INT8},
 };
 
 ConvertWish wish_of(const Variant& variant,

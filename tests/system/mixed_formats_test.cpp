@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "quant/model_layout.h"
+#include "quant/tensor_roles.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/model_surgery.h"
@@ -27,8 +28,9 @@ constexpr uint32_t kTokens[] = {1, 7, 30, 2, 49, 11, 12, 13, 3};
 std::vector<MatrixFormat> mixed_formats(const format::ModelConfig& config, cria_backend backend) {
   std::vector<MatrixFormat> usable;
   for (const MatrixFormat& format : kMatrixFormats) {
-    const bool is_exacts = format.number_format == NumberFormat::kInt4Nl;
-    if (backend == CRIA_BACKEND_EXACT || !is_exacts) usable.push_back(format);
+    if (backend == CRIA_BACKEND_EXACT || !test::is_for_exact_alone(format)) {
+      usable.push_back(format);
+    }
   }
   std::vector<MatrixFormat> formats;
   for (uint32_t i = 0; i < tensor_count(config); ++i) {
@@ -95,6 +97,37 @@ TEST(MixedFormats, AreSaidToBeMixed) {
   // Tensor 1: what mixed_formats gives to place 1.
   EXPECT_EQ(info.embedding_format, CRIA_F16);
   EXPECT_EQ(info.embedding_bytes, 64u * 64 * 2);
+}
+
+TEST(MixedFormats, AreListedByMatrixAndFormat) {
+  Bytes file = mixed_model(format::kTiedEmbedding, format::Compression::kStored);
+  const cria_model_info info = test::inspected(test::MemorySource(file).source());
+  format::ModelConfig c = {};
+  std::memcpy(&c, test::section_bytes(file, format::SectionKind::kConfig).data(), sizeof c);
+  uint32_t n = 0;
+  uint32_t place = 0;
+  cria_matrix_kind kind = {};
+  for (const TensorRoleRow& row : kTensorRoles) {
+    if (row.matrix == kNoMatrix) continue;
+    for (size_t i = 0; i < std::size(kMatrixFormats); ++i) {
+      const uint32_t count = c.n_matrices[row.matrix][i];
+      if (count == 0) continue;
+      ASSERT_EQ(cria_find_matrix_kind(&info, place++, &kind), CRIA_OK);
+      EXPECT_STREQ(kind.name, row.name);
+      EXPECT_EQ(kind.number_format, static_cast<int>(kMatrixFormats[i].number_format));
+      EXPECT_EQ(kind.group_size, kMatrixFormats[i].group_size);
+      EXPECT_EQ(kind.n_matrices, count);
+      n += count;
+    }
+  }
+  EXPECT_EQ(n, 1u + 7 * 5);
+  EXPECT_EQ(cria_find_matrix_kind(&info, place, &kind), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(kind.name, nullptr);
+  EXPECT_EQ(cria_find_matrix_kind(&info, UINT32_MAX, &kind), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_find_matrix_kind(nullptr, 0, &kind), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_find_matrix_kind(&info, 0, nullptr), CRIA_INVALID_ARGUMENT);
+  cria_model_info none = {};
+  EXPECT_EQ(cria_find_matrix_kind(&none, 0, &kind), CRIA_INVALID_ARGUMENT);
 }
 
 // What a directory says is compared with the config's counts, and again where it is used.

@@ -252,6 +252,15 @@ TEST(OpenVerifyAgree, OnValues) {
       {"signed int4 scale minus zero", NumberFormat::kInt4, true, true, 0x8000, 2, kBad, true},
       {"signed int4 scale subnormal", NumberFormat::kInt4, true, true, 0x8001, 2, kBad, true},
       {"int4 code -8", NumberFormat::kInt4, true, false, 0x00, 1, CRIA_OK},
+      {"int8g32 -128", NumberFormat::kInt8G32, true, false, 0x80, 1, kBad},
+      {"int8g32 -127", NumberFormat::kInt8G32, true, false, 0x81, 1, CRIA_OK},
+      {"int8g32 scale NaN", NumberFormat::kInt8G32, true, true, 0x7fc0, 2, kBad},
+      {"int8g32 scale infinite", NumberFormat::kInt8G32, true, true, 0x7f80, 2, kBad},
+      {"int8g32 scale negative", NumberFormat::kInt8G32, true, true, 0xbf80, 2, kBad},
+      {"int8g32 scale minus zero", NumberFormat::kInt8G32, true, true, 0x8000, 2, kBad},
+      {"int8g32 scale subnormal", NumberFormat::kInt8G32, true, true, 0x0001, 2, kBad},
+      {"int8g32 scale least", NumberFormat::kInt8G32, true, true, 0x0080, 2, CRIA_OK},
+      {"int8g32 scale zero", NumberFormat::kInt8G32, true, true, 0, 2, CRIA_OK},
       {"f32 NaN", NumberFormat::kF32, true, false, 0xffc00000, 4, kBad},
       {"f32 infinite", NumberFormat::kF32, true, false, 0xff800000, 4, kBad},
       {"f32 subnormal", NumberFormat::kF32, true, false, 0x80000001, 4, CRIA_OK},
@@ -266,9 +275,8 @@ TEST(OpenVerifyAgree, OnValues) {
   Judges judges;
   size_t tried = 0;
   for (const Value& value : values) {
-    const bool is_int4 = value.weights == NumberFormat::kInt4;
-    format::ModelConfig c =
-        test::small_config(value.weights, static_cast<uint16_t>(is_int4 ? 64 : 0));
+    const MatrixFormat f = matrix_format(value.weights, 64);
+    format::ModelConfig c = test::small_config(f.number_format, f.group_size);
     c.n_layers = 1;
     c.flags = format::kKnownFlags & ~format::kTiedEmbedding;
     if (!value.has_signed_scales) c.flags &= ~format::kSignedScales;

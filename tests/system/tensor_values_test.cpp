@@ -41,6 +41,7 @@ constexpr Format kFormats[] = {
     {"int4g128", NumberFormat::kInt4, 128},
     {"int4g32s", NumberFormat::kInt4, 32, ScaleSigns::kBoth},
     {"int4nlg32s", NumberFormat::kInt4Nl, 32, ScaleSigns::kBoth},
+    {"int8g32", NumberFormat::kInt8G32, 32},
 };
 constexpr const char* kModels[] = {"demo", "odd-sizes", "mistral-sliding-window"};
 

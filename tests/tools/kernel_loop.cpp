@@ -1,10 +1,10 @@
 // Runs one integer matrix product a number of times, for a counter of instructions: the difference
 // between two numbers of runs is what one costs.
 //
-//   kernel_loop <ISA bit> <4, nl or 8> <rows of x> <runs>
+//   kernel_loop <ISA bit> <4, nl, 8 or 8g> <rows of x> <runs>
 //
-// W is 1024 x 2048, int4 or int4nl with groups of 32, or int8; its codes do not matter to the
-// count.
+// W is 1024 x 2048, int4, int4nl or int8g32 with groups of 32, or int8; its codes do not matter to
+// the count.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +17,7 @@
 int main(int argc, char** argv) {
   using namespace cria;
   if (argc != 5) {
-    std::fprintf(stderr, "usage: kernel_loop <ISA bit> <4, nl or 8> <rows of x> <runs>\n");
+    std::fprintf(stderr, "usage: kernel_loop <ISA bit> <4, nl, 8 or 8g> <rows of x> <runs>\n");
     return 2;
   }
   const std::string_view kind = argv[2];
@@ -33,6 +33,9 @@ int main(int argc, char** argv) {
   } else if (kind == "nl") {
     shape = {1024, 2048, format::NumberFormat::kInt4Nl, 32};
     kernel = kernels.matmul_q4nl_q8;
+  } else if (kind == "8g") {
+    shape = {1024, 2048, format::NumberFormat::kInt8G32, 32};
+    kernel = kernels.matmul_q8g_q8;
   }
   const std::vector<uint8_t> codes(static_cast<size_t>(code_plane_bytes(shape)), 0x77);
   const std::vector<uint8_t> scales(static_cast<size_t>(scale_plane_bytes(shape)), 0x3f);

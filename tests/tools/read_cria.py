@@ -26,14 +26,19 @@ def values_hash(model, tensor):
     return f"{xxh64(b''.join(model.rows(tensor))):016x}"
 
 
+def format_text(number_format, group):
+    return f"{FORMAT_NAMES[number_format]} g{group}" if group else FORMAT_NAMES[number_format]
+
+
 def summary(model, with_hashes):
+    counts = {name: {format_text(*f): n for f, n in of_matrix.items()} for name, of_matrix in model.config["n_matrices"].items()}
     tensors = []
     for t in model.tensors.values():
         tensors.append({"name": t.name, "format": FORMAT_NAMES[t.format], "rows": t.rows, "cols": t.cols,
                         "chunks": t.n_chunks()})
         if with_hashes:
             tensors[-1]["hash"] = values_hash(model, t)
-    return {"config": model.config, "sections": sorted(model.sections),
+    return {"config": {**model.config, "n_matrices": counts}, "sections": sorted(model.sections),
             "metadata": json.loads(model.metadata) if model.metadata else None, "tensors": tensors}
 
 

@@ -1,9 +1,11 @@
 // cria info: what a file holds and the memory a session of it needs.
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/cli/commands.h"
@@ -65,6 +67,26 @@ Json json_of(const cria_memory_plan& plan, uint32_t n_sessions) {
           {"loading_bytes", plan.loading}};
 }
 
+std::vector<cria_matrix_kind> matrix_kinds(const cria_model_info& info) {
+  std::vector<cria_matrix_kind> kinds;
+  cria_matrix_kind kind = {};
+  while (cria_find_matrix_kind(&info, static_cast<uint32_t>(kinds.size()), &kind) == CRIA_OK) {
+    kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+Json json_of(const std::vector<cria_matrix_kind>& kinds) {
+  Json json = Json::array();
+  for (const cria_matrix_kind& kind : kinds) {
+    json.push_back({{"matrix", kind.name},
+                    {"format", cria_number_format_name(kind.number_format)},
+                    {"group_size", kind.group_size != 0 ? Json(kind.group_size) : Json(nullptr)},
+                    {"count", kind.n_matrices}});
+  }
+  return json;
+}
+
 Json json_of(const cria_model_info& info) {
   const auto none_or = [](uint32_t value, uint32_t none) {
     return value == none ? Json(nullptr) : Json(value);
@@ -90,6 +112,7 @@ Json json_of(const cria_model_info& info) {
           {"embedding_format", cria_number_format_name(info.embedding_format)},
           {"group_size", none_or(info.group_size, 0)},
           {"signed_scales", info.signed_scales != 0},
+          {"matrices", json_of(matrix_kinds(info))},
           {"weight_bytes", info.weight_bytes},
           {"bits_per_weight", bits_per_weight(info)},
           {"compressed", info.compressed != 0},
@@ -135,6 +158,28 @@ void put_bytes(TextStream* out, const char* label, uint64_t n_bytes) {
                    text_of("%.1f", static_cast<double>(n_bytes) / 1e6).c_str()));
 }
 
+std::string format_text(cria_number_format number_format, uint32_t group_size) {
+  std::string text = cria_number_format_name(number_format);
+  if (group_size != 0) text += text_of(" g%u", group_size);
+  return text;
+}
+
+// The embedding's format; those of all others too, where not all are alike.
+void put_formats(const cria_model_info& info, TextStream* out) {
+  const std::vector<cria_matrix_kind> kinds = matrix_kinds(info);
+  const bool are_alike = std::all_of(kinds.begin(), kinds.end(), [&](const cria_matrix_kind& k) {
+    return k.number_format == kinds.front().number_format &&
+           k.group_size == kinds.front().group_size;
+  });
+  if (are_alike) return put_row(out, "embedding", cria_number_format_name(info.embedding_format));
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    const bool is_one_of_several = (i > 0 && kinds[i - 1].name == kinds[i].name) ||
+                                   (i + 1 < kinds.size() && kinds[i + 1].name == kinds[i].name);
+    const std::string n = is_one_of_several ? text_of(" (%u)", kinds[i].n_matrices) : "";
+    put_row(out, kinds[i].name, format_text(kinds[i].number_format, kinds[i].group_size) + n);
+  }
+}
+
 void print_model(const cria_model_info& info, TextStream* out) {
   put_row(out, "file size", grouped_digits(info.file_bytes) + " bytes");
   put_row(out, "architecture",
@@ -145,13 +190,12 @@ void print_model(const cria_model_info& info, TextStream* out) {
           text_of("%u, %u for KV, of %u", info.n_heads, info.n_kv_heads, info.head_dim));
   put_row(out, "vocabulary",
           text_of("%u tokens%s", info.vocab_size, info.tied_embedding != 0 ? ", tied" : ""));
-  std::string weights = cria_number_format_name(info.weight_format);
-  if (info.group_size != 0) weights += text_of(" g%u", info.group_size);
+  const std::string weights = format_text(info.weight_format, info.group_size);
   put_row(out, "weights",
           text_of("%s, %.2f bits%s", weights.c_str(), bits_per_weight(info),
                   info.compressed != 0 ? ", zstd" : ""));
   if (info.signed_scales != 0) put_row(out, "scales", "signed");
-  put_row(out, "embedding", cria_number_format_name(info.embedding_format));
+  put_formats(info, out);
   put_row(out, "context", text_of("%u of %u", info.planned_context, info.max_context));
   if (info.sliding_window != 0) put_row(out, "window", text_of("%u", info.sliding_window));
   // Sessions of more positions than this use the other set of RoPE's frequencies.

@@ -37,6 +37,16 @@ cria_config config_with_needs(const CommonOptions& options, const ModelFile& fil
   return config;
 }
 
+// What of a model XNNPACK takes not; empty where nothing says so.
+std::string not_for_xnnpack(const cria_model_info& info) {
+  cria_matrix_kind kind = {};
+  for (uint32_t i = 0; cria_find_matrix_kind(&info, i, &kind) == CRIA_OK; ++i) {
+    const cria_number_format f = kind.number_format;
+    if (f == CRIA_INT4NL || f == CRIA_INT8G32) return cria_number_format_name(f);
+  }
+  return info.signed_scales != 0 ? "int4 with negative scales" : "";
+}
+
 }  // namespace
 
 cria_model_info inspect_file(const cria_source& source, const std::string& path) {
@@ -86,14 +96,14 @@ cria_memory_plan plan_for(const ModelFile& file, const cria_config& config) {
   }
   cria_memory_plan plan = {};
   const cria_status status = cria_plan(&file.info(), &config, &plan);
-  const bool is_uneven = file.info().weight_format == CRIA_INT4NL;
-  if (status == CRIA_UNSUPPORTED && config.backend == CRIA_BACKEND_XNNPACK &&
-      (is_uneven || file.info().signed_scales != 0)) {
-    throw ProgramError(exit_code_of(status),
-                       file.path() + ": XNNPACK takes no " +
-                           (is_uneven ? "int4nl" : "int4 with negative scales") +
-                           "; try --backend auto, or convert again with --weights int4 --scales "
-                           "positive");
+  if (status == CRIA_UNSUPPORTED && config.backend == CRIA_BACKEND_XNNPACK) {
+    const std::string refused = not_for_xnnpack(file.info());
+    if (!refused.empty()) {
+      throw ProgramError(exit_code_of(status),
+                         file.path() + ": XNNPACK takes no " + refused +
+                             "; try --backend auto, or convert again with --weights int4 --scales "
+                             "positive");
+    }
   }
   check_status(status, file.path());
   return plan;

@@ -52,6 +52,9 @@ void multiply(const LinearTools& tools, const LinearCall& call, const float* x, 
     case format::NumberFormat::kInt8:
       return kernels.matmul_q8_q8(m.shape, m.codes, m.scales, first_tile, last_tile, quantized,
                                   call.y, stride);
+    case format::NumberFormat::kInt8G32:
+      return kernels.matmul_q8g_q8(m.shape, m.codes, m.scales, first_tile, last_tile, quantized,
+                                   call.y, stride);
     case format::NumberFormat::kF32:
       return kernels.matmul_f32_f32(m.shape, m.codes, first_tile, last_tile, x, n_rows, call.y,
                                     stride);

@@ -83,6 +83,7 @@ xnn_status create(const MatrixShape& shape, uint32_t n_rows, const SliceSource& 
           static_cast<const int8_t*>(source.codes), nullptr, -kInfinity, kInfinity, 0, nullptr,
           cache, created);
     case NumberFormat::kInt4Nl:
+    case NumberFormat::kInt8G32:
       return xnn_status_unsupported_parameter;
     case NumberFormat::kF32:
     case NumberFormat::kF16:
@@ -103,6 +104,7 @@ size_t source_row_bytes(const MatrixShape& shape) {
     case NumberFormat::kInt4Nl:
       return cols / 2;
     case NumberFormat::kInt8:
+    case NumberFormat::kInt8G32:
       return cols;
     case NumberFormat::kF32:
     case NumberFormat::kF16:
@@ -113,8 +115,11 @@ size_t source_row_bytes(const MatrixShape& shape) {
 }
 
 Status measure_slice(const MatrixShape& shape, uint32_t n_rows, SliceBytes* n_bytes) {
-  // XNNPACK has no such codes.
-  if (shape.number_format == NumberFormat::kInt4Nl) return Status::kUnsupported;
+  // XNNPACK has no such codes, and int8 with scales of rows alone.
+  if (shape.number_format == NumberFormat::kInt4Nl ||
+      shape.number_format == NumberFormat::kInt8G32) {
+    return Status::kUnsupported;
+  }
   if (shape.number_format == NumberFormat::kInt4 &&
       padded_cols(shape) / shape.group_size * n_rows > kMostSliceScales) {
     return Status::kUnsupported;
@@ -171,6 +176,7 @@ Status reshape_operator(const MatrixShape& shape, xnn_operator_t op, size_t n_ro
       status = xnn_reshape_fully_connected_nc_qd8_f32_qc8w(op, n_rows, nullptr);
       break;
     case NumberFormat::kInt4Nl:
+    case NumberFormat::kInt8G32:
       break;
     case NumberFormat::kF32:
     case NumberFormat::kF16:
@@ -192,6 +198,7 @@ Status run_operator(const MatrixShape& shape, xnn_operator_t op, const OperatorI
       status = xnn_setup_fully_connected_nc_qd8_f32_qc8w(op, input.codes, y, input.params);
       break;
     case NumberFormat::kInt4Nl:
+    case NumberFormat::kInt8G32:
       break;
     case NumberFormat::kF32:
     case NumberFormat::kF16:

@@ -78,6 +78,7 @@ Status read_slice(const MatrixShape& shape, uint32_t n_rows, const LoadScratch& 
                          reinterpret_cast<int8_t*>(codes), reinterpret_cast<float*>(scales));
         break;
       case format::NumberFormat::kInt4Nl:
+      case format::NumberFormat::kInt8G32:
         return Status::kUnsupported;
       case format::NumberFormat::kF32:
       case format::NumberFormat::kF16:

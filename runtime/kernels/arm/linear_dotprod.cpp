@@ -101,10 +101,18 @@ void matmul_q8_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const 
                                              y_stride);
 }
 
+void matmul_q8g_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                           size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                           size_t y_stride) {
+  multiply_tiles<DotprodDots, Codes::kGroupedBytes>(shape, codes, scales, first_tile, last_tile, x,
+                                                    y, y_stride);
+}
+
 void override_dotprod(Kernels* table) {
   table->matmul_q4_q8 = matmul_q4_q8_dotprod;
   table->matmul_q4nl_q8 = matmul_q4nl_q8_dotprod;
   table->matmul_q8_q8 = matmul_q8_q8_dotprod;
+  table->matmul_q8g_q8 = matmul_q8g_q8_dotprod;
   table->scores_q8 = scores_q8_dotprod;
 }
 

@@ -195,12 +195,20 @@ void matmul_q8_q8_i8mm(const MatrixShape& shape, const uint8_t* codes, const uin
                                                 y_stride);
 }
 
+void matmul_q8g_q8_i8mm(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                        size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                        size_t y_stride) {
+  multiply<Codes::kGroupedBytes, matmul_q8g_q8_dotprod>(shape, codes, scales, first_tile, last_tile,
+                                                        x, y, y_stride);
+}
+
 }  // namespace
 
 void override_i8mm(Kernels* table) {
   table->matmul_q4_q8 = matmul_q4_q8_i8mm;
   table->matmul_q4nl_q8 = matmul_q4nl_q8_i8mm;
   table->matmul_q8_q8 = matmul_q8_q8_i8mm;
+  table->matmul_q8g_q8 = matmul_q8g_q8_i8mm;
 }
 
 }  // namespace cria

@@ -154,7 +154,7 @@ struct NeonDots {
   template <Codes kCodes, size_t kQuarters, size_t kRows>
   static void group(const uint8_t* codes, const int8_t* const (&x)[kRows],
                     const int32_t (&sums)[kRows], int32x4_t (&dots)[kRows][kQuarters]) {
-    if constexpr (kCodes == Codes::kBytes) {
+    if constexpr (are_int8(kCodes)) {
       group_q8<kQuarters>(codes, x, dots);
     } else {
       group_q4<kCodes, kQuarters>(codes, x, sums, dots);
@@ -185,12 +185,20 @@ void matmul_q8_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uin
                                           y_stride);
 }
 
+void matmul_q8g_q8_neon(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                        size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                        size_t y_stride) {
+  multiply_tiles<NeonDots, Codes::kGroupedBytes>(shape, codes, scales, first_tile, last_tile, x, y,
+                                                 y_stride);
+}
+
 void override_neon(Kernels* table) {
   *table = {
       .quantize_row = quantize_row_neon,
       .matmul_q4_q8 = matmul_q4_q8_neon,
       .matmul_q4nl_q8 = matmul_q4nl_q8_neon,
       .matmul_q8_q8 = matmul_q8_q8_neon,
+      .matmul_q8g_q8 = matmul_q8g_q8_neon,
       .matmul_f32_f32 = matmul_f32_f32_neon,
       .matmul_f16_f32 = matmul_f16_f32_neon,
       .matmul_bf16_f32 = matmul_bf16_f32_neon,

@@ -28,14 +28,19 @@ inline constexpr size_t kUnpackedGroups = 16;
 inline constexpr size_t kUnpackedRows = 4;
 
 // How the codes of W stand: as an int4 plane, as an int8 plane, or as int4 codes unpacked to bytes
-// in the order of an int8 plane; those of int4nl become the values they stand for.
-enum class Codes { kNibbles, kBytes, kUnpacked, kNlNibbles, kNlUnpacked };
+// in the order of an int8 plane; those of int4nl become the values they stand for. kGroupedBytes
+// are int8g32's.
+enum class Codes { kNibbles, kBytes, kUnpacked, kNlNibbles, kNlUnpacked, kGroupedBytes };
 
 static constexpr bool are_packed(Codes codes) {
   return codes == Codes::kNibbles || codes == Codes::kNlNibbles;
 }
 static constexpr Codes unpacked(Codes codes) {
   return codes == Codes::kNlNibbles ? Codes::kNlUnpacked : Codes::kUnpacked;
+}
+
+static constexpr bool are_int8(Codes codes) {
+  return codes == Codes::kBytes || codes == Codes::kGroupedBytes;
 }
 
 static constexpr bool has_row_scales(Codes codes) { return codes == Codes::kBytes; }
@@ -48,7 +53,7 @@ struct TileCall {
   size_t y_stride;
   size_t cols;
   size_t n_groups;
-  size_t scale_shift;  // log2 of the groups of activations that share an int4 scale
+  size_t scale_shift;  // log2 of the groups of activations that share a scale
 };
 
 static inline TileCall tile_call(const MatrixShape& shape, const QuantizedRows& x, float* y,
@@ -237,7 +242,7 @@ static void multiply_tiles(const MatrixShape& shape, const uint8_t* codes, const
   for (size_t tile = first_tile; tile < last_tile; ++tile) {
     const TilePart w = {codes + tile * code_bytes, scales + tile * scale_bytes, tile * kTileRows, 0,
                         call.n_groups};
-    if constexpr (kCodes == Codes::kBytes) {
+    if constexpr (are_int8(kCodes)) {
       multiply_rows<Dots, kCodes, Dots::kBlockRows>(call, w);
     } else if (x.n_rows < kUnpackedRows) {
       multiply_rows<Dots, kCodes, 1>(call, w);

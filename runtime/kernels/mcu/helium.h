@@ -18,6 +18,9 @@ void matmul_q4nl_q8_helium(const MatrixShape& shape, const uint8_t* codes, const
 void matmul_q8_q8_helium(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                          size_t y_stride);
+void matmul_q8g_q8_helium(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                          size_t y_stride);
 void quantize_row_helium(const float* x, size_t n, size_t n_padded, size_t group, int8_t* codes,
                          float* scales, int32_t* sums);
 void rms_norm_helium(const float* x, const float* weight, size_t n, float epsilon, float* y);

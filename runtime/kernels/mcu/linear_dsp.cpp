@@ -209,6 +209,10 @@ struct Int8 {
   }
 };
 
+struct Int8G32 : Int8 {
+  static float scale(const uint8_t* scales, size_t row) { return Int4::scale(scales, row); }
+};
+
 // A tile times rows i ... i + kRows - 1 of x; W is read once, in the order in which it lies.
 template <class Weights, size_t kRows>
 void multiply_tile(const ProductCall& call, const uint8_t* codes, const uint8_t* scales, size_t i,
@@ -286,12 +290,19 @@ void matmul_q8_q8_dsp(const MatrixShape& shape, const uint8_t* codes, const uint
   multiply_by_blocks<Product<Int8>>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
 }
 
+void matmul_q8g_q8_dsp(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                       size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                       size_t y_stride) {
+  multiply_by_blocks<Product<Int8G32>>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+}
+
 }  // namespace
 
 void override_dsp(Kernels* table) {
   table->matmul_q4_q8 = matmul_q4_q8_dsp;
   table->matmul_q4nl_q8 = matmul_q4nl_q8_dsp;
   table->matmul_q8_q8 = matmul_q8_q8_dsp;
+  table->matmul_q8g_q8 = matmul_q8g_q8_dsp;
   table->scores_q8 = scores_q8_dsp;
 }
 

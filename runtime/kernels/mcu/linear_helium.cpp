@@ -84,6 +84,10 @@ struct Int8 {
   }
 };
 
+struct Int8G32 : Int8 {
+  static float32x4_t scales(const uint8_t* p, size_t quad) { return Int4::scales(p, quad); }
+};
+
 Row load_group(const int8_t* x) { return {vldrbq_s8(x), vldrbq_s8(x + kHalfGroup)}; }
 
 int32_t dot(const Row& w, const Row& x) {
@@ -237,11 +241,18 @@ void matmul_q8_q8_helium(const MatrixShape& shape, const uint8_t* codes, const u
   multiply_by_blocks<Product<Int8>>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
 }
 
+void matmul_q8g_q8_helium(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                          size_t y_stride) {
+  multiply_by_blocks<Product<Int8G32>>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+}
+
 void override_helium(Kernels* table) {
   table->quantize_row = quantize_row_helium;
   table->matmul_q4_q8 = matmul_q4_q8_helium;
   table->matmul_q4nl_q8 = matmul_q4nl_q8_helium;
   table->matmul_q8_q8 = matmul_q8_q8_helium;
+  table->matmul_q8g_q8 = matmul_q8g_q8_helium;
   table->rms_norm = rms_norm_helium;
   table->rope = rope_helium;
   table->silu_mul = silu_mul_helium;

@@ -94,6 +94,7 @@ float float_weight(const MatrixShape& shape, const uint8_t* codes, size_t row, s
     case format::NumberFormat::kInt8:
     case format::NumberFormat::kInt4:
     case format::NumberFormat::kInt4Nl:
+    case format::NumberFormat::kInt8G32:
       break;  // not a float's
   }
   return 0.0f;
@@ -149,6 +150,12 @@ void matmul_q4nl_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const
 void matmul_q8_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                          size_t y_stride) {
+  matmul_q8(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+}
+
+void matmul_q8g_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                          size_t y_stride) {
   matmul_q8(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
 }
 

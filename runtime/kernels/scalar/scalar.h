@@ -16,6 +16,9 @@ void matmul_q4nl_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const
 void matmul_q8_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                          size_t y_stride);
+void matmul_q8g_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                          size_t y_stride);
 void matmul_f32_f32_scalar(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,
                            size_t last_tile, const float* x, size_t n_rows, float* y,
                            size_t y_stride);

@@ -102,6 +102,7 @@ const Kernels kScalarKernels = {
     .matmul_q4_q8 = matmul_q4_q8_scalar,
     .matmul_q4nl_q8 = matmul_q4nl_q8_scalar,
     .matmul_q8_q8 = matmul_q8_q8_scalar,
+    .matmul_q8g_q8 = matmul_q8g_q8_scalar,
     .matmul_f32_f32 = matmul_f32_f32_scalar,
     .matmul_f16_f32 = matmul_f16_f32_scalar,
     .matmul_bf16_f32 = matmul_bf16_f32_scalar,

@@ -87,6 +87,13 @@ struct Int8 {
   }
 };
 
+// A scale is for one group of activations.
+struct Int8G32 : Int8 {
+  static __m512 scale(const uint8_t* tile, size_t group, size_t /*groups_per_scale*/) {
+    return Int4::scale(tile, group, 1);
+  }
+};
+
 void store_tile(const Product& p, size_t row, size_t tile, __m512 value) {
   const size_t first = tile * kTileRows;
   const size_t left = p.rows - first;
@@ -281,6 +288,12 @@ void matmul_q8_q8_avx512vnni(const MatrixShape& shape, const uint8_t* codes, con
                              size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                              size_t y_stride) {
   multiply<Int8>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+}
+
+void matmul_q8g_q8_avx512vnni(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                              size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                              size_t y_stride) {
+  multiply<Int8G32>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
 }
 
 }  // namespace cria

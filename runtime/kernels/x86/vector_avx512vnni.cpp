@@ -155,6 +155,7 @@ void override_avx512vnni(Kernels* table) {
       .matmul_q4_q8 = matmul_q4_q8_avx512vnni,
       .matmul_q4nl_q8 = matmul_q4nl_q8_avx512vnni,
       .matmul_q8_q8 = matmul_q8_q8_avx512vnni,
+      .matmul_q8g_q8 = matmul_q8g_q8_avx512vnni,
       .matmul_f32_f32 = matmul_f32_f32_avx512vnni,
       .matmul_f16_f32 = matmul_f16_f32_avx512vnni,
       .matmul_bf16_f32 = matmul_bf16_f32_avx512vnni,

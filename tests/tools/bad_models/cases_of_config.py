@@ -114,7 +114,7 @@ def matrix_counts():
         yield case(f"config_counts_{name}", INVALID, rule, Model(n_layers=2, counts={role: row}).file(), kept)
     yield case("config_counts_no_lm_head", INVALID, rule, Model(flags=0, counts={"lm_head": counts()}).file())
     rule = "places behind the last format are zero"
-    yield case("config_counts_place_10", INVALID, rule, Model(counts={"down": counts(p10=1)}).file())
+    yield case("config_counts_place_11", INVALID, rule, Model(counts={"down": counts(p11=1)}).file())
     yield case("config_counts_place_15", INVALID, rule, Model(counts={"down": counts(p0=1, p15=1)}).file(), kept=False)
     # What sums up to one layer's, modulo 2^16.
     yield case("config_counts_wrap", INVALID, "counts do not wrap", Model(counts={"down": counts(p0=0xFFFF, p1=2)}).file(), kept=False)

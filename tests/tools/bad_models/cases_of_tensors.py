@@ -3,7 +3,7 @@ import math
 import struct
 
 from bad_models.case import INVALID, case
-from bad_models.model_writer import BF16, DIRECTORY, F16, F32, INT4, INT8, QKV_BIAS, SIGNED_SCALES, TIED, Model
+from bad_models.model_writer import BF16, DIRECTORY, F16, F32, INT4, INT8, INT8G32, QKV_BIAS, SIGNED_SCALES, TIED, Model
 from bad_models.frames import rle_frame
 
 ENTRY_BYTES = 40
@@ -99,6 +99,11 @@ def values():
                    with_value("down", bytes, 0, half, 1, **int4), kept=i % 2 == 0)
         yield case(f"int4_scale_padding_{name}", INVALID, "a scale of padding is checked too",
                    with_value("down", bytes, -1, half, 1, **int4), kept=i == 0)
+    grouped = {"formats": {"down": (INT8G32, 32)}}
+    yield case("int8g32_code", INVALID, "an int8g32 code is -127..127", with_value("down", "<b", 0, -128, **grouped))
+    for name, value in SCALES:
+        yield case(f"int8g32_scale_{name}", INVALID, f"an int8g32 scale is not {name}",
+                   with_value("down", bytes, 0, struct.pack("<H", value >> 16), 1, **grouped), kept=name in ("nan", "negative"))
     signed = {"formats": {"down": (INT4, 32), "up": (INT8, 0)}, "flags": TIED | SIGNED_SCALES}
     for name, value in SCALES:
         if name == "negative":
@@ -110,6 +115,9 @@ def values():
                with_value("down", bytes, -1, struct.pack("<H", 0x8001), 1, **signed))
     yield case("int8_scale_negative_beside_signed", INVALID, "signs are for scales of groups",
                with_value("up", "<f", 0, -1.0, 1, **signed))
+    beside = {"formats": {"down": (INT4, 32), "up": (INT8G32, 32)}, "flags": TIED | SIGNED_SCALES}
+    yield case("int8g32_scale_negative_beside_signed", INVALID, "signs are for scales of nibbles",
+               with_value("up", bytes, 0, struct.pack("<H", 0xBF80), 1, **beside))
     yield case("int8_code_in_frame", INVALID, "codes are checked behind a frame too",
                framed_plane("down", b"\x80", **int8))
     yield case("f32_nan_in_frame", INVALID, "values are checked behind a frame too", framed_plane("down", b"\xff"))

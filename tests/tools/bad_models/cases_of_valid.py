@@ -6,8 +6,8 @@ from bad_models import frames
 from bad_models.case import OK, case
 from bad_models.cases_of_chunks import MANY_TOKENS, noise_frame
 from bad_models.cases_of_texts import DEEPEST, MOST_METADATA, long_added
-from bad_models.model_writer import (BF16, CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, F16, F32, INT4, INT4NL, INT8, LONG_ROPE, METADATA,
-                                     MLP_BIAS, OUTPUT_BIAS, QK_NORM, QKV_BIAS, SIGNED_SCALES, TIED, TOKENIZER, Model)
+from bad_models.model_writer import (BF16, CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, F16, F32, INT4, INT4NL, INT8, INT8G32, LONG_ROPE,
+                                     METADATA, MLP_BIAS, OUTPUT_BIAS, QK_NORM, QKV_BIAS, SIGNED_SCALES, TIED, TOKENIZER, Model)
 from bad_models.text_writer import (A, ADDED, AFTER_OTHERS, AFTER_SPACE, BEGIN, BYTE_TOKENS, END, NOTE, SPACE, SPECIAL, STRINGS,
                                     SWALLOWS_BEFORE, SWALLOWS_BEHIND, Tokenizer, chat_template, sentence_piece, text_model)
 
@@ -53,6 +53,10 @@ def formats():
                 Model(formats={**everywhere(INT4NL, 32), "down": (INT4, 32)}, flags=TIED | SIGNED_SCALES, **SMALL))
     yield valid("int4nl_g128", "int4nl in groups of 128", Model(formats=everywhere(INT4NL, 128)))
     yield valid("int4nl_g64", "int4nl in groups of 64", Model(formats=everywhere(INT4NL, 64)), kept=False)
+    yield valid("int8g32", "int8 in groups of 32, beside int4 with scales of either sign",
+                Model(formats={**everywhere(INT8G32, 32), "down": (INT4, 32)}, flags=TIED | SIGNED_SCALES, **SMALL))
+    yield valid("int8g32_lm_head", "int8 in groups of 32, embedding and output layer apart",
+                Model(formats={"embedding": (INT8G32, 32), "lm_head": (INT8G32, 32)}, flags=0, d_model=35), kept=False)
     yield valid("int4_g64", "int4 in groups of 64", Model(formats=everywhere(INT4, 64)), kept=False)
     yield valid("int4_g128", "int4 in groups of 128", Model(formats=everywhere(INT4, 128)), kept=False)
     mixed = {"q": (INT8, 0), "k": (INT4, 64), "v": (INT4, 32), "o": (BF16, 0), "down": (F16, 0), "gate": (INT4, 128)}

@@ -13,7 +13,7 @@ MAGIC = b"CRIA\r\n\x1a\n"
 CONFIG, TOKENIZER, CHAT, DIRECTORY, CHUNKS, METADATA, DATA = range(1, 8)
 USUAL_ORDER = (CONFIG, TOKENIZER, CHAT, DIRECTORY, CHUNKS, DATA, METADATA)
 NONE = 0xFFFFFFFF
-F32, F16, BF16, INT8, INT4, INT4NL = range(1, 7)
+F32, F16, BF16, INT8, INT4, INT4NL, INT8G32 = range(1, 8)
 TIED, QKV_BIAS, OUTPUT_BIAS, MLP_BIAS, QK_NORM, LONG_ROPE, SIGNED_SCALES = 1, 2, 4, 8, 16, 32, 64
 CHUNK_BYTES = 1 << 18
 SECTION_BYTES, ENTRY_BYTES = 32, 32
@@ -29,7 +29,7 @@ CONFIG_FIELDS |= {name: (436 + 4 * i, "<I") for i, name in enumerate(
     "rotary_dim original_context no_rope_period no_rope_low no_rope_high".split())}
 # Places of a row of the config's n_matrices.
 FORMATS = ((F32, 0), (F16, 0), (BF16, 0), (INT8, 0), (INT4, 32), (INT4, 64), (INT4, 128),
-           (INT4NL, 32), (INT4NL, 64), (INT4NL, 128))
+           (INT4NL, 32), (INT4NL, 64), (INT4NL, 128), (INT8G32, 32))
 FORMAT_PLACES, COUNTS_AT, MOST_COUNTED = 16, 148, 0xFFFF
 MATRICES = "embedding q k v o gate up down lm_head".split()
 ROLES = ("rope embedding attention_norm q k v o ffn_norm gate up down final_norm lm_head q.bias k.bias v.bias o.bias "
@@ -124,12 +124,14 @@ def weight_planes(number_format, group, rows, cols, draw, has_signed_scales):
         write = {F32: lambda v: f32([v]), F16: lambda v: struct.pack("<e", v), BF16: bf16}[number_format]
         return [b"".join(write(draw.uniform(-1, 1) if inside(tile, c, r) else 0.0)
                          for tile in range(tiles) for c in range(cols) for r in range(16))]
-    if number_format == INT8:
+    if number_format in (INT8, INT8G32):
         padded = round_up(cols, 32)
         codes = bytearray(tiles * 16 * padded)
         for tile, c, r in ((t, c, r) for t in range(tiles) for c in range(cols) for r in range(16)):
             if inside(tile, c, r):
                 codes[tile * 16 * padded + c // 4 * 64 + 4 * r + c % 4] = draw.randint(-127, 127) & 0xFF
+        if number_format == INT8G32:
+            return [bytes(codes), group_scales(tiles, padded // group, lambda row: draw.uniform(0.001, 0.01) if row < rows else 0.0)]
         return [bytes(codes), f32([draw.uniform(0.001, 0.01) if i < rows else 0.0 for i in range(tiles * 16)])]
     padded = round_up(cols, group)
     codes = bytearray(b"\x88" * (tiles * 8 * padded))
@@ -139,8 +141,11 @@ def weight_planes(number_format, group, rows, cols, draw, has_signed_scales):
             code, shift = draw.randint(0, 15), 4 if c % 32 >= 16 else 0
             codes[at] = codes[at] & (0xF0 >> shift) | code << shift
     sign = lambda: -1 if has_signed_scales and draw.random() < 0.5 else 1
-    return [bytes(codes), b"".join(bf16(sign() * draw.uniform(0.01, 0.1) if tile * 16 + r < rows else 0.0)
-                                   for tile in range(tiles) for _ in range(padded // group) for r in range(16))]
+    return [bytes(codes), group_scales(tiles, padded // group, lambda row: sign() * draw.uniform(0.01, 0.1) if row < rows else 0.0)]
+
+
+def group_scales(tiles, groups, value_of_row):
+    return b"".join(bf16(value_of_row(tile * 16 + r)) for tile in range(tiles) for _ in range(groups) for r in range(16))
 
 
 class Model:

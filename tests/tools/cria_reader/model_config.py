@@ -6,14 +6,16 @@ from cria_reader.refusal import require
 
 CONFIG_BYTES = 512
 NONE = 0xFFFFFFFF
-F32, F16, BF16, INT8, INT4, INT4NL = range(1, 7)
-FORMAT_NAMES = {F32: "f32", F16: "f16", BF16: "bf16", INT8: "int8", INT4: "int4", INT4NL: "int4nl"}
+F32, F16, BF16, INT8, INT4, INT4NL, INT8G32 = range(1, 8)
+NIBBLES = (INT4, INT4NL)
+FORMAT_NAMES = {F32: "f32", F16: "f16", BF16: "bf16", INT8: "int8", INT4: "int4", INT4NL: "int4nl",
+                INT8G32: "int8g32"}
 TIED, QKV_BIAS, OUTPUT_BIAS, MLP_BIAS, QK_NORM, LONG_ROPE, SIGNED_SCALES = 1, 2, 4, 8, 16, 32, 64
 MOST_END_TOKENS = 16
 COUNTS_AT, ROPE_AT, RESERVED_AT, END_TOKENS_AT = 148, 436, 456, 84
 # Places of a row of n_matrices: (number format, group size); the others are zero.
 FORMATS = ((F32, 0), (F16, 0), (BF16, 0), (INT8, 0), (INT4, 32), (INT4, 64), (INT4, 128),
-           (INT4NL, 32), (INT4NL, 64), (INT4NL, 128))
+           (INT4NL, 32), (INT4NL, 64), (INT4NL, 128), (INT8G32, 32))
 FORMAT_PLACES = 16
 
 FIELDS = (
@@ -81,5 +83,5 @@ def read_counts(config, raw):
         require(not any(counts[len(FORMATS):]), f"a format that is none has a count for {name}")
         require(sum(counts) == there, f"the counts of {name}")
         config["n_matrices"][name] = {f: n for f, n in zip(FORMATS, counts) if n}
-    has_groups = any(group for counts in config["n_matrices"].values() for _, group in counts)
-    require(has_groups or not config["flags"] & SIGNED_SCALES, "flags")
+    has_nibbles = any(f in NIBBLES for counts in config["n_matrices"].values() for f, _ in counts)
+    require(has_nibbles or not config["flags"] & SIGNED_SCALES, "flags")

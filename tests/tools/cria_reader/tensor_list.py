@@ -2,7 +2,7 @@
 import struct
 
 from cria_reader.file_layout import round_up
-from cria_reader.model_config import (BF16, F16, F32, INT4, INT4NL, INT8, LONG_ROPE, MLP_BIAS, NONE, OUTPUT_BIAS, QK_NORM, QKV_BIAS,
+from cria_reader.model_config import (BF16, F16, F32, INT8, INT8G32, LONG_ROPE, MLP_BIAS, NONE, OUTPUT_BIAS, QK_NORM, QKV_BIAS,
                                       SIGNED_SCALES, TIED)
 from cria_reader.refusal import require
 
@@ -19,7 +19,7 @@ VALUE_BYTES = {F32: 4, F16: 2, BF16: 2}
 
 class Tensor:
     def __init__(self, role, layer, rows, cols, matrix_format=None, has_signed_scales=False):
-        """matrix_format: (number format, group size); None for a vector. has_signed_scales: those of groups."""
+        """matrix_format: (number format, group size); None for a vector. has_signed_scales: those of nibbles."""
         self.has_signed_scales = has_signed_scales
         self.role, self.layer, self.rows, self.cols = role, layer, rows, cols
         self.is_matrix = matrix_format is not None
@@ -29,9 +29,10 @@ class Tensor:
         self.first_chunk = 0
         if not self.is_matrix:
             self.padded, self.planes = cols, (cols * VALUE_BYTES[F32],)
-        elif self.format in (INT4, INT4NL):
+        elif self.group:
             self.padded = round_up(cols, self.group)
-            self.planes = (self.tiles * self.padded * 8, self.tiles * (self.padded // self.group) * TILE_ROWS * 2)
+            code_bytes = TILE_ROWS if self.format == INT8G32 else TILE_ROWS // 2
+            self.planes = (self.tiles * self.padded * code_bytes, self.tiles * (self.padded // self.group) * TILE_ROWS * 2)
         elif self.format == INT8:
             self.padded = round_up(cols, INT8_PADDING)
             self.planes = (self.tiles * self.padded * TILE_ROWS, self.tiles * TILE_ROWS * 4)

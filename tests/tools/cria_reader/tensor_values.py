@@ -3,11 +3,11 @@ import array
 import struct
 import sys
 
-from cria_reader.model_config import BF16, F16, F32, INT4, INT4NL, INT8
+from cria_reader.model_config import BF16, F16, F32, INT4, INT4NL, INT8, INT8G32, NIBBLES
 from cria_reader.refusal import require
 from cria_reader.tensor_list import TILE_ROWS
 
-LEAST_CODE = 0x80  # of int8
+LEAST_CODE = 0x80  # of int8 and int8g32
 UNEVEN = (-32, -25, -20, -16, -12, -8, -5, -3, 0, 2, 5, 8, 11, 15, 20, 28)  # what nibbles of int4nl stand for
 MOST_FREQUENCY = 8.0
 # Of a value's highest byte: 1 where its exponent may have all bits set.
@@ -51,10 +51,10 @@ def require_frequencies(raw, name):
 def check_values(tensor, planes):
     if tensor.role in ("rope", "rope_long"):
         require_frequencies(planes[0], tensor.name)
-    elif tensor.format in (INT8, INT4, INT4NL):
-        require(tensor.format != INT8 or LEAST_CODE not in planes[0], f"{tensor.name} has a code of -128")
-        is_int8 = tensor.format == INT8
-        require_scales(planes[1], F32 if is_int8 else BF16, tensor.name, tensor.has_signed_scales and not is_int8)
+    elif tensor.format in (INT8, INT8G32, *NIBBLES):
+        has_nibbles = tensor.format in NIBBLES
+        require(has_nibbles or LEAST_CODE not in planes[0], f"{tensor.name} has a code of -128")
+        require_scales(planes[1], F32 if tensor.format == INT8 else BF16, tensor.name, tensor.has_signed_scales and has_nibbles)
     else:
         require_finite(planes[0], tensor.format, tensor.name)
 
@@ -64,7 +64,8 @@ def rows_of(tensor, planes):
     if not tensor.is_matrix:
         yield planes[0]
         return
-    by_format = {F32: float_row, F16: float_row, BF16: float_row, INT8: int8_row, INT4: int4_row, INT4NL: int4_row}[tensor.format]
+    by_format = {F32: float_row, F16: float_row, BF16: float_row, INT8: int8_row, INT8G32: int8_row, INT4: int4_row,
+                 INT4NL: int4_row}[tensor.format]
     for row in range(tensor.rows):
         yield by_format(tensor, planes, *divmod(row, TILE_ROWS))
 
@@ -88,9 +89,19 @@ def int8_row(tensor, planes, tile, r):
     of_row = bytearray(tensor.padded)
     for i in range(4):
         of_row[i::4] = codes[4 * r + i::64]
-    scale = struct.unpack_from("<f", planes[1], (tile * TILE_ROWS + r) * 4)[0]
-    signed = memoryview(of_row).cast("b")[:tensor.cols]
-    return product_bytes([code * scale for code in signed])
+    signed = memoryview(of_row).cast("b")
+    if tensor.format == INT8:
+        scales, group = struct.unpack_from("<f", planes[1], (tile * TILE_ROWS + r) * 4), tensor.padded
+    else:
+        scales, group = group_scales(tensor, planes[1], tile, r), tensor.group
+    out = [code * scale for i, scale in enumerate(scales) for code in signed[i * group:(i + 1) * group]]
+    return product_bytes(out[:tensor.cols])
+
+
+def group_scales(tensor, plane, tile, r):
+    groups = tensor.padded // tensor.group
+    scales = words(plane, "H")[tile * groups * TILE_ROWS + r:(tile + 1) * groups * TILE_ROWS:TILE_ROWS]
+    return [struct.unpack("<f", struct.pack("<I", word << 16))[0] for word in scales]
 
 
 def int4_row(tensor, planes, tile, r):
@@ -102,10 +113,8 @@ def int4_row(tensor, planes, tile, r):
             line_bytes = packed[64 * line + 4 * r + i::256]
             codes[4 * line + i::32] = line_bytes.translate(LOW_NIBBLES)
             codes[16 + 4 * line + i::32] = line_bytes.translate(HIGH_NIBBLES)
-    out, groups = [], tensor.padded // tensor.group
-    scales = words(planes[1], "H")[tile * groups * TILE_ROWS + r:(tile + 1) * groups * TILE_ROWS:TILE_ROWS]
-    for group, word in enumerate(scales):
-        scale = struct.unpack("<f", struct.pack("<I", word << 16))[0]
+    out = []
+    for group, scale in enumerate(group_scales(tensor, planes[1], tile, r)):
         products = [value * scale for value in (UNEVEN if tensor.format == INT4NL else range(-8, 8))]
         out += [products[code] for code in codes[group * tensor.group:(group + 1) * tensor.group]]
     return product_bytes(out[:tensor.cols])

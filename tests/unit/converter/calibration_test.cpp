@@ -100,6 +100,36 @@ TEST_F(CalibrationTest, TiedTablesAndGroupsOf128AreRoundedToo) {
   EXPECT_TRUE(report.tensors.at(1).error.noise > 0);
 }
 
+// Matrices of other formats are stored as without calibration.
+TEST_F(CalibrationTest, OnlyMatricesOfNibblesAreRounded) {
+  const auto set = [&](format::MatrixRole role, MatrixFormat f) {
+    options_.weights_of[static_cast<size_t>(role)] = f;
+  };
+  set(format::MatrixRole::kEmbedding, {format::NumberFormat::kInt8G32, 32});
+  set(format::MatrixRole::kLmHead, {format::NumberFormat::kInt8G32, 32});
+  set(format::MatrixRole::kV, {format::NumberFormat::kInt8G32, 32});
+  set(format::MatrixRole::kO, {format::NumberFormat::kInt8, 0});
+  set(format::MatrixRole::kUp, {format::NumberFormat::kBf16, 0});
+  set(format::MatrixRole::kDown, {format::NumberFormat::kInt4Nl, 64});
+  const Json report = Json::parse(report_text(convert()));
+  const test::ModelReadBack calibrated(options_.output);
+  options_.calibration.reset();
+  (void)convert();
+  const test::ModelReadBack plain(options_.output);
+  size_t n_rounded = 0;
+  for (size_t i = 0; i < plain.tensors().size(); ++i) {
+    const format::TensorEntry& entry = plain.tensors()[i];
+    const auto f = static_cast<format::NumberFormat>(entry.number_format);
+    const bool is_rounded = has_nibbles(f);
+    EXPECT_EQ(report["tensors"][i].contains("rounding"), is_rounded) << i;
+    n_rounded += is_rounded ? 1 : 0;
+    if (!is_rounded) {
+      EXPECT_EQ(calibrated.raw(calibrated.tensors()[i]), plain.raw(entry)) << i;
+    }
+  }
+  EXPECT_EQ(n_rounded, 4u);  // q, k, gate and down
+}
+
 TEST_F(CalibrationTest, TheOutputMayNotBeWhatIsRead) {
   options_.calibration->file = options_.output;
   write_file(options_.output, "1 2 3\n");

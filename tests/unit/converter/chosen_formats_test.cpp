@@ -51,6 +51,8 @@ double bits_of(const std::vector<format::TensorEntry>& entries) {
     n_weights += static_cast<double>(entry.rows) * entry.cols;
     if (entry.group_size == 0) {
       bits += padded_rows * (padded(32) * 8 + 32);
+    } else if (entry.number_format == static_cast<uint8_t>(NumberFormat::kInt8G32)) {
+      bits += padded_rows * padded(32) * 8.5;
     } else {
       bits += padded_rows * padded(entry.group_size) * (4 + 16.0 / entry.group_size);
     }
@@ -82,13 +84,11 @@ TEST_F(MixedFormatsTest, TheFileKeepsWithinTheBitsAndTheReportIsTrueToIt) {
       const double measured = tensor["divergence"]["measured"];
       const double expected = tensor["divergence"]["expected"];
       EXPECT_GT(measured, 0) << tensor["name"];
-      if (entry.number_format == static_cast<uint8_t>(NumberFormat::kInt8)) {
+      if (!has_nibbles(static_cast<NumberFormat>(entry.number_format))) {
         EXPECT_LT(expected, 0.05 * measured);
-      }
-      if (entry.group_size == 32) {
+      } else if (entry.group_size == 32) {
         EXPECT_EQ(expected, measured);
-      }
-      if (entry.group_size > 32) {
+      } else {
         EXPECT_GT(expected, 0.8 * measured);
       }
     }
@@ -117,11 +117,11 @@ TEST_F(MixedFormatsTest, CalibrationRoundsTheMatricesOfFourBitsAlone) {
   size_t n_rounded = 0;
   size_t n_rows = 0;
   for (const EncodedTensor& tensor : report.tensors) {
-    const bool has_groups = tensor.entry.group_size != 0;
+    const bool is_nibbles = has_nibbles(static_cast<NumberFormat>(tensor.entry.number_format));
     const auto role = static_cast<TensorRole>(tensor.entry.role);
     if (role_row(role).matrix == kNoMatrix || role == TensorRole::kEmbedding) continue;
-    EXPECT_EQ(tensor.rounding.has_value(), has_groups);
-    ++(has_groups ? n_rounded : n_rows);
+    EXPECT_EQ(tensor.rounding.has_value(), is_nibbles);
+    ++(is_nibbles ? n_rounded : n_rows);
   }
   EXPECT_GT(n_rounded, 0u);
   EXPECT_GT(n_rows, 0u);
@@ -136,7 +136,7 @@ TEST_F(MixedFormatsTest, FourBitsMayBeUneven) {
     ++n[static_cast<NumberFormat>(entry.number_format)];
   }
   EXPECT_GT(n[NumberFormat::kInt4Nl], 0u);
-  EXPECT_GT(n[NumberFormat::kInt8], 0u);
+  EXPECT_GT(n[NumberFormat::kInt8] + n[NumberFormat::kInt8G32], 0u);
   EXPECT_EQ(n[NumberFormat::kInt4], 0u);
 }
 
@@ -146,13 +146,12 @@ TEST_F(MixedFormatsTest, ScalesAreSaidToBeSignedWhereSomeAre) {
   options_.scales = ScaleSigns::kPositive;
   (void)convert();
   EXPECT_EQ(test::ModelReadBack(options_.output).config().flags & format::kSignedScales, 0u);
-  // All of int8, but for what padding makes of the greatest wish.
+  // All in eight bits.
   options_.scales = ScaleSigns::kBoth;
+  const format::ModelConfig model = convert().model;
   options_.bits = bits_of_matrices(
-      convert().model,
-      std::vector<MatrixFormat>(tensor_count(convert().model), {NumberFormat::kInt8, 0}));
-  const ConversionReport all = convert();
-  EXPECT_EQ(all.choice->bits, *options_.bits);
+      model, std::vector<MatrixFormat>(tensor_count(model), {NumberFormat::kInt8G32, 32}));
+  (void)convert();
   EXPECT_EQ(test::ModelReadBack(options_.output).config().flags & format::kSignedScales, 0u);
 }
 
@@ -217,6 +216,20 @@ TEST(MixedFormats, WhatIsFixedHasNoChoice) {
   test::expect_refused(ExitCode::kUsage, {"--bits"}, [&] { check_bits(config, wish); });
   wish.bits = 9;
   check_bits(config, wish);
+}
+
+TEST_F(MixedFormatsTest, WhatWeightsOfGivesStays) {
+  options_.weights_of[static_cast<size_t>(format::MatrixRole::kDown)] = {NumberFormat::kF16, 0};
+  options_.bits = 8;
+  const ConversionReport report = convert();
+  EXPECT_LE(report.choice->bits, 8);
+  for (size_t i = 0; i < report.tensors.size(); ++i) {
+    const format::TensorEntry& entry = report.tensors[i].entry;
+    const bool is_given = entry.role == static_cast<uint16_t>(TensorRole::kDown);
+    if (role_row(static_cast<TensorRole>(entry.role)).matrix == kNoMatrix) continue;
+    EXPECT_EQ(entry.number_format == static_cast<uint8_t>(NumberFormat::kF16), is_given);
+    EXPECT_EQ(report.choice->divergences[i].has_value(), !is_given);
+  }
 }
 
 }  // namespace

@@ -42,6 +42,8 @@ constexpr Choice kChoices[] = {
     {"f16", NumberFormat::kF16, 0, QuantMethod::kMse},
     {"bf16", NumberFormat::kBf16, 0, QuantMethod::kMse},
     {"f32", NumberFormat::kF32, 0, QuantMethod::kMse},
+    {"int8g32 mse", NumberFormat::kInt8G32, 32, QuantMethod::kMse},
+    {"int8g32 rtn", NumberFormat::kInt8G32, 32, QuantMethod::kRtn},
 };
 
 Options options_for(const std::filesystem::path& model, const std::filesystem::path& output,
@@ -77,9 +79,14 @@ std::vector<float> rounded_row(const MatrixShape& shape, QuantMethod method, con
   std::vector<int8_t> codes(padded_cols(shape));
   switch (shape.number_format) {
     case NumberFormat::kInt4:
-    case NumberFormat::kInt4Nl: {
+    case NumberFormat::kInt4Nl:
+    case NumberFormat::kInt8G32: {
       std::vector<uint16_t> scales(codes.size() / shape.group_size);
-      quantize_rows_int4(shape, row, 1, method, ScaleSigns::kBoth, codes.data(), scales.data());
+      if (shape.number_format == NumberFormat::kInt8G32) {
+        quantize_rows_int8g32(shape, row, 1, method, codes.data(), scales.data());
+      } else {
+        quantize_rows_int4(shape, row, 1, method, ScaleSigns::kBoth, codes.data(), scales.data());
+      }
       for (size_t i = 0; i < out.size(); ++i) {
         out[i] = static_cast<float>(value_of_code(shape.number_format, codes[i])) *
                  bf16_to_f32(scales[i / shape.group_size]);
@@ -132,11 +139,25 @@ size_t expect_tensor(const ModelReadBack& file, const format::TensorEntry& entry
   return source.size();
 }
 
-// Converts and compares every weight; returns how many were compared.
+// Compares every weight of what a conversion wrote; returns how many were compared.
+size_t expect_holds_checkpoint(const ModelReadBack& file, const Options& options) {
+  const std::unique_ptr<converter::Checkpoint> checkpoint =
+      converter::open_checkpoint(options.model);
+  checkpoint->open_weights();
+  const converter::TensorPlan plan =
+      converter::plan_tensors(*checkpoint, file.config(), test::formats_of(file.config()));
+  size_t n_compared = 0;
+  for (size_t i = 0; i < plan.tensors.size(); ++i) {
+    n_compared += expect_tensor(file, file.tensors().at(i), plan.tensors[i], options.method);
+  }
+  return n_compared;
+}
+
 size_t expect_faithful(const std::filesystem::path& model, const Choice& choice,
                        Compression compression) {
   const TempFolder folder;
-  const ConversionReport report = run(options_for(model, folder / "m.cria", choice, compression));
+  const Options options = options_for(model, folder / "m.cria", choice, compression);
+  const ConversionReport report = run(options);
   EXPECT_EQ(files_in(folder.path()), 1u);
   const ModelReadBack file(folder / "m.cria");
   EXPECT_EQ(check_config(file.config()), nullptr);
@@ -144,15 +165,7 @@ size_t expect_faithful(const std::filesystem::path& model, const Choice& choice,
   EXPECT_EQ(file.chunks().size(), chunk_count(file.config()));
   EXPECT_EQ(file.tensors().size(), tensor_count(file.config()));
   EXPECT_EQ(report.file_bytes, std::filesystem::file_size(folder / "m.cria"));
-  const std::unique_ptr<converter::Checkpoint> checkpoint = converter::open_checkpoint(model);
-  checkpoint->open_weights();
-  const converter::TensorPlan plan =
-      converter::plan_tensors(*checkpoint, file.config(), test::formats_of(file.config()));
-  size_t n_compared = 0;
-  for (size_t i = 0; i < plan.tensors.size(); ++i) {
-    n_compared += expect_tensor(file, file.tensors().at(i), plan.tensors[i], choice.method);
-  }
-  return n_compared;
+  return expect_holds_checkpoint(file, options);
 }
 
 TEST(Convert, EveryFormatHoldsTheQuantizedCheckpoint) {
@@ -186,6 +199,93 @@ TEST(Convert, EveryReferenceCheckpointConvertsInEveryFormat) {
     EXPECT_GT(expect_faithful(model, choice, Compression::kZstd), 10000u);
   }
   std::printf("%zu of %zu pairs of checkpoint and format\n", converted, models.size() * n_choices);
+}
+
+constexpr size_t place_of_role(format::MatrixRole role) { return static_cast<size_t>(role); }
+
+class WeightsOf : public ::testing::Test {
+ protected:
+  Options options_with(const Choice& choice) {
+    checkpoint_.write(folder_ / "model");
+    return options_for(folder_ / "model", folder_ / "m.cria", choice, Compression::kZstd);
+  }
+  static MatrixFormat format_of_tensor(const ModelReadBack& file, format::TensorRole role,
+                                       uint32_t layer) {
+    const format::TensorEntry& entry = file.tensor(role, layer);
+    return {static_cast<NumberFormat>(entry.number_format), entry.group_size};
+  }
+
+  TempFolder folder_;
+  TinyCheckpoint checkpoint_;
+};
+
+TEST_F(WeightsOf, OneMatrixHasItsOwnFormatAndTheOthersTheUsual) {
+  Options options = options_with(kChoices[0]);
+  constexpr MatrixFormat kEmbedding = {NumberFormat::kInt8G32, 32};
+  constexpr MatrixFormat kDown = {NumberFormat::kInt4Nl, 64};
+  constexpr MatrixFormat kLmHead = {NumberFormat::kF16, 0};
+  options.weights_of[place_of_role(format::MatrixRole::kEmbedding)] = kEmbedding;
+  options.weights_of[place_of_role(format::MatrixRole::kDown)] = kDown;
+  options.weights_of[place_of_role(format::MatrixRole::kLmHead)] = kLmHead;
+  const ConversionReport report = run(options);
+  const ModelReadBack file(folder_ / "m.cria");
+  using format::TensorRole;
+  EXPECT_EQ(format_of_tensor(file, TensorRole::kEmbedding, format::kNone), kEmbedding);
+  EXPECT_EQ(format_of_tensor(file, TensorRole::kLmHead, format::kNone), kLmHead);
+  EXPECT_EQ(format_of_tensor(file, TensorRole::kDown, 0), kDown);
+  for (const TensorRole role : {TensorRole::kQ, TensorRole::kK, TensorRole::kV, TensorRole::kO,
+                                TensorRole::kGate, TensorRole::kUp}) {
+    EXPECT_EQ(format_of_tensor(file, role, 0), (MatrixFormat{NumberFormat::kInt4, 32}));
+  }
+  EXPECT_GT(expect_holds_checkpoint(file, options), 1000u);
+  const std::string found = converter::found_text(report);
+  EXPECT_NE(found.find("to be written: int4 in groups of 32; embedding: int8g32 in groups of 32; "
+                       "down: int4nl in groups of 64; lm_head: f16, scales of either sign (mse)"),
+            std::string::npos)
+      << found;
+  const Json json = converter::metadata_json(report);
+  EXPECT_EQ(json["weights"], "int4");
+  const Json want = {
+      {{"matrix", "embedding"}, {"format", "int8g32"}, {"group_size", 32}, {"count", 1}},
+      {{"matrix", "down"}, {"format", "int4nl"}, {"group_size", 64}, {"count", 1}},
+      {{"matrix", "lm_head"}, {"format", "f16"}, {"count", 1}}};
+  EXPECT_EQ(json["other_formats"], want);
+}
+
+TEST_F(WeightsOf, SignsAreThereWhereSomeMatrixHasThem) {
+  const auto is_signed = [&](const Options& options) {
+    (void)run(options);
+    return (ModelReadBack(folder_ / "m.cria").config().flags & format::kSignedScales) != 0;
+  };
+  Options options = options_with({"", NumberFormat::kInt8G32, 32, QuantMethod::kMse});
+  EXPECT_FALSE(is_signed(options));
+  auto& of_up = options.weights_of[place_of_role(format::MatrixRole::kUp)];
+  of_up = {NumberFormat::kInt4, 64};
+  EXPECT_TRUE(is_signed(options));
+  options.scales = ScaleSigns::kPositive;
+  EXPECT_FALSE(is_signed(options));
+  of_up = {NumberFormat::kInt8, 0};
+  options.scales = ScaleSigns::kBoth;
+  EXPECT_FALSE(is_signed(options));
+}
+
+// One matrix serves as both: the embedding's format is the output layer's.
+TEST_F(WeightsOf, TheOutputLayerOfATiedModelIsTheEmbedding) {
+  checkpoint_.config["tie_word_embeddings"] = true;
+  checkpoint_.erase("lm_head.weight");
+  Options options = options_with(kChoices[0]);
+  auto& of_lm_head = options.weights_of[place_of_role(format::MatrixRole::kLmHead)];
+  of_lm_head = {NumberFormat::kInt8G32, 32};
+  expect_refused(converter::ExitCode::kUsage, {"--weights-of lm_head", "--weights-of embedding"},
+                 [&] { (void)run(options); });
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "m.cria"));
+  options.weights_of[place_of_role(format::MatrixRole::kEmbedding)] = of_lm_head;
+  of_lm_head.reset();
+  (void)run(options);
+  const ModelReadBack file(folder_ / "m.cria");
+  EXPECT_EQ(role_shape(file.config(), format::TensorRole::kLmHead).number_format,
+            NumberFormat::kInt8G32);
+  EXPECT_GT(expect_holds_checkpoint(file, options), 1000u);
 }
 
 // Tiles of 4352 bytes, so that chunks end inside tiles, and a matrix of several batches.

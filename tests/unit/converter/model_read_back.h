@@ -123,6 +123,15 @@ class ModelReadBack {
             static_cast<int8_t>(bytes.at(tile * tile_bytes + col / 4 * 64 + r * 4 + col % 4));
         return static_cast<float>(code) * load<float>(bytes, tiles * tile_bytes + row * 4);
       }
+      case format::NumberFormat::kInt8G32: {
+        const size_t groups = (t.cols + 31) / 32;
+        const size_t tile_bytes = groups * 32 * 16;
+        const auto code =
+            static_cast<int8_t>(bytes.at(tile * tile_bytes + col / 4 * 64 + r * 4 + col % 4));
+        const size_t scale = ((tile * groups + col / 32) * 16 + r) * 2;
+        return static_cast<float>(code) *
+               bf16_to_f32(load<uint16_t>(bytes, tiles * tile_bytes + scale));
+      }
       case format::NumberFormat::kF32:
         return load<float>(bytes, ((tile * t.cols + col) * 16 + r) * 4);
       case format::NumberFormat::kF16:

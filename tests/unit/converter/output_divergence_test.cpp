@@ -33,7 +33,7 @@ std::vector<TensorSpec> matrices_of(const Opened& opened, MatrixFormat f) {
   std::vector<TensorSpec> matrices;
   for (uint32_t i = 0; i < opened.plan.tensors.size(); ++i) {
     TensorSpec spec = tensor_spec(opened.imported.model, i, f);
-    spec.has_signed_scales = f.group_size != 0;
+    spec.has_signed_scales = has_nibbles(f.number_format);
     if (spec.is_matrix) matrices.push_back(spec);
   }
   return matrices;

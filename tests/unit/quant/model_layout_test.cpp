@@ -173,6 +173,11 @@ TEST(ModelLayout, RefusesEveryFieldOutOfRange) {
          c.flags |= format::kSignedScales;  // int8 has none of groups
          test::set_all_formats(&c, {NumberFormat::kInt8, 0});
        }},
+      {"flags",
+       [](ModelConfig& c) {
+         c.flags |= format::kSignedScales;  // those of int8g32 are positive
+         test::set_all_formats(&c, {NumberFormat::kInt8G32, 32});
+       }},
       {"n_layers", [](ModelConfig& c) { c.n_layers = 0; }},
       {"n_layers", [](ModelConfig& c) { c.n_layers = 0xffffffff; }},
       {"d_model", [](ModelConfig& c) { c.d_model = (1 << 17) + 1; }},
@@ -270,6 +275,27 @@ TEST(ModelLayout, SumsEqualThoseOverAllTensors) {
     }
   }
   EXPECT_GT(n_compared, 1000u);
+}
+
+TEST(ModelLayout, SignsAreForScalesOfNibblesAlone) {
+  ModelConfig c = int4_config();
+  c.flags |= format::kSignedScales;
+  for (const MatrixFormat f : kMatrixFormats) {
+    const bool is_int4 =
+        f.number_format == NumberFormat::kInt4 || f.number_format == NumberFormat::kInt4Nl;
+    EXPECT_EQ(tensor_spec(c, 3, f).has_signed_scales, is_int4) << row_of(f.number_format).name;
+    EXPECT_FALSE(tensor_spec(c, 0, f).has_signed_scales);
+  }
+}
+
+TEST(ModelLayout, ANumberFormatTakesTheGroupsItHas) {
+  for (const MatrixFormat f : kMatrixFormats) {
+    EXPECT_EQ(matrix_format(f.number_format, f.group_size), f);
+    const MatrixFormat smallest = matrix_format(f.number_format, 48);
+    EXPECT_EQ(smallest.number_format, f.number_format);
+    EXPECT_EQ(smallest.group_size, f.group_size == 0 ? 0 : 32);
+  }
+  EXPECT_EQ(matrix_format(NumberFormat::kInt8G32, 64).group_size, 32);
 }
 
 TEST(ModelLayout, AnEntryIsReadBackOnlyWhereItBelongs) {

@@ -84,8 +84,8 @@ TEST(Quantize, SearchedScalesAreNeverWorseThanRoundToNearest) {
       const Int4Row r = quantize4(part, group, QuantMethod::kRtn);
       const Int4Row m = quantize4(part, group, QuantMethod::kMse);
       const MatrixShape shape = int4_shape(group, group);
-      add_error_int4(shape, part.data(), r.codes.data(), r.scales.data(), &a);
-      add_error_int4(shape, part.data(), m.codes.data(), m.scales.data(), &b);
+      add_error_groups(shape, part.data(), r.codes.data(), r.scales.data(), &a);
+      add_error_groups(shape, part.data(), m.codes.data(), m.scales.data(), &b);
       const double before = weighted_noise(part, r, group);
       const double after = weighted_noise(part, m, group);
       EXPECT_LE(after, before * 1.0001);
@@ -173,9 +173,9 @@ TEST(Quantize, UnevenCodesErrLessThanEvenOnes) {
   ErrorSums even, uneven;
   const Int4Row a = quantize4(w, 32, QuantMethod::kMse, ScaleSigns::kBoth);
   const Int4Row b = quantize_nl(w, 32, QuantMethod::kMse, ScaleSigns::kBoth);
-  add_error_int4(int4_shape(w.size(), 32), w.data(), a.codes.data(), a.scales.data(), &even);
-  add_error_int4(int4_shape(w.size(), 32, format::NumberFormat::kInt4Nl), w.data(), b.codes.data(),
-                 b.scales.data(), &uneven);
+  add_error_groups(int4_shape(w.size(), 32), w.data(), a.codes.data(), a.scales.data(), &even);
+  add_error_groups(int4_shape(w.size(), 32, format::NumberFormat::kInt4Nl), w.data(),
+                   b.codes.data(), b.scales.data(), &uneven);
   std::printf("int4 %.2f dB, int4nl %.2f dB\n", sqnr_db(even), sqnr_db(uneven));
   EXPECT_GT(sqnr_db(uneven), sqnr_db(even) + 0.3);
 }
@@ -190,6 +190,95 @@ TEST(Quantize, ZeroGroupsGetScaleZeroAndCodesZero) {
   EXPECT_GT(bf16_to_f32(row.scales[2]), 0.0f);
   for (size_t i = 0; i < 64; ++i) EXPECT_EQ(row.codes[i], 0);
   EXPECT_FLOAT_EQ(static_cast<float>(row.codes[70]) * bf16_to_f32(row.scales[2]), -0.5f);
+}
+
+Int4Row quantize8(const std::vector<float>& w, QuantMethod method) {
+  const MatrixShape shape = int4_shape(w.size(), 32, format::NumberFormat::kInt8G32);
+  const size_t padded = padded_cols(shape);
+  Int4Row row = {std::vector<int8_t>(padded, 99), std::vector<uint16_t>(padded / 32)};
+  quantize_rows_int8g32(shape, w.data(), 1, method, row.codes.data(), row.scales.data());
+  return row;
+}
+
+ErrorSums errors8(const std::vector<float>& w, QuantMethod method) {
+  const Int4Row row = quantize8(w, method);
+  ErrorSums sums;
+  add_error_groups(int4_shape(w.size(), 32, format::NumberFormat::kInt8G32), w.data(),
+                   row.codes.data(), row.scales.data(), &sums);
+  return sums;
+}
+
+ErrorSums row_errors8(const std::vector<float>& w, QuantMethod method) {
+  std::vector<int8_t> codes(round_up(w.size(), 32));
+  float scale = 0;
+  quantize_row_int8(w.data(), w.size(), method, codes.size(), codes.data(), &scale);
+  ErrorSums sums;
+  add_error_int8(w.data(), w.size(), codes.data(), scale, &sums);
+  return sums;
+}
+
+TEST(Quantize, Int8GroupsErrByAtMostHalfAStep) {
+  const std::vector<float> w = gaussian(32 * 60 + 5, 14);
+  const Int4Row row = quantize8(w, QuantMethod::kRtn);
+  for (size_t i = 0; i < w.size(); ++i) {
+    const float scale = bf16_to_f32(row.scales[i / 32]);
+    EXPECT_GT(scale, 0);
+    // A scale rounded down, by 2^-8 of it at most, cuts 127 * 2^-8 of a step off the largest
+    // weight: less than the half that all others may err by.
+    EXPECT_LE(std::fabs(w[i] - static_cast<float>(row.codes[i]) * scale), scale * 0.50001f);
+  }
+  for (size_t i = w.size(); i < row.codes.size(); ++i) EXPECT_EQ(row.codes[i], 0);
+}
+
+TEST(Quantize, SearchedInt8GroupsErrLess) {
+  constexpr size_t kGroups = 300;
+  const std::vector<float> w = gaussian(32 * kGroups, 15);
+  double before = 0;
+  double after = 0;
+  for (size_t g = 0; g < kGroups; ++g) {
+    const auto begin = w.begin() + static_cast<ptrdiff_t>(g * 32);
+    const std::vector<float> part(begin, begin + 32);
+    const double rtn = weighted_noise(part, quantize8(part, QuantMethod::kRtn), 32);
+    const double mse = weighted_noise(part, quantize8(part, QuantMethod::kMse), 32);
+    EXPECT_LE(mse, rtn * 1.0001);
+    before += rtn;
+    after += mse;
+  }
+  std::printf("%.4f of the error\n", after / before);
+  EXPECT_LT(after, before * 0.85);
+}
+
+// What the format is for: a large weight costs its own group, not all of its row.
+TEST(Quantize, Int8GroupsErrLessThanRowsWithALargeWeight) {
+  constexpr size_t kCols = 2048;
+  std::vector<float> w = gaussian(kCols, 16);
+  constexpr float kLarge = 1.0f;  // 50 standard deviations
+  w[777] = kLarge;
+  float largest_other = 0;
+  for (const float x : w) largest_other = std::max(largest_other, x < kLarge ? std::fabs(x) : 0);
+  for (const QuantMethod method : {QuantMethod::kRtn, QuantMethod::kMse}) {
+    const ErrorSums rows = row_errors8(w, method);
+    const ErrorSums groups = errors8(w, method);
+    // Errors go with the square of the step: that of one group stays, those of the others are no
+    // larger than of their largest weight. A quarter more for what rounding is by chance.
+    const double other = static_cast<double>(largest_other / kLarge);
+    EXPECT_LT(groups.noise, rows.noise * (32.0 / kCols + other * other) * 1.25);
+    std::printf("rows %.2f dB, groups %.2f dB\n", sqnr_db(rows), sqnr_db(groups));
+  }
+}
+
+TEST(Quantize, Int8GroupsErrNoMoreThanRowsElsewhere) {
+  std::vector<float> all_alike = gaussian(2048, 17);
+  for (size_t i = 0; i < all_alike.size(); i += 32) all_alike[i] = 0.08f;
+  for (const std::vector<float>& w : {gaussian(2048, 18), all_alike}) {
+    for (const QuantMethod method : {QuantMethod::kRtn, QuantMethod::kMse}) {
+      const ErrorSums rows = row_errors8(w, method);
+      const ErrorSums groups = errors8(w, method);
+      // No step is wider than the row's by more than the scale's rounding, 2^-8. The sum of 2048
+      // squares of errors, each anywhere in a step, has a standard deviation of a fiftieth.
+      EXPECT_LT(groups.noise, rows.noise * (1 + 0x1p-8) * (1 + 0x1p-8) * (1 + 4.0 / 50));
+    }
+  }
 }
 
 // Groups of several rows share a vector; no row may see another.
@@ -218,6 +307,28 @@ TEST(Quantize, RowsTogetherAreRowsAlone) {
   }
 }
 
+TEST(Quantize, Int8RowsTogetherAreRowsAlone) {
+  for (const size_t cols : {1u, 33u, 100u, 2050u}) {
+    constexpr size_t kRows = 7;
+    const std::vector<float> w = gaussian(kRows * cols, static_cast<unsigned>(cols));
+    const MatrixShape shape = int4_shape(cols, 32, format::NumberFormat::kInt8G32);
+    const size_t padded = padded_cols(shape);
+    std::vector<int8_t> codes(kRows * padded, 99);
+    std::vector<uint16_t> scales(kRows * padded / 32);
+    quantize_rows_int8g32(shape, w.data(), kRows, QuantMethod::kMse, codes.data(), scales.data());
+    Int4Row alone;
+    for (size_t r = 0; r < kRows; ++r) {
+      const auto begin = w.begin() + static_cast<std::ptrdiff_t>(r * cols);
+      const Int4Row row =
+          quantize8({begin, begin + static_cast<std::ptrdiff_t>(cols)}, QuantMethod::kMse);
+      alone.codes.insert(alone.codes.end(), row.codes.begin(), row.codes.end());
+      alone.scales.insert(alone.scales.end(), row.scales.begin(), row.scales.end());
+    }
+    EXPECT_EQ(codes, alone.codes) << cols;
+    EXPECT_EQ(scales, alone.scales) << cols;
+  }
+}
+
 TEST(Quantize, PaddingBehindTheRowIsZero) {
   const std::vector<float> w = gaussian(70, 4);
   const Int4Row row = quantize4(w, 32, QuantMethod::kMse);
@@ -239,6 +350,10 @@ TEST(Quantize, ExtremeWeightsStayFinite) {
       EXPECT_TRUE(std::isfinite(scale)) << big;
       EXPECT_EQ(codes[0], 127);
       EXPECT_EQ(codes[1], -127);
+      const Int4Row groups = quantize8(w, method);
+      EXPECT_TRUE(std::isfinite(bf16_to_f32(groups.scales[0]))) << big;
+      EXPECT_GT(groups.codes[0], 110);
+      EXPECT_LT(groups.codes[1], -110);
     }
   }
 }
@@ -300,6 +415,15 @@ TEST(Quantize, NothingThatAReaderRefusesComesOut) {
       ASSERT_TRUE(values_hold(PlaneValues::kF32Scales, reinterpret_cast<const uint8_t*>(&scale),
                               sizeof scale))
           << round << ' ' << scale;
+      uint16_t group_scales[kCols / 32];
+      quantize_rows_int8g32(int4_shape(kCols, 32, format::NumberFormat::kInt8G32), weights, 1,
+                            method, codes, group_scales);
+      ASSERT_TRUE(
+          values_hold(PlaneValues::kInt8Codes, reinterpret_cast<const uint8_t*>(codes), kCols))
+          << round;
+      ASSERT_TRUE(values_hold(PlaneValues::kBf16Scales,
+                              reinterpret_cast<const uint8_t*>(group_scales), sizeof group_scales))
+          << round;
       n_zero_scales += scale == 0 ? 1 : 0;
       n_least_codes += static_cast<size_t>(std::count(codes, codes + kCols, int8_t{-127}));
       uint16_t scales[kPadded / kGroup];

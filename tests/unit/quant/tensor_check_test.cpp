@@ -149,6 +149,8 @@ TEST(TensorCheck, PlanesHaveTheKindOfTheirFormat) {
   EXPECT_EQ(kind(NumberFormat::kInt4Nl, Plane::kScales), PlaneValues::kBf16Scales);
   EXPECT_EQ(kind(NumberFormat::kInt8, Plane::kCodes), PlaneValues::kInt8Codes);
   EXPECT_EQ(kind(NumberFormat::kInt8, Plane::kScales), PlaneValues::kF32Scales);
+  EXPECT_EQ(kind(NumberFormat::kInt8G32, Plane::kCodes), PlaneValues::kInt8Codes);
+  EXPECT_EQ(kind(NumberFormat::kInt8G32, Plane::kScales), PlaneValues::kBf16Scales);
   EXPECT_EQ(kind(NumberFormat::kF32, Plane::kCodes), PlaneValues::kF32);
   EXPECT_EQ(kind(NumberFormat::kF16, Plane::kCodes), PlaneValues::kF16);
   EXPECT_EQ(kind(NumberFormat::kBf16, Plane::kCodes), PlaneValues::kBf16);

@@ -72,6 +72,23 @@ TEST(Tile16, Int8BytesStandWhereTheFormatSays) {
   EXPECT_EQ(scale, 0.5f);
 }
 
+TEST(Tile16, Int8BytesWithScalesOfGroupsStandWhereTheFormatSays) {
+  const MatrixShape shape = {3, 33, NumberFormat::kInt8G32, 32};
+  std::vector<int8_t> codes(3 * 64, 0);
+  codes[2 * 64 + 7] = -127;
+  codes[2 * 64 + 32] = 99;
+  const std::vector<uint16_t> scales = {1, 2, 3, 4, 5, 0x3f80};  // of a row one behind the other
+  Packed out = {std::vector<uint8_t>(1024, 0xcc), std::vector<uint8_t>(64, 0xcc)};
+  pack_int8g32_tile(shape, codes.data(), scales.data(), 3, out.codes.data(), out.scales.data());
+  EXPECT_EQ(out.codes[64 + 4 * 2 + 3], 0x81);  // line 1, row 2, the last of its four inputs
+  EXPECT_EQ(out.codes[8 * 64 + 4 * 2], 99);
+  const std::vector<uint8_t> first_group = {1, 0, 3, 0, 5, 0, 0, 0};
+  const std::vector<uint8_t> second_group = {2, 0, 4, 0, 0x80, 0x3f, 0, 0};
+  EXPECT_EQ(std::vector<uint8_t>(out.scales.begin(), out.scales.begin() + 8), first_group);
+  EXPECT_EQ(std::vector<uint8_t>(out.scales.begin() + 32, out.scales.begin() + 40), second_group);
+  for (size_t i = 8; i < 32; ++i) EXPECT_EQ(out.scales[i] | out.scales[32 + i], 0) << i;
+}
+
 TEST(Tile16, FloatTilesStandColumnByColumn) {
   const MatrixShape shape = {2, 3, NumberFormat::kBf16, 0};
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
@@ -91,44 +108,52 @@ TEST(Tile16, FloatTilesStandColumnByColumn) {
 TEST(Tile16, SizesFollowFromTheShape) {
   EXPECT_EQ(padded_cols({5, 172, NumberFormat::kInt4, 64}), 192u);
   EXPECT_EQ(padded_cols({5, 172, NumberFormat::kInt8, 0}), 192u);
+  EXPECT_EQ(padded_cols({5, 172, NumberFormat::kInt8G32, 32}), 192u);
   EXPECT_EQ(padded_cols({5, 172, NumberFormat::kF32, 0}), 172u);
   EXPECT_EQ(matrix_bytes({17, 128, NumberFormat::kInt4, 128}), 2u * (128 * 8 + 32));
   EXPECT_EQ(matrix_bytes({17, 128, NumberFormat::kInt4, 32}), 2u * (128 * 8 + 4 * 32));
   EXPECT_EQ(matrix_bytes({16, 64, NumberFormat::kInt8, 0}), 64u * 16 + 64);
+  EXPECT_EQ(matrix_bytes({17, 64, NumberFormat::kInt8G32, 32}), 2u * (64 * 16 + 2 * 32));
   EXPECT_EQ(matrix_bytes({16, 3, NumberFormat::kF16, 0}), 3u * 16 * 2);
 }
 
 TEST(Tile16, UnpackingARowGivesCodesTimesScales) {
   std::mt19937 random(3);
   size_t compared = 0;
-  for (const uint16_t group : std::initializer_list<uint16_t>{32, 64, 128}) {
+  for (const MatrixFormat& f : kMatrixFormats) {
+    if (f.group_size == 0) continue;
+    const auto group = f.group_size;
+    const bool is_int4 = has_nibbles(f.number_format);
     for (const uint32_t rows : {1u, 15u, 16u, 17u, 33u}) {
       for (const uint32_t cols : {1u, 31u, 32u, 33u, 130u}) {
-        const MatrixShape shape = {rows, cols, NumberFormat::kInt4, group};
+        const MatrixShape shape = {rows, cols, f.number_format, group};
         const size_t padded = padded_cols(shape);
         const size_t n_groups = padded / group;
         std::vector<int8_t> codes(rows * padded, 0);
         std::vector<uint16_t> scales(rows * n_groups);
         for (size_t r = 0; r < rows; ++r) {
           for (size_t c = 0; c < cols; ++c)
-            codes[r * padded + c] = static_cast<int8_t>(random() % 16) - 8;
+            codes[r * padded + c] =
+                static_cast<int8_t>(is_int4 ? int(random() % 16) - 8 : int(random() % 255) - 127);
         }
         for (uint16_t& s : scales) s = f32_to_bf16(0.001f * static_cast<float>(1 + random() % 99));
         Packed out = {std::vector<uint8_t>(static_cast<size_t>(code_plane_bytes(shape))),
                       std::vector<uint8_t>(static_cast<size_t>(scale_plane_bytes(shape)))};
         for (size_t tile = 0; tile < tile_count(rows); ++tile) {
           const size_t first = tile * 16;
-          pack_int4_tile(shape, &codes[first * padded], &scales[first * n_groups],
-                         std::min<size_t>(16, rows - first),
-                         &out.codes[tile * static_cast<size_t>(tile_code_bytes(shape))],
-                         &out.scales[tile * static_cast<size_t>(tile_scale_bytes(shape))]);
+          const auto pack = is_int4 ? pack_int4_tile : pack_int8g32_tile;
+          pack(shape, &codes[first * padded], &scales[first * n_groups],
+               std::min<size_t>(16, rows - first),
+               &out.codes[tile * static_cast<size_t>(tile_code_bytes(shape))],
+               &out.scales[tile * static_cast<size_t>(tile_scale_bytes(shape))]);
         }
         std::vector<float> row(cols);
         for (size_t r = 0; r < rows; ++r) {
           unpack_row(shape, out.codes.data(), out.scales.data(), r, row.data());
           for (size_t c = 0; c < cols; ++c, ++compared) {
             const float scale = bf16_to_f32(scales[r * n_groups + c / group]);
-            ASSERT_EQ(row[c], static_cast<float>(codes[r * padded + c]) * scale);
+            const int value = value_of_code(f.number_format, codes[r * padded + c]);
+            ASSERT_EQ(row[c], static_cast<float>(value) * scale);
             ASSERT_EQ(unpack_code(shape, out.codes.data(), r, c), codes[r * padded + c]);
           }
         }

@@ -26,6 +26,9 @@ struct Ones {
       if (shape.number_format == NumberFormat::kInt4) {
         const std::vector<uint16_t> one(16 * padded / shape.group_size, 0x3f80);
         pack_int4_tile(shape, ones.data(), one.data(), 16, out, out_scales);
+      } else if (shape.number_format == NumberFormat::kInt8G32) {
+        const std::vector<uint16_t> one(16 * padded / shape.group_size, 0x3f80);
+        pack_int8g32_tile(shape, ones.data(), one.data(), 16, out, out_scales);
       } else if (shape.number_format == NumberFormat::kInt8) {
         const std::vector<float> one(16, 1.0f);
         pack_int8_tile(shape, ones.data(), one.data(), 16, out, out_scales);
@@ -59,11 +62,10 @@ TEST(ExactBackend, NeedsNoMemoryOfItsOwn) {
 TEST(ExactBackend, MatricesOfDifferentPaddingAndKindShareOneInput) {
   constexpr uint32_t kCols = 40;
   constexpr size_t kRows = 2;
-  const MatrixShape shapes[] = {{16, kCols, NumberFormat::kInt4, 32},
-                                {16, kCols, NumberFormat::kInt4, 128},
-                                {16, kCols, NumberFormat::kF32, 0},
-                                {32, kCols, NumberFormat::kInt8, 0},
-                                {16, kCols, NumberFormat::kInt4, 64}};
+  const MatrixShape shapes[] = {
+      {16, kCols, NumberFormat::kInt4, 32},    {16, kCols, NumberFormat::kInt4, 128},
+      {16, kCols, NumberFormat::kF32, 0},      {32, kCols, NumberFormat::kInt8, 0},
+      {16, kCols, NumberFormat::kInt8G32, 32}, {16, kCols, NumberFormat::kInt4, 64}};
   std::vector<float> x(kRows * kCols);
   for (size_t i = 0; i < x.size(); ++i) x[i] = i < kCols ? 127.0f : -127.0f;
   std::vector<int8_t> quantized(kRows * 128);

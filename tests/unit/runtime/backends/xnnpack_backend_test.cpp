@@ -594,6 +594,12 @@ TEST(XnnpackNeeds, RefuseUnevenCodes) {
   EXPECT_EQ(kXnnpackBackend.needs(c, 1, kPrefillChunk, &needs), Status::kUnsupported);
 }
 
+TEST(XnnpackNeeds, RefuseInt8WithScalesOfGroups) {
+  BackendNeeds needs = {};
+  format::ModelConfig c = test::small_config(NumberFormat::kInt8G32, 32);
+  EXPECT_EQ(kXnnpackBackend.needs(c, 1, kPrefillChunk, &needs), Status::kUnsupported);
+}
+
 TEST(XnnpackNeeds, RefuseIntegerSumsThatCouldOverflow) {
   format::ModelConfig c = test::small_config(NumberFormat::kInt8, 0);
   c.d_ff = 65536;

@@ -21,7 +21,8 @@ struct Matrix {
 
 Matrix integer_matrix(const MatrixShape& shape, Codes kind) {
   std::mt19937 random(shape.rows * 1000 + shape.cols);
-  const bool is_int4 = has_group_scales(shape.number_format);
+  const bool is_int4 = has_nibbles(shape.number_format);
+  const bool has_groups = has_group_scales(shape.number_format);
   Matrix m = {shape, std::vector<uint8_t>(code_plane_bytes(shape)),
               std::vector<uint8_t>(scale_plane_bytes(shape))};
   for (size_t i = 0; i < m.codes.size(); ++i) {
@@ -33,12 +34,13 @@ Matrix integer_matrix(const MatrixShape& shape, Codes kind) {
       m.codes[i] = static_cast<uint8_t>(code_of(kind, -127, 127, i, &random));
     }
   }
-  for (size_t i = 0; i < m.scales.size(); i += is_int4 ? 2 : 4) {
+  for (size_t i = 0; i < m.scales.size(); i += has_groups ? 2 : 4) {
     const float scale = scale_of(kind, &random);
-    // Those of groups may be of either sign.
-    const bool is_turned = scale != 0 && random() % 2 == 0;
+    // Those of int4 and int4nl may be of either sign.
+    const bool is_turned = is_int4 && scale != 0 && random() % 2 == 0;
     const uint16_t bf16 = f32_to_bf16(is_turned ? -scale : scale);
-    std::memcpy(&m.scales[i], is_int4 ? static_cast<const void*>(&bf16) : &scale, is_int4 ? 2 : 4);
+    std::memcpy(&m.scales[i], has_groups ? static_cast<const void*>(&bf16) : &scale,
+                has_groups ? 2 : 4);
   }
   return m;
 }
@@ -133,8 +135,16 @@ std::vector<Size> mixed_sizes() {
 }
 
 MatmulQ8 kernel_of(const Kernels& table, NumberFormat number_format) {
-  if (number_format == NumberFormat::kInt4) return table.matmul_q4_q8;
-  return number_format == NumberFormat::kInt4Nl ? table.matmul_q4nl_q8 : table.matmul_q8_q8;
+  switch (number_format) {
+    case NumberFormat::kInt4:
+      return table.matmul_q4_q8;
+    case NumberFormat::kInt4Nl:
+      return table.matmul_q4nl_q8;
+    case NumberFormat::kInt8G32:
+      return table.matmul_q8g_q8;
+    default:
+      return table.matmul_q8_q8;
+  }
 }
 
 void check_integer(const Kernels& table, NumberFormat number_format, uint16_t group_size) {
@@ -172,6 +182,7 @@ void check_q4_g128(const Kernels& table) { check_integer(table, NumberFormat::kI
 void check_q4nl_g32(const Kernels& table) { check_integer(table, NumberFormat::kInt4Nl, 32); }
 void check_q4nl_g128(const Kernels& table) { check_integer(table, NumberFormat::kInt4Nl, 128); }
 void check_q8(const Kernels& table) { check_integer(table, NumberFormat::kInt8, 0); }
+void check_q8g(const Kernels& table) { check_integer(table, NumberFormat::kInt8G32, 32); }
 
 // Float products --------------------------------------------------------------------------------
 
@@ -260,6 +271,7 @@ constexpr KernelRow kKernelRows[] = {
     {"matmul_q4nl_q8_g32", check_q4nl_g32},
     {"matmul_q4nl_q8_g128", check_q4nl_g128},
     {"matmul_q8_q8", check_q8},
+    {"matmul_q8g_q8", check_q8g},
     {"matmul_f32_f32", check_f32},
     {"matmul_f16_f32", check_f16},
     {"matmul_bf16_f32", check_bf16},

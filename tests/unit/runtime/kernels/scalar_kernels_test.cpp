@@ -44,7 +44,11 @@ Planes pack(const MatrixShape& shape, const std::vector<float>& w) {
     uint8_t* codes_out = p.codes.data() + tile * tile_code_bytes(shape);
     uint8_t* scales_out = p.scales.data() + tile * tile_scale_bytes(shape);
     std::vector<int8_t> codes(n * padded);
-    if (has_group_scales(shape.number_format)) {
+    if (shape.number_format == NumberFormat::kInt8G32) {
+      std::vector<uint16_t> scales(n * padded / shape.group_size);
+      quantize_rows_int8g32(shape, rows, n, QuantMethod::kRtn, codes.data(), scales.data());
+      pack_int8g32_tile(shape, codes.data(), scales.data(), n, codes_out, scales_out);
+    } else if (has_group_scales(shape.number_format)) {
       std::vector<uint16_t> scales(n * padded / shape.group_size);
       for (size_t r = 0; r < n; ++r) {
         quantize_rows_int4(shape, rows + r * shape.cols, 1, QuantMethod::kRtn, ScaleSigns::kBoth,
@@ -111,7 +115,8 @@ TEST(ScalarKernels, IntegerProductsAreTheSumOfScaledGroups) {
   for (const MatrixShape& shape :
        {MatrixShape{17, 70, NumberFormat::kInt4, 32},
         MatrixShape{33, 256, NumberFormat::kInt4, 128}, MatrixShape{1, 64, NumberFormat::kInt4, 64},
-        MatrixShape{19, 45, NumberFormat::kInt8, 0}}) {
+        MatrixShape{19, 45, NumberFormat::kInt8, 0},
+        MatrixShape{19, 45, NumberFormat::kInt8G32, 32}}) {
     const Planes w = pack(shape, random_floats(size_t{shape.rows} * shape.cols, 3, 0.1f));
     const size_t padded = padded_cols(shape);
     constexpr size_t kRows = 3;
@@ -124,8 +129,9 @@ TEST(ScalarKernels, IntegerProductsAreTheSumOfScaledGroups) {
                           &scales[i * padded / 32], &sums[i * padded / 32]);
     }
     std::vector<float> y(kRows * shape.rows, -1.0f);
-    const auto kernel =
-        shape.number_format == NumberFormat::kInt4 ? matmul_q4_q8_scalar : matmul_q8_q8_scalar;
+    const auto kernel = shape.number_format == NumberFormat::kInt4   ? matmul_q4_q8_scalar
+                        : shape.number_format == NumberFormat::kInt8 ? matmul_q8_q8_scalar
+                                                                     : matmul_q8g_q8_scalar;
     const QuantizedRows rows = {codes.data(), scales.data(), sums.data(), kRows};
     kernel(shape, w.codes.data(), w.scales.data(), 0, tile_count(shape.rows), rows, y.data(),
            shape.rows);
