@@ -1,6 +1,7 @@
 #include "converter/convert.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "converter/tensor_plan.h"
 #include "platforms/hosted/base/output_file.h"
 #include "platforms/hosted/base/thread_pool.h"
+#include "quant/align.h"
 #include "quant/model_layout.h"
 #include "quant/tensor_roles.h"
 #include "quant/tokenizer_check.h"
@@ -54,20 +56,66 @@ void check_weights_of(const Options& options, const format::ModelConfig& model) 
   }
 }
 
-// The format of each tensor, in the canonical order; model counts them.
-std::vector<MatrixFormat> choose_formats(const Options& options, format::ModelConfig* model) {
-  const MatrixFormat usual = {options.weights, options.group_size};
-  std::vector<MatrixFormat> formats(tensor_count(*model), usual);
-  for (uint32_t i = 0; i < formats.size(); ++i) {
-    const TensorSpec spec = tensor_spec(*model, i, usual);
-    if (!spec.is_matrix) continue;
-    formats[i] = options.weights_of[role_row(spec.role).matrix].value_or(usual);
-    if (options.scales == ScaleSigns::kBoth && has_nibbles(formats[i].number_format)) {
-      model->flags |= format::kSignedScales;
-    }
-    count_tensor(tensor_spec(*model, i, formats[i]), &model->n_matrices);
+// The formats that --weights-of gives, in the canonical order.
+std::vector<std::optional<MatrixFormat>> given_formats(const Options& options,
+                                                       const format::ModelConfig& model) {
+  std::vector<std::optional<MatrixFormat>> given(tensor_count(model));
+  for (uint32_t i = 0; i < given.size(); ++i) {
+    const TensorSpec spec = tensor_spec(model, i, {options.weights, options.group_size});
+    if (spec.is_matrix) given[i] = options.weights_of[role_row(spec.role).matrix];
+  }
+  return given;
+}
+
+// What --bits asks for.
+MixedWish mixed_wish(const Options& options, const format::ModelConfig& model) {
+  MixedWish wish = {*options.bits,  options.weights, options.scales,
+                    options.method, std::nullopt,    given_formats(options, model)};
+  if (options.calibration) wish.text = options.calibration->file;
+  return wish;
+}
+
+// The format of each tensor, in the canonical order; for --bits the smallest, until it is known
+// what matrices are worth.
+std::vector<MatrixFormat> choose_formats(const Options& options, const format::ModelConfig& model) {
+  if (options.bits) return smallest_formats(model, mixed_wish(options, model));
+  std::vector<MatrixFormat> formats;
+  for (const std::optional<MatrixFormat>& given : given_formats(options, model)) {
+    formats.push_back(given.value_or(MatrixFormat{options.weights, options.group_size}));
   }
   return formats;
+}
+
+// model counts the formats, and says whether scales may be negative where some have such.
+void count_formats(std::span<const MatrixFormat> formats, ScaleSigns scales,
+                   format::ModelConfig* model) {
+  std::memset(model->n_matrices, 0, sizeof model->n_matrices);
+  model->flags &= ~format::kSignedScales;
+  for (uint32_t i = 0; i < formats.size(); ++i) {
+    const TensorSpec spec = tensor_spec(*model, i, formats[i]);
+    count_tensor(spec, &model->n_matrices);
+    if (has_nibbles(spec.shape.number_format) && scales == ScaleSigns::kBoth) {
+      model->flags |= format::kSignedScales;
+    }
+  }
+}
+
+// Weights of the most bytes that so many bits give, in place of those of the smallest formats.
+void bound_plan(double bits, const format::ModelConfig& model,
+                std::span<const MatrixFormat> formats, MemoryPlan* plan) {
+  constexpr double kBitsOfByte = 8;
+  double most = 0;
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < formats.size(); ++i) {
+    const TensorSpec spec = tensor_spec(model, i, formats[i]);
+    if (!spec.is_matrix) continue;
+    most += bits * spec.shape.rows * spec.shape.cols / kBitsOfByte + format::kAlignment;
+    bytes += aligned(tensor_bytes(spec));
+  }
+  const uint64_t more = aligned(static_cast<uint64_t>(most)) - bytes;
+  plan->model.weights += more;
+  plan->model.total += more;
+  plan->total += more;
 }
 
 // What the checkpoint's config leaves open, its tokenizer may know.
@@ -117,7 +165,7 @@ class Conversion {
     report_.weights_text = checkpoint->weights_text();
     TensorPlan plan = plan_tensors(*checkpoint, report_.model, formats_);
     for (const std::string& line : plan.warnings) warn(line);
-    write(plan, imported.rope);
+    write(&plan, imported.rope);
     return std::move(report_);
   }
 
@@ -158,7 +206,8 @@ class Conversion {
     check_weights_of(options_, report_.model);
     // Beyond the limit check_config refuses, whatever the counts.
     if (report_.model.n_layers <= format::kMaxLayers) {
-      formats_ = choose_formats(options_, &report_.model);
+      formats_ = choose_formats(options_, report_.model);
+      count_formats(formats_, options_.scales, &report_.model);
     }
     if (const char* field = check_config(report_.model); field != nullptr) {
       refuse(ExitCode::kInvalidInput,
@@ -172,14 +221,41 @@ class Conversion {
       report_.is_gptq = options_.calibration->feedback;
       report_.calibration_bytes = calibration_bytes(report_.model, *options_.calibration);
     }
+    if (options_.bits) {
+      const MixedWish wish = mixed_wish(options_, report_.model);
+      check_bits(report_.model, wish);
+      report_.wished_bits = options_.bits;
+      report_.calibration_bytes =
+          std::max(report_.calibration_bytes, divergence_bytes(report_.model, wish));
+    }
     report_.source_name = printable(fs::canonical(options_.model).filename().string());
     report_.tokenizer_bytes = tokenizer_.tokenizer_section.size();
     report_.chat_bytes = tokenizer_.chat_section.size();
+    plan_the_memory();
+    if (options_.bits) bound_plan(*options_.bits, report_.model, formats_, &report_.plan);
+  }
+
+  void plan_the_memory() {
     report_.plan_input =
         default_plan_input(report_.model, report_.tokenizer_bytes, report_.chat_bytes);
     if (!plan_memory(report_.model, report_.plan_input, &report_.plan)) {
       refuse(ExitCode::kInvalidInput, options_.model.string() + ": model is too large");
     }
+  }
+
+  // The formats for --bits, in place of the smallest.
+  void mix_formats(TensorPlan* plan, const Rope& rope) {
+    // So that a name that cannot be written is refused before minutes of work.
+    const ModelWriter trial(options_.output.string(), sections(*plan));
+    report_.choice = choose_mixed_formats(mixed_wish(options_, report_.model), report_.model, rope,
+                                          *plan, &pool_, progress_);
+    formats_ = report_.choice->formats;
+    count_formats(formats_, options_.scales, &report_.model);
+    for (uint32_t i = 0; i < formats_.size(); ++i) {
+      plan->tensors[i].spec = tensor_spec(report_.model, i, formats_[i]);
+    }
+    plan_the_memory();
+    progress_->say(choice_text(report_));
   }
 
   [[nodiscard]] std::vector<SectionSize> sections(const TensorPlan& plan) const {
@@ -239,16 +315,20 @@ class Conversion {
     progress_->finish();
   }
 
-  void write(const TensorPlan& plan, const Rope& rope) {
-    ModelWriter writer(options_.output.string(), sections(plan));
+  void write(TensorPlan* plan, const Rope& rope) {
+    if (options_.bits) {
+      progress_->say(found_text(report_));
+      mix_formats(plan, rope);
+    }
+    ModelWriter writer(options_.output.string(), sections(*plan));
     // Made before the work, so that a name that cannot be written is refused at once.
     std::unique_ptr<hosted::OutputFile> report_file;
     if (options_.report) {
       report_file =
           std::make_unique<hosted::OutputFile>(options_.report->string(), hosted::InPlace::kNever);
     }
-    progress_->say(found_text(report_));
-    encode_tensors(plan, rope, &writer);
+    if (!options_.bits) progress_->say(found_text(report_));
+    encode_tensors(*plan, rope, &writer);
     write_small_sections(&writer);
     report_.file_bytes = writer.finish(bytes_of(metadata_text(report_)));
     const WrittenParts written = writer.read_back();

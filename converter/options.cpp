@@ -29,6 +29,9 @@ using hosted::between;
 using hosted::Named;
 
 constexpr uint32_t kMaxThreads = 1024;
+// What --bits may be at all; a model's matrices say what it can be.
+constexpr double kLeastBits = 4;
+constexpr double kMostBits = 16;
 constexpr const char* kList = "--list-architectures";
 
 constexpr std::array<Named<NumberFormat>, std::size(kNumberFormats)> weight_names() {
@@ -80,6 +83,7 @@ struct Raw {
   Method method = Method::kMse;
   std::string calibration;
   std::optional<uint32_t> calibration_tokens;
+  double bits = 0;
   uint32_t context = 0;
   std::vector<std::string> adapters;
   std::string tokenizer;
@@ -125,6 +129,10 @@ void define(CLI::App* app, Raw* raw, Options* options) {
   app->add_option("--calibration-tokens", raw->calibration_tokens,
                   "tokens to calibrate on [32768; 16384 above 500 million weights]")
       ->check(between(kLeastCalibrationTokens, kMostCalibrationTokens));
+  app->add_option("--bits", raw->bits,
+                  "bits a weight, at most: int4 in groups of 128, 64 or 32, int8 or int8g32 for "
+                  "each matrix, by what the output suffers from it; takes minutes")
+      ->check(between(kLeastBits, kMostBits));
   app->add_option("--context", raw->context,
                   "tokens to plan memory for [the model's maximum, at most 2048]")
       ->check(between(1U, format::kMaxContext));
@@ -222,6 +230,16 @@ void check_calibration(const CLI::App& app, const Raw& raw, const Options& optio
   }
 }
 
+void check_bits(const CLI::App& app, const Options& options) {
+  if (app.count("--bits") == 0) return;
+  if (!has_nibbles(options.weights)) {
+    refuse("--bits belongs to --weights " + names_of(has_nibbles) + ", which it mixes with int8");
+  }
+  if (app.count("--group-size") > 0) {
+    refuse("--bits chooses groups for each matrix: leave out --group-size");
+  }
+}
+
 // Options that would silently do nothing are mistakes.
 void check_combinations(const CLI::App& app, const Raw& raw, const Options& options) {
   if (app.count("--group-size") > 0) check_group_size(options);
@@ -232,6 +250,7 @@ void check_combinations(const CLI::App& app, const Raw& raw, const Options& opti
     refuse("--method belongs to weights of " + names_of(is_integer));
   }
   check_calibration(app, raw, options);
+  check_bits(app, options);
   if (app.count("--chat-template") > 0 && raw.no_tokenizer) {
     refuse("--chat-template and --no-tokenizer contradict each other");
   }
@@ -314,6 +333,7 @@ void finish(const Raw& raw, Options* options) {
     options->calibration = {raw.method == Method::kGptq, std::nullopt, raw.calibration_tokens};
     if (!raw.calibration.empty()) options->calibration->file = raw.calibration;
   }
+  if (raw.bits != 0) options->bits = raw.bits;
   if (raw.context != 0) options->context = raw.context;
   for (const std::string& adapter : raw.adapters) options->adapters.push_back(lora_wish(adapter));
   if (!raw.tokenizer.empty()) options->tokenizer_file = raw.tokenizer;

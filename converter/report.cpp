@@ -174,6 +174,16 @@ Json calibration_json(const CalibrationSummary& calibration) {
   return json;
 }
 
+Json choice_json(const FormatChoice& choice) {
+  Json json = {{"wished", choice.wished_bits},
+               {"reached", choice.bits},
+               {"source", choice.text},
+               {"tokens", choice.n_tokens},
+               {"divergence_measured_in", format_text(kMeasuredFormat)}};
+  if (choice.seed) json["seed"] = *choice.seed;
+  return json;
+}
+
 Json tensor_json(const ConversionReport& report, size_t index) {
   const EncodedTensor& tensor = report.tensors[index];
   Json json = {{"name", name_of(report.model, index)},
@@ -183,6 +193,14 @@ Json tensor_json(const ConversionReport& report, size_t index) {
                {"raw_bytes", tensor.entry.raw_bytes},
                {"stored_bytes", tensor.stored_bytes}};
   if (is_matrix(report, index)) {
+    if (tensor.entry.group_size != 0) json["group_size"] = tensor.entry.group_size;
+    const uint64_t n_weights = uint64_t{tensor.entry.rows} * tensor.entry.cols;
+    json["bits"] =
+        kBitsPerByte * static_cast<double>(tensor.entry.raw_bytes) / static_cast<double>(n_weights);
+    if (report.choice && report.choice->divergences[index]) {
+      const MatrixDivergence& divergence = *report.choice->divergences[index];
+      json["divergence"] = {{"measured", divergence.measured}, {"expected", divergence.expected}};
+    }
     json["sqnr_db"] = decibels(tensor.error);
     json["max_error"] = tensor.error.max_error;
     if (tensor.rounding) json["rounding"] = rounding_json(report, *tensor.rounding);
@@ -267,7 +285,12 @@ std::string headline(const ConversionReport& report) {
   text += line(", %u layers of %u, vocabulary %u\n", m.n_layers, m.d_model, m.vocab_size);
   if (!report.weights_text.empty()) text += "  its weights: " + report.weights_text + "\n";
   text += "  to be written: ";
-  text += format_text(main_format(m)) + other_formats_text(m);
+  if (report.wished_bits) {
+    text += line("at most %.4g bits a weight, ", *report.wished_bits);
+    text += "formats by what the output suffers from each matrix";
+  } else {
+    text += format_text(main_format(m)) + other_formats_text(m);
+  }
   if ((m.flags & format::kSignedScales) != 0) text += ", scales of either sign";
   if (is_quantized(m)) text += std::string(" (") + method_name(report) + ")";
   if (m.original_context != 0) {
@@ -340,8 +363,10 @@ const char* kv_name(const PlanInput& input) {
 }
 
 std::string plan_text(const ConversionReport& report) {
-  std::string text = line("  memory to run it (%u tokens, one thread, %s KV cache):\n",
-                          report.plan_input.context, kv_name(report.plan_input));
+  const bool is_bound = report.wished_bits && !report.choice;
+  std::string text =
+      line("  memory to run it%s (%u tokens, one thread, %s KV cache):\n",
+           is_bound ? ", at most" : "", report.plan_input.context, kv_name(report.plan_input));
   for (const PlanRow& row : plan_rows(report.plan)) {
     if (row.bytes == 0) continue;
     text += line("    %-12s %10.3f MB %14llu bytes\n", row.name,
@@ -411,6 +436,7 @@ Json metadata_json(const ConversionReport& report) {
     json["group_size"] = f.group_size;
     json["signed_scales"] = (report.model.flags & format::kSignedScales) != 0;
   }
+  if (report.choice) json["bits"] = choice_json(*report.choice);
   if (report.calibration) json["calibration"] = calibration_json(*report.calibration);
   if (is_quantized(report.model)) {
     json["method"] = method_name(report);
@@ -481,6 +507,25 @@ std::string found_text(const ConversionReport& report) {
                  static_cast<double>(report.calibration_bytes) / kMegabyte);
   }
   return text;
+}
+
+// A line for each role of matrices: "q  3 x int4 in groups of 64, 2 x int8".
+std::string choice_text(const ConversionReport& report) {
+  const format::ModelConfig& m = report.model;
+  std::string text = line("  formats, %.3f bits a weight (KL divergence measured on %zu tokens):\n",
+                          report.choice->bits, report.choice->n_tokens);
+  for (const TensorRoleRow& row : kTensorRoles) {
+    if (row.matrix == kNoMatrix || !is_there(row, m)) continue;
+    std::string formats;
+    for (size_t place = 0; place < std::size(kMatrixFormats); ++place) {
+      const unsigned n = m.n_matrices[row.matrix][place];
+      if (n == 0) continue;
+      formats += (formats.empty() ? "" : ", ") + std::to_string(n) + " x " +
+                 format_text(kMatrixFormats[place]);
+    }
+    text += line("    %-12s ", row.name) + formats + "\n";
+  }
+  return text + plan_text(report);
 }
 
 std::string summary_text(const ConversionReport& report) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "converter/calibration/calibration.h"
+#include "converter/calibration/mixed_formats.h"
 #include "converter/json_input.h"
 #include "converter/options.h"
 #include "converter/tensor_encoder.h"
@@ -27,6 +28,9 @@ struct ConversionReport {
   bool is_gptq;                                   // codes by calibration, where method's are worse
   std::optional<CalibrationSummary> calibration;  // none: without
   uint64_t calibration_bytes;                     // of memory, about; 0 without
+  // Of --bits, before formats are chosen: the plan is then that of so many bits, an upper bound.
+  std::optional<double> wished_bits;
+  std::optional<FormatChoice> choice;
   std::vector<EncodedTensor> tensors;
   std::vector<std::string> warnings;
   uint64_t tokenizer_bytes;
@@ -54,6 +58,8 @@ inline constexpr size_t kReportBeginningBytes = 4096;
 // What was found, what is to be written and what memory it will take, before the work: many lines.
 // The report has no tensors yet.
 [[nodiscard]] std::string found_text(const ConversionReport& report);
+// What was chosen for --bits, and the memory it will take: many lines.
+[[nodiscard]] std::string choice_text(const ConversionReport& report);
 // The table that ends a conversion: many lines.
 [[nodiscard]] std::string summary_text(const ConversionReport& report);
 

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "converter/calibration/self_text.h"
-#include "converter/error.h"
+#include "converter/calibration/calibration_text.h"
 #include "platforms/hosted/base/clock.h"
 
 namespace cria::converter {
@@ -13,33 +12,6 @@ namespace {
 // Chosen by measurement (docs/quantization.md).
 constexpr RoundingSettings kGptqSettings = {{true, 3}, 0.05f, 1.0f, true};
 constexpr RoundingSettings kWeightedSettings = {{false, 0}, 0.05f, 0.0f, false};
-
-size_t sequence_length(const format::ModelConfig& config, uint32_t n_tokens) {
-  return std::min({kCalibrationLength, size_t{config.max_context},
-                   std::max<size_t>(2, n_tokens / kCalibrationSequences)});
-}
-
-size_t sequence_count(const format::ModelConfig& config, uint32_t n_tokens) {
-  return std::max(kCalibrationSequences, n_tokens / sequence_length(config, n_tokens));
-}
-
-// Every parameter but norms and biases.
-uint64_t weight_count(const format::ModelConfig& config) {
-  const uint64_t d = config.d_model;
-  const uint64_t heads = uint64_t{config.n_heads + config.n_kv_heads} * config.head_dim;
-  const uint64_t n_tables = (config.flags & format::kTiedEmbedding) != 0 ? 1 : 2;
-  return config.n_layers * (2 * d * heads + 3 * d * config.d_ff) + n_tables * d * config.vocab_size;
-}
-
-void check_sources(const TensorPlan& plan) {
-  for (const PlannedTensor& tensor : plan.tensors) {
-    if (tensor.source == nullptr || tensor.source->int4_group() == 0) continue;
-    throw ProgramError(ExitCode::kInvalidInput,
-                       tensor.source->path().string() + ": tensor " + tensor.source->name() +
-                           " is int4 already, and calibration would round it anew; leave out "
-                           "--method gptq and --calibration to keep its codes");
-  }
-}
 
 std::string time_text(double seconds) {
   constexpr double kMinute = 60;
@@ -61,7 +33,6 @@ uint64_t calibration_bytes(const format::ModelConfig& config, const CalibrationW
   const uint64_t q = uint64_t{config.n_heads} * config.head_dim;
   const uint64_t kv = uint64_t{config.n_kv_heads} * config.head_dim;
   const uint64_t ff = config.d_ff;
-  const uint64_t layer = d * (q + kv) * 2 + d * ff * 3;
   const uint64_t table = d * config.vocab_size;
   const uint64_t widest = std::max({d, q, ff});
   // While sums become a basis; and that of the narrow ones, with what targets are found by.
@@ -72,46 +43,25 @@ uint64_t calibration_bytes(const format::ModelConfig& config, const CalibrationW
   const uint64_t matrices = 8 * d * std::max(q, ff);
   const uint64_t rounding = kProgram + sizeof(float) * (rows + squares + matrices) + 2 * table;
   if (wish.file) return rounding;
-  const uint64_t n_sequences = sequence_count(config, static_cast<uint32_t>(n));
-  const uint64_t halves = config.n_layers * (layer + n * 2 * kv) + table;
-  const uint64_t writing = sizeof(uint16_t) * halves +
-                           sizeof(float) * n_sequences * (config.vocab_size + 2 * ff + 4 * d);
-  return std::max(rounding, writing);
+  return std::max(rounding, self_text_bytes(config, static_cast<uint32_t>(n)));
 }
 
 Calibration::Calibration(const CalibrationWish& wish, const format::ModelConfig& config,
                          const Rope& rope, const TensorPlan& plan, hosted::ThreadPool* pool,
                          Progress* progress)
     : config_(config),
-      pool_(pool),
       progress_(progress),
       weights_(plan, pool),
       n_tokens_(calibration_tokens(config, wish)),
       decoder_(config, rope, sequence_length(config, n_tokens_), pool) {
-  check_sources(plan);
-  const TokenSequences sequences = tokens(wish);
+  refuse_int4_sources(plan, "--method gptq and --calibration");
+  const TokenSequences sequences =
+      calibration_text(wish.file, n_tokens_, decoder_, weights_, pool, progress);
   rounding_.emplace(decoder_, weights_, sequences,
                     wish.feedback ? kGptqSettings : kWeightedSettings, pool);
   summary_ = {wish.file ? wish.file->filename().string() : "self",
               wish.file ? std::nullopt : std::optional(kCalibrationSeed), token_count(sequences),
               rounding_->n_held_out()};
-}
-
-TokenSequences Calibration::tokens(const CalibrationWish& wish) {
-  const size_t length = sequence_length(config_, n_tokens_);
-  if (wish.file) return read_token_file(*wish.file, config_.vocab_size, length, n_tokens_);
-  size_t n_done = 0;
-  progress_->start(size_t{n_tokens_});
-  const auto advance = [&](size_t done, size_t) {
-    progress_->advance(done - n_done, "the model writes text to be calibrated with");
-    n_done = done;
-  };
-  TokenSequences text = write_self_text(
-      decoder_, weights_,
-      {sequence_count(config_, n_tokens_), length, kCalibrationTemperature, kCalibrationSeed},
-      pool_, advance);
-  progress_->finish();
-  return text;
 }
 
 const RoundedRows* Calibration::rounded(const TensorSpec& spec) {

@@ -42,12 +42,10 @@ class Calibration {
   [[nodiscard]] const CalibrationSummary& summary() const { return summary_; }
 
  private:
-  [[nodiscard]] TokenSequences tokens(const CalibrationWish& wish);
   // "layer 3 of 16, 2 min left"
   [[nodiscard]] std::string state() const;
 
   const format::ModelConfig& config_;
-  hosted::ThreadPool* pool_;
   Progress* progress_;
   PlannedWeights weights_;
   uint32_t n_tokens_;

@@ -124,6 +124,67 @@ CRIA_MULTIVERSION void softmax_in_lanes(float* x, size_t n) {
   for (size_t i = 0; i < n; ++i) x[i] /= total;
 }
 
+// exp(x) - 1 - x, which is nowhere below zero.
+CRIA_LANES_INLINE void exp_above_line(const Lanes& x, Lanes* y) {
+  constexpr float kNear = 0.25f;
+  // 1/k!, k from 7 down to 2.
+  constexpr float kTaylor[] = {0x1.a01a02p-13f, 0x1.6c16c2p-10f, 0x1.111112p-7f,
+                               0x1.555556p-5f,  0x1.555556p-3f,  0.5f};
+  Lanes series = kTaylor[0] - Lanes{};
+  for (size_t i = 1; i < 6; ++i) series = series * x + kTaylor[i];
+  Lanes size, e;
+  magnitude(x, &size);
+  exp_of(x, &e);
+  *y = size < kNear ? series * x * x : e - 1.0f - x;
+}
+
+CRIA_MULTIVERSION float mean_change_in_lanes(const float* p, const float* exact, const float* other,
+                                             size_t n) {
+  Lanes sums = {};
+  for (size_t i = 0; i < n; i += kLanes) {
+    Lanes weight, from, to;
+    load_at(p, i, n, 0.0f, &weight);
+    load_at(exact, i, n, 0.0f, &from);
+    load_at(other, i, n, 0.0f, &to);
+    sums += weight * (to - from);
+  }
+  return sum_of(sums);
+}
+
+// The mean of exp(change) - 1, changes being those from a mean of zero.
+CRIA_MULTIVERSION float mean_growth_in_lanes(const float* p, const float* exact, const float* other,
+                                             size_t n, float mean) {
+  Lanes sums = {};
+  for (size_t i = 0; i < n; i += kLanes) {
+    Lanes weight, from, to, growth;
+    load_at(p, i, n, 0.0f, &weight);
+    load_at(exact, i, n, 0.0f, &from);
+    load_at(other, i, n, 0.0f, &to);
+    exp_above_line(to - from - mean, &growth);
+    sums += weight * growth;
+  }
+  return sum_of(sums);
+}
+
+// log(1 + x), x >= 0, error below 1e-15 of (1 + it).
+double log_of_one_more(double x) {
+  constexpr double kLn2 = 0x1.62e42fefa39efp-1;
+  constexpr double kSqrt2 = 0x1.6a09e667f3bcdp+0;
+  constexpr int kTerms = 14;
+  int exponent = 0;
+  double m = std::frexp(1 + x, &exponent) * 2;  // 1 to 2
+  --exponent;
+  if (m > kSqrt2) {
+    m /= 2;
+    ++exponent;
+  }
+  // log(m) = 2 artanh(z).
+  const double z = (m - 1) / (m + 1);
+  double series = 0;
+  for (int k = kTerms; k >= 0; --k) series = series * z * z + 1.0 / (2 * k + 1);
+  return exponent * kLn2 + 2 * z * series;
+}
+
 CRIA_MULTIVERSION void add_scaled_in_lanes(const float* from, float factor, size_t n, float* to) {
   for (size_t i = 0; i < n; ++i) to[i] += from[i] * factor;
 }
@@ -139,6 +200,13 @@ void silu_multiply(float* gate, const float* up, size_t n) { silu_multiply_in_la
 void softmax(float* x, size_t n) { softmax_in_lanes(x, n); }
 void add_scaled(const float* from, float factor, size_t n, float* to) {
   add_scaled_in_lanes(from, factor, n, to);
+}
+
+double divergence(const float* p, const float* exact, const float* other, size_t n) {
+  // log of the mean of exp(change), less the mean change: changes of small mean leave no
+  // differences of large numbers.
+  const float mean = mean_change_in_lanes(p, exact, other, n);
+  return log_of_one_more(static_cast<double>(mean_growth_in_lanes(p, exact, other, n, mean)));
 }
 
 RotationTable::RotationTable(const std::vector<float>& frequencies, float factor,

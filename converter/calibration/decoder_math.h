@@ -18,6 +18,10 @@ void silu_multiply(float* gate, const float* up, size_t n);
 // x = exp(x - max) / sum; sums as rms_norm's.
 void softmax(float* x, size_t n);
 
+// The KL divergence of softmax(other) from softmax(exact), which is given as p; in nats. Keeps its
+// precision where it is small.
+[[nodiscard]] double divergence(const float* p, const float* exact, const float* other, size_t n);
+
 // to += factor * from.
 void add_scaled(const float* from, float factor, size_t n, float* to);
 

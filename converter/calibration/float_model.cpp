@@ -93,14 +93,18 @@ void FloatModel::add_block(const FloatLinear& linear, const Floats& inputs, Floa
   decoder_.add_residual(block.data(), n_rows(), x->data());
 }
 
+void FloatModel::run_layer(uint32_t index, const FloatLayer& layer, Floats* x) const {
+  const Floats attended =
+      attend(index, layer.q, layer.k, layer.v, normalize(*x, TensorRole::kAttentionNorm, index));
+  add_block(layer.o, attended, x);
+  const Floats activated =
+      activate(layer.gate, layer.up, normalize(*x, TensorRole::kFfnNorm, index));
+  add_block(layer.down, activated, x);
+}
+
 void FloatModel::run(Floats* x) const {
   for (uint32_t i = 0; i < config_.n_layers; ++i) {
-    const FloatLayer layer = read_layer(weights_, i, PanelFormat::kF32);
-    const Floats attended =
-        attend(i, layer.q, layer.k, layer.v, normalize(*x, TensorRole::kAttentionNorm, i));
-    add_block(layer.o, attended, x);
-    const Floats activated = activate(layer.gate, layer.up, normalize(*x, TensorRole::kFfnNorm, i));
-    add_block(layer.down, activated, x);
+    run_layer(i, read_layer(weights_, i, PanelFormat::kF32), x);
   }
 }
 

@@ -36,6 +36,8 @@ class FloatModel {
   // x [n_rows][d_model] += the block's output matrix times inputs.
   void add_block(const FloatLinear& linear, const Floats& inputs, Floats* x) const;
 
+  // x through one layer, as read from the checkpoint or with other matrices.
+  void run_layer(uint32_t index, const FloatLayer& layer, Floats* x) const;
   // Embedded tokens through all layers of the checkpoint, read one by one.
   void run(Floats* x) const;
 

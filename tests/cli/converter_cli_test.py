@@ -135,6 +135,7 @@ class Usage(Base):
                                 (["--calibration", ""], "--calibration"),
                                 (["--calibration-tokens", "1000"], "--calibration-tokens"),
                                 (["--method", "gptq", "--calibration-tokens", "255"], "--calibration-tokens"),
+                                (["--bits", "3.9"], "--bits"), (["--bits", "5", "--weights", "bf16"], "--bits"),
                                 (["--compress", "lz4"], "lz4"), (["--level", "0"], "--level"),
                                 (["--context", "0"], "--context"), (["--context", "x"], "x"),
                                 (["--context", "4096"], "4096"), (["--threads", "0"], "--threads"),

@@ -9,56 +9,15 @@
 #include <cstdio>
 
 #include "converter/calibration/self_text.h"
-#include "converter/checkpoint.h"
-#include "converter/config_import.h"
 #include "tests/unit/converter/converter_fixtures.h"
+#include "tests/unit/converter/opened_checkpoint.h"
 
 namespace cria::converter {
 namespace {
 
-using format::TensorRole;
+using test::logits_of;
+using test::Opened;
 namespace fs = std::filesystem;
-
-// A checkpoint opened as a conversion does.
-struct Opened {
-  explicit Opened(const fs::path& folder) : checkpoint(open_checkpoint(folder)) {
-    imported = import_config(checkpoint->read_config());
-    checkpoint->open_weights();
-    std::vector<std::string> warnings;
-    if (embedding_is_tied(*checkpoint, imported.tied_embedding, &warnings)) {
-      imported.model.flags |= format::kTiedEmbedding;
-    }
-    imported.model.planned_context = imported.model.max_context;
-    const std::vector<MatrixFormat> formats(tensor_count(imported.model),
-                                            {format::NumberFormat::kF32, 0});
-    plan = plan_tensors(*checkpoint, imported.model, formats);
-  }
-  std::unique_ptr<Checkpoint> checkpoint;
-  ImportedConfig imported;
-  TensorPlan plan;
-};
-
-std::vector<float> logits_of(const Opened& opened, const TokenSequences& sequences,
-                             size_t n_threads) {
-  const format::ModelConfig& config = opened.imported.model;
-  hosted::ThreadPool pool(n_threads, hosted::FewerThreads::kAreTaken);
-  const PlannedWeights weights(opened.plan, &pool);
-  size_t longest = 0;
-  for (const std::vector<uint32_t>& tokens : sequences) longest = std::max(longest, tokens.size());
-  const FloatDecoder decoder(config, opened.imported.rope, longest, &pool);
-  const FloatModel model(decoder, weights, sequences, &pool);
-  Floats x(model.n_rows() * decoder.config().d_model);
-  model.embed(weights.matrix(TensorRole::kEmbedding, format::kNone), 0, &x);
-  model.run(&x);
-  x = model.normalize(x, TensorRole::kFinalNorm, format::kNone);
-  const bool tied = (config.flags & format::kTiedEmbedding) != 0;
-  const PanelMatrix head = weights.panels(tied ? TensorRole::kEmbedding : TensorRole::kLmHead,
-                                          format::kNone, PanelFormat::kF32);
-  std::vector<float> logits(model.n_rows() * config.vocab_size);
-  multiply(&pool, x.data(), model.n_rows(), head, logits.data());
-  for (float& value : logits) value /= config.logits_divisor;
-  return logits;
-}
 
 void compare_with_reference(const fs::path& folder) {
   SCOPED_TRACE(folder.string());
@@ -133,6 +92,24 @@ TEST(FloatModel, FunctionsAreThoseOfTheirNames) {
     const double distance = static_cast<double>(x.back()) - static_cast<double>(x[i]);
     EXPECT_NEAR(static_cast<double>(shares[i]), want, (1e-6 + distance * 0x1p-24) * want + 1e-36);
   }
+  std::vector<float> other = x;
+  for (const float size : {1e-4f, 0.05f, 3.0f}) {
+    double mean = 0;
+    double growth = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      other[i] = x[i] + size * std::sin(static_cast<float>(i * i));
+      mean += static_cast<double>(shares[i]) *
+              (static_cast<double>(other[i]) - static_cast<double>(x[i]));
+    }
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double change = static_cast<double>(other[i]) - static_cast<double>(x[i]) - mean;
+      growth += static_cast<double>(shares[i]) * (std::expm1(change) - change);
+    }
+    const double want = std::log1p(growth);
+    EXPECT_NEAR(divergence(shares.data(), x.data(), other.data(), x.size()), want, 1e-5 * want);
+    EXPECT_GT(want, 0);
+  }
+  EXPECT_EQ(divergence(shares.data(), x.data(), x.data(), x.size()), 0);
   const RotationTable table({1.0f, 0.37f, 1e-4f}, 1.5f, 4000);
   for (size_t position = 0; position < 4000; ++position) {
     for (size_t i = 0; i < 3; ++i) {

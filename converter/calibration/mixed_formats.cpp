@@ -1,0 +1,213 @@
+#include "converter/calibration/mixed_formats.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <iterator>
+
+#include "converter/calibration/calibration_text.h"
+#include "converter/calibration/format_choice.h"
+#include "converter/calibration/output_divergence.h"
+#include "converter/calibration/rounded_values.h"
+#include "converter/error.h"
+
+namespace cria::converter {
+namespace {
+
+using format::NumberFormat;
+using format::TensorRole;
+
+constexpr double kBitsOfByte = 8;
+constexpr uint32_t kMostTokens = 2048;
+constexpr uint32_t kLeastTokens = 256;
+constexpr uint64_t kMostLogits = uint64_t{1} << 26;     // of the float model, all in memory
+constexpr uint64_t kMostProducts = 30'000'000'000'000;  // multiply-adds, where tokens allow
+constexpr uint64_t kMatricesOfLayer = 7;
+
+MatrixFormat wished(const MixedWish& wish, MatrixFormat f) {
+  return {f.number_format == NumberFormat::kInt4 ? wish.four_bits : f.number_format, f.group_size};
+}
+
+TensorSpec spec_in(const format::ModelConfig& config, const MixedWish& wish, uint32_t index,
+                   MatrixFormat f) {
+  TensorSpec spec = tensor_spec(config, index, f);
+  spec.has_signed_scales = f.number_format == wish.four_bits && wish.scales == ScaleSigns::kBoth;
+  return spec;
+}
+
+// The formats that a tensor may have; a vector one that says nothing.
+std::vector<MatrixFormat> formats_of(const MixedWish& wish, uint32_t index) {
+  if (!wish.fixed.empty() && wish.fixed[index]) return {*wish.fixed[index]};
+  std::vector<MatrixFormat> formats;
+  for (const MatrixFormat& f : kMixedFormats) formats.push_back(wished(wish, f));
+  return formats;
+}
+
+bool has_choice(const MixedWish& wish, const TensorSpec& spec, uint32_t index) {
+  return spec.is_matrix && formats_of(wish, index).size() > 1;
+}
+
+struct MatrixSums {
+  uint64_t bytes = 0;
+  uint64_t n_weights = 0;
+};
+
+MatrixSums sums_of(const format::ModelConfig& config, const std::vector<MatrixFormat>& formats) {
+  MatrixSums sums;
+  for (uint32_t i = 0; i < formats.size(); ++i) {
+    const TensorSpec spec = tensor_spec(config, i, formats[i]);
+    if (!spec.is_matrix) continue;
+    sums.bytes += tensor_bytes(spec);
+    sums.n_weights += uint64_t{spec.shape.rows} * spec.shape.cols;
+  }
+  return sums;
+}
+
+// Layers that all matrices' streams go through, and output layers.
+uint64_t variant_layers(const format::ModelConfig& config) {
+  const uint64_t n = config.n_layers;
+  return kMatricesOfLayer * n * (n + 1) / 2 + 2 * n;  // the float model's and the embedding's
+}
+uint64_t variant_count(const format::ModelConfig& config) {
+  return kMatricesOfLayer * config.n_layers + 2;
+}
+
+std::string bits_text(double bits, double (*round)(double)) {
+  constexpr double kHundred = 100;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", round(bits * kHundred) / kHundred);
+  return text;
+}
+
+}  // namespace
+
+double bits_of_matrices(const format::ModelConfig& config,
+                        const std::vector<MatrixFormat>& formats) {
+  const MatrixSums sums = sums_of(config, formats);
+  return kBitsOfByte * static_cast<double>(sums.bytes) / static_cast<double>(sums.n_weights);
+}
+
+std::vector<MatrixFormat> smallest_formats(const format::ModelConfig& config,
+                                           const MixedWish& wish) {
+  std::vector<MatrixFormat> smallest;
+  for (uint32_t i = 0; i < tensor_count(config); ++i) {
+    const std::vector<MatrixFormat> formats = formats_of(wish, i);
+    const auto bytes = [&](MatrixFormat f) { return tensor_bytes(tensor_spec(config, i, f)); };
+    smallest.push_back(
+        *std::min_element(formats.begin(), formats.end(),
+                          [&](MatrixFormat a, MatrixFormat b) { return bytes(a) < bytes(b); }));
+  }
+  return smallest;
+}
+
+std::vector<MatrixFormat> finest_formats(const format::ModelConfig& config, const MixedWish& wish) {
+  std::vector<MatrixFormat> finest;
+  for (uint32_t i = 0; i < tensor_count(config); ++i) finest.push_back(formats_of(wish, i).back());
+  return finest;
+}
+
+void check_bits(const format::ModelConfig& config, const MixedWish& wish) {
+  const double least = bits_of_matrices(config, smallest_formats(config, wish));
+  const double most = bits_of_matrices(config, finest_formats(config, wish));
+  if (wish.bits >= least && wish.bits <= most) return;
+  throw ProgramError(ExitCode::kUsage, "--bits: this model's matrices can have " +
+                                           bits_text(least, std::ceil) + " to " +
+                                           bits_text(most, std::floor) + " bits a weight");
+}
+
+uint32_t divergence_tokens(const format::ModelConfig& config) {
+  const uint64_t products = variant_layers(config) * layer_weight_count(config) +
+                            variant_count(config) * config.d_model * config.vocab_size;
+  const uint64_t most = std::min({uint64_t{kMostTokens}, kMostLogits / config.vocab_size,
+                                  kMostProducts / std::max<uint64_t>(products, 1)});
+  return std::max(static_cast<uint32_t>(most), kLeastTokens);
+}
+
+uint64_t divergence_bytes(const format::ModelConfig& config, const MixedWish& wish) {
+  constexpr uint64_t kProgram = 32 << 20;  // the process and buffers
+  const uint64_t n = divergence_tokens(config);
+  const uint64_t d = config.d_model;
+  const uint64_t q = uint64_t{config.n_heads} * config.head_dim;
+  const uint64_t kv = uint64_t{config.n_kv_heads} * config.head_dim;
+  const uint64_t ff = config.d_ff;
+  const uint64_t vocab = config.vocab_size;
+  const uint64_t stream = sizeof(float) * n * d;
+  const uint64_t streams = std::min(variant_count(config) * stream,
+                                    std::max<uint64_t>(OutputDivergence::kStreamBytes, stream));
+  const uint64_t widest = std::max({d, q, ff});
+  // Rows of a table on their way, and rounded.
+  const uint64_t parts = sizeof(float) * 2 * OutputDivergence::kPartRows * widest;
+  // A layer's matrices, and one of them rounded; what comes of one stream.
+  const uint64_t layer = sizeof(float) * (layer_weight_count(config) + d * widest +
+                                          n * (3 * d + std::max(3 * q + 2 * kv, 3 * ff)));
+  const uint64_t rows = std::max<uint64_t>(OutputDivergence::kLogitBytes, 16 * vocab * 4);
+  const uint64_t output = sizeof(float) * vocab * d + 2 * rows;
+  const uint64_t measuring =
+      kProgram + parts + streams + 2 * stream + sizeof(float) * n * vocab + std::max(layer, output);
+  if (wish.text) return measuring;
+  return std::max(measuring, kProgram + self_text_bytes(config, static_cast<uint32_t>(n)));
+}
+
+FormatChoice choose_mixed_formats(const MixedWish& wish, const format::ModelConfig& config,
+                                  const Rope& rope, const TensorPlan& plan,
+                                  hosted::ThreadPool* pool, Progress* progress) {
+  refuse_int4_sources(plan, "--bits");
+  const PlannedWeights weights(plan, pool);
+  const uint32_t n_tokens = divergence_tokens(config);
+  const FloatDecoder decoder(config, rope, sequence_length(config, n_tokens), pool);
+  TokenSequences text = calibration_text(wish.text, n_tokens, decoder, weights, pool, progress);
+
+  FormatChoice choice;
+  choice.wished_bits = wish.bits;
+  choice.text = wish.text ? wish.text->filename().string() : "self";
+  if (!wish.text) choice.seed = kCalibrationSeed;
+  choice.n_tokens = token_count(text);
+  choice.formats = smallest_formats(config, wish);
+  choice.divergences.resize(choice.formats.size());
+
+  std::vector<uint32_t> indices;
+  std::vector<TensorSpec> measured;
+  for (uint32_t i = 0; i < choice.formats.size(); ++i) {
+    const TensorSpec spec = spec_in(config, wish, i, wished(wish, kMeasuredFormat));
+    if (!has_choice(wish, spec, i)) continue;
+    indices.push_back(i);
+    measured.push_back(spec);
+  }
+  size_t n_done = 0;
+  OutputDivergence output(decoder, weights, std::move(text), wish.method, pool);
+  const std::vector<double> found = output.measure(measured, [&](size_t done, size_t all) {
+    if (n_done == 0) progress->start(all);
+    progress->advance(done - n_done, "what the output suffers from each matrix");
+    n_done = done;
+  });
+  if (n_done != 0) progress->finish();
+
+  // What is not chosen takes its share of the bytes.
+  const MatrixSums all = sums_of(config, choice.formats);
+  auto most_bytes = static_cast<uint64_t>(wish.bits * static_cast<double>(all.n_weights) / 8);
+  most_bytes -= all.bytes;
+  std::vector<std::vector<FormatPrice>> prices;
+  for (size_t k = 0; k < indices.size(); ++k) {
+    most_bytes += tensor_bytes(tensor_spec(config, indices[k], choice.formats[indices[k]]));
+    const double base = rounding_error(pool, weights, measured[k], wish.method);
+    std::vector<FormatPrice> of_matrix;
+    for (const MatrixFormat& f : formats_of(wish, indices[k])) {
+      const TensorSpec spec = spec_in(config, wish, indices[k], f);
+      const double error = f == format_of(measured[k].shape)
+                               ? base
+                               : rounding_error(pool, weights, spec, wish.method);
+      // A matrix that loses nothing in the measured format loses nothing that is known of.
+      of_matrix.push_back({tensor_bytes(spec), base > 0 ? found[k] * (error / base) : 0});
+    }
+    prices.push_back(std::move(of_matrix));
+  }
+  const std::vector<size_t> chosen = choose_prices(prices, most_bytes);
+  for (size_t k = 0; k < indices.size(); ++k) {
+    choice.formats[indices[k]] = formats_of(wish, indices[k])[chosen[k]];
+    choice.divergences[indices[k]] = {found[k], prices[k][chosen[k]].divergence};
+  }
+  choice.bits = bits_of_matrices(config, choice.formats);
+  return choice;
+}
+
+}  // namespace cria::converter

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""cria-convert --bits on the demo: within the bits and nearer to the float model than its neighbours of one format, a true
+report, what cria info says, what is refused."""
+import json
+import subprocess
+import unittest
+from collections import Counter
+
+import cria_cli
+from cria_cli import BIN, DEMO, DONE, PATIENCE_S, USAGE, cria, folder, model
+
+BITS = "5"
+
+
+def report_of(*options):
+    path = folder() / f"report{len(options)}.json"
+    return model(*options, "--report", str(path)), json.loads(path.read_text())
+
+
+def mixed():
+    return report_of("--bits", BITS)
+
+
+def mean_kl(path):
+    text = folder() / "heldout.txt"
+    text.write_text((DEMO / "heldout.txt").read_text("utf-8")[:12000], "utf-8")
+    done = cria("eval", path, "--text", text, "--reference", model("--weights", "f32"), "--json")
+    assert done.code == DONE, done.err
+    return json.loads(done.out)["reference"]["mean_kl"]
+
+
+def convert(*options):
+    command = [str(BIN / "cria-convert"), str(DEMO), *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
+class MixedFormats(unittest.TestCase):
+    def test_the_average_is_within_the_bits_and_the_report_true_to_the_file(self):
+        path, report = mixed()
+        matrices = [tensor for tensor in report["tensors"] if "bits" in tensor]
+        n_weights = sum(tensor["rows"] * tensor["cols"] for tensor in matrices)
+        average = 8 * sum(tensor["raw_bytes"] for tensor in matrices) / n_weights
+        self.assertAlmostEqual(report["bits"]["reached"], average)
+        self.assertLessEqual(average, float(BITS))
+        self.assertGreater(average, float(BITS) - 0.1)
+        self.assertTrue(all(tensor["divergence"]["measured"] > 0 for tensor in matrices))
+        info = json.loads(cria("info", path, "--json").out)
+        self.assertEqual(info["model"]["weight_format"], "mixed")
+        self.assertEqual(info["memory_plan"]["weights_bytes"], report["memory_plan"]["weights_bytes"])
+
+    def test_info_counts_the_formats_of_each_kind_of_matrices(self):
+        path, report = mixed()
+        info = json.loads(cria("info", path, "--json").out)
+        told = Counter((tensor["name"].split(".")[-1], tensor["format"], tensor.get("group_size"))
+                       for tensor in report["tensors"] if "bits" in tensor)
+        held = {(kind["matrix"], kind["format"], kind["group_size"]): kind["count"] for kind in info["model"]["matrices"]}
+        self.assertEqual(dict(told), held)
+        self.assertGreater(len({(name, group) for _, name, group in held}), 2)
+        self.assertEqual(cria("verify", path).code, DONE)
+
+    def test_it_is_nearer_to_the_float_model_than_the_line_between_two_formats(self):
+        path, report = mixed()
+        small, fine = mean_kl(model()), mean_kl(model("--weights", "int8"))
+        share = (report["bits"]["reached"] - 4.5) / (8.1 - 4.5)
+        line = small + share * (fine - small)
+        found = mean_kl(path)
+        print(f"KL: int4 {small:.5f}, --bits {BITS} {found:.5f}, on the line between int4 and int8 {line:.5f}")
+        self.assertLess(found, 0.8 * line)
+
+    def test_two_threads_write_what_one_does(self):
+        with open(model("--bits", "4.5", "--threads", "1"), "rb") as one, open(model("--bits", "4.5", "--threads", "2"), "rb") as two:
+            self.assertTrue(one.read() == two.read())
+
+    def test_what_it_says_before_and_behind_the_measuring(self):
+        planned = convert("--plan", "--bits", BITS)
+        self.assertEqual(planned.returncode, DONE, planned.stderr)
+        self.assertIn("at most 5 bits a weight, ", planned.stdout)
+        self.assertIn("memory to run it, at most", planned.stdout)
+        self.assertIn("memory to calibrate it", planned.stdout)
+        done = convert("-o", str(folder() / "said.cria"), "--bits", BITS)
+        self.assertEqual(done.returncode, DONE, done.stderr)
+        self.assertRegex(done.stderr, r"formats, 4\.9\d\d bits a weight|formats, 5\.000 bits a weight")
+
+    def test_bits_that_cannot_be_are_usage_errors(self):
+        output = str(folder() / "none.cria")
+        for options, words in ((("--bits", "4.1"), ("4.13 to 8.50 bits",)), (("--bits", "8.6"), ("4.13 to 8.50 bits",)),
+                               (("--bits", "3"), ("--bits",)), (("--bits", "nan"), ("--bits",)), (("--bits", "x"), ("--bits",)),
+                               (("--bits", "5", "--weights", "f32"), ("--bits", "int4")),
+                               (("--bits", "5", "--weights", "f16"), ("--bits", "int4")),
+                               (("--bits", "5", "--weights", "int8"), ("--bits", "int4")),
+                               (("--bits", "5", "--group-size", "32"), ("--bits", "--group-size"))):
+            with self.subTest(options=options):
+                done = convert("-o", output, *options)
+                self.assertEqual(done.returncode, USAGE, done.stderr)
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                for word in words:
+                    self.assertIn(word, done.stderr)
+
+
+if __name__ == "__main__":
+    cria_cli.main()
