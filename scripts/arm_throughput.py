@@ -17,7 +17,8 @@ PRODUCTS = {"sdot": 16, "smmla": 32, "smlal": 8, "smlal2": 8, "smull": 8, "smull
 ITERATIONS = 100
 # The matrix format that a function is for, by parts of its name; Codes is an enum of neon_tiles.h.
 PLANES = (("Codes)4", "int4nl, unpacked"), ("Codes)3", "int4nl"), ("Codes)2", "int4, unpacked"), ("Codes)0", "int4"),
-          ("Codes)1", "int8"), ("Codes)5", "int8g32"), ("matmul_q4nl", "int4nl"), ("matmul_q4", "int4"), ("matmul_q8g", "int8g32"), ("matmul_q8", "int8"))
+          ("Codes)1", "int8"), ("Codes)5", "int8g32"), ("matmul_q4nl", "int4nl"), ("matmul_q4", "int4"),
+          ("matmul_q8g", "int8g32"), ("matmul_q8", "int8"))
 
 
 def functions(objdump, path):
