@@ -198,8 +198,12 @@ void TensorEncoder::keep_int4(const PlannedTensor& tensor, size_t first, size_t 
 void TensorEncoder::take_rounded(const MatrixShape& shape, size_t first, size_t n_rows,
                                  Scratch* scratch) const {
   const size_t padded = padded_cols(shape);
-  const size_t groups = padded / shape.group_size;
   std::copy_n(rounded_->codes.data() + first * padded, n_rows * padded, scratch->codes.data());
+  if (shape.group_size == 0) {
+    std::copy_n(rounded_->row_scales.data() + first, n_rows, scratch->int8_scales.data());
+    return;
+  }
+  const size_t groups = padded / shape.group_size;
   std::copy_n(rounded_->scales.data() + first * groups, n_rows * groups,
               scratch->group_scales.data());
 }
@@ -236,30 +240,38 @@ void TensorEncoder::encode_int4(const PlannedTensor& tensor, size_t first, size_
                  out_scales);
 }
 
-void TensorEncoder::encode_int8(const MatrixShape& shape, size_t n_rows, Scratch* scratch,
-                                uint8_t* out_codes, uint8_t* out_scales, ErrorSums* error) const {
+void TensorEncoder::encode_int8(const MatrixShape& shape, size_t first, size_t n_rows,
+                                Scratch* scratch, uint8_t* out_codes, uint8_t* out_scales,
+                                ErrorSums* error) const {
   const float* values = scratch->values.data();
   const size_t padded = padded_cols(shape);
   scratch->codes.resize(n_rows * padded);
   scratch->int8_scales.resize(n_rows);
+  if (rounded_ != nullptr) take_rounded(shape, first, n_rows, scratch);
   for (size_t row = 0; row < n_rows; ++row) {
     int8_t* codes = scratch->codes.data() + row * padded;
     float* scale = scratch->int8_scales.data() + row;
-    quantize_row_int8(values + row * shape.cols, shape.cols, method_, padded, codes, scale);
+    if (rounded_ == nullptr) {
+      quantize_row_int8(values + row * shape.cols, shape.cols, method_, padded, codes, scale);
+    }
     add_error_int8(values + row * shape.cols, shape.cols, codes, *scale, error);
   }
   pack_int8_tile(shape, scratch->codes.data(), scratch->int8_scales.data(), n_rows, out_codes,
                  out_scales);
 }
 
-void TensorEncoder::encode_int8g32(const MatrixShape& shape, size_t n_rows, Scratch* scratch,
-                                   uint8_t* out_codes, uint8_t* out_scales,
+void TensorEncoder::encode_int8g32(const MatrixShape& shape, size_t first, size_t n_rows,
+                                   Scratch* scratch, uint8_t* out_codes, uint8_t* out_scales,
                                    ErrorSums* error) const {
   const size_t padded = padded_cols(shape);
   scratch->codes.resize(n_rows * padded);
   scratch->group_scales.resize(n_rows * padded / shape.group_size);
-  quantize_rows_int8g32(shape, scratch->values.data(), n_rows, method_, scratch->codes.data(),
-                        scratch->group_scales.data());
+  if (rounded_ != nullptr) {
+    take_rounded(shape, first, n_rows, scratch);
+  } else {
+    quantize_rows_int8g32(shape, scratch->values.data(), n_rows, method_, scratch->codes.data(),
+                          scratch->group_scales.data());
+  }
   add_errors(shape, n_rows, *scratch, error);
   pack_int8g32_tile(shape, scratch->codes.data(), scratch->group_scales.data(), n_rows, out_codes,
                     out_scales);
@@ -281,9 +293,11 @@ void TensorEncoder::encode_tile(const PlannedTensor& tensor, size_t tile, Scratc
     case NumberFormat::kInt4Nl:
       return encode_int4(tensor, tile * kTileRows, n_rows, scratch, out_codes, out_scales, sums);
     case NumberFormat::kInt8:
-      return encode_int8(shape, n_rows, scratch, out_codes, out_scales, &sums->error);
+      return encode_int8(shape, tile * kTileRows, n_rows, scratch, out_codes, out_scales,
+                         &sums->error);
     case NumberFormat::kInt8G32:
-      return encode_int8g32(shape, n_rows, scratch, out_codes, out_scales, &sums->error);
+      return encode_int8g32(shape, tile * kTileRows, n_rows, scratch, out_codes, out_scales,
+                            &sums->error);
     case NumberFormat::kF32:
     case NumberFormat::kF16:
     case NumberFormat::kBf16:

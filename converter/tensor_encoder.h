@@ -44,7 +44,7 @@ class TensorEncoder {
   // Writes a tensor from its source. Throws ProgramError: kInvalidInput when a weight is infinite,
   // no number, or too large for the number format; kIo. The bytes written do not depend on the
   // number of workers.
-  // rounded: an int4 matrix's codes, where they are found already; else nullptr.
+  // rounded: the codes of a matrix of integers, where they are found already; else nullptr.
   [[nodiscard]] EncodedTensor encode(const PlannedTensor& tensor, const RoundedRows* rounded);
   // Writes a vector of values that is not in the checkpoint.
   [[nodiscard]] EncodedTensor encode_values(const TensorSpec& spec, std::span<const float> values);
@@ -78,10 +78,10 @@ class TensorEncoder {
   // The tile's n_rows rows of scratch->values, as one number format.
   void encode_int4(const PlannedTensor& tensor, size_t first, size_t n_rows, Scratch* scratch,
                    uint8_t* out_codes, uint8_t* out_scales, TileSums* sums) const;
-  void encode_int8(const MatrixShape& shape, size_t n_rows, Scratch* scratch, uint8_t* out_codes,
-                   uint8_t* out_scales, ErrorSums* error) const;
-  void encode_int8g32(const MatrixShape& shape, size_t n_rows, Scratch* scratch, uint8_t* out_codes,
-                      uint8_t* out_scales, ErrorSums* error) const;
+  void encode_int8(const MatrixShape& shape, size_t first, size_t n_rows, Scratch* scratch,
+                   uint8_t* out_codes, uint8_t* out_scales, ErrorSums* error) const;
+  void encode_int8g32(const MatrixShape& shape, size_t first, size_t n_rows, Scratch* scratch,
+                      uint8_t* out_codes, uint8_t* out_scales, ErrorSums* error) const;
   // Of codes and scales of groups in scratch.
   static void add_errors(const MatrixShape& shape, size_t n_rows, const Scratch& scratch,
                          ErrorSums* error);

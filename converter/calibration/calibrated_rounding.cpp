@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "platforms/hosted/base/shared_loop.h"
+#include "converter/calibration/rounded_values.h"
 #include "quant/quantize.h"
 #include "quant/tensor_roles.h"
 
@@ -16,9 +16,6 @@ constexpr size_t kTaskRows = 16;
 constexpr size_t kPartRows = 4096;     // of a table, in memory at once
 constexpr size_t kTableTokens = 8192;  // enough for the sums of inputs that are d_model wide
 
-// Whether calibration finds a matrix's codes.
-bool is_rounded(const MatrixShape& shape) { return has_nibbles(shape.number_format); }
-
 TokenSequences held_out_last(const TokenSequences& sequences, size_t* n_training) {
   TokenSequences ordered;
   TokenSequences held_out;
@@ -29,26 +26,6 @@ TokenSequences held_out_last(const TokenSequences& sequences, size_t* n_training
   *n_training = token_count(ordered);
   ordered.insert(ordered.end(), held_out.begin(), held_out.end());
   return ordered;
-}
-
-// As without calibration (converter/tensor_encoder.h).
-RoundedRows round_plainly(hosted::ThreadPool* pool, const std::vector<float>& weights,
-                          const TensorSpec& spec) {
-  const MatrixShape& shape = spec.shape;
-  const size_t cols = shape.cols;
-  const size_t padded = padded_cols(shape);
-  const size_t groups = padded / shape.group_size;
-  RoundedRows rounded;
-  rounded.codes.resize(shape.rows * padded);
-  rounded.scales.resize(shape.rows * groups);
-  hosted::shared_loop(pool, (shape.rows + kTaskRows - 1) / kTaskRows, [&](size_t task, size_t) {
-    const size_t first = task * kTaskRows;
-    const size_t n = std::min(kTaskRows, shape.rows - first);
-    quantize_rows_int4(shape, weights.data() + first * cols, n, QuantMethod::kMse,
-                       scale_signs(spec), rounded.codes.data() + first * padded,
-                       rounded.scales.data() + first * groups);
-  });
-  return rounded;
 }
 
 // Calls take(a spec of some rows, the first of them).
@@ -64,6 +41,7 @@ void for_row_parts(const TensorSpec& spec, const Take& take) {
 void append(const RoundedRows& part, RoundedRows* whole) {
   whole->codes.insert(whole->codes.end(), part.codes.begin(), part.codes.end());
   whole->scales.insert(whole->scales.end(), part.scales.begin(), part.scales.end());
+  whole->row_scales.insert(whole->row_scales.end(), part.row_scales.begin(), part.row_scales.end());
 }
 
 double sum_of_squares(const std::vector<float>& x) {
@@ -133,7 +111,8 @@ void CalibratedRounding::start() {
     model_.embed(weights_.rows(tensor, first, part.shape.rows), first, &x_.exact);
   });
   x_.rounded = x_.exact;
-  if (!is_rounded(tensor.spec.shape)) return;
+  // The targets of a table are its weights: in eight bits it is as without calibration.
+  if (!has_nibbles(tensor.spec.shape.number_format)) return;
   std::optional<RoundingBasis> basis;
   if (is_tied && settings_.steps.feedback) basis = make_table_basis();
   RoundedRows& codes = rounded_[{TensorRole::kEmbedding, format::kNone}];
@@ -167,7 +146,7 @@ RoundingBasis CalibratedRounding::make_table_basis() const {
 
 RoundedRows CalibratedRounding::round_table(const TensorSpec& part, const Floats& weights,
                                             const std::optional<RoundingBasis>& basis) const {
-  if (!basis) return round_plainly(pool_, weights, part);
+  if (!basis) return round_plainly(pool_, part, QuantMethod::kMse, weights.data());
   return round_rows(pool_, *basis, part.shape, scale_signs(part), weights.data(), settings_.steps);
 }
 
@@ -288,6 +267,11 @@ CalibratedRounding::Shift CalibratedRounding::make_shift(const Both& inputs,
   return shift;
 }
 
+bool CalibratedRounding::is_rounded(const MatrixShape& shape) const {
+  return has_nibbles(shape.number_format) ||
+         (is_integer(shape.number_format) && settings_.shifts_targets);
+}
+
 CalibratedRounding::BothLinear CalibratedRounding::round_matrix(const PlannedTensor& tensor,
                                                                 const Both& inputs,
                                                                 const RoundingBasis& basis,
@@ -336,10 +320,12 @@ CalibratedRounding::RoundedPart CalibratedRounding::round_part(const TensorSpec&
   const MatrixShape& shape = spec.shape;
   RoundedPart part;
   part.exact = to_panels(pool_, weights.data(), shape.rows, shape.cols, PanelFormat::kF32);
-  part.plain = round_plainly(pool_, weights, spec);
+  part.plain = round_plainly(pool_, spec, QuantMethod::kMse, weights.data());
   const Floats targets = targets_of(weights, part.exact, inputs, shift);
   part.calibrated =
-      round_rows(pool_, basis, shape, scale_signs(spec), targets.data(), settings_.steps);
+      has_nibbles(shape.number_format)
+          ? round_rows(pool_, basis, shape, scale_signs(spec), targets.data(), settings_.steps)
+          : round_plainly(pool_, spec, QuantMethod::kMse, targets.data());
   Floats wanted = held_out_outputs(inputs.exact, part.exact);
   part.signal = sum_of_squares(wanted);
   if (!inputs.missing.empty()) {

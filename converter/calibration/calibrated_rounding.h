@@ -39,7 +39,8 @@ class CalibratedRounding {
                      const TokenSequences& sequences, const RoundingSettings& settings,
                      hosted::ThreadPool* pool);
 
-  // The codes of a matrix, asked for in the canonical order; nullptr: it is none of int4. Those of
+  // The codes of a matrix, asked for in the canonical order; nullptr: it is none of integers, or
+  // they are those that are found without calibration. Those of
   // a layer are found when the first of them is asked for, and kept until the next layer's.
   [[nodiscard]] const RoundedRows* rounded(const TensorSpec& spec);
   // nullptr: there was no choice.
@@ -75,6 +76,9 @@ class CalibratedRounding {
     PanelMatrix cross;  // cross_products, where no outputs are missing
   };
 
+  // Whether calibration finds a matrix's codes: those of four bits and, where targets are shifted,
+  // those of eight, which then make up for what the layers before them have changed.
+  [[nodiscard]] bool is_rounded(const MatrixShape& shape) const;
   // Both models' embedded tokens, and the codes of the embedding.
   void start();
   // What a table that is output layer too is rounded by.

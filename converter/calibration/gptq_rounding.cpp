@@ -94,11 +94,17 @@ void expand_rows(const MatrixShape& shape, const RoundedRows& rounded, float* va
   const size_t padded = padded_cols(shape);
   for (size_t r = 0; r < shape.rows; ++r) {
     const int8_t* const codes = rounded.codes.data() + r * padded;
+    float* const of_row = values + r * shape.cols;
+    if (shape.group_size == 0) {
+      for (size_t i = 0; i < shape.cols; ++i) {
+        of_row[i] = static_cast<float>(codes[i]) * rounded.row_scales[r];
+      }
+      continue;
+    }
     const uint16_t* const scales = rounded.scales.data() + r * padded / shape.group_size;
     for (size_t i = 0; i < shape.cols; ++i) {
-      values[r * shape.cols + i] =
-          static_cast<float>(value_of_code(shape.number_format, codes[i])) *
-          bf16_to_f32(scales[i / shape.group_size]);
+      of_row[i] = static_cast<float>(value_of_code(shape.number_format, codes[i])) *
+                  bf16_to_f32(scales[i / shape.group_size]);
     }
   }
 }

@@ -33,8 +33,9 @@ struct RoundingSteps {
 };
 
 struct RoundedRows {
-  std::vector<int8_t> codes;     // [rows][padded_cols]
-  std::vector<uint16_t> scales;  // [rows][padded_cols / group_size], bf16
+  std::vector<int8_t> codes;      // [rows][padded_cols]
+  std::vector<uint16_t> scales;   // [rows][padded_cols / group_size], bf16
+  std::vector<float> row_scales;  // [rows], of int8, which has no groups
 };
 
 // Rows by themselves: the result of one does not depend on the others, nor on threads. Scales of

@@ -39,7 +39,12 @@ TensorSpec spec_in(const format::ModelConfig& config, const MixedWish& wish, uin
 std::vector<MatrixFormat> formats_of(const MixedWish& wish, uint32_t index) {
   if (!wish.fixed.empty() && wish.fixed[index]) return {*wish.fixed[index]};
   std::vector<MatrixFormat> formats;
-  for (const MatrixFormat& f : kMixedFormats) formats.push_back(wished(wish, f));
+  for (const MatrixFormat& f : kMixedFormats) {
+    // Positive scales are wished for where XNNPACK is to run the model, which has no int8g32.
+    const bool is_exacts = f.number_format == NumberFormat::kInt8G32;
+    if (is_exacts && wish.scales == ScaleSigns::kPositive) continue;
+    formats.push_back(wished(wish, f));
+  }
   return formats;
 }
 

@@ -3,65 +3,79 @@
 #include <algorithm>
 #include <vector>
 
-#include "converter/calibration/gptq_rounding.h"
 #include "platforms/hosted/base/shared_loop.h"
 
 namespace cria::converter {
 namespace {
 
-using format::NumberFormat;
-
 constexpr size_t kTaskRows = 16;
 constexpr size_t kSampledWeights = size_t{1} << 22;  // enough for the error of a large matrix
 
-void round_groups(const TensorSpec& spec, QuantMethod method, size_t n, float* values) {
+// Rows first to first + n; places for all are there.
+void round_some(const TensorSpec& spec, QuantMethod method, const float* values, size_t first,
+                size_t n, RoundedRows* rounded) {
+  const MatrixShape& shape = spec.shape;
+  const size_t padded = padded_cols(shape);
+  const float* const from = values + first * shape.cols;
+  int8_t* const codes = rounded->codes.data() + first * padded;
+  if (shape.group_size == 0) {
+    for (size_t i = 0; i < n; ++i) {
+      quantize_row_int8(from + i * shape.cols, shape.cols, method, padded, codes + i * padded,
+                        &rounded->row_scales[first + i]);
+    }
+    return;
+  }
+  uint16_t* const scales = rounded->scales.data() + first * padded / shape.group_size;
+  if (has_nibbles(shape.number_format)) {
+    quantize_rows_int4(shape, from, n, method, scale_signs(spec), codes, scales);
+  } else {
+    quantize_rows_int8g32(shape, from, n, method, codes, scales);
+  }
+}
+
+RoundedRows places_for(const MatrixShape& shape, size_t n) {
+  RoundedRows rounded;
+  rounded.codes.resize(n * padded_cols(shape));
+  if (shape.group_size == 0) {
+    rounded.row_scales.resize(n);
+  } else {
+    rounded.scales.resize(rounded.codes.size() / shape.group_size);
+  }
+  return rounded;
+}
+
+// On the calling thread.
+void round_part(const TensorSpec& spec, QuantMethod method, size_t n, float* values) {
+  RoundedRows rounded = places_for(spec.shape, n);
+  round_some(spec, method, values, 0, n, &rounded);
   MatrixShape shape = spec.shape;
   shape.rows = static_cast<uint32_t>(n);
-  const size_t padded = padded_cols(shape);
-  RoundedRows rounded;
-  rounded.codes.resize(n * padded);
-  rounded.scales.resize(n * padded / shape.group_size);
-  if (shape.number_format == NumberFormat::kInt8G32) {
-    quantize_rows_int8g32(shape, values, n, method, rounded.codes.data(), rounded.scales.data());
-  } else {
-    quantize_rows_int4(shape, values, n, method, scale_signs(spec), rounded.codes.data(),
-                       rounded.scales.data());
-  }
   expand_rows(shape, rounded, values);
 }
 
-void round_whole_rows(const MatrixShape& shape, QuantMethod method, size_t n, float* values) {
-  std::vector<int8_t> codes(padded_cols(shape));
-  for (size_t row = 0; row < n; ++row) {
-    float* const of_row = values + row * shape.cols;
-    float scale;
-    quantize_row_int8(of_row, shape.cols, method, codes.size(), codes.data(), &scale);
-    for (size_t i = 0; i < shape.cols; ++i) of_row[i] = static_cast<float>(codes[i]) * scale;
-  }
+// Calls body(first row, n) for parts of rows.
+template <typename Body>
+void for_tasks(hosted::ThreadPool* pool, size_t n_rows, const Body& body) {
+  hosted::shared_loop(pool, (n_rows + kTaskRows - 1) / kTaskRows, [&](size_t task, size_t) {
+    const size_t first = task * kTaskRows;
+    body(first, std::min(kTaskRows, n_rows - first));
+  });
 }
 
 }  // namespace
 
-void round_values(const TensorSpec& spec, QuantMethod method, size_t n, float* values) {
-  switch (spec.shape.number_format) {
-    case NumberFormat::kInt4:
-    case NumberFormat::kInt4Nl:
-    case NumberFormat::kInt8G32:
-      return round_groups(spec, method, n, values);
-    case NumberFormat::kInt8:
-      return round_whole_rows(spec.shape, method, n, values);
-    case NumberFormat::kF32:
-    case NumberFormat::kF16:
-    case NumberFormat::kBf16:
-      return;
-  }
+RoundedRows round_plainly(hosted::ThreadPool* pool, const TensorSpec& spec, QuantMethod method,
+                          const float* values) {
+  RoundedRows rounded = places_for(spec.shape, spec.shape.rows);
+  for_tasks(pool, spec.shape.rows,
+            [&](size_t first, size_t n) { round_some(spec, method, values, first, n, &rounded); });
+  return rounded;
 }
 
 void round_values(hosted::ThreadPool* pool, const TensorSpec& spec, QuantMethod method, size_t n,
                   float* values) {
-  hosted::shared_loop(pool, (n + kTaskRows - 1) / kTaskRows, [&](size_t task, size_t) {
-    const size_t first = task * kTaskRows;
-    round_values(spec, method, std::min(kTaskRows, n - first), values + first * spec.shape.cols);
+  for_tasks(pool, n, [&](size_t first, size_t n_rows) {
+    round_part(spec, method, n_rows, values + first * spec.shape.cols);
   });
 }
 
@@ -86,7 +100,7 @@ double rounding_error(hosted::ThreadPool* pool, const PlannedWeights& weights,
     std::vector<float> exact(n * cols);
     tensor.source->read_rows(first, n, &bytes, exact.data());
     std::vector<float> rounded = exact;
-    round_values(spec, method, n, rounded.data());
+    round_part(spec, method, n, rounded.data());
     for (size_t k = 0; k < exact.size(); ++k) {
       const auto value = static_cast<double>(exact[k]);
       const double difference = value - static_cast<double>(rounded[k]);

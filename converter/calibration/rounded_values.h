@@ -4,14 +4,18 @@
 #include <cstddef>
 
 #include "converter/calibration/float_layer.h"
+#include "converter/calibration/gptq_rounding.h"
 #include "quant/quantize.h"
 
 namespace cria::converter {
 
-// Rows of a matrix of integers, rounded as without calibration: values [n][spec.shape.cols], in
+// Rows of a matrix of integers as they are rounded without calibration (converter/
+// tensor_encoder.h), shared by the pool's threads: values [spec.shape.rows][spec.shape.cols].
+[[nodiscard]] RoundedRows round_plainly(hosted::ThreadPool* pool, const TensorSpec& spec,
+                                        QuantMethod method, const float* values);
+
+// n rows become what they stand for when they are rounded so: values [n][spec.shape.cols], in
 // place. A row's result does not depend on those beside it.
-void round_values(const TensorSpec& spec, QuantMethod method, size_t n, float* values);
-// The same, shared by the pool's threads.
 void round_values(hosted::ThreadPool* pool, const TensorSpec& spec, QuantMethod method, size_t n,
                   float* values);
 

@@ -179,7 +179,7 @@ TEST_F(GptqRounding, BeatsMseOnInputsThatGoTogether) {
   const std::vector<float> x = correlated_inputs(600, kCols, 5);
   const RoundingBasis basis = make_basis(&pool_, sums_of(x, 600, kCols), kCols, 0.05f);
   const std::vector<float> w = random_values(kRows * kCols, 6);
-  RoundedRows mse = {std::vector<int8_t>(kRows * kPadded), std::vector<uint16_t>(kRows * 6)};
+  RoundedRows mse = {std::vector<int8_t>(kRows * kPadded), std::vector<uint16_t>(kRows * 6), {}};
   const MatrixShape shape = {kRows, kCols, format::NumberFormat::kInt4, 32};
   quantize_rows_int4(shape, w.data(), kRows, QuantMethod::kMse, ScaleSigns::kPositive,
                      mse.codes.data(), mse.scales.data());
