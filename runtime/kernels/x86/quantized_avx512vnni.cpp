@@ -1,5 +1,6 @@
-// Quantized vectors for processors with AVX-512 VNNI: activations, and attention over the int8
-// cache. Contracts are in runtime/kernels/kernels.h.
+// Quantized vectors for processors with AVX-512 VNNI: activations, and attention over the caches of
+// int8 and of 4-bit values. Contracts are in runtime/kernels/kernels.h.
+#include "runtime/kernels/value_codes.h"
 #include "runtime/kernels/x86/kernels_avx512vnni.h"
 
 #if !defined(__AVX512F__) || !defined(__AVX512BW__) || !defined(__AVX512VNNI__)
@@ -16,6 +17,7 @@ constexpr uint32_t kMagnitudeMask = 0x7fffffff;
 constexpr uint32_t kInfinityBits = 0x7f800000;
 constexpr float kLargestCode = 127.0f;
 constexpr float kRoundMagic = 0x1.8p23f;
+constexpr int kNibbleBits = 4;
 constexpr int32_t kKeyOffset = 128;  // keys go to vpdpbusd as unsigned bytes
 
 __mmask16 lanes_of(size_t n) { return static_cast<__mmask16>(n < kLanes ? (1u << n) - 1 : 0xffff); }
@@ -108,6 +110,49 @@ __m512 add_group(__m512 sum, __m512i dot, __m512i offset, float scale) {
   return _mm512_add_ps(sum, _mm512_mul_ps(value, _mm512_set1_ps(scale)));
 }
 
+// kGroups whole groups of the head at once, so that their sums hide each other's latency, or one
+// that may be shorter.
+template <size_t kGroups>
+void weighted_groups(const float* weights, const uint8_t* values, const uint16_t* value_scales,
+                     size_t n, size_t head_dim, size_t count, float rescale, float* out) {
+  // A lane's lowest four bits choose the float.
+  const __m512 floats_of_nibbles =
+      _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+  const size_t half = value_bytes(count);
+  const __mmask16 low_mask = lanes_of(half);
+  const __mmask16 high_mask = lanes_of(count - half);
+  const size_t row_bytes = value_bytes(head_dim);
+  const size_t n_groups = value_groups(head_dim);
+  const __m512 factor = _mm512_set1_ps(rescale);
+  __m512 low_sum[kGroups];
+  __m512 high_sum[kGroups];
+#pragma GCC unroll 2
+  for (size_t g = 0; g < kGroups; ++g) {
+    float* const low = out + g * kValueGroup;
+    low_sum[g] = _mm512_mul_ps(_mm512_maskz_loadu_ps(low_mask, low), factor);
+    high_sum[g] = _mm512_mul_ps(_mm512_maskz_loadu_ps(high_mask, low + half), factor);
+  }
+  for (size_t j = 0; j < n; ++j, values += row_bytes, value_scales += n_groups) {
+#pragma GCC unroll 2
+    for (size_t g = 0; g < kGroups; ++g) {
+      const __m512 weight = _mm512_set1_ps(weights[j] * value_scale_at(value_scales, g));
+      const __m512i pairs =
+          _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(low_mask, values + g * kValueHalf));
+      const __m512 low = _mm512_permutexvar_ps(pairs, floats_of_nibbles);
+      const __m512 high =
+          _mm512_permutexvar_ps(_mm512_srli_epi32(pairs, kNibbleBits), floats_of_nibbles);
+      low_sum[g] = _mm512_add_ps(low_sum[g], _mm512_mul_ps(weight, low));
+      high_sum[g] = _mm512_add_ps(high_sum[g], _mm512_mul_ps(weight, high));
+    }
+  }
+#pragma GCC unroll 2
+  for (size_t g = 0; g < kGroups; ++g) {
+    float* const low = out + g * kValueGroup;
+    _mm512_mask_storeu_ps(low, low_mask, low_sum[g]);
+    _mm512_mask_storeu_ps(low + half, high_mask, high_sum[g]);
+  }
+}
+
 }  // namespace
 
 void quantize_row_avx512vnni(const float* x, size_t n, size_t n_padded, size_t group, int8_t* codes,
@@ -127,6 +172,38 @@ void quantize_row_avx512vnni(const float* x, size_t n, size_t n_padded, size_t g
       sum = write_codes(x + begin, count, group, kLargestCode / largest, codes + begin);
     }
     if (sums != nullptr) sums[begin / group] = sum;
+  }
+}
+
+void quantize_values_avx512vnni(const float* x, size_t n, uint8_t* codes, uint16_t* scales) {
+  const __m512i magnitude = _mm512_set1_epi32(static_cast<int>(kMagnitudeMask));
+  const __m512 magic = _mm512_set1_ps(kRoundMagic);
+  for (size_t begin = 0; begin < n; begin += kValueGroup) {
+    const size_t count = value_group_size(n, begin);
+    const size_t half = value_bytes(count);
+    const __m512i low = _mm512_maskz_loadu_epi32(lanes_of(half), x + begin);
+    const __m512i high = _mm512_maskz_loadu_epi32(lanes_of(count - half), x + begin + half);
+    const __m512i low_size = _mm512_and_si512(low, magnitude);
+    const __m512i high_size = _mm512_and_si512(high, magnitude);
+    // Those of negative elements alone.
+    const __m512i low_below = _mm512_maskz_mov_epi32(_mm512_movepi32_mask(low), low_size);
+    const __m512i high_below = _mm512_maskz_mov_epi32(_mm512_movepi32_mask(high), high_size);
+    const ValueScale scale =
+        find_value_scale(_mm512_reduce_max_epu32(_mm512_max_epu32(low_size, high_size)),
+                         _mm512_reduce_max_epu32(_mm512_max_epu32(low_below, high_below)));
+    scales[begin / kValueGroup] = scale.bits;
+    const __m512 factor = _mm512_set1_ps(scale.inverse);
+    const auto nibbles = [&](__m512i value) {
+      const __m512 scaled = _mm512_mul_ps(_mm512_castsi512_ps(value), factor);
+      const __m512 rounded = _mm512_sub_ps(_mm512_add_ps(scaled, magic), magic);
+      const __m512i code =
+          _mm512_cvttps_epi32(_mm512_min_ps(rounded, _mm512_set1_ps(kHighestValueCode)));
+      return _mm512_add_epi32(scale.bits != 0 ? code : _mm512_setzero_si512(),
+                              _mm512_set1_epi32(kNibbleZero));
+    };
+    const __m512i pairs =
+        _mm512_or_si512(nibbles(low), _mm512_slli_epi32(nibbles(high), kNibbleBits));
+    _mm_mask_storeu_epi8(codes + begin / 2, lanes_of(half), _mm512_cvtepi32_epi8(pairs));
   }
 }
 
@@ -177,6 +254,21 @@ void weighted_sum_q8_avx512vnni(const float* weights, const int8_t* values,
     for (size_t i = 0; i < kParts; ++i) {
       _mm512_mask_storeu_ps(out + begin + i * kLanes, mask[i], sum[i]);
     }
+  }
+}
+
+void weighted_sum_q4_avx512vnni(const float* weights, const uint8_t* values,
+                                const uint16_t* value_scales, size_t n, size_t head_dim,
+                                float rescale, float* out) {
+  constexpr size_t kGroups = 2;
+  size_t d = 0;
+  for (; d + kGroups * kValueGroup <= head_dim; d += kGroups * kValueGroup) {
+    weighted_groups<kGroups>(weights, values + d / 2, value_scales + d / kValueGroup, n, head_dim,
+                             kValueGroup, rescale, out + d);
+  }
+  for (; d < head_dim; d += kValueGroup) {
+    weighted_groups<1>(weights, values + d / 2, value_scales + d / kValueGroup, n, head_dim,
+                       value_group_size(head_dim, d), rescale, out + d);
   }
 }
 
