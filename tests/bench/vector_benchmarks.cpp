@@ -21,7 +21,6 @@ struct Vectors {
   std::vector<float> gate;  // silu(100) * 1 is 100
   std::vector<int8_t> codes;
   std::vector<float> scales;
-  std::vector<uint16_t> value_scales;
   std::vector<int32_t> sums;
 };
 
@@ -94,6 +93,7 @@ struct Head {
   std::vector<float> q_scales;
   std::vector<float> q;
   std::vector<float> scales;
+  std::vector<uint16_t> value_scales;
   std::vector<float> scores;
   std::vector<float> weights;
   std::vector<float> out;

@@ -133,9 +133,9 @@ TEST(HostileState, ScalesOf4BitValuesAreFinite) {
   const size_t value_scales = key_scales + kPositions * sizeof(float);
   const size_t last = value_scales + (kPositions - 1) * sizeof(uint16_t);
   for (const size_t place : {value_scales, last}) {
-    for (const uint16_t bits : {0x7f80, 0xff80, 0x7fc0, 0xffff}) {
+    for (const uint32_t bits : {0x7f80u, 0xff80u, 0x7fc0u, 0xffffu}) {
       std::vector<uint8_t> state = good;
-      put(&state, place, bits);
+      put(&state, place, static_cast<uint16_t>(bits));
       EXPECT_EQ(load(&session, &state), CRIA_BAD_STATE) << place << ' ' << bits;
     }
   }
