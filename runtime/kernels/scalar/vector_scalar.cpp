@@ -111,7 +111,8 @@ void weighted_sum_q4_scalar(const float* weights, const uint8_t* values,
       float* const high = low + half;
       for (size_t i = 0; i < half; ++i) {
         low[i] += weight * static_cast<float>((values[i] & 0x0f) - kNibbleZero);
-        if (half + i == count) break;
+      }
+      for (size_t i = 0; i < count - half; ++i) {
         high[i] += weight * static_cast<float>((values[i] >> 4) - kNibbleZero);
       }
       values += half;
