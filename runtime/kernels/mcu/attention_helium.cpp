@@ -7,6 +7,8 @@
 
 #include <arm_mve.h>
 
+#include <initializer_list>
+
 #include "runtime/kernels/mcu/helium_math.h"
 #include "runtime/kernels/value_codes.h"
 
@@ -201,13 +203,13 @@ void weighted_sum_q4_helium(const float* weights, const uint8_t* values,
   for (size_t begin = 0; begin < head_dim; begin += kValueGroup, ++value_scales) {
     const size_t count = value_group_size(head_dim, begin);
     const size_t half = value_bytes(count);
-    for (size_t i = 0; i < half; i += kFloatsPerVector) {
-      weighted_nibbles(weights, {values + begin / 2 + i, 0}, row_bytes, value_scales, n_groups, n,
-                       rescale, half - i, out + begin + i);
-    }
-    for (size_t i = 0; i < count - half; i += kFloatsPerVector) {
-      weighted_nibbles(weights, {values + begin / 2 + i, 4}, row_bytes, value_scales, n_groups, n,
-                       rescale, count - half - i, out + begin + half + i);
+    for (const int shift : {0, 4}) {
+      const size_t n_columns = shift == 0 ? half : count - half;
+      float* const columns = out + begin + (shift == 0 ? 0 : half);
+      for (size_t i = 0; i < n_columns; i += kFloatsPerVector) {
+        weighted_nibbles(weights, {values + begin / 2 + i, shift}, row_bytes, value_scales,
+                         n_groups, n, rescale, n_columns - i, columns + i);
+      }
     }
   }
 }
