@@ -4,6 +4,7 @@
 
 #include "quant/align.h"
 #include "quant/model_layout.h"
+#include "quant/value_groups.h"
 
 namespace cria {
 namespace {
@@ -54,13 +55,30 @@ uint64_t moving_floats(const format::ModelConfig& c, uint32_t n_threads) {
   return uint64_t{c.head_dim} * (1 + 4 * uint64_t{n_threads});
 }
 
+KvRowBytes kv_row_bytes(uint32_t head_dim, KvFormat kv_format) {
+  switch (kv_format) {
+    case KvFormat::kF32:
+      return {head_dim * 4, head_dim * 4, 0, 0};
+    case KvFormat::kK8V4:
+      return {head_dim, static_cast<uint32_t>(value_bytes(head_dim)), 4,
+              static_cast<uint32_t>(value_groups(head_dim)) * 2};
+    case KvFormat::kInt8:
+      break;
+  }
+  return {head_dim, head_dim, 4, 4};
+}
+
 KvLayout kv_layout(const format::ModelConfig& c, uint32_t n_positions, KvFormat kv_format) {
   const uint64_t rows = product(product(c.n_layers, c.n_kv_heads), n_positions);
-  const uint64_t elements = product(rows, c.head_dim);
+  const KvRowBytes row = kv_row_bytes(c.head_dim, kv_format);
   KvLayout layout = {};
-  layout.codes = block(kv_format == KvFormat::kF32 ? product(elements, 4) : elements);
-  layout.scales = kv_format == KvFormat::kF32 ? 0 : block(product(rows, 4));
-  layout.total = product(sum(layout.codes, layout.scales), 2);
+  layout.keys = block(product(rows, row.keys));
+  layout.values = block(product(rows, row.values));
+  layout.key_scales = block(product(rows, row.key_scales));
+  layout.value_scales = block(product(rows, row.value_scales));
+  for (const uint64_t part : {layout.keys, layout.values, layout.key_scales, layout.value_scales}) {
+    layout.total = sum(layout.total, part);
+  }
   return layout;
 }
 

@@ -15,7 +15,7 @@
 
 namespace cria {
 
-enum class KvFormat : uint32_t { kInt8 = 0, kF32 = 1 };
+enum class KvFormat : uint32_t { kInt8 = 0, kF32 = 1, kK8V4 = 2 };
 
 // Reserved for records whose real size depends on the target; asserted where they are defined.
 inline constexpr uint64_t kModelObjectBytes = 2112;
@@ -126,12 +126,23 @@ struct RunningLayout {
 [[nodiscard]] uint32_t kv_positions(const format::ModelConfig& config, uint32_t context,
                                     uint32_t prefill_chunk);
 
-// The KV cache's four parts, each rounded up to 64: codes of keys and values, then their scales
-// (zero bytes for f32). codes [n_layers][n_kv_heads][n_positions][head_dim], scales
-// [n_layers][n_kv_heads][n_positions].
+// Bytes of one position of one KV head in each of the KV cache's four parts: codes are int8 with
+// one f32 scale, or f32 without, or in 4 bits as quant/value_groups.h says.
+struct KvRowBytes {
+  uint32_t keys;
+  uint32_t values;
+  uint32_t key_scales;
+  uint32_t value_scales;
+};
+[[nodiscard]] KvRowBytes kv_row_bytes(uint32_t head_dim, KvFormat kv_format);
+
+// The KV cache's four parts, each [n_layers][n_kv_heads][n_positions] rows and rounded up to 64:
+// codes of keys and values, then their scales.
 struct KvLayout {
-  uint64_t codes;   // bytes of one of the two
-  uint64_t scales;  // bytes of one of the two
+  uint64_t keys;
+  uint64_t values;
+  uint64_t key_scales;
+  uint64_t value_scales;
   uint64_t total;
 };
 [[nodiscard]] KvLayout kv_layout(const format::ModelConfig& config, uint32_t n_positions,

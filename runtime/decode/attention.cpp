@@ -34,10 +34,31 @@ HeadScratch head_scratch(const AttentionTools& tools, size_t task) {
 // A constant where the build has no f32 cache, so that the kernels for it are dropped.
 bool is_f32(const KvCache& kv) { return kHasKvF32 && kv.kv_format == KvFormat::kF32; }
 
+bool has_4_bit_values(const KvCache& kv) { return kv.kv_format == KvFormat::kK8V4; }
+
 float largest_of(const float* x, size_t n) {
   float largest = x[0];
   for (size_t i = 1; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
   return largest;
+}
+
+// Rescales sum and adds the weighted values of n rows.
+void add_values(const AttentionTools& tools, const KvCache& kv, size_t row, size_t n,
+                const float* weights, float rescale, float* sum) {
+  const size_t head_dim = tools.config.head_dim;
+  const uint8_t* values = kv.values + row * kv.row_bytes.values;
+  const uint8_t* scales = kv.value_scales + row * kv.row_bytes.value_scales;
+  if (is_f32(kv)) {
+    tools.kernels.weighted_sum_f32(weights, reinterpret_cast<const float*>(values), n, head_dim,
+                                   rescale, sum);
+  } else if (has_4_bit_values(kv)) {
+    tools.kernels.weighted_sum_q4(weights, values, reinterpret_cast<const uint16_t*>(scales), n,
+                                  head_dim, rescale, sum);
+  } else {
+    tools.kernels.weighted_sum_q8(weights, reinterpret_cast<const int8_t*>(values),
+                                  reinterpret_cast<const float*>(scales), n, head_dim, rescale,
+                                  sum);
+  }
 }
 
 // Attention of one query head of one row.
@@ -47,11 +68,11 @@ void attend_head(const AttentionTools& tools, size_t layer, size_t kv_head, cons
   const Kernels& kernels = tools.kernels;
   const KvCache& kv = *from.kv;
   const size_t head_dim = c.head_dim;
-  const bool is_int8 = !is_f32(kv);
+  const bool has_int8_keys = !is_f32(kv);
   const size_t end = size_t{from.position} + 1;
   const size_t begin = c.sliding_window != 0 && end > c.sliding_window ? end - c.sliding_window : 0;
 
-  if (is_int8) {
+  if (has_int8_keys) {
     kernels.quantize_row(q, head_dim, round_up(head_dim, kActivationGroup), kActivationGroup,
                          h.q_codes, h.q_scales, nullptr);
   }
@@ -62,9 +83,8 @@ void attend_head(const AttentionTools& tools, size_t layer, size_t kv_head, cons
     const size_t first = tile > begin ? tile : begin;
     const size_t n = (tile + kAttentionTile < end ? tile + kAttentionTile : end) - first;
     const size_t row = kv.row(layer, kv_head, first);
-    const uint8_t* keys = kv.key_codes + row * kv.row_bytes();
-    const uint8_t* values = kv.value_codes + row * kv.row_bytes();
-    if (is_int8) {
+    const uint8_t* keys = kv.keys + row * kv.row_bytes.keys;
+    if (has_int8_keys) {
       kernels.scores_q8(h.q_codes, h.q_scales, head_dim, reinterpret_cast<const int8_t*>(keys),
                         kv.key_scales + row, c.attention_multiplier, n, h.scores);
     } else {
@@ -78,27 +98,33 @@ void attend_head(const AttentionTools& tools, size_t layer, size_t kv_head, cons
     if (!is_first) static_cast<void>(kernels.exp_sum(&rescale, 1, 0.0f));
     total = total * rescale + kernels.exp_sum(h.scores, n, new_max);
     max = new_max;
-    if (is_int8) {
-      kernels.weighted_sum_q8(h.scores, reinterpret_cast<const int8_t*>(values),
-                              kv.value_scales + row, n, head_dim, rescale, h.sum);
-    } else {
-      kernels.weighted_sum_f32(h.scores, reinterpret_cast<const float*>(values), n, head_dim,
-                               rescale, h.sum);
-    }
+    add_values(tools, kv, row, n, h.scores, rescale, h.sum);
   }
   const float inverse = 1.0f / total;
   for (size_t d = 0; d < head_dim; ++d) out[d] = h.sum[d] * inverse;
 }
 
-void store_row(const AttentionTools& tools, const KvCache& kv, size_t row, const float* x,
-               uint8_t* codes, float* scales) {
-  const size_t head_dim = tools.config.head_dim;
+void store_int8(const Kernels& kernels, const float* x, size_t head_dim, uint8_t* codes,
+                float* scale) {
+  kernels.quantize_row(x, head_dim, head_dim, head_dim, reinterpret_cast<int8_t*>(codes), scale,
+                       nullptr);
+}
+
+void store_row(const Kernels& kernels, const KvCache& kv, size_t row, const float* k,
+               const float* v) {
+  uint8_t* keys = kv.keys + row * kv.row_bytes.keys;
+  uint8_t* values = kv.values + row * kv.row_bytes.values;
+  uint8_t* value_scales = kv.value_scales + row * kv.row_bytes.value_scales;
   if (is_f32(kv)) {
-    std::memcpy(codes + row * kv.row_bytes(), x, head_dim * sizeof(float));
+    std::memcpy(keys, k, kv.row_bytes.keys);
+    std::memcpy(values, v, kv.row_bytes.values);
+    return;
+  }
+  store_int8(kernels, k, kv.head_dim, keys, kv.key_scales + row);
+  if (has_4_bit_values(kv)) {
+    kernels.quantize_values(v, kv.head_dim, values, reinterpret_cast<uint16_t*>(value_scales));
   } else {
-    tools.kernels.quantize_row(x, head_dim, head_dim, head_dim,
-                               reinterpret_cast<int8_t*>(codes + row * head_dim), scales + row,
-                               nullptr);
+    store_int8(kernels, v, kv.head_dim, values, reinterpret_cast<float*>(value_scales));
   }
 }
 
@@ -112,8 +138,7 @@ void store_keys_values(const AttentionTools& tools, size_t layer, std::span<cons
     const Row& from = rows[i / n_kv_heads];
     const KvCache& kv = *from.kv;
     const size_t row = kv.row(layer, i % n_kv_heads, from.position);
-    store_row(tools, kv, row, k + i * head_dim, kv.key_codes, kv.key_scales);
-    store_row(tools, kv, row, v + i * head_dim, kv.value_codes, kv.value_scales);
+    store_row(tools.kernels, kv, row, k + i * head_dim, v + i * head_dim);
   }
 }
 

@@ -24,10 +24,11 @@ struct Parts {
 };
 
 Parts parts_of(const KvCache& kv) {
-  Parts parts = {{{kv.key_codes, kv.row_bytes()}, {kv.value_codes, kv.row_bytes()}}, 2};
-  if (kv.kv_format == KvFormat::kInt8) {
-    parts.part[parts.n++] = {reinterpret_cast<uint8_t*>(kv.key_scales), sizeof(float)};
-    parts.part[parts.n++] = {reinterpret_cast<uint8_t*>(kv.value_scales), sizeof(float)};
+  Parts parts = {{{kv.keys, kv.row_bytes.keys}, {kv.values, kv.row_bytes.values}}, 2};
+  if (kv.kv_format != KvFormat::kF32) {
+    auto* const key_scales = reinterpret_cast<uint8_t*>(kv.key_scales);
+    parts.part[parts.n++] = {key_scales, kv.row_bytes.key_scales};
+    parts.part[parts.n++] = {kv.value_scales, kv.row_bytes.value_scales};
   }
   return parts;
 }
@@ -68,10 +69,9 @@ Status copy_prefix(cria_session* to, const cria_session& from, uint32_t n) {
 
 // One row of one head while it is on its way.
 struct RowBuffer {
-  float* key;    // [head_dim]: floats, or as the cache has it when it is not turned
-  float* value;  // [head_dim]: codes and a scale, or floats
+  float* key;      // [head_dim]: floats, or as the cache has it when it is not turned
+  uint8_t* value;  // as the cache has it: codes and their scales, or floats
   float key_scale;
-  float value_scale;
 };
 
 // Moves rows to where they stand n positions lower.
@@ -93,7 +93,8 @@ class DownMove {
   // One of two that a task has.
   [[nodiscard]] RowBuffer buffer(size_t task, size_t which) const {
     float* place = scratch_ + (1 + 4 * task + 2 * which) * kv_.head_dim;
-    return {place, place + kv_.head_dim, 0.0f, 0.0f};
+    // A head has two elements or more, so with their scales its codes are no longer than floats.
+    return {place, reinterpret_cast<uint8_t*>(place + kv_.head_dim), 0.0f};
   }
 
   // Whether the keys of a head, counted through all layers, are turned.
@@ -106,9 +107,10 @@ class DownMove {
 
   // The row of a place, its key turned back.
   void take(size_t head, size_t from, RowBuffer* buffer) const {
-    const uint8_t* key = kv_.key_codes + from * kv_.row_bytes();
+    const KvRowBytes& bytes = kv_.row_bytes;
+    const uint8_t* key = kv_.keys + from * bytes.keys;
     if (is_f32() || !turns(head)) {
-      std::memcpy(buffer->key, key, kv_.row_bytes());
+      std::memcpy(buffer->key, key, bytes.keys);
     } else {
       const auto* codes = reinterpret_cast<const int8_t*>(key);
       const float scale = kv_.key_scales[from];
@@ -116,28 +118,31 @@ class DownMove {
         buffer->key[d] = static_cast<float>(codes[d]) * scale;
       }
     }
-    std::memcpy(buffer->value, kv_.value_codes + from * kv_.row_bytes(), kv_.row_bytes());
+    std::memcpy(buffer->value, kv_.values + from * bytes.values, bytes.values);
     if (!is_f32()) {
       buffer->key_scale = kv_.key_scales[from];
-      buffer->value_scale = kv_.value_scales[from];
+      std::memcpy(buffer->value + bytes.values, kv_.value_scales + from * bytes.value_scales,
+                  bytes.value_scales);
     }
     if (turns(head)) turn(buffer->key);
   }
 
   void put(size_t head, size_t to, const RowBuffer& buffer) const {
-    uint8_t* key = kv_.key_codes + to * kv_.row_bytes();
+    const KvRowBytes& bytes = kv_.row_bytes;
+    uint8_t* key = kv_.keys + to * bytes.keys;
     if (!is_f32()) {
       kv_.key_scales[to] = buffer.key_scale;
-      kv_.value_scales[to] = buffer.value_scale;
+      std::memcpy(kv_.value_scales + to * bytes.value_scales, buffer.value + bytes.values,
+                  bytes.value_scales);
     }
     if (is_f32() || !turns(head)) {
-      std::memcpy(key, buffer.key, kv_.row_bytes());
+      std::memcpy(key, buffer.key, bytes.keys);
     } else {
       const size_t head_dim = kv_.head_dim;
       kernels_.quantize_row(buffer.key, head_dim, head_dim, head_dim,
                             reinterpret_cast<int8_t*>(key), kv_.key_scales + to, nullptr);
     }
-    std::memcpy(kv_.value_codes + to * kv_.row_bytes(), buffer.value, kv_.row_bytes());
+    std::memcpy(kv_.values + to * bytes.values, buffer.value, bytes.values);
   }
 
  private:

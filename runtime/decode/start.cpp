@@ -42,12 +42,13 @@ Status start(const cria_model& model, const cria_config& config, std::span<uint8
   s->kv.n_kv_heads = model.config.n_kv_heads;
   s->kv.n_positions = kv_positions(model.config, plan.input.context, plan.input.prefill_chunk);
   s->kv.head_dim = model.config.head_dim;
+  s->kv.row_bytes = kv_row_bytes(model.config.head_dim, plan.input.kv_format);
   s->kv.inverse_frequencies = rope_frequencies(model, s->context);
   const KvLayout kv = kv_layout(model.config, s->kv.n_positions, plan.input.kv_format);
-  CRIA_TRY(take(&arena, kv.codes, &s->kv.key_codes));
-  CRIA_TRY(take(&arena, kv.codes, &s->kv.value_codes));
-  CRIA_TRY(take(&arena, kv.scales, &s->kv.key_scales));
-  CRIA_TRY(take(&arena, kv.scales, &s->kv.value_scales));
+  CRIA_TRY(take(&arena, kv.keys, &s->kv.keys));
+  CRIA_TRY(take(&arena, kv.values, &s->kv.values));
+  CRIA_TRY(take(&arena, kv.key_scales, &s->kv.key_scales));
+  CRIA_TRY(take(&arena, kv.value_scales, &s->kv.value_scales));
   CRIA_TRY(take(&arena, sizes.history, &s->history));
   CRIA_TRY(take(&arena, aligned(uint64_t{model.config.vocab_size} * 4), &s->logits));
   CRIA_TRY(take(&arena, aligned(uint64_t{model.config.d_model} * 4), &s->last_row));

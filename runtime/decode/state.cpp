@@ -34,9 +34,9 @@ size_t kept_positions(const cria_session& s, uint32_t position) {
 // Bytes of the KV cache that a state with this many positions holds.
 size_t kv_bytes(const cria_session& s, uint32_t position) {
   const format::ModelConfig& c = s.model->config;
-  const size_t scale = s.kv.kv_format == KvFormat::kInt8 ? sizeof(float) : 0;
-  return size_t{c.n_layers} * c.n_kv_heads * kept_positions(s, position) * 2 *
-         (s.kv.row_bytes() + scale);
+  const KvRowBytes& row = s.kv.row_bytes;
+  return size_t{c.n_layers} * c.n_kv_heads * kept_positions(s, position) *
+         (row.keys + row.values + row.key_scales + row.value_scales);
 }
 
 size_t state_bytes(const cria_session& s, uint32_t position, bool has_logits) {
@@ -44,7 +44,7 @@ size_t state_bytes(const cria_session& s, uint32_t position, bool has_logits) {
          (has_logits ? size_t{s.model->config.vocab_size} * sizeof(float) : 0);
 }
 
-enum class Piece { kTokens, kCodes, kScales, kFloats };
+enum class Piece { kTokens, kCodes, kNibbles, kScales, kSignedScales, kFloats };
 
 // Visits the rows of an array, row_bytes each, that a state has of one head: in one piece, or of a
 // ring in two.
@@ -63,21 +63,23 @@ void visit_rows(const cria_session& s, Piece kind, void* rows, size_t row_bytes,
 // Visits every used piece of the session in the order of the state.
 template <typename Visit>
 void visit_pieces(const cria_session& s, uint32_t position, bool has_logits, const Visit& visit) {
-  const bool is_int8 = s.kv.kv_format == KvFormat::kInt8;
-  const Piece codes = is_int8 ? Piece::kCodes : Piece::kFloats;
+  const KvCache& kv = s.kv;
+  const bool is_f32 = kv.kv_format == KvFormat::kF32;
+  const bool is_v4 = kv.kv_format == KvFormat::kK8V4;
+  const Piece codes = is_f32 ? Piece::kFloats : Piece::kCodes;
   visit(Piece::kTokens, s.history, position * sizeof(uint32_t));
   for (size_t layer = 0; layer < s.model->config.n_layers; ++layer) {
     for (size_t head = 0; head < s.model->config.n_kv_heads; ++head) {
-      const size_t row = s.kv.row(layer, head, 0);
+      const size_t row = kv.row(layer, head, 0);
       const auto visit_all = [&](Piece kind, void* rows, size_t row_bytes) {
         visit_rows(s, kind, rows, row_bytes, row, position, visit);
       };
-      visit_all(codes, s.kv.key_codes, s.kv.row_bytes());
-      visit_all(codes, s.kv.value_codes, s.kv.row_bytes());
-      if (is_int8) {
-        visit_all(Piece::kScales, s.kv.key_scales, sizeof(float));
-        visit_all(Piece::kScales, s.kv.value_scales, sizeof(float));
-      }
+      visit_all(codes, kv.keys, kv.row_bytes.keys);
+      visit_all(is_v4 ? Piece::kNibbles : codes, kv.values, kv.row_bytes.values);
+      if (is_f32) continue;
+      visit_all(Piece::kScales, kv.key_scales, kv.row_bytes.key_scales);
+      visit_all(is_v4 ? Piece::kSignedScales : Piece::kScales, kv.value_scales,
+                kv.row_bytes.value_scales);
     }
   }
   if (has_logits) {
@@ -105,13 +107,24 @@ Status save(const cria_session& s, uint8_t* out, size_t n_bytes) {
   return Status::kOk;
 }
 
+bool all_finite_bf16(const uint8_t* p, size_t n_bytes) {
+  constexpr unsigned kExponent = 0x7f80;
+  for (size_t i = 0; i < n_bytes; i += sizeof(uint16_t)) {
+    uint16_t bits;
+    std::memcpy(&bits, p + i, sizeof bits);
+    if ((bits & kExponent) == kExponent) return false;
+  }
+  return true;
+}
+
 // Whether a session could have saved these bytes: tokens are in the vocabulary, codes and scales
 // are those that quantizing gives. Floats may be any, as a model's may be: arithmetic and sampling
-// take what is infinite or not a number.
+// take what is infinite or not a number. So may codes of 4 bits, which all stand for something.
 bool piece_holds(Piece kind, const uint8_t* p, size_t n_bytes, uint32_t vocab_size) {
   constexpr int kNoCode = 0x80;  // -128
   constexpr uint32_t kInfinity = 0x7f800000;
-  if (kind == Piece::kFloats || n_bytes == 0) return true;
+  if (kind == Piece::kFloats || kind == Piece::kNibbles || n_bytes == 0) return true;
+  if (kind == Piece::kSignedScales) return all_finite_bf16(p, n_bytes);
   if (kind == Piece::kCodes) return std::memchr(p, kNoCode, n_bytes) == nullptr;
   for (size_t i = 0; i < n_bytes; i += sizeof(uint32_t)) {
     uint32_t word;

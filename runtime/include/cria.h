@@ -219,7 +219,15 @@ uint32_t cria_built_isas(void);
 /* "sse4.1" for CRIA_ISA_SSE4_1, ...; "unknown" for what is not one of the bits. */
 const char* cria_instruction_set_name(uint32_t isa);
 
-typedef enum cria_kv_format { CRIA_KV_INT8 = 0, CRIA_KV_F32 = 1 } cria_kv_format;
+/* Numbers in the KV cache, and bytes that one position of one KV head takes for keys and values:
+ * what a session's memory grows with. States of one format are no states of another. */
+typedef enum cria_kv_format {
+  CRIA_KV_INT8 = 0, /* int8 with a scale each: 2 * (head_dim + 4) */
+  CRIA_KV_F32 = 1,  /* 8 * head_dim; for comparing */
+  CRIA_KV_K8V4 = 2  /* int8 keys, values in 4 bits with a scale for each 32 of them: 1.5 * head_dim
+                       + 4 + 2 * ceil(head_dim / 32), some three quarters of CRIA_KV_INT8; what it
+                       costs is in docs/quantization.md */
+} cria_kv_format;
 
 /* Calls task(argument, i) once for each i < n_tasks, on any threads, and returns when all calls
  * have. n_tasks is at most cria_config.n_threads. */

@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "quant/tile16.h"
+#include "quant/value_groups.h"
 #include "runtime/kernels/isas.h"
 
 namespace cria {
@@ -34,6 +35,15 @@ inline constexpr float kSmallestActivation = 0x1p-40f;
 // group is 32, or n_padded for one scale a row.
 using QuantizeRow = void (*)(const float* x, size_t n, size_t n_padded, size_t group, int8_t* codes,
                              float* scales, int32_t* sums);
+
+// Quantizes the values of one position and KV head to 4 bits (quant/value_groups.h). Of each group
+// of 32:
+//   scale = bf16(m / -8), m its element of the largest magnitude, the negative one of two;
+//   code = min(round_half_even(x * (1 / scale)), 7)
+// m takes -8, all others are within -8..7. A group that counts as zeros for QuantizeRow has scale 0
+// and codes 0.
+//   x [n]   codes [value_bytes(n)]   scales [value_groups(n)] bf16
+using QuantizeValues = void (*)(const float* x, size_t n, uint8_t* codes, uint16_t* scales);
 
 // A block of quantized activations, all for inputs padded to a multiple of 32.
 struct QuantizedRows {
@@ -90,15 +100,22 @@ using ExpSum = float (*)(float* scores, size_t n, float max);
 // out[d] = out[d] * rescale, then for each position j, ascending:
 //   out[d] += (weights[j] * value_scales[j]) * float(values[j][d])     int8
 //   out[d] += weights[j] * values[j][d]                                f32
+//   out[d] += (weights[j] * value_scales[j][d / 32]) * float(code of values[j][d])     4 bits
+// Those of 4 bits lie as quant/value_groups.h says: values [n][value_bytes(head_dim)], value_scales
+// [n][value_groups(head_dim)] bf16.
 using WeightedSumQ8 = void (*)(const float* weights, const int8_t* values,
                                const float* value_scales, size_t n, size_t head_dim, float rescale,
                                float* out);
 using WeightedSumF32 = void (*)(const float* weights, const float* values, size_t n,
                                 size_t head_dim, float rescale, float* out);
+using WeightedSumQ4 = void (*)(const float* weights, const uint8_t* values,
+                               const uint16_t* value_scales, size_t n, size_t head_dim,
+                               float rescale, float* out);
 
 struct Kernels {
   const char* isa = "";  // the highest one that put kernels here
   QuantizeRow quantize_row;
+  QuantizeValues quantize_values;
   MatmulQ8 matmul_q4_q8;
   MatmulQ8 matmul_q4nl_q8;
   MatmulQ8 matmul_q8_q8;
@@ -115,6 +132,7 @@ struct Kernels {
   ExpSum exp_sum;
   WeightedSumQ8 weighted_sum_q8;
   WeightedSumF32 weighted_sum_f32;
+  WeightedSumQ4 weighted_sum_q4;
 };
 
 // Fills table with the best kernels among those that mask allows and this build has. The caller

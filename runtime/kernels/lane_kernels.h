@@ -6,7 +6,8 @@
 //   Lanes::all(x)                    x in every lane
 //   Lanes::load(p, n)                p[0..min(n, 16)), zeros behind; reads nothing else
 //   Lanes::load_bytes(p, n)          the same for int8, as floats
-//   Lanes::store(p, n, v)            writes p[0..min(n, 16)) and nothing else
+//   Lanes::load_nibbles(p, n, a, b)  min(n, 16) bytes' nibbles less 8, as floats: a low ones, b
+//   high Lanes::store(p, n, v)            writes p[0..min(n, 16)) and nothing else
 //   Lanes::store_bytes(p, n, ints)   the same for int8, from integers
 //   a + b, a - b, a * b, a / b       rounded one by one, never fused
 //   Lanes::lesser(a, b)              a < b ? a : b
@@ -23,6 +24,7 @@
 
 #include "runtime/base/scalar_math.h"
 #include "runtime/kernels/kernels.h"
+#include "runtime/kernels/value_codes.h"
 
 namespace cria {
 
@@ -88,6 +90,37 @@ struct LaneKernels {
       const int32_t sum =
           write_codes(x + begin, is_zero ? 0 : count, group, inverse, codes + begin);
       if (sums != nullptr) sums[begin / group] = sum;
+    }
+  }
+
+  static void quantize_values(const float* x, size_t n, uint8_t* codes, uint16_t* scales) {
+    static_assert(kValueHalf == kLanes);
+    const Lanes zero = Lanes::all(0.0f);
+    const Lanes magic = Lanes::all(kRoundMagic);
+    const Lanes highest = Lanes::all(kHighestValueCode);
+    for (size_t begin = 0; begin < n; begin += kValueGroup) {
+      const size_t count = value_group_size(n, begin);
+      const size_t half = value_bytes(count);
+      const Lanes values[] = {Lanes::load(x + begin, half),
+                              Lanes::load(x + begin + half, count - half)};
+      Lanes largest = zero;
+      Lanes largest_below = zero;
+      for (const Lanes& v : values) {
+        largest = Lanes::larger_magnitude(largest, v);
+        largest_below = Lanes::larger_magnitude(largest_below, Lanes::lesser(v, zero));
+      }
+      const ValueScale scale =
+          find_value_scale(Lanes::largest(largest), Lanes::largest(largest_below));
+      scales[begin / kValueGroup] = scale.bits;
+      int8_t parts[2][kLanes] = {};
+      if (scale.bits != 0) {
+        const Lanes factor = Lanes::all(scale.inverse);
+        for (size_t i = 0; i < 2; ++i) {
+          const Lanes rounded = (values[i] * factor + magic) - magic;
+          Lanes::store_bytes(parts[i], kLanes, Lanes::to_ints(Lanes::lesser(rounded, highest)));
+        }
+      }
+      pack_value_codes(parts[0], parts[1], half, codes + begin / 2);
     }
   }
 
@@ -199,9 +232,36 @@ struct LaneKernels {
     }
   }
 
+  static void weighted_sum_q4(const float* weights, const uint8_t* values,
+                              const uint16_t* value_scales, size_t n, size_t head_dim,
+                              float rescale, float* out) {
+    const size_t row_bytes = value_bytes(head_dim);
+    const size_t n_groups = value_groups(head_dim);
+    const Lanes factor = Lanes::all(rescale);
+    for (size_t g = 0; g < n_groups; ++g) {
+      const size_t count = value_group_size(head_dim, g * kValueGroup);
+      const size_t half = value_bytes(count);
+      float* const low_out = out + g * kValueGroup;
+      float* const high_out = low_out + half;
+      Lanes low_sum = Lanes::load(low_out, half) * factor;
+      Lanes high_sum = Lanes::load(high_out, count - half) * factor;
+      for (size_t j = 0; j < n; ++j) {
+        const Lanes weight =
+            Lanes::all(weights[j] * value_scale_at(value_scales, j * n_groups + g));
+        Lanes low, high;
+        Lanes::load_nibbles(values + j * row_bytes + g * kValueHalf, half, &low, &high);
+        low_sum = low_sum + weight * low;
+        high_sum = high_sum + weight * high;
+      }
+      Lanes::store(low_out, half, low_sum);
+      Lanes::store(high_out, count - half, high_sum);
+    }
+  }
+
   // Puts all of the above into the table.
   static void fill(Kernels* table) {
     table->quantize_row = quantize_row;
+    table->quantize_values = quantize_values;
     table->rms_norm = rms_norm;
     table->rope = rope;
     table->silu_mul = silu_mul;
@@ -210,6 +270,7 @@ struct LaneKernels {
     table->exp_sum = exp_sum;
     table->weighted_sum_q8 = weighted_sum_q8;
     table->weighted_sum_f32 = weighted_sum_f32;
+    table->weighted_sum_q4 = weighted_sum_q4;
   }
 };
 

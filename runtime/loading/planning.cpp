@@ -18,6 +18,9 @@ Status find_kv_format(const cria_config& config, KvFormat* kv_format) {
     case CRIA_KV_F32:
       *kv_format = KvFormat::kF32;
       return kHasKvF32 ? Status::kOk : Status::kUnsupported;
+    case CRIA_KV_K8V4:
+      *kv_format = KvFormat::kK8V4;
+      return Status::kOk;
   }
   return Status::kInvalidArgument;
 }

@@ -84,6 +84,7 @@ struct Head {
         q_scales(kHeadDim / kActivationGroup, 0.5f),
         q(kHeadDim, 0.5f),
         scales(context, 0.5f),
+        value_scales(context * value_groups(kHeadDim), 0x3f00),
         scores(context),
         weights(context, 0.0f),
         out(kHeadDim, 1.0f) {}
@@ -92,6 +93,7 @@ struct Head {
   std::vector<float> q_scales;
   std::vector<float> q;
   std::vector<float> scales;
+  std::vector<uint16_t> value_scales;
   std::vector<float> scores;
   std::vector<float> weights;
   std::vector<float> out;
@@ -99,7 +101,7 @@ struct Head {
 
 struct AttentionKernel {
   const char* name;
-  size_t bytes;  // of one element of the cache
+  size_t bits;  // of one element of the cache
   void (*run)(const Kernels& k, const uint8_t* cache, size_t n, Head* h);
 };
 
@@ -107,21 +109,26 @@ const int8_t* as_codes(const uint8_t* cache) { return reinterpret_cast<const int
 const float* as_floats(const uint8_t* cache) { return reinterpret_cast<const float*>(cache); }
 
 constexpr AttentionKernel kAttentionKernels[] = {
-    {"scores_q8", 1,
+    {"scores_q8", 8,
      [](const Kernels& k, const uint8_t* cache, size_t n, Head* h) {
        k.scores_q8(h->q_codes.data(), h->q_scales.data(), kHeadDim, as_codes(cache),
                    h->scales.data(), 0.125f, n, h->scores.data());
      }},
-    {"scores_f32", sizeof(float),
+    {"scores_f32", 32,
      [](const Kernels& k, const uint8_t* cache, size_t n, Head* h) {
        k.scores_f32(h->q.data(), kHeadDim, as_floats(cache), 0.125f, n, h->scores.data());
      }},
-    {"weighted_sum_q8", 1,
+    {"weighted_sum_q8", 8,
      [](const Kernels& k, const uint8_t* cache, size_t n, Head* h) {
        k.weighted_sum_q8(h->weights.data(), as_codes(cache), h->scales.data(), n, kHeadDim, 1.0f,
                          h->out.data());
      }},
-    {"weighted_sum_f32", sizeof(float),
+    {"weighted_sum_q4", 4,
+     [](const Kernels& k, const uint8_t* cache, size_t n, Head* h) {
+       k.weighted_sum_q4(h->weights.data(), cache, h->value_scales.data(), n, kHeadDim, 1.0f,
+                         h->out.data());
+     }},
+    {"weighted_sum_f32", 32,
      [](const Kernels& k, const uint8_t* cache, size_t n, Head* h) {
        k.weighted_sum_f32(h->weights.data(), as_floats(cache), n, kHeadDim, 1.0f, h->out.data());
      }},
@@ -133,13 +140,13 @@ void run_attention(benchmark::State& state, const AttentionKernel& kernel, const
                    size_t context, const ColdMemory& memory) {
   Head head(context);
   const size_t n = context * kHeadDim;
-  ColdWalk cache(memory, n * kernel.bytes);
+  ColdWalk cache(memory, n * kernel.bits / 8);
   for (auto _ : state) {
     kernel.run(kernels, cache.next(), context, &head);
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(n));
-  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(n * kernel.bytes));
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(n * kernel.bits / 8));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ class Usage(unittest.TestCase):
         self.assert_fails(cli.cria("run", "m.cria", "-p", "a", "--threads", "0"), cli.USAGE, "--threads", "256")
         self.assert_fails(cli.cria("run", "m.cria", "-p", "a", "--temperature", "-1"), cli.USAGE, "--temperature")
         self.assert_fails(cli.cria("run", "m.cria", "-p", "a", "--isa", "avx9"), cli.USAGE, "scalar")
-        self.assert_fails(cli.cria("chat", "m.cria", "--kv", "int3"), cli.USAGE, "int8, f32")
+        self.assert_fails(cli.cria("chat", "m.cria", "--kv", "int3"), cli.USAGE, "int8, k8v4, f32")
 
     def test_an_option_without_its_value_is_a_usage_error(self):
         """Of every command, as its help lists them; an empty prompt is a prompt."""

@@ -1,4 +1,5 @@
 // Cases of everything that is not a matrix product.
+#include "quant/float16.h"
 #include "quant/tile16.h"
 #include "tests/firmware/kernel_trial.h"
 
@@ -150,6 +151,27 @@ void compare_weighted_float_sums(KernelTrial& t, size_t head_dim, Fill fill) {
   t.expect_same("weighted_sum_f32", out);
 }
 
+void compare_weighted_nibbles(KernelTrial& t, size_t head_dim, Fill fill) {
+  if (t.kernels().weighted_sum_q4 == kScalarKernels.weighted_sum_q4) return;
+  const size_t n = t.below(kMostPositions);
+  const auto weights = t.input_floats(n, Fill::kWide);
+  const auto codes = t.input_codes(n * value_bytes(head_dim), fill);
+  const auto* const values = reinterpret_cast<const uint8_t*>(codes.data());
+  const auto wide_scales = t.input_floats(n * value_groups(head_dim), Fill::kWide);
+  const auto scales = t.output<uint16_t>(wide_scales.size());
+  for (size_t i = 0; i < wide_scales.size(); ++i) {
+    scales.got[i] = scales.want[i] = f32_to_bf16(wide_scales[i]);
+  }
+  const auto out = t.output_floats(head_dim, fill);
+  kScalarKernels.weighted_sum_q4(weights.data(), values, scales.want.data(), n, head_dim, 0.7f,
+                                 out.want.data());
+  t.guarded([&] {
+    t.kernels().weighted_sum_q4(weights.data(), values, scales.got.data(), n, head_dim, 0.7f,
+                                out.got.data());
+  });
+  t.expect_same("weighted_sum_q4", out);
+}
+
 }  // namespace
 
 // Every case of n elements or of heads of n, in arrays of both kinds and with all fills.
@@ -158,7 +180,7 @@ void compare_vectors(KernelTrial& t) {
   constexpr Case kOfElements[] = {compare_norms, compare_ropes, compare_silus, compare_sums,
                                   compare_exponentials};
   constexpr Case kOfHeads[] = {compare_scores, compare_float_scores, compare_weighted_sums,
-                               compare_weighted_float_sums};
+                               compare_weighted_float_sums, compare_weighted_nibbles};
   const auto run = [&t](Case compare, size_t n) {
     for (const Side side : kSides) {
       for (const Fill fill : kFills) {

@@ -32,7 +32,9 @@ cria_config config_from(const uint8_t (&settings)[6]) {
   config.prefill_chunk = pick(kChunks, settings[1] / 8);
   constexpr uint32_t kTexts[] = {0, 1, 100, 5000};
   config.max_text_bytes = pick(kTexts, settings[1] / 32);
-  config.kv_format = settings[2] % 2 != 0 ? CRIA_KV_F32 : CRIA_KV_INT8;
+  constexpr uint32_t kKvFormats[] = {CRIA_KV_INT8, CRIA_KV_F32,  CRIA_KV_INT8,
+                                     CRIA_KV_F32,  CRIA_KV_K8V4, CRIA_KV_F32};
+  config.kv_format = static_cast<cria_kv_format>(pick(kKvFormats, settings[2]));
   constexpr uint32_t kTurns[] = {0, 1, 2, 64};
   config.max_turns = pick(kTurns, settings[0] / 32);
   config.backend =

@@ -1,7 +1,8 @@
 // Hostile saved states: what is not refused is what a session can go on from and save again.
 //
-//   base u8, kind u8: bit 0 the KV format, bit 1 leaves the checksum as it is, bit 2 takes the rest
-//   for a whole state; else edits (tests/fuzz/model_draft.h) of a state that was saved
+//   base u8, kind u8: bit 0 and, when it is 0, bit 3 the KV format, bit 1 leaves the checksum as it
+//   is, bit 2 takes the rest for a whole state; else edits (tests/fuzz/model_draft.h) of a state
+//   that was saved
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -18,6 +19,7 @@
 namespace cria::fuzz {
 namespace {
 
+constexpr size_t kKvFormats = 3;
 constexpr size_t kHeaderBytes = 48;  // runtime/decode/state.cpp
 constexpr size_t kChecksumOffset = 16;
 
@@ -50,9 +52,9 @@ class SavedSession {
 };
 
 SavedSession* session_for(uint8_t base, cria_kv_format kv_format) {
-  static std::vector<std::unique_ptr<SavedSession>> sessions(base_models().size() * 2);
+  static std::vector<std::unique_ptr<SavedSession>> sessions(base_models().size() * kKvFormats);
   const size_t model = base % base_models().size();
-  std::unique_ptr<SavedSession>& session = sessions[model * 2 + kv_format];
+  std::unique_ptr<SavedSession>& session = sessions[model * kKvFormats + kv_format];
   if (!session) session = std::make_unique<SavedSession>(base_models()[model], kv_format);
   return session.get();
 }
@@ -70,11 +72,14 @@ int fuzz_one(const uint8_t* data, size_t size) {
   constexpr uint8_t kOtherKv = 1 << 0;
   constexpr uint8_t kKeepsChecksum = 1 << 1;
   constexpr uint8_t kWhole = 1 << 2;
+  constexpr uint8_t kValuesIn4Bits = 1 << 3;
   ByteFeed feed(data, size);
   const uint8_t base = feed.byte();
   const uint8_t kind = feed.byte();
-  SavedSession* const saved =
-      session_for(base, (kind & kOtherKv) != 0 ? CRIA_KV_F32 : CRIA_KV_INT8);
+  const cria_kv_format kv_format = (kind & kOtherKv) != 0         ? CRIA_KV_F32
+                                   : (kind & kValuesIn4Bits) != 0 ? CRIA_KV_K8V4
+                                                                  : CRIA_KV_INT8;
+  SavedSession* const saved = session_for(base, kv_format);
   const cria_instance cria = saved->instance();
   cria_session* const s = cria.session;
   Bytes state = saved->state();
@@ -91,7 +96,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
 
   expect(cria_reset(s, 0) == CRIA_OK, "a session can be reset");
   const cria_status status = cria_state_load(s, copy.get() + 1, state.size());
-  const bool is_first = base % base_models().size() == 0 && (kind & kOtherKv) == 0;
+  const bool is_first = base % base_models().size() == 0 && kv_format == CRIA_KV_INT8;
   if (is_first) note_state(state, status);
   if (status != CRIA_OK) {
     expect(status == CRIA_BAD_STATE || status == CRIA_CONTEXT_FULL,

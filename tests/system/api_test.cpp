@@ -135,10 +135,12 @@ TEST(Api, DamagedAndForeignStatesAreRefused) {
   }
   EXPECT_GT(refused, 60u);
   EXPECT_EQ(cria_state_load(session.session(), state.data(), 10), CRIA_BAD_STATE);
-  cria_config f32 = exact_config();
-  f32.kv_format = CRIA_KV_F32;
-  TestSession other(tiny_source(), f32);
-  EXPECT_EQ(cria_state_load(other.session(), state.data(), state.size()), CRIA_BAD_STATE);
+  for (const cria_kv_format kv_format : {CRIA_KV_F32, CRIA_KV_K8V4}) {
+    cria_config other_kv = exact_config();
+    other_kv.kv_format = kv_format;
+    TestSession other(tiny_source(), other_kv);
+    EXPECT_EQ(cria_state_load(other.session(), state.data(), state.size()), CRIA_BAD_STATE);
+  }
 }
 
 TEST(Api, ConfigurationsOutOfRangeAreRefused) {

@@ -22,6 +22,7 @@ struct Case {
   format::Compression compression;
   Access access;
   cria_backend backend;
+  cria_kv_format kv = CRIA_KV_INT8;
 };
 
 // The arena grows by cache lines.
@@ -57,6 +58,7 @@ void sweep(const Case& k) {
                             k.access);
   cria_config config = {};
   config.backend = k.backend;
+  config.kv_format = k.kv;
   config.context = 32;
   config.prefill_chunk = 4;
   config.source_is_mapped = k.access == Access::kRead ? 0 : 1;
@@ -93,6 +95,7 @@ void sweep_each(const Case& k) {
                             k.access);
   cria_config config = {};
   config.backend = k.backend;
+  config.kv_format = k.kv;
   config.context = 32;
   config.prefill_chunk = 4;
   config.max_turns = 2;
@@ -144,6 +147,15 @@ TEST_P(ArenaSweep, RefusesEverySizeBelowThePlanOfEachObject) {
   }
 }
 
+TEST_P(ArenaSweep, RefusesEverySizeBelowThePlanOfEachKvFormat) {
+  for (const cria_kv_format kv : {CRIA_KV_F32, CRIA_KV_K8V4}) {
+    const Case k = {NumberFormat::kInt8, 0,          format::Compression::kStored,
+                    Access::kBoth,       GetParam(), kv};
+    sweep(k);
+    sweep_each(k);
+  }
+}
+
 TEST_P(ArenaSweep, UsesWhatWasPlannedForEveryFormatChunkAndThreadCount) {
   size_t opened = 0;
   for (const auto& [weights, group] :
@@ -161,6 +173,7 @@ TEST_P(ArenaSweep, UsesWhatWasPlannedForEveryFormatChunkAndThreadCount) {
           config.n_threads = n_threads;
           config.prefill_chunk = chunk;
           config.max_turns = max_turns;
+          config.kv_format = static_cast<cria_kv_format>(opened % 3);
           const test::TestSession session(source, config);  // compares used with planned
           ASSERT_NO_FATAL_FAILURE(expect_sums(session.plan()));
           ++opened;

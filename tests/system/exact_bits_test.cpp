@@ -49,6 +49,7 @@ constexpr Variant kVariants[] = {
     {"int4nlg32s", NumberFormat::kInt4Nl, 32, CRIA_KV_INT8, ScaleSigns::kBoth},
     {"int4nlg64", NumberFormat::kInt4Nl, 64, CRIA_KV_INT8},
     {"int8g32", NumberFormat::kInt8G32, 32, CRIA_KV_INT8},
+    {"int8-k8v4", NumberFormat::kInt8, 0, CRIA_KV_K8V4},
 };
 
 ConvertWish wish_of(const Variant& variant,

@@ -123,10 +123,39 @@ TEST(HostileState, WhatNoSessionSavesIsRefusedAndChangesNothing) {
   EXPECT_EQ(now, good);
 }
 
+// Of 4-bit values every code stands for something; scales are of either sign, and finite.
+TEST(HostileState, ScalesOf4BitValuesAreFinite) {
+  TestSession session(source(), config_with(CRIA_KV_K8V4));
+  const std::vector<uint8_t> good = saved(&session);
+  const size_t keys = kHeaderBytes + kPositions * sizeof(uint32_t);
+  const size_t values = keys + kRowBytes;
+  const size_t key_scales = values + kRowBytes / 2;
+  const size_t value_scales = key_scales + kPositions * sizeof(float);
+  const size_t last = value_scales + (kPositions - 1) * sizeof(uint16_t);
+  for (const size_t place : {value_scales, last}) {
+    for (const uint32_t bits : {0x7f80u, 0xff80u, 0x7fc0u, 0xffffu}) {
+      std::vector<uint8_t> state = good;
+      put(&state, place, static_cast<uint16_t>(bits));
+      EXPECT_EQ(load(&session, &state), CRIA_BAD_STATE) << place << ' ' << bits;
+    }
+  }
+  std::vector<uint8_t> state = good;
+  put(&state, keys, uint8_t{0x80});
+  EXPECT_EQ(load(&session, &state), CRIA_BAD_STATE);
+  state = good;
+  put(&state, key_scales, -1.0f);
+  EXPECT_EQ(load(&session, &state), CRIA_BAD_STATE);
+  state = good;
+  for (size_t place = values; place < key_scales; ++place) state[place] = 0x80;
+  put(&state, last, uint16_t{0xff7f});
+  EXPECT_EQ(load(&session, &state), CRIA_OK);
+  ASSERT_NO_FATAL_FAILURE(use(&session));
+}
+
 // Values that a model can compute, however wrong, are taken; what is drawn from them is a token.
 TEST(HostileState, FloatsAndRandomStatesOfAnyBitsDoNoHarm) {
   std::mt19937 random(13);
-  for (const cria_kv_format kv : {CRIA_KV_F32, CRIA_KV_INT8}) {
+  for (const cria_kv_format kv : {CRIA_KV_F32, CRIA_KV_INT8, CRIA_KV_K8V4}) {
     TestSession session(source(), config_with(kv));
     const std::vector<uint8_t> good = saved(&session);
     const size_t logits = good.size() - session.info().vocab_size * sizeof(float);
@@ -147,25 +176,27 @@ TEST(HostileState, FloatsAndRandomStatesOfAnyBitsDoNoHarm) {
 }
 
 TEST(HostileState, RandomChangesDoNoHarm) {
-  std::mt19937 random(14);
-  TestSession session(source(), config_with(CRIA_KV_INT8));
-  const std::vector<uint8_t> good = saved(&session);
-  size_t loaded = 0;
-  constexpr size_t kRounds = 3000;
-  for (size_t round = 0; round < kRounds; ++round) {
-    std::vector<uint8_t> state = good;
-    // Half of the changes go to the header.
-    const size_t range = random() % 2 == 0 ? kHeaderBytes : state.size();
-    for (size_t n = random() % 3 + 1; n > 0; --n) {
-      state[random() % range] = static_cast<uint8_t>(random());
+  for (const cria_kv_format kv : {CRIA_KV_INT8, CRIA_KV_K8V4}) {
+    std::mt19937 random(14);
+    TestSession session(source(), config_with(kv));
+    const std::vector<uint8_t> good = saved(&session);
+    size_t loaded = 0;
+    constexpr size_t kRounds = 3000;
+    for (size_t round = 0; round < kRounds; ++round) {
+      std::vector<uint8_t> state = good;
+      // Half of the changes go to the header.
+      const size_t range = random() % 2 == 0 ? kHeaderBytes : state.size();
+      for (size_t n = random() % 3 + 1; n > 0; --n) {
+        state[random() % range] = static_cast<uint8_t>(random());
+      }
+      if (random() % 8 == 0) state.resize(random() % (state.size() - kHeaderBytes) + kHeaderBytes);
+      if (load(&session, &state) != CRIA_OK) continue;
+      ++loaded;
+      ASSERT_NO_FATAL_FAILURE(use(&session));
     }
-    if (random() % 8 == 0) state.resize(random() % (state.size() - kHeaderBytes) + kHeaderBytes);
-    if (load(&session, &state) != CRIA_OK) continue;
-    ++loaded;
-    ASSERT_NO_FATAL_FAILURE(use(&session));
+    EXPECT_GT(loaded, 0U);
+    EXPECT_LT(loaded, kRounds);
   }
-  EXPECT_GT(loaded, 0U);
-  EXPECT_LT(loaded, kRounds);
 }
 
 }  // namespace

@@ -74,6 +74,7 @@ std::vector<Variant> variants() {
                                (kind == Kind::kLlama ? "" : "NearLlama");
       all.push_back({name, kind, backend, CRIA_KV_INT8});
       all.push_back({name + "F32", kind, backend, CRIA_KV_F32});
+      all.push_back({name + "K8V4", kind, backend, CRIA_KV_K8V4});
     }
   }
   return all;
@@ -299,7 +300,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, SessionMoves, testing::ValuesIn(variants()),
 
 // What is dropped is turned back with the same bits by every kernel, in any number of threads.
 TEST(SessionMovesBits, AreTheSameOnEveryIsa) {
-  for (const cria_kv_format kv_format : {CRIA_KV_INT8, CRIA_KV_F32}) {
+  for (const cria_kv_format kv_format : {CRIA_KV_INT8, CRIA_KV_F32, CRIA_KV_K8V4}) {
     for (const auto& [kind, window] : {std::pair{Kind::kLlama, 0u},
                                        {Kind::kLlama, 64u},
                                        {Kind::kNearLlama, 0u},

@@ -42,6 +42,7 @@ constexpr Variant kVariants[] = {
     {"f16", NumberFormat::kF16, 0, CRIA_KV_INT8, CRIA_BACKEND_EXACT},
     {"bf16", NumberFormat::kBf16, 0, CRIA_KV_INT8, CRIA_BACKEND_EXACT},
     {"int8", NumberFormat::kInt8, 0, CRIA_KV_INT8, CRIA_BACKEND_EXACT},
+    {"int8k8v4", NumberFormat::kInt8, 0, CRIA_KV_K8V4, CRIA_BACKEND_EXACT, true},
     {"int8kv32", NumberFormat::kInt8, 0, CRIA_KV_F32, CRIA_BACKEND_EXACT},
     {"int4g32", NumberFormat::kInt4, 32, CRIA_KV_INT8, CRIA_BACKEND_EXACT, true},
     {"int4g64", NumberFormat::kInt4, 64, CRIA_KV_INT8, CRIA_BACKEND_EXACT},
@@ -49,6 +50,7 @@ constexpr Variant kVariants[] = {
 #if CRIA_WITH_XNNPACK
     {"xnnpackF32", NumberFormat::kF32, 0, CRIA_KV_F32, CRIA_BACKEND_XNNPACK},
     {"xnnpackInt8", NumberFormat::kInt8, 0, CRIA_KV_INT8, CRIA_BACKEND_XNNPACK},
+    {"xnnpackInt8k8v4", NumberFormat::kInt8, 0, CRIA_KV_K8V4, CRIA_BACKEND_XNNPACK},
     {"xnnpackInt4g32", NumberFormat::kInt4, 32, CRIA_KV_INT8, CRIA_BACKEND_XNNPACK, true},
 #endif
 };

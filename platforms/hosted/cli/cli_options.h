@@ -87,6 +87,7 @@ struct EvalOptions {
   std::string ids_path;
   std::string protocol = kDocumentsName;
   std::string reference_path;  // empty: none
+  std::optional<cria_kv_format> reference_kv_format;
   bool json = false;
 };
 

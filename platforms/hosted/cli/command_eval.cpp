@@ -148,6 +148,7 @@ std::unique_ptr<ModelSession> open_reference(const EvalOptions& options,
   CommonOptions common = options.common;
   common.model_path = options.reference_path;
   common.context = cria_context(model.session());
+  if (options.reference_kv_format) common.kv_format = options.reference_kv_format;
   auto reference = std::make_unique<ModelSession>(common, SessionNeeds());
   if (reference->info().vocab_size != model.info().vocab_size) {
     throw ProgramError(ExitCode::kInvalidInput,

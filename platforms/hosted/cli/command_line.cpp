@@ -27,8 +27,8 @@ constexpr uint32_t kMaxSessions = 1024;
 
 constexpr Named<cria_backend> kBackends[] = {
     {"auto", CRIA_BACKEND_AUTO}, {"exact", CRIA_BACKEND_EXACT}, {"xnnpack", CRIA_BACKEND_XNNPACK}};
-constexpr Named<std::optional<cria_kv_format>> kKvFormats[] = {{"int8", CRIA_KV_INT8},
-                                                               {"f32", CRIA_KV_F32}};
+constexpr Named<std::optional<cria_kv_format>> kKvFormats[] = {
+    {"int8", CRIA_KV_INT8}, {"k8v4", CRIA_KV_K8V4}, {"f32", CRIA_KV_F32}};
 
 constexpr Named<Thinking> kThinking[] = {
     {"dim", Thinking::kDim}, {"hide", Thinking::kHide}, {"plain", Thinking::kPlain}};
@@ -71,7 +71,7 @@ void add_common(CLI::App* app, CommonOptions* common) {
   add_named(app, "--backend", kBackends, &common->backend, "auto, exact or xnnpack; default: auto");
   add_isa(app, common);
   add_named(app, "--kv", kKvFormats, &common->kv_format,
-            "KV cache: int8, f32; default: int8 (f32 weights: f32)");
+            "KV cache: int8, k8v4, f32; default: int8 (f32 weights: f32)");
   app->add_option("--prefill-chunk", common->prefill_chunk,
                   "Tokens handled at once; default: 64. Changes no token")
       ->check(between(1U, kMaxPrefillChunk))
@@ -210,8 +210,12 @@ void add_eval(CLI::App* app, EvalOptions* options) {
                   "documents, or halves: the text as one, scored as llama-perplexity does")
       ->check(CLI::IsMember({kDocumentsName, kHalvesName}))
       ->capture_default_str();
-  app->add_option("--reference", options->reference_path, "Model to compare the distributions with")
-      ->type_name("F32.cria");
+  CLI::Option* const reference = app->add_option("--reference", options->reference_path,
+                                                 "Model to compare the distributions with")
+                                     ->type_name("F32.cria");
+  add_named(app, "--reference-kv", kKvFormats, &options->reference_kv_format,
+            "KV cache of the reference; default: as --kv")
+      ->needs(reference);
   app->add_flag("--json", options->json, "One JSON object");
   app->footer("Example: cria eval demo.cria --text heldout.txt --reference demo-f32.cria");
 }

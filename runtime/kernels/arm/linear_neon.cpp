@@ -195,6 +195,7 @@ void matmul_q8g_q8_neon(const MatrixShape& shape, const uint8_t* codes, const ui
 void override_neon(Kernels* table) {
   *table = {
       .quantize_row = quantize_row_neon,
+      .quantize_values = quantize_values_neon,
       .matmul_q4_q8 = matmul_q4_q8_neon,
       .matmul_q4nl_q8 = matmul_q4nl_q8_neon,
       .matmul_q8_q8 = matmul_q8_q8_neon,
@@ -211,6 +212,7 @@ void override_neon(Kernels* table) {
       .exp_sum = exp_sum_neon,
       .weighted_sum_q8 = weighted_sum_q8_neon,
       .weighted_sum_f32 = weighted_sum_f32_neon,
+      .weighted_sum_q4 = weighted_sum_q4_neon,
   };
 }
 

@@ -45,6 +45,7 @@ void matmul_bf16_f32_neon(const MatrixShape& shape, const uint8_t* codes, size_t
                           size_t y_stride);
 void quantize_row_neon(const float* x, size_t n, size_t n_padded, size_t group, int8_t* codes,
                        float* scales, int32_t* sums);
+void quantize_values_neon(const float* x, size_t n, uint8_t* codes, uint16_t* scales);
 void rms_norm_neon(const float* x, const float* weight, size_t n, float epsilon, float* y);
 void rope_neon(float* x, size_t n_heads, size_t head_dim, const float* cos, const float* sin);
 void silu_mul_neon(float* gate, const float* up, size_t n);
@@ -62,5 +63,7 @@ void weighted_sum_q8_neon(const float* weights, const int8_t* values, const floa
                           size_t n, size_t head_dim, float rescale, float* out);
 void weighted_sum_f32_neon(const float* weights, const float* values, size_t n, size_t head_dim,
                            float rescale, float* out);
+void weighted_sum_q4_neon(const float* weights, const uint8_t* values, const uint16_t* value_scales,
+                          size_t n, size_t head_dim, float rescale, float* out);
 
 }  // namespace cria

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "runtime/kernels/arm/neon_math.h"
+#include "runtime/kernels/value_codes.h"
 
 namespace cria {
 namespace {
@@ -75,6 +76,25 @@ int32_t quantize_group(const float* x, size_t n, float inverse, int8_t* codes) {
   return vget_lane_s32(pair, 0);
 }
 
+// Largest |x| among the negative ones, as bits.
+uint32_t largest_below_zero(const float* x, size_t n) {
+  uint32_t largest = 0;
+  for (size_t i = 0; i < n; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, x + i, sizeof bits);
+    const uint32_t magnitude = bits & kMagnitudeMask;
+    if (bits != magnitude && magnitude > largest) largest = magnitude;
+  }
+  return largest;
+}
+
+// Codes of n <= 16 values, none above 7, zeros behind.
+void quantize_half(const float* x, size_t n, float inverse, int8_t (&codes)[kValueHalf]) {
+  int32x4_t sum = vdupq_n_s32(0);
+  const int8x16_t found = quantize16(load_tail(x, n).values, inverse, &sum);
+  vst1q_s8(codes, vminq_s8(found, vdupq_n_s8(static_cast<int8_t>(kHighestValueCode))));
+}
+
 void add_squares(Lanes* lanes, const float* x) {
   for (size_t v = 0; v < kVectorsPerLanes; ++v) {
     const float32x4_t values = vld1q_f32(x + v * kFloatsPerVector);
@@ -116,6 +136,23 @@ void quantize_row_neon(const float* x, size_t n, size_t n_padded, size_t group, 
       std::memset(codes + begin + count, 0, group - count);
     }
     if (sums != nullptr) sums[g] = sum;
+  }
+}
+
+void quantize_values_neon(const float* x, size_t n, uint8_t* codes, uint16_t* scales) {
+  for (size_t begin = 0; begin < n; begin += kValueGroup) {
+    const size_t count = value_group_size(n, begin);
+    const size_t half = value_bytes(count);
+    const ValueScale scale =
+        find_value_scale(largest_magnitude(x + begin, count), largest_below_zero(x + begin, count));
+    scales[begin / kValueGroup] = scale.bits;
+    int8_t low[kValueHalf] = {};
+    int8_t high[kValueHalf] = {};
+    if (scale.bits != 0) {
+      quantize_half(x + begin, half, scale.inverse, low);
+      quantize_half(x + begin + half, count - half, scale.inverse, high);
+    }
+    pack_value_codes(low, high, half, codes + begin / 2);
   }
 }
 

@@ -7,7 +7,10 @@
 
 #include <arm_mve.h>
 
+#include <initializer_list>
+
 #include "runtime/kernels/mcu/helium_math.h"
+#include "runtime/kernels/value_codes.h"
 
 namespace cria {
 namespace {
@@ -111,6 +114,29 @@ void weighted_sum(const float* weights, const Element* values, Scales scales, si
   }
 }
 
+// Where a column of a group of 4-bit values is: its first byte, and the nibble.
+struct Nibbles {
+  const uint8_t* first;
+  int shift;  // 0 or 4
+};
+
+// Up to four columns of a group over all positions.
+void weighted_nibbles(const float* weights, Nibbles values, size_t row_bytes,
+                      const uint16_t* scales, size_t n_groups, size_t n, float rescale,
+                      size_t n_columns, float* out) {
+  const mve_pred16_t lanes = first_lanes(n_columns);
+  float32x4_t sum = vmulq_n_f32(vldrwq_z_f32(out, lanes), rescale);
+  const int32x4_t right = vdupq_n_s32(-values.shift);
+  for (size_t j = 0; j < n; ++j, values.first += row_bytes) {
+    const uint32x4_t pairs = vldrbq_z_u32(values.first, lanes);
+    const uint32x4_t nibbles = vandq_u32(vshlq_u32(pairs, right), vdupq_n_u32(0x0f));
+    const int32x4_t codes = vsubq_n_s32(vreinterpretq_s32_u32(nibbles), kNibbleZero);
+    const float weight = weights[j] * value_scale_at(scales, j * n_groups);
+    sum = vaddq_f32(sum, vmulq_n_f32(vcvtq_f32_s32(codes), weight));
+  }
+  vstrwq_p_f32(out, sum, lanes);
+}
+
 }  // namespace
 
 void scores_q8_helium(const int8_t* q_codes, const float* q_scales, size_t head_dim,
@@ -167,6 +193,25 @@ void weighted_sum_q8_helium(const float* weights, const int8_t* values, const fl
 void weighted_sum_f32_helium(const float* weights, const float* values, size_t n, size_t head_dim,
                              float rescale, float* out) {
   weighted_sum(weights, values, nullptr, n, head_dim, rescale, out);
+}
+
+void weighted_sum_q4_helium(const float* weights, const uint8_t* values,
+                            const uint16_t* value_scales, size_t n, size_t head_dim, float rescale,
+                            float* out) {
+  const size_t row_bytes = value_bytes(head_dim);
+  const size_t n_groups = value_groups(head_dim);
+  for (size_t begin = 0; begin < head_dim; begin += kValueGroup, ++value_scales) {
+    const size_t count = value_group_size(head_dim, begin);
+    const size_t half = value_bytes(count);
+    for (const int shift : {0, 4}) {
+      const size_t n_columns = shift == 0 ? half : count - half;
+      float* const columns = out + begin + (shift == 0 ? 0 : half);
+      for (size_t i = 0; i < n_columns; i += kFloatsPerVector) {
+        weighted_nibbles(weights, {values + begin / 2 + i, shift}, row_bytes, value_scales,
+                         n_groups, n, rescale, n_columns - i, columns + i);
+      }
+    }
+  }
 }
 
 }  // namespace cria

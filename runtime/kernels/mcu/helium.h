@@ -37,5 +37,8 @@ void weighted_sum_q8_helium(const float* weights, const int8_t* values, const fl
                             size_t n, size_t head_dim, float rescale, float* out);
 void weighted_sum_f32_helium(const float* weights, const float* values, size_t n, size_t head_dim,
                              float rescale, float* out);
+void weighted_sum_q4_helium(const float* weights, const uint8_t* values,
+                            const uint16_t* value_scales, size_t n, size_t head_dim, float rescale,
+                            float* out);
 
 }  // namespace cria

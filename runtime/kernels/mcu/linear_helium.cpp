@@ -262,6 +262,7 @@ void override_helium(Kernels* table) {
   table->exp_sum = exp_sum_helium;
   table->weighted_sum_q8 = weighted_sum_q8_helium;
   table->weighted_sum_f32 = kHasKvF32 ? weighted_sum_f32_helium : nullptr;
+  table->weighted_sum_q4 = weighted_sum_q4_helium;
 }
 
 }  // namespace cria

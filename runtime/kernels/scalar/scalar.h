@@ -7,6 +7,7 @@ namespace cria {
 
 void quantize_row_scalar(const float* x, size_t n, size_t n_padded, size_t group, int8_t* codes,
                          float* scales, int32_t* sums);
+void quantize_values_scalar(const float* x, size_t n, uint8_t* codes, uint16_t* scales);
 void matmul_q4_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                          size_t y_stride);
@@ -42,5 +43,8 @@ void weighted_sum_q8_scalar(const float* weights, const int8_t* values, const fl
                             size_t n, size_t head_dim, float rescale, float* out);
 void weighted_sum_f32_scalar(const float* weights, const float* values, size_t n, size_t head_dim,
                              float rescale, float* out);
+void weighted_sum_q4_scalar(const float* weights, const uint8_t* values,
+                            const uint16_t* value_scales, size_t n, size_t head_dim, float rescale,
+                            float* out);
 
 }  // namespace cria

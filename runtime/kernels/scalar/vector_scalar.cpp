@@ -2,6 +2,7 @@
 // Contracts are in runtime/kernels/kernels.h.
 #include <cmath>
 
+#include "quant/float16.h"
 #include "runtime/base/features.h"
 #include "runtime/base/scalar_math.h"
 #include "runtime/kernels/scalar/scalar.h"
@@ -97,8 +98,62 @@ void weighted_sum_f32_scalar(const float* weights, const float* values, size_t n
   }
 }
 
+void weighted_sum_q4_scalar(const float* weights, const uint8_t* values,
+                            const uint16_t* value_scales, size_t n, size_t head_dim, float rescale,
+                            float* out) {
+  for (size_t d = 0; d < head_dim; ++d) out[d] *= rescale;
+  for (size_t j = 0; j < n; ++j) {
+    for (size_t begin = 0; begin < head_dim; begin += kValueGroup) {
+      const size_t count = value_group_size(head_dim, begin);
+      const size_t half = value_bytes(count);
+      const float weight = weights[j] * bf16_to_f32(*value_scales++);
+      float* const low = out + begin;
+      float* const high = low + half;
+      for (size_t i = 0; i < half; ++i) {
+        low[i] += weight * static_cast<float>((values[i] & 0x0f) - kNibbleZero);
+      }
+      for (size_t i = 0; i < count - half; ++i) {
+        high[i] += weight * static_cast<float>((values[i] >> 4) - kNibbleZero);
+      }
+      values += half;
+    }
+  }
+}
+
+void quantize_values_scalar(const float* x, size_t n, uint8_t* codes, uint16_t* scales) {
+  constexpr float kRoundMagic = 0x1.8p23f;  // x + it - it rounds |x| < 2^22 half to even
+  constexpr float kHighestCode = 7.0f;
+  for (size_t begin = 0; begin < n; begin += kValueGroup) {
+    const size_t count = value_group_size(n, begin);
+    const size_t half = value_bytes(count);
+    float lowest = 0.0f;
+    float highest = 0.0f;
+    bool is_finite = true;
+    for (size_t i = 0; i < count; ++i) {
+      const float value = x[begin + i];
+      lowest = value < lowest ? value : lowest;
+      highest = value > highest ? value : highest;
+      is_finite = is_finite && std::isfinite(value);
+    }
+    const float largest = -lowest >= highest ? lowest : highest;
+    const bool is_zero = !is_finite || std::fabs(largest) < kSmallestActivation;
+    const uint16_t scale = is_zero ? uint16_t{0} : f32_to_bf16(largest / -8.0f);
+    const float inverse = is_zero ? 0.0f : 1.0f / bf16_to_f32(scale);
+    const auto nibble = [&](size_t i) {
+      if (is_zero || i >= count) return kNibbleZero;
+      const float rounded = (x[begin + i] * inverse + kRoundMagic) - kRoundMagic;
+      return static_cast<int>(rounded < kHighestCode ? rounded : kHighestCode) + kNibbleZero;
+    };
+    for (size_t i = 0; i < half; ++i) {
+      codes[begin / 2 + i] = static_cast<uint8_t>(nibble(i) | nibble(half + i) << 4);
+    }
+    scales[begin / kValueGroup] = scale;
+  }
+}
+
 const Kernels kScalarKernels = {
     .quantize_row = quantize_row_scalar,
+    .quantize_values = quantize_values_scalar,
     .matmul_q4_q8 = matmul_q4_q8_scalar,
     .matmul_q4nl_q8 = matmul_q4nl_q8_scalar,
     .matmul_q8_q8 = matmul_q8_q8_scalar,
@@ -115,6 +170,7 @@ const Kernels kScalarKernels = {
     .exp_sum = exp_sum_scalar,
     .weighted_sum_q8 = weighted_sum_q8_scalar,
     .weighted_sum_f32 = kHasKvF32 ? weighted_sum_f32_scalar : nullptr,
+    .weighted_sum_q4 = weighted_sum_q4_scalar,
 };
 
 }  // namespace cria

@@ -28,17 +28,25 @@ struct Lanes {
     return {_mm256_loadu_ps(part), _mm256_loadu_ps(part + 8)};
   }
 
-  static Lanes load_bytes(const int8_t* p, size_t n) {
-    __m128i bytes;
-    if (n >= kCount) {
-      bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-    } else {
-      int8_t part[kCount] = {};
-      for (size_t i = 0; i < n; ++i) part[i] = p[i];
-      bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(part));
-    }
+  template <class Byte>
+  static __m128i load_16(const Byte* p, size_t n) {
+    if (n >= kCount) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    Byte part[kCount] = {};
+    for (size_t i = 0; i < n; ++i) part[i] = p[i];
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(part));
+  }
+  static Lanes to_floats(__m128i bytes) {
     return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
             _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
+  }
+  static Lanes load_bytes(const int8_t* p, size_t n) { return to_floats(load_16(p, n)); }
+
+  static void load_nibbles(const uint8_t* p, size_t n, Lanes* low, Lanes* high) {
+    const __m128i bytes = load_16(p, n);
+    const __m128i nibble = _mm_set1_epi8(0x0f);
+    const __m128i zero = _mm_set1_epi8(kNibbleZero);
+    *low = to_floats(_mm_sub_epi8(_mm_and_si128(bytes, nibble), zero));
+    *high = to_floats(_mm_sub_epi8(_mm_and_si128(_mm_srli_epi16(bytes, 4), nibble), zero));
   }
 
   static void store(float* p, size_t n, Lanes v) {

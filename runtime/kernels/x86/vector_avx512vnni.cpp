@@ -152,6 +152,7 @@ void weighted_sum_f32_avx512vnni(const float* weights, const float* values, size
 void override_avx512vnni(Kernels* table) {
   *table = {
       .quantize_row = quantize_row_avx512vnni,
+      .quantize_values = quantize_values_avx512vnni,
       .matmul_q4_q8 = matmul_q4_q8_avx512vnni,
       .matmul_q4nl_q8 = matmul_q4nl_q8_avx512vnni,
       .matmul_q8_q8 = matmul_q8_q8_avx512vnni,
@@ -168,6 +169,7 @@ void override_avx512vnni(Kernels* table) {
       .exp_sum = exp_sum_avx512vnni,
       .weighted_sum_q8 = weighted_sum_q8_avx512vnni,
       .weighted_sum_f32 = weighted_sum_f32_avx512vnni,
+      .weighted_sum_q4 = weighted_sum_q4_avx512vnni,
   };
 }
 

@@ -90,6 +90,43 @@ TEST(MemoryPlan, OfAOneBillionParameterModelIsWhatTheArithmeticSays) {
   EXPECT_EQ(plan.total, plan.model.total + plan.session.total + plan.workspace.total);
 }
 
+// A row is a position of one head: codes of keys and values, a scale each, or of values a bf16 for
+// each 32.
+TEST(MemoryPlan, OfAKvCacheIsWhatItsFormatTakes) {
+  constexpr uint64_t kRows = 16 * 8 * 2048;
+  PlanInput in = exact_input(2048);
+  MemoryPlan plan;
+  for (const auto& [kv_format, row_bytes] :
+       {std::pair{KvFormat::kInt8, 64 + 4 + 64 + 4}, std::pair{KvFormat::kF32, 8 * 64},
+        std::pair{KvFormat::kK8V4, 64 + 4 + 32 + 2 * 2}}) {
+    in.kv_format = kv_format;
+    ASSERT_TRUE(plan_memory(llama_1b(), in, &plan));
+    EXPECT_EQ(plan.session.kv_cache, kRows * static_cast<uint64_t>(row_bytes));
+    expect_totals(plan);
+  }
+  // The last group of a head may be shorter, and each part is whole blocks.
+  struct Case {
+    uint32_t head_dim;
+    KvRowBytes k8v4;
+  };
+  for (const Case& k :
+       {Case{2, {2, 1, 4, 2}}, Case{30, {30, 15, 4, 2}}, Case{32, {32, 16, 4, 2}},
+        Case{34, {34, 17, 4, 4}}, Case{80, {80, 40, 4, 6}}, Case{128, {128, 64, 4, 8}}}) {
+    const KvRowBytes row = kv_row_bytes(k.head_dim, KvFormat::kK8V4);
+    EXPECT_EQ(row.keys, k.k8v4.keys);
+    EXPECT_EQ(row.values, k.k8v4.values);
+    EXPECT_EQ(row.key_scales, k.k8v4.key_scales);
+    EXPECT_EQ(row.value_scales, k.k8v4.value_scales);
+    format::ModelConfig c = llama_1b();
+    c.head_dim = k.head_dim;
+    const KvLayout layout = kv_layout(c, 3, KvFormat::kK8V4);
+    constexpr uint64_t kLayoutRows = 16 * 8 * 3;  // a multiple of 64
+    EXPECT_EQ(layout.total,
+              kLayoutRows * (row.keys + row.values + row.key_scales + row.value_scales));
+    EXPECT_EQ(layout.keys + layout.values + layout.key_scales + layout.value_scales, layout.total);
+  }
+}
+
 TEST(MemoryPlan, MappedStoredFilesKeepWeightsAndTablesOutOfTheArena) {
   format::ModelConfig c = llama_1b();
   c.compression = 0;
@@ -200,6 +237,13 @@ TEST(MemoryPlan, LargestModelTheFormatAllowsDoesNotOverflow) {
   test::mend_counts(&c);
   ASSERT_EQ(check_config(c), nullptr);
   PlanInput in = exact_input(format::kMaxContext);
+  for (const KvFormat kv_format : {KvFormat::kInt8, KvFormat::kK8V4}) {
+    in.kv_format = kv_format;
+    MemoryPlan plan;
+    ASSERT_TRUE(plan_memory(c, in, &plan));
+    const uint64_t row_bytes = kv_format == KvFormat::kInt8 ? 2 * (128 + 4) : 128 + 4 + 64 + 8;
+    EXPECT_EQ(plan.session.kv_cache, uint64_t{1024} * 1024 * format::kMaxContext * row_bytes);
+  }
   in.kv_format = KvFormat::kF32;
   in.prefill_chunk = 4096;
   in.max_turns = 4096;

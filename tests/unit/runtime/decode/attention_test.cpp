@@ -38,14 +38,16 @@ class Cache {
         memory_(static_cast<size_t>(layout_.total)) {
     const format::ModelConfig c = config_of(setting);
     auto* const p = static_cast<uint8_t*>(memory_.data());
+    auto* const key_scales = p + layout_.keys + layout_.values;
     kv_ = {setting.kv_format,
            c.n_kv_heads,
            n_positions,
            c.head_dim,
+           kv_row_bytes(c.head_dim, setting.kv_format),
            p,
-           p + layout_.codes,
-           reinterpret_cast<float*>(p + 2 * layout_.codes),
-           reinterpret_cast<float*>(p + 2 * layout_.codes + layout_.scales),
+           p + layout_.keys,
+           reinterpret_cast<float*>(key_scales),
+           key_scales + layout_.key_scales,
            nullptr};
   }
   [[nodiscard]] const KvCache& kv() const { return kv_; }
@@ -189,6 +191,15 @@ TEST(Attention, WithAnInt8CacheErrsAsMuchAsItsStepsAllow) {
   EXPECT_GT(worst, 1e-5);
 }
 
+TEST(Attention, WithValuesIn4BitsErrsAsMuchAsTheirStepsAllow) {
+  const double worst = largest_difference({0, KvFormat::kK8V4}, 127, 1.0f);
+  // A value's step is its group's largest magnitude / 8, so half of about 3 / 8 for the first
+  // position, which attends to itself alone: all else is averages.
+  std::printf("4-bit values: largest difference %.2g\n", worst);
+  EXPECT_LT(worst, 0.5 * 4.5 / 8 + 0.08);
+  EXPECT_GT(worst, 0.01);
+}
+
 // Appends element i of rows of width floats.
 void append_row(const std::vector<float>& from, size_t i, size_t width, std::vector<float>* to) {
   to->insert(to->end(), from.begin() + static_cast<ptrdiff_t>(i * width),
@@ -203,8 +214,9 @@ TEST(Attention, RowsOfOtherCachesChangeNothing) {
   constexpr size_t kCaches = std::size(kFirst);
   constexpr uint32_t kRows = 7;
   size_t compared = 0;
-  for (const Setting& setting : {Setting{0, KvFormat::kF32}, Setting{0, KvFormat::kInt8},
-                                 Setting{9, KvFormat::kInt8}, Setting{65, KvFormat::kF32}}) {
+  for (const Setting& setting :
+       {Setting{0, KvFormat::kF32}, Setting{0, KvFormat::kInt8}, Setting{9, KvFormat::kInt8},
+        Setting{65, KvFormat::kF32}, Setting{0, KvFormat::kK8V4}, Setting{9, KvFormat::kK8V4}}) {
     Bench alone(setting);
     const format::ModelConfig& c = alone.config();
     const size_t q_width = size_t{c.n_heads} * c.head_dim;
@@ -246,7 +258,7 @@ TEST(Attention, RowsOfOtherCachesChangeNothing) {
       ++compared;
     }
   }
-  EXPECT_EQ(compared, 8u);
+  EXPECT_EQ(compared, 12u);
 }
 
 }  // namespace

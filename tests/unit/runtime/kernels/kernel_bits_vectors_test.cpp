@@ -1,5 +1,6 @@
 // Vector and attention kernels of every ISA against the scalar reference
 // (tests/unit/runtime/kernels/kernel_bits.h).
+#include "quant/float16.h"
 #include "quant/tile16.h"
 #include "runtime/base/scalar_math.h"
 #include "tests/unit/runtime/kernels/kernel_bits.h"
@@ -70,6 +71,52 @@ void check_quantize_row(const Kernels& table) {
     for (size_t i = 1; i < x.size(); ++i) x[i] *= (static_cast<float>(i) - 31.5f) / 127.0f;
     compare_quantize_row(table.quantize_row, x, 64, 32, Edge::kEnd);
     compare_quantize_row(table.quantize_row, x, 64, 64, Edge::kEnd);
+  }
+}
+
+void compare_quantize_values(QuantizeValues got, const std::vector<float>& x, Edge edge) {
+  static Guarded rooms[3] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom)};
+  const size_t n_bytes = value_bytes(x.size());
+  const size_t n_groups = value_groups(x.size());
+  std::vector<uint8_t> codes(n_bytes, 99);
+  std::vector<uint16_t> scales(n_groups, 99);
+  kScalarKernels.quantize_values(x.data(), x.size(), codes.data(), scales.data());
+  const float* x_got = rooms[0].copy(x.data(), x.size(), edge);
+  auto* codes_got = rooms[1].place<uint8_t>(n_bytes, edge);
+  auto* scales_got = rooms[2].place<uint16_t>(n_groups, edge);
+  std::memset(codes_got, 98, n_bytes);
+  got(x_got, x.size(), codes_got, scales_got);
+  EXPECT_TRUE(same_arrays(codes.data(), codes_got, n_bytes)) << x.size();
+  EXPECT_TRUE(same_arrays(scales.data(), scales_got, n_groups)) << x.size();
+}
+
+void check_quantize_values(const Kernels& table) {
+  for_vectors([&](size_t n, Fill fill, Edge edge) {
+    std::vector<float> x = floats(n, fill, static_cast<unsigned>(n));
+    compare_quantize_values(table.quantize_values, x, edge);
+    // Groups of one sign.
+    for (const float sign : {1.0f, -1.0f}) {
+      std::vector<float> same_sign = x;
+      for (float& v : same_sign) v = std::copysign(v, sign);
+      compare_quantize_values(table.quantize_values, same_sign, edge);
+    }
+    for (float& v : x) v *= 0x1p-39f;
+    if (kHasSubnormals || fill != Fill::kWide) {
+      compare_quantize_values(table.quantize_values, x, edge);
+    }
+  });
+  // Values between two codes, both ends in a group, and magnitudes around the smallest that counts.
+  for (const float size : {8.0f, -8.0f, 8.015f, -7.98f, 0x1.fp-41f, 0x1p-40f, 0x1.8p-40f, 3e38f}) {
+    for (const size_t place : {0u, 31u, 40u}) {
+      std::vector<float> x(64);
+      for (size_t i = 0; i < x.size(); ++i) {
+        x[i] = size * ((static_cast<float>(i % 32) - 15.5f) / 16.0f);
+      }
+      x[place] = size;
+      compare_quantize_values(table.quantize_values, x, Edge::kEnd);
+      x[place ^ 1] = -size;
+      compare_quantize_values(table.quantize_values, x, Edge::kEnd);
+    }
   }
 }
 
@@ -275,8 +322,34 @@ void check_weighted_sum_f32(const Kernels& table) {
   });
 }
 
+void check_weighted_sum_q4(const Kernels& table) {
+  static Guarded rooms[4] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom), Guarded(kRoom)};
+  for_heads([&](size_t head_dim, size_t n, Edge edge) {
+    for (const Fill fill : kFills) {
+      std::mt19937 random(static_cast<unsigned>(head_dim * 100 + n));
+      const std::vector<float> weights = floats(n, fill, 1);
+      std::vector<uint8_t> values(n * value_bytes(head_dim));
+      for (uint8_t& pair : values) pair = static_cast<uint8_t>(random());
+      const bool is_wide = fill == Fill::kWide;
+      const std::vector<float> wanted_scales =
+          floats(n * value_groups(head_dim), is_wide ? Fill::kWide : Fill::kRandom, 3);
+      std::vector<uint16_t> value_scales;
+      for (const float scale : wanted_scales) value_scales.push_back(f32_to_bf16(scale));
+      std::vector<float> out = floats(head_dim, fill, 4);
+      float* got = rooms[3].copy(out.data(), head_dim, edge);
+      kScalarKernels.weighted_sum_q4(weights.data(), values.data(), value_scales.data(), n,
+                                     head_dim, 0.7f, out.data());
+      table.weighted_sum_q4(
+          rooms[0].copy(weights.data(), n, edge), rooms[1].copy(values.data(), values.size(), edge),
+          rooms[2].copy(value_scales.data(), value_scales.size(), edge), n, head_dim, 0.7f, got);
+      EXPECT_TRUE(same_arrays(out.data(), got, head_dim)) << head_dim << " " << n;
+    }
+  });
+}
+
 constexpr KernelRow kKernelRows[] = {
     {"quantize_row", check_quantize_row},
+    {"quantize_values", check_quantize_values},
     {"rms_norm", check_rms_norm},
     {"rope", check_rope},
     {"silu_mul", check_silu_mul},
@@ -287,6 +360,7 @@ constexpr KernelRow kKernelRows[] = {
     {"exp", check_exp},
     {"weighted_sum_q8", check_weighted_sum_q8},
     {"weighted_sum_f32", check_weighted_sum_f32},
+    {"weighted_sum_q4", check_weighted_sum_q4},
 };
 
 TEST_P(KernelBits, EqualTheScalarReference) { expect_scalar_bits(); }

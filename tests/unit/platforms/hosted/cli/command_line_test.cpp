@@ -49,13 +49,13 @@ TEST(Sampling, ATopPOfZeroKeepsTheLikeliestAlone) {
 TEST(CommandLine, ReadsEveryCommonOption) {
   const auto options = parse_as<InfoOptions>(
       {"info", "m.cria", "--threads", "3", "--context", "77", "--backend", "exact", "--isa",
-       "scalar", "--kv", "f32", "--prefill-chunk", "5", "--no-mmap", "--verbose", "--json"});
+       "scalar", "--kv", "k8v4", "--prefill-chunk", "5", "--no-mmap", "--verbose", "--json"});
   EXPECT_EQ(options.common.model_path, "m.cria");
   EXPECT_EQ(options.common.n_threads, 3u);
   EXPECT_EQ(options.common.context, 77u);
   EXPECT_EQ(options.common.backend, CRIA_BACKEND_EXACT);
   EXPECT_EQ(options.common.isa_mask, 1u);
-  EXPECT_EQ(options.common.kv_format, CRIA_KV_F32);
+  EXPECT_EQ(options.common.kv_format, CRIA_KV_K8V4);
   EXPECT_EQ(options.common.prefill_chunk, 5u);
   EXPECT_EQ(options.common.mapping, Mapping::kNever);
   EXPECT_TRUE(options.common.verbose);
