@@ -63,6 +63,10 @@ class Info(unittest.TestCase):
         self.assertEqual(info["config"]["context"], 100)
         # 5 layers, 2 KV heads of 32, keys and values of 4 bytes.
         self.assertEqual(info["memory_plan"]["kv_cache_bytes"], 5 * 2 * 32 * 2 * 4 * 100)
+        k8v4 = json.loads(cli.cria("info", cli.model(), "--json", "--context", "128", "--kv", "k8v4").out)
+        self.assertEqual(k8v4["config"]["kv"], "k8v4")
+        # Keys of a byte with a scale of 4 bytes, values of half a byte with one of 2.
+        self.assertEqual(k8v4["memory_plan"]["kv_cache_bytes"], 5 * 2 * (32 + 4 + 16 + 2) * 128)
         for plan in (info["memory_plan"], *filter(None, info["backend_plans"].values())):
             self.assertEqual(plan["sessions"], 1)
             self.assert_sums(plan)
@@ -326,6 +330,22 @@ class Eval(unittest.TestCase):
         table = cli.cria("eval", cli.model(), "--text", text, "--reference", f32)
         self.assertIn("KL divergence", table.out)
         self.assertEqual(table.code, cli.DONE)
+
+    def test_a_kv_format_is_compared_with_another(self):
+        text = cli.folder() / "short.txt"
+        text.write_text("Once upon a time, there was a young owl. He lived in a small village.")
+        f32 = cli.model("--weights", "f32")
+
+        def divergence(kv, of_reference):
+            result = cli.cria("eval", f32, "--text", text, "--reference", f32, "--kv", kv, "--reference-kv", of_reference, "--json")
+            return json.loads(result.out)["reference"]["mean_kl"]
+
+        self.assertLess(abs(divergence("k8v4", "k8v4")), 1e-9)
+        int8, k8v4 = divergence("int8", "f32"), divergence("k8v4", "f32")
+        self.assertGreater(int8, 1e-9)
+        self.assertGreater(k8v4, 3 * int8)
+        self.assertLess(k8v4, 0.005)
+        self.assertEqual(cli.cria("eval", f32, "--text", text, "--reference-kv", "f32").code, cli.USAGE)
 
     def test_windows_are_as_long_as_the_context(self):
         text = cli.DEMO / "heldout_plain.txt"

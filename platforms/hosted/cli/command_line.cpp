@@ -71,7 +71,7 @@ void add_common(CLI::App* app, CommonOptions* common) {
   add_named(app, "--backend", kBackends, &common->backend, "auto, exact or xnnpack; default: auto");
   add_isa(app, common);
   add_named(app, "--kv", kKvFormats, &common->kv_format,
-            "KV cache: int8, k8v4, f32; default: int8 (f32 weights: f32)");
+            "KV: int8, k8v4, f32; default: int8 (f32 weights: f32)");
   app->add_option("--prefill-chunk", common->prefill_chunk,
                   "Tokens handled at once; default: 64. Changes no token")
       ->check(between(1U, kMaxPrefillChunk))

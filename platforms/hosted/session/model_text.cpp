@@ -2,8 +2,6 @@
 
 #include <iterator>
 
-#include "quant/memory_plan.h"
-
 namespace cria::hosted {
 namespace {
 
@@ -12,6 +10,16 @@ constexpr const char* kUnknown = "unknown";
 template <size_t kCount>
 const char* name_at(const char* const (&names)[kCount], uint32_t index) {
   return index < kCount ? names[index] : kUnknown;
+}
+
+// Keys and values of one position and KV head, as cria.h says.
+double kv_row_bytes(uint32_t head_dim, uint32_t kv_format) {
+  constexpr uint32_t kScaleBytes = 4;
+  constexpr uint32_t kValueGroup = 32;
+  if (kv_format == CRIA_KV_F32) return 8.0 * head_dim;
+  if (kv_format == CRIA_KV_INT8) return 2.0 * (head_dim + kScaleBytes);
+  const uint32_t n_groups = (head_dim + kValueGroup - 1) / kValueGroup;
+  return 1.5 * head_dim + kScaleBytes + 2.0 * n_groups;
 }
 
 }  // namespace
@@ -30,10 +38,8 @@ uint64_t decode_bytes_per_token(const cria_model_info& info, uint32_t kv_format,
                                 uint32_t n_positions) {
   const uint64_t not_read = info.tied_embedding != 0 ? 0 : info.embedding_bytes;
   const auto weights = static_cast<double>(info.weight_bytes - not_read);
-  const KvRowBytes row = kv_row_bytes(info.head_dim, static_cast<KvFormat>(kv_format));
-  const double row_bytes =
-      static_cast<double>(row.keys + row.values + row.key_scales + row.value_scales);
-  const double kv_bytes = row_bytes * info.n_layers * info.n_kv_heads * n_positions;
+  const double kv_bytes =
+      kv_row_bytes(info.head_dim, kv_format) * info.n_layers * info.n_kv_heads * n_positions;
   return static_cast<uint64_t>(weights + kv_bytes);
 }
 
