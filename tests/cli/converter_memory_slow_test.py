@@ -4,6 +4,7 @@ that is promised."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,25 +23,43 @@ SECONDS = 600
 
 
 class Memory(unittest.TestCase):
+    @staticmethod
+    def peak_kib(command):
+        # The maker's own peak would hide the converter's, so a fresh process watches it.
+        watch = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
+                 "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+        done = subprocess.run([sys.executable, "-c", watch, *map(str, command)], capture_output=True, text=True,
+                              timeout=SECONDS, check=True)
+        return int(done.stdout)
+
     def check(self, shape):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             subprocess.run([sys.executable, MAKER, folder / "model", "--shape", shape], check=True)
             begin = time.monotonic()
-            # The maker's own peak would hide the converter's, so a fresh process watches it.
-            watch = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
-                     "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
             command = [CONVERT, folder / "model", "-o", folder / "m.cria", "--no-tokenizer", "--quiet",
                        "--report", folder / "r.json"]
-            done = subprocess.run([sys.executable, "-c", watch, *map(str, command)], capture_output=True, text=True,
-                                  timeout=SECONDS, check=True)
+            peak_kib = self.peak_kib(command)
             seconds = time.monotonic() - begin
             report = json.loads((folder / "r.json").read_text())
-        peak_kib = int(done.stdout)
         print(f"{shape}: {seconds:.1f} s, peak {peak_kib} KiB, file {report['file_bytes']} bytes, "
               f"{report['bits_per_weight']:.3f} bits a weight, SQNR {report['sqnr_db']:.2f} dB")
         self.assertLess(peak_kib, MOST_KIB)
         self.assertLess(report["file_bytes"], 0.93 * report["raw_bytes"])
+
+    def test_measuring_for_bits_takes_what_the_plan_says(self):
+        shape = ("--d-model", "1024", "--layers", "2", "--heads", "16", "--kv-heads", "4", "--ffn", "4096", "--vocab", "64000",
+                 "--tied")
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            subprocess.run([sys.executable, MAKER, folder / "model", *shape], check=True)
+            options = [folder / "model", "--no-tokenizer", "--bits", "5"]
+            plan = subprocess.run([CONVERT, *options, "--plan"], capture_output=True, text=True, check=True).stdout
+            planned_mb = int(re.search(r"memory to calibrate it, about: (\d+) MB", plan).group(1))
+            peak_kib = self.peak_kib([CONVERT, *options, "-o", folder / "m.cria", "--quiet"])
+        print(f"--bits: {planned_mb} MB planned, {peak_kib * 1024 / 1e6:.0f} MB taken")
+        self.assertLess(peak_kib * 1024, planned_mb * 1e6)
+        self.assertGreater(peak_kib * 1024, 0.5 * planned_mb * 1e6)
 
     def test_a_model_of_a_billion_weights_takes_little_memory(self):
         self.check("llama-3.2-1b")
