@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import shutil
 import struct
 import unittest
 
@@ -330,6 +331,22 @@ class Eval(unittest.TestCase):
         table = cli.cria("eval", cli.model(), "--text", text, "--reference", f32)
         self.assertIn("KL divergence", table.out)
         self.assertEqual(table.code, cli.DONE)
+
+    def test_a_reference_may_have_a_shorter_context(self):
+        text = cli.folder() / "short.txt"
+        text.write_text("Once upon a time, there was a young owl. " * 20)
+        source = cli.folder() / "short_context"
+        shutil.copytree(cli.DEMO, source)
+        config = json.loads((source / "config.json").read_text())
+        (source / "config.json").chmod(0o644)
+        (source / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 64}))
+        short = cli.converted(source, "--weights", "f32")
+        for pair in ((cli.model(), short), (short, cli.model())):
+            result = cli.cria("eval", pair[0], "--text", text, "--reference", pair[1], "--json")
+            self.assertEqual(result.code, cli.DONE, result.err)
+            self.assertEqual(json.loads(result.out)["window_tokens"], 64)
+        asked = cli.cria("eval", cli.model(), "--text", text, "--reference", short, "--context", "128")
+        self.assertEqual(asked.code, cli.USAGE)
 
     def test_a_kv_format_is_compared_with_another(self):
         text = cli.folder() / "short.txt"

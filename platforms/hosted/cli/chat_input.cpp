@@ -136,7 +136,8 @@ std::vector<uint32_t> encode_messages(const ModelSession& model,
   }
   // Of U+2581 and U+FFFD, where a vocabulary has no token for what a space or an invalid byte is.
   constexpr size_t kTokensOfAByte = 3;
-  std::vector<uint32_t> tokens(kTokensOfAByte * chat_input_bytes(model.info(), messages));
+  const uint64_t most = kTokensOfAByte * chat_input_bytes(model.info(), messages);
+  std::vector<uint32_t> tokens(static_cast<size_t>(most));
   size_t n_tokens = 0;
   check_status(cria_encode_chat(model.workspace(), first, view.size(), 0, ending, tokens.data(),
                                 tokens.size(), &n_tokens),

@@ -142,6 +142,16 @@ void print_table(const nlohmann::ordered_json& json, TextStream* out) {
                    kPercent * number(reference, "top1_agreement_error")));
 }
 
+// With the context that the model plans, or the longest of the reference where that is shorter.
+CommonOptions options_of_both(const EvalOptions& options) {
+  CommonOptions common = options.common;
+  if (options.reference_path.empty() || common.context != 0) return common;
+  const ModelFile model(common.model_path, common.mapping);
+  const ModelFile reference(options.reference_path, common.mapping);
+  common.context = std::min(model.info().planned_context, reference.info().max_context);
+  return common;
+}
+
 std::unique_ptr<ModelSession> open_reference(const EvalOptions& options,
                                              const ModelSession& model) {
   if (options.reference_path.empty()) return nullptr;
@@ -163,7 +173,7 @@ std::unique_ptr<ModelSession> open_reference(const EvalOptions& options,
 ExitCode run_command(const EvalOptions& options) {
   const bool has_ids = !options.ids_path.empty();
   const std::string text = read_text_file(has_ids ? options.ids_path : options.text_path);
-  const ModelSession model(options.common, {.max_text_bytes = has_ids ? 0 : text.size()});
+  const ModelSession model(options_of_both(options), {.max_text_bytes = has_ids ? 0 : text.size()});
   if (!has_ids) model.need_tokenizer();
   const std::unique_ptr<ModelSession> reference = open_reference(options, model);
   const EvalProtocol protocol =

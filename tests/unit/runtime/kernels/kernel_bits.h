@@ -140,7 +140,7 @@ inline float scale_of(Codes kind, std::mt19937* random) {
   if (kind == Codes::kEnds) return std::fabs(wide_float(random));
   if (kind == Codes::kSomeScales && (*random)() % 4 == 0) return 0.0f;
   if (kind == Codes::kSomeScales) return std::fabs(wide_float(random));
-  if (kind == Codes::kFarScales) return (*random)() % 2 == 0 ? 0x1.fep127f : 0x1p-64f;
+  if (kind == Codes::kFarScales) return (*random)() % 2 == 0 ? 0x1.fep127f : 0x1p-62f;
   return 0.001f + static_cast<float>((*random)() % 1000) * 1e-4f;
 }
 
