@@ -100,6 +100,20 @@ void count_formats(std::span<const MatrixFormat> formats, ScaleSigns scales,
   }
 }
 
+// --weights-of may leave nothing that is calibrated; only the checkpoint tells whether it names
+// all.
+void check_calibrated(const Options& options, std::span<const MatrixFormat> formats,
+                      const format::ModelConfig& model) {
+  if (!options.calibration) return;
+  for (uint32_t i = 0; i < formats.size(); ++i) {
+    const TensorSpec spec = tensor_spec(model, i, formats[i]);
+    if (spec.is_matrix && has_nibbles(spec.shape.number_format)) return;
+  }
+  refuse(ExitCode::kUsage,
+         std::string(options.calibration->feedback ? "--method gptq" : "--calibration") +
+             ": --weights-of leaves no matrix of int4 or int4nl to calibrate");
+}
+
 // Weights of the most bytes that so many bits give, in place of those of the smallest formats.
 void bound_plan(double bits, const format::ModelConfig& model,
                 std::span<const MatrixFormat> formats, MemoryPlan* plan) {
@@ -208,6 +222,7 @@ class Conversion {
     if (report_.model.n_layers <= format::kMaxLayers) {
       formats_ = choose_formats(options_, report_.model);
       count_formats(formats_, options_.scales, &report_.model);
+      check_calibrated(options_, formats_, report_.model);
     }
     if (const char* field = check_config(report_.model); field != nullptr) {
       refuse(ExitCode::kInvalidInput,

@@ -27,7 +27,8 @@ namespace {
 
 [[noreturn]] void fail_to_open(const std::filesystem::path& path, int error) {
   if (error == ENOENT || error == ENOTDIR) {
-    fail(ExitCode::kInvalidInput, path, "no such file, or a link to nothing; download it again");
+    fail(ExitCode::kInvalidInput, path,
+         "no such file, or a link to nothing; check the name, or download it again");
   }
   if (error == ELOOP) {
     fail(ExitCode::kInvalidInput, path, "is a link that leads to itself; give a regular file");

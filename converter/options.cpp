@@ -31,7 +31,7 @@ using hosted::Named;
 constexpr uint32_t kMaxThreads = 1024;
 // What --bits may be at all; a model's matrices say what it can be.
 constexpr double kLeastBits = 4;
-constexpr double kMostBits = 16;
+constexpr double kMostBits = 4096;  // narrow matrices are mostly padding
 constexpr const char* kList = "--list-architectures";
 
 constexpr std::array<Named<NumberFormat>, std::size(kNumberFormats)> weight_names() {
@@ -233,7 +233,8 @@ void check_calibration(const CLI::App& app, const Raw& raw, const Options& optio
 void check_bits(const CLI::App& app, const Options& options) {
   if (app.count("--bits") == 0) return;
   if (!has_nibbles(options.weights)) {
-    refuse("--bits belongs to --weights " + names_of(has_nibbles) + ", which it mixes with int8");
+    refuse("--bits belongs to --weights " + names_of(has_nibbles) +
+           ", which it mixes with int8 and int8g32");
   }
   if (app.count("--group-size") > 0) {
     refuse("--bits chooses groups for each matrix: leave out --group-size");
@@ -291,6 +292,7 @@ void set_weights_of(const std::string& text, Options* options) {
   if (equals == std::string::npos) refuse_it("is not MATRIX=NAME");
   const std::string matrix = text.substr(0, equals);
   const std::string name = text.substr(equals + 1);
+  const auto told = [](const std::string& part) { return part.empty() ? "nothing" : shown(part); };
   std::string names;
   const TensorRoleRow* found = nullptr;
   for (const TensorRoleRow& row : kTensorRoles) {
@@ -298,14 +300,14 @@ void set_weights_of(const std::string& text, Options* options) {
     names += std::string(names.empty() ? "" : ", ") + row.name;
     if (matrix == row.name) found = &row;
   }
-  if (found == nullptr) refuse_it(shown(matrix) + " is not one of: " + names);
+  if (found == nullptr) refuse_it(told(matrix) + " is not one of: " + names);
   std::optional<MatrixFormat>& format = options->weights_of[found->matrix];
   if (format) refuse_it("is given twice");
   for (const NumberFormatRow& row : kNumberFormats) {
     if (name == row.name) format = matrix_format(row.number_format, options->group_size);
   }
   if (!format)
-    refuse_it(shown(name) + " is not one of: " + names_of([](NumberFormat) { return true; }));
+    refuse_it(told(name) + " is not one of: " + names_of([](NumberFormat) { return true; }));
 }
 
 // A folder whose name ends in a colon and a number is given with a scale behind it.

@@ -73,7 +73,10 @@ bool is_quantized(const format::ModelConfig& model) {
 // "int4 in groups of 32"
 std::string format_text(const MatrixFormat& f) {
   std::string text = row_of(f.number_format).name;
-  if (f.group_size != 0) text += " in groups of " + std::to_string(f.group_size);
+  // Where there is but one group, the name says it.
+  if (f.group_size != 0 && f.number_format != format::NumberFormat::kInt8G32) {
+    text += " in groups of " + std::to_string(f.group_size);
+  }
   return text;
 }
 
@@ -99,7 +102,7 @@ std::vector<OtherFormat> other_formats(const format::ModelConfig& model) {
   return others;
 }
 
-// "; embedding: int8g32 in groups of 32; 3 of 12 down: int8"
+// "; embedding: int8g32; 3 of 12 down: int8"
 std::string other_formats_text(const format::ModelConfig& model) {
   std::string text;
   for (const OtherFormat& other : other_formats(model)) {

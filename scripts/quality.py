@@ -165,7 +165,7 @@ def name_table(path):
 
 
 def shares(models, rival_label):
-    """Of each of cria's rows: its excess by the rival's, for the models where both take the same bits."""
+    """Of each of cria's rows: model, its excess by the rival's, its KL by the rival's, where both take the same bits."""
     found = {}
     for model in models:
         rival = next((row for row in model.rows if row["label"] == rival_label), None)
@@ -173,9 +173,19 @@ def shares(models, rival_label):
             if rival is None or row["side"] != "cria" or abs(row["bits"] - rival["bits"]) > SAME_BITS:
                 continue
             # An excess may be negative by chance: then nothing can be said of its share.
-            if min(row["excess"], rival["excess"]) > 0:
-                found.setdefault(row["label"], []).append((model.name, row["excess"] / rival["excess"]))
+            share = row["excess"] / rival["excess"] if min(row["excess"], rival["excess"]) > 0 else None
+            found.setdefault(row["label"], []).append((model.name, share, row["kl"] / rival["kl"]))
     return found
+
+
+def mean_text(shares_by_model):
+    """Geometric mean, then each model's."""
+    known = [(name, share) for name, share in shares_by_model if share is not None]
+    if not known:
+        return "no share (below zero)"
+    mean = math.exp(sum(math.log(share) for _, share in known) / len(known))
+    each = ", ".join(f"{name} {'below zero' if share is None else f'{share:.2f}'}" for name, share in shares_by_model)
+    return f"{mean:.2f} ({each})"
 
 
 def main():
@@ -220,9 +230,9 @@ def main():
     rows = [row for model in models for row in model.rows]
     for rival in RIVALS:
         for label, found in shares(models, rival).items():
-            mean = math.exp(sum(math.log(share) for _, share in found) / len(found))
-            each = ", ".join(f"{name} {share:.2f}" for name, share in found)
-            print(f"{label}: {mean:.2f} of the excess of {rival} at the same bits ({each})")
+            excess = mean_text([(name, share) for name, share, _ in found])
+            kl = mean_text([(name, share) for name, _, share in found])
+            print(f"{label}: of {rival}'s excess at the same bits {excess}, of its KL {kl}")
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
     if arguments.plot:

@@ -1,7 +1,7 @@
 """Draws scripts/quality.sh's rows as SVG: a panel for each model, bits a weight across, KL divergence up."""
 import math
 
-WIDTH, HEIGHT = 460, 380  # of a panel
+WIDTH, HEIGHT = 560, 520  # of a panel
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 36, 48
 COLOURS = {"cria": "#b5452c", "llama.cpp": "#2c6fb5"}
 
@@ -31,13 +31,13 @@ def place_labels(points):
 
 
 def panel(name, rows, left):
-    low_bits, high_bits = 4.0, 9.0
+    low_bits, high_bits = 4, math.ceil(max([9, *(row["bits"] for row in rows)]))
     kl = [row["kl"] for row in rows if row["kl"] > 0]
     low, high = min(kl) * 0.7, max(kl) * 1.4
     across = lambda bits: left + LEFT + (bits - low_bits) / (high_bits - low_bits) * (WIDTH - LEFT - RIGHT)
     up = lambda value: HEIGHT - BOTTOM - math.log(value / low) / math.log(high / low) * (HEIGHT - TOP - BOTTOM)
     parts = [text(left + WIDTH / 2, 20, name, size=14)]
-    for bits in range(4, 10):
+    for bits in range(low_bits, high_bits + 1):
         x = across(bits)
         parts.append(f'<line x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{HEIGHT - BOTTOM}" stroke="#ddd"/>')
         parts.append(text(x, HEIGHT - BOTTOM + 16, bits))
@@ -46,11 +46,12 @@ def panel(name, rows, left):
         parts.append(f'<line x1="{left + LEFT}" y1="{y:.1f}" x2="{left + WIDTH - RIGHT}" y2="{y:.1f}" stroke="#ddd"/>')
         parts.append(text(left + LEFT - 6, y + 4, f"{value:g}", "end"))
     parts.append(text(left + WIDTH / 2, HEIGHT - 12, "bits a weight, all in"))
-    points = [(across(min(row["bits"], high_bits)), up(row["kl"]), row) for row in rows if row["kl"] > 0]
+    points = [(across(row["bits"]), up(row["kl"]), row) for row in rows if row["kl"] > 0]
     for x, y, label_y, row in place_labels(points):
         colour = COLOURS[row["side"]]
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"/>')
-        parts.append(text(x + 6, label_y, row["label"], "start", 9, colour))
+        parts.append(f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x + 16:.1f}" y2="{label_y - 3:.1f}" stroke="{colour}" stroke-width="0.5"/>')
+        parts.append(text(x + 18, label_y, row["label"], "start", 9, colour))
     return parts
 
 
@@ -58,7 +59,7 @@ def drawing(rows):
     names = list(dict.fromkeys(row["model"] for row in rows))
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH * len(names)}" height="{HEIGHT}">',
              '<rect width="100%" height="100%" fill="#fff"/>',
-             text(12, HEIGHT / 2, "KL", "start", 12)]
+             text(12, 20, "KL divergence", "start", 12)]
     for i, name in enumerate(names):
         parts += panel(name, [row for row in rows if row["model"] == name], i * WIDTH)
     return "\n".join([*parts, "</svg>"]) + "\n"

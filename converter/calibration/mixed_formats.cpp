@@ -114,10 +114,15 @@ std::vector<MatrixFormat> finest_formats(const format::ModelConfig& config, cons
 void check_bits(const format::ModelConfig& config, const MixedWish& wish) {
   const double least = bits_of_matrices(config, smallest_formats(config, wish));
   const double most = bits_of_matrices(config, finest_formats(config, wish));
+  if (least == most) {
+    throw ProgramError(ExitCode::kUsage,
+                       "--bits has nothing to choose: --weights-of names every matrix");
+  }
   if (wish.bits >= least && wish.bits <= most) return;
   throw ProgramError(ExitCode::kUsage, "--bits: this model's matrices can have " +
                                            bits_text(least, std::ceil) + " to " +
-                                           bits_text(most, std::floor) + " bits a weight");
+                                           bits_text(most, std::floor) +
+                                           " bits a weight; give a number of these");
 }
 
 uint32_t divergence_tokens(const format::ModelConfig& config) {

@@ -78,9 +78,10 @@ TokenSequences read_token_file(const std::filesystem::path& path, uint32_t vocab
     begin = end + 1;
   }
   if (sequences.size() < kCalibrationSequences) {
-    refuse(path, "gives " + std::to_string(sequences.size()) + " sequences where " +
+    refuse(path, "gives " + std::to_string(sequences.size()) + " of the " +
                      std::to_string(kCalibrationSequences) +
-                     " are needed: give more lines, or lines of more than " +
+                     " sequences needed: give more lines of two tokens or more, or lines of more "
+                     "than " +
                      std::to_string(length) + " tokens, which are cut");
   }
   return sequences;

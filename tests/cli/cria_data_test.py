@@ -308,12 +308,16 @@ class Eval(unittest.TestCase):
         by_ids = json.loads(cli.cria("eval", cli.model(), "--ids", ids, "--json").out)
         self.assertEqual(by_ids["mean_nll"], by_text["mean_nll"])
         self.assertEqual(by_ids["tokens"], by_text["tokens"])
-        for content, word in (("1 2\n3 x\n", "line 2"), ("99999999\n", "99999999"), ("-1", "line 1"), ("", "no tokens"),
-                              ("99999999999999", "line 1")):
+        for content, word in (("1 2\n3 x\n", "line 2 is no list"), ("1\n99999999\n", "line 2 has a token id that is not below"),
+                              ("-1", "line 1 is no list"), ("", "no tokens"), ("99999999999999", "line 1 has a token id that"),
+                              ("1 2 3\0 4\n", "line 1 is no list of token ids; give numbers")):
             ids.write_text(content)
             result = cli.cria("eval", cli.model(), "--ids", ids)
-            self.assertIn(result.code, (cli.USAGE, cli.BAD_INPUT))
+            self.assertEqual(result.code, cli.BAD_INPUT, content)
+            self.assertIn(f"{ids}: ", result.err)
             self.assertIn(word, result.err)
+        ids.write_text("1\n")
+        self.assertIsNone(json.loads(cli.cria("eval", cli.model(), "--ids", ids, "--json").out)["perplexity_error"])
         for options in ((), ("--text", text, "--ids", ids)):
             self.assertEqual(cli.cria("eval", cli.model(), *options).code, cli.USAGE)
         short = cli.cria("eval", cli.model(), "--text", text, "--protocol", "halves", "--context", "256")

@@ -2,6 +2,7 @@
 """cria-convert --bits on the demo: within the bits and nearer to the float model than its neighbours of one format, a true
 report, what cria info says, what is refused."""
 import json
+import os
 import subprocess
 import unittest
 from collections import Counter
@@ -10,6 +11,7 @@ import cria_cli
 from cria_cli import BIN, DEMO, DONE, PATIENCE_S, USAGE, cria, folder, model
 
 BITS = "5"
+MATRICES = "embedding q k v o gate up down".split()  # of a model whose table is its output layer
 
 
 def report_of(*options):
@@ -95,6 +97,25 @@ class MixedFormats(unittest.TestCase):
                 self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
                 for word in words:
                     self.assertIn(word, done.stderr)
+                self.assertFalse(os.path.exists(output))
+
+    def test_named_matrices_keep_their_format_and_the_bytes_are_the_same_for_any_threads(self):
+        options = ("--bits", "6", "--weights-of", "embedding=int8g32", "--weights-of", "down=int4nl")
+        made = [model(*options, "--threads", threads) for threads in ("1", "3")]
+        kinds = {(kind["matrix"], kind["format"]) for kind in json.loads(cria("info", made[0], "--json").out)["model"]["matrices"]}
+        self.assertEqual({f for matrix, f in kinds if matrix == "embedding"}, {"int8g32"})
+        self.assertEqual({f for matrix, f in kinds if matrix == "down"}, {"int4nl"})
+        with open(made[0], "rb") as one, open(made[1], "rb") as three:
+            self.assertTrue(one.read() == three.read())
+
+    def test_where_every_matrix_has_a_name_nothing_is_chosen_or_calibrated(self):
+        output = folder() / "none.cria"
+        named = [word for matrix in MATRICES for word in ("--weights-of", f"{matrix}=int8")]
+        for options, word in ((("--bits", "8"), "nothing to choose"), (("--method", "gptq"), "no matrix of int4")):
+            done = convert("-o", str(output), *named, *options)
+            self.assertEqual(done.returncode, USAGE, done.stderr)
+            self.assertIn(word, done.stderr)
+            self.assertFalse(output.exists())
 
 
 if __name__ == "__main__":

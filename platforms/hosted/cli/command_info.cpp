@@ -160,7 +160,8 @@ void put_bytes(TextStream* out, const char* label, uint64_t n_bytes) {
 
 std::string format_text(cria_number_format number_format, uint32_t group_size) {
   std::string text = cria_number_format_name(number_format);
-  if (group_size != 0) text += text_of(" g%u", group_size);
+  // int8g32 says it itself.
+  if (group_size != 0 && number_format != CRIA_INT8G32) text += text_of(" g%u", group_size);
   return text;
 }
 

@@ -208,7 +208,14 @@ void add_eval(CLI::App* app, EvalOptions* options) {
       ->excludes(text);
   app->add_option("--protocol", options->protocol,
                   "documents, or halves: the text as one, scored as llama-perplexity does")
-      ->check(CLI::IsMember({kDocumentsName, kHalvesName}))
+      ->type_name("NAME")
+      ->check(CLI::Validator(
+          [](const std::string& name) {
+            if (name == kDocumentsName || name == kHalvesName) return std::string();
+            return (name.empty() ? "nothing" : name) + " is not one of: " + kDocumentsName + ", " +
+                   kHalvesName;
+          },
+          ""))
       ->capture_default_str();
   CLI::Option* const reference = app->add_option("--reference", options->reference_path,
                                                  "Model to compare the distributions with")

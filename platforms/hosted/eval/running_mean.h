@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
 namespace cria::hosted {
 
@@ -17,9 +18,10 @@ class RunningMean {
 
   [[nodiscard]] size_t count() const { return count_; }
   [[nodiscard]] double mean() const { return mean_; }
-  // The standard error of the mean, as if the numbers were independent; 0 for fewer than two.
+  // The standard error of the mean, as if the numbers were independent; no number for fewer than
+  // two.
   [[nodiscard]] double error() const {
-    if (count_ < 2) return 0.0;
+    if (count_ < 2) return std::numeric_limits<double>::quiet_NaN();
     const auto n = static_cast<double>(count_);
     return std::sqrt(squares_ / (n - 1.0) / n);
   }
