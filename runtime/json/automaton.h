@@ -26,7 +26,7 @@ enum class Phase : uint8_t {
   kColon,
   kBehind,    // behind a value
   kWord,      // of true, false, null: place says which byte
-  kNumber,    // node's
+  kDigits,    // node's
   kText,      // a string of node, or a free name
   kLiteral,   // one of first..last of node's
   kProperty,  // a property's name, one of first..last
