@@ -443,8 +443,9 @@ bool Walk::end_character(Reading* r, uint32_t character) {
   // Not counted further than anybody asks.
   if (n.most_characters != kEndless || r->n_characters < n.least_characters) ++r->n_characters;
   if (n.pattern == kNone) return true;
-  r->positions =
-      step_pattern(schema_->pools, schema_->patterns[n.pattern], r->positions, character);
+  const Pattern& pattern = schema_->patterns[n.pattern];
+  const PositionSet next = pattern_followers(schema_->pools, pattern, r->positions);
+  r->positions = pattern_fitting(schema_->pools, pattern, next, character);
   return !r->positions.empty();
 }
 

@@ -6,6 +6,7 @@
 #include <cria_json.h>
 #include "quant/align.h"
 #include "quant/checksum.h"
+#include "quant/utf8.h"
 #include "runtime/base/arena.h"
 #include "runtime/decode/model.h"
 #include "runtime/json/automaton.h"
@@ -150,6 +151,48 @@ void walk_group(const cria_json_vocabulary& v, const TokenGroup& group, Walk* wa
   }
 }
 
+// The same of plain tokens in one string of a pattern, where a step is hardly more than an AND.
+void walk_pattern(const cria_json& j, const Reading& reading, uint32_t* bits) {
+  const cria_json_vocabulary& v = *j.vocabulary;
+  const PatternPools& pools = j.schema.pools;
+  const Pattern& pattern = j.schema.patterns[j.schema.nodes[reading.node].pattern];
+  PositionSet sets[kMostTokenBytes + 1];  // behind the first bytes; nothing inside a character
+  PositionSet next[kMostTokenBytes + 1];  // what those that are there can be followed by
+  sets[0] = reading.positions;
+  next[0] = pattern_followers(pools, pattern, sets[0]);
+  uint32_t n_walked = 0;
+  uint32_t n_refused = kMostTokenBytes + 1;  // so many bytes of the token before are no beginning
+  const TokenEntry* const end = v.plain.entries + v.plain.first[kFirstBytes];
+  for (const TokenEntry* e = v.plain.entries; e != end; ++e) {
+    if (e->n_shared >= n_refused) continue;
+    const char* const bytes = v.text + e->offset;
+    // Back to where a character begins.
+    n_walked = e->n_shared;
+    n_refused = kMostTokenBytes + 1;
+    while (n_walked > 0 && n_walked < e->n_bytes &&
+           (static_cast<uint8_t>(bytes[n_walked]) & 0xc0) == 0x80)
+      --n_walked;
+    while (n_walked < e->n_bytes) {
+      const Utf8Char c = decode_utf8(bytes + n_walked, e->n_bytes - n_walked);
+      const PositionSet read = pattern_fitting(pools, pattern, next[n_walked], c.code);
+      const uint32_t behind = n_walked + c.n_bytes;
+      n_refused = read.empty() ? behind : n_refused;
+      if (read.empty()) break;
+      const bool is_same = read == sets[n_walked];
+      next[behind] = is_same ? next[n_walked] : pattern_followers(pools, pattern, read);
+      sets[behind] = read;
+      n_walked = behind;
+    }
+    if (n_walked == e->n_bytes) allow(e->token, bits);
+  }
+}
+
+bool is_plain_pattern(const cria_json& j, const Walk& walk) {
+  const Reading& r = walk.readings(0)[0];
+  return walk.n_readings(0) == 1 && r.phase == Phase::kText && r.text == TextPhase::kPlain &&
+         r.free_name == 0 && j.schema.nodes[r.node].pattern != kNone;
+}
+
 void allow_tokens(const cria_json& j, Walk* walk, uint32_t* bits) {
   const cria_json_vocabulary& v = *j.vocabulary;
   uint32_t most = 0;  // plain characters that can come
@@ -162,6 +205,8 @@ void allow_tokens(const cria_json& j, Walk* walk, uint32_t* bits) {
   std::fill(bits, bits + v.n_words, 0);
   if (most == kEndless) {
     std::copy(v.plain_bits, v.plain_bits + v.n_words, bits);
+  } else if (is_plain_pattern(j, *walk)) {
+    walk_pattern(j, walk->readings(0)[0], bits);
   } else if (others) {
     walk_group(v, v.plain, walk, bits);
   } else {

@@ -533,12 +533,6 @@ PositionSet fitting(const PatternPools& pools, const Pattern& pattern, const Pos
   return fit;
 }
 
-PositionSet followers(const PatternPools& pools, const Pattern& pattern, const PositionSet& from) {
-  PositionSet next = {};
-  for_each(from, [&](uint32_t i) { next |= pools.positions[pattern.first_position + i].follow; });
-  return next;
-}
-
 }  // namespace
 
 PositionSet PositionSet::shifted(uint32_t n) const {
@@ -572,16 +566,22 @@ PositionSet pattern_start() {
   return start;
 }
 
-PositionSet step_pattern(const PatternPools& pools, const Pattern& pattern, const PositionSet& from,
-                         uint32_t character) {
-  const PositionSet next = followers(pools, pattern, from);
+PositionSet pattern_followers(const PatternPools& pools, const Pattern& pattern,
+                              const PositionSet& from) {
+  PositionSet next = {};
+  for_each(from, [&](uint32_t i) { next |= pools.positions[pattern.first_position + i].follow; });
+  return next;
+}
+
+PositionSet pattern_fitting(const PatternPools& pools, const Pattern& pattern,
+                            const PositionSet& next, uint32_t character) {
   if (character < kAsciiCharacters) return next & pools.ascii[pattern.ascii + character];
   return fitting(pools, pattern, next, {character, character});
 }
 
 bool pattern_takes(const PatternPools& pools, const Pattern& pattern, const PositionSet& from,
                    CharacterRange characters) {
-  return !fitting(pools, pattern, followers(pools, pattern, from), characters).empty();
+  return !fitting(pools, pattern, pattern_followers(pools, pattern, from), characters).empty();
 }
 
 }  // namespace cria::json

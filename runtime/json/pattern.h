@@ -22,6 +22,7 @@ struct PositionSet {
 
   void add(uint32_t i) { words[i / 64] |= uint64_t{1} << (i % 64); }
   [[nodiscard]] bool has(uint32_t i) const { return (words[i / 64] >> (i % 64) & 1) != 0; }
+  bool operator==(const PositionSet& other) const = default;
   [[nodiscard]] bool empty() const { return (words[0] | words[1] | words[2] | words[3]) == 0; }
   [[nodiscard]] bool meets(const PositionSet& other) const { return !(*this & other).empty(); }
   PositionSet& operator|=(const PositionSet& other) {
@@ -95,9 +96,11 @@ struct PatternProblem {
                                   bool* matches, PatternProblem* problem);
 
 [[nodiscard]] PositionSet pattern_start();
-// What may have been read last, with one more character.
-[[nodiscard]] PositionSet step_pattern(const PatternPools& pools, const Pattern& pattern,
-                                       const PositionSet& from, uint32_t character);
+// What can be read behind what was; those of it that a character fits: a step is both.
+[[nodiscard]] PositionSet pattern_followers(const PatternPools& pools, const Pattern& pattern,
+                                            const PositionSet& from);
+[[nodiscard]] PositionSet pattern_fitting(const PatternPools& pools, const Pattern& pattern,
+                                          const PositionSet& next, uint32_t character);
 // Whether one of the characters can be read.
 [[nodiscard]] bool pattern_takes(const PatternPools& pools, const Pattern& pattern,
                                  const PositionSet& from, CharacterRange characters);

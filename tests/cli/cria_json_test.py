@@ -59,14 +59,14 @@ class Json(unittest.TestCase):
                 json.loads(result.out)
                 n_whole += 1
             else:
-                self.assertEqual(result.code, 6)
+                self.assertEqual(result.code, cli.INCOMPLETE)
         self.assertGreater(n_whole, 0)
 
     def test_a_document_that_is_cut_is_told(self):
         path = schema_file(PERSON)
         for options, reason in ((["-n", "5"], "--max-tokens"), (["--context", "16"], "the context is full")):
             result = run("--json-schema", path, "--greedy", *options)
-            self.assertEqual(result.code, 6)
+            self.assertEqual(result.code, cli.INCOMPLETE)
             self.assertIn("the JSON document is not finished: " + reason, result.err)
 
     def test_a_bad_schema_is_one_line_with_place_and_keyword(self):
@@ -80,12 +80,12 @@ class Json(unittest.TestCase):
             ("false", "can be satisfied by no document"),
         ):
             result = run("--json-schema", schema_file(text))
-            self.assertEqual(result.code, cli.INVALID_INPUT, text[:60])
+            self.assertEqual(result.code, cli.BAD_INPUT, text[:60])
             self.assertIn(wanted, result.err)
             self.assertEqual(result.err.count("\n"), 1)
             self.assertEqual(result.out, "")
         missing = run("--json-schema", cli.folder() / "missing.json")
-        self.assertEqual(missing.code, cli.INVALID_INPUT)
+        self.assertEqual(missing.code, cli.BAD_INPUT)
 
     def test_the_schema_can_come_from_a_pipe(self):
         schema = '{"enum":["yes","no"]}'

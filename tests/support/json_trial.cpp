@@ -148,9 +148,9 @@ bool JsonTrial::takes_beginning(std::string_view text) {
 
 bool JsonTrial::takes(std::string_view document) { return takes_beginning(document) && may_end(); }
 
-std::string random_document(JsonTrial* trial, std::mt19937* random) {
+std::optional<std::string> random_document(JsonTrial* trial, std::mt19937* random) {
   constexpr size_t kLong = 400;
-  constexpr size_t kTooLong = 40000;
+  constexpr size_t kTooLong = 4000;
   std::string text;
   trial->begin();
   for (;;) {
@@ -169,7 +169,8 @@ std::string random_document(JsonTrial* trial, std::mt19937* random) {
       const size_t at = wanted.find_first_of(allowed);
       if (at != std::string_view::npos) chosen = wanted[at];
     }
-    if (text.size() == kTooLong || !trial->step(chosen)) return {};
+    if (text.size() == kTooLong) return std::nullopt;
+    if (!trial->step(chosen)) return std::string();
     text += chosen;
   }
 }

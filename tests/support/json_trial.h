@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -51,9 +52,9 @@ class JsonTrial {
   uint32_t n_frames_ = 0;
 };
 
-// A document of random bytes among those that can come; empty where the automaton left none, or
-// did not come to an end.
-[[nodiscard]] std::string random_document(JsonTrial* trial, std::mt19937* random);
+// A document of random bytes among those that can come; empty where the automaton left none.
+// Nothing when it got too long: chance seldom ends what waits for one character.
+[[nodiscard]] std::optional<std::string> random_document(JsonTrial* trial, std::mt19937* random);
 
 // Parses and refuses names that stand twice; discarded when it is no JSON.
 [[nodiscard]] nlohmann::json parse_strictly(const std::string& text);

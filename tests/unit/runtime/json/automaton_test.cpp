@@ -210,9 +210,9 @@ TEST(JsonAutomaton, LeavesWholeReadingsWhereThereAreTooMany) {
   const nlohmann::json parsed = nlohmann::json::parse(schema);
   std::mt19937 random(3);
   for (int i = 0; i < 20; ++i) {
-    const std::string document = test::random_document(&trial, &random);
-    ASSERT_FALSE(document.empty());
-    EXPECT_TRUE(test::satisfies(parsed, parsed, test::parse_strictly(document))) << document;
+    const std::optional<std::string> document = test::random_document(&trial, &random);
+    ASSERT_TRUE(document && !document->empty());
+    EXPECT_TRUE(test::satisfies(parsed, parsed, test::parse_strictly(*document))) << *document;
   }
 }
 
@@ -231,16 +231,17 @@ TEST(JsonAutomaton, RandomBytesAlwaysBecomeAValidDocument) {
     ++n_compiled;
     const nlohmann::json parsed = nlohmann::json::parse(schema);
     for (int k = 0; k < 4; ++k) {
-      const std::string document = test::random_document(&trial, &random);
-      ASSERT_FALSE(document.empty()) << schema;
-      const nlohmann::json value = test::parse_strictly(document);
-      ASSERT_FALSE(value.is_discarded()) << schema << "\n" << document;
-      ASSERT_TRUE(test::satisfies(parsed, parsed, value)) << schema << "\n" << document;
+      const std::optional<std::string> document = test::random_document(&trial, &random);
+      if (!document) continue;
+      ASSERT_FALSE(document->empty()) << schema;
+      const nlohmann::json value = test::parse_strictly(*document);
+      ASSERT_FALSE(value.is_discarded()) << schema << "\n" << *document;
+      ASSERT_TRUE(test::satisfies(parsed, parsed, value)) << schema << "\n" << *document;
       ++n_documents;
     }
   }
   EXPECT_GT(n_compiled * test::sweep_step(), kSchemas / 2);
-  EXPECT_EQ(n_documents, n_compiled * 4);
+  EXPECT_GT(n_documents, n_compiled * 3);
 }
 
 }  // namespace
