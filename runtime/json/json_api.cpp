@@ -10,6 +10,7 @@
 #include "runtime/base/arena.h"
 #include "runtime/decode/model.h"
 #include "runtime/json/automaton.h"
+#include "runtime/json/text_part.h"
 #include "runtime/json/vocabulary.h"
 
 namespace cria::json {
@@ -97,7 +98,8 @@ void say_problem(Status status, const Refusal& refusal, cria_json_problem* probl
   if (status != Status::kUnsupported && status != Status::kTextTooLong) return;
   problem->offset = refusal.offset;
   problem->reason = refusal.reason;
-  refusal.keyword.copy(problem->keyword, sizeof problem->keyword - 1);
+  const std::string_view keyword = part_of(refusal.keyword, 0, sizeof problem->keyword - 1);
+  std::copy(keyword.begin(), keyword.end(), problem->keyword);
 }
 
 Walk walk_of(const cria_json& j) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/json/text_part.h"
+
 namespace cria::json {
 namespace {
 
@@ -103,14 +105,14 @@ DecimalResult read_decimal(std::string_view number, Decimal* magnitude, bool* ne
   const size_t mark = std::min(number.find_first_of("eE"), number.size());
   int32_t exponent = 0;
   if (mark < number.size()) {
-    std::string_view digits = number.substr(mark + 1);
+    std::string_view digits = part_of(number, mark + 1);
     const bool is_below = digits.starts_with('-');
     if (!is_digit(digits[0])) digits.remove_prefix(1);
     constexpr int32_t kEnough = 1 << 24;  // more digits than a schema has
     for (const char c : digits) exponent = std::min(exponent * 10 + (c - '0'), kEnough);
     if (is_below) exponent = -exponent;
   }
-  const std::string_view mantissa = number.substr(0, mark);
+  const std::string_view mantissa = part_of(number, 0, mark);
   const size_t n_whole = std::min(mantissa.find('.'), mantissa.size());
   // The power of ten that the digit at hand stands for.
   int32_t place = static_cast<int32_t>(n_whole) - 1 + exponent;

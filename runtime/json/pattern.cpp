@@ -5,6 +5,7 @@
 #include <span>
 
 #include "runtime/json/schema_text.h"
+#include "runtime/json/text_part.h"
 
 namespace cria::json {
 namespace {
@@ -545,7 +546,7 @@ PositionSet PositionSet::shifted(uint32_t n) const {
 
 PatternRoom room_for_pattern(std::string_view raw) {
   const auto n_bytes = static_cast<uint32_t>(std::min(raw.size(), kMostPatternBytes));
-  const std::string_view text = raw.substr(0, n_bytes);
+  const std::string_view text = part_of(raw, 0, n_bytes);
   const auto n_branches = static_cast<uint32_t>(std::count(text.begin(), text.end(), '|')) + 1;
   // An escape of JSON may be the brace of a repetition.
   const bool repeats =

@@ -7,6 +7,7 @@
 
 #include "runtime/json/schema_literals.h"
 #include "runtime/json/schema_tables.h"
+#include "runtime/json/text_part.h"
 
 namespace cria::json {
 namespace {
@@ -161,7 +162,7 @@ Status Compiler::look_up(uint32_t reference, uint32_t* target) {
   while (!rest.empty()) {
     rest.remove_prefix(1);
     const size_t end = std::min(rest.find('/'), rest.size());
-    const std::string_view part = rest.substr(0, end);
+    const std::string_view part = part_of(rest, 0, end);
     rest.remove_prefix(end);
     // Escapes of pointers, URIs and JSON are not undone.
     if (part.find_first_of("~%\\") != std::string_view::npos) {

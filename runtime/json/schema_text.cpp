@@ -1,7 +1,10 @@
 #include "runtime/json/schema_text.h"
 
+#include <algorithm>
+
 #include "quant/utf8.h"
 #include "runtime/json/pattern.h"
+#include "runtime/json/text_part.h"
 
 namespace cria::json {
 namespace {
@@ -109,7 +112,7 @@ Status Reader::string() {
     if (static_cast<uint8_t>(c) < 0x20) return refuse("is no JSON: a control character");
     const Utf8Char character = decode_utf8(text_.data() + at_, text_.size() - at_);
     const bool is_replacement =
-        text_.substr(at_, kReplacementBytes) == std::string_view(kReplacementText);
+        part_of(text_, at_, kReplacementBytes) == std::string_view(kReplacementText);
     if (character.code == kReplacementCharacter && !is_replacement) {
       return refuse("is no UTF-8");
     }
@@ -169,7 +172,7 @@ Status Reader::number() {
 }
 
 Status Reader::word(std::string_view word) {
-  if (text_.substr(at_, word.size()) != word) return refuse("is no JSON");
+  if (part_of(text_, at_, word.size()) != word) return refuse("is no JSON");
   at_ += word.size();
   return Status::kOk;
 }
@@ -189,7 +192,7 @@ Status Reader::name() {
   add_value();
   CRIA_TRY(string());
   end_scalar(index);
-  count_member(text_.substr(begin, at_ - 1 - begin));
+  count_member(part_of(text_, begin, at_ - 1 - begin));
   skip_space();
   if (here() != ':') return refuse("is no JSON: a colon is missing");
   ++at_;
@@ -213,7 +216,7 @@ Status Reader::value() {
     case '"':
       CRIA_TRY(string());
       if (is_pattern) {
-        const PatternRoom room = room_for_pattern(text_.substr(begin + 1, at_ - begin - 2));
+        const PatternRoom room = room_for_pattern(part_of(text_, begin + 1, at_ - begin - 2));
         ++counts_->n_patterns;
         counts_->pattern_positions += room.positions;
         counts_->pattern_ranges += room.ranges;
@@ -286,13 +289,13 @@ std::string_view SchemaText::raw(uint32_t value) const {
   size_t end = begin + 1;
   if (text_[begin] == '"') {
     while (text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
-    return text_.substr(begin + 1, end - begin - 1);
+    return part_of(text_, begin + 1, end - begin - 1);
   }
   while (end < text_.size() &&
          std::string_view(",]} \n\r\t").find(text_[end]) == std::string_view::npos) {
     ++end;
   }
-  return text_.substr(begin, end - begin);
+  return part_of(text_, begin, end - begin);
 }
 
 uint32_t next_character(std::string_view raw, size_t* at) {
@@ -362,7 +365,7 @@ size_t put_json_character(uint32_t code, char* out) {
   }
   if (code >= 0x20) return put_utf8(code, out);
   constexpr std::string_view kPrefix = "\\u00";
-  kPrefix.copy(out, kPrefix.size());
+  std::copy(kPrefix.begin(), kPrefix.end(), out);
   out[4] = kDigits[code >> 4];
   out[5] = kDigits[code & 15];
   return 6;

@@ -1,14 +1,12 @@
 #include "runtime/json/vocabulary.h"
 
 #include <algorithm>
-#include <cstring>
-#include <iterator>
 
 #include "quant/align.h"
-#include "quant/byte_set.h"
 #include "quant/utf8.h"
 #include "runtime/base/arena.h"
 #include "runtime/decode/model.h"
+#include "runtime/json/text_part.h"
 
 namespace cria::json {
 namespace {
@@ -22,7 +20,7 @@ uint32_t plain_length(std::string_view bytes) {
     const char c = bytes[at];
     if (c == '"' || c == '\\' || static_cast<uint8_t>(c) < 0x20) return 0;
     const Utf8Char character = decode_utf8(bytes.data() + at, bytes.size() - at);
-    const bool is_replacement = bytes.substr(at, kReplacementBytes) == kReplacementText;
+    const bool is_replacement = part_of(bytes, at, kReplacementBytes) == kReplacementText;
     if (character.code == kReplacementCharacter && !is_replacement) return 0;
     if (character.code == 0x2028 || character.code == 0x2029) return 0;
     at += character.n_bytes;
@@ -35,7 +33,7 @@ bool is_text(std::string_view bytes) {
   for (size_t at = 0; at < bytes.size();) {
     const Utf8Char character = decode_utf8(bytes.data() + at, bytes.size() - at);
     if (!character.complete || (character.code == kReplacementCharacter &&
-                                bytes.substr(at, kReplacementBytes) != kReplacementText)) {
+                                part_of(bytes, at, kReplacementBytes) != kReplacementText)) {
       return false;
     }
     at += character.n_bytes;

@@ -27,9 +27,7 @@ std::string read_schema(const std::string& path) {
   return text;
 }
 
-std::string schema_name(const std::string& path) {
-  return path == "-" ? "standard input" : path;
-}
+std::string schema_name(const std::string& path) { return path == "-" ? "standard input" : path; }
 
 JsonGuide::JsonGuide(const ModelSession& model, const std::string* schema, const std::string& name)
     : model_(model) {
