@@ -103,7 +103,7 @@ TEST(Pattern, FitsWhatTheLibraryFinds) {
 }
 
 TEST(Pattern, KeepsNoStateThatNoTextGetsOutOf) {
-  for (const char* const raw : {"^a[]b|c$", "^(a[^\\\\s\\\\S]|b)$", "^a\\u0001|b$"}) {
+  for (const char* const raw : {"^a[]b|^c$", "^(a[^\\\\s\\\\S]|b)$", "^a\\u0001|^b$"}) {
     const Compiled compiled(raw);
     ASSERT_EQ(compiled.status, Status::kOk) << raw;
     EXPECT_FALSE(pattern_takes(compiled.pools, compiled.pattern, pattern_start(), {'a', 'a'}))
