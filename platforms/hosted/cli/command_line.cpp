@@ -321,8 +321,8 @@ std::variant<Command, HelpText> parse_command_line(int argc, const char* const* 
       "Examples: cria-convert models/demo -o demo.cria\n"
       "          cria info demo.cria\n"
       "          cria chat demo.cria\n"
-      "Exit codes: 0 done, 2 usage, 3 input invalid or unsupported, 4 I/O, 5 memory, 6 not "
-      "finished.");
+      "Exit codes: 0 done, 2 usage, 3 input invalid or unsupported, 4 I/O, 5 memory,\n"
+      "            6 not finished.");
   AllOptions all;
   add_commands(&app, &all);
   if (argc < 2) throw_usage("name a command", app);
