@@ -112,7 +112,7 @@ void add_run(CLI::App* app, RunOptions* options) {
   CLI::Option* const json =
       app->add_flag("--json", options->json, "Answer with a JSON document, without the prompt");
   app->add_option("--json-schema", options->json_schema,
-                  "Answer with a document of this schema; - reads standard input")
+                  "A document of this schema; -: standard input")
       ->type_name("FILE")
       ->excludes(json);
   add_sampling(app, &options->sampling, "Tokens to make; default: until an end token");
