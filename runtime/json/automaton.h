@@ -105,7 +105,7 @@ class Walk {
 
   [[nodiscard]] const Reading* readings(uint32_t n) const { return readings_ + levels_[n].first; }
   [[nodiscard]] uint32_t n_readings(uint32_t n) const { return levels_[n].n; }
-  // Whether the document may end behind n bytes, and whether it must.
+  // Whether the document may end behind n bytes.
   [[nodiscard]] bool may_end(uint32_t n) const;
   // Keeps what is behind n bytes alone; frames as few as are needed, readings dropped where they
   // are too many.
