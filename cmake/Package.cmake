@@ -57,7 +57,7 @@ if(CRIA_WITH_XNNPACK)
 endif()
 configure_file("${_files}/cria.pc.in" "${_out}/cria.pc" @ONLY)
 install(TARGETS cria_runtime ARCHIVE DESTINATION "${_libdir}" COMPONENT dev)
-install(FILES runtime/include/cria.h runtime/include/cria_chat.h DESTINATION include COMPONENT dev)
+install(FILES runtime/include/cria.h runtime/include/cria_chat.h runtime/include/cria_json.h DESTINATION include COMPONENT dev)
 install(FILES "${_out}/cria.pc" DESTINATION "${_libdir}/pkgconfig" COMPONENT dev)
 
 foreach(_pair "cria cria" "dev libcria-dev")

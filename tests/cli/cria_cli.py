@@ -29,7 +29,7 @@ IS_SANITIZED = IS_THREAD_SANITIZED or not IS_EMULATED and b"__asan_init" in Path
 # A slow machine under sanitizers or an emulator; nothing here waits for it to pass.
 PATIENCE_S = 600 if IS_EMULATED or IS_THREAD_SANITIZED else 120
 
-DONE, USAGE, BAD_INPUT, IO, MEMORY, INTERRUPTED = 0, 2, 3, 4, 5, 130
+DONE, USAGE, BAD_INPUT, IO, MEMORY, INCOMPLETE, INTERRUPTED = 0, 2, 3, 4, 5, 6, 130
 
 _folder = None
 _models = {}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every header compiles alone, with the flags of its own folder; runtime/include/cria.h as C99 too."""
+"""Every header compiles alone, with the flags of its own folder; those of runtime/include as C99 too."""
 import concurrent.futures
 import json
 import os
@@ -9,7 +9,7 @@ import subprocess
 from house_common import Sample, main
 
 FOLDERS = ("quant", "converter", "runtime", "platforms", "tests")
-PUBLIC_C_HEADER = "runtime/include/cria.h"
+PUBLIC_C_HEADERS = "runtime/include/"
 C_FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 
 
@@ -73,8 +73,8 @@ def check(context):
             else:
                 continue
         jobs.append(([context.compiler, *flags[folder], "-fsyntax-only", "-x", "c++", "-"], name))
-        if name == PUBLIC_C_HEADER:
-            jobs.append(([context.c_compiler, *C_FLAGS, f"-I{context.source}", "-x", "c", "-"], name))
+        if name.startswith(PUBLIC_C_HEADERS):
+            jobs.append(([context.c_compiler, *C_FLAGS, f"-I{context.source}", f"-I{context.source / PUBLIC_C_HEADERS}", "-x", "c", "-"], name))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = pool.map(lambda job: compile_alone(*job, context.source), jobs)
         problems += [problem for problem in results if problem]

@@ -21,7 +21,7 @@ CPU = {"cpuinfo.h"}
 JSON = {"nlohmann"}
 COMMAND_LINE = {"CLI"}
 TESTING = {"gtest", "gmock", "benchmark"}
-API = {"cria.h", "cria_chat.h"}
+API = {"cria.h", "cria_chat.h", "cria_json.h"}
 THIRD_PARTY = ZSTD | XNNPACK | THREADS | CPU | JSON | COMMAND_LINE | TESTING | API
 
 # Each folder of platforms/hosted: those it may include besides itself, all named before it, so that there is no circle;

@@ -25,7 +25,7 @@ def contents(triplet, is_static, libraries):
     programs |= {f"{doc}/cria/{name}" for name in ("README.md", "command_line.md", "memory.md", "copyright", "changelog.gz")}
     if is_static:
         programs.add("usr/share/lintian/overrides/cria")
-    development = {"usr/include/cria.h", "usr/include/cria_chat.h", f"{lib}/libcria.a", f"{lib}/pkgconfig/cria.pc"}
+    development = {"usr/include/cria.h", "usr/include/cria_chat.h", "usr/include/cria_json.h", f"{lib}/libcria.a", f"{lib}/pkgconfig/cria.pc"}
     development |= {f"{lib}/cria/lib{name}.a" for name in libraries}
     development |= {f"{doc}/libcria-dev/copyright", f"{doc}/libcria-dev/changelog.gz"}
     return {"cria": programs, "libcria-dev": development}

@@ -9,13 +9,14 @@
 
 namespace cria::hosted {
 
-// Of both programs; cria-convert never answers kInterrupted.
+// Of both programs; cria-convert never answers the last two.
 enum class ExitCode : int {
   kDone = 0,
   kUsage = 2,
   kInvalidInput = 3,   // the input is invalid or unsupported
   kIo = 4,             // reading or writing failed
   kMemory = 5,         // the memory there is does not suffice
+  kIncomplete = 6,     // what was asked for was begun and not finished
   kInterrupted = 130,  // Ctrl-C ended the command, as shells report it
 };
 

@@ -49,6 +49,8 @@ struct RunOptions {
   bool echo = true;
   bool parse_special = false;
   bool ignore_end = false;
+  bool json = false;                       // the answer is a JSON document
+  std::optional<std::string> json_schema;  // ... of this schema: a file, "-": standard input
 };
 
 struct ChatOptions {

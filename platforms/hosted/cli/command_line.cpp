@@ -109,10 +109,17 @@ void add_run(CLI::App* app, RunOptions* options) {
       "--no-echo", [options] { options->echo = false; }, "Do not print the prompt");
   app->add_flag("--parse-special", options->parse_special, "Read special tokens written out in it");
   app->add_flag("--ignore-end", options->ignore_end, "Do not stop at end tokens");
+  CLI::Option* const json =
+      app->add_flag("--json", options->json, "Answer with a JSON document, without the prompt");
+  app->add_option("--json-schema", options->json_schema,
+                  "A document of this schema; -: standard input")
+      ->type_name("FILE")
+      ->excludes(json);
   add_sampling(app, &options->sampling, "Tokens to make; default: until an end token");
   app->footer(
       "Examples: cria run demo.cria -p \"Once upon a time\" -n 64 --seed 7\n"
-      "          cria run demo.cria -p - --greedy < question.txt");
+      "          cria run demo.cria -p - --greedy < question.txt\n"
+      "          cria run demo.cria -p \"A person: \" --json-schema person.json");
 }
 
 CLI::Option* add_date(CLI::App* app, std::string* date) {
@@ -296,6 +303,13 @@ void check_together(const CLI::App& app, const AllOptions& all) {
   if (app.got_subcommand("run") && !all.run.prompt && all.run.ids.empty()) {
     throw_usage("give a prompt with -p, or --ids", app);
   }
+  const bool is_json = all.run.json || all.run.json_schema;
+  if (is_json && (!all.run.prompt || all.run.ignore_end)) {
+    throw_usage("--json and --json-schema take no --ids and no --ignore-end", app);
+  }
+  if (all.run.json_schema == "-" && all.run.prompt == "-") {
+    throw_usage("only one of -p and --json-schema can read standard input", app);
+  }
   if (app.got_subcommand("logits") && !all.logits.text && all.logits.ids.empty()) {
     throw_usage("give --ids or --text", app);
   }
@@ -318,7 +332,8 @@ std::variant<Command, HelpText> parse_command_line(int argc, const char* const* 
       "Examples: cria-convert models/demo -o demo.cria\n"
       "          cria info demo.cria\n"
       "          cria chat demo.cria\n"
-      "Exit codes: 0 done, 2 usage, 3 input invalid or unsupported, 4 I/O, 5 memory.");
+      "Exit codes: 0 done, 2 usage, 3 input invalid or unsupported, 4 I/O, 5 memory,\n"
+      "            6 not finished.");
   AllOptions all;
   add_commands(&app, &all);
   if (argc < 2) throw_usage("name a command", app);

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "platforms/hosted/cli/commands.h"
 #include "platforms/hosted/cli/generation.h"
 #include "platforms/hosted/cli/input_text.h"
+#include "platforms/hosted/cli/json_guide.h"
 #include "platforms/hosted/cli/prompt_cache.h"
 #include "platforms/hosted/cli/reading_progress.h"
 #include "platforms/hosted/cli/text_stream.h"
@@ -87,21 +89,44 @@ void print_summary(const PrefillResult& prefilled, size_t n_cached, const Genera
   print_notice(line);
 }
 
+// What an unfinished document ended for.
+const char* ending_of(Stop stop) {
+  switch (stop) {
+    case Stop::kLimit:
+      return "--max-tokens";
+    case Stop::kContextFull:
+      return "the context is full";
+    case Stop::kOutputClosed:
+      return "nobody reads it";
+    default:
+      return "Ctrl-C";
+  }
+}
+
 }  // namespace
 
 ExitCode run_command(const RunOptions& options) {
   const double started = monotonic_seconds();
   const std::string text = prompt_text(options);
+  const bool is_json = options.json || options.json_schema;
+  const bool echoes = options.echo && !is_json;
+  const std::string schema = options.json_schema ? read_schema(*options.json_schema) : "";
   ModelSession model(options.common, {.max_text_bytes = text.size()});
   const std::vector<uint32_t> tokens = encode_prompt(model, options, text);
   check_prompt(model, tokens);
+  std::optional<JsonGuide> guide;
+  if (is_json) {
+    guide.emplace(model, options.json_schema ? &schema : nullptr,
+                  options.json_schema ? schema_name(*options.json_schema) : "--json");
+  }
   PromptCache cache(model, options.prompt_cache);
   const size_t n_cached = cache.restore(tokens);
   const uint64_t seed = seed_of(options.sampling);
   cria_seed(model.session(), seed);  // behind restore, which brings the random state of a cache
   const GenerationLimits limits = {
       .max_tokens = options.sampling.max_tokens.value_or(std::numeric_limits<uint32_t>::max()),
-      .ignore_end = options.ignore_end};
+      .ignore_end = options.ignore_end,
+      .guide = guide ? &*guide : nullptr};
 
   TextStream out(STDOUT_FILENO);
   // The text that follows a BOS alone is a beginning.
@@ -110,8 +135,8 @@ ExitCode run_command(const RunOptions& options) {
   TokenSink* sink = &text_sink;
   if (!options.prompt) sink = &id_sink;
   const auto echo = [&] {
-    if (options.echo && options.prompt) out.put(text);
-    if (options.echo && !options.prompt) {
+    if (echoes && options.prompt) out.put(text);
+    if (echoes && !options.prompt) {
       for (const uint32_t token : tokens) id_sink.put(token);
     }
     out.flush();
@@ -135,8 +160,13 @@ ExitCode run_command(const RunOptions& options) {
   if (options.common.verbose) {
     print_notice("peak resident " + grouped_digits(peak_resident_bytes()) + " bytes");
   }
+  if (guide && guide->progress() == CRIA_JSON_OPEN) {
+    print_notice(std::string("the JSON document is not finished: ") + ending_of(made.stop));
+  }
   const bool stopped_by_user = !is_read || made.stop == Stop::kInterrupted;
-  return stopped_by_user ? ExitCode::kInterrupted : ExitCode::kDone;
+  if (stopped_by_user) return ExitCode::kInterrupted;
+  const bool is_cut = guide && guide->progress() == CRIA_JSON_OPEN;
+  return is_cut ? ExitCode::kIncomplete : ExitCode::kDone;
 }
 
 }  // namespace cria::hosted

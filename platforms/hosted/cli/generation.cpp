@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "platforms/hosted/base/clock.h"
+#include "platforms/hosted/cli/json_guide.h"
 #include "platforms/hosted/session/interrupt.h"
 
 namespace cria::hosted {
@@ -31,16 +32,21 @@ Generation generate(const ModelSession& model, const cria_sampling& sampling,
   while (result.n_tokens < limits.max_tokens) {
     if (interrupted()) return stopped(Stop::kInterrupted);
     uint32_t token = 0;
+    if (limits.guide != nullptr) limits.guide->mask();
     model.check(cria_sample(model.workspace(), session, &sampling, &token));
     if (!limits.ignore_end && cria_is_end_token(model.model(), token) != 0) {
       return stopped(Stop::kEndToken);
     }
+    if (limits.guide != nullptr) limits.guide->accept(token);
     const TokenSink::Wish wish = sink->put(token);
     ++result.n_tokens;
     result.last_seconds = monotonic_seconds();
     if (result.n_tokens == 1) result.first_seconds = result.last_seconds;
     result.last_token_is_fed = false;
     if (wish == TokenSink::Wish::kEnough) return stopped(Stop::kOutputClosed);
+    if (limits.guide != nullptr && limits.guide->progress() == CRIA_JSON_CLOSED) {
+      return stopped(Stop::kDocument);
+    }
     if (result.n_tokens == limits.max_tokens) return stopped(Stop::kLimit);
     if (cria_position(session) == cria_context(session)) return stopped(Stop::kContextFull);
     const cria_status status = cria_prefill(model.workspace(), session, &token, 1);

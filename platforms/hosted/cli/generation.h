@@ -19,11 +19,15 @@ class TokenSink {
   virtual Wish put(uint32_t token) = 0;
 };
 
-enum class Stop { kEndToken, kLimit, kContextFull, kInterrupted, kOutputClosed };
+class JsonGuide;
+
+// kDocument: a guide's document is closed, nothing can follow it.
+enum class Stop { kEndToken, kDocument, kLimit, kContextFull, kInterrupted, kOutputClosed };
 
 struct GenerationLimits {
   uint32_t max_tokens;
   bool ignore_end;
+  JsonGuide* guide = nullptr;  // what the answer has to be; null: anything
 };
 
 struct Generation {

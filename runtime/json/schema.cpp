@@ -1,0 +1,664 @@
+// From the text of a schema to nodes, without recursion: a schema that is met gets a node, and the
+// nodes are read one after the other.
+#include "runtime/json/schema.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "runtime/json/schema_literals.h"
+#include "runtime/json/schema_tables.h"
+#include "runtime/json/text_part.h"
+
+namespace cria::json {
+namespace {
+
+enum Keyword : uint32_t {
+  kType,
+  kEnum,
+  kConst,
+  kAnyOf,
+  kOneOf,
+  kAllOf,
+  kRef,
+  kProperties,
+  kRequired,
+  kAdditional,
+  kItems,
+  kPrefixItems,
+  kMinItems,
+  kMaxItems,
+  kMinLength,
+  kMaxLength,
+  kPattern,
+  kMinimum,
+  kMaximum,
+  kExclusiveMinimum,
+  kExclusiveMaximum,
+  kKeywords
+};
+constexpr std::string_view kNames[] = {"type",
+                                       "enum",
+                                       "const",
+                                       "anyOf",
+                                       "oneOf",
+                                       "allOf",
+                                       "$ref",
+                                       "properties",
+                                       "required",
+                                       "additionalProperties",
+                                       "items",
+                                       "prefixItems",
+                                       "minItems",
+                                       "maxItems",
+                                       "minLength",
+                                       "maxLength",
+                                       "pattern",
+                                       "minimum",
+                                       "maximum",
+                                       "exclusiveMinimum",
+                                       "exclusiveMaximum"};
+static_assert(std::size(kNames) == kKeywords);
+// They say nothing about a value, or hold what $ref points to.
+constexpr std::string_view kIgnored[] = {"title",    "description", "default",  "examples",
+                                         "$schema",  "$id",         "$comment", "deprecated",
+                                         "readOnly", "writeOnly",   "$defs",    "definitions"};
+
+struct TypeName {
+  std::string_view name;
+  uint32_t kind;
+};
+constexpr std::string_view kInteger = "integer";
+constexpr TypeName kTypes[] = {{"null", kNull},     {"boolean", kBoolean}, {"number", kNumber},
+                               {kInteger, kNumber}, {"string", kString},   {"array", kArray},
+                               {"object", kObject}};
+
+constexpr uint32_t kMostReferences = 4096;  // looked up
+constexpr uint32_t kMostUnnamed = 256;      // of required that properties does not have
+constexpr uint32_t kMostPatterns = 256;
+constexpr uint64_t kMostCount = 0x7fffffff;
+
+template <typename T>
+bool place(Arena* arena, uint64_t n, T** table, uint64_t* n_bytes) {
+  *n_bytes += aligned(n * sizeof(T));
+  if (arena == nullptr) return true;
+  *table = reinterpret_cast<T*>(arena->take(n * sizeof(T)));
+  return *table != nullptr;
+}
+
+class Compiler {
+ public:
+  Compiler(SchemaTables* tables, Refusal* refusal)
+      : tables_(tables), schema_(&tables->schema), text_(tables->text), refusal_(refusal) {}
+
+  Status compile();
+
+ private:
+  // A schema's keywords, each with its value or kNone.
+  struct Found {
+    uint32_t value[kKeywords];
+    [[nodiscard]] bool has(Keyword k) const { return value[k] != kNone; }
+  };
+
+  Status refuse(uint32_t value, std::string_view keyword, const char* reason,
+                Status status = Status::kUnsupported) {
+    *refusal_ = {text_.offset(value), reason, keyword};
+    return status;
+  }
+  Status read_keywords(uint32_t value, Found* found);
+  Status node_of(uint32_t value, uint32_t* node);
+  Status look_up(uint32_t reference, uint32_t* target);
+  Status alone(const Found& found, Keyword keyword, Keyword also);
+  Status count(const Found& found, Keyword keyword, uint32_t* number);
+  Status read_types(const Found& found, uint32_t* kinds, bool* integers);
+  Status read_literals(const Found& found, Node* node);
+  Status read_literal(const Found& found, uint32_t kinds, bool integers, uint32_t value,
+                      Node* node);
+  Status read_options(const Found& found, Keyword keyword, Node* node);
+  Status read_range(const Found& found, bool integers, Node* node);
+  Status read_string(const Found& found, Node* node);
+  Status read_array(const Found& found, Node* node);
+  Status read_object(const Found& found, Node* node);
+  Status add_property(uint32_t name, uint32_t value_node, Node* node);
+  void sort_names(const Node& node);
+  [[nodiscard]] Property* find_property(const Node& node, uint32_t n_sorted, std::string_view name);
+  Status mark_required(const Found& found, uint32_t additional, Node* node);
+  Status read_node(uint32_t id);
+
+  SchemaTables* tables_;
+  Schema* schema_;
+  SchemaText text_;
+  Refusal* refusal_;
+  uint32_t n_references_ = 0;
+};
+
+Status Compiler::read_keywords(uint32_t value, Found* found) {
+  std::fill(std::begin(found->value), std::end(found->value), kNone);
+  for (uint32_t name = value + 1; name < text_.next(value); name = text_.next(name + 1)) {
+    const std::string_view raw = text_.raw(name);
+    const auto* const known = std::find(std::begin(kNames), std::end(kNames), raw);
+    if (known != std::end(kNames)) {
+      uint32_t& at = found->value[known - std::begin(kNames)];
+      if (at != kNone) return refuse(name, raw, "stands twice");
+      at = name + 1;
+    } else if (std::find(std::begin(kIgnored), std::end(kIgnored), raw) == std::end(kIgnored)) {
+      return refuse(name, raw, "is not supported");
+    }
+  }
+  return Status::kOk;
+}
+
+// The schema that a reference points to: "#", or "#/" and names and numbers between slashes.
+Status Compiler::look_up(uint32_t reference, uint32_t* target) {
+  std::string_view rest = text_.raw(reference);
+  const std::string_view name = kNames[kRef];
+  if (++n_references_ > kMostReferences) {
+    return refuse(reference, name, "stands too often", Status::kTextTooLong);
+  }
+  if (!rest.starts_with('#') || (rest.size() > 1 && rest[1] != '/')) {
+    return refuse(reference, name, "points out of the schema, or is not written as a path");
+  }
+  rest.remove_prefix(1);
+  uint32_t at = 0;
+  while (!rest.empty()) {
+    rest.remove_prefix(1);
+    const size_t end = std::min(rest.find('/'), rest.size());
+    const std::string_view part = part_of(rest, 0, end);
+    rest.remove_prefix(end);
+    // Escapes of pointers, URIs and JSON are not undone.
+    if (part.find_first_of("~%\\") != std::string_view::npos) {
+      return refuse(reference, name, "has an escape, which is not supported");
+    }
+    uint32_t found = kNone;
+    uint32_t number = 0;
+    for (uint32_t i = at + 1; i < text_.next(at) && found == kNone; ++number) {
+      const bool is_object = text_.kind(at) == '{';
+      const uint32_t item = is_object ? i + 1 : i;
+      if (is_object) {
+        if (text_.raw(i) == part) found = item;
+      } else {
+        uint32_t wanted = 0;
+        const bool is_number =
+            !part.empty() && part.size() < 8 && std::all_of(part.begin(), part.end(), [&](char c) {
+              wanted = wanted * 10 + static_cast<uint32_t>(c - '0');
+              return c >= '0' && c <= '9';
+            });
+        if (!is_number) break;
+        if (wanted == number) found = item;
+      }
+      i = text_.next(item);
+    }
+    if (found == kNone) return refuse(reference, name, "points to nothing");
+    at = found;
+  }
+  *target = at;
+  return Status::kOk;
+}
+
+// The node of the schema that is this value, now or when it is read.
+Status Compiler::node_of(uint32_t value, uint32_t* node) {
+  constexpr uint32_t kMostHops = 64;
+  for (uint32_t hops = 0; hops < kMostHops; ++hops) {
+    const char kind = text_.kind(value);
+    if (kind == 't' || kind == 'f') {
+      *node = kind == 't' ? kAnyNode : kNeverNode;
+      return Status::kOk;
+    }
+    if (kind != '{') return refuse(value, {}, "is no schema: an object, true or false");
+    if (tables_->node_of[value] != kNone) {
+      *node = tables_->node_of[value];
+      return Status::kOk;
+    }
+    uint32_t reference = kNone;
+    for (uint32_t name = value + 1; name < text_.next(value); name = text_.next(name + 1)) {
+      if (text_.raw(name) == kNames[kRef]) reference = name + 1;
+    }
+    if (reference == kNone) {
+      *node = schema_->n_nodes++;
+      tables_->node_of[value] = *node;
+      schema_->nodes[*node] = {};
+      schema_->nodes[*node].source = value;
+      return Status::kOk;
+    }
+    Found found;
+    CRIA_TRY(read_keywords(value, &found));
+    CRIA_TRY(alone(found, kRef, kRef));
+    if (text_.kind(reference) != '"') return refuse(reference, kNames[kRef], "is no string");
+    CRIA_TRY(look_up(reference, &value));
+  }
+  return refuse(value, kNames[kRef], "points to references for ever, or to more than 64");
+}
+
+// A keyword that only annotations, and one other, may stand beside.
+Status Compiler::alone(const Found& found, Keyword keyword, Keyword also) {
+  for (uint32_t k = 0; k < kKeywords; ++k) {
+    if (found.value[k] == kNone || k == keyword || k == also) continue;
+    return refuse(found.value[k], kNames[k],
+                  keyword == kRef ? "stands beside $ref, which is not supported"
+                  : keyword == kEnum || keyword == kConst
+                      ? "stands beside enum or const, which is not supported"
+                      : "stands beside anyOf, oneOf or allOf, which is not supported");
+  }
+  return Status::kOk;
+}
+
+Status Compiler::count(const Found& found, Keyword keyword, uint32_t* number) {
+  const uint32_t value = found.value[keyword];
+  if (value == kNone) return Status::kOk;
+  if (!text_.is_number(value)) return refuse(value, kNames[keyword], "is no number");
+  Decimal d = {};
+  bool negative = false;
+  const DecimalResult result = read_decimal(text_.raw(value), &d, &negative);
+  if (negative || d.part != 0 || result != DecimalResult::kExact) {
+    return refuse(value, kNames[keyword], "is no whole number from zero on");
+  }
+  if (d.whole > kMostCount) {
+    return refuse(value, kNames[keyword], "is larger than 2147483647", Status::kTextTooLong);
+  }
+  *number = static_cast<uint32_t>(d.whole);
+  return Status::kOk;
+}
+
+Status Compiler::read_types(const Found& found, uint32_t* kinds, bool* integers) {
+  const uint32_t value = found.value[kType];
+  *kinds = kAllKinds;
+  *integers = false;
+  if (value == kNone) return Status::kOk;
+  const bool is_list = text_.kind(value) == '[';
+  bool numbers = false;
+  *kinds = 0;
+  for (uint32_t i = is_list ? value + 1 : value; i < text_.next(value); i = text_.next(i)) {
+    const auto* const known = std::find_if(
+        std::begin(kTypes), std::end(kTypes),
+        [&](const TypeName& t) { return text_.kind(i) == '"' && t.name == text_.raw(i); });
+    if (known == std::end(kTypes)) return refuse(i, kNames[kType], "has a value that is no type");
+    *kinds |= known->kind;
+    if (known->kind == kNumber) (known->name == kInteger ? *integers : numbers) = true;
+  }
+  if (numbers) *integers = false;
+  if (*kinds == 0) return refuse(value, kNames[kType], "is an empty list");
+  return Status::kOk;
+}
+
+Status Compiler::read_literal(const Found& found, uint32_t kinds, bool integers, uint32_t value,
+                              Node* node) {
+  uint32_t kind = kNumber;
+  switch (text_.kind(value)) {
+    case 'n':
+      kind = kNull;
+      break;
+    case 't':
+    case 'f':
+      kind = kBoolean;
+      break;
+    case '"':
+      kind = kString;
+      break;
+    case '[':
+      kind = kArray;
+      break;
+    case '{':
+      kind = kObject;
+      break;
+    default:
+      if (integers && (kinds & kNumber) != 0) {
+        Decimal d = {};
+        bool negative = false;
+        const DecimalResult result = read_decimal(text_.raw(value), &d, &negative);
+        if (d.whole == kDigitsLimit) {
+          return refuse(value, kNames[found.has(kEnum) ? kEnum : kConst],
+                        "has an integer of more than 18 digits");
+        }
+        if (d.part != 0 || result != DecimalResult::kExact) kind = 0;
+      }
+      break;
+  }
+  if ((kind & kinds) == 0) return Status::kOk;
+  CRIA_TRY(put_literal(tables_, value, &schema_->literals[schema_->n_literals], refusal_));
+  ++schema_->n_literals;
+  ++node->n_literals;
+  return Status::kOk;
+}
+
+Status Compiler::read_literals(const Found& found, Node* node) {
+  const bool is_enum = found.has(kEnum);
+  const Keyword keyword = is_enum ? kEnum : kConst;
+  const uint32_t value = found.value[keyword];
+  CRIA_TRY(alone(found, keyword, kType));
+  uint32_t kinds = 0;
+  bool integers = false;
+  CRIA_TRY(read_types(found, &kinds, &integers));
+  node->first_literal = schema_->n_literals;
+  if (is_enum) {
+    if (text_.kind(value) != '[') return refuse(value, kNames[kEnum], "is no list");
+    for (uint32_t i = value + 1; i < text_.next(value); i = text_.next(i)) {
+      CRIA_TRY(read_literal(found, kinds, integers, i, node));
+    }
+  } else {
+    CRIA_TRY(read_literal(found, kinds, integers, value, node));
+  }
+  TextPart* const first = schema_->literals + node->first_literal;
+  std::sort(first, first + node->n_literals, [this](const TextPart& a, const TextPart& b) {
+    return schema_->part(a) < schema_->part(b);
+  });
+  if (node->n_literals > 0) node->kinds = kLiterals;
+  return Status::kOk;
+}
+
+Status Compiler::read_options(const Found& found, Keyword keyword, Node* node) {
+  const uint32_t value = found.value[keyword];
+  CRIA_TRY(alone(found, keyword, keyword));
+  if (text_.kind(value) != '[' || text_.next(value) == value + 1) {
+    return refuse(value, kNames[keyword], "is no list of schemas");
+  }
+  const uint32_t first = schema_->n_links;
+  for (uint32_t i = value + 1; i < text_.next(value); i = text_.next(i)) {
+    uint32_t option = 0;
+    CRIA_TRY(node_of(i, &option));
+    schema_->links[schema_->n_links++] = option;
+  }
+  node->first_option = first;
+  node->n_options = schema_->n_links - first;
+  if (keyword == kAllOf && node->n_options > 1) {
+    return refuse(value, kNames[keyword], "of more than one schema is not supported");
+  }
+  if (keyword == kOneOf) {
+    node->first_prefix = first;
+    node->n_prefix = node->n_options;
+    node->one_of = 1;
+  }
+  return Status::kOk;
+}
+
+Status Compiler::read_range(const Found& found, bool integers, Node* node) {
+  constexpr Keyword kBounds[] = {kMinimum, kExclusiveMinimum, kMaximum, kExclusiveMaximum};
+  node->range = integers ? 1 : 0;
+  if (std::none_of(std::begin(kBounds), std::end(kBounds),
+                   [&](Keyword k) { return found.has(k); })) {
+    return Status::kOk;
+  }
+  NumberRange range = any_number(integers);
+  for (const Keyword keyword : kBounds) {
+    const uint32_t value = found.value[keyword];
+    if (value == kNone) continue;
+    if (!text_.is_number(value)) return refuse(value, kNames[keyword], "is no number");
+    Decimal d = {};
+    bool negative = false;
+    if (read_decimal(text_.raw(value), &d, &negative) != DecimalResult::kExact) {
+      return refuse(value, kNames[keyword], "has more than 18 digits behind the point");
+    }
+    const bool exclusive = keyword == kExclusiveMinimum || keyword == kExclusiveMaximum;
+    const bool is_minimum = keyword == kMinimum || keyword == kExclusiveMinimum;
+    (is_minimum ? apply_minimum : apply_maximum)(d, negative, exclusive, &range);
+  }
+  if (!finish_range(integers, &range)) node->kinds &= ~kNumber;
+  node->range = schema_->n_ranges;
+  schema_->ranges[schema_->n_ranges++] = range;
+  return Status::kOk;
+}
+
+Status Compiler::read_string(const Found& found, Node* node) {
+  CRIA_TRY(count(found, kMinLength, &node->least_characters));
+  CRIA_TRY(count(found, kMaxLength, &node->most_characters));
+  if (node->least_characters > node->most_characters) node->kinds &= ~kString;
+  const uint32_t value = found.value[kPattern];
+  if (value == kNone) return Status::kOk;
+  for (const Keyword keyword : {kMinLength, kMaxLength}) {
+    if (!found.has(keyword)) continue;
+    return refuse(found.value[keyword], kNames[keyword],
+                  "stands beside pattern, which is not supported: say it there, as in {1,8}");
+  }
+  if (text_.kind(value) != '"') return refuse(value, kNames[kPattern], "is no string");
+  bool matches = false;
+  PatternProblem problem = {};
+  node->pattern = schema_->n_patterns;
+  const Status status = read_pattern(text_.raw(value), &schema_->pools,
+                                     &schema_->patterns[schema_->n_patterns], &matches, &problem);
+  if (status != Status::kOk) {
+    *refusal_ = {text_.offset(value) + 1 + problem.at, problem.reason, kNames[kPattern]};
+    return status;
+  }
+  ++schema_->n_patterns;
+  if (!matches) node->kinds &= ~kString;
+  return Status::kOk;
+}
+
+Status Compiler::read_array(const Found& found, Node* node) {
+  CRIA_TRY(count(found, kMinItems, &node->least_items));
+  CRIA_TRY(count(found, kMaxItems, &node->most_items));
+  const uint32_t prefix = found.value[kPrefixItems];
+  if (prefix != kNone) {
+    if (text_.kind(prefix) != '[') {
+      return refuse(prefix, kNames[kPrefixItems], "is no list of schemas");
+    }
+    const uint32_t first = schema_->n_links;
+    for (uint32_t i = prefix + 1; i < text_.next(prefix); i = text_.next(i)) {
+      uint32_t item = 0;
+      CRIA_TRY(node_of(i, &item));
+      schema_->links[schema_->n_links++] = item;
+    }
+    node->first_prefix = first;
+    node->n_prefix = schema_->n_links - first;
+  }
+  const uint32_t items = found.value[kItems];
+  node->items = kAnyNode;
+  if (items == kNone) return Status::kOk;
+  if (text_.kind(items) == '[') {
+    return refuse(items, kNames[kItems], "as a list is not supported: say prefixItems");
+  }
+  return node_of(items, &node->items);
+}
+
+Status Compiler::add_property(uint32_t name, uint32_t value_node, Node* node) {
+  Property* const p = &schema_->properties[schema_->n_properties++];
+  *p = {};
+  p->name = put_name(tables_, name, &p->hash);
+  p->node = value_node;
+  ++node->n_properties;
+  return Status::kOk;
+}
+
+void Compiler::sort_names(const Node& node) {
+  uint32_t* const first = schema_->by_name + node.first_property;
+  const Property* const properties = schema_->properties + node.first_property;
+  for (uint32_t i = 0; i < node.n_properties; ++i) first[i] = i;
+  std::sort(first, first + node.n_properties, [&](uint32_t a, uint32_t b) {
+    const int order = schema_->part(properties[a].name).compare(schema_->part(properties[b].name));
+    return order < 0 || (order == 0 && a < b);
+  });
+}
+
+// Among the first n_sorted names, which are sorted, and those added behind them.
+Property* Compiler::find_property(const Node& node, uint32_t n_sorted, std::string_view name) {
+  Property* const properties = schema_->properties + node.first_property;
+  const uint32_t* const first = schema_->by_name + node.first_property;
+  const uint32_t* const found =
+      std::lower_bound(first, first + n_sorted, name, [&](uint32_t i, std::string_view wanted) {
+        return schema_->part(properties[i].name) < wanted;
+      });
+  if (found != first + n_sorted && schema_->part(properties[*found].name) == name) {
+    return properties + *found;
+  }
+  for (uint32_t i = n_sorted; i < node.n_properties; ++i) {
+    if (schema_->part(properties[i].name) == name) return properties + i;
+  }
+  return nullptr;
+}
+
+Status Compiler::mark_required(const Found& found, uint32_t additional, Node* node) {
+  const uint32_t value = found.value[kRequired];
+  if (value == kNone) return Status::kOk;
+  if (text_.kind(value) != '[') return refuse(value, kNames[kRequired], "is no list");
+  const uint32_t n_sorted = node->n_properties;
+  for (uint32_t i = value + 1; i < text_.next(value); i = text_.next(i)) {
+    if (text_.kind(i) != '"') return refuse(i, kNames[kRequired], "has a name that is no string");
+    uint32_t hash = 0;
+    const uint32_t n_text = schema_->n_text;
+    const TextPart name = put_name(tables_, i, &hash);
+    Property* p = find_property(*node, n_sorted, schema_->part(name));
+    schema_->n_text = n_text;
+    if (p == nullptr) {
+      if (node->n_properties - n_sorted == kMostUnnamed) {
+        return refuse(i, kNames[kRequired], "has more than 256 names without a property",
+                      Status::kTextTooLong);
+      }
+      CRIA_TRY(add_property(i, additional, node));
+      p = &schema_->properties[schema_->n_properties - 1];
+    }
+    p->reach = 1;
+  }
+  return Status::kOk;
+}
+
+Status Compiler::read_object(const Found& found, Node* node) {
+  const uint32_t properties = found.value[kProperties];
+  node->first_property = schema_->n_properties;
+  if (properties != kNone) {
+    if (text_.kind(properties) != '{') {
+      return refuse(properties, kNames[kProperties], "is no object of schemas");
+    }
+    uint32_t name = properties + 1;
+    for (; name < text_.next(properties); name = text_.next(name + 1)) {
+      uint32_t value_node = 0;
+      CRIA_TRY(node_of(name + 1, &value_node));
+      CRIA_TRY(add_property(name, value_node, node));
+    }
+    sort_names(*node);
+    const uint32_t* const by_name = schema_->by_name + node->first_property;
+    for (uint32_t i = 1; i < node->n_properties; ++i) {
+      const Property* const p = schema_->properties + node->first_property;
+      if (schema_->part(p[by_name[i]].name) == schema_->part(p[by_name[i - 1]].name)) {
+        return refuse(properties, kNames[kProperties], "has a name twice");
+      }
+    }
+  }
+  // Where nothing is said JSON schemas allow any other property. Of an object whose properties are
+  // named nobody wants one that a model made up.
+  uint32_t allowed = kAnyNode;
+  if (found.has(kAdditional)) CRIA_TRY(node_of(found.value[kAdditional], &allowed));
+  node->additional = found.has(kAdditional) || properties == kNone ? allowed : uint32_t{kNeverNode};
+  CRIA_TRY(mark_required(found, allowed, node));
+  sort_names(*node);
+  uint32_t reach = node->n_properties;
+  for (uint32_t i = node->n_properties; i-- > 0;) {
+    Property& p = schema_->properties[node->first_property + i];
+    if (p.reach == 1) reach = i;
+    p.reach = reach;
+  }
+  return Status::kOk;
+}
+
+Status Compiler::read_node(uint32_t id) {
+  Node node = schema_->nodes[id];
+  node.most_characters = kEndless;
+  node.most_items = kEndless;
+  node.pattern = kNone;
+  Found found;
+  CRIA_TRY(read_keywords(node.source, &found));
+  if (found.has(kEnum) || found.has(kConst)) {
+    CRIA_TRY(read_literals(found, &node));
+  } else if (found.has(kAnyOf) || found.has(kOneOf) || found.has(kAllOf)) {
+    const Keyword keyword = found.has(kAnyOf) ? kAnyOf : found.has(kOneOf) ? kOneOf : kAllOf;
+    CRIA_TRY(read_options(found, keyword, &node));
+  } else {
+    bool integers = false;
+    CRIA_TRY(read_types(found, &node.kinds, &integers));
+    CRIA_TRY(read_range(found, integers, &node));
+    CRIA_TRY(read_string(found, &node));
+    CRIA_TRY(read_array(found, &node));
+    CRIA_TRY(read_object(found, &node));
+  }
+  schema_->nodes[id] = node;
+  return Status::kOk;
+}
+
+Status Compiler::compile() {
+  schema_->n_nodes = kBuiltNodes;
+  Node& any = schema_->nodes[kAnyNode];
+  any = {};
+  any.kinds = kAllKinds;
+  any.pattern = kNone;
+  any.most_characters = kEndless;
+  any.most_items = kEndless;
+  schema_->nodes[kNeverNode] = {};
+  schema_->ranges[0] = any_number(false);
+  schema_->ranges[1] = any_number(true);
+  static_cast<void>(finish_range(false, &schema_->ranges[0]));
+  static_cast<void>(finish_range(true, &schema_->ranges[1]));
+  schema_->n_ranges = 2;
+  std::fill(tables_->node_of, tables_->node_of + tables_->n_values, kNone);
+  schema_->root = kAnyNode;
+  if (tables_->n_values > 0) CRIA_TRY(node_of(0, &schema_->root));
+  for (uint32_t id = kBuiltNodes; id < schema_->n_nodes; ++id) CRIA_TRY(read_node(id));
+  CRIA_TRY(settle_nodes(tables_, refusal_));
+  if (schema_->nodes[schema_->root].depth == kImpossible) {
+    return refuse(0, {}, "can be satisfied by no document, or by none that is nested 32 deep");
+  }
+  return Status::kOk;
+}
+
+Status count_values(std::string_view text, SchemaCounts* counts, Refusal* refusal) {
+  *counts = {};
+  if (text.data() == nullptr) return Status::kOk;
+  CRIA_TRY(read_schema_text(text, nullptr, counts, refusal));
+  if (counts->n_patterns <= kMostPatterns) return Status::kOk;
+  *refusal = {0, "stands more than 256 times", kNames[kPattern]};
+  return Status::kTextTooLong;
+}
+
+}  // namespace
+
+Status lay_out_tables(const SchemaCounts& counts, size_t text_bytes, Arena* arena,
+                      SchemaTables* tables, uint64_t* n_bytes) {
+  constexpr uint32_t kSpareLinks = 64;
+  constexpr size_t kSpareText = 64;
+  Schema* const s = &tables->schema;
+  *n_bytes = 0;
+  const uint64_t n_nodes = uint64_t{counts.n_schemas} + kBuiltNodes;
+  const uint64_t n_links = 3 * uint64_t{counts.n_values} + kSpareLinks;
+  tables->n_values = counts.n_values;
+  tables->most_links = static_cast<uint32_t>(n_links);
+  const bool fits =
+      place(arena, n_nodes, &s->nodes, n_bytes) &&
+      place(arena, counts.n_strings, &s->properties, n_bytes) &&
+      place(arena, counts.n_strings, &s->by_name, n_bytes) &&
+      place(arena, counts.n_values, &s->literals, n_bytes) &&
+      place(arena, uint64_t{counts.n_bounds} + 2, &s->ranges, n_bytes) &&
+      place(arena, counts.n_patterns, &s->patterns, n_bytes) &&
+      place(arena, n_links, &s->links, n_bytes) &&
+      place(arena, text_bytes + kSpareText, &s->text, n_bytes) &&
+      place(arena, counts.pattern_positions, &s->pools.positions, n_bytes) &&
+      place(arena, counts.pattern_ranges, &s->pools.ranges, n_bytes) &&
+      place(arena, uint64_t{counts.n_patterns} * kAsciiCharacters, &s->pools.ascii, n_bytes) &&
+      place(arena, counts.n_values, &tables->values, n_bytes) &&
+      place(arena, counts.n_values, &tables->node_of, n_bytes) &&
+      place(arena, n_nodes, &tables->stack, n_bytes) &&
+      place(arena, n_nodes, &tables->stamps, n_bytes);
+  return fits ? Status::kOk : Status::kMemoryTooSmall;
+}
+
+Status schema_bytes(std::string_view text, uint64_t* n_bytes, Refusal* refusal) {
+  SchemaCounts counts = {};
+  SchemaTables tables = {};
+  CRIA_TRY(count_values(text, &counts, refusal));
+  return lay_out_tables(counts, text.size(), nullptr, &tables, n_bytes);
+}
+
+Status compile_schema(std::string_view text, std::span<uint8_t> memory, Schema* schema,
+                      Refusal* refusal) {
+  SchemaCounts counts = {};
+  SchemaTables tables = {};
+  uint64_t n_bytes = 0;
+  *refusal = {};
+  CRIA_TRY(count_values(text, &counts, refusal));
+  Arena arena(memory.data(), memory.size());
+  CRIA_TRY(lay_out_tables(counts, text.size(), &arena, &tables, &n_bytes));
+  if (text.data() != nullptr) {
+    CRIA_TRY(read_schema_text(text, tables.values, &counts, refusal));
+    tables.text = SchemaText(text, tables.values);
+  }
+  CRIA_TRY(Compiler(&tables, refusal).compile());
+  *schema = tables.schema;
+  return Status::kOk;
+}
+
+}  // namespace cria::json

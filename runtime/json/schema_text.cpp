@@ -1,0 +1,374 @@
+#include "runtime/json/schema_text.h"
+
+#include <algorithm>
+
+#include "quant/utf8.h"
+#include "runtime/json/pattern.h"
+#include "runtime/json/text_part.h"
+
+namespace cria::json {
+namespace {
+
+constexpr uint32_t kFirstHigh = 0xd800;  // surrogates
+constexpr uint32_t kFirstLow = 0xdc00;
+constexpr uint32_t kBehindSurrogates = 0xe000;
+constexpr size_t kHexDigits = 4;
+
+bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// The value of a hexadecimal digit; 16 of anything else.
+uint32_t hex_value(char c) {
+  if (is_digit(c)) return static_cast<uint32_t>(c - '0');
+  if (c >= 'a' && c <= 'f') return static_cast<uint32_t>(c - 'a') + 10;
+  if (c >= 'A' && c <= 'F') return static_cast<uint32_t>(c - 'A') + 10;
+  return 16;
+}
+
+class Reader {
+ public:
+  Reader(std::string_view text, SchemaValue* values, SchemaCounts* counts, Refusal* refusal)
+      : text_(text), values_(values), counts_(counts), refusal_(refusal) {}
+
+  Status read();
+
+ private:
+  enum class Expects { kValue, kFirstItem, kFirstName, kName, kBehindValue };
+
+  Status refuse(const char* reason, Status status = Status::kUnsupported) {
+    *refusal_ = {at_, reason, {}};
+    return status;
+  }
+  [[nodiscard]] char here() const { return at_ < text_.size() ? text_[at_] : '\0'; }
+  [[nodiscard]] bool in_object() const { return (objects_ >> (depth_ - 1) & 1) != 0; }
+  void skip_space() {
+    while (at_ < text_.size() && is_space(text_[at_])) ++at_;
+  }
+  void add_value();
+  void end_scalar(uint32_t value) {
+    if (values_ != nullptr) values_[value].next = counts_->n_values;
+  }
+  Status open();
+  Status close();
+  Status name();
+  Status value();
+  Status string();
+  Status escape();
+  Status number();
+  Status word(std::string_view word);
+  void count_member(std::string_view name);
+
+  std::string_view text_;
+  SchemaValue* values_;
+  SchemaCounts* counts_;
+  Refusal* refusal_;
+  size_t at_ = 0;
+  uint32_t depth_ = 0;
+  uint64_t objects_ = 0;  // bit d: container d is an object
+  uint32_t open_[kMostSchemaNesting] = {};
+  bool is_pattern_ = false;  // the value at hand is of a member called so
+  Expects expects_ = Expects::kValue;
+};
+
+void Reader::add_value() {
+  if (values_ != nullptr) values_[counts_->n_values] = {static_cast<uint32_t>(at_), 0};
+  ++counts_->n_values;
+}
+
+Status Reader::open() {
+  if (depth_ == kMostSchemaNesting) {
+    return refuse("is nested more than 64 deep", Status::kTextTooLong);
+  }
+  const bool is_object = here() == '{';
+  open_[depth_] = counts_->n_values - 1;
+  const uint64_t bit = uint64_t{1} << depth_;
+  objects_ = is_object ? objects_ | bit : objects_ & ~bit;
+  ++depth_;
+  ++at_;
+  expects_ = is_object ? Expects::kFirstName : Expects::kFirstItem;
+  return Status::kOk;
+}
+
+Status Reader::close() {
+  if (here() != (in_object() ? '}' : ']')) return refuse("is no JSON");
+  ++at_;
+  --depth_;
+  end_scalar(open_[depth_]);
+  expects_ = Expects::kBehindValue;
+  return Status::kOk;
+}
+
+// Called with the quote at hand; leaves what is behind the closing one.
+Status Reader::string() {
+  ++counts_->n_strings;
+  ++at_;
+  while (here() != '"' || at_ >= text_.size()) {
+    if (at_ >= text_.size()) return refuse("is no JSON: a string does not end");
+    const char c = text_[at_];
+    if (c == '\\') {
+      CRIA_TRY(escape());
+      continue;
+    }
+    if (static_cast<uint8_t>(c) < 0x20) return refuse("is no JSON: a control character");
+    const Utf8Char character = decode_utf8(text_.data() + at_, text_.size() - at_);
+    const bool is_replacement =
+        part_of(text_, at_, kReplacementBytes) == std::string_view(kReplacementText);
+    if (character.code == kReplacementCharacter && !is_replacement) {
+      return refuse("is no UTF-8");
+    }
+    at_ += character.n_bytes;
+  }
+  ++at_;
+  return Status::kOk;
+}
+
+Status Reader::escape() {
+  uint32_t unit[2] = {};
+  for (size_t i = 0; i < 2; ++i) {
+    if (text_.size() - at_ < 2 || text_[at_] != '\\') return refuse("is no JSON: half a character");
+    const char c = text_[at_ + 1];
+    if (c != 'u') {
+      if (i != 0) return refuse("is no JSON: half a character");
+      if (std::string_view("\"\\/bfnrt").find(c) == std::string_view::npos) {
+        return refuse("is no JSON: an escape that there is not");
+      }
+      at_ += 2;
+      return Status::kOk;
+    }
+    if (text_.size() - at_ < 2 + kHexDigits) return refuse("is no JSON: a string does not end");
+    for (size_t d = 0; d < kHexDigits; ++d) {
+      const uint32_t digit = hex_value(text_[at_ + 2 + d]);
+      if (digit > 15) return refuse("is no JSON: an escape that there is not");
+      unit[i] = unit[i] << 4 | digit;
+    }
+    const bool is_low = unit[i] >= kFirstLow && unit[i] < kBehindSurrogates;
+    if (is_low != (i == 1)) return refuse("is no JSON: half a character");
+    at_ += 2 + kHexDigits;
+    if (unit[0] < kFirstHigh || unit[0] >= kBehindSurrogates) break;
+  }
+  return Status::kOk;
+}
+
+Status Reader::number() {
+  const auto digits = [this] {
+    const size_t begin = at_;
+    while (is_digit(here())) ++at_;
+    return at_ > begin;
+  };
+  if (here() == '-') ++at_;
+  const bool is_zero = here() == '0';
+  const size_t begin = at_;
+  if (!digits() || (is_zero && at_ - begin > 1)) return refuse("is no JSON: a number");
+  if (here() == '.') {
+    ++at_;
+    if (!digits()) return refuse("is no JSON: a number");
+  }
+  if (here() == 'e' || here() == 'E') {
+    ++at_;
+    if (here() == '+' || here() == '-') ++at_;
+    if (!digits()) return refuse("is no JSON: a number");
+  }
+  return Status::kOk;
+}
+
+Status Reader::word(std::string_view word) {
+  if (part_of(text_, at_, word.size()) != word) return refuse("is no JSON");
+  at_ += word.size();
+  return Status::kOk;
+}
+
+void Reader::count_member(std::string_view name) {
+  is_pattern_ = name == "pattern";
+  if (name == "minimum" || name == "maximum" || name == "exclusiveMinimum" ||
+      name == "exclusiveMaximum") {
+    ++counts_->n_bounds;
+  }
+}
+
+Status Reader::name() {
+  if (here() != '"') return refuse("is no JSON: a name is missing");
+  const uint32_t index = counts_->n_values;
+  const size_t begin = at_ + 1;
+  add_value();
+  CRIA_TRY(string());
+  end_scalar(index);
+  count_member(part_of(text_, begin, at_ - 1 - begin));
+  skip_space();
+  if (here() != ':') return refuse("is no JSON: a colon is missing");
+  ++at_;
+  expects_ = Expects::kValue;
+  return Status::kOk;
+}
+
+Status Reader::value() {
+  const bool is_pattern = is_pattern_;
+  is_pattern_ = false;
+  const uint32_t index = counts_->n_values;
+  const char c = here();
+  const size_t begin = at_;
+  if (c == '{' || c == '[') {
+    add_value();
+    if (c == '{') ++counts_->n_schemas;
+    return open();
+  }
+  add_value();
+  switch (c) {
+    case '"':
+      CRIA_TRY(string());
+      if (is_pattern) {
+        const PatternRoom room = room_for_pattern(part_of(text_, begin + 1, at_ - begin - 2));
+        ++counts_->n_patterns;
+        counts_->pattern_positions += room.positions;
+        counts_->pattern_ranges += room.ranges;
+      }
+      break;
+    case 't':
+      ++counts_->n_schemas;
+      CRIA_TRY(word("true"));
+      break;
+    case 'f':
+      ++counts_->n_schemas;
+      CRIA_TRY(word("false"));
+      break;
+    case 'n':
+      CRIA_TRY(word("null"));
+      break;
+    default:
+      CRIA_TRY(number());
+      break;
+  }
+  end_scalar(index);
+  expects_ = Expects::kBehindValue;
+  return Status::kOk;
+}
+
+Status Reader::read() {
+  *counts_ = {};
+  if (text_.size() > kMostSchemaBytes) {
+    at_ = kMostSchemaBytes;
+    return refuse("is longer than 1 MiB", Status::kTextTooLong);
+  }
+  for (;;) {
+    skip_space();
+    const bool ends = at_ == text_.size();
+    switch (expects_) {
+      case Expects::kBehindValue:
+        if (depth_ == 0) return ends ? Status::kOk : refuse("is no JSON: something follows it");
+        if (here() != ',') {
+          if (ends) return refuse("is no JSON: it ends too early");
+          CRIA_TRY(close());
+          break;
+        }
+        ++at_;
+        expects_ = in_object() ? Expects::kName : Expects::kValue;
+        break;
+      case Expects::kFirstName:
+      case Expects::kName:
+        if (ends) return refuse("is no JSON: it ends too early");
+        CRIA_TRY(here() == '}' && expects_ == Expects::kFirstName ? close() : name());
+        break;
+      default:
+        if (ends) {
+          return refuse(counts_->n_values == 0 ? "is empty" : "is no JSON: it ends too early");
+        }
+        CRIA_TRY(here() == ']' && expects_ == Expects::kFirstItem ? close() : value());
+        break;
+    }
+  }
+}
+
+}  // namespace
+
+Status read_schema_text(std::string_view text, SchemaValue* values, SchemaCounts* counts,
+                        Refusal* refusal) {
+  return Reader(text, values, counts, refusal).read();
+}
+
+std::string_view SchemaText::raw(uint32_t value) const {
+  const size_t begin = values_[value].offset;
+  size_t end = begin + 1;
+  if (text_[begin] == '"') {
+    while (text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
+    return part_of(text_, begin + 1, end - begin - 1);
+  }
+  while (end < text_.size() &&
+         std::string_view(",]} \n\r\t").find(text_[end]) == std::string_view::npos) {
+    ++end;
+  }
+  return part_of(text_, begin, end - begin);
+}
+
+uint32_t next_character(std::string_view raw, size_t* at) {
+  if (raw[*at] != '\\') {
+    const Utf8Char c = decode_utf8(raw.data() + *at, raw.size() - *at);
+    *at += c.n_bytes;
+    return c.code;
+  }
+  const char escaped = raw[*at + 1];
+  *at += 2;
+  switch (escaped) {
+    case 'b':
+      return '\b';
+    case 'f':
+      return '\f';
+    case 'n':
+      return '\n';
+    case 'r':
+      return '\r';
+    case 't':
+      return '\t';
+    case 'u':
+      break;
+    default:
+      return static_cast<uint8_t>(escaped);
+  }
+  const auto unit = [&] {
+    uint32_t value = 0;
+    for (size_t i = 0; i < kHexDigits; ++i) value = value << 4 | hex_value(raw[(*at)++]);
+    return value;
+  };
+  const uint32_t first = unit();
+  if (first < kFirstHigh || first >= kBehindSurrogates) return first;
+  *at += 2;  // \u of the other half
+  return 0x10000 + ((first - kFirstHigh) << 10) + (unit() - kFirstLow);
+}
+
+size_t put_utf8(uint32_t code, char* out) {
+  constexpr uint32_t kPayload = 0x3f;
+  const auto byte = [out](size_t i, uint32_t value) {
+    out[i] = static_cast<char>(static_cast<uint8_t>(value));
+  };
+  if (code < 0x80) {
+    byte(0, code);
+    return 1;
+  }
+  const size_t n_bytes = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+  const uint32_t lead = n_bytes == 2 ? 0xc0 : n_bytes == 3 ? 0xe0 : 0xf0;
+  for (size_t i = n_bytes - 1; i > 0; --i) {
+    byte(i, 0x80 | (code & kPayload));
+    code >>= 6;
+  }
+  byte(0, lead | code);
+  return n_bytes;
+}
+
+size_t put_json_character(uint32_t code, char* out) {
+  constexpr std::string_view kEscaped = "\"\\\b\f\n\r\t";
+  constexpr std::string_view kLetters = "\"\\bfnrt";
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  if (code >= 0x80) return put_utf8(code, out);
+  const size_t at = kEscaped.find(static_cast<char>(code));
+  if (at != std::string_view::npos) {
+    out[0] = '\\';
+    out[1] = kLetters[at];
+    return 2;
+  }
+  if (code >= 0x20) return put_utf8(code, out);
+  constexpr std::string_view kPrefix = "\\u00";
+  std::copy(kPrefix.begin(), kPrefix.end(), out);
+  out[4] = kDigits[code >> 4];
+  out[5] = kDigits[code & 15];
+  return 6;
+}
+
+}  // namespace cria::json

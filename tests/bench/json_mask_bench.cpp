@@ -1,0 +1,140 @@
+// What a mask costs over the 128 k tokens of Llama 3's tokenizer, or as many made-up words where
+// CRIA_SHARED has it not: docs/json.md has the figures.
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <cria_json.h>
+#include "tests/support/made_vocabulary.h"
+#include "tests/system/tokenizer_fixture.h"
+
+namespace cria::bench {
+namespace {
+
+constexpr uint32_t kTokens = 128256;
+
+struct Vocabulary {
+  std::unique_ptr<test::TestTokenizer> tokenizer;
+  cria_model imported = {};
+  test::MadeVocabulary made{format::TokenizerKind::kByteLevelBpe};
+  const cria_model* model = nullptr;
+
+  Vocabulary() {
+    const auto folder = test::reference_folder() / "tokenizers" / "llama-3.2";
+    if (!test::reference_folder().empty() && std::filesystem::is_directory(folder)) {
+      tokenizer = std::make_unique<test::TestTokenizer>(folder, kTokens);
+      imported.tokenizer = tokenizer->get();
+      imported.has_tokenizer = true;
+      imported.config.vocab_size = kTokens;
+      imported.config.n_end_tokens = 1;
+      imported.config.end_tokens[0] = 128001;
+      model = &imported;
+      return;
+    }
+    std::mt19937 random(1);
+    constexpr std::string_view kLetters = "etaoinshrdlu  cmfwypvbgkqjxz\",.:{}\n";
+    for (uint32_t i = 0; i < kTokens - 300; ++i) {
+      std::string word(random() % 2, ' ');
+      for (size_t n = 2 + random() % 7; n > 0; --n) {
+        word += kLetters[random() % (random() % 20 == 0 ? kLetters.size() : 26)];
+      }
+      made.add(word);
+    }
+    model = made.model();
+  }
+};
+
+const cria_model* model() {
+  static Vocabulary vocabulary;
+  return vocabulary.model;
+}
+
+struct Place {
+  const char* name;
+  const char* items;  // schema
+  const char* item;   // a whole one
+  const char* begun;  // what there is of the one at hand
+};
+
+constexpr Place kPlaces[] = {
+    {"object_begins", R"({"type":"object","properties":{"name":{"type":"string"}}})", "{}", ""},
+    {"property", R"({"type":"object","properties":{"name":{},"age":{},"city":{}}})", "{}", "{\""},
+    {"string", R"({"type":"string"})", "\"\"", "\"abc"},
+    {"string_max_length", R"({"type":"string","maxLength":20})", "\"\"", "\"abc"},
+    {"pattern_words", R"({"type":"string","pattern":"^[A-Za-z ]+$"})", "\"a\"", "\"abc"},
+    {"pattern_any", R"({"type":"string","pattern":"^.*x.*$"})", "\"x\"", "\"abc"},
+    {"pattern_all_but", R"({"type":"string","pattern":"^[^<>]*$"})", "\"\"", "\"abc"},
+    {"pattern_date", R"({"type":"string","pattern":"^\\d{4}-\\d\\d-\\d\\d$"})", "\"2026-11-23\"",
+     "\"20"},
+    {"number", R"({"type":"number","minimum":0,"maximum":100})", "1", "1"},
+    {"enum", R"({"enum":["red","green","blue"]})", "\"red\"", "\""},
+    {"any_value", "true", "1", ""},
+    {"any_name", R"({"type":"object"})", "{}", "{\"na"},
+};
+
+// As many states as no cache of masks holds; kept: one.
+void mask(benchmark::State& state, const Place& place, bool kept) {
+  constexpr size_t kStates = 16;
+  const std::string schema = std::string(R"({"type":"array","items":)") + place.items + "}";
+  test::JsonOfModel json(model(), schema);
+  if (json.status() != CRIA_OK) {
+    state.SkipWithError(json.problem().reason);
+    return;
+  }
+  std::vector<cria_json_state> states(kStates);
+  std::string text = "[";
+  std::vector<uint32_t> of_byte(256);
+  for (uint32_t token = 0; token < kTokens; ++token) {
+    size_t n = 0;
+    const char* const bytes = cria_token_text(model(), token, &n);
+    if (n == 1 && cria_token_is_special(model(), token) == 0) {
+      of_byte[static_cast<uint8_t>(bytes[0])] = token;
+    }
+  }
+  for (cria_json_state& s : states) {
+    test::need(cria_json_begin(json.get(), &s));
+    for (const char c : text + place.begun) {
+      test::need(cria_json_accept(json.get(), &s, of_byte[static_cast<uint8_t>(c)]));
+    }
+    text += std::string(place.item) + ",";
+  }
+  std::vector<float> logits(cria_vocab_size(model()));
+  size_t i = 0;
+  for (auto _ : state) {
+    test::need(cria_json_mask(json.get(), &states[i], logits.data(), logits.size()));
+    if (!kept) i = (i + 1) % kStates;
+  }
+  state.counters["vocabulary_bytes"] = static_cast<double>(json.vocabulary_size());
+  state.counters["schema_bytes"] = static_cast<double>(json.json_bytes());
+}
+
+void make_vocabulary(benchmark::State& state) {
+  size_t n_bytes = 0;
+  test::need(cria_json_vocabulary_required(model(), &n_bytes));
+  test::AlignedMemory memory(n_bytes);
+  cria_json_vocabulary* vocabulary = nullptr;
+  for (auto _ : state) {
+    test::need(cria_json_make_vocabulary(memory.data(), n_bytes, model(), &vocabulary));
+  }
+}
+
+const bool kRegistered = [] {
+  for (const Place& place : kPlaces) {
+    for (const bool kept : {false, true}) {
+      const std::string name = std::string(kept ? "mask_again/" : "mask/") + place.name;
+      benchmark::RegisterBenchmark(name.c_str(), [&place, kept](benchmark::State& state) {
+        mask(state, place, kept);
+      })->Unit(benchmark::kMicrosecond);
+    }
+  }
+  benchmark::RegisterBenchmark("make_vocabulary", make_vocabulary)->Unit(benchmark::kMillisecond);
+  return true;
+}();
+
+}  // namespace
+}  // namespace cria::bench
+
+BENCHMARK_MAIN();

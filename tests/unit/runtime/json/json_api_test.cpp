@@ -1,0 +1,425 @@
+// cria_json.h over vocabularies that are made up: masks, states and refusals.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include <cria_json.h>
+#include "runtime/json/vocabulary.h"
+#include "tests/support/json_trial.h"
+#include "tests/support/made_vocabulary.h"
+#include "tests/support/sampling.h"
+
+namespace cria::json {
+namespace {
+
+using format::TokenizerKind;
+using test::JsonOfModel;
+using test::MadeVocabulary;
+
+constexpr const char* kPieces[] = {"{\"",
+                                   "\":",
+                                   "\": \"",
+                                   "\",",
+                                   "\"}",
+                                   "},",
+                                   "[",
+                                   "]}",
+                                   "true",
+                                   " null",
+                                   "name",
+                                   "value",
+                                   "abc",
+                                   "12",
+                                   "100",
+                                   ", ",
+                                   "\\n",
+                                   "\\u00",
+                                   "\xc3",
+                                   "\xc3\xa9",
+                                   "\xf0\x9f",
+                                   "  ",
+                                   "\n",
+                                   "a\"",
+                                   "ab",
+                                   "0.",
+                                   ".5",
+                                   "-1",
+                                   "e5",
+                                   "]]]]",
+                                   "\"\"",
+                                   "\xc3\xaa",
+                                   "a\xc3\xa0\xc3\xbf",
+                                   "a\xc3\xa0\xc4\x80",
+                                   "\xe4\xb8\x80",
+                                   "\xe4\xb8\x81",
+                                   "x y z"};
+
+void add_pieces(MadeVocabulary* made) {
+  for (const char* const piece : kPieces) made->add(piece);
+}
+
+std::vector<uint32_t> allowed_of(JsonOfModel* json, const cria_model* model,
+                                 const cria_json_state& state) {
+  std::vector<float> logits(cria_vocab_size(model), 1.0f);
+  EXPECT_EQ(cria_json_mask(json->get(), &state, logits.data(), logits.size()), CRIA_OK);
+  std::vector<uint32_t> allowed;
+  for (uint32_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] == 1.0f) allowed.push_back(i);
+  }
+  return allowed;
+}
+
+std::string text_of_token(const cria_model* model, uint32_t token) {
+  char bytes[kMostTokenBytes];
+  return {bytes, token_bytes(model->tokenizer, token, bytes)};
+}
+
+TEST(JsonMask, LeavesExactlyTheTokensWhoseBytesCanCome) {
+  MadeVocabulary made(TokenizerKind::kByteLevelBpe);
+  add_pieces(&made);
+  const cria_model* const model = made.model();
+  std::mt19937 random(5);
+  size_t n = 0;
+  for (size_t i = 0; i < 40; i += test::sweep_step()) {
+    const std::string schema = test::random_schema(&random).dump();
+    JsonOfModel json(model, schema);
+    if (json.status() != CRIA_OK) continue;
+    test::JsonTrial trial(schema);
+    cria_json_state state;
+    ASSERT_EQ(cria_json_begin(json.get(), &state), CRIA_OK);
+    std::string text;
+    while (text.size() < 200) {
+      const std::vector<uint32_t> allowed = allowed_of(&json, model, state);
+      ASSERT_FALSE(allowed.empty()) << schema << "\n" << text;
+      size_t k = 0;
+      for (uint32_t token = 0; token < cria_vocab_size(model); ++token) {
+        const std::string bytes = text_of_token(model, token);
+        ASSERT_TRUE(trial.takes_beginning(text));
+        bool can = token == made.end_token()
+                       ? trial.may_end()
+                       : !bytes.empty() && trial.takes_beginning(text + bytes);
+        const bool is_allowed = k < allowed.size() && allowed[k] == token;
+        ASSERT_EQ(is_allowed, can) << schema << "\n" << text << "\n" << bytes;
+        k += is_allowed ? 1 : 0;
+        ++n;
+      }
+      const uint32_t token = allowed[static_cast<uint32_t>(random()) % allowed.size()];
+      if (token == made.end_token()) break;
+      ASSERT_EQ(cria_json_accept(json.get(), &state, token), CRIA_OK);
+      text += text_of_token(model, token);
+    }
+  }
+  EXPECT_GT(n, 1000u);
+}
+
+TEST(JsonMask, RandomTokensAlwaysBecomeAValidDocument) {
+  std::mt19937 random(9);
+  for (const TokenizerKind kind :
+       {TokenizerKind::kByteLevelBpe, TokenizerKind::kSentencePieceBpe}) {
+    MadeVocabulary made(kind);
+    add_pieces(&made);
+    made.add("\xe2\x96\x81");
+    made.add("\xe2\x96\x81name");
+    made.add("\"\xe2\x96\x81");
+    const cria_model* const model = made.model();
+    size_t n_documents = 0;
+    for (size_t i = 0; i < 400; i += test::sweep_step()) {
+      const std::string schema = test::random_schema(&random).dump();
+      JsonOfModel json(model, schema);
+      if (json.status() != CRIA_OK) continue;
+      const nlohmann::json parsed = nlohmann::json::parse(schema);
+      cria_json_state state;
+      ASSERT_EQ(cria_json_begin(json.get(), &state), CRIA_OK);
+      std::string text;
+      while (cria_json_progress_of(json.get(), &state) != CRIA_JSON_CLOSED) {
+        const std::vector<uint32_t> allowed = allowed_of(&json, model, state);
+        uint32_t token = allowed[static_cast<uint32_t>(random()) % allowed.size()];
+        // Quotes before brackets, and what patterns of these schemas wait for.
+        const std::string_view wanted = random() % 2 == 0 ? "\"xa]}" : "\"ax]}";
+        if (text.size() > 300 || random() % 4 == 0) {
+          for (size_t k = wanted.size(); k-- > 0;) {
+            const auto byte = static_cast<uint32_t>(wanted[k]);
+            if (std::binary_search(allowed.begin(), allowed.end(), byte)) token = byte;
+          }
+          if (std::binary_search(allowed.begin(), allowed.end(), made.end_token())) {
+            token = made.end_token();
+          }
+        }
+        const bool is_end = token == made.end_token();
+        ASSERT_EQ(is_end && cria_json_progress_of(json.get(), &state) == CRIA_JSON_OPEN, false);
+        ASSERT_EQ(cria_json_accept(json.get(), &state, token), CRIA_OK);
+        if (is_end) break;
+        text += text_of_token(model, token);
+        if (text.size() > 4000) break;  // chance seldom ends what waits for one character
+      }
+      if (text.size() > 4000) continue;
+      const nlohmann::json value = test::parse_strictly(text);
+      ASSERT_FALSE(value.is_discarded()) << schema << "\n" << text;
+      ASSERT_TRUE(test::satisfies(parsed, parsed, value)) << schema << "\n" << text;
+      ++n_documents;
+    }
+    EXPECT_GT(n_documents * test::sweep_step(), 200u);
+  }
+}
+
+TEST(JsonMask, KeepsLogitsAndRaisesWhatIsNoNumber) {
+  MadeVocabulary made(TokenizerKind::kByteLevelBpe);
+  const cria_model* const model = made.model();
+  JsonOfModel json(model, R"({"enum":[true,false]})");
+  cria_json_state state;
+  ASSERT_EQ(cria_json_begin(json.get(), &state), CRIA_OK);
+  std::vector<float> logits(cria_vocab_size(model), NAN);
+  logits['f'] = -3.5f;
+  ASSERT_EQ(cria_json_mask(json.get(), &state, logits.data(), logits.size()), CRIA_OK);
+  EXPECT_EQ(logits['f'], -3.5f);
+  EXPECT_EQ(logits['t'], -1e30f);
+  EXPECT_EQ(logits['n'], -HUGE_VALF);
+  EXPECT_EQ(cria_json_mask(json.get(), &state, logits.data(), logits.size() - 1),
+            CRIA_INVALID_ARGUMENT);
+}
+
+TEST(JsonMask, EndTokensComeWhenTheDocumentIsWhole) {
+  MadeVocabulary made(TokenizerKind::kByteLevelBpe);
+  const uint32_t special = made.add("1", format::kTokenSpecial);
+  const cria_model* const model = made.model();
+  JsonOfModel json(model, R"({"type":"integer","minimum":0,"maximum":15})");
+  cria_json_state state;
+  ASSERT_EQ(cria_json_begin(json.get(), &state), CRIA_OK);
+  EXPECT_EQ(cria_json_progress_of(json.get(), &state), CRIA_JSON_OPEN);
+  EXPECT_EQ(cria_json_accept(json.get(), &state, made.end_token()), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_json_accept(json.get(), &state, special), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_json_accept(json.get(), &state, 'x'), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_json_accept(json.get(), &state, '1'), CRIA_OK);
+  EXPECT_EQ(cria_json_progress_of(json.get(), &state), CRIA_JSON_WHOLE);
+  EXPECT_EQ(allowed_of(&json, model, state),
+            (std::vector<uint32_t>{'0', '1', '2', '3', '4', '5', made.end_token()}));
+  EXPECT_EQ(cria_json_accept(json.get(), &state, '5'), CRIA_OK);
+  EXPECT_EQ(cria_json_progress_of(json.get(), &state), CRIA_JSON_CLOSED);
+  EXPECT_EQ(allowed_of(&json, model, state), (std::vector<uint32_t>{made.end_token()}));
+  EXPECT_EQ(cria_json_accept(json.get(), &state, made.end_token()), CRIA_OK);
+}
+
+TEST(JsonMask, SpacesOfSentencePieceAreSpaces) {
+  MadeVocabulary made(TokenizerKind::kSentencePieceBpe);
+  const uint32_t one = made.add(
+      "\xe2\x96\x81"
+      "1");
+  const uint32_t two = made.add("\xe2\x96\x81\xe2\x96\x81");
+  const uint32_t broken = made.add("a\xc3");
+  const uint32_t after_space = made.add("2", format::kTokenAfterSpace);
+  const cria_model* const model = made.model();
+  JsonOfModel json(model, nullptr, 0);
+  cria_json_state state;
+  ASSERT_EQ(cria_json_begin(json.get(), &state), CRIA_OK);
+  for (const char c : std::string("{\"a\":")) {
+    ASSERT_EQ(cria_json_accept(json.get(), &state, static_cast<uint8_t>(c)), CRIA_OK);
+  }
+  const std::vector<uint32_t> allowed = allowed_of(&json, model, state);
+  const auto has = [&](uint32_t t) {
+    return std::find(allowed.begin(), allowed.end(), t) != allowed.end();
+  };
+  EXPECT_TRUE(has(one));
+  EXPECT_TRUE(has(after_space));
+  EXPECT_FALSE(has(two));
+  EXPECT_FALSE(has(broken));
+}
+
+TEST(JsonVocabulary, NeedsATokenForEachByteOfJson) {
+  size_t n_bytes = 0;
+  for (const char* const missing : {"{", "\xa9", "z"}) {
+    MadeVocabulary made(TokenizerKind::kByteLevelBpe, missing);
+    EXPECT_EQ(cria_json_vocabulary_required(made.model(), &n_bytes), CRIA_UNSUPPORTED);
+  }
+  MadeVocabulary enough(TokenizerKind::kByteLevelBpe, "\x01\x7f\xc0\xff");
+  EXPECT_EQ(cria_json_vocabulary_required(enough.model(), &n_bytes), CRIA_OK);
+}
+
+TEST(JsonState, IsCopiedAndGoesOnAsItWas) {
+  MadeVocabulary made(TokenizerKind::kByteLevelBpe);
+  const cria_model* const model = made.model();
+  JsonOfModel json(model, nullptr, 0);
+  cria_json_state state;
+  ASSERT_EQ(cria_json_begin(json.get(), &state), CRIA_OK);
+  for (const char c : std::string("{\"a\":[1, {\"b\":\"x")) {
+    ASSERT_EQ(cria_json_accept(json.get(), &state, static_cast<uint8_t>(c)), CRIA_OK);
+  }
+  const cria_json_state copy = state;
+  const std::vector<uint32_t> allowed = allowed_of(&json, model, state);
+  ASSERT_EQ(cria_json_accept(json.get(), &state, '"'), CRIA_OK);
+  EXPECT_NE(allowed_of(&json, model, state), allowed);
+  EXPECT_EQ(allowed_of(&json, model, copy), allowed);
+}
+
+// A state that somebody made up is refused or leads somewhere, but never out of the tables.
+TEST(JsonState, HostileBytesAreHarmless) {
+  MadeVocabulary made(TokenizerKind::kByteLevelBpe);
+  add_pieces(&made);
+  const cria_model* const model = made.model();
+  const std::string schema =
+      R"({"type":"object","properties":{"a":{"enum":["x","xy"]},"b":{"type":"string","pattern":"^a+b$"},"c":{"type":"number","minimum":0}},"additionalProperties":true})";
+  JsonOfModel json(model, schema);
+  JsonOfModel other(model, nullptr, 0);
+  cria_json_state state;
+  ASSERT_EQ(cria_json_begin(json.get(), &state), CRIA_OK);
+  std::vector<float> logits(cria_vocab_size(model), 0.0f);
+  EXPECT_EQ(cria_json_mask(other.get(), &state, logits.data(), logits.size()), CRIA_BAD_STATE);
+  EXPECT_EQ(logits[0], 0.0f);
+  std::mt19937 random(7);
+  size_t n_refused = 0;
+  size_t n_taken = 0;
+  for (const char c : std::string("{\"a\":\"x\",\"b\":\"ab\",\"c\":1.5,\"d\":{\"e\":[")) {
+    ASSERT_EQ(cria_json_accept(json.get(), &state, static_cast<uint8_t>(c)), CRIA_OK);
+    for (size_t i = 0; i < 300; i += test::sweep_step()) {
+      cria_json_state changed = state;
+      auto* const bytes = reinterpret_cast<uint8_t*>(&changed);
+      for (size_t k = 1 + random() % 3; k > 0; --k) {
+        const size_t at = random() % 2 == 0 ? 4 + random() % 80 : 904 + random() % 80;
+        bytes[at] = static_cast<uint8_t>(random() % 3 == 0 ? random() % 4 : random() >> 8);
+      }
+      const cria_status status = cria_json_mask(json.get(), &changed, logits.data(), logits.size());
+      ++(status == CRIA_OK ? n_taken : n_refused);
+      ASSERT_TRUE(status == CRIA_OK || status == CRIA_BAD_STATE);
+      static_cast<void>(cria_json_progress_of(json.get(), &changed));
+      static_cast<void>(
+          cria_json_accept(json.get(), &changed, static_cast<uint8_t>(random() % 256)));
+    }
+  }
+  EXPECT_GT(n_refused, 0u);
+  EXPECT_GT(n_taken, 0u);
+}
+
+struct Refused {
+  const char* schema;
+  const char* keyword;
+  const char* reason;  // a part of it
+  size_t offset;
+  cria_status status = CRIA_UNSUPPORTED;
+};
+
+TEST(JsonSchema, IsRefusedWithPlaceAndKeyword) {
+  const Refused list[] = {
+      {"", "", "is empty", 0},
+      {"  ", "", "is empty", 2},
+      {"{", "", "ends too early", 1},
+      {"{\"a\"}", "", "colon", 4},
+      {"[1", "", "ends too early", 2},
+      {"{} x", "", "something follows", 3},
+      {"{\"a\":01}", "", "number", 7},
+      {"{\"a\":\"\xff\"}", "", "UTF-8", 6},
+      {"{\"a\":\"\\ud800\"}", "", "half a character", 12},
+      {"{\"a\":tru}", "", "no JSON", 5},
+      {"3", "", "no schema", 0},
+      {"{\"format\":\"date\"}", "format", "not supported", 1},
+      {"{\"patternProperties\":{}}", "patternProperties", "not supported", 1},
+      {"{\"type\":\"object\",\"properties\":{\"a\":{\"uniqueItems\":true}}}", "uniqueItems",
+       "not supported", 36},
+      {"{\"type\":\"float\"}", "type", "no type", 8},
+      {"{\"type\":[]}", "type", "empty list", 8},
+      {"{\"type\":\"null\",\"type\":\"null\"}", "type", "twice", 15},
+      {"{\"enum\":3}", "enum", "no list", 8},
+      {"{\"enum\":[1],\"minimum\":0}", "minimum", "beside enum", 22},
+      {"{\"const\":{\"a\":1,\"\\u0061\":2}}", "\\u0061", "twice", 16},
+      {"{\"anyOf\":[]}", "anyOf", "no list", 9},
+      {"{\"anyOf\":[true],\"type\":\"null\"}", "type", "beside anyOf", 23},
+      {"{\"allOf\":[true,true]}", "allOf", "more than one", 9},
+      {"{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\"}]}", "oneOf", "hold together", 0},
+      {"{\"$ref\":\"#/a\"}", "$ref", "nothing", 8},
+      {"{\"$ref\":\"http://x\"}", "$ref", "out of the schema", 8},
+      {"{\"$ref\":\"#\"}", "$ref", "for ever", 0},
+      {"{\"$ref\":\"#/$defs/a\",\"minimum\":1,\"$defs\":{\"a\":true}}", "minimum", "beside $ref",
+       30},
+      {"{\"type\":\"string\",\"pattern\":\"a\",\"maxLength\":3}", "maxLength", "beside pattern",
+       43},
+      {"{\"type\":\"string\",\"pattern\":\"a(?=b)\"}", "pattern", "group", 31},
+      {"{\"type\":\"string\",\"pattern\":\"a\\\\1\"}", "pattern", "escape", 31},
+      {"{\"type\":\"string\",\"pattern\":\"(a\"}", "pattern", "does not end", 30},
+      {"{\"type\":\"string\",\"pattern\":\"[b-a]\"}", "pattern", "range", 32},
+      {"{\"type\":\"string\",\"pattern\":\"a{300}\"}", "pattern", "255", 34, CRIA_TEXT_TOO_LONG},
+      {"{\"minLength\":-1}", "minLength", "whole number", 13},
+      {"{\"maxItems\":1.5}", "maxItems", "whole number", 12},
+      {"{\"maxItems\":9999999999}", "maxItems", "2147483647", 12, CRIA_TEXT_TOO_LONG},
+      {"{\"minimum\":1e-30}", "minimum", "18 digits", 11},
+      {"{\"minimum\":true}", "minimum", "no number", 11},
+      {"{\"items\":[true]}", "items", "prefixItems", 9},
+      {"{\"type\":\"object\",\"properties\":[]}", "properties", "no object", 30},
+      {"{\"properties\":{\"a\":1}}", "", "no schema", 19},
+      {"{\"properties\":{\"a\":{},\"\\u0061\":{}}}", "properties", "twice", 14},
+      {"{\"required\":[1]}", "required", "no string", 13},
+      {"false", "", "no document", 0},
+      {"{\"type\":\"integer\",\"minimum\":2,\"maximum\":1}", "", "no document", 0},
+      {"{\"type\":\"string\",\"pattern\":\"^[^\\\\s\\\\S]$\"}", "", "no document", 0},
+      {"{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":\"#\"}},\"required\":[\"a\"]}", "",
+       "no document", 0},
+      {"{\"type\":\"array\",\"items\":{\"$ref\":\"#\"},\"minItems\":1}", "", "no document", 0},
+      {"{\"anyOf\":[{\"anyOf\":[{\"$ref\":\"#\"}]}]}", "", "no document", 0},
+  };
+  MadeVocabulary made(TokenizerKind::kByteLevelBpe);
+  const cria_model* const model = made.model();
+  for (const Refused& r : list) {
+    JsonOfModel json(model, std::string(r.schema));
+    EXPECT_EQ(json.status(), r.status) << r.schema;
+    EXPECT_STREQ(json.problem().keyword, r.keyword) << r.schema;
+    ASSERT_NE(json.problem().reason, nullptr) << r.schema;
+    EXPECT_NE(std::string(json.problem().reason).find(r.reason), std::string::npos)
+        << r.schema << ": " << json.problem().reason;
+    EXPECT_EQ(json.problem().offset, r.offset) << r.schema << ": " << json.problem().reason;
+  }
+}
+
+std::string repeated(std::string_view text, size_t n) {
+  std::string out;
+  for (size_t i = 0; i < n; ++i) out += text;
+  return out;
+}
+
+TEST(JsonSchema, HostileOnesEndSoonWithAStatus) {
+  const std::string schemas[] = {
+      repeated("[", 100000),
+      repeated("{\"items\":", 60) + "{}" + repeated("}", 60),
+      "{\"enum\":[" + repeated("\"abcdefgh\",", 80000) + "1]}",
+      "{\"anyOf\":[" + repeated("{\"type\":\"null\"},", 60000) + "true]}",
+      "{\"anyOf\":[" + repeated("{\"anyOf\":[false]},", 50000) + "true]}",
+      "{\"type\":\"string\",\"maxLength\":2147483647,\"minLength\":2147483647}",
+      "{\"type\":\"array\",\"minItems\":2147483647}",
+      "{\"type\":\"object\",\"required\":[" + repeated("\"a\",", 200000) + "\"b\"]}",
+      "{\"pattern\":\"" + repeated("(a|", 15) + repeated(")", 15) + "\"}",
+      "{\"pattern\":\"^(((a{0,9}){0,5}){0,5})$\"}",
+      "{\"pattern\":\"" + repeated("a*", 120) + "\"}",
+      std::string("{\"a\0\":1}", 8),
+      std::string(1 << 20, ' ') + "{}",
+      repeated("{\"a\":", 70) + "1" + repeated("}", 70),
+  };
+  MadeVocabulary made(TokenizerKind::kByteLevelBpe);
+  const cria_model* const model = made.model();
+  for (const std::string& schema : schemas) {
+    JsonOfModel json(model, schema);
+    if (json.status() != CRIA_OK) {
+      EXPECT_NE(json.problem().reason, nullptr) << schema.substr(0, 60);
+      continue;
+    }
+    cria_json_state state;
+    ASSERT_EQ(cria_json_begin(json.get(), &state), CRIA_OK);
+    EXPECT_FALSE(allowed_of(&json, model, state).empty());
+  }
+}
+
+TEST(JsonSchema, TakesItsMemoryToTheByte) {
+  MadeVocabulary made(TokenizerKind::kByteLevelBpe);
+  const cria_model* const model = made.model();
+  JsonOfModel json(model, R"({"type":"array"})");
+  test::AlignedMemory less(json.json_bytes());
+  cria_json* made_json = nullptr;
+  const std::string schema = R"({"type":"array"})";
+  EXPECT_EQ(cria_json_make(less.data(), less.size() - 1, json.vocabulary(), schema.data(),
+                           schema.size(), &made_json, nullptr),
+            CRIA_MEMORY_TOO_SMALL);
+  EXPECT_EQ(made_json, nullptr);
+  EXPECT_EQ(cria_json_make(static_cast<char*>(less.data()) + 8, less.size() - 8, json.vocabulary(),
+                           schema.data(), schema.size(), &made_json, nullptr),
+            CRIA_MISALIGNED);
+}
+
+}  // namespace
+}  // namespace cria::json
