@@ -144,7 +144,7 @@ class Terminal(unittest.TestCase):
     def test_a_long_prompt_shows_how_much_of_it_is_read(self):
         """From a second on, in place, wiped before the first token; on a terminal alone."""
         slow = ("--backend", "exact", "--isa", "scalar", "--threads", "1", "--prefill-chunk", "4", "-n", "2", "--greedy")
-        prompt = "story " * 100
+        prompt = "story " * 250
         line = rb"\rreading +\d+ %  \d+ of \d+ tokens\x1b\[K"
         run = ("run", cli.model(*SLOW), "-p", prompt, *slow)
         for columns in (80, 20):

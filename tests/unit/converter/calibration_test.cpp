@@ -169,8 +169,8 @@ TEST_F(TokenFile, WhatIsNoIdIsRefusedWithItsLine) {
   expect_invalid({"line 8", "below"}, [&] { (void)read(good + "1 50"); });
   expect_invalid({"line 8", "below"}, [&] { (void)read(good + "1 99999999999999999999"); });
   expect_invalid({"line 8"}, [&] { (void)read(good + std::string("1\0 2", 4)); });
-  expect_invalid({"7 sequences", "8 are needed"}, [&] { (void)read(good); });
-  expect_invalid({"0 sequences"}, [&] { (void)read(""); });
+  expect_invalid({"7 of the 8 sequences", "two tokens or more"}, [&] { (void)read(good); });
+  expect_invalid({"0 of the 8 sequences"}, [&] { (void)read(""); });
   expect_invalid({"nothing.txt"},
                  [&] { (void)read_token_file(folder_ / "nothing.txt", 50, 4, 100); });
 }
