@@ -260,8 +260,6 @@ class Conversion {
 
   // The formats for --bits, in place of the smallest.
   void mix_formats(TensorPlan* plan, const Rope& rope) {
-    // So that a name that cannot be written is refused before minutes of work.
-    const ModelWriter trial(options_.output.string(), sections(*plan));
     report_.choice = choose_mixed_formats(mixed_wish(options_, report_.model), report_.model, rope,
                                           *plan, &pool_, progress_);
     formats_ = report_.choice->formats;
@@ -331,22 +329,24 @@ class Conversion {
   }
 
   void write(TensorPlan* plan, const Rope& rope) {
-    if (options_.bits) {
-      progress_->say(found_text(report_));
-      mix_formats(plan, rope);
-    }
-    ModelWriter writer(options_.output.string(), sections(*plan));
-    // Made before the work, so that a name that cannot be written is refused at once.
+    // Both made before the work, so that a name that cannot be written is refused at once. How
+    // large a model's tables are follows from its formats: for --bits it is made anew.
+    std::optional<ModelWriter> writer;
+    writer.emplace(options_.output.string(), sections(*plan));
     std::unique_ptr<hosted::OutputFile> report_file;
     if (options_.report) {
       report_file =
           std::make_unique<hosted::OutputFile>(options_.report->string(), hosted::InPlace::kNever);
     }
-    if (!options_.bits) progress_->say(found_text(report_));
-    encode_tensors(*plan, rope, &writer);
-    write_small_sections(&writer);
-    report_.file_bytes = writer.finish(bytes_of(metadata_text(report_)));
-    const WrittenParts written = writer.read_back();
+    progress_->say(found_text(report_));
+    if (options_.bits) {
+      mix_formats(plan, rope);
+      writer.emplace(options_.output.string(), sections(*plan));
+    }
+    encode_tensors(*plan, rope, &*writer);
+    write_small_sections(&*writer);
+    report_.file_bytes = writer->finish(bytes_of(metadata_text(report_)));
+    const WrittenParts written = writer->read_back();
     check_rules(written.config, written.tokenizer, written.chat_template, options_.model);
     if (report_file) {
       const std::string text = report_text(report_);
@@ -354,7 +354,7 @@ class Conversion {
       report_file->flush(text.size());
     }
     // The model first: a report tells of a model that is in place.
-    writer.commit();
+    writer->commit();
     if (report_file) commit_report(report_file.get());
   }
 

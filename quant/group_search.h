@@ -51,10 +51,11 @@ CRIA_LANES_INLINE void invert(const Lanes& scale, Lanes* inverse) {
 
 // The values that codes stand for, from kLow to kHigh, and the factors that are tried. nearest()
 // gives those next to weights * inverse, codes_of() their codes.
-struct EvenGrid {
-  static constexpr float kLow = -8.0f;
-  static constexpr float kHigh = 7.0f;
-  static constexpr const auto& kFactors = kInt4Factors;
+template <int kLowest, int kHighest, const auto& kTried>
+struct WholeGrid {
+  static constexpr float kLow = kLowest;
+  static constexpr float kHigh = kHighest;
+  static constexpr const auto& kFactors = kTried;
   CRIA_LANES_INLINE static void nearest(const Lanes& weights, const Lanes& inverse, Lanes* values) {
     find_codes(weights, inverse, kLow, kHigh, values);
   }
@@ -62,18 +63,8 @@ struct EvenGrid {
     nearest(weights, inverse, codes);
   }
 };
-
-struct Int8Grid {
-  static constexpr float kLow = -127.0f;
-  static constexpr float kHigh = 127.0f;
-  static constexpr const auto& kFactors = kInt8GroupFactors;
-  CRIA_LANES_INLINE static void nearest(const Lanes& weights, const Lanes& inverse, Lanes* values) {
-    find_codes(weights, inverse, kLow, kHigh, values);
-  }
-  CRIA_LANES_INLINE static void codes_of(const Lanes& weights, const Lanes& inverse, Lanes* codes) {
-    nearest(weights, inverse, codes);
-  }
-};
+using EvenGrid = WholeGrid<-8, 7, kInt4Factors>;
+using Int8Grid = WholeGrid<-127, 127, kInt8GroupFactors>;
 
 // Values that lie midway take the lower one.
 struct NlGrid {

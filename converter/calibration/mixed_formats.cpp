@@ -194,7 +194,8 @@ FormatChoice choose_mixed_formats(const MixedWish& wish, const format::ModelConf
 
   // What is not chosen takes its share of the bytes.
   const MatrixSums all = sums_of(config, choice.formats);
-  auto most_bytes = static_cast<uint64_t>(wish.bits * static_cast<double>(all.n_weights) / 8);
+  auto most_bytes =
+      static_cast<uint64_t>(wish.bits * static_cast<double>(all.n_weights) / kBitsOfByte);
   most_bytes -= all.bytes;
   std::vector<std::vector<FormatPrice>> prices;
   for (size_t k = 0; k < indices.size(); ++k) {

@@ -1,13 +1,13 @@
 #include "converter/calibration/token_sequences.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <string_view>
 
 #include "converter/calibration/calibration_wish.h"
 #include "converter/error.h"
 #include "converter/input_file.h"
+#include "platforms/hosted/base/token_ids.h"
 
 namespace cria::converter {
 namespace {
@@ -18,29 +18,13 @@ constexpr size_t kMostBytes = size_t{1} << 26;
   throw ProgramError(ExitCode::kInvalidInput, path.string() + ": " + problem);
 }
 
-bool separates(char c) { return c == ' ' || c == ',' || c == '\t' || c == '\r'; }
-
 std::vector<uint32_t> read_line(const std::filesystem::path& path, size_t number,
                                 std::string_view line, uint32_t vocab_size) {
-  const std::string where = "line " + std::to_string(number);
   std::vector<uint32_t> ids;
-  const char* at = line.data();
-  const char* const end = at + line.size();
-  for (;;) {
-    while (at != end && separates(*at)) ++at;
-    if (at == end) return ids;
-    uint32_t id = 0;
-    const auto [next, error] = std::from_chars(at, end, id);
-    if (next == at || (next != end && !separates(*next))) {
-      refuse(path, where + " is no list of token ids; `cria tokenize` makes them of a text");
-    }
-    if (error != std::errc() || id >= vocab_size) {
-      refuse(path, where + " has a token id that is not below the model's " +
-                       std::to_string(vocab_size) + " tokens");
-    }
-    ids.push_back(id);
-    at = next;
-  }
+  const std::string problem = hosted::read_token_ids(line, vocab_size, &ids);
+  if (problem.empty()) return ids;
+  refuse(path, "line " + std::to_string(number) + " " + problem +
+                   "; `cria tokenize` makes ids of a text");
 }
 
 // Cuts a line and takes pieces while there is room.

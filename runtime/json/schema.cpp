@@ -113,6 +113,7 @@ class Compiler {
   Status read_literals(const Found& found, Node* node);
   Status read_literal(const Found& found, uint32_t kinds, bool integers, uint32_t value,
                       Node* node);
+  Status read_schemas(uint32_t value, Keyword keyword, uint32_t* first, uint32_t* n);
   Status read_options(const Found& found, Keyword keyword, Node* node);
   Status read_range(const Found& found, bool integers, Node* node);
   Status read_string(const Found& found, Node* node);
@@ -344,25 +345,29 @@ Status Compiler::read_literals(const Found& found, Node* node) {
   return Status::kOk;
 }
 
+// The links to the schemas of a list.
+Status Compiler::read_schemas(uint32_t value, Keyword keyword, uint32_t* first, uint32_t* n) {
+  if (text_.kind(value) != '[') return refuse(value, kNames[keyword], "is no list of schemas");
+  *first = schema_->n_links;
+  for (uint32_t i = value + 1; i < text_.next(value); i = text_.next(i)) {
+    uint32_t node = 0;
+    CRIA_TRY(node_of(i, &node));
+    schema_->links[schema_->n_links++] = node;
+  }
+  *n = schema_->n_links - *first;
+  return Status::kOk;
+}
+
 Status Compiler::read_options(const Found& found, Keyword keyword, Node* node) {
   const uint32_t value = found.value[keyword];
   CRIA_TRY(alone(found, keyword, keyword));
-  if (text_.kind(value) != '[' || text_.next(value) == value + 1) {
-    return refuse(value, kNames[keyword], "is no list of schemas");
-  }
-  const uint32_t first = schema_->n_links;
-  for (uint32_t i = value + 1; i < text_.next(value); i = text_.next(i)) {
-    uint32_t option = 0;
-    CRIA_TRY(node_of(i, &option));
-    schema_->links[schema_->n_links++] = option;
-  }
-  node->first_option = first;
-  node->n_options = schema_->n_links - first;
+  CRIA_TRY(read_schemas(value, keyword, &node->first_option, &node->n_options));
+  if (node->n_options == 0) return refuse(value, kNames[keyword], "is no list of schemas");
   if (keyword == kAllOf && node->n_options > 1) {
     return refuse(value, kNames[keyword], "of more than one schema is not supported");
   }
   if (keyword == kOneOf) {
-    node->first_prefix = first;
+    node->first_prefix = node->first_option;
     node->n_prefix = node->n_options;
     node->one_of = 1;
   }
@@ -427,17 +432,7 @@ Status Compiler::read_array(const Found& found, Node* node) {
   CRIA_TRY(count(found, kMaxItems, &node->most_items));
   const uint32_t prefix = found.value[kPrefixItems];
   if (prefix != kNone) {
-    if (text_.kind(prefix) != '[') {
-      return refuse(prefix, kNames[kPrefixItems], "is no list of schemas");
-    }
-    const uint32_t first = schema_->n_links;
-    for (uint32_t i = prefix + 1; i < text_.next(prefix); i = text_.next(i)) {
-      uint32_t item = 0;
-      CRIA_TRY(node_of(i, &item));
-      schema_->links[schema_->n_links++] = item;
-    }
-    node->first_prefix = first;
-    node->n_prefix = schema_->n_links - first;
+    CRIA_TRY(read_schemas(prefix, kPrefixItems, &node->first_prefix, &node->n_prefix));
   }
   const uint32_t items = found.value[kItems];
   node->items = kAnyNode;

@@ -135,6 +135,27 @@ struct Kernels {
   WeightedSumQ4 weighted_sum_q4;
 };
 
+// The product of weights in a format of integers. Static, as what files of several ISAs include
+// must be (runtime/kernels/overrides.h).
+[[nodiscard]] static inline MatmulQ8 integer_product(const Kernels& table,
+                                                     format::NumberFormat number_format) {
+  switch (number_format) {
+    case format::NumberFormat::kInt4:
+      return table.matmul_q4_q8;
+    case format::NumberFormat::kInt4Nl:
+      return table.matmul_q4nl_q8;
+    case format::NumberFormat::kInt8:
+      return table.matmul_q8_q8;
+    case format::NumberFormat::kInt8G32:
+      return table.matmul_q8g_q8;
+    case format::NumberFormat::kF32:
+    case format::NumberFormat::kF16:
+    case format::NumberFormat::kBf16:
+      break;
+  }
+  return nullptr;
+}
+
 // Fills table with the best kernels among those that mask allows and this build has. The caller
 // vouches that the CPU has every ISA of mask; mask 0 means what the build was compiled for. Bits of
 // ISAs that this build lacks are ignored. False when nothing is left.

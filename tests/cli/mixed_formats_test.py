@@ -8,7 +8,7 @@ import unittest
 from collections import Counter
 
 import cria_cli
-from cria_cli import BIN, DEMO, DONE, PATIENCE_S, USAGE, cria, folder, model
+from cria_cli import BIN, DEMO, DONE, IO, PATIENCE_S, USAGE, cria, folder, model
 
 BITS = "5"
 MATRICES = "embedding q k v o gate up down".split()  # of a model whose table is its output layer
@@ -98,6 +98,13 @@ class MixedFormats(unittest.TestCase):
                 for word in words:
                     self.assertIn(word, done.stderr)
                 self.assertFalse(os.path.exists(output))
+
+    def test_a_report_that_cannot_be_written_is_refused_before_the_measuring(self):
+        output = folder() / "none.cria"
+        done = convert("-o", str(output), "--bits", BITS, "--report", str(folder() / "nowhere" / "report.json"))
+        self.assertEqual(done.returncode, IO, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertFalse(output.exists())
 
     def test_named_matrices_keep_their_format_and_the_bytes_are_the_same_for_any_threads(self):
         options = ("--bits", "6", "--weights-of", "embedding=int8g32", "--weights-of", "down=int4nl")

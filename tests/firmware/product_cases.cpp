@@ -52,22 +52,9 @@ void fill_matrix(KernelTrial& t, Fill fill, NumberFormat number_format, std::spa
   }
 }
 
-MatmulQ8 kernel_of(const Kernels& table, NumberFormat number_format) {
-  switch (number_format) {
-    case NumberFormat::kInt4:
-      return table.matmul_q4_q8;
-    case NumberFormat::kInt4Nl:
-      return table.matmul_q4nl_q8;
-    case NumberFormat::kInt8G32:
-      return table.matmul_q8g_q8;
-    default:
-      return table.matmul_q8_q8;
-  }
-}
-
 void compare_product(KernelTrial& t, const MatrixShape& shape, size_t n_rows, Fill fill) {
-  const auto scalar = kernel_of(kScalarKernels, shape.number_format);
-  const auto kernel = kernel_of(t.kernels(), shape.number_format);
+  const auto scalar = integer_product(kScalarKernels, shape.number_format);
+  const auto kernel = integer_product(t.kernels(), shape.number_format);
   if (kernel == scalar) return;
   const size_t padded = padded_cols(shape);
   const size_t n_groups = padded / kActivationGroup;

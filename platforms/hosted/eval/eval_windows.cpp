@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "platforms/hosted/base/program_error.h"
+#include "platforms/hosted/base/token_ids.h"
 #include "platforms/hosted/session/model_tokens.h"
 
 namespace cria::hosted {
@@ -74,32 +75,13 @@ void need_whole_window(const EvalText& text, size_t n_tokens, const std::string&
                                                   "; give a longer text or a smaller --context");
 }
 
-// The ids of one line; anything else but commas and blanks is an error.
 std::vector<uint32_t> read_ids(std::string_view line, const std::string& name, size_t line_number,
                                uint32_t vocab_size) {
-  const auto refuse = [&](const std::string& problem) {
-    throw ProgramError(ExitCode::kInvalidInput,
-                       name + ": line " + std::to_string(line_number) + problem);
-  };
   std::vector<uint32_t> ids;
-  for (size_t i = 0; i < line.size();) {
-    if (line[i] == ' ' || line[i] == ',' || line[i] == '\t' || line[i] == '\r') {
-      ++i;
-      continue;
-    }
-    uint32_t id = 0;
-    const auto [end, error] = std::from_chars(line.data() + i, line.data() + line.size(), id);
-    if (error == std::errc::invalid_argument) {
-      refuse(" is no list of token ids; give numbers, one document a line");
-    }
-    if (error != std::errc() || id >= vocab_size) {
-      refuse(" has a token id that is not below the model's " + std::to_string(vocab_size) +
-             " tokens");
-    }
-    ids.push_back(id);
-    i = static_cast<size_t>(end - line.data());
-  }
-  return ids;
+  const std::string problem = read_token_ids(line, vocab_size, &ids);
+  if (problem.empty()) return ids;
+  throw ProgramError(ExitCode::kInvalidInput, name + ": line " + std::to_string(line_number) + " " +
+                                                  problem + "; give numbers, one document a line");
 }
 
 }  // namespace

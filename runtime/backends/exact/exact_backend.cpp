@@ -44,17 +44,11 @@ void multiply(const LinearTools& tools, const LinearCall& call, const float* x, 
                                    n_rows};
   switch (m.shape.number_format) {
     case format::NumberFormat::kInt4:
-      return kernels.matmul_q4_q8(m.shape, m.codes, m.scales, first_tile, last_tile, quantized,
-                                  call.y, stride);
     case format::NumberFormat::kInt4Nl:
-      return kernels.matmul_q4nl_q8(m.shape, m.codes, m.scales, first_tile, last_tile, quantized,
-                                    call.y, stride);
     case format::NumberFormat::kInt8:
-      return kernels.matmul_q8_q8(m.shape, m.codes, m.scales, first_tile, last_tile, quantized,
-                                  call.y, stride);
     case format::NumberFormat::kInt8G32:
-      return kernels.matmul_q8g_q8(m.shape, m.codes, m.scales, first_tile, last_tile, quantized,
-                                   call.y, stride);
+      return integer_product(kernels, m.shape.number_format)(m.shape, m.codes, m.scales, first_tile,
+                                                             last_tile, quantized, call.y, stride);
     case format::NumberFormat::kF32:
       return kernels.matmul_f32_f32(m.shape, m.codes, first_tile, last_tile, x, n_rows, call.y,
                                     stride);

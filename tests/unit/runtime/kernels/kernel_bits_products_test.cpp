@@ -134,22 +134,9 @@ std::vector<Size> mixed_sizes() {
   return sizes;
 }
 
-MatmulQ8 kernel_of(const Kernels& table, NumberFormat number_format) {
-  switch (number_format) {
-    case NumberFormat::kInt4:
-      return table.matmul_q4_q8;
-    case NumberFormat::kInt4Nl:
-      return table.matmul_q4nl_q8;
-    case NumberFormat::kInt8G32:
-      return table.matmul_q8g_q8;
-    default:
-      return table.matmul_q8_q8;
-  }
-}
-
 void check_integer(const Kernels& table, NumberFormat number_format, uint16_t group_size) {
-  const MatmulQ8 want = kernel_of(kScalarKernels, number_format);
-  const MatmulQ8 got = kernel_of(table, number_format);
+  const MatmulQ8 want = integer_product(kScalarKernels, number_format);
+  const MatmulQ8 got = integer_product(table, number_format);
   const auto compare_tiles = [&](const Size& size, Codes weights, Codes inputs,
                                  std::span<const Tiles> ranges) {
     const MatrixShape shape = {size.rows, size.cols, number_format, group_size};
