@@ -20,9 +20,10 @@ THREADS = {"pthreadpool.h"}
 CPU = {"cpuinfo.h"}
 JSON = {"nlohmann"}
 COMMAND_LINE = {"CLI"}
+NETWORK = {"boost"}
 TESTING = {"gtest", "gmock", "benchmark"}
 API = {"cria.h", "cria_chat.h", "cria_json.h"}
-THIRD_PARTY = ZSTD | XNNPACK | THREADS | CPU | JSON | COMMAND_LINE | TESTING | API
+THIRD_PARTY = ZSTD | XNNPACK | THREADS | CPU | JSON | COMMAND_LINE | NETWORK | TESTING | API
 
 # Each folder of platforms/hosted: those it may include besides itself, all named before it, so that there is no circle;
 # and the third-party headers.
@@ -31,7 +32,9 @@ HOSTED = {
     "session": (("base",), API | CPU),
     "eval": (("base", "session"), API),
     "bench": (("base", "session"), API),
-    "cli": (("base", "session", "eval", "bench"), API | JSON | COMMAND_LINE),
+    "engine": (("base", "session"), API),
+    "serve": (("base", "session", "engine"), API | JSON | NETWORK),
+    "cli": (("base", "session", "eval", "bench", "engine", "serve"), API | JSON | COMMAND_LINE),
 }
 
 # The longest matching folder counts. "own" are prefixes of quoted includes; "system" is the full list of allowed

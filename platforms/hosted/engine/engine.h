@@ -1,0 +1,149 @@
+// Answers for many at once: requests wait in a bounded queue, get one of the sessions of a model
+// and go through it together, step by step. Knows nothing of HTTP and JSON documents.
+//
+// What a request is answered with depends on the request alone (exact backend): not on what its
+// session held before, nor on who is answered beside it.
+#pragma once
+
+#include <cria.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "platforms/hosted/session/model_session.h"
+
+namespace cria::hosted {
+
+struct AnswerRequest {
+  std::vector<uint32_t> prompt;        // at least one token, fewer than the context has positions
+  std::optional<uint32_t> max_tokens;  // of each choice; 0: the prompt is read and that is all
+  cria_sampling sampling = {};         // its biases are those below
+  std::vector<cria_logit_bias> biases;
+  uint64_t seed = 0;               // of choice 0; choice i has seed + i
+  uint32_t n_choices = 1;          // at most the number of sessions
+  std::optional<uint32_t> n_top;   // likeliest tokens told with each token; none: no probabilities
+  std::vector<std::string> stops;  // none is empty; the text ends before the first that appears
+  bool ignore_end = false;         // end tokens are forbidden
+  bool shows_special = false;      // special tokens are part of the text
+  bool is_json = false;            // the answer is a document that schema allows
+  std::string schema;              // empty: any JSON value
+};
+
+struct TokenLogprob {
+  uint32_t token;
+  float logprob;  // natural, of the model's own distribution: before biases, penalties, temperature
+};
+
+// One token that was drawn.
+struct DrawnToken {
+  uint32_t token;
+  float logprob;                  // 0 where the request does not want them
+  std::vector<TokenLogprob> top;  // [n_top], the likeliest first
+};
+
+// Text that can be shown: whole UTF-8 characters, never the beginning of a stop string. Tokens come
+// with the piece in which their text ends; a stop string's own tokens come with the last one.
+struct AnswerPiece {
+  uint32_t choice;
+  std::string text;
+  std::vector<DrawnToken> tokens;
+};
+
+enum class AnswerEnd {
+  kEndToken,
+  kStopString,
+  kDocument,  // the JSON document is closed
+  kLimit,     // max_tokens
+  kContextFull,
+  kCancelled,
+  kShutDown,  // the engine stopped first
+  kFailed,    // status says why
+};
+
+struct AnswerSummary {
+  uint32_t choice;
+  AnswerEnd end;
+  cria_status status;      // CRIA_OK unless kFailed
+  std::string stop;        // kStopString: the one that appeared
+  bool is_whole_document;  // is_json: what was written is a document
+  uint32_t n_prompt;       // tokens
+  uint32_t n_cached;       // of them, that a session held already
+  uint32_t n_drawn;        // tokens drawn, end tokens among them
+  double queued_seconds;
+  double prefill_seconds;  // from the session's being given to the first logits
+  double decode_seconds;
+  uint32_t session;
+};
+
+// Is called on the engine's thread and must not block. Nothing follows the last choice's on_end.
+class AnswerListener {
+ public:
+  virtual ~AnswerListener() = default;
+  virtual void on_piece(const AnswerPiece& piece) = 0;
+  virtual void on_end(const AnswerSummary& summary) = 0;
+};
+
+enum class SubmitResult { kTaken, kQueueFull, kShuttingDown };
+
+struct SessionStatus {
+  bool is_processing;
+  uint32_t n_context;  // positions
+  uint32_t n_used;     // of them
+  uint64_t request;    // id of the newest request; 0: none so far
+  uint32_t n_drawn;    // of it
+};
+
+// Counts since the engine was made; times in seconds.
+struct EngineCounts {
+  uint64_t n_requests, n_refused, n_cancelled, n_failed;
+  uint64_t n_prompt_tokens, n_cached_tokens, n_drawn_tokens, n_steps;
+  double prefill_seconds, decode_seconds;
+  uint32_t n_busy, n_waiting;
+};
+
+struct EngineOptions {
+  uint32_t max_waiting = 16;           // requests without a session
+  size_t max_schema_bytes = 1u << 20;  // memory of a compiled schema, set aside for each session
+  // Is told one line for people about what happens to a request; may be called on any thread.
+  void (*log)(const std::string& line) = nullptr;
+};
+
+class Engine {
+ public:
+  // Takes all memory that it will ever take for models, sessions and schemas. The model outlives
+  // it; nobody else uses its sessions and its workspace meanwhile.
+  Engine(const ModelSession& model, const EngineOptions& options);
+  ~Engine();  // as stop()
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Bytes that the engine takes besides the model's plan: vocabulary for JSON and schemas.
+  [[nodiscard]] uint64_t json_bytes() const;
+
+  // From any thread. id, which is never 0, is valid for cancel from then on.
+  SubmitResult submit(AnswerRequest request, std::shared_ptr<AnswerListener> listener,
+                      uint64_t* id);
+  // Ends a request, also one that waits: its listener hears kCancelled for the choices that have
+  // not ended, within one layer's time. Nothing happens for an id that has ended.
+  void cancel(uint64_t id);
+
+  // Why a schema cannot be had, as one line; empty: it can. From any thread.
+  std::string problem_with_schema(const std::string& schema);
+
+  [[nodiscard]] std::vector<SessionStatus> sessions() const;
+  [[nodiscard]] EngineCounts counts() const;
+
+  // Takes no more requests; those that have a session may go on for so long, then all end as
+  // kShutDown. Returns when the engine's thread has ended. Safe to repeat.
+  void stop(double patience_seconds);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cria::hosted
