@@ -7,16 +7,13 @@ import os
 import re
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Generator, Literal, Optional, Sequence, Union, overload
+from typing import Any, Callable, Generator, Literal, Optional, Sequence, Union, overload
 
 from . import _structs as s
 from ._errors import BusyError, CancelledError, CriaError, SchemaError
 from ._native import lib
-from ._requests import (Drawing, DrawingOptions, Messages, Schema, Stops, limit_of, read_messages, read_schema, read_stops, token_array)
+from ._requests import (Drawing, DrawingValue, Messages, Schema, Stops, limit_of, read_messages, read_schema, read_stops, token_array)
 from ._results import Answer, Ending, FloatArray, MemoryPlan, ModelInfo, StopStrings, Stream
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 # Of the host: what the cria program would end with.
 _EXIT_NAMES = {2: "USAGE", 3: "INVALID_INPUT", 4: "IO", 5: "MEMORY"}
@@ -59,7 +56,7 @@ class _Guide:
     """A JSON document that is written for a schema."""
 
     def __init__(self, model: Model, schema: bytes, vocabulary: ctypes.c_void_p) -> None:
-        self._logits_of = lambda: lib.cria_logits(model._host.session)
+        self._session = model._host.session
         self._vocab_size = model.info.vocab_size
         n_bytes = ctypes.c_size_t()
         problem = s.JsonProblem()
@@ -89,7 +86,8 @@ class _Guide:
 
     def mask(self) -> None:
         """Leaves the tokens that can come next."""
-        _raise(lib.cria_json_mask(self._json, ctypes.byref(self._state), self._logits_of(), self._vocab_size))
+        _raise(lib.cria_json_mask(self._json, ctypes.byref(self._state), lib.cria_logits(self._session),
+                                  self._vocab_size))
 
     def accept(self, token: int) -> None:
         """Takes one of them."""
@@ -124,11 +122,12 @@ class Model:
         self.path = os.fspath(path)
         os.stat(self.path)  # FileNotFoundError and its like, as open() raises them
         options = s.HostOptions()
-        for name, value in (("context", context), ("n_threads", threads), ("prefill_chunk", prefill_chunk),
-                            ("max_text_bytes", max_text_bytes)):
+        for name, member, value in (("context", "context", context), ("threads", "n_threads", threads),
+                                    ("prefill_chunk", "prefill_chunk", prefill_chunk),
+                                    ("max_text_bytes", "max_text_bytes", max_text_bytes)):
             if value is not None and not 0 < value < 1 << 32:
-                raise ValueError(f"{name.replace('n_threads', 'threads')} is {value}, not a count")
-            setattr(options, name, value or 0)
+                raise ValueError(f"{name} is {value}, not a count")
+            setattr(options, member, value or 0)
         for name, names, choice in (("kv_format", s.KV_FORMATS, kv), ("backend", s.BACKENDS, backend)):
             if choice not in names:
                 raise ValueError(f"{choice!r} is not one of {', '.join(names)}")
@@ -260,7 +259,7 @@ class Model:
         n = ctypes.c_size_t()
         _raise(lib.cria_decode_token(self._host.model, ctypes.byref(state), token, self._text_buffer, len(self._text_buffer),
                                      ctypes.byref(n)))
-        return self._text_buffer.raw[:n.value].decode() if n.value else ""
+        return ctypes.string_at(self._text_buffer, n.value).decode()
 
     # Logits -----------------------------------------------------------------------------------------------------------
 
@@ -288,18 +287,18 @@ class Model:
 
     @overload
     def chat(self, messages: Messages, *, stream: Literal[False] = False, schema: Optional[Schema] = None,
-             max_tokens: Optional[int] = None, stop: Optional[Stops] = None, **drawing: Unpack[DrawingOptions]) -> Answer: ...
+             max_tokens: Optional[int] = None, stop: Optional[Stops] = None, **drawing: DrawingValue) -> Answer: ...
 
     @overload
     def chat(self, messages: Messages, *, stream: Literal[True], schema: Optional[Schema] = None,
-             max_tokens: Optional[int] = None, stop: Optional[Stops] = None, **drawing: Unpack[DrawingOptions]) -> Stream: ...
+             max_tokens: Optional[int] = None, stop: Optional[Stops] = None, **drawing: DrawingValue) -> Stream: ...
 
     @overload
     def chat(self, messages: Messages, *, stream: bool, schema: Optional[Schema] = None,
-             max_tokens: Optional[int] = None, stop: Optional[Stops] = None, **drawing: Unpack[DrawingOptions]) -> Union[Answer, Stream]: ...
+             max_tokens: Optional[int] = None, stop: Optional[Stops] = None, **drawing: DrawingValue) -> Union[Answer, Stream]: ...
 
     def chat(self, messages: Messages, *, stream: bool = False, schema: Optional[Schema] = None,
-             max_tokens: Optional[int] = None, stop: Optional[Stops] = None, **drawing: Unpack[DrawingOptions]) -> Union[Answer, Stream]:
+             max_tokens: Optional[int] = None, stop: Optional[Stops] = None, **drawing: DrawingValue) -> Union[Answer, Stream]:
         """Answers the last message of a conversation: [{"role": "user", "content": "hello"}], or a question as a string.
 
         What the model still holds of an earlier call is not read again. stream: gives the answer's pieces as they come.
@@ -322,20 +321,20 @@ class Model:
     @overload
     def complete(self, prompt: str, *, stream: Literal[False] = False, schema: Optional[Schema] = None,
                  max_tokens: Optional[int] = None, stop: Optional[Stops] = None, parse_special: bool = False,
-                 **drawing: Unpack[DrawingOptions]) -> Answer: ...
+                 **drawing: DrawingValue) -> Answer: ...
 
     @overload
     def complete(self, prompt: str, *, stream: Literal[True], schema: Optional[Schema] = None,
                  max_tokens: Optional[int] = None, stop: Optional[Stops] = None, parse_special: bool = False,
-                 **drawing: Unpack[DrawingOptions]) -> Stream: ...
+                 **drawing: DrawingValue) -> Stream: ...
 
     @overload
     def complete(self, prompt: str, *, stream: bool, schema: Optional[Schema] = None, max_tokens: Optional[int] = None,
-                 stop: Optional[Stops] = None, parse_special: bool = False, **drawing: Unpack[DrawingOptions]) -> Union[Answer, Stream]: ...
+                 stop: Optional[Stops] = None, parse_special: bool = False, **drawing: DrawingValue) -> Union[Answer, Stream]: ...
 
     def complete(self, prompt: str, *, stream: bool = False, schema: Optional[Schema] = None,
                  max_tokens: Optional[int] = None, stop: Optional[Stops] = None, parse_special: bool = False,
-                 **drawing: Unpack[DrawingOptions]) -> Union[Answer, Stream]:
+                 **drawing: DrawingValue) -> Union[Answer, Stream]:
         """The text that goes on from a prompt, without it. Arguments are those of chat, and parse_special of tokenize."""
         sampling, seed = _read_drawing(drawing)
         limit, stops, wanted = limit_of(max_tokens), StopStrings(read_stops(stop)), read_schema(schema)
@@ -442,7 +441,7 @@ class Model:
     def _check_template(self, status: int, said: list[tuple[s.Role, bytes]]) -> None:
         """Says why the chat template refused a conversation."""
         if status == s.Status.CRIA_REFUSED_BY_TEMPLATE:
-            messages = (s.MessageStruct * len(said))(*((role, text, len(text)) for role, text in said))
+            messages = (s.MessageStruct * len(said))(*(s.MessageStruct(role, text, len(text)) for role, text in said))
             refusal = lib.cria_chat_refusal(self._host.workspace, messages, len(said), s.TURN_OPENED)
             if refusal:
                 raise CriaError(f"{self.path}: the chat template {refusal.decode()}", s.Status(status).name, s.Status(status))
@@ -543,7 +542,7 @@ class Model:
             unread = [token.value]
 
 
-def _read_drawing(drawing: DrawingOptions) -> tuple[s.Sampling, int]:
+def _read_drawing(drawing: dict[str, Any]) -> tuple[s.Sampling, int]:
     drawn = Drawing(**drawing)
     return drawn.sampling(), drawn.seed_number()
 

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 import secrets
-from typing import Any, Mapping, Optional, Sequence, TypedDict, Union
+from typing import Any, Mapping, Optional, Sequence, Union
 
 from . import _structs as s
 
@@ -14,6 +14,7 @@ Message = Mapping[str, Any]
 Messages = Union[str, Sequence[Message]]
 Schema = Union[bool, str, Mapping[str, Any]]
 Stops = Union[str, Sequence[str]]
+DrawingValue = Union[None, float, Mapping[int, float]]  # of one of Drawing's members
 
 _ROLES = {"system": s.Role.SYSTEM, "user": s.Role.USER, "assistant": s.Role.ASSISTANT}
 
@@ -68,20 +69,6 @@ def read_stops(stop: Optional[Stops]) -> list[str]:
     """Texts that end an answer; empty ones are ignored."""
     stops = [stop] if isinstance(stop, str) else list(stop or ())
     return [text for text in stops if text]
-
-
-class DrawingOptions(TypedDict, total=False):
-    """Keyword arguments that say how tokens are drawn."""
-
-    temperature: float
-    top_k: int
-    top_p: float
-    min_p: float
-    repeat_penalty: float
-    frequency_penalty: float
-    presence_penalty: float
-    seed: Optional[int]
-    logit_bias: Optional[Mapping[int, float]]
 
 
 @dataclasses.dataclass(frozen=True)

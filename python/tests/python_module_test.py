@@ -524,3 +524,6 @@ def test_the_types_are_complete():
                 for each in arguments:
                     assert each.annotation is not None or each.arg in ("self", "cls"), (path.name, node.name, each.arg)
     assert (SOURCE / "python/cria/py.typed").is_file()
+    if shutil.which("mypy") is not None:
+        subprocess.run(["mypy", "--strict", "--python-version", "3.9", f"--cache-dir={os.devnull}", str(SOURCE / "python/cria")],
+                       check=True)

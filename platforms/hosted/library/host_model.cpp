@@ -128,9 +128,7 @@ cria_host* cria_host_open(const char* path, const cria_host_options* options,
   return nullptr;
 }
 
-void cria_host_close(cria_host* host) {
-  delete static_cast<OpenModel*>(host);
-}
+void cria_host_close(cria_host* host) { delete static_cast<OpenModel*>(host); }
 
 void cria_host_cancel(cria_host* host, int is_cancelled) {
   if (host != nullptr) static_cast<OpenModel*>(host)->cancel(is_cancelled != 0);
