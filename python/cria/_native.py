@@ -78,7 +78,8 @@ def _folders() -> Iterator[pathlib.Path]:
     package = pathlib.Path(__file__).resolve().parent
     yield package
     root = package.parent.parent
-    if not (root / "CMakePresets.json").is_file():  # installed, not in the repository
+    if not (root / "CMakePresets.json").is_file():  # installed: lib/python3/dist-packages/cria, lib/TRIPLET/libcria.so.0
+        yield from (found.parent for found in sorted(package.parents[2].glob(f"*/{LIBRARY}")))
         return
     builds = [root / "build" / name for name in BUILDS]
     builds += sorted(folder for folder in root.glob("build*/*") if folder.is_dir() and folder not in builds)
