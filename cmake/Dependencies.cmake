@@ -9,7 +9,7 @@ set(_default "$ENV{CRIA_DEPS_DIR}")
 if(NOT _default)
   set(_default "$ENV{HOME}/.cache/cria/deps")
 endif()
-set(CRIA_DEPS_DIR "${_default}" CACHE PATH "Folder of the third-party sources and the libraries built from them")
+cria_setting(CRIA_DEPS_DIR PATH "Folder of the third-party sources and the libraries built from them" "${_default}")
 
 # Sets CRIA_SOURCE_<name> for each wanted dependency and appends the arguments for the nested build.
 set(_deps_wanted zstd)
@@ -65,20 +65,20 @@ foreach(_name ANDROID_ABI ANDROID_PLATFORM ANDROID_STL)
     list(APPEND _deps_pins "${_name}=${${_name}}")
   endif()
 endforeach()
-file(SHA256 "${CMAKE_SOURCE_DIR}/cmake/deps/CMakeLists.txt" _recipe_hash)
+file(SHA256 "${PROJECT_SOURCE_DIR}/cmake/deps/CMakeLists.txt" _recipe_hash)
 string(SHA256 _key
   "${CMAKE_CXX_COMPILER};${CMAKE_C_COMPILER};${CMAKE_C_FLAGS};${CMAKE_CXX_FLAGS};${_deps_flags};${_toolchain_hash};${_recipe_hash};${_deps_pins};${CRIA_WITH_XNNPACK};${CRIA_WITH_THREADS}")
 string(SUBSTRING "${_key}" 0 12 _key)
 set(_key "${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR}-${CMAKE_CXX_COMPILER_ID}-${CMAKE_CXX_COMPILER_VERSION}-${_key}")
 
 set(_cache "${CRIA_DEPS_DIR}/prefix")
-file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}")
+file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}")
 execute_process(COMMAND "${CMAKE_COMMAND}" -E make_directory "${_cache}/build" RESULT_VARIABLE _failed OUTPUT_QUIET ERROR_QUIET)
 if(NOT _failed)
   execute_process(COMMAND "${CMAKE_COMMAND}" -E touch "${_cache}/build/.writable" RESULT_VARIABLE _failed OUTPUT_QUIET ERROR_QUIET)
 endif()
 if(_failed AND NOT EXISTS "${_cache}/${_key}/.cria-built")
-  set(_cache "${CMAKE_BINARY_DIR}/deps")
+  set(_cache "${PROJECT_BINARY_DIR}/deps")
 endif()
 set(CRIA_DEPS_PREFIX "${_cache}/${_key}")
 
@@ -116,7 +116,7 @@ if(NOT EXISTS "${CRIA_DEPS_PREFIX}/.cria-built")
     set(_jobs 1)
   endif()
   execute_process(
-    COMMAND "${CMAKE_COMMAND}" -S "${CMAKE_SOURCE_DIR}/cmake/deps" -B "${_build}" -G "${CMAKE_GENERATOR}"
+    COMMAND "${CMAKE_COMMAND}" -S "${PROJECT_SOURCE_DIR}/cmake/deps" -B "${_build}" -G "${CMAKE_GENERATOR}"
       "-DCMAKE_BUILD_TYPE=Release" "-DCMAKE_INSTALL_PREFIX=${CRIA_DEPS_PREFIX}.partial"
       "-DCMAKE_C_FLAGS=${CMAKE_C_FLAGS} ${_deps_flags}" "-DCMAKE_CXX_FLAGS=${CMAKE_CXX_FLAGS} ${_deps_flags}"
       "-DCMAKE_C_FLAGS_RELEASE=-O2 -DNDEBUG" "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG"
@@ -178,10 +178,10 @@ if(CRIA_BUILD_CONVERTER OR CRIA_WITH_THREADS)
     # The host's copies, each through a link of its own: with /usr/include itself the host's libc would come along.
     function(cria_import_headers target folder header)
       find_path(CRIA_HOST_${folder} "${folder}/${header}" PATHS /usr/include NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH REQUIRED)
-      file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/host_headers")
-      file(CREATE_LINK "${CRIA_HOST_${folder}}/${folder}" "${CMAKE_BINARY_DIR}/host_headers/${folder}" SYMBOLIC)
+      file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/host_headers")
+      file(CREATE_LINK "${CRIA_HOST_${folder}}/${folder}" "${PROJECT_BINARY_DIR}/host_headers/${folder}" SYMBOLIC)
       add_library(${target} INTERFACE IMPORTED GLOBAL)
-      set_target_properties(${target} PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${CMAKE_BINARY_DIR}/host_headers")
+      set_target_properties(${target} PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${PROJECT_BINARY_DIR}/host_headers")
     endfunction()
     cria_import_headers(nlohmann_json::nlohmann_json nlohmann json.hpp)
     cria_import_headers(CLI11::CLI11 CLI CLI.hpp)

@@ -1,7 +1,8 @@
-# Install rules, and Debian packages by CPack: cria (programs, manual pages, README) and libcria-dev (header, libraries,
-# pkg-config). scripts/package.sh builds, checks and runs them. Manual pages and changelog are compressed where there is
-# gzip, as Debian wants them; without it they are installed as they are.
-if(NOT TARGET cria OR NOT TARGET cria-convert)
+# Install rules of the programs, and Debian packages by CPack: cria (programs, manual pages, README), libcria0 (shared
+# libraries), libcria-dev (headers, static libraries, CMake package, pkg-config) and python3-cria; cmake/Install.cmake has
+# what is in the last three. scripts/package.sh builds, checks and runs them. Manual pages and changelog are compressed
+# where there is gzip, as Debian wants them; without it they are installed as they are.
+if(NOT TARGET cria OR NOT TARGET cria-convert OR NOT TARGET cria_host)
   return()
 endif()
 find_program(CRIA_GZIP gzip)
@@ -9,11 +10,6 @@ find_program(CRIA_GZIP gzip)
 # cpack builds what it packs, not the tests.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
 
-set(_files "${CMAKE_SOURCE_DIR}/cmake/package")
-set(_out "${CMAKE_BINARY_DIR}/package")
-# For one processor, so that packages for several can be on one machine; where GNUInstallDirs would not say so in a
-# cross build, the compiler does.
-set(_libdir "lib/${CMAKE_LIBRARY_ARCHITECTURE}")
 string(TIMESTAMP _date "%a, %d %b %Y %H:%M:%S +0000" UTC)  # of SOURCE_DATE_EPOCH, where that is set
 set(_maintainer "cria maintainers <maintainers@cria.example>")
 
@@ -30,7 +26,7 @@ configure_file("${_files}/changelog.in" "${_out}/changelog" @ONLY)
 cria_compressed(_changelog "${_out}/changelog")
 set(_pages "")
 foreach(_page cria cria-convert)
-  configure_file("${CMAKE_SOURCE_DIR}/docs/man/${_page}.1.in" "${_out}/${_page}.1" @ONLY)
+  configure_file("${PROJECT_SOURCE_DIR}/docs/man/${_page}.1.in" "${_out}/${_page}.1" @ONLY)
   cria_compressed(_page_file "${_out}/${_page}.1")
   list(APPEND _pages "${_page_file}")
 endforeach()
@@ -42,25 +38,7 @@ if(CMAKE_EXE_LINKER_FLAGS MATCHES "-static")
   install(FILES "${_files}/lintian-overrides" DESTINATION share/lintian/overrides RENAME cria COMPONENT cria)
 endif()
 
-# libcria.a's companions lie in a folder of their own: they are those it was tested with, not the system's.
-set(_libraries zstd)
-if(CRIA_WITH_XNNPACK)
-  set(_libraries XNNPACK microkernels-prod pthreadpool cpuinfo zstd)
-endif()
-set(_private "")
-foreach(_library IN LISTS _libraries)
-  install(FILES "${CRIA_DEPS_PREFIX}/lib/lib${_library}.a" DESTINATION "${_libdir}/cria" COMPONENT dev)
-  string(APPEND _private " -l${_library}")
-endforeach()
-if(CRIA_WITH_XNNPACK)
-  string(APPEND _private " -lpthread")
-endif()
-configure_file("${_files}/cria.pc.in" "${_out}/cria.pc" @ONLY)
-install(TARGETS cria_runtime ARCHIVE DESTINATION "${_libdir}" COMPONENT dev)
-install(FILES runtime/include/cria.h runtime/include/cria_chat.h runtime/include/cria_json.h DESTINATION include COMPONENT dev)
-install(FILES "${_out}/cria.pc" DESTINATION "${_libdir}/pkgconfig" COMPONENT dev)
-
-foreach(_pair "cria cria" "dev libcria-dev")
+foreach(_pair "cria cria" "library libcria0" "dev libcria-dev" "python python3-cria")
   string(REPLACE " " ";" _pair "${_pair}")
   list(GET _pair 0 _component)
   list(GET _pair 1 _package)
@@ -73,11 +51,11 @@ set(_architecture_armv7 armhf)
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME cria)
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
-set(CPACK_PACKAGE_DIRECTORY "${CMAKE_BINARY_DIR}/packages")
+set(CPACK_PACKAGE_DIRECTORY "${PROJECT_BINARY_DIR}/packages")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
-set(CPACK_COMPONENTS_ALL cria dev)
+set(CPACK_COMPONENTS_ALL cria library dev python)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE "${_architecture_${CMAKE_SYSTEM_PROCESSOR}}")
 set(CPACK_DEBIAN_PACKAGE_MAINTAINER "${_maintainer}")
@@ -96,11 +74,37 @@ if(NOT CMAKE_EXE_LINKER_FLAGS MATCHES "-static")
   set(CPACK_DEBIAN_CRIA_PACKAGE_SHLIBDEPS ON)
 endif()
 
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libcria0)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "quantized LLaMA runtime - shared library
+ A C library without heap, threads or system calls of its own: it runs a model
+ file of cria-convert in one block of memory that the caller provides.
+ libcria_host opens such a file with threads and memory of this machine, for
+ programs in other languages.")
+if(CMAKE_CROSSCOMPILING)  # dpkg-shlibdeps would look for the packages of another machine
+  set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS "libc6 (>= 2.34), libgcc-s1 (>= 3.0), libstdc++6 (>= 12)")
+else()
+  set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS ON)
+endif()
+
+set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-cria)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "python3 (>= 3.9), libcria0 (>= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "python3-numpy, cria")
+set(CPACK_COMPONENT_PYTHON_DESCRIPTION "quantized LLaMA runtime - Python 3 module
+ Chats, completions, JSON by a schema, tokens and logits of a model file of
+ cria-convert, in memory whose size is known beforehand. Pure Python over the
+ shared library.")
+
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libcria-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "cria, pkgconf")
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libcria0 (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "cria, cmake, pkgconf")
 set(CPACK_COMPONENT_DEV_DESCRIPTION "quantized LLaMA runtime - development files
  A C library without heap, threads or system calls of its own: it runs a model
- file of cria-convert in one block of memory that the caller provides. Static
- library, C header, and the libraries it is linked with.")
+ file of cria-convert in one block of memory that the caller provides. C
+ headers, static library with the libraries it is linked with, and what CMake
+ and pkg-config need to find them.")
 include(CPack)

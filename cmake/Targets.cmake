@@ -46,3 +46,18 @@ function(cria_device_options target)
     target_compile_options(${target} PRIVATE -Wframe-larger-than=16384)
   endif()
 endfunction()
+
+# cria_shared_library(<target> <name> <symbols...>): lib<name>.so.<major version>, which shows these symbols and no
+# others, and leaves none open.
+function(cria_shared_library target name)
+  set(script "${CMAKE_CURRENT_BINARY_DIR}/${target}.map")
+  list(JOIN ARGN ";\n    " symbols)
+  file(CONFIGURE OUTPUT "${script}" @ONLY CONTENT "{\n  global:\n    @symbols@;\n  local: *;\n};\n")
+  add_library(${target} SHARED)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME "${name}" DEFINE_SYMBOL "" VERSION "${PROJECT_VERSION}"
+    SOVERSION "${PROJECT_VERSION_MAJOR}" BUILD_RPATH_USE_ORIGIN ON LINK_DEPENDS "${script}")
+  target_link_options(${target} PRIVATE "LINKER:--version-script=${script}" LINKER:-z,defs LINKER:-Bsymbolic)
+  if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")  # Raspberry Pi OS and Android have kernels with pages of 16 KB
+    target_link_options(${target} PRIVATE LINKER:-z,max-page-size=16384)
+  endif()
+endfunction()

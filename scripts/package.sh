@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Debian packages cria and libcria-dev for one architecture and tests them: contents, lintian, installation
-# into a throwaway root, a chat, and a C program linked with them. Foreign packages run under qemu-user.
+# Builds the Debian packages cria, libcria0, libcria-dev and python3-cria for one architecture and tests them: contents, lintian, installation
+# into a throwaway root, a chat, and C programs linked with them. Foreign packages run under qemu-user.
 #   scripts/package.sh arm64|armhf|amd64      leaves them in build/PRESET/packages
 set -euo pipefail
 exec </dev/null
@@ -20,5 +20,5 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || date +%s)
 export SOURCE_DATE_EPOCH
 
 cmake --preset "$preset"
-cmake --build --preset "$preset" --parallel "$(nproc)" --target cria cria-convert cria_runtime
+cmake --build --preset "$preset" --parallel "$(nproc)" --target cria cria-convert cria_runtime cria_host
 ctest --preset "$preset" --tests-regex '^package$' --verbose --no-tests=error

@@ -34,6 +34,7 @@ HOSTED = {
     "bench": (("base", "session"), API),
     "engine": (("base", "session", "eval"), API),
     "serve": (("base", "session", "engine"), API | JSON | NETWORK),
+    "library": (("base", "session"), API),
     "cli": (("base", "session", "eval", "bench", "engine", "serve"), API | JSON | COMMAND_LINE),
 }
 

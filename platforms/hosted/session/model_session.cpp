@@ -53,8 +53,8 @@ cria_model_info inspect_file(const cria_source& source, const std::string& path)
   cria_model_info info = {};
   const cria_status status = cria_inspect(&source, &info);
   if (info.refused != nullptr) {
-    throw ProgramError(exit_code_of(status), path + ": " + cria_status_message(status) + ": " +
-                                                 info.refused + "; convert the checkpoint again");
+    throw StatusError(status, path + ": " + cria_status_message(status) + ": " + info.refused +
+                                  "; convert the checkpoint again");
   }
   check_status(status, path);
   return info;
@@ -99,10 +99,10 @@ cria_memory_plan plan_for(const ModelFile& file, const cria_config& config) {
   if (status == CRIA_UNSUPPORTED && config.backend == CRIA_BACKEND_XNNPACK) {
     const std::string refused = not_for_xnnpack(file.info());
     if (!refused.empty()) {
-      throw ProgramError(exit_code_of(status),
-                         file.path() + ": XNNPACK takes no " + refused +
-                             "; try --backend auto, or convert again with --weights int4 --scales "
-                             "positive");
+      throw StatusError(status,
+                        file.path() + ": XNNPACK takes no " + refused +
+                            "; try --backend auto, or convert again with --weights int4 --scales "
+                            "positive");
     }
   }
   check_status(status, file.path());

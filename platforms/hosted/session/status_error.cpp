@@ -54,7 +54,7 @@ void throw_status(cria_status status, const std::string& where) {
     message += "; ";
     message += what_to_do;
   }
-  throw ProgramError(exit_code_of(status), message);
+  throw StatusError(status, message);
 }
 
 void check_status(cria_status status, const std::string& where) {

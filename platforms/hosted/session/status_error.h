@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include <cria.h>
 #include "platforms/hosted/base/program_error.h"
@@ -10,7 +11,18 @@ namespace cria::hosted {
 
 ExitCode exit_code_of(cria_status status);
 
-// Throws the ProgramError of a failed status; where names the file it is about.
+// A ProgramError that a status is behind.
+class StatusError : public ProgramError {
+ public:
+  StatusError(cria_status status, std::string message)
+      : ProgramError(exit_code_of(status), std::move(message)), status_(status) {}
+  [[nodiscard]] cria_status status() const { return status_; }
+
+ private:
+  cria_status status_;
+};
+
+// Throws the StatusError of a failed status; where names the file it is about.
 [[noreturn]] void throw_status(cria_status status, const std::string& where);
 
 // Throws unless status is CRIA_OK.

@@ -1,0 +1,529 @@
+"""The module cria on the demo model, beside what the cria program says of it."""
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+BINARIES = pathlib.Path(os.environ.get("CRIA_BIN_DIR", SOURCE / "build/release/bin"))
+sys.path.insert(0, str(SOURCE / "python"))
+
+import cria  # noqa: E402
+from cria import _structs as structs  # noqa: E402
+
+QUESTIONS = ("hello", "What is a cria?", "Tell me a story.", "   spaces and \u00e4\u00f6\u00fc \U0001f999 around   ")
+OBJECT = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer", "minimum": 0,
+          "maximum": 30}}, "required": ["name", "age"], "additionalProperties": False}
+SECONDS = 120
+
+
+def program(*words, **options):
+    done = subprocess.run([str(BINARIES / "cria"), *map(str, words)], capture_output=True, timeout=SECONDS, check=True, **options)
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "demo.cria"
+    subprocess.run([str(BINARIES / "cria-convert"), str(SOURCE / "models/demo"), "-o", str(path), "--quiet"], check=True,
+                   timeout=SECONDS)
+    return path
+
+
+@pytest.fixture
+def model(demo):
+    with cria.Model(demo) as opened:
+        yield opened
+
+
+def asked(*texts):
+    """A conversation of questions and answers in turn."""
+    return [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(texts)]
+
+
+# The library ----------------------------------------------------------------------------------------------------------
+
+def headers():
+    folder = SOURCE / "runtime/include"
+    return [(folder / name).read_text() for name in ("cria.h", "cria_chat.h", "cria_json.h")] + [
+        (SOURCE / "platforms/hosted/library/cria_host.h").read_text()]
+
+
+def test_statuses_are_those_of_the_header():
+    rows = re.findall(r"X\((CRIA_\w+), (\d+),", headers()[0])
+    assert {name: int(value) for name, value in rows} == {status.name: status.value for status in cria.Status}
+
+
+def test_functions_are_declared():
+    from cria import _native
+    text = re.sub(r"/\*.*?\*/", "", "\n".join(headers()), flags=re.DOTALL)
+    for name, (_, arguments) in _native._FUNCTIONS.items():
+        found = re.search(rf"\b{name}\(([^)]*)\);", text)
+        assert found, name
+        listed = found.group(1).strip()
+        assert (0 if listed == "void" else listed.count(",") + 1) == len(arguments), name
+
+
+def test_structs_have_the_layout_of_the_compiler(tmp_path):
+    compiler = os.environ.get("CRIA_C_COMPILER") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    names = {
+        "cria_model_info": structs.ModelInfoStruct, "cria_memory_plan": structs.MemoryPlanStruct,
+        "cria_text_state": structs.TextState, "cria_message": structs.MessageStruct, "cria_turn": structs.Turn,
+        "cria_logit_bias": structs.LogitBias, "cria_sampling": structs.Sampling, "cria_chat_config": structs.ChatConfig,
+        "cria_chat_piece": structs.ChatPiece, "cria_json_problem": structs.JsonProblem, "cria_json_state": structs.JsonState,
+        "cria_host_options": structs.HostOptions, "cria_host": structs.Host, "cria_host_problem": structs.HostProblem,
+    }
+    lines, wanted = [], []
+    for name, struct_type in names.items():
+        lines.append(f'printf("%zu\\n", sizeof({name}));')
+        wanted.append(ctypes.sizeof(struct_type))
+        for field in struct_type._fields_:
+            lines.append(f'printf("%zu\\n", offsetof({name}, {field[0]}));')
+            wanted.append(getattr(struct_type, field[0]).offset)
+    source = tmp_path / "layout.c"
+    source.write_text("#include <stddef.h>\n#include <stdio.h>\n#include <cria.h>\n#include <cria_chat.h>\n#include <cria_json.h>\n"
+                      '#include "platforms/hosted/library/cria_host.h"\nint main(void) {' + "\n".join(lines) + "return 0; }\n")
+    subprocess.run([compiler, "-std=c99", f"-I{SOURCE}", f"-I{SOURCE}/runtime/include", str(source), "-o",
+                    str(tmp_path / "layout")], check=True)
+    printed = subprocess.run([str(tmp_path / "layout")], capture_output=True, text=True, check=True).stdout
+    assert [int(line) for line in printed.split()] == wanted
+
+
+def imported(library, code="import cria; print(cria.__version__)"):
+    environment = {name: value for name, value in os.environ.items() if name != "CRIA_LIBRARY"}
+    if library is not None:
+        environment["CRIA_LIBRARY"] = str(library)
+    return subprocess.run([sys.executable, "-c", code], env={**environment, "PYTHONPATH": str(SOURCE / "python")},
+                          capture_output=True, text=True, timeout=SECONDS, check=False)
+
+
+def test_the_library_is_found_where_it_is_said_to_be(tmp_path):
+    folder = BINARIES.parent / "lib"
+    for named in (folder, folder / "libcria.so.0", folder / "libcria_host.so.0"):
+        assert imported(named).stdout == "0.1.0\n"
+    missing = imported(tmp_path)
+    assert missing.returncode != 0
+    assert f"ImportError: CRIA_LIBRARY={tmp_path}: no libcria.so.0" in missing.stderr
+
+
+# Opening --------------------------------------------------------------------------------------------------------------
+
+def test_info_and_memory_are_the_programs(demo, model):
+    told = json.loads(program("info", "--json", demo))
+    flat = json.dumps(told)
+    assert model.info.n_layers > 0 and model.info.has_tokenizer and model.info.architecture == "llama"
+    assert model.info.file_bytes == demo.stat().st_size
+    assert str(model.info.n_parameters) in flat
+    assert model.memory.total >= model.memory.model + model.memory.session
+    assert model.context == model.info.planned_context
+    assert model.threads >= 1
+    assert model.backend.startswith("exact")
+
+
+def test_what_cannot_be_opened(tmp_path, demo):
+    with pytest.raises(FileNotFoundError):
+        cria.Model(tmp_path / "none.cria")
+    text = tmp_path / "text.cria"
+    text.write_text("no model at all" * 1000)
+    with pytest.raises(cria.CriaError, match="not a cria model file") as caught:
+        cria.Model(text)
+    assert caught.value.status is cria.Status.CRIA_NOT_A_MODEL and caught.value.name == "CRIA_NOT_A_MODEL"
+    damaged = bytearray(demo.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    broken = tmp_path / "broken.cria"
+    broken.write_bytes(damaged)
+    with pytest.raises(cria.CriaError) as caught:
+        cria.Model(broken)
+    assert caught.value.status is cria.Status.CRIA_CORRUPT
+    with pytest.raises(cria.CriaError, match=r": context 99999 is more than") as caught:
+        cria.Model(demo, context=99999)
+    assert caught.value.status is None and caught.value.name == "USAGE"
+    with pytest.raises(cria.CriaError, match="is a folder") as caught:
+        cria.Model(tmp_path)
+    for wrong in ({"kv": "int7"}, {"backend": "gpu"}, {"threads": 0}, {"context": -1}):
+        with pytest.raises(ValueError):
+            cria.Model(demo, **wrong)
+
+
+def test_a_closed_model_says_so(demo):
+    model = cria.Model(demo)
+    model.close()
+    model.close()
+    for use in (lambda: model.chat("hello"), lambda: model.tokenize("x"), lambda: model.info, lambda: model.logits([1])):
+        with pytest.raises(cria.CriaError, match="closed") as caught:
+            use()
+        assert caught.value.name == "CLOSED"
+    assert repr(model).endswith(", closed)")
+
+
+def resident_kb():
+    return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path("/proc/self/status").read_text()).group(1))
+
+
+def test_memory_threads_and_descriptors_are_given_back(demo):
+    def used():
+        gc.collect()
+        return resident_kb(), len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+
+    def use():
+        model = cria.Model(demo, threads=2)
+        model.chat("hello", max_tokens=4, schema=OBJECT)
+        next(model.chat("hello", stream=True))
+
+    for _ in range(5):
+        use()
+    before = used()
+    for _ in range(30):
+        use()
+    after = used()
+    assert after[1:] == before[1:]
+    assert after[0] - before[0] < 2048
+
+
+# Answers --------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("threads", (1, 2))
+def test_greedy_answers_are_the_programs_bytes(demo, threads):
+    with cria.Model(demo, threads=threads) as model:
+        for question in QUESTIONS:
+            told = program("chat", demo, "--greedy", input=f"{question}\n".encode())
+            assert f"{model.chat(asked(question.strip(' ')), temperature=0)}\n".encode() == told
+        a, b = QUESTIONS[:2]
+        told = program("chat", demo, "--greedy", "--system", "Be brief.", input=f"{a}\n{b}\n".encode()).decode()
+        system = {"role": "system", "content": "Be brief."}
+        first = model.chat([system, *asked(a)], temperature=0)
+        second = model.chat([system, *asked(a, first, b)], temperature=0)
+        assert f"{first}\n{second}\n" == told
+
+
+def test_drawn_answers_are_the_programs(demo, model):
+    for seed in (0, 7, 2**64 - 1):
+        told = program("chat", demo, "--seed", seed, input=b"Tell me a story.\n").decode()
+        assert model.chat("Tell me a story.", seed=seed) + "\n" == told
+    told = program("chat", demo, "--seed", 3, "--temperature", 1.5, "--top-k", 9, "--top-p", 0.5, "--min-p", 0,
+                   "--repeat-penalty", 1.3, "-n", 20, input=b"hello\n").decode()
+    assert model.chat("hello", seed=3, temperature=1.5, top_k=9, top_p=0.5, min_p=0, repeat_penalty=1.3, max_tokens=20) + "\n" == told
+
+
+def test_the_defaults_are_the_programs(demo):
+    shown = program("chat", "--help").decode()
+    from cria._requests import Drawing
+    for name, text in re.findall(r"--([a-z-]+) [XN] \[([0-9.]+)\]", shown):
+        assert getattr(Drawing(), name.replace("-", "_")) == float(text), name
+
+
+def test_completions_are_the_programs(demo, model):
+    for prompt in ("Once upon a time", "The llama"):
+        told = program("run", demo, "-p", prompt, "--greedy", "-n", 24, "--no-echo").decode()
+        assert model.complete(prompt, temperature=0, max_tokens=24) + "\n" == told
+    told = program("run", demo, "-p", "Once", "--seed", 5, "-n", 30, "--no-echo").decode()
+    assert model.complete("Once", seed=5, max_tokens=30) + "\n" == told
+
+
+def test_an_answer_says_how_it_ended(model):
+    whole = model.chat("hello", temperature=0)
+    assert (whole.finish_reason, whole.n_dropped) == ("stop", 0)
+    assert whole.n_read > 1 and whole.n_tokens > 3
+    cut = model.chat("hello", temperature=0, max_tokens=3)
+    assert (cut.finish_reason, cut.n_tokens) == ("length", 3) and whole.startswith(cut)
+    long = model.complete("Once upon a time", temperature=0, logit_bias={t: float("-inf") for t in ends_of(model)})
+    assert long.finish_reason == "context"
+
+
+def ends_of(model):
+    return [t for t in range(model.info.vocab_size) if cria._model.lib.cria_is_end_token(model._host.model, t)]
+
+
+def test_a_conversation_is_read_once(model):
+    first = model.chat("What is a cria?", temperature=0)
+    again = model.chat(asked("What is a cria?", first, "hello"), temperature=0)
+    assert 0 < again.n_read < first.n_read + first.n_tokens
+    assert model.chat(asked("What is a cria?", first, "hello"), temperature=0) == again
+
+
+def test_results_do_not_depend_on_what_went_before(demo, model):
+    def results(opened):
+        return (opened.chat("hello", temperature=0), opened.complete("The llama", temperature=0, max_tokens=9),
+                opened.chat("Tell me a story.", seed=2), bytes(memoryview(opened.logits([1, 2, 3])).cast("B")))
+
+    first = results(model)
+    for _ in range(30):
+        model.chat("Tell me a story.", max_tokens=50)
+    assert results(model) == first
+    with cria.Model(demo, context=64) as small:
+        wanted = results(small)
+        said = []
+        n_dropped = 0
+        for i in range(8):
+            said.append({"role": "user", "content": f"Tell me story {i}."})
+            answer = small.chat(said, temperature=0)
+            said.append({"role": "assistant", "content": str(answer)})
+            n_dropped += answer.n_dropped
+            assert small.chat(said[:-1], temperature=0) == answer
+        assert n_dropped > 0
+        assert results(small) == wanted
+
+
+def test_stop_strings_end_an_answer(model):
+    whole = model.chat("hello", temperature=0)
+    for stop in ("you", whole[-3:], [whole[5:12], "never"], ["", "meet y"]):
+        texts = [stop] if isinstance(stop, str) else [text for text in stop if text]
+        at = min(whole.find(text) for text in texts if text in whole)
+        answer = model.chat("hello", temperature=0, stop=stop)
+        assert answer == whole[:at] and answer.finish_reason == "stop"
+        assert model.complete("Once upon a time", temperature=0, stop=" ", max_tokens=9).count(" ") == 0
+    assert model.chat("hello", temperature=0, stop=whole + "!") == whole
+
+
+def test_messages_that_cannot_be_said(demo, model):
+    user = {"role": "user", "content": "hello"}
+    for messages in ([], [{"role": "robot", "content": "x"}], [user, {"role": "assistant", "content": "x"}],
+                     [user, {"role": "system", "content": "x"}, user], [{"role": "user", "content": 3}],
+                     [{"role": "user", "content": [{"type": "image_url"}]}]):
+        with pytest.raises(ValueError):
+            model.chat(messages)
+    parts = [{"role": "user", "content": [{"type": "text", "text": "hel"}, {"type": "text", "text": "lo"}]}]
+    assert model.chat(parts, temperature=0) == model.chat("hello", temperature=0)
+    with pytest.raises(cria.CriaError, match="larger context") as caught:
+        model.chat("long " * 5000)
+    assert caught.value.status in (cria.Status.CRIA_TEXT_TOO_LONG, cria.Status.CRIA_CONTEXT_FULL)
+    for wrong in ({"temperature": -1}, {"temperature": float("nan")}, {"top_p": 2}, {"max_tokens": 0}, {"seed": -1}):
+        with pytest.raises(ValueError):
+            model.chat("hello", **wrong)
+    with pytest.raises(TypeError):
+        model.chat("hello", heat=1)
+    assert model.chat("hello", temperature=0)
+
+
+def test_a_model_without_a_tokenizer(tmp_path):
+    path = tmp_path / "bare.cria"
+    subprocess.run([str(BINARIES / "cria-convert"), str(SOURCE / "models/demo"), "-o", str(path), "--quiet", "--no-tokenizer"],
+                   check=True, timeout=SECONDS)
+    with cria.Model(path) as model:
+        assert len(model.logits([1, 2])) == 2
+        for use in (lambda: model.tokenize("x"), lambda: model.chat("x"), lambda: model.complete("x")):
+            with pytest.raises(cria.CriaError) as caught:
+                use()
+            assert caught.value.status is cria.Status.CRIA_NO_TOKENIZER
+
+
+# Streams --------------------------------------------------------------------------------------------------------------
+
+def test_a_stream_gives_the_answer(model):
+    whole = model.chat("hello", temperature=0)
+    stream = model.chat("hello", temperature=0, stream=True)
+    assert stream.finish_reason is None
+    pieces = list(stream)
+    assert len(pieces) > 3 and "".join(pieces) == whole and all(pieces)
+    assert stream.finish_reason == "stop" and stream.answer == whole and stream.answer.n_tokens == whole.n_tokens
+    assert list(stream) == []
+    assert "".join(model.complete("Once", temperature=0, max_tokens=9, stream=True)) == model.complete(
+        "Once", temperature=0, max_tokens=9)
+
+
+def test_a_stream_can_be_closed(model):
+    whole = model.chat("hello", temperature=0)
+    for n in range(4):
+        with model.chat("hello", temperature=0, stream=True) as stream:
+            for _ in range(n):
+                next(stream)
+        assert stream.finish_reason == "closed" and whole.startswith(stream.answer)
+        stream.close()
+        assert model.chat("hello", temperature=0) == whole
+    next(model.chat("hello", stream=True))  # forgotten
+    assert model.chat("hello", temperature=0) == whole
+
+
+def test_an_open_stream_has_the_model_to_itself(model):
+    stream = model.chat("hello", stream=True)
+    next(stream)
+    for use in (lambda: model.chat("hello"), lambda: model.complete("x", stream=True), lambda: model.logits([1]),
+                lambda: model.tokenize("x")):
+        with pytest.raises(cria.BusyError):
+            use()
+    stream.close()
+    assert model.tokenize("hello")
+    stream = model.chat("hello", stream=True)
+    next(stream)
+    model.close()
+    assert stream.finish_reason == "closed" and list(stream) == []
+
+
+# JSON -----------------------------------------------------------------------------------------------------------------
+
+def test_a_schema_makes_json(model):
+    for seed in range(8):
+        answer = model.chat("Who are you?", schema=OBJECT, seed=seed, temperature=1.5)
+        found = answer.json()
+        assert answer.finish_reason == "stop"
+        assert set(found) == {"name", "age"} and 0 <= found["age"] <= 30 and len(found["name"]) <= 8
+    text = json.dumps({"enum": ["yes", "no"]})
+    assert model.complete("Is it?", schema=text, temperature=0).json() in ("yes", "no")
+    assert "".join(model.chat("x", schema={"const": [1, 2]}, stream=True)).replace(" ", "") == "[1,2]"
+    assert model.extra_bytes > 0
+
+
+def test_a_schema_of_the_program(demo, model, tmp_path):
+    path = tmp_path / "schema.json"
+    path.write_text(json.dumps(OBJECT))
+    told = program("run", demo, "-p", "A llama: ", "--greedy", "--json-schema", path).decode()
+    assert model.complete("A llama: ", schema=OBJECT, temperature=0) + "\n" == told
+
+
+def test_json_that_is_cut_says_so(model):
+    answer = model.chat("x", schema={"type": "array", "items": {"type": "integer"}, "minItems": 50}, max_tokens=5)
+    assert answer.finish_reason == "length"
+    with pytest.raises(ValueError, match="length"):
+        answer.json()
+
+
+def test_a_schema_that_is_not_understood(model):
+    with pytest.raises(cria.SchemaError, match="patternProperties") as caught:
+        model.chat("x", schema={"patternProperties": {"a": True}})
+    assert caught.value.keyword == "patternProperties" and caught.value.offset == 1
+    assert caught.value.status is cria.Status.CRIA_UNSUPPORTED
+    with pytest.raises(cria.SchemaError):
+        model.chat("x", schema="{", stream=True)
+    with pytest.raises(ValueError):
+        model.chat("x", schema="")
+    assert model.chat("hello", temperature=0)
+
+
+# Tokens and logits ----------------------------------------------------------------------------------------------------
+
+def test_tokens_are_the_programs(demo, model):
+    for text in QUESTIONS:
+        tokens = model.tokenize(text)
+        assert model.detokenize(tokens) == text
+        assert tokens == [int(word) for word in program("tokenize", demo, input=text.encode()).split()]
+    assert model.tokenize("x", add_special=True)[1:] == model.tokenize("x")
+    assert model.tokenize("") == [] and model.detokenize([]) == ""
+    assert "\ufffd" in model.detokenize(model.tokenize("\u00e4")[:1]) or len(model.tokenize("\u00e4")) == 1
+    for wrong in ([-1], [model.info.vocab_size]):
+        with pytest.raises(ValueError):
+            model.detokenize(wrong)
+
+
+def test_logits_are_the_programs(demo, model, tmp_path, monkeypatch):
+    tokens = model.tokenize("Once upon a time", add_special=True)
+    program("logits", demo, "--ids", ",".join(map(str, tokens)), "-o", tmp_path / "logits")
+    wanted = (tmp_path / "logits").read_bytes()
+    for numpy_is_there in (True, False):
+        if not numpy_is_there:
+            monkeypatch.setitem(sys.modules, "numpy", None)
+        found = model.logits(tokens)
+        assert bytes(memoryview(found).cast("B")) == wanted
+        assert tuple(found.shape) == (len(tokens), model.info.vocab_size) and len(found) == len(tokens)
+        last = model.logits(tokens, last=True)
+        assert tuple(last.shape) == (model.info.vocab_size,)
+        assert bytes(memoryview(last).cast("B")) == wanted[-4 * model.info.vocab_size:]
+        assert last[3] == found[-1, 3] == struct.unpack_from("f", wanted, len(wanted) - 4 * (model.info.vocab_size - 3))[0]
+        assert found.tolist()[-1] == last.tolist()
+    with pytest.raises(ValueError):
+        model.logits([])
+    with pytest.raises(cria.CriaError) as caught:
+        model.logits([1] * (model.context + 1))
+    assert caught.value.status is cria.Status.CRIA_CONTEXT_FULL
+
+
+# Threads and signals --------------------------------------------------------------------------------------------------
+
+def test_threads_share_a_model(model):
+    wanted = {question: model.chat(question, temperature=0) for question in QUESTIONS}
+    wrong = []
+
+    def ask(question):
+        for _ in range(5):
+            if model.chat(question, temperature=0) != wanted[question]:
+                wrong.append(question)
+
+    threads = [threading.Thread(target=ask, args=(question,)) for question in QUESTIONS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_ctrl_c_ends_a_long_read(model):
+    tokens = [1] * model.context
+    wanted = model.chat("hello", temperature=0)
+    for seconds in (0.05, 0.11, 0.17):
+        timer = threading.Timer(seconds, signal.raise_signal, (signal.SIGINT,))
+        # raise_signal in another thread still runs Python's handler in the main one.
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            end = time.monotonic() + SECONDS
+            while time.monotonic() < end:
+                model.logits(tokens, last=True)
+        timer.join()
+        assert model.chat("hello", temperature=0) == wanted
+
+
+def test_another_thread_cancels(model):
+    tokens = [1] * model.context
+    done = threading.Event()
+
+    def cancel():
+        while not done.wait(0.003):
+            model.cancel()
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    try:
+        with pytest.raises(cria.CancelledError):
+            end = time.monotonic() + SECONDS
+            while time.monotonic() < end:
+                model.logits(tokens, last=True)
+    finally:
+        done.set()
+        thread.join()
+    assert model.chat("hello", temperature=0)
+
+
+# Examples -------------------------------------------------------------------------------------------------------------
+
+def example(name, demo, *words, **options):
+    done = subprocess.run([sys.executable, str(SOURCE / "examples/python" / name), str(demo), *words], capture_output=True,
+                          text=True, timeout=SECONDS, check=False, env={**os.environ, "PYTHONPATH": str(SOURCE / "python")}, **options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_examples_run(demo):
+    shown = example("python_chat.py", demo, input="hello\nTell me a story.\n")
+    assert shown.count("\n") >= 2
+    found = json.loads(example("python_schema.py", demo))
+    assert set(found) == {"name", "age", "likes"}
+
+
+def test_the_types_are_complete():
+    """Every function of the package says what it takes and gives."""
+    import ast
+    for path in (SOURCE / "python/cria").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                assert node.returns is not None, (path.name, node.name)
+                arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                arguments += [each for each in (node.args.vararg, node.args.kwarg) if each is not None]
+                for each in arguments:
+                    assert each.annotation is not None or each.arg in ("self", "cls"), (path.name, node.name, each.arg)
+    assert (SOURCE / "python/cria/py.typed").is_file()
+    if shutil.which("mypy") is not None:
+        subprocess.run(["mypy", "--strict", "--python-version", "3.9", f"--cache-dir={os.devnull}", str(SOURCE / "python/cria")],
+                       check=True)
