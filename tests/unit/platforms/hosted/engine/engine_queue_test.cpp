@@ -252,6 +252,29 @@ TEST_F(EngineQueue, CancelsChoicesThatHaveNotBegun) {
   }
 }
 
+// A session that is full behind the engine's back stands for a step that fails.
+TEST_F(EngineQueue, AFailedStepEndsThoseInItAlone) {
+  EngineTrial trial(demo_path(), {.n_sessions = 2, .context = 64, .options = {.log = &take_line}});
+  const std::vector<uint32_t> filling(63, 7);
+  each_line = [&](const std::string& line) {
+    if (line.find("request 2:") != 0) return;
+    cria_session* const session = trial.model().sessions().at(1);
+    ASSERT_EQ(cria_prefill(trial.model().workspace(), session, filling.data(), filling.size()),
+              CRIA_OK);
+  };
+  Holder holder(&trial);
+  const auto second = trial.begin(asking("The bear and the fox", 3));
+  const auto third = trial.begin(asking("The bear and the fox", 3));
+  holder.release();
+  for (const HeardChoice& heard : {holder.answer(), second->all()[0]}) {
+    EXPECT_EQ(heard.ends.at(0).end, AnswerEnd::kFailed);
+    EXPECT_EQ(heard.ends.at(0).status, CRIA_CONTEXT_FULL);
+  }
+  EXPECT_EQ(third->all()[0].token_ids(),
+            drawn_alone(demo_path(), asking("The bear and the fox", 3)));
+  EXPECT_EQ(trial.engine().counts().n_failed, 2u);
+}
+
 TEST_F(EngineQueue, AListenerMayCallTheEngine) {
   EngineTrial trial(demo_path(), {.n_sessions = 2});
   const auto hearer = std::make_shared<Hearer>(1);
