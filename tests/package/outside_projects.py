@@ -46,7 +46,7 @@ def fails(command, reason):
 def same(what, found, wanted):
     if found != wanted:
         sys.exit(f"{what}: {found!r}, not {wanted!r}")
-    print(f"{what}: as cria run")
+    print(f"{what}: as wanted")
 
 
 class Check:
@@ -87,6 +87,9 @@ class Check:
         symbols = run(["nm", "-D", "--defined-only", "--format=posix", libraries / "libcria.so.0"])
         same("symbols of libcria.so.0", sorted(line.split()[0] for line in symbols.splitlines()),
              (SOURCE / "runtime/include/cria_symbols.txt").read_text().split())
+        symbols = run(["nm", "-D", "--defined-only", "--format=posix", libraries / "libcria_host.so.0"])
+        same("symbols of libcria_host.so.0", sorted(line.split()[0] for line in symbols.splitlines()),
+             ["cria_host_cancel", "cria_host_close", "cria_host_open"])
         dynamic = run(["readelf", "-dW", libraries / "libcria.so.0"])
         same("its name", re.search(r"SONAME.*\[(.*)\]", dynamic).group(1), "libcria.so.0")
         for name in re.findall(r"NEEDED.*\[(.*)\]", dynamic):
