@@ -110,11 +110,7 @@ if(NOT EXISTS "${CRIA_DEPS_PREFIX}/.cria-built")
   else()
     list(APPEND _deps_args "-DCMAKE_C_COMPILER=${CMAKE_C_COMPILER}" "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}")
   endif()
-  include(ProcessorCount)
-  ProcessorCount(_jobs)
-  if(_jobs EQUAL 0)
-    set(_jobs 1)
-  endif()
+  cmake_host_system_information(RESULT _jobs QUERY NUMBER_OF_LOGICAL_CORES)
   execute_process(
     COMMAND "${CMAKE_COMMAND}" -S "${PROJECT_SOURCE_DIR}/cmake/deps" -B "${_build}" -G "${CMAKE_GENERATOR}"
       "-DCMAKE_BUILD_TYPE=Release" "-DCMAKE_INSTALL_PREFIX=${CRIA_DEPS_PREFIX}.partial"

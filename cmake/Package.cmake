@@ -76,7 +76,9 @@ endif()
 
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libcria0)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
-set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+# Not CPack's own, whose scripts call ldconfig.
+configure_file("${_files}/shlibs.in" "${_out}/shlibs" @ONLY)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA "${_out}/shlibs" "${_files}/triggers")
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "quantized LLaMA runtime - shared library
  A C library without heap, threads or system calls of its own: it runs a model
  file of cria-convert in one block of memory that the caller provides.

@@ -512,6 +512,15 @@ def test_the_examples_run(demo):
     assert set(found) == {"name", "age", "likes"}
 
 
+def test_the_documents_code_runs(demo, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(demo, "demo.cria")
+    blocks = re.findall(r"```python\n(.*?)```", (SOURCE / "docs/python.md").read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(compile(block, "docs/python.md", "exec"), {"model": model})  # pylint: disable=exec-used
+
+
 def test_the_types_are_complete():
     """Every function of the package says what it takes and gives."""
     import ast

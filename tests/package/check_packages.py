@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-PACKAGES = ("cria", "libcria-dev")
+PACKAGES = ("cria", "libcria0", "libcria-dev", "python3-cria")
 SECONDS = 300
 SKIP = 77
 # Of examples/two_conversations.
@@ -25,10 +25,16 @@ def contents(triplet, is_static, libraries):
     programs |= {f"{doc}/cria/{name}" for name in ("README.md", "command_line.md", "memory.md", "copyright", "changelog.gz")}
     if is_static:
         programs.add("usr/share/lintian/overrides/cria")
-    development = {"usr/include/cria.h", "usr/include/cria_chat.h", "usr/include/cria_json.h", f"{lib}/libcria.a", f"{lib}/pkgconfig/cria.pc"}
+    shared = {f"{lib}/lib{name}.so.{version}" for name in ("cria", "cria_host") for version in ("0", "0.1.0")}
+    shared |= {f"{doc}/libcria0/copyright", f"{doc}/libcria0/changelog.gz"}
+    development = {"usr/include/cria.h", "usr/include/cria_chat.h", "usr/include/cria_json.h", f"{lib}/libcria.a",
+                   f"{lib}/libcria.so", f"{lib}/pkgconfig/cria.pc", f"{lib}/cmake/cria/cria-config.cmake",
+                   f"{lib}/cmake/cria/cria-config-version.cmake"}
     development |= {f"{lib}/cria/lib{name}.a" for name in libraries}
     development |= {f"{doc}/libcria-dev/copyright", f"{doc}/libcria-dev/changelog.gz"}
-    return {"cria": programs, "libcria-dev": development}
+    module = {f"usr/lib/python3/dist-packages/cria/{path.name}" for path in (SOURCE / "python/cria").iterdir() if path.is_file()}
+    module |= {f"{doc}/python3-cria/copyright", f"{doc}/python3-cria/changelog.gz"}
+    return {"cria": programs, "libcria0": shared, "libcria-dev": development, "python3-cria": module}
 
 
 def output(command, **options):
@@ -47,12 +53,12 @@ def same(what, found, wanted):
 def check_contents(deb, package, architecture, wanted):
     fields = dict(line.split(": ", 1) for line in output(["dpkg-deb", "-f", deb]).splitlines() if re.match(r"\S+: ", line))
     same(f"{deb.name}: package", fields["Package"], package)
-    same(f"{deb.name}: architecture", fields["Architecture"], architecture)
+    same(f"{deb.name}: architecture", fields["Architecture"], "all" if package == "python3-cria" else architecture)
     for field in ("Version", "Section", "Maintainer", "Description", "Installed-Size"):
         if not fields.get(field):
             sys.exit(f"{deb.name}: no {field}")
     rows = [line.split(None, 5) for line in output(["dpkg-deb", "-c", deb]).splitlines()]
-    found = {row[5].removeprefix("./") for row in rows if not row[0].startswith("d")}
+    found = {row[5].removeprefix("./").split(" -> ")[0] for row in rows if not row[0].startswith("d")}
     if found != wanted:
         sys.exit(f"{deb.name}: missing {sorted(wanted - found)}, unexpected {sorted(found - wanted)}")
     print(f"{deb.name}: {len(found)} files, {deb.stat().st_size} bytes; Depends: {fields.get('Depends', 'nothing')}")
@@ -94,9 +100,12 @@ def check_programs(root, emulator, folder):
 
 def check_library(root, triplet, compiler, emulator, folder):
     """The examples, built with what is installed alone, say what cria run says of their prompts."""
-    environment = {**os.environ, "PKG_CONFIG_LIBDIR": str(root / f"usr/lib/{triplet}/pkgconfig"),
-                   "PKG_CONFIG_SYSROOT_DIR": str(root)}
-    flags = output(["pkg-config", "--cflags", "--libs", "cria"], env=environment).split()
+    libraries = root / f"usr/lib/{triplet}"
+    environment = {**os.environ, "PKG_CONFIG_LIBDIR": str(libraries / "pkgconfig")}
+
+    def flags(*options):
+        return output(["pkg-config", "--cflags", "--libs", *options, "cria"], env=environment).split()
+
     model = folder / "stored.cria"
     output([*emulator, root / "usr/bin/cria-convert", SOURCE / "models/demo", "-o", model, "--compress", "none", "--quiet"])
 
@@ -106,16 +115,44 @@ def check_library(root, triplet, compiler, emulator, folder):
 
     def example(name, sources, *options):
         program = folder / name
-        output([compiler, "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-static", *options,
-                *(SOURCE / "examples" / name / source for source in sources), "-o", program, *flags])
-        return [*emulator, program]
+        output([compiler, "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", *options,
+                *(SOURCE / "examples" / name / source for source in sources), "-o", program,
+                *flags(*(("--static",) if "-static" in options else ()))])
+        return program
 
-    minimal = example("minimal", ("minimal.c", "model.S"), f'-DMINIMAL_MODEL="{model}"')
-    same("minimal", output(minimal), said("Once upon a time"))
+    minimal = example("minimal", ("minimal.c", "model.S"), "-static", f'-DMINIMAL_MODEL="{model}"')
+    same("minimal", output([*emulator, minimal]), said("Once upon a time"))
+    wanted = "".join(f"{prompt}:{said(prompt)}" for prompt in TWO_PROMPTS)
+    two = example("two_conversations", ("two_conversations.c",), "-static")
+    text = output([*emulator, two, model])
+    same("two_conversations", text, wanted)
     two = example("two_conversations", ("two_conversations.c",))
-    text = output([*two, model])
-    same("two_conversations", text, "".join(f"{prompt}:{said(prompt)}" for prompt in TWO_PROMPTS))
+    loader = [*emulator, "-L", f"/usr/{triplet}", "-E", f"LD_LIBRARY_PATH={libraries}"] if emulator else []
+    same("two_conversations with libcria.so.0", output([*loader, two, model], env={**os.environ, "LD_LIBRARY_PATH": str(libraries)}),
+         wanted)
     print(f"examples built with libcria-dev: {text.strip()}")
+
+
+def check_shared(root, triplet, architecture):
+    """Pages of 16 KB are what some 64-bit Arm kernels have."""
+    for name in ("libcria.so.0", "libcria_host.so.0"):
+        listed = output(["readelf", "-lW", root / f"usr/lib/{triplet}/{name}"])
+        least = min(int(align, 16) for align in re.findall(r"^ +LOAD .*(0x[0-9a-f]+)$", listed, re.MULTILINE))
+        if architecture == "arm64" and least < 0x4000:
+            sys.exit(f"{name}: segments are aligned to {least:#x}")
+        print(f"{name}: segments aligned to {least:#x}")
+
+
+def check_python(root, folder):
+    """The module finds the library that lies beside it in the same root."""
+    environment = {name: value for name, value in os.environ.items() if name != "CRIA_LIBRARY"}
+    code = "import cria, sys; print(cria.__file__, cria.Model(sys.argv[1]).chat('What is a cria?', temperature=0))"
+    text = output([sys.executable, "-c", code, folder / "demo.cria"],
+                  env={**environment, "PYTHONPATH": str(root / "usr/lib/python3/dist-packages"), "PYTHONDONTWRITEBYTECODE": "1"},
+                  cwd=folder)
+    print(f"python3-cria: {text.strip()}")
+    if not text.startswith(str(root)) or "llama" not in text:
+        sys.exit("the Python module said nothing to the point")
 
 
 def main():
@@ -144,6 +181,9 @@ def main():
         install(debs, root)
         check_programs(root, args.run.split(), folder)
         check_library(root, args.triplet, args.compiler, args.run.split(), folder)
+        check_shared(root, args.triplet, args.architecture)
+        if not args.run:
+            check_python(root, folder)
     finally:
         shutil.rmtree(folder)
 

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Projects that know cria only as something installed, or as a folder: each is built and run, and says what cria run says.
+
+installed: by find_package (static and shared), by pkg-config, from Python; then the prefix is moved, and all of it again.
+subdirectory: by add_subdirectory, which leaves nothing in the other project.
+source_tree: by scripts/make_source_tree.sh and the lines of its README, for this machine.
+source_tree_arm: the same compiled for a Cortex-M4 and a Cortex-M55, where there is a compiler.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+PROJECTS = pathlib.Path(__file__).resolve().parent / "projects"
+PROGRAM = SOURCE / "examples/two_conversations/two_conversations.c"
+PROMPTS = ("Once upon a time the llama", "Once upon a time there was a fox")
+SECONDS = 900
+SKIP = 77
+CORES = {
+    "cortex-m4": ("-march=armv7e-m+fp", "dsp"),
+    "cortex-m55": ("-march=armv8.1-m.main+dsp+fp+mve.fp", "helium"),
+}
+
+
+def run(command, **options):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SECONDS, check=False, **options)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: {done.returncode}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return done.stdout
+
+
+def fails(command, reason):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SECONDS, check=False)
+    # CMake breaks its messages at words.
+    if done.returncode == 0 or reason not in " ".join(done.stderr.split()):
+        sys.exit(f"{' '.join(map(str, command))}: {done.returncode}, not: {reason}\n{done.stderr}")
+
+
+def same(what, found, wanted):
+    if found != wanted:
+        sys.exit(f"{what}: {found!r}, not {wanted!r}")
+    print(f"{what}: as wanted")
+
+
+class Check:
+    def __init__(self, args, folder):
+        self.build, self.folder, self.compiler, self.cxx = args.build, folder, args.compiler, args.cxx_compiler
+        self.launcher = args.launcher
+        self.model = folder / "demo.cria"
+        run([self.build / "bin/cria-convert", SOURCE / "models/demo", "-o", self.model, "--quiet"])
+        said = {prompt: run([self.build / "bin/cria", "run", self.model, "-p", prompt, "-n", "24", "--greedy", "--no-echo",
+                             "--backend", "exact", "--threads", "1"]) for prompt in PROMPTS}
+        self.wanted = "".join(f"{prompt}:{text}" for prompt, text in said.items())
+        self.environment = {name: value for name, value in os.environ.items()
+                            if name not in ("CRIA_LIBRARY", "LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH")}
+
+    def expect(self, what, command, **environment):
+        same(what, run([*command, self.model], env={**self.environment, **environment}), self.wanted)
+
+    def configure(self, project, build, *options):
+        return ["cmake", "-S", PROJECTS / project, "-B", build, f"-DCMAKE_C_COMPILER={self.compiler}", f"-DPROGRAM={PROGRAM}",
+                *options]
+
+    def installed(self):
+        first, second = self.folder / "first", self.folder / "second place"
+        for component in ("library", "dev", "python"):
+            run(["cmake", "--install", self.build, "--prefix", first, "--component", component])
+        self.check_installed(first)
+        first.rename(second)
+        self.check_installed(second)
+
+    def check_installed(self, prefix):
+        libraries = next(prefix.rglob("libcria.so.0")).parent
+        for file in prefix.rglob("*"):
+            if file.suffix in (".cmake", ".pc", ".py"):
+                text = file.read_text()
+                for place in (self.folder, SOURCE, self.build):
+                    if str(place) in text:
+                        sys.exit(f"{file} names {place}")
+        symbols = run(["nm", "-D", "--defined-only", "--format=posix", libraries / "libcria.so.0"])
+        same("symbols of libcria.so.0", sorted(line.split()[0] for line in symbols.splitlines()),
+             (SOURCE / "runtime/include/cria_symbols.txt").read_text().split())
+        symbols = run(["nm", "-D", "--defined-only", "--format=posix", libraries / "libcria_host.so.0"])
+        same("symbols of libcria_host.so.0", sorted(line.split()[0] for line in symbols.splitlines()),
+             ["cria_host_cancel", "cria_host_close", "cria_host_open"])
+        dynamic = run(["readelf", "-dW", libraries / "libcria.so.0"])
+        same("its name", re.search(r"SONAME.*\[(.*)\]", dynamic).group(1), "libcria.so.0")
+        for name in re.findall(r"NEEDED.*\[(.*)\]", dynamic):
+            if not re.match(r"lib[cm]\.so\.6$|ld-linux", name):
+                sys.exit(f"libcria.so.0 needs {name}")
+
+        build = self.folder / f"build {prefix.name}"
+        prefix_option = f"-DCMAKE_PREFIX_PATH={prefix}"
+        run(self.configure("find_package", build, prefix_option, "-DWANTED_VERSION=0.1"))
+        run(["cmake", "--build", build])
+        for kind in ("static", "shared"):
+            self.expect(f"{prefix.name}, find_package, {kind}", [build / f"outside_{kind}"])
+        for version in ("0.2", "1.0", "0.0.9"):
+            fails(self.configure("find_package", self.folder / f"version {prefix.name} {version}", prefix_option,
+                                 f"-DWANTED_VERSION={version}"), "compatible with requested version")
+
+        pkg_config = {**self.environment, "PKG_CONFIG_PATH": str(libraries / "pkgconfig")}
+        for kind, options in (("shared", ()), ("static", ("--static",))):
+            flags = shlex.split(run(["pkg-config", "--cflags", "--libs", *options, "cria"], env=pkg_config))
+            program = self.folder / f"program_{kind}"
+            run([self.compiler, *(("-static",) if options else ()), PROGRAM, "-o", program, *flags])
+            self.expect(f"{prefix.name}, pkg-config, {kind}", [program], LD_LIBRARY_PATH=str(libraries))
+
+        code = "import cria, sys; print(cria.__file__); print(cria.Model(sys.argv[1]).chat('hello', temperature=0))"
+        package = next(prefix.rglob("cria/__init__.py")).parent
+        told = run([sys.executable, "-c", code, self.model], cwd=self.folder,
+                   env={**self.environment, "PYTHONPATH": str(package.parent)})
+        answer = run([self.build / "bin/cria", "chat", self.model, "--greedy"], input="hello\n")
+        same(f"{prefix.name}, Python", told, f"{package / '__init__.py'}\n{answer}")
+
+    def subdirectory(self):
+        build = self.folder / "outside"
+        # Without optimization the compiler's time is a fifth.
+        run([*self.configure("add_subdirectory", build, f"-DCRIA_SOURCE={SOURCE}"), f"-DCMAKE_CXX_COMPILER={self.cxx}",
+             "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_C_FLAGS_DEBUG=", "-DCMAKE_CXX_FLAGS_DEBUG=-O0"])
+        listed = run(["ctest", "--test-dir", build, "--show-only=json-v1"])
+        same("tests of the other project", json.loads(listed)["tests"], [])
+        run(["cmake", "--install", build, "--prefix", self.folder / "nothing"])
+        if list(self.folder.glob("nothing/*")):
+            sys.exit("add_subdirectory leaves install rules")
+        commands = json.loads((build / "compile_commands.json").read_text())
+        flags = next(entry["command"] for entry in commands if entry["file"] == str(PROGRAM))
+        same("flags of the other project's program",
+             [word for word in shlex.split(flags)[1:] if word.startswith("-") and word not in ("-o", "-c")],
+             [f"-I{SOURCE}/runtime/include"])
+        run(["cmake", "--build", build, "--parallel", str(os.cpu_count()), "--target", "outside"])
+        self.expect("add_subdirectory", [build / "outside"])
+
+    def make_tree(self, name):
+        tree = self.folder / name
+        run([SOURCE / "scripts/make_source_tree.sh", tree])
+        names = [path.name for path in tree.rglob("*")]
+        if any(re.match(r"CMakeLists|Makefile|meson|.*\.(cmake|mk|ninja)$", each) for each in names):
+            sys.exit("the source tree has a build system")
+        same("headers at the top", sorted(path.name for path in tree.iterdir()), ["LICENSE", "README.md", "cria.h", "src"])
+        return tree
+
+    def compile_tree(self, tree, **environment):
+        lines = re.search(r"```sh\n(.*?)```", (tree / "README.md").read_text(), re.DOTALL).group(1)
+        run(["sh", "-e", "-c", lines], cwd=tree, env={**self.environment, "JOBS": str(os.cpu_count()), **environment})
+
+    def source_tree(self):
+        tree = self.make_tree("tree")
+        # Without optimization the compiler's time is halved.
+        self.compile_tree(tree, CXX=f"{self.launcher} {self.cxx}", CC=f"{self.launcher} {self.compiler}", FLAGS="-O0")
+        program = self.folder / "from_tree"
+        run([self.compiler, f"-I{tree}", PROGRAM, tree / "libcria.a", "-lm", "-o", program])
+        self.expect("source tree", [program])
+
+    def source_tree_arm(self):
+        if shutil.which("arm-none-eabi-g++") is None:
+            print("skipped: no arm-none-eabi-g++ here (scripts/setup.sh --cortex-m installs it)")
+            sys.exit(SKIP)
+        for core, (architecture, kernels) in CORES.items():
+            tree = self.make_tree(core)
+            self.compile_tree(tree, CXX=f"{self.launcher} arm-none-eabi-g++", CC=f"{self.launcher} arm-none-eabi-gcc",
+                              AR="arm-none-eabi-ar",
+                              FLAGS=f"-Os -mthumb {architecture} -mfloat-abi=hard -fno-math-errno -Wno-psabi")
+            symbols = run(["arm-none-eabi-nm", "--defined-only", tree / "libcria.a"])
+            found = sorted(set(re.findall(r"override_(dsp|helium)E", symbols)))
+            same(f"kernels for {core}", found, [kernels])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("installed", "subdirectory", "source_tree", "source_tree_arm"))
+    parser.add_argument("build", type=pathlib.Path)
+    for option in ("--compiler", "--cxx-compiler"):
+        parser.add_argument(option, required=True)
+    parser.add_argument("--launcher", default="")
+    args = parser.parse_args()
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="cria_outside_")).resolve()
+    try:
+        getattr(Check(args, folder), args.what)()
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
