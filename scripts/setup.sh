@@ -34,7 +34,8 @@ retry() {
 # --- Debian packages -------------------------------------------------------------------------------------------
 
 # xz-utils, dpkg-dev: to fetch and unpack sources. googletest: its source, for cross builds. qemu-user: CPUs that are
-# not at hand. python3-jsonschema: judges the documents of JSON schemas. libzstd1: for the second reader of the model file, in Python. libedit-dev: edits the lines of a chat.
+# not at hand. libzstd1: for the second reader of the model file, in Python. libedit-dev: edits the lines of a chat.
+# python3-jsonschema: judges the documents of JSON schemas.
 packages=(g++ cmake ninja-build python3 xz-utils dpkg-dev nlohmann-json3-dev libcli11-dev libedit-dev libzstd1
   googletest libgtest-dev libbenchmark-dev qemu-user clang-format-14 python3-jsonschema)
 for option in "$@"; do
