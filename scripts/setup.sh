@@ -35,9 +35,9 @@ retry() {
 
 # xz-utils, dpkg-dev: to fetch and unpack sources. googletest: its source, for cross builds. qemu-user: CPUs that are
 # not at hand. libzstd1: for the second reader of the model file, in Python. libedit-dev: edits the lines of a chat.
-# python3-pytest: tests of the Python module.
-packages=(g++ cmake ninja-build python3 python3-pytest xz-utils dpkg-dev nlohmann-json3-dev libcli11-dev libedit-dev libzstd1
-  googletest libgtest-dev libbenchmark-dev qemu-user clang-format-14)
+# python3-jsonschema: judges the documents of JSON schemas. python3-pytest: tests of the Python module.
+packages=(g++ cmake ninja-build python3 python3-jsonschema python3-pytest xz-utils dpkg-dev nlohmann-json3-dev libcli11-dev
+  libedit-dev libzstd1 googletest libgtest-dev libbenchmark-dev qemu-user clang-format-14)
 for option in "$@"; do
   case $option in
     --tidy) packages+=(clang-tidy-14) ;;

@@ -21,18 +21,40 @@ constexpr uint64_t power_of_ten(uint32_t n) {
   return power;
 }
 
-Decimal next_above(Decimal d) {
-  return d.part + 1 < kDigitsLimit ? Decimal{d.whole, d.part + 1} : Decimal{d.whole + 1, 0};
+// How far beyond an exclusive bound a number with a part lies, so that it does so as a double too,
+// as most readers have it: two steps of doubles, or the last digit.
+Decimal distance_from(Decimal bound, bool fractions) {
+  if (!fractions) return {0, 1};
+  constexpr uint32_t kStep = 51;  // 2^-51 of a number are one or two steps
+  if (bound.whole >> kStep != 0) return {(bound.whole >> kStep) + 1, 0};
+  constexpr uint64_t kPartsOfStep = (kDigitsLimit >> kStep) + 1;
+  const uint64_t parts = bound.whole * kPartsOfStep + (bound.part >> kStep) + 1;
+  return {parts / kDigitsLimit, parts % kDigitsLimit};
+}
+
+Decimal next_above(Decimal d, bool fractions) {
+  const Decimal more = distance_from(d, fractions);
+  const uint64_t part = d.part + more.part;
+  return {d.whole + more.whole + part / kDigitsLimit, part % kDigitsLimit};
 }
 
 // d is not zero.
-Decimal next_below(Decimal d) {
-  return d.part > 0 ? Decimal{d.whole, d.part - 1} : Decimal{d.whole - 1, kDigitsLimit - 1};
+Decimal next_below(Decimal d, bool fractions) {
+  const Decimal less = distance_from(d, fractions);
+  const bool borrows = d.part < less.part;
+  return {d.whole - less.whole - (borrows ? 1 : 0),
+          d.part - less.part + (borrows ? kDigitsLimit : 0)};
+}
+
+// Whether a bound is kept as an exclusive one: where doubles are further apart than integers,
+// numbers with a part are rounded beyond it.
+bool keeps_off(Decimal bound, bool exclusive, const NumberRange& range) {
+  return exclusive || (range.fractions && bound.whole >> 53 != 0);
 }
 
 // Takes what is below least out, or what is above most.
 void raise_least(Decimal least, bool exclusive, bool minus, NumberRange* range) {
-  if (exclusive) least = next_above(least);
+  if (keeps_off(least, exclusive, *range)) least = next_above(least, range->fractions);
   if (is_less(range->least[minus], least)) range->least[minus] = least;
 }
 
@@ -41,7 +63,7 @@ void lower_most(Decimal most, bool exclusive, bool minus, NumberRange* range) {
     range->possible[minus] = false;
     return;
   }
-  if (exclusive) most = next_below(most);
+  if (keeps_off(most, exclusive, *range)) most = next_below(most, range->fractions);
   if (is_less(most, range->most[minus])) range->most[minus] = most;
 }
 

@@ -16,12 +16,25 @@ constexpr uint32_t kEnd = 0xffffffff;  // of the expression, as a character
 constexpr uint32_t kFirstSurrogate = 0xd800;
 constexpr uint32_t kLastSurrogate = 0xdfff;
 
-// The classes of ECMA-262.
+// \d, \w and \s hold other characters in ECMA-262 than in Python, Rust or Java. Those that are
+// members everywhere, and those that are anywhere or may come to be: what is written must match for
+// every reader.
 constexpr CharacterRange kDigits[] = {{'0', '9'}};
+constexpr CharacterRange kAnyDigits[] = {{'0', '9'},       {0x660, 0x1dff},    {0xa620, 0xabff},
+                                         {0xff10, 0xff19}, {0x10000, 0x1efff}, {0x1fbf0, 0x1fbf9}};
 constexpr CharacterRange kWordCharacters[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-constexpr CharacterRange kSpaces[] = {
-    {0x9, 0xd},       {0x20, 0x20},     {0xa0, 0xa0},     {0x1680, 0x1680}, {0x2000, 0x200a},
-    {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
+constexpr CharacterRange kAnyWordCharacters[] = {
+    {'0', '9'},       {'A', 'Z'},        {'_', '_'},         {'a', 'z'},
+    {0xaa, 0x200f},   {0x202a, 0x202e},  {0x203f, 0x2040},   {0x2054, 0x209f},
+    {0x20c1, 0x218f}, {0x2427, 0x24ff},  {0x2776, 0x2793},   {0x2b74, 0x2fff},
+    {0x3004, 0x3007}, {0x3021, 0x1efff}, {0x1f100, 0x1f2ff}, {0x1fa54, kLastCharacter}};
+constexpr CharacterRange kSpaces[] = {{0x9, 0xd},       {0x20, 0x20},     {0xa0, 0xa0},
+                                      {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029},
+                                      {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}};
+constexpr CharacterRange kAnySpaces[] = {{0x9, 0xd},       {0x1c, 0x20},     {0x85, 0x85},
+                                         {0xa0, 0xa0},     {0x1680, 0x1680}, {0x180e, 0x180e},
+                                         {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f},
+                                         {0x205f, 0x205f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
 constexpr CharacterRange kLineEnds[] = {{0xa, 0xa}, {0xd, 0xd}, {0x2028, 0x2029}};
 
 // A part of the expression, and what of it can be read first and last.
@@ -79,9 +92,9 @@ class PatternReader {
   void complement(uint32_t first_range);
   void merge(uint32_t first_range);
   void add_class(std::span<const CharacterRange> ranges, bool negated);
-  bool add_named_class(uint32_t letter);
+  bool add_named_class(uint32_t letter, bool negated);
   Status escaped_character(uint32_t* character);
-  Status class_item(uint32_t* character, bool* is_class);
+  Status class_item(bool negated, uint32_t* character, bool* is_class);
   Status read_class(Fragment* fragment);
   Status atom(Fragment* fragment);
   Status number(uint32_t* value);
@@ -161,23 +174,23 @@ void PatternReader::add_class(std::span<const CharacterRange> ranges, bool negat
   if (negated) complement(first_range);
 }
 
-bool PatternReader::add_named_class(uint32_t letter) {
-  switch (letter) {
-    case 'd':
-    case 'D':
-      add_class(kDigits, letter == 'D');
-      return true;
-    case 'w':
-    case 'W':
-      add_class(kWordCharacters, letter == 'W');
-      return true;
-    case 's':
-    case 'S':
-      add_class(kSpaces, letter == 'S');
-      return true;
-    default:
-      return false;
+// Where it is for a class that is negated as a whole, all that may be in it counts.
+bool PatternReader::add_named_class(uint32_t letter, bool negated) {
+  struct NamedClass {
+    char letter;
+    std::span<const CharacterRange> surely;
+    std::span<const CharacterRange> perhaps;
+  };
+  constexpr NamedClass kClasses[] = {{'d', kDigits, kAnyDigits},
+                                     {'w', kWordCharacters, kAnyWordCharacters},
+                                     {'s', kSpaces, kAnySpaces}};
+  for (const NamedClass& c : kClasses) {
+    const bool is_opposite = letter == static_cast<uint32_t>(c.letter - 'a' + 'A');
+    if (!is_opposite && letter != static_cast<uint32_t>(c.letter)) continue;
+    add_class(negated != is_opposite ? c.perhaps : c.surely, is_opposite);
+    return true;
   }
+  return false;
 }
 
 // Behind a backslash, where no class follows.
@@ -227,12 +240,12 @@ Status PatternReader::escaped_character(uint32_t* character) {
 }
 
 // One member of a class: a character, or a class like \d, whose ranges are added.
-Status PatternReader::class_item(uint32_t* character, bool* is_class) {
+Status PatternReader::class_item(bool negated, uint32_t* character, bool* is_class) {
   *is_class = false;
   *character = take();
   if (*character == kEnd) return refuse("has a class that does not end");
   if (*character != '\\') return Status::kOk;
-  if (add_named_class(peek())) {
+  if (add_named_class(peek(), negated)) {
     static_cast<void>(take());
     *is_class = true;
     return Status::kOk;
@@ -251,7 +264,7 @@ Status PatternReader::read_class(Fragment* fragment) {
     uint32_t first = 0;
     uint32_t last = 0;
     bool is_class = false;
-    CRIA_TRY(class_item(&first, &is_class));
+    CRIA_TRY(class_item(negated, &first, &is_class));
     if (peek() != '-') {
       if (!is_class) add_range(first, first);
       continue;
@@ -263,7 +276,7 @@ Status PatternReader::read_class(Fragment* fragment) {
       continue;
     }
     if (is_class) return refuse("has a range from a class");
-    CRIA_TRY(class_item(&last, &is_class));
+    CRIA_TRY(class_item(negated, &last, &is_class));
     if (is_class || last < first) return refuse("has a range that is none");
     add_range(first, last);
   }
@@ -283,7 +296,7 @@ Status PatternReader::atom(Fragment* fragment) {
       add_class(kLineEnds, true);
       return add_position(first_range, fragment);
     case '\\':
-      if (add_named_class(peek())) {
+      if (add_named_class(peek(), false)) {
         static_cast<void>(take());
         return add_position(first_range, fragment);
       }

@@ -59,9 +59,11 @@ constexpr std::string_view kNames[] = {"type",
                                        "exclusiveMaximum"};
 static_assert(std::size(kNames) == kKeywords);
 // They say nothing about a value, or hold what $ref points to.
-constexpr std::string_view kIgnored[] = {"title",    "description", "default",  "examples",
-                                         "$schema",  "$id",         "$comment", "deprecated",
-                                         "readOnly", "writeOnly",   "$defs",    "definitions"};
+constexpr std::string_view kIgnored[] = {
+    "title",      "description", "default",   "examples", "$schema",     "$id",          "$comment",
+    "deprecated", "readOnly",    "writeOnly", "$defs",    "definitions", "discriminator"};
+
+constexpr std::string_view kId = "$id";
 
 struct TypeName {
   std::string_view name;
@@ -143,6 +145,9 @@ Status Compiler::read_keywords(uint32_t value, Found* found) {
       at = name + 1;
     } else if (std::find(std::begin(kIgnored), std::end(kIgnored), raw) == std::end(kIgnored)) {
       return refuse(name, raw, "is not supported");
+    } else if (raw == kId && value != 0) {
+      return refuse(name, raw,
+                    "inside of the schema is not supported: references would mean others");
     }
   }
   return Status::kOk;
@@ -171,11 +176,15 @@ Status Compiler::look_up(uint32_t reference, uint32_t* target) {
     }
     uint32_t found = kNone;
     uint32_t number = 0;
-    for (uint32_t i = at + 1; i < text_.next(at) && found == kNone; ++number) {
-      const bool is_object = text_.kind(at) == '{';
+    const bool is_object = text_.kind(at) == '{';
+    for (uint32_t i = at + 1; i < text_.next(at) && (is_object || found == kNone); ++number) {
       const uint32_t item = is_object ? i + 1 : i;
       if (is_object) {
-        if (text_.raw(i) == part) found = item;
+        if (same_characters(text_.raw(i), part)) {
+          if (found != kNone)
+            return refuse(reference, name, "goes through a name that stands twice");
+          found = item;
+        }
       } else {
         uint32_t wanted = 0;
         const bool is_number =

@@ -22,15 +22,6 @@ void put_characters(SchemaTables* tables, uint32_t value, uint32_t* hash) {
   }
 }
 
-bool same_characters(std::string_view a, std::string_view b) {
-  size_t i = 0;
-  size_t k = 0;
-  while (i < a.size() && k < b.size()) {
-    if (next_character(a, &i) != next_character(b, &k)) return false;
-  }
-  return i == a.size() && k == b.size();
-}
-
 Status check_names(const SchemaText& text, uint32_t object, Refusal* refusal) {
   const auto behind_member = [&](uint32_t name) { return text.next(name + 1); };
   uint32_t n = 0;
@@ -49,6 +40,15 @@ Status check_names(const SchemaText& text, uint32_t object, Refusal* refusal) {
 }
 
 }  // namespace
+
+bool same_characters(std::string_view a, std::string_view b) {
+  size_t i = 0;
+  size_t k = 0;
+  while (i < a.size() && k < b.size()) {
+    if (next_character(a, &i) != next_character(b, &k)) return false;
+  }
+  return i == a.size() && k == b.size();
+}
 
 Status put_literal(SchemaTables* tables, uint32_t value, TextPart* part, Refusal* refusal) {
   struct Container {

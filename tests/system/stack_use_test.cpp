@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <string_view>
+#include <vector>
 
+#include <cria_json.h>
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
 #include "tests/support/sampling_of.h"
@@ -143,6 +146,63 @@ TEST_P(StackUse, IsBoundedThroughTheWholeLifeOfASession) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, StackUse, testing::ValuesIn(test::built_backends()),
                          test::backend_label);
+
+// A schema is compiled and a document written under its masks.
+void write_json(const cria_model* model, std::vector<float>* logits, test::AlignedMemory* first,
+                test::AlignedMemory* second, int* n_failed) {
+  constexpr std::string_view kSchema =
+      R"({"type":"object","properties":{"a":{"anyOf":[{"type":"string","pattern":"^[a-z ]{2,9}$"},)"
+      R"({"type":"string","maxLength":5},{"const":{"x":[1]}}]},"b":{"type":"number","minimum":0.5},)"
+      R"("c":{"$ref":"#"}},"required":["a","b"],"additionalProperties":{"type":"string"}})";
+  const auto expect_ok = [&](cria_status status) { *n_failed += status == CRIA_OK ? 0 : 1; };
+  size_t n_bytes = 0;
+  cria_json_vocabulary* vocabulary = nullptr;
+  cria_json* json = nullptr;
+  cria_json_problem problem = {};
+  cria_json_state state;
+  expect_ok(cria_json_vocabulary_required(model, &n_bytes));
+  expect_ok(cria_json_make_vocabulary(first->data(), first->size(), model, &vocabulary));
+  expect_ok(cria_json_required(vocabulary, kSchema.data(), kSchema.size(), &n_bytes, &problem));
+  expect_ok(cria_json_make(second->data(), second->size(), vocabulary, kSchema.data(),
+                           kSchema.size(), &json, &problem));
+  if (json == nullptr) return;
+  expect_ok(cria_json_begin(json, &state));
+  uint32_t chance = 1;
+  for (int i = 0; i < 200; ++i) {
+    std::fill(logits->begin(), logits->end(), 0.0F);
+    expect_ok(cria_json_mask(json, &state, logits->data(), logits->size()));
+    uint32_t token = 0;
+    for (uint32_t k = 0; k < 64 || (*logits)[token] < 0; ++k) {
+      chance = chance * 1664525 + 1013904223;
+      token = (chance >> 8) % static_cast<uint32_t>(logits->size());
+    }
+    expect_ok(cria_json_accept(json, &state, token));
+    if (cria_json_progress_of(json, &state) == CRIA_JSON_CLOSED) {
+      expect_ok(cria_json_begin(json, &state));
+    }
+  }
+}
+
+TEST(StackUseOfJson, IsBoundedFromTheSchemaToTheLastMask) {
+#ifdef CRIA_TEST_SANITIZED
+  GTEST_SKIP() << "sanitizers widen every frame";
+#endif
+  constexpr size_t kMostJsonBytes = 16 * 1024;  // docs/json.md
+  const test::Bytes bytes = test::convert_folder(
+      test::demo_folder(), {NumberFormat::kInt4, 32, format::Compression::kZstd, true});
+  const test::MemorySource source(bytes);
+  test::TestSession session(source, {});
+  const cria_model* const model = session.model();
+  std::vector<float> logits(cria_vocab_size(model));
+  test::AlignedMemory first(size_t{4} << 20);
+  test::AlignedMemory second(size_t{4} << 20);
+  int n_failed = 0;
+  const size_t used =
+      stack_bytes_of([&] { write_json(model, &logits, &first, &second, &n_failed); });
+  std::printf("stack of a document: %zu bytes\n", used);
+  EXPECT_EQ(n_failed, 0);
+  EXPECT_LE(used, kMostJsonBytes);
+}
 
 }  // namespace
 }  // namespace cria

@@ -155,6 +155,72 @@ TEST(NumberRange, WritesExactlyTheNumbersWithinIt) {
   EXPECT_GT(n_numbers, 10000u);
 }
 
+// Numbers as near to a bound as can be written are on its right side as doubles too, as most
+// readers have them.
+TEST(NumberRange, KeepsItsBoundsForReadersOfDoubles) {
+  const char* const values[] = {"1",
+                                "-1",
+                                "0.1",
+                                "-0.1",
+                                "0.3",
+                                "99.99",
+                                "1000",
+                                "-123456.75",
+                                "2251799813685248",
+                                "9007199254740993",
+                                "-9007199254740993",
+                                "12345678901234567.5",
+                                "0.000000000000000003",
+                                "0.123456789012345678"};
+  for (const char* const value : values) {
+    for (const bool is_minimum : {false, true}) {
+      for (const bool exclusive : {false, true}) {
+        NumberRange range = {};
+        const Bounds bounds = {is_minimum ? value : nullptr, is_minimum ? nullptr : value,
+                               exclusive, exclusive};
+        ASSERT_TRUE(make_range(bounds, false, &range));
+        const double bound = std::strtod(value, nullptr);
+        const bool negative = value[0] == '-';
+        NumberState state = {};
+        std::string text;
+        if (negative) {
+          ASSERT_TRUE(step_number(range, '-', &state));
+          text += '-';
+        }
+        const char* const order = is_minimum == negative ? "9876543210." : "0123456789.";
+        for (size_t n_tried = 0; n_tried < 40; ++n_tried) {
+          // As many digits before the point as the bound has.
+          const bool at_point = text.size() == std::string_view(value).find_first_of('.') ||
+                                text.size() == std::string_view(value).size();
+          NumberState next = state;
+          char chosen = 0;
+          if (at_point && step_number(range, '.', &next)) chosen = '.';
+          for (const char* c = order; *c != 0 && chosen == 0; ++c) {
+            next = state;
+            if (step_number(range, *c, &next)) chosen = *c;
+          }
+          if (chosen == 0) break;
+          state = next;
+          text += chosen;
+          if (!number_may_end(range, state)) continue;
+          const double read = std::strtod(text.c_str(), nullptr);
+          EXPECT_TRUE(is_minimum ? read >= bound : read <= bound) << text << " of " << value;
+          EXPECT_TRUE(!exclusive || read != bound) << text << " of " << value;
+        }
+        EXPECT_GT(text.size(), 15U) << text << " of " << value;
+      }
+    }
+  }
+  // Integers are read exactly.
+  NumberRange range = {};
+  ASSERT_TRUE(make_range({"9007199254740992", "9007199254740994", true, true}, true, &range));
+  NumberState state = {};
+  for (const char c : std::string_view("9007199254740993")) {
+    ASSERT_TRUE(step_number(range, c, &state));
+  }
+  EXPECT_TRUE(number_may_end(range, state));
+}
+
 TEST(NumberRange, ReadsDecimalsWithExponents) {
   const struct {
     const char* text;
