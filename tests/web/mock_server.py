@@ -63,8 +63,6 @@ def words(count):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
     def log_message(self, *_):
         pass
 
@@ -85,6 +83,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return True
         self._error(401, "authentication_error", "a key is needed")
         return False
+
+    def parse_request(self):
+        # A connection that was made before the server was stopped gets no answer either.
+        return self.server.mock.is_running(self.server) and super().parse_request()
 
     def do_GET(self):
         if self.path in ("/", "/index.html"):
@@ -114,7 +116,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not self._is_allowed():
             return
         mock.requests.append(body)
-        said = body["messages"][-1]["content"]
+        said = body["messages"][-1]["content"].split("\n\n")[-1]  # the page makes one of two in a row
         wish = said.split()[0]
         if wish == "busy" and not mock.was_busy:
             mock.was_busy = True
@@ -133,9 +135,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pieces = answers.get(wish, ["You said: ", said])
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Connection", "close")
         self.end_headers()
-        self.close_connection = True
         try:
             self.wfile.write(b": one moment\n\n")
             events = [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": None}, "finish_reason": None}]}]
@@ -194,9 +194,13 @@ class MockServer:
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
 
+    def is_running(self, server):
+        return server is self._server
+
     def stop(self):
-        self._server.shutdown()
-        self._server.server_close()
+        server, self._server = self._server, None
+        server.shutdown()
+        server.server_close()
         self._thread.join()
 
     def restart(self):
