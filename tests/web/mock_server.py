@@ -130,7 +130,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _stream(self, wish, said):
         mock = self.server.mock
-        answers = {"slow": words(2000), "markdown": list(MARKDOWN), "hostile": ["\n\n".join(HOSTILE)], "cut": words(5), "fail": words(5),
+        answers = {"slow": words(2000), "story": [f"Paragraph *{i}* of a story.\n\n" for i in range(150)], "markdown": list(MARKDOWN), "hostile": ["\n\n".join(HOSTILE)], "cut": words(5), "fail": words(5),
                    "think": ["<think>", "so ", "be it", "</think>", "\n\nDone."], "long": words(600), "empty": []}
         pieces = answers.get(wish, ["You said: ", said])
         self.send_response(200)
@@ -140,11 +140,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(b": one moment\n\n")
             events = [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": None}, "finish_reason": None}]}]
             events += [{"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]} for piece in pieces]
-            if wish == "slow":
+            if wish in ("slow", "story"):
                 for event in events:
                     self.wfile.write(b"data: " + json.dumps(event).encode() + b"\n\n")
                     self.wfile.flush()
                     time.sleep(0.01)
+                events = []
             timings = {"cache_n": 3, "prompt_n": 7, "prompt_ms": 10.0, "prompt_per_second": 700.0, "predicted_n": len(pieces),
                        "predicted_ms": 100.0, "predicted_per_second": 42.0}
             usage = {"prompt_tokens": 10, "completion_tokens": len(pieces), "total_tokens": 10 + len(pieces), "prompt_tokens_details": {"cached_tokens": 3}}

@@ -144,6 +144,17 @@ class AgainstAMock(PageTest):
         browser.wait(ANSWERED)
         self.assertEqual(browser.run(f"return {LAST}.querySelector('.body').innerHTML;"), streamed)
 
+    def test_what_stands_is_not_made_again_while_more_comes(self):
+        self.send("story")
+        browser.wait(f"{LAST}.querySelectorAll('.body p').length > 3")
+        browser.run(f"""window.first = {LAST}.querySelector('.body p'); window.made = 0;
+            new MutationObserver((records) => {{ for (const record of records) made += record.addedNodes.length; }}).observe({LAST}.querySelector('.body'), {{childList: true}});""")
+        browser.wait(f"{LAST}.querySelectorAll('.body p').length > 100")
+        self.assertTrue(browser.run("return first.isConnected;"))
+        self.assertLess(browser.run("return made;"), 300)
+        browser.press("Escape")
+        browser.wait(ANSWERED)
+
     def test_a_models_words_are_never_markup(self):
         self.talk("hostile")
         self.assertGreater(self.assert_harmless(), 50)
@@ -208,7 +219,9 @@ class AgainstAMock(PageTest):
         self.assertEqual(len(self.last_request()["messages"]), 3)
         self.click_action(1, "Delete")
         self.assertEqual(self.texts(), ["first", "second", "You said: second"])
-        self.talk("third")
+        self.assertEqual(browser.run("return document.querySelectorAll('.toast button').length;"), 1)
+        self.talk("third")  # which taking the deletion back would lose
+        self.assertEqual(browser.run("return document.querySelectorAll('.toast button').length;"), 0)
         self.assertEqual(self.last_request()["messages"][0], {"role": "user", "content": "first\n\nsecond"})
         self.click_action(-1, "Edit")
         browser.press("!")
