@@ -339,15 +339,22 @@ class AgainstAMock(PageTest):
         browser.press("Escape")
         browser.wait(ANSWERED)
         # What is exported can be imported where there is nothing.
-        exported = browser.run("return Object.entries(localStorage).filter(([key]) => key.startsWith('cria.conversation')).map(([, text]) => JSON.parse(text));")
-        self.assertEqual(len(exported), 2)
-        self.open_page()
-        with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
-            json.dump({"format": "cria conversations", "version": 1, "conversations": [*exported, {"messages": 3}, None]}, file)
-            file.flush()
+        with tempfile.TemporaryDirectory(prefix="cria_web_") as folder:
+            browser.devtools("Browser.setDownloadBehavior", behavior="allow", downloadPath=folder)
+            browser.click("#open-settings")
+            browser.click("#export-all")
+            path = Path(folder, "cria-conversations.json")
+            end = time.monotonic() + webdriver.PATIENCE_S
+            while not path.exists() and time.monotonic() < end:
+                time.sleep(0.03)
+            exported = json.loads(path.read_text("utf-8"))
+            self.assertEqual(len(exported["conversations"]), 2)
+            exported["conversations"] += [{"messages": 3}, None]
+            path.write_text(json.dumps(exported), "utf-8")
+            self.open_page()
             for _ in range(2):  # the second time they are there already
                 browser.run("document.getElementById('file').hidden = false; document.getElementById('settings').show();")
-                browser.type("#file", file.name)
+                browser.type("#file", str(path))
                 browser.wait("document.querySelector('.toast')?.textContent.includes('2 unreadable')")
                 browser.wait("document.getElementById('file').value === ''")
                 browser.run("document.getElementById('settings').close(); document.getElementById('toasts').replaceChildren();")
