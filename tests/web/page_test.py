@@ -144,6 +144,17 @@ class AgainstAMock(PageTest):
         browser.wait(ANSWERED)
         self.assertEqual(browser.run(f"return {LAST}.querySelector('.body').innerHTML;"), streamed)
 
+    def test_code_is_copied_as_it_is_also_without_a_clipboard(self):
+        self.talk("markdown")
+        for has_clipboard in (True, False):  # a page of plain HTTP, of another machine, has none
+            if not has_clipboard:
+                browser.run("Object.defineProperty(navigator, 'clipboard', {value: undefined});")
+            browser.click(".code button")
+            browser.wait("document.querySelector('.toast')?.textContent === 'Code copied'")
+            browser.run("document.querySelector('.toast').remove(); document.getElementById('text').value = ''; document.getElementById('text').focus();")
+            browser.press("v", held=["Control"])
+            self.assertEqual(browser.run("return document.getElementById('text').value;"), 'def f(x):\n    return "<b>" + x')
+
     def test_what_stands_is_not_made_again_while_more_comes(self):
         self.send("story")
         browser.wait(f"{LAST}.querySelectorAll('.body p').length > 3")
