@@ -4,6 +4,7 @@ real one with the demo model. Whatever happens, the console stays silent."""
 import json
 import os
 import random
+import re
 import shutil
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.request
 from pathlib import Path
 
 import mock_server
@@ -18,6 +20,7 @@ import webdriver
 
 BIN = Path(os.environ.get("CRIA_BIN_DIR", "build/release/bin"))
 SKIP = 77
+KEY = "a-key-for-the-tests"
 LAST = "[...document.querySelectorAll('.message')].at(-1)"
 ANSWERED = f"{LAST}?.matches('.assistant') && {LAST}.querySelector('.actions') && !document.getElementById('stop').checkVisibility()"
 TEXTS = "[...document.querySelectorAll('.message .body')].map((body) => body.textContent)"
@@ -40,6 +43,9 @@ class PageTest(unittest.TestCase):
         browser.run("localStorage.clear(); sessionStorage.clear();")
         browser.go("about:blank")
         browser.go(self.url)
+        self.wait_until_ready()
+
+    def wait_until_ready(self):
         browser.wait("document.getElementById('model').dataset.state === 'ready'")
 
     def setUp(self):
@@ -123,7 +129,7 @@ class AgainstAMock(PageTest):
         meter = browser.run("const node = document.getElementById('context');"
                             "return ['now', 'max', 'text'].map((name) => node.getAttribute('aria-value' + name));")
         self.assertEqual(meter, ["12", "512", "12 of 512 tokens"])
-        self.assertEqual(browser.run("return document.getElementById('memory').textContent;"), "7.0 MiB memory")
+        self.assertEqual(browser.run("return document.getElementById('memory').textContent;"), "7.3 MB memory")
         self.assertIn("prompt of 10 tokens, 3 kept from before", browser.run(f"return {LAST}.querySelector('.note').textContent;"))
 
     def test_markdown_is_made_of_elements_however_the_stream_is_cut(self):
@@ -548,15 +554,16 @@ class AgainstTheRealServer(PageTest):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="cria_web_")
-        model = Path(cls.folder, "demo.cria")
+        model, keys = Path(cls.folder, "demo.cria"), Path(cls.folder, "keys")
         subprocess.run([BIN / "cria-convert", mock_server.SOURCE / "models" / "demo", "-o", model, "--quiet"], check=True)
+        keys.write_text(KEY + "\n", "utf-8")
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         cls.url = f"http://127.0.0.1:{port}/"
         cls.log = open(Path(cls.folder, "log"), "w+", encoding="utf-8")
-        cls.server = subprocess.Popen([BIN / "cria", "serve", model, "--port", str(port), "--sessions", "2", "--threads", "1"],
-                                      stdout=cls.log, stderr=cls.log)
+        cls.server = subprocess.Popen([BIN / "cria", "serve", model, "--port", str(port), "--sessions", "2", "--threads", "1",
+                                       "--api-key-file", keys], stdout=cls.log, stderr=cls.log)
         end = time.monotonic() + 60
         while True:
             try:
@@ -576,13 +583,29 @@ class AgainstTheRealServer(PageTest):
         shutil.rmtree(cls.folder, ignore_errors=True)
         assert code == 0, f"cria serve ended with {code}"
 
+    def wait_until_ready(self):
+        browser.wait("document.getElementById('model').dataset.state === 'locked'")
+        browser.click("#bars button")
+        browser.type("#ask-input", KEY)
+        browser.press("Enter")
+        super().wait_until_ready()
+
     def setUp(self):
         super().setUp()
         browser.run("document.getElementById('s-temperature').value = '0'; document.getElementById('s-temperature').dispatchEvent(new Event('change'));")
 
+    def test_what_is_served_is_the_file(self):
+        with urllib.request.urlopen(self.url) as response:
+            served = response.read().decode("utf-8")
+            policy = response.headers["Content-Security-Policy"]
+        nonce = re.search(r"'nonce-([0-9a-f]{16,})'", policy)[1]
+        self.assertEqual(served.replace(nonce, "CRIA_NONCE"), mock_server.PAGE.read_text("utf-8"))
+        with urllib.request.urlopen(self.url) as response:
+            self.assertNotIn(nonce, response.read().decode("utf-8"))
+
     def test_a_conversation_stop_reload_edit_and_retry(self):
         self.assertEqual(browser.run("return document.getElementById('context').getAttribute('aria-valuemax');"), "512")
-        self.assertRegex(browser.run("return document.getElementById('memory').textContent;"), r"^\d+\.\d MiB memory$")
+        self.assertRegex(browser.run("return document.getElementById('memory').textContent;"), r"^\d+\.\d MB memory$")
         self.assertIn("15", self.talk("what is 7 + 8"))
         self.assertRegex(browser.run("return document.getElementById('speed').textContent;"), r"tokens/s \u00b7 prompt")
         answer = self.talk("What is a cria?")
