@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs what a build needs: Debian packages, and the pinned third-party sources under $CRIA_DEPS_DIR
 # (default ~/.cache/cria/deps). Safe to repeat; a second run does nothing and takes a fraction of a second.
-#   scripts/setup.sh [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m] [--package]
+#   scripts/setup.sh [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m] [--package] [--web]
 # Each option adds what one more thing needs: scripts/tidy.sh, scripts/fuzz.sh and scripts/coverage.sh, a cross target of
-# scripts/test.sh, scripts/package.sh.
+# scripts/test.sh, scripts/package.sh, a browser for the tests of the server's page.
 set -euo pipefail
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 
@@ -35,9 +35,10 @@ retry() {
 
 # xz-utils, dpkg-dev: to fetch and unpack sources. googletest: its source, for cross builds. qemu-user: CPUs that are
 # not at hand. libzstd1: for the second reader of the model file, in Python. libedit-dev: edits the lines of a chat.
-# python3-jsonschema: judges the documents of JSON schemas. python3-pytest: tests of the Python module.
+# libboost-dev: headers alone, the server's HTTP. python3-jsonschema: judges the documents of JSON schemas.
+# python3-pytest: tests of the Python module.
 packages=(g++ cmake ninja-build python3 python3-jsonschema python3-pytest xz-utils dpkg-dev nlohmann-json3-dev libcli11-dev
-  libedit-dev libzstd1 googletest libgtest-dev libbenchmark-dev qemu-user clang-format-14)
+  libboost-dev libedit-dev libzstd1 googletest libgtest-dev libbenchmark-dev qemu-user clang-format-14)
 for option in "$@"; do
   case $option in
     --tidy) packages+=(clang-tidy-14) ;;
@@ -46,7 +47,8 @@ for option in "$@"; do
     --armv7) packages+=(g++-arm-linux-gnueabihf) ;;
     --cortex-m) packages+=(gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm) ;;
     --package) packages+=(lintian pkg-config) ;;
-    *) die "usage: scripts/setup.sh [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m] [--package]" ;;
+    --web) packages+=(chromium chromium-driver) ;;
+    *) die "usage: scripts/setup.sh [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m] [--package] [--web]" ;;
   esac
 done
 
