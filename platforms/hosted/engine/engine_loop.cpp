@@ -169,7 +169,7 @@ bool EngineLoop::should_wait(const Answer& answer) const {
     const std::vector<uint32_t>& other = older->request().wish.prompt;
     const auto differs =
         std::mismatch(prompt.begin(), prompt.end() - 1, other.begin(), other.end()).first;
-    if (differs - prompt.begin() > ptrdiff_t{n_held}) return true;
+    if (static_cast<size_t>(differs - prompt.begin()) > n_held) return true;
   }
   return false;
 }
