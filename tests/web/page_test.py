@@ -634,7 +634,8 @@ class AgainstTheRealServer(PageTest):
     def test_a_conversation_that_is_too_long(self):
         self.expected_in_console = ("status of 400",)
         self.talk("what is 7 + 8")
-        self.talk("Say it again. " * 120)
+        browser.run("document.getElementById('text').value = 'Say it again. '.repeat(120);")
+        self.talk("Now.")
         self.assertRegex(browser.run(f"return {LAST}.querySelector('.problem').textContent;"), r"tokens long, the model's context holds 512")
 
     def test_hostile_words_and_narrow_windows(self):
