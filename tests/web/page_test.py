@@ -554,6 +554,7 @@ class AgainstTheRealServer(PageTest):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="cria_web_")
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
         model, keys = Path(cls.folder, "demo.cria"), Path(cls.folder, "keys")
         subprocess.run([BIN / "cria-convert", mock_server.SOURCE / "models" / "demo", "-o", model, "--quiet"], check=True)
         keys.write_text(KEY + "\n", "utf-8")
@@ -562,8 +563,10 @@ class AgainstTheRealServer(PageTest):
             port = probe.getsockname()[1]
         cls.url = f"http://127.0.0.1:{port}/"
         cls.log = open(Path(cls.folder, "log"), "w+", encoding="utf-8")
+        cls.addClassCleanup(cls.log.close)
         cls.server = subprocess.Popen([BIN / "cria", "serve", model, "--port", str(port), "--sessions", "2", "--threads", "1",
                                        "--api-key-file", keys], stdout=cls.log, stderr=cls.log)
+        cls.addClassCleanup(cls.server.kill)  # nothing, where it has ended
         end = time.monotonic() + 60
         while True:
             try:
@@ -579,8 +582,6 @@ class AgainstTheRealServer(PageTest):
     def tearDownClass(cls):
         cls.server.terminate()
         code = cls.server.wait(30)
-        cls.log.close()
-        shutil.rmtree(cls.folder, ignore_errors=True)
         assert code == 0, f"cria serve ended with {code}"
 
     def wait_until_ready(self):
@@ -634,7 +635,8 @@ class AgainstTheRealServer(PageTest):
     def test_a_conversation_that_is_too_long(self):
         self.expected_in_console = ("status of 400",)
         self.talk("what is 7 + 8")
-        self.talk("Say it again. " * 120)
+        browser.run("document.getElementById('text').value = 'Say it again. '.repeat(120);")
+        self.talk("Now.")
         self.assertRegex(browser.run(f"return {LAST}.querySelector('.problem').textContent;"), r"tokens long, the model's context holds 512")
 
     def test_hostile_words_and_narrow_windows(self):
