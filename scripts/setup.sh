@@ -35,8 +35,8 @@ retry() {
 
 # xz-utils, dpkg-dev: to fetch and unpack sources. googletest: its source, for cross builds. qemu-user: CPUs that are
 # not at hand. libzstd1: for the second reader of the model file, in Python. libedit-dev: edits the lines of a chat.
-# python3-jsonschema: judges the documents of JSON schemas.
-packages=(g++ cmake ninja-build python3 xz-utils dpkg-dev nlohmann-json3-dev libcli11-dev libedit-dev libzstd1
+# libboost-dev: headers alone, the server's HTTP. python3-jsonschema: judges the documents of JSON schemas.
+packages=(g++ cmake ninja-build python3 xz-utils dpkg-dev nlohmann-json3-dev libcli11-dev libboost-dev libedit-dev libzstd1
   googletest libgtest-dev libbenchmark-dev qemu-user clang-format-14 python3-jsonschema)
 for option in "$@"; do
   case $option in

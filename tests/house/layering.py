@@ -32,7 +32,7 @@ HOSTED = {
     "session": (("base",), API | CPU),
     "eval": (("base", "session"), API),
     "bench": (("base", "session"), API),
-    "engine": (("base", "session"), API),
+    "engine": (("base", "session", "eval"), API),
     "serve": (("base", "session", "engine"), API | JSON | NETWORK),
     "cli": (("base", "session", "eval", "bench", "engine", "serve"), API | JSON | COMMAND_LINE),
 }

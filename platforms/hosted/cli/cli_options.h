@@ -93,7 +93,19 @@ struct EvalOptions {
   bool json = false;
 };
 
+struct ServeOptions {
+  CommonOptions common;
+  std::string host = "127.0.0.1";
+  uint16_t port = 8080;      // 0: any free one
+  uint32_t n_sessions = 0;   // 0: four, or what fits
+  uint32_t queue = 16;       // requests that wait for a session
+  std::string api_key_file;  // empty: nobody needs a key
+  std::vector<std::string> origins;
+  std::string alias;  // what the model is called; empty: its file's name
+  bool metrics = false;
+};
+
 using Command = std::variant<InfoOptions, VerifyOptions, RunOptions, ChatOptions, BenchOptions,
-                             TokenizeOptions, LogitsOptions, EvalOptions>;
+                             TokenizeOptions, LogitsOptions, EvalOptions, ServeOptions>;
 
 }  // namespace cria::hosted

@@ -234,6 +234,39 @@ void add_eval(CLI::App* app, EvalOptions* options) {
   app->footer("Example: cria eval demo.cria --text heldout.txt --reference demo-f32.cria");
 }
 
+void add_serve(CLI::App* app, ServeOptions* options) {
+  constexpr uint16_t kMostPort = 65535;
+  constexpr uint32_t kMostWaiting = 4096;
+  add_common(app, &options->common);
+  app->add_option("--host", options->host, "Address to listen on; 0.0.0.0: all of this machine")
+      ->capture_default_str()
+      ->type_name("ADDRESS");
+  app->add_option("--port", options->port, "Port; 0: any that is free")
+      ->check(between(uint16_t{0}, kMostPort))
+      ->capture_default_str()
+      ->type_name("N");
+  app->add_option("--sessions", options->n_sessions,
+                  "Conversations answered at once; default: 4, or what fits")
+      ->check(between(1U, kMaxSessions))
+      ->type_name("N");
+  app->add_option("--queue", options->queue, "Requests that wait for one; more get 429")
+      ->check(between(0U, kMostWaiting))
+      ->capture_default_str()
+      ->type_name("N");
+  app->add_option("--api-key-file", options->api_key_file, "Keys that clients need, one a line")
+      ->type_name("FILE");
+  app->add_option("--allow-origin", options->origins, "A site whose pages may ask; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("ORIGIN");
+  app->add_option("--alias", options->alias, "What the model is called; default: its file")
+      ->type_name("NAME");
+  app->add_flag("--metrics", options->metrics, "Counts for Prometheus at /metrics");
+  app->footer(
+      "Example: cria serve demo.cria --port 8081 &\n"
+      "         curl localhost:8081/v1/chat/completions \\\n"
+      "           -d '{\"messages\": [{\"role\": \"user\", \"content\": \"hello\"}]}'");
+}
+
 // Every command's options, filled by the parse of whichever was named.
 struct AllOptions {
   InfoOptions info;
@@ -244,6 +277,7 @@ struct AllOptions {
   TokenizeOptions tokenize;
   LogitsOptions logits;
   EvalOptions eval;
+  ServeOptions serve;
 };
 
 void add_commands(CLI::App* app, AllOptions* all) {
@@ -257,6 +291,7 @@ void add_commands(CLI::App* app, AllOptions* all) {
   add_tokenize(app->add_subcommand("tokenize", "Token ids of a text"), &all->tokenize);
   add_logits(app->add_subcommand("logits", "Logits after every token, to a file"), &all->logits);
   add_eval(app->add_subcommand("eval", "Perplexity of a text"), &all->eval);
+  add_serve(app->add_subcommand("serve", "Answer many over HTTP, and show a page"), &all->serve);
 }
 
 Command chosen_command(const CLI::App& app, const AllOptions& all) {
@@ -267,6 +302,7 @@ Command chosen_command(const CLI::App& app, const AllOptions& all) {
   if (app.got_subcommand("bench")) return all.bench;
   if (app.got_subcommand("tokenize")) return all.tokenize;
   if (app.got_subcommand("logits")) return all.logits;
+  if (app.got_subcommand("serve")) return all.serve;
   return all.eval;
 }
 

@@ -15,6 +15,7 @@ ExitCode run_command(const BenchOptions& options);
 ExitCode run_command(const TokenizeOptions& options);
 ExitCode run_command(const LogitsOptions& options);
 ExitCode run_command(const EvalOptions& options);
+ExitCode run_command(const ServeOptions& options);
 
 // The whole program: command line, signals, errors. Returns the exit code.
 int run_program(int argc, const char* const* argv);

@@ -1,11 +1,8 @@
 #include "platforms/hosted/cli/json_guide.h"
 
-#include <string_view>
-
-#include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/program_error.h"
-#include "platforms/hosted/base/shown_text.h"
 #include "platforms/hosted/cli/input_text.h"
+#include "platforms/hosted/session/json_problem.h"
 #include "platforms/hosted/session/status_error.h"
 
 namespace cria::hosted {
@@ -13,10 +10,7 @@ namespace {
 
 // "schema.json: byte 17: \"patternProperties\" is not supported"
 [[noreturn]] void throw_problem(const cria_json_problem& problem, const std::string& name) {
-  const std::string_view keyword = problem.keyword;
-  const std::string subject = keyword.empty() ? "the schema" : "\"" + shown(keyword) + "\"";
-  throw ProgramError(ExitCode::kInvalidInput, name + text_of(": byte %zu: ", problem.offset) +
-                                                  subject + " " + problem.reason);
+  throw ProgramError(ExitCode::kInvalidInput, name + ": " + text_of_problem(problem));
 }
 
 }  // namespace
@@ -35,10 +29,7 @@ JsonGuide::JsonGuide(const ModelSession& model, const std::string* schema, const
   model.need_tokenizer();
   const cria_status has_bytes = cria_json_vocabulary_required(model.model(), &n_bytes);
   if (has_bytes == CRIA_UNSUPPORTED) {
-    throw ProgramError(ExitCode::kInvalidInput,
-                       model.path() +
-                           ": the tokenizer lacks tokens for single bytes, without "
-                           "which no JSON can be promised");
+    throw ProgramError(ExitCode::kInvalidInput, model.path() + ": " + kNoJsonTokens);
   }
   model.check(has_bytes);
   vocabulary_memory_.emplace(n_bytes);

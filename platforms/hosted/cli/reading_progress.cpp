@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/session/interrupt.h"
 
 namespace cria::hosted {
 
@@ -19,7 +20,12 @@ void ReadingProgress::stop() {
   line_.clear();
 }
 
-void ReadingProgress::on_step(uint64_t done, uint64_t total) {
+StepWish ReadingProgress::on_step(uint64_t done, uint64_t total) {
+  show(done, total);
+  return interrupted() ? StepWish::kStop : StepWish::kGoOn;
+}
+
+void ReadingProgress::show(uint64_t done, uint64_t total) {
   if (!line_.is_due() || total == 0) return;
   const uint64_t n_tokens = n_tokens_();
   if (n_tokens <= 1) return;

@@ -20,9 +20,12 @@ class ReadingProgress : public StepWatcher {
   ReadingProgress& operator=(const ReadingProgress&) = delete;
 
   void stop();
-  void on_step(uint64_t done, uint64_t total) override;
+  // Ctrl-C stops the step.
+  StepWish on_step(uint64_t done, uint64_t total) override;
 
  private:
+  void show(uint64_t done, uint64_t total);
+
   const ModelSession& model_;
   std::function<uint64_t()> n_tokens_;
   ProgressLine line_;

@@ -23,14 +23,17 @@ struct AnswerRequest {
   std::optional<uint32_t> max_tokens;  // of each choice; 0: the prompt is read and that is all
   cria_sampling sampling = {};         // its biases are those below
   std::vector<cria_logit_bias> biases;
-  uint64_t seed = 0;               // of choice 0; choice i has seed + i
-  uint32_t n_choices = 1;          // at most the number of sessions
-  std::optional<uint32_t> n_top;   // likeliest tokens told with each token; none: no probabilities
-  std::vector<std::string> stops;  // none is empty; the text ends before the first that appears
-  bool ignore_end = false;         // end tokens are forbidden
-  bool shows_special = false;      // special tokens are part of the text
-  bool is_json = false;            // the answer is a document that schema allows
-  std::string schema;              // empty: any JSON value
+  uint64_t seed = 0;              // of choice 0; choice i has seed + i
+  uint32_t n_choices = 1;         // at most the number of sessions
+  std::optional<uint32_t> n_top;  // likeliest tokens told with each token; none: no probabilities
+  // None is empty. The text ends before the first that is complete; of those that are complete with
+  // the same byte, before the longest.
+  std::vector<std::string> stops;
+  bool ignore_end = false;     // end tokens are forbidden
+  bool shows_special = false;  // special tokens are part of the text
+  bool begins_text = false;    // no space stands before the first word, as SentencePiece has it
+  bool is_json = false;        // the answer is a document that schema allows
+  std::string schema;          // empty: any JSON value
 };
 
 struct TokenLogprob {
@@ -38,7 +41,7 @@ struct TokenLogprob {
   float logprob;  // natural, of the model's own distribution: before biases, penalties, temperature
 };
 
-// One token that was drawn.
+// One token that was drawn and that is no end token.
 struct DrawnToken {
   uint32_t token;
   float logprob;                  // 0 where the request does not want them
@@ -79,7 +82,9 @@ struct AnswerSummary {
   uint32_t session;
 };
 
-// Is called on the engine's thread and must not block. Nothing follows the last choice's on_end.
+// Is called on the engine's thread, must not block and throws nothing. It may call all of Engine
+// but stop. A choice that is cancelled hears of no more text. Nothing follows the last choice's
+// on_end.
 class AnswerListener {
  public:
   virtual ~AnswerListener() = default;
@@ -114,7 +119,7 @@ struct EngineOptions {
 
 class Engine {
  public:
-  // Takes all memory that it will ever take for models, sessions and schemas. The model outlives
+  // Takes all memory that it will ever take for sessions and schemas. The model outlives
   // it; nobody else uses its sessions and its workspace meanwhile.
   Engine(const ModelSession& model, const EngineOptions& options);
   ~Engine();  // as stop()
@@ -124,7 +129,8 @@ class Engine {
   // Bytes that the engine takes besides the model's plan: vocabulary for JSON and schemas.
   [[nodiscard]] uint64_t json_bytes() const;
 
-  // From any thread. id, which is never 0, is valid for cancel from then on.
+  // From any thread. id, which is never 0, is valid for cancel from then on; it is written before
+  // the listener is called. A request that breaks a rule above is taken and ends as kFailed.
   SubmitResult submit(AnswerRequest request, std::shared_ptr<AnswerListener> listener,
                       uint64_t* id);
   // Ends a request, also one that waits: its listener hears kCancelled for the choices that have
@@ -138,7 +144,8 @@ class Engine {
   [[nodiscard]] EngineCounts counts() const;
 
   // Takes no more requests; those that have a session may go on for so long, then all end as
-  // kShutDown. Returns when the engine's thread has ended. Safe to repeat.
+  // kShutDown. Returns when the engine's thread has ended. Safe to repeat, also while another
+  // thread waits in it: the earliest end counts. Not for a listener.
   void stop(double patience_seconds);
 
  private:

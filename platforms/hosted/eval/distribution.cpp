@@ -8,15 +8,14 @@ namespace {
 
 double as_double(float value) { return static_cast<double>(value); }
 
-// ln of the sum of exp(logit).
+}  // namespace
+
 double log_sum_exp(std::span<const float> logits) {
   const double largest = as_double(*std::max_element(logits.begin(), logits.end()));
   double sum = 0.0;
   for (const float logit : logits) sum += std::exp(as_double(logit) - largest);
   return largest + std::log(sum);
 }
-
-}  // namespace
 
 double log_probability(std::span<const float> logits, uint32_t token) {
   return as_double(logits[token]) - log_sum_exp(logits);

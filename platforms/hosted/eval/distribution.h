@@ -7,6 +7,10 @@
 
 namespace cria::hosted {
 
+// Natural logarithm of the sum of exp(logit): what is taken off a logit for the logarithm of its
+// token's probability. Summed in double, in the order of the tokens.
+double log_sum_exp(std::span<const float> logits);
+
 // Natural logarithm of the probability of token.
 double log_probability(std::span<const float> logits, uint32_t token);
 

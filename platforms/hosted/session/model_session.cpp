@@ -139,11 +139,10 @@ ModelSession::ModelSession(const CommonOptions& options, const SessionNeeds& nee
   }
 }
 
-// Ctrl-C is looked at between the layers of a step.
 int ModelSession::on_step(void* context, uint64_t done, uint64_t total) {
   StepWatcher* const watcher = static_cast<ModelSession*>(context)->watcher_;
-  if (watcher != nullptr) watcher->on_step(done, total);
-  return interrupted() ? 1 : 0;
+  if (watcher == nullptr) return interrupted() ? 1 : 0;
+  return watcher->on_step(done, total) == StepWish::kStop ? 1 : 0;
 }
 
 // Model, sessions, workspace; loading is done where the workspace will be.

@@ -58,11 +58,14 @@ struct SessionNeeds {
   uint32_t n_sessions = 1;
 };
 
-// Is told how far a step is, between its layers.
+enum class StepWish { kGoOn, kStop };
+
+// Is told how far a step is, between its layers and on the thread that called it, and decides
+// whether it goes on; where nobody watches, Ctrl-C does.
 class StepWatcher {
  public:
   virtual ~StepWatcher() = default;
-  virtual void on_step(uint64_t done, uint64_t total) = 0;
+  virtual StepWish on_step(uint64_t done, uint64_t total) = 0;
 };
 
 class ModelSession {

@@ -1,0 +1,133 @@
+#include "platforms/hosted/engine/answer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "platforms/hosted/base/clock.h"
+#include "platforms/hosted/engine/token_logprobs.h"
+
+namespace cria::hosted {
+namespace {
+
+std::optional<Ending> failed(cria_status status) { return Ending{AnswerEnd::kFailed, status}; }
+
+}  // namespace
+
+Answer::Answer(std::shared_ptr<Request> request, uint32_t choice, const cria_model* model,
+               uint32_t session, cria_session* state, std::span<const uint32_t> end_tokens)
+    : request_(std::move(request)),
+      choice_(choice),
+      model_(model),
+      session_(session),
+      state_(state),
+      end_tokens_(end_tokens),
+      biases_(request_->wish.biases),
+      sampling_(request_->wish.sampling),
+      text_(model, request_->wish, request_->stops),
+      given_seconds_(monotonic_seconds()) {
+  if (request_->wish.ignore_end) {
+    for (const uint32_t token : end_tokens_) biases_.push_back({token, -HUGE_VALF});
+  }
+  sampling_.biases = biases_.data();
+  sampling_.n_biases = biases_.size();
+}
+
+std::optional<Ending> Answer::prepare(JsonBlocks* blocks) {
+  cria_seed(state_, request_->wish.seed + choice_);
+  if (!request_->wish.is_json) return std::nullopt;
+  cria_status status = blocks->compile(session_, request_->wish.schema, &json_);
+  if (status == CRIA_OK) status = cria_json_begin(json_, &document_);
+  return status == CRIA_OK ? std::nullopt : failed(status);
+}
+
+void Answer::begin(const PromptStart& start) {
+  has_begun_ = true;
+  n_cached_ = start.n_cached;
+  n_read_ = start.n_cached;
+}
+
+cria_turn Answer::turn(size_t n_prompt_tokens) {
+  if (!is_reading()) return {state_, &drawn_, 1, nullptr};
+  return {state_, request_->wish.prompt.data() + n_read_, std::min(n_unread(), n_prompt_tokens),
+          nullptr};
+}
+
+bool Answer::note_step(const cria_turn& turn) {
+  if (!is_reading()) return false;
+  n_read_ += turn.n_tokens;
+  if (is_reading()) return false;
+  first_logits_seconds_ = monotonic_seconds();
+  return true;
+}
+
+bool Answer::is_end_token(uint32_t token) const {
+  return std::binary_search(end_tokens_.begin(), end_tokens_.end(), token);
+}
+
+std::optional<Ending> Answer::draw(cria_workspace* workspace) {
+  const AnswerRequest& wish = request_->wish;
+  if (wish.max_tokens && n_drawn_ >= *wish.max_tokens) return Ending{AnswerEnd::kLimit};
+  const std::span<float> logits(cria_logits(state_), cria_vocab_size(model_));
+  DrawnToken drawn = {};
+  // Of the model's own distribution: a mask changes it in place, but not for what it leaves.
+  std::optional<TokenLogprobs> logprobs;
+  if (wish.n_top) {
+    logprobs.emplace(logits);
+    drawn.top = logprobs->top(*wish.n_top);
+  }
+  cria_status status = CRIA_OK;
+  if (json_ != nullptr) status = cria_json_mask(json_, &document_, logits.data(), logits.size());
+  if (status == CRIA_OK) status = cria_sample(workspace, state_, &sampling_, &drawn.token);
+  if (status != CRIA_OK) return failed(status);
+  ++n_drawn_;
+  if (is_end_token(drawn.token)) return Ending{AnswerEnd::kEndToken};
+  if (logprobs) drawn.logprob = logprobs->of(drawn.token);
+  return take(std::move(drawn));
+}
+
+std::optional<Ending> Answer::take(DrawnToken token) {
+  const AnswerRequest& wish = request_->wish;
+  drawn_ = token.token;
+  if (json_ != nullptr) {
+    const cria_status status = cria_json_accept(json_, &document_, drawn_);
+    if (status != CRIA_OK) return failed(status);
+  }
+  const cria_status status = text_.put(std::move(token));
+  if (status != CRIA_OK) return failed(status);
+  if (text_.stop() != nullptr) return Ending{AnswerEnd::kStopString};
+  if (json_ != nullptr && cria_json_progress_of(json_, &document_) == CRIA_JSON_CLOSED) {
+    return Ending{AnswerEnd::kDocument};
+  }
+  if (wish.max_tokens && n_drawn_ >= *wish.max_tokens) return Ending{AnswerEnd::kLimit};
+  if (cria_position(state_) == cria_context(state_)) return Ending{AnswerEnd::kContextFull};
+  return std::nullopt;
+}
+
+bool Answer::take_piece(AnswerPiece* piece) {
+  piece->choice = choice_;
+  return text_.take(piece);
+}
+
+AnswerSummary Answer::finish(Ending ending) {
+  const double now = monotonic_seconds();
+  const bool has_logits = first_logits_seconds_ > 0.0;
+  if (ending.end != AnswerEnd::kCancelled) text_.end();
+  AnswerSummary summary = {};
+  summary.choice = choice_;
+  summary.end = ending.end;
+  summary.status = ending.status;
+  if (ending.end == AnswerEnd::kStopString) summary.stop = *text_.stop();
+  summary.is_whole_document = json_ != nullptr && ending.end != AnswerEnd::kStopString &&
+                              cria_json_progress_of(json_, &document_) != CRIA_JSON_OPEN;
+  summary.n_prompt = static_cast<uint32_t>(request_->wish.prompt.size());
+  summary.n_cached = n_cached_;
+  summary.n_drawn = n_drawn_;
+  summary.queued_seconds = given_seconds_ - request_->submitted_seconds;
+  summary.prefill_seconds = (has_logits ? first_logits_seconds_ : now) - given_seconds_;
+  summary.decode_seconds = has_logits ? now - first_logits_seconds_ : 0.0;
+  summary.session = session_;
+  return summary;
+}
+
+}  // namespace cria::hosted

@@ -1,0 +1,89 @@
+// One choice of a request, with the session that it is drawn in.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <cria.h>
+#include <cria_json.h>
+#include "platforms/hosted/engine/answer_text.h"
+#include "platforms/hosted/engine/engine.h"
+#include "platforms/hosted/engine/json_blocks.h"
+#include "platforms/hosted/engine/request_queue.h"
+#include "platforms/hosted/engine/session_pool.h"
+
+namespace cria::hosted {
+
+// Why a choice ends.
+struct Ending {
+  AnswerEnd end;
+  cria_status status = CRIA_OK;
+};
+
+class Answer {
+ public:
+  // The session was given for it. end_tokens outlive it.
+  Answer(std::shared_ptr<Request> request, uint32_t choice, const cria_model* model,
+         uint32_t session, cria_session* state, std::span<const uint32_t> end_tokens);
+  Answer(const Answer&) = delete;
+  Answer& operator=(const Answer&) = delete;
+
+  // Makes ready to draw: seeds, and compiles the schema. Nothing: it is.
+  std::optional<Ending> prepare(JsonBlocks* blocks);
+
+  [[nodiscard]] Request& request() const { return *request_; }
+  [[nodiscard]] const std::shared_ptr<Request>& shared_request() const { return request_; }
+  [[nodiscard]] uint32_t choice() const { return choice_; }
+  [[nodiscard]] uint32_t session() const { return session_; }
+  [[nodiscard]] uint32_t n_used() const { return cria_position(state_); }
+  [[nodiscard]] uint32_t n_drawn() const { return n_drawn_; }
+
+  // Reading the prompt: it has begun, how many tokens are left, and that some were read.
+  [[nodiscard]] bool has_begun() const { return has_begun_; }
+  void begin(const PromptStart& start);
+  [[nodiscard]] size_t n_unread() const { return request_->wish.prompt.size() - n_read_; }
+  [[nodiscard]] bool is_reading() const { return n_unread() != 0; }
+
+  // What a step is to append: as many tokens of the prompt, or the token that was drawn last.
+  cria_turn turn(size_t n_prompt_tokens);
+  // The step has been done; true: these are the first logits.
+  bool note_step(const cria_turn& turn);
+
+  // Draws the next token from the session's logits. Nothing: it is to be appended.
+  std::optional<Ending> draw(cria_workspace* workspace);
+  // What can be told so far; false: nothing.
+  bool take_piece(AnswerPiece* piece);
+
+  // Ends. take_piece then has what was held back.
+  AnswerSummary finish(Ending ending);
+
+ private:
+  std::optional<Ending> take(DrawnToken token);
+  [[nodiscard]] bool is_end_token(uint32_t token) const;
+
+  std::shared_ptr<Request> request_;
+  const uint32_t choice_;
+  const cria_model* model_;
+  const uint32_t session_;
+  cria_session* state_;
+  std::span<const uint32_t> end_tokens_;
+
+  std::vector<cria_logit_bias> biases_;
+  cria_sampling sampling_;
+  cria_json* json_ = nullptr;
+  cria_json_state document_ = {};
+  AnswerText text_;
+
+  double given_seconds_;
+  double first_logits_seconds_ = 0.0;  // 0: none yet
+  bool has_begun_ = false;
+  size_t n_read_ = 0;  // of the prompt, cached tokens among them
+  uint32_t n_cached_ = 0;
+  uint32_t n_drawn_ = 0;
+  uint32_t drawn_ = 0;  // the newest token
+};
+
+}  // namespace cria::hosted

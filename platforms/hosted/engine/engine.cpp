@@ -1,0 +1,73 @@
+#include "platforms/hosted/engine/engine.h"
+
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "platforms/hosted/engine/engine_loop.h"
+#include "platforms/hosted/engine/json_blocks.h"
+#include "platforms/hosted/engine/request_queue.h"
+#include "platforms/hosted/engine/status_board.h"
+
+namespace cria::hosted {
+
+class Engine::Impl {
+ public:
+  Impl(const ModelSession& model, const EngineOptions& options)
+      : blocks_(model, model.sessions().size(), options.max_schema_bytes),
+        queue_(options.max_waiting, model.sessions().size()),
+        board_(model.sessions().size(), cria_context(model.session())),
+        loop_(model, options, &blocks_, &queue_, &board_),
+        thread_([this] { loop_.run(); }) {}
+  ~Impl() { stop(0.0); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  void stop(double patience_seconds) {
+    queue_.shut_down(patience_seconds);
+    const std::lock_guard lock(joining_);
+    if (thread_.joinable()) thread_.join();
+  }
+
+  JsonBlocks blocks_;
+  RequestQueue queue_;
+  StatusBoard board_;
+
+ private:
+  EngineLoop loop_;
+  std::mutex joining_;
+  std::thread thread_;  // the last, as it uses the others
+};
+
+Engine::Engine(const ModelSession& model, const EngineOptions& options)
+    : impl_(std::make_unique<Impl>(model, options)) {}
+
+Engine::~Engine() = default;
+
+uint64_t Engine::json_bytes() const { return impl_->blocks_.n_bytes(); }
+
+SubmitResult Engine::submit(AnswerRequest request, std::shared_ptr<AnswerListener> listener,
+                            uint64_t* id) {
+  return impl_->queue_.put(std::make_shared<Request>(std::move(request), std::move(listener)), id);
+}
+
+void Engine::cancel(uint64_t id) { impl_->queue_.cancel(id); }
+
+std::string Engine::problem_with_schema(const std::string& schema) {
+  return impl_->blocks_.problem_with(schema);
+}
+
+std::vector<SessionStatus> Engine::sessions() const { return impl_->board_.sessions(); }
+
+EngineCounts Engine::counts() const {
+  EngineCounts counts = impl_->board_.counts();
+  const RequestQueue::Counts queued = impl_->queue_.counts();
+  counts.n_requests = queued.n_taken;
+  counts.n_refused = queued.n_refused;
+  counts.n_waiting = queued.n_waiting;
+  return counts;
+}
+
+void Engine::stop(double patience_seconds) { impl_->stop(patience_seconds); }
+
+}  // namespace cria::hosted

@@ -1,0 +1,85 @@
+// What the engine's thread does: requests get sessions, sessions go through steps, tokens are
+// drawn.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include <cria.h>
+#include "platforms/hosted/engine/answer.h"
+#include "platforms/hosted/engine/engine.h"
+#include "platforms/hosted/engine/json_blocks.h"
+#include "platforms/hosted/engine/request_queue.h"
+#include "platforms/hosted/engine/session_pool.h"
+#include "platforms/hosted/engine/status_board.h"
+#include "platforms/hosted/session/model_session.h"
+
+namespace cria::hosted {
+
+class EngineLoop : private StepWatcher {
+ public:
+  // All outlive it; queue and board are thread-safe.
+  EngineLoop(const ModelSession& model, const EngineOptions& options, JsonBlocks* blocks,
+             RequestQueue* queue, StatusBoard* board);
+  ~EngineLoop() override;
+  EngineLoop(const EngineLoop&) = delete;
+  EngineLoop& operator=(const EngineLoop&) = delete;
+
+  // Returns once the queue is shut down and all requests have ended.
+  void run();
+
+ private:
+  // A choice that has no session.
+  struct WaitingChoice {
+    std::shared_ptr<Request> request;
+    uint32_t choice;
+  };
+  enum class StepResult { kDone, kStopped };
+
+  // Whether a request is to end without more of an answer, and how.
+  [[nodiscard]] bool is_unwanted(const Request& request) const;
+  [[nodiscard]] static Ending unwanted_ending(const Request& request);
+  // Ends those, but for those that are in a step.
+  void drop_unwanted();
+
+  // Gives idle sessions to those who wait.
+  void give_sessions();
+  void start(WaitingChoice waiting);
+  [[nodiscard]] cria_status check(const AnswerRequest& wish) const;
+  void tell_idle_sessions();
+
+  // Puts together what the next step does, does it, and draws.
+  StepResult step();
+  void take_turns();
+  void add_turn(Answer* answer, size_t n_prompt_tokens);
+  void begin_reading(Answer* answer);
+  StepWish on_step(uint64_t done, uint64_t total) override;
+  void draw(Answer* answer);
+
+  void tell_piece(Answer* answer);
+  // The choice ends, its session is free and answer is no more.
+  void finish(Answer* answer, Ending ending);
+  void end_without_session(const WaitingChoice& waiting, Ending ending);
+  // The choices of a request from one on, none of which has a session.
+  void end_from(const std::shared_ptr<Request>& request, uint32_t first, Ending ending);
+  void tell_end(Request* request, const AnswerSummary& summary);
+
+  const ModelSession& model_;
+  const EngineOptions options_;
+  JsonBlocks* const blocks_;
+  RequestQueue* const queue_;
+  StatusBoard* const board_;
+  const std::vector<uint32_t> end_tokens_;  // ascending
+  const size_t chunk_;                      // tokens that a step handles at once
+
+  SessionPool pool_;
+  std::vector<std::unique_ptr<Answer>> answers_;  // those with a session, the oldest first
+  // The other choices of requests whose prompt is read: they come ahead of the queue.
+  std::deque<WaitingChoice> later_;
+  std::vector<cria_turn> turns_;  // of the step at hand
+  std::vector<Answer*> in_step_;  // whose they are
+};
+
+}  // namespace cria::hosted

@@ -1,0 +1,100 @@
+#include "platforms/hosted/engine/request_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "platforms/hosted/base/clock.h"
+
+namespace cria::hosted {
+
+Request::Request(AnswerRequest wanted, std::shared_ptr<AnswerListener> hears)
+    : wish(std::move(wanted)),
+      stops(wish.stops),
+      listener(std::move(hears)),
+      submitted_seconds(monotonic_seconds()),
+      n_left(std::max(wish.n_choices, 1u)) {
+  wish.n_choices = n_left;
+  wish.sampling.biases = nullptr;  // not the caller's: those that the request owns
+  wish.sampling.n_biases = 0;
+}
+
+SubmitResult RequestQueue::put(std::shared_ptr<Request> request, uint64_t* id) {
+  const std::lock_guard lock(mutex_);
+  const bool is_full = waiting_.size() >= max_waiting_ + n_idle_;
+  if (is_shut_down_ || is_full) {
+    ++n_refused_;
+    return is_shut_down_ ? SubmitResult::kShuttingDown : SubmitResult::kQueueFull;
+  }
+  ++n_taken_;
+  request->id = ++newest_id_;
+  *id = request->id;
+  live_.emplace(request->id, request);
+  waiting_.push_back(std::move(request));
+  changed_.notify_all();
+  return SubmitResult::kTaken;
+}
+
+void RequestQueue::cancel(uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = live_.find(id);
+  if (found == live_.end()) return;
+  found->second->is_cancelled = true;
+  has_news_ = true;
+  changed_.notify_all();
+}
+
+void RequestQueue::shut_down(double patience_seconds) {
+  const std::lock_guard lock(mutex_);
+  const double deadline = monotonic_seconds() + std::max(patience_seconds, 0.0);
+  deadline_seconds_ = is_shut_down_ ? std::min<double>(deadline_seconds_, deadline) : deadline;
+  is_shut_down_ = true;
+  has_news_ = true;
+  changed_.notify_all();
+}
+
+void RequestQueue::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !waiting_.empty() || is_shut_down_; });
+}
+
+std::shared_ptr<Request> RequestQueue::take() {
+  const std::lock_guard lock(mutex_);
+  if (waiting_.empty() || is_shut_down_) return nullptr;
+  std::shared_ptr<Request> request = std::move(waiting_.front());
+  waiting_.pop_front();
+  if (n_idle_ > 0) --n_idle_;
+  return request;
+}
+
+std::vector<std::shared_ptr<Request>> RequestQueue::take_dropped() {
+  const std::lock_guard lock(mutex_);
+  const auto stays = [this](const std::shared_ptr<Request>& request) {
+    return !is_shut_down_ && !request->is_cancelled;
+  };
+  const auto first = std::stable_partition(waiting_.begin(), waiting_.end(), stays);
+  std::vector<std::shared_ptr<Request>> dropped(std::make_move_iterator(first),
+                                                std::make_move_iterator(waiting_.end()));
+  waiting_.erase(first, waiting_.end());
+  return dropped;
+}
+
+void RequestQueue::forget(uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  live_.erase(id);
+}
+
+void RequestQueue::set_idle(size_t n_sessions) {
+  const std::lock_guard lock(mutex_);
+  n_idle_ = n_sessions;
+}
+
+bool RequestQueue::is_over() const {
+  return is_shut_down_ && monotonic_seconds() >= deadline_seconds_;
+}
+
+RequestQueue::Counts RequestQueue::counts() const {
+  const std::lock_guard lock(mutex_);
+  return {n_taken_, n_refused_, static_cast<uint32_t>(waiting_.size())};
+}
+
+}  // namespace cria::hosted

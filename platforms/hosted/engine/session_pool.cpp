@@ -1,0 +1,77 @@
+#include "platforms/hosted/engine/session_pool.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace cria::hosted {
+
+SessionPool::SessionPool(const std::vector<cria_session*>& sessions) : n_idle_(sessions.size()) {
+  for (cria_session* const session : sessions) slots_.push_back({session, true, 0});
+}
+
+std::vector<SessionPool::Match> SessionPool::matches(std::span<const uint32_t> prompt,
+                                                     std::optional<uint32_t> own) const {
+  std::vector<Match> result;
+  for (uint32_t i = 0; i < slots_.size(); ++i) {
+    const cria_session* const session = slots_[i].session;
+    const std::span<const uint32_t> held(cria_tokens(session), cria_position(session));
+    const auto [in_prompt, in_held] =
+        std::mismatch(prompt.begin(), prompt.end(), held.begin(), held.end());
+    result.push_back(
+        {i, static_cast<uint32_t>(in_prompt - prompt.begin()), static_cast<uint32_t>(held.size())});
+  }
+  const auto rank = [&](const Match& m) {
+    const bool is_own = own ? m.session == *own : slots_[m.session].is_idle;
+    const int64_t n_useful = std::min<int64_t>(m.n_common, static_cast<int64_t>(prompt.size()) - 1);
+    return std::tuple(-n_useful, !is_own, m.n_held, m.session);
+  };
+  std::sort(result.begin(), result.end(),
+            [&](const Match& a, const Match& b) { return rank(a) < rank(b); });
+  return result;
+}
+
+uint32_t SessionPool::give(std::span<const uint32_t> prompt) {
+  const Match best = matches(prompt, std::nullopt).front();
+  uint32_t given = best.session;
+  if (!slots_[given].is_idle || 2 * uint64_t{best.n_common} < best.n_held) {
+    const auto rank = [](const Slot& slot) { return std::pair(!slot.is_idle, slot.last_used); };
+    const auto oldest =
+        std::min_element(slots_.begin(), slots_.end(),
+                         [&](const Slot& a, const Slot& b) { return rank(a) < rank(b); });
+    given = static_cast<uint32_t>(oldest - slots_.begin());
+  }
+  slots_[given].is_idle = false;
+  --n_idle_;
+  return given;
+}
+
+PromptStart SessionPool::begin(uint32_t session, std::span<const uint32_t> prompt) {
+  cria_session* const own = slots_[session].session;
+  const auto last = static_cast<uint32_t>(prompt.size() - 1);
+  const std::vector<Match> found = matches(prompt, session);
+  PromptStart start = {0, std::nullopt, found[0].session, found[0].n_held, found[0].n_common};
+  for (const Match& match : found) {
+    start.n_cached = std::min(match.n_common, last);
+    if (start.n_cached == 0) break;
+    const bool is_own = match.session == session;
+    // A ring that has gone round may have forgotten what the next token attends to: then another
+    // session is of use, or none.
+    const cria_status status =
+        is_own ? cria_reset(own, start.n_cached)
+               : cria_copy_prefix(own, slots_[match.session].session, start.n_cached);
+    if (status != CRIA_OK) continue;
+    if (!is_own) start.copied_from = match.session;
+    return start;
+  }
+  start.n_cached = 0;
+  cria_reset(own, 0);
+  return start;
+}
+
+void SessionPool::take_back(uint32_t session) {
+  slots_[session].is_idle = true;
+  slots_[session].last_used = ++n_uses_;
+  ++n_idle_;
+}
+
+}  // namespace cria::hosted

@@ -1,0 +1,49 @@
+// A request for answers, read: what the engine is to do, and how it is told.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "platforms/hosted/engine/engine.h"
+#include "platforms/hosted/serve/json_fields.h"
+#include "platforms/hosted/serve/text_service.h"
+
+namespace cria::hosted {
+
+enum class AnswerStyle { kChat, kText, kNative };
+
+struct AnswerOrder {
+  AnswerStyle style = AnswerStyle::kChat;
+  std::vector<AnswerRequest> prompts;     // all but their tokens alike
+  std::vector<std::string> prompt_texts;  // kText that echoes, kNative
+  std::string model;                      // what the answer calls it
+  bool streams = false;
+  bool includes_usage = false;
+  bool tells_timings = false;  // with every piece
+  bool returns_tokens = false;
+  bool is_batch = false;                     // kNative: the answer is a list
+  std::vector<std::string> response_fields;  // kNative; none: all
+  Json settings;                             // kNative
+};
+
+// What requests are read against.
+struct OrderContext {
+  const ModelSession& model;
+  TextService* text;
+  Engine* engine;
+  cria_sampling usual;  // where a request says nothing
+  std::string model_name;
+  uint32_t n_sessions;
+  uint32_t most_prompts;  // of one request
+};
+
+// Each throws ApiError. body is what request was read from.
+AnswerOrder chat_order(const OrderContext& context, const Json& request, const std::string& body);
+AnswerOrder text_order(const OrderContext& context, const Json& request, const std::string& body);
+AnswerOrder native_order(const OrderContext& context, const Json& request, const std::string& body);
+
+// The messages of a conversation, at least one.
+std::vector<ChatMessage> chat_messages(const Json& request);
+
+}  // namespace cria::hosted

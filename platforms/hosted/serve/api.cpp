@@ -1,0 +1,315 @@
+#include "platforms/hosted/serve/api.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/serve/answer_job.h"
+#include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/serve/metrics.h"
+#include "platforms/hosted/serve/page.h"
+
+namespace cria::hosted {
+namespace {
+
+Reply json_reply(const Json& json) {
+  Reply reply;
+  reply.body = dump(json);
+  return reply;
+}
+
+// Of what failed while a request was read.
+Reply reply_of(const std::exception& error) {
+  if (const auto* known = dynamic_cast<const ApiError*>(&error)) return known->reply();
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    return ApiError(ErrorKind::kUnavailable, "out of memory; try again").reply();
+  }
+  return ApiError(ErrorKind::kServer, "the server failed to read the request").reply();
+}
+
+uint32_t first_end_token(const cria_model* model) {
+  for (uint32_t token = 0; token < cria_vocab_size(model); ++token) {
+    if (cria_is_end_token(model, token) != 0) return token;
+  }
+  return CRIA_NO_TOKEN;
+}
+
+constexpr std::string_view kModelPath = "/v1/models/";
+
+}  // namespace
+
+const Api::Route Api::kRoutes[] = {
+    {"GET", "/", Key::kNotNeeded, &Api::page, nullptr, nullptr},
+    {"GET", "/index.html", Key::kNotNeeded, &Api::page, nullptr, nullptr},
+    {"GET", "/health", Key::kNotNeeded, &Api::health, nullptr, nullptr},
+    {"GET", "/v1/health", Key::kNotNeeded, &Api::health, nullptr, nullptr},
+    {"GET", "/models", Key::kNotNeeded, &Api::models, nullptr, nullptr},
+    {"GET", "/v1/models", Key::kNotNeeded, &Api::models, nullptr, nullptr},
+    {"GET", "/props", Key::kNeeded, &Api::props, nullptr, nullptr},
+    {"GET", "/slots", Key::kNeeded, &Api::slots, nullptr, nullptr},
+    {"GET", "/metrics", Key::kNeeded, &Api::metrics, nullptr, nullptr},
+    {"POST", "/tokenize", Key::kNeeded, nullptr, &Api::tokenize, nullptr},
+    {"POST", "/detokenize", Key::kNeeded, nullptr, &Api::detokenize, nullptr},
+    {"POST", "/apply-template", Key::kNeeded, nullptr, &Api::apply_template, nullptr},
+    {"POST", "/v1/chat/completions", Key::kNeeded, nullptr, nullptr, &chat_order},
+    {"POST", "/chat/completions", Key::kNeeded, nullptr, nullptr, &chat_order},
+    {"POST", "/v1/completions", Key::kNeeded, nullptr, nullptr, &text_order},
+    {"POST", "/completion", Key::kNeeded, nullptr, nullptr, &native_order},
+    {"POST", "/completions", Key::kNeeded, nullptr, nullptr, &native_order},
+};
+
+const Api::Route* Api::route_of(const RequestHead& head, std::string* other_methods) {
+  const std::string method = head.method == "HEAD" ? "GET" : head.method;
+  // A model by its name is one of the list.
+  const bool is_model = head.path.starts_with(kModelPath);
+  const std::string path = is_model ? "/v1/models" : head.path;
+  for (const Route& route : kRoutes) {
+    if (path != route.path) continue;
+    if (method == route.method) return &route;
+    *other_methods = std::string(route.method) == "GET" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+  }
+  return nullptr;
+}
+
+Api::Api(const ModelSession& model, Engine* engine, TextService* text, GuardOptions guard,
+         ApiOptions options)
+    : model_(model),
+      engine_(engine),
+      text_(text),
+      guard_(std::move(guard)),
+      options_(std::move(options)),
+      context_{
+          .model = model,
+          .text = text,
+          .engine = engine,
+          .usual = options_.usual,
+          .model_name = options_.model_name,
+          .n_sessions = static_cast<uint32_t>(model.sessions().size()),
+          .most_prompts = static_cast<uint32_t>(model.sessions().size()) + options_.max_waiting},
+      created_(std::chrono::duration_cast<std::chrono::seconds>(
+                   std::chrono::system_clock::now().time_since_epoch())
+                   .count()),
+      end_token_(first_end_token(model.model())) {}
+
+std::vector<HeaderField> Api::headers_for(const RequestHead& head) {
+  return guard_.cross_origin_headers(head);
+}
+
+bool Api::accepts(const RequestHead& head, Reply* refusal) {
+  try {
+    guard_.check_site(head);
+    if (head.method == "OPTIONS") return true;
+    std::string others;
+    const Route* const route = route_of(head, &others);
+    if (route == nullptr || route->key == Key::kNeeded) guard_.check_key(head);
+    if (route == nullptr && others.empty()) {
+      throw ApiError(ErrorKind::kNotFound, "there is nothing at this path");
+    }
+    if (route == nullptr) {
+      *refusal =
+          ApiError(ErrorKind::kMethodNotAllowed, "this path has another method: " + others).reply();
+      refusal->headers.push_back({"Allow", others});
+      return false;
+    }
+    const bool is_encoded = !head.content_encoding.empty() && head.content_encoding != "identity";
+    if (is_encoded || head.content_type.starts_with("multipart/")) {
+      throw ApiError(ErrorKind::kUnsupportedMedia, "bodies are JSON, not encoded");
+    }
+    return true;
+  } catch (const ApiError& error) {
+    *refusal = error.reply();
+    return false;
+  }
+}
+
+void Api::handle(RequestHead head, std::string body, std::shared_ptr<Exchange> exchange) {
+  if (head.method == "OPTIONS") {
+    Reply reply;
+    reply.status = 204;
+    reply.content_type.clear();
+    reply.headers = {{"Allow", "GET, HEAD, POST, OPTIONS"}};
+    return exchange->reply(std::move(reply));
+  }
+  std::string others;
+  const Route* const route = route_of(head, &others);
+  if (route->at_once != nullptr) return exchange->reply((this->*route->at_once)(head));
+  auto work = [this, route, exchange, text = std::move(body)] {
+    std::function<void()> told;
+    try {
+      const Json request = parse_object(text);
+      if (route->of_text != nullptr) {
+        told = [exchange, reply = json_reply((this->*route->of_text)(request))] {
+          exchange->reply(reply);
+        };
+      } else {
+        const auto order = std::make_shared<AnswerOrder>(route->order(context_, request, text));
+        told = [this, order, exchange] { start(std::move(*order), exchange); };
+      }
+    } catch (const std::exception& error) {
+      told = [exchange, reply = reply_of(error)] { exchange->reply(reply); };
+    }
+    post_(std::move(told));
+  };
+  worker_.post(std::move(work));
+}
+
+void Api::start(AnswerOrder order, const std::shared_ptr<Exchange>& exchange) {
+  std::vector<AnswerRequest> prompts = order.prompts;
+  start_job(engine_, make_writer(std::move(order), text_), std::move(prompts), exchange, post_);
+}
+
+Reply Api::page(const RequestHead&) { return page_reply(); }
+
+Reply Api::health(const RequestHead&) { return json_reply({{"status", "ok"}}); }
+
+Json Api::model_object() const {
+  const cria_model_info& info = model_.info();
+  return {{"id", options_.model_name},
+          {"object", "model"},
+          {"created", created_},
+          {"owned_by", "cria"},
+          {"meta",
+           {{"n_vocab", info.vocab_size},
+            {"n_ctx_train", info.max_context},
+            {"n_embd", info.d_model},
+            {"n_params", info.n_parameters},
+            {"size", info.file_bytes}}}};
+}
+
+Reply Api::models(const RequestHead& head) {
+  if (head.path.starts_with(kModelPath)) {
+    if (head.path.substr(kModelPath.size()) == options_.model_name) {
+      return json_reply(model_object());
+    }
+    return ApiError(ErrorKind::kNotFound, "there is no model of this name", "model").reply();
+  }
+  return json_reply({{"object", "list"}, {"data", Json::array({model_object()})}});
+}
+
+std::string Api::token_or_empty(uint32_t token) const {
+  return token == CRIA_NO_TOKEN ? std::string() : text_->token_text(token);
+}
+
+Reply Api::props(const RequestHead&) {
+  const cria_sampling& s = options_.usual;
+  const MemoryBudget& m = options_.budget;
+  const Json params = {{"temperature", s.temperature},
+                       {"top_k", s.top_k},
+                       {"top_p", s.top_p},
+                       {"min_p", s.min_p},
+                       {"repeat_penalty", s.repeat_penalty},
+                       {"frequency_penalty", s.frequency_penalty},
+                       {"presence_penalty", s.presence_penalty},
+                       {"seed", -1},
+                       {"max_tokens", -1},
+                       {"n_predict", -1},
+                       {"stream", false}};
+  return json_reply({{"default_generation_settings",
+                      {{"n_ctx", cria_context(model_.session())}, {"params", params}}},
+                     {"total_slots", model_.sessions().size()},
+                     {"model_alias", options_.model_name},
+                     {"model_path", model_.path()},
+                     {"modalities", {{"vision", false}, {"audio", false}}},
+                     {"chat_template", options_.chat_template},
+                     {"has_chat", text_->has_chat()},
+                     {"bos_token", token_or_empty(model_.info().bos_token)},
+                     {"eos_token", token_or_empty(end_token_)},
+                     {"build_info", std::string("cria ") + cria_version()},
+                     {"memory",
+                      {{"model", m.model},
+                       {"sessions", m.sessions},
+                       {"workspaces", m.workspaces},
+                       {"json", m.json},
+                       {"total", m.total()},
+                       {"in_place", m.in_place}}}});
+}
+
+Reply Api::slots(const RequestHead& head) {
+  const std::vector<SessionStatus> sessions = engine_->sessions();
+  const bool has_free = std::any_of(sessions.begin(), sessions.end(),
+                                    [](const SessionStatus& s) { return !s.is_processing; });
+  if (head.query == "fail_on_no_slot=1" && !has_free) {
+    return ApiError(ErrorKind::kUnavailable, "no slot available").reply();
+  }
+  Json list = Json::array();
+  for (const SessionStatus& s : sessions) {
+    const int64_t task = s.request == 0 ? -1 : static_cast<int64_t>(s.request);
+    list.push_back({{"id", list.size()},
+                    {"id_task", task},
+                    {"n_ctx", s.n_context},
+                    {"is_processing", s.is_processing},
+                    {"n_past", s.n_used},
+                    {"n_decoded", s.n_drawn}});
+  }
+  return json_reply(list);
+}
+
+Reply Api::metrics(const RequestHead&) {
+  if (!options_.has_metrics) {
+    return ApiError(ErrorKind::kNotSupported, "this server has no metrics; start it with --metrics")
+        .reply();
+  }
+  Reply reply;
+  reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  reply.body = metrics_text(engine_->counts(), model_.sessions().size(), options_.budget.total());
+  return reply;
+}
+
+Json Api::tokenize(const Json& request) {
+  const Fields fields(request);
+  const Json* const content = fields.find("content");
+  const bool with_pieces = fields.flag("with_pieces", false);
+  uint32_t flags = fields.flag("parse_special", true) ? +CRIA_ENCODE_PARSE : 0;
+  const bool adds_special = fields.flag("add_special", false);
+  std::vector<uint32_t> tokens;
+  const auto put = [&](const Json& part, bool is_first) {
+    if (!part.is_string()) {
+      tokens.push_back(token_id(part, model_.info().vocab_size, "content"));
+      return;
+    }
+    const uint32_t special = adds_special && is_first ? +CRIA_ENCODE_SPECIAL : 0;
+    const Encoded encoded = text_->encode(part.get<std::string>(), flags | special);
+    if (encoded.is_counted) {
+      throw ApiError(ContextSizes{encoded.n_tokens, cria_context(model_.session())});
+    }
+    tokens.insert(tokens.end(), encoded.tokens.begin(), encoded.tokens.end());
+  };
+  if (content != nullptr && content->is_array()) {
+    for (const Json& part : *content) put(part, &part == &content->front());
+  } else if (content != nullptr) {
+    put(content->is_string() ? *content : Json(), true);
+  }
+  if (!with_pieces) return {{"tokens", tokens}};
+  Json list = Json::array();
+  for (const uint32_t token : tokens) {
+    const std::string bytes = text_->token_bytes(token);
+    const std::string text = text_->token_text(token);
+    Json piece = bytes;
+    if (bytes != text) {
+      piece = Json::array();
+      for (const char c : bytes) piece.push_back(static_cast<unsigned char>(c));
+    }
+    list.push_back({{"id", token}, {"piece", std::move(piece)}});
+  }
+  return {{"tokens", std::move(list)}};
+}
+
+Json Api::detokenize(const Json& request) {
+  const Json* const list = Fields(request).list("tokens");
+  std::vector<uint32_t> tokens;
+  if (list != nullptr) {
+    for (const Json& each : *list) {
+      tokens.push_back(token_id(each, model_.info().vocab_size, "tokens"));
+    }
+  }
+  return {{"content", text_->decode(tokens, true)}};
+}
+
+Json Api::apply_template(const Json& request) {
+  return {{"prompt", text_->chat_text(chat_messages(request))}};
+}
+
+}  // namespace cria::hosted

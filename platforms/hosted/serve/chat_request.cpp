@@ -1,0 +1,99 @@
+// The body of /v1/chat/completions.
+#include <algorithm>
+#include <iterator>
+
+#include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/base/shown_text.h"
+#include "platforms/hosted/serve/answer_order.h"
+#include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/serve/order_parts.h"
+#include "platforms/hosted/serve/sampling_fields.h"
+
+namespace cria::hosted {
+namespace {
+
+struct RoleName {
+  const char* name;
+  cria_role role;
+};
+constexpr RoleName kRoles[] = {{"system", CRIA_SYSTEM},
+                               {"developer", CRIA_SYSTEM},
+                               {"user", CRIA_USER},
+                               {"assistant", CRIA_ASSISTANT}};
+
+[[noreturn]] void refuse(size_t index, const std::string& what) {
+  throw ApiError(ErrorKind::kInvalidRequest, text_of("message %zu ", index + 1) + what, "messages");
+}
+
+std::string text_of_content(const Json& content, size_t index) {
+  if (content.is_string()) return content.get<std::string>();
+  if (!content.is_array())
+    refuse(index, "has a content that is neither a text nor a list of parts");
+  std::string text;
+  for (const Json& part : content) {
+    const bool is_object = part.is_object();
+    const auto type = is_object ? part.find("type") : part.end();
+    if (type == part.end() || !type->is_string()) refuse(index, "has a part without a type");
+    if (*type != "text") {
+      refuse(index, "has a part of the type '" + shown(type->get<std::string>()) +
+                        "'; this model reads text alone");
+    }
+    const auto value = part.find("text");
+    if (value == part.end() || !value->is_string()) refuse(index, "has a text part without text");
+    text += value->get<std::string>();
+  }
+  return text;
+}
+
+ChatMessage read_message(const Json& json, size_t index) {
+  if (!json.is_object()) refuse(index, "is no object with role and content");
+  const Fields fields(json);
+  const Json* const role = fields.find("role");
+  if (role == nullptr || !role->is_string()) refuse(index, "has no role");
+  const std::string name = role->get<std::string>();
+  const Json* const calls = fields.find("tool_calls");
+  if (name == "tool" || name == "function" || (calls != nullptr && !calls->empty())) {
+    refuse(index, "is about a tool; tools are not supported");
+  }
+  const auto known = std::find_if(std::begin(kRoles), std::end(kRoles),
+                                  [&name](const RoleName& row) { return name == row.name; });
+  if (known == std::end(kRoles)) {
+    refuse(index, "has the role '" + shown(name) + "'; system, user and assistant are known");
+  }
+  const Json* const content = fields.find("content");
+  if (content == nullptr) refuse(index, "has no content");
+  return {known->role, text_of_content(*content, index)};
+}
+
+}  // namespace
+
+std::vector<ChatMessage> chat_messages(const Json& request) {
+  const Json* const list = Fields(request).list("messages");
+  if (list == nullptr || list->empty()) {
+    throw ApiError(ErrorKind::kInvalidRequest, "messages must be a list of at least one message",
+                   "messages");
+  }
+  std::vector<ChatMessage> messages;
+  messages.reserve(list->size());
+  for (const Json& each : *list) messages.push_back(read_message(each, messages.size()));
+  return messages;
+}
+
+AnswerOrder chat_order(const OrderContext& context, const Json& request, const std::string& body) {
+  const Fields fields(request);
+  AnswerOrder order;
+  order.style = AnswerStyle::kChat;
+  refuse_unsupported(fields);
+  read_how_told(context, fields, &order);
+  const std::vector<ChatMessage> messages = chat_messages(request);
+  AnswerRequest answer;
+  read_sampling(context, fields, &answer);
+  read_format(context, fields, body, &answer);
+  Encoded prompt = context.text->encode_chat(messages);
+  check_prompt(context, prompt);
+  answer.prompt = std::move(prompt.tokens);
+  order.prompts.push_back(std::move(answer));
+  return order;
+}
+
+}  // namespace cria::hosted

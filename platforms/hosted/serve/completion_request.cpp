@@ -1,0 +1,170 @@
+// The bodies of /v1/completions and of llama.cpp's /completion.
+#include <algorithm>
+
+#include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/serve/answer_order.h"
+#include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/serve/order_parts.h"
+#include "platforms/hosted/serve/sampling_fields.h"
+
+namespace cria::hosted {
+namespace {
+
+constexpr uint32_t kFlags = CRIA_ENCODE_SPECIAL | CRIA_ENCODE_PARSE;
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw ApiError(ErrorKind::kInvalidRequest, "prompt " + what, "prompt");
+}
+
+struct Prompt {
+  Encoded encoded;
+  bool is_text_alone = false;
+  std::string text;
+};
+
+Prompt prompt_of_text(const OrderContext& context, std::string text) {
+  Prompt prompt;
+  prompt.encoded = context.text->encode(text, kFlags);
+  prompt.is_text_alone = true;
+  prompt.text = std::move(text);
+  return prompt;
+}
+
+// Ids and texts in one sequence; the first alone gets what begins a text.
+Prompt prompt_of_list(const OrderContext& context, const Json& list) {
+  Prompt prompt;
+  Encoded& all = prompt.encoded;
+  all = {};
+  bool is_first = true;
+  for (const Json& part : list) {
+    if (part.is_string()) {
+      const uint32_t flags = is_first ? kFlags : +CRIA_ENCODE_PARSE;
+      const Encoded encoded = context.text->encode(part.get<std::string>(), flags);
+      all.is_counted = all.is_counted || encoded.is_counted;
+      all.n_tokens += encoded.n_tokens;
+      all.tokens.insert(all.tokens.end(), encoded.tokens.begin(), encoded.tokens.end());
+    } else {
+      all.tokens.push_back(token_id(part, context.model.info().vocab_size, "prompt"));
+      ++all.n_tokens;
+    }
+    is_first = false;
+  }
+  return prompt;
+}
+
+Prompt prompt_of(const OrderContext& context, const Json& json) {
+  if (json.is_string()) return prompt_of_text(context, json.get<std::string>());
+  if (json.is_object()) {
+    const Fields fields(json);
+    if (const Json* data = fields.find("multimodal_data"); data != nullptr && !data->empty()) {
+      refuse("has multimodal_data; this model reads text alone");
+    }
+    std::optional<std::string> text = fields.text("prompt_string");
+    if (!text) refuse("is an object without prompt_string");
+    return prompt_of_text(context, std::move(*text));
+  }
+  if (json.is_array()) return prompt_of_list(context, json);
+  refuse("must be a text, a list of token ids, or a list of those");
+}
+
+// Whether a list is one of prompts, and not one prompt in parts.
+bool is_list_of_prompts(const Json& list) {
+  const bool has_ids =
+      std::any_of(list.begin(), list.end(), [](const Json& part) { return part.is_number(); });
+  return !has_ids;
+}
+
+void read_prompts(const OrderContext& context, const Fields& fields, const AnswerRequest& answer,
+                  AnswerOrder* order, bool wants_texts) {
+  const Json* const json = fields.find("prompt");
+  if (json == nullptr) refuse("is missing");
+  std::vector<const Json*> list;
+  if (json->is_array() && is_list_of_prompts(*json)) {
+    for (const Json& each : *json) list.push_back(&each);
+  } else {
+    list.push_back(json);
+  }
+  if (list.empty()) refuse("is an empty list");
+  order->is_batch = list.size() > 1;
+  if (list.size() > context.most_prompts) {
+    refuse(text_of("has more than %u prompts", context.most_prompts));
+  }
+  for (const Json* each : list) {
+    Prompt prompt = prompt_of(context, *each);
+    check_prompt(context, prompt.encoded);
+    AnswerRequest request = answer;
+    request.begins_text = prompt.is_text_alone && prompt.text.empty();
+    if (wants_texts) {
+      order->prompt_texts.push_back(
+          prompt.is_text_alone && order->style == AnswerStyle::kText ? prompt.text
+          : context.text->has_tokenizer() ? context.text->decode(prompt.encoded.tokens, true)
+                                          : std::string());
+    }
+    request.prompt = std::move(prompt.encoded.tokens);
+    order->prompts.push_back(std::move(request));
+  }
+}
+
+// What /completion says of how it was asked.
+Json settings_of(const AnswerRequest& answer, const AnswerOrder& order) {
+  const cria_sampling& s = answer.sampling;
+  return {{"n_predict", answer.max_tokens ? Json(*answer.max_tokens) : Json(-1)},
+          {"max_tokens", answer.max_tokens ? Json(*answer.max_tokens) : Json(-1)},
+          {"seed", answer.seed},
+          {"temperature", s.temperature},
+          {"top_k", s.top_k},
+          {"top_p", s.top_p},
+          {"min_p", s.min_p},
+          {"repeat_last_n", CRIA_PENALTY_TOKENS},
+          {"repeat_penalty", s.repeat_penalty},
+          {"presence_penalty", s.presence_penalty},
+          {"frequency_penalty", s.frequency_penalty},
+          {"stop", answer.stops},
+          {"ignore_eos", answer.ignore_end},
+          {"stream", order.streams},
+          {"n_probs", answer.n_top.value_or(0)},
+          {"n", answer.n_choices},
+          {"timings_per_token", order.tells_timings}};
+}
+
+}  // namespace
+
+AnswerOrder text_order(const OrderContext& context, const Json& request, const std::string& body) {
+  const Fields fields(request);
+  AnswerOrder order;
+  order.style = AnswerStyle::kText;
+  refuse_unsupported(fields);
+  read_how_told(context, fields, &order);
+  AnswerRequest answer;
+  read_sampling(context, fields, &answer);
+  read_format(context, fields, body, &answer);
+  read_prompts(context, fields, answer, &order, fields.flag("echo", false));
+  return order;
+}
+
+AnswerOrder native_order(const OrderContext& context, const Json& request,
+                         const std::string& body) {
+  const Fields fields(request);
+  AnswerOrder order;
+  order.style = AnswerStyle::kNative;
+  refuse_unsupported(fields);
+  read_how_told(context, fields, &order);
+  order.returns_tokens = fields.flag("return_tokens", false);
+  if (const Json* const wanted = fields.list("response_fields")) {
+    for (const Json& each : *wanted) {
+      if (!each.is_string()) {
+        throw ApiError(ErrorKind::kInvalidRequest, "response_fields must be a list of texts",
+                       "response_fields");
+      }
+      order.response_fields.push_back(each.get<std::string>());
+    }
+  }
+  AnswerRequest answer;
+  read_sampling(context, fields, &answer);
+  read_format(context, fields, body, &answer);
+  order.settings = settings_of(answer, order);
+  read_prompts(context, fields, answer, &order, true);
+  return order;
+}
+
+}  // namespace cria::hosted

@@ -1,0 +1,727 @@
+#include "platforms/hosted/serve/http_server.h"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "platforms/hosted/base/clock.h"
+#include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/base/program_error.h"
+#include "platforms/hosted/base/shown_text.h"
+#include "platforms/hosted/serve/api_error.h"
+
+namespace cria::hosted {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using Tcp = asio::ip::tcp;
+using ErrorCode = boost::system::error_code;
+using std::chrono::seconds;
+
+constexpr int kHttp11 = 11;
+
+const char* reason_of(int status) {
+  return status == 429 ? "Too Many Requests"
+                       : http::obsolete_reason(static_cast<http::status>(status)).data();
+}
+
+// The one value of a field; several are a mistake that programs read differently.
+std::string only_value(const http::fields& fields, http::field name, bool* is_twice) {
+  const auto [begin, end] = fields.equal_range(name);
+  if (begin == end) return {};
+  if (std::next(begin) != end) *is_twice = true;
+  return std::string(begin->value());
+}
+
+bool has_visible_text_only(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) > 0x20 && static_cast<unsigned char>(c) != 0x7f;
+  });
+}
+
+}  // namespace
+
+class Connection;
+
+class HttpServer::Impl {
+ public:
+  Impl(const HttpOptions& options, RequestHandler* handler);
+
+  void run(std::function<void()> on_stop);
+  void stop_accepting();
+  void finish(int patience_seconds);
+  void forget(const std::shared_ptr<Connection>& connection);
+
+  const HttpOptions options;
+  RequestHandler* const handler;
+  asio::io_context io{1};
+  Tcp::acceptor acceptor{io};
+  bool is_stopping = false;
+  size_t bodies_bytes = 0;
+
+ private:
+  void accept();
+  void welcome(Tcp::socket socket);
+  void leave_when_done();
+
+  asio::steady_timer accept_again_{io};
+  asio::steady_timer patience_{io};
+  bool is_finishing_ = false;
+  std::set<std::shared_ptr<Connection>> connections_;
+};
+
+// A client. Every operation that waits holds a reference; close ends them all.
+class Connection final : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(HttpServer::Impl* server, Tcp::socket socket)
+      : server_(server),
+        socket_(std::move(socket)),
+        limits_(server->options.limits),
+        deadline_(server->io),
+        comment_(server->io) {}
+
+  void start() { read_header(); }
+  void close();
+  [[nodiscard]] bool is_idle() const { return state_ == State::kIdle && unsent_.empty(); }
+  [[nodiscard]] int64_t idle_since_ms() const { return since_ms_; }
+
+  // Of the exchange.
+  void reply(Reply reply);
+  void begin_events();
+  void send(std::string_view events);
+  void end_events();
+
+  std::function<void()> when_gone;
+  std::string note;
+
+ private:
+  enum class State { kIdle, kHeader, kBody, kAnswering, kClosing, kClosed };
+
+  void read_header();
+  void on_some_header(ErrorCode error);
+  void on_header(ErrorCode error);
+  bool take_head(Reply* refusal);
+  void read_body();
+  void on_body(ErrorCode error);
+  void refuse(ErrorKind kind, const std::string& message);
+  void refuse(Reply reply);
+  void watch();
+  void answered();
+  void put_head(int status, const std::string& content_type, const std::vector<HeaderField>& more);
+  void wait_for_comment();
+  void put_chunk(std::string_view text);
+  void write();
+  void write_some();
+  void on_written(ErrorCode error, size_t n);
+  void set_deadline(int after_seconds);
+  void on_deadline();
+  void linger();
+  void release_body();
+  void log();
+
+  using Parser = http::request_parser<http::string_body>;
+
+  HttpServer::Impl* server_;
+  Tcp::socket socket_;
+  const HttpLimits& limits_;
+  asio::steady_timer deadline_;
+  asio::steady_timer comment_;
+  beast::flat_buffer buffer_{size_t{64} << 10};
+  std::optional<Parser> parser_;
+  RequestHead head_;
+  State state_ = State::kIdle;
+  bool is_http11_ = true;
+  bool keeps_alive_ = false;
+  bool is_head_request_ = false;
+  bool is_streaming_ = false;
+  bool is_watching_ = false;
+  bool is_writing_ = false;
+  bool hears_end_ = false;  // the client's end of its requests came while they were read ahead
+  int status_ = 0;
+  size_t body_bytes_ = 0;  // counted in the server's
+  int64_t since_ms_ = monotonic_ms();
+  double started_seconds_ = 0.0;
+  uint64_t deadline_number_ = 0;
+  std::string unsent_;   // follows sending_
+  std::string sending_;  // belongs to the write that waits
+  size_t n_sent_ = 0;    // of it
+  std::vector<HeaderField> extra_;
+};
+
+namespace {
+
+// What the handler sees of a connection, for one request.
+class ConnectionExchange final : public Exchange {
+ public:
+  explicit ConnectionExchange(std::shared_ptr<Connection> connection)
+      : connection_(std::move(connection)) {}
+  void reply(Reply reply) override { connection_->reply(std::move(reply)); }
+  void begin_events() override { connection_->begin_events(); }
+  void send(std::string_view events) override { connection_->send(events); }
+  void end_events() override { connection_->end_events(); }
+  void when_gone(std::function<void()> told) override { connection_->when_gone = std::move(told); }
+  void note(std::string text) override { connection_->note = std::move(text); }
+
+ private:
+  std::shared_ptr<Connection> connection_;
+};
+
+}  // namespace
+
+// Reading ----------------------------------------------------------------------------------------
+
+void Connection::read_header() {
+  state_ = State::kIdle;
+  since_ms_ = monotonic_ms();
+  if (server_->is_stopping) return close();
+  parser_.emplace();
+  parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
+  parser_->body_limit(limits_.body_bytes);
+  parser_->eager(false);
+  set_deadline(limits_.idle_seconds);
+  if (buffer_.size() > 0) return on_some_header({});
+  if (hears_end_) return close();
+  // The first bytes of a request start the clock of its header.
+  socket_.async_read_some(buffer_.prepare(4096),
+                          [self = shared_from_this()](ErrorCode error, size_t n) {
+                            if (!error) self->buffer_.commit(n);
+                            self->on_some_header(error);
+                          });
+}
+
+void Connection::on_some_header(ErrorCode error) {
+  if (state_ == State::kClosed) return;
+  if (error) return close();
+  state_ = State::kHeader;
+  started_seconds_ = monotonic_seconds();
+  set_deadline(limits_.header_seconds);
+  http::async_read_header(
+      socket_, buffer_, *parser_,
+      [self = shared_from_this()](ErrorCode read_error, size_t) { self->on_header(read_error); });
+}
+
+void Connection::on_header(ErrorCode error) {
+  if (state_ != State::kHeader) return;
+  is_http11_ = true;
+  is_head_request_ = false;
+  head_ = {};
+  extra_.clear();
+  if (error == http::error::header_limit || error == http::error::buffer_overflow) {
+    return refuse(ErrorKind::kHeaderTooLarge,
+                  text_of("the header is longer than %zu bytes", limits_.header_bytes));
+  }
+  if (error == http::error::body_limit) {
+    return refuse(ErrorKind::kTooLarge,
+                  text_of("the body is longer than %zu bytes", limits_.body_bytes));
+  }
+  if (error == http::error::end_of_stream || error == http::error::partial_message ||
+      (error && error.category() != http::make_error_code(http::error::bad_method).category())) {
+    return close();
+  }
+  if (error) return refuse(ErrorKind::kInvalidRequest, "this is no HTTP/1.1 request");
+  Reply refusal;
+  if (!take_head(&refusal)) return refuse(std::move(refusal));
+  read_body();
+}
+
+// False: the request is refused before its body is read.
+bool Connection::take_head(Reply* refusal) {
+  const auto& message = parser_->get();
+  is_http11_ = message.version() >= kHttp11;
+  keeps_alive_ = message.keep_alive();
+  is_head_request_ = message.method() == http::verb::head;
+  head_.method = std::string(message.method_string());
+  const std::string target(message.target());
+  const size_t question = target.find('?');
+  head_.path = target.substr(0, question);
+  if (question != std::string::npos) head_.query = target.substr(question + 1);
+  bool is_twice = false;
+  head_.host = only_value(message, http::field::host, &is_twice);
+  head_.origin = only_value(message, http::field::origin, &is_twice);
+  if (!is_http11_ && message.count(http::field::host) == 0) head_.host = "localhost";
+  head_.has_origin = message.count(http::field::origin) > 0;
+  head_.authorization = only_value(message, http::field::authorization, &is_twice);
+  head_.content_type = only_value(message, http::field::content_type, &is_twice);
+  head_.content_encoding = only_value(message, http::field::content_encoding, &is_twice);
+  const auto key = message.find("X-Api-Key");
+  if (key != message.end()) head_.api_key = std::string(key->value());
+  ErrorCode ignored;
+  asio::ip::address local = socket_.local_endpoint(ignored).address();
+  if (local.is_v6() && local.to_v6().is_v4_mapped()) {
+    local = asio::ip::make_address_v4(asio::ip::v4_mapped, local.to_v6());
+  }
+  head_.local_address = local.to_string();
+  const auto refuse_with = [refusal](ErrorKind kind, const char* text) {
+    *refusal = ApiError(kind, text).reply();
+    return false;
+  };
+  const bool has_encoding = message.count(http::field::transfer_encoding) > 0;
+  if (is_twice || (is_http11_ && head_.host.empty())) {
+    return refuse_with(ErrorKind::kInvalidRequest, "a header field is missing or there twice");
+  }
+  if (!target.starts_with('/') && target != "*") {
+    return refuse_with(ErrorKind::kInvalidRequest, "the target is no path");
+  }
+  if (!has_visible_text_only(target)) {
+    return refuse_with(ErrorKind::kInvalidRequest, "the target has a character that none can have");
+  }
+  if (has_encoding &&
+      (!parser_->chunked() || !is_http11_ || message.count(http::field::transfer_encoding) > 1)) {
+    return refuse_with(ErrorKind::kInvalidRequest, "bodies can be chunked, and nothing else");
+  }
+  extra_ = server_->handler->headers_for(head_);
+  if (!server_->handler->accepts(head_, refusal)) return false;
+  const std::uint64_t length = parser_->content_length().value_or(0);
+  if (length > limits_.body_bytes) {
+    *refusal = ApiError(ErrorKind::kTooLarge,
+                        text_of("the body is longer than %zu bytes", limits_.body_bytes))
+                   .reply();
+    return false;
+  }
+  if (head_.method == "POST" && !has_encoding && !parser_->content_length()) {
+    return refuse_with(ErrorKind::kLengthRequired, "say how long the body is: Content-Length");
+  }
+  const size_t wanted = parser_->chunked() ? limits_.body_bytes : static_cast<size_t>(length);
+  if (server_->bodies_bytes + wanted > limits_.bodies_bytes) {
+    return refuse_with(ErrorKind::kUnavailable, "too many bodies are being read; try again");
+  }
+  body_bytes_ = wanted;
+  server_->bodies_bytes += wanted;
+  return true;
+}
+
+void Connection::read_body() {
+  state_ = State::kBody;
+  set_deadline(limits_.body_seconds);
+  const auto expect = parser_->get().find(http::field::expect);
+  const bool waits = expect != parser_->get().end() && !parser_->is_done() && buffer_.size() == 0 &&
+                     beast::iequals(expect->value(), "100-continue");
+  if (waits && is_http11_) {
+    unsent_ += "HTTP/1.1 100 Continue\r\n\r\n";
+    write();
+  }
+  http::async_read(socket_, buffer_, *parser_,
+                   [self = shared_from_this()](ErrorCode error, size_t) { self->on_body(error); });
+}
+
+void Connection::on_body(ErrorCode error) {
+  if (state_ != State::kBody) return;
+  if (error == http::error::body_limit) {
+    return refuse(ErrorKind::kTooLarge,
+                  text_of("the body is longer than %zu bytes", limits_.body_bytes));
+  }
+  if (error && error != http::error::partial_message && error != http::error::end_of_stream &&
+      error.category() == http::make_error_code(http::error::bad_method).category()) {
+    return refuse(ErrorKind::kInvalidRequest, "the body is not what its header says");
+  }
+  if (error) return close();
+  state_ = State::kAnswering;
+  deadline_.cancel();
+  ++deadline_number_;
+  std::string body = std::move(parser_->get().body());
+  server_->bodies_bytes -= body_bytes_ - std::min(body_bytes_, body.size());
+  body_bytes_ = std::min(body_bytes_, body.size());
+  parser_.reset();
+  watch();
+  server_->handler->handle(head_, std::move(body),
+                           std::make_shared<ConnectionExchange>(shared_from_this()));
+}
+
+// While an answer is made something is always being read, so that the client's leaving is seen;
+// what it sends meanwhile is its next request.
+void Connection::watch() {
+  if (is_watching_ || state_ != State::kAnswering) return;
+  if (buffer_.size() >= limits_.header_bytes) return;  // then a write that fails tells
+  is_watching_ = true;
+  socket_.async_read_some(buffer_.prepare(4096),
+                          [self = shared_from_this()](ErrorCode error, size_t n) {
+                            self->is_watching_ = false;
+                            if (self->state_ == State::kClosed) return;
+                            if (!error) self->buffer_.commit(n);
+                            if (self->state_ == State::kAnswering) {
+                              if (error) return self->close();
+                              return self->watch();
+                            }
+                            if (error && error != asio::error::operation_aborted) {
+                              self->hears_end_ = true;
+                            }
+                            if (self->state_ == State::kIdle) self->read_header();
+                          });
+}
+
+void Connection::refuse(ErrorKind kind, const std::string& message) {
+  refuse(ApiError(kind, message).reply());
+}
+
+// An answer to what was not read to its end, behind which nothing can be understood.
+void Connection::refuse(Reply refusal) {
+  state_ = State::kAnswering;
+  keeps_alive_ = false;
+  reply(std::move(refusal));
+}
+
+// Answering --------------------------------------------------------------------------------------
+
+void Connection::put_head(int status, const std::string& content_type,
+                          const std::vector<HeaderField>& more) {
+  status_ = status;
+  if (server_->is_stopping) keeps_alive_ = false;
+  unsent_ += text_of("HTTP/1.1 %d %s\r\n", status, reason_of(status));
+  const auto put = [this](const std::string& name, const std::string& value) {
+    unsent_ += name;
+    unsent_ += ": ";
+    unsent_ += value;
+    unsent_ += "\r\n";
+  };
+  if (!content_type.empty()) put("Content-Type", content_type);
+  for (const HeaderField& field : more) put(field.name, field.value);
+  for (const HeaderField& field : extra_) put(field.name, field.value);
+  put("X-Content-Type-Options", "nosniff");
+  if (!keeps_alive_) put("Connection", "close");
+  if (keeps_alive_ && !is_http11_) put("Connection", "keep-alive");
+}
+
+void Connection::reply(Reply reply) {
+  if (state_ != State::kAnswering || is_streaming_) return;
+  put_head(reply.status, reply.content_type, reply.headers);
+  if (reply.status != 204) unsent_ += text_of("Content-Length: %zu\r\n", reply.body.size());
+  unsent_ += "\r\n";
+  if (!is_head_request_) unsent_ += reply.body;
+  answered();
+}
+
+void Connection::begin_events() {
+  if (state_ != State::kAnswering) return;
+  is_streaming_ = true;
+  if (!is_http11_) keeps_alive_ = false;  // the end of the answer is that of the connection
+  put_head(200, "text/event-stream; charset=utf-8",
+           {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}});
+  if (is_http11_) unsent_ += "Transfer-Encoding: chunked\r\n";
+  unsent_ += "\r\n";
+  put_chunk(": cria\n\n");
+  wait_for_comment();
+  write();
+}
+
+void Connection::wait_for_comment() {
+  comment_.expires_after(seconds(limits_.comment_seconds));
+  comment_.async_wait([self = shared_from_this()](ErrorCode error) {
+    if (error || self->state_ != State::kAnswering || !self->is_streaming_) return;
+    if (self->comment_.expiry() > std::chrono::steady_clock::now()) return;
+    self->put_chunk(": cria\n\n");
+    self->wait_for_comment();
+    self->write();
+  });
+}
+
+void Connection::put_chunk(std::string_view text) {
+  if (text.empty()) return;
+  if (is_http11_) unsent_ += text_of("%zx\r\n", text.size());
+  unsent_ += text;
+  if (is_http11_) unsent_ += "\r\n";
+}
+
+void Connection::send(std::string_view events) {
+  if (state_ != State::kAnswering || !is_streaming_) return;
+  put_chunk(events);
+  if (unsent_.size() + sending_.size() - n_sent_ > limits_.unsent_bytes) return close();
+  wait_for_comment();
+  write();
+}
+
+void Connection::end_events() {
+  if (state_ != State::kAnswering || !is_streaming_) return;
+  if (is_http11_) unsent_ += "0\r\n\r\n";
+  answered();
+}
+
+// The answer is complete in the buffers.
+void Connection::answered() {
+  when_gone = nullptr;
+  is_streaming_ = false;
+  comment_.cancel();
+  release_body();
+  log();
+  state_ = State::kClosing;
+  set_deadline(limits_.drain_seconds);
+  write();
+}
+
+void Connection::write() {
+  if (is_writing_ || state_ == State::kClosed) return;
+  if (unsent_.empty()) {
+    if (state_ != State::kClosing) return;
+    if (!keeps_alive_ || server_->is_stopping) return linger();
+    state_ = State::kIdle;
+    set_deadline(limits_.idle_seconds);
+    since_ms_ = monotonic_ms();
+    // A read that waits goes on as the next request's.
+    if (!is_watching_) return read_header();
+    if (buffer_.size() > 0) {
+      ErrorCode ignored;
+      socket_.cancel(ignored);  // its handler reads on
+    }
+    return;
+  }
+  is_writing_ = true;
+  sending_.swap(unsent_);
+  unsent_.clear();
+  n_sent_ = 0;
+  write_some();
+}
+
+void Connection::write_some() {
+  if (state_ == State::kAnswering) set_deadline(limits_.write_seconds);
+  socket_.async_write_some(
+      asio::buffer(sending_) + n_sent_,
+      [self = shared_from_this()](ErrorCode error, size_t n) { self->on_written(error, n); });
+}
+
+void Connection::on_written(ErrorCode error, size_t n) {
+  if (state_ == State::kClosed) return;
+  if (error) return close();
+  n_sent_ += n;
+  if (n_sent_ < sending_.size()) return write_some();
+  is_writing_ = false;
+  sending_.clear();
+  n_sent_ = 0;
+  if (state_ == State::kAnswering) {
+    deadline_.cancel();
+    ++deadline_number_;
+  }
+  write();
+}
+
+// Lets the client read the answer before the connection is reset by what it still sends.
+void Connection::linger() {
+  if (state_ == State::kClosed) return;
+  ErrorCode ignored;
+  socket_.shutdown(Tcp::socket::shutdown_send, ignored);
+  constexpr int kLingerSeconds = 2;
+  set_deadline(kLingerSeconds);
+  socket_.cancel(ignored);
+  const auto drop = [](const auto& again, const std::shared_ptr<Connection>& self,
+                       std::shared_ptr<std::array<char, 4096>> waste) -> void {
+    self->socket_.async_read_some(asio::buffer(*waste),
+                                  [again, self, waste](ErrorCode error, size_t) {
+                                    if (self->state_ == State::kClosed) return;
+                                    if (error) return self->close();
+                                    again(again, self, waste);
+                                  });
+  };
+  drop(drop, shared_from_this(), std::make_shared<std::array<char, 4096>>());
+}
+
+// Time and end -----------------------------------------------------------------------------------
+
+void Connection::set_deadline(int after_seconds) {
+  const uint64_t number = ++deadline_number_;
+  deadline_.expires_after(seconds(after_seconds));
+  deadline_.async_wait([self = shared_from_this(), number](ErrorCode error) {
+    if (!error && number == self->deadline_number_) self->on_deadline();
+  });
+}
+
+void Connection::on_deadline() {
+  if (state_ == State::kHeader || state_ == State::kBody) {
+    is_http11_ = true;
+    return refuse(ErrorKind::kTimeout, "the request took too long to arrive");
+  }
+  close();
+}
+
+void Connection::release_body() {
+  server_->bodies_bytes -= body_bytes_;
+  body_bytes_ = 0;
+}
+
+void Connection::close() {
+  if (state_ == State::kClosed) return;
+  const bool is_cut = state_ == State::kAnswering;
+  state_ = State::kClosed;
+  deadline_.cancel();
+  comment_.cancel();
+  release_body();
+  ErrorCode ignored;
+  socket_.close(ignored);
+  if (is_cut) {
+    note += note.empty() ? "client left" : ", client left";
+    log();
+    if (when_gone) std::exchange(when_gone, nullptr)();
+  }
+  server_->forget(shared_from_this());
+}
+
+void Connection::log() {
+  if (server_->options.log == nullptr) return;
+  std::string line = text_of("%s %s %d", shown(head_.method.empty() ? "-" : head_.method).c_str(),
+                             shown(head_.path.empty() ? "-" : head_.path).c_str(), status_);
+  if (!note.empty()) line += ", " + note;
+  line += text_of(", %.3f s", monotonic_seconds() - started_seconds_);
+  note.clear();
+  server_->options.log(line);
+}
+
+// The server -------------------------------------------------------------------------------------
+
+HttpServer::Impl::Impl(const HttpOptions& given, RequestHandler* its_handler)
+    : options(given), handler(its_handler) {
+  ErrorCode error;
+  const std::string host = options.host == "localhost" ? "127.0.0.1" : options.host;
+  const asio::ip::address address = asio::ip::make_address(host, error);
+  if (error) {
+    throw ProgramError(ExitCode::kUsage, "--host " + shown(options.host) +
+                                             " is no address; give one of this machine's, or "
+                                             "localhost");
+  }
+  const Tcp::endpoint endpoint(address, options.port);
+  const auto step = [&](const char* what) {
+    if (error) {
+      throw_system_error(
+          error.value(),
+          text_of("%s port %u", shown(options.host).c_str(), static_cast<unsigned>(options.port)),
+          what);
+    }
+  };
+  acceptor.open(endpoint.protocol(), error);
+  step("cannot make a socket");
+  acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (address.is_v6()) acceptor.set_option(asio::ip::v6_only(false), error);
+  acceptor.bind(endpoint, error);
+  step("cannot be had");
+  acceptor.listen(asio::socket_base::max_listen_connections, error);
+  step("cannot listen");
+}
+
+void HttpServer::Impl::accept() {
+  acceptor.async_accept([this](ErrorCode error, Tcp::socket socket) {
+    if (is_stopping || error == asio::error::operation_aborted) return;
+    if (!error) {
+      welcome(std::move(socket));
+      return accept();
+    }
+    // Out of descriptors: those that are closed meanwhile can be had again.
+    constexpr std::chrono::milliseconds kPause{100};
+    accept_again_.expires_after(kPause);
+    accept_again_.async_wait([this](ErrorCode wait_error) {
+      if (!wait_error && !is_stopping) accept();
+    });
+  });
+}
+
+void HttpServer::Impl::welcome(Tcp::socket socket) {
+  ErrorCode ignored;
+  socket.set_option(Tcp::no_delay(true), ignored);
+  if (connections_.size() >= options.limits.n_connections) {
+    // Somebody who asks nothing makes room.
+    std::shared_ptr<Connection> oldest;
+    for (const std::shared_ptr<Connection>& each : connections_) {
+      if (!each->is_idle()) continue;
+      if (oldest == nullptr || each->idle_since_ms() < oldest->idle_since_ms()) oldest = each;
+    }
+    if (oldest == nullptr) {
+      const Reply full = ApiError(ErrorKind::kUnavailable, "too many connections").reply();
+      const std::string text =
+          text_of(
+              "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+              "Retry-After: 1\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n",
+              full.body.size()) +
+          full.body;
+      socket.non_blocking(true, ignored);
+      socket.write_some(asio::buffer(text), ignored);
+      return;
+    }
+    oldest->close();
+  }
+  const auto connection = std::make_shared<Connection>(this, std::move(socket));
+  connections_.insert(connection);
+  connection->start();
+}
+
+void HttpServer::Impl::forget(const std::shared_ptr<Connection>& connection) {
+  connections_.erase(connection);
+  leave_when_done();
+}
+
+void HttpServer::Impl::leave_when_done() {
+  if (is_finishing_ && connections_.empty()) io.stop();
+}
+
+void HttpServer::Impl::stop_accepting() {
+  is_stopping = true;
+  ErrorCode ignored;
+  acceptor.close(ignored);
+  std::vector<std::shared_ptr<Connection>> idle;
+  for (const std::shared_ptr<Connection>& each : connections_) {
+    if (each->is_idle()) idle.push_back(each);
+  }
+  for (const std::shared_ptr<Connection>& each : idle) each->close();
+}
+
+void HttpServer::Impl::finish(int patience_seconds) {
+  is_finishing_ = true;
+  leave_when_done();
+  patience_.expires_after(seconds(patience_seconds));
+  patience_.async_wait([this](ErrorCode error) {
+    if (!error) io.stop();
+  });
+}
+
+void HttpServer::Impl::run(std::function<void()> on_stop) {
+  asio::signal_set signals(io, SIGINT, SIGTERM);
+  signals.async_wait([&](ErrorCode error, int) {
+    if (error) return;
+    ErrorCode ignored;
+    signals.clear(ignored);  // the next one ends the program
+    on_stop();
+  });
+  accept();
+  io.run();
+  const std::vector<std::shared_ptr<Connection>> left(connections_.begin(), connections_.end());
+  for (const std::shared_ptr<Connection>& each : left) each->close();
+}
+
+HttpServer::HttpServer(const HttpOptions& options, RequestHandler* handler)
+    : impl_(std::make_unique<Impl>(options, handler)) {}
+
+HttpServer::~HttpServer() = default;
+
+std::string HttpServer::address() const {
+  const Tcp::endpoint endpoint = impl_->acceptor.local_endpoint();
+  const std::string host = endpoint.address().to_string();
+  return "http://" + (endpoint.address().is_v6() ? "[" + host + "]" : host) + ":" +
+         std::to_string(endpoint.port());
+}
+
+void HttpServer::run(std::function<void()> on_stop) { impl_->run(std::move(on_stop)); }
+
+void HttpServer::post(std::function<void()> task) { asio::post(impl_->io, std::move(task)); }
+
+void HttpServer::stop_accepting() {
+  asio::post(impl_->io, [this] { impl_->stop_accepting(); });
+}
+
+void HttpServer::finish(int patience_seconds) {
+  asio::post(impl_->io, [this, patience_seconds] { impl_->finish(patience_seconds); });
+}
+
+}  // namespace cria::hosted

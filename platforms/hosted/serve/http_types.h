@@ -1,0 +1,66 @@
+// Requests and replies of HTTP, as far as the API looks at them. Knows no library.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cria::hosted {
+
+struct HeaderField {
+  std::string name;
+  std::string value;
+};
+
+struct RequestHead {
+  std::string method;
+  std::string path;  // of the target, without what follows a question mark
+  std::string query;
+  std::string host;
+  std::string origin;  // empty and has_origin: an empty one was sent
+  bool has_origin = false;
+  std::string authorization;
+  std::string api_key;  // X-Api-Key
+  std::string content_type;
+  std::string content_encoding;
+  std::string local_address;  // that the client connected to
+};
+
+struct Reply {
+  int status = 200;
+  std::string body;
+  std::string content_type = "application/json; charset=utf-8";
+  std::vector<HeaderField> headers;
+};
+
+// One request that waits for its answer. Of the network thread alone.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  // The whole answer.
+  virtual void reply(Reply reply) = 0;
+  // Or an answer in server-sent events: a comment line goes out at once, and again whenever there
+  // was nothing else for some seconds.
+  virtual void begin_events() = 0;
+  virtual void send(std::string_view events) = 0;
+  virtual void end_events() = 0;
+  // Is called once if the client goes away before the answer's end.
+  virtual void when_gone(std::function<void()> told) = 0;
+  // What the log's line about this request says besides.
+  virtual void note(std::string text) = 0;
+};
+
+class RequestHandler {
+ public:
+  virtual ~RequestHandler() = default;
+  // Judges a request by its head, before its body is read: false, and why not.
+  virtual bool accepts(const RequestHead& head, Reply* refusal) = 0;
+  // What every reply to such a request carries.
+  virtual std::vector<HeaderField> headers_for(const RequestHead& head) = 0;
+  virtual void handle(RequestHead head, std::string body, std::shared_ptr<Exchange> exchange) = 0;
+};
+
+}  // namespace cria::hosted

@@ -1,0 +1,66 @@
+#include "platforms/hosted/serve/order_parts.h"
+
+#include "platforms/hosted/base/shown_text.h"
+#include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/serve/sampling_fields.h"
+
+namespace cria::hosted {
+namespace {
+
+constexpr const char* kFormat = "response_format";
+constexpr std::string_view kAnyObject = R"({"type":"object"})";
+
+void check_is_schema(const Json* schema) {
+  if (schema != nullptr && (schema->is_object() || schema->is_boolean())) return;
+  throw ApiError(ErrorKind::kInvalidRequest, "response_format has no schema that is an object",
+                 kFormat);
+}
+
+}  // namespace
+
+void read_how_told(const OrderContext& context, const Fields& fields, AnswerOrder* order) {
+  constexpr size_t kMostNameBytes = 256;
+  order->model = fields.text("model").value_or(context.model_name);
+  if (order->model.empty() || order->model.size() > kMostNameBytes) {
+    order->model = context.model_name;
+  }
+  order->streams = fields.flag("stream", false);
+  if (const Json* const options = fields.object("stream_options")) {
+    order->includes_usage = Fields(*options).flag("include_usage", false);
+  }
+  order->tells_timings = fields.flag("timings_per_token", false);
+}
+
+void read_format(const OrderContext& context, const Fields& fields, const std::string& body,
+                 AnswerRequest* request) {
+  if (const Json* const schema = fields.find("json_schema")) {
+    if (!schema->is_object() && !schema->is_boolean()) {
+      throw ApiError(ErrorKind::kInvalidRequest, "json_schema must be a schema", "json_schema");
+    }
+    set_schema(context, raw_member(body, {"json_schema"}), "json_schema", request);
+  }
+  const Json* const format = fields.object(kFormat);
+  if (format == nullptr) return;
+  const Fields members(*format);
+  const std::string type = members.text("type").value_or("");
+  if (type == "text") return;
+  if (type == "json_object") {
+    const Json* const schema = members.find("schema");
+    if (schema == nullptr) return set_schema(context, kAnyObject, kFormat, request);
+    check_is_schema(schema);
+    return set_schema(context, raw_member(body, {kFormat, "schema"}), kFormat, request);
+  }
+  if (type == "json_schema") {
+    const Json* const named = members.object("json_schema");
+    if (named == nullptr) check_is_schema(nullptr);
+    check_is_schema(Fields(*named).find("schema"));
+    return set_schema(context, raw_member(body, {kFormat, "json_schema", "schema"}), kFormat,
+                      request);
+  }
+  throw ApiError(ErrorKind::kInvalidRequest,
+                 "response_format is of the type '" + shown(type) +
+                     "'; text, json_object and json_schema are known",
+                 kFormat);
+}
+
+}  // namespace cria::hosted

@@ -1,0 +1,211 @@
+#include "platforms/hosted/serve/sampling_fields.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/serve/random_bits.h"
+
+namespace cria::hosted {
+namespace {
+
+constexpr int64_t kMostTokens = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMostTop = 100;
+constexpr size_t kMostStops = 64;
+constexpr size_t kMostStopBytes = 1024;
+
+struct NumberRow {
+  const char* name;
+  float cria_sampling::*place;
+  double low;
+  double high;
+};
+constexpr NumberRow kNumbers[] = {
+    {"temperature", &cria_sampling::temperature, 0.0, 100.0},
+    {"top_p", &cria_sampling::top_p, 0.0, 1.0},
+    {"min_p", &cria_sampling::min_p, 0.0, 1.0},
+    {"repeat_penalty", &cria_sampling::repeat_penalty, 0.0, 10.0},
+    {"frequency_penalty", &cria_sampling::frequency_penalty, -10.0, 10.0},
+    {"presence_penalty", &cria_sampling::presence_penalty, -10.0, 10.0},
+};
+
+// The first that is there; of a limit that is none, -1.
+std::optional<int64_t> limit_of(const Fields& fields) {
+  std::optional<int64_t> limit;
+  for (const char* name : {"max_completion_tokens", "max_tokens", "n_predict"}) {
+    const std::optional<int64_t> found = fields.integer(name, -1, kMostTokens);
+    if (!limit) limit = found;
+  }
+  return limit;
+}
+
+void read_stops(const Fields& fields, std::vector<std::string>* stops) {
+  const auto take = [stops](const Json& stop) {
+    if (!stop.is_string()) {
+      throw ApiError(ErrorKind::kInvalidRequest, "stop must be a text or a list of texts", "stop");
+    }
+    std::string text = stop.get<std::string>();
+    if (text.size() > kMostStopBytes) {
+      throw ApiError(ErrorKind::kInvalidRequest,
+                     text_of("a stop string has at most %zu bytes", kMostStopBytes), "stop");
+    }
+    if (!text.empty()) stops->push_back(std::move(text));
+  };
+  const Json* const found = fields.find("stop");
+  if (found == nullptr) return;
+  if (!found->is_array()) return take(*found);
+  if (found->size() > kMostStops) {
+    throw ApiError(ErrorKind::kInvalidRequest,
+                   text_of("at most %zu stop strings are taken", kMostStops), "stop");
+  }
+  for (const Json& stop : *found) take(stop);
+}
+
+float bias_of(const Json& value) {
+  if (value.is_boolean() && !value.get<bool>()) return -std::numeric_limits<float>::infinity();
+  const float bias = value.is_number() ? value.get<float>() : std::nanf("");
+  if (std::isfinite(bias)) return bias;
+  throw ApiError(ErrorKind::kInvalidRequest, "logit_bias: a bias is a number, or false",
+                 "logit_bias");
+}
+
+// "123" is a token id, as OpenAI's clients write them; other texts are the tokens of a text.
+void add_bias(const OrderContext& context, const Json& token, const Json& value, bool reads_ids,
+              std::vector<cria_logit_bias>* biases) {
+  const float bias = bias_of(value);
+  const uint32_t vocab_size = context.model.info().vocab_size;
+  if (!token.is_string()) {
+    biases->push_back({token_id(token, vocab_size, "logit_bias"), bias});
+    return;
+  }
+  const std::string text = token.get<std::string>();
+  int64_t id = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, id);
+  if (reads_ids && !text.empty() && parsed.ec == std::errc() && parsed.ptr == end) {
+    biases->push_back({token_id(Json(id), vocab_size, "logit_bias"), bias});
+    return;
+  }
+  for (const uint32_t each : context.text->encode(text, CRIA_ENCODE_PARSE).tokens) {
+    biases->push_back({each, bias});
+  }
+}
+
+void read_biases(const OrderContext& context, const Fields& fields,
+                 std::vector<cria_logit_bias>* biases) {
+  const Json* const found = fields.find("logit_bias");
+  if (found == nullptr) return;
+  if (found->is_object()) {
+    for (const auto& [token, value] : found->items()) {
+      add_bias(context, Json(token), value, true, biases);
+    }
+    return;
+  }
+  const auto is_pair = [](const Json& row) { return row.is_array() && row.size() == 2; };
+  if (!found->is_array() || !std::all_of(found->begin(), found->end(), is_pair)) {
+    throw ApiError(ErrorKind::kInvalidRequest,
+                   "logit_bias must be an object, or a list of [token, bias]", "logit_bias");
+  }
+  for (const Json& row : *found) add_bias(context, row[0], row[1], false, biases);
+}
+
+uint64_t seed_of(const Fields& fields) {
+  const Json* const found = fields.find("seed");
+  // 32 bits: any program can say it again.
+  constexpr uint64_t kMask = 0xffffffff;
+  if (found == nullptr) return random_bits() & kMask;
+  if (found->is_number_unsigned()) return found->get<uint64_t>();
+  const int64_t seed = *fields.integer("seed", std::numeric_limits<int64_t>::min(),
+                                       std::numeric_limits<int64_t>::max());
+  return seed == -1 ? random_bits() & kMask : static_cast<uint64_t>(seed);
+}
+
+void read_probabilities(const Fields& fields, AnswerRequest* request) {
+  const std::optional<int64_t> top = fields.integer("top_logprobs", 0, kMostTop);
+  const std::optional<int64_t> n_probs = fields.integer("n_probs", 0, kMostTop);
+  const Json* const logprobs = fields.find("logprobs");
+  if (n_probs && *n_probs > 0) request->n_top = static_cast<uint32_t>(*n_probs);
+  if (logprobs != nullptr && logprobs->is_number()) {  // /v1/completions has a count
+    const int64_t n = *fields.integer("logprobs", 0, kMostTop);
+    request->n_top = static_cast<uint32_t>(n);
+    return;
+  }
+  const bool wanted = fields.flag("logprobs", false);
+  if (top && *top > 0 && !wanted) {
+    throw ApiError(ErrorKind::kInvalidRequest, "top_logprobs needs logprobs to be true",
+                   "top_logprobs");
+  }
+  if (wanted) request->n_top = static_cast<uint32_t>(top.value_or(0));
+}
+
+}  // namespace
+
+void read_sampling(const OrderContext& context, const Fields& fields, AnswerRequest* request) {
+  request->sampling = context.usual;
+  for (const NumberRow& row : kNumbers) {
+    const std::optional<double> value = fields.number(row.name, row.low, row.high);
+    if (value) request->sampling.*row.place = static_cast<float>(*value);
+  }
+  if (const auto top_k = fields.integer("top_k", -1, kMostTokens)) {
+    request->sampling.top_k = static_cast<uint32_t>(std::max<int64_t>(*top_k, 0));
+  }
+  // In a struct zero is "off"; in a request it is a sum that the likeliest token alone reaches.
+  if (const auto top_p = fields.number("top_p", 0.0, 1.0); top_p && *top_p == 0.0) {
+    request->sampling.top_k = 1;
+  }
+  request->seed = seed_of(fields);
+  if (const auto limit = limit_of(fields); limit && *limit >= 0) {
+    request->max_tokens = static_cast<uint32_t>(*limit);
+  }
+  request->n_choices = static_cast<uint32_t>(
+      fields.integer("n", 1, static_cast<int64_t>(context.n_sessions)).value_or(1));
+  request->ignore_end = fields.flag("ignore_eos", false);
+  read_stops(fields, &request->stops);
+  read_biases(context, fields, &request->biases);
+  read_probabilities(fields, request);
+}
+
+void check_prompt(const OrderContext& context, const Encoded& prompt) {
+  const uint32_t n_context = cria_context(context.model.session());
+  if (prompt.is_counted || prompt.n_tokens >= n_context) {
+    throw ApiError(ContextSizes{prompt.n_tokens, n_context});
+  }
+  if (prompt.tokens.empty()) {
+    throw ApiError(ErrorKind::kInvalidRequest, "the prompt is empty", "prompt");
+  }
+}
+
+void set_schema(const OrderContext& context, std::string_view schema, const char* param,
+                AnswerRequest* request) {
+  if (schema.empty()) {
+    throw ApiError(ErrorKind::kInvalidRequest,
+                   std::string(param) + ": write the names of its members without escapes", param);
+  }
+  request->is_json = true;
+  request->schema = schema;
+  const std::string problem = context.engine->problem_with_schema(request->schema);
+  if (!problem.empty()) {
+    throw ApiError(ErrorKind::kInvalidRequest, std::string(param) + ": " + problem, param);
+  }
+  if (request->ignore_end) {
+    throw ApiError(ErrorKind::kInvalidRequest, "a JSON document ends: leave out ignore_eos",
+                   "ignore_eos");
+  }
+}
+
+void refuse_unsupported(const Fields& fields) {
+  for (const char* name : {"tools", "functions", "grammar", "suffix"}) {
+    const Json* const found = fields.find(name);
+    const bool is_there =
+        found != nullptr &&
+        !(found->is_string() ? found->get<std::string>().empty() : found->empty());
+    if (is_there) {
+      throw ApiError(ErrorKind::kInvalidRequest, std::string(name) + " is not supported", name);
+    }
+  }
+}
+
+}  // namespace cria::hosted

@@ -1,0 +1,116 @@
+#include "platforms/hosted/serve/server.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/engine/engine.h"
+#include "platforms/hosted/serve/api.h"
+#include "platforms/hosted/serve/http_server.h"
+#include "platforms/hosted/serve/text_service.h"
+#include "platforms/hosted/session/arena_memory.h"
+
+namespace cria::hosted {
+namespace {
+
+constexpr uint32_t kUsualSessions = 4;
+constexpr double kPatienceSeconds = 10.0;  // for answers that are being made
+constexpr int kDrainSeconds = 5;           // then for clients to take them
+
+// What short requests and answers take is given back, however large the largest was.
+void keep_heap_small() {
+#ifdef M_ARENA_MAX
+  constexpr int kLargeBytes = 64 << 10;
+  ::mallopt(M_ARENA_MAX, 2);
+  ::mallopt(M_MMAP_THRESHOLD, kLargeBytes);
+  ::mallopt(M_TRIM_THRESHOLD, kLargeBytes);
+#endif
+}
+
+// Four sessions, or as many as leave a quarter of the machine's memory to others.
+uint32_t sessions_that_fit(const CommonOptions& common) {
+  const ModelFile file(common.model_path, common.mapping);
+  const uint64_t most = physical_memory_bytes() / 4 * 3;
+  uint32_t n_sessions = kUsualSessions;
+  for (; n_sessions > 1; --n_sessions) {
+    cria_config config = config_for(common, file);
+    config.max_turns = n_sessions;
+    const cria_memory_plan plan = plan_for(file, config);
+    const uint64_t text = TextService::bytes_for(file, config);
+    const uint64_t total = total_bytes(plan, n_sessions);
+    if (total < most && plan.in_place < most && text < most &&
+        total + plan.in_place + text < most) {
+      break;
+    }
+  }
+  return n_sessions;
+}
+
+std::string name_of_file(const std::string& path) {
+  return path.substr(path.find_last_of('/') + 1);
+}
+
+void tell_budget(const MemoryBudget& budget, const ModelSession& model,
+                 void (*tell)(const std::string& line)) {
+  const auto row = [tell](const std::string& what, uint64_t n_bytes) {
+    tell(text_of("%-34s %10s", what.c_str(), megabytes(n_bytes).c_str()));
+  };
+  row("model", budget.model);
+  row(text_of("%zu session%s of %u positions", model.sessions().size(),
+              model.sessions().size() == 1 ? "" : "s", cria_context(model.session())),
+      budget.sessions);
+  row("workspaces", budget.workspaces);
+  row("JSON", budget.json);
+  row("total", budget.total());
+  row("of the file in place", budget.in_place);
+}
+
+}  // namespace
+
+ExitCode serve(const CommonOptions& common, const ServerOptions& options,
+               void (*tell)(const std::string& line), void (*log)(const std::string& line)) {
+  keep_heap_small();
+  const uint32_t n_sessions =
+      options.n_sessions != 0 ? options.n_sessions : sessions_that_fit(common);
+  const ModelSession model(common, {.n_sessions = n_sessions});
+  TextService text(model);
+  Engine engine(model, {.max_waiting = options.max_waiting, .log = log});
+  const cria_memory_plan& plan = model.plan();
+  const MemoryBudget budget = {
+      .model = plan.model.total,
+      .sessions = n_sessions * plan.session.total,
+      .workspaces =
+          std::max(plan.workspace.total, plan.loading) +
+          TextService::bytes_for(ModelFile(common.model_path, common.mapping), model.config()),
+      .json = engine.json_bytes(),
+      .in_place = plan.in_place};
+  Api api(model, &engine, &text,
+          {.host = options.host, .origins = options.origins, .keys = options.keys},
+          {.model_name = options.alias.empty() ? name_of_file(model.path()) : options.alias,
+           .chat_template = options.chat_template,
+           .usual = options.usual,
+           .max_waiting = options.max_waiting,
+           .has_metrics = options.has_metrics,
+           .budget = budget});
+  HttpServer server({.host = options.host, .port = options.port, .log = log}, &api);
+  api.set_post([&server](std::function<void()> task) { server.post(std::move(task)); });
+  tell_budget(budget, model, tell);
+  tell("listening on " + server.address());
+  std::thread stopping;
+  server.run([&] {
+    log("stopping: what is being answered may go on for 10 s");
+    server.stop_accepting();
+    stopping = std::thread([&] {
+      engine.stop(kPatienceSeconds);
+      server.finish(kDrainSeconds);
+    });
+  });
+  if (stopping.joinable()) stopping.join();
+  api.stop();
+  engine.stop(0.0);
+  return ExitCode::kDone;
+}
+
+}  // namespace cria::hosted

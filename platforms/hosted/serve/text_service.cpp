@@ -1,0 +1,216 @@
+#include "platforms/hosted/serve/text_service.h"
+
+#include <algorithm>
+
+#include "platforms/hosted/serve/api_error.h"
+
+namespace cria::hosted {
+namespace {
+
+// English takes some 4 bytes a token, code and tables up to twice that.
+constexpr uint64_t kTextBytesOfToken = 16;
+constexpr uint64_t kLeastTextBytes = uint64_t{16} << 10;
+
+size_t text_bytes_for(uint32_t context) {
+  const uint64_t n_bytes = std::max(kLeastTextBytes, kTextBytesOfToken * context);
+  return static_cast<size_t>(std::min<uint64_t>(n_bytes, uint64_t{64} << 20));
+}
+
+cria_config text_config(cria_config config, uint32_t context) {
+  config.text_only = 1;
+  config.context = context;
+  config.max_text_bytes = static_cast<uint32_t>(text_bytes_for(context));
+  config.parallel_for = nullptr;
+  config.parallel_context = nullptr;
+  config.load_progress = nullptr;
+  config.step_progress = nullptr;
+  config.n_threads = 1;
+  return config;
+}
+
+uint32_t context_of(const ModelFile& file, const cria_config& config) {
+  return config.context != 0 ? config.context : file.info().planned_context;
+}
+
+}  // namespace
+
+uint64_t TextService::bytes_for(const ModelFile& file, cria_config config) {
+  if (file.info().has_tokenizer == 0) return 0;
+  return plan_for(file, text_config(config, context_of(file, config))).workspace.total;
+}
+
+TextService::TextService(const ModelSession& model)
+    : model_(model), max_text_bytes_(text_bytes_for(cria_context(model.session()))) {
+  if (!has_tokenizer()) return;
+  const cria_config config = text_config(model.config(), cria_context(model.session()));
+  cria_memory_plan plan = {};
+  model.check(cria_plan(&model.info(), &config, &plan));
+  memory_.emplace(plan.workspace.total);
+  model.check(cria_make_workspace(memory_->data(), memory_->size_bytes(), model.model(), &config,
+                                  &workspace_));
+}
+
+void TextService::need_tokenizer() const {
+  if (has_tokenizer()) return;
+  throw ApiError(ErrorKind::kNotSupported,
+                 "the model has no tokenizer; /completion takes token ids as its prompt");
+}
+
+cria_status TextService::encode_part(std::string_view text, uint32_t flags,
+                                     std::vector<uint32_t>* tokens) {
+  // BOS, EOS and a space in front come on top; of U+2581 and U+FFFD a vocabulary may have none.
+  constexpr size_t kExtra = 16;
+  constexpr size_t kTokensOfAByte = 3;
+  tokens->resize(text.size() + kExtra);
+  size_t n_tokens = 0;
+  const auto encode = [&] {
+    return cria_encode(workspace_, text.data(), text.size(), flags, tokens->data(), tokens->size(),
+                       &n_tokens);
+  };
+  cria_status status = encode();
+  if (status == CRIA_BUFFER_TOO_SMALL) {
+    tokens->resize(kTokensOfAByte * text.size() + kExtra);
+    status = encode();
+  }
+  tokens->resize(status == CRIA_OK ? n_tokens : 0);
+  return status;
+}
+
+// In parts that end before a space where there is one.
+uint64_t TextService::count(std::string_view text, uint32_t flags) {
+  constexpr size_t kPartBytes = size_t{8} << 10;
+  uint64_t n_tokens = 0;
+  std::vector<uint32_t> tokens;
+  while (!text.empty()) {
+    size_t n_bytes = std::min({kPartBytes, max_text_bytes_, text.size()});
+    if (n_bytes < text.size()) {
+      const size_t space = text.rfind(' ', n_bytes);
+      if (space != std::string_view::npos && space > n_bytes / 2) n_bytes = space;
+      while (n_bytes > 1 && (static_cast<unsigned char>(text[n_bytes]) & 0xc0) == 0x80) --n_bytes;
+    }
+    if (encode_part(text.substr(0, n_bytes), flags, &tokens) != CRIA_OK) break;
+    n_tokens += tokens.size();
+    flags = (flags & ~uint32_t{CRIA_ENCODE_SPECIAL}) | CRIA_ENCODE_CONTINUES;
+    text.remove_prefix(n_bytes);
+  }
+  return n_tokens;
+}
+
+Encoded TextService::encode(std::string_view text, uint32_t flags) {
+  need_tokenizer();
+  Encoded result = {};
+  const cria_status status =
+      text.size() > max_text_bytes_ ? CRIA_TEXT_TOO_LONG : encode_part(text, flags, &result.tokens);
+  if (status == CRIA_TEXT_TOO_LONG) return {{}, count(text, flags), true};
+  if (status != CRIA_OK) throw ApiError(ErrorKind::kServer, cria_status_message(status));
+  std::vector<uint32_t>& tokens = result.tokens;
+  const uint32_t bos = model_.info().bos_token;
+  const bool adds = (flags & CRIA_ENCODE_SPECIAL) != 0;
+  if (adds && tokens.size() > 1 && bos != CRIA_NO_TOKEN && tokens[0] == bos && tokens[1] == bos) {
+    tokens.erase(tokens.begin());
+  }
+  result.n_tokens = tokens.size();
+  return result;
+}
+
+Encoded TextService::encode_chat(const std::vector<ChatMessage>& messages) {
+  if (!has_chat()) {
+    throw ApiError(ErrorKind::kNotSupported,
+                   has_tokenizer() ? "the model has no chat template; use /v1/completions, or "
+                                     "convert again with --chat-template"
+                                   : "the model has no tokenizer; /completion takes token ids");
+  }
+  std::vector<cria_message> view;
+  view.reserve(messages.size());
+  uint64_t n_bytes = 0;
+  for (const ChatMessage& m : messages) {
+    view.push_back({m.role, m.text.data(), m.text.size()});
+    n_bytes += m.text.size();
+  }
+  if (const char* reason =
+          cria_chat_refusal(workspace_, view.data(), view.size(), CRIA_TURN_OPENED)) {
+    throw ApiError(ErrorKind::kInvalidRequest, std::string("the chat template ") + reason,
+                   "messages");
+  }
+  Encoded result = {};
+  constexpr uint64_t kTokensOfAByte = 3;
+  constexpr uint64_t kMore = 64;
+  const uint64_t of_template = model_.info().chat_template_bytes + kMore;
+  const auto overflow = [&] {
+    uint64_t n_tokens = 0;
+    for (const ChatMessage& m : messages) n_tokens += 1 + count(m.text, CRIA_ENCODE_CONTINUES);
+    return Encoded{{}, n_tokens, true};
+  };
+  // So many messages, or so much text, that no context holds them.
+  const uint64_t n_most = n_bytes + (messages.size() + 2) * of_template;
+  const bool is_hopeless = messages.size() >= cria_context(model_.session());
+  if (n_bytes > max_text_bytes_ || is_hopeless) return overflow();
+  result.tokens.resize(
+      static_cast<size_t>(kTokensOfAByte * std::min<uint64_t>(n_most, 2 * max_text_bytes_)));
+  size_t n_tokens = 0;
+  const cria_status status =
+      cria_encode_chat(workspace_, view.data(), view.size(), 0, CRIA_TURN_OPENED,
+                       result.tokens.data(), result.tokens.size(), &n_tokens);
+  if (status == CRIA_TEXT_TOO_LONG || status == CRIA_BUFFER_TOO_SMALL) return overflow();
+  if (status != CRIA_OK) throw ApiError(ErrorKind::kServer, cria_status_message(status));
+  result.tokens.resize(n_tokens);
+  result.n_tokens = n_tokens;
+  return result;
+}
+
+std::string TextService::chat_text(const std::vector<ChatMessage>& messages) {
+  const Encoded encoded = encode_chat(messages);
+  if (encoded.is_counted) {
+    throw ApiError(ContextSizes{encoded.n_tokens, cria_context(model_.session())});
+  }
+  // Which of the two a tokenizer reads back as it was depends on the space that it puts in front.
+  for (const bool begins : {true, false}) {
+    std::string text = decode(encoded.tokens, begins);
+    for (const uint32_t flags : {CRIA_ENCODE_SPECIAL | CRIA_ENCODE_PARSE, +CRIA_ENCODE_PARSE}) {
+      if (encode(text, flags).tokens == encoded.tokens) return text;
+    }
+  }
+  return decode(encoded.tokens, true);
+}
+
+std::string TextService::decode(const std::vector<uint32_t>& tokens, bool begins) const {
+  need_tokenizer();
+  std::string piece(
+      std::max<size_t>(CRIA_TEXT_BYTES, 3 * cria_longest_token_bytes(model_.model()) + 8), '\0');
+  std::string text;
+  cria_text_state state = {};
+  state.show_special = 1;
+  state.started = begins ? 0 : 1;
+  const auto put = [&](uint32_t token) {
+    size_t n_bytes = 0;
+    const cria_status status =
+        cria_decode_token(model_.model(), &state, token, piece.data(), piece.size(), &n_bytes);
+    if (status != CRIA_OK) throw ApiError(ErrorKind::kServer, cria_status_message(status));
+    text.append(piece, 0, n_bytes);
+  };
+  for (const uint32_t token : tokens) put(token);
+  put(CRIA_NO_TOKEN);
+  return text;
+}
+
+std::string TextService::token_text(uint32_t token) const {
+  return has_tokenizer() ? decode({token}, false) : std::string();
+}
+
+std::string TextService::token_bytes(uint32_t token) const {
+  constexpr std::string_view kReplaced = "\xef\xbf\xbd";
+  const std::string text = token_text(token);
+  if (text.find(kReplaced) == std::string::npos) return text;
+  size_t n_bytes = 0;
+  const char* const stored = cria_token_text(model_.model(), token, &n_bytes);
+  if (stored == nullptr) return text;
+  const std::string_view bytes(stored, n_bytes);
+  // SentencePiece's token of one byte.
+  constexpr size_t kByteTokenLength = 6;
+  if (bytes.size() == kByteTokenLength && bytes.starts_with("<0x") && bytes.ends_with(">")) {
+    return {static_cast<char>(std::stoi(std::string(bytes.substr(3, 2)), nullptr, 16))};
+  }
+  return std::string(bytes);
+}
+
+}  // namespace cria::hosted

@@ -1,0 +1,66 @@
+// Tokens and texts of the model that is served, in a workspace of its own, so that the engine's is
+// never waited for. One thread at a time, but for what says otherwise.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "platforms/hosted/session/arena_memory.h"
+#include "platforms/hosted/session/model_session.h"
+
+namespace cria::hosted {
+
+struct ChatMessage {
+  cria_role role;
+  std::string text;
+};
+
+// Of a text that is too long for any context tokens are only counted, in parts.
+struct Encoded {
+  std::vector<uint32_t> tokens;  // empty where is_counted
+  uint64_t n_tokens;
+  bool is_counted;
+};
+
+class TextService {
+ public:
+  explicit TextService(const ModelSession& model);
+
+  // What a workspace for texts takes, of a model with this configuration.
+  static uint64_t bytes_for(const ModelFile& file, cria_config config);
+
+  [[nodiscard]] bool has_tokenizer() const { return model_.info().has_tokenizer != 0; }
+  [[nodiscard]] bool has_chat() const {
+    return has_tokenizer() && model_.info().chat_template != 0;
+  }
+
+  // Flags of cria_encode. A BOS that the text writes out is not doubled. Throws ApiError.
+  Encoded encode(std::string_view text, uint32_t flags);
+  // Of a conversation and the opening of the assistant's turn. Throws ApiError with the template's
+  // reason.
+  Encoded encode_chat(const std::vector<ChatMessage>& messages);
+  // The text of a conversation, whose tokens, with special ones read, are those of encode_chat.
+  std::string chat_text(const std::vector<ChatMessage>& messages);
+
+  // From any thread: the text of tokens, special ones written out; as the beginning of a text there
+  // is no space before its first word.
+  [[nodiscard]] std::string decode(const std::vector<uint32_t>& tokens, bool begins) const;
+  // One token's text; what is no whole character as U+FFFD.
+  [[nodiscard]] std::string token_text(uint32_t token) const;
+  [[nodiscard]] std::string token_bytes(uint32_t token) const;
+
+ private:
+  cria_status encode_part(std::string_view text, uint32_t flags, std::vector<uint32_t>* tokens);
+  uint64_t count(std::string_view text, uint32_t flags);
+  void need_tokenizer() const;
+
+  const ModelSession& model_;
+  size_t max_text_bytes_;
+  std::optional<ArenaMemory> memory_;
+  cria_workspace* workspace_ = nullptr;
+};
+
+}  // namespace cria::hosted

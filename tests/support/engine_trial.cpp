@@ -1,0 +1,112 @@
+#include "tests/support/engine_trial.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "platforms/hosted/session/model_tokens.h"
+
+namespace cria::test {
+namespace {
+
+constexpr std::chrono::minutes kPatience(1);
+
+hosted::CommonOptions options_of(const std::string& path, const EngineWish& wish) {
+  hosted::CommonOptions options;
+  options.model_path = path;
+  options.n_threads = 2;
+  options.context = wish.context;
+  options.prefill_chunk = wish.prefill_chunk;
+  options.backend = CRIA_BACKEND_EXACT;
+  return options;
+}
+
+}  // namespace
+
+std::string written(const std::string& name, const Bytes& bytes) {
+  const std::filesystem::path path = temporary_folder() / name;
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  return path.string();
+}
+
+const std::string& demo_path() {
+  static const std::string path =
+      written("demo.cria", convert_folder(demo_folder(), {format::NumberFormat::kInt4, 32,
+                                                          format::Compression::kStored, true}));
+  return path;
+}
+
+std::vector<uint32_t> demo_tokens(const std::string& text) {
+  static const hosted::ModelSession model(options_of(demo_path(), {}), {.text_only = true});
+  return hosted::encode_text(model, text, 0);
+}
+
+std::vector<uint32_t> HeardChoice::token_ids() const {
+  std::vector<uint32_t> ids;
+  for (const hosted::DrawnToken& token : tokens) ids.push_back(token.token);
+  return ids;
+}
+
+void Hearer::on_piece(const hosted::AnswerPiece& piece) {
+  if (each_piece) each_piece(piece);
+  const std::lock_guard lock(mutex_);
+  HeardChoice& choice = choices_.at(piece.choice);
+  EXPECT_TRUE(choice.ends.empty()) << "a piece behind the end";
+  EXPECT_TRUE(!piece.text.empty() || !piece.tokens.empty());
+  choice.text += piece.text;
+  choice.pieces.push_back(piece.text);
+  choice.tokens.insert(choice.tokens.end(), piece.tokens.begin(), piece.tokens.end());
+  ++n_pieces_;
+  changed_.notify_all();
+}
+
+void Hearer::on_end(const hosted::AnswerSummary& summary) {
+  const std::lock_guard lock(mutex_);
+  HeardChoice& choice = choices_.at(summary.choice);
+  choice.ends.push_back(summary);
+  EXPECT_EQ(choice.ends.size(), 1u);
+  ++n_ended_;
+  changed_.notify_all();
+}
+
+std::vector<HeardChoice> Hearer::all() {
+  std::unique_lock lock(mutex_);
+  EXPECT_TRUE(changed_.wait_for(lock, kPatience, [this] { return n_ended_ == choices_.size(); }))
+      << "no end in sight";
+  return choices_;
+}
+
+void Hearer::wait_for_pieces(size_t n) {
+  std::unique_lock lock(mutex_);
+  EXPECT_TRUE(changed_.wait_for(
+      lock, kPatience, [this, n] { return n_pieces_ >= n || n_ended_ == choices_.size(); }));
+}
+
+EngineTrial::EngineTrial(const std::string& path, const EngineWish& wish)
+    : model_(options_of(path, wish), {.n_sessions = wish.n_sessions}),
+      engine_(model_, wish.options) {}
+
+std::shared_ptr<Hearer> EngineTrial::begin(const hosted::AnswerRequest& request, uint64_t* id) {
+  auto hearer = std::make_shared<Hearer>(request.n_choices);
+  EXPECT_EQ(engine_.submit(request, hearer, id), hosted::SubmitResult::kTaken);
+  return hearer;
+}
+
+std::shared_ptr<Hearer> EngineTrial::begin(const hosted::AnswerRequest& request) {
+  uint64_t id = 0;
+  return begin(request, &id);
+}
+
+std::vector<HeardChoice> EngineTrial::ask_all(const hosted::AnswerRequest& request) {
+  return begin(request)->all();
+}
+
+HeardChoice EngineTrial::ask(const hosted::AnswerRequest& request) {
+  return ask_all(request).front();
+}
+
+}  // namespace cria::test

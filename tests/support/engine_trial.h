@@ -1,0 +1,80 @@
+// An engine over a model on disk, and a listener that waits for the whole of an answer.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "platforms/hosted/engine/engine.h"
+#include "tests/support/model_files.h"
+
+namespace cria::test {
+
+// The path of a file with these bytes, under the temporary folder.
+[[nodiscard]] std::string written(const std::string& name, const Bytes& bytes);
+// The demo model, with its tokenizer.
+[[nodiscard]] const std::string& demo_path();
+// Its tokens of a text, without BOS.
+[[nodiscard]] std::vector<uint32_t> demo_tokens(const std::string& text);
+
+// One choice as it was heard.
+struct HeardChoice {
+  std::string text;
+  std::vector<std::string> pieces;
+  std::vector<hosted::DrawnToken> tokens;
+  std::vector<hosted::AnswerSummary> ends;  // one, unless something is wrong
+  [[nodiscard]] std::vector<uint32_t> token_ids() const;
+};
+
+// Keeps what it hears; a test may have something happen with each piece.
+class Hearer : public hosted::AnswerListener {
+ public:
+  explicit Hearer(size_t n_choices) : choices_(n_choices) {}
+  std::function<void(const hosted::AnswerPiece&)> each_piece;  // on the engine's thread
+
+  void on_piece(const hosted::AnswerPiece& piece) override;
+  void on_end(const hosted::AnswerSummary& summary) override;
+  // Waits for the end of all choices, or gives up after a minute.
+  [[nodiscard]] std::vector<HeardChoice> all();
+  // Waits for so many pieces, or for the end.
+  void wait_for_pieces(size_t n);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<HeardChoice> choices_;
+  size_t n_pieces_ = 0;
+  size_t n_ended_ = 0;
+};
+
+struct EngineWish {
+  uint32_t n_sessions = 1;
+  uint32_t context = 0;
+  uint32_t prefill_chunk = 0;
+  hosted::EngineOptions options = {};
+};
+
+class EngineTrial {
+ public:
+  EngineTrial(const std::string& path, const EngineWish& wish);
+
+  [[nodiscard]] const hosted::ModelSession& model() const { return model_; }
+  [[nodiscard]] hosted::Engine& engine() { return engine_; }
+
+  // Submits, which must be taken.
+  std::shared_ptr<Hearer> begin(const hosted::AnswerRequest& request, uint64_t* id);
+  std::shared_ptr<Hearer> begin(const hosted::AnswerRequest& request);
+  // Waits for the answer.
+  std::vector<HeardChoice> ask_all(const hosted::AnswerRequest& request);
+  HeardChoice ask(const hosted::AnswerRequest& request);
+
+ private:
+  hosted::ModelSession model_;
+  hosted::Engine engine_;
+};
+
+}  // namespace cria::test
