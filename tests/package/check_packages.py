@@ -24,7 +24,7 @@ def contents(triplet, is_static, libraries):
     lib = f"usr/lib/{triplet}"
     doc = "usr/share/doc"
     programs = {"usr/bin/cria", "usr/bin/cria-convert", "usr/share/man/man1/cria.1.gz", "usr/share/man/man1/cria-convert.1.gz"}
-    programs |= {f"{doc}/cria/{name}" for name in ("README.md", "command_line.md", "memory.md", "copyright", "changelog.gz")}
+    programs |= {f"{doc}/cria/{name}" for name in ("README.md", "command_line.md", "server.md", "memory.md", "copyright", "changelog.gz")}
     programs.add(SERVICE)
     if is_static:
         programs.add("usr/share/lintian/overrides/cria")
