@@ -13,6 +13,8 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ("cria", "libcria0", "libcria-dev", "python3-cria")
 SECONDS = 300
 SKIP = 77
+SERVICE = "usr/lib/systemd/system/cria-serve.service"
+MOST_EXPOSURE = 20  # tenths, as systemd-analyze security counts
 # Of examples/two_conversations.
 TWO_PROMPTS = ("Once upon a time the llama", "Once upon a time there was a fox")
 
@@ -22,7 +24,8 @@ def contents(triplet, is_static, libraries):
     lib = f"usr/lib/{triplet}"
     doc = "usr/share/doc"
     programs = {"usr/bin/cria", "usr/bin/cria-convert", "usr/share/man/man1/cria.1.gz", "usr/share/man/man1/cria-convert.1.gz"}
-    programs |= {f"{doc}/cria/{name}" for name in ("README.md", "command_line.md", "memory.md", "copyright", "changelog.gz")}
+    programs |= {f"{doc}/cria/{name}" for name in ("README.md", "command_line.md", "server.md", "memory.md", "copyright", "changelog.gz")}
+    programs.add(SERVICE)
     if is_static:
         programs.add("usr/share/lintian/overrides/cria")
     shared = {f"{lib}/lib{name}.so.{version}" for name in ("cria", "cria_host") for version in ("0", "0.1.0")}
@@ -96,6 +99,20 @@ def check_programs(root, emulator, folder):
     print(f"cria chat: {answer.strip()}")
     if not text.strip() or "llama" not in answer:
         sys.exit("the programs said nothing to the point")
+
+
+def check_service(root, folder):
+    """The unit means something to systemd, shuts the server in, and was neither enabled nor started."""
+    enabled = [path for path in (root / "etc").rglob("*cria*")] if (root / "etc").exists() else []
+    same("units enabled by the package", enabled, [])
+    if shutil.which("systemd-analyze") is None:
+        print("cria-serve.service: not checked, no systemd-analyze here")
+        return
+    unit = folder / "cria-serve.service"
+    unit.write_text((root / SERVICE).read_text().replace("/usr/bin/cria", str(root / "usr/bin/cria")))
+    output(["systemd-analyze", "verify", "--man=no", unit])
+    lines = output(["systemd-analyze", "security", "--offline=true", f"--threshold={MOST_EXPOSURE}", unit]).splitlines()
+    print(lines[-1].strip())
 
 
 def check_library(root, triplet, compiler, emulator, folder):
@@ -180,6 +197,7 @@ def main():
         root = folder / "root"
         install(debs, root)
         check_programs(root, args.run.split(), folder)
+        check_service(root, folder)
         check_library(root, args.triplet, args.compiler, args.run.split(), folder)
         check_shared(root, args.triplet, args.architecture)
         if not args.run:

@@ -1,0 +1,69 @@
+// Vercel's AI SDK with its provider for servers like OpenAI's.
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
+import { APICallError, generateObject, generateText, jsonSchema, streamObject, streamText } from "ai";
+import * as c from "./checks.mjs";
+
+const provider = (apiKey) =>
+  createOpenAICompatible({ name: "cria", baseURL: c.baseURL, apiKey, includeUsage: true, supportsStructuredOutputs: true });
+const model = provider(c.apiKey).chatModel(c.model);
+const asked = { model, messages: c.question, seed: 7, temperature: 0.8, maxOutputTokens: 40, maxRetries: 0 };
+const animal = { ...asked, temperature: 1.5, maxOutputTokens: 200, schema: jsonSchema(c.schema), schemaName: "animal" };
+
+await c.run("ai", {
+  async "not stream"() {
+    const { text, usage, finishReason } = await generateText(asked);
+    c.assert.ok(text.length > 0);
+    c.assert.ok(usage.inputTokens > 0 && usage.outputTokens > 0);
+    c.assert.ok(["stop", "length"].includes(finishReason));
+  },
+  async "stream"() {
+    const { text } = await generateText(asked);
+    const result = streamText(asked);
+    let all = "";
+    for await (const piece of result.textStream) all += piece;
+    if (c.isCria) c.assert.equal(all, text);
+    c.assert.ok((await result.usage).outputTokens > 0);
+  },
+  async "completions"() {
+    const { text } = await generateText({ ...asked, messages: undefined, prompt: "Once upon a time",
+      model: provider(c.apiKey).completionModel(c.model) });
+    c.assert.ok(text.length > 0);
+  },
+  async "abort"() {
+    const control = new AbortController();
+    const result = streamText({ ...asked, maxOutputTokens: 400, abortSignal: control.signal, onError() {} });
+    for await (const part of result.fullStream) {
+      if (part.type === "text-delta") control.abort();
+      if (part.type === "abort") break;
+    }
+    await c.assertAllFree();
+    const early = new AbortController();
+    const pending = generateText({ ...asked, maxOutputTokens: 400, abortSignal: early.signal });
+    setTimeout(() => early.abort(), 3);
+    await c.assert.rejects(pending, { name: "AbortError" });
+    await c.assertAllFree();
+  },
+  async "schema"() {
+    const { object } = await generateObject(animal);
+    c.assertAnimal(object);
+    const result = streamObject(animal);
+    for await (const _ of result.partialObjectStream);
+    c.assertAnimal(await result.object);
+  },
+  async "overflow"() {
+    await c.assert.rejects(generateText({ ...asked, messages: c.longQuestion }), (error) => {
+      c.assert.ok(APICallError.isInstance(error), String(error));
+      c.assert.equal(error.statusCode, 400);
+      c.assert.match(error.responseBody, /exceed_context_size_error/);
+      c.assert.equal(error.isRetryable, false);
+      return true;
+    });
+  },
+  async "401"() {
+    await c.assert.rejects(generateText({ ...asked, model: provider(c.wrongKey).chatModel(c.model) }), (error) => {
+      c.assert.ok(APICallError.isInstance(error), String(error));
+      c.assert.equal(error.statusCode, 401);
+      return true;
+    });
+  },
+});

@@ -1,0 +1,113 @@
+// OpenAI's own client.
+import OpenAI from "openai";
+import { zodResponseFormat } from "openai/helpers/zod";
+import { z } from "zod";
+import * as c from "./checks.mjs";
+
+const client = new OpenAI({ baseURL: c.baseURL, apiKey: c.apiKey, maxRetries: 0 });
+const asked = { model: c.model, messages: c.question, ...c.options };
+
+async function streamed(request) {
+  const stream = await client.chat.completions.create({ ...request, stream: true, stream_options: { include_usage: true } });
+  let text = "", usage = null, reason = null;
+  for await (const chunk of stream) {
+    if (chunk.usage) usage = chunk.usage;
+    text += chunk.choices[0]?.delta?.content ?? "";
+    reason = chunk.choices[0]?.finish_reason ?? reason;
+  }
+  return { text, usage, reason };
+}
+
+await c.run("openai", {
+  async "models"() {
+    const models = await client.models.list();
+    c.assert.equal(models.data.length, 1);
+  },
+  async "not stream"() {
+    const answer = await client.chat.completions.create(asked);
+    const again = await client.chat.completions.create(asked);
+    const { message, finish_reason } = answer.choices[0];
+    c.assert.equal(message.role, "assistant");
+    c.assert.ok(message.content.length > 0);
+    c.assert.ok(["stop", "length"].includes(finish_reason));
+    c.assert.equal(answer.usage.total_tokens, answer.usage.prompt_tokens + answer.usage.completion_tokens);
+    if (c.isCria) c.assert.equal(again.choices[0].message.content, message.content);
+  },
+  async "stream"() {
+    const whole = await client.chat.completions.create(asked);
+    const { text, usage, reason } = await streamed(asked);
+    if (c.isCria) c.assert.equal(text, whole.choices[0].message.content);
+    c.assert.equal(reason, whole.choices[0].finish_reason);
+    c.assert.equal(usage.completion_tokens, whole.usage.completion_tokens);
+  },
+  async "stream by its helper"() {
+    const runner = client.chat.completions.stream(asked);
+    let text = "";
+    runner.on("content", (piece) => (text += piece));
+    const final = await runner.finalChatCompletion();
+    c.assert.equal(text, final.choices[0].message.content);
+  },
+  async "completions"() {
+    const request = { model: c.model, prompt: "Once upon a time", ...c.options };
+    const whole = await client.completions.create(request);
+    let text = "";
+    for await (const chunk of await client.completions.create({ ...request, stream: true })) text += chunk.choices[0]?.text ?? "";
+    c.assert.ok(text.length > 0);
+    if (c.isCria) c.assert.equal(text, whole.choices[0].text);
+  },
+  async "several choices and logprobs"() {
+    const answer = await client.chat.completions.create({ ...asked, n: 2, logprobs: true, top_logprobs: 3 });
+    c.assert.equal(answer.choices.length, 2);
+    for (const choice of answer.choices) {
+      c.assert.ok(choice.logprobs.content.length > 0);
+      c.assert.ok(choice.logprobs.content.every((token) => token.top_logprobs.length === 3 && token.logprob <= 0));
+    }
+  },
+  async "abort"() {
+    const stream = await client.chat.completions.create({ ...asked, max_tokens: 400, stream: true });
+    for await (const _ of stream) break; // hangs up
+    await c.assertAllFree();
+    const control = new AbortController();
+    const pending = client.chat.completions.create({ ...asked, max_tokens: 400 }, { signal: control.signal });
+    setTimeout(() => control.abort(), 3);
+    await c.assert.rejects(pending, OpenAI.APIUserAbortError);
+    await c.assertAllFree();
+  },
+  async "schema"() {
+    const response_format = { type: "json_schema", json_schema: { name: "animal", schema: c.schema, strict: true } };
+    const answer = await client.chat.completions.create({ ...asked, temperature: 1.5, max_tokens: 200, response_format });
+    c.assertAnimal(JSON.parse(answer.choices[0].message.content));
+    const { text } = await streamed({ ...asked, temperature: 1.5, max_tokens: 200, response_format });
+    c.assertAnimal(JSON.parse(text));
+  },
+  async "schema by zod"() {
+    const Animal = z.object({ name: z.string().max(12), age: z.number().int().min(0).max(120), colour: z.enum(["brown", "white"]),
+      owner: z.object({ city: z.string().max(9).nullable() }).nullable() });
+    const answer = await client.chat.completions.parse({ ...asked, max_tokens: 250, response_format: zodResponseFormat(Animal, "animal") });
+    c.assert.ok(["brown", "white"].includes(answer.choices[0].message.parsed.colour));
+  },
+  async "json_object"() {
+    const answer = await client.chat.completions.create({ ...asked, max_tokens: 200, response_format: { type: "json_object" } });
+    if (answer.choices[0].finish_reason === "stop") c.assert.equal(typeof JSON.parse(answer.choices[0].message.content), "object");
+  },
+  async "overflow"() {
+    for (const stream of [false, true]) {
+      await c.assert.rejects(client.chat.completions.create({ ...asked, messages: c.longQuestion, stream }), (error) => {
+        c.assert.ok(error instanceof OpenAI.BadRequestError, String(error));
+        c.assert.equal(error.status, 400);
+        c.assert.equal(error.type, "exceed_context_size_error");
+        c.assert.ok(error.error.n_prompt_tokens > error.error.n_ctx);
+        return true;
+      });
+    }
+  },
+  async "a request that is wrong"() {
+    await c.assert.rejects(client.chat.completions.create({ ...asked, messages: [] }), OpenAI.BadRequestError);
+    await c.assert.rejects(client.chat.completions.create({ ...asked, temperature: -1 }), OpenAI.BadRequestError);
+  },
+  async "401"() {
+    const stranger = new OpenAI({ baseURL: c.baseURL, apiKey: c.wrongKey, maxRetries: 0 });
+    await c.assert.rejects(stranger.chat.completions.create(asked), OpenAI.AuthenticationError);
+    await c.assert.rejects(stranger.chat.completions.create({ ...asked, stream: true }), OpenAI.AuthenticationError);
+  },
+});
