@@ -37,7 +37,7 @@ endforeach()
 
 install(TARGETS cria cria-convert DESTINATION bin COMPONENT cria)
 install(FILES ${_pages} DESTINATION share/man/man1 COMPONENT cria)
-install(FILES README.md docs/command_line.md docs/memory.md DESTINATION share/doc/cria COMPONENT cria)
+install(FILES README.md docs/command_line.md docs/server.md docs/memory.md DESTINATION share/doc/cria COMPONENT cria)
 if(CMAKE_EXE_LINKER_FLAGS MATCHES "-static")
   install(FILES "${_files}/lintian-overrides" DESTINATION share/lintian/overrides RENAME cria COMPONENT cria)
 endif()

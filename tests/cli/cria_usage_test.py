@@ -17,7 +17,7 @@ class Usage(unittest.TestCase):
             self.assertIn(word, result.err)
 
     def test_help_and_version_go_to_standard_output(self):
-        for arguments in (["--help"], ["--version"], ["run", "--help"], ["chat", "--help"]):
+        for arguments in (["--help"], ["--version"], ["run", "--help"], ["chat", "--help"], ["serve", "--help"]):
             result = cli.cria(*arguments)
             self.assertEqual(result.code, cli.DONE)
             self.assertEqual(result.err, "")
@@ -38,7 +38,7 @@ class Usage(unittest.TestCase):
         needed = {"run": ["-p", "a"], "logits": ["--ids", "1", "-o", "-"], "eval": ["--text", os.devnull]}
         texts = {("run", "--prompt"), ("logits", "--text")}
         n_tried = 0
-        for command in ("info", "verify", "run", "chat", "bench", "tokenize", "logits", "eval"):
+        for command in ("info", "verify", "run", "chat", "bench", "tokenize", "logits", "eval", "serve"):
             for line in cli.cria(command, "--help").out.split("\n"):
                 option = re.match(r"\s+(?:-\w, ?)?(--[a-z-]+) [A-Z]", line)
                 if not option or (command, option[1]) in texts:
@@ -72,7 +72,7 @@ class Usage(unittest.TestCase):
     def test_every_command_refuses_a_file_that_is_not_there(self):
         missing = cli.folder() / "missing.cria"
         for command in (["info"], ["verify"], ["run", "-p", "a"], ["chat"], ["bench"], ["tokenize"],
-                        ["logits", "--ids", "1", "-o", "-"], ["eval", "--text", os.devnull]):
+                        ["logits", "--ids", "1", "-o", "-"], ["eval", "--text", os.devnull], ["serve"]):
             result = cli.cria(command[0], missing, *command[1:])
             self.assert_fails(result, cli.BAD_INPUT, str(missing))
 

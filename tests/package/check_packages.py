@@ -22,7 +22,7 @@ def contents(triplet, is_static, libraries):
     lib = f"usr/lib/{triplet}"
     doc = "usr/share/doc"
     programs = {"usr/bin/cria", "usr/bin/cria-convert", "usr/share/man/man1/cria.1.gz", "usr/share/man/man1/cria-convert.1.gz"}
-    programs |= {f"{doc}/cria/{name}" for name in ("README.md", "command_line.md", "memory.md", "copyright", "changelog.gz")}
+    programs |= {f"{doc}/cria/{name}" for name in ("README.md", "command_line.md", "server.md", "memory.md", "copyright", "changelog.gz")}
     if is_static:
         programs.add("usr/share/lintian/overrides/cria")
     development = {"usr/include/cria.h", "usr/include/cria_chat.h", "usr/include/cria_json.h", f"{lib}/libcria.a", f"{lib}/pkgconfig/cria.pc"}

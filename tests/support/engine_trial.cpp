@@ -45,6 +45,57 @@ std::vector<uint32_t> demo_tokens(const std::string& text) {
   return hosted::encode_text(model, text, 0);
 }
 
+hosted::AnswerRequest asking(const std::string& text, uint32_t max_tokens) {
+  hosted::AnswerRequest request;
+  request.prompt = demo_tokens(text);
+  request.max_tokens = max_tokens;
+  return request;
+}
+
+hosted::AnswerRequest seeded(const std::string& text, uint64_t seed) {
+  hosted::AnswerRequest request = asking(text, kTokens);
+  request.sampling.temperature = 0.9f;
+  request.sampling.top_p = 0.95f;
+  request.seed = seed;
+  return request;
+}
+
+std::string told(const std::string& question) {
+  std::string text = "The story is about a fox and a bear. ";
+  for (int i = 0; i < 4; ++i) text += "They live in a small village near the river. ";
+  return text + question;
+}
+
+std::vector<uint32_t> drawn_alone(const std::string& path, uint32_t context,
+                                  const hosted::AnswerRequest& request,
+                                  std::vector<float>* logits) {
+  const hosted::ModelSession model(options_of(path, {.context = context}), {});
+  cria_session* const session = model.session();
+  cria_seed(session, request.seed);
+  cria_sampling sampling = request.sampling;
+  sampling.biases = request.biases.data();
+  sampling.n_biases = request.biases.size();
+  std::vector<uint32_t> tokens;
+  model.check(
+      cria_prefill(model.workspace(), session, request.prompt.data(), request.prompt.size()));
+  while (tokens.size() < request.max_tokens) {
+    const size_t vocab_size = cria_vocab_size(model.model());
+    logits->insert(logits->end(), cria_logits(session), cria_logits(session) + vocab_size);
+    uint32_t token = 0;
+    model.check(cria_sample(model.workspace(), session, &sampling, &token));
+    if (cria_is_end_token(model.model(), token) != 0) break;
+    tokens.push_back(token);
+    if (cria_position(session) == cria_context(session)) break;
+    model.check(cria_prefill(model.workspace(), session, &token, 1));
+  }
+  return tokens;
+}
+
+std::vector<uint32_t> drawn_alone(const std::string& path, const hosted::AnswerRequest& request) {
+  std::vector<float> logits;
+  return drawn_alone(path, 0, request, &logits);
+}
+
 std::vector<uint32_t> HeardChoice::token_ids() const {
   std::vector<uint32_t> ids;
   for (const hosted::DrawnToken& token : tokens) ids.push_back(token.token);
@@ -84,6 +135,11 @@ void Hearer::wait_for_pieces(size_t n) {
   std::unique_lock lock(mutex_);
   EXPECT_TRUE(changed_.wait_for(
       lock, kPatience, [this, n] { return n_pieces_ >= n || n_ended_ == choices_.size(); }));
+}
+
+bool Hearer::has_ended() {
+  const std::lock_guard lock(mutex_);
+  return n_ended_ == choices_.size();
 }
 
 EngineTrial::EngineTrial(const std::string& path, const EngineWish& wish)

@@ -21,6 +21,22 @@ namespace cria::test {
 // Its tokens of a text, without BOS.
 [[nodiscard]] std::vector<uint32_t> demo_tokens(const std::string& text);
 
+// A greedy request to the demo model.
+[[nodiscard]] hosted::AnswerRequest asking(const std::string& text, uint32_t max_tokens);
+
+// One with a temperature.
+inline constexpr uint32_t kTokens = 24;
+[[nodiscard]] hosted::AnswerRequest seeded(const std::string& text, uint64_t seed);
+// A question behind a text of some sixty tokens.
+[[nodiscard]] std::string told(const std::string& question);
+
+// The tokens of choice 0 by the calls that cria.h shows, and the logits before each.
+[[nodiscard]] std::vector<uint32_t> drawn_alone(const std::string& path, uint32_t context,
+                                                const hosted::AnswerRequest& request,
+                                                std::vector<float>* logits);
+[[nodiscard]] std::vector<uint32_t> drawn_alone(const std::string& path,
+                                                const hosted::AnswerRequest& request);
+
 // One choice as it was heard.
 struct HeardChoice {
   std::string text;
@@ -42,6 +58,7 @@ class Hearer : public hosted::AnswerListener {
   [[nodiscard]] std::vector<HeardChoice> all();
   // Waits for so many pieces, or for the end.
   void wait_for_pieces(size_t n);
+  [[nodiscard]] bool has_ended();
 
  private:
   std::mutex mutex_;

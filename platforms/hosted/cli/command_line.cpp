@@ -245,8 +245,7 @@ void add_serve(CLI::App* app, ServeOptions* options) {
       ->check(between(uint16_t{0}, kMostPort))
       ->capture_default_str()
       ->type_name("N");
-  app->add_option("--sessions", options->n_sessions,
-                  "Conversations answered at once; default: 4, or what fits")
+  app->add_option("--sessions", options->n_sessions, "Answered at once; default: 4, or what fits")
       ->check(between(1U, kMaxSessions))
       ->type_name("N");
   app->add_option("--queue", options->queue, "Requests that wait for one; more get 429")

@@ -159,6 +159,21 @@ void EngineLoop::tell_idle_sessions() {
 
 // Steps ------------------------------------------------------------------------------------------
 
+// Clients that come at once begin with the same system prompt: it is read once.
+bool EngineLoop::should_wait(const Answer& answer) const {
+  const std::vector<uint32_t>& prompt = answer.request().wish.prompt;
+  const uint32_t n_held = pool_.n_held(prompt);
+  for (const std::unique_ptr<Answer>& older : answers_) {
+    if (older.get() == &answer) break;
+    if (!older->is_reading()) continue;
+    const std::vector<uint32_t>& other = older->request().wish.prompt;
+    const auto differs =
+        std::mismatch(prompt.begin(), prompt.end() - 1, other.begin(), other.end()).first;
+    if (static_cast<size_t>(differs - prompt.begin()) > n_held) return true;
+  }
+  return false;
+}
+
 void EngineLoop::begin_reading(Answer* answer) {
   const std::vector<uint32_t>& prompt = answer->request().wish.prompt;
   const PromptStart start = pool_.begin(answer->session(), prompt);
@@ -173,8 +188,7 @@ void EngineLoop::add_turn(Answer* answer, size_t n_prompt_tokens) {
 }
 
 // Every answer that has its prompt goes on by one token. Prompts share what is left of a chunk, so
-// that the weights are read once, the oldest first: one that begins alike finds there what it would
-// have read.
+// that the weights are read once for all of the step, the oldest first.
 void EngineLoop::take_turns() {
   turns_.clear();
   in_step_.clear();
@@ -184,7 +198,10 @@ void EngineLoop::take_turns() {
   size_t n_left = chunk_ > turns_.size() ? chunk_ - turns_.size() : 1;
   for (const std::unique_ptr<Answer>& answer : answers_) {
     if (!answer->is_reading() || n_left == 0) continue;
-    if (!answer->has_begun()) begin_reading(answer.get());
+    if (!answer->has_begun()) {
+      if (should_wait(*answer)) continue;
+      begin_reading(answer.get());
+    }
     add_turn(answer.get(), n_left);
     n_left -= turns_.back().n_tokens;
   }

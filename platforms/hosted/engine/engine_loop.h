@@ -54,6 +54,8 @@ class EngineLoop : private StepWatcher {
   StepResult step();
   void take_turns();
   void add_turn(Answer* answer, size_t n_prompt_tokens);
+  // Whether what one would read first is being read by one before it.
+  [[nodiscard]] bool should_wait(const Answer& answer) const;
   void begin_reading(Answer* answer);
   StepWish on_step(uint64_t done, uint64_t total) override;
   void draw(Answer* answer);

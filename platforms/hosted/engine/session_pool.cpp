@@ -30,6 +30,11 @@ std::vector<SessionPool::Match> SessionPool::matches(std::span<const uint32_t> p
   return result;
 }
 
+uint32_t SessionPool::n_held(std::span<const uint32_t> prompt) const {
+  const Match best = matches(prompt, std::nullopt).front();
+  return std::min(best.n_common, static_cast<uint32_t>(prompt.size() - 1));
+}
+
 uint32_t SessionPool::give(std::span<const uint32_t> prompt) {
   const Match best = matches(prompt, std::nullopt).front();
   uint32_t given = best.session;

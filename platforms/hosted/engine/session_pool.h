@@ -34,6 +34,8 @@ class SessionPool {
   // would waste more than half of what it holds or it is busy; then the one that was used least
   // recently. At least one must be idle.
   uint32_t give(std::span<const uint32_t> prompt);
+  // Tokens at the beginning of a prompt that some session holds, but for its last.
+  [[nodiscard]] uint32_t n_held(std::span<const uint32_t> prompt) const;
   // Makes a session that was given hold what any session has in common with the prompt, but never
   // the last token of it, whose logits are needed.
   PromptStart begin(uint32_t session, std::span<const uint32_t> prompt);

@@ -52,6 +52,11 @@ class JobListener final : public AnswerListener {
 };
 
 void Job::start(std::vector<AnswerRequest> prompts, const Post& post) {
+  exchange_->when_gone([job = shared_from_this()] {
+    job->cancel();
+    job->exchange_ = nullptr;
+  });
+  if (exchange_ == nullptr) return;
   for (size_t i = 0; i < prompts.size(); ++i) {
     n_open_ += prompts[i].n_choices;
     uint64_t id = 0;
@@ -70,10 +75,6 @@ void Job::start(std::vector<AnswerRequest> prompts, const Post& post) {
                                         : "the server is stopping")
                                .reply());
   }
-  exchange_->when_gone([job = shared_from_this()] {
-    job->cancel();
-    job->exchange_ = nullptr;
-  });
   if (writer_->streams()) exchange_->begin_events();
 }
 

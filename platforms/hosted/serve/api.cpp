@@ -196,13 +196,13 @@ std::string Api::token_or_empty(uint32_t token) const {
 Reply Api::props(const RequestHead&) {
   const cria_sampling& s = options_.usual;
   const MemoryBudget& m = options_.budget;
-  const Json params = {{"temperature", s.temperature},
+  const Json params = {{"temperature", shortest(s.temperature)},
                        {"top_k", s.top_k},
-                       {"top_p", s.top_p},
-                       {"min_p", s.min_p},
-                       {"repeat_penalty", s.repeat_penalty},
-                       {"frequency_penalty", s.frequency_penalty},
-                       {"presence_penalty", s.presence_penalty},
+                       {"top_p", shortest(s.top_p)},
+                       {"min_p", shortest(s.min_p)},
+                       {"repeat_penalty", shortest(s.repeat_penalty)},
+                       {"frequency_penalty", shortest(s.frequency_penalty)},
+                       {"presence_penalty", shortest(s.presence_penalty)},
                        {"seed", -1},
                        {"max_tokens", -1},
                        {"n_predict", -1},

@@ -110,7 +110,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void send(std::string_view events);
   void end_events();
 
-  std::function<void()> when_gone;
+  void set_when_gone(std::function<void()> told);
+
   std::string note;
 
  private:
@@ -165,6 +166,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   std::string sending_;  // belongs to the write that waits
   size_t n_sent_ = 0;    // of it
   std::vector<HeaderField> extra_;
+  std::function<void()> when_gone_;
 };
 
 namespace {
@@ -178,7 +180,9 @@ class ConnectionExchange final : public Exchange {
   void begin_events() override { connection_->begin_events(); }
   void send(std::string_view events) override { connection_->send(events); }
   void end_events() override { connection_->end_events(); }
-  void when_gone(std::function<void()> told) override { connection_->when_gone = std::move(told); }
+  void when_gone(std::function<void()> told) override {
+    connection_->set_when_gone(std::move(told));
+  }
   void note(std::string text) override { connection_->note = std::move(text); }
 
  private:
@@ -454,9 +458,14 @@ void Connection::end_events() {
   answered();
 }
 
+void Connection::set_when_gone(std::function<void()> told) {
+  if (state_ == State::kClosed) return told();
+  when_gone_ = std::move(told);
+}
+
 // The answer is complete in the buffers.
 void Connection::answered() {
-  when_gone = nullptr;
+  when_gone_ = nullptr;
   is_streaming_ = false;
   comment_.cancel();
   release_body();
@@ -566,7 +575,7 @@ void Connection::close() {
   if (is_cut) {
     note += note.empty() ? "client left" : ", client left";
     log();
-    if (when_gone) std::exchange(when_gone, nullptr)();
+    if (when_gone_) std::exchange(when_gone_, nullptr)();
   }
   server_->forget(shared_from_this());
 }

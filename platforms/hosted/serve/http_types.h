@@ -47,7 +47,7 @@ class Exchange {
   virtual void begin_events() = 0;
   virtual void send(std::string_view events) = 0;
   virtual void end_events() = 0;
-  // Is called once if the client goes away before the answer's end.
+  // Is called once if the client goes away before the answer's end, or has gone.
   virtual void when_gone(std::function<void()> told) = 0;
   // What the log's line about this request says besides.
   virtual void note(std::string text) = 0;

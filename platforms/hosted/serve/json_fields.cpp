@@ -1,6 +1,8 @@
 #include "platforms/hosted/serve/json_fields.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -193,6 +195,14 @@ uint32_t token_id(const Json& json, uint32_t vocab_size, const char* param) {
   if (is_id) return json.get<uint32_t>();
   throw ApiError(ErrorKind::kInvalidRequest,
                  text_of("%s: a token id is a whole number below %u", param, vocab_size), param);
+}
+
+Json shortest(float value) {
+  std::array<char, 64> text = {};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  double result = 0.0;
+  std::from_chars(text.data(), end, result);
+  return result;
 }
 
 std::string dump(const Json& json) {

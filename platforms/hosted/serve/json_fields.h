@@ -43,6 +43,9 @@ class Fields {
 // Throws ApiError unless json is a token id below vocab_size; param names the member.
 uint32_t token_id(const Json& json, uint32_t vocab_size, const char* param);
 
+// 0.8 where a float is what 0.8 becomes.
+Json shortest(float value);
+
 // Text that is no UTF-8 comes out with U+FFFD.
 std::string dump(const Json& json);
 

@@ -1,0 +1,298 @@
+"""The server's endpoints: what they take, what they answer, what they refuse."""
+import json
+import unittest
+
+import cria_cli as cli
+from cria_server import Server
+
+HELLO = [{"role": "user", "content": "hello"}]
+PROMPT = "Once upon a time"
+
+
+class Basics(unittest.TestCase):
+    def test_it_tells_its_memory_and_itself(self):
+        with Server("--sessions", 2, "--context", 128, "--alias", "demo") as server:
+            self.assertIn("2 sessions of 128 positions", server.told)
+            self.assertEqual(server.get("/health").body, {"status": "ok"})
+            props = server.get("/props").body
+            self.assertEqual(props["total_slots"], 2)
+            self.assertEqual(props["default_generation_settings"]["n_ctx"], 128)
+            self.assertEqual(props["default_generation_settings"]["params"]["temperature"], 0.8)
+            self.assertEqual(props["bos_token"], "<|begin_of_text|>")
+            self.assertIn("eot_id", props["chat_template"])
+            self.assertTrue(props["model_path"].endswith(".cria"))
+            models = server.get("/v1/models").body
+            self.assertEqual(models["data"][0]["id"], "demo")
+            self.assertEqual(models["data"][0]["owned_by"], "cria")
+            self.assertIsInstance(models["data"][0]["created"], int)
+            self.assertEqual(server.get("/v1/models/demo").body["id"], "demo")
+            self.assertEqual(server.get("/v1/models/other").status, 404)
+            slots = server.get("/slots").body
+            self.assertEqual([(s["id"], s["n_ctx"], s["is_processing"]) for s in slots], [(0, 128, False), (1, 128, False)])
+            self.assertEqual(server.get("/metrics").status, 501)
+
+    def test_metrics_are_opted_in(self):
+        with Server("--metrics") as server:
+            server.chat(max_tokens=4)
+            text = server.get("/metrics").raw.decode()
+            self.assertIn("\ncria_generated_tokens_total 4\n", text)
+
+    def test_paths_and_methods(self):
+        with Server() as server:
+            self.assertEqual(server.get("/nothing").status, 404)
+            self.assertEqual(server.get("/nothing").error["type"], "not_found_error")
+            wrong = server.get("/v1/chat/completions")
+            self.assertEqual((wrong.status, wrong.headers["Allow"]), (405, "POST, OPTIONS"))
+            self.assertEqual(server.post("/health", {}).status, 405)
+            self.assertEqual(server.request("HEAD", "/health").raw, b"")
+            page = server.get("/")
+            self.assertTrue(page.raw.startswith(b"<!doctype html>"))
+            self.assertNotIn(b"CRIA_NONCE", page.raw)
+            self.assertIn("default-src 'none'", page.headers["Content-Security-Policy"])
+            self.assertEqual(page.headers["X-Content-Type-Options"], "nosniff")
+            self.assertNotEqual(page.raw, server.get("/").raw)  # a word of its own for each answer
+
+    def test_a_model_without_tokenizer_continues_ids(self):
+        with Server(model=cli.model("--no-tokenizer")) as server:
+            done = server.post("/completion", {"prompt": [1, 2, 3], "n_predict": 4, "temperature": 0, "return_tokens": True})
+            self.assertEqual(done.status, 200)
+            self.assertEqual(len(done.body["tokens"]), 4)
+            self.assertEqual(server.chat().status, 501)
+            self.assertEqual(server.post("/tokenize", {"content": "a"}).status, 501)
+
+
+class Endpoints(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--sessions", 3, "--queue", 8)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+
+    def refuses(self, path, data, param=None, status=400):
+        answer = self.server.post(path, data)
+        self.assertEqual(answer.status, status, (data, answer.raw))
+        self.assertEqual(set(answer.error) & {"message", "type", "param", "code"}, {"message", "type", "param", "code"})
+        self.assertEqual(answer.error["code"], status)
+        if param:
+            self.assertEqual(answer.error["param"], param, answer.raw)
+        return answer.error
+
+    def test_a_chat_is_answered(self):
+        body = self.server.chat(max_tokens=8, model="mine").body
+        self.assertTrue(body["id"].startswith("chatcmpl-"))
+        self.assertEqual((body["object"], body["model"]), ("chat.completion", "mine"))
+        self.assertTrue(body["system_fingerprint"].startswith("b"))
+        choice = body["choices"][0]
+        self.assertEqual((choice["message"]["role"], choice["finish_reason"]), ("assistant", "length"))
+        self.assertEqual(body["usage"]["completion_tokens"], 8)
+        self.assertEqual(body["usage"]["total_tokens"], body["usage"]["prompt_tokens"] + 8)
+        again = self.server.chat(max_tokens=8).body
+        self.assertEqual(again["usage"]["prompt_tokens_details"]["cached_tokens"], again["usage"]["prompt_tokens"] - 1)
+        self.assertEqual(again["choices"][0]["message"], choice["message"])
+
+    def test_a_stream_has_the_text_of_the_whole(self):
+        whole = self.server.chat(max_tokens=12).body
+        events = self.server.stream("/v1/chat/completions", {"messages": HELLO, "seed": 1, "max_tokens": 12,
+                                                              "stream_options": {"include_usage": True}})
+        self.assertEqual(events[-1], "[DONE]")
+        self.assertEqual(events[0]["choices"][0]["delta"], {"role": "assistant", "content": None})
+        self.assertEqual(events[-2]["choices"], [])
+        self.assertEqual(events[-2]["usage"]["completion_tokens"], 12)
+        self.assertEqual(events[-3]["choices"][0]["finish_reason"], "length")
+        self.assertEqual(events[-3]["choices"][0]["delta"], {})
+        self.assertIn("predicted_per_second", events[-3]["timings"])
+        text = "".join(e["choices"][0]["delta"]["content"] for e in events[1:-3])
+        self.assertEqual(text, whole["choices"][0]["message"]["content"])
+        self.assertEqual(len({e["id"] for e in events[:-1]}), 1)
+
+    def test_a_comment_comes_before_the_first_event(self):
+        connection = self.server.connection()
+        connection.request("POST", "/v1/chat/completions", json.dumps({"messages": HELLO, "stream": True, "max_tokens": 1}))
+        self.assertTrue(connection.getresponse().read().startswith(b": "))
+        connection.close()
+
+    def test_text_completions(self):
+        body = self.server.post("/v1/completions", {"prompt": PROMPT, "max_tokens": 6, "seed": 3, "echo": True}).body
+        self.assertEqual(body["object"], "text_completion")
+        self.assertTrue(body["choices"][0]["text"].startswith(PROMPT))
+        events = self.server.stream("/v1/completions", {"prompt": PROMPT, "max_tokens": 6, "seed": 3})
+        text = "".join(e["choices"][0]["text"] for e in events[:-1])
+        self.assertEqual(PROMPT + text, body["choices"][0]["text"])
+        many = self.server.post("/v1/completions", {"prompt": [PROMPT, PROMPT], "n": 2, "max_tokens": 3, "seed": 3}).body
+        self.assertEqual([c["index"] for c in many["choices"]], [0, 1, 2, 3])
+        self.assertEqual(many["choices"][0]["text"], many["choices"][2]["text"])
+
+    def test_the_native_form(self):
+        native = {"prompt": PROMPT, "n_predict": 5, "seed": 3, "cache_prompt": True, "id_slot": -1}
+        body = self.server.post("/completion", native).body
+        self.assertEqual((body["stop"], body["stop_type"], body["tokens_predicted"]), (True, "limit", 5))
+        self.assertEqual((body["tokens"], body["truncated"], body["stopping_word"]), ([], False, ""))
+        self.assertEqual(body["generation_settings"]["n_predict"], 5)
+        self.assertEqual(body["generation_settings"]["seed"], 3)
+        with_tokens = self.server.post("/completion", {**native, "return_tokens": True}).body
+        self.assertEqual(len(with_tokens["tokens"]), 5)
+        events = self.server.stream("/completion", native)
+        self.assertEqual("".join(e["content"] for e in events), body["content"])
+        self.assertTrue(events[-1]["stop"] and not any(e["stop"] for e in events[:-1]))
+        ids = self.server.post("/tokenize", {"content": PROMPT, "add_special": True}).body["tokens"]
+        both = self.server.post("/completion", {**native, "prompt": [ids, PROMPT, {"prompt_string": PROMPT}]}).body
+        self.assertEqual([each["content"] for each in both], [body["content"]] * 3)
+        mixed = self.server.post("/completion", {**native, "prompt": [ids[0], PROMPT]}).body
+        self.assertIsInstance(mixed["content"], str)
+        some = self.server.post("/completion", {**native, "response_fields": ["content", "generation_settings/n_predict"]}).body
+        self.assertEqual(some, {"content": body["content"], "generation_settings/n_predict": 5})
+        self.assertEqual(self.server.post("/completion", {**native, "n_predict": 0}).body["content"], "")
+
+    def test_probabilities(self):
+        body = self.server.chat(max_tokens=5, temperature=0, logprobs=True, top_logprobs=3).body
+        rows = body["choices"][0]["logprobs"]["content"]
+        self.assertEqual("".join(row["token"] for row in rows), body["choices"][0]["message"]["content"])
+        for row in rows:
+            self.assertEqual(bytes(row["bytes"]).decode(), row["token"])
+            self.assertEqual(len(row["top_logprobs"]), 3)
+            self.assertLessEqual(row["logprob"], 0)
+            self.assertEqual(row["top_logprobs"][0]["id"], row["id"])
+        bare = self.server.chat(max_tokens=5, logprobs=True).body["choices"][0]["logprobs"]["content"]
+        self.assertEqual([row["top_logprobs"] for row in bare], [[]] * 5)
+        native = self.server.post("/completion", {"prompt": PROMPT, "n_predict": 4, "n_probs": 10}).body
+        self.assertEqual([len(row["top_logprobs"]) for row in native["completion_probabilities"]], [10] * 4)
+
+    def test_choices_have_seeds_that_follow_each_other(self):
+        three = self.server.chat(max_tokens=10, n=3, seed=5, temperature=1.5).body["choices"]
+        for i, choice in enumerate(three):
+            one = self.server.chat(max_tokens=10, seed=5 + i, temperature=1.5).body["choices"][0]
+            self.assertEqual(choice["message"], one["message"])
+        self.refuses("/v1/chat/completions", {"messages": HELLO, "n": 4}, "n")
+
+    def test_stop_strings(self):
+        whole = self.server.chat(max_tokens=16).body["choices"][0]["message"]["content"]
+        word = whole.split()[2]
+        cut = self.server.chat(max_tokens=16, stop=["", word]).body["choices"][0]
+        self.assertEqual((cut["message"]["content"], cut["finish_reason"]), (whole[:whole.index(word)], "stop"))
+        none = self.server.chat(max_tokens=16, stop="").body["choices"][0]
+        self.assertEqual(none["message"]["content"], whole)
+        held = self.server.chat(max_tokens=16, stop=[whole + "!"]).body["choices"][0]
+        self.assertEqual(held["message"]["content"], whole)
+        native = self.server.post("/completion", {"prompt": PROMPT, "n_predict": 5, "temperature": 0}).body["content"]
+        stop = native.split()[-1]
+        ended = self.server.post("/completion", {"prompt": PROMPT, "n_predict": 5, "temperature": 0, "stop": [stop]}).body
+        self.assertEqual((ended["stop_type"], ended["stopping_word"]), ("word", stop))
+
+    def test_biases_in_every_form(self):
+        ids = self.server.post("/tokenize", {"content": "Hello"}).body["tokens"]
+        self.assertEqual(len(ids), 1)
+        usual = self.server.chat(max_tokens=1, temperature=0).body["choices"][0]["message"]["content"]
+        self.assertEqual(usual, "Hello")
+        for bias in ({str(ids[0]): -100}, {"Hello": -100}, [[ids[0], False]], [["Hello", -100]]):
+            other = self.server.chat(max_tokens=1, temperature=0, logit_bias=bias).body["choices"][0]["message"]["content"]
+            self.assertNotEqual(other, usual, bias)
+        for bias in ({"99999": 1}, [[99999, 1]], [[-1, 1]], {"1": "x"}, [[1]], 5):
+            self.refuses("/v1/chat/completions", {"messages": HELLO, "logit_bias": bias}, "logit_bias")
+
+    def test_documents_of_a_schema(self):
+        schema = {"type": "object", "properties": {"z": {"type": "integer"}, "a": {"enum": ["x", "y"]}}, "required": ["z", "a"]}
+        forms = ({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}},
+                 {"response_format": {"type": "json_object", "schema": schema}}, {"json_schema": schema})
+        for form in forms:
+            choice = self.server.chat(temperature=1.5, **form).body["choices"][0]
+            self.assertEqual(choice["finish_reason"], "stop")
+            self.assertEqual(list(json.loads(choice["message"]["content"])), ["z", "a"])
+        cut = self.server.chat(max_tokens=2, **forms[0]).body["choices"][0]
+        self.assertEqual(cut["finish_reason"], "length")
+        anything = self.server.chat(response_format={"type": "json_object"}, max_tokens=200).body["choices"][0]
+        self.assertTrue(anything["message"]["content"].startswith("{"))
+        for format_ in ({"type": "sound"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {}}, "json",
+                        {"type": "json_object", "schema": 123}, {"type": "json_object", "schema": {"type": "hiccup"}},
+                        {"type": "json_object", "schema": {"patternProperties": {}}}, {}):
+            self.refuses("/v1/chat/completions", {"messages": HELLO, "response_format": format_})
+        self.assertIn("patternProperties", self.refuses("/completion", {"prompt": "a", "json_schema": {"patternProperties": {}}})["message"])
+
+    def test_conversations_that_are_none(self):
+        image = [{"type": "image_url", "image_url": {"url": "data:"}}]
+        for messages in (None, "text", [], [123], [{}], [{"role": 1, "content": "a"}], [{"role": "user"}],
+                         [{"role": "user", "content": None}], [{"role": "user", "content": 1}], [{"role": "tool", "content": "a"}],
+                         [{"role": "robot", "content": "a"}], [{"role": "user", "content": image}],
+                         [{"role": "user", "content": [{"type": "text"}]}], HELLO + [{}]):
+            self.refuses("/v1/chat/completions", {"messages": messages}, "messages")
+            self.refuses("/apply-template", {"messages": messages}, "messages")
+
+    def test_values_out_of_range_or_of_another_kind(self):
+        for name, values in {
+            "temperature": (-1, 101, "1", True), "top_p": (-0.1, 1.1), "min_p": (2,), "top_k": (-2, 1.5), "n": (0, -1, "1"),
+            "seed": ("1", 1.5), "max_tokens": (-2, "8", 1.5), "stop": (1, [1], {}), "frequency_penalty": (11,),
+            "presence_penalty": (-11,), "repeat_penalty": (-1,), "stream": ("true", 1), "top_logprobs": (101, -1),
+            "stream_options": (1,), "logprobs": ("yes",), "model": (1,),
+        }.items():
+            for value in values:
+                self.refuses("/v1/chat/completions", {"messages": HELLO, "logprobs": True, name: value}, name)
+        self.refuses("/v1/chat/completions", {"messages": HELLO, "top_logprobs": 2}, "top_logprobs")
+        self.refuses("/v1/chat/completions", {"messages": HELLO, "tools": [{"type": "function"}]}, "tools")
+        self.refuses("/completion", {"prompt": "a", "grammar": "root ::= [a]"}, "grammar")
+
+    def test_null_is_absent_and_what_is_unknown_is_ignored(self):
+        names = ("temperature", "top_p", "max_tokens", "stop", "n", "seed", "stream", "stream_options", "logit_bias", "logprobs",
+                 "top_logprobs", "response_format", "tools", "model", "user")
+        nothing = {name: None for name in names}
+        body = self.server.post("/v1/chat/completions", {"messages": HELLO, **nothing, "max_completion_tokens": 3, "surprise": {"a": 1}})
+        self.assertEqual(body.body["usage"]["completion_tokens"], 3)
+
+    def test_content_in_parts_and_roles(self):
+        parts = [{"type": "text", "text": "hel"}, {"type": "text", "text": "lo"}]
+        text = self.server.post("/apply-template", {"messages": [{"role": "user", "content": parts}]}).body["prompt"]
+        self.assertEqual(text, self.server.post("/apply-template", {"messages": HELLO}).body["prompt"])
+        for role in ("system", "developer"):
+            told = self.server.post("/apply-template", {"messages": [{"role": role, "content": "Be kind."}, *HELLO]}).body["prompt"]
+            self.assertIn("<|start_header_id|>system", told)
+
+    def test_prompts_that_are_none(self):
+        for prompt in (None, 1, [], [[]], {}, [1, 99999], [1, -1], [1, 1.5], [1, None],
+                       {"prompt_string": "a", "multimodal_data": ["a"]}):
+            for path in ("/completion", "/v1/completions"):
+                self.refuses(path, {"prompt": prompt}, "prompt")
+
+    def test_tokens_and_back(self):
+        text = "This is a test with unicode 媽 and emoji 🤗"
+        ids = self.server.post("/tokenize", {"content": text}).body["tokens"]
+        self.assertEqual(self.server.post("/detokenize", {"tokens": ids}).body["content"], text)
+        pieces = self.server.post("/tokenize", {"content": text, "with_pieces": True}).body["tokens"]
+        self.assertEqual([p["id"] for p in pieces], ids)
+        joined = b"".join(p["piece"].encode() if isinstance(p["piece"], str) else bytes(p["piece"]) for p in pieces)
+        self.assertEqual(joined.decode(), text)
+        with_bos = self.server.post("/tokenize", {"content": text, "add_special": True}).body["tokens"]
+        self.assertEqual(with_bos[1:], ids)
+        unread = self.server.post("/tokenize", {"content": "<|eot_id|>", "parse_special": False}).body["tokens"]
+        self.assertGreater(len(unread), 1)
+        self.assertEqual(len(self.server.post("/tokenize", {"content": "<|eot_id|>"}).body["tokens"]), 1)
+        self.refuses("/detokenize", {"tokens": [99999]}, "tokens")
+        self.refuses("/detokenize", {"tokens": "1"}, "tokens")
+
+    def test_the_template_s_text_is_what_a_prompt_counts(self):
+        for messages in (HELLO, [{"role": "system", "content": "Be kind. 媽"}, *HELLO, {"role": "assistant", "content": "Hi!"}, *HELLO]):
+            text = self.server.post("/apply-template", {"messages": messages}).body["prompt"]
+            counted = self.server.post("/v1/chat/completions", {"messages": messages, "max_tokens": 1}).body["usage"]["prompt_tokens"]
+            for special in (True, False):
+                ids = self.server.post("/tokenize", {"content": text, "add_special": special, "parse_special": True}).body["tokens"]
+                self.assertEqual(len(ids), counted)
+
+    def test_a_prompt_that_is_too_long(self):
+        for n in (600, 5000, 100_000):
+            for stream in (False, True):
+                error = self.refuses("/v1/chat/completions", {"messages": [{"role": "user", "content": "word " * n}], "stream": stream})
+                self.assertEqual((error["type"], error["n_ctx"]), ("exceed_context_size_error", 512))
+                self.assertGreaterEqual(error["n_prompt_tokens"], max(512, n))
+                self.assertIn("exceeds the available context size", error["message"])
+        many = [{"role": role, "content": "Book"} for role in ("user", "assistant")] * 500
+        self.assertEqual(self.refuses("/v1/chat/completions", {"messages": many})["type"], "exceed_context_size_error")
+        self.assertEqual(self.refuses("/completion", {"prompt": [1] * 512})["n_prompt_tokens"], 512)
+
+    def test_an_answer_that_fills_the_context_is_cut(self):
+        body = self.server.post("/completion", {"prompt": [1] * 500, "ignore_eos": True, "n_predict": -1}).body
+        self.assertEqual((body["truncated"], body["stop_type"]), (True, "limit"))
+        chat = self.server.chat(ignore_eos=True).body
+        self.assertEqual(chat["choices"][0]["finish_reason"], "length")
+
+
+if __name__ == "__main__":
+    cli.main()

@@ -1,0 +1,334 @@
+"""What the server takes from clients that are hostile, slow or gone, and how it ends."""
+import http.client
+import json
+import random
+import signal
+import socket
+import threading
+import time
+import unittest
+
+import cria_cli as cli
+from cria_server import Server
+
+HELLO = {"messages": [{"role": "user", "content": "hello"}], "seed": 1}
+# An answer that goes on until its client leaves or the context is full.
+LONG = {"prompt": "Once upon a time", "ignore_eos": True, "seed": 2}
+KEY = "sk-this-is-the-secret-key"
+
+
+def head(text, *lines):
+    return "\r\n".join([text, "Host: localhost", *lines, "", ""]).encode()
+
+
+def status_of(answer):
+    assert answer.startswith(b"HTTP/1.1 "), answer
+    return int(answer[9:12])
+
+
+class Security(unittest.TestCase):
+    def test_keys(self):
+        path = cli.folder() / "keys"
+        path.write_text(f"\n{KEY}\r\nsecond\n")
+        with Server("--api-key-file", path) as server:
+            for public in ("/health", "/v1/models", "/models", "/"):
+                self.assertEqual(server.get(public).status, 200)
+            wrong = ({}, {"Authorization": "Bearer wrong"}, {"Authorization": KEY}, {"X-Api-Key": ""}, {"X-Api-Key": KEY[:-1]},
+                     {"Authorization": "Bearer "}, {"X-Api-Key": KEY + KEY}, {"Authorization": "Bearer None"})
+            for headers in wrong:
+                for answer in (server.post("/v1/chat/completions", HELLO, headers=headers), server.get("/props", headers=headers),
+                               server.get("/nothing", headers=headers), server.get("/slots", headers=headers)):
+                    self.assertEqual((answer.status, answer.error["type"]), (401, "authentication_error"))
+            for headers in ({"Authorization": "Bearer " + KEY}, {"X-Api-Key": KEY}, {"authorization": "bearer second"}):
+                self.assertEqual(server.post("/completions", {"prompt": "a", "n_predict": 1}, headers=headers).status, 200)
+        self.assertNotIn(KEY, "".join(server.log) + server.told)
+
+    def test_a_key_file_without_keys_is_an_error(self):
+        for text in ("", "\n \n", "a b\n", "caf\u00e9\n"):
+            path = cli.folder() / "bad_keys"
+            path.write_text(text)
+            result = cli.cria("serve", cli.model(), "--port", "0", "--api-key-file", path)
+            self.assertEqual(result.code, cli.BAD_INPUT, result.err)
+
+    def test_names_and_sites(self):
+        with Server("--allow-origin", "https://chat.example") as server:
+            here = f"localhost:{server.port}"
+            for host in (here, "localhost", "127.0.0.1", "127.8.9.1:80", "[::1]:8080", "chat.example", "LOCALHOST"):
+                self.assertEqual(server.get("/health", headers={"Host": host}).status, 200, host)
+            for host in ("evil.example", "localhost.evil.example", "localhost:x", "127.0.0.1.evil.example", "1.2.3.4", "[::2]",
+                         "0x7f.1", "2130706433", "localhost@evil.example", "evil.example:80"):
+                for method, path in (("GET", "/health"), ("POST", "/tokenize"), ("OPTIONS", "/health"), ("HEAD", "/")):
+                    answer = server.request(method, path, {} if method == "POST" else None, headers={"Host": host})
+                    self.assertEqual(answer.status, 403, (method, host))
+            for origin in (f"http://{here}", "https://chat.example"):
+                answer = server.post("/tokenize", {"content": "a"}, headers={"Host": here, "Origin": origin})
+                self.assertEqual(answer.status, 200, origin)
+            for origin in ("http://evil.example", "null", "", "http://localhost", f"https://{here}", "https://chat.example.evil",
+                           f"http://{here}.evil.example"):
+                for method in ("GET", "POST", "OPTIONS", "HEAD"):
+                    answer = server.request(method, "/health", {} if method == "POST" else None, headers={"Host": here, "Origin": origin})
+                    self.assertEqual(answer.status, 403, (method, origin))
+                    self.assertIsNone(answer.headers["Access-Control-Allow-Origin"])
+                    self.assertNotIn("evil", answer.raw.decode() + str(answer.headers))
+
+    def test_an_allowed_site_gets_its_headers(self):
+        site = "https://chat.example"
+        with Server("--allow-origin", site) as server:
+            before = server.request("OPTIONS", "/v1/chat/completions", headers={
+                "Origin": site, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"})
+            self.assertEqual((before.status, before.headers["Access-Control-Allow-Origin"]), (204, site))
+            self.assertIn("POST", before.headers["Access-Control-Allow-Methods"])
+            self.assertIn("Authorization", before.headers["Access-Control-Allow-Headers"])
+            for answer in (server.post("/tokenize", {"content": "a"}, headers={"Origin": site}),
+                           server.post("/tokenize", b"{", headers={"Origin": site})):
+                self.assertEqual((answer.headers["Access-Control-Allow-Origin"], answer.headers["Vary"]), (site, "Origin"))
+            self.assertIsNone(server.get("/health").headers["Access-Control-Allow-Origin"])
+
+    def test_options_that_are_wrong(self):
+        for options in (["--allow-origin", "*"], ["--allow-origin", "chat.example"], ["--allow-origin", "https://chat.example/"],
+                        ["--host", "nowhere.example"], ["--port", "65536"], ["--sessions", "0"]):
+            result = cli.cria("serve", cli.model(), *options)
+            self.assertEqual(result.code, cli.USAGE, (options, result.err))
+
+    def test_a_port_that_is_taken(self):
+        with Server() as server:
+            result = cli.cria("serve", cli.model(), "--port", server.port)
+            self.assertEqual(result.code, cli.IO)
+            self.assertRegex(result.err, r"cria: error: [^\n]*port \d+[^\n]*\n\Z")
+
+
+class Transport(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--sessions", 2, "--queue", 2)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+
+    def test_what_is_no_request(self):
+        post = "POST /tokenize HTTP/1.1"
+        for data, wanted in (
+            (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
+            (b"nonsense\r\n\r\n", 400),
+            (b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n", 400),
+            (b"GET / HTTP/1.1\r\n\r\n", 400),
+            (b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400),
+            (b"GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+            (head(post), 411),
+            (head(post, "Content-Length: x"), 400),
+            (head(post, "Content-Length: -1"), 400),
+            (head(post, "Content-Length: 2", "Content-Length: 3") + b"{}", 400),
+            (head(post, "Content-Length: 2", "Transfer-Encoding: chunked") + b"0\r\n\r\n", 400),
+            (head(post, "Transfer-Encoding: gzip"), 400),
+            (head(post, "Transfer-Encoding: chunked") + b"zz\r\n", 400),
+            (head(post, "Content-Length: 99999999"), 413),
+            (head(post, "Content-Length: 2", "Content-Encoding: gzip") + b"{}", 415),
+            (head(post, "Content-Length: 2", "Content-Type: multipart/form-data") + b"{}", 415),
+            (head("GET / HTTP/1.1", "X: " + "a" * 20000), 431),
+        ):
+            answer = self.server.raw(data, seconds=10)
+            self.assertEqual(status_of(answer), wanted, data[:80])
+            self.assertIn(b"\r\nConnection: close\r\n", answer, data[:80])
+            error = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+            self.assertEqual(error["code"], wanted)
+        self.assertEqual(self.server.get("/health").status, 200)
+
+    def test_requests_with_bytes_that_are_wrong(self):
+        chance = random.Random(7)
+        body = json.dumps({**HELLO, "max_tokens": 2, "stream": True}).encode()
+        good = (head("POST /v1/chat/completions HTTP/1.1", f"Content-Length: {len(body)}", "Connection: close") + body,
+                head("POST /tokenize HTTP/1.1", "Transfer-Encoding: chunked", "Connection: close") + b"f\r\n{\"content\":\"ab\"}\r\n0\r\n\r\n",
+                head("GET /props HTTP/1.1", "Origin: http://localhost", "Connection: close"))
+        for _ in range(300):
+            data = bytearray(chance.choice(good))
+            for _ in range(chance.randint(1, 4)):
+                at = chance.randrange(len(data))
+                chance.choice((lambda: data.__setitem__(at, chance.randrange(256)), lambda: data.__delitem__(at),
+                               lambda: data.insert(at, chance.choice(b"\r\n :,0{\"")), lambda: data.__delitem__(slice(at, None))))()
+                if not data:
+                    break
+            with socket.create_connection((self.server.host, self.server.port), timeout=cli.PATIENCE_S) as client:
+                client.sendall(bytes(data))
+                client.shutdown(socket.SHUT_WR)
+                try:
+                    answer = b"".join(iter(lambda: client.recv(65536), b""))
+                except ConnectionResetError:
+                    continue
+                self.assertTrue(not answer or answer.startswith(b"HTTP/1.1 "), answer[:100])
+        self.server.wait_until_idle()
+        self.assertEqual(self.server.chat(max_tokens=2).status, 200)
+
+    def test_bodies_that_are_no_json(self):
+        for data in (b"", b"{", b"[]", b'"a"', b"\xff\xfe", b'{"a":1}x', b"[" * 100_000, b'{"content": "\xff"}', b"null",
+                     b'{"content":' + b'{"a":' * 200 + b"1" + b"}" * 201):
+            answer = self.server.post("/tokenize", data)
+            self.assertEqual(answer.status, 400, data[:40])
+        many = self.server.post("/tokenize", b'{"content": [' + b"1," * 600_000 + b"1]}")
+        self.assertEqual(many.status, 413)
+
+    def test_a_chunked_body_and_one_that_waits_to_be_asked_for(self):
+        body = b'{"content":"hello"}'
+        chunked = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:5], body[5:])) + b"0\r\n\r\n"
+        answer = self.server.raw(head("POST /tokenize HTTP/1.1", "Transfer-Encoding: chunked", "Connection: close") + chunked)
+        self.assertEqual(status_of(answer), 200)
+        with socket.create_connection((self.server.host, self.server.port), timeout=20) as client:
+            client.sendall(head("POST /tokenize HTTP/1.1", f"Content-Length: {len(body)}", "Expect: 100-continue"))
+            self.assertTrue(client.recv(1000).startswith(b"HTTP/1.1 100 Continue\r\n\r\n"))
+            client.sendall(body)
+            self.assertEqual(status_of(client.recv(10000)), 200)
+        huge = b"".join(b"100000\r\n" + b" " * 0x100000 + b"\r\n" for _ in range(5))
+        answer = self.server.raw(head("POST /tokenize HTTP/1.1", "Transfer-Encoding: chunked") + huge, seconds=10)
+        self.assertEqual(status_of(answer), 413)
+
+    def test_connections_are_kept_and_requests_answered_in_order(self):
+        connection = self.server.connection()
+        for _ in range(3):
+            connection.request("GET", "/health")
+            self.assertEqual(connection.getresponse().read(), b'{"status":"ok"}')
+            connection.request("POST", "/v1/chat/completions", json.dumps({**HELLO, "max_tokens": 3, "stream": True}))
+            self.assertTrue(connection.getresponse().read().endswith(b"data: [DONE]\n\n"))
+        connection.close()
+        body = json.dumps({**HELLO, "max_tokens": 5}).encode()
+        chat = head("POST /v1/chat/completions HTTP/1.1", f"Content-Length: {len(body)}") + body
+        answer = self.server.raw(chat * 3 + head("GET /health HTTP/1.1", "Connection: close"))
+        self.assertEqual(answer.count(b"HTTP/1.1 200 OK\r\n"), 4)
+        self.assertTrue(answer.endswith(b'{"status":"ok"}'))
+
+    def test_clients_of_http_1_0(self):
+        answer = self.server.raw(b"GET /health HTTP/1.0\r\n\r\n")
+        self.assertTrue(answer.endswith(b'\r\n\r\n{"status":"ok"}'))
+        body = json.dumps({**HELLO, "max_tokens": 3, "stream": True}).encode()
+        answer = self.server.raw(b"POST /v1/chat/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        self.assertNotIn(b"chunked", answer)
+        self.assertTrue(answer.endswith(b"data: [DONE]\n\n"))
+
+    def test_a_client_that_leaves_frees_its_session(self):
+        for stream in (True, False):
+            for _ in range(4):
+                connection = self.server.connection()
+                connection.request("POST", "/completion", json.dumps({**LONG, "stream": stream}))
+                connection.sock.close()
+                connection.close()
+        end = time.monotonic() + 5
+        while self.server.chat(max_tokens=2).status != 200:
+            self.assertLess(time.monotonic(), end)
+        self.server.wait_until_idle()
+
+    def test_more_than_sessions_and_queue_hold(self):
+        statuses = []
+
+        def ask():
+            answer = self.server.post("/completion", {**LONG, "n_predict": 400, "n": 2})
+            statuses.append((answer.status, answer.headers["Retry-After"]))
+
+        for _ in range(20):
+            statuses.clear()
+            threads = [threading.Thread(target=ask) for _ in range(12)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertLessEqual({status for status, _ in statuses}, {200, 429})
+            if (429, "1") in statuses:
+                return
+        self.fail("never too many")
+
+    def test_the_same_request_gives_the_same_text_whoever_else_asks(self):
+        alone = [self.server.chat(f"tell me about {i}", max_tokens=40, temperature=1.2).body["choices"] for i in range(6)]
+        got = {}
+
+        def ask(i, n):
+            while True:
+                answer = self.server.chat(f"tell me about {i}", max_tokens=40, temperature=1.2)
+                if answer.status == 200:
+                    got[i, n] = answer.body["choices"]
+                    return
+                time.sleep(0.01)
+
+        threads = [threading.Thread(target=ask, args=(i, n)) for i in range(6) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for (i, _), choices in got.items():
+            self.assertEqual(choices, alone[i])
+
+    def test_memory_and_descriptors_stay(self):
+        def round_of():
+            for i in range(30):
+                self.server.chat(f"question {i}", max_tokens=5)
+                self.server.post("/tokenize", {"content": "word " * 3000})
+                self.server.stream("/completion", {**LONG, "n_predict": 20})
+                self.server.raw(b"nonsense\r\n\r\n", seconds=5)
+
+        round_of()
+        before = self.server.resident_bytes(), self.server.n_descriptors()
+        for _ in range(3):
+            round_of()
+        time.sleep(0.2)
+        if not cli.IS_SANITIZED and not cli.IS_EMULATED:
+            self.assertLess(self.server.resident_bytes() - before[0], 1 << 20)
+        self.assertLessEqual(self.server.n_descriptors(), before[1] + 1)
+
+    def test_slow_headers_hold_up_nobody(self):
+        slow = [socket.create_connection((self.server.host, self.server.port)) for _ in range(50)]
+        for client in slow:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: local")
+        self.assertEqual(self.server.chat(max_tokens=2).status, 200)
+        slow[0].settimeout(cli.PATIENCE_S)
+        self.assertEqual(status_of(slow[0].recv(10000)), 408)
+        for client in slow:
+            client.close()
+
+    def test_more_connections_than_there_are(self):
+        many = [socket.create_connection((self.server.host, self.server.port)) for _ in range(400)]
+        self.assertEqual(self.server.get("/health").status, 200)
+        for client in many:
+            client.close()
+
+    def test_a_client_that_reads_nothing_holds_no_session(self):
+        client = socket.create_connection((self.server.host, self.server.port))
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        body = json.dumps({**LONG, "stream": True, "n_probs": 50}).encode()
+        client.sendall(head("POST /completion HTTP/1.1", f"Content-Length: {len(body)}") + body)
+        self.server.wait_until_idle()
+        client.close()
+
+
+class Ending(unittest.TestCase):
+    def test_signals_end_it(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with Server() as server:
+                idle = server.connection()
+                idle.request("GET", "/health")
+                idle.getresponse().read()
+                self.assertEqual(server.stop(number), cli.DONE)
+                idle.close()
+
+    def test_what_runs_is_finished(self):
+        with Server() as server:
+            connection = server.connection()
+            connection.request("POST", "/completion", json.dumps({**LONG, "stream": True, "n_predict": 450}))
+            response = connection.getresponse()
+            self.assertTrue(response.readline().startswith(b":"))
+            server.process.send_signal(signal.SIGTERM)
+            text = response.read().decode()
+            self.assertIn('"stop":true', text)
+            self.assertEqual(server.process.wait(cli.PATIENCE_S), cli.DONE)
+            connection.close()
+
+    def test_one_line_a_request_without_its_text(self):
+        with Server() as server:
+            server.chat("a secret text", max_tokens=2)
+            server.raw(head("GET /\x1b[31m/x HTTP/1.1", "Connection: close"), seconds=5)
+            server.get("/" + "a" * 3000)
+        text = "".join(server.log)
+        self.assertRegex(text, r"\d\d\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ POST /v1/chat/completions 200, \d+ tokens \(\d+ held\), 2 made, \d")
+        self.assertNotIn("secret", text)
+        self.assertNotIn("\x1b", text)
+        self.assertLess(max(map(len, server.log)), 300)
+
+
+if __name__ == "__main__":
+    cli.main()

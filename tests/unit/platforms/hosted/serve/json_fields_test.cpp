@@ -1,0 +1,92 @@
+#include "platforms/hosted/serve/json_fields.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "platforms/hosted/serve/api_error.h"
+
+namespace cria::hosted {
+namespace {
+
+int status_of(const std::string& body) {
+  try {
+    parse_object(body);
+    return 200;
+  } catch (const ApiError& error) {
+    return error.http_status();
+  }
+}
+
+TEST(JsonFields, BodiesAreObjectsOfABoundedSize) {
+  EXPECT_EQ(status_of("{}"), 200);
+  EXPECT_EQ(status_of(R"({"a": "[[[[\"{{{{"})"), 200);
+  for (const char* none : {"", "[]", "1", "{", "{}x", "\"a\"", "{'a':1}", "{\"a\":\"\xff\"}"}) {
+    EXPECT_EQ(status_of(none), 400) << none;
+  }
+  EXPECT_EQ(status_of("{\"a\":" + std::string(1000, '[')), 400);
+  EXPECT_EQ(status_of("{\"a\":[0" + std::string(2 << 20, ',') + "]}"), 413);
+}
+
+TEST(JsonFields, RawMembersAreTheTextThatWasSent) {
+  const std::string body =
+      R"( { "a" : [1, {"b": "}"}] , "f" :{"t":"\"," , "s" : {"z":1,"a" : 2} }, "n":null,"f2":{}})";
+  EXPECT_EQ(raw_member(body, {"f", "s"}), R"({"z":1,"a" : 2})");
+  EXPECT_EQ(raw_member(body, {"a"}), R"([1, {"b": "}"}])");
+  EXPECT_EQ(raw_member(body, {"n"}), "null");
+  EXPECT_EQ(raw_member(body, {"f", "t"}), R"("\",")");
+  EXPECT_EQ(raw_member(body, {"f2"}), "{}");
+  for (const char* none : {"b", "z", "", "f3"}) EXPECT_EQ(raw_member(body, {none}), "") << none;
+  EXPECT_EQ(raw_member(body, {"a", "b"}), "");
+  EXPECT_EQ(raw_member(R"({"a":1,"a":2})", {"a"}), "2");
+}
+
+TEST(JsonFields, MembersHaveAKindAndARange) {
+  const Json json = Json::parse(
+      R"({"b":true,"t":"x","i":5,"r":0.5,"w":8.0,"n":null,"big":18446744073709551615,"l":[],"o":{}})");
+  const Fields fields(json);
+  EXPECT_TRUE(fields.flag("b", false));
+  EXPECT_TRUE(fields.flag("n", true));
+  EXPECT_EQ(fields.text("t"), "x");
+  EXPECT_EQ(fields.text("n"), std::nullopt);
+  EXPECT_EQ(fields.integer("i", 0, 5), 5);
+  EXPECT_EQ(fields.integer("w", 0, 8), 8);
+  EXPECT_EQ(fields.number("r", 0.0, 1.0), 0.5);
+  EXPECT_NE(fields.list("l"), nullptr);
+  EXPECT_EQ(fields.object("n"), nullptr);
+  EXPECT_THROW((void)fields.flag("i", false), ApiError);
+  EXPECT_THROW((void)fields.text("i"), ApiError);
+  EXPECT_THROW((void)fields.integer("i", 0, 4), ApiError);
+  EXPECT_THROW((void)fields.integer("r", 0, 4), ApiError);
+  EXPECT_THROW((void)fields.integer("big", 0, 4), ApiError);
+  EXPECT_THROW((void)fields.number("t", 0.0, 1.0), ApiError);
+  EXPECT_THROW((void)fields.number("i", 0.0, 1.0), ApiError);
+  EXPECT_THROW((void)fields.list("o"), ApiError);
+  EXPECT_THROW((void)fields.object("l"), ApiError);
+}
+
+TEST(JsonFields, TokenIdsAreBelowTheVocabulary) {
+  EXPECT_EQ(token_id(Json(7), 8, "p"), 7u);
+  for (const Json& none : {Json(8), Json(-1), Json(1.0), Json("1"), Json(nullptr),
+                           Json(18446744073709551615u), Json(4294967296u)}) {
+    EXPECT_THROW(token_id(none, 8, "p"), ApiError) << none;
+  }
+}
+
+TEST(JsonFields, FloatsAreWrittenAsPeopleWriteThem) {
+  EXPECT_EQ(dump(shortest(0.8f)), "0.8");
+  EXPECT_EQ(dump(shortest(0.0f)), "0.0");
+  EXPECT_EQ(dump(shortest(-1.5f)), "-1.5");
+}
+
+TEST(JsonFields, ErrorsHaveTheirFourMembers) {
+  const Json error = Json::parse(ApiError(ContextSizes{700, 512}).json())["error"];
+  EXPECT_EQ(error["type"], "exceed_context_size_error");
+  EXPECT_EQ(error["code"], 400);
+  EXPECT_TRUE(error["param"].is_null());
+  EXPECT_EQ(error["n_prompt_tokens"], 700);
+  EXPECT_EQ(error["n_ctx"], 512);
+}
+
+}  // namespace
+}  // namespace cria::hosted
