@@ -24,7 +24,7 @@ step() {
 }
 
 build_programs() {
-  cmake --preset release && cmake --build --preset release --parallel "$(nproc)" --target cria cria-convert
+  cmake --preset release && cmake --build --preset release --parallel "$(nproc)" --target cria cria-convert cria_host
 }
 
 is_current() {

@@ -400,16 +400,26 @@ class Model:
 
         if turn.n_tokens <= _FEW_TOKENS or threading.current_thread() is not threading.main_thread():
             return _raise(step(), self.path)
-        # The main thread, which hears signals, waits for another one.
+        # The main thread, which hears signals, waits for another one: by an event, as Thread.join takes a thread whose
+        # waiting was interrupted for one that has ended (Python 3.11).
         result: list[int] = []
-        reader = threading.Thread(target=lambda: result.append(step()), name="cria", daemon=True)
+        done = threading.Event()
+
+        def read() -> None:
+            try:
+                result.append(step())
+            finally:
+                done.set()
+
+        reader = threading.Thread(target=read, name="cria", daemon=True)
         try:
             reader.start()
-            reader.join()
+            done.wait()
         except BaseException:
-            lib.cria_host_cancel(self._handle, 1)
-            _wait_for(reader)
-            lib.cria_host_cancel(self._handle, 0)
+            if reader.ident is not None:  # it runs
+                lib.cria_host_cancel(self._handle, 1)
+                _wait_for(done)
+                lib.cria_host_cancel(self._handle, 0)
             raise
         return _raise(result[0], self.path)
 
@@ -547,11 +557,11 @@ def _read_drawing(drawing: dict[str, Any]) -> tuple[s.Sampling, int]:
     return drawn.sampling(), drawn.seed_number()
 
 
-def _wait_for(thread: threading.Thread) -> None:
-    """Through any number of Ctrl-C: the thread uses the model's memory."""
-    while thread.is_alive():
+def _wait_for(done: threading.Event) -> None:
+    """Through any number of Ctrl-C: the thread that sets it uses the model's memory."""
+    while not done.is_set():
         try:
-            thread.join()
+            done.wait()
         except KeyboardInterrupt:
             pass
 
