@@ -1,6 +1,7 @@
 """What the server takes from clients that are hostile, slow or gone, and how it ends."""
 import http.client
 import json
+import random
 import signal
 import socket
 import threading
@@ -132,6 +133,31 @@ class Transport(unittest.TestCase):
             error = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
             self.assertEqual(error["code"], wanted)
         self.assertEqual(self.server.get("/health").status, 200)
+
+    def test_requests_with_bytes_that_are_wrong(self):
+        chance = random.Random(7)
+        body = json.dumps({**HELLO, "max_tokens": 2, "stream": True}).encode()
+        good = (head("POST /v1/chat/completions HTTP/1.1", f"Content-Length: {len(body)}", "Connection: close") + body,
+                head("POST /tokenize HTTP/1.1", "Transfer-Encoding: chunked", "Connection: close") + b"f\r\n{\"content\":\"ab\"}\r\n0\r\n\r\n",
+                head("GET /props HTTP/1.1", "Origin: http://localhost", "Connection: close"))
+        for _ in range(300):
+            data = bytearray(chance.choice(good))
+            for _ in range(chance.randint(1, 4)):
+                at = chance.randrange(len(data))
+                chance.choice((lambda: data.__setitem__(at, chance.randrange(256)), lambda: data.__delitem__(at),
+                               lambda: data.insert(at, chance.choice(b"\r\n :,0{\"")), lambda: data.__delitem__(slice(at, None))))()
+                if not data:
+                    break
+            with socket.create_connection((self.server.host, self.server.port), timeout=cli.PATIENCE_S) as client:
+                client.sendall(bytes(data))
+                client.shutdown(socket.SHUT_WR)
+                try:
+                    answer = b"".join(iter(lambda: client.recv(65536), b""))
+                except ConnectionResetError:
+                    continue
+                self.assertTrue(not answer or answer.startswith(b"HTTP/1.1 "), answer[:100])
+        self.server.wait_until_idle()
+        self.assertEqual(self.server.chat(max_tokens=2).status, 200)
 
     def test_bodies_that_are_no_json(self):
         for data in (b"", b"{", b"[]", b'"a"', b"\xff\xfe", b'{"a":1}x', b"[" * 100_000, b'{"content": "\xff"}', b"null",
