@@ -11,6 +11,7 @@ namespace cria::json {
 namespace {
 
 constexpr uint32_t kMostGroups = 16;
+constexpr uint32_t kRangesPerByte = 6;  // of an expression, as a schema writes it
 constexpr uint32_t kMostRepeats = 1000;
 constexpr uint32_t kEnd = 0xffffffff;  // of the expression, as a character
 constexpr uint32_t kFirstSurrogate = 0xd800;
@@ -35,6 +36,10 @@ constexpr CharacterRange kAnySpaces[] = {{0x9, 0xd},       {0x1c, 0x20},     {0x
                                          {0xa0, 0xa0},     {0x1680, 0x1680}, {0x180e, 0x180e},
                                          {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f},
                                          {0x205f, 0x205f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
+// What a class of two characters, three bytes of a schema, has room for; an opposite is one longer.
+constexpr size_t kMostClassRanges = 3 * kRangesPerByte;
+static_assert(std::size(kAnyWordCharacters) < kMostClassRanges &&
+              std::size(kAnySpaces) < kMostClassRanges && std::size(kAnyDigits) < kMostClassRanges);
 constexpr CharacterRange kLineEnds[] = {{0xa, 0xa}, {0xd, 0xd}, {0x2028, 0x2029}};
 
 // A part of the expression, and what of it can be read first and last.
@@ -566,7 +571,7 @@ PatternRoom room_for_pattern(std::string_view raw) {
       text.find('{') != std::string_view::npos || text.find("\\u") != std::string_view::npos;
   const uint32_t written = 1 + n_bytes + 2 * n_branches;
   return {repeats ? kMostPositions : std::min(kMostPositions, written),
-          6 * n_bytes + 2 * n_branches + 8};
+          kRangesPerByte * n_bytes + 2 * n_branches + 8};
 }
 
 Status read_pattern(std::string_view raw, PatternPools* pools, Pattern* pattern, bool* matches,

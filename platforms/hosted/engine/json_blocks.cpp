@@ -24,6 +24,7 @@ JsonBlocks::JsonBlocks(const ModelSession& model, size_t n_sessions, size_t max_
       cria_json_make_vocabulary(vocabulary_memory_->data(), n_bytes, model.model(), &vocabulary_));
   for (size_t i = 0; i <= n_sessions; ++i) {
     blocks_.push_back(std::make_unique<ArenaMemory>(max_schema_bytes_));
+    blocks_.back()->make_resident();
   }
 }
 

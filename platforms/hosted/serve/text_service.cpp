@@ -46,6 +46,7 @@ TextService::TextService(const ModelSession& model)
   cria_memory_plan plan = {};
   model.check(cria_plan(&model.info(), &config, &plan));
   memory_.emplace(plan.workspace.total);
+  memory_->make_resident();
   model.check(cria_make_workspace(memory_->data(), memory_->size_bytes(), model.model(), &config,
                                   &workspace_));
 }

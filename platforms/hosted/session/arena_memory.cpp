@@ -55,6 +55,13 @@ ArenaMemory::ArenaMemory(uint64_t n_bytes) {
               std::strerror(error_number)));
 }
 
+void ArenaMemory::make_resident() const {
+  const long asked = ::sysconf(_SC_PAGESIZE);
+  const size_t page_bytes = asked > 0 ? static_cast<size_t>(asked) : 4096;
+  auto* const bytes = static_cast<volatile uint8_t*>(data_);
+  for (size_t i = 0; i < size_bytes_; i += page_bytes) bytes[i] = bytes[i];
+}
+
 ArenaMemory::~ArenaMemory() { ::munmap(data_, size_bytes_); }
 
 }  // namespace cria::hosted

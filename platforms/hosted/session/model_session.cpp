@@ -159,6 +159,7 @@ void ModelSession::open(const SessionNeeds& needs) {
     check(cria_start(at, size(at), model_, &config_, &sessions_.emplace_back()));
   }
   check(cria_make_workspace(of_workspace, size(of_workspace), model_, &config_, &workspace_));
+  if (needs.is_resident) arena_.make_resident();
 }
 
 void ModelSession::check(cria_status status) const { check_status(status, path()); }

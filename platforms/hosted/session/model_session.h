@@ -56,6 +56,7 @@ struct SessionNeeds {
   bool trust_weights = false;   // leave weights that stay in the file unread
   bool text_only = false;       // tokenizer and template alone: no weights, no session
   uint32_t n_sessions = 1;
+  bool is_resident = false;  // take all memory at once, not as it is used
 };
 
 enum class StepWish { kGoOn, kStop };
