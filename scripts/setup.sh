@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs what a build needs: Debian packages, and the pinned third-party sources under $CRIA_DEPS_DIR
 # (default ~/.cache/cria/deps). Safe to repeat; a second run does nothing and takes a fraction of a second.
-#   scripts/setup.sh [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m] [--package]
+#   scripts/setup.sh [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m] [--package] [--web]
 # Each option adds what one more thing needs: scripts/tidy.sh, scripts/fuzz.sh and scripts/coverage.sh, a cross target of
-# scripts/test.sh, scripts/package.sh.
+# scripts/test.sh, scripts/package.sh, a browser for the tests of the server's page.
 set -euo pipefail
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 
@@ -46,7 +46,8 @@ for option in "$@"; do
     --armv7) packages+=(g++-arm-linux-gnueabihf) ;;
     --cortex-m) packages+=(gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm) ;;
     --package) packages+=(lintian pkg-config) ;;
-    *) die "usage: scripts/setup.sh [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m] [--package]" ;;
+    --web) packages+=(chromium chromium-driver) ;;
+    *) die "usage: scripts/setup.sh [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m] [--package] [--web]" ;;
   esac
 done
 

@@ -13,7 +13,7 @@ known="release dev cortex-m55 cortex-m33 cortex-m4 aarch64 armv7 tsan"
 last_start=$((34 * 60))  # seconds after which no optional target begins
 
 # setup_TARGET: what it needs beyond scripts/setup.sh's basics; presets_TARGET where it is not the preset of its name.
-setup_release() { scripts/setup.sh --package; }
+setup_release() { scripts/setup.sh --package --web; }
 setup_aarch64() { scripts/setup.sh --package --aarch64; }
 setup_armv7() { scripts/setup.sh --package --armv7; }
 setup_cortex-m55() { scripts/setup.sh --cortex-m; }

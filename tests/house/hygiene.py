@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Text files are plain: no trailing blanks, final newline, no invisible characters, not large, names unique."""
+"""Text files are plain: no trailing blanks, final newline, no invisible characters, not large, names unique. Pictures of
+the documents are small PNG files."""
 import collections
 import unicodedata
 
@@ -9,6 +10,9 @@ from house_common import Sample, main
 TEST_DATA = "tests/data/"
 DATA_FOLDERS = ("models/", TEST_DATA)
 MOST_BYTES = 200_000
+PICTURES = "docs/images/"
+MOST_PICTURE_BYTES = 150_000
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 SOURCE_SUFFIXES = (".h", ".c", ".cpp", ".inc", ".py", ".sh")
 REPEATED_NAMES = {"main.cpp"}  # one a program, found by its folder
 # Format characters (zero width, direction marks), odd spaces and control characters.
@@ -43,6 +47,13 @@ def problems_of(name, data):
             yield f"{name}:{number}: invisible character U+{ord(found[0]):04X}"
 
 
+def problems_of_picture(name, data):
+    if len(data) > MOST_PICTURE_BYTES:
+        yield f"{name}: {len(data)} bytes, more than {MOST_PICTURE_BYTES}"
+    if not data.startswith(PNG_SIGNATURE):
+        yield f"{name}: not a PNG file"
+
+
 def check(context):
     problems = []
     compared = 0
@@ -54,7 +65,8 @@ def check(context):
                 problems.append(f"{name}: code among the tests' data")
             continue
         compared += 1
-        problems += problems_of(name, (context.source / path).read_bytes())
+        judge = problems_of_picture if name.startswith(PICTURES) else problems_of
+        problems += judge(name, (context.source / path).read_bytes())
         if path.suffix in SOURCE_SUFFIXES and path.name not in REPEATED_NAMES:
             places[path.name].append(name)
     for names in places.values():
@@ -76,6 +88,9 @@ SAMPLES = [
     Sample("an escape", {"a.md": "\x1b[1m\n"}, "invisible character U+001B"),
     Sample("binary", {"a.bin": b"\xff\xfe\n"}, "not UTF-8"),
     Sample("large", {"a.txt": "x" * MOST_BYTES + "\n"}, "more than"),
+    Sample("a picture", {"docs/images/a.png": PNG_SIGNATURE + b"\xff"}, None),
+    Sample("a large picture", {"docs/images/a.png": PNG_SIGNATURE + b"x" * MOST_PICTURE_BYTES}, "more than"),
+    Sample("another kind of picture", {"docs/images/a.png": "GIF89a\n"}, "not a PNG file"),
     Sample("two of a name", {"quant/a.h": "x\n", "runtime/a.h": "x\n"}, "the same file name"),
     Sample("two programs", {"converter/main.cpp": "x\n", "platforms/hosted/cli/main.cpp": "x\n"}, None),
     Sample("data", {"tests/data/a.txt": "z  ", "a.md": "x\n"}, None),

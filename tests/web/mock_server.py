@@ -63,8 +63,6 @@ def words(count):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
     def log_message(self, *_):
         pass
 
@@ -85,6 +83,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return True
         self._error(401, "authentication_error", "a key is needed")
         return False
+
+    def parse_request(self):
+        # A connection that was made before the server was stopped gets no answer either.
+        return self.server.mock.is_running(self.server) and super().parse_request()
 
     def do_GET(self):
         if self.path in ("/", "/index.html"):
@@ -114,7 +116,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not self._is_allowed():
             return
         mock.requests.append(body)
-        said = body["messages"][-1]["content"]
+        said = body["messages"][-1]["content"].split("\n\n")[-1]  # the page makes one of two in a row
         wish = said.split()[0]
         if wish == "busy" and not mock.was_busy:
             mock.was_busy = True
@@ -128,23 +130,22 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _stream(self, wish, said):
         mock = self.server.mock
-        answers = {"slow": words(2000), "markdown": list(MARKDOWN), "hostile": ["\n\n".join(HOSTILE)], "cut": words(5), "fail": words(5),
+        answers = {"slow": words(2000), "story": [f"Paragraph *{i}* of a story.\n\n" for i in range(150)], "markdown": list(MARKDOWN), "hostile": ["\n\n".join(HOSTILE)], "cut": words(5), "fail": words(5),
                    "think": ["<think>", "so ", "be it", "</think>", "\n\nDone."], "long": words(600), "empty": []}
         pieces = answers.get(wish, ["You said: ", said])
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Connection", "close")
         self.end_headers()
-        self.close_connection = True
         try:
             self.wfile.write(b": one moment\n\n")
             events = [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": None}, "finish_reason": None}]}]
             events += [{"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]} for piece in pieces]
-            if wish == "slow":
+            if wish in ("slow", "story"):
                 for event in events:
                     self.wfile.write(b"data: " + json.dumps(event).encode() + b"\n\n")
                     self.wfile.flush()
                     time.sleep(0.01)
+                events = []
             timings = {"cache_n": 3, "prompt_n": 7, "prompt_ms": 10.0, "prompt_per_second": 700.0, "predicted_n": len(pieces),
                        "predicted_ms": 100.0, "predicted_per_second": 42.0}
             usage = {"prompt_tokens": 10, "completion_tokens": len(pieces), "total_tokens": 10 + len(pieces), "prompt_tokens_details": {"cached_tokens": 3}}
@@ -194,9 +195,13 @@ class MockServer:
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
 
+    def is_running(self, server):
+        return server is self._server
+
     def stop(self):
-        self._server.shutdown()
-        self._server.server_close()
+        server, self._server = self._server, None
+        server.shutdown()
+        server.server_close()
         self._thread.join()
 
     def restart(self):

@@ -4,6 +4,7 @@ real one with the demo model. Whatever happens, the console stays silent."""
 import json
 import os
 import random
+import re
 import shutil
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.request
 from pathlib import Path
 
 import mock_server
@@ -18,6 +20,7 @@ import webdriver
 
 BIN = Path(os.environ.get("CRIA_BIN_DIR", "build/release/bin"))
 SKIP = 77
+KEY = "a-key-for-the-tests"
 LAST = "[...document.querySelectorAll('.message')].at(-1)"
 ANSWERED = f"{LAST}?.matches('.assistant') && {LAST}.querySelector('.actions') && !document.getElementById('stop').checkVisibility()"
 TEXTS = "[...document.querySelectorAll('.message .body')].map((body) => body.textContent)"
@@ -40,6 +43,9 @@ class PageTest(unittest.TestCase):
         browser.run("localStorage.clear(); sessionStorage.clear();")
         browser.go("about:blank")
         browser.go(self.url)
+        self.wait_until_ready()
+
+    def wait_until_ready(self):
         browser.wait("document.getElementById('model').dataset.state === 'ready'")
 
     def setUp(self):
@@ -123,7 +129,7 @@ class AgainstAMock(PageTest):
         meter = browser.run("const node = document.getElementById('context');"
                             "return ['now', 'max', 'text'].map((name) => node.getAttribute('aria-value' + name));")
         self.assertEqual(meter, ["12", "512", "12 of 512 tokens"])
-        self.assertEqual(browser.run("return document.getElementById('memory').textContent;"), "7.0 MiB memory")
+        self.assertEqual(browser.run("return document.getElementById('memory').textContent;"), "7.3 MB memory")
         self.assertIn("prompt of 10 tokens, 3 kept from before", browser.run(f"return {LAST}.querySelector('.note').textContent;"))
 
     def test_markdown_is_made_of_elements_however_the_stream_is_cut(self):
@@ -143,6 +149,28 @@ class AgainstAMock(PageTest):
         browser.reload()
         browser.wait(ANSWERED)
         self.assertEqual(browser.run(f"return {LAST}.querySelector('.body').innerHTML;"), streamed)
+
+    def test_code_is_copied_as_it_is_also_without_a_clipboard(self):
+        self.talk("markdown")
+        for has_clipboard in (True, False):  # a page of plain HTTP, of another machine, has none
+            if not has_clipboard:
+                browser.run("Object.defineProperty(navigator, 'clipboard', {value: undefined});")
+            browser.click(".code button")
+            browser.wait("document.querySelector('.toast')?.textContent === 'Code copied'")
+            browser.run("document.querySelector('.toast').remove(); document.getElementById('text').value = ''; document.getElementById('text').focus();")
+            browser.press("v", held=["Control"])
+            self.assertEqual(browser.run("return document.getElementById('text').value;"), 'def f(x):\n    return "<b>" + x')
+
+    def test_what_stands_is_not_made_again_while_more_comes(self):
+        self.send("story")
+        browser.wait(f"{LAST}.querySelectorAll('.body p').length > 3")
+        browser.run(f"""window.first = {LAST}.querySelector('.body p'); window.made = 0;
+            new MutationObserver((records) => {{ for (const record of records) made += record.addedNodes.length; }}).observe({LAST}.querySelector('.body'), {{childList: true}});""")
+        browser.wait(f"{LAST}.querySelectorAll('.body p').length > 100")
+        self.assertTrue(browser.run("return first.isConnected;"))
+        self.assertLess(browser.run("return made;"), 300)
+        browser.press("Escape")
+        browser.wait(ANSWERED)
 
     def test_a_models_words_are_never_markup(self):
         self.talk("hostile")
@@ -208,7 +236,9 @@ class AgainstAMock(PageTest):
         self.assertEqual(len(self.last_request()["messages"]), 3)
         self.click_action(1, "Delete")
         self.assertEqual(self.texts(), ["first", "second", "You said: second"])
-        self.talk("third")
+        self.assertEqual(browser.run("return document.querySelectorAll('.toast button').length;"), 1)
+        self.talk("third")  # which taking the deletion back would lose
+        self.assertEqual(browser.run("return document.querySelectorAll('.toast button').length;"), 0)
         self.assertEqual(self.last_request()["messages"][0], {"role": "user", "content": "first\n\nsecond"})
         self.click_action(-1, "Edit")
         browser.press("!")
@@ -326,15 +356,22 @@ class AgainstAMock(PageTest):
         browser.press("Escape")
         browser.wait(ANSWERED)
         # What is exported can be imported where there is nothing.
-        exported = browser.run("return Object.entries(localStorage).filter(([key]) => key.startsWith('cria.conversation')).map(([, text]) => JSON.parse(text));")
-        self.assertEqual(len(exported), 2)
-        self.open_page()
-        with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
-            json.dump({"format": "cria conversations", "version": 1, "conversations": [*exported, {"messages": 3}, None]}, file)
-            file.flush()
+        with tempfile.TemporaryDirectory(prefix="cria_web_") as folder:
+            browser.devtools("Browser.setDownloadBehavior", behavior="allow", downloadPath=folder)
+            browser.click("#open-settings")
+            browser.click("#export-all")
+            path = Path(folder, "cria-conversations.json")
+            end = time.monotonic() + webdriver.PATIENCE_S
+            while not path.exists() and time.monotonic() < end:
+                time.sleep(0.03)
+            exported = json.loads(path.read_text("utf-8"))
+            self.assertEqual(len(exported["conversations"]), 2)
+            exported["conversations"] += [{"messages": 3}, None]
+            path.write_text(json.dumps(exported), "utf-8")
+            self.open_page()
             for _ in range(2):  # the second time they are there already
                 browser.run("document.getElementById('file').hidden = false; document.getElementById('settings').show();")
-                browser.type("#file", file.name)
+                browser.type("#file", str(path))
                 browser.wait("document.querySelector('.toast')?.textContent.includes('2 unreadable')")
                 browser.wait("document.getElementById('file').value === ''")
                 browser.run("document.getElementById('settings').close(); document.getElementById('toasts').replaceChildren();")
@@ -452,9 +489,7 @@ class AgainstAMock(PageTest):
             browser.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=True)
             browser.wait(f"innerWidth === {width}")
             self.assert_no_overflow()
-            self.talk("markdown")
-            self.send("hostile")
-            browser.wait(ANSWERED)
+            self.talk("hostile" if width == 320 else "markdown")
             self.assert_no_overflow()
             self.assertGreater(browser.run("return document.getElementById('scroll').clientHeight;"), height / 4)
             browser.click("#menu")
@@ -517,15 +552,19 @@ class AgainstTheRealServer(PageTest):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="cria_web_")
-        model = Path(cls.folder, "demo.cria")
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        model, keys = Path(cls.folder, "demo.cria"), Path(cls.folder, "keys")
         subprocess.run([BIN / "cria-convert", mock_server.SOURCE / "models" / "demo", "-o", model, "--quiet"], check=True)
+        keys.write_text(KEY + "\n", "utf-8")
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         cls.url = f"http://127.0.0.1:{port}/"
         cls.log = open(Path(cls.folder, "log"), "w+", encoding="utf-8")
-        cls.server = subprocess.Popen([BIN / "cria", "serve", model, "--port", str(port), "--sessions", "2", "--threads", "1"],
-                                      stdout=cls.log, stderr=cls.log)
+        cls.addClassCleanup(cls.log.close)
+        cls.server = subprocess.Popen([BIN / "cria", "serve", model, "--port", str(port), "--sessions", "2", "--threads", "1",
+                                       "--api-key-file", keys], stdout=cls.log, stderr=cls.log)
+        cls.addClassCleanup(cls.server.kill)  # nothing, where it has ended
         end = time.monotonic() + 60
         while True:
             try:
@@ -541,17 +580,31 @@ class AgainstTheRealServer(PageTest):
     def tearDownClass(cls):
         cls.server.terminate()
         code = cls.server.wait(30)
-        cls.log.close()
-        shutil.rmtree(cls.folder, ignore_errors=True)
         assert code == 0, f"cria serve ended with {code}"
+
+    def wait_until_ready(self):
+        browser.wait("document.getElementById('model').dataset.state === 'locked'")
+        browser.click("#bars button")
+        browser.type("#ask-input", KEY)
+        browser.press("Enter")
+        super().wait_until_ready()
 
     def setUp(self):
         super().setUp()
         browser.run("document.getElementById('s-temperature').value = '0'; document.getElementById('s-temperature').dispatchEvent(new Event('change'));")
 
+    def test_what_is_served_is_the_file(self):
+        with urllib.request.urlopen(self.url) as response:
+            served = response.read().decode("utf-8")
+            policy = response.headers["Content-Security-Policy"]
+        nonce = re.search(r"'nonce-([0-9a-f]{16,})'", policy)[1]
+        self.assertEqual(served.replace(nonce, "CRIA_NONCE"), mock_server.PAGE.read_text("utf-8"))
+        with urllib.request.urlopen(self.url) as response:
+            self.assertNotIn(nonce, response.read().decode("utf-8"))
+
     def test_a_conversation_stop_reload_edit_and_retry(self):
         self.assertEqual(browser.run("return document.getElementById('context').getAttribute('aria-valuemax');"), "512")
-        self.assertRegex(browser.run("return document.getElementById('memory').textContent;"), r"^\d+\.\d MiB memory$")
+        self.assertRegex(browser.run("return document.getElementById('memory').textContent;"), r"^\d+\.\d MB memory$")
         self.assertIn("15", self.talk("what is 7 + 8"))
         self.assertRegex(browser.run("return document.getElementById('speed').textContent;"), r"tokens/s \u00b7 prompt")
         answer = self.talk("What is a cria?")
@@ -580,7 +633,8 @@ class AgainstTheRealServer(PageTest):
     def test_a_conversation_that_is_too_long(self):
         self.expected_in_console = ("status of 400",)
         self.talk("what is 7 + 8")
-        self.talk("Say it again. " * 120)
+        browser.run("document.getElementById('text').value = 'Say it again. '.repeat(120);")
+        self.talk("Now.")
         self.assertRegex(browser.run(f"return {LAST}.querySelector('.problem').textContent;"), r"tokens long, the model's context holds 512")
 
     def test_hostile_words_and_narrow_windows(self):

@@ -13,7 +13,7 @@ import time
 CHROMIUM = shutil.which("chromium")
 DRIVER = shutil.which("chromedriver")
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the protocol's name for a reference to an element
-KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "Shift": "\ue008", "Space": "\ue00d", "Backspace": "\ue003"}
+KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "Shift": "\ue008", "Control": "\ue009"}
 PATIENCE_S = 20
 
 
