@@ -17,6 +17,7 @@ struct AttentionTools {
   const Threads& threads;
   uint8_t* scratch;  // [n_tasks][scratch_per_task], laid out as running_layout counts it
   size_t scratch_per_task;
+  size_t max_queries;  // as many heads of rows as a task's scratch is for
 };
 
 // Writes keys and values of the rows to their caches.
