@@ -231,8 +231,8 @@ struct LaneKernels {
   template <size_t kParts>
   static void columns_of_block(const WeightRows& w, const int8_t* values, const float* value_scales,
                                size_t n, size_t head_dim, size_t left, float* out) {
-    float floats[kLanes][kParts * kLanes];
-    float weights[kLanes];
+    alignas(64) float floats[kLanes][kParts * kLanes];
+    alignas(64) float weights[kLanes];
     for (size_t j = 0; j == 0 || j < n; j += kLanes) {
       const size_t count = n - j < kLanes ? n - j : kLanes;
       for (size_t k = 0; k < count; ++k) {
@@ -319,9 +319,9 @@ struct LaneKernels {
 
   static void group_of_block(const WeightRows& w, const Nibbles& values, size_t n, size_t head_dim,
                              float* out) {
-    float floats[kLanes][kValueGroup];
-    float scales[kLanes];
-    float weights[kLanes];
+    alignas(64) float floats[kLanes][kValueGroup];
+    alignas(64) float scales[kLanes];
+    alignas(64) float weights[kLanes];
     for (size_t j = 0; j == 0 || j < n; j += kLanes) {
       const size_t count = n - j < kLanes ? n - j : kLanes;
       for (size_t k = 0; k < count; ++k) {

@@ -305,127 +305,193 @@ void weighted_groups(const float* weights, const uint8_t* values, const uint16_t
   }
 }
 
-// Values of up to 16 positions as floats, for all queries of a block; columns of a group beside
-// each other.
-template <size_t kParts>
-using ValueFloats = float[kLanes][kParts * kLanes];
+// Up to 32 columns of a block's values and sums: two vectors that have the same weights. Whole ones
+// need no masks.
+struct Columns {
+  size_t half;  // columns of the first vector
+  __mmask16 low_mask;
+  __mmask16 high_mask;
+};
 
-// Weights times scales of 16 positions and a query, for each group of two parts whose scales
-// differ.
-template <size_t kScales>
-using ScaledWeights = float[kScales][kLanes];
+// n columns, those past half in the second vector.
+Columns columns_of(size_t n, size_t half) {
+  return {half, lanes_of(n < half ? n : half), lanes_of(n > half ? n - half : 0)};
+}
 
-// kQueries queries' sums of kParts times 16 columns go on over n <= 16 positions.
-template <size_t kQueries, size_t kParts, size_t kScales>
-void add_positions(const ScaledWeights<kScales>* weights, const ValueFloats<kParts>& values,
-                   size_t n, const float* factors, size_t head_dim, float* out) {
-  __m512 sum[kQueries][kParts];
-#pragma GCC unroll 4
-  for (size_t q = 0; q < kQueries; ++q) {
-#pragma GCC unroll 4
-    for (size_t i = 0; i < kParts; ++i) {
-      sum[q][i] = _mm512_mul_ps(_mm512_loadu_ps(out + q * head_dim + i * kLanes),
-                                _mm512_set1_ps(factors[q]));
-    }
+// Int8 values of positions as floats.
+struct ByteValues {
+  const int8_t* first;
+  size_t row_bytes;
+
+  template <bool kIsWhole>
+  void load(const Columns& columns, size_t j, __m512* low, __m512* high) const {
+    const int8_t* const row = first + j * row_bytes;
+    const __m128i low_bytes = load_16(row, columns.low_mask, kIsWhole);
+    const __m128i high_bytes = load_16(row + kLanes, columns.high_mask, kIsWhole);
+    *low = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(low_bytes));
+    *high = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(high_bytes));
   }
-  for (size_t j = 0; j < n; ++j) {
-    __m512 value[kParts];
-#pragma GCC unroll 4
-    for (size_t i = 0; i < kParts; ++i) value[i] = _mm512_loadu_ps(values[j] + i * kLanes);
-#pragma GCC unroll 4
-    for (size_t q = 0; q < kQueries; ++q) {
-#pragma GCC unroll 4
-      for (size_t i = 0; i < kParts; ++i) {
-        const __m512 weight = _mm512_set1_ps(weights[q][kScales == 1 ? 0 : i / 2][j]);
-        sum[q][i] = _mm512_add_ps(sum[q][i], _mm512_mul_ps(weight, value[i]));
-      }
-    }
+};
+
+// The same for a group of nibbles.
+struct NibbleValues {
+  const uint8_t* first;
+  size_t row_bytes;
+
+  template <bool kIsWhole>
+  void load(const Columns& columns, size_t j, __m512* low, __m512* high) const {
+    const __m128i bytes = load_16(first + j * row_bytes, columns.low_mask, kIsWhole);
+    const __m512i pairs = _mm512_cvtepu8_epi32(bytes);
+    *low = _mm512_permutexvar_ps(pairs, floats_of_nibbles());
+    *high = _mm512_permutexvar_ps(_mm512_srli_epi32(pairs, kNibbleBits), floats_of_nibbles());
   }
-#pragma GCC unroll 4
-  for (size_t q = 0; q < kQueries; ++q) {
-#pragma GCC unroll 4
-    for (size_t i = 0; i < kParts; ++i) {
-      _mm512_storeu_ps(out + q * head_dim + i * kLanes, sum[q][i]);
+};
+
+constexpr size_t kLeastBlock = 2;  // queries from which on a block is faster
+constexpr size_t kBlockQueries = 16;
+constexpr size_t kBlockPositions = 64;
+
+// Part of a block: weights times scales.
+struct Weighted {
+  float weights[kBlockQueries][kBlockPositions];
+  size_t n_queries;
+  size_t head_dim;
+};
+
+// All queries' sums of the columns go on over kPositions, from position j on. The values become
+// floats once and stay in registers.
+template <size_t kPositions, bool kIsWhole, class Values>
+void add_positions(const Weighted& w, const Values& values, const Columns& columns, size_t j,
+                   float* out) {
+  __m512 low[kPositions];
+  __m512 high[kPositions];
+#pragma GCC unroll 8
+  for (size_t k = 0; k < kPositions; ++k) {
+    values.template load<kIsWhole>(columns, j + k, low + k, high + k);
+  }
+  const __mmask16 low_mask = columns.low_mask;
+  const __mmask16 high_mask = columns.high_mask;
+  float* high_out = out + columns.half;
+  for (size_t i = 0; i < w.n_queries; ++i, out += w.head_dim, high_out += w.head_dim) {
+    __m512 low_sum = kIsWhole ? _mm512_loadu_ps(out) : _mm512_maskz_loadu_ps(low_mask, out);
+    __m512 high_sum =
+        kIsWhole ? _mm512_loadu_ps(high_out) : _mm512_maskz_loadu_ps(high_mask, high_out);
+#pragma GCC unroll 8
+    for (size_t k = 0; k < kPositions; ++k) {
+      const __m512 weight = _mm512_set1_ps(w.weights[i][j + k]);
+      low_sum = _mm512_add_ps(low_sum, _mm512_mul_ps(low[k], weight));
+      high_sum = _mm512_add_ps(high_sum, _mm512_mul_ps(high[k], weight));
+    }
+    if constexpr (kIsWhole) {
+      _mm512_storeu_ps(out, low_sum);
+      _mm512_storeu_ps(high_out, high_sum);
+    } else {
+      _mm512_mask_storeu_ps(out, low_mask, low_sum);
+      _mm512_mask_storeu_ps(high_out, high_mask, high_sum);
     }
   }
 }
 
-// Whole columns of a block's out over all positions. convert(j, floats) makes floats of position
-// j's values; scales(j, n, s) says what vector of positions' scales group s has.
-template <size_t kParts, size_t kScales, class Convert, class Scales>
-void weighted_block(const WeightRows& w, size_t n, size_t head_dim, float* out,
-                    const Convert& convert, const Scales& scales) {
-  constexpr size_t kQueries = 4;
-  ValueFloats<kParts> values;
-  for (size_t j = 0; j == 0 || j < n; j += kLanes) {
-    const size_t count = n - j < kLanes ? n - j : kLanes;
-    const __mmask16 mask = lanes_of(count);
-    for (size_t k = 0; k < count; ++k) convert(j + k, values[k]);
-    __m512 scale[kScales];
-    for (size_t s = 0; s < kScales; ++s) scale[s] = scales(j, count, s);
-    for (size_t q = 0; q < w.n_rows; q += kQueries) {
-      const size_t n_queries = w.n_rows - q < kQueries ? w.n_rows - q : kQueries;
-      ScaledWeights<kScales> weights[kQueries];
-      float factors[kQueries];
-      for (size_t i = 0; i < n_queries; ++i) {
-        const __m512 from = _mm512_maskz_loadu_ps(mask, w.weights + (q + i) * w.stride + j);
-        for (size_t s = 0; s < kScales; ++s) {
-          _mm512_storeu_ps(weights[i][s], _mm512_mul_ps(from, scale[s]));
-        }
-        factors[i] = j == 0 ? w.rescale[q + i] : 1.0f;
-      }
-      const auto add = n_queries == 4   ? add_positions<4, kParts, kScales>
-                       : n_queries == 3 ? add_positions<3, kParts, kScales>
-                       : n_queries == 2 ? add_positions<2, kParts, kScales>
-                                        : add_positions<1, kParts, kScales>;
-      add(weights, values, count, factors, head_dim, out + q * head_dim);
+template <bool kIsWhole, class Values>
+void add_columns(const Weighted& w, const Values& values, const Columns& columns, size_t n,
+                 float* out) {
+  constexpr size_t kPositions = 8;
+  size_t j = 0;
+  for (; j + kPositions <= n; j += kPositions) {
+    add_positions<kPositions, kIsWhole>(w, values, columns, j, out);
+  }
+  for (; j < n; ++j) add_positions<1, kIsWhole>(w, values, columns, j, out);
+}
+
+// w's weights of positions [j, j + n) for queries from i on, times the positions' scales.
+template <class Scales>
+void scale_weights(const WeightRows& rows, size_t i, size_t j, size_t n, const Scales& scales,
+                   Weighted* w) {
+  for (size_t k = 0; k < n; k += kLanes) {
+    const __mmask16 mask = lanes_of(n - k);
+    const __m512 scale = scales(j + k, n - k < kLanes ? n - k : kLanes);
+    for (size_t q = 0; q < w->n_queries; ++q) {
+      const float* const weights = rows.weights + (i + q) * rows.stride + j + k;
+      const __m512 weight = _mm512_maskz_loadu_ps(mask, weights);
+      _mm512_storeu_ps(w->weights[q] + k, _mm512_mul_ps(weight, scale));
     }
   }
 }
 
-template <size_t kParts>
-void weighted_block_q8(const WeightRows& w, const int8_t* values, const float* value_scales,
+void rescale_sums(const WeightRows& w, size_t head_dim, float* out) {
+  for (size_t i = 0; i < w.n_rows; ++i, out += head_dim) {
+    const __m512 factor = _mm512_set1_ps(w.rescale[i]);
+    size_t d = 0;
+    for (; d + kLanes <= head_dim; d += kLanes) {
+      _mm512_storeu_ps(out + d, _mm512_mul_ps(_mm512_loadu_ps(out + d), factor));
+    }
+    const __mmask16 mask = lanes_of(head_dim - d);
+    if (mask == 0) continue;
+    const __m512 last = _mm512_maskz_loadu_ps(mask, out + d);
+    _mm512_mask_storeu_ps(out + d, mask, _mm512_mul_ps(last, factor));
+  }
+}
+
+// Calls add(w, j, n, out) for parts of a block, the sums rescaled: up to 16 queries from w.first on
+// and up to 64 positions from j on.
+template <class Add>
+void for_parts(const WeightRows& rows, size_t n, size_t head_dim, float* out, const Add& add) {
+  rescale_sums(rows, head_dim, out);
+  alignas(64) Weighted w;
+  w.head_dim = head_dim;
+  for (size_t i = 0; i < rows.n_rows; i += kBlockQueries, out += kBlockQueries * head_dim) {
+    w.n_queries = rows.n_rows - i < kBlockQueries ? rows.n_rows - i : kBlockQueries;
+    for (size_t j = 0; j < n; j += kBlockPositions) {
+      add(&w, i, j, n - j < kBlockPositions ? n - j : kBlockPositions, out);
+    }
+  }
+}
+
+void weighted_block_q8(const WeightRows& rows, const int8_t* values, const float* value_scales,
                        size_t n, size_t head_dim, float* out) {
-  weighted_block<kParts, 1>(
-      w, n, head_dim, out,
-      [&](size_t j, float* floats) {
-#pragma GCC unroll 4
-        for (size_t i = 0; i < kParts; ++i) {
-          const int8_t* const value = values + j * head_dim + i * kLanes;
-          const __m512i wide = _mm512_cvtepi8_epi32(load_16(value, 0, true));
-          _mm512_storeu_ps(floats + i * kLanes, _mm512_cvtepi32_ps(wide));
-        }
-      },
-      [&](size_t j, size_t count, size_t /*scale*/) {
-        return _mm512_maskz_loadu_ps(lanes_of(count), value_scales + j);
-      });
+  const auto scales = [&](size_t j, size_t count) {
+    return _mm512_maskz_loadu_ps(lanes_of(count), value_scales + j);
+  };
+  const auto add = [&](Weighted* w, size_t i, size_t j, size_t count, float* sums) {
+    scale_weights(rows, i, j, count, scales, w);
+    for (size_t d = 0; d < head_dim; d += 2 * kLanes) {
+      const ByteValues part = {values + j * head_dim + d, head_dim};
+      const Columns columns = columns_of(head_dim - d, kLanes);
+      if (head_dim - d >= 2 * kLanes) {
+        add_columns<true>(*w, part, columns, count, sums + d);
+      } else {
+        add_columns<false>(*w, part, columns, count, sums + d);
+      }
+    }
+  };
+  for_parts(rows, n, head_dim, out, add);
 }
 
-template <size_t kGroups>
-void weighted_block_q4(const WeightRows& w, const uint8_t* values, const uint16_t* value_scales,
+void weighted_block_q4(const WeightRows& rows, const uint8_t* values, const uint16_t* value_scales,
                        size_t n, size_t head_dim, float* out) {
   const size_t row_bytes = value_bytes(head_dim);
   const size_t n_groups = value_groups(head_dim);
-  weighted_block<2 * kGroups, kGroups>(
-      w, n, head_dim, out,
-      [&](size_t j, float* floats) {
-#pragma GCC unroll 2
-        for (size_t g = 0; g < kGroups; ++g, floats += kValueGroup) {
-          const uint8_t* const value = values + j * row_bytes + g * kValueHalf;
-          const __m512i pairs = _mm512_cvtepu8_epi32(load_16(value, 0, true));
-          _mm512_storeu_ps(floats, _mm512_permutexvar_ps(pairs, floats_of_nibbles()));
-          _mm512_storeu_ps(
-              floats + kValueHalf,
-              _mm512_permutexvar_ps(_mm512_srli_epi32(pairs, kNibbleBits), floats_of_nibbles()));
+  const auto add = [&](Weighted* w, size_t i, size_t j, size_t count, float* sums) {
+    for (size_t g = 0; g < n_groups; ++g, sums += kValueGroup) {
+      const auto scales = [&](size_t first, size_t n_scales) {
+        float some[kLanes] = {};
+        for (size_t k = 0; k < n_scales; ++k) {
+          some[k] = value_scale_at(value_scales, (first + k) * n_groups + g);
         }
-      },
-      [&](size_t j, size_t count, size_t g) {
-        float scales[kLanes] = {};
-        for (size_t k = 0; k < count; ++k) {
-          scales[k] = value_scale_at(value_scales, (j + k) * n_groups + g);
-        }
-        return _mm512_loadu_ps(scales);
-      });
+        return _mm512_loadu_ps(some);
+      };
+      scale_weights(rows, i, j, count, scales, w);
+      const NibbleValues group = {values + j * row_bytes + g * kValueHalf, row_bytes};
+      const size_t n_columns = value_group_size(head_dim, g * kValueGroup);
+      const Columns columns = columns_of(n_columns, value_bytes(n_columns));
+      if (n_columns == kValueGroup) {
+        add_columns<true>(*w, group, columns, count, sums);
+      } else {
+        add_columns<false>(*w, group, columns, count, sums);
+      }
+    }
+  };
+  for_parts(rows, n, head_dim, out, add);
 }
 
 }  // namespace
@@ -502,18 +568,14 @@ void scores_q8_avx512vnni(const QuantizedRows& q, size_t head_dim, const int8_t*
 
 void weighted_sum_q8_avx512vnni(const WeightRows& w, const int8_t* values,
                                 const float* value_scales, size_t n, size_t head_dim, float* out) {
-  constexpr size_t kParts = 4;
-  size_t d = 0;
-  if (w.n_rows > 1) {
-    for (; d + kParts * kLanes <= head_dim; d += kParts * kLanes) {
-      weighted_block_q8<kParts>(w, values + d, value_scales, n, head_dim, out + d);
-    }
+  if (w.n_rows >= kLeastBlock) {
+    return weighted_block_q8(w, values, value_scales, n, head_dim, out);
   }
-  const size_t rest = d;
+  constexpr size_t kParts = 4;
   for (size_t i = 0; i < w.n_rows; ++i, out += head_dim) {
     const float* const weights = w.weights + i * w.stride;
     const float rescale = w.rescale[i];
-    d = rest;
+    size_t d = 0;
     for (; d + kParts * kLanes <= head_dim; d += kParts * kLanes) {
       weighted_columns<kParts>(weights, values + d, value_scales, n, head_dim, kLanes, rescale,
                                out + d);
@@ -531,19 +593,14 @@ void weighted_sum_q8_avx512vnni(const WeightRows& w, const int8_t* values,
 void weighted_sum_q4_avx512vnni(const WeightRows& w, const uint8_t* values,
                                 const uint16_t* value_scales, size_t n, size_t head_dim,
                                 float* out) {
-  constexpr size_t kGroups = 2;
-  size_t d = 0;
-  if (w.n_rows > 1) {
-    for (; d + kGroups * kValueGroup <= head_dim; d += kGroups * kValueGroup) {
-      weighted_block_q4<kGroups>(w, values + d / 2, value_scales + d / kValueGroup, n, head_dim,
-                                 out + d);
-    }
+  if (w.n_rows >= kLeastBlock) {
+    return weighted_block_q4(w, values, value_scales, n, head_dim, out);
   }
-  const size_t rest = d;
+  constexpr size_t kGroups = 2;
   for (size_t i = 0; i < w.n_rows; ++i, out += head_dim) {
     const float* const weights = w.weights + i * w.stride;
     const float rescale = w.rescale[i];
-    d = rest;
+    size_t d = 0;
     for (; d + kGroups * kValueGroup <= head_dim; d += kGroups * kValueGroup) {
       weighted_groups<kGroups>(weights, values + d / 2, value_scales + d / kValueGroup, n, head_dim,
                                kValueGroup, rescale, out + d);
