@@ -1,6 +1,7 @@
 #include "runtime/decode/attention.h"
 
 #include <cstring>
+#include <iterator>
 
 #include "quant/align.h"
 #include "quant/tile16.h"
@@ -62,16 +63,24 @@ size_t smaller_of(size_t a, size_t b) { return a < b ? a : b; }
 
 // The largest that compares: NaNs count only as the first.
 float largest_of(const float* x, size_t n) {
-  constexpr size_t kLanes = 16;  // compare at once where the processor can
   float largest = x[0];
   size_t i = 1;
-  if (n >= 2 * kLanes) {
-    float lanes[kLanes];
-    for (float& lane : lanes) lane = largest;
-    for (i = 0; i + kLanes <= n; i += kLanes) {
-      for (size_t k = 0; k < kLanes; ++k) lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
+  // Four chains of vectors; where there are none (32 bits: mostly firmware), one of floats.
+  if constexpr (sizeof(size_t) > sizeof(uint32_t)) {
+    using Floats = float __attribute__((vector_size(16)));
+    constexpr size_t kFloats = sizeof(Floats) / sizeof(float);
+    Floats chains[4];
+    constexpr size_t kStep = std::size(chains) * kFloats;
+    for (Floats& chain : chains) chain = Floats{largest, largest, largest, largest};
+    for (i = 0; i + kStep <= n; i += kStep) {
+      for (size_t k = 0; k < std::size(chains); ++k) {
+        Floats next;
+        std::memcpy(&next, x + i + k * kFloats, sizeof next);
+        chains[k] = next > chains[k] ? next : chains[k];
+      }
     }
-    for (const float lane : lanes) largest = lane > largest ? lane : largest;
+    for (const Floats& chain : chains) chains[0] = chain > chains[0] ? chain : chains[0];
+    for (size_t k = 0; k < kFloats; ++k) largest = chains[0][k] > largest ? chains[0][k] : largest;
   }
   for (; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
   return largest;

@@ -347,7 +347,9 @@ struct NibbleValues {
   }
 };
 
-constexpr size_t kLeastBlock = 2;  // queries from which on a block is faster
+// Queries from which on a block is faster than one after another.
+constexpr size_t kLeastBlockQ8 = 2;
+constexpr size_t kLeastBlockQ4 = 3;
 constexpr size_t kBlockQueries = 16;
 constexpr size_t kBlockPositions = 64;
 
@@ -568,7 +570,7 @@ void scores_q8_avx512vnni(const QuantizedRows& q, size_t head_dim, const int8_t*
 
 void weighted_sum_q8_avx512vnni(const WeightRows& w, const int8_t* values,
                                 const float* value_scales, size_t n, size_t head_dim, float* out) {
-  if (w.n_rows >= kLeastBlock) {
+  if (w.n_rows >= kLeastBlockQ8) {
     return weighted_block_q8(w, values, value_scales, n, head_dim, out);
   }
   constexpr size_t kParts = 4;
@@ -593,7 +595,7 @@ void weighted_sum_q8_avx512vnni(const WeightRows& w, const int8_t* values,
 void weighted_sum_q4_avx512vnni(const WeightRows& w, const uint8_t* values,
                                 const uint16_t* value_scales, size_t n, size_t head_dim,
                                 float* out) {
-  if (w.n_rows >= kLeastBlock) {
+  if (w.n_rows >= kLeastBlockQ4) {
     return weighted_block_q4(w, values, value_scales, n, head_dim, out);
   }
   constexpr size_t kGroups = 2;
