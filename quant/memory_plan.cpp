@@ -98,7 +98,7 @@ RunningLayout running_layout(const format::ModelConfig& c, const PlanInput& in) 
   r.rope = floats(c.head_dim);
   // Scores and probabilities of a tile, the accumulator, the quantized query with its scales and
   // sums, what the accumulator is rescaled by, and the query's object.
-  const uint64_t queries = chunk / 4 < kAttentionQueries ? larger(chunk / 4, 1) : kAttentionQueries;
+  const uint64_t queries = chunk < kAttentionBlockRows ? 1 : kAttentionQueries;
   const uint64_t padded = round_up(c.head_dim, kActivationGroup);
   r.attention_queries = queries;
   r.attention_per_thread = block(queries * kAttentionTile * 4) + block(queries * c.head_dim * 4) +

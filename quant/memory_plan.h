@@ -31,9 +31,10 @@ static_assert(kDecompressorBytes % format::kAlignment == 0);
 static_assert(kStagingBytes % format::kAlignment == 0);
 // Positions that attention handles at once; its scratch does not grow with the context.
 inline constexpr uint32_t kAttentionTile = 64;
-// Queries, heads of rows, that go through a tile together: one for each four rows of the chunk, so
-// that the scratch of small chunks stays small, and at most so many.
+// Queries, heads of rows, that may go through a tile together; one in chunks of fewer rows than
+// that, whose memory is to be small.
 inline constexpr uint32_t kAttentionQueries = 16;
+inline constexpr uint32_t kAttentionBlockRows = 32;
 // Bytes a symbol of the text being encoded takes (runtime/text/bpe.h).
 inline constexpr uint64_t kEncodeBytesPerSymbol = 28;
 

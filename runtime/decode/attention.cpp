@@ -10,6 +10,10 @@
 namespace cria {
 namespace {
 
+// Kernels of 32-bit processors take queries one after another, so blocks would only make firmware
+// larger. Where this is false, the compiler drops what is for more than one.
+constexpr bool kHasBlocks = sizeof(size_t) > sizeof(uint32_t);
+
 // A query head of a row.
 struct Query {
   size_t place;    // of its head, in q and out
@@ -65,8 +69,8 @@ size_t smaller_of(size_t a, size_t b) { return a < b ? a : b; }
 float largest_of(const float* x, size_t n) {
   float largest = x[0];
   size_t i = 1;
-  // Four chains of vectors; where there are none (32 bits: mostly firmware), one of floats.
-  if constexpr (sizeof(size_t) > sizeof(uint32_t)) {
+  // Four chains of vectors, or one of floats.
+  if constexpr (kHasBlocks) {
     using Floats = float __attribute__((vector_size(16)));
     constexpr size_t kFloats = sizeof(Floats) / sizeof(float);
     Floats chains[4];
@@ -172,7 +176,13 @@ void weigh(const Kernels& kernels, float* scores, size_t n, bool is_first, Query
   const float tile_max = largest_of(scores, n);
   const float new_max = is_first || tile_max > query->max ? tile_max : query->max;
   *rescale = is_first ? 0.0f : query->max - new_max;  // becomes exp of it
-  if (!is_first) static_cast<void>(kernels.exp_sum(rescale, 1, 0.0f));
+  if (!is_first) {
+    if (*rescale == 0.0f) {
+      *rescale = 1.0f;  // as exp has it, and mostly so behind the first tiles
+    } else {
+      static_cast<void>(kernels.exp_sum(rescale, 1, 0.0f));
+    }
+  }
   query->total = query->total * *rescale + kernels.exp_sum(scores, n, new_max);
   query->max = new_max;
 }
@@ -181,7 +191,8 @@ void weigh(const Kernels& kernels, float* scores, size_t n, bool is_first, Query
 // those of a block of its own: first what it alone sees of a tile's beginning, then what all see,
 // in one go, then what it alone sees of the end.
 void attend_block(const AttentionTools& tools, size_t layer, size_t kv_head, const KvCache& kv,
-                  const float* q, const Block& b, size_t n_queries) {
+                  const float* q, const Block& b, size_t queries) {
+  const size_t n_queries = kHasBlocks ? queries : 1;
   Span all = {b.queries[0].begin, b.queries[0].end};
   for (size_t i = 1; i < n_queries; ++i) {
     all = {smaller_of(all.first, b.queries[i].begin), larger_of(all.last, b.queries[i].end)};
@@ -202,6 +213,10 @@ void attend_block(const AttentionTools& tools, size_t layer, size_t kv_head, con
       if (own.is_empty()) continue;
       weigh(tools.kernels, b.scores + i * kAttentionTile + (own.first - span.first),
             own.last - own.first, own.first == query->begin, query, b.rescale + i);
+    }
+    if constexpr (!kHasBlocks) {
+      tile.add_values(b, 0, 1, span);
+      continue;
     }
     if (common.is_empty()) common = {whole.last, whole.last};
     tile.add_parts(b, n_queries, [&](const Query& query) {
@@ -262,7 +277,7 @@ void attend(const AttentionTools& tools, size_t layer, std::span<const Row> rows
   const size_t n_groups = padded / kActivationGroup;
   const size_t heads_per_kv = c.n_heads / c.n_kv_heads;
   // Queries in the order of KV heads, then rows, then heads: neighbours share keys and values, and
-  // a thread keeps to few heads' keys. Its part is cut into blocks, at rows where it can be.
+  // a thread keeps to few heads' keys.
   const size_t per_kv_head = rows.size() * heads_per_kv;
   const auto row_of = [&](size_t i) { return i % per_kv_head / heads_per_kv; };
   const auto place_of = [&](size_t i) {
@@ -276,10 +291,10 @@ void attend(const AttentionTools& tools, size_t layer, std::span<const Row> rows
           const size_t kv_head = first / per_kv_head;
           const KvCache& kv = *rows[row_of(first)].kv;
           const size_t limit = smaller_of(end, (kv_head + 1) * per_kv_head) - first;
-          const size_t most =
-              tools.max_queries < heads_per_kv
-                  ? tools.max_queries
-                  : tools.max_queries / heads_per_kv * heads_per_kv - first % heads_per_kv;
+          // Cut at rows where it can be.
+          size_t most = kHasBlocks ? tools.max_queries : 1;
+          if (most >= heads_per_kv)
+            most = most / heads_per_kv * heads_per_kv - first % heads_per_kv;
           size_t n = 0;
           while (n < smaller_of(limit, most) && rows[row_of(first + n)].kv == &kv) {
             const uint32_t last = rows[row_of(first + n)].position + 1;

@@ -422,6 +422,7 @@ void scale_weights(const WeightRows& rows, size_t i, size_t j, size_t n, const S
 
 void rescale_sums(const WeightRows& w, size_t head_dim, float* out) {
   for (size_t i = 0; i < w.n_rows; ++i, out += head_dim) {
+    if (w.rescale[i] == 1.0f) continue;
     const __m512 factor = _mm512_set1_ps(w.rescale[i]);
     size_t d = 0;
     for (; d + kLanes <= head_dim; d += kLanes) {

@@ -331,6 +331,7 @@ struct WeightedBlock {
         rows({weights.data(), shape.stride, rescale.data(), shape.n_queries}) {
     rescale[0] = 0.7f;
     if (shape.n_queries > 1) rescale[1] = 0.0f;
+    if (shape.n_queries > 2) rescale[2] = 1.0f;
   }
   std::vector<float> weights;
   std::vector<float> rescale;
