@@ -33,7 +33,7 @@ static_assert(kStagingBytes % format::kAlignment == 0);
 inline constexpr uint32_t kAttentionTile = 64;
 // Queries, heads of rows, that may go through a tile together; one in chunks of fewer rows than
 // that, whose memory is to be small.
-inline constexpr uint32_t kAttentionQueries = 16;
+inline constexpr uint32_t kAttentionQueries = 32;
 inline constexpr uint32_t kAttentionBlockRows = 32;
 // Bytes a symbol of the text being encoded takes (runtime/text/bpe.h).
 inline constexpr uint64_t kEncodeBytesPerSymbol = 28;

@@ -129,8 +129,8 @@ Status attention_block(const cria_workspace& w, size_t index, size_t n) {
   const format::ModelConfig& c = w.model->config;
   const Layer& layer = w.model->weights.layers[index];
   const StepScratch& t = w.step;
-  const AttentionTools tools = {c, w.model->kernels, w.threads, t.attention,
-                                t.attention_per_thread, t.attention_queries};
+  const AttentionTools tools = {c,           w.model->kernels,       w.threads,
+                                t.attention, t.attention_per_thread, t.attention_queries};
   normalize(w, t.x, layer.attention_norm, n, t.normed);
   CRIA_TRY(linear(w, t.normed, n, {{&layer.q, t.q}, {&layer.k, t.k}, {&layer.v, t.v}}));
   normalize_heads(w, t.q, layer.q_norm, c.n_heads, n);

@@ -150,7 +150,7 @@ constexpr AttentionKernel kAttentionKernels[] = {
 };
 
 constexpr size_t kContexts[] = {128, 512, 2048};
-constexpr size_t kBlocks[] = {1, 4, 16};
+constexpr size_t kBlocks[] = {1, 4, 32};
 
 // Items are elements of the cache that a query met.
 void run_attention(benchmark::State& state, const AttentionKernel& kernel, const Kernels& kernels,

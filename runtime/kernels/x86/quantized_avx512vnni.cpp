@@ -350,7 +350,7 @@ struct NibbleValues {
 // Queries from which on a block is faster than one after another.
 constexpr size_t kLeastBlockQ8 = 2;
 constexpr size_t kLeastBlockQ4 = 3;
-constexpr size_t kBlockQueries = 16;
+constexpr size_t kBlockQueries = 32;
 constexpr size_t kBlockPositions = 64;
 
 // Part of a block: weights times scales.
@@ -435,7 +435,7 @@ void rescale_sums(const WeightRows& w, size_t head_dim, float* out) {
   }
 }
 
-// Calls add(w, j, n, out) for parts of a block, the sums rescaled: up to 16 queries from w.first on
+// Calls add(w, i, j, n, out) for parts of a block, the sums rescaled: up to 32 queries from i on
 // and up to 64 positions from j on.
 template <class Add>
 void for_parts(const WeightRows& rows, size_t n, size_t head_dim, float* out, const Add& add) {

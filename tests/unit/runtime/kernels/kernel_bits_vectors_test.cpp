@@ -244,7 +244,7 @@ void for_heads(Check check) {
 
 // Queries of a block. Which of them meets which head and number of positions changes from case to
 // case, so that all of them stay few enough; strides are larger than the positions.
-constexpr size_t kQueries[] = {1, 2, 3, 4, 5, 7, 16};
+constexpr size_t kQueries[] = {1, 2, 3, 4, 5, 7, 16, 33};
 constexpr size_t kMoreThanPositions[] = {0, 1, 5};
 
 struct BlockShape {
