@@ -10,10 +10,6 @@
 namespace cria {
 namespace {
 
-// Kernels of 32-bit processors take queries one after another, so blocks would only make firmware
-// larger. Where this is false, the compiler drops what is for more than one.
-constexpr bool kHasBlocks = sizeof(size_t) > sizeof(uint32_t);
-
 // A query head of a row.
 struct Query {
   size_t place;    // of its head, in q and out
@@ -70,7 +66,7 @@ float largest_of(const float* x, size_t n) {
   float largest = x[0];
   size_t i = 1;
   // Four chains of vectors, or one of floats.
-  if constexpr (kHasBlocks) {
+  if constexpr (kHasQueryBlocks) {
     using Floats = float __attribute__((vector_size(16)));
     constexpr size_t kFloats = sizeof(Floats) / sizeof(float);
     Floats chains[4];
@@ -192,13 +188,12 @@ void weigh(const Kernels& kernels, float* scores, size_t n, bool is_first, Query
 // in one go, then what it alone sees of the end.
 void attend_block(const AttentionTools& tools, size_t layer, size_t kv_head, const KvCache& kv,
                   const float* q, const Block& b, size_t queries) {
-  const size_t n_queries = kHasBlocks ? queries : 1;
+  const size_t n_queries = block_rows(queries);
   Span all = {b.queries[0].begin, b.queries[0].end};
   for (size_t i = 1; i < n_queries; ++i) {
     all = {smaller_of(all.first, b.queries[i].begin), larger_of(all.last, b.queries[i].end)};
   }
   std::memset(b.sums, 0, n_queries * tools.config.head_dim * sizeof(float));
-  for (size_t i = 0; i < n_queries; ++i) b.queries[i].total = b.queries[i].max = 0.0f;
   for (size_t begin = all.first / kAttentionTile * kAttentionTile; begin < all.last;
        begin += kAttentionTile) {
     const Span whole = {begin, begin + kAttentionTile};
@@ -214,7 +209,7 @@ void attend_block(const AttentionTools& tools, size_t layer, size_t kv_head, con
       weigh(tools.kernels, b.scores + i * kAttentionTile + (own.first - span.first),
             own.last - own.first, own.first == query->begin, query, b.rescale + i);
     }
-    if constexpr (!kHasBlocks) {
+    if constexpr (!kHasQueryBlocks) {
       tile.add_values(b, 0, 1, span);
       continue;
     }
@@ -290,27 +285,30 @@ void attend(const AttentionTools& tools, size_t layer, std::span<const Row> rows
         for (size_t first = begin; first < end;) {
           const size_t kv_head = first / per_kv_head;
           const KvCache& kv = *rows[row_of(first)].kv;
-          const size_t limit = smaller_of(end, (kv_head + 1) * per_kv_head) - first;
-          // Cut at rows where it can be.
-          size_t most = kHasBlocks ? tools.max_queries : 1;
-          if (most >= heads_per_kv)
-            most = most / heads_per_kv * heads_per_kv - first % heads_per_kv;
-          size_t n = 0;
-          while (n < smaller_of(limit, most) && rows[row_of(first + n)].kv == &kv) {
-            const uint32_t last = rows[row_of(first + n)].position + 1;
+          const auto take = [&](size_t n) {
+            const Row& row = rows[row_of(first + n)];
+            const uint32_t last = row.position + 1;
             const uint32_t window = c.sliding_window;
-            b.queries[n].begin = window != 0 && last > window ? last - window : 0;
-            b.queries[n].end = last;
-            b.queries[n].place = place_of(first + n);
-            if (!is_f32(kv)) {
-              tools.kernels.quantize_row(q + b.queries[n].place, head_dim, padded, kActivationGroup,
-                                         b.q_codes + n * padded, b.q_scales + n * n_groups,
-                                         b.q_sums + n * n_groups);
+            Query* const query = b.queries + n;
+            *query = {place_of(first + n), window != 0 && last > window ? last - window : 0, last,
+                      0.0f, 0.0f};
+            if (is_f32(kv)) return;
+            tools.kernels.quantize_row(q + query->place, head_dim, padded, kActivationGroup,
+                                       b.q_codes + n * padded, b.q_scales + n * n_groups,
+                                       b.q_sums + n * n_groups);
+          };
+          size_t n = 1;
+          take(0);
+          if constexpr (kHasQueryBlocks) {
+            size_t most = tools.max_queries;  // cut at rows where it can be
+            if (most >= heads_per_kv) {
+              most = most / heads_per_kv * heads_per_kv - first % heads_per_kv;
             }
-            ++n;
+            most = smaller_of(most, smaller_of(end, (kv_head + 1) * per_kv_head) - first);
+            while (n < most && rows[row_of(first + n)].kv == &kv) take(n++);
           }
           attend_block(tools, layer, kv_head, kv, q, b, n);
-          for (size_t i = 0; i < n; ++i) {
+          for (size_t i = 0; i < block_rows(n); ++i) {
             const float inverse = 1.0f / b.queries[i].total;
             float* const result = out + b.queries[i].place;
             for (size_t d = 0; d < head_dim; ++d) result[d] = b.sums[i * head_dim + d] * inverse;

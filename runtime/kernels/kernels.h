@@ -83,6 +83,13 @@ using SiluMul = void (*)(float* gate, const float* up, size_t n);
 // x[i] += y[i] * multiplier.
 using AddScaled = void (*)(float* x, const float* y, float multiplier, size_t n);
 
+// Attention's kernels take blocks of queries, of one query where this is false: 32-bit processors'
+// would gain nothing, and firmware would grow.
+inline constexpr bool kHasQueryBlocks = sizeof(size_t) > sizeof(uint32_t);
+[[nodiscard]] static constexpr size_t block_rows(size_t n_rows) {
+  return kHasQueryBlocks ? n_rows : 1;
+}
+
 // Scores of n positions of one KV head: for int8 keys, of each query i of a block
 //   scores[i][j] = ((sum over groups g of 32, ascending, of float(integer dot) * q.scales[i][g])
 //                  * key_scales[j]) * multiplier

@@ -15,7 +15,7 @@ static inline void scores_by_query(const QuantizedRows& q, size_t head_dim, cons
                                    const float* key_scales, float multiplier, size_t n,
                                    float* scores, size_t stride) {
   const size_t n_groups = (head_dim + kActivationGroup - 1) / kActivationGroup;
-  for (size_t i = 0; i < q.n_rows; ++i) {
+  for (size_t i = 0; i < block_rows(q.n_rows); ++i) {
     kOne(q.codes + i * n_groups * kActivationGroup, q.scales + i * n_groups, head_dim, keys,
          key_scales, multiplier, n, scores + i * stride);
   }
@@ -26,7 +26,7 @@ template <auto kOne, class Code, class Scale>
 static inline void weighted_sum_by_query(const WeightRows& w, const Code* values,
                                          const Scale* value_scales, size_t n, size_t head_dim,
                                          float* out) {
-  for (size_t i = 0; i < w.n_rows; ++i) {
+  for (size_t i = 0; i < block_rows(w.n_rows); ++i) {
     kOne(w.weights + i * w.stride, values, value_scales, n, head_dim, w.rescale[i],
          out + i * head_dim);
   }

@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kMostElements = 70;
 constexpr size_t kMostHeadDim = 96;
 constexpr size_t kMostPositions = 20;
-constexpr size_t kMostQueries = 4;
+constexpr size_t kMostQueries = kHasQueryBlocks ? 4 : 1;
 
 void compare_quantized(KernelTrial& t, size_t n, size_t n_padded, size_t group, Fill fill) {
   if (t.kernels().quantize_row == kScalarKernels.quantize_row) return;

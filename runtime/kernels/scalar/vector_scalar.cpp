@@ -71,7 +71,7 @@ void scores_q8_scalar(const QuantizedRows& q, size_t head_dim, const int8_t* key
                       const float* key_scales, float multiplier, size_t n, float* scores,
                       size_t stride) {
   const size_t n_groups = (head_dim + kActivationGroup - 1) / kActivationGroup;
-  for (size_t i = 0; i < q.n_rows; ++i, scores += stride) {
+  for (size_t i = 0; i < block_rows(q.n_rows); ++i, scores += stride) {
     const int8_t* const q_codes = q.codes + i * n_groups * kActivationGroup;
     for (size_t j = 0; j < n; ++j) {
       float sum = 0.0f;
@@ -108,7 +108,7 @@ float exp_sum_scalar(float* scores, size_t n, float max) {
 
 void weighted_sum_q8_scalar(const WeightRows& w, const int8_t* values, const float* value_scales,
                             size_t n, size_t head_dim, float* out) {
-  for (size_t i = 0; i < w.n_rows; ++i, out += head_dim) {
+  for (size_t i = 0; i < block_rows(w.n_rows); ++i, out += head_dim) {
     for (size_t d = 0; d < head_dim; ++d) out[d] *= w.rescale[i];
     for (size_t j = 0; j < n; ++j) {
       const float weight = w.weights[i * w.stride + j] * value_scales[j];
@@ -128,7 +128,7 @@ void weighted_sum_f32_scalar(const float* weights, const float* values, size_t n
 
 void weighted_sum_q4_scalar(const WeightRows& w, const uint8_t* values,
                             const uint16_t* value_scales, size_t n, size_t head_dim, float* out) {
-  for (size_t i = 0; i < w.n_rows; ++i, out += head_dim) {
+  for (size_t i = 0; i < block_rows(w.n_rows); ++i, out += head_dim) {
     for (size_t d = 0; d < head_dim; ++d) out[d] *= w.rescale[i];
     for (size_t j = 0; j < n; ++j) {
       add_nibbles(w.weights[i * w.stride + j], values + j * value_bytes(head_dim),

@@ -255,7 +255,7 @@ struct BlockShape {
 // One query, and another number of them.
 std::array<BlockShape, 2> block_shapes(size_t head_dim, size_t n, size_t kind) {
   const size_t i = head_dim + 3 * n + 5 * kind;
-  return {{{1, n}, {kQueries[i % std::size(kQueries)], n + kMoreThanPositions[i % 3]}}};
+  return {{{1, n}, {block_rows(kQueries[i % std::size(kQueries)]), n + kMoreThanPositions[i % 3]}}};
 }
 
 void compare_scores_q8(ScoresQ8 got, const BlockShape& shape, size_t head_dim, size_t n, Codes kind,
