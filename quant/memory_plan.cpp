@@ -96,10 +96,15 @@ RunningLayout running_layout(const format::ModelConfig& c, const PlanInput& in) 
   r.quantized_scales = floats(widest_input(c) / kActivationGroup);
   r.quantized_sums = r.quantized_scales;
   r.rope = floats(c.head_dim);
-  // Scores and probabilities of a tile, the accumulator, the quantized query and its scales.
-  r.attention_per_thread = block(kAttentionTile * 4) + block(uint64_t{c.head_dim} * 4) +
-                           block(round_up(c.head_dim, kActivationGroup)) +
-                           block((c.head_dim + kActivationGroup - 1) / kActivationGroup * 4);
+  // Scores and probabilities of a tile, the accumulator, the quantized query with its scales and
+  // sums, what the accumulator is rescaled by, and the query's object.
+  const uint64_t queries = chunk < kAttentionBlockRows ? 1 : kAttentionQueries;
+  const uint64_t padded = round_up(c.head_dim, kActivationGroup);
+  r.attention_queries = queries;
+  r.attention_per_thread = block(queries * kAttentionTile * 4) + block(queries * c.head_dim * 4) +
+                           block(queries * padded) +
+                           2 * block(queries * (padded / kActivationGroup) * 4) +
+                           block(queries * 4) + block(queries * kQueryObjectBytes);
   r.attention = product(r.attention_per_thread, in.n_threads);
   r.rows = block(product(chunk, kRowObjectBytes));
   r.turn_logits = in.max_turns > 1 ? block(product(product(in.max_turns, c.vocab_size), 4)) : 0;

@@ -23,6 +23,7 @@ inline constexpr uint64_t kLayerObjectBytes = 1024;
 inline constexpr uint64_t kSessionObjectBytes = 256;
 inline constexpr uint64_t kWorkspaceObjectBytes = 512;
 inline constexpr uint64_t kRowObjectBytes = 16;             // a row of a step
+inline constexpr uint64_t kQueryObjectBytes = 24;           // a query of attention
 inline constexpr uint64_t kDecompressorBytes = 160 * 1024;  // zstd's static context, one a thread
 inline constexpr uint64_t kStagingBytes = format::kChunkRawBytes;  // a stored chunk, one a thread
 inline constexpr uint64_t kChunkScratchBytes = kDecompressorBytes + kStagingBytes;
@@ -30,6 +31,10 @@ static_assert(kDecompressorBytes % format::kAlignment == 0);
 static_assert(kStagingBytes % format::kAlignment == 0);
 // Positions that attention handles at once; its scratch does not grow with the context.
 inline constexpr uint32_t kAttentionTile = 64;
+// Queries, heads of rows, that may go through a tile together; one in chunks of fewer rows than
+// that, whose memory is to be small.
+inline constexpr uint32_t kAttentionQueries = 32;
+inline constexpr uint32_t kAttentionBlockRows = 32;
 // Bytes a symbol of the text being encoded takes (runtime/text/bpe.h).
 inline constexpr uint64_t kEncodeBytesPerSymbol = 28;
 
@@ -104,8 +109,9 @@ struct RunningLayout {
   uint64_t rope;              // [chunk][head_dim] f32: cosines, then sines
   uint64_t attention;         // one slice a thread
   uint64_t attention_per_thread;
-  uint64_t rows;         // [chunk] records of 16 bytes
-  uint64_t turn_logits;  // [max_turns][vocab_size] f32; none for one turn
+  uint64_t attention_queries;  // of a slice
+  uint64_t rows;               // [chunk] records of 16 bytes
+  uint64_t turn_logits;        // [max_turns][vocab_size] f32; none for one turn
   uint64_t backend;
   uint64_t total;
 };

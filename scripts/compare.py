@@ -16,15 +16,24 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = ROOT / "build/release/bin"
 
-# The least ratio of speeds, cria to llama.cpp, by threads; one more thread count has the bar of two.
-DECODE_BARS = {1: 1.30, 2: 1.15}
+# Least ratios of speeds, cria to llama.cpp. Decoding ends where reading the weights does: the bar is the share of plain
+# reads in the same run, where that is the lower one.
 PREFILL_BAR = 1.8
-BANDWIDTH_BAR = 0.85  # of a plain read in the same run, at one thread
+DECODE_BAR = 1.30
+READS_BAR = 0.95
 MEMORY_BAR = 1.10  # peak resident memory to weights and KV cache, at most
 PROMPTS = (128, 512)
 N_DECODE = 64
 FIRST_PROMPT = 8
 RIVALS = {"int4": "q4_0", "int8": "q8_0"}
+# Behind a filled context: a rival's KV cache as it is by default, and in numbers as small as ours.
+DEPTH_ROUNDS = 3  # at most: each fills the context anew
+DEPTH_RIVALS = {"": ((), 2.0), " (rival -fa on, KV q8_0)": (("-fa", "on", "-ctk", "q8_0", "-ctv", "q8_0"), 1.3)}
+
+# llama.cpp's backends of an instruction set, of which it takes the best one; of newer sets those without AMX.
+BACKENDS = {"avx2": ("haswell",), "avxvnni": ("alderlake",), "avx512vnni": ("icelake", "zen4")}
+BACKEND_FOLDER = "usr/lib/x86_64-linux-gnu/ggml/backends0"
+PINNED_FOLDER = "pinned"
 
 
 def run(command, cwd=None):
@@ -43,50 +52,64 @@ def run(command, cwd=None):
 
 
 class Cria:
-    def __init__(self, folder):
+    def __init__(self, folder, isa):
         self.folder = folder
+        self.isa = ["--isa", isa] if isa else []
 
-    def bench(self, model, threads, prompts, n_decode, backend="auto"):
+    def bench(self, model, threads, prompts, n_decode, backend="auto", depth=0):
         out = run([BIN / "cria", "bench", self.folder / model, "--threads", threads, "-p", ",".join(map(str, prompts)),
-                   "-n", n_decode, "-r", 1, "--backend", backend, "--json"])[0]
+                   "-n", n_decode, "-r", 1, "--backend", backend, "--depth", depth, "--json", *self.isa])[0]
         return json.loads(out)["results"][0]
 
-    def prefill(self, model, threads, backend="auto"):
-        rows = self.bench(model, threads, PROMPTS, 1, backend)["prefill"]
+    def prefill(self, model, threads, backend="auto", prompts=PROMPTS):
+        rows = self.bench(model, threads, prompts, 1, backend)["prefill"]
         return {row["tokens"]: row["tokens_per_second"]["median"] for row in rows}
 
     def first_token_seconds(self, model, threads):
         ids = ",".join(str(3 + i) for i in range(FIRST_PROMPT))
-        return run([BIN / "cria", "logits", self.folder / model, "--threads", threads, "--ids", ids, "-o", "/dev/null"])[2]
+        return run([BIN / "cria", "logits", self.folder / model, "--threads", threads, "--ids", ids, "-o", "/dev/null",
+                    *self.isa])[2]
 
 
 class LlamaCpp:
-    def __init__(self, folder, peers):
+    def __init__(self, folder, peers, isa):
         self.folder = folder
         self.peers = peers
+        self.pinned = BACKENDS[isa] if isa else ()
+        if self.pinned:
+            self.pin()
+
+    def pin(self):
+        """Copies the backends allowed to a folder that stands in for the package's, seen by these runs alone."""
+        script = f"rm -rf {PINNED_FOLDER}; mkdir {PINNED_FOLDER}; cd /{BACKEND_FOLDER}; cp " + " ".join(
+            f"libggml-cpu-{name}.so" for name in self.pinned) + f" /mnt/{PINNED_FOLDER}"
+        run([self.peers, "run", "bash", "-c", script], cwd=self.folder)
 
     def peers_run(self, *words):
-        return run([self.peers, *words], cwd=self.folder)
+        if not self.pinned:
+            return run([self.peers, "run", *words], cwd=self.folder)
+        script = f'mount --bind /mnt/{PINNED_FOLDER} /{BACKEND_FOLDER} && exec "$@"'
+        return run([self.peers, "run", "unshare", "-m", "bash", "-c", script, "_", *words], cwd=self.folder)
 
     def bench(self, model, threads, *words):
-        out, _, _, resident = self.peers_run("bench", model, "-t", threads, "-o", "json", *words)
+        out, _, _, resident = self.peers_run("llama-bench", "-m", model, "-t", threads, "-o", "json", *words)
         return json.loads(out), resident
 
-    def prefill(self, model, threads):
-        rows = self.bench(model, threads, "-p", ",".join(map(str, PROMPTS)), "-n", 0, "-r", 1)[0]
+    def prefill(self, model, threads, prompts=PROMPTS):
+        rows = self.bench(model, threads, "-p", ",".join(map(str, prompts)), "-n", 0, "-r", 1)[0]
         return {row["n_prompt"]: row["avg_ts"] for row in rows}
 
-    def decode(self, model, threads):
-        rows, resident = self.bench(model, threads, "-p", 0, "-n", N_DECODE, "-r", 1)
+    def decode(self, model, threads, *words):
+        rows, resident = self.bench(model, threads, "-p", 0, "-n", N_DECODE, "-r", 1, *words)
         return rows[0]["avg_ts"], resident
 
     def first_token_seconds(self, model, threads):
         """Timed inside, so that entering the chroot does not count."""
         command = f"TIMEFORMAT=%R; time llama-bench -m {model} -t {threads} -p {FIRST_PROMPT} -n 0 -r 1 --no-warmup"
-        return float(self.peers_run("run", "bash", "-c", command)[1].split()[-1])
+        return float(self.peers_run("bash", "-c", command)[1].split()[-1])
 
     def quantize_seconds(self, *words):
-        return self.peers_run("run", "llama-quantize", *words, "bf16.gguf", "out.gguf", "q4_0", os.cpu_count())[2]
+        return self.peers_run("llama-quantize", *words, "bf16.gguf", "out.gguf", "q4_0", os.cpu_count())[2]
 
 
 class Table:
@@ -169,14 +192,38 @@ def compare_decode(table, cria, rival, weights, threads, rounds):
     pairs = in_turns(rounds, lambda: cria.bench(model, threads, (1,), N_DECODE),
                      lambda: rival.decode(f"{RIVALS[weights]}.gguf", threads))
     speed = [(a["decode"]["tokens_per_second"]["median"], b[0]) for a, b in pairs]
-    table.add(f"{weights} decode {N_DECODE}, {s(threads)}", speed, DECODE_BARS[min(threads, 2)], "tokens/s")
+    reads_bars = [READS_BAR * a["read_bytes_per_second"] / a["decode"]["bytes_per_token"] / b[0] for a, b in pairs]
+    table.add(f"{weights} decode {N_DECODE}, {s(threads)}", speed, min(DECODE_BAR, statistics.median(reads_bars)), "tokens/s")
     reads = [(a["decode"]["bytes_per_second"] / 1e9, a["read_bytes_per_second"] / 1e9) for a, _ in pairs]
     table.put(f"  of what plain reads reach, {s(threads)}", statistics.median(a for a, _ in reads),
               statistics.median(b for _, b in reads), statistics.median(a / b for a, b in reads),
-              BANDWIDTH_BAR if threads == 1 else None, "GB/s", rounds)
+              None, "GB/s", rounds)
     xnnpack = cria.bench(model, threads, (1,), N_DECODE, "xnnpack")["decode"]["tokens_per_second"]["median"]
     table.add(f"  xnnpack, {s(threads)}", [(xnnpack, b[0]) for _, b in pairs], None, "tokens/s")
     return pairs
+
+
+def compare_depth(table, cria, rival, weights, threads, rounds, depth):
+    """A prompt of so many tokens, and decoding behind them."""
+    model, gguf = f"{weights}.cria", f"{RIVALS[weights]}.gguf"
+    rounds = min(rounds, DEPTH_ROUNDS)
+    pairs = in_turns(rounds, lambda: cria.prefill(model, threads, prompts=(depth,)),
+                     lambda: rival.prefill(gguf, threads, prompts=(depth,)))
+    table.add(f"{weights} prefill {depth}, {s(threads)}", [(a[depth], b[depth]) for a, b in pairs], PREFILL_BAR, "tokens/s")
+    for name, (words, bar) in DEPTH_RIVALS.items():
+        pairs = in_turns(rounds, lambda: cria.bench(model, threads, (1,), N_DECODE, depth=depth),
+                         lambda w=words: rival.decode(gguf, threads, "-d", depth, *w)[0])
+        speed = [(a["decode"]["tokens_per_second"]["median"], b) for a, b in pairs]
+        table.add(f"{weights} decode behind {depth}{name}, {s(threads)}", speed, bar, "tokens/s")
+    ours = pairs[0][0]["decode"]["kv_bytes_per_token"]
+    table.put(f"  KV cache at {depth}; f16", ours / 1e6, f16_kv_bytes(cria.folder, depth) / 1e6,
+              ours / f16_kv_bytes(cria.folder, depth), None, "MB", rounds)
+
+
+def f16_kv_bytes(folder, n_positions):
+    config = json.loads((folder / "hf/config.json").read_text())
+    head_dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    return 4 * head_dim * config["num_key_value_heads"] * config["num_hidden_layers"] * n_positions
 
 
 def compare_memory(table, cria, weights, pairs):
@@ -194,6 +241,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", required=True, choices=("llama-3.2-1b", "tinyllama-1.1b", "smollm-135m"))
     parser.add_argument("--threads", default="1,2", type=lambda text: [int(n) for n in text.split(",")])
+    parser.add_argument("--isa", choices=tuple(BACKENDS), help="both programs use this instruction set; default: the best")
+    parser.add_argument("--depth", default="0", type=lambda text: [int(n) for n in text.split(",")],
+                        help="also a prompt of so many tokens, and decoding behind it; 0: what is always measured")
     parser.add_argument("--rounds", default=5, type=int)
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
     parser.add_argument("--peers", type=pathlib.Path, default=ROOT.parent / "shared/tools/peers")
@@ -203,28 +253,32 @@ def main():
     folder = ROOT / "build/compare" / options.shape
     run([options.peers, "setup"])
     make_models(folder, options.shape, options.peers)
-    cria = Cria(folder)
-    rival = LlamaCpp(folder, options.peers)
+    cria = Cria(folder, options.isa)
+    rival = LlamaCpp(folder, options.peers, options.isa)
 
     table = Table()
-    for weights in RIVALS:
+    for threads in options.threads:
+        for depth in filter(None, options.depth):
+            compare_depth(table, cria, rival, "int4", threads, options.rounds, depth)
+    for weights in RIVALS if 0 in options.depth else ():
         for threads in options.threads:
             compare_prefill(table, cria, rival, weights, threads, options.rounds)
             decoded = compare_decode(table, cria, rival, weights, threads, options.rounds)
             if threads == options.threads[0]:
                 compare_memory(table, cria, weights, decoded)
-    for threads in options.threads:
+    for threads in options.threads if 0 in options.depth else ():
         # The bar is for the form whose purpose is a fast start.
         for name, model, bar in (("compressed", "int4.cria", None), ("uncompressed", "int4-stored.cria", 1.0)):
             pairs = in_turns(options.rounds, lambda m=model: cria.first_token_seconds(m, threads),
                              lambda: rival.first_token_seconds("q4_0.gguf", threads))
             table.add(f"first token, {name}, {s(threads)}", pairs, bar, "s", less_is_better=True)
     convert = [BIN / "cria-convert", folder / "hf", "-o", folder / "out.cria", "--no-tokenizer", "--quiet"]
-    for name, words, bar in (("to Q4_0", (), 1.0), ("with --pure", ("--pure",), None)):
-        pairs = in_turns(options.rounds, lambda: run(convert)[2], lambda: rival.quantize_seconds(*words))
-        table.add(f"conversion (mse); llama-quantize {name}", pairs, bar, "s", less_is_better=True)
+    # Like with like: both search their scales, or neither does.
+    for name, method, words, bar in (("Q4_0", "mse", (), 1.0), ("--pure", "rtn", ("--pure",), 1.0)) if 0 in options.depth else ():
+        pairs = in_turns(options.rounds, lambda: run([*convert, "--method", method])[2], lambda: rival.quantize_seconds(*words))
+        table.add(f"conversion ({method}); llama-quantize {name}", pairs, bar, "s", less_is_better=True)
     for name in ("out.cria", "out.gguf"):
-        (folder / name).unlink()
+        (folder / name).unlink(missing_ok=True)
 
     if options.json:
         options.json.write_text(json.dumps({"shape": options.shape, "rows": table.rows}, indent=2) + "\n")

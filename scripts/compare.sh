@@ -3,7 +3,9 @@
 # exits with 1 when one is below its bar. Needs the folder of references beside this repository (its tools/peers runs
 # llama.cpp from Debian's packages; root, 3 GB), about 8 GB of disk under build/compare, and a machine at rest.
 #   scripts/compare.sh --shape llama-3.2-1b|tinyllama-1.1b|smollm-135m [--threads 1,2] [--rounds 5] [--json FILE]
-#                      [--peers FILE]   the tool, when it is elsewhere
+#                      [--isa avx2|avxvnni|avx512vnni]   both programs use it
+#                      [--depth 0,4096]  also prompts of so many tokens and decoding behind them; without 0 these alone
+#                      [--peers FILE]    the tool, when it is elsewhere
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

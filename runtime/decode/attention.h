@@ -17,6 +17,7 @@ struct AttentionTools {
   const Threads& threads;
   uint8_t* scratch;  // [n_tasks][scratch_per_task], laid out as running_layout counts it
   size_t scratch_per_task;
+  size_t max_queries;  // as many heads of rows as a task's scratch is for
 };
 
 // Writes keys and values of the rows to their caches.
@@ -26,8 +27,8 @@ void store_keys_values(const AttentionTools& tools, size_t layer, std::span<cons
 
 // out [rows][n_heads * head_dim] = softmax(q * keys * multiplier) * values, each row attending to
 // itself and the positions before it in its own cache, within the sliding window when there is one.
-// A row's result does not depend on the rows computed with it: tiles begin at multiples of
-// kAttentionTile.
+// A row's result does not depend on the rows and heads computed with it: tiles begin at multiples
+// of kAttentionTile, and each query's sums go on in the order of positions.
 //   q [rows][n_heads * head_dim], rotated
 void attend(const AttentionTools& tools, size_t layer, std::span<const Row> rows, const float* q,
             float* out);

@@ -129,8 +129,8 @@ Status attention_block(const cria_workspace& w, size_t index, size_t n) {
   const format::ModelConfig& c = w.model->config;
   const Layer& layer = w.model->weights.layers[index];
   const StepScratch& t = w.step;
-  const AttentionTools tools = {c, w.model->kernels, w.threads, t.attention,
-                                t.attention_per_thread};
+  const AttentionTools tools = {c,           w.model->kernels,       w.threads,
+                                t.attention, t.attention_per_thread, t.attention_queries};
   normalize(w, t.x, layer.attention_norm, n, t.normed);
   CRIA_TRY(linear(w, t.normed, n, {{&layer.q, t.q}, {&layer.k, t.k}, {&layer.v, t.v}}));
   normalize_heads(w, t.q, layer.q_norm, c.n_heads, n);
@@ -220,6 +220,7 @@ void lay_out_scratch(const PlanInput& input, cria_workspace* w) {
   t.rope_sin = t.rope_cos + rows * c.head_dim / 2;
   t.attention = take(layout.attention);
   t.attention_per_thread = static_cast<size_t>(layout.attention_per_thread);
+  t.attention_queries = static_cast<size_t>(layout.attention_queries);
   t.rows = reinterpret_cast<Row*>(take(layout.rows));
   t.turn_logits = floats(take(layout.turn_logits));
   t.linear.backend = take(layout.backend);

@@ -24,6 +24,7 @@ struct StepScratch {
   float* rope_sin;       // [rows][rotary_dim / 2]
   uint8_t* attention;    // [n_threads][attention_per_thread]
   size_t attention_per_thread;
+  size_t attention_queries;
   Row* rows;           // [rows]
   float* turn_logits;  // [max_turns][vocab_size]; not for one turn
 };

@@ -83,34 +83,51 @@ using SiluMul = void (*)(float* gate, const float* up, size_t n);
 // x[i] += y[i] * multiplier.
 using AddScaled = void (*)(float* x, const float* y, float multiplier, size_t n);
 
-// Scores of n positions of one head: for int8 keys
-//   scores[j] = ((sum over groups g of 32, ascending, of float(integer dot) * q_scales[g])
-//               * key_scales[j]) * multiplier
-// the last group may be shorter; for f32 keys scores[j] = (dot in lanes) * multiplier.
-//   q_codes [head_dim], q_scales [ceil(head_dim / 32)], keys [n][head_dim], key_scales [n]
-using ScoresQ8 = void (*)(const int8_t* q_codes, const float* q_scales, size_t head_dim,
-                          const int8_t* keys, const float* key_scales, float multiplier, size_t n,
-                          float* scores);
+// Attention's kernels take blocks of queries, of one query where this is false: 32-bit processors'
+// would gain nothing, and firmware would grow.
+inline constexpr bool kHasQueryBlocks = sizeof(size_t) > sizeof(uint32_t);
+[[nodiscard]] static constexpr size_t block_rows(size_t n_rows) {
+  return kHasQueryBlocks ? n_rows : 1;
+}
+
+// Scores of n positions of one KV head: for int8 keys, of each query i of a block
+//   scores[i][j] = ((sum over groups g of 32, ascending, of float(integer dot) * q.scales[i][g])
+//                  * key_scales[j]) * multiplier
+// queries are padded as the rows of a product, keys are not: the last group may be shorter; for f32
+// keys and one query scores[j] = (dot in lanes) * multiplier.
+//   keys [n][head_dim], key_scales [n], scores [q.n_rows][stride], of which n of each row are
+//   written
+using ScoresQ8 = void (*)(const QuantizedRows& q, size_t head_dim, const int8_t* keys,
+                          const float* key_scales, float multiplier, size_t n, float* scores,
+                          size_t stride);
 using ScoresF32 = void (*)(const float* q, size_t head_dim, const float* keys, float multiplier,
                            size_t n, float* scores);
 
 // scores[j] = exp(scores[j] - max); returns their sum in lanes.
 using ExpSum = float (*)(float* scores, size_t n, float max);
 
-// out[d] = out[d] * rescale, then for each position j, ascending:
-//   out[d] += (weights[j] * value_scales[j]) * float(values[j][d])     int8
-//   out[d] += weights[j] * values[j][d]                                f32
-//   out[d] += (weights[j] * value_scales[j][d / 32]) * float(code of values[j][d])     4 bits
-// Those of 4 bits lie as quant/value_groups.h says: values [n][value_bytes(head_dim)], value_scales
+// What a block of queries weighs the values of positions with.
+struct WeightRows {
+  const float* weights;  // [n_rows][stride]
+  size_t stride;
+  const float* rescale;  // [n_rows]
+  size_t n_rows;
+};
+
+// For each query i of a block out[i][d] = out[i][d] * rescale[i], then for each position j,
+// ascending:
+//   out[i][d] += (weights[i][j] * value_scales[j]) * float(values[j][d])     int8
+//   out[i][d] += (weights[i][j] * value_scales[j][d / 32]) * float(code of values[j][d])    4 bits
+// and for one query of an f32 cache out[d] += weights[j] * values[j][d]. Values of 4 bits lie as
+// quant/value_groups.h says: values [n][value_bytes(head_dim)], value_scales
 // [n][value_groups(head_dim)] bf16.
-using WeightedSumQ8 = void (*)(const float* weights, const int8_t* values,
-                               const float* value_scales, size_t n, size_t head_dim, float rescale,
-                               float* out);
+//   out [w.n_rows][head_dim]
+using WeightedSumQ8 = void (*)(const WeightRows& w, const int8_t* values, const float* value_scales,
+                               size_t n, size_t head_dim, float* out);
 using WeightedSumF32 = void (*)(const float* weights, const float* values, size_t n,
                                 size_t head_dim, float rescale, float* out);
-using WeightedSumQ4 = void (*)(const float* weights, const uint8_t* values,
-                               const uint16_t* value_scales, size_t n, size_t head_dim,
-                               float rescale, float* out);
+using WeightedSumQ4 = void (*)(const WeightRows& w, const uint8_t* values,
+                               const uint16_t* value_scales, size_t n, size_t head_dim, float* out);
 
 struct Kernels {
   const char* isa = "";  // the highest one that put kernels here

@@ -191,32 +191,86 @@ struct LaneKernels {
     return Lanes::sum(sum);
   }
 
-  static void weighted_sum_q8(const float* weights, const int8_t* values, const float* value_scales,
-                              size_t n, size_t head_dim, float rescale, float* out) {
-    constexpr size_t kParts = Lanes::kSums;  // sums held in registers over all positions
-    const Lanes factor = Lanes::all(rescale);
-    size_t d = 0;
-    for (; d + kParts * kLanes <= head_dim; d += kParts * kLanes) {
-      Lanes sum[kParts];
-      for (size_t i = 0; i < kParts; ++i)
-        sum[i] = Lanes::load(out + d + i * kLanes, kLanes) * factor;
-      for (size_t j = 0; j < n; ++j) {
-        const Lanes weight = Lanes::all(weights[j] * value_scales[j]);
-        const int8_t* value = values + j * head_dim + d;
+  // kParts times 16 columns of a query's out over all positions, or one part of fewer: left of
+  // them.
+  template <size_t kParts>
+  static void columns_of_query(const float* weights, const int8_t* values,
+                               const float* value_scales, size_t n, size_t head_dim, size_t left,
+                               float rescale, float* out) {
+    Lanes sum[kParts];
+    for (size_t i = 0; i < kParts; ++i) {
+      sum[i] = Lanes::load(out + i * kLanes, left) * Lanes::all(rescale);
+    }
+    for (size_t j = 0; j < n; ++j, values += head_dim) {
+      const Lanes weight = Lanes::all(weights[j] * value_scales[j]);
+      for (size_t i = 0; i < kParts; ++i) {
+        sum[i] = sum[i] + weight * Lanes::load_bytes(values + i * kLanes, left);
+      }
+    }
+    for (size_t i = 0; i < kParts; ++i) Lanes::store(out + i * kLanes, left, sum[i]);
+  }
+
+  // out = out * rescale, then for n <= 16 positions, ascending: out += weights[j] * values[j].
+  template <size_t kParts>
+  static void add_weighted(const float* weights, const float (*values)[kParts * kLanes], size_t n,
+                           size_t left, float rescale, float* out) {
+    Lanes sum[kParts];
+    for (size_t i = 0; i < kParts; ++i) {
+      sum[i] = Lanes::load(out + i * kLanes, left) * Lanes::all(rescale);
+    }
+    for (size_t j = 0; j < n; ++j) {
+      const Lanes weight = Lanes::all(weights[j]);
+      for (size_t i = 0; i < kParts; ++i) {
+        sum[i] = sum[i] + weight * Lanes::load(values[j] + i * kLanes, kLanes);
+      }
+    }
+    for (size_t i = 0; i < kParts; ++i) Lanes::store(out + i * kLanes, left, sum[i]);
+  }
+
+  // The same columns for a block: 16 positions' values become floats once for all its queries.
+  template <size_t kParts>
+  static void columns_of_block(const WeightRows& w, const int8_t* values, const float* value_scales,
+                               size_t n, size_t head_dim, size_t left, float* out) {
+    alignas(64) float floats[kLanes][kParts * kLanes];
+    alignas(64) float weights[kLanes];
+    for (size_t j = 0; j == 0 || j < n; j += kLanes) {
+      const size_t count = n - j < kLanes ? n - j : kLanes;
+      for (size_t k = 0; k < count; ++k) {
         for (size_t i = 0; i < kParts; ++i) {
-          sum[i] = sum[i] + weight * Lanes::load_bytes(value + i * kLanes, kLanes);
+          Lanes::store(floats[k] + i * kLanes, kLanes,
+                       Lanes::load_bytes(values + (j + k) * head_dim + i * kLanes, left));
         }
       }
-      for (size_t i = 0; i < kParts; ++i) Lanes::store(out + d + i * kLanes, kLanes, sum[i]);
+      for (size_t i = 0; i < w.n_rows; ++i) {
+        const float* const from = w.weights + i * w.stride + j;
+        Lanes::store(weights, kLanes,
+                     Lanes::load(from, count) * Lanes::load(value_scales + j, count));
+        add_weighted<kParts>(weights, floats, count, left, j == 0 ? w.rescale[i] : 1.0f,
+                             out + i * head_dim);
+      }
+    }
+  }
+
+  static void weighted_sum_q8(const WeightRows& w, const int8_t* values, const float* value_scales,
+                              size_t n, size_t head_dim, float* out) {
+    constexpr size_t kParts = Lanes::kSums;  // sums held in registers over all positions
+    const bool is_block = w.n_rows != 1;
+    size_t d = 0;
+    for (; d + kParts * kLanes <= head_dim && is_block; d += kParts * kLanes) {
+      columns_of_block<kParts>(w, values + d, value_scales, n, head_dim, kLanes, out + d);
+    }
+    for (; d + kParts * kLanes <= head_dim; d += kParts * kLanes) {
+      columns_of_query<kParts>(w.weights, values + d, value_scales, n, head_dim, kLanes,
+                               w.rescale[0], out + d);
     }
     for (; d < head_dim; d += kLanes) {
       const size_t left = head_dim - d;
-      Lanes sum = Lanes::load(out + d, left) * factor;
-      for (size_t j = 0; j < n; ++j) {
-        const Lanes weight = Lanes::all(weights[j] * value_scales[j]);
-        sum = sum + weight * Lanes::load_bytes(values + j * head_dim + d, left);
+      if (is_block) {
+        columns_of_block<1>(w, values + d, value_scales, n, head_dim, left, out + d);
+      } else {
+        columns_of_query<1>(w.weights, values + d, value_scales, n, head_dim, left, w.rescale[0],
+                            out + d);
       }
-      Lanes::store(out + d, left, sum);
     }
   }
 
@@ -232,29 +286,93 @@ struct LaneKernels {
     }
   }
 
-  static void weighted_sum_q4(const float* weights, const uint8_t* values,
-                              const uint16_t* value_scales, size_t n, size_t head_dim,
-                              float rescale, float* out) {
+  // Where a group of a head's values in 4 bits is, and its columns of out.
+  struct Nibbles {
+    const uint8_t* codes;
+    const uint16_t* scales;
+    size_t row_bytes;
+    size_t n_groups;
+    size_t half;   // columns in low nibbles, which come first
+    size_t count;  // all
+
+    [[nodiscard]] float scale(size_t j) const { return value_scale_at(scales, j * n_groups); }
+    void load(size_t j, Lanes* low, Lanes* high) const {
+      Lanes::load_nibbles(codes + j * row_bytes, half, low, high);
+    }
+  };
+
+  static void group_of_query(const float* weights, const Nibbles& values, size_t n, float rescale,
+                             float* out) {
+    const Lanes factor = Lanes::all(rescale);
+    Lanes low_sum = Lanes::load(out, values.half) * factor;
+    Lanes high_sum = Lanes::load(out + values.half, values.count - values.half) * factor;
+    for (size_t j = 0; j < n; ++j) {
+      const Lanes weight = Lanes::all(weights[j] * values.scale(j));
+      Lanes low, high;
+      values.load(j, &low, &high);
+      low_sum = low_sum + weight * low;
+      high_sum = high_sum + weight * high;
+    }
+    Lanes::store(out, values.half, low_sum);
+    Lanes::store(out + values.half, values.count - values.half, high_sum);
+  }
+
+  static void group_of_block(const WeightRows& w, const Nibbles& values, size_t n, size_t head_dim,
+                             float* out) {
+    alignas(64) float floats[kLanes][kValueGroup];
+    alignas(64) float scales[kLanes];
+    alignas(64) float weights[kLanes];
+    for (size_t j = 0; j == 0 || j < n; j += kLanes) {
+      const size_t count = n - j < kLanes ? n - j : kLanes;
+      for (size_t k = 0; k < count; ++k) {
+        Lanes low, high;
+        values.load(j + k, &low, &high);
+        Lanes::store(floats[k], kLanes, low);
+        Lanes::store(floats[k] + kLanes, kLanes, high);
+        scales[k] = values.scale(j + k);
+      }
+      for (size_t i = 0; i < w.n_rows; ++i) {
+        const float* const from = w.weights + i * w.stride + j;
+        Lanes::store(weights, kLanes, Lanes::load(from, count) * Lanes::load(scales, count));
+        const float rescale = j == 0 ? w.rescale[i] : 1.0f;
+        add_weighted(weights, floats, count, values, rescale, out + i * head_dim);
+      }
+    }
+  }
+
+  // As above, but for the columns of a group.
+  static void add_weighted(const float* weights, const float (*floats)[kValueGroup], size_t n,
+                           const Nibbles& values, float rescale, float* out) {
+    const Lanes factor = Lanes::all(rescale);
+    Lanes low_sum = Lanes::load(out, values.half) * factor;
+    Lanes high_sum = Lanes::load(out + values.half, values.count - values.half) * factor;
+    for (size_t j = 0; j < n; ++j) {
+      const Lanes weight = Lanes::all(weights[j]);
+      low_sum = low_sum + weight * Lanes::load(floats[j], kLanes);
+      high_sum = high_sum + weight * Lanes::load(floats[j] + kLanes, kLanes);
+    }
+    Lanes::store(out, values.half, low_sum);
+    Lanes::store(out + values.half, values.count - values.half, high_sum);
+  }
+
+  static void weighted_sum_q4(const WeightRows& w, const uint8_t* values,
+                              const uint16_t* value_scales, size_t n, size_t head_dim, float* out) {
     const size_t row_bytes = value_bytes(head_dim);
     const size_t n_groups = value_groups(head_dim);
-    const Lanes factor = Lanes::all(rescale);
     for (size_t g = 0; g < n_groups; ++g) {
       const size_t count = value_group_size(head_dim, g * kValueGroup);
-      const size_t half = value_bytes(count);
-      float* const low_out = out + g * kValueGroup;
-      float* const high_out = low_out + half;
-      Lanes low_sum = Lanes::load(low_out, half) * factor;
-      Lanes high_sum = Lanes::load(high_out, count - half) * factor;
-      for (size_t j = 0; j < n; ++j) {
-        const Lanes weight =
-            Lanes::all(weights[j] * value_scale_at(value_scales, j * n_groups + g));
-        Lanes low, high;
-        Lanes::load_nibbles(values + j * row_bytes + g * kValueHalf, half, &low, &high);
-        low_sum = low_sum + weight * low;
-        high_sum = high_sum + weight * high;
+      const Nibbles group = {values + g * kValueHalf,
+                             value_scales + g,
+                             row_bytes,
+                             n_groups,
+                             value_bytes(count),
+                             count};
+      float* const columns = out + g * kValueGroup;
+      if (w.n_rows == 1) {
+        group_of_query(w.weights, group, n, w.rescale[0], columns);
+      } else {
+        group_of_block(w, group, n, head_dim, columns);
       }
-      Lanes::store(low_out, half, low_sum);
-      Lanes::store(high_out, count - half, high_sum);
     }
   }
 

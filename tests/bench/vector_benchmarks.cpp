@@ -77,31 +77,46 @@ void run_vector(benchmark::State& state, const VectorKernel& kernel, const Kerne
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(n * kernel.bytes));
 }
 
-// A head's query, scores and output. Weights of 0 keep the output; they take the same time.
+// The queries of a KV head, scores and output. Weights of 0 keep the output; they take the same
+// time.
 struct Head {
-  explicit Head(size_t context)
-      : q_codes(kHeadDim, 3),
-        q_scales(kHeadDim / kActivationGroup, 0.5f),
+  Head(size_t context, size_t queries)
+      : n_queries(queries),
+        q_codes(n_queries * kHeadDim, 3),
+        q_scales(n_queries * kHeadDim / kActivationGroup, 0.5f),
+        q_sums(q_scales.size(), 3 * static_cast<int32_t>(kActivationGroup)),
         q(kHeadDim, 0.5f),
         scales(context, 0.5f),
         value_scales(context * value_groups(kHeadDim), 0x3f00),
-        scores(context),
-        weights(context, 0.0f),
-        out(kHeadDim, 1.0f) {}
+        scores(n_queries * context),
+        weights(n_queries * context, 0.0f),
+        rescale(n_queries, 1.0f),
+        out(n_queries * kHeadDim, 1.0f) {}
 
+  [[nodiscard]] QuantizedRows queries() const {
+    return {q_codes.data(), q_scales.data(), q_sums.data(), n_queries};
+  }
+  [[nodiscard]] WeightRows weight_rows(size_t stride) const {
+    return {weights.data(), stride, rescale.data(), n_queries};
+  }
+
+  size_t n_queries;
   std::vector<int8_t> q_codes;
   std::vector<float> q_scales;
+  std::vector<int32_t> q_sums;
   std::vector<float> q;
   std::vector<float> scales;
   std::vector<uint16_t> value_scales;
   std::vector<float> scores;
   std::vector<float> weights;
+  std::vector<float> rescale;
   std::vector<float> out;
 };
 
 struct AttentionKernel {
   const char* name;
   size_t bits;  // of one element of the cache
+  bool takes_blocks;
   void (*run)(const Kernels& k, const uint8_t* cache, size_t n, Head* h);
 };
 
@@ -109,43 +124,45 @@ const int8_t* as_codes(const uint8_t* cache) { return reinterpret_cast<const int
 const float* as_floats(const uint8_t* cache) { return reinterpret_cast<const float*>(cache); }
 
 constexpr AttentionKernel kAttentionKernels[] = {
-    {"scores_q8", 8,
+    {"scores_q8", 8, true,
      [](const Kernels& k, const uint8_t* cache, size_t n, Head* h) {
-       k.scores_q8(h->q_codes.data(), h->q_scales.data(), kHeadDim, as_codes(cache),
-                   h->scales.data(), 0.125f, n, h->scores.data());
+       k.scores_q8(h->queries(), kHeadDim, as_codes(cache), h->scales.data(), 0.125f, n,
+                   h->scores.data(), n);
      }},
-    {"scores_f32", 32,
+    {"scores_f32", 32, false,
      [](const Kernels& k, const uint8_t* cache, size_t n, Head* h) {
        k.scores_f32(h->q.data(), kHeadDim, as_floats(cache), 0.125f, n, h->scores.data());
      }},
-    {"weighted_sum_q8", 8,
+    {"weighted_sum_q8", 8, true,
      [](const Kernels& k, const uint8_t* cache, size_t n, Head* h) {
-       k.weighted_sum_q8(h->weights.data(), as_codes(cache), h->scales.data(), n, kHeadDim, 1.0f,
+       k.weighted_sum_q8(h->weight_rows(n), as_codes(cache), h->scales.data(), n, kHeadDim,
                          h->out.data());
      }},
-    {"weighted_sum_q4", 4,
+    {"weighted_sum_q4", 4, true,
      [](const Kernels& k, const uint8_t* cache, size_t n, Head* h) {
-       k.weighted_sum_q4(h->weights.data(), cache, h->value_scales.data(), n, kHeadDim, 1.0f,
+       k.weighted_sum_q4(h->weight_rows(n), cache, h->value_scales.data(), n, kHeadDim,
                          h->out.data());
      }},
-    {"weighted_sum_f32", 32,
+    {"weighted_sum_f32", 32, false,
      [](const Kernels& k, const uint8_t* cache, size_t n, Head* h) {
        k.weighted_sum_f32(h->weights.data(), as_floats(cache), n, kHeadDim, 1.0f, h->out.data());
      }},
 };
 
 constexpr size_t kContexts[] = {128, 512, 2048};
+constexpr size_t kBlocks[] = {1, 4, 32};
 
+// Items are elements of the cache that a query met.
 void run_attention(benchmark::State& state, const AttentionKernel& kernel, const Kernels& kernels,
-                   size_t context, const ColdMemory& memory) {
-  Head head(context);
+                   size_t context, size_t n_queries, const ColdMemory& memory) {
+  Head head(context, n_queries);
   const size_t n = context * kHeadDim;
   ColdWalk cache(memory, n * kernel.bits / 8);
   for (auto _ : state) {
     kernel.run(kernels, cache.next(), context, &head);
     benchmark::ClobberMemory();
   }
-  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(n));
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(n * n_queries));
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(n * kernel.bits / 8));
 }
 
@@ -165,11 +182,15 @@ void register_vectors(const ColdMemory& memory) {
     }
     for (const AttentionKernel& kernel : kAttentionKernels) {
       for (const size_t context : kContexts) {
-        const std::string name =
-            std::string(kernel.name) + "/" + isa.name + "/context:" + std::to_string(context);
-        benchmark::RegisterBenchmark(name.c_str(), [=, &memory](benchmark::State& state) {
-          run_attention(state, kernel, kernels, context, memory);
-        });
+        for (const size_t n_queries : kBlocks) {
+          if (n_queries > 1 && !kernel.takes_blocks) continue;
+          std::string name =
+              std::string(kernel.name) + "/" + isa.name + "/context:" + std::to_string(context);
+          if (n_queries > 1) name += "/queries:" + std::to_string(n_queries);
+          benchmark::RegisterBenchmark(name.c_str(), [=, &memory](benchmark::State& state) {
+            run_attention(state, kernel, kernels, context, n_queries, memory);
+          });
+        }
       }
     }
   }

@@ -402,6 +402,35 @@ class Bench(unittest.TestCase):
             self.assertLess(row["peak_resident_bytes"], 100_000_000)
             self.assertLessEqual(row["open_seconds"], row["first_token_seconds"])
 
+    def test_depths_stand_behind_tokens(self):
+        options = ("-p", "4,9", "-n", "3", "--threads", "2", "-r", "2")
+        result = cli.cria("bench", cli.model(), *options, "--depth", "100,0,7", "--json")
+        self.assertEqual(result.code, cli.DONE, result.err)
+        row, = json.loads(result.out)["results"]
+        self.assertEqual([behind["depth"] for behind in row["depths"]], [100, 0, 7])
+        self.assertEqual(row["decode"], row["depths"][0]["decode"])
+        self.assertEqual(row["prefill"], row["depths"][0]["prefill"])
+        for behind in row["depths"]:
+            self.assertEqual([speed["tokens"] for speed in behind["prefill"]], [4, 9])
+            for speed in (*behind["prefill"], behind["decode"]):
+                self.assertLess(0, speed["tokens_per_second"]["min"])
+        # A decoded token reads the KV cache of what stands before it: the depth and half of n.
+        at_hundred, at_zero, at_seven = (behind["decode"]["kv_bytes_per_token"] for behind in row["depths"])
+        self.assertEqual(at_hundred, 101 * at_zero)
+        self.assertEqual(at_seven, 8 * at_zero)
+        self.assertIn("behind 100 tokens", cli.cria("bench", cli.model(), *options, "--depth", "100").out)
+
+    def test_a_depth_takes_room_in_the_context(self):
+        options = ("-p", "4", "-n", "3", "-r", "1", "--context", "32")
+        self.assertEqual(cli.cria("bench", cli.model(), *options, "--depth", "28").code, cli.DONE)
+        refused = cli.cria("bench", cli.model(), *options, "--depth", "29")
+        self.assertEqual(refused.code, cli.USAGE)
+        self.assertIn("--depth", refused.err)
+        # The usual prompts become as short as the room that is left.
+        result = cli.cria("bench", cli.model(), "-n", "3", "-r", "1", "--depth", "500", "--json")
+        self.assertEqual(result.code, cli.DONE, result.err)
+        self.assertEqual([speed["tokens"] for speed in json.loads(result.out)["results"][0]["prefill"]], [12])
+
     def test_sessions_decode_together(self):
         options = ("-p", "4", "-n", "3", "--threads", "2", "-r", "2", "--backend", "exact")
         result = cli.cria("bench", cli.model(), *options, "--sessions", "1,3", "--json")

@@ -9,6 +9,7 @@ namespace {
 constexpr size_t kMostElements = 70;
 constexpr size_t kMostHeadDim = 96;
 constexpr size_t kMostPositions = 20;
+constexpr size_t kMostQueries = kHasQueryBlocks ? 4 : 1;
 
 void compare_quantized(KernelTrial& t, size_t n, size_t n_padded, size_t group, Fill fill) {
   if (t.kernels().quantize_row == kScalarKernels.quantize_row) return;
@@ -94,17 +95,27 @@ void compare_exponentials(KernelTrial& t, size_t n, Fill fill) {
 void compare_scores(KernelTrial& t, size_t head_dim, Fill fill) {
   if (t.kernels().scores_q8 == kScalarKernels.scores_q8) return;
   const size_t n = t.below(kMostPositions);
-  const auto q = t.input_codes(head_dim, fill);
+  const size_t n_queries = 1 + t.below(kMostQueries);
+  const size_t padded = round_up(head_dim, kActivationGroup);
+  const size_t n_groups = n_queries * padded / kActivationGroup;
+  const auto q = t.input_codes(n_queries * padded, fill);
+  const auto sums = t.input<int32_t>(n_groups);
+  for (int32_t& sum : sums) sum = 0;
+  for (size_t i = 0; i < q.size(); ++i) {
+    if (i % padded >= head_dim) q[i] = 0;
+    sums[i / kActivationGroup] += q[i];
+  }
   const auto keys = t.input_codes(n * head_dim, fill);
-  const size_t n_groups = (head_dim + kActivationGroup - 1) / kActivationGroup;
   const auto q_scales = t.input_floats(n_groups, scale_fill(fill));
   const auto key_scales = t.input_floats(n, scale_fill(fill));
-  const auto scores = t.output<float>(n);
-  kScalarKernels.scores_q8(q.data(), q_scales.data(), head_dim, keys.data(), key_scales.data(),
-                           0.125f, n, scores.want.data());
+  const size_t stride = n + t.below(3);
+  const auto scores = t.output<float>((n_queries - 1) * stride + n);
+  const QuantizedRows queries = {q.data(), q_scales.data(), sums.data(), n_queries};
+  kScalarKernels.scores_q8(queries, head_dim, keys.data(), key_scales.data(), 0.125f, n,
+                           scores.want.data(), stride);
   t.guarded([&] {
-    t.kernels().scores_q8(q.data(), q_scales.data(), head_dim, keys.data(), key_scales.data(),
-                          0.125f, n, scores.got.data());
+    t.kernels().scores_q8(queries, head_dim, keys.data(), key_scales.data(), 0.125f, n,
+                          scores.got.data(), stride);
   });
   t.expect_same("scores_q8", scores);
 }
@@ -121,18 +132,25 @@ void compare_float_scores(KernelTrial& t, size_t head_dim, Fill fill) {
   t.expect_same("scores_f32", scores);
 }
 
+// Weights of a block of queries for n positions.
+WeightRows input_weights(KernelTrial& t, size_t n) {
+  const size_t n_queries = 1 + t.below(kMostQueries);
+  const size_t stride = n + t.below(3);
+  const auto weights = t.input_floats((n_queries - 1) * stride + n, Fill::kWide);
+  const auto rescale = t.input_floats(n_queries, Fill::kModerate);
+  return {weights.data(), stride, rescale.data(), n_queries};
+}
+
 void compare_weighted_sums(KernelTrial& t, size_t head_dim, Fill fill) {
   if (t.kernels().weighted_sum_q8 == kScalarKernels.weighted_sum_q8) return;
   const size_t n = t.below(kMostPositions);
-  const auto weights = t.input_floats(n, Fill::kWide);
+  const WeightRows w = input_weights(t, n);
   const auto values = t.input_codes(n * head_dim, fill);
   const auto scales = t.input_floats(n, Fill::kWide);
-  const auto out = t.output_floats(head_dim, fill);
-  kScalarKernels.weighted_sum_q8(weights.data(), values.data(), scales.data(), n, head_dim, 0.7f,
-                                 out.want.data());
+  const auto out = t.output_floats(w.n_rows * head_dim, fill);
+  kScalarKernels.weighted_sum_q8(w, values.data(), scales.data(), n, head_dim, out.want.data());
   t.guarded([&] {
-    t.kernels().weighted_sum_q8(weights.data(), values.data(), scales.data(), n, head_dim, 0.7f,
-                                out.got.data());
+    t.kernels().weighted_sum_q8(w, values.data(), scales.data(), n, head_dim, out.got.data());
   });
   t.expect_same("weighted_sum_q8", out);
 }
@@ -154,7 +172,7 @@ void compare_weighted_float_sums(KernelTrial& t, size_t head_dim, Fill fill) {
 void compare_weighted_nibbles(KernelTrial& t, size_t head_dim, Fill fill) {
   if (t.kernels().weighted_sum_q4 == kScalarKernels.weighted_sum_q4) return;
   const size_t n = t.below(kMostPositions);
-  const auto weights = t.input_floats(n, Fill::kWide);
+  const WeightRows w = input_weights(t, n);
   const auto codes = t.input_codes(n * value_bytes(head_dim), fill);
   const auto* const values = reinterpret_cast<const uint8_t*>(codes.data());
   const auto wide_scales = t.input_floats(n * value_groups(head_dim), Fill::kWide);
@@ -162,12 +180,10 @@ void compare_weighted_nibbles(KernelTrial& t, size_t head_dim, Fill fill) {
   for (size_t i = 0; i < wide_scales.size(); ++i) {
     scales.got[i] = scales.want[i] = f32_to_bf16(wide_scales[i]);
   }
-  const auto out = t.output_floats(head_dim, fill);
-  kScalarKernels.weighted_sum_q4(weights.data(), values, scales.want.data(), n, head_dim, 0.7f,
-                                 out.want.data());
+  const auto out = t.output_floats(w.n_rows * head_dim, fill);
+  kScalarKernels.weighted_sum_q4(w, values, scales.want.data(), n, head_dim, out.want.data());
   t.guarded([&] {
-    t.kernels().weighted_sum_q4(weights.data(), values, scales.got.data(), n, head_dim, 0.7f,
-                                out.got.data());
+    t.kernels().weighted_sum_q4(w, values, scales.got.data(), n, head_dim, out.got.data());
   });
   t.expect_same("weighted_sum_q4", out);
 }

@@ -23,20 +23,28 @@ std::vector<uint32_t> random_tokens(size_t count, uint32_t vocab_size) {
   return tokens;
 }
 
-// Seconds of one prefill of all tokens into an empty context.
+// Leaves the session with the first depth tokens; what it has of them is not read again.
+void stand_behind(const ModelSession& model, std::span<const uint32_t> tokens, uint32_t depth) {
+  if (cria_position(model.session()) < depth || cria_reset(model.session(), depth) != CRIA_OK) {
+    model.check(cria_reset(model.session(), 0));
+  }
+  const uint32_t n_held = cria_position(model.session());
+  if (n_held == depth) return;
+  model.check(
+      cria_prefill(model.workspace(), model.session(), tokens.data() + n_held, depth - n_held));
+}
+
+// Seconds of one prefill of tokens behind those that the session holds.
 double time_prefill(const ModelSession& model, std::span<const uint32_t> tokens) {
-  model.check(cria_reset(model.session(), 0));
   const double started = monotonic_seconds();
   model.check(cria_prefill(model.workspace(), model.session(), tokens.data(), tokens.size()));
   return monotonic_seconds() - started;
 }
 
-// Seconds of feeding tokens one by one behind a first one.
+// Seconds of feeding tokens one by one.
 double time_decode(const ModelSession& model, std::span<const uint32_t> tokens) {
-  model.check(cria_reset(model.session(), 0));
-  model.check(cria_prefill(model.workspace(), model.session(), tokens.data(), 1));
   const double started = monotonic_seconds();
-  for (const uint32_t& token : tokens.subspan(1)) {
+  for (const uint32_t& token : tokens) {
     model.check(cria_prefill(model.workspace(), model.session(), &token, 1));
   }
   return monotonic_seconds() - started;
@@ -77,15 +85,43 @@ std::vector<SessionsSpeed> measure_sessions(const BenchOptions& options, const M
   return result;
 }
 
-// Runs time once to warm up, then repetitions times; gives count per second.
+// Runs time(count) repetitions times, after a run that warms up, of as many tokens as that takes;
+// gives count per second.
 template <typename Time>
-Spread measure(uint32_t repetitions, size_t count, const Time& time) {
-  time();
+Spread measure(uint32_t repetitions, uint32_t count, const Time& time) {
+  constexpr uint32_t kWarmUpTokens = 512;
+  time(std::min(count, kWarmUpTokens));
   std::vector<double> speeds;
   for (uint32_t i = 0; i < repetitions; ++i) {
-    speeds.push_back(static_cast<double>(count) / std::max(time(), 1e-9));
+    speeds.push_back(static_cast<double>(count) / std::max(time(count), 1e-9));
   }
   return spread_of(speeds);
+}
+
+DepthSpeed measure_behind(const BenchOptions& options, const ModelSession& model,
+                          const std::vector<uint32_t>& prompts, uint32_t depth,
+                          std::span<const uint32_t> tokens) {
+  DepthSpeed result = {};
+  result.depth = depth;
+  for (const uint32_t length : prompts) {
+    result.prefill.push_back({length, measure(options.repetitions, length, [&](uint32_t n) {
+                                stand_behind(model, tokens, depth);
+                                return time_prefill(model, tokens.subspan(depth, n));
+                              })});
+  }
+  const uint32_t n_before = std::max(depth, 1U);  // a first token comes from somewhere
+  result.decode_tokens_per_second = measure(options.repetitions, options.n_decode, [&](uint32_t n) {
+    stand_behind(model, tokens, n_before);
+    return time_decode(model, tokens.subspan(n_before, n));
+  });
+  const uint32_t kv_format = model.config().kv_format;
+  result.decode_bytes_per_token =
+      decode_bytes_per_token(model.info(), kv_format, depth + options.n_decode / 2);
+  result.kv_bytes_per_token =
+      result.decode_bytes_per_token - decode_bytes_per_token(model.info(), kv_format, 0);
+  result.decode_bytes_per_second =
+      static_cast<double>(result.decode_bytes_per_token) * result.decode_tokens_per_second.median;
+  return result;
 }
 
 BenchResult measure_session(const BenchOptions& options, const std::vector<uint32_t>& prompts,
@@ -95,13 +131,16 @@ BenchResult measure_session(const BenchOptions& options, const std::vector<uint3
   common.n_threads = n_threads;
   uint32_t longest = options.n_decode + 1;
   for (const uint32_t length : prompts) longest = std::max(longest, length);
+  const std::vector<uint32_t> depths = options.depths.empty() ? std::vector{0U} : options.depths;
+  longest += *std::max_element(depths.begin(), depths.end());
   const uint32_t n_sessions = options.sessions.empty() ? 1
                                                        : *std::max_element(options.sessions.begin(),
                                                                            options.sessions.end());
   const ModelSession model(common, {.min_context = longest, .n_sessions = n_sessions});
   if (longest > cria_context(model.session())) {
-    throw ProgramError(ExitCode::kUsage, model.path() + ": -p and -n do not fit the context of " +
-                                             std::to_string(cria_context(model.session())));
+    throw ProgramError(ExitCode::kUsage,
+                       model.path() + ": -p and -n, behind --depth, do not fit the context of " +
+                           std::to_string(cria_context(model.session())));
   }
   const std::vector<uint32_t> tokens = random_tokens(longest, model.info().vocab_size);
   const std::span<const uint32_t> all(tokens);
@@ -114,15 +153,9 @@ BenchResult measure_session(const BenchOptions& options, const std::vector<uint3
   model.check(cria_sample(model.workspace(), model.session(), &greedy, &token));
   result.first_token_seconds = monotonic_seconds() - started;
 
-  for (const uint32_t length : prompts) {
-    result.prefill.push_back({length, measure(options.repetitions, length, [&] {
-                                return time_prefill(model, all.first(length));
-                              })});
+  for (const uint32_t depth : depths) {
+    result.depths.push_back(measure_behind(options, model, prompts, depth, all));
   }
-  result.decode_tokens_per_second = measure(options.repetitions, options.n_decode, [&] {
-    return time_decode(model, all.first(options.n_decode + 1));
-  });
-
   result.sessions = measure_sessions(options, model, all.first(options.n_decode + 1));
 
   result.backend = cria_backend_name(model.model());
@@ -132,10 +165,6 @@ BenchResult measure_session(const BenchOptions& options, const std::vector<uint3
   result.plan = model.plan();
   result.memory_bytes = total_bytes(model.plan(), n_sessions);
   result.n_decoded = options.n_decode;
-  result.decode_bytes_per_token =
-      decode_bytes_per_token(model.info(), model.config().kv_format, options.n_decode / 2);
-  result.decode_bytes_per_second =
-      static_cast<double>(result.decode_bytes_per_token) * result.decode_tokens_per_second.median;
   result.peak_resident_bytes = peak_resident_bytes();
   return result;
 }

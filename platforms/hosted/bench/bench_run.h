@@ -1,4 +1,5 @@
-// Measures one session: prefill at several lengths, decode, loading. Used by cria bench.
+// Measures one session: prefill at several lengths, decode, both behind a filled context, loading.
+// Used by cria bench.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,16 @@ struct PrefillSpeed {
   Spread tokens_per_second;
 };
 
+// Behind so many tokens of context.
+struct DepthSpeed {
+  uint32_t depth;
+  std::vector<PrefillSpeed> prefill;
+  Spread decode_tokens_per_second;
+  uint64_t decode_bytes_per_token;  // weights and KV cache read, at half of n_decoded
+  uint64_t kv_bytes_per_token;      // of them, the KV cache
+  double decode_bytes_per_second;   // at the median
+};
+
 // Sessions that decode together, a token of each a step.
 struct SessionsSpeed {
   uint32_t n_sessions;
@@ -39,19 +50,16 @@ struct BenchResult {
   uint64_t memory_bytes;  // planned, for all sessions
   double open_seconds;
   double first_token_seconds;  // opening, the first prompt, one sample: nothing warmed up
-  std::vector<PrefillSpeed> prefill;
   uint32_t n_decoded;
-  Spread decode_tokens_per_second;
-  uint64_t decode_bytes_per_token;  // weights and KV cache read, at half of n_decoded
-  double decode_bytes_per_second;   // at the median
+  std::vector<DepthSpeed> depths;  // as asked for, at least one
   std::vector<SessionsSpeed> sessions;
   double read_bytes_per_second;  // what as many threads read, doing nothing else
   uint64_t peak_resident_bytes;  // from opening to the last token
 };
 
 // Opens the model with n_threads and measures; prompts are random tokens of a fixed seed, decoding
-// starts behind one token and feeds random tokens, so nothing depends on what the model says.
-// Throws ProgramError.
+// starts behind one token, or behind what fills the context to a depth, and feeds random tokens, so
+// nothing depends on what the model says. Throws ProgramError.
 BenchResult run_bench(const BenchOptions& options, const std::vector<uint32_t>& prompts,
                       uint32_t n_threads);
 

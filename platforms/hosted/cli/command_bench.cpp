@@ -1,6 +1,7 @@
 // cria bench: speed and memory of a model on this machine.
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -22,8 +23,10 @@ using Json = nlohmann::ordered_json;
 std::vector<uint32_t> prompt_lengths(const BenchOptions& options, const ModelFile& file) {
   if (!options.prompts.empty()) return options.prompts;
   constexpr uint32_t kUsual[] = {128, 512};
-  const uint32_t most =
-      options.common.context != 0 ? options.common.context : file.info().max_context;
+  uint32_t most = options.common.context != 0 ? options.common.context : file.info().max_context;
+  if (!options.depths.empty()) {
+    most -= std::min(most - 1, *std::max_element(options.depths.begin(), options.depths.end()));
+  }
   std::vector<uint32_t> lengths;
   for (const uint32_t length : kUsual) {
     if (length <= most) lengths.push_back(length);
@@ -36,24 +39,42 @@ Json json_of(const Spread& spread) {
   return {{"median", spread.median}, {"min", spread.least}, {"max", spread.most}};
 }
 
+Json prefill_json(const DepthSpeed& depth) {
+  Json json = Json::array();
+  for (const PrefillSpeed& speed : depth.prefill) {
+    json.push_back(
+        {{"tokens", speed.n_tokens}, {"tokens_per_second", json_of(speed.tokens_per_second)}});
+  }
+  return json;
+}
+
+Json decode_json(const DepthSpeed& depth, uint32_t n_decoded) {
+  return {{"tokens", n_decoded},
+          {"tokens_per_second", json_of(depth.decode_tokens_per_second)},
+          {"bytes_per_token", depth.decode_bytes_per_token},
+          {"kv_bytes_per_token", depth.kv_bytes_per_token},
+          {"bytes_per_second", depth.decode_bytes_per_second}};
+}
+
+// What is measured behind the first depth stands at the top too, where it is without --depth.
 Json json_of(const BenchResult& result) {
   Json json = {{"backend", result.backend},
                {"isa", result.isa},
                {"threads", result.n_threads},
                {"context", result.context},
                {"memory_plan_bytes", result.memory_bytes},
+               {"kv_cache_bytes", result.plan.session.kv_cache},
                {"in_place_bytes", result.plan.in_place},
                {"open_seconds", result.open_seconds},
                {"first_token_seconds", result.first_token_seconds}};
-  json["prefill"] = Json::array();
-  for (const PrefillSpeed& speed : result.prefill) {
-    json["prefill"].push_back(
-        {{"tokens", speed.n_tokens}, {"tokens_per_second", json_of(speed.tokens_per_second)}});
+  json["prefill"] = prefill_json(result.depths[0]);
+  json["decode"] = decode_json(result.depths[0], result.n_decoded);
+  json["depths"] = Json::array();
+  for (const DepthSpeed& depth : result.depths) {
+    json["depths"].push_back({{"depth", depth.depth},
+                              {"prefill", prefill_json(depth)},
+                              {"decode", decode_json(depth, result.n_decoded)}});
   }
-  json["decode"] = {{"tokens", result.n_decoded},
-                    {"tokens_per_second", json_of(result.decode_tokens_per_second)},
-                    {"bytes_per_token", result.decode_bytes_per_token},
-                    {"bytes_per_second", result.decode_bytes_per_second}};
   if (!result.sessions.empty()) json["sessions"] = Json::array();
   for (const SessionsSpeed& speed : result.sessions) {
     json["sessions"].push_back({{"sessions", speed.n_sessions},
@@ -69,25 +90,32 @@ void put_speed(TextStream* out, const std::string& label, const Spread& speed) {
   out->put(text_of("  %-12s %10.1f %10.1f\n", label.c_str(), speed.median, speed.least));
 }
 
-void put_result(TextStream* out, const BenchResult& result) {
+void put_depth(TextStream* out, const DepthSpeed& depth, const BenchResult& result) {
   constexpr double kGiga = 1e9;
+  if (depth.depth != 0) out->put(text_of("  behind %u tokens\n", depth.depth));
+  for (const PrefillSpeed& speed : depth.prefill) {
+    put_speed(out, text_of("prefill %u", speed.n_tokens), speed.tokens_per_second);
+  }
+  put_speed(out, text_of("decode %u", result.n_decoded), depth.decode_tokens_per_second);
+  out->put(text_of(
+      "  decode reads %s a token, %s of KV cache,\n    %.1f GB/s; plain reads reach %.1f\n",
+      megabytes(depth.decode_bytes_per_token).c_str(), megabytes(depth.kv_bytes_per_token).c_str(),
+      depth.decode_bytes_per_second / kGiga, result.read_bytes_per_second / kGiga));
+}
+
+void put_result(TextStream* out, const BenchResult& result) {
   out->put(text_of("\n%u thread%s, %s, %s kernels\n", result.n_threads,
                    result.n_threads == 1 ? "" : "s", result.backend.c_str(), result.isa.c_str()));
   out->put(text_of("  %-12s %10s %10s\n", "tokens/s", "median", "min"));
-  for (const PrefillSpeed& speed : result.prefill) {
-    put_speed(out, text_of("prefill %u", speed.n_tokens), speed.tokens_per_second);
-  }
-  put_speed(out, text_of("decode %u", result.n_decoded), result.decode_tokens_per_second);
+  for (const DepthSpeed& depth : result.depths) put_depth(out, depth, result);
   for (const SessionsSpeed& speed : result.sessions) {
     put_speed(out, text_of("%u sessions", speed.n_sessions), speed.tokens_per_second);
   }
-  out->put(text_of("  decode reads %s a token,\n    %.1f GB/s; plain reads reach %.1f\n",
-                   megabytes(result.decode_bytes_per_token).c_str(),
-                   result.decode_bytes_per_second / kGiga, result.read_bytes_per_second / kGiga));
   out->put(text_of("  open %.3f s, first token %.3f s\n", result.open_seconds,
                    result.first_token_seconds));
-  out->put(text_of("  plan %s + file %s\n", megabytes(result.memory_bytes).c_str(),
-                   megabytes(result.plan.in_place).c_str()));
+  out->put(text_of("  plan %s + file %s; KV cache of a session %s\n",
+                   megabytes(result.memory_bytes).c_str(), megabytes(result.plan.in_place).c_str(),
+                   megabytes(result.plan.session.kv_cache).c_str()));
   out->put(text_of("  peak resident %s\n", megabytes(result.peak_resident_bytes).c_str()));
   out->flush();
 }

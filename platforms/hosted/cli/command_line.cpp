@@ -152,6 +152,8 @@ void add_bench(CLI::App* app, BenchOptions* options) {
   add_list(app, "--threads", &options->threads, 1U, kMostThreads, "Thread counts to measure");
   add_list(app, "-p,--prompt", &options->prompts, 1U, kMaxLength,
            "Prompt lengths; default: 128,512");
+  add_list(app, "--depth", &options->depths, 0U, kMaxLength,
+           "Tokens in the context before; default: 0");
   add_list(app, "--sessions", &options->sessions, 1U, kMaxSessions,
            "Sessions that decode together");
   app->add_option("-n", options->n_decode, "Tokens to decode")
@@ -163,7 +165,7 @@ void add_bench(CLI::App* app, BenchOptions* options) {
       ->capture_default_str()
       ->type_name("N");
   app->add_flag("--json", options->json, "One JSON object");
-  app->footer("Example: cria bench demo.cria -p 128,512 -n 64 --threads 1,2 --json");
+  app->footer("Example: cria bench demo.cria -p 128,512 -n 64 --depth 0,512 --threads 1,2 --json");
 }
 
 void add_tokenize(CLI::App* app, TokenizeOptions* options) {

@@ -1,5 +1,6 @@
 #include "platforms/hosted/session/model_text.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace cria::hosted {
@@ -38,8 +39,10 @@ uint64_t decode_bytes_per_token(const cria_model_info& info, uint32_t kv_format,
                                 uint32_t n_positions) {
   const uint64_t not_read = info.tied_embedding != 0 ? 0 : info.embedding_bytes;
   const auto weights = static_cast<double>(info.weight_bytes - not_read);
+  const uint32_t n_seen =
+      info.sliding_window != 0 ? std::min(n_positions, info.sliding_window) : n_positions;
   const double kv_bytes =
-      kv_row_bytes(info.head_dim, kv_format) * info.n_layers * info.n_kv_heads * n_positions;
+      kv_row_bytes(info.head_dim, kv_format) * info.n_layers * info.n_kv_heads * n_seen;
   return static_cast<uint64_t>(weights + kv_bytes);
 }
 

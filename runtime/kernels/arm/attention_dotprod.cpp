@@ -19,10 +19,11 @@ struct DotprodDot {
 
 }  // namespace
 
-void scores_q8_dotprod(const int8_t* q_codes, const float* q_scales, size_t head_dim,
-                       const int8_t* keys, const float* key_scales, float multiplier, size_t n,
-                       float* scores) {
-  scores_q8_frame<DotprodDot>(q_codes, q_scales, head_dim, keys, key_scales, multiplier, n, scores);
+void scores_q8_dotprod(const QuantizedRows& q, size_t head_dim, const int8_t* keys,
+                       const float* key_scales, float multiplier, size_t n, float* scores,
+                       size_t stride) {
+  scores_by_query<scores_q8_frame<DotprodDot>>(q, head_dim, keys, key_scales, multiplier, n, scores,
+                                               stride);
 }
 
 }  // namespace cria

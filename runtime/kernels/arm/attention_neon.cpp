@@ -137,6 +137,20 @@ void weighted_nibbles(const float* weights, const ValueGroups& values, size_t n,
   }
 }
 
+void weighted_nibbles_of_query(const float* weights, const uint8_t* values,
+                               const uint16_t* value_scales, size_t n, size_t head_dim,
+                               float rescale, float* out) {
+  const size_t row_bytes = value_bytes(head_dim);
+  const size_t n_groups = value_groups(head_dim);
+  for (size_t g = 0; g < n_groups; ++g) {
+    const size_t count = value_group_size(head_dim, g * kValueGroup);
+    const size_t half = value_bytes(count);
+    const ValueGroups group = {values + g * kValueHalf, value_scales + g, row_bytes, n_groups};
+    weighted_nibbles<0>(weights, group, n, half, rescale, out + g * kValueGroup);
+    weighted_nibbles<4>(weights, group, n, count - half, rescale, out + g * kValueGroup + half);
+  }
+}
+
 // Replaces 16 scores and adds the n first to lanes.
 void exp16(float* scores, float max, size_t n, Lanes* lanes) {
   for (size_t v = 0; v < kVectorsPerLanes; ++v) {
@@ -151,10 +165,11 @@ void exp16(float* scores, float max, size_t n, Lanes* lanes) {
 
 }  // namespace
 
-void scores_q8_neon(const int8_t* q_codes, const float* q_scales, size_t head_dim,
-                    const int8_t* keys, const float* key_scales, float multiplier, size_t n,
-                    float* scores) {
-  scores_q8_frame<NeonDot>(q_codes, q_scales, head_dim, keys, key_scales, multiplier, n, scores);
+void scores_q8_neon(const QuantizedRows& q, size_t head_dim, const int8_t* keys,
+                    const float* key_scales, float multiplier, size_t n, float* scores,
+                    size_t stride) {
+  scores_by_query<scores_q8_frame<NeonDot>>(q, head_dim, keys, key_scales, multiplier, n, scores,
+                                            stride);
 }
 
 void scores_f32_neon(const float* q, size_t head_dim, const float* keys, float multiplier, size_t n,
@@ -183,9 +198,10 @@ float exp_sum_neon(float* scores, size_t n, float max) {
   return sum_lanes_neon(lanes);
 }
 
-void weighted_sum_q8_neon(const float* weights, const int8_t* values, const float* value_scales,
-                          size_t n, size_t head_dim, float rescale, float* out) {
-  weighted_sum(weights, values, value_scales, n, head_dim, rescale, out);
+void weighted_sum_q8_neon(const WeightRows& w, const int8_t* values, const float* value_scales,
+                          size_t n, size_t head_dim, float* out) {
+  weighted_sum_by_query<weighted_sum<int8_t, const float*>>(w, values, value_scales, n, head_dim,
+                                                            out);
 }
 
 void weighted_sum_f32_neon(const float* weights, const float* values, size_t n, size_t head_dim,
@@ -193,17 +209,9 @@ void weighted_sum_f32_neon(const float* weights, const float* values, size_t n, 
   weighted_sum(weights, values, nullptr, n, head_dim, rescale, out);
 }
 
-void weighted_sum_q4_neon(const float* weights, const uint8_t* values, const uint16_t* value_scales,
-                          size_t n, size_t head_dim, float rescale, float* out) {
-  const size_t row_bytes = value_bytes(head_dim);
-  const size_t n_groups = value_groups(head_dim);
-  for (size_t g = 0; g < n_groups; ++g) {
-    const size_t count = value_group_size(head_dim, g * kValueGroup);
-    const size_t half = value_bytes(count);
-    const ValueGroups group = {values + g * kValueHalf, value_scales + g, row_bytes, n_groups};
-    weighted_nibbles<0>(weights, group, n, half, rescale, out + g * kValueGroup);
-    weighted_nibbles<4>(weights, group, n, count - half, rescale, out + g * kValueGroup + half);
-  }
+void weighted_sum_q4_neon(const WeightRows& w, const uint8_t* values, const uint16_t* value_scales,
+                          size_t n, size_t head_dim, float* out) {
+  weighted_sum_by_query<weighted_nibbles_of_query>(w, values, value_scales, n, head_dim, out);
 }
 
 }  // namespace cria

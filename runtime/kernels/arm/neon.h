@@ -50,20 +50,20 @@ void rms_norm_neon(const float* x, const float* weight, size_t n, float epsilon,
 void rope_neon(float* x, size_t n_heads, size_t head_dim, const float* cos, const float* sin);
 void silu_mul_neon(float* gate, const float* up, size_t n);
 void add_scaled_neon(float* x, const float* y, float multiplier, size_t n);
-void scores_q8_neon(const int8_t* q_codes, const float* q_scales, size_t head_dim,
-                    const int8_t* keys, const float* key_scales, float multiplier, size_t n,
-                    float* scores);
-void scores_q8_dotprod(const int8_t* q_codes, const float* q_scales, size_t head_dim,
-                       const int8_t* keys, const float* key_scales, float multiplier, size_t n,
-                       float* scores);
+void scores_q8_neon(const QuantizedRows& q, size_t head_dim, const int8_t* keys,
+                    const float* key_scales, float multiplier, size_t n, float* scores,
+                    size_t stride);
+void scores_q8_dotprod(const QuantizedRows& q, size_t head_dim, const int8_t* keys,
+                       const float* key_scales, float multiplier, size_t n, float* scores,
+                       size_t stride);
 void scores_f32_neon(const float* q, size_t head_dim, const float* keys, float multiplier, size_t n,
                      float* scores);
 float exp_sum_neon(float* scores, size_t n, float max);
-void weighted_sum_q8_neon(const float* weights, const int8_t* values, const float* value_scales,
-                          size_t n, size_t head_dim, float rescale, float* out);
+void weighted_sum_q8_neon(const WeightRows& w, const int8_t* values, const float* value_scales,
+                          size_t n, size_t head_dim, float* out);
 void weighted_sum_f32_neon(const float* weights, const float* values, size_t n, size_t head_dim,
                            float rescale, float* out);
-void weighted_sum_q4_neon(const float* weights, const uint8_t* values, const uint16_t* value_scales,
-                          size_t n, size_t head_dim, float rescale, float* out);
+void weighted_sum_q4_neon(const WeightRows& w, const uint8_t* values, const uint16_t* value_scales,
+                          size_t n, size_t head_dim, float* out);
 
 }  // namespace cria

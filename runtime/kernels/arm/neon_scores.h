@@ -8,6 +8,7 @@
 #include <arm_neon.h>
 
 #include "runtime/kernels/arm/neon_math.h"
+#include "runtime/kernels/query_loops.h"
 
 namespace cria {
 

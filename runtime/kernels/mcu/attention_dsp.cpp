@@ -1,6 +1,7 @@
 // Attention scores for Cortex-M cores with the DSP extension. Contracts are in
 // runtime/kernels/kernels.h.
 #include "runtime/kernels/mcu/dsp.h"
+#include "runtime/kernels/query_loops.h"
 
 #if !defined(__ARM_FEATURE_DSP) || !defined(__ARM_FEATURE_SIMD32)
 #error "Build this file for a core with the DSP extension (cmake/KernelFlags.cmake)."
@@ -20,11 +21,9 @@ int32_t dot_bytes(const int8_t* a, const int8_t* b, size_t n) {
   return sum;
 }
 
-}  // namespace
-
-void scores_q8_dsp(const int8_t* q_codes, const float* q_scales, size_t head_dim,
-                   const int8_t* keys, const float* key_scales, float multiplier, size_t n,
-                   float* scores) {
+void scores_of_query(const int8_t* q_codes, const float* q_scales, size_t head_dim,
+                     const int8_t* keys, const float* key_scales, float multiplier, size_t n,
+                     float* scores) {
   for (size_t j = 0; j < n; ++j, keys += head_dim) {
     float sum = 0.0f;
     for (size_t begin = 0; begin < head_dim; begin += kActivationGroup) {
@@ -35,6 +34,14 @@ void scores_q8_dsp(const int8_t* q_codes, const float* q_scales, size_t head_dim
     }
     scores[j] = (sum * key_scales[j]) * multiplier;
   }
+}
+
+}  // namespace
+
+void scores_q8_dsp(const QuantizedRows& q, size_t head_dim, const int8_t* keys,
+                   const float* key_scales, float multiplier, size_t n, float* scores,
+                   size_t stride) {
+  scores_by_query<scores_of_query>(q, head_dim, keys, key_scales, multiplier, n, scores, stride);
 }
 
 }  // namespace cria

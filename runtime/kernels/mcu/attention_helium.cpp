@@ -10,6 +10,7 @@
 #include <initializer_list>
 
 #include "runtime/kernels/mcu/helium_math.h"
+#include "runtime/kernels/query_loops.h"
 #include "runtime/kernels/value_codes.h"
 
 namespace cria {
@@ -137,11 +138,9 @@ void weighted_nibbles(const float* weights, Nibbles values, size_t row_bytes,
   vstrwq_p_f32(out, sum, lanes);
 }
 
-}  // namespace
-
-void scores_q8_helium(const int8_t* q_codes, const float* q_scales, size_t head_dim,
-                      const int8_t* keys, const float* key_scales, float multiplier, size_t n,
-                      float* scores) {
+void scores_of_query(const int8_t* q_codes, const float* q_scales, size_t head_dim,
+                     const int8_t* keys, const float* key_scales, float multiplier, size_t n,
+                     float* scores) {
   size_t j = 0;
   for (; j + kKeys <= n; j += kKeys, keys += kKeys * head_dim) {
     const float32x4_t sums = scores4_q8(q_codes, q_scales, head_dim, keys);
@@ -151,6 +150,33 @@ void scores_q8_helium(const int8_t* q_codes, const float* q_scales, size_t head_
   for (; j < n; ++j, keys += head_dim) {
     scores[j] = (score_q8(q_codes, q_scales, head_dim, keys) * key_scales[j]) * multiplier;
   }
+}
+
+void weighted_nibbles_of_query(const float* weights, const uint8_t* values,
+                               const uint16_t* value_scales, size_t n, size_t head_dim,
+                               float rescale, float* out) {
+  const size_t row_bytes = value_bytes(head_dim);
+  const size_t n_groups = value_groups(head_dim);
+  for (size_t begin = 0; begin < head_dim; begin += kValueGroup, ++value_scales) {
+    const size_t count = value_group_size(head_dim, begin);
+    const size_t half = value_bytes(count);
+    for (const int shift : {0, 4}) {
+      const size_t n_columns = shift == 0 ? half : count - half;
+      float* const columns = out + begin + (shift == 0 ? 0 : half);
+      for (size_t i = 0; i < n_columns; i += kFloatsPerVector) {
+        weighted_nibbles(weights, {values + begin / 2 + i, shift}, row_bytes, value_scales,
+                         n_groups, n, rescale, n_columns - i, columns + i);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void scores_q8_helium(const QuantizedRows& q, size_t head_dim, const int8_t* keys,
+                      const float* key_scales, float multiplier, size_t n, float* scores,
+                      size_t stride) {
+  scores_by_query<scores_of_query>(q, head_dim, keys, key_scales, multiplier, n, scores, stride);
 }
 
 void scores_f32_helium(const float* q, size_t head_dim, const float* keys, float multiplier,
@@ -185,9 +211,10 @@ float exp_sum_helium(float* scores, size_t n, float max) {
   return sum_lanes_helium(lanes);
 }
 
-void weighted_sum_q8_helium(const float* weights, const int8_t* values, const float* value_scales,
-                            size_t n, size_t head_dim, float rescale, float* out) {
-  weighted_sum(weights, values, value_scales, n, head_dim, rescale, out);
+void weighted_sum_q8_helium(const WeightRows& w, const int8_t* values, const float* value_scales,
+                            size_t n, size_t head_dim, float* out) {
+  weighted_sum_by_query<weighted_sum<int8_t, const float*>>(w, values, value_scales, n, head_dim,
+                                                            out);
 }
 
 void weighted_sum_f32_helium(const float* weights, const float* values, size_t n, size_t head_dim,
@@ -195,23 +222,9 @@ void weighted_sum_f32_helium(const float* weights, const float* values, size_t n
   weighted_sum(weights, values, nullptr, n, head_dim, rescale, out);
 }
 
-void weighted_sum_q4_helium(const float* weights, const uint8_t* values,
-                            const uint16_t* value_scales, size_t n, size_t head_dim, float rescale,
-                            float* out) {
-  const size_t row_bytes = value_bytes(head_dim);
-  const size_t n_groups = value_groups(head_dim);
-  for (size_t begin = 0; begin < head_dim; begin += kValueGroup, ++value_scales) {
-    const size_t count = value_group_size(head_dim, begin);
-    const size_t half = value_bytes(count);
-    for (const int shift : {0, 4}) {
-      const size_t n_columns = shift == 0 ? half : count - half;
-      float* const columns = out + begin + (shift == 0 ? 0 : half);
-      for (size_t i = 0; i < n_columns; i += kFloatsPerVector) {
-        weighted_nibbles(weights, {values + begin / 2 + i, shift}, row_bytes, value_scales,
-                         n_groups, n, rescale, n_columns - i, columns + i);
-      }
-    }
-  }
+void weighted_sum_q4_helium(const WeightRows& w, const uint8_t* values,
+                            const uint16_t* value_scales, size_t n, size_t head_dim, float* out) {
+  weighted_sum_by_query<weighted_nibbles_of_query>(w, values, value_scales, n, head_dim, out);
 }
 
 }  // namespace cria

@@ -7,9 +7,9 @@
 
 namespace cria {
 
-void scores_q8_dsp(const int8_t* q_codes, const float* q_scales, size_t head_dim,
-                   const int8_t* keys, const float* key_scales, float multiplier, size_t n,
-                   float* scores);
+void scores_q8_dsp(const QuantizedRows& q, size_t head_dim, const int8_t* keys,
+                   const float* key_scales, float multiplier, size_t n, float* scores,
+                   size_t stride);
 
 }  // namespace cria
 

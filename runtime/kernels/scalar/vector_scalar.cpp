@@ -18,6 +18,25 @@ float sum_lanes(float* lanes) {
   return lanes[0];
 }
 
+// Adds a position's values in 4 bits, weighted, to out.
+void add_nibbles(float weight, const uint8_t* values, const uint16_t* value_scales, size_t head_dim,
+                 float* out) {
+  for (size_t begin = 0; begin < head_dim; begin += kValueGroup) {
+    const size_t count = value_group_size(head_dim, begin);
+    const size_t half = value_bytes(count);
+    const float scaled = weight * bf16_to_f32(*value_scales++);
+    float* const low = out + begin;
+    float* const high = low + half;
+    for (size_t i = 0; i < half; ++i) {
+      low[i] += scaled * static_cast<float>((values[i] & 0x0f) - kNibbleZero);
+    }
+    for (size_t i = 0; i < count - half; ++i) {
+      high[i] += scaled * static_cast<float>((values[i] >> 4) - kNibbleZero);
+    }
+    values += half;
+  }
+}
+
 }  // namespace
 
 void rms_norm_scalar(const float* x, const float* weight, size_t n, float epsilon, float* y) {
@@ -48,18 +67,24 @@ void add_scaled_scalar(float* x, const float* y, float multiplier, size_t n) {
   for (size_t i = 0; i < n; ++i) x[i] += y[i] * multiplier;
 }
 
-void scores_q8_scalar(const int8_t* q_codes, const float* q_scales, size_t head_dim,
-                      const int8_t* keys, const float* key_scales, float multiplier, size_t n,
-                      float* scores) {
-  for (size_t j = 0; j < n; ++j, keys += head_dim) {
-    float sum = 0.0f;
-    for (size_t begin = 0; begin < head_dim; begin += kActivationGroup) {
-      const size_t end = begin + kActivationGroup < head_dim ? begin + kActivationGroup : head_dim;
-      int32_t dot = 0;
-      for (size_t d = begin; d < end; ++d) dot += q_codes[d] * keys[d];
-      sum += static_cast<float>(dot) * q_scales[begin / kActivationGroup];
+void scores_q8_scalar(const QuantizedRows& q, size_t head_dim, const int8_t* keys,
+                      const float* key_scales, float multiplier, size_t n, float* scores,
+                      size_t stride) {
+  const size_t n_groups = (head_dim + kActivationGroup - 1) / kActivationGroup;
+  for (size_t i = 0; i < block_rows(q.n_rows); ++i, scores += stride) {
+    const int8_t* const q_codes = q.codes + i * n_groups * kActivationGroup;
+    for (size_t j = 0; j < n; ++j) {
+      float sum = 0.0f;
+      for (size_t g = 0; g < n_groups; ++g) {
+        const size_t begin = g * kActivationGroup;
+        const size_t end =
+            begin + kActivationGroup < head_dim ? begin + kActivationGroup : head_dim;
+        int32_t dot = 0;
+        for (size_t d = begin; d < end; ++d) dot += q_codes[d] * keys[j * head_dim + d];
+        sum += static_cast<float>(dot) * q.scales[i * n_groups + g];
+      }
+      scores[j] = (sum * key_scales[j]) * multiplier;
     }
-    scores[j] = (sum * key_scales[j]) * multiplier;
   }
 }
 
@@ -81,12 +106,15 @@ float exp_sum_scalar(float* scores, size_t n, float max) {
   return sum_lanes(lanes);
 }
 
-void weighted_sum_q8_scalar(const float* weights, const int8_t* values, const float* value_scales,
-                            size_t n, size_t head_dim, float rescale, float* out) {
-  for (size_t d = 0; d < head_dim; ++d) out[d] *= rescale;
-  for (size_t j = 0; j < n; ++j, values += head_dim) {
-    const float weight = weights[j] * value_scales[j];
-    for (size_t d = 0; d < head_dim; ++d) out[d] += weight * static_cast<float>(values[d]);
+void weighted_sum_q8_scalar(const WeightRows& w, const int8_t* values, const float* value_scales,
+                            size_t n, size_t head_dim, float* out) {
+  for (size_t i = 0; i < block_rows(w.n_rows); ++i, out += head_dim) {
+    for (size_t d = 0; d < head_dim; ++d) out[d] *= w.rescale[i];
+    for (size_t j = 0; j < n; ++j) {
+      const float weight = w.weights[i * w.stride + j] * value_scales[j];
+      const int8_t* const value = values + j * head_dim;
+      for (size_t d = 0; d < head_dim; ++d) out[d] += weight * static_cast<float>(value[d]);
+    }
   }
 }
 
@@ -98,24 +126,13 @@ void weighted_sum_f32_scalar(const float* weights, const float* values, size_t n
   }
 }
 
-void weighted_sum_q4_scalar(const float* weights, const uint8_t* values,
-                            const uint16_t* value_scales, size_t n, size_t head_dim, float rescale,
-                            float* out) {
-  for (size_t d = 0; d < head_dim; ++d) out[d] *= rescale;
-  for (size_t j = 0; j < n; ++j) {
-    for (size_t begin = 0; begin < head_dim; begin += kValueGroup) {
-      const size_t count = value_group_size(head_dim, begin);
-      const size_t half = value_bytes(count);
-      const float weight = weights[j] * bf16_to_f32(*value_scales++);
-      float* const low = out + begin;
-      float* const high = low + half;
-      for (size_t i = 0; i < half; ++i) {
-        low[i] += weight * static_cast<float>((values[i] & 0x0f) - kNibbleZero);
-      }
-      for (size_t i = 0; i < count - half; ++i) {
-        high[i] += weight * static_cast<float>((values[i] >> 4) - kNibbleZero);
-      }
-      values += half;
+void weighted_sum_q4_scalar(const WeightRows& w, const uint8_t* values,
+                            const uint16_t* value_scales, size_t n, size_t head_dim, float* out) {
+  for (size_t i = 0; i < block_rows(w.n_rows); ++i, out += head_dim) {
+    for (size_t d = 0; d < head_dim; ++d) out[d] *= w.rescale[i];
+    for (size_t j = 0; j < n; ++j) {
+      add_nibbles(w.weights[i * w.stride + j], values + j * value_bytes(head_dim),
+                  value_scales + j * value_groups(head_dim), head_dim, out);
     }
   }
 }

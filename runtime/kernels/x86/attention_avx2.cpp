@@ -1,6 +1,7 @@
 // Attention scores over the int8 cache for processors with AVX2, and the table of the ISA.
 // Contracts are in runtime/kernels/kernels.h.
 #include "runtime/kernels/overrides.h"
+#include "runtime/kernels/query_loops.h"
 
 #if !defined(__AVX2__)
 #error "Build this file with the flags of its ending (cmake/KernelFlags.cmake)."
@@ -66,7 +67,7 @@ void scores_q8(const int8_t* q_codes, const float* q_scales, size_t head_dim, co
 }  // namespace
 
 void override_avx2(Kernels* table) {
-  table->scores_q8 = scores_q8;
+  table->scores_q8 = scores_by_query<scores_q8>;
   fill_vector_avx2(table);
   fill_linear_avx2(table);
 }

@@ -33,19 +33,18 @@ void rms_norm_avx512vnni(const float* x, const float* weight, size_t n, float ep
 void rope_avx512vnni(float* x, size_t n_heads, size_t head_dim, const float* cos, const float* sin);
 void silu_mul_avx512vnni(float* gate, const float* up, size_t n);
 void add_scaled_avx512vnni(float* x, const float* y, float multiplier, size_t n);
-void scores_q8_avx512vnni(const int8_t* q_codes, const float* q_scales, size_t head_dim,
-                          const int8_t* keys, const float* key_scales, float multiplier, size_t n,
-                          float* scores);
+void scores_q8_avx512vnni(const QuantizedRows& q, size_t head_dim, const int8_t* keys,
+                          const float* key_scales, float multiplier, size_t n, float* scores,
+                          size_t stride);
 void scores_f32_avx512vnni(const float* q, size_t head_dim, const float* keys, float multiplier,
                            size_t n, float* scores);
 float exp_sum_avx512vnni(float* scores, size_t n, float max);
-void weighted_sum_q8_avx512vnni(const float* weights, const int8_t* values,
-                                const float* value_scales, size_t n, size_t head_dim, float rescale,
-                                float* out);
+void weighted_sum_q8_avx512vnni(const WeightRows& w, const int8_t* values,
+                                const float* value_scales, size_t n, size_t head_dim, float* out);
 void weighted_sum_f32_avx512vnni(const float* weights, const float* values, size_t n,
                                  size_t head_dim, float rescale, float* out);
-void weighted_sum_q4_avx512vnni(const float* weights, const uint8_t* values,
+void weighted_sum_q4_avx512vnni(const WeightRows& w, const uint8_t* values,
                                 const uint16_t* value_scales, size_t n, size_t head_dim,
-                                float rescale, float* out);
+                                float* out);
 
 }  // namespace cria

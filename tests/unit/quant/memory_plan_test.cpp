@@ -76,10 +76,10 @@ TEST(MemoryPlan, OfAOneBillionParameterModelIsWhatTheArithmeticSays) {
   EXPECT_EQ(plan.workspace.objects, 512u);
   EXPECT_EQ(plan.workspace.backend, 0u);
   // Of 64 rows: x, normed, projected; gate and up; inputs of 8192 as int8 with scales and sums;
-  // cosines and sines; attention of two threads; 16 bytes for each row.
-  EXPECT_EQ(plan.workspace.running, 3u * 64 * 2048 * 4 + 2 * 64 * 8192 * 4 +
-                                        64 * (8192 + 2 * 8192 / 32 * 4) + 64 * 64 * 4 +
-                                        2 * (64 * 4 + 64 * 4 + 64 + 64) + 64 * 16);
+  // cosines and sines; attention of two threads by 32 queries; 16 bytes for each row.
+  EXPECT_EQ(plan.workspace.running,
+            3u * 64 * 2048 * 4 + 2 * 64 * 8192 * 4 + 64 * (8192 + 2 * 8192 / 32 * 4) + 64 * 64 * 4 +
+                2 * 32 * (64 * 4 + 64 * 4 + 64 + 2 * 2 * 4 + 4 + 24) + 64 * 16);
   EXPECT_EQ(plan.workspace.sampling, 128256u * 8);
   EXPECT_EQ(plan.workspace.encoding, (8192u + 16) * 28);
   EXPECT_EQ(plan.loading, 2u * (160 + 256) * 1024);

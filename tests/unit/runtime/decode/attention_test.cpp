@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/isa_list.h"
 #include "tests/support/max_or_nan.h"
 #include "tests/support/test_configs.h"
 #include "tests/support/test_session.h"
@@ -22,11 +23,13 @@ namespace {
 struct Setting {
   uint32_t sliding_window;
   KvFormat kv_format;
+  uint32_t heads_per_kv = 0;  // 0: as the small config has
 };
 
 format::ModelConfig config_of(const Setting& setting) {
   format::ModelConfig c = test::small_config(format::NumberFormat::kF32, 0);
   c.sliding_window = setting.sliding_window;
+  if (setting.heads_per_kv != 0) c.n_heads = setting.heads_per_kv * c.n_kv_heads;
   return c;
 }
 
@@ -67,24 +70,30 @@ class Cache {
 // What attention computes with, its scratch of exactly the planned size.
 class Bench {
  public:
-  explicit Bench(const Setting& setting, uint32_t n_threads = 1)
+  // A chunk decides how many queries a block may have.
+  explicit Bench(const Setting& setting, uint32_t n_threads = 1, uint32_t chunk = 1,
+                 uint32_t isa_mask = 0)
       : config_(config_of(setting)),
         threads_({n_threads, n_threads > 1 ? test::thread_per_task : nullptr, nullptr}),
-        layout_(running_layout(config_, input(n_threads))),
+        layout_(running_layout(config_, input(n_threads, chunk))),
         scratch_(static_cast<size_t>(layout_.attention)) {
-    EXPECT_TRUE(select_kernels(0, &kernels_));
+    EXPECT_TRUE(select_kernels(isa_mask, &kernels_));
   }
   [[nodiscard]] AttentionTools tools() {
-    return {config_, kernels_, threads_, static_cast<uint8_t*>(scratch_.data()),
-            static_cast<size_t>(layout_.attention_per_thread)};
+    return {config_,
+            kernels_,
+            threads_,
+            static_cast<uint8_t*>(scratch_.data()),
+            static_cast<size_t>(layout_.attention_per_thread),
+            static_cast<size_t>(layout_.attention_queries)};
   }
   [[nodiscard]] const format::ModelConfig& config() const { return config_; }
 
  private:
-  static PlanInput input(uint32_t n_threads) {
+  static PlanInput input(uint32_t n_threads, uint32_t chunk) {
     PlanInput in = {};
     in.n_threads = n_threads;
-    in.prefill_chunk = 1;
+    in.prefill_chunk = chunk;
     return in;
   }
 
@@ -248,17 +257,62 @@ TEST(Attention, RowsOfOtherCachesChangeNothing) {
         append_row(want[i], row, q_width, &expected);
       }
     }
-    for (const uint32_t n_threads : {1u, 3u}) {
-      Bench bench(setting, n_threads);
+    for (const auto& [n_threads, chunk] : {std::pair{1u, 1u}, {3u, 1u}, {1u, 64u}, {3u, 64u}}) {
+      Bench bench(setting, n_threads, chunk);
       std::vector<float> out(q.size());
       store_keys_values(bench.tools(), 1, mixed, k.data(), v.data());
       attend(bench.tools(), 1, mixed, q.data(), out.data());
       EXPECT_EQ(std::memcmp(out.data(), expected.data(), out.size() * sizeof(float)), 0)
-          << "window " << setting.sliding_window << ", " << n_threads << " threads";
+          << "window " << setting.sliding_window << ", " << n_threads << " threads, chunk "
+          << chunk;
       ++compared;
     }
   }
-  EXPECT_EQ(compared, 12u);
+  EXPECT_EQ(compared, 24u);
+}
+
+// Rows of a session in one call, in blocks of several sizes and on every ISA, get the bits of
+// blocks of one query with the scalar kernels.
+// The cache has n_positions, a ring when they are fewer.
+void expect_blocks_change_nothing(const Setting& setting, uint32_t first, uint32_t n_rows,
+                                  uint32_t n_positions = 320) {
+  Bench alone(setting, 1, 1, CRIA_ISA_SCALAR);
+  const Cache cache(setting, n_positions);
+  const Inputs in(alone.config(), first + n_rows, first + n_rows, 3.0f);
+  const std::vector<Row> all = cache.rows(0, first + n_rows);
+  store_keys_values(alone.tools(), 1, all, in.k.data(), in.v.data());
+  const std::vector<Row> rows = cache.rows(first, n_rows);
+  std::vector<float> want(n_rows * size_t{alone.config().n_heads} * alone.config().head_dim);
+  attend(alone.tools(), 1, rows, in.q.data(), want.data());
+  for (const test::IsaRow& isa : test::runnable_isas()) {
+    for (const auto& [n_threads, chunk] : {std::pair{1u, 64u}, {1u, 31u}, {5u, 64u}}) {
+      Bench bench(setting, n_threads, chunk, isa.mask);
+      std::vector<float> out(want.size());
+      attend(bench.tools(), 1, rows, in.q.data(), out.data());
+      EXPECT_EQ(std::memcmp(out.data(), want.data(), out.size() * sizeof(float)), 0)
+          << isa.name << ", window " << setting.sliding_window << ", KV format "
+          << static_cast<int>(setting.kv_format) << ", " << setting.heads_per_kv
+          << " heads a KV head, rows " << first << " + " << n_rows << ", " << n_threads
+          << " threads, chunk " << chunk;
+    }
+  }
+}
+
+TEST(Attention, BlocksOfQueriesChangeNothing) {
+  for (const KvFormat kv_format : {KvFormat::kInt8, KvFormat::kF32, KvFormat::kK8V4}) {
+    for (uint32_t heads_per_kv = 1; heads_per_kv <= 8; ++heads_per_kv) {
+      // Decoding, rows across the end of a tile, and a prompt.
+      expect_blocks_change_nothing({0, kv_format, heads_per_kv}, 100, 1);
+      expect_blocks_change_nothing({0, kv_format, heads_per_kv}, 60, 9);
+      expect_blocks_change_nothing({0, kv_format, heads_per_kv}, 0, 70);
+    }
+    for (const uint32_t window : {1u, 5u, 63u, 64u, 65u, 100u}) {
+      expect_blocks_change_nothing({window, kv_format, 3}, 0, 70);
+      expect_blocks_change_nothing({window, kv_format, 2}, 120, 24);
+      expect_blocks_change_nothing({window, kv_format, 4}, 370, 24, 192);
+    }
+  }
+  expect_blocks_change_nothing({0, KvFormat::kInt8, 20}, 62, 5);
 }
 
 }  // namespace

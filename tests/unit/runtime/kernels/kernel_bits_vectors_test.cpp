@@ -1,5 +1,7 @@
 // Vector and attention kernels of every ISA against the scalar reference
 // (tests/unit/runtime/kernels/kernel_bits.h).
+#include <array>
+
 #include "quant/float16.h"
 #include "quant/tile16.h"
 #include "runtime/base/scalar_math.h"
@@ -240,30 +242,65 @@ void for_heads(Check check) {
   }
 }
 
+// Queries of a block. Which of them meets which head and number of positions changes from case to
+// case, so that all of them stay few enough; strides are larger than the positions.
+constexpr size_t kQueries[] = {1, 2, 3, 4, 5, 7, 16, 33};
+constexpr size_t kMoreThanPositions[] = {0, 1, 5};
+
+struct BlockShape {
+  size_t n_queries;
+  size_t stride;
+};
+
+// One query, and another number of them.
+std::array<BlockShape, 2> block_shapes(size_t head_dim, size_t n, size_t kind) {
+  const size_t i = head_dim + 3 * n + 5 * kind;
+  return {{{1, n}, {block_rows(kQueries[i % std::size(kQueries)]), n + kMoreThanPositions[i % 3]}}};
+}
+
+void compare_scores_q8(ScoresQ8 got, const BlockShape& shape, size_t head_dim, size_t n, Codes kind,
+                       Edge edge) {
+  static Guarded rooms[6] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom),
+                             Guarded(kRoom), Guarded(kRoom), Guarded(kRoom)};
+  const size_t padded = round_up(head_dim, kActivationGroup);
+  const size_t n_groups = shape.n_queries * padded / kActivationGroup;
+  const auto seed = static_cast<unsigned>(head_dim * 100 + n);
+  std::vector<int8_t> q = codes(shape.n_queries * padded, kind, seed);
+  std::vector<int32_t> q_sums(n_groups);
+  for (size_t i = 0; i < q.size(); ++i) {
+    if (i % padded >= head_dim) q[i] = 0;
+    q_sums[i / kActivationGroup] += q[i];
+  }
+  const std::vector<int8_t> keys = codes(n * head_dim, kind, seed + 1);
+  std::vector<float> q_scales = scales(n_groups, kind, seed + 2);
+  std::vector<float> key_scales = scales(n, kind, seed + 3);
+  if (kind == Codes::kEnds) {  // no format has negative ones, but sums of both signs are harder
+    q_scales = floats(n_groups, Fill::kWide, seed + 2);
+    key_scales = floats(n, Fill::kWide, seed + 3);
+  }
+  // The last row ends with its last score.
+  const size_t size = (shape.n_queries - 1) * shape.stride + n;
+  std::vector<float> want(size, 99.0f);
+  const std::vector<float> before = want;
+  kScalarKernels.scores_q8({q.data(), q_scales.data(), q_sums.data(), shape.n_queries}, head_dim,
+                           keys.data(), key_scales.data(), kMultiplier, n, want.data(),
+                           shape.stride);
+  auto* scores = rooms[5].copy(before.data(), size, edge);
+  const QuantizedRows queries = {rooms[0].copy(q.data(), q.size(), edge),
+                                 rooms[1].copy(q_scales.data(), n_groups, edge),
+                                 rooms[2].copy(q_sums.data(), n_groups, edge), shape.n_queries};
+  got(queries, head_dim, rooms[3].copy(keys.data(), keys.size(), edge),
+      rooms[4].copy(key_scales.data(), n, edge), kMultiplier, n, scores, shape.stride);
+  EXPECT_TRUE(same_arrays(want.data(), scores, size))
+      << head_dim << " " << n << " " << shape.n_queries;
+}
+
 void check_scores_q8(const Kernels& table) {
-  static Guarded rooms[5] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom), Guarded(kRoom),
-                             Guarded(kRoom)};
   for_heads([&](size_t head_dim, size_t n, Edge edge) {
     for (const Codes kind : kCodes) {
-      const size_t n_groups = (head_dim + kActivationGroup - 1) / kActivationGroup;
-      const auto seed = static_cast<unsigned>(head_dim * 100 + n);
-      const std::vector<int8_t> q = codes(head_dim, kind, seed);
-      const std::vector<int8_t> keys = codes(n * head_dim, kind, seed + 1);
-      std::vector<float> q_scales = scales(n_groups, kind, seed + 2);
-      std::vector<float> key_scales = scales(n, kind, seed + 3);
-      if (kind == Codes::kEnds) {  // no format has negative ones, but sums of both signs are harder
-        q_scales = floats(n_groups, Fill::kWide, seed + 2);
-        key_scales = floats(n, Fill::kWide, seed + 3);
+      for (const BlockShape& shape : block_shapes(head_dim, n, static_cast<size_t>(kind))) {
+        compare_scores_q8(table.scores_q8, shape, head_dim, n, kind, edge);
       }
-      std::vector<float> scores(n);
-      kScalarKernels.scores_q8(q.data(), q_scales.data(), head_dim, keys.data(), key_scales.data(),
-                               kMultiplier, n, scores.data());
-      auto* got = rooms[4].place<float>(n, edge);
-      table.scores_q8(rooms[0].copy(q.data(), head_dim, edge),
-                      rooms[1].copy(q_scales.data(), n_groups, edge), head_dim,
-                      rooms[2].copy(keys.data(), keys.size(), edge),
-                      rooms[3].copy(key_scales.data(), n, edge), kMultiplier, n, got);
-      EXPECT_TRUE(same_arrays(scores.data(), got, n)) << head_dim << " " << n;
     }
   });
 }
@@ -284,23 +321,50 @@ void check_scores_f32(const Kernels& table) {
   });
 }
 
+// Weights of a block's queries for n positions, and its sums before them; wide, moderate or
+// special.
+struct WeightedBlock {
+  WeightedBlock(const BlockShape& shape, size_t head_dim, size_t n, Fill fill)
+      : weights(floats((shape.n_queries - 1) * shape.stride + n, fill, 1)),
+        rescale(floats(shape.n_queries, Fill::kRandom, 5)),
+        out(floats(shape.n_queries * head_dim, fill, 4)),
+        rows({weights.data(), shape.stride, rescale.data(), shape.n_queries}) {
+    rescale[0] = 0.7f;
+    if (shape.n_queries > 1) rescale[1] = 0.0f;
+    if (shape.n_queries > 2) rescale[2] = 1.0f;
+  }
+  std::vector<float> weights;
+  std::vector<float> rescale;
+  std::vector<float> out;
+  WeightRows rows;
+
+  // The same in guarded memory.
+  WeightRows copy(Guarded* weights_room, Guarded* rescale_room, Edge edge) const {
+    return {weights_room->copy(weights.data(), weights.size(), edge), rows.stride,
+            rescale_room->copy(rescale.data(), rescale.size(), edge), rows.n_rows};
+  }
+};
+
 void check_weighted_sum_q8(const Kernels& table) {
-  static Guarded rooms[4] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom), Guarded(kRoom)};
+  static Guarded rooms[5] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom), Guarded(kRoom),
+                             Guarded(kRoom)};
   for_heads([&](size_t head_dim, size_t n, Edge edge) {
     for (const Fill fill : kFills) {
-      const std::vector<float> weights = floats(n, fill, 1);
       const bool is_wide = fill == Fill::kWide;
       const std::vector<int8_t> values =
           codes(n * head_dim, is_wide ? Codes::kEnds : Codes::kRandom, 2);
       const std::vector<float> value_scales = floats(n, is_wide ? Fill::kWide : Fill::kRandom, 3);
-      std::vector<float> out = floats(head_dim, fill, 4);
-      float* got = rooms[3].copy(out.data(), head_dim, edge);
-      kScalarKernels.weighted_sum_q8(weights.data(), values.data(), value_scales.data(), n,
-                                     head_dim, 0.7f, out.data());
-      table.weighted_sum_q8(rooms[0].copy(weights.data(), n, edge),
-                            rooms[1].copy(values.data(), values.size(), edge),
-                            rooms[2].copy(value_scales.data(), n, edge), n, head_dim, 0.7f, got);
-      EXPECT_TRUE(same_arrays(out.data(), got, head_dim)) << head_dim << " " << n;
+      for (const BlockShape& shape : block_shapes(head_dim, n, static_cast<size_t>(fill))) {
+        WeightedBlock block(shape, head_dim, n, fill);
+        float* got = rooms[3].copy(block.out.data(), block.out.size(), edge);
+        kScalarKernels.weighted_sum_q8(block.rows, values.data(), value_scales.data(), n, head_dim,
+                                       block.out.data());
+        table.weighted_sum_q8(block.copy(&rooms[0], &rooms[4], edge),
+                              rooms[1].copy(values.data(), values.size(), edge),
+                              rooms[2].copy(value_scales.data(), n, edge), n, head_dim, got);
+        EXPECT_TRUE(same_arrays(block.out.data(), got, block.out.size()))
+            << head_dim << " " << n << " " << shape.n_queries;
+      }
     }
   });
 }
@@ -323,11 +387,11 @@ void check_weighted_sum_f32(const Kernels& table) {
 }
 
 void check_weighted_sum_q4(const Kernels& table) {
-  static Guarded rooms[4] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom), Guarded(kRoom)};
+  static Guarded rooms[5] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom), Guarded(kRoom),
+                             Guarded(kRoom)};
   for_heads([&](size_t head_dim, size_t n, Edge edge) {
     for (const Fill fill : kFills) {
       std::mt19937 random(static_cast<unsigned>(head_dim * 100 + n));
-      const std::vector<float> weights = floats(n, fill, 1);
       std::vector<uint8_t> values(n * value_bytes(head_dim));
       for (uint8_t& pair : values) pair = static_cast<uint8_t>(random());
       const bool is_wide = fill == Fill::kWide;
@@ -335,14 +399,18 @@ void check_weighted_sum_q4(const Kernels& table) {
           floats(n * value_groups(head_dim), is_wide ? Fill::kWide : Fill::kRandom, 3);
       std::vector<uint16_t> value_scales;
       for (const float scale : wanted_scales) value_scales.push_back(f32_to_bf16(scale));
-      std::vector<float> out = floats(head_dim, fill, 4);
-      float* got = rooms[3].copy(out.data(), head_dim, edge);
-      kScalarKernels.weighted_sum_q4(weights.data(), values.data(), value_scales.data(), n,
-                                     head_dim, 0.7f, out.data());
-      table.weighted_sum_q4(
-          rooms[0].copy(weights.data(), n, edge), rooms[1].copy(values.data(), values.size(), edge),
-          rooms[2].copy(value_scales.data(), value_scales.size(), edge), n, head_dim, 0.7f, got);
-      EXPECT_TRUE(same_arrays(out.data(), got, head_dim)) << head_dim << " " << n;
+      for (const BlockShape& shape : block_shapes(head_dim, n, static_cast<size_t>(fill))) {
+        WeightedBlock block(shape, head_dim, n, fill);
+        float* got = rooms[3].copy(block.out.data(), block.out.size(), edge);
+        kScalarKernels.weighted_sum_q4(block.rows, values.data(), value_scales.data(), n, head_dim,
+                                       block.out.data());
+        table.weighted_sum_q4(block.copy(&rooms[0], &rooms[4], edge),
+                              rooms[1].copy(values.data(), values.size(), edge),
+                              rooms[2].copy(value_scales.data(), value_scales.size(), edge), n,
+                              head_dim, got);
+        EXPECT_TRUE(same_arrays(block.out.data(), got, block.out.size()))
+            << head_dim << " " << n << " " << shape.n_queries;
+      }
     }
   });
 }

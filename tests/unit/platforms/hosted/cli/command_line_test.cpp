@@ -95,6 +95,9 @@ TEST(CommandLine, ListsEndBeforeTheNextArgument) {
   EXPECT_EQ(bench.prompts, (std::vector<uint32_t>{128, 512}));
   EXPECT_EQ(bench.threads, (std::vector<uint32_t>{1, 2}));
   EXPECT_EQ(bench.repetitions, 3u);
+  EXPECT_TRUE(bench.depths.empty());
+  EXPECT_EQ(parse_as<BenchOptions>({"bench", "--depth", "0,2048", "m.cria"}).depths,
+            (std::vector<uint32_t>{0, 2048}));
 }
 
 TEST(CommandLine, SessionsAreOneUnlessTold) {
