@@ -35,10 +35,13 @@ retry() {
 
 # xz-utils, dpkg-dev: to fetch and unpack sources. googletest: its source, for cross builds. qemu-user: CPUs that are
 # not at hand. libzstd1: for the second reader of the model file, in Python. libedit-dev: edits the lines of a chat.
-# libboost-dev: headers alone, the server's HTTP. python3-jsonschema: judges the documents of JSON schemas.
+# python3-jsonschema: judges the documents of JSON schemas.
 # python3-pytest: tests of the Python module.
 packages=(g++ cmake ninja-build python3 python3-jsonschema python3-pytest xz-utils dpkg-dev nlohmann-json3-dev libcli11-dev
-  libboost-dev libedit-dev libzstd1 googletest libgtest-dev libbenchmark-dev qemu-user clang-format-14)
+  libedit-dev libzstd1 googletest libgtest-dev libbenchmark-dev qemu-user clang-format-14)
+# Headers of Boost from 1.74 on, for the server's HTTP. Where there are none: Debian 12 has 1.81 beside its usual 1.74.
+grep -qsE 'define BOOST_VERSION 10(7[4-9]|[89][0-9])' /usr/include/boost/version.hpp ||
+  packages+=("$(. /etc/os-release && [ "${VERSION_CODENAME:-}" = bookworm ] && echo libboost1.81-dev || echo libboost-dev)")
 for option in "$@"; do
   case $option in
     --tidy) packages+=(clang-tidy-14) ;;
