@@ -104,6 +104,11 @@ def test_structs_have_the_layout_of_the_compiler(tmp_path):
     assert [int(line) for line in printed.split()] == wanted
 
 
+def run_python(code, *words):
+    return subprocess.run([sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, timeout=SECONDS,
+                          check=False, env={**os.environ, "PYTHONPATH": str(SOURCE / "python")})
+
+
 def imported(library, code="import cria; print(cria.__version__)"):
     environment = {name: value for name, value in os.environ.items() if name != "CRIA_LIBRARY"}
     if library is not None:
@@ -462,8 +467,8 @@ def test_threads_share_a_model(model):
 
 def test_ctrl_c_ends_a_long_read(model, monkeypatch):
     waited = []
-    wait = cria._model._wait_for
-    monkeypatch.setattr(cria._model, "_wait_for", lambda done: (waited.append(not done.is_set()), wait(done)))
+    end_step = cria._model._Step.end
+    monkeypatch.setattr(cria._model._Step, "end", lambda step: (waited.append(not step.is_over), end_step(step)))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may have had it ignored
     tokens = [1] * model.context
     wanted = model.chat("hello", temperature=0)
@@ -478,6 +483,108 @@ def test_ctrl_c_ends_a_long_read(model, monkeypatch):
         assert model.chat("hello", temperature=0) == wanted
     signal.signal(signal.SIGINT, before)
     assert any(waited)  # it came while a prompt was read, which it ended
+
+
+INTERRUPTS = """
+import faulthandler, random, signal, sys, time
+faulthandler.dump_traceback_later(50, exit=True)
+import cria
+demo, n_times, n_rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+n_left = n_seen = 0
+
+def interrupt(*_):
+    global n_left, n_seen
+    if n_left > 0:
+        n_left -= 1
+        n_seen += 1
+        raise KeyboardInterrupt
+
+def interrupted(use):  # n_times, at random
+    global n_left
+    try:
+        try:
+            n_left = n_times
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 0.012), random.choice((1e-5, 5e-5, 3e-4)))
+            use()
+        finally:
+            n_left = 0
+    except KeyboardInterrupt:
+        n_left = 0
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+signal.signal(signal.SIGALRM, interrupt)
+random.seed(n_times)
+model = cria.Model(demo)
+tokens = [1] * model.context
+ask = {"temperature": 0, "max_tokens": 6}
+question = "hello, and tell me a long story of a llama"
+wanted = model.chat(question, **ask), model.complete("Once upon a time there was a llama", **ask)
+logits = bytes(memoryview(model.logits(tokens[:40], last=True)).cast("B"))
+for i in range(n_rounds):
+    uses = (lambda: model.chat(question, **ask), lambda: list(model.chat(question, stream=True, **ask)),
+            lambda: model.logits(tokens, last=True), lambda: model.complete("Once upon a time there was a llama", **ask))
+    interrupted(uses[i % 4])
+    assert (model.chat(question, **ask), model.complete("Once upon a time there was a llama", **ask)) == wanted, i
+    if i % 8 == 0:
+        assert bytes(memoryview(model.logits(tokens[:40], last=True)).cast("B")) == logits, i
+    if i % 16 == 2:
+        interrupted(lambda: model.logits(tokens, last=True))
+        model.close()
+        model = cria.Model(demo)
+print(n_seen)
+"""
+
+
+@pytest.mark.parametrize("n_times", (1, 2, 5))
+def test_ctrl_c_at_any_time_leaves_the_model_whole(demo, n_times):
+    n_rounds = 160
+    done = run_python(INTERRUPTS, demo, n_times, n_rounds)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert int(done.stdout) > n_rounds / 4
+
+
+@pytest.mark.parametrize("seconds", (0.05, 0.3))
+def test_ctrl_c_before_the_reading_thread_has_begun(demo, monkeypatch, seconds):
+    """It never begins then, or is waited for: the model may be closed and opened meanwhile."""
+    start, delay = cria._model.start_new_thread, threading.Event()
+    monkeypatch.setattr(cria._model, "start_new_thread",
+                        lambda run, words: start(lambda: (delay.wait(0.2), run(*words)), ()))
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    steps = []
+    step = cria._model.lib.cria_step
+    monkeypatch.setattr(cria._model.lib, "cria_step", lambda *words: (steps.append(1), step(*words))[1])
+    try:
+        with cria.Model(demo) as model:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            with pytest.raises(KeyboardInterrupt):
+                while True:
+                    model.logits([1] * model.context, last=True)
+            n_steps = len(steps)
+        time.sleep(0.4)
+        assert len(steps) == n_steps
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_what_runs_on_is_waited_for(demo, monkeypatch):
+    """Interrupts that end the waiting itself: whatever comes next waits, also the end of the model."""
+    def torn(step):
+        while not step._fate:
+            time.sleep(0.001)
+        raise KeyboardInterrupt
+
+    cria_step = cria._model.lib.cria_step
+    monkeypatch.setattr(cria._model.lib, "cria_step", lambda *words: (time.sleep(0.2), cria_step(*words))[1])
+    for use in (lambda model: model.chat("hello", temperature=0), lambda model: model.tokenize("x"), lambda model: model.close()):
+        with cria.Model(demo) as model:
+            with monkeypatch.context() as patched:
+                patched.setattr(cria._model._Step, "wait", torn)
+                with pytest.raises(KeyboardInterrupt):
+                    model.logits([1] * model.context, last=True)
+                step = model._step
+            assert not step.is_over
+            use(model)
+            assert step.is_over and model._step is None
 
 
 def test_another_thread_cancels(model):
