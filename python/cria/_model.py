@@ -9,12 +9,13 @@ import sys
 import threading
 import weakref
 from _thread import start_new_thread
-from typing import Any, Callable, Generator, Literal, Optional, Sequence, Union, overload
+from typing import Any, Callable, Generator, Literal, NoReturn, Optional, Sequence, Union, overload
 
 from . import _structs as s
 from ._errors import BusyError, CancelledError, CriaError, SchemaError
 from ._native import lib
-from ._requests import (Drawing, DrawingValue, Messages, Schema, Stops, limit_of, read_messages, read_schema, read_stops, token_array)
+from ._requests import (MOST_CHUNK, MOST_POSITIONS, MOST_THREADS, DrawingValue, Messages, Schema, Stops, check_type, count_of,
+                        limit_of, read_drawing, read_messages, read_schema, read_stops, token_array)
 from ._results import Answer, Ending, FloatArray, MemoryPlan, ModelInfo, StopStrings, Stream
 
 # Of the host: what the cria program would end with.
@@ -170,13 +171,14 @@ class Model:
         self._stream: Optional[weakref.ref[Stream]] = None
         self.path = os.fspath(path)
         os.stat(self.path)  # FileNotFoundError and its like, as open() raises them
+        check_type("mapped", mapped, bool)
+        check_type("exact_context", exact_context, bool)
         options = s.HostOptions()
-        for name, member, value in (("context", "context", context), ("threads", "n_threads", threads),
-                                    ("prefill_chunk", "prefill_chunk", prefill_chunk),
-                                    ("max_text_bytes", "max_text_bytes", max_text_bytes)):
-            if value is not None and not 0 < value < 1 << 32:
-                raise ValueError(f"{name} is {value}, not a count")
-            setattr(options, member, value or 0)
+        for name, member, value, most in (("context", "context", context, MOST_POSITIONS),
+                                          ("threads", "n_threads", threads, MOST_THREADS),
+                                          ("prefill_chunk", "prefill_chunk", prefill_chunk, MOST_CHUNK),
+                                          ("max_text_bytes", "max_text_bytes", max_text_bytes, (1 << 32) - 1)):
+            setattr(options, member, 0 if value is None else count_of(name, value, 1, most))
         for name, names, choice in (("kv_format", s.KV_FORMATS, kv), ("backend", s.BACKENDS, backend)):
             if choice not in names:
                 raise ValueError(f"{choice!r} is not one of {', '.join(names)}")
@@ -190,6 +192,7 @@ class Model:
         self._chat_memory: Optional[_Memory] = None
         self._vocabulary: Optional[ctypes.c_void_p] = None
         self._vocabulary_memory: Optional[_Memory] = None
+        self._guide_in_use: Optional[weakref.ref[_Guide]] = None
         self._is_shifted = False  # the session may hold what was computed with forgotten text in sight
 
     # Its life ---------------------------------------------------------------------------------------------------------
@@ -208,6 +211,7 @@ class Model:
                 self._chat = self._chat_memory = self._vocabulary = self._vocabulary_memory = None
 
     def __enter__(self) -> Model:
+        self._check_open()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -220,6 +224,9 @@ class Model:
             return  # its thread cannot say any more when it is over; the memory goes with the process
         self.close()
 
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a model cannot be copied or pickled: open its file again")
+
     def __repr__(self) -> str:
         return f"cria.Model({self.path!r}{'' if self._handle is not None else ', closed'})"
 
@@ -231,10 +238,13 @@ class Model:
 
     # What it is -------------------------------------------------------------------------------------------------------
 
-    @property
-    def _host(self) -> s.Host:
+    def _check_open(self) -> None:
         if self._handle is None:
             raise CriaError(f"{self.path}: the model is closed", "CLOSED")
+
+    @property
+    def _host(self) -> s.Host:
+        self._check_open()
         host: s.Host = self._handle.contents
         return host
 
@@ -263,8 +273,11 @@ class Model:
 
     @property
     def extra_bytes(self) -> int:
-        """Bytes that were taken besides the plan: for the conversation, and for JSON."""
-        return sum(memory.n_bytes for memory in (self._chat_memory, self._vocabulary_memory) if memory is not None)
+        """Bytes that are taken besides the plan: for the conversation, for JSON, and for the schema of an answer that is
+        being made."""
+        self._check_open()
+        guide = self._guide_in_use() if self._guide_in_use is not None else None
+        return sum(taken.n_bytes for taken in (self._chat_memory, self._vocabulary_memory, guide) if taken is not None)
 
     @property
     def context(self) -> int:
@@ -287,6 +300,7 @@ class Model:
     def tokenize(self, text: str, *, add_special: bool = False, parse_special: bool = False) -> list[int]:
         """The tokens of a text. add_special: with what the tokenizer puts around a prompt (BOS). parse_special: control
         tokens written out in the text become those tokens; not for text of others."""
+        check_type("text", text, str)
         with self._lock:
             self._check_free()
             flags = (s.ENCODE_SPECIAL if add_special else 0) | (s.ENCODE_PARSE if parse_special else 0)
@@ -361,7 +375,8 @@ class Model:
         frequency_penalty, presence_penalty, seed, logit_bias, by default as `cria chat` has them; temperature 0 is greedy.
         """
         said = read_messages(messages)
-        sampling, seed = _read_drawing(drawing)
+        check_type("stream", stream, bool)
+        sampling, seed = read_drawing("chat", drawing, self.info.vocab_size)
         limit, stops, wanted = limit_of(max_tokens), StopStrings(read_stops(stop)), read_schema(schema)
         ending = Ending()
 
@@ -390,7 +405,9 @@ class Model:
                  max_tokens: Optional[int] = None, stop: Optional[Stops] = None, parse_special: bool = False,
                  **drawing: DrawingValue) -> Union[Answer, Stream]:
         """The text that goes on from a prompt, without it. Arguments are those of chat, and parse_special of tokenize."""
-        sampling, seed = _read_drawing(drawing)
+        check_type("prompt", prompt, str)
+        check_type("stream", stream, bool)
+        sampling, seed = read_drawing("complete", drawing, self.info.vocab_size)
         limit, stops, wanted = limit_of(max_tokens), StopStrings(read_stops(stop)), read_schema(schema)
         ending = Ending()
 
@@ -431,8 +448,7 @@ class Model:
 
     def _check_free(self) -> None:
         """A stream may be between two tokens: nobody else uses the session and the workspace meanwhile."""
-        if self._handle is None:
-            raise CriaError(f"{self.path}: the model is closed", "CLOSED")
+        self._check_open()
         if self._stream is not None and self._stream() is not None:
             raise BusyError
         self._settle()
@@ -475,7 +491,9 @@ class Model:
             memory, vocabulary = _Memory(n_bytes.value), ctypes.c_void_p()
             _raise(lib.cria_json_make_vocabulary(memory.address, n_bytes.value, self._host.model, ctypes.byref(vocabulary)))
             self._vocabulary_memory, self._vocabulary = memory, vocabulary
-        return _Guide(self, schema, self._vocabulary)
+        guide = _Guide(self, schema, self._vocabulary)
+        self._guide_in_use = weakref.ref(guide)
+        return guide
 
     # A conversation ---------------------------------------------------------------------------------------------------
 
@@ -595,11 +613,6 @@ class Model:
             if why:
                 return
             unread = [token.value]
-
-
-def _read_drawing(drawing: dict[str, Any]) -> tuple[s.Sampling, int]:
-    drawn = Drawing(**drawing)
-    return drawn.sampling(), drawn.seed_number()
 
 
 def _as_array(data: bytearray, shape: tuple[int, ...]) -> FloatArray:
