@@ -403,7 +403,7 @@ class AgainstAMock(PageTest):
         browser.go("about:blank")
         browser.go(self.url)
         self.wait_until_ready()
-        self.assertFalse(browser.run("return document.body.textContent.includes('cannot be read');"))
+        self.assertFalse(browser.run("return document.body.innerText.includes('cannot be read');"))
 
     def test_storage_that_is_full_corrupt_or_changed_by_another_tab(self):
         self.talk("kept")
