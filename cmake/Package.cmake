@@ -33,9 +33,15 @@ endforeach()
 
 install(TARGETS cria cria-convert DESTINATION bin COMPONENT cria)
 install(FILES ${_pages} DESTINATION share/man/man1 COMPONENT cria)
-install(FILES README.md docs/command_line.md docs/server.md docs/memory.md DESTINATION share/doc/cria COMPONENT cria)
-# Without maintainer's scripts nothing enables or starts it.
-install(FILES "${_files}/cria-serve.service" DESTINATION lib/systemd/system COMPONENT cria)
+# All of the documents, as their links know each other; what they say of sources leads nowhere here.
+install(FILES README.md SECURITY.md CHANGELOG.md DESTINATION share/doc/cria COMPONENT cria)
+install(DIRECTORY docs DESTINATION share/doc/cria COMPONENT cria
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN man EXCLUDE)
+# Of packages alone: it names /usr/bin/cria, and systemd looks into no other prefix. Without maintainer's scripts nothing
+# enables or starts it.
+install(CODE "if(\"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\" MATCHES \"/_CPack_Packages/\")
+  file(INSTALL \"${_files}/cria-serve.service\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/lib/systemd/system\")
+endif()" COMPONENT cria)
 if(CMAKE_EXE_LINKER_FLAGS MATCHES "-static")
   install(FILES "${_files}/lintian-overrides" DESTINATION share/lintian/overrides RENAME cria COMPONENT cria)
 endif()
@@ -46,6 +52,23 @@ foreach(_pair "cria cria" "library libcria0" "dev libcria-dev" "python python3-c
   list(GET _pair 1 _package)
   install(FILES "${_files}/copyright" "${_changelog}" DESTINATION "share/doc/${_package}" COMPONENT ${_component})
 endforeach()
+
+# What is said of a package alone; its links lead to the documents of the package cria.
+foreach(_row "embedding dev libcria-dev" "python python python3-cria")
+  string(REPLACE " " ";" _row "${_row}")
+  list(GET _row 0 _page)
+  list(GET _row 1 _component)
+  list(GET _row 2 _package)
+  set(_source "${PROJECT_SOURCE_DIR}/docs/${_page}.md")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${_source}")
+  file(READ "${_source}" _text)
+  string(REGEX REPLACE "\\]\\(([a-z_]+\\.md)" "](../cria/docs/\\1" _text "${_text}")
+  string(REPLACE "](../runtime/include/" "](../../../include/" _text "${_text}")
+  string(REPLACE "](../examples/python)" "](examples)" _text "${_text}")
+  file(WRITE "${_out}/${_page}.md" "${_text}")
+  install(FILES "${_out}/${_page}.md" DESTINATION "share/doc/${_package}" COMPONENT ${_component})
+endforeach()
+install(DIRECTORY examples/python/ DESTINATION share/doc/python3-cria/examples COMPONENT python FILES_MATCHING PATTERN "*.py")
 
 set(_architecture_x86_64 amd64)
 set(_architecture_aarch64 arm64)

@@ -8,17 +8,28 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 deps=${CRIA_DEPS_DIR:-$HOME/.cache/cria/deps}
 die() { printf 'make_source_tree: error: %s\n' "$*" >&2; exit 1; }
+usage="usage: scripts/make_source_tree.sh DIR      DIR must not exist, or be empty; -- before a name that begins with a dash"
 
-[ $# -eq 1 ] && [ -n "$1" ] || { echo "usage: scripts/make_source_tree.sh DIR" >&2; exit 2; }
-[ ! -e "$1" ] || [ -z "$(ls -A "$1")" ] || die "$1 is not empty"
+case ${1-} in
+  -h | --help) echo "$usage"; exit 0 ;;
+  --) shift ;;
+  -*) echo "$usage" >&2; exit 2 ;;
+esac
+[ $# -eq 1 ] && [ -n "$1" ] || { echo "$usage" >&2; exit 2; }
+case $1 in
+  /*) dir=$1 ;;
+  *) dir=./$1 ;;  # which no program takes for an option
+esac
+[ -d "$dir" ] || { [ ! -e "$dir" ] && [ ! -L "$dir" ]; } || die "$1 is no folder"
+[ ! -d "$dir" ] || [ -z "$(ls -A "$dir")" ] || die "$1 is not empty"
 row=$(sed -n 's/^  "\(zstd|.*\)"$/\1/p' "$root/cmake/dependency_versions.cmake")
 IFS='|' read -r _ _ zstd_version _ zstd_sha256 _ <<<"$row"
 zstd=$deps/src/zstd-$zstd_sha256
 [ -f "$zstd/.cria-unpacked" ] || die "no source of zstd in $deps; scripts/setup.sh brings it"
 version=$(sed -n 's/^project(cria VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
 
-mkdir -p "$1/src/zstd"
-out=$(cd "$1" && pwd)
+mkdir -p "$dir/src/zstd"
+out=$(cd "$dir" && pwd)
 cd "$root"
 
 # Sources and headers of the library, as runtime/CMakeLists.txt and quant/CMakeLists.txt take them for firmware.

@@ -5,14 +5,17 @@ import ctypes
 import mmap
 import os
 import re
+import sys
 import threading
 import weakref
-from typing import Any, Callable, Generator, Literal, Optional, Sequence, Union, overload
+from _thread import start_new_thread
+from typing import Any, Callable, Generator, Literal, NoReturn, Optional, Sequence, Union, overload
 
 from . import _structs as s
 from ._errors import BusyError, CancelledError, CriaError, SchemaError
 from ._native import lib
-from ._requests import (Drawing, DrawingValue, Messages, Schema, Stops, limit_of, read_messages, read_schema, read_stops, token_array)
+from ._requests import (MOST_CHUNK, MOST_POSITIONS, MOST_THREADS, DrawingValue, Messages, Schema, Stops, check_type, count_of,
+                        limit_of, read_drawing, read_messages, read_schema, read_stops, token_array)
 from ._results import Answer, Ending, FloatArray, MemoryPlan, ModelInfo, StopStrings, Stream
 
 # Of the host: what the cria program would end with.
@@ -99,6 +102,51 @@ class _Guide:
         return progress == s.JsonProgress.CLOSED
 
 
+class _Step:
+    """cria_step of one turn on a thread of its own, so that the main thread can hear Ctrl-C meanwhile.
+
+    Ctrl-C can come between any two operations of the main thread, and again while the first one is dealt with. So what
+    matters is done by single operations that can be repeated: the step is begun or given up, whichever of the two threads
+    says so first; `is_over` is true for good; the lock only wakes up. The thread is the bare one of _thread, which is
+    started by one call: what threading.Thread does around it can be torn apart.
+    """
+
+    _BEGUN = "begun"
+    _GIVEN_UP = "given up"
+
+    def __init__(self, model: Model, turn: s.Turn) -> None:
+        self._model = model  # its memory stays until the step is over
+        self._turn = turn
+        self._workspace = model._host.workspace
+        self._fate: dict[str, str] = {}
+        self._wakes = threading.Lock()
+        self._wakes.acquire()
+        self.status: int = s.Status.CRIA_CANCELLED
+        self.is_over = False
+
+    def start(self) -> None:
+        start_new_thread(self._run, ())
+
+    def _run(self) -> None:
+        try:
+            if self._fate.setdefault("it is", self._BEGUN) is self._BEGUN:
+                self.status = lib.cria_step(self._workspace, ctypes.byref(self._turn), 1)
+        finally:
+            self.is_over = True
+            self._wakes.release()
+
+    def wait(self) -> None:
+        while not self.is_over:
+            # Whoever was woken may have been interrupted, and another one waits: so not for ever.
+            self._wakes.acquire(timeout=0.1)
+
+    def end(self) -> None:
+        """Returns when the step cannot use the model any more."""
+        if self._fate.setdefault("it is", self._GIVEN_UP) is self._BEGUN and not self.is_over:
+            lib.cria_host_cancel(self._model._handle, 1)
+            self.wait()
+
+
 class Model:
     """A model file, open for answering. Its memory is taken here; close it, leave a `with` block, or forget it to give it
     back.
@@ -118,16 +166,19 @@ class Model:
                  max_text_bytes: Optional[int] = None, mapped: bool = True, exact_context: bool = False) -> None:
         self._handle: Any = None
         self._lock = threading.RLock()
+        self._handle_lock = threading.RLock()  # held while the handle is given back, or used without the other lock
+        self._step: Optional[_Step] = None  # may still run, where Ctrl-C came twice
         self._stream: Optional[weakref.ref[Stream]] = None
         self.path = os.fspath(path)
         os.stat(self.path)  # FileNotFoundError and its like, as open() raises them
+        check_type("mapped", mapped, bool)
+        check_type("exact_context", exact_context, bool)
         options = s.HostOptions()
-        for name, member, value in (("context", "context", context), ("threads", "n_threads", threads),
-                                    ("prefill_chunk", "prefill_chunk", prefill_chunk),
-                                    ("max_text_bytes", "max_text_bytes", max_text_bytes)):
-            if value is not None and not 0 < value < 1 << 32:
-                raise ValueError(f"{name} is {value}, not a count")
-            setattr(options, member, value or 0)
+        for name, member, value, most in (("context", "context", context, MOST_POSITIONS),
+                                          ("threads", "n_threads", threads, MOST_THREADS),
+                                          ("prefill_chunk", "prefill_chunk", prefill_chunk, MOST_CHUNK),
+                                          ("max_text_bytes", "max_text_bytes", max_text_bytes, (1 << 32) - 1)):
+            setattr(options, member, 0 if value is None else count_of(name, value, 1, most))
         for name, names, choice in (("kv_format", s.KV_FORMATS, kv), ("backend", s.BACKENDS, backend)):
             if choice not in names:
                 raise ValueError(f"{choice!r} is not one of {', '.join(names)}")
@@ -141,7 +192,8 @@ class Model:
         self._chat_memory: Optional[_Memory] = None
         self._vocabulary: Optional[ctypes.c_void_p] = None
         self._vocabulary_memory: Optional[_Memory] = None
-        self._is_shifted = False  # the session holds what was computed with forgotten text in sight
+        self._guide_in_use: Optional[weakref.ref[_Guide]] = None
+        self._is_shifted = False  # the session may hold what was computed with forgotten text in sight
 
     # Its life ---------------------------------------------------------------------------------------------------------
 
@@ -151,36 +203,48 @@ class Model:
             stream = self._stream() if self._stream is not None else None
             if stream is not None:
                 stream.close()
-            handle, self._handle = self._handle, None
+            self._settle()
+            with self._handle_lock:
+                handle, self._handle = self._handle, None
             if handle is not None:
                 lib.cria_host_close(handle)
                 self._chat = self._chat_memory = self._vocabulary = self._vocabulary_memory = None
 
     def __enter__(self) -> Model:
+        self._check_open()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", None) is not None:
-            self.close()
+        if getattr(self, "_handle", None) is None:
+            return
+        if sys.is_finalizing() and self._step is not None and not self._step.is_over:
+            return  # its thread cannot say any more when it is over; the memory goes with the process
+        self.close()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a model cannot be copied or pickled: open its file again")
 
     def __repr__(self) -> str:
         return f"cria.Model({self.path!r}{'' if self._handle is not None else ', closed'})"
 
     def cancel(self) -> None:
         """From another thread: ends what runs, within the time of one layer, by CancelledError."""
-        handle = self._handle
-        if handle is not None:
-            lib.cria_host_cancel(handle, 1)
+        with self._handle_lock:
+            if self._handle is not None:
+                lib.cria_host_cancel(self._handle, 1)
 
     # What it is -------------------------------------------------------------------------------------------------------
 
-    @property
-    def _host(self) -> s.Host:
+    def _check_open(self) -> None:
         if self._handle is None:
             raise CriaError(f"{self.path}: the model is closed", "CLOSED")
+
+    @property
+    def _host(self) -> s.Host:
+        self._check_open()
         host: s.Host = self._handle.contents
         return host
 
@@ -209,8 +273,11 @@ class Model:
 
     @property
     def extra_bytes(self) -> int:
-        """Bytes that were taken besides the plan: for the conversation, and for JSON."""
-        return sum(memory.n_bytes for memory in (self._chat_memory, self._vocabulary_memory) if memory is not None)
+        """Bytes that are taken besides the plan: for the conversation, for JSON, and for the schema of an answer that is
+        being made."""
+        self._check_open()
+        guide = self._guide_in_use() if self._guide_in_use is not None else None
+        return sum(taken.n_bytes for taken in (self._chat_memory, self._vocabulary_memory, guide) if taken is not None)
 
     @property
     def context(self) -> int:
@@ -233,6 +300,7 @@ class Model:
     def tokenize(self, text: str, *, add_special: bool = False, parse_special: bool = False) -> list[int]:
         """The tokens of a text. add_special: with what the tokenizer puts around a prompt (BOS). parse_special: control
         tokens written out in the text become those tokens; not for text of others."""
+        check_type("text", text, str)
         with self._lock:
             self._check_free()
             flags = (s.ENCODE_SPECIAL if add_special else 0) | (s.ENCODE_PARSE if parse_special else 0)
@@ -307,7 +375,8 @@ class Model:
         frequency_penalty, presence_penalty, seed, logit_bias, by default as `cria chat` has them; temperature 0 is greedy.
         """
         said = read_messages(messages)
-        sampling, seed = _read_drawing(drawing)
+        check_type("stream", stream, bool)
+        sampling, seed = read_drawing("chat", drawing, self.info.vocab_size)
         limit, stops, wanted = limit_of(max_tokens), StopStrings(read_stops(stop)), read_schema(schema)
         ending = Ending()
 
@@ -336,7 +405,9 @@ class Model:
                  max_tokens: Optional[int] = None, stop: Optional[Stops] = None, parse_special: bool = False,
                  **drawing: DrawingValue) -> Union[Answer, Stream]:
         """The text that goes on from a prompt, without it. Arguments are those of chat, and parse_special of tokenize."""
-        sampling, seed = _read_drawing(drawing)
+        check_type("prompt", prompt, str)
+        check_type("stream", stream, bool)
+        sampling, seed = read_drawing("complete", drawing, self.info.vocab_size)
         limit, stops, wanted = limit_of(max_tokens), StopStrings(read_stops(stop)), read_schema(schema)
         ending = Ending()
 
@@ -377,51 +448,39 @@ class Model:
 
     def _check_free(self) -> None:
         """A stream may be between two tokens: nobody else uses the session and the workspace meanwhile."""
-        if self._handle is None:
-            raise CriaError(f"{self.path}: the model is closed", "CLOSED")
+        self._check_open()
         if self._stream is not None and self._stream() is not None:
             raise BusyError
+        self._settle()
+
+    def _settle(self) -> None:
+        """Whoever uses or frees what a step uses calls this first: it may run on after Ctrl-C, in spite of `_read`."""
+        if self._step is not None:
+            self._step.end()
+            self._step = None
 
     def _begin(self) -> None:
         """What each call that computes begins with."""
         self._check_free()
         lib.cria_host_cancel(self._handle, 0)
         if self._is_shifted:  # the same request gives the same answer, whatever went before
+            lib.cria_chat_stop(self._chat)
             _raise(lib.cria_reset(self._host.session, 0))
             self._is_shifted = False
 
     def _read(self, turn: s.Turn) -> None:
         """cria_step of one turn; Ctrl-C ends it."""
-        workspace = self._host.workspace
-
-        def step() -> int:
-            status: int = lib.cria_step(workspace, ctypes.byref(turn), 1)
-            return status
-
         if turn.n_tokens <= _FEW_TOKENS or threading.current_thread() is not threading.main_thread():
-            return _raise(step(), self.path)
-        # The main thread, which hears signals, waits for another one: by an event, as Thread.join takes a thread whose
-        # waiting was interrupted for one that has ended (Python 3.11).
-        result: list[int] = []
-        done = threading.Event()
-
-        def read() -> None:
-            try:
-                result.append(step())
-            finally:
-                done.set()
-
-        reader = threading.Thread(target=read, name="cria", daemon=True)
+            return _raise(lib.cria_step(self._host.workspace, ctypes.byref(turn), 1), self.path)
+        # The main thread, which hears signals, waits for another one.
+        step = _Step(self, turn)
+        self._step = step  # before it can begin
         try:
-            reader.start()
-            done.wait()
-        except BaseException:
-            if reader.ident is not None:  # it runs
-                lib.cria_host_cancel(self._handle, 1)
-                _wait_for(done)
-                lib.cria_host_cancel(self._handle, 0)
-            raise
-        return _raise(result[0], self.path)
+            step.start()
+            step.wait()
+        finally:
+            self._settle()
+        return _raise(step.status, self.path)
 
     def _guide(self, schema: Optional[bytes]) -> Optional[_Guide]:
         if schema is None:
@@ -432,7 +491,9 @@ class Model:
             memory, vocabulary = _Memory(n_bytes.value), ctypes.c_void_p()
             _raise(lib.cria_json_make_vocabulary(memory.address, n_bytes.value, self._host.model, ctypes.byref(vocabulary)))
             self._vocabulary_memory, self._vocabulary = memory, vocabulary
-        return _Guide(self, schema, self._vocabulary)
+        guide = _Guide(self, schema, self._vocabulary)
+        self._guide_in_use = weakref.ref(guide)
+        return guide
 
     # A conversation ---------------------------------------------------------------------------------------------------
 
@@ -474,8 +535,9 @@ class Model:
         chat = self._chat_of_session()
         n_dropped = lib.cria_chat_n_dropped(chat)
         turn, piece = s.Turn(), s.ChatPiece()
-        self._ask(chat, said, limit, turn)
+        self._is_shifted = True  # whatever ends this, the next one begins with a session that is known
         try:
+            self._ask(chat, said, limit, turn)
             ending.n_read = turn.n_tokens
             self._read(turn)
             while True:
@@ -499,6 +561,7 @@ class Model:
                 self._read(turn)
         finally:
             if self._handle is not None:
+                self._settle()
                 lib.cria_chat_stop(chat)
                 ending.n_dropped = lib.cria_chat_n_dropped(chat) - n_dropped
                 self._is_shifted = ending.n_dropped > 0 and not self._exact_context
@@ -550,20 +613,6 @@ class Model:
             if why:
                 return
             unread = [token.value]
-
-
-def _read_drawing(drawing: dict[str, Any]) -> tuple[s.Sampling, int]:
-    drawn = Drawing(**drawing)
-    return drawn.sampling(), drawn.seed_number()
-
-
-def _wait_for(done: threading.Event) -> None:
-    """Through any number of Ctrl-C: the thread that sets it uses the model's memory."""
-    while not done.is_set():
-        try:
-            done.wait()
-        except KeyboardInterrupt:
-            pass
 
 
 def _as_array(data: bytearray, shape: tuple[int, ...]) -> FloatArray:

@@ -33,7 +33,6 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "cria_chat_template_name": (c_char_p, (c_uint32,)),
     "cria_backend_name": (c_char_p, (c_void_p,)),
     "cria_isa_name": (c_char_p, (c_void_p,)),
-    "cria_vocab_size": (c_uint32, (c_void_p,)),
     "cria_is_end_token": (c_int, (c_void_p, c_uint32)),
     "cria_longest_token_bytes": (c_size_t, (c_void_p,)),
     "cria_encode": (c_int, (c_void_p, *_TEXT, c_uint32, POINTER(c_uint32), c_size_t, POINTER(c_size_t))),
@@ -54,7 +53,6 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "cria_chat_ask": (c_int, (c_void_p, c_void_p, *_TEXT, c_uint32, POINTER(s.Turn))),
     "cria_chat_next": (c_int, (c_void_p, c_void_p, POINTER(s.Sampling), POINTER(s.ChatPiece), POINTER(s.Turn))),
     "cria_chat_stop": (None, (c_void_p,)),
-    "cria_chat_abandon": (None, (c_void_p,)),
     "cria_chat_n_dropped": (c_uint64, (c_void_p,)),
     "cria_json_vocabulary_required": (c_int, (c_void_p, POINTER(c_size_t))),
     "cria_json_make_vocabulary": (c_int, (c_void_p, c_size_t, c_void_p, POINTER(c_void_p))),
@@ -79,7 +77,8 @@ def _folders() -> Iterator[pathlib.Path]:
     yield package
     root = package.parent.parent
     if not (root / "CMakePresets.json").is_file():  # installed: lib/python3/dist-packages/cria, lib/TRIPLET/libcria.so.0
-        yield from (found.parent for found in sorted(package.parents[2].glob(f"*/{LIBRARY}")))
+        if len(package.parents) > 2:
+            yield from (found.parent for found in sorted(package.parents[2].glob(f"*/{LIBRARY}")))
         return
     builds = [root / "build" / name for name in BUILDS]
     builds += sorted(folder for folder in root.glob("build*/*") if folder.is_dir() and folder not in builds)

@@ -5,8 +5,10 @@ import ctypes
 import dataclasses
 import json
 import math
+import numbers
+import operator
 import secrets
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 from . import _structs as s
 
@@ -16,13 +18,50 @@ Schema = Union[bool, str, Mapping[str, Any]]
 Stops = Union[str, Sequence[str]]
 DrawingValue = Union[None, float, Mapping[int, float]]  # of one of Drawing's members
 
-_ROLES = {"system": s.Role.SYSTEM, "user": s.Role.USER, "assistant": s.Role.ASSISTANT}
+_ROLES = {"system": s.Role.SYSTEM, "developer": s.Role.SYSTEM, "user": s.Role.USER, "assistant": s.Role.ASSISTANT}
+
+# What Model takes, as the cria program does.
+MOST_POSITIONS = 1 << 24
+MOST_THREADS = 256
+MOST_CHUNK = 4096
 
 
-def _between(name: str, value: float, low: float, high: float) -> float:
-    if not low <= value <= high or math.isnan(value):
+def _wrong_type(name: str, value: Any, wanted: str) -> TypeError:
+    return TypeError(f"{name} is {wanted}, not {type(value).__name__}")
+
+
+def check_type(name: str, value: Any, wanted: type) -> None:
+    if not isinstance(value, wanted):
+        raise _wrong_type(name, value, wanted.__name__)
+
+
+def count_of(name: str, value: Any, low: int, high: int) -> int:
+    """A whole number of a range."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        count = operator.index(value)
+    except TypeError:
+        raise _wrong_type(name, value, "int") from None
+    if not low <= count <= high:
+        raise ValueError(f"{name} is {count}, not from {low} to {high}")
+    return count
+
+
+def _real_of(name: str, value: Any) -> float:
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        raise _wrong_type(name, value, "float")
+    try:
+        return float(value)
+    except OverflowError:  # an int
+        return math.copysign(math.inf, value)
+
+
+def _between(name: str, value: Any, low: float, high: float) -> float:
+    number = _real_of(name, value)
+    if not low <= number <= high:
         raise ValueError(f"{name} is {value}, not from {low} to {high}")
-    return value
+    return number
 
 
 def _text_of(content: Any) -> str:
@@ -40,8 +79,12 @@ def read_messages(messages: Messages) -> list[tuple[s.Role, bytes]]:
     """Roles and texts; a string is one question. The last one is the user's, a system text can only come first."""
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
+    if isinstance(messages, (bytes, bytearray, Mapping)) or not isinstance(messages, Iterable):
+        raise _wrong_type("messages", messages, "str or a list of dict")
     read = []
     for message in messages:
+        if not isinstance(message, Mapping):
+            raise _wrong_type("a message", message, "dict")
         role = message.get("role")
         if role not in _ROLES:
             raise ValueError(f"role is {role!r}, not one of {', '.join(_ROLES)}")
@@ -59,7 +102,9 @@ def read_schema(schema: Optional[Schema]) -> Optional[bytes]:
         return None
     if schema is True:
         return b""
-    text = schema if isinstance(schema, str) else json.dumps(schema)
+    if not isinstance(schema, (str, Mapping)):
+        raise _wrong_type("schema", schema, "bool, str or dict")
+    text = schema if isinstance(schema, str) else json.dumps(dict(schema))
     if not text:
         raise ValueError("the schema is empty; True stands for any JSON value")
     return text.encode()
@@ -67,7 +112,11 @@ def read_schema(schema: Optional[Schema]) -> Optional[bytes]:
 
 def read_stops(stop: Optional[Stops]) -> list[str]:
     """Texts that end an answer; empty ones are ignored."""
-    stops = [stop] if isinstance(stop, str) else list(stop or ())
+    if isinstance(stop, (bytes, bytearray, Mapping)) or not isinstance(stop, (type(None), Iterable)):
+        raise _wrong_type("stop", stop, "str or a list of str")
+    stops = [stop] if isinstance(stop, str) else [] if stop is None else list(stop)
+    for text in stops:
+        check_type("a stop text", text, str)
     return [text for text in stops if text]
 
 
@@ -85,19 +134,21 @@ class Drawing:
     seed: Optional[int] = None
     logit_bias: Optional[Mapping[int, float]] = None
 
-    def sampling(self) -> s.Sampling:
+    def sampling(self, vocab_size: int) -> s.Sampling:
         """cria_sampling; it keeps its biases alive."""
         drawn = s.Sampling()
         drawn.temperature = _between("temperature", self.temperature, 0, 100)
-        drawn.top_k = int(_between("top_k", self.top_k, 0, 1 << 21))
+        drawn.top_k = count_of("top_k", self.top_k, 0, 1 << 21)
         drawn.top_p = _between("top_p", self.top_p, 0, 1)
         drawn.min_p = _between("min_p", self.min_p, 0, 1)
         drawn.repeat_penalty = _between("repeat_penalty", self.repeat_penalty, 1, 10)
         drawn.frequency_penalty = _between("frequency_penalty", self.frequency_penalty, -10, 10)
         drawn.presence_penalty = _between("presence_penalty", self.presence_penalty, -10, 10)
-        if self.top_p == 0:  # the library's zero is "off"; here it is a sum that the likeliest token alone reaches
+        if drawn.top_p == 0:  # the library's zero is "off"; here it is a sum that the likeliest token alone reaches
             drawn.top_k = 1
-        biases = [s.LogitBias(int(token), float(bias)) for token, bias in (self.logit_bias or {}).items()]
+        if self.logit_bias is not None:
+            check_type("logit_bias", self.logit_bias, Mapping)
+        biases = [s.LogitBias(_token_of(token, vocab_size), _bias_of(bias)) for token, bias in (self.logit_bias or {}).items()]
         if biases:
             drawn.biases = (s.LogitBias * len(biases))(*biases)
             drawn.n_biases = len(biases)
@@ -107,18 +158,37 @@ class Drawing:
         """A random one where none was given."""
         if self.seed is None:
             return secrets.randbits(64)
-        return int(_between("seed", self.seed, 0, (1 << 64) - 1))
+        return count_of("seed", self.seed, 0, (1 << 64) - 1)
+
+
+def read_drawing(caller: str, words: dict[str, Any], vocab_size: int) -> tuple[s.Sampling, int]:
+    """What a call's other keywords ask for, and the seed."""
+    for name in words:
+        if name not in Drawing.__dataclass_fields__:
+            raise TypeError(f"{caller}() got an unexpected keyword argument {name!r}")
+    drawing = Drawing(**words)
+    return drawing.sampling(vocab_size), drawing.seed_number()
 
 
 def limit_of(max_tokens: Optional[int]) -> int:
     """0: none."""
-    return 0 if max_tokens is None else int(_between("max_tokens", max_tokens, 1, 1 << 24))
+    return 0 if max_tokens is None else count_of("max_tokens", max_tokens, 1, 1 << 24)
+
+
+def _token_of(token: Any, vocab_size: int) -> int:
+    return count_of("a token id", token, 0, vocab_size - 1)
+
+
+def _bias_of(value: Any) -> float:
+    bias = _real_of("a bias", value)
+    if math.isnan(bias):
+        raise ValueError("a bias is not a number")
+    return bias
 
 
 def token_array(tokens: Sequence[int], vocab_size: int) -> Any:
     """Tokens as the library reads them."""
-    ids = [int(token) for token in tokens]
-    for token in ids:
-        if not 0 <= token < vocab_size:
-            raise ValueError(f"token id {token} is not below {vocab_size}, the size of the vocabulary")
+    if isinstance(tokens, (str, bytes, bytearray)):
+        raise _wrong_type("tokens", tokens, "a list of int")
+    ids = [_token_of(token, vocab_size) for token in tokens]
     return (ctypes.c_uint32 * len(ids))(*ids)

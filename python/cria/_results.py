@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any, Callable, Generator, Iterator, Optional, Protocol
+from typing import Any, Callable, Generator, Iterator, NoReturn, Optional, Protocol
 
 
 class FloatArray(Protocol):
@@ -82,6 +82,9 @@ class Answer(str):
         answer.n_dropped = ending.n_dropped
         return answer
 
+    def __getnewargs__(self) -> tuple[str, Ending]:  # type: ignore[override]
+        return str(self), Ending(self.finish_reason, self.n_tokens, self.n_read, self.n_dropped)
+
     def json(self) -> Any:
         """The document of an answer with a schema."""
         if self.finish_reason != "stop":
@@ -125,6 +128,9 @@ class Stream(Iterator[str]):
         self._texts.append(piece)
         return piece
 
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError("a stream cannot be copied or pickled; its answer can")
+
     def __enter__(self) -> Stream:
         return self
 
@@ -160,7 +166,11 @@ class Stream(Iterator[str]):
 
 
 class StopStrings:
-    """Finds the first of several texts in text that comes in pieces; what may become one is held back."""
+    """Finds the first of several texts in text that comes in pieces; what may become one is held back.
+
+    The first is that which is complete first; of those that are complete with the same character it is the longest. So it
+    does not depend on how the text was cut.
+    """
 
     def __init__(self, stops: list[str]) -> None:
         self._stops = stops
@@ -172,11 +182,11 @@ class StopStrings:
         if not self._stops:
             return piece
         text = self._held + piece
-        found = [at for at in (text.find(stop) for stop in self._stops) if at >= 0]
+        found = [(at + len(stop), at) for at, stop in ((text.find(stop), stop) for stop in self._stops) if at >= 0]
         if found:
             self.is_met = True
             self._held = ""
-            return text[:min(found)]
+            return text[:min(found)[1]]
         n_held = max(self._overlap(text, stop) for stop in self._stops)
         self._held = text[len(text) - n_held:]
         return text[:len(text) - n_held]

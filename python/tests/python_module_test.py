@@ -1,11 +1,14 @@
 """The module cria on the demo model, beside what the cria program says of it."""
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
 import json
 import os
 import pathlib
+import pickle
+import random
 import re
 import shutil
 import signal
@@ -75,6 +78,8 @@ def test_functions_are_declared():
         assert found, name
         listed = found.group(1).strip()
         assert (0 if listed == "void" else listed.count(",") + 1) == len(arguments), name
+    used = "".join(path.read_text() for path in (SOURCE / "python/cria").glob("*.py"))
+    assert {name for name in _native._FUNCTIONS if not re.search(rf"\b(?:lib|library)\.{name}\(", used)} == set()
 
 
 def test_structs_have_the_layout_of_the_compiler(tmp_path):
@@ -104,6 +109,11 @@ def test_structs_have_the_layout_of_the_compiler(tmp_path):
     assert [int(line) for line in printed.split()] == wanted
 
 
+def run_python(code, *words):
+    return subprocess.run([sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, timeout=SECONDS,
+                          check=False, env={**os.environ, "PYTHONPATH": str(SOURCE / "python")})
+
+
 def imported(library, code="import cria; print(cria.__version__)"):
     environment = {name: value for name, value in os.environ.items() if name != "CRIA_LIBRARY"}
     if library is not None:
@@ -119,6 +129,13 @@ def test_the_library_is_found_where_it_is_said_to_be(tmp_path):
     missing = imported(tmp_path)
     assert missing.returncode != 0
     assert f"ImportError: CRIA_LIBRARY={tmp_path}: no libcria.so.0" in missing.stderr
+
+
+def test_the_module_may_lie_anywhere(monkeypatch):
+    from cria import _native
+    for place in ("/cria", "/x/cria", "/x/y/cria"):
+        monkeypatch.setattr(_native, "__file__", f"{place}/_native.py")
+        assert [str(folder) for folder in _native._folders()][0] == place
 
 
 # Opening --------------------------------------------------------------------------------------------------------------
@@ -155,7 +172,8 @@ def test_what_cannot_be_opened(tmp_path, demo):
     assert caught.value.status is None and caught.value.name == "USAGE"
     with pytest.raises(cria.CriaError, match="is a folder") as caught:
         cria.Model(tmp_path)
-    for wrong in ({"kv": "int7"}, {"backend": "gpu"}, {"threads": 0}, {"context": -1}):
+    for wrong in ({"kv": "int7"}, {"backend": "gpu"}, {"threads": 0}, {"context": -1}, {"threads": 10**6}, {"prefill_chunk": 2**31},
+                  {"context": 2**32 - 1}, {"max_text_bytes": 2**32}):
         with pytest.raises(ValueError):
             cria.Model(demo, **wrong)
 
@@ -164,11 +182,43 @@ def test_a_closed_model_says_so(demo):
     model = cria.Model(demo)
     model.close()
     model.close()
-    for use in (lambda: model.chat("hello"), lambda: model.tokenize("x"), lambda: model.info, lambda: model.logits([1])):
+    for use in (lambda: model.chat("hello"), lambda: model.tokenize("x"), lambda: model.info, lambda: model.logits([1]),
+                lambda: model.extra_bytes, model.__enter__):
         with pytest.raises(cria.CriaError, match="closed") as caught:
             use()
         assert caught.value.name == "CLOSED"
     assert repr(model).endswith(", closed)")
+
+
+def test_a_model_and_a_stream_are_not_copied(model):
+    with model.chat("hello", stream=True) as stream:
+        for thing in (model, stream):
+            for use in (copy.copy, copy.deepcopy, pickle.dumps):
+                with pytest.raises(TypeError, match="copied or pickled"):
+                    use(thing)
+
+
+def test_an_answer_is_copied_whole(model):
+    answer = model.chat("hello", max_tokens=3)
+    copies = [copy.copy(answer), copy.deepcopy(answer)]
+    copies += [pickle.loads(pickle.dumps(answer, protocol)) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
+    for each in copies:
+        assert type(each) is cria.Answer and each == answer and vars(each) == vars(answer)
+
+
+def test_extra_bytes_count_what_is_taken(model):
+    assert model.extra_bytes == 0
+    model.chat("hello", max_tokens=1)
+    chat = model.extra_bytes
+    assert chat > 0
+    model.chat("hello", max_tokens=1, schema=True)
+    json_too = model.extra_bytes
+    assert json_too > chat
+    with model.chat("hello", stream=True, schema=OBJECT) as stream:
+        next(stream)
+        assert model.extra_bytes > json_too
+    del stream
+    assert model.extra_bytes == json_too
 
 
 def resident_kb():
@@ -290,6 +340,33 @@ def test_stop_strings_end_an_answer(model):
     assert model.chat("hello", temperature=0, stop=whole + "!") == whole
 
 
+def shown_before_stop(text, stops):
+    """The oracle: looks at the whole text, character by character."""
+    for end in range(len(text) + 1):
+        complete = [stop for stop in stops if text[:end].endswith(stop)]
+        if complete:
+            return text[:end - max(map(len, complete))], True
+    return text, False
+
+
+def test_stop_strings_do_not_depend_on_how_text_is_cut():
+    from cria._results import StopStrings
+    draw = random.Random(1)
+    n_met = 0
+    for _ in range(20000):
+        letters = "ab\u00e4" if draw.random() < 0.7 else "abc\u00e4\U0001f999 "
+        word = lambda most: "".join(draw.choice(letters) for _ in range(draw.randint(1, most)))
+        stops, text = [word(5) for _ in range(draw.randint(1, 4))], word(24)
+        finder, shown, at = StopStrings(stops), "", 0
+        while at < len(text) and not finder.is_met:
+            n = draw.randint(0, 6)
+            shown, at = shown + finder.feed(text[at:at + n]), at + n
+        wanted, is_met = shown_before_stop(text, stops)
+        assert (shown + finder.rest(), finder.is_met) == (wanted, is_met), (stops, text)
+        n_met += is_met
+    assert n_met > 5000
+
+
 def test_messages_that_cannot_be_said(demo, model):
     user = {"role": "user", "content": "hello"}
     for messages in ([], [{"role": "robot", "content": "x"}], [user, {"role": "assistant", "content": "x"}],
@@ -308,6 +385,60 @@ def test_messages_that_cannot_be_said(demo, model):
     with pytest.raises(TypeError):
         model.chat("hello", heat=1)
     assert model.chat("hello", temperature=0)
+
+
+TYPES = (
+    *({"messages": wrong} for wrong in (b"hello", {"role": "user", "content": "hello"}, ["hello"], 5, None)),
+    *({"stop": wrong} for wrong in (b"x", ["a", b"b"], 5, {"a": "b"})),
+    *({"temperature": wrong} for wrong in (None, "1", True, [1])), {"top_p": None}, {"top_k": 1.5}, {"min_p": "x"},
+    *({"max_tokens": wrong} for wrong in (2.5, "3", True)), {"seed": 1.5}, {"seed": "x"},
+    *({"stream": wrong} for wrong in ("yes", 0, None)),
+    *({"schema": wrong} for wrong in (1, b"{}", [])),
+    *({"logit_bias": wrong} for wrong in ({"a": 1}, {5: None}, [(1, 2)], {1.5: 1})),
+)
+
+
+@pytest.mark.parametrize("words", TYPES, ids=str)
+def test_wrong_types_are_said_before_anything_is_read(model, words):
+    name, = words
+    with pytest.raises(TypeError, match=r"^[\w ]+ is .*, not \w+$") as caught:
+        model.chat(**{"messages": "hello", **words})
+    if name != "messages":
+        with pytest.raises(TypeError):
+            model.complete("hello", **words)
+    assert name == "messages" or re.search(name.replace("_", ".").replace("logit.bias", "bias|token"), str(caught.value))
+    assert model.chat("hello", max_tokens=2).n_read > 1  # the session had nothing of it
+
+
+def test_more_wrong_types(demo, model):
+    for use in (lambda: model.tokenize(b"x"), lambda: model.complete(5), lambda: model.detokenize("123"), lambda: model.detokenize(b"12"),
+                lambda: model.detokenize([1.9]), lambda: model.logits(["3"]), lambda: cria.Model(demo, threads=1.5),
+                lambda: cria.Model(demo, context="a"), lambda: cria.Model(demo, context=True), lambda: cria.Model(demo, mapped="no"),
+                lambda: cria.Model(demo, exact_context=2), lambda: cria.Model(None)):
+        with pytest.raises(TypeError):
+            use()
+    with pytest.raises(TypeError, match=r"^chat\(\) got an unexpected keyword argument 'heat'$"):
+        model.chat("hello", heat=1)
+    with pytest.raises(TypeError, match=r"^complete\(\) got"):
+        model.complete("hello", heat=1)
+
+
+def test_biases_are_of_tokens_of_the_vocabulary(model):
+    size = model.info.vocab_size
+    for token in (-1, size, 2**32, 2**32 + 5, 10**30):
+        with pytest.raises(ValueError, match=f"from 0 to {size - 1}$"):
+            model.chat("hello", logit_bias={token: 1})
+    with pytest.raises(ValueError, match="bias"):
+        model.chat("hello", logit_bias={5: float("nan")})
+    banned = model.tokenize(model.chat("hello", temperature=0))[0]
+    assert model.tokenize(model.chat("hello", temperature=0, logit_bias={banned: float("-inf")}))[0] != banned
+
+
+def test_a_developer_is_the_system(model):
+    def ask(role):
+        return model.chat([{"role": role, "content": "Be brief."}, {"role": "user", "content": "hello"}], temperature=0)
+    assert ask("developer") == ask("system")
+    assert model.chat("hello", temperature=0, max_tokens=3)
 
 
 def test_a_model_without_a_tokenizer(tmp_path):
@@ -462,8 +593,8 @@ def test_threads_share_a_model(model):
 
 def test_ctrl_c_ends_a_long_read(model, monkeypatch):
     waited = []
-    wait = cria._model._wait_for
-    monkeypatch.setattr(cria._model, "_wait_for", lambda done: (waited.append(not done.is_set()), wait(done)))
+    end_step = cria._model._Step.end
+    monkeypatch.setattr(cria._model._Step, "end", lambda step: (waited.append(not step.is_over), end_step(step)))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may have had it ignored
     tokens = [1] * model.context
     wanted = model.chat("hello", temperature=0)
@@ -478,6 +609,108 @@ def test_ctrl_c_ends_a_long_read(model, monkeypatch):
         assert model.chat("hello", temperature=0) == wanted
     signal.signal(signal.SIGINT, before)
     assert any(waited)  # it came while a prompt was read, which it ended
+
+
+INTERRUPTS = """
+import faulthandler, random, signal, sys, time
+faulthandler.dump_traceback_later(50, exit=True)
+import cria
+demo, n_times, n_rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+n_left = n_seen = 0
+
+def interrupt(*_):
+    global n_left, n_seen
+    if n_left > 0:
+        n_left -= 1
+        n_seen += 1
+        raise KeyboardInterrupt
+
+def interrupted(use):  # n_times, at random
+    global n_left
+    try:
+        try:
+            n_left = n_times
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 0.012), random.choice((1e-5, 5e-5, 3e-4)))
+            use()
+        finally:
+            n_left = 0
+    except KeyboardInterrupt:
+        n_left = 0
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+signal.signal(signal.SIGALRM, interrupt)
+random.seed(n_times)
+model = cria.Model(demo)
+tokens = [1] * model.context
+ask = {"temperature": 0, "max_tokens": 6}
+question = "hello, and tell me a long story of a llama"
+wanted = model.chat(question, **ask), model.complete("Once upon a time there was a llama", **ask)
+logits = bytes(memoryview(model.logits(tokens[:40], last=True)).cast("B"))
+for i in range(n_rounds):
+    uses = (lambda: model.chat(question, **ask), lambda: list(model.chat(question, stream=True, **ask)),
+            lambda: model.logits(tokens, last=True), lambda: model.complete("Once upon a time there was a llama", **ask))
+    interrupted(uses[i % 4])
+    assert (model.chat(question, **ask), model.complete("Once upon a time there was a llama", **ask)) == wanted, i
+    if i % 8 == 0:
+        assert bytes(memoryview(model.logits(tokens[:40], last=True)).cast("B")) == logits, i
+    if i % 16 == 2:
+        interrupted(lambda: model.logits(tokens, last=True))
+        model.close()
+        model = cria.Model(demo)
+print(n_seen)
+"""
+
+
+@pytest.mark.parametrize("n_times", (1, 2, 5))
+def test_ctrl_c_at_any_time_leaves_the_model_whole(demo, n_times):
+    n_rounds = 160
+    done = run_python(INTERRUPTS, demo, n_times, n_rounds)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert int(done.stdout) > n_rounds / 4
+
+
+@pytest.mark.parametrize("seconds", (0.05, 0.3))
+def test_ctrl_c_before_the_reading_thread_has_begun(demo, monkeypatch, seconds):
+    """It never begins then, or is waited for: the model may be closed and opened meanwhile."""
+    start, delay = cria._model.start_new_thread, threading.Event()
+    monkeypatch.setattr(cria._model, "start_new_thread",
+                        lambda run, words: start(lambda: (delay.wait(0.2), run(*words)), ()))
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    steps = []
+    step = cria._model.lib.cria_step
+    monkeypatch.setattr(cria._model.lib, "cria_step", lambda *words: (steps.append(1), step(*words))[1])
+    try:
+        with cria.Model(demo) as model:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            with pytest.raises(KeyboardInterrupt):
+                while True:
+                    model.logits([1] * model.context, last=True)
+            n_steps = len(steps)
+        time.sleep(0.4)
+        assert len(steps) == n_steps
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_what_runs_on_is_waited_for(demo, monkeypatch):
+    """Interrupts that end the waiting itself: whatever comes next waits, also the end of the model."""
+    def torn(step):
+        while not step._fate:
+            time.sleep(0.001)
+        raise KeyboardInterrupt
+
+    cria_step = cria._model.lib.cria_step
+    monkeypatch.setattr(cria._model.lib, "cria_step", lambda *words: (time.sleep(0.2), cria_step(*words))[1])
+    for use in (lambda model: model.chat("hello", temperature=0), lambda model: model.tokenize("x"), lambda model: model.close()):
+        with cria.Model(demo) as model:
+            with monkeypatch.context() as patched:
+                patched.setattr(cria._model._Step, "wait", torn)
+                with pytest.raises(KeyboardInterrupt):
+                    model.logits([1] * model.context, last=True)
+                step = model._step
+            assert not step.is_over
+            use(model)
+            assert step.is_over and model._step is None
 
 
 def test_another_thread_cancels(model):
@@ -517,13 +750,13 @@ def test_the_examples_run(demo):
     assert set(found) == {"name", "age", "likes"}
 
 
-def test_the_documents_code_runs(demo, model, tmp_path, monkeypatch):
+def test_the_documents_code_runs(demo, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy(demo, "demo.cria")
     blocks = re.findall(r"```python\n(.*?)```", (SOURCE / "docs/python.md").read_text(), re.DOTALL)
     assert len(blocks) == 2
     for block in blocks:
-        exec(compile(block, "docs/python.md", "exec"), {"model": model})  # pylint: disable=exec-used
+        exec(compile(block, "docs/python.md", "exec"), {})  # pylint: disable=exec-used
 
 
 def test_the_types_are_complete():

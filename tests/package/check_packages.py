@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Makes the Debian packages of a build and checks them: contents, lintian, and what they do once installed."""
 import argparse
+import gzip
 import os
 import pathlib
 import re
@@ -24,7 +25,9 @@ def contents(triplet, is_static, libraries):
     lib = f"usr/lib/{triplet}"
     doc = "usr/share/doc"
     programs = {"usr/bin/cria", "usr/bin/cria-convert", "usr/share/man/man1/cria.1.gz", "usr/share/man/man1/cria-convert.1.gz"}
-    programs |= {f"{doc}/cria/{name}" for name in ("README.md", "command_line.md", "server.md", "memory.md", "copyright", "changelog.gz")}
+    programs |= {f"{doc}/cria/{name}" for name in ("README.md", "SECURITY.md", "CHANGELOG.md", "copyright", "changelog.gz")}
+    programs |= {f"{doc}/cria/{path.relative_to(SOURCE)}" for path in (SOURCE / "docs").rglob("*")
+                 if path.suffix in (".md", ".svg", ".png")}
     programs.add(SERVICE)
     if is_static:
         programs.add("usr/share/lintian/overrides/cria")
@@ -34,9 +37,10 @@ def contents(triplet, is_static, libraries):
                    f"{lib}/libcria.so", f"{lib}/pkgconfig/cria.pc", f"{lib}/cmake/cria/cria-config.cmake",
                    f"{lib}/cmake/cria/cria-config-version.cmake"}
     development |= {f"{lib}/cria/lib{name}.a" for name in libraries}
-    development |= {f"{doc}/libcria-dev/copyright", f"{doc}/libcria-dev/changelog.gz"}
+    development |= {f"{doc}/libcria-dev/{name}" for name in ("embedding.md", "copyright", "changelog.gz")}
     module = {f"usr/lib/python3/dist-packages/cria/{path.name}" for path in (SOURCE / "python/cria").iterdir() if path.is_file()}
-    module |= {f"{doc}/python3-cria/copyright", f"{doc}/python3-cria/changelog.gz"}
+    module |= {f"{doc}/python3-cria/{name}" for name in ("python.md", "copyright", "changelog.gz")}
+    module |= {f"{doc}/python3-cria/examples/{path.name}" for path in (SOURCE / "examples/python").glob("*.py")}
     return {"cria": programs, "libcria0": shared, "libcria-dev": development, "python3-cria": module}
 
 
@@ -87,6 +91,26 @@ def install(debs, root):
     for package in PACKAGES:
         status = output(["dpkg-query", f"--admindir={root}/var/lib/dpkg", "-W", "-f", "${Status}\n", package]).strip()
         same(f"{package} after dpkg -i", status, "install ok installed")
+
+
+def check_documents(root):
+    """Links of the installed documents lead somewhere; those of the package cria may say where something is in the sources."""
+    doc = root / "usr/share/doc"
+    pages = [page for package in PACKAGES for page in (doc / package).rglob("*.md")]
+    same("README.md and server.md are there", [(doc / "cria" / name).is_file() for name in ("README.md", "docs/server.md")], [True, True])
+    dangling = []
+    for page in pages:
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            there = page.parent / link
+            in_sources = (SOURCE / page.parent.relative_to(doc / "cria") / link) if page.is_relative_to(doc / "cria") else None
+            is_of_sources = in_sources is not None and in_sources.exists() and not in_sources.resolve().is_relative_to(SOURCE / "docs")
+            if not there.exists() and not is_of_sources:
+                dangling.append(f"{page.relative_to(doc)}: {link}")
+    same("links that lead nowhere", dangling, [])
+    for page in (root / "usr/share/man/man1").iterdir():
+        for name in re.findall(r"^/usr/share/doc/[\w/.-]+\.md", gzip.decompress(page.read_bytes()).decode(), re.MULTILINE):
+            same(f"{page.name}: {name}", (root / name[1:]).is_file(), True)
+    print(f"{len(pages)} documents")
 
 
 def check_programs(root, emulator, folder):
@@ -197,6 +221,9 @@ def main():
         root = folder / "root"
         install(debs, root)
         check_programs(root, args.run.split(), folder)
+        check_documents(root)
+        output(["cmake", "--install", args.build, "--prefix", folder / "prefix", "--component", "cria"])
+        same("units of an installation that is no package", list((folder / "prefix").rglob("*.service")), [])
         check_service(root, folder)
         check_library(root, args.triplet, args.compiler, args.run.split(), folder)
         check_shared(root, args.triplet, args.architecture)

@@ -36,8 +36,8 @@ def run(command, **options):
     return done.stdout
 
 
-def fails(command, reason):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SECONDS, check=False)
+def fails(command, reason, **options):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SECONDS, check=False, **options)
     # CMake breaks its messages at words.
     if done.returncode == 0 or reason not in " ".join(done.stderr.split()):
         sys.exit(f"{' '.join(map(str, command))}: {done.returncode}, not: {reason}\n{done.stderr}")
@@ -151,7 +151,20 @@ class Check:
         lines = re.search(r"```sh\n(.*?)```", (tree / "README.md").read_text(), re.DOTALL).group(1)
         run(["sh", "-e", "-c", lines], cwd=tree, env={**self.environment, "JOBS": str(os.cpu_count()), **environment})
 
+    def check_arguments_of_tree(self):
+        script = SOURCE / "scripts/make_source_tree.sh"
+        for word in ("-h", "--help"):
+            same(f"make_source_tree.sh {word}", run([script, word], cwd=self.folder).startswith("usage: "), True)
+        for words in ((), ("",), ("--",), ("-x",), ("a", "b")):
+            fails([script, *words], "usage: ", cwd=self.folder)
+        (self.folder / "file").touch()
+        fails([script, "file"], "file is no folder", cwd=self.folder)
+        fails([script, "."], ". is not empty", cwd=self.folder)
+        run([script, "--", "-h"], cwd=self.folder)
+        same("a folder with a dash", (self.folder / "-h/cria.h").is_file(), True)
+
     def source_tree(self):
+        self.check_arguments_of_tree()
         tree = self.make_tree("tree")
         # Without optimization the compiler's time is halved.
         self.compile_tree(tree, CXX=f"{self.launcher} {self.cxx}", CC=f"{self.launcher} {self.compiler}", FLAGS="-O0")

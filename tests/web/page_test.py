@@ -377,6 +377,34 @@ class AgainstAMock(PageTest):
                 browser.run("document.getElementById('settings').close(); document.getElementById('toasts').replaceChildren();")
         self.assertEqual(sorted(browser.run(f"return {titles};")), ["A name", "first"])
 
+    def test_imported_things_have_ids_that_are_texts(self):
+        said = [{"role": "user", "text": "asked"}, {"role": "assistant", "text": "said"}]
+        odd = [{}] + [{"id": value} for value in (None, 7, ["a"], ["b"], [["c"]], True, {"a": 1}, "", "a b", "x" * 41, "toString")]
+        rows = [{"format": 1, "title": f"number {i}", **each, "messages": [{**message, **each} for message in said]}
+                for i, each in enumerate(odd)]
+        with tempfile.TemporaryDirectory(prefix="cria_web_") as folder:
+            path = Path(folder, "odd.json")
+            path.write_text(json.dumps({"format": "cria conversations", "conversations": rows}), "utf-8")
+            browser.run("document.getElementById('file').hidden = false; document.getElementById('settings').show();")
+            browser.type("#file", str(path))
+            browser.wait("document.getElementById('file').value === ''")
+            browser.wait("document.querySelector('.toast')")
+        kept = browser.run("return Object.entries(localStorage).filter(([key]) => key.startsWith('cria.conversation.'))")
+        found = {json.loads(text)["title"]: (key, json.loads(text)) for key, text in kept}
+        self.assertEqual(sorted(found), sorted(row["title"] for row in rows))
+        for key, conversation in found.values():
+            ids = [conversation["id"], *(message["id"] for message in conversation["messages"])]
+            for each in ids:
+                self.assertIsInstance(each, str)
+                self.assertRegex(each, r"^[\w-]{1,40}$")
+                self.assertNotIn(each, ("null", "undefined", "7", "a", "b", "c", "true"))
+            self.assertEqual(key, f"cria.conversation.{conversation['id']}")
+            self.assertNotEqual(ids[1], ids[2])
+        browser.go("about:blank")
+        browser.go(self.url)
+        self.wait_until_ready()
+        self.assertFalse(browser.run("return document.body.innerText.includes('cannot be read');"))
+
     def test_storage_that_is_full_corrupt_or_changed_by_another_tab(self):
         self.talk("kept")
         browser.run("""localStorage.setItem('cria.conversation.bad', '{"messages": [');

@@ -8,7 +8,7 @@
 namespace cria::hosted {
 namespace {
 
-// cria.h takes null for no schema.
+// cria_json.h takes null for no schema.
 const char* data_of(const std::string& schema) { return schema.empty() ? nullptr : schema.data(); }
 
 }  // namespace
