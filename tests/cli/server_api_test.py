@@ -267,6 +267,13 @@ class Endpoints(unittest.TestCase):
         self.assertEqual(len(self.server.post("/tokenize", {"content": "<|eot_id|>"}).body["tokens"]), 1)
         self.refuses("/detokenize", {"tokens": [99999]}, "tokens")
         self.refuses("/detokenize", {"tokens": "1"}, "tokens")
+        whole = self.server.post("/detokenize", b'{"tokens": [%d.0]}' % ids[0]).body["content"]
+        self.assertEqual(whole, self.server.post("/detokenize", {"tokens": ids[:1]}).body["content"])
+        for content in (1, {}, True):
+            self.assertIn("text", self.refuses("/tokenize", {"content": content}, "content")["message"])
+        long = self.refuses("/tokenize", {"content": "a b " * 300_000}, "content")
+        self.assertEqual(long["type"], "invalid_request_error")
+        self.assertIn("16384 bytes", long["message"])
 
     def test_the_template_s_text_is_what_a_prompt_counts(self):
         for messages in (HELLO, [{"role": "system", "content": "Be kind. 媽"}, *HELLO, {"role": "assistant", "content": "Hi!"}, *HELLO]):

@@ -160,12 +160,25 @@ class Transport(unittest.TestCase):
         self.assertEqual(self.server.chat(max_tokens=2).status, 200)
 
     def test_bodies_that_are_no_json(self):
-        for data in (b"", b"{", b"[]", b'"a"', b"\xff\xfe", b'{"a":1}x', b"[" * 100_000, b'{"content": "\xff"}', b"null",
+        for data in (b"", b"{", b"[]", b'"a"', b"\xff\xfe", b'{"a":1}x', b"[" * 100_000, b'{"content": "\xff"}', b"null", b'{"content":"a"}\0',
                      b'{"content":' + b'{"a":' * 200 + b"1" + b"}" * 201):
             answer = self.server.post("/tokenize", data)
             self.assertEqual(answer.status, 400, data[:40])
         many = self.server.post("/tokenize", b'{"content": [' + b"1," * 600_000 + b"1]}")
         self.assertEqual(many.status, 413)
+
+    @unittest.skipIf(cli.IS_SANITIZED or cli.IS_EMULATED, "takes more address space than it uses")
+    def test_requests_without_memory_for_them_end_nothing(self):
+        many = ",".join(["1"] * 500_000)
+        with Server(limits="-v 60000") as server:
+            for name in ("x", "prompt", "messages", "stop"):
+                for form in ("[%s]", "[[%s]]", '[{"a":[%s]}]'):
+                    body = '{"prompt":"a","max_tokens":1,"%s":%s}' % (name, form % many)
+                    answer = server.post("/completion", body.encode())
+                    self.assertIn(answer.status, (200,) if name == "x" else (400, 413, 503), (name, form, answer.raw[:200]))
+            text = server.post("/tokenize", {"content": ["a b " * 2000] * 200, "with_pieces": True})
+            self.assertIn(text.status, (200, 503))
+            self.assertEqual(server.chat(max_tokens=2).status, 200)
 
     def test_a_chunked_body_and_one_that_waits_to_be_asked_for(self):
         body = b'{"content":"hello"}'

@@ -16,6 +16,7 @@
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <new>
 #include <optional>
 #include <set>
 #include <utility>
@@ -704,7 +705,14 @@ void HttpServer::Impl::run(std::function<void()> on_stop) {
     on_stop();
   });
   accept();
-  io.run();
+  // What has no memory for its next step ends by its deadline; the others go on.
+  while (!io.stopped()) {
+    try {
+      io.run();
+    } catch (const std::bad_alloc&) {
+      if (options.log != nullptr) options.log("out of memory");
+    }
+  }
   const std::vector<std::shared_ptr<Connection>> left(connections_.begin(), connections_.end());
   for (const std::shared_ptr<Connection>& each : left) each->close();
 }
