@@ -47,6 +47,8 @@ class Server:
                 return
         self.process.wait(cli.PATIENCE_S)
         self._reader.join()
+        self.process.stdout.close()
+        self.process.stderr.close()
         raise RuntimeError(f"{command}: {self.process.returncode}\n{self.log}")
 
     def _read_log(self):
