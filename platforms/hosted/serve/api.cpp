@@ -127,10 +127,31 @@ bool Api::accepts(const RequestHead& head, Reply* refusal) {
   }
 }
 
-// False: there is no memory for it now.
-bool Api::try_post(const std::function<void()>& told) {
+// What the network thread is to do.
+std::function<void()> Api::answer_to(const Route& route, const std::string& text,
+                                     const std::shared_ptr<Exchange>& exchange) {
   try {
-    post_(told);
+    const ParsedJson parsed = parse_object(text);
+    if (route.order != nullptr) {
+      const auto order = std::make_shared<AnswerOrder>(route.order(context_, parsed.json, text));
+      return [this, order, exchange] { start(std::move(*order), exchange); };
+    }
+    Reply reply;
+    reply.body = (this->*route.of_text)(parsed.json);
+    return [exchange, reply = std::move(reply)] { exchange->reply(reply); };
+  } catch (const std::exception& error) {
+    return [exchange, reply = reply_of(error)] { exchange->reply(reply); };
+  }
+}
+
+// False: there is no memory for it now. Nothing to be told: there was none for the request.
+bool Api::try_post(const std::function<void()>& told, const std::shared_ptr<Exchange>& exchange) {
+  try {
+    if (told) {
+      post_(told);
+    } else {
+      post_([exchange] { exchange->reply(reply_of(std::bad_alloc())); });
+    }
     return true;
   } catch (const std::bad_alloc&) {
     return false;
@@ -148,23 +169,14 @@ void Api::handle(RequestHead head, std::string body, std::shared_ptr<Exchange> e
   std::string others;
   const Route* const route = route_of(head, &others);
   if (route->at_once != nullptr) return exchange->reply((this->*route->at_once)(head));
-  auto work = [this, route, exchange, text = std::move(body)] {
+  auto work = [this, route, exchange, text = std::move(body)]() mutable {
     std::function<void()> told;
     try {
-      const ParsedJson parsed = parse_object(text);
-      const Json& request = parsed.json;
-      if (route->of_text != nullptr) {
-        Reply reply;
-        reply.body = (this->*route->of_text)(request);
-        told = [exchange, reply = std::move(reply)] { exchange->reply(reply); };
-      } else {
-        const auto order = std::make_shared<AnswerOrder>(route->order(context_, request, text));
-        told = [this, order, exchange] { start(std::move(*order), exchange); };
-      }
-    } catch (const std::exception& error) {
-      told = [exchange, reply = reply_of(error)] { exchange->reply(reply); };
+      told = answer_to(*route, text, exchange);
+    } catch (const std::bad_alloc&) {
+      std::string().swap(text);
     }
-    while (!try_post(told)) std::this_thread::sleep_for(kMemoryPause);
+    while (!try_post(told, exchange)) std::this_thread::sleep_for(kMemoryPause);
   };
   worker_.post(std::move(work));
 }

@@ -77,7 +77,9 @@ class Api final : public RequestHandler {
   std::string detokenize(const Json& request);
   std::string apply_template(const Json& request);
 
-  bool try_post(const std::function<void()>& told);
+  std::function<void()> answer_to(const Route& route, const std::string& text,
+                                  const std::shared_ptr<Exchange>& exchange);
+  bool try_post(const std::function<void()>& told, const std::shared_ptr<Exchange>& exchange);
   [[nodiscard]] Json model_object() const;
   void start(AnswerOrder order, const std::shared_ptr<Exchange>& exchange);
   [[nodiscard]] std::string token_or_empty(uint32_t token) const;

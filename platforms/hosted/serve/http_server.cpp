@@ -87,14 +87,23 @@ struct GrowingBody {
     size_t put(const Buffers& buffers, ErrorCode& error) {
       error = {};
       const size_t before = body_.size();
-      for (const auto part : beast::buffers_range_ref(buffers)) {
-        body_.append(static_cast<const char*>(part.data()), part.size());
+      try {
+        append(buffers);
+      } catch (const std::bad_alloc&) {
+        error = boost::system::errc::make_error_code(boost::system::errc::not_enough_memory);
       }
       return body_.size() - before;
     }
     void finish(ErrorCode& error) { error = {}; }
 
    private:
+    template <typename Buffers>
+    void append(const Buffers& buffers) {
+      for (const auto part : beast::buffers_range_ref(buffers)) {
+        body_.append(static_cast<const char*>(part.data()), part.size());
+      }
+    }
+
     value_type& body_;
   };
 };
@@ -180,6 +189,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void take_body();
   void refuse(ErrorKind kind, const std::string& message);
   void refuse(Reply reply);
+  void refuse_for_memory();
   void watch();
   void hear_end(ErrorCode error);
   void answered();
@@ -402,6 +412,7 @@ void Connection::on_some_body(ErrorCode error) {
     return refuse(ErrorKind::kTooLarge,
                   text_of("the body is longer than %zu bytes", limits_.body_bytes));
   }
+  if (error == boost::system::errc::not_enough_memory) return refuse_for_memory();
   if (error && error != http::error::partial_message && error != http::error::end_of_stream &&
       error.category() == http::make_error_code(http::error::bad_method).category()) {
     return refuse(ErrorKind::kInvalidRequest, "the body is not what its header says");
@@ -411,6 +422,10 @@ void Connection::on_some_body(ErrorCode error) {
   body_bytes_ += n_new;
   server_->count_body(n_new);
   if (state_ == State::kBody) read_body();
+}
+
+void Connection::refuse_for_memory() {
+  refuse(ErrorKind::kUnavailable, "out of memory; try again");
 }
 
 void Connection::drop_body() {
@@ -424,8 +439,12 @@ void Connection::take_body() {
   std::string body = std::move(parser_->get().body());
   parser_.reset();
   watch();
-  server_->handler->handle(head_, std::move(body),
-                           std::make_shared<ConnectionExchange>(shared_from_this()));
+  try {
+    server_->handler->handle(head_, std::move(body),
+                             std::make_shared<ConnectionExchange>(shared_from_this()));
+  } catch (const std::bad_alloc&) {
+    if (state_ == State::kAnswering && !is_streaming_) refuse_for_memory();
+  }
 }
 
 // While an answer is made something is always being read, so that the client's leaving is seen;
