@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 
 #include "platforms/hosted/base/print_format.h"
@@ -326,10 +327,16 @@ std::string Api::tokenize(const Json& request) {
     put(*content, true);
   }
   // There may be a token for each byte of a long text: as Json they would take much more memory.
+  std::unordered_map<uint32_t, std::string> pieces;  // most are there many times
+  const auto known_piece = [&](uint32_t token) -> const std::string& {
+    std::string& piece = pieces[token];
+    if (piece.empty()) piece = piece_of(token);
+    return piece;
+  };
   std::string body = R"({"tokens":[)";
   for (const uint32_t token : tokens) {
     if (!body.ends_with('[')) body += ',';
-    body += with_pieces ? piece_of(token) : std::to_string(token);
+    body += with_pieces ? known_piece(token) : std::to_string(token);
   }
   return body + "]}";
 }
