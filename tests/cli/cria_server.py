@@ -29,8 +29,10 @@ class Answer:
 class Server:
     """cria serve on a free port of this machine, until the end of a with statement."""
 
-    def __init__(self, *options, model=None):
-        command = [cli.CRIA, "serve", model or cli.model(), "--port", "0", "--threads", "1", *map(str, options)]
+    def __init__(self, *options, model=None, limits=""):
+        """limits: of the process, as `ulimit` takes them."""
+        shell = ["sh", "-c", f'ulimit {limits}; exec "$@"', "sh"] if limits else []
+        command = [*shell, cli.CRIA, "serve", model or cli.model(), "--port", "0", "--threads", "1", *map(str, options)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.told = ""
         self.log = []
@@ -45,6 +47,8 @@ class Server:
                 return
         self.process.wait(cli.PATIENCE_S)
         self._reader.join()
+        self.process.stdout.close()
+        self.process.stderr.close()
         raise RuntimeError(f"{command}: {self.process.returncode}\n{self.log}")
 
     def _read_log(self):

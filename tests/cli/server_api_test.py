@@ -191,6 +191,24 @@ class Endpoints(unittest.TestCase):
         for bias in ({"99999": 1}, [[99999, 1]], [[-1, 1]], {"1": "x"}, [[1]], 5):
             self.refuses("/v1/chat/completions", {"messages": HELLO, "logit_bias": bias}, "logit_bias")
 
+    def test_biases_that_leave_no_token(self):
+        n_vocab = self.server.get("/v1/models").body["data"][0]["meta"]["n_vocab"]
+        every = [[i, False] for i in range(n_vocab)]
+        self.refuses("/completion", {"prompt": "a", "n_predict": 2, "logit_bias": every}, "logit_bias")
+        numbers = {"json_schema": {"type": "integer"}}
+        self.refuses("/completion", {"prompt": "a", "logit_bias": every, **numbers}, "logit_bias")
+        space = self.server.post("/tokenize", {"content": " a"}).body["tokens"][0]
+        rest = [row for row in every if row[0] != space]
+        body = self.server.post("/completion", {"prompt": "a", "n_predict": 2, "logit_bias": rest, "return_tokens": True}).body
+        self.assertEqual(body["tokens"], [space] * 2)
+        # What is left is not what the schema wants, or reaches -infinity in parts.
+        huge = [[i, -3e38] for i in range(n_vocab)] * 2
+        for biases, more in ((rest, numbers), (huge, {})):
+            error = self.refuses("/completion", {"prompt": "a", "n_predict": 2, "logit_bias": biases, **more}, "logit_bias")
+            self.assertIn("schema", error["message"])
+        events = self.server.stream("/completion", {"prompt": "a", "logit_bias": rest, **numbers})
+        self.assertEqual(events[-1]["error"]["param"], "logit_bias")
+
     def test_documents_of_a_schema(self):
         schema = {"type": "object", "properties": {"z": {"type": "integer"}, "a": {"enum": ["x", "y"]}}, "required": ["z", "a"]}
         forms = ({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}},
@@ -229,6 +247,7 @@ class Endpoints(unittest.TestCase):
                 self.refuses("/v1/chat/completions", {"messages": HELLO, "logprobs": True, name: value}, name)
         self.refuses("/v1/chat/completions", {"messages": HELLO, "top_logprobs": 2}, "top_logprobs")
         self.refuses("/v1/chat/completions", {"messages": HELLO, "tools": [{"type": "function"}]}, "tools")
+        self.refuses("/v1/completions", {"prompt": "a", "echo": True, "logprobs": 1}, "echo")
         self.refuses("/completion", {"prompt": "a", "grammar": "root ::= [a]"}, "grammar")
 
     def test_null_is_absent_and_what_is_unknown_is_ignored(self):
@@ -267,6 +286,13 @@ class Endpoints(unittest.TestCase):
         self.assertEqual(len(self.server.post("/tokenize", {"content": "<|eot_id|>"}).body["tokens"]), 1)
         self.refuses("/detokenize", {"tokens": [99999]}, "tokens")
         self.refuses("/detokenize", {"tokens": "1"}, "tokens")
+        whole = self.server.post("/detokenize", b'{"tokens": [%d.0]}' % ids[0]).body["content"]
+        self.assertEqual(whole, self.server.post("/detokenize", {"tokens": ids[:1]}).body["content"])
+        for content in (1, {}, True):
+            self.assertIn("text", self.refuses("/tokenize", {"content": content}, "content")["message"])
+        long = self.refuses("/tokenize", {"content": "a b " * 300_000}, "content")
+        self.assertEqual(long["type"], "invalid_request_error")
+        self.assertIn("16384 bytes", long["message"])
 
     def test_the_template_s_text_is_what_a_prompt_counts(self):
         for messages in (HELLO, [{"role": "system", "content": "Be kind. 媽"}, *HELLO, {"role": "assistant", "content": "Hi!"}, *HELLO]):

@@ -114,13 +114,18 @@ class Transport(unittest.TestCase):
             (b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n", 400),
             (b"GET / HTTP/1.1\r\n\r\n", 400),
             (b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400),
-            (b"GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+            (b"GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 403),
+            (b"GET http://localhost/ HTTP/1.1\r\nHost: evil.example\r\n\r\n", 403),
+            (b"GET http:///health HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+            (b"GET http://localhost@evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 403),
+            (b"GET https://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
             (head(post), 411),
             (head(post, "Content-Length: x"), 400),
             (head(post, "Content-Length: -1"), 400),
             (head(post, "Content-Length: 2", "Content-Length: 3") + b"{}", 400),
             (head(post, "Content-Length: 2", "Transfer-Encoding: chunked") + b"0\r\n\r\n", 400),
             (head(post, "Transfer-Encoding: gzip"), 400),
+            (head(post, "Transfer-Encoding: gzip, chunked") + b"2\r\n{}\r\n0\r\n\r\n", 400),
             (head(post, "Transfer-Encoding: chunked") + b"zz\r\n", 400),
             (head(post, "Content-Length: 99999999"), 413),
             (head(post, "Content-Length: 2", "Content-Encoding: gzip") + b"{}", 415),
@@ -133,6 +138,67 @@ class Transport(unittest.TestCase):
             error = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
             self.assertEqual(error["code"], wanted)
         self.assertEqual(self.server.get("/health").status, 200)
+
+    def test_targets_with_the_server_s_name_and_empty_lines_before_them(self):
+        for start in (b"GET http://localhost/health", b"GET HTTP://LOCALHOST:80/health?a=/", b"\r\n\r\nGET /health"):
+            answer = self.server.raw(start + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            self.assertTrue(answer.endswith(b'{"status":"ok"}'), answer)
+        with socket.create_connection((self.server.host, self.server.port), timeout=20) as client:
+            for part in (b"\r", b"\n", b"\r\nGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"):
+                client.sendall(part)
+                time.sleep(0.05)
+            self.assertEqual(status_of(client.recv(10000)), 200)
+
+    def test_a_client_that_closes_its_sending_half(self):
+        def answer_of(path, request):
+            body = json.dumps(request).encode()
+            with socket.create_connection((self.server.host, self.server.port), timeout=20) as client:
+                client.sendall(head(f"POST {path} HTTP/1.1", f"Content-Length: {len(body)}") + body)
+                client.shutdown(socket.SHUT_WR)
+                return b"".join(iter(lambda: client.recv(65536), b""))
+
+        for path, request in (("/tokenize", {"content": ["word " * 2000] * 50}), ("/apply-template", HELLO)):
+            self.assertEqual(status_of(answer_of(path, request)), 200)
+        for stream in (True, False):
+            self.assertNotIn(b'"stop"', answer_of("/completion", {**LONG, "stream": stream}))
+        self.server.wait_until_idle()
+
+    def test_bodies_that_do_not_end_lock_out_nobody(self):
+        def begun(*lines):
+            client = socket.create_connection((self.server.host, self.server.port), timeout=cli.PATIENCE_S)
+            client.sendall(head("POST /tokenize HTTP/1.1", *lines))
+            return client
+
+        length = f"Content-Length: {4 << 20}"
+        clients = [begun("Transfer-Encoding: chunked") for _ in range(20)] + [begun(length) for _ in range(20)]
+        self.assertEqual(self.server.post("/tokenize", {"content": "a"}).status, 200)
+        # 20 times 2 MiB are too much: the largest are told so, and small ones still get in.
+        for client in clients[20:]:
+            client.sendall(b" " * (2 << 20))
+        self.assertEqual(self.server.post("/tokenize", {"content": "a"}).status, 200)
+        statuses = []
+        for client in clients[20:]:
+            client.settimeout(0.3)
+            try:
+                statuses.append(status_of(client.recv(10000)))
+            except TimeoutError:
+                pass
+        self.assertIn(503, statuses)
+        self.assertLess(len(statuses), 20)
+        for client in clients:
+            client.close()
+
+    def test_requests_that_do_not_end_make_room_for_others(self):
+        many = [socket.create_connection((self.server.host, self.server.port)) for _ in range(300)]
+        for i, client in enumerate(many):
+            try:
+                client.sendall(head("POST /tokenize HTTP/1.1", "Content-Length: 9") + b"{" if i % 2 else b"GET / HT")
+            except OSError:
+                pass  # it had to make room
+        for _ in range(5):
+            self.assertEqual(self.server.get("/health").status, 200)
+        for client in many:
+            client.close()
 
     def test_requests_with_bytes_that_are_wrong(self):
         chance = random.Random(7)
@@ -160,12 +226,25 @@ class Transport(unittest.TestCase):
         self.assertEqual(self.server.chat(max_tokens=2).status, 200)
 
     def test_bodies_that_are_no_json(self):
-        for data in (b"", b"{", b"[]", b'"a"', b"\xff\xfe", b'{"a":1}x', b"[" * 100_000, b'{"content": "\xff"}', b"null",
+        for data in (b"", b"{", b"[]", b'"a"', b"\xff\xfe", b'{"a":1}x', b"[" * 100_000, b'{"content": "\xff"}', b"null", b'{"content":"a"}\0',
                      b'{"content":' + b'{"a":' * 200 + b"1" + b"}" * 201):
             answer = self.server.post("/tokenize", data)
             self.assertEqual(answer.status, 400, data[:40])
         many = self.server.post("/tokenize", b'{"content": [' + b"1," * 600_000 + b"1]}")
         self.assertEqual(many.status, 413)
+
+    @unittest.skipIf(cli.IS_SANITIZED or cli.IS_EMULATED, "takes more address space than it uses")
+    def test_requests_without_memory_for_them_end_nothing(self):
+        many = ",".join(["1"] * 500_000)
+        with Server(limits="-v 60000") as server:
+            for name in ("x", "prompt", "messages", "stop"):
+                for form in ("[%s]", "[[%s]]", '[{"a":[%s]}]'):
+                    body = '{"prompt":"a","max_tokens":1,"%s":%s}' % (name, form % many)
+                    answer = server.post("/completion", body.encode())
+                    self.assertIn(answer.status, (200,) if name == "x" else (400, 413, 503), (name, form, answer.raw[:200]))
+            text = server.post("/tokenize", {"content": ["a b " * 2000] * 200, "with_pieces": True})
+            self.assertIn(text.status, (200, 503))
+            self.assertEqual(server.chat(max_tokens=2).status, 200)
 
     def test_a_chunked_body_and_one_that_waits_to_be_asked_for(self):
         body = b'{"content":"hello"}'
@@ -297,14 +376,35 @@ class Transport(unittest.TestCase):
 
 
 class Ending(unittest.TestCase):
+    @unittest.skipIf(cli.IS_EMULATED, "the emulator has descriptors of its own")
+    def test_too_few_descriptors_are_an_error_at_the_start(self):
+        with self.assertRaisesRegex(RuntimeError, r": 4\n.*needs \d+; raise ulimit -n"):
+            Server(limits="-n 20")
+        with Server(limits="-S -n 20") as server:  # what it may raise itself
+            many = [socket.create_connection((server.host, server.port)) for _ in range(100)]
+            self.assertEqual(server.get("/health").status, 200)
+            for client in many:
+                client.close()
+
     def test_signals_end_it(self):
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with Server() as server:
                 idle = server.connection()
                 idle.request("GET", "/health")
                 idle.getresponse().read()
                 self.assertEqual(server.stop(number), cli.DONE)
                 idle.close()
+
+    def test_under_nohup_it_outlives_its_terminal(self):
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        try:
+            server = Server()
+        finally:
+            signal.signal(signal.SIGHUP, before)
+        with server:
+            server.process.send_signal(signal.SIGHUP)
+            time.sleep(0.2)
+            self.assertEqual(server.get("/health").status, 200)
 
     def test_what_runs_is_finished(self):
         with Server() as server:

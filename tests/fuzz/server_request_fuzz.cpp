@@ -29,7 +29,8 @@ void read_or_refuse(Read read) {
 int fuzz_one(const uint8_t* data, size_t size) {
   const std::string body(reinterpret_cast<const char*>(data), size);
   read_or_refuse([&] {
-    const Json request = hosted::parse_object(body);
+    const hosted::ParsedJson parsed = hosted::parse_object(body);
+    const Json& request = parsed.json;
     for (const auto& [name, value] : request.items()) {
       const std::string_view raw = hosted::raw_member(body, {name});
       // A name that was written with escapes is not found.

@@ -65,6 +65,14 @@ bool Answer::is_end_token(uint32_t token) const {
   return std::binary_search(end_tokens_.begin(), end_tokens_.end(), token);
 }
 
+// Where every token is, the sampler gives one all the same.
+bool Answer::is_forbidden(uint32_t token, float logit) const {
+  for (const cria_logit_bias& bias : biases_) {
+    if (bias.token == token) logit += bias.bias;
+  }
+  return logit == -HUGE_VALF;
+}
+
 std::optional<Ending> Answer::draw(cria_workspace* workspace) {
   const AnswerRequest& wish = request_->wish;
   if (wish.max_tokens && n_drawn_ >= *wish.max_tokens) return Ending{AnswerEnd::kLimit};
@@ -79,6 +87,9 @@ std::optional<Ending> Answer::draw(cria_workspace* workspace) {
   cria_status status = CRIA_OK;
   if (json_ != nullptr) status = cria_json_mask(json_, &document_, logits.data(), logits.size());
   if (status == CRIA_OK) status = cria_sample(workspace, state_, &sampling_, &drawn.token);
+  if (status == CRIA_OK && is_forbidden(drawn.token, logits[drawn.token])) {
+    status = CRIA_NOTHING_TO_SAMPLE;
+  }
   if (status != CRIA_OK) return failed(status);
   ++n_drawn_;
   if (is_end_token(drawn.token)) return Ending{AnswerEnd::kEndToken};

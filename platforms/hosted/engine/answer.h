@@ -63,6 +63,7 @@ class Answer {
  private:
   std::optional<Ending> take(DrawnToken token);
   [[nodiscard]] bool is_end_token(uint32_t token) const;
+  [[nodiscard]] bool is_forbidden(uint32_t token, float logit) const;
 
   std::shared_ptr<Request> request_;
   const uint32_t choice_;

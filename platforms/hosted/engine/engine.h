@@ -64,7 +64,7 @@ enum class AnswerEnd {
   kContextFull,
   kCancelled,
   kShutDown,  // the engine stopped first
-  kFailed,    // status says why
+  kFailed,    // status says why; CRIA_NOTHING_TO_SAMPLE: biases and schema leave no token
 };
 
 struct AnswerSummary {

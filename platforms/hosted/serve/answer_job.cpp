@@ -86,6 +86,11 @@ void Job::take(size_t prompt, const AnswerPiece& piece) {
 
 void Job::end(size_t prompt, const AnswerSummary& summary) {
   if (exchange_ == nullptr) return;
+  if (summary.end == AnswerEnd::kFailed && summary.status == CRIA_NOTHING_TO_SAMPLE) {
+    return fail(ApiError(ErrorKind::kInvalidRequest,
+                         "logit_bias, with the schema if there is one, forbids every token",
+                         "logit_bias"));
+  }
   if (summary.end == AnswerEnd::kFailed) {
     return fail(ApiError(ErrorKind::kServer,
                          std::string("the model failed: ") + cria_status_message(summary.status)));

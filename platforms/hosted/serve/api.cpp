@@ -4,6 +4,8 @@
 #include <chrono>
 #include <exception>
 #include <new>
+#include <thread>
+#include <unordered_map>
 #include <utility>
 
 #include "platforms/hosted/base/print_format.h"
@@ -37,6 +39,7 @@ uint32_t first_end_token(const cria_model* model) {
   return CRIA_NO_TOKEN;
 }
 
+constexpr std::chrono::milliseconds kMemoryPause{10};
 constexpr std::string_view kModelPath = "/v1/models/";
 
 }  // namespace
@@ -125,6 +128,37 @@ bool Api::accepts(const RequestHead& head, Reply* refusal) {
   }
 }
 
+// What the network thread is to do.
+std::function<void()> Api::answer_to(const Route& route, const std::string& text,
+                                     const std::shared_ptr<Exchange>& exchange) {
+  try {
+    const ParsedJson parsed = parse_object(text);
+    if (route.order != nullptr) {
+      const auto order = std::make_shared<AnswerOrder>(route.order(context_, parsed.json, text));
+      return [this, order, exchange] { start(std::move(*order), exchange); };
+    }
+    Reply reply;
+    reply.body = (this->*route.of_text)(parsed.json);
+    return [exchange, reply = std::move(reply)] { exchange->reply(reply); };
+  } catch (const std::exception& error) {
+    return [exchange, reply = reply_of(error)] { exchange->reply(reply); };
+  }
+}
+
+// False: there is no memory for it now. Nothing to be told: there was none for the request.
+bool Api::try_post(const std::function<void()>& told, const std::shared_ptr<Exchange>& exchange) {
+  try {
+    if (told) {
+      post_(told);
+    } else {
+      post_([exchange] { exchange->reply(reply_of(std::bad_alloc())); });
+    }
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 void Api::handle(RequestHead head, std::string body, std::shared_ptr<Exchange> exchange) {
   if (head.method == "OPTIONS") {
     Reply reply;
@@ -136,22 +170,14 @@ void Api::handle(RequestHead head, std::string body, std::shared_ptr<Exchange> e
   std::string others;
   const Route* const route = route_of(head, &others);
   if (route->at_once != nullptr) return exchange->reply((this->*route->at_once)(head));
-  auto work = [this, route, exchange, text = std::move(body)] {
+  auto work = [this, route, exchange, text = std::move(body)]() mutable {
     std::function<void()> told;
     try {
-      const Json request = parse_object(text);
-      if (route->of_text != nullptr) {
-        told = [exchange, reply = json_reply((this->*route->of_text)(request))] {
-          exchange->reply(reply);
-        };
-      } else {
-        const auto order = std::make_shared<AnswerOrder>(route->order(context_, request, text));
-        told = [this, order, exchange] { start(std::move(*order), exchange); };
-      }
-    } catch (const std::exception& error) {
-      told = [exchange, reply = reply_of(error)] { exchange->reply(reply); };
+      told = answer_to(*route, text, exchange);
+    } catch (const std::bad_alloc&) {
+      std::string().swap(text);
     }
-    post_(std::move(told));
+    while (!try_post(told, exchange)) std::this_thread::sleep_for(kMemoryPause);
   };
   worker_.post(std::move(work));
 }
@@ -258,7 +284,17 @@ Reply Api::metrics(const RequestHead&) {
   return reply;
 }
 
-Json Api::tokenize(const Json& request) {
+std::string Api::piece_of(uint32_t token) const {
+  const std::string bytes = text_->token_bytes(token);
+  Json piece = bytes;
+  if (bytes != text_->token_text(token)) {
+    piece = Json::array();
+    for (const char c : bytes) piece.push_back(static_cast<unsigned char>(c));
+  }
+  return dump({{"id", token}, {"piece", std::move(piece)}});
+}
+
+std::string Api::tokenize(const Json& request) {
   const Fields fields(request);
   const Json* const content = fields.find("content");
   const bool with_pieces = fields.flag("with_pieces", false);
@@ -273,31 +309,39 @@ Json Api::tokenize(const Json& request) {
     const uint32_t special = adds_special && is_first ? +CRIA_ENCODE_SPECIAL : 0;
     const Encoded encoded = text_->encode(part.get<std::string>(), flags | special);
     if (encoded.is_counted) {
-      throw ApiError(ContextSizes{encoded.n_tokens, cria_context(model_.session())});
+      throw ApiError(ErrorKind::kInvalidRequest,
+                     text_of("content: a text of more than %zu bytes is not split into tokens; "
+                             "send it in parts, or raise --context",
+                             text_->max_text_bytes()),
+                     "content");
     }
     tokens.insert(tokens.end(), encoded.tokens.begin(), encoded.tokens.end());
   };
   if (content != nullptr && content->is_array()) {
     for (const Json& part : *content) put(part, &part == &content->front());
   } else if (content != nullptr) {
-    put(content->is_string() ? *content : Json(), true);
-  }
-  if (!with_pieces) return {{"tokens", tokens}};
-  Json list = Json::array();
-  for (const uint32_t token : tokens) {
-    const std::string bytes = text_->token_bytes(token);
-    const std::string text = text_->token_text(token);
-    Json piece = bytes;
-    if (bytes != text) {
-      piece = Json::array();
-      for (const char c : bytes) piece.push_back(static_cast<unsigned char>(c));
+    if (!content->is_string()) {
+      throw ApiError(ErrorKind::kInvalidRequest,
+                     "content must be a text or a list of texts and token ids", "content");
     }
-    list.push_back({{"id", token}, {"piece", std::move(piece)}});
+    put(*content, true);
   }
-  return {{"tokens", std::move(list)}};
+  // There may be a token for each byte of a long text: as Json they would take much more memory.
+  std::unordered_map<uint32_t, std::string> pieces;  // most are there many times
+  const auto known_piece = [&](uint32_t token) -> const std::string& {
+    std::string& piece = pieces[token];
+    if (piece.empty()) piece = piece_of(token);
+    return piece;
+  };
+  std::string body = R"({"tokens":[)";
+  for (const uint32_t token : tokens) {
+    if (!body.ends_with('[')) body += ',';
+    body += with_pieces ? known_piece(token) : std::to_string(token);
+  }
+  return body + "]}";
 }
 
-Json Api::detokenize(const Json& request) {
+std::string Api::detokenize(const Json& request) {
   const Json* const list = Fields(request).list("tokens");
   std::vector<uint32_t> tokens;
   if (list != nullptr) {
@@ -305,11 +349,11 @@ Json Api::detokenize(const Json& request) {
       tokens.push_back(token_id(each, model_.info().vocab_size, "tokens"));
     }
   }
-  return {{"content", text_->decode(tokens, true)}};
+  return dump({{"content", text_->decode(tokens, true)}});
 }
 
-Json Api::apply_template(const Json& request) {
-  return {{"prompt", text_->chat_text(chat_messages(request))}};
+std::string Api::apply_template(const Json& request) {
+  return dump({{"prompt", text_->chat_text(chat_messages(request))}});
 }
 
 }  // namespace cria::hosted

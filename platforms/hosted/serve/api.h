@@ -60,7 +60,7 @@ class Api final : public RequestHandler {
     Key key;
     // One of the three: at once, on the thread of texts, or by the engine.
     Reply (Api::*at_once)(const RequestHead& head);
-    Json (Api::*of_text)(const Json& request);
+    std::string (Api::*of_text)(const Json& request);  // an answer's body
     Read order;
   };
   static const Route kRoutes[];
@@ -72,10 +72,14 @@ class Api final : public RequestHandler {
   Reply props(const RequestHead&);
   Reply slots(const RequestHead& head);
   Reply metrics(const RequestHead&);
-  Json tokenize(const Json& request);
-  Json detokenize(const Json& request);
-  Json apply_template(const Json& request);
+  [[nodiscard]] std::string piece_of(uint32_t token) const;
+  std::string tokenize(const Json& request);
+  std::string detokenize(const Json& request);
+  std::string apply_template(const Json& request);
 
+  std::function<void()> answer_to(const Route& route, const std::string& text,
+                                  const std::shared_ptr<Exchange>& exchange);
+  bool try_post(const std::function<void()>& told, const std::shared_ptr<Exchange>& exchange);
   [[nodiscard]] Json model_object() const;
   void start(AnswerOrder order, const std::shared_ptr<Exchange>& exchange);
   [[nodiscard]] std::string token_or_empty(uint32_t token) const;

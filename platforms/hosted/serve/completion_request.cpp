@@ -138,7 +138,13 @@ AnswerOrder text_order(const OrderContext& context, const Json& request, const s
   AnswerRequest answer;
   read_sampling(context, fields, &answer);
   read_format(context, fields, body, &answer);
-  read_prompts(context, fields, answer, &order, fields.flag("echo", false));
+  const bool echoes = fields.flag("echo", false);
+  if (echoes && answer.n_top) {
+    throw ApiError(ErrorKind::kInvalidRequest,
+                   "echo with logprobs is not supported: those of the prompt are not computed",
+                   "echo");
+  }
+  read_prompts(context, fields, answer, &order, echoes);
   return order;
 }
 

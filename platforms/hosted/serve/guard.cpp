@@ -103,10 +103,13 @@ bool is_origin(std::string_view text) {
 
 std::vector<std::string> keys_of(std::string_view text, const std::string& path) {
   std::vector<std::string> keys;
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // some editors' mark of UTF-8
+  size_t n_lines = 0;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     std::string_view line = text.substr(begin, end - begin);
     begin = end + 1;
+    ++n_lines;
     while (line.ends_with('\r') || line.ends_with(' ') || line.ends_with('\t')) {
       line.remove_suffix(1);
     }
@@ -116,7 +119,7 @@ std::vector<std::string> keys_of(std::string_view text, const std::string& path)
         std::all_of(line.begin(), line.end(), [](char c) { return c > ' ' && c < 0x7f; });
     if (!fits_header) {
       throw ProgramError(ExitCode::kInvalidInput,
-                         path + ": line " + std::to_string(keys.size() + 1) +
+                         path + ": line " + std::to_string(n_lines) +
                              " has a character that no key can have; use printable ASCII");
     }
     keys.emplace_back(line);
@@ -135,8 +138,8 @@ Guard::Guard(GuardOptions options) : options_(std::move(options)) {
   }
 }
 
-bool Guard::is_known_host(const RequestHead& head) const {
-  const std::string name = name_of(head.host);
+bool Guard::is_known_host(const RequestHead& head, const std::string& host) const {
+  const std::string name = name_of(host);
   if (name.empty()) return false;
   if (name == "localhost" || is_loopback(name)) return true;
   if (is_open_ && same_address(name, head.local_address)) return true;
@@ -156,7 +159,8 @@ bool Guard::is_known_origin(const RequestHead& head) const {
 }
 
 void Guard::check_site(const RequestHead& head) const {
-  if (!is_known_host(head)) {
+  if (!is_known_host(head, head.host) ||
+      (!head.authority.empty() && !is_known_host(head, head.authority))) {
     throw ApiError(ErrorKind::kPermission,
                    "this server does not answer to the name in Host; --allow-origin adds one");
   }

@@ -37,7 +37,7 @@ class Guard {
   [[nodiscard]] std::vector<HeaderField> cross_origin_headers(const RequestHead& head) const;
 
  private:
-  [[nodiscard]] bool is_known_host(const RequestHead& head) const;
+  [[nodiscard]] bool is_known_host(const RequestHead& head, const std::string& host) const;
   [[nodiscard]] bool is_known_origin(const RequestHead& head) const;
   [[nodiscard]] bool is_listed(const RequestHead& head) const;
 

@@ -1,5 +1,7 @@
 #include "platforms/hosted/serve/http_server.h"
 
+#include <sys/resource.h>
+
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -7,15 +9,17 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/buffers_range.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
+#include <boost/optional/optional.hpp>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <new>
 #include <optional>
 #include <set>
 #include <utility>
@@ -52,11 +56,57 @@ std::string only_value(const http::fields& fields, http::field name, bool* is_tw
   return std::string(begin->value());
 }
 
+// Of "http://authority/path", of which the path is left; empty for other targets.
+std::string take_authority(std::string* target) {
+  constexpr std::string_view kScheme = "http://";
+  if (!beast::iequals(std::string_view(*target).substr(0, kScheme.size()), kScheme)) return {};
+  const size_t end = std::min(target->find_first_of("/?", kScheme.size()), target->size());
+  std::string authority = target->substr(kScheme.size(), end - kScheme.size());
+  if (authority.empty()) return {};
+  target->erase(0, end);
+  if (!target->starts_with('/')) target->insert(0, 1, '/');
+  return authority;
+}
+
 bool has_visible_text_only(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) {
     return static_cast<unsigned char>(c) > 0x20 && static_cast<unsigned char>(c) != 0x7f;
   });
 }
+
+// A body in memory that grows with what arrives: what a header announces costs nothing.
+struct GrowingBody {
+  using value_type = std::string;
+  class reader {
+   public:
+    template <bool kIsRequest, typename Fields>
+    reader(http::header<kIsRequest, Fields>&, value_type& body) : body_(body) {}
+    // The library's names.
+    void init(const boost::optional<std::uint64_t>&, ErrorCode& error) { error = {}; }
+    template <typename Buffers>
+    size_t put(const Buffers& buffers, ErrorCode& error) {
+      error = {};
+      const size_t before = body_.size();
+      try {
+        append(buffers);
+      } catch (const std::bad_alloc&) {
+        error = boost::system::errc::make_error_code(boost::system::errc::not_enough_memory);
+      }
+      return body_.size() - before;
+    }
+    void finish(ErrorCode& error) { error = {}; }
+
+   private:
+    template <typename Buffers>
+    void append(const Buffers& buffers) {
+      for (const auto part : beast::buffers_range_ref(buffers)) {
+        body_.append(static_cast<const char*>(part.data()), part.size());
+      }
+    }
+
+    value_type& body_;
+  };
+};
 
 }  // namespace
 
@@ -70,13 +120,15 @@ class HttpServer::Impl {
   void stop_accepting();
   void finish(int patience_seconds);
   void forget(const std::shared_ptr<Connection>& connection);
+  void count_body(size_t n_bytes);
 
   const HttpOptions options;
   RequestHandler* const handler;
   asio::io_context io{1};
   Tcp::acceptor acceptor{io};
   bool is_stopping = false;
-  size_t bodies_bytes = 0;
+
+  void uncount_body(size_t n_bytes) { bodies_bytes_ -= n_bytes; }
 
  private:
   void accept();
@@ -86,6 +138,8 @@ class HttpServer::Impl {
   asio::steady_timer accept_again_{io};
   asio::steady_timer patience_{io};
   bool is_finishing_ = false;
+  bool lacks_descriptors_ = false;
+  size_t bodies_bytes_ = 0;
   std::set<std::shared_ptr<Connection>> connections_;
 };
 
@@ -102,7 +156,14 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void start() { read_header(); }
   void close();
   [[nodiscard]] bool is_idle() const { return state_ == State::kIdle && unsent_.empty(); }
-  [[nodiscard]] int64_t idle_since_ms() const { return since_ms_; }
+  // Still sends its request.
+  [[nodiscard]] bool is_sending() const {
+    return state_ == State::kHeader || state_ == State::kBody;
+  }
+  [[nodiscard]] int64_t since_ms() const { return since_ms_; }  // idle, or sending
+  // Of a body that still arrives.
+  [[nodiscard]] size_t unfinished_bytes() const { return state_ == State::kBody ? body_bytes_ : 0; }
+  void drop_body();
 
   // Of the exchange.
   void reply(Reply reply);
@@ -118,14 +179,19 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   enum class State { kIdle, kHeader, kBody, kAnswering, kClosing, kClosed };
 
   void read_header();
+  void read_first();
   void on_some_header(ErrorCode error);
   void on_header(ErrorCode error);
   bool take_head(Reply* refusal);
+  void begin_body();
   void read_body();
-  void on_body(ErrorCode error);
+  void on_some_body(ErrorCode error);
+  void take_body();
   void refuse(ErrorKind kind, const std::string& message);
   void refuse(Reply reply);
+  void refuse_for_memory();
   void watch();
+  void hear_end(ErrorCode error);
   void answered();
   void put_head(int status, const std::string& content_type, const std::vector<HeaderField>& more);
   void wait_for_comment();
@@ -139,7 +205,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void release_body();
   void log();
 
-  using Parser = http::request_parser<http::string_body>;
+  using Parser = http::request_parser<GrowingBody>;
 
   HttpServer::Impl* server_;
   Tcp::socket socket_;
@@ -204,6 +270,10 @@ void Connection::read_header() {
   set_deadline(limits_.idle_seconds);
   if (buffer_.size() > 0) return on_some_header({});
   if (hears_end_) return close();
+  read_first();
+}
+
+void Connection::read_first() {
   // The first bytes of a request start the clock of its header.
   socket_.async_read_some(buffer_.prepare(4096),
                           [self = shared_from_this()](ErrorCode error, size_t n) {
@@ -215,7 +285,14 @@ void Connection::read_header() {
 void Connection::on_some_header(ErrorCode error) {
   if (state_ == State::kClosed) return;
   if (error) return close();
+  // Empty lines before a request are nothing.
+  const auto next = [this](size_t i) { return static_cast<const char*>(buffer_.data().data())[i]; };
+  while (buffer_.size() >= 2 && next(0) == '\r' && next(1) == '\n') buffer_.consume(2);
+  if (buffer_.size() == 0 || (buffer_.size() == 1 && next(0) == '\r')) {
+    return hears_end_ ? close() : read_first();
+  }
   state_ = State::kHeader;
+  since_ms_ = monotonic_ms();
   started_seconds_ = monotonic_seconds();
   set_deadline(limits_.header_seconds);
   http::async_read_header(
@@ -244,7 +321,7 @@ void Connection::on_header(ErrorCode error) {
   if (error) return refuse(ErrorKind::kInvalidRequest, "this is no HTTP/1.1 request");
   Reply refusal;
   if (!take_head(&refusal)) return refuse(std::move(refusal));
-  read_body();
+  begin_body();
 }
 
 // False: the request is refused before its body is read.
@@ -254,7 +331,8 @@ bool Connection::take_head(Reply* refusal) {
   keeps_alive_ = message.keep_alive();
   is_head_request_ = message.method() == http::verb::head;
   head_.method = std::string(message.method_string());
-  const std::string target(message.target());
+  std::string target(message.target());
+  head_.authority = take_authority(&target);
   const size_t question = target.find('?');
   head_.path = target.substr(0, question);
   if (question != std::string::npos) head_.query = target.substr(question + 1);
@@ -288,8 +366,8 @@ bool Connection::take_head(Reply* refusal) {
   if (!has_visible_text_only(target)) {
     return refuse_with(ErrorKind::kInvalidRequest, "the target has a character that none can have");
   }
-  if (has_encoding &&
-      (!parser_->chunked() || !is_http11_ || message.count(http::field::transfer_encoding) > 1)) {
+  if (has_encoding && (!beast::iequals(message[http::field::transfer_encoding], "chunked") ||
+                       !is_http11_ || message.count(http::field::transfer_encoding) > 1)) {
     return refuse_with(ErrorKind::kInvalidRequest, "bodies can be chunked, and nothing else");
   }
   extra_ = server_->handler->headers_for(head_);
@@ -304,17 +382,12 @@ bool Connection::take_head(Reply* refusal) {
   if (head_.method == "POST" && !has_encoding && !parser_->content_length()) {
     return refuse_with(ErrorKind::kLengthRequired, "say how long the body is: Content-Length");
   }
-  const size_t wanted = parser_->chunked() ? limits_.body_bytes : static_cast<size_t>(length);
-  if (server_->bodies_bytes + wanted > limits_.bodies_bytes) {
-    return refuse_with(ErrorKind::kUnavailable, "too many bodies are being read; try again");
-  }
-  body_bytes_ = wanted;
-  server_->bodies_bytes += wanted;
   return true;
 }
 
-void Connection::read_body() {
+void Connection::begin_body() {
   state_ = State::kBody;
+  since_ms_ = monotonic_ms();
   set_deadline(limits_.body_seconds);
   const auto expect = parser_->get().find(http::field::expect);
   const bool waits = expect != parser_->get().end() && !parser_->is_done() && buffer_.size() == 0 &&
@@ -323,37 +396,61 @@ void Connection::read_body() {
     unsent_ += "HTTP/1.1 100 Continue\r\n\r\n";
     write();
   }
-  http::async_read(socket_, buffer_, *parser_,
-                   [self = shared_from_this()](ErrorCode error, size_t) { self->on_body(error); });
+  read_body();
 }
 
-void Connection::on_body(ErrorCode error) {
+void Connection::read_body() {
+  if (parser_->is_done()) return take_body();
+  http::async_read_some(
+      socket_, buffer_, *parser_,
+      [self = shared_from_this()](ErrorCode error, size_t) { self->on_some_body(error); });
+}
+
+void Connection::on_some_body(ErrorCode error) {
   if (state_ != State::kBody) return;
   if (error == http::error::body_limit) {
     return refuse(ErrorKind::kTooLarge,
                   text_of("the body is longer than %zu bytes", limits_.body_bytes));
   }
+  if (error == boost::system::errc::not_enough_memory) return refuse_for_memory();
   if (error && error != http::error::partial_message && error != http::error::end_of_stream &&
       error.category() == http::make_error_code(http::error::bad_method).category()) {
     return refuse(ErrorKind::kInvalidRequest, "the body is not what its header says");
   }
   if (error) return close();
+  const size_t n_new = parser_->get().body().size() - body_bytes_;
+  body_bytes_ += n_new;
+  server_->count_body(n_new);
+  if (state_ == State::kBody) read_body();
+}
+
+void Connection::refuse_for_memory() {
+  refuse(ErrorKind::kUnavailable, "out of memory; try again");
+}
+
+void Connection::drop_body() {
+  refuse(ErrorKind::kUnavailable, "too many bodies are being read; try again");
+}
+
+void Connection::take_body() {
   state_ = State::kAnswering;
   deadline_.cancel();
   ++deadline_number_;
   std::string body = std::move(parser_->get().body());
-  server_->bodies_bytes -= body_bytes_ - std::min(body_bytes_, body.size());
-  body_bytes_ = std::min(body_bytes_, body.size());
   parser_.reset();
   watch();
-  server_->handler->handle(head_, std::move(body),
-                           std::make_shared<ConnectionExchange>(shared_from_this()));
+  try {
+    server_->handler->handle(head_, std::move(body),
+                             std::make_shared<ConnectionExchange>(shared_from_this()));
+  } catch (const std::bad_alloc&) {
+    if (state_ == State::kAnswering && !is_streaming_) refuse_for_memory();
+  }
 }
 
 // While an answer is made something is always being read, so that the client's leaving is seen;
 // what it sends meanwhile is its next request.
 void Connection::watch() {
-  if (is_watching_ || state_ != State::kAnswering) return;
+  if (is_watching_ || hears_end_ || state_ != State::kAnswering) return;
   if (buffer_.size() >= limits_.header_bytes) return;  // then a write that fails tells
   is_watching_ = true;
   socket_.async_read_some(buffer_.prepare(4096),
@@ -362,7 +459,7 @@ void Connection::watch() {
                             if (self->state_ == State::kClosed) return;
                             if (!error) self->buffer_.commit(n);
                             if (self->state_ == State::kAnswering) {
-                              if (error) return self->close();
+                              if (error) return self->hear_end(error);
                               return self->watch();
                             }
                             if (error && error != asio::error::operation_aborted) {
@@ -370,6 +467,13 @@ void Connection::watch() {
                             }
                             if (self->state_ == State::kIdle) self->read_header();
                           });
+}
+
+// Who has only closed its sending half cannot be told from who is gone: a session is not kept for
+// it, but what is answered at once it may read.
+void Connection::hear_end(ErrorCode error) {
+  if (error != asio::error::eof || when_gone_) return close();
+  hears_end_ = true;
 }
 
 void Connection::refuse(ErrorKind kind, const std::string& message) {
@@ -380,6 +484,7 @@ void Connection::refuse(ErrorKind kind, const std::string& message) {
 void Connection::refuse(Reply refusal) {
   state_ = State::kAnswering;
   keeps_alive_ = false;
+  if (parser_) std::string().swap(parser_->get().body());
   reply(std::move(refusal));
 }
 
@@ -461,6 +566,7 @@ void Connection::end_events() {
 void Connection::set_when_gone(std::function<void()> told) {
   if (state_ == State::kClosed) return told();
   when_gone_ = std::move(told);
+  if (hears_end_ && state_ == State::kAnswering) close();
 }
 
 // The answer is complete in the buffers.
@@ -559,7 +665,7 @@ void Connection::on_deadline() {
 }
 
 void Connection::release_body() {
-  server_->bodies_bytes -= body_bytes_;
+  server_->uncount_body(body_bytes_);
   body_bytes_ = 0;
 }
 
@@ -592,8 +698,30 @@ void Connection::log() {
 
 // The server -------------------------------------------------------------------------------------
 
+namespace {
+
+// A descriptor for each connection, and those of the program itself.
+void need_descriptors(size_t n_connections) {
+  constexpr rlim_t kOthers = 32;
+  const rlim_t wanted = n_connections + kOthers;
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  if (limit.rlim_max < wanted) {
+    throw ProgramError(ExitCode::kIo,
+                       text_of("this process may open %llu files and connections, and the server "
+                               "needs %llu; raise ulimit -n",
+                               static_cast<unsigned long long>(limit.rlim_max),
+                               static_cast<unsigned long long>(wanted)));
+  }
+  limit.rlim_cur = wanted;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
 HttpServer::Impl::Impl(const HttpOptions& given, RequestHandler* its_handler)
     : options(given), handler(its_handler) {
+  need_descriptors(options.limits.n_connections);
   ErrorCode error;
   const std::string host = options.host == "localhost" ? "127.0.0.1" : options.host;
   const asio::ip::address address = asio::ip::make_address(host, error);
@@ -625,10 +753,15 @@ void HttpServer::Impl::accept() {
   acceptor.async_accept([this](ErrorCode error, Tcp::socket socket) {
     if (is_stopping || error == asio::error::operation_aborted) return;
     if (!error) {
+      lacks_descriptors_ = false;
       welcome(std::move(socket));
       return accept();
     }
     // Out of descriptors: those that are closed meanwhile can be had again.
+    if (!lacks_descriptors_ && options.log != nullptr) {
+      options.log("cannot take a connection: " + error.message());
+    }
+    lacks_descriptors_ = true;
     constexpr std::chrono::milliseconds kPause{100};
     accept_again_.expires_after(kPause);
     accept_again_.async_wait([this](ErrorCode wait_error) {
@@ -641,11 +774,12 @@ void HttpServer::Impl::welcome(Tcp::socket socket) {
   ErrorCode ignored;
   socket.set_option(Tcp::no_delay(true), ignored);
   if (connections_.size() >= options.limits.n_connections) {
-    // Somebody who asks nothing makes room.
+    // Somebody who asks nothing makes room; else who has been sending its request for longest.
     std::shared_ptr<Connection> oldest;
     for (const std::shared_ptr<Connection>& each : connections_) {
-      if (!each->is_idle()) continue;
-      if (oldest == nullptr || each->idle_since_ms() < oldest->idle_since_ms()) oldest = each;
+      if (!each->is_idle() && !each->is_sending()) continue;
+      const auto rank = [](const Connection& c) { return std::pair(!c.is_idle(), c.since_ms()); };
+      if (oldest == nullptr || rank(*each) < rank(*oldest)) oldest = each;
     }
     if (oldest == nullptr) {
       const Reply full = ApiError(ErrorKind::kUnavailable, "too many connections").reply();
@@ -664,6 +798,23 @@ void HttpServer::Impl::welcome(Tcp::socket socket) {
   const auto connection = std::make_shared<Connection>(this, std::move(socket));
   connections_.insert(connection);
   connection->start();
+}
+
+// The largest that still arrive make room, but for small ones, which the number of connections
+// bounds.
+void HttpServer::Impl::count_body(size_t n_bytes) {
+  bodies_bytes_ += n_bytes;
+  while (bodies_bytes_ > options.limits.bodies_bytes) {
+    std::shared_ptr<Connection> largest;
+    for (const std::shared_ptr<Connection>& each : connections_) {
+      if (largest == nullptr || each->unfinished_bytes() > largest->unfinished_bytes()) {
+        largest = each;
+      }
+    }
+    if (largest == nullptr || largest->unfinished_bytes() <= options.limits.small_body_bytes)
+      return;
+    largest->drop_body();
+  }
 }
 
 void HttpServer::Impl::forget(const std::shared_ptr<Connection>& connection) {
@@ -697,6 +848,10 @@ void HttpServer::Impl::finish(int patience_seconds) {
 
 void HttpServer::Impl::run(std::function<void()> on_stop) {
   asio::signal_set signals(io, SIGINT, SIGTERM);
+  // A program that nohup started outlives its terminal.
+  struct sigaction at_hangup = {};
+  ::sigaction(SIGHUP, nullptr, &at_hangup);
+  if (at_hangup.sa_handler != SIG_IGN) signals.add(SIGHUP);
   signals.async_wait([&](ErrorCode error, int) {
     if (error) return;
     ErrorCode ignored;
@@ -704,7 +859,14 @@ void HttpServer::Impl::run(std::function<void()> on_stop) {
     on_stop();
   });
   accept();
-  io.run();
+  // What has no memory for its next step ends by its deadline; the others go on.
+  while (!io.stopped()) {
+    try {
+      io.run();
+    } catch (const std::bad_alloc&) {
+      if (options.log != nullptr) options.log("out of memory");
+    }
+  }
   const std::vector<std::shared_ptr<Connection>> left(connections_.begin(), connections_.end());
   for (const std::shared_ptr<Connection>& each : left) each->close();
 }

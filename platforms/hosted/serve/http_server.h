@@ -15,8 +15,9 @@ namespace cria::hosted {
 struct HttpLimits {
   size_t header_bytes = size_t{16} << 10;  // of one request, its first line with them
   size_t body_bytes = size_t{4} << 20;
-  size_t bodies_bytes = size_t{32} << 20;  // of all that are read or being answered
-  size_t unsent_bytes = size_t{4} << 20;   // of one answer that its client does not take
+  size_t bodies_bytes = size_t{32} << 20;      // of all that have arrived and are not answered
+  size_t small_body_bytes = size_t{64} << 10;  // that gets in beside them
+  size_t unsent_bytes = size_t{4} << 20;       // of one answer that its client does not take
   size_t n_connections = 256;
   int idle_seconds = 60;     // between requests
   int header_seconds = 10;   // from a request's first byte to the end of its header
@@ -47,8 +48,8 @@ class HttpServer {
   // "http://127.0.0.1:8080"
   [[nodiscard]] std::string address() const;
 
-  // Serves until finish, on the calling thread. The first SIGINT or SIGTERM calls on_stop; another
-  // one ends the program as it would any.
+  // Serves until finish, on the calling thread. The first SIGINT, SIGTERM or SIGHUP calls on_stop;
+  // another one ends the program as it would any.
   void run(std::function<void()> on_stop);
 
   // The others from any thread. Runs task on the network thread.

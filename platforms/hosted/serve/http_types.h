@@ -20,7 +20,8 @@ struct RequestHead {
   std::string path;  // of the target, without what follows a question mark
   std::string query;
   std::string host;
-  std::string origin;  // empty and has_origin: an empty one was sent
+  std::string authority;  // of a target that has one
+  std::string origin;     // empty and has_origin: an empty one was sent
   bool has_origin = false;
   std::string authorization;
   std::string api_key;  // X-Api-Key

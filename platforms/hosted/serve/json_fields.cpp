@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/api_error.h"
@@ -12,32 +14,175 @@
 namespace cria::hosted {
 namespace {
 
-constexpr int kMaxDepth = 128;                  // a schema may have 64
-constexpr size_t kMaxValues = size_t{1} << 19;  // a bias for each token of a large vocabulary
+constexpr int kMaxDepth = 128;                    // a schema may have 64
+constexpr size_t kMaxValues = size_t{1} << 16;    // but for token ids: of messages, schema, biases
+constexpr size_t kMaxTokenIds = size_t{1} << 19;  // of prompts, or to detokenize
 
-// Looked at before the text is parsed, which takes a multiple of its memory.
-void check_size(const std::string& text) {
-  int depth = 0;
-  size_t n_values = 1;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      in_string = c != '"';
-      continue;
+// Every member that a request's object can have.
+constexpr std::array<std::string_view, 38> kMembers = {
+    "add_special",
+    "content",
+    "echo",
+    "frequency_penalty",
+    "functions",
+    "grammar",
+    "ignore_eos",
+    "json_schema",
+    "logit_bias",
+    "logprobs",
+    "max_completion_tokens",
+    "max_tokens",
+    "messages",
+    "min_p",
+    "model",
+    "n",
+    "n_predict",
+    "n_probs",
+    "parse_special",
+    "presence_penalty",
+    "prompt",
+    "repeat_penalty",
+    "response_fields",
+    "response_format",
+    "return_tokens",
+    "seed",
+    "stop",
+    "stream",
+    "stream_options",
+    "suffix",
+    "temperature",
+    "timings_per_token",
+    "tokens",
+    "tools",
+    "top_k",
+    "top_logprobs",
+    "top_p",
+    "with_pieces",
+};
+// Those that are lists of token ids, or of such lists.
+constexpr std::array<std::string_view, 3> kIdLists = {"content", "prompt", "tokens"};
+
+template <typename List>
+bool has(const List& list, std::string_view name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+// Leaves nothing whose destructor allocates.
+void take_apart(Json* json) noexcept {
+  if (json->is_array()) {
+    auto& list = json->get_ref<Json::array_t&>();
+    for (; !list.empty(); list.pop_back()) take_apart(&list.back());
+  } else if (json->is_object()) {
+    auto& members = json->get_ref<Json::object_t&>();
+    while (!members.empty()) {
+      take_apart(&members.begin()->second);
+      members.erase(members.begin());
     }
-    if (c == '"') in_string = true;
-    if (c == '[' || c == '{') ++depth;
-    if (c == ']' || c == '}') --depth;
-    if (c == ',' || c == '[' || c == '{') ++n_values;
-    if (depth > kMaxDepth) {
+  }
+}
+
+[[noreturn]] void throw_no_json(size_t n_bytes) {
+  throw ApiError(ErrorKind::kInvalidRequest,
+                 text_of("the body is no JSON: what is wrong ends at byte %zu", n_bytes));
+}
+
+// Builds what the parser tells, within the limits.
+class Builder {
+ public:
+  explicit Builder(Json* root) : root_(root) { open_.reserve(kMaxDepth); }
+
+  // The parser's names.
+  bool null() { return put({}); }
+  bool boolean(bool value) { return put(value); }
+  bool number_integer(int64_t value) { return put(value); }
+  bool number_unsigned(uint64_t value) { return put(value); }
+  bool number_float(double value, const std::string&) { return put(value); }
+  bool string(std::string& value) { return is_dropped_ || put(std::move(value)); }
+  bool binary(Json::binary_t&) { return false; }
+  bool start_object(size_t) { return open(Json::value_t::object); }
+  bool start_array(size_t) { return open(Json::value_t::array); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+  bool key(std::string& name) {
+    if (open_.size() == 1 && depth_ == 1) {
+      is_dropped_ = !has(kMembers, name);
+      has_ids_ = has(kIdLists, name);
+    }
+    if (is_dropped_) return true;
+    place_ = &(*open_.back())[name];
+    take_apart(place_);  // one that is there twice
+    return true;
+  }
+  bool parse_error(size_t n_bytes, const std::string&, const std::exception&) {
+    throw_no_json(n_bytes);
+  }
+
+ private:
+  bool put(Json value) {
+    if (depth_ == 0) throw_no_object();
+    if (!is_dropped_) add(std::move(value));
+    return true;
+  }
+
+  bool open(Json::value_t kind) {
+    if (depth_ == 0 && kind != Json::value_t::object) throw_no_object();
+    if (++depth_ > kMaxDepth) {
       throw ApiError(ErrorKind::kInvalidRequest, "the JSON is nested too deep");
     }
+    if (!is_dropped_) open_.push_back(add(Json(kind)));
+    return true;
   }
-  if (n_values > kMaxValues) {
-    throw ApiError(ErrorKind::kTooLarge, text_of("the JSON has more than %zu values", kMaxValues));
+
+  bool close() {
+    --depth_;
+    if (!is_dropped_ || depth_ == 0) open_.pop_back();
+    return true;
   }
+
+  Json* add(Json value) {
+    const bool is_id = has_ids_ && value.is_number();
+    size_t* const count = is_id ? &n_ids_ : &n_values_;
+    const size_t most = is_id ? kMaxTokenIds : kMaxValues;
+    if (++*count > most) {
+      throw ApiError(ErrorKind::kTooLarge, text_of("the JSON has more than %zu %s", most,
+                                                   is_id ? "token ids" : "values"));
+    }
+    Json* place = open_.empty() ? root_ : place_;
+    if (!open_.empty() && open_.back()->is_array()) {
+      auto& list = open_.back()->get_ref<Json::array_t&>();
+      list.emplace_back();
+      place = &list.back();
+    }
+    *place = std::move(value);
+    return place;
+  }
+
+  [[noreturn]] static void throw_no_object() {
+    throw ApiError(ErrorKind::kInvalidRequest, "the body is no JSON object");
+  }
+
+  Json* root_;
+  std::vector<Json*> open_;  // what is being built, and what it is in
+  Json* place_ = nullptr;    // of the member whose name was told last
+  int depth_ = 0;
+  bool is_dropped_ = false;  // the member of the root that is being told
+  bool has_ids_ = false;     // it
+  size_t n_values_ = 0;
+  size_t n_ids_ = 0;
+};
+
+std::optional<int64_t> whole_number(const Json& json) {
+  if (json.is_number_unsigned()) {
+    const auto value = json.get<uint64_t>();
+    if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return std::nullopt;
+    return static_cast<int64_t>(value);
+  }
+  if (json.is_number_integer()) return json.get<int64_t>();
+  if (!json.is_number_float()) return std::nullopt;
+  constexpr double kExact = 9007199254740992.0;
+  const double real = json.get<double>();  // 8.0, as some programs write 8
+  if (!(std::fabs(real) <= kExact) || real != std::floor(real)) return std::nullopt;
+  return static_cast<int64_t>(real);
 }
 
 [[noreturn]] void throw_wrong(const char* name, const std::string& wanted) {
@@ -109,14 +254,15 @@ class RawJson {
 
 }  // namespace
 
-Json parse_object(const std::string& body) {
-  check_size(body);
-  Json json = Json::parse(body, nullptr, false);
-  if (json.is_discarded()) throw ApiError(ErrorKind::kInvalidRequest, "the body is no JSON");
-  if (!json.is_object()) {
-    throw ApiError(ErrorKind::kInvalidRequest, "the body is no JSON object");
-  }
-  return json;
+ParsedJson::~ParsedJson() { take_apart(&json); }
+
+ParsedJson parse_object(const std::string& body) {
+  // The parser takes a NUL for the end.
+  if (const size_t nul = body.find('\0'); nul != std::string::npos) throw_no_json(nul + 1);
+  ParsedJson parsed;
+  Builder builder(&parsed.json);
+  Json::sax_parse(body, &builder);
+  return parsed;
 }
 
 std::string_view raw_member(std::string_view object,
@@ -157,20 +303,8 @@ std::optional<double> Fields::number(const char* name, double low, double high) 
 std::optional<int64_t> Fields::integer(const char* name, int64_t low, int64_t high) const {
   const Json* const found = find(name);
   if (found == nullptr) return std::nullopt;
-  int64_t value = 0;
-  bool is_valid = found->is_number_integer();
-  if (is_valid && found->is_number_unsigned()) {
-    is_valid = found->get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  }
-  if (is_valid) {
-    value = found->get<int64_t>();
-  } else if (found->is_number_float()) {  // 8.0, as some programs write 8
-    constexpr double kExact = 9007199254740992.0;
-    const double real = found->get<double>();
-    is_valid = std::fabs(real) <= kExact && real == std::floor(real);
-    if (is_valid) value = static_cast<int64_t>(real);
-  }
-  if (!is_valid || value < low || value > high) {
+  const std::optional<int64_t> value = whole_number(*found);
+  if (!value || *value < low || *value > high) {
     throw_wrong(name, text_of("a whole number from %lld to %lld", static_cast<long long>(low),
                               static_cast<long long>(high)));
   }
@@ -190,9 +324,8 @@ const Json* Fields::object(const char* name) const {
 }
 
 uint32_t token_id(const Json& json, uint32_t vocab_size, const char* param) {
-  const bool is_id =
-      json.is_number_integer() && json.get<int64_t>() >= 0 && json.get<uint64_t>() < vocab_size;
-  if (is_id) return json.get<uint32_t>();
+  const std::optional<int64_t> id = whole_number(json);
+  if (id && *id >= 0 && *id < int64_t{vocab_size}) return static_cast<uint32_t>(*id);
   throw ApiError(ErrorKind::kInvalidRequest,
                  text_of("%s: a token id is a whole number below %u", param, vocab_size), param);
 }

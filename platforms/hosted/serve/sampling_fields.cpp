@@ -112,6 +112,20 @@ void read_biases(const OrderContext& context, const Fields& fields,
   for (const Json& row : *found) add_bias(context, row[0], row[1], false, biases);
 }
 
+// What remains when some are left is the schema's to say.
+void check_some_token_is_left(const OrderContext& context, const AnswerRequest& request) {
+  const uint32_t vocab_size = context.model.info().vocab_size;
+  std::vector<bool> is_forbidden(vocab_size);
+  for (uint32_t token = 0; request.ignore_end && token < vocab_size; ++token) {
+    is_forbidden[token] = cria_is_end_token(context.model.model(), token) != 0;
+  }
+  for (const cria_logit_bias& each : request.biases) {
+    if (std::isinf(each.bias)) is_forbidden[each.token] = true;
+  }
+  if (std::find(is_forbidden.begin(), is_forbidden.end(), false) != is_forbidden.end()) return;
+  throw ApiError(ErrorKind::kInvalidRequest, "logit_bias forbids every token", "logit_bias");
+}
+
 uint64_t seed_of(const Fields& fields) {
   const Json* const found = fields.find("seed");
   // 32 bits: any program can say it again.
@@ -165,6 +179,7 @@ void read_sampling(const OrderContext& context, const Fields& fields, AnswerRequ
   request->ignore_end = fields.flag("ignore_eos", false);
   read_stops(fields, &request->stops);
   read_biases(context, fields, &request->biases);
+  if (!request->biases.empty()) check_some_token_is_left(context, *request);
   read_probabilities(fields, request);
 }
 

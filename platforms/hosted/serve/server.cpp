@@ -3,7 +3,7 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <thread>
+#include <future>
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/engine/engine.h"
@@ -96,18 +96,22 @@ ExitCode serve(const CommonOptions& common, const ServerOptions& options,
            .budget = budget});
   HttpServer server({.host = options.host, .port = options.port, .log = log}, &api);
   api.set_post([&server](std::function<void()> task) { server.post(std::move(task)); });
+  // The thread that stops is made now: when it is needed there may be no memory for one.
+  std::future<void> stopping;
+  std::promise<void> stop_wish;
+  stopping = std::async(std::launch::async, [&, wished = stop_wish.get_future()]() mutable {
+    wished.get();
+    engine.stop(kPatienceSeconds);
+    server.finish(kDrainSeconds);
+  });
   tell_budget(budget, model, tell);
   tell("listening on " + server.address());
-  std::thread stopping;
   server.run([&] {
     log("stopping: what is being answered may go on for 10 s");
     server.stop_accepting();
-    stopping = std::thread([&] {
-      engine.stop(kPatienceSeconds);
-      server.finish(kDrainSeconds);
-    });
+    stop_wish.set_value();
   });
-  if (stopping.joinable()) stopping.join();
+  stopping.wait();
   api.stop();
   engine.stop(0.0);
   return ExitCode::kDone;

@@ -37,6 +37,9 @@ class TextService {
     return has_tokenizer() && model_.info().chat_template != 0;
   }
 
+  // Of the longest that encode gives tokens of.
+  [[nodiscard]] size_t max_text_bytes() const { return max_text_bytes_; }
+
   // Flags of cria_encode. A BOS that the text writes out is not doubled. Throws ApiError.
   Encoded encode(std::string_view text, uint32_t flags);
   // Of a conversation and the opening of the assistant's turn. Throws ApiError with the template's

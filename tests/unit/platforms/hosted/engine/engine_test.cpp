@@ -376,5 +376,24 @@ TEST(Engine, FailsWhatBreaksItsRules) {
   EXPECT_EQ(trial.engine().counts().n_failed, 6u);
 }
 
+TEST(Engine, AForbiddenTokenIsNeverDrawn) {
+  EngineTrial trial(demo_path(), {});
+  const uint32_t vocab_size = cria_vocab_size(trial.model().model());
+  for (const float bias : {-HUGE_VALF, -3e38f}) {
+    for (const char* schema : {"", R"({"type":"integer"})"}) {
+      AnswerRequest request = seeded("The", 1);
+      for (uint32_t token = 0; token < vocab_size; ++token) {
+        request.biases.insert(request.biases.end(), 2, {token, bias});
+      }
+      request.is_json = *schema != '\0';
+      request.schema = schema;
+      const HeardChoice heard = trial.ask(request);
+      EXPECT_EQ(heard.ends.at(0).end, AnswerEnd::kFailed);
+      EXPECT_EQ(heard.ends.at(0).status, CRIA_NOTHING_TO_SAMPLE);
+      EXPECT_TRUE(heard.tokens.empty());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cria::hosted

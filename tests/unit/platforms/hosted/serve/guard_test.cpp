@@ -90,7 +90,17 @@ TEST(Guard, ComparesWholeKeys) {
 
 TEST(Guard, ReadsKeysALineEach) {
   EXPECT_EQ(keys_of("a\r\n\n  b \nc", "f"), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(keys_of("\xef\xbb\xbf"
+                    "a\n",
+                    "f"),
+            std::vector<std::string>{"a"});
   EXPECT_THROW(keys_of("", "f"), ProgramError);
+  try {
+    keys_of("a\n\n\nb c\n", "f");
+    ADD_FAILURE();
+  } catch (const ProgramError& error) {
+    EXPECT_NE(std::string(error.what()).find("line 4 "), std::string::npos) << error.what();
+  }
   EXPECT_THROW(keys_of(" \n\r\n", "f"), ProgramError);
   EXPECT_THROW(keys_of("a b", "f"), ProgramError);
   EXPECT_THROW(keys_of(std::string("a\0b", 3), "f"), ProgramError);

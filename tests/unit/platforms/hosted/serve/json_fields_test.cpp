@@ -25,7 +25,45 @@ TEST(JsonFields, BodiesAreObjectsOfABoundedSize) {
     EXPECT_EQ(status_of(none), 400) << none;
   }
   EXPECT_EQ(status_of("{\"a\":" + std::string(1000, '[')), 400);
-  EXPECT_EQ(status_of("{\"a\":[0" + std::string(2 << 20, ',') + "]}"), 413);
+}
+
+// {"name": [1,1,...]}
+std::string list_of(const std::string& name, size_t n) {
+  std::string body = "{\"" + name + "\":[1";
+  for (size_t i = 1; i < n; ++i) body += ",1";
+  return body + "]}";
+}
+
+TEST(JsonFields, OnlyWhatARequestCanHaveIsBuiltAndCounted) {
+  EXPECT_EQ(status_of(list_of("x", 1 << 20)), 200);
+  EXPECT_EQ(parse_object(R"({"x":{"prompt":[1]},"n":2,"y":[{}],"prompt":"a","z":1})").json,
+            Json({{"n", 2}, {"prompt", "a"}}));
+  EXPECT_EQ(parse_object(R"({"stop":[{"a":[1]},"b"],"n":[[1]],"stop":{"x":[null,-1,0.5]}})").json,
+            Json({{"n", Json::array({Json::array({1})})}, {"stop", {{"x", {nullptr, -1, 0.5}}}}}));
+  EXPECT_EQ(status_of(list_of("messages", 60000)), 200);
+  EXPECT_EQ(status_of(list_of("messages", 66000)), 413);
+  for (const char* ids : {"prompt", "tokens", "content"}) {
+    EXPECT_EQ(status_of(list_of(ids, 1 << 19)), 200);
+    EXPECT_EQ(status_of(list_of(ids, (1 << 19) + 1)), 413);
+  }
+  EXPECT_EQ(status_of("{\"x\":" + std::string(1000, '[')), 400);
+}
+
+std::string message_of(const std::string& body) {
+  try {
+    parse_object(body);
+  } catch (const ApiError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(JsonFields, WhatIsNoJsonIsToldWithItsPlace) {
+  EXPECT_NE(message_of("{\"n\": 1,}").find("byte 9"), std::string::npos);
+  EXPECT_NE(message_of("{}x").find("byte 3"), std::string::npos);
+  EXPECT_NE(message_of(std::string("{}\0", 3)).find("byte 3"), std::string::npos);
+  EXPECT_EQ(status_of(std::string("{}\0{}", 5)), 400);
+  EXPECT_EQ(message_of("[1]"), "the body is no JSON object");
 }
 
 TEST(JsonFields, RawMembersAreTheTextThatWasSent) {
@@ -67,7 +105,8 @@ TEST(JsonFields, MembersHaveAKindAndARange) {
 
 TEST(JsonFields, TokenIdsAreBelowTheVocabulary) {
   EXPECT_EQ(token_id(Json(7), 8, "p"), 7u);
-  for (const Json& none : {Json(8), Json(-1), Json(1.0), Json("1"), Json(nullptr),
+  EXPECT_EQ(token_id(Json(7.0), 8, "p"), 7u);
+  for (const Json& none : {Json(8), Json(-1), Json(1.5), Json("1"), Json(nullptr),
                            Json(18446744073709551615u), Json(4294967296u)}) {
     EXPECT_THROW(token_id(none, 8, "p"), ApiError) << none;
   }
