@@ -139,6 +139,7 @@ AnswerOrder text_order(const OrderContext& context, const Json& request, const s
   read_sampling(context, fields, &answer);
   read_format(context, fields, body, &answer);
   read_prompts(context, fields, answer, &order, fields.flag("echo", false));
+  check_answer_size(context, order);
   return order;
 }
 
@@ -164,6 +165,7 @@ AnswerOrder native_order(const OrderContext& context, const Json& request,
   read_format(context, fields, body, &answer);
   order.settings = settings_of(answer, order);
   read_prompts(context, fields, answer, &order, true);
+  check_answer_size(context, order);
   return order;
 }
 
