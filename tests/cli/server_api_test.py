@@ -240,7 +240,7 @@ class Endpoints(unittest.TestCase):
         for name, values in {
             "temperature": (-1, 101, "1", True), "top_p": (-0.1, 1.1), "min_p": (2,), "top_k": (-2, 1.5), "n": (0, -1, "1"),
             "seed": ("1", 1.5), "max_tokens": (-2, "8", 1.5), "stop": (1, [1], {}), "frequency_penalty": (11,),
-            "presence_penalty": (-11,), "repeat_penalty": (-1,), "stream": ("true", 1), "top_logprobs": (101, -1),
+            "presence_penalty": (-11,), "repeat_penalty": (-1,), "stream": ("true", 1), "top_logprobs": (21, -1),
             "stream_options": (1,), "logprobs": ("yes",), "model": (1,),
         }.items():
             for value in values:

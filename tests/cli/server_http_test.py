@@ -369,10 +369,127 @@ class Transport(unittest.TestCase):
     def test_a_client_that_reads_nothing_holds_no_session(self):
         client = socket.create_connection((self.server.host, self.server.port))
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        body = json.dumps({**LONG, "stream": True, "n_probs": 50}).encode()
+        body = json.dumps({**LONG, "stream": True, "n_probs": 20}).encode()
         client.sendall(head("POST /completion HTTP/1.1", f"Content-Length: {len(body)}") + body)
         self.server.wait_until_idle()
         client.close()
+
+
+class LongAnswers(unittest.TestCase):
+    """What is made faster than it is taken, and much at once."""
+
+    MUCH = {"prompt": "Hi", "max_tokens": 500, "ignore_eos": True, "seed": 1, "logprobs": 20}
+
+    def streams(self, server, n):
+        """The raw answers of n clients that read as fast as they can."""
+        answers = [b""] * n
+        body = json.dumps({**self.MUCH, "stream": True}).encode()
+        asked = head("POST /v1/completions HTTP/1.1", f"Content-Length: {len(body)}", "Connection: close") + body
+
+        def ask(i):
+            answers[i] = server.raw(asked)
+
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(n)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return answers
+
+    def unread(self, server, data, n):
+        """Clients that ask and read nothing."""
+        clients = []
+        body = json.dumps(data).encode()
+        for _ in range(n):
+            client = socket.socket()
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.settimeout(cli.PATIENCE_S)
+            client.connect((server.host, server.port))
+            client.sendall(head("POST /v1/completions HTTP/1.1", f"Content-Length: {len(body)}") + body)
+            clients.append(client)
+        return clients
+
+    def test_streams_of_clients_that_read_are_whole(self):
+        with Server("--sessions", 2, "--queue", 40) as server:
+            for answer in self.streams(server, 12):
+                self.assertTrue(answer.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n"), (len(answer), answer[-200:]))
+                self.assertEqual(answer.count(b'"text_offset"'), 500)
+
+    def test_a_long_answer_is_sent_as_it_is_written(self):
+        with Server("--sessions", 2, "--queue", 40) as server:
+            ask = {**self.MUCH, "max_tokens": 120, "temperature": 0}
+            single = server.post("/v1/completions", ask).body["choices"][0]
+            answer = server.post("/v1/completions", {**ask, "prompt": ["Hi"] * 4})
+            self.assertGreater(len(answer.raw), 256 << 10)
+            self.assertEqual(answer.headers["Transfer-Encoding"], "chunked")
+            events = server.stream("/v1/completions", ask)[:-1]
+            lists = {}
+            for event in events:
+                for name, rows in (event["choices"][0]["logprobs"] or {}).items():
+                    lists.setdefault(name, []).extend(rows)
+            for i, choice in enumerate(answer.body["choices"]):
+                self.assertEqual(choice, {**single, "index": i})
+                self.assertEqual(choice["logprobs"], lists)
+                self.assertEqual(len(choice["logprobs"]["content"]), 120)
+            old = json.dumps(ask).encode()
+            whole = server.raw(b"POST /v1/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s" % (len(old), old))
+            self.assertNotIn(b"chunked", whole)
+            self.assertEqual(json.loads(whole.partition(b"\r\n\r\n")[2])["choices"][0], single)
+            short = server.post("/v1/completions", {**ask, "max_tokens": 2})
+            self.assertEqual(int(short.headers["Content-Length"]), len(short.raw))
+
+    def test_more_than_an_answer_holds(self):
+        with Server("--sessions", 4, "--queue", 200) as server:
+            many = {**self.MUCH, "prompt": ["Hi"] * 200, "max_tokens": 2000}
+            answer = server.post("/v1/completions", many)
+            self.assertEqual((answer.status, answer.error["param"]), (400, "max_tokens"))
+            del many["max_tokens"]
+            answer = server.post("/v1/completions", many)
+            self.assertEqual((answer.status, answer.error["param"]), (400, "max_tokens"))
+            server.wait_until_idle()
+
+    def test_memory_of_long_answers_comes_back(self):
+        with Server("--sessions", 4, "--queue", 40) as server:
+            many = {**self.MUCH, "prompt": ["Hi"] * 10}
+            sizes = []
+            for _ in range(4):
+                answer = server.post("/v1/completions", many)
+                self.assertEqual(answer.status, 200)
+                self.assertEqual(len(answer.body["choices"]), 10)
+                self.assertEqual(server.post("/v1/completions", {**many, "prompt": "Hi", "n": 4}).status, 200)
+                sizes.append(server.resident_bytes())
+            if not cli.IS_SANITIZED and not cli.IS_EMULATED:
+                self.assertLess(sizes[-1] - sizes[1], 1 << 20, sizes)
+                self.assertLess(max(sizes), 64 << 20, sizes)
+
+    def test_who_reads_nothing_holds_up_nobody(self):
+        with Server("--sessions", 2, "--queue", 200) as server:
+            clients = self.unread(server, {**self.MUCH, "stream": True}, 60) + self.unread(server, self.MUCH, 60)
+            slowest = 0
+            end = time.monotonic() + 10
+            while time.monotonic() < end:
+                begin = time.monotonic()
+                self.assertEqual(server.get("/health").status, 200)
+                slowest = max(slowest, time.monotonic() - begin)
+                time.sleep(0.05)
+            self.assertLess(slowest, 2)
+            if not cli.IS_SANITIZED and not cli.IS_EMULATED:
+                self.assertLess(server.resident_bytes(), 256 << 20)
+            for client in clients:
+                client.close()
+            server.wait_until_idle()
+            self.assertEqual(server.chat(max_tokens=2).status, 200)
+
+    def test_the_log_says_who_was_cut_off(self):
+        with Server("--sessions", 2, "--queue", 40) as server:
+            many = {**self.MUCH, "prompt": ["Hi"] * 10}  # more than the system takes for a client
+            clients = self.unread(server, many, 1) + self.unread(server, {**many, "stream": True}, 1)
+            end = time.monotonic() + cli.PATIENCE_S
+            while sum("cut off, as its client takes too little" in line for line in server.log) < 2:
+                self.assertLess(time.monotonic(), end, server.log)
+                time.sleep(0.2)
+            for client in clients:
+                client.close()
 
 
 class Ending(unittest.TestCase):
@@ -412,6 +529,8 @@ class Ending(unittest.TestCase):
             connection.request("POST", "/completion", json.dumps({**LONG, "stream": True, "n_predict": 450}))
             response = connection.getresponse()
             self.assertTrue(response.readline().startswith(b":"))
+            while not response.readline().startswith(b"data: "):  # then it has a session
+                pass
             server.process.send_signal(signal.SIGTERM)
             text = response.read().decode()
             self.assertIn('"stop":true', text)

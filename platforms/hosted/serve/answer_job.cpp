@@ -1,9 +1,15 @@
 #include "platforms/hosted/serve/answer_job.h"
 
 #include <cstdint>
+#include <deque>
+#include <mutex>
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
+#include "platforms/hosted/base/clock.h"
+#include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/api_error.h"
 
 namespace cria::hosted {
@@ -11,62 +17,98 @@ namespace {
 
 using Post = std::function<void(std::function<void()>)>;
 
+// What the engine told and nobody has written yet.
+struct Told {
+  size_t prompt;
+  double seconds;
+  std::variant<AnswerPiece, AnswerSummary> what;
+};
+
 class Job : public std::enable_shared_from_this<Job> {
  public:
-  Job(Engine* engine, std::unique_ptr<AnswerWriter> writer, std::shared_ptr<Exchange> exchange)
-      : engine_(engine), writer_(std::move(writer)), exchange_(std::move(exchange)) {}
+  Job(Engine* engine, std::unique_ptr<AnswerWriter> writer, std::shared_ptr<Exchange> exchange,
+      std::shared_ptr<Backlog> backlog, Post post)
+      : engine_(engine),
+        writer_(std::move(writer)),
+        exchange_(std::move(exchange)),
+        backlog_(std::move(backlog)),
+        post_(std::move(post)) {}
+  ~Job() { backlog_->remove(n_bytes_); }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
 
-  void start(std::vector<AnswerRequest> prompts, const Post& post);
+  void start(std::vector<AnswerRequest> prompts);
+
+  // On the engine's thread, where nothing is written.
   void take(size_t prompt, const AnswerPiece& piece);
   void end(size_t prompt, const AnswerSummary& summary);
 
  private:
+  enum class Excess { kNone, kOwn, kOfAll };
+
+  void wake();
+
+  // On the network thread.
+  void on_wake();
+  bool next(std::string* text);
+  bool next_told(Told* told);
+  bool write(const Told& told, std::string* text);
   void cancel();
-  void fail(const ApiError& error);
-  void finish();
+  void drop();
+  bool fail(const ApiError& error, std::string* text);
+  void finish_whole();
+
+  [[nodiscard]] size_t bytes_of(const AnswerPiece& piece) const {
+    return writer_->bytes_of(piece) + (writer_->streams() ? sizeof(Told) : 0);
+  }
 
   Engine* engine_;
   std::unique_ptr<AnswerWriter> writer_;
   std::shared_ptr<Exchange> exchange_;  // null: there is nobody to tell any more
+  std::shared_ptr<Backlog> backlog_;
+  Post post_;
   std::vector<uint64_t> ids_;
   size_t n_open_ = 0;  // choices
+
+  std::mutex mutex_;  // of all that follows
+  std::deque<Told> told_;
+  size_t n_bytes_ = 0;  // counted in the backlog
+  bool is_woken_ = false;
+  bool is_over_ = false;           // nothing more is taken,
+  Excess excess_ = Excess::kNone;  // perhaps because it would be too much
 };
 
-// Of one prompt; on the engine's thread, where nothing is done but passing on.
+// Of one prompt.
 class JobListener final : public AnswerListener {
  public:
-  JobListener(std::shared_ptr<Job> job, size_t prompt, Post post)
-      : job_(std::move(job)), prompt_(prompt), post_(std::move(post)) {}
+  JobListener(std::shared_ptr<Job> job, size_t prompt) : job_(std::move(job)), prompt_(prompt) {}
 
-  void on_piece(const AnswerPiece& piece) override {
-    post_([job = job_, prompt = prompt_, piece] { job->take(prompt, piece); });
-  }
-  void on_end(const AnswerSummary& summary) override {
-    post_([job = job_, prompt = prompt_, summary] { job->end(prompt, summary); });
-  }
+  void on_piece(const AnswerPiece& piece) override { job_->take(prompt_, piece); }
+  void on_end(const AnswerSummary& summary) override { job_->end(prompt_, summary); }
 
  private:
   std::shared_ptr<Job> job_;
   size_t prompt_;
-  Post post_;
 };
 
-void Job::start(std::vector<AnswerRequest> prompts, const Post& post) {
+void Job::start(std::vector<AnswerRequest> prompts) {
   exchange_->when_gone([job = shared_from_this()] {
     job->cancel();
+    job->drop();
     job->exchange_ = nullptr;
   });
   if (exchange_ == nullptr) return;
+  for (const AnswerRequest& prompt : prompts) n_open_ += prompt.n_choices;
   for (size_t i = 0; i < prompts.size(); ++i) {
-    n_open_ += prompts[i].n_choices;
     uint64_t id = 0;
     const SubmitResult result = engine_->submit(
-        std::move(prompts[i]), std::make_shared<JobListener>(shared_from_this(), i, post), &id);
+        std::move(prompts[i]), std::make_shared<JobListener>(shared_from_this(), i), &id);
     if (result == SubmitResult::kTaken) {
       ids_.push_back(id);
       continue;
     }
     cancel();
+    drop();
     const std::shared_ptr<Exchange> exchange = std::exchange(exchange_, nullptr);
     const bool is_full = result == SubmitResult::kQueueFull;
     return exchange->reply(ApiError(is_full ? ErrorKind::kTooMany : ErrorKind::kUnavailable,
@@ -75,64 +117,172 @@ void Job::start(std::vector<AnswerRequest> prompts, const Post& post) {
                                         : "the server is stopping")
                                .reply());
   }
-  if (writer_->streams()) exchange_->begin_events();
+  if (!writer_->streams()) return;
+  exchange_->begin_events(
+      [job = shared_from_this()](std::string* text) { return job->next(text); });
 }
 
 void Job::take(size_t prompt, const AnswerPiece& piece) {
-  if (exchange_ == nullptr) return;
-  const std::string events = writer_->take(prompt, piece);
-  if (!events.empty()) exchange_->send(events);
+  const size_t n_bytes = bytes_of(piece);
+  const std::lock_guard lock(mutex_);
+  if (is_over_) return;
+  n_bytes_ += n_bytes;
+  backlog_->add(n_bytes);
+  if (n_bytes_ > kMostAnswerBytes) {
+    excess_ = Excess::kOwn;
+  } else if (n_bytes_ > Backlog::kFewBytes && backlog_->is_full()) {
+    excess_ = Excess::kOfAll;
+  }
+  if (excess_ != Excess::kNone) {
+    is_over_ = true;
+    return wake();
+  }
+  if (!writer_->streams()) {
+    writer_->take(prompt, piece, monotonic_seconds());
+    return;
+  }
+  told_.push_back({prompt, monotonic_seconds(), piece});
+  wake();
 }
 
 void Job::end(size_t prompt, const AnswerSummary& summary) {
+  const std::lock_guard lock(mutex_);
+  if (is_over_) return;
+  told_.push_back({prompt, monotonic_seconds(), summary});
+  wake();
+}
+
+// Under the mutex.
+void Job::wake() {
+  if (std::exchange(is_woken_, true)) return;
+  post_([job = shared_from_this()] { job->on_wake(); });
+}
+
+void Job::on_wake() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_woken_ = false;
+  }
   if (exchange_ == nullptr) return;
-  if (summary.end == AnswerEnd::kFailed && summary.status == CRIA_NOTHING_TO_SAMPLE) {
+  if (writer_->streams()) {
+    // By itself it may be the last to hold the other.
+    const std::shared_ptr<Exchange> exchange = exchange_;
+    return exchange->wake();
+  }
+  std::string nothing;
+  while (exchange_ != nullptr) {
+    const size_t n_open = n_open_;
+    if (!next(&nothing) || n_open_ == n_open) return;
+  }
+}
+
+bool Job::next_told(Told* told) {
+  const std::lock_guard lock(mutex_);
+  if (told_.empty()) return false;
+  *told = std::move(told_.front());
+  told_.pop_front();
+  if (const auto* const piece = std::get_if<AnswerPiece>(&told->what)) {
+    const size_t n_bytes = bytes_of(*piece);
+    n_bytes_ -= n_bytes;
+    backlog_->remove(n_bytes);
+  }
+  return true;
+}
+
+// As NextText; of a whole answer ends alone come here.
+bool Job::next(std::string* text) {
+  Excess excess = Excess::kNone;
+  {
+    const std::lock_guard lock(mutex_);
+    excess = excess_;
+  }
+  if (excess == Excess::kOfAll) {
+    return fail(ApiError(ErrorKind::kUnavailable, kCrowded), text);
+  }
+  if (excess == Excess::kOwn) {
     return fail(ApiError(ErrorKind::kInvalidRequest,
-                         "logit_bias, with the schema if there is one, forbids every token",
-                         "logit_bias"));
+                         text_of("the answer takes more than the %zu bytes that are held of one; "
+                                 "ask for fewer tokens, or stream it and read faster",
+                                 kMostAnswerBytes),
+                         "max_tokens"),
+                text);
+  }
+  Told told = {};
+  if (!next_told(&told)) return true;
+  return write(told, text);
+}
+
+// False: it is over.
+bool Job::write(const Told& told, std::string* text) {
+  if (const auto* const piece = std::get_if<AnswerPiece>(&told.what)) {
+    *text += writer_->take(told.prompt, *piece, told.seconds);
+    return true;
+  }
+  const AnswerSummary& summary = std::get<AnswerSummary>(told.what);
+  if (summary.end == AnswerEnd::kFailed && summary.status == CRIA_NOTHING_TO_SAMPLE) {
+    return fail(
+        ApiError(ErrorKind::kInvalidRequest,
+                 "logit_bias, with the schema if there is one, forbids every token", "logit_bias"),
+        text);
   }
   if (summary.end == AnswerEnd::kFailed) {
-    return fail(ApiError(ErrorKind::kServer,
-                         std::string("the model failed: ") + cria_status_message(summary.status)));
+    const char* const why = cria_status_message(summary.status);
+    return fail(ApiError(ErrorKind::kServer, std::string("the model failed: ") + why), text);
   }
   if (summary.end == AnswerEnd::kShutDown) {
-    return fail(ApiError(ErrorKind::kUnavailable, "the server is stopping"));
+    return fail(ApiError(ErrorKind::kUnavailable, "the server is stopping"), text);
   }
-  const std::string events = writer_->end(prompt, summary);
-  if (!events.empty()) exchange_->send(events);
-  if (exchange_ != nullptr && --n_open_ == 0) finish();
+  *text += writer_->end(told.prompt, summary);
+  if (--n_open_ > 0) return true;
+  exchange_->note(writer_->counts());
+  if (!writer_->streams()) {
+    finish_whole();
+    return false;
+  }
+  exchange_ = nullptr;
+  *text += writer_->last_events();
+  return false;
 }
 
 void Job::cancel() {
   for (const uint64_t id : ids_) engine_->cancel(id);
 }
 
-void Job::fail(const ApiError& error) {
-  cancel();
-  const std::shared_ptr<Exchange> exchange = std::exchange(exchange_, nullptr);
-  if (!writer_->streams()) return exchange->reply(error.reply());
-  exchange->send(event_of(error.json()));
-  exchange->end_events();
+// What is not told yet never will be.
+void Job::drop() {
+  const std::lock_guard lock(mutex_);
+  is_over_ = true;
+  told_.clear();
+  backlog_->remove(std::exchange(n_bytes_, 0));
 }
 
-void Job::finish() {
+bool Job::fail(const ApiError& error, std::string* text) {
+  cancel();
+  drop();
   const std::shared_ptr<Exchange> exchange = std::exchange(exchange_, nullptr);
-  exchange->note(writer_->counts());
   if (writer_->streams()) {
-    exchange->send(writer_->finish());
-    return exchange->end_events();
+    *text += event_of(error.json());
+  } else {
+    exchange->reply(error.reply());
   }
-  Reply reply;
-  reply.body = writer_->finish();
-  exchange->reply(std::move(reply));
+  return false;
+}
+
+void Job::finish_whole() {
+  const std::shared_ptr<Exchange> exchange = std::exchange(exchange_, nullptr);
+  exchange->reply({}, [job = shared_from_this()](std::string* text) {
+    return job->writer_->next_of_whole(text);
+  });
 }
 
 }  // namespace
 
 void start_job(Engine* engine, std::unique_ptr<AnswerWriter> writer,
                std::vector<AnswerRequest> prompts, const std::shared_ptr<Exchange>& exchange,
+               const std::shared_ptr<Backlog>& backlog,
                const std::function<void(std::function<void()>)>& post) {
-  std::make_shared<Job>(engine, std::move(writer), exchange)->start(std::move(prompts), post);
+  std::make_shared<Job>(engine, std::move(writer), exchange, backlog, post)
+      ->start(std::move(prompts));
 }
 
 }  // namespace cria::hosted

@@ -1,6 +1,8 @@
 // From an order to its answer: what a client asked for, at the engine and back.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -11,10 +13,29 @@
 
 namespace cria::hosted {
 
-// On the network thread, where post brings what the engine tells. All of the prompts are taken, or
-// none: then the reply says so.
+// What all answers hold that are made and not taken, in bytes. While it is full none are begun, and
+// those that hold more than kFewBytes end.
+class Backlog {
+ public:
+  static constexpr size_t kMostBytes = size_t{64} << 20;
+  static constexpr size_t kFewBytes = size_t{1} << 20;
+
+  void add(size_t n_bytes) { n_bytes_ += n_bytes; }
+  void remove(size_t n_bytes) { n_bytes_ -= n_bytes; }
+  [[nodiscard]] bool is_full() const { return n_bytes_ > kMostBytes; }
+
+ private:
+  std::atomic<size_t> n_bytes_ = 0;
+};
+
+// Of requests that come while it is.
+constexpr const char* kCrowded = "too many answers wait to be taken; try again";
+
+// On the network thread, which post runs tasks on. All of the prompts are taken, or none: then the
+// reply says so.
 void start_job(Engine* engine, std::unique_ptr<AnswerWriter> writer,
                std::vector<AnswerRequest> prompts, const std::shared_ptr<Exchange>& exchange,
+               const std::shared_ptr<Backlog>& backlog,
                const std::function<void(std::function<void()>)>& post);
 
 }  // namespace cria::hosted

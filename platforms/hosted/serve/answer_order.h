@@ -1,6 +1,7 @@
 // A request for answers, read: what the engine is to do, and how it is told.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -25,7 +26,22 @@ struct AnswerOrder {
   bool is_batch = false;                     // kNative: the answer is a list
   std::vector<std::string> response_fields;  // kNative; none: all
   Json settings;                             // kNative
+
+  // Whether the answer tells more of its tokens than their text.
+  [[nodiscard]] bool tells_tokens() const {
+    return returns_tokens || (!prompts.empty() && prompts[0].n_top);
+  }
 };
+
+// What an answer holds until its client takes it; that of a stream, of what is not yet taken.
+constexpr size_t kMostAnswerBytes = size_t{16} << 20;
+
+// Of n_tokens of an answer with so many likeliest ones.
+constexpr size_t bytes_of_tokens(size_t n_tokens, size_t n_top) {
+  constexpr size_t kHeapBytes = 16;  // of an allocation
+  return n_tokens *
+         (sizeof(DrawnToken) + (n_top > 0 ? n_top * sizeof(TokenLogprob) + kHeapBytes : 0));
+}
 
 // What requests are read against.
 struct OrderContext {

@@ -33,7 +33,9 @@ Json timings(uint32_t n_cached, uint32_t n_read, double read_seconds, uint32_t n
           {"predicted_per_second", rate(n_made, made_seconds)}};
 }
 
-Json bytes_of(const std::string& text) {
+float told_logprob(float logprob) { return std::min(std::max(logprob, kLeastLogprob), 0.0f); }
+
+Json list_of_bytes(const std::string& text) {
   Json bytes = Json::array();
   for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
   return bytes;
@@ -75,15 +77,26 @@ size_t AnswerWriter::index_of(size_t prompt, uint32_t choice) const {
   return prompt * order_.prompts[0].n_choices + choice;
 }
 
-std::string AnswerWriter::take(size_t prompt, const AnswerPiece& piece) {
+size_t AnswerWriter::bytes_of(const AnswerPiece& piece) const {
+  size_t n_bytes = piece.text.size();
+  if (order_.streams || order_.tells_tokens()) {
+    n_bytes += bytes_of_tokens(piece.tokens.size(), order_.prompts[0].n_top.value_or(0));
+  }
+  return n_bytes;
+}
+
+std::string AnswerWriter::take(size_t prompt, const AnswerPiece& piece, double seconds) {
   const size_t index = index_of(prompt, piece.choice);
   Choice& choice = choices_[index];
-  if (choice.first_seconds == 0.0) choice.first_seconds = monotonic_seconds();
+  if (choice.first_seconds == 0.0) choice.first_seconds = seconds;
+  choice.last_seconds = seconds;
   choice.n_told += static_cast<uint32_t>(piece.tokens.size());
   choice.has_new_line = choice.has_new_line || piece.text.find('\n') != std::string::npos;
   if (!order_.streams) {
     choice.text += piece.text;
-    choice.tokens.insert(choice.tokens.end(), piece.tokens.begin(), piece.tokens.end());
+    if (order_.tells_tokens()) {
+      choice.tokens.insert(choice.tokens.end(), piece.tokens.begin(), piece.tokens.end());
+    }
     return {};
   }
   std::string events;
@@ -103,7 +116,60 @@ std::string AnswerWriter::end(size_t prompt, const AnswerSummary& summary) {
   return events + event_of(end_event(prompt, choice));
 }
 
-std::string AnswerWriter::finish() { return order_.streams ? closing() : dump(whole()); }
+void AnswerWriter::put_list(size_t choice, List list) {
+  put("[");
+  parts_.back().choice = choice;
+  parts_.back().list = list;
+  parts_.push_back({.text = "]"});
+}
+
+void AnswerWriter::put_open(const Json& object) {
+  std::string text = dump(object);
+  text.back() = ',';
+  put(text);
+}
+
+Json AnswerWriter::place_of(List list, const DrawnToken& drawn) {
+  switch (list) {
+    case List::kTokens:
+      return text_->token_text(drawn.token);
+    case List::kLogprobs:
+      return told_logprob(drawn.logprob);
+    case List::kTop:
+      return top_of(drawn);
+    case List::kOffsets: {
+      const size_t offset = offset_;
+      offset_ += text_->token_text(drawn.token).size();
+      return offset;
+    }
+    default:
+      return logprobs_of(drawn);
+  }
+}
+
+bool AnswerWriter::next_of_whole(std::string* text) {
+  if (parts_.empty()) {
+    parts_.emplace_back();
+    put_whole();
+  }
+  Part& part = parts_[part_];
+  if (!std::exchange(is_begun_, true)) {
+    *text += part.text;
+    part.text = {};
+    return true;
+  }
+  const std::vector<DrawnToken>& tokens = choices_[part.choice].tokens;
+  if (part.list != List::kNone && token_ < tokens.size()) {
+    if (token_ > 0) *text += ',';
+    *text += dump(place_of(part.list, tokens[token_++]));
+    return true;
+  }
+  is_begun_ = false;
+  token_ = 0;
+  offset_ = 0;
+  if (++part_ == parts_.size()) return false;
+  return next_of_whole(text);
+}
 
 std::string AnswerWriter::counts() const {
   uint64_t n_prompt = 0;
@@ -147,23 +213,33 @@ Json AnswerWriter::usage() const {
           {"prompt_tokens_details", {{"cached_tokens", n_cached}}}};
 }
 
-Json AnswerWriter::logprobs_of(const std::vector<DrawnToken>& tokens) const {
+Json AnswerWriter::logprobs_of(const DrawnToken& drawn) const {
   const auto row_of = [this](uint32_t token, float logprob) {
     return Json{{"id", token},
                 {"token", text_->token_text(token)},
-                {"bytes", bytes_of(text_->token_bytes(token))},
-                {"logprob", std::min(std::max(logprob, kLeastLogprob), 0.0f)}};
+                {"bytes", list_of_bytes(text_->token_bytes(token))},
+                {"logprob", told_logprob(logprob)}};
   };
-  Json rows = Json::array();
-  for (const DrawnToken& drawn : tokens) {
-    Json row = row_of(drawn.token, drawn.logprob);
-    row["top_logprobs"] = Json::array();
-    for (const TokenLogprob& top : drawn.top) {
-      row["top_logprobs"].push_back(row_of(top.token, top.logprob));
-    }
-    rows.push_back(std::move(row));
+  Json row = row_of(drawn.token, drawn.logprob);
+  row["top_logprobs"] = Json::array();
+  for (const TokenLogprob& top : drawn.top) {
+    row["top_logprobs"].push_back(row_of(top.token, top.logprob));
   }
+  return row;
+}
+
+Json AnswerWriter::logprobs_of(const std::vector<DrawnToken>& tokens) const {
+  Json rows = Json::array();
+  for (const DrawnToken& drawn : tokens) rows.push_back(logprobs_of(drawn));
   return rows;
+}
+
+Json AnswerWriter::top_of(const DrawnToken& drawn) const {
+  Json top = Json::object();
+  for (const TokenLogprob& each : drawn.top) {
+    top[text_->token_text(each.token)] = told_logprob(each.logprob);
+  }
+  return top;
 }
 
 Json AnswerWriter::timings_of(const AnswerSummary& s) {
@@ -174,7 +250,7 @@ Json AnswerWriter::timings_of(const AnswerSummary& s) {
 Json AnswerWriter::timings_so_far(const Choice& choice) const {
   const auto n_prompt = static_cast<uint32_t>(order_.prompts[0].prompt.size());
   return timings(0, n_prompt, choice.first_seconds - begun_seconds_, choice.n_told,
-                 monotonic_seconds() - choice.first_seconds);
+                 choice.last_seconds - choice.first_seconds);
 }
 
 Json AnswerWriter::all_timings() const { return timings_of(choices_[0].summary); }
@@ -228,20 +304,27 @@ class ChatWriter final : public AnswerWriter {
     return events + event_of(std::string("[DONE]"));
   }
 
-  Json whole() override {
+  void put_whole() override {
     Json json = head("chat.completion");
-    json["choices"] = Json::array();
-    for (size_t i = 0; i < choices_.size(); ++i) {
-      Json choice = {{"index", i},
-                     {"message", {{"role", "assistant"}, {"content", choices_[i].text}}},
-                     {"logprobs", nullptr},
-                     {"finish_reason", finish_reason(choices_[i].summary)}};
-      if (order_.prompts[0].n_top) choice["logprobs"] = logprobs_object(choices_[i].tokens);
-      json["choices"].push_back(std::move(choice));
-    }
     json["usage"] = usage();
     json["timings"] = all_timings();
-    return json;
+    put_open(json);
+    put("\"choices\":[");
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      if (i > 0) put(",");
+      put_open({{"index", i},
+                {"message", {{"role", "assistant"}, {"content", choices_[i].text}}},
+                {"finish_reason", finish_reason(choices_[i].summary)}});
+      put("\"logprobs\":");
+      if (order_.prompts[0].n_top) {
+        put("{\"content\":");
+        put_list(i, List::kRows);
+        put("}}");
+      } else {
+        put("null}");
+      }
+    }
+    put("]}");
   }
 
   // Who asked for no top_logprobs gets none.
@@ -281,8 +364,9 @@ class TextWriter final : public AnswerWriter {
   Json piece_event(size_t prompt, const AnswerPiece& piece, Choice* told) override {
     Json choice = choice_of(index_of(prompt, piece.choice), piece.text, nullptr);
     if (order_.prompts[0].n_top) {
-      choice["logprobs"] = logprobs_object(piece.tokens, told->text.size());
-      for (const DrawnToken& drawn : piece.tokens) told->text += text_->token_text(drawn.token);
+      offset_ = told->n_text_bytes;
+      choice["logprobs"] = logprobs_object(piece.tokens);
+      told->n_text_bytes = offset_;
     }
     return chunk(std::move(choice));
   }
@@ -306,36 +390,48 @@ class TextWriter final : public AnswerWriter {
     return events + event_of(std::string("[DONE]"));
   }
 
-  Json whole() override {
+  void put_whole() override {
     Json json = head("text_completion");
-    json["choices"] = Json::array();
-    for (size_t i = 0; i < choices_.size(); ++i) {
-      Json choice = choice_of(i, echo(i) + choices_[i].text, finish_reason(choices_[i].summary));
-      if (order_.prompts[0].n_top) choice["logprobs"] = logprobs_object(choices_[i].tokens, 0);
-      json["choices"].push_back(std::move(choice));
-    }
     json["usage"] = usage();
     json["timings"] = all_timings();
-    return json;
+    put_open(json);
+    put("\"choices\":[");
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      if (i > 0) put(",");
+      Json choice = choice_of(i, echo(i) + choices_[i].text, finish_reason(choices_[i].summary));
+      if (!order_.prompts[0].n_top) {
+        put(dump(choice));
+        continue;
+      }
+      choice.erase("logprobs");
+      put_open(choice);
+      char before = '{';
+      put("\"logprobs\":");
+      for (const ListRow& row : kLists) {
+        put(std::exchange(before, ',') + text_of("\"%s\":", row.name));
+        put_list(i, row.list);
+      }
+      put("}}");
+    }
+    put("]}");
   }
 
-  // OpenAI's four lists, and the list that llama.cpp has there.
-  Json logprobs_object(const std::vector<DrawnToken>& tokens, size_t offset) const {
-    Json json = {{"content", logprobs_of(tokens)},
-                 {"tokens", Json::array()},
-                 {"token_logprobs", Json::array()},
-                 {"top_logprobs", Json::array()},
-                 {"text_offset", Json::array()}};
-    for (const Json& row : json["content"]) {
-      Json top = Json::object();
-      for (const Json& each : row["top_logprobs"]) {
-        top[each["token"].get<std::string>()] = each["logprob"];
-      }
-      json["tokens"].push_back(row["token"]);
-      json["token_logprobs"].push_back(row["logprob"]);
-      json["top_logprobs"].push_back(std::move(top));
-      json["text_offset"].push_back(offset);
-      offset += row["token"].get<std::string>().size();
+  struct ListRow {
+    const char* name;
+    List list;
+  };
+  // OpenAI's four lists, and the one that llama.cpp has there.
+  static constexpr ListRow kLists[] = {{"content", List::kRows},
+                                       {"tokens", List::kTokens},
+                                       {"token_logprobs", List::kLogprobs},
+                                       {"top_logprobs", List::kTop},
+                                       {"text_offset", List::kOffsets}};
+
+  Json logprobs_object(const std::vector<DrawnToken>& tokens) {
+    Json json = Json::object();
+    for (const ListRow& row : kLists) {
+      Json& list = json[row.name] = Json::array();
+      for (const DrawnToken& drawn : tokens) list.push_back(place_of(row.list, drawn));
     }
     return json;
   }
@@ -359,7 +455,7 @@ class NativeWriter final : public AnswerWriter {
                  {"stop", false},
                  {"tokens_predicted", choice->n_told},
                  {"tokens_evaluated", order_.prompts[prompt].prompt.size()}};
-    if (has_probabilities()) json["completion_probabilities"] = logprobs_of(piece.tokens);
+    if (has_probabilities()) json[kProbabilities] = logprobs_of(piece.tokens);
     return json;
   }
 
@@ -367,18 +463,34 @@ class NativeWriter final : public AnswerWriter {
     return told(prompt, choice, std::string(), {});
   }
 
-  Json whole() override {
-    Json list = Json::array();
+  void put_whole() override {
+    const std::vector<std::string>& fields = order_.response_fields;
+    const bool tells_probabilities =
+        has_probabilities() &&
+        (fields.empty() || std::find(fields.begin(), fields.end(), kProbabilities) != fields.end());
+    if (choices_.size() > 1) put("[");
     for (size_t i = 0; i < choices_.size(); ++i) {
-      list.push_back(told(i / order_.prompts[0].n_choices, choices_[i], choices_[i].text,
-                          order_.returns_tokens ? choices_[i].tokens : std::vector<DrawnToken>()));
-      if (has_probabilities()) {
-        list.back()["completion_probabilities"] = logprobs_of(choices_[i].tokens);
+      if (i > 0) put(",");
+      const Json json =
+          chosen(told(i / order_.prompts[0].n_choices, choices_[i], choices_[i].text,
+                      order_.returns_tokens ? choices_[i].tokens : std::vector<DrawnToken>()));
+      if (!tells_probabilities) {
+        put(dump(json));
+        continue;
       }
-      list.back() = chosen(std::move(list.back()));
+      if (json.empty()) {
+        put("{");
+      } else {
+        put_open(json);
+      }
+      put(text_of("\"%s\":", kProbabilities));
+      put_list(i, List::kRows);
+      put("}");
     }
-    return choices_.size() == 1 ? list[0] : list;
+    if (choices_.size() > 1) put("]");
   }
+
+  static constexpr const char* kProbabilities = "completion_probabilities";
 
   [[nodiscard]] bool has_probabilities() const { return order_.prompts[0].n_top.has_value(); }
 

@@ -19,11 +19,17 @@ class AnswerWriter {
   AnswerWriter& operator=(const AnswerWriter&) = delete;
 
   [[nodiscard]] bool streams() const { return order_.streams; }
-  // Each gives the events that tell of it; nothing where the answer is told as a whole.
-  std::string take(size_t prompt, const AnswerPiece& piece);
+  // What take holds on to of a piece where the answer is told as a whole, and as long as it waits
+  // to be told.
+  [[nodiscard]] size_t bytes_of(const AnswerPiece& piece) const;
+  // Each gives the events that tell of it; nothing where the answer is told as a whole. seconds is
+  // when the piece was made. Pieces of a whole answer may be taken on another thread than its ends.
+  std::string take(size_t prompt, const AnswerPiece& piece, double seconds);
   std::string end(size_t prompt, const AnswerSummary& summary);
-  // When all have ended: the last events, or the whole answer.
-  std::string finish();
+  // When all have ended: the last events.
+  std::string last_events() { return closing(); }
+  // Or the whole answer: what comes next of it, behind text. False: that was the end.
+  bool next_of_whole(std::string* text);
 
   // "12 tokens (8 held), 30 made": for the log.
   [[nodiscard]] std::string counts() const;
@@ -35,27 +41,53 @@ class AnswerWriter {
     AnswerSummary summary = {};
     bool has_begun = false;
     bool has_new_line = false;
-    uint32_t n_told = 0;  // tokens
+    uint32_t n_told = 0;      // tokens
+    size_t n_text_bytes = 0;  // of their texts
     double first_seconds = 0.0;
+    double last_seconds = 0.0;
   };
 
   virtual Json piece_event(size_t prompt, const AnswerPiece& piece, Choice* choice) = 0;
   virtual Json end_event(size_t prompt, const Choice& choice) = 0;
-  virtual Json whole() = 0;
+  // The whole answer, in which lists of a choice's tokens are written as they are sent: they may be
+  // far longer than what they are made of.
+  virtual void put_whole() = 0;
   virtual std::string opening(size_t /*index*/) { return {}; }
   virtual std::string closing() { return {}; }
 
   [[nodiscard]] size_t index_of(size_t prompt, uint32_t choice) const;
   [[nodiscard]] Json head(const char* object) const;  // id, created, ...
   [[nodiscard]] Json usage() const;
+  [[nodiscard]] Json logprobs_of(const DrawnToken& drawn) const;
   [[nodiscard]] Json logprobs_of(const std::vector<DrawnToken>& tokens) const;
+  [[nodiscard]] Json top_of(const DrawnToken& drawn) const;
   [[nodiscard]] Json timings_so_far(const Choice& choice) const;
+
+  // Of put_whole. A list has a place for each token of a choice.
+  enum class List { kNone, kRows, kTokens, kLogprobs, kTop, kOffsets };
+  void put(const std::string& text) { parts_.back().text += text; }
+  void put_list(size_t choice, List list);
+  // An object that another member can follow.
+  void put_open(const Json& object);
   static Json timings_of(const AnswerSummary& summary);
   static const char* finish_reason(const AnswerSummary& summary);
   [[nodiscard]] Json all_timings() const;
 
+  struct Part {
+    std::string text;
+    size_t choice = 0;  // of the list that follows it
+    List list = List::kNone;
+  };
+
+  [[nodiscard]] Json place_of(List list, const DrawnToken& drawn);
+
   AnswerOrder order_;
   const TextService* text_;
+  std::vector<Part> parts_;
+  size_t part_ = 0;        // the next to write,
+  size_t token_ = 0;       // of its list,
+  size_t offset_ = 0;      // at which its text begins
+  bool is_begun_ = false;  // the part's text is written
   std::vector<Choice> choices_;
   std::string id_;
   int64_t created_;

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "platforms/hosted/base/print_format.h"
-#include "platforms/hosted/serve/answer_job.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/metrics.h"
 #include "platforms/hosted/serve/page.h"
@@ -170,6 +169,9 @@ void Api::handle(RequestHead head, std::string body, std::shared_ptr<Exchange> e
   std::string others;
   const Route* const route = route_of(head, &others);
   if (route->at_once != nullptr) return exchange->reply((this->*route->at_once)(head));
+  if (route->order != nullptr && backlog_->is_full()) {
+    return exchange->reply(ApiError(ErrorKind::kUnavailable, kCrowded).reply());
+  }
   auto work = [this, route, exchange, text = std::move(body)]() mutable {
     std::function<void()> told;
     try {
@@ -184,7 +186,8 @@ void Api::handle(RequestHead head, std::string body, std::shared_ptr<Exchange> e
 
 void Api::start(AnswerOrder order, const std::shared_ptr<Exchange>& exchange) {
   std::vector<AnswerRequest> prompts = order.prompts;
-  start_job(engine_, make_writer(std::move(order), text_), std::move(prompts), exchange, post_);
+  start_job(engine_, make_writer(std::move(order), text_), std::move(prompts), exchange, backlog_,
+            post_);
 }
 
 Reply Api::page(const RequestHead&) { return page_reply(); }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "platforms/hosted/engine/engine.h"
+#include "platforms/hosted/serve/answer_job.h"
 #include "platforms/hosted/serve/answer_order.h"
 #include "platforms/hosted/serve/guard.h"
 #include "platforms/hosted/serve/http_types.h"
@@ -90,6 +91,7 @@ class Api final : public RequestHandler {
   Guard guard_;
   ApiOptions options_;
   OrderContext context_;
+  std::shared_ptr<Backlog> backlog_ = std::make_shared<Backlog>();
   int64_t created_;
   uint32_t end_token_;
   Post post_;

@@ -93,6 +93,7 @@ AnswerOrder chat_order(const OrderContext& context, const Json& request, const s
   check_prompt(context, prompt);
   answer.prompt = std::move(prompt.tokens);
   order.prompts.push_back(std::move(answer));
+  check_answer_size(context, order);
   return order;
 }
 

@@ -145,6 +145,7 @@ AnswerOrder text_order(const OrderContext& context, const Json& request, const s
                    "echo");
   }
   read_prompts(context, fields, answer, &order, echoes);
+  check_answer_size(context, order);
   return order;
 }
 
@@ -170,6 +171,7 @@ AnswerOrder native_order(const OrderContext& context, const Json& request,
   read_format(context, fields, body, &answer);
   order.settings = settings_of(answer, order);
   read_prompts(context, fields, answer, &order, true);
+  check_answer_size(context, order);
   return order;
 }
 

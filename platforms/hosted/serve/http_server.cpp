@@ -127,6 +127,7 @@ class HttpServer::Impl {
   asio::io_context io{1};
   Tcp::acceptor acceptor{io};
   bool is_stopping = false;
+  size_t replies_bytes = 0;
 
   void uncount_body(size_t n_bytes) { bodies_bytes_ -= n_bytes; }
 
@@ -154,7 +155,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
         comment_(server->io) {}
 
   void start() { read_header(); }
-  void close();
+  void close(const std::string& why = "client left");
   [[nodiscard]] bool is_idle() const { return state_ == State::kIdle && unsent_.empty(); }
   // Still sends its request.
   [[nodiscard]] bool is_sending() const {
@@ -167,9 +168,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   // Of the exchange.
   void reply(Reply reply);
-  void begin_events();
-  void send(std::string_view events);
-  void end_events();
+  void reply(Reply reply, NextText next);
+  void begin_events(NextText next);
+  void pump();
 
   void set_when_gone(std::function<void()> told);
 
@@ -196,6 +197,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void put_head(int status, const std::string& content_type, const std::vector<HeaderField>& more);
   void wait_for_comment();
   void put_chunk(std::string_view text);
+  void begin_chunks();
+  bool put_text(std::string* text);
   void write();
   void write_some();
   void on_written(ErrorCode error, size_t n);
@@ -203,6 +206,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void on_deadline();
   void linger();
   void release_body();
+  void release_reply();
   void log();
 
   using Parser = http::request_parser<GrowingBody>;
@@ -220,17 +224,21 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool keeps_alive_ = false;
   bool is_head_request_ = false;
   bool is_streaming_ = false;
+  bool is_events_ = false;  // with comments between them
   bool is_watching_ = false;
   bool is_writing_ = false;
   bool hears_end_ = false;  // the client's end of its requests came while they were read ahead
   int status_ = 0;
-  size_t body_bytes_ = 0;  // counted in the server's
+  size_t body_bytes_ = 0;   // counted in the server's
+  size_t reply_bytes_ = 0;  // as well
   int64_t since_ms_ = monotonic_ms();
   double started_seconds_ = 0.0;
   uint64_t deadline_number_ = 0;
   std::string unsent_;   // follows sending_
   std::string sending_;  // belongs to the write that waits
   size_t n_sent_ = 0;    // of it
+  int64_t sending_since_ms_ = 0;
+  NextText next_;  // is_streaming_
   std::vector<HeaderField> extra_;
   std::function<void()> when_gone_;
 };
@@ -243,9 +251,11 @@ class ConnectionExchange final : public Exchange {
   explicit ConnectionExchange(std::shared_ptr<Connection> connection)
       : connection_(std::move(connection)) {}
   void reply(Reply reply) override { connection_->reply(std::move(reply)); }
-  void begin_events() override { connection_->begin_events(); }
-  void send(std::string_view events) override { connection_->send(events); }
-  void end_events() override { connection_->end_events(); }
+  void reply(Reply reply, NextText next) override {
+    connection_->reply(std::move(reply), std::move(next));
+  }
+  void begin_events(NextText next) override { connection_->begin_events(std::move(next)); }
+  void wake() override { connection_->pump(); }
   void when_gone(std::function<void()> told) override {
     connection_->set_when_gone(std::move(told));
   }
@@ -511,6 +521,14 @@ void Connection::put_head(int status, const std::string& content_type,
 
 void Connection::reply(Reply reply) {
   if (state_ != State::kAnswering || is_streaming_) return;
+  if (reply.body.size() > limits_.text_bytes) {
+    if (server_->replies_bytes + reply.body.size() > limits_.replies_bytes) {
+      reply =
+          ApiError(ErrorKind::kUnavailable, "too many answers wait to be taken; try again").reply();
+    }
+    reply_bytes_ = reply.body.size();
+    server_->replies_bytes += reply_bytes_;
+  }
   put_head(reply.status, reply.content_type, reply.headers);
   if (reply.status != 204) unsent_ += text_of("Content-Length: %zu\r\n", reply.body.size());
   unsent_ += "\r\n";
@@ -518,17 +536,46 @@ void Connection::reply(Reply reply) {
   answered();
 }
 
-void Connection::begin_events() {
-  if (state_ != State::kAnswering) return;
+// What is short says how long it is.
+void Connection::reply(Reply head, NextText next) {
+  if (state_ != State::kAnswering || is_streaming_) return;
+  next_ = std::move(next);
+  if (!put_text(&head.body)) return reply(std::move(head));
   is_streaming_ = true;
   if (!is_http11_) keeps_alive_ = false;  // the end of the answer is that of the connection
+  put_head(head.status, head.content_type, head.headers);
+  begin_chunks();
+  put_chunk(head.body);
+  write();
+}
+
+void Connection::begin_events(NextText next) {
+  if (state_ != State::kAnswering) return;
+  is_streaming_ = true;
+  is_events_ = true;
+  next_ = std::move(next);
+  if (!is_http11_) keeps_alive_ = false;
   put_head(200, "text/event-stream; charset=utf-8",
            {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}});
-  if (is_http11_) unsent_ += "Transfer-Encoding: chunked\r\n";
-  unsent_ += "\r\n";
+  begin_chunks();
   put_chunk(": cria\n\n");
   wait_for_comment();
   write();
+}
+
+void Connection::begin_chunks() {
+  if (is_http11_) unsent_ += "Transfer-Encoding: chunked\r\n";
+  unsent_ += "\r\n";
+}
+
+// False: these are the last.
+bool Connection::put_text(std::string* text) {
+  while (text->size() < limits_.text_bytes) {
+    const size_t n_before = text->size();
+    if (!next_(text)) return false;
+    if (text->size() == n_before) break;
+  }
+  return true;
 }
 
 void Connection::wait_for_comment() {
@@ -536,7 +583,7 @@ void Connection::wait_for_comment() {
   comment_.async_wait([self = shared_from_this()](ErrorCode error) {
     if (error || self->state_ != State::kAnswering || !self->is_streaming_) return;
     if (self->comment_.expiry() > std::chrono::steady_clock::now()) return;
-    self->put_chunk(": cria\n\n");
+    if (!self->is_writing_) self->put_chunk(": cria\n\n");
     self->wait_for_comment();
     self->write();
   });
@@ -549,18 +596,20 @@ void Connection::put_chunk(std::string_view text) {
   if (is_http11_) unsent_ += "\r\n";
 }
 
-void Connection::send(std::string_view events) {
-  if (state_ != State::kAnswering || !is_streaming_) return;
-  put_chunk(events);
-  if (unsent_.size() + sending_.size() - n_sent_ > limits_.unsent_bytes) return close();
-  wait_for_comment();
+// Asks for more when the client has taken what there was. Its turn ends with some text, as a write
+// never completes before others have had theirs.
+void Connection::pump() {
+  if (state_ != State::kAnswering || !is_streaming_ || is_writing_) return;
+  std::string text;
+  const bool goes_on = put_text(&text);
+  put_chunk(text);
+  if (!goes_on) {
+    if (is_http11_) unsent_ += "0\r\n\r\n";
+    return answered();
+  }
+  if (text.empty()) return;
+  if (is_events_) wait_for_comment();
   write();
-}
-
-void Connection::end_events() {
-  if (state_ != State::kAnswering || !is_streaming_) return;
-  if (is_http11_) unsent_ += "0\r\n\r\n";
-  answered();
 }
 
 void Connection::set_when_gone(std::function<void()> told) {
@@ -572,7 +621,9 @@ void Connection::set_when_gone(std::function<void()> told) {
 // The answer is complete in the buffers.
 void Connection::answered() {
   when_gone_ = nullptr;
+  next_ = nullptr;
   is_streaming_ = false;
+  is_events_ = false;
   comment_.cancel();
   release_body();
   log();
@@ -587,6 +638,8 @@ void Connection::write() {
     if (state_ != State::kClosing) return;
     if (!keeps_alive_ || server_->is_stopping) return linger();
     state_ = State::kIdle;
+    sending_.shrink_to_fit();
+    unsent_.shrink_to_fit();
     set_deadline(limits_.idle_seconds);
     since_ms_ = monotonic_ms();
     // A read that waits goes on as the next request's.
@@ -601,11 +654,16 @@ void Connection::write() {
   sending_.swap(unsent_);
   unsent_.clear();
   n_sent_ = 0;
+  sending_since_ms_ = monotonic_ms();
   write_some();
 }
 
 void Connection::write_some() {
-  if (state_ == State::kAnswering) set_deadline(limits_.write_seconds);
+  if (state_ == State::kAnswering) {
+    constexpr int64_t kMsOfSecond = 1000;
+    const auto n_waited = static_cast<int>((monotonic_ms() - sending_since_ms_) / kMsOfSecond);
+    set_deadline(std::clamp(limits_.drain_seconds - n_waited, 0, limits_.write_seconds));
+  }
   socket_.async_write_some(
       asio::buffer(sending_) + n_sent_,
       [self = shared_from_this()](ErrorCode error, size_t n) { self->on_written(error, n); });
@@ -619,9 +677,11 @@ void Connection::on_written(ErrorCode error, size_t n) {
   is_writing_ = false;
   sending_.clear();
   n_sent_ = 0;
+  if (unsent_.empty()) release_reply();
   if (state_ == State::kAnswering) {
     deadline_.cancel();
     ++deadline_number_;
+    if (is_streaming_ && unsent_.empty()) return pump();
   }
   write();
 }
@@ -661,7 +721,7 @@ void Connection::on_deadline() {
     is_http11_ = true;
     return refuse(ErrorKind::kTimeout, "the request took too long to arrive");
   }
-  close();
+  close("cut off, as its client takes too little");
 }
 
 void Connection::release_body() {
@@ -669,17 +729,24 @@ void Connection::release_body() {
   body_bytes_ = 0;
 }
 
-void Connection::close() {
+void Connection::release_reply() {
+  server_->replies_bytes -= reply_bytes_;
+  reply_bytes_ = 0;
+}
+
+void Connection::close(const std::string& why) {
   if (state_ == State::kClosed) return;
   const bool is_cut = state_ == State::kAnswering;
   state_ = State::kClosed;
   deadline_.cancel();
   comment_.cancel();
   release_body();
+  release_reply();
+  next_ = nullptr;
   ErrorCode ignored;
   socket_.close(ignored);
   if (is_cut) {
-    note += note.empty() ? "client left" : ", client left";
+    note += note.empty() ? why : ", " + why;
     log();
     if (when_gone_) std::exchange(when_gone_, nullptr)();
   }

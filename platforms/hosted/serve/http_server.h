@@ -17,13 +17,14 @@ struct HttpLimits {
   size_t body_bytes = size_t{4} << 20;
   size_t bodies_bytes = size_t{32} << 20;      // of all that have arrived and are not answered
   size_t small_body_bytes = size_t{64} << 10;  // that gets in beside them
-  size_t unsent_bytes = size_t{4} << 20;       // of one answer that its client does not take
+  size_t text_bytes = size_t{64} << 10;        // of an answer, about, made before it is taken
+  size_t replies_bytes = size_t{64} << 20;     // of longer ones, whole, that wait to be taken
   size_t n_connections = 256;
   int idle_seconds = 60;     // between requests
   int header_seconds = 10;   // from a request's first byte to the end of its header
   int body_seconds = 30;     // then to the end of its body
   int write_seconds = 20;    // in which a client takes nothing
-  int drain_seconds = 60;    // in which it takes what is left of a finished answer
+  int drain_seconds = 60;    // in which it takes what is made of an answer
   int comment_seconds = 15;  // without an event
 };
 

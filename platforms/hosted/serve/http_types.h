@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,17 +36,26 @@ struct Reply {
   std::vector<HeaderField> headers;
 };
 
+// Puts the text that comes next behind what is in text: some, or none where there is none yet.
+// False: that was the last.
+using NextText = std::function<bool(std::string* text)>;
+
 // One request that waits for its answer. Of the network thread alone.
+//
+// Answers that can be long are asked for as their client takes them, some 64 KiB at a time, so that
+// a slow one holds little text and nobody else waits while a long answer is written.
 class Exchange {
  public:
   virtual ~Exchange() = default;
   // The whole answer.
   virtual void reply(Reply reply) = 0;
+  // As above, and next gives the body, all of which can be had.
+  virtual void reply(Reply reply, NextText next) = 0;
   // Or an answer in server-sent events: a comment line goes out at once, and again whenever there
-  // was nothing else for some seconds.
-  virtual void begin_events() = 0;
-  virtual void send(std::string_view events) = 0;
-  virtual void end_events() = 0;
+  // was nothing else for some seconds. next is asked when the client has taken what it gave, and
+  // after wake.
+  virtual void begin_events(NextText next) = 0;
+  virtual void wake() = 0;
   // Is called once if the client goes away before the answer's end, or has gone.
   virtual void when_gone(std::function<void()> told) = 0;
   // What the log's line about this request says besides.

@@ -1,5 +1,8 @@
 #include "platforms/hosted/serve/order_parts.h"
 
+#include <algorithm>
+
+#include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/shown_text.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/sampling_fields.h"
@@ -61,6 +64,20 @@ void read_format(const OrderContext& context, const Fields& fields, const std::s
                  "response_format is of the type '" + shown(type) +
                      "'; text, json_object and json_schema are known",
                  kFormat);
+}
+
+void check_answer_size(const OrderContext& context, const AnswerOrder& order) {
+  const AnswerRequest& first = order.prompts[0];
+  if (order.streams || !order.tells_tokens() || !first.max_tokens) return;
+  const size_t n_tokens =
+      std::min(*first.max_tokens, cria_context(context.model.session())) * size_t{first.n_choices};
+  const size_t n_bytes = bytes_of_tokens(n_tokens * order.prompts.size(), first.n_top.value_or(0));
+  if (n_bytes <= kMostAnswerBytes) return;
+  throw ApiError(ErrorKind::kInvalidRequest,
+                 text_of("max_tokens for so many answers with their probabilities needs %zu bytes "
+                         "and an answer holds at most %zu; ask for less, or stream it",
+                         n_bytes, kMostAnswerBytes),
+                 "max_tokens");
 }
 
 }  // namespace cria::hosted

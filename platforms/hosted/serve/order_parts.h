@@ -15,4 +15,7 @@ void read_how_told(const OrderContext& context, const Fields& fields, AnswerOrde
 void read_format(const OrderContext& context, const Fields& fields, const std::string& body,
                  AnswerRequest* request);
 
+// Of an order that is complete: refuses what asks for more tokens than an answer holds.
+void check_answer_size(const OrderContext& context, const AnswerOrder& order);
+
 }  // namespace cria::hosted

@@ -13,7 +13,7 @@ namespace cria::hosted {
 namespace {
 
 constexpr int64_t kMostTokens = std::numeric_limits<int32_t>::max();
-constexpr int64_t kMostTop = 100;
+constexpr int64_t kMostTop = 20;  // as OpenAI has it
 constexpr size_t kMostStops = 64;
 constexpr size_t kMostStopBytes = 1024;
 
