@@ -98,7 +98,8 @@ void put_depth(TextStream* out, const DepthSpeed& depth, const BenchResult& resu
   }
   put_speed(out, text_of("decode %u", result.n_decoded), depth.decode_tokens_per_second);
   out->put(text_of(
-      "  decode reads %s a token, %s of KV cache,\n    %.1f GB/s; plain reads reach %.1f\n",
+      "  decode reads %s a token,\n    %s of them KV cache,\n    %.1f GB/s; plain reads reach "
+      "%.1f\n",
       megabytes(depth.decode_bytes_per_token).c_str(), megabytes(depth.kv_bytes_per_token).c_str(),
       depth.decode_bytes_per_second / kGiga, result.read_bytes_per_second / kGiga));
 }
@@ -113,7 +114,7 @@ void put_result(TextStream* out, const BenchResult& result) {
   }
   out->put(text_of("  open %.3f s, first token %.3f s\n", result.open_seconds,
                    result.first_token_seconds));
-  out->put(text_of("  plan %s + file %s; KV cache of a session %s\n",
+  out->put(text_of("  plan %s + file %s\n  KV cache of a session %s\n",
                    megabytes(result.memory_bytes).c_str(), megabytes(result.plan.in_place).c_str(),
                    megabytes(result.plan.session.kv_cache).c_str()));
   out->put(text_of("  peak resident %s\n", megabytes(result.peak_resident_bytes).c_str()));
