@@ -4,6 +4,7 @@ import json
 import random
 import signal
 import socket
+import struct
 import threading
 import time
 import unittest
@@ -349,6 +350,20 @@ class Transport(unittest.TestCase):
         if not cli.IS_SANITIZED and not cli.IS_EMULATED:
             self.assertLess(self.server.resident_bytes() - before[0], 1 << 20)
         self.assertLessEqual(self.server.n_descriptors(), before[1] + 1)
+
+    def test_long_bodies_of_clients_that_reset_are_not_kept(self):
+        text = json.dumps({"content": ["\u4e2d" * 2700] * 480}, ensure_ascii=False).encode()
+        request = head("POST /tokenize HTTP/1.1", f"Content-Length: {len(text)}") + text
+        before = self.server.resident_bytes()
+        for _ in range(60):
+            with socket.create_connection((self.server.host, self.server.port), timeout=5) as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                client.sendall(request)
+                time.sleep(0.02)
+        if not cli.IS_SANITIZED and not cli.IS_EMULATED:
+            # 32 MiB of bodies, and what is made of the one that is read: not sixty times 4 MB.
+            self.assertLess(self.server.resident_bytes() - before, 100 << 20)
+        self.assertEqual(self.server.post("/tokenize", {"content": "a"}).status, 200)
 
     def test_slow_headers_hold_up_nobody(self):
         slow = [socket.create_connection((self.server.host, self.server.port)) for _ in range(50)]

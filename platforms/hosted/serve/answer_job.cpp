@@ -135,6 +135,10 @@ void Job::take(size_t prompt, const AnswerPiece& piece) {
   }
   if (excess_ != Excess::kNone) {
     is_over_ = true;
+    if (writer_->streams()) {
+      told_.clear();
+      backlog_->remove(std::exchange(n_bytes_, 0));
+    }
     return wake();
   }
   if (!writer_->streams()) {
@@ -159,11 +163,14 @@ void Job::wake() {
 }
 
 void Job::on_wake() {
+  bool is_too_much = false;
   {
     const std::lock_guard lock(mutex_);
     is_woken_ = false;
+    is_too_much = excess_ != Excess::kNone;
   }
   if (exchange_ == nullptr) return;
+  if (is_too_much) cancel();  // a slow client must not keep a session for it
   if (writer_->streams()) {
     // By itself it may be the last to hold the other.
     const std::shared_ptr<Exchange> exchange = exchange_;

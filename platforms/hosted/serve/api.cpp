@@ -136,9 +136,10 @@ std::function<void()> Api::answer_to(const Route& route, const std::string& text
       const auto order = std::make_shared<AnswerOrder>(route.order(context_, parsed.json, text));
       return [this, order, exchange] { start(std::move(*order), exchange); };
     }
-    Reply reply;
-    reply.body = (this->*route.of_text)(parsed.json);
-    return [exchange, reply = std::move(reply)] { exchange->reply(reply); };
+    // A function is copied on its way; a long text must not be.
+    const auto reply = std::make_shared<Reply>();
+    reply->body = (this->*route.of_text)(parsed.json);
+    return [exchange, reply] { exchange->reply(std::move(*reply)); };
   } catch (const std::exception& error) {
     return [exchange, reply = reply_of(error)] { exchange->reply(reply); };
   }
@@ -173,13 +174,17 @@ void Api::handle(RequestHead head, std::string body, std::shared_ptr<Exchange> e
     return exchange->reply(ApiError(ErrorKind::kUnavailable, kCrowded).reply());
   }
   auto work = [this, route, exchange, text = std::move(body)]() mutable {
+    if (exchange->is_gone()) return;
     std::function<void()> told;
     try {
       told = answer_to(*route, text, exchange);
     } catch (const std::bad_alloc&) {
       std::string().swap(text);
     }
-    while (!try_post(told, exchange)) std::this_thread::sleep_for(kMemoryPause);
+    while (!try_post(told, exchange) && !worker_.is_over()) {
+      told = nullptr;
+      std::this_thread::sleep_for(kMemoryPause);
+    }
   };
   worker_.post(std::move(work));
 }

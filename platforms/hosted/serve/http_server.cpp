@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
@@ -17,11 +18,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <new>
 #include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -123,13 +126,14 @@ class HttpServer::Impl {
   void count_body(size_t n_bytes);
 
   const HttpOptions options;
+  // Of bodies, until they are freed, which may be on another thread and after their client.
+  const std::shared_ptr<std::atomic<size_t>> bodies_bytes =
+      std::make_shared<std::atomic<size_t>>(0);
   RequestHandler* const handler;
   asio::io_context io{1};
   Tcp::acceptor acceptor{io};
   bool is_stopping = false;
   size_t replies_bytes = 0;
-
-  void uncount_body(size_t n_bytes) { bodies_bytes_ -= n_bytes; }
 
  private:
   void accept();
@@ -140,7 +144,7 @@ class HttpServer::Impl {
   asio::steady_timer patience_{io};
   bool is_finishing_ = false;
   bool lacks_descriptors_ = false;
-  size_t bodies_bytes_ = 0;
+  bool accept_is_pending_ = false;
   std::set<std::shared_ptr<Connection>> connections_;
 };
 
@@ -155,13 +159,14 @@ class Connection final : public std::enable_shared_from_this<Connection> {
         comment_(server->io) {}
 
   void start() { read_header(); }
-  void close(const std::string& why = "client left");
+  void close(const char* why = "client left");
   [[nodiscard]] bool is_idle() const { return state_ == State::kIdle && unsent_.empty(); }
   // Still sends its request.
   [[nodiscard]] bool is_sending() const {
     return state_ == State::kHeader || state_ == State::kBody;
   }
   [[nodiscard]] int64_t since_ms() const { return since_ms_; }  // idle, or sending
+  [[nodiscard]] bool is_gone() const { return is_gone_; }       // from any thread
   // Of a body that still arrives.
   [[nodiscard]] size_t unfinished_bytes() const { return state_ == State::kBody ? body_bytes_ : 0; }
   void drop_body();
@@ -173,6 +178,16 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void pump();
 
   void set_when_gone(std::function<void()> told);
+
+  // Runs a step; one that lacks memory is the connection's last.
+  template <typename Step>
+  void guard(const Step& step) {
+    try {
+      step();
+    } catch (const std::bad_alloc&) {
+      close("out of memory");
+    }
+  }
 
   std::string note;
 
@@ -234,10 +249,12 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   int64_t since_ms_ = monotonic_ms();
   double started_seconds_ = 0.0;
   uint64_t deadline_number_ = 0;
-  std::string unsent_;   // follows sending_
-  std::string sending_;  // belongs to the write that waits
-  size_t n_sent_ = 0;    // of it
+  std::string unsent_;     // follows sending_
+  std::string sending_;    // belongs to the write that waits
+  size_t n_sent_ = 0;      // of it
+  size_t n_of_slice_ = 0;  // sent of the newest text_bytes
   int64_t sending_since_ms_ = 0;
+  std::atomic<bool> is_gone_ = false;
   NextText next_;  // is_streaming_
   std::vector<HeaderField> extra_;
   std::function<void()> when_gone_;
@@ -248,14 +265,29 @@ namespace {
 // What the handler sees of a connection, for one request.
 class ConnectionExchange final : public Exchange {
  public:
-  explicit ConnectionExchange(std::shared_ptr<Connection> connection)
-      : connection_(std::move(connection)) {}
-  void reply(Reply reply) override { connection_->reply(std::move(reply)); }
-  void reply(Reply reply, NextText next) override {
-    connection_->reply(std::move(reply), std::move(next));
+  // Takes over a body's count.
+  ConnectionExchange(std::shared_ptr<Connection> connection,
+                     std::shared_ptr<std::atomic<size_t>> bodies_bytes, size_t body_bytes)
+      : connection_(std::move(connection)),
+        bodies_bytes_(std::move(bodies_bytes)),
+        body_bytes_(body_bytes) {}
+  ~ConnectionExchange() override { *bodies_bytes_ -= body_bytes_; }
+  ConnectionExchange(const ConnectionExchange&) = delete;
+  ConnectionExchange& operator=(const ConnectionExchange&) = delete;
+
+  void reply(Reply reply) override {
+    connection_->guard([&] { connection_->reply(std::move(reply)); });
   }
-  void begin_events(NextText next) override { connection_->begin_events(std::move(next)); }
-  void wake() override { connection_->pump(); }
+  void reply(Reply reply, NextText next) override {
+    connection_->guard([&] { connection_->reply(std::move(reply), std::move(next)); });
+  }
+  void begin_events(NextText next) override {
+    connection_->guard([&] { connection_->begin_events(std::move(next)); });
+  }
+  void wake() override {
+    connection_->guard([&] { connection_->pump(); });
+  }
+  [[nodiscard]] bool is_gone() const override { return connection_->is_gone(); }
   void when_gone(std::function<void()> told) override {
     connection_->set_when_gone(std::move(told));
   }
@@ -263,6 +295,8 @@ class ConnectionExchange final : public Exchange {
 
  private:
   std::shared_ptr<Connection> connection_;
+  std::shared_ptr<std::atomic<size_t>> bodies_bytes_;
+  size_t body_bytes_;
 };
 
 }  // namespace
@@ -273,6 +307,10 @@ void Connection::read_header() {
   state_ = State::kIdle;
   since_ms_ = monotonic_ms();
   if (server_->is_stopping) return close();
+  is_http11_ = true;
+  is_head_request_ = false;
+  head_ = {};
+  extra_.clear();
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
   parser_->body_limit(limits_.body_bytes);
@@ -312,10 +350,6 @@ void Connection::on_some_header(ErrorCode error) {
 
 void Connection::on_header(ErrorCode error) {
   if (state_ != State::kHeader) return;
-  is_http11_ = true;
-  is_head_request_ = false;
-  head_ = {};
-  extra_.clear();
   if (error == http::error::header_limit || error == http::error::buffer_overflow) {
     return refuse(ErrorKind::kHeaderTooLarge,
                   text_of("the header is longer than %zu bytes", limits_.header_bytes));
@@ -449,9 +483,11 @@ void Connection::take_body() {
   std::string body = std::move(parser_->get().body());
   parser_.reset();
   watch();
+  if (state_ != State::kAnswering) return;
   try {
-    server_->handler->handle(head_, std::move(body),
-                             std::make_shared<ConnectionExchange>(shared_from_this()));
+    const auto exchange = std::make_shared<ConnectionExchange>(
+        shared_from_this(), server_->bodies_bytes, std::exchange(body_bytes_, 0));
+    server_->handler->handle(head_, std::move(body), exchange);
   } catch (const std::bad_alloc&) {
     if (state_ == State::kAnswering && !is_streaming_) refuse_for_memory();
   }
@@ -522,7 +558,12 @@ void Connection::put_head(int status, const std::string& content_type,
 void Connection::reply(Reply reply) {
   if (state_ != State::kAnswering || is_streaming_) return;
   if (reply.body.size() > limits_.text_bytes) {
-    if (server_->replies_bytes + reply.body.size() > limits_.replies_bytes) {
+    if (reply.body.size() > limits_.replies_bytes) {
+      reply = ApiError(ErrorKind::kTooLarge,
+                       text_of("the answer is longer than %zu bytes; ask for less at once",
+                               limits_.replies_bytes))
+                  .reply();
+    } else if (server_->replies_bytes + reply.body.size() > limits_.replies_bytes) {
       reply =
           ApiError(ErrorKind::kUnavailable, "too many answers wait to be taken; try again").reply();
     }
@@ -654,25 +695,32 @@ void Connection::write() {
   sending_.swap(unsent_);
   unsent_.clear();
   n_sent_ = 0;
+  n_of_slice_ = 0;
   sending_since_ms_ = monotonic_ms();
   write_some();
 }
 
 void Connection::write_some() {
-  if (state_ == State::kAnswering) {
+  if (state_ == State::kAnswering || state_ == State::kClosing) {
     constexpr int64_t kMsOfSecond = 1000;
     const auto n_waited = static_cast<int>((monotonic_ms() - sending_since_ms_) / kMsOfSecond);
     set_deadline(std::clamp(limits_.drain_seconds - n_waited, 0, limits_.write_seconds));
   }
-  socket_.async_write_some(
-      asio::buffer(sending_) + n_sent_,
-      [self = shared_from_this()](ErrorCode error, size_t n) { self->on_written(error, n); });
+  socket_.async_write_some(asio::buffer(sending_) + n_sent_,
+                           [self = shared_from_this()](ErrorCode error, size_t n) {
+                             self->guard([&] { self->on_written(error, n); });
+                           });
 }
 
 void Connection::on_written(ErrorCode error, size_t n) {
   if (state_ == State::kClosed) return;
   if (error) return close();
   n_sent_ += n;
+  n_of_slice_ += n;
+  if (n_of_slice_ >= limits_.text_bytes) {
+    n_of_slice_ = 0;
+    sending_since_ms_ = monotonic_ms();
+  }
   if (n_sent_ < sending_.size()) return write_some();
   is_writing_ = false;
   sending_.clear();
@@ -718,14 +766,18 @@ void Connection::set_deadline(int after_seconds) {
 
 void Connection::on_deadline() {
   if (state_ == State::kHeader || state_ == State::kBody) {
-    is_http11_ = true;
     return refuse(ErrorKind::kTimeout, "the request took too long to arrive");
   }
-  close("cut off, as its client takes too little");
+  constexpr const char* kWhy = "cut off, as its client takes too little";
+  // Its line in the log was written when the answer was complete.
+  if (state_ == State::kClosing && is_writing_ && server_->options.log != nullptr) {
+    server_->options.log(kWhy);
+  }
+  close(kWhy);
 }
 
 void Connection::release_body() {
-  server_->uncount_body(body_bytes_);
+  *server_->bodies_bytes -= body_bytes_;
   body_bytes_ = 0;
 }
 
@@ -734,10 +786,12 @@ void Connection::release_reply() {
   reply_bytes_ = 0;
 }
 
-void Connection::close(const std::string& why) {
+void Connection::close(const char* why) {
   if (state_ == State::kClosed) return;
+  const std::shared_ptr<Connection> self = shared_from_this();
   const bool is_cut = state_ == State::kAnswering;
   state_ = State::kClosed;
+  is_gone_ = true;
   deadline_.cancel();
   comment_.cancel();
   release_body();
@@ -745,12 +799,15 @@ void Connection::close(const std::string& why) {
   next_ = nullptr;
   ErrorCode ignored;
   socket_.close(ignored);
-  if (is_cut) {
-    note += note.empty() ? why : ", " + why;
+  server_->forget(self);
+  if (!is_cut) return;
+  if (when_gone_) std::exchange(when_gone_, nullptr)();
+  try {
+    if (!note.empty()) note += ", ";
+    note += why;
     log();
-    if (when_gone_) std::exchange(when_gone_, nullptr)();
+  } catch (const std::bad_alloc&) {  // a line that is not written
   }
-  server_->forget(shared_from_this());
 }
 
 void Connection::log() {
@@ -818,11 +875,12 @@ HttpServer::Impl::Impl(const HttpOptions& given, RequestHandler* its_handler)
 
 void HttpServer::Impl::accept() {
   acceptor.async_accept([this](ErrorCode error, Tcp::socket socket) {
+    accept_is_pending_ = false;
     if (is_stopping || error == asio::error::operation_aborted) return;
     if (!error) {
       lacks_descriptors_ = false;
-      welcome(std::move(socket));
-      return accept();
+      accept();
+      return welcome(std::move(socket));
     }
     // Out of descriptors: those that are closed meanwhile can be had again.
     if (!lacks_descriptors_ && options.log != nullptr) {
@@ -832,9 +890,12 @@ void HttpServer::Impl::accept() {
     constexpr std::chrono::milliseconds kPause{100};
     accept_again_.expires_after(kPause);
     accept_again_.async_wait([this](ErrorCode wait_error) {
+      accept_is_pending_ = false;
       if (!wait_error && !is_stopping) accept();
     });
+    accept_is_pending_ = true;
   });
+  accept_is_pending_ = true;
 }
 
 void HttpServer::Impl::welcome(Tcp::socket socket) {
@@ -870,8 +931,8 @@ void HttpServer::Impl::welcome(Tcp::socket socket) {
 // The largest that still arrive make room, but for small ones, which the number of connections
 // bounds.
 void HttpServer::Impl::count_body(size_t n_bytes) {
-  bodies_bytes_ += n_bytes;
-  while (bodies_bytes_ > options.limits.bodies_bytes) {
+  *bodies_bytes += n_bytes;
+  while (*bodies_bytes > options.limits.bodies_bytes) {
     std::shared_ptr<Connection> largest;
     for (const std::shared_ptr<Connection>& each : connections_) {
       if (largest == nullptr || each->unfinished_bytes() > largest->unfinished_bytes()) {
@@ -925,13 +986,20 @@ void HttpServer::Impl::run(std::function<void()> on_stop) {
     signals.clear(ignored);  // the next one ends the program
     on_stop();
   });
-  accept();
+  // Connections may wait without any operation; finish ends it.
+  const auto work = asio::make_work_guard(io);
   // What has no memory for its next step ends by its deadline; the others go on.
   while (!io.stopped()) {
     try {
+      if (!accept_is_pending_ && !is_stopping) accept();
       io.run();
     } catch (const std::bad_alloc&) {
-      if (options.log != nullptr) options.log("out of memory");
+      constexpr std::chrono::milliseconds kPause{10};
+      std::this_thread::sleep_for(kPause);  // others free some
+      // The library may have lost the step that it had no memory for: accepting begins anew.
+      ErrorCode ignored;
+      acceptor.cancel(ignored);
+      accept_is_pending_ = false;
     }
   }
   const std::vector<std::shared_ptr<Connection>> left(connections_.begin(), connections_.end());

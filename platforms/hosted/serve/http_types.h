@@ -58,6 +58,8 @@ class Exchange {
   virtual void wake() = 0;
   // Is called once if the client goes away before the answer's end, or has gone.
   virtual void when_gone(std::function<void()> told) = 0;
+  // From any thread: nobody waits for the answer any more.
+  [[nodiscard]] virtual bool is_gone() const = 0;
   // What the log's line about this request says besides.
   virtual void note(std::string text) = 0;
 };

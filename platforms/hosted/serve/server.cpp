@@ -107,9 +107,9 @@ ExitCode serve(const CommonOptions& common, const ServerOptions& options,
   tell_budget(budget, model, tell);
   tell("listening on " + server.address());
   server.run([&] {
-    log("stopping: what is being answered may go on for 10 s");
-    server.stop_accepting();
     stop_wish.set_value();
+    server.stop_accepting();
+    log("stopping: what is being answered may go on for 10 s");
   });
   stopping.wait();
   api.stop();

@@ -11,6 +11,7 @@ void Worker::stop() {
   }
   wakes_.notify_one();
   if (thread_.joinable()) thread_.join();
+  tasks_.clear();
 }
 
 void Worker::post(std::function<void()> task) {

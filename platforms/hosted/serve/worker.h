@@ -1,6 +1,7 @@
 // A thread that does one thing after another.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -20,6 +21,8 @@ class Worker {
   void post(std::function<void()> task);
   // Waits for what has begun; what has not is dropped.
   void stop();
+  // For a task that waits for something.
+  [[nodiscard]] bool is_over() const { return is_over_; }
 
  private:
   void work();
@@ -27,7 +30,7 @@ class Worker {
   std::mutex mutex_;
   std::condition_variable wakes_;
   std::deque<std::function<void()>> tasks_;
-  bool is_over_ = false;
+  std::atomic<bool> is_over_ = false;
   std::thread thread_;
 };
 
