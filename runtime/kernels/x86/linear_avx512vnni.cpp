@@ -32,6 +32,7 @@ struct Product {
   const int8_t* x;
   const float* x_scales;
   const int32_t* x_sums;
+  size_t n_rows;  // of x
   float* y;
   size_t y_stride;
 };
@@ -199,6 +200,11 @@ void multiply_block(const Product& p, size_t tile, size_t row) {
         if (g % kBurstGroups == 0) {
           fetch(b.codes + g * Weights::kGroupBytes + kFetchAhead, kFetchBurst);
         }
+      } else if (p.n_rows <= kMaxRows) {
+        // The only block: the tokens of a few sessions.
+        for (size_t t = kTiles; t < 2 * kTiles; ++t) {
+          fetch(b.codes + t * p.tile_code_bytes + g * Weights::kGroupBytes, Weights::kGroupBytes);
+        }
       } else {
         fetch(later + g * kFetchBytes, kFetchBytes);
       }
@@ -257,6 +263,7 @@ void multiply(const MatrixShape& shape, const uint8_t* codes, const uint8_t* sca
       .x = x.codes,
       .x_scales = x.scales,
       .x_sums = x.sums,
+      .n_rows = x.n_rows,
       .y = y,
       .y_stride = y_stride,
   };
