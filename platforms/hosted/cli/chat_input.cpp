@@ -4,10 +4,12 @@
 #include <array>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/base/shown_text.h"
+#include "platforms/hosted/session/model_text.h"
 #include "platforms/hosted/session/status_error.h"
 
 namespace cria::hosted {
@@ -17,15 +19,6 @@ using Json = nlohmann::json;
 
 constexpr int kMaxDepth = 8;
 constexpr const char* kNoTools = "has tools, which the stored chat template does not know";
-
-struct RoleName {
-  const char* name;
-  cria_role role;
-};
-constexpr RoleName kRoles[] = {{"system", CRIA_SYSTEM},
-                               {"developer", CRIA_SYSTEM},
-                               {"user", CRIA_USER},
-                               {"assistant", CRIA_ASSISTANT}};
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) {
   throw ProgramError(ExitCode::kInvalidInput, where + ": " + what);
@@ -106,12 +99,11 @@ std::vector<InputMessage> parse_messages(const std::string& json, const std::str
     if (role == entry.end() || !role->is_string()) refuse(place, "has no role");
     if (content == entry.end()) refuse(place, "has no content");
     const std::string name = role->get<std::string>();
-    const auto known = std::find_if(std::begin(kRoles), std::end(kRoles),
-                                    [&name](const RoleName& row) { return name == row.name; });
-    if (known == std::end(kRoles)) {
+    const std::optional<cria_role> known = role_of(name);
+    if (!known) {
       refuse(place, "has the role '" + shown(name) + "'; system, user and assistant are known");
     }
-    messages.push_back({known->role, content_of(*content, place)});
+    messages.push_back({*known, content_of(*content, place)});
   }
   return messages;
 }

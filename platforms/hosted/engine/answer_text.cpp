@@ -1,21 +1,15 @@
 #include "platforms/hosted/engine/answer_text.h"
 
-#include <algorithm>
 #include <string_view>
 #include <utility>
 
+#include "platforms/hosted/session/model_tokens.h"
+
 namespace cria::hosted {
-namespace {
-
-size_t most_decoded_bytes(const cria_model* model) {
-  return std::max<size_t>(CRIA_TEXT_BYTES, 3 * cria_longest_token_bytes(model) + 8);
-}
-
-}  // namespace
 
 AnswerText::AnswerText(const cria_model* model, const AnswerRequest& request,
                        const StopStrings& stops)
-    : model_(model), decoded_(most_decoded_bytes(model)), finder_(stops) {
+    : model_(model), decoded_(token_text_capacity(model)), finder_(stops) {
   state_.show_special = request.shows_special ? 1 : 0;
   state_.started = request.begins_text ? 0 : 1;
 }

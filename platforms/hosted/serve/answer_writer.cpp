@@ -171,20 +171,24 @@ bool AnswerWriter::next_of_whole(std::string* text) {
   return next_of_whole(text);
 }
 
-std::string AnswerWriter::counts() const {
-  uint64_t n_prompt = 0;
-  uint64_t n_cached = 0;
-  uint64_t n_made = 0;
+// A prompt is read once, whatever the number of its answers.
+AnswerWriter::Sums AnswerWriter::sums() const {
+  Sums sums = {};
   for (size_t i = 0; i < choices_.size(); ++i) {
     if (i % order_.prompts[0].n_choices == 0) {
-      n_prompt += choices_[i].summary.n_prompt;
-      n_cached += choices_[i].summary.n_cached;
+      sums.n_prompt += choices_[i].summary.n_prompt;
+      sums.n_cached += choices_[i].summary.n_cached;
     }
-    n_made += choices_[i].summary.n_drawn;
+    sums.n_made += choices_[i].summary.n_drawn;
   }
-  return text_of("%llu tokens (%llu held), %llu made", static_cast<unsigned long long>(n_prompt),
-                 static_cast<unsigned long long>(n_cached),
-                 static_cast<unsigned long long>(n_made));
+  return sums;
+}
+
+std::string AnswerWriter::counts() const {
+  const Sums all = sums();
+  return text_of(
+      "%llu tokens (%llu held), %llu made", static_cast<unsigned long long>(all.n_prompt),
+      static_cast<unsigned long long>(all.n_cached), static_cast<unsigned long long>(all.n_made));
 }
 
 Json AnswerWriter::head(const char* object) const {
@@ -195,22 +199,25 @@ Json AnswerWriter::head(const char* object) const {
           {"system_fingerprint", system_fingerprint()}};
 }
 
-// A prompt is read once, whatever the number of its answers.
-Json AnswerWriter::usage() const {
-  uint64_t n_prompt = 0;
-  uint64_t n_cached = 0;
-  uint64_t n_made = 0;
-  for (size_t i = 0; i < choices_.size(); ++i) {
-    if (i % order_.prompts[0].n_choices == 0) {
-      n_prompt += choices_[i].summary.n_prompt;
-      n_cached += choices_[i].summary.n_cached;
-    }
-    n_made += choices_[i].summary.n_drawn;
+Json AnswerWriter::counted_head(const char* object) const {
+  const Sums all = sums();
+  Json json = head(object);
+  json["usage"] = {{"prompt_tokens", all.n_prompt},
+                   {"completion_tokens", all.n_made},
+                   {"total_tokens", all.n_prompt + all.n_made},
+                   {"prompt_tokens_details", {{"cached_tokens", all.n_cached}}}};
+  json["timings"] = timings_of(choices_[0].summary);
+  return json;
+}
+
+std::string AnswerWriter::closing_of(const char* object) const {
+  std::string events;
+  if (order_.includes_usage) {
+    Json json = counted_head(object);
+    json["choices"] = Json::array();
+    events = event_of(json);
   }
-  return {{"prompt_tokens", n_prompt},
-          {"completion_tokens", n_made},
-          {"total_tokens", n_prompt + n_made},
-          {"prompt_tokens_details", {{"cached_tokens", n_cached}}}};
+  return events + event_of(std::string("[DONE]"));
 }
 
 Json AnswerWriter::logprobs_of(const DrawnToken& drawn) const {
@@ -253,8 +260,6 @@ Json AnswerWriter::timings_so_far(const Choice& choice) const {
                  choice.last_seconds - choice.first_seconds);
 }
 
-Json AnswerWriter::all_timings() const { return timings_of(choices_[0].summary); }
-
 const char* AnswerWriter::finish_reason(const AnswerSummary& summary) {
   return is_stop(summary.end) ? "stop" : "length";
 }
@@ -292,23 +297,10 @@ class ChatWriter final : public AnswerWriter {
     return json;
   }
 
-  std::string closing() override {
-    std::string events;
-    if (order_.includes_usage) {
-      Json json = head("chat.completion.chunk");
-      json["choices"] = Json::array();
-      json["usage"] = usage();
-      json["timings"] = all_timings();
-      events = event_of(json);
-    }
-    return events + event_of(std::string("[DONE]"));
-  }
+  std::string closing() override { return closing_of("chat.completion.chunk"); }
 
   void put_whole() override {
-    Json json = head("chat.completion");
-    json["usage"] = usage();
-    json["timings"] = all_timings();
-    put_open(json);
+    put_open(counted_head("chat.completion"));
     put("\"choices\":[");
     for (size_t i = 0; i < choices_.size(); ++i) {
       if (i > 0) put(",");
@@ -378,23 +370,10 @@ class TextWriter final : public AnswerWriter {
     return json;
   }
 
-  std::string closing() override {
-    std::string events;
-    if (order_.includes_usage) {
-      Json json = head("text_completion");
-      json["choices"] = Json::array();
-      json["usage"] = usage();
-      json["timings"] = all_timings();
-      events = event_of(json);
-    }
-    return events + event_of(std::string("[DONE]"));
-  }
+  std::string closing() override { return closing_of("text_completion"); }
 
   void put_whole() override {
-    Json json = head("text_completion");
-    json["usage"] = usage();
-    json["timings"] = all_timings();
-    put_open(json);
+    put_open(counted_head("text_completion"));
     put("\"choices\":[");
     for (size_t i = 0; i < choices_.size(); ++i) {
       if (i > 0) put(",");

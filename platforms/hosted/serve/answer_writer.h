@@ -57,7 +57,10 @@ class AnswerWriter {
 
   [[nodiscard]] size_t index_of(size_t prompt, uint32_t choice) const;
   [[nodiscard]] Json head(const char* object) const;  // id, created, ...
-  [[nodiscard]] Json usage() const;
+  // With what was counted.
+  [[nodiscard]] Json counted_head(const char* object) const;
+  // OpenAI's last events: the counts where they are wanted, the end.
+  [[nodiscard]] std::string closing_of(const char* object) const;
   [[nodiscard]] Json logprobs_of(const DrawnToken& drawn) const;
   [[nodiscard]] Json logprobs_of(const std::vector<DrawnToken>& tokens) const;
   [[nodiscard]] Json top_of(const DrawnToken& drawn) const;
@@ -71,7 +74,14 @@ class AnswerWriter {
   void put_open(const Json& object);
   static Json timings_of(const AnswerSummary& summary);
   static const char* finish_reason(const AnswerSummary& summary);
-  [[nodiscard]] Json all_timings() const;
+
+  // Tokens of all choices.
+  struct Sums {
+    uint64_t n_prompt;
+    uint64_t n_cached;  // of them
+    uint64_t n_made;
+  };
+  [[nodiscard]] Sums sums() const;
 
   struct Part {
     std::string text;

@@ -1,6 +1,5 @@
 // The body of /v1/chat/completions.
-#include <algorithm>
-#include <iterator>
+#include <optional>
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/shown_text.h"
@@ -8,18 +7,10 @@
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/order_parts.h"
 #include "platforms/hosted/serve/sampling_fields.h"
+#include "platforms/hosted/session/model_text.h"
 
 namespace cria::hosted {
 namespace {
-
-struct RoleName {
-  const char* name;
-  cria_role role;
-};
-constexpr RoleName kRoles[] = {{"system", CRIA_SYSTEM},
-                               {"developer", CRIA_SYSTEM},
-                               {"user", CRIA_USER},
-                               {"assistant", CRIA_ASSISTANT}};
 
 [[noreturn]] void refuse(size_t index, const std::string& what) {
   throw ApiError(ErrorKind::kInvalidRequest, text_of("message %zu ", index + 1) + what, "messages");
@@ -55,14 +46,13 @@ ChatMessage read_message(const Json& json, size_t index) {
   if (name == "tool" || name == "function" || (calls != nullptr && !calls->empty())) {
     refuse(index, "is about a tool; tools are not supported");
   }
-  const auto known = std::find_if(std::begin(kRoles), std::end(kRoles),
-                                  [&name](const RoleName& row) { return name == row.name; });
-  if (known == std::end(kRoles)) {
+  const std::optional<cria_role> known = role_of(name);
+  if (!known) {
     refuse(index, "has the role '" + shown(name) + "'; system, user and assistant are known");
   }
   const Json* const content = fields.find("content");
   if (content == nullptr) refuse(index, "has no content");
-  return {known->role, text_of_content(*content, index)};
+  return {*known, text_of_content(*content, index)};
 }
 
 }  // namespace

@@ -81,9 +81,7 @@ ExitCode serve(const CommonOptions& common, const ServerOptions& options,
   const MemoryBudget budget = {
       .model = plan.model.total,
       .sessions = n_sessions * plan.session.total,
-      .workspaces =
-          std::max(plan.workspace.total, plan.loading) +
-          TextService::bytes_for(ModelFile(common.model_path, common.mapping), model.config()),
+      .workspaces = std::max(plan.workspace.total, plan.loading) + text.n_bytes(),
       .json = engine.json_bytes(),
       .in_place = plan.in_place};
   Api api(model, &engine, &text,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/session/model_tokens.h"
 
 namespace cria::hosted {
 namespace {
@@ -57,26 +58,6 @@ void TextService::need_tokenizer() const {
                  "the model has no tokenizer; /completion takes token ids as its prompt");
 }
 
-cria_status TextService::encode_part(std::string_view text, uint32_t flags,
-                                     std::vector<uint32_t>* tokens) {
-  // BOS, EOS and a space in front come on top; of U+2581 and U+FFFD a vocabulary may have none.
-  constexpr size_t kExtra = 16;
-  constexpr size_t kTokensOfAByte = 3;
-  tokens->resize(text.size() + kExtra);
-  size_t n_tokens = 0;
-  const auto encode = [&] {
-    return cria_encode(workspace_, text.data(), text.size(), flags, tokens->data(), tokens->size(),
-                       &n_tokens);
-  };
-  cria_status status = encode();
-  if (status == CRIA_BUFFER_TOO_SMALL) {
-    tokens->resize(kTokensOfAByte * text.size() + kExtra);
-    status = encode();
-  }
-  tokens->resize(status == CRIA_OK ? n_tokens : 0);
-  return status;
-}
-
 // In parts that end before a space where there is one.
 uint64_t TextService::count(std::string_view text, uint32_t flags) {
   constexpr size_t kPartBytes = size_t{8} << 10;
@@ -89,7 +70,7 @@ uint64_t TextService::count(std::string_view text, uint32_t flags) {
       if (space != std::string_view::npos && space > n_bytes / 2) n_bytes = space;
       while (n_bytes > 1 && (static_cast<unsigned char>(text[n_bytes]) & 0xc0) == 0x80) --n_bytes;
     }
-    if (encode_part(text.substr(0, n_bytes), flags, &tokens) != CRIA_OK) break;
+    if (encode_into(workspace_, text.substr(0, n_bytes), flags, &tokens) != CRIA_OK) break;
     n_tokens += tokens.size();
     flags = (flags & ~uint32_t{CRIA_ENCODE_SPECIAL}) | CRIA_ENCODE_CONTINUES;
     text.remove_prefix(n_bytes);
@@ -100,8 +81,9 @@ uint64_t TextService::count(std::string_view text, uint32_t flags) {
 Encoded TextService::encode(std::string_view text, uint32_t flags) {
   need_tokenizer();
   Encoded result = {};
-  const cria_status status =
-      text.size() > max_text_bytes_ ? CRIA_TEXT_TOO_LONG : encode_part(text, flags, &result.tokens);
+  const cria_status status = text.size() > max_text_bytes_
+                                 ? CRIA_TEXT_TOO_LONG
+                                 : encode_into(workspace_, text, flags, &result.tokens);
   if (status == CRIA_TEXT_TOO_LONG) return {{}, count(text, flags), true};
   if (status != CRIA_OK) throw ApiError(ErrorKind::kServer, cria_status_message(status));
   std::vector<uint32_t>& tokens = result.tokens;
@@ -176,8 +158,7 @@ std::string TextService::chat_text(const std::vector<ChatMessage>& messages) {
 
 std::string TextService::decode(const std::vector<uint32_t>& tokens, bool begins) const {
   need_tokenizer();
-  std::string piece(
-      std::max<size_t>(CRIA_TEXT_BYTES, 3 * cria_longest_token_bytes(model_.model()) + 8), '\0');
+  std::string piece(token_text_capacity(model_.model()), '\0');
   std::string text;
   cria_text_state state = {};
   state.show_special = 1;

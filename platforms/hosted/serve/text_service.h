@@ -32,6 +32,9 @@ class TextService {
   // What a workspace for texts takes, of a model with this configuration.
   static uint64_t bytes_for(const ModelFile& file, cria_config config);
 
+  // That it took.
+  [[nodiscard]] uint64_t n_bytes() const { return memory_ ? memory_->size_bytes() : 0; }
+
   [[nodiscard]] bool has_tokenizer() const { return model_.info().has_tokenizer != 0; }
   [[nodiscard]] bool has_chat() const {
     return has_tokenizer() && model_.info().chat_template != 0;
@@ -56,7 +59,6 @@ class TextService {
   [[nodiscard]] std::string token_bytes(uint32_t token) const;
 
  private:
-  cria_status encode_part(std::string_view text, uint32_t flags, std::vector<uint32_t>* tokens);
   uint64_t count(std::string_view text, uint32_t flags);
   void need_tokenizer() const;
 

@@ -35,6 +35,21 @@ const char* kv_format_name(uint32_t format) {
   return name_at(kNames, static_cast<uint32_t>(format));
 }
 
+std::optional<cria_role> role_of(std::string_view name) {
+  struct RoleName {
+    std::string_view name;
+    cria_role role;
+  };
+  constexpr RoleName kRoles[] = {{"system", CRIA_SYSTEM},
+                                 {"developer", CRIA_SYSTEM},
+                                 {"user", CRIA_USER},
+                                 {"assistant", CRIA_ASSISTANT}};
+  for (const RoleName& row : kRoles) {
+    if (name == row.name) return row.role;
+  }
+  return std::nullopt;
+}
+
 uint64_t decode_bytes_per_token(const cria_model_info& info, uint32_t kv_format,
                                 uint32_t n_positions) {
   const uint64_t not_read = info.tied_embedding != 0 ? 0 : info.embedding_bytes;

@@ -1,7 +1,9 @@
-// Names of options, and sizes of what is read.
+// Names of options and roles, and sizes of what is read.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include <cria.h>
 
@@ -11,6 +13,9 @@ namespace cria::hosted {
 const char* backend_name(uint32_t backend);
 
 const char* kv_format_name(uint32_t format);
+
+// Of a message in the JSON of a conversation; "developer" is another name of the system's.
+std::optional<cria_role> role_of(std::string_view name);
 
 // Bytes of weights and KV cache that one decoded token reads, at n_positions of context: all
 // weights but the embedding's rows that a tied model does not use as its output layer.
