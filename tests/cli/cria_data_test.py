@@ -452,7 +452,7 @@ class Bench(unittest.TestCase):
     def test_a_session_takes_what_is_planned_for_it(self):
         """What the machine holds grows by the sessions' bytes, all of which a full context touches."""
         def row_of(n):
-            done = cli.cria("bench", cli.model(), "-p", "500", "-n", "8", "-r", "1", "--kv", "f32", "--backend", "exact",
+            done = cli.cria("bench", cli.model(), "-p", "8", "-n", "511", "-r", "1", "--kv", "f32", "--backend", "exact",
                             "--sessions", str(n), "--json")
             return json.loads(done.out)["results"][0]
         one, many = row_of(1), row_of(17)
