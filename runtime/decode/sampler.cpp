@@ -16,49 +16,83 @@ bool is_before(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
 }
 
-// Not a number sorts as the smallest there is: sorting needs an order.
-float comparable(float logit) { return logit == logit ? logit : -HUGE_VALF; }
-
-void fill_candidates(std::span<const float> logits, const cria_sampling& sampling,
-                     std::span<Candidate> candidates) {
-  for (size_t i = 0; i < logits.size(); ++i) {
-    candidates[i] = {comparable(logits[i]), static_cast<uint32_t>(i)};
-  }
-  for (size_t i = 0; i < sampling.n_biases; ++i) {
-    const cria_logit_bias& bias = sampling.biases[i];
-    candidates[bias.token].logit = comparable(candidates[bias.token].logit + bias.bias);
-  }
+bool has_penalties(const cria_sampling& s) {
+  const bool repeats = s.repeat_penalty != 0.0f && s.repeat_penalty != 1.0f;
+  return repeats || s.frequency_penalty != 0.0f || s.presence_penalty != 0.0f;
 }
 
-// Weakens the tokens of the newest context, each once for all its occurrences.
-void penalize(std::span<const uint32_t> recent, const cria_sampling& sampling,
-              std::span<Candidate> candidates) {
-  const float penalty = sampling.repeat_penalty == 0.0f ? 1.0f : sampling.repeat_penalty;
-  if (penalty == 1.0f && sampling.frequency_penalty == 0.0f && sampling.presence_penalty == 0.0f) {
-    return;
+// Biases, then penalties: tokens of the newest context are weakened, each once for all its
+// occurrences. place(token) is where the token's logit is changed.
+template <typename Place>
+void change(std::span<const uint32_t> recent, const cria_sampling& sampling, const Place& place) {
+  for (size_t i = 0; i < sampling.n_biases; ++i) {
+    float& logit = place(sampling.biases[i].token);
+    logit = comparable(logit + sampling.biases[i].bias);
   }
+  if (!has_penalties(sampling)) return;
+  const float penalty = sampling.repeat_penalty == 0.0f ? 1.0f : sampling.repeat_penalty;
   for (size_t i = 0; i < recent.size(); ++i) {
     const auto here = recent.begin() + static_cast<ptrdiff_t>(i);
     if (std::find(recent.begin(), here, *here) != here) continue;
     const auto n_times = static_cast<float>(std::count(here, recent.end(), *here));
-    float& logit = candidates[*here].logit;
+    float& logit = place(*here);
     logit = logit > 0.0f ? logit / penalty : logit * penalty;
     logit -= n_times * sampling.frequency_penalty + sampling.presence_penalty;
   }
 }
 
-uint32_t largest(std::span<const Candidate> candidates) {
-  const Candidate* best = &candidates[0];
-  for (const Candidate& c : candidates) {
-    if (c.logit > best->logit) best = &c;  // ids ascend, so the lowest wins a tie
+void fill_candidates(std::span<const float> logits, std::span<const uint32_t> recent,
+                     const cria_sampling& sampling, std::span<Candidate> candidates) {
+  for (size_t i = 0; i < logits.size(); ++i) {
+    candidates[i] = {comparable(logits[i]), static_cast<uint32_t>(i)};
   }
-  return best->token;
+  change(recent, sampling,
+         [candidates](uint32_t token) -> float& { return candidates[token].logit; });
 }
 
-// Sorts the first n candidates into place; the rest keep any order.
+// The n likeliest and some more, in any order, or none where that takes no less than all of them:
+// those whose logits are changed, and the likeliest of the others.
+std::span<Candidate> few_candidates(std::span<const float> logits, std::span<const uint32_t> recent,
+                                    const cria_sampling& sampling, size_t n,
+                                    std::span<Candidate> candidates) {
+  constexpr size_t kMostChanged = 256;  // each is looked for among the others
+  const size_t most = sampling.n_biases + (has_penalties(sampling) ? recent.size() : 0);
+  if (most > std::min(kMostChanged, candidates.size())) return {};
+  size_t n_changed = 0;
+  const auto changed = [&](uint32_t token) {
+    return std::find_if(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(n_changed),
+                        [token](const Candidate& c) { return c.token == token; }) -
+           candidates.begin();
+  };
+  change(recent, sampling, [&](uint32_t token) -> float& {
+    const auto at = static_cast<size_t>(changed(token));
+    if (at == n_changed) candidates[n_changed++] = {comparable(logits[token]), token};
+    return candidates[at].logit;
+  });
+  const std::span<Candidate> found =
+      likeliest(logits, n + n_changed, candidates.subspan(n_changed));
+  if (found.empty()) return {};
+  const auto end = std::remove_if(found.begin(), found.end(), [&](const Candidate& c) {
+    return static_cast<size_t>(changed(c.token)) != n_changed;
+  });
+  return candidates.first(n_changed + static_cast<size_t>(end - found.begin()));
+}
+
+Candidate largest(std::span<const Candidate> candidates) {
+  return *std::min_element(candidates.begin(), candidates.end(), is_before);
+}
+
+// Sorts the first n candidates into place; the rest keep any order. A heap is the faster way to a
+// few, as most of the others are below all of it.
 void sort_first(std::span<Candidate> candidates, size_t n) {
-  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(n),
-                    candidates.end(), is_before);
+  const auto end = candidates.begin() + static_cast<ptrdiff_t>(n);
+  if (n <= kFirstSorted) {
+    std::partial_sort(candidates.begin(), end, candidates.end(), is_before);
+    return;
+  }
+  if (end != candidates.end())
+    std::nth_element(candidates.begin(), end, candidates.end(), is_before);
+  std::sort(candidates.begin(), end, is_before);
 }
 
 // Replaces logits by exp((logit - max) / temperature).
@@ -117,19 +151,24 @@ bool is_valid_sampling(const cria_sampling& s, uint32_t vocab_size) {
 
 uint32_t sample(std::span<const float> logits, std::span<const uint32_t> recent,
                 const cria_sampling& sampling, Pcg32* random, std::span<Candidate> candidates) {
-  fill_candidates(logits, sampling, candidates);
-  penalize(recent, sampling, candidates);
-  const uint32_t best = largest(candidates);
-  if (!kHasSampling || sampling.temperature == 0.0f || sampling.top_k == 1) return best;
-  const float max = candidates[best].logit;
-  if (!std::isfinite(max)) return best;
-
-  std::span<Candidate> kept = candidates;
-  if (sampling.top_k != 0 && sampling.top_k < kept.size()) {
-    sort_first(kept, sampling.top_k);
-    kept = kept.first(sampling.top_k);
+  const bool is_greedy = !kHasSampling || sampling.temperature == 0.0f;
+  const size_t n_wanted = is_greedy ? 1 : sampling.top_k;  // 0: all
+  std::span<Candidate> kept;
+  if (kHasSampling && n_wanted != 0) {
+    kept = few_candidates(logits, recent, sampling, n_wanted, candidates);
   }
-  exponentiate(kept, max, sampling.temperature);
+  if (kept.empty()) {
+    fill_candidates(logits, recent, sampling, candidates);
+    kept = candidates;
+  }
+  const Candidate best = largest(kept);
+  if (n_wanted == 1 || !std::isfinite(best.logit)) return best.token;
+
+  if (n_wanted != 0 && n_wanted < logits.size()) {
+    sort_first(kept, n_wanted);
+    kept = kept.first(n_wanted);
+  }
+  exponentiate(kept, best.logit, sampling.temperature);
   if (sampling.top_p > 0.0f && sampling.top_p < 1.0f) {
     kept = kept.first(nucleus(kept, static_cast<double>(sampling.top_p) * sum_of(kept)));
   }

@@ -8,14 +8,9 @@
 
 #include <cria.h>
 #include "runtime/base/random.h"
+#include "runtime/decode/likeliest.h"
 
 namespace cria {
-
-struct Candidate {
-  float logit;  // then the probability's numerator
-  uint32_t token;
-};
-static_assert(sizeof(Candidate) == 8);
 
 // False when a value is out of range (cria.h), not a number or of no token.
 [[nodiscard]] bool is_valid_sampling(const cria_sampling& sampling, uint32_t vocab_size);

@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <numeric>
+#include <set>
 #include <span>
 #include <vector>
 
+#include "runtime/base/scalar_math.h"
 #include "tests/support/sampling_of.h"
 
 namespace cria {
@@ -209,6 +213,105 @@ TEST(Sampler, TopPComesBeforeMinP) {
       sampler.frequencies(test::sampling_of(1, 0.75f, 0.45f, 0, 0), kDraws);
   EXPECT_NEAR(three[2], 2.0 / 9, kFrequencyTolerance);
   EXPECT_EQ(three[3], 0);
+}
+
+// Every candidate, sorted whole, as docs/numerics.md has the steps.
+uint32_t sampled_plainly(const std::vector<float>& logits, const std::vector<uint32_t>& recent,
+                         const cria_sampling& s, Pcg32* random) {
+  const auto smallest_if_none = [](float x) { return std::isnan(x) ? -HUGE_VALF : x; };
+  std::vector<Candidate> all;
+  for (uint32_t i = 0; i < logits.size(); ++i) all.push_back({smallest_if_none(logits[i]), i});
+  for (size_t i = 0; i < s.n_biases; ++i) {
+    float& logit = all[s.biases[i].token].logit;
+    logit = smallest_if_none(logit + s.biases[i].bias);
+  }
+  for (const uint32_t token : std::set<uint32_t>(recent.begin(), recent.end())) {
+    const float penalty = s.repeat_penalty == 0.0f ? 1.0f : s.repeat_penalty;
+    const auto n = static_cast<float>(std::count(recent.begin(), recent.end(), token));
+    float& logit = all[token].logit;
+    logit = logit > 0.0f ? logit / penalty : logit * penalty;
+    logit -= n * s.frequency_penalty + s.presence_penalty;
+  }
+  const auto sort = [&all] {
+    std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+      return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
+    });
+  };
+  const auto sum = [&all] {
+    return std::accumulate(all.begin(), all.end(), 0.0,
+                           [](double x, const Candidate& c) { return x + double{c.logit}; });
+  };
+  std::vector<Candidate> in_order = all;
+  sort();
+  const Candidate best = all[0];
+  if (s.temperature == 0.0f || s.top_k == 1 || !std::isfinite(best.logit)) return best.token;
+  if (s.top_k != 0 && s.top_k < all.size()) {
+    all.resize(s.top_k);
+  } else {
+    all = in_order;
+  }
+  for (Candidate& c : all) c.logit = exp_f32((c.logit - best.logit) / s.temperature);
+  if (s.top_p > 0.0f && s.top_p < 1.0f) {
+    const double wanted = double{s.top_p} * sum();
+    sort();
+    double reached = 0;
+    size_t n = 0;
+    while (n < all.size() && reached < wanted) reached += double{all[n++].logit};
+    all.resize(std::max<size_t>(n, 1));
+  }
+  if (s.min_p > 0.0f) {
+    sort();
+    std::erase_if(all, [&s](const Candidate& c) { return c.logit < s.min_p; });
+  }
+  const double target = double{random->next_unit()} * sum();
+  double reached = 0;
+  for (const Candidate& c : all) {
+    reached += double{c.logit};
+    if (target < reached) return c.token;
+  }
+  return all[0].token;
+}
+
+// Where few can be the result, the others are never made candidates: that must not show.
+TEST(Sampler, DrawsWhatSortingEveryCandidateDraws) {
+  Pcg32 dice = Pcg32::seeded(5);
+  const auto below = [&dice](uint32_t n) { return dice.next() % n; };
+  for (int trial = 0; trial < 1500; ++trial) {
+    const size_t vocab_size = 1 + below(trial % 10 == 0 ? 20000 : 3000);
+    // Few different logits make many that are equal.
+    const auto n_levels = static_cast<float>(below(2) == 0 ? 1 + below(40) : 1 << 20);
+    std::vector<float> logits(vocab_size);
+    for (float& logit : logits)
+      logit = std::floor(dice.next_unit() * n_levels) * (12 / n_levels) - 6;
+    const uint32_t n_odd = below(3) == 0 ? below(static_cast<uint32_t>(2 * vocab_size)) : 0;
+    const float odd[] = {std::numeric_limits<float>::quiet_NaN(), -HUGE_VALF, -HUGE_VALF,
+                         -HUGE_VALF};
+    for (uint32_t i = 0; i < n_odd; ++i)
+      logits[below(static_cast<uint32_t>(vocab_size))] = odd[below(4)];
+    const auto token = [&] { return below(static_cast<uint32_t>(vocab_size)); };
+    std::vector<uint32_t> recent(below(65));
+    for (uint32_t& r : recent) r = below(4) == 0 && !recent.empty() ? recent[0] : token();
+    std::vector<cria_logit_bias> biases(below(2) * below(trial % 7 == 0 ? 400 : 20));
+    const float amounts[] = {-HUGE_VALF, 5, -5, 0.25f, HUGE_VALF};
+    for (cria_logit_bias& bias : biases) bias = {token(), amounts[below(trial % 5 == 0 ? 5 : 4)]};
+    const uint32_t top_ks[] = {0, 1, 2, 40, below(300), static_cast<uint32_t>(vocab_size)};
+    cria_sampling sampling = test::sampling_of(below(4) == 0 ? 0.0f : 0.5f + dice.next_unit(),
+                                               below(2) == 0 ? 0.0f : dice.next_unit(),
+                                               below(2) == 0 ? 0.0f : 0.3f * dice.next_unit(),
+                                               below(2) == 0 ? 0.0f : 1.3f, top_ks[below(6)]);
+    if (below(3) == 0) sampling.frequency_penalty = 2 * dice.next_unit() - 1;
+    if (below(3) == 0) sampling.presence_penalty = 2 * dice.next_unit() - 1;
+    sampling.biases = biases.data();
+    sampling.n_biases = biases.size();
+    std::vector<Candidate> work(vocab_size);
+    Pcg32 random = Pcg32::seeded(static_cast<uint64_t>(trial));
+    Pcg32 same = random;
+    for (int draw = 0; draw < 3; ++draw) {
+      ASSERT_EQ(sample(logits, recent, sampling, &random, work),
+                sampled_plainly(logits, recent, sampling, &same))
+          << "trial " << trial << ", vocabulary " << vocab_size << ", top-k " << sampling.top_k;
+    }
+  }
 }
 
 TEST(Sampler, RefusesSettingsOutOfRange) {
