@@ -32,8 +32,6 @@ float largest_of(std::span<const float> logits) {
 
 }  // namespace
 
-float comparable(float logit) { return logit == logit ? logit : -HUGE_VALF; }
-
 std::span<Candidate> likeliest(std::span<const float> logits, size_t n, std::span<Candidate> room) {
   // A group's largest logit stands at the end of room, with the group's first token.
   const size_t n_groups = (logits.size() + kGroup - 1) / kGroup;

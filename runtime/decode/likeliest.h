@@ -1,6 +1,7 @@
 // The likeliest tokens of a vocabulary, without a candidate for each of its tokens.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,7 +15,7 @@ struct Candidate {
 static_assert(sizeof(Candidate) == 8);
 
 // Not a number sorts as the smallest there is: sorting needs an order.
-[[nodiscard]] float comparable(float logit);
+[[nodiscard]] inline float comparable(float logit) { return logit == logit ? logit : -HUGE_VALF; }
 
 // Writes to the front of room every candidate whose logit is not below the n-th largest (n >= 1), in
 // any order, and returns them. Returns none where room is too small for that, or n too large a part

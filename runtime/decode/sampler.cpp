@@ -12,9 +12,10 @@ namespace {
 constexpr size_t kFirstSorted = 256;  // candidates sorted at first; most draws need no more
 constexpr size_t kSortedGrowth = 8;
 
-bool is_before(const Candidate& a, const Candidate& b) {
+// An object, not a function: sorting calls it without a pointer.
+constexpr auto is_before = [](const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
-}
+};
 
 bool has_penalties(const cria_sampling& s) {
   const bool repeats = s.repeat_penalty != 0.0f && s.repeat_penalty != 1.0f;
