@@ -79,15 +79,19 @@ std::span<Candidate> few_candidates(std::span<const float> logits, std::span<con
   return candidates.first(n_changed + static_cast<size_t>(end - found.begin()));
 }
 
-Candidate largest(std::span<const Candidate> candidates) {
-  return *std::min_element(candidates.begin(), candidates.end(), is_before);
+const Candidate& largest(std::span<const Candidate> candidates) {
+  const Candidate* best = &candidates[0];
+  for (const Candidate& c : candidates) {
+    if (is_before(c, *best)) best = &c;
+  }
+  return *best;
 }
 
 // Sorts the first n candidates into place; the rest keep any order. A heap is the faster way to a
 // few, as most of the others are below all of it.
 void sort_first(std::span<Candidate> candidates, size_t n) {
   const auto end = candidates.begin() + static_cast<ptrdiff_t>(n);
-  if (n <= kFirstSorted) {
+  if (!kHasLargeVocabularies || n <= kFirstSorted) {
     std::partial_sort(candidates.begin(), end, candidates.end(), is_before);
     return;
   }
@@ -155,21 +159,21 @@ uint32_t sample(std::span<const float> logits, std::span<const uint32_t> recent,
   const bool is_greedy = !kHasSampling || sampling.temperature == 0.0f;
   const size_t n_wanted = is_greedy ? 1 : sampling.top_k;  // 0: all
   std::span<Candidate> kept;
-  if (kHasSampling && n_wanted != 0) {
+  if (kHasLargeVocabularies && n_wanted != 0) {
     kept = few_candidates(logits, recent, sampling, n_wanted, candidates);
   }
   if (kept.empty()) {
     fill_candidates(logits, recent, sampling, candidates);
     kept = candidates;
   }
-  const Candidate best = largest(kept);
-  if (n_wanted == 1 || !std::isfinite(best.logit)) return best.token;
+  const auto [max, best] = largest(kept);
+  if (n_wanted == 1 || !std::isfinite(max)) return best;
 
   if (n_wanted != 0 && n_wanted < logits.size()) {
     sort_first(kept, n_wanted);
     kept = kept.first(n_wanted);
   }
-  exponentiate(kept, best.logit, sampling.temperature);
+  exponentiate(kept, max, sampling.temperature);
   if (sampling.top_p > 0.0f && sampling.top_p < 1.0f) {
     kept = kept.first(nucleus(kept, static_cast<double>(sampling.top_p) * sum_of(kept)));
   }
