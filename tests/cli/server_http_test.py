@@ -519,6 +519,8 @@ class Ending(unittest.TestCase):
                 client.close()
 
     def test_signals_end_it(self):
+        before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
+        self.addCleanup(signal.signal, signal.SIGHUP, before)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with Server() as server:
                 idle = server.connection()
