@@ -101,7 +101,8 @@ endif()
 
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libcria0)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
-# Not CPack's own, whose scripts call ldconfig.
+# With a trigger, as Debian wants it. Where CPack asks dpkg-shlibdeps it adds scripts that call ldconfig all the same; lintian
+# warns of them.
 configure_file("${_files}/shlibs.in" "${_out}/shlibs" @ONLY)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA "${_out}/shlibs" "${_files}/triggers")
 set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "quantized LLaMA runtime - shared library

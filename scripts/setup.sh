@@ -49,7 +49,7 @@ for option in "$@"; do
     --aarch64) packages+=(g++-aarch64-linux-gnu) ;;
     --armv7) packages+=(g++-arm-linux-gnueabihf) ;;
     --cortex-m) packages+=(gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm) ;;
-    --package) packages+=(lintian pkg-config) ;;
+    --package) packages+=(lintian pkg-config python3-venv python3-setuptools python3-wheel) ;;
     --web) packages+=(chromium chromium-driver) ;;
     *) die "usage: scripts/setup.sh [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m] [--package] [--web]" ;;
   esac

@@ -12,7 +12,6 @@ namespace {
 using format::TensorRole;
 
 constexpr size_t kHeldOutOneIn = 8;
-constexpr size_t kTaskRows = 16;
 constexpr size_t kPartRows = 4096;     // of a table, in memory at once
 constexpr size_t kTableTokens = 8192;  // enough for the sums of inputs that are d_model wide
 

@@ -296,7 +296,7 @@ def test_an_answer_says_how_it_ended(model):
 
 
 def ends_of(model):
-    return [t for t in range(model.info.vocab_size) if cria._model.lib.cria_is_end_token(model._host.model, t)]
+    return [t for t in range(model.info.vocab_size) if cria._native.lib.cria_is_end_token(model._engine.host.model, t)]
 
 
 def test_a_conversation_is_read_once(model):
@@ -593,8 +593,8 @@ def test_threads_share_a_model(model):
 
 def test_ctrl_c_ends_a_long_read(model, monkeypatch):
     waited = []
-    end_step = cria._model._Step.end
-    monkeypatch.setattr(cria._model._Step, "end", lambda step: (waited.append(not step.is_over), end_step(step)))
+    end_step = cria._step.Step.end
+    monkeypatch.setattr(cria._step.Step, "end", lambda step: (waited.append(not step.is_over), end_step(step)))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may have had it ignored
     tokens = [1] * model.context
     wanted = model.chat("hello", temperature=0)
@@ -672,13 +672,13 @@ def test_ctrl_c_at_any_time_leaves_the_model_whole(demo, n_times):
 @pytest.mark.parametrize("seconds", (0.05, 0.3))
 def test_ctrl_c_before_the_reading_thread_has_begun(demo, monkeypatch, seconds):
     """It never begins then, or is waited for: the model may be closed and opened meanwhile."""
-    start, delay = cria._model.start_new_thread, threading.Event()
-    monkeypatch.setattr(cria._model, "start_new_thread",
+    start, delay = cria._step.start_new_thread, threading.Event()
+    monkeypatch.setattr(cria._step, "start_new_thread",
                         lambda run, words: start(lambda: (delay.wait(0.2), run(*words)), ()))
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     steps = []
-    step = cria._model.lib.cria_step
-    monkeypatch.setattr(cria._model.lib, "cria_step", lambda *words: (steps.append(1), step(*words))[1])
+    step = cria._native.lib.cria_step
+    monkeypatch.setattr(cria._native.lib, "cria_step", lambda *words: (steps.append(1), step(*words))[1])
     try:
         with cria.Model(demo) as model:
             signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -699,18 +699,18 @@ def test_what_runs_on_is_waited_for(demo, monkeypatch):
             time.sleep(0.001)
         raise KeyboardInterrupt
 
-    cria_step = cria._model.lib.cria_step
-    monkeypatch.setattr(cria._model.lib, "cria_step", lambda *words: (time.sleep(0.2), cria_step(*words))[1])
+    cria_step = cria._native.lib.cria_step
+    monkeypatch.setattr(cria._native.lib, "cria_step", lambda *words: (time.sleep(0.2), cria_step(*words))[1])
     for use in (lambda model: model.chat("hello", temperature=0), lambda model: model.tokenize("x"), lambda model: model.close()):
         with cria.Model(demo) as model:
             with monkeypatch.context() as patched:
-                patched.setattr(cria._model._Step, "wait", torn)
+                patched.setattr(cria._step.Step, "wait", torn)
                 with pytest.raises(KeyboardInterrupt):
                     model.logits([1] * model.context, last=True)
-                step = model._step
+                step = model._engine._step
             assert not step.is_over
             use(model)
-            assert step.is_over and model._step is None
+            assert step.is_over and model._engine._step is None
 
 
 def test_another_thread_cancels(model):

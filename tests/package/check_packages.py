@@ -2,6 +2,7 @@
 """Makes the Debian packages of a build and checks them: contents, lintian, and what they do once installed."""
 import argparse
 import gzip
+import json
 import os
 import pathlib
 import re
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.request
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ("cria", "libcria0", "libcria-dev", "python3-cria")
@@ -134,9 +136,39 @@ def check_service(root, folder):
         return
     unit = folder / "cria-serve.service"
     unit.write_text((root / SERVICE).read_text().replace("/usr/bin/cria", str(root / "usr/bin/cria")))
-    output(["systemd-analyze", "verify", "--man=no", unit])
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True, timeout=SECONDS, check=False)
+    same("systemd-analyze verify", (done.returncode, done.stdout + done.stderr), (0, ""))  # unknown names are only told
     lines = output(["systemd-analyze", "security", "--offline=true", f"--threshold={MOST_EXPOSURE}", unit]).splitlines()
     print(lines[-1].strip())
+
+
+def check_service_starts(root, emulator, folder):
+    """The unit's command line, with its variables put in as systemd does, is one that cria takes: it answers, and SIGTERM
+    is its end."""
+    unit = (root / SERVICE).read_text()
+    values = dict(re.findall(r"^Environment=(\w+)=(.*)$", unit, re.MULTILINE))
+    same("the unit's variables", sorted(values), ["CRIA_MODEL", "CRIA_OPTIONS"])
+    same("options", values["CRIA_OPTIONS"], "")
+    same("what starts it", re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE).group(1), "/usr/bin/cria serve ${CRIA_MODEL} $CRIA_OPTIONS")
+    for options in ((), ("--sessions", "2")):  # the port is not the default one, which another program may have
+        server = subprocess.Popen([*emulator, root / "usr/bin/cria", "serve", folder / "demo.cria", *options, "--port", "0"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            address = next((line.split()[-1] for line in server.stdout if line.startswith("listening on http://")), None)
+            if address is None:
+                sys.exit(f"the service did not start: {server.stderr.read()}")
+            request = urllib.request.Request(f"{address}/v1/chat/completions", json.dumps(
+                {"messages": [{"role": "user", "content": "What is a cria?"}], "temperature": 0}).encode())
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=SECONDS) as answer:
+                text = json.load(answer)["choices"][0]["message"]["content"]
+            server.terminate()
+            same("the service after SIGTERM", server.wait(SECONDS), 0)
+        finally:
+            server.kill()
+            server.communicate()
+        if "llama" not in text:
+            sys.exit(f"the service said nothing to the point: {text}")
+    print(f"cria serve: {text}")
 
 
 def check_library(root, triplet, compiler, emulator, folder):
@@ -225,6 +257,7 @@ def main():
         output(["cmake", "--install", args.build, "--prefix", folder / "prefix", "--component", "cria"])
         same("units of an installation that is no package", list((folder / "prefix").rglob("*.service")), [])
         check_service(root, folder)
+        check_service_starts(root, args.run.split(), folder)
         check_library(root, args.triplet, args.compiler, args.run.split(), folder)
         check_shared(root, args.triplet, args.architecture)
         if not args.run:

@@ -5,6 +5,7 @@ installed: by find_package (static and shared), by pkg-config, from Python; then
 subdirectory: by add_subdirectory, which leaves nothing in the other project.
 source_tree: by scripts/make_source_tree.sh and the lines of its README, for this machine.
 source_tree_arm: the same compiled for a Cortex-M4 and a Cortex-M55, where there is a compiler.
+pip: the Python module by the lines of docs/python.md, without a network.
 """
 import argparse
 import json
@@ -138,6 +139,24 @@ class Check:
         run(["cmake", "--build", build, "--parallel", str(os.cpu_count()), "--target", "outside"])
         self.expect("add_subdirectory", [build / "outside"])
 
+    def pip(self):
+        python = "/usr/bin/python3"  # Debian's, whose packages those lines name
+        wanted = "import ensurepip, setuptools, venv, wheel"
+        if subprocess.run([python, "-c", wanted], capture_output=True, check=False).returncode != 0:
+            print("skipped: no python3-venv, python3-setuptools, python3-wheel here (scripts/setup.sh --package installs them)")
+            sys.exit(SKIP)
+        shutil.copytree(SOURCE / "python", self.folder / "python", ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
+        lines = next(block for block in re.findall(r"```sh\n(.*?)```", (SOURCE / "docs/python.md").read_text(), re.DOTALL)
+                     if "pip install" in block)
+        environment = {name: value for name, value in self.environment.items() if not name.startswith(("PIP_", "PYTHON"))}
+        environment |= {"HOME": str(self.folder), "PATH": "/usr/bin:/bin", "PIP_NO_INDEX": "1", "PIP_NO_CACHE_DIR": "1"}
+        run(["sh", "-e", "-c", lines], cwd=self.folder, env=environment)
+        code = "import cria, sys; print(cria.__file__); print(cria.Model(sys.argv[1]).chat('hello', temperature=0))"
+        said = run([self.folder / "cria-venv/bin/python", "-c", code, self.model], cwd=self.folder / "cria-venv",
+                   env={**environment, "CRIA_LIBRARY": str(self.build / "lib")}).split("\n", 1)
+        same("the module lies in the environment", said[0].startswith(str(self.folder / "cria-venv/lib")), True)
+        same("pip, Python", said[1], run([self.build / "bin/cria", "chat", self.model, "--greedy"], input="hello\n"))
+
     def make_tree(self, name):
         tree = self.folder / name
         run([SOURCE / "scripts/make_source_tree.sh", tree])
@@ -188,7 +207,7 @@ class Check:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("installed", "subdirectory", "source_tree", "source_tree_arm"))
+    parser.add_argument("what", choices=("installed", "subdirectory", "source_tree", "source_tree_arm", "pip"))
     parser.add_argument("build", type=pathlib.Path)
     for option in ("--compiler", "--cxx-compiler"):
         parser.add_argument(option, required=True)

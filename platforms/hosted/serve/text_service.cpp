@@ -149,7 +149,8 @@ std::string TextService::chat_text(const std::vector<ChatMessage>& messages) {
   // Which of the two a tokenizer reads back as it was depends on the space that it puts in front.
   for (const bool begins : {true, false}) {
     std::string text = decode(encoded.tokens, begins);
-    for (const uint32_t flags : {CRIA_ENCODE_SPECIAL | CRIA_ENCODE_PARSE, +CRIA_ENCODE_PARSE}) {
+    for (const uint32_t flags :
+         {uint32_t{CRIA_ENCODE_SPECIAL} | CRIA_ENCODE_PARSE, uint32_t{CRIA_ENCODE_PARSE}}) {
       if (encode(text, flags).tokens == encoded.tokens) return text;
     }
   }

@@ -1,0 +1,47 @@
+"""What calls of the library have in common: memory for its objects, and its statuses as errors."""
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import re
+from typing import Any
+
+from . import _structs as s
+from ._errors import CancelledError, CriaError
+from ._native import lib
+
+# Of the host: what the cria program would end with.
+_EXIT_NAMES = {2: "USAGE", 3: "INVALID_INPUT", 4: "IO", 5: "MEMORY"}
+
+
+class Memory:
+    """Zeroed bytes at an address of a page's alignment, resident once they are written."""
+
+    def __init__(self, n_bytes: int) -> None:
+        self.n_bytes = n_bytes
+        self._pages = mmap.mmap(-1, max(n_bytes, 1))
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
+
+
+def check(status: int, where: str = "", advice: str = "") -> None:
+    """Raises what a status means, unless it is that all is well."""
+    if status == s.Status.CRIA_OK:
+        return
+    if status == s.Status.CRIA_CANCELLED:
+        raise CancelledError
+    message = lib.cria_status_message(status).decode()
+    raise CriaError(f"{where}: {message}{advice}" if where else message + advice, s.Status(status).name, s.Status(status))
+
+
+def open_host(path: str, options: s.HostOptions) -> Any:
+    """A model file, opened; whoever gets it closes it."""
+    problem = s.HostProblem()
+    host = lib.cria_host_open(os.fsencode(path), ctypes.byref(options), ctypes.byref(problem))
+    if host:
+        return host
+    message = re.sub(r"--([a-z])", r"\1", problem.message.decode(errors="replace"))  # options are arguments here
+    if problem.status != s.Status.CRIA_OK:
+        status = s.Status(problem.status)
+        raise CriaError(message, status.name, status)
+    raise CriaError(message, _EXIT_NAMES.get(problem.exit_code, "FAILED"))
