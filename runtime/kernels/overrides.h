@@ -21,5 +21,6 @@ void fill_vector_sse4_1(Kernels* table);
 void fill_linear_sse4_1(Kernels* table);
 void fill_vector_avx2(Kernels* table);
 void fill_linear_avx2(Kernels* table);
+void fill_linear_avxvnni(Kernels* table);
 
 }  // namespace cria

@@ -1,13 +1,15 @@
 // Attention scores over the int8 cache for processors with AVX2, and the table of the ISA.
-// Contracts are in runtime/kernels/kernels.h.
+// Contracts are in runtime/kernels/kernels.h; blocks of queries go through score_blocks.h.
 #include "runtime/kernels/overrides.h"
-#include "runtime/kernels/query_loops.h"
+#include "runtime/kernels/score_blocks.h"
 
 #if !defined(__AVX2__)
 #error "Build this file with the flags of its ending (cmake/KernelFlags.cmake)."
 #endif
 
 #include <immintrin.h>
+
+#include "runtime/kernels/x86/key_quads.h"
 
 namespace cria {
 namespace {
@@ -64,10 +66,65 @@ void scores_q8(const int8_t* q_codes, const float* q_scales, size_t head_dim, co
   }
 }
 
+// There are no products of unsigned with signed bytes that cannot overflow, so codes become words:
+// those of even places in one register, those of odd places in another.
+struct Part {
+  using Ints = __m256i;
+  using Floats = __m256;
+  static constexpr size_t kLanes = 8;
+  static constexpr size_t kSteps = kActivationGroup / 2;
+  static constexpr bool kSplitsQueries = true;
+
+  static Ints even_words(Ints bytes) { return _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8); }
+  static Ints odd_words(Ints bytes) { return _mm256_srai_epi16(bytes, 8); }
+
+  static void split_keys(const int8_t* const (&rows)[kLanes], Ints* steps, size_t stride) {
+    Ints quads[kSteps / 2];
+    transpose_keys(rows, quads);
+#pragma GCC unroll 8
+    for (size_t i = 0; i < kSteps / 2; ++i) {
+      steps[i * stride] = even_words(quads[i]);
+      steps[(i + kSteps / 2) * stride] = odd_words(quads[i]);
+    }
+  }
+  static void split_query(const int8_t* codes, int8_t* steps) {
+    const Ints quads = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes));
+    auto* const halves = reinterpret_cast<__m256i*>(steps);
+    _mm256_storeu_si256(halves, even_words(quads));
+    _mm256_storeu_si256(halves + 1, odd_words(quads));
+  }
+  static Ints broadcast(const int8_t* steps, size_t i) {
+    int32_t words;
+    __builtin_memcpy(&words, steps + 4 * i, sizeof words);
+    return _mm256_set1_epi32(words);
+  }
+  static Ints start(const int32_t* /*q_sum*/) { return _mm256_setzero_si256(); }
+  static Ints add(Ints sum, Ints keys, Ints query) {
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(keys, query));
+  }
+
+  static Floats zero() { return _mm256_setzero_ps(); }
+  static Floats load(const float* p) { return _mm256_loadu_ps(p); }
+  static Floats all(float x) { return _mm256_set1_ps(x); }
+  static Floats to_floats(Ints v) { return _mm256_cvtepi32_ps(v); }
+  static Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+  static Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
+  static void store(float* p, Floats v) { _mm256_storeu_ps(p, v); }
+};
+
+void scores_of_block(const QuantizedRows& q, size_t head_dim, const int8_t* keys,
+                     const float* key_scales, float multiplier, size_t n, float* scores,
+                     size_t stride) {
+  if (q.n_rows == 1) {
+    return scores_q8(q.codes, q.scales, head_dim, keys, key_scales, multiplier, n, scores);
+  }
+  ScoreBlocks<Part>::scores_q8(q, head_dim, keys, key_scales, multiplier, n, scores, stride);
+}
+
 }  // namespace
 
 void override_avx2(Kernels* table) {
-  table->scores_q8 = scores_by_query<scores_q8>;
+  table->scores_q8 = scores_of_block;
   fill_vector_avx2(table);
   fill_linear_avx2(table);
 }

@@ -1,7 +1,7 @@
 // Attention scores over the int8 cache for processors with SSE4.1, and the table of the ISA.
-// Contracts are in runtime/kernels/kernels.h.
+// Contracts are in runtime/kernels/kernels.h; blocks of queries go through score_blocks.h.
 #include "runtime/kernels/overrides.h"
-#include "runtime/kernels/query_loops.h"
+#include "runtime/kernels/score_blocks.h"
 
 #if !defined(__SSE4_1__)
 #error "Build this file with the flags of its ending (cmake/KernelFlags.cmake)."
@@ -67,10 +67,81 @@ void scores_q8(const int8_t* q_codes, const float* q_scales, size_t head_dim, co
   }
 }
 
+// There are no products of unsigned with signed bytes that cannot overflow, so codes become words:
+// those of even places in one register, those of odd places in another.
+struct Part {
+  using Ints = __m128i;
+  using Floats = __m128;
+  static constexpr size_t kLanes = 4;
+  static constexpr size_t kSteps = kActivationGroup / 2;
+  static constexpr bool kSplitsQueries = true;
+
+  static Ints load_ints(const int8_t* p) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  }
+  static Ints even_words(Ints bytes) { return _mm_srai_epi16(_mm_slli_epi16(bytes, 8), 8); }
+  static Ints odd_words(Ints bytes) { return _mm_srai_epi16(bytes, 8); }
+
+  static void split_keys(const int8_t* const (&rows)[kLanes], Ints* steps, size_t stride) {
+#pragma GCC unroll 2
+    for (size_t half = 0; half < 2; ++half) {
+      Ints keys[kLanes];
+#pragma GCC unroll 4
+      for (size_t i = 0; i < kLanes; ++i) keys[i] = load_ints(rows[i] + half * kHalf);
+      const Ints a = _mm_unpacklo_epi32(keys[0], keys[1]);
+      const Ints b = _mm_unpackhi_epi32(keys[0], keys[1]);
+      const Ints c = _mm_unpacklo_epi32(keys[2], keys[3]);
+      const Ints d = _mm_unpackhi_epi32(keys[2], keys[3]);
+      const Ints quads[] = {_mm_unpacklo_epi64(a, c), _mm_unpackhi_epi64(a, c),
+                            _mm_unpacklo_epi64(b, d), _mm_unpackhi_epi64(b, d)};
+#pragma GCC unroll 4
+      for (size_t i = 0; i < 4; ++i) {
+        Ints* const step = steps + (4 * half + i) * stride;
+        step[0] = even_words(quads[i]);
+        step[kSteps / 2 * stride] = odd_words(quads[i]);
+      }
+    }
+  }
+  static void split_query(const int8_t* codes, int8_t* steps) {
+    auto* const words = reinterpret_cast<__m128i*>(steps);
+    for (size_t half = 0; half < 2; ++half) {
+      const Ints quads = load_ints(codes + half * kHalf);
+      _mm_storeu_si128(words + half, even_words(quads));
+      _mm_storeu_si128(words + 2 + half, odd_words(quads));
+    }
+  }
+  static Ints broadcast(const int8_t* steps, size_t i) {
+    int32_t words;
+    __builtin_memcpy(&words, steps + 4 * i, sizeof words);
+    return _mm_set1_epi32(words);
+  }
+  static Ints start(const int32_t* /*q_sum*/) { return _mm_setzero_si128(); }
+  static Ints add(Ints sum, Ints keys, Ints query) {
+    return _mm_add_epi32(sum, _mm_madd_epi16(keys, query));
+  }
+
+  static Floats zero() { return _mm_setzero_ps(); }
+  static Floats load(const float* p) { return _mm_loadu_ps(p); }
+  static Floats all(float x) { return _mm_set1_ps(x); }
+  static Floats to_floats(Ints v) { return _mm_cvtepi32_ps(v); }
+  static Floats add(Floats a, Floats b) { return _mm_add_ps(a, b); }
+  static Floats multiply(Floats a, Floats b) { return _mm_mul_ps(a, b); }
+  static void store(float* p, Floats v) { _mm_storeu_ps(p, v); }
+};
+
+void scores_of_block(const QuantizedRows& q, size_t head_dim, const int8_t* keys,
+                     const float* key_scales, float multiplier, size_t n, float* scores,
+                     size_t stride) {
+  if (q.n_rows == 1) {
+    return scores_q8(q.codes, q.scales, head_dim, keys, key_scales, multiplier, n, scores);
+  }
+  ScoreBlocks<Part>::scores_q8(q, head_dim, keys, key_scales, multiplier, n, scores, stride);
+}
+
 }  // namespace
 
 void override_sse4_1(Kernels* table) {
-  table->scores_q8 = scores_by_query<scores_q8>;
+  table->scores_q8 = scores_of_block;
   fill_vector_sse4_1(table);
   fill_linear_sse4_1(table);
 }

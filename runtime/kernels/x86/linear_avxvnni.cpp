@@ -1,5 +1,4 @@
-// Integer products for processors with AVX-VNNI; tile_kernels.h has the algorithm. Everything else
-// is AVX2's.
+// Integer products for processors with AVX-VNNI; tile_kernels.h has the algorithm.
 #include "runtime/kernels/overrides.h"
 #include "runtime/kernels/tile_kernels.h"
 
@@ -78,6 +77,6 @@ struct Part {
 
 }  // namespace
 
-void override_avxvnni(Kernels* table) { TileKernels<Part>::fill_integer(table); }
+void fill_linear_avxvnni(Kernels* table) { TileKernels<Part>::fill_integer(table); }
 
 }  // namespace cria
