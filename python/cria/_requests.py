@@ -20,6 +20,10 @@ DrawingValue = Union[None, float, Mapping[int, float]]  # of one of Drawing's me
 
 _ROLES = {"system": s.Role.SYSTEM, "developer": s.Role.SYSTEM, "user": s.Role.USER, "assistant": s.Role.ASSISTANT}
 
+# What can be asked for of how tokens are drawn, as the cria program has it (platforms/hosted/session/sampling_bounds.h).
+BOUNDS = {"temperature": (0, 100), "top_p": (0, 1), "min_p": (0, 1), "repeat_penalty": (0, 10), "frequency_penalty": (-10, 10),
+          "presence_penalty": (-10, 10), "top_k": (0, (1 << 31) - 1), "max_tokens": (1, (1 << 31) - 1)}
+
 # What Model takes, as the cria program does.
 MOST_POSITIONS = 1 << 24
 MOST_THREADS = 256
@@ -137,13 +141,9 @@ class Drawing:
     def sampling(self, vocab_size: int) -> s.Sampling:
         """cria_sampling; it keeps its biases alive."""
         drawn = s.Sampling()
-        drawn.temperature = _between("temperature", self.temperature, 0, 100)
-        drawn.top_k = count_of("top_k", self.top_k, 0, 1 << 21)
-        drawn.top_p = _between("top_p", self.top_p, 0, 1)
-        drawn.min_p = _between("min_p", self.min_p, 0, 1)
-        drawn.repeat_penalty = _between("repeat_penalty", self.repeat_penalty, 1, 10)
-        drawn.frequency_penalty = _between("frequency_penalty", self.frequency_penalty, -10, 10)
-        drawn.presence_penalty = _between("presence_penalty", self.presence_penalty, -10, 10)
+        drawn.top_k = count_of("top_k", self.top_k, *BOUNDS["top_k"])
+        for name in ("temperature", "top_p", "min_p", "repeat_penalty", "frequency_penalty", "presence_penalty"):
+            setattr(drawn, name, _between(name, getattr(self, name), *BOUNDS[name]))
         if drawn.top_p == 0:  # the library's zero is "off"; here it is a sum that the likeliest token alone reaches
             drawn.top_k = 1
         if self.logit_bias is not None:
@@ -172,7 +172,7 @@ def read_drawing(caller: str, words: dict[str, Any], vocab_size: int) -> tuple[s
 
 def limit_of(max_tokens: Optional[int]) -> int:
     """0: none."""
-    return 0 if max_tokens is None else count_of("max_tokens", max_tokens, 1, 1 << 24)
+    return 0 if max_tokens is None else count_of("max_tokens", max_tokens, *BOUNDS["max_tokens"])
 
 
 def _token_of(token: Any, vocab_size: int) -> int:

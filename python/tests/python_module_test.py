@@ -277,6 +277,17 @@ def test_the_defaults_are_the_programs(demo):
         assert getattr(Drawing(), name.replace("-", "_")) == float(text), name
 
 
+def test_the_bounds_are_the_programs(demo):
+    from cria._requests import BOUNDS
+    for name, (low, high) in BOUNDS.items():
+        done = subprocess.run([str(BINARIES / "cria"), "chat", str(demo), f"--{name.replace('_', '-')}=-99"], capture_output=True,
+                              timeout=SECONDS, check=False)
+        shown = re.search(r"is not a number from (\S+) to (\S+)", done.stderr.decode())
+        assert shown, (name, done.stderr)
+        # The library's limit of 0 is none, and none is None here.
+        assert (0 if name == "max_tokens" else low, high) == (float(shown[1]), float(shown[2])), name
+
+
 def test_completions_are_the_programs(demo, model):
     for prompt in ("Once upon a time", "The llama"):
         told = program("run", demo, "-p", prompt, "--greedy", "-n", 24, "--no-echo").decode()

@@ -1,6 +1,7 @@
 #include "runtime/json/number_range.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "runtime/json/text_part.h"
 
@@ -188,6 +189,12 @@ void apply_maximum(Decimal magnitude, bool negative, bool exclusive, NumberRange
   }
   range->possible[0] = false;
   raise_least(magnitude, exclusive, true, range);
+}
+
+bool is_beyond_digits(const NumberRange& range) {
+  const Decimal most = range.fractions ? kLargest : Decimal{kDigitsLimit - 1, 0};
+  return std::any_of(std::begin(range.least), std::end(range.least),
+                     [most](Decimal least) { return is_less(most, least); });
 }
 
 bool finish_range(bool integer, NumberRange* range) {

@@ -39,6 +39,8 @@ struct NumberRange {
 [[nodiscard]] NumberRange any_number(bool integer);
 void apply_minimum(Decimal magnitude, bool negative, bool exclusive, NumberRange* range);
 void apply_maximum(Decimal magnitude, bool negative, bool exclusive, NumberRange* range);
+// Whether a bound leaves no sign but numbers that have too many digits to be written.
+[[nodiscard]] bool is_beyond_digits(const NumberRange& range);
 // Once all bounds are there; false when no number is left.
 [[nodiscard]] bool finish_range(bool integer, NumberRange* range);
 

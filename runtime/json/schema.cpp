@@ -403,6 +403,11 @@ Status Compiler::read_range(const Found& found, bool integers, Node* node) {
     const bool exclusive = keyword == kExclusiveMinimum || keyword == kExclusiveMaximum;
     const bool is_minimum = keyword == kMinimum || keyword == kExclusiveMinimum;
     (is_minimum ? apply_minimum : apply_maximum)(d, negative, exclusive, &range);
+    if (is_beyond_digits(range)) {
+      return refuse(
+          value, kNames[keyword],
+          "leaves numbers of more than 18 digits before the point, which are not written");
+    }
   }
   if (!finish_range(integers, &range)) node->kinds &= ~kNumber;
   node->range = schema_->n_ranges;

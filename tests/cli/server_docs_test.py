@@ -47,9 +47,10 @@ class Docs(unittest.TestCase):
         self.assertIn(f"header of a request | 16 KiB, {limit('header_seconds')} s", text)
         self.assertIn(f"body | 4 MiB, {limit('body_seconds')} s", text)
         self.assertIn(f"each {limit('comment_seconds')} s without", text)
-        self.assertIn(f"{limit('write_seconds')} s without a byte, {limit('drain_seconds')} s for 64 KiB", text)
-        self.assertEqual((limit("header_bytes"), limit("body_bytes"), limit("text_bytes")),
-                         ("size_t{16} << 10", "size_t{4} << 20", "size_t{64} << 10"))
+        self.assertIn(f"| an answer that is not taken | {limit('drain_seconds')} s for 64 KiB", text)
+        self.assertIn("| 48 KiB are kept;", text)
+        self.assertEqual((limit("header_bytes"), limit("body_bytes"), limit("text_bytes"), limit("ahead_bytes")),
+                         ("size_t{16} << 10", "size_t{4} << 20", "size_t{64} << 10", "size_t{48} << 10"))
 
 
 if __name__ == "__main__":

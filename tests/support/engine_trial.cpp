@@ -115,7 +115,7 @@ void Hearer::on_piece(const hosted::AnswerPiece& piece) {
   changed_.notify_all();
 }
 
-void Hearer::on_end(const hosted::AnswerSummary& summary) {
+void Hearer::on_end(const hosted::AnswerSummary& summary) noexcept {
   const std::lock_guard lock(mutex_);
   HeardChoice& choice = choices_.at(summary.choice);
   choice.ends.push_back(summary);

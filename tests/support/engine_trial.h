@@ -53,7 +53,7 @@ class Hearer : public hosted::AnswerListener {
   std::function<void(const hosted::AnswerPiece&)> each_piece;  // on the engine's thread
 
   void on_piece(const hosted::AnswerPiece& piece) override;
-  void on_end(const hosted::AnswerSummary& summary) override;
+  void on_end(const hosted::AnswerSummary& summary) noexcept override;
   // Waits for the end of all choices, or gives up after a minute.
   [[nodiscard]] std::vector<HeardChoice> all();
   // Waits for so many pieces, or for the end.

@@ -9,6 +9,7 @@
 #include "platforms/hosted/base/option_values.h"
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/program_error.h"
+#include "platforms/hosted/session/sampling_bounds.h"
 
 namespace cria::hosted {
 namespace {
@@ -16,8 +17,7 @@ namespace {
 template <typename Value, typename Number>
 struct Range {
   Value SamplingOptions::*member;
-  Number low;
-  Number high;
+  Bounds<Number> bounds;
 };
 
 using Reals = Range<float, float>;
@@ -34,30 +34,26 @@ struct Setting {
   std::variant<Reals, Counts, Limits, Seeds> range;
 };
 
-constexpr uint32_t kMaxTokens = 1 << 24;
-constexpr uint32_t kMaxTopK = 1 << 21;
 constexpr uint64_t kMaxSeed = std::numeric_limits<uint64_t>::max();
-constexpr float kMaxTemperature = 100.0f;
-constexpr float kMaxPenalty = 10.0f;
 
 constexpr Setting kSettings[] = {
     {"temperature", "X", "Randomness; 0: greedy", nullptr, true,
-     Reals{&SamplingOptions::temperature, 0.0f, kMaxTemperature}},
+     Reals{&SamplingOptions::temperature, kTemperatureBounds}},
     {"top-p", "X", "Keep the likeliest up to this sum; 0: one, 1: off", nullptr, true,
-     Reals{&SamplingOptions::top_p, 0.0f, 1.0f}},
+     Reals{&SamplingOptions::top_p, kShareBounds}},
     {"top-k", "X", "Keep this many tokens; 0: off", nullptr, true,
-     Counts{&SamplingOptions::top_k, 0, kMaxTopK}},
+     Counts{&SamplingOptions::top_k, kCountBounds}},
     {"min-p", "X", "Drop those below this share of the best; 0: off", nullptr, true,
-     Reals{&SamplingOptions::min_p, 0.0f, 1.0f}},
+     Reals{&SamplingOptions::min_p, kShareBounds}},
     {"repeat-penalty", "X", "Weaken tokens of the last 64; 1: off", nullptr, false,
-     Reals{&SamplingOptions::repeat_penalty, 1.0f, kMaxPenalty}},
+     Reals{&SamplingOptions::repeat_penalty, kRepeatPenaltyBounds}},
     {"frequency-penalty", "X", "The same, for each time one is there; 0: off", nullptr, false,
-     Reals{&SamplingOptions::frequency_penalty, -kMaxPenalty, kMaxPenalty}},
+     Reals{&SamplingOptions::frequency_penalty, kPenaltyBounds}},
     {"presence-penalty", "X", "The same, once; 0: off", nullptr, false,
-     Reals{&SamplingOptions::presence_penalty, -kMaxPenalty, kMaxPenalty}},
+     Reals{&SamplingOptions::presence_penalty, kPenaltyBounds}},
     {"seed", "N", "Of the random numbers; default: a random one", "random", false,
-     Seeds{&SamplingOptions::seed, 0, kMaxSeed}},
-    {"max-tokens", "N", "", "none", false, Limits{&SamplingOptions::max_tokens, 0, kMaxTokens}},
+     Seeds{&SamplingOptions::seed, {0, kMaxSeed}}},
+    {"max-tokens", "N", "", "none", false, Limits{&SamplingOptions::max_tokens, kCountBounds}},
 };
 constexpr const char* kGreedy = "greedy";
 constexpr const char* kMaxTokensName = "max-tokens";
@@ -93,7 +89,8 @@ void change(const Setting& setting, const std::string& value, SamplingOptions* o
       [&](const auto& range) {
         if (value.empty()) {
           std::ostringstream values;
-          values << setting.type_name << ", from " << range.low << " to " << range.high;
+          values << setting.type_name << ", from " << range.bounds.low << " to "
+                 << range.bounds.high;
           if (setting.none != nullptr) values << ", or " << setting.none;
           refuse_no_value(setting.name, values.str());
         }
@@ -102,11 +99,12 @@ void change(const Setting& setting, const std::string& value, SamplingOptions* o
           member = {};
           return;
         }
-        const std::string problem = between(range.low, range.high)(const_cast<std::string&>(value));
+        const std::string problem =
+            between(range.bounds.low, range.bounds.high)(const_cast<std::string&>(value));
         if (!problem.empty()) {
           throw ProgramError(ExitCode::kUsage, std::string(setting.name) + ": " + problem);
         }
-        std::remove_const_t<decltype(range.low)> number = {};
+        std::remove_const_t<decltype(range.bounds.low)> number = {};
         parse_number(value, &number);
         member = number;
       },
@@ -126,7 +124,7 @@ void add_sampling(CLI::App* app, SamplingOptions* options, const std::string& ma
     CLI::Option* const option = std::visit(
         [&](const auto& range) {
           return app->add_option(name, options->*(range.member), help)
-              ->check(between(range.low, range.high));
+              ->check(between(range.bounds.low, range.bounds.high));
         },
         setting.range);
     option->type_name(setting.type_name);

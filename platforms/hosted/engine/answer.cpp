@@ -123,7 +123,7 @@ bool Answer::take_piece(AnswerPiece* piece) {
 AnswerSummary Answer::finish(Ending ending) {
   const double now = monotonic_seconds();
   const bool has_logits = first_logits_seconds_ > 0.0;
-  if (ending.end != AnswerEnd::kCancelled) text_.end();
+  if (ending.tells_rest()) text_.end();
   AnswerSummary summary = {};
   summary.choice = choice_;
   summary.end = ending.end;

@@ -21,6 +21,10 @@ namespace cria::hosted {
 struct Ending {
   AnswerEnd end;
   cria_status status = CRIA_OK;
+  // Whether text that was held back is told.
+  [[nodiscard]] bool tells_rest() const {
+    return end != AnswerEnd::kCancelled && end != AnswerEnd::kNoMemory;
+  }
 };
 
 class Answer {
@@ -57,7 +61,8 @@ class Answer {
   // What can be told so far; false: nothing.
   bool take_piece(AnswerPiece* piece);
 
-  // Ends. take_piece then has what was held back.
+  // Ends. take_piece then has what was held back, if that is told. As kNoMemory it allocates
+  // nothing, and can be called behind any call that threw.
   AnswerSummary finish(Ending ending);
 
  private:

@@ -65,6 +65,7 @@ enum class AnswerEnd {
   kCancelled,
   kShutDown,  // the engine stopped first
   kFailed,    // status says why; CRIA_NOTHING_TO_SAMPLE: biases and schema leave no token
+  kNoMemory,  // an allocation failed, the listener's among them; nobody else hears of it
 };
 
 struct AnswerSummary {
@@ -82,14 +83,15 @@ struct AnswerSummary {
   uint32_t session;
 };
 
-// Is called on the engine's thread, must not block and throws nothing. It may call all of Engine
-// but stop. A choice that is cancelled hears of no more text. Nothing follows the last choice's
-// on_end.
+// Is called on the engine's thread, must not block and throws nothing but std::bad_alloc, which
+// ends the choice as kNoMemory; on_end throws nothing at all, so what it needs is made before the
+// request is submitted. It may call all of Engine but stop. A choice that is cancelled, or out of
+// memory, hears of no more text. Nothing follows the last choice's on_end.
 class AnswerListener {
  public:
   virtual ~AnswerListener() = default;
   virtual void on_piece(const AnswerPiece& piece) = 0;
-  virtual void on_end(const AnswerSummary& summary) = 0;
+  virtual void on_end(const AnswerSummary& summary) noexcept = 0;
 };
 
 enum class SubmitResult { kTaken, kQueueFull, kShuttingDown };
@@ -130,7 +132,8 @@ class Engine {
   [[nodiscard]] uint64_t json_bytes() const;
 
   // From any thread. id, which is never 0, is valid for cancel from then on; it is written before
-  // the listener is called. A request that breaks a rule above is taken and ends as kFailed.
+  // the listener is called. A request that breaks a rule above is taken and ends as kFailed. Throws
+  // std::bad_alloc where there is no memory for it; then it is not taken.
   SubmitResult submit(AnswerRequest request, std::shared_ptr<AnswerListener> listener,
                       uint64_t* id);
   // Ends a request, also one that waits: its listener hears kCancelled for the choices that have

@@ -1,7 +1,7 @@
 #include "platforms/hosted/engine/engine_loop.h"
 
 #include <algorithm>
-#include <iterator>
+#include <new>
 #include <utility>
 
 #include "platforms/hosted/base/clock.h"
@@ -52,6 +52,12 @@ EngineLoop::EngineLoop(const ModelSession& model, const EngineOptions& options, 
       end_tokens_(end_tokens_of(model.model())),
       chunk_(chunk_of(model)),
       pool_(model.sessions()) {
+  const size_t n_sessions = model.sessions().size();
+  answers_.reserve(n_sessions);
+  turns_.reserve(n_sessions);
+  in_step_.reserve(n_sessions);
+  after_step_.reserve(n_sessions);
+  later_.reserve(n_sessions);  // one for each first choice; none gets a session while others wait
   model_.watch_steps(this);
 }
 
@@ -89,25 +95,28 @@ Ending EngineLoop::unwanted_ending(const Request& request) {
 }
 
 void EngineLoop::drop_unwanted() {
-  for (const std::shared_ptr<Request>& request : queue_->take_dropped()) {
-    end_from(request, 0, unwanted_ending(*request));
+  while (const std::shared_ptr<Request> request = queue_->take_dropped()) {
+    end_without_session(request, 0, unwanted_ending(*request));
   }
-  const auto first_later = std::stable_partition(
-      later_.begin(), later_.end(),
-      [this](const WaitingChoice& waiting) { return !is_unwanted(*waiting.request); });
-  const std::vector<WaitingChoice> later(std::make_move_iterator(first_later),
-                                         std::make_move_iterator(later_.end()));
-  later_.erase(first_later, later_.end());
-  for (const WaitingChoice& waiting : later) {
-    end_without_session(waiting, unwanted_ending(*waiting.request));
+  for (size_t i = 0; i < later_.size();) {
+    if (!is_unwanted(*later_[i].request)) {
+      ++i;
+      continue;
+    }
+    const WaitingChoice waiting = std::move(later_[i]);
+    later_.erase(later_.begin() + static_cast<ptrdiff_t>(i));
+    end_without_session(waiting.request.get(), waiting.choice, waiting.n_choices,
+                        unwanted_ending(*waiting.request));
   }
-  std::vector<Answer*> unwanted;
-  for (const std::unique_ptr<Answer>& answer : answers_) {
-    const bool is_in_step =
-        std::find(in_step_.begin(), in_step_.end(), answer.get()) != in_step_.end();
-    if (!is_in_step && is_unwanted(answer->request())) unwanted.push_back(answer.get());
+  for (size_t i = 0; i < answers_.size();) {
+    Answer* const answer = answers_[i].get();
+    const bool is_in_step = std::find(in_step_.begin(), in_step_.end(), answer) != in_step_.end();
+    if (is_in_step || !is_unwanted(answer->request())) {
+      ++i;
+    } else {
+      finish(answer, unwanted_ending(answer->request()));
+    }
   }
-  for (Answer* const answer : unwanted) finish(answer, unwanted_ending(answer->request()));
 }
 
 // Sessions ---------------------------------------------------------------------------------------
@@ -126,41 +135,56 @@ cria_status EngineLoop::check(const AnswerRequest& wish) const {
 void EngineLoop::give_sessions() {
   while (pool_.n_idle() > 0) {
     if (!later_.empty()) {
-      WaitingChoice waiting = std::move(later_.front());
-      later_.pop_front();
-      start(std::move(waiting));
+      WaitingChoice& first = later_.front();
+      const std::shared_ptr<Request> request = first.request;
+      const uint32_t choice = first.choice++;
+      if (--first.n_choices == 0) later_.erase(later_.begin());
+      start(request, choice);
       continue;
     }
-    std::shared_ptr<Request> request = queue_->take();
+    const std::shared_ptr<Request> request = queue_->take();
     if (request == nullptr) break;
     const cria_status status = check(request->wish);
     if (status == CRIA_OK) {
-      start({std::move(request), 0});
+      start(request, 0);
     } else {
-      end_from(request, 0, {AnswerEnd::kFailed, status});
+      end_without_session(request, 0, {AnswerEnd::kFailed, status});
     }
   }
   tell_idle_sessions();
 }
 
-void EngineLoop::start(WaitingChoice waiting) {
-  const uint32_t session = pool_.give(waiting.request->wish.prompt);
-  board_->note_session(session, waiting.request->id, cria_position(pool_.at(session)), 0);
-  const auto& answer = answers_.emplace_back(
-      std::make_unique<Answer>(std::move(waiting.request), waiting.choice, model_.model(), session,
-                               pool_.at(session), end_tokens_));
-  const std::optional<Ending> ending = answer->prepare(blocks_);
-  if (ending) finish(answer.get(), *ending);
+void EngineLoop::start(const std::shared_ptr<Request>& request, uint32_t choice) {
+  const uint32_t session = pool_.give(request->wish.prompt);
+  cria_session* const state = pool_.at(session);
+  std::unique_ptr<Answer> made;
+  std::optional<Ending> ending;
+  try {
+    made = std::make_unique<Answer>(request, choice, model_.model(), session, state, end_tokens_);
+    ending = made->prepare(blocks_);
+  } catch (const std::bad_alloc&) {
+    ending = Ending{AnswerEnd::kNoMemory};
+  }
+  if (made == nullptr) {
+    pool_.take_back(session);
+    return end_without_session(request.get(), choice, choice == 0 ? request->wish.n_choices : 1,
+                               *ending);
+  }
+  board_->note_session(session, request->id, cria_position(state), 0);
+  Answer* const answer = answers_.emplace_back(std::move(made)).get();
+  if (ending) finish(answer, *ending);
 }
 
 void EngineLoop::tell_idle_sessions() {
-  queue_->set_idle(pool_.n_idle() - std::min(pool_.n_idle(), later_.size()));
+  size_t n_later = 0;
+  for (const WaitingChoice& waiting : later_) n_later += waiting.n_choices;
+  queue_->set_idle(pool_.n_idle() - std::min(pool_.n_idle(), n_later));
 }
 
 // Steps ------------------------------------------------------------------------------------------
 
 // Clients that come at once begin with the same system prompt: it is read once.
-bool EngineLoop::should_wait(const Answer& answer) const {
+bool EngineLoop::should_wait(const Answer& answer) {
   const std::vector<uint32_t>& prompt = answer.request().wish.prompt;
   const uint32_t n_held = pool_.n_held(prompt);
   for (const std::unique_ptr<Answer>& older : answers_) {
@@ -179,7 +203,15 @@ void EngineLoop::begin_reading(Answer* answer) {
   const PromptStart start = pool_.begin(answer->session(), prompt);
   answer->begin(start);
   board_->note_prompt(static_cast<uint32_t>(prompt.size()), start.n_cached);
-  if (options_.log != nullptr) options_.log(line_about(*answer, start));
+  tell_log(*answer, start);
+}
+
+void EngineLoop::tell_log(const Answer& answer, const PromptStart& start) {
+  if (options_.log == nullptr) return;
+  try {
+    options_.log(line_about(answer, start));
+  } catch (const std::bad_alloc&) {  // a line that is not written
+  }
 }
 
 void EngineLoop::add_turn(Answer* answer, size_t n_prompt_tokens) {
@@ -218,27 +250,33 @@ StepWish EngineLoop::on_step(uint64_t, uint64_t) {
 EngineLoop::StepResult EngineLoop::step() {
   take_turns();
   const cria_status status = cria_step(model_.workspace(), turns_.data(), turns_.size());
-  const std::vector<Answer*> answers = std::exchange(in_step_, {});
+  after_step_.swap(in_step_);
+  in_step_.clear();
   if (status == CRIA_CANCELLED) return StepResult::kStopped;
   if (status != CRIA_OK) {
-    for (Answer* const answer : answers) finish(answer, {AnswerEnd::kFailed, status});
+    for (Answer* const answer : after_step_) finish(answer, {AnswerEnd::kFailed, status});
     return StepResult::kDone;
   }
   board_->note_step();
-  for (size_t i = 0; i < answers.size(); ++i) {
-    Answer* const answer = answers[i];
-    if (answer->note_step(turns_[i]) && answer->choice() == 0) {
-      for (uint32_t choice = 1; choice < answer->request().wish.n_choices; ++choice) {
-        later_.push_back({answer->shared_request(), choice});
-      }
-    }
-    if (answer->is_reading()) {
-      board_->note_session(answer->session(), answer->request().id, answer->n_used(), 0);
-    } else if (!answer->request().is_cancelled) {
-      draw(answer);
-    }
-  }
+  for (size_t i = 0; i < after_step_.size(); ++i) go_on(after_step_[i], turns_[i]);
   return StepResult::kDone;
+}
+
+void EngineLoop::go_on(Answer* answer, const cria_turn& turn) {
+  const uint32_t n_choices = answer->request().wish.n_choices;
+  if (answer->note_step(turn) && answer->choice() == 0 && n_choices > 1) {
+    later_.push_back({answer->shared_request(), 1, n_choices - 1});
+  }
+  if (answer->is_reading()) {
+    board_->note_session(answer->session(), answer->request().id, answer->n_used(), 0);
+    return;
+  }
+  if (answer->request().is_cancelled) return;
+  try {
+    draw(answer);
+  } catch (const std::bad_alloc&) {
+    finish(answer, {AnswerEnd::kNoMemory});
+  }
 }
 
 void EngineLoop::draw(Answer* answer) {
@@ -265,8 +303,14 @@ void EngineLoop::finish(Answer* answer, Ending ending) {
   const std::shared_ptr<Request> request = answer->shared_request();
   const bool has_read = !answer->is_reading();
   const uint32_t choice = answer->choice();
-  const AnswerSummary summary = answer->finish(ending);
-  if (ending.end != AnswerEnd::kCancelled) tell_piece(answer);
+  AnswerSummary summary = {};
+  try {
+    summary = answer->finish(ending);
+    if (ending.tells_rest()) tell_piece(answer);
+  } catch (const std::bad_alloc&) {
+    ending = {AnswerEnd::kNoMemory};
+    summary = answer->finish(ending);
+  }
   board_->note_times(summary.prefill_seconds, summary.decode_seconds);
   board_->note_idle(answer->session(), answer->n_used());
   pool_.take_back(answer->session());
@@ -275,28 +319,26 @@ void EngineLoop::finish(Answer* answer, Ending ending) {
   tell_idle_sessions();
   tell_end(request.get(), summary);
   // What the others were to copy will not be there.
-  if (choice == 0 && !has_read) end_from(request, 1, ending);
+  if (choice == 0 && !has_read) end_without_session(request, 1, ending);
 }
 
-void EngineLoop::end_without_session(const WaitingChoice& waiting, Ending ending) {
-  Request* const request = waiting.request.get();
-  AnswerSummary summary = {};
-  summary.choice = waiting.choice;
-  summary.end = ending.end;
-  summary.status = ending.status;
-  summary.n_prompt = static_cast<uint32_t>(request->wish.prompt.size());
-  summary.queued_seconds = monotonic_seconds() - request->submitted_seconds;
-  tell_end(request, summary);
-}
-
-void EngineLoop::end_from(const std::shared_ptr<Request>& request, uint32_t first, Ending ending) {
-  for (uint32_t choice = first; choice < request->wish.n_choices; ++choice) {
-    end_without_session({request, choice}, ending);
+void EngineLoop::end_without_session(Request* request, uint32_t first, uint32_t n_choices,
+                                     Ending ending) {
+  for (uint32_t choice = first; choice < first + n_choices; ++choice) {
+    AnswerSummary summary = {};
+    summary.choice = choice;
+    summary.end = ending.end;
+    summary.status = ending.status;
+    summary.n_prompt = static_cast<uint32_t>(request->wish.prompt.size());
+    summary.queued_seconds = monotonic_seconds() - request->submitted_seconds;
+    tell_end(request, summary);
   }
 }
 
 void EngineLoop::tell_end(Request* request, const AnswerSummary& summary) {
-  if (summary.end == AnswerEnd::kFailed) request->has_failed = true;
+  if (summary.end == AnswerEnd::kFailed || summary.end == AnswerEnd::kNoMemory) {
+    request->has_failed = true;
+  }
   if (summary.end == AnswerEnd::kCancelled) request->was_cut = true;
   if (--request->n_left == 0) {
     queue_->forget(request->id);

@@ -1,9 +1,9 @@
 // What the engine's thread does: requests get sessions, sessions go through steps, tokens are
-// drawn.
+// drawn. It allocates for one answer at a time, and where that fails this answer ends: what all of
+// them share is made at the start.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -31,10 +31,11 @@ class EngineLoop : private StepWatcher {
   void run();
 
  private:
-  // A choice that has no session.
+  // A choice that has no session, and as many as follow it.
   struct WaitingChoice {
     std::shared_ptr<Request> request;
     uint32_t choice;
+    uint32_t n_choices;
   };
   enum class StepResult { kDone, kStopped };
 
@@ -46,26 +47,30 @@ class EngineLoop : private StepWatcher {
 
   // Gives idle sessions to those who wait.
   void give_sessions();
-  void start(WaitingChoice waiting);
+  void start(const std::shared_ptr<Request>& request, uint32_t choice);
   [[nodiscard]] cria_status check(const AnswerRequest& wish) const;
   void tell_idle_sessions();
 
   // Puts together what the next step does, does it, and draws.
   StepResult step();
   void take_turns();
+  void go_on(Answer* answer, const cria_turn& turn);
   void add_turn(Answer* answer, size_t n_prompt_tokens);
   // Whether what one would read first is being read by one before it.
-  [[nodiscard]] bool should_wait(const Answer& answer) const;
+  [[nodiscard]] bool should_wait(const Answer& answer);
   void begin_reading(Answer* answer);
+  void tell_log(const Answer& answer, const PromptStart& start);
   StepWish on_step(uint64_t done, uint64_t total) override;
   void draw(Answer* answer);
 
   void tell_piece(Answer* answer);
   // The choice ends, its session is free and answer is no more.
   void finish(Answer* answer, Ending ending);
-  void end_without_session(const WaitingChoice& waiting, Ending ending);
-  // The choices of a request from one on, none of which has a session.
-  void end_from(const std::shared_ptr<Request>& request, uint32_t first, Ending ending);
+  // So many choices of a request from one on, none of which has a session.
+  void end_without_session(Request* request, uint32_t first, uint32_t n_choices, Ending ending);
+  void end_without_session(const std::shared_ptr<Request>& request, uint32_t first, Ending ending) {
+    end_without_session(request.get(), first, request->wish.n_choices - first, ending);
+  }
   void tell_end(Request* request, const AnswerSummary& summary);
 
   const ModelSession& model_;
@@ -79,9 +84,10 @@ class EngineLoop : private StepWatcher {
   SessionPool pool_;
   std::vector<std::unique_ptr<Answer>> answers_;  // those with a session, the oldest first
   // The other choices of requests whose prompt is read: they come ahead of the queue.
-  std::deque<WaitingChoice> later_;
-  std::vector<cria_turn> turns_;  // of the step at hand
-  std::vector<Answer*> in_step_;  // whose they are
+  std::vector<WaitingChoice> later_;
+  std::vector<cria_turn> turns_;     // of the step at hand
+  std::vector<Answer*> in_step_;     // whose they are
+  std::vector<Answer*> after_step_;  // as well, once it is done
 };
 
 }  // namespace cria::hosted

@@ -1,6 +1,7 @@
 #include "platforms/hosted/engine/request_queue.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "platforms/hosted/base/clock.h"
@@ -25,11 +26,18 @@ SubmitResult RequestQueue::put(std::shared_ptr<Request> request, uint64_t* id) {
     ++n_refused_;
     return is_shut_down_ ? SubmitResult::kShuttingDown : SubmitResult::kQueueFull;
   }
+  const uint64_t new_id = newest_id_ + 1;
+  const auto place = live_.emplace(new_id, request).first;
+  try {
+    waiting_.push_back(request);
+  } catch (const std::bad_alloc&) {
+    live_.erase(place);
+    throw;
+  }
   ++n_taken_;
-  request->id = ++newest_id_;
-  *id = request->id;
-  live_.emplace(request->id, request);
-  waiting_.push_back(std::move(request));
+  newest_id_ = new_id;
+  request->id = new_id;
+  *id = new_id;
   changed_.notify_all();
   return SubmitResult::kTaken;
 }
@@ -66,15 +74,14 @@ std::shared_ptr<Request> RequestQueue::take() {
   return request;
 }
 
-std::vector<std::shared_ptr<Request>> RequestQueue::take_dropped() {
+std::shared_ptr<Request> RequestQueue::take_dropped() {
   const std::lock_guard lock(mutex_);
-  const auto stays = [this](const std::shared_ptr<Request>& request) {
-    return !is_shut_down_ && !request->is_cancelled;
-  };
-  const auto first = std::stable_partition(waiting_.begin(), waiting_.end(), stays);
-  std::vector<std::shared_ptr<Request>> dropped(std::make_move_iterator(first),
-                                                std::make_move_iterator(waiting_.end()));
-  waiting_.erase(first, waiting_.end());
+  const auto found = std::find_if(waiting_.begin(), waiting_.end(), [this](const auto& request) {
+    return is_shut_down_ || request->is_cancelled;
+  });
+  if (found == waiting_.end()) return nullptr;
+  std::shared_ptr<Request> dropped = std::move(*found);
+  waiting_.erase(found);
   return dropped;
 }
 

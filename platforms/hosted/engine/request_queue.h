@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
-#include <vector>
 
 #include "platforms/hosted/engine/engine.h"
 #include "platforms/hosted/engine/stop_strings.h"
@@ -32,7 +31,8 @@ struct Request {
   bool was_cut = false;  // a choice of it has ended as cancelled
 };
 
-// Thread-safe. take, and what is told of sessions, are for the engine's thread.
+// Thread-safe. take, and what is told of sessions, are for the engine's thread; put alone
+// allocates.
 class RequestQueue {
  public:
   RequestQueue(uint32_t max_waiting, size_t n_sessions)
@@ -47,8 +47,8 @@ class RequestQueue {
   void wait();
   // The oldest that waits, for an idle session; null: none, or shut down.
   std::shared_ptr<Request> take();
-  // Those that wait no longer: cancelled or, once shut down, all.
-  std::vector<std::shared_ptr<Request>> take_dropped();
+  // One that waits no longer: cancelled or, once shut down, any; null: none.
+  std::shared_ptr<Request> take_dropped();
   // A request whose last choice has ended.
   void forget(uint64_t id);
   // Sessions that nobody has a claim on, for which requests are taken beyond those that may wait.

@@ -7,17 +7,18 @@ namespace cria::hosted {
 
 SessionPool::SessionPool(const std::vector<cria_session*>& sessions) : n_idle_(sessions.size()) {
   for (cria_session* const session : sessions) slots_.push_back({session, true, 0});
+  matches_.reserve(slots_.size());
 }
 
-std::vector<SessionPool::Match> SessionPool::matches(std::span<const uint32_t> prompt,
-                                                     std::optional<uint32_t> own) const {
-  std::vector<Match> result;
+std::span<const SessionPool::Match> SessionPool::find_matches(std::span<const uint32_t> prompt,
+                                                              std::optional<uint32_t> own) {
+  matches_.clear();
   for (uint32_t i = 0; i < slots_.size(); ++i) {
     const cria_session* const session = slots_[i].session;
     const std::span<const uint32_t> held(cria_tokens(session), cria_position(session));
     const auto [in_prompt, in_held] =
         std::mismatch(prompt.begin(), prompt.end(), held.begin(), held.end());
-    result.push_back(
+    matches_.push_back(
         {i, static_cast<uint32_t>(in_prompt - prompt.begin()), static_cast<uint32_t>(held.size())});
   }
   const auto rank = [&](const Match& m) {
@@ -25,18 +26,18 @@ std::vector<SessionPool::Match> SessionPool::matches(std::span<const uint32_t> p
     const int64_t n_useful = std::min<int64_t>(m.n_common, static_cast<int64_t>(prompt.size()) - 1);
     return std::tuple(-n_useful, !is_own, m.n_held, m.session);
   };
-  std::sort(result.begin(), result.end(),
+  std::sort(matches_.begin(), matches_.end(),
             [&](const Match& a, const Match& b) { return rank(a) < rank(b); });
-  return result;
+  return matches_;
 }
 
-uint32_t SessionPool::n_held(std::span<const uint32_t> prompt) const {
-  const Match best = matches(prompt, std::nullopt).front();
+uint32_t SessionPool::n_held(std::span<const uint32_t> prompt) {
+  const Match best = find_matches(prompt, std::nullopt).front();
   return std::min(best.n_common, static_cast<uint32_t>(prompt.size() - 1));
 }
 
 uint32_t SessionPool::give(std::span<const uint32_t> prompt) {
-  const Match best = matches(prompt, std::nullopt).front();
+  const Match best = find_matches(prompt, std::nullopt).front();
   uint32_t given = best.session;
   if (!slots_[given].is_idle || 2 * uint64_t{best.n_common} < best.n_held) {
     const auto rank = [](const Slot& slot) { return std::pair(!slot.is_idle, slot.last_used); };
@@ -53,7 +54,7 @@ uint32_t SessionPool::give(std::span<const uint32_t> prompt) {
 PromptStart SessionPool::begin(uint32_t session, std::span<const uint32_t> prompt) {
   cria_session* const own = slots_[session].session;
   const auto last = static_cast<uint32_t>(prompt.size() - 1);
-  const std::vector<Match> found = matches(prompt, session);
+  const std::span<const Match> found = find_matches(prompt, session);
   PromptStart start = {0, std::nullopt, found[0].session, found[0].n_held, found[0].n_common};
   for (const Match& match : found) {
     start.n_cached = std::min(match.n_common, last);

@@ -21,8 +21,8 @@ struct PromptStart {
   uint32_t n_common;
 };
 
-// The sessions of a model; those that are given are not given again until they come back. What they
-// hold stays, for the prompts that begin alike.
+// Allocates nothing once it is made. The sessions of a model; those that are given are not given
+// again until they come back. What they hold stays, for the prompts that begin alike.
 class SessionPool {
  public:
   explicit SessionPool(const std::vector<cria_session*>& sessions);
@@ -35,7 +35,7 @@ class SessionPool {
   // recently. At least one must be idle.
   uint32_t give(std::span<const uint32_t> prompt);
   // Tokens at the beginning of a prompt that some session holds, but for its last.
-  [[nodiscard]] uint32_t n_held(std::span<const uint32_t> prompt) const;
+  [[nodiscard]] uint32_t n_held(std::span<const uint32_t> prompt);
   // Makes a session that was given hold what any session has in common with the prompt, but never
   // the last token of it, whose logits are needed.
   PromptStart begin(uint32_t session, std::span<const uint32_t> prompt);
@@ -54,10 +54,11 @@ class SessionPool {
     uint32_t n_held;
   };
   // The best first, of equals own, then those that waste less.
-  [[nodiscard]] std::vector<Match> matches(std::span<const uint32_t> prompt,
-                                           std::optional<uint32_t> own) const;
+  std::span<const Match> find_matches(std::span<const uint32_t> prompt,
+                                      std::optional<uint32_t> own);
 
   std::vector<Slot> slots_;
+  std::vector<Match> matches_;  // that were found last
   size_t n_idle_;
   uint64_t n_uses_ = 0;
 };

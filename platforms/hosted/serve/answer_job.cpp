@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 #include <variant>
@@ -15,8 +16,6 @@
 namespace cria::hosted {
 namespace {
 
-using Post = std::function<void(std::function<void()>)>;
-
 // What the engine told and nobody has written yet.
 struct Told {
   size_t prompt;
@@ -24,16 +23,16 @@ struct Told {
   std::variant<AnswerPiece, AnswerSummary> what;
 };
 
-class Job : public std::enable_shared_from_this<Job> {
+class Job final : public Wakeable, public std::enable_shared_from_this<Job> {
  public:
   Job(Engine* engine, std::unique_ptr<AnswerWriter> writer, std::shared_ptr<Exchange> exchange,
-      std::shared_ptr<Backlog> backlog, Post post)
+      std::shared_ptr<Backlog> backlog, std::unique_ptr<Waker> waker)
       : engine_(engine),
         writer_(std::move(writer)),
         exchange_(std::move(exchange)),
         backlog_(std::move(backlog)),
-        post_(std::move(post)) {}
-  ~Job() { backlog_->remove(n_bytes_); }
+        waker_(std::move(waker)) {}
+  ~Job() override { backlog_->remove(n_bytes_); }
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
@@ -41,15 +40,18 @@ class Job : public std::enable_shared_from_this<Job> {
 
   // On the engine's thread, where nothing is written.
   void take(size_t prompt, const AnswerPiece& piece);
-  void end(size_t prompt, const AnswerSummary& summary);
+  void end(size_t prompt, const AnswerSummary& summary) noexcept;
 
  private:
-  enum class Excess { kNone, kOwn, kOfAll };
+  enum class Excess { kNone, kOwn, kOfAll, kMemory };
 
+  void submit(std::vector<AnswerRequest> prompts);
   void wake();
+  void end_for_memory();
 
   // On the network thread.
-  void on_wake();
+  void on_wake() override;
+  void look();
   bool next(std::string* text);
   bool next_told(Told* told);
   bool write(const Told& told, std::string* text);
@@ -66,7 +68,7 @@ class Job : public std::enable_shared_from_this<Job> {
   std::unique_ptr<AnswerWriter> writer_;
   std::shared_ptr<Exchange> exchange_;  // null: there is nobody to tell any more
   std::shared_ptr<Backlog> backlog_;
-  Post post_;
+  std::unique_ptr<Waker> waker_;
   std::vector<uint64_t> ids_;
   size_t n_open_ = 0;  // choices
 
@@ -84,7 +86,7 @@ class JobListener final : public AnswerListener {
   JobListener(std::shared_ptr<Job> job, size_t prompt) : job_(std::move(job)), prompt_(prompt) {}
 
   void on_piece(const AnswerPiece& piece) override { job_->take(prompt_, piece); }
-  void on_end(const AnswerSummary& summary) override { job_->end(prompt_, summary); }
+  void on_end(const AnswerSummary& summary) noexcept override { job_->end(prompt_, summary); }
 
  private:
   std::shared_ptr<Job> job_;
@@ -92,6 +94,14 @@ class JobListener final : public AnswerListener {
 };
 
 void Job::start(std::vector<AnswerRequest> prompts) {
+  try {
+    submit(std::move(prompts));
+  } catch (const std::bad_alloc&) {
+    end_for_memory();
+  }
+}
+
+void Job::submit(std::vector<AnswerRequest> prompts) {
   exchange_->when_gone([job = shared_from_this()] {
     job->cancel();
     job->drop();
@@ -99,6 +109,7 @@ void Job::start(std::vector<AnswerRequest> prompts) {
   });
   if (exchange_ == nullptr) return;
   for (const AnswerRequest& prompt : prompts) n_open_ += prompt.n_choices;
+  ids_.reserve(prompts.size());
   for (size_t i = 0; i < prompts.size(); ++i) {
     uint64_t id = 0;
     const SubmitResult result = engine_->submit(
@@ -107,19 +118,26 @@ void Job::start(std::vector<AnswerRequest> prompts) {
       ids_.push_back(id);
       continue;
     }
+    const bool is_full = result == SubmitResult::kQueueFull;
+    Reply refusal = ApiError(is_full ? ErrorKind::kTooMany : ErrorKind::kUnavailable,
+                             is_full ? "all sessions are busy and the queue is full; try again"
+                                     : "the server is stopping")
+                        .reply();
     cancel();
     drop();
     const std::shared_ptr<Exchange> exchange = std::exchange(exchange_, nullptr);
-    const bool is_full = result == SubmitResult::kQueueFull;
-    return exchange->reply(ApiError(is_full ? ErrorKind::kTooMany : ErrorKind::kUnavailable,
-                                    is_full
-                                        ? "all sessions are busy and the queue is full; try again"
-                                        : "the server is stopping")
-                               .reply());
+    return exchange->reply(std::move(refusal));
   }
   if (!writer_->streams()) return;
   exchange_->begin_events(
       [job = shared_from_this()](std::string* text) { return job->next(text); });
+}
+
+void Job::end_for_memory() {
+  cancel();
+  drop();
+  const std::shared_ptr<Exchange> exchange = std::exchange(exchange_, nullptr);
+  if (exchange != nullptr) exchange->end_for_memory();
 }
 
 void Job::take(size_t prompt, const AnswerPiece& piece) {
@@ -149,20 +167,38 @@ void Job::take(size_t prompt, const AnswerPiece& piece) {
   wake();
 }
 
-void Job::end(size_t prompt, const AnswerSummary& summary) {
+// A request whose end cannot be kept ends as one that there is no memory for.
+void Job::end(size_t prompt, const AnswerSummary& summary) noexcept {
   const std::lock_guard lock(mutex_);
   if (is_over_) return;
-  told_.push_back({prompt, monotonic_seconds(), summary});
+  bool is_kept = summary.end != AnswerEnd::kNoMemory;
+  try {
+    if (is_kept) told_.push_back({prompt, monotonic_seconds(), summary});
+  } catch (const std::bad_alloc&) {
+    is_kept = false;
+  }
+  if (!is_kept) {
+    excess_ = Excess::kMemory;
+    is_over_ = true;
+  }
   wake();
 }
 
 // Under the mutex.
 void Job::wake() {
   if (std::exchange(is_woken_, true)) return;
-  post_([job = shared_from_this()] { job->on_wake(); });
+  waker_->wake(shared_from_this());
 }
 
 void Job::on_wake() {
+  try {
+    look();
+  } catch (const std::bad_alloc&) {
+    end_for_memory();
+  }
+}
+
+void Job::look() {
   bool is_too_much = false;
   {
     const std::lock_guard lock(mutex_);
@@ -203,6 +239,8 @@ bool Job::next(std::string* text) {
     const std::lock_guard lock(mutex_);
     excess = excess_;
   }
+  // What failed on the engine's thread ends the answer as what fails on this one.
+  if (excess == Excess::kMemory) throw std::bad_alloc();
   if (excess == Excess::kOfAll) {
     return fail(ApiError(ErrorKind::kUnavailable, kCrowded), text);
   }
@@ -264,31 +302,31 @@ void Job::drop() {
 }
 
 bool Job::fail(const ApiError& error, std::string* text) {
+  Reply reply = error.reply();
+  if (writer_->streams()) *text += event_of(reply.body);
   cancel();
   drop();
   const std::shared_ptr<Exchange> exchange = std::exchange(exchange_, nullptr);
-  if (writer_->streams()) {
-    *text += event_of(error.json());
-  } else {
-    exchange->reply(error.reply());
-  }
+  if (!writer_->streams()) exchange->reply(std::move(reply));
   return false;
 }
 
 void Job::finish_whole() {
-  const std::shared_ptr<Exchange> exchange = std::exchange(exchange_, nullptr);
-  exchange->reply({}, [job = shared_from_this()](std::string* text) {
+  Reply head;
+  NextText next = [job = shared_from_this()](std::string* text) {
     return job->writer_->next_of_whole(text);
-  });
+  };
+  // From here on the exchange says what there is no memory for.
+  const std::shared_ptr<Exchange> exchange = std::exchange(exchange_, nullptr);
+  exchange->reply(std::move(head), std::move(next));
 }
 
 }  // namespace
 
 void start_job(Engine* engine, std::unique_ptr<AnswerWriter> writer,
                std::vector<AnswerRequest> prompts, const std::shared_ptr<Exchange>& exchange,
-               const std::shared_ptr<Backlog>& backlog,
-               const std::function<void(std::function<void()>)>& post) {
-  std::make_shared<Job>(engine, std::move(writer), exchange, backlog, post)
+               const std::shared_ptr<Backlog>& backlog, NetworkThread* network) {
+  std::make_shared<Job>(engine, std::move(writer), exchange, backlog, network->make_waker())
       ->start(std::move(prompts));
 }
 

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -31,11 +30,10 @@ class Backlog {
 // Of requests that come while it is.
 constexpr const char* kCrowded = "too many answers wait to be taken; try again";
 
-// On the network thread, which post runs tasks on. All of the prompts are taken, or none: then the
-// reply says so.
+// On the network thread. All of the prompts are taken, or none: then the reply says so. Throws
+// std::bad_alloc where there is no memory to begin.
 void start_job(Engine* engine, std::unique_ptr<AnswerWriter> writer,
                std::vector<AnswerRequest> prompts, const std::shared_ptr<Exchange>& exchange,
-               const std::shared_ptr<Backlog>& backlog,
-               const std::function<void(std::function<void()>)>& post);
+               const std::shared_ptr<Backlog>& backlog, NetworkThread* network);
 
 }  // namespace cria::hosted

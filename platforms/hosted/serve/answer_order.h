@@ -8,6 +8,7 @@
 
 #include "platforms/hosted/engine/engine.h"
 #include "platforms/hosted/serve/json_fields.h"
+#include "platforms/hosted/serve/json_text.h"
 #include "platforms/hosted/serve/text_service.h"
 
 namespace cria::hosted {
@@ -25,7 +26,7 @@ struct AnswerOrder {
   bool returns_tokens = false;
   bool is_batch = false;                     // kNative: the answer is a list
   std::vector<std::string> response_fields;  // kNative; none: all
-  Json settings;                             // kNative
+  JsonText settings = nullptr;               // kNative
 
   // Whether the answer tells more of its tokens than their text.
   [[nodiscard]] bool tells_tokens() const {

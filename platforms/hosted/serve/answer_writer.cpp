@@ -20,25 +20,23 @@ double each_ms(double count, double seconds) {
   return count > 0.0 ? kMsOfSecond * seconds / count : 0.0;
 }
 
-Json timings(uint32_t n_cached, uint32_t n_read, double read_seconds, uint32_t n_made,
-             double made_seconds) {
-  return {{"cache_n", n_cached},
-          {"prompt_n", n_read},
-          {"prompt_ms", kMsOfSecond * read_seconds},
-          {"prompt_per_token_ms", each_ms(n_read, read_seconds)},
-          {"prompt_per_second", rate(n_read, read_seconds)},
-          {"predicted_n", n_made},
-          {"predicted_ms", kMsOfSecond * made_seconds},
-          {"predicted_per_token_ms", each_ms(n_made, made_seconds)},
-          {"predicted_per_second", rate(n_made, made_seconds)}};
+JsonText timings(uint32_t n_cached, uint32_t n_read, double read_seconds, uint32_t n_made,
+                 double made_seconds) {
+  return JsonText::object({{"cache_n", n_cached},
+                           {"prompt_n", n_read},
+                           {"prompt_ms", kMsOfSecond * read_seconds},
+                           {"prompt_per_token_ms", each_ms(n_read, read_seconds)},
+                           {"prompt_per_second", rate(n_read, read_seconds)},
+                           {"predicted_n", n_made},
+                           {"predicted_ms", kMsOfSecond * made_seconds},
+                           {"predicted_per_token_ms", each_ms(n_made, made_seconds)},
+                           {"predicted_per_second", rate(n_made, made_seconds)}});
 }
 
 float told_logprob(float logprob) { return std::min(std::max(logprob, kLeastLogprob), 0.0f); }
 
-Json list_of_bytes(const std::string& text) {
-  Json bytes = Json::array();
-  for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
-  return bytes;
+JsonText list_of_bytes(const std::string& text) {
+  return JsonText::array(text, [](char c) { return static_cast<unsigned char>(c); });
 }
 
 const char* id_prefix(AnswerStyle style) {
@@ -53,7 +51,6 @@ bool is_stop(AnswerEnd end) {
 }  // namespace
 
 std::string event_of(const std::string& json) { return "data: " + json + "\n\n"; }
-std::string event_of(const Json& json) { return event_of(dump(json)); }
 
 const char* system_fingerprint() {
   static const std::string text = std::string("build-cria-") + cria_version();
@@ -101,9 +98,9 @@ std::string AnswerWriter::take(size_t prompt, const AnswerPiece& piece, double s
   }
   std::string events;
   if (!std::exchange(choice.has_begun, true)) events = opening(index);
-  Json event = piece_event(prompt, piece, &choice);
-  if (order_.tells_timings) event["timings"] = timings_so_far(choice);
-  return events + event_of(event);
+  JsonText event = piece_event(prompt, piece, &choice);
+  if (order_.tells_timings) event.put("timings", timings_so_far(choice));
+  return events + event_of(event.text());
 }
 
 std::string AnswerWriter::end(size_t prompt, const AnswerSummary& summary) {
@@ -113,7 +110,7 @@ std::string AnswerWriter::end(size_t prompt, const AnswerSummary& summary) {
   if (!order_.streams) return {};
   std::string events;
   if (!std::exchange(choice.has_begun, true)) events = opening(index);
-  return events + event_of(end_event(prompt, choice));
+  return events + event_of(end_event(prompt, choice).text());
 }
 
 void AnswerWriter::put_list(size_t choice, List list) {
@@ -123,13 +120,13 @@ void AnswerWriter::put_list(size_t choice, List list) {
   parts_.push_back({.text = "]"});
 }
 
-void AnswerWriter::put_open(const Json& object) {
-  std::string text = dump(object);
-  text.back() = ',';
-  put(text);
+void AnswerWriter::put_open(const JsonText& object) {
+  const bool is_empty = object.text().size() == 2;
+  put(object.text().substr(0, object.text().size() - 1));
+  if (!is_empty) put(",");
 }
 
-Json AnswerWriter::place_of(List list, const DrawnToken& drawn) {
+JsonText AnswerWriter::place_of(List list, const DrawnToken& drawn) {
   switch (list) {
     case List::kTokens:
       return text_->token_text(drawn.token);
@@ -161,7 +158,7 @@ bool AnswerWriter::next_of_whole(std::string* text) {
   const std::vector<DrawnToken>& tokens = choices_[part.choice].tokens;
   if (part.list != List::kNone && token_ < tokens.size()) {
     if (token_ > 0) *text += ',';
-    *text += dump(place_of(part.list, tokens[token_++]));
+    *text += place_of(part.list, tokens[token_++]).text();
     return true;
   }
   is_begun_ = false;
@@ -191,70 +188,73 @@ std::string AnswerWriter::counts() const {
       static_cast<unsigned long long>(all.n_cached), static_cast<unsigned long long>(all.n_made));
 }
 
-Json AnswerWriter::head(const char* object) const {
-  return {{"id", id_},
-          {"object", object},
-          {"created", created_},
-          {"model", order_.model},
-          {"system_fingerprint", system_fingerprint()}};
+JsonText AnswerWriter::head(const char* object) const {
+  return JsonText::object({{"id", id_},
+                           {"object", object},
+                           {"created", created_},
+                           {"model", order_.model},
+                           {"system_fingerprint", system_fingerprint()}});
 }
 
-Json AnswerWriter::counted_head(const char* object) const {
+JsonText AnswerWriter::counted_head(const char* object) const {
   const Sums all = sums();
-  Json json = head(object);
-  json["usage"] = {{"prompt_tokens", all.n_prompt},
-                   {"completion_tokens", all.n_made},
-                   {"total_tokens", all.n_prompt + all.n_made},
-                   {"prompt_tokens_details", {{"cached_tokens", all.n_cached}}}};
-  json["timings"] = timings_of(choices_[0].summary);
+  JsonText json = head(object);
+  json.put("usage", JsonText::object({{"prompt_tokens", all.n_prompt},
+                                      {"completion_tokens", all.n_made},
+                                      {"total_tokens", all.n_prompt + all.n_made},
+                                      {"prompt_tokens_details",
+                                       JsonText::object({{"cached_tokens", all.n_cached}})}}));
+  json.put("timings", timings_of(choices_[0].summary));
   return json;
 }
 
 std::string AnswerWriter::closing_of(const char* object) const {
   std::string events;
   if (order_.includes_usage) {
-    Json json = counted_head(object);
-    json["choices"] = Json::array();
-    events = event_of(json);
+    JsonText json = counted_head(object);
+    json.put("choices", JsonText::array());
+    events = event_of(json.text());
   }
-  return events + event_of(std::string("[DONE]"));
+  return events + event_of("[DONE]");
 }
 
-Json AnswerWriter::logprobs_of(const DrawnToken& drawn) const {
+JsonText AnswerWriter::logprobs_of(const DrawnToken& drawn) const {
   const auto row_of = [this](uint32_t token, float logprob) {
-    return Json{{"id", token},
-                {"token", text_->token_text(token)},
-                {"bytes", list_of_bytes(text_->token_bytes(token))},
-                {"logprob", told_logprob(logprob)}};
+    return JsonText::object({{"id", token},
+                             {"token", text_->token_text(token)},
+                             {"bytes", list_of_bytes(text_->token_bytes(token))},
+                             {"logprob", told_logprob(logprob)}});
   };
-  Json row = row_of(drawn.token, drawn.logprob);
-  row["top_logprobs"] = Json::array();
-  for (const TokenLogprob& top : drawn.top) {
-    row["top_logprobs"].push_back(row_of(top.token, top.logprob));
-  }
+  JsonText row = row_of(drawn.token, drawn.logprob);
+  row.put("top_logprobs", JsonText::array(drawn.top, [&](const TokenLogprob& top) {
+            return row_of(top.token, top.logprob);
+          }));
   return row;
 }
 
-Json AnswerWriter::logprobs_of(const std::vector<DrawnToken>& tokens) const {
-  Json rows = Json::array();
-  for (const DrawnToken& drawn : tokens) rows.push_back(logprobs_of(drawn));
-  return rows;
+JsonText AnswerWriter::logprobs_of(const std::vector<DrawnToken>& tokens) const {
+  return JsonText::array(tokens, [this](const DrawnToken& drawn) { return logprobs_of(drawn); });
 }
 
-Json AnswerWriter::top_of(const DrawnToken& drawn) const {
-  Json top = Json::object();
+// Of tokens with the same text the first counts, which is the likeliest.
+JsonText AnswerWriter::top_of(const DrawnToken& drawn) const {
+  JsonText top = JsonText::object();
+  std::vector<std::string> names;
   for (const TokenLogprob& each : drawn.top) {
-    top[text_->token_text(each.token)] = told_logprob(each.logprob);
+    std::string name = text_->token_text(each.token);
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    top.put(name, told_logprob(each.logprob));
+    names.push_back(std::move(name));
   }
   return top;
 }
 
-Json AnswerWriter::timings_of(const AnswerSummary& s) {
+JsonText AnswerWriter::timings_of(const AnswerSummary& s) {
   return timings(s.n_cached, s.n_prompt - std::min(s.n_cached, s.n_prompt), s.prefill_seconds,
                  s.n_drawn, s.decode_seconds);
 }
 
-Json AnswerWriter::timings_so_far(const Choice& choice) const {
+JsonText AnswerWriter::timings_so_far(const Choice& choice) const {
   const auto n_prompt = static_cast<uint32_t>(order_.prompts[0].prompt.size());
   return timings(0, n_prompt, choice.first_seconds - begun_seconds_, choice.n_told,
                  choice.last_seconds - choice.first_seconds);
@@ -271,29 +271,35 @@ class ChatWriter final : public AnswerWriter {
   using AnswerWriter::AnswerWriter;
 
  private:
-  Json chunk(size_t index, Json delta, Json reason) const {
-    Json json = head("chat.completion.chunk");
-    json["choices"] = Json::array(
-        {{{"index", index}, {"delta", std::move(delta)}, {"finish_reason", std::move(reason)}}});
+  // Who asked for no top_logprobs gets none.
+  JsonText chunk(size_t index, const JsonText& delta, const JsonText& reason,
+                 const std::vector<DrawnToken>* tokens = nullptr) const {
+    JsonText choice =
+        JsonText::object({{"index", index}, {"delta", delta}, {"finish_reason", reason}});
+    if (tokens != nullptr) {
+      choice.put("logprobs", JsonText::object({{"content", logprobs_of(*tokens)}}));
+    }
+    JsonText choices = JsonText::array();
+    choices.push_back(choice);
+    JsonText json = head("chat.completion.chunk");
+    json.put("choices", choices);
     return json;
   }
 
   std::string opening(size_t index) override {
-    return event_of(chunk(index, {{"role", "assistant"}, {"content", nullptr}}, nullptr));
+    const JsonText delta = JsonText::object({{"role", "assistant"}, {"content", nullptr}});
+    return event_of(chunk(index, delta, nullptr).text());
   }
 
-  Json piece_event(size_t prompt, const AnswerPiece& piece, Choice*) override {
-    Json json = chunk(index_of(prompt, piece.choice), {{"content", piece.text}}, nullptr);
-    if (order_.prompts[0].n_top) {
-      json["choices"][0]["logprobs"] = logprobs_object(piece.tokens);
-    }
-    return json;
+  JsonText piece_event(size_t prompt, const AnswerPiece& piece, Choice*) override {
+    return chunk(index_of(prompt, piece.choice), JsonText::object({{"content", piece.text}}),
+                 nullptr, order_.prompts[0].n_top ? &piece.tokens : nullptr);
   }
 
-  Json end_event(size_t prompt, const Choice& choice) override {
-    Json json = chunk(index_of(prompt, choice.summary.choice), Json::object(),
-                      finish_reason(choice.summary));
-    json["timings"] = timings_of(choice.summary);
+  JsonText end_event(size_t prompt, const Choice& choice) override {
+    JsonText json = chunk(index_of(prompt, choice.summary.choice), JsonText::object(),
+                          finish_reason(choice.summary));
+    json.put("timings", timings_of(choice.summary));
     return json;
   }
 
@@ -304,9 +310,10 @@ class ChatWriter final : public AnswerWriter {
     put("\"choices\":[");
     for (size_t i = 0; i < choices_.size(); ++i) {
       if (i > 0) put(",");
-      put_open({{"index", i},
-                {"message", {{"role", "assistant"}, {"content", choices_[i].text}}},
-                {"finish_reason", finish_reason(choices_[i].summary)}});
+      put_open(JsonText::object(
+          {{"index", i},
+           {"message", JsonText::object({{"role", "assistant"}, {"content", choices_[i].text}})},
+           {"finish_reason", finish_reason(choices_[i].summary)}}));
       put("\"logprobs\":");
       if (order_.prompts[0].n_top) {
         put("{\"content\":");
@@ -318,11 +325,6 @@ class ChatWriter final : public AnswerWriter {
     }
     put("]}");
   }
-
-  // Who asked for no top_logprobs gets none.
-  Json logprobs_object(const std::vector<DrawnToken>& tokens) const {
-    return {{"content", logprobs_of(tokens)}};
-  }
 };
 
 class TextWriter final : public AnswerWriter {
@@ -330,16 +332,16 @@ class TextWriter final : public AnswerWriter {
   using AnswerWriter::AnswerWriter;
 
  private:
-  Json choice_of(size_t index, std::string text, Json reason) const {
-    return {{"index", index},
-            {"text", std::move(text)},
-            {"logprobs", nullptr},
-            {"finish_reason", std::move(reason)}};
+  // logprobs are put behind it.
+  JsonText choice_of(size_t index, const std::string& text, const JsonText& reason) const {
+    return JsonText::object({{"index", index}, {"text", text}, {"finish_reason", reason}});
   }
 
-  Json chunk(Json choice) const {
-    Json json = head("text_completion");
-    json["choices"] = Json::array({std::move(choice)});
+  JsonText chunk(const JsonText& choice) const {
+    JsonText choices = JsonText::array();
+    choices.push_back(choice);
+    JsonText json = head("text_completion");
+    json.put("choices", choices);
     return json;
   }
 
@@ -350,23 +352,30 @@ class TextWriter final : public AnswerWriter {
 
   std::string opening(size_t index) override {
     const std::string text = echo(index);
-    return text.empty() ? text : event_of(chunk(choice_of(index, text, nullptr)));
+    if (text.empty()) return text;
+    JsonText choice = choice_of(index, text, nullptr);
+    choice.put("logprobs", nullptr);
+    return event_of(chunk(choice).text());
   }
 
-  Json piece_event(size_t prompt, const AnswerPiece& piece, Choice* told) override {
-    Json choice = choice_of(index_of(prompt, piece.choice), piece.text, nullptr);
+  JsonText piece_event(size_t prompt, const AnswerPiece& piece, Choice* told) override {
+    JsonText choice = choice_of(index_of(prompt, piece.choice), piece.text, nullptr);
     if (order_.prompts[0].n_top) {
       offset_ = told->n_text_bytes;
-      choice["logprobs"] = logprobs_object(piece.tokens);
+      choice.put("logprobs", logprobs_object(piece.tokens));
       told->n_text_bytes = offset_;
+    } else {
+      choice.put("logprobs", nullptr);
     }
-    return chunk(std::move(choice));
+    return chunk(choice);
   }
 
-  Json end_event(size_t prompt, const Choice& choice) override {
-    Json json = chunk(
-        choice_of(index_of(prompt, choice.summary.choice), "", finish_reason(choice.summary)));
-    json["timings"] = timings_of(choice.summary);
+  JsonText end_event(size_t prompt, const Choice& choice) override {
+    JsonText last =
+        choice_of(index_of(prompt, choice.summary.choice), "", finish_reason(choice.summary));
+    last.put("logprobs", nullptr);
+    JsonText json = chunk(last);
+    json.put("timings", timings_of(choice.summary));
     return json;
   }
 
@@ -377,12 +386,13 @@ class TextWriter final : public AnswerWriter {
     put("\"choices\":[");
     for (size_t i = 0; i < choices_.size(); ++i) {
       if (i > 0) put(",");
-      Json choice = choice_of(i, echo(i) + choices_[i].text, finish_reason(choices_[i].summary));
+      JsonText choice =
+          choice_of(i, echo(i) + choices_[i].text, finish_reason(choices_[i].summary));
       if (!order_.prompts[0].n_top) {
-        put(dump(choice));
+        choice.put("logprobs", nullptr);
+        put(choice.text());
         continue;
       }
-      choice.erase("logprobs");
       put_open(choice);
       char before = '{';
       put("\"logprobs\":");
@@ -406,11 +416,12 @@ class TextWriter final : public AnswerWriter {
                                        {"top_logprobs", List::kTop},
                                        {"text_offset", List::kOffsets}};
 
-  Json logprobs_object(const std::vector<DrawnToken>& tokens) {
-    Json json = Json::object();
+  JsonText logprobs_object(const std::vector<DrawnToken>& tokens) {
+    JsonText json = JsonText::object();
     for (const ListRow& row : kLists) {
-      Json& list = json[row.name] = Json::array();
-      for (const DrawnToken& drawn : tokens) list.push_back(place_of(row.list, drawn));
+      json.put(row.name, JsonText::array(tokens, [&](const DrawnToken& drawn) {
+                 return place_of(row.list, drawn);
+               }));
     }
     return json;
   }
@@ -421,24 +432,22 @@ class NativeWriter final : public AnswerWriter {
   using AnswerWriter::AnswerWriter;
 
  private:
-  static Json ids_of(const std::vector<DrawnToken>& tokens) {
-    Json ids = Json::array();
-    for (const DrawnToken& drawn : tokens) ids.push_back(drawn.token);
-    return ids;
+  static JsonText ids_of(const std::vector<DrawnToken>& tokens) {
+    return JsonText::array(tokens, [](const DrawnToken& drawn) { return drawn.token; });
   }
 
-  Json piece_event(size_t prompt, const AnswerPiece& piece, Choice* choice) override {
-    Json json = {{"index", index_of(prompt, piece.choice)},
-                 {"content", piece.text},
-                 {"tokens", ids_of(piece.tokens)},
-                 {"stop", false},
-                 {"tokens_predicted", choice->n_told},
-                 {"tokens_evaluated", order_.prompts[prompt].prompt.size()}};
-    if (has_probabilities()) json[kProbabilities] = logprobs_of(piece.tokens);
+  JsonText piece_event(size_t prompt, const AnswerPiece& piece, Choice* choice) override {
+    JsonText json = JsonText::object({{"index", index_of(prompt, piece.choice)},
+                                      {"content", piece.text},
+                                      {"tokens", ids_of(piece.tokens)},
+                                      {"stop", false},
+                                      {"tokens_predicted", choice->n_told},
+                                      {"tokens_evaluated", order_.prompts[prompt].prompt.size()}});
+    if (has_probabilities()) json.put(kProbabilities, logprobs_of(piece.tokens));
     return json;
   }
 
-  Json end_event(size_t prompt, const Choice& choice) override {
+  JsonText end_event(size_t prompt, const Choice& choice) override {
     return told(prompt, choice, std::string(), {});
   }
 
@@ -450,18 +459,14 @@ class NativeWriter final : public AnswerWriter {
     if (choices_.size() > 1) put("[");
     for (size_t i = 0; i < choices_.size(); ++i) {
       if (i > 0) put(",");
-      const Json json =
+      const JsonText json =
           chosen(told(i / order_.prompts[0].n_choices, choices_[i], choices_[i].text,
                       order_.returns_tokens ? choices_[i].tokens : std::vector<DrawnToken>()));
       if (!tells_probabilities) {
-        put(dump(json));
+        put(json.text());
         continue;
       }
-      if (json.empty()) {
-        put("{");
-      } else {
-        put_open(json);
-      }
+      put_open(json);
       put(text_of("\"%s\":", kProbabilities));
       put_list(i, List::kRows);
       put("}");
@@ -473,43 +478,45 @@ class NativeWriter final : public AnswerWriter {
 
   [[nodiscard]] bool has_probabilities() const { return order_.prompts[0].n_top.has_value(); }
 
-  Json told(size_t prompt, const Choice& choice, std::string text,
-            const std::vector<DrawnToken>& tokens) {
+  JsonText told(size_t prompt, const Choice& choice, const std::string& text,
+                const std::vector<DrawnToken>& tokens) {
     const AnswerSummary& s = choice.summary;
     const char* type = "limit";
     if (s.end == AnswerEnd::kStopString) type = "word";
     if (s.end == AnswerEnd::kEndToken || s.end == AnswerEnd::kDocument) type = "eos";
-    return {{"index", index_of(prompt, s.choice)},
-            {"content", std::move(text)},
-            {"tokens", ids_of(tokens)},
-            {"id_slot", s.session},
-            {"stop", true},
-            {"model", order_.model},
-            {"tokens_predicted", s.n_drawn},
-            {"tokens_evaluated", s.n_prompt},
-            {"tokens_cached", s.n_cached},
-            {"generation_settings", order_.settings},
-            {"prompt", order_.prompt_texts[prompt]},
-            {"has_new_line", choice.has_new_line},
-            {"truncated", s.end == AnswerEnd::kContextFull},
-            {"stop_type", type},
-            {"stopping_word", s.stop},
-            {"timings", timings_of(s)}};
+    return JsonText::object({{"index", index_of(prompt, s.choice)},
+                             {"content", text},
+                             {"tokens", ids_of(tokens)},
+                             {"id_slot", s.session},
+                             {"stop", true},
+                             {"model", order_.model},
+                             {"tokens_predicted", s.n_drawn},
+                             {"tokens_evaluated", s.n_prompt},
+                             {"tokens_cached", s.n_cached},
+                             {"generation_settings", order_.settings},
+                             {"prompt", order_.prompt_texts[prompt]},
+                             {"has_new_line", choice.has_new_line},
+                             {"truncated", s.end == AnswerEnd::kContextFull},
+                             {"stop_type", type},
+                             {"stopping_word", s.stop},
+                             {"timings", timings_of(s)}});
   }
 
   // Only the members that were asked for; "a/b" is the member b of a.
-  Json chosen(Json json) const {
-    if (order_.response_fields.empty()) return json;
-    Json result = Json::object();
-    for (const std::string& path : order_.response_fields) {
-      const Json* at = &json;
-      for (size_t begin = 0; at != nullptr && begin <= path.size();) {
-        const size_t end = std::min(path.find('/', begin), path.size());
-        const auto found = at->is_object() ? at->find(path.substr(begin, end - begin)) : at->end();
-        at = at->is_object() && found != at->end() ? &*found : nullptr;
+  JsonText chosen(JsonText json) const {
+    const std::vector<std::string>& paths = order_.response_fields;
+    if (paths.empty()) return json;
+    JsonText result = JsonText::object();
+    for (size_t i = 0; i < paths.size(); ++i) {
+      const auto here = paths.begin() + static_cast<ptrdiff_t>(i);
+      if (std::find(paths.begin(), here, paths[i]) != here) continue;
+      std::string_view value = json.text();
+      for (size_t begin = 0; !value.empty() && begin <= paths[i].size();) {
+        const size_t end = std::min(paths[i].find('/', begin), paths[i].size());
+        value = raw_member(value, {std::string_view(paths[i]).substr(begin, end - begin)});
         begin = end + 1;
       }
-      if (at != nullptr) result[path] = *at;
+      if (!value.empty()) result.put(paths[i], JsonText::of(std::string(value)));
     }
     return result;
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "platforms/hosted/serve/answer_order.h"
+#include "platforms/hosted/serve/json_text.h"
 
 namespace cria::hosted {
 
@@ -47,8 +48,8 @@ class AnswerWriter {
     double last_seconds = 0.0;
   };
 
-  virtual Json piece_event(size_t prompt, const AnswerPiece& piece, Choice* choice) = 0;
-  virtual Json end_event(size_t prompt, const Choice& choice) = 0;
+  virtual JsonText piece_event(size_t prompt, const AnswerPiece& piece, Choice* choice) = 0;
+  virtual JsonText end_event(size_t prompt, const Choice& choice) = 0;
   // The whole answer, in which lists of a choice's tokens are written as they are sent: they may be
   // far longer than what they are made of.
   virtual void put_whole() = 0;
@@ -56,23 +57,23 @@ class AnswerWriter {
   virtual std::string closing() { return {}; }
 
   [[nodiscard]] size_t index_of(size_t prompt, uint32_t choice) const;
-  [[nodiscard]] Json head(const char* object) const;  // id, created, ...
+  [[nodiscard]] JsonText head(const char* object) const;  // id, created, ...
   // With what was counted.
-  [[nodiscard]] Json counted_head(const char* object) const;
+  [[nodiscard]] JsonText counted_head(const char* object) const;
   // OpenAI's last events: the counts where they are wanted, the end.
   [[nodiscard]] std::string closing_of(const char* object) const;
-  [[nodiscard]] Json logprobs_of(const DrawnToken& drawn) const;
-  [[nodiscard]] Json logprobs_of(const std::vector<DrawnToken>& tokens) const;
-  [[nodiscard]] Json top_of(const DrawnToken& drawn) const;
-  [[nodiscard]] Json timings_so_far(const Choice& choice) const;
+  [[nodiscard]] JsonText logprobs_of(const DrawnToken& drawn) const;
+  [[nodiscard]] JsonText logprobs_of(const std::vector<DrawnToken>& tokens) const;
+  [[nodiscard]] JsonText top_of(const DrawnToken& drawn) const;
+  [[nodiscard]] JsonText timings_so_far(const Choice& choice) const;
 
   // Of put_whole. A list has a place for each token of a choice.
   enum class List { kNone, kRows, kTokens, kLogprobs, kTop, kOffsets };
   void put(const std::string& text) { parts_.back().text += text; }
   void put_list(size_t choice, List list);
   // An object that another member can follow.
-  void put_open(const Json& object);
-  static Json timings_of(const AnswerSummary& summary);
+  void put_open(const JsonText& object);
+  static JsonText timings_of(const AnswerSummary& summary);
   static const char* finish_reason(const AnswerSummary& summary);
 
   // Tokens of all choices.
@@ -89,7 +90,7 @@ class AnswerWriter {
     List list = List::kNone;
   };
 
-  [[nodiscard]] Json place_of(List list, const DrawnToken& drawn);
+  [[nodiscard]] JsonText place_of(List list, const DrawnToken& drawn);
 
   AnswerOrder order_;
   const TextService* text_;
@@ -107,7 +108,6 @@ class AnswerWriter {
 std::unique_ptr<AnswerWriter> make_writer(AnswerOrder order, const TextService* text);
 
 // "data: {...}\n\n"
-std::string event_of(const Json& json);
 std::string event_of(const std::string& json);
 
 // What answers say computed them.

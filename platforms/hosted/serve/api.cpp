@@ -16,9 +16,9 @@
 namespace cria::hosted {
 namespace {
 
-Reply json_reply(const Json& json) {
+Reply json_reply(JsonText json) {
   Reply reply;
-  reply.body = dump(json);
+  reply.body = json.take();
   return reply;
 }
 
@@ -26,7 +26,7 @@ Reply json_reply(const Json& json) {
 Reply reply_of(const std::exception& error) {
   if (const auto* known = dynamic_cast<const ApiError*>(&error)) return known->reply();
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return ApiError(ErrorKind::kUnavailable, "out of memory; try again").reply();
+    return ApiError(ErrorKind::kUnavailable, kNoMemory).reply();
   }
   return ApiError(ErrorKind::kServer, "the server failed to read the request").reply();
 }
@@ -148,11 +148,13 @@ std::function<void()> Api::answer_to(const Route& route, const std::string& text
 // False: there is no memory for it now. Nothing to be told: there was none for the request.
 bool Api::try_post(const std::function<void()>& told, const std::shared_ptr<Exchange>& exchange) {
   try {
-    if (told) {
-      post_(told);
-    } else {
-      post_([exchange] { exchange->reply(reply_of(std::bad_alloc())); });
-    }
+    network_->post([told, exchange] {
+      try {
+        if (told) return told();
+      } catch (const std::bad_alloc&) {  // as below
+      }
+      exchange->end_for_memory();
+    });
     return true;
   } catch (const std::bad_alloc&) {
     return false;
@@ -192,25 +194,25 @@ void Api::handle(RequestHead head, std::string body, std::shared_ptr<Exchange> e
 void Api::start(AnswerOrder order, const std::shared_ptr<Exchange>& exchange) {
   std::vector<AnswerRequest> prompts = order.prompts;
   start_job(engine_, make_writer(std::move(order), text_), std::move(prompts), exchange, backlog_,
-            post_);
+            network_);
 }
 
 Reply Api::page(const RequestHead&) { return page_reply(); }
 
-Reply Api::health(const RequestHead&) { return json_reply({{"status", "ok"}}); }
+Reply Api::health(const RequestHead&) { return json_reply(JsonText::object({{"status", "ok"}})); }
 
-Json Api::model_object() const {
+JsonText Api::model_object() const {
   const cria_model_info& info = model_.info();
-  return {{"id", options_.model_name},
-          {"object", "model"},
-          {"created", created_},
-          {"owned_by", "cria"},
-          {"meta",
-           {{"n_vocab", info.vocab_size},
-            {"n_ctx_train", info.max_context},
-            {"n_embd", info.d_model},
-            {"n_params", info.n_parameters},
-            {"size", info.file_bytes}}}};
+  const JsonText meta = JsonText::object({{"n_vocab", info.vocab_size},
+                                          {"n_ctx_train", info.max_context},
+                                          {"n_embd", info.d_model},
+                                          {"n_params", info.n_parameters},
+                                          {"size", info.file_bytes}});
+  return JsonText::object({{"id", options_.model_name},
+                           {"object", "model"},
+                           {"created", created_},
+                           {"owned_by", "cria"},
+                           {"meta", meta}});
 }
 
 Reply Api::models(const RequestHead& head) {
@@ -220,7 +222,9 @@ Reply Api::models(const RequestHead& head) {
     }
     return ApiError(ErrorKind::kNotFound, "there is no model of this name", "model").reply();
   }
-  return json_reply({{"object", "list"}, {"data", Json::array({model_object()})}});
+  JsonText list = JsonText::array();
+  list.push_back(model_object());
+  return json_reply(JsonText::object({{"object", "list"}, {"data", list}}));
 }
 
 std::string Api::token_or_empty(uint32_t token) const {
@@ -230,35 +234,36 @@ std::string Api::token_or_empty(uint32_t token) const {
 Reply Api::props(const RequestHead&) {
   const cria_sampling& s = options_.usual;
   const MemoryBudget& m = options_.budget;
-  const Json params = {{"temperature", shortest(s.temperature)},
-                       {"top_k", s.top_k},
-                       {"top_p", shortest(s.top_p)},
-                       {"min_p", shortest(s.min_p)},
-                       {"repeat_penalty", shortest(s.repeat_penalty)},
-                       {"frequency_penalty", shortest(s.frequency_penalty)},
-                       {"presence_penalty", shortest(s.presence_penalty)},
-                       {"seed", -1},
-                       {"max_tokens", -1},
-                       {"n_predict", -1},
-                       {"stream", false}};
-  return json_reply({{"default_generation_settings",
-                      {{"n_ctx", cria_context(model_.session())}, {"params", params}}},
-                     {"total_slots", model_.sessions().size()},
-                     {"model_alias", options_.model_name},
-                     {"model_path", model_.path()},
-                     {"modalities", {{"vision", false}, {"audio", false}}},
-                     {"chat_template", options_.chat_template},
-                     {"has_chat", text_->has_chat()},
-                     {"bos_token", token_or_empty(model_.info().bos_token)},
-                     {"eos_token", token_or_empty(end_token_)},
-                     {"build_info", std::string("cria ") + cria_version()},
-                     {"memory",
-                      {{"model", m.model},
-                       {"sessions", m.sessions},
-                       {"workspaces", m.workspaces},
-                       {"json", m.json},
-                       {"total", m.total()},
-                       {"in_place", m.in_place}}}});
+  const JsonText params = JsonText::object({{"temperature", s.temperature},
+                                            {"top_k", s.top_k},
+                                            {"top_p", s.top_p},
+                                            {"min_p", s.min_p},
+                                            {"repeat_penalty", s.repeat_penalty},
+                                            {"frequency_penalty", s.frequency_penalty},
+                                            {"presence_penalty", s.presence_penalty},
+                                            {"seed", -1},
+                                            {"max_tokens", -1},
+                                            {"n_predict", -1},
+                                            {"stream", false}});
+  const JsonText memory = JsonText::object({{"model", m.model},
+                                            {"sessions", m.sessions},
+                                            {"workspaces", m.workspaces},
+                                            {"json", m.json},
+                                            {"total", m.total()},
+                                            {"in_place", m.in_place}});
+  return json_reply(JsonText::object(
+      {{"default_generation_settings",
+        JsonText::object({{"n_ctx", cria_context(model_.session())}, {"params", params}})},
+       {"total_slots", model_.sessions().size()},
+       {"model_alias", options_.model_name},
+       {"model_path", model_.path()},
+       {"modalities", JsonText::object({{"vision", false}, {"audio", false}})},
+       {"chat_template", options_.chat_template},
+       {"has_chat", text_->has_chat()},
+       {"bos_token", token_or_empty(model_.info().bos_token)},
+       {"eos_token", token_or_empty(end_token_)},
+       {"build_info", std::string("cria ") + cria_version()},
+       {"memory", memory}}));
 }
 
 Reply Api::slots(const RequestHead& head) {
@@ -268,17 +273,18 @@ Reply Api::slots(const RequestHead& head) {
   if (head.query == "fail_on_no_slot=1" && !has_free) {
     return ApiError(ErrorKind::kUnavailable, "no slot available").reply();
   }
-  Json list = Json::array();
-  for (const SessionStatus& s : sessions) {
+  JsonText list = JsonText::array();
+  for (size_t id = 0; id < sessions.size(); ++id) {
+    const SessionStatus& s = sessions[id];
     const int64_t task = s.request == 0 ? -1 : static_cast<int64_t>(s.request);
-    list.push_back({{"id", list.size()},
-                    {"id_task", task},
-                    {"n_ctx", s.n_context},
-                    {"is_processing", s.is_processing},
-                    {"n_past", s.n_used},
-                    {"n_decoded", s.n_drawn}});
+    list.push_back(JsonText::object({{"id", id},
+                                     {"id_task", task},
+                                     {"n_ctx", s.n_context},
+                                     {"is_processing", s.is_processing},
+                                     {"n_past", s.n_used},
+                                     {"n_decoded", s.n_drawn}}));
   }
-  return json_reply(list);
+  return json_reply(std::move(list));
 }
 
 Reply Api::metrics(const RequestHead&) {
@@ -294,16 +300,15 @@ Reply Api::metrics(const RequestHead&) {
 
 std::string Api::piece_of(uint32_t token) const {
   const std::string bytes = text_->token_bytes(token);
-  Json piece = bytes;
-  if (bytes != text_->token_text(token)) {
-    piece = Json::array();
-    for (const char c : bytes) piece.push_back(static_cast<unsigned char>(c));
-  }
-  return dump({{"id", token}, {"piece", std::move(piece)}});
+  const JsonText piece =
+      bytes == text_->token_text(token)
+          ? JsonText(bytes)
+          : JsonText::array(bytes, [](char c) { return static_cast<unsigned char>(c); });
+  return JsonText::object({{"id", token}, {"piece", piece}}).take();
 }
 
 std::string Api::tokenize(const Json& request) {
-  const Fields fields(request);
+  const RequestFields fields(request);
   const Json* const content = fields.find("content");
   const bool with_pieces = fields.flag("with_pieces", false);
   uint32_t flags = fields.flag("parse_special", true) ? +CRIA_ENCODE_PARSE : 0;
@@ -334,7 +339,7 @@ std::string Api::tokenize(const Json& request) {
     }
     put(*content, true);
   }
-  // There may be a token for each byte of a long text: as Json they would take much more memory.
+  // There may be a token for each byte of a long text: as objects they would take much more memory.
   std::unordered_map<uint32_t, std::string> pieces;  // most are there many times
   const auto known_piece = [&](uint32_t token) -> const std::string& {
     std::string& piece = pieces[token];
@@ -350,18 +355,18 @@ std::string Api::tokenize(const Json& request) {
 }
 
 std::string Api::detokenize(const Json& request) {
-  const Json* const list = Fields(request).list("tokens");
+  const Json* const list = RequestFields(request).list("tokens");
   std::vector<uint32_t> tokens;
   if (list != nullptr) {
     for (const Json& each : *list) {
       tokens.push_back(token_id(each, model_.info().vocab_size, "tokens"));
     }
   }
-  return dump({{"content", text_->decode(tokens, true)}});
+  return JsonText::object({{"content", text_->decode(tokens, true)}}).take();
 }
 
 std::string Api::apply_template(const Json& request) {
-  return dump({{"prompt", text_->chat_text(chat_messages(request))}});
+  return JsonText::object({{"prompt", text_->chat_text(chat_messages(request))}}).take();
 }
 
 }  // namespace cria::hosted

@@ -35,15 +35,14 @@ struct ApiOptions {
 };
 
 // Of the network thread. Texts are read on a thread of their own, so that they hold up nobody's
-// answer; what post is given runs on the network thread.
+// answer.
 class Api final : public RequestHandler {
  public:
-  using Post = std::function<void(std::function<void()>)>;
-
   Api(const ModelSession& model, Engine* engine, TextService* text, GuardOptions guard,
       ApiOptions options);
 
-  void set_post(Post post) { post_ = std::move(post); }
+  // Before any request comes.
+  void set_network(NetworkThread* network) { network_ = network; }
 
   // What was posted has been, and nothing will be.
   void stop() { worker_.stop(); }
@@ -81,7 +80,7 @@ class Api final : public RequestHandler {
   std::function<void()> answer_to(const Route& route, const std::string& text,
                                   const std::shared_ptr<Exchange>& exchange);
   bool try_post(const std::function<void()>& told, const std::shared_ptr<Exchange>& exchange);
-  [[nodiscard]] Json model_object() const;
+  [[nodiscard]] JsonText model_object() const;
   void start(AnswerOrder order, const std::shared_ptr<Exchange>& exchange);
   [[nodiscard]] std::string token_or_empty(uint32_t token) const;
 
@@ -94,7 +93,7 @@ class Api final : public RequestHandler {
   std::shared_ptr<Backlog> backlog_ = std::make_shared<Backlog>();
   int64_t created_;
   uint32_t end_token_;
-  Post post_;
+  NetworkThread* network_ = nullptr;
   Worker worker_;  // the last, as it uses the others
 };
 

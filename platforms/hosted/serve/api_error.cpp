@@ -1,8 +1,7 @@
 #include "platforms/hosted/serve/api_error.h"
 
-#include <nlohmann/json.hpp>
-
 #include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/serve/json_text.h"
 
 namespace cria::hosted {
 namespace {
@@ -50,16 +49,15 @@ ApiError::ApiError(const ContextSizes& sizes)
 int ApiError::http_status() const { return row_of(kind_).status; }
 
 std::string ApiError::json() const {
-  using Json = nlohmann::ordered_json;
-  Json error = {{"message", message_},
-                {"type", row_of(kind_).type},
-                {"param", param_.empty() ? Json(nullptr) : Json(param_)},
-                {"code", http_status()}};
+  JsonText error = JsonText::object({{"message", message_},
+                                     {"type", row_of(kind_).type},
+                                     {"param", param_.empty() ? JsonText(nullptr) : param_},
+                                     {"code", http_status()}});
   if (sizes_) {
-    error["n_prompt_tokens"] = sizes_->n_prompt_tokens;
-    error["n_ctx"] = sizes_->n_ctx;
+    error.put("n_prompt_tokens", sizes_->n_prompt_tokens);
+    error.put("n_ctx", sizes_->n_ctx);
   }
-  return Json{{"error", error}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return JsonText::object({{"error", error}}).take();
 }
 
 Reply ApiError::reply() const {

@@ -34,6 +34,9 @@ struct ContextSizes {
   uint64_t n_ctx;
 };
 
+// What is told of what there was no memory for.
+inline constexpr const char* kNoMemory = "out of memory; try again";
+
 class ApiError : public std::exception {
  public:
   ApiError(ErrorKind kind, std::string message, std::string param = {})

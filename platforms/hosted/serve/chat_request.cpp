@@ -25,7 +25,7 @@ std::string text_of_content(const Json& content, size_t index) {
     const bool is_object = part.is_object();
     const auto type = is_object ? part.find("type") : part.end();
     if (type == part.end() || !type->is_string()) refuse(index, "has a part without a type");
-    if (*type != "text") {
+    if (type->get_ref<const std::string&>() != "text") {  // Json's own comparison cannot fail
       refuse(index, "has a part of the type '" + shown(type->get<std::string>()) +
                         "'; this model reads text alone");
     }
@@ -58,7 +58,7 @@ ChatMessage read_message(const Json& json, size_t index) {
 }  // namespace
 
 std::vector<ChatMessage> chat_messages(const Json& request) {
-  const Json* const list = Fields(request).list("messages");
+  const Json* const list = RequestFields(request).list("messages");
   if (list == nullptr || list->empty()) {
     throw ApiError(ErrorKind::kInvalidRequest, "messages must be a list of at least one message",
                    "messages");
@@ -70,7 +70,7 @@ std::vector<ChatMessage> chat_messages(const Json& request) {
 }
 
 AnswerOrder chat_order(const OrderContext& context, const Json& request, const std::string& body) {
-  const Fields fields(request);
+  const RequestFields fields(request);
   AnswerOrder order;
   order.style = AnswerStyle::kChat;
   refuse_unsupported(fields);

@@ -74,8 +74,8 @@ bool is_list_of_prompts(const Json& list) {
   return !has_ids;
 }
 
-void read_prompts(const OrderContext& context, const Fields& fields, const AnswerRequest& answer,
-                  AnswerOrder* order, bool wants_texts) {
+void read_prompts(const OrderContext& context, const RequestFields& fields,
+                  const AnswerRequest& answer, AnswerOrder* order, bool wants_texts) {
   const Json* const json = fields.find("prompt");
   if (json == nullptr) refuse("is missing");
   std::vector<const Json*> list;
@@ -106,31 +106,33 @@ void read_prompts(const OrderContext& context, const Fields& fields, const Answe
 }
 
 // What /completion says of how it was asked.
-Json settings_of(const AnswerRequest& answer, const AnswerOrder& order) {
+JsonText settings_of(const AnswerRequest& answer, const AnswerOrder& order) {
   const cria_sampling& s = answer.sampling;
-  return {{"n_predict", answer.max_tokens ? Json(*answer.max_tokens) : Json(-1)},
-          {"max_tokens", answer.max_tokens ? Json(*answer.max_tokens) : Json(-1)},
-          {"seed", answer.seed},
-          {"temperature", shortest(s.temperature)},
-          {"top_k", s.top_k},
-          {"top_p", shortest(s.top_p)},
-          {"min_p", shortest(s.min_p)},
-          {"repeat_last_n", CRIA_PENALTY_TOKENS},
-          {"repeat_penalty", shortest(s.repeat_penalty)},
-          {"presence_penalty", shortest(s.presence_penalty)},
-          {"frequency_penalty", shortest(s.frequency_penalty)},
-          {"stop", answer.stops},
-          {"ignore_eos", answer.ignore_end},
-          {"stream", order.streams},
-          {"n_probs", answer.n_top.value_or(0)},
-          {"n", answer.n_choices},
-          {"timings_per_token", order.tells_timings}};
+  const JsonText limit = answer.max_tokens ? JsonText(*answer.max_tokens) : JsonText(-1);
+  return JsonText::object(
+      {{"n_predict", limit},
+       {"max_tokens", limit},
+       {"seed", answer.seed},
+       {"temperature", s.temperature},
+       {"top_k", s.top_k},
+       {"top_p", s.top_p},
+       {"min_p", s.min_p},
+       {"repeat_last_n", CRIA_PENALTY_TOKENS},
+       {"repeat_penalty", s.repeat_penalty},
+       {"presence_penalty", s.presence_penalty},
+       {"frequency_penalty", s.frequency_penalty},
+       {"stop", JsonText::array(answer.stops, [](const std::string& stop) { return stop; })},
+       {"ignore_eos", answer.ignore_end},
+       {"stream", order.streams},
+       {"n_probs", answer.n_top.value_or(0)},
+       {"n", answer.n_choices},
+       {"timings_per_token", order.tells_timings}});
 }
 
 }  // namespace
 
 AnswerOrder text_order(const OrderContext& context, const Json& request, const std::string& body) {
-  const Fields fields(request);
+  const RequestFields fields(request);
   AnswerOrder order;
   order.style = AnswerStyle::kText;
   refuse_unsupported(fields);
@@ -151,7 +153,7 @@ AnswerOrder text_order(const OrderContext& context, const Json& request, const s
 
 AnswerOrder native_order(const OrderContext& context, const Json& request,
                          const std::string& body) {
-  const Fields fields(request);
+  const RequestFields fields(request);
   AnswerOrder order;
   order.style = AnswerStyle::kNative;
   refuse_unsupported(fields);

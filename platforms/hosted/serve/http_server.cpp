@@ -1,7 +1,10 @@
 #include "platforms/hosted/serve/http_server.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 
+#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -13,14 +16,13 @@
 #include <boost/beast/core/buffers_range.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/read.hpp>
 #include <boost/optional/optional.hpp>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <limits>
 #include <new>
 #include <optional>
 #include <set>
@@ -33,6 +35,7 @@
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/base/shown_text.h"
 #include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/serve/handler_memory.h"
 
 namespace cria::hosted {
 namespace {
@@ -111,6 +114,42 @@ struct GrowingBody {
   };
 };
 
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+constexpr const char* kComment = ": cria\n\n";
+
+// A whole answer, after which the connection closes.
+std::string closing_text(const Reply& reply) {
+  std::string text = text_of("HTTP/1.1 %d %s\r\nContent-Type: %s\r\n", reply.status,
+                             reason_of(reply.status), reply.content_type.c_str());
+  for (const HeaderField& field : reply.headers) text += field.name + ": " + field.value + "\r\n";
+  text += text_of("Connection: close\r\nContent-Length: %zu\r\n\r\n", reply.body.size());
+  return text + reply.body;
+}
+
+// Waits for memory where there is none: what the server's end hangs on is not lost.
+void post_surely(asio::io_context* io, const std::function<void()>& task) {
+  constexpr std::chrono::milliseconds kPause{10};
+  for (;;) {
+    try {
+      return asio::post(*io, task);
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+}
+
+class ServerWaker final : public Waker {
+ public:
+  explicit ServerWaker(asio::io_context* io) : io_(io) {}
+  void wake(std::shared_ptr<Wakeable> sleeper) noexcept override {
+    asio::post(*io_, stored_in(memory_, [sleeper = std::move(sleeper)] { sleeper->on_wake(); }));
+  }
+
+ private:
+  asio::io_context* io_;
+  std::shared_ptr<HandlerMemory> memory_ = std::make_shared<HandlerMemory>();
+};
+
 }  // namespace
 
 class Connection;
@@ -126,6 +165,10 @@ class HttpServer::Impl {
   void count_body(size_t n_bytes);
 
   const HttpOptions options;
+  // What is answered where there is no memory; made while there is.
+  const Reply no_memory = ApiError(ErrorKind::kUnavailable, kNoMemory).reply();
+  const std::string no_memory_text = closing_text(no_memory);
+  const std::string no_memory_event = "data: " + no_memory.body + "\n\n";
   // Of bodies, until they are freed, which may be on another thread and after their client.
   const std::shared_ptr<std::atomic<size_t>> bodies_bytes =
       std::make_shared<std::atomic<size_t>>(0);
@@ -137,28 +180,43 @@ class HttpServer::Impl {
 
  private:
   void accept();
+  void on_accepted(ErrorCode error, Tcp::socket socket);
   void welcome(Tcp::socket socket);
+  void turn_away(Tcp::socket socket, const std::string& text);
+  void wait_for_tick();
   void leave_when_done();
 
+  const std::string too_many_text_ =
+      closing_text(ApiError(ErrorKind::kUnavailable, "too many connections").reply());
+  std::shared_ptr<HandlerMemory> accept_memory_ = std::make_shared<HandlerMemory>();
+  std::shared_ptr<HandlerMemory> pause_memory_ = std::make_shared<HandlerMemory>();
+  std::shared_ptr<HandlerMemory> tick_memory_ = std::make_shared<HandlerMemory>();
   asio::steady_timer accept_again_{io};
+  asio::steady_timer tick_{io};
   asio::steady_timer patience_{io};
+  bool is_ticking_ = false;
   bool is_finishing_ = false;
   bool lacks_descriptors_ = false;
   bool accept_is_pending_ = false;
   std::set<std::shared_ptr<Connection>> connections_;
 };
 
-// A client. Every operation that waits holds a reference; close ends them all.
+// A client. Every operation that waits holds a reference; close ends them all. At most one read and
+// one write wait, in memory of their own, so that each can begin however little there is.
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(HttpServer::Impl* server, Tcp::socket socket)
+  explicit Connection(HttpServer::Impl* server)
       : server_(server),
-        socket_(std::move(socket)),
+        socket_(server->io),
         limits_(server->options.limits),
-        deadline_(server->io),
-        comment_(server->io) {}
+        buffer_(limits_.ahead_bytes + kReadBytes) {}
 
-  void start() { read_header(); }
+  void start(Tcp::socket socket) {
+    socket_ = std::move(socket);
+    guard([this] { begin_request(); });
+  }
+  // Looks at the clock.
+  void on_tick(int64_t now_ms);
   void close(const char* why = "client left");
   [[nodiscard]] bool is_idle() const { return state_ == State::kIdle && unsent_.empty(); }
   // Still sends its request.
@@ -172,47 +230,55 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void drop_body();
 
   // Of the exchange.
-  void reply(Reply reply);
-  void reply(Reply reply, NextText next);
+  void reply(const Reply& reply);
+  void reply(Reply head, NextText next);
   void begin_events(NextText next);
   void pump();
-
   void set_when_gone(std::function<void()> told);
+  // The answer at hand ends, as there is no memory for it.
+  void end_answer_for_memory() {
+    if (state_ == State::kAnswering) end_for_memory();
+  }
 
-  // Runs a step; one that lacks memory is the connection's last.
+  // Runs a step.
   template <typename Step>
   void guard(const Step& step) {
     try {
       step();
     } catch (const std::bad_alloc&) {
-      close("out of memory");
+      end_for_memory();
     }
   }
 
   std::string note;
 
  private:
-  enum class State { kIdle, kHeader, kBody, kAnswering, kClosing, kClosed };
+  enum class State { kIdle, kHeader, kBody, kAnswering, kClosing, kLingering, kClosed };
 
+  static constexpr size_t kReadBytes = size_t{16} << 10;
+  static constexpr size_t kSpareBytes = 512;
+
+  void read();
+  void on_read(ErrorCode error, size_t n);
+  void begin_request();
   void read_header();
-  void read_first();
-  void on_some_header(ErrorCode error);
-  void on_header(ErrorCode error);
+  void on_header_error(ErrorCode error);
   bool take_head(Reply* refusal);
   void begin_body();
   void read_body();
-  void on_some_body(ErrorCode error);
+  void on_body_error(ErrorCode error);
   void take_body();
   void refuse(ErrorKind kind, const std::string& message);
-  void refuse(Reply reply);
-  void refuse_for_memory();
-  void watch();
+  void refuse(const Reply& reply);
   void hear_end(ErrorCode error);
+  // Ends what there was no memory for: with an error, where one can be told.
+  void end_for_memory();
   void answered();
-  void put_head(int status, const std::string& content_type, const std::vector<HeaderField>& more);
+  [[nodiscard]] std::string head_text(int status, const std::string& content_type,
+                                      const std::vector<HeaderField>& more);
+  void put_streaming_head(std::string head);
   void wait_for_comment();
   void put_chunk(std::string_view text);
-  void begin_chunks();
   bool put_text(std::string* text);
   void write();
   void write_some();
@@ -222,16 +288,16 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void linger();
   void release_body();
   void release_reply();
-  void log();
+  void log() noexcept;
 
   using Parser = http::request_parser<GrowingBody>;
 
   HttpServer::Impl* server_;
   Tcp::socket socket_;
   const HttpLimits& limits_;
-  asio::steady_timer deadline_;
-  asio::steady_timer comment_;
-  beast::flat_buffer buffer_{size_t{64} << 10};
+  std::shared_ptr<HandlerMemory> read_memory_ = std::make_shared<HandlerMemory>();
+  std::shared_ptr<HandlerMemory> write_memory_ = std::make_shared<HandlerMemory>();
+  beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   RequestHead head_;
   State state_ = State::kIdle;
@@ -240,20 +306,21 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool is_head_request_ = false;
   bool is_streaming_ = false;
   bool is_events_ = false;  // with comments between them
-  bool is_watching_ = false;
+  bool is_reading_ = false;
   bool is_writing_ = false;
-  bool hears_end_ = false;  // the client's end of its requests came while they were read ahead
+  bool is_dropping_ = false;  // what it sends ahead
+  bool hears_end_ = false;    // the client's end of its requests came while they were read ahead
   int status_ = 0;
   size_t body_bytes_ = 0;   // counted in the server's
   size_t reply_bytes_ = 0;  // as well
   int64_t since_ms_ = monotonic_ms();
   double started_seconds_ = 0.0;
-  uint64_t deadline_number_ = 0;
-  std::string unsent_;     // follows sending_
-  std::string sending_;    // belongs to the write that waits
-  size_t n_sent_ = 0;      // of it
-  size_t n_of_slice_ = 0;  // sent of the newest text_bytes
-  int64_t sending_since_ms_ = 0;
+  int64_t deadline_ms_ = kNever;
+  int64_t comment_ms_ = kNever;  // when one is due
+  std::string unsent_;           // follows sending_
+  std::string sending_;          // belongs to the write that waits
+  size_t n_sent_ = 0;            // of it
+  size_t n_of_slice_ = 0;        // sent of the newest text_bytes
   std::atomic<bool> is_gone_ = false;
   NextText next_;  // is_streaming_
   std::vector<HeaderField> extra_;
@@ -267,16 +334,16 @@ class ConnectionExchange final : public Exchange {
  public:
   // Takes over a body's count.
   ConnectionExchange(std::shared_ptr<Connection> connection,
-                     std::shared_ptr<std::atomic<size_t>> bodies_bytes, size_t body_bytes)
+                     std::shared_ptr<std::atomic<size_t>> bodies_bytes, size_t* body_bytes)
       : connection_(std::move(connection)),
         bodies_bytes_(std::move(bodies_bytes)),
-        body_bytes_(body_bytes) {}
+        body_bytes_(std::exchange(*body_bytes, 0)) {}
   ~ConnectionExchange() override { *bodies_bytes_ -= body_bytes_; }
   ConnectionExchange(const ConnectionExchange&) = delete;
   ConnectionExchange& operator=(const ConnectionExchange&) = delete;
 
   void reply(Reply reply) override {
-    connection_->guard([&] { connection_->reply(std::move(reply)); });
+    connection_->guard([&] { connection_->reply(reply); });
   }
   void reply(Reply reply, NextText next) override {
     connection_->guard([&] { connection_->reply(std::move(reply), std::move(next)); });
@@ -287,6 +354,7 @@ class ConnectionExchange final : public Exchange {
   void wake() override {
     connection_->guard([&] { connection_->pump(); });
   }
+  void end_for_memory() override { connection_->end_answer_for_memory(); }
   [[nodiscard]] bool is_gone() const override { return connection_->is_gone(); }
   void when_gone(std::function<void()> told) override {
     connection_->set_when_gone(std::move(told));
@@ -303,7 +371,54 @@ class ConnectionExchange final : public Exchange {
 
 // Reading ----------------------------------------------------------------------------------------
 
-void Connection::read_header() {
+// Something is always being read while an answer is made, so that the client's leaving is seen;
+// what it sends meanwhile is its next request. One that sends more ahead than is kept is read on
+// and told that its connection closes.
+void Connection::read() {
+  if (is_reading_) return;
+  if (hears_end_) {
+    if (state_ != State::kAnswering && state_ != State::kClosing) close();
+    return;
+  }
+  constexpr size_t kFewBytes = size_t{4} << 10;
+  const size_t n_most = buffer_.max_size() - buffer_.size();
+  if (n_most == 0) return on_body_error(http::error::buffer_overflow);  // a chunk's extensions
+  const auto room =
+      buffer_.prepare(std::min(n_most, state_ == State::kBody ? kReadBytes : kFewBytes));
+  is_reading_ = true;
+  socket_.async_read_some(
+      room, stored_in(read_memory_, [self = shared_from_this()](ErrorCode error, size_t n) {
+        self->is_reading_ = false;
+        self->guard([&] { self->on_read(error, n); });
+      }));
+}
+
+void Connection::on_read(ErrorCode error, size_t n) {
+  if (!error && !is_dropping_ && state_ != State::kLingering) buffer_.commit(n);
+  switch (state_) {
+    case State::kIdle:
+    case State::kHeader:
+      return error ? close() : read_header();
+    case State::kBody:
+      return error ? close() : read_body();
+    case State::kAnswering:
+      if (error) return hear_end(error);
+      if (buffer_.size() >= limits_.ahead_bytes) {
+        is_dropping_ = true;
+        keeps_alive_ = false;
+      }
+      return read();
+    case State::kClosing:
+      hears_end_ = hears_end_ || error;
+      return;
+    case State::kLingering:
+      return error ? close() : read();
+    case State::kClosed:
+      return;
+  }
+}
+
+void Connection::begin_request() {
   state_ = State::kIdle;
   since_ms_ = monotonic_ms();
   if (server_->is_stopping) return close();
@@ -316,41 +431,38 @@ void Connection::read_header() {
   parser_->body_limit(limits_.body_bytes);
   parser_->eager(false);
   set_deadline(limits_.idle_seconds);
-  if (buffer_.size() > 0) return on_some_header({});
-  if (hears_end_) return close();
-  read_first();
+  // Room to say that there is no memory. The two are swapped as they are sent.
+  unsent_.reserve(kSpareBytes);
+  sending_.reserve(kSpareBytes);
+  if (buffer_.size() > 0) return read_header();
+  read();
 }
 
-void Connection::read_first() {
-  // The first bytes of a request start the clock of its header.
-  socket_.async_read_some(buffer_.prepare(4096),
-                          [self = shared_from_this()](ErrorCode error, size_t n) {
-                            if (!error) self->buffer_.commit(n);
-                            self->on_some_header(error);
-                          });
-}
-
-void Connection::on_some_header(ErrorCode error) {
-  if (state_ == State::kClosed) return;
-  if (error) return close();
-  // Empty lines before a request are nothing.
-  const auto next = [this](size_t i) { return static_cast<const char*>(buffer_.data().data())[i]; };
-  while (buffer_.size() >= 2 && next(0) == '\r' && next(1) == '\n') buffer_.consume(2);
-  if (buffer_.size() == 0 || (buffer_.size() == 1 && next(0) == '\r')) {
-    return hears_end_ ? close() : read_first();
+void Connection::read_header() {
+  if (state_ == State::kIdle) {
+    // Empty lines before a request are nothing.
+    const auto next = [this](size_t i) {
+      return static_cast<const char*>(buffer_.data().data())[i];
+    };
+    while (buffer_.size() >= 2 && next(0) == '\r' && next(1) == '\n') buffer_.consume(2);
+    if (buffer_.size() == 0 || (buffer_.size() == 1 && next(0) == '\r')) return read();
+    // The first bytes of a request start the clock of its header.
+    state_ = State::kHeader;
+    since_ms_ = monotonic_ms();
+    started_seconds_ = monotonic_seconds();
+    set_deadline(limits_.header_seconds);
   }
-  state_ = State::kHeader;
-  since_ms_ = monotonic_ms();
-  started_seconds_ = monotonic_seconds();
-  set_deadline(limits_.header_seconds);
-  http::async_read_header(
-      socket_, buffer_, *parser_,
-      [self = shared_from_this()](ErrorCode read_error, size_t) { self->on_header(read_error); });
+  ErrorCode error;
+  buffer_.consume(parser_->put(buffer_.data(), error));
+  if (error == http::error::need_more) return read();
+  if (error) return on_header_error(error);
+  Reply refusal;
+  if (!take_head(&refusal)) return refuse(refusal);
+  begin_body();
 }
 
-void Connection::on_header(ErrorCode error) {
-  if (state_ != State::kHeader) return;
-  if (error == http::error::header_limit || error == http::error::buffer_overflow) {
+void Connection::on_header_error(ErrorCode error) {
+  if (error == http::error::header_limit) {
     return refuse(ErrorKind::kHeaderTooLarge,
                   text_of("the header is longer than %zu bytes", limits_.header_bytes));
   }
@@ -358,14 +470,7 @@ void Connection::on_header(ErrorCode error) {
     return refuse(ErrorKind::kTooLarge,
                   text_of("the body is longer than %zu bytes", limits_.body_bytes));
   }
-  if (error == http::error::end_of_stream || error == http::error::partial_message ||
-      (error && error.category() != http::make_error_code(http::error::bad_method).category())) {
-    return close();
-  }
-  if (error) return refuse(ErrorKind::kInvalidRequest, "this is no HTTP/1.1 request");
-  Reply refusal;
-  if (!take_head(&refusal)) return refuse(std::move(refusal));
-  begin_body();
+  refuse(ErrorKind::kInvalidRequest, "this is no HTTP/1.1 request");
 }
 
 // False: the request is refused before its body is read.
@@ -444,75 +549,43 @@ void Connection::begin_body() {
 }
 
 void Connection::read_body() {
-  if (parser_->is_done()) return take_body();
-  http::async_read_some(
-      socket_, buffer_, *parser_,
-      [self = shared_from_this()](ErrorCode error, size_t) { self->on_some_body(error); });
+  while (!parser_->is_done()) {
+    if (buffer_.size() == 0) return read();
+    ErrorCode error;
+    buffer_.consume(parser_->put(buffer_.data(), error));
+    if (error == http::error::need_more) return read();
+    if (error) return on_body_error(error);
+    const size_t n_new = parser_->get().body().size() - body_bytes_;
+    body_bytes_ += n_new;
+    server_->count_body(n_new);
+    if (state_ != State::kBody) return;
+  }
+  take_body();
 }
 
-void Connection::on_some_body(ErrorCode error) {
-  if (state_ != State::kBody) return;
+void Connection::on_body_error(ErrorCode error) {
   if (error == http::error::body_limit) {
     return refuse(ErrorKind::kTooLarge,
                   text_of("the body is longer than %zu bytes", limits_.body_bytes));
   }
-  if (error == boost::system::errc::not_enough_memory) return refuse_for_memory();
-  if (error && error != http::error::partial_message && error != http::error::end_of_stream &&
-      error.category() == http::make_error_code(http::error::bad_method).category()) {
-    return refuse(ErrorKind::kInvalidRequest, "the body is not what its header says");
-  }
-  if (error) return close();
-  const size_t n_new = parser_->get().body().size() - body_bytes_;
-  body_bytes_ += n_new;
-  server_->count_body(n_new);
-  if (state_ == State::kBody) read_body();
-}
-
-void Connection::refuse_for_memory() {
-  refuse(ErrorKind::kUnavailable, "out of memory; try again");
+  if (error == boost::system::errc::not_enough_memory) return end_for_memory();
+  refuse(ErrorKind::kInvalidRequest, "the body is not what its header says");
 }
 
 void Connection::drop_body() {
-  refuse(ErrorKind::kUnavailable, "too many bodies are being read; try again");
+  guard([this] { refuse(ErrorKind::kUnavailable, "too many bodies are being read; try again"); });
 }
 
 void Connection::take_body() {
   state_ = State::kAnswering;
-  deadline_.cancel();
-  ++deadline_number_;
+  deadline_ms_ = kNever;
   std::string body = std::move(parser_->get().body());
   parser_.reset();
-  watch();
+  read();
   if (state_ != State::kAnswering) return;
-  try {
-    const auto exchange = std::make_shared<ConnectionExchange>(
-        shared_from_this(), server_->bodies_bytes, std::exchange(body_bytes_, 0));
-    server_->handler->handle(head_, std::move(body), exchange);
-  } catch (const std::bad_alloc&) {
-    if (state_ == State::kAnswering && !is_streaming_) refuse_for_memory();
-  }
-}
-
-// While an answer is made something is always being read, so that the client's leaving is seen;
-// what it sends meanwhile is its next request.
-void Connection::watch() {
-  if (is_watching_ || hears_end_ || state_ != State::kAnswering) return;
-  if (buffer_.size() >= limits_.header_bytes) return;  // then a write that fails tells
-  is_watching_ = true;
-  socket_.async_read_some(buffer_.prepare(4096),
-                          [self = shared_from_this()](ErrorCode error, size_t n) {
-                            self->is_watching_ = false;
-                            if (self->state_ == State::kClosed) return;
-                            if (!error) self->buffer_.commit(n);
-                            if (self->state_ == State::kAnswering) {
-                              if (error) return self->hear_end(error);
-                              return self->watch();
-                            }
-                            if (error && error != asio::error::operation_aborted) {
-                              self->hears_end_ = true;
-                            }
-                            if (self->state_ == State::kIdle) self->read_header();
-                          });
+  const auto exchange =
+      std::make_shared<ConnectionExchange>(shared_from_this(), server_->bodies_bytes, &body_bytes_);
+  server_->handler->handle(head_, std::move(body), exchange);
 }
 
 // Who has only closed its sending half cannot be told from who is gone: a session is not kept for
@@ -527,25 +600,45 @@ void Connection::refuse(ErrorKind kind, const std::string& message) {
 }
 
 // An answer to what was not read to its end, behind which nothing can be understood.
-void Connection::refuse(Reply refusal) {
+void Connection::refuse(const Reply& refusal) {
   state_ = State::kAnswering;
   keeps_alive_ = false;
   if (parser_) std::string().swap(parser_->get().body());
-  reply(std::move(refusal));
+  reply(refusal);
+}
+
+void Connection::end_for_memory() {
+  if (when_gone_) std::exchange(when_gone_, nullptr)();
+  next_ = nullptr;
+  try {
+    if (is_sending() || (state_ == State::kAnswering && !is_streaming_)) {
+      keeps_alive_ = false;
+      status_ = server_->no_memory.status;
+      unsent_ += server_->no_memory_text;
+      return answered();
+    }
+    if (state_ == State::kAnswering && is_events_) {
+      put_chunk(server_->no_memory_event);
+      if (is_http11_) unsent_ += "0\r\n\r\n";
+      return answered();
+    }
+  } catch (const std::bad_alloc&) {  // not even for that
+  }
+  close(kNoMemory);
 }
 
 // Answering --------------------------------------------------------------------------------------
 
-void Connection::put_head(int status, const std::string& content_type,
-                          const std::vector<HeaderField>& more) {
+std::string Connection::head_text(int status, const std::string& content_type,
+                                  const std::vector<HeaderField>& more) {
   status_ = status;
   if (server_->is_stopping) keeps_alive_ = false;
-  unsent_ += text_of("HTTP/1.1 %d %s\r\n", status, reason_of(status));
-  const auto put = [this](const std::string& name, const std::string& value) {
-    unsent_ += name;
-    unsent_ += ": ";
-    unsent_ += value;
-    unsent_ += "\r\n";
+  std::string text = text_of("HTTP/1.1 %d %s\r\n", status, reason_of(status));
+  const auto put = [&text](const std::string& name, const std::string& value) {
+    text += name;
+    text += ": ";
+    text += value;
+    text += "\r\n";
   };
   if (!content_type.empty()) put("Content-Type", content_type);
   for (const HeaderField& field : more) put(field.name, field.value);
@@ -553,27 +646,37 @@ void Connection::put_head(int status, const std::string& content_type,
   put("X-Content-Type-Options", "nosniff");
   if (!keeps_alive_) put("Connection", "close");
   if (keeps_alive_ && !is_http11_) put("Connection", "keep-alive");
+  return text;
 }
 
-void Connection::reply(Reply reply) {
+void Connection::reply(const Reply& given) {
   if (state_ != State::kAnswering || is_streaming_) return;
-  if (reply.body.size() > limits_.text_bytes) {
-    if (reply.body.size() > limits_.replies_bytes) {
-      reply = ApiError(ErrorKind::kTooLarge,
-                       text_of("the answer is longer than %zu bytes; ask for less at once",
-                               limits_.replies_bytes))
-                  .reply();
-    } else if (server_->replies_bytes + reply.body.size() > limits_.replies_bytes) {
-      reply =
+  const Reply* reply = &given;
+  Reply refusal;
+  const size_t n_bytes = given.body.size();
+  if (n_bytes > limits_.text_bytes) {
+    if (n_bytes > limits_.replies_bytes) {
+      refusal = ApiError(ErrorKind::kTooLarge,
+                         text_of("the answer is longer than %zu bytes; ask for less at once",
+                                 limits_.replies_bytes))
+                    .reply();
+      reply = &refusal;
+    } else if (server_->replies_bytes + n_bytes > limits_.replies_bytes) {
+      refusal =
           ApiError(ErrorKind::kUnavailable, "too many answers wait to be taken; try again").reply();
+      reply = &refusal;
     }
-    reply_bytes_ = reply.body.size();
+  }
+  std::string head = head_text(reply->status, reply->content_type, reply->headers);
+  if (reply->status != 204) head += text_of("Content-Length: %zu\r\n", reply->body.size());
+  head += "\r\n";
+  unsent_.reserve(unsent_.size() + head.size() + reply->body.size());  // all of it, or nothing
+  unsent_ += head;
+  if (!is_head_request_) unsent_ += reply->body;
+  if (reply->body.size() > limits_.text_bytes) {
+    reply_bytes_ = reply->body.size();
     server_->replies_bytes += reply_bytes_;
   }
-  put_head(reply.status, reply.content_type, reply.headers);
-  if (reply.status != 204) unsent_ += text_of("Content-Length: %zu\r\n", reply.body.size());
-  unsent_ += "\r\n";
-  if (!is_head_request_) unsent_ += reply.body;
   answered();
 }
 
@@ -581,32 +684,31 @@ void Connection::reply(Reply reply) {
 void Connection::reply(Reply head, NextText next) {
   if (state_ != State::kAnswering || is_streaming_) return;
   next_ = std::move(next);
-  if (!put_text(&head.body)) return reply(std::move(head));
-  is_streaming_ = true;
+  if (!put_text(&head.body)) return reply(head);
   if (!is_http11_) keeps_alive_ = false;  // the end of the answer is that of the connection
-  put_head(head.status, head.content_type, head.headers);
-  begin_chunks();
+  put_streaming_head(head_text(head.status, head.content_type, head.headers));
   put_chunk(head.body);
   write();
 }
 
 void Connection::begin_events(NextText next) {
   if (state_ != State::kAnswering) return;
-  is_streaming_ = true;
-  is_events_ = true;
   next_ = std::move(next);
   if (!is_http11_) keeps_alive_ = false;
-  put_head(200, "text/event-stream; charset=utf-8",
-           {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}});
-  begin_chunks();
-  put_chunk(": cria\n\n");
+  put_streaming_head(head_text(200, "text/event-stream; charset=utf-8",
+                               {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}));
+  is_events_ = true;
+  put_chunk(kComment);
   wait_for_comment();
   write();
 }
 
-void Connection::begin_chunks() {
-  if (is_http11_) unsent_ += "Transfer-Encoding: chunked\r\n";
-  unsent_ += "\r\n";
+// From here on the answer has begun.
+void Connection::put_streaming_head(std::string head) {
+  if (is_http11_) head += "Transfer-Encoding: chunked\r\n";
+  head += "\r\n";
+  unsent_ += head;
+  is_streaming_ = true;
 }
 
 // False: these are the last.
@@ -620,18 +722,14 @@ bool Connection::put_text(std::string* text) {
 }
 
 void Connection::wait_for_comment() {
-  comment_.expires_after(seconds(limits_.comment_seconds));
-  comment_.async_wait([self = shared_from_this()](ErrorCode error) {
-    if (error || self->state_ != State::kAnswering || !self->is_streaming_) return;
-    if (self->comment_.expiry() > std::chrono::steady_clock::now()) return;
-    if (!self->is_writing_) self->put_chunk(": cria\n\n");
-    self->wait_for_comment();
-    self->write();
-  });
+  constexpr int64_t kMsOfSecond = 1000;
+  comment_ms_ = monotonic_ms() + kMsOfSecond * limits_.comment_seconds;
 }
 
 void Connection::put_chunk(std::string_view text) {
   if (text.empty()) return;
+  constexpr size_t kFrameBytes = 32;
+  unsent_.reserve(unsent_.size() + text.size() + kFrameBytes);  // a whole chunk, or nothing
   if (is_http11_) unsent_ += text_of("%zx\r\n", text.size());
   unsent_ += text;
   if (is_http11_) unsent_ += "\r\n";
@@ -665,7 +763,7 @@ void Connection::answered() {
   next_ = nullptr;
   is_streaming_ = false;
   is_events_ = false;
-  comment_.cancel();
+  comment_ms_ = kNever;
   release_body();
   log();
   state_ = State::kClosing;
@@ -678,38 +776,25 @@ void Connection::write() {
   if (unsent_.empty()) {
     if (state_ != State::kClosing) return;
     if (!keeps_alive_ || server_->is_stopping) return linger();
-    state_ = State::kIdle;
-    sending_.shrink_to_fit();
-    unsent_.shrink_to_fit();
-    set_deadline(limits_.idle_seconds);
-    since_ms_ = monotonic_ms();
-    // A read that waits goes on as the next request's.
-    if (!is_watching_) return read_header();
-    if (buffer_.size() > 0) {
-      ErrorCode ignored;
-      socket_.cancel(ignored);  // its handler reads on
-    }
-    return;
+    std::string().swap(sending_);
+    std::string().swap(unsent_);
+    return begin_request();
   }
   is_writing_ = true;
   sending_.swap(unsent_);
   unsent_.clear();
   n_sent_ = 0;
   n_of_slice_ = 0;
-  sending_since_ms_ = monotonic_ms();
+  if (!is_sending()) set_deadline(limits_.drain_seconds);
   write_some();
 }
 
 void Connection::write_some() {
-  if (state_ == State::kAnswering || state_ == State::kClosing) {
-    constexpr int64_t kMsOfSecond = 1000;
-    const auto n_waited = static_cast<int>((monotonic_ms() - sending_since_ms_) / kMsOfSecond);
-    set_deadline(std::clamp(limits_.drain_seconds - n_waited, 0, limits_.write_seconds));
-  }
-  socket_.async_write_some(asio::buffer(sending_) + n_sent_,
-                           [self = shared_from_this()](ErrorCode error, size_t n) {
-                             self->guard([&] { self->on_written(error, n); });
-                           });
+  socket_.async_write_some(
+      asio::buffer(sending_) + n_sent_,
+      stored_in(write_memory_, [self = shared_from_this()](ErrorCode error, size_t n) {
+        self->guard([&] { self->on_written(error, n); });
+      }));
 }
 
 void Connection::on_written(ErrorCode error, size_t n) {
@@ -719,7 +804,7 @@ void Connection::on_written(ErrorCode error, size_t n) {
   n_of_slice_ += n;
   if (n_of_slice_ >= limits_.text_bytes) {
     n_of_slice_ = 0;
-    sending_since_ms_ = monotonic_ms();
+    set_deadline(limits_.drain_seconds);
   }
   if (n_sent_ < sending_.size()) return write_some();
   is_writing_ = false;
@@ -727,8 +812,7 @@ void Connection::on_written(ErrorCode error, size_t n) {
   n_sent_ = 0;
   if (unsent_.empty()) release_reply();
   if (state_ == State::kAnswering) {
-    deadline_.cancel();
-    ++deadline_number_;
+    deadline_ms_ = kNever;
     if (is_streaming_ && unsent_.empty()) return pump();
   }
   write();
@@ -736,36 +820,36 @@ void Connection::on_written(ErrorCode error, size_t n) {
 
 // Lets the client read the answer before the connection is reset by what it still sends.
 void Connection::linger() {
-  if (state_ == State::kClosed) return;
   ErrorCode ignored;
   socket_.shutdown(Tcp::socket::shutdown_send, ignored);
   constexpr int kLingerSeconds = 2;
   set_deadline(kLingerSeconds);
-  socket_.cancel(ignored);
-  const auto drop = [](const auto& again, const std::shared_ptr<Connection>& self,
-                       std::shared_ptr<std::array<char, 4096>> waste) -> void {
-    self->socket_.async_read_some(asio::buffer(*waste),
-                                  [again, self, waste](ErrorCode error, size_t) {
-                                    if (self->state_ == State::kClosed) return;
-                                    if (error) return self->close();
-                                    again(again, self, waste);
-                                  });
-  };
-  drop(drop, shared_from_this(), std::make_shared<std::array<char, 4096>>());
+  state_ = State::kLingering;
+  buffer_.clear();
+  read();
 }
 
 // Time and end -----------------------------------------------------------------------------------
 
 void Connection::set_deadline(int after_seconds) {
-  const uint64_t number = ++deadline_number_;
-  deadline_.expires_after(seconds(after_seconds));
-  deadline_.async_wait([self = shared_from_this(), number](ErrorCode error) {
-    if (!error && number == self->deadline_number_) self->on_deadline();
-  });
+  constexpr int64_t kMsOfSecond = 1000;
+  deadline_ms_ = monotonic_ms() + kMsOfSecond * after_seconds;
+}
+
+void Connection::on_tick(int64_t now_ms) {
+  if (now_ms >= deadline_ms_) {
+    deadline_ms_ = kNever;
+    on_deadline();
+  }
+  if (now_ms < comment_ms_ || state_ != State::kAnswering) return;
+  wait_for_comment();
+  if (is_writing_) return;
+  put_chunk(kComment);
+  write();
 }
 
 void Connection::on_deadline() {
-  if (state_ == State::kHeader || state_ == State::kBody) {
+  if (is_sending()) {
     return refuse(ErrorKind::kTimeout, "the request took too long to arrive");
   }
   constexpr const char* kWhy = "cut off, as its client takes too little";
@@ -792,8 +876,8 @@ void Connection::close(const char* why) {
   const bool is_cut = state_ == State::kAnswering;
   state_ = State::kClosed;
   is_gone_ = true;
-  deadline_.cancel();
-  comment_.cancel();
+  deadline_ms_ = kNever;
+  comment_ms_ = kNever;
   release_body();
   release_reply();
   next_ = nullptr;
@@ -805,19 +889,22 @@ void Connection::close(const char* why) {
   try {
     if (!note.empty()) note += ", ";
     note += why;
-    log();
-  } catch (const std::bad_alloc&) {  // a line that is not written
+  } catch (const std::bad_alloc&) {  // the line says less
   }
+  log();
 }
 
-void Connection::log() {
+void Connection::log() noexcept {
   if (server_->options.log == nullptr) return;
-  std::string line = text_of("%s %s %d", shown(head_.method.empty() ? "-" : head_.method).c_str(),
-                             shown(head_.path.empty() ? "-" : head_.path).c_str(), status_);
-  if (!note.empty()) line += ", " + note;
-  line += text_of(", %.3f s", monotonic_seconds() - started_seconds_);
-  note.clear();
-  server_->options.log(line);
+  try {
+    std::string line = text_of("%s %s %d", shown(head_.method.empty() ? "-" : head_.method).c_str(),
+                               shown(head_.path.empty() ? "-" : head_.path).c_str(), status_);
+    if (!note.empty()) line += ", " + note;
+    line += text_of(", %.3f s", monotonic_seconds() - started_seconds_);
+    note.clear();
+    server_->options.log(line);
+  } catch (const std::bad_alloc&) {  // a line that is not written
+  }
 }
 
 // The server -------------------------------------------------------------------------------------
@@ -874,33 +961,47 @@ HttpServer::Impl::Impl(const HttpOptions& given, RequestHandler* its_handler)
 }
 
 void HttpServer::Impl::accept() {
-  acceptor.async_accept([this](ErrorCode error, Tcp::socket socket) {
-    accept_is_pending_ = false;
-    if (is_stopping || error == asio::error::operation_aborted) return;
-    if (!error) {
-      lacks_descriptors_ = false;
-      accept();
-      return welcome(std::move(socket));
-    }
-    // Out of descriptors: those that are closed meanwhile can be had again.
-    if (!lacks_descriptors_ && options.log != nullptr) {
-      options.log("cannot take a connection: " + error.message());
-    }
-    lacks_descriptors_ = true;
-    constexpr std::chrono::milliseconds kPause{100};
-    accept_again_.expires_after(kPause);
-    accept_again_.async_wait([this](ErrorCode wait_error) {
-      accept_is_pending_ = false;
-      if (!wait_error && !is_stopping) accept();
-    });
-    accept_is_pending_ = true;
-  });
+  acceptor.async_accept(stored_in(accept_memory_, [this](ErrorCode error, Tcp::socket socket) {
+    on_accepted(error, std::move(socket));
+  }));
   accept_is_pending_ = true;
+}
+
+void HttpServer::Impl::on_accepted(ErrorCode error, Tcp::socket socket) {
+  if (error == asio::error::operation_aborted) return;
+  accept_is_pending_ = false;
+  if (is_stopping) return;
+  if (!error) {
+    lacks_descriptors_ = false;
+    accept();
+    return welcome(std::move(socket));
+  }
+  // Out of descriptors: those that are closed meanwhile can be had again.
+  constexpr std::chrono::milliseconds kPause{100};
+  accept_is_pending_ = true;
+  accept_again_.expires_after(kPause);
+  accept_again_.async_wait(stored_in(pause_memory_, [this](ErrorCode wait_error) {
+    accept_is_pending_ = false;
+    if (!wait_error && !is_stopping) accept();
+  }));
+  if (!std::exchange(lacks_descriptors_, true) && options.log != nullptr) {
+    options.log("cannot take a connection: " + error.message());
+  }
+}
+
+void HttpServer::Impl::turn_away(Tcp::socket socket, const std::string& text) {
+  ErrorCode ignored;
+  socket.non_blocking(true, ignored);
+  socket.write_some(asio::buffer(text), ignored);
 }
 
 void HttpServer::Impl::welcome(Tcp::socket socket) {
   ErrorCode ignored;
   socket.set_option(Tcp::no_delay(true), ignored);
+  // What the system has taken is what the client has, but for a little: else it takes megabytes
+  // ahead, tells of room by the third of them, and who reads slowly looks like one who does not.
+  using NotSent = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_NOTSENT_LOWAT>;
+  socket.set_option(NotSent(static_cast<int>(options.limits.text_bytes / 4)), ignored);
   if (connections_.size() >= options.limits.n_connections) {
     // Somebody who asks nothing makes room; else who has been sending its request for longest.
     std::shared_ptr<Connection> oldest;
@@ -909,23 +1010,35 @@ void HttpServer::Impl::welcome(Tcp::socket socket) {
       const auto rank = [](const Connection& c) { return std::pair(!c.is_idle(), c.since_ms()); };
       if (oldest == nullptr || rank(*each) < rank(*oldest)) oldest = each;
     }
-    if (oldest == nullptr) {
-      const Reply full = ApiError(ErrorKind::kUnavailable, "too many connections").reply();
-      const std::string text =
-          text_of(
-              "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
-              "Retry-After: 1\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n",
-              full.body.size()) +
-          full.body;
-      socket.non_blocking(true, ignored);
-      socket.write_some(asio::buffer(text), ignored);
-      return;
-    }
+    if (oldest == nullptr) return turn_away(std::move(socket), too_many_text_);
     oldest->close();
   }
-  const auto connection = std::make_shared<Connection>(this, std::move(socket));
-  connections_.insert(connection);
-  connection->start();
+  std::shared_ptr<Connection> connection;
+  try {
+    connection = std::make_shared<Connection>(this);
+    connections_.insert(connection);
+  } catch (const std::bad_alloc&) {
+    return turn_away(std::move(socket), no_memory_text);
+  }
+  connection->start(std::move(socket));
+  if (!is_ticking_) wait_for_tick();
+}
+
+// One clock for all, while there are any: a second more or less is nothing to them.
+void HttpServer::Impl::wait_for_tick() {
+  constexpr std::chrono::milliseconds kTick{200};
+  tick_.expires_after(kTick);
+  tick_.async_wait(stored_in(tick_memory_, [this](ErrorCode error) {
+    is_ticking_ = false;
+    if (error) return;
+    if (!connections_.empty()) wait_for_tick();
+    const int64_t now_ms = monotonic_ms();
+    for (auto next = connections_.begin(); next != connections_.end();) {
+      const std::shared_ptr<Connection> each = *next++;  // which may end meanwhile
+      each->guard([&] { each->on_tick(now_ms); });
+    }
+  }));
+  is_ticking_ = true;
 }
 
 // The largest that still arrive make room, but for small ones, which the number of connections
@@ -958,11 +1071,10 @@ void HttpServer::Impl::stop_accepting() {
   is_stopping = true;
   ErrorCode ignored;
   acceptor.close(ignored);
-  std::vector<std::shared_ptr<Connection>> idle;
-  for (const std::shared_ptr<Connection>& each : connections_) {
-    if (each->is_idle()) idle.push_back(each);
+  for (auto next = connections_.begin(); next != connections_.end();) {
+    const std::shared_ptr<Connection> each = *next++;
+    if (each->is_idle()) each->close();
   }
-  for (const std::shared_ptr<Connection>& each : idle) each->close();
 }
 
 void HttpServer::Impl::finish(int patience_seconds) {
@@ -992,6 +1104,7 @@ void HttpServer::Impl::run(std::function<void()> on_stop) {
   while (!io.stopped()) {
     try {
       if (!accept_is_pending_ && !is_stopping) accept();
+      if (!is_ticking_ && !connections_.empty()) wait_for_tick();
       io.run();
     } catch (const std::bad_alloc&) {
       constexpr std::chrono::milliseconds kPause{10};
@@ -1002,8 +1115,10 @@ void HttpServer::Impl::run(std::function<void()> on_stop) {
       accept_is_pending_ = false;
     }
   }
-  const std::vector<std::shared_ptr<Connection>> left(connections_.begin(), connections_.end());
-  for (const std::shared_ptr<Connection>& each : left) each->close();
+  while (!connections_.empty()) {
+    const std::shared_ptr<Connection> each = *connections_.begin();
+    each->close();
+  }
 }
 
 HttpServer::HttpServer(const HttpOptions& options, RequestHandler* handler)
@@ -1022,12 +1137,16 @@ void HttpServer::run(std::function<void()> on_stop) { impl_->run(std::move(on_st
 
 void HttpServer::post(std::function<void()> task) { asio::post(impl_->io, std::move(task)); }
 
+std::unique_ptr<Waker> HttpServer::make_waker() {
+  return std::make_unique<ServerWaker>(&impl_->io);
+}
+
 void HttpServer::stop_accepting() {
-  asio::post(impl_->io, [this] { impl_->stop_accepting(); });
+  post_surely(&impl_->io, [this] { impl_->stop_accepting(); });
 }
 
 void HttpServer::finish(int patience_seconds) {
-  asio::post(impl_->io, [this, patience_seconds] { impl_->finish(patience_seconds); });
+  post_surely(&impl_->io, [this, patience_seconds] { impl_->finish(patience_seconds); });
 }
 
 }  // namespace cria::hosted

@@ -17,14 +17,14 @@ struct HttpLimits {
   size_t body_bytes = size_t{4} << 20;
   size_t bodies_bytes = size_t{32} << 20;      // of all that have arrived and are not answered
   size_t small_body_bytes = size_t{64} << 10;  // that gets in beside them
+  size_t ahead_bytes = size_t{48} << 10;       // of further requests, while one is answered
   size_t text_bytes = size_t{64} << 10;        // of an answer, about, made before it is taken
   size_t replies_bytes = size_t{64} << 20;     // of longer ones, whole, that wait to be taken
   size_t n_connections = 256;
   int idle_seconds = 60;     // between requests
   int header_seconds = 10;   // from a request's first byte to the end of its header
   int body_seconds = 30;     // then to the end of its body
-  int write_seconds = 20;    // in which a client takes nothing
-  int drain_seconds = 60;    // in which it takes what is made of an answer
+  int drain_seconds = 60;    // in which a client takes text_bytes, or what there is
   int comment_seconds = 15;  // without an event
 };
 
@@ -36,13 +36,13 @@ struct HttpOptions {
   void (*log)(const std::string& line) = nullptr;
 };
 
-class HttpServer {
+class HttpServer final : public NetworkThread {
  public:
   class Impl;
 
   // Listens. Throws ProgramError: kUsage for what is no address, kIo where it cannot be had.
   HttpServer(const HttpOptions& options, RequestHandler* handler);
-  ~HttpServer();
+  ~HttpServer() override;
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
@@ -53,8 +53,9 @@ class HttpServer {
   // another one ends the program as it would any.
   void run(std::function<void()> on_stop);
 
-  // The others from any thread. Runs task on the network thread.
-  void post(std::function<void()> task);
+  // The others from any thread.
+  void post(std::function<void()> task) override;
+  std::unique_ptr<Waker> make_waker() override;
   // Takes no more connections and closes those without a request; others close when answered.
   void stop_accepting();
   // Ends run when all answers have been taken, or after so long.

@@ -56,12 +56,39 @@ class Exchange {
   // after wake.
   virtual void begin_events(NextText next) = 0;
   virtual void wake() = 0;
-  // Is called once if the client goes away before the answer's end, or has gone.
+  // Is called once if the client goes away before the answer's end, or has gone; also where the
+  // answer ends as there is no memory for more of it.
   virtual void when_gone(std::function<void()> told) = 0;
+  // The answer is that there is no memory, as far as there is any for that.
+  virtual void end_for_memory() = 0;
   // From any thread: nobody waits for the answer any more.
   [[nodiscard]] virtual bool is_gone() const = 0;
   // What the log's line about this request says besides.
   virtual void note(std::string text) = 0;
+};
+
+// What is done on the network thread when it is woken.
+class Wakeable {
+ public:
+  virtual ~Wakeable() = default;
+  virtual void on_wake() = 0;
+};
+
+// Of one Wakeable. From any thread, and without any memory: wake is called again when on_wake has
+// begun.
+class Waker {
+ public:
+  virtual ~Waker() = default;
+  virtual void wake(std::shared_ptr<Wakeable> sleeper) noexcept = 0;
+};
+
+// How other threads reach the network thread.
+class NetworkThread {
+ public:
+  virtual ~NetworkThread() = default;
+  // Runs task there. Throws std::bad_alloc.
+  virtual void post(std::function<void()> task) = 0;
+  virtual std::unique_ptr<Waker> make_waker() = 0;
 };
 
 class RequestHandler {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -18,54 +17,8 @@ constexpr int kMaxDepth = 128;                    // a schema may have 64
 constexpr size_t kMaxValues = size_t{1} << 16;    // but for token ids: of messages, schema, biases
 constexpr size_t kMaxTokenIds = size_t{1} << 19;  // of prompts, or to detokenize
 
-// Every member that a request's object can have.
-constexpr std::array<std::string_view, 38> kMembers = {
-    "add_special",
-    "content",
-    "echo",
-    "frequency_penalty",
-    "functions",
-    "grammar",
-    "ignore_eos",
-    "json_schema",
-    "logit_bias",
-    "logprobs",
-    "max_completion_tokens",
-    "max_tokens",
-    "messages",
-    "min_p",
-    "model",
-    "n",
-    "n_predict",
-    "n_probs",
-    "parse_special",
-    "presence_penalty",
-    "prompt",
-    "repeat_penalty",
-    "response_fields",
-    "response_format",
-    "return_tokens",
-    "seed",
-    "stop",
-    "stream",
-    "stream_options",
-    "suffix",
-    "temperature",
-    "timings_per_token",
-    "tokens",
-    "tools",
-    "top_k",
-    "top_logprobs",
-    "top_p",
-    "with_pieces",
-};
 // Those that are lists of token ids, or of such lists.
 constexpr std::array<std::string_view, 3> kIdLists = {"content", "prompt", "tokens"};
-
-template <typename List>
-bool has(const List& list, std::string_view name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
-}
 
 // Leaves nothing whose destructor allocates.
 void take_apart(Json* json) noexcept {
@@ -105,16 +58,18 @@ class Builder {
   bool end_array() { return close(); }
   bool key(std::string& name) {
     if (open_.size() == 1 && depth_ == 1) {
-      is_dropped_ = !has(kMembers, name);
-      has_ids_ = has(kIdLists, name);
+      is_dropped_ = !is_request_member(name);
+      has_ids_ = std::find(kIdLists.begin(), kIdLists.end(), name) != kIdLists.end();
     }
     if (is_dropped_) return true;
     place_ = &(*open_.back())[name];
     take_apart(place_);  // one that is there twice
     return true;
   }
-  bool parse_error(size_t n_bytes, const std::string&, const std::exception&) {
-    throw_no_json(n_bytes);
+  bool parse_error(size_t n_bytes, const std::string&, const std::exception& error) {
+    if (dynamic_cast<const Json::out_of_range*>(&error) == nullptr) throw_no_json(n_bytes);
+    throw ApiError(ErrorKind::kInvalidRequest,
+                   text_of("the number that ends at byte %zu is larger than any double", n_bytes));
   }
 
  private:
@@ -271,26 +226,30 @@ std::string_view raw_member(std::string_view object,
   return object;
 }
 
-const Json* Fields::find(const char* name) const {
-  const auto found = object_.find(name);
+template <typename Name>
+const Json* BasicFields<Name>::find(Name name) const {
+  const auto found = object_.find(static_cast<const char*>(name));
   return found == object_.end() || found->is_null() ? nullptr : &*found;
 }
 
-bool Fields::flag(const char* name, bool usual) const {
+template <typename Name>
+bool BasicFields<Name>::flag(Name name, bool usual) const {
   const Json* const found = find(name);
   if (found == nullptr) return usual;
   if (!found->is_boolean()) throw_wrong(name, "true or false");
   return found->get<bool>();
 }
 
-std::optional<std::string> Fields::text(const char* name) const {
+template <typename Name>
+std::optional<std::string> BasicFields<Name>::text(Name name) const {
   const Json* const found = find(name);
   if (found == nullptr) return std::nullopt;
   if (!found->is_string()) throw_wrong(name, "a text");
   return found->get<std::string>();
 }
 
-std::optional<double> Fields::number(const char* name, double low, double high) const {
+template <typename Name>
+std::optional<double> BasicFields<Name>::number(Name name, double low, double high) const {
   const Json* const found = find(name);
   if (found == nullptr) return std::nullopt;
   const double value = found->is_number() ? found->get<double>() : std::nan("");
@@ -300,7 +259,8 @@ std::optional<double> Fields::number(const char* name, double low, double high) 
   return value;
 }
 
-std::optional<int64_t> Fields::integer(const char* name, int64_t low, int64_t high) const {
+template <typename Name>
+std::optional<int64_t> BasicFields<Name>::integer(Name name, int64_t low, int64_t high) const {
   const Json* const found = find(name);
   if (found == nullptr) return std::nullopt;
   const std::optional<int64_t> value = whole_number(*found);
@@ -311,35 +271,28 @@ std::optional<int64_t> Fields::integer(const char* name, int64_t low, int64_t hi
   return value;
 }
 
-const Json* Fields::list(const char* name) const {
+template <typename Name>
+const Json* BasicFields<Name>::list(Name name) const {
   const Json* const found = find(name);
   if (found != nullptr && !found->is_array()) throw_wrong(name, "a list");
   return found;
 }
 
-const Json* Fields::object(const char* name) const {
+template <typename Name>
+const Json* BasicFields<Name>::object(Name name) const {
   const Json* const found = find(name);
   if (found != nullptr && !found->is_object()) throw_wrong(name, "an object");
   return found;
 }
+
+template class BasicFields<MemberName>;
+template class BasicFields<const char*>;
 
 uint32_t token_id(const Json& json, uint32_t vocab_size, const char* param) {
   const std::optional<int64_t> id = whole_number(json);
   if (id && *id >= 0 && *id < int64_t{vocab_size}) return static_cast<uint32_t>(*id);
   throw ApiError(ErrorKind::kInvalidRequest,
                  text_of("%s: a token id is a whole number below %u", param, vocab_size), param);
-}
-
-Json shortest(float value) {
-  std::array<char, 64> text = {};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
-  double result = 0.0;
-  std::from_chars(text.data(), end, result);
-  return result;
-}
-
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace cria::hosted

@@ -1,6 +1,8 @@
 // The JSON of requests: bounded before it is read, and its members by name and kind.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
@@ -11,6 +13,52 @@
 namespace cria::hosted {
 
 using Json = nlohmann::json;
+
+// Every member that a request's own object can have; parse_object drops all others.
+inline constexpr auto kRequestMembers = std::to_array<std::string_view>({
+    "add_special",
+    "content",
+    "echo",
+    "frequency_penalty",
+    "functions",
+    "grammar",
+    "ignore_eos",
+    "json_schema",
+    "logit_bias",
+    "logprobs",
+    "max_completion_tokens",
+    "max_tokens",
+    "messages",
+    "min_p",
+    "model",
+    "n",
+    "n_predict",
+    "n_probs",
+    "parse_special",
+    "presence_penalty",
+    "prompt",
+    "repeat_penalty",
+    "response_fields",
+    "response_format",
+    "return_tokens",
+    "seed",
+    "stop",
+    "stream",
+    "stream_options",
+    "suffix",
+    "temperature",
+    "timings_per_token",
+    "tokens",
+    "tools",
+    "top_k",
+    "top_logprobs",
+    "top_p",
+    "with_pieces",
+});
+
+constexpr bool is_request_member(std::string_view name) {
+  return std::find(kRequestMembers.begin(), kRequestMembers.end(), name) != kRequestMembers.end();
+}
 
 // What a request said. A Json of nlohmann's that holds others allocates when it ends, and where
 // there is no memory that ends the program; this one is taken apart first.
@@ -32,32 +80,43 @@ ParsedJson parse_object(const std::string& body);
 // last counts, as in the parser.
 std::string_view raw_member(std::string_view object, std::initializer_list<std::string_view> names);
 
-// Members of a request's object. One that is null is one that is not there. Each throws ApiError,
-// naming the member, for a value of another kind or out of range.
-class Fields {
+// The name of a member that a request's own object can have. One that is not in the list does not
+// compile: parse_object would drop it.
+class MemberName {
  public:
-  explicit Fields(const Json& object) : object_(object) {}
+  consteval MemberName(const char* name) : name_(name) {
+    if (!is_request_member(name)) throw "add it to kRequestMembers";
+  }
+  constexpr operator const char*() const { return name_; }
+
+ private:
+  const char* name_;
+};
+
+// Members of an object. One that is null is one that is not there. Each throws ApiError, naming the
+// member, for a value of another kind or out of range.
+template <typename Name>
+class BasicFields {
+ public:
+  explicit BasicFields(const Json& object) : object_(object) {}
 
   // Null: there is none.
-  [[nodiscard]] const Json* find(const char* name) const;
-  [[nodiscard]] bool flag(const char* name, bool usual) const;
-  [[nodiscard]] std::optional<std::string> text(const char* name) const;
-  [[nodiscard]] std::optional<double> number(const char* name, double low, double high) const;
-  [[nodiscard]] std::optional<int64_t> integer(const char* name, int64_t low, int64_t high) const;
-  [[nodiscard]] const Json* list(const char* name) const;
-  [[nodiscard]] const Json* object(const char* name) const;
+  [[nodiscard]] const Json* find(Name name) const;
+  [[nodiscard]] bool flag(Name name, bool usual) const;
+  [[nodiscard]] std::optional<std::string> text(Name name) const;
+  [[nodiscard]] std::optional<double> number(Name name, double low, double high) const;
+  [[nodiscard]] std::optional<int64_t> integer(Name name, int64_t low, int64_t high) const;
+  [[nodiscard]] const Json* list(Name name) const;
+  [[nodiscard]] const Json* object(Name name) const;
 
  private:
   const Json& object_;
 };
 
+using RequestFields = BasicFields<MemberName>;  // of what parse_object gave
+using Fields = BasicFields<const char*>;        // of an object inside it
+
 // Throws ApiError unless json is a token id below vocab_size; param names the member.
 uint32_t token_id(const Json& json, uint32_t vocab_size, const char* param);
-
-// 0.8 where a float is what 0.8 becomes.
-Json shortest(float value);
-
-// Text that is no UTF-8 comes out with U+FFFD.
-std::string dump(const Json& json);
 
 }  // namespace cria::hosted

@@ -21,7 +21,7 @@ void check_is_schema(const Json* schema) {
 
 }  // namespace
 
-void read_how_told(const OrderContext& context, const Fields& fields, AnswerOrder* order) {
+void read_how_told(const OrderContext& context, const RequestFields& fields, AnswerOrder* order) {
   constexpr size_t kMostNameBytes = 256;
   order->model = fields.text("model").value_or(context.model_name);
   if (order->model.empty() || order->model.size() > kMostNameBytes) {
@@ -34,7 +34,7 @@ void read_how_told(const OrderContext& context, const Fields& fields, AnswerOrde
   order->tells_timings = fields.flag("timings_per_token", false);
 }
 
-void read_format(const OrderContext& context, const Fields& fields, const std::string& body,
+void read_format(const OrderContext& context, const RequestFields& fields, const std::string& body,
                  AnswerRequest* request) {
   if (const Json* const schema = fields.find("json_schema")) {
     if (!schema->is_object() && !schema->is_boolean()) {
@@ -42,7 +42,7 @@ void read_format(const OrderContext& context, const Fields& fields, const std::s
     }
     set_schema(context, raw_member(body, {"json_schema"}), "json_schema", request);
   }
-  const Json* const format = fields.object(kFormat);
+  const Json* const format = fields.object("response_format");
   if (format == nullptr) return;
   const Fields members(*format);
   const std::string type = members.text("type").value_or("");

@@ -8,11 +8,11 @@
 namespace cria::hosted {
 
 // model, stream, stream_options, timings_per_token.
-void read_how_told(const OrderContext& context, const Fields& fields, AnswerOrder* order);
+void read_how_told(const OrderContext& context, const RequestFields& fields, AnswerOrder* order);
 
 // response_format, and llama.cpp's json_schema. body is what fields were read from: the order in
 // which a schema names its properties is that of documents.
-void read_format(const OrderContext& context, const Fields& fields, const std::string& body,
+void read_format(const OrderContext& context, const RequestFields& fields, const std::string& body,
                  AnswerRequest* request);
 
 // Of an order that is complete: refuses what asks for more tokens than an answer holds.

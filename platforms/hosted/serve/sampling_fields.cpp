@@ -8,41 +8,41 @@
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/random_bits.h"
+#include "platforms/hosted/session/sampling_bounds.h"
 
 namespace cria::hosted {
 namespace {
 
-constexpr int64_t kMostTokens = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMostTop = 20;  // as OpenAI has it
 constexpr size_t kMostStops = 64;
 constexpr size_t kMostStopBytes = 1024;
 
 struct NumberRow {
-  const char* name;
+  MemberName name;
   float cria_sampling::*place;
-  double low;
-  double high;
+  Bounds<float> bounds;
 };
 constexpr NumberRow kNumbers[] = {
-    {"temperature", &cria_sampling::temperature, 0.0, 100.0},
-    {"top_p", &cria_sampling::top_p, 0.0, 1.0},
-    {"min_p", &cria_sampling::min_p, 0.0, 1.0},
-    {"repeat_penalty", &cria_sampling::repeat_penalty, 0.0, 10.0},
-    {"frequency_penalty", &cria_sampling::frequency_penalty, -10.0, 10.0},
-    {"presence_penalty", &cria_sampling::presence_penalty, -10.0, 10.0},
+    {"temperature", &cria_sampling::temperature, kTemperatureBounds},
+    {"top_p", &cria_sampling::top_p, kShareBounds},
+    {"min_p", &cria_sampling::min_p, kShareBounds},
+    {"repeat_penalty", &cria_sampling::repeat_penalty, kRepeatPenaltyBounds},
+    {"frequency_penalty", &cria_sampling::frequency_penalty, kPenaltyBounds},
+    {"presence_penalty", &cria_sampling::presence_penalty, kPenaltyBounds},
 };
 
 // The first that is there; of a limit that is none, -1.
-std::optional<int64_t> limit_of(const Fields& fields) {
+std::optional<int64_t> limit_of(const RequestFields& fields) {
   std::optional<int64_t> limit;
-  for (const char* name : {"max_completion_tokens", "max_tokens", "n_predict"}) {
-    const std::optional<int64_t> found = fields.integer(name, -1, kMostTokens);
+  for (const MemberName name :
+       {MemberName("max_completion_tokens"), MemberName("max_tokens"), MemberName("n_predict")}) {
+    const std::optional<int64_t> found = fields.integer(name, -1, kCountBounds.high);
     if (!limit) limit = found;
   }
   return limit;
 }
 
-void read_stops(const Fields& fields, std::vector<std::string>* stops) {
+void read_stops(const RequestFields& fields, std::vector<std::string>* stops) {
   const auto take = [stops](const Json& stop) {
     if (!stop.is_string()) {
       throw ApiError(ErrorKind::kInvalidRequest, "stop must be a text or a list of texts", "stop");
@@ -94,7 +94,7 @@ void add_bias(const OrderContext& context, const Json& token, const Json& value,
   }
 }
 
-void read_biases(const OrderContext& context, const Fields& fields,
+void read_biases(const OrderContext& context, const RequestFields& fields,
                  std::vector<cria_logit_bias>* biases) {
   const Json* const found = fields.find("logit_bias");
   if (found == nullptr) return;
@@ -126,7 +126,7 @@ void check_some_token_is_left(const OrderContext& context, const AnswerRequest& 
   throw ApiError(ErrorKind::kInvalidRequest, "logit_bias forbids every token", "logit_bias");
 }
 
-uint64_t seed_of(const Fields& fields) {
+uint64_t seed_of(const RequestFields& fields) {
   const Json* const found = fields.find("seed");
   // 32 bits: any program can say it again.
   constexpr uint64_t kMask = 0xffffffff;
@@ -137,7 +137,7 @@ uint64_t seed_of(const Fields& fields) {
   return seed == -1 ? random_bits() & kMask : static_cast<uint64_t>(seed);
 }
 
-void read_probabilities(const Fields& fields, AnswerRequest* request) {
+void read_probabilities(const RequestFields& fields, AnswerRequest* request) {
   const std::optional<int64_t> top = fields.integer("top_logprobs", 0, kMostTop);
   const std::optional<int64_t> n_probs = fields.integer("n_probs", 0, kMostTop);
   const Json* const logprobs = fields.find("logprobs");
@@ -157,17 +157,19 @@ void read_probabilities(const Fields& fields, AnswerRequest* request) {
 
 }  // namespace
 
-void read_sampling(const OrderContext& context, const Fields& fields, AnswerRequest* request) {
+void read_sampling(const OrderContext& context, const RequestFields& fields,
+                   AnswerRequest* request) {
   request->sampling = context.usual;
   for (const NumberRow& row : kNumbers) {
-    const std::optional<double> value = fields.number(row.name, row.low, row.high);
+    const std::optional<double> value = fields.number(row.name, static_cast<double>(row.bounds.low),
+                                                      static_cast<double>(row.bounds.high));
     if (value) request->sampling.*row.place = static_cast<float>(*value);
   }
-  if (const auto top_k = fields.integer("top_k", -1, kMostTokens)) {
+  if (const auto top_k = fields.integer("top_k", -1, kCountBounds.high)) {
     request->sampling.top_k = static_cast<uint32_t>(std::max<int64_t>(*top_k, 0));
   }
   // In a struct zero is "off"; in a request it is a sum that the likeliest token alone reaches.
-  if (const auto top_p = fields.number("top_p", 0.0, 1.0); top_p && *top_p == 0.0) {
+  if (const auto top_p = fields.find("top_p"); top_p != nullptr && *top_p == 0.0) {
     request->sampling.top_k = 1;
   }
   request->seed = seed_of(fields);
@@ -211,14 +213,17 @@ void set_schema(const OrderContext& context, std::string_view schema, const char
   }
 }
 
-void refuse_unsupported(const Fields& fields) {
-  for (const char* name : {"tools", "functions", "grammar", "suffix"}) {
+void refuse_unsupported(const RequestFields& fields) {
+  for (const MemberName name : {MemberName("tools"), MemberName("functions"), MemberName("grammar"),
+                                MemberName("suffix")}) {
     const Json* const found = fields.find(name);
     const bool is_there =
         found != nullptr &&
         !(found->is_string() ? found->get<std::string>().empty() : found->empty());
     if (is_there) {
-      throw ApiError(ErrorKind::kInvalidRequest, std::string(name) + " is not supported", name);
+      throw ApiError(ErrorKind::kInvalidRequest,
+                     text_of("%s is not supported", static_cast<const char*>(name)),
+                     static_cast<const char*>(name));
     }
   }
 }

@@ -8,7 +8,8 @@
 namespace cria::hosted {
 
 // How tokens are drawn, how many, and what ends them. Throws ApiError.
-void read_sampling(const OrderContext& context, const Fields& fields, AnswerRequest* request);
+void read_sampling(const OrderContext& context, const RequestFields& fields,
+                   AnswerRequest* request);
 
 // Prompts that fit the context, or an ApiError.
 void check_prompt(const OrderContext& context, const Encoded& prompt);
@@ -18,6 +19,6 @@ void set_schema(const OrderContext& context, std::string_view schema, const char
                 AnswerRequest* request);
 
 // Refuses by name what would change an answer and is not there.
-void refuse_unsupported(const Fields& fields);
+void refuse_unsupported(const RequestFields& fields);
 
 }  // namespace cria::hosted

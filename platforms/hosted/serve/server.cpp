@@ -93,7 +93,7 @@ ExitCode serve(const CommonOptions& common, const ServerOptions& options,
            .has_metrics = options.has_metrics,
            .budget = budget});
   HttpServer server({.host = options.host, .port = options.port, .log = log}, &api);
-  api.set_post([&server](std::function<void()> task) { server.post(std::move(task)); });
+  api.set_network(&server);
   // The thread that stops is made now: when it is needed there may be no memory for one.
   std::future<void> stopping;
   std::promise<void> stop_wish;

@@ -134,7 +134,7 @@ TEST(CommandLine, RefusesWhatIsOutOfRangeInOneLine) {
       {"run", "m.cria", "-p", "a", "--top-p", "1.5"},
       {"run", "m.cria", "-p", "a", "--top-p", "half"},
       {"run", "m.cria", "-p", "a", "--min-p", "2"},
-      {"run", "m.cria", "-p", "a", "--repeat-penalty", "0"},
+      {"run", "m.cria", "-p", "a", "--repeat-penalty", "11"},
       {"run", "m.cria", "-p", "a", "--seed", "-3"},
       {"run", "m.cria", "-p", "a", "--seed", "18446744073709551616"},
       {"run", "m.cria", "-p", "a", "--greedy", "--top-k", "3"},

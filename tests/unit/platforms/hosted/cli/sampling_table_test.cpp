@@ -79,7 +79,7 @@ TEST(SamplingTable, TellsWhatTheCommandLineTells) {
                      {"top-p", "-1"},
                      {"top-k", "1.5"},
                      {"min-p", "x"},
-                     {"repeat-penalty", "0"},
+                     {"repeat-penalty", "-0.5"},
                      {"frequency-penalty", "11"},
                      {"seed", "-1"},
                      {"max-tokens", "010"}};
@@ -91,7 +91,7 @@ TEST(SamplingTable, TellsWhatTheCommandLineTells) {
   EXPECT_EQ(problem("temperature", ""),
             "temperature needs a value: /set temperature X, from 0 to 100");
   EXPECT_EQ(problem("max-tokens", ""),
-            "max-tokens needs a value: /set max-tokens N, from 0 to 16777216, or none");
+            "max-tokens needs a value: /set max-tokens N, from 0 to 2147483647, or none");
   EXPECT_EQ(problem("greedy", ""), "greedy needs a value: /set greedy on, or off");
   EXPECT_NE(problem("greedy", "yes"), "");
   EXPECT_EQ(problem("heat", "1"), "heat is no setting; /set lists them");
