@@ -107,6 +107,39 @@ class Endpoints(unittest.TestCase):
         self.assertEqual(text, whole["choices"][0]["message"]["content"])
         self.assertEqual(len({e["id"] for e in events[:-1]}), 1)
 
+    def test_the_wire_is_what_openai_s_clients_read(self):
+        """Events as their decoders take them apart: fields of lines, a blank line at the end of each, comments passed over."""
+        connection = self.server.connection()
+        body = {"model": "any", "messages": HELLO, "seed": 1, "max_tokens": 6, "stream": True, "stream_options": {"include_usage": True}}
+        connection.request("POST", "/v1/chat/completions", json.dumps(body), {
+            "Content-Type": "application/json", "Accept": "application/json", "Authorization": "Bearer sk-none"})
+        response = connection.getresponse()
+        self.assertEqual(response.status, 200)
+        self.assertEqual(response.headers.get_content_type(), "text/event-stream")
+        events, fields = [], []
+        for line in response.read().decode().split("\n"):
+            if line == "" and fields:
+                events.append(fields)
+                fields = []
+            elif line and not line.startswith(":"):
+                name, colon, value = line.partition(": ")
+                self.assertEqual((name, colon), ("data", ": "))
+                fields.append(value)
+        connection.close()
+        self.assertEqual(fields, [])  # the last event is ended too
+        self.assertTrue(all(len(fields) == 1 for fields in events))
+        self.assertEqual(events.pop(), ["[DONE]"])
+        chunks = [json.loads(data) for (data,) in events]
+        for chunk in chunks:
+            self.assertEqual((chunk["object"], type(chunk["created"]), chunk["model"]), ("chat.completion.chunk", int, "any"))
+        self.assertEqual(len({(chunk["id"], chunk["created"]) for chunk in chunks}), 1)
+        *told, usage = chunks
+        self.assertEqual((usage["choices"], usage["usage"]["completion_tokens"]), ([], 6))
+        self.assertTrue(all(len(chunk["choices"]) == 1 and chunk["choices"][0]["index"] == 0 for chunk in told))
+        self.assertTrue(all(chunk.get("usage") is None for chunk in told))
+        self.assertEqual([chunk["choices"][0]["finish_reason"] for chunk in told], [None] * (len(told) - 1) + ["length"])
+        self.assertEqual([chunk["choices"][0]["delta"].get("role") for chunk in told], ["assistant"] + [None] * (len(told) - 1))
+
     def test_a_comment_comes_before_the_first_event(self):
         connection = self.server.connection()
         connection.request("POST", "/v1/chat/completions", json.dumps({"messages": HELLO, "stream": True, "max_tokens": 1}))

@@ -16,6 +16,7 @@ HELLO = {"messages": [{"role": "user", "content": "hello"}], "seed": 1}
 # An answer that goes on until its client leaves or the context is full.
 LONG = {"prompt": "Once upon a time", "ignore_eos": True, "seed": 2}
 KEY = "sk-this-is-the-secret-key"
+MINUTES = "minutes of emulation: six to thirty thousand tokens"
 
 
 def head(text, *lines):
@@ -424,6 +425,7 @@ class LongAnswers(unittest.TestCase):
             clients.append(client)
         return clients
 
+    @unittest.skipIf(cli.IS_EMULATED, MINUTES)
     def test_streams_of_clients_that_read_are_whole(self):
         with Server("--sessions", 2, "--queue", 40) as server:
             for answer in self.streams(server, 12):
@@ -453,6 +455,7 @@ class LongAnswers(unittest.TestCase):
             short = server.post("/v1/completions", {**ask, "max_tokens": 2})
             self.assertEqual(int(short.headers["Content-Length"]), len(short.raw))
 
+    @unittest.skipIf(cli.IS_EMULATED, MINUTES)
     def test_more_than_an_answer_holds(self):
         with Server("--sessions", 4, "--queue", 200) as server:
             many = {**self.MUCH, "prompt": ["Hi"] * 200, "max_tokens": 2000}
@@ -463,7 +466,7 @@ class LongAnswers(unittest.TestCase):
             self.assertEqual((answer.status, answer.error["param"]), (400, "max_tokens"))
             server.wait_until_idle()
 
-    @unittest.skipIf(cli.IS_EMULATED, "some thirty thousand tokens, and the memory would be the emulator's")
+    @unittest.skipIf(cli.IS_EMULATED, MINUTES)
     def test_memory_of_long_answers_comes_back(self):
         with Server("--sessions", 4, "--queue", 40) as server:
             many = {**self.MUCH, "prompt": ["Hi"] * 10}

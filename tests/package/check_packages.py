@@ -207,13 +207,19 @@ def check_library(root, triplet, compiler, emulator, folder):
 
 
 def check_shared(root, triplet, architecture):
-    """Pages of 16 KB are what some 64-bit Arm kernels have."""
-    for name in ("libcria.so.0", "libcria_host.so.0"):
+    """Pages of 16 KB are what some 64-bit Arm kernels have; what is not of the headers is not shown."""
+    wanted = {"libcria.so.0": (SOURCE / "runtime/include/cria_symbols.txt").read_text().split(),
+              "libcria_host.so.0": ["cria_host_cancel", "cria_host_close", "cria_host_open"]}
+    for name in wanted:
         listed = output(["readelf", "-lW", root / f"usr/lib/{triplet}/{name}"])
         least = min(int(align, 16) for align in re.findall(r"^ +LOAD .*(0x[0-9a-f]+)$", listed, re.MULTILINE))
         if architecture == "arm64" and least < 0x4000:
             sys.exit(f"{name}: segments are aligned to {least:#x}")
         print(f"{name}: segments aligned to {least:#x}")
+        # By readelf, which reads every machine's. Names of the version script and what is only used are left out.
+        rows = [line.split() for line in output(["readelf", "--dyn-syms", "-W", root / f"usr/lib/{triplet}/{name}"]).splitlines()]
+        shown = sorted(row[7].split("@")[0] for row in rows if len(row) >= 8 and row[4] in ("GLOBAL", "WEAK") and row[6] != "UND")
+        same(f"symbols of {name}", shown, wanted[name])
 
 
 def check_python(root, folder):

@@ -4,7 +4,7 @@
 installed: by find_package (static and shared), by pkg-config, from Python; then the prefix is moved, and all of it again.
 subdirectory: by add_subdirectory, which leaves nothing in the other project.
 source_tree: by scripts/make_source_tree.sh and the lines of its README, for this machine.
-source_tree_arm: the same compiled for a Cortex-M4 and a Cortex-M55, where there is a compiler.
+source_tree_arm: the same for a Cortex-M4 and a Cortex-M55, where there are a compiler and emulated boards, which run it.
 pip: the Python module by the lines of docs/python.md, without a network.
 """
 import argparse
@@ -24,10 +24,15 @@ PROGRAM = SOURCE / "examples/two_conversations/two_conversations.c"
 PROMPTS = ("Once upon a time the llama", "Once upon a time there was a fox")
 SECONDS = 900
 SKIP = 77
+# Of a core: what the compiler is told, the kernels that it gets, and qemu's board.
 CORES = {
-    "cortex-m4": ("-march=armv7e-m+fp", "dsp"),
-    "cortex-m55": ("-march=armv8.1-m.main+dsp+fp+mve.fp", "helium"),
+    "cortex-m4": ("-march=armv7e-m+fp", "dsp", "mps2-an386"),
+    "cortex-m55": ("-march=armv8.1-m.main+dsp+fp+mve.fp", "helium", "mps3-an547"),
 }
+# What a program needs of a board besides the library.
+PLATFORM = SOURCE / "platforms/cortex_m"
+PLATFORM_SOURCES = ("startup.cpp", "semihosting.cpp", "memory_map.cpp", "no_heap.cpp", "putchar.cpp", "console.cpp")
+MINIMAL = SOURCE / "examples/minimal"
 
 
 def run(command, **options):
@@ -192,17 +197,42 @@ class Check:
         self.expect("source tree", [program])
 
     def source_tree_arm(self):
-        if shutil.which("arm-none-eabi-g++") is None:
-            print("skipped: no arm-none-eabi-g++ here (scripts/setup.sh --cortex-m installs it)")
+        missing = [tool for tool in ("arm-none-eabi-g++", "qemu-system-arm") if shutil.which(tool) is None]
+        if missing:
+            print(f"skipped: no {', '.join(missing)} here (scripts/setup.sh --cortex-m installs them)")
             sys.exit(SKIP)
-        for core, (architecture, kernels) in CORES.items():
+        stored = self.folder / "stored.cria"
+        run([self.build / "bin/cria-convert", SOURCE / "models/demo", "-o", stored, "--compress", "none", "--quiet"])
+        wanted = run([self.build / "bin/cria", "run", stored, "-p", "Once upon a time", "-n", "24", "--greedy", "--no-echo",
+                      "--backend", "exact", "--threads", "1"])
+        for core, (architecture, kernels, board) in CORES.items():
             tree = self.make_tree(core)
+            flags = f"-Os -mthumb {architecture} -mfloat-abi=hard -fno-math-errno -Wno-psabi"
             self.compile_tree(tree, CXX=f"{self.launcher} arm-none-eabi-g++", CC=f"{self.launcher} arm-none-eabi-gcc",
-                              AR="arm-none-eabi-ar",
-                              FLAGS=f"-Os -mthumb {architecture} -mfloat-abi=hard -fno-math-errno -Wno-psabi")
+                              AR="arm-none-eabi-ar", FLAGS=flags)
             symbols = run(["arm-none-eabi-nm", "--defined-only", tree / "libcria.a"])
             found = sorted(set(re.findall(r"override_(dsp|helium)E", symbols)))
             same(f"kernels for {core}", found, [kernels])
+            same(f"on {board}", self.run_on_board(tree, flags.split(), board, stored), wanted)
+
+    def run_on_board(self, tree, flags, board, model):
+        """What examples/minimal says there, linked with the tree's library."""
+        image = tree / "minimal.elf"
+        flags = [*flags, "-ffunction-sections", "-fdata-sections", f"-I{tree}", f"-I{SOURCE}"]
+        objects = []
+        for source in (MINIMAL / "minimal.c", MINIMAL / "model.S", *(PLATFORM / name for name in PLATFORM_SOURCES)):
+            words = ["arm-none-eabi-gcc"]
+            if source.suffix == ".cpp":
+                words = ["arm-none-eabi-g++", "-std=c++20", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics"]
+            objects.append(tree / f"board_{source.name}.o")
+            run([*words, *flags, f'-DMINIMAL_MODEL="{model}"', "-c", source, "-o", objects[-1]])
+        boards = PLATFORM / "boards"
+        run(["arm-none-eabi-g++", *flags, "-nostartfiles", "-Wl,--gc-sections", "-Wl,--no-warn-rwx-segments", f"-L{boards}",
+             f"-Wl,-T,{boards / board.replace('-', '_')}.ld", "-Wl,--undefined=_sbrk", *objects, tree / "libcria.a", "-lm",
+             "-o", image])
+        return run(["qemu-system-arm", "-M", board, "-display", "none", "-monitor", "none", "-serial", "none",
+                    "-chardev", "file,id=console,path=/dev/stdout,append=on",
+                    "-semihosting-config", "enable=on,target=native,chardev=console", "-kernel", image], stdin=subprocess.DEVNULL)
 
 
 def main():
