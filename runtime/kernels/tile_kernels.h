@@ -211,9 +211,23 @@ struct TileKernels {
     }
   }
 
+  // What a block of several rows asks for of each group of the next tile: lines [first, last). All
+  // blocks that meet a tile together ask for all of the next.
+  struct NextLines {
+    size_t first;
+    size_t last;
+  };
+
+  template <class Weights>
+  static NextLines next_lines(size_t block, size_t n_blocks) {
+    constexpr size_t kLines = Weights::kGroupBytes / kLineBytes;
+    return {block * kLines / n_blocks, (block + 1) * kLines / n_blocks};
+  }
+
   // Parts [part, part + kParts) of a tile times rows [row, row + kRows).
   template <class Weights, size_t kParts, size_t kRows>
-  static void multiply_block(const TileProduct& p, size_t tile, size_t part, size_t row) {
+  static void multiply_block(const TileProduct& p, size_t tile, size_t part, size_t row,
+                             const NextLines& next) {
     using Dot = typename Weights::Dot;
     const uint8_t* group = p.codes + tile * p.tile_code_bytes + part * kPartBytes;
     const uint8_t* const scales =
@@ -236,6 +250,10 @@ struct TileKernels {
         if constexpr (kRows == 1) {
           if (g % (kFetchBurst / Weights::kGroupBytes) == 0) {
             fetch(group + kFetchAhead, kFetchBurst);
+          }
+        } else {
+          for (size_t line = next.first; line < next.last; ++line) {
+            __builtin_prefetch(group + p.tile_code_bytes + line * kLineBytes);
           }
         }
         Ints start[kRows];
@@ -278,19 +296,24 @@ struct TileKernels {
   // Rows [row, row + n_rows), n_rows from 1 to kRows.
   template <class Weights, size_t kRows>
   static void multiply_rest(const TileProduct& p, size_t tile, size_t part, size_t row,
-                            size_t n_rows) {
+                            size_t n_rows, const NextLines& next) {
     if constexpr (kRows > 1) {
-      if (n_rows < kRows) return multiply_rest<Weights, kRows - 1>(p, tile, part, row, n_rows);
+      if (n_rows < kRows) {
+        return multiply_rest<Weights, kRows - 1>(p, tile, part, row, n_rows, next);
+      }
     }
-    multiply_block<Weights, kBlockParts, kRows>(p, tile, part, row);
+    multiply_block<Weights, kBlockParts, kRows>(p, tile, part, row, next);
   }
 
   template <class Weights>
   static void multiply_rows(const TileProduct& p, size_t tile, size_t part, size_t n_rows) {
     constexpr size_t kRows = Weights::Dot::kRows;
-    for (size_t row = 0; row < n_rows; row += kRows) {
-      const size_t left = n_rows - row;
-      multiply_rest<Weights, kRows>(p, tile, part, row, left < kRows ? left : kRows);
+    const size_t n_blocks = (n_rows + kRows - 1) / kRows;
+    for (size_t i = 0; i < n_blocks; ++i) {
+      const size_t left = n_rows - i * kRows;
+      const size_t block = part / kBlockParts * n_blocks + i;
+      multiply_rest<Weights, kRows>(p, tile, part, i * kRows, left < kRows ? left : kRows,
+                                    next_lines<Weights>(block, kAllParts / kBlockParts * n_blocks));
     }
   }
 
@@ -319,7 +342,7 @@ struct TileKernels {
     };
     for (size_t tile = first_tile; tile < last_tile; ++tile) {
       if (x.n_rows == 1) {
-        multiply_block<Weights, kAllParts, 1>(p, tile, 0, 0);
+        multiply_block<Weights, kAllParts, 1>(p, tile, 0, 0, {});
         continue;
       }
       for (size_t part = 0; part < kAllParts; part += kBlockParts) {
