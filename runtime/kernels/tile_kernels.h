@@ -8,14 +8,22 @@
 //   load(p), low_nibbles(v), high_nibbles(v)   bytes
 //   broadcast(p, j)                      activations p[4j..4j + 3] in every lane, j < 4; may read
 //                                        p[0..15]
-//   zero()
 //   look_up(v)       kInt4NlValues + kInt4NlLargest of nibbles, bytes
-//   Int4Dot, Int8Dot, Int4NlDot: add(sum, first, second, x_first, x_second) adds products of bytes,
-//       finish(sum, x_sum) gives the integer dot product of a group; Int4Dot's weights are code +
+//   Int4Dot, Int8Dot, Int4NlDot: how sums of products of bytes are made. Int4Dot's weights are code
+//   +
 //       8, Int8Dot's are codes, Int4NlDot's are what look_up gives
+//     kRows          rows of x in a block: with those of two parts, sums that 16 registers hold
+//     kStep          quads of inputs that add takes at once: 1 or 2
+//     kOffset        what weights have too much; a group's start is -kOffset times the sum of x
+//     begin(start), add(sum, weights, x), finish(sum, start)   the integer dot product of a group
+//     kTakesHighNibbles   of Int4Dot: whether its weights may be 16 times as large; then Part has
+//                    high_nibbles_in_place(v), shift_right_4(v) and add(a, b) of 32-bit integers
+//   load_bf16(p, first, second)      of two neighbouring parts
 //   load_f32(p), load_f16(p), load_bf16(p), all(x), to_floats(ints), add(a, b), multiply(a, b),
-//   store(p, v)
+//   store(p, v), all_ints(x)
 #pragma once
+
+#include <bit>
 
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/weight_fetch.h"
@@ -29,7 +37,7 @@ struct TileProduct {
   size_t tile_code_bytes;
   size_t tile_scale_bytes;
   size_t n_groups;
-  size_t groups_per_scale;
+  size_t scale_shift;  // log2 of the groups that a scale is for
   size_t rows;
   const int8_t* x;
   const float* x_scales;
@@ -48,52 +56,60 @@ struct TileKernels {
   static constexpr size_t kQuads = kActivationGroup / 4;
   static constexpr size_t kPartBytes = Part::kRows * 4;  // of a line of 64
   static constexpr size_t kAllParts = kTileRows / Part::kRows;
-  // Parts and rows of a block: with their sums, what 16 registers hold.
-  static constexpr size_t kBlockParts = 2;
-  static constexpr size_t kBlockRows = 3;
+  static constexpr size_t kBlockParts = 2;    // of a tile, that a block of rows meets at once
+  static constexpr size_t kBlockGroups = 64;  // groups whose starting sums are prepared together
 
+  // Weights: quad(p, q) gives inputs 4q ... 4q + 3 of the group at p, scales those of kParts parts.
   struct Int4 {
     using Dot = typename Part::Int4Dot;
     static constexpr size_t kGroupBytes = 256;
-    static void pair(const uint8_t* p, size_t j, Ints* first, Ints* second) {
-      const Ints line = Part::load(p + j * kLineBytes);
-      *first = Part::low_nibbles(line);
-      *second = Part::high_nibbles(line);
-    }
-    static Floats scale(const TileProduct& p, const uint8_t* part, size_t group) {
-      return Part::load_bf16(part + group / p.groups_per_scale * (kTileRows * 2));
-    }
     static constexpr size_t kScaleBytes = 2;
+    static constexpr bool kIsNibbles = true;
+    static Ints quad(const uint8_t* p, size_t q) {
+      const Ints line = Part::load(p + q % (kQuads / 2) * kLineBytes);
+      return q < kQuads / 2 ? Part::low_nibbles(line) : Part::high_nibbles(line);
+    }
+    template <size_t kParts>
+    [[gnu::always_inline]] static void scales(const uint8_t* parts, size_t group, size_t shift,
+                                              Floats (&result)[kParts]) {
+      const uint8_t* const p = parts + (group >> shift) * (kTileRows * kScaleBytes);
+#pragma GCC unroll 4
+      for (size_t t = 0; t < kParts; t += 2) {
+        Part::load_bf16(p + t * Part::kRows * kScaleBytes, &result[t], &result[t + 1]);
+      }
+    }
   };
 
   struct Int4Nl : Int4 {
     using Dot = typename Part::Int4NlDot;
-    static void pair(const uint8_t* p, size_t j, Ints* first, Ints* second) {
-      Int4::pair(p, j, first, second);
-      *first = Part::look_up(*first);
-      *second = Part::look_up(*second);
-    }
+    static constexpr bool kIsNibbles = false;
+    static Ints quad(const uint8_t* p, size_t q) { return Part::look_up(Int4::quad(p, q)); }
   };
 
   struct Int8 {
     using Dot = typename Part::Int8Dot;
     static constexpr size_t kGroupBytes = 512;
-    static void pair(const uint8_t* p, size_t j, Ints* first, Ints* second) {
-      *first = Part::load(p + j * kLineBytes);
-      *second = Part::load(p + (j + 4) * kLineBytes);
-    }
-    static Floats scale(const TileProduct& /*p*/, const uint8_t* part, size_t /*group*/) {
-      return Part::load_f32(part);
-    }
     static constexpr size_t kScaleBytes = 4;
+    static constexpr bool kIsNibbles = false;
+    static Ints quad(const uint8_t* p, size_t q) { return Part::load(p + q * kLineBytes); }
+    template <size_t kParts>
+    [[gnu::always_inline]] static void scales(const uint8_t* parts, size_t /*group*/,
+                                              size_t /*shift*/, Floats (&result)[kParts]) {
+#pragma GCC unroll 4
+      for (size_t t = 0; t < kParts; ++t) {
+        result[t] = Part::load_f32(parts + t * Part::kRows * kScaleBytes);
+      }
+    }
   };
 
   // A scale is for one group of activations.
   struct Int8G32 : Int8 {
-    static Floats scale(const TileProduct& /*p*/, const uint8_t* part, size_t group) {
-      return Part::load_bf16(part + group * (kTileRows * 2));
-    }
     static constexpr size_t kScaleBytes = 2;
+    template <size_t kParts>
+    [[gnu::always_inline]] static void scales(const uint8_t* parts, size_t group, size_t /*shift*/,
+                                              Floats (&result)[kParts]) {
+      Int4::template scales<kParts>(parts, group, 0, result);
+    }
   };
 
   struct F32 {
@@ -123,77 +139,182 @@ struct TileKernels {
     for (size_t i = 0; i < n_bytes; i += kLineBytes) __builtin_prefetch(p + i);
   }
 
-  // Adds the products of group g, whose part of the codes begins at codes.
+  // Adds the products of a group, whose part of the codes begins at codes.
   template <class Weights, size_t kParts, size_t kRows>
   [[gnu::always_inline]] static void dot_group(const int8_t* const (&x)[kRows],
                                                const uint8_t* codes, Ints (&sums)[kRows][kParts]) {
+    constexpr size_t kStep = Weights::Dot::kStep;
+#pragma GCC unroll 8
+    for (size_t i = 0; i < kQuads; i += kStep) {
+      size_t quads[kStep];  // a line's halves one after the other
+      Ints weights[kParts][kStep];
+#pragma GCC unroll 2
+      for (size_t k = 0; k < kStep; ++k) {
+        quads[k] = (i + k) / 2 + (i + k) % 2 * (kQuads / 2);
 #pragma GCC unroll 4
-    for (size_t j = 0; j < kQuads / 2; ++j) {
+        for (size_t t = 0; t < kParts; ++t) {
+          weights[t][k] = Weights::quad(codes + t * kPartBytes, quads[k]);
+        }
+      }
+#pragma GCC unroll 8
+      for (size_t r = 0; r < kRows; ++r) {
+        Ints quads_of_x[kStep];
+#pragma GCC unroll 2
+        for (size_t k = 0; k < kStep; ++k) {
+          quads_of_x[k] = Part::broadcast(x[r] + quads[k] / 4 * 16, quads[k] % 4);
+        }
 #pragma GCC unroll 4
-      for (size_t t = 0; t < kParts; ++t) {
-        Ints first, second;
-        Weights::pair(codes + t * kPartBytes, j, &first, &second);
-#pragma GCC unroll 4
-        for (size_t r = 0; r < kRows; ++r) {
-          const Ints x_first = Part::broadcast(x[r], j);
-          const Ints x_second = Part::broadcast(x[r] + kActivationGroup / 2, j);
-          sums[r][t] = Weights::Dot::add(sums[r][t], first, second, x_first, x_second);
+        for (size_t t = 0; t < kParts; ++t) {
+          sums[r][t] = Weights::Dot::add(sums[r][t], weights[t], quads_of_x);
         }
       }
     }
   }
 
-  // Parts [part, part + kParts) of a tile times rows [row, row + kRows).
-  template <class Weights, size_t kParts, size_t kRows>
-  static void multiply_block(const TileProduct& p, size_t tile, size_t part, size_t row) {
-    const uint8_t* codes = p.codes + tile * p.tile_code_bytes + part * kPartBytes;
-    const uint8_t* scales =
-        p.scales + tile * p.tile_scale_bytes + part * Part::kRows * Weights::kScaleBytes;
-    Floats acc[kRows][kParts];
-    for (size_t r = 0; r < kRows; ++r) {
-      for (size_t t = 0; t < kParts; ++t) acc[r][t] = Part::all(0.0f);
-    }
-    for (size_t g = 0; g < p.n_groups; ++g) {
-      const uint8_t* group = codes + g * Weights::kGroupBytes;
-      if constexpr (kRows == 1) {
-        if (g % (kFetchBurst / Weights::kGroupBytes) == 0) fetch(group + kFetchAhead, kFetchBurst);
-      }
-      const int8_t* x[kRows];
-      Ints sums[kRows][kParts];
+  // The same for one row and nibbles of int4: high ones stay where they are.
+  template <size_t kParts>
+  [[gnu::always_inline]] static void dot_nibbles(const int8_t* x, const uint8_t* codes,
+                                                 Ints (&sums)[kParts]) {
+    using Dot = typename Part::Int4Dot;
+    Ints high_sums[kParts];
 #pragma GCC unroll 4
-      for (size_t r = 0; r < kRows; ++r) {
-        x[r] = p.x + ((row + r) * p.n_groups + g) * kActivationGroup;
+    for (size_t t = 0; t < kParts; ++t) high_sums[t] = Part::all_ints(0);
 #pragma GCC unroll 4
-        for (size_t t = 0; t < kParts; ++t) sums[r][t] = Part::zero();
-      }
-      dot_group<Weights>(x, group, sums);
+    for (size_t j = 0; j < kQuads / 2; ++j) {
+      const Ints x_low[] = {Part::broadcast(x, j)};
+      const Ints x_high[] = {Part::broadcast(x + kActivationGroup / 2, j)};
 #pragma GCC unroll 4
       for (size_t t = 0; t < kParts; ++t) {
-        const Floats scale = Weights::scale(p, scales + t * Part::kRows * Weights::kScaleBytes, g);
+        const Ints line = Part::load(codes + t * kPartBytes + j * kLineBytes);
+        const Ints low[] = {Part::low_nibbles(line)};
+        const Ints high[] = {Part::high_nibbles_in_place(line)};
+        sums[t] = Dot::add(sums[t], low, x_low);
+        high_sums[t] = Dot::add(high_sums[t], high, x_high);
+      }
+    }
 #pragma GCC unroll 4
+    for (size_t t = 0; t < kParts; ++t) {
+      sums[t] = Part::add(sums[t], Part::shift_right_4(high_sums[t]));
+    }
+  }
+
+  // The starting sums of groups [begin, end) of rows [row, row + kRows).
+  template <class Dot, size_t kRows>
+  [[gnu::always_inline]] static void prepare_starts(const TileProduct& p, size_t row, size_t begin,
+                                                    size_t end,
+                                                    int32_t (&starts)[kRows][kBlockGroups]) {
+    if constexpr (Dot::kOffset != 0) {
+      for (size_t r = 0; r < kRows; ++r) {
+        const int32_t* const sums = p.x_sums + (row + r) * p.n_groups + begin;
+        for (size_t g = 0; g < end - begin; ++g) starts[r][g] = -Dot::kOffset * sums[g];
+      }
+    }
+  }
+
+  // What a block of several rows asks for of each group of the next tile: lines [first, last). All
+  // blocks that meet a tile together ask for all of the next.
+  struct NextLines {
+    size_t first;
+    size_t last;
+  };
+
+  template <class Weights>
+  static NextLines next_lines(size_t block, size_t n_blocks) {
+    constexpr size_t kLines = Weights::kGroupBytes / kLineBytes;
+    return {block * kLines / n_blocks, (block + 1) * kLines / n_blocks};
+  }
+
+  // Parts [part, part + kParts) of a tile times rows [row, row + kRows).
+  template <class Weights, size_t kParts, size_t kRows>
+  static void multiply_block(const TileProduct& p, size_t tile, size_t part, size_t row,
+                             const NextLines& next) {
+    using Dot = typename Weights::Dot;
+    const uint8_t* group = p.codes + tile * p.tile_code_bytes + part * kPartBytes;
+    const uint8_t* const scales =
+        p.scales + tile * p.tile_scale_bytes + part * Part::kRows * Weights::kScaleBytes;
+    const int8_t* x[kRows];
+    const float* x_scales[kRows];
+    Floats acc[kRows][kParts];
+#pragma GCC unroll 8
+    for (size_t r = 0; r < kRows; ++r) {
+      x[r] = p.x + (row + r) * p.n_groups * kActivationGroup;
+      x_scales[r] = p.x_scales + (row + r) * p.n_groups;
+#pragma GCC unroll 4
+      for (size_t t = 0; t < kParts; ++t) acc[r][t] = Part::all(0.0f);
+    }
+    for (size_t begin = 0; begin < p.n_groups; begin += kBlockGroups) {
+      const size_t end = begin + kBlockGroups < p.n_groups ? begin + kBlockGroups : p.n_groups;
+      int32_t starts[kRows][kBlockGroups];
+      prepare_starts<Dot>(p, row, begin, end, starts);
+      for (size_t g = begin; g < end; ++g, group += Weights::kGroupBytes) {
+        if constexpr (kRows == 1) {
+          if (g % (kFetchBurst / Weights::kGroupBytes) == 0) {
+            fetch(group + kFetchAhead, kFetchBurst);
+          }
+        } else {
+          for (size_t line = next.first; line < next.last; ++line) {
+            __builtin_prefetch(group + p.tile_code_bytes + line * kLineBytes);
+          }
+        }
+        Ints start[kRows];
+        Ints sums[kRows][kParts];
+#pragma GCC unroll 8
         for (size_t r = 0; r < kRows; ++r) {
-          const size_t at = (row + r) * p.n_groups + g;
-          const Floats dot = Part::to_floats(Weights::Dot::finish(sums[r][t], p.x_sums[at]));
-          const Floats both = Part::multiply(scale, Part::all(p.x_scales[at]));
-          acc[r][t] = Part::add(acc[r][t], Part::multiply(dot, both));
+          start[r] = Part::all_ints(Dot::kOffset == 0 ? 0 : starts[r][g - begin]);
+#pragma GCC unroll 4
+          for (size_t t = 0; t < kParts; ++t) sums[r][t] = Dot::begin(start[r]);
+        }
+        if constexpr (kRows == 1 && Weights::kIsNibbles && Part::Int4Dot::kTakesHighNibbles) {
+          dot_nibbles<kParts>(x[0], group, sums[0]);
+        } else {
+          dot_group<Weights>(x, group, sums);
+        }
+        Floats scale[kParts];
+        Weights::template scales<kParts>(scales, g, p.scale_shift, scale);
+#pragma GCC unroll 8
+        for (size_t r = 0; r < kRows; ++r) {
+          const Floats x_scale = Part::all(x_scales[r][g]);
+          x[r] += kActivationGroup;
+#pragma GCC unroll 4
+          for (size_t t = 0; t < kParts; ++t) {
+            const Floats dot = Part::to_floats(Dot::finish(sums[r][t], start[r]));
+            const Floats both = Part::multiply(scale[t], x_scale);
+            acc[r][t] = Part::add(acc[r][t], Part::multiply(dot, both));
+          }
         }
       }
     }
+#pragma GCC unroll 8
     for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
       for (size_t t = 0; t < kParts; ++t) {
         store_part(p, row + r, tile * kTileRows + (part + t) * Part::kRows, acc[r][t]);
       }
     }
   }
 
+  // Rows [row, row + n_rows), n_rows from 1 to kRows.
+  template <class Weights, size_t kRows>
+  static void multiply_rest(const TileProduct& p, size_t tile, size_t part, size_t row,
+                            size_t n_rows, const NextLines& next) {
+    if constexpr (kRows > 1) {
+      if (n_rows < kRows) {
+        return multiply_rest<Weights, kRows - 1>(p, tile, part, row, n_rows, next);
+      }
+    }
+    multiply_block<Weights, kBlockParts, kRows>(p, tile, part, row, next);
+  }
+
   template <class Weights>
   static void multiply_rows(const TileProduct& p, size_t tile, size_t part, size_t n_rows) {
-    size_t row = 0;
-    for (; row + kBlockRows <= n_rows; row += kBlockRows) {
-      multiply_block<Weights, kBlockParts, kBlockRows>(p, tile, part, row);
+    constexpr size_t kRows = Weights::Dot::kRows;
+    const size_t n_blocks = (n_rows + kRows - 1) / kRows;
+    for (size_t i = 0; i < n_blocks; ++i) {
+      const size_t left = n_rows - i * kRows;
+      const size_t block = part / kBlockParts * n_blocks + i;
+      multiply_rest<Weights, kRows>(p, tile, part, i * kRows, left < kRows ? left : kRows,
+                                    next_lines<Weights>(block, kAllParts / kBlockParts * n_blocks));
     }
-    for (; row + 2 <= n_rows; row += 2) multiply_block<Weights, kBlockParts, 2>(p, tile, part, row);
-    if (row < n_rows) multiply_block<Weights, kBlockParts, 1>(p, tile, part, row);
   }
 
   template <class Weights>
@@ -206,7 +327,10 @@ struct TileKernels {
         .tile_code_bytes = tile_code_bytes(shape),
         .tile_scale_bytes = tile_scale_bytes(shape),
         .n_groups = padded_cols(shape) / kActivationGroup,
-        .groups_per_scale = shape.group_size / kActivationGroup,
+        .scale_shift = has_group_scales(shape.number_format)
+                           ? static_cast<size_t>(
+                                 std::countr_zero(shape.group_size / unsigned{kActivationGroup}))
+                           : 0,
         .rows = shape.rows,
         .x = x.codes,
         .x_scales = x.scales,
@@ -218,7 +342,7 @@ struct TileKernels {
     };
     for (size_t tile = first_tile; tile < last_tile; ++tile) {
       if (x.n_rows == 1) {
-        multiply_block<Weights, kAllParts, 1>(p, tile, 0, 0);
+        multiply_block<Weights, kAllParts, 1>(p, tile, 0, 0, {});
         continue;
       }
       for (size_t part = 0; part < kAllParts; part += kBlockParts) {

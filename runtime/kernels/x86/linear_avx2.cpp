@@ -18,42 +18,54 @@ struct Part {
   using Floats = __m256;
   static constexpr size_t kRows = 8;
 
+  static Ints add_pairs(Ints words) { return _mm256_madd_epi16(words, _mm256_set1_epi16(1)); }
+
+  // A sum made here: compilers would put sums off to the group's end, its products in memory.
+  static Ints made(Ints sum) {
+    asm("" : "+x"(sum));
+    return sum;
+  }
+
   // Unsigned times signed bytes give sums of two in 16 bits: 8 quads of 2 * 15 * 127 stay below
   // 2^15, so a group is widened once.
   struct Int4Dot {
-    static Ints add(Ints sum, Ints first, Ints second, Ints x_first, Ints x_second) {
-      sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(first, x_first));
-      return _mm256_add_epi16(sum, _mm256_maddubs_epi16(second, x_second));
+    static constexpr size_t kRows = 6;
+    static constexpr size_t kStep = 1;
+    static constexpr int32_t kOffset = kNibbleZero;
+    static constexpr bool kTakesHighNibbles = false;
+    static Ints begin(Ints /*start*/) { return _mm256_setzero_si256(); }
+    static Ints add(Ints sum, const Ints (&weights)[kStep], const Ints (&x)[kStep]) {
+      return made(_mm256_add_epi16(sum, _mm256_maddubs_epi16(weights[0], x[0])));
     }
-    static Ints finish(Ints sum, int32_t x_sum) {
-      const Ints wide = _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
-      return _mm256_sub_epi32(wide, _mm256_set1_epi32(kNibbleZero * x_sum));
-    }
+    static Ints finish(Ints sum, Ints start) { return _mm256_add_epi32(add_pairs(sum), start); }
   };
 
   // Two quads of 2 * 64 * 127 stay below 2^15.
   struct Int4NlDot {
-    static Ints add(Ints sum, Ints first, Ints second, Ints x_first, Ints x_second) {
-      const Ints pairs = _mm256_add_epi16(_mm256_maddubs_epi16(first, x_first),
-                                          _mm256_maddubs_epi16(second, x_second));
-      return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    static constexpr size_t kRows = 4;
+    static constexpr size_t kStep = 2;
+    static constexpr int32_t kOffset = kInt4NlLargest;
+    static Ints begin(Ints start) { return start; }
+    static Ints add(Ints sum, const Ints (&weights)[kStep], const Ints (&x)[kStep]) {
+      const Ints words = _mm256_add_epi16(_mm256_maddubs_epi16(weights[0], x[0]),
+                                          _mm256_maddubs_epi16(weights[1], x[1]));
+      return made(_mm256_add_epi32(sum, add_pairs(words)));
     }
-    static Ints finish(Ints sum, int32_t x_sum) {
-      return _mm256_sub_epi32(sum, _mm256_set1_epi32(kInt4NlLargest * x_sum));
-    }
+    static Ints finish(Ints sum, Ints /*start*/) { return sum; }
   };
 
   // |w| times x with w's sign: two products of 127 * 127 just fit.
   struct Int8Dot {
-    static Ints add(Ints sum, Ints first, Ints second, Ints x_first, Ints x_second) {
-      return add_quads(add_quads(sum, first, x_first), second, x_second);
+    static constexpr size_t kRows = 4;
+    static constexpr size_t kStep = 1;
+    static constexpr int32_t kOffset = 0;
+    static Ints begin(Ints start) { return start; }
+    static Ints add(Ints sum, const Ints (&weights)[kStep], const Ints (&x)[kStep]) {
+      const Ints words =
+          _mm256_maddubs_epi16(_mm256_abs_epi8(weights[0]), _mm256_sign_epi8(x[0], weights[0]));
+      return made(_mm256_add_epi32(sum, add_pairs(words)));
     }
-    static Ints add_quads(Ints sum, Ints weights, Ints x) {
-      const Ints pairs =
-          _mm256_maddubs_epi16(_mm256_abs_epi8(weights), _mm256_sign_epi8(x, weights));
-      return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-    }
-    static Ints finish(Ints sum, int32_t /*x_sum*/) { return sum; }
+    static Ints finish(Ints sum, Ints /*start*/) { return sum; }
   };
 
   static Ints load(const uint8_t* p) {
@@ -64,7 +76,7 @@ struct Part {
   static Ints look_up(Ints nibbles) {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(nl_bytes()), nibbles);
   }
-  static Ints zero() { return _mm256_setzero_si256(); }
+  static Ints all_ints(int32_t x) { return _mm256_set1_epi32(x); }
   static Ints broadcast(const int8_t* p, size_t j) {
     int32_t quad;
     __builtin_memcpy(&quad, p + 4 * j, sizeof quad);
@@ -80,6 +92,14 @@ struct Part {
   static Floats load_f16(const uint8_t* p) { return _mm256_cvtph_ps(load_halves(p)); }
   static Floats load_bf16(const uint8_t* p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_halves(p)), 16));
+  }
+  // A value's bits are the upper half of the float's. Quarters go where unpacking by halves wants
+  // them.
+  static void load_bf16(const uint8_t* p, Floats* first, Floats* second) {
+    const Ints quarters = _mm256_permute4x64_epi64(load(p), _MM_SHUFFLE(3, 1, 2, 0));
+    const Ints zero = _mm256_setzero_si256();
+    *first = _mm256_castsi256_ps(_mm256_unpacklo_epi16(zero, quarters));
+    *second = _mm256_castsi256_ps(_mm256_unpackhi_epi16(zero, quarters));
   }
   static Floats all(float x) { return _mm256_set1_ps(x); }
   static Floats to_floats(Ints v) { return _mm256_cvtepi32_ps(v); }

@@ -18,41 +18,54 @@ struct Part {
   using Floats = __m128;
   static constexpr size_t kRows = 4;
 
+  static Ints add_pairs(Ints words) { return _mm_madd_epi16(words, _mm_set1_epi16(1)); }
+
+  // A sum made here: compilers would put sums off to the group's end, its products in memory.
+  static Ints made(Ints sum) {
+    asm("" : "+x"(sum));
+    return sum;
+  }
+
   // Unsigned times signed bytes give sums of two in 16 bits: 8 quads of 2 * 15 * 127 stay below
   // 2^15, so a group is widened once.
   struct Int4Dot {
-    static Ints add(Ints sum, Ints first, Ints second, Ints x_first, Ints x_second) {
-      sum = _mm_add_epi16(sum, _mm_maddubs_epi16(first, x_first));
-      return _mm_add_epi16(sum, _mm_maddubs_epi16(second, x_second));
+    static constexpr size_t kRows = 4;
+    static constexpr size_t kStep = 1;
+    static constexpr int32_t kOffset = kNibbleZero;
+    static constexpr bool kTakesHighNibbles = false;
+    static Ints begin(Ints /*start*/) { return _mm_setzero_si128(); }
+    static Ints add(Ints sum, const Ints (&weights)[kStep], const Ints (&x)[kStep]) {
+      return made(_mm_add_epi16(sum, _mm_maddubs_epi16(weights[0], x[0])));
     }
-    static Ints finish(Ints sum, int32_t x_sum) {
-      const Ints wide = _mm_madd_epi16(sum, _mm_set1_epi16(1));
-      return _mm_sub_epi32(wide, _mm_set1_epi32(kNibbleZero * x_sum));
-    }
+    static Ints finish(Ints sum, Ints start) { return _mm_add_epi32(add_pairs(sum), start); }
   };
 
   // Two quads of 2 * 64 * 127 stay below 2^15.
   struct Int4NlDot {
-    static Ints add(Ints sum, Ints first, Ints second, Ints x_first, Ints x_second) {
-      const Ints pairs =
-          _mm_add_epi16(_mm_maddubs_epi16(first, x_first), _mm_maddubs_epi16(second, x_second));
-      return _mm_add_epi32(sum, _mm_madd_epi16(pairs, _mm_set1_epi16(1)));
+    static constexpr size_t kRows = 4;
+    static constexpr size_t kStep = 2;
+    static constexpr int32_t kOffset = kInt4NlLargest;
+    static Ints begin(Ints start) { return start; }
+    static Ints add(Ints sum, const Ints (&weights)[kStep], const Ints (&x)[kStep]) {
+      const Ints words =
+          _mm_add_epi16(_mm_maddubs_epi16(weights[0], x[0]), _mm_maddubs_epi16(weights[1], x[1]));
+      return made(_mm_add_epi32(sum, add_pairs(words)));
     }
-    static Ints finish(Ints sum, int32_t x_sum) {
-      return _mm_sub_epi32(sum, _mm_set1_epi32(kInt4NlLargest * x_sum));
-    }
+    static Ints finish(Ints sum, Ints /*start*/) { return sum; }
   };
 
   // |w| times x with w's sign: two products of 127 * 127 just fit.
   struct Int8Dot {
-    static Ints add(Ints sum, Ints first, Ints second, Ints x_first, Ints x_second) {
-      return add_quads(add_quads(sum, first, x_first), second, x_second);
+    static constexpr size_t kRows = 4;
+    static constexpr size_t kStep = 1;
+    static constexpr int32_t kOffset = 0;
+    static Ints begin(Ints start) { return start; }
+    static Ints add(Ints sum, const Ints (&weights)[kStep], const Ints (&x)[kStep]) {
+      const Ints words =
+          _mm_maddubs_epi16(_mm_abs_epi8(weights[0]), _mm_sign_epi8(x[0], weights[0]));
+      return made(_mm_add_epi32(sum, add_pairs(words)));
     }
-    static Ints add_quads(Ints sum, Ints weights, Ints x) {
-      const Ints pairs = _mm_maddubs_epi16(_mm_abs_epi8(weights), _mm_sign_epi8(x, weights));
-      return _mm_add_epi32(sum, _mm_madd_epi16(pairs, _mm_set1_epi16(1)));
-    }
-    static Ints finish(Ints sum, int32_t /*x_sum*/) { return sum; }
+    static Ints finish(Ints sum, Ints /*start*/) { return sum; }
   };
 
   static Ints load(const uint8_t* p) {
@@ -61,7 +74,7 @@ struct Part {
   static Ints low_nibbles(Ints v) { return _mm_and_si128(v, _mm_set1_epi8(0x0f)); }
   static Ints high_nibbles(Ints v) { return low_nibbles(_mm_srli_epi16(v, 4)); }
   static Ints look_up(Ints nibbles) { return _mm_shuffle_epi8(nl_bytes(), nibbles); }
-  static Ints zero() { return _mm_setzero_si128(); }
+  static Ints all_ints(int32_t x) { return _mm_set1_epi32(x); }
   // The instruction takes its choice as a constant.
   static Ints broadcast(const int8_t* p, size_t j) {
     const Ints quads = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
@@ -86,6 +99,12 @@ struct Part {
   }
   static Floats load_bf16(const uint8_t* p) {
     return _mm_castsi128_ps(_mm_slli_epi32(load_halves(p), 16));
+  }
+
+  static void load_bf16(const uint8_t* p, Floats* first, Floats* second) {
+    const Ints zero = _mm_setzero_si128();
+    *first = _mm_castsi128_ps(_mm_unpacklo_epi16(zero, load(p)));
+    *second = _mm_castsi128_ps(_mm_unpackhi_epi16(zero, load(p)));
   }
 
   // There is no conversion from f16 below F16C: the fraction moves to its place and the exponent
