@@ -159,7 +159,9 @@ template <size_t kQueries, class Rows>
 void add_parts_of(const float* weights, const Rows& rows, size_t n, float* out, size_t stride) {
   constexpr size_t kVectors = Rows::kParts * kVectorsPerLanes;
   Values<Rows::kParts> sums[kQueries];
+#pragma GCC unroll 4
   for (size_t i = 0; i < kQueries; ++i) {
+#pragma GCC unroll 8
     for (size_t v = 0; v < kVectors; ++v) {
       sums[i].v[v] = vld1q_f32(out + i * stride + v * kFloatsPerVector);
     }
@@ -173,14 +175,18 @@ void add_parts_of(const float* weights, const Rows& rows, size_t n, float* out, 
       }
     } else {
       const float32x4_t four = vld1q_f32(weights + j * kBlockQueries);
+#pragma GCC unroll 4
       for (size_t i = 0; i < kQueries; ++i) {
+#pragma GCC unroll 4
         for (size_t v = 0; v < kVectors; ++v) {
           sums[i].v[v] = vaddq_f32(sums[i].v[v], vmulq_n_f32(values.v[v], four[i]));
         }
       }
     }
   }
+#pragma GCC unroll 4
   for (size_t i = 0; i < kQueries; ++i) {
+#pragma GCC unroll 8
     for (size_t v = 0; v < kVectors; ++v) {
       vst1q_f32(out + i * stride + v * kFloatsPerVector, sums[i].v[v]);
     }
