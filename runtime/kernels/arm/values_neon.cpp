@@ -311,8 +311,8 @@ void add_few(const StripCall& call, const Strip& strip) {
   }
   for (; part < strip.n_parts; ++part) {
     strip.with_part(part, call.first, [&](const auto& rows) {
-      add_parts<kHasQueryBlocks ? kBlockQueries - 1 : 1>(call.n_queries, call.weights, rows, call.n,
-                                                         call.out + part * kPart, call.stride);
+      add_parts<kHasQueryBlocks ? kBlockQueries : 1>(call.n_queries, call.weights, rows, call.n,
+                                                     call.out + part * kPart, call.stride);
     });
   }
 }
@@ -331,7 +331,7 @@ void sum_few(const WeightRows& w, const Strip& strip, size_t n, size_t head_dim,
   }
 }
 
-// The same for kBlockQueries queries or more: values become floats in memory, once for all.
+// The same for more than kBlockQueries queries: values become floats in memory, once for all.
 template <class Strip>
 void sum_many(const WeightRows& w, const Strip& strip, size_t n, size_t head_dim, float* out) {
   alignas(64) float floats[kMostParts][kBlockPositions][kPart];
@@ -367,7 +367,7 @@ void sum_strip(const WeightRows& w, const Strip& strip, size_t n, size_t head_di
     rescale_row(w.rescale[i], strip.n_parts * kPart, out + i * head_dim);
   }
   if constexpr (kHasQueryBlocks) {
-    if (w.n_rows >= kBlockQueries) return sum_many(w, strip, n, head_dim, out);
+    if (w.n_rows > kBlockQueries) return sum_many(w, strip, n, head_dim, out);
   }
   sum_few(w, strip, n, head_dim, out);
 }
