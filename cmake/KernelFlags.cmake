@@ -7,7 +7,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   set(CRIA_AVX512_WARNINGS " -Wno-uninitialized -Wno-maybe-uninitialized")
 endif()
 
-# GCC schedules Armv7 as if its 16 vector registers were more, and moves sums to memory (docs/performance_arm.md).
+# GCC schedules Armv7 as if its 16 vector registers were more, and moves sums to memory; on AArch64 it does less of that
+# when it weighs pressure by its first algorithm (docs/performance_arm.md).
 #
 # Firmware is compiled for one core: its toolchain file's flags say what the core has, CMAKE_SYSTEM_PROCESSOR its name
 # (cortex-m33 with the DSP extension, cortex-m55-helium with vectors of floats; an M33 without DSP is any other name).
@@ -22,7 +23,7 @@ set(CRIA_KERNEL_FLAGS
   "avx512vnni|x86_64|-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni${CRIA_AVX512_WARNINGS}"
   "i8mm|aarch64|-march=armv8.2-a+dotprod+i8mm -mtune=cortex-a76"
   "dotprod|aarch64|-march=armv8.2-a+dotprod -mtune=cortex-a76"
-  "neon|aarch64|"
+  "neon|aarch64|$<$<CXX_COMPILER_ID:GNU>:--param=sched-pressure-algorithm=1>"
   "dsp|cortex-m[47]$|-O2 -fno-schedule-insns"
   "dsp|cortex-m[358][235]p?$|-O2 -fno-schedule-insns"
   "helium|cortex-m[58][25]-helium$|-O2 -fno-schedule-insns"

@@ -119,10 +119,11 @@ void multiply_pair(const TileCall& call, const TilePart& w, const int8_t* arrang
     const RowPair pair = load_pair(x, x + call.cols);
     const float* x_scales = call.x.scales + i * call.n_groups + g;
     const float32x4_t x_scale = repeat_pair(x_scales[0], x_scales[call.n_groups]);
+    float32x4_t row_scales[kTileQuarters];
+    load_scales<kCodes>(call, w, g, row_scales);
     for (size_t q = 0; q < kTileQuarters; ++q) {
-      const float32x4_t row_scales = load_scales<kCodes>(call, w, g, q);
-      const float32x4_t w_scales[2] = {vzip1q_f32(row_scales, row_scales),
-                                       vzip2q_f32(row_scales, row_scales)};
+      const float32x4_t w_scales[2] = {vzip1q_f32(row_scales[q], row_scales[q]),
+                                       vzip2q_f32(row_scales[q], row_scales[q])};
       for (size_t half = 0; half < 2; ++half) {
         const size_t k = 2 * q + half;
         int32x4_t dot = vdupq_n_s32(0);

@@ -25,20 +25,44 @@ void add_products(Products& sum, int8x16_t w, int8x16_t x) {
   sum.high = vmlal_s8(sum.high, vget_high_s8(w), vget_high_s8(x));
 }
 
+// Both halves of a group of kRows rows of activations.
+template <size_t kRows>
+struct Activations {
+  int8x16_t low[kRows];
+  int8x16_t high[kRows];
+};
+
+// 16 activations in a register of which the compiler knows nothing: it would load the four bytes of
+// each lane by themselves, which takes more instructions than repeating the lane.
+inline int8x16_t load_half(const int8_t* x) {
+  int8x16_t half = vld1q_s8(x);
+  asm("" : "+w"(half));
+  return half;
+}
+
+template <size_t kRows>
+[[gnu::always_inline]] inline Activations<kRows> load_group(const int8_t* const (&x)[kRows]) {
+  Activations<kRows> group;
+  for (size_t r = 0; r < kRows; ++r) {
+    group.low[r] = load_half(x[r]);
+    group.high[r] = load_half(x[r] + kActivationGroup / 2);
+  }
+  return group;
+}
+
 // Line kLine of a group of int4: inputs 4 * kLine ... and 4 * (kLine + 4) ...
 // Inlined wherever it stands: its sums live in registers. Nibbles of int4 are taken as 0 ... 15. A
 // lane of 16 bits sums 8 products of a group:
 // <= 8 * 15 * 127, or 8 * 32 * 127 of int4nl.
 static_assert(8 * kInt4NlLargest * 127 < 1 << 15);
 template <Codes kCodes, size_t kLine, size_t kQuarters, size_t kRows>
-[[gnu::always_inline]] inline void add_line_q4(const uint8_t* codes,
-                                               const int8_t* const (&x)[kRows],
+[[gnu::always_inline]] inline void add_line_q4(const uint8_t* codes, const Activations<kRows>& x,
                                                Products (&sums)[kRows][kQuarters]) {
   int8x16_t x_low[kRows];
   int8x16_t x_high[kRows];
   for (size_t r = 0; r < kRows; ++r) {
-    x_low[r] = repeat_quad<kLine>(vld1q_s8(x[r]));
-    x_high[r] = repeat_quad<kLine>(vld1q_s8(x[r] + kActivationGroup / 2));
+    x_low[r] = repeat_quad<kLine>(x.low[r]);
+    x_high[r] = repeat_quad<kLine>(x.high[r]);
   }
   for (size_t q = 0; q < kQuarters; ++q) {
     const uint8x16_t packed = vld1q_u8(codes + kLine * kLineBytes + q * kQuarterBytes);
@@ -54,14 +78,15 @@ template <Codes kCodes, size_t kLine, size_t kQuarters, size_t kRows>
 // Lines 2 * kPair and 2 * kPair + 1 of a group of int8. Two products of bytes fit 16 bits, as
 // 2 * 128 * 127 < 2^15; pairs of such sums go to the four 32-bit lanes of low and high.
 template <size_t kPair, size_t kQuarters, size_t kRows>
-void add_lines_q8(const uint8_t* codes, const int8_t* const (&x)[kRows],
-                  int32x4_t (&low)[kRows][kQuarters], int32x4_t (&high)[kRows][kQuarters]) {
+[[gnu::always_inline]] inline void add_lines_q8(const uint8_t* codes, const Activations<kRows>& x,
+                                                int32x4_t (&low)[kRows][kQuarters],
+                                                int32x4_t (&high)[kRows][kQuarters]) {
   constexpr int kQuad = kPair % 2 * 2;
   const uint8_t* line = codes + 2 * kPair * kLineBytes;
   int8x16_t x_even[kRows];
   int8x16_t x_odd[kRows];
   for (size_t r = 0; r < kRows; ++r) {
-    const int8x16_t half = vld1q_s8(x[r] + kPair / 2 * (kActivationGroup / 2));
+    const int8x16_t half = kPair < 2 ? x.low[r] : x.high[r];
     x_even[r] = repeat_quad<kQuad>(half);
     x_odd[r] = repeat_quad<kQuad + 1>(half);
   }
@@ -72,8 +97,13 @@ void add_lines_q8(const uint8_t* codes, const int8_t* const (&x)[kRows],
       Products sum = {vmull_s8(vget_low_s8(even), vget_low_s8(x_even[r])),
                       vmull_s8(vget_high_s8(even), vget_high_s8(x_even[r]))};
       add_products(sum, odd, x_odd[r]);
-      low[r][q] = vpadalq_s16(low[r][q], sum.low);
-      high[r][q] = vpadalq_s16(high[r][q], sum.high);
+      if constexpr (kPair == 0) {
+        low[r][q] = vpaddlq_s16(sum.low);
+        high[r][q] = vpaddlq_s16(sum.high);
+      } else {
+        low[r][q] = vpadalq_s16(low[r][q], sum.low);
+        high[r][q] = vpadalq_s16(high[r][q], sum.high);
+      }
     }
   }
 }
@@ -81,12 +111,12 @@ void add_lines_q8(const uint8_t* codes, const int8_t* const (&x)[kRows],
 // Lines kLine and kLine + 4 of a group of int4 codes, or values, as bytes: sums as above.
 template <size_t kLine, size_t kQuarters, size_t kRows>
 [[gnu::always_inline]] inline void add_lines_unpacked(const uint8_t* codes,
-                                                      const int8_t* const (&x)[kRows],
+                                                      const Activations<kRows>& x,
                                                       Products (&sums)[kRows][kQuarters]) {
   const uint8_t* line = codes + kLine * kLineBytes;
   for (size_t r = 0; r < kRows; ++r) {
-    const int8x16_t x_low = repeat_quad<kLine>(vld1q_s8(x[r]));
-    const int8x16_t x_high = repeat_quad<kLine>(vld1q_s8(x[r] + kActivationGroup / 2));
+    const int8x16_t x_low = repeat_quad<kLine>(x.low[r]);
+    const int8x16_t x_high = repeat_quad<kLine>(x.high[r]);
     for (size_t q = 0; q < kQuarters; ++q) {
       const uint8_t* low = line + q * kQuarterBytes;
       add_products(sums[r][q], vreinterpretq_s8_u8(vld1q_u8(low)), x_low);
@@ -108,22 +138,24 @@ int32x4_t finish_q4(const Products& sum, int32_t start) {
 
 // Nibbles of int4 are 8 too large, which start makes good.
 template <Codes kCodes, size_t kQuarters, size_t kRows>
-void group_q4(const uint8_t* codes, const int8_t* const (&x)[kRows], const int32_t (&x_sums)[kRows],
-              int32x4_t (&dots)[kRows][kQuarters]) {
+[[gnu::always_inline]] inline void group_q4(const uint8_t* codes, const int8_t* const (&x)[kRows],
+                                            const int32_t (&x_sums)[kRows],
+                                            int32x4_t (&dots)[kRows][kQuarters]) {
+  const Activations<kRows> group = load_group(x);
   Products sums[kRows][kQuarters];
   for (size_t r = 0; r < kRows; ++r) {
     for (size_t q = 0; q < kQuarters; ++q) sums[r][q] = {vdupq_n_s16(0), vdupq_n_s16(0)};
   }
   if constexpr (are_packed(kCodes)) {
-    add_line_q4<kCodes, 0, kQuarters>(codes, x, sums);
-    add_line_q4<kCodes, 1, kQuarters>(codes, x, sums);
-    add_line_q4<kCodes, 2, kQuarters>(codes, x, sums);
-    add_line_q4<kCodes, 3, kQuarters>(codes, x, sums);
+    add_line_q4<kCodes, 0, kQuarters>(codes, group, sums);
+    add_line_q4<kCodes, 1, kQuarters>(codes, group, sums);
+    add_line_q4<kCodes, 2, kQuarters>(codes, group, sums);
+    add_line_q4<kCodes, 3, kQuarters>(codes, group, sums);
   } else {
-    add_lines_unpacked<0, kQuarters>(codes, x, sums);
-    add_lines_unpacked<1, kQuarters>(codes, x, sums);
-    add_lines_unpacked<2, kQuarters>(codes, x, sums);
-    add_lines_unpacked<3, kQuarters>(codes, x, sums);
+    add_lines_unpacked<0, kQuarters>(codes, group, sums);
+    add_lines_unpacked<1, kQuarters>(codes, group, sums);
+    add_lines_unpacked<2, kQuarters>(codes, group, sums);
+    add_lines_unpacked<3, kQuarters>(codes, group, sums);
   }
   for (size_t r = 0; r < kRows; ++r) {
     const int32_t start = kCodes == Codes::kNibbles ? -kNibbleZero * x_sums[r] : 0;
@@ -132,16 +164,14 @@ void group_q4(const uint8_t* codes, const int8_t* const (&x)[kRows], const int32
 }
 
 template <size_t kQuarters, size_t kRows>
-void group_q8(const uint8_t* codes, const int8_t* const (&x)[kRows],
-              int32x4_t (&dots)[kRows][kQuarters]) {
+[[gnu::always_inline]] inline void group_q8(const uint8_t* codes, const int8_t* const (&x)[kRows],
+                                            int32x4_t (&dots)[kRows][kQuarters]) {
+  const Activations<kRows> group = load_group(x);
   int32x4_t high[kRows][kQuarters];
-  for (size_t r = 0; r < kRows; ++r) {
-    for (size_t q = 0; q < kQuarters; ++q) dots[r][q] = high[r][q] = vdupq_n_s32(0);
-  }
-  add_lines_q8<0, kQuarters>(codes, x, dots, high);
-  add_lines_q8<1, kQuarters>(codes, x, dots, high);
-  add_lines_q8<2, kQuarters>(codes, x, dots, high);
-  add_lines_q8<3, kQuarters>(codes, x, dots, high);
+  add_lines_q8<0, kQuarters>(codes, group, dots, high);
+  add_lines_q8<1, kQuarters>(codes, group, dots, high);
+  add_lines_q8<2, kQuarters>(codes, group, dots, high);
+  add_lines_q8<3, kQuarters>(codes, group, dots, high);
   for (size_t r = 0; r < kRows; ++r) {
     for (size_t q = 0; q < kQuarters; ++q) dots[r][q] = add_pairs_s32(dots[r][q], high[r][q]);
   }

@@ -92,20 +92,30 @@ static inline TilePart quarter_of(const TilePart& tile, size_t quarter) {
 
 static inline float32x4_t load_bf16(const uint8_t* p) {
   const uint16x4_t halves = vreinterpret_u16_u8(vld1_u8(p));
-  return vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(halves), 16));
+  return vreinterpretq_f32_u32(vshll_n_u16(halves, 16));
 }
 
 static inline float32x4_t load_f32x4(const uint8_t* p) { return vreinterpretq_f32_u8(vld1q_u8(p)); }
 
-// Scales of four rows of W for the inputs of one group of activations.
-template <Codes kCodes>
-static inline float32x4_t load_scales(const TileCall& call, const TilePart& w, size_t group,
-                                      size_t quarter) {
+// Scales of 4 * kQuarters rows of W for the inputs of one group of activations.
+template <Codes kCodes, size_t kQuarters>
+[[gnu::always_inline]] static inline void load_scales(const TileCall& call, const TilePart& w,
+                                                      size_t group,
+                                                      float32x4_t (&scales)[kQuarters]) {
   if constexpr (has_row_scales(kCodes)) {
-    return load_f32x4(w.scales + quarter * kQuarterRows * sizeof(float));
+    for (size_t q = 0; q < kQuarters; ++q) {
+      scales[q] = load_f32x4(w.scales + q * kQuarterRows * sizeof(float));
+    }
   } else {
-    const size_t place = (group >> call.scale_shift) * kTileRows;
-    return load_bf16(w.scales + (place + quarter * kQuarterRows) * sizeof(uint16_t));
+    static_assert(kQuarters % 2 == 0);
+    const uint8_t* p = w.scales + (group >> call.scale_shift) * (kTileRows * sizeof(uint16_t));
+    for (size_t q = 0; q < kQuarters; q += 2, p += 2 * kQuarterRows * sizeof(uint16_t)) {
+      // A bf16 is the upper half of a float.
+      const uint16x8_t halves = vreinterpretq_u16_u8(vld1q_u8(p));
+      const uint16x8x2_t both = vzipq_u16(vdupq_n_u16(0), halves);
+      scales[q] = vreinterpretq_f32_u16(both.val[0]);
+      scales[q + 1] = vreinterpretq_f32_u16(both.val[1]);
+    }
   }
 }
 
@@ -151,11 +161,12 @@ static void multiply_part(const TileCall& call, const TilePart& w, size_t i) {
     }
     int32x4_t dots[kRows][kQuarters];
     Dots::template group<kCodes, kQuarters, kRows>(codes, x, sums, dots);
+    float32x4_t w_scales[kQuarters];
+    load_scales<kCodes>(call, w, g, w_scales);
     for (size_t q = 0; q < kQuarters; ++q) {
-      const float32x4_t w_scale = load_scales<kCodes>(call, w, g, q);
       for (size_t r = 0; r < kRows; ++r) {
         const float x_scale = call.x.scales[(i + r) * call.n_groups + g];
-        const float32x4_t scale = vmulq_n_f32(w_scale, x_scale);
+        const float32x4_t scale = vmulq_n_f32(w_scales[q], x_scale);
         acc[r][q] = vaddq_f32(acc[r][q], vmulq_f32(vcvtq_f32_s32(dots[r][q]), scale));
       }
     }
