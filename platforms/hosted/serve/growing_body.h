@@ -15,12 +15,13 @@ namespace cria::hosted {
 
 // A body in memory that grows with what arrives: what a header announces costs nothing.
 struct GrowingBody {
-  using value_type = std::string;
-  class reader {
+  // The library's names.
+  using value_type = std::string;  // NOLINT(readability-identifier-naming)
+  class reader {                   // NOLINT(readability-identifier-naming)
    public:
     template <bool kIsRequest, typename Fields>
     reader(http::header<kIsRequest, Fields>&, value_type& body) : body_(body) {}
-    // The library's names.
+
     void init(const boost::optional<std::uint64_t>&, ErrorCode& error) { error = {}; }
     template <typename Buffers>
     size_t put(const Buffers& buffers, ErrorCode& error) {
