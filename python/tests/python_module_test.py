@@ -282,7 +282,7 @@ def test_the_bounds_are_the_programs(demo):
     for name, (low, high) in BOUNDS.items():
         done = subprocess.run([str(BINARIES / "cria"), "chat", str(demo), f"--{name.replace('_', '-')}=-99"], capture_output=True,
                               timeout=SECONDS, check=False)
-        shown = re.search(r"is not a number from (\S+) to (\S+)", done.stderr.decode())
+        shown = re.search(r"is not a number from (-?[0-9.]+) to ([0-9.]*[0-9])", done.stderr.decode())
         assert shown, (name, done.stderr)
         # The library's limit of 0 is none, and none is None here.
         assert (0 if name == "max_tokens" else low, high) == (float(shown[1]), float(shown[2])), name

@@ -37,7 +37,8 @@ class HandlerMemory {
 template <typename Value>
 class HandlerAllocator {
  public:
-  using value_type = Value;  // the library's names
+  // The library's name.
+  using value_type = Value;  // NOLINT(readability-identifier-naming)
   explicit HandlerAllocator(std::shared_ptr<HandlerMemory> memory) : memory_(std::move(memory)) {}
   template <typename Other>
   HandlerAllocator(const HandlerAllocator<Other>& other) : memory_(other.memory_) {}

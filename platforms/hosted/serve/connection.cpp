@@ -1,0 +1,125 @@
+#include "platforms/hosted/serve/connection.h"
+
+#include <boost/asio/error.hpp>
+
+#include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/base/shown_text.h"
+
+namespace cria::hosted {
+
+void Connection::set_deadline(int after_seconds) {
+  constexpr int64_t kMsOfSecond = 1000;
+  deadline_ms_ = monotonic_ms() + kMsOfSecond * after_seconds;
+}
+
+void Connection::on_tick(int64_t now_ms) {
+  if (now_ms >= deadline_ms_) {
+    deadline_ms_ = kNever;
+    on_deadline();
+  }
+  if (now_ms < comment_ms_ || state_ != State::kAnswering) return;
+  wait_for_comment();
+  if (is_writing_) return;
+  put_chunk(kComment);
+  write();
+}
+
+void Connection::on_deadline() {
+  if (is_sending()) {
+    return refuse(ErrorKind::kTimeout, "the request took too long to arrive");
+  }
+  constexpr const char* kWhy = "cut off, as its client takes too little";
+  // Its line in the log was written when the answer was complete.
+  if (state_ == State::kClosing && is_writing_ && server_->options.log != nullptr) {
+    server_->options.log(kWhy);
+  }
+  close(kWhy);
+}
+
+void Connection::release_body() {
+  *server_->bodies_bytes -= body_bytes_;
+  body_bytes_ = 0;
+}
+
+void Connection::release_reply() {
+  server_->replies_bytes -= reply_bytes_;
+  reply_bytes_ = 0;
+}
+
+void Connection::close(const char* why) {
+  if (state_ == State::kClosed) return;
+  const std::shared_ptr<Connection> self = shared_from_this();
+  const bool is_cut = state_ == State::kAnswering;
+  state_ = State::kClosed;
+  is_gone_ = true;
+  deadline_ms_ = kNever;
+  comment_ms_ = kNever;
+  release_body();
+  release_reply();
+  next_ = nullptr;
+  ErrorCode ignored;
+  socket_.close(ignored);
+  server_->forget(self);
+  if (!is_cut) return;
+  if (when_gone_) std::exchange(when_gone_, nullptr)();
+  try {
+    if (!note.empty()) note += ", ";
+    note += why;
+  } catch (const std::bad_alloc&) {  // the line says less
+  }
+  log();
+}
+
+void Connection::log() noexcept {
+  if (server_->options.log == nullptr) return;
+  try {
+    std::string line = text_of("%s %s %d", shown(head_.method.empty() ? "-" : head_.method).c_str(),
+                               shown(head_.path.empty() ? "-" : head_.path).c_str(), status_);
+    if (!note.empty()) line += ", " + note;
+    line += text_of(", %.3f s", monotonic_seconds() - started_seconds_);
+    note.clear();
+    server_->options.log(line);
+  } catch (const std::bad_alloc&) {  // a line that is not written
+  }
+}
+
+// Who has only closed its sending half cannot be told from who is gone: a session is not kept for
+// it, but what is answered at once it may read.
+void Connection::hear_end(ErrorCode error) {
+  if (error != asio::error::eof || when_gone_) return close();
+  hears_end_ = true;
+}
+
+void Connection::refuse(ErrorKind kind, const std::string& message) {
+  refuse(ApiError(kind, message).reply());
+}
+
+// An answer to what was not read to its end, behind which nothing can be understood.
+void Connection::refuse(const Reply& refusal) {
+  state_ = State::kAnswering;
+  keeps_alive_ = false;
+  if (parser_) std::string().swap(parser_->get().body());
+  reply(refusal);
+}
+
+void Connection::end_for_memory() {
+  if (when_gone_) std::exchange(when_gone_, nullptr)();
+  next_ = nullptr;
+  try {
+    if (is_sending() || (state_ == State::kAnswering && !is_streaming_)) {
+      keeps_alive_ = false;
+      status_ = server_->no_memory.status;
+      unsent_ += server_->no_memory_text;
+      return answered();
+    }
+    if (state_ == State::kAnswering && is_events_) {
+      put_chunk(server_->no_memory_event);
+      if (is_http11_) unsent_ += "0\r\n\r\n";
+      return answered();
+    }
+  } catch (const std::bad_alloc&) {  // not even for that
+  }
+  close(kNoMemory);
+}
+
+}  // namespace cria::hosted

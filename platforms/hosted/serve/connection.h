@@ -1,0 +1,158 @@
+// One client of the HTTP server. connection_reading.cpp has its requests, connection_writing.cpp
+// the answers, connection.cpp its time and end.
+#pragma once
+
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "platforms/hosted/base/clock.h"
+#include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/serve/growing_body.h"
+#include "platforms/hosted/serve/handler_memory.h"
+#include "platforms/hosted/serve/http_server_impl.h"
+#include "platforms/hosted/serve/http_types.h"
+#include "platforms/hosted/serve/network_names.h"
+
+namespace cria::hosted {
+
+// A client. Every operation that waits holds a reference; close ends them all. At most one read and
+// one write wait, in memory of their own, so that each can begin however little there is.
+class Connection final : public std::enable_shared_from_this<Connection> {
+ public:
+  explicit Connection(HttpServer::Impl* server)
+      : server_(server),
+        socket_(server->io),
+        limits_(server->options.limits),
+        buffer_(limits_.ahead_bytes + kReadBytes) {}
+
+  void start(Tcp::socket socket) {
+    socket_ = std::move(socket);
+    guard([this] { begin_request(); });
+  }
+  // Looks at the clock.
+  void on_tick(int64_t now_ms);
+  void close(const char* why = "client left");
+  [[nodiscard]] bool is_idle() const { return state_ == State::kIdle && unsent_.empty(); }
+  // Still sends its request.
+  [[nodiscard]] bool is_sending() const {
+    return state_ == State::kHeader || state_ == State::kBody;
+  }
+  [[nodiscard]] int64_t since_ms() const { return since_ms_; }  // idle, or sending
+  [[nodiscard]] bool is_gone() const { return is_gone_; }       // from any thread
+  // Of a body that still arrives.
+  [[nodiscard]] size_t unfinished_bytes() const { return state_ == State::kBody ? body_bytes_ : 0; }
+  void drop_body();
+
+  // Of the exchange.
+  void reply(const Reply& reply);
+  void reply(Reply head, NextText next);
+  void begin_events(NextText next);
+  void pump();
+  void set_when_gone(std::function<void()> told);
+  // The answer at hand ends, as there is no memory for it.
+  void end_answer_for_memory() {
+    if (state_ == State::kAnswering) end_for_memory();
+  }
+
+  // Runs a step.
+  template <typename Step>
+  void guard(const Step& step) {
+    try {
+      step();
+    } catch (const std::bad_alloc&) {
+      end_for_memory();
+    }
+  }
+
+  std::string note;
+
+ private:
+  enum class State { kIdle, kHeader, kBody, kAnswering, kClosing, kLingering, kClosed };
+
+  static constexpr size_t kReadBytes = size_t{16} << 10;
+  static constexpr size_t kSpareBytes = 512;
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+  static constexpr const char* kComment = ": cria\n\n";
+
+  void read();
+  void on_read(ErrorCode error, size_t n);
+  void begin_request();
+  void read_header();
+  void on_header_error(ErrorCode error);
+  bool take_head(Reply* refusal);
+  void begin_body();
+  void read_body();
+  void on_body_error(ErrorCode error);
+  void take_body();
+  void refuse(ErrorKind kind, const std::string& message);
+  void refuse(const Reply& reply);
+  void hear_end(ErrorCode error);
+  // Ends what there was no memory for: with an error, where one can be told.
+  void end_for_memory();
+  void answered();
+  [[nodiscard]] std::string head_text(int status, const std::string& content_type,
+                                      const std::vector<HeaderField>& more);
+  void put_streaming_head(std::string head);
+  void wait_for_comment();
+  void put_chunk(std::string_view text);
+  bool put_text(std::string* text);
+  void write();
+  void write_some();
+  void on_written(ErrorCode error, size_t n);
+  void set_deadline(int after_seconds);
+  void on_deadline();
+  void linger();
+  void release_body();
+  void release_reply();
+  void log() noexcept;
+
+  using Parser = http::request_parser<GrowingBody>;
+
+  HttpServer::Impl* server_;
+  Tcp::socket socket_;
+  const HttpLimits& limits_;
+  std::shared_ptr<HandlerMemory> read_memory_ = std::make_shared<HandlerMemory>();
+  std::shared_ptr<HandlerMemory> write_memory_ = std::make_shared<HandlerMemory>();
+  beast::flat_buffer buffer_;
+  std::optional<Parser> parser_;
+  RequestHead head_;
+  State state_ = State::kIdle;
+  bool is_http11_ = true;
+  bool keeps_alive_ = false;
+  bool is_head_request_ = false;
+  bool is_streaming_ = false;
+  bool is_events_ = false;  // with comments between them
+  bool is_reading_ = false;
+  bool is_writing_ = false;
+  bool is_dropping_ = false;  // what it sends ahead
+  bool hears_end_ = false;    // the client's end of its requests came while they were read ahead
+  int status_ = 0;
+  size_t body_bytes_ = 0;   // counted in the server's
+  size_t reply_bytes_ = 0;  // as well
+  int64_t since_ms_ = monotonic_ms();
+  double started_seconds_ = 0.0;
+  int64_t deadline_ms_ = kNever;
+  int64_t comment_ms_ = kNever;  // when one is due
+  std::string unsent_;           // follows sending_
+  std::string sending_;          // belongs to the write that waits
+  size_t n_sent_ = 0;            // of it
+  size_t n_of_slice_ = 0;        // sent of the newest text_bytes
+  std::atomic<bool> is_gone_ = false;
+  NextText next_;  // is_streaming_
+  std::vector<HeaderField> extra_;
+  std::function<void()> when_gone_;
+};
+
+}  // namespace cria::hosted

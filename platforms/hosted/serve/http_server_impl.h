@@ -1,0 +1,72 @@
+// The server behind HttpServer: who is connected, and what all of them share. Its connections know
+// it.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/serve/handler_memory.h"
+#include "platforms/hosted/serve/http_server.h"
+#include "platforms/hosted/serve/http_text.h"
+#include "platforms/hosted/serve/network_names.h"
+
+namespace cria::hosted {
+
+class Connection;
+
+class HttpServer::Impl {
+ public:
+  Impl(const HttpOptions& options, RequestHandler* handler);
+
+  void run(std::function<void()> on_stop);
+  void stop_accepting();
+  void finish(int patience_seconds);
+  void forget(const std::shared_ptr<Connection>& connection);
+  void count_body(size_t n_bytes);
+
+  const HttpOptions options;
+  // What is answered where there is no memory; made while there is.
+  const Reply no_memory = ApiError(ErrorKind::kUnavailable, kNoMemory).reply();
+  const std::string no_memory_text = closing_text(no_memory);
+  const std::string no_memory_event = "data: " + no_memory.body + "\n\n";
+  // Of bodies, until they are freed, which may be on another thread and after their client.
+  const std::shared_ptr<std::atomic<size_t>> bodies_bytes =
+      std::make_shared<std::atomic<size_t>>(0);
+  RequestHandler* const handler;
+  asio::io_context io{1};
+  Tcp::acceptor acceptor{io};
+  bool is_stopping = false;
+  size_t replies_bytes = 0;
+
+ private:
+  void accept();
+  void on_accepted(ErrorCode error, Tcp::socket socket);
+  void welcome(Tcp::socket socket);
+  void turn_away(Tcp::socket socket, const std::string& text);
+  void wait_for_tick();
+  void leave_when_done();
+
+  const std::string too_many_text_ =
+      closing_text(ApiError(ErrorKind::kUnavailable, "too many connections").reply());
+  std::shared_ptr<HandlerMemory> accept_memory_ = std::make_shared<HandlerMemory>();
+  std::shared_ptr<HandlerMemory> pause_memory_ = std::make_shared<HandlerMemory>();
+  std::shared_ptr<HandlerMemory> tick_memory_ = std::make_shared<HandlerMemory>();
+  asio::steady_timer accept_again_{io};
+  asio::steady_timer tick_{io};
+  asio::steady_timer patience_{io};
+  bool is_ticking_ = false;
+  bool is_finishing_ = false;
+  bool lacks_descriptors_ = false;
+  bool accept_is_pending_ = false;
+  std::set<std::shared_ptr<Connection>> connections_;
+};
+
+}  // namespace cria::hosted
