@@ -15,6 +15,12 @@ namespace {
 // Levels above only search longer for repetitions, which weights do not have.
 constexpr int kHighestLevel = 19;
 
+// The largest size at which a chunk is compressed.
+size_t most_bytes(size_t raw_bytes, LeastSaving least) {
+  constexpr size_t kPart = 8;
+  return raw_bytes - (least == LeastSaving::kEighth ? (raw_bytes + kPart - 1) / kPart : 1);
+}
+
 void check(size_t result) {
   if (ZSTD_isError(result) == 0) return;
   if (ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation) throw std::bad_alloc();
@@ -27,7 +33,8 @@ void ChunkEncoder::ContextDeleter::operator()(ZSTD_CCtx_s* context) const {
   ZSTD_freeCCtx(context);
 }
 
-ChunkEncoder::ChunkEncoder(format::Compression compression, int level) {
+ChunkEncoder::ChunkEncoder(format::Compression compression, int level, LeastSaving least_saving)
+    : least_saving_(least_saving) {
   if (compression == format::Compression::kStored) return;
   context_.reset(ZSTD_createCCtx());
   if (!context_) throw std::bad_alloc();
@@ -54,7 +61,8 @@ void ChunkEncoder::encode(std::span<const uint8_t> raw, PlaneValues values, Enco
     const size_t n_bytes = ZSTD_compress2(context_.get(), chunk->storage.data(),
                                           chunk->storage.size(), input, raw.size());
     check(n_bytes);
-    if (n_bytes < raw.size() && n_bytes * format::kMaxExpansion >= raw.size()) {
+    if (n_bytes <= most_bytes(raw.size(), least_saving_) &&
+        n_bytes * format::kMaxExpansion >= raw.size()) {
       chunk->compression = is_apart ? format::Compression::kZstdApart : format::Compression::kZstd;
       chunk->stored = {chunk->storage.data(), n_bytes};
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "converter/calibration/calibration_wish.h"
+#include "converter/chunk_encoder.h"
 #include "converter/lora/lora_adapter.h"
 #include "converter/progress.h"
 #include "quant/format.h"
@@ -44,6 +45,7 @@ struct Options {
   TokenizerWish tokenizer = TokenizerWish::kRequired;
   std::optional<ChatTemplateWish> chat_template;  // instead of the checkpoint's own
   format::Compression compression = format::Compression::kZstd;
+  LeastSaving least_saving = LeastSaving::kAny;
   int level = 3;
   std::optional<std::filesystem::path> report;
   size_t n_threads = 1;

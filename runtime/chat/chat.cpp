@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "runtime/base/enum_bits.h"
+#include "runtime/chat/chat_ahead.h"
 #include "runtime/chat/chat_ask.h"
 #include "runtime/chat/chat_messages.h"
 #include "runtime/chat/chat_room.h"
@@ -31,6 +32,7 @@ bool stays_as_it_is(const cria_chat& c) {
 void finish(cria_chat* c, bool has_unread, cria_chat_end end, cria_chat_piece* piece) {
   c->phase = ChatPhase::kIdle;
   c->n_pending = 0;
+  c->n_ahead = 0;
   if (has_unread) c->memory.pending[c->n_pending++] = c->last_token;
   std::copy(c->memory.closing, c->memory.closing + c->n_closing, c->memory.pending + c->n_pending);
   c->n_pending += c->n_closing;
@@ -74,6 +76,7 @@ Status next(cria_chat* c, cria_workspace* w, const cria_sampling& sampling, cria
   *piece = {CRIA_NO_TOKEN, c->memory.piece, 0, 0, CRIA_CHAT_ANSWERED};
   if (c->phase == ChatPhase::kReading) {
     c->n_pending = 0;
+    c->n_ahead = 0;
     c->replaces = false;
     if (!add_message(c, CRIA_ASSISTANT, nullptr, 0)) return Status::kTextTooLong;
     c->phase = ChatPhase::kSpeaking;
@@ -120,6 +123,7 @@ void abandon(cria_chat* c) {
   if (is_speaking || is_plan_read(*c)) {  // the session holds what is no longer said
     c->n_in_context = 0;
     c->n_pending = 0;
+    c->n_ahead = 0;
   }
   take_question_back(c);
   c->phase = ChatPhase::kIdle;
@@ -137,6 +141,7 @@ void stop(cria_chat* c) {
 // Forgets messages from n on.
 Status keep(cria_chat* c, uint32_t n) {
   if (c->phase != ChatPhase::kIdle || n > c->n_messages) return Status::kInvalidArgument;
+  take_ahead_back(c);
   // Of a question that loses its answer the context would hold the answer's opening too.
   uint32_t end = n;
   const auto begins_exchange = [c](uint32_t i) {
@@ -198,6 +203,7 @@ cria_status cria_chat_begin(cria_chat* chat, const char* system, size_t n_bytes)
   chat->n_text = 0;
   chat->n_in_context = 0;
   chat->n_pending = 0;
+  chat->n_ahead = 0;
   chat->answer_position = 0;
   chat->replaces = false;
   chat->phase = cria::ChatPhase::kIdle;
@@ -254,6 +260,15 @@ cria_status cria_chat_answer(cria_chat* chat, cria_workspace* workspace, const c
     return CRIA_INVALID_ARGUMENT;
   }
   return to_public(cria::answer(chat, workspace, text, n_bytes, *options, result));
+}
+
+cria_status cria_chat_read_ahead(cria_chat* chat, cria_workspace* workspace, uint32_t max_tokens,
+                                 uint32_t most_tokens, uint32_t* n_read) {
+  if (chat == nullptr || workspace == nullptr || n_read == nullptr ||
+      workspace->model != chat->session->model) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  return to_public(cria::read_ahead(chat, workspace, max_tokens, most_tokens, n_read));
 }
 
 size_t cria_chat_n_messages(const cria_chat* chat) {

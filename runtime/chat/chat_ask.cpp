@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/chat/chat_ahead.h"
 #include "runtime/chat/chat_messages.h"
 #include "runtime/chat/chat_room.h"
 #include "runtime/decode/session.h"
@@ -36,6 +37,10 @@ Status plan_reading(cria_chat* c, cria_workspace* w) {
   const uint64_t needed = uint64_t{c->n_next} + room;
   if (c->session->position + needed <= c->session->context) return Status::kOk;
   if (!can_drop(*c)) return read_again(c, w, room);
+  if (c->n_ahead != 0) {
+    take_ahead_back(c);
+    CRIA_TRY(encode_new(c, w));
+  }
   const Status dropped = drop_for(c, w, needed, spare_room(*c));
   // A long question may still fit when the room for its answer is small, or alone.
   return dropped == Status::kContextFull || dropped == Status::kForgotten ? read_again(c, w, room)
@@ -62,7 +67,10 @@ Status make_text_room(cria_chat* c, cria_workspace* w, const char* text, size_t 
     return c->n_messages + kNewMessages > c->max_messages ||
            n_bytes + c->max_text_bytes / 4 > c->max_text_bytes - c->n_text;
   };
-  if (is_full() && n_exchanges(*c) > 0) CRIA_TRY(check_alone(c, w, text, n_bytes));
+  if (is_full() && n_exchanges(*c) > 0) {
+    CRIA_TRY(check_alone(c, w, text, n_bytes));
+    take_ahead_back(c);
+  }
   while (is_full() && n_exchanges(*c) > 0) {
     c->n_next = 0;
     const bool is_held = can_drop(*c) && exchanges_in_context(*c) > 0;
@@ -98,6 +106,7 @@ Status plan_again(cria_chat* c, cria_workspace* w) {
       c->n_next = 1;
       c->n_in_context = c->n_messages;
       c->n_pending = 0;
+      c->n_ahead = 0;
       return Status::kOk;
     }
   }

@@ -111,8 +111,10 @@ Status drop_for(cria_chat* c, cria_workspace* w, uint64_t n_tokens, uint32_t spa
 namespace {
 
 // Fills next with the messages but those of the first n_left_out exchanges, and what was answered
-// so far. kContextFull when they and room do not fit.
-Status encode_all(cria_chat* c, cria_workspace* w, uint32_t n_left_out, uint32_t room) {
+// so far. kContextFull when they and room do not fit. A turn is opened behind them unless later
+// messages are to follow.
+Status encode_all(cria_chat* c, cria_workspace* w, bool opens_turn, uint32_t n_left_out,
+                  uint32_t room) {
   const bool is_speaking = c->phase == ChatPhase::kSpeaking;
   // The answer is read as the tokens that were drawn, not as its text.
   const uint32_t n = c->n_messages - (is_speaking ? 1 : 0);
@@ -126,7 +128,7 @@ Status encode_all(cria_chat* c, cria_workspace* w, uint32_t n_left_out, uint32_t
   for (size_t i = 0; i < view.size(); ++i) {
     const auto index = static_cast<uint32_t>(i) + (i > 0 || !has_system(*c) ? n_skipped : 0);
     c->memory.messages[index].position = position;
-    CRIA_TRY(encode_messages(c, w, view.first(i + 1), i, i + 1 == view.size()));
+    CRIA_TRY(encode_messages(c, w, view.first(i + 1), i, opens_turn && i + 1 == view.size()));
     position = c->n_next;
   }
   if (is_speaking) {
@@ -140,13 +142,48 @@ Status encode_all(cria_chat* c, cria_workspace* w, uint32_t n_left_out, uint32_t
   return has_room(*c, uint64_t{c->n_next} + room) ? Status::kOk : Status::kContextFull;
 }
 
-// Keeps of the context what next begins with, and of next what is missing. The newest logits belong
-// to the last token, so that next, which is not empty, never becomes empty.
-Status keep_common(cria_chat* c) {
-  const uint32_t* held = c->session->history;
-  const uint32_t most = std::min(c->session->position, c->n_next - 1);
-  uint32_t n_kept = 0;
-  while (n_kept < most && held[n_kept] == c->memory.next[n_kept]) ++n_kept;
+// Fills next with what is to be read again, as read_again says: everything where that leaves least,
+// else what leaves more.
+Status encode_what_fits(cria_chat* c, cria_workspace* w, bool opens_turn, uint32_t least,
+                        uint32_t more, uint32_t* n_left_out) {
+  *n_left_out = 0;
+  const Status status = encode_all(c, w, opens_turn, 0, least);
+  if (status != Status::kContextFull) return status;
+  // The newest exchange stays: the question at hand, or the one that is not yet there.
+  uint32_t end = n_exchanges(*c) - (opens_turn ? 1 : 0);
+  // Every exchange has tokens, so the more are left out, the better the others fit.
+  for (uint32_t begin = 1; begin < end;) {
+    const uint32_t middle = begin + (end - begin) / 2;
+    if (encode_all(c, w, opens_turn, middle, more) == Status::kOk) {
+      end = middle;
+    } else {
+      begin = middle + 1;
+    }
+  }
+  *n_left_out = end;
+  return encode_all(c, w, opens_turn, end, 1);
+}
+
+}  // namespace
+
+Status encode_for_later(cria_chat* c, cria_workspace* w, uint32_t wanted, uint32_t n_question) {
+  if (c->n_messages == 0) {
+    c->n_next = 0;
+    return encode_messages(c, w, view_of(*c, 0, 0), 0, false);
+  }
+  uint32_t n_left_out = 0;
+  const uint32_t more = wanted + spare_room(*c) + n_question;
+  return encode_what_fits(c, w, false, wanted + 1, more, &n_left_out);
+}
+
+uint32_t n_common(const cria_chat& c, uint32_t most) {
+  const uint32_t* held = c.session->history;
+  uint32_t n = 0;
+  while (n < most && held[n] == c.memory.next[n]) ++n;
+  return n;
+}
+
+Status keep_first(cria_chat* c, uint32_t n_kept) {
   if (cria_reset(c->session, n_kept) != CRIA_OK) {  // a sliding window's ring has gone on
     n_kept = 0;
     CRIA_TRY(from_public(cria_reset(c->session, 0)));
@@ -156,27 +193,9 @@ Status keep_common(cria_chat* c) {
   return Status::kOk;
 }
 
-}  // namespace
-
 Status read_again(cria_chat* c, cria_workspace* w, uint32_t wanted) {
   uint32_t n_left_out = 0;
-  Status status = encode_all(c, w, 0, wanted);
-  if (status == Status::kContextFull) {
-    const uint32_t more = wanted + spare_room(*c);
-    uint32_t end = n_exchanges(*c) - 1;
-    // Every exchange has tokens, so the more are left out, the better the others fit.
-    for (uint32_t begin = 1; begin < end;) {
-      const uint32_t middle = begin + (end - begin) / 2;
-      if (encode_all(c, w, middle, more) == Status::kOk) {
-        end = middle;
-      } else {
-        begin = middle + 1;
-      }
-    }
-    n_left_out = end;
-    status = encode_all(c, w, n_left_out, 1);
-  }
-  CRIA_TRY(status);
+  CRIA_TRY(encode_what_fits(c, w, true, wanted, wanted + spare_room(*c), &n_left_out));
   if (c->n_next == 0) return Status::kNothingToSample;
   if (c->phase == ChatPhase::kSpeaking) {
     const uint32_t n_drawn = c->session->position - c->answer_position + 1;
@@ -184,7 +203,9 @@ Status read_again(cria_chat* c, cria_workspace* w, uint32_t wanted) {
     c->memory.messages[c->n_messages - 1].position = c->answer_position;
   }
   c->n_in_context = 0;  // until it is read
-  CRIA_TRY(keep_common(c));
+  c->n_ahead = 0;
+  // The newest logits belong to the last token, so that next never becomes empty.
+  CRIA_TRY(keep_first(c, n_common(*c, std::min(c->session->position, c->n_next - 1))));
   if (n_left_out > 0) note_dropped(c, n_left_out);
   return Status::kOk;
 }
@@ -196,6 +217,7 @@ void rewind_to(cria_chat* c, uint32_t index) {
       index > (has_system(*c) ? 1U : 0U) && cria_reset(c->session, position) == CRIA_OK;
   c->n_in_context = is_kept ? index : 0;  // else the beginning is found by comparing
   c->n_pending = 0;
+  c->n_ahead = 0;
   c->answer_position = 0;
 }
 

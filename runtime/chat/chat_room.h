@@ -47,6 +47,16 @@ Status drop_for(cria_chat* c, cria_workspace* w, uint64_t n_tokens, uint32_t spa
 // begin with it.
 Status read_again(cria_chat* c, cria_workspace* w, uint32_t wanted);
 
+// Fills next with the conversation without what opens a turn: with what is left of a context that
+// is full for any question when one of n_question tokens comes.
+Status encode_for_later(cria_chat* c, cria_workspace* w, uint32_t wanted, uint32_t n_question);
+
+// How many tokens, at most most, are first in the context and in next.
+[[nodiscard]] uint32_t n_common(const cria_chat& c, uint32_t most);
+
+// Keeps the first n_kept tokens of the context, which next begins with, and of next the others.
+Status keep_first(cria_chat* c, uint32_t n_kept);
+
 // Makes the context end before a message of it that is a user's.
 void rewind_to(cria_chat* c, uint32_t index);
 

@@ -109,6 +109,7 @@ Status load(cria_chat* c, const uint8_t* saved, size_t n_bytes) {
   c->n_messages = h.n_messages;
   c->n_text = h.n_text;
   c->n_pending = h.n_pending;
+  c->n_ahead = 0;
   c->n_in_context = h.n_in_context;
   c->answer_position = 0;
   const bool is_within = h.n_in_context == 0 ||

@@ -47,20 +47,23 @@ bool is_allowed_frame(const uint8_t* stored, size_t stored_bytes, size_t raw_byt
          ZSTD_findFrameCompressedSize(stored, stored_bytes) == stored_bytes;
 }
 
-Status decompress(const uint8_t* stored, size_t stored_bytes, const ChunkScratch& scratch,
+Status decompress(const uint8_t* stored, size_t stored_bytes, ChunkScratch* scratch,
                   uint8_t* destination, size_t raw_bytes) {
   if (!is_allowed_frame(stored, stored_bytes, raw_bytes)) return Status::kInvalidModel;
-  ZSTD_DCtx* context =
-      ZSTD_initStaticDCtx(scratch.decompressor, static_cast<size_t>(kDecompressorBytes));
-  if (context == nullptr) return Status::kMemoryTooSmall;
-  const size_t n = ZSTD_decompressDCtx(context, destination, raw_bytes, stored, stored_bytes);
+  if (scratch->context == nullptr) {
+    scratch->context =
+        ZSTD_initStaticDCtx(scratch->decompressor, static_cast<size_t>(kDecompressorBytes));
+  }
+  if (scratch->context == nullptr) return Status::kMemoryTooSmall;
+  const size_t n =
+      ZSTD_decompressDCtx(scratch->context, destination, raw_bytes, stored, stored_bytes);
   return !ZSTD_isError(n) && n == raw_bytes ? Status::kOk : Status::kInvalidModel;
 }
 
 }  // namespace
 
 Status load_chunk(const cria_source& source, const FileIndex& index, const ChunkPlace& place,
-                  const ChunkScratch& scratch, uint8_t* destination) {
+                  ChunkScratch* scratch, uint8_t* destination) {
   format::ChunkEntry entry;
   CRIA_TRY(read_chunk_entry(source, index, place, &entry));
   // With its gap: one call to the source instead of two.
@@ -71,9 +74,9 @@ Status load_chunk(const cria_source& source, const FileIndex& index, const Chunk
     return check_stored(destination, place, gap, entry.checksum);
   }
   if (!kHasCompression) return Status::kUnsupported;
-  const uint8_t* stored = scratch.staging;
+  const uint8_t* stored = scratch->staging;
   if (source.read != nullptr) {
-    CRIA_TRY(read_source(source, entry.offset, scratch.staging, n_bytes + gap));
+    CRIA_TRY(read_source(source, entry.offset, scratch->staging, n_bytes + gap));
   } else {
     stored = map_source(source, entry.offset, n_bytes + gap);
     if (stored == nullptr) return Status::kReadFailed;
@@ -83,8 +86,8 @@ Status load_chunk(const cria_source& source, const FileIndex& index, const Chunk
   CRIA_TRY(decompress(stored, n_bytes, scratch, destination, place.raw_bytes));
   if (entry.compression == static_cast<uint32_t>(format::Compression::kZstdApart)) {
     // What staging held has been read.
-    std::memcpy(scratch.staging, destination, place.raw_bytes);
-    put_bytes_together(scratch.staging, place.raw_bytes, destination);
+    std::memcpy(scratch->staging, destination, place.raw_bytes);
+    put_bytes_together(scratch->staging, place.raw_bytes, destination);
   }
   return values_hold(place.values, destination, place.raw_bytes) ? Status::kOk
                                                                  : Status::kInvalidModel;
@@ -118,7 +121,7 @@ Status PlaneReader::read(uint8_t* destination, uint64_t n_bytes) {
       CRIA_TRY(has_begun_ ? walk_.advance() : walk_.go_to_plane(tensor_, shape_, plane_));
       has_begun_ = true;
       const ChunkPlace place = walk_.place();
-      CRIA_TRY(load_chunk(*source_, *index_, place, scratch_, raw_));
+      CRIA_TRY(load_chunk(*source_, *index_, place, &scratch_, raw_));
       bytes_left_ -= place.raw_bytes;
       raw_bytes_ = place.raw_bytes;
       raw_used_ = 0;

@@ -6,12 +6,17 @@
 #include "quant/memory_plan.h"
 #include "runtime/loading/chunk_table.h"
 
+struct ZSTD_DCtx_s;
+
 namespace cria {
 
 // What one thread needs to load compressed chunks; both parts 64-byte aligned.
 struct ChunkScratch {
   uint8_t* decompressor;  // kDecompressorBytes (quant/memory_plan.h)
   uint8_t* staging;       // kStagingBytes
+  // zstd's, in decompressor, from the first compressed chunk on: to make one it asks the CPU what
+  // it can do, which takes 10 us a time in a virtual machine.
+  ZSTD_DCtx_s* context = nullptr;
 };
 
 // That of one task, of memory [n_tasks][kChunkScratchBytes].
@@ -25,7 +30,7 @@ struct ChunkScratch {
 // (kInvalidModel when it is not one zstd frame of raw_bytes, or a value is not allowed). scratch is
 // not used by stored chunks.
 [[nodiscard]] Status load_chunk(const cria_source& source, const FileIndex& index,
-                                const ChunkPlace& place, const ChunkScratch& scratch,
+                                const ChunkPlace& place, ChunkScratch* scratch,
                                 uint8_t* destination);
 
 // Checks a stored chunk where it is used. bytes is the mapped chunk; the gap behind it is mapped

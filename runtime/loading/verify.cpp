@@ -36,8 +36,8 @@ Status check_text(Verification* v) {
 
 Status check_chunks(Verification* v) {
   const FileIndex& index = v->index;
-  uint8_t* staging = v->scratch + kDecompressorBytes;
-  uint8_t* raw = staging + kStagingBytes;
+  ChunkScratch scratch = chunk_scratch(v->scratch, 0);
+  uint8_t* raw = scratch.staging + kStagingBytes;
   ChunkWalk walk(*v->source, index);
   v->bad_offset = index.directory.offset;
   CRIA_TRY(walk.go_to(0));
@@ -46,7 +46,7 @@ Status check_chunks(Verification* v) {
     v->bad_offset = index.chunk_table.offset + uint64_t{i} * sizeof entry;
     CRIA_TRY(read_chunk_entry(*v->source, index, walk.place(), &entry));
     v->bad_offset = entry.offset;
-    CRIA_TRY(load_chunk(*v->source, index, walk.place(), {v->scratch, staging}, raw));
+    CRIA_TRY(load_chunk(*v->source, index, walk.place(), &scratch, raw));
     const uint64_t done = entry.offset + entry.stored_bytes - index.data.offset;
     if (v->progress != nullptr && v->progress(v->progress_context, done, index.data.bytes) != 0) {
       return Status::kCancelled;

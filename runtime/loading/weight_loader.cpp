@@ -60,7 +60,7 @@ Status bound_place(Weights* weights, const TensorSpec& spec, const uint8_t** pla
 // Loads or checks chunks [begin, end). Chunks of tensors that the backend packs are its own affair.
 Status load_chunks(const WeightLoading& from, const WeightPlaces& places, Range chunks, size_t task,
                    Weights* weights) {
-  const ChunkScratch scratch = chunk_scratch(from.chunk_scratch, task);
+  ChunkScratch scratch = chunk_scratch(from.chunk_scratch, task);
   ChunkWalk walk(from.source, from.index);
   uint32_t tensor = format::kNone;
   const uint8_t* bound = nullptr;
@@ -75,7 +75,7 @@ Status load_chunks(const WeightLoading& from, const WeightPlaces& places, Range 
       CRIA_TRY(check_chunk_in_place(from.source, from.index, chunk, place));
     } else {
       // The arena's, which this call was given to write to.
-      CRIA_TRY(load_chunk(from.source, from.index, chunk, scratch, const_cast<uint8_t*>(place)));
+      CRIA_TRY(load_chunk(from.source, from.index, chunk, &scratch, const_cast<uint8_t*>(place)));
     }
     CRIA_TRY(from.progress->add(chunk.raw_bytes, task));
   }

@@ -180,6 +180,38 @@ class Terminal(unittest.TestCase):
             self.assertIn(b"\r\x1b[K", terminal.shown)
             self.assertIn(b"prefill 0 tokens", terminal.shown)
 
+    def test_what_comes_before_a_message_is_read_while_nothing_is_typed(self):
+        """The answers stay what they are; less is read between Enter and the first token, and with the answer's end."""
+        system = "You are a llama that knows what a cria is and says so."
+        lines = ("What is a cria?", "Tell me more.", "Thanks!")
+        piped = cli.cria("chat", cli.model(), "--greedy", "--system", system, stdin="\n".join(lines) + "\n").out.split("\n")
+        n_read = {}
+        for threads, waits in (("1", False), ("1", True), ("2", True), ("3", True)):
+            with cli.Terminal("chat", cli.model(), "--greedy", "--system", system, "--threads", threads, columns=200,
+                              env={"NO_COLOR": "1"}) as terminal:
+                # Typed before the program looks, a message finds it without a moment to itself.
+                end = terminal.wait_for(PROMPT) if waits else 0
+                counts = []
+                for line, answer in zip(lines, piped):
+                    if waits:
+                        time.sleep(0.3)
+                        # Half a line keeps nothing from being read, and is not disturbed by it.
+                        for part in (line[:4], line[4:] + "\n"):
+                            terminal.send(part.encode())
+                            time.sleep(0.1)
+                    terminal.send((b"" if waits else line.encode() + b"\n") + b"/stats\n")
+                    end = terminal.wait_for(rb"last answer: \d+ tokens", end)
+                    self.assertIn(answer.encode(), terminal.shown)
+                    counts.append(int(terminal.shown[:end].split()[-2]))
+                    end = terminal.wait_for(PROMPT, end)
+                terminal.send(b"\x04")
+                self.assertEqual(terminal.finish(), cli.DONE)
+            n_read[threads, waits] = counts
+        self.assertEqual(n_read["2", True], n_read["1", True])
+        self.assertEqual(n_read["3", True], n_read["1", True])
+        least = [a - b for a, b in zip(n_read["1", False], n_read["1", True])]
+        self.assertGreater(least[0], 10)  # the system text
+
     def test_a_line_can_be_continued_and_a_text_have_many_lines(self):
         wanted = cli.cria("chat", cli.model(), "--greedy", "--system", "one\ntwo", stdin="hello\n").out.strip()
         self.assertTrue(wanted)

@@ -15,8 +15,9 @@
 
 namespace cria::test {
 
-inline cria_config config_with(uint32_t context) {
+inline cria_config config_with(uint32_t context, cria_progress step_progress = nullptr) {
   cria_config config = {};
+  config.step_progress = step_progress;
   config.backend = CRIA_BACKEND_EXACT;
   config.context = context;
   config.max_text_bytes = 1 << 14;
@@ -28,8 +29,10 @@ inline cria_config config_with(uint32_t context) {
 class Chat {
  public:
   Chat(const Bytes& file, uint32_t max_tokens, uint32_t context = 0,
-       const cria_chat_config& config = {})
-      : source_(file), session_(source_, config_with(context)), max_tokens_(max_tokens) {
+       const cria_chat_config& config = {}, cria_progress step_progress = nullptr)
+      : source_(file),
+        session_(source_, config_with(context, step_progress)),
+        max_tokens_(max_tokens) {
     size_t n_bytes = 0;
     EXPECT_EQ(cria_chat_required(session_.session(), &config, &n_bytes), CRIA_OK);
     memory_ = std::make_unique<test::AlignedMemory>(n_bytes);

@@ -136,7 +136,8 @@ BenchResult measure_session(const BenchOptions& options, const std::vector<uint3
   const uint32_t n_sessions = options.sessions.empty() ? 1
                                                        : *std::max_element(options.sessions.begin(),
                                                                            options.sessions.end());
-  const ModelSession model(common, {.min_context = longest, .n_sessions = n_sessions});
+  const ModelSession model(
+      common, {.min_context = longest, .n_sessions = n_sessions, .waits_for_large_pages = true});
   if (longest > cria_context(model.session())) {
     throw ProgramError(ExitCode::kUsage,
                        model.path() + ": -p and -n, behind --depth, do not fit the context of " +

@@ -15,6 +15,7 @@
 #include "platforms/hosted/cli/input_text.h"
 #include "platforms/hosted/cli/reading_progress.h"
 #include "platforms/hosted/cli/thinking_filter.h"
+#include "platforms/hosted/session/interrupt.h"
 #include "platforms/hosted/session/status_error.h"
 
 namespace cria::hosted {
@@ -73,6 +74,25 @@ class AnswerText : public ThinkingFilter::Sink {
   bool hides_ = false;  // what was put last, if anything, was not shown
   bool is_empty_ = true;
   uint32_t n_tokens_ = 0;
+};
+
+// Stops a step when a key waits, or on Ctrl-C.
+class InputWatcher final : public StepWatcher {
+ public:
+  InputWatcher(const ModelSession& model, int input) : model_(model), input_(input) {
+    model_.watch_steps(this);
+  }
+  ~InputWatcher() override { model_.watch_steps(nullptr); }
+  InputWatcher(const InputWatcher&) = delete;
+  InputWatcher& operator=(const InputWatcher&) = delete;
+
+  StepWish on_step(uint64_t, uint64_t) override {
+    return interrupted() || can_read(input_) ? StepWish::kStop : StepWish::kGoOn;
+  }
+
+ private:
+  const ModelSession& model_;
+  const int input_;
 };
 
 // Where an answer goes, and when.
@@ -226,6 +246,17 @@ ChatAnswer ChatSession::run(const char* text, size_t n_bytes, const ChatRequest&
     answer.answer_seconds = answering.last_seconds - answering.first_seconds;
   }
   return answer;
+}
+
+bool ChatSession::read_ahead(const ChatRequest& request, int input) {
+  // What is lost when a key comes amid a part.
+  constexpr uint32_t kTokensOfPart = 32;
+  const InputWatcher watcher(model_, input);
+  uint32_t n_read = 0;
+  const cria_status status =
+      cria_chat_read_ahead(chat_, model_.workspace(), request.max_tokens, kTokensOfPart, &n_read);
+  // Errors are those of the next message.
+  return status == CRIA_CANCELLED || (status == CRIA_OK && n_read > 0);
 }
 
 ChatAnswer ChatSession::answer(std::string_view message, const ChatRequest& request,

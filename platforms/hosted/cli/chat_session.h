@@ -42,6 +42,12 @@ class ChatSession {
   std::string system() const;
   size_t n_messages() const { return cria_chat_n_messages(chat_); }
 
+  // Reads ahead a part of what comes before any next message, until something can be read from
+  // input; false when nothing is left. Changes no bit of what is answered.
+  bool read_ahead(const ChatRequest& request, int input);
+  // Positions and saved files are as if nothing had been read ahead.
+  void take_ahead_back() { model_.check(cria_chat_keep(chat_, n_messages())); }
+
   // Says message and streams the answer to out, without a newline behind it. Ctrl-C ends it and
   // keeps what was answered so far; while the message is read it takes the message back. Throws
   // ProgramError where the message cannot be said.

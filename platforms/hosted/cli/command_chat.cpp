@@ -277,6 +277,7 @@ ChatProgram::Next ChatProgram::load(const std::string& argument) {
 }
 
 ChatProgram::Next ChatProgram::command(const std::string& line) {
+  chat_.take_ahead_back();
   const size_t space = line.find_first_of(" \t\n");
   const std::string name = line.substr(0, space);
   const std::string argument = space == std::string::npos ? "" : trimmed(line.substr(space));
@@ -314,7 +315,8 @@ ExitCode ChatProgram::run() {
     bool is_command = false;
     try {
       MessageReader::Message message;
-      const LineResult got = messages_.next(&message);
+      const LineResult got =
+          messages_.next(&message, [this] { return chat_.read_ahead(request(), STDIN_FILENO); });
       if (got != LineResult::kLine) {
         if (is_interactive_) write_stderr("\n");
         return got == LineResult::kInterrupted && !is_interactive_ ? ExitCode::kInterrupted

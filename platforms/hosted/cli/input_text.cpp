@@ -1,6 +1,7 @@
 #include "platforms/hosted/cli/input_text.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -147,7 +148,17 @@ bool LineReader::take_line(std::string* line) {
   return true;
 }
 
-LineResult LineReader::next(std::string* line) {
+bool can_read(int descriptor) {
+  pollfd waiting = {.fd = descriptor, .events = POLLIN, .revents = 0};
+  return ::poll(&waiting, 1, 0) > 0;
+}
+
+void work_until_input(int descriptor, const IdleWork& work) {
+  while (work && !interrupted() && !can_read(descriptor) && work()) {
+  }
+}
+
+LineResult LineReader::next(std::string* line, const IdleWork& work) {
   while (!take_line(line)) {
     if (ended_) return LineResult::kEnd;
     buffer_.erase(0, begin_);
@@ -155,6 +166,7 @@ LineResult LineReader::next(std::string* line) {
     if (buffer_.size() > kMaxLineBytes) {
       throw ProgramError(ExitCode::kInvalidInput, "standard input: a line has more than 16 MiB");
     }
+    work_until_input(descriptor_, work);
     if (wait_for_input(descriptor_) == InputWait::kInterrupted) return LineResult::kInterrupted;
     ended_ = !read_some(descriptor_, "standard input", &buffer_);
   }

@@ -18,8 +18,8 @@ class LineEditor {
 
   // Shows prompt and a space, and reads a line, without its newline, which has any in it that text
   // of edit had. kCleared: Ctrl-C threw away what was typed; kInterrupted: nothing was. Bytes that
-  // are not UTF-8 become U+FFFD. Needs an InterruptGuard; one at a time.
-  virtual LineResult next(const std::string& prompt, std::string* line) = 0;
+  // are not UTF-8 become U+FFFD. Works while no key waits. Needs an InterruptGuard; one at a time.
+  virtual LineResult next(const std::string& prompt, const IdleWork& work, std::string* line) = 0;
   // The next line begins as this text, to be changed.
   virtual void edit(const std::string& text) = 0;
   // Adds to what the arrow keys go back to.

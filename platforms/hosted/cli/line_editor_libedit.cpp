@@ -100,7 +100,7 @@ class LibeditEditor final : public LineEditor {
   LibeditEditor(const LibeditEditor&) = delete;
   LibeditEditor& operator=(const LibeditEditor&) = delete;
 
-  LineResult next(const std::string& prompt, std::string* line) override;
+  LineResult next(const std::string& prompt, const IdleWork& work, std::string* line) override;
   void edit(const std::string& text) override { prefill_ = wide(text); }
   void remember(const std::string& line) override;
 
@@ -120,6 +120,7 @@ class LibeditEditor final : public LineEditor {
   HistoryW* history_;
   std::wstring prompt_;
   std::wstring prefill_;
+  const IdleWork* work_ = nullptr;  // of the line at hand
   bool prefill_is_due_ = false;
   int held_byte_ = -1;  // read, but of no character yet
   bool had_text_ = false;
@@ -167,6 +168,8 @@ unsigned char LibeditEditor::type_prefill(EditLine* editor, int) {
 
 // Signals are let in only inside ppoll, so that none comes between the look at a flag and the wait.
 LibeditEditor::Wait LibeditEditor::wait() {
+  // Echo and cursor are up to date: the library draws before it asks for a key.
+  if (work_ != nullptr) work_until_input(STDIN_FILENO, *work_);
   sigset_t blocked;
   sigset_t before;
   ::sigemptyset(&blocked);
@@ -241,16 +244,18 @@ int LibeditEditor::read_character(EditLine* editor, wchar_t* character) {
   return 1;
 }
 
-LineResult LibeditEditor::next(const std::string& prompt, std::string* line) {
+LineResult LibeditEditor::next(const std::string& prompt, const IdleWork& work, std::string* line) {
   const SignalHandlers handlers;
   // The library drops an escape that nothing follows, so the space is not in it.
   prompt_ = L"\1" + wide(coloured(Colour::kPrompt, "\1" + prompt + "\1")) + L"\1 ";
   prefill_is_due_ = !prefill_.empty();
+  work_ = &work;
   int n = 0;
   errno = 0;
   // Before the prompt shows, or what is typed at once would appear twice.
   el_wset(editor_, EL_PREP_TERM, 1);
   const wchar_t* const text = el_wgets(editor_, &n);
+  work_ = nullptr;
   if (text == nullptr || n <= 0) {
     if (!interrupted()) return LineResult::kEnd;
     std::fputs(had_text_ ? "^C\n" : "^C", out_ != nullptr ? out_ : stderr);

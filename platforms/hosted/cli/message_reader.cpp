@@ -74,26 +74,26 @@ MessageReader::MessageReader(int descriptor, bool is_interactive, HistoryUse his
   for (const std::string& line : history_->lines()) editor_->remember(line);
 }
 
-LineResult MessageReader::next_line(bool goes_on, std::string* line) {
+LineResult MessageReader::next_line(bool goes_on, const IdleWork& work, std::string* line) {
   const char* const prompt = goes_on ? kMorePrompt : kPrompt;
   if (editor_ != nullptr) {
-    const LineResult got = editor_->next(prompt, line);
+    const LineResult got = editor_->next(prompt, work, line);
     if (got != LineResult::kLine || line->find_first_not_of(" \t") == std::string::npos) return got;
     editor_->remember(*line);
     history_->add(*line);
     return got;
   }
   if (is_interactive_) write_stderr(coloured(Colour::kPrompt, prompt) + " ");
-  return lines_.next(line);
+  return lines_.next(line, work);
 }
 
-LineResult MessageReader::next(Message* message) {
+LineResult MessageReader::next(Message* message, const IdleWork& work) {
   MessageLines lines;
   std::string line;
   for (;;) {
     // Before the prompt shows: from then on Ctrl-C means to leave, or to stop the next answer.
     if (is_interactive_) clear_interrupt();
-    const LineResult got = next_line(!lines.is_empty(), &line);
+    const LineResult got = next_line(!lines.is_empty(), work, &line);
     const bool is_taken_back =
         got == LineResult::kCleared || (got == LineResult::kInterrupted && !lines.is_empty());
     if (is_taken_back) {
@@ -118,7 +118,7 @@ LineResult MessageReader::edit(const std::string& text, std::string* edited) {
   }
   clear_interrupt();
   editor_->edit(text);
-  const LineResult got = editor_->next(kPrompt, edited);
+  const LineResult got = editor_->next(kPrompt, nullptr, edited);
   if (got != LineResult::kLine) return got;
   if (edited->find_first_not_of(" \t\n") == std::string::npos) return LineResult::kCleared;
   editor_->remember(*edited);

@@ -44,14 +44,14 @@ class MessageReader {
     std::string text;
     bool may_be_command = false;
   };
-  // Prompts where that is interactive. kCleared is dealt with here.
-  LineResult next(Message* message);
+  // Prompts where that is interactive; works while nothing is typed. kCleared is dealt with here.
+  LineResult next(Message* message, const IdleWork& work = nullptr);
   // Lets the user change text; kCleared where nothing is left of it. Throws ProgramError kUsage
   // where there is no editor.
   LineResult edit(const std::string& text, std::string* edited);
 
  private:
-  LineResult next_line(bool goes_on, std::string* line);
+  LineResult next_line(bool goes_on, const IdleWork& work, std::string* line);
 
   const bool is_interactive_;
   LineReader lines_;

@@ -51,8 +51,11 @@ class OpenModel : public cria_host {
     config_.progress_context = this;
     const cria_source source = file_.source();
     cria_instance opened = {};
+    const auto of_model = static_cast<size_t>(plan_.model.total);
+    arena_.take_pages(of_model, &pool_);
     check_status(cria_open(arena_.data(), arena_.size_bytes(), &source, &config_, &opened),
                  file_.path());
+    arena_.allow_merging(of_model);
     check_is_inspected(file_, opened.model);
     model = opened.model;
     session = opened.session;

@@ -74,7 +74,8 @@ ExitCode serve(const CommonOptions& common, const ServerOptions& options,
   keep_heap_small();
   const uint32_t n_sessions =
       options.n_sessions != 0 ? options.n_sessions : sessions_that_fit(common);
-  const ModelSession model(common, {.n_sessions = n_sessions, .is_resident = true});
+  const ModelSession model(
+      common, {.n_sessions = n_sessions, .is_resident = true, .waits_for_large_pages = true});
   TextService text(model);
   Engine engine(model, {.max_waiting = options.max_waiting, .log = log});
   const cria_memory_plan& plan = model.plan();

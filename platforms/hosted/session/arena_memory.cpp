@@ -1,9 +1,11 @@
 #include "platforms/hosted/session/arena_memory.h"
 
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -12,6 +14,67 @@
 #include "platforms/hosted/base/program_error.h"
 
 namespace cria::hosted {
+namespace {
+
+#ifdef MADV_HUGEPAGE
+constexpr int kLarge = MADV_HUGEPAGE;
+constexpr int kSmall = MADV_NOHUGEPAGE;
+#endif
+
+size_t small_page_bytes() {
+  const long asked = ::sysconf(_SC_PAGESIZE);
+  return asked > 0 ? static_cast<size_t>(asked) : 4096;
+}
+
+// Only advice: a refusal is no error.
+void advise([[maybe_unused]] uint8_t* data, [[maybe_unused]] size_t n_bytes,
+            [[maybe_unused]] int advice) {
+#ifdef MADV_HUGEPAGE
+  ::madvise(data, n_bytes, advice);
+#endif
+}
+
+void touch(volatile uint8_t* byte) { *byte = *byte; }
+
+#ifdef MADV_HUGEPAGE
+// Of most systems; where they are larger, several touches are of one page and nothing is lost.
+constexpr size_t kLargePageBytes = size_t{2} << 20;
+
+// Of this thread, so that others that run meanwhile do not count; what a host does for a page does.
+double thread_seconds() {
+  timespec t = {};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// Large pages [0, n), for each thread a part of them.
+struct LargePages {
+  uint8_t* data;
+  size_t n;
+  size_t n_parts;
+  double small_seconds;
+  std::atomic<bool> pay;
+
+  static void take_part(void* argument, size_t i) {
+    auto* const pages = static_cast<LargePages*>(argument);
+    const size_t end = pages->n * (i + 1) / pages->n_parts;
+    LargePageBudget budget(pages->small_seconds);
+    double before = thread_seconds();
+    for (size_t at = pages->n * i / pages->n_parts; at < end; ++at) {
+      if (!pages->pay.load(std::memory_order_relaxed)) {
+        advise(pages->data + at * kLargePageBytes, (end - at) * kLargePageBytes, kSmall);
+        return;
+      }
+      touch(pages->data + at * kLargePageBytes);
+      const double now = thread_seconds();
+      if (!budget.add(now - before)) pages->pay.store(false, std::memory_order_relaxed);
+      before = now;
+    }
+  }
+};
+#endif
+
+}  // namespace
 
 uint64_t physical_memory_bytes() {
   const long n_pages = ::sysconf(_SC_PHYS_PAGES);
@@ -40,9 +103,8 @@ ArenaMemory::ArenaMemory(uint64_t n_bytes) {
         ::mmap(nullptr, size_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data_ != MAP_FAILED) {
 #ifdef MADV_HUGEPAGE
-      // Streaming the weights is faster through few large pages. Only advice: a refusal is no
-      // error.
-      ::madvise(data_, size_bytes_, MADV_HUGEPAGE);
+      // Streaming the weights is faster through few large pages.
+      advise(static_cast<uint8_t*>(data_), size_bytes_, kLarge);
 #endif
       return;
     }
@@ -56,10 +118,42 @@ ArenaMemory::ArenaMemory(uint64_t n_bytes) {
 }
 
 void ArenaMemory::make_resident() const {
-  const long asked = ::sysconf(_SC_PAGESIZE);
-  const size_t page_bytes = asked > 0 ? static_cast<size_t>(asked) : 4096;
-  auto* const bytes = static_cast<volatile uint8_t*>(data_);
-  for (size_t i = 0; i < size_bytes_; i += page_bytes) bytes[i] = bytes[i];
+  const size_t page_bytes = small_page_bytes();
+  auto* const bytes = static_cast<uint8_t*>(data_);
+  for (size_t i = 0; i < size_bytes_; i += page_bytes) touch(bytes + i);
+}
+
+void ArenaMemory::take_pages([[maybe_unused]] size_t n_bytes,
+                             [[maybe_unused]] ThreadPool* pool) const {
+#ifdef MADV_HUGEPAGE
+  auto* const begin = static_cast<uint8_t*>(data_);
+  // From the first large page on.
+  const size_t skipped =
+      (kLargePageBytes - reinterpret_cast<uintptr_t>(begin) % kLargePageBytes) % kLargePageBytes;
+  constexpr size_t kFewestPages = 32;
+  if (n_bytes < skipped + kFewestPages * kLargePageBytes) return;
+  uint8_t* const first = begin + skipped;
+  // One large page's place is given to small ones, to know what those take.
+  advise(first, kLargePageBytes, kSmall);
+  const double started = thread_seconds();
+  const size_t page_bytes = small_page_bytes();
+  for (size_t i = 0; i < kLargePageBytes; i += page_bytes) touch(first + i);
+  LargePages pages = {first + kLargePageBytes,
+                      (n_bytes - skipped) / kLargePageBytes - 1,
+                      pool->n_threads(),
+                      thread_seconds() - started,
+                      {true}};
+  pool->run(&LargePages::take_part, &pages, pages.n_parts);
+  if (pages.pay.load(std::memory_order_relaxed)) return;
+  uint8_t* const behind = pages.data + pages.n * kLargePageBytes;
+  advise(behind, size_bytes_ - static_cast<size_t>(behind - begin), kSmall);
+#endif
+}
+
+void ArenaMemory::allow_merging([[maybe_unused]] size_t n_bytes) const {
+#ifdef MADV_HUGEPAGE
+  advise(static_cast<uint8_t*>(data_), n_bytes, kLarge);
+#endif
 }
 
 ArenaMemory::~ArenaMemory() { ::munmap(data_, size_bytes_); }

@@ -4,7 +4,32 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "platforms/hosted/base/thread_pool.h"
+
 namespace cria::hosted {
+
+// Whether large pages still pay. A virtual machine whose host has taken free memory back gets it
+// again at the first touch, and large pages are what it took: some milliseconds each then, several
+// times what the small pages in their place would take.
+class LargePageBudget {
+ public:
+  // What the small pages of one large page take.
+  explicit LargePageBudget(double small_seconds) : small_seconds_(small_seconds) {}
+  // Counts a large page. False from when on small ones would have come sooner, by the time of eight
+  // large pages of them: what one loses at most.
+  bool add(double seconds) {
+    spent_ += seconds;
+    allowed_ += small_seconds_;
+    return spent_ <= allowed_ + kSlackPages * small_seconds_;
+  }
+
+ private:
+  static constexpr double kSlackPages = 8;
+
+  double small_seconds_;
+  double spent_ = 0.0;
+  double allowed_ = 0.0;
+};
 
 // Bytes of this machine's memory; the largest number where that is unknown.
 uint64_t physical_memory_bytes();
@@ -25,6 +50,14 @@ class ArenaMemory {
   ~ArenaMemory();
   ArenaMemory(const ArenaMemory&) = delete;
   ArenaMemory& operator=(const ArenaMemory&) = delete;
+
+  // Has the pages of the first n_bytes, which are about to be written, in the threads of the pool:
+  // large ones as long as they pay (LargePageBudget), the rest and all that follows small then.
+  // Changes no byte; nobody else writes meanwhile.
+  void take_pages(size_t n_bytes, ThreadPool* pool) const;
+  // Behind take_pages, once they are written: the system may put small pages together to large ones
+  // as it finds the time.
+  void allow_merging(size_t n_bytes) const;
 
   // Has every page now, so that what the program takes does not grow while it is used. Changes no
   // byte; nobody else writes meanwhile.

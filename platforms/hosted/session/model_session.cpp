@@ -154,11 +154,14 @@ void ModelSession::open(const SessionNeeds& needs) {
   uint8_t* const of_workspace = of_sessions + n_sessions * plan_.session.total;
   const auto size = [end](const uint8_t* from) { return static_cast<size_t>(end - from); };
   const cria_source source = file_.source();
+  const auto of_model = static_cast<size_t>(plan_.model.total);
+  if (!needs.waits_for_large_pages) arena_.take_pages(of_model, &pool_);
   check(cria_load(at, size(at), of_workspace, size(of_workspace), &source, &config_, &model_));
   for (at = of_sessions; at < of_workspace; at += plan_.session.total) {
     check(cria_start(at, size(at), model_, &config_, &sessions_.emplace_back()));
   }
   check(cria_make_workspace(of_workspace, size(of_workspace), model_, &config_, &workspace_));
+  if (!needs.waits_for_large_pages) arena_.allow_merging(of_model);
   if (needs.is_resident) arena_.make_resident();
 }
 

@@ -57,6 +57,9 @@ struct SessionNeeds {
   bool text_only = false;       // tokenizer and template alone: no weights, no session
   uint32_t n_sessions = 1;
   bool is_resident = false;  // take all memory at once, not as it is used
+  // Large pages for all memory, however long the system takes to give them: steady speed counts,
+  // not the start.
+  bool waits_for_large_pages = false;
 };
 
 enum class StepWish { kGoOn, kStop };

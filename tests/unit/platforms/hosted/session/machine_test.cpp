@@ -95,6 +95,41 @@ TEST(ArenaMemory, SaysHowMuchIsNeededWhenThereIsTooLittle) {
   }
 }
 
+TEST(LargePages, PayUntilSmallOnesWouldHaveComeEightPagesSooner) {
+  LargePageBudget fast(1.0);
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(fast.add(0.2));
+  LargePageBudget slow(1.0);
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(slow.add(2.0));
+  EXPECT_FALSE(slow.add(2.0));
+  LargePageBudget very_slow(1.0);
+  EXPECT_TRUE(very_slow.add(7.0));
+  EXPECT_FALSE(very_slow.add(7.0));
+}
+
+TEST(LargePages, OnesThatWereFastPayForSomeThatAreNot) {
+  LargePageBudget budget(1.0);
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(budget.add(0.2));
+  for (int i = 0; i < 22; ++i) EXPECT_TRUE(budget.add(5.0));
+  EXPECT_FALSE(budget.add(5.0));
+}
+
+TEST(ArenaMemory, HasThePagesThatWereTaken) {
+  constexpr size_t kBytes = (size_t{97} << 20) + 12345;
+  for (const size_t n_threads : {1, 2, 3}) {
+    ThreadPool pool(n_threads, FewerThreads::kAreTaken);
+    const ArenaMemory memory(kBytes);
+    auto* const bytes = static_cast<uint8_t*>(memory.data());
+    bytes[kBytes / 2] = 1;
+    for (const size_t n_bytes : {size_t{0}, size_t{5} << 20, kBytes - 1, kBytes}) {
+      memory.take_pages(n_bytes, &pool);
+      memory.allow_merging(n_bytes);
+    }
+    size_t sum = 0;
+    for (size_t i = 0; i < kBytes; ++i) sum += bytes[i];
+    EXPECT_EQ(sum, 1u);
+  }
+}
+
 TEST(CheckMemory, RefusesMoreThanTheMachineHas) {
   const uint64_t there_are =
       std::min<uint64_t>(physical_memory_bytes(), std::numeric_limits<size_t>::max());
