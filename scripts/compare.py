@@ -148,12 +148,24 @@ def in_turns(rounds, first, second):
     return pairs
 
 
+LIGHT = "int4-light.cria"
+STORED = "int4-stored.cria"
+STARTS = ((LIGHT, "light"), (STORED, "none"))
+
+
 def make_models(folder, shape, peers):
     """A checkpoint and what both programs make of it; kept for the next time."""
     folder.mkdir(parents=True, exist_ok=True)
     done = folder / "done"
-    if done.exists():
-        return
+    if not done.exists():
+        make_all_models(folder, shape, peers)
+        done.touch()
+    for name, compress in STARTS:
+        if not (folder / name).exists():
+            run([BIN / "cria-convert", folder / "hf", "-o", folder / name, "--compress", compress, "--no-tokenizer", "--quiet"])
+
+
+def make_all_models(folder, shape, peers):
     print(f"making models in {folder}", flush=True)
     run([sys.executable, ROOT / "tests/tools/make_random_checkpoint.py", folder / "hf", "--shape", shape])
     config = json.loads((folder / "hf/config.json").read_text())
@@ -168,9 +180,6 @@ def make_models(folder, shape, peers):
         scales = ["--scales", "positive"] if weights == "int4" else []
         run([BIN / "cria-convert", folder / "hf", "-o", folder / f"{weights}.cria", "--weights", weights, "--no-tokenizer",
              "--quiet", *scales])
-    run([BIN / "cria-convert", folder / "hf", "-o", folder / "int4-stored.cria", "--compress", "none", "--no-tokenizer",
-         "--quiet"])
-    done.touch()
 
 
 def s(threads):
@@ -269,8 +278,8 @@ def main():
             if threads == options.threads[0]:
                 compare_memory(table, cria, weights, decoded)
     for threads in options.threads if 0 in options.depth else ():
-        # The bar is for the form whose purpose is a fast start.
-        for name, model, bar in (("compressed", "int4.cria", None), ("uncompressed", "int4-stored.cria", 1.0)):
+        # The bar is for the forms whose purpose is a fast start.
+        for name, model, bar in (("compressed", "int4.cria", None), ("lightly compressed", LIGHT, 1.0), ("uncompressed", STORED, 1.0)):
             pairs = in_turns(options.rounds, lambda m=model: cria.first_token_seconds(m, threads),
                              lambda: rival.first_token_seconds("q4_0.gguf", threads))
             table.add(f"first token, {name}, {s(threads)}", pairs, bar, "s", less_is_better=True)

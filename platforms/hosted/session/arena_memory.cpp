@@ -37,8 +37,10 @@ void advise([[maybe_unused]] uint8_t* data, [[maybe_unused]] size_t n_bytes,
 void touch(volatile uint8_t* byte) { *byte = *byte; }
 
 #ifdef MADV_HUGEPAGE
-// Of most systems; where they are larger, several touches are of one page and nothing is lost.
+// Where small pages have 4 KiB. Where they have more, large ones are of tens of megabytes, too few
+// to choose by.
 constexpr size_t kLargePageBytes = size_t{2} << 20;
+constexpr size_t kSmallPageBytes = 4096;
 
 // Of this thread, so that others that run meanwhile do not count; what a host does for a page does.
 double thread_seconds() {
@@ -131,13 +133,13 @@ void ArenaMemory::take_pages([[maybe_unused]] size_t n_bytes,
   const size_t skipped =
       (kLargePageBytes - reinterpret_cast<uintptr_t>(begin) % kLargePageBytes) % kLargePageBytes;
   constexpr size_t kFewestPages = 32;
+  if (small_page_bytes() != kSmallPageBytes) return;
   if (n_bytes < skipped + kFewestPages * kLargePageBytes) return;
   uint8_t* const first = begin + skipped;
   // One large page's place is given to small ones, to know what those take.
   advise(first, kLargePageBytes, kSmall);
   const double started = thread_seconds();
-  const size_t page_bytes = small_page_bytes();
-  for (size_t i = 0; i < kLargePageBytes; i += page_bytes) touch(first + i);
+  for (size_t i = 0; i < kLargePageBytes; i += kSmallPageBytes) touch(first + i);
   LargePages pages = {first + kLargePageBytes,
                       (n_bytes - skipped) / kLargePageBytes - 1,
                       pool->n_threads(),
