@@ -352,7 +352,7 @@ class TextWriter final : public AnswerWriter {
 
   std::string opening(size_t index) override {
     const std::string text = echo(index);
-    if (text.empty()) return text;
+    if (text.empty()) return {};
     JsonText choice = choice_of(index, text, nullptr);
     choice.put("logprobs", nullptr);
     return event_of(chunk(choice).text());
