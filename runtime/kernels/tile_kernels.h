@@ -9,9 +9,8 @@
 //   broadcast(p, j)                      activations p[4j..4j + 3] in every lane, j < 4; may read
 //                                        p[0..15]
 //   look_up(v)       kInt4NlValues + kInt4NlLargest of nibbles, bytes
-//   Int4Dot, Int8Dot, Int4NlDot: how sums of products of bytes are made. Int4Dot's weights are code
-//   +
-//       8, Int8Dot's are codes, Int4NlDot's are what look_up gives
+//   Int4Dot, Int8Dot, Int4NlDot: how products of bytes are summed. Int4Dot's weights are codes + 8,
+//   Int8Dot's are codes, Int4NlDot's are what look_up gives:
 //     kRows          rows of x in a block: with those of two parts, sums that 16 registers hold
 //     kStep          quads of inputs that add takes at once: 1 or 2
 //     kOffset        what weights have too much; a group's start is -kOffset times the sum of x
@@ -135,7 +134,8 @@ struct TileKernels {
     for (size_t i = 0; i < left; ++i) y[i] = part[i];
   }
 
-  static void fetch(const uint8_t* p, size_t n_bytes) {
+  [[gnu::always_inline]] static void fetch(const uint8_t* p, size_t n_bytes) {
+#pragma GCC unroll 8
     for (size_t i = 0; i < n_bytes; i += kLineBytes) __builtin_prefetch(p + i);
   }
 
@@ -248,9 +248,7 @@ struct TileKernels {
       prepare_starts<Dot>(p, row, begin, end, starts);
       for (size_t g = begin; g < end; ++g, group += Weights::kGroupBytes) {
         if constexpr (kRows == 1) {
-          if (g % (kFetchBurst / Weights::kGroupBytes) == 0) {
-            fetch(group + kFetchAhead, kFetchBurst);
-          }
+          fetch(group + kFetchAhead, Weights::kGroupBytes);
         } else {
           for (size_t line = next.first; line < next.last; ++line) {
             __builtin_prefetch(group + p.tile_code_bytes + line * kLineBytes);
