@@ -17,8 +17,8 @@ namespace cria {
 namespace {
 
 constexpr size_t kQuads = kActivationGroup / 4;
-constexpr size_t kBlockGroups = 64;  // groups whose starting sums are prepared together
-constexpr size_t kMaxRows = 6;       // with two tiles, what 32 registers hold
+constexpr size_t kStepGroups = 8;   // groups whose starting sums are prepared together
+constexpr size_t kMaxRows = 6;      // with two tiles, what 32 registers hold
 
 // One call's matrix, activations and output.
 struct Product {
@@ -27,7 +27,7 @@ struct Product {
   size_t tile_code_bytes;
   size_t tile_scale_bytes;
   size_t n_groups;
-  size_t groups_per_scale;
+  unsigned scale_shift;
   size_t rows;
   const int8_t* x;
   const float* x_scales;
@@ -47,6 +47,7 @@ __m512i broadcast4(const int8_t* p) {
 struct Int4 {
   static constexpr int32_t kOffset = 8;
   static constexpr size_t kGroupBytes = 256;
+  static constexpr size_t kGroupStep = kGroupBytes;
 
   static void pair(const uint8_t* group, size_t j, __m512i* first, __m512i* second) {
     const __m512i low_bits = _mm512_set1_epi8(0x0f);
@@ -55,8 +56,8 @@ struct Int4 {
     *second = _mm512_and_si512(_mm512_srli_epi16(line, 4), low_bits);
   }
 
-  static __m512 scale(const uint8_t* tile, size_t group, size_t groups_per_scale) {
-    const uint8_t* p = tile + group / groups_per_scale * (kTileRows * 2);
+  static __m512 scale(const uint8_t* tile, size_t group, unsigned scale_shift) {
+    const uint8_t* p = tile + (group >> scale_shift) * (kTileRows * 2);
     const __m256i bf16 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bf16), 16));
   }
@@ -76,6 +77,7 @@ struct Int4Nl : Int4 {
 struct Int8 {
   static constexpr int32_t kOffset = 128;
   static constexpr size_t kGroupBytes = 512;
+  static constexpr size_t kGroupStep = kGroupBytes;
 
   static void pair(const uint8_t* group, size_t j, __m512i* first, __m512i* second) {
     const __m512i offset = _mm512_set1_epi8(static_cast<char>(0x80));
@@ -83,15 +85,39 @@ struct Int8 {
     *second = _mm512_xor_si512(_mm512_loadu_si512(group + (j + 4) * kLineBytes), offset);
   }
 
-  static __m512 scale(const uint8_t* tile, size_t /*group*/, size_t /*groups_per_scale*/) {
+  static __m512 scale(const uint8_t* tile, size_t /*group*/, unsigned /*scale_shift*/) {
     return _mm512_loadu_ps(tile);
   }
 };
 
 // A scale is for one group of activations.
 struct Int8G32 : Int8 {
-  static __m512 scale(const uint8_t* tile, size_t group, size_t /*groups_per_scale*/) {
-    return Int4::scale(tile, group, 1);
+  static __m512 scale(const uint8_t* tile, size_t group, unsigned /*scale_shift*/) {
+    return Int4::scale(tile, group, 0);
+  }
+};
+
+#ifndef PR
+#define PR 5
+#endif
+// Weights of a panel: bytes as vpdpbusd takes them, scales as floats.
+struct Unpacked {
+  static constexpr size_t kGroupBytes = Int8::kGroupBytes;
+
+  static void pair(const uint8_t* group, size_t j, __m512i* first, __m512i* second) {
+    *first = _mm512_load_si512(group + j * kLineBytes);
+    *second = _mm512_load_si512(group + (j + kQuads / 2) * kLineBytes);
+  }
+
+};
+
+// Those of kTiles tiles, group by group.
+template <size_t kTiles>
+struct UnpackedTiles : Unpacked {
+  static constexpr size_t kGroupStep = kTiles * kGroupBytes;
+
+  static __m512 scale(const uint8_t* tile, size_t group, unsigned /*scale_shift*/) {
+    return _mm512_load_ps(tile + group * kTiles * sizeof(__m512));
   }
 };
 
@@ -102,34 +128,47 @@ void store_tile(const Product& p, size_t row, size_t tile, __m512 value) {
   _mm512_mask_storeu_ps(p.y + row * p.y_stride + first, mask, value);
 }
 
-// Where a block of kTiles tiles times kRows rows stands in a product.
-struct Block {
-  const uint8_t* codes;
-  const uint8_t* scales;
-  const int8_t* x;
-  const float* x_scales;
-  const int32_t* x_sums;
-};
-
-Block block_at(const Product& p, size_t tile, size_t row) {
-  return {
-      .codes = p.codes + tile * p.tile_code_bytes,
-      .scales = p.scales + tile * p.tile_scale_bytes,
-      .x = p.x + row * p.n_groups * kActivationGroup,
-      .x_scales = p.x_scales + row * p.n_groups,
-      .x_sums = p.x_sums + row * p.n_groups,
-  };
-}
-
-void fetch(const uint8_t* p, size_t n_bytes) {
+// GCC drops a call of a function that does nothing but fetch.
+[[gnu::always_inline]] inline void fetch(const uint8_t* p, size_t n_bytes) {
   for (size_t i = 0; i < n_bytes; i += kLineBytes) {
     _mm_prefetch(reinterpret_cast<const char*>(p + i), _MM_HINT_T0);
   }
 }
 
-// Adds the integer dot products of group g to sums.
+// What is prepared of a row for kStepGroups groups: the sums' starts, which take offset times the
+// activations out again, and the scales. It is read one by one, and must not be right behind these
+// wide stores: such a load waits until they have left the core.
+struct RowStep {
+  alignas(64) int32_t starts[kStepGroups];
+  float scales[kStepGroups];
+};
+
+// For groups [begin, end) of a row.
+[[gnu::always_inline]] inline void prepare(const Product& p, size_t row, size_t begin, size_t end,
+                                           int32_t offset, RowStep* step) {
+  const auto mask = static_cast<__mmask8>((1u << (end - begin)) - 1);
+  const size_t at = row * p.n_groups + begin;
+  const __m256i sums = _mm256_maskz_loadu_epi32(mask, p.x_sums + at);
+  _mm256_store_si256(reinterpret_cast<__m256i*>(step->starts),
+                     _mm256_mullo_epi32(sums, _mm256_set1_epi32(-offset)));
+  _mm256_store_ps(step->scales, _mm256_maskz_loadu_ps(mask, p.x_scales + at));
+}
+
+// Weights of a block of kTiles tiles: of group g, tile t at codes + g * group_bytes + t *
+// tile_code_bytes.
+struct BlockWeights {
+  const uint8_t* codes;
+  const uint8_t* scales;
+  size_t tile_code_bytes;
+  size_t tile_scale_bytes;
+  unsigned scale_shift;
+};
+
+// Adds the integer dot products of a group to sums; codes are the group's of the first tile, x[r] +
+// at is where the row's activations begin.
 template <class Weights, size_t kTiles, size_t kRows>
-[[gnu::always_inline]] inline void dot_group(const Product& p, const Block& b, size_t g,
+[[gnu::always_inline]] inline void dot_group(const uint8_t* codes, size_t tile_code_bytes,
+                                             const int8_t* const (&x)[kRows], size_t at,
                                              __m512i (&sums)[kRows][kTiles]) {
 #pragma GCC unroll 4
   for (size_t j = 0; j < kQuads / 2; ++j) {
@@ -137,12 +176,11 @@ template <class Weights, size_t kTiles, size_t kRows>
     __m512i second[kTiles];
 #pragma GCC unroll 2
     for (size_t t = 0; t < kTiles; ++t) {
-      const uint8_t* group = b.codes + t * p.tile_code_bytes + g * Weights::kGroupBytes;
-      Weights::pair(group, j, &first[t], &second[t]);
+      Weights::pair(codes + t * tile_code_bytes, j, &first[t], &second[t]);
     }
 #pragma GCC unroll 6
     for (size_t r = 0; r < kRows; ++r) {
-      const int8_t* quads = b.x + (r * p.n_groups + g) * kActivationGroup + j * 4;
+      const int8_t* quads = x[r] + at + j * 4;
       const __m512i x_first = broadcast4(quads);
       const __m512i x_second = broadcast4(quads + kActivationGroup / 2);
 #pragma GCC unroll 2
@@ -157,94 +195,244 @@ template <class Weights, size_t kTiles, size_t kRows>
   }
 }
 
-// acc += float(sums) * (weight scale * activation scale) for group g.
-template <class Weights, size_t kTiles, size_t kRows>
-[[gnu::always_inline]] inline void add_scaled_group(const Product& p, const Block& b, size_t g,
-                                                    const __m512i (&sums)[kRows][kTiles],
-                                                    __m512 (&acc)[kRows][kTiles]) {
-#pragma GCC unroll 2
-  for (size_t t = 0; t < kTiles; ++t) {
-    const __m512 scale = Weights::scale(b.scales + t * p.tile_scale_bytes, g, p.groups_per_scale);
+// Adds n_groups groups, from first_group on, to acc: acc += float(dot product) * (weight scale *
+// activation scale). Before each calls fetch_for(group). x[r] is where activations of first_group
+// begin.
+template <class Weights, size_t kTiles, size_t kRows, class Fetch>
+[[gnu::always_inline]] inline void add_groups(const BlockWeights& w, size_t first_group,
+                                              size_t n_groups, const int8_t* const (&x)[kRows],
+                                              const RowStep* steps, const Fetch& fetch_for,
+                                              __m512 (&acc)[kRows][kTiles]) {
+  for (size_t i = 0; i < n_groups; ++i) {
+    const size_t g = first_group + i;
+    fetch_for(g);
+    __m512i sums[kRows][kTiles];
 #pragma GCC unroll 6
     for (size_t r = 0; r < kRows; ++r) {
-      const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(b.x_scales[r * p.n_groups + g]));
-      acc[r][t] = _mm512_add_ps(acc[r][t], _mm512_mul_ps(_mm512_cvtepi32_ps(sums[r][t]), both));
+#pragma GCC unroll 2
+      for (size_t t = 0; t < kTiles; ++t) sums[r][t] = _mm512_set1_epi32(steps[r].starts[i]);
     }
-  }
-}
-
-// Tiles [tile, tile + kTiles) times rows [row, row + kRows). Every sum stays in a register.
-template <class Weights, size_t kTiles, size_t kRows>
-void multiply_block(const Product& p, size_t tile, size_t row) {
-  const Block b = block_at(p, tile, row);
-  // Each block of many rows fetches a quarter of a tile, so that the blocks together have the next
-  // tiles ready.
-  constexpr size_t kFetchBytes = Weights::kGroupBytes / 4;
-  constexpr size_t kBurstGroups = kFetchBurst / Weights::kGroupBytes;
-  const uint8_t* later =
-      b.codes + kTiles * p.tile_code_bytes + row / kMaxRows * p.n_groups * kFetchBytes;
-  __m512 acc[kRows][kTiles];
-  for (size_t r = 0; r < kRows; ++r) {
-    for (size_t t = 0; t < kTiles; ++t) acc[r][t] = _mm512_setzero_ps();
-  }
-  for (size_t begin = 0; begin < p.n_groups; begin += kBlockGroups) {
-    const size_t end = begin + kBlockGroups < p.n_groups ? begin + kBlockGroups : p.n_groups;
-    int32_t starts[kBlockGroups][kRows];
-    for (size_t r = 0; r < kRows; ++r) {
-      for (size_t g = begin; g < end; ++g) {
-        starts[g - begin][r] = -Weights::kOffset * b.x_sums[r * p.n_groups + g];
-      }
-    }
-    for (size_t g = begin; g < end; ++g) {
-      if constexpr (kRows == 1) {
-        if (g % kBurstGroups == 0) {
-          fetch(b.codes + g * Weights::kGroupBytes + kFetchAhead, kFetchBurst);
-        }
-      } else if (p.n_rows <= kMaxRows) {
-        // The only block: the tokens of a few sessions.
-        for (size_t t = kTiles; t < 2 * kTiles; ++t) {
-          fetch(b.codes + t * p.tile_code_bytes + g * Weights::kGroupBytes, Weights::kGroupBytes);
-        }
-      } else {
-        fetch(later + g * kFetchBytes, kFetchBytes);
-      }
-      __m512i sums[kRows][kTiles];
+    dot_group<Weights>(w.codes + g * Weights::kGroupStep, w.tile_code_bytes, x,
+                       i * kActivationGroup, sums);
+#pragma GCC unroll 2
+    for (size_t t = 0; t < kTiles; ++t) {
+      const __m512 scale = Weights::scale(w.scales + t * w.tile_scale_bytes, g, w.scale_shift);
 #pragma GCC unroll 6
       for (size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-        for (size_t t = 0; t < kTiles; ++t) sums[r][t] = _mm512_set1_epi32(starts[g - begin][r]);
+        const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(steps[r].scales[i]));
+        acc[r][t] = _mm512_add_ps(acc[r][t], _mm512_mul_ps(_mm512_cvtepi32_ps(sums[r][t]), both));
       }
-      dot_group<Weights>(p, b, g, sums);
-      add_scaled_group<Weights>(p, b, g, sums, acc);
     }
   }
+}
+
+// A product's tiles [tile, tile + kTiles) times its rows, of which there are kRows: weights are
+// used as they come.
+template <class Weights, size_t kTiles, size_t kRows>
+[[gnu::noinline]] void multiply_block(const Product& p, size_t tile) {
+  const BlockWeights w = {
+      .codes = p.codes + tile * p.tile_code_bytes,
+      .scales = p.scales + tile * p.tile_scale_bytes,
+      .tile_code_bytes = p.tile_code_bytes,
+      .tile_scale_bytes = p.tile_scale_bytes,
+      .scale_shift = p.scale_shift,
+  };
+  const auto fetch_for = [&w](size_t g) __attribute__((always_inline)) {
+    const uint8_t* group = w.codes + g * Weights::kGroupBytes;
+    if constexpr (kRows == 1) {
+      if (g % (kFetchBurst / Weights::kGroupBytes) == 0) fetch(group + kFetchAhead, kFetchBurst);
+    } else {
+      for (size_t t = kTiles; t < 2 * kTiles; ++t) {
+        fetch(group + t * w.tile_code_bytes, Weights::kGroupBytes);
+      }
+    }
+  };
+  __m512 acc[kRows][kTiles];
+#pragma GCC unroll 6
   for (size_t r = 0; r < kRows; ++r) {
-    for (size_t t = 0; t < kTiles; ++t) store_tile(p, row + r, tile + t, acc[r][t]);
+#pragma GCC unroll 2
+    for (size_t t = 0; t < kTiles; ++t) acc[r][t] = _mm512_setzero_ps();
+  }
+  // Two, so that one is prepared while the other is read.
+  RowStep steps[2][kRows];
+  const auto prepare_rows = [&](size_t begin, RowStep* to) __attribute__((always_inline)) {
+    const size_t end = begin + kStepGroups < p.n_groups ? begin + kStepGroups : p.n_groups;
+    for (size_t r = 0; r < kRows; ++r) prepare(p, r, begin, end, Weights::kOffset, &to[r]);
+    return end;
+  };
+  size_t end = p.n_groups > 0 ? prepare_rows(0, steps[0]) : 0;
+  for (size_t begin = 0, i = 0; begin < p.n_groups; i ^= 1) {
+    const size_t next = end;
+    if (next < p.n_groups) end = prepare_rows(next, steps[i ^ 1]);
+    const int8_t* x[kRows];
+#pragma GCC unroll 6
+    for (size_t r = 0; r < kRows; ++r) x[r] = p.x + (r * p.n_groups + begin) * kActivationGroup;
+    add_groups<Weights>(w, begin, next - begin, x, steps[i], fetch_for, acc);
+    begin = next;
+  }
+#pragma GCC unroll 6
+  for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (size_t t = 0; t < kTiles; ++t) store_tile(p, r, tile + t, acc[r][t]);
   }
 }
 
 template <class Weights, size_t kTiles>
-void multiply_rows(const Product& p, size_t tile, size_t row, size_t n_rows) {
-  switch (n_rows) {
+void multiply_few_rows(const Product& p, size_t tile) {
+  switch (p.n_rows) {
     case 1:
-      return multiply_block<Weights, kTiles, 1>(p, tile, row);
+      return multiply_block<Weights, kTiles, 1>(p, tile);
     case 2:
-      return multiply_block<Weights, kTiles, 2>(p, tile, row);
+      return multiply_block<Weights, kTiles, 2>(p, tile);
     case 3:
-      return multiply_block<Weights, kTiles, 3>(p, tile, row);
+      return multiply_block<Weights, kTiles, 3>(p, tile);
     case 4:
-      return multiply_block<Weights, kTiles, 4>(p, tile, row);
+      return multiply_block<Weights, kTiles, 4>(p, tile);
     case 5:
-      return multiply_block<Weights, kTiles, 5>(p, tile, row);
+      return multiply_block<Weights, kTiles, 5>(p, tile);
     default:
-      return multiply_block<Weights, kTiles, kMaxRows>(p, tile, row);
+      return multiply_block<Weights, kTiles, kMaxRows>(p, tile);
+  }
+}
+
+// More rows than one block has meet kStepGroups groups of two tiles after another, which are
+// unpacked once and stay in the first cache with what is known of the rows.
+constexpr size_t kPanelBlocks = PR;
+constexpr size_t kPanelRows = kPanelBlocks * kMaxRows;
+
+template <size_t kTiles>
+struct Panel {
+  alignas(64) uint8_t codes[kStepGroups * kTiles * Unpacked::kGroupBytes];
+  alignas(64) float scales[kStepGroups * kTiles * kTileRows];
+  RowStep steps[kPanelRows];
+  alignas(64) float acc[kPanelRows][kTiles][kTileRows];
+};
+
+// Groups [begin, end) of tiles [tile, tile + kTiles).
+template <class Weights, size_t kTiles>
+void unpack(const Product& p, size_t tile, size_t begin, size_t end, Panel<kTiles>* panel) {
+  for (size_t t = 0; t < kTiles; ++t) {
+    const uint8_t* codes = p.codes + (tile + t) * p.tile_code_bytes;
+    const uint8_t* scales = p.scales + (tile + t) * p.tile_scale_bytes;
+    for (size_t g = begin; g < end; ++g) {
+      const size_t at = (g - begin) * kTiles + t;
+      uint8_t* out = panel->codes + at * Unpacked::kGroupBytes;
+#pragma GCC unroll 4
+      for (size_t j = 0; j < kQuads / 2; ++j) {
+        __m512i first;
+        __m512i second;
+        Weights::pair(codes + g * Weights::kGroupBytes, j, &first, &second);
+        _mm512_store_si512(out + j * kLineBytes, first);
+        _mm512_store_si512(out + (j + kQuads / 2) * kLineBytes, second);
+      }
+      _mm512_store_ps(panel->scales + at * kTileRows, Weights::scale(scales, g, p.scale_shift));
+    }
+  }
+}
+
+// n_groups groups of a panel times kRows of its rows; x is where the first of them has the first
+// group.
+template <size_t kTiles, size_t kRows>
+[[gnu::noinline]] void multiply_panel(const uint8_t* codes, const float* scales, size_t n_groups,
+                                      const int8_t* x, size_t x_stride, const RowStep* steps,
+                                      float (*sums)[kTiles][kTileRows]) {
+  const BlockWeights w = {
+      .codes = codes,
+      .scales = reinterpret_cast<const uint8_t*>(scales),
+      .tile_code_bytes = Unpacked::kGroupBytes,
+      .tile_scale_bytes = sizeof(__m512),
+      .scale_shift = 0,
+  };
+  const int8_t* rows[kRows];
+  __m512 acc[kRows][kTiles];
+#pragma GCC unroll 6
+  for (size_t r = 0; r < kRows; ++r) {
+    rows[r] = x + r * x_stride;
+    // As long as GCC knows the stride it finds each row again from it, in every group.
+    asm("" : "+r"(rows[r]));
+#pragma GCC unroll 2
+    for (size_t t = 0; t < kTiles; ++t) acc[r][t] = _mm512_load_ps(sums[r][t]);
+  }
+  const auto fetch_nothing = [](size_t /*group*/) {};
+  add_groups<UnpackedTiles<kTiles>>(w, 0, n_groups, rows, steps, fetch_nothing, acc);
+#pragma GCC unroll 6
+  for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (size_t t = 0; t < kTiles; ++t) _mm512_store_ps(sums[r][t], acc[r][t]);
+  }
+}
+
+// Rows [row, row + kMaxRows) of a panel, or what is left of n_rows.
+template <size_t kTiles>
+void multiply_panel_rows(Panel<kTiles>* panel, size_t n_groups, const int8_t* x, size_t x_stride,
+                         size_t row, size_t n_rows) {
+  const auto multiply = [&]<size_t kRows>() {
+    multiply_panel<kTiles, kRows>(panel->codes, panel->scales, n_groups, x + row * x_stride,
+                                  x_stride, panel->steps + row, panel->acc + row);
+  };
+  switch (n_rows - row) {
+    case 1:
+      return multiply.template operator()<1>();
+    case 2:
+      return multiply.template operator()<2>();
+    case 3:
+      return multiply.template operator()<3>();
+    case 4:
+      return multiply.template operator()<4>();
+    case 5:
+      return multiply.template operator()<5>();
+    default:
+      return multiply.template operator()<kMaxRows>();
+  }
+}
+
+// Tiles [tile, tile + kTiles) times rows [first_row, first_row + n_rows), at most kPanelRows.
+template <class Weights, size_t kTiles>
+void multiply_many_rows(const Product& p, size_t tile, size_t first_row, size_t n_rows) {
+  constexpr size_t kTileLines = kStepGroups * Weights::kGroupBytes / kLineBytes;
+  Panel<kTiles> panel;
+  for (size_t r = 0; r < n_rows; ++r) {
+    for (size_t t = 0; t < kTiles; ++t) _mm512_store_ps(panel.acc[r][t], _mm512_setzero_ps());
+  }
+  const size_t n_blocks = (n_rows + kMaxRows - 1) / kMaxRows;
+  for (size_t begin = 0; begin < p.n_groups; begin += kStepGroups) {
+    const size_t end = begin + kStepGroups < p.n_groups ? begin + kStepGroups : p.n_groups;
+    unpack<Weights>(p, tile, begin, end, &panel);
+    for (size_t r = 0; r < n_rows; ++r) {
+      prepare(p, first_row + r, begin, end, Weights::kOffset, &panel.steps[r]);
+    }
+    // Each block fetches its share of the next panel.
+    const uint8_t* next = p.codes + (end < p.n_groups ? tile * p.tile_code_bytes + end * Weights::kGroupBytes
+                                                      : (tile + kTiles) * p.tile_code_bytes);
+    for (size_t i = 0, line = 0; i < n_rows; i += kMaxRows) {
+      const size_t last = (i / kMaxRows + 1) * kTiles * kTileLines / n_blocks;
+      for (; line < last; ++line) {
+        fetch(next + line / kTileLines * p.tile_code_bytes + line % kTileLines * kLineBytes,
+              kLineBytes);
+      }
+      const size_t x_stride = p.n_groups * kActivationGroup;
+      multiply_panel_rows(&panel, end - begin,
+                          p.x + first_row * x_stride + begin * kActivationGroup, x_stride, i,
+                          n_rows);
+    }
+  }
+  for (size_t r = 0; r < n_rows; ++r) {
+    for (size_t t = 0; t < kTiles; ++t) {
+      store_tile(p, first_row + r, tile + t, _mm512_load_ps(panel.acc[r][t]));
+    }
   }
 }
 
 template <class Weights, size_t kTiles>
-void multiply_tiles(const Product& p, size_t tile, size_t n_rows) {
-  for (size_t row = 0; row < n_rows; row += kMaxRows) {
-    multiply_rows<Weights, kTiles>(p, tile, row, n_rows - row < kMaxRows ? n_rows - row : kMaxRows);
+void multiply_tiles(const Product& p, size_t tile) {
+  if (p.n_rows <= kMaxRows) return multiply_few_rows<Weights, kTiles>(p, tile);
+  // As few panels as there can be, all of about as many rows.
+  const size_t n_blocks = (p.n_rows + kMaxRows - 1) / kMaxRows;
+  const size_t n_panels = (n_blocks + kPanelBlocks - 1) / kPanelBlocks;
+  const size_t most = (n_blocks + n_panels - 1) / n_panels * kMaxRows;
+  for (size_t row = 0; row < p.n_rows; row += most) {
+    const size_t left = p.n_rows - row;
+    multiply_many_rows<Weights, kTiles>(p, tile, row, left < most ? left : most);
   }
 }
 
@@ -258,7 +446,7 @@ void multiply(const MatrixShape& shape, const uint8_t* codes, const uint8_t* sca
       .tile_code_bytes = tile_code_bytes(shape),
       .tile_scale_bytes = tile_scale_bytes(shape),
       .n_groups = padded_cols(shape) / kActivationGroup,
-      .groups_per_scale = shape.group_size / kActivationGroup,
+      .scale_shift = shape.group_size / 64u,  // of 32, 64 or 128
       .rows = shape.rows,
       .x = x.codes,
       .x_scales = x.scales,
@@ -269,12 +457,12 @@ void multiply(const MatrixShape& shape, const uint8_t* codes, const uint8_t* sca
   };
   if (x.n_rows == 1) {
     // One stream: two tiles at once were slower.
-    for (size_t t = first_tile; t < last_tile; ++t) multiply_block<Weights, 1, 1>(p, t, 0);
+    for (size_t t = first_tile; t < last_tile; ++t) multiply_block<Weights, 1, 1>(p, t);
     return;
   }
   size_t tile = first_tile;
-  for (; tile + 2 <= last_tile; tile += 2) multiply_tiles<Weights, 2>(p, tile, x.n_rows);
-  if (tile < last_tile) multiply_tiles<Weights, 1>(p, tile, x.n_rows);
+  for (; tile + 2 <= last_tile; tile += 2) multiply_tiles<Weights, 2>(p, tile);
+  if (tile < last_tile) multiply_tiles<Weights, 1>(p, tile);
 }
 
 }  // namespace
