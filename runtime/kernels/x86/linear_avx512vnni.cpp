@@ -17,7 +17,10 @@ namespace cria {
 namespace {
 
 constexpr size_t kQuads = kActivationGroup / 4;
-constexpr size_t kStepGroups = 8;   // groups whose starting sums are prepared together
+#ifndef KS
+#define KS 8
+#endif
+constexpr size_t kStepGroups = KS;   // groups whose starting sums are prepared together
 constexpr size_t kMaxRows = 6;      // with two tiles, what 32 registers hold
 
 // One call's matrix, activations and output.
@@ -47,7 +50,6 @@ __m512i broadcast4(const int8_t* p) {
 struct Int4 {
   static constexpr int32_t kOffset = 8;
   static constexpr size_t kGroupBytes = 256;
-  static constexpr size_t kGroupStep = kGroupBytes;
 
   static void pair(const uint8_t* group, size_t j, __m512i* first, __m512i* second) {
     const __m512i low_bits = _mm512_set1_epi8(0x0f);
@@ -77,7 +79,6 @@ struct Int4Nl : Int4 {
 struct Int8 {
   static constexpr int32_t kOffset = 128;
   static constexpr size_t kGroupBytes = 512;
-  static constexpr size_t kGroupStep = kGroupBytes;
 
   static void pair(const uint8_t* group, size_t j, __m512i* first, __m512i* second) {
     const __m512i offset = _mm512_set1_epi8(static_cast<char>(0x80));
@@ -94,30 +95,6 @@ struct Int8 {
 struct Int8G32 : Int8 {
   static __m512 scale(const uint8_t* tile, size_t group, unsigned /*scale_shift*/) {
     return Int4::scale(tile, group, 0);
-  }
-};
-
-#ifndef PR
-#define PR 5
-#endif
-// Weights of a panel: bytes as vpdpbusd takes them, scales as floats.
-struct Unpacked {
-  static constexpr size_t kGroupBytes = Int8::kGroupBytes;
-
-  static void pair(const uint8_t* group, size_t j, __m512i* first, __m512i* second) {
-    *first = _mm512_load_si512(group + j * kLineBytes);
-    *second = _mm512_load_si512(group + (j + kQuads / 2) * kLineBytes);
-  }
-
-};
-
-// Those of kTiles tiles, group by group.
-template <size_t kTiles>
-struct UnpackedTiles : Unpacked {
-  static constexpr size_t kGroupStep = kTiles * kGroupBytes;
-
-  static __m512 scale(const uint8_t* tile, size_t group, unsigned /*scale_shift*/) {
-    return _mm512_load_ps(tile + group * kTiles * sizeof(__m512));
   }
 };
 
@@ -139,111 +116,156 @@ void store_tile(const Product& p, size_t row, size_t tile, __m512 value) {
 // activations out again, and the scales. It is read one by one, and must not be right behind these
 // wide stores: such a load waits until they have left the core.
 struct RowStep {
-  alignas(64) int32_t starts[kStepGroups];
+  alignas(KS * 8) int32_t starts[kStepGroups];
   float scales[kStepGroups];
 };
 
 // For groups [begin, end) of a row.
 [[gnu::always_inline]] inline void prepare(const Product& p, size_t row, size_t begin, size_t end,
                                            int32_t offset, RowStep* step) {
-  const auto mask = static_cast<__mmask8>((1u << (end - begin)) - 1);
   const size_t at = row * p.n_groups + begin;
-  const __m256i sums = _mm256_maskz_loadu_epi32(mask, p.x_sums + at);
-  _mm256_store_si256(reinterpret_cast<__m256i*>(step->starts),
-                     _mm256_mullo_epi32(sums, _mm256_set1_epi32(-offset)));
-  _mm256_store_ps(step->scales, _mm256_maskz_loadu_ps(mask, p.x_scales + at));
+#if KS == 4
+  if (end - begin == kStepGroups) {
+    const __m128i sums = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p.x_sums + at));
+    _mm_store_si128(reinterpret_cast<__m128i*>(step->starts),
+                    _mm_mullo_epi32(sums, _mm_set1_epi32(-offset)));
+    _mm_store_ps(step->scales, _mm_loadu_ps(p.x_scales + at));
+    return;
+  }
+#else
+  if (end - begin == kStepGroups) {
+    const __m256i sums = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p.x_sums + at));
+    _mm256_store_si256(reinterpret_cast<__m256i*>(step->starts),
+                       _mm256_mullo_epi32(sums, _mm256_set1_epi32(-offset)));
+    _mm256_store_ps(step->scales, _mm256_loadu_ps(p.x_scales + at));
+    return;
+  }
+#endif
+  for (size_t i = 0; i < end - begin; ++i) {
+    step->starts[i] = -offset * p.x_sums[at + i];
+    step->scales[i] = p.x_scales[at + i];
+  }
 }
 
-// Weights of a block of kTiles tiles: of group g, tile t at codes + g * group_bytes + t *
-// tile_code_bytes.
-struct BlockWeights {
+// Where a block's weights come from: pair() and scale() as those of a kind of weights, for a group and
+// one of the block's tiles.
+template <class Weights>
+struct Packed {
   const uint8_t* codes;
   const uint8_t* scales;
   size_t tile_code_bytes;
   size_t tile_scale_bytes;
   unsigned scale_shift;
+
+  Packed(const Product& p, size_t tile)
+      : codes(p.codes + tile * p.tile_code_bytes),
+        scales(p.scales + tile * p.tile_scale_bytes),
+        tile_code_bytes(p.tile_code_bytes),
+        tile_scale_bytes(p.tile_scale_bytes),
+        scale_shift(p.scale_shift) {}
+
+  void pair(size_t group, size_t t, size_t j, __m512i* first, __m512i* second) const {
+    Weights::pair(codes + t * tile_code_bytes + group * Weights::kGroupBytes, j, first, second);
+  }
+  [[nodiscard]] __m512 scale(size_t group, size_t t) const {
+    return Weights::scale(scales + t * tile_scale_bytes, group, scale_shift);
+  }
 };
 
-// Adds the integer dot products of a group to sums; codes are the group's of the first tile, x[r] +
-// at is where the row's activations begin.
-template <class Weights, size_t kTiles, size_t kRows>
-[[gnu::always_inline]] inline void dot_group(const uint8_t* codes, size_t tile_code_bytes,
-                                             const int8_t* const (&x)[kRows], size_t at,
-                                             __m512i (&sums)[kRows][kTiles]) {
-#pragma GCC unroll 4
-  for (size_t j = 0; j < kQuads / 2; ++j) {
-    __m512i first[kTiles];
-    __m512i second[kTiles];
-#pragma GCC unroll 2
-    for (size_t t = 0; t < kTiles; ++t) {
-      Weights::pair(codes + t * tile_code_bytes, j, &first[t], &second[t]);
-    }
-#pragma GCC unroll 6
-    for (size_t r = 0; r < kRows; ++r) {
-      const int8_t* quads = x[r] + at + j * 4;
-      const __m512i x_first = broadcast4(quads);
-      const __m512i x_second = broadcast4(quads + kActivationGroup / 2);
-#pragma GCC unroll 2
-      for (size_t t = 0; t < kTiles; ++t) {
-        sums[r][t] = _mm512_dpbusd_epi32(sums[r][t], first[t], x_first);
-      }
-#pragma GCC unroll 2
-      for (size_t t = 0; t < kTiles; ++t) {
-        sums[r][t] = _mm512_dpbusd_epi32(sums[r][t], second[t], x_second);
-      }
-    }
-  }
-}
+// kStepGroups groups of kTiles tiles: codes as vpdpbusd takes them, scales as floats.
+template <size_t kTiles>
+struct Panel {
+  alignas(64) uint8_t codes[kStepGroups][kTiles][kQuads][kLineBytes];
+  alignas(64) float scales[kStepGroups][kTiles][kTileRows];
 
-// Adds n_groups groups, from first_group on, to acc: acc += float(dot product) * (weight scale *
-// activation scale). Before each calls fetch_for(group). x[r] is where activations of first_group
-// begin.
-template <class Weights, size_t kTiles, size_t kRows, class Fetch>
-[[gnu::always_inline]] inline void add_groups(const BlockWeights& w, size_t first_group,
-                                              size_t n_groups, const int8_t* const (&x)[kRows],
+  void pair(size_t group, size_t t, size_t j, __m512i* first, __m512i* second) const {
+    *first = _mm512_load_si512(codes[group][t][j]);
+    *second = _mm512_load_si512(codes[group][t][j + kQuads / 2]);
+  }
+  [[nodiscard]] __m512 scale(size_t group, size_t t) const {
+    return _mm512_load_ps(scales[group][t]);
+  }
+};
+
+// Weights as they come, which go into a panel too; groups count from begin.
+template <class Weights, size_t kTiles>
+struct Unpacking {
+  Packed<Weights> from;
+  size_t begin;
+  Panel<kTiles>* panel;
+
+  void pair(size_t group, size_t t, size_t j, __m512i* first, __m512i* second) const {
+    from.pair(begin + group, t, j, first, second);
+    _mm512_store_si512(panel->codes[group][t][j], *first);
+    _mm512_store_si512(panel->codes[group][t][j + kQuads / 2], *second);
+  }
+  [[nodiscard]] __m512 scale(size_t group, size_t t) const {
+    const __m512 value = from.scale(begin + group, t);
+    _mm512_store_ps(panel->scales[group][t], value);
+    return value;
+  }
+};
+
+// Adds groups [begin, begin + n_groups) to acc: acc += float(dot product) * (weight scale *
+// activation scale). Before each calls fetch_for(group). x[r] and steps[r] are for the first of
+// them.
+template <size_t kTiles, size_t kRows, class Weights, class Fetch>
+[[gnu::always_inline]] inline void add_groups(const Weights& weights, size_t begin, size_t n_groups,
+                                              const int8_t* const (&x)[kRows],
                                               const RowStep* steps, const Fetch& fetch_for,
                                               __m512 (&acc)[kRows][kTiles]) {
-  for (size_t i = 0; i < n_groups; ++i) {
-    const size_t g = first_group + i;
-    fetch_for(g);
+  for (size_t g = 0; g < n_groups; ++g) {
+    fetch_for(begin + g);
     __m512i sums[kRows][kTiles];
 #pragma GCC unroll 6
     for (size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
-      for (size_t t = 0; t < kTiles; ++t) sums[r][t] = _mm512_set1_epi32(steps[r].starts[i]);
+      for (size_t t = 0; t < kTiles; ++t) sums[r][t] = _mm512_set1_epi32(steps[r].starts[g]);
     }
-    dot_group<Weights>(w.codes + g * Weights::kGroupStep, w.tile_code_bytes, x,
-                       i * kActivationGroup, sums);
+#pragma GCC unroll 4
+    for (size_t j = 0; j < kQuads / 2; ++j) {
+      __m512i first[kTiles];
+      __m512i second[kTiles];
 #pragma GCC unroll 2
-    for (size_t t = 0; t < kTiles; ++t) {
-      const __m512 scale = Weights::scale(w.scales + t * w.tile_scale_bytes, g, w.scale_shift);
+      for (size_t t = 0; t < kTiles; ++t) weights.pair(begin + g, t, j, &first[t], &second[t]);
 #pragma GCC unroll 6
       for (size_t r = 0; r < kRows; ++r) {
-        const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(steps[r].scales[i]));
+        const int8_t* quads = x[r] + g * kActivationGroup + j * 4;
+        const __m512i x_first = broadcast4(quads);
+        const __m512i x_second = broadcast4(quads + kActivationGroup / 2);
+#pragma GCC unroll 2
+        for (size_t t = 0; t < kTiles; ++t) {
+          sums[r][t] = _mm512_dpbusd_epi32(sums[r][t], first[t], x_first);
+        }
+#pragma GCC unroll 2
+        for (size_t t = 0; t < kTiles; ++t) {
+          sums[r][t] = _mm512_dpbusd_epi32(sums[r][t], second[t], x_second);
+        }
+      }
+    }
+#pragma GCC unroll 2
+    for (size_t t = 0; t < kTiles; ++t) {
+      const __m512 scale = weights.scale(begin + g, t);
+#pragma GCC unroll 6
+      for (size_t r = 0; r < kRows; ++r) {
+        const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(steps[r].scales[g]));
         acc[r][t] = _mm512_add_ps(acc[r][t], _mm512_mul_ps(_mm512_cvtepi32_ps(sums[r][t]), both));
       }
     }
   }
 }
 
-// A product's tiles [tile, tile + kTiles) times its rows, of which there are kRows: weights are
-// used as they come.
+// Tiles [tile, tile + kTiles) times all the rows, of which there are kRows.
 template <class Weights, size_t kTiles, size_t kRows>
 [[gnu::noinline]] void multiply_block(const Product& p, size_t tile) {
-  const BlockWeights w = {
-      .codes = p.codes + tile * p.tile_code_bytes,
-      .scales = p.scales + tile * p.tile_scale_bytes,
-      .tile_code_bytes = p.tile_code_bytes,
-      .tile_scale_bytes = p.tile_scale_bytes,
-      .scale_shift = p.scale_shift,
-  };
-  const auto fetch_for = [&w](size_t g) __attribute__((always_inline)) {
-    const uint8_t* group = w.codes + g * Weights::kGroupBytes;
+  const Packed<Weights> weights(p, tile);
+  const auto fetch_for = [&weights](size_t g) __attribute__((always_inline)) {
+    const uint8_t* group = weights.codes + g * Weights::kGroupBytes;
     if constexpr (kRows == 1) {
       if (g % (kFetchBurst / Weights::kGroupBytes) == 0) fetch(group + kFetchAhead, kFetchBurst);
     } else {
       for (size_t t = kTiles; t < 2 * kTiles; ++t) {
-        fetch(group + t * w.tile_code_bytes, Weights::kGroupBytes);
+        fetch(group + t * weights.tile_code_bytes, Weights::kGroupBytes);
       }
     }
   };
@@ -267,7 +289,7 @@ template <class Weights, size_t kTiles, size_t kRows>
     const int8_t* x[kRows];
 #pragma GCC unroll 6
     for (size_t r = 0; r < kRows; ++r) x[r] = p.x + (r * p.n_groups + begin) * kActivationGroup;
-    add_groups<Weights>(w, begin, next - begin, x, steps[i], fetch_for, acc);
+    add_groups(weights, begin, next - begin, x, steps[i], fetch_for, acc);
     begin = next;
   }
 #pragma GCC unroll 6
@@ -295,130 +317,102 @@ void multiply_few_rows(const Product& p, size_t tile) {
   }
 }
 
-// More rows than one block has meet kStepGroups groups of two tiles after another, which are
-// unpacked once and stay in the first cache with what is known of the rows.
+// More rows than one block has go through a few groups of weights at a time: the first block unpacks
+// them, the others find them unpacked in the first cache.
+#ifndef PR
+#define PR 5
+#endif
 constexpr size_t kPanelBlocks = PR;
 constexpr size_t kPanelRows = kPanelBlocks * kMaxRows;
 
+// What stays of a row from one panel to the next.
 template <size_t kTiles>
-struct Panel {
-  alignas(64) uint8_t codes[kStepGroups * kTiles * Unpacked::kGroupBytes];
-  alignas(64) float scales[kStepGroups * kTiles * kTileRows];
-  RowStep steps[kPanelRows];
-  alignas(64) float acc[kPanelRows][kTiles][kTileRows];
+struct alignas(64) RowSums {
+  float acc[kTiles][kTileRows];
 };
 
-// Groups [begin, end) of tiles [tile, tile + kTiles).
-template <class Weights, size_t kTiles>
-void unpack(const Product& p, size_t tile, size_t begin, size_t end, Panel<kTiles>* panel) {
-  for (size_t t = 0; t < kTiles; ++t) {
-    const uint8_t* codes = p.codes + (tile + t) * p.tile_code_bytes;
-    const uint8_t* scales = p.scales + (tile + t) * p.tile_scale_bytes;
-    for (size_t g = begin; g < end; ++g) {
-      const size_t at = (g - begin) * kTiles + t;
-      uint8_t* out = panel->codes + at * Unpacked::kGroupBytes;
-#pragma GCC unroll 4
-      for (size_t j = 0; j < kQuads / 2; ++j) {
-        __m512i first;
-        __m512i second;
-        Weights::pair(codes + g * Weights::kGroupBytes, j, &first, &second);
-        _mm512_store_si512(out + j * kLineBytes, first);
-        _mm512_store_si512(out + (j + kQuads / 2) * kLineBytes, second);
-      }
-      _mm512_store_ps(panel->scales + at * kTileRows, Weights::scale(scales, g, p.scale_shift));
-    }
-  }
-}
-
-// n_groups groups of a panel times kRows of its rows; x is where the first of them has the first
-// group.
-template <size_t kTiles, size_t kRows>
-[[gnu::noinline]] void multiply_panel(const uint8_t* codes, const float* scales, size_t n_groups,
-                                      const int8_t* x, size_t x_stride, const RowStep* steps,
-                                      float (*sums)[kTiles][kTileRows]) {
-  const BlockWeights w = {
-      .codes = codes,
-      .scales = reinterpret_cast<const uint8_t*>(scales),
-      .tile_code_bytes = Unpacked::kGroupBytes,
-      .tile_scale_bytes = sizeof(__m512),
-      .scale_shift = 0,
-  };
+// n_groups groups of weights times kRows rows; x is where the first of them has the first group.
+template <size_t kTiles, size_t kRows, class Weights>
+[[gnu::noinline]] void multiply_panel(const Weights& weights, size_t n_groups, const int8_t* x,
+                                      size_t x_stride, const RowStep* steps,
+                                      RowSums<kTiles>* sums) {
   const int8_t* rows[kRows];
   __m512 acc[kRows][kTiles];
 #pragma GCC unroll 6
   for (size_t r = 0; r < kRows; ++r) {
     rows[r] = x + r * x_stride;
-    // As long as GCC knows the stride it finds each row again from it, in every group.
+    // While GCC knows the stride it finds each row again from it in every group.
     asm("" : "+r"(rows[r]));
 #pragma GCC unroll 2
-    for (size_t t = 0; t < kTiles; ++t) acc[r][t] = _mm512_load_ps(sums[r][t]);
+    for (size_t t = 0; t < kTiles; ++t) acc[r][t] = _mm512_load_ps(sums[r].acc[t]);
   }
-  const auto fetch_nothing = [](size_t /*group*/) {};
-  add_groups<UnpackedTiles<kTiles>>(w, 0, n_groups, rows, steps, fetch_nothing, acc);
+  add_groups(weights, 0, n_groups, rows, steps, [](size_t /*group*/) {}, acc);
 #pragma GCC unroll 6
   for (size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
-    for (size_t t = 0; t < kTiles; ++t) _mm512_store_ps(sums[r][t], acc[r][t]);
+    for (size_t t = 0; t < kTiles; ++t) _mm512_store_ps(sums[r].acc[t], acc[r][t]);
   }
 }
 
-// Rows [row, row + kMaxRows) of a panel, or what is left of n_rows.
 template <size_t kTiles>
-void multiply_panel_rows(Panel<kTiles>* panel, size_t n_groups, const int8_t* x, size_t x_stride,
-                         size_t row, size_t n_rows) {
-  const auto multiply = [&]<size_t kRows>() {
-    multiply_panel<kTiles, kRows>(panel->codes, panel->scales, n_groups, x + row * x_stride,
-                                  x_stride, panel->steps + row, panel->acc + row);
-  };
-  switch (n_rows - row) {
+void multiply_panel_rows(const Panel<kTiles>& panel, size_t n_groups, const int8_t* x,
+                         size_t x_stride, const RowStep* steps, RowSums<kTiles>* sums,
+                         size_t n_rows) {
+  switch (n_rows) {
     case 1:
-      return multiply.template operator()<1>();
+      return multiply_panel<kTiles, 1>(panel, n_groups, x, x_stride, steps, sums);
     case 2:
-      return multiply.template operator()<2>();
+      return multiply_panel<kTiles, 2>(panel, n_groups, x, x_stride, steps, sums);
     case 3:
-      return multiply.template operator()<3>();
+      return multiply_panel<kTiles, 3>(panel, n_groups, x, x_stride, steps, sums);
     case 4:
-      return multiply.template operator()<4>();
+      return multiply_panel<kTiles, 4>(panel, n_groups, x, x_stride, steps, sums);
     case 5:
-      return multiply.template operator()<5>();
+      return multiply_panel<kTiles, 5>(panel, n_groups, x, x_stride, steps, sums);
     default:
-      return multiply.template operator()<kMaxRows>();
+      return multiply_panel<kTiles, kMaxRows>(panel, n_groups, x, x_stride, steps, sums);
   }
 }
 
-// Tiles [tile, tile + kTiles) times rows [first_row, first_row + n_rows), at most kPanelRows.
+// Tiles [tile, tile + kTiles) times rows [first_row, first_row + n_rows): kMaxRows to kPanelRows.
 template <class Weights, size_t kTiles>
 void multiply_many_rows(const Product& p, size_t tile, size_t first_row, size_t n_rows) {
-  constexpr size_t kTileLines = kStepGroups * Weights::kGroupBytes / kLineBytes;
+  constexpr size_t kPanelLines = kStepGroups * Weights::kGroupBytes / kLineBytes;  // of a tile
   Panel<kTiles> panel;
+  RowStep steps[kPanelRows];
+  RowSums<kTiles> sums[kPanelRows];
   for (size_t r = 0; r < n_rows; ++r) {
-    for (size_t t = 0; t < kTiles; ++t) _mm512_store_ps(panel.acc[r][t], _mm512_setzero_ps());
+    for (size_t t = 0; t < kTiles; ++t) _mm512_store_ps(sums[r].acc[t], _mm512_setzero_ps());
   }
   const size_t n_blocks = (n_rows + kMaxRows - 1) / kMaxRows;
+  const size_t x_stride = p.n_groups * kActivationGroup;
   for (size_t begin = 0; begin < p.n_groups; begin += kStepGroups) {
     const size_t end = begin + kStepGroups < p.n_groups ? begin + kStepGroups : p.n_groups;
-    unpack<Weights>(p, tile, begin, end, &panel);
     for (size_t r = 0; r < n_rows; ++r) {
-      prepare(p, first_row + r, begin, end, Weights::kOffset, &panel.steps[r]);
+      prepare(p, first_row + r, begin, end, Weights::kOffset, &steps[r]);
     }
-    // Each block fetches its share of the next panel.
     const uint8_t* next = p.codes + (end < p.n_groups ? tile * p.tile_code_bytes + end * Weights::kGroupBytes
                                                       : (tile + kTiles) * p.tile_code_bytes);
-    for (size_t i = 0, line = 0; i < n_rows; i += kMaxRows) {
-      const size_t last = (i / kMaxRows + 1) * kTiles * kTileLines / n_blocks;
+    const int8_t* x = p.x + first_row * x_stride + begin * kActivationGroup;
+    for (size_t row = 0, line = 0; row < n_rows; row += kMaxRows) {
+      // Each block fetches its share of the next panel.
+      const size_t last = (row / kMaxRows + 1) * kTiles * kPanelLines / n_blocks;
       for (; line < last; ++line) {
-        fetch(next + line / kTileLines * p.tile_code_bytes + line % kTileLines * kLineBytes,
+        fetch(next + line / kPanelLines * p.tile_code_bytes + line % kPanelLines * kLineBytes,
               kLineBytes);
       }
-      const size_t x_stride = p.n_groups * kActivationGroup;
-      multiply_panel_rows(&panel, end - begin,
-                          p.x + first_row * x_stride + begin * kActivationGroup, x_stride, i,
-                          n_rows);
+      if (row == 0) {
+        const Unpacking<Weights, kTiles> weights = {Packed<Weights>(p, tile), begin, &panel};
+        multiply_panel<kTiles, kMaxRows>(weights, end - begin, x, x_stride, steps, sums);
+      } else {
+        multiply_panel_rows(panel, end - begin, x + row * x_stride, x_stride, steps + row,
+                            sums + row, n_rows - row);
+      }
     }
   }
   for (size_t r = 0; r < n_rows; ++r) {
     for (size_t t = 0; t < kTiles; ++t) {
-      store_tile(p, first_row + r, tile + t, _mm512_load_ps(panel.acc[r][t]));
+      store_tile(p, first_row + r, tile + t, _mm512_load_ps(sums[r].acc[t]));
     }
   }
 }
