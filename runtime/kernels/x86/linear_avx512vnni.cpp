@@ -319,6 +319,9 @@ void multiply_few_rows(const Product& p, size_t tile) {
 
 // More rows than one block has go through a few groups of weights at a time: the first block unpacks
 // them, the others find them unpacked in the first cache.
+#ifndef HINT
+#define HINT _MM_HINT_T0
+#endif
 #ifndef PR
 #define PR 5
 #endif
@@ -377,29 +380,29 @@ void multiply_panel_rows(const Panel<kTiles>& panel, size_t n_groups, const int8
 // Tiles [tile, tile + kTiles) times rows [first_row, first_row + n_rows): kMaxRows to kPanelRows.
 template <class Weights, size_t kTiles>
 void multiply_many_rows(const Product& p, size_t tile, size_t first_row, size_t n_rows) {
-  constexpr size_t kPanelLines = kStepGroups * Weights::kGroupBytes / kLineBytes;  // of a tile
+  constexpr size_t kTileLines = kStepGroups * Weights::kGroupBytes / kLineBytes;
+  constexpr size_t kLines = kTiles * kTileLines;
   Panel<kTiles> panel;
   RowStep steps[kPanelRows];
   RowSums<kTiles> sums[kPanelRows];
   for (size_t r = 0; r < n_rows; ++r) {
     for (size_t t = 0; t < kTiles; ++t) _mm512_store_ps(sums[r].acc[t], _mm512_setzero_ps());
   }
-  const size_t n_blocks = (n_rows + kMaxRows - 1) / kMaxRows;
+  const size_t n_blocks = (p.n_rows + kMaxRows - 1) / kMaxRows;
   const size_t x_stride = p.n_groups * kActivationGroup;
   for (size_t begin = 0; begin < p.n_groups; begin += kStepGroups) {
     const size_t end = begin + kStepGroups < p.n_groups ? begin + kStepGroups : p.n_groups;
     for (size_t r = 0; r < n_rows; ++r) {
       prepare(p, first_row + r, begin, end, Weights::kOffset, &steps[r]);
     }
-    const uint8_t* next = p.codes + (end < p.n_groups ? tile * p.tile_code_bytes + end * Weights::kGroupBytes
-                                                      : (tile + kTiles) * p.tile_code_bytes);
+    const uint8_t* later = p.codes + (tile + kTiles) * p.tile_code_bytes + begin * Weights::kGroupBytes;
     const int8_t* x = p.x + first_row * x_stride + begin * kActivationGroup;
-    for (size_t row = 0, line = 0; row < n_rows; row += kMaxRows) {
-      // Each block fetches its share of the next panel.
-      const size_t last = (row / kMaxRows + 1) * kTiles * kPanelLines / n_blocks;
-      for (; line < last; ++line) {
-        fetch(next + line / kPanelLines * p.tile_code_bytes + line % kPanelLines * kLineBytes,
-              kLineBytes);
+    for (size_t row = 0; row < n_rows; row += kMaxRows) {
+      // Each block fetches its share of the same groups of the next tiles.
+      const size_t block = (first_row + row) / kMaxRows;
+      for (size_t line = block * kLines / n_blocks; line < (block + 1) * kLines / n_blocks; ++line) {
+        const uint8_t* at = later + line / kTileLines * p.tile_code_bytes + line % kTileLines * kLineBytes;
+        _mm_prefetch(reinterpret_cast<const char*>(at), HINT);
       }
       if (row == 0) {
         const Unpacking<Weights, kTiles> weights = {Packed<Weights>(p, tile), begin, &panel};
