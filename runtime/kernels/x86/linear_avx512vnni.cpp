@@ -17,11 +17,8 @@ namespace cria {
 namespace {
 
 constexpr size_t kQuads = kActivationGroup / 4;
-#ifndef KS
-#define KS 8
-#endif
-constexpr size_t kStepGroups = KS;   // groups whose starting sums are prepared together
-constexpr size_t kMaxRows = 6;      // with two tiles, what 32 registers hold
+constexpr size_t kStepGroups = 8;  // groups that are prepared together
+constexpr size_t kMaxRows = 6;     // with two tiles, what 32 registers hold
 
 // One call's matrix, activations and output.
 struct Product {
@@ -114,9 +111,9 @@ void store_tile(const Product& p, size_t row, size_t tile, __m512 value) {
 
 // What is prepared of a row for kStepGroups groups: the sums' starts, which take offset times the
 // activations out again, and the scales. It is read one by one, and must not be right behind these
-// wide stores: such a load waits until they have left the core.
+// wide stores: such a load waits until they are in the cache.
 struct RowStep {
-  alignas(KS * 8) int32_t starts[kStepGroups];
+  alignas(64) int32_t starts[kStepGroups];
   float scales[kStepGroups];
 };
 
@@ -124,15 +121,6 @@ struct RowStep {
 [[gnu::always_inline]] inline void prepare(const Product& p, size_t row, size_t begin, size_t end,
                                            int32_t offset, RowStep* step) {
   const size_t at = row * p.n_groups + begin;
-#if KS == 4
-  if (end - begin == kStepGroups) {
-    const __m128i sums = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p.x_sums + at));
-    _mm_store_si128(reinterpret_cast<__m128i*>(step->starts),
-                    _mm_mullo_epi32(sums, _mm_set1_epi32(-offset)));
-    _mm_store_ps(step->scales, _mm_loadu_ps(p.x_scales + at));
-    return;
-  }
-#else
   if (end - begin == kStepGroups) {
     const __m256i sums = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p.x_sums + at));
     _mm256_store_si256(reinterpret_cast<__m256i*>(step->starts),
@@ -140,15 +128,14 @@ struct RowStep {
     _mm256_store_ps(step->scales, _mm256_loadu_ps(p.x_scales + at));
     return;
   }
-#endif
   for (size_t i = 0; i < end - begin; ++i) {
     step->starts[i] = -offset * p.x_sums[at + i];
     step->scales[i] = p.x_scales[at + i];
   }
 }
 
-// Where a block's weights come from: pair() and scale() as those of a kind of weights, for a group and
-// one of the block's tiles.
+// Where a block's weights come from: pair() and scale() as those of a kind of weights, for a group
+// and one of the block's tiles.
 template <class Weights>
 struct Packed {
   const uint8_t* codes;
@@ -177,13 +164,18 @@ template <size_t kTiles>
 struct Panel {
   alignas(64) uint8_t codes[kStepGroups][kTiles][kQuads][kLineBytes];
   alignas(64) float scales[kStepGroups][kTiles][kTileRows];
+};
+
+template <size_t kTiles>
+struct Unpacked {
+  const Panel<kTiles>* panel;
 
   void pair(size_t group, size_t t, size_t j, __m512i* first, __m512i* second) const {
-    *first = _mm512_load_si512(codes[group][t][j]);
-    *second = _mm512_load_si512(codes[group][t][j + kQuads / 2]);
+    *first = _mm512_load_si512(panel->codes[group][t][j]);
+    *second = _mm512_load_si512(panel->codes[group][t][j + kQuads / 2]);
   }
   [[nodiscard]] __m512 scale(size_t group, size_t t) const {
-    return _mm512_load_ps(scales[group][t]);
+    return _mm512_load_ps(panel->scales[group][t]);
   }
 };
 
@@ -211,8 +203,8 @@ struct Unpacking {
 // them.
 template <size_t kTiles, size_t kRows, class Weights, class Fetch>
 [[gnu::always_inline]] inline void add_groups(const Weights& weights, size_t begin, size_t n_groups,
-                                              const int8_t* const (&x)[kRows],
-                                              const RowStep* steps, const Fetch& fetch_for,
+                                              const int8_t* const (&x)[kRows], const RowStep* steps,
+                                              const Fetch& fetch_for,
                                               __m512 (&acc)[kRows][kTiles]) {
   for (size_t g = 0; g < n_groups; ++g) {
     fetch_for(begin + g);
@@ -277,7 +269,7 @@ template <class Weights, size_t kTiles, size_t kRows>
   }
   // Two, so that one is prepared while the other is read.
   RowStep steps[2][kRows];
-  const auto prepare_rows = [&](size_t begin, RowStep* to) __attribute__((always_inline)) {
+  const auto prepare_rows = [&](size_t begin, RowStep * to) __attribute__((always_inline)) {
     const size_t end = begin + kStepGroups < p.n_groups ? begin + kStepGroups : p.n_groups;
     for (size_t r = 0; r < kRows; ++r) prepare(p, r, begin, end, Weights::kOffset, &to[r]);
     return end;
@@ -317,15 +309,9 @@ void multiply_few_rows(const Product& p, size_t tile) {
   }
 }
 
-// More rows than one block has go through a few groups of weights at a time: the first block unpacks
-// them, the others find them unpacked in the first cache.
-#ifndef HINT
-#define HINT _MM_HINT_T0
-#endif
-#ifndef PR
-#define PR 5
-#endif
-constexpr size_t kPanelBlocks = PR;
+// More rows than one block has go through a few groups of weights at a time: the first block
+// unpacks them, the others find them unpacked in the first cache.
+constexpr size_t kPanelBlocks = 5;  // a panel and what is kept of its rows: 15 KB of stack
 constexpr size_t kPanelRows = kPanelBlocks * kMaxRows;
 
 // What stays of a row from one panel to the next.
@@ -336,7 +322,7 @@ struct alignas(64) RowSums {
 
 // n_groups groups of weights times kRows rows; x is where the first of them has the first group.
 template <size_t kTiles, size_t kRows, class Weights>
-[[gnu::noinline]] void multiply_panel(const Weights& weights, size_t n_groups, const int8_t* x,
+[[gnu::noinline]] void multiply_panel(Weights weights, size_t n_groups, const int8_t* x,
                                       size_t x_stride, const RowStep* steps,
                                       RowSums<kTiles>* sums) {
   const int8_t* rows[kRows];
@@ -349,7 +335,8 @@ template <size_t kTiles, size_t kRows, class Weights>
 #pragma GCC unroll 2
     for (size_t t = 0; t < kTiles; ++t) acc[r][t] = _mm512_load_ps(sums[r].acc[t]);
   }
-  add_groups(weights, 0, n_groups, rows, steps, [](size_t /*group*/) {}, acc);
+  add_groups(
+      weights, 0, n_groups, rows, steps, [](size_t /*group*/) {}, acc);
 #pragma GCC unroll 6
   for (size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
@@ -358,9 +345,8 @@ template <size_t kTiles, size_t kRows, class Weights>
 }
 
 template <size_t kTiles>
-void multiply_panel_rows(const Panel<kTiles>& panel, size_t n_groups, const int8_t* x,
-                         size_t x_stride, const RowStep* steps, RowSums<kTiles>* sums,
-                         size_t n_rows) {
+void multiply_panel_rows(Unpacked<kTiles> panel, size_t n_groups, const int8_t* x, size_t x_stride,
+                         const RowStep* steps, RowSums<kTiles>* sums, size_t n_rows) {
   switch (n_rows) {
     case 1:
       return multiply_panel<kTiles, 1>(panel, n_groups, x, x_stride, steps, sums);
@@ -377,7 +363,8 @@ void multiply_panel_rows(const Panel<kTiles>& panel, size_t n_groups, const int8
   }
 }
 
-// Tiles [tile, tile + kTiles) times rows [first_row, first_row + n_rows): kMaxRows to kPanelRows.
+// Tiles [tile, tile + kTiles) times rows [first_row, first_row + n_rows), kMaxRows to kPanelRows of
+// them; first_row % kMaxRows == 0.
 template <class Weights, size_t kTiles>
 void multiply_many_rows(const Product& p, size_t tile, size_t first_row, size_t n_rows) {
   constexpr size_t kTileLines = kStepGroups * Weights::kGroupBytes / kLineBytes;
@@ -395,21 +382,24 @@ void multiply_many_rows(const Product& p, size_t tile, size_t first_row, size_t 
     for (size_t r = 0; r < n_rows; ++r) {
       prepare(p, first_row + r, begin, end, Weights::kOffset, &steps[r]);
     }
-    const uint8_t* later = p.codes + (tile + kTiles) * p.tile_code_bytes + begin * Weights::kGroupBytes;
+    const uint8_t* later =
+        p.codes + (tile + kTiles) * p.tile_code_bytes + begin * Weights::kGroupBytes;
     const int8_t* x = p.x + first_row * x_stride + begin * kActivationGroup;
     for (size_t row = 0; row < n_rows; row += kMaxRows) {
       // Each block fetches its share of the same groups of the next tiles.
       const size_t block = (first_row + row) / kMaxRows;
-      for (size_t line = block * kLines / n_blocks; line < (block + 1) * kLines / n_blocks; ++line) {
-        const uint8_t* at = later + line / kTileLines * p.tile_code_bytes + line % kTileLines * kLineBytes;
-        _mm_prefetch(reinterpret_cast<const char*>(at), HINT);
+      for (size_t line = block * kLines / n_blocks; line < (block + 1) * kLines / n_blocks;
+           ++line) {
+        const uint8_t* at =
+            later + line / kTileLines * p.tile_code_bytes + line % kTileLines * kLineBytes;
+        _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
       }
       if (row == 0) {
         const Unpacking<Weights, kTiles> weights = {Packed<Weights>(p, tile), begin, &panel};
         multiply_panel<kTiles, kMaxRows>(weights, end - begin, x, x_stride, steps, sums);
       } else {
-        multiply_panel_rows(panel, end - begin, x + row * x_stride, x_stride, steps + row,
-                            sums + row, n_rows - row);
+        multiply_panel_rows(Unpacked<kTiles>{&panel}, end - begin, x + row * x_stride, x_stride,
+                            steps + row, sums + row, n_rows - row);
       }
     }
   }
@@ -423,13 +413,15 @@ void multiply_many_rows(const Product& p, size_t tile, size_t first_row, size_t 
 template <class Weights, size_t kTiles>
 void multiply_tiles(const Product& p, size_t tile) {
   if (p.n_rows <= kMaxRows) return multiply_few_rows<Weights, kTiles>(p, tile);
-  // As few panels as there can be, all of about as many rows.
+  // Blocks spread over as few panels as can be, so that each has two or more: the first one is
+  // whole.
   const size_t n_blocks = (p.n_rows + kMaxRows - 1) / kMaxRows;
   const size_t n_panels = (n_blocks + kPanelBlocks - 1) / kPanelBlocks;
-  const size_t most = (n_blocks + n_panels - 1) / n_panels * kMaxRows;
-  for (size_t row = 0; row < p.n_rows; row += most) {
-    const size_t left = p.n_rows - row;
-    multiply_many_rows<Weights, kTiles>(p, tile, row, left < most ? left : most);
+  for (size_t i = 0, row = 0; i < n_panels; ++i) {
+    const size_t end = (i + 1) * n_blocks / n_panels * kMaxRows;
+    const size_t n_rows = (end < p.n_rows ? end : p.n_rows) - row;
+    multiply_many_rows<Weights, kTiles>(p, tile, row, n_rows);
+    row += n_rows;
   }
 }
 
@@ -452,6 +444,7 @@ void multiply(const MatrixShape& shape, const uint8_t* codes, const uint8_t* sca
       .y = y,
       .y_stride = y_stride,
   };
+  if (x.n_rows == 0) return;
   if (x.n_rows == 1) {
     // One stream: two tiles at once were slower.
     for (size_t t = first_tile; t < last_tile; ++t) multiply_block<Weights, 1, 1>(p, t);
