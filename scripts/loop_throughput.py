@@ -40,7 +40,7 @@ WIDTHS = {"%ymm": 2, "%zmm": 4}  # in 128 bits; AArch64's are all 1
 # The matrix format that a function is for, by parts of its name; Codes is an enum of neon_tiles.h.
 FORMATS = (("Codes)4", "int4nl, unpacked"), ("Codes)3", "int4nl"), ("Codes)2", "int4, unpacked"), ("Codes)0", "int4"),
            ("Codes)1", "int8"), ("Codes)5", "int8g32"), ("::Int4Nl", "int4nl"), ("::Int4", "int4"),
-           ("::Int8G32", "int8g32"), ("::Int8", "int8"), ("matmul_q4nl", "int4nl"), ("matmul_q4", "int4"),
+           ("::Int8G32", "int8g32"), ("::Int8", "int8"), ("Unpacked<", "unpacked"), ("matmul_q4nl", "int4nl"), ("matmul_q4", "int4"),
            ("matmul_q8g", "int8g32"), ("matmul_q8", "int8"))
 
 
@@ -126,7 +126,7 @@ def leaves_line(target, text):
 
 
 def port_name(resource):
-    known = re.search(r"(Port|FP)0*(\d+)$", resource)
+    known = re.search(r"(Port|FP)0*(\d+)(?:\.|$)", resource)
     return {"Port": "p", "FP": "fp"}[known.group(1)] + known.group(2) if known else resource
 
 
@@ -140,12 +140,13 @@ def read_mca(report):
     usage = {names[row["ResourceIndex"]]: row["ResourceUsage"] for row in region["ResourcePressureView"]["ResourcePressureInfo"]
              if row["InstructionIndex"] == n_instructions}
     busiest = max(usage.values())
+    ports = " ".join(sorted({port_name(name) for name, value in usage.items() if value >= BUSY * busiest}))
     if busiest >= BUSY * cycles:
-        limit = " ".join(sorted(port_name(name) for name, value in usage.items() if value >= BUSY * busiest))
+        limit = ports
     elif uops >= BUSY * cycles * summary["DispatchWidth"]:
         limit = "front end"
     else:
-        limit = f"waits ({' '.join(sorted(port_name(n) for n, v in usage.items() if v >= BUSY * busiest))} {busiest:.0f})"
+        limit = f"waits ({ports} {busiest:.0f})"
     return cycles, uops, limit
 
 
@@ -157,8 +158,8 @@ def ask_mca(mca, target, cpu, body):
 
 def title(stem, function):
     plane = next((plane for part, plane in FORMATS if part in function), function)
-    block = re.search(r"(\d+)ul, (\d+)ul>", function)
-    return f"{stem} {plane}" + (f", {block.group(2)} rows x {block.group(1)} tiles" if block else "")
+    block = re.search(r"multiply_(?:block|panel)<.*?(\d+)ul, (\d+)ul[>,]", function)
+    return f"{stem} {plane}" + (" unpacking" if "Unpacking<" in function else "") + (f", {block.group(2)} rows x {block.group(1)} tiles" if block else "")
 
 
 def print_table(args):
@@ -226,7 +227,8 @@ def self_test():
     assert read_mca(report(20, 40, (20, 19.5, 3))) == (20, 40, "p0 p5")
     assert read_mca(report(20, 80, (10, 2, 3))) == (20, 80, "front end")
     assert read_mca(report(20, 40, (3, 2, 10))) == (20, 40, "waits (fp1 10)")
-    assert title("a", "m<x::Int4Nl, 2ul, 6ul>(y)") == "a int4nl, 6 rows x 2 tiles"
+    assert title("a", "multiply_panel<2ul, 6ul, x::Unpacked<2ul> >(y)") == "a unpacked, 6 rows x 2 tiles"
+    assert title("a", "multiply_block<x::Int4Nl, 2ul, 6ul>(y)") == "a int4nl, 6 rows x 2 tiles"
 
 
 def main():

@@ -120,18 +120,12 @@ struct RowStep {
 // For groups [begin, end) of a row.
 [[gnu::always_inline]] inline void prepare(const Product& p, size_t row, size_t begin, size_t end,
                                            int32_t offset, RowStep* step) {
+  const auto mask = static_cast<__mmask8>((1u << (end - begin)) - 1);
   const size_t at = row * p.n_groups + begin;
-  if (end - begin == kStepGroups) {
-    const __m256i sums = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p.x_sums + at));
-    _mm256_store_si256(reinterpret_cast<__m256i*>(step->starts),
-                       _mm256_mullo_epi32(sums, _mm256_set1_epi32(-offset)));
-    _mm256_store_ps(step->scales, _mm256_loadu_ps(p.x_scales + at));
-    return;
-  }
-  for (size_t i = 0; i < end - begin; ++i) {
-    step->starts[i] = -offset * p.x_sums[at + i];
-    step->scales[i] = p.x_scales[at + i];
-  }
+  const __m256i sums = _mm256_maskz_loadu_epi32(mask, p.x_sums + at);
+  _mm256_store_si256(reinterpret_cast<__m256i*>(step->starts),
+                     _mm256_mullo_epi32(sums, _mm256_set1_epi32(-offset)));
+  _mm256_store_ps(step->scales, _mm256_maskz_loadu_ps(mask, p.x_scales + at));
 }
 
 // Where a block's weights come from: pair() and scale() as those of a kind of weights, for a group
@@ -294,8 +288,6 @@ template <class Weights, size_t kTiles, size_t kRows>
 template <class Weights, size_t kTiles>
 void multiply_few_rows(const Product& p, size_t tile) {
   switch (p.n_rows) {
-    case 1:
-      return multiply_block<Weights, kTiles, 1>(p, tile);
     case 2:
       return multiply_block<Weights, kTiles, 2>(p, tile);
     case 3:
@@ -320,10 +312,16 @@ struct alignas(64) RowSums {
   float acc[kTiles][kTileRows];
 };
 
+// What a block fetches of later weights with each of its groups.
+struct Later {
+  const uint8_t* codes;
+  size_t group_bytes;
+};
+
 // n_groups groups of weights times kRows rows; x is where the first of them has the first group.
 template <size_t kTiles, size_t kRows, class Weights>
 [[gnu::noinline]] void multiply_panel(Weights weights, size_t n_groups, const int8_t* x,
-                                      size_t x_stride, const RowStep* steps,
+                                      size_t x_stride, const RowStep* steps, Later later,
                                       RowSums<kTiles>* sums) {
   const int8_t* rows[kRows];
   __m512 acc[kRows][kTiles];
@@ -335,8 +333,10 @@ template <size_t kTiles, size_t kRows, class Weights>
 #pragma GCC unroll 2
     for (size_t t = 0; t < kTiles; ++t) acc[r][t] = _mm512_load_ps(sums[r].acc[t]);
   }
-  add_groups(
-      weights, 0, n_groups, rows, steps, [](size_t /*group*/) {}, acc);
+  const auto fetch_for = [later](size_t g) __attribute__((always_inline)) {
+    fetch(later.codes + g * later.group_bytes, later.group_bytes);
+  };
+  add_groups(weights, 0, n_groups, rows, steps, fetch_for, acc);
 #pragma GCC unroll 6
   for (size_t r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
@@ -346,20 +346,20 @@ template <size_t kTiles, size_t kRows, class Weights>
 
 template <size_t kTiles>
 void multiply_panel_rows(Unpacked<kTiles> panel, size_t n_groups, const int8_t* x, size_t x_stride,
-                         const RowStep* steps, RowSums<kTiles>* sums, size_t n_rows) {
+                         const RowStep* steps, Later later, RowSums<kTiles>* sums, size_t n_rows) {
   switch (n_rows) {
     case 1:
-      return multiply_panel<kTiles, 1>(panel, n_groups, x, x_stride, steps, sums);
+      return multiply_panel<kTiles, 1>(panel, n_groups, x, x_stride, steps, later, sums);
     case 2:
-      return multiply_panel<kTiles, 2>(panel, n_groups, x, x_stride, steps, sums);
+      return multiply_panel<kTiles, 2>(panel, n_groups, x, x_stride, steps, later, sums);
     case 3:
-      return multiply_panel<kTiles, 3>(panel, n_groups, x, x_stride, steps, sums);
+      return multiply_panel<kTiles, 3>(panel, n_groups, x, x_stride, steps, later, sums);
     case 4:
-      return multiply_panel<kTiles, 4>(panel, n_groups, x, x_stride, steps, sums);
+      return multiply_panel<kTiles, 4>(panel, n_groups, x, x_stride, steps, later, sums);
     case 5:
-      return multiply_panel<kTiles, 5>(panel, n_groups, x, x_stride, steps, sums);
+      return multiply_panel<kTiles, 5>(panel, n_groups, x, x_stride, steps, later, sums);
     default:
-      return multiply_panel<kTiles, kMaxRows>(panel, n_groups, x, x_stride, steps, sums);
+      return multiply_panel<kTiles, kMaxRows>(panel, n_groups, x, x_stride, steps, later, sums);
   }
 }
 
@@ -367,41 +367,39 @@ void multiply_panel_rows(Unpacked<kTiles> panel, size_t n_groups, const int8_t* 
 // them; first_row % kMaxRows == 0.
 template <class Weights, size_t kTiles>
 void multiply_many_rows(const Product& p, size_t tile, size_t first_row, size_t n_rows) {
-  constexpr size_t kTileLines = kStepGroups * Weights::kGroupBytes / kLineBytes;
-  constexpr size_t kLines = kTiles * kTileLines;
+  const size_t all_blocks = (p.n_rows + kMaxRows - 1) / kMaxRows;
+  const size_t share = round_up(kTiles * Weights::kGroupBytes / all_blocks, kLineBytes);
   Panel<kTiles> panel;
   RowStep steps[kPanelRows];
   RowSums<kTiles> sums[kPanelRows];
   for (size_t r = 0; r < n_rows; ++r) {
     for (size_t t = 0; t < kTiles; ++t) _mm512_store_ps(sums[r].acc[t], _mm512_setzero_ps());
   }
-  const size_t n_blocks = (p.n_rows + kMaxRows - 1) / kMaxRows;
   const size_t x_stride = p.n_groups * kActivationGroup;
-  for (size_t begin = 0; begin < p.n_groups; begin += kStepGroups) {
-    const size_t end = begin + kStepGroups < p.n_groups ? begin + kStepGroups : p.n_groups;
+  const size_t n_steps = (p.n_groups + kStepGroups - 1) / kStepGroups;
+  for (size_t i = 0, begin = 0; i < n_steps; ++i) {
+    const size_t end = (i + 1) * p.n_groups / n_steps;
     for (size_t r = 0; r < n_rows; ++r) {
       prepare(p, first_row + r, begin, end, Weights::kOffset, &steps[r]);
     }
-    const uint8_t* later =
-        p.codes + (tile + kTiles) * p.tile_code_bytes + begin * Weights::kGroupBytes;
     const int8_t* x = p.x + first_row * x_stride + begin * kActivationGroup;
     for (size_t row = 0; row < n_rows; row += kMaxRows) {
-      // Each block fetches its share of the same groups of the next tiles.
+      // The blocks together fetch the next tiles.
       const size_t block = (first_row + row) / kMaxRows;
-      for (size_t line = block * kLines / n_blocks; line < (block + 1) * kLines / n_blocks;
-           ++line) {
-        const uint8_t* at =
-            later + line / kTileLines * p.tile_code_bytes + line % kTileLines * kLineBytes;
-        _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
-      }
+      const Later later = {
+          .codes =
+              p.codes + (tile + kTiles) * p.tile_code_bytes + (block * p.n_groups + begin) * share,
+          .group_bytes = block * share < kTiles * Weights::kGroupBytes ? share : 0,
+      };
       if (row == 0) {
         const Unpacking<Weights, kTiles> weights = {Packed<Weights>(p, tile), begin, &panel};
-        multiply_panel<kTiles, kMaxRows>(weights, end - begin, x, x_stride, steps, sums);
+        multiply_panel<kTiles, kMaxRows>(weights, end - begin, x, x_stride, steps, later, sums);
       } else {
         multiply_panel_rows(Unpacked<kTiles>{&panel}, end - begin, x + row * x_stride, x_stride,
-                            steps + row, sums + row, n_rows - row);
+                            steps + row, later, sums + row, n_rows - row);
       }
     }
+    begin = end;
   }
   for (size_t r = 0; r < n_rows; ++r) {
     for (size_t t = 0; t < kTiles; ++t) {
