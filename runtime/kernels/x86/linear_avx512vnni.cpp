@@ -19,6 +19,7 @@ namespace {
 constexpr size_t kQuads = kActivationGroup / 4;
 constexpr size_t kStepGroups = 8;  // groups that are prepared together
 constexpr size_t kMaxRows = 6;     // with two tiles, what 32 registers hold
+constexpr size_t kStreamRows = 2;  // that wait for memory so much that tiles go one by one
 
 // One call's matrix, activations and output.
 struct Product {
@@ -247,7 +248,7 @@ template <class Weights, size_t kTiles, size_t kRows>
   const Packed<Weights> weights(p, tile);
   const auto fetch_for = [&weights](size_t g) __attribute__((always_inline)) {
     const uint8_t* group = weights.codes + g * Weights::kGroupBytes;
-    if constexpr (kRows == 1) {
+    if constexpr (kRows <= kStreamRows) {
       if (g % (kFetchBurst / Weights::kGroupBytes) == 0) fetch(group + kFetchAhead, kFetchBurst);
     } else {
       for (size_t t = kTiles; t < 2 * kTiles; ++t) {
@@ -288,8 +289,6 @@ template <class Weights, size_t kTiles, size_t kRows>
 template <class Weights, size_t kTiles>
 void multiply_few_rows(const Product& p, size_t tile) {
   switch (p.n_rows) {
-    case 2:
-      return multiply_block<Weights, kTiles, 2>(p, tile);
     case 3:
       return multiply_block<Weights, kTiles, 3>(p, tile);
     case 4:
@@ -443,9 +442,11 @@ void multiply(const MatrixShape& shape, const uint8_t* codes, const uint8_t* sca
       .y_stride = y_stride,
   };
   if (x.n_rows == 0) return;
-  if (x.n_rows == 1) {
+  if (x.n_rows <= kStreamRows) {
     // One stream: two tiles at once were slower.
-    for (size_t t = first_tile; t < last_tile; ++t) multiply_block<Weights, 1, 1>(p, t);
+    const auto multiply_tile =
+        x.n_rows == 1 ? multiply_block<Weights, 1, 1> : multiply_block<Weights, 1, kStreamRows>;
+    for (size_t t = first_tile; t < last_tile; ++t) multiply_tile(p, t);
     return;
   }
   size_t tile = first_tile;
