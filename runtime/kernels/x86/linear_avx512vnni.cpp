@@ -17,8 +17,9 @@ namespace cria {
 namespace {
 
 constexpr size_t kQuads = kActivationGroup / 4;
-constexpr size_t kBlockGroups = 64;  // groups whose starting sums are prepared together
-constexpr size_t kMaxRows = 6;       // with two tiles, what 32 registers hold
+constexpr size_t kStepGroups = 8;  // groups that are prepared together
+constexpr size_t kMaxRows = 6;     // with two tiles, what 32 registers hold
+constexpr size_t kStreamRows = 2;  // that wait for memory so much that tiles go one by one
 
 // One call's matrix, activations and output.
 struct Product {
@@ -27,7 +28,7 @@ struct Product {
   size_t tile_code_bytes;
   size_t tile_scale_bytes;
   size_t n_groups;
-  size_t groups_per_scale;
+  unsigned scale_shift;
   size_t rows;
   const int8_t* x;
   const float* x_scales;
@@ -55,8 +56,8 @@ struct Int4 {
     *second = _mm512_and_si512(_mm512_srli_epi16(line, 4), low_bits);
   }
 
-  static __m512 scale(const uint8_t* tile, size_t group, size_t groups_per_scale) {
-    const uint8_t* p = tile + group / groups_per_scale * (kTileRows * 2);
+  static __m512 scale(const uint8_t* tile, size_t group, unsigned scale_shift) {
+    const uint8_t* p = tile + (group >> scale_shift) * (kTileRows * 2);
     const __m256i bf16 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bf16), 16));
   }
@@ -83,15 +84,15 @@ struct Int8 {
     *second = _mm512_xor_si512(_mm512_loadu_si512(group + (j + 4) * kLineBytes), offset);
   }
 
-  static __m512 scale(const uint8_t* tile, size_t /*group*/, size_t /*groups_per_scale*/) {
+  static __m512 scale(const uint8_t* tile, size_t /*group*/, unsigned /*scale_shift*/) {
     return _mm512_loadu_ps(tile);
   }
 };
 
 // A scale is for one group of activations.
 struct Int8G32 : Int8 {
-  static __m512 scale(const uint8_t* tile, size_t group, size_t /*groups_per_scale*/) {
-    return Int4::scale(tile, group, 1);
+  static __m512 scale(const uint8_t* tile, size_t group, unsigned /*scale_shift*/) {
+    return Int4::scale(tile, group, 0);
   }
 };
 
@@ -102,149 +103,322 @@ void store_tile(const Product& p, size_t row, size_t tile, __m512 value) {
   _mm512_mask_storeu_ps(p.y + row * p.y_stride + first, mask, value);
 }
 
-// Where a block of kTiles tiles times kRows rows stands in a product.
-struct Block {
-  const uint8_t* codes;
-  const uint8_t* scales;
-  const int8_t* x;
-  const float* x_scales;
-  const int32_t* x_sums;
-};
-
-Block block_at(const Product& p, size_t tile, size_t row) {
-  return {
-      .codes = p.codes + tile * p.tile_code_bytes,
-      .scales = p.scales + tile * p.tile_scale_bytes,
-      .x = p.x + row * p.n_groups * kActivationGroup,
-      .x_scales = p.x_scales + row * p.n_groups,
-      .x_sums = p.x_sums + row * p.n_groups,
-  };
-}
-
-void fetch(const uint8_t* p, size_t n_bytes) {
+// GCC drops a call of a function that does nothing but fetch.
+[[gnu::always_inline]] inline void fetch(const uint8_t* p, size_t n_bytes) {
   for (size_t i = 0; i < n_bytes; i += kLineBytes) {
     _mm_prefetch(reinterpret_cast<const char*>(p + i), _MM_HINT_T0);
   }
 }
 
-// Adds the integer dot products of group g to sums.
-template <class Weights, size_t kTiles, size_t kRows>
-[[gnu::always_inline]] inline void dot_group(const Product& p, const Block& b, size_t g,
-                                             __m512i (&sums)[kRows][kTiles]) {
+// What is prepared of a row for kStepGroups groups: the sums' starts, which take offset times the
+// activations out again, and the scales. It is read one by one, and must not be right behind these
+// wide stores: such a load waits until they are in the cache.
+struct RowStep {
+  alignas(64) int32_t starts[kStepGroups];
+  float scales[kStepGroups];
+};
+
+// For groups [begin, end) of a row.
+[[gnu::always_inline]] inline void prepare(const Product& p, size_t row, size_t begin, size_t end,
+                                           int32_t offset, RowStep* step) {
+  const auto mask = static_cast<__mmask8>((1u << (end - begin)) - 1);
+  const size_t at = row * p.n_groups + begin;
+  const __m256i sums = _mm256_maskz_loadu_epi32(mask, p.x_sums + at);
+  _mm256_store_si256(reinterpret_cast<__m256i*>(step->starts),
+                     _mm256_mullo_epi32(sums, _mm256_set1_epi32(-offset)));
+  _mm256_store_ps(step->scales, _mm256_maskz_loadu_ps(mask, p.x_scales + at));
+}
+
+// Where a block's weights come from: pair() and scale() as those of a kind of weights, for a group
+// and one of the block's tiles.
+template <class Weights>
+struct Packed {
+  const uint8_t* codes;
+  const uint8_t* scales;
+  size_t tile_code_bytes;
+  size_t tile_scale_bytes;
+  unsigned scale_shift;
+
+  Packed(const Product& p, size_t tile)
+      : codes(p.codes + tile * p.tile_code_bytes),
+        scales(p.scales + tile * p.tile_scale_bytes),
+        tile_code_bytes(p.tile_code_bytes),
+        tile_scale_bytes(p.tile_scale_bytes),
+        scale_shift(p.scale_shift) {}
+
+  void pair(size_t group, size_t t, size_t j, __m512i* first, __m512i* second) const {
+    Weights::pair(codes + t * tile_code_bytes + group * Weights::kGroupBytes, j, first, second);
+  }
+  [[nodiscard]] __m512 scale(size_t group, size_t t) const {
+    return Weights::scale(scales + t * tile_scale_bytes, group, scale_shift);
+  }
+};
+
+// kStepGroups groups of kTiles tiles: codes as vpdpbusd takes them, scales as floats.
+template <size_t kTiles>
+struct Panel {
+  alignas(64) uint8_t codes[kStepGroups][kTiles][kQuads][kLineBytes];
+  alignas(64) float scales[kStepGroups][kTiles][kTileRows];
+};
+
+template <size_t kTiles>
+struct Unpacked {
+  const Panel<kTiles>* panel;
+
+  void pair(size_t group, size_t t, size_t j, __m512i* first, __m512i* second) const {
+    *first = _mm512_load_si512(panel->codes[group][t][j]);
+    *second = _mm512_load_si512(panel->codes[group][t][j + kQuads / 2]);
+  }
+  [[nodiscard]] __m512 scale(size_t group, size_t t) const {
+    return _mm512_load_ps(panel->scales[group][t]);
+  }
+};
+
+// Weights as they come, which go into a panel too; groups count from begin.
+template <class Weights, size_t kTiles>
+struct Unpacking {
+  Packed<Weights> from;
+  size_t begin;
+  Panel<kTiles>* panel;
+
+  void pair(size_t group, size_t t, size_t j, __m512i* first, __m512i* second) const {
+    from.pair(begin + group, t, j, first, second);
+    _mm512_store_si512(panel->codes[group][t][j], *first);
+    _mm512_store_si512(panel->codes[group][t][j + kQuads / 2], *second);
+  }
+  [[nodiscard]] __m512 scale(size_t group, size_t t) const {
+    const __m512 value = from.scale(begin + group, t);
+    _mm512_store_ps(panel->scales[group][t], value);
+    return value;
+  }
+};
+
+// Adds groups [begin, begin + n_groups) to acc: acc += float(dot product) * (weight scale *
+// activation scale). Before each calls fetch_for(group). x[r] and steps[r] are for the first of
+// them.
+template <size_t kTiles, size_t kRows, class Weights, class Fetch>
+[[gnu::always_inline]] inline void add_groups(const Weights& weights, size_t begin, size_t n_groups,
+                                              const int8_t* const (&x)[kRows], const RowStep* steps,
+                                              const Fetch& fetch_for,
+                                              __m512 (&acc)[kRows][kTiles]) {
+  for (size_t g = 0; g < n_groups; ++g) {
+    fetch_for(begin + g);
+    __m512i sums[kRows][kTiles];
+#pragma GCC unroll 6
+    for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+      for (size_t t = 0; t < kTiles; ++t) sums[r][t] = _mm512_set1_epi32(steps[r].starts[g]);
+    }
 #pragma GCC unroll 4
-  for (size_t j = 0; j < kQuads / 2; ++j) {
-    __m512i first[kTiles];
-    __m512i second[kTiles];
+    for (size_t j = 0; j < kQuads / 2; ++j) {
+      __m512i first[kTiles];
+      __m512i second[kTiles];
 #pragma GCC unroll 2
-    for (size_t t = 0; t < kTiles; ++t) {
-      const uint8_t* group = b.codes + t * p.tile_code_bytes + g * Weights::kGroupBytes;
-      Weights::pair(group, j, &first[t], &second[t]);
-    }
-#pragma GCC unroll 6
-    for (size_t r = 0; r < kRows; ++r) {
-      const int8_t* quads = b.x + (r * p.n_groups + g) * kActivationGroup + j * 4;
-      const __m512i x_first = broadcast4(quads);
-      const __m512i x_second = broadcast4(quads + kActivationGroup / 2);
-#pragma GCC unroll 2
-      for (size_t t = 0; t < kTiles; ++t) {
-        sums[r][t] = _mm512_dpbusd_epi32(sums[r][t], first[t], x_first);
-      }
-#pragma GCC unroll 2
-      for (size_t t = 0; t < kTiles; ++t) {
-        sums[r][t] = _mm512_dpbusd_epi32(sums[r][t], second[t], x_second);
-      }
-    }
-  }
-}
-
-// acc += float(sums) * (weight scale * activation scale) for group g.
-template <class Weights, size_t kTiles, size_t kRows>
-[[gnu::always_inline]] inline void add_scaled_group(const Product& p, const Block& b, size_t g,
-                                                    const __m512i (&sums)[kRows][kTiles],
-                                                    __m512 (&acc)[kRows][kTiles]) {
-#pragma GCC unroll 2
-  for (size_t t = 0; t < kTiles; ++t) {
-    const __m512 scale = Weights::scale(b.scales + t * p.tile_scale_bytes, g, p.groups_per_scale);
-#pragma GCC unroll 6
-    for (size_t r = 0; r < kRows; ++r) {
-      const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(b.x_scales[r * p.n_groups + g]));
-      acc[r][t] = _mm512_add_ps(acc[r][t], _mm512_mul_ps(_mm512_cvtepi32_ps(sums[r][t]), both));
-    }
-  }
-}
-
-// Tiles [tile, tile + kTiles) times rows [row, row + kRows). Every sum stays in a register.
-template <class Weights, size_t kTiles, size_t kRows>
-void multiply_block(const Product& p, size_t tile, size_t row) {
-  const Block b = block_at(p, tile, row);
-  // Each block of many rows fetches a quarter of a tile, so that the blocks together have the next
-  // tiles ready.
-  constexpr size_t kFetchBytes = Weights::kGroupBytes / 4;
-  constexpr size_t kBurstGroups = kFetchBurst / Weights::kGroupBytes;
-  const uint8_t* later =
-      b.codes + kTiles * p.tile_code_bytes + row / kMaxRows * p.n_groups * kFetchBytes;
-  __m512 acc[kRows][kTiles];
-  for (size_t r = 0; r < kRows; ++r) {
-    for (size_t t = 0; t < kTiles; ++t) acc[r][t] = _mm512_setzero_ps();
-  }
-  for (size_t begin = 0; begin < p.n_groups; begin += kBlockGroups) {
-    const size_t end = begin + kBlockGroups < p.n_groups ? begin + kBlockGroups : p.n_groups;
-    int32_t starts[kBlockGroups][kRows];
-    for (size_t r = 0; r < kRows; ++r) {
-      for (size_t g = begin; g < end; ++g) {
-        starts[g - begin][r] = -Weights::kOffset * b.x_sums[r * p.n_groups + g];
-      }
-    }
-    for (size_t g = begin; g < end; ++g) {
-      if constexpr (kRows == 1) {
-        if (g % kBurstGroups == 0) {
-          fetch(b.codes + g * Weights::kGroupBytes + kFetchAhead, kFetchBurst);
-        }
-      } else if (p.n_rows <= kMaxRows) {
-        // The only block: the tokens of a few sessions.
-        for (size_t t = kTiles; t < 2 * kTiles; ++t) {
-          fetch(b.codes + t * p.tile_code_bytes + g * Weights::kGroupBytes, Weights::kGroupBytes);
-        }
-      } else {
-        fetch(later + g * kFetchBytes, kFetchBytes);
-      }
-      __m512i sums[kRows][kTiles];
+      for (size_t t = 0; t < kTiles; ++t) weights.pair(begin + g, t, j, &first[t], &second[t]);
 #pragma GCC unroll 6
       for (size_t r = 0; r < kRows; ++r) {
+        const int8_t* quads = x[r] + g * kActivationGroup + j * 4;
+        const __m512i x_first = broadcast4(quads);
+        const __m512i x_second = broadcast4(quads + kActivationGroup / 2);
 #pragma GCC unroll 2
-        for (size_t t = 0; t < kTiles; ++t) sums[r][t] = _mm512_set1_epi32(starts[g - begin][r]);
+        for (size_t t = 0; t < kTiles; ++t) {
+          sums[r][t] = _mm512_dpbusd_epi32(sums[r][t], first[t], x_first);
+        }
+#pragma GCC unroll 2
+        for (size_t t = 0; t < kTiles; ++t) {
+          sums[r][t] = _mm512_dpbusd_epi32(sums[r][t], second[t], x_second);
+        }
       }
-      dot_group<Weights>(p, b, g, sums);
-      add_scaled_group<Weights>(p, b, g, sums, acc);
+    }
+#pragma GCC unroll 2
+    for (size_t t = 0; t < kTiles; ++t) {
+      const __m512 scale = weights.scale(begin + g, t);
+#pragma GCC unroll 6
+      for (size_t r = 0; r < kRows; ++r) {
+        const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(steps[r].scales[g]));
+        acc[r][t] = _mm512_add_ps(acc[r][t], _mm512_mul_ps(_mm512_cvtepi32_ps(sums[r][t]), both));
+      }
     }
   }
+}
+
+// Tiles [tile, tile + kTiles) times all the rows, of which there are kRows.
+template <class Weights, size_t kTiles, size_t kRows>
+[[gnu::noinline]] void multiply_block(const Product& p, size_t tile) {
+  const Packed<Weights> weights(p, tile);
+  const auto fetch_for = [&weights](size_t g) __attribute__((always_inline)) {
+    const uint8_t* group = weights.codes + g * Weights::kGroupBytes;
+    if constexpr (kRows <= kStreamRows) {
+      if (g % (kFetchBurst / Weights::kGroupBytes) == 0) fetch(group + kFetchAhead, kFetchBurst);
+    } else {
+      for (size_t t = kTiles; t < 2 * kTiles; ++t) {
+        fetch(group + t * weights.tile_code_bytes, Weights::kGroupBytes);
+      }
+    }
+  };
+  __m512 acc[kRows][kTiles];
+#pragma GCC unroll 6
   for (size_t r = 0; r < kRows; ++r) {
-    for (size_t t = 0; t < kTiles; ++t) store_tile(p, row + r, tile + t, acc[r][t]);
+#pragma GCC unroll 2
+    for (size_t t = 0; t < kTiles; ++t) acc[r][t] = _mm512_setzero_ps();
+  }
+  // Two, so that one is prepared while the other is read.
+  RowStep steps[2][kRows];
+  const auto prepare_rows = [&](size_t begin, RowStep * to) __attribute__((always_inline)) {
+    const size_t end = begin + kStepGroups < p.n_groups ? begin + kStepGroups : p.n_groups;
+    for (size_t r = 0; r < kRows; ++r) prepare(p, r, begin, end, Weights::kOffset, &to[r]);
+    return end;
+  };
+  size_t end = p.n_groups > 0 ? prepare_rows(0, steps[0]) : 0;
+  for (size_t begin = 0, i = 0; begin < p.n_groups; i ^= 1) {
+    const size_t next = end;
+    if (next < p.n_groups) end = prepare_rows(next, steps[i ^ 1]);
+    const int8_t* x[kRows];
+#pragma GCC unroll 6
+    for (size_t r = 0; r < kRows; ++r) x[r] = p.x + (r * p.n_groups + begin) * kActivationGroup;
+    add_groups(weights, begin, next - begin, x, steps[i], fetch_for, acc);
+    begin = next;
+  }
+#pragma GCC unroll 6
+  for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (size_t t = 0; t < kTiles; ++t) store_tile(p, r, tile + t, acc[r][t]);
   }
 }
 
 template <class Weights, size_t kTiles>
-void multiply_rows(const Product& p, size_t tile, size_t row, size_t n_rows) {
+void multiply_few_rows(const Product& p, size_t tile) {
+  switch (p.n_rows) {
+    case 3:
+      return multiply_block<Weights, kTiles, 3>(p, tile);
+    case 4:
+      return multiply_block<Weights, kTiles, 4>(p, tile);
+    case 5:
+      return multiply_block<Weights, kTiles, 5>(p, tile);
+    default:
+      return multiply_block<Weights, kTiles, kMaxRows>(p, tile);
+  }
+}
+
+// More rows than one block has go through a few groups of weights at a time: the first block
+// unpacks them, the others find them unpacked in the first cache.
+constexpr size_t kPanelBlocks = 5;  // a panel and what is kept of its rows: 15 KB of stack
+constexpr size_t kPanelRows = kPanelBlocks * kMaxRows;
+
+// What stays of a row from one panel to the next.
+template <size_t kTiles>
+struct alignas(64) RowSums {
+  float acc[kTiles][kTileRows];
+};
+
+// What a block fetches of later weights with each of its groups.
+struct Later {
+  const uint8_t* codes;
+  size_t group_bytes;
+};
+
+// n_groups groups of weights times kRows rows; x is where the first of them has the first group.
+template <size_t kTiles, size_t kRows, class Weights>
+[[gnu::noinline]] void multiply_panel(Weights weights, size_t n_groups, const int8_t* x,
+                                      size_t x_stride, const RowStep* steps, Later later,
+                                      RowSums<kTiles>* sums) {
+  const int8_t* rows[kRows];
+  __m512 acc[kRows][kTiles];
+#pragma GCC unroll 6
+  for (size_t r = 0; r < kRows; ++r) {
+    rows[r] = x + r * x_stride;
+    // While GCC knows the stride it finds each row again from it in every group.
+    asm("" : "+r"(rows[r]));
+#pragma GCC unroll 2
+    for (size_t t = 0; t < kTiles; ++t) acc[r][t] = _mm512_load_ps(sums[r].acc[t]);
+  }
+  const auto fetch_for = [later](size_t g) __attribute__((always_inline)) {
+    fetch(later.codes + g * later.group_bytes, later.group_bytes);
+  };
+  add_groups(weights, 0, n_groups, rows, steps, fetch_for, acc);
+#pragma GCC unroll 6
+  for (size_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (size_t t = 0; t < kTiles; ++t) _mm512_store_ps(sums[r].acc[t], acc[r][t]);
+  }
+}
+
+template <size_t kTiles>
+void multiply_panel_rows(Unpacked<kTiles> panel, size_t n_groups, const int8_t* x, size_t x_stride,
+                         const RowStep* steps, Later later, RowSums<kTiles>* sums, size_t n_rows) {
   switch (n_rows) {
     case 1:
-      return multiply_block<Weights, kTiles, 1>(p, tile, row);
+      return multiply_panel<kTiles, 1>(panel, n_groups, x, x_stride, steps, later, sums);
     case 2:
-      return multiply_block<Weights, kTiles, 2>(p, tile, row);
+      return multiply_panel<kTiles, 2>(panel, n_groups, x, x_stride, steps, later, sums);
     case 3:
-      return multiply_block<Weights, kTiles, 3>(p, tile, row);
+      return multiply_panel<kTiles, 3>(panel, n_groups, x, x_stride, steps, later, sums);
     case 4:
-      return multiply_block<Weights, kTiles, 4>(p, tile, row);
+      return multiply_panel<kTiles, 4>(panel, n_groups, x, x_stride, steps, later, sums);
     case 5:
-      return multiply_block<Weights, kTiles, 5>(p, tile, row);
+      return multiply_panel<kTiles, 5>(panel, n_groups, x, x_stride, steps, later, sums);
     default:
-      return multiply_block<Weights, kTiles, kMaxRows>(p, tile, row);
+      return multiply_panel<kTiles, kMaxRows>(panel, n_groups, x, x_stride, steps, later, sums);
+  }
+}
+
+// Tiles [tile, tile + kTiles) times rows [first_row, first_row + n_rows), kMaxRows to kPanelRows of
+// them; first_row % kMaxRows == 0.
+template <class Weights, size_t kTiles>
+void multiply_many_rows(const Product& p, size_t tile, size_t first_row, size_t n_rows) {
+  const size_t all_blocks = (p.n_rows + kMaxRows - 1) / kMaxRows;
+  const size_t share = round_up(kTiles * Weights::kGroupBytes / all_blocks, kLineBytes);
+  Panel<kTiles> panel;
+  RowStep steps[kPanelRows];
+  RowSums<kTiles> sums[kPanelRows];
+  for (size_t r = 0; r < n_rows; ++r) {
+    for (size_t t = 0; t < kTiles; ++t) _mm512_store_ps(sums[r].acc[t], _mm512_setzero_ps());
+  }
+  const size_t x_stride = p.n_groups * kActivationGroup;
+  const size_t n_steps = (p.n_groups + kStepGroups - 1) / kStepGroups;
+  for (size_t i = 0, begin = 0; i < n_steps; ++i) {
+    const size_t end = (i + 1) * p.n_groups / n_steps;
+    for (size_t r = 0; r < n_rows; ++r) {
+      prepare(p, first_row + r, begin, end, Weights::kOffset, &steps[r]);
+    }
+    const int8_t* x = p.x + first_row * x_stride + begin * kActivationGroup;
+    for (size_t row = 0; row < n_rows; row += kMaxRows) {
+      // The blocks together fetch the next tiles.
+      const size_t block = (first_row + row) / kMaxRows;
+      const Later later = {
+          .codes =
+              p.codes + (tile + kTiles) * p.tile_code_bytes + (block * p.n_groups + begin) * share,
+          .group_bytes = block * share < kTiles * Weights::kGroupBytes ? share : 0,
+      };
+      if (row == 0) {
+        const Unpacking<Weights, kTiles> weights = {Packed<Weights>(p, tile), begin, &panel};
+        multiply_panel<kTiles, kMaxRows>(weights, end - begin, x, x_stride, steps, later, sums);
+      } else {
+        multiply_panel_rows(Unpacked<kTiles>{&panel}, end - begin, x + row * x_stride, x_stride,
+                            steps + row, later, sums + row, n_rows - row);
+      }
+    }
+    begin = end;
+  }
+  for (size_t r = 0; r < n_rows; ++r) {
+    for (size_t t = 0; t < kTiles; ++t) {
+      store_tile(p, first_row + r, tile + t, _mm512_load_ps(sums[r].acc[t]));
+    }
   }
 }
 
 template <class Weights, size_t kTiles>
-void multiply_tiles(const Product& p, size_t tile, size_t n_rows) {
-  for (size_t row = 0; row < n_rows; row += kMaxRows) {
-    multiply_rows<Weights, kTiles>(p, tile, row, n_rows - row < kMaxRows ? n_rows - row : kMaxRows);
+void multiply_tiles(const Product& p, size_t tile) {
+  if (p.n_rows <= kMaxRows) return multiply_few_rows<Weights, kTiles>(p, tile);
+  // Blocks spread over as few panels as can be, so that each has two or more: the first one is
+  // whole.
+  const size_t n_blocks = (p.n_rows + kMaxRows - 1) / kMaxRows;
+  const size_t n_panels = (n_blocks + kPanelBlocks - 1) / kPanelBlocks;
+  for (size_t i = 0, row = 0; i < n_panels; ++i) {
+    const size_t end = (i + 1) * n_blocks / n_panels * kMaxRows;
+    const size_t n_rows = (end < p.n_rows ? end : p.n_rows) - row;
+    multiply_many_rows<Weights, kTiles>(p, tile, row, n_rows);
+    row += n_rows;
   }
 }
 
@@ -258,7 +432,7 @@ void multiply(const MatrixShape& shape, const uint8_t* codes, const uint8_t* sca
       .tile_code_bytes = tile_code_bytes(shape),
       .tile_scale_bytes = tile_scale_bytes(shape),
       .n_groups = padded_cols(shape) / kActivationGroup,
-      .groups_per_scale = shape.group_size / kActivationGroup,
+      .scale_shift = shape.group_size / 64u,  // of 32, 64 or 128
       .rows = shape.rows,
       .x = x.codes,
       .x_scales = x.scales,
@@ -267,14 +441,17 @@ void multiply(const MatrixShape& shape, const uint8_t* codes, const uint8_t* sca
       .y = y,
       .y_stride = y_stride,
   };
-  if (x.n_rows == 1) {
+  if (x.n_rows == 0) return;
+  if (x.n_rows <= kStreamRows) {
     // One stream: two tiles at once were slower.
-    for (size_t t = first_tile; t < last_tile; ++t) multiply_block<Weights, 1, 1>(p, t, 0);
+    const auto multiply_tile =
+        x.n_rows == 1 ? multiply_block<Weights, 1, 1> : multiply_block<Weights, 1, kStreamRows>;
+    for (size_t t = first_tile; t < last_tile; ++t) multiply_tile(p, t);
     return;
   }
   size_t tile = first_tile;
-  for (; tile + 2 <= last_tile; tile += 2) multiply_tiles<Weights, 2>(p, tile, x.n_rows);
-  if (tile < last_tile) multiply_tiles<Weights, 1>(p, tile, x.n_rows);
+  for (; tile + 2 <= last_tile; tile += 2) multiply_tiles<Weights, 2>(p, tile);
+  if (tile < last_tile) multiply_tiles<Weights, 1>(p, tile);
 }
 
 }  // namespace

@@ -111,6 +111,8 @@ std::vector<Size> product_sizes() {
   for (const uint32_t cols : {1u, 2u, 31u, 32u, 63u, 64u, 127u, 128u, 129u, 257u, 416u, 511u}) {
     sizes.insert(sizes.end(), {{20, cols, 1}, {36, cols, 3}});
   }
+  // More rows than a kernel keeps at once, and what is left of them.
+  sizes.insert(sizes.end(), {{33, 300, 31}, {17, 513, 37}, {48, 270, 61}, {16, 40, 121}});
   // More groups than a kernel prepares at once.
   sizes.insert(sizes.end(), {{33, 2049, 1}, {33, 2081, 7}, {16, 4133, 2}});
   return sizes;
