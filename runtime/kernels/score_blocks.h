@@ -66,9 +66,25 @@ struct ScoreBlocks {
     }
   };
 
-  // The group of n_codes codes of keys [j, j + kKeys) of n; past the last it is taken again.
+  // The codes of up to kKeys keys; past the last of n it is taken again, past n_codes are zeros.
+  using WholeKeys = int8_t[kKeys][kActivationGroup];
+  [[gnu::noinline]] static void fill_up(const int8_t* keys, size_t stride, size_t n, size_t n_codes,
+                                        WholeKeys& whole) {
+    __builtin_memset(whole, 0, sizeof whole);
+    for (size_t i = 0; i < kKeys; ++i) {
+      __builtin_memcpy(whole[i], keys + (i < n ? i : n - 1) * stride, n_codes);
+    }
+  }
+
+  // The group of n_codes codes of the first kKeys of n keys; past the last it is taken again.
   static void load_keys(const int8_t* keys, size_t stride, size_t n, size_t n_codes, Group* group) {
-    if (n_codes < kActivationGroup) return load_short_keys(keys, stride, n, n_codes, group);
+    WholeKeys whole;
+    if (n_codes < kActivationGroup) {
+      fill_up(keys, stride, n, n_codes, whole);
+      keys = whole[0];
+      stride = kActivationGroup;
+      n = kKeys;
+    }
     const int8_t* row = keys;
     const int8_t* const last = keys + (n - 1) * stride;
 #pragma GCC unroll 4
@@ -81,16 +97,6 @@ struct ScoreBlocks {
       }
       Part::split_keys(rows, &group->keys[0][v], kVectors);
     }
-  }
-
-  // The same for fewer than 32 codes, zeros behind.
-  [[gnu::noinline]] static void load_short_keys(const int8_t* keys, size_t stride, size_t n,
-                                                size_t n_codes, Group* group) {
-    int8_t whole[kKeys][kActivationGroup] = {};
-    for (size_t i = 0; i < kKeys; ++i) {
-      __builtin_memcpy(whole[i], keys + (i < n ? i : n - 1) * stride, n_codes);
-    }
-    load_keys(whole[0], kActivationGroup, kKeys, kActivationGroup, group);
   }
 
   // A group of some queries: query i's codes or steps, sum and scale.
