@@ -49,8 +49,11 @@ int fuzz_one(const uint8_t* data, size_t size) {
   auto* const p = static_cast<uint8_t*>(scratch.data());
   const auto raw = std::make_unique<uint8_t[]>(raw_bytes);
   const ChunkPlace place = {0, 0, 0, raw_bytes, values};
-  const Status status =
-      load_chunk(source.source(), index, place, {p, p + kDecompressorBytes}, raw.get());
+  ChunkScratch of_task = {p, p + kDecompressorBytes};
+  const Status status = load_chunk(source.source(), index, place, &of_task, raw.get());
+  const auto again = std::make_unique<uint8_t[]>(raw_bytes);
+  expect(load_chunk(source.source(), index, place, &of_task, again.get()) == status,
+         "what a context has seen does not count");
   if (entry.compression == static_cast<uint32_t>(format::Compression::kStored)) {
     expect(status != Status::kOk || stored.size() == raw_bytes,
            "a stored chunk is taken when its sizes agree only");
