@@ -276,6 +276,24 @@ class Transport(unittest.TestCase):
         self.assertEqual(answer.count(b"HTTP/1.1 200 OK\r\n"), 4)
         self.assertTrue(answer.endswith(b'{"status":"ok"}'))
 
+    def test_requests_that_come_while_one_sent_ahead_is_answered(self):
+        def request(path, wish, *lines):
+            body = json.dumps(wish).encode()
+            return head(f"POST {path} HTTP/1.1", f"Content-Length: {len(body)}", *lines) + body
+
+        with socket.create_connection((self.server.host, self.server.port), timeout=cli.PATIENCE_S) as client:
+            # The second is read while the first is answered, and the third is waited for already when the second begins.
+            client.sendall(request("/v1/completions", {"prompt": "a", "max_tokens": 400, "ignore_eos": True}))
+            time.sleep(0.05)
+            client.sendall(request("/v1/completions", {"prompt": "b", "max_tokens": 2}))
+            answer = b""
+            while answer.count(b"HTTP/1.1 200 OK\r\n") < 2 or not answer.endswith(b"]}"):
+                answer += client.recv(65536)
+            client.sendall(request("/tokenize", {"content": "c"}, "Connection: close"))
+            answer = b"".join(iter(lambda: client.recv(65536), b""))
+        self.assertEqual(status_of(answer), 200, answer)
+        self.assertIn(b'{"tokens":[', answer)
+
     def test_clients_of_http_1_0(self):
         answer = self.server.raw(b"GET /health HTTP/1.0\r\n\r\n")
         self.assertTrue(answer.endswith(b'\r\n\r\n{"status":"ok"}'))

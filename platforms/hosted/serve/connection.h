@@ -87,7 +87,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   static constexpr const char* kComment = ": cria\n\n";
 
   void read();
-  void on_read(ErrorCode error, size_t n);
+  void keep(const void* place, size_t n);
+  void on_read(ErrorCode error, const void* place, size_t n);
   void begin_request();
   void read_header();
   void on_header_error(ErrorCode error);

@@ -1,6 +1,7 @@
 #include <boost/asio/buffer.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 
 #include "platforms/hosted/base/print_format.h"
@@ -56,14 +57,21 @@ void Connection::read() {
       buffer_.prepare(std::min(n_most, state_ == State::kBody ? kReadBytes : kFewBytes));
   is_reading_ = true;
   socket_.async_read_some(
-      room, stored_in(read_memory_, [self = shared_from_this()](ErrorCode error, size_t n) {
+      room, stored_in(read_memory_, [self = shared_from_this(), place = room.data()](
+                                        ErrorCode error, size_t n) {
         self->is_reading_ = false;
-        self->guard([&] { self->on_read(error, n); });
+        self->guard([&] { self->on_read(error, place, n); });
       }));
 }
 
-void Connection::on_read(ErrorCode error, size_t n) {
-  if (!error && !is_dropping_ && state_ != State::kLingering) buffer_.commit(n);
+// A buffer that was emptied since the read began has begun anew at its front, in the same memory.
+void Connection::keep(const void* place, size_t n) {
+  std::memmove(buffer_.prepare(n).data(), place, n);
+  buffer_.commit(n);
+}
+
+void Connection::on_read(ErrorCode error, const void* place, size_t n) {
+  if (!error && !is_dropping_ && state_ != State::kLingering) keep(place, n);
   switch (state_) {
     case State::kIdle:
     case State::kHeader:
