@@ -57,11 +57,11 @@ void Connection::read() {
       buffer_.prepare(std::min(n_most, state_ == State::kBody ? kReadBytes : kFewBytes));
   is_reading_ = true;
   socket_.async_read_some(
-      room, stored_in(read_memory_, [self = shared_from_this(), place = room.data()](
-                                        ErrorCode error, size_t n) {
-        self->is_reading_ = false;
-        self->guard([&] { self->on_read(error, place, n); });
-      }));
+      room, stored_in(read_memory_,
+                      [self = shared_from_this(), place = room.data()](ErrorCode error, size_t n) {
+                        self->is_reading_ = false;
+                        self->guard([&] { self->on_read(error, place, n); });
+                      }));
 }
 
 // A buffer that was emptied since the read began has begun anew at its front, in the same memory.

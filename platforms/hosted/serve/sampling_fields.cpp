@@ -91,10 +91,10 @@ void add_bias(const OrderContext& context, const Json& token, const Json& value,
   }
   const Encoded encoded = context.text->encode(text, CRIA_ENCODE_PARSE);
   if (encoded.is_counted) {
-    throw ApiError(ErrorKind::kInvalidRequest,
-                   text_of("logit_bias: a text has at most %zu bytes",
-                           context.text->max_text_bytes()),
-                   "logit_bias");
+    throw ApiError(
+        ErrorKind::kInvalidRequest,
+        text_of("logit_bias: a text has at most %zu bytes", context.text->max_text_bytes()),
+        "logit_bias");
   }
   for (const uint32_t each : encoded.tokens) biases->push_back({each, bias});
 }
