@@ -529,6 +529,18 @@ class Ending(unittest.TestCase):
             for client in many:
                 client.close()
 
+    @unittest.skipIf(cli.IS_SANITIZED or cli.IS_EMULATED, "takes more address space than it uses")
+    def test_too_little_memory_is_an_error_at_the_start(self):
+        n_refused = 0
+        for n_kib in range(16000, 60000, 4000):
+            try:
+                with Server(limits=f"-v {n_kib}"):
+                    pass
+            except RuntimeError as error:
+                n_refused += 1
+                self.assertRegex(str(error), r": (5|127)\n", n_kib)  # 127: of the loader
+        self.assertGreater(n_refused, 0)
+
     def test_signals_end_it(self):
         before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
         self.addCleanup(signal.signal, signal.SIGHUP, before)
