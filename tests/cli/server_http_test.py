@@ -133,6 +133,7 @@ class Transport(unittest.TestCase):
             (head(post, "Content-Length: 2", "Content-Encoding: gzip") + b"{}", 415),
             (head(post, "Content-Length: 2", "Content-Type: multipart/form-data") + b"{}", 415),
             (head("GET / HTTP/1.1", "X: " + "a" * 20000), 431),
+            (head("GET / HTTP/1.1", *["X: a"] * 2800), 431),
         ):
             answer = self.server.raw(data, seconds=10)
             self.assertEqual(status_of(answer), wanted, data[:80])

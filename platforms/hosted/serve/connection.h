@@ -140,8 +140,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool is_dropping_ = false;  // what it sends ahead
   bool hears_end_ = false;    // the client's end of its requests came while they were read ahead
   int status_ = 0;
-  size_t body_bytes_ = 0;   // counted in the server's
-  size_t reply_bytes_ = 0;  // as well
+  size_t header_bytes_ = 0;  // taken by the parser
+  size_t body_bytes_ = 0;    // counted in the server's
+  size_t reply_bytes_ = 0;   // as well
   int64_t since_ms_ = monotonic_ms();
   double started_seconds_ = 0.0;
   int64_t deadline_ms_ = kNever;

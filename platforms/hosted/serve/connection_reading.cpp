@@ -103,6 +103,7 @@ void Connection::begin_request() {
   is_head_request_ = false;
   head_ = {};
   extra_.clear();
+  header_bytes_ = 0;
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
   parser_->body_limit(limits_.body_bytes);
@@ -130,8 +131,15 @@ void Connection::read_header() {
     set_deadline(limits_.header_seconds);
   }
   ErrorCode error;
-  buffer_.consume(parser_->put(buffer_.data(), error));
-  if (error == http::error::need_more) return read();
+  const size_t n_taken = parser_->put(buffer_.data(), error);
+  buffer_.consume(n_taken);
+  // The parser's own limit is of what it has not taken yet.
+  header_bytes_ += n_taken;
+  const bool goes_on = error == http::error::need_more;
+  if (header_bytes_ + (goes_on ? buffer_.size() : 0) > limits_.header_bytes) {
+    return on_header_error(http::error::header_limit);
+  }
+  if (goes_on) return read();
   if (error) return on_header_error(error);
   Reply refusal;
   if (!take_head(&refusal)) return refuse(refusal);
