@@ -44,6 +44,7 @@ class Model:
                                           ("max_text_bytes", "max_text_bytes", max_text_bytes, (1 << 32) - 1)):
             setattr(options, member, 0 if value is None else count_of(name, value, 1, most))
         for name, names, choice in (("kv_format", s.KV_FORMATS, kv), ("backend", s.BACKENDS, backend)):
+            check_type(name.removesuffix("_format"), choice, str)
             if choice not in names:
                 raise ValueError(f"{choice!r} is not one of {', '.join(names)}")
             setattr(options, name, names[choice])

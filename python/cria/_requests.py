@@ -58,7 +58,7 @@ def _real_of(name: str, value: Any) -> float:
     try:
         return float(value)
     except OverflowError:  # an int
-        return math.copysign(math.inf, value)
+        return math.copysign(math.inf, 1 if operator.gt(value, 0) else -1)
 
 
 def _between(name: str, value: Any, low: float, high: float) -> float:

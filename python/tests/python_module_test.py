@@ -390,7 +390,8 @@ def test_messages_that_cannot_be_said(demo, model):
     with pytest.raises(cria.CriaError, match="larger context") as caught:
         model.chat("long " * 5000)
     assert caught.value.status in (cria.Status.CRIA_TEXT_TOO_LONG, cria.Status.CRIA_CONTEXT_FULL)
-    for wrong in ({"temperature": -1}, {"temperature": float("nan")}, {"top_p": 2}, {"max_tokens": 0}, {"seed": -1}):
+    for wrong in ({"temperature": -1}, {"temperature": 10 ** 400}, {"temperature": float("nan")}, {"top_p": 2},
+                  {"max_tokens": 0}, {"seed": -1}):
         with pytest.raises(ValueError):
             model.chat("hello", **wrong)
     with pytest.raises(TypeError):

@@ -34,14 +34,17 @@ Status plan_reading(cria_chat* c, cria_workspace* w) {
   const Status status = encode_new(c, w);
   if (status == Status::kContextFull) return read_again(c, w, room);
   CRIA_TRY(status);
-  const uint64_t needed = uint64_t{c->n_next} + room;
-  if (c->session->position + needed <= c->session->context) return Status::kOk;
+  if (uint64_t{c->session->position} + c->n_next + room <= c->session->context) {
+    return Status::kOk;
+  }
   if (!can_drop(*c)) return read_again(c, w, room);
   if (c->n_ahead != 0) {
     take_ahead_back(c);
-    CRIA_TRY(encode_new(c, w));
+    const Status behind_all = encode_new(c, w);
+    if (behind_all == Status::kContextFull) return read_again(c, w, room);
+    CRIA_TRY(behind_all);
   }
-  const Status dropped = drop_for(c, w, needed, spare_room(*c));
+  const Status dropped = drop_for(c, w, uint64_t{c->n_next} + room, spare_room(*c));
   // A long question may still fit when the room for its answer is small, or alone.
   return dropped == Status::kContextFull || dropped == Status::kForgotten ? read_again(c, w, room)
                                                                           : dropped;

@@ -17,9 +17,9 @@ static_assert(sizeof(Candidate) == 8);
 // Not a number sorts as the smallest there is: sorting needs an order.
 [[nodiscard]] inline float comparable(float logit) { return logit == logit ? logit : -HUGE_VALF; }
 
-// Writes to the front of room every candidate whose logit is not below the n-th largest (n >= 1), in
-// any order, and returns them. Returns none where room is too small for that, or n too large a part
-// of the logits to be worth it.
+// Writes to the front of room every candidate whose logit is not below the n-th largest (n >= 1),
+// in any order, and returns them. Returns none where room is too small for that, or n too large a
+// part of the logits to be worth it.
 [[nodiscard]] std::span<Candidate> likeliest(std::span<const float> logits, size_t n,
                                              std::span<Candidate> room);
 

@@ -59,6 +59,7 @@ std::span<Candidate> few_candidates(std::span<const float> logits, std::span<con
   constexpr size_t kMostChanged = 256;  // each is looked for among the others
   const size_t most = sampling.n_biases + (has_penalties(sampling) ? recent.size() : 0);
   if (most > std::min(kMostChanged, candidates.size())) return {};
+  if (n > logits.size()) return {};  // a sum with it could be too large for size_t
   size_t n_changed = 0;
   const auto changed = [&](uint32_t token) {
     return std::find_if(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(n_changed),

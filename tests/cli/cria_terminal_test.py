@@ -232,7 +232,7 @@ class Terminal(unittest.TestCase):
                 terminal.send(b"half\\\n")
                 end = terminal.wait_for(rb"\. \Z", end)
                 terminal.send(b"\x03")
-                end = terminal.wait_for(PROMPT, end)
+                end = terminal.wait_for(PROMPT, terminal.wait_for(rb"\^C\r\n", end))
                 terminal.send(b"/stats\n")
                 end = terminal.wait_for(rb"3 messages", end)
                 terminal.wait_for(PROMPT, end)

@@ -221,7 +221,7 @@ class Endpoints(unittest.TestCase):
         for bias in ({str(ids[0]): -100}, {"Hello": -100}, [[ids[0], False]], [["Hello", -100]]):
             other = self.server.chat(max_tokens=1, temperature=0, logit_bias=bias).body["choices"][0]["message"]["content"]
             self.assertNotEqual(other, usual, bias)
-        for bias in ({"99999": 1}, [[99999, 1]], [[-1, 1]], {"1": "x"}, [[1]], 5):
+        for bias in ({"99999": 1}, [[99999, 1]], [[-1, 1]], {"1": "x"}, [[1]], 5, {"long " * 10000: False}):
             self.refuses("/v1/chat/completions", {"messages": HELLO, "logit_bias": bias}, "logit_bias")
 
     def test_biases_that_leave_no_token(self):

@@ -133,6 +133,7 @@ class Transport(unittest.TestCase):
             (head(post, "Content-Length: 2", "Content-Encoding: gzip") + b"{}", 415),
             (head(post, "Content-Length: 2", "Content-Type: multipart/form-data") + b"{}", 415),
             (head("GET / HTTP/1.1", "X: " + "a" * 20000), 431),
+            (head("GET / HTTP/1.1", *["X: a"] * 2800), 431),
         ):
             answer = self.server.raw(data, seconds=10)
             self.assertEqual(status_of(answer), wanted, data[:80])
@@ -275,6 +276,24 @@ class Transport(unittest.TestCase):
         answer = self.server.raw(chat * 3 + head("GET /health HTTP/1.1", "Connection: close"))
         self.assertEqual(answer.count(b"HTTP/1.1 200 OK\r\n"), 4)
         self.assertTrue(answer.endswith(b'{"status":"ok"}'))
+
+    def test_requests_that_come_while_one_sent_ahead_is_answered(self):
+        def request(path, wish, *lines):
+            body = json.dumps(wish).encode()
+            return head(f"POST {path} HTTP/1.1", f"Content-Length: {len(body)}", *lines) + body
+
+        with socket.create_connection((self.server.host, self.server.port), timeout=cli.PATIENCE_S) as client:
+            # The second is read while the first is answered, and the third is waited for already when the second begins.
+            client.sendall(request("/v1/completions", {"prompt": "a", "max_tokens": 400, "ignore_eos": True}))
+            time.sleep(0.05)
+            client.sendall(request("/v1/completions", {"prompt": "b", "max_tokens": 2}))
+            answer = b""
+            while answer.count(b"HTTP/1.1 200 OK\r\n") < 2 or not answer.endswith(b"]}"):
+                answer += client.recv(65536)
+            client.sendall(request("/tokenize", {"content": "c"}, "Connection: close"))
+            answer = b"".join(iter(lambda: client.recv(65536), b""))
+        self.assertEqual(status_of(answer), 200, answer)
+        self.assertIn(b'{"tokens":[', answer)
 
     def test_clients_of_http_1_0(self):
         answer = self.server.raw(b"GET /health HTTP/1.0\r\n\r\n")
@@ -510,6 +529,18 @@ class Ending(unittest.TestCase):
             self.assertEqual(server.get("/health").status, 200)
             for client in many:
                 client.close()
+
+    @unittest.skipIf(cli.IS_SANITIZED or cli.IS_EMULATED, "takes more address space than it uses")
+    def test_too_little_memory_is_an_error_at_the_start(self):
+        n_refused = 0
+        for n_kib in range(16000, 60000, 4000):
+            try:
+                with Server(limits=f"-v {n_kib}"):
+                    pass
+            except RuntimeError as error:
+                n_refused += 1
+                self.assertRegex(str(error), r": (5|127)\n", n_kib)  # 127: of the loader
+        self.assertGreater(n_refused, 0)
 
     def test_signals_end_it(self):
         before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup

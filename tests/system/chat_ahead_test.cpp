@@ -118,6 +118,25 @@ TEST(ChatAhead, ChangesNoBitOfAConversation) {
   }
 }
 
+// How much has to leave is a matter of single tokens, of which some were read ahead.
+TEST(ChatAhead, TheSameExchangesLeaveContextsOfEverySize) {
+  constexpr uint32_t kLeast = 120;
+  constexpr uint32_t kSizes = 24;
+  for (uint32_t context = kLeast; context < kLeast + kSizes; ++context) {
+    SCOPED_TRACE(context);
+    Chat plain = make(kKinds[0], demo(), context);
+    Chat ahead = make(kKinds[0], demo(), context);
+    for (Chat* chat : {&plain, &ahead}) chat->begin(kKinds[0].system);
+    for (int i = 0; i < 12; ++i) {
+      SCOPED_TRACE(i);
+      read_ahead(&ahead, 1000);
+      for (Chat* chat : {&plain, &ahead}) ASSERT_EQ(chat->say(question(i)), CRIA_OK);
+      ASSERT_EQ(ahead.result().n_dropped, plain.result().n_dropped);
+    }
+    expect_same(&ahead, &plain);
+  }
+}
+
 TEST(ChatAhead, ChangesNoBitOfWhatIsTakenBackOrSaidAgain) {
   for (const Kind& kind : kKinds) {
     SCOPED_TRACE(kind.name);

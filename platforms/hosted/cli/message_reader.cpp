@@ -97,7 +97,8 @@ LineResult MessageReader::next(Message* message, const IdleWork& work) {
     const bool is_taken_back =
         got == LineResult::kCleared || (got == LineResult::kInterrupted && !lines.is_empty());
     if (is_taken_back) {
-      if (editor_ == nullptr) write_stderr("\n");
+      // The editor ends a line that it threw away, and none where nothing was typed.
+      if (editor_ == nullptr || got == LineResult::kInterrupted) write_stderr("\n");
       lines.clear();
       continue;
     }

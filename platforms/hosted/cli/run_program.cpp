@@ -3,6 +3,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 #include <variant>
 
 #include "platforms/hosted/base/output_file.h"
@@ -49,6 +50,11 @@ int run_program(int argc, const char* const* argv) {
     code = report(program_error_of(error).code(), error.what());
   } catch (const std::bad_alloc&) {
     code = report(ExitCode::kMemory, "out of memory; lower --context or free memory");
+  } catch (const std::system_error& error) {
+    const bool lacks_thread = error.code() == std::errc::resource_unavailable_try_again;
+    code = lacks_thread ? report(ExitCode::kMemory,
+                                 "cannot start a thread; free memory, or raise ulimit -v or -u")
+                        : report(ExitCode::kInvalidInput, error.what());
   } catch (const std::exception& error) {
     code = report(ExitCode::kInvalidInput, error.what());
   }

@@ -87,7 +87,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   static constexpr const char* kComment = ": cria\n\n";
 
   void read();
-  void on_read(ErrorCode error, size_t n);
+  void keep(const void* place, size_t n);
+  void on_read(ErrorCode error, const void* place, size_t n);
   void begin_request();
   void read_header();
   void on_header_error(ErrorCode error);
@@ -139,8 +140,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool is_dropping_ = false;  // what it sends ahead
   bool hears_end_ = false;    // the client's end of its requests came while they were read ahead
   int status_ = 0;
-  size_t body_bytes_ = 0;   // counted in the server's
-  size_t reply_bytes_ = 0;  // as well
+  size_t header_bytes_ = 0;  // taken by the parser
+  size_t body_bytes_ = 0;    // counted in the server's
+  size_t reply_bytes_ = 0;   // as well
   int64_t since_ms_ = monotonic_ms();
   double started_seconds_ = 0.0;
   int64_t deadline_ms_ = kNever;

@@ -1,6 +1,7 @@
 #include <boost/asio/buffer.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 
 #include "platforms/hosted/base/print_format.h"
@@ -56,14 +57,21 @@ void Connection::read() {
       buffer_.prepare(std::min(n_most, state_ == State::kBody ? kReadBytes : kFewBytes));
   is_reading_ = true;
   socket_.async_read_some(
-      room, stored_in(read_memory_, [self = shared_from_this()](ErrorCode error, size_t n) {
-        self->is_reading_ = false;
-        self->guard([&] { self->on_read(error, n); });
-      }));
+      room, stored_in(read_memory_,
+                      [self = shared_from_this(), place = room.data()](ErrorCode error, size_t n) {
+                        self->is_reading_ = false;
+                        self->guard([&] { self->on_read(error, place, n); });
+                      }));
 }
 
-void Connection::on_read(ErrorCode error, size_t n) {
-  if (!error && !is_dropping_ && state_ != State::kLingering) buffer_.commit(n);
+// A buffer that was emptied since the read began has begun anew at its front, in the same memory.
+void Connection::keep(const void* place, size_t n) {
+  std::memmove(buffer_.prepare(n).data(), place, n);
+  buffer_.commit(n);
+}
+
+void Connection::on_read(ErrorCode error, const void* place, size_t n) {
+  if (!error && !is_dropping_ && state_ != State::kLingering) keep(place, n);
   switch (state_) {
     case State::kIdle:
     case State::kHeader:
@@ -95,6 +103,7 @@ void Connection::begin_request() {
   is_head_request_ = false;
   head_ = {};
   extra_.clear();
+  header_bytes_ = 0;
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
   parser_->body_limit(limits_.body_bytes);
@@ -122,8 +131,15 @@ void Connection::read_header() {
     set_deadline(limits_.header_seconds);
   }
   ErrorCode error;
-  buffer_.consume(parser_->put(buffer_.data(), error));
-  if (error == http::error::need_more) return read();
+  const size_t n_taken = parser_->put(buffer_.data(), error);
+  buffer_.consume(n_taken);
+  // The parser's own limit is of what it has not taken yet.
+  header_bytes_ += n_taken;
+  const bool goes_on = error == http::error::need_more;
+  if (header_bytes_ + (goes_on ? buffer_.size() : 0) > limits_.header_bytes) {
+    return on_header_error(http::error::header_limit);
+  }
+  if (goes_on) return read();
   if (error) return on_header_error(error);
   Reply refusal;
   if (!take_head(&refusal)) return refuse(refusal);

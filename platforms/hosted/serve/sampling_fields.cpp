@@ -89,9 +89,14 @@ void add_bias(const OrderContext& context, const Json& token, const Json& value,
     biases->push_back({token_id(Json(id), vocab_size, "logit_bias"), bias});
     return;
   }
-  for (const uint32_t each : context.text->encode(text, CRIA_ENCODE_PARSE).tokens) {
-    biases->push_back({each, bias});
+  const Encoded encoded = context.text->encode(text, CRIA_ENCODE_PARSE);
+  if (encoded.is_counted) {
+    throw ApiError(
+        ErrorKind::kInvalidRequest,
+        text_of("logit_bias: a text has at most %zu bytes", context.text->max_text_bytes()),
+        "logit_bias");
   }
+  for (const uint32_t each : encoded.tokens) biases->push_back({each, bias});
 }
 
 void read_biases(const OrderContext& context, const RequestFields& fields,

@@ -294,11 +294,17 @@ TEST(Sampler, DrawsWhatSortingEveryCandidateDraws) {
     std::vector<cria_logit_bias> biases(below(2) * below(trial % 7 == 0 ? 400 : 20));
     const float amounts[] = {-HUGE_VALF, 5, -5, 0.25f, HUGE_VALF};
     for (cria_logit_bias& bias : biases) bias = {token(), amounts[below(trial % 5 == 0 ? 5 : 4)]};
-    const uint32_t top_ks[] = {0, 1, 2, 40, below(300), static_cast<uint32_t>(vocab_size)};
+    const uint32_t top_ks[] = {0,
+                               1,
+                               2,
+                               40,
+                               below(300),
+                               static_cast<uint32_t>(vocab_size),
+                               std::numeric_limits<uint32_t>::max() - below(16)};
     cria_sampling sampling = test::sampling_of(below(4) == 0 ? 0.0f : 0.5f + dice.next_unit(),
                                                below(2) == 0 ? 0.0f : dice.next_unit(),
                                                below(2) == 0 ? 0.0f : 0.3f * dice.next_unit(),
-                                               below(2) == 0 ? 0.0f : 1.3f, top_ks[below(6)]);
+                                               below(2) == 0 ? 0.0f : 1.3f, top_ks[below(7)]);
     if (below(3) == 0) sampling.frequency_penalty = 2 * dice.next_unit() - 1;
     if (below(3) == 0) sampling.presence_penalty = 2 * dice.next_unit() - 1;
     sampling.biases = biases.data();
