@@ -36,7 +36,7 @@ class Forbidden:
     def __init__(self, engine: Engine, order: Order) -> None:
         self._engine = engine
         self._is_needed = order.guide is not None or order.sampling.n_biases > 0
-        self._biases = {each.token: each.bias for each in order.sampling.biases[:order.sampling.n_biases]}
+        self._biases: dict[int, float] = {each.token: each.bias for each in order.sampling.biases[:order.sampling.n_biases]}
         self._ends: Optional[list[int]] = None
         self._logits: Any = None
 
