@@ -157,6 +157,17 @@ class Endpoints(unittest.TestCase):
         self.assertEqual([c["index"] for c in many["choices"]], [0, 1, 2, 3])
         self.assertEqual(many["choices"][0]["text"], many["choices"][2]["text"])
 
+    def test_timings_of_pieces_are_those_of_the_end(self):
+        many = {"prompt": [PROMPT, "The llama"], "n": 2, "stream": True, "timings_per_token": True, "n_predict": 5, "seed": 3}
+        self.server.stream("/completion", many)  # then much is held
+        events = self.server.stream("/completion", many)
+        ends = {e["index"]: e["timings"] for e in events if e["stop"]}
+        self.assertEqual(len(ends), 4)
+        self.assertTrue(any(end["cache_n"] > 0 for end in ends.values()))
+        for event in events:
+            for name in ("cache_n", "prompt_n", "prompt_ms"):
+                self.assertEqual(event["timings"][name], ends[event["index"]][name], name)
+
     def test_the_native_form(self):
         native = {"prompt": PROMPT, "n_predict": 5, "seed": 3, "cache_prompt": True, "id_slot": -1}
         body = self.server.post("/completion", native).body
