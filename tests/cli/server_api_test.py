@@ -271,6 +271,24 @@ class Endpoints(unittest.TestCase):
             self.refuses("/v1/chat/completions", {"messages": HELLO, "response_format": format_})
         self.assertIn("patternProperties", self.refuses("/completion", {"prompt": "a", "json_schema": {"patternProperties": {}}})["message"])
 
+    def test_of_a_schema_that_is_there_twice_the_last_counts(self):
+        for form in ('{"json_schema": %s, "json_sch\\u0065ma": %s}', '{"json_sch\\u0065ma": %s, "json_schema": %s}',
+                     '{"response_format": {"type": "json_object", "schema": %s, "sch\\u0065ma": %s}}'):
+            format_ = json.loads(form % ("1", "1"))
+            text = form % ('{"enum": ["no"]}', '{"enum": ["yes"]}')
+            body = {"prompt": PROMPT} if "json_schema" in format_ else {"messages": HELLO}
+            path = "/completion" if "prompt" in body else "/v1/chat/completions"
+            answer = self.server.request("POST", path, (json.dumps(body)[:-1] + "," + text[1:]).encode()).body
+            self.assertEqual(answer.get("content") or answer["choices"][0]["message"]["content"], '"yes"', text)
+
+    def test_seeds_have_64_bits(self):
+        for seed in (-2**63, -2, 0, 2**63, 2**64 - 1):
+            told = self.server.post("/completion", {"prompt": "a", "n_predict": 1, "seed": seed}).body["generation_settings"]["seed"]
+            self.assertEqual(told, seed % 2**64)
+        for seed in (2**64, -2**63 - 1):
+            error = self.refuses("/completion", {"prompt": "a", "seed": seed}, "seed")
+            self.assertEqual(error["message"], "seed must be a whole number from -9223372036854775808 to 18446744073709551615")
+
     def test_conversations_that_are_none(self):
         image = [{"type": "image_url", "image_url": {"url": "data:"}}]
         for messages in (None, "text", [], [123], [{}], [{"role": 1, "content": "a"}], [{"role": "user"}],
