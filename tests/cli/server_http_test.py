@@ -522,8 +522,11 @@ class LongAnswers(unittest.TestCase):
 class Ending(unittest.TestCase):
     @unittest.skipIf(cli.IS_EMULATED, "the emulator has descriptors of its own")
     def test_too_few_descriptors_are_an_error_at_the_start(self):
-        with self.assertRaisesRegex(RuntimeError, r": 4\n.*needs \d+; raise ulimit -n"):
-            Server(limits="-n 20")
+        for few in (5, 20):
+            with self.assertRaisesRegex(RuntimeError, r": 4\n.*needs \d+; raise ulimit -n"):
+                Server(limits=f"-n {few}")
+        with Server(limits="-S -n 5") as server:
+            self.assertEqual(server.get("/health").status, 200)
         with Server(limits="-S -n 20") as server:  # what it may raise itself
             many = [socket.create_connection((server.host, server.port)) for _ in range(100)]
             self.assertEqual(server.get("/health").status, 200)
