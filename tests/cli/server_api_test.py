@@ -31,6 +31,13 @@ class Basics(unittest.TestCase):
             self.assertEqual([(s["id"], s["n_ctx"], s["is_processing"]) for s in slots], [(0, 128, False), (1, 128, False)])
             self.assertEqual(server.get("/metrics").status, 501)
 
+    def test_the_least_context_is_two_positions(self):
+        result = cli.cria("serve", cli.model(), "--port", "0", "--context", "1")
+        self.assertEqual(result.code, cli.USAGE)
+        self.assertRegex(result.err, r"\Acria: error: --context 1 has no room for a prompt and an answer; the least is 2\n\Z")
+        with Server("--context", 2) as server:
+            self.assertEqual(server.post("/completion", {"prompt": [5]}).body["tokens_predicted"], 2)
+
     def test_metrics_are_opted_in(self):
         with Server("--metrics") as server:
             server.chat(max_tokens=4)
