@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-from typing import Generator, Optional
+import math
+from typing import Any, Generator, Optional
 
 from . import _structs as s
 from ._calls import Memory, check
@@ -27,6 +28,36 @@ class Order:
     stops: StopStrings
     guide: Optional[Guide]
     ending: Ending
+
+
+class Forbidden:
+    """Whether a token can be drawn. Where none can, the library gives one all the same."""
+
+    def __init__(self, engine: Engine, order: Order) -> None:
+        self._engine = engine
+        self._is_needed = order.guide is not None or order.sampling.n_biases > 0
+        self._biases: dict[int, float] = {each.token: each.bias for each in order.sampling.biases[:order.sampling.n_biases]}
+        self._ends: Optional[list[int]] = None
+        self._logits: Any = None
+
+    def look(self) -> None:
+        """Before a token is drawn: that may make room in the context, behind which there are no logits to be had."""
+        self._logits = lib.cria_logits(self._engine.host.session)
+
+    def _has(self, token: int) -> bool:
+        logit = float(self._logits[token])
+        return logit + self._biases.get(token, 0.0) == -math.inf
+
+    def check(self, token: int) -> None:
+        """Raises where a token that was just drawn is one that cannot be; NO_TOKEN: some end token."""
+        if not self._is_needed:
+            return
+        if token == s.NO_TOKEN and self._ends is None:
+            is_end, model = lib.cria_is_end_token, self._engine.host.model
+            self._ends = [each for each in range(self._engine.vocab_size) if is_end(model, each)]
+        if all(map(self._has, [token] if token != s.NO_TOKEN else self._ends or [])):
+            raise CriaError("logit_bias, with the schema if there is one, forbids every token",
+                            s.Status.CRIA_NOTHING_TO_SAMPLE.name, s.Status.CRIA_NOTHING_TO_SAMPLE)
 
 
 class Conversation:
@@ -91,7 +122,7 @@ class Conversation:
         """The answer to a conversation's last message."""
         engine, guide, stops, ending = self._engine, order.guide, order.stops, order.ending
         lib.cria_seed(engine.host.session, order.seed)
-        chat = self._made()
+        chat, forbidden = self._made(), Forbidden(engine, order)
         n_dropped = lib.cria_chat_n_dropped(chat)
         turn, piece = s.Turn(), s.ChatPiece()
         self._is_shifted = True  # whatever ends this, the next one begins with a session that is known
@@ -102,8 +133,10 @@ class Conversation:
             while True:
                 if guide is not None:
                     guide.mask()
+                forbidden.look()
                 check(lib.cria_chat_next(chat, engine.host.workspace, ctypes.byref(order.sampling), ctypes.byref(piece),
                                          ctypes.byref(turn)), engine.path)
+                forbidden.check(piece.token)
                 if piece.token != s.NO_TOKEN:
                     ending.n_tokens += 1
                     if guide is not None:
@@ -151,6 +184,7 @@ def _keep_common(engine: Engine, tokens: list[int]) -> list[int]:
 def completion_pieces(engine: Engine, tokens: list[int], state: s.TextState, order: Order) -> Generator[str, None, None]:
     """The text that goes on from a prompt's tokens."""
     host, guide, stops, ending = engine.host, order.guide, order.stops, order.ending
+    forbidden = Forbidden(engine, order)
     lib.cria_seed(host.session, order.seed)
     context = lib.cria_context(host.session)
     if len(tokens) > context:
@@ -162,7 +196,9 @@ def completion_pieces(engine: Engine, tokens: list[int], state: s.TextState, ord
         engine.read(s.Turn(host.session, token_array(unread, engine.vocab_size), len(unread), None))
         if guide is not None:
             guide.mask()
+        forbidden.look()
         check(lib.cria_sample(host.workspace, host.session, ctypes.byref(order.sampling), ctypes.byref(token)))
+        forbidden.check(token.value)
         why = "stop" if lib.cria_is_end_token(host.model, token) else ""
         text = ""
         if not why:

@@ -149,6 +149,8 @@ class Drawing:
         if self.logit_bias is not None:
             check_type("logit_bias", self.logit_bias, Mapping)
         biases = [s.LogitBias(_token_of(token, vocab_size), _bias_of(bias)) for token, bias in (self.logit_bias or {}).items()]
+        if len({each.token for each in biases if each.bias == -math.inf}) == vocab_size:  # what a schema leaves comes later
+            raise ValueError("logit_bias forbids every token")
         if biases:
             drawn.biases = (s.LogitBias * len(biases))(*biases)
             drawn.n_biases = len(biases)

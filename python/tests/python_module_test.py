@@ -446,6 +446,25 @@ def test_biases_are_of_tokens_of_the_vocabulary(model):
     assert model.tokenize(model.chat("hello", temperature=0, logit_bias={banned: float("-inf")}))[0] != banned
 
 
+def test_biases_that_leave_no_token_are_told(model):
+    size = model.info.vocab_size
+    never = float("-inf")
+    for use in (model.chat, model.complete):
+        for bias in (never, -1e300):  # which a float takes for the same
+            with pytest.raises(ValueError, match="^logit_bias forbids every token$"):
+                use("hello", logit_bias={token: bias for token in range(size)})
+        # One is left, which the schema does not want; or nothing that it wants.
+        space, = model.tokenize(" a")[:1]
+        for kept in ({space}, set(ends_of(model))):
+            rest = {token: never for token in range(size) if token not in kept}
+            with pytest.raises(cria.CriaError, match="^logit_bias, with the schema if there is one, forbids every token$") as caught:
+                use("hello", schema={"type": "integer"}, logit_bias=rest)
+            assert caught.value.name == "CRIA_NOTHING_TO_SAMPLE"
+        only = use("hello", max_tokens=3, logit_bias={token: never for token in range(size) if token != space})
+        assert only.finish_reason == "length" and only.split() == ["a"] * 3
+    assert model.chat("hello", max_tokens=2).n_tokens == 2
+
+
 def test_a_developer_is_the_system(model):
     def ask(role):
         return model.chat([{"role": role, "content": "Be brief."}, {"role": "user", "content": "hello"}], temperature=0)

@@ -26,13 +26,14 @@ Status read_pending(cria_chat* c, cria_workspace* w, uint32_t* n_read) {
   return Status::kOk;
 }
 
-// How long the next question may be: as long as the newest one. Guessed wrong, more is read again.
+// How long the next question may be: as long as the newest one, by its text, so that the guess is
+// the same whenever it is made. Guessed wrong, more is read again.
 uint32_t guessed_question(const cria_chat& c) {
   constexpr uint32_t kUsual = 16;
+  constexpr uint32_t kBytesOfToken = 4;
   if (c.n_messages < 2) return kUsual;
-  const StoredMessage* const newest = c.memory.messages + c.n_messages - 2;
-  if (newest[0].role != CRIA_USER || newest[1].position <= newest[0].position) return kUsual;
-  return newest[1].position - newest[0].position;
+  const StoredMessage& newest = c.memory.messages[c.n_messages - 2];
+  return newest.role == CRIA_USER ? kUsual / 2 + newest.n_bytes / kBytesOfToken : kUsual;
 }
 
 // The conversation as it is read again for the next question, without what opens a turn. The
@@ -42,12 +43,13 @@ Status read_conversation(cria_chat* c, cria_workspace* w, uint32_t most_tokens, 
   const uint32_t room = room_for_answer(*c);
   if (encode_for_later(c, w, room, guessed_question(*c)) != Status::kOk) return Status::kOk;
   const uint32_t n_kept = n_common(*c, std::min(c->session->position, c->n_next));
-  if (n_kept == c->n_next) return Status::kOk;
   c->n_in_context = 0;
   c->n_pending = 0;
   c->n_ahead = 0;
   c->answer_position = 0;
+  // Whatever the session held, and however it was read: when nothing is left it is the same.
   CRIA_TRY(keep_first(c, n_kept));
+  if (c->n_next == 0) return Status::kOk;
   return read(c, w, c->memory.next, std::min(c->n_next, most_tokens), n_read);
 }
 

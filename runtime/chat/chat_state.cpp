@@ -34,7 +34,11 @@ Status save(const cria_chat& c, uint8_t* out, size_t n_bytes) {
     if (n > 0) std::memcpy(p, from, n);
     p += n;
   };
-  put(c.memory.messages, c.n_messages * sizeof(StoredMessage));
+  for (uint32_t i = 0; i < c.n_messages; ++i) {
+    StoredMessage m = c.memory.messages[i];
+    if (i >= c.n_in_context) m.position = 0;  // of no use to whoever loads it
+    put(&m, sizeof m);
+  }
   put(c.memory.text, c.n_text);
   put(c.memory.pending, c.n_pending * sizeof(uint32_t));
   h.checksum = xxh64(out + sizeof h, body_bytes(h));

@@ -344,6 +344,16 @@ class Chat(unittest.TestCase):
             self.assertEqual("".join(shown[1:]).rstrip("\n").split("\n"), wanted[1:])
         self.assertEqual([name.name for name in cli.folder().glob("talk.chat*")], ["talk.chat"])
 
+    def test_what_is_saved_is_the_same_however_long_nothing_was_typed(self):
+        saved = set()
+        for pause in (0, 0.2, 1):
+            path = cli.folder() / f"pause{pause}.chat"
+            lines = ["Tell me a story.", "More.", "And then?", "/undo", f"/save {path}"]
+            code, _ = cli.talk("--backend", "exact", "--context", 96, "--exact-context", "--seed", 1, "-n", 24, lines=lines, pause=pause)
+            self.assertEqual(code, cli.DONE)
+            saved.add(path.read_bytes())
+        self.assertEqual(len(saved), 1)
+
     def assert_load_fails(self, path, *words, options=(), model=None):
         """One line says why, and the conversation is empty and goes on."""
         code, shown = cli.talk("--backend", "exact", *options, lines=["What is a cria?", f"/load {path}", "/stats", "hello"],

@@ -191,13 +191,15 @@ class Terminal:
             os.close(self.descriptor)
 
 
-def talk(*arguments, lines, model_path=None):
-    """Each line at the prompt of cria chat on a terminal; gives the exit code and what was shown behind each line."""
+def talk(*arguments, lines, model_path=None, pause=0):
+    """Each line at the prompt of cria chat on a terminal, pause seconds behind it; gives the exit code and what was shown behind
+    each line."""
     shown = []
     # So wide that nothing is wrapped; the terminal's line editing takes 4095 bytes.
     with Terminal("chat", model_path or model(), "--greedy", *arguments, columns=10000, env={"NO_COLOR": "1"}) as terminal:
         start = terminal.wait_for(rb"> \Z")
         for line in lines:
+            time.sleep(pause)
             terminal.send(line.encode() + b"\n")
             start = terminal.wait_for(re.escape(line.encode()) + rb"\r\n", start)
             if line in ("/exit", "/quit"):

@@ -31,6 +31,13 @@ class Basics(unittest.TestCase):
             self.assertEqual([(s["id"], s["n_ctx"], s["is_processing"]) for s in slots], [(0, 128, False), (1, 128, False)])
             self.assertEqual(server.get("/metrics").status, 501)
 
+    def test_the_least_context_is_two_positions(self):
+        result = cli.cria("serve", cli.model(), "--port", "0", "--context", "1")
+        self.assertEqual(result.code, cli.USAGE)
+        self.assertRegex(result.err, r"\Acria: error: --context 1 has no room for a prompt and an answer; the least is 2\n\Z")
+        with Server("--context", 2) as server:
+            self.assertEqual(server.post("/completion", {"prompt": [5]}).body["tokens_predicted"], 2)
+
     def test_metrics_are_opted_in(self):
         with Server("--metrics") as server:
             server.chat(max_tokens=4)
@@ -157,6 +164,17 @@ class Endpoints(unittest.TestCase):
         self.assertEqual([c["index"] for c in many["choices"]], [0, 1, 2, 3])
         self.assertEqual(many["choices"][0]["text"], many["choices"][2]["text"])
 
+    def test_timings_of_pieces_are_those_of_the_end(self):
+        many = {"prompt": [PROMPT, "The llama"], "n": 2, "stream": True, "timings_per_token": True, "n_predict": 5, "seed": 3}
+        self.server.stream("/completion", many)  # then much is held
+        events = self.server.stream("/completion", many)
+        ends = {e["index"]: e["timings"] for e in events if e["stop"]}
+        self.assertEqual(len(ends), 4)
+        self.assertTrue(any(end["cache_n"] > 0 for end in ends.values()))
+        for event in events:
+            for name in ("cache_n", "prompt_n", "prompt_ms"):
+                self.assertEqual(event["timings"][name], ends[event["index"]][name], name)
+
     def test_the_native_form(self):
         native = {"prompt": PROMPT, "n_predict": 5, "seed": 3, "cache_prompt": True, "id_slot": -1}
         body = self.server.post("/completion", native).body
@@ -259,6 +277,24 @@ class Endpoints(unittest.TestCase):
                         {"type": "json_object", "schema": {"patternProperties": {}}}, {}):
             self.refuses("/v1/chat/completions", {"messages": HELLO, "response_format": format_})
         self.assertIn("patternProperties", self.refuses("/completion", {"prompt": "a", "json_schema": {"patternProperties": {}}})["message"])
+
+    def test_of_a_schema_that_is_there_twice_the_last_counts(self):
+        for form in ('{"json_schema": %s, "json_sch\\u0065ma": %s}', '{"json_sch\\u0065ma": %s, "json_schema": %s}',
+                     '{"response_format": {"type": "json_object", "schema": %s, "sch\\u0065ma": %s}}'):
+            format_ = json.loads(form % ("1", "1"))
+            text = form % ('{"enum": ["no"]}', '{"enum": ["yes"]}')
+            body = {"prompt": PROMPT} if "json_schema" in format_ else {"messages": HELLO}
+            path = "/completion" if "prompt" in body else "/v1/chat/completions"
+            answer = self.server.request("POST", path, (json.dumps(body)[:-1] + "," + text[1:]).encode()).body
+            self.assertEqual(answer.get("content") or answer["choices"][0]["message"]["content"], '"yes"', text)
+
+    def test_seeds_have_64_bits(self):
+        for seed in (-2**63, -2, 0, 2**63, 2**64 - 1):
+            told = self.server.post("/completion", {"prompt": "a", "n_predict": 1, "seed": seed}).body["generation_settings"]["seed"]
+            self.assertEqual(told, seed % 2**64)
+        for seed in (2**64, -2**63 - 1):
+            error = self.refuses("/completion", {"prompt": "a", "seed": seed}, "seed")
+            self.assertEqual(error["message"], "seed must be a whole number from -9223372036854775808 to 18446744073709551615")
 
     def test_conversations_that_are_none(self):
         image = [{"type": "image_url", "image_url": {"url": "data:"}}]

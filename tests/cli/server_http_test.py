@@ -46,11 +46,19 @@ class Security(unittest.TestCase):
         self.assertNotIn(KEY, "".join(server.log) + server.told)
 
     def test_a_key_file_without_keys_is_an_error(self):
-        for text in ("", "\n \n", "a b\n", "caf\u00e9\n"):
+        for text in ("", "\n \n", "a b\n", "caf\u00e9\n", "k\n" + "k" * 8193):
             path = cli.folder() / "bad_keys"
             path.write_text(text)
             result = cli.cria("serve", cli.model(), "--port", "0", "--api-key-file", path)
             self.assertEqual(result.code, cli.BAD_INPUT, result.err)
+        self.assertIn(": line 2 is longer than the 8192 bytes that a key can have", result.err)
+
+    def test_the_longest_key_is_heard(self):
+        path = cli.folder() / "long_key"
+        path.write_text("k" * 8192)
+        with Server("--api-key-file", path) as server:
+            self.assertEqual(server.get("/slots", headers={"Authorization": "Bearer " + "k" * 8192}).status, 200)
+            self.assertEqual(server.get("/slots", headers={"Authorization": "Bearer " + "k" * 8191}).status, 401)
 
     def test_names_and_sites(self):
         with Server("--allow-origin", "https://chat.example") as server:
@@ -522,8 +530,11 @@ class LongAnswers(unittest.TestCase):
 class Ending(unittest.TestCase):
     @unittest.skipIf(cli.IS_EMULATED, "the emulator has descriptors of its own")
     def test_too_few_descriptors_are_an_error_at_the_start(self):
-        with self.assertRaisesRegex(RuntimeError, r": 4\n.*needs \d+; raise ulimit -n"):
-            Server(limits="-n 20")
+        for few in (5, 20):
+            with self.assertRaisesRegex(RuntimeError, r": 4\n.*needs \d+; raise ulimit -n"):
+                Server(limits=f"-n {few}")
+        with Server(limits="-S -n 5") as server:
+            self.assertEqual(server.get("/health").status, 200)
         with Server(limits="-S -n 20") as server:  # what it may raise itself
             many = [socket.create_connection((server.host, server.port)) for _ in range(100)]
             self.assertEqual(server.get("/health").status, 200)

@@ -3,6 +3,7 @@
 #include <cria_chat.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -237,6 +238,50 @@ TEST(ChatAhead, AConversationSavedBehindItGoesOn) {
   ASSERT_EQ(cria_chat_load(other.get(), bytes.data(), bytes.size()), CRIA_OK);
   for (Chat* chat : {&plain, &other}) ASSERT_EQ(chat->say("Tell me more."), CRIA_OK);
   expect_same(&other, &plain);
+}
+
+// As `/save` does it: whatever has to be read again is, what stands behind the last answer is not.
+std::vector<uint8_t> saved_as_it_is(Chat* chat) {
+  read_ahead(chat, 1000);
+  EXPECT_EQ(cria_chat_keep(chat->get(), cria_chat_n_messages(chat->get())), CRIA_OK);
+  return chat->saved();
+}
+
+TEST(ChatAhead, OneFileIsSavedHoweverFarItWasRead) {
+  for (const Kind& kind : kKinds) {
+    SCOPED_TRACE(kind.name);
+    const Bytes file = with_template_flags(demo(), kind.template_flags);
+    for (const int n_undone : {0, 1, 3}) {
+      // What a full context held is gone once it was read again without its oldest exchanges.
+      if (n_undone > 0 && kind.exact_context != 0) continue;
+      SCOPED_TRACE(n_undone);
+      for (const int n_parts : {1, 2, 100}) {
+        SCOPED_TRACE(n_parts);
+        for (int n_asked = n_undone; n_asked < 9; n_asked += 2) {
+          SCOPED_TRACE(n_asked);
+          Chat plain = make(kind, file, 160);
+          Chat ahead = make(kind, file, 160);
+          for (Chat* chat : {&plain, &ahead}) chat->begin(kind.system);
+          for (int i = 0; i < n_asked; ++i) {
+            for (Chat* chat : {&plain, &ahead}) ASSERT_EQ(chat->say(question(i)), CRIA_OK);
+          }
+          const auto idle = [&] { read_ahead(&ahead, 16, n_parts); };
+          idle();
+          for (int i = 0; i < n_undone; ++i) {
+            for (Chat* chat : {&plain, &ahead}) {
+              const size_t n = cria_chat_n_messages(chat->get());
+              ASSERT_EQ(cria_chat_keep(chat->get(), n - std::min<size_t>(n, 2)), CRIA_OK);
+            }
+            idle();
+          }
+          const std::vector<uint8_t> saved = saved_as_it_is(&ahead);
+          const std::vector<uint8_t> wanted = saved_as_it_is(&plain);
+          EXPECT_EQ(ahead.tokens(), plain.tokens());
+          ASSERT_TRUE(saved == wanted);
+        }
+      }
+    }
+  }
 }
 
 int looks_left = 0;

@@ -12,6 +12,7 @@
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/base/progress_line.h"
+#include "platforms/hosted/cli/idle_work.h"
 #include "platforms/hosted/cli/input_text.h"
 #include "platforms/hosted/cli/reading_progress.h"
 #include "platforms/hosted/cli/thinking_filter.h"
@@ -310,8 +311,22 @@ ChatAnswer ChatSession::answer_instead(std::string_view message, const ChatReque
   }
 }
 
-void ChatSession::save(const std::string& path) const {
+void ChatSession::read_all_ahead(const ChatRequest& request) {
+  const uint64_t n_before = cria_chat_n_read(chat_);
+  const ReadingProgress progress(model_, [&] { return cria_chat_n_read(chat_) - n_before; });
+  cria_status status = CRIA_OK;
+  for (uint32_t n_read = 1; status == CRIA_OK && n_read > 0;) {
+    status = cria_chat_read_ahead(chat_, model_.workspace(), request.max_tokens,
+                                  cria_context(model_.session()), &n_read);
+  }
+  if (status != CRIA_CANCELLED) return;  // other errors are those of the next message
+  throw ProgramError(ExitCode::kInterrupted, "stopped; nothing was saved");
+}
+
+void ChatSession::save(const std::string& path, const ChatRequest& request) {
   model_.check_output(path);
+  read_all_ahead(request);
+  take_ahead_back();
   std::vector<uint8_t> bytes(cria_chat_save_size(chat_));
   model_.check(cria_chat_save(chat_, bytes.data(), bytes.size()));
   try {

@@ -66,13 +66,16 @@ class ChatSession {
   uint64_t n_dropped() const { return cria_chat_n_dropped(chat_); }
 
   // The conversation and its KV cache, to a file and back. Throw ProgramError; a file that belongs
-  // to another model or KV format or does not fit changes nothing.
-  void save(const std::string& path) const;
+  // to another model or KV format or does not fit changes nothing. What has to be read again for
+  // any next message is read before it is saved, so that the file is the same whatever was read
+  // ahead; Ctrl-C ends that and nothing is saved.
+  void save(const std::string& path, const ChatRequest& request);
   void load(const std::string& path);
 
  private:
   ChatAnswer run(const char* text, size_t n_bytes, const ChatRequest& request, TextStream* out);
   size_t question_index() const;
+  void read_all_ahead(const ChatRequest& request);
   bool opens_thinking() const;
 
   const ModelSession& model_;

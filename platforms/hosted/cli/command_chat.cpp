@@ -265,7 +265,8 @@ ChatProgram::Next ChatProgram::set(const std::string& argument) {
 }
 
 ChatProgram::Next ChatProgram::save(const std::string& argument) {
-  chat_.save(argument);
+  clear_interrupt();
+  chat_.save(argument, request());
   print_notice("(saved " + argument + ")");
   return Next::kGoOn;
 }

@@ -1,7 +1,6 @@
 #include "platforms/hosted/cli/input_text.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -146,16 +145,6 @@ bool LineReader::take_line(std::string* line) {
   if (!line->empty() && line->back() == '\r') line->pop_back();
   begin_ = end < buffer_.size() ? end + 1 : end;
   return true;
-}
-
-bool can_read(int descriptor) {
-  pollfd waiting = {.fd = descriptor, .events = POLLIN, .revents = 0};
-  return ::poll(&waiting, 1, 0) > 0;
-}
-
-void work_until_input(int descriptor, const IdleWork& work) {
-  while (work && !interrupted() && !can_read(descriptor) && work()) {
-  }
 }
 
 LineResult LineReader::next(std::string* line, const IdleWork& work) {

@@ -3,8 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
+
+#include "platforms/hosted/cli/idle_work.h"
 
 namespace cria::hosted {
 
@@ -34,16 +35,6 @@ void drop_last_newline(std::string* text);
 
 // kCleared: Ctrl-C where it takes a line back (platforms/hosted/cli/line_editor.h).
 enum class LineResult { kLine, kEnd, kInterrupted, kCleared };
-
-// Work for the time in which nothing can be read: does a part of it, and ends at once when
-// something can be; false when nothing is left.
-using IdleWork = std::function<bool()>;
-
-// Whether reading would not wait: bytes are there, or the end.
-bool can_read(int descriptor);
-
-// Works, part by part, until something can be read, Ctrl-C comes or nothing is left.
-void work_until_input(int descriptor, const IdleWork& work);
 
 // Lines of a descriptor, without their newline. Needs an InterruptGuard when Ctrl-C is to end a
 // wait.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "platforms/hosted/cli/idle_work.h"
 #include "platforms/hosted/cli/input_text.h"
 
 namespace cria::hosted {

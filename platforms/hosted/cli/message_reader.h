@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "platforms/hosted/cli/idle_work.h"
 #include "platforms/hosted/cli/input_text.h"
 #include "platforms/hosted/cli/line_editor.h"
 #include "platforms/hosted/cli/line_history.h"

@@ -117,6 +117,8 @@ std::optional<Ending> Answer::take(DrawnToken token) {
 
 bool Answer::take_piece(AnswerPiece* piece) {
   piece->choice = choice_;
+  piece->n_cached = n_cached_;
+  piece->prefill_seconds = first_logits_seconds_ - given_seconds_;
   return text_.take(piece);
 }
 

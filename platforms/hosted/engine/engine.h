@@ -52,6 +52,8 @@ struct DrawnToken {
 // with the piece in which their text ends; a stop string's own tokens come with the last one.
 struct AnswerPiece {
   uint32_t choice;
+  uint32_t n_cached;       // of the prompt, as the summary says
+  double prefill_seconds;  // as the summary says
   std::string text;
   std::vector<DrawnToken> tokens;
 };

@@ -65,8 +65,7 @@ AnswerWriter::AnswerWriter(AnswerOrder order, const TextService* text)
                                             static_cast<unsigned>(random_bits()))),
       created_(std::chrono::duration_cast<std::chrono::seconds>(
                    std::chrono::system_clock::now().time_since_epoch())
-                   .count()),
-      begun_seconds_(monotonic_seconds()) {
+                   .count()) {
   choices_.resize(order_.prompts.size() * order_.prompts[0].n_choices);
 }
 
@@ -99,7 +98,7 @@ std::string AnswerWriter::take(size_t prompt, const AnswerPiece& piece, double s
   std::string events;
   if (!std::exchange(choice.has_begun, true)) events = opening(index);
   JsonText event = piece_event(prompt, piece, &choice);
-  if (order_.tells_timings) event.put("timings", timings_so_far(choice));
+  if (order_.tells_timings) event.put("timings", timings_so_far(prompt, piece, choice));
   return events + event_of(event.text());
 }
 
@@ -254,10 +253,11 @@ JsonText AnswerWriter::timings_of(const AnswerSummary& s) {
                  s.n_drawn, s.decode_seconds);
 }
 
-JsonText AnswerWriter::timings_so_far(const Choice& choice) const {
-  const auto n_prompt = static_cast<uint32_t>(order_.prompts[0].prompt.size());
-  return timings(0, n_prompt, choice.first_seconds - begun_seconds_, choice.n_told,
-                 choice.last_seconds - choice.first_seconds);
+JsonText AnswerWriter::timings_so_far(size_t prompt, const AnswerPiece& piece,
+                                      const Choice& choice) const {
+  const auto n_prompt = static_cast<uint32_t>(order_.prompts[prompt].prompt.size());
+  return timings(piece.n_cached, n_prompt - std::min(piece.n_cached, n_prompt),
+                 piece.prefill_seconds, choice.n_told, choice.last_seconds - choice.first_seconds);
 }
 
 const char* AnswerWriter::finish_reason(const AnswerSummary& summary) {

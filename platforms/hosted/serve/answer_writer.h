@@ -65,7 +65,8 @@ class AnswerWriter {
   [[nodiscard]] JsonText logprobs_of(const DrawnToken& drawn) const;
   [[nodiscard]] JsonText logprobs_of(const std::vector<DrawnToken>& tokens) const;
   [[nodiscard]] JsonText top_of(const DrawnToken& drawn) const;
-  [[nodiscard]] JsonText timings_so_far(const Choice& choice) const;
+  [[nodiscard]] JsonText timings_so_far(size_t prompt, const AnswerPiece& piece,
+                                        const Choice& choice) const;
 
   // Of put_whole. A list has a place for each token of a choice.
   enum class List { kNone, kRows, kTokens, kLogprobs, kTop, kOffsets };
@@ -102,7 +103,6 @@ class AnswerWriter {
   std::vector<Choice> choices_;
   std::string id_;
   int64_t created_;
-  double begun_seconds_;
 };
 
 std::unique_ptr<AnswerWriter> make_writer(AnswerOrder order, const TextService* text);

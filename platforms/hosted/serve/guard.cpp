@@ -7,11 +7,16 @@
 #include <cstdint>
 #include <utility>
 
+#include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/serve/http_server.h"
 
 namespace cria::hosted {
 namespace {
+
+// The rest of a header is for the request's other fields.
+constexpr size_t kMostKeyBytes = HttpLimits().header_bytes / 2;
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -117,6 +122,11 @@ std::vector<std::string> keys_of(std::string_view text, const std::string& path)
     if (line.empty()) continue;
     const bool fits_header =
         std::all_of(line.begin(), line.end(), [](char c) { return c > ' ' && c < 0x7f; });
+    if (line.size() > kMostKeyBytes) {
+      throw ProgramError(ExitCode::kInvalidInput,
+                         text_of("%s: line %zu is longer than the %zu bytes that a key can have",
+                                 path.c_str(), n_lines, kMostKeyBytes));
+    }
     if (!fits_header) {
       throw ProgramError(ExitCode::kInvalidInput,
                          path + ": line " + std::to_string(n_lines) +

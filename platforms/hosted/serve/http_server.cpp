@@ -50,12 +50,15 @@ class ServerWaker final : public Waker {
   std::shared_ptr<HandlerMemory> memory_ = std::make_shared<HandlerMemory>();
 };
 
-// A descriptor for each connection, and those of the program itself.
-void need_descriptors(size_t n_connections) {
+// A descriptor for each connection, and those of the program itself; whatever comes behind it may
+// take some.
+const HttpOptions& with_descriptors(const HttpOptions& options) {
   constexpr rlim_t kOthers = 32;
-  const rlim_t wanted = n_connections + kOthers;
+  const rlim_t wanted = options.limits.n_connections + kOthers;
   rlimit limit = {};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) {
+    return options;
+  }
   if (limit.rlim_max < wanted) {
     throw ProgramError(ExitCode::kIo,
                        text_of("this process may open %llu files and connections, and the server "
@@ -65,13 +68,13 @@ void need_descriptors(size_t n_connections) {
   }
   limit.rlim_cur = wanted;
   ::setrlimit(RLIMIT_NOFILE, &limit);
+  return options;
 }
 
 }  // namespace
 
 HttpServer::Impl::Impl(const HttpOptions& given, RequestHandler* its_handler)
-    : options(given), handler(its_handler) {
-  need_descriptors(options.limits.n_connections);
+    : options(with_descriptors(given)), handler(its_handler) {
   ErrorCode error;
   const std::string host = options.host == "localhost" ? "127.0.0.1" : options.host;
   const asio::ip::address address = asio::ip::make_address(host, error);

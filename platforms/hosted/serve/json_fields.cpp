@@ -126,20 +126,6 @@ class Builder {
   size_t n_ids_ = 0;
 };
 
-std::optional<int64_t> whole_number(const Json& json) {
-  if (json.is_number_unsigned()) {
-    const auto value = json.get<uint64_t>();
-    if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return std::nullopt;
-    return static_cast<int64_t>(value);
-  }
-  if (json.is_number_integer()) return json.get<int64_t>();
-  if (!json.is_number_float()) return std::nullopt;
-  constexpr double kExact = 9007199254740992.0;
-  const double real = json.get<double>();  // 8.0, as some programs write 8
-  if (!(std::fabs(real) <= kExact) || real != std::floor(real)) return std::nullopt;
-  return static_cast<int64_t>(real);
-}
-
 [[noreturn]] void throw_wrong(const char* name, const std::string& wanted) {
   throw ApiError(ErrorKind::kInvalidRequest, std::string(name) + " must be " + wanted, name);
 }
@@ -156,13 +142,20 @@ class RawJson {
       const std::string_view key = value();
       take(':');
       const std::string_view its_value = value();
-      if (key.size() >= 2 && key.substr(1, key.size() - 2) == name) found = its_value;
+      if (is_name(key, name)) found = its_value;
       take(',');
     }
     return found;
   }
 
  private:
+  // "json_sch\u0065ma" is json_schema too.
+  static bool is_name(std::string_view key, std::string_view name) {
+    if (key.find('\\') != std::string_view::npos)
+      return Json::parse(key).get<std::string>() == name;
+    return key.size() >= 2 && key.substr(1, key.size() - 2) == name;
+  }
+
   void skip_space() {
     while (at_ < text_.size() &&
            (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n' || text_[at_] == '\r')) {
@@ -208,6 +201,20 @@ class RawJson {
 };
 
 }  // namespace
+
+std::optional<int64_t> whole_number(const Json& json) {
+  if (json.is_number_unsigned()) {
+    const auto value = json.get<uint64_t>();
+    if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return std::nullopt;
+    return static_cast<int64_t>(value);
+  }
+  if (json.is_number_integer()) return json.get<int64_t>();
+  if (!json.is_number_float()) return std::nullopt;
+  constexpr double kExact = 9007199254740992.0;
+  const double real = json.get<double>();
+  if (!(std::fabs(real) <= kExact) || real != std::floor(real)) return std::nullopt;
+  return static_cast<int64_t>(real);
+}
 
 ParsedJson::~ParsedJson() { take_apart(&json); }
 

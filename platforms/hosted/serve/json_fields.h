@@ -116,6 +116,9 @@ class BasicFields {
 using RequestFields = BasicFields<MemberName>;  // of what parse_object gave
 using Fields = BasicFields<const char*>;        // of an object inside it
 
+// Also of 8.0, as some programs write 8; nothing where it is none, or none of 64 bits with a sign.
+std::optional<int64_t> whole_number(const Json& json);
+
 // Throws ApiError unless json is a token id below vocab_size; param names the member.
 uint32_t token_id(const Json& json, uint32_t vocab_size, const char* param);
 

@@ -137,9 +137,15 @@ uint64_t seed_of(const RequestFields& fields) {
   constexpr uint64_t kMask = 0xffffffff;
   if (found == nullptr) return random_bits() & kMask;
   if (found->is_number_unsigned()) return found->get<uint64_t>();
-  const int64_t seed = *fields.integer("seed", std::numeric_limits<int64_t>::min(),
-                                       std::numeric_limits<int64_t>::max());
-  return seed == -1 ? random_bits() & kMask : static_cast<uint64_t>(seed);
+  const std::optional<int64_t> seed = whole_number(*found);
+  if (!seed) {
+    throw ApiError(ErrorKind::kInvalidRequest,
+                   text_of("seed must be a whole number from %lld to %llu",
+                           std::numeric_limits<long long>::min(),
+                           std::numeric_limits<unsigned long long>::max()),
+                   "seed");
+  }
+  return *seed == -1 ? random_bits() & kMask : static_cast<uint64_t>(*seed);
 }
 
 void read_probabilities(const RequestFields& fields, AnswerRequest* request) {
@@ -202,10 +208,6 @@ void check_prompt(const OrderContext& context, const Encoded& prompt) {
 
 void set_schema(const OrderContext& context, std::string_view schema, const char* param,
                 AnswerRequest* request) {
-  if (schema.empty()) {
-    throw ApiError(ErrorKind::kInvalidRequest,
-                   std::string(param) + ": write the names of its members without escapes", param);
-  }
   request->is_json = true;
   request->schema = schema;
   const std::string problem = context.engine->problem_with_schema(request->schema);

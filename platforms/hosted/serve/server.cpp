@@ -6,6 +6,7 @@
 #include <future>
 
 #include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/engine/engine.h"
 #include "platforms/hosted/serve/api.h"
 #include "platforms/hosted/serve/http_server.h"
@@ -48,6 +49,17 @@ uint32_t sessions_that_fit(const CommonOptions& common) {
   return n_sessions;
 }
 
+// A prompt has a token at least, and so has what is answered.
+void check_context(const CommonOptions& common) {
+  constexpr uint32_t kLeast = 2;
+  const ModelFile file(common.model_path, common.mapping);
+  const uint32_t context = common.context != 0 ? common.context : file.info().planned_context;
+  if (context >= kLeast) return;
+  throw ProgramError(ExitCode::kUsage,
+                     text_of("--context %u has no room for a prompt and an answer; the least is %u",
+                             context, kLeast));
+}
+
 std::string name_of_file(const std::string& path) {
   return path.substr(path.find_last_of('/') + 1);
 }
@@ -72,6 +84,7 @@ void tell_budget(const MemoryBudget& budget, const ModelSession& model,
 ExitCode serve(const CommonOptions& common, const ServerOptions& options,
                void (*tell)(const std::string& line), void (*log)(const std::string& line)) {
   keep_heap_small();
+  check_context(common);
   const uint32_t n_sessions =
       options.n_sessions != 0 ? options.n_sessions : sessions_that_fit(common);
   const ModelSession model(

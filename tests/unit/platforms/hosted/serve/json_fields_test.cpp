@@ -80,6 +80,9 @@ TEST(JsonFields, RawMembersAreTheTextThatWasSent) {
   for (const char* none : {"b", "z", "", "f3"}) EXPECT_EQ(raw_member(body, {none}), "") << none;
   EXPECT_EQ(raw_member(body, {"a", "b"}), "");
   EXPECT_EQ(raw_member(R"({"a":1,"a":2})", {"a"}), "2");
+  EXPECT_EQ(raw_member(R"({"a":1,"\u0061":2,"\\u0061":3,"\"":4})", {"a"}), "2");
+  EXPECT_EQ(raw_member(R"({"f":{"\u0073" : [1]}})", {"f", "s"}), "[1]");
+  EXPECT_EQ(raw_member(R"({"a":1,"\"":4})", {"\""}), "4");
 }
 
 TEST(JsonFields, MembersHaveAKindAndARange) {
