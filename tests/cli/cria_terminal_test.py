@@ -199,6 +199,8 @@ class Terminal(unittest.TestCase):
                         for part in (line[:4], line[4:] + "\n"):
                             terminal.send(part.encode())
                             time.sleep(0.1)
+                        # Its echo must not stand in the middle of the answer.
+                        terminal.wait_for(re.escape(answer.encode()), end)
                     terminal.send((b"" if waits else line.encode() + b"\n") + b"/stats\n")
                     end = terminal.wait_for(rb"last answer: \d+ tokens", end)
                     self.assertIn(answer.encode(), terminal.shown)
