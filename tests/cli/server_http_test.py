@@ -530,7 +530,8 @@ class LongAnswers(unittest.TestCase):
 class Ending(unittest.TestCase):
     @unittest.skipIf(cli.IS_EMULATED, "the emulator has descriptors of its own")
     def test_too_few_descriptors_are_an_error_at_the_start(self):
-        for few in (5, 20):
+        # A sanitizer's check of objects opens a pipe: without one it takes each for none.
+        for few in (20,) if cli.IS_SANITIZED else (5, 20):
             with self.assertRaisesRegex(RuntimeError, r": 4\n.*needs \d+; raise ulimit -n"):
                 Server(limits=f"-n {few}")
         with Server(limits="-S -n 5") as server:
