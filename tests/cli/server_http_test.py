@@ -534,8 +534,9 @@ class Ending(unittest.TestCase):
         for few in (20,) if cli.IS_SANITIZED else (5, 20):
             with self.assertRaisesRegex(RuntimeError, r": 4\n.*needs \d+; raise ulimit -n"):
                 Server(limits=f"-n {few}")
-        with Server(limits="-S -n 5") as server:
-            self.assertEqual(server.get("/health").status, 200)
+        if not cli.IS_SANITIZED:
+            with Server(limits="-S -n 5") as server:
+                self.assertEqual(server.get("/health").status, 200)
         with Server(limits="-S -n 20") as server:  # what it may raise itself
             many = [socket.create_connection((server.host, server.port)) for _ in range(100)]
             self.assertEqual(server.get("/health").status, 200)
