@@ -10,6 +10,7 @@
 #include <immintrin.h>
 
 #include "runtime/kernels/x86/key_quads.h"
+#include "runtime/kernels/x86/lanes_avx2.h"
 
 namespace cria {
 namespace {
@@ -68,9 +69,7 @@ void scores_q8(const int8_t* q_codes, const float* q_scales, size_t head_dim, co
 
 // There are no products of unsigned with signed bytes that cannot overflow, so codes become words:
 // those of even places in one register, those of odd places in another.
-struct Part {
-  using Ints = __m256i;
-  using Floats = __m256;
+struct Part : EightLanes {
   static constexpr size_t kLanes = 8;
   static constexpr size_t kSteps = kActivationGroup / 2;
   static constexpr bool kSplitsQueries = true;
@@ -93,23 +92,11 @@ struct Part {
     _mm256_storeu_si256(halves, even_words(quads));
     _mm256_storeu_si256(halves + 1, odd_words(quads));
   }
-  static Ints broadcast(const int8_t* steps, size_t i) {
-    int32_t words;
-    __builtin_memcpy(&words, steps + 4 * i, sizeof words);
-    return _mm256_set1_epi32(words);
-  }
   static Ints start(const int32_t* /*q_sum*/) { return _mm256_setzero_si256(); }
+  using EightLanes::add;
   static Ints add(Ints sum, Ints keys, Ints query) {
     return _mm256_add_epi32(sum, _mm256_madd_epi16(keys, query));
   }
-
-  static Floats zero() { return _mm256_setzero_ps(); }
-  static Floats load(const float* p) { return _mm256_loadu_ps(p); }
-  static Floats all(float x) { return _mm256_set1_ps(x); }
-  static Floats to_floats(Ints v) { return _mm256_cvtepi32_ps(v); }
-  static Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
-  static Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
-  static void store(float* p, Floats v) { _mm256_storeu_ps(p, v); }
 };
 
 void scores_of_block(const QuantizedRows& q, size_t head_dim, const int8_t* keys,

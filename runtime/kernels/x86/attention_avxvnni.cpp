@@ -10,13 +10,12 @@
 #include <immintrin.h>
 
 #include "runtime/kernels/x86/key_quads.h"
+#include "runtime/kernels/x86/lanes_avx2.h"
 
 namespace cria {
 namespace {
 
-struct Part {
-  using Ints = __m256i;
-  using Floats = __m256;
+struct Part : EightLanes {
   static constexpr size_t kLanes = 8;
   static constexpr size_t kSteps = kActivationGroup / 4;
   static constexpr bool kSplitsQueries = false;
@@ -30,27 +29,15 @@ struct Part {
       steps[i * stride] = _mm256_xor_si256(quads[i], _mm256_set1_epi8(static_cast<char>(0x80)));
     }
   }
-  static Ints broadcast(const int8_t* codes, size_t i) {
-    int32_t quad;
-    __builtin_memcpy(&quad, codes + 4 * i, sizeof quad);
-    return _mm256_set1_epi32(quad);
-  }
   // What the offset adds is taken away before.
   static Ints start(const int32_t* q_sum) {
     const Ints offset = _mm256_slli_epi32(_mm256_set1_epi32(*q_sum), kOffsetBits);
     return _mm256_sub_epi32(_mm256_setzero_si256(), offset);
   }
+  using EightLanes::add;
   static Ints add(Ints sum, Ints keys, Ints query) {
     return _mm256_dpbusd_avx_epi32(sum, keys, query);
   }
-
-  static Floats zero() { return _mm256_setzero_ps(); }
-  static Floats load(const float* p) { return _mm256_loadu_ps(p); }
-  static Floats all(float x) { return _mm256_set1_ps(x); }
-  static Floats to_floats(Ints v) { return _mm256_cvtepi32_ps(v); }
-  static Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
-  static Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
-  static void store(float* p, Floats v) { _mm256_storeu_ps(p, v); }
 };
 
 }  // namespace
