@@ -96,8 +96,7 @@ void sort_first(std::span<Candidate> candidates, size_t n) {
     std::partial_sort(candidates.begin(), end, candidates.end(), is_before);
     return;
   }
-  if (end != candidates.end())
-    std::nth_element(candidates.begin(), end, candidates.end(), is_before);
+  std::nth_element(candidates.begin(), end, candidates.end(), is_before);
   std::sort(candidates.begin(), end, is_before);
 }
 
