@@ -6,20 +6,14 @@
 #include <new>
 #include <stdexcept>
 
-#include "quant/bytes_apart.h"
 #include "quant/checksum.h"
+#include "quant/value_halves.h"
 
 namespace cria::converter {
 namespace {
 
 // Levels above only search longer for repetitions, which weights do not have.
 constexpr int kHighestLevel = 19;
-
-// The largest size at which a chunk is compressed.
-size_t most_bytes(size_t raw_bytes, LeastSaving least) {
-  constexpr size_t kPart = 8;
-  return raw_bytes - (least == LeastSaving::kEighth ? (raw_bytes + kPart - 1) / kPart : 1);
-}
 
 void check(size_t result) {
   if (ZSTD_isError(result) == 0) return;
@@ -33,8 +27,7 @@ void ChunkEncoder::ContextDeleter::operator()(ZSTD_CCtx_s* context) const {
   ZSTD_freeCCtx(context);
 }
 
-ChunkEncoder::ChunkEncoder(format::Compression compression, int level, LeastSaving least_saving)
-    : least_saving_(least_saving) {
+ChunkEncoder::ChunkEncoder(format::Compression compression, int level) {
   if (compression == format::Compression::kStored) return;
   context_.reset(ZSTD_createCCtx());
   if (!context_) throw std::bad_alloc();
@@ -44,25 +37,38 @@ ChunkEncoder::ChunkEncoder(format::Compression compression, int level, LeastSavi
 ChunkEncoder::~ChunkEncoder() = default;
 ChunkEncoder::ChunkEncoder(ChunkEncoder&& other) noexcept = default;
 
+size_t ChunkEncoder::compress(std::span<const uint8_t> input, size_t first_bytes,
+                              std::vector<uint8_t>* frame) {
+  ZSTD_CCtx_s* const context = context_.get();
+  check(ZSTD_CCtx_reset(context, ZSTD_reset_session_only));
+  check(ZSTD_CCtx_setPledgedSrcSize(context, input.size()));
+  // A block more than the bound expects takes some bytes more.
+  constexpr size_t kBlockHeader = 64;
+  const size_t bound = ZSTD_compressBound(input.size()) + kBlockHeader;
+  if (frame->size() < bound) frame->resize(bound);
+  ZSTD_outBuffer out = {frame->data(), frame->size(), 0};
+  ZSTD_inBuffer in = {input.data(), first_bytes, 0};
+  if (first_bytes != 0) check(ZSTD_compressStream2(context, &out, &in, ZSTD_e_flush));
+  in.size = input.size();
+  check(ZSTD_compressStream2(context, &out, &in, ZSTD_e_end));
+  return out.pos;
+}
+
 void ChunkEncoder::encode(std::span<const uint8_t> raw, PlaneValues values, EncodedChunk* chunk) {
   chunk->raw_bytes = static_cast<uint32_t>(raw.size());
   chunk->compression = format::Compression::kStored;
   chunk->stored = raw;
   if (context_) {
-    const uint8_t* input = raw.data();
-    const bool is_apart = has_two_byte_values(values);
+    const bool is_apart = has_halves(values);
+    std::span<const uint8_t> input = raw;
     if (is_apart) {
       apart_.resize(raw.size());
-      take_bytes_apart(raw.data(), raw.size(), apart_.data());
-      input = apart_.data();
+      take_halves_apart(values, raw.data(), raw.size(), apart_.data());
+      input = apart_;
     }
-    const size_t bound = ZSTD_compressBound(raw.size());
-    if (chunk->storage.size() < bound) chunk->storage.resize(bound);
-    const size_t n_bytes = ZSTD_compress2(context_.get(), chunk->storage.data(),
-                                          chunk->storage.size(), input, raw.size());
-    check(n_bytes);
-    if (n_bytes <= most_bytes(raw.size(), least_saving_) &&
-        n_bytes * format::kMaxExpansion >= raw.size()) {
+    // The halves, whose bytes are unlike, have blocks of their own.
+    const size_t n_bytes = compress(input, is_apart ? raw.size() / 2 : 0, &chunk->storage);
+    if (n_bytes < raw.size() && n_bytes * format::kMaxExpansion >= raw.size()) {
       chunk->compression = is_apart ? format::Compression::kZstdApart : format::Compression::kZstd;
       chunk->stored = {chunk->storage.data(), n_bytes};
     }

@@ -22,15 +22,10 @@ struct EncodedChunk {
   uint64_t checksum;  // of stored
 };
 
-// What a chunk has to lose to be compressed: anything, or an eighth, as what loses less takes
-// longer to unpack than it is worth where the start counts (docs/adr/0014).
-enum class LeastSaving : uint8_t { kAny, kEighth };
-
 // Encodes chunks one after the other; threads use one each.
 class ChunkEncoder {
  public:
-  ChunkEncoder(format::Compression compression, int level,
-               LeastSaving least_saving = LeastSaving::kAny);
+  ChunkEncoder(format::Compression compression, int level);
   ~ChunkEncoder();
   ChunkEncoder(ChunkEncoder&& other) noexcept;
   ChunkEncoder& operator=(ChunkEncoder&&) = delete;
@@ -38,17 +33,18 @@ class ChunkEncoder {
   ChunkEncoder& operator=(const ChunkEncoder&) = delete;
 
   // raw has 1..kChunkRawBytes bytes of a plane of such values and must outlive chunk->stored. A
-  // chunk that compression does not make smaller by as much as was asked, or makes smaller than the
-  // format allows, is stored as it is. The result depends on raw, values and what the constructor
-  // was given only.
+  // chunk that compression does not make smaller, or makes smaller than the format allows, is
+  // stored as it is. The result depends on raw, values and what the constructor was given only.
   void encode(std::span<const uint8_t> raw, PlaneValues values, EncodedChunk* chunk);
 
  private:
   struct ContextDeleter {
     void operator()(ZSTD_CCtx_s* context) const;
   };
+  // Makes a frame, in which a block ends behind the first bytes; returns its size.
+  size_t compress(std::span<const uint8_t> input, size_t first_bytes, std::vector<uint8_t>* frame);
+
   std::unique_ptr<ZSTD_CCtx_s, ContextDeleter> context_;  // null: nothing is compressed
-  LeastSaving least_saving_;
   std::vector<uint8_t> apart_;
 };
 

@@ -306,8 +306,7 @@ class Conversion {
   }
 
   void encode_tensors(const TensorPlan& plan, const Rope& rope, ModelWriter* writer) {
-    TensorEncoder encoder(options_.method, options_.compression, options_.level,
-                          options_.least_saving, &pool_, writer);
+    TensorEncoder encoder(options_.method, options_.compression, options_.level, &pool_, writer);
     uint64_t total = 0;
     for (const PlannedTensor& tensor : plan.tensors) total += tensor_bytes(tensor.spec);
     std::optional<Calibration> calibration;

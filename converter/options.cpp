@@ -72,9 +72,8 @@ constexpr Named<Method> kMethods[] = {
     {"rtn", Method::kRtn}, {"mse", Method::kMse}, {"gptq", Method::kGptq}};
 constexpr Named<ScaleSigns> kScales[] = {{"signed", ScaleSigns::kBoth},
                                          {"positive", ScaleSigns::kPositive}};
-enum class Compress : uint8_t { kAll, kLight, kNone };
-constexpr Named<Compress> kCompress[] = {
-    {"zstd", Compress::kAll}, {"light", Compress::kLight}, {"none", Compress::kNone}};
+constexpr Named<Compression> kCompress[] = {{"zstd", Compression::kZstd},
+                                            {"none", Compression::kStored}};
 
 // As CLI11 fills them, where an option's own type is another.
 struct Raw {
@@ -86,7 +85,6 @@ struct Raw {
   std::optional<uint32_t> calibration_tokens;
   double bits = 0;
   uint32_t context = 0;
-  Compress compress = Compress::kAll;
   std::vector<std::string> adapters;
   std::string tokenizer;
   bool no_tokenizer = false;
@@ -150,9 +148,8 @@ void define(CLI::App* app, Raw* raw, Options* options) {
   app->add_option(
       "--chat-template", raw->chat_template,
       "instead of the checkpoint's: none, a .jinja file, or one of " + named_templates());
-  add_named(app, "--compress", kCompress, &raw->compress,
-            "compression of the file: zstd, light (only what loses an eighth by it, which opens "
-            "faster) or none [zstd]");
+  add_named(app, "--compress", kCompress, &options->compression,
+            "compression of the file: zstd or none [zstd]");
   app->add_option("--level", options->level, "zstd level [3]; others change little")
       ->check(between(lowest_level(), highest_level()));
   app->add_option("--report", raw->report, "also write the report as JSON to this file");
@@ -258,8 +255,8 @@ void check_combinations(const CLI::App& app, const Raw& raw, const Options& opti
   if (app.count("--chat-template") > 0 && raw.no_tokenizer) {
     refuse("--chat-template and --no-tokenizer contradict each other");
   }
-  if (app.count("--level") > 0 && raw.compress == Compress::kNone) {
-    refuse("--level belongs to --compress zstd or light");
+  if (app.count("--level") > 0 && options.compression == Compression::kStored) {
+    refuse("--level belongs to --compress zstd");
   }
   if (raw.plan) {
     for (const char* option : {"--output", "--report", "--quiet"}) {
@@ -340,8 +337,6 @@ void finish(const Raw& raw, Options* options) {
   }
   if (raw.bits != 0) options->bits = raw.bits;
   if (raw.context != 0) options->context = raw.context;
-  if (raw.compress == Compress::kNone) options->compression = Compression::kStored;
-  if (raw.compress == Compress::kLight) options->least_saving = LeastSaving::kEighth;
   for (const std::string& adapter : raw.adapters) options->adapters.push_back(lora_wish(adapter));
   if (!raw.tokenizer.empty()) options->tokenizer_file = raw.tokenizer;
   options->tokenizer = raw.no_tokenizer ? TokenizerWish::kNone : TokenizerWish::kRequired;

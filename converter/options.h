@@ -45,7 +45,6 @@ struct Options {
   TokenizerWish tokenizer = TokenizerWish::kRequired;
   std::optional<ChatTemplateWish> chat_template;  // instead of the checkpoint's own
   format::Compression compression = format::Compression::kZstd;
-  LeastSaving least_saving = LeastSaving::kAny;
   int level = 3;
   std::optional<std::filesystem::path> report;
   size_t n_threads = 1;

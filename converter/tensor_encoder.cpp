@@ -116,11 +116,10 @@ KeptScale fit_scale(ScaleSigns signs, float scale, std::span<int8_t> codes) {
 }  // namespace
 
 TensorEncoder::TensorEncoder(QuantMethod method, format::Compression compression, int level,
-                             LeastSaving least_saving, hosted::ThreadPool* pool,
-                             ModelWriter* writer)
+                             hosted::ThreadPool* pool, ModelWriter* writer)
     : method_(method), pool_(pool), writer_(writer), scratches_(pool->n_threads()) {
   for (size_t i = 0; i < pool->n_threads(); ++i) {
-    encoders_.emplace_back(compression, level, least_saving);
+    encoders_.emplace_back(compression, level);
   }
 }
 

@@ -39,7 +39,7 @@ class TensorEncoder {
  public:
   // pool and writer must outlive the encoder.
   TensorEncoder(QuantMethod method, format::Compression compression, int level,
-                LeastSaving least_saving, hosted::ThreadPool* pool, ModelWriter* writer);
+                hosted::ThreadPool* pool, ModelWriter* writer);
 
   // Writes a tensor from its source. Throws ProgramError: kInvalidInput when a weight is infinite,
   // no number, or too large for the number format; kIo. The bytes written do not depend on the

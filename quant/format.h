@@ -102,7 +102,7 @@ enum class NumberFormat : uint8_t {
 enum class Compression : uint32_t {
   kStored = 0,
   kZstd = 1,
-  kZstdApart = 2,  // of two-byte values: all low bytes, then all high ones (quant/bytes_apart.h)
+  kZstdApart = 2,  // the lower halves of all values, then the upper ones (quant/value_halves.h)
 };
 
 // The nine matrices of a model.

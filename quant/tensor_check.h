@@ -26,24 +26,6 @@ enum class Plane { kCodes, kScales };
 // The kind of one plane of a tensor. A tensor without scales has no second plane.
 [[nodiscard]] PlaneValues plane_values(const TensorSpec& spec, Plane plane);
 
-// Whether the values take two bytes each, which may be compressed apart.
-[[nodiscard]] constexpr bool has_two_byte_values(PlaneValues values) {
-  switch (values) {
-    case PlaneValues::kF16:
-    case PlaneValues::kBf16:
-    case PlaneValues::kBf16Scales:
-    case PlaneValues::kSignedBf16Scales:
-      return true;
-    case PlaneValues::kAny:
-    case PlaneValues::kInt8Codes:
-    case PlaneValues::kF32:
-    case PlaneValues::kF32Scales:
-    case PlaneValues::kRopeFrequencies:
-      break;
-  }
-  return false;
-}
-
 // Whether bytes [n_bytes], whole values of a plane of this kind, aligned or not, are all allowed.
 // Meant for bytes that are in a cache: reads them once, at several bytes a cycle.
 [[nodiscard]] bool values_hold(PlaneValues values, const uint8_t* bytes, size_t n_bytes);

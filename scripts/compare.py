@@ -148,9 +148,7 @@ def in_turns(rounds, first, second):
     return pairs
 
 
-LIGHT = "int4-light.cria"
 STORED = "int4-stored.cria"
-STARTS = ((LIGHT, "light"), (STORED, "none"))
 
 
 def make_models(folder, shape, peers):
@@ -160,9 +158,6 @@ def make_models(folder, shape, peers):
     if not done.exists():
         make_all_models(folder, shape, peers)
         done.touch()
-    for name, compress in STARTS:
-        if not (folder / name).exists():
-            run([BIN / "cria-convert", folder / "hf", "-o", folder / name, "--compress", compress, "--no-tokenizer", "--quiet"])
 
 
 def make_all_models(folder, shape, peers):
@@ -180,6 +175,7 @@ def make_all_models(folder, shape, peers):
         scales = ["--scales", "positive"] if weights == "int4" else []
         run([BIN / "cria-convert", folder / "hf", "-o", folder / f"{weights}.cria", "--weights", weights, "--no-tokenizer",
              "--quiet", *scales])
+    run([BIN / "cria-convert", folder / "hf", "-o", folder / STORED, "--compress", "none", "--no-tokenizer", "--quiet"])
 
 
 def s(threads):
@@ -278,11 +274,10 @@ def main():
             if threads == options.threads[0]:
                 compare_memory(table, cria, weights, decoded)
     for threads in options.threads if 0 in options.depth else ():
-        # The bar is for the forms whose purpose is a fast start.
-        for name, model, bar in (("compressed", "int4.cria", None), ("lightly compressed", LIGHT, 1.0), ("uncompressed", STORED, 1.0)):
+        for name, model in (("compressed", "int4.cria"), ("uncompressed", STORED)):
             pairs = in_turns(options.rounds, lambda m=model: cria.first_token_seconds(m, threads),
                              lambda: rival.first_token_seconds("q4_0.gguf", threads))
-            table.add(f"first token, {name}, {s(threads)}", pairs, bar, "s", less_is_better=True)
+            table.add(f"first token, {name}, {s(threads)}", pairs, 1.0, "s", less_is_better=True)
     convert = [BIN / "cria-convert", folder / "hf", "-o", folder / "out.cria", "--no-tokenizer", "--quiet"]
     # Like with like: both search their scales, or neither does.
     for name, method, words, bar in (("Q4_0", "mse", (), 1.0), ("--pure", "rtn", ("--pure",), 1.0)) if 0 in options.depth else ():

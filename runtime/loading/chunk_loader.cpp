@@ -5,9 +5,9 @@
 #define ZSTD_STATIC_LINKING_ONLY  // for the decompression context in memory of ours
 #include <zstd.h>
 
-#include "quant/bytes_apart.h"
 #include "quant/checksum.h"
 #include "quant/memory_plan.h"
+#include "quant/value_halves.h"
 #include "runtime/base/features.h"
 
 namespace cria {
@@ -74,21 +74,23 @@ Status load_chunk(const cria_source& source, const FileIndex& index, const Chunk
     return check_stored(destination, place, gap, entry.checksum);
   }
   if (!kHasCompression) return Status::kUnsupported;
-  const uint8_t* stored = scratch->staging;
+  // Halves are put together out of staging. What is read then waits in the destination, which has
+  // room for it: a compressed chunk is smaller than its values.
+  const bool is_apart = entry.compression == static_cast<uint32_t>(format::Compression::kZstdApart);
+  uint8_t* const unpacked = is_apart ? scratch->staging : destination;
+  const uint8_t* stored = nullptr;
   if (source.read != nullptr) {
-    CRIA_TRY(read_source(source, entry.offset, scratch->staging, n_bytes + gap));
+    uint8_t* const room = is_apart ? destination : scratch->staging;
+    CRIA_TRY(read_source(source, entry.offset, room, n_bytes + gap));
+    stored = room;
   } else {
     stored = map_source(source, entry.offset, n_bytes + gap);
     if (stored == nullptr) return Status::kReadFailed;
   }
   if (xxh64(stored, n_bytes) != entry.checksum) return Status::kCorrupt;
   CRIA_TRY(check_gap(stored + n_bytes, gap));
-  CRIA_TRY(decompress(stored, n_bytes, scratch, destination, place.raw_bytes));
-  if (entry.compression == static_cast<uint32_t>(format::Compression::kZstdApart)) {
-    // What staging held has been read.
-    std::memcpy(scratch->staging, destination, place.raw_bytes);
-    put_bytes_together(scratch->staging, place.raw_bytes, destination);
-  }
+  CRIA_TRY(decompress(stored, n_bytes, scratch, unpacked, place.raw_bytes));
+  if (is_apart) put_halves_together(place.values, unpacked, place.raw_bytes, destination);
   return values_hold(place.values, destination, place.raw_bytes) ? Status::kOk
                                                                  : Status::kInvalidModel;
 }

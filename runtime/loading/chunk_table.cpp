@@ -1,6 +1,7 @@
 #include "runtime/loading/chunk_table.h"
 
 #include "quant/checksum.h"
+#include "quant/value_halves.h"
 
 namespace cria {
 namespace {
@@ -15,7 +16,7 @@ bool is_possible_compression(const FileIndex& index, const ChunkPlace& place,
     case format::Compression::kZstd:
       return !is_stored(index.config);
     case format::Compression::kZstdApart:
-      return !is_stored(index.config) && has_two_byte_values(place.values);
+      return !is_stored(index.config) && has_halves(place.values);
   }
   return false;
 }

@@ -247,7 +247,7 @@ class Output(Base):
 
     def test_every_format_is_read_by_the_second_reader(self):
         for weights in ("int4", "int8", "int8g32", "f16", "bf16", "f32"):
-            for compress in ("none", "light", "zstd"):
+            for compress in ("none", "zstd"):
                 with self.subTest(weights=weights, compress=compress):
                     self.assertEqual(self.convert("--weights", weights, "--compress", compress).returncode, 0)
                     self.assert_reads_back(weights, compress)

@@ -115,7 +115,7 @@ TEST(HostileFile, LiesWithGoodChecksumsAreRefused) {
       {"a larger raw size", SectionKind::kChunkTable, offsetof(format::ChunkEntry, raw_bytes),
        0x40000},
       {"an unknown codec", SectionKind::kChunkTable, offsetof(format::ChunkEntry, compression), 7},
-      {"bytes apart of rope's floats", SectionKind::kChunkTable,
+      {"halves apart of rope's floats", SectionKind::kChunkTable,
        offsetof(format::ChunkEntry, compression), 2},
       {"more tokens", SectionKind::kTokenizer, offsetof(format::TokenizerHeader, n_tokens),
        0x7fffffff},

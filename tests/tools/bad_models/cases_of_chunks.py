@@ -178,9 +178,13 @@ def compressed():
     apart = lambda n: frames.Apart(zeros(n))
     yield case("apart_where_none_may_be", INVALID, "only a config of compression 1 allows frames",
                framed(apart, formats={"down": (BF16, 0)}, compression=0))
-    for name, number_format in (("f32", (F32, 0)), ("int8", (INT8, 0)), ("int4", (INT4, 32))):
-        yield case(f"apart_{name}", INVALID, "bytes are apart in planes of two-byte values only",
-                   framed(apart, formats={"down": number_format}))
+    # 64 bytes: f32 of a column, the scales of int8.
+    halves = lambda n: apart(n) if n == 64 else None
+    for name, formats in (("f32", {}), ("int8_scales", {"down": (INT8, 0)})):
+        yield case(f"apart_{name}", INVALID, "only codes and values of two bytes have halves", framed(halves, formats=formats))
+    # Folded, the code -128 is all ones.
+    ones = lambda n: frames.Apart(frames.rle_frame(n, b"\xff")) if n == 512 else None
+    yield case("apart_int8_code", INVALID, "a code of int8 is at least -127", framed(ones, formats={"down": (INT8, 0)}))
     nan = lambda n: frames.Apart(frames.raw_then_rle_frame(b"\x80" + bytes(n // 2 - 1), n, b"\x7f"))
     yield case("apart_bf16_infinite", INVALID, "values that were apart are finite", framed(nan, formats={"down": (BF16, 0)}))
     raw_frame = lambda n: frames.header(n) + frames.block(frames.RAW_BLOCK, n, bytes(n))

@@ -11,7 +11,7 @@ MOST_IN_BLOCK = 1 << 17
 
 
 class Apart(bytes):
-    """A frame of the low bytes of two-byte values, then of their high bytes."""
+    """A frame of the lower halves of values, then of their upper halves."""
 
 
 def compression_of(frame):

@@ -14,6 +14,23 @@ STORED, ZSTD, ZSTD_APART = 0, 1, 2
 MOST_RATIO = 64
 
 
+def code_of(folded):
+    """0, -1, 1, -2 and so on."""
+    return -(folded + 1) // 2 if folded % 2 else folded // 2
+
+
+def joined(lower, upper, bits):
+    """The byte whose codes, folded, have these halves in the lower places of each code."""
+    ones = (1 << bits // 2) - 1
+    codes = [code_of(lower >> at & ones | (upper >> at & ones) << bits // 2) for at in range(0, 8, bits)]
+    return codes[0] & 0xFF if bits == 8 else codes[0] + 8 | codes[1] + 8 << 4
+
+
+# By lower << 8 | upper: the byte of the first half of a chunk, and the one of its second half, whose places are the upper ones.
+JOINED = {bits: tuple([joined(i >> 8 >> shift, (i & 0xFF) >> shift, bits) for i in range(1 << 16)] for shift in (0, bits // 2))
+          for bits in (4, 8)}
+
+
 class Chunk:
     def __init__(self, fields):
         self.offset, self.stored, self.raw, self.compression, self.reserved, self.checksum = fields
@@ -25,13 +42,13 @@ def read_chunk_table(raw, config, tensors, data_section):
     places = itertools.chain.from_iterable(tensor.chunks() for tensor in tensors)
     end = data_section.offset
     for chunk in chunks:
-        raw_bytes, is_two_bytes = next(places, (None, False))
+        raw_bytes, chunk.value_bits = next(places, (None, 0))
         require(chunk.raw == raw_bytes, "the raw bytes of a chunk")
         require(chunk.raw <= CHUNK_BYTES, "a chunk is too large")
         require(chunk.reserved == 0, "reserved bytes of a chunk")
         require(chunk.compression in (STORED, ZSTD, ZSTD_APART), "the compression of a chunk")
         if chunk.compression != STORED:
-            require(chunk.compression == ZSTD or is_two_bytes, "bytes apart of values that are not of two bytes")
+            require(chunk.compression == ZSTD or chunk.value_bits, "halves apart of values that have none")
             require(config["compression"] == ZSTD, "a compressed chunk where the config has none")
             require(chunk.stored < chunk.raw <= MOST_RATIO * chunk.stored, "the stored bytes of a compressed chunk")
         else:
@@ -55,7 +72,10 @@ def raw_bytes_of(chunk, stored):
     if chunk.compression == ZSTD:
         return raw
     half = chunk.raw // 2
-    return bytes(itertools.chain.from_iterable(zip(raw[:half], raw[half:])))
+    if chunk.value_bits == 16:
+        return bytes(itertools.chain.from_iterable(zip(raw[:half], raw[half:])))
+    first, second = JOINED[chunk.value_bits]
+    return bytes(table[lower << 8 | upper] for table in (first, second) for lower, upper in zip(raw[:half], raw[half:]))
 
 
 def raw_planes(tensor, chunks, data):

@@ -2,8 +2,8 @@
 import struct
 
 from cria_reader.file_layout import round_up
-from cria_reader.model_config import (BF16, F16, F32, INT8, INT8G32, LONG_ROPE, MLP_BIAS, NONE, OUTPUT_BIAS, QK_NORM, QKV_BIAS,
-                                      SIGNED_SCALES, TIED)
+from cria_reader.model_config import (BF16, F16, F32, INT4, INT4NL, INT8, INT8G32, LONG_ROPE, MLP_BIAS, NONE, OUTPUT_BIAS, QK_NORM,
+                                      QKV_BIAS, SIGNED_SCALES, TIED)
 from cria_reader.refusal import require
 
 ENTRY_FORMAT = "<HHIB3sIIIIIQ"
@@ -15,6 +15,7 @@ GROUP_AT, FORMAT_AT = 1, 3  # among an entry's fields
 ROLES = ("rope embedding attention_norm q k v o ffn_norm gate up down final_norm lm_head q.bias k.bias v.bias o.bias "
          "gate.bias up.bias down.bias q_norm k_norm rope_long").split()
 VALUE_BYTES = {F32: 4, F16: 2, BF16: 2}
+HALVED_BITS = {F16: 16, BF16: 16, INT8: 8, INT8G32: 8, INT4: 4, INT4NL: 4}  # of values whose halves may be apart
 
 
 class Tensor:
@@ -40,11 +41,12 @@ class Tensor:
             self.padded, self.planes = cols, (self.tiles * cols * TILE_ROWS * VALUE_BYTES[self.format],)
 
     def chunks(self):
-        """Raw bytes of each chunk, and whether it holds two-byte values: the planes are cut apart one after the other."""
-        of_scales = [self.group != 0] * (len(self.planes) - 1)
-        for plane, is_two_bytes in zip(self.planes, [self.is_matrix and self.format in (F16, BF16), *of_scales]):
+        """Raw bytes of each chunk, and the bits of its values where these have halves, else 0: the planes are cut one after the
+        other."""
+        of_scales = [16 if self.group else 0] * (len(self.planes) - 1)
+        for plane, bits in zip(self.planes, [HALVED_BITS.get(self.format, 0) if self.is_matrix else 0, *of_scales]):
             for at in range(0, plane, CHUNK_BYTES):
-                yield min(CHUNK_BYTES, plane - at), is_two_bytes
+                yield min(CHUNK_BYTES, plane - at), bits
 
     def n_chunks(self):
         return sum(-(-plane // CHUNK_BYTES) for plane in self.planes)

@@ -314,21 +314,19 @@ TEST(Convert, TheSameBytesForAnyNumberOfThreads) {
   }
 }
 
-// Whether chunk number `chunk` of a tensor holds values of two bytes.
-bool holds_two_byte_values(const format::TensorEntry& tensor, uint32_t chunk) {
+// Whether chunk number `chunk` of a tensor holds codes or values of two bytes.
+bool holds_halves(const format::TensorEntry& tensor, uint32_t chunk) {
   switch (static_cast<NumberFormat>(tensor.number_format)) {
-    case NumberFormat::kF16:
-    case NumberFormat::kBf16:
-      return true;
     case NumberFormat::kF32:
-    case NumberFormat::kInt8:
       return false;
+    case NumberFormat::kInt8:
+      return chunk != tensor.first_chunk + tensor.n_chunks - 1;  // tiny: one chunk of scales
     default:
-      return chunk == tensor.first_chunk + tensor.n_chunks - 1;  // tiny: one chunk of scales
+      return true;
   }
 }
 
-TEST(Convert, BytesOfTwoByteValuesAreCompressedApart) {
+TEST(Convert, ValuesThatHaveHalvesAreCompressedApart) {
   const TempFolder folder;
   TinyCheckpoint().write(folder / "model");
   for (const Choice& choice : kChoices) {
@@ -340,40 +338,10 @@ TEST(Convert, BytesOfTwoByteValuesAreCompressedApart) {
         const uint32_t compression = file.chunks().at(i).compression;
         if (compression == static_cast<uint32_t>(Compression::kStored)) continue;
         EXPECT_EQ(compression == static_cast<uint32_t>(Compression::kZstdApart),
-                  holds_two_byte_values(tensor, i));
+                  holds_halves(tensor, i));
       }
     }
   }
-}
-
-TEST(Convert, LightCompressionStoresWhatDoesNotLoseAnEighth) {
-  const TempFolder folder;
-  TinyCheckpoint().write(folder / "model");
-  bool had_both = false;
-  for (const Choice& choice : kChoices) {
-    SCOPED_TRACE(choice.name);
-    Options options = options_for(folder / "model", folder / "m.cria", choice, Compression::kZstd);
-    (void)run(options);
-    options.output = folder / "light.cria";
-    options.least_saving = converter::LeastSaving::kEighth;
-    (void)run(options);
-    const ModelReadBack all(folder / "m.cria");
-    const ModelReadBack light(folder / "light.cria");
-    ASSERT_EQ(all.chunks().size(), light.chunks().size());
-    size_t n_stored = 0;
-    size_t n_compressed = 0;
-    for (size_t i = 0; i < all.chunks().size(); ++i) {
-      const format::ChunkEntry& before = all.chunks()[i];
-      const format::ChunkEntry& now = light.chunks()[i];
-      const bool loses_an_eighth =
-          uint64_t{before.stored_bytes} * 8 <= uint64_t{before.raw_bytes} * 7;
-      EXPECT_EQ(now.compression, loses_an_eighth ? before.compression : 0u);
-      EXPECT_EQ(now.stored_bytes, loses_an_eighth ? before.stored_bytes : before.raw_bytes);
-      ++(loses_an_eighth ? n_compressed : n_stored);
-    }
-    had_both = had_both || (n_stored > 0 && n_compressed > 0);
-  }
-  EXPECT_TRUE(had_both);
 }
 
 TEST(Convert, NothingIsCompressedWithoutCompression) {

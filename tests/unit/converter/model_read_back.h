@@ -44,13 +44,53 @@ class ModelReadBack {
   }
 
   // Low bytes and then high ones, in turn.
-  static std::string put_together(const std::string& apart) {
+  static std::string bytes_together(const std::string& apart) {
     std::string out;
     for (size_t i = 0; i < apart.size() / 2; ++i) {
       out += apart[i];
       out += apart[apart.size() / 2 + i];
     }
     return out;
+  }
+
+  // Codes by their halves, bit fields of this many bits: those of byte i of the first half of the
+  // bytes are the lower fields of what is at i, those of the second half the upper ones.
+  static std::string codes_together(const std::string& apart, int bits) {
+    const size_t half = apart.size() / 2;
+    const int part = bits / 2;
+    std::string out(apart.size(), '\0');
+    for (size_t at = 0; at < apart.size(); ++at) {
+      const int lower = static_cast<uint8_t>(apart[at % half]) >> (at < half ? 0 : part);
+      const int upper = static_cast<uint8_t>(apart[half + at % half]) >> (at < half ? 0 : part);
+      int byte = 0;
+      for (int shift = 0; shift < 8; shift += bits) {
+        const int fields = (1 << part) - 1;
+        const int size_rank = (lower >> shift & fields) | (upper >> shift & fields) << part;
+        const int code = size_rank % 2 == 0 ? size_rank / 2 : -(size_rank + 1) / 2;
+        byte |= (bits == 4 ? code + 8 : code & 0xff) << shift;
+      }
+      out[at] = static_cast<char>(byte);
+    }
+    return out;
+  }
+
+  // A chunk that lies at this byte of the tensor's planes.
+  static std::string put_together(const format::TensorEntry& t, size_t at,
+                                  const std::string& apart) {
+    const size_t tiles = (t.rows + 15) / 16;
+    switch (static_cast<format::NumberFormat>(t.number_format)) {
+      case format::NumberFormat::kInt4:
+      case format::NumberFormat::kInt4Nl: {
+        const size_t padded = (t.cols + t.group_size - 1) / t.group_size * t.group_size;
+        return at < tiles * padded * 8 ? codes_together(apart, 4) : bytes_together(apart);
+      }
+      case format::NumberFormat::kInt8:
+      case format::NumberFormat::kInt8G32:
+        return at < tiles * ((t.cols + 31) / 32 * 32) * 16 ? codes_together(apart, 8)
+                                                           : bytes_together(apart);
+      default:
+        return bytes_together(apart);
+    }
   }
 
   // The decompressed planes of a tensor, one behind the other.
@@ -68,7 +108,7 @@ class ModelReadBack {
                 chunk.raw_bytes);
       EXPECT_EQ(ZSTD_getFrameContentSize(stored, chunk.stored_bytes), chunk.raw_bytes);
       if (chunk.compression == static_cast<uint32_t>(format::Compression::kZstdApart)) {
-        piece = put_together(piece);
+        piece = put_together(entry, out.size(), piece);
       }
       out += piece;
     }
