@@ -24,10 +24,6 @@ constexpr const char* kQuantization = "quantization_config";
 constexpr size_t kMaxShards = 512;
 constexpr size_t kMaxNameBytes = 255;  // what file systems have
 
-[[noreturn]] void refuse(const fs::path& where, const std::string& problem) {
-  throw ProgramError(ExitCode::kInvalidInput, where.string() + ": " + problem);
-}
-
 // The index comes from outside and must not lead the converter out of the folder.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&

@@ -65,10 +65,6 @@ constexpr Ending kRefusedEndings[] = {
     {".json", "is one file of a checkpoint; give its folder"},
 };
 
-[[noreturn]] void refuse(const fs::path& path, std::string_view problem) {
-  throw ProgramError(ExitCode::kInvalidInput, path.string() + ": " + std::string(problem));
-}
-
 bool begins(const InputFile& file, std::string_view bytes) {
   std::array<uint8_t, 8> beginning;
   if (bytes.size() > beginning.size() || file.size_bytes() < bytes.size()) return false;
@@ -93,10 +89,10 @@ std::unique_ptr<Checkpoint> open_file(const fs::path& path,
   if (is_llama2c(file)) return std::make_unique<Llama2cCheckpoint>(path, tokenizer);
   const std::string name = lower_case(path.filename().string());
   for (const Beginning& refused : kRefusedBeginnings) {
-    if (begins(file, refused.bytes)) refuse(path, refused.advice);
+    if (begins(file, refused.bytes)) refuse(path, std::string(refused.advice));
   }
   for (const Ending& refused : kRefusedEndings) {
-    if (name.ends_with(refused.name)) refuse(path, refused.advice);
+    if (name.ends_with(refused.name)) refuse(path, std::string(refused.advice));
   }
   if (!name.ends_with(".bin")) {
     refuse(path, "is a file of a kind that is not known" + std::string(kReadable));

@@ -93,7 +93,7 @@ struct Output {
   const char* what;
 };
 
-[[noreturn]] void refuse(const fs::path& path, const std::string& problem) {
+[[noreturn]] void refuse_place(const fs::path& path, const std::string& problem) {
   throw ProgramError(ExitCode::kUsage, path.string() + ": " + problem);
 }
 
@@ -105,9 +105,10 @@ void check_replaced(const Output& output, const fs::path& folder) {
     return;
   }
   if (output.is_own(output.path)) return;
-  refuse(output.path, std::string("is a file of the checkpoint's folder and no ") + output.what +
-                          " that cria-convert made: it is not replaced; choose another name or "
-                          "remove it");
+  refuse_place(output.path,
+               std::string("is a file of the checkpoint's folder and no ") + output.what +
+                   " that cria-convert made: it is not replaced; choose another name or "
+                   "remove it");
 }
 
 }  // namespace
@@ -119,15 +120,15 @@ void check_outputs(const Options& options, const Checkpoint& checkpoint) {
   for (const Output& output : outputs) {
     for (const fs::path& input : inputs) {
       if (!is_one_file(output.path, input)) continue;
-      refuse(output.path, "is a part of the checkpoint; choose another");
+      refuse_place(output.path, "is a part of the checkpoint; choose another");
     }
     if (options.calibration && options.calibration->file &&
         is_one_file(output.path, *options.calibration->file)) {
-      refuse(output.path, "is what --calibration names; choose another");
+      refuse_place(output.path, "is what --calibration names; choose another");
     }
   }
   if (options.report && is_one_file(*options.report, options.output)) {
-    refuse(options.output, "is named by both -o and --report");
+    refuse_place(options.output, "is named by both -o and --report");
   }
   for (const Output& output : outputs) check_replaced(output, checkpoint.guarded_folder());
 }

@@ -15,22 +15,22 @@ constexpr uint32_t kBpeModel = 2;
 constexpr size_t kMaxMergedBytes = 512;
 
 void check_support(const SentencePieceModel& source, const std::string& where) {
-  const auto refuse = [&where](const std::string& problem) {
-    throw ProgramError(ExitCode::kInvalidInput, where + ": " + problem);
-  };
   if (source.model_type != kBpeModel) {
     const char* const names[] = {"unigram", "", "word", "character"};
     const uint32_t type = source.model_type;
-    refuse(std::string("a SentencePiece model of type ") +
-           (type >= 1 && type <= std::size(names) ? names[type - 1] : "unknown") +
-           " is not supported; only BPE is");
+    refuse(where, std::string("a SentencePiece model of type ") +
+                      (type >= 1 && type <= std::size(names) ? names[type - 1] : "unknown") +
+                      " is not supported; only BPE is");
   }
   if (source.has_character_map) {
-    refuse("SentencePiece normalization '" + shown(source.normalizer_name) + "' is not supported");
+    refuse(where,
+           "SentencePiece normalization '" + shown(source.normalizer_name) + "' is not supported");
   }
-  if (source.remove_extra_whitespaces) refuse("SentencePiece that removes spaces is not supported");
+  if (source.remove_extra_whitespaces) {
+    refuse(where, "SentencePiece that removes spaces is not supported");
+  }
   if (!source.escape_whitespaces || source.whitespace_as_suffix) {
-    refuse("SentencePiece with spaces other than U+2581 before words is not supported");
+    refuse(where, "SentencePiece with spaces other than U+2581 before words is not supported");
   }
 }
 
@@ -42,10 +42,7 @@ uint8_t byte_of_piece(const SentencePiece& piece, const std::string& where) {
   const bool is_byte = text.size() == kPieceBytes && text.starts_with("<0x") && text[5] == '>' &&
                        kHexDigits.find(text[3]) != std::string_view::npos &&
                        kHexDigits.find(text[4]) != std::string_view::npos;
-  if (!is_byte) {
-    throw ProgramError(ExitCode::kInvalidInput,
-                       where + ": byte piece '" + shown(text) + "' is no <0xNN>");
-  }
+  if (!is_byte) refuse(where, "byte piece '" + shown(text) + "' is no <0xNN>");
   return static_cast<uint8_t>(std::stoi(text.substr(3, 2), nullptr, kHex));
 }
 
@@ -53,9 +50,8 @@ void put_piece(const SentencePiece& piece, uint32_t id, const std::string& where
                TokenizerModel* model) {
   const bool is_merged = piece.type == PieceType::kNormal;
   if (piece.text.size() > (is_merged ? kMaxMergedBytes : size_t{format::kMaxTokenBytes})) {
-    throw ProgramError(ExitCode::kInvalidInput, where + ": piece " + std::to_string(id) +
-                                                    " is too long (" +
-                                                    std::to_string(piece.text.size()) + " bytes)");
+    refuse(where, "piece " + std::to_string(id) + " is too long (" +
+                      std::to_string(piece.text.size()) + " bytes)");
   }
   switch (piece.type) {
     case PieceType::kNormal:
@@ -75,8 +71,7 @@ void put_piece(const SentencePiece& piece, uint32_t id, const std::string& where
       model->at(id).flags |= format::kTokenNormalized;
       return;
     case PieceType::kUnused:
-      throw ProgramError(ExitCode::kInvalidInput,
-                         where + ": SentencePiece with unused pieces is not supported");
+      refuse(where, "SentencePiece with unused pieces is not supported");
     case PieceType::kByte: {
       const uint8_t byte = byte_of_piece(piece, where);
       model->byte_tokens[byte] = id;
@@ -135,9 +130,8 @@ void make_merges(const SentencePieceModel& source, const std::string& where,
       const auto right = left ? parts.find(cut, text.size()) : std::nullopt;
       if (!right) continue;
       if (model->merges.size() == format::kMaxMerges) {
-        throw ProgramError(ExitCode::kInvalidInput, where + ": its pieces make more than " +
-                                                        std::to_string(format::kMaxMerges) +
-                                                        " merges");
+        refuse(where,
+               "its pieces make more than " + std::to_string(format::kMaxMerges) + " merges");
       }
       model->merges.push_back({*left, *right, id, ranks[id]});
     }

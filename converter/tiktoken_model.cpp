@@ -23,10 +23,6 @@ constexpr uint32_t kLlama3SpecialTokens = 256;
 constexpr uint32_t kBeginOfText = 128000;
 constexpr uint32_t kEndOfText = 128001;
 
-[[noreturn]] void refuse(const std::string& where, const std::string& problem) {
-  throw ProgramError(ExitCode::kInvalidInput, where + ": " + problem);
-}
-
 // The bytes that text stands for; nullopt when it is no base64 with its padding.
 std::optional<std::string> decode_base64(std::string_view text) {
   constexpr uint32_t kGroup = 4;

@@ -26,10 +26,6 @@ struct Vocabulary {
   std::vector<std::string_view> texts;  // by id; one that begins nowhere: no such token
 };
 
-[[noreturn]] void refuse(const std::string& where, const std::string& problem) {
-  throw ProgramError(ExitCode::kInvalidInput, where + ": " + problem);
-}
-
 void check_model(const JsonObject& model, const std::string& where) {
   const std::string type = model.text("type").value_or("BPE");
   if (type != "BPE")

@@ -14,10 +14,6 @@ namespace {
 
 constexpr size_t kMostBytes = size_t{1} << 26;
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& problem) {
-  throw ProgramError(ExitCode::kInvalidInput, path.string() + ": " + problem);
-}
-
 std::vector<uint32_t> read_line(const std::filesystem::path& path, size_t number,
                                 std::string_view line, uint32_t vocab_size) {
   std::vector<uint32_t> ids;

@@ -21,10 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr uint32_t kMaxParts = 512;  // each keeps a file open
 
-[[noreturn]] void refuse(const fs::path& where, const std::string& problem) {
-  throw ProgramError(ExitCode::kInvalidInput, where.string() + ": " + problem);
-}
-
 class GgufTensor : public SourceTensor {
  public:
   GgufTensor(const std::string& name, const InputFile& file, const GgufEntry& entry)

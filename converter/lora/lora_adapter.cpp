@@ -23,10 +23,6 @@ constexpr const char* kWeightsFile = "adapter_model.safetensors";
 constexpr std::string_view kModelPrefix = "base_model.model.";
 constexpr uint64_t kMaxRank = 1 << 14;  // no less than the widest matrices gain from
 
-[[noreturn]] void refuse(const fs::path& where, const std::string& problem) {
-  throw ProgramError(ExitCode::kInvalidInput, where.string() + ": " + problem);
-}
-
 // The two factors of a module, as their tensors are called behind its name.
 struct FactorNames {
   std::string_view right;  // [rank][n_cols] of a linear layer, [rank][n_rows] of an embedding

@@ -12,10 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const fs::path& where, const std::string& problem) {
-  throw ProgramError(ExitCode::kInvalidInput, where.string() + ": " + problem);
-}
-
 // A tensor with what adapters add to it.
 class MergedTensor : public SourceTensor {
  public:

@@ -6,13 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <utility>
+
+#include "platforms/hosted/base/signal_slots.h"
 
 namespace cria::hosted {
 namespace {
@@ -22,18 +23,12 @@ static_assert(sizeof(off_t) == 8, "compile with _FILE_OFFSET_BITS=64");
 constexpr mode_t kModeBits = 0777;
 constexpr mode_t kNewMode = 0666;  // the umask narrows it
 
-// A signal's handler can reach only what is static. A slot is written before it is armed.
-struct SignalSlot {
+struct TemporaryFile {
   int folder;
   char name[32];
-  std::atomic<int> state;
 };
-constexpr size_t kSlots = 4;
-constexpr int kFree = 0;
-constexpr int kTaken = 1;
-constexpr int kArmed = 2;
-SignalSlot signal_slots[kSlots];
-static_assert(std::atomic<int>::is_always_lock_free, "used in a signal handler");
+using TemporaryFiles = SignalSlots<TemporaryFile>;
+TemporaryFiles temporary_files;
 
 void on_signal(int signal_number) {
   remove_temporary_files();
@@ -42,28 +37,11 @@ void on_signal(int signal_number) {
   std::raise(signal_number);
 }
 
-size_t arm_slot(int folder, const std::string& name) {
-  for (size_t i = 0; i < kSlots; ++i) {
-    int expected = kFree;
-    if (signal_slots[i].state.compare_exchange_strong(expected, kTaken)) {
-      signal_slots[i].folder = folder;
-      std::memcpy(signal_slots[i].name, name.c_str(), name.size() + 1);
-      signal_slots[i].state.store(kArmed);
-      return i;
-    }
-  }
-  return kSlots;
-}
-
-void free_slot(size_t slot) {
-  if (slot < kSlots) signal_slots[slot].state.store(kFree);
-}
-
 // Short, whatever the target's name is: that may be as long as a name can be.
 std::string random_name() {
   uint64_t number = 0;
   if (::getrandom(&number, sizeof(number), 0) != static_cast<ssize_t>(sizeof(number))) return {};
-  char name[sizeof(SignalSlot::name)];
+  char name[sizeof(TemporaryFile::name)];
   std::snprintf(name, sizeof(name), "cria-%016llx.tmp", static_cast<unsigned long long>(number));
   return name;
 }
@@ -106,9 +84,8 @@ OutputError::OutputError(Kind kind, std::string path, const std::string& message
     : kind_(kind), path_(std::move(path)), line_(path_ + ": " + message) {}
 
 void remove_temporary_files() noexcept {
-  for (const SignalSlot& slot : signal_slots) {
-    if (slot.state.load() == kArmed) ::unlinkat(slot.folder, slot.name, 0);
-  }
+  temporary_files.look_at_each(
+      [](const TemporaryFile& file) { ::unlinkat(file.folder, file.name, 0); });
 }
 
 void remove_temporary_files_on_signals() {
@@ -126,7 +103,8 @@ void remove_temporary_files_on_signals() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-OutputFile::OutputFile(const std::string& path, InPlace in_place) : path_(path), slot_(kSlots) {
+OutputFile::OutputFile(const std::string& path, InPlace in_place)
+    : path_(path), slot_(TemporaryFiles::kSize) {
   try {
     open(in_place);
   } catch (const OutputError&) {
@@ -199,7 +177,10 @@ void OutputFile::create_temporary() {
   const mode_t mode = exists ? status.st_mode & kModeBits : kNewMode;
   const std::string temporary = random_name();
   if (temporary.empty()) fail(errno);
-  slot_ = arm_slot(folder_, temporary);
+  slot_ = temporary_files.arm([&](TemporaryFile* file) {
+    file->folder = folder_;
+    std::memcpy(file->name, temporary.c_str(), temporary.size() + 1);
+  });
   descriptor_ = ::openat(folder_, temporary.c_str(),
                          O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
   if (descriptor_ < 0) fail(errno);
@@ -212,11 +193,11 @@ void OutputFile::create_temporary() {
 void OutputFile::release() {
   if (descriptor_ >= 0) ::close(descriptor_);
   if (!temporary_.empty()) ::unlinkat(folder_, temporary_.c_str(), 0);
-  free_slot(slot_);
+  temporary_files.free(slot_);
   if (folder_ >= 0) ::close(folder_);
   temporary_.clear();
   descriptor_ = folder_ = -1;
-  slot_ = kSlots;
+  slot_ = TemporaryFiles::kSize;
 }
 
 void OutputFile::fail(int error_number) const {

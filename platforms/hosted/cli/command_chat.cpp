@@ -6,7 +6,7 @@
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/terminal.h"
-#include "platforms/hosted/cli/chat_input.h"
+#include "platforms/hosted/cli/chat_date.h"
 #include "platforms/hosted/cli/chat_session.h"
 #include "platforms/hosted/cli/commands.h"
 #include "platforms/hosted/cli/generation.h"

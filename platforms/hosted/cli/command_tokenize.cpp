@@ -4,9 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "platforms/hosted/cli/chat_input.h"
+#include "platforms/hosted/cli/chat_date.h"
 #include "platforms/hosted/cli/commands.h"
 #include "platforms/hosted/cli/input_text.h"
+#include "platforms/hosted/cli/message_file.h"
 #include "platforms/hosted/cli/text_stream.h"
 #include "platforms/hosted/session/model_session.h"
 #include "platforms/hosted/session/model_tokens.h"
@@ -27,8 +28,8 @@ std::vector<uint32_t> tokens_of_chat(const TokenizeOptions& options, const cria_
                                      const std::string& text) {
   const std::vector<InputMessage> messages =
       parse_messages(text, options.input == "-" ? "standard input" : options.input);
-  const ModelSession model(options.common,
-                           {.max_text_bytes = chat_input_bytes(info, messages), .text_only = true});
+  const ModelSession model(
+      options.common, {.max_text_bytes = conversation_bytes(info, messages), .text_only = true});
   if (!options.date.empty()) set_chat_date(model, options.date);
   return encode_messages(model, messages, options.closed ? CRIA_TURN_CLOSED : CRIA_TURN_OPENED);
 }

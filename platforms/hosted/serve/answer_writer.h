@@ -58,13 +58,12 @@ class AnswerWriter {
 
   [[nodiscard]] size_t index_of(size_t prompt, uint32_t choice) const;
   [[nodiscard]] JsonText head(const char* object) const;  // id, created, ...
-  // With what was counted.
+  // OpenAI's event of one choice.
+  [[nodiscard]] JsonText chunk_of(const char* object, const JsonText& choice) const;
+  // head with what was counted.
   [[nodiscard]] JsonText counted_head(const char* object) const;
   // OpenAI's last events: the counts where they are wanted, the end.
   [[nodiscard]] std::string closing_of(const char* object) const;
-  [[nodiscard]] JsonText logprobs_of(const DrawnToken& drawn) const;
-  [[nodiscard]] JsonText logprobs_of(const std::vector<DrawnToken>& tokens) const;
-  [[nodiscard]] JsonText top_of(const DrawnToken& drawn) const;
   [[nodiscard]] JsonText timings_so_far(size_t prompt, const AnswerPiece& piece,
                                         const Choice& choice) const;
 
@@ -106,6 +105,10 @@ class AnswerWriter {
 };
 
 std::unique_ptr<AnswerWriter> make_writer(AnswerOrder order, const TextService* text);
+// Of one style each.
+std::unique_ptr<AnswerWriter> make_chat_writer(AnswerOrder order, const TextService* text);
+std::unique_ptr<AnswerWriter> make_text_writer(AnswerOrder order, const TextService* text);
+std::unique_ptr<AnswerWriter> make_native_writer(AnswerOrder order, const TextService* text);
 
 // "data: {...}\n\n"
 std::string event_of(const std::string& json);

@@ -151,10 +151,7 @@ void Connection::on_header_error(ErrorCode error) {
     return refuse(ErrorKind::kHeaderTooLarge,
                   text_of("the header is longer than %zu bytes", limits_.header_bytes));
   }
-  if (error == http::error::body_limit) {
-    return refuse(ErrorKind::kTooLarge,
-                  text_of("the body is longer than %zu bytes", limits_.body_bytes));
-  }
+  if (error == http::error::body_limit) return on_body_error(error);
   refuse(ErrorKind::kInvalidRequest, "this is no HTTP/1.1 request");
 }
 

@@ -3,47 +3,40 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdint>
 #include <cstring>
 
 #include "platforms/hosted/base/output_file.h"
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/base/shown_text.h"
+#include "platforms/hosted/base/signal_slots.h"
 
 namespace cria::hosted {
 namespace {
 
-// A signal's handler can reach only what is static. A slot is written before it is armed.
-struct Slot {
+struct Mapping {
   uintptr_t begin;
   uintptr_t end;
   char line[512];  // what is said
-  std::atomic<int> state;
 };
-constexpr size_t kSlots = 4;
-constexpr int kFree = 0;
-constexpr int kTaken = 1;
-constexpr int kArmed = 2;
-Slot slots[kSlots];
-static_assert(std::atomic<int>::is_always_lock_free, "used in a signal handler");
+SignalSlots<Mapping> mappings;
 
 void on_bus_error(int signal_number, siginfo_t* info, void*) {
   const auto at = reinterpret_cast<uintptr_t>(info->si_addr);
-  for (const Slot& slot : slots) {
-    const bool is_fault = info->si_code > 0;  // not sent by a process
-    if (!is_fault || slot.state.load() != kArmed || at < slot.begin || at >= slot.end) continue;
+  const bool is_fault = info->si_code > 0;  // not sent by a process
+  mappings.look_at_each([=](const Mapping& mapping) {
+    if (!is_fault || at < mapping.begin || at >= mapping.end) return;
     remove_temporary_files();
     [[maybe_unused]] const ssize_t written =
-        ::write(STDERR_FILENO, slot.line, std::strlen(slot.line));
+        ::write(STDERR_FILENO, mapping.line, std::strlen(mapping.line));
     ::_exit(static_cast<int>(ExitCode::kIo));
-  }
+  });
   ::signal(signal_number, SIG_DFL);
   ::raise(signal_number);
 }
 
 // The line for a file, its path cut at the front where it is too long.
-void put_line(const std::string& path, char (&line)[sizeof(Slot::line)]) {
+void put_line(const std::string& path, char (&line)[sizeof(Mapping::line)]) {
   const std::string begin = "cria: error: ";
   const std::string end =
       ": became shorter while it was in use, or cannot be read any more; copy it again\n";
@@ -65,21 +58,12 @@ void install_bus_error_handler() {
 }
 
 GuardedMapping::GuardedMapping(const void* base, size_t n_bytes, const std::string& path)
-    : slot_(0) {
-  for (; slot_ < kSlots; ++slot_) {
-    int expected = kFree;
-    if (slots[slot_].state.compare_exchange_strong(expected, kTaken)) break;
-  }
-  if (slot_ == kSlots) return;
-  Slot& slot = slots[slot_];
-  slot.begin = reinterpret_cast<uintptr_t>(base);
-  slot.end = slot.begin + n_bytes;
-  put_line(path, slot.line);
-  slot.state.store(kArmed);
-}
+    : slot_(mappings.arm([&](Mapping* mapping) {
+        mapping->begin = reinterpret_cast<uintptr_t>(base);
+        mapping->end = mapping->begin + n_bytes;
+        put_line(path, mapping->line);
+      })) {}
 
-GuardedMapping::~GuardedMapping() {
-  if (slot_ < kSlots) slots[slot_].state.store(kFree);
-}
+GuardedMapping::~GuardedMapping() { mappings.free(slot_); }
 
 }  // namespace cria::hosted

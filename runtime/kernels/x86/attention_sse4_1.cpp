@@ -9,6 +9,8 @@
 
 #include <immintrin.h>
 
+#include "runtime/kernels/x86/lanes_sse4_1.h"
+
 namespace cria {
 namespace {
 
@@ -28,8 +30,7 @@ Codes load_codes(const int8_t* p, size_t n) {
     for (size_t i = 0; i < n; ++i) part[i] = p[i];
     p = part;
   }
-  return {_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)),
-          _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + kHalf))};
+  return {FourLanes::load(p), FourLanes::load(p + kHalf)};
 }
 
 // Four partial sums of the products of 16 codes, |q| times the key with q's sign.
@@ -69,16 +70,11 @@ void scores_q8(const int8_t* q_codes, const float* q_scales, size_t head_dim, co
 
 // There are no products of unsigned with signed bytes that cannot overflow, so codes become words:
 // those of even places in one register, those of odd places in another.
-struct Part {
-  using Ints = __m128i;
-  using Floats = __m128;
+struct Part : FourLanes {
   static constexpr size_t kLanes = 4;
   static constexpr size_t kSteps = kActivationGroup / 2;
   static constexpr bool kSplitsQueries = true;
 
-  static Ints load_ints(const int8_t* p) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  }
   static Ints even_words(Ints bytes) { return _mm_srai_epi16(_mm_slli_epi16(bytes, 8), 8); }
   static Ints odd_words(Ints bytes) { return _mm_srai_epi16(bytes, 8); }
 
@@ -87,7 +83,7 @@ struct Part {
     for (size_t half = 0; half < 2; ++half) {
       Ints keys[kLanes];
 #pragma GCC unroll 4
-      for (size_t i = 0; i < kLanes; ++i) keys[i] = load_ints(rows[i] + half * kHalf);
+      for (size_t i = 0; i < kLanes; ++i) keys[i] = load(rows[i] + half * kHalf);
       const Ints a = _mm_unpacklo_epi32(keys[0], keys[1]);
       const Ints b = _mm_unpackhi_epi32(keys[0], keys[1]);
       const Ints c = _mm_unpacklo_epi32(keys[2], keys[3]);
@@ -105,7 +101,7 @@ struct Part {
   static void split_query(const int8_t* codes, int8_t* steps) {
     auto* const words = reinterpret_cast<__m128i*>(steps);
     for (size_t half = 0; half < 2; ++half) {
-      const Ints quads = load_ints(codes + half * kHalf);
+      const Ints quads = load(codes + half * kHalf);
       _mm_storeu_si128(words + half, even_words(quads));
       _mm_storeu_si128(words + 2 + half, odd_words(quads));
     }
@@ -116,17 +112,10 @@ struct Part {
     return _mm_set1_epi32(words);
   }
   static Ints start(const int32_t* /*q_sum*/) { return _mm_setzero_si128(); }
+  using FourLanes::add;
   static Ints add(Ints sum, Ints keys, Ints query) {
     return _mm_add_epi32(sum, _mm_madd_epi16(keys, query));
   }
-
-  static Floats zero() { return _mm_setzero_ps(); }
-  static Floats load(const float* p) { return _mm_loadu_ps(p); }
-  static Floats all(float x) { return _mm_set1_ps(x); }
-  static Floats to_floats(Ints v) { return _mm_cvtepi32_ps(v); }
-  static Floats add(Floats a, Floats b) { return _mm_add_ps(a, b); }
-  static Floats multiply(Floats a, Floats b) { return _mm_mul_ps(a, b); }
-  static void store(float* p, Floats v) { _mm_storeu_ps(p, v); }
 };
 
 void scores_of_block(const QuantizedRows& q, size_t head_dim, const int8_t* keys,

@@ -8,14 +8,13 @@
 
 #include <immintrin.h>
 
+#include "runtime/kernels/x86/lanes_sse4_1.h"
 #include "runtime/kernels/x86/nl_bytes.h"
 
 namespace cria {
 namespace {
 
-struct Part {
-  using Ints = __m128i;
-  using Floats = __m128;
+struct Part : FourLanes {
   static constexpr size_t kRows = 4;
 
   static Ints add_pairs(Ints words) { return _mm_madd_epi16(words, _mm_set1_epi16(1)); }
@@ -68,16 +67,13 @@ struct Part {
     static Ints finish(Ints sum, Ints /*start*/) { return sum; }
   };
 
-  static Ints load(const uint8_t* p) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  }
   static Ints low_nibbles(Ints v) { return _mm_and_si128(v, _mm_set1_epi8(0x0f)); }
   static Ints high_nibbles(Ints v) { return low_nibbles(_mm_srli_epi16(v, 4)); }
   static Ints look_up(Ints nibbles) { return _mm_shuffle_epi8(nl_bytes(), nibbles); }
   static Ints all_ints(int32_t x) { return _mm_set1_epi32(x); }
   // The instruction takes its choice as a constant.
   static Ints broadcast(const int8_t* p, size_t j) {
-    const Ints quads = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const Ints quads = load(p);
     switch (j) {
       case 0:
         return _mm_shuffle_epi32(quads, 0x00);
@@ -94,9 +90,7 @@ struct Part {
   static Ints load_halves(const uint8_t* p) {
     return _mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
   }
-  static Floats load_f32(const uint8_t* p) {
-    return _mm_castsi128_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  }
+  static Floats load_f32(const uint8_t* p) { return _mm_castsi128_ps(load(p)); }
   static Floats load_bf16(const uint8_t* p) {
     return _mm_castsi128_ps(_mm_slli_epi32(load_halves(p), 16));
   }
@@ -126,12 +120,6 @@ struct Part {
     const Ints value = _mm_blendv_epi8(large, _mm_castps_si128(small), is_small);
     return _mm_castsi128_ps(_mm_or_si128(value, sign));
   }
-
-  static Floats all(float x) { return _mm_set1_ps(x); }
-  static Floats to_floats(Ints v) { return _mm_cvtepi32_ps(v); }
-  static Floats add(Floats a, Floats b) { return _mm_add_ps(a, b); }
-  static Floats multiply(Floats a, Floats b) { return _mm_mul_ps(a, b); }
-  static void store(float* p, Floats v) { _mm_storeu_ps(p, v); }
 };
 
 }  // namespace

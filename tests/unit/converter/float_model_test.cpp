@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "converter/calibration/self_text.h"
+#include "tests/support/max_or_nan.h"
 #include "tests/unit/converter/converter_fixtures.h"
 #include "tests/unit/converter/opened_checkpoint.h"
 
@@ -31,7 +32,7 @@ void compare_with_reference(const fs::path& folder) {
     float want;
     std::memcpy(&want, bytes.data() + i * sizeof(float), sizeof want);
     const double difference = std::fabs(static_cast<double>(got[i]) - static_cast<double>(want));
-    worst = std::max(worst, difference / (1 + std::fabs(static_cast<double>(want))));
+    worst = test::max_or_nan(worst, difference / (1 + std::fabs(static_cast<double>(want))));
   }
   std::printf("%s: largest difference %.2g of (1 + |logit|)\n", folder.filename().c_str(), worst);
   EXPECT_LE(worst, 1e-4);

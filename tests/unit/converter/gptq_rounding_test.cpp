@@ -6,16 +6,19 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
 
 #include "converter/calibration/panel_product.h"
 #include "converter/calibration/symmetric_factor.h"
 #include "converter/calibration/target_shift.h"
 #include "quant/float16.h"
 #include "quant/quantize.h"
+#include "tests/support/max_or_nan.h"
+#include "tests/support/random_values.h"
 
 namespace cria::converter {
 namespace {
+
+using test::random_values;
 
 MatrixShape shape_of(size_t rows, size_t cols, uint16_t group_size = 32,
                      format::NumberFormat number_format = format::NumberFormat::kInt4) {
@@ -25,14 +28,6 @@ MatrixShape shape_of(size_t rows, size_t cols, uint16_t group_size = 32,
 constexpr RoundingSteps kFeedback = {true, 0};
 constexpr RoundingSteps kNearest = {false, 0};
 constexpr RoundingSteps kAll = {true, 3};
-
-std::vector<float> random_values(size_t n, uint32_t seed) {
-  std::mt19937 rng(seed);
-  std::normal_distribution<float> values;
-  std::vector<float> x(n);
-  for (float& value : x) value = values(rng);
-  return x;
-}
 
 // Inputs whose columns go together: each is a mixture of a few.
 std::vector<float> correlated_inputs(size_t n, size_t cols, uint32_t seed) {
@@ -93,7 +88,7 @@ TEST_F(GptqRounding, TheFactorsSquareIsTheInverse) {
           product +=
               inverse * static_cast<double>(basis.hessian.at(basis.order[k], basis.order[j]));
         }
-        worst = std::max(worst, std::fabs(product - (i == j ? 1 : 0)));
+        worst = test::max_or_nan(worst, std::fabs(product - (i == j ? 1 : 0)));
       }
       for (size_t j = 0; j < i; ++j) EXPECT_EQ(basis.turned_factor.at(j, i), 0.0f);
     }

@@ -5,20 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 
 #include "quant/float16.h"
+#include "tests/support/random_values.h"
 
 namespace cria::converter {
 namespace {
 
-std::vector<float> random_values(size_t n, uint32_t seed) {
-  std::mt19937 rng(seed);
-  std::normal_distribution<float> values;
-  std::vector<float> x(n);
-  for (float& value : x) value = values(rng);
-  return x;
-}
+using test::random_values;
 
 struct Shape {
   size_t n, rows, cols;

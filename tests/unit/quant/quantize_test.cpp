@@ -12,17 +12,12 @@
 
 #include "quant/float16.h"
 #include "quant/tensor_check.h"
+#include "tests/support/random_values.h"
 
 namespace cria {
 namespace {
 
-std::vector<float> gaussian(size_t n, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0.0f, 0.02f);
-  std::vector<float> values(n);
-  for (float& v : values) v = normal(random);
-  return values;
-}
+std::vector<float> gaussian(size_t n, uint32_t seed) { return test::random_values(n, seed, 0.02f); }
 
 struct Int4Row {
   std::vector<int8_t> codes;

@@ -8,11 +8,11 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
-#include <random>
 #include <vector>
 
 #include "tests/support/isa_list.h"
 #include "tests/support/max_or_nan.h"
+#include "tests/support/random_values.h"
 #include "tests/support/test_configs.h"
 #include "tests/support/test_session.h"
 #include "tests/support/thread_per_task.h"
@@ -104,14 +104,6 @@ class Bench {
   test::AlignedMemory scratch_;
 };
 
-std::vector<float> random_floats(size_t n, unsigned seed, float size) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0.0f, size);
-  std::vector<float> values(n);
-  for (float& v : values) v = normal(random);
-  return values;
-}
-
 // Attention of row i by the formula. q, k, v as the session got them.
 std::vector<double> by_formula(const format::ModelConfig& c, size_t i, const std::vector<float>& q,
                                const std::vector<float>& k, const std::vector<float>& v) {
@@ -147,9 +139,9 @@ std::vector<double> by_formula(const format::ModelConfig& c, size_t i, const std
 // Random queries, keys and values of consecutive positions.
 struct Inputs {
   Inputs(const format::ModelConfig& c, size_t n_positions, unsigned seed, float query_size)
-      : q(random_floats(n_positions * c.n_heads * c.head_dim, seed, query_size)),
-        k(random_floats(n_positions * c.n_kv_heads * c.head_dim, seed + 1, 1.0f)),
-        v(random_floats(k.size(), seed + 2, 1.0f)) {}
+      : q(test::random_values(n_positions * c.n_heads * c.head_dim, seed, query_size)),
+        k(test::random_values(n_positions * c.n_kv_heads * c.head_dim, seed + 1)),
+        v(test::random_values(k.size(), seed + 2)) {}
   std::vector<float> q;
   std::vector<float> k;
   std::vector<float> v;

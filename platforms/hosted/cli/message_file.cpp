@@ -1,8 +1,6 @@
-#include "platforms/hosted/cli/chat_input.h"
+#include "platforms/hosted/cli/message_file.h"
 
 #include <algorithm>
-#include <array>
-#include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -108,7 +106,8 @@ std::vector<InputMessage> parse_messages(const std::string& json, const std::str
   return messages;
 }
 
-uint64_t chat_input_bytes(const cria_model_info& info, const std::vector<InputMessage>& messages) {
+uint64_t conversation_bytes(const cria_model_info& info,
+                            const std::vector<InputMessage>& messages) {
   constexpr uint64_t kMore = 64;  // dates, and what a message takes beside its text
   uint64_t n_bytes = 2 * (info.chat_template_bytes + kMore);
   for (const InputMessage& m : messages) {
@@ -128,7 +127,7 @@ std::vector<uint32_t> encode_messages(const ModelSession& model,
   }
   // Of U+2581 and U+FFFD, where a vocabulary has no token for what a space or an invalid byte is.
   constexpr size_t kTokensOfAByte = 3;
-  const uint64_t most = kTokensOfAByte * chat_input_bytes(model.info(), messages);
+  const uint64_t most = kTokensOfAByte * conversation_bytes(model.info(), messages);
   std::vector<uint32_t> tokens(static_cast<size_t>(most));
   size_t n_tokens = 0;
   check_status(cria_encode_chat(model.workspace(), first, view.size(), 0, ending, tokens.data(),
@@ -136,27 +135,6 @@ std::vector<uint32_t> encode_messages(const ModelSession& model,
                model.path());
   tokens.resize(n_tokens);
   return tokens;
-}
-
-void set_chat_date(const ModelSession& model, const std::string& day) {
-  std::tm time = {};
-  const char* const end = strptime(day.c_str(), "%Y-%m-%d", &time);
-  constexpr size_t kDayBytes = 10;
-  if (end == nullptr || *end != '\0' || day.size() != kDayBytes) {
-    throw ProgramError(ExitCode::kUsage, "--date " + shown(day) + " is no day; give YYYY-MM-DD");
-  }
-  const std::tm asked = time;
-  if (timegm(&time) == -1 || time.tm_mday != asked.tm_mday) {
-    throw ProgramError(ExitCode::kUsage, "--date " + shown(day) + " is no day of the calendar");
-  }
-  size_t n_bytes = 0;
-  const char* const format = cria_chat_date_format(model.model(), &n_bytes);
-  if (format == nullptr)
-    refuse(model.path(), "the chat template has no date that can be changed; leave out --date");
-  std::array<char, 256> text = {};
-  const size_t n =
-      std::strftime(text.data(), text.size(), std::string(format, n_bytes).c_str(), &time);
-  check_status(cria_set_chat_date(model.workspace(), text.data(), n), model.path());
 }
 
 }  // namespace cria::hosted

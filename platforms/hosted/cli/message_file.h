@@ -1,4 +1,4 @@
-// Conversations that come as JSON, and the day that they name.
+// Conversations that come as files of messages in JSON.
 #pragma once
 
 #include <string>
@@ -22,15 +22,11 @@ inline constexpr size_t kMaxInputMessages = 1 << 16;
 std::vector<InputMessage> parse_messages(const std::string& json, const std::string& where);
 
 // Most bytes of the text of a conversation, the template's with it.
-uint64_t chat_input_bytes(const cria_model_info& info, const std::vector<InputMessage>& messages);
+uint64_t conversation_bytes(const cria_model_info& info, const std::vector<InputMessage>& messages);
 
 // The tokens of a conversation; ending as in cria.h. Throws ProgramError; what the template refuses
 // is kInvalidInput.
 std::vector<uint32_t> encode_messages(const ModelSession& model,
                                       const std::vector<InputMessage>& messages, int ending);
-
-// Sets the day that conversations name: YYYY-MM-DD, written as the template writes dates. Throws
-// ProgramError kUsage for what is no day, kInvalidInput when the template names none.
-void set_chat_date(const ModelSession& model, const std::string& day);
 
 }  // namespace cria::hosted

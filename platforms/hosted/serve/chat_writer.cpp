@@ -1,0 +1,73 @@
+// Answers in the words of OpenAI's chats.
+#include <utility>
+
+#include "platforms/hosted/serve/answer_writer.h"
+#include "platforms/hosted/serve/logprobs_json.h"
+
+namespace cria::hosted {
+namespace {
+
+class ChatWriter final : public AnswerWriter {
+ public:
+  using AnswerWriter::AnswerWriter;
+
+ private:
+  // Who asked for no top_logprobs gets none.
+  JsonText chunk(size_t index, const JsonText& delta, const JsonText& reason,
+                 const std::vector<DrawnToken>* tokens = nullptr) const {
+    JsonText choice =
+        JsonText::object({{"index", index}, {"delta", delta}, {"finish_reason", reason}});
+    if (tokens != nullptr) {
+      choice.put("logprobs", JsonText::object({{"content", logprobs_of(*text_, *tokens)}}));
+    }
+    return chunk_of("chat.completion.chunk", choice);
+  }
+
+  std::string opening(size_t index) override {
+    const JsonText delta = JsonText::object({{"role", "assistant"}, {"content", nullptr}});
+    return event_of(chunk(index, delta, nullptr).text());
+  }
+
+  JsonText piece_event(size_t prompt, const AnswerPiece& piece, Choice*) override {
+    return chunk(index_of(prompt, piece.choice), JsonText::object({{"content", piece.text}}),
+                 nullptr, order_.prompts[0].n_top ? &piece.tokens : nullptr);
+  }
+
+  JsonText end_event(size_t prompt, const Choice& choice) override {
+    JsonText json = chunk(index_of(prompt, choice.summary.choice), JsonText::object(),
+                          finish_reason(choice.summary));
+    json.put("timings", timings_of(choice.summary));
+    return json;
+  }
+
+  std::string closing() override { return closing_of("chat.completion.chunk"); }
+
+  void put_whole() override {
+    put_open(counted_head("chat.completion"));
+    put("\"choices\":[");
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      if (i > 0) put(",");
+      put_open(JsonText::object(
+          {{"index", i},
+           {"message", JsonText::object({{"role", "assistant"}, {"content", choices_[i].text}})},
+           {"finish_reason", finish_reason(choices_[i].summary)}}));
+      put("\"logprobs\":");
+      if (order_.prompts[0].n_top) {
+        put("{\"content\":");
+        put_list(i, List::kRows);
+        put("}}");
+      } else {
+        put("null}");
+      }
+    }
+    put("]}");
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerWriter> make_chat_writer(AnswerOrder order, const TextService* text) {
+  return std::make_unique<ChatWriter>(std::move(order), text);
+}
+
+}  // namespace cria::hosted

@@ -1,0 +1,110 @@
+// Answers in the words of OpenAI's completions.
+#include <utility>
+
+#include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/serve/answer_writer.h"
+
+namespace cria::hosted {
+namespace {
+
+class TextWriter final : public AnswerWriter {
+ public:
+  using AnswerWriter::AnswerWriter;
+
+ private:
+  // logprobs are put behind it.
+  JsonText choice_of(size_t index, const std::string& text, const JsonText& reason) const {
+    return JsonText::object({{"index", index}, {"text", text}, {"finish_reason", reason}});
+  }
+
+  JsonText chunk(const JsonText& choice) const { return chunk_of("text_completion", choice); }
+
+  std::string echo(size_t index) const {
+    const size_t prompt = index / order_.prompts[0].n_choices;
+    return order_.prompt_texts.empty() ? std::string() : order_.prompt_texts[prompt];
+  }
+
+  std::string opening(size_t index) override {
+    const std::string text = echo(index);
+    if (text.empty()) return {};
+    JsonText choice = choice_of(index, text, nullptr);
+    choice.put("logprobs", nullptr);
+    return event_of(chunk(choice).text());
+  }
+
+  JsonText piece_event(size_t prompt, const AnswerPiece& piece, Choice* told) override {
+    JsonText choice = choice_of(index_of(prompt, piece.choice), piece.text, nullptr);
+    if (order_.prompts[0].n_top) {
+      offset_ = told->n_text_bytes;
+      choice.put("logprobs", logprobs_object(piece.tokens));
+      told->n_text_bytes = offset_;
+    } else {
+      choice.put("logprobs", nullptr);
+    }
+    return chunk(choice);
+  }
+
+  JsonText end_event(size_t prompt, const Choice& choice) override {
+    JsonText last =
+        choice_of(index_of(prompt, choice.summary.choice), "", finish_reason(choice.summary));
+    last.put("logprobs", nullptr);
+    JsonText json = chunk(last);
+    json.put("timings", timings_of(choice.summary));
+    return json;
+  }
+
+  std::string closing() override { return closing_of("text_completion"); }
+
+  void put_whole() override {
+    put_open(counted_head("text_completion"));
+    put("\"choices\":[");
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      if (i > 0) put(",");
+      JsonText choice =
+          choice_of(i, echo(i) + choices_[i].text, finish_reason(choices_[i].summary));
+      if (!order_.prompts[0].n_top) {
+        choice.put("logprobs", nullptr);
+        put(choice.text());
+        continue;
+      }
+      put_open(choice);
+      char before = '{';
+      put("\"logprobs\":");
+      for (const ListRow& row : kLists) {
+        put(std::exchange(before, ',') + text_of("\"%s\":", row.name));
+        put_list(i, row.list);
+      }
+      put("}}");
+    }
+    put("]}");
+  }
+
+  struct ListRow {
+    const char* name;
+    List list;
+  };
+  // OpenAI's four lists, and the one that llama.cpp has there.
+  static constexpr ListRow kLists[] = {{"content", List::kRows},
+                                       {"tokens", List::kTokens},
+                                       {"token_logprobs", List::kLogprobs},
+                                       {"top_logprobs", List::kTop},
+                                       {"text_offset", List::kOffsets}};
+
+  JsonText logprobs_object(const std::vector<DrawnToken>& tokens) {
+    JsonText json = JsonText::object();
+    for (const ListRow& row : kLists) {
+      json.put(row.name, JsonText::array(tokens, [&](const DrawnToken& drawn) {
+                 return place_of(row.list, drawn);
+               }));
+    }
+    return json;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerWriter> make_text_writer(AnswerOrder order, const TextService* text) {
+  return std::make_unique<TextWriter>(std::move(order), text);
+}
+
+}  // namespace cria::hosted
