@@ -65,7 +65,10 @@ def formats():
     yield valid("mixed_layers", "each layer in other formats", Model(formats=by_layer, n_layers=3, **SMALL))
     yield valid("int8_frames", "int8, some chunks zstd frames", framed_model())
     yield valid("bytes_apart", "f16, bf16 and scales of groups as frames of bytes apart", apart_model())
-    yield valid("codes_apart", "codes of every format as frames of their halves", codes_apart_model())
+    yield valid("codes_apart", "codes of int4 and int8 as frames of their halves",
+                codes_apart_model({"up": (INT4, 32), "down": (INT8, 0)}))
+    yield valid("codes_apart_int4nl_int8g32", "the same of formats that XNNPACK does not take",
+                codes_apart_model({"gate": (INT4NL, 32), "q": (INT8G32, 32)}))
     yield valid("two_chunks", "a plane of two chunks, the first a frame",
                 Model(vocab_size=MANY_TOKENS, compression=1, frame=lambda raw, role: noise_frame(raw)))
     yield valid("other_order", "the sections in another order", Model(
@@ -83,12 +86,12 @@ def apart_model():
     return Model(formats={"up": (BF16, 0), "down": (F16, 0), "gate": (INT4, 32)}, compression=1, frame=frame, **SMALL)
 
 
-def codes_apart_model():
+def codes_apart_model(formats):
     """Lower halves count up, upper ones are 1, 2 and 0."""
     def frame(raw, role):
-        is_codes = role in formats and len(raw) % 256 == 0
-        return frames.Apart(frames.raw_then_rle_frame(bytes(i & 0xFF for i in range(len(raw) // 2)), len(raw), b"\x21")) if is_codes else None
-    formats = {"up": (INT4, 32), "down": (INT8, 0), "gate": (INT4NL, 32), "q": (INT8G32, 32)}
+        if role not in formats or len(raw) % 256 != 0:  # scales
+            return None
+        return frames.Apart(frames.raw_then_rle_frame(bytes(i & 0xFF for i in range(len(raw) // 2)), len(raw), b"\x21"))
     return Model(formats=formats, compression=1, frame=frame, **SMALL)
 
 
