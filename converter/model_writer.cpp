@@ -75,6 +75,12 @@ void ModelWriter::append_chunks(std::span<const EncodedChunk> chunks, hosted::Th
   });
 }
 
+uint64_t ModelWriter::stored_bytes(uint32_t first, uint32_t n) const {
+  uint64_t sum = 0;
+  for (uint32_t i = first; i < first + n; ++i) sum += chunks_[i].stored_bytes;
+  return sum;
+}
+
 void ModelWriter::write_header(uint64_t file_bytes) const {
   const FileHeader header = header_for(sections_, file_bytes);
   file_.write(0, bytes_of(std::span<const FileHeader>(&header, 1)));

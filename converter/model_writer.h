@@ -37,6 +37,8 @@ class ModelWriter {
 
   // Adds chunks behind those that are there.
   void append_chunks(std::span<const EncodedChunk> chunks, hosted::ThreadPool* pool);
+  // Bytes that chunks take in the file, which are there.
+  [[nodiscard]] uint64_t stored_bytes(uint32_t first, uint32_t n) const;
 
   // Adds the chunk table and the metadata, completes the header, brings everything to the disk.
   // Returns the file's size.
