@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
 #include "platforms/hosted/base/shared_loop.h"
 
@@ -69,18 +70,36 @@ void ChunkQueue::cut(size_t n_bytes) {
 // As many at once as have room, encoded, where they are large.
 void ChunkQueue::write_pieces() {
   for (size_t first = 0; first < pieces_.size(); first += chunks_.size()) {
-    const size_t n = std::min(chunks_.size(), pieces_.size() - first);
-    hosted::shared_loop(pool_, n, [&](size_t i, size_t worker) {
-      const Piece& piece = pieces_[first + i];
-      encoders_[worker].encode(std::span(bytes_).subspan(piece.begin, piece.n_bytes), piece.values,
-                               &chunks_[i]);
-    });
-    writer_->append_chunks(std::span(chunks_).first(n), pool_);
+    encode_and_write(std::span(pieces_).subspan(first));
   }
   pieces_.clear();
   used_end_ -= cut_end_;
   std::memmove(bytes_.data(), bytes_.data() + cut_end_, used_end_);
   cut_end_ = 0;
+}
+
+// The first chunks_.size() pieces. Chunks are written in order, and one after the other, as a file
+// takes one writer at a time: by a worker that has encoded the next one, while others go on.
+void ChunkQueue::encode_and_write(std::span<const Piece> pieces) {
+  const size_t n = std::min(chunks_.size(), pieces.size());
+  std::mutex mutex;  // guards what follows
+  std::vector<bool> is_encoded(n);
+  size_t n_written = 0;
+  bool is_writing = false;
+  hosted::shared_loop(pool_, n, [&](size_t i, size_t worker) {
+    encoders_[worker].encode(std::span(bytes_).subspan(pieces[i].begin, pieces[i].n_bytes),
+                             pieces[i].values, &chunks_[i]);
+    std::unique_lock lock(mutex);
+    is_encoded[i] = true;
+    if (is_writing) return;
+    is_writing = true;
+    for (; n_written < n && is_encoded[n_written]; ++n_written) {
+      lock.unlock();
+      writer_->append_chunk(chunks_[n_written]);
+      lock.lock();
+    }
+    is_writing = false;
+  });
 }
 
 }  // namespace cria::converter

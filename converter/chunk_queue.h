@@ -44,6 +44,7 @@ class ChunkQueue {
 
   void cut(size_t n_bytes);
   void write_pieces();
+  void encode_and_write(std::span<const Piece> pieces);
 
   hosted::ThreadPool* pool_;
   ModelWriter* writer_;
