@@ -325,6 +325,7 @@ class Conversion {
       progress_->advance(tensor_bytes(tensor.spec),
                          tensor.source == nullptr ? "" : tensor.source->name());
     }
+    encoder.finish(report_.tensors);
     progress_->finish();
   }
 

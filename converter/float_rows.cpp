@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "quant/float16.h"
+#include "quant/multiversion.h"
 
 namespace cria::converter {
 namespace {
@@ -26,7 +27,7 @@ float widen_half(uint16_t bits) {
 
 }  // namespace
 
-void widen(SourceType type, const uint8_t* bytes, size_t n, float* values) {
+CRIA_MULTIVERSION void widen(SourceType type, const uint8_t* bytes, size_t n, float* values) {
   if (type == SourceType::kF32) {
     std::memcpy(values, bytes, n * sizeof(float));
     return;
@@ -38,7 +39,7 @@ void widen(SourceType type, const uint8_t* bytes, size_t n, float* values) {
   }
 }
 
-bool all_finite(const float* values, size_t n) {
+CRIA_MULTIVERSION bool all_finite(const float* values, size_t n) {
   uint32_t broken = 0;
   for (size_t i = 0; i < n; ++i) {
     const uint32_t exponent = std::bit_cast<uint32_t>(values[i]) & kExponentMask;
@@ -47,7 +48,7 @@ bool all_finite(const float* values, size_t n) {
   return broken == 0;
 }
 
-float largest_magnitude(const float* values, size_t n) {
+CRIA_MULTIVERSION float largest_magnitude(const float* values, size_t n) {
   // Magnitudes of floats order as their bits do.
   int32_t largest = 0;
   for (size_t i = 0; i < n; ++i) {

@@ -6,7 +6,6 @@
 
 #include "converter/byte_span.h"
 #include "converter/error.h"
-#include "platforms/hosted/base/shared_loop.h"
 #include "quant/align.h"
 #include "quant/checksum.h"
 
@@ -17,6 +16,8 @@ using format::ChunkEntry;
 using format::FileHeader;
 using format::SectionEntry;
 using format::SectionKind;
+
+constexpr uint64_t kFlushBytes = 4 << 20;  // that go to the disk together
 
 FileHeader header_for(std::span<const SectionEntry> sections, uint64_t file_bytes) {
   FileHeader header = {};
@@ -34,7 +35,11 @@ FileHeader header_for(std::span<const SectionEntry> sections, uint64_t file_byte
 }  // namespace
 
 ModelWriter::ModelWriter(const std::string& path, std::span<const SectionSize> sections)
-    : path_(path), file_(path, hosted::InPlace::kNever), data_offset_(0), data_end_(0) {
+    : path_(path),
+      file_(path, hosted::InPlace::kNever),
+      data_offset_(0),
+      data_end_(0),
+      flush_begin_(0) {
   constexpr size_t kSectionsBehind = 2;  // data and metadata
   const size_t n_sections = sections.size() + kSectionsBehind;
   uint64_t end = sizeof(FileHeader) + n_sections * sizeof(SectionEntry);
@@ -45,6 +50,7 @@ ModelWriter::ModelWriter(const std::string& path, std::span<const SectionSize> s
   }
   data_offset_ = aligned(end);
   data_end_ = data_offset_;
+  flush_begin_ = data_offset_;
 }
 
 SectionEntry* ModelWriter::entry_of(SectionKind kind) {
@@ -62,17 +68,21 @@ void ModelWriter::write_section(SectionKind kind, std::span<const uint8_t> bytes
   file_.write(entry->offset, bytes);
 }
 
-void ModelWriter::append_chunks(std::span<const EncodedChunk> chunks, hosted::ThreadPool* pool) {
-  const size_t first = chunks_.size();
-  for (const EncodedChunk& chunk : chunks) {
-    const uint64_t offset = aligned(data_end_);
-    chunks_.push_back({offset, static_cast<uint32_t>(chunk.stored.size()), chunk.raw_bytes,
-                       static_cast<uint32_t>(chunk.compression), 0, chunk.checksum});
-    data_end_ = offset + chunk.stored.size();
-  }
-  hosted::shared_loop(pool, chunks.size(), [&](size_t i, size_t) {
-    file_.write(chunks_[first + i].offset, chunks[i].stored);
-  });
+void ModelWriter::append_chunk(const EncodedChunk& chunk) {
+  const uint64_t offset = aligned(data_end_);
+  chunks_.push_back({offset, static_cast<uint32_t>(chunk.stored.size()), chunk.raw_bytes,
+                     static_cast<uint32_t>(chunk.compression), 0, chunk.checksum});
+  file_.write(offset, chunk.stored);
+  data_end_ = offset + chunk.stored.size();
+  if (data_end_ - flush_begin_ < kFlushBytes) return;
+  file_.start_flush(flush_begin_, data_end_ - flush_begin_);
+  flush_begin_ = data_end_;
+}
+
+uint64_t ModelWriter::stored_bytes(uint32_t first, uint32_t n) const {
+  uint64_t sum = 0;
+  for (uint32_t i = first; i < first + n; ++i) sum += chunks_[i].stored_bytes;
+  return sum;
 }
 
 void ModelWriter::write_header(uint64_t file_bytes) const {

@@ -9,7 +9,6 @@
 
 #include "converter/chunk_encoder.h"
 #include "platforms/hosted/base/output_file.h"
-#include "platforms/hosted/base/thread_pool.h"
 #include "quant/format.h"
 
 namespace cria::converter {
@@ -35,8 +34,10 @@ class ModelWriter {
   // Fills a section named in the constructor; bytes must have the size given there.
   void write_section(format::SectionKind kind, std::span<const uint8_t> bytes);
 
-  // Adds chunks behind those that are there.
-  void append_chunks(std::span<const EncodedChunk> chunks, hosted::ThreadPool* pool);
+  // Adds a chunk behind those that are there.
+  void append_chunk(const EncodedChunk& chunk);
+  // Bytes that chunks take in the file, which are there.
+  [[nodiscard]] uint64_t stored_bytes(uint32_t first, uint32_t n) const;
 
   // Adds the chunk table and the metadata, completes the header, brings everything to the disk.
   // Returns the file's size.
@@ -59,6 +60,7 @@ class ModelWriter {
   std::vector<format::ChunkEntry> chunks_;
   uint64_t data_offset_;
   uint64_t data_end_;
+  uint64_t flush_begin_;  // of the chunks that the system was not told to bring to the disk
 };
 
 }  // namespace cria::converter

@@ -15,13 +15,6 @@ namespace {
 
 using format::NumberFormat;
 
-// Codes that are in memory at once; more workers want more, to be busy between two batches.
-constexpr size_t kBatchBytesPerWorker = 2 << 20;
-constexpr size_t kMinBatchBytes = 4 << 20;
-constexpr size_t kMaxBatchBytes = 16 << 20;
-
-static_assert(kMaxBatchBytes % format::kChunkRawBytes == 0);
-
 constexpr float kLargestF16 = 65504.0f;
 // Where rounding to bf16 reaches infinity.
 constexpr float kBf16Overflow = 0x1.ffp127f;
@@ -117,44 +110,30 @@ KeptScale fit_scale(ScaleSigns signs, float scale, std::span<int8_t> codes) {
 
 TensorEncoder::TensorEncoder(QuantMethod method, format::Compression compression, int level,
                              hosted::ThreadPool* pool, ModelWriter* writer)
-    : method_(method), pool_(pool), writer_(writer), scratches_(pool->n_threads()) {
-  for (size_t i = 0; i < pool->n_threads(); ++i) {
-    encoders_.emplace_back(compression, level);
-  }
-}
+    : method_(method),
+      pool_(pool),
+      writer_(writer),
+      queue_(compression, level, pool, writer),
+      scratches_(pool->n_threads()) {}
 
-EncodedTensor TensorEncoder::start_entry(const TensorSpec& spec) const {
+EncodedTensor TensorEncoder::start_entry(const TensorSpec& spec) {
   EncodedTensor encoded = {};
-  encoded.entry = tensor_entry(spec, n_chunks_written_);
+  encoded.entry = tensor_entry(spec, n_chunks_);
+  n_chunks_ += encoded.entry.n_chunks;
   return encoded;
 }
 
-uint64_t TensorEncoder::write_plane(std::span<const uint8_t> bytes, PlaneValues values) {
-  uint64_t stored_bytes = 0;
-  while (!bytes.empty()) {
-    const std::span<const uint8_t> batch = bytes.first(std::min(bytes.size(), kMaxBatchBytes));
-    bytes = bytes.subspan(batch.size());
-    const size_t n_chunks = (batch.size() + format::kChunkRawBytes - 1) / format::kChunkRawBytes;
-    if (chunks_.size() < n_chunks) chunks_.resize(n_chunks);
-    hosted::shared_loop(pool_, n_chunks, [&](size_t i, size_t worker) {
-      const size_t begin = i * format::kChunkRawBytes;
-      const size_t n = std::min<size_t>(format::kChunkRawBytes, batch.size() - begin);
-      encoders_[worker].encode(batch.subspan(begin, n), values, &chunks_[i]);
-    });
-    const std::span<const EncodedChunk> done(chunks_.data(), n_chunks);
-    writer_->append_chunks(done, pool_);
-    n_chunks_written_ += static_cast<uint32_t>(n_chunks);
-    for (const EncodedChunk& chunk : done) stored_bytes += chunk.stored.size();
+void TensorEncoder::finish(std::span<EncodedTensor> tensors) {
+  queue_.finish();
+  for (EncodedTensor& tensor : tensors) {
+    tensor.stored_bytes = writer_->stored_bytes(tensor.entry.first_chunk, tensor.entry.n_chunks);
   }
-  return stored_bytes;
 }
 
 EncodedTensor TensorEncoder::encode_values(const TensorSpec& spec, std::span<const float> values) {
-  EncodedTensor encoded = start_entry(spec);
-  encoded.stored_bytes =
-      write_plane({reinterpret_cast<const uint8_t*>(values.data()), values.size_bytes()},
-                  plane_values(spec, Plane::kCodes));
-  return encoded;
+  queue_.add_plane({reinterpret_cast<const uint8_t*>(values.data()), values.size_bytes()},
+                   plane_values(spec, Plane::kCodes));
+  return start_entry(spec);
 }
 
 EncodedTensor TensorEncoder::encode(const PlannedTensor& tensor, const RoundedRows* rounded) {
@@ -313,32 +292,24 @@ EncodedTensor TensorEncoder::encode_matrix(const PlannedTensor& tensor) {
   const size_t n_tiles = tile_count(shape.rows);
   const size_t code_bytes = memory_size(tile_code_bytes(shape));
   const size_t scale_bytes = memory_size(tile_scale_bytes(shape));
-  const size_t batch_bytes =
-      std::clamp(pool_->n_threads() * kBatchBytesPerWorker, kMinBatchBytes, kMaxBatchBytes);
-  const size_t tiles_per_batch = std::max<size_t>(1, batch_bytes / code_bytes);
 
   EncodedTensor encoded = start_entry(tensor.spec);
   std::vector<uint8_t> scales(memory_size(scale_plane_bytes(shape)));
   std::vector<TileSums> sums(n_tiles);
-  std::vector<uint8_t> codes;
-  size_t n_left = 0;  // bytes at the front of codes that have filled no chunk yet
-  for (size_t first = 0; first < n_tiles; first += tiles_per_batch) {
-    const size_t n_batch = std::min(tiles_per_batch, n_tiles - first);
-    codes.resize(n_left + n_batch * code_bytes);
+  queue_.start_plane(plane_values(tensor.spec, Plane::kCodes));
+  for (size_t first = 0; first < n_tiles;) {
+    const size_t room = queue_.make_room(uint64_t{n_tiles - first} * code_bytes);
+    const size_t n_batch = std::max<size_t>(1, room / code_bytes);
+    uint8_t* const codes = queue_.extend(n_batch * code_bytes).data();
     hosted::shared_loop(pool_, n_batch, [&](size_t i, size_t worker) {
       const size_t tile = first + i;
-      encode_tile(tensor, tile, &scratches_[worker], codes.data() + n_left + i * code_bytes,
+      encode_tile(tensor, tile, &scratches_[worker], codes + i * code_bytes,
                   scales.data() + tile * scale_bytes, &sums[tile]);
     });
-    const bool last = first + n_batch == n_tiles;
-    const size_t n_whole = codes.size() / format::kChunkRawBytes * format::kChunkRawBytes;
-    const size_t n_written = last ? codes.size() : n_whole;
-    encoded.stored_bytes += write_plane(std::span<const uint8_t>(codes).first(n_written),
-                                        plane_values(tensor.spec, Plane::kCodes));
-    n_left = codes.size() - n_written;
-    std::memmove(codes.data(), codes.data() + n_written, n_left);
+    first += n_batch;
   }
-  encoded.stored_bytes += write_plane(scales, plane_values(tensor.spec, Plane::kScales));
+  queue_.end_plane();
+  queue_.add_plane(scales, plane_values(tensor.spec, Plane::kScales));
   for (const TileSums& tile : sums) {
     add(tile.error, &encoded.error);
     add(tile.kept, &encoded.kept);

@@ -1,6 +1,6 @@
-// Turns one tensor of a checkpoint into chunks of a model file: read, widen, check, quantize, pack,
-// compress, write. The tensor is never in memory as a whole: it goes through in batches of tiles,
-// of which only the scales are kept to the end.
+// Turns tensors of a checkpoint into planes of a model file: read, widen, check, quantize, pack. A
+// tensor is never in memory as a whole: it goes through in batches of tiles, of which only the
+// scales are kept to its end.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "converter/calibration/calibrated_rounding.h"
-#include "converter/chunk_encoder.h"
-#include "converter/model_writer.h"
+#include "converter/chunk_queue.h"
 #include "converter/tensor_plan.h"
 #include "platforms/hosted/base/thread_pool.h"
 #include "quant/quantize.h"
@@ -29,8 +28,8 @@ struct KeptGroups {
 
 struct EncodedTensor {
   format::TensorEntry entry;
-  uint64_t stored_bytes;
-  ErrorSums error;  // of matrices; zero for vectors
+  uint64_t stored_bytes;  // known when all is written
+  ErrorSums error;        // of matrices; zero for vectors
   KeptGroups kept;
   std::optional<RoundingOutcome> rounding;  // of matrices that calibration had codes for
 };
@@ -43,11 +42,13 @@ class TensorEncoder {
 
   // Writes a tensor from its source. Throws ProgramError: kInvalidInput when a weight is infinite,
   // no number, or too large for the number format; kIo. The bytes written do not depend on the
-  // number of workers.
+  // number of workers, and may be written later.
   // rounded: the codes of a matrix of integers, where they are found already; else nullptr.
   [[nodiscard]] EncodedTensor encode(const PlannedTensor& tensor, const RoundedRows* rounded);
   // Writes a vector of values that is not in the checkpoint.
   [[nodiscard]] EncodedTensor encode_values(const TensorSpec& spec, std::span<const float> values);
+  // Writes what is left of all tensors that were encoded.
+  void finish(std::span<EncodedTensor> tensors);
 
  private:
   // What a worker needs for one tile; grows to the widest tensor.
@@ -85,18 +86,15 @@ class TensorEncoder {
   // Of codes and scales of groups in scratch.
   static void add_errors(const MatrixShape& shape, size_t n_rows, const Scratch& scratch,
                          ErrorSums* error);
-  // Cuts bytes into chunks and writes them; returns the bytes they take in the file.
-  uint64_t write_plane(std::span<const uint8_t> bytes, PlaneValues values);
-  [[nodiscard]] EncodedTensor start_entry(const TensorSpec& spec) const;
+  [[nodiscard]] EncodedTensor start_entry(const TensorSpec& spec);
 
   QuantMethod method_;
   const RoundedRows* rounded_ = nullptr;  // of the tensor at hand
   hosted::ThreadPool* pool_;
-  ModelWriter* writer_;
-  uint32_t n_chunks_written_ = 0;
-  std::vector<ChunkEncoder> encoders_;  // one a worker
-  std::vector<Scratch> scratches_;      // one a worker
-  std::vector<EncodedChunk> chunks_;
+  const ModelWriter* writer_;
+  ChunkQueue queue_;
+  uint32_t n_chunks_ = 0;           // of the tensors so far
+  std::vector<Scratch> scratches_;  // one a worker
 };
 
 }  // namespace cria::converter

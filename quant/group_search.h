@@ -4,7 +4,11 @@
 // For functions compiled once a level (quant/multiversion.h): all is inlined into them.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <functional>
 #include <iterator>
+#include <span>
 
 #include "quant/lanes.h"
 #include "quant/quantize.h"
@@ -27,15 +31,23 @@ inline constexpr float kInt8GroupFactors[] = {0.992f, 1.0f,  1.008f, 1.016f, 1.0
                                               1.032f, 1.04f, 1.048f, 1.056f, 1.064f,
                                               1.072f, 1.08f, 1.088f, 1.096f};
 
-// codes = round_half_even(weights * inverse), clamped first: the magic sum wants a small number.
+// Whether each factor is smaller than the one before it.
+constexpr bool shrink(std::span<const float> factors) {
+  return std::is_sorted(factors.begin(), factors.end(), std::greater<>());
+}
+
+// codes = round_half_even(weights * inverse), clamped to whole numbers. That is done to the bits of
+// the magic sum, which as integers order as the sums do, infinite ones too, where both are not
+// negative; a negative sum is below all of those as its bits are. Of integers GCC makes one
+// instruction a limit at every level, of floats two. What is no number becomes a limit.
 CRIA_LANES_INLINE void find_codes(const Lanes& weights, const Lanes& inverse, float low, float high,
                                   Lanes* codes) {
-  const Lanes lows = low - Lanes{};
-  const Lanes highs = high - Lanes{};
-  Lanes x = weights * inverse;
-  x = x < lows ? lows : x;
-  x = x > highs ? highs : x;
-  *codes = (x + kRoundMagic) - kRoundMagic;
+  const LaneInts lows = std::bit_cast<int32_t>(kRoundMagic + low) - LaneInts{};
+  const LaneInts highs = std::bit_cast<int32_t>(kRoundMagic + high) - LaneInts{};
+  auto bits = (LaneInts)(weights * inverse + kRoundMagic);
+  bits = bits < lows ? lows : bits;
+  bits = bits > highs ? highs : bits;
+  *codes = (Lanes)bits - kRoundMagic;
 }
 
 CRIA_LANES_INLINE void find_usable(const Lanes& scale, LaneInts* usable) {
@@ -96,12 +108,14 @@ struct NlGrid {
   }
 };
 
-// What a weight's squared error counts, and whether that counts in a least-squares scale too.
+// What a weight's squared error counts, whether that counts in a least-squares scale too, and
+// whether the weight alone says it, wherever in its group it is.
 //
 // By its size: plain squared error favours the many small weights of a group; this costs a trained
 // model less (docs/numerics.md has the perplexities).
 struct BySize {
   static constexpr bool kFits = false;
+  static constexpr bool kAnywhere = true;
   CRIA_LANES_INLINE void weigh(size_t /*i*/, const Lanes& weights, Lanes* x) const {
     Lanes size;
     magnitude(weights, &size);
@@ -111,6 +125,7 @@ struct BySize {
 // By a number of its column.
 struct ByColumn {
   static constexpr bool kFits = true;
+  static constexpr bool kAnywhere = false;
   const float* importance;
   CRIA_LANES_INLINE void weigh(size_t i, const Lanes& /*weights*/, Lanes* x) const {
     *x *= importance[i];
@@ -126,38 +141,53 @@ class GroupSearch {
 
   // The scale of each group, bf16 values; zero when the group is, or nearly.
   CRIA_LANES_INLINE void find_scales(QuantMethod method, ScaleSigns signs, Lanes* scales) const {
-    Lanes covering, opposite;
-    find_covering(&covering, &opposite);
+    Reach reach, opposite;
+    find_reaches(&reach, &opposite);
     if (signs == ScaleSigns::kBoth) {
       // The direction in which the grid reaches the largest weight with -8, so with less scale.
-      Lanes size;
-      magnitude(opposite, &size);
-      const LaneInts turn = size < covering;
-      const Lanes first = turn ? opposite : covering;
-      opposite = turn ? covering : opposite;
-      covering = first;
+      prefer_less_scale(&reach, &opposite);
     }
-    *scales = covering;
+    *scales = reach.scale;
     round_to_bf16(scales);
-    LaneInts usable;
-    find_usable(*scales, &usable);
+    Lanes size;
+    magnitude(*scales, &size);
     if (method == QuantMethod::kMse) {
       Lanes best_error;
-      find_error(*scales, &best_error);
+      find_error(*scales, 1.0f / *scales, &best_error);
       for (const float factor : Grid::kFactors) {
-        try_scale(covering * factor, scales, &best_error);
-        if (signs == ScaleSigns::kBoth) try_scale(opposite * factor, scales, &best_error);
+        if (factor != 1.0f) try_fraction(factor, &reach, scales, &best_error);
+        if (signs == ScaleSigns::kBoth) try_fraction(factor, &opposite, scales, &best_error);
       }
       Lanes fitted;
       fit_scale(*scales, &fitted);
-      try_scale(fitted, scales, &best_error);
+      round_to_bf16(&fitted);
+      try_scale(fitted, 1.0f / fitted, scales, &best_error);
     }
-    *scales = usable ? *scales : Lanes{};
+    *scales = size >= kSmallestScale ? *scales : Lanes{};
   }
 
  private:
-  // The positive scale at which the grid just reaches the largest weight, and the negative one.
-  CRIA_LANES_INLINE void find_covering(Lanes* scale, Lanes* opposite) const {
+  // A scale at which the grid just reaches the group's weights, and the weight at the grid's end.
+  struct Reach {
+    Lanes scale;
+    Lanes weight;
+    bool is_lost = false;  // whether smaller scales are worse than the best
+  };
+
+  // Swaps them where the second, which is negative, is smaller.
+  CRIA_LANES_INLINE static void prefer_less_scale(Reach* first, Reach* second) {
+    const Reach positive = *first;
+    const Reach negative = *second;
+    Lanes size;
+    magnitude(negative.scale, &size);
+    first->scale = size < positive.scale ? negative.scale : positive.scale;
+    first->weight = size < positive.scale ? negative.weight : positive.weight;
+    second->scale = size < positive.scale ? positive.scale : negative.scale;
+    second->weight = size < positive.scale ? positive.weight : negative.weight;
+  }
+
+  // With a positive scale, and with a negative one.
+  CRIA_LANES_INLINE void find_reaches(Reach* reach, Reach* opposite) const {
     Lanes low = {};
     Lanes high = {};
     for (size_t i = 0; i < group_size_; ++i) {
@@ -168,38 +198,66 @@ class GroupSearch {
     }
     const Lanes for_high = high / Grid::kHigh;
     const Lanes for_low = low / Grid::kLow;
-    *scale = for_high > for_low ? for_high : for_low;
+    reach->scale = for_high > for_low ? for_high : for_low;
+    reach->weight = for_high > for_low ? high : low;
     const Lanes turned_high = high / Grid::kLow;
     const Lanes turned_low = low / Grid::kHigh;
-    *opposite = turned_high < turned_low ? turned_high : turned_low;
+    opposite->scale = turned_high < turned_low ? turned_high : turned_low;
+    opposite->weight = turned_high < turned_low ? high : low;
   }
 
-  CRIA_LANES_INLINE void find_error(const Lanes& scale, Lanes* error) const {
-    const Lanes inverse = 1.0f / scale;
+  // What the error of weights i of the groups counts.
+  CRIA_LANES_INLINE void weighted_error(size_t i, const Lanes& weights, const Lanes& scale,
+                                        const Lanes& inverse, Lanes* error) const {
+    Lanes values;
+    Grid::nearest(weights, inverse, &values);
+    const Lanes d = weights - values * scale;
+    *error = d * d;
+    weigh_.weigh(i, weights, error);
+  }
+
+  CRIA_LANES_INLINE void find_error(const Lanes& scale, const Lanes& inverse, Lanes* error) const {
     Lanes sum = {};
     for (size_t i = 0; i < group_size_; ++i) {
-      Lanes weights;
+      Lanes weights, part;
       load(values_ + i * kLanes, &weights);
-      Lanes values;
-      Grid::nearest(weights, inverse, &values);
-      const Lanes d = weights - values * scale;
-      Lanes squared = d * d;
-      weigh_.weigh(i, weights, &squared);
-      sum += squared;
+      weighted_error(i, weights, scale, inverse, &part);
+      sum += part;
     }
     *error = sum;
   }
 
-  CRIA_LANES_INLINE void try_scale(const Lanes& candidate, Lanes* best, Lanes* best_error) const {
-    Lanes scale = candidate;
+  // Tries a fraction of a reach's scale, unless the error at the reach's weight alone is no less
+  // than the best sum: no sum of what is not negative is less than a part of it, rounded as it is,
+  // nor is it a number when a part is none. Below one that weight is beyond the grid's end, so that
+  // its error grows with each smaller fraction.
+  CRIA_LANES_INLINE void try_fraction(float factor, Reach* reach, Lanes* best,
+                                      Lanes* best_error) const {
+    if (reach->is_lost) return;
+    Lanes scale = reach->scale * factor;
     round_to_bf16(&scale);
+    const Lanes inverse = 1.0f / scale;
+    if constexpr (Weigh::kAnywhere && shrink(Grid::kFactors)) {
+      if (factor < 1.0f) {
+        Lanes least;
+        weighted_error(0, reach->weight, scale, inverse, &least);
+        reach->is_lost = !any(least < *best_error);
+        if (reach->is_lost) return;
+      }
+    }
+    try_scale(scale, inverse, best, best_error);
+  }
+
+  // Takes a scale where it is better.
+  CRIA_LANES_INLINE void try_scale(const Lanes& scale, const Lanes& inverse, Lanes* best,
+                                   Lanes* best_error) const {
     Lanes error;
-    find_error(scale, &error);
-    LaneInts usable;
-    find_usable(scale, &usable);
-    const LaneInts better = (error < *best_error) & usable;
-    *best = better ? scale : *best;
-    *best_error = better ? error : *best_error;
+    find_error(scale, inverse, &error);
+    Lanes size;
+    magnitude(scale, &size);
+    error = size >= kSmallestScale ? error : *best_error;
+    *best = error < *best_error ? scale : *best;
+    *best_error = error < *best_error ? error : *best_error;
   }
 
   // The scale that fits best to the codes another scale gives: sum(w * q) / sum(q * q).

@@ -34,6 +34,23 @@ CRIA_LANES_INLINE void magnitude(const Lanes& x, Lanes* result) {
   *result = (Lanes)((LaneWords)x & 0x7fffffffu);
 }
 
+// yes where the mask's bits are set, no where they are not. A mask is what a comparison gives; GCC
+// takes a `?:` whose condition is not a comparison itself lane by lane.
+CRIA_LANES_INLINE void select(const LaneInts& mask, const Lanes& yes, const Lanes& no,
+                              Lanes* result) {
+  const auto bits = (LaneWords)mask;
+  *result = (Lanes)(((LaneWords)yes & bits) | ((LaneWords)no & ~bits));
+}
+
+// Whether a mask has any lane.
+CRIA_LANES_INLINE bool any(const LaneInts& mask) {
+  uint64_t parts[sizeof mask / sizeof(uint64_t)];
+  std::memcpy(parts, &mask, sizeof mask);
+  uint64_t all = 0;
+  for (const uint64_t part : parts) all |= part;
+  return all != 0;
+}
+
 // Rounds to bf16, ties to even.
 CRIA_LANES_INLINE void round_to_bf16(Lanes* x) {
   LaneWords bits = (LaneWords)*x;

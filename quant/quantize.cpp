@@ -1,12 +1,12 @@
 #include "quant/quantize.h"
 
-#include <cmath>
 #include <cstring>
 #include <iterator>
 
 #include "quant/float16.h"
 #include "quant/group_search.h"
 #include "quant/multiversion.h"
+#include "quant/turn_words.h"
 
 namespace cria {
 namespace {
@@ -17,20 +17,21 @@ constexpr float kInt8Factors[] = {1.0f, 0.98f, 0.96f, 0.93f, 0.90f, 0.86f, 0.80f
 
 constexpr size_t kLargestGroup = 128;
 
+// The next of n weights that are left, zeros in the lanes behind them.
+CRIA_LANES_INLINE void load_part(const float* weights, size_t n, Lanes* part) {
+  if (n >= kLanes) return load(weights, part);
+  *part = Lanes{};
+  std::memcpy(part, weights, n * sizeof(float));
+}
+
 // A row of int8 weights, element i in lane i % kLanes.
 CRIA_LANES_INLINE float int8_error(const float* weights, size_t n, float scale) {
   const Lanes scales = scale - Lanes{};
   const Lanes inverse = 1.0f / scales;
   Lanes sum = {};
-  size_t i = 0;
-  for (; i < n; i += kLanes) {
-    Lanes part = {};
-    if (i + kLanes <= n) {
-      load(weights + i, &part);
-    } else {
-      std::memcpy(&part, weights + i, (n - i) * sizeof(float));
-    }
-    Lanes codes;
+  for (size_t i = 0; i < n; i += kLanes) {
+    Lanes part, codes;
+    load_part(weights + i, n - i, &part);
     find_codes(part, inverse, -kInt8High, kInt8High, &codes);
     const Lanes d = part - codes * scales;
     Lanes squared = d * d;
@@ -43,30 +44,53 @@ CRIA_LANES_INLINE float int8_error(const float* weights, size_t n, float scale) 
 }
 
 CRIA_LANES_INLINE float largest_size(const float* weights, size_t n) {
-  float largest = 0;
-  for (size_t i = 0; i < n; ++i) {
-    const float size = std::fabs(weights[i]);
+  Lanes largest = {};
+  for (size_t i = 0; i < n; i += kLanes) {
+    Lanes size;
+    load_part(weights + i, n - i, &size);
+    magnitude(size, &size);
     largest = size > largest ? size : largest;
   }
-  return largest;
+  float all = 0;
+  for (size_t lane = 0; lane < kLanes; ++lane) all = largest[lane] > all ? largest[lane] : all;
+  return all;
 }
 
-// Codes of the first n_groups of values' groups, [n_groups][group_size].
+constexpr size_t kWordCodes = sizeof(uint32_t);
+
+// Codes of the groups of values, as int8 and four a word: words [group_size / 4][kLanes].
 template <class Grid>
-CRIA_LANES_INLINE void find_codes_of(const float* values, size_t group_size, const Lanes& scales,
-                                     size_t n_groups, int8_t* codes) {
+CRIA_LANES_INLINE void find_code_words(const float* values, size_t group_size, const Lanes& scales,
+                                       uint32_t* words) {
   Lanes inverse;
   invert(scales, &inverse);
-  for (size_t i = 0; i < group_size; ++i) {
-    Lanes weights, rounded;
-    load(values + i * kLanes, &weights);
-    Grid::codes_of(weights, inverse, &rounded);
-    const LaneInts whole = __builtin_convertvector(rounded, LaneInts);
-    int32_t of_lanes[kLanes];
-    std::memcpy(of_lanes, &whole, sizeof of_lanes);
-    for (size_t lane = 0; lane < n_groups; ++lane) {
-      codes[lane * group_size + i] = static_cast<int8_t>(of_lanes[lane]);
+  for (size_t i = 0; i < group_size; i += kWordCodes) {
+    LaneWords word = {};
+#pragma GCC unroll 4
+    for (size_t j = 0; j < kWordCodes; ++j) {
+      Lanes weights, codes;
+      load(values + (i + j) * kLanes, &weights);
+      Grid::codes_of(weights, inverse, &codes);
+      const LaneInts whole = __builtin_convertvector(codes, LaneInts);
+      word |= ((LaneWords)whole & 0xffu) << (8 * j);
     }
+    std::memcpy(words + i / kWordCodes * kLanes, &word, sizeof word);
+  }
+}
+
+// Copies n_groups groups of a matrix from one on to out [kLanes][group_size]. What the last group
+// of a row lacks, and groups from n_groups on, are zeros.
+CRIA_LANES_INLINE void copy_groups(const MatrixShape& shape, const float* weights, size_t first,
+                                   size_t n_groups, float* out) {
+  const size_t cols = shape.cols;
+  const size_t group_size = shape.group_size;
+  const size_t row_groups = padded_cols(shape) / group_size;
+  std::memset(out, 0, kLanes * group_size * sizeof(float));
+  for (size_t i = 0; i < n_groups; ++i) {
+    const size_t row = (first + i) / row_groups;
+    const size_t col = (first + i) % row_groups * group_size;
+    const size_t n = cols - col < group_size ? cols - col : group_size;
+    std::memcpy(out + i * group_size, weights + row * cols + col, n * sizeof(float));
   }
 }
 
@@ -74,26 +98,26 @@ template <class Grid>
 CRIA_LANES_INLINE void quantize_rows(const MatrixShape& shape, const float* weights, size_t n_rows,
                                      QuantMethod method, ScaleSigns signs, int8_t* codes,
                                      uint16_t* scales) {
-  const size_t cols = shape.cols;
   const size_t group_size = shape.group_size;
-  const size_t row_groups = padded_cols(shape) / group_size;
-  const size_t n_groups = n_rows * row_groups;
+  const size_t n_groups = n_rows * padded_cols(shape) / group_size;
+  alignas(64) float copied[kLanes * kLargestGroup];
   alignas(64) float values[kLargestGroup * kLanes];
+  alignas(64) uint32_t words[kLargestGroup / kWordCodes * kLanes];
+  alignas(64) int8_t code_rows[kLanes * kLargestGroup];
   const GroupSearch<Grid, BySize> search(values, group_size, {});
   for (size_t begin = 0; begin < n_groups; begin += kLanes) {
     const size_t n_lanes = n_groups - begin < kLanes ? n_groups - begin : kLanes;
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const size_t row = (begin + lane) / row_groups;
-      const size_t col = (begin + lane) % row_groups * group_size;
-      const size_t left = lane < n_lanes ? cols - col : 0;
-      const size_t n = left < group_size ? left : group_size;
-      const float* const from = weights + (n > 0 ? row * cols + col : 0);
-      for (size_t i = 0; i < n; ++i) values[i * kLanes + lane] = from[i];
-      for (size_t i = n; i < group_size; ++i) values[i * kLanes + lane] = 0.0f;
+    if (n_lanes == kLanes && shape.cols % group_size == 0) {
+      turn_words(weights + begin * group_size, kLanes, group_size, values);
+    } else {
+      copy_groups(shape, weights, begin, n_lanes, copied);
+      turn_words(copied, kLanes, group_size, values);
     }
     Lanes found;
     search.find_scales(method, signs, &found);
-    find_codes_of<Grid>(values, group_size, found, n_lanes, codes + begin * group_size);
+    find_code_words<Grid>(values, group_size, found, words);
+    turn_words(words, group_size / kWordCodes, kLanes, code_rows);
+    std::memcpy(codes + begin * group_size, code_rows, n_lanes * group_size);
     for (size_t lane = 0; lane < n_lanes; ++lane) scales[begin + lane] = f32_to_bf16(found[lane]);
   }
 }
@@ -143,37 +167,43 @@ CRIA_MULTIVERSION void quantize_row_int8(const float* weights, size_t cols, Quan
 
 namespace {
 
-// Adds the errors of n weights that share a scale.
-CRIA_LANES_INLINE void add_error(const float* weights, size_t n, const int8_t* codes, double scale,
-                                 ErrorSums* sums) {
-  typedef double Doubles __attribute__((vector_size(8 * sizeof(double))));
-  constexpr size_t kDoubles = 8;
+constexpr size_t kDoubles = 8;
+typedef double Doubles __attribute__((vector_size(kDoubles * sizeof(double))));
+typedef float Halves __attribute__((vector_size(kDoubles * sizeof(float))));
+typedef int32_t HalfInts __attribute__((vector_size(kDoubles * sizeof(int32_t))));
+
+// Adds the errors of n weights that share a scale; largest takes those of weights i % kDoubles.
+CRIA_LANES_INLINE void add_error(const float* weights, size_t n, const int8_t* values, double scale,
+                                 ErrorSums* sums, Doubles* largest) {
   Doubles signal = {};
   Doubles noise = {};
-  Doubles largest = {};
   for (size_t i = 0; i < n; i += kDoubles) {
-    float w[kDoubles] = {};
-    int8_t c[kDoubles] = {};
-    const size_t n_part = n - i < kDoubles ? n - i : kDoubles;
-    if (n_part == kDoubles) {
-      std::memcpy(w, weights + i, sizeof w);
-      std::memcpy(c, codes + i, sizeof c);
+    Halves part = {};
+    int8_t bytes[kDoubles] = {};
+    if (n - i >= kDoubles) {
+      std::memcpy(&part, weights + i, sizeof part);
+      std::memcpy(bytes, values + i, sizeof bytes);
     } else {
-      std::memcpy(w, weights + i, n_part * sizeof(float));
-      std::memcpy(c, codes + i, n_part);
+      std::memcpy(&part, weights + i, (n - i) * sizeof(float));
+      std::memcpy(bytes, values + i, n - i);
     }
-    Doubles weight, code;
-    for (size_t j = 0; j < kDoubles; ++j) weight[j] = static_cast<double>(w[j]);
-    for (size_t j = 0; j < kDoubles; ++j) code[j] = c[j];
-    const Doubles d = weight - code * scale;
+    HalfInts ints;
+    for (size_t j = 0; j < kDoubles; ++j) ints[j] = bytes[j];
+    const Doubles weight = __builtin_convertvector(part, Doubles);
+    const Doubles d = weight - __builtin_convertvector(ints, Doubles) * scale;
     const Doubles error = d < 0.0 ? -d : d;
     signal += weight * weight;
     noise += d * d;
-    largest = error > largest ? error : largest;
+    *largest = error > *largest ? error : *largest;
   }
   for (size_t j = 0; j < kDoubles; ++j) {
     sums->signal += signal[j];
     sums->noise += noise[j];
+  }
+}
+
+CRIA_LANES_INLINE void take_largest(const Doubles& largest, ErrorSums* sums) {
+  for (size_t j = 0; j < kDoubles; ++j) {
     sums->max_error = largest[j] > sums->max_error ? largest[j] : sums->max_error;
   }
 }
@@ -183,23 +213,28 @@ CRIA_LANES_INLINE void add_error(const float* weights, size_t n, const int8_t* c
 CRIA_MULTIVERSION void add_error_groups(const MatrixShape& shape, const float* weights,
                                         const int8_t* codes, const uint16_t* scales,
                                         ErrorSums* sums) {
+  const bool is_nl = shape.number_format == format::NumberFormat::kInt4Nl;
   const size_t group_size = shape.group_size;
-  int8_t values[kLargestGroup];
+  int8_t looked_up[kLargestGroup];
+  Doubles largest = {};
   for (size_t begin = 0; begin < shape.cols; begin += group_size) {
     const size_t n = shape.cols - begin < group_size ? shape.cols - begin : group_size;
     const double scale = static_cast<double>(bf16_to_f32(scales[begin / group_size]));
-    const bool is_nl = shape.number_format == format::NumberFormat::kInt4Nl;
-    for (size_t i = 0; i < n; ++i) {
-      const int8_t code = codes[begin + i];
-      values[i] = is_nl ? kInt4NlValues[code + kNibbleZero] : code;
+    const int8_t* values = codes + begin;
+    if (is_nl) {
+      for (size_t i = 0; i < n; ++i) looked_up[i] = kInt4NlValues[values[i] + kNibbleZero];
+      values = looked_up;
     }
-    add_error(weights + begin, n, values, scale, sums);
+    add_error(weights + begin, n, values, scale, sums, &largest);
   }
+  take_largest(largest, sums);
 }
 
 CRIA_MULTIVERSION void add_error_int8(const float* weights, size_t cols, const int8_t* codes,
                                       float scale, ErrorSums* sums) {
-  add_error(weights, cols, codes, static_cast<double>(scale), sums);
+  Doubles largest = {};
+  add_error(weights, cols, codes, static_cast<double>(scale), sums, &largest);
+  take_largest(largest, sums);
 }
 
 }  // namespace cria

@@ -11,6 +11,9 @@ using format::NumberFormat;
 
 constexpr uint8_t kZeroPair = 0x88;  // two codes of zero
 constexpr uint8_t kLowNibble = 0x0f;
+// The same of the bytes of a word.
+constexpr uint32_t kZeroPairs = 0x88888888;
+constexpr uint32_t kLowNibbles = 0x0f0f0f0f;
 
 // Place of the nibble of (row, col) in a tile: byte, and whether it is the high half.
 struct NibblePlace {
@@ -62,11 +65,13 @@ void pack_int4_tile(const MatrixShape& shape, const int8_t* codes, const uint16_
     for (size_t block = 0; block < cols / kInt4BlockInputs; ++block) {
       for (size_t line = 0; line < 4; ++line) {
         uint8_t* out = out_codes + block * kInt4BlockBytes + line * kLineBytes + row * 4;
-        const int8_t* low = in + block * kInt4BlockInputs + line * 4;
-        for (size_t i = 0; i < 4; ++i) {
-          out[i] =
-              static_cast<uint8_t>((low[i] + kNibbleZero) | ((low[i + 16] + kNibbleZero) << 4));
-        }
+        const int8_t* from = in + block * kInt4BlockInputs + line * 4;
+        uint32_t low, high;
+        std::memcpy(&low, from, sizeof low);
+        std::memcpy(&high, from + kInt4BlockInputs / 2, sizeof high);
+        // A nibble is code + 8: the code's low bits with the highest of them turned.
+        const uint32_t pairs = ((low & kLowNibbles) | (high & kLowNibbles) << 4) ^ kZeroPairs;
+        std::memcpy(out, &pairs, sizeof pairs);
       }
     }
   }

@@ -257,6 +257,16 @@ void OutputFile::append(const void* data, size_t n_bytes) {
   }
 }
 
+void OutputFile::start_flush(uint64_t offset, uint64_t n_bytes) const {
+#ifdef SYNC_FILE_RANGE_WRITE
+  // What fails here fails in flush.
+  (void)::sync_file_range(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(n_bytes),
+                          SYNC_FILE_RANGE_WRITE);
+#else
+  (void)offset, (void)n_bytes;
+#endif
+}
+
 void OutputFile::flush(uint64_t size_bytes) const {
   if (::ftruncate(descriptor_, static_cast<off_t>(size_bytes)) != 0) fail(errno);
   if (const int error_number = bring_to_disk(descriptor_); error_number != 0) fail(error_number);

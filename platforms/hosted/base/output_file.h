@@ -60,6 +60,9 @@ class OutputFile {
   // Whether a reader of what is written in place went away, so that nothing more needs writing.
   bool reader_left() const { return reader_left_; }
 
+  // Lets the system begin to bring bytes to the disk that were written, so that flush has less to
+  // wait for. Only a hint.
+  void start_flush(uint64_t offset, uint64_t n_bytes) const;
   // Gives a file that is not written in place this size and brings it to the disk; then the only
   // thing left is commit.
   void flush(uint64_t size_bytes) const;
