@@ -58,7 +58,9 @@ CRIA_LANES_INLINE void find_usable(const Lanes& scale, LaneInts* usable) {
 
 // 1 / scale, 0 for 0.
 CRIA_LANES_INLINE void invert(const Lanes& scale, Lanes* inverse) {
-  *inverse = scale != 0.0f ? 1.0f / scale : Lanes{};
+  LaneInts any;
+  is_smaller(Lanes{}, scale, &any);
+  select(any, 1.0f / scale, Lanes{}, inverse);
 }
 
 // The values that codes stand for, from kLow to kHigh, and the factors that are tried. nearest()
@@ -83,28 +85,38 @@ struct NlGrid {
   static constexpr size_t kValues = std::size(kInt4NlValues);
   static constexpr float kLow = kInt4NlValues[0];
   static constexpr float kHigh = kInt4NlValues[kValues - 1];
-  static constexpr float kLowestCode = -8.0f;
   static constexpr const auto& kFactors = kInt4Factors;
 
   static constexpr float middle(size_t i) {
     return 0.5f * static_cast<float>(kInt4NlValues[i - 1] + kInt4NlValues[i]);
   }
-  static constexpr float step(size_t i) {
-    return static_cast<float>(kInt4NlValues[i] - kInt4NlValues[i - 1]);
+  static constexpr int32_t step(size_t i) { return kInt4NlValues[i] - kInt4NlValues[i - 1]; }
+  // A mask; -1 where it is so.
+  CRIA_LANES_INLINE static void is_above(const Lanes& x, float y, LaneInts* mask) {
+    *mask = (LaneInts)(y - x) >> 31;
   }
+
   CRIA_LANES_INLINE static void nearest(const Lanes& weights, const Lanes& inverse, Lanes* values) {
     const Lanes x = weights * inverse;
-    Lanes sum = kLow - Lanes{};
+    LaneInts sum = kInt4NlValues[0] - LaneInts{};
 #pragma GCC unroll 16
-    for (size_t i = 1; i < kValues; ++i) sum += x > middle(i) ? step(i) - Lanes{} : Lanes{};
-    *values = sum;
+    for (size_t i = 1; i < kValues; ++i) {
+      LaneInts above;
+      is_above(x, middle(i), &above);
+      sum += above & step(i);
+    }
+    *values = __builtin_convertvector(sum, Lanes);
   }
   CRIA_LANES_INLINE static void codes_of(const Lanes& weights, const Lanes& inverse, Lanes* codes) {
     const Lanes x = weights * inverse;
-    Lanes sum = kLowestCode - Lanes{};
+    LaneInts sum = -kNibbleZero - LaneInts{};
 #pragma GCC unroll 16
-    for (size_t i = 1; i < kValues; ++i) sum += x > middle(i) ? 1.0f - Lanes{} : Lanes{};
-    *codes = sum;
+    for (size_t i = 1; i < kValues; ++i) {
+      LaneInts above;
+      is_above(x, middle(i), &above);
+      sum -= above;
+    }
+    *codes = __builtin_convertvector(sum, Lanes);
   }
 };
 
@@ -149,8 +161,8 @@ class GroupSearch {
     }
     *scales = reach.scale;
     round_to_bf16(scales);
-    Lanes size;
-    magnitude(*scales, &size);
+    LaneInts unusable;
+    is_smaller(*scales, kSmallestScale - Lanes{}, &unusable);
     if (method == QuantMethod::kMse) {
       Lanes best_error;
       find_error(*scales, 1.0f / *scales, &best_error);
@@ -163,10 +175,14 @@ class GroupSearch {
       round_to_bf16(&fitted);
       try_scale(fitted, 1.0f / fitted, scales, &best_error);
     }
-    *scales = size >= kSmallestScale ? *scales : Lanes{};
+    select(unusable, Lanes{}, *scales, scales);
   }
 
  private:
+  // Weights at once: what is carried from one step to the next is in memory where registers are
+  // narrower. Divides every group's size.
+  static constexpr size_t kStep = 8;
+
   // A scale at which the grid just reaches the group's weights, and the weight at the grid's end.
   struct Reach {
     Lanes scale;
@@ -174,36 +190,44 @@ class GroupSearch {
     bool is_lost = false;  // whether smaller scales are worse than the best
   };
 
-  // Swaps them where the second, which is negative, is smaller.
+  // Swaps them where the second has less.
   CRIA_LANES_INLINE static void prefer_less_scale(Reach* first, Reach* second) {
-    const Reach positive = *first;
-    const Reach negative = *second;
-    Lanes size;
-    magnitude(negative.scale, &size);
-    first->scale = size < positive.scale ? negative.scale : positive.scale;
-    first->weight = size < positive.scale ? negative.weight : positive.weight;
-    second->scale = size < positive.scale ? positive.scale : negative.scale;
-    second->weight = size < positive.scale ? positive.weight : negative.weight;
+    const Reach from = *first;
+    LaneInts is_less;
+    is_smaller(second->scale, first->scale, &is_less);
+    select(is_less, second->scale, from.scale, &first->scale);
+    select(is_less, second->weight, from.weight, &first->weight);
+    select(is_less, from.scale, second->scale, &second->scale);
+    select(is_less, from.weight, second->weight, &second->weight);
+  }
+
+  // The further of two reaches.
+  CRIA_LANES_INLINE static void take_further(const Reach& a, const Reach& b, Reach* further) {
+    LaneInts is_nearer;
+    is_smaller(a.scale, b.scale, &is_nearer);
+    select(is_nearer, b.scale, a.scale, &further->scale);
+    select(is_nearer, b.weight, a.weight, &further->weight);
   }
 
   // With a positive scale, and with a negative one.
   CRIA_LANES_INLINE void find_reaches(Reach* reach, Reach* opposite) const {
-    Lanes low = {};
-    Lanes high = {};
-    for (size_t i = 0; i < group_size_; ++i) {
-      Lanes weights;
-      load(values_ + i * kLanes, &weights);
-      low = weights < low ? weights : low;
-      high = weights > high ? weights : high;
+    // The largest positive float has the largest bits as integers with a sign, the largest negative
+    // one as those without.
+    LaneInts most = {};
+    LaneWords least = (LaneWords)(-0.0f - Lanes{});
+    for (size_t begin = 0; begin < group_size_; begin += kStep) {
+#pragma GCC unroll 8
+      for (size_t i = begin; i < begin + kStep; ++i) {
+        Lanes weights;
+        load(values_ + i * kLanes, &weights);
+        most = (LaneInts)weights > most ? (LaneInts)weights : most;
+        least = (LaneWords)weights > least ? (LaneWords)weights : least;
+      }
     }
-    const Lanes for_high = high / Grid::kHigh;
-    const Lanes for_low = low / Grid::kLow;
-    reach->scale = for_high > for_low ? for_high : for_low;
-    reach->weight = for_high > for_low ? high : low;
-    const Lanes turned_high = high / Grid::kLow;
-    const Lanes turned_low = low / Grid::kHigh;
-    opposite->scale = turned_high < turned_low ? turned_high : turned_low;
-    opposite->weight = turned_high < turned_low ? high : low;
+    const auto high = (Lanes)most;
+    const auto low = (Lanes)least;
+    take_further({low / Grid::kLow, low}, {high / Grid::kHigh, high}, reach);
+    take_further({low / Grid::kHigh, low}, {high / Grid::kLow, high}, opposite);
   }
 
   // What the error of weights i of the groups counts.
@@ -218,11 +242,14 @@ class GroupSearch {
 
   CRIA_LANES_INLINE void find_error(const Lanes& scale, const Lanes& inverse, Lanes* error) const {
     Lanes sum = {};
-    for (size_t i = 0; i < group_size_; ++i) {
-      Lanes weights, part;
-      load(values_ + i * kLanes, &weights);
-      weighted_error(i, weights, scale, inverse, &part);
-      sum += part;
+    for (size_t begin = 0; begin < group_size_; begin += kStep) {
+#pragma GCC unroll 8
+      for (size_t i = begin; i < begin + kStep; ++i) {
+        Lanes weights, part;
+        load(values_ + i * kLanes, &weights);
+        weighted_error(i, weights, scale, inverse, &part);
+        sum += part;
+      }
     }
     *error = sum;
   }
@@ -241,7 +268,9 @@ class GroupSearch {
       if (factor < 1.0f) {
         Lanes least;
         weighted_error(0, reach->weight, scale, inverse, &least);
-        reach->is_lost = !any(least < *best_error);
+        LaneInts may_be_better;
+        is_smaller(least, *best_error, &may_be_better);
+        reach->is_lost = !any(may_be_better);
         if (reach->is_lost) return;
       }
     }
@@ -253,11 +282,12 @@ class GroupSearch {
                                    Lanes* best_error) const {
     Lanes error;
     find_error(scale, inverse, &error);
-    Lanes size;
-    magnitude(scale, &size);
-    error = size >= kSmallestScale ? error : *best_error;
-    *best = error < *best_error ? scale : *best;
-    *best_error = error < *best_error ? error : *best_error;
+    LaneInts unusable, better;
+    is_smaller(scale, kSmallestScale - Lanes{}, &unusable);
+    select(unusable, *best_error, error, &error);
+    is_smaller(error, *best_error, &better);
+    select(better, scale, *best, best);
+    select(better, error, *best_error, best_error);
   }
 
   // The scale that fits best to the codes another scale gives: sum(w * q) / sum(q * q).
@@ -265,20 +295,25 @@ class GroupSearch {
     const Lanes inverse = 1.0f / scale;
     Lanes wq = {};
     Lanes qq = {};
-    for (size_t i = 0; i < group_size_; ++i) {
-      Lanes weights, codes;
-      load(values_ + i * kLanes, &weights);
-      Grid::nearest(weights, inverse, &codes);
-      Lanes with_weights = weights * codes;
-      Lanes with_codes = codes * codes;
-      if constexpr (Weigh::kFits) {
-        weigh_.weigh(i, weights, &with_weights);
-        weigh_.weigh(i, weights, &with_codes);
+    for (size_t begin = 0; begin < group_size_; begin += kStep) {
+#pragma GCC unroll 8
+      for (size_t i = begin; i < begin + kStep; ++i) {
+        Lanes weights, codes;
+        load(values_ + i * kLanes, &weights);
+        Grid::nearest(weights, inverse, &codes);
+        Lanes with_weights = weights * codes;
+        Lanes with_codes = codes * codes;
+        if constexpr (Weigh::kFits) {
+          weigh_.weigh(i, weights, &with_weights);
+          weigh_.weigh(i, weights, &with_codes);
+        }
+        wq += with_weights;
+        qq += with_codes;
       }
-      wq += with_weights;
-      qq += with_codes;
     }
-    *fitted = qq > 0.0f ? wq / qq : scale;
+    LaneInts any;
+    is_smaller(Lanes{}, qq, &any);
+    select(any, wq / qq, scale, fitted);
   }
 
   const float* values_;

@@ -34,8 +34,18 @@ CRIA_LANES_INLINE void magnitude(const Lanes& x, Lanes* result) {
   *result = (Lanes)((LaneWords)x & 0x7fffffffu);
 }
 
-// yes where the mask's bits are set, no where they are not. A mask is what a comparison gives; GCC
-// takes a `?:` whose condition is not a comparison itself lane by lane.
+// A mask of the lanes in which a is nearer to zero than b; what is no number is farther than all.
+//
+// GCC takes arithmetic apart into as many vectors as a level needs for sixteen lanes, but
+// comparisons and choices by them lane by lane, unless the registers are so wide: hence by the
+// bits.
+CRIA_LANES_INLINE void is_smaller(const Lanes& a, const Lanes& b, LaneInts* mask) {
+  const auto sizes_of_a = (LaneInts)((LaneWords)a & 0x7fffffffu);
+  const auto sizes_of_b = (LaneInts)((LaneWords)b & 0x7fffffffu);
+  *mask = (sizes_of_a - sizes_of_b) >> 31;
+}
+
+// yes where a mask's bits are set, no where they are not.
 CRIA_LANES_INLINE void select(const LaneInts& mask, const Lanes& yes, const Lanes& no,
                               Lanes* result) {
   const auto bits = (LaneWords)mask;
