@@ -48,9 +48,15 @@ size_t ChunkEncoder::compress(std::span<const uint8_t> input, size_t first_bytes
   if (frame->size() < bound) frame->resize(bound);
   ZSTD_outBuffer out = {frame->data(), frame->size(), 0};
   ZSTD_inBuffer in = {input.data(), first_bytes, 0};
-  if (first_bytes != 0) check(ZSTD_compressStream2(context, &out, &in, ZSTD_e_flush));
+  size_t n_left = 0;  // of what is to be written
+  if (first_bytes != 0) {
+    n_left = ZSTD_compressStream2(context, &out, &in, ZSTD_e_flush);
+    check(n_left);
+  }
   in.size = input.size();
-  check(ZSTD_compressStream2(context, &out, &in, ZSTD_e_end));
+  n_left += ZSTD_compressStream2(context, &out, &in, ZSTD_e_end);
+  check(n_left);
+  if (n_left != 0) throw std::logic_error("a frame larger than its bound");
   return out.pos;
 }
 

@@ -37,6 +37,14 @@ BACKEND_FOLDER = "usr/lib/x86_64-linux-gnu/ggml/backends0"
 PINNED_FOLDER = "pinned"
 
 
+MISSED, BROKEN = 1, 2  # exit codes: a bar is missed, nothing was measured
+
+
+def fail(problem):
+    print(f"compare: {problem}", file=sys.stderr)
+    sys.exit(BROKEN)
+
+
 def run(command, cwd=None):
     """Standard output, seconds and the peak resident bytes of a command and what it waits for."""
     started = time.monotonic()
@@ -48,7 +56,7 @@ def run(command, cwd=None):
         errors.seek(0)
         err = errors.read()
     if process.returncode != 0:
-        sys.exit(f"compare: exit code {process.returncode} of: {' '.join(map(str, command))}\n{err[-2000:]}")
+        fail(f"exit code {process.returncode} of: {' '.join(map(str, command))}\n{err[-2000:]}")
     return out, err, time.monotonic() - started, usage.ru_maxrss * 1024
 
 
@@ -153,16 +161,20 @@ STORED = "int4-stored.cria"
 
 
 def make_models(folder, shape, peers):
-    """A checkpoint and what both programs make of it; kept for the next time."""
+    """A checkpoint and what both programs make of it; kept for the next time, cria's while its converter is the same."""
     folder.mkdir(parents=True, exist_ok=True)
     done = folder / "done"
     if not done.exists():
-        make_all_models(folder, shape, peers)
+        print(f"making models in {folder}", flush=True)
+        make_checkpoint(folder, shape, peers)
         done.touch()
+    converted = folder / "converted"
+    if not converted.exists() or converted.stat().st_mtime < (BIN / "cria-convert").stat().st_mtime:
+        convert_checkpoint(folder)
+        converted.touch()
 
 
-def make_all_models(folder, shape, peers):
-    print(f"making models in {folder}", flush=True)
+def make_checkpoint(folder, shape, peers):
     run([sys.executable, ROOT / "tests/tools/make_random_checkpoint.py", folder / "hf", "--shape", shape])
     config = config_of(folder)
     sizes = [config[key] for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
@@ -171,6 +183,9 @@ def make_all_models(folder, shape, peers):
         run([peers, "random-gguf", folder / f"{kind}.gguf", kind, *sizes])
     run([peers, "run", "llama-quantize", "f16.gguf", "bf16.gguf", "bf16"], cwd=folder)
     (folder / "f16.gguf").unlink()
+
+
+def convert_checkpoint(folder):
     for weights in RIVALS:
         # Positive scales, so that XNNPACK runs the same file; what is compared takes the same time with either.
         scales = ["--scales", "positive"] if weights == "int4" else []
@@ -249,22 +264,57 @@ def compare_memory(table, cria, weights, pairs):
               peak / need, MEMORY_BAR, "MB", len(pairs), at_most=True)
 
 
-def main():
+def counts(least):
+    """A type for argparse: whole numbers from least on, with commas between them."""
+    def counts_of(text):
+        words = text.split(",")
+        if not all(word.isascii() and word.isdigit() and int(word) >= least for word in words):
+            raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers from {least} on, like 1,2")
+        return [int(word) for word in words]
+    return counts_of
+
+
+def read_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", required=True, choices=("llama-3.2-1b", "tinyllama-1.1b", "smollm-135m"))
-    parser.add_argument("--threads", default="1,2", type=lambda text: [int(n) for n in text.split(",")])
+    parser.add_argument("--threads", default="1,2", type=counts(1))
     parser.add_argument("--isa", choices=tuple(BACKENDS), help="both programs use this instruction set; default: the best")
-    parser.add_argument("--depth", default="0", type=lambda text: [int(n) for n in text.split(",")],
+    parser.add_argument("--depth", default="0", type=counts(0),
                         help="also a prompt of so many tokens, and decoding behind it; 0: what is always measured")
-    parser.add_argument("--rounds", default=5, type=int)
+    parser.add_argument("--rounds", default=[5], type=counts(1))
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
     parser.add_argument("--peers", type=pathlib.Path, default=ROOT.parent / "shared/tools/peers")
+    parser.add_argument("--check", action="store_true", help="look at these arguments only, before anything is built")
     options = parser.parse_args()
-    if not options.peers.exists():
-        sys.exit(f"compare: {options.peers} is not there; it runs llama.cpp. Give its place with --peers.")
+    if len(options.rounds) != 1:
+        parser.error("--rounds is one number")
+    options.rounds = options.rounds[0]
+    options.peers = options.peers.absolute()
+    if not options.peers.is_file() or not os.access(options.peers, os.X_OK):
+        fail(f"{options.peers} is no program; it runs llama.cpp. Give its place with --peers.")
+    if options.json:
+        try:
+            options.json.touch()
+        except OSError as error:
+            fail(f"{options.json}: {error.strerror}")
+    return options
+
+
+def check_depths(folder, depths):
+    context = config_of(folder)["max_position_embeddings"]
+    for depth in depths:
+        if depth + N_DECODE > context:
+            fail(f"--depth {depth} and {N_DECODE} tokens more do not fit the {context} positions of this shape")
+
+
+def main():
+    options = read_options()
+    if options.check:
+        return
     folder = ROOT / "build/compare" / options.shape
     run([options.peers, "setup"])
     make_models(folder, options.shape, options.peers)
+    check_depths(folder, options.depth)
     cria = Cria(folder, options.isa)
     rival = LlamaCpp(folder, options.peers, options.isa)
 
@@ -297,7 +347,7 @@ def main():
         options.json.write_text(json.dumps({"shape": options.shape, "rows": table.rows}, indent=2) + "\n")
     failed = [row["name"] for row in table.rows if row["fails"]]
     print(f"below the bar: {'; '.join(failed)}" if failed else "every bar is met")
-    sys.exit(1 if failed else 0)
+    sys.exit(MISSED if failed else 0)
 
 
 main()

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds cria and measures it beside llama.cpp, in turns, on random models of the same shape; prints the ratios and
-# exits with 1 when one is below its bar. Needs the folder of references beside this repository (its tools/peers runs
-# llama.cpp from Debian's packages; root, 3 GB), about 8 GB of disk under build/compare, and a machine at rest.
+# exits with 1 when one is below its bar, with 2 when it could not measure. Needs the folder of references beside this
+# repository (its tools/peers runs llama.cpp from Debian's packages; root, 3 GB), about 8 GB of disk under build/compare,
+# and a machine at rest.
 #   scripts/compare.sh --shape llama-3.2-1b|tinyllama-1.1b|smollm-135m [--threads 1,2] [--rounds 5] [--json FILE]
 #                      [--isa avx2|avxvnni|avx512vnni]   both programs use it
 #                      [--depth 0,4096]  also prompts of so many tokens and decoding behind them; without 0 these alone
@@ -9,6 +10,9 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# What is wrong with the arguments is said before minutes of building.
+case " $* " in *" --help "* | *" -h "*) exec python3 "$root/scripts/compare.py" --help ;; esac
+if command -v python3 >/dev/null; then python3 "$root/scripts/compare.py" --check "$@"; fi
 "$root/scripts/setup.sh"
 cmake -S "$root" --preset release >/dev/null
 cmake --build "$root/build/release" --target cria cria-convert >/dev/null

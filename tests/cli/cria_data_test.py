@@ -420,9 +420,17 @@ class Bench(unittest.TestCase):
         self.assertEqual(at_seven, 8 * at_zero)
         self.assertIn("behind 100 tokens", cli.cria("bench", cli.model(), *options, "--depth", "100").out)
 
+    def test_the_example_of_the_help_runs(self):
+        example = cli.cria("bench", "--help").out.split("Example: cria ")[1].split()
+        done = cli.cria(*(cli.model() if word == "demo.cria" else word for word in example), "-r", "1")
+        self.assertEqual(done.code, cli.DONE, done.err)
+
     def test_a_depth_takes_room_in_the_context(self):
         options = ("-p", "4", "-n", "3", "-r", "1", "--context", "32")
         self.assertEqual(cli.cria("bench", cli.model(), *options, "--depth", "28").code, cli.DONE)
+        # The last token decoded is not read.
+        exact = ("-p", "4", "-n", "4", "-r", "1", "--context", "32", "--depth", "28")
+        self.assertEqual(cli.cria("bench", cli.model(), *exact).code, cli.DONE)
         refused = cli.cria("bench", cli.model(), *options, "--depth", "29")
         self.assertEqual(refused.code, cli.USAGE)
         self.assertIn("--depth", refused.err)

@@ -1,13 +1,14 @@
 // Hostile chunks: any bytes as a stored or compressed chunk of any size, with a checksum that
-// holds.
+// holds, the last one of its file or with another behind it.
 //
-//   raw_bytes u24, access u8, compression u8, then the stored bytes
+//   raw_bytes u24, access u8 (bit 7: not the last), compression u8, then the stored bytes
 #include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <memory>
 #include <vector>
 
+#include "quant/align.h"
 #include "quant/checksum.h"
 #include "quant/memory_plan.h"
 #include "quant/value_halves.h"
@@ -23,7 +24,9 @@ int fuzz_one(const uint8_t* data, size_t size) {
   const auto raw_bytes = static_cast<uint32_t>(1 + feed.number(3) % format::kChunkRawBytes);
   constexpr test::Access kAccesses[] = {test::Access::kMap, test::Access::kRead,
                                         test::Access::kBoth};
-  const test::Access access = kAccesses[feed.byte() % std::size(kAccesses)];
+  const uint8_t how = feed.byte();
+  constexpr uint8_t kNotTheLast = 0x80;
+  const test::Access access = kAccesses[(how & ~kNotTheLast) % std::size(kAccesses)];
   format::ChunkEntry entry = {};
   const uint8_t kind = feed.byte();
   entry.compression = kind % 3;
@@ -38,24 +41,27 @@ int fuzz_one(const uint8_t* data, size_t size) {
   entry.raw_bytes = raw_bytes;
   entry.checksum = xxh64(stored.data(), stored.size());
 
-  // The table, then the data: all that a chunk needs of a file.
+  // The table, then the data: all that a chunk needs of a file. Behind one that is not the last
+  // there is a gap.
   std::vector<uint8_t> file(kDataOffset);
   std::memcpy(file.data(), &entry, sizeof entry);
   file.insert(file.end(), stored.begin(), stored.end());
+  if ((how & kNotTheLast) != 0) file.resize(aligned(file.size()));
   const test::GuardedSource source(file, file.size(), access);
   FileIndex index = {};
   index.config.compression = static_cast<uint32_t>(format::Compression::kZstd);
   index.chunk_table = {0, sizeof entry, 0};
-  index.data = {kDataOffset, stored.size(), 0};
-  index.n_chunks = 1;
+  index.data = {kDataOffset, file.size() - kDataOffset, 0};
+  index.n_chunks = (how & kNotTheLast) != 0 ? 2 : 1;
 
   test::AlignedMemory scratch(kDecompressorBytes + kStagingBytes);
   auto* const p = static_cast<uint8_t*>(scratch.data());
-  const auto raw = std::make_unique<uint8_t[]>(raw_bytes);
+  const size_t room = aligned(raw_bytes);  // what load_chunk asks for
+  const auto raw = std::make_unique<uint8_t[]>(room);
   const ChunkPlace place = {0, 0, 0, raw_bytes, values};
   ChunkScratch of_task = {p, p + kDecompressorBytes};
   const Status status = load_chunk(source.source(), index, place, &of_task, raw.get());
-  const auto again = std::make_unique<uint8_t[]>(raw_bytes);
+  const auto again = std::make_unique<uint8_t[]>(room);
   expect(load_chunk(source.source(), index, place, &of_task, again.get()) == status,
          "what a context has seen does not count");
   if (entry.compression == static_cast<uint32_t>(format::Compression::kStored)) {

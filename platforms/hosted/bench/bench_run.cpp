@@ -129,10 +129,12 @@ BenchResult measure_session(const BenchOptions& options, const std::vector<uint3
   const double started = monotonic_seconds();
   CommonOptions common = options.common;
   common.n_threads = n_threads;
-  uint32_t longest = options.n_decode + 1;
-  for (const uint32_t length : prompts) longest = std::max(longest, length);
   const std::vector<uint32_t> depths = options.depths.empty() ? std::vector{0U} : options.depths;
-  longest += *std::max_element(depths.begin(), depths.end());
+  uint32_t longest = options.n_decode + 1;  // without a depth, and by sessions together
+  for (const uint32_t depth : depths) {
+    longest = std::max(longest, std::max(depth, 1U) + options.n_decode);
+    for (const uint32_t length : prompts) longest = std::max(longest, depth + length);
+  }
   const uint32_t n_sessions = options.sessions.empty() ? 1
                                                        : *std::max_element(options.sessions.begin(),
                                                                            options.sessions.end());

@@ -165,7 +165,7 @@ void add_bench(CLI::App* app, BenchOptions* options) {
       ->capture_default_str()
       ->type_name("N");
   app->add_flag("--json", options->json, "One JSON object");
-  app->footer("Example: cria bench demo.cria -p 128,512 -n 64 --depth 0,512 --threads 1,2 --json");
+  app->footer("Example: cria bench demo.cria -p 128 -n 64 --depth 0,256 --threads 1,2 --json");
 }
 
 void add_tokenize(CLI::App* app, TokenizeOptions* options) {
