@@ -15,19 +15,17 @@ struct CodeByte {
   static constexpr unsigned kHalf = kBits / 2;
   static constexpr uint8_t kLower = kOnes * ((1u << kHalf) - 1);
 
-  // All bits but the top one of each code whose bit is set in signs.
-  static constexpr unsigned below_top(unsigned signs) { return (signs << (kBits - 1)) - signs; }
+  // All bits of each code whose bit is set in signs.
+  static constexpr unsigned all_bits(unsigned signs) { return (signs << kBits) - signs; }
 
   static constexpr uint8_t fold(uint8_t stored) {
     const unsigned codes = stored ^ kZero;
     const unsigned signs = codes >> (kBits - 1) & kOnes;
-    const unsigned rest = codes & static_cast<uint8_t>(~kTops);
-    return static_cast<uint8_t>((rest ^ below_top(signs)) << 1 | signs);
+    return static_cast<uint8_t>((codes & static_cast<uint8_t>(~kTops)) << 1 ^ all_bits(signs));
   }
   static constexpr uint8_t unfold(uint8_t folded) {
-    const unsigned signs = folded & kOnes;
     const unsigned rest = folded >> 1 & static_cast<uint8_t>(~kTops);
-    return static_cast<uint8_t>(((rest ^ below_top(signs)) | signs << (kBits - 1)) ^ kZero);
+    return static_cast<uint8_t>(rest ^ all_bits(folded & kOnes) ^ kZero);
   }
 };
 
