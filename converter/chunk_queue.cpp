@@ -67,7 +67,7 @@ void ChunkQueue::cut(size_t n_bytes) {
   cut_end_ += n_bytes;
 }
 
-// As many at once as have room, encoded, where they are large.
+// As many at once as chunks_ has room for, however small: any of them may grow to a large one.
 void ChunkQueue::write_pieces() {
   for (size_t first = 0; first < pieces_.size(); first += chunks_.size()) {
     encode_and_write(std::span(pieces_).subspan(first));

@@ -36,10 +36,9 @@ constexpr bool shrink(std::span<const float> factors) {
   return std::is_sorted(factors.begin(), factors.end(), std::greater<>());
 }
 
-// codes = round_half_even(weights * inverse), clamped to whole numbers. That is done to the bits of
-// the magic sum, which as integers order as the sums do, infinite ones too, where both are not
-// negative; a negative sum is below all of those as its bits are. Of integers GCC makes one
-// instruction a limit at every level, of floats two. What is no number becomes a limit.
+// codes = round_half_even(weights * inverse), clamped. The magic sum's bits are, as an integer:
+// those of floats that are not negative order as the floats do, and those of others are below them.
+// Of integers GCC makes one instruction a limit, at every level. What is no number becomes a limit.
 CRIA_LANES_INLINE void find_codes(const Lanes& weights, const Lanes& inverse, float low, float high,
                                   Lanes* codes) {
   const LaneInts lows = std::bit_cast<int32_t>(kRoundMagic + low) - LaneInts{};
@@ -167,6 +166,7 @@ class GroupSearch {
       Lanes best_error;
       find_error(*scales, 1.0f / *scales, &best_error);
       for (const float factor : Grid::kFactors) {
+        // Of one it is the scale that is there.
         if (factor != 1.0f) try_fraction(factor, &reach, scales, &best_error);
         if (signs == ScaleSigns::kBoth) try_fraction(factor, &opposite, scales, &best_error);
       }
@@ -256,8 +256,8 @@ class GroupSearch {
 
   // Tries a fraction of a reach's scale, unless the error at the reach's weight alone is no less
   // than the best sum: no sum of what is not negative is less than a part of it, rounded as it is,
-  // nor is it a number when a part is none. Below one that weight is beyond the grid's end, so that
-  // its error grows with each smaller fraction.
+  // nor is it a number when a part is none. Below one, by more than bf16 rounds, that weight is
+  // beyond the grid's end, so that its error grows with each smaller fraction.
   CRIA_LANES_INLINE void try_fraction(float factor, Reach* reach, Lanes* best,
                                       Lanes* best_error) const {
     if (reach->is_lost) return;

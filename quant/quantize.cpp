@@ -1,5 +1,6 @@
 #include "quant/quantize.h"
 
+#include <bit>
 #include <cstring>
 #include <iterator>
 
@@ -24,36 +25,52 @@ CRIA_LANES_INLINE void load_part(const float* weights, size_t n, Lanes* part) {
   std::memcpy(part, weights, n * sizeof(float));
 }
 
-// A row of int8 weights, element i in lane i % kLanes.
+CRIA_LANES_INLINE void add_int8_error(const Lanes& weights, const Lanes& scales,
+                                      const Lanes& inverse, Lanes* sum) {
+  Lanes codes;
+  find_codes(weights, inverse, -kInt8High, kInt8High, &codes);
+  const Lanes d = weights - codes * scales;
+  Lanes squared = d * d;
+  BySize().weigh(0, weights, &squared);
+  *sum += squared;
+}
+
+// A row of int8 weights, element i in lane i % kLanes. In steps, as the search for groups is.
 CRIA_LANES_INLINE float int8_error(const float* weights, size_t n, float scale) {
+  constexpr size_t kStep = 8 * kLanes;
   const Lanes scales = scale - Lanes{};
   const Lanes inverse = 1.0f / scales;
   Lanes sum = {};
-  for (size_t i = 0; i < n; i += kLanes) {
-    Lanes part, codes;
+  Lanes part;
+  size_t begin = 0;
+  for (; begin + kStep <= n; begin += kStep) {
+#pragma GCC unroll 8
+    for (size_t i = begin; i < begin + kStep; i += kLanes) {
+      load(weights + i, &part);
+      add_int8_error(part, scales, inverse, &sum);
+    }
+  }
+  for (size_t i = begin; i < n; i += kLanes) {
     load_part(weights + i, n - i, &part);
-    find_codes(part, inverse, -kInt8High, kInt8High, &codes);
-    const Lanes d = part - codes * scales;
-    Lanes squared = d * d;
-    BySize().weigh(i, part, &squared);
-    sum += squared;
+    add_int8_error(part, scales, inverse, &sum);
   }
   float all = 0;
   for (size_t lane = 0; lane < kLanes; ++lane) all += sum[lane];
   return all;
 }
 
+// Sizes of floats order as their bits do.
 CRIA_LANES_INLINE float largest_size(const float* weights, size_t n) {
-  Lanes largest = {};
+  LaneInts largest = {};
   for (size_t i = 0; i < n; i += kLanes) {
     Lanes size;
     load_part(weights + i, n - i, &size);
     magnitude(size, &size);
-    largest = size > largest ? size : largest;
+    largest = (LaneInts)size > largest ? (LaneInts)size : largest;
   }
-  float all = 0;
+  int32_t all = 0;
   for (size_t lane = 0; lane < kLanes; ++lane) all = largest[lane] > all ? largest[lane] : all;
-  return all;
+  return std::bit_cast<float>(all);
 }
 
 constexpr size_t kWordCodes = sizeof(uint32_t);
@@ -167,44 +184,80 @@ CRIA_MULTIVERSION void quantize_row_int8(const float* weights, size_t cols, Quan
 
 namespace {
 
-constexpr size_t kDoubles = 8;
+// Errors are summed in eight lanes, weight i of a group in lane i % kSums, by fours: as many
+// doubles as AVX2 has in a register.
+constexpr size_t kSums = 8;
+constexpr size_t kDoubles = 4;
+constexpr size_t kParts = kSums / kDoubles;
 typedef double Doubles __attribute__((vector_size(kDoubles * sizeof(double))));
-typedef float Halves __attribute__((vector_size(kDoubles * sizeof(float))));
-typedef int32_t HalfInts __attribute__((vector_size(kDoubles * sizeof(int32_t))));
+typedef uint64_t DoubleBits __attribute__((vector_size(kDoubles * sizeof(uint64_t))));
 
-// Adds the errors of n weights that share a scale; largest takes those of weights i % kDoubles.
-CRIA_LANES_INLINE void add_error(const float* weights, size_t n, const int8_t* values, double scale,
-                                 ErrorSums* sums, Doubles* largest) {
-  Doubles signal = {};
-  Doubles noise = {};
-  for (size_t i = 0; i < n; i += kDoubles) {
-    Halves part = {};
-    int8_t bytes[kDoubles] = {};
-    if (n - i >= kDoubles) {
-      std::memcpy(&part, weights + i, sizeof part);
-      std::memcpy(bytes, values + i, sizeof bytes);
-    } else {
-      std::memcpy(&part, weights + i, (n - i) * sizeof(float));
-      std::memcpy(bytes, values + i, n - i);
-    }
-    HalfInts ints;
-    for (size_t j = 0; j < kDoubles; ++j) ints[j] = bytes[j];
-    const Doubles weight = __builtin_convertvector(part, Doubles);
-    const Doubles d = weight - __builtin_convertvector(ints, Doubles) * scale;
-    const Doubles error = d < 0.0 ? -d : d;
-    signal += weight * weight;
-    noise += d * d;
-    *largest = error > *largest ? error : *largest;
-  }
-  for (size_t j = 0; j < kDoubles; ++j) {
-    sums->signal += signal[j];
-    sums->noise += noise[j];
+struct LaneSums {
+  Doubles signal[kParts];
+  Doubles noise[kParts];
+};
+
+// The largest error of each lane, of all groups.
+struct LargestErrors {
+  Doubles lanes[kParts];
+};
+
+CRIA_LANES_INLINE void widen(const float* from, Doubles* to) {
+  *to = Doubles{static_cast<double>(from[0]), static_cast<double>(from[1]),
+                static_cast<double>(from[2]), static_cast<double>(from[3])};
+}
+
+// Weights and the values of their codes, [kSums] each.
+CRIA_LANES_INLINE void add_part(const float* weights, const float* values, double scale,
+                                LaneSums* sums, LargestErrors* largest) {
+  constexpr uint64_t kMagnitude = ~uint64_t{0} >> 1;
+  for (size_t i = 0; i < kParts; ++i) {
+    Doubles weight, value;
+    widen(weights + i * kDoubles, &weight);
+    widen(values + i * kDoubles, &value);
+    const Doubles d = weight - value * scale;
+    const auto size = (Doubles)((DoubleBits)d & kMagnitude);
+    sums->signal[i] += weight * weight;
+    sums->noise[i] += d * d;
+    largest->lanes[i] = size > largest->lanes[i] ? size : largest->lanes[i];
   }
 }
 
-CRIA_LANES_INLINE void take_largest(const Doubles& largest, ErrorSums* sums) {
-  for (size_t j = 0; j < kDoubles; ++j) {
-    sums->max_error = largest[j] > sums->max_error ? largest[j] : sums->max_error;
+// Adds the errors of n weights that share a scale to sums, but the largest to largest.
+CRIA_LANES_INLINE void add_error(const float* weights, size_t n, const int8_t* codes, bool is_nl,
+                                 double scale, ErrorSums* sums, LargestErrors* largest) {
+  LaneSums lanes = {};
+  for (size_t begin = 0; begin < n; begin += kLargestGroup) {
+    const size_t n_part = n - begin < kLargestGroup ? n - begin : kLargestGroup;
+    const float* const from = weights + begin;
+    float values[kLargestGroup];
+    for (size_t i = 0; i < n_part; ++i) {
+      const int8_t code = codes[begin + i];
+      values[i] = is_nl ? kInt4NlValues[code + kNibbleZero] : code;
+    }
+    const size_t n_whole = n_part / kSums * kSums;
+    for (size_t i = 0; i < n_whole; i += kSums) {
+      add_part(from + i, values + i, scale, &lanes, largest);
+    }
+    if (n_whole < n_part) {
+      const size_t n_last = n_part - n_whole;
+      float last_weights[kSums] = {};
+      float last_values[kSums] = {};
+      std::memcpy(last_weights, from + n_whole, n_last * sizeof(float));
+      std::memcpy(last_values, values + n_whole, n_last * sizeof(float));
+      add_part(last_weights, last_values, scale, &lanes, largest);
+    }
+  }
+  for (size_t i = 0; i < kSums; ++i) {
+    sums->signal += lanes.signal[i / kDoubles][i % kDoubles];
+    sums->noise += lanes.noise[i / kDoubles][i % kDoubles];
+  }
+}
+
+CRIA_LANES_INLINE void take_largest(const LargestErrors& largest, ErrorSums* sums) {
+  for (size_t i = 0; i < kSums; ++i) {
+    const double error = largest.lanes[i / kDoubles][i % kDoubles];
+    sums->max_error = error > sums->max_error ? error : sums->max_error;
   }
 }
 
@@ -215,25 +268,19 @@ CRIA_MULTIVERSION void add_error_groups(const MatrixShape& shape, const float* w
                                         ErrorSums* sums) {
   const bool is_nl = shape.number_format == format::NumberFormat::kInt4Nl;
   const size_t group_size = shape.group_size;
-  int8_t looked_up[kLargestGroup];
-  Doubles largest = {};
+  LargestErrors largest = {};
   for (size_t begin = 0; begin < shape.cols; begin += group_size) {
     const size_t n = shape.cols - begin < group_size ? shape.cols - begin : group_size;
     const double scale = static_cast<double>(bf16_to_f32(scales[begin / group_size]));
-    const int8_t* values = codes + begin;
-    if (is_nl) {
-      for (size_t i = 0; i < n; ++i) looked_up[i] = kInt4NlValues[values[i] + kNibbleZero];
-      values = looked_up;
-    }
-    add_error(weights + begin, n, values, scale, sums, &largest);
+    add_error(weights + begin, n, codes + begin, is_nl, scale, sums, &largest);
   }
   take_largest(largest, sums);
 }
 
 CRIA_MULTIVERSION void add_error_int8(const float* weights, size_t cols, const int8_t* codes,
                                       float scale, ErrorSums* sums) {
-  Doubles largest = {};
-  add_error(weights, cols, codes, static_cast<double>(scale), sums, &largest);
+  LargestErrors largest = {};
+  add_error(weights, cols, codes, false, static_cast<double>(scale), sums, &largest);
   take_largest(largest, sums);
 }
 
