@@ -45,7 +45,7 @@ struct Options {
   TokenizerWish tokenizer = TokenizerWish::kRequired;
   std::optional<ChatTemplateWish> chat_template;  // instead of the checkpoint's own
   format::Compression compression = format::Compression::kZstd;
-  int level = 3;
+  int level = 1;
   std::optional<std::filesystem::path> report;
   size_t n_threads = 1;
   Verbosity verbosity = Verbosity::kNormal;
