@@ -150,7 +150,8 @@ void define(CLI::App* app, Raw* raw, Options* options) {
       "instead of the checkpoint's: none, a .jinja file, or one of " + named_templates());
   add_named(app, "--compress", kCompress, &options->compression,
             "compression of the file: zstd or none [zstd]");
-  app->add_option("--level", options->level, "zstd level [1]; higher ones are slower and hardly smaller")
+  app->add_option("--level", options->level,
+                  "zstd level [1]; higher ones are slower and hardly smaller")
       ->check(between(lowest_level(), highest_level()));
   app->add_option("--report", raw->report, "also write the report as JSON to this file");
   app->add_option("--threads", raw->n_threads, "threads to use [all cores]")

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <iterator>
 #include <span>
 
@@ -33,7 +32,7 @@ inline constexpr float kInt8GroupFactors[] = {0.992f, 1.0f,  1.008f, 1.016f, 1.0
 
 // Whether each factor is smaller than the one before it.
 constexpr bool shrink(std::span<const float> factors) {
-  return std::is_sorted(factors.begin(), factors.end(), std::greater<>());
+  return std::is_sorted(factors.rbegin(), factors.rend());
 }
 
 // codes = round_half_even(weights * inverse), clamped. The magic sum's bits are, as an integer:
