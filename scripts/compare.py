@@ -264,39 +264,39 @@ def compare_memory(table, cria, weights, pairs):
               peak / need, MEMORY_BAR, "MB", len(pairs), at_most=True)
 
 
-def counts(least):
-    """A type for argparse: whole numbers from least on, with commas between them."""
-    def counts_of(text):
-        words = text.split(",")
-        if not all(word.isascii() and word.isdigit() and int(word) >= least for word in words):
-            raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers from {least} on, like 1,2")
-        return [int(word) for word in words]
-    return counts_of
+def number(least):
+    """A type for argparse: a whole number from least on."""
+    def number_of(text):
+        if not (text.isascii() and text.isdigit() and int(text) >= least):
+            raise argparse.ArgumentTypeError(f"{text!r} is no number from {least} on")
+        return int(text)
+    return number_of
+
+
+def numbers(least):
+    return lambda text: [number(least)(word) for word in text.split(",")]
 
 
 def read_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", required=True, choices=("llama-3.2-1b", "tinyllama-1.1b", "smollm-135m"))
-    parser.add_argument("--threads", default="1,2", type=counts(1))
+    parser.add_argument("--threads", default="1,2", type=numbers(1))
     parser.add_argument("--isa", choices=tuple(BACKENDS), help="both programs use this instruction set; default: the best")
-    parser.add_argument("--depth", default="0", type=counts(0),
+    parser.add_argument("--depth", default="0", type=numbers(0),
                         help="also a prompt of so many tokens, and decoding behind it; 0: what is always measured")
-    parser.add_argument("--rounds", default=[5], type=counts(1))
+    parser.add_argument("--rounds", default=5, type=number(1))
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
     parser.add_argument("--peers", type=pathlib.Path, default=ROOT.parent / "shared/tools/peers")
     parser.add_argument("--check", action="store_true", help="look at these arguments only, before anything is built")
     options = parser.parse_args()
-    if len(options.rounds) != 1:
-        parser.error("--rounds is one number")
-    options.rounds = options.rounds[0]
     options.peers = options.peers.absolute()
     if not options.peers.is_file() or not os.access(options.peers, os.X_OK):
         fail(f"{options.peers} is no program; it runs llama.cpp. Give its place with --peers.")
+    # Found out now, and without leaving an empty file where nothing is measured.
     if options.json:
-        try:
-            options.json.touch()
-        except OSError as error:
-            fail(f"{options.json}: {error.strerror}")
+        written = options.json if options.json.exists() else options.json.parent
+        if options.json.is_dir() or not os.access(written, os.W_OK):
+            fail(f"{options.json}: cannot be written")
     return options
 
 
