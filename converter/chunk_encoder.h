@@ -41,11 +41,22 @@ class ChunkEncoder {
   struct ContextDeleter {
     void operator()(ZSTD_CCtx_s* context) const;
   };
-  // Makes a frame, in which a block ends behind the first bytes; returns its size.
-  size_t compress(std::span<const uint8_t> input, size_t first_bytes, std::vector<uint8_t>* frame);
+  struct Frame {
+    bool searches;       // for repetitions; else it has codes of single bytes alone
+    size_t first_bytes;  // a block ends behind them, as what follows is unlike
+  };
+  // Makes the chunk one frame of the input, if that takes no more bytes than this.
+  void encode_as_frame(std::span<const uint8_t> input, size_t first_bytes,
+                       format::Compression compression, size_t most_bytes, EncodedChunk* chunk);
+  void encode_parts(std::span<const uint8_t> raw, PlaneValues values, size_t n_upper,
+                    EncodedChunk* chunk);
+  // Makes a frame at this byte of out, which grows where it has to; returns the frame's size.
+  size_t compress(std::span<const uint8_t> input, Frame frame, std::vector<uint8_t>* out,
+                  size_t at);
 
   std::unique_ptr<ZSTD_CCtx_s, ContextDeleter> context_;  // null: nothing is compressed
-  std::vector<uint8_t> apart_;
+  std::vector<uint8_t> parts_;                            // lower bits, then upper ones
+  std::vector<uint8_t> frame_;
 };
 
 // The levels zstd offers here, for checking a command line.

@@ -102,7 +102,10 @@ enum class NumberFormat : uint8_t {
 enum class Compression : uint32_t {
   kStored = 0,
   kZstd = 1,
-  kZstdApart = 2,  // the lower halves of all values, then the upper ones (quant/value_halves.h)
+  // The lower bits of all values, then the upper ones (quant/upper_bits.h): these in a frame, or
+  // both in one.
+  kZstdUpperBits = 2,
+  kZstdParts = 3,
 };
 
 // The nine matrices of a model.

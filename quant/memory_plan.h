@@ -25,8 +25,8 @@ inline constexpr uint64_t kWorkspaceObjectBytes = 512;
 inline constexpr uint64_t kRowObjectBytes = 16;             // a row of a step
 inline constexpr uint64_t kQueryObjectBytes = 24;           // a query of attention
 inline constexpr uint64_t kDecompressorBytes = 160 * 1024;  // zstd's static context, one a thread
-inline constexpr uint64_t kStagingBytes = format::kChunkRawBytes;  // one a thread: a stored chunk,
-                                                                   // or one by its halves
+inline constexpr uint64_t kStagingBytes = format::kChunkRawBytes;  // one a thread: a frame, or
+                                                                   // upper bits out of one
 inline constexpr uint64_t kChunkScratchBytes = kDecompressorBytes + kStagingBytes;
 static_assert(kDecompressorBytes % format::kAlignment == 0);
 static_assert(kStagingBytes % format::kAlignment == 0);

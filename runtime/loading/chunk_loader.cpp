@@ -7,7 +7,7 @@
 
 #include "quant/checksum.h"
 #include "quant/memory_plan.h"
-#include "quant/value_halves.h"
+#include "quant/upper_bits.h"
 #include "runtime/base/features.h"
 
 namespace cria {
@@ -74,13 +74,17 @@ Status load_chunk(const cria_source& source, const FileIndex& index, const Chunk
     return check_stored(destination, place, gap, entry.checksum);
   }
   if (!kHasCompression) return Status::kUnsupported;
-  // Halves are put together out of staging. What is read then waits in the destination, which has
-  // room for it: a compressed chunk is smaller than its values.
-  const bool is_apart = entry.compression == static_cast<uint32_t>(format::Compression::kZstdApart);
-  uint8_t* const unpacked = is_apart ? scratch->staging : destination;
+  const auto compression = static_cast<format::Compression>(entry.compression);
+  const bool has_parts = compression != format::Compression::kZstd;
+  const size_t n_upper = has_parts ? upper_bit_bytes(place.values, place.raw_bytes) : 0;
+  const size_t n_lower = place.raw_bytes - n_upper;
+  const size_t n_plain = compression == format::Compression::kZstdUpperBits ? n_lower : 0;
+  // Parts are unpacked to staging. What is read waits in the destination then, plain bytes where
+  // their values will be: there is room, as a compressed chunk is smaller than its values.
+  uint8_t* const unpacked = has_parts ? scratch->staging : destination;
   const uint8_t* stored = nullptr;
   if (source.read != nullptr) {
-    uint8_t* const room = is_apart ? destination : scratch->staging;
+    uint8_t* const room = has_parts ? destination : scratch->staging;
     CRIA_TRY(read_source(source, entry.offset, room, n_bytes + gap));
     stored = room;
   } else {
@@ -89,8 +93,13 @@ Status load_chunk(const cria_source& source, const FileIndex& index, const Chunk
   }
   if (xxh64(stored, n_bytes) != entry.checksum) return Status::kCorrupt;
   CRIA_TRY(check_gap(stored + n_bytes, gap));
-  CRIA_TRY(decompress(stored, n_bytes, scratch, unpacked, place.raw_bytes));
-  if (is_apart) put_halves_together(place.values, unpacked, place.raw_bytes, destination);
+  CRIA_TRY(decompress(stored + n_plain, n_bytes - n_plain, scratch, unpacked,
+                      place.raw_bytes - n_plain));
+  if (has_parts) {
+    const uint8_t* const lower = n_plain != 0 ? stored : unpacked;
+    if (lower != destination) std::memcpy(destination, lower, n_lower);
+    put_upper_bits(place.values, unpacked + (n_lower - n_plain), place.raw_bytes, destination);
+  }
   return values_hold(place.values, destination, place.raw_bytes) ? Status::kOk
                                                                  : Status::kInvalidModel;
 }

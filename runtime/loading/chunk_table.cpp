@@ -1,36 +1,38 @@
 #include "runtime/loading/chunk_table.h"
 
 #include "quant/checksum.h"
-#include "quant/value_halves.h"
+#include "quant/upper_bits.h"
 
 namespace cria {
 namespace {
 
 constexpr uint32_t kEntriesAtOnce = 32;
 
-bool is_possible_compression(const FileIndex& index, const ChunkPlace& place,
-                             uint32_t compression) {
-  switch (static_cast<format::Compression>(compression)) {
+// Whether a chunk of this compression may take so many bytes in the file.
+bool is_possible_size(const FileIndex& index, const ChunkPlace& place,
+                      const format::ChunkEntry& e) {
+  const auto compression = static_cast<format::Compression>(e.compression);
+  if (compression == format::Compression::kStored) return e.stored_bytes == e.raw_bytes;
+  if (is_stored(index.config) || e.stored_bytes >= e.raw_bytes ||
+      uint64_t{e.stored_bytes} * format::kMaxExpansion < e.raw_bytes) {
+    return false;
+  }
+  const size_t n_upper = upper_bit_bytes(place.values, e.raw_bytes);
+  switch (compression) {
     case format::Compression::kStored:
-      return true;
     case format::Compression::kZstd:
-      return !is_stored(index.config);
-    case format::Compression::kZstdApart:
-      return !is_stored(index.config) && has_halves(place.values);
+      return true;
+    case format::Compression::kZstdUpperBits:
+      return e.stored_bytes > e.raw_bytes - n_upper;
+    case format::Compression::kZstdParts:
+      return n_upper != 0;
   }
   return false;
 }
 
 // Whether an entry, taken alone, is one that this chunk may have.
 bool is_possible(const FileIndex& index, const ChunkPlace& place, const format::ChunkEntry& e) {
-  const bool is_stored = e.compression == static_cast<uint32_t>(format::Compression::kStored);
-  if (!is_possible_compression(index, place, e.compression) || e.reserved != 0 ||
-      e.raw_bytes != place.raw_bytes) {
-    return false;
-  }
-  if (is_stored ? e.stored_bytes != e.raw_bytes
-                : e.stored_bytes >= e.raw_bytes ||
-                      uint64_t{e.stored_bytes} * format::kMaxExpansion < e.raw_bytes) {
+  if (e.reserved != 0 || e.raw_bytes != place.raw_bytes || !is_possible_size(index, place, e)) {
     return false;
   }
   const uint64_t data_end = index.data.offset + index.data.bytes;

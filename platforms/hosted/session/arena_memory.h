@@ -15,20 +15,19 @@ class LargePageBudget {
  public:
   // What the small pages of one large page take.
   explicit LargePageBudget(double small_seconds) : small_seconds_(small_seconds) {}
-  // Counts a large page. False from when on small ones would have come sooner, by the time of eight
-  // large pages of them: what one loses at most.
+  // Counts a large page. False when those of late took longer than small ones would have, by the
+  // time of sixteen large pages of them: what one loses at most, but for the last one.
   bool add(double seconds) {
-    spent_ += seconds;
-    allowed_ += small_seconds_;
-    return spent_ <= allowed_ + kSlackPages * small_seconds_;
+    credit_ += small_seconds_ - seconds;
+    if (credit_ > kMostPages * small_seconds_) credit_ = kMostPages * small_seconds_;
+    return credit_ >= 0.0;
   }
 
  private:
-  static constexpr double kSlackPages = 8;
+  static constexpr double kMostPages = 16;
 
   double small_seconds_;
-  double spent_ = 0.0;
-  double allowed_ = 0.0;
+  double credit_ = kMostPages * small_seconds_;
 };
 
 // Bytes of this machine's memory; the largest number where that is unknown.

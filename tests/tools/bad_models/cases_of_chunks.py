@@ -33,8 +33,8 @@ def tables():
                    entry(3, RAW, "<I", value), kept=name in ("0", "most"))
     yield case("chunk_raw_bytes_limit", INVALID, "a chunk has at most 262144 raw bytes", entry(3, RAW, "<I", CHUNK_BYTES + 1))
     yield case("chunk_reserved", INVALID, "reserved bytes of a chunk are zero", entry(3, RESERVED, "<I", 1))
-    yield case("chunk_codec", INVALID, "compression is 0, 1 or 2", entry(3, COMPRESSION, "<I", 3))
-    yield case("chunk_codec_most", INVALID, "compression is 0, 1 or 2", entry(3, COMPRESSION, "<I", 0xFFFFFFFF), kept=False)
+    yield case("chunk_codec", INVALID, "compression is 0 to 3", entry(3, COMPRESSION, "<I", 4))
+    yield case("chunk_codec_most", INVALID, "compression is 0 to 3", entry(3, COMPRESSION, "<I", 0xFFFFFFFF), kept=False)
     rule = "the chunks of all tensors are the whole chunk table"
     for name, change in (("missing", lambda raw: raw[:-ENTRY_BYTES]), ("too_many", lambda raw: raw + raw[-ENTRY_BYTES:]),
                          ("cut", lambda raw: raw[:-1])):
@@ -175,24 +175,43 @@ def compressed():
     zeros = lambda n: frames.rle_frame(n, b"\0")
     yield case("frame_where_none_may_be", INVALID, "only a config of compression 1 allows frames",
                framed(zeros, compression=0))
-    apart = lambda n: frames.Apart(zeros(n))
-    yield case("apart_where_none_may_be", INVALID, "only a config of compression 1 allows frames",
-               framed(apart, formats={"down": (BF16, 0)}, compression=0))
-    # 64 bytes: f32 of a column, the scales of int8.
-    halves = lambda n: apart(n) if n == 64 else None
-    for name, formats in (("f32", {}), ("int8_scales", {"down": (INT8, 0)})):
-        yield case(f"apart_{name}", INVALID, "only codes and values of two bytes have halves", framed(halves, formats=formats))
-    # Folded, the code -128 is all ones.
-    ones = lambda n: frames.Apart(frames.rle_frame(n, b"\xff")) if n == 512 else None
-    yield case("apart_int8_code", INVALID, "a code of int8 is at least -127", framed(ones, formats={"down": (INT8, 0)}))
-    nan = lambda n: frames.Apart(frames.raw_then_rle_frame(b"\x80" + bytes(n // 2 - 1), n, b"\x7f"))
-    yield case("apart_bf16_infinite", INVALID, "values that were apart are finite", framed(nan, formats={"down": (BF16, 0)}))
+    yield from compressed_apart()
     raw_frame = lambda n: frames.header(n) + frames.block(frames.RAW_BLOCK, n, bytes(n))
     yield case("frame_larger", INVALID, "a frame is smaller than what it makes", framed(raw_frame))
     same = lambda n: frames.header(n) + frames.block(0, n - 9, bytes(n - 9), False)[:n - 9 + 3] + b"\0"
     yield case("frame_as_large", INVALID, "a frame is smaller than what it makes", framed(lambda n: (same(n) + bytes(n))[:n]))
     yield case("frame_makes_too_much", INVALID, "a frame makes at most 64 times its bytes",
                framed(zeros, "embedding", vocab_size=1024), kept=True)
+
+
+def compressed_apart():
+    upper = lambda n, n_upper, byte=b"\0": frames.UpperBits(bytes(n - n_upper) + frames.rle_frame(n_upper, byte))
+    halves = lambda n: upper(n, n // 2)
+    parts = lambda n: frames.Parts(frames.rle_frame(n, b"\0"))
+    two_bytes = {"formats": {"down": (BF16, 0)}}
+    for name, make in (("upper_bits", halves), ("parts", parts)):
+        yield case(f"{name}_where_none_may_be", INVALID, "only a config of compression 1 allows frames",
+                   framed(make, compression=0, **two_bytes), kept=False)
+        # 64 bytes: f32 of a column, the scales of int8.
+        for of, formats in (("f32", {}), ("int8_scales", {"down": (INT8, 0)})):
+            yield case(f"{name}_{of}", INVALID, f"only codes and values of two bytes have {name.replace('_', ' ')}",
+                       framed(lambda n, make=make: make(n) if n == 64 else None, formats=formats))
+    # The first code, whose upper bits are put against its sign, is -128.
+    code = lambda n: frames.UpperBits(b"\x80" + bytes(n * 3 // 4 - 1) + frames.rle_frame(n // 4, b"\x18")) if n == 512 else None
+    yield case("upper_bits_int8_code", INVALID, "a code of int8 is at least -127", framed(code, formats={"down": (INT8, 0)}))
+    yield case("upper_bits_bf16_infinite", INVALID, "values whose bits were apart are finite",
+               framed(lambda n: upper(n, n // 2, b"\xff"), **two_bytes))
+    rule = "upper bits are one frame behind the lower bits"
+    whole = frames.rle_frame(32, b"\0")
+    for name, behind in (("no_frame", b""), ("frame_cut", whole[:-1]), ("frame_then_byte", whole + b"\0"),
+                         ("frame_makes_less", frames.rle_frame(31, b"\0")), ("frame_makes_more", frames.rle_frame(33, b"\0")),
+                         ("frame_makes_all", frames.rle_frame(64, b"\0")), ("frame_wrong_size", frames.header(32) + frames.block(frames.RLE_BLOCK, 31, b"\0"))):
+        yield case(f"upper_bits_{name}", INVALID, rule, framed(lambda n, behind=behind: frames.UpperBits(bytes(32) + behind), **two_bytes),
+                   kept=name in ("no_frame", "frame_makes_more"))
+    yield case("upper_bits_cut", INVALID, "a chunk of upper bits has all lower bits",
+               framed(lambda n: frames.UpperBits(bytes(31)), **two_bytes))
+    yield case("parts_make_less", INVALID, "the parts of a chunk make its values",
+               framed(lambda n: frames.Parts(frames.rle_frame(n // 2, b"\0")), **two_bytes))
 
 
 def frame_cases():

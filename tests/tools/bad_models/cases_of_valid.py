@@ -64,11 +64,12 @@ def formats():
     by_layer = {"q": [(INT8, 0), (INT4, 32), (F32, 0)], "down": [(INT4, 64), (INT4, 64), (INT4, 128)], "o": [(F16, 0), (BF16, 0), (INT8, 0)]}
     yield valid("mixed_layers", "each layer in other formats", Model(formats=by_layer, n_layers=3, **SMALL))
     yield valid("int8_frames", "int8, some chunks zstd frames", framed_model())
-    yield valid("bytes_apart", "f16, bf16 and scales of groups as frames of bytes apart", apart_model())
-    yield valid("codes_apart", "codes of int4 and int8 as frames of their halves",
-                codes_apart_model({"up": (INT4, 32), "down": (INT8, 0)}))
-    yield valid("codes_apart_int4nl_int8g32", "the same of formats that XNNPACK does not take",
-                codes_apart_model({"gate": (INT4NL, 32), "q": (INT8G32, 32)}))
+    yield valid("upper_bits_two_bytes", "f16, bf16 and scales of groups, their upper bits as frames", two_bytes_model())
+    yield valid("upper_bits_codes", "codes of int4 and int8, their upper bits as frames",
+                codes_model({"up": (INT4, 32), "down": (INT8, 0)}))
+    yield valid("upper_bits_int4nl_int8g32", "the same of formats that XNNPACK does not take",
+                codes_model({"gate": (INT4NL, 32), "q": (INT8G32, 32)}))
+    yield valid("parts", "lower and upper bits in one frame", parts_model())
     yield valid("two_chunks", "a plane of two chunks, the first a frame",
                 Model(vocab_size=MANY_TOKENS, compression=1, frame=lambda raw, role: noise_frame(raw)))
     yield valid("other_order", "the sections in another order", Model(
@@ -76,22 +77,37 @@ def formats():
         tokenizer=Tokenizer().bytes(), n_end_tokens=1, end_tokens=[END]))
 
 
-def apart_model():
-    """Low bytes count up, high bytes are one."""
+def counting(n, most):
+    return bytes(i & most for i in range(n))
+
+
+def two_bytes_model():
+    """Lower bytes count up, upper ones, exponents, are one."""
     def frame(raw, role):
-        if role == "gate" and len(raw) % 256 == 0:  # codes
+        if role not in ("up", "down", "gate") or role == "gate" and len(raw) % 256 == 0:  # codes
             return None
-        lows = bytes(i & 0x7F for i in range(len(raw) // 2))
-        return frames.Apart(frames.raw_then_rle_frame(lows, len(raw), b"\x3c")) if role in ("up", "down", "gate") else None
+        half = len(raw) // 2
+        return frames.UpperBits(counting(half, 0xFF if role == "down" else 0xFE) + frames.rle_frame(half, b"\x78"))
     return Model(formats={"up": (BF16, 0), "down": (F16, 0), "gate": (INT4, 32)}, compression=1, frame=frame, **SMALL)
 
 
-def codes_apart_model(formats):
-    """Lower halves count up, upper ones are 1, 2 and 0."""
+def codes_model(formats):
+    """Lower bits count up, upper ones are 1, 2 and 0."""
     def frame(raw, role):
         if role not in formats or len(raw) % 256 != 0:  # scales
             return None
-        return frames.Apart(frames.raw_then_rle_frame(bytes(i & 0xFF for i in range(len(raw) // 2)), len(raw), b"\x21"))
+        quarter = len(raw) // 4
+        return frames.UpperBits(counting(3 * quarter, 0x9F) + frames.rle_frame(quarter, b"\x21"))
+    return Model(formats=formats, compression=1, frame=frame, **SMALL)
+
+
+def parts_model():
+    formats = {"up": (BF16, 0), "down": (INT8, 0), "gate": (INT4, 32), "q": (F16, 0)}
+
+    def frame(raw, role):
+        if role not in formats or len(raw) < 64 or role == "down" and len(raw) % 256:  # scales
+            return None
+        return frames.Parts(frames.raw_then_rle_frame(counting(len(raw) // 2, 0x1E), len(raw), b"\x78"))
     return Model(formats=formats, compression=1, frame=frame, **SMALL)
 
 

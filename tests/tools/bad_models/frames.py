@@ -10,12 +10,16 @@ RAW_BLOCK, RLE_BLOCK, RESERVED_BLOCK = 0, 1, 3
 MOST_IN_BLOCK = 1 << 17
 
 
-class Apart(bytes):
-    """A frame of the lower halves of values, then of their upper halves."""
+class UpperBits(bytes):
+    """Lower bits of values, then a frame of their upper bits."""
 
 
-def compression_of(frame):
-    return 2 if isinstance(frame, Apart) else 1
+class Parts(bytes):
+    """A frame of the lower bits of values, then of their upper bits."""
+
+
+def compression_of(stored):
+    return 2 if isinstance(stored, UpperBits) else 3 if isinstance(stored, Parts) else 1
 
 
 def block(kind, size, content, is_last=True):

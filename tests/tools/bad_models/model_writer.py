@@ -178,7 +178,7 @@ class Model:
         return raw
 
     def file(self):
-        """Lays the model out. frame(raw, role) may give a chunk's zstd frame, bytes or frames.Apart; None leaves it stored."""
+        """Lays the model out. frame(raw, role) may give a chunk's zstd frame, bytes, frames.UpperBits or frames.Parts; None leaves it stored."""
         directory, stored = bytearray(), []
         for role, layer, rows, cols, number_format, group, planes in self.tensors:
             first = len(stored)

@@ -10,25 +10,49 @@ from cria_reader.zstd_frame import decompress
 
 ENTRY_FORMAT = "<QIIIIQ"
 ENTRY_BYTES = 32
-STORED, ZSTD, ZSTD_APART = 0, 1, 2
+STORED, ZSTD, ZSTD_UPPER_BITS, ZSTD_PARTS = range(4)
 MOST_RATIO = 64
+# Of codes of four and eight bits: their upper bits, and for each quarter but the last pairs of a place of these and one of its own.
+UPPER = {4: 0b0100, 8: 0b01100000}
+TRADES = {4: (((2, 3),), ((2, 1),), ((2, 0),)), 8: (((6, 4), (5, 3)), ((6, 2), (5, 1)), ((6, 7), (5, 0)))}
 
 
-def code_of(folded):
-    """0, -1, 1, -2 and so on."""
-    return -(folded + 1) // 2 if folded % 2 else folded // 2
+class CodeTables:
+    """What becomes of a byte of codes."""
+
+    def __init__(self, bits):
+        def table(function):
+            return [function(byte) for byte in range(256)]
+
+        places = range(0, 8, bits)
+        self.upper = sum(UPPER[bits] << at for at in places)
+        self.to_last, self.to_upper = ([table(lambda byte, pairs=pairs: sum((byte >> at + pair[source] & 1) << at + pair[1 - source]
+                                                                          for at in places for pair in pairs))
+                                        for pairs in TRADES[bits]] for source in (0, 1))
+        # Upper bits have the sign's bit put against them.
+        self.turned = table(lambda byte: byte ^ sum(UPPER[bits] << at for at in places if byte >> at + bits - 1 & 1))
 
 
-def joined(lower, upper, bits):
-    """The byte whose codes, folded, have these halves in the lower places of each code."""
-    ones = (1 << bits // 2) - 1
-    codes = [code_of(lower >> at & ones | (upper >> at & ones) << bits // 2) for at in range(0, 8, bits)]
-    return codes[0] & 0xFF if bits == 8 else codes[0] + 8 | codes[1] + 8 << 4
+TABLES = {bits: CodeTables(bits) for bits in TRADES}
 
 
-# By lower << 8 | upper: the byte of the first half of a chunk, and the one of its second half, whose places are the upper ones.
-JOINED = {bits: tuple([joined(i >> 8 >> shift, (i & 0xFF) >> shift, bits) for i in range(1 << 16)] for shift in (0, bits // 2))
-          for bits in (4, 8)}
+def upper_bytes(value_bits, n):
+    return {0: 0, 16: n // 2}.get(value_bits, n // 4)
+
+
+def put_together(lower, upper, value_bits):
+    """Values of whose bits the upper ones are apart."""
+    if value_bits == 16:
+        turned = [high << 8 | low for low, high in zip(lower, upper)]
+        return struct.pack(f"<{len(turned)}H", *(value >> 1 | (value & 1) << 15 for value in turned))
+    tables, n = TABLES[value_bits], len(upper)
+    quarters = [lower[i * n:(i + 1) * n] for i in range(3)]
+    out = bytearray()
+    for quarter, to_upper in zip(quarters, tables.to_upper):
+        out += bytes(tables.turned[low & ~tables.upper | to_upper[high]] for low, high in zip(quarter, upper))
+    first, second, third = tables.to_last
+    return bytes(out) + bytes(tables.turned[high & tables.upper | first[a] | second[b] | third[c]]
+                              for high, a, b, c in zip(upper, *quarters))
 
 
 class Chunk:
@@ -46,9 +70,11 @@ def read_chunk_table(raw, config, tensors, data_section):
         require(chunk.raw == raw_bytes, "the raw bytes of a chunk")
         require(chunk.raw <= CHUNK_BYTES, "a chunk is too large")
         require(chunk.reserved == 0, "reserved bytes of a chunk")
-        require(chunk.compression in (STORED, ZSTD, ZSTD_APART), "the compression of a chunk")
+        require(STORED <= chunk.compression <= ZSTD_PARTS, "the compression of a chunk")
+        chunk.upper = upper_bytes(chunk.value_bits, chunk.raw)
         if chunk.compression != STORED:
-            require(chunk.compression == ZSTD or chunk.value_bits, "halves apart of values that have none")
+            require(chunk.compression == ZSTD or chunk.upper, "upper bits apart of values that have none")
+            require(chunk.compression != ZSTD_UPPER_BITS or chunk.stored > chunk.raw - chunk.upper, "a chunk without a frame")
             require(config["compression"] == ZSTD, "a compressed chunk where the config has none")
             require(chunk.stored < chunk.raw <= MOST_RATIO * chunk.stored, "the stored bytes of a compressed chunk")
         else:
@@ -68,14 +94,11 @@ def check_gaps(chunks, data):
 def raw_bytes_of(chunk, stored):
     if chunk.compression == STORED:
         return stored
+    n_lower = chunk.raw - chunk.upper
+    if chunk.compression == ZSTD_UPPER_BITS:
+        return put_together(stored[:n_lower], decompress(stored[n_lower:], chunk.upper), chunk.value_bits)
     raw = decompress(stored, chunk.raw)
-    if chunk.compression == ZSTD:
-        return raw
-    half = chunk.raw // 2
-    if chunk.value_bits == 16:
-        return bytes(itertools.chain.from_iterable(zip(raw[:half], raw[half:])))
-    first, second = JOINED[chunk.value_bits]
-    return bytes(table[lower << 8 | upper] for table in (first, second) for lower, upper in zip(raw[:half], raw[half:]))
+    return raw if chunk.compression == ZSTD else put_together(raw[:n_lower], raw[n_lower:], chunk.value_bits)
 
 
 def raw_planes(tensor, chunks, data):

@@ -15,7 +15,7 @@ GROUP_AT, FORMAT_AT = 1, 3  # among an entry's fields
 ROLES = ("rope embedding attention_norm q k v o ffn_norm gate up down final_norm lm_head q.bias k.bias v.bias o.bias "
          "gate.bias up.bias down.bias q_norm k_norm rope_long").split()
 VALUE_BYTES = {F32: 4, F16: 2, BF16: 2}
-HALVED_BITS = {F16: 16, BF16: 16, INT8: 8, INT8G32: 8, INT4: 4, INT4NL: 4}  # of values whose halves may be apart
+VALUE_BITS = {F16: 16, BF16: 16, INT8: 8, INT8G32: 8, INT4: 4, INT4NL: 4}  # of values whose upper bits may be apart
 
 
 class Tensor:
@@ -41,10 +41,10 @@ class Tensor:
             self.padded, self.planes = cols, (self.tiles * cols * TILE_ROWS * VALUE_BYTES[self.format],)
 
     def chunks(self):
-        """Raw bytes of each chunk, and the bits of its values where these have halves, else 0: the planes are cut one after the
-        other."""
+        """Raw bytes of each chunk, and the bits of a value where its upper ones may be apart, else 0: the planes are cut one after
+        the other."""
         of_scales = [16 if self.group else 0] * (len(self.planes) - 1)
-        for plane, bits in zip(self.planes, [HALVED_BITS.get(self.format, 0) if self.is_matrix else 0, *of_scales]):
+        for plane, bits in zip(self.planes, [VALUE_BITS.get(self.format, 0) if self.is_matrix else 0, *of_scales]):
             for at in range(0, plane, CHUNK_BYTES):
                 yield min(CHUNK_BYTES, plane - at), bits
 

@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,54 +44,79 @@ class ModelReadBack {
     throw std::out_of_range("no such tensor");
   }
 
-  // Low bytes and then high ones, in turn.
-  static std::string bytes_together(const std::string& apart) {
+  // Values of two bytes that were turned left by one bit.
+  static std::string bytes_of(const std::string& lower, const std::string& upper) {
     std::string out;
-    for (size_t i = 0; i < apart.size() / 2; ++i) {
-      out += apart[i];
-      out += apart[apart.size() / 2 + i];
+    for (size_t i = 0; i < upper.size(); ++i) {
+      const int turned = static_cast<uint8_t>(upper[i]) << 8 | static_cast<uint8_t>(lower.at(i));
+      out += static_cast<char>(turned >> 1);
+      out += static_cast<char>(turned >> 9 | (turned & 1) << 7);
     }
     return out;
   }
 
-  // Codes by their halves, bit fields of this many bits: those of byte i of the first half of the
-  // bytes are the lower fields of what is at i, those of the second half the upper ones.
-  static std::string codes_together(const std::string& apart, int bits) {
-    const size_t half = apart.size() / 2;
-    const int part = bits / 2;
-    std::string out(apart.size(), '\0');
-    for (size_t at = 0; at < apart.size(); ++at) {
-      const int lower = static_cast<uint8_t>(apart[at % half]) >> (at < half ? 0 : part);
-      const int upper = static_cast<uint8_t>(apart[half + at % half]) >> (at < half ? 0 : part);
-      int byte = 0;
-      for (int shift = 0; shift < 8; shift += bits) {
-        const int fields = (1 << part) - 1;
-        const int size_rank = (lower >> shift & fields) | (upper >> shift & fields) << part;
-        const int code = size_rank % 2 == 0 ? size_rank / 2 : -(size_rank + 1) / 2;
-        byte |= (bits == 4 ? code + 8 : code & 0xff) << shift;
+  // Codes of this many bits, bit by bit. What a quarter has at a place of its upper bits is the
+  // last quarter's bit of the other place; its own is there in the upper bits.
+  static std::string codes_of(const std::string& lower, const std::string& upper, int bits) {
+    struct Trade {
+      size_t quarter;
+      int upper;
+      int other;
+    };
+    static constexpr Trade kOf4[] = {{0, 2, 3}, {1, 2, 1}, {2, 2, 0}};
+    static constexpr Trade kOf8[] = {{0, 6, 4}, {0, 5, 3}, {1, 6, 2},
+                                     {1, 5, 1}, {2, 6, 7}, {2, 5, 0}};
+    const std::span<const Trade> trades =
+        bits == 4 ? std::span<const Trade>(kOf4) : std::span<const Trade>(kOf8);
+    const size_t quarter = upper.size();
+    std::string out = lower + upper;
+    const auto bit = [](const std::string& bytes, size_t at, int place) {
+      return static_cast<uint8_t>(bytes.at(at)) >> place & 1;
+    };
+    const auto set = [&out](size_t at, int place, int value) {
+      out.at(at) = static_cast<char>((out[at] & ~(1 << place)) | value << place);
+    };
+    for (size_t at = 0; at < quarter; ++at) {
+      for (int code = 0; code < 8; code += bits) {
+        for (const Trade& t : trades) {
+          const size_t there = t.quarter * quarter + at;
+          set(there, code + t.upper, bit(upper, at, code + t.other));
+          set(3 * quarter + at, code + t.other, bit(lower, there, code + t.upper));
+        }
       }
-      out[at] = static_cast<char>(byte);
+    }
+    for (size_t at = 0; at < out.size(); ++at) {
+      for (int code = 0; code < 8; code += bits) {
+        if (bit(out, at, code + bits - 1) == 0) continue;
+        set(at, code + bits - 2, 1 - bit(out, at, code + bits - 2));
+        if (bits == 8) set(at, 5, 1 - bit(out, at, 5));
+      }
     }
     return out;
   }
 
-  // A chunk that lies at this byte of the tensor's planes.
-  static std::string put_together(const format::TensorEntry& t, size_t at,
-                                  const std::string& apart) {
+  // A chunk that lies at this byte of the tensor's planes: the bits of its codes, or 16.
+  static int value_bits(const format::TensorEntry& t, size_t at) {
     const size_t tiles = (t.rows + 15) / 16;
     switch (static_cast<format::NumberFormat>(t.number_format)) {
       case format::NumberFormat::kInt4:
       case format::NumberFormat::kInt4Nl: {
         const size_t padded = (t.cols + t.group_size - 1) / t.group_size * t.group_size;
-        return at < tiles * padded * 8 ? codes_together(apart, 4) : bytes_together(apart);
+        return at < tiles * padded * 8 ? 4 : 16;
       }
       case format::NumberFormat::kInt8:
       case format::NumberFormat::kInt8G32:
-        return at < tiles * ((t.cols + 31) / 32 * 32) * 16 ? codes_together(apart, 8)
-                                                           : bytes_together(apart);
+        return at < tiles * ((t.cols + 31) / 32 * 32) * 16 ? 8 : 16;
       default:
-        return bytes_together(apart);
+        return 16;
     }
+  }
+
+  static std::string unpacked(const char* frame, size_t n_bytes, size_t n_raw) {
+    std::string raw(n_raw, '\0');
+    EXPECT_EQ(ZSTD_decompress(raw.data(), raw.size(), frame, n_bytes), n_raw);
+    EXPECT_EQ(ZSTD_getFrameContentSize(frame, n_bytes), n_raw);
+    return raw;
   }
 
   // The decompressed planes of a tensor, one behind the other.
@@ -103,14 +129,23 @@ class ModelReadBack {
         out.append(stored, chunk.stored_bytes);
         continue;
       }
-      std::string piece(chunk.raw_bytes, '\0');
-      EXPECT_EQ(ZSTD_decompress(piece.data(), piece.size(), stored, chunk.stored_bytes),
-                chunk.raw_bytes);
-      EXPECT_EQ(ZSTD_getFrameContentSize(stored, chunk.stored_bytes), chunk.raw_bytes);
-      if (chunk.compression == static_cast<uint32_t>(format::Compression::kZstdApart)) {
-        piece = put_together(entry, out.size(), piece);
+      if (chunk.compression == static_cast<uint32_t>(format::Compression::kZstd)) {
+        out += unpacked(stored, chunk.stored_bytes, chunk.raw_bytes);
+        continue;
       }
-      out += piece;
+      const int bits = value_bits(entry, out.size());
+      const size_t n_upper = chunk.raw_bytes / (bits == 16 ? 2 : 4);
+      const size_t n_lower = chunk.raw_bytes - n_upper;
+      std::string lower(stored, n_lower);
+      std::string upper;
+      if (chunk.compression == static_cast<uint32_t>(format::Compression::kZstdUpperBits)) {
+        upper = unpacked(stored + n_lower, chunk.stored_bytes - n_lower, n_upper);
+      } else {
+        lower = unpacked(stored, chunk.stored_bytes, chunk.raw_bytes);
+        upper = lower.substr(n_lower);
+        lower.resize(n_lower);
+      }
+      out += bits == 16 ? bytes_of(lower, upper) : codes_of(lower, upper, bits);
     }
     EXPECT_EQ(out.size(), entry.raw_bytes);
     return out;

@@ -95,22 +95,25 @@ TEST(ArenaMemory, SaysHowMuchIsNeededWhenThereIsTooLittle) {
   }
 }
 
-TEST(LargePages, PayUntilSmallOnesWouldHaveComeEightPagesSooner) {
+TEST(LargePages, PayUntilSmallOnesWouldHaveComeSixteenPagesSooner) {
   LargePageBudget fast(1.0);
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(fast.add(0.2));
   LargePageBudget slow(1.0);
-  for (int i = 0; i < 8; ++i) EXPECT_TRUE(slow.add(2.0));
+  for (int i = 0; i < 16; ++i) EXPECT_TRUE(slow.add(2.0));
   EXPECT_FALSE(slow.add(2.0));
   LargePageBudget very_slow(1.0);
-  EXPECT_TRUE(very_slow.add(7.0));
-  EXPECT_FALSE(very_slow.add(7.0));
+  EXPECT_TRUE(very_slow.add(15.0));
+  EXPECT_FALSE(very_slow.add(15.0));
 }
 
-TEST(LargePages, OnesThatWereFastPayForSomeThatAreNot) {
+// Fast ones in front are no reason to take many slow ones.
+TEST(LargePages, OnesThatWereFastPayForFewThatAreNot) {
   LargePageBudget budget(1.0);
-  for (int i = 0; i < 100; ++i) EXPECT_TRUE(budget.add(0.2));
-  for (int i = 0; i < 22; ++i) EXPECT_TRUE(budget.add(5.0));
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(budget.add(0.2));
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(budget.add(5.0));
   EXPECT_FALSE(budget.add(5.0));
+  LargePageBudget hiccups(1.0);
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(hiccups.add(i % 20 == 0 ? 12.0 : 0.2));
 }
 
 TEST(ArenaMemory, HasThePagesThatWereTaken) {
