@@ -5,6 +5,7 @@
 #include <zstd_errors.h>
 
 #include <algorithm>
+#include <bit>
 #include <new>
 #include <stdexcept>
 
@@ -19,10 +20,33 @@ constexpr int kHighestLevel = 19;
 // The part of a chunk that it has to save to have all its bits in a frame, which then takes three
 // times as long to unpack.
 constexpr size_t kWorthUnpacking = 12;
-constexpr size_t kSampled = 16;  // the part of lower bits that is looked at first
+
+// n log2(n) in 256ths of a bit, by chords of the logarithm: whole numbers, so that every machine
+// comes to the same file.
+uint64_t scaled_log(uint64_t n) {
+  if (n == 0) return 0;
+  const auto whole = static_cast<unsigned>(std::bit_width(n)) - 1;
+  return n * ((uint64_t{whole} << 8) + ((n << 8 >> whole) - 256));
+}
+
+// About how many bytes these take as codes of single bytes: the entropy of a sample of all of them.
+size_t coded_bytes(std::span<const uint8_t> bytes) {
+  constexpr size_t kPiece = 64;
+  constexpr size_t kStep = 33 * kPiece;  // of no period that a layout has
+  uint32_t counts[256] = {};
+  uint64_t n = 0;
+  for (size_t at = 0; at < bytes.size(); at += kStep) {
+    const auto piece = bytes.subspan(at, std::min(kPiece, bytes.size() - at));
+    for (const uint8_t byte : piece) ++counts[byte];
+    n += piece.size();
+  }
+  uint64_t bits = scaled_log(n);
+  for (const uint32_t count : counts) bits -= scaled_log(count);
+  return static_cast<size_t>(bits * bytes.size() / (n << 8) / 8);
+}
 
 constexpr bool are_codes(PlaneValues values) {
-  return values == PlaneValues::kAny || values == PlaneValues::kInt8Codes;
+  return values == PlaneValues::kNibbleCodes || values == PlaneValues::kInt8Codes;
 }
 
 void check(size_t result) {
@@ -103,16 +127,13 @@ void ChunkEncoder::encode_parts(std::span<const uint8_t> raw, PlaneValues values
   }
   const size_t most_bytes = chunk->stored.size() - raw.size() / kWorthUnpacking;
   if (are_codes(values)) {
-    // Where there is padding, or few values, zstd finds more in whole codes.
-    if (n_frame < n_upper * 2 / 3) {
+    // Repetitions, of padding, show in the upper bits; few values in whole codes.
+    if (n_frame < n_upper * 2 / 3 || coded_bytes(raw) < most_bytes) {
       encode_as_frame(raw, 0, format::Compression::kZstd, most_bytes, chunk);
     }
-  } else {
-    // Lower bits that are not random: weights of a bf16 checkpoint as f16, or mostly zeros.
-    const size_t n_sample = n_lower / kSampled;
-    if (compress(parts.first(n_sample), {true, 0}, &frame_, 0) < n_sample - n_sample / kSampled) {
-      encode_as_frame(parts, n_lower, format::Compression::kZstdParts, most_bytes, chunk);
-    }
+  } else if (coded_bytes(parts.first(n_lower)) + n_frame < most_bytes) {
+    // Weights of a bf16 checkpoint as f16, or many zeros.
+    encode_as_frame(parts, n_lower, format::Compression::kZstdParts, most_bytes, chunk);
   }
 }
 

@@ -33,8 +33,8 @@ class ChunkEncoder {
   ChunkEncoder& operator=(const ChunkEncoder&) = delete;
 
   // raw has 1..kChunkRawBytes bytes of a plane of such values and must outlive chunk->stored. A
-  // chunk that compression does not make smaller, or makes smaller than the format allows, is
-  // stored as it is. The result depends on raw, values and what the constructor was given only.
+  // chunk that compression does not make smaller is stored as it is. The result depends on raw,
+  // values and what the constructor was given only.
   void encode(std::span<const uint8_t> raw, PlaneValues values, EncodedChunk* chunk);
 
  private:

@@ -105,7 +105,7 @@ PlaneValues plane_values(const TensorSpec& spec, Plane plane) {
   switch (spec.shape.number_format) {
     case format::NumberFormat::kInt4:
     case format::NumberFormat::kInt4Nl:
-      if (!is_scales) return PlaneValues::kAny;
+      if (!is_scales) return PlaneValues::kNibbleCodes;
       return spec.has_signed_scales ? PlaneValues::kSignedBf16Scales : PlaneValues::kBf16Scales;
     case format::NumberFormat::kInt8:
       return is_scales ? PlaneValues::kF32Scales : PlaneValues::kInt8Codes;
@@ -123,7 +123,7 @@ PlaneValues plane_values(const TensorSpec& spec, Plane plane) {
 
 bool values_hold(PlaneValues values, const uint8_t* bytes, size_t n_bytes) {
   switch (values) {
-    case PlaneValues::kAny:
+    case PlaneValues::kNibbleCodes:
       break;
     case PlaneValues::kInt8Codes:
       return all_hold<Int8Code>(bytes, n_bytes);

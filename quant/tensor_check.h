@@ -10,9 +10,9 @@
 namespace cria {
 
 enum class PlaneValues {
-  kAny,        // int4 and int4nl codes: every nibble is one
-  kInt8Codes,  // of int8 and int8g32: -127..127
-  kF32,        // finite; so are the next two
+  kNibbleCodes,  // of int4 and int4nl: every nibble is one
+  kInt8Codes,    // of int8 and int8g32: -127..127
+  kF32,          // finite; so are the next two
   kF16,
   kBf16,
   kF32Scales,  // zero (all bits) or positive and normal, finite

@@ -152,23 +152,39 @@ void put_upper_bytes(const uint8_t* upper, size_t n, uint8_t* raw) {
 void take_upper_bits(PlaneValues values, const uint8_t* raw, size_t n_bytes, uint8_t* lower,
                      uint8_t* upper) {
   const size_t n_upper = upper_bit_bytes(values, n_bytes);
-  if (values == PlaneValues::kAny) {
-    take_from_codes<Nibbles>(raw, n_upper, lower, upper);
-  } else if (values == PlaneValues::kInt8Codes) {
-    take_from_codes<Octets>(raw, n_upper, lower, upper);
-  } else {
-    take_upper_bytes(raw, n_upper, lower, upper);
+  switch (values) {
+    case PlaneValues::kNibbleCodes:
+      return take_from_codes<Nibbles>(raw, n_upper, lower, upper);
+    case PlaneValues::kInt8Codes:
+      return take_from_codes<Octets>(raw, n_upper, lower, upper);
+    case PlaneValues::kF16:
+    case PlaneValues::kBf16:
+    case PlaneValues::kBf16Scales:
+    case PlaneValues::kSignedBf16Scales:
+      return take_upper_bytes(raw, n_upper, lower, upper);
+    case PlaneValues::kF32:
+    case PlaneValues::kF32Scales:
+    case PlaneValues::kRopeFrequencies:
+      return;
   }
 }
 
 void put_upper_bits(PlaneValues values, const uint8_t* upper, size_t n_bytes, uint8_t* raw) {
   const size_t n_upper = upper_bit_bytes(values, n_bytes);
-  if (values == PlaneValues::kAny) {
-    put_into_codes<Nibbles>(upper, n_upper, raw);
-  } else if (values == PlaneValues::kInt8Codes) {
-    put_into_codes<Octets>(upper, n_upper, raw);
-  } else {
-    put_upper_bytes(upper, n_upper, raw);
+  switch (values) {
+    case PlaneValues::kNibbleCodes:
+      return put_into_codes<Nibbles>(upper, n_upper, raw);
+    case PlaneValues::kInt8Codes:
+      return put_into_codes<Octets>(upper, n_upper, raw);
+    case PlaneValues::kF16:
+    case PlaneValues::kBf16:
+    case PlaneValues::kBf16Scales:
+    case PlaneValues::kSignedBf16Scales:
+      return put_upper_bytes(upper, n_upper, raw);
+    case PlaneValues::kF32:
+    case PlaneValues::kF32Scales:
+    case PlaneValues::kRopeFrequencies:
+      return;
   }
 }
 

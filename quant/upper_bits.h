@@ -15,7 +15,7 @@ namespace cria {
 // none of other values.
 [[nodiscard]] constexpr size_t upper_bit_bytes(PlaneValues values, size_t n_bytes) {
   switch (values) {
-    case PlaneValues::kAny:
+    case PlaneValues::kNibbleCodes:
     case PlaneValues::kInt8Codes:
       return n_bytes / 4;
     case PlaneValues::kF16:

@@ -14,6 +14,7 @@ import cria_cli as cli
 sys.path.insert(0, str(cli.SOURCE / "tests/tools"))
 import make_bad_models  # noqa: E402
 from bad_models.random_changes import changed  # noqa: E402
+from cria_reader import file_layout  # noqa: E402
 from cria_reader.model_file import verdict  # noqa: E402
 from cria_reader.refusal import OK  # noqa: E402
 from cria_reader.zstd_frame import have_zstd  # noqa: E402
@@ -86,6 +87,9 @@ class SecondReader(unittest.TestCase):
             path.unlink()
         self.assertEqual(different, [], "\n".join(different))
         return n_good
+
+    def test_the_page_names_their_version(self):
+        self.assertIn(f"| version | 8 | u32 | {file_layout.VERSION} |", (cli.SOURCE / "docs/model_format.md").read_text())
 
     def test_on_the_files_in_the_repository(self):
         for folder in ("bad", "v2"):

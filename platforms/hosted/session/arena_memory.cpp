@@ -49,8 +49,8 @@ double thread_seconds() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// Of the small pages of a large one, which get touched: some times the fastest part of them, as
-// some may be of those that a host has taken back.
+// Of the small pages of a large one, which get touched, at the speed of the fastest eighth of them:
+// others may be of those that a host has taken back.
 double seconds_of_small_pages(uint8_t* page) {
   constexpr size_t kParts = 8;
   constexpr size_t kPartBytes = kLargePageBytes / kParts;

@@ -16,7 +16,7 @@ class LargePageBudget {
   // What the small pages of one large page take.
   explicit LargePageBudget(double small_seconds) : small_seconds_(small_seconds) {}
   // Counts a large page. False when those of late took longer than small ones would have, by the
-  // time of sixteen large pages of them: what one loses at most, but for the last one.
+  // time of sixteen large pages of them: what a thread loses at most, but for the last one.
   bool add(double seconds) {
     credit_ += small_seconds_ - seconds;
     if (credit_ > kMostPages * small_seconds_) credit_ = kMostPages * small_seconds_;
@@ -33,10 +33,9 @@ class LargePageBudget {
 // Bytes of this machine's memory; the largest number where that is unknown.
 uint64_t physical_memory_bytes();
 
-// Throws ProgramError kMemory when n_bytes are more than the machine has or a
-// program can address: the system might give
-// them and stop the program, or another one, once they are written. what is the subject of the
-// message.
+// Throws ProgramError kMemory when n_bytes are more than the machine has or a program can address:
+// the system might give them and stop the program, or another one, once they are written. what is
+// the subject of the message.
 void check_memory_for(uint64_t n_bytes, const char* what);
 
 // Anonymous pages, so aligned to more than 64 bytes and resident only once written. Released by the

@@ -80,7 +80,7 @@ Encoded encoded(const Bytes& raw, PlaneValues values, int level = 1) {
 TEST(ChunkEncoder, WeightsHaveTheirUpperBitsCompressed) {
   for (const int level : {1, 3, 19}) {
     SCOPED_TRACE(level);
-    const Encoded codes = encoded(nibbles(2.9), PlaneValues::kAny, level);
+    const Encoded codes = encoded(nibbles(2.9), PlaneValues::kNibbleCodes, level);
     EXPECT_EQ(codes.compression, Compression::kZstdUpperBits);
     EXPECT_LT(codes.share, 0.945);
     Weights weights;
@@ -100,9 +100,45 @@ TEST(ChunkEncoder, WeightsHaveTheirUpperBitsCompressed) {
 TEST(ChunkEncoder, PaddingIsWorthAFrameOfItsOwn) {
   Bytes raw = nibbles(2.9);
   std::fill(raw.begin() + kBytes / 4, raw.end(), uint8_t{0x88});
-  const Encoded padded = encoded(raw, PlaneValues::kAny);
+  const Encoded padded = encoded(raw, PlaneValues::kNibbleCodes);
   EXPECT_EQ(padded.compression, Compression::kZstd);
   EXPECT_LT(padded.share, 0.3);
+}
+
+// Whose upper bits are as good as random.
+TEST(ChunkEncoder, FewValuesAreWorthAFrameOfTheirOwn) {
+  std::minstd_rand random(5);
+  Bytes raw(kBytes);
+  constexpr uint8_t kThree[] = {1, 8, 15};
+  for (uint8_t& byte : raw) {
+    const uint8_t low = kThree[random() / 7 % 3];
+    byte = static_cast<uint8_t>(low | kThree[random() / 7 % 3] << 4);
+  }
+  const Encoded nibbles = encoded(raw, PlaneValues::kNibbleCodes);
+  EXPECT_EQ(nibbles.compression, Compression::kZstd);
+  EXPECT_LT(nibbles.share, 0.45);
+  constexpr uint8_t kFour[] = {0x81, 0xc0, 0x40, 0x7f};
+  for (uint8_t& byte : raw) byte = kFour[random() / 7 % 4];
+  const Encoded bytes = encoded(raw, PlaneValues::kInt8Codes);
+  EXPECT_EQ(bytes.compression, Compression::kZstd);
+  EXPECT_LT(bytes.share, 0.32);
+}
+
+TEST(ChunkEncoder, ZerosAreFoundWhereverTheyAre) {
+  for (const bool are_first : {false, true}) {
+    Bytes raw = two_bytes(f32_to_bf16);
+    const auto half = raw.begin() + kBytes / 2;
+    std::fill(are_first ? raw.begin() : half, are_first ? half : raw.end(), uint8_t{0});
+    const Encoded parts = encoded(raw, PlaneValues::kBf16);
+    EXPECT_EQ(parts.compression, Compression::kZstdParts);
+    EXPECT_LT(parts.share, 0.45);
+  }
+}
+
+TEST(ChunkEncoder, TheLevelIsThatOfWholeFrames) {
+  Bytes raw(kBytes);
+  for (size_t i = 0; i < kBytes; ++i) raw[i] = static_cast<uint8_t>(i * i / 96);
+  EXPECT_LT(encoded(raw, PlaneValues::kF32, 19).share, encoded(raw, PlaneValues::kF32, 1).share);
 }
 
 TEST(ChunkEncoder, F16OfABf16CheckpointIsOneFrameOfBothParts) {
@@ -116,7 +152,7 @@ TEST(ChunkEncoder, F16OfABf16CheckpointIsOneFrameOfBothParts) {
 
 // Of which a frame would be smaller than the format allows.
 TEST(ChunkEncoder, ZerosKeepTheirLowerBits) {
-  const Encoded zeros = encoded(Bytes(kBytes, 0x88), PlaneValues::kAny);
+  const Encoded zeros = encoded(Bytes(kBytes, 0x88), PlaneValues::kNibbleCodes);
   EXPECT_EQ(zeros.compression, Compression::kZstdUpperBits);
   EXPECT_EQ(encoded(Bytes(kBytes, 0), PlaneValues::kF32).compression, Compression::kStored);
 }
@@ -125,14 +161,14 @@ TEST(ChunkEncoder, WhatDoesNotShrinkIsStored) {
   std::minstd_rand random(3);
   Bytes raw(kBytes);
   for (uint8_t& byte : raw) byte = static_cast<uint8_t>(random() >> 8);
-  for (const PlaneValues values :
-       {PlaneValues::kAny, PlaneValues::kInt8Codes, PlaneValues::kBf16, PlaneValues::kF32}) {
+  for (const PlaneValues values : {PlaneValues::kNibbleCodes, PlaneValues::kInt8Codes,
+                                   PlaneValues::kBf16, PlaneValues::kF32}) {
     const Encoded stored = encoded(raw, values);
     EXPECT_EQ(stored.compression, Compression::kStored);
     EXPECT_EQ(stored.share, 1.0);
   }
   Bytes few(raw.begin(), raw.begin() + 32);
-  EXPECT_EQ(encoded(few, PlaneValues::kAny).compression, Compression::kStored);
+  EXPECT_EQ(encoded(few, PlaneValues::kNibbleCodes).compression, Compression::kStored);
 }
 
 }  // namespace

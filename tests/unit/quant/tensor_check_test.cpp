@@ -20,7 +20,7 @@ bool is_allowed(PlaneValues values, uint32_t bits) {
     return std::bit_cast<uint32_t>(scale) == 0 || (std::isnormal(scale) && scale > 0);
   };
   switch (values) {
-    case PlaneValues::kAny:
+    case PlaneValues::kNibbleCodes:
       return true;
     case PlaneValues::kInt8Codes:
       return static_cast<int8_t>(bits) >= -127;
@@ -48,7 +48,7 @@ bool is_allowed(PlaneValues values, uint32_t bits) {
 
 size_t size_of_value(PlaneValues values) {
   switch (values) {
-    case PlaneValues::kAny:
+    case PlaneValues::kNibbleCodes:
     case PlaneValues::kInt8Codes:
       return 1;
     case PlaneValues::kF32:
@@ -78,7 +78,7 @@ void check_value(PlaneValues values, uint32_t bits, size_t* n_bad) {
 
 TEST(TensorCheck, EveryByteAndHalfIsJudgedAsItsValue) {
   for (const PlaneValues values :
-       {PlaneValues::kAny, PlaneValues::kInt8Codes, PlaneValues::kF16, PlaneValues::kBf16,
+       {PlaneValues::kNibbleCodes, PlaneValues::kInt8Codes, PlaneValues::kF16, PlaneValues::kBf16,
         PlaneValues::kBf16Scales, PlaneValues::kSignedBf16Scales}) {
     size_t n_bad = 0;
     const uint32_t n = size_of_value(values) == 1 ? 0x100 : 0x10000;
@@ -86,7 +86,7 @@ TEST(TensorCheck, EveryByteAndHalfIsJudgedAsItsValue) {
       check_value(values, bits, &n_bad);
       if (HasFatalFailure()) return;
     }
-    if (values == PlaneValues::kAny) {
+    if (values == PlaneValues::kNibbleCodes) {
       EXPECT_EQ(n_bad, 0u);
     } else {
       EXPECT_GT(n_bad, 0u);
@@ -143,9 +143,9 @@ TEST(TensorCheck, PlanesHaveTheKindOfTheirFormat) {
     spec.shape.number_format = f;
     return plane_values(spec, plane);
   };
-  EXPECT_EQ(kind(NumberFormat::kInt4, Plane::kCodes), PlaneValues::kAny);
+  EXPECT_EQ(kind(NumberFormat::kInt4, Plane::kCodes), PlaneValues::kNibbleCodes);
   EXPECT_EQ(kind(NumberFormat::kInt4, Plane::kScales), PlaneValues::kBf16Scales);
-  EXPECT_EQ(kind(NumberFormat::kInt4Nl, Plane::kCodes), PlaneValues::kAny);
+  EXPECT_EQ(kind(NumberFormat::kInt4Nl, Plane::kCodes), PlaneValues::kNibbleCodes);
   EXPECT_EQ(kind(NumberFormat::kInt4Nl, Plane::kScales), PlaneValues::kBf16Scales);
   EXPECT_EQ(kind(NumberFormat::kInt8, Plane::kCodes), PlaneValues::kInt8Codes);
   EXPECT_EQ(kind(NumberFormat::kInt8, Plane::kScales), PlaneValues::kF32Scales);
@@ -159,7 +159,7 @@ TEST(TensorCheck, PlanesHaveTheKindOfTheirFormat) {
   with_signs.is_matrix = true;
   with_signs.shape.number_format = NumberFormat::kInt4;
   with_signs.has_signed_scales = true;
-  EXPECT_EQ(plane_values(with_signs, Plane::kCodes), PlaneValues::kAny);
+  EXPECT_EQ(plane_values(with_signs, Plane::kCodes), PlaneValues::kNibbleCodes);
   EXPECT_EQ(plane_values(with_signs, Plane::kScales), PlaneValues::kSignedBf16Scales);
   TensorSpec rope = {};
   rope.role = format::TensorRole::kRopeInverseFrequencies;

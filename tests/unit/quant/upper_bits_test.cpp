@@ -13,9 +13,9 @@ namespace cria {
 namespace {
 
 constexpr PlaneValues kAll[] = {
-    PlaneValues::kAny,  PlaneValues::kInt8Codes,  PlaneValues::kF16,
-    PlaneValues::kBf16, PlaneValues::kBf16Scales, PlaneValues::kSignedBf16Scales,
-    PlaneValues::kF32,  PlaneValues::kF32Scales,  PlaneValues::kRopeFrequencies};
+    PlaneValues::kNibbleCodes, PlaneValues::kInt8Codes,  PlaneValues::kF16,
+    PlaneValues::kBf16,        PlaneValues::kBf16Scales, PlaneValues::kSignedBf16Scales,
+    PlaneValues::kF32,         PlaneValues::kF32Scales,  PlaneValues::kRopeFrequencies};
 
 using Bytes = std::vector<uint8_t>;
 
@@ -45,7 +45,7 @@ Bytes eight_of_each(std::initializer_list<uint8_t> bytes) {
 }
 
 TEST(UpperBits, AreAQuarterOfCodesAndHalfOfTwoBytes) {
-  EXPECT_EQ(upper_bit_bytes(PlaneValues::kAny, 64), 16U);
+  EXPECT_EQ(upper_bit_bytes(PlaneValues::kNibbleCodes, 64), 16U);
   EXPECT_EQ(upper_bit_bytes(PlaneValues::kInt8Codes, 64), 16U);
   EXPECT_EQ(upper_bit_bytes(PlaneValues::kF16, 64), 32U);
   EXPECT_EQ(upper_bit_bytes(PlaneValues::kBf16, 64), 32U);
@@ -79,19 +79,19 @@ TEST(UpperBits, OfABf16AreItsExponent) {
 TEST(UpperBits, OfNibblesGoToTheirQuartersPlaces) {
   // One quarter at a time has codes of 7 = 1111, turned 1011, and the others of 0 = 1000, turned
   // 1100. The last quarter's bits 3, 1 and 0 go to places 2 of the others.
-  Parts parts = apart(PlaneValues::kAny, {0x88, 0x88, 0x88, 0x88});
+  Parts parts = apart(PlaneValues::kNibbleCodes, {0x88, 0x88, 0x88, 0x88});
   EXPECT_EQ(parts.lower, eight_of_each({0xcc, 0x88, 0x88}));
   EXPECT_EQ(parts.upper, eight_of_each({0xff}));
-  parts = apart(PlaneValues::kAny, {0x8f, 0x88, 0x88, 0x88});
+  parts = apart(PlaneValues::kNibbleCodes, {0x8f, 0x88, 0x88, 0x88});
   EXPECT_EQ(parts.lower, eight_of_each({0xcf, 0x88, 0x88}));
   EXPECT_EQ(parts.upper, eight_of_each({0xf7}));
-  parts = apart(PlaneValues::kAny, {0x88, 0xf8, 0x88, 0x88});
+  parts = apart(PlaneValues::kNibbleCodes, {0x88, 0xf8, 0x88, 0x88});
   EXPECT_EQ(parts.lower, eight_of_each({0xcc, 0xb8, 0x88}));
   EXPECT_EQ(parts.upper, eight_of_each({0xdf}));
-  parts = apart(PlaneValues::kAny, {0x88, 0x88, 0x8f, 0x88});
+  parts = apart(PlaneValues::kNibbleCodes, {0x88, 0x88, 0x8f, 0x88});
   EXPECT_EQ(parts.lower, eight_of_each({0xcc, 0x88, 0x8b}));
   EXPECT_EQ(parts.upper, eight_of_each({0xfe}));
-  parts = apart(PlaneValues::kAny, {0x88, 0x88, 0x88, 0x8f});
+  parts = apart(PlaneValues::kNibbleCodes, {0x88, 0x88, 0x88, 0x8f});
   EXPECT_EQ(parts.lower, eight_of_each({0xcc, 0x8c, 0x8c}));
   EXPECT_EQ(parts.upper, eight_of_each({0xfb}));
 }
@@ -121,7 +121,8 @@ TEST(UpperBits, OfBytesGoToTheirQuartersPlaces) {
 TEST(UpperBits, OfSmallCodesAreAllTheSame) {
   for (int code = -4; code < 4; ++code) {
     const auto byte = static_cast<uint8_t>(0x11 * (code + 8));
-    EXPECT_EQ(apart(PlaneValues::kAny, {byte, byte, byte, byte}).upper, eight_of_each({0xff}));
+    EXPECT_EQ(apart(PlaneValues::kNibbleCodes, {byte, byte, byte, byte}).upper,
+              eight_of_each({0xff}));
   }
   for (int code = -32; code < 32; ++code) {
     const auto byte = static_cast<uint8_t>(code);
@@ -151,7 +152,7 @@ TEST(UpperBits, ComeBackInPlaceAtEverySize) {
 
 // Every pair of bytes of the last quarter and another one.
 TEST(UpperBits, EveryByteComesBack) {
-  for (const PlaneValues values : {PlaneValues::kAny, PlaneValues::kInt8Codes}) {
+  for (const PlaneValues values : {PlaneValues::kNibbleCodes, PlaneValues::kInt8Codes}) {
     for (size_t quarter = 0; quarter < 3; ++quarter) {
       for (unsigned i = 0; i < 0x10000; ++i) {
         uint8_t raw[32] = {};
