@@ -45,10 +45,6 @@ size_t coded_bytes(std::span<const uint8_t> bytes) {
   return static_cast<size_t>(bits * bytes.size() / (n << 8) / 8);
 }
 
-constexpr bool are_codes(PlaneValues values) {
-  return values == PlaneValues::kNibbleCodes || values == PlaneValues::kInt8Codes;
-}
-
 void check(size_t result) {
   if (ZSTD_isError(result) == 0) return;
   if (ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation) throw std::bad_alloc();
@@ -71,41 +67,40 @@ ChunkEncoder::ChunkEncoder(format::Compression compression, int level) {
 ChunkEncoder::~ChunkEncoder() = default;
 ChunkEncoder::ChunkEncoder(ChunkEncoder&& other) noexcept = default;
 
-size_t ChunkEncoder::compress(std::span<const uint8_t> input, Frame frame,
-                              std::vector<uint8_t>* out, size_t at) {
+size_t ChunkEncoder::compress(const Input& input, std::vector<uint8_t>* out, size_t at) {
   ZSTD_CCtx_s* const context = context_.get();
   check(ZSTD_CCtx_reset(context, ZSTD_reset_session_only));
   const auto set = [context](ZSTD_cParameter parameter, int value) {
     check(ZSTD_CCtx_setParameter(context, parameter, value));
   };
   // Steps so wide that no repetition is found, and bytes coded all the same; 0 is the level's own.
-  set(ZSTD_c_strategy, frame.searches ? 0 : ZSTD_fast);
-  set(ZSTD_c_targetLength, frame.searches ? 0 : ZSTD_TARGETLENGTH_MAX);
-  set(ZSTD_c_literalCompressionMode, frame.searches ? ZSTD_ps_auto : ZSTD_ps_enable);
-  check(ZSTD_CCtx_setPledgedSrcSize(context, input.size()));
+  set(ZSTD_c_strategy, input.is_searched ? 0 : ZSTD_fast);
+  set(ZSTD_c_targetLength, input.is_searched ? 0 : ZSTD_TARGETLENGTH_MAX);
+  set(ZSTD_c_literalCompressionMode, input.is_searched ? ZSTD_ps_auto : ZSTD_ps_enable);
+  const size_t n_bytes = input.first.size() + input.rest.size();
+  check(ZSTD_CCtx_setPledgedSrcSize(context, n_bytes));
   // A block more than the bound expects takes some bytes more.
   constexpr size_t kBlockHeader = 64;
-  const size_t bound = at + ZSTD_compressBound(input.size()) + kBlockHeader;
+  const size_t bound = at + ZSTD_compressBound(n_bytes) + kBlockHeader;
   if (out->size() < bound) out->resize(bound);
-  ZSTD_outBuffer output = {out->data() + at, out->size() - at, 0};
-  ZSTD_inBuffer in = {input.data(), frame.first_bytes, 0};
+  ZSTD_outBuffer frame = {out->data() + at, out->size() - at, 0};
   size_t n_left = 0;  // of what is to be written
-  if (frame.first_bytes != 0) {
-    n_left = ZSTD_compressStream2(context, &output, &in, ZSTD_e_flush);
-    check(n_left);
-  }
-  in.size = input.size();
-  n_left += ZSTD_compressStream2(context, &output, &in, ZSTD_e_end);
-  check(n_left);
+  const auto append = [&](std::span<const uint8_t> bytes, ZSTD_EndDirective end) {
+    ZSTD_inBuffer in = {bytes.data(), bytes.size(), 0};
+    const size_t n = ZSTD_compressStream2(context, &frame, &in, end);
+    check(n);
+    n_left += n;
+  };
+  if (!input.first.empty()) append(input.first, ZSTD_e_flush);
+  append(input.rest, ZSTD_e_end);
   if (n_left != 0) throw std::logic_error("a frame larger than its bound");
-  return output.pos;
+  return frame.pos;
 }
 
-void ChunkEncoder::encode_as_frame(std::span<const uint8_t> input, size_t first_bytes,
-                                   format::Compression compression, size_t most_bytes,
-                                   EncodedChunk* chunk) {
-  const size_t n = compress(input, {true, first_bytes}, &frame_, 0);
-  if (n > most_bytes || n * format::kMaxExpansion < input.size()) return;
+void ChunkEncoder::encode_as_frame(const Input& input, format::Compression compression,
+                                   size_t most_bytes, EncodedChunk* chunk) {
+  const size_t n = compress(input, &frame_, 0);
+  if (n > most_bytes || n * format::kMaxExpansion < chunk->raw_bytes) return;
   chunk->storage.swap(frame_);
   chunk->compression = compression;
   chunk->stored = {chunk->storage.data(), n};
@@ -114,26 +109,26 @@ void ChunkEncoder::encode_as_frame(std::span<const uint8_t> input, size_t first_
 void ChunkEncoder::encode_parts(std::span<const uint8_t> raw, PlaneValues values, size_t n_upper,
                                 EncodedChunk* chunk) {
   const size_t n_lower = raw.size() - n_upper;
-  parts_.resize(raw.size());
-  take_upper_bits(values, raw.data(), raw.size(), parts_.data(), parts_.data() + n_lower);
-  const std::span<const uint8_t> parts = parts_;
+  upper_.resize(n_upper);
+  if (chunk->storage.size() < n_lower) chunk->storage.resize(n_lower);
+  take_upper_bits(values, raw.data(), raw.size(), chunk->storage.data(), upper_.data());
   // Upper bits of few values repeat by chance: copying repetitions takes longer than reading codes,
   // and bytes for bf16's exponents.
-  const size_t n_frame = compress(parts.subspan(n_lower), {false, 0}, &chunk->storage, n_lower);
+  const size_t n_frame = compress({{}, upper_, false}, &chunk->storage, n_lower);
   if (n_frame < n_upper) {
-    std::copy_n(parts_.data(), n_lower, chunk->storage.data());
     chunk->compression = format::Compression::kZstdUpperBits;
     chunk->stored = {chunk->storage.data(), n_lower + n_frame};
   }
   const size_t most_bytes = chunk->stored.size() - raw.size() / kWorthUnpacking;
-  if (are_codes(values)) {
-    // Repetitions, of padding, show in the upper bits; few values in whole codes.
-    if (n_frame < n_upper * 2 / 3 || coded_bytes(raw) < most_bytes) {
-      encode_as_frame(raw, 0, format::Compression::kZstd, most_bytes, chunk);
-    }
-  } else if (coded_bytes(parts.first(n_lower)) + n_frame < most_bytes) {
+  if (upper_bits_of(values) == UpperBits::kOfTwoBytes) {
     // Weights of a bf16 checkpoint as f16, or many zeros.
-    encode_as_frame(parts, n_lower, format::Compression::kZstdParts, most_bytes, chunk);
+    const std::span<const uint8_t> lower = {chunk->storage.data(), n_lower};
+    if (coded_bytes(lower) + n_frame < most_bytes) {
+      encode_as_frame({lower, upper_, true}, format::Compression::kZstdParts, most_bytes, chunk);
+    }
+  } else if (n_frame < n_upper * 2 / 3 || coded_bytes(raw) < most_bytes) {
+    // Repetitions, of padding, show in the upper bits; few values in whole codes.
+    encode_as_frame({{}, raw, true}, format::Compression::kZstd, most_bytes, chunk);
   }
 }
 
@@ -144,7 +139,7 @@ void ChunkEncoder::encode(std::span<const uint8_t> raw, PlaneValues values, Enco
   if (context_) {
     const size_t n_upper = upper_bit_bytes(values, raw.size());
     if (n_upper == 0) {
-      encode_as_frame(raw, 0, format::Compression::kZstd, raw.size() - 1, chunk);
+      encode_as_frame({{}, raw, true}, format::Compression::kZstd, raw.size() - 1, chunk);
     } else {
       encode_parts(raw, values, n_upper, chunk);
     }

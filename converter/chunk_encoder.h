@@ -41,21 +41,21 @@ class ChunkEncoder {
   struct ContextDeleter {
     void operator()(ZSTD_CCtx_s* context) const;
   };
-  struct Frame {
-    bool searches;       // for repetitions; else it has codes of single bytes alone
-    size_t first_bytes;  // a block ends behind them, as what follows is unlike
+  struct Input {
+    std::span<const uint8_t> first;  // in blocks of their own, as the rest is unlike; may be empty
+    std::span<const uint8_t> rest;
+    bool is_searched;  // for repetitions; else there are codes of single bytes alone
   };
-  // Makes the chunk one frame of the input, if that takes no more bytes than this.
-  void encode_as_frame(std::span<const uint8_t> input, size_t first_bytes,
-                       format::Compression compression, size_t most_bytes, EncodedChunk* chunk);
+  // Makes the chunk one frame, if that takes no more bytes than this.
+  void encode_as_frame(const Input& input, format::Compression compression, size_t most_bytes,
+                       EncodedChunk* chunk);
   void encode_parts(std::span<const uint8_t> raw, PlaneValues values, size_t n_upper,
                     EncodedChunk* chunk);
   // Makes a frame at this byte of out, which grows where it has to; returns the frame's size.
-  size_t compress(std::span<const uint8_t> input, Frame frame, std::vector<uint8_t>* out,
-                  size_t at);
+  size_t compress(const Input& input, std::vector<uint8_t>* out, size_t at);
 
   std::unique_ptr<ZSTD_CCtx_s, ContextDeleter> context_;  // null: nothing is compressed
-  std::vector<uint8_t> parts_;                            // lower bits, then upper ones
+  std::vector<uint8_t> upper_;
   std::vector<uint8_t> frame_;
 };
 

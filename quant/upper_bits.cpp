@@ -152,38 +152,28 @@ void put_upper_bytes(const uint8_t* upper, size_t n, uint8_t* raw) {
 void take_upper_bits(PlaneValues values, const uint8_t* raw, size_t n_bytes, uint8_t* lower,
                      uint8_t* upper) {
   const size_t n_upper = upper_bit_bytes(values, n_bytes);
-  switch (values) {
-    case PlaneValues::kNibbleCodes:
+  switch (upper_bits_of(values)) {
+    case UpperBits::kOfNibbles:
       return take_from_codes<Nibbles>(raw, n_upper, lower, upper);
-    case PlaneValues::kInt8Codes:
+    case UpperBits::kOfInt8:
       return take_from_codes<Octets>(raw, n_upper, lower, upper);
-    case PlaneValues::kF16:
-    case PlaneValues::kBf16:
-    case PlaneValues::kBf16Scales:
-    case PlaneValues::kSignedBf16Scales:
+    case UpperBits::kOfTwoBytes:
       return take_upper_bytes(raw, n_upper, lower, upper);
-    case PlaneValues::kF32:
-    case PlaneValues::kF32Scales:
-    case PlaneValues::kRopeFrequencies:
+    case UpperBits::kNone:
       return;
   }
 }
 
 void put_upper_bits(PlaneValues values, const uint8_t* upper, size_t n_bytes, uint8_t* raw) {
   const size_t n_upper = upper_bit_bytes(values, n_bytes);
-  switch (values) {
-    case PlaneValues::kNibbleCodes:
+  switch (upper_bits_of(values)) {
+    case UpperBits::kOfNibbles:
       return put_into_codes<Nibbles>(upper, n_upper, raw);
-    case PlaneValues::kInt8Codes:
+    case UpperBits::kOfInt8:
       return put_into_codes<Octets>(upper, n_upper, raw);
-    case PlaneValues::kF16:
-    case PlaneValues::kBf16:
-    case PlaneValues::kBf16Scales:
-    case PlaneValues::kSignedBf16Scales:
+    case UpperBits::kOfTwoBytes:
       return put_upper_bytes(upper, n_upper, raw);
-    case PlaneValues::kF32:
-    case PlaneValues::kF32Scales:
-    case PlaneValues::kRopeFrequencies:
+    case UpperBits::kNone:
       return;
   }
 }

@@ -11,24 +11,33 @@
 
 namespace cria {
 
-// Upper bits of a chunk's values: one of a code of four bits, two of eight, a byte of two bytes;
-// none of other values.
-[[nodiscard]] constexpr size_t upper_bit_bytes(PlaneValues values, size_t n_bytes) {
+// Of values that have them: one bit of a code of four, two of one of eight, a byte of two bytes.
+enum class UpperBits { kNone, kOfNibbles, kOfInt8, kOfTwoBytes };
+
+[[nodiscard]] constexpr UpperBits upper_bits_of(PlaneValues values) {
   switch (values) {
     case PlaneValues::kNibbleCodes:
+      return UpperBits::kOfNibbles;
     case PlaneValues::kInt8Codes:
-      return n_bytes / 4;
+      return UpperBits::kOfInt8;
     case PlaneValues::kF16:
     case PlaneValues::kBf16:
     case PlaneValues::kBf16Scales:
     case PlaneValues::kSignedBf16Scales:
-      return n_bytes / 2;
+      return UpperBits::kOfTwoBytes;
     case PlaneValues::kF32:
     case PlaneValues::kF32Scales:
     case PlaneValues::kRopeFrequencies:
       break;
   }
-  return 0;
+  return UpperBits::kNone;
+}
+
+// Bytes of the upper bits of n_bytes of values.
+[[nodiscard]] constexpr size_t upper_bit_bytes(PlaneValues values, size_t n_bytes) {
+  const UpperBits kind = upper_bits_of(values);
+  if (kind == UpperBits::kNone) return 0;
+  return kind == UpperBits::kOfTwoBytes ? n_bytes / 2 : n_bytes / 4;
 }
 
 // n_bytes is a multiple of 32, as that of whole tiles is, and upper_bit_bytes not 0.

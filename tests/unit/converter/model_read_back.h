@@ -136,9 +136,10 @@ class ModelReadBack {
       const int bits = value_bits(entry, out.size());
       const size_t n_upper = chunk.raw_bytes / (bits == 16 ? 2 : 4);
       const size_t n_lower = chunk.raw_bytes - n_upper;
-      std::string lower(stored, n_lower);
+      std::string lower;
       std::string upper;
       if (chunk.compression == static_cast<uint32_t>(format::Compression::kZstdUpperBits)) {
+        lower.assign(stored, n_lower);
         upper = unpacked(stored + n_lower, chunk.stored_bytes - n_lower, n_upper);
       } else {
         lower = unpacked(stored, chunk.stored_bytes, chunk.raw_bytes);

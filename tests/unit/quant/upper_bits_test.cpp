@@ -6,7 +6,6 @@
 #include <cstring>
 #include <memory>
 #include <random>
-#include <utility>
 #include <vector>
 
 namespace cria {
@@ -31,17 +30,18 @@ Parts apart(PlaneValues values, const Bytes& raw) {
   return parts;
 }
 
-// Of 32 bytes, of which each quarter is eight times the same.
-Parts apart(PlaneValues values, const uint8_t (&quarters)[4]) {
-  Bytes raw;
-  for (const uint8_t byte : quarters) raw.insert(raw.end(), 8, byte);
-  return apart(values, raw);
-}
-
 Bytes eight_of_each(std::initializer_list<uint8_t> bytes) {
   Bytes out;
   for (const uint8_t byte : bytes) out.insert(out.end(), 8, byte);
   return out;
+}
+
+// Of 32 bytes, of which each quarter is eight times the same, as parts are then.
+void expect_apart(PlaneValues values, std::initializer_list<uint8_t> quarters,
+                  std::initializer_list<uint8_t> lower, uint8_t upper) {
+  const Parts parts = apart(values, eight_of_each(quarters));
+  EXPECT_EQ(parts.lower, eight_of_each(lower));
+  EXPECT_EQ(parts.upper, eight_of_each({upper}));
 }
 
 TEST(UpperBits, AreAQuarterOfCodesAndHalfOfTwoBytes) {
@@ -79,54 +79,32 @@ TEST(UpperBits, OfABf16AreItsExponent) {
 TEST(UpperBits, OfNibblesGoToTheirQuartersPlaces) {
   // One quarter at a time has codes of 7 = 1111, turned 1011, and the others of 0 = 1000, turned
   // 1100. The last quarter's bits 3, 1 and 0 go to places 2 of the others.
-  Parts parts = apart(PlaneValues::kNibbleCodes, {0x88, 0x88, 0x88, 0x88});
-  EXPECT_EQ(parts.lower, eight_of_each({0xcc, 0x88, 0x88}));
-  EXPECT_EQ(parts.upper, eight_of_each({0xff}));
-  parts = apart(PlaneValues::kNibbleCodes, {0x8f, 0x88, 0x88, 0x88});
-  EXPECT_EQ(parts.lower, eight_of_each({0xcf, 0x88, 0x88}));
-  EXPECT_EQ(parts.upper, eight_of_each({0xf7}));
-  parts = apart(PlaneValues::kNibbleCodes, {0x88, 0xf8, 0x88, 0x88});
-  EXPECT_EQ(parts.lower, eight_of_each({0xcc, 0xb8, 0x88}));
-  EXPECT_EQ(parts.upper, eight_of_each({0xdf}));
-  parts = apart(PlaneValues::kNibbleCodes, {0x88, 0x88, 0x8f, 0x88});
-  EXPECT_EQ(parts.lower, eight_of_each({0xcc, 0x88, 0x8b}));
-  EXPECT_EQ(parts.upper, eight_of_each({0xfe}));
-  parts = apart(PlaneValues::kNibbleCodes, {0x88, 0x88, 0x88, 0x8f});
-  EXPECT_EQ(parts.lower, eight_of_each({0xcc, 0x8c, 0x8c}));
-  EXPECT_EQ(parts.upper, eight_of_each({0xfb}));
+  expect_apart(PlaneValues::kNibbleCodes, {0x88, 0x88, 0x88, 0x88}, {0xcc, 0x88, 0x88}, 0xff);
+  expect_apart(PlaneValues::kNibbleCodes, {0x8f, 0x88, 0x88, 0x88}, {0xcf, 0x88, 0x88}, 0xf7);
+  expect_apart(PlaneValues::kNibbleCodes, {0x88, 0xf8, 0x88, 0x88}, {0xcc, 0xb8, 0x88}, 0xdf);
+  expect_apart(PlaneValues::kNibbleCodes, {0x88, 0x88, 0x8f, 0x88}, {0xcc, 0x88, 0x8b}, 0xfe);
+  expect_apart(PlaneValues::kNibbleCodes, {0x88, 0x88, 0x88, 0x8f}, {0xcc, 0x8c, 0x8c}, 0xfb);
 }
 
 // The sign of a byte is its bit 7, its upper bits are 6 and 5.
 TEST(UpperBits, OfBytesGoToTheirQuartersPlaces) {
-  Parts parts = apart(PlaneValues::kInt8Codes, {0, 0, 0, 0});
-  EXPECT_EQ(parts.lower, eight_of_each({0, 0, 0}));
-  EXPECT_EQ(parts.upper, eight_of_each({0}));
-  parts = apart(PlaneValues::kInt8Codes, {0x7f, 0, 0, 0});
-  EXPECT_EQ(parts.lower, eight_of_each({0x1f, 0, 0}));
-  EXPECT_EQ(parts.upper, eight_of_each({0x18}));
-  parts = apart(PlaneValues::kInt8Codes, {0, 0x81, 0, 0});  // turned 0xe1
-  EXPECT_EQ(parts.lower, eight_of_each({0, 0x81, 0}));
-  EXPECT_EQ(parts.upper, eight_of_each({0x06}));
-  parts = apart(PlaneValues::kInt8Codes, {0, 0, 0x40, 0});
-  EXPECT_EQ(parts.lower, eight_of_each({0, 0, 0}));
-  EXPECT_EQ(parts.upper, eight_of_each({0x80}));
-  parts = apart(PlaneValues::kInt8Codes, {0, 0, 0x20, 0});
-  EXPECT_EQ(parts.upper, eight_of_each({0x01}));
+  expect_apart(PlaneValues::kInt8Codes, {0, 0, 0, 0}, {0, 0, 0}, 0);
+  expect_apart(PlaneValues::kInt8Codes, {0x7f, 0, 0, 0}, {0x1f, 0, 0}, 0x18);
+  expect_apart(PlaneValues::kInt8Codes, {0, 0x81, 0, 0}, {0, 0x81, 0}, 0x06);  // turned 0xe1
+  expect_apart(PlaneValues::kInt8Codes, {0, 0, 0x40, 0}, {0, 0, 0}, 0x80);
+  expect_apart(PlaneValues::kInt8Codes, {0, 0, 0x20, 0}, {0, 0, 0}, 0x01);
   // Turned 10111101: bits 4 and 3, 2 and 1, 7 and 0 go to places 6 and 5 of the others.
-  parts = apart(PlaneValues::kInt8Codes, {0, 0, 0, 0xdd});
-  EXPECT_EQ(parts.lower, eight_of_each({0x60, 0x40, 0x60}));
-  EXPECT_EQ(parts.upper, eight_of_each({0x20}));
+  expect_apart(PlaneValues::kInt8Codes, {0, 0, 0, 0xdd}, {0x60, 0x40, 0x60}, 0x20);
 }
 
 TEST(UpperBits, OfSmallCodesAreAllTheSame) {
   for (int code = -4; code < 4; ++code) {
     const auto byte = static_cast<uint8_t>(0x11 * (code + 8));
-    EXPECT_EQ(apart(PlaneValues::kNibbleCodes, {byte, byte, byte, byte}).upper,
-              eight_of_each({0xff}));
+    EXPECT_EQ(apart(PlaneValues::kNibbleCodes, Bytes(32, byte)).upper, eight_of_each({0xff}));
   }
   for (int code = -32; code < 32; ++code) {
     const auto byte = static_cast<uint8_t>(code);
-    EXPECT_EQ(apart(PlaneValues::kInt8Codes, {byte, byte, byte, byte}).upper, eight_of_each({0}));
+    EXPECT_EQ(apart(PlaneValues::kInt8Codes, Bytes(32, byte)).upper, eight_of_each({0}));
   }
 }
 
