@@ -31,8 +31,10 @@ Q6_K_BLOCK = 256
 DEPTH_ROUNDS = 3  # at most: each fills the context anew
 DEPTH_RIVALS = {"": ((), 2.0), " (rival -fa on, KV q8_0)": (("-fa", "on", "-ctk", "q8_0", "-ctv", "q8_0"), 1.3)}
 
-# llama.cpp's backends of an instruction set, of which it takes the best one; of newer sets those without AMX.
-BACKENDS = {"avx2": ("haswell",), "avxvnni": ("alderlake",), "avx512vnni": ("icelake", "zen4")}
+# Of an instruction set: the flag of /proc/cpuinfo, and llama.cpp's backends, of which it takes the best one; of newer sets
+# those without AMX.
+LEVELS = {"avx2": ("avx2", ("haswell",)), "avxvnni": ("avx_vnni", ("alderlake",)),
+          "avx512vnni": ("avx512_vnni", ("icelake", "zen4"))}
 BACKEND_FOLDER = "usr/lib/x86_64-linux-gnu/ggml/backends0"
 PINNED_FOLDER = "pinned"
 
@@ -84,7 +86,7 @@ class LlamaCpp:
     def __init__(self, folder, peers, isa):
         self.folder = folder
         self.peers = peers
-        self.pinned = BACKENDS[isa] if isa else ()
+        self.pinned = LEVELS[isa][1] if isa else ()
         if self.pinned:
             self.pin()
 
@@ -281,7 +283,7 @@ def read_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", required=True, choices=("llama-3.2-1b", "tinyllama-1.1b", "smollm-135m"))
     parser.add_argument("--threads", default="1,2", type=numbers(1))
-    parser.add_argument("--isa", choices=tuple(BACKENDS), help="both programs use this instruction set; default: the best")
+    parser.add_argument("--isa", choices=tuple(LEVELS), help="both programs use this instruction set; default: the best")
     parser.add_argument("--depth", default="0", type=numbers(0),
                         help="also a prompt of so many tokens, and decoding behind it; 0: what is always measured")
     parser.add_argument("--rounds", default=5, type=number(1))
@@ -292,6 +294,11 @@ def read_options():
     options.peers = options.peers.absolute()
     if not options.peers.is_file() or not os.access(options.peers, os.X_OK):
         fail(f"{options.peers} is no program; it runs llama.cpp. Give its place with --peers.")
+    if options.isa:
+        flags = set(pathlib.Path("/proc/cpuinfo").read_text().split())
+        if LEVELS[options.isa][0] not in flags:
+            able = ", ".join(isa for isa, (flag, _) in LEVELS.items() if flag in flags) or "none of these levels"
+            fail(f"--isa {options.isa}: this CPU has no {LEVELS[options.isa][0]}; it has {able}")
     # Found out now, and without leaving an empty file where nothing is measured.
     if options.json:
         written = options.json if options.json.exists() else options.json.parent

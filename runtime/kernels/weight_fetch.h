@@ -5,9 +5,8 @@
 
 namespace cria {
 
-// AVX-512's ask every 4 KB for the 4 KB that begin 6 KB on, narrower ones with each group for lines
-// that far on; docs/performance.md has the figures.
-inline constexpr size_t kFetchBurst = 4096;
+// Each group asks for as many lines as it has itself, that far on. Bursts of a page are slower
+// where a core waits for few lines at once; docs/performance.md has the figures.
 inline constexpr size_t kFetchAhead = 6144;
 
 }  // namespace cria

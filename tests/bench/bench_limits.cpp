@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <ctime>
+#include <iterator>
 
 #include "platforms/hosted/bench/read_bandwidth.h"
 #include "tests/bench/dot_peak.h"
@@ -15,15 +16,26 @@ namespace {
 
 constexpr size_t kColdBytes = size_t{320} << 20;  // holds the largest matrix, 128256 x 2048 int8
 
-void read_bandwidth(benchmark::State& state, const ColdMemory& memory, double* best) {
+void read_bandwidth(benchmark::State& state, const ColdMemory& memory, hosted::ReadAhead ahead,
+                    double* best) {
   for (auto _ : state) {
     const double begin = cpu_seconds();
-    benchmark::DoNotOptimize(hosted::read_all(memory.data(), memory.size_bytes()));
+    benchmark::DoNotOptimize(hosted::read_all(memory.data(), memory.size_bytes(), ahead));
     const double seconds = cpu_seconds() - begin;
     *best = std::max(*best, static_cast<double>(memory.size_bytes()) / seconds);
   }
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(memory.size_bytes()));
 }
+
+struct ReadWay {
+  const char* name;
+  hosted::ReadAhead ahead;
+};
+
+constexpr ReadWay kReadWays[] = {{"plain", hosted::ReadAhead::kNone},
+                                 {"each_line", hosted::ReadAhead::kEachLine},
+                                 {"bursts", hosted::ReadAhead::kBursts}};
+static_assert(std::size(kReadWays) == std::size(hosted::kReadAheads));
 
 struct DotPeak {
   Isa isa;
@@ -65,9 +77,13 @@ ColdMemory::ColdMemory() : memory_(kColdBytes) {
 }
 
 void register_limits(const ColdMemory& memory, Limits* limits) {
-  benchmark::RegisterBenchmark("limit/read_bandwidth", [&memory, limits](benchmark::State& state) {
-    read_bandwidth(state, memory, &limits->bytes_per_second);
-  });
+  for (const ReadWay& way : kReadWays) {
+    benchmark::RegisterBenchmark((std::string("limit/read_bandwidth/") + way.name).c_str(),
+                                 [&memory, way, limits](benchmark::State& state) {
+                                   read_bandwidth(state, memory, way.ahead,
+                                                  &limits->bytes_per_second);
+                                 });
+  }
   for (const test::IsaRow& isa : test::runnable_isas()) {
     for (const DotPeak& peak : kDotPeaks) {
       if (isa.isa != peak.isa) continue;

@@ -6,14 +6,24 @@
 
 namespace cria::hosted {
 
-// Reads all of the memory once, as fast as one thread can; gives the sum of its 64-bit words, which
-// the caller has to use, or the compiler leaves the reading out. memory is aligned
-// to 8 bytes, n_bytes a multiple of 64.
-uint64_t read_all(const void* memory, size_t n_bytes);
+// How lines are asked for ahead of use. Which way is the fastest depends on how many lines a core
+// can wait for, and on what it fetches by itself.
+enum class ReadAhead {
+  kNone,      // plain loads alone
+  kEachLine,  // with each line the one 6 KB on, as the kernels do
+  kBursts,    // every 4 KB the 4 KB that begin 6 KB on
+};
+inline constexpr ReadAhead kReadAheads[] = {ReadAhead::kNone, ReadAhead::kEachLine,
+                                            ReadAhead::kBursts};
+
+// Reads all of the memory once with one thread; gives the sum of its 64-bit words, which the caller
+// has to use, or the compiler leaves the reading out. memory is aligned to 8 bytes, n_bytes a
+// multiple of 64.
+uint64_t read_all(const void* memory, size_t n_bytes, ReadAhead ahead);
 
 // Bytes a second that n_threads read together from 256 MB in large pages where the system has them,
-// far more than caches hold; median of several passes. Takes about a second at first, for the
-// pages. Throws ProgramError kMemory.
+// far more than caches hold: of the fastest way, the median of several passes. Takes about a second
+// at first, for the pages. Throws ProgramError kMemory.
 double measure_read_bandwidth(uint32_t n_threads);
 
 }  // namespace cria::hosted

@@ -48,6 +48,7 @@ __m512i broadcast4(const int8_t* p) {
 struct Int4 {
   static constexpr int32_t kOffset = 8;
   static constexpr size_t kGroupBytes = 256;
+  static constexpr bool kStreamsAhead = true;  // one or two rows ask for weights before use
 
   static void pair(const uint8_t* group, size_t j, __m512i* first, __m512i* second) {
     const __m512i low_bits = _mm512_set1_epi8(0x0f);
@@ -77,6 +78,7 @@ struct Int4Nl : Int4 {
 struct Int8 {
   static constexpr int32_t kOffset = 128;
   static constexpr size_t kGroupBytes = 512;
+  static constexpr bool kStreamsAhead = false;  // what cores fetch by themselves is faster
 
   static void pair(const uint8_t* group, size_t j, __m512i* first, __m512i* second) {
     const __m512i offset = _mm512_set1_epi8(static_cast<char>(0x80));
@@ -249,7 +251,7 @@ template <class Weights, size_t kTiles, size_t kRows>
   const auto fetch_for = [&weights](size_t g) __attribute__((always_inline)) {
     const uint8_t* group = weights.codes + g * Weights::kGroupBytes;
     if constexpr (kRows <= kStreamRows) {
-      if (g % (kFetchBurst / Weights::kGroupBytes) == 0) fetch(group + kFetchAhead, kFetchBurst);
+      if constexpr (Weights::kStreamsAhead) fetch(group + kFetchAhead, Weights::kGroupBytes);
     } else {
       for (size_t t = kTiles; t < 2 * kTiles; ++t) {
         fetch(group + t * weights.tile_code_bytes, Weights::kGroupBytes);
