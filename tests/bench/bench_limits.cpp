@@ -6,6 +6,7 @@
 #include <cstring>
 #include <ctime>
 #include <iterator>
+#include <string>
 
 #include "platforms/hosted/bench/read_bandwidth.h"
 #include "tests/bench/dot_peak.h"

@@ -53,8 +53,8 @@ class ColdWalk {
   size_t at_ = 0;
 };
 
-// limit/read_bandwidth and limit/dot_products/<isa>; each run raises its entry of limits. Both must
-// outlive the run.
+// limit/read_bandwidth/<way> and limit/dot_products/<isa>; each run raises its entry of limits.
+// Both must outlive the run.
 void register_limits(const ColdMemory& memory, Limits* limits);
 
 }  // namespace cria::bench

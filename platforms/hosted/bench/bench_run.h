@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,7 +54,8 @@ struct BenchResult {
   uint32_t n_decoded;
   std::vector<DepthSpeed> depths;  // as asked for, at least one
   std::vector<SessionsSpeed> sessions;
-  double read_bytes_per_second;  // what as many threads read, doing nothing else
+  // What as many threads read, doing nothing else; nothing where there is no memory to measure it.
+  std::optional<double> read_bytes_per_second;
   uint64_t peak_resident_bytes;  // from opening to the last token
 };
 

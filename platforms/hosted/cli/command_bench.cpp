@@ -81,7 +81,8 @@ Json json_of(const BenchResult& result) {
                                 {"decode_tokens_per_s", speed.tokens_per_second.median},
                                 {"tokens_per_second", json_of(speed.tokens_per_second)}});
   }
-  json["read_bytes_per_second"] = result.read_bytes_per_second;
+  json["read_bytes_per_second"] =
+      result.read_bytes_per_second ? Json(*result.read_bytes_per_second) : Json(nullptr);
   json["peak_resident_bytes"] = result.peak_resident_bytes;
   return json;
 }
@@ -97,11 +98,14 @@ void put_depth(TextStream* out, const DepthSpeed& depth, const BenchResult& resu
     put_speed(out, text_of("prefill %u", speed.n_tokens), speed.tokens_per_second);
   }
   put_speed(out, text_of("decode %u", result.n_decoded), depth.decode_tokens_per_second);
-  out->put(text_of(
-      "  decode reads %s a token,\n    %s of them KV cache,\n    %.1f GB/s; plain reads reach "
-      "%.1f\n",
-      megabytes(depth.decode_bytes_per_token).c_str(), megabytes(depth.kv_bytes_per_token).c_str(),
-      depth.decode_bytes_per_second / kGiga, result.read_bytes_per_second / kGiga));
+  const std::string plain =
+      result.read_bytes_per_second
+          ? text_of("plain reads reach %.1f", *result.read_bytes_per_second / kGiga)
+          : "no memory to measure plain reads";
+  out->put(text_of("  decode reads %s a token,\n    %s of them KV cache,\n    %.1f GB/s; %s\n",
+                   megabytes(depth.decode_bytes_per_token).c_str(),
+                   megabytes(depth.kv_bytes_per_token).c_str(),
+                   depth.decode_bytes_per_second / kGiga, plain.c_str()));
 }
 
 void put_result(TextStream* out, const BenchResult& result) {

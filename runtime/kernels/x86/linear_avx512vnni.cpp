@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kQuads = kActivationGroup / 4;
 constexpr size_t kStepGroups = 8;  // groups that are prepared together
 constexpr size_t kMaxRows = 6;     // with two tiles, what 32 registers hold
-constexpr size_t kStreamRows = 2;  // that wait for memory so much that tiles go one by one
+constexpr size_t kStreamRows = 2;  // that wait for memory so much that they ask far ahead
 
 // One call's matrix, activations and output.
 struct Product {
@@ -244,18 +244,17 @@ template <size_t kTiles, size_t kRows, class Weights, class Fetch>
   }
 }
 
-// Tiles [tile, tile + kTiles) times all the rows, of which there are kRows.
-template <class Weights, size_t kTiles, size_t kRows>
+// A tile times all the rows, of which there are kRows.
+template <class Weights, size_t kRows>
 [[gnu::noinline]] void multiply_block(const Product& p, size_t tile) {
+  constexpr size_t kTiles = 1;
   const Packed<Weights> weights(p, tile);
   const auto fetch_for = [&weights](size_t g) __attribute__((always_inline)) {
     const uint8_t* group = weights.codes + g * Weights::kGroupBytes;
     if constexpr (kRows <= kStreamRows) {
       if constexpr (Weights::kStreamsAhead) fetch(group + kFetchAhead, Weights::kGroupBytes);
     } else {
-      for (size_t t = kTiles; t < 2 * kTiles; ++t) {
-        fetch(group + t * weights.tile_code_bytes, Weights::kGroupBytes);
-      }
+      fetch(group + weights.tile_code_bytes, Weights::kGroupBytes);
     }
   };
   __m512 acc[kRows][kTiles];
@@ -288,17 +287,21 @@ template <class Weights, size_t kTiles, size_t kRows>
   }
 }
 
-template <class Weights, size_t kTiles>
+template <class Weights>
 void multiply_few_rows(const Product& p, size_t tile) {
   switch (p.n_rows) {
+    case 1:
+      return multiply_block<Weights, 1>(p, tile);
+    case 2:
+      return multiply_block<Weights, 2>(p, tile);
     case 3:
-      return multiply_block<Weights, kTiles, 3>(p, tile);
+      return multiply_block<Weights, 3>(p, tile);
     case 4:
-      return multiply_block<Weights, kTiles, 4>(p, tile);
+      return multiply_block<Weights, 4>(p, tile);
     case 5:
-      return multiply_block<Weights, kTiles, 5>(p, tile);
+      return multiply_block<Weights, 5>(p, tile);
     default:
-      return multiply_block<Weights, kTiles, kMaxRows>(p, tile);
+      return multiply_block<Weights, kMaxRows>(p, tile);
   }
 }
 
@@ -409,9 +412,9 @@ void multiply_many_rows(const Product& p, size_t tile, size_t first_row, size_t 
   }
 }
 
+// All the rows, of which there are more than kMaxRows.
 template <class Weights, size_t kTiles>
 void multiply_tiles(const Product& p, size_t tile) {
-  if (p.n_rows <= kMaxRows) return multiply_few_rows<Weights, kTiles>(p, tile);
   // Blocks spread over as few panels as can be, so that each has two or more: the first one is
   // whole.
   const size_t n_blocks = (p.n_rows + kMaxRows - 1) / kMaxRows;
@@ -444,11 +447,9 @@ void multiply(const MatrixShape& shape, const uint8_t* codes, const uint8_t* sca
       .y_stride = y_stride,
   };
   if (x.n_rows == 0) return;
-  if (x.n_rows <= kStreamRows) {
+  if (x.n_rows <= kMaxRows) {
     // One stream: two tiles at once were slower.
-    const auto multiply_tile =
-        x.n_rows == 1 ? multiply_block<Weights, 1, 1> : multiply_block<Weights, 1, kStreamRows>;
-    for (size_t t = first_tile; t < last_tile; ++t) multiply_tile(p, t);
+    for (size_t t = first_tile; t < last_tile; ++t) multiply_few_rows<Weights>(p, t);
     return;
   }
   size_t tile = first_tile;

@@ -11,7 +11,7 @@ namespace cria {
 namespace {
 
 constexpr size_t kMaxRows = 6;  // twelve sums hide the latency of an addition
-constexpr size_t kFetchAhead = 8192;
+constexpr size_t kFloatsAhead = 8192;
 
 struct Product {
   const uint8_t* codes;
@@ -66,7 +66,7 @@ void multiply_block(const Product& p, size_t tile, size_t row) {
 #pragma GCC unroll 2
     for (size_t t = 0; t < kTiles; ++t) {
       const uint8_t* line = codes + t * tile_bytes + k * kLine;
-      _mm_prefetch(reinterpret_cast<const char*>(line + kFetchAhead), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(line + kFloatsAhead), _MM_HINT_T0);
       w[t] = Weights::load(line);
     }
 #pragma GCC unroll 6
@@ -98,8 +98,11 @@ void multiply(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,
               const float* x, size_t n_rows, float* y, size_t y_stride) {
   const Product p = {codes, shape.cols, shape.rows, x, y, y_stride};
   size_t tile = first_tile;
-  for (; tile + 2 <= last_tile; tile += 2) multiply_tiles<Weights, 2>(p, tile, n_rows);
-  if (tile < last_tile) multiply_tiles<Weights, 1>(p, tile, n_rows);
+  // One row waits for memory, which gives one stream faster than two.
+  if (n_rows > 1) {
+    for (; tile + 2 <= last_tile; tile += 2) multiply_tiles<Weights, 2>(p, tile, n_rows);
+  }
+  for (; tile < last_tile; ++tile) multiply_tiles<Weights, 1>(p, tile, n_rows);
 }
 
 }  // namespace
