@@ -14,6 +14,10 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests/tools"))
+
+from make_random_checkpoint import SHAPES  # noqa: E402
+
 BIN = ROOT / "build/release/bin"
 
 # Least ratios of speeds, cria to llama.cpp. Decoding ends where reading the weights does: the bar is the share of plain
@@ -25,6 +29,7 @@ MEMORY_BAR = 1.10  # peak resident memory to weights and KV cache, at most
 PROMPTS = (128, 512)
 N_DECODE = 64
 FIRST_PROMPT = 8
+MOST_THREADS = 256  # that cria takes
 RIVALS = {"int4": "q4_0", "int8": "q8_0"}
 Q6_K_BLOCK = 256
 # Behind a filled context: a rival's KV cache as it is by default, and in numbers as small as ours.
@@ -266,27 +271,28 @@ def compare_memory(table, cria, weights, pairs):
               peak / need, MEMORY_BAR, "MB", len(pairs), at_most=True)
 
 
-def number(least):
-    """A type for argparse: a whole number from least on."""
+def number(least, most):
+    """A type for argparse: a whole number of a range."""
     def number_of(text):
-        if not (text.isascii() and text.isdigit() and int(text) >= least):
-            raise argparse.ArgumentTypeError(f"{text!r} is no number from {least} on")
+        if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+            raise argparse.ArgumentTypeError(f"{text!r} is no number from {least} to {most}")
         return int(text)
     return number_of
 
 
-def numbers(least):
-    return lambda text: [number(least)(word) for word in text.split(",")]
+def numbers(least, most):
+    return lambda text: [number(least, most)(word) for word in text.split(",")]
 
 
 def read_options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     allow_abbrev=False)
     parser.add_argument("--shape", required=True, choices=("llama-3.2-1b", "tinyllama-1.1b", "smollm-135m"))
-    parser.add_argument("--threads", default="1,2", type=numbers(1))
+    parser.add_argument("--threads", default="1,2", type=numbers(1, MOST_THREADS))
     parser.add_argument("--isa", choices=tuple(LEVELS), help="both programs use this instruction set; default: the best")
-    parser.add_argument("--depth", default="0", type=numbers(0),
+    parser.add_argument("--depth", default="0", type=numbers(0, 2**20),
                         help="also a prompt of so many tokens, and decoding behind it; 0: what is always measured")
-    parser.add_argument("--rounds", default=5, type=number(1))
+    parser.add_argument("--rounds", default=5, type=number(1, 1000))
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
     parser.add_argument("--peers", type=pathlib.Path, default=ROOT.parent / "shared/tools/peers")
     parser.add_argument("--check", action="store_true", help="look at these arguments only, before anything is built")
@@ -294,6 +300,7 @@ def read_options():
     options.peers = options.peers.absolute()
     if not options.peers.is_file() or not os.access(options.peers, os.X_OK):
         fail(f"{options.peers} is no program; it runs llama.cpp. Give its place with --peers.")
+    check_depths(options.shape, options.depth)
     if options.isa:
         flags = set(pathlib.Path("/proc/cpuinfo").read_text().split())
         if LEVELS[options.isa][0] not in flags:
@@ -307,8 +314,8 @@ def read_options():
     return options
 
 
-def check_depths(folder, depths):
-    context = config_of(folder)["max_position_embeddings"]
+def check_depths(shape, depths):
+    context = SHAPES[shape]["context"]
     for depth in depths:
         if depth + N_DECODE > context:
             fail(f"--depth {depth} and {N_DECODE} tokens more do not fit the {context} positions of this shape")
@@ -321,7 +328,6 @@ def main():
     folder = ROOT / "build/compare" / options.shape
     run([options.peers, "setup"])
     make_models(folder, options.shape, options.peers)
-    check_depths(folder, options.depth)
     cria = Cria(folder, options.isa)
     rival = LlamaCpp(folder, options.peers, options.isa)
 

@@ -14,6 +14,7 @@ import collections
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -158,8 +159,8 @@ def ask_mca(mca, target, cpu, body):
 
 def title(stem, function):
     plane = next((plane for part, plane in FORMATS if part in function), function)
-    block = re.search(r"multiply_(?:block|panel)<.*?(\d+)ul, (\d+)ul[>,]", function)
-    return f"{stem} {plane}" + (" unpacking" if "Unpacking<" in function else "") + (f", {block.group(2)} rows x {block.group(1)} tiles" if block else "")
+    block = re.search(r"multiply_(?:block|panel)<.*?(?:(\d+)ul, )?(\d+)ul[>,]", function)
+    return f"{stem} {plane}" + (" unpacking" if "Unpacking<" in function else "") + (f", {block.group(2)} rows x {block.group(1) or 1} tiles" if block else "")
 
 
 def print_table(args):
@@ -244,6 +245,12 @@ def main():
         return self_test()
     if args.build is None:
         parser.error("which build folder?")
+    if shutil.which(args.mca) is None:
+        parser.error(f"{args.mca}: no such program; install LLVM 16 or newer, or name another with --mca")
+    try:
+        re.compile(args.only)
+    except re.error as error:
+        parser.error(f"--only: {error}")
     return print_table(args)
 
 

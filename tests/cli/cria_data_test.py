@@ -4,8 +4,10 @@ import json
 import math
 import os
 import re
+import resource
 import shutil
 import struct
+import subprocess
 import unittest
 
 import cria_cli as cli
@@ -472,6 +474,18 @@ class Bench(unittest.TestCase):
         resident = many["peak_resident_bytes"] - one["peak_resident_bytes"]
         if not cli.IS_SANITIZED and not cli.IS_EMULATED:
             self.assertLess(abs(resident - planned), 0.05 * planned)
+
+    def test_no_memory_to_measure_plain_reads_costs_only_that_figure(self):
+        if cli.IS_SANITIZED or cli.IS_EMULATED:
+            self.skipTest("sanitizers and emulators need more address space than any limit here")
+        command = [cli.CRIA, "bench", cli.model(), "-p", "4", "-n", "2", "-r", "1", "--threads", "1"]
+
+        def narrow():
+            resource.setrlimit(resource.RLIMIT_AS, (200_000_000, 200_000_000))  # plain reads want 256 MB
+        for option, figure in (([], "no memory to measure plain reads"), (["--json"], '"read_bytes_per_second": null')):
+            done = subprocess.run([*command, *option], preexec_fn=narrow, capture_output=True, text=True, timeout=cli.PATIENCE_S)
+            self.assertEqual(done.returncode, cli.DONE, done.stderr)
+            self.assertIn(figure, done.stdout)
 
     def test_lengths_that_do_not_fit_are_a_usage_error(self):
         self.assertEqual(cli.cria("bench", cli.model(), "-p", "513", "-n", "1").code, cli.USAGE)

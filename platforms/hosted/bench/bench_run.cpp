@@ -143,7 +143,8 @@ BenchResult measure_session(const BenchOptions& options, const std::vector<uint3
   if (longest > cria_context(model.session())) {
     throw ProgramError(ExitCode::kUsage,
                        model.path() + ": -p and -n, behind --depth, do not fit the context of " +
-                           std::to_string(cria_context(model.session())));
+                           std::to_string(cria_context(model.session())) +
+                           "; give fewer tokens or a larger --context");
   }
   const std::vector<uint32_t> tokens = random_tokens(longest, model.info().vocab_size);
   const std::span<const uint32_t> all(tokens);
