@@ -221,6 +221,8 @@ def compare_decode(table, cria, rival, weights, threads, rounds):
     pairs = in_turns(rounds, lambda: cria.bench(model, threads, (1,), N_DECODE),
                      lambda: rival.decode(f"{RIVALS[weights]}.gguf", threads))
     speed = [(a["decode"]["tokens_per_second"]["median"], b[0]) for a, b in pairs]
+    if any(a["read_bytes_per_second"] is None for a, _ in pairs):
+        fail("cria bench had no memory to measure plain reads, which the bar of decoding needs; free 256 MB")
     reads_bars = [READS_BAR * a["read_bytes_per_second"] / a["decode"]["bytes_per_token"] / b[0] for a, b in pairs]
     table.add(f"{weights} decode {N_DECODE}, {s(threads)}", speed, min(DECODE_BAR, statistics.median(reads_bars)), "tokens/s")
     reads = [(a["decode"]["bytes_per_second"] / 1e9, a["read_bytes_per_second"] / 1e9) for a, _ in pairs]

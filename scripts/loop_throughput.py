@@ -225,6 +225,8 @@ def self_test():
                                                  "Instructions": 30, "DispatchWidth": 4}}],
                 "TargetInfo": {"Resources": ["ICXPort0", "ADLPPort05", "Zn4FP1"]}}
 
+    assert title("x", "multiply_panel<2ul, 6ul, Unpacked<2ul> >(Unpacked<2ul>)") == "x unpacked, 6 rows x 2 tiles"
+    assert title("x", "multiply_block<(anonymous namespace)::Int8, 3ul>(unsigned long)") == "x int8, 3 rows x 1 tiles"
     assert read_mca(report(20, 40, (20, 19.5, 3))) == (20, 40, "p0 p5")
     assert read_mca(report(20, 80, (10, 2, 3))) == (20, 80, "front end")
     assert read_mca(report(20, 40, (3, 2, 10))) == (20, 40, "waits (fp1 10)")

@@ -41,8 +41,10 @@ uint64_t sum_lines(const uint64_t* line, size_t n_lines) {
   for (size_t i = 0; i < n_lines; ++i, line += kWords) {
     if constexpr (kAhead == ReadAhead::kEachLine) __builtin_prefetch(line + kLinesAhead * kWords);
     if constexpr (kAhead == ReadAhead::kBursts) {
-      for (size_t j = 0; i % kBurstLines == 0 && j < kBurstLines; ++j) {
-        __builtin_prefetch(line + (kLinesAhead + j) * kWords);
+      if (i % kBurstLines == 0) {
+        for (size_t j = 0; j < kBurstLines; ++j) {
+          __builtin_prefetch(line + (kLinesAhead + j) * kWords);
+        }
       }
     }
     for (size_t j = 0; j < kWords; ++j) sums[j] += line[j];
