@@ -11,6 +11,7 @@
 #include <immintrin.h>
 
 #include "runtime/kernels/weight_fetch.h"
+#include "runtime/kernels/x86/lanes_avx512.h"
 #include "runtime/kernels/x86/nl_bytes.h"
 
 namespace cria {
@@ -100,9 +101,7 @@ struct Int8G32 : Int8 {
 
 void store_tile(const Product& p, size_t row, size_t tile, __m512 value) {
   const size_t first = tile * kTileRows;
-  const size_t left = p.rows - first;
-  const auto mask = static_cast<__mmask16>(left < kTileRows ? (1u << left) - 1 : 0xffff);
-  _mm512_mask_storeu_ps(p.y + row * p.y_stride + first, mask, value);
+  _mm512_mask_storeu_ps(p.y + row * p.y_stride + first, lanes_of(p.rows - first), value);
 }
 
 // GCC drops a call of a function that does nothing but fetch.
@@ -247,7 +246,6 @@ template <size_t kTiles, size_t kRows, class Weights, class Fetch>
 // A tile times all the rows, of which there are kRows.
 template <class Weights, size_t kRows>
 [[gnu::noinline]] void multiply_block(const Product& p, size_t tile) {
-  constexpr size_t kTiles = 1;
   const Packed<Weights> weights(p, tile);
   const auto fetch_for = [&weights](size_t g) __attribute__((always_inline)) {
     const uint8_t* group = weights.codes + g * Weights::kGroupBytes;
@@ -257,12 +255,9 @@ template <class Weights, size_t kRows>
       fetch(group + weights.tile_code_bytes, Weights::kGroupBytes);
     }
   };
-  __m512 acc[kRows][kTiles];
+  __m512 acc[kRows][1];
 #pragma GCC unroll 6
-  for (size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-    for (size_t t = 0; t < kTiles; ++t) acc[r][t] = _mm512_setzero_ps();
-  }
+  for (size_t r = 0; r < kRows; ++r) acc[r][0] = _mm512_setzero_ps();
   // Two, so that one is prepared while the other is read.
   RowStep steps[2][kRows];
   const auto prepare_rows = [&](size_t begin, RowStep * to) __attribute__((always_inline)) {
@@ -281,10 +276,7 @@ template <class Weights, size_t kRows>
     begin = next;
   }
 #pragma GCC unroll 6
-  for (size_t r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
-    for (size_t t = 0; t < kTiles; ++t) store_tile(p, r, tile + t, acc[r][t]);
-  }
+  for (size_t r = 0; r < kRows; ++r) store_tile(p, r, tile, acc[r][0]);
 }
 
 template <class Weights>

@@ -7,6 +7,8 @@
 
 #include <immintrin.h>
 
+#include "runtime/kernels/x86/lanes_avx512.h"
+
 namespace cria {
 namespace {
 
@@ -45,9 +47,7 @@ struct Bf16 {
 
 void store_tile(const Product& p, size_t row, size_t tile, __m512 value) {
   const size_t first = tile * kTileRows;
-  const size_t left = p.rows - first;
-  const auto mask = static_cast<__mmask16>(left < kTileRows ? (1u << left) - 1 : 0xffff);
-  _mm512_mask_storeu_ps(p.y + row * p.y_stride + first, mask, value);
+  _mm512_mask_storeu_ps(p.y + row * p.y_stride + first, lanes_of(p.rows - first), value);
 }
 
 // Tiles [tile, tile + kTiles) times rows [row, row + kRows).

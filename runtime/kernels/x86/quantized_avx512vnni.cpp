@@ -9,18 +9,17 @@
 
 #include <immintrin.h>
 
+#include "runtime/kernels/x86/lanes_avx512.h"
+
 namespace cria {
 namespace {
 
-constexpr size_t kLanes = 16;
 constexpr uint32_t kMagnitudeMask = 0x7fffffff;
 constexpr uint32_t kInfinityBits = 0x7f800000;
 constexpr float kLargestCode = 127.0f;
 constexpr float kRoundMagic = 0x1.8p23f;
 constexpr int kNibbleBits = 4;
 constexpr int kKeyOffsetBits = 7;  // keys go to vpdpbusd as unsigned bytes, by adding 128
-
-__mmask16 lanes_of(size_t n) { return static_cast<__mmask16>(n < kLanes ? (1u << n) - 1 : 0xffff); }
 
 __mmask64 bytes_of(size_t n) { return n < 64 ? (uint64_t{1} << n) - 1 : ~uint64_t{0}; }
 

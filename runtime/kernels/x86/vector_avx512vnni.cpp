@@ -10,14 +10,12 @@
 
 #include <immintrin.h>
 
+#include "runtime/kernels/x86/lanes_avx512.h"
+
 namespace cria {
 namespace {
 
-constexpr size_t kLanes = 16;
 static_assert(kLanes == kSumLanes);
-
-// Lanes of n elements that are still to be done, 16 at most.
-__mmask16 lanes_of(size_t n) { return static_cast<__mmask16>(n < kLanes ? (1u << n) - 1 : 0xffff); }
 
 // The contract's tree.
 float sum_lanes(__m512 lanes) {
