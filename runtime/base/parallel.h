@@ -1,6 +1,7 @@
 // Splits work over the caller's parallel_for hook.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -45,6 +46,36 @@ void parallel_ranges(const Threads& threads, size_t count, const Body& body) {
         const Job& j = *static_cast<const Job*>(argument);
         const Range r = split_range(j.count, j.n_tasks, i);
         (*j.body)(r.begin, r.end, i);
+      },
+      &job, n_tasks);
+}
+
+// The same on parts of part_size, the last one shorter, of which each task takes one after the
+// other: where a core is slower than the rest, or busy elsewhere, the others take more.
+template <typename Body>
+void parallel_parts(const Threads& threads, size_t count, size_t part_size, const Body& body) {
+  const size_t n_parts = (count + part_size - 1) / part_size;
+  const size_t n_tasks = n_parts < threads.n_tasks ? n_parts : threads.n_tasks;
+  if (n_tasks <= 1 || threads.parallel_for == nullptr) {
+    if (count != 0) body(size_t{0}, count, size_t{0});
+    return;
+  }
+  struct Job {
+    const Body* body;
+    size_t count;
+    size_t part_size;
+    size_t n_parts;
+    std::atomic<size_t> n_taken;
+  } job = {&body, count, part_size, n_parts, 0};
+  threads.parallel_for(
+      threads.context,
+      [](void* argument, size_t task) {
+        Job& j = *static_cast<Job*>(argument);
+        for (size_t i = j.n_taken++; i < j.n_parts; i = j.n_taken++) {
+          const size_t begin = i * j.part_size;
+          const size_t end = begin + j.part_size;
+          (*j.body)(begin, end < j.count ? end : j.count, task);
+        }
       },
       &job, n_tasks);
 }

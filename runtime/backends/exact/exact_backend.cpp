@@ -61,6 +61,13 @@ void multiply(const LinearTools& tools, const LinearCall& call, const float* x, 
   }
 }
 
+// So many rows take so long that threads share out a matrix as they go: a core that is slower, or
+// busy elsewhere, holds up the others by no more than a part. Fewer rows wait for memory, which
+// likes one long stream a thread best.
+constexpr size_t kSharedRows = 16;
+constexpr size_t kPartsOfTask = 8;
+constexpr size_t kPartMultiple = 2;  // tiles that kernels may take together
+
 // Calls that want the same input: quantized alike, or all as floats.
 void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
                   std::span<const LinearCall> calls) {
@@ -71,7 +78,7 @@ void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
     quantize_rows(tools, x, n_rows, shape.cols, padded_cols(shape));
   }
   // One split over the tiles of all matrices: the threads meet once, not once a matrix.
-  parallel_ranges(tools.threads, n_tiles, [&](size_t begin, size_t end, size_t /*task*/) {
+  const auto multiply_tiles = [&](size_t begin, size_t end, size_t /*task*/) {
     size_t first = 0;
     for (const LinearCall& call : calls) {
       const size_t n = tile_count(call.matrix->shape.rows);
@@ -80,7 +87,11 @@ void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
       if (from < to) multiply(tools, call, x, n_rows, from, to);
       first += n;
     }
-  });
+  };
+  if (n_rows < kSharedRows) return parallel_ranges(tools.threads, n_tiles, multiply_tiles);
+  const size_t n_parts = size_t{tools.threads.n_tasks} * kPartsOfTask;
+  parallel_parts(tools.threads, n_tiles, round_up((n_tiles + n_parts - 1) / n_parts, kPartMultiple),
+                 multiply_tiles);
 }
 
 bool share_input(const Matrix& a, const Matrix& b) {

@@ -1,0 +1,93 @@
+#include "runtime/base/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace cria {
+namespace {
+
+struct Part {
+  size_t begin;
+  size_t end;
+  size_t task;
+};
+
+// Whom a test lets work.
+void in_turn(void* /*context*/, void (*task)(void*, size_t), void* argument, size_t n_tasks) {
+  for (size_t i = 0; i < n_tasks; ++i) task(argument, i);
+}
+void on_threads(void* /*context*/, void (*task)(void*, size_t), void* argument, size_t n_tasks) {
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < n_tasks; ++i) threads.emplace_back(task, argument, i);
+  for (std::thread& thread : threads) thread.join();
+}
+
+std::vector<Part> parts_of(const Threads& threads, size_t count, size_t part_size) {
+  std::mutex mutex;
+  std::vector<Part> parts;
+  parallel_parts(threads, count, part_size, [&](size_t begin, size_t end, size_t task) {
+    const std::lock_guard lock(mutex);
+    parts.push_back({begin, end, task});
+  });
+  std::sort(parts.begin(), parts.end(),
+            [](const Part& a, const Part& b) { return a.begin < b.begin; });
+  return parts;
+}
+
+TEST(ParallelParts, CoverEachPlaceOnce) {
+  for (const cria_parallel_for hook : {in_turn, on_threads}) {
+    for (const uint32_t n_tasks : {2u, 3u, 7u}) {
+      for (const size_t part_size : {1u, 2u, 5u, 100u}) {
+        for (const size_t count : {0u, 1u, 2u, 9u, 10u, 11u, 64u}) {
+          size_t at = 0;
+          for (const Part& part : parts_of({n_tasks, hook, nullptr}, count, part_size)) {
+            EXPECT_EQ(part.begin, at);
+            EXPECT_GT(part.end, part.begin);
+            EXPECT_LT(part.task, n_tasks);
+            at = part.end;
+          }
+          EXPECT_EQ(at, count) << n_tasks << " tasks, parts of " << part_size;
+        }
+      }
+    }
+  }
+}
+
+TEST(ParallelParts, HaveTheSizeAskedForButTheLast) {
+  const std::vector<Part> parts = parts_of({2, in_turn, nullptr}, 11, 4);
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[0].end, 4u);
+  EXPECT_EQ(parts[1].end, 8u);
+  EXPECT_EQ(parts[2].end, 11u);
+}
+
+TEST(ParallelParts, AreOneWhereOneThreadWorks) {
+  for (const Threads& threads : {Threads{1, in_turn, nullptr}, Threads{4, nullptr, nullptr}}) {
+    const std::vector<Part> parts = parts_of(threads, 11, 4);
+    ASSERT_EQ(parts.size(), 1u);
+    EXPECT_EQ(parts[0].end, 11u);
+  }
+}
+
+// A hook may run a task after all others are done: those have left it nothing.
+TEST(ParallelParts, AreTakenByWhoIsThere) {
+  for (const Part& part : parts_of({3, in_turn, nullptr}, 12, 1)) EXPECT_EQ(part.task, 0u);
+}
+
+TEST(ParallelParts, AskForNoMoreTasksThanParts) {
+  size_t asked = 0;
+  const auto count_tasks = [](void* context, void (*task)(void*, size_t), void* argument,
+                              size_t n_tasks) {
+    *static_cast<size_t*>(context) = n_tasks;
+    in_turn(nullptr, task, argument, n_tasks);
+  };
+  parts_of({8, count_tasks, &asked}, 10, 4);
+  EXPECT_EQ(asked, 3u);
+}
+
+}  // namespace
+}  // namespace cria
