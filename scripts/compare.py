@@ -1,17 +1,21 @@
 """Measures cria and llama.cpp in turns on random models of one shape; scripts/compare.sh builds first and says how.
 
 Every figure is the median over rounds; a ratio is the median of the rounds' ratios, because what two programs do
-within seconds of each other suffers the same neighbours. Which one begins changes from round to round.
+within seconds of each other suffers the same neighbours. Which one begins changes from round to round. XNNPACK's rows,
+which have no bar, are of one run after those rounds.
 """
 import argparse
+import fcntl
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests/tools"))
@@ -120,18 +124,23 @@ class LlamaCpp:
         return rows[0]["avg_ts"], resident
 
     def first_token_seconds(self, model, threads):
-        """Timed inside, so that entering the chroot does not count."""
-        command = f"TIMEFORMAT=%R; time llama-bench -m {model} -t {threads} -p {FIRST_PROMPT} -n 0 -r 1 --no-warmup"
-        return float(self.peers_run("bash", "-c", command)[1].split()[-1])
+        return self.seconds("llama-bench", "-m", model, "-t", threads, "-p", FIRST_PROMPT, "-n", 0, "-r", 1, "--no-warmup")
 
     def quantize_seconds(self, *words):
-        return self.peers_run("llama-quantize", *words, "bf16.gguf", "out.gguf", "q4_0", os.cpu_count())[2]
+        return self.seconds("llama-quantize", *words, "bf16.gguf", "out.gguf", "q4_0", os.cpu_count())
+
+    def seconds(self, *command):
+        """Timed inside, so that entering the chroot does not count."""
+        return float(self.peers_run("bash", "-c", 'TIMEFORMAT=%R; time "$@"', "_", *command)[1].split()[-1])
 
 
 class Table:
-    """Rows of measured pairs, printed as they come; a row below its bar is remembered."""
+    """Rows of measured pairs, printed as they come, and written to a file when there is one: what was measured before
+    something failed is not lost. A row that misses its bar is remembered."""
 
-    def __init__(self):
+    def __init__(self, shape="", path=None):
+        self.shape = shape
+        self.path = path
         self.rows = []
         print(f"{'':44} {'cria':>9} {'llama.cpp':>9} {'ratio':>6} {'bar':>6}")
 
@@ -146,8 +155,19 @@ class Table:
                           "rounds": n_rounds, "fails": fails})
         limit = "" if bar is None else f"{'<=' if at_most else '>='}{bar:.2f}"
         rival_text = "" if rival is None else f"{rival:.2f}"
-        print(f"{name + ', ' + unit:44} {ours:9.2f} {rival_text:>9} {ratio:6.2f} {limit:>6}{'  BELOW' if fails else ''}",
+        print(f"{name + ', ' + unit:44} {ours:9.2f} {rival_text:>9} {ratio:6.2f} {limit:>6}{'  MISSED' if fails else ''}",
               flush=True)
+        if self.path is not None:
+            write_whole(self.path, json.dumps({"shape": self.shape, "rows": self.rows}, indent=2) + "\n")
+
+    def missed(self):
+        return [row["name"] for row in self.rows if row["fails"]]
+
+
+def write_whole(path, text):
+    part = path.with_name(path.name + ".part")
+    part.write_text(text)
+    part.replace(path)
 
 
 def in_turns(rounds, first, second):
@@ -169,7 +189,6 @@ STORED = "int4-stored.cria"
 
 def make_models(folder, shape, peers):
     """A checkpoint and what both programs make of it; kept for the next time, cria's while its converter is the same."""
-    folder.mkdir(parents=True, exist_ok=True)
     done = folder / "done"
     if not done.exists():
         print(f"making models in {folder}", flush=True)
@@ -213,7 +232,7 @@ def compare_prefill(table, cria, rival, weights, threads, rounds):
     # XNNPACK takes the best instruction set that it finds, so it has no place in a table of one.
     xnnpack = {} if cria.isa else cria.prefill(model, threads, "xnnpack")
     for n in xnnpack:
-        table.add(f"  xnnpack {n}, {s(threads)}", [(xnnpack[n], b[n]) for _, b in pairs], None, "tokens/s")
+        put_xnnpack(table, f"  xnnpack {n}, {s(threads)}", xnnpack[n], [b[n] for _, b in pairs])
 
 
 def compare_decode(table, cria, rival, weights, threads, rounds):
@@ -231,8 +250,13 @@ def compare_decode(table, cria, rival, weights, threads, rounds):
               None, "GB/s", rounds)
     if not cria.isa:
         xnnpack = cria.bench(model, threads, (1,), N_DECODE, "xnnpack")["decode"]["tokens_per_second"]["median"]
-        table.add(f"  xnnpack, {s(threads)}", [(xnnpack, b[0]) for _, b in pairs], None, "tokens/s")
+        put_xnnpack(table, f"  xnnpack, {s(threads)}", xnnpack, [b[0] for _, b in pairs])
     return pairs
+
+
+def put_xnnpack(table, name, ours, rivals):
+    rival = statistics.median(rivals)
+    table.put(name, ours, rival, ours / rival, None, "tokens/s", 1)
 
 
 def compare_depth(table, cria, rival, weights, threads, rounds, depth):
@@ -247,9 +271,11 @@ def compare_depth(table, cria, rival, weights, threads, rounds, depth):
                          lambda w=words: rival.decode(gguf, threads, "-d", depth, *w)[0])
         speed = [(a["decode"]["tokens_per_second"]["median"], b) for a, b in pairs]
         table.add(f"{weights} decode behind {depth}{name}, {s(threads)}", speed, bar, "tokens/s")
-    ours = pairs[0][0]["decode"]["kv_bytes_per_token"]
-    table.put(f"  KV cache at {depth}; f16", ours / 1e6, f16_kv_bytes(cria.folder, depth) / 1e6,
-              ours / f16_kv_bytes(cria.folder, depth), None, "MB", rounds)
+    # What a token reads half-way, of depth + N_DECODE / 2 positions; the rival's by its shape.
+    positions = depth + N_DECODE // 2
+    ours = pairs[0][0]["decode"]["kv_bytes_per_token"] / positions * depth
+    f16 = f16_kv_bytes(cria.folder, depth)
+    table.put(f"  KV cache at {depth}; f16, computed", ours / 1e6, f16 / 1e6, ours / f16, None, "MB", 1)
 
 
 def config_of(folder):
@@ -294,7 +320,8 @@ def read_options():
     parser.add_argument("--isa", choices=tuple(LEVELS), help="both programs use this instruction set; default: the best")
     parser.add_argument("--depth", default="0", type=numbers(0, 2**20),
                         help="also a prompt of so many tokens, and decoding behind it; 0: what is always measured")
-    parser.add_argument("--rounds", default=5, type=number(1, 1000))
+    parser.add_argument("--rounds", default=5, type=number(1, 1000),
+                        help=f"turns of each pair; with --depth at most {DEPTH_ROUNDS}, as each fills the context anew")
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
     parser.add_argument("--peers", type=pathlib.Path, default=ROOT.parent / "shared/tools/peers")
     parser.add_argument("--check", action="store_true", help="look at these arguments only, before anything is built")
@@ -303,17 +330,28 @@ def read_options():
     if not options.peers.is_file() or not os.access(options.peers, os.X_OK):
         fail(f"{options.peers} is no program; it runs llama.cpp. Give its place with --peers.")
     check_depths(options.shape, options.depth)
+    if os.geteuid() != 0:
+        fail("not root, which llama.cpp's chroot needs; use sudo")
     if options.isa:
         flags = set(pathlib.Path("/proc/cpuinfo").read_text().split())
         if LEVELS[options.isa][0] not in flags:
             able = ", ".join(isa for isa, (flag, _) in LEVELS.items() if flag in flags) or "none of these levels"
             fail(f"--isa {options.isa}: this CPU has no {LEVELS[options.isa][0]}; it has {able}")
-    # Found out now, and without leaving an empty file where nothing is measured.
-    if options.json:
-        written = options.json if options.json.exists() else options.json.parent
-        if options.json.is_dir() or not os.access(written, os.W_OK):
-            fail(f"{options.json}: cannot be written")
+        if shutil.which("unshare") is None:
+            fail(f"--isa {options.isa}: no program unshare, which shows llama.cpp one backend; install util-linux")
+    if options.json is not None:
+        check_writable(options.json)
     return options
+
+
+def check_writable(path):
+    """Found out before anything is measured, and without leaving an empty file then."""
+    if path.is_dir():
+        fail(f"--json {path}: is a folder; name a file in it")
+    if not path.parent.is_dir():
+        fail(f"--json {path}: no folder {path.parent}; make it first")
+    if not os.access(path.parent, os.W_OK):
+        fail(f"--json {path}: cannot write in {path.parent}; choose another folder")
 
 
 def check_depths(shape, depths):
@@ -326,14 +364,24 @@ def check_depths(shape, depths):
 def main():
     options = read_options()
     if options.check:
-        return
+        return 0
     folder = ROOT / "build/compare" / options.shape
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            fail(f"{folder}: another comparison is running there; wait for its end")
+        return compare(options, folder)
+
+
+def compare(options, folder):
     run([options.peers, "setup"])
     make_models(folder, options.shape, options.peers)
     cria = Cria(folder, options.isa)
     rival = LlamaCpp(folder, options.peers, options.isa)
 
-    table = Table()
+    table = Table(options.shape, options.json)
     for threads in options.threads:
         for depth in filter(None, options.depth):
             compare_depth(table, cria, rival, "int4", threads, options.rounds, depth)
@@ -358,11 +406,18 @@ def main():
     for name in ("out.cria", "out.gguf"):
         (folder / name).unlink(missing_ok=True)
 
-    if options.json:
-        options.json.write_text(json.dumps({"shape": options.shape, "rows": table.rows}, indent=2) + "\n")
-    failed = [row["name"] for row in table.rows if row["fails"]]
-    print(f"below the bar: {'; '.join(failed)}" if failed else "every bar is met")
-    sys.exit(MISSED if failed else 0)
+    missed = table.missed()
+    print(f"missed: {'; '.join(missed)}" if missed else "every bar is met")
+    return MISSED if missed else 0
 
 
-main()
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except OSError as error:
+        fail(error)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception:  # a 1 would say that a bar is missed
+        traceback.print_exc()
+        sys.exit(BROKEN)

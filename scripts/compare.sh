@@ -5,7 +5,8 @@
 # and a machine at rest.
 #   scripts/compare.sh --shape llama-3.2-1b|tinyllama-1.1b|smollm-135m [--threads 1,2] [--rounds 5] [--json FILE]
 #                      [--isa avx2|avxvnni|avx512vnni]   both programs use it
-#                      [--depth 0,4096]  also prompts of so many tokens and decoding behind them; without 0 these alone
+#                      [--depth 0,4096]  also prompts of so many tokens and decoding behind them (three rounds at most); without
+#                                        0 these alone
 #                      [--peers FILE]    the tool, when it is elsewhere
 set -euo pipefail
 
@@ -13,7 +14,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # What is wrong with the arguments is said before minutes of building.
 case " $* " in *" --help "* | *" -h "*) exec python3 "$root/scripts/compare.py" --help ;; esac
 if command -v python3 >/dev/null; then python3 "$root/scripts/compare.py" --check "$@"; fi
-"$root/scripts/setup.sh"
-cmake -S "$root" --preset release >/dev/null
-cmake --build "$root/build/release" --target cria cria-convert >/dev/null
+# A failed build is no missed bar.
+"$root/scripts/setup.sh" || exit 2
+cmake -S "$root" --preset release >/dev/null || exit 2
+cmake --build "$root/build/release" --target cria cria-convert >/dev/null || exit 2
 exec python3 "$root/scripts/compare.py" "$@"

@@ -153,29 +153,42 @@ def read_mca(report):
 
 def ask_mca(mca, target, cpu, body):
     result = subprocess.run([mca, *target.options, f"-mcpu={cpu}", f"-iterations={ITERATIONS}", "-json"],
-                            input="\n".join(body), capture_output=True, text=True, check=True)
+                            input="\n".join(body), capture_output=True, text=True, check=False)
+    if result.returncode != 0 or "is not a recognized processor" in result.stderr:
+        sys.exit(f"{mca} for {cpu}: {result.stderr.strip().splitlines()[0] if result.stderr else 'failed'}")
     return read_mca(json.loads(result.stdout))
 
 
 def title(stem, function):
     plane = next((plane for part, plane in FORMATS if part in function), function)
-    block = re.search(r"multiply_(?:block|panel)<.*?(?:(\d+)ul, )?(\d+)ul[>,]", function)
-    return f"{stem} {plane}" + (" unpacking" if "Unpacking<" in function else "") + (f", {block.group(2)} rows x {block.group(1) or 1} tiles" if block else "")
+    block = re.search(r"multiply_(block|panel)<.*?(?:(\d+)ul, )?(\d+)ul[>,]", function)
+    if block is None:
+        return f"{stem} {plane}"
+    kind, columns, rows = block.groups()
+    words = " unpacking" if "Unpacking<" in function else ", unpacked" if kind == "panel" and "TileKernels" in function else ""
+    rows = f"{rows} row{'' if rows == '1' else 's'}"
+    # The other number of a block is of parts of one tile.
+    return f"{stem} {plane}{words}, {rows}" + (f" x {columns} tile{'' if columns == '1' else 's'}" if kind == "panel" and columns else "")
 
 
 def print_table(args):
     def find(name):
-        return next(iter(sorted(args.build.rglob(f"{name}*.o"))), None)
+        found = sorted(args.build.rglob(f"{name}*.o"))
+        if len(found) > 1:
+            sys.exit(f"{args.build}: has {len(found)} objects {name}; name the folder of one build, as build/release")
+        return found[0] if found else None
 
     target = next((t for t in TARGETS if all(find(name) for name in t.objects)), None)
     if target is None:
         sys.exit(f"{args.build}: no kernels of AArch64 or x86-64 in it")
     every = list(dict.fromkeys(" ".join(target.objects.values()).split()))
     cpus = args.cpus.split(",") if args.cpus else every
+    objdump = program(args.objdump or target.objdump, "binutils of the target", "--objdump")
+    n_found = 0
     print("| loop | multiply-adds | instructions | " + " | ".join(cpus) + " |")
     print("|---" * (3 + len(cpus)) + "|")
     for name, able in target.objects.items():
-        listed = subprocess.run([args.objdump or target.objdump, "-d", "-C", "--no-show-raw-insn", str(find(name))],
+        listed = subprocess.run([objdump, "-d", "-C", "--no-show-raw-insn", str(find(name))],
                                 capture_output=True, text=True, check=True)
         for function, instructions in functions(target, listed.stdout):
             heading = title(name, function)
@@ -183,6 +196,7 @@ def print_table(args):
                 continue
             for body in inner_loops(target, instructions):
                 n, cells = products(target, body), []
+                n_found += 1
                 for cpu in cpus:
                     if cpu in every and cpu not in able.split():
                         cells.append("")
@@ -190,6 +204,14 @@ def print_table(args):
                     cycles, uops, limit = ask_mca(args.mca, target, cpu, body)
                     cells.append(f"{cycles:.0f}, {n / cycles:.1f}; {uops:.0f}, {limit}")
                 print(f"| {heading} | {n} | {len(body)} | " + " | ".join(cells) + " |", flush=True)
+    if n_found == 0:
+        sys.exit(f"--only {args.only}: no loop is called so; without --only all are listed")
+
+
+def program(name, package, option):
+    if shutil.which(name) is None:
+        sys.exit(f"{name}: no such program; install {package}, or name another with {option}")
+    return name
 
 
 SAMPLE = """
@@ -226,12 +248,14 @@ def self_test():
                 "TargetInfo": {"Resources": ["ICXPort0", "ADLPPort05", "Zn4FP1"]}}
 
     assert title("x", "multiply_panel<2ul, 6ul, Unpacked<2ul> >(Unpacked<2ul>)") == "x unpacked, 6 rows x 2 tiles"
-    assert title("x", "multiply_block<(anonymous namespace)::Int8, 3ul>(unsigned long)") == "x int8, 3 rows x 1 tiles"
+    assert title("x", "multiply_block<(anonymous namespace)::Int8, 3ul>(unsigned long)") == "x int8, 3 rows"
     assert read_mca(report(20, 40, (20, 19.5, 3))) == (20, 40, "p0 p5")
     assert read_mca(report(20, 80, (10, 2, 3))) == (20, 80, "front end")
     assert read_mca(report(20, 40, (3, 2, 10))) == (20, 40, "waits (fp1 10)")
     assert title("a", "multiply_panel<2ul, 6ul, x::Unpacked<2ul> >(y)") == "a unpacked, 6 rows x 2 tiles"
-    assert title("a", "multiply_block<x::Int4Nl, 2ul, 6ul>(y)") == "a int4nl, 6 rows x 2 tiles"
+    assert title("a", "TileKernels<x>::multiply_block<TileKernels<x>::Int4Nl, 2ul, 6ul>(y)") == "a int4nl, 6 rows"
+    assert title("a", "TileKernels<x>::multiply_panel<TileKernels<x>::Int4, 1ul>(y)") == "a int4, unpacked, 1 row"
+    assert title("a", "matmul_q8_q8(y)") == "a int8"
 
 
 def main():
@@ -247,8 +271,7 @@ def main():
         return self_test()
     if args.build is None:
         parser.error("which build folder?")
-    if shutil.which(args.mca) is None:
-        parser.error(f"{args.mca}: no such program; install LLVM 16 or newer, or name another with --mca")
+    program(args.mca, "LLVM 16 or newer", "--mca")
     try:
         re.compile(args.only)
     except re.error as error:
