@@ -321,7 +321,7 @@ def read_options():
     parser.add_argument("--depth", default="0", type=numbers(0, 2**20),
                         help="also a prompt of so many tokens, and decoding behind it; 0: what is always measured")
     parser.add_argument("--rounds", default=5, type=number(1, 1000),
-                        help=f"turns of each pair; with --depth at most {DEPTH_ROUNDS}, as each fills the context anew")
+                        help=f"turns of each pair; behind a depth at most {DEPTH_ROUNDS}, as each fills the context anew")
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
     parser.add_argument("--peers", type=pathlib.Path, default=ROOT.parent / "shared/tools/peers")
     parser.add_argument("--check", action="store_true", help="look at these arguments only, before anything is built")
@@ -340,14 +340,17 @@ def read_options():
         if shutil.which("unshare") is None:
             fail(f"--isa {options.isa}: no program unshare, which shows llama.cpp one backend; install util-linux")
     if options.json is not None:
+        options.json = options.json.resolve()  # a link stays, what it leads to is written
         check_writable(options.json)
     return options
 
 
 def check_writable(path):
-    """Found out before anything is measured, and without leaving an empty file then."""
+    """Found out before anything is measured, and without leaving an empty file then. A device or pipe would be replaced."""
     if path.is_dir():
         fail(f"--json {path}: is a folder; name a file in it")
+    if path.exists() and not path.is_file():
+        fail(f"--json {path}: is no regular file; name another")
     if not path.parent.is_dir():
         fail(f"--json {path}: no folder {path.parent}; make it first")
     if not os.access(path.parent, os.W_OK):

@@ -155,7 +155,7 @@ def ask_mca(mca, target, cpu, body):
     result = subprocess.run([mca, *target.options, f"-mcpu={cpu}", f"-iterations={ITERATIONS}", "-json"],
                             input="\n".join(body), capture_output=True, text=True, check=False)
     if result.returncode != 0 or "is not a recognized processor" in result.stderr:
-        sys.exit(f"{mca} for {cpu}: {result.stderr.strip().splitlines()[0] if result.stderr else 'failed'}")
+        sys.exit(f"{mca} for {cpu}: {(result.stderr.strip() or 'failed').splitlines()[0]}")
     return read_mca(json.loads(result.stdout))
 
 

@@ -26,58 +26,51 @@ struct Range {
           count / n * (i + 1) + (i + 1 < count % n ? i + 1 : count % n)};
 }
 
+// How many tasks n pieces of work are for.
+[[nodiscard]] inline size_t task_count(const Threads& threads, size_t n) {
+  const size_t most = threads.parallel_for == nullptr ? 1 : threads.n_tasks;
+  return n < most ? n : most;
+}
+
+// Calls body(task) for each task below n_tasks, of which there are more than one.
+template <typename Body>
+void parallel_tasks(const Threads& threads, size_t n_tasks, const Body& body) {
+  const Body* pointer = &body;
+  threads.parallel_for(
+      threads.context,
+      [](void* argument, size_t task) { (**static_cast<const Body**>(argument))(task); }, &pointer,
+      n_tasks);
+}
+
 // Calls body(begin, end, task) on parts of [0, count), at most one part a task. Which thread
 // runs a part never changes a result: parts write disjoint outputs and no sum crosses them.
 template <typename Body>
 void parallel_ranges(const Threads& threads, size_t count, const Body& body) {
-  const size_t n_tasks = count < threads.n_tasks ? count : threads.n_tasks;
-  if (n_tasks <= 1 || threads.parallel_for == nullptr) {
-    if (count != 0) body(size_t{0}, count, size_t{0});
-    return;
-  }
-  struct Job {
-    const Body* body;
-    size_t count;
-    size_t n_tasks;
-  } job = {&body, count, n_tasks};
-  threads.parallel_for(
-      threads.context,
-      [](void* argument, size_t i) {
-        const Job& j = *static_cast<const Job*>(argument);
-        const Range r = split_range(j.count, j.n_tasks, i);
-        (*j.body)(r.begin, r.end, i);
-      },
-      &job, n_tasks);
+  if (count == 0) return;
+  const size_t n_tasks = task_count(threads, count);
+  if (n_tasks <= 1) return body(size_t{0}, count, size_t{0});
+  parallel_tasks(threads, n_tasks, [&](size_t task) {
+    const Range r = split_range(count, n_tasks, task);
+    body(r.begin, r.end, task);
+  });
 }
 
 // The same on parts of part_size, the last one shorter, of which each task takes one after the
 // other: where a core is slower than the rest, or busy elsewhere, the others take more.
 template <typename Body>
 void parallel_parts(const Threads& threads, size_t count, size_t part_size, const Body& body) {
+  if (count == 0) return;
   const size_t n_parts = (count + part_size - 1) / part_size;
-  const size_t n_tasks = n_parts < threads.n_tasks ? n_parts : threads.n_tasks;
-  if (n_tasks <= 1 || threads.parallel_for == nullptr) {
-    if (count != 0) body(size_t{0}, count, size_t{0});
-    return;
-  }
-  struct Job {
-    const Body* body;
-    size_t count;
-    size_t part_size;
-    size_t n_parts;
-    std::atomic<size_t> n_taken;
-  } job = {&body, count, part_size, n_parts, 0};
-  threads.parallel_for(
-      threads.context,
-      [](void* argument, size_t task) {
-        Job& j = *static_cast<Job*>(argument);
-        for (size_t i = j.n_taken++; i < j.n_parts; i = j.n_taken++) {
-          const size_t begin = i * j.part_size;
-          const size_t end = begin + j.part_size;
-          (*j.body)(begin, end < j.count ? end : j.count, task);
-        }
-      },
-      &job, n_tasks);
+  const size_t n_tasks = task_count(threads, n_parts);
+  if (n_tasks <= 1) return body(size_t{0}, count, size_t{0});
+  std::atomic<size_t> n_taken = 0;
+  parallel_tasks(threads, n_tasks, [&](size_t task) {
+    for (size_t i = n_taken++; i < n_parts; i = n_taken++) {
+      const size_t begin = i * part_size;
+      const size_t end = begin + part_size;
+      body(begin, end < count ? end : count, task);
+    }
+  });
 }
 
 }  // namespace cria

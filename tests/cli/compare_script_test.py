@@ -102,6 +102,7 @@ class Compare(unittest.TestCase):
         missing = self.folder / "none/rows.json"
         for words, text in ((("--depth", "1000000"), "--depth 1000000 and 64 tokens more do not fit"),
                             (("--json", str(self.folder)), "is a folder; name a file"),
+                            (("--json", "/dev/null"), "--json /dev/null: is no regular file"),
                             (("--json", str(missing)), f"no folder {missing.parent}"),
                             (("--threads", "0"), "'0' is no number from 1 to 256")):
             self.assertIn(text, self.refusal("--check", *words))

@@ -19,6 +19,7 @@ namespace {
 
 constexpr size_t kQuads = kActivationGroup / 4;
 constexpr size_t kStepGroups = 8;  // groups that are prepared together
+static_assert(kLanes == kTileRows);
 constexpr size_t kMaxRows = 6;     // with two tiles, what 32 registers hold
 constexpr size_t kStreamRows = 2;  // that wait for memory so much that they ask far ahead
 

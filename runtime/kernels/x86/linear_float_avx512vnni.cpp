@@ -12,6 +12,7 @@
 namespace cria {
 namespace {
 
+static_assert(kLanes == kTileRows);
 constexpr size_t kMaxRows = 6;  // twelve sums hide the latency of an addition
 constexpr size_t kFloatsAhead = 8192;
 

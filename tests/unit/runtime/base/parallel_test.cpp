@@ -75,7 +75,9 @@ TEST(ParallelParts, AreOneWhereOneThreadWorks) {
 
 // A hook may run a task after all others are done: those have left it nothing.
 TEST(ParallelParts, AreTakenByWhoIsThere) {
-  for (const Part& part : parts_of({3, in_turn, nullptr}, 12, 1)) EXPECT_EQ(part.task, 0u);
+  const std::vector<Part> parts = parts_of({3, in_turn, nullptr}, 12, 1);
+  ASSERT_EQ(parts.size(), 12u);
+  for (const Part& part : parts) EXPECT_EQ(part.task, 0u);
 }
 
 TEST(ParallelParts, AskForNoMoreTasksThanParts) {
