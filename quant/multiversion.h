@@ -4,7 +4,10 @@
 // same bits; runtime/kernels has its own table of functions, because its caller chooses there.
 #pragma once
 
-#if defined(__x86_64__) && defined(__ELF__) && defined(__GNUC__) && !defined(__SANITIZE_THREAD__)
+// Sanitized builds have one version: three take a minute each to compile, and the thread sanitizer's
+// cannot be loaded.
+#if defined(__x86_64__) && defined(__ELF__) && defined(__GNUC__) && \
+    !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define CRIA_MULTIVERSION [[gnu::target_clones("avx512f", "avx2", "default")]]
 #else
 #define CRIA_MULTIVERSION

@@ -27,7 +27,7 @@ IS_EMULATED = "CRIA_EMULATOR" in os.environ
 IS_THREAD_SANITIZED = not IS_EMULATED and b"__tsan_init" in Path(CRIA).read_bytes()
 IS_SANITIZED = IS_THREAD_SANITIZED or not IS_EMULATED and b"__asan_init" in Path(CRIA).read_bytes()
 # A slow machine under sanitizers or an emulator; nothing here waits for it to pass.
-PATIENCE_S = 600 if IS_EMULATED or IS_THREAD_SANITIZED else 120
+PATIENCE_S = 600 if IS_EMULATED or IS_SANITIZED else 120
 
 DONE, USAGE, BAD_INPUT, IO, MEMORY, INCOMPLETE, INTERRUPTED = 0, 2, 3, 4, 5, 6, 130
 
