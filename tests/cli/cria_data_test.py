@@ -489,6 +489,16 @@ class Bench(unittest.TestCase):
 
     def test_lengths_that_do_not_fit_are_a_usage_error(self):
         self.assertEqual(cli.cria("bench", cli.model(), "-p", "513", "-n", "1").code, cli.USAGE)
+        self.assertIn("give fewer tokens, the model takes no more", cli.cria("bench", cli.model(), "-p", "513", "-n", "1").err)
+        few = cli.cria("bench", cli.model(), "-p", "200", "-n", "1", "--context", "128")
+        self.assertIn("give fewer tokens or a larger --context", few.err)
+
+    def test_xnnpack_is_not_given_the_name_of_other_kernels(self):
+        command = ["bench", cli.model("--weights", "int8"), "-p", "4", "-n", "2", "-r", "1", "--isa", "scalar", "--backend"]
+        self.assertIn(", exact, scalar kernels\n", cli.cria(*command, "exact").out)
+        other = cli.cria(*command, "xnnpack")
+        if other.code == cli.DONE:  # in this build
+            self.assertIn(", xnnpack, scalar kernels elsewhere\n", other.out)
         self.assertEqual(cli.cria("bench", cli.model(), "-p", "8", "-n", "600").code, cli.USAGE)
 
 

@@ -141,10 +141,12 @@ BenchResult measure_session(const BenchOptions& options, const std::vector<uint3
   const ModelSession model(
       common, {.min_context = longest, .n_sessions = n_sessions, .waits_for_large_pages = true});
   if (longest > cria_context(model.session())) {
-    throw ProgramError(ExitCode::kUsage,
-                       model.path() + ": -p and -n, behind --depth, do not fit the context of " +
-                           std::to_string(cria_context(model.session())) +
-                           "; give fewer tokens or a larger --context");
+    throw ProgramError(
+        ExitCode::kUsage,
+        model.path() + ": -p and -n, behind --depth, do not fit the context of " +
+            std::to_string(cria_context(model.session())) +
+            (longest <= model.info().max_context ? "; give fewer tokens or a larger --context"
+                                                 : "; give fewer tokens, the model takes no more"));
   }
   const std::vector<uint32_t> tokens = random_tokens(longest, model.info().vocab_size);
   const std::span<const uint32_t> all(tokens);

@@ -169,9 +169,8 @@ void ChatSession::begin(const std::string& system) {
   const cria_status status = cria_chat_begin(chat_, system.data(), system.size());
   if (status == CRIA_TEXT_TOO_LONG) {
     throw ProgramError(ExitCode::kInvalidInput,
-                       text_of("the system text does not fit the context of %u tokens; shorten it "
-                               "or raise --context",
-                               cria_context(model_.session())));
+                       text_of("the system text does not fit the context of %u tokens; %s",
+                               cria_context(model_.session()), model_.advice_on_length()));
   }
   model_.check(status);
 }
@@ -232,9 +231,8 @@ ChatAnswer ChatSession::run(const char* text, size_t n_bytes, const ChatRequest&
     case CRIA_TEXT_TOO_LONG:
     case CRIA_CONTEXT_FULL:
       throw ProgramError(ExitCode::kInvalidInput,
-                         text_of("the message does not fit the context of %u tokens; shorten it "
-                                 "or raise --context",
-                                 cria_context(model_.session())));
+                         text_of("the message does not fit the context of %u tokens; %s",
+                                 cria_context(model_.session()), model_.advice_on_length()));
     case CRIA_CANCELLED:
       answer.result.end = CRIA_CHAT_STOPPED;
       return answer;

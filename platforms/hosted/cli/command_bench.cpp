@@ -109,8 +109,8 @@ void put_depth(TextStream* out, const DepthSpeed& depth, const BenchResult& resu
 }
 
 void put_result(TextStream* out, const BenchResult& result) {
-  out->put(text_of("\n%u thread%s, %s, %s kernels\n", result.n_threads,
-                   result.n_threads == 1 ? "" : "s", result.backend.c_str(), result.isa.c_str()));
+  out->put(text_of("\n%u thread%s, %s\n", result.n_threads, result.n_threads == 1 ? "" : "s",
+                   kernels_text(result.backend, result.isa).c_str()));
   out->put(text_of("  %-12s %10s %10s\n", "tokens/s", "median", "min"));
   for (const DepthSpeed& depth : result.depths) put_depth(out, depth, result);
   for (const SessionsSpeed& speed : result.sessions) {

@@ -15,6 +15,7 @@
 #include "platforms/hosted/cli/text_stream.h"
 #include "platforms/hosted/session/interrupt.h"
 #include "platforms/hosted/session/model_session.h"
+#include "platforms/hosted/session/model_text.h"
 #include "platforms/hosted/session/status_error.h"
 
 namespace cria::hosted {
@@ -156,10 +157,11 @@ ChatProgram::Next ChatProgram::print_stats(const std::string&) {
                          per_second(last.n_answered - 1, last_.answer_seconds)));
   }
   print_notice(text_of(
-      "%s of memory, %s of the file in place; backend %s, %s kernels, "
+      "%s of memory, %s of the file in place; backend %s, "
       "--threads %u",
       megabytes(model_.plan().total).c_str(), megabytes(model_.plan().in_place).c_str(),
-      cria_backend_name(model_.model()), cria_isa_name(model_.model()), model_.config().n_threads));
+      kernels_text(cria_backend_name(model_.model()), cria_isa_name(model_.model())).c_str(),
+      model_.config().n_threads));
   return Next::kGoOn;
 }
 

@@ -11,6 +11,7 @@
 #include "platforms/hosted/base/terminal.h"
 #include "platforms/hosted/session/cpu.h"
 #include "platforms/hosted/session/interrupt.h"
+#include "platforms/hosted/session/model_text.h"
 #include "platforms/hosted/session/status_error.h"
 
 namespace cria::hosted {
@@ -131,11 +132,11 @@ ModelSession::ModelSession(const CommonOptions& options, const SessionNeeds& nee
   open_seconds_ = monotonic_seconds() - started_seconds_;
   if (options.verbose) {
     print_notice(text_of(
-        "%s: backend %s, %s kernels, %u thread%s, %u positions, %s of memory "
+        "%s: backend %s, %u thread%s, %u positions, %s of memory "
         "and %s of the file in place, open after %.2f s",
-        path().c_str(), cria_backend_name(model_), cria_isa_name(model_), config_.n_threads,
-        config_.n_threads == 1 ? "" : "s", config_.context, megabytes(arena_.size_bytes()).c_str(),
-        megabytes(plan_.in_place).c_str(), open_seconds_));
+        path().c_str(), kernels_text(cria_backend_name(model_), cria_isa_name(model_)).c_str(),
+        config_.n_threads, config_.n_threads == 1 ? "" : "s", config_.context,
+        megabytes(arena_.size_bytes()).c_str(), megabytes(plan_.in_place).c_str(), open_seconds_));
   }
 }
 

@@ -85,6 +85,12 @@ class ModelSession {
   cria_workspace* workspace() const { return workspace_; }
   const std::string& path() const { return file_.path(); }
   const cria_model_info& info() const { return file_.info(); }
+
+  // What to do about a text that the context does not hold.
+  const char* advice_on_length() const {
+    return cria_context(session()) < info().max_context ? "shorten it or raise --context"
+                                                        : "shorten it, the model takes no more";
+  }
   const cria_memory_plan& plan() const { return plan_; }
   const cria_config& config() const { return config_; }
   ModelFile& file() { return file_; }

@@ -30,6 +30,12 @@ const char* backend_name(uint32_t backend) {
   return name_at(kNames, static_cast<uint32_t>(backend));
 }
 
+std::string kernels_text(std::string_view backend, std::string_view isa) {
+  const bool is_exact = backend == "exact";
+  return std::string(backend) + ", " + std::string(isa) +
+         (is_exact ? " kernels" : " kernels elsewhere");
+}
+
 const char* kv_format_name(uint32_t format) {
   constexpr const char* kNames[] = {"int8", "f32", "k8v4"};
   return name_at(kNames, static_cast<uint32_t>(format));

@@ -22,6 +22,8 @@ const char* advice(cria_status status) {
       return "shorten the text or raise --context";
     case CRIA_CONTEXT_FULL:
       return "raise --context";
+    case CRIA_READ_FAILED:
+      return "see that nothing changes the file and that its disk is well, or copy it again";
     case CRIA_BAD_STATE:
       return "load it with the model, --kv and version that saved it";
     case CRIA_BACKEND_FAILED:
