@@ -4,8 +4,8 @@
 // same bits; runtime/kernels has its own table of functions, because its caller chooses there.
 #pragma once
 
-// Sanitized builds have one version: three take a minute each to compile, and the thread sanitizer's
-// cannot be loaded.
+// Sanitized builds have one version: three take a minute each to compile, and the thread
+// sanitizer's cannot be loaded.
 #if defined(__x86_64__) && defined(__ELF__) && defined(__GNUC__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define CRIA_MULTIVERSION [[gnu::target_clones("avx512f", "avx2", "default")]]
