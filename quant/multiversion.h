@@ -4,7 +4,7 @@
 // same bits; runtime/kernels has its own table of functions, because its caller chooses there.
 #pragma once
 
-// Sanitized builds have one version: three take a minute each to compile, and the thread
+// Sanitized builds have one version: three of a file take a minute to compile, and the thread
 // sanitizer's cannot be loaded.
 #if defined(__x86_64__) && defined(__ELF__) && defined(__GNUC__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)

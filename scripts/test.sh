@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets the machine up, builds, and runs every test through ctest: release and dev (the address and undefined-behaviour
-# sanitizers, without what is slow or only compares bits again, which CMakePresets.json names); then, under an emulator, the
+# sanitizers, without what is slow or repeats release at length, which CMakePresets.json names); then, under an emulator, the
 # firmware: cortex-m55 with and without Helium, and what is labelled short for cortex-m33 and cortex-m4. A firmware is left
 # out, and said to be, when it would begin after 34 minutes or its tools cannot be installed. Ends with how long each took.
 #   scripts/test.sh [--target NAME]...   only these, whole; nothing is left out. More targets: aarch64 and armv7 under
