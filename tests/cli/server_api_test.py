@@ -296,6 +296,11 @@ class Endpoints(unittest.TestCase):
             error = self.refuses("/completion", {"prompt": "a", "seed": seed}, "seed")
             self.assertEqual(error["message"], "seed must be a whole number from -9223372036854775808 to 18446744073709551615")
 
+    def test_without_a_seed_one_is_drawn(self):
+        for seed in (b"", b', "seed": -1', b', "seed": null'):
+            bodies = [self.server.request("POST", "/completion", b'{"prompt": "a", "n_predict": 1%s}' % seed).body for _ in range(4)]
+            self.assertEqual(len({body["generation_settings"]["seed"] for body in bodies}), 4, seed)
+
     def test_conversations_that_are_none(self):
         image = [{"type": "image_url", "image_url": {"url": "data:"}}]
         for messages in (None, "text", [], [123], [{}], [{"role": 1, "content": "a"}], [{"role": "user"}],
