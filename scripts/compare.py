@@ -309,21 +309,36 @@ def number(least, most):
 
 
 def numbers(least, most):
-    return lambda text: [number(least, most)(word) for word in text.split(",")]
+    """Each once, in the order of the text."""
+    return lambda text: list(dict.fromkeys(number(least, most)(word) for word in text.split(",")))
+
+
+def path(text):
+    if not text:
+        raise argparse.ArgumentTypeError("an empty text names no file")
+    return pathlib.Path(text)
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        fail(f"{message}; see --help")
 
 
 def read_options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     allow_abbrev=False)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("--shape", required=True, choices=("llama-3.2-1b", "tinyllama-1.1b", "smollm-135m"))
-    parser.add_argument("--threads", default="1,2", type=numbers(1, MOST_THREADS))
+    parser.add_argument("--threads", default="1,2", type=numbers(1, MOST_THREADS),
+                        help="numbers of threads, each measured by itself; default: %(default)s")
     parser.add_argument("--isa", choices=tuple(LEVELS), help="both programs use this instruction set; default: the best")
     parser.add_argument("--depth", default="0", type=numbers(0, 2**20),
-                        help="also a prompt of so many tokens, and decoding behind it; 0: what is always measured")
+                        help="also a prompt of so many tokens, and decoding behind it; 0, the default: all else, which "
+                             "other depths alone leave out")
     parser.add_argument("--rounds", default=5, type=number(1, 1000),
-                        help=f"turns of each pair; behind a depth at most {DEPTH_ROUNDS}, as each fills the context anew")
-    parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
-    parser.add_argument("--peers", type=pathlib.Path, default=ROOT.parent / "shared/tools/peers")
+                        help="turns of each pair; default: %(default)s; behind a depth at most "
+                             f"{DEPTH_ROUNDS}, as each fills the context anew")
+    parser.add_argument("--json", type=path, help="also write the rows to this file")
+    parser.add_argument("--peers", type=path, default=ROOT.parent / "shared/tools/peers",
+                        help="the program that runs llama.cpp; default: %(default)s")
     parser.add_argument("--check", action="store_true", help="look at these arguments only, before anything is built")
     options = parser.parse_args()
     options.peers = options.peers.absolute()

@@ -12,6 +12,7 @@ a processor, not a measurement: all data is in the first-level cache, and both s
 import argparse
 import collections
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -22,7 +23,8 @@ ITERATIONS = 100
 BUSY = 0.95  # of the cycles: what is busier is the limit
 
 # objects: which processors are asked about each. products: what one instruction adds, for vectors of 128 bits.
-Target = collections.namedtuple("Target", "objects products branch always ends comment objdump options")
+# sample: an instruction that every processor has.
+Target = collections.namedtuple("Target", "objects products branch always ends comment objdump options sample")
 ARM_CPUS = "cortex-a72 neoverse-n1 neoverse-v1 cortex-a55"
 X86_CPUS = "skylake-avx512 icelake-server sapphirerapids alderlake znver3 znver4"
 TARGETS = (
@@ -30,12 +32,12 @@ TARGETS = (
            products={"sdot": 16, "smmla": 32, "smlal": 8, "smlal2": 8, "smull": 8, "smull2": 8},
            branch=r"(?:b|b\.\w+|cbn?z\s+\w+,|tbn?z\s+\w+, #\d+,)\s+([0-9a-f]+) <", always="b", ends=("ret", "br", "udf"),
            comment="//", objdump="aarch64-linux-gnu-objdump",
-           options=("-mtriple=aarch64-linux-gnu", "-mattr=+dotprod,+i8mm")),
+           options=("-mtriple=aarch64-linux-gnu", "-mattr=+dotprod,+i8mm"), sample="add x0, x0, #1"),
     Target(objects={"linear_sse4_1": X86_CPUS, "linear_avx2": X86_CPUS, "linear_avxvnni": "sapphirerapids alderlake",
                     "linear_avx512vnni": "icelake-server sapphirerapids znver4"},
            products={"pmaddubsw": 16, "vpmaddubsw": 16, "vpdpbusd": 16},
            branch=r"j\w+\s+([0-9a-f]+) <", always="jmp", ends=("ret", "ud2"), comment="#", objdump="objdump",
-           options=("-mtriple=x86_64-linux-gnu",)),
+           options=("-mtriple=x86_64-linux-gnu",), sample="addl $1, %eax"),
 )
 WIDTHS = {"%ymm": 2, "%zmm": 4}  # in 128 bits; AArch64's are all 1
 # The matrix format that a function is for, by parts of its name; Codes is an enum of neon_tiles.h.
@@ -43,6 +45,11 @@ FORMATS = (("Codes)4", "int4nl, unpacked"), ("Codes)3", "int4nl"), ("Codes)2", "
            ("Codes)1", "int8"), ("Codes)5", "int8g32"), ("::Int4Nl", "int4nl"), ("::Int4", "int4"),
            ("::Int8G32", "int8g32"), ("::Int8", "int8"), ("Unpacked<", "unpacked"), ("matmul_q4nl", "int4nl"), ("matmul_q4", "int4"),
            ("matmul_q8g", "int8g32"), ("matmul_q8", "int8"))
+
+
+def fail(problem):
+    print(f"loop_throughput: {problem}", file=sys.stderr)
+    sys.exit(2)
 
 
 def functions(target, listing):
@@ -154,9 +161,14 @@ def read_mca(report):
 def ask_mca(mca, target, cpu, body):
     result = subprocess.run([mca, *target.options, f"-mcpu={cpu}", f"-iterations={ITERATIONS}", "-json"],
                             input="\n".join(body), capture_output=True, text=True, check=False)
-    if result.returncode != 0 or "is not a recognized processor" in result.stderr:
-        sys.exit(f"{mca} for {cpu}: {(result.stderr.strip() or 'failed').splitlines()[0]}")
-    return read_mca(json.loads(result.stdout))
+    if not cpu or "is not a recognized processor" in result.stderr:
+        fail(f"--cpus: {mca} knows no processor {cpu!r}; {mca} {target.options[0]} -mcpu=help lists those it knows")
+    if result.returncode != 0:
+        fail(f"{mca} for {cpu}: {(result.stderr.strip() or 'failed').splitlines()[0]}")
+    try:
+        return read_mca(json.loads(result.stdout))
+    except (ValueError, LookupError):
+        fail(f"{mca}: its answer is none of llvm-mca's; name LLVM 16's or a newer one with --mca")
 
 
 def title(stem, function):
@@ -165,7 +177,7 @@ def title(stem, function):
     if block is None:
         return f"{stem} {plane}"
     kind, columns, rows = block.groups()
-    words = " unpacking" if "Unpacking<" in function else ", unpacked" if kind == "panel" and "TileKernels" in function else ""
+    words = " unpacking" if "Unpacking<" in function else ""
     rows = f"{rows} row{'' if rows == '1' else 's'}"
     # The other number of a block is of parts of one tile.
     return f"{stem} {plane}{words}, {rows}" + (f" x {columns} tile{'' if columns == '1' else 's'}" if kind == "panel" and columns else "")
@@ -175,21 +187,25 @@ def print_table(args):
     def find(name):
         found = sorted(args.build.rglob(f"{name}*.o"))
         if len(found) > 1:
-            sys.exit(f"{args.build}: has {len(found)} objects {name}; name the folder of one build, as build/release")
+            fail(f"{args.build}: has {len(found)} objects {name}; name the folder of one build, as build/release")
         return found[0] if found else None
 
     target = next((t for t in TARGETS if all(find(name) for name in t.objects)), None)
     if target is None:
-        sys.exit(f"{args.build}: no kernels of AArch64 or x86-64 in it")
+        fail(f"{args.build}: no kernels of AArch64 or x86-64 in it")
     every = list(dict.fromkeys(" ".join(target.objects.values()).split()))
-    cpus = args.cpus.split(",") if args.cpus else every
-    objdump = program(args.objdump or target.objdump, "binutils of the target", "--objdump")
+    cpus = every if args.cpus is None else list(dict.fromkeys(args.cpus.split(",")))
+    objdump = program(target.objdump if args.objdump is None else args.objdump, "binutils of the target", "--objdump")
+    for cpu in cpus:  # what it does not know is told before the heading
+        ask_mca(args.mca, target, cpu, [target.sample])
     n_found = 0
     print("| loop | multiply-adds | instructions | " + " | ".join(cpus) + " |")
     print("|---" * (3 + len(cpus)) + "|")
     for name, able in target.objects.items():
         listed = subprocess.run([objdump, "-d", "-C", "--no-show-raw-insn", str(find(name))],
-                                capture_output=True, text=True, check=True)
+                                capture_output=True, text=True, check=False)
+        if listed.returncode != 0:
+            fail(f"{objdump}: {(listed.stderr.strip() or 'failed').splitlines()[0]}; name the target's with --objdump")
         for function, instructions in functions(target, listed.stdout):
             heading = title(name, function)
             if not re.search(args.only, heading):
@@ -205,12 +221,13 @@ def print_table(args):
                     cells.append(f"{cycles:.0f}, {n / cycles:.1f}; {uops:.0f}, {limit}")
                 print(f"| {heading} | {n} | {len(body)} | " + " | ".join(cells) + " |", flush=True)
     if n_found == 0:
-        sys.exit(f"--only {args.only}: no loop is called so; without --only all are listed")
+        fail(f"--only {args.only}: no loop is called so; without --only all are listed" if args.only else
+             f"{objdump}: shows no loop of products; name the target's with --objdump")
 
 
 def program(name, package, option):
     if shutil.which(name) is None:
-        sys.exit(f"{name}: no such program; install {package}, or name another with {option}")
+        fail(f"{name or 'an empty name'}: no such program; install {package}, or name another with {option}")
     return name
 
 
@@ -254,23 +271,29 @@ def self_test():
     assert read_mca(report(20, 40, (3, 2, 10))) == (20, 40, "waits (fp1 10)")
     assert title("a", "multiply_panel<2ul, 6ul, x::Unpacked<2ul> >(y)") == "a unpacked, 6 rows x 2 tiles"
     assert title("a", "TileKernels<x>::multiply_block<TileKernels<x>::Int4Nl, 2ul, 6ul>(y)") == "a int4nl, 6 rows"
-    assert title("a", "TileKernels<x>::multiply_panel<TileKernels<x>::Int4, 1ul>(y)") == "a int4, unpacked, 1 row"
     assert title("a", "matmul_q8_q8(y)") == "a int8"
 
 
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        fail(f"{message}; see --help")
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("build", type=pathlib.Path, nargs="?")
-    parser.add_argument("--mca", default="llvm-mca-19", help="those before 16 know few of the processors")
-    parser.add_argument("--objdump")
-    parser.add_argument("--cpus")
-    parser.add_argument("--only", default="", help="loops whose name has this")
-    parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("--mca", default="llvm-mca-19", help="default: %(default)s; those before 16 know few of the processors")
+    parser.add_argument("--objdump", help="default: the target's of binutils")
+    parser.add_argument("--cpus", help="names of LLVM's, with commas; default: those of the target in this project's tables")
+    parser.add_argument("--only", default="", metavar="REGEX", help="loops whose name has this")
+    parser.add_argument("--self-test", action="store_true", help="test this script, without a build folder")
     args = parser.parse_args()
     if args.self_test:
+        if args.build is not None:
+            parser.error("--self-test needs no build folder")
         return self_test()
     if args.build is None:
-        parser.error("which build folder?")
+        parser.error("a build folder is needed, as build/release")
     program(args.mca, "LLVM 16 or newer", "--mca")
     try:
         re.compile(args.only)
@@ -280,4 +303,10 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read it has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        fail(error)

@@ -104,8 +104,12 @@ class Compare(unittest.TestCase):
                             (("--json", str(self.folder)), "is a folder; name a file"),
                             (("--json", "/dev/null"), "--json /dev/null: is no regular file"),
                             (("--json", str(missing)), f"no folder {missing.parent}"),
+                            (("--json", ""), "argument --json: an empty text names no file"),
                             (("--threads", "0"), "'0' is no number from 1 to 256")):
             self.assertIn(text, self.refusal("--check", *words))
+
+    def test_what_is_named_twice_is_measured_once(self):
+        self.assertEqual(compare.numbers(1, 8)("2,1,2"), [2, 1])
 
     def test_an_isa_that_the_cpu_lacks_is_refused(self):
         read = Path.read_text

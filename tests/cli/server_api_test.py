@@ -38,6 +38,11 @@ class Basics(unittest.TestCase):
         with Server("--context", 2) as server:
             self.assertEqual(server.post("/completion", {"prompt": [5]}).body["tokens_predicted"], 2)
 
+    def test_more_context_is_advised_where_the_model_has_it(self):
+        with Server("--context", 8) as server:
+            message = server.post("/completion", {"prompt": [5] * 8}).error["message"]
+            self.assertTrue(message.endswith("; shorten it or raise --context"), message)
+
     def test_metrics_are_opted_in(self):
         with Server("--metrics") as server:
             server.chat(max_tokens=4)
@@ -383,6 +388,7 @@ class Endpoints(unittest.TestCase):
                 self.assertEqual((error["type"], error["n_ctx"]), ("exceed_context_size_error", 512))
                 self.assertGreaterEqual(error["n_prompt_tokens"], max(512, n))
                 self.assertIn("exceeds the available context size", error["message"])
+                self.assertTrue(error["message"].endswith("; shorten it, the model takes no more"), error["message"])
         many = [{"role": role, "content": "Book"} for role in ("user", "assistant")] * 500
         self.assertEqual(self.refuses("/v1/chat/completions", {"messages": many})["type"], "exceed_context_size_error")
         self.assertEqual(self.refuses("/completion", {"prompt": [1] * 512})["n_prompt_tokens"], 512)

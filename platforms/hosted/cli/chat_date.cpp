@@ -5,7 +5,6 @@
 
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/base/shown_text.h"
-#include "platforms/hosted/session/status_error.h"
 
 namespace cria::hosted {
 
@@ -30,7 +29,7 @@ void set_chat_date(const ModelSession& model, const std::string& day) {
   std::array<char, 256> text = {};
   const size_t n =
       std::strftime(text.data(), text.size(), std::string(format, n_bytes).c_str(), &time);
-  check_status(cria_set_chat_date(model.workspace(), text.data(), n), model.path());
+  model.check(cria_set_chat_date(model.workspace(), text.data(), n));
 }
 
 }  // namespace cria::hosted

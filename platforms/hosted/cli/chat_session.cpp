@@ -346,9 +346,12 @@ void ChatSession::load(const std::string& path) {
                        path + ": not a conversation that /save wrote with this model and --kv");
   }
   if (status == CRIA_CONTEXT_FULL || status == CRIA_TEXT_TOO_LONG) {
-    throw ProgramError(ExitCode::kInvalidInput,
-                       path + text_of(": does not fit the context of %u tokens; raise --context",
-                                      cria_context(model_.session())));
+    throw ProgramError(
+        ExitCode::kInvalidInput,
+        path +
+            text_of(": does not fit the context of %u tokens; %s", cria_context(model_.session()),
+                    model_.can_have_more_context() ? "raise --context"
+                                                   : "the model takes no more, begin a new one"));
   }
   check_status(status, path);
 }

@@ -8,7 +8,6 @@
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/base/shown_text.h"
 #include "platforms/hosted/session/model_text.h"
-#include "platforms/hosted/session/status_error.h"
 
 namespace cria::hosted {
 namespace {
@@ -130,9 +129,8 @@ std::vector<uint32_t> encode_messages(const ModelSession& model,
   const uint64_t most = kTokensOfAByte * conversation_bytes(model.info(), messages);
   std::vector<uint32_t> tokens(static_cast<size_t>(most));
   size_t n_tokens = 0;
-  check_status(cria_encode_chat(model.workspace(), first, view.size(), 0, ending, tokens.data(),
-                                tokens.size(), &n_tokens),
-               model.path());
+  model.check(cria_encode_chat(model.workspace(), first, view.size(), 0, ending, tokens.data(),
+                               tokens.size(), &n_tokens));
   tokens.resize(n_tokens);
   return tokens;
 }

@@ -324,7 +324,7 @@ std::string Api::tokenize(const Json& request) {
     if (encoded.is_counted) {
       throw ApiError(ErrorKind::kInvalidRequest,
                      text_of("content: a text of more than %zu bytes is not split into tokens; "
-                             "send it in parts, or raise --context",
+                             "send it in parts",
                              text_->max_text_bytes()),
                      "content");
     }

@@ -41,9 +41,9 @@ const KindRow& row_of(ErrorKind kind) {
 ApiError::ApiError(const ContextSizes& sizes)
     : kind_(ErrorKind::kContextSize),
       message_(text_of("the request has %llu tokens and exceeds the available context size of %llu "
-                       "tokens; shorten it, or raise --context",
+                       "tokens; %s",
                        static_cast<unsigned long long>(sizes.n_prompt_tokens),
-                       static_cast<unsigned long long>(sizes.n_ctx))),
+                       static_cast<unsigned long long>(sizes.n_ctx), sizes.what_to_do)),
       sizes_(sizes) {}
 
 int ApiError::http_status() const { return row_of(kind_).status; }

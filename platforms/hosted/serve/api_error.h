@@ -32,6 +32,7 @@ enum class ErrorKind {
 struct ContextSizes {
   uint64_t n_prompt_tokens;
   uint64_t n_ctx;
+  const char* what_to_do;  // static text
 };
 
 // What is told of what there was no memory for.

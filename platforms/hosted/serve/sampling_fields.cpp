@@ -199,7 +199,7 @@ void read_sampling(const OrderContext& context, const RequestFields& fields,
 void check_prompt(const OrderContext& context, const Encoded& prompt) {
   const uint32_t n_context = cria_context(context.model.session());
   if (prompt.is_counted || prompt.n_tokens >= n_context) {
-    throw ApiError(ContextSizes{prompt.n_tokens, n_context});
+    throw ApiError(ContextSizes{prompt.n_tokens, n_context, context.model.advice_on_length()});
   }
   if (prompt.tokens.empty()) {
     throw ApiError(ErrorKind::kInvalidRequest, "the prompt is empty", "prompt");

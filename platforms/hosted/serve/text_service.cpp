@@ -144,7 +144,8 @@ Encoded TextService::encode_chat(const std::vector<ChatMessage>& messages) {
 std::string TextService::chat_text(const std::vector<ChatMessage>& messages) {
   const Encoded encoded = encode_chat(messages);
   if (encoded.is_counted) {
-    throw ApiError(ContextSizes{encoded.n_tokens, cria_context(model_.session())});
+    throw ApiError(
+        ContextSizes{encoded.n_tokens, cria_context(model_.session()), model_.advice_on_length()});
   }
   // Which of the two a tokenizer reads back as it was depends on the space that it puts in front.
   for (const bool begins : {true, false}) {

@@ -166,7 +166,11 @@ void ModelSession::open(const SessionNeeds& needs) {
   if (needs.is_resident) arena_.make_resident();
 }
 
-void ModelSession::check(cria_status status) const { check_status(status, path()); }
+void ModelSession::check(cria_status status) const {
+  const bool is_length = status == CRIA_TEXT_TOO_LONG || status == CRIA_CONTEXT_FULL;
+  if (is_length && session() != nullptr) throw_status(status, path(), advice_on_length());
+  check_status(status, path());
+}
 
 void ModelSession::check_output(const std::string& path) const {
   struct stat output = {};

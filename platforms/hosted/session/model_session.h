@@ -86,11 +86,12 @@ class ModelSession {
   const std::string& path() const { return file_.path(); }
   const cria_model_info& info() const { return file_.info(); }
 
-  // What to do about a text that the context does not hold.
+  // What to do about a text that the context of a session does not hold.
   const char* advice_on_length() const {
-    return cria_context(session()) < info().max_context ? "shorten it or raise --context"
-                                                        : "shorten it, the model takes no more";
+    return can_have_more_context() ? "shorten it or raise --context"
+                                   : "shorten it, the model takes no more";
   }
+  bool can_have_more_context() const { return cria_context(session()) < info().max_context; }
   const cria_memory_plan& plan() const { return plan_; }
   const cria_config& config() const { return config_; }
   ModelFile& file() { return file_; }

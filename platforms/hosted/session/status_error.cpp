@@ -19,9 +19,8 @@ const char* advice(cria_status status) {
     case CRIA_NO_CHAT_TEMPLATE:
       return "use cria run, or convert again with --chat-template NAME or FILE.jinja";
     case CRIA_TEXT_TOO_LONG:
-      return "shorten the text or raise --context";
     case CRIA_CONTEXT_FULL:
-      return "raise --context";
+      return "shorten the text";
     case CRIA_READ_FAILED:
       return "see that nothing changes the file and that its disk is well, or copy it again";
     case CRIA_BAD_STATE:
@@ -51,8 +50,12 @@ ExitCode exit_code_of(cria_status status) {
 }
 
 void throw_status(cria_status status, const std::string& where) {
+  throw_status(status, where, advice(status));
+}
+
+void throw_status(cria_status status, const std::string& where, const char* what_to_do) {
   std::string message = where + ": " + cria_status_message(status);
-  if (const char* what_to_do = advice(status)) {
+  if (what_to_do != nullptr) {
     message += "; ";
     message += what_to_do;
   }

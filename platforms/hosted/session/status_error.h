@@ -24,6 +24,9 @@ class StatusError : public ProgramError {
 
 // Throws the StatusError of a failed status; where names the file it is about.
 [[noreturn]] void throw_status(cria_status status, const std::string& where);
+// The same with what to do, where that is known better than from the status.
+[[noreturn]] void throw_status(cria_status status, const std::string& where,
+                               const char* what_to_do);
 
 // Throws unless status is CRIA_OK.
 void check_status(cria_status status, const std::string& where);

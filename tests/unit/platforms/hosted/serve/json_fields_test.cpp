@@ -119,12 +119,15 @@ TEST(JsonFields, TokenIdsAreBelowTheVocabulary) {
 }
 
 TEST(JsonFields, ErrorsHaveTheirFourMembers) {
-  const Json error = Json::parse(ApiError(ContextSizes{700, 512}).json())["error"];
+  const Json error = Json::parse(ApiError(ContextSizes{700, 512, "shorten it"}).json())["error"];
   EXPECT_EQ(error["type"], "exceed_context_size_error");
   EXPECT_EQ(error["code"], 400);
   EXPECT_TRUE(error["param"].is_null());
   EXPECT_EQ(error["n_prompt_tokens"], 700);
   EXPECT_EQ(error["n_ctx"], 512);
+  EXPECT_EQ(error["message"],
+            "the request has 700 tokens and exceeds the available context size of 512 tokens; "
+            "shorten it");
 }
 
 }  // namespace
