@@ -8,6 +8,7 @@
 //   load(p), low_nibbles(v), high_nibbles(v)   bytes
 //   broadcast(p, j)                      activations p[4j..4j + 3] in every lane, j < 4; may read
 //                                        p[0..15]
+//   kFetchAhead      bytes: how far ahead of use a single row asks for quantized weights
 //   look_up(v)       kInt4NlValues + kInt4NlLargest of nibbles, bytes
 //   Int4Dot, Int8Dot, Int4NlDot: how products of bytes are summed. Int4Dot's weights are codes + 8,
 //   Int8Dot's are codes, Int4NlDot's are what look_up gives:
@@ -248,7 +249,7 @@ struct TileKernels {
       prepare_starts<Dot>(p, row, begin, end, starts);
       for (size_t g = begin; g < end; ++g, group += Weights::kGroupBytes) {
         if constexpr (kRows == 1) {
-          fetch(group + kFetchAhead, Weights::kGroupBytes);
+          fetch(group + Part::kFetchAhead, Weights::kGroupBytes);
         } else {
           for (size_t line = next.first; line < next.last; ++line) {
             __builtin_prefetch(group + p.tile_code_bytes + line * kLineBytes);

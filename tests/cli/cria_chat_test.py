@@ -369,6 +369,7 @@ class Chat(unittest.TestCase):
         self.assertEqual(cli.talk(lines=["hello", f"/save {path}"])[1][1], f"(saved {path})\n")
         self.assert_load_fails(path, model=cli.model("--weights", "int8"))
         self.assert_load_fails(path, options=("--kv", "f32"))
+        self.assert_load_fails(path, "context of 16 tokens; raise --context", options=("--context", "16"))
         path.write_bytes(path.read_bytes()[:-1])
         self.assert_load_fails(path)
         self.assert_load_fails(f"{path}.none", "no such file")

@@ -115,6 +115,7 @@ class Usage(unittest.TestCase):
             with open("/dev/full", "wb") as full:
                 done = subprocess.run(cli.command_line(command), stdout=full, stderr=subprocess.PIPE, timeout=cli.PATIENCE_S)
             self.assertEqual(done.returncode, cli.IO, done.stderr)
+            self.assertTrue(done.stderr.endswith(b"; free some space or write elsewhere\n"), done.stderr)
 
     def test_a_folder_or_a_missing_folder_cannot_be_written(self):
         logits = ["logits", cli.model(), "--ids", "1", "-o"]

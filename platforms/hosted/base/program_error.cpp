@@ -1,5 +1,6 @@
 #include "platforms/hosted/base/program_error.h"
 
+#include <cerrno>
 #include <cstring>
 
 namespace cria::hosted {
@@ -10,7 +11,9 @@ ProgramError program_error_of(const OutputError& error) {
 }
 
 void throw_system_error(int error_number, const std::string& where, const std::string& doing) {
-  throw ProgramError(ExitCode::kIo, where + ": " + doing + ": " + std::strerror(error_number));
+  const bool is_full = error_number == ENOSPC || error_number == EDQUOT;
+  throw ProgramError(ExitCode::kIo, where + ": " + doing + ": " + std::strerror(error_number) +
+                                        (is_full ? "; free some space or write elsewhere" : ""));
 }
 
 }  // namespace cria::hosted

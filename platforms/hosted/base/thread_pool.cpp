@@ -34,8 +34,10 @@ ThreadPool::ThreadPool(size_t n_threads, FewerThreads fewer) {
   } catch (const std::system_error&) {
     if (fewer == FewerThreads::kAreRefused) {
       stop();
-      throw ProgramError(ExitCode::kMemory,
-                         text_of("cannot start %zu threads; lower --threads", n_threads));
+      throw ProgramError(
+          ExitCode::kMemory,
+          text_of("cannot start %zu threads; lower --threads, or raise ulimit -u or -v",
+                  n_threads));
     }
   }
   // What the system allocates to start a thread is allocated now, not in the first calls.

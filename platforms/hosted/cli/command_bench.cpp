@@ -146,13 +146,14 @@ ExitCode run_command(const BenchOptions& options) {
 
   TextStream out(STDOUT_FILENO);
   Json json = json_of(options, file);
-  if (!options.json) {
-    out.put(text_of("cria %s on %s\n%s\n", cria_version(), machine_description().c_str(),
-                    file.path().c_str()));
-  }
   json["results"] = Json::array();
   for (const uint32_t n_threads : threads) {
     const BenchResult result = run_bench(options, prompts, n_threads);
+    // Behind what may be refused.
+    if (!options.json && json["results"].empty()) {
+      out.put(text_of("cria %s on %s\n%s\n", cria_version(), machine_description().c_str(),
+                      file.path().c_str()));
+    }
     json["results"].push_back(json_of(result));
     if (!options.json) put_result(&out, result);
   }

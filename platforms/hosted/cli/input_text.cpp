@@ -153,7 +153,8 @@ LineResult LineReader::next(std::string* line, const IdleWork& work) {
     buffer_.erase(0, begin_);
     begin_ = 0;
     if (buffer_.size() > kMaxLineBytes) {
-      throw ProgramError(ExitCode::kInvalidInput, "standard input: a line has more than 16 MiB");
+      throw ProgramError(ExitCode::kInvalidInput,
+                         "standard input: a line has more than 16 MiB; break or shorten it");
     }
     work_until_input(descriptor_, work);
     if (wait_for_input(descriptor_) == InputWait::kInterrupted) return LineResult::kInterrupted;

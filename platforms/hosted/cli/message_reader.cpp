@@ -47,7 +47,7 @@ bool MessageLines::add(const std::string& line) {
   constexpr size_t kMostBytes = size_t{16} << 20;
   if (text_.size() + line.size() > kMostBytes) {
     clear();
-    throw ProgramError(ExitCode::kInvalidInput, "a message has more than 16 MiB");
+    throw ProgramError(ExitCode::kInvalidInput, "a message has more than 16 MiB; shorten it");
   }
   const size_t quotes = goes_on_ ? std::string::npos : quotes_at(line);
   goes_on_ = true;

@@ -14,7 +14,9 @@ namespace {
 
 static_assert(kLanes == kTileRows);
 constexpr size_t kMaxRows = 6;  // twelve sums hide the latency of an addition
-constexpr size_t kFloatsAhead = 8192;
+// As far as the quantized formats' kFetchAhead, from which 2 to 12 KB differ by less than a
+// twentieth (docs/performance.md).
+constexpr size_t kBytesAhead = 8192;
 
 struct Product {
   const uint8_t* codes;
@@ -67,7 +69,7 @@ void multiply_block(const Product& p, size_t tile, size_t row) {
 #pragma GCC unroll 2
     for (size_t t = 0; t < kTiles; ++t) {
       const uint8_t* line = codes + t * tile_bytes + k * kLine;
-      _mm_prefetch(reinterpret_cast<const char*>(line + kFloatsAhead), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(line + kBytesAhead), _MM_HINT_T0);
       w[t] = Weights::load(line);
     }
 #pragma GCC unroll 6
