@@ -34,7 +34,8 @@ struct ReadWay {
 };
 
 constexpr ReadWay kReadWays[] = {{"plain", hosted::ReadAhead::kNone},
-                                 {"each_line", hosted::ReadAhead::kEachLine},
+                                 {"lines_near", hosted::ReadAhead::kLinesNear},
+                                 {"lines_far", hosted::ReadAhead::kLinesFar},
                                  {"bursts", hosted::ReadAhead::kBursts}};
 static_assert(std::size(kReadWays) == std::size(hosted::kReadAheads));
 
