@@ -313,7 +313,7 @@ def numbers(least, most):
     return lambda text: list(dict.fromkeys(number(least, most)(word) for word in text.split(",")))
 
 
-def path(text):
+def file_name(text):
     if not text:
         raise argparse.ArgumentTypeError("an empty text names no file")
     return pathlib.Path(text)
@@ -336,8 +336,8 @@ def read_options():
     parser.add_argument("--rounds", default=5, type=number(1, 1000),
                         help="turns of each pair; default: %(default)s; behind a depth at most "
                              f"{DEPTH_ROUNDS}, as each fills the context anew")
-    parser.add_argument("--json", type=path, help="also write the rows to this file")
-    parser.add_argument("--peers", type=path, default=ROOT.parent / "shared/tools/peers",
+    parser.add_argument("--json", type=file_name, help="also write the rows to this file")
+    parser.add_argument("--peers", type=file_name, default=ROOT.parent / "shared/tools/peers",
                         help="the program that runs llama.cpp; default: %(default)s")
     parser.add_argument("--check", action="store_true", help="look at these arguments only, before anything is built")
     options = parser.parse_args()

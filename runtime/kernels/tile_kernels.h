@@ -8,7 +8,7 @@
 //   load(p), low_nibbles(v), high_nibbles(v)   bytes
 //   broadcast(p, j)                      activations p[4j..4j + 3] in every lane, j < 4; may read
 //                                        p[0..15]
-//   kFetchAhead      bytes: how far ahead of use a single row asks for quantized weights
+//   kFetchAhead      how far ahead a single row asks for quantized weights, of weight_fetch.h
 //   look_up(v)       kInt4NlValues + kInt4NlLargest of nibbles, bytes
 //   Int4Dot, Int8Dot, Int4NlDot: how products of bytes are summed. Int4Dot's weights are codes + 8,
 //   Int8Dot's are codes, Int4NlDot's are what look_up gives:
@@ -362,7 +362,7 @@ struct TileKernels {
     }
     for (size_t k = 0; k < p.cols; ++k) {
       const uint8_t* line = codes + k * kLine;
-      __builtin_prefetch(line + kFetchAhead);
+      __builtin_prefetch(line + kFetchFar);
 #pragma GCC unroll 4
       for (size_t t = 0; t < kAllParts; ++t) {
         const Floats w = Weights::load(line + t * Part::kRows * Weights::kBytes);

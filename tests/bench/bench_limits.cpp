@@ -34,8 +34,7 @@ struct ReadWay {
 };
 
 constexpr ReadWay kReadWays[] = {{"plain", hosted::ReadAhead::kNone},
-                                 {"lines_near", hosted::ReadAhead::kLinesNear},
-                                 {"lines_far", hosted::ReadAhead::kLinesFar},
+                                 {"each_line", hosted::ReadAhead::kEachLine},
                                  {"bursts", hosted::ReadAhead::kBursts}};
 static_assert(std::size(kReadWays) == std::size(hosted::kReadAheads));
 

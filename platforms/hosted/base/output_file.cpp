@@ -80,6 +80,12 @@ int bring_to_disk(int descriptor) {
 
 }  // namespace
 
+std::string system_error_text(int error_number) {
+  const bool is_full = error_number == ENOSPC || error_number == EDQUOT;
+  return std::string(std::strerror(error_number)) +
+         (is_full ? "; free some space or write elsewhere" : "");
+}
+
 OutputError::OutputError(Kind kind, std::string path, const std::string& message)
     : kind_(kind), path_(std::move(path)), line_(path_ + ": " + message) {}
 
@@ -201,10 +207,8 @@ void OutputFile::release() {
 }
 
 void OutputFile::fail(int error_number) const {
-  const bool is_full = error_number == ENOSPC || error_number == EDQUOT;
   throw OutputError(OutputError::Kind::kIo, path_,
-                    std::string("cannot write: ") + std::strerror(error_number) +
-                        (is_full ? "; free some space or write elsewhere" : ""));
+                    "cannot write: " + system_error_text(error_number));
 }
 
 void OutputFile::refuse(const std::string& why) const {

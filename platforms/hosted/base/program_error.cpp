@@ -1,8 +1,5 @@
 #include "platforms/hosted/base/program_error.h"
 
-#include <cerrno>
-#include <cstring>
-
 namespace cria::hosted {
 
 ProgramError program_error_of(const OutputError& error) {
@@ -11,9 +8,7 @@ ProgramError program_error_of(const OutputError& error) {
 }
 
 void throw_system_error(int error_number, const std::string& where, const std::string& doing) {
-  const bool is_full = error_number == ENOSPC || error_number == EDQUOT;
-  throw ProgramError(ExitCode::kIo, where + ": " + doing + ": " + std::strerror(error_number) +
-                                        (is_full ? "; free some space or write elsewhere" : ""));
+  throw ProgramError(ExitCode::kIo, where + ": " + doing + ": " + system_error_text(error_number));
 }
 
 }  // namespace cria::hosted

@@ -36,7 +36,7 @@ class ProgramError : public std::exception {
 // What a failed output becomes: kInvalidInput where its path is to blame, else kIo.
 ProgramError program_error_of(const OutputError& error);
 
-// Throws "<where>: <doing>: <the system's message for error_number>" with kIo.
+// Throws "<where>: <doing>: <system_error_text of error_number>" with kIo.
 [[noreturn]] void throw_system_error(int error_number, const std::string& where,
                                      const std::string& doing);
 

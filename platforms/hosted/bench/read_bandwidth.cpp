@@ -36,11 +36,10 @@ template <ReadAhead kAhead>
 uint64_t sum_lines(const uint64_t* line, size_t n_lines) {
   constexpr size_t kWords = kLineBytes / sizeof(uint64_t);
   constexpr size_t kBurstLines = 64;
-  constexpr size_t kLinesAhead = kAhead == ReadAhead::kLinesNear ? 20 : 96;
-  constexpr bool kAsks = kAhead == ReadAhead::kLinesNear || kAhead == ReadAhead::kLinesFar;
+  constexpr size_t kLinesAhead = 96;
   uint64_t sums[kWords] = {};
   for (size_t i = 0; i < n_lines; ++i, line += kWords) {
-    if constexpr (kAsks) __builtin_prefetch(line + kLinesAhead * kWords);
+    if constexpr (kAhead == ReadAhead::kEachLine) __builtin_prefetch(line + kLinesAhead * kWords);
     if constexpr (kAhead == ReadAhead::kBursts) {
       if (i % kBurstLines == 0) {
         for (size_t j = 0; j < kBurstLines; ++j) {
@@ -63,10 +62,8 @@ uint64_t read_all(const void* memory, size_t n_bytes, ReadAhead ahead) {
   switch (ahead) {
     case ReadAhead::kNone:
       return sum_lines<ReadAhead::kNone>(words, n_lines);
-    case ReadAhead::kLinesNear:
-      return sum_lines<ReadAhead::kLinesNear>(words, n_lines);
-    case ReadAhead::kLinesFar:
-      return sum_lines<ReadAhead::kLinesFar>(words, n_lines);
+    case ReadAhead::kEachLine:
+      return sum_lines<ReadAhead::kEachLine>(words, n_lines);
     case ReadAhead::kBursts:
       break;
   }

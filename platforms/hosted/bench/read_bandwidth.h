@@ -9,13 +9,12 @@ namespace cria::hosted {
 // How lines are asked for ahead of use. Which way is the fastest depends on how many lines a core
 // can wait for, and on what it fetches by itself.
 enum class ReadAhead {
-  kNone,       // plain loads alone
-  kLinesNear,  // with each line the one 1,280 bytes on, as kernels of AVX2 do
-  kLinesFar,   // with each line the one 6 KB on, as most kernels do
-  kBursts,     // every 4 KB the 4 KB that begin 6 KB on
+  kNone,      // plain loads alone
+  kEachLine,  // with each line the one 6 KB on, as most kernels do
+  kBursts,    // every 4 KB the 4 KB that begin 6 KB on
 };
-inline constexpr ReadAhead kReadAheads[] = {ReadAhead::kNone, ReadAhead::kLinesNear,
-                                            ReadAhead::kLinesFar, ReadAhead::kBursts};
+inline constexpr ReadAhead kReadAheads[] = {ReadAhead::kNone, ReadAhead::kEachLine,
+                                            ReadAhead::kBursts};
 
 // Reads all of the memory once with one thread; gives the sum of its 64-bit words, which the caller
 // has to use, or the compiler leaves the reading out. memory is aligned to 8 bytes, n_bytes a

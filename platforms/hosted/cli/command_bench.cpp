@@ -87,6 +87,11 @@ Json json_of(const BenchResult& result) {
   return json;
 }
 
+void put_heading(TextStream* out, const ModelFile& file) {
+  out->put(text_of("cria %s on %s\n%s\n", cria_version(), machine_description().c_str(),
+                   file.path().c_str()));
+}
+
 void put_speed(TextStream* out, const std::string& label, const Spread& speed) {
   out->put(text_of("  %-12s %10.1f %10.1f\n", label.c_str(), speed.median, speed.least));
 }
@@ -149,13 +154,12 @@ ExitCode run_command(const BenchOptions& options) {
   json["results"] = Json::array();
   for (const uint32_t n_threads : threads) {
     const BenchResult result = run_bench(options, prompts, n_threads);
-    // Behind what may be refused.
-    if (!options.json && json["results"].empty()) {
-      out.put(text_of("cria %s on %s\n%s\n", cria_version(), machine_description().c_str(),
-                      file.path().c_str()));
+    if (!options.json) {
+      // Not before it is known that nothing is refused.
+      if (json["results"].empty()) put_heading(&out, file);
+      put_result(&out, result);
     }
     json["results"].push_back(json_of(result));
-    if (!options.json) put_result(&out, result);
   }
   constexpr int kIndent = 2;
   if (options.json) {

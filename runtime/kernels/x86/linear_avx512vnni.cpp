@@ -251,7 +251,7 @@ template <class Weights, size_t kRows>
   const auto fetch_for = [&weights](size_t g) __attribute__((always_inline)) {
     const uint8_t* group = weights.codes + g * Weights::kGroupBytes;
     if constexpr (kRows <= kStreamRows) {
-      if constexpr (Weights::kStreamsAhead) fetch(group + kFetchAhead, Weights::kGroupBytes);
+      if constexpr (Weights::kStreamsAhead) fetch(group + kFetchFar, Weights::kGroupBytes);
     } else {
       fetch(group + weights.tile_code_bytes, Weights::kGroupBytes);
     }

@@ -15,7 +15,7 @@ namespace {
 
 struct Part : EightLanes {
   static constexpr size_t kRows = 8;
-  static constexpr size_t kFetchAhead = cria::kFetchAhead;
+  static constexpr size_t kFetchAhead = kFetchFar;
 
   // Sums start at what the weights' offset adds, taken away.
   struct Dot {

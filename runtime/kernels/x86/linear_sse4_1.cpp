@@ -16,7 +16,7 @@ namespace {
 
 struct Part : FourLanes {
   static constexpr size_t kRows = 4;
-  static constexpr size_t kFetchAhead = cria::kFetchAhead;
+  static constexpr size_t kFetchAhead = kFetchFar;
 
   static Ints add_pairs(Ints words) { return _mm_madd_epi16(words, _mm_set1_epi16(1)); }
 
