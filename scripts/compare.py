@@ -22,6 +22,8 @@ sys.path.insert(0, str(ROOT / "tests/tools"))
 
 from make_random_checkpoint import SHAPES  # noqa: E402
 
+from script_arguments import OneLineParser  # noqa: E402
+
 BIN = ROOT / "build/release/bin"
 
 # Least ratios of speeds, cria to llama.cpp. Decoding ends where reading the weights does: the bar is the share of plain
@@ -319,13 +321,8 @@ def file_name(text):
     return pathlib.Path(text)
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        fail(f"{message}; see --help")
-
-
 def read_options():
-    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+    parser = OneLineParser(description=__doc__)
     parser.add_argument("--shape", required=True, choices=("llama-3.2-1b", "tinyllama-1.1b", "smollm-135m"))
     parser.add_argument("--threads", default="1,2", type=numbers(1, MOST_THREADS),
                         help="numbers of threads, each measured by itself; default: %(default)s")

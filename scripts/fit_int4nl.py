@@ -9,13 +9,14 @@ covering scale, of either sign, then least squares, rounded to bf16, here the le
 the mean of what it stands for. Values are multiples of 1/32 of the largest, so that sums of eight products with
 activations fit 16 bits, and the one in the middle is zero. At last each value moves by one as long as the error falls.
 """
-import argparse
 import array
 import bisect
 import json
 import random
 import struct
 import sys
+
+from script_arguments import OneLineParser
 
 GROUP = 32
 LARGEST = 32
@@ -128,7 +129,7 @@ def descend(sources, table):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = OneLineParser(description=__doc__)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--groups", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=10)

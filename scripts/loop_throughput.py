@@ -9,7 +9,6 @@ them cycles, multiply-adds a cycle, micro-operations and what limits it: the bus
 time, the front end where it hands out as many micro-operations as it can, else that results are waited for. A model of
 a processor, not a measurement: all data is in the first-level cache, and both sides of a branch are counted.
 """
-import argparse
 import collections
 import json
 import os
@@ -18,6 +17,8 @@ import re
 import shutil
 import subprocess
 import sys
+
+from script_arguments import OneLineParser
 
 ITERATIONS = 100
 BUSY = 0.95  # of the cycles: what is busier is the limit
@@ -274,13 +275,8 @@ def self_test():
     assert title("a", "matmul_q8_q8(y)") == "a int8"
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        fail(f"{message}; see --help")
-
-
 def main():
-    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+    parser = OneLineParser(description=__doc__)
     parser.add_argument("build", type=pathlib.Path, nargs="?")
     parser.add_argument("--mca", default="llvm-mca-19", help="default: %(default)s; those before 16 know few of the processors")
     parser.add_argument("--objdump", help="default: the target's of binutils")

@@ -15,6 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from script_arguments import OneLineParser
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/models.md"
 CONTEXT = 2048
@@ -107,19 +109,21 @@ def rows(converter):
 
 
 def main():
-    if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--check"]):
-        sys.exit(__doc__)
+    parser = OneLineParser(description=__doc__)
+    parser.add_argument("converter", metavar="CRIA_CONVERT")
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
     table = HEAD
     wrong = []
-    for name, found, published, line in rows(sys.argv[1]):
+    for name, found, published, line in rows(args.converter):
         table += line
         # Half of the last digit that cria-convert prints, besides.
         if abs(found - published) > PUBLISHED_WITHIN * published + (5 if found >= 1000 else 0.05):
             wrong.append(f"{name}: {found} M parameters, published {published} M")
-    if len(sys.argv) == 2:
+    if not args.check:
         print(table, end="")
     elif table not in PAGE.read_text():
-        wrong.append(f"{PAGE.name}: its table is another; put there what {Path(sys.argv[0]).name} prints")
+        wrong.append(f"{PAGE.name}: its table is another; put there what {Path(__file__).name} prints")
     sys.exit("\n".join(wrong) or 0)
 
 

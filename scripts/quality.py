@@ -5,7 +5,6 @@ llama.cpp's quantized weights are widened to f32 bit for bit (cria-convert reads
 f32 activations and KV cache: its side loses by weights alone. cria's side is what users run: int8 activations and KV
 cache. All are compared with the same checkpoint's f32 file on the same tokens.
 """
-import argparse
 import json
 import math
 import os
@@ -18,6 +17,7 @@ import sys
 import tempfile
 
 import quality_plot
+from script_arguments import OneLineParser
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = ROOT / "build/release/bin"
@@ -189,7 +189,7 @@ def mean_text(shares_by_model):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/quality.sh", description="What formats and methods lose.")
+    parser = OneLineParser(prog="scripts/quality.sh", description=__doc__)
     parser.add_argument("--models", default="story,stories260K,demo")
     parser.add_argument("--model", action="append", default=[], type=pathlib.Path)
     parser.add_argument("--text", action="append", default=[], type=pathlib.Path)

@@ -4,7 +4,6 @@ Every client asks on raw sockets: what a library would mend or retry is to be se
 made once; what each is answered when nobody else asks is noted before, and each answer under load must be the same
 bytes. Answers that are given up are hung up on after a random time, in the prompt or in the answer.
 """
-import argparse
 import asyncio
 import json
 import os
@@ -17,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from script_arguments import OneLineParser
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = pathlib.Path(os.environ.get("CRIA_BIN_DIR", ROOT / "build/release/bin"))
@@ -315,7 +316,7 @@ def stopped(server, rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = OneLineParser(description=__doc__)
     parser.add_argument("seconds", type=float)
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--sessions", type=int, default=4)

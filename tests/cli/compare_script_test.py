@@ -2,7 +2,6 @@
 """scripts/compare.py judges figures as it says, keeps them, and refuses what it cannot measure; nothing is measured here."""
 
 import contextlib
-import importlib.util
 import io
 import json
 import os
@@ -13,9 +12,9 @@ from pathlib import Path
 from unittest import mock
 
 ROOT = Path(os.environ.get("CRIA_SOURCE_DIR", Path(__file__).resolve().parents[2]))
-spec = importlib.util.spec_from_file_location("compare", ROOT / "scripts/compare.py")
-compare = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(compare)
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import compare  # noqa: E402
 
 
 class OneProgram:
