@@ -64,6 +64,7 @@ struct TileKernels {
     using Dot = typename Part::Int4Dot;
     static constexpr size_t kGroupBytes = 256;
     static constexpr size_t kScaleBytes = 2;
+    static constexpr size_t kGroupScaleBytes = kTileRows * kScaleBytes;  // 0: a row has one scale
     static constexpr bool kIsNibbles = true;
     static Ints quad(const uint8_t* p, size_t q) {
       const Ints line = Part::load(p + q % (kQuads / 2) * kLineBytes);
@@ -72,7 +73,7 @@ struct TileKernels {
     template <size_t kParts>
     [[gnu::always_inline]] static void scales(const uint8_t* parts, size_t group, size_t shift,
                                               Floats (&result)[kParts]) {
-      const uint8_t* const p = parts + (group >> shift) * (kTileRows * kScaleBytes);
+      const uint8_t* const p = parts + (group >> shift) * kGroupScaleBytes;
 #pragma GCC unroll 4
       for (size_t t = 0; t < kParts; t += 2) {
         Part::load_bf16(p + t * Part::kRows * kScaleBytes, &result[t], &result[t + 1]);
@@ -90,6 +91,7 @@ struct TileKernels {
     using Dot = typename Part::Int8Dot;
     static constexpr size_t kGroupBytes = 512;
     static constexpr size_t kScaleBytes = 4;
+    static constexpr size_t kGroupScaleBytes = 0;
     static constexpr bool kIsNibbles = false;
     static Ints quad(const uint8_t* p, size_t q) { return Part::load(p + q * kLineBytes); }
     template <size_t kParts>
@@ -104,7 +106,8 @@ struct TileKernels {
 
   // A scale is for one group of activations.
   struct Int8G32 : Int8 {
-    static constexpr size_t kScaleBytes = 2;
+    static constexpr size_t kScaleBytes = Int4::kScaleBytes;
+    static constexpr size_t kGroupScaleBytes = Int4::kGroupScaleBytes;
     template <size_t kParts>
     [[gnu::always_inline]] static void scales(const uint8_t* parts, size_t group, size_t /*shift*/,
                                               Floats (&result)[kParts]) {
@@ -250,6 +253,11 @@ struct TileKernels {
       for (size_t g = begin; g < end; ++g, group += Weights::kGroupBytes) {
         if constexpr (kRows == 1) {
           fetch(group + Part::kFetchAhead, Weights::kGroupBytes);
+          if constexpr (Weights::kGroupScaleBytes > 0) {
+            __builtin_prefetch(
+                scales + (g >> p.scale_shift) * Weights::kGroupScaleBytes +
+                scales_ahead(Part::kFetchAhead, Weights::kGroupBytes, Weights::kGroupScaleBytes));
+          }
         } else {
           for (size_t line = next.first; line < next.last; ++line) {
             __builtin_prefetch(group + p.tile_code_bytes + line * kLineBytes);

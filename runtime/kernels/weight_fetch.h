@@ -5,10 +5,17 @@
 
 namespace cria {
 
-// Bytes. A group asks for as many lines as it has itself, that far on; where a core's own prefetch
-// is faster it does not ask. Bursts of a page are slower; docs/performance.md has the figures.
-// AVX2's are near, which was measured on Zen 3; of the other levels no core was at hand then.
+// Bytes of codes. A group asks for as many lines as it has itself, that far on, and for the scales
+// of the group that far on: a second stream, which a core's own prefetch follows less well. Where
+// that is faster alone a group does not ask. Bursts of a page are slower; docs/performance.md has
+// the figures. AVX2's are near, which was measured on Zen 3; the others' on Zen 4.
 inline constexpr size_t kFetchNear = 1280;
-inline constexpr size_t kFetchFar = 6144;
+inline constexpr size_t kFetchFar = 4096;
+
+// The same in bytes of scales. Where groups share one they ask for that of a later group.
+[[nodiscard]] constexpr size_t scales_ahead(size_t fetch_ahead, size_t group_bytes,
+                                            size_t group_scale_bytes) {
+  return fetch_ahead / group_bytes * group_scale_bytes;
+}
 
 }  // namespace cria

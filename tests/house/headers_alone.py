@@ -1,8 +1,13 @@
 #!/usr/bin/env python3
-"""Every header compiles alone, with the flags of its own folder; those of runtime/include as C99 too."""
+"""Every header compiles alone, with the flags of its own folder; those of runtime/include as C99 too.
+
+What a source that is built includes before anything else has been compiled alone by that build, and so has what that
+header includes before anything else, and so on: only the others are compiled here.
+"""
 import concurrent.futures
 import json
 import os
+import re
 import shlex
 import subprocess
 
@@ -45,6 +50,36 @@ def flags_by_folder(context):
     return flags
 
 
+FIRST_INCLUDE = re.compile(r'(?:\s|//[^\n]*\n|/\*.*?\*/|#pragma once\n)*#include "([^"]+)"', re.S)
+
+
+def first_header(context, path):
+    """What a file includes before it says anything else, of the repository."""
+    found = FIRST_INCLUDE.match((context.source / path).read_text())
+    if not found:
+        return None
+    for header in (found[1], PUBLIC_C_HEADERS + found[1]):
+        if (context.source / header).is_file():
+            return header
+    return None
+
+
+def compiled_alone_by_the_build(context):
+    database = context.build / "compile_commands.json"
+    headers = set()
+    for entry in json.loads(database.read_text()) if database.is_file() else ():
+        name = os.path.relpath(entry["file"], context.source)
+        if name.startswith("..") or not name.endswith(".cpp") or not os.path.exists(entry["file"]):
+            continue
+        if "-include" in shlex.split(entry["command"]):  # of a precompiled header, which comes before
+            continue
+        header = first_header(context, name)
+        while header is not None and header not in headers:
+            headers.add(header)
+            header = first_header(context, header)
+    return headers
+
+
 def compile_alone(command, header, cwd):
     ran = subprocess.run(command, input=f'#include "{header}"\n', text=True, capture_output=True, cwd=cwd, check=False)
     if ran.returncode == 0:
@@ -55,8 +90,10 @@ def compile_alone(command, header, cwd):
 
 def check(context):
     flags = flags_by_folder(context)
+    built = compiled_alone_by_the_build(context)
     jobs = []
     problems = []
+    n_built = 0
     for path in context.files(".h"):
         name = path.as_posix()
         if path.parts[0] not in FOLDERS:
@@ -72,27 +109,42 @@ def check(context):
                     continue
             else:
                 continue
-        jobs.append(([context.compiler, *flags[folder], "-fsyntax-only", "-x", "c++", "-"], name))
+        if name in built:
+            n_built += 1
+        else:
+            jobs.append(([context.compiler, *flags[folder], "-fsyntax-only", "-x", "c++", "-"], name))
         if name.startswith(PUBLIC_C_HEADERS):
             jobs.append(([context.c_compiler, *C_FLAGS, f"-I{context.source}", f"-I{context.source / PUBLIC_C_HEADERS}", "-x", "c", "-"], name))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = pool.map(lambda job: compile_alone(*job, context.source), jobs)
         problems += [problem for problem in results if problem]
-    return problems, len(jobs)
+    return problems, len(jobs) + n_built
 
 
 def write_commands(context):
     entries = []
     for path in context.files(".cpp"):
-        command = f"c++ -std=c++20 -Wall -Werror -I{context.source} -o x.o -c {context.source / path}"
+        precompiled = "-include x.h" if path.name.startswith("precompiled") else ""
+        command = f"c++ {precompiled} -std=c++20 -Wall -Werror -I{context.source} -o x.o -c {context.source / path}"
         entries.append({"directory": str(context.build), "command": command, "file": str(context.source / path)})
     (context.build / "compile_commands.json").write_text(json.dumps(entries))
 
 
 GOOD = "#pragma once\n#include <cstdint>\ninline uint8_t f() { return 1; }\n"
+BAD = "#pragma once\nuint8_t f();\n"
 SAMPLES = [
     Sample("a complete header", {"quant/a.h": GOOD, "quant/a.cpp": ""}, None),
-    Sample("a missing include", {"quant/a.h": "#pragma once\nuint8_t f();\n", "quant/a.cpp": ""}, "quant/a.h"),
+    Sample("a missing include", {"quant/a.h": BAD, "quant/a.cpp": ""}, "quant/a.h"),
+    Sample("its source includes something else first",
+           {"quant/a.h": BAD, "quant/a.cpp": '#include <cstdint>\n#include "quant/a.h"\n'}, "quant/a.h"),
+    Sample("its source says something else first",
+           {"quant/a.h": BAD, "quant/a.cpp": '#define A\n#include "quant/a.h"\n'}, "quant/a.h"),
+    Sample("a precompiled header comes first", {"quant/a.h": BAD, "quant/precompiled.cpp": '#include "quant/a.h"\n'}, "quant/a.h"),
+    Sample("what its source includes second",
+           {"quant/a.h": GOOD, "quant/b.h": BAD, "quant/a.cpp": '#include "quant/a.h"\n#include "quant/b.h"\n'}, "quant/b.h"),
+    Sample("what the build compiled alone is not compiled again",
+           {"quant/a.h": '// A.\n#pragma once\n\n#include "quant/b.h"\n', "quant/b.h": BAD,
+            "quant/a.cpp": '/* B. */\n#include "quant/a.h"\n'}, None),
     Sample("a warning", {"quant/a.h": "#pragma once\ninline int f() { int unused = 1; return 2; }\n", "quant/a.cpp": ""},
            "unused"),
     Sample("another folder's header is missing", {"runtime/a.h": '#include "quant/b.h"\n', "runtime/a.cpp": ""}, "quant/b.h"),
