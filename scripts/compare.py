@@ -26,8 +26,8 @@ from script_arguments import OneLineParser  # noqa: E402
 
 BIN = ROOT / "build/release/bin"
 
-# Least ratios of speeds, cria to llama.cpp. Decoding ends where reading the weights does: the bar is the share of plain
-# reads in the same run, where that is the lower one.
+# Least ratios of speeds, cria to llama.cpp. Decoding ends where reading the weights does: where it misses its ratio, the bar
+# is a share of the plain reads of the same rounds.
 PREFILL_BAR = 1.8
 DECODE_BAR = 1.30
 READS_BAR = 0.95
@@ -155,15 +155,18 @@ class Table:
         fails = bar is not None and (ratio > bar if at_most else ratio < bar)
         self.rows.append({"name": name, "unit": unit, "cria": ours, "rival": rival, "ratio": ratio, "bar": bar,
                           "rounds": n_rounds, "fails": fails})
-        limit = "" if bar is None else f"{'<=' if at_most else '>='}{bar:.2f}"
+        digits = 2
+        while fails and digits < 6 and round(ratio, digits) == round(bar, digits):  # or it would look met
+            digits += 1
+        limit = "" if bar is None else f"{'<=' if at_most else '>='}{bar:.{digits}f}"
         rival_text = "" if rival is None else f"{rival:.2f}"
-        print(f"{name + ', ' + unit:44} {ours:9.2f} {rival_text:>9} {ratio:6.2f} {limit:>6}{'  MISSED' if fails else ''}",
+        print(f"{name + ', ' + unit:44} {ours:9.2f} {rival_text:>9} {ratio:6.{digits}f} {limit:>6}{'  MISSED' if fails else ''}",
               flush=True)
         if self.path is not None:
             write_whole(self.path, json.dumps({"shape": self.shape, "rows": self.rows}, indent=2) + "\n")
 
     def missed(self):
-        return [row["name"] for row in self.rows if row["fails"]]
+        return [row["name"].strip() for row in self.rows if row["fails"]]
 
 
 def write_whole(path, text):
@@ -241,15 +244,13 @@ def compare_decode(table, cria, rival, weights, threads, rounds):
     model = f"{weights}.cria"
     pairs = in_turns(rounds, lambda: cria.bench(model, threads, (1,), N_DECODE),
                      lambda: rival.decode(f"{RIVALS[weights]}.gguf", threads))
-    speed = [(a["decode"]["tokens_per_second"]["median"], b[0]) for a, b in pairs]
     if any(a["read_bytes_per_second"] is None for a, _ in pairs):
         fail("cria bench had no memory to measure plain reads, which the bar of decoding needs; free 256 MB")
-    reads_bars = [READS_BAR * a["read_bytes_per_second"] / a["decode"]["bytes_per_token"] / b[0] for a, b in pairs]
-    table.add(f"{weights} decode {N_DECODE}, {s(threads)}", speed, min(DECODE_BAR, statistics.median(reads_bars)), "tokens/s")
+    speeds = [(a["decode"]["tokens_per_second"]["median"], b[0]) for a, b in pairs]
+    is_met = statistics.median(a / b for a, b in speeds) >= DECODE_BAR
+    table.add(f"{weights} decode {N_DECODE}, {s(threads)}", speeds, DECODE_BAR if is_met else None, "tokens/s")
     reads = [(a["decode"]["bytes_per_second"] / 1e9, a["read_bytes_per_second"] / 1e9) for a, _ in pairs]
-    table.put(f"  of what plain reads reach, {s(threads)}", statistics.median(a for a, _ in reads),
-              statistics.median(b for _, b in reads), statistics.median(a / b for a, b in reads),
-              None, "GB/s", rounds)
+    table.add(f"  {weights} decode, of plain reads, {s(threads)}", reads, None if is_met else READS_BAR, "GB/s")
     if not cria.isa:
         xnnpack = cria.bench(model, threads, (1,), N_DECODE, "xnnpack")["decode"]["tokens_per_second"]["median"]
         put_xnnpack(table, f"  xnnpack, {s(threads)}", xnnpack, [b[0] for _, b in pairs])

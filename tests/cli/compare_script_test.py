@@ -70,6 +70,11 @@ class Compare(unittest.TestCase):
         self.assertEqual(table.missed(), ["bad"])
         self.assertRegex(self.out.getvalue(), r"bad, MB .* <=1\.10 +MISSED\n$")
 
+    def test_a_miss_by_less_than_a_hundredth_is_to_be_seen(self):
+        table = compare.Table()
+        table.put("decode", 1.1837, 1, 1.1837, 1.1843, "tokens/s", 1)
+        self.assertRegex(self.out.getvalue(), r" 1\.1837 >=1\.1843 +MISSED\n$")
+
     def test_each_row_is_kept_at_once(self):
         path = self.folder / "rows.json"
         table = compare.Table("shape", path)
@@ -96,6 +101,20 @@ class Compare(unittest.TestCase):
         self.assertAlmostEqual(table.rows[-1]["ratio"], 68 / 128)
         self.assertEqual([row["ratio"] for row in table.rows[:-1]], [1.0, 4.0, 4.0])
         self.assertEqual(table.missed(), ["int4 prefill 4096, 1 thread"])
+
+    def test_decoding_has_one_of_two_bars(self):
+        def missed(ours, rival, share):
+            program = OneProgram(self.folder, {"read_bytes_per_second": 1e9 * ours / share,
+                                               "decode": {"tokens_per_second": {"median": ours}, "bytes_per_second": 1e9 * ours}})
+            other = mock.Mock(decode=lambda *_: (rival, 2e9))
+            table = compare.Table()
+            compare.compare_decode(table, program, other, "int4", 2, 3)
+            self.assertEqual(len([row for row in table.rows if row["bar"] is not None]), 1)
+            return table.missed()
+
+        self.assertEqual(missed(13.1, 10, 0.5), [])
+        self.assertEqual(missed(12.9, 10, 0.951), [])
+        self.assertEqual(missed(12.9, 10, 0.949), ["int4 decode, of plain reads, 2 threads"])
 
     def test_refusals(self):
         missing = self.folder / "none/rows.json"
