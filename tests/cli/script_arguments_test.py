@@ -2,7 +2,6 @@
 """Scripts with options refuse what they do not know in one line, before they do anything."""
 
 import os
-import re
 import subprocess
 import sys
 import unittest
@@ -15,7 +14,7 @@ class ScriptArguments(unittest.TestCase):
     def test_refusals_are_one_line(self):
         tried = 0
         for script in sorted(SCRIPTS.glob("*.py")):
-            if "OneLineParser(" not in re.sub(r"^class .*", "", script.read_text(), flags=re.M):
+            if "import OneLineParser" not in script.read_text():
                 continue
             tried += 1
             with self.subTest(script.name):

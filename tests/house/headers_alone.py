@@ -2,11 +2,12 @@
 """Every header compiles alone, with the flags of its own folder; those of runtime/include as C99 too.
 
 What a source that is built includes before anything else has been compiled alone by that build, and so has what that
-header includes before anything else, and so on: only the others are compiled here.
+header includes before anything else, and so on, as long as all are of one folder: only the others are compiled here.
 """
 import concurrent.futures
 import json
 import os
+import pathlib
 import re
 import shlex
 import subprocess
@@ -73,8 +74,9 @@ def compiled_alone_by_the_build(context):
             continue
         if "-include" in shlex.split(entry["command"]):  # of a precompiled header, which comes before
             continue
+        folder = folder_of(pathlib.Path(name))
         header = first_header(context, name)
-        while header is not None and header not in headers:
+        while header is not None and header not in headers and folder_of(pathlib.Path(header)) == folder:
             headers.add(header)
             header = first_header(context, header)
     return headers
@@ -140,6 +142,9 @@ SAMPLES = [
     Sample("its source says something else first",
            {"quant/a.h": BAD, "quant/a.cpp": '#define A\n#include "quant/a.h"\n'}, "quant/a.h"),
     Sample("a precompiled header comes first", {"quant/a.h": BAD, "quant/precompiled.cpp": '#include "quant/a.h"\n'}, "quant/a.h"),
+    Sample("a source of another folder, with other flags, includes it first",
+           {"quant/b.h": BAD, "quant/b.cpp": "", "runtime/a.h": '#include "quant/b.h"\n',
+            "runtime/a.cpp": '#include "runtime/a.h"\n', "runtime/b.cpp": '#include "quant/b.h"\n'}, "quant/b.h"),
     Sample("what its source includes second",
            {"quant/a.h": GOOD, "quant/b.h": BAD, "quant/a.cpp": '#include "quant/a.h"\n#include "quant/b.h"\n'}, "quant/b.h"),
     Sample("what the build compiled alone is not compiled again",
