@@ -4,7 +4,6 @@ Every figure is the median over rounds; a ratio is the median of the rounds' rat
 within seconds of each other suffers the same neighbours. Which one begins changes from round to round. XNNPACK's rows,
 which have no bar, are of one run after those rounds.
 """
-import argparse
 import fcntl
 import json
 import os
@@ -22,7 +21,7 @@ sys.path.insert(0, str(ROOT / "tests/tools"))
 
 from make_random_checkpoint import SHAPES  # noqa: E402
 
-from script_arguments import OneLineParser  # noqa: E402
+from script_arguments import OneLineParser, number, numbers, output_file, program  # noqa: E402
 
 BIN = ROOT / "build/release/bin"
 
@@ -302,26 +301,6 @@ def compare_memory(table, cria, weights, pairs):
               peak / need, MEMORY_BAR, "MB", len(pairs), at_most=True)
 
 
-def number(least, most):
-    """A type for argparse: a whole number of a range."""
-    def number_of(text):
-        if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
-            raise argparse.ArgumentTypeError(f"{text!r} is no number from {least} to {most}")
-        return int(text)
-    return number_of
-
-
-def numbers(least, most):
-    """Each once, in the order of the text."""
-    return lambda text: list(dict.fromkeys(number(least, most)(word) for word in text.split(",")))
-
-
-def file_name(text):
-    if not text:
-        raise argparse.ArgumentTypeError("an empty text names no file")
-    return pathlib.Path(text)
-
-
 def read_options():
     parser = OneLineParser(description=__doc__)
     parser.add_argument("--shape", required=True, choices=("llama-3.2-1b", "tinyllama-1.1b", "smollm-135m"))
@@ -334,14 +313,11 @@ def read_options():
     parser.add_argument("--rounds", default=5, type=number(1, 1000),
                         help="turns of each pair; default: %(default)s; behind a depth at most "
                              f"{DEPTH_ROUNDS}, as each fills the context anew")
-    parser.add_argument("--json", type=file_name, help="also write the rows to this file")
-    parser.add_argument("--peers", type=file_name, default=ROOT.parent / "shared/tools/peers",
+    parser.add_argument("--json", type=output_file, help="also write the rows to this file")
+    parser.add_argument("--peers", type=program, default=str(ROOT.parent / "shared/tools/peers"),
                         help="the program that runs llama.cpp; default: %(default)s")
-    parser.add_argument("--check", action="store_true", help="look at these arguments only, before anything is built")
+    parser.add_check()
     options = parser.parse_args()
-    options.peers = options.peers.absolute()
-    if not options.peers.is_file() or not os.access(options.peers, os.X_OK):
-        fail(f"{options.peers} is no program; it runs llama.cpp. Give its place with --peers.")
     check_depths(options.shape, options.depth)
     if os.geteuid() != 0:
         fail("not root, which llama.cpp's chroot needs; use sudo")
@@ -352,22 +328,7 @@ def read_options():
             fail(f"--isa {options.isa}: this CPU has no {LEVELS[options.isa][0]}; it has {able}")
         if shutil.which("unshare") is None:
             fail(f"--isa {options.isa}: no program unshare, which shows llama.cpp one backend; install util-linux")
-    if options.json is not None:
-        options.json = options.json.resolve()  # a link stays, what it leads to is written
-        check_writable(options.json)
     return options
-
-
-def check_writable(path):
-    """Found out before anything is measured, and without leaving an empty file then. A device or pipe would be replaced."""
-    if path.is_dir():
-        fail(f"--json {path}: is a folder; name a file in it")
-    if path.exists() and not path.is_file():
-        fail(f"--json {path}: is no regular file; name another")
-    if not path.parent.is_dir():
-        fail(f"--json {path}: no folder {path.parent}; make it first")
-    if not os.access(path.parent, os.W_OK):
-        fail(f"--json {path}: cannot write in {path.parent}; choose another folder")
 
 
 def check_depths(shape, depths):

@@ -10,12 +10,4 @@
 #                      [--peers FILE]    the tool, when it is elsewhere
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# What is wrong with the arguments is said before minutes of building.
-case " $* " in *" --help "* | *" -h "*) exec python3 "$root/scripts/compare.py" --help ;; esac
-if command -v python3 >/dev/null; then python3 "$root/scripts/compare.py" --check "$@"; fi
-# A failed build is no missed bar.
-"$root/scripts/setup.sh" || exit 2
-cmake -S "$root" --preset release >/dev/null || exit 2
-cmake --build "$root/build/release" --target cria cria-convert >/dev/null || exit 2
-exec python3 "$root/scripts/compare.py" "$@"
+exec "$(dirname "${BASH_SOURCE[0]}")/run_built.sh" compare "$@"

@@ -16,7 +16,7 @@ import random
 import struct
 import sys
 
-from script_arguments import OneLineParser
+from script_arguments import OneLineParser, existing, number
 
 GROUP = 32
 LARGEST = 32
@@ -130,9 +130,9 @@ def descend(sources, table):
 
 def main():
     parser = OneLineParser(description=__doc__)
-    parser.add_argument("models", nargs="*")
-    parser.add_argument("--groups", type=int, default=100)
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("models", nargs="*", type=existing)
+    parser.add_argument("--groups", type=number(1, 10**6), default=100)
+    parser.add_argument("--rounds", type=number(0, 1000), default=10)
     args = parser.parse_args()
     draw = random.Random(4)
     sources = [list(groups_of_t(freedom, args.groups, draw)) for freedom in (None, 5, 10)]

@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""Writes tables from the Unicode character database.
-
-usage: generate_unicode_tables.py TABLE [FOLDER] > FILE
+"""Prints a table of the Unicode character database as source.
 
   categories  converter/unicode_category_table.cpp: general categories, some scripts
   nfc         quant/nfc_tables.cpp: normalization form C
 
-FOLDER holds the database's text files; Debian's package unicode-data puts them in the default, /usr/share/unicode. The
-results are committed, so that a build needs none of them.
+The results are committed, so that a build needs no database.
 """
 import re
 import sys
+
+from script_arguments import OneLineParser, existing
 
 LAST_CODE = 0x10FFFF
 PER_LINE = 8
@@ -132,9 +131,12 @@ def print_nfc(folder):
 
 def main():
     tables = {"categories": print_categories, "nfc": print_nfc}
-    if len(sys.argv) not in (2, 3) or sys.argv[1] not in tables:
-        sys.exit(__doc__.strip())
-    tables[sys.argv[1]](sys.argv[2] if len(sys.argv) > 2 else "/usr/share/unicode")
+    parser = OneLineParser(description=__doc__)
+    parser.add_argument("table", choices=tables)
+    parser.add_argument("folder", nargs="?", type=existing, default="/usr/share/unicode",
+                        help="the database's text files; default: %(default)s, where Debian's unicode-data puts them")
+    options = parser.parse_args()
+    tables[options.table](options.folder)
 
 
 if __name__ == "__main__":

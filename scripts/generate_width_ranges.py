@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes platforms/hosted/base/width_ranges.cpp from the Unicode database that Python has.
-
-usage: generate_width_ranges.py > platforms/hosted/base/width_ranges.cpp
+"""Prints platforms/hosted/base/width_ranges.cpp, of the Unicode database that Python has.
 
 The result is committed, so that a build needs no particular Python.
 """
 import unicodedata
+
+from script_arguments import OneLineParser
 
 LAST_CODE = 0x10FFFF
 SOFT_HYPHEN = 0xAD  # a format character that terminals show
@@ -30,6 +30,7 @@ def width(code):
 
 
 def main():
+    OneLineParser(description=__doc__).parse_args()
     ranges = []
     for code in range(LAST_CODE + 1):
         columns = width(code)

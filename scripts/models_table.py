@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from script_arguments import OneLineParser
+from script_arguments import OneLineParser, program
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/models.md"
@@ -110,7 +110,7 @@ def rows(converter):
 
 def main():
     parser = OneLineParser(description=__doc__)
-    parser.add_argument("converter", metavar="CRIA_CONVERT")
+    parser.add_argument("converter", metavar="CRIA_CONVERT", type=program)
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     table = HEAD

@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 import quality_plot
-from script_arguments import OneLineParser
+from script_arguments import OneLineParser, existing, output_file, program
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = ROOT / "build/release/bin"
@@ -191,17 +191,18 @@ def mean_text(shares_by_model):
 def main():
     parser = OneLineParser(prog="scripts/quality.sh", description=__doc__)
     parser.add_argument("--models", default="story,stories260K,demo")
-    parser.add_argument("--model", action="append", default=[], type=pathlib.Path)
-    parser.add_argument("--text", action="append", default=[], type=pathlib.Path)
+    parser.add_argument("--model", action="append", default=[], type=existing)
+    parser.add_argument("--text", action="append", default=[], type=existing)
     parser.add_argument("--no-peers", action="store_true")
-    parser.add_argument("--peers", type=pathlib.Path)
-    parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--plot", type=pathlib.Path)
+    parser.add_argument("--peers", type=program)
+    parser.add_argument("--json", type=output_file)
+    parser.add_argument("--plot", type=output_file)
+    parser.add_check()
     arguments = parser.parse_args()
     if len(arguments.model) != len(arguments.text):
         parser.error("each --model wants a --text")
     shared = pathlib.Path(os.environ.get("CRIA_SHARED", ROOT.parent / "shared"))
-    peers = (arguments.peers or shared / "tools/peers").resolve()
+    peers = arguments.peers or (shared / "tools/peers").resolve()
     known = reference_models(shared)
     names = [name for name in arguments.models.split(",") if name]
     for name in names:
@@ -210,10 +211,12 @@ def main():
     models = [known[name] for name in names]
     for model in models:
         if not model.source.exists():
-            sys.exit(f"quality: {model.source} is not there; set CRIA_SHARED, or name others with --models, --model")
-    models += [Model(path.resolve().name, path.resolve(), text.resolve()) for path, text in zip(arguments.model, arguments.text)]
+            parser.error(f"{model.source} is not there; set CRIA_SHARED, or name others with --models, --model")
+    models += [Model(path.name, path, text) for path, text in zip(arguments.model, arguments.text)]
     if not arguments.no_peers and not peers.exists():
-        sys.exit(f"quality: {peers} is not there; give --peers, or --no-peers to measure cria alone")
+        parser.error(f"{peers} is not there; give --peers, or --no-peers to measure cria alone")
+    if arguments.check:
+        return
 
     print("| model | weights | bits a weight | perplexity over f32, % | KL divergence | same likeliest token, % |\n"
           "|---|---|---|---|---|---|", flush=True)

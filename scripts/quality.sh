@@ -8,8 +8,4 @@
 #   --no-peers        cria alone
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-"$root/scripts/setup.sh"
-cmake -S "$root" --preset release >/dev/null
-cmake --build "$root/build/release" --target cria cria-convert >/dev/null
-exec python3 "$root/scripts/quality.py" "$@"
+exec "$(dirname "${BASH_SOURCE[0]}")/run_built.sh" quality "$@"

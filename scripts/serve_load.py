@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-from script_arguments import OneLineParser
+from script_arguments import OneLineParser, number, output_file
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = pathlib.Path(os.environ.get("CRIA_BIN_DIR", ROOT / "build/release/bin"))
@@ -27,6 +27,7 @@ SPEED_BAR = 2.5
 SPEED_TOKENS = 96
 SPEED_ROUNDS = 3
 PATIENCE_S = 120
+MOST_SESSIONS, MOST_QUEUE = 1024, 4096  # that cria takes
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12},
                                            "age": {"type": "integer", "minimum": 0, "maximum": 120},
                                            "likes": {"type": "array", "items": {"enum": ["tea", "hay", "rain"]}, "maxItems": 3}},
@@ -156,8 +157,8 @@ class Counts:
         self.errors, self.differing = [], []
 
 
-async def client(number, port, until, work, known, counts):
-    chance = random.Random(number)
+async def client(seed, port, until, work, known, counts):
+    chance = random.Random(seed)
     while time.monotonic() < until:
         i = chance.randrange(len(work))
         try:
@@ -317,15 +318,18 @@ def stopped(server, rows):
 
 def main():
     parser = OneLineParser(description=__doc__)
-    parser.add_argument("seconds", type=float)
-    parser.add_argument("--clients", type=int, default=50)
-    parser.add_argument("--sessions", type=int, default=4)
-    parser.add_argument("--queue", type=int, default=24)
+    parser.add_argument("seconds", type=number(1, 24 * 60 * 60))
+    parser.add_argument("--clients", type=number(1, 1000), default=50)
+    parser.add_argument("--sessions", type=number(1, MOST_SESSIONS), default=4)
+    parser.add_argument("--queue", type=number(0, MOST_QUEUE), default=24)
     parser.add_argument("--ignore-memory", action="store_true", help="of a build with sanitizers, which keep what was freed")
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--only-speed", action="store_true")
-    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--json", type=output_file)
+    parser.add_check()
     options = parser.parse_args()
+    if options.check:
+        return
     rows = []
     with tempfile.TemporaryDirectory(prefix="cria_load_") as name:
         folder = pathlib.Path(name)

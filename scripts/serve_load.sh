@@ -5,8 +5,4 @@
 #   --speed: afterwards, what four clients get of a model of random weights, 135M in shape, beside what one gets
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-"$root/scripts/setup.sh"
-cmake -S "$root" --preset release >/dev/null
-cmake --build "$root/build/release" --target cria cria-convert >/dev/null
-exec env CRIA_BIN_DIR="$root/build/release/bin" python3 "$root/scripts/serve_load.py" "$@"
+exec "$(dirname "${BASH_SOURCE[0]}")/run_built.sh" serve_load "$@"

@@ -119,15 +119,8 @@ class Compare(unittest.TestCase):
     def test_refusals(self):
         missing = self.folder / "none/rows.json"
         for words, text in ((("--depth", "1000000"), "--depth 1000000 and 64 tokens more do not fit"),
-                            (("--json", str(self.folder)), "is a folder; name a file"),
-                            (("--json", "/dev/null"), "--json /dev/null: is no regular file"),
-                            (("--json", str(missing)), f"no folder {missing.parent}"),
-                            (("--json", ""), "argument --json: an empty text names no file"),
-                            (("--threads", "0"), "'0' is no number from 1 to 256")):
+                            (("--peers", str(missing)), f"argument --peers: {missing} is no program; see --help")):
             self.assertIn(text, self.refusal("--check", *words))
-
-    def test_what_is_named_twice_is_measured_once(self):
-        self.assertEqual(compare.numbers(1, 8)("2,1,2"), [2, 1])
 
     def test_an_isa_that_the_cpu_lacks_is_refused(self):
         read = Path.read_text

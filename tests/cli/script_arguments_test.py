@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 """Scripts with options refuse what they do not know in one line, before they do anything."""
 
+import argparse
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
 SCRIPTS = Path(os.environ.get("CRIA_SOURCE_DIR", Path(__file__).resolve().parents[2])) / "scripts"
+sys.path.insert(0, str(SCRIPTS))
+
+import script_arguments  # noqa: E402
 
 
 class ScriptArguments(unittest.TestCase):
@@ -18,15 +23,59 @@ class ScriptArguments(unittest.TestCase):
                 continue
             tried += 1
             with self.subTest(script.name):
-                done = subprocess.run([sys.executable, script, "1", "--nonsense"], capture_output=True, text=True, timeout=60, check=False)
-                self.assertEqual((done.returncode, done.stdout), (2, ""))
-                self.assertRegex(done.stderr, rf"\A{script.stem}: [^\n]+; see --help\n\Z")
-        self.assertGreater(tried, 5)
+                self.refused([sys.executable, script], script.stem)
+        self.assertGreater(tried, 7)
+
+    def test_refusals_come_before_building(self):
+        tried = 0
+        for script in sorted(SCRIPTS.glob("*.sh")):
+            if '/run_built.sh" ' not in script.read_text():
+                continue
+            tried += 1
+            with self.subTest(script.name):
+                self.refused([script], script.stem)
+        self.assertGreater(tried, 2)
+
+    def refused(self, command, name):
+        done = subprocess.run([*command, "1", "--nonsense"], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, rf"\A{name}: [^\n]+; see --help\n\Z")
 
     def test_no_script_has_another_parser(self):
         for script in SCRIPTS.glob("*.py"):
             if script.name != "script_arguments.py":
                 self.assertNotIn("ArgumentParser(", script.read_text(), script.name)
+
+    def problem(self, kind, text):
+        with self.assertRaises(argparse.ArgumentTypeError) as raised:
+            kind(text)
+        return str(raised.exception)
+
+    def test_numbers(self):
+        number, numbers = script_arguments.number(1, 8), script_arguments.numbers(1, 8)
+        self.assertEqual((number("1"), number("8"), numbers("2,1,2")), (1, 8, [2, 1]))
+        for text in ("", "0", "9", "-1", "+1", "1.5", "nan", "\u0663", " 1", "1" * 5000):
+            self.assertEqual(self.problem(number, text), f"{text!r} is no number from 1 to 8")
+        self.assertEqual(self.problem(numbers, "1,,2"), "'' is no number from 1 to 8")
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name).resolve()
+            file, link, missing = folder / "file", folder / "link", folder / "none/file"
+            file.write_text("before")
+            link.symlink_to(file)
+            self.assertEqual(script_arguments.output_file(str(link)), file)
+            self.assertEqual(script_arguments.output_file(str(folder / "new")), folder / "new")
+            self.assertEqual(script_arguments.existing(str(link)), file)
+            self.assertEqual((file.read_text(), sorted(os.listdir(folder))), ("before", ["file", "link"]))
+            for kind, text, problem in ((script_arguments.output_file, "", "an empty text names no file"),
+                                        (script_arguments.output_file, name, "is a folder; name a file in it"),
+                                        (script_arguments.output_file, "/dev/null", "/dev/null is no regular file; name another"),
+                                        (script_arguments.output_file, str(missing), f"there is no folder {missing.parent}; make it"),
+                                        (script_arguments.existing, str(missing), f"{missing} is not there"),
+                                        (script_arguments.program, str(file), f"{file} is no program"),
+                                        (script_arguments.program, name, "is no program")):
+                self.assertIn(problem, self.problem(kind, text))
 
 
 if __name__ == "__main__":

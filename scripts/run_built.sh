@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Builds cria's programs and runs a script of this folder that measures them; what is wrong with its arguments is said
+# before minutes of building, and a failed build is no missed bar: exit code 2.
+#   scripts/run_built.sh NAME [ARG...]   scripts/NAME.py, which knows --check
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+script=$root/scripts/${1:-}.py
+[ -f "$script" ] || { echo "run_built: the name of a script is needed, as compare; '${1:-}' is none" >&2; exit 2; }
+shift
+case " $* " in *" --help "* | *" -h "*) exec python3 "$script" --help ;; esac
+if command -v python3 >/dev/null; then python3 "$script" --check "$@"; fi
+"$root/scripts/setup.sh" || exit 2
+cmake -S "$root" --preset release >/dev/null || exit 2
+cmake --build "$root/build/release" --target cria cria-convert >/dev/null || exit 2
+exec python3 "$script" "$@"
