@@ -3,6 +3,7 @@
 # int4 and opens a chat. Without a terminal it asks three questions and prints the answers.
 set -euo pipefail
 
+[ $# -eq 0 ] || { echo "usage: scripts/demo.sh, without arguments" >&2; exit 2; }
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 build=build/release

@@ -213,6 +213,8 @@ def main():
         if not model.source.exists():
             parser.error(f"{model.source} is not there; set CRIA_SHARED, or name others with --models, --model")
     models += [Model(path.name, path, text) for path, text in zip(arguments.model, arguments.text)]
+    if not models:
+        parser.error("there is nothing to measure; name models with --models, or --model and --text")
     if not arguments.no_peers and not peers.exists():
         parser.error(f"{peers} is not there; give --peers, or --no-peers to measure cria alone")
     if arguments.check:

@@ -4,6 +4,10 @@ import os
 import pathlib
 
 
+def one_line(message):
+    return "".join(c if c.isprintable() else "?" for c in str(message))
+
+
 class OneLineParser(argparse.ArgumentParser):
     """What is wrong is said in one line, as the programs do, with exit code 2; how to call the script, by --help alone."""
 
@@ -11,7 +15,7 @@ class OneLineParser(argparse.ArgumentParser):
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
 
     def error(self, message):
-        self.exit(2, f"{pathlib.Path(self.prog).stem}: {message}; see --help\n")
+        self.exit(2, f"{pathlib.Path(self.prog).stem}: {one_line(message)}; see --help\n")
 
     def add_check(self):
         """For scripts/run_built.sh: a script with --check ends once it has read its arguments."""

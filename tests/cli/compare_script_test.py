@@ -4,6 +4,7 @@
 import contextlib
 import io
 import json
+import math
 import os
 import sys
 import tempfile
@@ -74,6 +75,8 @@ class Compare(unittest.TestCase):
         table = compare.Table()
         table.put("decode", 1.1837, 1, 1.1837, 1.1843, "tokens/s", 1)
         self.assertRegex(self.out.getvalue(), r" 1\.1837 >=1\.1843 +MISSED\n$")
+        table.put("decode", 1.29999, 1, 1.29999, 1.3, "tokens/s", 1)
+        self.assertRegex(self.out.getvalue(), r" 1\.29999 >=1\.30000 +MISSED\n$")
 
     def test_each_row_is_kept_at_once(self):
         path = self.folder / "rows.json"
@@ -102,19 +105,65 @@ class Compare(unittest.TestCase):
         self.assertEqual([row["ratio"] for row in table.rows[:-1]], [1.0, 4.0, 4.0])
         self.assertEqual(table.missed(), ["int4 prefill 4096, 1 thread"])
 
+    def decode(self, rounds):
+        """What is missed and shown when cria decodes, the rival does and memory is read at these speeds."""
+        ours = iter([{"read_bytes_per_second": 1e9 * read if read else None,
+                      "decode": {"tokens_per_second": {"median": our}, "bytes_per_second": 1e9 * our}} for our, _, read in rounds])
+        program = OneProgram(self.folder, None)
+        program.bench = lambda *_, **__: next(ours)
+        theirs = iter([(rival, 2e9) for _, rival, _ in rounds])
+        table = compare.Table()
+        compare.compare_decode(table, program, mock.Mock(decode=lambda *_: next(theirs)), "int4", 2, len(rounds))
+        return table
+
     def test_decoding_has_one_of_two_bars(self):
         def missed(ours, rival, share):
-            program = OneProgram(self.folder, {"read_bytes_per_second": 1e9 * ours / share,
-                                               "decode": {"tokens_per_second": {"median": ours}, "bytes_per_second": 1e9 * ours}})
-            other = mock.Mock(decode=lambda *_: (rival, 2e9))
-            table = compare.Table()
-            compare.compare_decode(table, program, other, "int4", 2, 3)
-            self.assertEqual(len([row for row in table.rows if row["bar"] is not None]), 1)
-            return table.missed()
+            return self.decode([(ours, rival, ours / share)] * 3).missed()
 
         self.assertEqual(missed(13.1, 10, 0.5), [])
-        self.assertEqual(missed(12.9, 10, 0.951), [])
+        self.assertEqual(missed(13, 10, 0.5), [])
+        self.assertNotIn("or the next", self.out.getvalue())
+        self.assertEqual(missed(12.999, 10, 0.951), [])
+        self.assertRegex(self.out.getvalue(), r" 1\.2999 >=1\.3000  or the next\n.* >=0\.95\n$")
         self.assertEqual(missed(12.9, 10, 0.949), ["int4 decode, of plain reads, 2 threads"])
+
+    def test_decoding_is_judged_by_medians_of_the_rounds_ratios(self):
+        """Which say another thing here than the ratio of the medians, or the best round."""
+        reads = "int4 decode, of plain reads, 2 threads"
+        self.assertEqual(self.decode([(10, 7, 20), (20, 20, 40), (30, 22, 60)]).missed(), [])
+        self.assertEqual(self.decode([(10, 10, 20), (20, 14, 40), (30, 28, 60)]).missed(), [reads])
+        self.assertEqual(self.decode([(10, 10, 10.4), (20, 20, 40), (30, 30, 31)]).missed(), [])
+        self.assertEqual(self.decode([(10, 10, 11), (20, 20, 18), (30, 30, 33)]).missed(), [reads])
+
+    def test_decoding_cannot_be_judged_without_plain_reads(self):
+        with self.assertRaises(SystemExit) as end:
+            self.decode([(20, 20, None)])
+        self.assertEqual(end.exception.code, compare.BROKEN)
+        self.assertIn("free 256 MB", self.err.getvalue())
+
+    def test_what_is_no_number_meets_no_bar(self):
+        table = compare.Table()
+        table.put("more", 1, 2, math.nan, 1.10, "s", 1)
+        table.put("less", 1, 2, math.nan, 1.10, "s", 1, at_most=True)
+        self.assertEqual(table.missed(), ["more", "less"])
+
+    def test_a_bar_is_met_where_it_lies(self):
+        table = compare.Table()
+        table.put("more", 1, 2, 1.1, 1.1, "s", 1)
+        table.put("less", 1, 2, 1.1, 1.1, "s", 1, at_most=True)
+        self.assertEqual(table.missed(), [])
+
+    def test_a_depth_is_not_filled_more_than_three_times(self):
+        rounds = mock.Mock(side_effect=compare.in_turns)
+        shape = {"hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 3}
+        (self.folder / "hf").mkdir()
+        (self.folder / "hf/config.json").write_text(json.dumps(shape))
+        program = OneProgram(self.folder, {"decode": {"tokens_per_second": {"median": 20.0}, "kv_bytes_per_token": 1}})
+        with mock.patch.object(compare, "in_turns", rounds):
+            for n in (2, 5):
+                compare.compare_depth(compare.Table(), program, program, "int4", 1, n, 4096)
+        self.assertEqual({call.args[0] for call in rounds.call_args_list[:3]}, {2})
+        self.assertEqual({call.args[0] for call in rounds.call_args_list[3:]}, {3})
 
     def test_refusals(self):
         missing = self.folder / "none/rows.json"

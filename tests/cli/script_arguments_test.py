@@ -2,7 +2,9 @@
 """Scripts with options refuse what they do not know in one line, before they do anything."""
 
 import argparse
+import ast
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,11 @@ sys.path.insert(0, str(SCRIPTS))
 import script_arguments  # noqa: E402
 
 
+# What a script cannot do without.
+NEEDED = {"compare": ["--shape", "smollm-135m"], "generate_unicode_tables": ["nfc", "/"], "models_table": [sys.executable],
+          "serve_load": ["1"]}
+
+
 class ScriptArguments(unittest.TestCase):
     def test_refusals_are_one_line(self):
         tried = 0
@@ -23,7 +30,11 @@ class ScriptArguments(unittest.TestCase):
                 continue
             tried += 1
             with self.subTest(script.name):
-                self.refused([sys.executable, script], script.stem)
+                self.refused([sys.executable, script], script.stem, "--nonsense")
+                self.refused([sys.executable, script], script.stem, "--two\nlines")
+                self.refused([sys.executable, script], script.stem, "--hel")  # no abbreviations
+                shown = subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True, timeout=60, check=True)
+                self.assertIn(ast.get_docstring(ast.parse(script.read_text())), shown.stdout)
         self.assertGreater(tried, 7)
 
     def test_refusals_come_before_building(self):
@@ -33,13 +44,14 @@ class ScriptArguments(unittest.TestCase):
                 continue
             tried += 1
             with self.subTest(script.name):
-                self.refused([script], script.stem)
+                self.refused([script], script.stem, "--nonsense")
         self.assertGreater(tried, 2)
 
-    def refused(self, command, name):
-        done = subprocess.run([*command, "1", "--nonsense"], capture_output=True, text=True, timeout=60, check=False)
+    def refused(self, command, name, option):
+        done = subprocess.run([*command, *NEEDED.get(name, []), option], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        self.assertRegex(done.stderr, rf"\A{name}: [^\n]+; see --help\n\Z")
+        shown = re.escape(option.replace("\n", "?"))
+        self.assertRegex(done.stderr, rf"\A{name}: unrecognized arguments: {shown}; see --help\n\Z")
 
     def test_no_script_has_another_parser(self):
         for script in SCRIPTS.glob("*.py"):

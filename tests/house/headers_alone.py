@@ -2,7 +2,8 @@
 """Every header compiles alone, with the flags of its own folder; those of runtime/include as C99 too.
 
 What a source that is built includes before anything else has been compiled alone by that build, and so has what that
-header includes before anything else, and so on, as long as all are of one folder: only the others are compiled here.
+header includes before anything else, and so on, as long as all are of one folder: only the others are compiled here. So
+it is of the tree as it was built last.
 """
 import concurrent.futures
 import json
@@ -51,7 +52,7 @@ def flags_by_folder(context):
     return flags
 
 
-FIRST_INCLUDE = re.compile(r'(?:\s|//[^\n]*\n|/\*.*?\*/|#pragma once\n)*#include "([^"]+)"', re.S)
+FIRST_INCLUDE = re.compile(r'(?:\s|//[^\n]*\n|/\*(?:[^*]|\*(?!/))*\*/|#pragma once\n)*#include "([^"]+)"')
 
 
 def first_header(context, path):
@@ -137,6 +138,8 @@ BAD = "#pragma once\nuint8_t f();\n"
 SAMPLES = [
     Sample("a complete header", {"quant/a.h": GOOD, "quant/a.cpp": ""}, None),
     Sample("a missing include", {"quant/a.h": BAD, "quant/a.cpp": ""}, "quant/a.h"),
+    Sample("its source includes something else first, between comments",
+           {"quant/a.h": BAD, "quant/a.cpp": '/* A. */\n#include <cstdint>\n/* B. */\n#include "quant/a.h"\n'}, "quant/a.h"),
     Sample("its source includes something else first",
            {"quant/a.h": BAD, "quant/a.cpp": '#include <cstdint>\n#include "quant/a.h"\n'}, "quant/a.h"),
     Sample("its source says something else first",
