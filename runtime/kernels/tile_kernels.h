@@ -59,7 +59,8 @@ struct TileKernels {
   static constexpr size_t kBlockParts = 2;    // of a tile, that a block of rows meets at once
   static constexpr size_t kBlockGroups = 64;  // groups whose starting sums are prepared together
 
-  // Weights: quad(p, q) gives inputs 4q ... 4q + 3 of the group at p, scales those of kParts parts.
+  // Weights: quad(p, q) gives inputs 4q ... 4q + 3 of the group at p, scales those of kParts parts
+  // at p; a group's are scales_at(group, shift) bytes behind its tile's first.
   struct Int4 {
     using Dot = typename Part::Int4Dot;
     static constexpr size_t kGroupBytes = 256;
@@ -70,10 +71,11 @@ struct TileKernels {
       const Ints line = Part::load(p + q % (kQuads / 2) * kLineBytes);
       return q < kQuads / 2 ? Part::low_nibbles(line) : Part::high_nibbles(line);
     }
+    static size_t scales_at(size_t group, size_t shift) {
+      return (group >> shift) * kGroupScaleBytes;
+    }
     template <size_t kParts>
-    [[gnu::always_inline]] static void scales(const uint8_t* parts, size_t group, size_t shift,
-                                              Floats (&result)[kParts]) {
-      const uint8_t* const p = parts + (group >> shift) * kGroupScaleBytes;
+    [[gnu::always_inline]] static void scales(const uint8_t* p, Floats (&result)[kParts]) {
 #pragma GCC unroll 4
       for (size_t t = 0; t < kParts; t += 2) {
         Part::load_bf16(p + t * Part::kRows * kScaleBytes, &result[t], &result[t + 1]);
@@ -94,12 +96,12 @@ struct TileKernels {
     static constexpr size_t kGroupScaleBytes = 0;
     static constexpr bool kIsNibbles = false;
     static Ints quad(const uint8_t* p, size_t q) { return Part::load(p + q * kLineBytes); }
+    static size_t scales_at(size_t /*group*/, size_t /*shift*/) { return 0; }
     template <size_t kParts>
-    [[gnu::always_inline]] static void scales(const uint8_t* parts, size_t /*group*/,
-                                              size_t /*shift*/, Floats (&result)[kParts]) {
+    [[gnu::always_inline]] static void scales(const uint8_t* p, Floats (&result)[kParts]) {
 #pragma GCC unroll 4
       for (size_t t = 0; t < kParts; ++t) {
-        result[t] = Part::load_f32(parts + t * Part::kRows * kScaleBytes);
+        result[t] = Part::load_f32(p + t * Part::kRows * kScaleBytes);
       }
     }
   };
@@ -108,10 +110,10 @@ struct TileKernels {
   struct Int8G32 : Int8 {
     static constexpr size_t kScaleBytes = Int4::kScaleBytes;
     static constexpr size_t kGroupScaleBytes = Int4::kGroupScaleBytes;
+    static size_t scales_at(size_t group, size_t /*shift*/) { return group * kGroupScaleBytes; }
     template <size_t kParts>
-    [[gnu::always_inline]] static void scales(const uint8_t* parts, size_t group, size_t /*shift*/,
-                                              Floats (&result)[kParts]) {
-      Int4::template scales<kParts>(parts, group, 0, result);
+    [[gnu::always_inline]] static void scales(const uint8_t* p, Floats (&result)[kParts]) {
+      Int4::template scales<kParts>(p, result);
     }
   };
 
@@ -251,12 +253,12 @@ struct TileKernels {
       int32_t starts[kRows][kBlockGroups];
       prepare_starts<Dot>(p, row, begin, end, starts);
       for (size_t g = begin; g < end; ++g, group += Weights::kGroupBytes) {
+        const uint8_t* const group_scales = scales + Weights::scales_at(g, p.scale_shift);
         if constexpr (kRows == 1) {
           fetch(group + Part::kFetchAhead, Weights::kGroupBytes);
           if constexpr (Weights::kGroupScaleBytes > 0) {
-            __builtin_prefetch(
-                scales + (g >> p.scale_shift) * Weights::kGroupScaleBytes +
-                scales_ahead(Part::kFetchAhead, Weights::kGroupBytes, Weights::kGroupScaleBytes));
+            __builtin_prefetch(group_scales + scales_ahead(Part::kFetchAhead, Weights::kGroupBytes,
+                                                           Weights::kGroupScaleBytes));
           }
         } else {
           for (size_t line = next.first; line < next.last; ++line) {
@@ -277,7 +279,7 @@ struct TileKernels {
           dot_group<Weights>(x, group, sums);
         }
         Floats scale[kParts];
-        Weights::template scales<kParts>(scales, g, p.scale_shift, scale);
+        Weights::template scales<kParts>(group_scales, scale);
 #pragma GCC unroll 8
         for (size_t r = 0; r < kRows; ++r) {
           const Floats x_scale = Part::all(x_scales[r][g]);

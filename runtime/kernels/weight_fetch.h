@@ -6,9 +6,10 @@
 namespace cria {
 
 // Bytes of codes. A group asks for as many lines as it has itself, that far on, and for the scales
-// of the group that far on: a second stream, which a core's own prefetch follows less well. Where
-// that is faster alone a group does not ask. Bursts of a page are slower; docs/performance.md has
-// the figures. AVX2's are near, which was measured on Zen 3, the others' on Zen 4 (which has no
+// of the group that far on: a second stream, which a core's own prefetch follows less well. AVX-512
+// asks for nothing in int8, where the core alone is faster. Bursts of a page are slower;
+// docs/performance.md has the figures. AVX2's quantized weights are asked for near, which was
+// measured on Zen 3 before scales were asked for; the rest far, measured on Zen 4 (which has no
 // AVX-VNNI).
 inline constexpr size_t kFetchNear = 1280;
 inline constexpr size_t kFetchFar = 4096;

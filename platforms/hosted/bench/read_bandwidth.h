@@ -10,7 +10,7 @@ namespace cria::hosted {
 // can wait for, and on what it fetches by itself.
 enum class ReadAhead {
   kNone,      // plain loads alone
-  kEachLine,  // with each line the one 6 KB on, as most kernels do
+  kEachLine,  // with each line the one 6 KB on
   kBursts,    // every 4 KB the 4 KB that begin 6 KB on
 };
 inline constexpr ReadAhead kReadAheads[] = {ReadAhead::kNone, ReadAhead::kEachLine,
