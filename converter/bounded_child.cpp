@@ -12,10 +12,10 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <new>
 
 #include "converter/error.h"
+#include "platforms/hosted/base/system_error.h"
 
 namespace cria::converter {
 namespace {
@@ -37,7 +37,11 @@ constexpr bool kLimitsMemory = !kIsSanitized;
 constexpr unsigned kSlowdown = kIsSanitized ? 4 : 1;
 
 [[noreturn]] void fail(const char* what) {
-  throw ProgramError(ExitCode::kIo, std::string("cannot ") + what + ": " + std::strerror(errno));
+  const int error = errno;
+  // Of fork alone.
+  const char* const advice = error == EAGAIN ? "; end some processes, or raise ulimit -u" : "";
+  throw ProgramError(ExitCode::kIo, std::string("cannot ") + what + ": " +
+                                        hosted::system_error_text(error) + advice);
 }
 
 // Address space in use, mapped files and all; 0 where the system does not tell.

@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "converter/error.h"
 #include "converter/memory_size.h"
 #include "platforms/hosted/base/file_kind.h"
+#include "platforms/hosted/base/system_error.h"
 
 namespace cria::converter {
 namespace {
@@ -40,7 +40,7 @@ namespace {
   }
   const bool is_forbidden = error == EACCES || error == EPERM;
   fail(ExitCode::kIo, path,
-       std::string(std::strerror(error)) + (is_forbidden ? "; make it readable" : ""));
+       hosted::system_error_text(error) + (is_forbidden ? "; make it readable" : ""));
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ InputFile::InputFile(const std::filesystem::path& path)
   if (fstat(descriptor_, &info) != 0) {
     const int error = errno;
     close(descriptor_);
-    fail(ExitCode::kIo, path, std::strerror(error));
+    fail(ExitCode::kIo, path, hosted::system_error_text(error));
   }
   if (!S_ISREG(info.st_mode)) {
     close(descriptor_);
@@ -77,7 +77,7 @@ void InputFile::read(uint64_t offset, std::span<uint8_t> out) const {
   while (!out.empty()) {
     const ssize_t got = pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(ExitCode::kIo, path_, std::strerror(errno));
+    if (got < 0) fail(ExitCode::kIo, path_, hosted::system_error_text(errno));
     if (got == 0) fail(ExitCode::kIo, path_, "ends early: it was shortened while being read");
     out = out.subspan(static_cast<size_t>(got));
     offset += static_cast<uint64_t>(got);

@@ -19,6 +19,7 @@
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/base/shown_text.h"
 #include "platforms/hosted/base/standard_descriptors.h"
+#include "platforms/hosted/base/system_error.h"
 #include "platforms/hosted/base/terminal.h"
 
 namespace {
@@ -49,8 +50,8 @@ void print(const std::string& text) {
   errno = 0;
   std::fwrite(text.data(), 1, text.size(), stdout);
   if (std::fflush(stdout) != 0 && errno != EPIPE) {
-    throw ProgramError(ExitCode::kIo,
-                       std::string("standard output: cannot be written: ") + std::strerror(errno));
+    throw ProgramError(ExitCode::kIo, "standard output: cannot be written: " +
+                                          cria::hosted::system_error_text(errno));
   }
 }
 

@@ -100,8 +100,9 @@ void define(CLI::App* app, Raw* raw, Options* options) {
   app->set_version_flag("--version", std::string("cria-convert ") + kConverterVersion);
   app->add_flag(kList, raw->lists,
                 "print the architectures that are read, with their classes and examples");
-  app->add_option("MODEL", raw->model, "Hugging Face folder, .gguf file, or .bin file of llama2.c");
-  app->add_option("-o,--output", raw->output, "model file to write");
+  app->add_option("MODEL", raw->model, "Hugging Face folder, .gguf file, or .bin file of llama2.c")
+      ->type_name("PATH");
+  app->add_option("-o,--output", raw->output, "model file to write")->type_name("FILE");
   app->add_flag("--plan", raw->plan,
                 "write nothing: say what was found and the memory it would take; of a folder the "
                 "config and the tokenizer are enough");
@@ -123,39 +124,48 @@ void define(CLI::App* app, Raw* raw, Options* options) {
       app, "--scales", kScales, &options->scales,
       "int4's scales: signed, which loses less, or positive, which XNNPACK asks for [signed]");
   app->add_option(
-      "--calibration", raw->calibration,
-      "calibrate on this file of token ids, a line a sequence; with mse, too [text that "
-      "the model writes itself]");
+         "--calibration", raw->calibration,
+         "calibrate on this file of token ids, a line a sequence; with mse, too [text that "
+         "the model writes itself]")
+      ->type_name("FILE");
   app->add_option("--calibration-tokens", raw->calibration_tokens,
                   "tokens to calibrate on [32768; 16384 above 500 million weights]")
-      ->check(between(kLeastCalibrationTokens, kMostCalibrationTokens));
+      ->check(between(kLeastCalibrationTokens, kMostCalibrationTokens))
+      ->type_name("N");
   app->add_option("--bits", raw->bits,
                   "bits a weight, at most: int4 in groups of 128, 64 or 32, int8 or int8g32 for "
                   "each matrix, by what the output suffers from it; takes minutes")
-      ->check(between(kLeastBits, kMostBits));
+      ->check(between(kLeastBits, kMostBits))
+      ->type_name("X");
   app->add_option("--context", raw->context,
                   "tokens to plan memory for [the model's maximum, at most 2048]")
-      ->check(between(1U, format::kMaxContext));
+      ->check(between(1U, format::kMaxContext))
+      ->type_name("N");
   app->add_option("--lora", raw->adapters,
                   "adapter to merge, a folder that peft saved, with a scale [1]; may be repeated")
       ->type_name("DIR[:SCALE]")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app->add_option("--tokenizer", raw->tokenizer,
-                  "tokenizer's file of a .bin file [tokenizer.bin beside it]");
+                  "tokenizer's file of a .bin file [tokenizer.bin beside it]")
+      ->type_name("FILE");
   app->add_flag("--no-tokenizer", raw->no_tokenizer,
                 "write no tokenizer; then the model takes token ids only");
   app->add_option(
-      "--chat-template", raw->chat_template,
-      "instead of the checkpoint's: none, a .jinja file, or one of " + named_templates());
+         "--chat-template", raw->chat_template,
+         "instead of the checkpoint's: none, a .jinja file, or one of " + named_templates())
+      ->type_name("NAME");
   add_named(app, "--compress", kCompress, &options->compression,
             "compression of the file: zstd or none [zstd]");
   app->add_option("--level", options->level,
                   "zstd level [1]; higher ones are slower and hardly smaller")
-      ->check(between(lowest_level(), highest_level()));
-  app->add_option("--report", raw->report, "also write the report as JSON to this file");
+      ->check(between(lowest_level(), highest_level()))
+      ->type_name("N");
+  app->add_option("--report", raw->report, "also write the report as JSON to this file")
+      ->type_name("FILE");
   app->add_option("--threads", raw->n_threads, "threads to use [all cores]")
-      ->check(between(1U, kMaxThreads));
+      ->check(between(1U, kMaxThreads))
+      ->type_name("N");
   app->add_flag("--quiet", raw->quiet, "print warnings and errors only");
 }
 
@@ -293,7 +303,6 @@ void set_weights_of(const std::string& text, Options* options) {
   if (equals == std::string::npos) refuse_it("is not MATRIX=NAME");
   const std::string matrix = text.substr(0, equals);
   const std::string name = text.substr(equals + 1);
-  const auto told = [](const std::string& part) { return part.empty() ? "nothing" : shown(part); };
   std::string names;
   const TensorRoleRow* found = nullptr;
   for (const TensorRoleRow& row : kTensorRoles) {
@@ -301,14 +310,15 @@ void set_weights_of(const std::string& text, Options* options) {
     names += std::string(names.empty() ? "" : ", ") + row.name;
     if (matrix == row.name) found = &row;
   }
-  if (found == nullptr) refuse_it(told(matrix) + " is not one of: " + names);
+  if (found == nullptr) refuse_it(hosted::value_words(shown(matrix)) + " is not one of: " + names);
   std::optional<MatrixFormat>& format = options->weights_of[found->matrix];
   if (format) refuse_it("is given twice");
   for (const NumberFormatRow& row : kNumberFormats) {
     if (name == row.name) format = matrix_format(row.number_format, options->group_size);
   }
   if (!format)
-    refuse_it(told(name) + " is not one of: " + names_of([](NumberFormat) { return true; }));
+    refuse_it(hosted::value_words(shown(name)) +
+              " is not one of: " + names_of([](NumberFormat) { return true; }));
 }
 
 // A folder whose name ends in a colon and a number is given with a scale behind it.

@@ -78,6 +78,7 @@ class Usage(Base):
                        "--lora", "--context", "--no-tokenizer", "--compress", "--level",
                        "--report", "--threads", "--quiet", "--list-architectures"):
             self.assertIn(option, done.stdout)
+        self.assertNotRegex(done.stdout, r"\b(U?INT|FLOAT|TEXT)\b")  # the option library's words
         for later in ("--rotate", "--tune"):
             self.assertNotIn(later, done.stdout)
         done = run("--version")
@@ -321,6 +322,22 @@ class Disturbed(Base):
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 
         self.assert_refused(self.convert("--quiet", preexec_fn=limit), IO, "m.cria", "File too large")
+
+    @unittest.skipIf("CRIA_EMULATOR" in os.environ, "the emulator needs descriptors of its own")
+    def test_too_few_descriptors_are_an_io_error(self):
+        """Wherever they run out: at an input, at the pipe from the process that tries the template."""
+        refused = 0
+        for most in range(3, 64):
+            done = run(ROOT / "models/demo", "-o", self.output, "--quiet",
+                       preexec_fn=lambda n=most: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n)))
+            if "error while loading shared libraries" in done.stderr:
+                continue
+            if done.returncode == 0:
+                break
+            self.assert_refused(done, IO, "Too many open files; raise ulimit -n")
+            refused += 1
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertGreater(refused, 1)
 
     def test_a_full_disk_is_an_io_error(self):
         disk = Path(self.models.name) / "disk"

@@ -7,6 +7,8 @@ import unittest
 
 import cria_cli as cli
 
+COMMANDS = ("info", "verify", "run", "chat", "bench", "tokenize", "logits", "eval", "serve")
+
 
 class Usage(unittest.TestCase):
     def assert_fails(self, result, code, *words):
@@ -24,6 +26,11 @@ class Usage(unittest.TestCase):
             self.assertTrue(result.out.endswith("\n"))
             self.assertLessEqual(max(map(len, result.out.split("\n"))), 80)
 
+    def test_help_names_values_as_people_do(self):
+        """Not as the option library calls their types."""
+        for command in COMMANDS:
+            self.assertNotRegex(cli.cria(command, "--help").out, r"\b(U?INT|FLOAT|TEXT:\w+)\b")
+
     def test_wrong_options_are_usage_errors(self):
         self.assert_fails(cli.cria(), cli.USAGE, "--help")
         self.assert_fails(cli.cria("jump"), cli.USAGE, "jump")
@@ -38,7 +45,7 @@ class Usage(unittest.TestCase):
         needed = {"run": ["-p", "a"], "logits": ["--ids", "1", "-o", "-"], "eval": ["--text", os.devnull]}
         texts = {("run", "--prompt"), ("logits", "--text")}
         n_tried = 0
-        for command in ("info", "verify", "run", "chat", "bench", "tokenize", "logits", "eval", "serve"):
+        for command in COMMANDS:
             for line in cli.cria(command, "--help").out.split("\n"):
                 option = re.match(r"\s+(?:-\w, ?)?(--[a-z-]+) [A-Z]", line)
                 if not option or (command, option[1]) in texts:

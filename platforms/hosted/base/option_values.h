@@ -26,6 +26,11 @@ bool parse_number(const std::string& text, Number* value) {
   }
 }
 
+// A value as a message names it.
+inline std::string value_words(const std::string& text) {
+  return text.empty() ? "an empty text" : text;
+}
+
 // Accepts the numbers from low to high.
 template <typename Number>
 CLI::Validator between(Number low, Number high) {
@@ -34,8 +39,7 @@ CLI::Validator between(Number low, Number high) {
         Number value = {};
         if (parse_number(text, &value) && value >= low && value <= high) return std::string();
         std::ostringstream message;
-        message << (text.empty() ? "nothing" : text) << " is not a number from " << low << " to "
-                << high;
+        message << value_words(text) << " is not a number from " << low << " to " << high;
         return message.str();
       },
       "");
@@ -105,8 +109,7 @@ CLI::Option* add_named(CLI::App* app, const std::string& name,
       names += names.empty() ? "" : ", ";
       names += row.name;
     }
-    throw CLI::ValidationError(name,
-                               (text.empty() ? "nothing" : text) + " is not one of: " + names);
+    throw CLI::ValidationError(name, value_words(text) + " is not one of: " + names);
   };
   return app->add_option_function<std::string>(name, choose, help)->type_name("NAME");
 }

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "platforms/hosted/base/signal_slots.h"
+#include "platforms/hosted/base/system_error.h"
 
 namespace cria::hosted {
 namespace {
@@ -79,12 +80,6 @@ int bring_to_disk(int descriptor) {
 }
 
 }  // namespace
-
-std::string system_error_text(int error_number) {
-  const bool is_full = error_number == ENOSPC || error_number == EDQUOT;
-  return std::string(std::strerror(error_number)) +
-         (is_full ? "; free some space or write elsewhere" : "");
-}
 
 OutputError::OutputError(Kind kind, std::string path, const std::string& message)
     : kind_(kind), path_(std::move(path)), line_(path_ + ": " + message) {}

@@ -32,9 +32,6 @@ class OutputError : public std::exception {
   std::string line_;
 };
 
-// The system's message for error_number; where space has run out, with what to do about it.
-std::string system_error_text(int error_number);
-
 // Whether an output may be something that cannot be replaced: "-" (standard output), a pipe or a
 // device, which are then written in place and cannot be taken back.
 enum class InPlace { kNever, kWhereNeeded };

@@ -1,5 +1,7 @@
 #include "platforms/hosted/base/program_error.h"
 
+#include "platforms/hosted/base/system_error.h"
+
 namespace cria::hosted {
 
 ProgramError program_error_of(const OutputError& error) {

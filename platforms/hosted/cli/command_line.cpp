@@ -53,11 +53,11 @@ void add_isa(CLI::App* app, CommonOptions* common) {
          "Up to " + names)
       ->check(CLI::Validator(
           [masks, names](const std::string& name) {
-            return masks.count(name) != 0 ? std::string()
-                                          : (name.empty() ? "nothing" : name) + " is none of " +
-                                                names + " of this CPU and build";
+            if (masks.count(name) != 0) return std::string();
+            return value_words(name) + " is none of " + names + " of this CPU and build";
           },
-          "NAME"));
+          ""))
+      ->type_name("NAME");
 }
 
 void add_common(CLI::App* app, CommonOptions* common) {
@@ -221,8 +221,7 @@ void add_eval(CLI::App* app, EvalOptions* options) {
       ->check(CLI::Validator(
           [](const std::string& name) {
             if (name == kDocumentsName || name == kHalvesName) return std::string();
-            return (name.empty() ? "nothing" : name) + " is not one of: " + kDocumentsName + ", " +
-                   kHalvesName;
+            return value_words(name) + " is not one of: " + kDocumentsName + ", " + kHalvesName;
           },
           ""))
       ->capture_default_str();
