@@ -24,6 +24,7 @@ from make_random_checkpoint import SHAPES  # noqa: E402
 from script_arguments import OneLineParser, number, numbers, output_file, program  # noqa: E402
 
 BIN = ROOT / "build/release/bin"
+PEERS = ROOT.parent / "shared/tools/peers"
 
 # Least ratios of speeds, cria to llama.cpp. Decoding ends where reading the weights does: where it misses its ratio, the bar
 # is a share of the plain reads of the same rounds.
@@ -315,10 +316,12 @@ def read_options():
                         help="turns of each pair; default: %(default)s; behind a depth at most "
                              f"{DEPTH_ROUNDS}, as each fills the context anew")
     parser.add_argument("--json", type=output_file, help="also write the rows to this file")
-    parser.add_argument("--peers", type=program, default=str(ROOT.parent / "shared/tools/peers"),
-                        help="the program that runs llama.cpp; default: %(default)s")
+    parser.add_argument("--peers", type=program, help=f"the program that runs llama.cpp; default: {PEERS}")
     parser.add_check()
     options = parser.parse_args()
+    if options.peers is None and not PEERS.is_file():
+        fail(f"{PEERS}, which runs llama.cpp, is not there; give its place with --peers")
+    options.peers = options.peers or PEERS
     check_depths(options.shape, options.depth)
     if os.geteuid() != 0:
         fail("not root, which llama.cpp's chroot needs; use sudo")

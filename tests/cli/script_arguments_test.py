@@ -19,7 +19,7 @@ import script_arguments  # noqa: E402
 
 # What a script cannot do without.
 NEEDED = {
-    "compare": ["--shape", "smollm-135m", "--peers", sys.executable],
+    "compare": ["--shape", "smollm-135m"],
     "generate_unicode_tables": ["nfc", "/"],
     "models_table": [sys.executable],
     "serve_load": ["1"],
