@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "tests/tools"))
 
 from make_random_checkpoint import SHAPES  # noqa: E402
 
-from script_arguments import OneLineParser, number, numbers, output_file, program  # noqa: E402
+from script_arguments import OneLineParser, is_program, number, numbers, output_file, program  # noqa: E402
 
 BIN = ROOT / "build/release/bin"
 PEERS = ROOT.parent / "shared/tools/peers"
@@ -319,8 +319,8 @@ def read_options():
     parser.add_argument("--peers", type=program, help=f"the program that runs llama.cpp; default: {PEERS}")
     parser.add_check()
     options = parser.parse_args()
-    if options.peers is None and not PEERS.is_file():
-        fail(f"{PEERS}, which runs llama.cpp, is not there; give its place with --peers")
+    if options.peers is None and not is_program(PEERS):
+        fail(f"{PEERS}, which runs llama.cpp, is no program that is there; give its place with --peers")
     options.peers = options.peers or PEERS
     check_depths(options.shape, options.depth)
     if os.geteuid() != 0:

@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 import quality_plot
-from script_arguments import OneLineParser, existing, output_file, program
+from script_arguments import OneLineParser, existing, is_program, output_file, program
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = ROOT / "build/release/bin"
@@ -215,8 +215,8 @@ def main():
     models += [Model(path.name, path, text) for path, text in zip(arguments.model, arguments.text)]
     if not models:
         parser.error("there is nothing to measure; name models with --models, or --model and --text")
-    if not arguments.no_peers and not peers.exists():
-        parser.error(f"{peers} is not there; give --peers, or --no-peers to measure cria alone")
+    if not arguments.no_peers and not is_program(peers):
+        parser.error(f"{peers} is no program that is there; give --peers, or --no-peers to measure cria alone")
     if arguments.check:
         return
 

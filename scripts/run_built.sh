@@ -13,4 +13,5 @@ if command -v python3 >/dev/null; then python3 "$script" --check "$@"; fi
 "$root/scripts/setup.sh" || exit 2
 cmake -S "$root" --preset release >/dev/null || exit 2
 cmake --build "$root/build/release" --target cria cria-convert >/dev/null || exit 2
-exec python3 "$script" "$@"
+# What was built, whatever else the environment names.
+exec env CRIA_BIN_DIR="$root/build/release/bin" python3 "$script" "$@"

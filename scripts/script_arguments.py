@@ -53,9 +53,13 @@ def existing(text):
     return path.resolve()
 
 
+def is_program(path):
+    return path.is_file() and os.access(path, os.X_OK)
+
+
 def program(text):
     path = file_name(text).absolute()
-    if not path.is_file() or not os.access(path, os.X_OK):
+    if not is_program(path):
         raise argparse.ArgumentTypeError(f"{path} is no program")
     return path
 

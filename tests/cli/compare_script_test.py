@@ -168,6 +168,11 @@ class Compare(unittest.TestCase):
     def test_refusals(self):
         missing = self.folder / "none/rows.json"
         for words, text in ((("--depth", "1000000"), "--depth 1000000 and 64 tokens more do not fit"),
+                            (("--json", str(self.folder)), f"argument --json: {self.folder} is a folder; name a file"),
+                            (("--json", "/dev/null"), "argument --json: /dev/null is no regular file"),
+                            (("--json", str(missing)), f"argument --json: there is no folder {missing.parent}"),
+                            (("--json", ""), "argument --json: an empty text names no file"),
+                            (("--threads", "0"), "'0' is no number from 1 to 256"),
                             (("--peers", str(missing)), f"argument --peers: {missing} is no program; see --help")):
             self.assertIn(text, self.refusal("--check", *words))
 

@@ -30,7 +30,7 @@ class ScriptArguments(unittest.TestCase):
     def test_refusals_are_one_line(self):
         tried = 0
         for script in sorted(SCRIPTS.glob("*.py")):
-            if "import OneLineParser" not in script.read_text():
+            if script.name == "script_arguments.py" or "OneLineParser(" not in script.read_text():
                 continue
             tried += 1
             with self.subTest(script.name):
@@ -52,10 +52,31 @@ class ScriptArguments(unittest.TestCase):
         self.assertGreater(tried, 2)
 
     def refused(self, command, name, option):
-        done = subprocess.run([*command, *NEEDED.get(name, []), option], capture_output=True, text=True, timeout=60, check=False)
+        problem = f"unrecognized arguments: {option}".replace("\n", "?")
+        self.assert_refused([*command, *NEEDED.get(name, []), option], name, re.escape(problem))
+
+    def assert_refused(self, command, name, problem):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
-        shown = re.escape(option.replace("\n", "?"))
-        self.assertRegex(done.stderr, rf"\A{name}: unrecognized arguments: {shown}; see --help\n\Z")
+        self.assertRegex(done.stderr, rf"\A{name}: {problem}; see --help\n\Z")
+
+    def test_values_that_make_no_sense_are_refused(self):
+        for name, *arguments, problem in (
+                ("serve_load", "nan", "argument seconds: 'nan' is no number from 1 to"),
+                ("serve_load", "0", "argument seconds: '0' is no number"),
+                ("serve_load", "1", "--clients", "0", "argument --clients: '0' is no number"),
+                ("serve_load", "1", "--json", "/", "argument --json: / is a folder"),
+                ("quality", "--json", "/dev/null", "argument --json: /dev/null is no regular file"),
+                ("quality", "--plot", "/none/a.svg", "argument --plot: there is no folder /none"),
+                ("quality", "--model", "/none", "argument --model: /none is not there"),
+                ("quality", "--peers", "/none", "argument --peers: /none is no program"),
+                ("quality", "--models", "", "--no-peers", "there is nothing to measure"),
+                ("fit_int4nl", "/none", "argument models: /none is not there"),
+                ("fit_int4nl", "--groups", "0", "argument --groups: '0' is no number"),
+                ("models_table", "/none", "argument CRIA_CONVERT: /none is no program"),
+                ("generate_unicode_tables", "nfc", "/none", "argument folder: /none is not there")):
+            with self.subTest(name, arguments=arguments):
+                self.assert_refused([sys.executable, SCRIPTS / f"{name}.py", *arguments], name, problem + r"[^\n]*")
 
     def test_no_script_has_another_parser(self):
         for script in SCRIPTS.glob("*.py"):

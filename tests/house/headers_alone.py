@@ -46,7 +46,7 @@ def flags_by_folder(context):
                 skip = True
             elif word not in ("-MD", "-MMD") and not word.startswith("-Wframe-larger-than"):
                 kept.append(word)
-        folder = folder_of(type(context.source)(name))
+        folder = folder_of(pathlib.Path(name))
         if len(kept) > len(flags.get(folder, [])):
             flags[folder] = kept
     return flags
