@@ -12,9 +12,9 @@ namespace {
 
 // Vectors ---------------------------------------------------------------------------------------
 
-constexpr size_t kLengths[] = {0,   1,   2,   3,   4,   5,   7,   8,   9,   12,   15,  16, 17,
-                               23,  31,  32,  33,  47,  48,  63,  64,  65,  80,   95,  96, 100,
-                               127, 128, 129, 130, 172, 255, 256, 257, 300, 1000, 2048};
+constexpr size_t kLengths[] = {0,   1,   2,   3,   4,   5,   7,   8,   9,   12,  15,  16,   17,
+                               23,  31,  32,  33,  47,  48,  63,  64,  65,  80,  95,  96,   100,
+                               127, 128, 129, 130, 172, 255, 256, 257, 300, 512, 576, 1000, 2048};
 
 // Calls check(n, fill, edge) for all of them.
 template <class Check>
@@ -73,6 +73,17 @@ void check_quantize_row(const Kernels& table) {
     for (size_t i = 1; i < x.size(); ++i) x[i] *= (static_cast<float>(i) - 31.5f) / 127.0f;
     compare_quantize_row(table.quantize_row, x, 64, 32, Edge::kEnd);
     compare_quantize_row(table.quantize_row, x, 64, 64, Edge::kEnd);
+  }
+  // One group that counts as zeros, or just does not, among others.
+  for (size_t group = 0; group < 17; ++group) {
+    for (const float odd :
+         {std::numeric_limits<float>::quiet_NaN(), -kInfinity, 0x1.fp-41f, -0x1p-40f}) {
+      std::vector<float> x = floats(17 * kActivationGroup, Fill::kRandom, 1);
+      float* const first = x.data() + group * kActivationGroup;
+      if (std::fabs(odd) < 1.0f) std::fill_n(first, kActivationGroup, 0.0f);
+      first[group] = odd;
+      compare_quantize_row(table.quantize_row, x, x.size(), kActivationGroup, Edge::kEnd);
+    }
   }
 }
 

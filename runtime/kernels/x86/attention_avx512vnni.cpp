@@ -1,5 +1,5 @@
-// Quantized vectors for processors with AVX-512 VNNI: activations, and attention over the caches of
-// int8 and of 4-bit values. Contracts are in runtime/kernels/kernels.h.
+// Attention over the caches of int8 and of 4-bit values for processors with AVX-512 VNNI. Contracts
+// are in runtime/kernels/kernels.h.
 #include "runtime/kernels/value_codes.h"
 #include "runtime/kernels/x86/kernels_avx512vnni.h"
 
@@ -14,62 +14,8 @@
 namespace cria {
 namespace {
 
-constexpr uint32_t kMagnitudeMask = 0x7fffffff;
-constexpr uint32_t kInfinityBits = 0x7f800000;
-constexpr float kLargestCode = 127.0f;
-constexpr float kRoundMagic = 0x1.8p23f;
 constexpr int kNibbleBits = 4;
 constexpr int kKeyOffsetBits = 7;  // keys go to vpdpbusd as unsigned bytes, by adding 128
-
-__mmask64 bytes_of(size_t n) { return n < 64 ? (uint64_t{1} << n) - 1 : ~uint64_t{0}; }
-
-// Largest |x| as bits; NaN comes out largest.
-uint32_t largest_magnitude(const float* x, size_t n) {
-  const __m512i magnitude = _mm512_set1_epi32(static_cast<int>(kMagnitudeMask));
-  __m512i largest = _mm512_setzero_si512();
-  for (size_t i = 0; i < n; i += kLanes) {
-    const __m512i value = _mm512_maskz_loadu_epi32(lanes_of(n - i), x + i);
-    largest = _mm512_max_epu32(largest, _mm512_and_si512(value, magnitude));
-  }
-  return _mm512_reduce_max_epu32(largest);
-}
-
-// Writes the codes of n values, then zeros up to n_padded; returns the sum of the codes.
-int32_t write_codes(const float* x, size_t n, size_t n_padded, float inverse, int8_t* codes) {
-  const __m512 factor = _mm512_set1_ps(inverse);
-  const __m512 magic = _mm512_set1_ps(kRoundMagic);
-  __m512i sum = _mm512_setzero_si512();
-  for (size_t i = 0; i < n_padded; i += kLanes) {
-    const __m512 value = _mm512_maskz_loadu_ps(i < n ? lanes_of(n - i) : __mmask16{0}, x + i);
-    const __m512 rounded = _mm512_sub_ps(_mm512_add_ps(_mm512_mul_ps(value, factor), magic), magic);
-    const __m512i code = _mm512_cvttps_epi32(rounded);
-    sum = _mm512_add_epi32(sum, code);
-    _mm_mask_storeu_epi8(codes + i, lanes_of(n_padded - i), _mm512_cvtepi32_epi8(code));
-  }
-  return _mm512_reduce_add_epi32(sum);
-}
-
-void write_zeros(size_t n, int8_t* codes) {
-  for (size_t i = 0; i < n; i += 64) {
-    _mm512_mask_storeu_epi8(codes + i, bytes_of(n - i), _mm512_setzero_si512());
-  }
-}
-
-// Interleaves and adds, so that in each quarter lane i has the sum of that quarter of v[i].
-__m512i add_quarters(const __m512i* v) {
-  const __m512i ab =
-      _mm512_add_epi32(_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
-  const __m512i cd =
-      _mm512_add_epi32(_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
-  return _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
-}
-
-// Adds the halves' quarters of eight vectors given as two add_quarters: quarters come out as
-// low half of 0..3, high half of 0..3, low half of 4..7, high half of 4..7.
-__m512i add_halves(__m512i first4, __m512i last4) {
-  return _mm512_add_epi32(_mm512_shuffle_i32x4(first4, last4, _MM_SHUFFLE(2, 0, 2, 0)),
-                          _mm512_shuffle_i32x4(first4, last4, _MM_SHUFFLE(3, 1, 3, 1)));
-}
 
 // Integer dot products of 64 query codes with those of 16 keys: the first and last 32 apart.
 struct Dots {
@@ -106,10 +52,10 @@ Dots dot_keys(__m512i q, const int8_t* keys, size_t stride, size_t n, size_t n_c
       const __m512i key = load_codes<kCodes>(keys + (j < n ? j : n - 1) * stride, n_codes);
       dots[k] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_xor_si512(key, offset), q);
     }
-    quarters[i] = add_quarters(dots);
+    quarters[i] = merge_quarters(dots, add_lanes);
   }
-  const __m512i a = add_halves(quarters[0], quarters[1]);
-  const __m512i b = add_halves(quarters[2], quarters[3]);
+  const __m512i a = merge_halves(quarters[0], quarters[1], add_lanes);
+  const __m512i b = merge_halves(quarters[2], quarters[3], add_lanes);
   return {_mm512_shuffle_i32x4(a, b, _MM_SHUFFLE(2, 0, 2, 0)),
           _mm512_shuffle_i32x4(a, b, _MM_SHUFFLE(3, 1, 3, 1))};
 }
@@ -497,58 +443,6 @@ void weighted_block_q4(const WeightRows& rows, const uint8_t* values, const uint
 }
 
 }  // namespace
-
-void quantize_row_avx512vnni(const float* x, size_t n, size_t n_padded, size_t group, int8_t* codes,
-                             float* scales, int32_t* sums) {
-  for (size_t begin = 0; begin < n_padded; begin += group) {
-    const size_t left = begin < n ? n - begin : 0;
-    const size_t count = left < group ? left : group;
-    const uint32_t bits = largest_magnitude(x + begin, count);
-    float largest;
-    __builtin_memcpy(&largest, &bits, sizeof largest);
-    const bool is_zero = bits >= kInfinityBits || largest < kSmallestActivation;
-    scales[begin / group] = is_zero ? 0.0f : largest / kLargestCode;
-    int32_t sum = 0;
-    if (is_zero) {
-      write_zeros(group, codes + begin);
-    } else {
-      sum = write_codes(x + begin, count, group, kLargestCode / largest, codes + begin);
-    }
-    if (sums != nullptr) sums[begin / group] = sum;
-  }
-}
-
-void quantize_values_avx512vnni(const float* x, size_t n, uint8_t* codes, uint16_t* scales) {
-  const __m512i magnitude = _mm512_set1_epi32(static_cast<int>(kMagnitudeMask));
-  const __m512 magic = _mm512_set1_ps(kRoundMagic);
-  for (size_t begin = 0; begin < n; begin += kValueGroup) {
-    const size_t count = value_group_size(n, begin);
-    const size_t half = value_bytes(count);
-    const __m512i low = _mm512_maskz_loadu_epi32(lanes_of(half), x + begin);
-    const __m512i high = _mm512_maskz_loadu_epi32(lanes_of(count - half), x + begin + half);
-    const __m512i low_size = _mm512_and_si512(low, magnitude);
-    const __m512i high_size = _mm512_and_si512(high, magnitude);
-    // Those of negative elements alone.
-    const __m512i low_below = _mm512_maskz_mov_epi32(_mm512_movepi32_mask(low), low_size);
-    const __m512i high_below = _mm512_maskz_mov_epi32(_mm512_movepi32_mask(high), high_size);
-    const ValueScale scale =
-        find_value_scale(_mm512_reduce_max_epu32(_mm512_max_epu32(low_size, high_size)),
-                         _mm512_reduce_max_epu32(_mm512_max_epu32(low_below, high_below)));
-    scales[begin / kValueGroup] = scale.bits;
-    const __m512 factor = _mm512_set1_ps(scale.inverse);
-    const auto nibbles = [&](__m512i value) {
-      const __m512 scaled = _mm512_mul_ps(_mm512_castsi512_ps(value), factor);
-      const __m512 rounded = _mm512_sub_ps(_mm512_add_ps(scaled, magic), magic);
-      const __m512i code =
-          _mm512_cvttps_epi32(_mm512_min_ps(rounded, _mm512_set1_ps(kHighestValueCode)));
-      return _mm512_add_epi32(scale.bits != 0 ? code : _mm512_setzero_si512(),
-                              _mm512_set1_epi32(kNibbleZero));
-    };
-    const __m512i pairs =
-        _mm512_or_si512(nibbles(low), _mm512_slli_epi32(nibbles(high), kNibbleBits));
-    _mm_mask_storeu_epi8(codes + begin / 2, lanes_of(half), _mm512_cvtepi32_epi8(pairs));
-  }
-}
 
 void scores_q8_avx512vnni(const QuantizedRows& q, size_t head_dim, const int8_t* keys,
                           const float* key_scales, float multiplier, size_t n, float* scores,
