@@ -73,4 +73,68 @@ void parallel_parts(const Threads& threads, size_t count, size_t part_size, cons
   });
 }
 
+// What is left of a task's stretch: parts [first, end). Each on a cache line of its own.
+class alignas(64) StretchLeft {
+ public:
+  void set(size_t n_parts) { left_.store(static_cast<uint32_t>(n_parts) << kEndShift); }
+  bool take_first(size_t* part) { return take(1, 0, part); }
+  bool take_last(size_t* part) { return take(0, 1, part); }
+
+ private:
+  static constexpr int kEndShift = 16;
+  static constexpr uint32_t kFirstMask = (uint32_t{1} << kEndShift) - 1;
+
+  // The claim alone is shared: who waits for the tasks sees what they wrote.
+  bool take(uint32_t off_begin, uint32_t off_end, size_t* part) {
+    uint32_t left = left_.load(std::memory_order_relaxed);
+    for (;;) {
+      const uint32_t first = left & kFirstMask;
+      const uint32_t end = left >> kEndShift;
+      if (first >= end) return false;
+      *part = off_begin != 0 ? first : end - 1;
+      const uint32_t next = (first + off_begin) | (end - off_end) << kEndShift;
+      if (left_.compare_exchange_weak(left, next, std::memory_order_relaxed)) return true;
+    }
+  }
+
+  std::atomic<uint32_t> left_;
+};
+
+inline constexpr size_t kMostStretches = 64;
+
+// Calls body(begin, end, task) on parts of [0, count). Each task has a stretch of n_parts parts (at
+// most 65535) that differ in length by one at most. A task takes the parts of its own one after the
+// other, and then the last ones of others': memory is read in long streams, and a core that is
+// slower, or busy elsewhere, holds up the others by no more than a part. Not inlined, because of
+// its frame.
+template <typename Body>
+[[gnu::noinline]] void share_stretches(const Threads& threads, size_t count, size_t n_tasks,
+                                       size_t n_parts, const Body& body) {
+  StretchLeft left[kMostStretches];
+  for (size_t i = 0; i < n_tasks; ++i) left[i].set(n_parts);
+  parallel_tasks(threads, n_tasks, [&](size_t task) {
+    const auto run = [&](size_t stretch, size_t part) {
+      const Range all = split_range(count, n_tasks, stretch);
+      const Range some = split_range(all.end - all.begin, n_parts, part);
+      if (some.begin < some.end) body(all.begin + some.begin, all.begin + some.end, task);
+    };
+    size_t part = 0;
+    while (left[task].take_first(&part)) run(task, part);
+    for (size_t i = 1; i < n_tasks; ++i) {
+      const size_t other = (task + i) % n_tasks;
+      while (left[other].take_last(&part)) run(other, part);
+    }
+  });
+}
+
+// More tasks than kMostStretches have a part each, as in parallel_ranges.
+template <typename Body>
+void parallel_stretches(const Threads& threads, size_t count, size_t n_parts, const Body& body) {
+  if (count == 0) return;
+  const size_t n_tasks = task_count(threads, count);
+  if (n_tasks <= 1) return body(size_t{0}, count, size_t{0});
+  if (n_tasks > kMostStretches) return parallel_ranges(threads, count, body);
+  share_stretches(threads, count, n_tasks, n_parts, body);
+}
+
 }  // namespace cria

@@ -22,8 +22,8 @@ inline constexpr ReadAhead kReadAheads[] = {ReadAhead::kNone, ReadAhead::kEachLi
 uint64_t read_all(const void* memory, size_t n_bytes, ReadAhead ahead);
 
 // Bytes a second that n_threads read together from 256 MB in large pages where the system has them,
-// far more than caches hold: of the fastest way, the median of several passes. Takes about a second
-// at first, for the pages. Throws ProgramError kMemory.
+// far more than caches hold, by the fastest way, over about a second in which the ways take turns.
+// The pages take another one at first. Throws ProgramError kMemory.
 double measure_read_bandwidth(uint32_t n_threads);
 
 }  // namespace cria::hosted

@@ -61,18 +61,24 @@ void multiply(const LinearTools& tools, const LinearCall& call, const float* x, 
   }
 }
 
-// So many rows take so long that threads share out a matrix as they go: a core that is slower, or
-// busy elsewhere, holds up the others by no more than a part. Fewer rows wait for memory, which
-// likes one long stream a thread best.
-constexpr size_t kSharedRows = 16;
+// Threads share out a matrix as they go: a core that is slower, or busy elsewhere, holds up the
+// others by no more than a part. So many rows are bound by arithmetic, and any part will do; fewer
+// wait for memory, which likes one long stream a thread best.
+constexpr size_t kManyRows = 16;
 constexpr size_t kPartsOfTask = 8;
 constexpr size_t kPartMultiple = 2;  // tiles that kernels may take together
+constexpr size_t kPartsOfStretch = 16;
+constexpr size_t kLeastPartBytes = size_t{64} << 10;  // smaller ones cost more than they save
 
 // Calls that want the same input: quantized alike, or all as floats.
 void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
                   std::span<const LinearCall> calls) {
   size_t n_tiles = 0;
-  for (const LinearCall& call : calls) n_tiles += tile_count(call.matrix->shape.rows);
+  uint64_t n_bytes = 0;
+  for (const LinearCall& call : calls) {
+    n_tiles += tile_count(call.matrix->shape.rows);
+    n_bytes += matrix_bytes(call.matrix->shape);
+  }
   const MatrixShape& shape = calls.front().matrix->shape;
   if (is_integer(shape.number_format)) {
     quantize_rows(tools, x, n_rows, shape.cols, padded_cols(shape));
@@ -88,8 +94,17 @@ void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
       first += n;
     }
   };
-  if (n_rows < kSharedRows) return parallel_ranges(tools.threads, n_tiles, multiply_tiles);
-  const size_t n_parts = size_t{tools.threads.n_tasks} * kPartsOfTask;
+  const size_t n_tasks = tools.threads.n_tasks;
+  if (n_rows < kManyRows) {
+    const uint64_t most = n_bytes / n_tasks / kLeastPartBytes;
+    const size_t n_parts = most < 1 ? 1 : most < kPartsOfStretch ? most : kPartsOfStretch;
+    const size_t n_pairs = (n_tiles + kPartMultiple - 1) / kPartMultiple;
+    const auto multiply_pairs = [&](size_t begin, size_t end, size_t task) {
+      multiply_tiles(begin * kPartMultiple, end < n_pairs ? end * kPartMultiple : n_tiles, task);
+    };
+    return parallel_stretches(tools.threads, n_pairs, n_parts, multiply_pairs);
+  }
+  const size_t n_parts = n_tasks * kPartsOfTask;
   parallel_parts(tools.threads, n_tiles, round_up((n_tiles + n_parts - 1) / n_parts, kPartMultiple),
                  multiply_tiles);
 }

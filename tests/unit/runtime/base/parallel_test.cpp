@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -89,6 +91,67 @@ TEST(ParallelParts, AskForNoMoreTasksThanParts) {
   };
   parts_of({8, count_tasks, &asked}, 10, 4);
   EXPECT_EQ(asked, 3u);
+}
+
+std::vector<Part> stretches_of(const Threads& threads, size_t count, size_t n_parts) {
+  std::mutex mutex;
+  std::vector<Part> parts;
+  parallel_stretches(threads, count, n_parts, [&](size_t begin, size_t end, size_t task) {
+    const std::lock_guard lock(mutex);
+    parts.push_back({begin, end, task});
+  });
+  return parts;
+}
+
+TEST(ParallelStretches, CoverEachPlaceOnce) {
+  for (const cria_parallel_for hook : {in_turn, on_threads}) {
+    for (const uint32_t n_tasks : {1u, 2u, 3u, 7u, 64u, 65u}) {
+      for (const size_t n_parts : {1u, 2u, 5u, 16u}) {
+        for (const size_t count : {0u, 1u, 2u, 9u, 64u, 130u}) {
+          std::vector<Part> parts = stretches_of({n_tasks, hook, nullptr}, count, n_parts);
+          std::sort(parts.begin(), parts.end(),
+                    [](const Part& a, const Part& b) { return a.begin < b.begin; });
+          size_t at = 0;
+          for (const Part& part : parts) {
+            EXPECT_EQ(part.begin, at);
+            EXPECT_GT(part.end, part.begin);
+            EXPECT_LT(part.task, n_tasks);
+            at = part.end;
+          }
+          EXPECT_EQ(at, count) << n_tasks << " tasks, stretches of " << n_parts << " parts";
+        }
+      }
+    }
+  }
+}
+
+// A hook may run a task after all others are done: the first takes its own stretch from the
+// beginning, the others' from their ends.
+TEST(ParallelStretches, AreTakenByWhoIsThere) {
+  std::vector<size_t> begins;
+  for (const Part& part : stretches_of({3, in_turn, nullptr}, 12, 4)) {
+    EXPECT_EQ(part.task, 0u);
+    begins.push_back(part.begin);
+  }
+  EXPECT_EQ(begins, (std::vector<size_t>{0, 1, 2, 3, 7, 6, 5, 4, 11, 10, 9, 8}));
+}
+
+TEST(ParallelStretches, OfATaskThatIsHeldUpAreTakenByAnother) {
+  constexpr size_t kCount = 32;
+  std::atomic<size_t> n_done = 0;
+  std::atomic<size_t> n_of_held_up = 0;
+  parallel_stretches(
+      {2, on_threads, nullptr}, kCount, 16, [&](size_t begin, size_t end, size_t task) {
+        if (task == 0) n_of_held_up += end - begin;
+        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (task == 0 && n_done < kCount - (end - begin) &&
+               std::chrono::steady_clock::now() < limit) {
+          std::this_thread::yield();
+        }
+        n_done += end - begin;
+      });
+  EXPECT_EQ(n_done, kCount);
+  EXPECT_LE(n_of_held_up, 1u);
 }
 
 }  // namespace
