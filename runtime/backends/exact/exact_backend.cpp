@@ -97,7 +97,9 @@ void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
   const size_t n_tasks = tools.threads.n_tasks;
   if (n_rows < kManyRows) {
     const uint64_t most = n_bytes / n_tasks / kLeastPartBytes;
-    const size_t n_parts = most < 1 ? 1 : most < kPartsOfStretch ? most : kPartsOfStretch;
+    const size_t n_parts = most < 1                 ? 1
+                           : most < kPartsOfStretch ? static_cast<size_t>(most)
+                                                    : kPartsOfStretch;
     const size_t n_pairs = (n_tiles + kPartMultiple - 1) / kPartMultiple;
     const auto multiply_pairs = [&](size_t begin, size_t end, size_t task) {
       multiply_tiles(begin * kPartMultiple, end < n_pairs ? end * kPartMultiple : n_tiles, task);
