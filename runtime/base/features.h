@@ -10,12 +10,14 @@ namespace cria {
 inline constexpr bool kHasCompression = CRIA_WITH_COMPRESSION == 1;  // zstd chunks
 inline constexpr bool kHasKvF32 = CRIA_WITH_KV_F32 == 1;             // CRIA_KV_F32
 inline constexpr bool kHasSampling = CRIA_WITH_SAMPLING == 1;        // more than greedy
-// Microcontrollers have vocabularies of thousands and little room for code.
+// Microcontrollers have vocabularies of thousands, threads alike if any, and little room for code.
 #if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
-inline constexpr bool kHasLargeVocabularies = false;
+inline constexpr bool kIsMicrocontroller = true;
 #else
-inline constexpr bool kHasLargeVocabularies = true;
+inline constexpr bool kIsMicrocontroller = false;
 #endif
+inline constexpr bool kHasLargeVocabularies = !kIsMicrocontroller;
+inline constexpr bool kHasStretches = !kIsMicrocontroller;   // parallel_stretches
 inline constexpr bool kHasXnnpack = CRIA_WITH_XNNPACK == 1;  // CRIA_BACKEND_XNNPACK
 
 }  // namespace cria

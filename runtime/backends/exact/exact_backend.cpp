@@ -1,5 +1,6 @@
 // The backend whose bits are the same everywhere: our kernels on the file's own layout.
 #include "runtime/backends/backend.h"
+#include "runtime/base/features.h"
 
 namespace cria {
 namespace {
@@ -96,6 +97,7 @@ void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
   };
   const size_t n_tasks = tools.threads.n_tasks;
   if (n_rows < kManyRows) {
+    if constexpr (!kHasStretches) return parallel_ranges(tools.threads, n_tiles, multiply_tiles);
     const uint64_t most = n_bytes / n_tasks / kLeastPartBytes;
     const size_t n_parts = most < 1                 ? 1
                            : most < kPartsOfStretch ? static_cast<size_t>(most)
