@@ -76,7 +76,9 @@ void parallel_parts(const Threads& threads, size_t count, size_t part_size, cons
 // What is left of a task's stretch: parts [first, end). Each on a cache line of its own.
 class alignas(64) StretchLeft {
  public:
-  void set(size_t n_parts) { left_.store(static_cast<uint32_t>(n_parts) << kEndShift); }
+  void set(size_t n_parts) {
+    left_.store(static_cast<uint32_t>(n_parts) << kEndShift, std::memory_order_relaxed);
+  }
   bool take_first(size_t* part) { return take(1, 0, part); }
   bool take_last(size_t* part) { return take(0, 1, part); }
 
@@ -127,7 +129,7 @@ template <typename Body>
   });
 }
 
-// More tasks than kMostStretches have a part each, as in parallel_ranges.
+// 1 <= n_parts <= 65535. More tasks than kMostStretches have a part each, as in parallel_ranges.
 template <typename Body>
 void parallel_stretches(const Threads& threads, size_t count, size_t n_parts, const Body& body) {
   if (count == 0) return;

@@ -102,11 +102,13 @@ void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
     const size_t n_parts = most < 1                 ? 1
                            : most < kPartsOfStretch ? static_cast<size_t>(most)
                                                     : kPartsOfStretch;
-    const size_t n_pairs = (n_tiles + kPartMultiple - 1) / kPartMultiple;
-    const auto multiply_pairs = [&](size_t begin, size_t end, size_t task) {
-      multiply_tiles(begin * kPartMultiple, end < n_pairs ? end * kPartMultiple : n_tiles, task);
+    // A small matrix is split tile by tile, or many threads would have unequal shares of it.
+    const size_t unit = n_parts > 1 ? kPartMultiple : 1;
+    const size_t n_units = (n_tiles + unit - 1) / unit;
+    const auto multiply_units = [&](size_t begin, size_t end, size_t task) {
+      multiply_tiles(begin * unit, end < n_units ? end * unit : n_tiles, task);
     };
-    return parallel_stretches(tools.threads, n_pairs, n_parts, multiply_pairs);
+    return parallel_stretches(tools.threads, n_units, n_parts, multiply_units);
   }
   const size_t n_parts = n_tasks * kPartsOfTask;
   parallel_parts(tools.threads, n_tiles, round_up((n_tiles + n_parts - 1) / n_parts, kPartMultiple),

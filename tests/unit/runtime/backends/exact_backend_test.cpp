@@ -98,5 +98,32 @@ TEST(ExactBackend, MatricesOfDifferentPaddingAndKindShareOneInput) {
   }
 }
 
+// Few rows of activations: a thread's stretch is one part, some, or as many as there may be.
+TEST(ExactBackend, EveryTileOfAMatrixIsMultipliedOnce) {
+  constexpr uint32_t kCols = 2048;
+  std::vector<float> x(kCols, 127.0f);
+  std::vector<int8_t> quantized(kCols);
+  std::vector<float> scales(kCols / 32);
+  std::vector<int32_t> sums(kCols / 32);
+  const LinearScratch scratch = {quantized.data(), scales.data(), sums.data(), nullptr};
+  Kernels kernels;
+  ASSERT_TRUE(select_kernels(0, &kernels));
+  for (const uint32_t n_tiles : {1u, 4u, 34u, 100u}) {
+    const Ones ones({n_tiles * 16 - 3, kCols, NumberFormat::kInt8, 0});
+    const Ones more({16, kCols, NumberFormat::kInt8, 0});
+    for (const uint32_t n_threads : {1u, 2u, 3u, 65u}) {
+      const Threads threads = {n_threads, n_threads > 1 ? test::thread_per_task : nullptr, nullptr};
+      const LinearTools tools = {kernels, threads, scratch, nullptr};
+      std::vector<float> y(ones.matrix.shape.rows, -1.0f);
+      std::vector<float> y_more(16, -1.0f);
+      const std::vector<LinearCall> calls = {{&ones.matrix, y.data()},
+                                             {&more.matrix, y_more.data()}};
+      ASSERT_EQ(kExactBackend.linear(tools, x.data(), 1, calls), Status::kOk);
+      EXPECT_EQ(y, std::vector<float>(y.size(), 127.0f * kCols)) << n_tiles << ", " << n_threads;
+      EXPECT_EQ(y_more, std::vector<float>(16, 127.0f * kCols)) << n_tiles << ", " << n_threads;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cria

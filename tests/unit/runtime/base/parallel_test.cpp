@@ -140,16 +140,16 @@ TEST(ParallelStretches, OfATaskThatIsHeldUpAreTakenByAnother) {
   constexpr size_t kCount = 32;
   std::atomic<size_t> n_done = 0;
   std::atomic<size_t> n_of_held_up = 0;
-  parallel_stretches(
-      {2, on_threads, nullptr}, kCount, 16, [&](size_t begin, size_t end, size_t task) {
-        if (task == 0) n_of_held_up += end - begin;
-        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-        while (task == 0 && n_done < kCount - (end - begin) &&
-               std::chrono::steady_clock::now() < limit) {
-          std::this_thread::yield();
-        }
-        n_done += end - begin;
-      });
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  parallel_stretches({2, on_threads, nullptr}, kCount, 16,
+                     [&](size_t begin, size_t end, size_t task) {
+                       if (task == 0) n_of_held_up += end - begin;
+                       while (task == 0 && n_done < kCount - (end - begin) &&
+                              std::chrono::steady_clock::now() < limit) {
+                         std::this_thread::yield();
+                       }
+                       n_done += end - begin;
+                     });
   EXPECT_EQ(n_done, kCount);
   EXPECT_LE(n_of_held_up, 1u);
 }

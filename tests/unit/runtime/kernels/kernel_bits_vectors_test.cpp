@@ -41,6 +41,7 @@ void compare_quantize_row(QuantizeRow got, const std::vector<float>& x, size_t n
   auto* sums_got = rooms[3].place<int32_t>(n_groups, edge);
   for (int32_t* const wanted_sums : {sums_got, static_cast<int32_t*>(nullptr)}) {
     std::memset(codes_got, 99, n_padded);
+    std::memset(scales_got, 99, n_groups * sizeof(float));
     got(x_got, x.size(), n_padded, group, codes_got, scales_got, wanted_sums);
     EXPECT_TRUE(same_arrays(codes.data(), codes_got, n_padded))
         << x.size() << " of " << n_padded << " in groups of " << group;
