@@ -7,6 +7,8 @@
 
 #include <cria.h>
 
+#include "runtime/base/assert.h"
+
 namespace cria {
 
 // Who works: the calling thread, or up to n_tasks of the hook's.
@@ -76,25 +78,26 @@ void parallel_parts(const Threads& threads, size_t count, size_t part_size, cons
 // What is left of a task's stretch: parts [first, end). Each on a cache line of its own.
 class alignas(64) StretchLeft {
  public:
+  static constexpr size_t kMostParts = 0xffff;
+
   void set(size_t n_parts) {
     left_.store(static_cast<uint32_t>(n_parts) << kEndShift, std::memory_order_relaxed);
   }
-  bool take_first(size_t* part) { return take(1, 0, part); }
-  bool take_last(size_t* part) { return take(0, 1, part); }
+  bool take_first(size_t* part) { return take(true, part); }
+  bool take_last(size_t* part) { return take(false, part); }
 
  private:
   static constexpr int kEndShift = 16;
-  static constexpr uint32_t kFirstMask = (uint32_t{1} << kEndShift) - 1;
 
   // The claim alone is shared: who waits for the tasks sees what they wrote.
-  bool take(uint32_t off_begin, uint32_t off_end, size_t* part) {
+  bool take(bool is_first, size_t* part) {
     uint32_t left = left_.load(std::memory_order_relaxed);
     for (;;) {
-      const uint32_t first = left & kFirstMask;
+      const uint32_t first = left & kMostParts;
       const uint32_t end = left >> kEndShift;
       if (first >= end) return false;
-      *part = off_begin != 0 ? first : end - 1;
-      const uint32_t next = (first + off_begin) | (end - off_end) << kEndShift;
+      *part = is_first ? first : end - 1;
+      const uint32_t next = is_first ? left + 1 : left - (uint32_t{1} << kEndShift);
       if (left_.compare_exchange_weak(left, next, std::memory_order_relaxed)) return true;
     }
   }
@@ -104,11 +107,10 @@ class alignas(64) StretchLeft {
 
 inline constexpr size_t kMostStretches = 64;
 
-// Calls body(begin, end, task) on parts of [0, count). Each task has a stretch of n_parts parts (at
-// most 65535) that differ in length by one at most. A task takes the parts of its own one after the
-// other, and then the last ones of others': memory is read in long streams, and a core that is
-// slower, or busy elsewhere, holds up the others by no more than a part. Not inlined, because of
-// its frame.
+// Calls body(begin, end, task) on parts of [0, count). Each task has a stretch of n_parts parts
+// that differ in length by one at most. A task takes the parts of its own one after the other, and
+// then the last ones of others': memory is read in long streams, and a core that is slower, or busy
+// elsewhere, holds up the others by no more than a part. Not inlined, because of its frame.
 template <typename Body>
 [[gnu::noinline]] void share_stretches(const Threads& threads, size_t count, size_t n_tasks,
                                        size_t n_parts, const Body& body) {
@@ -129,9 +131,11 @@ template <typename Body>
   });
 }
 
-// 1 <= n_parts <= 65535. More tasks than kMostStretches have a part each, as in parallel_ranges.
+// 1 <= n_parts <= StretchLeft::kMostParts. More tasks than kMostStretches have a part each, as in
+// parallel_ranges.
 template <typename Body>
 void parallel_stretches(const Threads& threads, size_t count, size_t n_parts, const Body& body) {
+  CRIA_ASSERT(n_parts >= 1 && n_parts <= StretchLeft::kMostParts);
   if (count == 0) return;
   const size_t n_tasks = task_count(threads, count);
   if (n_tasks <= 1) return body(size_t{0}, count, size_t{0});

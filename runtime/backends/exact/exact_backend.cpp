@@ -1,4 +1,6 @@
 // The backend whose bits are the same everywhere: our kernels on the file's own layout.
+#include <algorithm>
+
 #include "runtime/backends/backend.h"
 #include "runtime/base/features.h"
 
@@ -98,15 +100,13 @@ void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
   const size_t n_tasks = tools.threads.n_tasks;
   if (n_rows < kManyRows) {
     if constexpr (!kHasStretches) return parallel_ranges(tools.threads, n_tiles, multiply_tiles);
-    const uint64_t most = n_bytes / n_tasks / kLeastPartBytes;
-    const size_t n_parts = most < 1                 ? 1
-                           : most < kPartsOfStretch ? static_cast<size_t>(most)
-                                                    : kPartsOfStretch;
+    const auto n_parts = static_cast<size_t>(
+        std::clamp<uint64_t>(n_bytes / n_tasks / kLeastPartBytes, 1, kPartsOfStretch));
     // A small matrix is split tile by tile, or many threads would have unequal shares of it.
     const size_t unit = n_parts > 1 ? kPartMultiple : 1;
     const size_t n_units = (n_tiles + unit - 1) / unit;
     const auto multiply_units = [&](size_t begin, size_t end, size_t task) {
-      multiply_tiles(begin * unit, end < n_units ? end * unit : n_tiles, task);
+      multiply_tiles(begin * unit, end * unit, task);  // which ends with the last matrix
     };
     return parallel_stretches(tools.threads, n_units, n_parts, multiply_units);
   }

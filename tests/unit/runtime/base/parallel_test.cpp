@@ -28,16 +28,43 @@ void on_threads(void* /*context*/, void (*task)(void*, size_t), void* argument, 
   for (std::thread& thread : threads) thread.join();
 }
 
-std::vector<Part> parts_of(const Threads& threads, size_t count, size_t part_size) {
+// What split(body) calls body with, in the order of the calls.
+template <class Split>
+std::vector<Part> calls_of(const Split& split) {
   std::mutex mutex;
   std::vector<Part> parts;
-  parallel_parts(threads, count, part_size, [&](size_t begin, size_t end, size_t task) {
+  split([&](size_t begin, size_t end, size_t task) {
     const std::lock_guard lock(mutex);
     parts.push_back({begin, end, task});
   });
+  return parts;
+}
+
+std::vector<Part> in_order(std::vector<Part> parts) {
   std::sort(parts.begin(), parts.end(),
             [](const Part& a, const Part& b) { return a.begin < b.begin; });
   return parts;
+}
+
+std::vector<Part> parts_of(const Threads& threads, size_t count, size_t part_size) {
+  return in_order(
+      calls_of([&](const auto& body) { parallel_parts(threads, count, part_size, body); }));
+}
+
+std::vector<Part> stretches_of(const Threads& threads, size_t count, size_t n_parts) {
+  return calls_of([&](const auto& body) { parallel_stretches(threads, count, n_parts, body); });
+}
+
+void expect_each_place_once(const std::vector<Part>& ordered, size_t count, uint32_t n_tasks,
+                            const char* what, size_t n) {
+  size_t at = 0;
+  for (const Part& part : ordered) {
+    EXPECT_EQ(part.begin, at);
+    EXPECT_GT(part.end, part.begin);
+    EXPECT_LT(part.task, n_tasks);
+    at = part.end;
+  }
+  EXPECT_EQ(at, count) << n_tasks << " tasks, " << what << n;
 }
 
 TEST(ParallelParts, CoverEachPlaceOnce) {
@@ -45,14 +72,8 @@ TEST(ParallelParts, CoverEachPlaceOnce) {
     for (const uint32_t n_tasks : {2u, 3u, 7u}) {
       for (const size_t part_size : {1u, 2u, 5u, 100u}) {
         for (const size_t count : {0u, 1u, 2u, 9u, 10u, 11u, 64u}) {
-          size_t at = 0;
-          for (const Part& part : parts_of({n_tasks, hook, nullptr}, count, part_size)) {
-            EXPECT_EQ(part.begin, at);
-            EXPECT_GT(part.end, part.begin);
-            EXPECT_LT(part.task, n_tasks);
-            at = part.end;
-          }
-          EXPECT_EQ(at, count) << n_tasks << " tasks, parts of " << part_size;
+          expect_each_place_once(parts_of({n_tasks, hook, nullptr}, count, part_size), count,
+                                 n_tasks, "parts of ", part_size);
         }
       }
     }
@@ -93,32 +114,13 @@ TEST(ParallelParts, AskForNoMoreTasksThanParts) {
   EXPECT_EQ(asked, 3u);
 }
 
-std::vector<Part> stretches_of(const Threads& threads, size_t count, size_t n_parts) {
-  std::mutex mutex;
-  std::vector<Part> parts;
-  parallel_stretches(threads, count, n_parts, [&](size_t begin, size_t end, size_t task) {
-    const std::lock_guard lock(mutex);
-    parts.push_back({begin, end, task});
-  });
-  return parts;
-}
-
 TEST(ParallelStretches, CoverEachPlaceOnce) {
   for (const cria_parallel_for hook : {in_turn, on_threads}) {
     for (const uint32_t n_tasks : {1u, 2u, 3u, 7u, 64u, 65u}) {
       for (const size_t n_parts : {1u, 2u, 5u, 16u}) {
         for (const size_t count : {0u, 1u, 2u, 9u, 64u, 130u}) {
-          std::vector<Part> parts = stretches_of({n_tasks, hook, nullptr}, count, n_parts);
-          std::sort(parts.begin(), parts.end(),
-                    [](const Part& a, const Part& b) { return a.begin < b.begin; });
-          size_t at = 0;
-          for (const Part& part : parts) {
-            EXPECT_EQ(part.begin, at);
-            EXPECT_GT(part.end, part.begin);
-            EXPECT_LT(part.task, n_tasks);
-            at = part.end;
-          }
-          EXPECT_EQ(at, count) << n_tasks << " tasks, stretches of " << n_parts << " parts";
+          expect_each_place_once(in_order(stretches_of({n_tasks, hook, nullptr}, count, n_parts)),
+                                 count, n_tasks, "parts of a stretch: ", n_parts);
         }
       }
     }
