@@ -1,5 +1,6 @@
 // Each ISA's entry: replaces in table what it does better. Called in rising order, so that a kernel
-// an ISA lacks stays the one of the ISA below. Declared here are all; a build defines those that
+// an ISA lacks stays the one of the ISA below. isa_mask has all that are allowed, which tells what
+// kind of core this is. Declared here are all; a build defines those that
 // cmake/KernelFlags.cmake has for its processor.
 //
 // Files of an ISA may define nothing with vague linkage (inline functions, templates): the linker
@@ -12,7 +13,7 @@
 namespace cria {
 
 #define CRIA_ISA_OVERRIDE(isa, ending, name, bit, everywhere) \
-  void override_##ending(Kernels* table);
+  void override_##ending(Kernels* table, uint32_t isa_mask);
 CRIA_ISA_LIST(CRIA_ISA_OVERRIDE)
 #undef CRIA_ISA_OVERRIDE
 

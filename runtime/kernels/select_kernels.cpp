@@ -5,7 +5,7 @@
 
 namespace cria {
 
-void override_scalar(Kernels* table) { *table = kScalarKernels; }
+void override_scalar(Kernels* table, uint32_t /*isa_mask*/) { *table = kScalarKernels; }
 
 namespace {
 
@@ -23,7 +23,7 @@ consteval bool is_built(std::string_view ending) {
 }
 
 // How each ISA of the list changes the table; null where this build has no kernels for it.
-using Override = void (*)(Kernels* table);
+using Override = void (*)(Kernels* table, uint32_t isa_mask);
 constexpr Override kOverrides[] = {
 #define CRIA_ISA_ROW(isa, ending, name, bit, everywhere) \
   is_built(#ending) ? override_##ending : nullptr,
@@ -54,7 +54,7 @@ bool select_kernels(uint32_t mask, Kernels* table) {
   bool found = false;
   for (size_t i = 0; i < std::size(kIsaList); ++i) {
     if ((allowed & kBuiltIsas & kIsaList[i].bit) == 0) continue;
-    kOverrides[i](table);
+    kOverrides[i](table, allowed);
     table->isa = kIsaList[i].name;
     found = true;
   }

@@ -13,7 +13,7 @@ KERNELS = "runtime/kernels/"
 
 API_BIT = re.compile(r"^  (CRIA_ISA_\w+) = 1 << \d+", re.MULTILINE)
 FLAGS_ROW = re.compile(r'^  "(\w+)\|', re.MULTILINE)
-OVERRIDE = re.compile(r"^void override_(\w+)\(Kernels\* table\) \{", re.MULTILINE)
+OVERRIDE = re.compile(r"^void override_(\w+)\(Kernels\* table, uint32_t \S+\) \{", re.MULTILINE)
 
 
 def differences(listed, found, where):
@@ -52,8 +52,8 @@ def sample(name, reason, *changes):
         ISA_LIST: '  X(kScalar, scalar, "scalar", CRIA_ISA_SCALAR, true) \\\n  X(kNeon, neon, "neon", CRIA_ISA_NEON, true)\n',
         API: "  CRIA_ISA_SCALAR = 1 << 0,\n  CRIA_ISA_NEON = 1 << 8 /* vectors */\n",
         FLAGS: '  "neon|aarch64|"\n  "neon|armv7|-mfpu=neon"\n',
-        "runtime/kernels/select.cpp": "void override_scalar(Kernels* table) {}\n",
-        "runtime/kernels/arm/linear_neon.cpp": "void override_neon(Kernels* table) {}\n",
+        "runtime/kernels/select.cpp": "void override_scalar(Kernels* table, uint32_t isa_mask) {}\n",
+        "runtime/kernels/arm/linear_neon.cpp": "void override_neon(Kernels* table, uint32_t isa_mask) {}\n",
     }
     for change in changes:
         files |= change
@@ -64,7 +64,7 @@ MORE = {ISA_LIST: '  X(kScalar, scalar, "scalar", CRIA_ISA_SCALAR, true) \\\n  X
                   '  X(kSve, sve, "sve", CRIA_ISA_SVE, false)\n'}
 SVE = {API: "  CRIA_ISA_SCALAR = 1 << 0,\n  CRIA_ISA_NEON = 1 << 8,\n  CRIA_ISA_SVE = 1 << 9\n"}
 SVE_FLAGS = {FLAGS: '  "neon|aarch64|"\n  "sve|aarch64|-march=armv8.2-a+sve"\n'}
-SVE_FILE = {"runtime/kernels/arm/linear_sve.cpp": "void override_sve(Kernels* table) {}\n"}
+SVE_FILE = {"runtime/kernels/arm/linear_sve.cpp": "void override_sve(Kernels* table, uint32_t isa_mask) {}\n"}
 SAMPLES = [
     sample("everything of every ISA", None),
     sample("another ISA", None, MORE, SVE, SVE_FLAGS, SVE_FILE),
@@ -75,8 +75,8 @@ SAMPLES = [
     sample("no kernels", f"{ISA_LIST}: sve is not in {KERNELS}", MORE, SVE, SVE_FLAGS),
     sample("kernels alone", f"{KERNELS}: sve is not in {ISA_LIST}", SVE_FILE),
     sample("an override in another's file", "is not compiled for sve", MORE, SVE, SVE_FLAGS,
-           {"runtime/kernels/arm/linear_neon.cpp": "void override_neon(Kernels* table) {}\n"
-              "void override_sve(Kernels* table) {}\n"}),
+           {"runtime/kernels/arm/linear_neon.cpp": "void override_neon(Kernels* table, uint32_t isa_mask) {}\n"
+              "void override_sve(Kernels* table, uint32_t isa_mask) {}\n"}),
 ]
 
 if __name__ == "__main__":

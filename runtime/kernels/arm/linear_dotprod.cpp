@@ -108,7 +108,7 @@ void matmul_q8g_q8_dotprod(const MatrixShape& shape, const uint8_t* codes, const
                                                     y, y_stride);
 }
 
-void override_dotprod(Kernels* table) {
+void override_dotprod(Kernels* table, uint32_t /*isa_mask*/) {
   table->matmul_q4_q8 = matmul_q4_q8_dotprod;
   table->matmul_q4nl_q8 = matmul_q4nl_q8_dotprod;
   table->matmul_q8_q8 = matmul_q8_q8_dotprod;

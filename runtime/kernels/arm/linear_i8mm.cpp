@@ -205,7 +205,7 @@ void matmul_q8g_q8_i8mm(const MatrixShape& shape, const uint8_t* codes, const ui
 
 }  // namespace
 
-void override_i8mm(Kernels* table) {
+void override_i8mm(Kernels* table, uint32_t /*isa_mask*/) {
   table->matmul_q4_q8 = matmul_q4_q8_i8mm;
   table->matmul_q4nl_q8 = matmul_q4nl_q8_i8mm;
   table->matmul_q8_q8 = matmul_q8_q8_i8mm;

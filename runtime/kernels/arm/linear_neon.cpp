@@ -222,7 +222,7 @@ void matmul_q8g_q8_neon(const MatrixShape& shape, const uint8_t* codes, const ui
                                                  y_stride);
 }
 
-void override_neon(Kernels* table) {
+void override_neon(Kernels* table, uint32_t /*isa_mask*/) {
   *table = {
       .quantize_row = quantize_row_neon,
       .quantize_values = quantize_values_neon,

@@ -298,7 +298,7 @@ void matmul_q8g_q8_dsp(const MatrixShape& shape, const uint8_t* codes, const uin
 
 }  // namespace
 
-void override_dsp(Kernels* table) {
+void override_dsp(Kernels* table, uint32_t /*isa_mask*/) {
   table->matmul_q4_q8 = matmul_q4_q8_dsp;
   table->matmul_q4nl_q8 = matmul_q4nl_q8_dsp;
   table->matmul_q8_q8 = matmul_q8_q8_dsp;

@@ -247,7 +247,7 @@ void matmul_q8g_q8_helium(const MatrixShape& shape, const uint8_t* codes, const 
   multiply_by_blocks<Product<Int8G32>>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
 }
 
-void override_helium(Kernels* table) {
+void override_helium(Kernels* table, uint32_t /*isa_mask*/) {
   table->quantize_row = quantize_row_helium;
   table->matmul_q4_q8 = matmul_q4_q8_helium;
   table->matmul_q4nl_q8 = matmul_q4nl_q8_helium;

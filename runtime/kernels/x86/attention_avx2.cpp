@@ -110,7 +110,7 @@ void scores_of_block(const QuantizedRows& q, size_t head_dim, const int8_t* keys
 
 }  // namespace
 
-void override_avx2(Kernels* table) {
+void override_avx2(Kernels* table, uint32_t /*isa_mask*/) {
   table->scores_q8 = scores_of_block;
   fill_vector_avx2(table);
   fill_linear_avx2(table);

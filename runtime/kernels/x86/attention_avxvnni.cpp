@@ -42,7 +42,7 @@ struct Part : EightLanes {
 
 }  // namespace
 
-void override_avxvnni(Kernels* table) {
+void override_avxvnni(Kernels* table, uint32_t /*isa_mask*/) {
   table->scores_q8 = ScoreBlocks<Part>::scores_q8;
   fill_linear_avxvnni(table);
 }

@@ -129,7 +129,7 @@ void scores_of_block(const QuantizedRows& q, size_t head_dim, const int8_t* keys
 
 }  // namespace
 
-void override_sse4_1(Kernels* table) {
+void override_sse4_1(Kernels* table, uint32_t /*isa_mask*/) {
   table->scores_q8 = scores_of_block;
   fill_vector_sse4_1(table);
   fill_linear_sse4_1(table);

@@ -8,18 +8,8 @@ namespace cria {
 void quantize_row_avx512vnni(const float* x, size_t n, size_t n_padded, size_t group, int8_t* codes,
                              float* scales, int32_t* sums);
 void quantize_values_avx512vnni(const float* x, size_t n, uint8_t* codes, uint16_t* scales);
-void matmul_q4_q8_avx512vnni(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                             size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                             size_t y_stride);
-void matmul_q4nl_q8_avx512vnni(const MatrixShape& shape, const uint8_t* codes,
-                               const uint8_t* scales, size_t first_tile, size_t last_tile,
-                               const QuantizedRows& x, float* y, size_t y_stride);
-void matmul_q8_q8_avx512vnni(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                             size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                             size_t y_stride);
-void matmul_q8g_q8_avx512vnni(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                              size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                              size_t y_stride);
+// The products of integers, as cores that have what isa_mask says ask for weights best.
+void fill_linear_avx512vnni(Kernels* table, uint32_t isa_mask);
 void matmul_f32_f32_avx512vnni(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,
                                size_t last_tile, const float* x, size_t n_rows, float* y,
                                size_t y_stride);

@@ -86,7 +86,8 @@ struct Int4Nl : Int4 {
 struct Int8 {
   static constexpr int32_t kOffset = 128;
   static constexpr size_t kGroupBytes = 512;
-  static constexpr bool kFetches = false;  // what cores fetch by themselves is faster
+  static constexpr size_t kGroupScaleBytes = 0;  // one a row
+  static constexpr bool kFetches = false;        // what cores fetch by themselves is faster
 
   static void pair(const uint8_t* group, size_t j, __m512i* first, __m512i* second) {
     const __m512i offset = _mm512_set1_epi8(static_cast<char>(0x80));
@@ -259,13 +260,26 @@ template <size_t kTiles, size_t kRows, class Weights, class Fetch>
   }
 }
 
+// How one or two rows ask for weights (runtime/kernels/weight_fetch.h).
+enum class Asking { kByGroup, kInBursts };
+
 // A tile times all the rows, of which there are kRows.
-template <class Weights, size_t kRows>
+template <class Weights, Asking kAsking, size_t kRows>
 [[gnu::noinline]] void multiply_block(const Product& p, size_t tile) {
   const Packed<Weights> weights(p, tile);
-  const auto fetch_for = [&weights](size_t g) __attribute__((always_inline)) {
+  // Tiles follow one another, and so do bursts.
+  const size_t first_group = tile * p.n_groups;
+  const auto fetch_for = [&weights, first_group ](size_t g) __attribute__((always_inline)) {
     const uint8_t* group = weights.codes + g * Weights::kGroupBytes;
-    if constexpr (kRows <= kStreamRows) {
+    if constexpr (kRows <= kStreamRows && kAsking == Asking::kInBursts) {
+      constexpr size_t kBurstGroups = kAvx512Burst / Weights::kGroupBytes;
+      if ((first_group + g) % kBurstGroups == 0) {
+        fetch(group + kBurstAhead, kAvx512Burst);
+        constexpr size_t kScalesAhead =
+            scales_ahead(kBurstAhead, Weights::kGroupBytes, Weights::kGroupScaleBytes);
+        fetch(weights.scales_of(g, 0) + kScalesAhead, kBurstGroups * Weights::kGroupScaleBytes);
+      }
+    } else if constexpr (kRows <= kStreamRows) {
       if constexpr (Weights::kFetches) {
         fetch(group + Weights::kFetchAhead, Weights::kGroupBytes);
         constexpr size_t kScalesAhead =
@@ -300,21 +314,21 @@ template <class Weights, size_t kRows>
   for (size_t r = 0; r < kRows; ++r) store_tile(p, r, tile, acc[r][0]);
 }
 
-template <class Weights>
+template <class Weights, Asking kAsking>
 void multiply_few_rows(const Product& p, size_t tile) {
   switch (p.n_rows) {
     case 1:
-      return multiply_block<Weights, 1>(p, tile);
+      return multiply_block<Weights, kAsking, 1>(p, tile);
     case 2:
-      return multiply_block<Weights, 2>(p, tile);
+      return multiply_block<Weights, kAsking, 2>(p, tile);
     case 3:
-      return multiply_block<Weights, 3>(p, tile);
+      return multiply_block<Weights, kAsking, 3>(p, tile);
     case 4:
-      return multiply_block<Weights, 4>(p, tile);
+      return multiply_block<Weights, kAsking, 4>(p, tile);
     case 5:
-      return multiply_block<Weights, 5>(p, tile);
+      return multiply_block<Weights, kAsking, 5>(p, tile);
     default:
-      return multiply_block<Weights, kMaxRows>(p, tile);
+      return multiply_block<Weights, kAsking, kMaxRows>(p, tile);
   }
 }
 
@@ -440,7 +454,7 @@ void multiply_tiles(const Product& p, size_t tile) {
   }
 }
 
-template <class Weights>
+template <class Weights, Asking kAsking>
 void multiply(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
               size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
               size_t y_stride) {
@@ -462,7 +476,7 @@ void multiply(const MatrixShape& shape, const uint8_t* codes, const uint8_t* sca
   if (x.n_rows == 0) return;
   if (x.n_rows <= kMaxRows) {
     // One stream: two tiles at once were slower.
-    for (size_t t = first_tile; t < last_tile; ++t) multiply_few_rows<Weights>(p, t);
+    for (size_t t = first_tile; t < last_tile; ++t) multiply_few_rows<Weights, kAsking>(p, t);
     return;
   }
   size_t tile = first_tile;
@@ -470,30 +484,20 @@ void multiply(const MatrixShape& shape, const uint8_t* codes, const uint8_t* sca
   if (tile < last_tile) multiply_tiles<Weights, 1>(p, tile);
 }
 
+template <Asking kAsking>
+void fill(Kernels* table) {
+  table->matmul_q4_q8 = multiply<Int4, kAsking>;
+  table->matmul_q4nl_q8 = multiply<Int4Nl, kAsking>;
+  table->matmul_q8_q8 = multiply<Int8, kAsking>;
+  table->matmul_q8g_q8 = multiply<Int8G32, kAsking>;
+}
+
 }  // namespace
 
-void matmul_q4_q8_avx512vnni(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                             size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                             size_t y_stride) {
-  multiply<Int4>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
-}
-
-void matmul_q4nl_q8_avx512vnni(const MatrixShape& shape, const uint8_t* codes,
-                               const uint8_t* scales, size_t first_tile, size_t last_tile,
-                               const QuantizedRows& x, float* y, size_t y_stride) {
-  multiply<Int4Nl>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
-}
-
-void matmul_q8_q8_avx512vnni(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                             size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                             size_t y_stride) {
-  multiply<Int8>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
-}
-
-void matmul_q8g_q8_avx512vnni(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                              size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                              size_t y_stride) {
-  multiply<Int8G32>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+void fill_linear_avx512vnni(Kernels* table, uint32_t isa_mask) {
+  // Which tells Zen 5 from Zen 4.
+  if ((isa_mask & CRIA_ISA_AVX_VNNI) != 0) return fill<Asking::kInBursts>(table);
+  fill<Asking::kByGroup>(table);
 }
 
 }  // namespace cria

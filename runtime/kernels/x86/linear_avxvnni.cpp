@@ -15,7 +15,8 @@ namespace {
 
 struct Part : EightLanes {
   static constexpr size_t kRows = 8;
-  static constexpr size_t kFetchAhead = kFetchFar;
+  static constexpr size_t kFetchAhead = kBurstAhead;
+  static constexpr size_t kFetchBurst = kAvxVnniBurst;
 
   // Sums start at what the weights' offset adds, taken away.
   struct Dot {

@@ -147,14 +147,15 @@ void weighted_sum_f32_avx512vnni(const float* weights, const float* values, size
   }
 }
 
-void override_avx512vnni(Kernels* table) {
+void override_avx512vnni(Kernels* table, uint32_t isa_mask) {
+  fill_linear_avx512vnni(table, isa_mask);
   *table = {
       .quantize_row = quantize_row_avx512vnni,
       .quantize_values = quantize_values_avx512vnni,
-      .matmul_q4_q8 = matmul_q4_q8_avx512vnni,
-      .matmul_q4nl_q8 = matmul_q4nl_q8_avx512vnni,
-      .matmul_q8_q8 = matmul_q8_q8_avx512vnni,
-      .matmul_q8g_q8 = matmul_q8g_q8_avx512vnni,
+      .matmul_q4_q8 = table->matmul_q4_q8,
+      .matmul_q4nl_q8 = table->matmul_q4nl_q8,
+      .matmul_q8_q8 = table->matmul_q8_q8,
+      .matmul_q8g_q8 = table->matmul_q8g_q8,
       .matmul_f32_f32 = matmul_f32_f32_avx512vnni,
       .matmul_f16_f32 = matmul_f16_f32_avx512vnni,
       .matmul_bf16_f32 = matmul_bf16_f32_avx512vnni,

@@ -268,6 +268,19 @@ constexpr KernelRow kKernelRows[] = {
 
 TEST_P(KernelBits, EqualTheScalarReference) { expect_scalar_bits(); }
 
+// Without AVX-VNNI, AVX-512 asks for weights otherwise.
+std::vector<IsaRow> without_avxvnni() {
+  std::vector<IsaRow> found;
+  for (const IsaRow& isa : test::runnable_isas()) {
+    if (isa.isa == Isa::kAvx512Vnni) found.push_back({isa.isa, isa.name, CRIA_ISA_AVX512_VNNI});
+  }
+  return found;
+}
+
+INSTANTIATE_TEST_SUITE_P(WithoutAvxVnni, KernelBits,
+                         testing::Combine(testing::ValuesIn(without_avxvnni()),
+                                          testing::ValuesIn(kKernelRows)),
+                         case_label);
 INSTANTIATE_TEST_SUITE_P(Isas, KernelBits,
                          testing::Combine(testing::ValuesIn(test::runnable_isas()),
                                           testing::ValuesIn(kKernelRows)),
