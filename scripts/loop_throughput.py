@@ -178,7 +178,7 @@ def title(stem, function):
     if block is None:
         return f"{stem} {plane}"
     kind, columns, rows = block.groups()
-    words = " unpacking" if "Unpacking<" in function else ""
+    words = " unpacking" if "Unpacking<" in function else " in bursts" if "Asking)1" in function else ""
     rows = f"{rows} row{'' if rows == '1' else 's'}"
     # The other number of a block is of parts of one tile.
     return f"{stem} {plane}{words}, {rows}" + (f" x {columns} tile{'' if columns == '1' else 's'}" if kind == "panel" and columns else "")
@@ -270,6 +270,7 @@ def self_test():
     assert read_mca(report(20, 40, (20, 19.5, 3))) == (20, 40, "p0 p5")
     assert read_mca(report(20, 80, (10, 2, 3))) == (20, 80, "front end")
     assert read_mca(report(20, 40, (3, 2, 10))) == (20, 40, "waits (fp1 10)")
+    assert title("x", "multiply_block<x::Int8, (x::Asking)1, 1ul>(y)") == "x int8 in bursts, 1 row"
     assert title("a", "multiply_panel<2ul, 6ul, x::Unpacked<2ul> >(y)") == "a unpacked, 6 rows x 2 tiles"
     assert title("a", "TileKernels<x>::multiply_block<TileKernels<x>::Int4Nl, 2ul, 6ul>(y)") == "a int4nl, 6 rows"
     assert title("a", "matmul_q8_q8(y)") == "a int8"

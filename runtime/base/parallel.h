@@ -105,7 +105,8 @@ class alignas(64) StretchLeft {
   std::atomic<uint32_t> left_;
 };
 
-inline constexpr size_t kMostStretches = 64;
+// What is kept of each is on the caller's stack.
+inline constexpr size_t kMostStretches = 16;
 
 // Calls body(begin, end, task) on parts of [0, count). Each task has a stretch of n_parts parts
 // that differ in length by one at most. A task takes the parts of its own one after the other, and

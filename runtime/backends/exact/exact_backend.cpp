@@ -102,8 +102,9 @@ void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
     if constexpr (!kHasStretches) return parallel_ranges(tools.threads, n_tiles, multiply_tiles);
     const auto n_parts = static_cast<size_t>(
         std::clamp<uint64_t>(n_bytes / n_tasks / kLeastPartBytes, 1, kPartsOfStretch));
-    // A small matrix is split tile by tile, or many threads would have unequal shares of it.
-    const size_t unit = n_parts > 1 ? kPartMultiple : 1;
+    // A small matrix, or a thread's small share, is split tile by tile, or shares would be unequal.
+    const bool has_many_tiles = n_tiles / n_tasks >= kPartsOfStretch;
+    const size_t unit = n_parts > 1 && has_many_tiles ? kPartMultiple : 1;
     const size_t n_units = (n_tiles + unit - 1) / unit;
     const auto multiply_units = [&](size_t begin, size_t end, size_t task) {
       multiply_tiles(begin * unit, end * unit, task);  // which ends with the last matrix

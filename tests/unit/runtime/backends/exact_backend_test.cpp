@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <vector>
 
@@ -98,6 +100,19 @@ TEST(ExactBackend, MatricesOfDifferentPaddingAndKindShareOneInput) {
   }
 }
 
+// Counts how often each tile of a matrix of more than one is multiplied, and by how many calls.
+std::array<std::atomic<int>, 100> tile_counts;
+std::atomic<int> n_products;
+
+void count_tiles(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+                 size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+                 size_t y_stride) {
+  kScalarKernels.matmul_q8_q8(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+  if (shape.rows == 16) return;
+  ++n_products;
+  for (size_t i = first_tile; i < last_tile; ++i) ++tile_counts[i];
+}
+
 // Few rows of activations: a thread's stretch is one part, some, or as many as there may be.
 TEST(ExactBackend, EveryTileOfAMatrixIsMultipliedOnce) {
   constexpr uint32_t kCols = 2048;
@@ -108,6 +123,7 @@ TEST(ExactBackend, EveryTileOfAMatrixIsMultipliedOnce) {
   const LinearScratch scratch = {quantized.data(), scales.data(), sums.data(), nullptr};
   Kernels kernels;
   ASSERT_TRUE(select_kernels(0, &kernels));
+  kernels.matmul_q8_q8 = count_tiles;
   for (const uint32_t n_tiles : {1u, 4u, 34u, 100u}) {
     const Ones ones({n_tiles * 16 - 3, kCols, NumberFormat::kInt8, 0});
     const Ones more({16, kCols, NumberFormat::kInt8, 0});
@@ -118,7 +134,16 @@ TEST(ExactBackend, EveryTileOfAMatrixIsMultipliedOnce) {
       std::vector<float> y_more(16, -1.0f);
       const std::vector<LinearCall> calls = {{&ones.matrix, y.data()},
                                              {&more.matrix, y_more.data()}};
+      for (std::atomic<int>& count : tile_counts) count = 0;
+      n_products = 0;
       ASSERT_EQ(kExactBackend.linear(tools, x.data(), 1, calls), Status::kOk);
+      for (uint32_t i = 0; i < 100; ++i) {
+        EXPECT_EQ(tile_counts[i], i < n_tiles ? 1 : 0) << i << " of " << n_tiles;
+      }
+      // Two or three threads share out much work part by part, so many have one part each.
+      if (n_tiles == 100 && n_threads > 1 && n_threads < 65) {
+        EXPECT_GT(n_products, 2 * 3);
+      }
       EXPECT_EQ(y, std::vector<float>(y.size(), 127.0f * kCols)) << n_tiles << ", " << n_threads;
       EXPECT_EQ(y_more, std::vector<float>(16, 127.0f * kCols)) << n_tiles << ", " << n_threads;
     }

@@ -12,9 +12,10 @@ namespace {
 
 // Vectors ---------------------------------------------------------------------------------------
 
-constexpr size_t kLengths[] = {0,   1,   2,   3,   4,   5,   7,   8,   9,   12,  15,  16,   17,
-                               23,  31,  32,  33,  47,  48,  63,  64,  65,  80,  95,  96,   100,
-                               127, 128, 129, 130, 172, 255, 256, 257, 300, 512, 576, 1000, 2048};
+constexpr size_t kLengths[] = {0,   1,   2,   3,   4,   5,   7,    8,   9,   12,  15,
+                               16,  17,  23,  31,  32,  33,  47,   48,  63,  64,  65,
+                               80,  95,  96,  100, 127, 128, 129,  130, 172, 255, 256,
+                               257, 300, 511, 512, 513, 576, 1000, 2048};
 
 // Calls check(n, fill, edge) for all of them.
 template <class Check>
@@ -70,10 +71,14 @@ void check_quantize_row(const Kernels& table) {
   });
   // Values that fall between two codes, and magnitudes around the smallest that counts.
   for (const float size : {127.0f, 0x1.fp-41f, 0x1p-40f, 0x1.8p-40f, 3e38f}) {
-    std::vector<float> x(64, size);
-    for (size_t i = 1; i < x.size(); ++i) x[i] *= (static_cast<float>(i) - 31.5f) / 127.0f;
-    compare_quantize_row(table.quantize_row, x, 64, 32, Edge::kEnd);
-    compare_quantize_row(table.quantize_row, x, 64, 64, Edge::kEnd);
+    for (const size_t n : {64u, 1024u}) {  // few groups, and blocks of sixteen
+      std::vector<float> x(n, size);
+      for (size_t i = 0; i < n; ++i) {
+        if (i % 32 != 0) x[i] *= (static_cast<float>(i % 64) - 31.5f) / 127.0f;
+      }
+      compare_quantize_row(table.quantize_row, x, n, 32, Edge::kEnd);
+      compare_quantize_row(table.quantize_row, x, n, 64, Edge::kEnd);
+    }
   }
   // One group that counts as zeros, or just does not, among others.
   for (size_t group = 0; group < 17; ++group) {
