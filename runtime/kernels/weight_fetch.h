@@ -8,7 +8,7 @@ namespace cria {
 // Bytes of codes. By groups: a group asks for as many lines as it has itself, that far on, and for
 // the scales of the group that far on: a second stream, which a core's own prefetch follows less
 // well. In bursts: once for so many bytes all the lines of as many, and their scales, that far on.
-// Which is faster depends on the core, by a fifth to a half either way; docs/performance.md has the
+// Which is faster depends on the core, by up to a half either way; docs/performance.md has the
 // figures. Bursts are for cores with AVX-VNNI, measured on Zen 5. By groups: AVX2's quantized
 // weights near, which was measured on Zen 3 before scales were asked for; the rest far, measured on
 // Zen 4 (AVX-512 without AVX-VNNI), where it asks for nothing in int8.

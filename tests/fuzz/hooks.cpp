@@ -1,14 +1,10 @@
 #include "tests/fuzz/hooks.h"
 
+#include "tests/support/in_turn.h"
 #include "tests/support/thread_per_task.h"
 
 namespace cria::fuzz {
 namespace {
-
-void forward(void* /*context*/, void (*task)(void* argument, size_t index), void* argument,
-             size_t n_tasks) {
-  for (size_t i = 0; i < n_tasks; ++i) task(argument, i);
-}
 
 void backward(void* /*context*/, void (*task)(void* argument, size_t index), void* argument,
               size_t n_tasks) {
@@ -28,7 +24,7 @@ void threads_at_first(void* context, void (*task)(void* argument, size_t index),
 void set_hook(TaskOrder order, uint32_t n_threaded, cria_config* config) {
   static uint32_t n_left;
   n_left = n_threaded;
-  config->parallel_for = order == TaskOrder::kForward    ? forward
+  config->parallel_for = order == TaskOrder::kForward    ? test::in_turn
                          : order == TaskOrder::kBackward ? backward
                                                          : threads_at_first;
   config->parallel_context = &n_left;

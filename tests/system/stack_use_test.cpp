@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <cria_json.h>
+#include "tests/support/in_turn.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
 #include "tests/support/sampling_of.h"
@@ -108,12 +109,6 @@ void live(Life* life) {
   life->expect_ok(cria_state_load(cria.session, life->state, used));
 }
 
-// A host's hook may run the tasks in turn.
-void run_in_turn(void* /*context*/, void (*task)(void* argument, size_t index), void* argument,
-                 size_t n_tasks) {
-  for (size_t i = 0; i < n_tasks; ++i) task(argument, i);
-}
-
 class StackUse : public testing::TestWithParam<cria_backend> {};
 
 TEST_P(StackUse, IsBoundedThroughTheWholeLifeOfASession) {
@@ -131,7 +126,7 @@ TEST_P(StackUse, IsBoundedThroughTheWholeLifeOfASession) {
     life.source = &source.source();
     life.config.backend = GetParam();
     life.config.n_threads = 2;
-    life.config.parallel_for = run_in_turn;
+    life.config.parallel_for = test::in_turn;
     ASSERT_EQ(cria_inspect(life.source, &life.info), CRIA_OK);
     for (const uint32_t prefill_chunk : {0U, 7U, 15U, 16U}) {
       life.config.prefill_chunk = prefill_chunk;

@@ -20,8 +20,7 @@ namespace {
 constexpr size_t kQuads = kActivationGroup / 4;
 constexpr size_t kStepGroups = 8;  // groups that are prepared together
 static_assert(kLanes == kTileRows);
-constexpr size_t kMaxRows = 6;     // with two tiles, what 32 registers hold
-constexpr size_t kStreamRows = 2;  // that wait for memory so much that they ask ahead
+constexpr size_t kMaxRows = 6;  // with two tiles, what 32 registers hold
 
 // One call's matrix, activations and output.
 struct Product {
@@ -87,7 +86,7 @@ struct Int8 {
   static constexpr int32_t kOffset = 128;
   static constexpr size_t kGroupBytes = 512;
   static constexpr size_t kGroupScaleBytes = 0;  // one a row
-  static constexpr bool kFetches = false;        // what cores fetch by themselves is faster
+  static constexpr bool kFetches = false;        // by group: Zen 4 itself fetches faster
 
   static void pair(const uint8_t* group, size_t j, __m512i* first, __m512i* second) {
     const __m512i offset = _mm512_set1_epi8(static_cast<char>(0x80));
@@ -260,8 +259,9 @@ template <size_t kTiles, size_t kRows, class Weights, class Fetch>
   }
 }
 
-// How one or two rows ask for weights (runtime/kernels/weight_fetch.h).
-enum class Asking { kByGroup, kInBursts };
+// How a block asks for weights. One or two rows wait for memory so much that they ask ahead, as
+// runtime/kernels/weight_fetch.h says; more ask for the next tile.
+enum class Asking { kByGroup, kInBursts, kNextTile };
 
 // A tile times all the rows, of which there are kRows.
 template <class Weights, Asking kAsking, size_t kRows>
@@ -271,7 +271,7 @@ template <class Weights, Asking kAsking, size_t kRows>
   const size_t first_group = tile * p.n_groups;
   const auto fetch_for = [&weights, first_group ](size_t g) __attribute__((always_inline)) {
     const uint8_t* group = weights.codes + g * Weights::kGroupBytes;
-    if constexpr (kRows <= kStreamRows && kAsking == Asking::kInBursts) {
+    if constexpr (kAsking == Asking::kInBursts) {
       constexpr size_t kBurstGroups = kAvx512Burst / Weights::kGroupBytes;
       if ((first_group + g) % kBurstGroups == 0) {
         fetch(group + kBurstAhead, kAvx512Burst);
@@ -279,7 +279,7 @@ template <class Weights, Asking kAsking, size_t kRows>
             scales_ahead(kBurstAhead, Weights::kGroupBytes, Weights::kGroupScaleBytes);
         fetch(weights.scales_of(g, 0) + kScalesAhead, kBurstGroups * Weights::kGroupScaleBytes);
       }
-    } else if constexpr (kRows <= kStreamRows) {
+    } else if constexpr (kAsking == Asking::kByGroup) {
       if constexpr (Weights::kFetches) {
         fetch(group + Weights::kFetchAhead, Weights::kGroupBytes);
         constexpr size_t kScalesAhead =
@@ -322,13 +322,13 @@ void multiply_few_rows(const Product& p, size_t tile) {
     case 2:
       return multiply_block<Weights, kAsking, 2>(p, tile);
     case 3:
-      return multiply_block<Weights, kAsking, 3>(p, tile);
+      return multiply_block<Weights, Asking::kNextTile, 3>(p, tile);
     case 4:
-      return multiply_block<Weights, kAsking, 4>(p, tile);
+      return multiply_block<Weights, Asking::kNextTile, 4>(p, tile);
     case 5:
-      return multiply_block<Weights, kAsking, 5>(p, tile);
+      return multiply_block<Weights, Asking::kNextTile, 5>(p, tile);
     default:
-      return multiply_block<Weights, kAsking, kMaxRows>(p, tile);
+      return multiply_block<Weights, Asking::kNextTile, kMaxRows>(p, tile);
   }
 }
 

@@ -148,6 +148,7 @@ void weighted_sum_f32_avx512vnni(const float* weights, const float* values, size
 }
 
 void override_avx512vnni(Kernels* table, uint32_t isa_mask) {
+  // Products of integers depend on the core; all the others are listed, so that none is forgotten.
   fill_linear_avx512vnni(table, isa_mask);
   *table = {
       .quantize_row = quantize_row_avx512vnni,

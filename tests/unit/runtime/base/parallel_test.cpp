@@ -9,8 +9,12 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/in_turn.h"
+
 namespace cria {
 namespace {
+
+using test::in_turn;
 
 struct Part {
   size_t begin;
@@ -19,9 +23,6 @@ struct Part {
 };
 
 // Whom a test lets work.
-void in_turn(void* /*context*/, void (*task)(void*, size_t), void* argument, size_t n_tasks) {
-  for (size_t i = 0; i < n_tasks; ++i) task(argument, i);
-}
 void on_threads(void* /*context*/, void (*task)(void*, size_t), void* argument, size_t n_tasks) {
   std::vector<std::thread> threads;
   for (size_t i = 0; i < n_tasks; ++i) threads.emplace_back(task, argument, i);
@@ -116,7 +117,7 @@ TEST(ParallelParts, AskForNoMoreTasksThanParts) {
 
 TEST(ParallelStretches, CoverEachPlaceOnce) {
   for (const cria_parallel_for hook : {in_turn, on_threads}) {
-    for (const uint32_t n_tasks : {1u, 2u, 3u, 7u, 64u, 65u}) {
+    for (const uint32_t n_tasks : {1u, 2u, 3u, 7u, 16u, 17u, 64u, 65u}) {
       for (const size_t n_parts : {1u, 2u, 5u, 16u}) {
         for (const size_t count : {0u, 1u, 2u, 9u, 64u, 130u}) {
           expect_each_place_once(in_order(stretches_of({n_tasks, hook, nullptr}, count, n_parts)),
