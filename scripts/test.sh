@@ -39,6 +39,22 @@ measured() {
     "build/$1/Testing/Temporary/LastTest.log"
 }
 
+# What failed in ctest's log of a preset: each test's name and the last lines of its output that say why. The end of a log is
+# all that some see of it.
+failures() {
+  awk '
+    function say_why(i) { for (i = n > most ? n - most + 1 : 1; i <= n; i++) print "    " why[i]; n = 0 }
+    /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: / || /^[0-9]+% tests passed/ {
+      say_why(); fails = /\*\*\*/ && !/\*\*\*Skipped/
+      if (fails) { sub(/^ *[0-9]+\/[0-9]+ Test +#/, "  "); sub(/ \.*\*\*\*/, ": "); print }
+      next
+    }
+    fails && /^(FAIL|ERROR): |Error: |Exception|Expired: |: Failure$|Sanitizer|error: |^ *(Which is|Actual|Expected): / {
+      why[++n] = substr($0, 1, 300)
+    }
+    END { say_why() }' most=6 "build/$1/ctest.log"
+}
+
 # run PRESET [short]: builds and tests it, or what is labelled short; leaves the times and ctest's closing line in the
 # summary.
 run() {
@@ -51,6 +67,7 @@ run() {
   case $1 in release | dev | tsan) ;; *) measured "$1" ;; esac
   summary+=("== $1${2:+, $2}: built in $(minutes $((built - begin))), tested in $(minutes $((SECONDS - built)))"
     "$(grep -E '^[0-9]+% tests passed' "build/$1/ctest.log" || echo "no test ran to its end")")
+  [ $status = 0 ] || summary+=("$(failures "$1")")
   return $status
 }
 
