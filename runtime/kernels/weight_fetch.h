@@ -18,7 +18,8 @@ inline constexpr size_t kBurstAhead = 6144;
 inline constexpr size_t kAvxVnniBurst = 2048;
 inline constexpr size_t kAvx512Burst = 4096;
 
-// The same in bytes of scales. Where groups share one they ask for that of a later group.
+// The same in bytes of scales, where each group has its own. Where two or four share one, that is
+// twice or four times as far on, and bursts ask for each line as often; not measured otherwise.
 [[nodiscard]] constexpr size_t scales_ahead(size_t fetch_ahead, size_t group_bytes,
                                             size_t group_scale_bytes) {
   return fetch_ahead / group_bytes * group_scale_bytes;

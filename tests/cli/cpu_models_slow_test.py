@@ -147,7 +147,7 @@ if __name__ == "__main__":
     if platform.machine() != "x86_64" or is_built and Path(cli.CRIA).read_bytes()[ELF_MACHINE] != X86_64_OF_ELF:
         print("skipped: x86-64 is played on x86-64 only")
         sys.exit(cli.SKIP)
-    if is_built and cli.is_sanitized():
+    if is_built and cli.IS_SANITIZED:
         print("skipped: the shadow memory of a sanitizer is too much for QEMU")
         sys.exit(cli.SKIP)
     if shutil.which(QEMU) is None:

@@ -99,12 +99,6 @@ def options_for(backend):
     return ("--scales", "positive") if backend == "xnnpack" else ()
 
 
-def is_sanitized():
-    """Whether the program carries a sanitizer, whose memory is not its own."""
-    data = Path(CRIA).read_bytes()
-    return any(name in data for name in (b"__asan_init", b"__tsan_init", b"__msan_init"))
-
-
 def golden():
     return json.loads((DEMO / "golden.json").read_text("utf-8"))["prompts"]
 

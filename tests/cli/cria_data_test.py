@@ -8,7 +8,9 @@ import resource
 import shutil
 import struct
 import subprocess
+import tempfile
 import unittest
+from pathlib import Path
 
 import cria_cli as cli
 
@@ -400,8 +402,8 @@ class Bench(unittest.TestCase):
             self.assertGreater(row["decode"]["bytes_per_token"], 2_000_000)
             self.assertGreater(row["read_bytes_per_second"], 100_000_000)
             self.assertGreater(row["peak_resident_bytes"], 1_000_000)
-            # The buffer of the plain reads, 256 MB, is not counted as the model's.
-            self.assertLess(row["peak_resident_bytes"], 100_000_000)
+            # The buffer of the plain reads, 256 MB, is not counted as the model's; a sanitizer keeps notes of an eighth of it.
+            self.assertLess(row["peak_resident_bytes"], 200_000_000 if cli.IS_SANITIZED else 100_000_000)
             self.assertLessEqual(row["open_seconds"], row["first_token_seconds"])
 
     def test_depths_stand_behind_tokens(self):
@@ -459,6 +461,7 @@ class Bench(unittest.TestCase):
         self.assertLess(alone["memory_plan_bytes"], row["memory_plan_bytes"])
         self.assertIn("3 sessions", cli.cria("bench", cli.model(), *options, "--sessions", "3").out)
 
+    @unittest.skipIf(cli.IS_SANITIZED or cli.IS_EMULATED, "sanitizers and emulators hold memory of their own")
     def test_a_session_takes_what_is_planned_for_it(self):
         """What the machine holds grows by the sessions' bytes, all of which a full context touches."""
         def row_of(n):
@@ -472,8 +475,29 @@ class Bench(unittest.TestCase):
         of_sessions = 16 * plan_for("--kv", "f32", "--backend", "exact", "--sessions", "17")["session"]["total_bytes"]
         self.assertLess(abs(planned - of_sessions), 0.05 * of_sessions)  # a workspace for 17 turns has rows of logits
         resident = many["peak_resident_bytes"] - one["peak_resident_bytes"]
-        if not cli.IS_SANITIZED and not cli.IS_EMULATED:
-            self.assertLess(abs(resident - planned), 0.05 * planned)
+        self.assertLess(abs(resident - planned), 0.05 * planned, (one, many))
+
+    @unittest.skipIf(cli.IS_SANITIZED or cli.IS_EMULATED, "sanitizers and emulators read what such a process may not")
+    def test_a_peak_that_the_system_does_not_forget_is_not_said_again(self):
+        """A program that its user may not read may not write what forgets the highest. Its second row is behind plain reads."""
+        with tempfile.TemporaryDirectory() as folder:
+            program, model = Path(folder) / "cria", Path(folder) / "demo.cria"
+            shutil.copy(cli.CRIA, program)
+            shutil.copy(cli.model(), model)
+            model.chmod(0o644)
+            program.chmod(0o111)
+            Path(folder).chmod(0o711)
+            other = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+            for option in ((), ("--json",)):
+                done = subprocess.run([program, "bench", model, "-p", "4", "-n", "2", "-r", "1", "--threads", "1,1", *option],
+                                      capture_output=True, text=True, timeout=cli.PATIENCE_S, cwd="/", **other)
+                self.assertEqual(done.returncode, cli.DONE, done.stderr)
+                if option:
+                    first, second = (row["peak_resident_bytes"] for row in json.loads(done.stdout)["results"])
+                    self.assertLess(first, 100_000_000)
+                    self.assertIsNone(second)
+                else:
+                    self.assertEqual(done.stdout.count("  peak resident unknown: "), 1)
 
     def test_no_memory_to_measure_plain_reads_costs_only_that_figure(self):
         if cli.IS_SANITIZED or cli.IS_EMULATED:

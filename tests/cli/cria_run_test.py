@@ -141,7 +141,7 @@ class Run(unittest.TestCase):
         self.assertIn(b"decode", errors)
 
     def test_peak_memory_is_within_ten_percent_of_the_plan(self):
-        if cli.is_sanitized() or cli.IS_EMULATED:
+        if cli.IS_SANITIZED or cli.IS_EMULATED:
             self.skipTest("sanitizers and emulators take memory of their own")
         for options in ((), ("--compress", "none")):
             for backend in cli.backends():

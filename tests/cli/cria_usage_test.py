@@ -130,7 +130,7 @@ class Usage(unittest.TestCase):
         self.assert_fails(cli.cria(*logits, cli.folder() / "none" / "x"), cli.IO)
 
     def test_too_little_memory_says_how_much_is_needed(self):
-        if cli.is_sanitized() or cli.IS_EMULATED:
+        if cli.IS_SANITIZED or cli.IS_EMULATED:
             self.skipTest("sanitizers and emulators need more address space than any limit here")
         plan = cli.json.loads(cli.cria("info", cli.model("--weights", "f32"), "--json", "--threads", "1").out)
         needed = plan["memory_plan"]["total_bytes"]

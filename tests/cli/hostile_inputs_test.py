@@ -406,7 +406,7 @@ class Memory(Base):
             self.assertEqual(cli.cria(*command, "--context", "64").code, cli.DONE)
 
     def test_a_limit_of_address_space_is_told(self):
-        if cli.is_sanitized() or cli.IS_EMULATED:
+        if cli.IS_SANITIZED or cli.IS_EMULATED:
             self.skipTest("sanitizers and emulators need more address space than any limit here")
         for megabytes in (24, 32, 48, 64, 96):
             limit = megabytes << 20

@@ -115,10 +115,13 @@ TEST_P(StackUse, IsBoundedThroughTheWholeLifeOfASession) {
 #ifdef CRIA_TEST_SANITIZED
   GTEST_SKIP() << "sanitizers widen every frame";
 #endif
-  const NumberFormat formats[] = {NumberFormat::kInt4, NumberFormat::kInt8, NumberFormat::kF32};
+  std::vector<NumberFormat> formats = {NumberFormat::kInt4, NumberFormat::kInt8,
+                                       NumberFormat::kF32};
+  if (GetParam() == CRIA_BACKEND_EXACT) formats.push_back(NumberFormat::kInt4Nl);
   size_t most = 0;
   for (const NumberFormat weights : formats) {
-    const auto group_size = static_cast<uint16_t>(weights == NumberFormat::kInt4 ? 32 : 0);
+    const bool has_groups = has_group_scales(weights);
+    const auto group_size = static_cast<uint16_t>(has_groups ? 32 : 0);
     const test::Bytes bytes = test::convert_folder(
         test::demo_folder(), {weights, group_size, format::Compression::kZstd, true});
     const test::MemorySource source(bytes);

@@ -187,8 +187,9 @@ Spread spread_of(std::vector<double> values) {
 
 BenchResult run_bench(const BenchOptions& options, const std::vector<uint32_t>& prompts,
                       uint32_t n_threads) {
-  reset_peak_resident();
+  const uint64_t highest_before = reset_peak_resident() ? 0 : peak_resident_bytes();
   BenchResult result = measure_session(options, prompts, n_threads);
+  if (result.peak_resident_bytes <= highest_before) result.peak_resident_bytes.reset();
   // The session's memory is free again, so the buffer is not on top of it.
   try {
     result.read_bytes_per_second = measure_read_bandwidth(n_threads);

@@ -56,7 +56,9 @@ struct BenchResult {
   std::vector<SessionsSpeed> sessions;
   // What as many threads read, doing nothing else; nothing where there is no memory to measure it.
   std::optional<double> read_bytes_per_second;
-  uint64_t peak_resident_bytes;  // from opening to the last token
+  // From opening to the last token; nothing where more was resident before and the system keeps
+  // that as the highest.
+  std::optional<uint64_t> peak_resident_bytes;
 };
 
 // Opens the model with n_threads and measures; prompts are random tokens of a fixed seed, decoding

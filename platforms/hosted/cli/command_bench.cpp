@@ -83,7 +83,8 @@ Json json_of(const BenchResult& result) {
   }
   json["read_bytes_per_second"] =
       result.read_bytes_per_second ? Json(*result.read_bytes_per_second) : Json(nullptr);
-  json["peak_resident_bytes"] = result.peak_resident_bytes;
+  json["peak_resident_bytes"] =
+      result.peak_resident_bytes ? Json(*result.peak_resident_bytes) : Json(nullptr);
   return json;
 }
 
@@ -126,7 +127,11 @@ void put_result(TextStream* out, const BenchResult& result) {
   out->put(text_of("  plan %s + file %s\n  KV cache of a session %s\n",
                    megabytes(result.memory_bytes).c_str(), megabytes(result.plan.in_place).c_str(),
                    megabytes(result.plan.session.kv_cache).c_str()));
-  out->put(text_of("  peak resident %s\n", megabytes(result.peak_resident_bytes).c_str()));
+  const std::string peak =
+      result.peak_resident_bytes
+          ? megabytes(*result.peak_resident_bytes)
+          : "unknown: more was resident before, and this system does not forget it";
+  out->put(text_of("  peak resident %s\n", peak.c_str()));
   out->flush();
 }
 

@@ -32,11 +32,11 @@ uint64_t peak_resident_bytes() {
   return kilobytes * kKilobyte;
 }
 
-void reset_peak_resident() {
-  if (std::FILE* const file = std::fopen("/proc/self/clear_refs", "we"); file != nullptr) {
-    std::fputs("5", file);
-    std::fclose(file);
-  }
+bool reset_peak_resident() {
+  std::FILE* const file = std::fopen("/proc/self/clear_refs", "we");
+  if (file == nullptr) return false;
+  const bool is_put = std::fputs("5", file) >= 0;
+  return std::fclose(file) == 0 && is_put;  // written at the close
 }
 
 }  // namespace cria::hosted

@@ -69,7 +69,8 @@ void multiply(const LinearTools& tools, const LinearCall& call, const float* x, 
 // wait for memory, which likes one long stream a thread best.
 constexpr size_t kManyRows = 16;
 constexpr size_t kPartsOfTask = 8;
-constexpr size_t kPartMultiple = 2;  // tiles that kernels may take together
+constexpr size_t kPartMultiple = 2;       // tiles that kernels may take together
+constexpr size_t kRowsOfSingleTiles = 6;  // with so many rows and fewer no kernel takes more
 constexpr size_t kPartsOfStretch = 16;
 constexpr size_t kLeastPartBytes = size_t{64} << 10;  // smaller ones cost more than they save
 
@@ -102,9 +103,9 @@ void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
     if constexpr (!kHasStretches) return parallel_ranges(tools.threads, n_tiles, multiply_tiles);
     const auto n_parts = static_cast<size_t>(
         std::clamp<uint64_t>(n_bytes / n_tasks / kLeastPartBytes, 1, kPartsOfStretch));
-    // A small matrix, or a thread's small share, is split tile by tile, or shares would be unequal.
-    const bool has_many_tiles = n_tiles / n_tasks >= kPartsOfStretch;
-    const size_t unit = n_parts > 1 && has_many_tiles ? kPartMultiple : 1;
+    // Where no kernel wants two tiles, shares are equal to the tile; so are those of a small
+    // matrix.
+    const size_t unit = n_parts > 1 && n_rows > kRowsOfSingleTiles ? kPartMultiple : 1;
     const size_t n_units = (n_tiles + unit - 1) / unit;
     const auto multiply_units = [&](size_t begin, size_t end, size_t task) {
       multiply_tiles(begin * unit, end * unit, task);  // which ends with the last matrix

@@ -47,7 +47,6 @@ struct Ones {
   std::vector<uint8_t> scales;
 };
 
-// Matrices that share an input may pad it differently; each must see it as it wants.
 // It keeps the file's layout, and nothing else.
 TEST(ExactBackend, NeedsNoMemoryOfItsOwn) {
   const format::ModelConfig config = test::small_config(NumberFormat::kInt4, 32);
@@ -61,6 +60,7 @@ TEST(ExactBackend, NeedsNoMemoryOfItsOwn) {
   EXPECT_EQ(needs.load_bytes, 0u);
 }
 
+// Matrices that share an input may pad it differently; each must see it as it wants.
 TEST(ExactBackend, MatricesOfDifferentPaddingAndKindShareOneInput) {
   constexpr uint32_t kCols = 40;
   constexpr size_t kRows = 2;
@@ -103,6 +103,7 @@ TEST(ExactBackend, MatricesOfDifferentPaddingAndKindShareOneInput) {
 // Counts how often each tile of a matrix of more than one is multiplied, and by how many calls.
 std::array<std::atomic<int>, 100> tile_counts;
 std::atomic<int> n_products;
+std::atomic<int> n_odd_begins;
 
 void count_tiles(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                  size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
@@ -110,42 +111,55 @@ void count_tiles(const MatrixShape& shape, const uint8_t* codes, const uint8_t* 
   kScalarKernels.matmul_q8_q8(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
   if (shape.rows == 16) return;
   ++n_products;
+  if (first_tile % 2 != 0) ++n_odd_begins;
   for (size_t i = first_tile; i < last_tile; ++i) ++tile_counts[i];
 }
 
 // Few rows of activations: a thread's stretch is one part, some, or as many as there may be.
-TEST(ExactBackend, EveryTileOfAMatrixIsMultipliedOnce) {
+TEST(ExactBackend, EveryTileOfAMatrixIsMultipliedOnceInPartsOfStretches) {
   constexpr uint32_t kCols = 2048;
-  std::vector<float> x(kCols, 127.0f);
-  std::vector<int8_t> quantized(kCols);
-  std::vector<float> scales(kCols / 32);
-  std::vector<int32_t> sums(kCols / 32);
+  constexpr size_t kMostRows = 8;
+  constexpr size_t kTileBytes = size_t{16} * kCols;
+  std::vector<float> x(kCols * kMostRows, 127.0f);
+  std::vector<int8_t> quantized(kCols * kMostRows);
+  std::vector<float> scales(kCols / 32 * kMostRows);
+  std::vector<int32_t> sums(kCols / 32 * kMostRows);
   const LinearScratch scratch = {quantized.data(), scales.data(), sums.data(), nullptr};
   Kernels kernels;
   ASSERT_TRUE(select_kernels(0, &kernels));
   kernels.matmul_q8_q8 = count_tiles;
-  for (const uint32_t n_tiles : {1u, 4u, 34u, 100u}) {
-    const Ones ones({n_tiles * 16 - 3, kCols, NumberFormat::kInt8, 0});
-    const Ones more({16, kCols, NumberFormat::kInt8, 0});
-    for (const uint32_t n_threads : {1u, 2u, 3u, 65u}) {
-      const Threads threads = {n_threads, n_threads > 1 ? test::thread_per_task : nullptr, nullptr};
-      const LinearTools tools = {kernels, threads, scratch, nullptr};
-      std::vector<float> y(ones.matrix.shape.rows, -1.0f);
-      std::vector<float> y_more(16, -1.0f);
-      const std::vector<LinearCall> calls = {{&ones.matrix, y.data()},
-                                             {&more.matrix, y_more.data()}};
-      for (std::atomic<int>& count : tile_counts) count = 0;
-      n_products = 0;
-      ASSERT_EQ(kExactBackend.linear(tools, x.data(), 1, calls), Status::kOk);
-      for (uint32_t i = 0; i < 100; ++i) {
-        EXPECT_EQ(tile_counts[i], i < n_tiles ? 1 : 0) << i << " of " << n_tiles;
+  for (const size_t n_rows : {1u, 6u, 7u, 8u}) {
+    for (const uint32_t n_tiles : {1u, 4u, 34u, 100u}) {
+      const Ones ones({n_tiles * 16 - 3, kCols, NumberFormat::kInt8, 0});
+      const Ones more({16, kCols, NumberFormat::kInt8, 0});
+      for (const uint32_t n_threads : {1u, 2u, 3u, 65u}) {
+        SCOPED_TRACE(testing::Message()
+                     << n_rows << " rows, " << n_tiles << " tiles, " << n_threads << " threads");
+        const Threads threads = {n_threads, n_threads > 1 ? test::thread_per_task : nullptr,
+                                 nullptr};
+        const LinearTools tools = {kernels, threads, scratch, nullptr};
+        std::vector<float> y(ones.matrix.shape.rows * n_rows, -1.0f);
+        std::vector<float> y_more(16 * n_rows, -1.0f);
+        const std::vector<LinearCall> calls = {{&ones.matrix, y.data()},
+                                               {&more.matrix, y_more.data()}};
+        for (std::atomic<int>& count : tile_counts) count = 0;
+        n_products = 0;
+        n_odd_begins = 0;
+        ASSERT_EQ(kExactBackend.linear(tools, x.data(), n_rows, calls), Status::kOk);
+        for (uint32_t i = 0; i < 100; ++i) {
+          EXPECT_EQ(tile_counts[i], i < n_tiles ? 1 : 0) << i;
+        }
+        // Parts of 64 KB at least, 16 a thread at most, which begin where kernels take two tiles.
+        const size_t n_parts = std::min<size_t>(16, (n_tiles + 1) * kTileBytes / n_threads >> 16);
+        if (n_threads > 1 && n_parts > 1) {
+          const int n_all = static_cast<int>(n_threads * n_parts);
+          EXPECT_LE(n_products, n_all);
+          EXPECT_GE(n_products, n_all - 1);  // the last may be of the other matrix alone
+          EXPECT_EQ(n_odd_begins == 0, n_rows > 6) << n_odd_begins;
+        }
+        EXPECT_EQ(y, std::vector<float>(y.size(), 127.0f * kCols));
+        EXPECT_EQ(y_more, std::vector<float>(y_more.size(), 127.0f * kCols));
       }
-      // Two or three threads share out much work part by part, so many have one part each.
-      if (n_tiles == 100 && n_threads > 1 && n_threads < 65) {
-        EXPECT_GT(n_products, 2 * 3);
-      }
-      EXPECT_EQ(y, std::vector<float>(y.size(), 127.0f * kCols)) << n_tiles << ", " << n_threads;
-      EXPECT_EQ(y_more, std::vector<float>(16, 127.0f * kCols)) << n_tiles << ", " << n_threads;
     }
   }
 }

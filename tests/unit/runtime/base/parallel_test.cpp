@@ -115,6 +115,33 @@ TEST(ParallelParts, AskForNoMoreTasksThanParts) {
   EXPECT_EQ(asked, 3u);
 }
 
+// The owner from the front and two others from the end, at the same time.
+TEST(StretchLeft, GivesEachPartToOneThread) {
+  constexpr size_t kParts = 10000;
+  constexpr size_t kThreads = 3;
+  for (int round = 0; round < 20; ++round) {
+    StretchLeft left;
+    left.set(kParts);
+    std::vector<size_t> taken[kThreads];
+    std::atomic<size_t> n_ready = 0;
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&, i] {
+        ++n_ready;
+        while (n_ready < kThreads) std::this_thread::yield();
+        size_t part = 0;
+        while (i == 0 ? left.take_first(&part) : left.take_last(&part)) taken[i].push_back(part);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    std::vector<int> counts(kParts);
+    for (const std::vector<size_t>& parts : taken) {
+      for (const size_t part : parts) ++counts.at(part);
+    }
+    ASSERT_EQ(std::count(counts.begin(), counts.end(), 1), kParts) << round;
+  }
+}
+
 TEST(ParallelStretches, CoverEachPlaceOnce) {
   for (const cria_parallel_for hook : {in_turn, on_threads}) {
     for (const uint32_t n_tasks : {1u, 2u, 3u, 7u, 16u, 17u, 64u, 65u}) {
