@@ -36,6 +36,16 @@ def plan_for(*options, model=None):
     return json.loads(result.out)["memory_plan"]
 
 
+def highest_is_forgotten():
+    """Whether this system lets a process's highest resident memory start again."""
+    try:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+    except OSError:
+        return False
+    return True
+
+
 class Info(unittest.TestCase):
     def assert_sums(self, plan):
         """The sums that cria.h names, for any number of sessions and one workspace."""
@@ -401,10 +411,15 @@ class Bench(unittest.TestCase):
                 self.assertLessEqual(spread["median"], spread["max"])
             self.assertGreater(row["decode"]["bytes_per_token"], 2_000_000)
             self.assertGreater(row["read_bytes_per_second"], 100_000_000)
-            self.assertGreater(row["peak_resident_bytes"], 1_000_000)
-            # The buffer of the plain reads, 256 MB, is not counted as the model's; a sanitizer keeps notes of an eighth of it.
-            self.assertLess(row["peak_resident_bytes"], 200_000_000 if cli.IS_SANITIZED else 100_000_000)
             self.assertLessEqual(row["open_seconds"], row["first_token_seconds"])
+        # The buffer of the plain reads, 256 MB, is not counted as the model's; a sanitizer keeps notes of an eighth of it.
+        most = 200_000_000 if cli.IS_SANITIZED else 100_000_000
+        first, second = (row["peak_resident_bytes"] for row in bench["results"])
+        self.assertTrue(1_000_000 < first < most, first)
+        if highest_is_forgotten():
+            self.assertTrue(1_000_000 < second < most, second)
+        else:
+            self.assertIsNone(second)
 
     def test_depths_stand_behind_tokens(self):
         options = ("-p", "4,9", "-n", "3", "--threads", "2", "-r", "2")
@@ -489,8 +504,11 @@ class Bench(unittest.TestCase):
             Path(folder).chmod(0o711)
             other = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
             for option in ((), ("--json",)):
-                done = subprocess.run([program, "bench", model, "-p", "4", "-n", "2", "-r", "1", "--threads", "1,1", *option],
-                                      capture_output=True, text=True, timeout=cli.PATIENCE_S, cwd="/", **other)
+                command = [program, "bench", model, "-p", "4", "-n", "2", "-r", "1", "--threads", "1,1", *option]
+                try:
+                    done = subprocess.run(command, capture_output=True, text=True, timeout=cli.PATIENCE_S, cwd="/", **other)
+                except PermissionError:
+                    self.skipTest("no program of this folder runs here, or none as another user")
                 self.assertEqual(done.returncode, cli.DONE, done.stderr)
                 if option:
                     first, second = (row["peak_resident_bytes"] for row in json.loads(done.stdout)["results"])
