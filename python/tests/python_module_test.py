@@ -654,6 +654,8 @@ def interrupt(*_):
     if n_left > 0:
         n_left -= 1
         n_seen += 1
+        if n_left == 0:  # signals still come, but not so many that a slow machine does nothing else
+            signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
         raise KeyboardInterrupt
 
 def interrupted(use):  # n_times, at random
@@ -677,7 +679,11 @@ ask = {"temperature": 0, "max_tokens": 6}
 question = "hello, and tell me a long story of a llama"
 wanted = model.chat(question, **ask), model.complete("Once upon a time there was a llama", **ask)
 logits = bytes(memoryview(model.logits(tokens[:40], last=True)).cast("B"))
+started = time.monotonic()
 for i in range(n_rounds):
+    if i >= 40 and time.monotonic() - started > 25:  # a slow machine
+        n_rounds = i
+        break
     uses = (lambda: model.chat(question, **ask), lambda: list(model.chat(question, stream=True, **ask)),
             lambda: model.logits(tokens, last=True), lambda: model.complete("Once upon a time there was a llama", **ask))
     interrupted(uses[i % 4])
@@ -688,16 +694,16 @@ for i in range(n_rounds):
         interrupted(lambda: model.logits(tokens, last=True))
         model.close()
         model = cria.Model(demo)
-print(n_seen)
+print(n_seen, n_rounds)
 """
 
 
 @pytest.mark.parametrize("n_times", (1, 2, 5))
 def test_ctrl_c_at_any_time_leaves_the_model_whole(demo, n_times):
-    n_rounds = 160
-    done = run_python(INTERRUPTS, demo, n_times, n_rounds)
+    done = run_python(INTERRUPTS, demo, n_times, 160)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert int(done.stdout) > n_rounds / 4
+    n_seen, n_rounds = map(int, done.stdout.split())
+    assert n_seen > n_rounds / 4
 
 
 @pytest.mark.parametrize("seconds", (0.05, 0.3))
