@@ -241,7 +241,7 @@ typedef struct cria_config {
   /* Of the model. */
   cria_backend backend;
   /* CRIA_ISA_ bits that kernels may use: all of the CPU's, as lower ones tell how it likes memory
-   * read; the caller vouches for them. 0: what any CPU of this build has. Changes no exact bit. */
+   * read; the caller vouches for them. 0: those this build needs anyway. No exact bit changes. */
   uint32_t isa_mask;
   uint8_t source_is_mapped; /* source.map will be given: tables and stored weights stay there */
   uint8_t skip_checksums;   /* nonzero: chunks used in place are trusted and not read while loading,

@@ -173,6 +173,11 @@ struct Kernels {
   return nullptr;
 }
 
+// Tiles that a product of integers may take together, with more rows than kRowsOfSingleTiles: parts
+// of a matrix that begin at their multiples break up none.
+inline constexpr size_t kMostTilesTogether = 2;
+inline constexpr size_t kRowsOfSingleTiles = 6;
+
 // Fills table with the best kernels among those that mask allows and this build has. The caller
 // vouches that the CPU has every ISA of mask; mask 0 means what the build was compiled for. Bits of
 // ISAs that this build lacks are ignored. False when nothing is left.

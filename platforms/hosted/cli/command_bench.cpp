@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,11 @@ Json decode_json(const DepthSpeed& depth, uint32_t n_decoded) {
           {"bytes_per_second", depth.decode_bytes_per_second}};
 }
 
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
 // What is measured behind the first depth stands at the top too, where it is without --depth.
 Json json_of(const BenchResult& result) {
   Json json = {{"backend", result.backend},
@@ -81,10 +87,8 @@ Json json_of(const BenchResult& result) {
                                 {"decode_tokens_per_s", speed.tokens_per_second.median},
                                 {"tokens_per_second", json_of(speed.tokens_per_second)}});
   }
-  json["read_bytes_per_second"] =
-      result.read_bytes_per_second ? Json(*result.read_bytes_per_second) : Json(nullptr);
-  json["peak_resident_bytes"] =
-      result.peak_resident_bytes ? Json(*result.peak_resident_bytes) : Json(nullptr);
+  json["read_bytes_per_second"] = or_null(result.read_bytes_per_second);
+  json["peak_resident_bytes"] = or_null(result.peak_resident_bytes);
   return json;
 }
 

@@ -69,8 +69,6 @@ void multiply(const LinearTools& tools, const LinearCall& call, const float* x, 
 // wait for memory, which likes one long stream a thread best.
 constexpr size_t kManyRows = 16;
 constexpr size_t kPartsOfTask = 8;
-constexpr size_t kPartMultiple = 2;       // tiles that kernels may take together
-constexpr size_t kRowsOfSingleTiles = 6;  // with so many rows and fewer no kernel takes more
 constexpr size_t kPartsOfStretch = 16;
 constexpr size_t kLeastPartBytes = size_t{64} << 10;  // smaller ones cost more than they save
 
@@ -105,7 +103,7 @@ void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
         std::clamp<uint64_t>(n_bytes / n_tasks / kLeastPartBytes, 1, kPartsOfStretch));
     // Where no kernel wants two tiles, shares are equal to the tile; so are those of a small
     // matrix.
-    const size_t unit = n_parts > 1 && n_rows > kRowsOfSingleTiles ? kPartMultiple : 1;
+    const size_t unit = n_parts > 1 && n_rows > kRowsOfSingleTiles ? kMostTilesTogether : 1;
     const size_t n_units = (n_tiles + unit - 1) / unit;
     const auto multiply_units = [&](size_t begin, size_t end, size_t task) {
       multiply_tiles(begin * unit, end * unit, task);  // which ends with the last matrix
@@ -113,8 +111,8 @@ void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
     return parallel_stretches(tools.threads, n_units, n_parts, multiply_units);
   }
   const size_t n_parts = n_tasks * kPartsOfTask;
-  parallel_parts(tools.threads, n_tiles, round_up((n_tiles + n_parts - 1) / n_parts, kPartMultiple),
-                 multiply_tiles);
+  parallel_parts(tools.threads, n_tiles,
+                 round_up((n_tiles + n_parts - 1) / n_parts, kMostTilesTogether), multiply_tiles);
 }
 
 bool share_input(const Matrix& a, const Matrix& b) {

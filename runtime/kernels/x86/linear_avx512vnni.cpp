@@ -21,6 +21,7 @@ constexpr size_t kQuads = kActivationGroup / 4;
 constexpr size_t kStepGroups = 8;  // groups that are prepared together
 static_assert(kLanes == kTileRows);
 constexpr size_t kMaxRows = 6;  // with two tiles, what 32 registers hold
+static_assert(kMaxRows == kRowsOfSingleTiles);
 
 // One call's matrix, activations and output.
 struct Product {

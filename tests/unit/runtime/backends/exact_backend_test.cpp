@@ -155,7 +155,7 @@ TEST(ExactBackend, EveryTileOfAMatrixIsMultipliedOnceInPartsOfStretches) {
           const int n_all = static_cast<int>(n_threads * n_parts);
           EXPECT_LE(n_products, n_all);
           EXPECT_GE(n_products, n_all - 1);  // the last may be of the other matrix alone
-          EXPECT_EQ(n_odd_begins == 0, n_rows > 6) << n_odd_begins;
+          EXPECT_EQ(n_odd_begins == 0, n_rows > kRowsOfSingleTiles) << n_odd_begins;
         }
         EXPECT_EQ(y, std::vector<float>(y.size(), 127.0f * kCols));
         EXPECT_EQ(y_more, std::vector<float>(y_more.size(), 127.0f * kCols));

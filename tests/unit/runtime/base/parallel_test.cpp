@@ -10,24 +10,19 @@
 #include <vector>
 
 #include "tests/support/in_turn.h"
+#include "tests/support/thread_per_task.h"
 
 namespace cria {
 namespace {
 
 using test::in_turn;
+using test::thread_per_task;
 
 struct Part {
   size_t begin;
   size_t end;
   size_t task;
 };
-
-// Whom a test lets work.
-void on_threads(void* /*context*/, void (*task)(void*, size_t), void* argument, size_t n_tasks) {
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < n_tasks; ++i) threads.emplace_back(task, argument, i);
-  for (std::thread& thread : threads) thread.join();
-}
 
 // What split(body) calls body with, in the order of the calls.
 template <class Split>
@@ -69,7 +64,7 @@ void expect_each_place_once(const std::vector<Part>& ordered, size_t count, uint
 }
 
 TEST(ParallelParts, CoverEachPlaceOnce) {
-  for (const cria_parallel_for hook : {in_turn, on_threads}) {
+  for (const cria_parallel_for hook : {in_turn, thread_per_task}) {
     for (const uint32_t n_tasks : {2u, 3u, 7u}) {
       for (const size_t part_size : {1u, 2u, 5u, 100u}) {
         for (const size_t count : {0u, 1u, 2u, 9u, 10u, 11u, 64u}) {
@@ -124,16 +119,12 @@ TEST(StretchLeft, GivesEachPartToOneThread) {
     left.set(kParts);
     std::vector<size_t> taken[kThreads];
     std::atomic<size_t> n_ready = 0;
-    std::vector<std::thread> threads;
-    for (size_t i = 0; i < kThreads; ++i) {
-      threads.emplace_back([&, i] {
-        ++n_ready;
-        while (n_ready < kThreads) std::this_thread::yield();
-        size_t part = 0;
-        while (i == 0 ? left.take_first(&part) : left.take_last(&part)) taken[i].push_back(part);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    parallel_tasks({kThreads, thread_per_task, nullptr}, kThreads, [&](size_t i) {
+      ++n_ready;
+      while (n_ready < kThreads) std::this_thread::yield();
+      size_t part = 0;
+      while (i == 0 ? left.take_first(&part) : left.take_last(&part)) taken[i].push_back(part);
+    });
     std::vector<int> counts(kParts);
     for (const std::vector<size_t>& parts : taken) {
       for (const size_t part : parts) ++counts.at(part);
@@ -143,7 +134,7 @@ TEST(StretchLeft, GivesEachPartToOneThread) {
 }
 
 TEST(ParallelStretches, CoverEachPlaceOnce) {
-  for (const cria_parallel_for hook : {in_turn, on_threads}) {
+  for (const cria_parallel_for hook : {in_turn, thread_per_task}) {
     for (const uint32_t n_tasks : {1u, 2u, 3u, 7u, 16u, 17u, 64u, 65u}) {
       for (const size_t n_parts : {1u, 2u, 5u, 16u}) {
         for (const size_t count : {0u, 1u, 2u, 9u, 64u, 130u}) {
@@ -171,7 +162,7 @@ TEST(ParallelStretches, OfATaskThatIsHeldUpAreTakenByAnother) {
   std::atomic<size_t> n_done = 0;
   std::atomic<size_t> n_of_held_up = 0;
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  parallel_stretches({2, on_threads, nullptr}, kCount, 16,
+  parallel_stretches({2, thread_per_task, nullptr}, kCount, 16,
                      [&](size_t begin, size_t end, size_t task) {
                        if (task == 0) n_of_held_up += end - begin;
                        while (task == 0 && n_done < kCount - (end - begin) &&
