@@ -34,6 +34,7 @@ READS_BAR = 0.95
 MEMORY_BAR = 1.10  # peak resident memory to weights and KV cache, at most
 PROMPTS = (128, 512)
 N_DECODE = 64
+DECODE_ROUNDS = 2  # for each of the others: short, and at the memory's limit, where the machine's neighbours are felt most
 FIRST_PROMPT = 8
 MOST_THREADS = 256  # that cria takes
 RIVALS = {"int4": "q4_0", "int8": "q8_0"}
@@ -313,8 +314,8 @@ def read_options():
                         help="also a prompt of so many tokens, and decoding behind it; 0, the default: all else, which "
                              "other depths alone leave out")
     parser.add_argument("--rounds", default=5, type=number(1, 1000),
-                        help="turns of each pair; default: %(default)s; behind a depth at most "
-                             f"{DEPTH_ROUNDS}, as each fills the context anew")
+                        help=f"turns of each pair, and {DECODE_ROUNDS} times as many of decoding; default: %(default)s; "
+                             f"behind a depth at most {DEPTH_ROUNDS}, as each fills the context anew")
     parser.add_argument("--json", type=output_file, help="also write the rows to this file")
     parser.add_argument("--peers", type=program, help=f"the program that runs llama.cpp; default: {PEERS}")
     parser.add_check()
@@ -369,7 +370,7 @@ def compare(options, folder):
     for weights in RIVALS if 0 in options.depth else ():
         for threads in options.threads:
             compare_prefill(table, cria, rival, weights, threads, options.rounds)
-            decoded = compare_decode(table, cria, rival, weights, threads, options.rounds)
+            decoded = compare_decode(table, cria, rival, weights, threads, DECODE_ROUNDS * options.rounds)
             if threads == options.threads[0]:
                 compare_memory(table, cria, weights, decoded)
     for threads in options.threads if 0 in options.depth else ():

@@ -643,7 +643,7 @@ def test_ctrl_c_ends_a_long_read(model, monkeypatch):
 
 
 INTERRUPTS = """
-import faulthandler, random, signal, sys, time
+import faulthandler, random, signal, sys
 faulthandler.dump_traceback_later(50, exit=True)
 import cria
 demo, n_times, n_rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -654,16 +654,17 @@ def interrupt(*_):
     if n_left > 0:
         n_left -= 1
         n_seen += 1
-        if n_left == 0:  # signals still come, but not so many that a slow machine does nothing else
-            signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+        # The next one from here, not by an interval: on a slow machine those would come faster than this function goes on.
+        if n_left > 0:
+            signal.setitimer(signal.ITIMER_REAL, gap)
         raise KeyboardInterrupt
 
 def interrupted(use):  # n_times, at random
-    global n_left
+    global n_left, gap
     try:
         try:
-            n_left = n_times
-            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 0.012), random.choice((1e-5, 5e-5, 3e-4)))
+            n_left, gap = n_times, random.choice((1e-5, 5e-5, 3e-4))
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 0.003))
             use()
         finally:
             n_left = 0
@@ -679,11 +680,7 @@ ask = {"temperature": 0, "max_tokens": 6}
 question = "hello, and tell me a long story of a llama"
 wanted = model.chat(question, **ask), model.complete("Once upon a time there was a llama", **ask)
 logits = bytes(memoryview(model.logits(tokens[:40], last=True)).cast("B"))
-started = time.monotonic()
 for i in range(n_rounds):
-    if i >= 40 and time.monotonic() - started > 25:  # a slow machine
-        n_rounds = i
-        break
     uses = (lambda: model.chat(question, **ask), lambda: list(model.chat(question, stream=True, **ask)),
             lambda: model.logits(tokens, last=True), lambda: model.complete("Once upon a time there was a llama", **ask))
     interrupted(uses[i % 4])
@@ -694,16 +691,16 @@ for i in range(n_rounds):
         interrupted(lambda: model.logits(tokens, last=True))
         model.close()
         model = cria.Model(demo)
-print(n_seen, n_rounds)
+print(n_seen)
 """
 
 
 @pytest.mark.parametrize("n_times", (1, 2, 5))
 def test_ctrl_c_at_any_time_leaves_the_model_whole(demo, n_times):
-    done = run_python(INTERRUPTS, demo, n_times, 160)
+    n_rounds = 480
+    done = run_python(INTERRUPTS, demo, n_times, n_rounds)
     assert done.returncode == 0, done.stderr[-3000:]
-    n_seen, n_rounds = map(int, done.stdout.split())
-    assert n_seen > n_rounds / 4
+    assert int(done.stdout) > n_rounds / 4
 
 
 @pytest.mark.parametrize("seconds", (0.05, 0.3))
