@@ -47,6 +47,7 @@ DEPTH_RIVALS = {"": ((), 2.0), " (rival -fa on, KV q8_0)": (("-fa", "on", "-ctk"
 # those without AMX.
 LEVELS = {"avx2": ("avx2", ("haswell",)), "avxvnni": ("avx_vnni", ("alderlake",)),
           "avx512vnni": ("avx512_vnni", ("icelake", "zen4"))}
+NAME_WIDTH = 70  # of the longest row behind a context
 BACKEND_FOLDER = "usr/lib/x86_64-linux-gnu/ggml/backends0"
 PINNED_FOLDER = "pinned"
 
@@ -145,7 +146,7 @@ class Table:
         self.shape = shape
         self.path = path
         self.rows = []
-        print(f"{'':44} {'cria':>9} {'llama.cpp':>9} {'ratio':>6} {'bar':>6}")
+        print(f"{'':{NAME_WIDTH}} {'cria':>9} {'llama.cpp':>9} {'ratio':>6} {'bar':>6}")
 
     def add(self, name, pairs, bar, unit, less_is_better=False, or_next=False):
         ratios = [rival / ours if less_is_better else ours / rival for ours, rival in pairs]
@@ -163,7 +164,7 @@ class Table:
         limit = "" if bar is None else f"{'<=' if at_most else '>='}{bar:.{digits}f}"
         rival_text = "" if rival is None else f"{rival:.2f}"
         verdict = "" if is_met else "  or the next" if or_next else "  MISSED"
-        print(f"{name + ', ' + unit:44} {ours:9.2f} {rival_text:>9} {ratio:6.{digits}f} {limit:>6}{verdict}", flush=True)
+        print(f"{name + ', ' + unit:{NAME_WIDTH}} {ours:9.2f} {rival_text:>9} {ratio:6.{digits}f} {limit:>6}{verdict}", flush=True)
         if self.path is not None:
             write_whole(self.path, json.dumps({"shape": self.shape, "rows": self.rows}, indent=2) + "\n")
         return is_met

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/time_limit.h"
 
 namespace {
 
@@ -49,7 +50,7 @@ int main(int argc, char** argv) {
     // A copy of exactly these bytes, so that the address sanitizer sees a read past them.
     const auto copy = std::make_unique<uint8_t[]>(bytes.size());
     std::copy(bytes.begin(), bytes.end(), copy.get());
-    cria::fuzz::fuzz_one(copy.get(), bytes.size());
+    cria::fuzz::run_in_time(cria::fuzz::fuzz_one, copy.get(), bytes.size());
   }
   std::printf("%zu inputs replayed\n", files.size());
   return 0;
