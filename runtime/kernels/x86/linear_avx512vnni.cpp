@@ -52,8 +52,7 @@ struct Int4 {
   static constexpr int32_t kOffset = 8;
   static constexpr size_t kGroupBytes = 256;
   static constexpr size_t kGroupScaleBytes = kTileRows * 2;
-  static constexpr bool kFetches = true;  // for one or two rows
-  static constexpr size_t kFetchAhead = kFetchFar;
+  static constexpr size_t kFetchAhead = kFetchFar;  // by group
 
   static void pair(const uint8_t* group, size_t j, __m512i* first, __m512i* second) {
     const __m512i low_bits = _mm512_set1_epi8(0x0f);
@@ -87,7 +86,6 @@ struct Int8 {
   static constexpr int32_t kOffset = 128;
   static constexpr size_t kGroupBytes = 512;
   static constexpr size_t kGroupScaleBytes = 0;  // one a row
-  static constexpr bool kFetches = false;        // by group: Zen 4 itself fetches faster
 
   static void pair(const uint8_t* group, size_t j, __m512i* first, __m512i* second) {
     const __m512i offset = _mm512_set1_epi8(static_cast<char>(0x80));
@@ -103,7 +101,6 @@ struct Int8 {
 // A scale is for one group of activations.
 struct Int8G32 : Int8 {
   static constexpr size_t kGroupScaleBytes = Int4::kGroupScaleBytes;
-  static constexpr bool kFetches = true;
   // Its own lines, all before the first is used: on Zen 4 decode is a fifth faster so at one thread
   // and a tenth at two than when it does not ask, or asks further ahead. Two rows do as one.
   static constexpr size_t kFetchAhead = 0;
@@ -262,7 +259,7 @@ template <size_t kTiles, size_t kRows, class Weights, class Fetch>
 
 // How a block asks for weights. One or two rows wait for memory so much that they ask ahead, as
 // runtime/kernels/weight_fetch.h says; more ask for the next tile.
-enum class Asking { kByGroup, kInBursts, kNextTile };
+enum class Asking { kNothing, kByGroup, kInBursts, kNextTile };
 
 // A tile times all the rows, of which there are kRows.
 template <class Weights, Asking kAsking, size_t kRows>
@@ -281,13 +278,11 @@ template <class Weights, Asking kAsking, size_t kRows>
         fetch(weights.scales_of(g, 0) + kScalesAhead, kBurstGroups * Weights::kGroupScaleBytes);
       }
     } else if constexpr (kAsking == Asking::kByGroup) {
-      if constexpr (Weights::kFetches) {
-        fetch(group + Weights::kFetchAhead, Weights::kGroupBytes);
-        constexpr size_t kScalesAhead =
-            scales_ahead(Weights::kFetchAhead, Weights::kGroupBytes, Weights::kGroupScaleBytes);
-        if constexpr (kScalesAhead > 0) fetch(weights.scales_of(g, 0) + kScalesAhead, 1);
-      }
-    } else {
+      fetch(group + Weights::kFetchAhead, Weights::kGroupBytes);
+      constexpr size_t kScalesAhead =
+          scales_ahead(Weights::kFetchAhead, Weights::kGroupBytes, Weights::kGroupScaleBytes);
+      if constexpr (kScalesAhead > 0) fetch(weights.scales_of(g, 0) + kScalesAhead, 1);
+    } else if constexpr (kAsking == Asking::kNextTile) {
       fetch(group + weights.tile_code_bytes, Weights::kGroupBytes);
     }
   };
@@ -489,7 +484,7 @@ template <Asking kAsking>
 void fill(Kernels* table) {
   table->matmul_q4_q8 = multiply<Int4, kAsking>;
   table->matmul_q4nl_q8 = multiply<Int4Nl, kAsking>;
-  table->matmul_q8_q8 = multiply<Int8, kAsking>;
+  table->matmul_q8_q8 = multiply<Int8, Asking::kNothing>;  // one stream, which Zen follows itself
   table->matmul_q8g_q8 = multiply<Int8G32, kAsking>;
 }
 
