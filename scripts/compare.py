@@ -300,7 +300,10 @@ def compare_memory(table, cria, weights, pairs):
     info = json.loads(run([BIN / "cria", "info", cria.folder / f"{weights}.cria", "--context", context, "--json"])[0])
     plan = info["memory_plan"]
     need = plan["weights_bytes"] + plan["kv_cache_bytes"]
-    peak = statistics.median(a["peak_resident_bytes"] for a, _ in pairs)
+    peaks = [a["peak_resident_bytes"] for a, _ in pairs]
+    if None in peaks:
+        fail("cria bench does not know its peak of resident memory, which has a bar; this needs /proc")
+    peak = statistics.median(peaks)
     table.put(f"{weights} peak memory to weights + KV cache", peak / 1e6, statistics.median(b[1] for _, b in pairs) / 1e6,
               peak / need, MEMORY_BAR, "MB", len(pairs), at_most=True)
 

@@ -39,34 +39,48 @@ measured() {
     "build/$1/Testing/Temporary/LastTest.log"
 }
 
-# What failed in ctest's log of a preset: each test's name and the last lines of its output that say why. The end of a log is
-# all that some see of it.
+# What failed in ctest's log of a preset: each test's name and the last lines of its output that say why, or its last lines.
+# The end of a log is all that some see of it.
 failures() {
-  awk '
-    function say_why(i) { for (i = n > most ? n - most + 1 : 1; i <= n; i++) print "    " why[i]; n = 0 }
-    /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: / || /^[0-9]+% tests passed/ {
-      say_why(); fails = /\*\*\*/ && !/\*\*\*Skipped/
-      if (fails) { sub(/^ *[0-9]+\/[0-9]+ Test +#/, "  "); sub(/ \.*\*\*\*/, ": "); print }
+  plain <"build/$1/ctest.log" | awk '
+    function say_why(i) {
+      if (n == 0) for (i = 1; i <= m; i++) why[++n] = last[i]
+      for (i = n > most ? n - most + 1 : 1; i <= n; i++) print "    " why[i]
+      n = m = 0
+    }
+    /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: / || /^[0-9]+% tests passed/ { say_why(); head = ""; fails = 0 }
+    # What cannot be started has its state on a line of its own.
+    /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: [^*]*$/ && !/ Passed / { head = $0; next }
+    head != "" && /^\*\*\*/ { $0 = head $0; head = "" }
+    /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: / {
+      fails = /\*\*\*/ && !/\*\*\*Skipped/ && !/\(Disabled\)/
+      if (fails) { sub(/^ *[0-9]+\/[0-9]+ Test +#/, "  "); sub(/ \.+/, ": "); sub(/\*\*\*/, " "); print }
       next
     }
-    fails && /^(FAIL|ERROR): |Error: |Exception|Expired: |: Failure$|Sanitizer|error: |^ *(Which is|Actual|Expected): / {
-      why[++n] = substr($0, 1, 300)
-    }
-    END { say_why() }' most=6 "build/$1/ctest.log"
+    !fails || /^ *Start +[0-9]+: / || /^ *$/ { next }
+    { if (m == most) { for (i = 1; i < m; i++) last[i] = last[i + 1] } else { m++ }; last[m] = substr($0, 1, 300) }
+    /^(FAIL|ERROR): |^(FAILED|E )|Error(:|$)|[Ee]xception|Expired: |: Failure$|Sanitizer|error: |what\(\)|Assertion/ ||
+      /^ *(Which is|Actual|Expected): |^broken promise: / { why[++n] = substr($0, 1, 300) }
+    END { say_why() }' most=6
 }
+
+# Without a terminal's colours.
+plain() { sed 's/\x1b\[[0-9;]*m//g'; }
 
 # run PRESET [short]: builds and tests it, or what is labelled short; leaves the times and ctest's closing line in the
 # summary.
 run() {
   echo "== $1${2:+, $2}"
   local status=0 begin=$SECONDS built
-  { cmake --preset "$1" && cmake --build --preset "$1" --parallel "$(nproc)" ${2:+--target "firmware_$2"}; } ||
-    { summary+=("== $1" "it does not build"); return 1; }
+  mkdir -p "build/$1"
+  { cmake --preset "$1" && cmake --build --preset "$1" --parallel "$(nproc)" ${2:+--target "firmware_$2"}; } 2>&1 |
+    tee "build/$1/build.log" || { summary+=("== $1" "it does not build" "$(plain <"build/$1/build.log" |
+      grep -E '[Ee]rror|FAILED' | tail -n 6)"); return 1; }
   built=$SECONDS
   ctest --preset "$1" --parallel "$(nproc)" --output-log "build/$1/ctest.log" ${2:+-L "^$2\$"} || status=1
   case $1 in release | dev | tsan) ;; *) measured "$1" ;; esac
   summary+=("== $1${2:+, $2}: built in $(minutes $((built - begin))), tested in $(minutes $((SECONDS - built)))"
-    "$(grep -E '^[0-9]+% tests passed' "build/$1/ctest.log" || echo "no test ran to its end")")
+    "$(plain <"build/$1/ctest.log" | grep -E '^[0-9]+% tests passed' || echo "no test ran to its end")")
   [ $status = 0 ] || summary+=("$(failures "$1")")
   return $status
 }

@@ -173,10 +173,11 @@ struct Kernels {
   return nullptr;
 }
 
-// Tiles that a product of integers may take together, with more rows than kRowsOfSingleTiles: parts
-// of a matrix that begin at their multiples break up none.
+// Tiles that a product may take together, with more rows of activations than are given for its
+// kind of weights: parts of a matrix that begin at their multiples break up none.
 inline constexpr size_t kMostTilesTogether = 2;
-inline constexpr size_t kRowsOfSingleTiles = 6;
+inline constexpr size_t kIntegerRowsOfSingleTiles = 6;
+inline constexpr size_t kFloatRowsOfSingleTiles = 1;
 
 // Fills table with the best kernels among those that mask allows and this build has. The caller
 // vouches that the CPU has every ISA of mask; mask 0 means what the build was compiled for. Bits of

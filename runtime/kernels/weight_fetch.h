@@ -11,8 +11,7 @@ namespace cria {
 // Which is faster depends on the core, by up to a half either way; docs/performance.md has the
 // figures. Bursts are for cores with AVX-VNNI, measured on Zen 5. By groups: AVX2's quantized
 // weights near, which was measured on Zen 3 before scales were asked for; the rest far, measured on
-// Zen 4 (AVX-512 without AVX-VNNI). With AVX-512 int8, which is one stream, asks for nothing: both
-// fetch it faster by themselves.
+// Zen 4 (AVX-512 without AVX-VNNI), where it asks for nothing in int8.
 inline constexpr size_t kFetchNear = 1280;
 inline constexpr size_t kFetchFar = 4096;
 inline constexpr size_t kBurstAhead = 6144;

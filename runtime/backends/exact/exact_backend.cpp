@@ -103,7 +103,9 @@ void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
         std::clamp<uint64_t>(n_bytes / n_tasks / kLeastPartBytes, 1, kPartsOfStretch));
     // Where no kernel wants two tiles, shares are equal to the tile; so are those of a small
     // matrix.
-    const size_t unit = n_parts > 1 && n_rows > kRowsOfSingleTiles ? kMostTilesTogether : 1;
+    const size_t rows_of_single_tiles =
+        is_integer(shape.number_format) ? kIntegerRowsOfSingleTiles : kFloatRowsOfSingleTiles;
+    const size_t unit = n_parts > 1 && n_rows > rows_of_single_tiles ? kMostTilesTogether : 1;
     const size_t n_units = (n_tiles + unit - 1) / unit;
     const auto multiply_units = [&](size_t begin, size_t end, size_t task) {
       multiply_tiles(begin * unit, end * unit, task);  // which ends with the last matrix

@@ -21,7 +21,7 @@ constexpr size_t kQuads = kActivationGroup / 4;
 constexpr size_t kStepGroups = 8;  // groups that are prepared together
 static_assert(kLanes == kTileRows);
 constexpr size_t kMaxRows = 6;  // with two tiles, what 32 registers hold
-static_assert(kMaxRows == kRowsOfSingleTiles);
+static_assert(kMaxRows == kIntegerRowsOfSingleTiles);
 
 // One call's matrix, activations and output.
 struct Product {
@@ -44,6 +44,15 @@ __m512i broadcast4(const int8_t* p) {
   int32_t quad;
   __builtin_memcpy(&quad, p, sizeof quad);
   return _mm512_set1_epi32(quad);
+}
+
+// Of a group's activations: they are loaded once, where each four of them would be a load of its
+// own.
+[[gnu::always_inline]] inline __m512i group_of(const int8_t* p) {
+  return _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+[[gnu::always_inline]] inline __m512i quad_of(__m512i group, size_t quad) {
+  return _mm512_permutexvar_epi32(_mm512_set1_epi32(static_cast<int>(quad)), group);
 }
 
 // The kinds of weights: pair() gives the bytes for inputs 4j.. and 4(j + 4).. of a group, scale()
@@ -116,9 +125,10 @@ void store_tile(const Product& p, size_t row, size_t tile, __m512 value) {
 }
 
 // GCC drops a call of a function that does nothing but fetch.
+template <_mm_hint kHint = _MM_HINT_T0>
 [[gnu::always_inline]] inline void fetch(const uint8_t* p, size_t n_bytes) {
   for (size_t i = 0; i < n_bytes; i += kLineBytes) {
-    _mm_prefetch(reinterpret_cast<const char*>(p + i), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(p + i), kHint);
   }
 }
 
@@ -210,8 +220,8 @@ struct Unpacking {
 
 // Adds groups [begin, begin + n_groups) to acc: acc += float(dot product) * (weight scale *
 // activation scale). Before each calls fetch_for(group). x[r] and steps[r] are for the first of
-// them.
-template <size_t kTiles, size_t kRows, class Weights, class Fetch>
+// them. kLoadsGroups: activations come from a register a group, not four by four.
+template <bool kLoadsGroups = false, size_t kTiles, size_t kRows, class Weights, class Fetch>
 [[gnu::always_inline]] inline void add_groups(const Weights& weights, size_t begin, size_t n_groups,
                                               const int8_t* const (&x)[kRows], const RowStep* steps,
                                               const Fetch& fetch_for,
@@ -219,8 +229,10 @@ template <size_t kTiles, size_t kRows, class Weights, class Fetch>
   for (size_t g = 0; g < n_groups; ++g) {
     fetch_for(begin + g);
     __m512i sums[kRows][kTiles];
+    __m512i x_groups[kRows];
 #pragma GCC unroll 6
     for (size_t r = 0; r < kRows; ++r) {
+      if constexpr (kLoadsGroups) x_groups[r] = group_of(x[r] + g * kActivationGroup);
 #pragma GCC unroll 2
       for (size_t t = 0; t < kTiles; ++t) sums[r][t] = _mm512_set1_epi32(steps[r].starts[g]);
     }
@@ -233,8 +245,9 @@ template <size_t kTiles, size_t kRows, class Weights, class Fetch>
 #pragma GCC unroll 6
       for (size_t r = 0; r < kRows; ++r) {
         const int8_t* quads = x[r] + g * kActivationGroup + j * 4;
-        const __m512i x_first = broadcast4(quads);
-        const __m512i x_second = broadcast4(quads + kActivationGroup / 2);
+        const __m512i x_first = kLoadsGroups ? quad_of(x_groups[r], j) : broadcast4(quads);
+        const __m512i x_second = kLoadsGroups ? quad_of(x_groups[r], j + kQuads / 2)
+                                              : broadcast4(quads + kActivationGroup / 2);
 #pragma GCC unroll 2
         for (size_t t = 0; t < kTiles; ++t) {
           sums[r][t] = _mm512_dpbusd_epi32(sums[r][t], first[t], x_first);
@@ -258,8 +271,9 @@ template <size_t kTiles, size_t kRows, class Weights, class Fetch>
 }
 
 // How a block asks for weights. One or two rows wait for memory so much that they ask ahead, as
-// runtime/kernels/weight_fetch.h says; more ask for the next tile.
-enum class Asking { kNothing, kByGroup, kInBursts, kNextTile };
+// runtime/kernels/weight_fetch.h says; more ask for the next tile. Lines of passing bursts do not
+// push out what stays in the first cache.
+enum class Asking { kNothing, kByGroup, kInBursts, kInPassingBursts, kNextTile };
 
 // A tile times all the rows, of which there are kRows.
 template <class Weights, Asking kAsking, size_t kRows>
@@ -267,12 +281,14 @@ template <class Weights, Asking kAsking, size_t kRows>
   const Packed<Weights> weights(p, tile);
   // Tiles follow one another, and so do bursts.
   const size_t first_group = tile * p.n_groups;
+  constexpr bool kIsInBursts = kAsking == Asking::kInBursts || kAsking == Asking::kInPassingBursts;
   const auto fetch_for = [&weights, first_group ](size_t g) __attribute__((always_inline)) {
     const uint8_t* group = weights.codes + g * Weights::kGroupBytes;
-    if constexpr (kAsking == Asking::kInBursts) {
+    if constexpr (kIsInBursts) {
       constexpr size_t kBurstGroups = kAvx512Burst / Weights::kGroupBytes;
       if ((first_group + g) % kBurstGroups == 0) {
-        fetch(group + kBurstAhead, kAvx512Burst);
+        constexpr _mm_hint kHint = kAsking == Asking::kInBursts ? _MM_HINT_T0 : _MM_HINT_NTA;
+        fetch<kHint>(group + kBurstAhead, kAvx512Burst);
         constexpr size_t kScalesAhead =
             scales_ahead(kBurstAhead, Weights::kGroupBytes, Weights::kGroupScaleBytes);
         fetch(weights.scales_of(g, 0) + kScalesAhead, kBurstGroups * Weights::kGroupScaleBytes);
@@ -303,7 +319,8 @@ template <class Weights, Asking kAsking, size_t kRows>
     const int8_t* x[kRows];
 #pragma GCC unroll 6
     for (size_t r = 0; r < kRows; ++r) x[r] = p.x + (r * p.n_groups + begin) * kActivationGroup;
-    add_groups(weights, begin, next - begin, x, steps[i], fetch_for, acc);
+    add_groups<kIsInBursts && kRows == 1>(weights, begin, next - begin, x, steps[i], fetch_for,
+                                          acc);
     begin = next;
   }
 #pragma GCC unroll 6
@@ -476,24 +493,28 @@ void multiply(const MatrixShape& shape, const uint8_t* codes, const uint8_t* sca
     return;
   }
   size_t tile = first_tile;
-  for (; tile + 2 <= last_tile; tile += 2) multiply_tiles<Weights, 2>(p, tile);
+  for (; tile + kMostTilesTogether <= last_tile; tile += kMostTilesTogether) {
+    multiply_tiles<Weights, kMostTilesTogether>(p, tile);
+  }
   if (tile < last_tile) multiply_tiles<Weights, 1>(p, tile);
 }
 
-template <Asking kAsking>
+// How kinds whose groups have scales ask, and how int8 does, which is one stream.
+template <Asking kWithScales, Asking kOneStream>
 void fill(Kernels* table) {
-  table->matmul_q4_q8 = multiply<Int4, kAsking>;
-  table->matmul_q4nl_q8 = multiply<Int4Nl, kAsking>;
-  table->matmul_q8_q8 = multiply<Int8, Asking::kNothing>;  // one stream, which Zen follows itself
-  table->matmul_q8g_q8 = multiply<Int8G32, kAsking>;
+  table->matmul_q4_q8 = multiply<Int4, kWithScales>;
+  table->matmul_q4nl_q8 = multiply<Int4Nl, kWithScales>;
+  table->matmul_q8_q8 = multiply<Int8, kOneStream>;
+  table->matmul_q8g_q8 = multiply<Int8G32, kWithScales>;
 }
 
 }  // namespace
 
 void fill_linear_avx512vnni(Kernels* table, uint32_t isa_mask) {
-  // Which tells Zen 5 from Zen 4.
-  if ((isa_mask & CRIA_ISA_AVX_VNNI) != 0) return fill<Asking::kInBursts>(table);
-  fill<Asking::kByGroup>(table);
+  if ((isa_mask & CRIA_ISA_AVX_VNNI) != 0) {  // which tells Zen 5 from Zen 4
+    return fill<Asking::kInBursts, Asking::kInPassingBursts>(table);
+  }
+  fill<Asking::kByGroup, Asking::kNothing>(table);
 }
 
 }  // namespace cria

@@ -102,8 +102,10 @@ void multiply(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,
   const Product p = {codes, shape.cols, shape.rows, x, y, y_stride};
   size_t tile = first_tile;
   // One row waits for memory, which gives one stream faster than two.
-  if (n_rows > 1) {
-    for (; tile + 2 <= last_tile; tile += 2) multiply_tiles<Weights, 2>(p, tile, n_rows);
+  if (n_rows > kFloatRowsOfSingleTiles) {
+    for (; tile + kMostTilesTogether <= last_tile; tile += kMostTilesTogether) {
+      multiply_tiles<Weights, kMostTilesTogether>(p, tile, n_rows);
+    }
   }
   for (; tile < last_tile; ++tile) multiply_tiles<Weights, 1>(p, tile, n_rows);
 }

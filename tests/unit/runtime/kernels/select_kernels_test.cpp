@@ -17,8 +17,9 @@ Kernels selected(uint32_t mask) {
   return table;
 }
 
-// No kernel runs here, so the CPU need not have them.
-TEST(SelectKernels, AskForWeightsAsCoresWithAvxVnniLikeItOnlyThere) {
+// No kernel runs here, so the CPU need not have them. Which of both ways is a core's own only
+// measuring tells.
+TEST(SelectKernels, AskForWeightsOtherwiseWhereThereIsAvxVnni) {
   if ((built_isas() & CRIA_ISA_AVX512_VNNI) == 0) GTEST_SKIP() << "no AVX-512 in this build";
   const uint32_t below = CRIA_ISA_SCALAR | CRIA_ISA_SSE4_1 | CRIA_ISA_AVX2;
   const Kernels zen4 = selected(below | CRIA_ISA_AVX512_VNNI);
