@@ -124,11 +124,15 @@ void store_tile(const Product& p, size_t row, size_t tile, __m512 value) {
   _mm512_mask_storeu_ps(p.y + row * p.y_stride + first, lanes_of(p.rows - first), value);
 }
 
+// What __builtin_prefetch calls locality: to stay in all caches, or in none for long.
+constexpr int kToStay = 3;
+constexpr int kToPass = 0;
+
 // GCC drops a call of a function that does nothing but fetch.
-template <_mm_hint kHint = _MM_HINT_T0>
+template <int kLocality = kToStay>
 [[gnu::always_inline]] inline void fetch(const uint8_t* p, size_t n_bytes) {
   for (size_t i = 0; i < n_bytes; i += kLineBytes) {
-    _mm_prefetch(reinterpret_cast<const char*>(p + i), kHint);
+    __builtin_prefetch(p + i, 0, kLocality);
   }
 }
 
@@ -283,12 +287,12 @@ template <class Weights, Asking kAsking, size_t kRows>
   const size_t first_group = tile * p.n_groups;
   constexpr bool kIsInBursts = kAsking == Asking::kInBursts || kAsking == Asking::kInPassingBursts;
   const auto fetch_for = [&weights, first_group ](size_t g) __attribute__((always_inline)) {
+    static_cast<void>(first_group);  // clang warns where no burst is asked for
     const uint8_t* group = weights.codes + g * Weights::kGroupBytes;
     if constexpr (kIsInBursts) {
       constexpr size_t kBurstGroups = kAvx512Burst / Weights::kGroupBytes;
       if ((first_group + g) % kBurstGroups == 0) {
-        constexpr _mm_hint kHint = kAsking == Asking::kInBursts ? _MM_HINT_T0 : _MM_HINT_NTA;
-        fetch<kHint>(group + kBurstAhead, kAvx512Burst);
+        fetch<kAsking == Asking::kInBursts ? kToStay : kToPass>(group + kBurstAhead, kAvx512Burst);
         constexpr size_t kScalesAhead =
             scales_ahead(kBurstAhead, Weights::kGroupBytes, Weights::kGroupScaleBytes);
         fetch(weights.scales_of(g, 0) + kScalesAhead, kBurstGroups * Weights::kGroupScaleBytes);
