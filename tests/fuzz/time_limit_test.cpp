@@ -24,34 +24,29 @@ int target(const uint8_t*, size_t size) {
   return 0;
 }
 
-class TimeLimitTest : public testing::TestWithParam<int> {
+class TimeLimitTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (std::getenv("CRIA_EMULATOR") != nullptr)
-      GTEST_SKIP() << "an emulator's limit takes long to pass";
-    g_runs = 0;
-    g_late_runs = GetParam();
+    if (std::getenv("CRIA_EMULATOR") != nullptr) GTEST_SKIP() << "an emulator's limit is long";
   }
 };
 
-class QuickAtLast : public TimeLimitTest {};
-
-TEST_P(QuickAtLast, IsTaken) {
-  run_in_time(target, nullptr, 0);
-  EXPECT_EQ(g_runs, g_late_runs + 1);
+TEST_F(TimeLimitTest, AnInputThatIsQuickAtLastIsTaken) {
+  for (const int n_late : {0, 1, 2}) {
+    g_runs = 0;
+    g_late_runs = n_late;
+    run_in_time(target, nullptr, 0);
+    EXPECT_EQ(g_runs, n_late + 1);
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Runs, QuickAtLast, testing::Values(0, 1, 2));
-
-class AlwaysLate : public TimeLimitTest {};
-
-TEST_P(AlwaysLate, EndsTheProcess) {
+TEST_F(TimeLimitTest, OneThatIsAlwaysLateEndsTheProcess) {
+  g_runs = 0;
+  g_late_runs = 3;
   EXPECT_DEATH(run_in_time(target, nullptr, 0), "no input takes longer than its size warrants");
 }
 
-INSTANTIATE_TEST_SUITE_P(Runs, AlwaysLate, testing::Values(3));
-
-TEST(TimeLimitOfSize, GrowsWithTheInput) {
+TEST_F(TimeLimitTest, GrowsWithTheInput) {
   g_runs = 0;
   g_late_runs = 1;
   run_in_time(target, nullptr, size_t{1} << 20);  // its bytes are not looked at

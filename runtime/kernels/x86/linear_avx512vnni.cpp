@@ -275,8 +275,8 @@ template <bool kLoadsGroups = false, size_t kTiles, size_t kRows, class Weights,
 }
 
 // How a block asks for weights. One or two rows wait for memory so much that they ask ahead, as
-// runtime/kernels/weight_fetch.h says; more ask for the next tile. Lines of passing bursts do not
-// push out what stays in the first cache.
+// runtime/kernels/weight_fetch.h says; more ask for the next tile. Passing bursts are
+// non-temporal.
 enum class Asking { kNothing, kByGroup, kInBursts, kInPassingBursts, kNextTile };
 
 // A tile times all the rows, of which there are kRows.

@@ -176,8 +176,8 @@ TEST_P(PartsOfMatrices, MultiplyEachTileOnceAndBreakUpNoPair) {
         if (n_rows == kMostRows) {
           const size_t n_eighths = (n_all + n_threads * 8 - 1) / (n_threads * 8);
           const size_t n_part = (n_eighths + 1) / 2 * 2;
-          const int n_most = n_threads == 1 ? 1 : static_cast<int>((n_all + n_part - 1) / n_part);
           if (n_threads > 1) {
+            const int n_most = static_cast<int>((n_all + n_part - 1) / n_part);
             EXPECT_LE(n_products, n_most);
             EXPECT_GE(n_products, n_most - 1);  // the last may be of the other matrix alone
           }
