@@ -61,48 +61,56 @@ std::vector<uint8_t> tokenizer_with(const std::string& bos, const std::string& e
   return converter::build_tokenizer_section(model);
 }
 
-struct Conversation {
-  const Tokenizer& tokenizer;
-  const ChatTemplate& chat;
-
-  [[nodiscard]] bool takes(const std::vector<ChatMessage>& messages, ChatEnd end) const {
-    return chat_refusal(chat, {messages, end, {}}) == nullptr;
-  }
-  [[nodiscard]] Tokens encode(const std::vector<ChatMessage>& messages, size_t first,
-                              ChatEnd end) const {
+class Conversation {
+ public:
+  // Room for the longest prompt of the messages is made here, not in every `encode`: megabytes that
+  // the sanitizers touch, and no part of what a time limit is about.
+  Conversation(const Tokenizer& tokenizer, const ChatTemplate& chat,
+               const std::vector<ChatMessage>& messages)
+      : tokenizer_(tokenizer), chat_(chat) {
     constexpr size_t kStringsOfAMessage = 4;
     size_t n_bytes = (messages.size() + 2) * kStringsOfAMessage * format::kMaxChatStringBytes;
     for (const ChatMessage& message : messages) n_bytes += message.content.size();
-    std::vector<uint8_t> workspace((3 * n_bytes + 1) * (kEncodeBytesPerSymbol + 1));
-    Tokens tokens(3 * n_bytes);
+    workspace_.resize((3 * n_bytes + 1) * (kEncodeBytesPerSymbol + 1));
+    tokens_.resize(3 * n_bytes);
+  }
+  [[nodiscard]] bool takes(const std::vector<ChatMessage>& messages, ChatEnd end) const {
+    return chat_refusal(chat_, {messages, end, {}}) == nullptr;
+  }
+  [[nodiscard]] Tokens encode(const std::vector<ChatMessage>& messages, size_t first, ChatEnd end) {
     size_t n = 0;
-    expect(chat_encode(tokenizer, chat, {messages, end, {}}, first, workspace, tokens, &n) ==
+    expect(chat_encode(tokenizer_, chat_, {messages, end, {}}, first, workspace_, tokens_, &n) ==
                    Status::kOk &&
-               n <= tokens.size(),
+               n <= tokens_.size(),
            "every conversation can be encoded where there is room");
-    tokens.resize(n);
-    return tokens;
+    return {tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(n)};
   }
   [[nodiscard]] Tokens controls_of(const Tokens& tokens) const {
     Tokens controls;
     std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(controls), [&](uint32_t token) {
-      return (tokenizer.token_flags[token] & format::kTokenSpecial) != 0;
+      return (tokenizer_.token_flags[token] & format::kTokenSpecial) != 0;
     });
     return controls;
   }
+
+ private:
+  const Tokenizer& tokenizer_;
+  const ChatTemplate& chat_;
+  std::vector<uint8_t> workspace_;
+  Tokens tokens_;
 };
 
-void converse(const Conversation& conversation, const std::vector<ChatMessage>& messages) {
-  if (!conversation.takes(messages, ChatEnd::kOpened)) return;
-  const Tokens all = conversation.encode(messages, 0, ChatEnd::kOpened);
+void converse(const std::vector<ChatMessage>& messages, Conversation* conversation) {
+  if (!conversation->takes(messages, ChatEnd::kOpened)) return;
+  const Tokens all = conversation->encode(messages, 0, ChatEnd::kOpened);
   const std::string_view harmless = "x";
   std::vector<ChatMessage> others = messages;
   for (ChatMessage& message : others) {
     if (!message.content.empty()) message.content = harmless;
   }
-  if (conversation.takes(others, ChatEnd::kOpened)) {
-    expect(conversation.controls_of(all) ==
-               conversation.controls_of(conversation.encode(others, 0, ChatEnd::kOpened)),
+  if (conversation->takes(others, ChatEnd::kOpened)) {
+    expect(conversation->controls_of(all) ==
+               conversation->controls_of(conversation->encode(others, 0, ChatEnd::kOpened)),
            "what a message says changes no control token of a conversation");
   }
   // Said one after the other, the messages give the tokens that they give at once.
@@ -111,8 +119,8 @@ void converse(const Conversation& conversation, const std::vector<ChatMessage>& 
     const std::vector<ChatMessage> so_far(messages.begin(),
                                           messages.begin() + static_cast<std::ptrdiff_t>(n));
     const ChatEnd end = n == messages.size() ? ChatEnd::kOpened : ChatEnd::kGoesOn;
-    if (!conversation.takes(so_far, end)) return;
-    const Tokens piece = conversation.encode(so_far, n - 1, end);
+    if (!conversation->takes(so_far, end)) return;
+    const Tokens piece = conversation->encode(so_far, n - 1, end);
     pieces.insert(pieces.end(), piece.begin(), piece.end());
   }
   expect(messages.empty() || pieces == all,
@@ -156,8 +164,9 @@ int fuzz_one(const uint8_t* data, size_t size) {
     if (role == std::end(kRoles) || messages.size() == kMostMessages) continue;
     messages.push_back({static_cast<ChatRole>(role - std::begin(kRoles)), part.bytes});
   }
+  Conversation conversation(tokenizer, chat, messages);
   const TimeLimit limit(size + section.size() + chat_section.size());
-  converse({tokenizer, chat}, messages);
+  converse(messages, &conversation);
   return 0;
 }
 
