@@ -41,11 +41,26 @@ TARGETS = (
            options=("-mtriple=x86_64-linux-gnu",), sample="addl $1, %eax"),
 )
 WIDTHS = {"%ymm": 2, "%zmm": 4}  # in 128 bits; AArch64's are all 1
-# The matrix format that a function is for, by parts of its name; Codes is an enum of neon_tiles.h.
-FORMATS = (("Codes)4", "int4nl, unpacked"), ("Codes)3", "int4nl"), ("Codes)2", "int4, unpacked"), ("Codes)0", "int4"),
-           ("Codes)1", "int8"), ("Codes)5", "int8g32"), ("::Int4Nl", "int4nl"), ("::Int4", "int4"),
-           ("::Int8G32", "int8g32"), ("::Int8", "int8"), ("Unpacked<", "unpacked"), ("matmul_q4nl", "int4nl"), ("matmul_q4", "int4"),
-           ("matmul_q8g", "int8g32"), ("matmul_q8", "int8"))
+
+
+def enumerators(header, name):
+    """Those of an enum in the kernels' folder, in order: a function's name has only their numbers."""
+    text = (pathlib.Path(__file__).resolve().parents[1] / "runtime/kernels" / header).read_text()
+    return re.search(rf"enum class {name} {{([^}}]*)}}", text).group(1).replace(" ", "").split(",")
+
+
+def by_number(header, name, words):
+    return [(f"{name}){number}", words[each]) for number, each in enumerate(enumerators(header, name))]
+
+
+# What a function's name tells by its parts: the format of its matrix, and how its weights are asked for.
+FORMATS = (*by_number("arm/neon_tiles.h", "Codes", {
+    "kNlUnpacked": "int4nl, unpacked", "kNlNibbles": "int4nl", "kUnpacked": "int4, unpacked", "kNibbles": "int4",
+    "kBytes": "int8", "kGroupedBytes": "int8g32"}),
+           ("::Int4Nl", "int4nl"), ("::Int4", "int4"), ("::Int8G32", "int8g32"), ("::Int8", "int8"), ("Unpacked<", "unpacked"),
+           ("matmul_q4nl", "int4nl"), ("matmul_q4", "int4"), ("matmul_q8g", "int8g32"), ("matmul_q8", "int8"))
+WAYS_OF_ASKING = (("Unpacking<", " unpacking"), *by_number("x86/linear_avx512vnni.cpp", "Asking", {
+    "kNothing": "", "kNextTile": "", "kByGroup": " by group", "kAtPages": " at pages"}))
 
 
 def fail(problem):
@@ -178,7 +193,7 @@ def title(stem, function):
     if block is None:
         return f"{stem} {plane}"
     kind, columns, rows = block.groups()
-    words = " unpacking" if "Unpacking<" in function else " in bursts" if "Asking)1" in function else ""
+    words = next((words for part, words in WAYS_OF_ASKING if part in function), "")
     rows = f"{rows} row{'' if rows == '1' else 's'}"
     # The other number of a block is of parts of one tile.
     return f"{stem} {plane}{words}, {rows}" + (f" x {columns} tile{'' if columns == '1' else 's'}" if kind == "panel" and columns else "")
@@ -270,7 +285,8 @@ def self_test():
     assert read_mca(report(20, 40, (20, 19.5, 3))) == (20, 40, "p0 p5")
     assert read_mca(report(20, 80, (10, 2, 3))) == (20, 80, "front end")
     assert read_mca(report(20, 40, (3, 2, 10))) == (20, 40, "waits (fp1 10)")
-    assert title("x", "multiply_block<x::Int8, (x::Asking)1, 1ul>(y)") == "x int8 in bursts, 1 row"
+    at_pages = enumerators("x86/linear_avx512vnni.cpp", "Asking").index("kAtPages")
+    assert title("x", f"multiply_block<x::Int8, (x::Asking){at_pages}, 1ul>(y)") == "x int8 at pages, 1 row"
     assert title("a", "multiply_panel<2ul, 6ul, x::Unpacked<2ul> >(y)") == "a unpacked, 6 rows x 2 tiles"
     assert title("a", "TileKernels<x>::multiply_block<TileKernels<x>::Int4Nl, 2ul, 6ul>(y)") == "a int4nl, 6 rows"
     assert title("a", "matmul_q8_q8(y)") == "a int8"

@@ -8,8 +8,8 @@
 //   load(p), low_nibbles(v), high_nibbles(v)   bytes
 //   broadcast(p, j)                      activations p[4j..4j + 3] in every lane, j < 4; may read
 //                                        p[0..15]
-//   kFetchAhead      how far ahead a single row asks for quantized weights, of weight_fetch.h
-//   kFetchBurst      for how much at once; 0: by groups
+//   kFetchesAtPages  whether one row asks for quantized weights at pages, as weight_fetch.h says
+//   kFetchAhead      else how far ahead it asks by groups
 //   look_up(v)       kInt4NlValues + kInt4NlLargest of nibbles, bytes
 //   Int4Dot, Int8Dot, Int4NlDot: how products of bytes are summed. Int4Dot's weights are codes + 8,
 //   Int8Dot's are codes, Int4NlDot's are what look_up gives:
@@ -255,15 +255,9 @@ struct TileKernels {
       prepare_starts<Dot>(p, row, begin, end, starts);
       for (size_t g = begin; g < end; ++g, group += Weights::kGroupBytes) {
         const uint8_t* const group_scales = scales + Weights::scales_at(g, p.scale_shift);
-        if constexpr (kRows == 1 && Part::kFetchBurst > 0) {
-          // Tiles follow one another, and so do bursts.
-          constexpr size_t kBurstGroups = Part::kFetchBurst / Weights::kGroupBytes;
-          if ((tile * p.n_groups + g) % kBurstGroups == 0) {
-            fetch(group + Part::kFetchAhead, Part::kFetchBurst);
-            fetch(group_scales + scales_ahead(Part::kFetchAhead, Weights::kGroupBytes,
-                                              Weights::kGroupScaleBytes),
-                  kBurstGroups * Weights::kGroupScaleBytes);
-          }
+        if constexpr (kRows == 1 && Part::kFetchesAtPages) {
+          fetch_next_page(group, Weights::kGroupBytes, kPageLines);
+          fetch_next_page(group_scales, Weights::kGroupScaleBytes, kScalePageLines);
         } else if constexpr (kRows == 1) {
           fetch(group + Part::kFetchAhead, Weights::kGroupBytes);
           if constexpr (Weights::kGroupScaleBytes > 0) {

@@ -35,7 +35,8 @@ struct ReadWay {
 
 constexpr ReadWay kReadWays[] = {{"plain", hosted::ReadAhead::kNone},
                                  {"each_line", hosted::ReadAhead::kEachLine},
-                                 {"bursts", hosted::ReadAhead::kBursts}};
+                                 {"bursts", hosted::ReadAhead::kBursts},
+                                 {"pages", hosted::ReadAhead::kPages}};
 static_assert(std::size(kReadWays) == std::size(hosted::kReadAheads));
 
 struct DotPeak {

@@ -38,6 +38,8 @@ uint64_t sum_lines(const uint64_t* line, size_t n_lines) {
   constexpr size_t kWords = kLineBytes / sizeof(uint64_t);
   constexpr size_t kBurstLines = 64;
   constexpr size_t kLinesAhead = 96;
+  constexpr size_t kPageBytes = 4096;
+  constexpr size_t kPageLines = 2;
   uint64_t sums[kWords] = {};
   for (size_t i = 0; i < n_lines; ++i, line += kWords) {
     if constexpr (kAhead == ReadAhead::kEachLine) __builtin_prefetch(line + kLinesAhead * kWords);
@@ -45,6 +47,13 @@ uint64_t sum_lines(const uint64_t* line, size_t n_lines) {
       if (i % kBurstLines == 0) {
         for (size_t j = 0; j < kBurstLines; ++j) {
           __builtin_prefetch(line + (kLinesAhead + j) * kWords);
+        }
+      }
+    }
+    if constexpr (kAhead == ReadAhead::kPages) {
+      if (reinterpret_cast<uintptr_t>(line) % kPageBytes == 0) {
+        for (size_t j = 0; j < kPageLines; ++j) {
+          __builtin_prefetch(line + kPageBytes / sizeof(uint64_t) + j * kWords);
         }
       }
     }
@@ -66,9 +75,11 @@ uint64_t read_all(const void* memory, size_t n_bytes, ReadAhead ahead) {
     case ReadAhead::kEachLine:
       return sum_lines<ReadAhead::kEachLine>(words, n_lines);
     case ReadAhead::kBursts:
+      return sum_lines<ReadAhead::kBursts>(words, n_lines);
+    case ReadAhead::kPages:
       break;
   }
-  return sum_lines<ReadAhead::kBursts>(words, n_lines);
+  return sum_lines<ReadAhead::kPages>(words, n_lines);
 }
 
 double measure_read_bandwidth(uint32_t n_threads) {

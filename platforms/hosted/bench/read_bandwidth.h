@@ -12,9 +12,10 @@ enum class ReadAhead {
   kNone,      // plain loads alone
   kEachLine,  // with each line the one 6 KB on
   kBursts,    // every 4 KB the 4 KB that begin 6 KB on
+  kPages,     // at the start of a page the first two lines of the next
 };
 inline constexpr ReadAhead kReadAheads[] = {ReadAhead::kNone, ReadAhead::kEachLine,
-                                            ReadAhead::kBursts};
+                                            ReadAhead::kBursts, ReadAhead::kPages};
 
 // Reads all of the memory once with one thread; gives the sum of its 64-bit words, which the caller
 // has to use, or the compiler leaves the reading out. memory is aligned to 8 bytes, n_bytes a

@@ -15,8 +15,8 @@ namespace {
 
 struct Part : EightLanes {
   static constexpr size_t kRows = 8;
+  static constexpr bool kFetchesAtPages = false;
   static constexpr size_t kFetchAhead = kFetchNear;
-  static constexpr size_t kFetchBurst = 0;
 
   static Ints add_pairs(Ints words) { return _mm256_madd_epi16(words, _mm256_set1_epi16(1)); }
 

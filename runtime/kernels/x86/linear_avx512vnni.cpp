@@ -124,15 +124,10 @@ void store_tile(const Product& p, size_t row, size_t tile, __m512 value) {
   _mm512_mask_storeu_ps(p.y + row * p.y_stride + first, lanes_of(p.rows - first), value);
 }
 
-// What __builtin_prefetch calls locality: to stay in all caches, or in none for long.
-constexpr int kToStay = 3;
-constexpr int kToPass = 0;
-
 // GCC drops a call of a function that does nothing but fetch.
-template <int kLocality = kToStay>
 [[gnu::always_inline]] inline void fetch(const uint8_t* p, size_t n_bytes) {
   for (size_t i = 0; i < n_bytes; i += kLineBytes) {
-    __builtin_prefetch(p + i, 0, kLocality);
+    __builtin_prefetch(p + i);
   }
 }
 
@@ -275,28 +270,18 @@ template <bool kLoadsGroups = false, size_t kTiles, size_t kRows, class Weights,
 }
 
 // How a block asks for weights. One or two rows wait for memory so much that they ask ahead, as
-// runtime/kernels/weight_fetch.h says; more ask for the next tile. Passing bursts are
-// non-temporal.
-enum class Asking { kNothing, kByGroup, kInBursts, kInPassingBursts, kNextTile };
+// runtime/kernels/weight_fetch.h says; more ask for the next tile.
+enum class Asking { kNothing, kByGroup, kAtPages, kNextTile };
 
 // A tile times all the rows, of which there are kRows.
 template <class Weights, Asking kAsking, size_t kRows>
 [[gnu::noinline]] void multiply_block(const Product& p, size_t tile) {
   const Packed<Weights> weights(p, tile);
-  // Tiles follow one another, and so do bursts.
-  const size_t first_group = tile * p.n_groups;
-  constexpr bool kIsInBursts = kAsking == Asking::kInBursts || kAsking == Asking::kInPassingBursts;
-  const auto fetch_for = [&weights, first_group ](size_t g) __attribute__((always_inline)) {
-    static_cast<void>(first_group);  // clang warns where no burst is asked for
+  const auto fetch_for = [&weights](size_t g) __attribute__((always_inline)) {
     const uint8_t* group = weights.codes + g * Weights::kGroupBytes;
-    if constexpr (kIsInBursts) {
-      constexpr size_t kBurstGroups = kAvx512Burst / Weights::kGroupBytes;
-      if ((first_group + g) % kBurstGroups == 0) {
-        fetch<kAsking == Asking::kInBursts ? kToStay : kToPass>(group + kBurstAhead, kAvx512Burst);
-        constexpr size_t kScalesAhead =
-            scales_ahead(kBurstAhead, Weights::kGroupBytes, Weights::kGroupScaleBytes);
-        fetch(weights.scales_of(g, 0) + kScalesAhead, kBurstGroups * Weights::kGroupScaleBytes);
-      }
+    if constexpr (kAsking == Asking::kAtPages) {
+      fetch_next_page(group, Weights::kGroupBytes, kPageLines);
+      fetch_next_page(weights.scales_of(g, 0), Weights::kGroupScaleBytes, kScalePageLines);
     } else if constexpr (kAsking == Asking::kByGroup) {
       fetch(group + Weights::kFetchAhead, Weights::kGroupBytes);
       constexpr size_t kScalesAhead =
@@ -323,8 +308,8 @@ template <class Weights, Asking kAsking, size_t kRows>
     const int8_t* x[kRows];
 #pragma GCC unroll 6
     for (size_t r = 0; r < kRows; ++r) x[r] = p.x + (r * p.n_groups + begin) * kActivationGroup;
-    add_groups<kIsInBursts && kRows == 1>(weights, begin, next - begin, x, steps[i], fetch_for,
-                                          acc);
+    add_groups<kAsking == Asking::kAtPages && kRows == 1>(weights, begin, next - begin, x, steps[i],
+                                                          fetch_for, acc);
     begin = next;
   }
 #pragma GCC unroll 6
@@ -516,7 +501,7 @@ void fill(Kernels* table) {
 
 void fill_linear_avx512vnni(Kernels* table, uint32_t isa_mask) {
   if ((isa_mask & CRIA_ISA_AVX_VNNI) != 0) {  // which tells Zen 5 from Zen 4
-    return fill<Asking::kInBursts, Asking::kInPassingBursts>(table);
+    return fill<Asking::kAtPages, Asking::kAtPages>(table);
   }
   fill<Asking::kByGroup, Asking::kNothing>(table);
 }

@@ -15,8 +15,7 @@ namespace {
 
 struct Part : EightLanes {
   static constexpr size_t kRows = 8;
-  static constexpr size_t kFetchAhead = kBurstAhead;
-  static constexpr size_t kFetchBurst = kAvxVnniBurst;
+  static constexpr bool kFetchesAtPages = true;
 
   // Sums start at what the weights' offset adds, taken away.
   struct Dot {

@@ -16,8 +16,8 @@ namespace {
 
 struct Part : FourLanes {
   static constexpr size_t kRows = 4;
+  static constexpr bool kFetchesAtPages = false;
   static constexpr size_t kFetchAhead = kFetchFar;
-  static constexpr size_t kFetchBurst = 0;
 
   static Ints add_pairs(Ints words) { return _mm_madd_epi16(words, _mm_set1_epi16(1)); }
 
