@@ -70,6 +70,7 @@ void multiply(const LinearTools& tools, const LinearCall& call, const float* x, 
 constexpr size_t kManyRows = 16;
 constexpr size_t kPartsOfTask = 8;
 constexpr size_t kPartsOfStretch = 16;
+constexpr size_t kTilesOfTaskForPairs = 8;
 constexpr size_t kLeastPartBytes = size_t{64} << 10;  // smaller ones cost more than they save
 
 // Calls that want the same input: quantized alike, or all as floats.
@@ -102,10 +103,12 @@ void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
     const auto n_parts = static_cast<size_t>(
         std::clamp<uint64_t>(n_bytes / n_tasks / kLeastPartBytes, 1, kPartsOfStretch));
     // Where no kernel wants two tiles, shares are equal to the tile; so are those of a small
-    // matrix.
+    // matrix, and where a tile more is much of a share.
     const size_t rows_of_single_tiles =
         is_integer(shape.number_format) ? kIntegerRowsOfSingleTiles : kFloatRowsOfSingleTiles;
-    const size_t unit = n_parts > 1 && n_rows > rows_of_single_tiles ? kMostTilesTogether : 1;
+    const bool in_pairs =
+        n_rows > rows_of_single_tiles && n_parts > 1 && n_tiles >= kTilesOfTaskForPairs * n_tasks;
+    const size_t unit = in_pairs ? kMostTilesTogether : 1;
     const size_t n_units = (n_tiles + unit - 1) / unit;
     const auto multiply_units = [&](size_t begin, size_t end, size_t task) {
       multiply_tiles(begin * unit, end * unit, task);  // which ends with the last matrix
