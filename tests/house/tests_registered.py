@@ -3,11 +3,13 @@
 tests/unit/<path> lie below a folder of the source tree, <path>."""
 import json
 import pathlib
+import re
 import subprocess
 
 from house_common import Sample, main
 
 UNIT = pathlib.PurePath("tests/unit")
+SUITE = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)", re.MULTILINE)
 SUFFIXES = ("_test.cpp", "_test.py", "_bench.cpp")
 
 
@@ -30,7 +32,8 @@ def test_commands(context):
 def check(context):
     compiled = compiled_files(context)
     words = test_commands(context)
-    executables = {pathlib.PurePath(word).name for word in words}
+    filters = (re.match(r"--gtest_filter=(?:\w+/)?(\w+)\.", word) for word in words)
+    suites = {found.group(1) for found in filters if found}
     scripts = {pathlib.Path(word).resolve() for word in words if word.endswith(".py")}
     sources = context.files(".cpp", ".h")
     problems = []
@@ -50,7 +53,7 @@ def check(context):
                 problems.append(f"{name}: ctest does not run it (tests/cli/CMakeLists.txt says what is read)")
         elif full not in compiled:
             problems.append(f"{name}: no target compiles it (tests/unit/CMakeLists.txt lists the folders)")
-        elif name.endswith("_test.cpp") and path.stem not in executables:
+        elif name.endswith("_test.cpp") and not suites.intersection(SUITE.findall(full.read_text())):
             problems.append(f"{name}: ctest runs no test of it")
     return problems, compared
 
@@ -66,18 +69,20 @@ def write_build(context):
         if path.parts[0] in ("known", "tests"):
             program = context.build / path.stem
             program.touch(mode=0o755)  # ctest lists commands that exist
-            command = f"python3 [==[{full}]==]" if path.suffix == ".py" else f"[==[{program}]==]"
+            command = f"python3 [==[{full}]==]" if path.suffix == ".py" else f"[==[{program}]==] --gtest_filter=Every/A.B/1"
             tests.append(f"add_test([==[{path}]==] {command})\n")
     (context.build / "compile_commands.json").write_text(json.dumps(entries))
     (context.build / "CTestTestfile.cmake").write_text("".join(tests))
 
 
+CASE = "TEST_P(\n    A, B) {}\n"
 SAMPLES = [
-    Sample("all known", {"known/a_test.cpp": "", "known/b_test.py": "", "known/c_bench.cpp": ""}, None),
-    Sample("a test that no target compiles", {"known/a_test.cpp": "", "other/b_test.cpp": ""}, "no target compiles it"),
-    Sample("a test without a single case", {"built/b_test.cpp": ""}, "ctest runs no test of it"),
-    Sample("a test in its place", {"quant/a.h": "", "tests/unit/quant/a_test.cpp": ""}, None),
-    Sample("a test of no folder", {"quant/a.h": "", "tests/unit/other/a_test.cpp": ""}, "other is no folder of sources"),
+    Sample("all known", {"known/a_test.cpp": CASE, "known/b_test.py": "", "known/c_bench.cpp": ""}, None),
+    Sample("a test that no target compiles", {"known/a_test.cpp": CASE, "other/b_test.cpp": CASE}, "no target compiles it"),
+    Sample("a test whose cases are not run", {"built/b_test.cpp": CASE}, "ctest runs no test of it"),
+    Sample("a test without a single case", {"known/a_test.cpp": CASE, "known/b_test.cpp": "// TEST(A, B)"}, "ctest runs no test of it"),
+    Sample("a test in its place", {"quant/a.h": "", "tests/unit/quant/a_test.cpp": CASE}, None),
+    Sample("a test of no folder", {"quant/a.h": "", "tests/unit/other/a_test.cpp": CASE}, "other is no folder of sources"),
     Sample("a script that ctest does not run", {"other/b_test.py": ""}, "ctest does not run it"),
     Sample("a benchmark that is not built", {"other/b_bench.cpp": ""}, "no target compiles it"),
 ]

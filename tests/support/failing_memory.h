@@ -1,5 +1,5 @@
-// Allocations that fail when a test says so. It replaces the program's operator new: for one source
-// of a program.
+// Allocations that fail when a test says so. It replaces the program's operator new: for a source
+// named *_memory_test.cpp, which is a program of its own.
 #pragma once
 
 #include <atomic>
