@@ -302,7 +302,7 @@ def compare_memory(table, cria, weights, pairs):
     need = plan["weights_bytes"] + plan["kv_cache_bytes"]
     peaks = [a["peak_resident_bytes"] for a, _ in pairs]
     if None in peaks:
-        fail("cria bench does not know its peak of resident memory, which has a bar; this needs /proc")
+        fail("cria bench does not know its peak of resident memory, which has a bar")
     peak = statistics.median(peaks)
     table.put(f"{weights} peak memory to weights + KV cache", peak / 1e6, statistics.median(b[1] for _, b in pairs) / 1e6,
               peak / need, MEMORY_BAR, "MB", len(pairs), at_most=True)

@@ -54,7 +54,7 @@ failures() {
     head != "" && /^\*\*\*/ { $0 = head $0; head = "" }
     /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: / {
       fails = /\*\*\*/ && !/\*\*\*Skipped/ && !/\(Disabled\)/
-      if (fails) { sub(/^ *[0-9]+\/[0-9]+ Test +#/, "  "); sub(/ \.+/, ": "); sub(/\*\*\*/, " "); print }
+      if (fails) { sub(/^ *[0-9]+\/[0-9]+ Test +#/, "  "); sub(/ \.+(\*\*\*)?/, ": "); sub(/\*\*\*/, " "); print }
       next
     }
     !fails || /^ *Start +[0-9]+: / || /^ *$/ { next }
@@ -64,8 +64,14 @@ failures() {
     END { say_why() }' most=6
 }
 
-# Without a terminal's colours.
-plain() { sed 's/\x1b\[[0-9;]*m//g'; }
+# Without a terminal's colours, and without bytes that would make it no text.
+plain() { tr -d '\000' | sed 's/\x1b\[[0-9;]*[mK]//g'; }
+
+# The first things that a build complained of. Commands of what fails are in its log too, and long.
+build_errors() {
+  plain <"build/$1/build.log" | grep -E '(^|[^-=])[Ee]rror: |CMake Error|^FAILED: ' | cut -c1-300 | sed -n 1,6p ||
+    echo "see build/$1/build.log"
+}
 
 # run PRESET [short]: builds and tests it, or what is labelled short; leaves the times and ctest's closing line in the
 # summary.
@@ -74,14 +80,14 @@ run() {
   local status=0 begin=$SECONDS built
   mkdir -p "build/$1"
   { cmake --preset "$1" && cmake --build --preset "$1" --parallel "$(nproc)" ${2:+--target "firmware_$2"}; } 2>&1 |
-    tee "build/$1/build.log" || { summary+=("== $1" "it does not build" "$(plain <"build/$1/build.log" |
-      grep -E '[Ee]rror|FAILED' | tail -n 6)"); return 1; }
+    tee "build/$1/build.log" || { summary+=("== $1" "it does not build" "$(build_errors "$1")"); return 1; }
   built=$SECONDS
+  : >"build/$1/ctest.log"  # of this run alone
   ctest --preset "$1" --parallel "$(nproc)" --output-log "build/$1/ctest.log" ${2:+-L "^$2\$"} || status=1
   case $1 in release | dev | tsan) ;; *) measured "$1" ;; esac
   summary+=("== $1${2:+, $2}: built in $(minutes $((built - begin))), tested in $(minutes $((SECONDS - built)))"
     "$(plain <"build/$1/ctest.log" | grep -E '^[0-9]+% tests passed' || echo "no test ran to its end")")
-  [ $status = 0 ] || summary+=("$(failures "$1")")
+  if [ -s "build/$1/ctest.log" ] && [ $status != 0 ]; then summary+=("$(failures "$1")"); fi
   return $status
 }
 

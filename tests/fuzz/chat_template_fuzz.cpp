@@ -3,6 +3,7 @@
 // order, any number). A part named stored is the section itself instead of a template.
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -67,23 +68,23 @@ class Conversation {
   // the sanitizers touch, and no part of what a time limit is about.
   Conversation(const Tokenizer& tokenizer, const ChatTemplate& chat,
                const std::vector<ChatMessage>& messages)
-      : tokenizer_(tokenizer), chat_(chat) {
-    constexpr size_t kStringsOfAMessage = 4;
-    size_t n_bytes = (messages.size() + 2) * kStringsOfAMessage * format::kMaxChatStringBytes;
-    for (const ChatMessage& message : messages) n_bytes += message.content.size();
-    workspace_.resize((3 * n_bytes + 1) * (kEncodeBytesPerSymbol + 1));
-    tokens_.resize(3 * n_bytes);
-  }
+      : tokenizer_(tokenizer),
+        chat_(chat),
+        workspace_(workspace_bytes(most_tokens(messages))),
+        tokens_(most_tokens(messages)) {}
   [[nodiscard]] bool takes(const std::vector<ChatMessage>& messages, ChatEnd end) const {
     return chat_refusal(chat_, {messages, end, {}}) == nullptr;
   }
   [[nodiscard]] Tokens encode(const std::vector<ChatMessage>& messages, size_t first, ChatEnd end) {
+    const std::span<uint32_t> tokens = std::span(tokens_).first(most_tokens(messages));
+    const std::span<uint8_t> workspace =
+        std::span(workspace_).first(workspace_bytes(tokens.size()));
     size_t n = 0;
-    expect(chat_encode(tokenizer_, chat_, {messages, end, {}}, first, workspace_, tokens_, &n) ==
+    expect(chat_encode(tokenizer_, chat_, {messages, end, {}}, first, workspace, tokens, &n) ==
                    Status::kOk &&
-               n <= tokens_.size(),
+               n <= tokens.size(),
            "every conversation can be encoded where there is room");
-    return {tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(n)};
+    return {tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(n)};
   }
   [[nodiscard]] Tokens controls_of(const Tokens& tokens) const {
     Tokens controls;
@@ -94,6 +95,16 @@ class Conversation {
   }
 
  private:
+  static size_t most_tokens(const std::vector<ChatMessage>& messages) {
+    constexpr size_t kStringsOfAMessage = 4;
+    size_t n_bytes = (messages.size() + 2) * kStringsOfAMessage * format::kMaxChatStringBytes;
+    for (const ChatMessage& message : messages) n_bytes += message.content.size();
+    return 3 * n_bytes;
+  }
+  static size_t workspace_bytes(size_t n_tokens) {
+    return (n_tokens + 1) * (kEncodeBytesPerSymbol + 1);
+  }
+
   const Tokenizer& tokenizer_;
   const ChatTemplate& chat_;
   std::vector<uint8_t> workspace_;
@@ -101,7 +112,6 @@ class Conversation {
 };
 
 void converse(const std::vector<ChatMessage>& messages, Conversation* conversation) {
-  if (!conversation->takes(messages, ChatEnd::kOpened)) return;
   const Tokens all = conversation->encode(messages, 0, ChatEnd::kOpened);
   const std::string_view harmless = "x";
   std::vector<ChatMessage> others = messages;
@@ -164,6 +174,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
     if (role == std::end(kRoles) || messages.size() == kMostMessages) continue;
     messages.push_back({static_cast<ChatRole>(role - std::begin(kRoles)), part.bytes});
   }
+  if (chat_refusal(chat, {messages, ChatEnd::kOpened, {}}) != nullptr) return 0;
   Conversation conversation(tokenizer, chat, messages);
   const TimeLimit limit(size + section.size() + chat_section.size());
   converse(messages, &conversation);

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""What scripts/test.sh says at its end: of each preset whether it was built, what ctest says, and why a test failed."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(os.environ.get("CRIA_SOURCE_DIR", Path(__file__).resolve().parents[2]))
+# Programs in place of CMake's: each does as files of its folder say, if there are any for the preset.
+CMAKE = """#!/bin/sh
+[ "$1" != --build ] || { cat "$FOLDER/build.$3" 2>/dev/null && exit 1; }
+exit 0
+"""
+CTEST = """#!/bin/sh
+[ ! -f "$FOLDER/tests.$2" ] || cat "$FOLDER/tests.$2" >"$6"; [ -s "$6" ] || exit 8
+! grep -q '\\*\\*\\*Failed' "$6"
+"""
+PASSED = """\
+1/2 Test #1: base.first ..........   Passed    0.01 sec
+2/2 Test #2: base.second .........***Skipped   0.01 sec
+
+100% tests passed, 0 tests failed out of 2
+"""
+FAILED = """\
+      Start  1: base.first
+1/4 Test #1: base.first ..........   Passed    0.01 sec
+Error: of a test that passed
+2/4 Test #2: base.second .........***Failed    0.51 sec
+\x1b[01;31m\x1b[Kone.cpp:5: Failure\x1b[m\x1b[K
+  Actual: \x001
+      Start  4: base.fourth
+3/4 Test #3: base.third ..........
+***Failed    0.02 sec
+the last words
+4/4 Test #4: base.fourth .........   Passed    0.01 sec
+
+50% tests passed, 2 tests failed out of 4
+"""
+BUILD = """\
+[1/9] Building CXX object errors/error_text.cpp.o
+FAILED: runtime/a.o
+/usr/bin/c++ -Werror -Wfatal-errors -Wno-error=x -c a.cpp %s
+a.h:1:2: \x1b[01;31m\x1b[Kerror: \x1b[m\x1b[Kthe cause
+""" % ("-I" * 500) + "b.cpp:1:1: error: a follower\n" * 9000
+
+
+class Summary(unittest.TestCase):
+    def summary(self, *targets, **files):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "scripts").mkdir()
+            (folder / "bin").mkdir()
+            shutil.copy(ROOT / "scripts/test.sh", folder / "scripts")
+            for program, text in (("scripts/setup.sh", "#!/bin/sh\n"), ("bin/cmake", CMAKE), ("bin/ctest", CTEST)):
+                (folder / program).write_text(text)
+                (folder / program).chmod(0o755)
+            for file, text in files.items():
+                (folder / file.replace("_", ".")).write_text(text)
+            options = [word for target in targets for word in ("--target", target)]
+            done = subprocess.run([folder / "scripts/test.sh", *options], capture_output=True, text=True, timeout=60, check=False,
+                                  env={**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "FOLDER": name})
+            self.assertEqual(done.stderr, "")
+            return done.returncode, done.stdout[done.stdout.rindex("\n\n== ") + 2:].splitlines()
+
+    def test_presets_that_pass(self):
+        status, lines = self.summary("release", "dev", tests_release=PASSED, tests_dev=PASSED)
+        self.assertEqual(status, 0)
+        self.assertEqual(lines[1::2], ["100% tests passed, 0 tests failed out of 2"] * 2)
+        self.assertRegex("\n".join(lines), r"\A== release: built in 0 min \d s, tested in .*\n.*\n== dev: built .*\n.*\n== all: ")
+
+    def test_why_tests_failed(self):
+        status, lines = self.summary("release", tests_release=FAILED)
+        self.assertEqual(status, 1)
+        self.assertEqual(lines[1:-1], ["50% tests passed, 2 tests failed out of 4", "  2: base.second: Failed    0.51 sec",
+                                       "    one.cpp:5: Failure", "      Actual: 1", "  3: base.third: Failed    0.02 sec",
+                                       "    the last words"])
+
+    def test_what_does_not_build_and_what_comes_after_it(self):
+        status, lines = self.summary("release", "dev", build_release=BUILD, tests_dev=PASSED)
+        self.assertEqual(status, 1)
+        self.assertEqual(lines[:5], ["== release", "it does not build", "FAILED: runtime/a.o", "a.h:1:2: error: the cause",
+                                     "b.cpp:1:1: error: a follower"])
+        self.assertEqual(lines[9], "100% tests passed, 0 tests failed out of 2")
+        status, lines = self.summary("release", build_release="Killed\n")
+        self.assertEqual((status, lines[2]), (1, "see build/release/build.log"))
+
+    def test_a_ctest_that_cannot_start(self):
+        status, lines = self.summary("release")
+        self.assertEqual((status, lines[1]), (1, "no test ran to its end"))
+
+
+if __name__ == "__main__":
+    unittest.main()
