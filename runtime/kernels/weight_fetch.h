@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "quant/tile16.h"
+
 namespace cria {
 
 // At pages: what a core fetches by itself ends with a page of 4 KB, so the first group of a page
@@ -24,11 +26,10 @@ inline constexpr size_t kScalePageLines = 1;
 // before it in its own: once a page for what goes through a stream n_bytes at a time.
 [[gnu::always_inline]] inline void fetch_next_page(const uint8_t* p, size_t n_bytes,
                                                    size_t n_lines) {
-  constexpr size_t kLine = 64;
   const auto at = reinterpret_cast<uintptr_t>(p);
   if (at % kPageBytes >= n_bytes) return;
   const auto* next = reinterpret_cast<const uint8_t*>((at & ~(kPageBytes - 1)) + kPageBytes);
-  for (size_t i = 0; i < n_lines; ++i) __builtin_prefetch(next + i * kLine);
+  for (size_t i = 0; i < n_lines; ++i) __builtin_prefetch(next + i * kLineBytes);
 }
 
 // kFetchNear or kFetchFar in bytes of scales, where each group has its own. Where two or four share

@@ -70,7 +70,7 @@ void multiply(const LinearTools& tools, const LinearCall& call, const float* x, 
 constexpr size_t kManyRows = 16;
 constexpr size_t kPartsOfTask = 8;
 constexpr size_t kPartsOfStretch = 16;
-constexpr size_t kTilesOfTaskForPairs = 8;
+constexpr size_t kTilesOfTaskForPairs = 8;            // one more is an eighth of a share at most
 constexpr size_t kLeastPartBytes = size_t{64} << 10;  // smaller ones cost more than they save
 
 // Calls that want the same input: quantized alike, or all as floats.
