@@ -10,6 +10,7 @@
 
 #include <cria.h>
 #include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/session/isas_without_proc.h"
 
 namespace cria::hosted {
 namespace {
@@ -151,7 +152,7 @@ uint32_t detectable_isas() {
 }
 
 uint32_t cpu_isas() {
-  if (!cpuinfo_initialize()) return CRIA_ISA_SCALAR;
+  if (!cpuinfo_initialize()) return isas_without_proc();
   uint32_t mask = 0;
   for (const Detection& detection : kDetections) {
     if (detection.cpu_has()) mask |= detection.isa;

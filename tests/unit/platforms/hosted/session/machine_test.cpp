@@ -10,6 +10,7 @@
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/session/arena_memory.h"
 #include "platforms/hosted/session/cpu.h"
+#include "platforms/hosted/session/isas_without_proc.h"
 #include "platforms/hosted/session/resident_memory.h"
 #include "tests/support/isa_list.h"
 
@@ -56,6 +57,10 @@ TEST(CpuIsas, AreLookedForWhereverTheBuildHasKernels) {
 
 TEST(CpuIsas, AreThoseThatTheTestsFind) {
   EXPECT_EQ(cpu_isas() & cria_built_isas(), test::runnable_isas().back().mask);
+}
+
+TEST(CpuIsas, AreTheSameWithoutProc) {
+  EXPECT_EQ(isas_without_proc() & cria_built_isas(), cpu_isas() & cria_built_isas());
 }
 
 TEST(IsaNames, AreOfTheBitsInRisingOrder) {
