@@ -37,7 +37,7 @@ inline constexpr uint32_t kMaxContext = 1 << 24;
 // Radians a position. Angles stay below 2^27, up to where sines and cosines are exact
 // (runtime/base/scalar_math.h).
 inline constexpr float kMaxRopeFrequency = 8;
-static_assert(kMaxRopeFrequency * kMaxContext == 1 << 27);
+static_assert(kMaxRopeFrequency * kMaxContext == 0x1p27F);
 inline constexpr uint32_t kMaxEndTokens = 16;
 inline constexpr uint32_t kMaxNoRopePeriod = 64;
 inline constexpr uint64_t kMaxFileBytes = uint64_t{1} << 40;

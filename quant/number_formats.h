@@ -45,7 +45,7 @@ static constexpr int kInt4NlLargest = 32;
 [[nodiscard]] consteval bool int4_nl_values_hold() {
   if (std::size(kInt4NlValues) != 16 || kInt4NlValues[8] != 0) return false;
   for (size_t i = 0; i < std::size(kInt4NlValues); ++i) {
-    const int value = kInt4NlValues[i];
+    const int8_t value = kInt4NlValues[i];
     if (value > kInt4NlLargest || value < -kInt4NlLargest) return false;
     if (i > 0 && value <= kInt4NlValues[i - 1]) return false;
   }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds cria and measures it beside llama.cpp, in turns, on random models of the same shape; prints the ratios and
 # exits with 1 when one is below its bar, with 2 when it could not measure. Needs the folder of references beside this
-# repository (its tools/peers runs llama.cpp from Debian's packages; root, 3 GB), about 8 GB of disk under build/compare,
-# and a machine at rest. Another tool must know: setup; run COMMAND..., with the current folder as /mnt; and random-gguf FILE
-# f16|q4_0|q8_0 DIM LAYERS HEADS KV_HEADS FFN VOCAB.
+# repository or at $CRIA_SHARED (its tools/peers runs llama.cpp from Debian's packages; root, 3 GB), about 8 GB of disk under
+# build/compare, and a machine at rest. Another tool must know: setup; run COMMAND..., with the current folder as /mnt; and
+# random-gguf FILE f16|q4_0|q8_0 DIM LAYERS HEADS KV_HEADS FFN VOCAB.
 #   scripts/compare.sh --shape llama-3.2-1b|tinyllama-1.1b|smollm-135m [--threads 1,2] [--rounds 5] [--json FILE]
 #                      [--isa avx2|avxvnni|avx512vnni]   both programs use it
 #                      [--depth 0,4096]  also prompts of so many tokens and decoding behind them (three rounds at most); without

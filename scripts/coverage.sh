@@ -14,6 +14,7 @@ if [ $# -eq 2 ] && [ "$1" = --least ]; then least=$2; elif [ $# -ne 0 ]; then se
 "$root/scripts/setup.sh" --fuzz
 cd "$root"
 cmake --preset coverage
+rm -rf "$build/tests/bin"  # programs of tests that are no more
 cmake --build --preset coverage --parallel "$(nproc)"
 rm -rf "$build/profiles"
 mkdir -p "$build/profiles"

@@ -64,13 +64,17 @@ failures() {
     END { say_why() }' most=6
 }
 
-# Without a terminal's colours, and without bytes that would make it no text.
-plain() { tr -d '\000' | sed 's/\x1b\[[0-9;]*[mK]//g'; }
+# Without a terminal's colours, and as ASCII: other bytes may be no text in this locale.
+plain() { LC_ALL=C tr -d '\000\200-\377' | sed 's/\x1b\[[0-9;]*[mK]//g'; }
 
-# The first things that a build complained of. Commands of what fails are in its log too, and long.
+# The first things that a build complained of; CMake's reason is two lines below. Commands of what fails are in its log too,
+# and long.
 build_errors() {
-  plain <"build/$1/build.log" | grep -E '(^|[^-=])[Ee]rror: |CMake Error|^FAILED: ' | cut -c1-300 | sed -n 1,6p ||
-    echo "see build/$1/build.log"
+  plain <"build/$1/build.log" | awk '
+    /(^|[^-=])[Ee]rror: |^FAILED: |: (undefined reference to|multiple definition of|cannot find -l)/ { left = 1 }
+    /CMake Error/ { left = 3 }
+    left > 0 && n < 6 && !/^ *$/ { left--; n++; print substr($0, 1, 300) }
+    END { if (n == 0) print "see " file }' file="build/$1/build.log"
 }
 
 # run PRESET [short]: builds and tests it, or what is labelled short; leaves the times and ctest's closing line in the

@@ -28,12 +28,14 @@ from cria_reader.model_file import ModelFile, verdict  # noqa: E402
 from cria_reader.refusal import OK  # noqa: E402
 from cria_reader.zstd_frame import have_zstd  # noqa: E402
 
+import cria_cli as cli  # noqa: E402
+
 USAGE, INVALID, IO = 2, 3, 4
 SMALL = ["--d-model", "64", "--layers", "1", "--heads", "4", "--kv-heads", "2", "--ffn", "100", "--vocab", "70"]
 LARGE = ["--d-model", "1024", "--layers", "2", "--heads", "16", "--kv-heads", "4", "--ffn", "4096", "--vocab", "32000"]
-if "CRIA_EMULATOR" in os.environ:  # still long enough to be disturbed, and larger than the small disk
+if cli.IS_EMULATED:  # still long enough to be disturbed, and larger than the small disk
     LARGE = ["--d-model", "512", "--layers", "1", "--heads", "8", "--kv-heads", "4", "--ffn", "2048", "--vocab", "8000"]
-SECONDS = 600 if "CRIA_EMULATOR" in os.environ else 120  # nothing here waits for it to pass
+SECONDS = 600 if cli.IS_EMULATED else 120  # nothing here waits for it to pass
 
 
 def run(*arguments, **options):
@@ -325,7 +327,7 @@ class Disturbed(Base):
 
     def test_too_few_descriptors_are_an_io_error(self):
         """Wherever they run out: at an input, at the pipe from the process that tries the template."""
-        if "CRIA_EMULATOR" in os.environ or any(word in CONVERT.read_bytes() for word in (b"__ubsan_handle", b"__tsan_init")):
+        if cli.IS_SANITIZED or cli.IS_EMULATED:
             self.skipTest("emulators and sanitizers need descriptors of their own")
         refused = 0
         for most in range(3, 64):

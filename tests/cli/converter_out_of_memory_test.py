@@ -14,6 +14,8 @@ CONVERT = Path(os.environ.get("CRIA_BIN_DIR", ROOT / "build/release/bin")) / "cr
 sys.path.insert(0, str(ROOT / "tests/tools"))
 import make_random_checkpoint  # noqa: E402
 
+import cria_cli as cli  # noqa: E402
+
 SKIPPED = 77
 MEMORY = 5
 SHAPE = ["--d-model", "64", "--layers", "1", "--heads", "4", "--kv-heads", "2", "--ffn", "100", "--vocab", "70"]
@@ -71,8 +73,7 @@ class OutOfMemory(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    sanitized = any(word in CONVERT.read_bytes() for word in (b"__asan_init", b"__tsan_init"))
-    if sanitized or "CRIA_EMULATOR" in os.environ:
+    if cli.IS_SANITIZED or cli.IS_EMULATED:
         print("sanitizers and emulators reserve what they never touch", file=sys.stderr)
         sys.exit(SKIPPED)
     unittest.main()

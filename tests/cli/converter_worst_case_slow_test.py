@@ -3,8 +3,8 @@
 
 That is the promise for a release build on a machine of 2024. The test allows four times as much, 8 s, for slower
 machines and for neighbours that take the caches: what it looks for is a cost that grows with the square, which takes
-minutes. A build with sanitizers, which is told by their names in the program, takes some ten times as long a byte, and
-an emulator fifty: there inputs are smaller and the limit is longer. Memory is limited in release builds alone.
+minutes. A build with sanitizers takes some ten times as long a byte, and an emulator fifty: there inputs are smaller and
+the limit is longer. Memory is limited in release builds alone.
 """
 
 import json
@@ -23,22 +23,15 @@ sys.path.insert(0, str(ROOT / "tests/tools"))
 import hostile_checkpoints as hostile  # noqa: E402
 import make_random_checkpoint  # noqa: E402
 
+import cria_cli as cli  # noqa: E402
+
 INVALID = 3
 MEGABYTE = 1 << 20
 SHAPE = ["--d-model", "64", "--layers", "1", "--heads", "4", "--kv-heads", "2", "--ffn", "100", "--vocab", "70"]
-
-
-def is_sanitized():
-    path = Path(CONVERT)
-    return any(name in path.read_bytes() for name in (b"__asan_init", b"__tsan_init", b"__ubsan_handle"))
-
-
-EMULATED = "CRIA_EMULATOR" in os.environ
-SANITIZED = not EMULATED and is_sanitized()
 FULL_BYTES = 16 * MEGABYTE - 1024
-BYTES = MEGABYTE if EMULATED or SANITIZED else FULL_BYTES
+BYTES = MEGABYTE if cli.IS_EMULATED or cli.IS_SANITIZED else FULL_BYTES
 # Far above the two seconds that a machine at rest needs at most, far below what a quadratic one takes.
-SECONDS = 60 if EMULATED else 30 if SANITIZED else 8
+SECONDS = 60 if cli.IS_EMULATED else 30 if cli.IS_SANITIZED else 8
 # Of memory: what a value of JSON and its key take beside the few bytes that spell them, and a constant.
 MULTIPLE, CONSTANT_BYTES = 32, 160 * MEGABYTE
 
@@ -87,7 +80,7 @@ class WorstCase(unittest.TestCase):
     def run_one(self, folder, n_bytes, arguments):
         """(exit code, processor seconds, standard error)."""
         def limit():
-            if not EMULATED and not SANITIZED:  # which reserve what they never touch
+            if not cli.IS_EMULATED and not cli.IS_SANITIZED:  # which reserve what they never touch
                 most = MULTIPLE * n_bytes + CONSTANT_BYTES
                 resource.setrlimit(resource.RLIMIT_AS, (most, most))
 

@@ -62,7 +62,7 @@ class CpuModels(unittest.TestCase):
             for test in ("kernel_bits_products_test", "kernel_bits_vectors_test"):
                 result = emulated(model, [TESTS / test, f"--gtest_filter=*/{level}_*"])
                 self.check(result, model)
-                tested = set(re.findall(r"OK \] Isas/KernelBits\.\w+/([a-z0-9]+)_", result.out))
+                tested = set(re.findall(r"OK \] Isas/(?:Product|Vector)Bits\.\w+/([a-z0-9]+)_", result.out))
                 self.assertEqual(tested, {level}, f"{model} {test}")
 
         self.for_models(check, MAIN_MODELS)

@@ -43,12 +43,21 @@ BUILD = """\
 [1/9] Building CXX object errors/error_text.cpp.o
 FAILED: runtime/a.o
 /usr/bin/c++ -Werror -Wfatal-errors -Wno-error=x -c a.cpp %s
-a.h:1:2: \x1b[01;31m\x1b[Kerror: \x1b[m\x1b[Kthe cause
-""" % ("-I" * 500) + "b.cpp:1:1: error: a follower\n" * 9000
+-Dx-error: -Dy=error: none of both
+a.h:1:2: \x1b[01;31m\x1b[Kerror: \x1b[m\x1b[Kthe \xffcause
+""" % ("-I" * 500) + f"a.h:3:4: error: {'a' * 400}\n" + "b.cpp:1:1: error: a follower\n" * 9000
+CONFIGURE = """\
+CMake Error at CMakeLists.txt:3 (find_package):
+
+  the reason
+  goes on
+  and on
+"""
+LINK = "FAILED: bin/x\nld: x.o: in function `f()':\nx.cpp:(.text+0x1): undefined reference to `g()'\ncollect2: error: ld\n"
 
 
 class Summary(unittest.TestCase):
-    def summary(self, *targets, **files):
+    def summary(self, *targets, log="", **files):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             (folder / "scripts").mkdir()
@@ -58,9 +67,11 @@ class Summary(unittest.TestCase):
                 (folder / program).write_text(text)
                 (folder / program).chmod(0o755)
             for file, text in files.items():
-                (folder / file.replace("_", ".")).write_text(text)
+                (folder / file.replace("_", ".")).write_text(text, "latin-1")
+            (folder / "build/release").mkdir(parents=True)
+            (folder / "build/release/ctest.log").write_text(log)
             options = [word for target in targets for word in ("--target", target)]
-            done = subprocess.run([folder / "scripts/test.sh", *options], capture_output=True, text=True, timeout=60, check=False,
+            done = subprocess.run([folder / "scripts/test.sh", *options], capture_output=True, encoding="latin-1", timeout=60, check=False,
                                   env={**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "FOLDER": name})
             self.assertEqual(done.stderr, "")
             return done.returncode, done.stdout[done.stdout.rindex("\n\n== ") + 2:].splitlines()
@@ -81,15 +92,20 @@ class Summary(unittest.TestCase):
     def test_what_does_not_build_and_what_comes_after_it(self):
         status, lines = self.summary("release", "dev", build_release=BUILD, tests_dev=PASSED)
         self.assertEqual(status, 1)
-        self.assertEqual(lines[:5], ["== release", "it does not build", "FAILED: runtime/a.o", "a.h:1:2: error: the cause",
-                                     "b.cpp:1:1: error: a follower"])
+        self.assertEqual(lines[:6], ["== release", "it does not build", "FAILED: runtime/a.o", "a.h:1:2: error: the cause",
+                                     "a.h:3:4: error: " + "a" * 284, "b.cpp:1:1: error: a follower"])
         self.assertEqual(lines[9], "100% tests passed, 0 tests failed out of 2")
+        _, lines = self.summary("release", build_release=CONFIGURE)
+        self.assertEqual(lines[2:-1], ["CMake Error at CMakeLists.txt:3 (find_package):", "  the reason", "  goes on"])
+        _, lines = self.summary("release", build_release=LINK)
+        self.assertEqual(lines[2:-1], ["FAILED: bin/x", "x.cpp:(.text+0x1): undefined reference to `g()'", "collect2: error: ld"])
         status, lines = self.summary("release", build_release="Killed\n")
         self.assertEqual((status, lines[2]), (1, "see build/release/build.log"))
 
     def test_a_ctest_that_cannot_start(self):
-        status, lines = self.summary("release")
-        self.assertEqual((status, lines[1]), (1, "no test ran to its end"))
+        for before in "", FAILED:  # a log of an earlier run
+            status, lines = self.summary("release", log=before)
+            self.assertEqual((status, lines[1:-1]), (1, ["no test ran to its end"]))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Every *_test.cpp, *_test.py and *_bench.cpp is built or run: none lies where the build does not look. Those of
-tests/unit/<path> lie below a folder of the source tree, <path>."""
+tests/unit/<path> lie below a folder of the source tree, <path>. A suite of GoogleTest is in one file."""
 import json
 import pathlib
 import re
@@ -9,7 +9,7 @@ import subprocess
 from house_common import Sample, main
 
 UNIT = pathlib.PurePath("tests/unit")
-SUITE = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)", re.MULTILINE)
+SUITE = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+)", re.MULTILINE)
 SUFFIXES = ("_test.cpp", "_test.py", "_bench.cpp")
 
 
@@ -36,6 +36,7 @@ def check(context):
     suites = {found.group(1) for found in filters if found}
     scripts = {pathlib.Path(word).resolve() for word in words if word.endswith(".py")}
     sources = context.files(".cpp", ".h")
+    file_of_suite = {}
     problems = []
     compared = 0
     for path in context.files():
@@ -53,8 +54,13 @@ def check(context):
                 problems.append(f"{name}: ctest does not run it (tests/cli/CMakeLists.txt says what is read)")
         elif full not in compiled:
             problems.append(f"{name}: no target compiles it (tests/unit/CMakeLists.txt lists the folders)")
-        elif name.endswith("_test.cpp") and not suites.intersection(SUITE.findall(full.read_text())):
-            problems.append(f"{name}: ctest runs no test of it")
+        elif name.endswith("_test.cpp"):
+            own = set(SUITE.findall(full.read_text()))
+            if not suites.intersection(own):
+                problems.append(f"{name}: ctest runs no test of it")
+            # Of a suite in two files ctest's names would not tell whose cases are run.
+            problems.extend(f"{name}: suite {suite} is also in {file_of_suite[suite]}" for suite in sorted(own) if suite in file_of_suite)
+            file_of_suite.update(dict.fromkeys(own, name))
     return problems, compared
 
 
@@ -81,6 +87,7 @@ SAMPLES = [
     Sample("a test that no target compiles", {"known/a_test.cpp": CASE, "other/b_test.cpp": CASE}, "no target compiles it"),
     Sample("a test whose cases are not run", {"built/b_test.cpp": CASE}, "ctest runs no test of it"),
     Sample("a test without a single case", {"known/a_test.cpp": CASE, "known/b_test.cpp": "// TEST(A, B)"}, "ctest runs no test of it"),
+    Sample("a suite in two files", {"known/a_test.cpp": CASE, "built/b_test.cpp": CASE}, "suite A is also in"),
     Sample("a test in its place", {"quant/a.h": "", "tests/unit/quant/a_test.cpp": CASE}, None),
     Sample("a test of no folder", {"quant/a.h": "", "tests/unit/other/a_test.cpp": CASE}, "other is no folder of sources"),
     Sample("a script that ctest does not run", {"other/b_test.py": ""}, "ctest does not run it"),

@@ -38,6 +38,7 @@ uint64_t sum_lines(const uint64_t* line, size_t n_lines) {
   constexpr size_t kWords = kLineBytes / sizeof(uint64_t);
   constexpr size_t kBurstLines = 64;
   constexpr size_t kLinesAhead = 96;
+  // The runtime's own, in runtime/kernels/weight_fetch.h, may change with the kernels.
   constexpr size_t kPageBytes = 4096;
   constexpr size_t kPageLines = 2;
   uint64_t sums[kWords] = {};
@@ -51,7 +52,7 @@ uint64_t sum_lines(const uint64_t* line, size_t n_lines) {
       }
     }
     if constexpr (kAhead == ReadAhead::kPages) {
-      if (reinterpret_cast<uintptr_t>(line) % kPageBytes == 0) {
+      if (reinterpret_cast<uintptr_t>(line) % kPageBytes < kLineBytes) {
         for (size_t j = 0; j < kPageLines; ++j) {
           __builtin_prefetch(line + kPageBytes / sizeof(uint64_t) + j * kWords);
         }

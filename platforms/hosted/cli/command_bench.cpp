@@ -131,9 +131,8 @@ void put_result(TextStream* out, const BenchResult& result) {
   out->put(text_of("  plan %s + file %s\n  KV cache of a session %s\n",
                    megabytes(result.memory_bytes).c_str(), megabytes(result.plan.in_place).c_str(),
                    megabytes(result.plan.session.kv_cache).c_str()));
-  const std::string peak = result.peak_resident_bytes
-                               ? megabytes(*result.peak_resident_bytes)
-                               : "unknown: this system does not tell that of a row alone";
+  const std::string peak = result.peak_resident_bytes ? megabytes(*result.peak_resident_bytes)
+                                                      : "unknown: this system does not tell";
   out->put(text_of("  peak resident %s\n", peak.c_str()));
   out->flush();
 }

@@ -18,9 +18,9 @@ using format::NumberFormat;
 using format::TensorRole;
 using test::Json;
 
-class MixedFormatsTest : public ::testing::Test {
+class ChosenFormatsTest : public ::testing::Test {
  protected:
-  MixedFormatsTest() {
+  ChosenFormatsTest() {
     test::TinyCheckpoint(128, 256, 50).write(folder_ / "model");
     options_.model = folder_ / "model";
     options_.output = folder_ / "m.cria";
@@ -60,7 +60,7 @@ double bits_of(const std::vector<format::TensorEntry>& entries) {
   return bits / n_weights;
 }
 
-TEST_F(MixedFormatsTest, TheFileKeepsWithinTheBitsAndTheReportIsTrueToIt) {
+TEST_F(ChosenFormatsTest, TheFileKeepsWithinTheBitsAndTheReportIsTrueToIt) {
   for (const double bits : {4.5, 5.5, 7.0, 8.4}) {
     options_.bits = bits;
     const Json report = Json::parse(report_text(convert()));
@@ -96,7 +96,7 @@ TEST_F(MixedFormatsTest, TheFileKeepsWithinTheBitsAndTheReportIsTrueToIt) {
   }
 }
 
-TEST_F(MixedFormatsTest, BytesAreThoseOfAnyNumberOfThreads) {
+TEST_F(ChosenFormatsTest, BytesAreThoseOfAnyNumberOfThreads) {
   (void)convert();
   const std::string first = test::read_file(options_.output);
   options_.n_threads = 3;
@@ -111,7 +111,7 @@ TEST_F(MixedFormatsTest, BytesAreThoseOfAnyNumberOfThreads) {
   EXPECT_TRUE(calibrated == test::read_file(options_.output));
 }
 
-TEST_F(MixedFormatsTest, CalibrationRoundsMatricesOfFourAndEightBits) {
+TEST_F(ChosenFormatsTest, CalibrationRoundsMatricesOfFourAndEightBits) {
   options_.calibration = {true, std::nullopt, 1024};
   const ConversionReport report = convert();
   size_t n_nibbles = 0;
@@ -128,7 +128,7 @@ TEST_F(MixedFormatsTest, CalibrationRoundsMatricesOfFourAndEightBits) {
 }
 
 // XNNPACK takes positive scales, and no int8g32.
-TEST_F(MixedFormatsTest, PositiveScalesAreWithoutWhatXnnpackHasNot) {
+TEST_F(ChosenFormatsTest, PositiveScalesAreWithoutWhatXnnpackHasNot) {
   options_.scales = ScaleSigns::kPositive;
   options_.bits = 7.5;
   size_t n_int8 = 0;
@@ -139,7 +139,7 @@ TEST_F(MixedFormatsTest, PositiveScalesAreWithoutWhatXnnpackHasNot) {
   EXPECT_GT(n_int8, 0u);
 }
 
-TEST_F(MixedFormatsTest, FourBitsMayBeUneven) {
+TEST_F(ChosenFormatsTest, FourBitsMayBeUneven) {
   options_.weights = NumberFormat::kInt4Nl;
   (void)convert();
   std::map<NumberFormat, size_t> n;
@@ -152,7 +152,7 @@ TEST_F(MixedFormatsTest, FourBitsMayBeUneven) {
   EXPECT_EQ(n[NumberFormat::kInt4], 0u);
 }
 
-TEST_F(MixedFormatsTest, ScalesAreSaidToBeSignedWhereSomeAre) {
+TEST_F(ChosenFormatsTest, ScalesAreSaidToBeSignedWhereSomeAre) {
   (void)convert();
   EXPECT_NE(test::ModelReadBack(options_.output).config().flags & format::kSignedScales, 0u);
   options_.scales = ScaleSigns::kPositive;
@@ -167,7 +167,7 @@ TEST_F(MixedFormatsTest, ScalesAreSaidToBeSignedWhereSomeAre) {
   EXPECT_EQ(test::ModelReadBack(options_.output).config().flags & format::kSignedScales, 0u);
 }
 
-TEST_F(MixedFormatsTest, TheTextMayBeGiven) {
+TEST_F(ChosenFormatsTest, TheTextMayBeGiven) {
   std::string lines;
   for (size_t line = 0; line < 10; ++line) {
     for (size_t i = 0; i < 40; ++i) lines += std::to_string((line * 7 + i * i) % 50) + " ";
@@ -181,7 +181,7 @@ TEST_F(MixedFormatsTest, TheTextMayBeGiven) {
   EXPECT_FALSE(report["bits"].contains("seed"));
 }
 
-TEST_F(MixedFormatsTest, BitsThatTheModelCannotHaveAreRefusedWithWhatItCan) {
+TEST_F(ChosenFormatsTest, BitsThatTheModelCannotHaveAreRefusedWithWhatItCan) {
   for (const double bits : {4.0, 15.0}) {
     options_.bits = bits;
     test::expect_refused(ExitCode::kUsage, {"--bits", "4.", " to ", "bits a weight"},
@@ -190,7 +190,7 @@ TEST_F(MixedFormatsTest, BitsThatTheModelCannotHaveAreRefusedWithWhatItCan) {
   }
 }
 
-TEST_F(MixedFormatsTest, ThePlanOfAWishIsAnUpperBound) {
+TEST_F(ChosenFormatsTest, ThePlanOfAWishIsAnUpperBound) {
   const std::filesystem::path output = options_.output;
   for (const double bits : {4.8, 6.0, 8.4}) {
     options_.bits = bits;
@@ -206,7 +206,7 @@ TEST_F(MixedFormatsTest, ThePlanOfAWishIsAnUpperBound) {
 }
 
 // A tensor whose format is given keeps it, and the others share what it leaves.
-TEST(MixedFormats, WhatIsFixedHasNoChoice) {
+TEST(ChosenFormats, WhatIsFixedHasNoChoice) {
   format::ModelConfig config = {};
   config.n_layers = 1;
   config.d_model = 128;
@@ -230,7 +230,7 @@ TEST(MixedFormats, WhatIsFixedHasNoChoice) {
   check_bits(config, wish);
 }
 
-TEST_F(MixedFormatsTest, WhatWeightsOfGivesStays) {
+TEST_F(ChosenFormatsTest, WhatWeightsOfGivesStays) {
   options_.weights_of[static_cast<size_t>(format::MatrixRole::kDown)] = {NumberFormat::kF16, 0};
   options_.bits = 8;
   const ConversionReport report = convert();

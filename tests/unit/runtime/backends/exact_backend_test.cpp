@@ -148,7 +148,7 @@ TEST_P(PartsOfMatrices, MultiplyEachTileOnceAndBreakUpNoPair) {
   kernels.matmul_q8_q8 = count_int8;
   kernels.matmul_f32_f32 = count_f32;
   for (const size_t n_rows : {1u, 2u, 6u, 7u, 8u, 9u, 15u, 16u}) {
-    for (const uint32_t n_tiles : {1u, 4u, 34u, 100u}) {
+    for (const uint32_t n_tiles : {1u, 4u, 22u, 24u, 34u, 100u}) {
       const Ones ones({n_tiles * 16 - 3, cols, number_format, 0});
       const Ones more({16, cols, number_format, 0});
       ASSERT_EQ(tile_code_bytes(ones.matrix.shape), kTileBytes);

@@ -609,7 +609,7 @@ TEST(XnnpackNeeds, RefuseIntegerSumsThatCouldOverflow) {
   EXPECT_EQ(kXnnpackBackend.needs(c, 1, kPrefillChunk, &needs), Status::kUnsupported);
 }
 
-TEST(HeapTrap, SeesAllocations) {
+TEST(XnnpackHeapTrap, SeesAllocations) {
   ASSERT_GT(kHooked, 0);
   g_allocations = 0;
   g_trap_armed = 1;
