@@ -101,8 +101,11 @@ class Conversation {
     for (const ChatMessage& message : messages) n_bytes += message.content.size();
     return 3 * n_bytes;
   }
+  // Whole blocks, so that the last so many of them are aligned as all of them are.
   static size_t workspace_bytes(size_t n_tokens) {
-    return (n_tokens + 1) * (kEncodeBytesPerSymbol + 1);
+    constexpr size_t kBlockBytes = alignof(std::max_align_t);
+    const size_t n_bytes = (n_tokens + 1) * (kEncodeBytesPerSymbol + 1);
+    return (n_bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
   }
 
   const Tokenizer& tokenizer_;
