@@ -21,10 +21,10 @@ sys.path.insert(0, str(ROOT / "tests/tools"))
 
 from make_random_checkpoint import SHAPES  # noqa: E402
 
-from script_arguments import OneLineParser, is_program, number, numbers, output_file, program  # noqa: E402
+from script_arguments import SHARED, OneLineParser, is_program, number, numbers, output_file, program  # noqa: E402
 
 BIN = ROOT / "build/release/bin"
-PEERS = pathlib.Path(os.environ.get("CRIA_SHARED", ROOT.parent / "shared")) / "tools/peers"
+PEERS = SHARED / "tools/peers"
 
 # Least ratios of speeds, cria to llama.cpp. Decoding ends where reading the weights does: where it misses its ratio, the bar
 # is a share of the plain reads of the same rounds.

@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 import quality_plot
-from script_arguments import OneLineParser, existing, is_program, output_file, program
+from script_arguments import SHARED, OneLineParser, existing, is_program, output_file, program
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = ROOT / "build/release/bin"
@@ -201,9 +201,8 @@ def main():
     arguments = parser.parse_args()
     if len(arguments.model) != len(arguments.text):
         parser.error("each --model wants a --text")
-    shared = pathlib.Path(os.environ.get("CRIA_SHARED", ROOT.parent / "shared"))
-    peers = arguments.peers or (shared / "tools/peers").resolve()
-    known = reference_models(shared)
+    peers = arguments.peers or (SHARED / "tools/peers").resolve()
+    known = reference_models(SHARED)
     names = [name for name in arguments.models.split(",") if name]
     for name in names:
         if name not in known:

@@ -3,6 +3,9 @@ import argparse
 import os
 import pathlib
 
+# Reference checkpoints, and the program that runs llama.cpp: beside this repository, or elsewhere.
+SHARED = pathlib.Path(os.environ.get("CRIA_SHARED", pathlib.Path(__file__).resolve().parents[2] / "shared"))
+
 
 def one_line(message):
     return "".join(c if c.isprintable() else "?" for c in str(message))

@@ -24,8 +24,10 @@ SKIP = 77
 # In a cross build the programs are wrappers of this emulator (tests/CMakeLists.txt).
 IS_EMULATED = "CRIA_EMULATOR" in os.environ
 # The thread sanitizer's programs are some twenty times slower; all sanitizers' hold memory of their own.
-IS_THREAD_SANITIZED = not IS_EMULATED and b"__tsan_init" in Path(CRIA).read_bytes()
-IS_SANITIZED = IS_THREAD_SANITIZED or not IS_EMULATED and b"__asan_init" in Path(CRIA).read_bytes()
+_PROGRAM = b"" if IS_EMULATED else Path(CRIA).read_bytes()
+IS_THREAD_SANITIZED = b"__tsan_init" in _PROGRAM
+IS_SANITIZED = IS_THREAD_SANITIZED or b"__asan_init" in _PROGRAM or b"__ubsan_handle" in _PROGRAM
+del _PROGRAM
 # A slow machine under sanitizers or an emulator; nothing here waits for it to pass.
 PATIENCE_S = 600 if IS_EMULATED or IS_SANITIZED else 120
 

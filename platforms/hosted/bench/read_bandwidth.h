@@ -12,7 +12,7 @@ enum class ReadAhead {
   kNone,      // plain loads alone
   kEachLine,  // with each line the one 6 KB on
   kBursts,    // every 4 KB the 4 KB that begin 6 KB on
-  kPages,     // with the first line of a page the first two of the next, as kernels do
+  kPages,     // with the first line of a page the first two of the next
 };
 inline constexpr ReadAhead kReadAheads[] = {ReadAhead::kNone, ReadAhead::kEachLine,
                                             ReadAhead::kBursts, ReadAhead::kPages};
