@@ -321,7 +321,7 @@ def read_options():
                         help=f"turns of each pair, and {DECODE_ROUNDS} times as many of decoding; default: %(default)s; "
                              f"behind a depth at most {DEPTH_ROUNDS}, as each fills the context anew")
     parser.add_argument("--json", type=output_file, help="also write the rows to this file")
-    parser.add_argument("--peers", type=program, help=f"the program that runs llama.cpp; default: {PEERS}")
+    parser.add_argument("--peers", type=program, help="the program that runs llama.cpp; default: tools/peers of $CRIA_SHARED")
     parser.add_check()
     options = parser.parse_args()
     if options.peers is None and not is_program(PEERS):

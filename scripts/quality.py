@@ -201,7 +201,7 @@ def main():
     arguments = parser.parse_args()
     if len(arguments.model) != len(arguments.text):
         parser.error("each --model wants a --text")
-    peers = arguments.peers or (SHARED / "tools/peers").resolve()
+    peers = arguments.peers or SHARED / "tools/peers"
     known = reference_models(SHARED)
     names = [name for name in arguments.models.split(",") if name]
     for name in names:

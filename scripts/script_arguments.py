@@ -4,7 +4,7 @@ import os
 import pathlib
 
 # Reference checkpoints, and the program that runs llama.cpp: beside this repository, or elsewhere.
-SHARED = pathlib.Path(os.environ.get("CRIA_SHARED", pathlib.Path(__file__).resolve().parents[2] / "shared"))
+SHARED = pathlib.Path(os.environ.get("CRIA_SHARED") or pathlib.Path(__file__).resolve().parents[2] / "shared").resolve()
 
 
 def one_line(message):

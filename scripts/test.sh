@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Sets the machine up, builds, and runs every test through ctest: release and dev (the address and undefined-behaviour
-# sanitizers, without what is slow or repeats release at length, which CMakePresets.json names); then, under an emulator, the
-# firmware: cortex-m55 with and without Helium, and what is labelled short for cortex-m33 and cortex-m4. A firmware is left
-# out, and said to be, when it would begin after 34 minutes or its tools cannot be installed. Ends with how long each took.
+# Sets the machine up, builds, and runs every test through ctest: release; the firmware for cortex-m33 under an emulator, what
+# is labelled short; dev (the address and undefined-behaviour sanitizers, without what is slow or repeats release at length,
+# which CMakePresets.json names); then more firmware: cortex-m55 with and without Helium, and what is short for cortex-m4. A
+# firmware is left out, and said to be, when its tools cannot be installed; those behind dev, when they would begin after 34
+# minutes. Ends with how long each took.
 #   scripts/test.sh [--target NAME]...   only these, whole; nothing is left out. More targets: aarch64 and armv7 under
 #                                        an emulator, tsan (the thread sanitizer)
 set -euo pipefail
@@ -10,7 +11,7 @@ exec </dev/null
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 known="release dev cortex-m55 cortex-m33 cortex-m4 aarch64 armv7 tsan"
-last_start=$((34 * 60))  # seconds after which no optional target begins
+last_start=$((34 * 60))  # seconds after which no target of "late" begins
 
 # setup_TARGET: what it needs beyond scripts/setup.sh's basics; presets_TARGET where it is not the preset of its name.
 setup_release() { scripts/setup.sh --package --web; }
@@ -71,7 +72,8 @@ plain() { LC_ALL=C tr -d '\000\200-\377' | sed 's/\x1b\[[0-9;]*[mK]//g'; }
 # and long.
 build_errors() {
   plain <"build/$1/build.log" | awk '
-    /(^|[^-=])[Ee]rror: |^FAILED: |: (undefined reference to|multiple definition of|cannot find -l)/ { left = 1 }
+    /(^|[^-=])[Ee]rror: |^FAILED: |: (undefined reference to|multiple definition of|cannot find -l)/ && left == 0 { left = 1 }
+    /^([^ ]*[\/-])?ld(\.[a-z]+)?:/ && !/ warning: |: in function / && left == 0 { left = 1 }
     /CMake Error/ { left = 3 }
     left > 0 && n < 6 && !/^ *$/ { left--; n++; print substr($0, 1, 300) }
     END { if (n == 0) print "see " file }' file="build/$1/build.log"
@@ -97,28 +99,36 @@ run() {
 
 # In a function, so that bash has read it all before it begins: the file may change meanwhile.
 main() {
-  local required=() optional=() status=0 target preset part
+  local targets=() late=() status=0 target preset part
   while [ $# -gt 0 ]; do
     case $#:$1 in
       1:*) ;;
       *:--target | *:--preset)
-        [[ " $known " != *" $2 "* ]] || { required+=("$2"); shift 2; continue; } ;;
+        [[ " $known " != *" $2 "* ]] || { targets+=("$2"); shift 2; continue; } ;;
     esac
     echo "usage: scripts/test.sh [--target ${known// /|}]..." >&2
     exit 2
   done
-  [ ${#required[@]} -gt 0 ] || { required=(release dev); optional=(cortex-m55 cortex-m33 cortex-m4); }
 
   cd "$root"
   summary=()
-  for target in "${required[@]}"; do setup "$target"; done
-  for target in "${required[@]}" "${optional[@]}"; do
+  if [ ${#targets[@]} -gt 0 ]; then
+    for target in "${targets[@]}"; do setup "$target"; done
+  else
+    setup release
+    setup dev
+    targets=(release cortex-m33 dev)
+    late=(cortex-m55 cortex-m4)
+    short="cortex-m33 cortex-m4"
+  fi
+  for target in "${targets[@]}" "${late[@]}"; do
     part=
-    if [[ " ${required[*]} " != *" $target "* ]]; then
-      [ "$SECONDS" -lt "$last_start" ] || { summary+=("== $target: left out, $(minutes "$SECONDS") had gone by"); continue; }
-      setup "$target" || { summary+=("== $target: left out, its tools cannot be installed"); continue; }
-      case $target in cortex-m33 | cortex-m4) part=short ;; esac
+    [[ " ${short-} " != *" $target "* ]] || part=short
+    if [[ " ${late[*]} " == *" $target "* ]] && [ "$SECONDS" -ge "$last_start" ]; then
+      summary+=("== $target: left out, $(minutes "$SECONDS") had gone by")
+      continue
     fi
+    setup "$target" || { summary+=("== $target: left out, its tools cannot be installed"); continue; }
     for preset in $(presets "$target"); do run "$preset" $part || status=1; done
   done
   printf '%s\n' "" "${summary[@]}" "== all: $(minutes "$SECONDS")"

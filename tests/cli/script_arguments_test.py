@@ -41,6 +41,21 @@ class ScriptArguments(unittest.TestCase):
                 self.assertIn(ast.get_docstring(ast.parse(script.read_text())), shown.stdout)
         self.assertGreater(tried, 7)
 
+    def test_references_are_found_from_every_folder(self):
+        beside = str(SCRIPTS.parents[1] / "shared")
+        for value, wanted in (("shared", str(Path.cwd().resolve() / "shared")), ("", beside), (None, beside), ("/x/50%/y", "/x/50%/y")):
+            environment = {name: text for name, text in os.environ.items() if name != "CRIA_SHARED"}
+            if value is not None:
+                environment["CRIA_SHARED"] = value
+            with self.subTest(CRIA_SHARED=value):
+                code = "import os, script_arguments; os.chdir('/'); print(script_arguments.SHARED)"
+                said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True,
+                                      env=environment | {"PYTHONPATH": str(SCRIPTS)})
+                self.assertEqual(said.stdout, os.path.realpath(wanted) + "\n")
+                for script in ("compare", "quality"):
+                    subprocess.run([sys.executable, SCRIPTS / f"{script}.py", "--help"], capture_output=True, timeout=60, check=True,
+                                   env=environment)
+
     def test_refusals_come_before_building(self):
         tried = 0
         for script in sorted(SCRIPTS.glob("*.sh")):

@@ -99,6 +99,12 @@ class Summary(unittest.TestCase):
         self.assertEqual(lines[2:-1], ["CMake Error at CMakeLists.txt:3 (find_package):", "  the reason", "  goes on"])
         _, lines = self.summary("release", build_release=LINK)
         self.assertEqual(lines[2:-1], ["FAILED: bin/x", "x.cpp:(.text+0x1): undefined reference to `g()'", "collect2: error: ld"])
+        for reason in "l.ld:1: syntax error", "region `FLASH' overflowed by 9 bytes", "y section `.text' will not fit in region `FLASH'":
+            log = f"FAILED: bin/x\n/opt/arm/bin/arm-none-eabi-ld:{reason}\n/opt/arm/bin/ld: warning: old\ncollect2: error: ld\n"
+            _, lines = self.summary("release", build_release=log)
+            self.assertEqual(lines[2:-1], ["FAILED: bin/x", f"/opt/arm/bin/arm-none-eabi-ld:{reason}", "collect2: error: ld"])
+        _, lines = self.summary("release", build_release="CMake Error at CMakeLists.txt:3 (message):\n  error: no\n\n  for this\n")
+        self.assertEqual(lines[2:-1], ["CMake Error at CMakeLists.txt:3 (message):", "  error: no", "  for this"])
         status, lines = self.summary("release", build_release="Killed\n")
         self.assertEqual((status, lines[2]), (1, "see build/release/build.log"))
 

@@ -50,6 +50,21 @@ class WithoutProc(unittest.TestCase):
         _, hidden = self.both("run", self.model, *PROMPT[:-1])
         self.assertRegex(hidden.stderr, r"\Aprefill [^\n]+\n\Z")  # cria's own
 
+    def test_what_xnnpack_lacks_is_said(self):
+        model = cli.model("--weights", "int4", "--scales", "positive")
+        for command in (("run", model, *PROMPT), ("info", model), ("bench", model, "-p", "8", "-n", "4", "-r", "1")):
+            line = cli.command_line((*command, "--backend", "xnnpack"))
+            if run(*line).returncode != cli.DONE:
+                self.skipTest("this build has no XNNPACK")
+            hidden = run(*HIDDEN, *line)
+            self.assertEqual((hidden.returncode, hidden.stdout), (cli.BAD_INPUT, ""))
+            self.assertRegex(hidden.stderr, r"\A[^\n]+: XNNPACK needs /proc/cpuinfo, [^\n]+; try --backend exact\n\Z")
+
+    def test_cores_are_not_said_where_they_are_not_known(self):
+        there, hidden = self.both("bench", self.model, "-p", "8", "-n", "4", "-r", "1")
+        self.assertRegex(there.stdout + there.stderr, r", \d+ cores?;")
+        self.assertRegex(hidden.stdout + hidden.stderr, r", \d+ processors?;")
+
     def test_the_other_commands_work(self):
         for command in (("info", self.model), ("verify", self.model), ("bench", self.model, "-p", "8", "-n", "4", "-r", "1")):
             self.both(*command)

@@ -33,8 +33,8 @@ bool has_avx2_and_f16c() {
 // Leaf 7, subleaf 1, EAX bit 4.
 bool has_avxvnni() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return __builtin_cpu_supports("avx2") != 0 &&
-         __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & (1u << 4)) != 0;
+  return has_avx2_and_f16c() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 &&
+         (eax & (1u << 4)) != 0;
 }
 
 constexpr Question kQuestions[] = {

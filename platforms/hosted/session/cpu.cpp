@@ -10,26 +10,11 @@
 
 #include <cria.h>
 #include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/session/fast_cores.h"
 #include "platforms/hosted/session/isas_without_proc.h"
 
 namespace cria::hosted {
 namespace {
-
-// Cores of all clusters whose clock is within a fifth of the fastest one's; of all clusters where
-// clocks are unknown. So a phone's one prime core and its big cores count, its little ones do not.
-uint32_t count_fast_cores() {
-  if (!cpuinfo_initialize()) return 0;
-  uint64_t fastest = 0;
-  for (uint32_t i = 0; i < cpuinfo_get_clusters_count(); ++i) {
-    fastest = std::max(fastest, cpuinfo_get_cluster(i)->frequency);
-  }
-  uint32_t cores = 0;
-  for (uint32_t i = 0; i < cpuinfo_get_clusters_count(); ++i) {
-    const cpuinfo_cluster* const cluster = cpuinfo_get_cluster(i);
-    if (cluster->frequency >= fastest / 5 * 4) cores += cluster->core_count;
-  }
-  return cores;
-}
 
 uint32_t count_allowed() {
   cpu_set_t allowed;
@@ -79,6 +64,8 @@ std::string cpu_name() {
 
 }  // namespace
 
+bool knows_processors() { return cpuinfo_initialize(); }
+
 CpuCounts count_cpus() {
   return {.fast_cores = count_fast_cores(),
           .allowed = count_allowed(),
@@ -98,8 +85,10 @@ uint32_t default_threads() { return choose_threads(count_cpus()); }
 
 std::string machine_description() {
   const CpuCounts counts = count_cpus();
-  const uint32_t cores = counts.fast_cores != 0 ? counts.fast_cores : counts.any;
-  std::string text = text_of("%s, %u core%s", cpu_name().c_str(), cores, cores == 1 ? "" : "s");
+  const bool knows_cores = counts.fast_cores != 0;
+  const uint32_t n = knows_cores ? counts.fast_cores : counts.any;
+  std::string text = text_of("%s, %u %s%s", cpu_name().c_str(), n,
+                             knows_cores ? "core" : "processor", n == 1 ? "" : "s");
   const std::string features = isa_features();
   if (!features.empty()) text += "; " + features;
   return text;
@@ -127,11 +116,13 @@ struct Detection {
   bool (*cpu_has)();
 };
 
+bool has_avx2_and_f16c() { return cpuinfo_has_x86_avx2() && cpuinfo_has_x86_f16c(); }
+
 constexpr Detection kDetections[] = {
     {CRIA_ISA_SCALAR, [] { return true; }},
     {CRIA_ISA_SSE4_1, [] { return cpuinfo_has_x86_sse4_1(); }},
-    {CRIA_ISA_AVX2, [] { return cpuinfo_has_x86_avx2() && cpuinfo_has_x86_f16c(); }},
-    {CRIA_ISA_AVX_VNNI, [] { return cpuinfo_has_x86_avxvnni(); }},
+    {CRIA_ISA_AVX2, has_avx2_and_f16c},
+    {CRIA_ISA_AVX_VNNI, [] { return has_avx2_and_f16c() && cpuinfo_has_x86_avxvnni(); }},
     {CRIA_ISA_AVX512_VNNI,
      [] {
        return cpuinfo_has_x86_avx512vnni() && cpuinfo_has_x86_avx512f() &&
@@ -152,7 +143,7 @@ uint32_t detectable_isas() {
 }
 
 uint32_t cpu_isas() {
-  if (!cpuinfo_initialize()) return isas_without_proc();
+  if (!knows_processors()) return isas_without_proc();
   uint32_t mask = 0;
   for (const Detection& detection : kDetections) {
     if (detection.cpu_has()) mask |= detection.isa;

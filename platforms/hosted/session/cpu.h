@@ -19,6 +19,9 @@ struct CpuCounts {
 
 CpuCounts count_cpus();
 
+// Whether cpuinfo can read of its processors; not without /proc and /sys.
+bool knows_processors();
+
 // Physical fast cores, but never more than the affinity mask and the quota allow; where the cores
 // are unknown what the C++ library knows; from 1 to kMostThreads.
 uint32_t choose_threads(const CpuCounts& counts);

@@ -33,8 +33,8 @@ uint32_t isas_of_kind() {
   __builtin_cpu_init();
   uint32_t mask = 0;
   if (__builtin_cpu_supports("sse4.1")) mask |= CRIA_ISA_SSE4_1;
-  if (__builtin_cpu_supports("avx2")) {
-    if ((cpu_leaf(1, 0).ecx & kF16cOfLeaf1) != 0) mask |= CRIA_ISA_AVX2;
+  if (__builtin_cpu_supports("avx2") && (cpu_leaf(1, 0).ecx & kF16cOfLeaf1) != 0) {
+    mask |= CRIA_ISA_AVX2;
     if ((cpu_leaf(7, 1).eax & kAvxVnniOfLeaf7Subleaf1) != 0) mask |= CRIA_ISA_AVX_VNNI;
   }
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

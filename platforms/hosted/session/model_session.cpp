@@ -105,6 +105,11 @@ cria_memory_plan plan_for(const ModelFile& file, const cria_config& config) {
                             "; try --backend auto, or convert again with --weights int4 --scales "
                             "positive");
     }
+    if (!knows_processors()) {
+      throw StatusError(status, file.path() +
+                                    ": XNNPACK needs /proc/cpuinfo, which cannot be read "
+                                    "here; try --backend exact");
+    }
   }
   check_status(status, file.path());
   return plan;

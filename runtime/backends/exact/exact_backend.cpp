@@ -77,11 +77,7 @@ constexpr size_t kLeastPartBytes = size_t{64} << 10;  // smaller ones cost more 
 void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
                   std::span<const LinearCall> calls) {
   size_t n_tiles = 0;
-  uint64_t n_bytes = 0;
-  for (const LinearCall& call : calls) {
-    n_tiles += tile_count(call.matrix->shape.rows);
-    n_bytes += matrix_bytes(call.matrix->shape);
-  }
+  for (const LinearCall& call : calls) n_tiles += tile_count(call.matrix->shape.rows);
   const MatrixShape& shape = calls.front().matrix->shape;
   if (is_integer(shape.number_format)) {
     quantize_rows(tools, x, n_rows, shape.cols, padded_cols(shape));
@@ -97,9 +93,11 @@ void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
       first += n;
     }
   };
+  if constexpr (!kSharesAsItGoes) return parallel_ranges(tools.threads, n_tiles, multiply_tiles);
   const size_t n_tasks = tools.threads.n_tasks;
   if (n_rows < kManyRows) {
-    if constexpr (!kHasStretches) return parallel_ranges(tools.threads, n_tiles, multiply_tiles);
+    uint64_t n_bytes = 0;
+    for (const LinearCall& call : calls) n_bytes += matrix_bytes(call.matrix->shape);
     const auto n_parts = static_cast<size_t>(
         std::clamp<uint64_t>(n_bytes / n_tasks / kLeastPartBytes, 1, kPartsOfStretch));
     // Where no kernel wants two tiles, shares are equal to the tile; so are those of a small
