@@ -11,7 +11,7 @@ exec </dev/null
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 known="release dev cortex-m55 cortex-m33 cortex-m4 aarch64 armv7 tsan"
-last_start=$((34 * 60))  # seconds after which no target of "late" begins
+last_start=$((34 * 60))  # seconds after which no firmware behind dev begins
 
 # setup_TARGET: what it needs beyond scripts/setup.sh's basics; presets_TARGET where it is not the preset of its name.
 setup_release() { scripts/setup.sh --package --web; }
@@ -99,36 +99,31 @@ run() {
 
 # In a function, so that bash has read it all before it begins: the file may change meanwhile.
 main() {
-  local targets=() late=() status=0 target preset part
+  local required=() targets status=0 target preset part
   while [ $# -gt 0 ]; do
     case $#:$1 in
       1:*) ;;
       *:--target | *:--preset)
-        [[ " $known " != *" $2 "* ]] || { targets+=("$2"); shift 2; continue; } ;;
+        [[ " $known " != *" $2 "* ]] || { required+=("$2"); shift 2; continue; } ;;
     esac
     echo "usage: scripts/test.sh [--target ${known// /|}]..." >&2
     exit 2
   done
 
+  targets=("${required[@]}")
+  [ ${#required[@]} -gt 0 ] || { required=(release dev); targets=(release cortex-m33 dev cortex-m55 cortex-m4); }
+
   cd "$root"
   summary=()
-  if [ ${#targets[@]} -gt 0 ]; then
-    for target in "${targets[@]}"; do setup "$target"; done
-  else
-    setup release
-    setup dev
-    targets=(release cortex-m33 dev)
-    late=(cortex-m55 cortex-m4)
-    short="cortex-m33 cortex-m4"
-  fi
-  for target in "${targets[@]}" "${late[@]}"; do
+  for target in "${required[@]}"; do setup "$target"; done
+  for target in "${targets[@]}"; do
     part=
-    [[ " ${short-} " != *" $target "* ]] || part=short
-    if [[ " ${late[*]} " == *" $target "* ]] && [ "$SECONDS" -ge "$last_start" ]; then
-      summary+=("== $target: left out, $(minutes "$SECONDS") had gone by")
-      continue
+    if [[ " ${required[*]} " != *" $target "* ]]; then
+      [ "$target" = cortex-m33 ] || [ "$SECONDS" -lt "$last_start" ] ||
+        { summary+=("== $target: left out, $(minutes "$SECONDS") had gone by"); continue; }
+      setup "$target" || { summary+=("== $target: left out, its tools cannot be installed"); continue; }
+      case $target in cortex-m33 | cortex-m4) part=short ;; esac
     fi
-    setup "$target" || { summary+=("== $target: left out, its tools cannot be installed"); continue; }
     for preset in $(presets "$target"); do run "$preset" $part || status=1; done
   done
   printf '%s\n' "" "${summary[@]}" "== all: $(minutes "$SECONDS")"

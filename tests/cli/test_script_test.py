@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(os.environ.get("CRIA_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 # Programs in place of CMake's: each does as files of its folder say, if there are any for the preset.
@@ -15,6 +16,7 @@ CMAKE = """#!/bin/sh
 exit 0
 """
 CTEST = """#!/bin/sh
+mkdir -p "build/$2/Testing/Temporary" && : >"build/$2/Testing/Temporary/LastTest.log"
 [ ! -f "$FOLDER/tests.$2" ] || cat "$FOLDER/tests.$2" >"$6"; [ -s "$6" ] || exit 8
 ! grep -q '\\*\\*\\*Failed' "$6"
 """
@@ -81,6 +83,17 @@ class Summary(unittest.TestCase):
         self.assertEqual(status, 0)
         self.assertEqual(lines[1::2], ["100% tests passed, 0 tests failed out of 2"] * 2)
         self.assertRegex("\n".join(lines), r"\A== release: built in 0 min \d s, tested in .*\n.*\n== dev: built .*\n.*\n== all: ")
+
+    def test_what_is_run_without_targets(self):
+        presets = "release", "cortex-m33", "dev", "cortex-m55", "cortex-m55-helium", "cortex-m4"
+        status, lines = self.summary(**{f"tests_{preset}": PASSED for preset in presets})
+        self.assertEqual((status, [line.split(":")[0] for line in lines[:-1:2]]),
+                         (0, ["== release", "== cortex-m33, short", "== dev", "== cortex-m55", "== cortex-m55-helium", "== cortex-m4, short"]))
+
+    def test_what_is_asked_for_is_run_whole(self):
+        with mock.patch.dict(os.environ, short="cortex-m33"):
+            _, lines = self.summary("cortex-m33", **{"tests_cortex-m33": PASSED})
+        self.assertRegex(lines[0], r"\A== cortex-m33: built in ")
 
     def test_why_tests_failed(self):
         status, lines = self.summary("release", tests_release=FAILED)
