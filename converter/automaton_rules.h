@@ -18,8 +18,7 @@ namespace cria::converter {
 //   - absorbed: on a run of those classes a walk finds a match at every step from the second, or
 //     one that ends with the run, so that at most two walks start in a run;
 //   - rejoined: from its start on, a walk is in this very state, where the runtime remembers that
-//   no
-//     match follows; and no other such state comes behind it.
+//     no match follows; and no other such state comes behind it.
 [[nodiscard]] bool is_linear(const WordAutomaton& automaton);
 
 }  // namespace cria::converter

@@ -36,8 +36,8 @@ struct Options {
   QuantMethod method = QuantMethod::kMse;
   ScaleSigns scales = ScaleSigns::kBoth;  // of int4 and int4nl
   std::optional<CalibrationWish> calibration;
-  // A weight, at most: then each matrix has a format of its own (converter/calibration/
-  // mixed_formats.h), and weights is that of four bits.
+  // A weight, at most: then each matrix has a format of its own
+  // (converter/calibration/mixed_formats.h), and weights is that of four bits.
   std::optional<double> bits;
   std::optional<uint32_t> context;
   std::vector<LoraWish> adapters;

@@ -70,9 +70,9 @@ inline constexpr uint32_t kChatDropNewlines = 1 << 4;  // ... without newlines a
 // Conversations that are refused:
 inline constexpr uint32_t kChatNoSystem = 1 << 5;         // with a system message
 inline constexpr uint32_t kChatOnlyFirstSystem = 1 << 6;  // with one that is not the first message
-inline constexpr uint32_t kChatAlternates = 1
-                                            << 7;   // whose others are not user, assistant, user...
-inline constexpr uint32_t kChatNeedsUser = 1 << 8;  // without a user's message
+// whose others are not user, assistant, user...
+inline constexpr uint32_t kChatAlternates = 1 << 7;
+inline constexpr uint32_t kChatNeedsUser = 1 << 8;              // without a user's message
 inline constexpr uint32_t kChatNotLastSystem = 1 << 9;          // that end with the system's
 inline constexpr uint32_t kChatNotLastAssistant = 1 << 10;      // that end with the assistant's
 inline constexpr uint32_t kChatNoTurnAfterAssistant = 1 << 11;  // ... whose turn is opened again

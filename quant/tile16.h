@@ -103,15 +103,16 @@ struct MatrixShape {
 }
 
 // Packs one tile. Rows past n_rows are written as zeros (code 0, scale 0).
-//   codes  [n_rows][padded_cols]  int8: -8..7 or -127..127, row-major
-//   scales [n_rows][groups]       bf16 bits as uint16
-//   out_codes   tile_code_bytes, out_scales  tile_scale_bytes; both overwritten
+//   codes       [n_rows][padded_cols]  int8: -8..7 or -127..127, row-major
+//   scales      [n_rows][groups]       bf16 bits as uint16
+//   out_codes   [tile_code_bytes]      overwritten
+//   out_scales  [tile_scale_bytes]     overwritten
 void pack_int4_tile(const MatrixShape& shape, const int8_t* codes, const uint16_t* scales,
                     size_t n_rows, uint8_t* out_codes, uint8_t* out_scales);
-//   scales [n_rows] f32
+//   scales      [n_rows] f32
 void pack_int8_tile(const MatrixShape& shape, const int8_t* codes, const float* scales,
                     size_t n_rows, uint8_t* out_codes, uint8_t* out_scales);
-//   scales [n_rows][groups]       bf16 bits as uint16
+//   scales      [n_rows][groups]       bf16 bits as uint16
 void pack_int8g32_tile(const MatrixShape& shape, const int8_t* codes, const uint16_t* scales,
                        size_t n_rows, uint8_t* out_codes, uint8_t* out_scales);
 //   values [n_rows][cols] f32, converted to shape.number_format

@@ -40,8 +40,8 @@ class CalibratedRounding {
                      hosted::ThreadPool* pool);
 
   // The codes of a matrix, asked for in the canonical order; nullptr: it is none of integers, or
-  // they are those that are found without calibration. Those of
-  // a layer are found when the first of them is asked for, and kept until the next layer's.
+  // they are those that are found without calibration. Those of a layer are found when the first of
+  // them is asked for, and kept until the next layer's.
   [[nodiscard]] const RoundedRows* rounded(const TensorSpec& spec);
   // nullptr: there was no choice.
   [[nodiscard]] const RoundingOutcome* outcome(const TensorSpec& spec) const;

@@ -8,8 +8,8 @@
 
 namespace cria::converter {
 
-// y = x / sqrt(mean(x^2) + epsilon) * weight; y may be x. Sixteen sums, element i in that of i %
-// 16, then halves onto each other.
+// y = x / sqrt(mean(x^2) + epsilon) * weight; y may be x. Sixteen sums, element i in that of
+// i % 16, then halves onto each other.
 void rms_norm(const float* x, const float* weight, size_t n, float epsilon, float* y);
 
 // gate = gate / (1 + exp(-gate)) * up.

@@ -20,9 +20,10 @@ struct RoundingBasis {
   std::vector<uint32_t> order;  // columns, that with the largest diagonal first
 };
 
-// sums     [cols][cols], lower triangle, of add_products
-// damping  share of the diagonal's mean that is added to the diagonal; grows where f32 wants it
-// is_factored  false leaves turned_factor empty, which feedback and TargetShift ask for
+//   sums         [cols][cols], lower triangle, of add_products
+//   damping      share of the diagonal's mean that is added to the diagonal; grows where f32
+//                wants it
+//   is_factored  false leaves turned_factor empty, which feedback and TargetShift ask for
 [[nodiscard]] RoundingBasis make_basis(hosted::ThreadPool* pool, const std::vector<float>& sums,
                                        size_t cols, float damping, bool is_factored = true);
 

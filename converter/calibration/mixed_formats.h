@@ -56,8 +56,8 @@ void check_bits(const format::ModelConfig& config, const MixedWish& wish);
 // Bytes that measuring takes, at most and about.
 [[nodiscard]] uint64_t divergence_bytes(const format::ModelConfig& config, const MixedWish& wish);
 
-// What the output suffers from a matrix, in nats a token (converter/calibration/
-// output_divergence.h).
+// What the output suffers from a matrix, in nats a token
+// (converter/calibration/output_divergence.h).
 struct MatrixDivergence {
   double measured;  // in kMeasuredFormat
   double expected;  // in the format that was chosen

@@ -70,7 +70,9 @@ void multiply(hosted::ThreadPool* pool, const float* x, size_t n, const PanelMat
 
 // sums += a^T * b over rows: sums[i][j] takes a[t][i] * b[t][j], t ascending. Where a is b only
 // i >= j is computed (and some above).
-//   a [n][a_cols]   b [n][b_cols]   sums [a_cols][b_cols]
+//   a     [n][a_cols]
+//   b     [n][b_cols]
+//   sums  [a_cols][b_cols]
 void add_products(hosted::ThreadPool* pool, const float* a, size_t a_cols, const float* b,
                   size_t b_cols, size_t n, float* sums);
 

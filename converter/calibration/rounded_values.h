@@ -9,8 +9,9 @@
 
 namespace cria::converter {
 
-// Rows of a matrix of integers as they are rounded without calibration (converter/
-// tensor_encoder.h), shared by the pool's threads: values [spec.shape.rows][spec.shape.cols].
+// Rows of a matrix of integers as they are rounded without calibration
+// (converter/tensor_encoder.h), shared by the pool's threads: values
+// [spec.shape.rows][spec.shape.cols].
 [[nodiscard]] RoundedRows round_plainly(hosted::ThreadPool* pool, const TensorSpec& spec,
                                         QuantMethod method, const float* values);
 

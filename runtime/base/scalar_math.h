@@ -11,8 +11,8 @@ namespace cria {
 // no result is subnormal; above kExpHighest it is exp(kExpHighest).
 inline constexpr float kExpLowest = -87.0f;
 inline constexpr float kExpHighest = 88.0f;
-inline constexpr float kExpRoundMagic =
-    0x1.8p23f;  // adding and subtracting it rounds to an integer
+// Adding and subtracting it rounds to an integer.
+inline constexpr float kExpRoundMagic = 0x1.8p23f;
 inline constexpr float kLog2E = 0x1.715476p+0f;
 // ln 2 in two parts; the first has few enough bits that n * kLn2High is exact.
 inline constexpr float kLn2High = 0x1.62e4p-1f;

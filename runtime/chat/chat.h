@@ -52,8 +52,8 @@ struct cria_chat {
   uint32_t n_in_context;  // messages that the session holds, with nothing else, but for what is
                           // pending; 0: what it holds is not known to be of this conversation
   uint32_t n_pending;
-  uint32_t
-      n_ahead;  // tokens of pending that were read ahead and end the session; none is pending then
+  // Tokens of pending that were read ahead and end the session; none is pending then.
+  uint32_t n_ahead;
   uint32_t n_closing;
   bool has_closing;  // the closing tokens are known
   // The answer that is being made.

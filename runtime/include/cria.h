@@ -132,10 +132,10 @@ typedef struct cria_model_info {
   uint32_t planned_context; /* positions a session has unless asked otherwise: the file's wish, up
                                to 2^24, which its size does not limit as it limits the weights */
   uint32_t sliding_window;  /* 0: none */
-  uint32_t
-      original_context; /* sessions of more positions use the RoPE frequencies for long contexts,
-                           others those for short ones; 0: the model has one set for all */
-  uint32_t bos_token;   /* CRIA_NO_TOKEN: none */
+  /* Sessions of more positions use the RoPE frequencies for long contexts, others those for short
+   * ones; 0: the model has one set for all. */
+  uint32_t original_context;
+  uint32_t bos_token;               /* CRIA_NO_TOKEN: none */
   cria_number_format weight_format; /* of the layers' matrices; CRIA_MIXED when they differ */
   cria_number_format embedding_format;
   uint32_t group_size; /* of int4, int4nl and int8g32 layer matrices; else 0, of mixed ones too */
@@ -196,8 +196,8 @@ cria_status cria_verify_required(const cria_model_info* info, size_t* n_bytes);
 typedef enum cria_backend {
   CRIA_BACKEND_AUTO = 0,  /* the faster one known for this CPU */
   CRIA_BACKEND_EXACT = 1, /* ours: the same bits on every target */
-  CRIA_BACKEND_XNNPACK =
-      2 /* CRIA_UNSUPPORTED where it is not built in, for int4nl, int8g32 and signed_scales */
+  /* CRIA_UNSUPPORTED where it is not built in, for int4nl, int8g32 and signed_scales. */
+  CRIA_BACKEND_XNNPACK = 2
 } cria_backend;
 
 /* Instruction sets the kernels know, in rising order: bits of cria_config.isa_mask. */
@@ -301,8 +301,9 @@ typedef struct cria_memory_plan {
 } cria_memory_plan;
 
 /* The memory that models, sessions and workspaces of this config need, to the byte. Reads nothing
- * but its arguments. N sessions and one workspace, all in one block: plan.model.total +
- * N * plan.session.total + the larger of plan.workspace.total and plan.loading. */
+ * but its arguments. N sessions and one workspace, all in one block:
+ * plan.model.total + N * plan.session.total + the larger of plan.workspace.total and plan.loading.
+ */
 cria_status cria_plan(const cria_model_info* info, const cria_config* config,
                       cria_memory_plan* plan);
 
@@ -437,8 +438,8 @@ cria_status cria_set_chat_date(cria_workspace* workspace, const char* date, size
 
 /* Running ------------------------------------------------------------------------------------ */
 
-/* Appends tokens to a session's context and computes the logits that follow the last one. n_tokens
- * >= 1. On an error the context is as before. */
+/* Appends tokens to a session's context and computes the logits that follow the last one.
+ * n_tokens >= 1. On an error the context is as before. */
 cria_status cria_prefill(cria_workspace* workspace, cria_session* session, const uint32_t* tokens,
                          size_t n_tokens);
 

@@ -134,8 +134,8 @@ void cria_chat_abandon(cria_chat* chat);
  * any question: the system text, what closes the last answer, what of a conversation has to be read
  * again because the template changes answers or the context is full. n_read is 0 when nothing is
  * left. max_tokens as of the question. No bit of what follows depends on whether, or how far, this
- * was called (with the exact backend); the question's own reading becomes shorter. Read to
- * its end, and then cria_chat_keep of all messages, which takes back what was read behind the last
+ * was called (with the exact backend); the question's own reading becomes shorter. Read to its
+ * end, and then cria_chat_keep of all messages, which takes back what was read behind the last
  * answer: cria_chat_save then writes the same bytes whether, or how far, this was called before.
  * Without them it may not, where the conversation has to be read again; nor where a context that
  * was full, and could not drop, was read again ahead and cria_chat_keep then forgot exchanges.

@@ -30,8 +30,10 @@ inline constexpr float kSmallestActivation = 0x1p-40f;
 // Quantizes one row of activations to int8, a scale for each group of 32:
 //   scale = max|x| / 127, code = round_half_even(x * (127 / max|x|))
 // A group whose max|x| is below kSmallestActivation or not finite gets scale 0 and codes 0.
-//   x [n]   codes [n_padded], zeros past n   scales [n_padded / group]   n_padded % group == 0
-//   sums [n_padded / group], the sum of each group's codes, or null when nobody wants them
+//   x       [n]
+//   codes   [n_padded], zeros past n; n_padded % group == 0
+//   scales  [n_padded / group]
+//   sums    [n_padded / group], the sum of each group's codes, or null when nobody wants them
 // group is 32, or n_padded for one scale a row.
 using QuantizeRow = void (*)(const float* x, size_t n, size_t n_padded, size_t group, int8_t* codes,
                              float* scales, int32_t* sums);
@@ -42,7 +44,9 @@ using QuantizeRow = void (*)(const float* x, size_t n, size_t n_padded, size_t g
 //   code = min(round_half_even(x * (1 / scale)), 7)
 // m takes -8, all others are within -8..7. A group that counts as zeros for QuantizeRow has scale 0
 // and codes 0.
-//   x [n]   codes [value_bytes(n)]   scales [value_groups(n)] bf16
+//   x       [n]
+//   codes   [value_bytes(n)]
+//   scales  [value_groups(n)] bf16
 using QuantizeValues = void (*)(const float* x, size_t n, uint8_t* codes, uint16_t* scales);
 
 // A block of quantized activations, all for inputs padded to a multiple of 32.
@@ -68,8 +72,8 @@ using MatmulF32 = void (*)(const MatrixShape& shape, const uint8_t* codes, size_
                            size_t last_tile, const float* x, size_t n_rows, float* y,
                            size_t y_stride);
 
-// y[i] = (x[i] * r) * weight[i], r = 1 / sqrt(sum(x*x) / n + epsilon); the sum in lanes. y may be
-// x.
+// y[i] = (x[i] * r) * weight[i], r = 1 / sqrt(sum(x*x) / n + epsilon); the sum in lanes.
+// y may be x.
 using RmsNorm = void (*)(const float* x, const float* weight, size_t n, float epsilon, float* y);
 
 // Rotates n_heads vectors of head_dim in place, element i with i + head_dim / 2:
@@ -95,8 +99,9 @@ inline constexpr bool kHasQueryBlocks = sizeof(size_t) > sizeof(uint32_t);
 //                  * key_scales[j]) * multiplier
 // queries are padded as the rows of a product, keys are not: the last group may be shorter; for f32
 // keys and one query scores[j] = (dot in lanes) * multiplier.
-//   keys [n][head_dim], key_scales [n], scores [q.n_rows][stride], of which n of each row are
-//   written
+//   keys        [n][head_dim]
+//   key_scales  [n]
+//   scores      [q.n_rows][stride], of which n of each row are written
 using ScoresQ8 = void (*)(const QuantizedRows& q, size_t head_dim, const int8_t* keys,
                           const float* key_scales, float multiplier, size_t n, float* scores,
                           size_t stride);
@@ -114,14 +119,14 @@ struct WeightRows {
   size_t n_rows;
 };
 
-// For each query i of a block out[i][d] = out[i][d] * rescale[i], then for each position j,
-// ascending:
-//   out[i][d] += (weights[i][j] * value_scales[j]) * float(values[j][d])     int8
-//   out[i][d] += (weights[i][j] * value_scales[j][d / 32]) * float(code of values[j][d])    4 bits
-// and for one query of an f32 cache out[d] += weights[j] * values[j][d]. Values of 4 bits lie as
-// quant/value_groups.h says: values [n][value_bytes(head_dim)], value_scales
-// [n][value_groups(head_dim)] bf16.
-//   out [w.n_rows][head_dim]
+// For each query i of a block out[i][d] = out[i][d] * rescale[i],
+// then for each position j, ascending:
+//   int8    out[i][d] += (weights[i][j] * value_scales[j]) * float(values[j][d])
+//   4 bits  out[i][d] += (weights[i][j] * value_scales[j][d / 32]) * float(code of values[j][d])
+// and for one query of an f32 cache out[d] += weights[j] * values[j][d].
+//   values        of 4 bits as quant/value_groups.h says: [n][value_bytes(head_dim)]
+//   value_scales  of 4 bits: [n][value_groups(head_dim)] bf16
+//   out           [w.n_rows][head_dim]
 using WeightedSumQ8 = void (*)(const WeightRows& w, const int8_t* values, const float* value_scales,
                                size_t n, size_t head_dim, float* out);
 using WeightedSumF32 = void (*)(const float* weights, const float* values, size_t n,

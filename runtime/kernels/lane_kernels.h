@@ -6,8 +6,8 @@
 //   Lanes::all(x)                    x in every lane
 //   Lanes::load(p, n)                p[0..min(n, 16)), zeros behind; reads nothing else
 //   Lanes::load_bytes(p, n)          the same for int8, as floats
-//   Lanes::load_nibbles(p, n, a, b)  min(n, 16) bytes' nibbles less 8, as floats: a low ones, b
-//   high Lanes::store(p, n, v)            writes p[0..min(n, 16)) and nothing else
+//   Lanes::load_nibbles(p, n, a, b)  min(n, 16) bytes' nibbles less 8, as floats: a low, b high
+//   Lanes::store(p, n, v)            writes p[0..min(n, 16)) and nothing else
 //   Lanes::store_bytes(p, n, ints)   the same for int8, from integers
 //   a + b, a - b, a * b, a / b       rounded one by one, never fused
 //   Lanes::lesser(a, b)              a < b ? a : b

@@ -1,10 +1,13 @@
 // What runtime/json makes of schemas and documents, for tests that know it from elsewhere
 // (tests/cli/json_schemas_test.py).
 //
-//   json_probe   reads lines of {"schema": HEX, "documents": [HEX...], "walks": N, "seed": N} and
-//   writes a line of each: {"refused": KEYWORD, "reason": WHY, "offset": N}, or {"takes": [...],
-//   "walks": [...]}: of each document whether it is taken, and N documents made of random bytes
-//   among those that can come, in hexadecimal; null for one that did not end.
+//   json_probe   reads lines of
+//                  {"schema": HEX, "documents": [HEX...], "walks": N, "seed": N}
+//                and writes a line of each:
+//                  {"refused": KEYWORD, "reason": WHY, "offset": N}, or
+//                  {"takes": [...], "walks": [...]}
+//                of each document whether it is taken, and N documents made of random bytes among
+//                those that can come, in hexadecimal; null for one that did not end.
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>

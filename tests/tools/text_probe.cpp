@@ -2,7 +2,8 @@
 // know it from elsewhere (tests/cli/text_probe_test.py).
 //
 //   text_probe words REGEX...   the ends of the words in bytes, "2 5 9", after stages of these
-//   regexes text_probe nfc              the normalized text
+//                               regexes
+//   text_probe nfc              the normalized text
 //
 // Texts are read from stdin, each ended by a zero byte; so is what becomes of each. Exit code 3 and
 // a line for a regex that is not supported.

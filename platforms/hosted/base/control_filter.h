@@ -14,8 +14,8 @@ enum class Invisible { kKept, kReplaced };
 // Turns control characters (U+0000 to U+001F but newline and tab, U+007F to U+009F), what overrides
 // the direction of text or ends a line unseen (U+2028 to U+202E, U+2066 to U+2069), and bytes that
 // are not UTF-8 into one question mark each, in text that comes in pieces. kReplaced: also what
-// else is invisible (U+200B to U+200F, U+2060 to U+206F, U+FEFF). A character cut by the
-// end of a piece waits for the next one. Allocates nothing.
+// else is invisible (U+200B to U+200F, U+2060 to U+206F, U+FEFF). A character cut by the end of a
+// piece waits for the next one. Allocates nothing.
 class ControlFilter {
  public:
   explicit ControlFilter(Invisible invisible) : invisible_(invisible) {}

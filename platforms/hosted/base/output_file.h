@@ -94,8 +94,8 @@ void remove_temporary_files() noexcept;
 
 // Installs handlers of SIGINT, SIGTERM, SIGHUP, SIGQUIT and the signals of timers, limits and users
 // (unless ignored by the parent) which remove temporary files and end the program by that signal.
-// Ignores SIGXFSZ and SIGPIPE: a limit or a
-// closed pipe is an error of write. Call once, before threads start.
+// Ignores SIGXFSZ and SIGPIPE: a limit or a closed pipe is an error of write. Call once, before
+// threads start.
 void remove_temporary_files_on_signals();
 
 }  // namespace cria::hosted

@@ -1,6 +1,6 @@
 // What the command line asks for, one struct a command (cria bench has its own in
-// platforms/hosted/bench/bench_options.h). platforms/hosted/cli/command_line.h fills
-// them; docs/command_line.md describes them for people.
+// platforms/hosted/bench/bench_options.h). platforms/hosted/cli/command_line.h fills them;
+// docs/command_line.md describes them for people.
 #pragma once
 
 #include <cstdint>

@@ -9,8 +9,9 @@
 
 namespace cria::hosted {
 
-// While an object lives, steps of the model are shown from the second second on: "reading  35 %
-// 700 of 2,000 tokens". stop, and the destructor, wipe the line.
+// While an object lives, steps of the model are shown from the second second on:
+//   reading  35 %  700 of 2,000 tokens
+// stop, and the destructor, wipe the line.
 class ReadingProgress : public StepWatcher {
  public:
   // n_tokens tells, once a step is under way, of how many tokens.

@@ -123,8 +123,8 @@ struct EngineOptions {
 
 class Engine {
  public:
-  // Takes all memory that it will ever take for sessions and schemas. The model outlives
-  // it; nobody else uses its sessions and its workspace meanwhile.
+  // Takes all memory that it will ever take for sessions and schemas. The model outlives it; nobody
+  // else uses its sessions and its workspace meanwhile.
   Engine(const ModelSession& model, const EngineOptions& options);
   ~Engine();  // as stop()
   Engine(const Engine&) = delete;

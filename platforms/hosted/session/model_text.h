@@ -13,8 +13,8 @@ namespace cria::hosted {
 // "exact", "xnnpack", "auto".
 const char* backend_name(uint32_t backend);
 
-// "exact, avx2 kernels"; XNNPACK brings its own for the matrices: "xnnpack, avx2 kernels
-// elsewhere".
+// "exact, avx2 kernels"; XNNPACK brings its own for the matrices:
+// "xnnpack, avx2 kernels elsewhere".
 std::string kernels_text(std::string_view backend, std::string_view isa);
 
 const char* kv_format_name(uint32_t format);

@@ -52,8 +52,7 @@ template <size_t kRows>
 
 // Line kLine of a group of int4: inputs 4 * kLine ... and 4 * (kLine + 4) ...
 // Inlined wherever it stands: its sums live in registers. Nibbles of int4 are taken as 0 ... 15. A
-// lane of 16 bits sums 8 products of a group:
-// <= 8 * 15 * 127, or 8 * 32 * 127 of int4nl.
+// lane of 16 bits sums 8 products of a group: <= 8 * 15 * 127, or 8 * 32 * 127 of int4nl.
 static_assert(8 * kInt4NlLargest * 127 < 1 << 15);
 template <Codes kCodes, size_t kLine, size_t kQuarters, size_t kRows>
 [[gnu::always_inline]] inline void add_line_q4(const uint8_t* codes, const Activations<kRows>& x,
