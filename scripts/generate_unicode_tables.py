@@ -13,7 +13,7 @@ from script_arguments import OneLineParser, existing
 
 LAST_CODE = 0x10FFFF
 PER_LINE = 8
-# UnicodeCategory of converter/unicode_category.h; characters without a category are Cn.
+# kCategoryNames of converter/code_points.cpp; characters without a category are Cn.
 CATEGORIES = "Cn Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co".split()
 CATEGORY_BITS = 5
 SCRIPTS = "Han Hangul Hiragana Katakana".split()

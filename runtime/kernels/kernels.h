@@ -1,5 +1,5 @@
 // Contracts of the kernels. Every ISA fills a table of these; each must return the bits of the
-// scalar reference (runtime/kernels/scalar*.cpp), which stays naive for ever.
+// scalar reference (runtime/kernels/scalar/*.cpp), which stays naive for ever.
 //
 // Names: <op>_<weights>_<activations>_<isa>. q4, q4nl, q8, q8g: int4, int4nl, int8 and int8g32,
 // codes with scales; f32, f16, bf16: floats. Matrices are in layout tile16 (quant/tile16.h).
@@ -81,7 +81,7 @@ using RmsNorm = void (*)(const float* x, const float* weight, size_t n, float ep
 using Rope = void (*)(float* x, size_t n_heads, size_t head_dim, const float* cos,
                       const float* sin);
 
-// gate[i] = (gate[i] / (1 + exp(-gate[i]))) * up[i], exp of runtime/scalar_math.h.
+// gate[i] = (gate[i] / (1 + exp(-gate[i]))) * up[i], exp of runtime/base/scalar_math.h.
 using SiluMul = void (*)(float* gate, const float* up, size_t n);
 
 // x[i] += y[i] * multiplier.
