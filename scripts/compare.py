@@ -3,11 +3,15 @@
 Every figure is the median over rounds; a ratio is the median of the rounds' ratios, because what two programs do
 within seconds of each other suffers the same neighbours. Which one begins changes from round to round. XNNPACK's rows,
 which have no bar, are of one run after those rounds.
+
+A run writes one file: machine, commit, and each figure with its rounds as soon as it is measured. A run that was
+interrupted leaves the figures it has. scripts/measurements_table.py puts the files of docs/measurements into the documents.
 """
 import fcntl
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -21,13 +25,14 @@ sys.path.insert(0, str(ROOT / "tests/tools"))
 
 from make_random_checkpoint import SHAPES  # noqa: E402
 
+import measurements  # noqa: E402
 from script_arguments import SHARED, OneLineParser, is_program, number, numbers, output_file, program  # noqa: E402
 
 BIN = ROOT / "build/release/bin"
 PEERS = SHARED / "tools/peers"
 
-# Least ratios of speeds, cria to llama.cpp. Decoding ends where reading the weights does: where it misses its ratio, the bar
-# is a share of the plain reads of the same rounds.
+# Least ratios of speeds, cria to llama.cpp; measurements.WITHIN says how much less still counts. Decoding ends where reading
+# the weights does: where it misses its ratio, the bar is a share of the plain reads of the same rounds.
 PREFILL_BAR = 1.8
 DECODE_BAR = 1.30
 READS_BAR = 0.95
@@ -39,20 +44,20 @@ FIRST_PROMPT = 8
 MOST_THREADS = 256  # that cria takes
 RIVALS = {"int4": "q4_0", "int8": "q8_0"}
 Q6_K_BLOCK = 256
-# Behind a filled context: a rival's KV cache as it is by default, and in numbers as small as ours.
+# After a filled context: a rival's KV cache as it is by default, and in numbers as small as ours.
 DEPTH_ROUNDS = 3  # at most: each fills the context anew
-DEPTH_RIVALS = {"": ((), 2.0), " (rival -fa on, KV q8_0)": (("-fa", "on", "-ctk", "q8_0", "-ctv", "q8_0"), 1.3)}
+DEPTH_RIVALS = {"": ((), 2.0), " (llama.cpp -fa on, KV q8_0)": (("-fa", "on", "-ctk", "q8_0", "-ctv", "q8_0"), 1.3)}
 
 # Of an instruction set: the flag of /proc/cpuinfo, and llama.cpp's backends, of which it takes the best one; of newer sets
 # those without AMX.
 LEVELS = {"avx2": ("avx2", ("haswell",)), "avxvnni": ("avx_vnni", ("alderlake",)),
           "avx512vnni": ("avx512_vnni", ("icelake", "zen4"))}
-NAME_WIDTH = 70  # of the longest row behind a context
+NAME_WIDTH = 70  # of the longest row after a context
 BACKEND_FOLDER = "usr/lib/x86_64-linux-gnu/ggml/backends0"
 PINNED_FOLDER = "pinned"
 
 
-MISSED, BROKEN = 1, 2  # exit codes: a bar is missed, nothing was measured
+MISSED, BROKEN = 1, 2  # exit codes: a bar is missed by more than measurements.WITHIN, nothing was measured
 
 
 def fail(problem):
@@ -99,6 +104,7 @@ class LlamaCpp:
     def __init__(self, folder, peers, isa):
         self.folder = folder
         self.peers = peers
+        self.about = {"name": "llama.cpp", "build": None, "commit": None}  # known once it has run
         self.pinned = LEVELS[isa][1] if isa else ()
         if self.pinned:
             self.pin()
@@ -117,7 +123,9 @@ class LlamaCpp:
 
     def bench(self, model, threads, *words):
         out, _, _, resident = self.peers_run("llama-bench", "-m", model, "-t", threads, "-o", "json", *words)
-        return json.loads(out), resident
+        rows = json.loads(out)
+        self.about.update(build=rows[0].get("build_number"), commit=rows[0].get("build_commit"))
+        return rows, resident
 
     def prefill(self, model, threads, prompts=PROMPTS):
         rows = self.bench(model, threads, "-p", ",".join(map(str, prompts)), "-n", 0, "-r", 1)[0]
@@ -139,44 +147,46 @@ class LlamaCpp:
 
 
 class Table:
-    """Rows of measured pairs, printed as they come, and written to a file when there is one: what was measured before
-    something failed is not lost. A row that misses its bar is remembered, unless the next one is judged instead."""
+    """Rows of measured pairs, printed as they come. A run with a path is written there with each row, so that nothing is lost
+    when the next one fails."""
 
-    def __init__(self, shape="", path=None):
-        self.shape = shape
+    def __init__(self, run=None, path=None):
+        self.run = run or {"figures": []}
         self.path = path
-        self.rows = []
         print(f"{'':{NAME_WIDTH}} {'cria':>9} {'llama.cpp':>9} {'ratio':>6} {'bar':>6}")
 
-    def add(self, name, pairs, bar, unit, less_is_better=False, or_next=False):
-        ratios = [rival / ours if less_is_better else ours / rival for ours, rival in pairs]
+    def add(self, name, pairs, bar, unit, less_is_better=False, **more):
+        """A row of rounds, and whether its bar counts as met."""
+        ratio_of = measurements.RIVAL_TO_OURS if less_is_better else measurements.OURS_TO_RIVAL
         return self.put(name, statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs),
-                        statistics.median(ratios), bar, unit, len(pairs), or_next=or_next)
+                        measurements.ratio_of_rounds(pairs, ratio_of), bar, unit, len(pairs), ratio_of=ratio_of, rounds=pairs, **more)
 
-    def put(self, name, ours, rival, ratio, bar, unit, n_rounds, at_most=False, or_next=False):
-        """Whether the bar is met, which no ratio that is not a number does."""
-        is_met = bar is None or (ratio <= bar if at_most else ratio >= bar)
-        self.rows.append({"name": name, "unit": unit, "cria": ours, "rival": rival, "ratio": ratio, "bar": bar,
-                          "rounds": n_rounds, "fails": not is_met and not or_next})
-        digits = 2
-        while not is_met and digits < 6 and round(ratio, digits) == round(bar, digits):  # or it would look met
-            digits += 1
-        limit = "" if bar is None else f"{'<=' if at_most else '>='}{bar:.{digits}f}"
-        rival_text = "" if rival is None else f"{rival:.2f}"
-        verdict = "" if is_met else "  or the next" if or_next else "  MISSED"
-        print(f"{name + ', ' + unit:{NAME_WIDTH}} {ours:9.2f} {rival_text:>9} {ratio:6.{digits}f} {limit:>6}{verdict}", flush=True)
+    def put(self, name, ours, rival, ratio, bar, unit, n_rounds, ratio_of=measurements.OURS_TO_RIVAL, or_next=None, **more):
+        """Blanks before a name belong to the printed table. or_next: the row that is judged instead if this one misses."""
+        if or_next:
+            more["or"] = or_next
+        figure = measurements.new_figure(name.strip(), unit, ours, rival, ratio, ratio_of, bar, n_rounds, **more)
+        self.run["figures"].append(figure)
+        verdict = figure["verdict"]
+        is_missed = measurements.is_missed(verdict)
+        limit = "" if bar is None else f"{'<=' if more.get('at_most') else '>='}{bar:.2f}"
+        said = f"  {verdict}, or the next" if is_missed and or_next else f"  {verdict or ''}"
+        line = f"{name + ', ' + unit:{NAME_WIDTH}} {ours:9.2f} {rival:9.2f} {ratio:6.2f} {limit:>6}{said}"
+        print(line.rstrip(), flush=True)
         if self.path is not None:
-            write_whole(self.path, json.dumps({"shape": self.shape, "rows": self.rows}, indent=2) + "\n")
-        return is_met
+            measurements.write(self.path, self.run)
+        return not is_missed
+
+    def end(self):
+        self.run["complete"] = True
+        if self.path is not None:
+            measurements.write(self.path, self.run)
 
     def missed(self):
-        return [row["name"].strip() for row in self.rows if row["fails"]]
+        return [f["name"] for f in self.run["figures"] if measurements.is_missed(f["verdict"]) and "or" not in f]
 
-
-def write_whole(path, text):
-    part = path.with_name(path.name + ".part")
-    part.write_text(text)
-    part.replace(path)
+    def near(self):
+        return [f["name"] for f in self.run["figures"] if f["verdict"] == measurements.NEAR]
 
 
 def in_turns(rounds, first, second):
@@ -241,7 +251,7 @@ def compare_prefill(table, cria, rival, weights, threads, rounds):
     # XNNPACK takes the best instruction set that it finds, so it has no place in a table of one.
     xnnpack = {} if cria.isa else cria.prefill(model, threads, "xnnpack")
     for n in xnnpack:
-        put_xnnpack(table, f"  xnnpack {n}, {s(threads)}", xnnpack[n], [b[n] for _, b in pairs])
+        put_xnnpack(table, f"  {weights} prefill {n} by XNNPACK, {s(threads)}", xnnpack[n], [b[n] for _, b in pairs])
 
 
 def compare_decode(table, cria, rival, weights, threads, rounds):
@@ -251,12 +261,13 @@ def compare_decode(table, cria, rival, weights, threads, rounds):
     if any(a["read_bytes_per_second"] is None for a, _ in pairs):
         fail("cria bench had no memory to measure plain reads, which the bar of decoding needs; free 256 MB")
     speeds = [(a["decode"]["tokens_per_second"]["median"], b[0]) for a, b in pairs]
-    is_met = table.add(f"{weights} decode {N_DECODE}, {s(threads)}", speeds, DECODE_BAR, "tokens/s", or_next=True)
+    share = f"{weights} decode, of plain reads, {s(threads)}"
+    is_met = table.add(f"{weights} decode, {s(threads)}", speeds, DECODE_BAR, "tokens/s", or_next=share)
     reads = [(a["decode"]["bytes_per_second"] / 1e9, a["read_bytes_per_second"] / 1e9) for a, _ in pairs]
-    table.add(f"  {weights} decode, of plain reads, {s(threads)}", reads, None if is_met else READS_BAR, "GB/s")
+    table.add(f"  {share}", reads, None if is_met else READS_BAR, "GB/s")
     if not cria.isa:
         xnnpack = cria.bench(model, threads, (1,), N_DECODE, "xnnpack")["decode"]["tokens_per_second"]["median"]
-        put_xnnpack(table, f"  xnnpack, {s(threads)}", xnnpack, [b[0] for _, b in pairs])
+        put_xnnpack(table, f"  {weights} decode by XNNPACK, {s(threads)}", xnnpack, [b[0] for _, b in pairs])
     return pairs
 
 
@@ -266,7 +277,7 @@ def put_xnnpack(table, name, ours, rivals):
 
 
 def compare_depth(table, cria, rival, weights, threads, rounds, depth):
-    """A prompt of so many tokens, and decoding behind them."""
+    """A prompt of so many tokens, and decoding after them."""
     model, gguf = f"{weights}.cria", f"{RIVALS[weights]}.gguf"
     rounds = min(rounds, DEPTH_ROUNDS)
     pairs = in_turns(rounds, lambda: cria.prefill(model, threads, prompts=(depth,)),
@@ -276,12 +287,14 @@ def compare_depth(table, cria, rival, weights, threads, rounds, depth):
         pairs = in_turns(rounds, lambda: cria.bench(model, threads, (1,), N_DECODE, depth=depth),
                          lambda w=words: rival.decode(gguf, threads, "-d", depth, *w)[0])
         speed = [(a["decode"]["tokens_per_second"]["median"], b) for a, b in pairs]
-        table.add(f"{weights} decode behind {depth}{name}, {s(threads)}", speed, bar, "tokens/s")
+        table.add(f"{weights} decode after {depth}{name}, {s(threads)}", speed, bar, "tokens/s")
     # What a token reads half-way, of depth + N_DECODE / 2 positions; the rival's by its shape.
     positions = depth + N_DECODE // 2
     ours = pairs[0][0]["decode"]["kv_bytes_per_token"] / positions * depth
     f16 = f16_kv_bytes(cria.folder, depth)
-    table.put(f"  KV cache at {depth}; f16, computed", ours / 1e6, f16 / 1e6, ours / f16, None, "MB", 1)
+    name = f"KV cache at {depth}; f16, computed"
+    if name not in (figure["name"] for figure in table.run["figures"]):  # the same with any number of threads
+        table.put(f"  {name}", ours / 1e6, f16 / 1e6, ours / f16, None, "MB", 1)
 
 
 def config_of(folder):
@@ -295,32 +308,37 @@ def f16_kv_bytes(folder, n_positions):
 
 
 def compare_memory(table, cria, weights, pairs):
-    """Peak of the decode runs, to weights and KV cache alone."""
+    """Peak of the decode runs: beside llama.cpp's, and to weights and KV cache alone, which has a bar."""
     context = pairs[0][0]["context"]
     info = json.loads(run([BIN / "cria", "info", cria.folder / f"{weights}.cria", "--context", context, "--json"])[0])
     plan = info["memory_plan"]
     need = plan["weights_bytes"] + plan["kv_cache_bytes"]
-    peaks = [a["peak_resident_bytes"] for a, _ in pairs]
-    if None in peaks:
+    peaks = [(a["peak_resident_bytes"], b[1]) for a, b in pairs]
+    if None in (ours for ours, _ in peaks):
         fail("cria bench does not know its peak of resident memory, which has a bar")
-    peak = statistics.median(peaks)
-    table.put(f"{weights} peak memory to weights + KV cache", peak / 1e6, statistics.median(b[1] for _, b in pairs) / 1e6,
-              peak / need, MEMORY_BAR, "MB", len(pairs), at_most=True)
+    planned = measurements.rounded(pairs[0][0]["memory_plan_bytes"] / 1e6)
+    table.add(f"{weights} peak memory", [(ours / 1e6, rival / 1e6) for ours, rival in peaks], None, "MB", planned=planned)
+    table.add(f"{weights} peak memory to weights + KV cache", [(ours / 1e6, need / 1e6) for ours, _ in peaks], MEMORY_BAR, "MB",
+              at_most=True)
 
 
 def read_options():
-    parser = OneLineParser(description=__doc__)
+    parser = OneLineParser(description=__doc__, epilog=(
+        f"A bar is met, {measurements.NEAR} (which counts as met), or missed by N %, always of the bar: the ratios of shared\n"
+        "machines move by more than that from run to run.\n"
+        f"Exit codes: 0, every bar counts as met; {MISSED}, one is missed; {BROKEN}, it could not be measured."))
     parser.add_argument("--shape", required=True, choices=("llama-3.2-1b", "tinyllama-1.1b", "smollm-135m"))
     parser.add_argument("--threads", default="1,2", type=numbers(1, MOST_THREADS),
                         help="numbers of threads, each measured by itself; default: %(default)s")
     parser.add_argument("--isa", choices=tuple(LEVELS), help="both programs use this instruction set; default: the best")
     parser.add_argument("--depth", default="0", type=numbers(0, 2**20),
-                        help="also a prompt of so many tokens, and decoding behind it; 0, the default: all else, which "
+                        help="also a prompt of so many tokens, and decoding after it; 0, the default: all else, which "
                              "other depths alone leave out")
     parser.add_argument("--rounds", default=5, type=number(1, 1000),
                         help=f"turns of each pair, and {DECODE_ROUNDS} times as many of decoding; default: %(default)s; "
-                             f"behind a depth at most {DEPTH_ROUNDS}, as each fills the context anew")
-    parser.add_argument("--json", type=output_file, help="also write the rows to this file")
+                             f"after a depth at most {DEPTH_ROUNDS}, as each fills the context anew")
+    parser.add_argument("--json", type=output_file,
+                        help="write the run to this file; default: docs/measurements/DATE-MACHINE-SHAPE-COMMIT.json, a new one")
     parser.add_argument("--peers", type=program, help="the program that runs llama.cpp; default: tools/peers of $CRIA_SHARED")
     parser.add_check()
     options = parser.parse_args()
@@ -362,12 +380,16 @@ def main():
 
 
 def compare(options, folder):
+    measurements.FOLDER.mkdir(parents=True, exist_ok=True)
     run([options.peers, "setup"])
     make_models(folder, options.shape, options.peers)
     cria = Cria(folder, options.isa)
     rival = LlamaCpp(folder, options.peers, options.isa)
 
-    table = Table(options.shape, options.json)
+    command = shlex.join(["scripts/compare.sh", *sys.argv[1:]])
+    measured = measurements.new_run(options.shape, options.isa, command, rival.about)
+    path = options.json or measurements.new_path(measured)
+    table = Table(measured, path)
     for threads in options.threads:
         for depth in filter(None, options.depth):
             compare_depth(table, cria, rival, "int4", threads, options.rounds, depth)
@@ -392,8 +414,12 @@ def compare(options, folder):
     for name in ("out.cria", "out.gguf"):
         (folder / name).unlink(missing_ok=True)
 
-    missed = table.missed()
+    table.end()
+    missed, near = table.missed(), table.near()
     print(f"missed: {'; '.join(missed)}" if missed else "every bar is met")
+    if near:
+        print(f"{measurements.NEAR} of their bars, which counts: {'; '.join(near)}")
+    print(f"written: {path}")
     return MISSED if missed else 0
 
 

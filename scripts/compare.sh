@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Builds cria and measures it beside llama.cpp, in turns, on random models of the same shape; prints the ratios and
-# exits with 1 when one is below its bar, with 2 when it could not measure. Needs the folder of references beside this
-# repository or at $CRIA_SHARED (its tools/peers runs llama.cpp from Debian's packages; root, 3 GB), about 8 GB of disk under
-# build/compare, and a machine at rest. Another tool must know: setup; run COMMAND..., with the current folder as /mnt; and
-# random-gguf FILE f16|q4_0|q8_0 DIM LAYERS HEADS KV_HEADS FFN VOCAB.
-#   scripts/compare.sh --shape llama-3.2-1b|tinyllama-1.1b|smollm-135m [--threads 1,2] [--rounds 5] [--json FILE]
+# Builds cria and measures it beside llama.cpp, in turns, on random models of the same shape. Prints the ratios, and writes them with
+# all rounds to a new file in docs/measurements. Exits with 1 when one misses its bar by more than 5 %, with 2 when it could not
+# measure. Needs the folder of references beside this repository or at $CRIA_SHARED (its tools/peers runs llama.cpp from Debian's
+# packages; root, 3 GB), about 8 GB of disk under build/compare, and a machine at rest. Another tool must know: setup; run
+# COMMAND..., with the current folder as /mnt; and random-gguf FILE f16|q4_0|q8_0 DIM LAYERS HEADS KV_HEADS FFN VOCAB.
+#   scripts/compare.sh --shape llama-3.2-1b|tinyllama-1.1b|smollm-135m [--threads 1,2] [--rounds 5]
 #                      [--isa avx2|avxvnni|avx512vnni]   both programs use it
-#                      [--depth 0,4096]  also prompts of so many tokens and decoding behind them (three rounds at most); without
+#                      [--depth 0,4096]  also prompts of so many tokens and decoding after them (three rounds at most); without
 #                                        0 these alone
+#                      [--json FILE]     the run's file, in place of one in docs/measurements
 #                      [--peers FILE]    the tool, when it is elsewhere
 set -euo pipefail
 
