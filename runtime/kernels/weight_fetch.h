@@ -12,10 +12,9 @@ namespace cria {
 // asks for the first lines of the next page, in the codes and, a second stream, in their scales.
 // The core does the rest; asking for more lines is slower. By groups: a group asks for as many
 // lines as it has itself, so many bytes on, and for the scales of the group that far on. Which is
-// faster depends on the core; docs/performance.md has the figures. At pages is for cores with
-// AVX-VNNI, measured on Zen 5. By groups: AVX2's quantized weights near, which was measured on Zen
-// 3 before scales were asked for; the rest far, measured on Zen 4 (AVX-512 without AVX-VNNI), where
-// it asks for nothing in int8.
+// faster depends on the core: docs/performance.md, "How weights are asked for", says on which it
+// was measured. At pages is for cores with AVX-VNNI. By groups: AVX2's quantized weights near, the
+// rest far; AVX-512 without AVX-VNNI asks for nothing in int8.
 inline constexpr size_t kFetchNear = 1280;
 inline constexpr size_t kFetchFar = 4096;
 inline constexpr size_t kPageBytes = 4096;
@@ -28,13 +27,13 @@ inline constexpr size_t kScalePageLines = 1;
   return at % kPageBytes < n_bytes;
 }
 
-// The page behind that of `at`. Spelled with a mask: as a distance that is added to a pointer, GCC
-// 12 makes 5 to 25 % slower loops of int8 of it (docs/performance.md, "At pages").
+// The page after that of `at`. Spelled with a mask: as a distance that is added to a pointer, GCC
+// 12 makes slower loops of int8 of it (docs/performance.md, "How weights are asked for").
 [[nodiscard]] constexpr uintptr_t next_page(uintptr_t at) {
   return (at & ~uintptr_t{kPageBytes - 1}) + kPageBytes;
 }
 
-// Asks for the first n_lines lines of the page behind that of p where p begins its own. Groups that
+// Asks for the first n_lines lines of the page after that of p where p begins its own. Groups that
 // share a scale ask for the scales' next page once each.
 [[gnu::always_inline]] inline void fetch_next_page(const uint8_t* p, size_t n_bytes,
                                                    size_t n_lines) {
@@ -47,7 +46,7 @@ inline constexpr size_t kScalePageLines = 1;
 }
 
 // kFetchNear or kFetchFar in bytes of scales, where each group has its own. Where two or four share
-// one, that is twice or four times as far on; not measured otherwise.
+// one, that is twice or four times as far on.
 [[nodiscard]] constexpr size_t scales_ahead(size_t fetch_ahead, size_t group_bytes,
                                             size_t group_scale_bytes) {
   return fetch_ahead / group_bytes * group_scale_bytes;

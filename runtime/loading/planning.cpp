@@ -66,7 +66,7 @@ Status try_backend(const Backend& backend, const format::ModelConfig& model, Pla
 }
 
 // Whether exact has better kernels than the scalar ones: those were faster than XNNPACK's for int4
-// on every level of x86 (docs/performance.md), and give the same bits everywhere.
+// on every level of x86 (docs/performance_x86.md), and give the same bits everywhere.
 bool exact_has_vectors(uint32_t isa_mask) {
   constexpr uint32_t kScalarBit = 1u << static_cast<uint32_t>(Isa::kScalar);
   return ((isa_mask != 0 ? isa_mask : baseline_isas()) & built_isas() & ~kScalarBit) != 0;

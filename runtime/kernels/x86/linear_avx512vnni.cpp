@@ -110,8 +110,8 @@ struct Int8 {
 // A scale is for one group of activations.
 struct Int8G32 : Int8 {
   static constexpr size_t kGroupScaleBytes = Int4::kGroupScaleBytes;
-  // Its own lines, all before the first is used: on Zen 4 decode is a fifth faster so at one thread
-  // and a tenth at two than when it does not ask, or asks further ahead. Two rows do as one.
+  // Its own lines, all before the first is used: faster than not asking, or asking further ahead
+  // (docs/performance.md, "What made the difference"). Two rows do as one.
   static constexpr size_t kFetchAhead = 0;
 
   static size_t scales_at(size_t group, unsigned /*shift*/) { return group * kGroupScaleBytes; }
