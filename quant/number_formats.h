@@ -36,7 +36,8 @@ static constexpr NumberFormatRow kNumberFormats[] = {
     {format::NumberFormat::kInt8G32, "int8g32", 8, Scales::kGroup, 32},
 };
 
-// What the codes -8..7 of kInt4Nl stand for (scripts/fit_int4nl.py). Rising, and zero is code 0.
+// What the codes -8..7 of kInt4Nl stand for, fitted as docs/quantization.md says. Rising, and zero
+// is code 0.
 // None is above 32 in size: eight products with activations fit 16 bits.
 static constexpr int8_t kInt4NlValues[] = {-32, -25, -20, -16, -12, -8, -5, -3,
                                            0,   2,   5,   8,   11,  15, 20, 28};
