@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Installs what a build needs: Debian packages, and the pinned third-party sources under $CRIA_DEPS_DIR
 # (default ~/.cache/cria/deps). Safe to repeat; a second run does nothing and takes a fraction of a second.
-#   scripts/setup.sh [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m] [--package] [--web]
-# Each option adds what one more thing needs: scripts/tidy.sh, scripts/fuzz.sh and scripts/coverage.sh, a cross target of
-# scripts/test.sh, scripts/package.sh, a browser for the tests of the server's page.
+#   scripts/setup.sh [--test] [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m] [--package] [--web]
+# Without an option it brings what the programs need; with any, what tests need too. Each option adds what one more thing
+# needs: scripts/tidy.sh, scripts/fuzz.sh and scripts/coverage.sh, a cross target of scripts/test.sh, scripts/package.sh, a
+# browser for the tests of the server's page.
 set -euo pipefail
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 
@@ -33,17 +34,20 @@ retry() {
 
 # --- Debian packages -------------------------------------------------------------------------------------------
 
-# xz-utils, dpkg-dev: to fetch and unpack sources. googletest: its source, for cross builds. qemu-user: CPUs that are
-# not at hand. libzstd1: for the second reader of the model file, in Python. libedit-dev: edits the lines of a chat.
-# python3-jsonschema: judges the documents of JSON schemas.
-# python3-pytest: tests of the Python module.
-packages=(g++ cmake ninja-build python3 python3-jsonschema python3-pytest xz-utils dpkg-dev nlohmann-json3-dev libcli11-dev
-  libedit-dev libzstd1 googletest libgtest-dev libbenchmark-dev qemu-user clang-format-14)
+# xz-utils, dpkg-dev: to fetch and unpack sources. ccache: a second build compiles what differs. libedit-dev: edits the lines of
+# a chat.
+packages=(g++ cmake ninja-build ccache python3 xz-utils dpkg-dev nlohmann-json3-dev libcli11-dev libedit-dev)
+# googletest: its source, for cross builds. qemu-user: CPUs that are not at hand. libzstd1: for the second reader of the model
+# file, in Python. python3-jsonschema: judges the documents of JSON schemas. python3-pytest: tests of the Python module. mold
+# links tests.
+test_packages=(mold python3-jsonschema python3-pytest libzstd1 googletest libgtest-dev libbenchmark-dev qemu-user clang-format-14)
+[ $# -eq 0 ] || packages+=("${test_packages[@]}")
 # Headers of Boost from 1.74 on, for the server's HTTP. Where there are none: Debian 12 has 1.81 beside its usual 1.74.
 grep -qsE 'define BOOST_VERSION 10(7[4-9]|[89][0-9])' /usr/include/boost/version.hpp ||
   packages+=("$(. /etc/os-release && [ "${VERSION_CODENAME:-}" = bookworm ] && echo libboost1.81-dev || echo libboost-dev)")
 for option in "$@"; do
   case $option in
+    --test) ;;
     --tidy) packages+=(clang-tidy-14) ;;
     --fuzz) packages+=(clang-14 libclang-rt-14-dev llvm-14) ;;
     --aarch64) packages+=(g++-aarch64-linux-gnu) ;;
@@ -51,7 +55,7 @@ for option in "$@"; do
     --cortex-m) packages+=(gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm) ;;
     --package) packages+=(lintian pkg-config python3-venv python3-setuptools python3-wheel) ;;
     --web) packages+=(chromium chromium-driver) ;;
-    *) die "usage: scripts/setup.sh [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m] [--package] [--web]" ;;
+    *) die "usage: scripts/setup.sh [--test] [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m] [--package] [--web]" ;;
   esac
 done
 

@@ -1,32 +1,44 @@
 #!/usr/bin/env bash
-# Sets the machine up, builds, and runs every test through ctest: release; the firmware for cortex-m33 under an emulator, what
-# is labelled short; dev (the address and undefined-behaviour sanitizers, without what is slow or repeats release at length,
-# which CMakePresets.json names); then more firmware: cortex-m55 with and without Helium, and what is short for cortex-m4. A
-# firmware is left out, and said to be, when its tools cannot be installed; those behind dev, when they would begin after 34
-# minutes. Ends with how long each took.
-#   scripts/test.sh [--target NAME]...   only these, whole; nothing is left out. More targets: aarch64 and armv7 under
-#                                        an emulator, tsan (the thread sanitizer)
+# Sets the machine up, builds, and runs tests through ctest. Which tests, the lane says:
+#   scripts/test.sh                      the default lane
+#   scripts/test.sh --changed [COMMIT]   what depends on the files that differ from COMMIT (default: main)
+#   scripts/test.sh --all                everything
+#   scripts/test.sh --target NAME...     these builds alone, whole (--target before each): release, dev, tsan, aarch64, armv7,
+#                                        cortex-m33, cortex-m55, cortex-m4
+#   scripts/test.sh --help               this, and what each lane runs
+# Ends with how long each part took, the tests and translation units that took longest, and what failed or was skipped.
 set -euo pipefail
 exec </dev/null
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-known="release dev cortex-m55 cortex-m33 cortex-m4 aarch64 armv7 tsan"
-last_start=$((34 * 60))  # seconds after which no firmware behind dev begins
+known="release dev tsan aarch64 armv7 cortex-m33 cortex-m55 cortex-m4"
 
-# setup_TARGET: what it needs beyond scripts/setup.sh's basics; presets_TARGET where it is not the preset of its name.
-setup_release() { scripts/setup.sh --package --web; }
-setup_aarch64() { scripts/setup.sh --package --aarch64; }
-setup_armv7() { scripts/setup.sh --package --armv7; }
-setup_cortex-m55() { scripts/setup.sh --cortex-m; }
+# setup_TARGET: what it needs beyond the basics; presets_TARGET where it is not the preset of its name.
+setup_release() { scripts/setup.sh --test $([ "$lane" = all ] && echo --package --web); }
+setup_aarch64() { scripts/setup.sh --test --package --aarch64; }
+setup_armv7() { scripts/setup.sh --test --package --armv7; }
+setup_cortex-m55() { scripts/setup.sh --test --cortex-m; }
 setup_cortex-m33() { setup_cortex-m55; }
 setup_cortex-m4() { setup_cortex-m55; }
 presets_cortex-m55() { echo cortex-m55 cortex-m55-helium; }
 
 setup() {
-  if declare -F "setup_$1" >/dev/null; then "setup_$1"; else scripts/setup.sh; fi
+  if declare -F "setup_$1" >/dev/null; then "setup_$1"; else scripts/setup.sh --test; fi
 }
 presets() {
   if declare -F "presets_$1" >/dev/null; then "presets_$1"; else echo "$1"; fi
+}
+
+# The rows of a list in cmake/Lanes.cmake.
+rows() { sed -n "/^set($1\$/,/)\$/s/^  \"\(.*\)\")\?\$/\1/p" "$root/cmake/Lanes.cmake"; }
+
+usage() {
+  local name what minutes when
+  sed -n 's/^#   //p' "${BASH_SOURCE[0]}"
+  while IFS='|' read -r name what minutes when; do
+    printf '\nlane %s: %s minutes (first run, again) on two cores, %s\n' "$name" "$minutes" "$when"
+    fold -s -w 96 <<<"$what" | sed 's/^/  /'
+  done < <(rows CRIA_LANES)
 }
 
 # 754 -> "12 min 34 s"
@@ -45,7 +57,9 @@ measured() {
 failures() {
   plain <"build/$1/ctest.log" | awk '
     function say_why(i) {
-      if (n == 0) for (i = 1; i <= m; i++) why[++n] = last[i]
+      if (n == 0 && running == "") for (i = 1; i <= m; i++) why[++n] = last[i]
+      if (running != "") why[++n] = "it ended in " running
+      running = ""
       for (i = n > most ? n - most + 1 : 1; i <= n; i++) print "    " why[i]
       n = m = 0
     }
@@ -60,9 +74,12 @@ failures() {
     }
     !fails || /^ *Start +[0-9]+: / || /^ *$/ { next }
     { if (m == most) { for (i = 1; i < m; i++) last[i] = last[i + 1] } else { m++ }; last[m] = substr($0, 1, 300) }
+    # Of a program of many cases: which one failed, or was running when the program ended.
+    /^\[ RUN      \] / { running = $4; next }
+    /^\[ +(OK|FAILED|SKIPPED) +\] / { running = ""; if (/^\[  FAILED  \] .*ms\)$/) why[++n] = substr($0, 1, 300); next }
     /^(FAIL|ERROR): |^(FAILED|E )|Error(:|$)|[Ee]xception|Expired: |: Failure$|Sanitizer|error: |what\(\)|Assertion/ ||
       /^ *(Which is|Actual|Expected): |^broken promise: / { why[++n] = substr($0, 1, 300) }
-    END { say_why() }' most=6
+    END { say_why() }' most=8
 }
 
 # Without a terminal's colours, and as ASCII: other bytes may be no text in this locale.
@@ -79,54 +96,103 @@ build_errors() {
     END { if (n == 0) print "see " file }' file="build/$1/build.log"
 }
 
-# run PRESET [short]: builds and tests it, or what is labelled short; leaves the times and ctest's closing line in the
-# summary.
+# run PRESET [TESTS]: builds and tests it, or what of it is in the lane (of that, with TESTS, those whose name it matches);
+# leaves the times and ctest's closing line in the summary.
 run() {
-  echo "== $1${2:+, $2}"
-  local status=0 begin=$SECONDS built
-  mkdir -p "build/$1"
-  { cmake --preset "$1" && cmake --build --preset "$1" --parallel "$(nproc)" ${2:+--target "firmware_$2"}; } 2>&1 |
-    tee "build/$1/build.log" || { summary+=("== $1" "it does not build" "$(build_errors "$1")"); return 1; }
+  local preset=$1 tests=${2:-} status=0 begin=$SECONDS built since build=() choice=()
+  since=$(date +%s)
+  echo "== $preset, lane $lane"
+  mkdir -p "build/$preset"
+  # With --target or in the lane "all" it is everything.
+  if [ "$lane" = default ]; then choice=(-L '^default$') build=(--target lane_default); fi
+  {
+    cmake --preset "$preset" && {
+      if [ -n "$tests" ]; then
+        choice=(-R "$tests")
+        build=(--target $(ctest --preset "$preset" --show-only=json-v1 "${choice[@]}" | python3 tests/tools/test_report.py targets))
+      fi
+      cmake --build --preset "$preset" --parallel "$(nproc)" "${build[@]}"
+    }
+  } > >(tee "build/$preset/build.log") 2>&1 ||
+    { summary+=("== $preset" "it does not build" "$(build_errors "$preset")"); return 1; }
   built=$SECONDS
-  : >"build/$1/ctest.log"  # of this run alone
-  ctest --preset "$1" --parallel "$(nproc)" --output-log "build/$1/ctest.log" ${2:+-L "^$2\$"} || status=1
-  case $1 in release | dev | tsan) ;; *) measured "$1" ;; esac
-  summary+=("== $1${2:+, $2}: built in $(minutes $((built - begin))), tested in $(minutes $((SECONDS - built)))"
-    "$(plain <"build/$1/ctest.log" | grep -E '^[0-9]+% tests passed' || echo "no test ran to its end")")
-  if [ -s "build/$1/ctest.log" ] && [ $status != 0 ]; then summary+=("$(failures "$1")"); fi
+  : >"build/$preset/ctest.log"  # of this run alone
+  ctest --preset "$preset" --parallel "$(nproc)" --output-log "build/$preset/ctest.log" "${choice[@]}" || status=1
+  case $preset in release | dev | tsan) ;; *) measured "$preset" ;; esac
+  summary+=("== $preset: built in $(minutes $((built - begin))), tested in $(minutes $((SECONDS - built)))"
+    "$(plain <"build/$preset/ctest.log" | grep -E '^[0-9]+% tests passed' || echo "no test ran to its end")")
+  if [ -s "build/$preset/ctest.log" ] && [ $status != 0 ]; then summary+=("$(failures "$preset")"); fi
+  python3 tests/tools/test_report.py slowest "build/$preset" "$since" >"build/$preset/slowest.txt" && reports+=("build/$preset/slowest.txt")
   return $status
+}
+
+# The files that differ from a commit, and those that are new.
+changed_files() {
+  git diff --name-only "$(git merge-base HEAD "$1")"
+  git ls-files --others --exclude-standard
+}
+
+# One expression for the names of the tests that files of standard input have to do with (CRIA_CHANGED).
+tests_of_files() {
+  local file row path tests group found=() map
+  mapfile -t map < <(rows CRIA_CHANGED)
+  while read -r file; do
+    for row in "${map[@]}"; do
+      path=${row%% => *} tests=${row#* => }
+      if [[ $file =~ $path ]]; then
+        group=${BASH_REMATCH[1]:-}
+        found+=("${tests//@1@/"${group//\//.}"}")
+      fi
+    done
+  done
+  printf '%s\n' "${found[@]}" | sort -u | paste -sd '|'
 }
 
 # In a function, so that bash has read it all before it begins: the file may change meanwhile.
 main() {
-  local required=() targets status=0 target preset part
+  local required=() optional=() status=0 target preset base=main tests=
+  lane=default
   while [ $# -gt 0 ]; do
-    case $#:$1 in
-      1:*) ;;
-      *:--target | *:--preset)
-        [[ " $known " != *" $2 "* ]] || { required+=("$2"); shift 2; continue; } ;;
+    case $1 in
+      --help | -h) usage; exit 0 ;;
+      --all) lane=all ;;
+      --changed)
+        lane=changed
+        if [ $# -gt 1 ]; then base=$2; shift; fi ;;
+      --target)
+        [[ $# -gt 1 && " $known " == *" $2 "* ]] || { usage >&2; exit 2; }
+        required+=("$2")
+        shift ;;
+      *) usage >&2; exit 2 ;;
     esac
-    echo "usage: scripts/test.sh [--target ${known// /|}]..." >&2
-    exit 2
+    shift
   done
-
-  targets=("${required[@]}")
-  [ ${#required[@]} -gt 0 ] || { required=(release dev); targets=(release cortex-m33 dev cortex-m55 cortex-m4); }
-
   cd "$root"
-  summary=()
+  summary=() reports=()
+
+  # A board is left out, and said to be, where its tools cannot be installed.
+  case $lane,${#required[@]} in
+    default,0) required=(release dev) optional=(cortex-m33) ;;
+    default,*) lane=all ;;
+    all,0)
+      required=(release dev) optional=(cortex-m33 cortex-m55 cortex-m4)
+      export CRIA_TEST_RANDOM_SEED=${CRIA_TEST_RANDOM_SEED:-$RANDOM}
+      summary+=("== CRIA_TEST_RANDOM_SEED=$CRIA_TEST_RANDOM_SEED") ;;
+    changed,0)
+      tests=$(changed_files "$base" | tests_of_files)
+      [ -n "$tests" ] || { echo "nothing differs from $base that a test depends on"; exit 0; }
+      required=(release) ;;
+    *) usage >&2; exit 2 ;;
+  esac
   for target in "${required[@]}"; do setup "$target"; done
-  for target in "${targets[@]}"; do
-    part=
-    if [[ " ${required[*]} " != *" $target "* ]]; then
-      [ "$target" = cortex-m33 ] || [ "$SECONDS" -lt "$last_start" ] ||
-        { summary+=("== $target: left out, $(minutes "$SECONDS") had gone by"); continue; }
+  for target in "${required[@]}" "${optional[@]}"; do
+    if [[ " ${optional[*]} " == *" $target "* ]]; then
       setup "$target" || { summary+=("== $target: left out, its tools cannot be installed"); continue; }
-      case $target in cortex-m33 | cortex-m4) part=short ;; esac
     fi
-    for preset in $(presets "$target"); do run "$preset" $part || status=1; done
+    for preset in $(presets "$target"); do run "$preset" "$tests" || status=1; done
   done
-  printf '%s\n' "" "${summary[@]}" "== all: $(minutes "$SECONDS")"
+  [ ${#reports[@]} -eq 0 ] || python3 tests/tools/test_report.py join "${reports[@]}"
+  printf '%s\n' "" "${summary[@]}" "== lane $lane: $(minutes "$SECONDS")"
   exit $status
 }
 

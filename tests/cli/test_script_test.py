@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What scripts/test.sh says at its end: of each preset whether it was built, what ctest says, and why a test failed."""
+"""What scripts/test.sh runs in each lane, and what it says at its end: of each preset whether it was built, what ctest says, why a
+test failed, and what took longest."""
 
 import os
 import shutil
@@ -7,15 +8,17 @@ import subprocess
 import tempfile
 import unittest
 from pathlib import Path
-from unittest import mock
 
 ROOT = Path(os.environ.get("CRIA_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 # Programs in place of CMake's: each does as files of its folder say, if there are any for the preset.
 CMAKE = """#!/bin/sh
+echo "cmake $*" >>"$FOLDER/calls"
 [ "$1" != --build ] || { cat "$FOLDER/build.$3" 2>/dev/null && exit 1; }
 exit 0
 """
 CTEST = """#!/bin/sh
+echo "ctest $*" >>"$FOLDER/calls"
+case " $* " in *" --show-only=json-v1 "*) cat "$FOLDER/listed" && exit ;; esac
 mkdir -p "build/$2/Testing/Temporary" && : >"build/$2/Testing/Temporary/LastTest.log"
 [ ! -f "$FOLDER/tests.$2" ] || cat "$FOLDER/tests.$2" >"$6"; [ -s "$6" ] || exit 8
 ! grep -q '\\*\\*\\*Failed' "$6"
@@ -58,42 +61,96 @@ CMake Error at CMakeLists.txt:3 (find_package):
 LINK = "FAILED: bin/x\nld: x.o: in function `f()':\nx.cpp:(.text+0x1): undefined reference to `g()'\ncollect2: error: ld\n"
 
 
-class Summary(unittest.TestCase):
-    def summary(self, *targets, log="", **files):
+LISTED = """{"tests": [{"name": "runtime.json.unit_runtime_json", "properties": []},
+  {"name": "fuzz.json", "properties": []}, {"name": "cli.a_test", "command": ["/usr/bin/python3", "a_test.py"]}]}"""
+PROGRAM = """\
+1/2 Test #1: base.first ..........***Failed    0.51 sec
+[ RUN      ] A.B
+a.cpp:5: Failure
+[  FAILED  ] A.B (3 ms)
+[ RUN      ] A.C
+[       OK ] A.C (3 ms)
+2/2 Test #2: base.second ..........***Exception: SegFault  9.00 sec
+[ RUN      ] A.D
+
+0% tests passed, 2 tests failed out of 2
+"""
+
+
+class Runs(unittest.TestCase):
+    def run_script(self, *arguments, log="", says=None, **files):
+        """The exit status, and the lines of the output."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            (folder / "scripts").mkdir()
-            (folder / "bin").mkdir()
-            shutil.copy(ROOT / "scripts/test.sh", folder / "scripts")
+            for below in ("scripts", "bin", "cmake", "tests/tools", "build/release"):
+                (folder / below).mkdir(parents=True)
+            for file in ("scripts/test.sh", "cmake/Lanes.cmake", "tests/tools/test_report.py"):
+                shutil.copy(ROOT / file, folder / file)
             for program, text in (("scripts/setup.sh", "#!/bin/sh\n"), ("bin/cmake", CMAKE), ("bin/ctest", CTEST)):
                 (folder / program).write_text(text)
                 (folder / program).chmod(0o755)
             for file, text in files.items():
                 (folder / file.replace("_", ".")).write_text(text, "latin-1")
-            (folder / "build/release").mkdir(parents=True)
+            (folder / "listed").write_text(LISTED)
             (folder / "build/release/ctest.log").write_text(log)
-            options = [word for target in targets for word in ("--target", target)]
-            done = subprocess.run([folder / "scripts/test.sh", *options], capture_output=True, encoding="latin-1", timeout=60, check=False,
+            self.prepare(folder)
+            done = subprocess.run([folder / "scripts/test.sh", *arguments], capture_output=True, encoding="latin-1", timeout=600, check=False,
                                   env={**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "FOLDER": name})
-            self.assertEqual(done.stderr, "")
-            return done.returncode, done.stdout[done.stdout.rindex("\n\n== ") + 2:].splitlines()
+            if says is None:
+                self.assertEqual(done.stderr, "")
+            else:
+                self.assertIn(says, done.stderr)
+            calls = folder / "calls"
+            self.calls = calls.read_text().splitlines() if calls.exists() else []
+            return done.returncode, done.stdout.splitlines()
 
+    def prepare(self, folder):
+        pass
+
+    def summary(self, *targets, arguments=(), **files):
+        """The same of targets, and the lines from the first "== " after the last empty line."""
+        options = [word for target in targets for word in ("--target", target)]
+        status, lines = self.run_script(*options, *arguments, **files)
+        return status, lines[len(lines) - lines[::-1].index(""):]
+
+
+class Summary(Runs):
     def test_presets_that_pass(self):
         status, lines = self.summary("release", "dev", tests_release=PASSED, tests_dev=PASSED)
         self.assertEqual(status, 0)
         self.assertEqual(lines[1::2], ["100% tests passed, 0 tests failed out of 2"] * 2)
-        self.assertRegex("\n".join(lines), r"\A== release: built in 0 min \d s, tested in .*\n.*\n== dev: built .*\n.*\n== all: ")
+        self.assertRegex("\n".join(lines), r"\A== release: built in 0 min \d s, tested in .*\n.*\n== dev: built .*\n.*\n== lane all: ")
 
-    def test_what_is_run_without_targets(self):
-        presets = "release", "cortex-m33", "dev", "cortex-m55", "cortex-m55-helium", "cortex-m4"
+    def test_the_default_lane(self):
+        presets = "release", "dev", "cortex-m33"
         status, lines = self.summary(**{f"tests_{preset}": PASSED for preset in presets})
-        self.assertEqual((status, [line.split(":")[0] for line in lines[:-1:2]]),
-                         (0, ["== release", "== cortex-m33, short", "== dev", "== cortex-m55", "== cortex-m55-helium", "== cortex-m4, short"]))
+        self.assertEqual((status, [line.split(":")[0] for line in lines[:-1:2]]), (0, [f"== {preset}" for preset in presets]))
+        tested = [call for call in self.calls if call.startswith("ctest")]
+        self.assertEqual([call.split()[2] for call in tested], list(presets))
+        self.assertTrue(all(call.endswith(" -L ^default$") for call in tested), tested)
+        self.assertEqual(sum("--target lane_default" in call for call in self.calls), 3, self.calls)
+
+    def test_the_lane_of_everything(self):
+        presets = "release", "dev", "cortex-m33", "cortex-m55", "cortex-m55-helium", "cortex-m4"
+        status, lines = self.summary(arguments=["--all"], **{f"tests_{preset}": PASSED for preset in presets})
+        self.assertRegex(lines[0], r"\A== CRIA_TEST_RANDOM_SEED=\d+\Z")
+        self.assertEqual((status, [line.split(":")[0] for line in lines[1:-1:2]]), (0, [f"== {preset}" for preset in presets]))
+        self.assertFalse([call for call in self.calls if " -L " in call or "lane_default" in call])
 
     def test_what_is_asked_for_is_run_whole(self):
-        with mock.patch.dict(os.environ, short="cortex-m33"):
-            _, lines = self.summary("cortex-m33", **{"tests_cortex-m33": PASSED})
+        _, lines = self.summary("cortex-m33", **{"tests_cortex-m33": PASSED})
         self.assertRegex(lines[0], r"\A== cortex-m33: built in ")
+        self.assertFalse([call for call in self.calls if " -L " in call or "lane_default" in call])
+
+    def test_help_has_the_lanes(self):
+        status, lines = self.run_script("--help")
+        self.assertEqual((status, [line.split(":")[0] for line in lines if line.startswith("lane ")]),
+                         (0, ["lane default", "lane changed", "lane all"]))
+
+    def test_words_that_are_not_known(self):
+        for words in (["--al"], ["--target"], ["--target", "cortex"], ["--all", "--target", "dev"], ["dev"]):
+            status, _ = self.run_script(*words, says="lane default: ")
+            self.assertEqual((status, self.calls), (2, []), words)
 
     def test_why_tests_failed(self):
         status, lines = self.summary("release", tests_release=FAILED)
@@ -101,6 +158,18 @@ class Summary(unittest.TestCase):
         self.assertEqual(lines[1:-1], ["50% tests passed, 2 tests failed out of 4", "  2: base.second: Failed    0.51 sec",
                                        "    one.cpp:5: Failure", "      Actual: 1", "  3: base.third: Failed    0.02 sec",
                                        "    the last words"])
+
+    def test_cases_that_failed_and_where_a_program_ended(self):
+        _, lines = self.summary("release", tests_release=PROGRAM)
+        self.assertEqual(lines[1:-1], ["0% tests passed, 2 tests failed out of 2", "  1: base.first: Failed    0.51 sec",
+                                       "    a.cpp:5: Failure", "    [  FAILED  ] A.B (3 ms)",
+                                       "  2: base.second: Exception: SegFault  9.00 sec", "    it ended in A.D"])
+
+    def test_what_took_longest(self):
+        _, lines = self.run_script("--target", "release", tests_release=PASSED)
+        at = lines.index("2 tests, 0 s of one core or more; those that took longest, s:")
+        self.assertEqual(lines[at + 1:at + 3], ["    0.0  release: base.second", "    0.0  release: base.first"])
+        self.assertEqual(lines[lines.index("skipped (1):") + 1], "  release: base.second")
 
     def test_what_does_not_build_and_what_comes_after_it(self):
         status, lines = self.summary("release", "dev", build_release=BUILD, tests_dev=PASSED)
@@ -125,6 +194,46 @@ class Summary(unittest.TestCase):
         for before in "", FAILED:  # a log of an earlier run
             status, lines = self.summary("release", log=before)
             self.assertEqual((status, lines[1:-1]), (1, ["no test ran to its end"]))
+
+
+class Changed(Runs):
+    """--changed, in a repository of its own."""
+
+    def prepare(self, folder):
+        def git(*words):
+            subprocess.run(["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True)
+        git("init", "-q", "-b", "main")
+        (folder / ".gitignore").write_text("/build/\n/bin/\n/calls\n/listed\n/tests.*\n")
+        git("add", "-A")
+        git("commit", "-qm", "first")
+        git("checkout", "-qb", "other")
+        for path in self.committed:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text("")
+        git("add", "-A")
+        git("commit", "-qm", "second", "--allow-empty")
+        for path in self.new:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text("")
+
+    committed = ["runtime/json/a.cpp"]
+    new = ["tests/cli/a_test.py"]
+
+    def test_files_ask_for_their_tests(self):
+        status, _ = self.run_script("--changed", tests_release=PASSED)
+        self.assertEqual(status, 0)
+        wanted = "^cli[.]a_test$|^house[.]|^runtime[.]json[.]|^system[.](exact_bits|greedy_tokens)"
+        self.assertEqual([call for call in self.calls if call.startswith("ctest")][-1].split(" -R ")[1], wanted)
+        self.assertIn("--target json_fuzz lane_programs unit_runtime_json", [call for call in self.calls if "--build" in call][0])
+
+    def test_nothing_changed(self):
+        self.committed = self.new = []
+        self.assertEqual(self.run_script("--changed"), (0, ["nothing differs from main that a test depends on"]))
+
+    def test_another_commit(self):
+        self.new = []
+        self.assertEqual(self.run_script("--changed", "HEAD")[0], 0)
+        self.assertEqual(self.calls, [])
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def wide_comments(name, text):
 
 def check(context):
     if not shutil.which(CLANG_FORMAT):
-        raise Skip(f"{CLANG_FORMAT} is not installed (scripts/setup.sh)")
+        raise Skip(f"{CLANG_FORMAT} is not installed (scripts/setup.sh --test)")
     files = [path for path in context.files(".h", ".c", ".cpp", ".inc") if path.parts[0] != "models"]
     problems = []
     if files:

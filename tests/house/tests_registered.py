@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Every *_test.cpp, *_test.py and *_bench.cpp is built or run: none lies where the build does not look. Those of
-tests/unit/<path> lie below a folder of the source tree, <path>. A suite of GoogleTest is in one file."""
+"""Every *_test.cpp, *_test.py and *_bench.cpp is built and run: none lies where the build does not look. Those of
+tests/unit/<path> lie below a folder of the source tree, <path>. A suite of GoogleTest is in one file. Every test of ctest is in
+one lane (cmake/Lanes.cmake)."""
 import json
 import pathlib
 import re
@@ -10,34 +11,45 @@ from house_common import Sample, main
 
 UNIT = pathlib.PurePath("tests/unit")
 SUITE = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+)", re.MULTILINE)
+TARGET = re.compile(r"CMakeFiles/([^/]+)\.dir/")
+LANES = {"default", "all"}
 SUFFIXES = ("_test.cpp", "_test.py", "_bench.cpp")
 
 
-def compiled_files(context):
+def programs_of_files(context):
+    """Each file that is compiled, and the targets that compile it."""
     database = context.build / "compile_commands.json"
-    if not database.is_file():
-        return set()
-    return {pathlib.Path(entry["file"]).resolve() for entry in json.loads(database.read_text())}
+    found = {}
+    for entry in json.loads(database.read_text()) if database.is_file() else []:
+        target = TARGET.search(entry.get("output") or entry["command"])
+        found.setdefault(pathlib.Path(entry["file"]).resolve(), set()).add(target.group(1) if target else "")
+    return found
 
 
-def test_commands(context):
-    """Every word of every test's command, as ctest lists them."""
+def listed_tests(context):
+    """ctest's tests: name, the words of the command, labels."""
     listed = subprocess.run(["ctest", "--show-only=json-v1"], cwd=context.build, capture_output=True, text=True, check=True)
-    words = set()
     for test in json.loads(listed.stdout)["tests"]:
-        words.update(test.get("command", []))
-    return words
+        labels = [value for entry in test["properties"] if entry["name"] == "LABELS" for value in entry["value"]]
+        yield test["name"], test.get("command", []), labels
 
 
 def check(context):
-    compiled = compiled_files(context)
-    words = test_commands(context)
-    filters = (re.match(r"--gtest_filter=(?:\w+/)?(\w+)\.", word) for word in words)
-    suites = {found.group(1) for found in filters if found}
+    compiled = programs_of_files(context)
+    words = set()
+    whole = set()  # programs that a test runs with all their cases
+    problems = []
+    for name, command, labels in listed_tests(context):
+        words.update(command)
+        # A program that is not built has no command in ctest's list; its test ends in its name.
+        whole.add(pathlib.Path(command[0]).name if command else name.rpartition(".")[2])
+        if any(word.startswith("--gtest_filter") for word in command):
+            whole.discard(pathlib.Path(command[0]).name)
+        if len(LANES.intersection(labels)) != 1:
+            problems.append(f"{name}: is in {len(LANES.intersection(labels))} lanes, not in one of {', '.join(sorted(LANES))}")
     scripts = {pathlib.Path(word).resolve() for word in words if word.endswith(".py")}
     sources = context.files(".cpp", ".h")
     file_of_suite = {}
-    problems = []
     compared = 0
     for path in context.files():
         name = path.as_posix()
@@ -56,27 +68,31 @@ def check(context):
             problems.append(f"{name}: no target compiles it (tests/unit/CMakeLists.txt lists the folders)")
         elif name.endswith("_test.cpp"):
             own = set(SUITE.findall(full.read_text()))
-            if not suites.intersection(own):
+            if not own or not whole.intersection(compiled[full]):
                 problems.append(f"{name}: ctest runs no test of it")
-            # Of a suite in two files ctest's names would not tell whose cases are run.
+            # The names of cases tell which file they are in.
             problems.extend(f"{name}: suite {suite} is also in {file_of_suite[suite]}" for suite in sorted(own) if suite in file_of_suite)
             file_of_suite.update(dict.fromkeys(own, name))
     return problems, compared
 
 
 def write_build(context):
-    """A build that knows the files below known/ and, below built/, compiles without running."""
+    """A build that knows the files below known/ and, below built/, compiles without running; those of nowhere/ are in no lane."""
     entries = []
     tests = []
     for path in context.files():
         full = context.source / path
-        if path.parts[0] in ("known", "built", "tests") and path.suffix == ".cpp":
-            entries.append({"file": str(full)})
-        if path.parts[0] in ("known", "tests"):
+        if path.parts[0] in ("known", "built", "tests", "filtered", "nowhere") and path.suffix == ".cpp":
+            entries.append({"file": str(full), "command": f"c++ -o x/CMakeFiles/{path.stem}.dir/{path}.o"})
+        if path.parts[0] in ("known", "tests", "filtered", "nowhere"):
             program = context.build / path.stem
             program.touch(mode=0o755)  # ctest lists commands that exist
-            command = f"python3 [==[{full}]==]" if path.suffix == ".py" else f"[==[{program}]==] --gtest_filter=Every/A.B/1"
+            command = f"python3 [==[{full}]==]" if path.suffix == ".py" else f"[==[{program}]==]"
+            if path.parts[0] == "filtered":
+                command += " --gtest_filter=A.B"
             tests.append(f"add_test([==[{path}]==] {command})\n")
+            if path.parts[0] != "nowhere":
+                tests.append(f"set_tests_properties([==[{path}]==] PROPERTIES LABELS \"x;default\")\n")
     (context.build / "compile_commands.json").write_text(json.dumps(entries))
     (context.build / "CTestTestfile.cmake").write_text("".join(tests))
 
@@ -87,6 +103,8 @@ SAMPLES = [
     Sample("a test that no target compiles", {"known/a_test.cpp": CASE, "other/b_test.cpp": CASE}, "no target compiles it"),
     Sample("a test whose cases are not run", {"built/b_test.cpp": CASE}, "ctest runs no test of it"),
     Sample("a test without a single case", {"known/a_test.cpp": CASE, "known/b_test.cpp": "// TEST(A, B)"}, "ctest runs no test of it"),
+    Sample("a program of which some cases are run", {"filtered/b_test.cpp": CASE}, "ctest runs no test of it"),
+    Sample("a test in no lane", {"nowhere/b_test.cpp": CASE}, "is in 0 lanes"),
     Sample("a suite in two files", {"known/a_test.cpp": CASE, "built/b_test.cpp": CASE}, "suite A is also in"),
     Sample("a test in its place", {"quant/a.h": "", "tests/unit/quant/a_test.cpp": CASE}, None),
     Sample("a test of no folder", {"quant/a.h": "", "tests/unit/other/a_test.cpp": CASE}, "other is no folder of sources"),

@@ -67,18 +67,6 @@ Bytes convert_folder(const fs::path& folder, const ConvertWish& wish) {
   return bytes;
 }
 
-std::optional<fs::path> reference_folder() {
-  const char* shared = std::getenv("CRIA_SHARED");
-  if (shared == nullptr || !fs::is_directory(fs::path(shared) / "reference")) return {};
-  return fs::path(shared) / "reference";
-}
-
-fs::path golden_folder(const std::string& name) {
-  return fs::path(CRIA_SOURCE_DIR) / "tests/data/golden" / name;
-}
-
-fs::path demo_folder() { return fs::path(CRIA_SOURCE_DIR) / "models/demo"; }
-
 Expected read_expected(const fs::path& folder) {
   std::ifstream file(folder / "expected.json");
   const auto json = nlohmann::json::parse(file);

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "converter/options.h"
+#include "tests/support/folders.h"
 
 namespace cria::test {
 
@@ -30,12 +30,6 @@ struct ConvertWish {
 
 // Converts a checkpoint folder and returns the model file's bytes.
 [[nodiscard]] Bytes convert_folder(const std::filesystem::path& folder, const ConvertWish& wish);
-
-// $CRIA_SHARED/reference, when it is there.
-[[nodiscard]] std::optional<std::filesystem::path> reference_folder();
-// The repository's own small copies: tests/data/golden/<name>, models/demo.
-[[nodiscard]] std::filesystem::path golden_folder(const std::string& name);
-[[nodiscard]] std::filesystem::path demo_folder();
 
 // prompt and greedy continuation of an expected.json.
 struct Expected {

@@ -12,6 +12,7 @@
 
 #include "quant/checksum.h"
 #include "tests/support/isa_list.h"
+#include "tests/support/lanes.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/model_files.h"
 #include "tests/support/near_llama.h"
@@ -227,6 +228,7 @@ void expect_golden_models(const Variant& variant, const std::vector<uint32_t>& t
 TEST_P(ExactBits, HaveTheHashInTheRepositoryOnEveryIsa) { expect_golden_models(GetParam(), {1}); }
 
 TEST_P(ExactBits, HaveTheHashInTheRepositoryOnEveryIsaForAnyThreads) {
+  CRIA_SKIP_UNDER_ASAN();
   expect_golden_models(GetParam(), {2, 3, 4});
 }
 
@@ -260,9 +262,13 @@ class ExactBitsOfTheDemo : public testing::TestWithParam<Variant> {
   }
 };
 
-TEST_P(ExactBitsOfTheDemo, HaveTheHashInTheRepositoryOnEveryIsa) { expect_golden_demo({1}); }
+TEST_P(ExactBitsOfTheDemo, HaveTheHashInTheRepositoryOnEveryIsa) {
+  CRIA_SKIP_UNDER_ASAN();
+  expect_golden_demo({1});
+}
 
 TEST_P(ExactBitsOfTheDemo, HaveTheHashInTheRepositoryOnEveryIsaForAnyCacheSizeAndThreads) {
+  CRIA_SKIP_UNDER_ASAN();
   expect_golden_demo({2, 3, 4});
 }
 

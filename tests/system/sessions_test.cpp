@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "tests/support/isa_list.h"
+#include "tests/support/lanes.h"
 #include "tests/support/model_files.h"
 #include "tests/support/sampling.h"
 #include "tests/support/sampling_of.h"
@@ -169,6 +170,7 @@ MemorySource model_of(const char* name, const Variant& variant) {
 class Sessions : public testing::TestWithParam<Variant> {};
 
 TEST_P(Sessions, GetTheBitsThatTheyGetAlone) {
+  CRIA_SKIP_UNDER_ASAN();
   constexpr uint32_t kTurns[] = {1, 2, 3, 8};
   constexpr uint32_t kChunks[] = {1, 7, 64};
   constexpr uint32_t kThreads[] = {1, 2, 3};

@@ -4,21 +4,19 @@
 #include <algorithm>
 #include <random>
 
+#include "tests/support/folders.h"
 #include "tests/system/tokenizer_fixture.h"
 
 namespace cria {
 namespace {
 
+using test::demo_folder;
 using test::reference_folder;
 using test::TestTokenizer;
 using test::Tokens;
 
 constexpr uint32_t kSeed = 20241120;
 constexpr uint32_t kVocabLimit = 1 << 18;
-
-std::filesystem::path demo_folder() {
-  return std::filesystem::path(CRIA_SOURCE_DIR) / "models/demo";
-}
 
 std::string random_text(std::mt19937* random) {
   constexpr std::string_view kPieces[] = {" ",

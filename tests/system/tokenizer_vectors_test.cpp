@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "tests/support/lanes.h"
 #include "tests/support/sampling.h"
 #include "tests/system/tokenizer_fixture.h"
 
@@ -91,6 +92,7 @@ TEST(TokenizerVectorsTest, Llama3EqualsHuggingFace) {
 }
 
 TEST(TokenizerVectorsTest, Llama3OfTiktokenEqualsHuggingFace) {
+  CRIA_SKIP_UNDER_ASAN();
   CRIA_SKIP_WITHOUT_REFERENCE();
   const TestTokenizer tokenizer = llama3_tiktoken();
   expect_rows(tokenizer, "llama-3.2.jsonl");
@@ -145,6 +147,7 @@ TEST(TokenizerVectorsTest, Llama2ModelEqualsHuggingFaceWhereTheFilesAgree) {
 }
 
 TEST(TokenizerVectorsTest, PlainTextNeverBecomesASpecialToken) {
+  CRIA_SKIP_UNDER_ASAN();
   CRIA_SKIP_WITHOUT_REFERENCE();
   const std::string text = " <s> </s><|begin_of_text|>a<|eot_id|><|im_start|> <|endoftext|>";
   const auto expect_none = [&](const TestTokenizer& tokenizer) {
@@ -194,6 +197,7 @@ TEST(TokenizerVectorsTest, Llama2EqualsLlamaCpp) {
 }
 
 TEST(TokenizerVectorsTest, Llama3EqualsLlamaCpp) {
+  CRIA_SKIP_UNDER_ASAN();
   CRIA_SKIP_WITHOUT_REFERENCE();
   expect_llama_cpp(llama3(), "ggml-vocab-llama-bpe.gguf");
   expect_llama_cpp(llama3_tiktoken(), "ggml-vocab-llama-bpe.gguf");
@@ -247,6 +251,7 @@ Tokens enclosed(Tokens tokens, bool bos, bool eos) {
 }
 
 TEST(TokenizerVectorsTest, Llama3EqualsLlama3TokenizerJs) {
+  CRIA_SKIP_UNDER_ASAN();
   CRIA_SKIP_WITHOUT_REFERENCE();
   const json file = vector_file("belladoreai.llama3-tokenizer-js.tests.json");
   const TestTokenizer tokenizer = llama3();
@@ -280,6 +285,7 @@ TEST(TokenizerVectorsTest, Llama3EqualsLlama3TokenizerJs) {
 }
 
 TEST(TokenizerVectorsTest, Llama3EqualsMetasOwnTests) {
+  CRIA_SKIP_UNDER_ASAN();
   CRIA_SKIP_WITHOUT_REFERENCE();
   const json file = vector_file("meta_llama3.test_tokenizer.json");
   const TestTokenizer tokenizer = llama3();
@@ -315,6 +321,7 @@ TEST(TokenizerVectorsTest, StoryModelEncodesItsPrompt) {
 }
 
 TEST(TokenizerVectorsTest, CorpusRoundTripsInUnderASecond) {
+  CRIA_SKIP_UNDER_ASAN();
   CRIA_SKIP_WITHOUT_REFERENCE();
   const std::string text = read_text(reference_folder() / "corpus/frankenstein.txt");
   const auto expect = [&](const TestTokenizer& tokenizer, const char* name) {

@@ -12,6 +12,8 @@
 #include "converter/chat_template_names.h"
 #include "converter/chat_template_prove.h"
 #include "converter/jinja_source.h"
+#include "tests/support/folders.h"
+#include "tests/support/lanes.h"
 
 namespace cria::converter {
 namespace {
@@ -85,7 +87,7 @@ std::map<std::string, Score> compare(const std::filesystem::path& vectors,
 }
 
 std::filesystem::path own_templates() {
-  return std::filesystem::path(CRIA_SOURCE_DIR) / "tests/data/chat_templates";
+  return test::source_folder() / "tests/data/chat_templates";
 }
 
 TEST(ChatTemplateImportTest, FormsOfManyKindsSayWhatTheirTemplatesSay) {
@@ -185,6 +187,7 @@ std::string problem_of(const std::string& jinja) {
 }
 
 TEST(ChatTemplateImportTest, WhatCannotBeStoredSaysWhy) {
+  CRIA_SKIP_UNDER_ASAN();
   const std::string turns = "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}";
   EXPECT_EQ(problem_of(turns), "");
   EXPECT_NE(problem_of("{% for m in messages %}{{ loop.index }}{{ m.content }};{% endfor %}")

@@ -4,6 +4,7 @@
 #include "converter/convert.h"
 #include "quant/chat_template_format.h"
 #include "quant/tokenizer_format.h"
+#include "tests/support/folders.h"
 #include "tests/unit/converter/converter_fixtures.h"
 #include "tests/unit/converter/model_read_back.h"
 
@@ -16,10 +17,7 @@ using format::SectionKind;
 
 class ConvertDemo : public ::testing::Test {
  protected:
-  ConvertDemo() {
-    std::filesystem::copy(std::filesystem::path(CRIA_SOURCE_DIR) / "models/demo",
-                          folder_ / "model");
-  }
+  ConvertDemo() { std::filesystem::copy(demo_folder(), folder_ / "model"); }
   ConversionReport convert() {
     Options options;
     options.model = folder_ / "model";

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "converter/calibration/self_text.h"
+#include "tests/support/folders.h"
 #include "tests/support/max_or_nan.h"
 #include "tests/unit/converter/converter_fixtures.h"
 #include "tests/unit/converter/opened_checkpoint.h"
@@ -54,7 +55,7 @@ TEST(FloatModel, LogitsOfTheReferenceCheckpointsAreThoseOfTransformers) {
 
 TEST(FloatModel, LogitsOfTheCopiesInTheRepositoryAreThoseOfTransformers) {
   for (const char* name : {"odd-sizes", "mistral-sliding-window"}) {
-    compare_with_reference(fs::path(CRIA_SOURCE_DIR) / "tests/data/golden" / name);
+    compare_with_reference(test::golden_folder(name));
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "quant/quantize.h"
 #include "runtime/backends/backend.h"
+#include "tests/support/lanes.h"
 #include "tests/support/test_configs.h"
 #include "tests/support/thread_per_task.h"
 
@@ -135,6 +136,7 @@ class PartsOfMatrices : public testing::TestWithParam<Parts> {};
 
 // A thread's stretch is one part, some, or as many as there may be; many rows have no stretches.
 TEST_P(PartsOfMatrices, MultiplyEachTileOnceAndBreakUpNoPair) {
+  CRIA_SKIP_UNDER_ASAN();
   constexpr size_t kTileBytes = size_t{32} << 10;
   constexpr size_t kMostRows = 16;
   const auto [number_format, cols, rows_of_single_tiles] = GetParam();

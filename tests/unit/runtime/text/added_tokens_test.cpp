@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <random>
 
+#include "tests/support/lanes.h"
 #include "tests/unit/runtime/text/tokenizer_section.h"
 
 namespace cria {
@@ -135,6 +136,7 @@ TokenizerSection worst_section(size_t n_tokens, size_t longest, size_t lengths, 
 }
 
 TEST(AddedTokensTest, TheWorstTablesCostNoMoreThanTheirLongestTokens) {
+  CRIA_SKIP_UNDER_ASAN();
   constexpr size_t kTextBytes = 1 << 14;
   // Far above what it takes under an emulator or sanitizers, far below the minutes of trying each.
   constexpr double kMostSeconds = 10.0;

@@ -1,0 +1,18 @@
+// Folders that tests read. None of them is compiled in, so that objects of two clones are alike and a compiler cache serves both.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace cria::test {
+
+// The repository: $CRIA_SOURCE_DIR as ctest sets it, else the folder above this program that holds models/demo.
+[[nodiscard]] std::filesystem::path source_folder();
+// The repository's own small checkpoints: tests/data/golden/<name>, models/demo.
+[[nodiscard]] std::filesystem::path golden_folder(const std::string& name);
+[[nodiscard]] std::filesystem::path demo_folder();
+// $CRIA_SHARED/reference, when it is there.
+[[nodiscard]] std::optional<std::filesystem::path> reference_folder();
+
+}  // namespace cria::test
