@@ -23,8 +23,8 @@ struct Vocabulary {
   const cria_model* model = nullptr;
 
   Vocabulary() {
-    const auto folder = test::reference_folder() / "tokenizers" / "llama-3.2";
-    if (!test::reference_folder().empty() && std::filesystem::is_directory(folder)) {
+    const auto folder = test::references() / "tokenizers" / "llama-3.2";
+    if (!test::references().empty() && std::filesystem::is_directory(folder)) {
       tokenizer = std::make_unique<test::TestTokenizer>(folder, kTokens);
       imported.tokenizer = tokenizer->get();
       imported.has_tokenizer = true;

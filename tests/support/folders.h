@@ -1,4 +1,5 @@
-// Folders that tests read. None of them is compiled in, so that objects of two clones are alike and a compiler cache serves both.
+// Folders that tests read. None of them is compiled in, so that objects of two clones are alike
+// and a compiler cache serves both.
 #pragma once
 
 #include <filesystem>
@@ -7,12 +8,21 @@
 
 namespace cria::test {
 
-// The repository: $CRIA_SOURCE_DIR as ctest sets it, else the folder above this program that holds models/demo.
+// The repository: $CRIA_SOURCE_DIR as ctest sets it, else the folder above this program that holds
+// models/demo.
 [[nodiscard]] std::filesystem::path source_folder();
 // The repository's own small checkpoints: tests/data/golden/<name>, models/demo.
 [[nodiscard]] std::filesystem::path golden_folder(const std::string& name);
 [[nodiscard]] std::filesystem::path demo_folder();
 // $CRIA_SHARED/reference, when it is there.
 [[nodiscard]] std::optional<std::filesystem::path> reference_folder();
+
+// The folders of the reference's checkpoints/ and architectures/ that cria reads.
+inline constexpr const char* kReferenceCheckpoints[] = {
+    "bias",     "gqa-llama3-bf16-sharded", "granite",   "mha-tied-f32",
+    "mqa-f16",  "mistral-sliding-window",  "odd-sizes", "rope-linear",
+    "rope-yarn"};
+inline constexpr const char* kReferenceArchitectures[] = {"granite4", "phi3", "qwen2", "qwen3",
+                                                          "smollm3"};
 
 }  // namespace cria::test

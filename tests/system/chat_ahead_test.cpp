@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "quant/chat_template_format.h"
-#include "tests/support/lanes.h"
+#include "tests/support/long_under_asan.h"
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"
 #include "tests/system/chat_driver.h"

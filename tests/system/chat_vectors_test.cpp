@@ -4,7 +4,7 @@
 #include "converter/chat_template_import.h"
 #include "converter/chat_template_names.h"
 #include "tests/support/folders.h"
-#include "tests/support/lanes.h"
+#include "tests/support/long_under_asan.h"
 #include "tests/system/tokenizer_fixture.h"
 
 namespace cria {
@@ -12,7 +12,6 @@ namespace {
 
 using nlohmann::json;
 using test::read_text;
-using test::reference_folder;
 using test::TestTokenizer;
 using test::Tokens;
 
@@ -41,7 +40,7 @@ std::vector<uint8_t> section_of(const std::string& jinja, const std::string& bos
 // The Llama 3.2 tokenizer with a chat template of the test's choice.
 TestTokenizer llama3_with_template(const std::string& jinja) {
   converter::ImportedTokenizer imported =
-      converter::import_tokenizer(reference_folder() / "tokenizers/llama-3.2", kLlama3Vocab);
+      converter::import_tokenizer(test::references() / "tokenizers/llama-3.2", kLlama3Vocab);
   imported.chat_section =
       section_of(jinja, "<|begin_of_text|>", "<|eot_id|>",
                  {"<|begin_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>"});
@@ -101,20 +100,20 @@ void expect_rows(const json& set) {
 
 TEST(ChatVectorsTest, Llama3EqualsItsJinjaTemplate) {
   CRIA_SKIP_WITHOUT_REFERENCE();
-  expect_rows(json::parse(read_text(reference_folder() / "vectors/chat.json"))["llama-3-instruct"]);
+  expect_rows(json::parse(read_text(test::references() / "vectors/chat.json"))["llama-3-instruct"]);
 }
 
 TEST(ChatVectorsTest, Llama32EqualsItsJinjaTemplate) {
   CRIA_SKIP_UNDER_ASAN();
   CRIA_SKIP_WITHOUT_REFERENCE();
   expect_rows(
-      json::parse(read_text(reference_folder() / "vectors/chat.json"))["llama-3.2-instruct"]);
+      json::parse(read_text(test::references() / "vectors/chat.json"))["llama-3.2-instruct"]);
 }
 
 TEST(ChatVectorsTest, Llama3EqualsMetasDialogPrompt) {
   CRIA_SKIP_WITHOUT_REFERENCE();
   const json file = json::parse(
-      read_text(reference_folder() / "vectors/tokenizers/meta_llama3.test_tokenizer.json"));
+      read_text(test::references() / "vectors/tokenizers/meta_llama3.test_tokenizer.json"));
   // The template of the reference opens the assistant's turn whether asked to or not.
   const TestTokenizer tokenizer =
       llama3_with_template(converter::find_named_template("llama3")->jinja);
@@ -130,7 +129,7 @@ TEST(ChatVectorsTest, Llama3EqualsMetasDialogPrompt) {
 TEST(ChatVectorsTest, Llama2HasBosAndEosInEveryExchange) {
   CRIA_SKIP_WITHOUT_REFERENCE();
   constexpr uint32_t kVocab = 32000;
-  const auto folder = reference_folder() / "tokenizers/llama-2";
+  const auto folder = test::references() / "tokenizers/llama-2";
   const test::LinkedFolder model_only({folder / "tokenizer.model"});
   const std::vector<ChatMessage> messages = {
       test::message("system", "Be brief."), test::message("user", "Who </s> are you?"),

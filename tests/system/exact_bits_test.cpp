@@ -12,7 +12,7 @@
 
 #include "quant/checksum.h"
 #include "tests/support/isa_list.h"
-#include "tests/support/lanes.h"
+#include "tests/support/long_under_asan.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/model_files.h"
 #include "tests/support/near_llama.h"

@@ -17,13 +17,6 @@ namespace fs = std::filesystem;
 // Float rounding of two implementations of the same sums; measured differences are below 6e-5.
 constexpr double kLogitTolerance = 1e-4;
 
-constexpr const char* kCheckpoints[] = {
-    "bias",     "gqa-llama3-bf16-sharded", "granite",   "mha-tied-f32",
-    "mqa-f16",  "mistral-sliding-window",  "odd-sizes", "rope-linear",
-    "rope-yarn"};
-
-constexpr const char* kArchitectures[] = {"phi3", "qwen2", "qwen3", "smollm3"};
-
 cria_config f32_config(cria_backend backend, const cria_model_info& info) {
   cria_config config = {};
   config.backend = backend;
@@ -61,7 +54,7 @@ class ReferenceLogits : public testing::TestWithParam<cria_backend> {};
 TEST_P(ReferenceLogits, OfAllNineCheckpointsAreThoseOfTransformers) {
   const auto reference = test::reference_folder();
   if (!reference) GTEST_SKIP() << "no $CRIA_SHARED/reference";
-  for (const char* name : kCheckpoints) {
+  for (const char* name : test::kReferenceCheckpoints) {
     SCOPED_TRACE(name);
     compare_with_reference(*reference / "checkpoints" / name, GetParam());
   }
@@ -70,7 +63,7 @@ TEST_P(ReferenceLogits, OfAllNineCheckpointsAreThoseOfTransformers) {
 TEST_P(ReferenceLogits, OfTheArchitecturesNearLlamaAreThoseOfTransformers) {
   const auto reference = test::reference_folder();
   if (!reference) GTEST_SKIP() << "no $CRIA_SHARED/reference";
-  for (const char* name : kArchitectures) {
+  for (const char* name : test::kReferenceArchitectures) {
     SCOPED_TRACE(name);
     compare_with_reference(*reference / "architectures" / name, GetParam());
   }

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "tests/support/isa_list.h"
-#include "tests/support/lanes.h"
+#include "tests/support/long_under_asan.h"
 #include "tests/support/model_files.h"
 #include "tests/support/sampling.h"
 #include "tests/support/sampling_of.h"

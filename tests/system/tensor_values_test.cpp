@@ -14,7 +14,7 @@
 
 #include "quant/checksum.h"
 #include "quant/model_layout.h"
-#include "tests/support/lanes.h"
+#include "tests/support/long_under_asan.h"
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -15,19 +14,15 @@
 #include "converter/tokenizer_import.h"
 #include "quant/memory_plan.h"
 #include "runtime/text/tokenizer.h"
+#include "tests/support/folders.h"
 
 namespace cria::test {
 
 // $CRIA_SHARED/reference; empty when it is not there.
-inline std::filesystem::path reference_folder() {
-  const char* const shared = std::getenv("CRIA_SHARED");
-  if (shared == nullptr) return {};
-  std::filesystem::path folder = std::filesystem::path(shared) / "reference";
-  return std::filesystem::is_directory(folder) ? folder : std::filesystem::path();
-}
+inline std::filesystem::path references() { return reference_folder().value_or(""); }
 
 #define CRIA_SKIP_WITHOUT_REFERENCE()                                      \
-  if (::cria::test::reference_folder().empty()) {                          \
+  if (::cria::test::references().empty()) {                                \
     GTEST_SKIP() << "CRIA_SHARED is not set or has no folder 'reference'"; \
   }
 

@@ -11,7 +11,6 @@ namespace cria {
 namespace {
 
 using test::demo_folder;
-using test::reference_folder;
 using test::TestTokenizer;
 using test::Tokens;
 
@@ -106,11 +105,11 @@ TEST(TokenizerFuzzTest, DemoTokenizerTakesRandomBytes) {
 
 TEST(TokenizerFuzzTest, EveryReferenceTokenizerTakesRandomBytes) {
   CRIA_SKIP_WITHOUT_REFERENCE();
-  const auto tokenizers = reference_folder() / "tokenizers";
+  const auto tokenizers = test::references() / "tokenizers";
   const test::LinkedFolder model_only({tokenizers / "llama-2/tokenizer.model"});
   size_t tried = 0;
   for (const auto& folder : {tokenizers / "llama-2", model_only.path(), tokenizers / "llama-3.2",
-                             tokenizers / "smollm", reference_folder() / "trained/story-hf"}) {
+                             tokenizers / "smollm", test::references() / "trained/story-hf"}) {
     SCOPED_TRACE(folder);
     encode_random_bytes(TestTokenizer(folder, kVocabLimit));
     ++tried;
@@ -164,9 +163,9 @@ TEST(TokenizerFuzzTest, DamagedDemoSectionsDoNoHarm) {
 
 TEST(TokenizerFuzzTest, DamagedSentencePieceSectionsDoNoHarm) {
   CRIA_SKIP_WITHOUT_REFERENCE();
-  const TestTokenizer tokenizer(reference_folder() / "trained/story-hf", kVocabLimit);
+  const TestTokenizer tokenizer(test::references() / "trained/story-hf", kVocabLimit);
   damage_section(tokenizer.imported().tokenizer_section, 20000);
-  const TestTokenizer llama2(reference_folder() / "tokenizers/llama-2", kVocabLimit);
+  const TestTokenizer llama2(test::references() / "tokenizers/llama-2", kVocabLimit);
   damage_section(llama2.imported().tokenizer_section, 300);
 }
 

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <sstream>
 
-#include "tests/support/lanes.h"
+#include "tests/support/long_under_asan.h"
 #include "tests/support/sampling.h"
 #include "tests/system/tokenizer_fixture.h"
 
@@ -15,7 +15,6 @@ namespace {
 
 using nlohmann::json;
 using test::read_text;
-using test::reference_folder;
 using test::TestTokenizer;
 using test::Tokens;
 
@@ -30,29 +29,29 @@ constexpr uint32_t kLlama3Bos = 128000;
 constexpr uint32_t kSmolLmVocab = 49152;
 constexpr uint32_t kQwen3Vocab = 151936;
 
-TestTokenizer llama2_json() { return {reference_folder() / "tokenizers/llama-2", kLlama2Vocab}; }
+TestTokenizer llama2_json() { return {test::references() / "tokenizers/llama-2", kLlama2Vocab}; }
 
 TestTokenizer llama2_model() {
-  const auto folder = reference_folder() / "tokenizers/llama-2";
+  const auto folder = test::references() / "tokenizers/llama-2";
   const test::LinkedFolder linked({folder / "tokenizer.model", folder / "tokenizer_config.json"});
   return {linked.path(), kLlama2Vocab};
 }
 
-TestTokenizer llama3() { return {reference_folder() / "tokenizers/llama-3.2", kLlama3Vocab}; }
+TestTokenizer llama3() { return {test::references() / "tokenizers/llama-3.2", kLlama3Vocab}; }
 
 // Meta's own file, without tokenizer.json.
 TestTokenizer llama3_tiktoken() {
-  const auto folder = reference_folder() / "tokenizers/llama-3.2";
+  const auto folder = test::references() / "tokenizers/llama-3.2";
   const test::LinkedFolder linked({folder / "tokenizer.model"});
   return {linked.path(), kLlama3Vocab};
 }
 
-TestTokenizer smollm() { return {reference_folder() / "tokenizers/smollm", kSmolLmVocab}; }
+TestTokenizer smollm() { return {test::references() / "tokenizers/smollm", kSmolLmVocab}; }
 
-TestTokenizer qwen3() { return {reference_folder() / "tokenizers/qwen3", kQwen3Vocab}; }
+TestTokenizer qwen3() { return {test::references() / "tokenizers/qwen3", kQwen3Vocab}; }
 
 std::vector<json> json_lines(const std::string& name) {
-  const std::string text = read_text(reference_folder() / "vectors/tokenizers" / name);
+  const std::string text = read_text(test::references() / "vectors/tokenizers" / name);
   std::vector<json> rows;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
@@ -168,7 +167,7 @@ TEST(TokenizerVectorsTest, PlainTextNeverBecomesASpecialToken) {
 // llama.cpp's files: texts, each followed by a line with a mark, and a line of ids for each.
 void expect_llama_cpp(const TestTokenizer& tokenizer, const std::string& name) {
   const std::string mark = "\n__ggml_vocab_test__\n";
-  const auto folder = reference_folder() / "vectors/tokenizers";
+  const auto folder = test::references() / "vectors/tokenizers";
   const std::string texts = read_text(folder / (name + ".inp"));
   std::istringstream lines(read_text(folder / (name + ".out")));
   constexpr size_t kTexts = 46;
@@ -204,7 +203,7 @@ TEST(TokenizerVectorsTest, Llama3EqualsLlamaCpp) {
 }
 
 json vector_file(const std::string& name) {
-  return json::parse(read_text(reference_folder() / "vectors/tokenizers" / name));
+  return json::parse(read_text(test::references() / "vectors/tokenizers" / name));
 }
 
 // Options of a row there: BOS is there, and a space is put before the text or, decoding, taken
@@ -301,7 +300,7 @@ TEST(TokenizerVectorsTest, Llama3EqualsMetasOwnTests) {
             file["decode"][0]["text"].get<std::string>());
 }
 
-std::filesystem::path story_folder() { return reference_folder() / "trained/story-hf"; }
+std::filesystem::path story_folder() { return test::references() / "trained/story-hf"; }
 
 TEST(TokenizerVectorsTest, StoryModelEncodesItsPrompt) {
   CRIA_SKIP_WITHOUT_REFERENCE();
@@ -323,7 +322,7 @@ TEST(TokenizerVectorsTest, StoryModelEncodesItsPrompt) {
 TEST(TokenizerVectorsTest, CorpusRoundTripsInUnderASecond) {
   CRIA_SKIP_UNDER_ASAN();
   CRIA_SKIP_WITHOUT_REFERENCE();
-  const std::string text = read_text(reference_folder() / "corpus/frankenstein.txt");
+  const std::string text = read_text(test::references() / "corpus/frankenstein.txt");
   const auto expect = [&](const TestTokenizer& tokenizer, const char* name) {
     std::vector<uint8_t> workspace = test::workspace_for(text.size());
     Tokens tokens(text.size());

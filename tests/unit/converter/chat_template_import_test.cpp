@@ -13,7 +13,7 @@
 #include "converter/chat_template_prove.h"
 #include "converter/jinja_source.h"
 #include "tests/support/folders.h"
-#include "tests/support/lanes.h"
+#include "tests/support/long_under_asan.h"
 
 namespace cria::converter {
 namespace {

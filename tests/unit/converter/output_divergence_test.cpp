@@ -11,7 +11,7 @@
 #include "converter/calibration/rounded_values.h"
 #include "quant/float16.h"
 #include "tests/support/folders.h"
-#include "tests/support/lanes.h"
+#include "tests/support/long_under_asan.h"
 #include "tests/unit/converter/converter_fixtures.h"
 #include "tests/unit/converter/opened_checkpoint.h"
 

@@ -7,7 +7,7 @@
 
 #include "quant/quantize.h"
 #include "runtime/backends/backend.h"
-#include "tests/support/lanes.h"
+#include "tests/support/long_under_asan.h"
 #include "tests/support/test_configs.h"
 #include "tests/support/thread_per_task.h"
 

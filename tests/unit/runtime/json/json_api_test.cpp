@@ -8,7 +8,7 @@
 #include <cria_json.h>
 #include "runtime/json/vocabulary.h"
 #include "tests/support/json_trial.h"
-#include "tests/support/lanes.h"
+#include "tests/support/long_under_asan.h"
 #include "tests/support/made_vocabulary.h"
 #include "tests/support/sampling.h"
 

@@ -1,6 +1,6 @@
 // Numbers between bounds, held against decimals as texts: all that can be written of a few bytes.
 #include "runtime/json/number_range.h"
-#include "tests/support/lanes.h"
+#include "tests/support/long_under_asan.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <random>
 
-#include "tests/support/lanes.h"
+#include "tests/support/long_under_asan.h"
 #include "tests/unit/runtime/text/tokenizer_section.h"
 
 namespace cria {

@@ -1,4 +1,4 @@
-// Which cases of a program run in which build; which programs do, cmake/Lanes.cmake says.
+// Cases that the address sanitizer's build leaves out; cmake/Lanes.cmake says which programs run when.
 #pragma once
 
 #if defined(__has_feature)
@@ -10,8 +10,8 @@
 #define CRIA_TEST_HAS_ASAN 1
 #endif
 
-// The first line of a case that takes long under the address sanitizer and touches no memory there that others do not: it is
-// skipped in such a build.
+// The first line of a case that takes long under the address sanitizer and touches no memory there
+// that other cases do not: it is skipped in such a build.
 #ifdef CRIA_TEST_HAS_ASAN
 #define CRIA_SKIP_UNDER_ASAN() \
   GTEST_SKIP() << "long, and other cases show the same under sanitizers"
