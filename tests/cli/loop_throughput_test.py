@@ -8,13 +8,15 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import cria_cli as cli
+
 ROOT = Path(os.environ.get("CRIA_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 
 
 class LoopThroughput(unittest.TestCase):
     def test_its_samples(self):
         done = subprocess.run([sys.executable, ROOT / "scripts/loop_throughput.py", "--self-test"],
-                              capture_output=True, text=True, timeout=60, check=False)
+                              capture_output=True, text=True, timeout=cli.PATIENCE_S, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_refusals_are_one_line_and_no_table(self):
@@ -29,7 +31,7 @@ class LoopThroughput(unittest.TestCase):
                                     ((name, "--mca", "true", "--only", "("), "--only: "),
                                     ((f"{name}/none", "--mca", "true"), "no kernels of AArch64 or x86-64")):
                 done = subprocess.run([sys.executable, ROOT / "scripts/loop_throughput.py", *arguments],
-                                      capture_output=True, text=True, timeout=60, check=False)
+                                      capture_output=True, text=True, timeout=cli.PATIENCE_S, check=False)
                 self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
                 self.assertRegex(done.stderr, r"\Aloop_throughput: [^\n]+\n\Z")
                 self.assertIn(text, done.stderr)

@@ -9,6 +9,8 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+import cria_cli as cli
+
 ROOT = Path(os.environ.get("CRIA_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 # Programs in place of CMake's: each does as files of its folder say, if there are any for the preset.
 CMAKE = """#!/bin/sh
@@ -73,7 +75,7 @@ class Summary(unittest.TestCase):
             (folder / "build/release").mkdir(parents=True)
             (folder / "build/release/ctest.log").write_text(log)
             options = [word for target in targets for word in ("--target", target)]
-            done = subprocess.run([folder / "scripts/test.sh", *options], capture_output=True, encoding="latin-1", timeout=60, check=False,
+            done = subprocess.run([folder / "scripts/test.sh", *options], capture_output=True, encoding="latin-1", timeout=cli.PATIENCE_S, check=False,
                                   env={**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "FOLDER": name})
             self.assertEqual(done.stderr, "")
             return done.returncode, done.stdout[done.stdout.rindex("\n\n== ") + 2:].splitlines()
