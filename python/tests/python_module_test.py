@@ -23,18 +23,19 @@ import pytest
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BINARIES = pathlib.Path(os.environ.get("CRIA_BIN_DIR", SOURCE / "build/release/bin"))
 sys.path.insert(0, str(SOURCE / "python"))
+sys.path.insert(0, str(SOURCE / "tests/cli"))
 
 import cria  # noqa: E402
 from cria import _structs as structs  # noqa: E402
+import cria_cli as cli  # noqa: E402
 
 QUESTIONS = ("hello", "What is a cria?", "Tell me a story.", "   spaces and \u00e4\u00f6\u00fc \U0001f999 around   ")
 OBJECT = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer", "minimum": 0,
           "maximum": 30}}, "required": ["name", "age"], "additionalProperties": False}
-SECONDS = 60
 
 
 def program(*words, **options):
-    done = subprocess.run([str(BINARIES / "cria"), *map(str, words)], capture_output=True, timeout=SECONDS, check=True, **options)
+    done = subprocess.run([str(BINARIES / "cria"), *map(str, words)], capture_output=True, timeout=cli.PATIENCE_S, check=True, **options)
     return done.stdout
 
 
@@ -42,7 +43,7 @@ def program(*words, **options):
 def demo(tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "demo.cria"
     subprocess.run([str(BINARIES / "cria-convert"), str(SOURCE / "models/demo"), "-o", str(path), "--quiet"], check=True,
-                   timeout=SECONDS)
+                   timeout=cli.PATIENCE_S)
     return path
 
 
@@ -110,7 +111,7 @@ def test_structs_have_the_layout_of_the_compiler(tmp_path):
 
 
 def run_python(code, *words):
-    return subprocess.run([sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, timeout=SECONDS,
+    return subprocess.run([sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, timeout=cli.PATIENCE_S,
                           check=False, env={**os.environ, "PYTHONPATH": str(SOURCE / "python")})
 
 
@@ -119,7 +120,7 @@ def imported(library, code="import cria; print(cria.__version__)"):
     if library is not None:
         environment["CRIA_LIBRARY"] = str(library)
     return subprocess.run([sys.executable, "-c", code], env={**environment, "PYTHONPATH": str(SOURCE / "python")},
-                          capture_output=True, text=True, timeout=SECONDS, check=False)
+                          capture_output=True, text=True, timeout=cli.PATIENCE_S, check=False)
 
 
 def test_the_library_is_found_where_it_is_said_to_be(tmp_path):
@@ -228,7 +229,7 @@ def resident_kb():
 def test_memory_threads_and_descriptors_are_given_back(demo):
     def used():
         gc.collect()
-        return resident_kb(), len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+        return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
 
     def use():
         model = cria.Model(demo, threads=2)
@@ -238,11 +239,17 @@ def test_memory_threads_and_descriptors_are_given_back(demo):
     for _ in range(5):
         use()
     before = used()
-    for _ in range(30):
-        use()
-    after = used()
-    assert after[1:] == before[1:]
-    assert after[0] - before[0] < 2048
+    # What the heap keeps for later has an end, a leak has none: 70 KB a model are seen.
+    sizes = [resident_kb()]
+    for _ in range(10):
+        for _ in range(30):
+            use()
+        assert used() == before
+        sizes.append(resident_kb())
+        if sizes[-1] - sizes[-2] < 2048:
+            break
+    else:
+        pytest.fail(f"memory grows: {sizes}")
 
 
 # Answers --------------------------------------------------------------------------------------------------------------
@@ -281,7 +288,7 @@ def test_the_bounds_are_the_programs(demo):
     from cria._requests import BOUNDS
     for name, (low, high) in BOUNDS.items():
         done = subprocess.run([str(BINARIES / "cria"), "chat", str(demo), f"--{name.replace('_', '-')}=-99"], capture_output=True,
-                              timeout=SECONDS, check=False)
+                              timeout=cli.PATIENCE_S, check=False)
         shown = re.search(r"is not a number from (-?[0-9.]+) to ([0-9.]*[0-9])", done.stderr.decode())
         assert shown, (name, done.stderr)
         # The library's limit of 0 is none, and none is None here.
@@ -475,7 +482,7 @@ def test_a_developer_is_the_system(model):
 def test_a_model_without_a_tokenizer(tmp_path):
     path = tmp_path / "bare.cria"
     subprocess.run([str(BINARIES / "cria-convert"), str(SOURCE / "models/demo"), "-o", str(path), "--quiet", "--no-tokenizer"],
-                   check=True, timeout=SECONDS)
+                   check=True, timeout=cli.PATIENCE_S)
     with cria.Model(path) as model:
         assert len(model.logits([1, 2])) == 2
         for use in (lambda: model.tokenize("x"), lambda: model.chat("x"), lambda: model.complete("x")):
@@ -631,9 +638,9 @@ def test_ctrl_c_ends_a_long_read(model, monkeypatch):
     wanted = model.chat("hello", temperature=0)
     for seconds in (0.05, 0.11, 0.17):
         timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
         with pytest.raises(KeyboardInterrupt):
-            end = time.monotonic() + SECONDS
+            timer.start()
+            end = time.monotonic() + cli.PATIENCE_S
             while time.monotonic() < end:
                 model.logits(tokens, last=True)
         timer.join()
@@ -644,7 +651,7 @@ def test_ctrl_c_ends_a_long_read(model, monkeypatch):
 
 INTERRUPTS = """
 import faulthandler, random, signal, sys, time
-faulthandler.dump_traceback_later(50, exit=True)
+faulthandler.dump_traceback_later(int(sys.argv[4]) - 30, exit=True)
 import cria
 demo, n_times, n_rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 n_left = n_seen = n_again = 0
@@ -709,7 +716,7 @@ print(n_done, n_seen, n_again)
 
 @pytest.mark.parametrize("n_times", (1, 2, 5))
 def test_ctrl_c_at_any_time_leaves_the_model_whole(demo, n_times):
-    done = run_python(INTERRUPTS, demo, n_times, 480)
+    done = run_python(INTERRUPTS, demo, n_times, 480, cli.PATIENCE_S)
     assert done.returncode == 0, done.stderr[-3000:]
     n_done, n_seen, n_again = map(int, done.stdout.split())
     assert n_seen > n_done / 2, done.stdout
@@ -728,8 +735,8 @@ def test_ctrl_c_before_the_reading_thread_has_begun(demo, monkeypatch, seconds):
     monkeypatch.setattr(cria._native.lib, "cria_step", lambda *words: (steps.append(1), step(*words))[1])
     try:
         with cria.Model(demo) as model:
-            signal.setitimer(signal.ITIMER_REAL, seconds)
             with pytest.raises(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, seconds)
                 while True:
                     model.logits([1] * model.context, last=True)
             n_steps = len(steps)
@@ -747,16 +754,21 @@ def test_what_runs_on_is_waited_for(demo, monkeypatch):
         raise KeyboardInterrupt
 
     cria_step = cria._native.lib.cria_step
-    monkeypatch.setattr(cria._native.lib, "cria_step", lambda *words: (time.sleep(0.2), cria_step(*words))[1])
+    may_go_on = threading.Event()
+    monkeypatch.setattr(cria._native.lib, "cria_step", lambda *words: (may_go_on.wait(cli.PATIENCE_S), cria_step(*words))[1])
     for use in (lambda model: model.chat("hello", temperature=0), lambda model: model.tokenize("x"), lambda model: model.close()):
         with cria.Model(demo) as model:
+            may_go_on.clear()
             with monkeypatch.context() as patched:
                 patched.setattr(cria._step.Step, "wait", torn)
                 with pytest.raises(KeyboardInterrupt):
                     model.logits([1] * model.context, last=True)
                 step = model._engine._step
             assert not step.is_over
+            timer = threading.Timer(0.2, may_go_on.set)
+            timer.start()
             use(model)
+            timer.join()
             assert step.is_over and model._engine._step is None
 
 
@@ -772,7 +784,7 @@ def test_another_thread_cancels(model):
     thread.start()
     try:
         with pytest.raises(cria.CancelledError):
-            end = time.monotonic() + SECONDS
+            end = time.monotonic() + cli.PATIENCE_S
             while time.monotonic() < end:
                 model.logits(tokens, last=True)
     finally:
@@ -785,7 +797,7 @@ def test_another_thread_cancels(model):
 
 def example(name, demo, *words, **options):
     done = subprocess.run([sys.executable, str(SOURCE / "examples/python" / name), str(demo), *words], capture_output=True,
-                          text=True, timeout=SECONDS, check=False, env={**os.environ, "PYTHONPATH": str(SOURCE / "python")}, **options)
+                          text=True, timeout=cli.PATIENCE_S, check=False, env={**os.environ, "PYTHONPATH": str(SOURCE / "python")}, **options)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -35,11 +35,10 @@ SMALL = ["--d-model", "64", "--layers", "1", "--heads", "4", "--kv-heads", "2", 
 LARGE = ["--d-model", "1024", "--layers", "2", "--heads", "16", "--kv-heads", "4", "--ffn", "4096", "--vocab", "32000"]
 if cli.IS_EMULATED:  # still long enough to be disturbed, and larger than the small disk
     LARGE = ["--d-model", "512", "--layers", "1", "--heads", "8", "--kv-heads", "4", "--ffn", "2048", "--vocab", "8000"]
-SECONDS = 600 if cli.IS_EMULATED else 120  # nothing here waits for it to pass
 
 
 def run(*arguments, **options):
-    return subprocess.run([CONVERT, *map(str, arguments)], capture_output=True, text=True, timeout=SECONDS,
+    return subprocess.run([CONVERT, *map(str, arguments)], capture_output=True, text=True, timeout=cli.PATIENCE_S,
                           check=False, **options)
 
 
@@ -310,13 +309,17 @@ class Disturbed(Base):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(signal=number):
                 command = [CONVERT, self.model, "-o", self.output, "--no-tokenizer", "--quiet"]
-                with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
-                    end = time.monotonic() + SECONDS
-                    while not os.listdir(self.folder) and time.monotonic() < end:
-                        time.sleep(0.002)
-                    process.send_signal(number)
-                    process.wait(SECONDS)
-                self.assertEqual(process.returncode, -number, "it was done before the signal came")
+                for _ in range(50):  # a busy machine may let it be done before the signal comes
+                    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+                        end = time.monotonic() + cli.PATIENCE_S
+                        while not os.listdir(self.folder) and process.poll() is None and time.monotonic() < end:
+                            time.sleep(0.002)
+                        process.send_signal(number)
+                        process.communicate(timeout=cli.PATIENCE_S)
+                    if process.returncode != 0:
+                        break
+                    self.output.unlink()
+                self.assertEqual(process.returncode, -number)
                 self.assertEqual(os.listdir(self.folder), [])
 
     def test_a_file_size_limit_is_an_io_error(self):
@@ -372,7 +375,7 @@ class Disturbed(Base):
                 if not piece:
                     break
                 shown += piece
-            process.wait(SECONDS)
+            process.wait(cli.PATIENCE_S)
         os.close(master)
         self.assertEqual(process.returncode, 0)
         bars = re.findall(rb"\r([^\r\n]*?)\x1b\[K", shown)

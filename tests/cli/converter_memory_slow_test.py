@@ -13,13 +13,17 @@ import time
 import unittest
 from pathlib import Path
 
+import cria_cli as cli
+
 ROOT = Path(os.environ.get("CRIA_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 CONVERT = Path(os.environ.get("CRIA_BIN_DIR", ROOT / "build/release/bin")) / "cria-convert"
 MAKER = ROOT / "tests/tools/make_random_checkpoint.py"
 SKIPPED = 77
 NEEDED_BYTES = 11_000_000_000
+# Some 26 MB are taken. One tensor that is read whole passes it: the largest of these shapes have 197 MB and more.
 MOST_KIB = 150 * 1000 * 1000 // 1024
-SECONDS = 600
+# The same on every machine: a thread takes memory of its own.
+THREADS = ("--threads", "2")
 
 
 class Memory(unittest.TestCase):
@@ -29,7 +33,7 @@ class Memory(unittest.TestCase):
         watch = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
                  "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
         done = subprocess.run([sys.executable, "-c", watch, *map(str, command)], capture_output=True, text=True,
-                              timeout=SECONDS, check=True)
+                              timeout=5 * cli.PATIENCE_S, check=True)
         return int(done.stdout)
 
     def check(self, shape):
@@ -38,7 +42,7 @@ class Memory(unittest.TestCase):
             subprocess.run([sys.executable, MAKER, folder / "model", "--shape", shape], check=True)
             begin = time.monotonic()
             command = [CONVERT, folder / "model", "-o", folder / "m.cria", "--no-tokenizer", "--quiet",
-                       "--report", folder / "r.json"]
+                       "--report", folder / "r.json", *THREADS]
             peak_kib = self.peak_kib(command)
             seconds = time.monotonic() - begin
             report = json.loads((folder / "r.json").read_text())
@@ -53,12 +57,13 @@ class Memory(unittest.TestCase):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             subprocess.run([sys.executable, MAKER, folder / "model", *shape], check=True)
-            options = [folder / "model", "--no-tokenizer", "--bits", "5"]
+            options = [folder / "model", "--no-tokenizer", "--bits", "5", *THREADS]
             plan = subprocess.run([CONVERT, *options, "--plan"], capture_output=True, text=True, check=True).stdout
             planned_mb = int(re.search(r"memory to calibrate it, about: (\d+) MB", plan).group(1))
             peak_kib = self.peak_kib([CONVERT, *options, "-o", folder / "m.cria", "--quiet"])
         print(f"--bits: {planned_mb} MB planned, {peak_kib * 1024 / 1e6:.0f} MB taken")
-        self.assertLess(peak_kib * 1024, planned_mb * 1e6)
+        # At rest 0.93 of it; whole pages of a heap and of huge ones count as well. Another copy of the embedding is a third.
+        self.assertLess(peak_kib * 1024, 1.15 * planned_mb * 1e6)
         self.assertGreater(peak_kib * 1024, 0.5 * planned_mb * 1e6)
 
     def test_a_model_of_a_billion_weights_takes_little_memory(self):

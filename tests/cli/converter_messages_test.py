@@ -10,7 +10,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from hostile_folder import Base, CONVERT, DONE, hostile, INVALID, IO, SECONDS, TOKENS
+import cria_cli as cli
+from hostile_folder import Base, CONVERT, DONE, hostile, INVALID, IO, TOKENS
 
 CHATML = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
 
@@ -222,13 +223,13 @@ class ControlBytes(Base):
                 model = Path(os.fsdecode(os.fsencode(self.folder) + b"/" + name))
                 shutil.copytree(self.source, model)
                 command = [CONVERT, model, "-o", self.output, "--report", self.folder / "r.json"]
-                done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
+                done = subprocess.run(command, capture_output=True, timeout=cli.PATIENCE_S, check=False)
                 self.assertEqual(done.returncode, DONE, done.stderr)
                 self.assert_plain(done.stderr)
                 source = json.loads((self.folder / "r.json").read_bytes().decode("utf-8"))["source"]
                 self.assert_plain(source.encode())
                 os.unlink(model / "config.json")
-                done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
+                done = subprocess.run(command, capture_output=True, timeout=cli.PATIENCE_S, check=False)
                 self.assertEqual(done.returncode, INVALID)
                 self.assert_plain(done.stderr)
 

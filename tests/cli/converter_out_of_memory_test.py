@@ -25,7 +25,7 @@ MOST = 400 * MEGABYTE
 
 
 def limited(most, *arguments):
-    return subprocess.run([CONVERT, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60,
+    return subprocess.run([CONVERT, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=cli.PATIENCE_S,
                           check=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)))
 
 

@@ -5,7 +5,8 @@ import os
 import subprocess
 import unittest
 
-from hostile_folder import Base, CONVERT, DONE, SECONDS, SIDE_FILES, USAGE
+import cria_cli as cli
+from hostile_folder import Base, CONVERT, DONE, SIDE_FILES, USAGE
 
 
 class Outputs(Base):
@@ -111,7 +112,7 @@ class Outputs(Base):
         for arguments in (["--report", ""], ["--report", "-"], ["-o", "-"]):
             with self.subTest(arguments=arguments):
                 command = [CONVERT, self.model, *([] if "-o" in arguments else ["-o", self.output]), *arguments]
-                done = subprocess.run(list(map(str, command)), capture_output=True, timeout=SECONDS, check=False,
+                done = subprocess.run(list(map(str, command)), capture_output=True, timeout=cli.PATIENCE_S, check=False,
                                       cwd=self.folder)
                 self.assertEqual(done.returncode, USAGE, done.stderr)
                 self.assertRegex(done.stderr, rb"\Acria-convert: error: [^\n]*(give a file name|must not be empty)[^\n]*\n\Z")

@@ -27,14 +27,13 @@ LEVELS = {model: ISAS[:ISAS.index(highest) + 1] for model, highest in HIGHEST.it
 MAIN_MODELS = ("Nehalem", "Haswell")
 PROMPT = "Once upon a time"
 TESTS = Path(os.environ.get("CRIA_BINARY_DIR", cli.BIN.parent)) / "tests" / "bin"
-PATIENCE_S = 600
 X86_64_OF_ELF = b"\x3e\x00"
 ELF_MACHINE = slice(18, 20)
 
 
 def emulated(model, command):
     """Runs a command on a CPU model; what QEMU says about features it does not play is left out of stderr."""
-    done = subprocess.run([QEMU, "-cpu", model, *map(str, command)], capture_output=True, timeout=PATIENCE_S,
+    done = subprocess.run([QEMU, "-cpu", model, *map(str, command)], capture_output=True, timeout=3 * cli.PATIENCE_S,
                           env={**os.environ, "CRIA_TEST_ONE_IN": "97"})
     lines = done.stderr.decode().splitlines(keepends=True)
     return cli.Result(done.returncode, done.stdout, "".join(l for l in lines if not l.startswith(QEMU + ": warning")))

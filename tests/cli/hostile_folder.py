@@ -17,9 +17,10 @@ sys.path.insert(0, str(ROOT / "tests/tools"))
 import hostile_checkpoints as hostile  # noqa: E402
 import make_random_checkpoint  # noqa: E402
 
+import cria_cli as cli  # noqa: E402
+
 DONE, USAGE, INVALID, IO = 0, 2, 3, 4
 SMALL = ["--d-model", "64", "--layers", "1", "--heads", "4", "--kv-heads", "2", "--ffn", "100", "--vocab", "70"]
-SECONDS = 300 if "CRIA_EMULATOR" in os.environ else 60  # whatever waits for a pipe waits for ever
 SIDE_FILES = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json",
               "special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json"]
 GIANT = 6 << 30
@@ -49,7 +50,7 @@ class Base(unittest.TestCase):
 
     def convert(self, *arguments, output=None):
         command = [CONVERT, self.model, "-o", output or self.output, "--threads", "2", *arguments]
-        return subprocess.run(list(map(str, command)), capture_output=True, timeout=SECONDS, check=False)
+        return subprocess.run(list(map(str, command)), capture_output=True, timeout=cli.PATIENCE_S, check=False)
 
     def assert_refused(self, code, *words, arguments=(), output=None):
         done = self.convert(*arguments, output=output)

@@ -78,10 +78,8 @@ class ModelPaths(Base):
     def test_a_huge_empty_file_is_refused_at_once(self):
         path = self.folder / "sparse"
         with open(path, "wb") as file:
-            file.truncate(6 << 30)
-        started = time.monotonic()
+            file.truncate(1 << 40)  # to read it would take longer than PATIENCE_S
         self.on_every_command(path, [cli.BAD_INPUT])
-        self.assertLess(time.monotonic() - started, cli.PATIENCE_S / 4)
 
 
 class Changing(Base):

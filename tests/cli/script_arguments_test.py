@@ -11,6 +11,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import cria_cli as cli
+
 SCRIPTS = Path(os.environ.get("CRIA_SOURCE_DIR", Path(__file__).resolve().parents[2])) / "scripts"
 sys.path.insert(0, str(SCRIPTS))
 
@@ -37,7 +39,7 @@ class ScriptArguments(unittest.TestCase):
                 self.refused([sys.executable, script], script.stem, "--nonsense")
                 self.refused([sys.executable, script], script.stem, "--two\nlines")
                 self.refused([sys.executable, script], script.stem, "--hel")  # no abbreviations
-                shown = subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True, timeout=60, check=True)
+                shown = subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True, timeout=cli.PATIENCE_S, check=True)
                 self.assertIn(ast.get_docstring(ast.parse(script.read_text())), shown.stdout)
         self.assertGreater(tried, 6)
 
@@ -49,11 +51,11 @@ class ScriptArguments(unittest.TestCase):
                 environment["CRIA_SHARED"] = value
             with self.subTest(CRIA_SHARED=value):
                 code = "import os, script_arguments; os.chdir('/'); print(script_arguments.SHARED)"
-                said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True,
+                said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=cli.PATIENCE_S, check=True,
                                       env=environment | {"PYTHONPATH": str(SCRIPTS)})
                 self.assertEqual(said.stdout, os.path.realpath(wanted) + "\n")
                 for script in ("compare", "quality"):
-                    subprocess.run([sys.executable, SCRIPTS / f"{script}.py", "--help"], capture_output=True, timeout=60, check=True,
+                    subprocess.run([sys.executable, SCRIPTS / f"{script}.py", "--help"], capture_output=True, timeout=cli.PATIENCE_S, check=True,
                                    env=environment)
 
     def test_refusals_come_before_building(self):
@@ -71,7 +73,7 @@ class ScriptArguments(unittest.TestCase):
         self.assert_refused([*command, *NEEDED.get(name, []), option], name, re.escape(problem))
 
     def assert_refused(self, command, name, problem):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=cli.PATIENCE_S, check=False)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertRegex(done.stderr, rf"\A{name}: {problem}; see --help\n\Z")
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """cria verify and the second reader (tests/tools/cria_reader), which knows docs/model_format.md alone, judge files alike."""
 import concurrent.futures
-import datetime
 import os
 import random
 import re
@@ -10,6 +9,7 @@ import unittest
 from pathlib import Path
 
 import cria_cli as cli
+from seeds import seeds_of_test
 
 sys.path.insert(0, str(cli.SOURCE / "tests/tools"))
 import make_bad_models  # noqa: E402
@@ -21,8 +21,6 @@ from cria_reader.zstd_frame import have_zstd  # noqa: E402
 
 GOLDEN = cli.SOURCE / "tests" / "data" / "golden"
 SEED = 20261122
-# Of the files changed at random: the same every day, and one of the day's own where that is asked for.
-SEEDS = [SEED, SEED + 1] + ([f"{datetime.date.today()}"] if os.environ.get("CRIA_SEED_OF_TODAY") else [])
 # One in so many where the program runs in an emulator.
 ONE_IN = 8 if cli.IS_EMULATED else 1
 CHANGES_OF_SMALL, CHANGES_OF_LARGE = 600, 60
@@ -117,8 +115,8 @@ class SecondReader(unittest.TestCase):
         self.compare_changes(bases, CHANGES_OF_LARGE // ONE_IN)
 
     def compare_changes(self, bases, n):
-        """n files of the fixed seeds together, and as many of the day's."""
-        for seed, count in zip(SEEDS, (n - n // 2, n // 2, n)):
+        """n files of the fixed seeds together, and as many of one that is asked for."""
+        for seed, count in zip(seeds_of_test(SEED, SEED + 1), (n - n // 2, n // 2, n)):
             n_good = 0
             for begin in range(0, count, 50):
                 files = []

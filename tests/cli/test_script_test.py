@@ -9,6 +9,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import cria_cli as cli
+
 ROOT = Path(os.environ.get("CRIA_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 # Programs in place of CMake's: each does as files of its folder say, if there are any for the preset.
 CMAKE = """#!/bin/sh
@@ -94,7 +96,7 @@ class Runs(unittest.TestCase):
             (folder / "listed").write_text(LISTED)
             (folder / "build/release/ctest.log").write_text(log)
             self.prepare(folder)
-            done = subprocess.run([folder / "scripts/test.sh", *arguments], capture_output=True, encoding="latin-1", timeout=600, check=False,
+            done = subprocess.run([folder / "scripts/test.sh", *arguments], capture_output=True, encoding="latin-1", timeout=cli.PATIENCE_S, check=False,
                                   env={**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "FOLDER": name})
             if says is None:
                 self.assertEqual(done.stderr, "")

@@ -9,6 +9,8 @@ import unicodedata
 import unittest
 from pathlib import Path
 
+from seeds import seeds_of_test
+
 PROBE = Path(os.environ["CRIA_BINARY_DIR"]) / "tests/bin/text_probe"
 SEED = 20261122
 CONTRACTIONS = "'s|'t|'re|'ve|'m|'ll|'d"
@@ -119,6 +121,11 @@ def probe(arguments, texts):
 
 class TextProbeTest(unittest.TestCase):
     def test_words_are_those_of_backtracking(self):
+        for seed in seeds_of_test(SEED):
+            with self.subTest(seed=seed):
+                self.compare_words(seed)
+
+    def compare_words(self, seed):
         compared = 0
         for name, regexes in REGEXES.items():
             try:
@@ -127,13 +134,13 @@ class TextProbeTest(unittest.TestCase):
                 # Possessive repetitions came with Python 3.11.
                 self.assertLess(sys.version_info, (3, 11), name)
                 continue
-            texts = list(random_texts(random.Random(f"{SEED} {name}"), ALPHABET, N_TEXTS, MOST_CHARACTERS))
+            texts = list(random_texts(random.Random(f"{seed} {name}"), ALPHABET, N_TEXTS, MOST_CHARACTERS))
             for text, result in zip(texts, probe(["words", *regexes], texts)):
                 raw, begin, words = text.encode(), 0, []
                 for end in map(int, result.split()):
                     words.append(raw[begin:end].decode())
                     begin = end
-                self.assertEqual(words, expected_words(stages, text), f"{name}: {text!r}, seed {SEED}")
+                self.assertEqual(words, expected_words(stages, text), f"{name}: {text!r}")
                 compared += 1
         self.assertGreater(compared, 40_000)
 
@@ -153,7 +160,11 @@ class TextProbeTest(unittest.TestCase):
         self.assertGreater(compared, 500_000)
 
     def test_random_sequences_are_normalized(self):
-        generator = random.Random(SEED)
+        for seed in seeds_of_test(SEED):
+            with self.subTest(seed=seed):
+                self.normalize_random_sequences(random.Random(seed))
+
+    def normalize_random_sequences(self, generator):
         marks = [chr(c) for c in range(0x110000) if unicodedata.combining(chr(c))]
         parts = {p for c in range(0x300, 0x110000) if not 0xAC00 <= c <= 0xDFFF
                  for p in unicodedata.normalize("NFD", chr(c)) if unicodedata.category(chr(c)) != "Cn"}

@@ -22,6 +22,9 @@ class TimeLimit {
   double start_seconds_;
 };
 
+// Every limit from now on is so many times as long.
+void multiply_limits(double factor);
+
 // Runs a target on an input; again where a limit was passed, and ends the process when it was in
 // each of three runs: what a machine takes for itself meanwhile counts as the thread's time, but
 // does not come at the same place each time.

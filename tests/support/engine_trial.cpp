@@ -2,16 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 
 #include "platforms/hosted/session/model_tokens.h"
+#include "tests/support/patience.h"
 
 namespace cria::test {
 namespace {
-
-constexpr std::chrono::minutes kPatience(1);
 
 hosted::CommonOptions options_of(const std::string& path, const EngineWish& wish) {
   hosted::CommonOptions options;

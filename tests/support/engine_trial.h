@@ -54,7 +54,7 @@ class Hearer : public hosted::AnswerListener {
 
   void on_piece(const hosted::AnswerPiece& piece) override;
   void on_end(const hosted::AnswerSummary& summary) noexcept override;
-  // Waits for the end of all choices, or gives up after a minute.
+  // Waits for the end of all choices, or gives up after kPatience.
   [[nodiscard]] std::vector<HeardChoice> all();
   // Waits for so many pieces, or for the end.
   void wait_for_pieces(size_t n);

@@ -10,15 +10,17 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "tests/support/patience.h"
+
 namespace cria::test {
 namespace {
 
-constexpr double kPatienceSeconds = 10.0;
+// A server may stop reading; what it will read, it takes in milliseconds.
+constexpr std::chrono::seconds kSendPatience(5);
 
-bool wait(int socket, short events, double seconds) {
-  constexpr double kMsOfSecond = 1000.0;
+bool wait(int socket, short events, std::chrono::milliseconds longest) {
   pollfd wanted = {socket, events, 0};
-  return ::poll(&wanted, 1, static_cast<int>(seconds * kMsOfSecond)) > 0;
+  return ::poll(&wanted, 1, static_cast<int>(longest.count())) > 0;
 }
 
 }  // namespace
@@ -45,11 +47,11 @@ void HttpClient::close() {
   socket_ = -1;
 }
 
-bool HttpClient::waits_for(double seconds) const { return wait(socket_, POLLIN, seconds); }
+bool HttpClient::has_answer() const { return wait(socket_, POLLIN, {}); }
 
 void HttpClient::send(const std::string& data) {
   size_t n_sent = 0;
-  while (n_sent < data.size() && wait(socket_, POLLOUT, kPatienceSeconds)) {
+  while (n_sent < data.size() && wait(socket_, POLLOUT, kSendPatience)) {
     const ssize_t n =
         ::send(socket_, data.data() + n_sent, data.size() - n_sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n <= 0) return;
@@ -64,7 +66,7 @@ std::string HttpClient::read_some(size_t n_most) {
     unread_.erase(0, n_most);
     return data;
   }
-  if (is_closed_ || !waits_for(kPatienceSeconds)) return {};
+  if (is_closed_ || !wait(socket_, POLLIN, kPatience)) return {};
   data.resize(n_most);
   const ssize_t n = ::recv(socket_, data.data(), n_most, 0);
   if (n <= 0) is_closed_ = true;
@@ -72,11 +74,14 @@ std::string HttpClient::read_some(size_t n_most) {
   return data;
 }
 
-std::string HttpClient::read_until_quiet(double seconds) {
+std::string HttpClient::read_to_end() {
   constexpr size_t kBytes = size_t{64} << 10;
   std::string all;
-  while (!unread_.empty() || (!is_closed_ && waits_for(seconds))) all += read_some(kBytes);
-  return all;
+  for (;;) {
+    const std::string more = read_some(kBytes);
+    if (more.empty()) return all;
+    all += more;
+  }
 }
 
 HttpAnswer HttpClient::read_answer() {

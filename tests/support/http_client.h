@@ -20,23 +20,21 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  // As much as is taken within ten seconds.
+  // As much as is taken; the rest is given up once nothing is for five seconds.
   void send(const std::string& data);
   void close();
-  // At most so many bytes as soon as there are some, within ten seconds; none: it is closed.
+  // At most so many bytes as soon as there are some; none: it is closed, or kPatience is over.
   std::string read_some(size_t n_most);
-  // All that comes until nothing does for so long.
-  std::string read_until_quiet(double seconds);
+  // All that comes until it is closed, or kPatience is over.
+  std::string read_to_end();
   // One answer with Content-Length, or an end in chunks that is left as it is.
   HttpAnswer read_answer();
   // Something waits to be read.
-  [[nodiscard]] bool has_answer() const { return waits_for(0.0); }
+  [[nodiscard]] bool has_answer() const;
   // The server's end, or a reset, has been read.
   [[nodiscard]] bool is_closed() const { return is_closed_; }
 
  private:
-  [[nodiscard]] bool waits_for(double seconds) const;
-
   int socket_ = -1;
   bool is_closed_ = false;
   std::string unread_;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <string>
 
 #include "converter/convert.h"
 
@@ -16,8 +17,12 @@ namespace {
 namespace fs = std::filesystem;
 
 struct TemporaryFolder {
-  fs::path path = fs::temp_directory_path() / ("cria-test-" + std::to_string(getpid()));
-  TemporaryFolder() { fs::create_directories(path); }
+  fs::path path;
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "cria-test-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot create " + name);
+    path = name;
+  }
   ~TemporaryFolder() {
     std::error_code ignored;
     fs::remove_all(path, ignored);

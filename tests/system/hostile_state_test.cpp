@@ -9,6 +9,7 @@
 
 #include "quant/checksum.h"
 #include "tests/support/sampling_of.h"
+#include "tests/support/seeds.h"
 #include "tests/support/test_session.h"
 #include "tests/system/tiny_chat_model.h"
 
@@ -153,8 +154,8 @@ TEST(HostileState, ScalesOf4BitValuesAreFinite) {
 }
 
 // Values that a model can compute, however wrong, are taken; what is drawn from them is a token.
-TEST(HostileState, FloatsAndRandomStatesOfAnyBitsDoNoHarm) {
-  std::mt19937 random(13);
+void load_odd_floats(uint32_t seed) {
+  std::mt19937 random(seed);
   for (const cria_kv_format kv : {CRIA_KV_F32, CRIA_KV_INT8, CRIA_KV_K8V4}) {
     TestSession session(source(), config_with(kv));
     const std::vector<uint8_t> good = saved(&session);
@@ -175,9 +176,13 @@ TEST(HostileState, FloatsAndRandomStatesOfAnyBitsDoNoHarm) {
   }
 }
 
-TEST(HostileState, RandomChangesDoNoHarm) {
+TEST(HostileState, FloatsAndRandomStatesOfAnyBitsDoNoHarm) {
+  test::for_each_seed({13}, load_odd_floats);
+}
+
+void load_changed_states(uint32_t seed) {
   for (const cria_kv_format kv : {CRIA_KV_INT8, CRIA_KV_K8V4}) {
-    std::mt19937 random(14);
+    std::mt19937 random(seed);
     TestSession session(source(), config_with(kv));
     const std::vector<uint8_t> good = saved(&session);
     size_t loaded = 0;
@@ -198,6 +203,8 @@ TEST(HostileState, RandomChangesDoNoHarm) {
     EXPECT_LT(loaded, kRounds);
   }
 }
+
+TEST(HostileState, RandomChangesDoNoHarm) { test::for_each_seed({14}, load_changed_states); }
 
 }  // namespace
 }  // namespace cria

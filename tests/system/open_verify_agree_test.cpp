@@ -16,6 +16,7 @@
 #include "tests/support/model_builder.h"
 #include "tests/support/model_surgery.h"
 #include "tests/support/sampling.h"
+#include "tests/support/seeds.h"
 #include "tests/support/test_configs.h"
 #include "tests/support/test_session.h"
 #include "tests/support/tiny_checkpoint.h"
@@ -107,14 +108,14 @@ constexpr SectionKind kKinds[] = {SectionKind::kConfig,       SectionKind::kToke
                                   SectionKind::kChunkTable,   SectionKind::kMetadata,
                                   SectionKind::kData};
 
-TEST(OpenVerifyAgree, OnChangesOfEverySection) {
+void judge_changed_sections(uint32_t seed) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   constexpr size_t kRounds = 600;
 #else
   constexpr size_t kRounds = 3000;
 #endif
   const size_t rounds = test::sweep_step() == 1 ? kRounds : 60;
-  std::mt19937 random(20261122);
+  std::mt19937 random(seed);
   Judges judges;
   size_t good = 0;
   size_t by_status[32] = {};
@@ -143,6 +144,10 @@ TEST(OpenVerifyAgree, OnChangesOfEverySection) {
   EXPECT_GT(by_status[CRIA_CORRUPT], 0u);
   EXPECT_GT(by_status[CRIA_INVALID_MODEL], rounds / 4);
   EXPECT_GT(judges.n_compared(), rounds * 5);
+}
+
+TEST(OpenVerifyAgree, OnChangesOfEverySection) {
+  test::for_each_seed({20261122}, judge_changed_sections);
 }
 
 TEST(OpenVerifyAgree, OnEveryFieldOfHeaderAndSectionTable) {

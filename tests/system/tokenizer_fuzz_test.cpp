@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <random>
 
 #include "tests/support/folders.h"
+#include "tests/support/seeds.h"
 #include "tests/system/tokenizer_fixture.h"
 
 namespace cria {
@@ -14,7 +16,7 @@ using test::demo_folder;
 using test::TestTokenizer;
 using test::Tokens;
 
-constexpr uint32_t kSeed = 20241120;
+constexpr std::initializer_list<uint32_t> kSeeds = {20241120};
 constexpr uint32_t kVocabLimit = 1 << 18;
 
 std::string random_text(std::mt19937* random) {
@@ -62,16 +64,16 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-void encode_random_bytes(const TestTokenizer& tokenizer) {
+void encode_random_bytes(const TestTokenizer& tokenizer, uint32_t seed) {
   // SmolLM has no token for the bytes that are in no UTF-8, and leaves them out.
   const uint32_t* const byte_tokens = tokenizer.get().byte_tokens;
   const bool keeps_bytes =
       tokenizer.get().header.kind == static_cast<uint32_t>(format::TokenizerKind::kByteLevelBpe) &&
       std::find(byte_tokens, byte_tokens + 256, format::kNone) == byte_tokens + 256;
-  std::mt19937 random(kSeed);
+  std::mt19937 random(seed);
   for (int round = 0; round < 3000; ++round) {
     const std::string text = random_text(&random);
-    SCOPED_TRACE("seed " + std::to_string(kSeed) + " round " + std::to_string(round));
+    SCOPED_TRACE("round " + std::to_string(round));
     const EncodeOptions options = {random() % 2 == 0, random() % 2 == 0, random() % 2 == 0};
     const Tokens tokens = tokenizer.encode(text, options);
     for (const uint32_t token : tokens) ASSERT_LT(token, tokenizer.get().header.n_tokens);
@@ -99,6 +101,10 @@ void encode_random_bytes(const TestTokenizer& tokenizer) {
   }
 }
 
+void encode_random_bytes(const TestTokenizer& tokenizer) {
+  test::for_each_seed(kSeeds, [&](uint32_t seed) { encode_random_bytes(tokenizer, seed); });
+}
+
 TEST(TokenizerFuzzTest, DemoTokenizerTakesRandomBytes) {
   encode_random_bytes(TestTokenizer(demo_folder(), kVocabLimit));
 }
@@ -118,12 +124,12 @@ TEST(TokenizerFuzzTest, EveryReferenceTokenizerTakesRandomBytes) {
 }
 
 // Flips a few bits, opens, and uses what opens.
-void damage_section(const std::vector<uint8_t>& good, int rounds) {
-  std::mt19937 random(kSeed);
+void damage_section(const std::vector<uint8_t>& good, int rounds, uint32_t seed) {
+  std::mt19937 random(seed);
   size_t opened = 0;
   size_t refused = 0;
   for (int round = 0; round < rounds; ++round) {
-    SCOPED_TRACE("seed " + std::to_string(kSeed) + " round " + std::to_string(round));
+    SCOPED_TRACE("round " + std::to_string(round));
     std::vector<uint8_t> bytes = good;
     // Half of the damage goes to the header, which decides how the rest is read.
     const size_t range = random() % 2 == 0 ? sizeof(format::TokenizerHeader) : bytes.size();
@@ -154,6 +160,10 @@ void damage_section(const std::vector<uint8_t>& good, int rounds) {
   }
   EXPECT_GT(opened, 0U);
   EXPECT_GT(refused, 0U);
+}
+
+void damage_section(const std::vector<uint8_t>& good, int rounds) {
+  test::for_each_seed(kSeeds, [&](uint32_t seed) { damage_section(good, rounds, seed); });
 }
 
 TEST(TokenizerFuzzTest, DamagedDemoSectionsDoNoHarm) {

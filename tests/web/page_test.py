@@ -6,7 +6,6 @@ import os
 import random
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -202,7 +201,7 @@ class AgainstAMock(PageTest):
             stop()
             browser.wait(ANSWERED)
             self.assertIn("Stopped", browser.run(f"return {LAST}.querySelector('.note').textContent;"))
-            end = time.monotonic() + 5
+            end = time.monotonic() + webdriver.PATIENCE_S
             while self.mock.hangups <= place and time.monotonic() < end:
                 time.sleep(0.02)
             self.assertEqual(self.mock.hangups, place + 1)
@@ -584,30 +583,26 @@ class AgainstTheRealServer(PageTest):
         model, keys = Path(cls.folder, "demo.cria"), Path(cls.folder, "keys")
         subprocess.run([BIN / "cria-convert", mock_server.SOURCE / "models" / "demo", "-o", model, "--quiet"], check=True)
         keys.write_text(KEY + "\n", "utf-8")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        cls.url = f"http://127.0.0.1:{port}/"
         cls.log = open(Path(cls.folder, "log"), "w+", encoding="utf-8")
         cls.addClassCleanup(cls.log.close)
-        cls.server = subprocess.Popen([BIN / "cria", "serve", model, "--port", str(port), "--sessions", "2", "--threads", "1",
+        cls.server = subprocess.Popen([BIN / "cria", "serve", model, "--port", "0", "--sessions", "2", "--threads", "1",
                                        "--api-key-file", keys], stdout=cls.log, stderr=cls.log)
         cls.addClassCleanup(cls.server.kill)  # nothing, where it has ended
-        end = time.monotonic() + 60
+        end = time.monotonic() + webdriver.PATIENCE_S
         while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            has_ended = cls.server.poll() is not None or time.monotonic() > end
+            said = Path(cls.folder, "log").read_text("utf-8")
+            if found := re.search(r"listening on (http://127\.0\.0\.1:\d+)\n", said):
                 break
-            except OSError:
-                if cls.server.poll() is not None or time.monotonic() > end:
-                    cls.log.seek(0)
-                    raise RuntimeError(f"cria serve does not begin: {cls.log.read()}") from None
-                time.sleep(0.05)
+            if has_ended:
+                raise RuntimeError(f"cria serve does not begin: {said}")
+            time.sleep(0.05)
+        cls.url = f"{found[1]}/"
 
     @classmethod
     def tearDownClass(cls):
         cls.server.terminate()
-        code = cls.server.wait(30)
+        code = cls.server.wait(webdriver.PATIENCE_S)
         assert code == 0, f"cria serve ended with {code}"
 
     def wait_until_ready(self):

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "converter/error.h"
+#include "tests/support/seeds.h"
 
 namespace cria::converter {
 namespace {
@@ -131,9 +132,8 @@ TEST(SentencePieceModelTest, EveryTruncationIsRefusedOrShorter) {
   EXPECT_GT(refused, bytes.size() / 2);
 }
 
-TEST(SentencePieceModelTest, DamagedBytesDoNoHarm) {
-  constexpr uint32_t kSeed = 11;
-  std::mt19937 random(kSeed);
+void parse_damaged_bytes(uint32_t seed) {
+  std::mt19937 random(seed);
   const Bytes good = good_model().bytes();
   for (int round = 0; round < 20000; ++round) {
     Bytes bytes = good;
@@ -142,6 +142,10 @@ TEST(SentencePieceModelTest, DamagedBytesDoNoHarm) {
     }
     static_cast<void>(error_of(bytes));
   }
+}
+
+TEST(SentencePieceModelTest, DamagedBytesDoNoHarm) {
+  test::for_each_seed({11}, parse_damaged_bytes);
 }
 
 TEST(SentencePieceModelTest, HugeLengthsAreRefused) {

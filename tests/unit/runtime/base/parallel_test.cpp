@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/in_turn.h"
+#include "tests/support/patience.h"
 #include "tests/support/thread_per_task.h"
 
 namespace cria {
@@ -161,7 +162,7 @@ TEST(ParallelStretches, OfATaskThatIsHeldUpAreTakenByAnother) {
   constexpr size_t kCount = 32;
   std::atomic<size_t> n_done = 0;
   std::atomic<size_t> n_of_held_up = 0;
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto limit = std::chrono::steady_clock::now() + test::kPatience;
   parallel_stretches({2, thread_per_task, nullptr}, kCount, 16,
                      [&](size_t begin, size_t end, size_t task) {
                        if (task == 0) n_of_held_up += end - begin;

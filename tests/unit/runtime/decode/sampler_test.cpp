@@ -13,6 +13,7 @@
 
 #include "runtime/base/scalar_math.h"
 #include "tests/support/sampling_of.h"
+#include "tests/support/seeds.h"
 
 namespace cria {
 namespace {
@@ -273,8 +274,8 @@ uint32_t sampled_plainly(const std::vector<float>& logits, const std::vector<uin
 }
 
 // Where few can be the result, the others are never made candidates: that must not show.
-TEST(Sampler, DrawsWhatSortingEveryCandidateDraws) {
-  Pcg32 dice = Pcg32::seeded(5);
+void compare_draws(uint32_t seed) {
+  Pcg32 dice = Pcg32::seeded(seed);
   const auto below = [&dice](uint32_t n) { return dice.next() % n; };
   for (int trial = 0; trial < 1500; ++trial) {
     const size_t vocab_size = 1 + below(trial % 10 == 0 ? 20000 : 3000);
@@ -310,7 +311,7 @@ TEST(Sampler, DrawsWhatSortingEveryCandidateDraws) {
     sampling.biases = biases.data();
     sampling.n_biases = biases.size();
     std::vector<Candidate> work(vocab_size);
-    Pcg32 random = Pcg32::seeded(static_cast<uint64_t>(trial));
+    Pcg32 random = Pcg32::seeded(uint64_t{seed} << 32 | static_cast<uint32_t>(trial));
     Pcg32 same = random;
     for (int draw = 0; draw < 3; ++draw) {
       ASSERT_EQ(sample(logits, recent, sampling, &random, work),
@@ -319,6 +320,8 @@ TEST(Sampler, DrawsWhatSortingEveryCandidateDraws) {
     }
   }
 }
+
+TEST(Sampler, DrawsWhatSortingEveryCandidateDraws) { test::for_each_seed({5}, compare_draws); }
 
 TEST(Sampler, RefusesSettingsOutOfRange) {
   constexpr uint32_t kVocab = 10;

@@ -11,6 +11,7 @@
 #include "tests/support/long_under_asan.h"
 #include "tests/support/made_vocabulary.h"
 #include "tests/support/sampling.h"
+#include "tests/support/seeds.h"
 
 namespace cria::json {
 namespace {
@@ -77,12 +78,11 @@ std::string text_of_token(const cria_model* model, uint32_t token) {
   return {bytes, token_bytes(model->tokenizer, token, bytes)};
 }
 
-TEST(JsonMask, LeavesExactlyTheTokensWhoseBytesCanCome) {
-  CRIA_SKIP_UNDER_ASAN();
+void compare_masks(uint32_t seed) {
   MadeVocabulary made(TokenizerKind::kByteLevelBpe);
   add_pieces(&made);
   const cria_model* const model = made.model();
-  std::mt19937 random(5);
+  std::mt19937 random(seed);
   size_t n = 0;
   for (size_t i = 0; i < 40; i += test::sweep_step()) {
     const std::string schema = test::random_schema(&random).dump();
@@ -116,8 +116,13 @@ TEST(JsonMask, LeavesExactlyTheTokensWhoseBytesCanCome) {
   EXPECT_GT(n, 1000u);
 }
 
-TEST(JsonMask, RandomTokensAlwaysBecomeAValidDocument) {
-  std::mt19937 random(9);
+TEST(JsonMask, LeavesExactlyTheTokensWhoseBytesCanCome) {
+  CRIA_SKIP_UNDER_ASAN();
+  test::for_each_seed({5}, compare_masks);
+}
+
+void write_random_documents(uint32_t seed) {
+  std::mt19937 random(seed);
   for (const TokenizerKind kind :
        {TokenizerKind::kByteLevelBpe, TokenizerKind::kSentencePieceBpe}) {
     MadeVocabulary made(kind);
@@ -164,6 +169,10 @@ TEST(JsonMask, RandomTokensAlwaysBecomeAValidDocument) {
     }
     EXPECT_GT(n_documents * test::sweep_step(), 200u);
   }
+}
+
+TEST(JsonMask, RandomTokensAlwaysBecomeAValidDocument) {
+  test::for_each_seed({9}, write_random_documents);
 }
 
 TEST(JsonMask, KeepsLogitsAndRaisesWhatIsNoNumber) {
@@ -255,7 +264,7 @@ TEST(JsonState, IsCopiedAndGoesOnAsItWas) {
 }
 
 // A state that somebody made up is refused or leads somewhere, but never out of the tables.
-TEST(JsonState, HostileBytesAreHarmless) {
+void use_hostile_states(uint32_t seed) {
   MadeVocabulary made(TokenizerKind::kByteLevelBpe);
   add_pieces(&made);
   const cria_model* const model = made.model();
@@ -268,7 +277,7 @@ TEST(JsonState, HostileBytesAreHarmless) {
   std::vector<float> logits(cria_vocab_size(model), 0.0f);
   EXPECT_EQ(cria_json_mask(other.get(), &state, logits.data(), logits.size()), CRIA_BAD_STATE);
   EXPECT_EQ(logits[0], 0.0f);
-  std::mt19937 random(7);
+  std::mt19937 random(seed);
   size_t n_refused = 0;
   size_t n_taken = 0;
   for (const char c : std::string("{\"a\":\"x\",\"b\":\"ab\",\"c\":1.5,\"d\":{\"e\":[")) {
@@ -291,6 +300,8 @@ TEST(JsonState, HostileBytesAreHarmless) {
   EXPECT_GT(n_refused, 0u);
   EXPECT_GT(n_taken, 0u);
 }
+
+TEST(JsonState, HostileBytesAreHarmless) { test::for_each_seed({7}, use_hostile_states); }
 
 struct Refused {
   const char* schema;

@@ -7,6 +7,7 @@
 #include <random>
 #include <utility>
 
+#include "tests/support/seeds.h"
 #include "tests/unit/runtime/text/tokenizer_section.h"
 
 namespace cria {
@@ -74,10 +75,9 @@ Tokens merge_with_heap(const Tokens& word, BpeWord* bpe) {
   return merged;
 }
 
-TEST(BpeTest, EqualsTheNaiveLoopOnRandomWords) {
-  constexpr uint32_t kSeed = 7;
+void compare_random_words(uint32_t seed) {
   constexpr size_t kLongest = 60;
-  std::mt19937 random(kSeed);
+  std::mt19937 random(seed);
   size_t compared = 0;
   for (int table = 0; table < 50; ++table) {
     const RandomTables tables(&random);
@@ -88,12 +88,14 @@ TEST(BpeTest, EqualsTheNaiveLoopOnRandomWords) {
       for (uint32_t& token : word) {
         token = static_cast<uint32_t>(random() % tables.merge_ends.size());
       }
-      ASSERT_EQ(merge_with_heap(word, &bpe), merge_naively(word, tables.rules)) << "seed " << kSeed;
+      ASSERT_EQ(merge_with_heap(word, &bpe), merge_naively(word, tables.rules));
       ++compared;
     }
   }
   EXPECT_EQ(compared, 2500U);
 }
+
+TEST(BpeTest, EqualsTheNaiveLoopOnRandomWords) { test::for_each_seed({7}, compare_random_words); }
 
 TEST(BpeTest, TakesTheLeftmostOfEqualRanks) {
   test::TokenizerSection section(format::TokenizerKind::kByteLevelBpe,

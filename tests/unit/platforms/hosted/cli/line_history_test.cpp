@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -150,13 +151,39 @@ TEST(LineHistory, WithoutAFileItIsOnlyRemembered) {
   EXPECT_EQ(history.lines().size(), 1u);
 }
 
+// A variable of the environment that is as it was when the test ends.
+class Variable {
+ public:
+  explicit Variable(const char* name) : name_(name) {
+    if (const char* const value = std::getenv(name)) before_ = value;
+  }
+  ~Variable() {
+    if (before_) {
+      set(before_->c_str());
+    } else {
+      unset();
+    }
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+  void set(const char* value) const { ::setenv(name_, value, 1); }
+  void unset() const { ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
 TEST(LineHistory, TheFileIsWhereStateIsKept) {
-  ::setenv("XDG_STATE_HOME", "/state", 1);
+  const Variable state("XDG_STATE_HOME");
+  const Variable home("HOME");
+  state.set("/state");
   EXPECT_EQ(history_path(), "/state/cria/history");
-  ::setenv("XDG_STATE_HOME", "relative", 1);
-  ::setenv("HOME", "/home/somebody", 1);
+  state.set("relative");
+  home.set("/home/somebody");
   EXPECT_EQ(history_path(), "/home/somebody/.local/state/cria/history");
-  ::unsetenv("HOME");
+  home.unset();
   EXPECT_EQ(history_path(), "");
 }
 

@@ -206,9 +206,17 @@ TEST_F(EngineQueue, CancelsWhatIsDrawn) {
   first->wait_for_pieces(2);
   AnswerRequest other = long_one();
   other.seed = 10;
-  const auto cancelled = trial.begin(other);
-  cancelled->wait_for_pieces(4);
-  const auto third = trial.begin(seeded(told("They saw"), 3));
+  const auto cancelled = std::make_shared<Hearer>(1);
+  const auto third = std::make_shared<Hearer>(1);
+  uint64_t other_id = 0;
+  uint64_t third_id = 0;
+  // Asked while the second one draws, however slow this thread is.
+  cancelled->each_piece = [&, n = 0](const AnswerPiece&) mutable {
+    if (++n != 4) return;
+    EXPECT_EQ(trial.engine().submit(seeded(told("They saw"), 3), third, &third_id),
+              SubmitResult::kTaken);
+  };
+  ASSERT_EQ(trial.engine().submit(other, cancelled, &other_id), SubmitResult::kTaken);
   const HeardChoice heard = cancelled->all()[0];
   EXPECT_EQ(heard.ends.at(0).end, AnswerEnd::kCancelled);
   EXPECT_GT(heard.ends.at(0).n_drawn, 3u);
@@ -226,12 +234,16 @@ TEST_F(EngineQueue, CancelsEveryChoice) {
     EngineTrial trial(demo_path(), {.n_sessions = n_sessions});
     AnswerRequest request = long_one();
     request.n_choices = 3;
-    uint64_t id = 0;
     const auto company = trial.begin(long_one());
     company->wait_for_pieces(1);
-    const auto hearer = trial.begin(request, &id);
-    hearer->wait_for_pieces(5);
-    trial.engine().cancel(id);
+    const auto hearer = std::make_shared<Hearer>(3);
+    // While they draw, however slow this thread is.
+    hearer->each_piece = [&, n = 0](const AnswerPiece&) mutable {
+      if (++n == 5) trial.engine().cancel(2);
+    };
+    uint64_t id = 0;
+    ASSERT_EQ(trial.engine().submit(request, hearer, &id), SubmitResult::kTaken);
+    ASSERT_EQ(id, 2u);
     for (const HeardChoice& heard : hearer->all()) {
       EXPECT_EQ(heard.ends.at(0).end, AnswerEnd::kCancelled);
     }
@@ -298,7 +310,7 @@ TEST_F(EngineQueue, FinishesWhatRunsBeforeItStops) {
   EngineTrial trial(demo_path(), {});
   Holder holder(&trial);
   const auto waiting = trial.begin(asking("The", 3));
-  std::thread stopper([&] { trial.engine().stop(60.0); });
+  std::thread stopper([&] { trial.engine().stop(600.0); });
   uint64_t id = 0;
   // Once it is shut down nothing is taken; until then the queue may be.
   SubmitResult result = SubmitResult::kTaken;

@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "tests/support/seeds.h"
+
 namespace cria::hosted {
 namespace {
 
@@ -73,8 +75,8 @@ TEST(StopFinder, WithoutStringsHoldsNothing) {
   EXPECT_EQ(finder.n_clear(), 4u);
 }
 
-TEST(StopFinder, FindsTheSameHoweverTheTextIsCut) {
-  std::mt19937 random(1);
+void find_in_random_texts(uint32_t seed) {
+  std::mt19937 random(seed);
   const auto letters = [&random](size_t n) {
     std::string text;
     for (size_t i = 0; i < n; ++i) text += static_cast<char>('a' + random() % 2);
@@ -94,6 +96,10 @@ TEST(StopFinder, FindsTheSameHoweverTheTextIsCut) {
     }
   }
   EXPECT_GT(n_found, 500u);
+}
+
+TEST(StopFinder, FindsTheSameHoweverTheTextIsCut) {
+  test::for_each_seed({1}, find_in_random_texts);
 }
 
 }  // namespace

@@ -3,12 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "tests/support/http_client.h"
+#include "tests/support/patience.h"
 
 namespace cria::hosted {
 namespace {
@@ -35,6 +39,7 @@ class Handler final : public RequestHandler {
     if (head.path == "/never") {
       exchange->when_gone([this] { ++n_gone; });
       kept = std::move(exchange);
+      ++n_kept;
       return;
     }
     if (head.path != "/chunks" && head.path != "/events") {
@@ -54,7 +59,8 @@ class Handler final : public RequestHandler {
 
   std::atomic<size_t> n_long = size_t{64} << 20;
   std::atomic<int> n_gone = 0;
-  std::shared_ptr<Exchange> kept;
+  std::atomic<int> n_kept = 0;
+  std::shared_ptr<Exchange> kept;  // of the newest /never, on the server's thread
 };
 
 std::atomic<int> n_cut_off = 0;
@@ -64,9 +70,14 @@ void count_cuts(const std::string& line) {
 }
 
 void wait_for(const std::atomic<int>& count, int n) {
-  const auto begin = Clock::now();
-  while (count < n && seconds_since(begin) < 30) std::this_thread::sleep_for(milliseconds(10));
+  EXPECT_TRUE(test::becomes_true([&] { return count >= n; }));
   EXPECT_EQ(count, n);
+}
+
+std::string asking(const std::string& path, const std::string& body = {}) {
+  return "POST " + path +
+         " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\n\r\n" + body;
 }
 
 class HttpServerTrial : public testing::Test {
@@ -94,53 +105,70 @@ class HttpServerTrial : public testing::Test {
   [[nodiscard]] HttpClient client(size_t receive_bytes = 0) const {
     return HttpClient(server_.address(), receive_bytes);
   }
+
+  static constexpr int kMostTries = 20;
+  struct SlowReading {
+    size_t n_bytes = 0;
+    double longest_pause_seconds = 0.0;
+  };
+  // Asks and reads a step at a time for far longer than any limit, then the rest.
+  [[nodiscard]] SlowReading read_slowly(const char* path) const {
+    HttpClient slow = client(size_t{64} << 10);
+    slow.send(asking(path));
+    SlowReading reading;
+    const auto begin = Clock::now();
+    auto last = begin;
+    while (reading.n_bytes < handler_.n_long) {
+      const bool is_slow = seconds_since(begin) < 6;
+      const size_t n = slow.read_some(size_t{32} << (is_slow ? 10 : 15)).size();
+      reading.longest_pause_seconds = std::max(reading.longest_pause_seconds, seconds_since(last));
+      last = Clock::now();
+      if (n == 0) break;
+      reading.n_bytes += n;
+      if (is_slow) std::this_thread::sleep_for(milliseconds(50));
+    }
+    return reading;
+  }
+
   Handler handler_;
   HttpServer server_;
   std::thread thread_;
 };
-
-std::string asking(const std::string& path, const std::string& body = {}) {
-  return "POST " + path +
-         " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +
-         "\r\n\r\n" + body;
-}
 
 TEST_F(HttpServerTrial, WhoReadsNothingIsCutOff) {
   int n = 0;
   for (const char* path : {"/chunks", "/events", "/whole"}) {
     SCOPED_TRACE(path);
     HttpClient deaf = client(4096);
-    deaf.send(asking(path));
     const auto begin = Clock::now();
+    deaf.send(asking(path));
     wait_for(n_cut_off, ++n);
-    EXPECT_LT(seconds_since(begin), 8);
+    // The limit of two seconds and a loaded machine; usually it is sixty.
+    EXPECT_LT(seconds_since(begin), 40);
     HttpClient other = client();
     other.send(asking("/", "hello"));
     EXPECT_EQ(other.read_answer().body, "hello");
-    EXPECT_LT(deaf.read_until_quiet(1.0).size(), handler_.n_long);
+    EXPECT_LT(deaf.read_to_end().size(), handler_.n_long);
     EXPECT_TRUE(deaf.is_closed());
   }
-  EXPECT_EQ(handler_.n_gone, 2);  // a whole answer holds nothing of the handler's
+  wait_for(handler_.n_gone, 2);  // a whole answer holds nothing of the handler's
 }
 
 TEST_F(HttpServerTrial, WhoReadsSlowlyButSteadilyIsServed) {
   handler_.n_long = size_t{24} << 20;
+  int n_gone = 0;
   for (const char* path : {"/chunks", "/events", "/whole"}) {
     SCOPED_TRACE(path);
-    HttpClient slow = client(size_t{64} << 10);
-    slow.send(asking(path));
-    const auto begin = Clock::now();
-    size_t n_read = 0;
-    // Far longer than any limit, a step at a time.
-    while (seconds_since(begin) < 6) {
-      const size_t n = slow.read_some(size_t{32} << 10).size();
-      ASSERT_GT(n, 0u) << "cut off after " << seconds_since(begin) << " s and " << n_read;
-      n_read += n;
-      std::this_thread::sleep_for(milliseconds(50));
+    SlowReading reading = read_slowly(path);
+    for (int i = 0; i < kMostTries && reading.n_bytes < handler_.n_long; ++i) {
+      // A machine that stood still for as long made it a client that reads nothing.
+      ASSERT_GT(reading.longest_pause_seconds, 1.0) << "cut off after " << reading.n_bytes;
+      if (path != std::string_view("/whole")) ++n_gone;
+      wait_for(handler_.n_gone, n_gone);
+      reading = read_slowly(path);
     }
-    n_read += slow.read_until_quiet(1.0).size();
-    EXPECT_GE(n_read, handler_.n_long);
-    EXPECT_EQ(handler_.n_gone, 0);
+    EXPECT_GE(reading.n_bytes, handler_.n_long);
+    EXPECT_EQ(handler_.n_gone, n_gone);
   }
 }
 
@@ -150,13 +178,12 @@ TEST_F(HttpServerTrial, WhoReadsTooSlowlyIsCutOffByTheSameRule) {
   for (const char* path : {"/chunks", "/events", "/whole"}) {
     SCOPED_TRACE(path);
     HttpClient slow = client(4096);
-    slow.send(asking(path));
     const auto begin = Clock::now();
-    for (; n_cut_off == n && seconds_since(begin) < 20;
-         std::this_thread::sleep_for(milliseconds(200))) {
-      EXPECT_FALSE(slow.read_some(512).empty());
+    slow.send(asking(path));
+    while (n_cut_off == n && !slow.read_some(512).empty()) {
+      std::this_thread::sleep_for(milliseconds(200));
     }
-    EXPECT_EQ(n_cut_off, ++n);
+    wait_for(n_cut_off, ++n);
     EXPECT_GT(seconds_since(begin), 0.9);
   }
 }
@@ -169,21 +196,23 @@ TEST_F(HttpServerTrial, WhoSendsARequestSlowlyIsToldSo) {
     HttpClient slow = client();
     const auto begin = Clock::now();
     slow.send(whole.substr(0, n_at_once));
-    for (size_t i = n_at_once; i < whole.size() && !slow.has_answer(); ++i) {
-      slow.send(whole.substr(i, 1));
+    size_t n_sent = n_at_once;
+    for (; n_sent < whole.size() && !slow.has_answer(); ++n_sent) {
+      slow.send(whole.substr(n_sent, 1));
       std::this_thread::sleep_for(milliseconds(100));
     }
     const test::HttpAnswer answer = slow.read_answer();
     EXPECT_EQ(answer.status, 408);
     EXPECT_NE(answer.head.find("\r\nConnection: close"), std::string::npos) << answer.head;
     EXPECT_GT(seconds_since(begin), 0.9);
-    EXPECT_LT(seconds_since(begin), 4.0);
-    slow.read_until_quiet(4.0);
+    // Ten bytes a second, or fewer where the machine is loaded: no byte gives another second.
+    EXPECT_LT(n_sent, n_at_once + 40);
+    slow.read_to_end();
     EXPECT_TRUE(slow.is_closed());
   }
   // One that sends nothing is not asked for anything.
   HttpClient idle = client();
-  EXPECT_EQ(idle.read_until_quiet(5.0), "");
+  EXPECT_EQ(idle.read_to_end(), "");
   EXPECT_TRUE(idle.is_closed());
 }
 
@@ -205,6 +234,7 @@ TEST_F(HttpServerTrial, WhoLeavesIsMissedHoweverMuchItHasSent) {
     SCOPED_TRACE(n_ahead);
     HttpClient leaving = client();
     leaving.send(asking("/never") + std::string(n_ahead, 'G'));
+    wait_for(handler_.n_kept, n + 1);
     std::this_thread::sleep_for(milliseconds(100));
     EXPECT_EQ(handler_.n_gone, n);
     leaving.close();
@@ -214,17 +244,25 @@ TEST_F(HttpServerTrial, WhoLeavesIsMissedHoweverMuchItHasSent) {
 
 // One that sends more than is kept gets its answer, and is told that no other follows.
 TEST_F(HttpServerTrial, WhoSendsTooMuchAheadGetsOneAnswer) {
-  HttpClient hasty = client();
-  hasty.send(asking("/never") + std::string(size_t{1} << 20, 'G'));
-  std::this_thread::sleep_for(milliseconds(300));
-  server_.post([this] {
-    Reply reply;
-    reply.body = "here";
-    std::exchange(handler_.kept, nullptr)->reply(std::move(reply));
-  });
-  const test::HttpAnswer answer = hasty.read_answer();
-  EXPECT_EQ(answer.body, "here");
-  EXPECT_NE(answer.head.find("\r\nConnection: close"), std::string::npos) << answer.head;
+  int n = 0;
+  bool is_told = false;
+  // Long enough for the server to have read what is sent ahead; longer where the machine is loaded.
+  for (const int pause_ms : {300, 3000, 30000}) {
+    HttpClient hasty = client();
+    hasty.send(asking("/never") + std::string(size_t{1} << 20, 'G'));
+    wait_for(handler_.n_kept, ++n);
+    std::this_thread::sleep_for(milliseconds(pause_ms));
+    server_.post([this] {
+      Reply reply;
+      reply.body = "here";
+      std::exchange(handler_.kept, nullptr)->reply(std::move(reply));
+    });
+    const test::HttpAnswer answer = hasty.read_answer();
+    EXPECT_EQ(answer.body, "here");
+    is_told = answer.head.find("\r\nConnection: close") != std::string::npos;
+    if (is_told) break;
+  }
+  EXPECT_TRUE(is_told);
 }
 
 }  // namespace

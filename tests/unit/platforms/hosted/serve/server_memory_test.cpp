@@ -11,6 +11,7 @@
 #include "tests/support/engine_trial.h"
 #include "tests/support/failing_memory.h"
 #include "tests/support/http_client.h"
+#include "tests/support/patience.h"
 
 namespace cria::hosted {
 namespace {
@@ -62,12 +63,10 @@ class Served {
   // What was asked before has ended, answered or not; false: a session or a place in the queue is
   // lost.
   [[nodiscard]] bool is_idle_soon() const {
-    for (int i = 0; i < 2000; ++i) {
+    return test::becomes_true([this] {
       const EngineCounts counts = engine_.counts();
-      if (counts.n_busy == 0 && counts.n_waiting == 0) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return false;
+      return counts.n_busy == 0 && counts.n_waiting == 0;
+    });
   }
 
  private:
@@ -113,7 +112,7 @@ HttpAnswer ask(const std::string& address, const Asked& asked, bool* is_closed) 
               " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: " +
               std::to_string(body.size()) + "\r\n\r\n" + body);
   HttpAnswer answer = client.read_answer();
-  answer.body += client.read_until_quiet(10.0);
+  answer.body += client.read_to_end();
   *is_closed = client.is_closed();
   return answer;
 }

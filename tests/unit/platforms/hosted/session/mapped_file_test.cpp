@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -17,8 +18,8 @@ namespace {
 class MappedFileTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = testing::TempDir() + "cria_mapped_file_" + std::to_string(::getpid());
-    std::filesystem::create_directory(folder_);
+    folder_ = testing::TempDir() + "cria_mapped_file_XXXXXX";
+    ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
     path_ = folder_ + "/file";
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
