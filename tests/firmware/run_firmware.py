@@ -222,13 +222,13 @@ def pack(contents):
 
 
 def files(folder):
-    """Each file of a folder of tests/data/golden gets the status of its index, verified and opened, read and mapped."""
-    golden_files = args.source / "tests/data/golden" / folder
-    listed = [line.split(" ", 2) for line in (golden_files / "index.txt").read_text("utf-8").splitlines()]
+    """Each file of a folder of models gets the status of its index, verified and opened, read and mapped."""
+    folder = Path(folder)
+    listed = [line.split(" ", 2) for line in (folder / "index.txt").read_text("utf-8").splitlines()]
     numbers = status_numbers()
     with tempfile.TemporaryDirectory() as temporary:
         packed = Path(temporary, "files")
-        packed.write_bytes(pack([(golden_files / name).read_bytes() for name, _, _ in listed]))
+        packed.write_bytes(pack([(folder / name).read_bytes() for name, _, _ in listed]))
         out, status, err = run("device_checks", ["files"], packed)
     expect("exit status", (status, out.endswith("done\n")), (0, True))
     found = [line.split()[1:] for line in out.splitlines() if line.startswith("file ")]
@@ -237,7 +237,7 @@ def files(folder):
              for (name, wanted, rule), got in zip(listed, found) if got != [str(numbers[wanted])] * 4]
     if wrong or not listed:
         fail("\n".join(wrong))
-    print(f"{args.core}: {len(listed)} files of {folder} judged")
+    print(f"{args.core}: {len(listed)} files of {folder.name} judged")
 
 
 def judged(check_name, word, contents):

@@ -77,6 +77,12 @@ fs::path golden_folder(const std::string& name) {
   return fs::path(CRIA_SOURCE_DIR) / "tests/data/golden" / name;
 }
 
+fs::path made_golden_folder(const std::string& name) {
+  const char* made = std::getenv("CRIA_TEST_DATA");
+  if (made == nullptr) throw std::runtime_error("CRIA_TEST_DATA is not set; ctest sets it");
+  return fs::path(made) / "golden" / name;
+}
+
 fs::path demo_folder() { return fs::path(CRIA_SOURCE_DIR) / "models/demo"; }
 
 Expected read_expected(const fs::path& folder) {

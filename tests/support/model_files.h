@@ -36,6 +36,9 @@ struct ConvertWish {
 // The repository's own small copies: tests/data/golden/<name>, models/demo.
 [[nodiscard]] std::filesystem::path golden_folder(const std::string& name);
 [[nodiscard]] std::filesystem::path demo_folder();
+// The same of what the build makes: $CRIA_TEST_DATA/golden/<name>. Throws outside of ctest, which
+// sets the variable.
+[[nodiscard]] std::filesystem::path made_golden_folder(const std::string& name);
 
 // prompt and greedy continuation of an expected.json.
 struct Expected {
