@@ -251,14 +251,13 @@ def judged(check_name, word, contents):
     return [line.split()[1:] for line in out.splitlines() if line.startswith(f"{word} ")]
 
 
-def fuzz():
-    """The models and states that the fuzz targets' corpora make get the status that the host gives them."""
-    corpora = args.source / "tests/data/corpus"
+def fuzz(corpora):
+    """The models and states that the fuzz targets' corpora (a folder for each) make get the status that the host gives them."""
     programs = args.host.parent / "tests/bin"
     with tempfile.TemporaryDirectory() as notes:
         listed = []
         for target in FUZZ_TARGETS:
-            subprocess.run([str(programs / f"{target}_fuzz"), str(corpora / target)], check=True, capture_output=True,
+            subprocess.run([str(programs / f"{target}_fuzz"), f"{corpora}/{target}"], check=True, capture_output=True,
                            env=os.environ | {"CRIA_FUZZ_NOTES": notes})
             index = Path(notes, "index.txt")
             for line in index.read_text("utf-8").splitlines():
