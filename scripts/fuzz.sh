@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # Fuzzes with libFuzzer: sets the machine up, builds the preset fuzz, and gives each target so many seconds. Begins with
-# the corpora of tests/data/corpus; new inputs go to build/fuzz/corpus, never into the repository. Ends with a table; a
-# finding is exit status 1, and its input is named (tests/fuzz/README.md).
+# the corpora, tests/data/corpus/TARGET.tar; new inputs go to build/fuzz/corpus, never into the repository. Ends with a table;
+# a finding is exit status 1, and its input is named (tests/fuzz/README.md).
 #   scripts/fuzz.sh TARGET|all SECONDS [--jobs N]   TARGET: open, tokenizer_import, ... (all names: scripts/fuzz.sh list)
-#   scripts/fuzz.sh minimize TARGET|all             adds to tests/data/corpus what covers more than is there
+#   scripts/fuzz.sh minimize TARGET|all             adds what was found to the corpus, as far as it covers more
+#   scripts/fuzz.sh add TARGET FILE...              adds these inputs to the corpus, under their names
 set -euo pipefail
 exec </dev/null
+unset TAR_OPTIONS
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build/fuzz
+corpora=$root/tests/data/corpus
 most_bytes=8192                                     # of an input that joins the repository
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
 export UBSAN_OPTIONS=print_stacktrace=1
@@ -28,13 +31,36 @@ max_len() {
   esac
 }
 
+# unpack TARGET: its corpus into build/fuzz/seeds/TARGET.
+unpack() {
+  local seeds=$build/seeds/$1
+  rm -rf "$seeds"
+  mkdir -p "$seeds"
+  [ ! -f "$corpora/$1.tar" ] || tar -xmf "$corpora/$1.tar" -C "$seeds"
+}
+
+# pack TARGET: the reverse, and what the corpus is now. The same inputs are the same bytes, whoever packs them
+# (tests/house/corpora.py).
+pack() {
+  local seeds=$build/seeds/$1 partial=$corpora/.$1.tar.$$
+  if [ -n "$(ls -A "$seeds")" ]; then
+    (cd "$seeds" && find . -type f -printf '%P\0' | LC_ALL=C sort -z |
+      tar -cf "$partial" --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=0644 \
+        --hard-dereference --no-recursion --null -T -)
+    chmod 644 "$partial"
+    mv "$partial" "$corpora/$1.tar"
+  fi
+  printf '%s: %s files, %s bytes\n' "$1" "$(find "$seeds" -type f | wc -l)" \
+    "$(find "$seeds" -type f -printf '%s\n' | awk '{ n += $1 } END { print n + 0 }')"
+}
+
 # run TARGET SECONDS: its log is build/fuzz/logs/TARGET.log.
 run() {
-  local corpus=$root/tests/data/corpus/$1 found=$build/corpus/$1 dictionary=$root/tests/data/dictionaries/$1.dict options=()
+  local found=$build/corpus/$1 dictionary=$root/tests/data/dictionaries/$1.dict options=()
   mkdir -p "$found" "$build/findings" "$build/logs"
   [ ! -f "$dictionary" ] || options+=("-dict=$dictionary")
-  [ ! -d "$corpus" ] || options+=("$corpus")
-  "$build/tests/bin/$1_fuzz" "$found" "${options[@]}" -max_total_time="$2" -timeout=20 -rss_limit_mb=2048 \
+  unpack "$1"
+  "$build/tests/bin/$1_fuzz" "$found" "${options[@]}" "$build/seeds/$1" -max_total_time="$2" -timeout=20 -rss_limit_mb=2048 \
     -max_len="$(max_len "$1")" -print_final_stats=1 -artifact_prefix="$build/findings/$1-" \
     >"$build/logs/$1.log" 2>&1 || true
 }
@@ -66,13 +92,30 @@ build() {
 minimize() {
   local target
   for target in "$@"; do
-    mkdir -p "$root/tests/data/corpus/$target" "$build/corpus/$target"
+    unpack "$target"
+    mkdir -p "$build/corpus/$target"
     # By edges, not by how often each is taken: a corpus of hundreds of files becomes one of dozens.
     "$build/tests/bin/${target}_fuzz" -merge=1 -use_counters=0 -max_len=$most_bytes -timeout=20 \
-      "$root/tests/data/corpus/$target" "$build/corpus/$target" 2>&1 | tail -n 1
-    printf '%s: %s files, %s bytes\n' "$target" "$(find "$root/tests/data/corpus/$target" -type f | wc -l)" \
-      "$(find "$root/tests/data/corpus/$target" -type f -printf '%s\n' | awk '{ n += $1 } END { print n + 0 }')"
+      "$build/seeds/$target" "$build/corpus/$target" 2>&1 | tail -n 1
+    pack "$target"
   done
+}
+
+# add TARGET FILE...: an input keeps its name; another file of that name is not replaced.
+add() {
+  local target=$1 file input
+  shift
+  unpack "$target"
+  for file in "$@"; do
+    input=$build/seeds/$target/${file##*/}
+    [ -f "$file" ] || { echo "fuzz.sh: no file $file" >&2; exit 2; }
+    if [ -e "$input" ] && ! cmp -s -- "$file" "$input"; then
+      echo "fuzz.sh: the corpus of $target has another input ${file##*/}" >&2
+      exit 2
+    fi
+    cp -- "$file" "$input"
+  done
+  pack "$target"
 }
 
 main() {
@@ -83,6 +126,10 @@ main() {
     mode=minimize
     shift
     [ $# -eq 1 ] || usage
+  elif [ "${1:-}" = add ]; then
+    mode=add
+    shift
+    [ $# -ge 2 ] || usage
   else
     [ $# -ge 2 ] || usage
     seconds=$2
@@ -90,11 +137,12 @@ main() {
   fi
   [[ $seconds =~ ^[0-9]+$ && $jobs =~ ^[1-9][0-9]*$ ]] || usage
   mapfile -t chosen < <(targets)
-  if [ "$1" != all ]; then
+  if [ "$1" != all ] || [ $mode = add ]; then
     [[ " ${chosen[*]} " == *" $1 "* ]] || { echo "fuzz.sh: no target $1; there are: ${chosen[*]}" >&2; exit 2; }
     chosen=("$1")
   fi
 
+  if [ $mode = add ]; then add "$@"; exit 0; fi
   mkdir -p "$root/build"
   build
   # Where the targets put the folders that they import; a target that ends early leaves its own behind.

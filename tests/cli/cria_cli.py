@@ -18,6 +18,7 @@ from pathlib import Path
 
 BIN = Path(os.environ.get("CRIA_BIN_DIR", "build/release/bin"))
 SOURCE = Path(os.environ.get("CRIA_SOURCE_DIR", Path(__file__).resolve().parents[2]))
+TEST_DATA = Path(os.environ.get("CRIA_TEST_DATA", "build/release/tests/data"))
 DEMO = SOURCE / "models" / "demo"
 CRIA = str(BIN / "cria")
 SKIP = 77

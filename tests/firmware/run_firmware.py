@@ -222,13 +222,13 @@ def pack(contents):
 
 
 def files(folder):
-    """Each file of a folder of tests/data/golden gets the status of its index, verified and opened, read and mapped."""
-    golden_files = args.source / "tests/data/golden" / folder
-    listed = [line.split(" ", 2) for line in (golden_files / "index.txt").read_text("utf-8").splitlines()]
+    """Each file of a folder of models gets the status of its index, verified and opened, read and mapped."""
+    folder = Path(folder)
+    listed = [line.split(" ", 2) for line in (folder / "index.txt").read_text("utf-8").splitlines()]
     numbers = status_numbers()
     with tempfile.TemporaryDirectory() as temporary:
         packed = Path(temporary, "files")
-        packed.write_bytes(pack([(golden_files / name).read_bytes() for name, _, _ in listed]))
+        packed.write_bytes(pack([(folder / name).read_bytes() for name, _, _ in listed]))
         out, status, err = run("device_checks", ["files"], packed)
     expect("exit status", (status, out.endswith("done\n")), (0, True))
     found = [line.split()[1:] for line in out.splitlines() if line.startswith("file ")]
@@ -237,7 +237,7 @@ def files(folder):
              for (name, wanted, rule), got in zip(listed, found) if got != [str(numbers[wanted])] * 4]
     if wrong or not listed:
         fail("\n".join(wrong))
-    print(f"{args.core}: {len(listed)} files of {folder} judged")
+    print(f"{args.core}: {len(listed)} files of {folder.name} judged")
 
 
 def judged(check_name, word, contents):
@@ -251,14 +251,13 @@ def judged(check_name, word, contents):
     return [line.split()[1:] for line in out.splitlines() if line.startswith(f"{word} ")]
 
 
-def fuzz():
-    """The models and states that the fuzz targets' corpora make get the status that the host gives them."""
-    corpora = args.source / "tests/data/corpus"
+def fuzz(corpora):
+    """The models and states that the fuzz targets' corpora (a folder for each) make get the status that the host gives them."""
     programs = args.host.parent / "tests/bin"
     with tempfile.TemporaryDirectory() as notes:
         listed = []
         for target in FUZZ_TARGETS:
-            subprocess.run([str(programs / f"{target}_fuzz"), str(corpora / target)], check=True, capture_output=True,
+            subprocess.run([str(programs / f"{target}_fuzz"), f"{corpora}/{target}"], check=True, capture_output=True,
                            env=os.environ | {"CRIA_FUZZ_NOTES": notes})
             index = Path(notes, "index.txt")
             for line in index.read_text("utf-8").splitlines():

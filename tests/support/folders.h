@@ -14,6 +14,9 @@ namespace cria::test {
 // The repository's own small checkpoints: tests/data/golden/<name>, models/demo.
 [[nodiscard]] std::filesystem::path golden_folder(const std::string& name);
 [[nodiscard]] std::filesystem::path demo_folder();
+// The same of what the build makes: $CRIA_TEST_DATA/golden/<name>, as ctest sets it, else in the
+// build folder of this program.
+[[nodiscard]] std::filesystem::path made_golden_folder(const std::string& name);
 // $CRIA_SHARED/reference, when it is there.
 [[nodiscard]] std::optional<std::filesystem::path> reference_folder();
 

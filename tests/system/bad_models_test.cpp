@@ -1,5 +1,5 @@
-// Files that break one rule of docs/model_format.md each (tests/data/golden/bad), and valid ones
-// (tests/data/golden/v2): the status of each is in its folder's index.
+// Files that break one rule of docs/model_format.md each (golden/bad, made by the build), and valid
+// ones (tests/data/golden/v2): the status of each is in its folder's index.
 // tests/tools/make_bad_models.py makes them.
 #include <gtest/gtest.h>
 
@@ -34,8 +34,7 @@ struct ListedFile {
   Bytes bytes;
 };
 
-std::vector<ListedFile> listed_files(const std::string& folder_name) {
-  const std::filesystem::path folder = test::golden_folder(folder_name);
+std::vector<ListedFile> listed_files(const std::filesystem::path& folder) {
   std::ifstream index(folder / "index.txt");
   std::vector<ListedFile> files;
   for (std::string line; std::getline(index, line);) {
@@ -162,14 +161,14 @@ void expect_listed_statuses(const std::vector<ListedFile>& files) {
 }
 
 TEST(BadModels, EachIsRefusedWithItsStatus) {
-  const std::vector<ListedFile> files = listed_files("bad");
+  const std::vector<ListedFile> files = listed_files(test::made_golden_folder("bad"));
   EXPECT_GE(files.size(), kLeastBadFiles);
   for (const ListedFile& file : files) EXPECT_NE(file.status, "OK") << file.name;
   expect_listed_statuses(files);
 }
 
 TEST(ValidModels, EachLoads) {
-  const std::vector<ListedFile> files = listed_files("v2");
+  const std::vector<ListedFile> files = listed_files(test::golden_folder("v2"));
   EXPECT_GE(files.size(), kLeastValidFiles);
   for (const ListedFile& file : files) EXPECT_EQ(file.status, "OK") << file.name;
   expect_listed_statuses(files);

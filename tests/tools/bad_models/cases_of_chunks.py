@@ -1,8 +1,7 @@
 """Breaks part 4 of docs/model_format.md: the chunk table, the chain of chunks, and what a chunk's frame is."""
-import random
-
 from bad_models import frames
 from bad_models.case import CORRUPT, INVALID, case
+from bad_models.draw import Draw
 from bad_models.model_writer import BF16, CHUNK_BYTES, CHUNKS, DATA, ENTRY_BYTES, F32, INT4, INT8, Model, round_up
 
 OFFSET, STORED, RAW, COMPRESSION, RESERVED = 0, 8, 12, 16, 20
@@ -115,7 +114,7 @@ def noise_frame(raw):
     """A frame of almost nothing but zeros that is just large enough for what it makes."""
     if len(raw) != CHUNK_BYTES:
         return None
-    noise = bytes(byte & 0x3F for byte in random.Random(2).randbytes(LEAST_STORED))
+    noise = bytes(byte & 0x3F for byte in Draw(2).randbytes(LEAST_STORED))
     return frames.raw_then_rle_frame(noise, len(raw), b"\0")
 
 

@@ -3,10 +3,10 @@
 A model begins as a Model: its config as a dictionary, each tensor's raw planes, each other section's bytes. file() lays it
 out. What a change there cannot reach is changed in the laid-out File, whose mend() makes all checksums hold again.
 """
-import random
 import struct
 
 from bad_models import frames
+from bad_models.draw import Draw
 from cria_reader.xxh64 import xxh64
 
 VERSION = 2
@@ -157,7 +157,7 @@ class Model:
         self.config = tiny_config(**config)
         self.texts = {TOKENIZER: tokenizer, CHAT: chat, METADATA: metadata}
         self.order, self.frame = order, frame
-        draw = random.Random(1)
+        draw = Draw(1)
         self.tensors = []
         for role, layer, rows, cols, is_matrix in canonical_tensors(self.config):
             number_format, group = matrix_format(self.config, role, layer) if is_matrix else (F32, 0)
