@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fuzzes with libFuzzer: sets the machine up, builds the preset fuzz, and gives each target so many seconds. Begins with
-# the corpora, tests/data/corpus/TARGET.tar; new inputs go to build/fuzz/corpus, never into the repository. Ends with a table;
+# the corpora, tests/data/corpus/<target>.tar; new inputs go to build/fuzz/corpus, never into the repository. Ends with a table;
 # a finding is exit status 1, and its input is named (tests/fuzz/README.md).
 #   scripts/fuzz.sh TARGET|all SECONDS [--jobs N]   TARGET: open, tokenizer_import, ... (all names: scripts/fuzz.sh list)
 #   scripts/fuzz.sh minimize TARGET|all             adds what was found to the corpus, as far as it covers more

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes small model files from docs/model_format.md: hostile ones, which break a rule each, and valid ones.
 
-  make_bad_models.py --bad FOLDER     a hostile file for each rule; the build makes them in its folder tests/data/golden/bad
+  make_bad_models.py --bad FOLDER     a hostile file for each rule; the build makes them build/<preset>/tests/data/golden/bad
   make_bad_models.py --check FOLDER   compares a folder so made with tests/data/golden/bad_models.sha256
   make_bad_models.py --pin            writes tests/data/golden/bad_models.sha256 anew (sha256sum -c reads it too)
   make_bad_models.py --valid FOLDER   the valid files of tests/data/golden/v2

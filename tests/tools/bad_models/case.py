@@ -4,7 +4,7 @@ import collections
 OK, INVALID, CORRUPT, NOT_A_MODEL, VERSION, TRUNCATED = (
     "OK", "INVALID_MODEL", "CORRUPT", "NOT_A_MODEL", "UNSUPPORTED_VERSION", "TRUNCATED")
 
-# kept: one of the files that every target reads (the build's tests/data/golden/bad). The others are made when they are tested.
+# kept: one of the files that every target reads (build/<preset>/tests/data/golden/bad). The others are made when they are tested.
 Case = collections.namedtuple("Case", "name status rule data kept")
 
 
