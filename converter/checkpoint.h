@@ -19,10 +19,10 @@ namespace cria::converter {
 
 // config.json and generation_config.json, or what says the same.
 struct ConfigFiles {
-  Json config;
-  std::string where;   // of config, for error lines
-  KeyNames key_names;  // of config's keys, where the file is no config.json
-  std::optional<Json> generation;
+  std::shared_ptr<const Json> config;
+  std::string where;                       // of config, for error lines
+  KeyNames key_names;                      // of config's keys, where the file is no config.json
+  std::shared_ptr<const Json> generation;  // nullptr: none
   std::string generation_where;
   // What divides each frequency of the rotary embedding, after config's scaling; empty: nothing.
   std::vector<float> rope_factors;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "converter/architecture_table.h"
@@ -254,7 +255,7 @@ std::string describe_config_field(std::string_view field, const KeyNames& names)
 }
 
 ImportedConfig import_config(const ConfigFiles& files) {
-  const Json& json = files.config;
+  const Json& json = *files.config;
   const JsonObject config(json, files.where, files.key_names);
   const ArchitectureRow& row = find_architecture(config);
   refuse_foreign(json, config, row);

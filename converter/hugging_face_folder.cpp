@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -73,12 +74,14 @@ ConfigFiles HuggingFaceFolder::read_config() const {
   }
   if (!entry_exists(config)) refuse(path(), "has no config.json; give a Hugging Face folder");
   ConfigFiles files;
-  files.config = read_side_json(path(), SideFile::kConfig);
+  Json values = read_side_json(path(), SideFile::kConfig);
   files.where = config.string();
   // It says how weights are stored, which is settled when they are opened.
-  if (quantization_of(path())) files.config.erase(kQuantization);
+  if (quantization_of(path())) values.erase(kQuantization);
+  files.config = std::make_shared<const Json>(std::move(values));
   if (has_side_file(path(), SideFile::kGenerationConfig)) {
-    files.generation = read_side_json(path(), SideFile::kGenerationConfig);
+    files.generation =
+        std::make_shared<const Json>(read_side_json(path(), SideFile::kGenerationConfig));
     files.generation_where = side_file_path(path(), SideFile::kGenerationConfig).string();
   }
   return files;

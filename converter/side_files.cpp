@@ -1,6 +1,7 @@
 #include "converter/side_files.h"
 
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "converter/error.h"

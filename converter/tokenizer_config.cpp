@@ -1,5 +1,6 @@
 #include "converter/tokenizer_config.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "converter/error.h"

@@ -1,5 +1,6 @@
 #include "converter/tokenizer_json_stages.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "converter/error.h"

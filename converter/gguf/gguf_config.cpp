@@ -1,6 +1,7 @@
 #include "converter/gguf/gguf_config.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "converter/error.h"
 
@@ -110,7 +111,7 @@ class ConfigWriter {
     add_rope();
     add_tokens();
     ConfigFiles files;
-    files.config = std::move(config_);
+    files.config = std::make_shared<const Json>(std::move(config_));
     files.where = metadata_.where();
     files.key_names = std::move(names_);
     files.rope_factors = facts_.rope_factors;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -348,9 +349,10 @@ GgufFile::GgufFile(const std::filesystem::path& path) : file_(path) {
   constexpr uint64_t kLeastValueBytes = 8 + 4 + 1;
   const uint64_t n_tensors = in.take_count(kMaxTensors, kLeastEntryBytes, "tensors");
   const uint64_t n_values = in.take_count(kMaxValues, kLeastValueBytes, "metadata values");
-  metadata_ = MetadataReader(&in).read(n_values);
-  join_layers(&metadata_);
-  const uint64_t alignment = read_alignment(metadata_, where);
+  Json values = MetadataReader(&in).read(n_values);
+  join_layers(&values);
+  metadata_ = std::make_shared<const Json>(std::move(values));
+  const uint64_t alignment = read_alignment(*metadata_, where);
   tensors_.reserve(memory_size(n_tensors));
   for (uint64_t i = 0; i < n_tensors; ++i) tensors_.push_back(read_entry(&in));
   const uint64_t data_offset = (in.position() + alignment - 1) / alignment * alignment;

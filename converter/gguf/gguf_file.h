@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,13 +35,13 @@ class GgufFile {
   [[nodiscard]] uint32_t version() const { return version_; }
   // One object: numbers, truth values, texts (any bytes), and lists of one of them. What the file
   // says of each layer alike (head counts, the feed-forward's length) is said once.
-  [[nodiscard]] const Json& metadata() const { return metadata_; }
+  [[nodiscard]] const Json& metadata() const { return *metadata_; }
   [[nodiscard]] const std::vector<GgufEntry>& tensors() const { return tensors_; }
 
  private:
   InputFile file_;
   uint32_t version_ = 0;
-  Json metadata_;
+  std::shared_ptr<const Json> metadata_;
   std::vector<GgufEntry> tensors_;
 };
 

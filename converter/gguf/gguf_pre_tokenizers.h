@@ -1,6 +1,7 @@
 // The pre-tokenizers that GGUF files name, in the words of tokenizer.json.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 

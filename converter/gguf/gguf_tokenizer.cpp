@@ -1,5 +1,6 @@
 #include "converter/gguf/gguf_tokenizer.h"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "converter/error.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "converter/byte_span.h"
@@ -106,15 +107,16 @@ ConfigFiles Llama2cCheckpoint::read_config() const {
   constexpr double kTheta = 10000;
   ConfigFiles files;
   files.where = path().string();
-  files.config = {{"architectures", {"LlamaForCausalLM"}},
-                  {"model_type", "llama"},
-                  {"rms_norm_eps", kEpsilon},
-                  {"rope_theta", kTheta},
-                  {"tie_word_embeddings", h.shares_embedding}};
+  Json config = {{"architectures", {"LlamaForCausalLM"}},
+                 {"model_type", "llama"},
+                 {"rms_norm_eps", kEpsilon},
+                 {"rope_theta", kTheta},
+                 {"tie_word_embeddings", h.shares_embedding}};
   for (const Number& number : numbers) {
-    files.config[number.config] = number.value;
+    config[number.config] = number.value;
     files.key_names[number.config] = number.header;
   }
+  files.config = std::make_shared<const Json>(std::move(config));
   return files;
 }
 

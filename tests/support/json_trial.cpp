@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 
@@ -357,6 +358,6 @@ class SchemaMaker {
 
 }  // namespace
 
-nlohmann::ordered_json random_schema(std::mt19937* random) { return SchemaMaker(random).make(); }
+std::string random_schema(std::mt19937* random) { return SchemaMaker(random).make().dump(); }
 
 }  // namespace cria::test

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <random>
 #include <string>
@@ -63,6 +63,6 @@ class JsonTrial {
 [[nodiscard]] bool satisfies(const nlohmann::json& schema, const nlohmann::json& root,
                              const nlohmann::json& value);
 
-[[nodiscard]] nlohmann::ordered_json random_schema(std::mt19937* random);
+[[nodiscard]] std::string random_schema(std::mt19937* random);
 
 }  // namespace cria::test

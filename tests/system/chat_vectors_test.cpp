@@ -1,6 +1,8 @@
 // Conversations against the text that the models' own Jinja templates make of them.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "converter/chat_template_import.h"
 #include "converter/chat_template_names.h"
 #include "tests/support/folders.h"

@@ -12,6 +12,7 @@
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/metrics.h"
 #include "platforms/hosted/serve/page.h"
+#include "platforms/hosted/serve/parsed_json.h"
 
 namespace cria::hosted {
 namespace {

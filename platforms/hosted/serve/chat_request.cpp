@@ -1,4 +1,5 @@
 // The body of /v1/chat/completions.
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "platforms/hosted/base/print_format.h"

@@ -1,5 +1,6 @@
 // The bodies of /v1/completions and of llama.cpp's /completion.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/answer_order.h"

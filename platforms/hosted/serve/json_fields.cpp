@@ -4,11 +4,13 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/serve/parsed_json.h"
 
 namespace cria::hosted {
 namespace {

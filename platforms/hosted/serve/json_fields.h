@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -59,21 +59,6 @@ inline constexpr auto kRequestMembers = std::to_array<std::string_view>({
 constexpr bool is_request_member(std::string_view name) {
   return std::find(kRequestMembers.begin(), kRequestMembers.end(), name) != kRequestMembers.end();
 }
-
-// What a request said. A Json of nlohmann's that holds others allocates when it ends, and where
-// there is no memory that ends the program; this one is taken apart first.
-struct ParsedJson {
-  ParsedJson() = default;
-  ParsedJson(ParsedJson&&) noexcept = default;
-  ParsedJson& operator=(ParsedJson&&) = delete;
-  ~ParsedJson();
-  Json json;
-};
-
-// An object, with those of its members that a request can have; others are looked at and dropped.
-// Throws ApiError for what is none, for what is nested too deep, and for more values than any
-// request needs.
-ParsedJson parse_object(const std::string& body);
 
 // The text of the member that the names lead to, through objects inside each other, as it stands in
 // an object that parse_object took; empty where there is none. Of a name that is there twice the

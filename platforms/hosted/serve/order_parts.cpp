@@ -1,6 +1,7 @@
 #include "platforms/hosted/serve/order_parts.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/shown_text.h"

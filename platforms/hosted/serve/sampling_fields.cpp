@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/api_error.h"

@@ -1,6 +1,8 @@
 // Conversions with calibration: equal bytes, better outputs, what is refused.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "converter/calibration/token_sequences.h"
 #include "converter/convert.h"
 #include "converter/report.h"
@@ -11,7 +13,6 @@ namespace cria::converter {
 namespace {
 
 using test::expect_invalid;
-using test::Json;
 using test::TinyCheckpoint;
 using test::write_file;
 
@@ -91,7 +92,7 @@ TEST_F(CalibrationTest, GivenTokensServeAsWell) {
 
 TEST_F(CalibrationTest, TiedTablesAndGroupsOf128AreRoundedToo) {
   TinyCheckpoint checkpoint;
-  checkpoint.config["tie_word_embeddings"] = true;
+  checkpoint.config["tie_word_embeddings"] = "true";
   checkpoint.erase("lm_head.weight");
   checkpoint.write(folder_ / "model");
   options_.group_size = 128;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "converter/convert.h"
 #include "converter/report.h"
@@ -16,7 +17,6 @@ namespace {
 
 using format::NumberFormat;
 using format::TensorRole;
-using test::Json;
 
 class ChosenFormatsTest : public ::testing::Test {
  protected:

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "converter/hugging_face_folder.h"
 #include "quant/model_layout.h"
@@ -16,6 +17,7 @@ namespace {
 using converter::HuggingFaceFolder;
 using converter::import_config;
 using converter::ImportedConfig;
+using converter::Json;
 
 class ConfigImport : public ::testing::Test {
  protected:
@@ -44,7 +46,7 @@ class ConfigImport : public ::testing::Test {
   }
 
   TempFolder folder_;
-  Json config_ = TinyCheckpoint().config;
+  Json config_ = Json::parse(TinyCheckpoint().config_text());
 };
 
 void make_mistral(Json* config) {

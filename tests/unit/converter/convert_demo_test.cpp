@@ -1,6 +1,8 @@
 // The demo checkpoint with its tokenizer and chat template, whole.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "converter/convert.h"
 #include "quant/chat_template_format.h"
 #include "quant/tokenizer_format.h"
@@ -12,6 +14,7 @@ namespace cria::test {
 namespace {
 
 using converter::ConversionReport;
+using converter::Json;
 using converter::Options;
 using format::SectionKind;
 

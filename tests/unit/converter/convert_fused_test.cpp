@@ -53,10 +53,11 @@ void fuse(TinyCheckpoint* checkpoint, const std::vector<std::string>& parts,
   checkpoint->tensors.push_back(std::move(fused));
 }
 
-void become(TinyCheckpoint* checkpoint, const char* class_name, const char* model_type) {
-  checkpoint->config["architectures"] = {class_name};
-  checkpoint->config["model_type"] = model_type;
-  checkpoint->config["rms_norm_eps"] = 1e-6;
+void become(TinyCheckpoint* checkpoint, const std::string& class_name,
+            const std::string& model_type) {
+  checkpoint->config["architectures"] = "[\"" + class_name + "\"]";
+  checkpoint->config["model_type"] = "\"" + model_type + "\"";
+  checkpoint->config["rms_norm_eps"] = "1e-6";
 }
 
 void make_phi3(TinyCheckpoint* checkpoint) {
@@ -78,9 +79,9 @@ TEST_F(ConvertFused, AGraniteHybridsAreTakenApart) {
   convert(checkpoint_, "llama");
   become(&checkpoint_, "GraniteMoeHybridForCausalLM", "granitemoehybrid");
   checkpoint_.config["shared_intermediate_size"] = checkpoint_.config["intermediate_size"];
-  checkpoint_.config["num_local_experts"] = 0;
-  checkpoint_.config["layer_types"] = {"attention"};
-  checkpoint_.config["position_embedding_type"] = "rope";
+  checkpoint_.config["num_local_experts"] = "0";
+  checkpoint_.config["layer_types"] = R"(["attention"])";
+  checkpoint_.config["position_embedding_type"] = R"("rope")";
   fuse(&checkpoint_, {"mlp.gate_proj.weight", "mlp.up_proj.weight"},
        "shared_mlp.input_linear.weight");
   checkpoint_.tensor(kLayer + "mlp.down_proj.weight").name =
@@ -91,10 +92,10 @@ TEST_F(ConvertFused, AGraniteHybridsAreTakenApart) {
 
 TEST_F(ConvertFused, AnotherShapeIsRefusedByTheStoredName) {
   make_phi3(&checkpoint_);
-  checkpoint_.config["num_key_value_heads"] = 1;
+  checkpoint_.config["num_key_value_heads"] = "1";
   expect_invalid({"self_attn.qkv_proj.weight", "[128, 64]", "[96, 64]"},
                  [&] { convert(checkpoint_, "phi3"); });
-  checkpoint_.config["num_key_value_heads"] = 2;
+  checkpoint_.config["num_key_value_heads"] = "2";
   checkpoint_.erase(kLayer + "mlp.gate_up_proj.weight");
   expect_invalid({"no tensor", "mlp.gate_up_proj.weight"}, [&] { convert(checkpoint_, "phi3"); });
 }

@@ -121,15 +121,15 @@ TEST_F(ConvertRefusal, AContextBeyondTheModelIsRefused) {
 }
 
 TEST_F(ConvertRefusal, ATokenOutsideTheVocabularyIsRefused) {
-  checkpoint_.config["eos_token_id"] = {2, 50};
+  checkpoint_.config["eos_token_id"] = "[2,50]";
   refuses(ExitCode::kInvalidInput, {"eos_token_id 50", "vocab_size 50"});
 }
 
 TEST_F(ConvertRefusal, SizesBeyondTheFormatAreRefusedByName) {
-  checkpoint_.config["num_key_value_heads"] = 3;
+  checkpoint_.config["num_key_value_heads"] = "3";
   refuses(ExitCode::kInvalidInput, {"config.json", "num_key_value_heads must divide"});
-  checkpoint_.config["num_key_value_heads"] = 2;
-  checkpoint_.config["num_hidden_layers"] = 4000000000u;
+  checkpoint_.config["num_key_value_heads"] = "2";
+  checkpoint_.config["num_hidden_layers"] = "4000000000";
   refuses(ExitCode::kInvalidInput, {"config.json", "num_hidden_layers must be from 1 to 1024"});
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "converter/checkpoint.h"
 #include "converter/float_rows.h"
@@ -20,6 +21,7 @@ namespace cria::test {
 namespace {
 
 using converter::ConversionReport;
+using converter::Json;
 using converter::Options;
 using converter::PlannedTensor;
 using format::Compression;
@@ -271,7 +273,7 @@ TEST_F(WeightsOf, SignsAreThereWhereSomeMatrixHasThem) {
 
 // One matrix serves as both: the embedding's format is the output layer's.
 TEST_F(WeightsOf, TheOutputLayerOfATiedModelIsTheEmbedding) {
-  checkpoint_.config["tie_word_embeddings"] = true;
+  checkpoint_.config["tie_word_embeddings"] = "true";
   checkpoint_.erase("lm_head.weight");
   Options options = options_with(kChoices[0]);
   auto& of_lm_head = options.weights_of[place_of_role(format::MatrixRole::kLmHead)];
@@ -397,8 +399,8 @@ TEST(Convert, SourcesOfSixteenBitsAreRead) {
 TEST(Convert, BiasesFollowTheirMatrices) {
   const TempFolder folder;
   TinyCheckpoint checkpoint;
-  checkpoint.config["attention_bias"] = true;
-  checkpoint.config["mlp_bias"] = true;
+  checkpoint.config["attention_bias"] = "true";
+  checkpoint.config["mlp_bias"] = "true";
   std::mt19937 rng(7);
   for (const auto& [name, n] : std::map<std::string, uint64_t>{{"self_attn.q_proj", 64},
                                                                {"self_attn.k_proj", 32},

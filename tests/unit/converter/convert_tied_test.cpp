@@ -17,7 +17,7 @@ const std::string kLmHead = "lm_head.weight";
 
 class ConvertTied : public ::testing::Test {
  protected:
-  ConvertTied() { checkpoint_.config["tie_word_embeddings"] = true; }
+  ConvertTied() { checkpoint_.config["tie_word_embeddings"] = "true"; }
 
   ConversionReport convert() {
     checkpoint_.write(folder_ / "model");
@@ -84,7 +84,7 @@ TEST_F(ConvertTied, NeitherMatrixIsAnError) {
 }
 
 TEST_F(ConvertTied, AnUntiedModelKeepsBothEvenWhenTheyAreEqual) {
-  checkpoint_.config["tie_word_embeddings"] = false;
+  checkpoint_.config["tie_word_embeddings"] = "false";
   checkpoint_.tensor(kLmHead).data = checkpoint_.tensor(kEmbedding).data;
   (void)convert();
   EXPECT_FALSE(is_tied());

@@ -5,20 +5,23 @@
 #include <stdlib.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <random>
+#include <stdexcept>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "converter/error.h"
 
 namespace cria::test {
 
-using Json = nlohmann::json;
 using Bytes = std::vector<uint8_t>;
 
 class TempFolder {
@@ -67,23 +70,39 @@ inline std::string safetensors_bytes(const std::string& header, const std::strin
 }
 
 struct TestTensor {
-  std::string name;
+  std::string name;  // without anything that JSON escapes
   std::string dtype;
   std::vector<uint64_t> shape;
   std::string data;
 };
 
+inline std::string json_list(const std::vector<uint64_t>& values) {
+  std::string text;
+  for (const uint64_t value : values) text += (text.empty() ? "" : ",") + std::to_string(value);
+  return "[" + text + "]";
+}
+
+// values: each as JSON.
+inline std::string json_object(const std::map<std::string, std::string>& values) {
+  std::string text;
+  for (const auto& [key, value] : values) {
+    text += (text.empty() ? "\"" : ",\"") + key + "\":" + value;
+  }
+  return "{" + text + "}";
+}
+
 inline void write_safetensors(const std::filesystem::path& path,
                               const std::vector<TestTensor>& tensors) {
-  Json header = {{"__metadata__", {{"format", "pt"}}}};
+  std::string header = R"({"__metadata__":{"format":"pt"})";
   std::string data;
   for (const TestTensor& tensor : tensors) {
-    const size_t begin = data.size();
+    const uint64_t begin = data.size();
     data += tensor.data;
-    header[tensor.name] = {
-        {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
+    header += ",\"" + tensor.name + R"(":{"dtype":")" + tensor.dtype + R"(","shape":)" +
+              json_list(tensor.shape) +
+              ",\"data_offsets\":" + json_list({begin, uint64_t{data.size()}}) + "}";
   }
-  write_file(path, safetensors_bytes(header.dump(), data));
+  write_file(path, safetensors_bytes(header + "}", data));
 }
 
 // F32 values, Gaussian with a deviation of 1/16.
@@ -103,25 +122,25 @@ inline TestTensor random_tensor(const std::string& name, const std::vector<uint6
 // A Llama of one layer, by default 64 wide, 4 heads over 2, 96 wide FFN, 50 tokens; tests change it
 // before it is written.
 struct TinyCheckpoint {
-  Json config;
+  std::map<std::string, std::string> config;  // each value as JSON, without its library
   std::vector<TestTensor> tensors;
 
   TinyCheckpoint() : TinyCheckpoint(64, 96, 50) {}
   // width is a multiple of 4.
   TinyCheckpoint(uint64_t width, uint64_t ffn, uint64_t vocab) {
-    config = {{"architectures", {"LlamaForCausalLM"}},
-              {"model_type", "llama"},
-              {"hidden_size", width},
-              {"head_dim", 16},
-              {"intermediate_size", ffn},
-              {"num_attention_heads", 4},
-              {"num_key_value_heads", 2},
-              {"num_hidden_layers", 1},
-              {"vocab_size", vocab},
-              {"max_position_embeddings", 128},
-              {"bos_token_id", 1},
-              {"eos_token_id", 2},
-              {"tie_word_embeddings", false}};
+    config = {{"architectures", R"(["LlamaForCausalLM"])"},
+              {"model_type", R"("llama")"},
+              {"hidden_size", std::to_string(width)},
+              {"head_dim", "16"},
+              {"intermediate_size", std::to_string(ffn)},
+              {"num_attention_heads", "4"},
+              {"num_key_value_heads", "2"},
+              {"num_hidden_layers", "1"},
+              {"vocab_size", std::to_string(vocab)},
+              {"max_position_embeddings", "128"},
+              {"bos_token_id", "1"},
+              {"eos_token_id", "2"},
+              {"tie_word_embeddings", "false"}};
     constexpr uint64_t kQ = 64;
     constexpr uint64_t kKv = 32;
     std::mt19937 rng(20);
@@ -152,9 +171,11 @@ struct TinyCheckpoint {
     std::erase_if(tensors, [&](const TestTensor& t) { return t.name == name; });
   }
 
+  [[nodiscard]] std::string config_text() const { return json_object(config); }
+
   void write(const std::filesystem::path& folder) const {
     std::filesystem::create_directories(folder);
-    write_file(folder / "config.json", config.dump());
+    write_file(folder / "config.json", config_text());
     write_safetensors(folder / "model.safetensors", tensors);
   }
 };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "converter/calibration/self_text.h"
 #include "tests/support/folders.h"
@@ -23,7 +24,7 @@ namespace fs = std::filesystem;
 
 void compare_with_reference(const fs::path& folder) {
   SCOPED_TRACE(folder.string());
-  const test::Json expected = test::Json::parse(test::read_file(folder / "expected.json"));
+  const Json expected = Json::parse(test::read_file(folder / "expected.json"));
   const std::vector<uint32_t> prompt = expected.at("prompt");
   const std::string bytes = test::read_file(folder / "logits.f32");
   const std::vector<float> got = logits_of(Opened(folder), {prompt}, 2);

@@ -1,6 +1,9 @@
 // Folders whose matrices are int4 already, as GPTQ and AutoRound write them.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "converter/convert.h"
 #include "converter/gptq/gptq_settings.h"
 #include "quant/float16.h"
@@ -11,7 +14,6 @@
 namespace cria::converter {
 namespace {
 
-using test::Json;
 using test::TestTensor;
 using test::TinyCheckpoint;
 
@@ -59,12 +61,25 @@ std::vector<TestTensor> gptq_parts(uint32_t stored_zero) {
           {kName + ".g_idx", "I32", {kInputs}, bytes_of_values(groups)}};
 }
 
+// Each value as JSON.
+using Settings = std::map<std::string, std::string>;
+
+Settings gptq_settings() {
+  return {{"quant_method", R"("gptq")"},
+          {"bits", "4"},
+          {"group_size", std::to_string(kGroup)},
+          {"sym", "true"}};
+}
+
+void set_settings(const Settings& settings, TinyCheckpoint* checkpoint) {
+  checkpoint->config["quantization_config"] = test::json_object(settings);
+}
+
 TinyCheckpoint gptq_checkpoint() {
   TinyCheckpoint checkpoint;
   checkpoint.erase(kName + ".weight");
   for (TestTensor& part : gptq_parts(7)) checkpoint.tensors.push_back(part);
-  checkpoint.config["quantization_config"] = {
-      {"quant_method", "gptq"}, {"bits", 4}, {"group_size", kGroup}, {"sym", true}};
+  set_settings(gptq_settings(), &checkpoint);
   return checkpoint;
 }
 
@@ -168,13 +183,14 @@ TEST(Gptq, IsReadInBothFormatsAndOfAutoRound) {
   TinyCheckpoint second = gptq_checkpoint();
   for (TestTensor& part : gptq_parts(8)) second.tensor(part.name).data = part.data;
   expect_refused(second, {kName, "is not symmetric"});
-  second.config["quantization_config"]["checkpoint_format"] = "gptq_v2";
+  Settings settings = gptq_settings();
+  settings["checkpoint_format"] = R"("gptq_v2")";
+  set_settings(settings, &second);
   EXPECT_NO_THROW(run(second, folder, format::NumberFormat::kInt4));
-  second.config["quantization_config"] = {{"quant_method", "auto-round"},
-                                          {"packing_format", "auto_round:auto_gptq"},
-                                          {"bits", 4},
-                                          {"group_size", kGroup},
-                                          {"sym", true}};
+  settings = gptq_settings();
+  settings["quant_method"] = R"("auto-round")";
+  settings["packing_format"] = R"("auto_round:auto_gptq")";
+  set_settings(settings, &second);
   second.erase(kName + ".g_idx");
   EXPECT_NO_THROW(run(second, folder, format::NumberFormat::kInt4));
 }
@@ -192,22 +208,24 @@ TEST(Gptq, IsReadWithSettingsInAFileOfTheirOwn) {
 TEST(Gptq, OfAnotherKindIsRefusedWithWhatToDo) {
   struct Case {
     const char* key;
-    Json value;
+    const char* value;  // JSON
     const char* part;
   };
   const Case cases[] = {
-      {"quant_method", "awq", "quant_method 'awq' is not supported; convert the original"},
-      {"quant_method", "bitsandbytes", "'bitsandbytes'"},
-      {"quant_method", "fp8", "'fp8'"},
-      {"quant_method", "compressed-tensors", "'compressed-tensors'"},
-      {"bits", 8, "bits is 8; only 4 is supported"},
-      {"sym", false, "sym false is not supported"},
-      {"group_size", -1, "group_size must be 32, 64 or 128"},
-      {"checkpoint_format", "marlin", "checkpoint_format 'marlin'"},
+      {"quant_method", R"("awq")", "quant_method 'awq' is not supported; convert the original"},
+      {"quant_method", R"("bitsandbytes")", "'bitsandbytes'"},
+      {"quant_method", R"("fp8")", "'fp8'"},
+      {"quant_method", R"("compressed-tensors")", "'compressed-tensors'"},
+      {"bits", "8", "bits is 8; only 4 is supported"},
+      {"sym", "false", "sym false is not supported"},
+      {"group_size", "-1", "group_size must be 32, 64 or 128"},
+      {"checkpoint_format", R"("marlin")", "checkpoint_format 'marlin'"},
   };
   for (const Case& c : cases) {
     TinyCheckpoint checkpoint = gptq_checkpoint();
-    checkpoint.config["quantization_config"][c.key] = c.value;
+    Settings settings = gptq_settings();
+    settings[c.key] = c.value;
+    set_settings(settings, &checkpoint);
     expect_refused(checkpoint, {"config.json", c.part});
   }
 }

@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/support/seeds.h"
 #include "tests/unit/converter/converter_fixtures.h"
 
 namespace cria::test {
 namespace {
 
+using converter::Json;
 using converter::JsonObject;
 
 converter::Json parse_json(const std::string& text, const std::string& where) {

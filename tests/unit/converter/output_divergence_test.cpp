@@ -126,7 +126,7 @@ void add_layer(TinyCheckpoint* checkpoint) {
                                        tensor.shape, &rng));
   }
   checkpoint->tensors.insert(checkpoint->tensors.end(), more.begin(), more.end());
-  checkpoint->config["num_hidden_layers"] = 2;
+  checkpoint->config["num_hidden_layers"] = "2";
 }
 
 // Weights so large that every matrix matters.
@@ -163,7 +163,7 @@ void compare_with_whole_models(bool is_tied, MatrixFormat f) {
   add_layer(&checkpoint);
   enlarge(&checkpoint);
   if (is_tied) {
-    checkpoint.config["tie_word_embeddings"] = true;
+    checkpoint.config["tie_word_embeddings"] = "true";
     checkpoint.erase("lm_head.weight");
   }
   checkpoint.write(folder / "exact");

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "tests/unit/converter/converter_fixtures.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 using converter::architecture_row;
 using converter::compute_rope;
+using converter::Json;
 using converter::JsonObject;
 using converter::read_rope_settings;
 using converter::Rope;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include <cria_json.h>
@@ -85,7 +86,7 @@ void compare_masks(uint32_t seed) {
   std::mt19937 random(seed);
   size_t n = 0;
   for (size_t i = 0; i < 40; i += test::sweep_step()) {
-    const std::string schema = test::random_schema(&random).dump();
+    const std::string schema = test::random_schema(&random);
     JsonOfModel json(model, schema);
     if (json.status() != CRIA_OK) continue;
     test::JsonTrial trial(schema);
@@ -133,7 +134,7 @@ void write_random_documents(uint32_t seed) {
     const cria_model* const model = made.model();
     size_t n_documents = 0;
     for (size_t i = 0; i < 400; i += test::sweep_step()) {
-      const std::string schema = test::random_schema(&random).dump();
+      const std::string schema = test::random_schema(&random);
       JsonOfModel json(model, schema);
       if (json.status() != CRIA_OK) continue;
       const nlohmann::json parsed = nlohmann::json::parse(schema);

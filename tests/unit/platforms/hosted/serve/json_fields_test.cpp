@@ -5,6 +5,7 @@
 #include <string>
 
 #include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/serve/parsed_json.h"
 
 namespace cria::hosted {
 namespace {
