@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+
 #include "converter/side_files.h"
 #include "tests/unit/converter/converter_fixtures.h"
 
