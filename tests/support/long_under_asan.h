@@ -1,4 +1,4 @@
-// Cases that the address sanitizer's build leaves out; cmake/Lanes.cmake says which programs run when.
+// Cases that the address sanitizer's build leaves out (cmake/Lanes.cmake: which programs run).
 #pragma once
 
 #if defined(__has_feature)

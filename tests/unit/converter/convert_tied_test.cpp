@@ -96,7 +96,7 @@ TEST_F(ConvertTied, TensorsThatAreNotUsedAreWarnedOfButOldRotaryTablesAreNot) {
   checkpoint_.tensors.push_back(
       random_tensor("model.layers.0.self_attn.rotary_emb.inv_freq", {8}, &rng));
   EXPECT_TRUE(convert().warnings.empty());
-  checkpoint_.tensors.push_back(random_tensor("model.second_head\nline", {8}, &rng));
+  checkpoint_.tensors.push_back(random_tensor(R"(model.second_head\nline)", {8}, &rng));
   const ConversionReport report = convert();
   ASSERT_EQ(report.warnings.size(), 1u);
   EXPECT_NE(report.warnings[0].find("model.second_head"), std::string::npos);

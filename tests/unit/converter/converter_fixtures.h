@@ -91,6 +91,7 @@ inline std::string json_object(const std::map<std::string, std::string>& values)
   return "{" + text + "}";
 }
 
+// Names stand in the header as they are: what JSON escapes, they hold escaped.
 inline void write_safetensors(const std::filesystem::path& path,
                               const std::vector<TestTensor>& tensors) {
   std::string header = R"({"__metadata__":{"format":"pt"})";
