@@ -1,8 +1,8 @@
 # Lanes: which tests run when. This table is what scripts/test.sh --help prints; docs/testing.md explains it.
 #
-# lane | what it runs | minutes on two cores: first, again | when
+# lane | what it runs | minutes on two cores at most: first, again (budgets: docs/adr/0017-lanes.md) | when
 set(CRIA_LANES
-  "default|release: its tests but the long ones; dev (address and undefined-behaviour sanitizers): units of quant, runtime, the converter and the server, hostile files, every fuzz corpus; cortex-m33: its short set|25, 10|before a push; CI runs it"
+  "default|release: its tests but the long ones; dev (address and undefined-behaviour sanitizers): units of quant, runtime, the converter and the server, whole models that are hostile or moved in memory, every fuzz corpus; cortex-m33: its short set|25, 10|before a push; CI runs it"
   "changed|of the release build, what depends on the files that differ from main, by folder|0.5 to 8|while you work"
   "all|release, dev, cortex-m33, cortex-m55 and cortex-m4 whole: long tests, whole programs under sanitizers, packages, pages, developers' scripts, and one random seed more|80, 45|before an issue is called done, and before a release")
 
