@@ -42,7 +42,7 @@ unpack() {
 # pack TARGET: the reverse, and what the corpus is now. The same inputs are the same bytes, whoever packs them
 # (tests/house/corpora.py).
 pack() {
-  local seeds=$build/seeds/$1 partial=$corpora/.$1.tar.$$
+  local seeds=$build/seeds/$1 partial=$build/seeds/$1.tar
   if [ -n "$(ls -A "$seeds")" ]; then
     (cd "$seeds" && find . -type f -printf '%P\0' | LC_ALL=C sort -z |
       tar -cf "$partial" --format=ustar --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=0644 \
