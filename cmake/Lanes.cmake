@@ -42,7 +42,7 @@ endfunction()
 # path => tests
 set(CRIA_CHANGED
   "^quant/ => ^(quant|runtime)[.]|^system[.](exact_bits|greedy_tokens|bad_models)"
-  "^runtime/(base|loading|text|decode|chat|json|kernels|backends)/ => ^runtime[.]@1@[.]|^system[.](exact_bits|greedy_tokens)"
+  "^runtime/(base|loading|text|decode|chat|json|kernels|backends)/ => ^runtime[.]@1@[.]|^system[.]greedy_tokens"
   "^runtime/include/ => ^(runtime|system|hosted)[.]"
   "^converter/ => ^converter[.]|^cli[.]converter_(cli|messages|outputs|hostile)_test$"
   "^platforms/hosted/([a-z]+)/ => ^hosted[.]@1@[.]|^cli[.]cria_run_test$"
@@ -62,4 +62,5 @@ set(CRIA_CHANGED
   "^tests/data/golden/ => ^system[.]"
   "^tests/support/ => ^(quant|runtime|converter|hosted|system)[.]"
   "^(CMakeLists[.]txt|cmake/|CMakePresets[.]json) => ^(quant|runtime)[.]"
-  "^ => ^house[.]")
+  "[.]h$ => ^house[.]headers_alone"
+  "^ => ^house[.](abi|comment_paths|corpora|format|hygiene|isas|layering|page|recursion|symbols|tests_registered)")
