@@ -55,12 +55,12 @@ set(CRIA_CHANGED
   "^tests/unit/platforms/(hosted/[a-z]+)/ => ^@1@[.]"
   "^tests/system/([a-z0-9_]+_test)[.]cpp$ => ^system[.]@1@$"
   "^tests/cli/([a-z0-9_]+_test)[.]py$ => ^cli[.]@1@$"
-  "^tests/(web|package|bench)/ => ^@1@[.]"
+  "^tests/(web|package|bench)/ => ^@1@([.]|$)"
   "^tests/tools/ => ^cli[.](test_script|second_reader|text_probe|json_schemas|hostile_inputs)_test$|^data[.]"
   "^tests/fuzz/ => ^fuzz[.]"
   "^tests/data/corpus/([a-z0-9_]+) => ^fuzz[.]@1@$"
   "^tests/data/golden/ => ^system[.]"
-  "^tests/support/ => ^(quant|runtime|converter|hosted|system)[.]"
+  "^tests/support/ => ^(quant|runtime|converter|hosted|system|fuzz)[.]"
   "^(CMakeLists[.]txt|cmake/|CMakePresets[.]json) => ^(quant|runtime)[.]"
-  "[.]h$ => ^house[.]headers_alone"
-  "^ => ^house[.](abi|comment_paths|corpora|format|hygiene|isas|layering|page|recursion|symbols|tests_registered)")
+  "[.]h$|^tests/house/ => ^house_long[.]"
+  "^ => ^house[.]")

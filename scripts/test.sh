@@ -96,25 +96,27 @@ build_errors() {
     END { if (n == 0) print "see " file }' file="build/$1/build.log"
 }
 
-# run PRESET [TESTS]: builds and tests it, or what of it is in the lane (of that, with TESTS, those whose name it matches);
-# leaves the times and ctest's closing line in the summary.
+does_not_build() { summary+=("== $1" "it does not build" "$(build_errors "$1")"); }
+
+# logged PRESET COMMAND...: its output goes to the preset's build log too.
+logged() { local log=build/$1/build.log; shift; "$@" 2>&1 | tee -a "$log"; }
+
+# run PRESET [TESTS]: builds and tests it, or what of it is in the lane, or with TESTS what has such a name; leaves the times
+# and ctest's closing line in the summary.
 run() {
   local preset=$1 tests=${2:-} status=0 begin=$SECONDS built since build=() choice=()
   since=$(date +%s)
   echo "== $preset, lane $lane"
   mkdir -p "build/$preset"
-  # With --target or in the lane "all" it is everything.
-  if [ "$lane" = default ]; then choice=(-L '^default$') build=(--target lane_default); fi
-  {
-    cmake --preset "$preset" && {
-      if [ -n "$tests" ]; then
-        choice=(-R "$tests")
-        build=(--target $(ctest --preset "$preset" --show-only=json-v1 "${choice[@]}" | python3 tests/tools/test_report.py targets))
-      fi
-      cmake --build --preset "$preset" --parallel "$(nproc)" "${build[@]}"
-    }
-  } > >(tee "build/$preset/build.log") 2>&1 ||
-    { summary+=("== $preset" "it does not build" "$(build_errors "$preset")"); return 1; }
+  : >"build/$preset/build.log"
+  logged "$preset" cmake --preset "$preset" || { does_not_build "$preset"; return 1; }
+  if [ -n "$tests" ]; then
+    choice=(-R "$tests")
+    build=(--target $(ctest --preset "$preset" --show-only=json-v1 "${choice[@]}" | python3 tests/tools/test_report.py targets))
+  elif [ "$lane" = default ]; then
+    choice=(-L '^default$') build=(--target lane_default)
+  fi  # else, with --target or in the lane "all", it is everything
+  logged "$preset" cmake --build --preset "$preset" --parallel "$(nproc)" "${build[@]}" || { does_not_build "$preset"; return 1; }
   built=$SECONDS
   : >"build/$preset/ctest.log"  # of this run alone
   # One more than there are processors: some tests wait for clocks. The output of what passes is kept whole, for what it skips.

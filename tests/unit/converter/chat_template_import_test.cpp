@@ -115,10 +115,10 @@ TEST(ChatTemplateImportTest, FormsOfManyKindsSayWhatTheirTemplatesSay) {
 }
 
 TEST(ChatTemplateImportTest, TheReferenceTemplatesAreAllStored) {
-  const char* const shared = std::getenv("CRIA_SHARED");
-  if (shared == nullptr) GTEST_SKIP() << "no references";
-  const std::filesystem::path folder = std::filesystem::path(shared) / "reference";
-  const auto scores = compare(folder / "vectors/chat_templates.jsonl", folder / "chat_templates");
+  const auto reference = test::reference_folder();
+  if (!reference) GTEST_SKIP() << "no $CRIA_SHARED/reference";
+  const auto scores =
+      compare(*reference / "vectors/chat_templates.jsonl", *reference / "chat_templates");
   EXPECT_EQ(scores.size(), 11U);
   for (const auto& [name, score] : scores) {
     EXPECT_EQ(score.equal, 24U) << name;
@@ -136,8 +136,8 @@ std::string squeezed(const std::string& text) {
 }
 
 TEST(ChatTemplateImportTest, NamedTemplatesEqualTheReferencesButForWhiteSpace) {
-  const char* const shared = std::getenv("CRIA_SHARED");
-  if (shared == nullptr) GTEST_SKIP() << "no references";
+  const auto reference = test::reference_folder();
+  if (!reference) GTEST_SKIP() << "no $CRIA_SHARED/reference";
   const std::map<std::string, std::string> names = {{"llama-2-chat", "llama2"},
                                                     {"llama-3-instruct", "llama3"},
                                                     {"mistral-instruct", "mistral"},
@@ -147,7 +147,7 @@ TEST(ChatTemplateImportTest, NamedTemplatesEqualTheReferencesButForWhiteSpace) {
                                                     {"phi-3", "phi3"},
                                                     {"qwen3", "qwen3"},
                                                     {"granite-3.0-instruct", "granite"}};
-  std::ifstream file(std::filesystem::path(shared) / "reference/vectors/chat_templates.jsonl");
+  std::ifstream file(*reference / "vectors/chat_templates.jsonl");
   size_t compared = 0;
   for (std::string line; std::getline(file, line);) {
     const json row = json::parse(line);

@@ -12,6 +12,7 @@
 #include "converter/float_rows.h"
 #include "converter/tensor_plan.h"
 #include "quant/model_layout.h"
+#include "tests/support/folders.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/sampling.h"
 #include "tests/unit/converter/converter_fixtures.h"
@@ -183,10 +184,10 @@ TEST(Convert, EveryFormatHoldsTheQuantizedCheckpoint) {
 }
 
 TEST(Convert, EveryReferenceCheckpointConvertsInEveryFormat) {
-  if (shared_folder().empty()) GTEST_SKIP() << "CRIA_SHARED is not set";
-  std::vector<std::filesystem::path> models = {shared_folder() / "reference/trained/story-hf"};
-  for (const auto& entry :
-       std::filesystem::directory_iterator(shared_folder() / "reference/checkpoints")) {
+  const auto reference = reference_folder();
+  if (!reference) GTEST_SKIP() << "no $CRIA_SHARED/reference";
+  std::vector<std::filesystem::path> models = {*reference / "trained/story-hf"};
+  for (const auto& entry : std::filesystem::directory_iterator(*reference / "checkpoints")) {
     models.push_back(entry.path());
   }
   EXPECT_EQ(models.size(), 10u);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -200,12 +199,6 @@ inline void expect_refused(converter::ExitCode code, const std::vector<std::stri
 inline void expect_invalid(const std::vector<std::string>& parts,
                            const std::function<void()>& body) {
   expect_refused(converter::ExitCode::kInvalidInput, parts, body);
-}
-
-// The references beside the project; empty when they are not there.
-inline std::filesystem::path shared_folder() {
-  const char* folder = std::getenv("CRIA_SHARED");
-  return folder == nullptr ? std::filesystem::path() : std::filesystem::path(folder);
 }
 
 }  // namespace cria::test

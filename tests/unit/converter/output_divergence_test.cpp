@@ -247,10 +247,10 @@ void compare_scaled(const std::filesystem::path& path, const char* name) {
 TEST(OutputDivergence, OfOtherFormatsFollowsTheErrorOfTheWeights) {
   CRIA_SKIP_UNDER_ASAN();
   compare_scaled(test::demo_folder(), "demo");
-  const std::filesystem::path trained = test::shared_folder() / "reference/trained";
-  if (test::shared_folder().empty()) GTEST_SKIP() << "no $CRIA_SHARED/reference";
-  compare_scaled(trained / "story-hf", "story-hf");
-  compare_scaled(trained / "stories260K/stories260K.bin", "stories260K");
+  const auto reference = test::reference_folder();
+  if (!reference) GTEST_SKIP() << "no $CRIA_SHARED/reference";
+  compare_scaled(*reference / "trained/story-hf", "story-hf");
+  compare_scaled(*reference / "trained/stories260K/stories260K.bin", "stories260K");
 }
 
 }  // namespace
