@@ -36,7 +36,7 @@ install(FILES ${_pages} DESTINATION share/man/man1 COMPONENT cria)
 # All of the documents, as their links know each other; what they say of sources leads nowhere here.
 install(FILES README.md SECURITY.md CHANGELOG.md DESTINATION share/doc/cria COMPONENT cria)
 install(DIRECTORY docs DESTINATION share/doc/cria COMPONENT cria
-  FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN man EXCLUDE)
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.json" PATTERN "*.svg" PATTERN "*.png" PATTERN man EXCLUDE)
 # Of packages alone: it names /usr/bin/cria, and systemd looks into no other prefix. Without maintainer's scripts nothing
 # enables or starts it.
 install(CODE "if(\"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\" MATCHES \"/_CPack_Packages/\")

@@ -29,7 +29,7 @@ def contents(triplet, is_static, libraries):
     programs = {"usr/bin/cria", "usr/bin/cria-convert", "usr/share/man/man1/cria.1.gz", "usr/share/man/man1/cria-convert.1.gz"}
     programs |= {f"{doc}/cria/{name}" for name in ("README.md", "SECURITY.md", "CHANGELOG.md", "copyright", "changelog.gz")}
     programs |= {f"{doc}/cria/{path.relative_to(SOURCE)}" for path in (SOURCE / "docs").rglob("*")
-                 if path.suffix in (".md", ".svg", ".png")}
+                 if path.suffix in (".md", ".json", ".svg", ".png")}
     programs.add(SERVICE)
     if is_static:
         programs.add("usr/share/lintian/overrides/cria")
