@@ -283,6 +283,22 @@ class Endpoints(unittest.TestCase):
             self.refuses("/v1/chat/completions", {"messages": HELLO, "response_format": format_})
         self.assertIn("patternProperties", self.refuses("/completion", {"prompt": "a", "json_schema": {"patternProperties": {}}})["message"])
 
+    def test_a_byte_order_mark_takes_no_schema_off(self):
+        mark = b"\xef\xbb\xbf"
+        schema = {"enum": ["yes"]}
+        named = {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}}
+        for path in ("/completion", "/v1/completions", "/v1/chat/completions"):
+            prompt = {"messages": HELLO} if "chat" in path else {"prompt": PROMPT}
+            for form in (named, {"response_format": {"type": "json_object", "schema": schema}}, {"json_schema": schema}):
+                body = json.dumps({**prompt, **form, "temperature": 2.0, "seed": 1}).encode()
+                plain, marked = self.server.post(path, body), self.server.post(path, mark + body)
+                self.assertEqual((plain.status, marked.status), (200, 200))
+                choice = lambda body: body.get("content") or body["choices"][0].get("text") or body["choices"][0]["message"]["content"]
+                self.assertEqual([choice(plain.body), choice(marked.body)], ['"yes"'] * 2)
+            bad = json.dumps({**prompt, "json_schema": {"patternProperties": {}}}).encode()
+            for body in (bad, mark + bad, mark + mark + bad):
+                self.refuses(path, body)
+
     def test_of_a_schema_that_is_there_twice_the_last_counts(self):
         for form in ('{"json_schema": %s, "json_sch\\u0065ma": %s}', '{"json_sch\\u0065ma": %s, "json_schema": %s}',
                      '{"response_format": {"type": "json_object", "schema": %s, "sch\\u0065ma": %s}}'):
