@@ -2,6 +2,7 @@
 import json
 import unittest
 
+import checkpoints
 import cria_cli as cli
 from cria_server import Server
 
@@ -63,6 +64,29 @@ class Basics(unittest.TestCase):
             self.assertIn("default-src 'none'", page.headers["Content-Security-Policy"])
             self.assertEqual(page.headers["X-Content-Type-Options"], "nosniff")
             self.assertNotEqual(page.raw, server.get("/").raw)  # a word of its own for each answer
+
+    def test_tokens_that_are_parts_of_characters_are_told_as_bytes(self):
+        """Whatever else their bytes look like."""
+        odd = {"<0x\u00ff\u00fe>": b"<0x\xff\xfe>", "<0xZ\u00fe>": b"<0xZ\xfe>", "\u00e2\u0138\u00fe": b"\xe2\x96\xfe", "<0x41>": b"<0x41>"}
+        folder, ids = checkpoints.odd_byte_level("odd", odd)
+        self.told_as_bytes(cli.converted(folder), {ids[text]: raw for text, raw in odd.items()})
+        bytes_ = {3 + byte: bytes([byte]) for byte in range(256)}
+        self.told_as_bytes(cli.converted(checkpoints.sentencepiece("pieces")), bytes_)
+
+    def told_as_bytes(self, model, tokens):
+        with Server(model=model) as server:
+            pieces = server.post("/tokenize", {"content": list(tokens), "with_pieces": True}).body["tokens"]
+            told = {row["id"]: row["piece"].encode() if isinstance(row["piece"], str) else bytes(row["piece"]) for row in pieces}
+            self.assertEqual(told, tokens)
+            for path, asked in (("/completion", {"n_probs": 2}), ("/v1/completions", {"logprobs": 2}),
+                                ("/v1/chat/completions", {"logprobs": True, "top_logprobs": 2})):
+                prompt = {"messages": HELLO} if "chat" in path else {"prompt": "a"}
+                for token in list(tokens)[:3]:
+                    body = {**prompt, **asked, "max_tokens": 2, "ignore_eos": True, "logit_bias": [[token, 100]]}
+                    answer = server.post(path, body).body
+                    rows = answer.get("completion_probabilities") or answer["choices"][0]["logprobs"]["content"]
+                    self.assertEqual([bytes(row["bytes"]) for row in rows], [tokens[token]] * 2)
+                    self.assertTrue(server.stream(path, body))
 
     def test_a_model_without_tokenizer_continues_ids(self):
         with Server(model=cli.model("--no-tokenizer")) as server:
