@@ -413,6 +413,25 @@ class Endpoints(unittest.TestCase):
         self.assertEqual(long["type"], "invalid_request_error")
         self.assertIn("16384 bytes", long["message"])
 
+    def test_a_prompt_s_text_is_text_where_it_is_said_to_be(self):
+        def n_prompt(path, prompt, **more):
+            body = self.server.post(path, {"prompt": prompt, "max_tokens": 1, **more}).body
+            return body["usage"]["prompt_tokens"] if "usage" in body else body["tokens_evaluated"]
+
+        prompts = ("a<|eot_id|>", {"prompt_string": "a<|eot_id|>"}, ["a<|eot_id|>", 1], [1, "a<|eot_id|>"], ["a", "<|eot_id|>"])
+        for path in ("/completion", "/completions", "/v1/completions"):
+            for prompt in prompts[:-1]:
+                parsed, as_text = n_prompt(path, prompt), n_prompt(path, prompt, parse_special=False)
+                self.assertEqual(n_prompt(path, prompt, parse_special=True), parsed)
+                self.assertGreater(as_text, parsed + 3, (path, prompt))
+            self.refuses(path, {"prompt": "a", "parse_special": 1}, "parse_special")
+            plain = self.server.post("/tokenize", {"content": "a<|eot_id|>", "parse_special": False, "add_special": True}).body["tokens"]
+            self.assertEqual(n_prompt(path, "a<|eot_id|>", parse_special=False), len(plain))
+        # Of a list of prompts each.
+        told = [self.server.post("/v1/completions", {"prompt": list(prompts[-1]), "max_tokens": 1, "parse_special": parses}).body["usage"]["prompt_tokens"]
+                for parses in (True, False)]
+        self.assertGreater(told[1], told[0] + 3)
+
     def test_the_template_s_text_is_what_a_prompt_counts(self):
         for messages in (HELLO, [{"role": "system", "content": "Be kind. 媽"}, *HELLO, {"role": "assistant", "content": "Hi!"}, *HELLO]):
             text = self.server.post("/apply-template", {"messages": messages}).body["prompt"]

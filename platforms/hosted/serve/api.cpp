@@ -304,7 +304,7 @@ std::string Api::tokenize(const Json& request) {
   const RequestFields fields(request);
   const Json* const content = fields.find("content");
   const bool with_pieces = fields.flag("with_pieces", false);
-  uint32_t flags = fields.flag("parse_special", true) ? +CRIA_ENCODE_PARSE : 0;
+  const uint32_t flags = flag_to_parse(fields);
   const bool adds_special = fields.flag("add_special", false);
   std::vector<uint32_t> tokens;
   const auto put = [&](const Json& part, bool is_first) {

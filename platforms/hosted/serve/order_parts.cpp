@@ -43,6 +43,10 @@ void read_how_told(const OrderContext& context, const RequestFields& fields, Ans
   order->tells_timings = fields.flag("timings_per_token", false);
 }
 
+uint32_t flag_to_parse(const RequestFields& fields) {
+  return fields.flag("parse_special", true) ? +CRIA_ENCODE_PARSE : 0;
+}
+
 void read_format(const OrderContext& context, const RequestFields& fields, const std::string& body,
                  AnswerRequest* request) {
   if (const Json* const schema = fields.find("json_schema")) {
