@@ -31,20 +31,23 @@ def odd_byte_level(name, texts):
     return _folder(name, tokenizer, config, {}), ids
 
 
-def sentencepiece(name):
-    """A tokenizer as Llama 2 has it: U+2581 for a space, one put in front of a text, tokens for single bytes."""
-    vocab = {"<unk>": 0, "<s>": 1, "</s>": 2, **{f"<0x{byte:02X}>": 3 + byte for byte in range(256)}}
+def sentencepiece(name, knows_all=True, is_normalized=False):
+    """A tokenizer as Llama 2 has it: U+2581 for a space, one put in front of a text, tokens for single bytes. One that does not
+    know all has four letters. Normalized tokens are found in texts only behind a space."""
+    vocab = {"<unk>": 0, "<s>": 1, "</s>": 2}
+    if knows_all:
+        vocab |= {f"<0x{byte:02X}>": 3 + byte for byte in range(256)}
     merges = []
-    for letter in ["\u2581", "\u00e9", "\ufffd", *map(chr, range(0x21, 0x7f))]:
+    for letter in ["\u2581", "\u00e9", "\ufffd", *map(chr, range(0x21, 0x7f))] if knows_all else "aehl":
         vocab[letter] = len(vocab)
-    for word in SENTENCEPIECE_WORDS:
+    for word in SENTENCEPIECE_WORDS if knows_all else ():
         for i in range(1, len(word)):
             if word[:i + 1] not in vocab:
                 vocab[word[:i + 1]] = len(vocab)
                 merges.append(f"{word[:i]} {word[i]}")
     while len(vocab) < 2048:
         vocab[f"<unused {len(vocab)}>"] = len(vocab)
-    added = [{"id": i, "content": text, "special": True, "lstrip": False, "rstrip": False, "normalized": False, "single_word": False}
+    added = [{"id": i, "content": text, "special": True, "lstrip": False, "rstrip": False, "normalized": is_normalized, "single_word": False}
              for i, text in enumerate(("<unk>", "<s>", "</s>"))]
     tokenizer = {
         "version": "1.0", "added_tokens": added, "truncation": None, "padding": None, "pre_tokenizer": None,

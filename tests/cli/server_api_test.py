@@ -1,5 +1,6 @@
 """The server's endpoints: what they take, what they answer, what they refuse."""
 import json
+import random
 import unittest
 
 import checkpoints
@@ -439,6 +440,25 @@ class Endpoints(unittest.TestCase):
             for special in (True, False):
                 ids = self.server.post("/tokenize", {"content": text, "add_special": special, "parse_special": True}).body["tokens"]
                 self.assertEqual(len(ids), counted)
+
+    def test_the_template_s_text_whatever_the_tokenizer(self):
+        chance = random.Random(5)
+        pieces = ["a", " ", "  ", "\n", "\t", "hello", "<", "|", "\u00e9", "\U0001f999", "\u2581", "\ufffd", "\0", "\r\n", "\u0301", "A\u030a", "the cat"]
+        conversations = [[{"role": ("user", "assistant")[i % 2], "content": "".join(chance.choices(pieces, k=chance.randrange(7)))}
+                          for i in range(chance.choice((1, 1, 3, 5)))] for _ in range(60)]
+        for model in (cli.model(), cli.converted(checkpoints.sentencepiece("knows_all")),
+                      cli.converted(checkpoints.sentencepiece("knows_little", knows_all=False))):
+            with Server(model=model) as server:
+                for messages in conversations:
+                    text = server.post("/apply-template", {"messages": messages}).body["prompt"]
+                    ids = server.post("/tokenize", {"content": text}).body["tokens"]
+                    counted = server.chat(messages=messages, max_tokens=1).body["usage"]["prompt_tokens"]
+                    self.assertEqual(len(ids), counted, (model, messages, text))
+                    self.assertTrue(all(message["content"].strip() in text for message in messages))
+        with Server(model=cli.converted(checkpoints.sentencepiece("normalized", is_normalized=True))) as server:
+            refused = server.post("/apply-template", {"messages": HELLO})
+            self.assertEqual((refused.status, refused.error["type"]), (501, "not_supported_error"))
+            self.assertIn("behind a space", refused.error["message"])
 
     def test_a_prompt_that_is_too_long(self):
         for n in (600, 5000, 100_000):
