@@ -2,6 +2,7 @@
 import json
 import random
 import unittest
+import urllib.parse
 
 import checkpoints
 import cria_cli as cli
@@ -65,6 +66,23 @@ class Basics(unittest.TestCase):
             self.assertIn("default-src 'none'", page.headers["Content-Security-Policy"])
             self.assertEqual(page.headers["X-Content-Type-Options"], "nosniff")
             self.assertNotEqual(page.raw, server.get("/").raw)  # a word of its own for each answer
+
+    def test_escapes_in_targets(self):
+        folder = cli.folder() / "names"
+        folder.mkdir(exist_ok=True)
+        for name in ("my model.cria", "100%.cria", "m\u00e9.cria"):
+            (folder / name).symlink_to(cli.model())
+            with Server(model=str(folder / name)) as server:
+                path = "/v1/models/" + urllib.parse.quote(name)
+                self.assertEqual(server.get(path).body["id"], name)
+                self.assertEqual(server.get(path + "?a=%20").body["id"], name)
+                self.assertEqual(server.get("/%76%31/model%73/" + urllib.parse.quote(name)).status, 200)
+        with Server("--alias", "org/name") as server:
+            for path, status in (("/v1/models/org/name", 200), ("/v1/models/org%2Fname", 200), ("/v1/models/org%2fname", 200), ("/v1/models/org%252Fname", 404),
+                                 ("/v1/models%2Forg/name", 404), ("/v1%2Fmodels", 404), ("/v1%2Fmodels/org/name", 404), ("%2Fhealth", 400), ("/%68ealth", 200), ("/health%2F", 404),
+                                 ("/v1/models/org%00name", 400), ("/health%", 400), ("/health%2", 400), ("/health%zz", 400), ("/health?%zz", 400),
+                                 ("/health?a=%00", 400), ("/health%0A", 404), ("/health%20", 404), ("/slots?fail_on_no_slot=%31", 200), ("/%70rops?x", 200)):
+                self.assertEqual(server.get(path).status, status, path)
 
     def test_tokens_that_are_parts_of_characters_are_told_as_bytes(self):
         """Whatever else their bytes look like."""

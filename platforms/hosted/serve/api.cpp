@@ -9,6 +9,7 @@
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/serve/http_text.h"
 #include "platforms/hosted/serve/metrics.h"
 #include "platforms/hosted/serve/page.h"
 #include "platforms/hosted/serve/parsed_json.h"
@@ -30,7 +31,28 @@ uint32_t first_end_token(const cria_model* model) {
 }
 
 constexpr std::chrono::milliseconds kMemoryPause{10};
-constexpr std::string_view kModelPath = "/v1/models/";
+
+// An escaped slash separates nothing: no path that is served has one.
+std::string decoded_path(std::string_view path) {
+  const std::string decoded = percent_decoded(path).value_or(std::string());
+  const bool has_escaped =
+      std::count(decoded.begin(), decoded.end(), '/') != std::count(path.begin(), path.end(), '/');
+  return has_escaped ? std::string() : decoded;
+}
+
+// What stands behind "/v1/models/", where a name may have slashes of either kind.
+std::optional<std::string> model_name_in(std::string_view path) {
+  constexpr std::string_view kModels = "/v1/models/";
+  constexpr int kSlashes = 3;
+  size_t n = 0;
+  for (int i = 0; i < kSlashes; ++i) {
+    const size_t slash = path.find('/', n);
+    if (slash == std::string_view::npos) return std::nullopt;
+    n = slash + 1;
+  }
+  if (decoded_path(path.substr(0, n)) != kModels) return std::nullopt;
+  return percent_decoded(path.substr(n));
+}
 
 }  // namespace
 
@@ -57,8 +79,7 @@ const Api::Route Api::kRoutes[] = {
 const Api::Route* Api::route_of(const RequestHead& head, std::string* other_methods) {
   const std::string method = head.method == "HEAD" ? "GET" : head.method;
   // A model by its name is one of the list.
-  const bool is_model = head.path.starts_with(kModelPath);
-  const std::string path = is_model ? "/v1/models" : head.path;
+  const std::string path = model_name_in(head.path) ? "/v1/models" : decoded_path(head.path);
   for (const Route& route : kRoutes) {
     if (path != route.path) continue;
     if (method == route.method) return &route;
@@ -209,10 +230,8 @@ JsonText Api::model_object() const {
 }
 
 Reply Api::models(const RequestHead& head) {
-  if (head.path.starts_with(kModelPath)) {
-    if (head.path.substr(kModelPath.size()) == options_.model_name) {
-      return json_reply(model_object());
-    }
+  if (const std::optional<std::string> name = model_name_in(head.path)) {
+    if (name == options_.model_name) return json_reply(model_object());
     return ApiError(ErrorKind::kNotFound, "there is no model of this name", "model").reply();
   }
   JsonText list = JsonText::array();
@@ -263,7 +282,7 @@ Reply Api::slots(const RequestHead& head) {
   const std::vector<SessionStatus> sessions = engine_->sessions();
   const bool has_free = std::any_of(sessions.begin(), sessions.end(),
                                     [](const SessionStatus& s) { return !s.is_processing; });
-  if (head.query == "fail_on_no_slot=1" && !has_free) {
+  if (query_has(head.query, "fail_on_no_slot", "1") && !has_free) {
     return ApiError(ErrorKind::kUnavailable, "no slot available").reply();
   }
   JsonText list = JsonText::array();

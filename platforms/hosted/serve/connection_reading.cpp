@@ -197,6 +197,10 @@ bool Connection::take_head(Reply* refusal) {
   if (!has_visible_text_only(target)) {
     return refuse_with(ErrorKind::kInvalidRequest, "the target has a character that none can have");
   }
+  if (!percent_decoded(target)) {
+    return refuse_with(ErrorKind::kInvalidRequest,
+                       "the target has a percent sign without two hexadecimal digits, or %00");
+  }
   if (has_encoding && (!beast::iequals(message[http::field::transfer_encoding], "chunked") ||
                        !is_http11_ || message.count(http::field::transfer_encoding) > 1)) {
     return refuse_with(ErrorKind::kInvalidRequest, "bodies can be chunked, and nothing else");

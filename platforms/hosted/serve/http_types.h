@@ -18,8 +18,8 @@ struct HeaderField {
 
 struct RequestHead {
   std::string method;
-  std::string path;  // of the target, without what follows a question mark
-  std::string query;
+  std::string path;   // of the target, without what follows a question mark; as it was sent,
+  std::string query;  // but with escapes that are some
   std::string host;
   std::string authority;  // of a target that has one
   std::string origin;     // empty and has_origin: an empty one was sent
