@@ -37,8 +37,8 @@ install(FILES ${_pages} DESTINATION share/man/man1 COMPONENT cria)
 install(FILES README.md SECURITY.md CHANGELOG.md DESTINATION share/doc/cria COMPONENT cria)
 install(DIRECTORY docs DESTINATION share/doc/cria COMPONENT cria
   FILES_MATCHING PATTERN "*.md" PATTERN "*.json" PATTERN "*.svg" PATTERN "*.png" PATTERN man EXCLUDE)
-# Of packages alone: it names /usr/bin/cria, and systemd looks into no other prefix. Without maintainer's scripts nothing
-# enables or starts it.
+# Of packages alone: it names /usr/bin/cria, and systemd looks into no other prefix. The maintainer's scripts enable and start
+# nothing.
 install(CODE "if(\"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\" MATCHES \"/_CPack_Packages/\")
   file(INSTALL \"${_files}/cria-serve.service\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/lib/systemd/system\")
 endif()" COMPONENT cria)
@@ -94,6 +94,7 @@ set(CPACK_COMPONENT_CRIA_DESCRIPTION "quantized LLaMA runtime for small devices
  cria-convert turns a LLaMA checkpoint into one compressed, checksummed int8 or
  int4 file. cria runs that file in memory whose size it prints beforehand:
  it continues prompts, chats, and measures speed and perplexity.")
+set(CPACK_DEBIAN_CRIA_PACKAGE_CONTROL_EXTRA "${_files}/postinst" "${_files}/prerm" "${_files}/postrm")
 # Static programs depend on nothing; the others on what dpkg-shlibdeps finds.
 if(NOT CMAKE_EXE_LINKER_FLAGS MATCHES "-static")
   set(CPACK_DEBIAN_CRIA_PACKAGE_SHLIBDEPS ON)

@@ -423,6 +423,12 @@ typedef enum cria_chat_ending {
 cria_status cria_encode_chat(cria_workspace* workspace, const cria_message* messages,
                              size_t n_messages, size_t first, int ending, uint32_t* tokens,
                              size_t capacity, size_t* n_tokens);
+/* The text whose tokens those are: n_bytes receives its length, also with CRIA_BUFFER_TOO_SMALL.
+ * Read as text with CRIA_ENCODE_PARSE it has the same tokens, unless a message spells a control
+ * token out or the tokenizer treats such tokens in texts in its own way. */
+cria_status cria_chat_text(cria_workspace* workspace, const cria_message* messages,
+                           size_t n_messages, int ending, char* text, size_t capacity,
+                           size_t* n_bytes);
 /* Why the template takes no such conversation: static text that reads on from "the chat template ".
  * Null where it takes it, and where there is no template or an argument is invalid. workspace is
  * used by this call alone. */

@@ -73,6 +73,23 @@ Status encode_chat(const cria_workspace& w, std::span<const cria_message> messag
                      n_tokens);
 }
 
+Status chat_text(const cria_workspace& w, std::span<const cria_message> messages, int ending,
+                 std::span<char> text, size_t* n_bytes) {
+  Conversation conversation = {};
+  std::span<uint8_t> rest;
+  CRIA_TRY(take_conversation(w, messages, ending, &conversation, &rest));
+  const ChatTemplate& chat = w.model->chat_template;
+  if (chat_refusal(chat, conversation) != nullptr) return Status::kRefusedByTemplate;
+  *n_bytes = 0;
+  visit_chat_text(chat, conversation, [&](const ChatPiece& piece) {
+    const size_t n_before = *n_bytes;
+    *n_bytes += piece.text.size();
+    if (*n_bytes > text.size()) return;
+    std::copy(piece.text.begin(), piece.text.end(), text.data() + n_before);
+  });
+  return *n_bytes > text.size() ? Status::kBufferTooSmall : Status::kOk;
+}
+
 }  // namespace
 }  // namespace cria
 
@@ -143,6 +160,19 @@ cria_status cria_encode_chat(cria_workspace* workspace, const cria_message* mess
   if (!workspace->model->has_chat_template) return CRIA_NO_CHAT_TEMPLATE;
   return cria::to_public(cria::encode_chat(*workspace, {messages, n_messages}, first, ending,
                                            {tokens, capacity}, n_tokens));
+}
+
+cria_status cria_chat_text(cria_workspace* workspace, const cria_message* messages,
+                           size_t n_messages, int ending, char* text, size_t capacity,
+                           size_t* n_bytes) {
+  if (workspace == nullptr || messages == nullptr || n_bytes == nullptr ||
+      (text == nullptr && capacity != 0)) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  if (!workspace->model->has_tokenizer) return CRIA_NO_TOKENIZER;
+  if (!workspace->model->has_chat_template) return CRIA_NO_CHAT_TEMPLATE;
+  return cria::to_public(
+      cria::chat_text(*workspace, {messages, n_messages}, ending, {text, capacity}, n_bytes));
 }
 
 const char* cria_chat_refusal(cria_workspace* workspace, const cria_message* messages,

@@ -289,6 +289,29 @@ class Transport(unittest.TestCase):
         answer = self.server.raw(head("POST /tokenize HTTP/1.1", "Transfer-Encoding: chunked") + huge)
         self.assertEqual(status_of(answer), 413)
 
+    def test_trailers_count_into_the_header(self):
+        begin = head("POST /tokenize HTTP/1.1", "Transfer-Encoding: chunked", "Connection: close", "X: " + "a" * 8000)
+        body = b'10\r\n{"content":"ab"}\r\n'
+        for trailers, wanted in ((b"", 200), (b"A: b\r\n", 200), (b"A: " + b"a" * 7000 + b"\r\n", 200), (b"A: b\r\n" * 1000, 200),
+                                 (b"A: " + b"a" * 9000 + b"\r\n", 431), (b"A: b\r\n" * 1500, 431), (b"A: b\r\n" * 20000, 431), (b"A" * 40000, 431)):
+            for size in (None, 1000):  # at once, or in pieces that are read one by one
+                with socket.create_connection((self.server.host, self.server.port), timeout=cli.PATIENCE_S) as client:
+                    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    data = begin + body + b"0\r\n" + trailers + b"\r\n"
+                    try:
+                        for at in range(0, len(data), size or len(data)):
+                            client.sendall(data[at:at + (size or len(data))])
+                        answer = b"".join(iter(lambda: client.recv(65536), b""))
+                    except (ConnectionResetError, BrokenPipeError):
+                        answer = None  # more is sent than the server waits for
+                if answer or wanted == 200:
+                    self.assertEqual(status_of(answer), wanted, (len(trailers), size))
+        for extension, wanted in ((b";a=" + b"b" * 7000, 200), (b";a=" + b"b" * 9000, 431)):
+            data = begin + b"10" + extension + b'\r\n{"content":"ab"}\r\n0\r\n\r\n'
+            self.assertEqual(status_of(self.server.raw(data)), wanted)
+        many = b"".join(b'1;a=b\r\n%c\r\n' % byte for byte in b'{"content":"ab"}' + b" " * 20000)
+        self.assertEqual(status_of(self.server.raw(begin + many + b"0\r\n\r\n")), 200)
+
     def test_connections_are_kept_and_requests_answered_in_order(self):
         connection = self.server.connection()
         for _ in range(3):

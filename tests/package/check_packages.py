@@ -70,6 +70,9 @@ def check_contents(deb, package, architecture, wanted):
     found = {row[5].removeprefix("./").split(" -> ")[0] for row in rows if not row[0].startswith("d")}
     if found != wanted:
         sys.exit(f"{deb.name}: missing {sorted(wanted - found)}, unexpected {sorted(found - wanted)}")
+    scripts = set(re.findall(r"^ .* \* +(\w+) +#!/bin/sh$", output(["dpkg-deb", "-I", deb]), re.MULTILINE))
+    if package == "cria":  # those of libcria0 are CPack's
+        same(f"{deb.name}: scripts", scripts, {"postinst", "prerm", "postrm"})
     print(f"{deb.name}: {len(found)} files, {deb.stat().st_size} bytes; Depends: {fields.get('Depends', 'nothing')}")
 
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <new>
 #include <thread>
 #include <unordered_map>
@@ -10,6 +9,7 @@
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/serve/http_text.h"
 #include "platforms/hosted/serve/metrics.h"
 #include "platforms/hosted/serve/page.h"
 #include "platforms/hosted/serve/parsed_json.h"
@@ -23,15 +23,6 @@ Reply json_reply(JsonText json) {
   return reply;
 }
 
-// Of what failed while a request was read.
-Reply reply_of(const std::exception& error) {
-  if (const auto* known = dynamic_cast<const ApiError*>(&error)) return known->reply();
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return ApiError(ErrorKind::kUnavailable, kNoMemory).reply();
-  }
-  return ApiError(ErrorKind::kServer, "the server failed to read the request").reply();
-}
-
 uint32_t first_end_token(const cria_model* model) {
   for (uint32_t token = 0; token < cria_vocab_size(model); ++token) {
     if (cria_is_end_token(model, token) != 0) return token;
@@ -40,7 +31,28 @@ uint32_t first_end_token(const cria_model* model) {
 }
 
 constexpr std::chrono::milliseconds kMemoryPause{10};
-constexpr std::string_view kModelPath = "/v1/models/";
+
+// An escaped slash separates nothing: no path that is served has one.
+std::string decoded_path(std::string_view path) {
+  const std::string decoded = percent_decoded(path).value_or(std::string());
+  const bool has_escaped =
+      std::count(decoded.begin(), decoded.end(), '/') != std::count(path.begin(), path.end(), '/');
+  return has_escaped ? std::string() : decoded;
+}
+
+// What stands behind "/v1/models/", where a name may have slashes of either kind.
+std::optional<std::string> model_name_in(std::string_view path) {
+  constexpr std::string_view kModels = "/v1/models/";
+  constexpr int kSlashes = 3;
+  size_t n = 0;
+  for (int i = 0; i < kSlashes; ++i) {
+    const size_t slash = path.find('/', n);
+    if (slash == std::string_view::npos) return std::nullopt;
+    n = slash + 1;
+  }
+  if (decoded_path(path.substr(0, n)) != kModels) return std::nullopt;
+  return percent_decoded(path.substr(n));
+}
 
 }  // namespace
 
@@ -67,8 +79,7 @@ const Api::Route Api::kRoutes[] = {
 const Api::Route* Api::route_of(const RequestHead& head, std::string* other_methods) {
   const std::string method = head.method == "HEAD" ? "GET" : head.method;
   // A model by its name is one of the list.
-  const bool is_model = head.path.starts_with(kModelPath);
-  const std::string path = is_model ? "/v1/models" : head.path;
+  const std::string path = model_name_in(head.path) ? "/v1/models" : decoded_path(head.path);
   for (const Route& route : kRoutes) {
     if (path != route.path) continue;
     if (method == route.method) return &route;
@@ -141,23 +152,25 @@ std::function<void()> Api::answer_to(const Route& route, const std::string& text
     const auto reply = std::make_shared<Reply>();
     reply->body = (this->*route.of_text)(parsed.json);
     return [exchange, reply] { exchange->reply(std::move(*reply)); };
-  } catch (const std::exception& error) {
-    return [exchange, reply = reply_of(error)] { exchange->reply(reply); };
+  } catch (const ApiError& error) {
+    return [exchange, reply = error.reply()] { exchange->reply(reply); };
+  } catch (...) {
+    return [exchange, failure = Failure::at_hand()] { exchange->end_early(failure); };
   }
 }
 
-// False: there is no memory for it now. Nothing to be told: there was none for the request.
+// False: there is no memory for it now.
 bool Api::try_post(const std::function<void()>& told, const std::shared_ptr<Exchange>& exchange) {
   try {
     network_->post([told, exchange] {
       try {
-        if (told) return told();
-      } catch (const std::bad_alloc&) {  // as below
+        told();
+      } catch (...) {
+        exchange->end_early(Failure::at_hand());
       }
-      exchange->end_for_memory();
     });
     return true;
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
     return false;
   }
 }
@@ -178,14 +191,14 @@ void Api::handle(RequestHead head, std::string body, std::shared_ptr<Exchange> e
   }
   auto work = [this, route, exchange, text = std::move(body)]() mutable {
     if (exchange->is_gone()) return;
-    std::function<void()> told;
+    std::function<void()> told = [] { throw std::bad_alloc(); };  // small enough to take none
     try {
       told = answer_to(*route, text, exchange);
-    } catch (const std::bad_alloc&) {
+    } catch (...) {
       std::string().swap(text);
     }
     while (!try_post(told, exchange) && !worker_.is_over()) {
-      told = nullptr;
+      told = [] { throw std::bad_alloc(); };
       std::this_thread::sleep_for(kMemoryPause);
     }
   };
@@ -217,10 +230,8 @@ JsonText Api::model_object() const {
 }
 
 Reply Api::models(const RequestHead& head) {
-  if (head.path.starts_with(kModelPath)) {
-    if (head.path.substr(kModelPath.size()) == options_.model_name) {
-      return json_reply(model_object());
-    }
+  if (const std::optional<std::string> name = model_name_in(head.path)) {
+    if (name == options_.model_name) return json_reply(model_object());
     return ApiError(ErrorKind::kNotFound, "there is no model of this name", "model").reply();
   }
   JsonText list = JsonText::array();
@@ -271,7 +282,7 @@ Reply Api::slots(const RequestHead& head) {
   const std::vector<SessionStatus> sessions = engine_->sessions();
   const bool has_free = std::any_of(sessions.begin(), sessions.end(),
                                     [](const SessionStatus& s) { return !s.is_processing; });
-  if (head.query == "fail_on_no_slot=1" && !has_free) {
+  if (query_has(head.query, "fail_on_no_slot", "1") && !has_free) {
     return ApiError(ErrorKind::kUnavailable, "no slot available").reply();
   }
   JsonText list = JsonText::array();
@@ -312,7 +323,7 @@ std::string Api::tokenize(const Json& request) {
   const RequestFields fields(request);
   const Json* const content = fields.find("content");
   const bool with_pieces = fields.flag("with_pieces", false);
-  uint32_t flags = fields.flag("parse_special", true) ? +CRIA_ENCODE_PARSE : 0;
+  const uint32_t flags = flag_to_parse(fields);
   const bool adds_special = fields.flag("add_special", false);
   std::vector<uint32_t> tokens;
   const auto put = [&](const Json& part, bool is_first) {

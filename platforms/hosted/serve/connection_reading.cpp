@@ -148,8 +148,9 @@ void Connection::read_header() {
 
 void Connection::on_header_error(ErrorCode error) {
   if (error == http::error::header_limit) {
-    return refuse(ErrorKind::kHeaderTooLarge,
-                  text_of("the header is longer than %zu bytes", limits_.header_bytes));
+    return refuse(
+        ErrorKind::kHeaderTooLarge,
+        text_of("the header, with trailers, is longer than %zu bytes", limits_.header_bytes));
   }
   if (error == http::error::body_limit) return on_body_error(error);
   refuse(ErrorKind::kInvalidRequest, "this is no HTTP/1.1 request");
@@ -197,6 +198,10 @@ bool Connection::take_head(Reply* refusal) {
   if (!has_visible_text_only(target)) {
     return refuse_with(ErrorKind::kInvalidRequest, "the target has a character that none can have");
   }
+  if (!percent_decoded(target)) {
+    return refuse_with(ErrorKind::kInvalidRequest,
+                       "the target has a percent sign without two hexadecimal digits, or %00");
+  }
   if (has_encoding && (!beast::iequals(message[http::field::transfer_encoding], "chunked") ||
                        !is_http11_ || message.count(http::field::transfer_encoding) > 1)) {
     return refuse_with(ErrorKind::kInvalidRequest, "bodies can be chunked, and nothing else");
@@ -234,10 +239,16 @@ void Connection::read_body() {
   while (!parser_->is_done()) {
     if (buffer_.size() == 0) return read();
     ErrorCode error;
-    buffer_.consume(parser_->put(buffer_.data(), error));
-    if (error == http::error::need_more) return read();
-    if (error) return on_body_error(error);
+    const size_t n_taken = parser_->put(buffer_.data(), error);
+    buffer_.consume(n_taken);
+    const bool goes_on = error == http::error::need_more;
     const size_t n_new = parser_->get().body().size() - body_bytes_;
+    // What is no body is a chunk's header with its extensions, or the trailers as a whole.
+    if (header_bytes_ + n_taken - n_new + (goes_on ? buffer_.size() : 0) > limits_.header_bytes) {
+      return on_header_error(http::error::header_limit);
+    }
+    if (goes_on) return read();
+    if (error) return on_body_error(error);
     body_bytes_ += n_new;
     server_->count_body(n_new);
     if (state_ != State::kBody) return;
@@ -250,7 +261,9 @@ void Connection::on_body_error(ErrorCode error) {
     return refuse(ErrorKind::kTooLarge,
                   text_of("the body is longer than %zu bytes", limits_.body_bytes));
   }
-  if (error == boost::system::errc::not_enough_memory) return end_for_memory();
+  if (error == boost::system::errc::not_enough_memory) {
+    return end_early_with(server_->no_memory, kNoMemory);
+  }
   refuse(ErrorKind::kInvalidRequest, "the body is not what its header says");
 }
 

@@ -2,6 +2,9 @@
 
 #include <boost/beast/http/status.hpp>
 
+#include <algorithm>
+#include <charconv>
+
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/network_names.h"
 
@@ -18,6 +21,41 @@ std::string closing_text(const Reply& reply) {
   for (const HeaderField& field : reply.headers) text += field.name + ": " + field.value + "\r\n";
   text += text_of("Connection: close\r\nContent-Length: %zu\r\n\r\n", reply.body.size());
   return text + reply.body;
+}
+
+std::optional<std::string> percent_decoded(std::string_view text) {
+  constexpr size_t kDigits = 2;
+  constexpr int kHex = 16;
+  std::string decoded;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      decoded += text[i];
+      continue;
+    }
+    const std::string_view digits = text.substr(i + 1, kDigits);
+    uint8_t byte = 0;
+    const char* const end = digits.data() + digits.size();
+    const auto [read, error] = std::from_chars(digits.data(), end, byte, kHex);
+    if (digits.size() < kDigits || read != end || error != std::errc() || byte == 0) {
+      return std::nullopt;
+    }
+    decoded += static_cast<char>(byte);
+    i += kDigits;
+  }
+  return decoded;
+}
+
+bool query_has(std::string_view query, std::string_view name, std::string_view value) {
+  while (!query.empty()) {
+    const std::string_view part = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(part.size() + 1, query.size()));
+    const size_t equals = std::min(part.find('='), part.size());
+    if (percent_decoded(part.substr(0, equals)) == name &&
+        percent_decoded(part.substr(std::min(equals + 1, part.size()))) == value) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace cria::hosted

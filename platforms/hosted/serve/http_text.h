@@ -1,7 +1,9 @@
-// Replies as they stand on the line.
+// Replies and targets as they stand on the line.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "platforms/hosted/serve/http_types.h"
 
@@ -12,5 +14,12 @@ const char* reason_of(int status);
 
 // A whole answer, after which the connection closes.
 std::string closing_text(const Reply& reply);
+
+// Of a path or a part of a query: "my%20model" is "my model". Nothing for an escape that is none, and
+// for that of NUL.
+std::optional<std::string> percent_decoded(std::string_view text);
+
+// Whether a query has name=value; either may be written with escapes.
+bool query_has(std::string_view query, std::string_view name, std::string_view value);
 
 }  // namespace cria::hosted

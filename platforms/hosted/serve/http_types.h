@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "platforms/hosted/serve/failure.h"
+
 namespace cria::hosted {
 
 struct HeaderField {
@@ -16,8 +18,8 @@ struct HeaderField {
 
 struct RequestHead {
   std::string method;
-  std::string path;  // of the target, without what follows a question mark
-  std::string query;
+  std::string path;   // of the target, without what follows a question mark; as it was sent,
+  std::string query;  // but with escapes that are some
   std::string host;
   std::string authority;  // of a target that has one
   std::string origin;     // empty and has_origin: an empty one was sent
@@ -59,8 +61,8 @@ class Exchange {
   // Is called once if the client goes away before the answer's end, or has gone; also where the
   // answer ends as there is no memory for more of it.
   virtual void when_gone(std::function<void()> told) = 0;
-  // The answer is that there is no memory, as far as there is any for that.
-  virtual void end_for_memory() = 0;
+  // The answer, or its rest, is that it failed, as far as there is memory for that.
+  virtual void end_early(const Failure& failure) = 0;
   // From any thread: nobody waits for the answer any more.
   [[nodiscard]] virtual bool is_gone() const = 0;
   // What the log's line about this request says besides.

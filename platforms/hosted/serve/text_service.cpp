@@ -29,6 +29,23 @@ cria_config text_config(cria_config config, uint32_t context) {
   return config;
 }
 
+std::vector<cria_message> view_of(const std::vector<ChatMessage>& messages) {
+  std::vector<cria_message> view;
+  view.reserve(messages.size());
+  for (const ChatMessage& m : messages) view.push_back({m.role, m.text.data(), m.text.size()});
+  return view;
+}
+
+size_t n_replaced(std::string_view text) {
+  constexpr std::string_view kReplacement = "\xef\xbf\xbd";
+  size_t n = 0;
+  for (size_t at = text.find(kReplacement); at != std::string_view::npos;
+       at = text.find(kReplacement, at + kReplacement.size())) {
+    ++n;
+  }
+  return n;
+}
+
 uint32_t context_of(const ModelFile& file, const cria_config& config) {
   return config.context != 0 ? config.context : file.info().planned_context;
 }
@@ -103,13 +120,9 @@ Encoded TextService::encode_chat(const std::vector<ChatMessage>& messages) {
                                      "convert again with --chat-template"
                                    : "the model has no tokenizer; /completion takes token ids");
   }
-  std::vector<cria_message> view;
-  view.reserve(messages.size());
+  const std::vector<cria_message> view = view_of(messages);
   uint64_t n_bytes = 0;
-  for (const ChatMessage& m : messages) {
-    view.push_back({m.role, m.text.data(), m.text.size()});
-    n_bytes += m.text.size();
-  }
+  for (const ChatMessage& m : messages) n_bytes += m.text.size();
   if (const char* reason =
           cria_chat_refusal(workspace_, view.data(), view.size(), CRIA_TURN_OPENED)) {
     throw ApiError(ErrorKind::kInvalidRequest, std::string("the chat template ") + reason,
@@ -147,15 +160,30 @@ std::string TextService::chat_text(const std::vector<ChatMessage>& messages) {
     throw ApiError(
         ContextSizes{encoded.n_tokens, cria_context(model_.session()), model_.advice_on_length()});
   }
-  // Which of the two a tokenizer reads back as it was depends on the space that it puts in front.
-  for (const bool begins : {true, false}) {
-    std::string text = decode(encoded.tokens, begins);
-    for (const uint32_t flags :
-         {uint32_t{CRIA_ENCODE_SPECIAL} | CRIA_ENCODE_PARSE, uint32_t{CRIA_ENCODE_PARSE}}) {
-      if (encode(text, flags).tokens == encoded.tokens) return text;
-    }
+  const std::vector<cria_message> view = view_of(messages);
+  std::string text;
+  size_t n_bytes = 0;
+  const auto write = [&] {
+    return cria_chat_text(workspace_, view.data(), view.size(), CRIA_TURN_OPENED, text.data(),
+                          text.size(), &n_bytes);
+  };
+  cria_status status = write();
+  if (status == CRIA_BUFFER_TOO_SMALL) {
+    text.resize(n_bytes);
+    status = write();
   }
-  return decode(encoded.tokens, true);
+  if (status != CRIA_OK) throw ApiError(ErrorKind::kServer, cria_status_message(status));
+  const Encoded again = encode(text, CRIA_ENCODE_PARSE);
+  const bool is_same = again.is_counted || again.tokens == encoded.tokens;
+  const auto spells_token_out = [this](const ChatMessage& m) {
+    constexpr uint32_t kParsed = CRIA_ENCODE_CONTINUES | CRIA_ENCODE_PARSE;
+    return encode(m.text, kParsed).tokens != encode(m.text, CRIA_ENCODE_CONTINUES).tokens;
+  };
+  if (is_same || std::any_of(messages.begin(), messages.end(), spells_token_out)) return text;
+  throw ApiError(ErrorKind::kNotSupported,
+                 "no text has the tokens of this conversation: the tokenizer finds a control token "
+                 "in a text only behind a space, in its template everywhere; use "
+                 "/v1/chat/completions");
 }
 
 std::string TextService::decode(const std::vector<uint32_t>& tokens, bool begins) const {
@@ -182,19 +210,14 @@ std::string TextService::token_text(uint32_t token) const {
 }
 
 std::string TextService::token_bytes(uint32_t token) const {
-  constexpr std::string_view kReplaced = "\xef\xbf\xbd";
   const std::string text = token_text(token);
-  if (text.find(kReplaced) == std::string::npos) return text;
   size_t n_bytes = 0;
   const char* const stored = cria_token_text(model_.model(), token, &n_bytes);
   if (stored == nullptr) return text;
+  // The table has the bytes, but for how it marks spaces; where all are whole characters the text
+  // is them.
   const std::string_view bytes(stored, n_bytes);
-  // SentencePiece's token of one byte.
-  constexpr size_t kByteTokenLength = 6;
-  if (bytes.size() == kByteTokenLength && bytes.starts_with("<0x") && bytes.ends_with(">")) {
-    return {static_cast<char>(std::stoi(std::string(bytes.substr(3, 2)), nullptr, 16))};
-  }
-  return std::string(bytes);
+  return n_replaced(text) == n_replaced(bytes) ? text : std::string(bytes);
 }
 
 }  // namespace cria::hosted

@@ -48,7 +48,8 @@ class TextService {
   // Of a conversation and the opening of the assistant's turn. Throws ApiError with the template's
   // reason.
   Encoded encode_chat(const std::vector<ChatMessage>& messages);
-  // The text of a conversation, whose tokens, with special ones read, are those of encode_chat.
+  // The text of a conversation, whose tokens, with special ones read, are those of encode_chat; but
+  // for messages that spell one out. Throws ApiError where the tokenizer has no such text.
   std::string chat_text(const std::vector<ChatMessage>& messages);
 
   // From any thread: the text of tokens, special ones written out; as the beginning of a text there
