@@ -17,9 +17,9 @@
 namespace cria::converter {
 namespace {
 
-constexpr const char* kNames[] = {"gpt-2",        "smollm",         "llama-bpe",
-                                  "qwen2",        "tekken",         "gpt-4o",
-                                  "deepseek-llm", "deepseek-coder", "deepseek-v3"};
+constexpr const char* kNames[] = {"default",        "gpt-2",      "smollm", "llama-bpe",
+                                  "qwen2",          "tekken",     "gpt-4o", "deepseek-llm",
+                                  "deepseek-coder", "deepseek-v3"};
 
 struct Cut {
   std::string words;  // with bars between them
@@ -69,6 +69,8 @@ TEST(PreTokenizerNamesTest, CutAsTheirRegexes) {
       {"gpt-2", "don't DON'T", "don|'t| DON|'|T"},
       {"gpt-2", "a \n b", "a| \n| b"},
       {"gpt-2", "\xC3\xA9t\xC3\xA9 \xE4\xBD\xA0", "\xC3\xA9t\xC3\xA9| \xE4\xBD\xA0"},
+      {"default", "hello world 12345", "hello| world| |123|45"},
+      {"default", "a,, b \xC2\xBF<c>\n\n d 1234a", "a|,,| b| |\xC2\xBF<|c|>|\n\n| d| |123|4|a"},
       {"smollm", "12a 3", "1|2|a| |3"},
       {"smollm", "a  1", "a|  |1"},
       {"smollm", "\xC2\xBD\xD9\xA3", "\xC2\xBD|\xD9\xA3"},
