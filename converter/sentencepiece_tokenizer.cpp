@@ -1,5 +1,6 @@
 // A SentencePiece model as merges and tables.
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "converter/error.h"
@@ -93,8 +94,9 @@ bool starts_character(char byte) {
   return (static_cast<uint8_t>(byte) & kContinuationMask) != kContinuation;
 }
 
-// The rank of each piece that is merged: how many different scores are above its own.
-std::vector<uint32_t> ranks_of(const SentencePieceModel& source) {
+// The rank of each piece that is merged: how many different scores are above its own. What is no
+// number stands in no order, of which sorting would not come to an end.
+std::vector<uint32_t> ranks_of(const SentencePieceModel& source, const std::string& where) {
   struct Scored {
     float score;
     uint32_t id;
@@ -102,7 +104,11 @@ std::vector<uint32_t> ranks_of(const SentencePieceModel& source) {
   std::vector<Scored> scored;
   for (uint32_t id = 0; id < source.pieces.size(); ++id) {
     const SentencePiece& piece = source.pieces[id];
-    if (piece.type == PieceType::kNormal) scored.push_back({piece.score, id});
+    if (piece.type != PieceType::kNormal) continue;
+    if (std::isnan(piece.score)) {
+      refuse(where, "piece " + std::to_string(id) + " has a score that is no number");
+    }
+    scored.push_back({piece.score, id});
   }
   std::sort(scored.begin(), scored.end(),
             [](const Scored& a, const Scored& b) { return a.score > b.score; });
@@ -123,7 +129,7 @@ void make_merges(const SentencePieceModel& source, const std::string& where,
     const SentencePiece& piece = source.pieces[id];
     if (piece.type == PieceType::kNormal) (void)ids.insert(piece.text, id);
   }
-  const std::vector<uint32_t> ranks = ranks_of(source);
+  const std::vector<uint32_t> ranks = ranks_of(source, where);
   for (uint32_t id = 0; id < source.pieces.size(); ++id) {
     const SentencePiece& piece = source.pieces[id];
     if (piece.type != PieceType::kNormal) continue;

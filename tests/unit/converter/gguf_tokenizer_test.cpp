@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/converter/converter_fixtures.h"
@@ -85,6 +87,15 @@ TEST(GgufTokenizer, ThatIsNotReadIsRefusedByName) {
   metadata = byte_level();
   metadata["tokenizer.ggml.model"] = "t5";
   expect_refused(metadata, {"tokenizer.ggml.model 't5' is not supported"});
+}
+
+TEST(GgufTokenizer, WithScoresThatStandInNoOrderIsRefused) {
+  Json metadata = Json::parse(sentencepiece().dump());
+  metadata["tokenizer.ggml.scores"][5] = std::nanf("");
+  test::expect_invalid({"m.gguf: piece 5 has a score that is no number"},
+                       [&] { static_cast<void>(read_gguf_tokenizer(metadata, "m.gguf")); });
+  metadata["tokenizer.ggml.scores"][5] = -std::numeric_limits<float>::infinity();
+  EXPECT_EQ(read_gguf_tokenizer(metadata, "m.gguf").merges.size(), 1u);
 }
 
 TEST(GgufTokenizer, WithBrokenListsIsRefused) {

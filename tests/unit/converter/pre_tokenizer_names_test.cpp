@@ -160,6 +160,25 @@ std::string error_of(std::string_view regex) {
   }
 }
 
+// Each would take longer than anyone waits: every node counts, those too that take no character.
+TEST(PreTokenizerNamesTest, NestedRepetitionsOfNothingEnd) {
+  for (const char* nothing : {"()", "(?:)", "(|)", "(?:(?:)|())", "(a{0})", "((?:a?){0})"}) {
+    for (const char* counts : {"{256}", "{0,256}", "{200,256}", "{,256}"}) {
+      for (const size_t depth : {4, 8, 30}) {
+        std::string regex = nothing;
+        for (size_t i = 0; i < depth; ++i) regex = "(?:" + regex + counts + ")";
+        const std::string around = "a" + regex + "|[^a]+|a";
+        EXPECT_NE(error_of(around).find("repetitions written out"), std::string::npos) << around;
+      }
+    }
+  }
+  // What is repeated without end is asked each time whether it may be empty.
+  std::string regex = "b";
+  for (size_t i = 0; i < 12; ++i) regex = "(?:(?:" + regex + ")+){16}";
+  EXPECT_NE(error_of(regex).find("repetitions written out"), std::string::npos);
+  EXPECT_EQ(words_of("a(?:(){256}){100}|[^a]+", "aba"), "a|b|a");
+}
+
 TEST(PreTokenizerNamesTest, WhatIsNotSupportedIsNamedWithItsPlace) {
   struct Refused {
     const char* regex;
