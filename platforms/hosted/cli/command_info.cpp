@@ -11,6 +11,7 @@
 #include "platforms/hosted/cli/commands.h"
 #include "platforms/hosted/cli/metadata_text.h"
 #include "platforms/hosted/cli/text_stream.h"
+#include "platforms/hosted/session/cpu.h"
 #include "platforms/hosted/session/model_session.h"
 #include "platforms/hosted/session/model_text.h"
 
@@ -31,6 +32,7 @@ double bits_per_weight(const cria_model_info& info) {
 // The plan of another backend; none where this build or CPU cannot run the model with it.
 std::optional<cria_memory_plan> plan_of(const ModelFile& file, cria_config config,
                                         cria_backend backend) {
+  if (backend == CRIA_BACKEND_XNNPACK && !knows_processors()) return std::nullopt;
   config.backend = backend;
   cria_memory_plan plan = {};
   if (cria_plan(&file.info(), &config, &plan) != CRIA_OK) return std::nullopt;

@@ -40,31 +40,36 @@ uint32_t read_quota() {
   return static_cast<uint32_t>(std::clamp((quota_us + period_us - 1) / period_us, 1UL, 4096UL));
 }
 
-// The text behind "model name :" in /proc/cpuinfo.
-std::string proc_model_name() {
+// The first text in /proc/cpuinfo that a line has behind a beginning of scanf's; empty without one.
+std::string proc_cpuinfo(const char* format) {
   std::FILE* const file = std::fopen("/proc/cpuinfo", "re");
   if (file == nullptr) return {};
   char line[256];
-  char name[128] = "";
-  while (name[0] == '\0' && std::fgets(line, sizeof(line), file) != nullptr) {
-    if (std::sscanf(line, "model name : %127[^\n]", name) != 1) name[0] = '\0';
+  char text[128] = "";
+  while (text[0] == '\0' && std::fgets(line, sizeof(line), file) != nullptr) {
+    if (std::sscanf(line, format, text) != 1) text[0] = '\0';
   }
   std::fclose(file);
-  return name;
+  return text;
 }
 
 std::string cpu_name() {
   std::string name;
-  if (cpuinfo_initialize() && cpuinfo_get_packages_count() > 0) {
+  if (knows_processors() && cpuinfo_get_packages_count() > 0) {
     name = cpuinfo_get_package(0)->name;
   }
-  if (name.empty()) name = proc_model_name();
+  if (name.empty()) name = proc_cpuinfo("model name : %127[^\n]");
   return name.empty() ? "unknown CPU" : name;
 }
 
 }  // namespace
 
-bool knows_processors() { return cpuinfo_initialize(); }
+// cpuinfo ends the program by a signal where it finds no processor.
+bool knows_processors() {
+  static const bool is_known =
+      !proc_cpuinfo("processor : %127[0-9]").empty() && cpuinfo_initialize();
+  return is_known;
+}
 
 CpuCounts count_cpus() {
   return {.fast_cores = count_fast_cores(),

@@ -19,7 +19,8 @@ struct CpuCounts {
 
 CpuCounts count_cpus();
 
-// Whether cpuinfo can read of its processors; not without /proc and /sys.
+// Whether cpuinfo knows of processors; not where /proc/cpuinfo names none. To be asked before it is
+// asked anything.
 bool knows_processors();
 
 // Physical fast cores, but never more than the affinity mask and the quota allow; where the cores

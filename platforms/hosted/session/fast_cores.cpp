@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "platforms/hosted/session/cpu.h"
+
 namespace cria::hosted {
 namespace {
 
@@ -43,7 +45,7 @@ uint32_t count_fast_cores(std::span<const LogicalProcessor> processors, const st
 }
 
 uint32_t count_fast_cores() {
-  if (!cpuinfo_initialize()) return 0;
+  if (!knows_processors()) return 0;
   std::vector<LogicalProcessor> processors;
   for (uint32_t i = 0; i < cpuinfo_get_processors_count(); ++i) {
     const cpuinfo_processor* const processor = cpuinfo_get_processor(i);

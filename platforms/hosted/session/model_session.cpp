@@ -73,7 +73,9 @@ cria_config config_for(const CommonOptions& options, const ModelFile& file) {
   config.prefill_chunk = options.prefill_chunk;
   const bool keeps_floats = file.info().weight_format == CRIA_F32;
   config.kv_format = options.kv_format.value_or(keeps_floats ? CRIA_KV_F32 : CRIA_KV_INT8);
-  config.backend = options.backend;
+  // XNNPACK asks cpuinfo too.
+  const bool is_exact = options.backend == CRIA_BACKEND_AUTO && !knows_processors();
+  config.backend = is_exact ? CRIA_BACKEND_EXACT : options.backend;
   config.isa_mask = options.isa_mask != 0 ? options.isa_mask : cpu_isas();
   config.source_is_mapped = file.is_mapped() ? 1 : 0;
   return config;
@@ -96,8 +98,10 @@ cria_memory_plan plan_for(const ModelFile& file, const cria_config& config) {
                                file.path().c_str(), config.context, file.info().max_context));
   }
   cria_memory_plan plan = {};
-  const cria_status status = cria_plan(&file.info(), &config, &plan);
-  if (status == CRIA_UNSUPPORTED && config.backend == CRIA_BACKEND_XNNPACK) {
+  const bool is_xnnpack = config.backend == CRIA_BACKEND_XNNPACK;
+  const bool can_ask = !is_xnnpack || knows_processors();
+  const cria_status status = can_ask ? cria_plan(&file.info(), &config, &plan) : CRIA_UNSUPPORTED;
+  if (status == CRIA_UNSUPPORTED && is_xnnpack) {
     const std::string refused = not_for_xnnpack(file.info());
     if (!refused.empty()) {
       throw StatusError(status,
@@ -105,7 +109,7 @@ cria_memory_plan plan_for(const ModelFile& file, const cria_config& config) {
                             "; try --backend auto, or convert again with --weights int4 --scales "
                             "positive");
     }
-    if (!knows_processors()) {
+    if (!can_ask) {
       throw StatusError(status, file.path() +
                                     ": XNNPACK needs /proc/cpuinfo, which cannot be read "
                                     "here; try --backend exact");
