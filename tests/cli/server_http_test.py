@@ -1,11 +1,13 @@
 """What the server takes from clients that are hostile, slow or gone, and how it ends."""
 import http.client
 import json
+import os
 import random
 import select
 import signal
 import socket
 import struct
+import subprocess
 import threading
 import time
 import unittest
@@ -575,6 +577,86 @@ class LongAnswers(unittest.TestCase):
                 client.close()
             server.wait_until_idle()
             self.assertEqual(server.chat(max_tokens=2).status, 200)
+
+
+class Unread(unittest.TestCase):
+    """Standard error and output that nobody reads: a paused terminal, a program behind a pipe that hangs."""
+
+    def setUp(self):
+        self.readers = []
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+
+    def tearDown(self):
+        for reader in self.readers:
+            os.close(reader)
+
+    def full_pipe(self):
+        """Its end to be written to."""
+        reader, writer = os.pipe()
+        self.readers.append(reader)
+        os.set_blocking(writer, False)
+        try:
+            while os.write(writer, b"x" * 65536):
+                pass
+        except BlockingIOError:
+            pass
+        os.set_blocking(writer, True)
+        return writer
+
+    def serve(self, stdout, stderr):
+        command = [cli.CRIA, "serve", cli.model(), "--port", str(self.port), "--threads", "1", "--metrics"]
+        process = subprocess.Popen(command, stdout=stdout, stderr=stderr)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        for descriptor in (stdout, stderr):
+            if descriptor != subprocess.DEVNULL:
+                os.close(descriptor)
+        return process
+
+    def connected(self):
+        """A connection as soon as the server takes one."""
+        end = time.monotonic() + cli.PATIENCE_S
+        while True:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=cli.PATIENCE_S)
+            try:
+                connection.connect()
+                self.addCleanup(connection.close)
+                return connection
+            except ConnectionRefusedError:
+                self.assertLess(time.monotonic(), end, "the server does not start")
+                time.sleep(0.05)
+
+    def test_who_does_not_read_holds_up_nobody(self):
+        process = self.serve(self.full_pipe(), self.full_pipe())  # from the beginning
+        connection = self.connected()
+        for _ in range(8000):  # more lines than are kept
+            connection.request("GET", "/health")
+            self.assertEqual(connection.getresponse().read(), b'{"status":"ok"}')
+        connection.request("POST", "/completion", json.dumps({"prompt": "a", "n_predict": 2, "seed": 1}))
+        self.assertEqual(connection.getresponse().status, 200)
+        connection = self.connected()
+        connection.request("GET", "/metrics")
+        counts = connection.getresponse().read().decode()
+        self.assertGreater(int(counts.partition("\ncria_log_lines_dropped_total ")[2].split()[0]), 0)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(cli.PATIENCE_S), 0)
+
+    def test_an_end_with_an_error_waits_for_nobody(self):
+        with socket.create_server(("127.0.0.1", self.port)):
+            process = self.serve(subprocess.DEVNULL, self.full_pipe())
+            self.assertEqual(process.wait(cli.PATIENCE_S), cli.IO)
+
+    def test_a_reader_that_is_gone(self):
+        reader, writer = os.pipe()
+        process = self.serve(subprocess.DEVNULL, writer)
+        os.close(reader)
+        connection = self.connected()
+        connection.request("GET", "/health")
+        self.assertEqual(connection.getresponse().status, 200)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(cli.PATIENCE_S), 0)
 
 
 class Ending(unittest.TestCase):

@@ -1,13 +1,16 @@
 #include "platforms/hosted/base/terminal.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string_view>
 
+#include "platforms/hosted/base/background_writer.h"
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/shown_text.h"
 
@@ -15,6 +18,8 @@ namespace cria::hosted {
 namespace {
 
 constexpr size_t kUsualColumns = 80;
+
+std::unique_ptr<BackgroundWriter> stderr_writer;  // null: write_stderr waits
 
 bool obeys_escapes(int descriptor) {
   const char* const kind = std::getenv("TERM");
@@ -55,6 +60,7 @@ std::string coloured(Colour colour, const std::string& text) {
 }
 
 void write_stderr(const std::string& text) {
+  if (stderr_writer != nullptr) return stderr_writer->put(text);
   std::string_view rest = text;
   while (!rest.empty()) {
     const ssize_t written = ::write(STDERR_FILENO, rest.data(), rest.size());
@@ -62,6 +68,22 @@ void write_stderr(const std::string& text) {
     if (written <= 0) return;
     rest.remove_prefix(static_cast<size_t>(written));
   }
+}
+
+void write_stderr_in_background() {
+  constexpr size_t kMostBytes = size_t{256} << 10;
+  stderr_writer = std::make_unique<BackgroundWriter>(STDERR_FILENO, kMostBytes);
+}
+
+uint64_t n_stderr_lines_dropped() {
+  return stderr_writer != nullptr ? stderr_writer->n_dropped() : 0;
+}
+
+void finish_stderr() { stderr_writer = nullptr; }
+
+bool has_room(int descriptor) {
+  pollfd waits = {.fd = descriptor, .events = POLLOUT, .revents = 0};
+  return ::poll(&waits, 1, 0) != 0;
 }
 
 void print_notice(const std::string& text) {

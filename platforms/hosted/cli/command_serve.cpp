@@ -19,12 +19,6 @@
 namespace cria::hosted {
 namespace {
 
-void tell(const std::string& line) {
-  TextStream out(STDOUT_FILENO);
-  out.put(line + "\n");
-  out.flush();
-}
-
 void log_line(const std::string& line) {
   const std::time_t now = std::time(nullptr);
   std::tm utc = {};
@@ -32,6 +26,14 @@ void log_line(const std::string& line) {
   write_stderr(text_of("%04d-%02d-%02dT%02d:%02d:%02dZ ", utc.tm_year + 1900, utc.tm_mon + 1,
                        utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec) +
                printable(line) + "\n");
+}
+
+// Where nobody reads what it prints the log has it: the server starts all the same.
+void tell(const std::string& line) {
+  if (!has_room(STDOUT_FILENO)) return log_line(line);
+  TextStream out(STDOUT_FILENO);
+  out.put(line + "\n");
+  out.flush();
 }
 
 // The template's own text, or the name of the form that the file keeps of it.
@@ -62,6 +64,7 @@ ExitCode run_command(const ServeOptions& options) {
     throw ProgramError(ExitCode::kUsage, "--allow-origin " + shown(origin) +
                                              " is no origin; give one like https://chat.example");
   }
+  write_stderr_in_background();
   return serve(options.common,
                {
                    .host = options.host,

@@ -58,6 +58,7 @@ int run_program(int argc, const char* const* argv) {
   } catch (const std::exception& error) {
     code = report(ExitCode::kInvalidInput, error.what());
   }
+  finish_stderr();
   return static_cast<int>(code);
 }
 

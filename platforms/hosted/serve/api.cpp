@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/base/terminal.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/http_text.h"
 #include "platforms/hosted/serve/metrics.h"
@@ -306,7 +307,8 @@ Reply Api::metrics(const RequestHead&) {
   }
   Reply reply;
   reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  reply.body = metrics_text(engine_->counts(), model_.sessions().size(), options_.budget.total());
+  reply.body = metrics_text(engine_->counts(), model_.sessions().size(), options_.budget.total(),
+                            n_stderr_lines_dropped());
   return reply;
 }
 

@@ -4,7 +4,8 @@
 
 namespace cria::hosted {
 
-std::string metrics_text(const EngineCounts& counts, size_t n_sessions, uint64_t memory_bytes) {
+std::string metrics_text(const EngineCounts& counts, size_t n_sessions, uint64_t memory_bytes,
+                         uint64_t n_dropped_lines) {
   struct Row {
     const char* name;
     const char* kind;
@@ -28,6 +29,8 @@ std::string metrics_text(const EngineCounts& counts, size_t n_sessions, uint64_t
       {"sessions", "gauge", "Sessions there are", number(n_sessions)},
       {"sessions_busy", "gauge", "Sessions at work", number(counts.n_busy)},
       {"requests_waiting", "gauge", "Prompts without a session", number(counts.n_waiting)},
+      {"log_lines_dropped_total", "counter", "Lines of the log that nobody read",
+       number(n_dropped_lines)},
       {"memory_bytes", "gauge", "Memory planned at the start", number(memory_bytes)},
   };
   std::string text;

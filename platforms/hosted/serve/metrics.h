@@ -9,6 +9,7 @@
 
 namespace cria::hosted {
 
-std::string metrics_text(const EngineCounts& counts, size_t n_sessions, uint64_t memory_bytes);
+std::string metrics_text(const EngineCounts& counts, size_t n_sessions, uint64_t memory_bytes,
+                         uint64_t n_dropped_lines);
 
 }  // namespace cria::hosted

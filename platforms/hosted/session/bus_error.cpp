@@ -10,6 +10,7 @@
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/base/shown_text.h"
 #include "platforms/hosted/base/signal_slots.h"
+#include "platforms/hosted/base/terminal.h"
 
 namespace cria::hosted {
 namespace {
@@ -27,8 +28,10 @@ void on_bus_error(int signal_number, siginfo_t* info, void*) {
   mappings.look_at_each([=](const Mapping& mapping) {
     if (!is_fault || at < mapping.begin || at >= mapping.end) return;
     remove_temporary_files();
+    // Not where nobody reads: the write would never return.
     [[maybe_unused]] const ssize_t written =
-        ::write(STDERR_FILENO, mapping.line, std::strlen(mapping.line));
+        has_room(STDERR_FILENO) ? ::write(STDERR_FILENO, mapping.line, std::strlen(mapping.line))
+                                : 0;
     ::_exit(static_cast<int>(ExitCode::kIo));
   });
   ::signal(signal_number, SIG_DFL);
