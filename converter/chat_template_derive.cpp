@@ -93,6 +93,7 @@ class Derivation {
   const std::vector<std::string>& tokens_;
   const CalendarDate date_;
   StoredTemplate stored_;
+  mutable size_t n_compared_ = 0;
   // What stands between the contents of two messages.
   std::string start_to_user_;
   std::string user_to_open_;
@@ -109,11 +110,17 @@ class Derivation {
 };
 
 bool Derivation::cuts_token(const std::string& text, size_t at) const {
+  // Comparisons with a token; tokenizers have some thousand added ones at most.
+  constexpr size_t kMost = size_t{1} << 23;
+  n_compared_ += tokens_.size();
+  if (n_compared_ > kMost) {
+    throw std::runtime_error("its texts are compared with too many added tokens");
+  }
   return std::any_of(tokens_.begin(), tokens_.end(), [&](const std::string& token) {
     if (token.size() < 2) return false;
     const size_t first = at > token.size() - 1 ? at - (token.size() - 1) : 0;
-    const size_t found = text.find(token, first);
-    return found != std::string::npos && found < at && found + token.size() > at;
+    const size_t end = std::min(text.size(), at + token.size() - 1);
+    return std::string_view(text).substr(first, end - first).find(token) != std::string::npos;
   });
 }
 
@@ -478,7 +485,8 @@ StoredTemplate derive_template(const TemplateRenderer& renderer,
   const auto date = format_date(format, kTemplateDate);
   const auto other_date = format_date(format, kOtherDate);
   StoredTemplate marked = stored;
-  if (formats.size() > 1 || !date || !other_date ||
+  // A date that is empty stands everywhere.
+  if (formats.size() > 1 || !date || !other_date || date->empty() || other_date->empty() ||
       !mark_date(other, *date, *other_date, &marked)) {
     stored.has_fixed_date = true;
     return stored;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "converter/jinja_functions.h"
+#include "converter/jinja_operators.h"
 
 namespace cria::converter {
 namespace {
@@ -22,9 +23,6 @@ std::string one_line(const std::string& text) {
   while (!line.empty() && line.back() == ':') line.pop_back();  // what followed is not said
   return line;
 }
-
-// minja writes these where Jinja2 fails, or for what Jinja2 would write otherwise.
-constexpr std::array<std::string_view, 4> kOddWords = {"None", "True", "False", "null"};
 
 minja::Options minja_options() {
   // rewrite_jinja has settled all white space.
@@ -64,12 +62,12 @@ struct TemplateRenderer::Implementation {
   TokenTexts tokens;
   JinjaSource source;
   std::shared_ptr<minja::TemplateNode> root;
-  std::shared_ptr<Context> functions;       // minja's, and ours over them
-  std::vector<std::string_view> odd_words;  // that the template does not write itself
+  std::shared_ptr<Context> functions;  // minja's, and ours over them
   std::set<std::string> date_formats;
   bool has_raised = false;
   std::string raised;
   TextLengths lengths;
+  JinjaBudget budget;
 
   Rendering render(const Probe& probe, bool opens_turn, const CalendarDate& date);
   Value variables(const Probe& probe, bool opens_turn, const CalendarDate& date);
@@ -92,8 +90,8 @@ Value TemplateRenderer::Implementation::variables(const Probe& probe, bool opens
   set("messages", messages);
   set("add_generation_prompt", Value(opens_turn));
   set("enable_thinking", Value(false));
-  set("tools", Value());
-  set("documents", Value());
+  set("tools", none_value());
+  set("documents", none_value());
   const bool is_template_date = date.year == kTemplateDate.year &&
                                 date.month == kTemplateDate.month && date.day == kTemplateDate.day;
   if (!is_template_date) set("date_string", Value(*format_date(kDateStringFormat, date)));
@@ -135,10 +133,8 @@ TemplateRenderer::TemplateRenderer(std::string_view jinja, TokenTexts tokens)
   }
   Value functions = Value::object();
   set_jinja_functions(self.source.literals, &self.lengths, &functions);
+  set_jinja_operators(&self.budget, &functions);
   self.functions = Context::make(std::move(functions), Context::builtins());
-  for (const std::string_view word : kOddWords) {
-    if (self.source.plain.find(word) == std::string::npos) self.odd_words.push_back(word);
-  }
 }
 
 TemplateRenderer::~TemplateRenderer() = default;
@@ -149,13 +145,11 @@ Rendering TemplateRenderer::Implementation::render(const Probe& probe, bool open
   try {
     const std::string text =
         root->render(Context::make(variables(probe, opens_turn, date), functions));
-    for (const std::string_view word : odd_words) {
-      if (text.find(word) != std::string::npos) {
-        return {std::nullopt, "writes a value that is no text"};
-      }
-    }
+    constexpr size_t kBytesInAStep = 256;
+    budget.spend(1 + text.size() / kBytesInAStep);
     return {text, ""};
   } catch (const std::exception& error) {
+    budget.check();
     return {std::nullopt, one_line(has_raised ? raised : error.what())};
   }
 }

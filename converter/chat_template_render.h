@@ -61,6 +61,7 @@ class TemplateRenderer {
   TemplateRenderer(const TemplateRenderer&) = delete;
   TemplateRenderer& operator=(const TemplateRenderer&) = delete;
 
+  // Throws std::runtime_error when all renderings together took too many steps.
   [[nodiscard]] Rendering render(const Probe& probe, bool opens_turn,
                                  const CalendarDate& date = kTemplateDate) const;
 

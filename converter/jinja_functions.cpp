@@ -8,7 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "converter/jinja_guards.h"
+#include "converter/jinja_operations.h"
+#include "converter/jinja_operators.h"
 #include "quant/chat_text.h"
 #include "quant/unicode.h"
 #include "quant/utf8.h"
@@ -67,8 +68,7 @@ Value reversed(const std::shared_ptr<Context>& /*context*/, ArgumentsValue& args
 }
 
 // minja gives the attributes themselves where there is no test.
-Value select_attribute(const std::shared_ptr<Context>& context, ArgumentsValue& args,
-                       bool selects) {
+Value select_attribute(const ArgumentsValue& args, bool selects) {
   if (args.args.size() < 2 || !args.kwargs.empty()) throw std::runtime_error("no attribute");
   const Value& items = list_argument(args);
   const std::string name = text_argument(args, 1);
@@ -77,23 +77,11 @@ Value select_attribute(const std::shared_ptr<Context>& context, ArgumentsValue& 
   for (size_t i = 0; i < items.size(); ++i) {
     Value item = items.at(i);
     Value attribute = item.get(Value(name));
-    bool holds = attribute.to_bool();
-    if (args.args.size() > 2) {
-      const std::string test = text_argument(args, 2);
-      if (test == "defined") {
-        holds = !attribute.is_null();
-      } else if (test == "equalto" || test == "==" || test == "eq" || test == "ne" ||
-                 test == "!=") {
-        if (args.args.size() != 4) throw std::runtime_error("a test without a value");
-        holds = (attribute == args.args[3]) != (test == "ne" || test == "!=");
-      } else if (test == "in") {
-        ArgumentsValue values = {{attribute, args.args.at(3)}, {}};
-        holds = context->get(Value("in")).call(context, values).to_bool();
-      } else {
-        throw std::runtime_error("unknown test " + test);
-      }
-    }
-    if (holds == selects) result.push_back(item);
+    const bool has_test = args.args.size() > 2;
+    const bool is_held = has_test ? holds(text_argument(args, 2), attribute,
+                                          {args.args.begin() + 3, args.args.end()})
+                                  : attribute.to_bool();
+    if (is_held == selects) result.push_back(item);
   }
   return result;
 }
@@ -233,19 +221,6 @@ Value no_text(const std::shared_ptr<Context>& /*context*/, ArgumentsValue& args)
   return args.args[0];
 }
 
-Value natural(const std::shared_ptr<Context>& /*context*/, ArgumentsValue& args) {
-  const Value& value = args.args[0];
-  if (!value.is_number_integer() || value.get<int64_t>() < 0) {
-    throw std::runtime_error("what is divided is no natural number");
-  }
-  return value;
-}
-
-Value no_number(const std::shared_ptr<Context>& /*context*/, ArgumentsValue& args) {
-  if (args.args[0].is_number()) throw std::runtime_error("a number is compared with true or false");
-  return args.args[0];
-}
-
 Value to_integer(const std::shared_ptr<Context>& /*context*/, ArgumentsValue& args) {
   expect_only(args, 1);
   if (!args.args[0].is_number_integer()) throw std::runtime_error("a number is read from a text");
@@ -262,11 +237,9 @@ struct NamedFunction {
   Value (*function)(const std::shared_ptr<Context>&, ArgumentsValue&);
 };
 
-constexpr NamedFunction kFilters[] = {{"trim", strip},          {"replace", replace},
-                                      {"first", first_of},      {"last", last_of},
-                                      {"reverse", reversed},    {"int", to_integer},
-                                      {"list", to_list},        {kJinjaNoText, no_text},
-                                      {kJinjaNatural, natural}, {kJinjaNoNumber, no_number}};
+constexpr NamedFunction kFilters[] = {{"trim", strip},   {"replace", replace},  {"first", first_of},
+                                      {"last", last_of}, {"reverse", reversed}, {"int", to_integer},
+                                      {"list", to_list}};
 
 // Of kJinjaTextMethods; those that change the case need the template's texts.
 constexpr NamedFunction kMethods[] = {
@@ -292,6 +265,7 @@ void set_jinja_functions(const std::set<std::string>& literals, TextLengths* len
   };
   const std::string own(kJinjaOwnPrefix);
   for (const NamedFunction& filter : kFilters) set(filter.name, filter.function);
+  set(own + "no_text", no_text);
   for (const NamedFunction& method : kMethods) set(own + std::string(method.name), method.function);
   for (const NamedCase& item : kCases) {
     const auto change = [&literals, wanted = item.wanted](const std::shared_ptr<Context>&,
@@ -311,11 +285,11 @@ void set_jinja_functions(const std::set<std::string>& literals, TextLengths* len
   };
   set("length", length);
   set("count", length);
-  set("selectattr", [](const std::shared_ptr<Context>& context, ArgumentsValue& args) {
-    return select_attribute(context, args, true);
+  set("selectattr", [](const std::shared_ptr<Context>&, ArgumentsValue& args) {
+    return select_attribute(args, true);
   });
-  set("rejectattr", [](const std::shared_ptr<Context>& context, ArgumentsValue& args) {
-    return select_attribute(context, args, false);
+  set("rejectattr", [](const std::shared_ptr<Context>&, ArgumentsValue& args) {
+    return select_attribute(args, false);
   });
 }
 

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "converter/jinja_guards.h"
 #include "converter/jinja_lexer.h"
+#include "converter/jinja_operations.h"
 
 namespace cria::converter {
 namespace {
@@ -92,7 +92,6 @@ void note_literals(const JinjaTokens& tokens, bool is_tested, JinjaSource* sourc
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (!tokens[i].is_literal) continue;
     const bool is_key = i > 0 && is_jinja(tokens, i - 1, "[") && is_jinja(tokens, i + 1, "]");
-    source->plain += tokens[i].text;
     if (is_key) {
       source->literals.insert(tokens[i].text);
       continue;
@@ -162,12 +161,10 @@ JinjaSource rewrite_jinja(std::string_view jinja) {
   constexpr size_t kNone = SIZE_MAX;
   JinjaParts parts = read_jinja(jinja);
   JinjaSource result;
-  const std::set<std::string> assigned = assigned_jinja_names(parts.tags);
   std::vector<Loop> loops;
   std::vector<size_t> ends;
   find_loops(parts.tags, &loops, &ends);
   const auto add_text = [&](const std::string& text) {
-    result.plain += text;
     // Text that looks like a tag comes from a raw block.
     const bool is_plain = text.find("{{") == std::string::npos &&
                           text.find("{%") == std::string::npos &&
@@ -179,7 +176,7 @@ JinjaSource rewrite_jinja(std::string_view jinja) {
     JinjaTag& tag = parts.tags[i];
     if (tag.tokens.empty()) throw std::runtime_error("a tag is empty");
     note_constants(tag.tokens, &result);
-    settle_operations(assigned, &tag);
+    rewrite_operations(&tag);
     const Loop& loop = loops[i];
     for (const std::string& name : loop.variables) {
       result.text += set_tag(kept_name(i, name), name);

@@ -3,8 +3,8 @@
 //
 // minja takes white space away before expressions too, knows only the commonest escapes of strings,
 // keeps what an iteration of a loop sets for the next one, lets a loop's variable outlive it, and
-// does not tell an undefined value from none. White space, strings, comments, raw blocks, loops and
-// operations (converter/jinja_guards.h) are therefore settled here.
+// computes much otherwise. White space, strings, comments, raw blocks, loops and operations
+// (converter/jinja_operations.h) are therefore settled here.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,6 @@ struct JinjaSource {
   std::set<std::string> literals;  // the texts of its string literals
   std::set<std::string> tested;    // of these, what may be looked for in contents
   std::set<size_t> numbers;        // what messages may be counted to
-  std::string plain;               // all text outside of tags and all literals, one after the other
 };
 
 // Throws std::runtime_error, one line, for what is no Jinja or is not understood.

@@ -267,6 +267,34 @@ TEST(ChatTemplateImportTest, DatesThatCannotBeChangedAreSaid) {
   EXPECT_FALSE(fixed("no date"));
 }
 
+TEST(ChatTemplateImportTest, AnEmptyDateIsNoneThatCouldBeFound) {
+  const std::string turns = turns_of("message['content']");
+  const ImportedChatTemplate imported = import_chat_template(
+      {"{{- strftime_now('') }}{{- date_string or 'x' }}" + turns, kNamed, kTokens});
+  EXPECT_EQ(imported.problem, "");
+  EXPECT_TRUE(imported.has_fixed_date);
+}
+
+// Each of them takes more steps than any machine has time for, and says so.
+TEST(ChatTemplateImportTest, StepsAreCounted) {
+  for (const char* jinja :
+       {"{% for a in range(60000) %}{% for b in range(60000) %}x{% endfor %}{% endfor %}",
+        "{% set ns = namespace(x=[1]) %}{% for a in range(60) %}{% set ns.x = ns.x + ns.x %}"
+        "{% endfor %}"}) {
+    const std::string problem = problem_of(std::string(jinja) + turns_of("message['content']"));
+    EXPECT_TRUE(problem.find("too many steps") != std::string::npos ||
+                problem.find("too long") != std::string::npos)
+        << problem;
+  }
+  // Wherever the texts are parted, a token would be cut.
+  std::vector<std::string> tokens = {"ba", "aa"};
+  for (size_t i = 0; i < 30000; ++i) tokens.push_back("<" + std::to_string(i) + ">");
+  const std::string runs = "{% for m in messages %}{{ 'b' if loop.first else 'c' }}" +
+                           std::string(300, 'a') + "{{ m.content }};{% endfor %}";
+  EXPECT_NE(import_chat_template({runs, kNamed, tokens}).problem.find("too many added tokens"),
+            std::string::npos);
+}
+
 TEST(ChatTemplateImportTest, HostileTemplatesEnd) {
   const std::string deep(100000, '(');
   const std::string templates[] = {
@@ -388,23 +416,102 @@ TEST(JinjaSourceTest, OperationsAreThoseOfPython) {
   EXPECT_EQ(rendered("{{ 'y' if add_generation_prompt == false else 'n' }}"), "y");
   EXPECT_EQ(rendered("{{ 8 - 1 % 4 - 4 }}{{ 7 // 4 }}{{ messages[-1].content }}"), "31q");
   EXPECT_EQ(rendered("{{ 'n' if tools | default([1]) else 'y' }}"), "y");
+  EXPECT_EQ(rendered("{{ (0 - 1) // 2 }}{{ -1 % 2 }}{{ 2 - -1 // 2 }}{{ 0 == false }}"),
+            "-113True");
+  EXPECT_EQ(rendered("{{ 'ab' * 2 }}{{ -2 ** 2 }}{{ 2 ** 3 ** 2 }}"), "abab464");
 }
 
-TEST(JinjaSourceTest, OperationsThatMinjaDoesOtherwiseAreErrors) {
+TEST(JinjaSourceTest, WhatDependsOnMoreThanTheConversationsIsAnError) {
   for (const char* jinja :
-       {"{{ 'abc'[0] }}", "{{ messages[0].content[:1] }}", "{{ 0 == false }}", "{{ (0 - 1) // 2 }}",
-        "{{ messages[0].content.lower() }}", "{{ 'Q' | int }}"}) {
-    EXPECT_EQ(rendered(jinja).substr(0, 6), "error:") << jinja;
+       {"{{ 'abc'[0] }}", "{{ messages[0].content[:1] }}", "{{ messages[0].content.lower() }}",
+        "{{ 'Q' | int }}", "{{ 'a' < 'b' }}", "{{ 1 / 2 }}", "{{ 2 ** -1 }}", "{{ messages }}",
+        "{% for c in 'ab' %}{{ c }}{% endfor %}", "{{ messages[0] | tojson if tools is none }}"}) {
+    EXPECT_EQ(rendered(jinja).substr(0, 6),
+              std::string(jinja).find("tojson") == std::string::npos ? "error:" : "{\"role")
+        << jinja;
   }
   for (const char* jinja :
-       {"{{ 1 / 2 }}", "{{ 'a' < 'b' }}", "{{ none == tools }}", "{% set x = {} %}", "{{ -1 % 2 }}",
-        "{{ 2 - -1 // 2 }}", "{{ messages[0].get('x') }}",
-        "{{ messages[0].get('x') | default('y') }}", "{{ cria_no_text }}", "{{ 1.5 }}",
-        "{{ 17e1 }}", "{{ 0x11 }}", "a\n\xC2\xA0{% if true %}{% endif %}",
-        "a\xE3\x80\x80{{- 'b' }}", "{{ 'a' -}} \xC2\xA0 b", "{{ a | b[0] }}", "{{ a)[0] }}",
-        "{{ [0 }}"}) {
+       {"{% set x = {} %}", "{{ cria_no_text }}", "{{ 1.5 }}", "{{ 17e1 }}", "{{ 0x11 }}",
+        "a\n\xC2\xA0{% if true %}{% endif %}", "a\xE3\x80\x80{{- 'b' }}", "{{ 'a' -}} \xC2\xA0 b",
+        "{{ a | b[0] }}", "{{ a)[0] }}", "{{ [0 }}", "{{ a b }}", "{{ a + }}",
+        "{{ a is defined is none }}", "{{ a < = b }}", "{% do a %}"}) {
     EXPECT_THROW((void)rewrite_jinja(jinja), std::runtime_error) << jinja;
   }
+}
+
+// transformers gives a template without tools none, which nothing can be done with.
+TEST(JinjaSourceTest, NoneIsNotUndefined) {
+  const std::string text = "{{ 'y' if X else 'n' }}";
+  const auto truth = [&](const std::string& expression) {
+    std::string jinja = text;
+    return rendered(jinja.replace(jinja.find('X'), 1, expression));
+  };
+  EXPECT_EQ(rendered("{% for t in tools %}{% endfor %}").substr(0, 6), "error:");
+  EXPECT_EQ(rendered("{% for t in documents if t %}{% endfor %}").substr(0, 6), "error:");
+  EXPECT_EQ(rendered("{% for t in nobody %}{% endfor %}x"), "x");
+  EXPECT_EQ(rendered("{% for t in tools or [] %}{% endfor %}x"), "x");
+  EXPECT_EQ(rendered("{% if tools %}a{% endif %}{{ tools }}{{ nobody }}"), "None");
+  EXPECT_EQ(rendered("{{ messages[0].get('x') }}{{ messages[0].get('x', 'y') }}"), "Noney");
+  EXPECT_EQ(rendered("{{ tools | length }}").substr(0, 6), "error:");
+  EXPECT_EQ(rendered("{{ tools ~ nobody ~ true ~ 1 }}"), "NoneTrue1");
+  EXPECT_EQ(rendered("{{ 'a' + tools }}").substr(0, 6), "error:");
+  EXPECT_EQ(
+      rendered("{{ tools | default('d') }}{{ nobody | default('e') }}{{ '' | d('f', true) }}"),
+      "Noneef");
+  EXPECT_EQ(rendered("{% set x = none %}{{ x is defined }}{{ x is none }}{{ y is none }}"),
+            "TrueTrueFalse");
+  EXPECT_EQ(truth("none == tools"), "y");
+  EXPECT_EQ(truth("nobody == none"), "n");
+  EXPECT_EQ(truth("nobody == nothing"), "y");
+  EXPECT_EQ(truth("nobody is undefined and tools is not undefined"), "y");
+}
+
+TEST(JinjaSourceTest, WhatIsAlwaysTrueOrNoListIsRefusedWhereItWouldTell) {
+  for (const char* jinja :
+       {"{% if messages | selectattr('x') %}{% endif %}", "{{ 1 if not (messages | select) }}",
+        "{{ messages | map('x') or 1 }}", "{{ (1, 2) == [1, 2] }}", "{{ 1 == (1,) }}"}) {
+    EXPECT_THROW((void)rewrite_jinja(jinja), std::runtime_error) << jinja;
+  }
+  EXPECT_EQ(rendered("{{ 1 if messages | selectattr('x') | list else 2 }}"), "2");
+  EXPECT_EQ(rendered("{% for m in messages | selectattr('role') %}{{ m.role }}{% endfor %}"),
+            "user");
+  EXPECT_EQ(rendered("{{ messages[0].role in ('user', 'a') }}"), "True");
+}
+
+TEST(JinjaSourceTest, TestsHoldWhereverTheyStand) {
+  EXPECT_EQ(rendered("{% for m in messages | selectattr('tool_calls', 'undefined') %}{{ m.role }}"
+                     "{% endfor %}"),
+            "user");
+  EXPECT_EQ(rendered("{{ messages | rejectattr('role', 'eq', 'user') | list | length }}"), "0");
+  EXPECT_EQ(rendered("{{ [1, none, 'a', nobody] | select('defined') | list | length }}"), "3");
+  EXPECT_EQ(rendered("{{ [1, 2, 3] | reject('odd') | join(',') }}"), "2");
+  EXPECT_EQ(rendered("{{ messages | selectattr('role', 'nobodys') | list }}").substr(0, 6),
+            "error:");
+  EXPECT_EQ(rendered("{{ 1 is nobodys }}").substr(0, 6), "error:");
+}
+
+// Of random expressions, by Jinja2 3.1.6; null: it raises.
+TEST(JinjaSourceTest, ExpressionsAreThoseOfJinja2) {
+  std::ifstream file(test::source_folder() / "tests/data/jinja_expressions.jsonl");
+  size_t n_equal = 0;
+  size_t n_refused = 0;
+  for (std::string line; std::getline(file, line);) {
+    const json row = json::parse(line);
+    std::string got;
+    try {
+      got = rendered("{{ " + row[0].get<std::string>() + " }}");
+    } catch (const std::exception& error) {
+      got = std::string("error: ") + error.what();
+    }
+    if (got.substr(0, 6) == "error:") {
+      n_refused += row[1].is_null() ? 0 : 1;
+    } else {
+      EXPECT_EQ(json(got), row[1]) << row[0];
+      ++n_equal;
+    }
+  }
+  EXPECT_GT(n_equal, 500U);
+  EXPECT_LT(n_refused, n_equal / 4) << "so few are not computed";
 }
 
 }  // namespace
