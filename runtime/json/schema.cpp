@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "runtime/json/schema_literals.h"
+#include "runtime/json/schema_names.h"
 #include "runtime/json/schema_tables.h"
 #include "runtime/json/text_part.h"
 
@@ -132,6 +133,7 @@ class Compiler {
   SchemaText text_;
   Refusal* refusal_;
   uint32_t n_references_ = 0;
+  uint32_t n_items_ = 0;  // that they went past
 };
 
 Status Compiler::read_keywords(uint32_t value, Found* found) {
@@ -153,55 +155,12 @@ Status Compiler::read_keywords(uint32_t value, Found* found) {
   return Status::kOk;
 }
 
-// The schema that a reference points to: "#", or "#/" and names and numbers between slashes.
 Status Compiler::look_up(uint32_t reference, uint32_t* target) {
-  std::string_view rest = text_.raw(reference);
-  const std::string_view name = kNames[kRef];
   if (++n_references_ > kMostReferences) {
-    return refuse(reference, name, "stands too often", Status::kTextTooLong);
+    return refuse(reference, kNames[kRef], "stands too often", Status::kTextTooLong);
   }
-  if (!rest.starts_with('#') || (rest.size() > 1 && rest[1] != '/')) {
-    return refuse(reference, name, "points out of the schema, or is not written as a path");
-  }
-  rest.remove_prefix(1);
-  uint32_t at = 0;
-  while (!rest.empty()) {
-    rest.remove_prefix(1);
-    const size_t end = std::min(rest.find('/'), rest.size());
-    const std::string_view part = part_of(rest, 0, end);
-    rest.remove_prefix(end);
-    // Escapes of pointers, URIs and JSON are not undone.
-    if (part.find_first_of("~%\\") != std::string_view::npos) {
-      return refuse(reference, name, "has an escape, which is not supported");
-    }
-    uint32_t found = kNone;
-    uint32_t number = 0;
-    const bool is_object = text_.kind(at) == '{';
-    for (uint32_t i = at + 1; i < text_.next(at) && (is_object || found == kNone); ++number) {
-      const uint32_t item = is_object ? i + 1 : i;
-      if (is_object) {
-        if (same_characters(text_.raw(i), part)) {
-          if (found != kNone)
-            return refuse(reference, name, "goes through a name that stands twice");
-          found = item;
-        }
-      } else {
-        uint32_t wanted = 0;
-        const bool is_number =
-            !part.empty() && part.size() < 8 && std::all_of(part.begin(), part.end(), [&](char c) {
-              wanted = wanted * 10 + static_cast<uint32_t>(c - '0');
-              return c >= '0' && c <= '9';
-            });
-        if (!is_number) break;
-        if (wanted == number) found = item;
-      }
-      i = text_.next(item);
-    }
-    if (found == kNone) return refuse(reference, name, "points to nothing");
-    at = found;
-  }
-  *target = at;
-  return Status::kOk;
+  const char* const problem = follow_reference(*tables_, text_.raw(reference), &n_items_, target);
+  return problem == nullptr ? Status::kOk : refuse(reference, kNames[kRef], problem);
 }
 
 // The node of the schema that is this value, now or when it is read.
@@ -596,6 +555,7 @@ Status Compiler::compile() {
   schema_->n_ranges = 2;
   std::fill(tables_->node_of, tables_->node_of + tables_->n_values, kNone);
   schema_->root = kAnyNode;
+  sort_members(tables_);
   if (tables_->n_values > 0) CRIA_TRY(node_of(0, &schema_->root));
   for (uint32_t id = kBuiltNodes; id < schema_->n_nodes; ++id) CRIA_TRY(read_node(id));
   CRIA_TRY(settle_nodes(tables_, refusal_));
@@ -640,6 +600,7 @@ Status lay_out_tables(const SchemaCounts& counts, size_t text_bytes, Arena* aren
       place(arena, uint64_t{counts.n_patterns} * kAsciiCharacters, &s->pools.ascii, n_bytes) &&
       place(arena, counts.n_values, &tables->values, n_bytes) &&
       place(arena, counts.n_values, &tables->node_of, n_bytes) &&
+      place(arena, counts.n_members, &tables->members, n_bytes) &&
       place(arena, n_nodes, &tables->stack, n_bytes) &&
       place(arena, n_nodes, &tables->stamps, n_bytes);
   return fits ? Status::kOk : Status::kMemoryTooSmall;

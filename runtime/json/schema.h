@@ -105,8 +105,7 @@ inline constexpr uint32_t kHashStart = 2166136261u;
 // size. An empty text without a pointer stands for any JSON value.
 [[nodiscard]] Status schema_bytes(std::string_view text, uint64_t* n_bytes, Refusal* refusal);
 
-// Compiles a schema into memory, 64-byte aligned. Time: the square of the text's length at worst
-// where names are looked up, within the limits of docs/json.md; else n log n.
+// Compiles a schema into memory, 64-byte aligned. Time: n log n, within the limits of docs/json.md.
 [[nodiscard]] Status compile_schema(std::string_view text, std::span<uint8_t> memory,
                                     Schema* schema, Refusal* refusal);
 

@@ -1,11 +1,9 @@
 #include "runtime/json/schema_literals.h"
 
-#include <algorithm>
+#include "runtime/json/schema_names.h"
 
 namespace cria::json {
 namespace {
-
-constexpr uint32_t kMostMembers = 512;  // of an object in const or enum
 
 void put(Schema* schema, char c) { schema->text[schema->n_text++] = c; }
 
@@ -22,33 +20,7 @@ void put_characters(SchemaTables* tables, uint32_t value, uint32_t* hash) {
   }
 }
 
-Status check_names(const SchemaText& text, uint32_t object, Refusal* refusal) {
-  const auto behind_member = [&](uint32_t name) { return text.next(name + 1); };
-  uint32_t n = 0;
-  for (uint32_t a = object + 1; a < text.next(object); a = behind_member(a)) {
-    if (++n > kMostMembers) {
-      *refusal = {text.offset(object), "has more than 512 members", {}};
-      return Status::kTextTooLong;
-    }
-    for (uint32_t b = object + 1; b < a; b = behind_member(b)) {
-      if (!same_characters(text.raw(a), text.raw(b))) continue;
-      *refusal = {text.offset(a), "stands twice", text.raw(a)};
-      return Status::kUnsupported;
-    }
-  }
-  return Status::kOk;
-}
-
 }  // namespace
-
-bool same_characters(std::string_view a, std::string_view b) {
-  size_t i = 0;
-  size_t k = 0;
-  while (i < a.size() && k < b.size()) {
-    if (next_character(a, &i) != next_character(b, &k)) return false;
-  }
-  return i == a.size() && k == b.size();
-}
 
 Status put_literal(SchemaTables* tables, uint32_t value, TextPart* part, Refusal* refusal) {
   struct Container {
@@ -74,7 +46,11 @@ Status put_literal(SchemaTables* tables, uint32_t value, TextPart* part, Refusal
     }
     const char kind = text.kind(i);
     if (kind == '{' || kind == '[') {
-      if (kind == '{') CRIA_TRY(check_names(text, i, refusal));
+      const uint32_t twin = kind == '{' ? find_twin(*tables, i) : kNone;
+      if (twin != kNone) {
+        *refusal = {text.offset(twin), "stands twice", text.raw(twin)};
+        return Status::kUnsupported;
+      }
       open[depth++] = {text.next(i), kind == '{', false, true};
       put(schema, kind);
       ++i;

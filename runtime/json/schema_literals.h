@@ -8,9 +8,6 @@
 
 namespace cria::json {
 
-// Whether two strings of a schema's text are the same once escapes are undone.
-[[nodiscard]] bool same_characters(std::string_view a, std::string_view b);
-
 // Appends a value of the schema to its texts. Errors: kTextTooLong, kUnsupported (a name twice).
 [[nodiscard]] Status put_literal(SchemaTables* tables, uint32_t value, TextPart* part,
                                  Refusal* refusal);

@@ -11,14 +11,22 @@ namespace cria::json {
 // Values of a schema that a node may have as alternatives, options of options counted.
 inline constexpr uint32_t kMostOptions = 64;
 
+// An object's member by the value that is its name.
+struct SchemaMember {
+  uint32_t object;
+  uint32_t name;
+};
+
 struct SchemaTables {
   Schema schema;
   SchemaText text;
   SchemaValue* values;
-  uint32_t* node_of;  // beside values: kNone, or the node of the schema there
-  uint32_t* stack;    // beside nodes, for searching through options
+  uint32_t* node_of;      // beside values: kNone, or the node of the schema there
+  SchemaMember* members;  // ascending by object and name
+  uint32_t* stack;        // beside nodes, for searching through options
   uint32_t* stamps;
   uint32_t n_values;
+  uint32_t n_members;
   uint32_t most_links;
 };
 

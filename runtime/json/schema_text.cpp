@@ -190,6 +190,7 @@ Status Reader::name() {
   const uint32_t index = counts_->n_values;
   const size_t begin = at_ + 1;
   add_value();
+  ++counts_->n_members;
   CRIA_TRY(string());
   end_scalar(index);
   count_member(part_of(text_, begin, at_ - 1 - begin));

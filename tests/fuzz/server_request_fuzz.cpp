@@ -45,7 +45,8 @@ void check_order(const hosted::OrderContext& context, const hosted::AnswerOrder&
     expect(!request.prompt.empty() && request.prompt.size() < n_positions,
            "what is taken has room in the context");
     for (const uint32_t token : request.prompt) expect(token < n_vocab, "tokens are the model's");
-    for (const cria_logit_bias& bias : request.biases) {
+    for (size_t i = 0; request.biases != nullptr && i < request.biases->size(); ++i) {
+      const cria_logit_bias& bias = (*request.biases)[i];
       expect(bias.token < n_vocab && !std::isnan(bias.bias), "biases are the model's, and numbers");
     }
     expect(request.n_choices >= 1 && request.n_choices <= kSessions, "choices that have sessions");

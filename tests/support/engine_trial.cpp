@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -50,6 +51,24 @@ hosted::AnswerRequest asking(const std::string& text, uint32_t max_tokens) {
   return request;
 }
 
+SharedBiases shared_biases(std::vector<cria_logit_bias> biases) {
+  return std::make_shared<const std::vector<cria_logit_bias>>(std::move(biases));
+}
+
+std::shared_ptr<const hosted::StopStrings> shared_stops(std::vector<std::string> stops) {
+  return std::make_shared<hosted::StopStrings>(std::move(stops));
+}
+
+void forbid_ends(hosted::AnswerRequest* request) {
+  static const hosted::ModelSession model(options_of(demo_path(), {}), {.text_only = true});
+  std::vector<cria_logit_bias> biases;
+  if (request->biases != nullptr) biases = *request->biases;
+  for (uint32_t token = 0; token < cria_vocab_size(model.model()); ++token) {
+    if (cria_is_end_token(model.model(), token) != 0) biases.push_back({token, -HUGE_VALF});
+  }
+  request->biases = shared_biases(std::move(biases));
+}
+
 hosted::AnswerRequest seeded(const std::string& text, uint64_t seed) {
   hosted::AnswerRequest request = asking(text, kTokens);
   request.sampling.temperature = 0.9f;
@@ -71,8 +90,10 @@ std::vector<uint32_t> drawn_alone(const std::string& path, uint32_t context,
   cria_session* const session = model.session();
   cria_seed(session, request.seed);
   cria_sampling sampling = request.sampling;
-  sampling.biases = request.biases.data();
-  sampling.n_biases = request.biases.size();
+  if (request.biases != nullptr) {
+    sampling.biases = request.biases->data();
+    sampling.n_biases = request.biases->size();
+  }
   std::vector<uint32_t> tokens;
   model.check(
       cria_prefill(model.workspace(), session, request.prompt.data(), request.prompt.size()));

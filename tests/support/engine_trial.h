@@ -23,6 +23,13 @@ namespace cria::test {
 
 // A greedy request to the demo model.
 [[nodiscard]] hosted::AnswerRequest asking(const std::string& text, uint32_t max_tokens);
+// What requests share.
+using SharedBiases = std::shared_ptr<const std::vector<cria_logit_bias>>;
+[[nodiscard]] SharedBiases shared_biases(std::vector<cria_logit_bias> biases);
+[[nodiscard]] std::shared_ptr<const hosted::StopStrings> shared_stops(
+    std::vector<std::string> stops);
+// A request of the demo model that no end token ends, whatever biases it had.
+void forbid_ends(hosted::AnswerRequest* request);
 
 // One with a temperature.
 inline constexpr uint32_t kTokens = 24;

@@ -22,22 +22,20 @@ Answer::Answer(std::shared_ptr<Request> request, uint32_t choice, const cria_mod
       session_(session),
       state_(state),
       end_tokens_(end_tokens),
-      biases_(request_->wish.biases),
       sampling_(request_->wish.sampling),
-      text_(model, request_->wish, request_->stops),
+      json_(request_->wish.schema == nullptr ? nullptr : request_->wish.schema->json()),
+      text_(model, request_->wish),
       given_seconds_(monotonic_seconds()) {
-  if (request_->wish.ignore_end) {
-    for (const uint32_t token : end_tokens_) biases_.push_back({token, -HUGE_VALF});
+  if (const auto& biases = request_->wish.biases) {
+    sampling_.biases = biases->data();
+    sampling_.n_biases = biases->size();
   }
-  sampling_.biases = biases_.data();
-  sampling_.n_biases = biases_.size();
 }
 
-std::optional<Ending> Answer::prepare(JsonBlocks* blocks) {
+std::optional<Ending> Answer::prepare() {
   cria_seed(state_, request_->wish.seed + choice_);
-  if (!request_->wish.is_json) return std::nullopt;
-  cria_status status = blocks->compile(session_, request_->wish.schema, &json_);
-  if (status == CRIA_OK) status = cria_json_begin(json_, &document_);
+  if (json_ == nullptr) return std::nullopt;
+  const cria_status status = cria_json_begin(json_, &document_);
   return status == CRIA_OK ? std::nullopt : failed(status);
 }
 
@@ -67,7 +65,8 @@ bool Answer::is_end_token(uint32_t token) const {
 
 // Where every token is, the sampler gives one all the same.
 bool Answer::is_forbidden(uint32_t token, float logit) const {
-  for (const cria_logit_bias& bias : biases_) {
+  const std::span biases(sampling_.biases, sampling_.n_biases);
+  for (const cria_logit_bias& bias : biases) {
     if (bias.token == token) logit += bias.bias;
   }
   return logit == -HUGE_VALF;

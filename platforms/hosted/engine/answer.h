@@ -11,7 +11,6 @@
 #include <cria_json.h>
 #include "platforms/hosted/engine/answer_text.h"
 #include "platforms/hosted/engine/engine.h"
-#include "platforms/hosted/engine/json_blocks.h"
 #include "platforms/hosted/engine/request_queue.h"
 #include "platforms/hosted/engine/session_pool.h"
 
@@ -35,8 +34,8 @@ class Answer {
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
 
-  // Makes ready to draw: seeds, and compiles the schema. Nothing: it is.
-  std::optional<Ending> prepare(JsonBlocks* blocks);
+  // Makes ready to draw. Nothing: it is.
+  std::optional<Ending> prepare();
 
   [[nodiscard]] Request& request() const { return *request_; }
   [[nodiscard]] const std::shared_ptr<Request>& shared_request() const { return request_; }
@@ -77,9 +76,8 @@ class Answer {
   cria_session* state_;
   std::span<const uint32_t> end_tokens_;
 
-  std::vector<cria_logit_bias> biases_;
   cria_sampling sampling_;
-  cria_json* json_ = nullptr;
+  cria_json* json_;  // null: any text
   cria_json_state document_ = {};
   AnswerText text_;
 

@@ -7,9 +7,8 @@
 
 namespace cria::hosted {
 
-AnswerText::AnswerText(const cria_model* model, const AnswerRequest& request,
-                       const StopStrings& stops)
-    : model_(model), decoded_(token_text_capacity(model)), finder_(stops) {
+AnswerText::AnswerText(const cria_model* model, const AnswerRequest& request)
+    : model_(model), decoded_(token_text_capacity(model)), finder_(request.stops.get()) {
   state_.show_special = request.shows_special ? 1 : 0;
   state_.started = request.begins_text ? 0 : 1;
 }

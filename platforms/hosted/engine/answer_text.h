@@ -18,7 +18,7 @@ namespace cria::hosted {
 class AnswerText {
  public:
   // Both outlive it. A model without a tokenizer gives no text.
-  AnswerText(const cria_model* model, const AnswerRequest& request, const StopStrings& stops);
+  AnswerText(const cria_model* model, const AnswerRequest& request);
 
   // Takes a token. Errors: those of cria_decode_token.
   cria_status put(DrawnToken token);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "platforms/hosted/engine/engine_loop.h"
-#include "platforms/hosted/engine/json_blocks.h"
+#include "platforms/hosted/engine/json_schemas.h"
 #include "platforms/hosted/engine/request_queue.h"
 #include "platforms/hosted/engine/status_board.h"
 
@@ -14,10 +14,10 @@ namespace cria::hosted {
 class Engine::Impl {
  public:
   Impl(const ModelSession& model, const EngineOptions& options)
-      : blocks_(model, model.sessions().size(), options.max_schema_bytes),
+      : schemas_(model, options.max_schema_bytes),
         queue_(options.max_waiting, model.sessions().size()),
         board_(model.sessions().size(), cria_context(model.session())),
-        loop_(model, options, &blocks_, &queue_, &board_),
+        loop_(model, options, &queue_, &board_),
         thread_([this] { loop_.run(); }) {}
   ~Impl() { stop(0.0); }
   Impl(const Impl&) = delete;
@@ -29,7 +29,7 @@ class Engine::Impl {
     if (thread_.joinable()) thread_.join();
   }
 
-  JsonBlocks blocks_;
+  const JsonSchemas schemas_;
   RequestQueue queue_;
   StatusBoard board_;
 
@@ -44,7 +44,7 @@ Engine::Engine(const ModelSession& model, const EngineOptions& options)
 
 Engine::~Engine() = default;
 
-uint64_t Engine::json_bytes() const { return impl_->blocks_.n_bytes(); }
+uint64_t Engine::json_bytes() const { return impl_->schemas_.n_bytes(); }
 
 SubmitResult Engine::submit(AnswerRequest request, std::shared_ptr<AnswerListener> listener,
                             uint64_t* id) {
@@ -53,9 +53,9 @@ SubmitResult Engine::submit(AnswerRequest request, std::shared_ptr<AnswerListene
 
 void Engine::cancel(uint64_t id) { impl_->queue_.cancel(id); }
 
-std::string Engine::problem_with_schema(const std::string& schema) {
-  return impl_->blocks_.problem_with(schema);
-}
+SubmitResult Engine::has_room(size_t n_requests) { return impl_->queue_.has_room(n_requests); }
+
+const JsonSchemas& Engine::schemas() const { return impl_->schemas_; }
 
 std::vector<SessionStatus> Engine::sessions() const { return impl_->board_.sessions(); }
 

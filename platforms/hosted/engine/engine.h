@@ -14,26 +14,29 @@
 #include <string_view>
 #include <vector>
 
+#include "platforms/hosted/engine/json_schemas.h"
+#include "platforms/hosted/engine/stop_strings.h"
 #include "platforms/hosted/session/model_session.h"
 
 namespace cria::hosted {
 
+// What may be large is shared: by the prompts of one request, and by their choices.
 struct AnswerRequest {
   std::vector<uint32_t> prompt;        // at least one token, fewer than the context has positions
   std::optional<uint32_t> max_tokens;  // of each choice; 0: the prompt is read and that is all
   cria_sampling sampling = {};         // its biases are those below
-  std::vector<cria_logit_bias> biases;
-  uint64_t seed = 0;              // of choice 0; choice i has seed + i
-  uint32_t n_choices = 1;         // at most the number of sessions
+  std::shared_ptr<const std::vector<cria_logit_bias>> biases;  // null: none
+  uint64_t seed = 0;                                           // of choice 0; choice i has seed + i
+  uint32_t n_choices = 1;                                      // at most the number of sessions
   std::optional<uint32_t> n_top;  // likeliest tokens told with each token; none: no probabilities
-  // None is empty. The text ends before the first that is complete; of those that are complete with
-  // the same byte, before the longest.
-  std::vector<std::string> stops;
-  bool ignore_end = false;     // end tokens are forbidden
+  // The text ends before the first that is complete; of those that are complete with the same byte,
+  // before the longest. Null: none.
+  std::shared_ptr<const StopStrings> stops;
   bool shows_special = false;  // special tokens are part of the text
   bool begins_text = false;    // no space stands before the first word, as SentencePiece has it
-  bool is_json = false;        // the answer is a document that schema allows
-  std::string schema;          // empty: any JSON value
+  // The answer is a document that it allows; null: any text. Once it is submitted the engine's
+  // thread alone uses it.
+  std::shared_ptr<JsonSchema> schema;
 };
 
 struct TokenLogprob {
@@ -76,7 +79,7 @@ struct AnswerSummary {
   AnswerEnd end;
   cria_status status;      // CRIA_OK unless kFailed, and where an exception was why
   std::string stop;        // kStopString: the one that appeared
-  bool is_whole_document;  // is_json: what was written is a document
+  bool is_whole_document;  // of a schema: what was written is a document
   uint32_t n_prompt;       // tokens
   uint32_t n_cached;       // of them, that a session held already
   uint32_t n_drawn;        // tokens drawn, end tokens among them
@@ -117,21 +120,20 @@ struct EngineCounts {
 
 struct EngineOptions {
   uint32_t max_waiting = 16;           // requests without a session
-  size_t max_schema_bytes = 1u << 20;  // memory of a compiled schema, set aside for each session
+  size_t max_schema_bytes = 1u << 20;  // memory of a compiled schema
   // Is told one line for people about what happens to a request; may be called on any thread.
   void (*log)(const std::string& line) = nullptr;
 };
 
 class Engine {
  public:
-  // Takes all memory that it will ever take for sessions and schemas. The model outlives it; nobody
-  // else uses its sessions and its workspace meanwhile.
+  // The model outlives it; nobody else uses its sessions and its workspace meanwhile.
   Engine(const ModelSession& model, const EngineOptions& options);
   ~Engine();  // as stop()
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Bytes that the engine takes besides the model's plan: vocabulary for JSON and schemas.
+  // Bytes that the engine takes at once besides the model's plan: the vocabulary for JSON.
   [[nodiscard]] uint64_t json_bytes() const;
 
   // From any thread. id, which is never 0, is valid for cancel from then on; it is written before
@@ -139,12 +141,15 @@ class Engine {
   // std::bad_alloc where there is no memory for it; then it is not taken.
   SubmitResult submit(AnswerRequest request, std::shared_ptr<AnswerListener> listener,
                       uint64_t* id);
+  // Whether so many requests would be taken now; asked before anything is made of them. What is
+  // not counts as refused.
+  SubmitResult has_room(size_t n_requests);
   // Ends a request, also one that waits: its listener hears kCancelled for the choices that have
   // not ended, within one layer's time. Nothing happens for an id that has ended.
   void cancel(uint64_t id);
 
-  // Why a schema cannot be had, as one line; empty: it can. From any thread.
-  std::string problem_with_schema(const std::string& schema);
+  // For schemas of requests, on any thread.
+  [[nodiscard]] const JsonSchemas& schemas() const;
 
   [[nodiscard]] std::vector<SessionStatus> sessions() const;
   [[nodiscard]] EngineCounts counts() const;

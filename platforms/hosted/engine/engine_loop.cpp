@@ -53,11 +53,10 @@ std::string line_about(const Answer& answer, const PromptStart& start) {
 
 }  // namespace
 
-EngineLoop::EngineLoop(const ModelSession& model, const EngineOptions& options, JsonBlocks* blocks,
-                       RequestQueue* queue, StatusBoard* board)
+EngineLoop::EngineLoop(const ModelSession& model, const EngineOptions& options, RequestQueue* queue,
+                       StatusBoard* board)
     : model_(model),
       options_(options),
-      blocks_(blocks),
       queue_(queue),
       board_(board),
       end_tokens_(end_tokens_of(model.model())),
@@ -136,9 +135,7 @@ cria_status EngineLoop::check(const AnswerRequest& wish) const {
   const uint32_t vocab_size = cria_vocab_size(model_.model());
   const bool is_valid = !wish.prompt.empty() && wish.n_choices <= model_.sessions().size() &&
                         std::all_of(wish.prompt.begin(), wish.prompt.end(),
-                                    [vocab_size](uint32_t token) { return token < vocab_size; }) &&
-                        std::none_of(wish.stops.begin(), wish.stops.end(),
-                                     [](const std::string& stop) { return stop.empty(); });
+                                    [vocab_size](uint32_t token) { return token < vocab_size; });
   if (!is_valid) return CRIA_INVALID_ARGUMENT;
   return wish.prompt.size() < cria_context(model_.session()) ? CRIA_OK : CRIA_CONTEXT_FULL;
 }
@@ -172,7 +169,7 @@ void EngineLoop::start(const std::shared_ptr<Request>& request, uint32_t choice)
   std::optional<Ending> ending;
   try {
     made = std::make_unique<Answer>(request, choice, model_.model(), session, state, end_tokens_);
-    ending = made->prepare(blocks_);
+    ending = made->prepare();
   } catch (...) {
     ending = ending_at_hand();
   }

@@ -10,7 +10,6 @@
 #include <cria.h>
 #include "platforms/hosted/engine/answer.h"
 #include "platforms/hosted/engine/engine.h"
-#include "platforms/hosted/engine/json_blocks.h"
 #include "platforms/hosted/engine/request_queue.h"
 #include "platforms/hosted/engine/session_pool.h"
 #include "platforms/hosted/engine/status_board.h"
@@ -21,8 +20,8 @@ namespace cria::hosted {
 class EngineLoop : private StepWatcher {
  public:
   // All outlive it; queue and board are thread-safe.
-  EngineLoop(const ModelSession& model, const EngineOptions& options, JsonBlocks* blocks,
-             RequestQueue* queue, StatusBoard* board);
+  EngineLoop(const ModelSession& model, const EngineOptions& options, RequestQueue* queue,
+             StatusBoard* board);
   ~EngineLoop() override;
   EngineLoop(const EngineLoop&) = delete;
   EngineLoop& operator=(const EngineLoop&) = delete;
@@ -75,7 +74,6 @@ class EngineLoop : private StepWatcher {
 
   const ModelSession& model_;
   const EngineOptions options_;
-  JsonBlocks* const blocks_;
   RequestQueue* const queue_;
   StatusBoard* const board_;
   const std::vector<uint32_t> end_tokens_;  // ascending

@@ -10,7 +10,6 @@ namespace cria::hosted {
 
 Request::Request(AnswerRequest wanted, std::shared_ptr<AnswerListener> hears)
     : wish(std::move(wanted)),
-      stops(wish.stops),
       listener(std::move(hears)),
       submitted_seconds(monotonic_seconds()),
       n_left(std::max(wish.n_choices, 1u)) {
@@ -21,11 +20,8 @@ Request::Request(AnswerRequest wanted, std::shared_ptr<AnswerListener> hears)
 
 SubmitResult RequestQueue::put(std::shared_ptr<Request> request, uint64_t* id) {
   const std::lock_guard lock(mutex_);
-  const bool is_full = waiting_.size() >= max_waiting_ + n_idle_;
-  if (is_shut_down_ || is_full) {
-    ++n_refused_;
-    return is_shut_down_ ? SubmitResult::kShuttingDown : SubmitResult::kQueueFull;
-  }
+  const SubmitResult result = look_for_room(1);
+  if (result != SubmitResult::kTaken) return result;
   const uint64_t new_id = newest_id_ + 1;
   const auto place = live_.emplace(new_id, request).first;
   try {
@@ -40,6 +36,18 @@ SubmitResult RequestQueue::put(std::shared_ptr<Request> request, uint64_t* id) {
   *id = new_id;
   changed_.notify_all();
   return SubmitResult::kTaken;
+}
+
+SubmitResult RequestQueue::has_room(size_t n_requests) {
+  const std::lock_guard lock(mutex_);
+  return look_for_room(n_requests);
+}
+
+SubmitResult RequestQueue::look_for_room(size_t n_requests) {
+  const bool is_full = waiting_.size() + n_requests > max_waiting_ + n_idle_;
+  if (!is_shut_down_ && !is_full) return SubmitResult::kTaken;
+  ++n_refused_;
+  return is_shut_down_ ? SubmitResult::kShuttingDown : SubmitResult::kQueueFull;
 }
 
 void RequestQueue::cancel(uint64_t id) {

@@ -10,7 +10,6 @@
 #include <unordered_map>
 
 #include "platforms/hosted/engine/engine.h"
-#include "platforms/hosted/engine/stop_strings.h"
 
 namespace cria::hosted {
 
@@ -19,7 +18,6 @@ struct Request {
   Request(AnswerRequest wish, std::shared_ptr<AnswerListener> listener);
 
   AnswerRequest wish;
-  StopStrings stops;
   std::shared_ptr<AnswerListener> listener;
   uint64_t id = 0;
   double submitted_seconds;  // on the clock
@@ -39,6 +37,8 @@ class RequestQueue {
       : max_waiting_(max_waiting), n_idle_(n_sessions) {}
 
   SubmitResult put(std::shared_ptr<Request> request, uint64_t* id);
+  // What put would say, of so many.
+  SubmitResult has_room(size_t n_requests);
   void cancel(uint64_t id);
   // Requests are taken no more, and what runs ends when so much time has passed at the latest.
   void shut_down(double patience_seconds);
@@ -66,6 +66,9 @@ class RequestQueue {
   [[nodiscard]] Counts counts() const;
 
  private:
+  // Under the mutex.
+  SubmitResult look_for_room(size_t n_requests);
+
   const uint32_t max_waiting_;
   std::atomic<bool> has_news_ = false;
   std::atomic<bool> is_shut_down_ = false;

@@ -12,7 +12,7 @@ namespace cria::hosted {
 // The stop strings of a request. Never changes once it is made: any number of texts share it.
 class StopStrings {
  public:
-  explicit StopStrings(std::vector<std::string> stops);  // none is empty
+  explicit StopStrings(std::vector<std::string> stops);  // empty ones are ignored
 
   [[nodiscard]] size_t size() const { return stops_.size(); }
   [[nodiscard]] const std::string& at(size_t i) const { return stops_[i].text; }
@@ -33,7 +33,7 @@ class StopStrings {
 // matter.
 class StopFinder {
  public:
-  explicit StopFinder(const StopStrings& stops);  // which outlive it
+  explicit StopFinder(const StopStrings* stops);  // which outlive it; null: none
 
   // Takes what comes next, up to the byte that completes a stop string.
   void feed(std::string_view text);
@@ -45,7 +45,7 @@ class StopFinder {
   [[nodiscard]] size_t n_clear() const { return n_clear_; }
 
  private:
-  const StopStrings& stops_;
+  const StopStrings* stops_;
   std::vector<uint32_t> n_matched_;  // of each
   size_t n_fed_ = 0;
   size_t n_clear_ = 0;

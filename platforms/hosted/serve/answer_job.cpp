@@ -16,6 +16,13 @@
 namespace cria::hosted {
 namespace {
 
+ApiError refusal_of(SubmitResult result) {
+  if (result == SubmitResult::kShuttingDown) {
+    return {ErrorKind::kUnavailable, "the server is stopping"};
+  }
+  return {ErrorKind::kTooMany, "all sessions are busy and the queue is full; try again"};
+}
+
 // What the engine told and nobody has written yet.
 struct Told {
   size_t prompt;
@@ -31,8 +38,11 @@ class Job final : public Wakeable, public std::enable_shared_from_this<Job> {
         writer_(std::move(writer)),
         exchange_(std::move(exchange)),
         backlog_(std::move(backlog)),
-        waker_(std::move(waker)) {}
-  ~Job() override { backlog_->remove(n_bytes_); }
+        waker_(std::move(waker)),
+        own_bytes_(writer_->own_bytes()) {
+    backlog_->add(own_bytes_);
+  }
+  ~Job() override { backlog_->remove(own_bytes_ + n_bytes_); }
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
@@ -47,6 +57,7 @@ class Job final : public Wakeable, public std::enable_shared_from_this<Job> {
 
   void submit(std::vector<AnswerRequest> prompts);
   void wake();
+  void refuse(const ApiError& error);
   void end_early(const Failure& failure);
 
   // On the network thread.
@@ -70,7 +81,8 @@ class Job final : public Wakeable, public std::enable_shared_from_this<Job> {
   std::shared_ptr<Backlog> backlog_;
   std::unique_ptr<Waker> waker_;
   std::vector<uint64_t> ids_;
-  size_t n_open_ = 0;  // choices
+  const size_t own_bytes_;  // of the writer, counted in the backlog
+  size_t n_open_ = 0;       // choices
 
   std::mutex mutex_;  // of all that follows
   std::deque<Told> told_;
@@ -108,6 +120,11 @@ void Job::submit(std::vector<AnswerRequest> prompts) {
     job->exchange_ = nullptr;
   });
   if (exchange_ == nullptr) return;
+  try {
+    need_room(engine_, prompts.size());
+  } catch (const ApiError& error) {
+    return refuse(error);
+  }
   for (const AnswerRequest& prompt : prompts) n_open_ += prompt.n_choices;
   ids_.reserve(prompts.size());
   for (size_t i = 0; i < prompts.size(); ++i) {
@@ -118,19 +135,19 @@ void Job::submit(std::vector<AnswerRequest> prompts) {
       ids_.push_back(id);
       continue;
     }
-    const bool is_full = result == SubmitResult::kQueueFull;
-    Reply refusal = ApiError(is_full ? ErrorKind::kTooMany : ErrorKind::kUnavailable,
-                             is_full ? "all sessions are busy and the queue is full; try again"
-                                     : "the server is stopping")
-                        .reply();
-    cancel();
-    drop();
-    const std::shared_ptr<Exchange> exchange = std::exchange(exchange_, nullptr);
-    return exchange->reply(std::move(refusal));
+    return refuse(refusal_of(result));
   }
   if (!writer_->streams()) return;
   exchange_->begin_events(
       [job = shared_from_this()](std::string* text) { return job->next(text); });
+}
+
+void Job::refuse(const ApiError& error) {
+  Reply refusal = error.reply();
+  cancel();
+  drop();
+  const std::shared_ptr<Exchange> exchange = std::exchange(exchange_, nullptr);
+  exchange->reply(std::move(refusal));
 }
 
 void Job::end_early(const Failure& failure) {
@@ -325,6 +342,11 @@ void Job::finish_whole() {
 }
 
 }  // namespace
+
+void need_room(Engine* engine, size_t n_requests) {
+  const SubmitResult result = engine->has_room(n_requests);
+  if (result != SubmitResult::kTaken) throw refusal_of(result);
+}
 
 void start_job(Engine* engine, std::unique_ptr<AnswerWriter> writer,
                std::vector<AnswerRequest> prompts, const std::shared_ptr<Exchange>& exchange,

@@ -30,6 +30,9 @@ class Backlog {
 // Of requests that come while it is.
 constexpr const char* kCrowded = "too many answers wait to be taken; try again";
 
+// Throws ApiError unless the engine takes so many requests now.
+void need_room(Engine* engine, size_t n_requests);
+
 // On the network thread. All of the prompts are taken, or none: then the reply says so. Throws
 // std::bad_alloc where there is no memory to begin.
 void start_job(Engine* engine, std::unique_ptr<AnswerWriter> writer,

@@ -3,7 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "platforms/hosted/engine/engine.h"
@@ -15,23 +18,37 @@ namespace cria::hosted {
 
 enum class AnswerStyle { kChat, kText, kNative };
 
+// A member of an answer that was asked for: "a/b" is the member b of a.
+struct ResponseField {
+  std::string path;
+  std::string setting;  // of generation_settings: its JSON
+};
+
 struct AnswerOrder {
   AnswerStyle style = AnswerStyle::kChat;
-  std::vector<AnswerRequest> prompts;     // all but their tokens alike
-  std::vector<std::string> prompt_texts;  // kText that echoes, kNative
+  std::vector<AnswerRequest> prompts;     // all but their tokens alike; they leave for the engine
+  std::vector<uint32_t> prompt_sizes;     // tokens of each
+  std::vector<std::string> prompt_texts;  // of each, where the answer tells them; else none
+  uint32_t n_choices = 1;                 // of each prompt
+  std::optional<uint32_t> n_top;          // as the engine has it
   std::string model;                      // what the answer calls it
+  std::shared_ptr<void> in_hand;          // as long as it has not begun
   bool streams = false;
   bool includes_usage = false;
   bool tells_timings = false;  // with every piece
   bool returns_tokens = false;
-  bool is_batch = false;                     // kNative: the answer is a list
-  std::vector<std::string> response_fields;  // kNative; none: all
-  JsonText settings = nullptr;               // kNative
+  bool is_batch = false;                       // kNative: the answer is a list
+  std::vector<ResponseField> response_fields;  // kNative, each path once; none: all
+  JsonText settings = nullptr;                 // kNative
 
-  // Whether the answer tells more of its tokens than their text.
-  [[nodiscard]] bool tells_tokens() const {
-    return returns_tokens || (!prompts.empty() && prompts[0].n_top);
+  void add_prompt(AnswerRequest prompt) {
+    n_choices = prompt.n_choices;
+    n_top = prompt.n_top;
+    prompt_sizes.push_back(static_cast<uint32_t>(prompt.prompt.size()));
+    prompts.push_back(std::move(prompt));
   }
+  // Whether the answer tells more of its tokens than their text.
+  [[nodiscard]] bool tells_tokens() const { return returns_tokens || n_top; }
 };
 
 // What an answer holds until its client takes it; that of a stream, of what is not yet taken.

@@ -59,17 +59,23 @@ AnswerWriter::AnswerWriter(AnswerOrder order, const TextService* text)
       created_(std::chrono::duration_cast<std::chrono::seconds>(
                    std::chrono::system_clock::now().time_since_epoch())
                    .count()) {
-  choices_.resize(order_.prompts.size() * order_.prompts[0].n_choices);
+  choices_.resize(order_.prompt_sizes.size() * order_.n_choices);
 }
 
 size_t AnswerWriter::index_of(size_t prompt, uint32_t choice) const {
-  return prompt * order_.prompts[0].n_choices + choice;
+  return prompt * order_.n_choices + choice;
+}
+
+size_t AnswerWriter::own_bytes() const {
+  size_t n_bytes = 0;
+  for (const std::string& text : order_.prompt_texts) n_bytes += text.size();
+  return n_bytes;
 }
 
 size_t AnswerWriter::bytes_of(const AnswerPiece& piece) const {
   size_t n_bytes = piece.text.size();
   if (order_.streams || order_.tells_tokens()) {
-    n_bytes += bytes_of_tokens(piece.tokens.size(), order_.prompts[0].n_top.value_or(0));
+    n_bytes += bytes_of_tokens(piece.tokens.size(), order_.n_top.value_or(0));
   }
   return n_bytes;
 }
@@ -136,13 +142,25 @@ JsonText AnswerWriter::place_of(List list, const DrawnToken& drawn) {
   }
 }
 
-bool AnswerWriter::next_of_whole(std::string* text) {
-  if (parts_.empty()) {
-    parts_.emplace_back();
-    put_whole();
+void AnswerWriter::put_next() {
+  parts_.assign(1, {});
+  part_ = 0;
+  const size_t i = n_put_++;
+  if (i == 0) return put_first();
+  if (i > choices_.size()) return put_last();
+  if (i > 1) {
+    choices_[i - 2].tokens = {};
+    put(",");
   }
+  put_choice(i - 1);
+  choices_[i - 1].text = {};
+}
+
+bool AnswerWriter::next_of_whole(std::string* text) {
+  if (part_ == parts_.size()) put_next();
   Part& part = parts_[part_];
-  if (!std::exchange(is_begun_, true)) {
+  // What adds no text and is not the end would be waited for.
+  if (!std::exchange(is_begun_, true) && !part.text.empty()) {
     *text += part.text;
     part.text = {};
     return true;
@@ -156,15 +174,15 @@ bool AnswerWriter::next_of_whole(std::string* text) {
   is_begun_ = false;
   token_ = 0;
   offset_ = 0;
-  if (++part_ == parts_.size()) return false;
-  return next_of_whole(text);
+  if (++part_ < parts_.size() || n_put_ < choices_.size() + 2) return next_of_whole(text);
+  return false;
 }
 
 // A prompt is read once, whatever the number of its answers.
 AnswerWriter::Sums AnswerWriter::sums() const {
   Sums sums = {};
   for (size_t i = 0; i < choices_.size(); ++i) {
-    if (i % order_.prompts[0].n_choices == 0) {
+    if (i % order_.n_choices == 0) {
       sums.n_prompt += choices_[i].summary.n_prompt;
       sums.n_cached += choices_[i].summary.n_cached;
     }
@@ -225,7 +243,7 @@ JsonText AnswerWriter::timings_of(const AnswerSummary& s) {
 
 JsonText AnswerWriter::timings_so_far(size_t prompt, const AnswerPiece& piece,
                                       const Choice& choice) const {
-  const auto n_prompt = static_cast<uint32_t>(order_.prompts[prompt].prompt.size());
+  const uint32_t n_prompt = order_.prompt_sizes[prompt];
   return timings(piece.n_cached, n_prompt - std::min(piece.n_cached, n_prompt),
                  piece.prefill_seconds, choice.n_told, choice.last_seconds - choice.first_seconds);
 }

@@ -11,7 +11,7 @@
 
 namespace cria::hosted {
 
-// Of one order. prompt is a place in order.prompts.
+// Of one order. prompt is a place among its prompts.
 class AnswerWriter {
  public:
   AnswerWriter(AnswerOrder order, const TextService* text);
@@ -20,6 +20,8 @@ class AnswerWriter {
   AnswerWriter& operator=(const AnswerWriter&) = delete;
 
   [[nodiscard]] bool streams() const { return order_.streams; }
+  // What it holds as long as it lives.
+  [[nodiscard]] size_t own_bytes() const;
   // What take holds on to of a piece where the answer is told as a whole, and as long as it waits
   // to be told.
   [[nodiscard]] size_t bytes_of(const AnswerPiece& piece) const;
@@ -50,9 +52,12 @@ class AnswerWriter {
 
   virtual JsonText piece_event(size_t prompt, const AnswerPiece& piece, Choice* choice) = 0;
   virtual JsonText end_event(size_t prompt, const Choice& choice) = 0;
-  // The whole answer, in which lists of a choice's tokens are written as they are sent: they may be
-  // far longer than what they are made of.
-  virtual void put_whole() = 0;
+  // The whole answer: what comes first, each choice, what comes last. One is made when the one
+  // before it is taken, and lists of a choice's tokens are written as they are sent: they may be far
+  // longer than what they are made of.
+  virtual void put_first() = 0;
+  virtual void put_choice(size_t index) = 0;
+  virtual void put_last() = 0;
   virtual std::string opening(size_t /*index*/) { return {}; }
   virtual std::string closing() { return {}; }
 
@@ -67,7 +72,7 @@ class AnswerWriter {
   [[nodiscard]] JsonText timings_so_far(size_t prompt, const AnswerPiece& piece,
                                         const Choice& choice) const;
 
-  // Of put_whole. A list has a place for each token of a choice.
+  // Of those. A list has a place for each token of a choice.
   enum class List { kNone, kRows, kTokens, kLogprobs, kTop, kOffsets };
   void put(const std::string& text) { parts_.back().text += text; }
   void put_list(size_t choice, List list);
@@ -94,11 +99,14 @@ class AnswerWriter {
 
   AnswerOrder order_;
   const TextService* text_;
-  std::vector<Part> parts_;
-  size_t part_ = 0;        // the next to write,
-  size_t token_ = 0;       // of its list,
-  size_t offset_ = 0;      // at which its text begins
-  bool is_begun_ = false;  // the part's text is written
+  void put_next();
+
+  std::vector<Part> parts_;  // of what was put last
+  size_t n_put_ = 0;         // of what comes first, the choices, what comes last
+  size_t part_ = 0;          // the next to write,
+  size_t token_ = 0;         // of its list,
+  size_t offset_ = 0;        // at which its text begins
+  bool is_begun_ = false;    // the part's text is written
   std::vector<Choice> choices_;
   std::string id_;
   int64_t created_;

@@ -32,6 +32,7 @@ uint32_t first_end_token(const cria_model* model) {
 }
 
 constexpr std::chrono::milliseconds kMemoryPause{10};
+constexpr long kMostInHand = 1;
 
 // An escaped slash separates nothing: no path that is served has one.
 std::string decoded_path(std::string_view path) {
@@ -144,9 +145,11 @@ bool Api::accepts(const RequestHead& head, Reply* refusal) {
 std::function<void()> Api::answer_to(const Route& route, const std::string& text,
                                      const std::shared_ptr<Exchange>& exchange) {
   try {
+    if (route.order != nullptr) need_room(engine_, 1);
     const ParsedJson parsed = parse_object(text);
     if (route.order != nullptr) {
       const auto order = std::make_shared<AnswerOrder>(route.order(context_, parsed.json, text));
+      order->in_hand = in_hand_;
       return [this, order, exchange] { start(std::move(*order), exchange); };
     }
     // A function is copied on its way; a long text must not be.
@@ -190,7 +193,12 @@ void Api::handle(RequestHead head, std::string body, std::shared_ptr<Exchange> e
   if (route->order != nullptr && backlog_->is_full()) {
     return exchange->reply(ApiError(ErrorKind::kUnavailable, kCrowded).reply());
   }
+  const size_t body_bytes = body.size();
   auto work = [this, route, exchange, text = std::move(body)]() mutable {
+    // What was read and has not begun takes memory that no limit counts yet.
+    while (in_hand_.use_count() > kMostInHand + 1 && !worker_.is_over()) {
+      std::this_thread::sleep_for(kMemoryPause);
+    }
     if (exchange->is_gone()) return;
     std::function<void()> told = [] { throw std::bad_alloc(); };  // small enough to take none
     try {
@@ -203,11 +211,12 @@ void Api::handle(RequestHead head, std::string body, std::shared_ptr<Exchange> e
       std::this_thread::sleep_for(kMemoryPause);
     }
   };
-  worker_.post(std::move(work));
+  worker_.post(body_bytes, std::move(work));
 }
 
 void Api::start(AnswerOrder order, const std::shared_ptr<Exchange>& exchange) {
-  std::vector<AnswerRequest> prompts = order.prompts;
+  order.in_hand = nullptr;
+  std::vector<AnswerRequest> prompts = std::move(order.prompts);
   start_job(engine_, make_writer(std::move(order), text_), std::move(prompts), exchange, backlog_,
             network_);
 }
@@ -345,6 +354,7 @@ std::string Api::tokenize(const Json& request) {
     tokens.insert(tokens.end(), encoded.tokens.begin(), encoded.tokens.end());
   };
   if (content != nullptr && content->is_array()) {
+    check_text_bytes(*content, text_->max_request_bytes(), "content");
     for (const Json& part : *content) put(part, &part == &content->front());
   } else if (content != nullptr) {
     if (!content->is_string()) {

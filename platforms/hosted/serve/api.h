@@ -91,6 +91,7 @@ class Api final : public RequestHandler {
   ApiOptions options_;
   OrderContext context_;
   std::shared_ptr<Backlog> backlog_ = std::make_shared<Backlog>();
+  std::shared_ptr<int> in_hand_ = std::make_shared<int>();  // an owner for each order
   int64_t created_;
   uint32_t end_token_;
   NetworkThread* network_ = nullptr;

@@ -83,7 +83,7 @@ AnswerOrder chat_order(const OrderContext& context, const Json& request, const s
   Encoded prompt = context.text->encode_chat(messages);
   check_prompt(context, prompt);
   answer.prompt = std::move(prompt.tokens);
-  order.prompts.push_back(std::move(answer));
+  order.add_prompt(std::move(answer));
   check_answer_size(context, order);
   return order;
 }

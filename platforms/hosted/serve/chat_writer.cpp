@@ -30,7 +30,7 @@ class ChatWriter final : public AnswerWriter {
 
   JsonText piece_event(size_t prompt, const AnswerPiece& piece, Choice*) override {
     return chunk(index_of(prompt, piece.choice), JsonText::object({{"content", piece.text}}),
-                 nullptr, order_.prompts[0].n_top ? &piece.tokens : nullptr);
+                 nullptr, order_.n_top ? &piece.tokens : nullptr);
   }
 
   JsonText end_event(size_t prompt, const Choice& choice) override {
@@ -42,26 +42,24 @@ class ChatWriter final : public AnswerWriter {
 
   std::string closing() override { return closing_of("chat.completion.chunk"); }
 
-  void put_whole() override {
+  void put_first() override {
     put_open(counted_head("chat.completion"));
     put("\"choices\":[");
-    for (size_t i = 0; i < choices_.size(); ++i) {
-      if (i > 0) put(",");
-      put_open(JsonText::object(
-          {{"index", i},
-           {"message", JsonText::object({{"role", "assistant"}, {"content", choices_[i].text}})},
-           {"finish_reason", finish_reason(choices_[i].summary)}}));
-      put("\"logprobs\":");
-      if (order_.prompts[0].n_top) {
-        put("{\"content\":");
-        put_list(i, List::kRows);
-        put("}}");
-      } else {
-        put("null}");
-      }
-    }
-    put("]}");
   }
+
+  void put_choice(size_t i) override {
+    put_open(JsonText::object(
+        {{"index", i},
+         {"message", JsonText::object({{"role", "assistant"}, {"content", choices_[i].text}})},
+         {"finish_reason", finish_reason(choices_[i].summary)}}));
+    put("\"logprobs\":");
+    if (!order_.n_top) return put("null}");
+    put("{\"content\":");
+    put_list(i, List::kRows);
+    put("}}");
+  }
+
+  void put_last() override { put("]}"); }
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The bodies of /v1/completions and of llama.cpp's /completion.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/answer_order.h"
@@ -10,6 +11,8 @@
 
 namespace cria::hosted {
 namespace {
+
+constexpr std::string_view kSettingPrefix = "generation_settings/";
 
 [[noreturn]] void refuse(const std::string& what) {
   throw ApiError(ErrorKind::kInvalidRequest, "prompt " + what, "prompt");
@@ -79,6 +82,7 @@ void read_prompts(const OrderContext& context, const RequestFields& fields,
   const Json* const json = fields.find("prompt");
   if (json == nullptr) refuse("is missing");
   std::vector<const Json*> list;
+  if (json->is_array()) check_text_bytes(*json, context.text->max_request_bytes(), "prompt");
   if (json->is_array() && is_list_of_prompts(*json)) {
     for (const Json& each : *json) list.push_back(&each);
   } else {
@@ -102,32 +106,71 @@ void read_prompts(const OrderContext& context, const RequestFields& fields,
                                           : std::string());
     }
     request.prompt = std::move(prompt.encoded.tokens);
-    order->prompts.push_back(std::move(request));
+    order->add_prompt(std::move(request));
   }
 }
 
 // What /completion says of how it was asked.
-JsonText settings_of(const AnswerRequest& answer, const AnswerOrder& order) {
+JsonText settings_of(const AnswerRequest& answer, const AnswerOrder& order, bool ignores_end) {
   const cria_sampling& s = answer.sampling;
+  JsonText stops = JsonText::array();
+  for (size_t i = 0; answer.stops != nullptr && i < answer.stops->size(); ++i) {
+    stops.push_back(answer.stops->at(i));
+  }
   const JsonText limit = answer.max_tokens ? JsonText(*answer.max_tokens) : JsonText(-1);
-  return JsonText::object(
-      {{"n_predict", limit},
-       {"max_tokens", limit},
-       {"seed", answer.seed},
-       {"temperature", s.temperature},
-       {"top_k", s.top_k},
-       {"top_p", s.top_p},
-       {"min_p", s.min_p},
-       {"repeat_last_n", CRIA_PENALTY_TOKENS},
-       {"repeat_penalty", s.repeat_penalty},
-       {"presence_penalty", s.presence_penalty},
-       {"frequency_penalty", s.frequency_penalty},
-       {"stop", JsonText::array(answer.stops, [](const std::string& stop) { return stop; })},
-       {"ignore_eos", answer.ignore_end},
-       {"stream", order.streams},
-       {"n_probs", answer.n_top.value_or(0)},
-       {"n", answer.n_choices},
-       {"timings_per_token", order.tells_timings}});
+  return JsonText::object({{"n_predict", limit},
+                           {"max_tokens", limit},
+                           {"seed", answer.seed},
+                           {"temperature", s.temperature},
+                           {"top_k", s.top_k},
+                           {"top_p", s.top_p},
+                           {"min_p", s.min_p},
+                           {"repeat_last_n", CRIA_PENALTY_TOKENS},
+                           {"repeat_penalty", s.repeat_penalty},
+                           {"presence_penalty", s.presence_penalty},
+                           {"frequency_penalty", s.frequency_penalty},
+                           {"stop", stops},
+                           {"ignore_eos", ignores_end},
+                           {"stream", order.streams},
+                           {"n_probs", answer.n_top.value_or(0)},
+                           {"n", answer.n_choices},
+                           {"timings_per_token", order.tells_timings}});
+}
+
+[[noreturn]] void refuse_fields(const std::string& what) {
+  throw ApiError(ErrorKind::kInvalidRequest, "response_fields " + what, "response_fields");
+}
+
+// What they say of the settings is looked up here, once for all choices.
+void read_response_fields(const RequestFields& fields, AnswerOrder* order) {
+  constexpr size_t kMostFields = 64;
+  constexpr size_t kMostFieldBytes = 256;
+  const Json* const wanted = fields.list("response_fields");
+  if (wanted == nullptr) return;
+  if (wanted->size() > kMostFields) refuse_fields(text_of("are at most %zu", kMostFields));
+  for (const Json& each : *wanted) {
+    if (!each.is_string()) refuse_fields("must be a list of texts");
+    std::string path = each.get<std::string>();
+    if (path.size() > kMostFieldBytes) {
+      refuse_fields(text_of("have at most %zu bytes each", kMostFieldBytes));
+    }
+    const bool is_there =
+        std::any_of(order->response_fields.begin(), order->response_fields.end(),
+                    [&](const ResponseField& field) { return field.path == path; });
+    if (is_there) continue;
+    std::string setting;
+    if (path.starts_with(kSettingPrefix)) {
+      setting =
+          raw_path(order->settings.text(), std::string_view(path).substr(kSettingPrefix.size()));
+    }
+    order->response_fields.push_back({std::move(path), std::move(setting)});
+  }
+}
+
+bool tells_prompt(const AnswerOrder& order) {
+  const std::vector<ResponseField>& fields = order.response_fields;
+  return fields.empty() || std::any_of(fields.begin(), fields.end(),
+                                       [](const auto& field) { return field.path == "prompt"; });
 }
 
 }  // namespace
@@ -160,20 +203,12 @@ AnswerOrder native_order(const OrderContext& context, const Json& request,
   refuse_unsupported(fields);
   read_how_told(context, fields, &order);
   order.returns_tokens = fields.flag("return_tokens", false);
-  if (const Json* const wanted = fields.list("response_fields")) {
-    for (const Json& each : *wanted) {
-      if (!each.is_string()) {
-        throw ApiError(ErrorKind::kInvalidRequest, "response_fields must be a list of texts",
-                       "response_fields");
-      }
-      order.response_fields.push_back(each.get<std::string>());
-    }
-  }
   AnswerRequest answer;
   read_sampling(context, fields, &answer);
   read_format(context, fields, body, &answer);
-  order.settings = settings_of(answer, order);
-  read_prompts(context, fields, answer, &order, true);
+  order.settings = settings_of(answer, order, ignores_end(fields));
+  read_response_fields(fields, &order);
+  read_prompts(context, fields, answer, &order, order.streams || tells_prompt(order));
   check_answer_size(context, order);
   return order;
 }

@@ -240,6 +240,16 @@ std::optional<std::string_view> raw_member(std::string_view object,
   return found;
 }
 
+std::string_view raw_path(std::string_view object, std::string_view path) {
+  std::string_view value = path.empty() ? std::string_view() : object;
+  while (!value.empty() && !path.empty()) {
+    const size_t end = std::min(path.find('/'), path.size());
+    value = raw_member(value, {path.substr(0, end)});
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return value;
+}
+
 template <typename Name>
 const Json* BasicFields<Name>::find(Name name) const {
   const auto found = object_.find(static_cast<const char*>(name));
@@ -301,6 +311,25 @@ const Json* BasicFields<Name>::object(Name name) const {
 
 template class BasicFields<MemberName>;
 template class BasicFields<const char*>;
+
+void check_text_bytes(const Json& json, size_t most, const char* param) {
+  size_t n_left = most;
+  const auto count = [&](const auto& self, const Json& each) -> void {
+    if (each.is_string()) {
+      const size_t n_bytes = each.get_ref<const std::string&>().size();
+      if (n_bytes > n_left) {
+        throw ApiError(
+            ErrorKind::kInvalidRequest,
+            text_of("%s: the texts of a request have at most %zu bytes together", param, most),
+            param);
+      }
+      n_left -= n_bytes;
+    }
+    if (!each.is_structured()) return;
+    for (const Json& part : each) self(self, part);
+  };
+  count(count, json);
+}
 
 uint32_t token_id(const Json& json, uint32_t vocab_size, const char* param) {
   const std::optional<int64_t> id = whole_number(json);

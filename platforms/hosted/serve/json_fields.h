@@ -65,6 +65,9 @@ constexpr bool is_request_member(std::string_view name) {
 std::optional<std::string_view> raw_member(std::string_view object,
                                            std::initializer_list<std::string_view> names);
 
+// The same, of names with slashes between them; an empty path leads to nothing.
+std::string_view raw_path(std::string_view object, std::string_view path);
+
 // The name of a member that a request's own object can have. One that is not in the list does not
 // compile: parse_object would drop it.
 class MemberName {
@@ -103,6 +106,9 @@ using Fields = BasicFields<const char*>;        // of an object inside it
 
 // Also of 8.0, as some programs write 8; nothing where it is none, or none of 64 bits with a sign.
 std::optional<int64_t> whole_number(const Json& json);
+
+// Throws ApiError where the texts in json have more than so many bytes; param names the member.
+void check_text_bytes(const Json& json, size_t most, const char* param);
 
 // Throws ApiError unless json is a token id below vocab_size; param names the member.
 uint32_t token_id(const Json& json, uint32_t vocab_size, const char* param);

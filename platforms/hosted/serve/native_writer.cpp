@@ -1,5 +1,6 @@
 // Answers in the words of llama.cpp's completions.
 #include <algorithm>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -25,83 +26,119 @@ class NativeWriter final : public AnswerWriter {
                                       {"tokens", ids_of(piece.tokens)},
                                       {"stop", false},
                                       {"tokens_predicted", choice->n_told},
-                                      {"tokens_evaluated", order_.prompts[prompt].prompt.size()}});
+                                      {"tokens_evaluated", order_.prompt_sizes[prompt]}});
     if (has_probabilities()) json.put(kProbabilities, logprobs_of(*text_, piece.tokens));
     return json;
   }
 
   JsonText end_event(size_t prompt, const Choice& choice) override {
-    return told(prompt, choice, std::string(), {});
+    const std::vector<DrawnToken> none;
+    return all_members({order_, prompt, choice, std::string_view(), none, *this});
   }
 
-  void put_whole() override {
-    const std::vector<std::string>& fields = order_.response_fields;
+  void put_first() override {
+    if (choices_.size() > 1) put("[");
+  }
+
+  void put_choice(size_t i) override {
+    const Choice& choice = choices_[i];
+    const std::vector<DrawnToken> none;
+    const Told told = {order_,
+                       i / order_.n_choices,
+                       choice,
+                       choice.text,
+                       order_.returns_tokens ? choice.tokens : none,
+                       *this};
+    const std::vector<ResponseField>& fields = order_.response_fields;
+    const JsonText json = fields.empty() ? all_members(told) : chosen_members(told);
     const bool tells_probabilities =
         has_probabilities() &&
-        (fields.empty() || std::find(fields.begin(), fields.end(), kProbabilities) != fields.end());
-    if (choices_.size() > 1) put("[");
-    for (size_t i = 0; i < choices_.size(); ++i) {
-      if (i > 0) put(",");
-      const JsonText json =
-          chosen(told(i / order_.prompts[0].n_choices, choices_[i], choices_[i].text,
-                      order_.returns_tokens ? choices_[i].tokens : std::vector<DrawnToken>()));
-      if (!tells_probabilities) {
-        put(json.text());
-        continue;
-      }
-      put_open(json);
-      put(text_of("\"%s\":", kProbabilities));
-      put_list(i, List::kRows);
-      put("}");
-    }
+        (fields.empty() || std::any_of(fields.begin(), fields.end(), [](const auto& field) {
+           return field.path == kProbabilities;
+         }));
+    if (!tells_probabilities) return put(json.text());
+    put_open(json);
+    put(text_of("\"%s\":", kProbabilities));
+    put_list(i, List::kRows);
+    put("}");
+  }
+
+  void put_last() override {
     if (choices_.size() > 1) put("]");
   }
 
   static constexpr const char* kProbabilities = "completion_probabilities";
 
-  [[nodiscard]] bool has_probabilities() const { return order_.prompts[0].n_top.has_value(); }
+  [[nodiscard]] bool has_probabilities() const { return order_.n_top.has_value(); }
 
-  JsonText told(size_t prompt, const Choice& choice, const std::string& text,
-                const std::vector<DrawnToken>& tokens) {
-    const AnswerSummary& s = choice.summary;
-    const char* type = "limit";
-    if (s.end == AnswerEnd::kStopString) type = "word";
-    if (s.end == AnswerEnd::kEndToken || s.end == AnswerEnd::kDocument) type = "eos";
-    return JsonText::object({{"index", index_of(prompt, s.choice)},
-                             {"content", text},
-                             {"tokens", ids_of(tokens)},
-                             {"id_slot", s.session},
-                             {"stop", true},
-                             {"model", order_.model},
-                             {"tokens_predicted", s.n_drawn},
-                             {"tokens_evaluated", s.n_prompt},
-                             {"tokens_cached", s.n_cached},
-                             {"generation_settings", order_.settings},
-                             {"prompt", order_.prompt_texts[prompt]},
-                             {"has_new_line", choice.has_new_line},
-                             {"truncated", s.end == AnswerEnd::kContextFull},
-                             {"stop_type", type},
-                             {"stopping_word", s.stop},
-                             {"timings", timings_of(s)}});
+  // What an answer's members are made of.
+  struct Told {
+    const AnswerOrder& order;
+    size_t prompt;
+    const Choice& choice;
+    std::string_view text;
+    const std::vector<DrawnToken>& tokens;
+    const NativeWriter& writer;
+  };
+  struct Member {
+    const char* name;
+    JsonText (*of)(const Told& told);
+  };
+
+  static const char* stop_type(AnswerEnd end) {
+    if (end == AnswerEnd::kStopString) return "word";
+    return end == AnswerEnd::kEndToken || end == AnswerEnd::kDocument ? "eos" : "limit";
   }
 
-  // Only the members that were asked for; "a/b" is the member b of a.
-  JsonText chosen(JsonText json) const {
-    const std::vector<std::string>& paths = order_.response_fields;
-    if (paths.empty()) return json;
-    JsonText result = JsonText::object();
-    for (size_t i = 0; i < paths.size(); ++i) {
-      const auto here = paths.begin() + static_cast<ptrdiff_t>(i);
-      if (std::find(paths.begin(), here, paths[i]) != here) continue;
-      std::optional<std::string_view> value = json.text();
-      for (size_t begin = 0; value && begin <= paths[i].size();) {
-        const size_t end = std::min(paths[i].find('/', begin), paths[i].size());
-        value = raw_member(*value, {std::string_view(paths[i]).substr(begin, end - begin)});
-        begin = end + 1;
+  static std::span<const Member> members() {
+    static constexpr Member kMembers[] = {
+        {"index",
+         [](const Told& t) -> JsonText {
+           return t.writer.index_of(t.prompt, t.choice.summary.choice);
+         }},
+        {"content", [](const Told& t) -> JsonText { return t.text; }},
+        {"tokens", [](const Told& t) -> JsonText { return ids_of(t.tokens); }},
+        {"id_slot", [](const Told& t) -> JsonText { return t.choice.summary.session; }},
+        {"stop", [](const Told&) -> JsonText { return true; }},
+        {"model", [](const Told& t) -> JsonText { return t.order.model; }},
+        {"tokens_predicted", [](const Told& t) -> JsonText { return t.choice.summary.n_drawn; }},
+        {"tokens_evaluated", [](const Told& t) -> JsonText { return t.choice.summary.n_prompt; }},
+        {"tokens_cached", [](const Told& t) -> JsonText { return t.choice.summary.n_cached; }},
+        {"generation_settings", [](const Told& t) -> JsonText { return t.order.settings; }},
+        {"prompt", [](const Told& t) -> JsonText { return t.order.prompt_texts[t.prompt]; }},
+        {"has_new_line", [](const Told& t) -> JsonText { return t.choice.has_new_line; }},
+        {"truncated",
+         [](const Told& t) -> JsonText { return t.choice.summary.end == AnswerEnd::kContextFull; }},
+        {"stop_type", [](const Told& t) -> JsonText { return stop_type(t.choice.summary.end); }},
+        {"stopping_word", [](const Told& t) -> JsonText { return t.choice.summary.stop; }},
+        {"timings", [](const Told& t) -> JsonText { return timings_of(t.choice.summary); }}};
+    return kMembers;
+  }
+
+  static JsonText all_members(const Told& told) {
+    JsonText json = JsonText::object();
+    for (const Member& member : members()) json.put(member.name, member.of(told));
+    return json;
+  }
+
+  // Only those that were asked for; no other is made.
+  static JsonText chosen_members(const Told& told) {
+    JsonText json = JsonText::object();
+    for (const ResponseField& field : told.order.response_fields) {
+      if (!field.setting.empty()) json.put(field.path, JsonText::of(field.setting));
+      const std::string_view path = field.path;
+      const std::string_view name = path.substr(0, path.find('/'));
+      for (const Member& member : members()) {
+        if (name != member.name) continue;
+        if (name == path) json.put(path, member.of(told));
+        if (name == path || name != "timings") break;
+        const JsonText whole = member.of(told);
+        const std::string_view part = raw_path(whole.text(), path.substr(name.size() + 1));
+        if (!part.empty()) json.put(path, JsonText::of(std::string(part)));
+        break;
       }
-      if (value) result.put(paths[i], JsonText::of(std::string(*value)));
     }
-    return result;
+    return json;
   }
 };
 

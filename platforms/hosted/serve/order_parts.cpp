@@ -53,7 +53,7 @@ void read_format(const OrderContext& context, const RequestFields& fields, const
     if (!schema->is_object() && !schema->is_boolean()) {
       throw ApiError(ErrorKind::kInvalidRequest, "json_schema must be a schema", "json_schema");
     }
-    set_schema(context, text_of_schema(body, {"json_schema"}), "json_schema", request);
+    set_schema(context, fields, text_of_schema(body, {"json_schema"}), "json_schema", request);
   }
   const Json* const format = fields.object("response_format");
   if (format == nullptr) return;
@@ -62,16 +62,16 @@ void read_format(const OrderContext& context, const RequestFields& fields, const
   if (type == "text") return;
   if (type == "json_object") {
     const Json* const schema = members.find("schema");
-    if (schema == nullptr) return set_schema(context, kAnyObject, kFormat, request);
+    if (schema == nullptr) return set_schema(context, fields, kAnyObject, kFormat, request);
     check_is_schema(schema);
-    return set_schema(context, text_of_schema(body, {kFormat, "schema"}), kFormat, request);
+    return set_schema(context, fields, text_of_schema(body, {kFormat, "schema"}), kFormat, request);
   }
   if (type == "json_schema") {
     const Json* const named = members.object("json_schema");
     if (named == nullptr) check_is_schema(nullptr);
     check_is_schema(Fields(*named).find("schema"));
-    return set_schema(context, text_of_schema(body, {kFormat, "json_schema", "schema"}), kFormat,
-                      request);
+    return set_schema(context, fields, text_of_schema(body, {kFormat, "json_schema", "schema"}),
+                      kFormat, request);
   }
   throw ApiError(ErrorKind::kInvalidRequest,
                  "response_format is of the type '" + shown(type) +
@@ -81,10 +81,19 @@ void read_format(const OrderContext& context, const RequestFields& fields, const
 
 void check_answer_size(const OrderContext& context, const AnswerOrder& order) {
   const AnswerRequest& first = order.prompts[0];
+  size_t n_told_bytes = 0;
+  for (const std::string& text : order.prompt_texts) n_told_bytes += text.size();
+  if (n_told_bytes > kMostAnswerBytes) {
+    throw ApiError(ErrorKind::kInvalidRequest,
+                   text_of("the answer would tell prompts of %zu bytes, and holds at most %zu; ask "
+                           "for fewer, or without echo or the response field prompt",
+                           n_told_bytes, kMostAnswerBytes),
+                   "prompt");
+  }
   if (order.streams || !order.tells_tokens() || !first.max_tokens) return;
   const size_t n_tokens =
       std::min(*first.max_tokens, cria_context(context.model.session())) * size_t{first.n_choices};
-  const size_t n_bytes = bytes_of_tokens(n_tokens * order.prompts.size(), first.n_top.value_or(0));
+  const size_t n_bytes = bytes_of_tokens(n_tokens * order.prompts.size(), order.n_top.value_or(0));
   if (n_bytes <= kMostAnswerBytes) return;
   throw ApiError(ErrorKind::kInvalidRequest,
                  text_of("max_tokens for so many answers with their probabilities needs %zu bytes "

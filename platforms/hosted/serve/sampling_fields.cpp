@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kMostTop = 20;  // as OpenAI has it
 constexpr size_t kMostStops = 64;
 constexpr size_t kMostStopBytes = 1024;
+constexpr size_t kMostBiases = 300;  // or the vocabulary, where it is larger
 
 struct NumberRow {
   MemberName name;
@@ -43,8 +44,9 @@ std::optional<int64_t> limit_of(const RequestFields& fields) {
   return limit;
 }
 
-void read_stops(const RequestFields& fields, std::vector<std::string>* stops) {
-  const auto take = [stops](const Json& stop) {
+std::shared_ptr<const StopStrings> stops_of(const RequestFields& fields) {
+  std::vector<std::string> stops;
+  const auto take = [&stops](const Json& stop) {
     if (!stop.is_string()) {
       throw ApiError(ErrorKind::kInvalidRequest, "stop must be a text or a list of texts", "stop");
     }
@@ -53,16 +55,19 @@ void read_stops(const RequestFields& fields, std::vector<std::string>* stops) {
       throw ApiError(ErrorKind::kInvalidRequest,
                      text_of("a stop string has at most %zu bytes", kMostStopBytes), "stop");
     }
-    if (!text.empty()) stops->push_back(std::move(text));
+    stops.push_back(std::move(text));
   };
   const Json* const found = fields.find("stop");
-  if (found == nullptr) return;
-  if (!found->is_array()) return take(*found);
-  if (found->size() > kMostStops) {
+  if (found == nullptr) return nullptr;
+  if (!found->is_array()) {
+    take(*found);
+  } else if (found->size() > kMostStops) {
     throw ApiError(ErrorKind::kInvalidRequest,
                    text_of("at most %zu stop strings are taken", kMostStops), "stop");
+  } else {
+    for (const Json& stop : *found) take(stop);
   }
-  for (const Json& stop : *found) take(stop);
+  return std::make_shared<StopStrings>(std::move(stops));
 }
 
 float bias_of(const Json& value) {
@@ -73,63 +78,94 @@ float bias_of(const Json& value) {
                  "logit_bias");
 }
 
-// "123" is a token id, as OpenAI's clients write them; other texts are the tokens of a text.
-void add_bias(const OrderContext& context, const Json& token, const Json& value, bool reads_ids,
-              std::vector<cria_logit_bias>* biases) {
-  const float bias = bias_of(value);
-  const uint32_t vocab_size = context.model.info().vocab_size;
-  if (!token.is_string()) {
-    biases->push_back({token_id(token, vocab_size, "logit_bias"), bias});
-    return;
+// Those of a request, a token's all in one: what they take is the vocabulary's to say.
+class Biases {
+ public:
+  explicit Biases(const OrderContext& context)
+      : context_(context), sums_(context.model.info().vocab_size) {}
+
+  void read(const RequestFields& fields);
+  void forbid_end_tokens();
+  // Null: none. Throws ApiError where no token is left.
+  [[nodiscard]] std::shared_ptr<const std::vector<cria_logit_bias>> take() const;
+
+ private:
+  void add(uint32_t token, float bias) {
+    constexpr float kMost = std::numeric_limits<float>::max();
+    sums_[token] = std::min(sums_[token] + bias, kMost);
   }
+  void add_row(const Json& token, const Json& value, bool reads_ids);
+
+  const OrderContext& context_;
+  std::vector<float> sums_;  // of each token
+};
+
+// "123" is a token id, as OpenAI's clients write them; other texts are the tokens of a text.
+void Biases::add_row(const Json& token, const Json& value, bool reads_ids) {
+  const float bias = bias_of(value);
+  const uint32_t vocab_size = context_.model.info().vocab_size;
+  if (!token.is_string()) return add(token_id(token, vocab_size, "logit_bias"), bias);
   const std::string text = token.get<std::string>();
   int64_t id = 0;
   const char* const end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data(), end, id);
   if (reads_ids && !text.empty() && parsed.ec == std::errc() && parsed.ptr == end) {
-    biases->push_back({token_id(Json(id), vocab_size, "logit_bias"), bias});
-    return;
+    return add(token_id(Json(id), vocab_size, "logit_bias"), bias);
   }
-  const Encoded encoded = context.text->encode(text, CRIA_ENCODE_PARSE);
-  if (encoded.is_counted) {
-    throw ApiError(
-        ErrorKind::kInvalidRequest,
-        text_of("logit_bias: a text has at most %zu bytes", context.text->max_text_bytes()),
-        "logit_bias");
+  constexpr size_t kMostTextBytes = 1024;
+  if (text.size() > kMostTextBytes) {
+    throw ApiError(ErrorKind::kInvalidRequest,
+                   text_of("logit_bias: a text has at most %zu bytes", kMostTextBytes),
+                   "logit_bias");
   }
-  for (const uint32_t each : encoded.tokens) biases->push_back({each, bias});
+  for (const uint32_t each : context_.text->encode(text, CRIA_ENCODE_PARSE).tokens) {
+    add(each, bias);
+  }
 }
 
-void read_biases(const OrderContext& context, const RequestFields& fields,
-                 std::vector<cria_logit_bias>* biases) {
+void Biases::read(const RequestFields& fields) {
   const Json* const found = fields.find("logit_bias");
   if (found == nullptr) return;
-  if (found->is_object()) {
-    for (const auto& [token, value] : found->items()) {
-      add_bias(context, Json(token), value, true, biases);
-    }
-    return;
-  }
   const auto is_pair = [](const Json& row) { return row.is_array() && row.size() == 2; };
-  if (!found->is_array() || !std::all_of(found->begin(), found->end(), is_pair)) {
+  if (!found->is_object() &&
+      (!found->is_array() || !std::all_of(found->begin(), found->end(), is_pair))) {
     throw ApiError(ErrorKind::kInvalidRequest,
                    "logit_bias must be an object, or a list of [token, bias]", "logit_bias");
   }
-  for (const Json& row : *found) add_bias(context, row[0], row[1], false, biases);
+  const size_t most = std::max(kMostBiases, sums_.size());
+  if (found->size() > most) {
+    throw ApiError(ErrorKind::kInvalidRequest, text_of("logit_bias has at most %zu entries", most),
+                   "logit_bias");
+  }
+  if (found->is_object()) {
+    for (const auto& [token, value] : found->items()) add_row(Json(token), value, true);
+    return;
+  }
+  for (const Json& row : *found) add_row(row[0], row[1], false);
+}
+
+void Biases::forbid_end_tokens() {
+  for (uint32_t token = 0; token < sums_.size(); ++token) {
+    if (cria_is_end_token(context_.model.model(), token) != 0) {
+      sums_[token] = -std::numeric_limits<float>::infinity();
+    }
+  }
 }
 
 // What remains when some are left is the schema's to say.
-void check_some_token_is_left(const OrderContext& context, const AnswerRequest& request) {
-  const uint32_t vocab_size = context.model.info().vocab_size;
-  std::vector<bool> is_forbidden(vocab_size);
-  for (uint32_t token = 0; request.ignore_end && token < vocab_size; ++token) {
-    is_forbidden[token] = cria_is_end_token(context.model.model(), token) != 0;
+std::shared_ptr<const std::vector<cria_logit_bias>> Biases::take() const {
+  const auto is_bias = [](float sum) { return sum != 0.0f; };
+  const auto n_biases = std::count_if(sums_.begin(), sums_.end(), is_bias);
+  if (n_biases == 0) return nullptr;
+  if (std::all_of(sums_.begin(), sums_.end(), [](float sum) { return std::isinf(sum); })) {
+    throw ApiError(ErrorKind::kInvalidRequest, "logit_bias forbids every token", "logit_bias");
   }
-  for (const cria_logit_bias& each : request.biases) {
-    if (std::isinf(each.bias)) is_forbidden[each.token] = true;
+  auto biases = std::make_shared<std::vector<cria_logit_bias>>();
+  biases->reserve(static_cast<size_t>(n_biases));
+  for (uint32_t token = 0; token < sums_.size(); ++token) {
+    if (is_bias(sums_[token])) biases->push_back({token, sums_[token]});
   }
-  if (std::find(is_forbidden.begin(), is_forbidden.end(), false) != is_forbidden.end()) return;
-  throw ApiError(ErrorKind::kInvalidRequest, "logit_bias forbids every token", "logit_bias");
+  return biases;
 }
 
 uint64_t seed_of(const RequestFields& fields) {
@@ -190,12 +226,15 @@ void read_sampling(const OrderContext& context, const RequestFields& fields,
   }
   request->n_choices = static_cast<uint32_t>(
       fields.integer("n", 1, static_cast<int64_t>(context.n_sessions)).value_or(1));
-  request->ignore_end = fields.flag("ignore_eos", false);
-  read_stops(fields, &request->stops);
-  read_biases(context, fields, &request->biases);
-  if (!request->biases.empty()) check_some_token_is_left(context, *request);
+  request->stops = stops_of(fields);
+  Biases biases(context);
+  biases.read(fields);
+  if (ignores_end(fields)) biases.forbid_end_tokens();
+  request->biases = biases.take();
   read_probabilities(fields, request);
 }
+
+bool ignores_end(const RequestFields& fields) { return fields.flag("ignore_eos", false); }
 
 void check_prompt(const OrderContext& context, const Encoded& prompt) {
   const uint32_t n_context = cria_context(context.model.session());
@@ -207,15 +246,14 @@ void check_prompt(const OrderContext& context, const Encoded& prompt) {
   }
 }
 
-void set_schema(const OrderContext& context, std::string_view schema, const char* param,
-                AnswerRequest* request) {
-  request->is_json = true;
-  request->schema = schema;
-  const std::string problem = context.engine->problem_with_schema(request->schema);
-  if (!problem.empty()) {
+void set_schema(const OrderContext& context, const RequestFields& fields, std::string_view schema,
+                const char* param, AnswerRequest* request) {
+  std::string problem;
+  request->schema = context.engine->schemas().compile(std::string(schema), &problem);
+  if (request->schema == nullptr) {
     throw ApiError(ErrorKind::kInvalidRequest, std::string(param) + ": " + problem, param);
   }
-  if (request->ignore_end) {
+  if (ignores_end(fields)) {
     throw ApiError(ErrorKind::kInvalidRequest, "a JSON document ends: leave out ignore_eos",
                    "ignore_eos");
   }

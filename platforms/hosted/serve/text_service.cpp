@@ -17,10 +17,17 @@ size_t text_bytes_for(uint32_t context) {
   return static_cast<size_t>(std::min<uint64_t>(n_bytes, uint64_t{64} << 20));
 }
 
-cria_config text_config(cria_config config, uint32_t context) {
+// A short request with what a chat template writes around its messages.
+constexpr size_t kShortTextBytes = size_t{256} << 10;
+
+size_t short_bytes_for(uint32_t context) {
+  return std::min(kShortTextBytes, text_bytes_for(context));
+}
+
+cria_config text_config(cria_config config, uint32_t context, size_t max_bytes) {
   config.text_only = 1;
   config.context = context;
-  config.max_text_bytes = static_cast<uint32_t>(text_bytes_for(context));
+  config.max_text_bytes = static_cast<uint32_t>(max_bytes);
   config.parallel_for = nullptr;
   config.parallel_context = nullptr;
   config.load_progress = nullptr;
@@ -54,19 +61,37 @@ uint32_t context_of(const ModelFile& file, const cria_config& config) {
 
 uint64_t TextService::bytes_for(const ModelFile& file, cria_config config) {
   if (file.info().has_tokenizer == 0) return 0;
-  return plan_for(file, text_config(config, context_of(file, config))).workspace.total;
+  const uint32_t context = context_of(file, config);
+  uint64_t n_bytes = 0;
+  for (const size_t max_bytes : {short_bytes_for(context), text_bytes_for(context)}) {
+    n_bytes += plan_for(file, text_config(config, context, max_bytes)).workspace.total;
+  }
+  return n_bytes;
 }
 
 TextService::TextService(const ModelSession& model)
-    : model_(model), max_text_bytes_(text_bytes_for(cria_context(model.session()))) {
+    : model_(model),
+      max_text_bytes_(text_bytes_for(cria_context(model.session()))),
+      short_(short_bytes_for(cria_context(model.session()))),
+      long_(max_text_bytes_) {
   if (!has_tokenizer()) return;
-  const cria_config config = text_config(model.config(), cria_context(model.session()));
+  make(&short_);
+  make(&long_);
+}
+
+void TextService::make(Place* place) {
+  const cria_config config =
+      text_config(model_.config(), cria_context(model_.session()), place->max_bytes);
   cria_memory_plan plan = {};
-  model.check(cria_plan(&model.info(), &config, &plan));
-  memory_.emplace(plan.workspace.total);
-  memory_->make_resident();
-  model.check(cria_make_workspace(memory_->data(), memory_->size_bytes(), model.model(), &config,
-                                  &workspace_));
+  model_.check(cria_plan(&model_.info(), &config, &plan));
+  place->memory.emplace(plan.workspace.total);
+  place->memory->make_resident();
+  model_.check(cria_make_workspace(place->memory->data(), place->memory->size_bytes(),
+                                   model_.model(), &config, &place->workspace));
+}
+
+uint64_t TextService::n_bytes() const {
+  return has_tokenizer() ? short_.memory->size_bytes() + long_.memory->size_bytes() : 0;
 }
 
 void TextService::need_tokenizer() const {
@@ -81,13 +106,16 @@ uint64_t TextService::count(std::string_view text, uint32_t flags) {
   uint64_t n_tokens = 0;
   std::vector<uint32_t> tokens;
   while (!text.empty()) {
-    size_t n_bytes = std::min({kPartBytes, max_text_bytes_, text.size()});
+    size_t n_bytes = std::min({kPartBytes, short_.max_bytes, text.size()});
     if (n_bytes < text.size()) {
       const size_t space = text.rfind(' ', n_bytes);
       if (space != std::string_view::npos && space > n_bytes / 2) n_bytes = space;
       while (n_bytes > 1 && (static_cast<unsigned char>(text[n_bytes]) & 0xc0) == 0x80) --n_bytes;
     }
-    if (encode_into(workspace_, text.substr(0, n_bytes), flags, &tokens) != CRIA_OK) break;
+    {
+      const std::lock_guard lock(short_.mutex);
+      if (encode_into(short_.workspace, text.substr(0, n_bytes), flags, &tokens) != CRIA_OK) break;
+    }
     n_tokens += tokens.size();
     flags = (flags & ~uint32_t{CRIA_ENCODE_SPECIAL}) | CRIA_ENCODE_CONTINUES;
     text.remove_prefix(n_bytes);
@@ -98,9 +126,12 @@ uint64_t TextService::count(std::string_view text, uint32_t flags) {
 Encoded TextService::encode(std::string_view text, uint32_t flags) {
   need_tokenizer();
   Encoded result = {};
-  const cria_status status = text.size() > max_text_bytes_
-                                 ? CRIA_TEXT_TOO_LONG
-                                 : encode_into(workspace_, text, flags, &result.tokens);
+  cria_status status = CRIA_TEXT_TOO_LONG;
+  if (text.size() <= max_text_bytes_) {
+    Place& place = place_for(text.size());
+    const std::lock_guard lock(place.mutex);
+    status = encode_into(place.workspace, text, flags, &result.tokens);
+  }
   if (status == CRIA_TEXT_TOO_LONG) return {{}, count(text, flags), true};
   if (status != CRIA_OK) throw ApiError(ErrorKind::kServer, cria_status_message(status));
   std::vector<uint32_t>& tokens = result.tokens;
@@ -123,10 +154,13 @@ Encoded TextService::encode_chat(const std::vector<ChatMessage>& messages) {
   const std::vector<cria_message> view = view_of(messages);
   uint64_t n_bytes = 0;
   for (const ChatMessage& m : messages) n_bytes += m.text.size();
-  if (const char* reason =
-          cria_chat_refusal(workspace_, view.data(), view.size(), CRIA_TURN_OPENED)) {
-    throw ApiError(ErrorKind::kInvalidRequest, std::string("the chat template ") + reason,
-                   "messages");
+  {
+    const std::lock_guard lock(short_.mutex);
+    if (const char* reason =
+            cria_chat_refusal(short_.workspace, view.data(), view.size(), CRIA_TURN_OPENED)) {
+      throw ApiError(ErrorKind::kInvalidRequest, std::string("the chat template ") + reason,
+                     "messages");
+    }
   }
   Encoded result = {};
   constexpr uint64_t kTokensOfAByte = 3;
@@ -144,9 +178,14 @@ Encoded TextService::encode_chat(const std::vector<ChatMessage>& messages) {
   result.tokens.resize(
       static_cast<size_t>(kTokensOfAByte * std::min<uint64_t>(n_most, 2 * max_text_bytes_)));
   size_t n_tokens = 0;
-  const cria_status status =
-      cria_encode_chat(workspace_, view.data(), view.size(), 0, CRIA_TURN_OPENED,
-                       result.tokens.data(), result.tokens.size(), &n_tokens);
+  cria_status status = CRIA_TEXT_TOO_LONG;
+  // With what the template writes a short one may be long.
+  for (Place* const place : {&short_, &long_}) {
+    if (status != CRIA_TEXT_TOO_LONG || n_bytes > place->max_bytes) continue;
+    const std::lock_guard lock(place->mutex);
+    status = cria_encode_chat(place->workspace, view.data(), view.size(), 0, CRIA_TURN_OPENED,
+                              result.tokens.data(), result.tokens.size(), &n_tokens);
+  }
   if (status == CRIA_TEXT_TOO_LONG || status == CRIA_BUFFER_TOO_SMALL) return overflow();
   if (status != CRIA_OK) throw ApiError(ErrorKind::kServer, cria_status_message(status));
   result.tokens.resize(n_tokens);
@@ -164,13 +203,17 @@ std::string TextService::chat_text(const std::vector<ChatMessage>& messages) {
   std::string text;
   size_t n_bytes = 0;
   const auto write = [&] {
-    return cria_chat_text(workspace_, view.data(), view.size(), CRIA_TURN_OPENED, text.data(),
+    return cria_chat_text(long_.workspace, view.data(), view.size(), CRIA_TURN_OPENED, text.data(),
                           text.size(), &n_bytes);
   };
-  cria_status status = write();
-  if (status == CRIA_BUFFER_TOO_SMALL) {
-    text.resize(n_bytes);
+  cria_status status = CRIA_OK;
+  {
+    const std::lock_guard lock(long_.mutex);
     status = write();
+    if (status == CRIA_BUFFER_TOO_SMALL) {
+      text.resize(n_bytes);
+      status = write();
+    }
   }
   if (status != CRIA_OK) throw ApiError(ErrorKind::kServer, cria_status_message(status));
   const Encoded again = encode(text, CRIA_ENCODE_PARSE);

@@ -1,8 +1,11 @@
-// Tokens and texts of the model that is served, in a workspace of its own, so that the engine's is
-// never waited for. One thread at a time, but for what says otherwise.
+// Tokens and texts of the model that is served, in workspaces of its own, so that the engine's is
+// never waited for. From any thread: short texts have a workspace of their own, so that they do not
+// wait for long ones.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,11 +32,11 @@ class TextService {
  public:
   explicit TextService(const ModelSession& model);
 
-  // What a workspace for texts takes, of a model with this configuration.
+  // What workspaces for texts take, of a model with this configuration.
   static uint64_t bytes_for(const ModelFile& file, cria_config config);
 
   // That it took.
-  [[nodiscard]] uint64_t n_bytes() const { return memory_ ? memory_->size_bytes() : 0; }
+  [[nodiscard]] uint64_t n_bytes() const;
 
   [[nodiscard]] bool has_tokenizer() const { return model_.info().has_tokenizer != 0; }
   [[nodiscard]] bool has_chat() const {
@@ -42,6 +45,11 @@ class TextService {
 
   // Of the longest that encode gives tokens of.
   [[nodiscard]] size_t max_text_bytes() const { return max_text_bytes_; }
+
+  // Of all texts of one request together.
+  [[nodiscard]] size_t max_request_bytes() const {
+    return std::max(max_text_bytes_, kLeastRequestBytes);
+  }
 
   // Flags of cria_encode. A BOS that the text writes out is not doubled. Throws ApiError.
   Encoded encode(std::string_view text, uint32_t flags);
@@ -52,21 +60,32 @@ class TextService {
   // for messages that spell one out. Throws ApiError where the tokenizer has no such text.
   std::string chat_text(const std::vector<ChatMessage>& messages);
 
-  // From any thread: the text of tokens, special ones written out; as the beginning of a text there
-  // is no space before its first word.
+  // The text of tokens, special ones written out; as the beginning of a text there is no space
+  // before its first word.
   [[nodiscard]] std::string decode(const std::vector<uint32_t>& tokens, bool begins) const;
   // One token's text; what is no whole character as U+FFFD.
   [[nodiscard]] std::string token_text(uint32_t token) const;
   [[nodiscard]] std::string token_bytes(uint32_t token) const;
 
  private:
+  static constexpr size_t kLeastRequestBytes = size_t{1} << 20;
+  // For texts of up to so many bytes; one thread at a time.
+  struct Place {
+    explicit Place(size_t most) : max_bytes(most) {}
+    const size_t max_bytes;
+    std::optional<ArenaMemory> memory;
+    cria_workspace* workspace = nullptr;
+    std::mutex mutex;
+  };
+  void make(Place* place);
+  Place& place_for(uint64_t n_bytes) { return n_bytes <= short_.max_bytes ? short_ : long_; }
   uint64_t count(std::string_view text, uint32_t flags);
   void need_tokenizer() const;
 
   const ModelSession& model_;
   size_t max_text_bytes_;
-  std::optional<ArenaMemory> memory_;
-  cria_workspace* workspace_ = nullptr;
+  Place short_;
+  Place long_;
 };
 
 }  // namespace cria::hosted

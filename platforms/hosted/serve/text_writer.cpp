@@ -20,7 +20,7 @@ class TextWriter final : public AnswerWriter {
   JsonText chunk(const JsonText& choice) const { return chunk_of("text_completion", choice); }
 
   std::string echo(size_t index) const {
-    const size_t prompt = index / order_.prompts[0].n_choices;
+    const size_t prompt = index / order_.n_choices;
     return order_.prompt_texts.empty() ? std::string() : order_.prompt_texts[prompt];
   }
 
@@ -34,7 +34,7 @@ class TextWriter final : public AnswerWriter {
 
   JsonText piece_event(size_t prompt, const AnswerPiece& piece, Choice* told) override {
     JsonText choice = choice_of(index_of(prompt, piece.choice), piece.text, nullptr);
-    if (order_.prompts[0].n_top) {
+    if (order_.n_top) {
       offset_ = told->n_text_bytes;
       choice.put("logprobs", logprobs_object(piece.tokens));
       told->n_text_bytes = offset_;
@@ -55,29 +55,28 @@ class TextWriter final : public AnswerWriter {
 
   std::string closing() override { return closing_of("text_completion"); }
 
-  void put_whole() override {
+  void put_first() override {
     put_open(counted_head("text_completion"));
     put("\"choices\":[");
-    for (size_t i = 0; i < choices_.size(); ++i) {
-      if (i > 0) put(",");
-      JsonText choice =
-          choice_of(i, echo(i) + choices_[i].text, finish_reason(choices_[i].summary));
-      if (!order_.prompts[0].n_top) {
-        choice.put("logprobs", nullptr);
-        put(choice.text());
-        continue;
-      }
-      put_open(choice);
-      char before = '{';
-      put("\"logprobs\":");
-      for (const ListRow& row : kLists) {
-        put(std::exchange(before, ',') + text_of("\"%s\":", row.name));
-        put_list(i, row.list);
-      }
-      put("}}");
-    }
-    put("]}");
   }
+
+  void put_choice(size_t i) override {
+    JsonText choice = choice_of(i, echo(i) + choices_[i].text, finish_reason(choices_[i].summary));
+    if (!order_.n_top) {
+      choice.put("logprobs", nullptr);
+      return put(choice.text());
+    }
+    put_open(choice);
+    char before = '{';
+    put("\"logprobs\":");
+    for (const ListRow& row : kLists) {
+      put(std::exchange(before, ',') + text_of("\"%s\":", row.name));
+      put_list(i, row.list);
+    }
+    put("}}");
+  }
+
+  void put_last() override { put("]}"); }
 
   struct ListRow {
     const char* name;

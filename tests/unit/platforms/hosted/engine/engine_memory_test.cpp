@@ -24,18 +24,19 @@ class SparedHearer final : public test::Hearer {
   }
 };
 
-std::vector<AnswerRequest> requests() {
+std::vector<AnswerRequest> requests(EngineTrial* trial) {
   AnswerRequest rich = seeded(told("One day the fox"), 3);
   rich.max_tokens = 6;
   rich.n_choices = 2;
   rich.n_top = 3;
-  rich.stops = {"a stop string that is not there at all, and is long", "zq"};
+  rich.stops = test::shared_stops({"a stop string that is not there at all, and is long", "zq"});
   AnswerRequest json = asking("A person:", 8);
-  json.is_json = true;
-  json.schema = R"({"type":"array","items":{"type":"integer"},"maxItems":3})";
+  std::string problem;
+  json.schema = trial->engine().schemas().compile(
+      R"({"type":"array","items":{"type":"integer"},"maxItems":3})", &problem);
   AnswerRequest stopped = asking("Once upon a time there was", 40);
-  stopped.stops = {"e"};
-  stopped.ignore_end = true;
+  stopped.stops = test::shared_stops({"e"});
+  test::forbid_ends(&stopped);
   AnswerRequest wrong = asking("Hello", 3);
   wrong.prompt.push_back(UINT32_MAX);
   return {rich, json, stopped, wrong};
@@ -53,7 +54,7 @@ size_t ask_all(EngineTrial* trial, const std::vector<std::vector<HeardChoice>>* 
                std::vector<std::vector<HeardChoice>>* heard) {
   std::vector<std::shared_ptr<SparedHearer>> hearers;
   uint64_t id = 0;
-  const std::vector<AnswerRequest> wishes = requests();
+  const std::vector<AnswerRequest> wishes = requests(trial);
   for (const AnswerRequest& wish : wishes) hearers.push_back(begin(trial, wish, &id));
   const auto left = begin(trial, wishes[2], &id);
   trial->engine().cancel(id);

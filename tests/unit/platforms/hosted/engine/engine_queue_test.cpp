@@ -37,7 +37,7 @@ class EngineQueue : public testing::Test {
 AnswerRequest long_one() {
   AnswerRequest request = seeded("Once upon a time", 9);
   request.max_tokens = 200;
-  request.ignore_end = true;
+  test::forbid_ends(&request);
   return request;
 }
 
@@ -186,11 +186,9 @@ TEST_F(EngineQueue, CancelsWhatIsRead) {
   EXPECT_EQ(trial.engine().sessions().at(heard.ends.at(0).session).n_used,
             heard.ends.at(0).n_cached);
   const auto next = trial.begin(seeded(told("They saw"), 4));
-  AnswerRequest expected = long_one();
   const std::vector<uint32_t> tokens = first->all()[0].token_ids();
   EXPECT_EQ(tokens.size(), 200u);
-  expected.ignore_end = false;
-  EXPECT_TRUE(begins_with(tokens, drawn_alone(demo_path(), expected)));
+  EXPECT_EQ(tokens, drawn_alone(demo_path(), long_one()));
   EXPECT_EQ(second->all()[0].token_ids(), drawn_alone(demo_path(), seeded("The bear", 2)));
   EXPECT_EQ(next->all()[0].token_ids(), drawn_alone(demo_path(), seeded(told("They saw"), 4)));
   EXPECT_EQ(trial.engine().counts().n_cancelled, 1u);

@@ -24,12 +24,19 @@ using test::kTokens;
 using test::seeded;
 using test::told;
 
+std::shared_ptr<JsonSchema> compiled(EngineTrial* trial, const std::string& schema) {
+  std::string problem;
+  std::shared_ptr<JsonSchema> made = trial->engine().schemas().compile(schema, &problem);
+  EXPECT_EQ(problem, "");
+  return made;
+}
+
 TEST(Engine, AnswersAsTheApiDoes) {
   EngineTrial trial(demo_path(), {});
   AnswerRequest request = seeded("Once upon a time there was", 7);
   request.sampling.repeat_penalty = 1.3f;
   request.sampling.presence_penalty = 0.2f;
-  request.biases = {{demo_tokens(" robot").front(), -HUGE_VALF}};
+  request.biases = test::shared_biases({{demo_tokens(" robot").front(), -HUGE_VALF}});
   const HeardChoice heard = trial.ask(request);
   EXPECT_EQ(heard.token_ids(), drawn_alone(demo_path(), request));
   ASSERT_EQ(heard.ends.size(), 1u);
@@ -144,7 +151,7 @@ TEST(Engine, FillsAContextToTheLastPosition) {
     EngineTrial trial(demo_path(), {.context = context});
     AnswerRequest request;
     request.prompt = {5};
-    request.ignore_end = true;
+    test::forbid_ends(&request);
     const HeardChoice heard = trial.ask(request);
     EXPECT_EQ(heard.ends.at(0).end, AnswerEnd::kContextFull);
     EXPECT_EQ(heard.ends.at(0).n_drawn, context);
@@ -170,13 +177,13 @@ TEST(Engine, EndsAtAnEndToken) {
   AnswerRequest request = asking("Once upon a time", 10);
   uint32_t end_token = 0;
   while (cria_is_end_token(trial.model().model(), end_token) == 0) ++end_token;
-  request.biases = {{end_token, 1e9f}};
+  request.biases = test::shared_biases({{end_token, 1e9f}});
   HeardChoice heard = trial.ask(request);
   EXPECT_EQ(heard.ends.at(0).end, AnswerEnd::kEndToken);
   EXPECT_EQ(heard.ends.at(0).n_drawn, 1u);
   EXPECT_TRUE(heard.tokens.empty());
   EXPECT_EQ(heard.text, "");
-  request.ignore_end = true;
+  test::forbid_ends(&request);
   heard = trial.ask(request);
   EXPECT_EQ(heard.ends.at(0).end, AnswerEnd::kLimit);
   EXPECT_EQ(heard.tokens.size(), 10u);
@@ -191,7 +198,7 @@ TEST(Engine, EndsBeforeAStopString) {
   for (size_t begin = 0; begin < 40; begin += 3) {
     for (const size_t n : {1, 4, 11}) {
       const std::string stop = whole.text.substr(begin, n);
-      request.stops = {stop, "never in it", stop + "?"};
+      request.stops = test::shared_stops({stop, "never in it", stop + "?"});
       const HeardChoice heard = trial.ask(request);
       EXPECT_EQ(heard.text, whole.text.substr(0, whole.text.find(stop))) << stop;
       EXPECT_EQ(heard.ends.at(0).end, AnswerEnd::kStopString);
@@ -207,7 +214,7 @@ TEST(Engine, TellsWhatItHeldBack) {
   AnswerRequest request = asking("Once upon a time there was", 30);
   const HeardChoice whole = trial.ask(request);
   for (size_t begin = 0; begin < whole.text.size(); begin += 7) {
-    request.stops = {whole.text.substr(begin) + "#"};
+    request.stops = test::shared_stops({whole.text.substr(begin) + "#"});
     const HeardChoice heard = trial.ask(request);
     EXPECT_EQ(heard.text, whole.text);
     EXPECT_EQ(heard.token_ids(), whole.token_ids());
@@ -221,8 +228,8 @@ TEST(Engine, TellsWhatItHeldBack) {
 TEST(Engine, TellsCharactersWhole) {
   EngineTrial trial(demo_path(), {});
   AnswerRequest request = asking("Once upon a time", 100);
-  request.is_json = true;  // so that the answer is written with tokens of single bytes
-  request.schema = "{\"const\":\"\xe2\x82\xac\xf0\x9f\x98\x80\"}";
+  // So that the answer is written with tokens of single bytes.
+  request.schema = compiled(&trial, "{\"const\":\"\xe2\x82\xac\xf0\x9f\x98\x80\"}");
   const HeardChoice heard = trial.ask(request);
   EXPECT_EQ(heard.text, "\"\xe2\x82\xac\xf0\x9f\x98\x80\"");
   EXPECT_GT(heard.tokens.size(), 4u);
@@ -239,7 +246,7 @@ TEST(Engine, TellsProbabilitiesOfTheModelsOwnDistribution) {
   EngineTrial trial(demo_path(), {});
   AnswerRequest request = seeded("Once upon a time there was", 5);
   request.sampling.repeat_penalty = 1.5f;
-  request.biases = {{demo_tokens(" a").front(), -5.0f}};
+  request.biases = test::shared_biases({{demo_tokens(" a").front(), -5.0f}});
   request.n_top = 3;
   std::vector<float> logits;
   const std::vector<uint32_t> tokens = drawn_alone(demo_path(), 0, request, &logits);
@@ -314,8 +321,7 @@ TEST(Engine, AnswersDocumentsOfASchema) {
     request.sampling.temperature = 1.5f;
     request.sampling.top_p = 0.0f;
     request.max_tokens = 200;
-    request.is_json = true;
-    request.schema = kSchema;
+    request.schema = compiled(&trial, kSchema);
     request.n_top = 1;
     hearers.push_back(trial.begin(request));
   }
@@ -337,14 +343,13 @@ TEST(Engine, AnswersDocumentsOfASchema) {
 TEST(Engine, SaysThatADocumentWasCut) {
   EngineTrial trial(demo_path(), {});
   AnswerRequest request = seeded("Once upon a time", 1);
-  request.is_json = true;
-  request.schema = kSchema;
+  request.schema = compiled(&trial, kSchema);
   request.max_tokens = 3;
   const HeardChoice heard = trial.ask(request);
   EXPECT_EQ(heard.ends.at(0).end, AnswerEnd::kLimit);
   EXPECT_FALSE(heard.ends.at(0).is_whole_document);
-  request.schema.clear();  // any value: digits that go on are a document already
-  request.biases = {{demo_tokens("7").front(), 1e9f}};
+  request.schema = compiled(&trial, "");  // any value: digits that go on are a document already
+  request.biases = test::shared_biases({{demo_tokens("7").front(), 1e9f}});
   const HeardChoice digits = trial.ask(request);
   EXPECT_TRUE(digits.ends.at(0).is_whole_document) << digits.text;
 }
@@ -352,22 +357,43 @@ TEST(Engine, SaysThatADocumentWasCut) {
 TEST(Engine, SaysWhatASchemaCannotHave) {
   constexpr size_t kBlock = 65536;
   EngineTrial trial(demo_path(), {.options = {.max_schema_bytes = kBlock}});
-  EXPECT_EQ(trial.engine().problem_with_schema(""), "");
-  EXPECT_EQ(trial.engine().problem_with_schema(R"({"type":"boolean"})"), "");
-  EXPECT_EQ(trial.engine().problem_with_schema(R"({"type":"string","format":"date"})"),
+  const auto problem_with = [&](const std::string& schema) {
+    std::string problem;
+    const auto made = trial.engine().schemas().compile(schema, &problem);
+    EXPECT_EQ(made == nullptr, !problem.empty());
+    return problem;
+  };
+  EXPECT_EQ(problem_with(""), "");
+  EXPECT_EQ(problem_with(R"({"type":"boolean"})"), "");
+  EXPECT_EQ(problem_with(R"({"type":"string","format":"uri"})"),
             "byte 17: \"format\" is not supported");
-  EXPECT_NE(trial.engine().problem_with_schema("{"), "");
-  const std::string large =
-      R"({"type":"string","maxLength":100,"enum":[")" + std::string(kBlock, 'x') + "\"]}";
-  EXPECT_NE(trial.engine().problem_with_schema(large), "");
-  AnswerRequest request = asking("Once", 4);
-  request.is_json = true;
-  request.schema = large;
-  const HeardChoice heard = trial.ask(request);
-  EXPECT_EQ(heard.ends.at(0).end, AnswerEnd::kFailed);
-  EXPECT_NE(heard.ends.at(0).status, CRIA_OK);
-  EXPECT_GT(trial.engine().json_bytes(), 2 * kBlock);
-  EXPECT_EQ(trial.ask(asking("Once", 4)).tokens.size(), 4u);
+  EXPECT_NE(problem_with("{"), "");
+  EXPECT_NE(problem_with(R"({"type":"string","maxLength":100,"enum":[")" +
+                         std::string(kBlock, 'x') + "\"]}"),
+            "");
+}
+
+// However many answer it, a schema is compiled once, and takes memory once.
+TEST(Engine, ManyAnswersShareASchema) {
+  EngineTrial trial(demo_path(), {.n_sessions = 2});
+  AnswerRequest request = seeded("Once upon a time", 1);
+  request.n_choices = 2;
+  request.max_tokens = 200;
+  request.schema = compiled(&trial, kSchema);
+  std::vector<std::shared_ptr<test::Hearer>> hearers;
+  for (request.seed = 1; request.seed < 10; request.seed += 2) {
+    hearers.push_back(trial.begin(request));
+  }
+  for (uint64_t seed = 1; seed < 10; seed += 2) {
+    const std::vector<HeardChoice> both = hearers[seed / 2]->all();
+    for (uint64_t choice = 0; choice < 2; ++choice) {
+      AnswerRequest alone = request;
+      alone.n_choices = 1;
+      alone.seed = seed + choice;
+      alone.schema = compiled(&trial, kSchema);
+      EXPECT_EQ(both[choice].text, trial.ask(alone).text);
+    }
+  }
 }
 
 TEST(Engine, FailsWhatBreaksItsRules) {
@@ -387,16 +413,13 @@ TEST(Engine, FailsWhatBreaksItsRules) {
   bad.n_choices = 3;
   EXPECT_EQ(trial.ask_all(bad)[2].ends.at(0).status, CRIA_INVALID_ARGUMENT);
   bad = good;
-  bad.stops = {"x", ""};
-  EXPECT_EQ(status_of(bad), CRIA_INVALID_ARGUMENT);
-  bad = good;
-  bad.biases = {{1u << 30, 1.0f}};
+  bad.biases = test::shared_biases({{1u << 30, 1.0f}});
   EXPECT_EQ(status_of(bad), CRIA_INVALID_ARGUMENT);
   bad = good;
   bad.sampling.temperature = -1.0f;
   EXPECT_EQ(status_of(bad), CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(trial.ask(good).tokens.size(), 4u);
-  EXPECT_EQ(trial.engine().counts().n_failed, 6u);
+  EXPECT_EQ(trial.engine().counts().n_failed, 5u);
 }
 
 TEST(Engine, AForbiddenTokenIsNeverDrawn) {
@@ -405,11 +428,12 @@ TEST(Engine, AForbiddenTokenIsNeverDrawn) {
   for (const float bias : {-HUGE_VALF, -3e38f}) {
     for (const char* schema : {"", R"({"type":"integer"})"}) {
       AnswerRequest request = seeded("The", 1);
+      std::vector<cria_logit_bias> biases;
       for (uint32_t token = 0; token < vocab_size; ++token) {
-        request.biases.insert(request.biases.end(), 2, {token, bias});
+        biases.insert(biases.end(), 2, {token, bias});
       }
-      request.is_json = *schema != '\0';
-      request.schema = schema;
+      request.biases = test::shared_biases(biases);
+      if (*schema != '\0') request.schema = compiled(&trial, schema);
       const HeardChoice heard = trial.ask(request);
       EXPECT_EQ(heard.ends.at(0).end, AnswerEnd::kFailed);
       EXPECT_EQ(heard.ends.at(0).status, CRIA_NOTHING_TO_SAMPLE);

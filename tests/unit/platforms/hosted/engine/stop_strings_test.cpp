@@ -17,7 +17,7 @@ struct Cut {
 // Fed in pieces of so many bytes; what is clear never shrinks and is never taken back.
 Cut cut(const std::vector<std::string>& stops, const std::string& text, size_t piece) {
   const StopStrings strings(stops);
-  StopFinder finder(strings);
+  StopFinder finder(&strings);
   size_t n_clear = 0;
   for (size_t at = 0; at < text.size() && finder.found() == nullptr; at += piece) {
     finder.feed(std::string_view(text).substr(at, piece));
@@ -56,7 +56,7 @@ TEST(StopFinder, TakesTheLongestThatEndsWithTheSameByte) {
 
 TEST(StopFinder, HoldsBackWhatMayBecomeOne) {
   const StopStrings strings({"abac", "zz"});
-  StopFinder finder(strings);
+  StopFinder finder(&strings);
   finder.feed("xaba");
   EXPECT_EQ(finder.n_clear(), 1u);
   finder.feed("b");  // "ab" may still begin one
@@ -70,7 +70,7 @@ TEST(StopFinder, HoldsBackWhatMayBecomeOne) {
 
 TEST(StopFinder, WithoutStringsHoldsNothing) {
   const StopStrings none({});
-  StopFinder finder(none);
+  StopFinder finder(&none);
   finder.feed("text");
   EXPECT_EQ(finder.n_clear(), 4u);
 }

@@ -1,0 +1,50 @@
+// Schemas of requests: compiled once a request, on the thread that reads it, and shared by all that
+// answers it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <cria_json.h>
+#include "platforms/hosted/session/arena_memory.h"
+#include "platforms/hosted/session/model_session.h"
+
+namespace cria::hosted {
+
+// One, with its memory. For one thread at a time, and any number of documents.
+class JsonSchema {
+ public:
+  JsonSchema(size_t n_bytes, const cria_json_vocabulary* vocabulary, const std::string& schema,
+             cria_json_problem* problem);
+
+  [[nodiscard]] cria_json* json() const { return json_; }  // null: the status says why
+  [[nodiscard]] cria_status status() const { return status_; }
+
+ private:
+  std::unique_ptr<std::byte[], void (*)(std::byte*)> memory_;
+  cria_json* json_ = nullptr;
+  cria_status status_;
+};
+
+class JsonSchemas {
+ public:
+  // A model whose tokenizer cannot promise JSON takes no memory.
+  JsonSchemas(const ModelSession& model, size_t max_schema_bytes);
+
+  // Of the vocabulary.
+  [[nodiscard]] uint64_t n_bytes() const;
+
+  // A schema's text (empty: any JSON value), compiled. Null: problem says why, in one line. From
+  // any thread. Throws std::bad_alloc.
+  std::shared_ptr<JsonSchema> compile(const std::string& schema, std::string* problem) const;
+
+ private:
+  size_t max_schema_bytes_;
+  std::optional<ArenaMemory> memory_;
+  cria_json_vocabulary* vocabulary_ = nullptr;
+};
+
+}  // namespace cria::hosted
