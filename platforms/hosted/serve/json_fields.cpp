@@ -244,7 +244,7 @@ std::string_view raw_path(std::string_view object, std::string_view path) {
   std::string_view value = path.empty() ? std::string_view() : object;
   while (!value.empty() && !path.empty()) {
     const size_t end = std::min(path.find('/'), path.size());
-    value = raw_member(value, {path.substr(0, end)});
+    value = raw_member(value, {path.substr(0, end)}).value_or(std::string_view());
     path.remove_prefix(std::min(end + 1, path.size()));
   }
   return value;
