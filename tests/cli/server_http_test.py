@@ -267,7 +267,7 @@ class Transport(unittest.TestCase):
     @unittest.skipIf(cli.IS_SANITIZED or cli.IS_EMULATED, "takes more address space than it uses")
     def test_requests_without_memory_for_them_end_nothing(self):
         many = ",".join(["1"] * 500_000)
-        with Server(limits="-v 60000") as server:
+        with Server(limits="-v 80000") as server:
             for name in ("x", "prompt", "messages", "stop"):
                 for form in ("[%s]", "[[%s]]", '[{"a":[%s]}]'):
                     body = '{"prompt":"a","max_tokens":1,"%s":%s}' % (name, form % many)
