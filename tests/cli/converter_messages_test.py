@@ -85,7 +85,7 @@ class Lines(Base):
         (self.model / "tokenizer_config.json").write_text(json.dumps(config))
 
     def test_the_tokenizers_file_is_named(self):
-        for added in ([{"id": 5}], [{"id": "5", "content": "x"}],
+        for added in ([{"id": "5", "content": "x"}],
                       [{"id": 1, "content": "b", "special": True}]):
             with self.subTest(added=added):
                 self.byte_level(added)
