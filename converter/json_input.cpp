@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "converter/error.h"
+#include "platforms/hosted/base/json_source.h"
 
 namespace cria::converter {
 namespace {
@@ -61,9 +62,11 @@ class TreeBuilder {
   }
   bool parse_error(size_t position, const std::string&, const Json::exception& e) {
     constexpr int kNumberOverflow = 406;  // nlohmann's number of this error
-    refuse(e.id == kNumberOverflow
-               ? "JSON value out of range"
-               : "not valid JSON at byte " + std::to_string(position) + "; download it again");
+    if (e.id == kNumberOverflow) refuse("JSON value out of range");
+    throw_no_json(position);
+  }
+  [[noreturn]] void throw_no_json(size_t position) const {
+    refuse("not valid JSON at byte " + std::to_string(position) + "; download it again");
   }
 
  private:
@@ -166,8 +169,10 @@ std::string shown_value(const Json& value) {
 
 Json parse_json(std::string_view text, const std::string& where, size_t max_values) {
   TreeBuilder builder(where, max_values);
+  const hosted::JsonSource source = hosted::json_source(text);
+  if (source.end_of_wrong != 0) builder.throw_no_json(source.end_of_wrong);
   // Every error is thrown.
-  (void)Json::sax_parse(text.begin(), text.end(), &builder);
+  (void)Json::sax_parse(source.text, &builder);
   return builder.take();
 }
 

@@ -49,6 +49,12 @@ class ChatTemplates(unittest.TestCase):
         parts = [{"role": "user", "content": [{"type": "text", "text": "Wh"}, {"type": "text", "text": "o?"}]}]
         self.assertEqual(tokenize_chat(cli.model(), parts).out, tokenize_chat(cli.model(), [{"role": "user", "content": "Who?"}]).out)
 
+    def test_one_byte_order_mark_is_passed_over(self):
+        text = json.dumps(MESSAGES)
+        self.assertEqual(tokenize_chat(cli.model(), "\ufeff" + text).out, tokenize_chat(cli.model(), text).out)
+        for none in ("\ufeff\ufeff" + text, text + "\0", text + "\0]"):
+            self.expect_refused(cli.model(), none, "no JSON")
+
     def test_a_template_file_and_its_date(self):
         path = TEMPLATES / "dated_headers.jinja"
         model = cli.model("--chat-template", str(path))

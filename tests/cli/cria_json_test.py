@@ -87,6 +87,11 @@ class Json(unittest.TestCase):
         missing = run("--json-schema", cli.folder() / "missing.json")
         self.assertEqual(missing.code, cli.BAD_INPUT)
 
+    def test_one_byte_order_mark_is_passed_over(self):
+        for text, code in (('\ufeff{"enum":["yes"]}', cli.DONE), ('\ufeff\ufeff{"enum":["yes"]}', cli.BAD_INPUT), ("\ufeff", cli.BAD_INPUT)):
+            result = run("--json-schema", schema_file(text))
+            self.assertEqual((result.code, result.out), (code, '"yes"\n' if code == cli.DONE else ""), result.err)
+
     def test_the_schema_can_come_from_a_pipe(self):
         schema = '{"enum":["yes","no"]}'
         self.assertIn(run("--json-schema", "-", stdin=schema).out, ('"yes"\n', '"no"\n'))

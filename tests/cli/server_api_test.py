@@ -2,6 +2,7 @@
 import json
 import unittest
 
+import checkpoints
 import cria_cli as cli
 from cria_server import Server
 
@@ -63,6 +64,29 @@ class Basics(unittest.TestCase):
             self.assertIn("default-src 'none'", page.headers["Content-Security-Policy"])
             self.assertEqual(page.headers["X-Content-Type-Options"], "nosniff")
             self.assertNotEqual(page.raw, server.get("/").raw)  # a word of its own for each answer
+
+    def test_tokens_that_are_parts_of_characters_are_told_as_bytes(self):
+        """Whatever else their bytes look like."""
+        odd = {"<0x\u00ff\u00fe>": b"<0x\xff\xfe>", "<0xZ\u00fe>": b"<0xZ\xfe>", "\u00e2\u0138\u00fe": b"\xe2\x96\xfe", "<0x41>": b"<0x41>"}
+        folder, ids = checkpoints.odd_byte_level("odd", odd)
+        self.told_as_bytes(cli.converted(folder), {ids[text]: raw for text, raw in odd.items()})
+        bytes_ = {3 + byte: bytes([byte]) for byte in range(256)}
+        self.told_as_bytes(cli.converted(checkpoints.sentencepiece("pieces")), bytes_)
+
+    def told_as_bytes(self, model, tokens):
+        with Server(model=model) as server:
+            pieces = server.post("/tokenize", {"content": list(tokens), "with_pieces": True}).body["tokens"]
+            told = {row["id"]: row["piece"].encode() if isinstance(row["piece"], str) else bytes(row["piece"]) for row in pieces}
+            self.assertEqual(told, tokens)
+            for path, asked in (("/completion", {"n_probs": 2}), ("/v1/completions", {"logprobs": 2}),
+                                ("/v1/chat/completions", {"logprobs": True, "top_logprobs": 2})):
+                prompt = {"messages": HELLO} if "chat" in path else {"prompt": "a"}
+                for token in list(tokens)[:3]:
+                    body = {**prompt, **asked, "max_tokens": 2, "ignore_eos": True, "logit_bias": [[token, 100]]}
+                    answer = server.post(path, body).body
+                    rows = answer.get("completion_probabilities") or answer["choices"][0]["logprobs"]["content"]
+                    self.assertEqual([bytes(row["bytes"]) for row in rows], [tokens[token]] * 2)
+                    self.assertTrue(server.stream(path, body))
 
     def test_a_model_without_tokenizer_continues_ids(self):
         with Server(model=cli.model("--no-tokenizer")) as server:
@@ -283,6 +307,22 @@ class Endpoints(unittest.TestCase):
             self.refuses("/v1/chat/completions", {"messages": HELLO, "response_format": format_})
         self.assertIn("patternProperties", self.refuses("/completion", {"prompt": "a", "json_schema": {"patternProperties": {}}})["message"])
 
+    def test_a_byte_order_mark_takes_no_schema_off(self):
+        mark = b"\xef\xbb\xbf"
+        schema = {"enum": ["yes"]}
+        named = {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}}
+        for path in ("/completion", "/v1/completions", "/v1/chat/completions"):
+            prompt = {"messages": HELLO} if "chat" in path else {"prompt": PROMPT}
+            for form in (named, {"response_format": {"type": "json_object", "schema": schema}}, {"json_schema": schema}):
+                body = json.dumps({**prompt, **form, "temperature": 2.0, "seed": 1}).encode()
+                plain, marked = self.server.post(path, body), self.server.post(path, mark + body)
+                self.assertEqual((plain.status, marked.status), (200, 200))
+                choice = lambda body: body.get("content") or body["choices"][0].get("text") or body["choices"][0]["message"]["content"]
+                self.assertEqual([choice(plain.body), choice(marked.body)], ['"yes"'] * 2)
+            bad = json.dumps({**prompt, "json_schema": {"patternProperties": {}}}).encode()
+            for body in (bad, mark + bad, mark + mark + bad):
+                self.refuses(path, body)
+
     def test_of_a_schema_that_is_there_twice_the_last_counts(self):
         for form in ('{"json_schema": %s, "json_sch\\u0065ma": %s}', '{"json_sch\\u0065ma": %s, "json_schema": %s}',
                      '{"response_format": {"type": "json_object", "schema": %s, "sch\\u0065ma": %s}}'):
@@ -372,6 +412,25 @@ class Endpoints(unittest.TestCase):
         long = self.refuses("/tokenize", {"content": "a b " * 300_000}, "content")
         self.assertEqual(long["type"], "invalid_request_error")
         self.assertIn("16384 bytes", long["message"])
+
+    def test_a_prompt_s_text_is_text_where_it_is_said_to_be(self):
+        def n_prompt(path, prompt, **more):
+            body = self.server.post(path, {"prompt": prompt, "max_tokens": 1, **more}).body
+            return body["usage"]["prompt_tokens"] if "usage" in body else body["tokens_evaluated"]
+
+        prompts = ("a<|eot_id|>", {"prompt_string": "a<|eot_id|>"}, ["a<|eot_id|>", 1], [1, "a<|eot_id|>"], ["a", "<|eot_id|>"])
+        for path in ("/completion", "/completions", "/v1/completions"):
+            for prompt in prompts[:-1]:
+                parsed, as_text = n_prompt(path, prompt), n_prompt(path, prompt, parse_special=False)
+                self.assertEqual(n_prompt(path, prompt, parse_special=True), parsed)
+                self.assertGreater(as_text, parsed + 3, (path, prompt))
+            self.refuses(path, {"prompt": "a", "parse_special": 1}, "parse_special")
+            plain = self.server.post("/tokenize", {"content": "a<|eot_id|>", "parse_special": False, "add_special": True}).body["tokens"]
+            self.assertEqual(n_prompt(path, "a<|eot_id|>", parse_special=False), len(plain))
+        # Of a list of prompts each.
+        told = [self.server.post("/v1/completions", {"prompt": list(prompts[-1]), "max_tokens": 1, "parse_special": parses}).body["usage"]["prompt_tokens"]
+                for parses in (True, False)]
+        self.assertGreater(told[1], told[0] + 3)
 
     def test_the_template_s_text_is_what_a_prompt_counts(self):
         for messages in (HELLO, [{"role": "system", "content": "Be kind. 媽"}, *HELLO, {"role": "assistant", "content": "Hi!"}, *HELLO]):

@@ -1,5 +1,6 @@
 #include "platforms/hosted/cli/json_guide.h"
 
+#include "platforms/hosted/base/json_source.h"
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/cli/input_text.h"
 #include "platforms/hosted/session/json_problem.h"
@@ -16,7 +17,7 @@ namespace {
 }  // namespace
 
 std::string read_schema(const std::string& path) {
-  const std::string text = read_text_file(path);
+  const std::string text(json_source(read_text_file(path)).text);
   if (text.empty()) throw ProgramError(ExitCode::kInvalidInput, schema_name(path) + ": is empty");
   return text;
 }

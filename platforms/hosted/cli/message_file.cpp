@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "platforms/hosted/base/json_source.h"
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/base/shown_text.h"
 #include "platforms/hosted/session/model_text.h"
@@ -23,7 +24,7 @@ constexpr const char* kNoTools = "has tools, which the stored chat template does
 
 // How many lists and objects stand inside each other. Looked at before the text is parsed: a parser
 // that is watched goes through a list again for each of its objects.
-int depth_of(const std::string& text) {
+int depth_of(std::string_view text) {
   int depth = 0;
   int deepest = 0;
   bool in_string = false;
@@ -43,10 +44,12 @@ int depth_of(const std::string& text) {
   return deepest;
 }
 
-Json parse(const std::string& text, const std::string& where) {
+Json parse(const std::string& bytes, const std::string& where) {
+  const auto [text, end_of_wrong] = json_source(bytes);
   if (depth_of(text) > kMaxDepth) refuse(where, "is nested too deep for a list of messages");
   Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) refuse(where, "is no JSON; give a list of {\"role\", \"content\"}");
+  if (json.is_discarded() || end_of_wrong != 0)
+    refuse(where, "is no JSON; give a list of {\"role\", \"content\"}");
   return json;
 }
 

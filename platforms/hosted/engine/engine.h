@@ -66,14 +66,15 @@ enum class AnswerEnd {
   kContextFull,
   kCancelled,
   kShutDown,  // the engine stopped first
-  kFailed,    // status says why; CRIA_NOTHING_TO_SAMPLE: biases and schema leave no token
+  kFailed,    // status says why; CRIA_NOTHING_TO_SAMPLE: biases and schema leave no token; CRIA_OK:
+              // something was thrown
   kNoMemory,  // an allocation failed, the listener's among them; nobody else hears of it
 };
 
 struct AnswerSummary {
   uint32_t choice;
   AnswerEnd end;
-  cria_status status;      // CRIA_OK unless kFailed
+  cria_status status;      // CRIA_OK unless kFailed, and where an exception was why
   std::string stop;        // kStopString: the one that appeared
   bool is_whole_document;  // is_json: what was written is a document
   uint32_t n_prompt;       // tokens
@@ -85,8 +86,8 @@ struct AnswerSummary {
   uint32_t session;
 };
 
-// Is called on the engine's thread, must not block and throws nothing but std::bad_alloc, which
-// ends the choice as kNoMemory; on_end throws nothing at all, so what it needs is made before the
+// Is called on the engine's thread and must not block. What it throws ends the choice:
+// std::bad_alloc as kNoMemory, anything else as kFailed; on_end throws nothing at all, so what it needs is made before the
 // request is submitted. It may call all of Engine but stop. A choice that is cancelled, or out of
 // memory, hears of no more text. Nothing follows the last choice's on_end.
 class AnswerListener {

@@ -17,6 +17,17 @@ size_t chunk_of(const ModelSession& model) {
   return std::min(wanted != 0 ? wanted : kUsualChunk, cria_context(model.session()));
 }
 
+// Of the exception that is being handled.
+Ending ending_at_hand() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return {AnswerEnd::kNoMemory};
+  } catch (...) {
+    return {AnswerEnd::kFailed};
+  }
+}
+
 std::vector<uint32_t> end_tokens_of(const cria_model* model) {
   std::vector<uint32_t> result;
   for (uint32_t token = 0; token < cria_vocab_size(model); ++token) {
@@ -162,8 +173,8 @@ void EngineLoop::start(const std::shared_ptr<Request>& request, uint32_t choice)
   try {
     made = std::make_unique<Answer>(request, choice, model_.model(), session, state, end_tokens_);
     ending = made->prepare(blocks_);
-  } catch (const std::bad_alloc&) {
-    ending = Ending{AnswerEnd::kNoMemory};
+  } catch (...) {
+    ending = ending_at_hand();
   }
   if (made == nullptr) {
     pool_.take_back(session);
@@ -210,7 +221,7 @@ void EngineLoop::tell_log(const Answer& answer, const PromptStart& start) {
   if (options_.log == nullptr) return;
   try {
     options_.log(line_about(answer, start));
-  } catch (const std::bad_alloc&) {  // a line that is not written
+  } catch (...) {  // a line that is not written
   }
 }
 
@@ -274,8 +285,8 @@ void EngineLoop::go_on(Answer* answer, const cria_turn& turn) {
   if (answer->request().is_cancelled) return;
   try {
     draw(answer);
-  } catch (const std::bad_alloc&) {
-    finish(answer, {AnswerEnd::kNoMemory});
+  } catch (...) {
+    finish(answer, ending_at_hand());
   }
 }
 
@@ -307,8 +318,8 @@ void EngineLoop::finish(Answer* answer, Ending ending) {
   try {
     summary = answer->finish(ending);
     if (ending.tells_rest()) tell_piece(answer);
-  } catch (const std::bad_alloc&) {
-    ending = {AnswerEnd::kNoMemory};
+  } catch (...) {
+    ending = ending_at_hand();
     summary = answer->finish(ending);
   }
   board_->note_times(summary.prefill_seconds, summary.decode_seconds);

@@ -30,7 +30,7 @@ SubmitResult RequestQueue::put(std::shared_ptr<Request> request, uint64_t* id) {
   const auto place = live_.emplace(new_id, request).first;
   try {
     waiting_.push_back(request);
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
     live_.erase(place);
     throw;
   }

@@ -47,7 +47,7 @@ class Job final : public Wakeable, public std::enable_shared_from_this<Job> {
 
   void submit(std::vector<AnswerRequest> prompts);
   void wake();
-  void end_for_memory();
+  void end_early(const Failure& failure);
 
   // On the network thread.
   void on_wake() override;
@@ -96,8 +96,8 @@ class JobListener final : public AnswerListener {
 void Job::start(std::vector<AnswerRequest> prompts) {
   try {
     submit(std::move(prompts));
-  } catch (const std::bad_alloc&) {
-    end_for_memory();
+  } catch (...) {
+    end_early(Failure::at_hand());
   }
 }
 
@@ -133,11 +133,11 @@ void Job::submit(std::vector<AnswerRequest> prompts) {
       [job = shared_from_this()](std::string* text) { return job->next(text); });
 }
 
-void Job::end_for_memory() {
+void Job::end_early(const Failure& failure) {
   cancel();
   drop();
   const std::shared_ptr<Exchange> exchange = std::exchange(exchange_, nullptr);
-  if (exchange != nullptr) exchange->end_for_memory();
+  if (exchange != nullptr) exchange->end_early(failure);
 }
 
 void Job::take(size_t prompt, const AnswerPiece& piece) {
@@ -193,8 +193,8 @@ void Job::wake() {
 void Job::on_wake() {
   try {
     look();
-  } catch (const std::bad_alloc&) {
-    end_for_memory();
+  } catch (...) {
+    end_early(Failure::at_hand());
   }
 }
 
@@ -269,6 +269,9 @@ bool Job::write(const Told& told, std::string* text) {
         ApiError(ErrorKind::kInvalidRequest,
                  "logit_bias, with the schema if there is one, forbids every token", "logit_bias"),
         text);
+  }
+  if (summary.end == AnswerEnd::kFailed && summary.status == CRIA_OK) {
+    return fail(ApiError(ErrorKind::kServer, kServerFailed), text);
   }
   if (summary.end == AnswerEnd::kFailed) {
     const char* const why = cria_status_message(summary.status);

@@ -60,6 +60,9 @@ AnswerOrder chat_order(const OrderContext& context, const Json& request, const s
 AnswerOrder text_order(const OrderContext& context, const Json& request, const std::string& body);
 AnswerOrder native_order(const OrderContext& context, const Json& request, const std::string& body);
 
+// CRIA_ENCODE_PARSE, as llama.cpp has it, or 0 where a request says that its text is text.
+uint32_t flag_to_parse(const RequestFields& fields);
+
 // The messages of a conversation, at least one.
 std::vector<ChatMessage> chat_messages(const Json& request);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <new>
 #include <thread>
 #include <unordered_map>
@@ -21,15 +20,6 @@ Reply json_reply(JsonText json) {
   Reply reply;
   reply.body = json.take();
   return reply;
-}
-
-// Of what failed while a request was read.
-Reply reply_of(const std::exception& error) {
-  if (const auto* known = dynamic_cast<const ApiError*>(&error)) return known->reply();
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return ApiError(ErrorKind::kUnavailable, kNoMemory).reply();
-  }
-  return ApiError(ErrorKind::kServer, "the server failed to read the request").reply();
 }
 
 uint32_t first_end_token(const cria_model* model) {
@@ -141,23 +131,25 @@ std::function<void()> Api::answer_to(const Route& route, const std::string& text
     const auto reply = std::make_shared<Reply>();
     reply->body = (this->*route.of_text)(parsed.json);
     return [exchange, reply] { exchange->reply(std::move(*reply)); };
-  } catch (const std::exception& error) {
-    return [exchange, reply = reply_of(error)] { exchange->reply(reply); };
+  } catch (const ApiError& error) {
+    return [exchange, reply = error.reply()] { exchange->reply(reply); };
+  } catch (...) {
+    return [exchange, failure = Failure::at_hand()] { exchange->end_early(failure); };
   }
 }
 
-// False: there is no memory for it now. Nothing to be told: there was none for the request.
+// False: there is no memory for it now.
 bool Api::try_post(const std::function<void()>& told, const std::shared_ptr<Exchange>& exchange) {
   try {
     network_->post([told, exchange] {
       try {
-        if (told) return told();
-      } catch (const std::bad_alloc&) {  // as below
+        told();
+      } catch (...) {
+        exchange->end_early(Failure::at_hand());
       }
-      exchange->end_for_memory();
     });
     return true;
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
     return false;
   }
 }
@@ -178,14 +170,14 @@ void Api::handle(RequestHead head, std::string body, std::shared_ptr<Exchange> e
   }
   auto work = [this, route, exchange, text = std::move(body)]() mutable {
     if (exchange->is_gone()) return;
-    std::function<void()> told;
+    std::function<void()> told = [] { throw std::bad_alloc(); };  // small enough to take none
     try {
       told = answer_to(*route, text, exchange);
-    } catch (const std::bad_alloc&) {
+    } catch (...) {
       std::string().swap(text);
     }
     while (!try_post(told, exchange) && !worker_.is_over()) {
-      told = nullptr;
+      told = [] { throw std::bad_alloc(); };
       std::this_thread::sleep_for(kMemoryPause);
     }
   };
@@ -312,7 +304,7 @@ std::string Api::tokenize(const Json& request) {
   const RequestFields fields(request);
   const Json* const content = fields.find("content");
   const bool with_pieces = fields.flag("with_pieces", false);
-  uint32_t flags = fields.flag("parse_special", true) ? +CRIA_ENCODE_PARSE : 0;
+  const uint32_t flags = flag_to_parse(fields);
   const bool adds_special = fields.flag("add_special", false);
   std::vector<uint32_t> tokens;
   const auto put = [&](const Json& part, bool is_first) {

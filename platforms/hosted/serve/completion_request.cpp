@@ -11,8 +11,6 @@
 namespace cria::hosted {
 namespace {
 
-constexpr uint32_t kFlags = CRIA_ENCODE_SPECIAL | CRIA_ENCODE_PARSE;
-
 [[noreturn]] void refuse(const std::string& what) {
   throw ApiError(ErrorKind::kInvalidRequest, "prompt " + what, "prompt");
 }
@@ -23,24 +21,25 @@ struct Prompt {
   std::string text;
 };
 
-Prompt prompt_of_text(const OrderContext& context, std::string text) {
+// parses: CRIA_ENCODE_PARSE or 0.
+Prompt prompt_of_text(const OrderContext& context, std::string text, uint32_t parses) {
   Prompt prompt;
-  prompt.encoded = context.text->encode(text, kFlags);
+  prompt.encoded = context.text->encode(text, CRIA_ENCODE_SPECIAL | parses);
   prompt.is_text_alone = true;
   prompt.text = std::move(text);
   return prompt;
 }
 
 // Ids and texts in one sequence; the first alone gets what begins a text.
-Prompt prompt_of_list(const OrderContext& context, const Json& list) {
+Prompt prompt_of_list(const OrderContext& context, const Json& list, uint32_t parses) {
   Prompt prompt;
   Encoded& all = prompt.encoded;
   all = {};
   bool is_first = true;
   for (const Json& part : list) {
     if (part.is_string()) {
-      const uint32_t flags = is_first ? kFlags : +CRIA_ENCODE_PARSE;
-      const Encoded encoded = context.text->encode(part.get<std::string>(), flags);
+      const uint32_t special = is_first ? +CRIA_ENCODE_SPECIAL : 0;
+      const Encoded encoded = context.text->encode(part.get<std::string>(), special | parses);
       all.is_counted = all.is_counted || encoded.is_counted;
       all.n_tokens += encoded.n_tokens;
       all.tokens.insert(all.tokens.end(), encoded.tokens.begin(), encoded.tokens.end());
@@ -53,8 +52,8 @@ Prompt prompt_of_list(const OrderContext& context, const Json& list) {
   return prompt;
 }
 
-Prompt prompt_of(const OrderContext& context, const Json& json) {
-  if (json.is_string()) return prompt_of_text(context, json.get<std::string>());
+Prompt prompt_of(const OrderContext& context, const Json& json, uint32_t parses) {
+  if (json.is_string()) return prompt_of_text(context, json.get<std::string>(), parses);
   if (json.is_object()) {
     const Fields fields(json);
     if (const Json* data = fields.find("multimodal_data"); data != nullptr && !data->empty()) {
@@ -62,9 +61,9 @@ Prompt prompt_of(const OrderContext& context, const Json& json) {
     }
     std::optional<std::string> text = fields.text("prompt_string");
     if (!text) refuse("is an object without prompt_string");
-    return prompt_of_text(context, std::move(*text));
+    return prompt_of_text(context, std::move(*text), parses);
   }
-  if (json.is_array()) return prompt_of_list(context, json);
+  if (json.is_array()) return prompt_of_list(context, json, parses);
   refuse("must be a text, a list of token ids, or a list of those");
 }
 
@@ -90,8 +89,9 @@ void read_prompts(const OrderContext& context, const RequestFields& fields,
   if (list.size() > context.most_prompts) {
     refuse(text_of("has more than %u prompts", context.most_prompts));
   }
+  const uint32_t parses = flag_to_parse(fields);
   for (const Json* each : list) {
-    Prompt prompt = prompt_of(context, *each);
+    Prompt prompt = prompt_of(context, *each, parses);
     check_prompt(context, prompt.encoded);
     AnswerRequest request = answer;
     request.begins_text = prompt.is_text_alone && prompt.text.empty();

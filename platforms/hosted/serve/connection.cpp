@@ -102,24 +102,33 @@ void Connection::refuse(const Reply& refusal) {
   reply(refusal);
 }
 
-void Connection::end_for_memory() {
-  if (when_gone_) std::exchange(when_gone_, nullptr)();
+void Connection::end_early(const Failure& failure) {
+  if (failure.is_want_of_memory()) return end_early_with(server_->no_memory, kNoMemory);
+  try {
+    note = std::string("failed: ") + failure.what();
+  } catch (const std::bad_alloc&) {  // the line says less
+  }
+  end_early_with(server_->failed, kServerFailed);
+}
+
+void Connection::end_early_with(const EarlyEnd& end, const char* why) {
   next_ = nullptr;
   try {
+    if (when_gone_) std::exchange(when_gone_, nullptr)();
     if (is_sending() || (state_ == State::kAnswering && !is_streaming_)) {
       keeps_alive_ = false;
-      status_ = server_->no_memory.status;
-      unsent_ += server_->no_memory_text;
+      status_ = end.status;
+      unsent_ += end.text;
       return answered();
     }
     if (state_ == State::kAnswering && is_events_) {
-      put_chunk(server_->no_memory_event);
+      put_chunk(end.event);
       if (is_http11_) unsent_ += "0\r\n\r\n";
       return answered();
     }
-  } catch (const std::bad_alloc&) {  // not even for that
+  } catch (...) {  // not even for that
   }
-  close(kNoMemory);
+  close(why);
 }
 
 }  // namespace cria::hosted

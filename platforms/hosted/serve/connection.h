@@ -10,7 +10,6 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -61,18 +60,18 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void begin_events(NextText next);
   void pump();
   void set_when_gone(std::function<void()> told);
-  // The answer at hand ends, as there is no memory for it.
-  void end_answer_for_memory() {
-    if (state_ == State::kAnswering) end_for_memory();
+  // The answer at hand.
+  void end_answer_early(const Failure& failure) {
+    if (state_ == State::kAnswering) end_early(failure);
   }
 
-  // Runs a step.
+  // Runs a step. Whatever it throws ends this exchange alone.
   template <typename Step>
   void guard(const Step& step) {
     try {
       step();
-    } catch (const std::bad_alloc&) {
-      end_for_memory();
+    } catch (...) {
+      end_early(Failure::at_hand());
     }
   }
 
@@ -100,8 +99,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void refuse(ErrorKind kind, const std::string& message);
   void refuse(const Reply& reply);
   void hear_end(ErrorCode error);
-  // Ends what there was no memory for: with an error, where one can be told.
-  void end_for_memory();
+  // Ends what failed: with an error, where one can be told.
+  void end_early(const Failure& failure);
+  void end_early_with(const EarlyEnd& end, const char* why);
   void answered();
   [[nodiscard]] std::string head_text(int status, const std::string& content_type,
                                       const std::vector<HeaderField>& more);

@@ -36,7 +36,7 @@ class ConnectionExchange final : public Exchange {
   void wake() override {
     connection_->guard([&] { connection_->pump(); });
   }
-  void end_for_memory() override { connection_->end_answer_for_memory(); }
+  void end_early(const Failure& failure) override { connection_->end_answer_early(failure); }
   [[nodiscard]] bool is_gone() const override { return connection_->is_gone(); }
   void when_gone(std::function<void()> told) override {
     connection_->set_when_gone(std::move(told));

@@ -250,7 +250,9 @@ void Connection::on_body_error(ErrorCode error) {
     return refuse(ErrorKind::kTooLarge,
                   text_of("the body is longer than %zu bytes", limits_.body_bytes));
   }
-  if (error == boost::system::errc::not_enough_memory) return end_for_memory();
+  if (error == boost::system::errc::not_enough_memory) {
+    return end_early_with(server_->no_memory, kNoMemory);
+  }
   refuse(ErrorKind::kInvalidRequest, "the body is not what its header says");
 }
 

@@ -160,7 +160,7 @@ void HttpServer::Impl::welcome(Tcp::socket socket) {
     connection = std::make_shared<Connection>(this);
     connections_.insert(connection);
   } catch (const std::bad_alloc&) {
-    return turn_away(std::move(socket), no_memory_text);
+    return turn_away(std::move(socket), no_memory.text);
   }
   connection->start(std::move(socket));
   if (!is_ticking_) wait_for_tick();
@@ -248,7 +248,7 @@ void HttpServer::Impl::run(std::function<void()> on_stop) {
       if (!accept_is_pending_ && !is_stopping) accept();
       if (!is_ticking_ && !connections_.empty()) wait_for_tick();
       io.run();
-    } catch (const std::bad_alloc&) {
+    } catch (...) {
       constexpr std::chrono::milliseconds kPause{10};
       std::this_thread::sleep_for(kPause);  // others free some
       // The library may have lost the step that it had no memory for: accepting begins anew.

@@ -22,6 +22,16 @@ namespace cria::hosted {
 
 class Connection;
 
+// What is answered where a request fails: made while there is memory for it.
+struct EarlyEnd {
+  EarlyEnd(ErrorKind kind, const char* message) : EarlyEnd(ApiError(kind, message).reply()) {}
+  explicit EarlyEnd(const Reply& reply)
+      : status(reply.status), text(closing_text(reply)), event("data: " + reply.body + "\n\n") {}
+  int status;
+  std::string text;
+  std::string event;
+};
+
 class HttpServer::Impl {
  public:
   Impl(const HttpOptions& options, RequestHandler* handler);
@@ -33,10 +43,8 @@ class HttpServer::Impl {
   void count_body(size_t n_bytes);
 
   const HttpOptions options;
-  // What is answered where there is no memory; made while there is.
-  const Reply no_memory = ApiError(ErrorKind::kUnavailable, kNoMemory).reply();
-  const std::string no_memory_text = closing_text(no_memory);
-  const std::string no_memory_event = "data: " + no_memory.body + "\n\n";
+  const EarlyEnd no_memory{ErrorKind::kUnavailable, kNoMemory};
+  const EarlyEnd failed{ErrorKind::kServer, kServerFailed};
   // Of bodies, until they are freed, which may be on another thread and after their client.
   const std::shared_ptr<std::atomic<size_t>> bodies_bytes =
       std::make_shared<std::atomic<size_t>>(0);

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "platforms/hosted/serve/failure.h"
+
 namespace cria::hosted {
 
 struct HeaderField {
@@ -59,8 +61,8 @@ class Exchange {
   // Is called once if the client goes away before the answer's end, or has gone; also where the
   // answer ends as there is no memory for more of it.
   virtual void when_gone(std::function<void()> told) = 0;
-  // The answer is that there is no memory, as far as there is any for that.
-  virtual void end_for_memory() = 0;
+  // The answer, or its rest, is that it failed, as far as there is memory for that.
+  virtual void end_early(const Failure& failure) = 0;
   // From any thread: nobody waits for the answer any more.
   [[nodiscard]] virtual bool is_gone() const = 0;
   // What the log's line about this request says besides.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "platforms/hosted/base/json_source.h"
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/parsed_json.h"
@@ -137,8 +138,8 @@ class RawJson {
  public:
   explicit RawJson(std::string_view text) : text_(text) { skip_space(); }
 
-  std::string_view member(std::string_view name) {
-    std::string_view found;
+  std::optional<std::string_view> member(std::string_view name) {
+    std::optional<std::string_view> found;
     if (!take('{')) return found;
     while (at_ < text_.size() && text_[at_] != '}') {
       const std::string_view key = value();
@@ -221,18 +222,22 @@ std::optional<int64_t> whole_number(const Json& json) {
 ParsedJson::~ParsedJson() { take_apart(&json); }
 
 ParsedJson parse_object(const std::string& body) {
-  // The parser takes a NUL for the end.
-  if (const size_t nul = body.find('\0'); nul != std::string::npos) throw_no_json(nul + 1);
+  const JsonSource source = json_source(body);
+  if (source.end_of_wrong != 0) throw_no_json(source.end_of_wrong);
   ParsedJson parsed;
   Builder builder(&parsed.json);
-  Json::sax_parse(body, &builder);
+  Json::sax_parse(source.text, &builder);
   return parsed;
 }
 
-std::string_view raw_member(std::string_view object,
-                            std::initializer_list<std::string_view> names) {
-  for (const std::string_view name : names) object = RawJson(object).member(name);
-  return object;
+std::optional<std::string_view> raw_member(std::string_view object,
+                                           std::initializer_list<std::string_view> names) {
+  std::optional<std::string_view> found = json_source(object).text;
+  for (const std::string_view name : names) {
+    found = RawJson(*found).member(name);
+    if (!found) break;
+  }
+  return found;
 }
 
 template <typename Name>

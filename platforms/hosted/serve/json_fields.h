@@ -61,9 +61,9 @@ constexpr bool is_request_member(std::string_view name) {
 }
 
 // The text of the member that the names lead to, through objects inside each other, as it stands in
-// an object that parse_object took; empty where there is none. Of a name that is there twice the
-// last counts, as in the parser.
-std::string_view raw_member(std::string_view object, std::initializer_list<std::string_view> names);
+// an object that parse_object took. Of a name that is there twice the last counts, as in the parser.
+std::optional<std::string_view> raw_member(std::string_view object,
+                                           std::initializer_list<std::string_view> names);
 
 // The name of a member that a request's own object can have. One that is not in the list does not
 // compile: parse_object would drop it.

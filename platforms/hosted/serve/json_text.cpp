@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 
 #include "platforms/hosted/base/print_format.h"
 
@@ -56,6 +57,7 @@ void append_string(std::string_view text, std::string* out) {
 
 template <typename Number>
 std::string text_of_number(Number number) {
+  if (!std::isfinite(number)) return "null";
   std::array<char, 64> digits = {};
   const char* const end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
   std::string text(digits.data(), static_cast<size_t>(end - digits.data()));

@@ -30,7 +30,7 @@ class JsonText {
   template <std::integral Number>
   requires(!std::same_as<Number, bool>) JsonText(Number number) : text_(std::to_string(number)) {}
   // The shortest text that is read as the number again; of a float 0.8 where it is what 0.8
-  // becomes. Finite.
+  // becomes. What is no number, or infinite, is null: JSON has none.
   JsonText(double number);
   JsonText(float number);
   template <typename Value>

@@ -14,7 +14,10 @@ JsonText list_of_bytes(const std::string& text) {
 
 }  // namespace
 
-float told_logprob(float logprob) { return std::min(std::max(logprob, kLeastLogprob), 0.0f); }
+// One that is no number, of a model whose logits are none, is told as the least.
+float told_logprob(float logprob) {
+  return logprob > kLeastLogprob ? std::min(logprob, 0.0f) : kLeastLogprob;
+}
 
 JsonText logprobs_of(const TextService& text, const DrawnToken& drawn) {
   const auto row_of = [&text](uint32_t token, float logprob) {

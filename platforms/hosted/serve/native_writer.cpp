@@ -93,13 +93,13 @@ class NativeWriter final : public AnswerWriter {
     for (size_t i = 0; i < paths.size(); ++i) {
       const auto here = paths.begin() + static_cast<ptrdiff_t>(i);
       if (std::find(paths.begin(), here, paths[i]) != here) continue;
-      std::string_view value = json.text();
-      for (size_t begin = 0; !value.empty() && begin <= paths[i].size();) {
+      std::optional<std::string_view> value = json.text();
+      for (size_t begin = 0; value && begin <= paths[i].size();) {
         const size_t end = std::min(paths[i].find('/', begin), paths[i].size());
-        value = raw_member(value, {std::string_view(paths[i]).substr(begin, end - begin)});
+        value = raw_member(*value, {std::string_view(paths[i]).substr(begin, end - begin)});
         begin = end + 1;
       }
-      if (!value.empty()) result.put(paths[i], JsonText::of(std::string(value)));
+      if (value) result.put(paths[i], JsonText::of(std::string(*value)));
     }
     return result;
   }

@@ -20,6 +20,14 @@ void check_is_schema(const Json* schema) {
                  kFormat);
 }
 
+// Of a member that was parsed. An answer without its schema would be one to another request.
+std::string_view text_of_schema(const std::string& body,
+                                std::initializer_list<std::string_view> names) {
+  const std::optional<std::string_view> text = raw_member(body, names);
+  if (!text) throw ApiError(ErrorKind::kServer, "the schema was not found in the body");
+  return *text;
+}
+
 }  // namespace
 
 void read_how_told(const OrderContext& context, const RequestFields& fields, AnswerOrder* order) {
@@ -35,13 +43,17 @@ void read_how_told(const OrderContext& context, const RequestFields& fields, Ans
   order->tells_timings = fields.flag("timings_per_token", false);
 }
 
+uint32_t flag_to_parse(const RequestFields& fields) {
+  return fields.flag("parse_special", true) ? +CRIA_ENCODE_PARSE : 0;
+}
+
 void read_format(const OrderContext& context, const RequestFields& fields, const std::string& body,
                  AnswerRequest* request) {
   if (const Json* const schema = fields.find("json_schema")) {
     if (!schema->is_object() && !schema->is_boolean()) {
       throw ApiError(ErrorKind::kInvalidRequest, "json_schema must be a schema", "json_schema");
     }
-    set_schema(context, raw_member(body, {"json_schema"}), "json_schema", request);
+    set_schema(context, text_of_schema(body, {"json_schema"}), "json_schema", request);
   }
   const Json* const format = fields.object("response_format");
   if (format == nullptr) return;
@@ -52,13 +64,13 @@ void read_format(const OrderContext& context, const RequestFields& fields, const
     const Json* const schema = members.find("schema");
     if (schema == nullptr) return set_schema(context, kAnyObject, kFormat, request);
     check_is_schema(schema);
-    return set_schema(context, raw_member(body, {kFormat, "schema"}), kFormat, request);
+    return set_schema(context, text_of_schema(body, {kFormat, "schema"}), kFormat, request);
   }
   if (type == "json_schema") {
     const Json* const named = members.object("json_schema");
     if (named == nullptr) check_is_schema(nullptr);
     check_is_schema(Fields(*named).find("schema"));
-    return set_schema(context, raw_member(body, {kFormat, "json_schema", "schema"}), kFormat,
+    return set_schema(context, text_of_schema(body, {kFormat, "json_schema", "schema"}), kFormat,
                       request);
   }
   throw ApiError(ErrorKind::kInvalidRequest,

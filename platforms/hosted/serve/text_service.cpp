@@ -29,6 +29,16 @@ cria_config text_config(cria_config config, uint32_t context) {
   return config;
 }
 
+size_t n_replaced(std::string_view text) {
+  constexpr std::string_view kReplacement = "\xef\xbf\xbd";
+  size_t n = 0;
+  for (size_t at = text.find(kReplacement); at != std::string_view::npos;
+       at = text.find(kReplacement, at + kReplacement.size())) {
+    ++n;
+  }
+  return n;
+}
+
 uint32_t context_of(const ModelFile& file, const cria_config& config) {
   return config.context != 0 ? config.context : file.info().planned_context;
 }
@@ -182,19 +192,14 @@ std::string TextService::token_text(uint32_t token) const {
 }
 
 std::string TextService::token_bytes(uint32_t token) const {
-  constexpr std::string_view kReplaced = "\xef\xbf\xbd";
   const std::string text = token_text(token);
-  if (text.find(kReplaced) == std::string::npos) return text;
   size_t n_bytes = 0;
   const char* const stored = cria_token_text(model_.model(), token, &n_bytes);
   if (stored == nullptr) return text;
+  // The table has the bytes, but for how it marks spaces; where all are whole characters the text
+  // is them.
   const std::string_view bytes(stored, n_bytes);
-  // SentencePiece's token of one byte.
-  constexpr size_t kByteTokenLength = 6;
-  if (bytes.size() == kByteTokenLength && bytes.starts_with("<0x") && bytes.ends_with(">")) {
-    return {static_cast<char>(std::stoi(std::string(bytes.substr(3, 2)), nullptr, 16))};
-  }
-  return std::string(bytes);
+  return n_replaced(text) == n_replaced(bytes) ? text : std::string(bytes);
 }
 
 }  // namespace cria::hosted

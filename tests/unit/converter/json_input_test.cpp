@@ -80,6 +80,12 @@ TEST(JsonInput, WhatParsersDisagreeOnIsRefused) {
   });
 }
 
+TEST(JsonInput, OneByteOrderMarkIsNothingAndANulIsNoEnd) {
+  EXPECT_EQ(parse_json("\xef\xbb\xbf{\"a\":1}", "f"), Json({{"a", 1}}));
+  expect_invalid({"f", "byte 3"}, [] { (void)parse_json("\xef\xbb\xbf\xef\xbb\xbf{}", "f"); });
+  expect_invalid({"f", "byte 3"}, [] { (void)parse_json(std::string("{}\0{", 4), "f"); });
+}
+
 TEST(JsonInput, MoreValuesThanAllowedAreRefused) {
   // The list, two objects, three numbers.
   const std::string text = R"([{"a":1,"b":2},{"c":3}])";

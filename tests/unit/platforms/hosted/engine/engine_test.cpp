@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <new>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "tests/support/engine_trial.h"
 #include "tests/support/json_trial.h"
@@ -33,6 +35,27 @@ TEST(Engine, AnswersAsTheApiDoes) {
   ASSERT_EQ(heard.ends.size(), 1u);
   EXPECT_EQ(heard.ends[0].n_prompt, request.prompt.size());
   EXPECT_EQ(heard.ends[0].n_cached, 0u);
+}
+
+TEST(Engine, WhateverAListenerThrowsEndsItsChoiceAlone) {
+  EngineTrial trial(demo_path(), {.n_sessions = 2});
+  for (int kind = 0; kind < 3; ++kind) {
+    const auto other = trial.begin(seeded("Once upon a time", 1));
+    const auto thrower = std::make_shared<test::Hearer>(1);
+    thrower->each_piece = [kind](const AnswerPiece&) {
+      if (kind == 0) throw std::bad_alloc();
+      if (kind == 1) throw std::runtime_error("no such thing");
+      throw 1;
+    };
+    uint64_t id = 0;
+    ASSERT_EQ(trial.engine().submit(seeded("The", 2), thrower, &id), SubmitResult::kTaken);
+    const HeardChoice ended = thrower->all().front();
+    ASSERT_EQ(ended.ends.size(), 1u);
+    EXPECT_EQ(ended.ends[0].end, kind == 0 ? AnswerEnd::kNoMemory : AnswerEnd::kFailed);
+    EXPECT_EQ(ended.ends[0].status, CRIA_OK);
+    EXPECT_EQ(other->all().front().token_ids(),
+              drawn_alone(demo_path(), seeded("Once upon a time", 1)));
+  }
 }
 
 // Alone, in company, warm, with copied prefixes; sessions and chunks of every kind.

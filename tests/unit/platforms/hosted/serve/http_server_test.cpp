@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -25,12 +27,29 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// /whole, /chunks and /events answer without an end, /never never; others with their body.
+// What a handler should not throw.
+void throw_any(const std::string& kind) {
+  if (kind == "memory") throw std::bad_alloc();
+  if (kind == "runtime") throw std::runtime_error("it broke");
+  throw 17;
+}
+
+// /throw does so at once, or when its text is asked for; /whole, /chunks and /events answer without an end, /never never; others with their body.
 class Handler final : public RequestHandler {
  public:
   bool accepts(const RequestHead&, Reply*) override { return true; }
   std::vector<HeaderField> headers_for(const RequestHead&) override { return {}; }
   void handle(RequestHead head, std::string body, std::shared_ptr<Exchange> exchange) override {
+    if (head.path == "/throw") {
+      const NextText next = [kind = body, n = 0](std::string* text) mutable {
+        if (++n > 40) throw_any(kind);
+        text->append(1024, 't');
+        return true;
+      };
+      if (head.query == "events") return exchange->begin_events(next);
+      if (head.query == "chunks") return exchange->reply({}, next);
+      return throw_any(body);
+    }
     if (head.path == "/whole") {
       Reply reply;
       reply.body.assign(n_long, 'w');
@@ -134,6 +153,27 @@ class HttpServerTrial : public testing::Test {
   HttpServer server_;
   std::thread thread_;
 };
+
+TEST_F(HttpServerTrial, WhateverIsThrownEndsOneExchange) {
+  for (const std::string kind : {"memory", "runtime", "other"}) {
+    HttpClient whole = client();
+    whole.send(asking("/throw", kind));
+    EXPECT_EQ(whole.read_answer().status, kind == "memory" ? 503 : 500);
+    HttpClient events = client();
+    events.send(asking("/throw?events", kind));
+    const std::string told = events.read_to_end();
+    EXPECT_NE(told.find(kind == "memory" ? "unavailable_error" : "server_error"),
+              std::string::npos);
+    EXPECT_TRUE(told.ends_with("0\r\n\r\n"));
+    HttpClient chunks = client();
+    chunks.send(asking("/throw?chunks", kind));
+    EXPECT_FALSE(chunks.read_to_end().ends_with("0\r\n\r\n"));
+    server_.post([kind] { throw_any(kind); });
+    HttpClient after = client();
+    after.send(asking("/", "alive"));
+    EXPECT_EQ(after.read_answer().body, "alive");
+  }
+}
 
 TEST_F(HttpServerTrial, WhoReadsNothingIsCutOff) {
   int n = 0;

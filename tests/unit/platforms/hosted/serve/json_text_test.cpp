@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,9 @@ using Json = nlohmann::json;
 
 TEST(JsonText, FloatsAreWrittenAsPeopleWriteThem) {
   EXPECT_EQ(JsonText(0.8f).text(), "0.8");
+  EXPECT_EQ(JsonText(std::nanf("")).text(), "null");
+  EXPECT_EQ(JsonText(-HUGE_VAL).text(), "null");
+  EXPECT_EQ(JsonText(HUGE_VALF).text(), "null");
   EXPECT_EQ(JsonText(0.0f).text(), "0.0");
   EXPECT_EQ(JsonText(-1.5f).text(), "-1.5");
   EXPECT_EQ(JsonText(0.1).text(), "0.1");
