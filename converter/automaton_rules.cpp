@@ -1,6 +1,7 @@
 #include "converter/automaton_rules.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "quant/pre_tokenizer_format.h"
@@ -15,17 +16,24 @@ using States = std::vector<uint32_t>;
 using Columns = std::vector<size_t>;
 
 // The states in which a walk may find nothing more; in the others it finds a match, whatever
-// follows.
+// follows. Each transition is followed back once.
 std::vector<bool> states_that_fail(const WordAutomaton& automaton) {
+  std::vector<States> before(automaton.n_states);
+  for (uint32_t state = 0; state < automaton.n_states; ++state) {
+    for (size_t column = 0; column < automaton.n_columns; ++column) {
+      const WordTransition& transition = automaton.at(state, column);
+      if (!transition.accepts) before[transition.next].push_back(state);
+    }
+  }
   std::vector<bool> fails(automaton.n_states, false);
   fails[kDeadState] = true;
-  for (bool is_growing = true; is_growing;) {
-    is_growing = false;
-    for (uint32_t state = 0; state < automaton.n_states; ++state) {
-      for (size_t column = 0; column < automaton.n_columns && !fails[state]; ++column) {
-        const WordTransition& transition = automaton.at(state, column);
-        if (!transition.accepts && fails[transition.next]) fails[state] = is_growing = true;
-      }
+  States open = {kDeadState};
+  while (!open.empty()) {
+    const States sources = std::move(before[open.back()]);
+    open.pop_back();
+    for (const uint32_t state : sources) {
+      if (!fails[state]) open.push_back(state);
+      fails[state] = true;
     }
   }
   return fails;
@@ -108,11 +116,13 @@ class Tails {
   States states_;
 };
 
-// The states in which a walk may be that has read nothing but some of these classes.
-States reached(const WordAutomaton& automaton, const Columns& columns) {
+// The states in which a walk may be that has read nothing but some of these classes. Takes its
+// transitions from those left, and stops when there are none.
+States reached(const WordAutomaton& automaton, const Columns& columns, size_t* left) {
   std::vector<bool> seen(automaton.n_states, false);
   States states;
   const auto visit = [&](uint32_t state) {
+    *left -= std::min(*left, automaton.n_columns);
     for (const size_t column : columns) {
       const uint32_t next = automaton.at(state, column).next;
       if (!seen[next]) states.push_back(next);
@@ -120,22 +130,22 @@ States reached(const WordAutomaton& automaton, const Columns& columns) {
     }
   };
   visit(kStartState);
-  for (size_t i = 0; i < states.size(); ++i) visit(states[i]);
+  for (size_t i = 0; i < states.size() && *left > 0; ++i) visit(states[i]);
   return states;
 }
 
-bool is_absorbed(const WordAutomaton& automaton, const Columns& staying) {
+bool is_absorbed(const WordAutomaton& automaton, const Columns& staying, size_t* left) {
   std::vector<bool> stays(automaton.n_columns, false);
   for (const size_t column : staying) stays[column] = true;
   bool at_each_step = true;
   bool at_the_end = true;
-  for (const uint32_t state : reached(automaton, staying)) {
+  for (const uint32_t state : reached(automaton, staying, left)) {
     if (state == kDeadState) return false;
     for (size_t column = 0; column < automaton.n_columns; ++column) {
       if (!automaton.at(state, column).accepts) (stays[column] ? at_each_step : at_the_end) = false;
     }
   }
-  return at_each_step || at_the_end;
+  return *left > 0 && (at_each_step || at_the_end);
 }
 
 bool is_rejoined(const WordAutomaton& automaton, uint32_t state, const Columns& staying) {
@@ -159,6 +169,8 @@ bool matches_everywhere(const WordAutomaton& automaton) {
 bool is_linear(const WordAutomaton& automaton) {
   // Characters of a tail other than those on which it stays, and the walks that start in its runs.
   constexpr size_t kMostStarts = 32;
+  // Transitions looked at for all runs together; published tokenizers take some thousand.
+  size_t left = size_t{1} << 23;
   const Tails tails(automaton);
   const States order = tails.in_order();
   if (order.size() != tails.states().size()) return false;
@@ -171,7 +183,7 @@ bool is_linear(const WordAutomaton& automaton) {
       if (leads_to_stay[next]) leads_to_stay[state] = true;
     }
     const Columns staying = tails.staying(state);
-    if (!staying.empty() && !is_absorbed(automaton, staying)) {
+    if (!staying.empty() && !is_absorbed(automaton, staying, &left)) {
       if (leads_to_stay[state] || !is_rejoined(automaton, state, staying)) return false;
     }
     if (!staying.empty()) {

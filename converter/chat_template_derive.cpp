@@ -238,7 +238,7 @@ void Derivation::split_system() {
     return;
   }
   const std::string common = common_prefix(before_user, start_to_system_);
-  const std::string& bos = renderer_.bos();
+  const std::string bos = renderer_.bos();
   const size_t at = bos.empty() ? std::string::npos : common.find(bos);
   const std::string begin = at == std::string::npos ? "" : common.substr(0, at + bos.size());
   stored_[ChatString::kBegin] = begin;

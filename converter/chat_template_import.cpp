@@ -29,7 +29,7 @@ bool takes_turns(const StoredTemplate& stored) {
 
 std::string import_here(const ChatTemplateSource& source) {
   try {
-    const TemplateRenderer renderer(source.jinja, source.bos, source.eos);
+    const TemplateRenderer renderer(source.jinja, source.tokens);
     const StoredTemplate stored = derive_template(renderer, source.added_tokens);
     if (!takes_turns(stored)) return problem("takes no turns of user and assistant");
     if (const auto probe = find_difference(stored, renderer)) {

@@ -15,8 +15,7 @@ namespace cria::converter {
 
 struct ChatTemplateSource {
   std::string jinja;
-  std::string bos;  // the texts of those tokens; empty: the tokenizer has none
-  std::string eos;
+  TokenTexts tokens;
   std::vector<std::string> added_tokens;  // of the tokenizer
   uint32_t kind = format::kChatKindOwn;
 };

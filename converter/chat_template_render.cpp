@@ -61,8 +61,7 @@ std::optional<std::string> format_date(const std::string& format, const Calendar
 }
 
 struct TemplateRenderer::Implementation {
-  std::string bos;
-  std::string eos;
+  TokenTexts tokens;
   JinjaSource source;
   std::shared_ptr<minja::TemplateNode> root;
   std::shared_ptr<Context> functions;       // minja's, and ours over them
@@ -87,13 +86,14 @@ Value TemplateRenderer::Implementation::variables(const Probe& probe, bool opens
   }
   Value all = Value::object();
   const auto set = [&all](const char* name, const Value& value) { all.set(Value(name), value); };
+  for (const auto& [name, text] : tokens) {
+    if (!text.empty()) set(name.c_str(), Value(text));
+  }
   set("messages", messages);
   set("add_generation_prompt", Value(opens_turn));
   set("enable_thinking", Value(false));
   set("tools", Value());
   set("documents", Value());
-  if (!bos.empty()) set("bos_token", Value(bos));
-  if (!eos.empty()) set("eos_token", Value(eos));
   const bool is_template_date = date.year == kTemplateDate.year &&
                                 date.month == kTemplateDate.month && date.day == kTemplateDate.day;
   if (!is_template_date) set("date_string", Value(*format_date(kDateStringFormat, date)));
@@ -117,12 +117,17 @@ Value TemplateRenderer::Implementation::variables(const Probe& probe, bool opens
   return all;
 }
 
-TemplateRenderer::TemplateRenderer(std::string_view jinja, std::string bos, std::string eos)
+TemplateRenderer::TemplateRenderer(std::string_view jinja, TokenTexts tokens)
     : implementation_(std::make_unique<Implementation>()) {
   Implementation& self = *implementation_;
-  self.bos = std::move(bos);
-  self.eos = std::move(eos);
+  self.tokens = std::move(tokens);
   self.source = rewrite_jinja(jinja);
+  // What it may look for in contents by their names.
+  for (const auto& [name, text] : self.tokens) {
+    if (text.empty() || self.source.text.find(name) == std::string::npos) continue;
+    self.source.literals.insert(text);
+    self.source.tested.insert(text);
+  }
   try {
     self.root = minja::Parser::parse(self.source.text, minja_options());
   } catch (const std::exception& error) {
@@ -172,6 +177,9 @@ const JinjaSource& TemplateRenderer::source() const { return implementation_->so
 const std::set<std::string>& TemplateRenderer::date_formats() const {
   return implementation_->date_formats;
 }
-const std::string& TemplateRenderer::bos() const { return implementation_->bos; }
+std::string TemplateRenderer::bos() const {
+  const auto found = implementation_->tokens.find("bos_token");
+  return found == implementation_->tokens.end() ? std::string() : found->second;
+}
 
 }  // namespace cria::converter

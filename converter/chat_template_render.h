@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -42,6 +44,9 @@ inline constexpr const char* kDateStringFormat = "%d %b %Y";
 [[nodiscard]] std::optional<std::string> format_date(const std::string& format,
                                                      const CalendarDate& date);
 
+// The texts of tokens by their names in templates: bos_token, eos_token, pad_token, ...
+using TokenTexts = std::map<std::string, std::string, std::less<>>;
+
 // What a template made of a conversation.
 struct Rendering {
   std::optional<std::string> text;
@@ -51,8 +56,7 @@ struct Rendering {
 class TemplateRenderer {
  public:
   // Throws std::runtime_error, one line, for what is no template or is not understood.
-  //   bos, eos  the texts of those tokens; empty: the tokenizer has none
-  TemplateRenderer(std::string_view jinja, std::string bos, std::string eos);
+  TemplateRenderer(std::string_view jinja, TokenTexts tokens);
   ~TemplateRenderer();
   TemplateRenderer(const TemplateRenderer&) = delete;
   TemplateRenderer& operator=(const TemplateRenderer&) = delete;
@@ -64,7 +68,7 @@ class TemplateRenderer {
   [[nodiscard]] const JinjaSource& source() const;
   // The formats in which it asked for the date so far.
   [[nodiscard]] const std::set<std::string>& date_formats() const;
-  [[nodiscard]] const std::string& bos() const;
+  [[nodiscard]] std::string bos() const;  // the text of bos_token; empty: there is none
 
  private:
   struct Implementation;

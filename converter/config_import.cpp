@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -208,6 +209,7 @@ void set_end_tokens(const std::vector<uint32_t>& ids, const std::string& where,
     unique.push_back(id);
   }
   model->n_end_tokens = static_cast<uint32_t>(unique.size());
+  std::fill(std::begin(model->end_tokens), std::end(model->end_tokens), 0);
   std::copy(unique.begin(), unique.end(), model->end_tokens);
 }
 

@@ -47,6 +47,8 @@ constexpr SplitRule kLlama3[] = {{kLlama3Regex}};
 constexpr SplitRule kQwen2[] = {{kQwen2Regex}};
 constexpr SplitRule kTekken[] = {{kTekkenRegex}};
 constexpr SplitRule kO200k[] = {{kO200kRegex}};
+constexpr SplitRule kDefault[] = {
+    {R"([\p{P}$+<=>^~|]+)"}, {kGpt2Regex}, {R"(\p{N}+)"}, {R"([0-9][0-9][0-9])"}};
 constexpr SplitRule kDeepSeekLlm[] = {
     {R"([\r\n])"},
     {kDeepSeekLetters},
@@ -67,6 +69,7 @@ constexpr SplitRule kDeepSeekV3[] = {
 };
 
 constexpr NamedPreTokenizer kNamed[] = {
+    {"default", kDefault, 0},
     {"gpt-2", kGpt2, 0},
     {"phi-2", kGpt2, 0},
     {"mpt", kGpt2, 0},

@@ -6,6 +6,9 @@ namespace cria::converter {
 namespace {
 
 constexpr size_t kMaxInstructions = 1 << 13;
+// Nodes looked at, those too that become no instruction: a repetition looks at what it repeats each
+// time, so that nested ones of nothing at all would never end.
+constexpr size_t kMaxSteps = 1 << 17;
 
 // Instructions are made from the end of the regex to its start: each knows where it goes on.
 class Compiler {
@@ -19,6 +22,12 @@ class Compiler {
   }
 
  private:
+  void spend(size_t offset) {
+    if (++steps_ > kMaxSteps) {
+      throw RegexError(offset, "the regex is too large with its repetitions written out");
+    }
+  }
+
   uint32_t add(const RegexInstruction& instruction, size_t offset) {
     if (program_.instructions.size() == kMaxInstructions) {
       throw RegexError(offset, "the regex is too large with its repetitions written out");
@@ -27,8 +36,9 @@ class Compiler {
     return static_cast<uint32_t>(program_.instructions.size() - 1);
   }
 
-  [[nodiscard]] bool may_be_empty(uint32_t index) const {
+  [[nodiscard]] bool may_be_empty(uint32_t index) {
     const RegexNode& node = regex_.nodes[index];
+    spend(node.offset);
     const auto empty = [this](uint32_t part) { return may_be_empty(part); };
     switch (node.kind) {
       case RegexKind::kSet:
@@ -47,6 +57,7 @@ class Compiler {
 
   uint32_t compile_node(uint32_t index, uint32_t next) {
     const RegexNode& node = regex_.nodes[index];
+    spend(node.offset);
     switch (node.kind) {
       case RegexKind::kSet:
         return add({RegexStep::kTake, next, 0, node.set}, node.offset);
@@ -101,6 +112,7 @@ class Compiler {
 
   const Regex& regex_;
   RegexProgram program_;
+  size_t steps_ = 0;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // A SentencePiece model as merges and tables.
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "converter/error.h"
@@ -9,6 +10,7 @@
 namespace cria::converter {
 namespace {
 
+constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 constexpr uint32_t kBpeModel = 2;
 // A piece of n bytes can be made in n - 1 ways, each of which is compared with it; the library
 // itself makes none of more than 16 characters unless it is told to.
@@ -66,10 +68,14 @@ void put_piece(const SentencePiece& piece, uint32_t id, const std::string& where
     case PieceType::kControl:
       add_token({id, piece.text, true, false, false, false}, model);
       return;
-    case PieceType::kUserDefined:
-      add_token({id, piece.text, false, true, false, false}, model);
-      model->at(id).flags |= format::kTokenNormalized;
+    case PieceType::kUserDefined: {
+      // Looked for in the text as it is, as llama.cpp and transformers do it, unless it has what
+      // spaces become.
+      const bool has_spaces = piece.text.find(kSpaceMark) != std::string::npos;
+      add_token({id, piece.text, false, has_spaces, false, false}, model);
+      if (has_spaces) model->at(id).flags |= format::kTokenNormalized;
       return;
+    }
     case PieceType::kUnused:
       refuse(where, "SentencePiece with unused pieces is not supported");
     case PieceType::kByte: {
@@ -88,8 +94,9 @@ bool starts_character(char byte) {
   return (static_cast<uint8_t>(byte) & kContinuationMask) != kContinuation;
 }
 
-// The rank of each piece that is merged: how many different scores are above its own.
-std::vector<uint32_t> ranks_of(const SentencePieceModel& source) {
+// The rank of each piece that is merged: how many different scores are above its own. What is no
+// number stands in no order, of which sorting would not come to an end.
+std::vector<uint32_t> ranks_of(const SentencePieceModel& source, const std::string& where) {
   struct Scored {
     float score;
     uint32_t id;
@@ -97,7 +104,11 @@ std::vector<uint32_t> ranks_of(const SentencePieceModel& source) {
   std::vector<Scored> scored;
   for (uint32_t id = 0; id < source.pieces.size(); ++id) {
     const SentencePiece& piece = source.pieces[id];
-    if (piece.type == PieceType::kNormal) scored.push_back({piece.score, id});
+    if (piece.type != PieceType::kNormal) continue;
+    if (std::isnan(piece.score)) {
+      refuse(where, "piece " + std::to_string(id) + " has a score that is no number");
+    }
+    scored.push_back({piece.score, id});
   }
   std::sort(scored.begin(), scored.end(),
             [](const Scored& a, const Scored& b) { return a.score > b.score; });
@@ -118,7 +129,7 @@ void make_merges(const SentencePieceModel& source, const std::string& where,
     const SentencePiece& piece = source.pieces[id];
     if (piece.type == PieceType::kNormal) (void)ids.insert(piece.text, id);
   }
-  const std::vector<uint32_t> ranks = ranks_of(source);
+  const std::vector<uint32_t> ranks = ranks_of(source, where);
   for (uint32_t id = 0; id < source.pieces.size(); ++id) {
     const SentencePiece& piece = source.pieces[id];
     if (piece.type != PieceType::kNormal) continue;

@@ -5,12 +5,14 @@
 #include <string_view>
 #include <utility>
 
+#include "converter/added_tokens.h"
 #include "converter/broken_rule.h"
 #include "converter/byte_span.h"
 #include "converter/chat_template_import.h"
 #include "converter/error.h"
 #include "converter/sentencepiece_model.h"
 #include "converter/side_files.h"
+#include "converter/text_table.h"
 #include "converter/tiktoken_model.h"
 #include "converter/tokenizer_config.h"
 #include "converter/tokenizer_json.h"
@@ -25,15 +27,46 @@ namespace fs = std::filesystem;
 using format::kNone;
 using format::TokenizerKind;
 
+// Tokens with ids of their own that the files beside it give to pieces under another text.
+void rename_pieces(const TokenizerConfig& config, SentencePieceModel* source) {
+  TextTable texts;
+  const std::vector<SentencePiece> pieces = source->pieces;
+  for (uint32_t id = 0; id < pieces.size(); ++id) (void)texts.insert(pieces[id].text, id);
+  for (const AddedToken& added : config.listed) {
+    if (added.id >= pieces.size() || added.text.empty() || texts.find(added.text)) continue;
+    SentencePiece& piece = source->pieces[added.id];
+    if (piece.type == PieceType::kByte) continue;
+    piece = {added.text, 0, added.special ? PieceType::kControl : PieceType::kUserDefined};
+  }
+}
+
+// Adds what the files beside a model name; the model's own added tokens keep what it says of them.
+void join_to_model(const TokenizerConfig& config, TokenizerModel* model) {
+  std::vector<AddedToken> own;
+  TextTable vocabulary;
+  for (uint32_t id = 0; id < model->tokens.size(); ++id) {
+    const TokenizerToken& token = model->tokens[id];
+    if ((token.flags & format::kTokenByte) != 0) continue;
+    (void)vocabulary.insert(token.text, id);
+    if ((token.flags & format::kTokenAdded) == 0) continue;
+    AddedToken added;
+    added.id = id;
+    added.text = token.text;
+    added.special = (token.flags & format::kTokenSpecial) != 0;
+    own.push_back(std::move(added));
+  }
+  const BaseVocabulary base = {vocabulary, static_cast<uint32_t>(model->tokens.size())};
+  for (const AddedToken& added :
+       join_added_tokens(own, true, base, config, model->where, &model->warnings)) {
+    add_token(added, model);
+  }
+}
+
 TokenizerModel read_sentencepiece(std::span<const uint8_t> bytes, const std::string& where,
                                   const TokenizerConfig& config) {
-  const SentencePieceModel source = parse_sentencepiece_model(bytes, where);
-  TokenizerModel model = tokenizer_from_sentencepiece(source, where);
-  for (const AddedToken& added : config.added) {
-    // A piece of the model is what the model says; only ids past it are new.
-    if (added.id >= source.pieces.size()) add_token(added, &model);
-  }
-  return model;
+  SentencePieceModel source = parse_sentencepiece_model(bytes, where);
+  rename_pieces(config, &source);
+  return tokenizer_from_sentencepiece(source, where);
 }
 
 // tokenizer.model, which is of SentencePiece or of tiktoken.
@@ -43,11 +76,16 @@ TokenizerModel read_tokenizer_model(const fs::path& folder, const TokenizerConfi
   const std::span<const uint8_t> bytes = bytes_of(text);
   TokenizerModel model =
       is_tiktoken_file(bytes)
-          ? tokenizer_from_llama3_ranks(parse_tiktoken_file(text, path), config.added, path)
+          ? tokenizer_from_llama3_ranks(parse_tiktoken_file(text, path), config.listed, path)
           : read_sentencepiece(bytes, path, config);
   model.where = folder.string();  // added tokens come from other files
-  if (!config.bos.empty()) model.bos_token = model.find(config.bos).value_or(model.bos_token);
-  if (!config.eos.empty()) model.eos_token = model.find(config.eos).value_or(model.eos_token);
+  join_to_model(config, &model);
+  const auto named = [&](const char* name, uint32_t otherwise) {
+    const std::string token = config.text_of(name);
+    return token.empty() ? otherwise : model.find(token).value_or(otherwise);
+  };
+  model.bos_token = named("bos_token", model.bos_token);
+  model.eos_token = named("eos_token", model.eos_token);
   if (config.add_bos.value_or(true) && model.bos_token != kNone) model.flags |= format::kAddBos;
   if (config.add_eos.value_or(false) && model.eos_token != kNone) model.flags |= format::kAddEos;
   return model;
@@ -55,7 +93,7 @@ TokenizerModel read_tokenizer_model(const fs::path& folder, const TokenizerConfi
 
 TokenizerModel read_model(const fs::path& folder, const TokenizerConfig& config) {
   if (has_side_file(folder, SideFile::kTokenizerJson)) {
-    return read_tokenizer_json(folder);
+    return read_tokenizer_json(folder, config);
   }
   if (has_side_file(folder, SideFile::kTokenizerModel)) {
     return read_tokenizer_model(folder, config);
@@ -138,8 +176,12 @@ bool import_template(const TokenizerConfig& config, const ChatTemplateWish* wish
     }
     return false;
   }
-  source.bos = config.bos.empty() ? text_of(model, model.bos_token) : config.bos;
-  source.eos = config.eos.empty() ? text_of(model, model.eos_token) : config.eos;
+  source.tokens = config.named;
+  const auto add_token_text = [&](const char* name, uint32_t token) {
+    if (config.text_of(name).empty() && token != kNone) source.tokens[name] = text_of(model, token);
+  };
+  add_token_text("bos_token", model.bos_token);
+  add_token_text("eos_token", model.eos_token);
   source.added_tokens = added_tokens(model);
   ImportedChatTemplate imported = import_chat_template(source);
   result->chat_jinja = source.jinja;
@@ -167,10 +209,31 @@ void make_control(uint32_t token, TokenizerModel* model) {
   if (token == model->unknown_token) model->unknown_token = kNone;
 }
 
+bool is_byte(const TokenizerModel& model, uint32_t token) {
+  const auto& bytes = model.byte_tokens;
+  return std::find(bytes.begin(), bytes.end(), token) != bytes.end();
+}
+
+// The config's end tokens without those that are a byte of text: its default of 2, left as it was
+// beside a tokenizer in which 2 is a letter.
+std::vector<uint32_t> usable_ends(std::span<const uint32_t> ends, const TokenizerModel& model,
+                                  std::vector<std::string>* warnings) {
+  std::vector<uint32_t> usable;
+  for (const uint32_t token : ends) {
+    if (!is_byte(model, token)) {
+      usable.push_back(token);
+      continue;
+    }
+    warnings->push_back("eos_token_id " + std::to_string(token) + " is a single byte of text, '" +
+                        shown(model.tokens[token].text) +
+                        "', and ends no answer: the tokenizer's own end token does");
+  }
+  return usable;
+}
+
 // A control token is never made of text, so that the byte would be lost.
 void check_is_no_byte(const fs::path& folder, const TokenizerModel& model, uint32_t token) {
-  const auto& bytes = model.byte_tokens;
-  if (std::find(bytes.begin(), bytes.end(), token) == bytes.end()) return;
+  if (!is_byte(model, token)) return;
   throw ProgramError(ExitCode::kInvalidInput,
                      folder.string() + ": added token " + std::to_string(token) + " '" +
                          shown(model.tokens[token].text) +
@@ -220,18 +283,19 @@ ImportedTokenizer import_tokenizer(TokenizerModel model, const TokenizerConfig& 
                                    const ChatTemplateWish* chat_wish) {
   ImportedTokenizer result;
   result.warnings = config.warnings;
+  result.warnings.insert(result.warnings.end(), model.warnings.begin(), model.warnings.end());
   for (const std::string& line : drop_repeated_added(&model)) result.warnings.push_back(line);
   fit_vocabulary(vocab_size, path, &model, &result.warnings);
-  if (model.bos_token == kNone) model.bos_token = find_named(model, config.bos);
-  if (model.eos_token == kNone) model.eos_token = find_named(model, config.eos);
+  if (model.bos_token == kNone) model.bos_token = find_named(model, config.text_of("bos_token"));
+  if (model.eos_token == kNone) model.eos_token = find_named(model, config.text_of("eos_token"));
   for (const uint32_t token : {model.bos_token, model.eos_token}) {
     if (token != kNone && (model.tokens[token].flags & format::kTokenAdded) != 0) {
       model.tokens[token].flags |= format::kTokenSpecial;
     }
   }
   if (model.bos_token != kNone) result.bos_token = model.bos_token;
-  result.end_tokens.assign(end_tokens.begin(), end_tokens.end());
-  const uint32_t named_end = find_named(model, config.eos);
+  result.end_tokens = usable_ends(end_tokens, model, &result.warnings);
+  const uint32_t named_end = find_named(model, config.text_of("eos_token"));
   const uint32_t end = named_end != kNone ? named_end : model.eos_token;
   if (result.end_tokens.empty() && end != kNone) result.end_tokens.push_back(end);
   for (const uint32_t token : result.end_tokens) make_control(token, &model);

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "converter/added_tokens.h"
 #include "converter/byte_alphabet.h"
 #include "converter/error.h"
 #include "converter/json_input.h"
@@ -156,11 +157,12 @@ bool is_nfc(const std::string& text) {
   }
 }
 
-void read_added_tokens(const Json& root, const Vocabulary& vocabulary,
-                       const TokenizerStages& stages, const std::string& where,
-                       TokenizerModel* model) {
+// The added tokens of the file itself. The model's id counts where both name one.
+std::vector<AddedToken> read_added_tokens(const Json& root, const Vocabulary& vocabulary,
+                                          const std::string& where) {
+  std::vector<AddedToken> tokens;
   const auto list = root.find("added_tokens");
-  if (list == root.end() || list->is_null()) return;
+  if (list == root.end() || list->is_null()) return tokens;
   if (!list->is_array()) refuse(where, "added_tokens is no list");
   const std::string list_name = where + ": added_tokens";
   for (const Json& entry : *list) {
@@ -172,47 +174,54 @@ void read_added_tokens(const Json& root, const Vocabulary& vocabulary,
     added.normalized = object.boolean("normalized").value_or(!added.special);
     added.strip_left = object.boolean("lstrip").value_or(false);
     added.strip_right = object.boolean("rstrip").value_or(false);
-    if (object.boolean("single_word").value_or(false)) {
-      refuse(where, "added token '" + shown(added.text) + "' with single_word is not supported");
-    }
-    // The model's id counts where both name one; its text may be in the byte alphabet.
-    const auto known = vocabulary.ids.find(added.text);
-    if (known) {
-      added.id = *known;
-      TokenizerToken& token = model->at(added.id);
-      if ((token.flags & format::kTokenByte) != 0) continue;
-      token.text = added.text;
-    }
-    if (added.normalized && (stages.flags & format::kNfc) != 0 && !is_nfc(added.text)) {
-      // It is looked for in its normalized form, and decodes to the other.
-      refuse(where,
-             "added token '" + shown(added.text) + "' that is not normalized is not supported");
-    }
-    const bool in_normalized_text = added.normalized && stages.replaces_in_normalizer;
-    if (in_normalized_text) {
-      added.text = replace_spaces(added.text);
-      if (known) model->at(added.id).text = added.text;
-    }
-    add_token(added, model);
-    if (!added.normalized || added.text.empty()) continue;
+    added.single_word = object.boolean("single_word").value_or(false);
+    if (const auto known = vocabulary.ids.find(added.text)) added.id = *known;
+    tokens.push_back(std::move(added));
+  }
+  return tokens;
+}
+
+void put_added_token(AddedToken added, const Vocabulary& vocabulary, const TokenizerStages& stages,
+                     TokenizerModel* model) {
+  const bool is_known = vocabulary.ids.find(added.text).has_value();
+  // The model's text of it may be in the byte alphabet.
+  if (is_known) {
     TokenizerToken& token = model->at(added.id);
-    if (in_normalized_text || model->kind == TokenizerKind::kByteLevelBpe) {
-      token.flags |= format::kTokenNormalized;
-    }
-    if (in_normalized_text && stages.prepends_in_normalizer) {
-      token.flags |= format::kTokenAfterSpace;
-    }
+    if ((token.flags & format::kTokenByte) != 0) return;
+    token.text = added.text;
+  }
+  if (added.normalized && (stages.flags & format::kNfc) != 0 && !is_nfc(added.text)) {
+    // It is looked for in its normalized form, and decodes to the other.
+    refuse(model->where,
+           "added token '" + shown(added.text) + "' that is not normalized is not supported");
+  }
+  const bool in_normalized_text = added.normalized && stages.replaces_in_normalizer;
+  if (in_normalized_text) {
+    added.text = replace_spaces(added.text);
+    if (is_known) model->at(added.id).text = added.text;
+  }
+  add_token(added, model);
+  if (!added.normalized || added.text.empty()) return;
+  TokenizerToken& token = model->at(added.id);
+  if (in_normalized_text || model->kind == TokenizerKind::kByteLevelBpe) {
+    token.flags |= format::kTokenNormalized;
+  }
+  if (in_normalized_text && stages.prepends_in_normalizer) {
+    token.flags |= format::kTokenAfterSpace;
   }
 }
 
 }  // namespace
 
-TokenizerModel read_tokenizer_json(const std::filesystem::path& folder) {
+TokenizerModel read_tokenizer_json(const std::filesystem::path& folder,
+                                   const TokenizerConfig& config) {
   const Json root = read_side_json(folder, SideFile::kTokenizerJson);
-  return tokenizer_from_json(root, side_file_path(folder, SideFile::kTokenizerJson).string());
+  return tokenizer_from_json(root, side_file_path(folder, SideFile::kTokenizerJson).string(),
+                             &config);
 }
 
-TokenizerModel tokenizer_from_json(const Json& root, const std::string& where) {
+TokenizerModel tokenizer_from_json(const Json& root, const std::string& where,
+                                   const TokenizerConfig* beside) {
   const JsonObject root_object(root, where);
   const auto json = root.find("model");
   if (json == root.end() || !json->is_object()) refuse(where, "it has no tokenizer model");
@@ -241,7 +250,15 @@ TokenizerModel tokenizer_from_json(const Json& root, const std::string& where) {
   const Vocabulary vocabulary = read_vocabulary(*json, where);
   read_tokens(vocabulary, &model);
   read_merges(*json, vocabulary, where, &model);
-  read_added_tokens(root, vocabulary, stages, where, &model);
+  const BaseVocabulary base = {vocabulary.ids, static_cast<uint32_t>(vocabulary.texts.size())};
+  // A vocabulary with gaps has added tokens in them.
+  const bool keeps_ids = beside == nullptr || vocabulary.ids.size() != base.end;
+  const TokenizerConfig none;
+  for (AddedToken& added :
+       join_added_tokens(read_added_tokens(root, vocabulary, where), keeps_ids, base,
+                         beside == nullptr ? none : *beside, where, &model.warnings)) {
+    put_added_token(std::move(added), vocabulary, stages, &model);
+  }
   if (const auto unknown = model_object.text("unk_token")) {
     const auto found = vocabulary.ids.find(*unknown);
     if (!found) refuse(where, "unk_token '" + shown(*unknown) + "' is no token");

@@ -128,6 +128,10 @@ void read_split(Reader* reader, const Stage& stage) {
   if (rule.regex.empty()) rule.regex = escaped(pattern_text(stage, "String"));
   if (rule.regex.empty()) reader->refuse("pre_tokenizer 'Split' without a pattern");
   rule.inverted = stage.object.boolean("invert").value_or(false);
+  if (reader->stages.rules.size() == format::kMaxSplitStages) {
+    reader->refuse("pre_tokenizer has more than " + std::to_string(format::kMaxSplitStages) +
+                   " stages");
+  }
   if (stage.object.text("behavior").value_or("") == "Removed") {
     // What is between the matches is removed: where there is nothing, they are only cut apart.
     if (!rule.inverted || !covers_all_text(rule.view(), reader->where)) {

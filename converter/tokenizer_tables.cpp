@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "converter/error.h"
-#include "converter/text_table.h"
 
 namespace cria::converter {
 namespace {
@@ -18,7 +17,6 @@ using format::PreTokenizer;
 using format::TokenizerHeader;
 using format::TokenizerKind;
 
-constexpr size_t kShownDropped = 3;
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
 [[noreturn]] void refuse(const TokenizerModel& model, const std::string& problem) {
@@ -136,8 +134,8 @@ void check_byte_tokens(const TokenizerModel& model) {
   for (const uint32_t id : model.byte_tokens) {
     if (id >= model.tokens.size() || !is_special(model.tokens[id])) continue;
     refuse(model, "token " + std::to_string(id) +
-                      " is a single byte of text and cannot be special or " +
-                      "end answers; correct the checkpoint's added tokens or its eos_token_id");
+                      " is a single byte of text and cannot be special; correct the " +
+                      "checkpoint's added tokens");
   }
 }
 
@@ -177,6 +175,9 @@ std::optional<uint32_t> TokenizerModel::find(std::string_view text) const {
 
 void add_token(const AddedToken& added, TokenizerModel* model) {
   if (added.text.empty()) return;
+  if (added.single_word) {
+    refuse(*model, "added token '" + shown(added.text) + "' with single_word is not supported");
+  }
   TokenizerToken& token = model->at(added.id);
   if (!token.text.empty() && token.text != added.text) {
     refuse(*model, "added token '" + shown(added.text) + "' has id " + std::to_string(added.id) +
@@ -188,28 +189,6 @@ void add_token(const AddedToken& added, TokenizerModel* model) {
   if (added.special) token.flags |= format::kTokenSpecial;
   if (added.strip_left) token.flags |= format::kTokenStripLeft;
   if (added.strip_right) token.flags |= format::kTokenStripRight;
-}
-
-std::vector<std::string> drop_repeated_added(TokenizerModel* model) {
-  std::vector<std::string> lines;
-  size_t n_dropped = 0;
-  TextTable first;
-  for (uint32_t id = 0; id < model->tokens.size(); ++id) {
-    TokenizerToken& token = model->tokens[id];
-    if ((token.flags & format::kTokenAdded) == 0) continue;
-    if (first.insert(token.text, id)) continue;
-    if (++n_dropped <= kShownDropped) {
-      lines.push_back("added token '" + shown(token.text) + "' has ids " +
-                      std::to_string(first.find(token.text).value_or(id)) + " and " +
-                      std::to_string(id) + ": the first counts");
-    }
-    token = {};
-  }
-  if (n_dropped > kShownDropped) {
-    lines.push_back("of " + std::to_string(n_dropped - kShownDropped) +
-                    " more repeated added tokens the first counts too");
-  }
-  return lines;
 }
 
 PreTokenizer choose_word_cut(const TokenizerModel& model) {

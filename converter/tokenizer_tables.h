@@ -41,6 +41,7 @@ struct TokenizerModel {
   uint32_t bos_token = format::kNone;
   uint32_t eos_token = format::kNone;
   uint32_t unknown_token = format::kNone;
+  std::vector<std::string> warnings;  // of how it was read
 
   // The token at id, which is made if need be. Throws ProgramError past kMaxVocab.
   TokenizerToken& at(uint32_t id);
@@ -56,15 +57,13 @@ struct AddedToken {
   bool normalized = false;
   bool strip_left = false;
   bool strip_right = false;
+  bool single_word = false;  // which is not supported
 };
 
-// Puts an added token into the model. Throws ProgramError when its id belongs to another text.
+// Puts an added token into the model. Throws ProgramError when its id belongs to another text, and
+// for a token with single_word.
 // kTokenNormalized and kTokenAfterSpace are the caller's to set.
 void add_token(const AddedToken& added, TokenizerModel* model);
-
-// Of added tokens with one text only the first counts, as in the tokenizers library; the others
-// become ids that no token has. Returns lines for people about the first of those and their number.
-[[nodiscard]] std::vector<std::string> drop_repeated_added(TokenizerModel* model);
 
 // A word may start at any run of U+2581 if no merge joins such a run to what stands before it:
 // chooses kSpaceRuns or kWhole accordingly (SentencePiece BPE).

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "converter/error.h"
+#include "converter/gguf/gguf_tokenizer.h"
 
 namespace cria::converter {
 namespace {
@@ -284,6 +285,9 @@ class ConfigWriter {
     if (const auto end = token("eos", kSentencePieceEos)) ends.push_back(*end);
     for (const char* name : {"eot", "eom"}) {
       if (const auto end = token(name)) ends.push_back(*end);
+    }
+    for (const uint32_t end : gguf_turn_ends(json_)) {
+      if (end < config_["vocab_size"].get<uint64_t>()) ends.push_back(end);
     }
     if (!ends.empty()) config_["eos_token_id"] = ends;
   }

@@ -9,6 +9,9 @@
 
 namespace cria::converter {
 
+// Where a file is silent.
+inline constexpr const char* kDefaultPreTokenizer = "default";
+
 struct GgufPreTokenizer {
   Json pre_tokenizer;  // of tokenizer.json
   Json normalizer;     // likewise; null: none

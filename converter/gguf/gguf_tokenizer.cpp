@@ -1,6 +1,9 @@
 #include "converter/gguf/gguf_tokenizer.h"
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include "converter/error.h"
@@ -15,6 +18,58 @@ namespace {
 
 constexpr const char* kPrefix = "tokenizer.ggml.";
 constexpr size_t kMaxAdded = 1 << 16;  // control and user-defined tokens; a few thousand are usual
+
+// Of the families that are read. A file says little of them: whatever has such a text is a control
+// token to llama.cpp and ends answers.
+constexpr std::string_view kTurnEnds[] = {
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "</s>",
+    "<|eom_id|>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "[EOS]",
+    "<|end_of_text|>",
+    "<end_of_utterance>",
+    "<eos>",
+    "<\xEF\xBD\x9C"
+    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+    "[e~[",
+    // Of code, in files with several: the padding, and what a file or a repository begins with.
+    "<|fim_pad|>",
+    "<fim-pad>",
+    "<fim_pad>",
+    "<PAD>",
+    "[PAD]",
+    "<|fim_repo|>",
+    "<|repo_name|>",
+    "<fim-repo>",
+    "<REPO>",
+    "<reponame>",
+    "<|file_sep|>",
+};
+
+// What templates call the tokens that a file names, but for BOS and EOS, which it may be silent of.
+struct NamedToken {
+  const char* key;
+  const char* name;
+};
+constexpr NamedToken kNamedTokens[] = {{"unknown_token_id", "unk_token"},
+                                       {"seperator_token_id", "sep_token"},
+                                       {"padding_token_id", "pad_token"},
+                                       {"cls_token_id", "cls_token"},
+                                       {"mask_token_id", "mask_token"}};
+
+bool ends_turns(std::string_view text) {
+  return std::find(std::begin(kTurnEnds), std::end(kTurnEnds), text) != std::end(kTurnEnds);
+}
+
+// Tokens of Phi-3 that keep the white space behind them.
+constexpr std::string_view kKeepSpace[] = {"<unk>", "<s>", "<|endoftext|>"};
 
 class TokenizerReader {
  public:
@@ -34,7 +89,9 @@ class TokenizerReader {
                                          "gpt2 (byte-level BPE); convert with --no-tokenizer");
     }
     read_tokens();
-    return *kind == "llama" ? sentencepiece() : byte_level();
+    TokenizerModel model = *kind == "llama" ? sentencepiece() : byte_level();
+    if (strips_space(*kind)) strip_behind_added(&model);
+    return model;
   }
 
  private:
@@ -68,19 +125,44 @@ class TokenizerReader {
   }
 
   [[nodiscard]] PieceType type(size_t id) const {
-    if (types_ == nullptr) return PieceType::kNormal;
+    if (types_ == nullptr) {
+      return ends_turns(text(id)) ? PieceType::kControl : PieceType::kNormal;
+    }
     const Json& type = (*types_)[id];
     const bool known = type.is_number_unsigned() &&
                        type.get<uint64_t>() >= static_cast<uint32_t>(PieceType::kNormal) &&
                        type.get<uint64_t>() <= static_cast<uint32_t>(PieceType::kByte);
     if (!known) metadata_.refuse(key("token_type"), "has an unknown type");
-    return static_cast<PieceType>(type.get<uint32_t>());
+    const auto said = static_cast<PieceType>(type.get<uint32_t>());
+    const bool is_word = said == PieceType::kNormal || said == PieceType::kUserDefined;
+    return is_word && ends_turns(text(id)) ? PieceType::kControl : said;
   }
 
-  // The id of a token that the file names, or otherwise; kNone: it names one past the tokens.
+  // The id of a token that the file names among its tokens, or otherwise.
   [[nodiscard]] uint32_t named(const char* name, uint32_t otherwise) const {
     const uint32_t id = metadata_.count(key(name)).value_or(otherwise);
-    return id < tokens_->size() ? id : format::kNone;
+    if (id < tokens_->size()) return id;
+    return otherwise < tokens_->size() ? otherwise : format::kNone;
+  }
+
+  // A file does not say which tokens take the white space behind them. llama.cpp knows Phi-3 by its
+  // name, but not those that were tuned and named anew.
+  [[nodiscard]] bool strips_space(std::string_view kind) const {
+    std::string name = metadata_.text("general.name").value_or("");
+    for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    const bool is_phi3 = metadata_.text("general.architecture").value_or("") == "phi3";
+    return name.find("phi-3") != std::string::npos || name.find("phi3") != std::string::npos ||
+           (is_phi3 && kind == "llama");
+  }
+
+  static void strip_behind_added(TokenizerModel* model) {
+    for (TokenizerToken& token : model->tokens) {
+      const bool keeps = std::find(std::begin(kKeepSpace), std::end(kKeepSpace), token.text) !=
+                         std::end(kKeepSpace);
+      if ((token.flags & format::kTokenAdded) != 0 && !keeps) {
+        token.flags |= format::kTokenStripRight;
+      }
+    }
   }
 
   void set_ends(bool adds_bos, TokenizerModel* model) const {
@@ -92,8 +174,13 @@ class TokenizerReader {
     };
     if (!has_text(model->bos_token)) model->bos_token = format::kNone;
     if (!has_text(model->eos_token)) model->eos_token = format::kNone;
-    if (metadata_.boolean(key("add_bos_token")).value_or(adds_bos) &&
-        model->bos_token != format::kNone) {
+    if (metadata_.boolean(key("add_bos_token")).value_or(adds_bos)) {
+      // llama.cpp would put token 11 there, which is Falcon's.
+      if (model->bos_token == format::kNone) {
+        metadata_.refuse(key("bos_token_id"),
+                         "is missing, which text is to begin with; take a newer file, or the "
+                         "Hugging Face folder");
+      }
       model->flags |= format::kAddBos;
     }
     if (metadata_.boolean(key("add_eos_token")).value_or(false) &&
@@ -130,7 +217,8 @@ class TokenizerReader {
 
   // As the tokenizer.json that it was made of.
   TokenizerModel byte_level() const {
-    const std::string name = metadata_.text(key("pre")).value_or("gpt-2");
+    const std::optional<std::string> said = metadata_.text(key("pre"));
+    const std::string name = said && !said->empty() ? *said : kDefaultPreTokenizer;
     const GgufPreTokenizer pre = gguf_pre_tokenizer(name, where_);
     Json vocabulary = Json::object();
     Json added = Json::array();
@@ -162,6 +250,12 @@ class TokenizerReader {
                          {"merges", *merges}}}};
     TokenizerModel model = tokenizer_from_json(root, where_);
     set_ends(pre.adds_bos, &model);
+    if (name != said) {
+      model.warnings.push_back(
+          key("pre") +
+          " is missing: text is cut into words by llama.cpp's default, which is of no published "
+          "model, so that answers may be worse; take a newer file, or the Hugging Face folder");
+    }
     return model;
   }
 
@@ -188,7 +282,29 @@ TokenizerConfig gguf_tokenizer_config(const Json& metadata, const std::string& w
                             std::to_string(kMaxTemplateBytes) + " are read");
   }
   config.chat_template_path = where;
+  const auto tokens = metadata.find(std::string(kPrefix) + "tokens");
+  if (tokens == metadata.end() || !tokens->is_array()) return config;
+  for (const NamedToken& named : kNamedTokens) {
+    const auto id = object.count(std::string(kPrefix) + named.key);
+    if (!id || *id >= tokens->size() || !(*tokens)[*id].is_string()) continue;
+    config.named[named.name] = (*tokens)[*id].get<std::string>();
+  }
   return config;
+}
+
+std::vector<uint32_t> gguf_turn_ends(const Json& metadata) {
+  constexpr uint64_t kUnused = static_cast<uint64_t>(PieceType::kUnused);
+  std::vector<uint32_t> ends;
+  const auto tokens = metadata.find(std::string(kPrefix) + "tokens");
+  const auto types = metadata.find(std::string(kPrefix) + "token_type");
+  if (tokens == metadata.end() || !tokens->is_array()) return ends;
+  for (size_t id = 0; id < tokens->size() && id < format::kMaxVocab; ++id) {
+    const Json& token = (*tokens)[id];
+    const bool has_type = types != metadata.end() && types->is_array() && id < types->size();
+    if (!token.is_string() || (has_type && (*types)[id] == kUnused)) continue;
+    if (ends_turns(token.get_ref<const std::string&>())) ends.push_back(static_cast<uint32_t>(id));
+  }
+  return ends;
 }
 
 }  // namespace cria::converter

@@ -1,6 +1,7 @@
 // The tokenizer and chat template in the metadata of a GGUF file.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,11 @@ namespace cria::converter {
 // tables that are broken.
 [[nodiscard]] TokenizerModel read_gguf_tokenizer(const Json& metadata, const std::string& where);
 
-// What a folder's tokenizer_config.json would say: the chat template.
+// What a folder's tokenizer_config.json would say: the chat template, and the names of tokens.
 [[nodiscard]] TokenizerConfig gguf_tokenizer_config(const Json& metadata, const std::string& where);
+
+// The ids of the tokens that end a turn by their texts, whatever the file says of them: llama.cpp
+// ends answers at these.
+[[nodiscard]] std::vector<uint32_t> gguf_turn_ends(const Json& metadata);
 
 }  // namespace cria::converter

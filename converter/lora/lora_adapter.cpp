@@ -81,6 +81,16 @@ void check_is_plain(const JsonObject& config) {
   }
 }
 
+// Each module is compared with each pattern; adapters of all layers have some hundred modules.
+void check_steps(size_t n_modules, size_t n_patterns, const fs::path& where) {
+  constexpr size_t kMost = size_t{1} << 22;
+  if (n_patterns == 0 || n_modules <= kMost / n_patterns) return;
+  refuse(where, "has " + std::to_string(n_modules) + " modules, and its config " +
+                    std::to_string(n_patterns) +
+                    " patterns of ranks and alphas: too many to compare; merge the adapter with "
+                    "peft (merge_and_unload) and convert that");
+}
+
 }  // namespace
 
 struct LoraAdapter::Settings {
@@ -153,6 +163,7 @@ void LoraAdapter::read_tensors(const Settings& settings, float scale) {
       refuse(where, "replaces tensor " + shown(target) + " twice");
     }
   }
+  check_steps(modules.size(), settings.ranks.size() + settings.alphas.size(), where);
   for (const std::string& module : modules) add_delta(settings, module, scale);
   if (deltas_.empty() && replacements_.empty()) refuse(where, "has no tensors");
 }

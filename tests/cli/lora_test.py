@@ -165,6 +165,11 @@ class Lora(unittest.TestCase):
             with self.subTest(word=word):
                 self.refused(word, "--lora", self.adapter(str(i), config, tensors))
 
+    def test_more_patterns_than_can_be_compared_are_refused(self):
+        tensors = {f"{PREFIX}model.layers.{i}.x.lora_{side}.weight": ([1, 1], [1.0]) for i in range(3000) for side in "AB"}
+        folder = self.adapter("many", {"alpha_pattern": {f"m{i}": 1 for i in range(2000)}}, tensors)
+        self.refused("3000 modules, and its config 2000 patterns", "--lora", folder)
+
     def test_folders_that_hold_no_adapter(self):
         empty = self.folder / "empty"
         empty.mkdir()

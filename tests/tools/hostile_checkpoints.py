@@ -125,7 +125,7 @@ def words(n):
 
 def many_merges(size):
     """Every way to make each of many tokens, shuffled."""
-    # The config's end token, 2, must be no single byte, which is refused before merges are sorted.
+    # The config's end token, 2, must be no single byte, which would leave it out with a warning.
     texts = ["<unk>", "<bos>", "<eos>", *words(size // 28)]
     vocab = ",".join(f'"{text}":{i}' for i, text in enumerate(texts))
     merges = [f'"{text[:cut]} {text[cut:]}"' for text in texts[3:] for cut in range(1, len(text))]

@@ -26,6 +26,8 @@ const std::vector<std::string> kTokens = {
     "<|eot_id|>",    "<|user|>",      "<|start_header_id|>", "<|end_header_id|>",
     "<|assistant|>", "<|endoftext|>", "<|begin_of_text|>",   "<|end|>"};
 
+const TokenTexts kNamed = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
+
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -61,8 +63,9 @@ std::map<std::string, Score> compare(const std::filesystem::path& vectors,
       return row[key].is_string() ? row[key].get<std::string>() : std::string();
     };
     if (forms.find(name) == forms.end()) {
-      const TemplateRenderer renderer(read_file(templates / (name + ".jinja")), text_of("bos"),
-                                      text_of("eos"));
+      const TemplateRenderer renderer(
+          read_file(templates / (name + ".jinja")),
+          {{"bos_token", text_of("bos")}, {"eos_token", text_of("eos")}});
       StoredTemplate stored = derive_template(renderer, kTokens);
       const bool is_right = !find_difference(stored, renderer);
       forms[name] = is_right ? std::optional(std::move(stored)) : std::nullopt;
@@ -155,8 +158,9 @@ TEST(ChatTemplateImportTest, NamedTemplatesEqualTheReferencesButForWhiteSpace) {
     if (name == names.end()) continue;
     const auto found = find_named_template(name->second);
     ASSERT_TRUE(found) << name->second;
-    const TemplateRenderer renderer(found->jinja, row["bos"].is_null() ? "" : row["bos"],
-                                    row["eos"].is_null() ? "" : row["eos"]);
+    const TemplateRenderer renderer(found->jinja,
+                                    {{"bos_token", row["bos"].is_null() ? "" : row["bos"]},
+                                     {"eos_token", row["eos"].is_null() ? "" : row["eos"]}});
     for (const char* key : {"prompt", "text"}) {
       const auto made = renderer.render(probe_of(row["messages"]), std::string(key) == "prompt");
       ASSERT_TRUE(made.text) << made.error;
@@ -173,7 +177,7 @@ TEST(ChatTemplateImportTest, EveryNamedTemplateIsStored) {
     ASSERT_TRUE(found);
     EXPECT_EQ(found->kind, kind);
     const ImportedChatTemplate imported =
-        import_chat_template({found->jinja, "<s>", "</s>", kTokens, kind});
+        import_chat_template({found->jinja, kNamed, kTokens, kind});
     EXPECT_FALSE(imported.section.empty())
         << format::kChatTemplateNames[kind] << " " << imported.problem;
   }
@@ -183,7 +187,7 @@ TEST(ChatTemplateImportTest, EveryNamedTemplateIsStored) {
 }
 
 std::string problem_of(const std::string& jinja) {
-  return import_chat_template({jinja, "<s>", "</s>", kTokens}).problem;
+  return import_chat_template({jinja, kNamed, kTokens}).problem;
 }
 
 TEST(ChatTemplateImportTest, WhatCannotBeStoredSaysWhy) {
@@ -239,7 +243,7 @@ TEST(ChatTemplateImportTest, WhatConditionsLookForIsRefusedInContents) {
        {std::string("'/no' ~ '_think'"), "'" + std::string(200, 'z') + "'"}) {
     const std::string before =
         "{%- if (" + text + ") in message['content'] %}{{- 'X' }}{%- endif %}";
-    const TemplateRenderer renderer(turns_of("message['content']", before), "", "");
+    const TemplateRenderer renderer(turns_of("message['content']", before), {});
     const StoredTemplate stored = derive_template(renderer, kTokens);
     ASSERT_FALSE(find_difference(stored, renderer)) << text;
     const std::string sought = text[1] == 'z' ? std::string(200, 'z') : "/no_think";
@@ -251,8 +255,7 @@ TEST(ChatTemplateImportTest, WhatConditionsLookForIsRefusedInContents) {
 TEST(ChatTemplateImportTest, DatesThatCannotBeChangedAreSaid) {
   const auto fixed = [](const std::string& date) {
     const std::string turns = turns_of("message['content']");
-    const ImportedChatTemplate imported =
-        import_chat_template({date + turns, "<s>", "</s>", kTokens});
+    const ImportedChatTemplate imported = import_chat_template({date + turns, kNamed, kTokens});
     EXPECT_EQ(imported.problem, "");
     return imported.has_fixed_date;
   };
@@ -276,17 +279,35 @@ TEST(ChatTemplateImportTest, HostileTemplatesEnd) {
   };
   for (const std::string& jinja : templates) {
     const ImportedChatTemplate imported =
-        import_chat_template({jinja, "<s>", "</s>", kTokens}, {2, uint64_t{1} << 27, 1 << 18});
+        import_chat_template({jinja, kNamed, kTokens}, {2, uint64_t{1} << 27, 1 << 18});
     EXPECT_TRUE(imported.section.empty()) << jinja.substr(0, 50);
     EXPECT_NE(imported.problem, "") << jinja.substr(0, 50);
   }
+}
+
+TEST(ChatTemplateImportTest, TokensAreThereByTheirNamesAndOthersAreUndefined) {
+  const std::string jinja =
+      "{% for name in [bos_token, pad_token, image_token] %}{{ name }}{% endfor %}"
+      "{{ 'mask' if mask_token is defined else 'none' }}";
+  const TokenTexts tokens = {{"bos_token", "<s>"}, {"pad_token", "<pad>"}, {"image_token", "<i>"}};
+  EXPECT_EQ(TemplateRenderer(jinja, tokens).render({}, false).text, "<s><pad><i>none");
+}
+
+TEST(ChatTemplateImportTest, ANamedTokenThatIsLookedForIsRefusedInContents) {
+  const std::string jinja =
+      "{% for m in messages %}<{{ m.role }}>{{ m.content | replace(pad_token, '') }}{% endfor %}";
+  const ImportedChatTemplate imported =
+      import_chat_template({jinja, {{"pad_token", "[fill]"}}, kTokens});
+  ASSERT_EQ(imported.problem, "");
+  const std::string section(imported.section.begin(), imported.section.end());
+  EXPECT_NE(section.find("[fill]"), std::string::npos);
 }
 
 TEST(ChatTemplateImportTest, DatesAreMarkedWithTheirFormat) {
   const TemplateRenderer renderer(
       "{% for m in messages %}{{ m.role }} on {{ strftime_now('%-d. %B %Y') }}: {{ m.content }}"
       "{% endfor %}",
-      "", "");
+      {});
   const StoredTemplate stored = derive_template(renderer, {});
   EXPECT_EQ(stored[ChatString::kDate], "26. July 2024");
   EXPECT_EQ(stored[ChatString::kDateFormat], "%-d. %B %Y");
@@ -298,7 +319,7 @@ TEST(ChatTemplateImportTest, DatesAreMarkedWithTheirFormat) {
 
 std::string rendered(const std::string& jinja) {
   const Rendering rendering =
-      TemplateRenderer(jinja, "<s>", "").render({{ChatRole::kUser, "q"}}, false);
+      TemplateRenderer(jinja, {{"bos_token", "<s>"}}).render({{ChatRole::kUser, "q"}}, false);
   return rendering.text.value_or("error: " + rendering.error);
 }
 

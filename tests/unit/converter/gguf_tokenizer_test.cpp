@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/converter/converter_fixtures.h"
@@ -87,6 +89,15 @@ TEST(GgufTokenizer, ThatIsNotReadIsRefusedByName) {
   expect_refused(metadata, {"tokenizer.ggml.model 't5' is not supported"});
 }
 
+TEST(GgufTokenizer, WithScoresThatStandInNoOrderIsRefused) {
+  Json metadata = Json::parse(sentencepiece().dump());
+  metadata["tokenizer.ggml.scores"][5] = std::nanf("");
+  test::expect_invalid({"m.gguf: piece 5 has a score that is no number"},
+                       [&] { static_cast<void>(read_gguf_tokenizer(metadata, "m.gguf")); });
+  metadata["tokenizer.ggml.scores"][5] = -std::numeric_limits<float>::infinity();
+  EXPECT_EQ(read_gguf_tokenizer(metadata, "m.gguf").merges.size(), 1u);
+}
+
 TEST(GgufTokenizer, WithBrokenListsIsRefused) {
   for (const char* key : {"tokens", "merges"}) {
     Json metadata = byte_level();
@@ -110,10 +121,91 @@ TEST(GgufTokenizer, WithBrokenListsIsRefused) {
   expect_refused(metadata, {"scores must have as many items as tokens"});
 }
 
-TEST(GgufTokenizer, IdsPastTheTokensAreNone) {
+TEST(GgufTokenizer, IdsPastTheTokensAreThoseOfTheKind) {
   Json metadata = sentencepiece();
   metadata["tokenizer.ggml.bos_token_id"] = 0xffffffffu;
-  EXPECT_EQ(read(metadata).bos_token, format::kNone);
+  EXPECT_EQ(read(metadata).bos_token, 1u);
+  metadata = byte_level();
+  metadata["tokenizer.ggml.eos_token_id"] = 0xffffffffu;
+  EXPECT_EQ(read(metadata).eos_token, format::kNone);
+}
+
+TEST(GgufTokenizer, WithoutAPreTokenizerIsCutAsLlamaCppDoesWithAWarning) {
+  Json metadata = byte_level();
+  EXPECT_TRUE(read(metadata).warnings.empty());
+  metadata["tokenizer.ggml.pre"] = "default";
+  EXPECT_TRUE(read(metadata).warnings.empty()) << "the file says it";
+  metadata["tokenizer.ggml.pre"] = "";
+  EXPECT_EQ(read(metadata).warnings.size(), 1u);
+  metadata.erase("tokenizer.ggml.pre");
+  const TokenizerModel model = read(metadata);
+  EXPECT_EQ(model.pre_tokenizer_name, "default");
+  ASSERT_EQ(model.warnings.size(), 1u);
+  EXPECT_NE(model.warnings[0].find("tokenizer.ggml.pre is missing"), std::string::npos);
+  EXPECT_EQ(model.flags & format::kAddBos, 0u);
+}
+
+TEST(GgufTokenizer, ThatAddsABosWhichItDoesNotNameIsRefused) {
+  Json metadata = byte_level();
+  metadata["tokenizer.ggml.pre"] = "llama-bpe";
+  expect_refused(metadata, {"tokenizer.ggml.bos_token_id is missing"});
+  metadata["tokenizer.ggml.add_bos_token"] = false;
+  EXPECT_EQ(read(metadata).flags, format::kIgnoreMerges);
+}
+
+// Whatever the file says of them.
+TEST(GgufTokenizer, TokensThatEndTurnsByTheirTextsAreControlTokens) {
+  for (const char* text : {"<|eot_id|>", "<|im_end|>", "<|endoftext|>", "</s>", "<end_of_turn>"}) {
+    for (const int type : {1, 3, 4}) {
+      Json metadata = byte_level();
+      metadata["tokenizer.ggml.tokens"][5] = text;
+      metadata["tokenizer.ggml.token_type"][5] = type;
+      metadata = Json::parse(metadata.dump());
+      EXPECT_EQ(read(metadata).tokens[5].flags, format::kTokenAdded | format::kTokenSpecial)
+          << text;
+      EXPECT_EQ(gguf_turn_ends(metadata), (std::vector<uint32_t>{4, 5})) << text;
+    }
+  }
+  Json metadata = byte_level();
+  metadata["tokenizer.ggml.token_type"][4] = 5;
+  EXPECT_TRUE(gguf_turn_ends(Json::parse(metadata.dump())).empty()) << "it is not used";
+}
+
+TEST(GgufTokenizer, OfPhi3TakesTheSpaceBehindItsTokens) {
+  const auto strips = [](const Json& metadata, uint32_t id) {
+    return (read(metadata).tokens[id].flags & format::kTokenStripRight) != 0;
+  };
+  Json metadata = sentencepiece();
+  EXPECT_FALSE(strips(metadata, 2));
+  metadata["general.architecture"] = "phi3";
+  for (const auto& [id, wanted] : {std::pair{0u, false}, {1u, false}, {2u, true}, {4u, false}}) {
+    EXPECT_EQ(strips(metadata, id), wanted) << id;
+  }
+  metadata["general.architecture"] = "llama";
+  for (const char* name : {"Phi-3 Mini", "my-phi3-tune"}) {
+    metadata["general.name"] = name;
+    EXPECT_TRUE(strips(metadata, 2)) << name;
+  }
+  metadata["general.name"] = "Phi 4";
+  EXPECT_FALSE(strips(metadata, 2));
+}
+
+TEST(GgufTokenizer, NamesTokensForTemplates) {
+  Json metadata = byte_level();
+  metadata["tokenizer.ggml.padding_token_id"] = 5;
+  metadata["tokenizer.ggml.unknown_token_id"] = 99;
+  const TokenizerConfig config = gguf_tokenizer_config(Json::parse(metadata.dump()), "m.gguf");
+  EXPECT_EQ(config.text_of("pad_token"), "<tool>");
+  EXPECT_EQ(config.text_of("unk_token"), "");
+}
+
+TEST(GgufTokenizer, UserDefinedPiecesAreLookedForInTheTextAsItIs) {
+  Json metadata = sentencepiece();
+  metadata["tokenizer.ggml.token_type"][7] = 4;
+  metadata["tokenizer.ggml.tokens"][7] = "<tool>";
+  EXPECT_EQ(read(metadata).tokens[7].flags, format::kTokenAdded);
+  metadata["tokenizer.ggml.tokens"][7] = "\xE2\x96\x81\xE2\x96\x81";
+  EXPECT_EQ(read(metadata).tokens[7].flags, format::kTokenAdded | format::kTokenNormalized);
 }
 
 }  // namespace

@@ -17,9 +17,9 @@
 namespace cria::converter {
 namespace {
 
-constexpr const char* kNames[] = {"gpt-2",        "smollm",         "llama-bpe",
-                                  "qwen2",        "tekken",         "gpt-4o",
-                                  "deepseek-llm", "deepseek-coder", "deepseek-v3"};
+constexpr const char* kNames[] = {"default",        "gpt-2",      "smollm", "llama-bpe",
+                                  "qwen2",          "tekken",     "gpt-4o", "deepseek-llm",
+                                  "deepseek-coder", "deepseek-v3"};
 
 struct Cut {
   std::string words;  // with bars between them
@@ -69,6 +69,8 @@ TEST(PreTokenizerNamesTest, CutAsTheirRegexes) {
       {"gpt-2", "don't DON'T", "don|'t| DON|'|T"},
       {"gpt-2", "a \n b", "a| \n| b"},
       {"gpt-2", "\xC3\xA9t\xC3\xA9 \xE4\xBD\xA0", "\xC3\xA9t\xC3\xA9| \xE4\xBD\xA0"},
+      {"default", "hello world 12345", "hello| world| |123|45"},
+      {"default", "a,, b \xC2\xBF<c>\n\n d 1234a", "a|,,| b| |\xC2\xBF<|c|>|\n\n| d| |123|4|a"},
       {"smollm", "12a 3", "1|2|a| |3"},
       {"smollm", "a  1", "a|  |1"},
       {"smollm", "\xC2\xBD\xD9\xA3", "\xC2\xBD|\xD9\xA3"},
@@ -156,6 +158,25 @@ std::string error_of(std::string_view regex) {
   } catch (const ProgramError& error) {
     return error.what();
   }
+}
+
+// Each would take longer than anyone waits: every node counts, those too that take no character.
+TEST(PreTokenizerNamesTest, NestedRepetitionsOfNothingEnd) {
+  for (const char* nothing : {"()", "(?:)", "(|)", "(?:(?:)|())", "(a{0})", "((?:a?){0})"}) {
+    for (const char* counts : {"{256}", "{0,256}", "{200,256}", "{,256}"}) {
+      for (const size_t depth : {4, 8, 30}) {
+        std::string regex = nothing;
+        for (size_t i = 0; i < depth; ++i) regex = "(?:" + regex + counts + ")";
+        const std::string around = "a" + regex + "|[^a]+|a";
+        EXPECT_NE(error_of(around).find("repetitions written out"), std::string::npos) << around;
+      }
+    }
+  }
+  // What is repeated without end is asked each time whether it may be empty.
+  std::string regex = "b";
+  for (size_t i = 0; i < 12; ++i) regex = "(?:(?:" + regex + ")+){16}";
+  EXPECT_NE(error_of(regex).find("repetitions written out"), std::string::npos);
+  EXPECT_EQ(words_of("a(?:(){256}){100}|[^a]+", "aba"), "a|b|a");
 }
 
 TEST(PreTokenizerNamesTest, WhatIsNotSupportedIsNamedWithItsPlace) {

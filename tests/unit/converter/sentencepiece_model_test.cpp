@@ -181,7 +181,7 @@ TEST(SentencePieceModelTest, MapsTheTypesOfPieces) {
   EXPECT_EQ(model.tokens[3].flags, format::kTokenByte);
   EXPECT_EQ(model.tokens[3].text, "\n");
   EXPECT_EQ(model.byte_tokens['\n'], 3U);
-  EXPECT_EQ(model.tokens[11].flags, format::kTokenAdded | format::kTokenNormalized);
+  EXPECT_EQ(model.tokens[11].flags, format::kTokenAdded);
   EXPECT_FALSE(model.tokens[11].is_word);
 }
 
