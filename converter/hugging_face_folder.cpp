@@ -4,6 +4,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "converter/gptq/gptq_tensor.h"
 #include "converter/safetensors_tensor.h"
 #include "converter/side_files.h"
+#include "converter/tensor_names.h"
 
 namespace cria::converter {
 namespace {
@@ -19,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kWeightsFile = "model.safetensors";
+constexpr const char* kModelFront = "model.";
 constexpr const char* kQuantization = "quantization_config";
 
 // Each keeps a file open, of which a process has a thousand; the largest checkpoints have 200.
@@ -63,6 +66,31 @@ bool has_consolidated_weights(const fs::path& folder) {
   return entry_exists(folder / "consolidated.00.pth") || entry_exists(folder / "consolidated.pth");
 }
 
+// What stands in the names before "layers.": "model." where nobody wrapped the model or took the
+// output layer off it. A checkpoint of several models is left as it is.
+template <typename Named>
+std::string front_of_model(const std::map<std::string, Named>& tensors) {
+  constexpr std::string_view kOfEveryModel = "layers.0.input_layernorm.weight";
+  std::set<std::string> fronts;
+  for (const auto& entry : tensors) {
+    const std::string name = without_wrappers(entry.first);
+    if (!name.ends_with(kOfEveryModel)) continue;
+    const std::string front = name.substr(0, name.size() - kOfEveryModel.size());
+    if (front.empty() || front.ends_with('.')) fronts.insert(front);
+  }
+  return fronts.size() == 1 ? *fronts.begin() : kModelFront;
+}
+
+// The output layer stands beside what has the layers.
+std::string name_without_front(const std::string& name, const std::string& front) {
+  if (front == kModelFront) return name;
+  const std::string_view model = kModelFront;
+  const bool has_model = front.ends_with(model);
+  const std::string beside = has_model ? front.substr(0, front.size() - model.size()) : front;
+  if (name == beside + kLmHeadName || name == kLmHeadName) return kLmHeadName;
+  return name.starts_with(front) ? kModelFront + name.substr(front.size()) : name;
+}
+
 }  // namespace
 
 ConfigFiles HuggingFaceFolder::read_config() const {
@@ -99,7 +127,22 @@ void HuggingFaceFolder::open_weights() {
   } else {
     refuse(folder, "has neither model.safetensors nor model.safetensors.index.json");
   }
+  rename_stored();
   add_tensors();
+}
+
+void HuggingFaceFolder::rename_stored() {
+  const std::string front = front_of_model(stored_);
+  std::map<std::string, Stored> renamed;
+  for (auto& [name, stored] : stored_) {
+    const std::string file_name = stored.name;
+    const fs::path& file = stored.file->path();
+    if (!renamed.emplace(name_without_front(without_wrappers(name), front), std::move(stored))
+             .second) {
+      refuse(file, "tensor " + shown(file_name) + " is there twice, under names of two wrappers");
+    }
+  }
+  stored_ = std::move(renamed);
 }
 
 void HuggingFaceFolder::add_tensors() {
@@ -118,8 +161,9 @@ void HuggingFaceFolder::add_tensors() {
                          "quantize_config.json; take the whole folder of the model");
     }
     if (!settings || std::none_of(std::begin(kParts), std::end(kParts), is_end)) {
-      if (!add(name, std::make_unique<SafetensorsTensor>(name, *stored.file, *stored.entry))) {
-        refuse(stored.file->path(), "tensor " + shown(name) + " is there plain and packed");
+      if (!add(name,
+               std::make_unique<SafetensorsTensor>(stored.name, *stored.file, *stored.entry))) {
+        refuse(stored.file->path(), "tensor " + shown(stored.name) + " is there plain and packed");
       }
       continue;
     }
@@ -137,7 +181,7 @@ void HuggingFaceFolder::add_tensors() {
 void HuggingFaceFolder::open_single(const fs::path& file) {
   shards_.push_back(std::make_unique<SafetensorsFile>(file));
   for (const auto& [name, entry] : shards_.back()->tensors()) {
-    stored_[name] = {&shards_.back()->file(), &entry};
+    stored_[name] = {&shards_.back()->file(), &entry, name};
   }
 }
 
@@ -164,7 +208,7 @@ void HuggingFaceFolder::open_sharded() {
     if (entry == file->tensors().end()) {
       refuse(folder / shard_name, "has no tensor " + shown(name) + ", though the index says so");
     }
-    stored_[name] = {&file->file(), &entry->second};
+    stored_[name] = {&file->file(), &entry->second, name};
   }
 }
 

@@ -35,16 +35,19 @@ class HuggingFaceFolder : public Checkpoint {
  private:
   void open_single(const std::filesystem::path& file);
   void open_sharded();
+  // Gives stored_ the names that the model itself has for its tensors.
+  void rename_stored();
   // Tensors as the files have them, and those that several of them make.
   void add_tensors();
 
   struct Stored {
     const InputFile* file;
     const SafetensorsEntry* entry;
+    std::string name;  // in the file
   };
 
   std::vector<std::unique_ptr<SafetensorsFile>> shards_;
-  std::map<std::string, Stored> stored_;  // by the name in the files
+  std::map<std::string, Stored> stored_;
 };
 
 }  // namespace cria::converter

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <utility>
 
 #include "converter/error.h"
@@ -17,12 +18,66 @@ namespace {
 constexpr size_t kMaxDepth = 32;
 constexpr size_t kShownValueBytes = 40;
 
+// Numbers that are no JSON, but that Python's json writes and reads.
+struct PythonNumber {
+  std::string_view text;
+  double value;
+};
+constexpr PythonNumber kPythonNumbers[] = {
+    {"NaN", std::numeric_limits<double>::quiet_NaN()},
+    {"Infinity", std::numeric_limits<double>::infinity()},
+    {"-Infinity", -std::numeric_limits<double>::infinity()},
+};
+
+// One that stands in a text, behind so many texts: keys and values.
+struct PlacedNumber {
+  size_t n_texts;
+  double value;
+};
+
+// What the library reads: where such a number stands it finds an empty text.
+struct PlainJson {
+  std::string_view text;  // as long as the whole one, so that places stay
+  std::string changed;    // where there are such numbers
+  std::vector<PlacedNumber> numbers;
+};
+
+const PythonNumber* python_number(std::string_view text) {
+  if (text[0] != 'N' && text[0] != 'I' && text[0] != '-') return nullptr;
+  const auto* const found =
+      std::find_if(std::begin(kPythonNumbers), std::end(kPythonNumbers),
+                   [&](const PythonNumber& number) { return text.starts_with(number.text); });
+  return found == std::end(kPythonNumbers) ? nullptr : found;
+}
+
+// Of more numbers than the values that are read, those behind stay.
+void replace_python_numbers(std::string_view whole, size_t max_values, PlainJson* plain) {
+  plain->text = whole;
+  size_t n_texts = 0;
+  for (size_t at = 0; at < whole.size() && plain->numbers.size() <= max_values; ++at) {
+    if (whole[at] == '"') {
+      ++n_texts;
+      for (++at; at < whole.size() && whole[at] != '"'; ++at) at += whole[at] == '\\' ? 1 : 0;
+      continue;
+    }
+    const PythonNumber* const number = python_number(whole.substr(at));
+    if (number == nullptr) continue;
+    if (plain->changed.empty()) plain->changed = whole;
+    constexpr std::string_view kNothing = R"(""       )";
+    plain->changed.replace(at, number->text.size(), kNothing.substr(0, number->text.size()));
+    plain->numbers.push_back({n_texts++, number->value});
+    at += number->text.size() - 1;
+  }
+  if (!plain->changed.empty()) plain->text = plain->changed;
+}
+
 // Builds the value from the parser's events. The members of an object are sorted when it ends:
 // putting each in its place at once takes several times as long where there are a million.
 class TreeBuilder {
  public:
-  TreeBuilder(const std::string& where, size_t max_values)
-      : where_(where), max_values_(max_values) {}
+  // numbers, which must outlive this, has those in whose place there are texts.
+  TreeBuilder(const std::string& where, size_t max_values, std::span<const PlacedNumber> numbers)
+      : where_(where), max_values_(max_values), numbers_(numbers) {}
 
   [[nodiscard]] Json take() { return std::move(root_); }
 
@@ -32,9 +87,13 @@ class TreeBuilder {
   bool number_integer(Json::number_integer_t value) { return put(Json(value)); }
   bool number_unsigned(Json::number_unsigned_t value) { return put(Json(value)); }
   bool number_float(Json::number_float_t value, const std::string&) { return put(Json(value)); }
-  bool string(std::string& value) { return put(Json(std::move(value))); }
+  bool string(std::string& value) {
+    const std::optional<double> number = next_text_as_number();
+    return put(number ? Json(*number) : Json(std::move(value)));
+  }
   bool binary(Json::binary_t& value) { return put(Json(std::move(value))); }
   bool key(std::string& name) {
+    if (next_text_as_number()) refuse("not valid JSON: a number is no key");
     open_[depth_ - 1].members.emplace_back(std::move(name), nullptr);
     return true;
   }
@@ -112,6 +171,13 @@ class TreeBuilder {
   [[noreturn]] void refuse(const std::string& problem) const {
     throw ProgramError(ExitCode::kInvalidInput, where_ + ": " + problem);
   }
+  std::optional<double> next_text_as_number() {
+    const size_t place = n_texts_++;
+    if (numbers_.empty() || numbers_.front().n_texts != place) return std::nullopt;
+    const double value = numbers_.front().value;
+    numbers_ = numbers_.subspan(1);
+    return value;
+  }
   void count() {
     if (++n_values_ > max_values_) {
       refuse("more than " + std::to_string(max_values_) + " JSON values");
@@ -142,6 +208,8 @@ class TreeBuilder {
 
   const std::string& where_;
   size_t max_values_;
+  std::span<const PlacedNumber> numbers_;  // those ahead
+  size_t n_texts_ = 0;
   size_t n_values_ = 0;
   size_t depth_ = 0;
   std::array<Open, kMaxDepth> open_;  // depth_ of them
@@ -153,6 +221,10 @@ std::string shown_value(const Json& value) {
   if (value.is_structured()) {
     return std::string(value.is_array() ? "a list of " : "an object of ") +
            std::to_string(value.size());
+  }
+  if (value.is_number_float() && !std::isfinite(value.get<double>())) {
+    const double number = value.get<double>();
+    return std::isnan(number) ? "NaN" : number > 0 ? "Infinity" : "-Infinity";
   }
   std::string text;
   if (value.is_string()) {
@@ -168,12 +240,29 @@ std::string shown_value(const Json& value) {
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& where, size_t max_values) {
-  TreeBuilder builder(where, max_values);
   const hosted::JsonSource source = hosted::json_source(text);
+  PlainJson plain;
+  replace_python_numbers(source.text, max_values, &plain);
+  TreeBuilder builder(where, max_values, plain.numbers);
   if (source.end_of_wrong != 0) builder.throw_no_json(source.end_of_wrong);
   // Every error is thrown.
-  (void)Json::sax_parse(source.text, &builder);
+  (void)Json::sax_parse(plain.text, &builder);
   return builder.take();
+}
+
+std::vector<std::string> keys_in_file_order(std::string_view text, std::string_view object) {
+  std::vector<std::string> keys;
+  bool is_inside = false;
+  const auto note = [&](int depth, Json::parse_event_t event, Json& name) {
+    if (event != Json::parse_event_t::key) return true;
+    if (depth == 1) is_inside = name == object;
+    if (depth == 2 && is_inside) keys.push_back(name.get<std::string>());
+    return true;
+  };
+  PlainJson plain;
+  replace_python_numbers(hosted::json_source(text).text, kMaxJsonValues, &plain);
+  [[maybe_unused]] const Json known = Json::parse(plain.text, note);
+  return keys;
 }
 
 JsonObject::JsonObject(const Json& object, std::string where)

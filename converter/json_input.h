@@ -21,8 +21,13 @@ inline constexpr size_t kMaxJsonValues = 1 << 23;
 // Parses text of at most max_values values, in a time in proportion to its length and the logarithm
 // of the keys of one object. Refuses what a checkpoint never has and what parsers disagree on: a
 // key twice in one object, and nesting deeper than any config's. where names the source in errors.
-// Throws ProgramError (kInvalidInput).
+// NaN, Infinity and -Infinity, which are no JSON, are numbers as Python's json has them: whoever
+// reads their key refuses them. Throws ProgramError (kInvalidInput).
 [[nodiscard]] Json parse_json(std::string_view text, const std::string& where, size_t max_values);
+
+// The keys of the root's member object, an object, as they stand in text; parse_json has taken it.
+[[nodiscard]] std::vector<std::string> keys_in_file_order(std::string_view text,
+                                                          std::string_view object);
 
 // What the user's file calls that which is read by other keys: "llama.block_count" for
 // "num_hidden_layers". A key in an object inside has that object's before it:

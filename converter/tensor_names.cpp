@@ -76,6 +76,23 @@ uint64_t rows_of(const format::ModelConfig& model, TensorRole role) {
 
 }  // namespace
 
+std::string without_wrappers(std::string name) {
+  constexpr std::string_view kAnywhere[] = {"_orig_mod.", "_fsdp_wrapped_module.",
+                                            "_checkpoint_wrapped_module."};
+  constexpr std::string_view kInFront = "module.";
+  for (const std::string_view part : kAnywhere) {
+    for (size_t at = name.find(part); at != std::string::npos; at = name.find(part, at)) {
+      if (at == 0 || name[at - 1] == '.') {
+        name.erase(at, part.size());
+      } else {
+        ++at;
+      }
+    }
+  }
+  while (name.starts_with(kInFront)) name.erase(0, kInFront.size());
+  return name;
+}
+
 TensorPart checkpoint_part(const format::ModelConfig& model, const TensorSpec& spec) {
   const uint64_t own = rows_of(model, spec.role);
   if (spec.role == TensorRole::kEmbedding) return {kEmbeddingName, 0, own};

@@ -11,6 +11,10 @@ namespace cria::converter {
 inline constexpr const char* kEmbeddingName = "model.embed_tokens.weight";
 inline constexpr const char* kLmHeadName = "lm_head.weight";
 
+// name without what wrappers of a module put into it as they save it: those of torch.compile, of
+// data parallel training and of its sharded kind.
+[[nodiscard]] std::string without_wrappers(std::string name);
+
 // Where a tensor stands: rows [first_row, first_row + its own) of n_rows that the name has. A
 // tensor by itself is all of them.
 struct TensorPart {

@@ -1,7 +1,9 @@
 #include "converter/tensor_plan.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "converter/error.h"
@@ -20,13 +22,33 @@ constexpr size_t kNamedExtras = 3;
   throw ProgramError(ExitCode::kInvalidInput, line);
 }
 
+// Why a tensor is not there, and what to do, as far as the others tell.
+std::string reason_of_missing(const Checkpoint& checkpoint, const std::string& name) {
+  for (const auto& [other, tensor] : checkpoint.tensors()) {
+    if (other.find(".base_layer.") != std::string::npos ||
+        other.find(".lora_") != std::string::npos) {
+      return ", but " + shown(tensor->name()) +
+             ", of an adapter: merge it with peft (merge_and_unload), save that and convert it";
+    }
+    if (other.ends_with("." + name) || name.ends_with("." + other)) {
+      return ", but " + shown(tensor->name()) +
+             ": its names are not those of transformers; save it with save_pretrained";
+    }
+  }
+  if (name.ends_with(".bias")) {
+    return ", which its config asks for: is it another model's config? Else save the model with "
+           "transformers (save_pretrained)";
+  }
+  return ": it is incomplete, download it again";
+}
+
 [[noreturn]] void refuse_missing(const Checkpoint& checkpoint, const TensorSpec& spec,
                                  const std::string& name) {
   const bool output_layer = spec.role == TensorRole::kLmHead;
   refuse(checkpoint.path().string() + ": the checkpoint has no tensor " +
          checkpoint.name_in_files(name) +
          (output_layer ? ", and config.json does not set tie_word_embeddings"
-                       : ": it is incomplete, download it again"));
+                       : reason_of_missing(checkpoint, name)));
 }
 
 void check_source(const TensorSpec& spec, const TensorPart& part, const SourceTensor& source) {
@@ -42,9 +64,18 @@ void check_source(const TensorSpec& spec, const TensorPart& part, const SourceTe
   }
 }
 
-// Older checkpoints store the rotary frequencies, which the config gives anyway.
+// Tables of angles and masks, which older checkpoints store and the config gives anyway.
+bool is_buffer(std::string_view name) {
+  constexpr std::string_view kLastParts[] = {".inv_freq",     ".cos_cached", ".sin_cached",
+                                             ".cos_cache",    ".sin_cache",  ".masked_bias",
+                                             ".position_ids", ".causal_mask"};
+  return name.find(".rotary_emb.") != std::string_view::npos ||
+         std::any_of(std::begin(kLastParts), std::end(kLastParts),
+                     [name](std::string_view part) { return name.ends_with(part); });
+}
+
 bool is_known_extra(const std::string& name) {
-  return name.ends_with("rotary_emb.inv_freq") || name == kLmHeadName || name == kEmbeddingName;
+  return is_buffer(name) || name == kLmHeadName || name == kEmbeddingName;
 }
 
 // A bias that adds nothing, as some quantizers write for every matrix.
@@ -93,7 +124,8 @@ bool embedding_is_tied(const Checkpoint& checkpoint, bool config_says_tied,
   if (!embedding->problem().empty() || !lm_head->problem().empty()) return false;
   if (same_values(*embedding, *lm_head)) return true;
   warnings->push_back(
-      "config.json ties the embeddings, but the checkpoint stores two different matrices: both "
+      "config.json ties the embeddings, but the checkpoint or its adapters have two different "
+      "matrices: both "
       "are kept");
   return false;
 }

@@ -69,6 +69,23 @@ class GgufTensor : public SourceTensor {
   const GgufEntry& entry_;
 };
 
+// A bias that a file leaves out because it adds nothing.
+class ZeroBias : public SourceTensor {
+ public:
+  ZeroBias(const std::string& name, uint64_t n, const fs::path& path)
+      : SourceTensor(name, {n}), path_(path) {}
+
+  [[nodiscard]] const fs::path& path() const override { return path_; }
+  [[nodiscard]] std::string type_name() const override { return "F32"; }
+  [[nodiscard]] std::string problem() const override { return ""; }
+  void read_rows(uint64_t, size_t n, std::vector<uint8_t>*, float* values) const override {
+    std::fill_n(values, n, 0.0F);
+  }
+
+ private:
+  const fs::path& path_;
+};
+
 std::string part_suffix(uint32_t number, uint32_t n_parts) {
   constexpr size_t kSuffixBytes = std::string_view("-00001-of-00005.gguf").size();
   std::array<char, 2 * kSuffixBytes> text;
@@ -210,6 +227,26 @@ void GgufCheckpoint::open_weights() {
         refuse(file->file().path(), "tensor " + shown(entry.name) + " is there twice");
       }
     }
+  }
+  add_missing_biases();
+}
+
+// llama.cpp adds the biases that are there; where the first of a kind is, the config asks for all.
+void GgufCheckpoint::add_missing_biases() {
+  constexpr std::string_view kWeight = "_proj.weight";
+  const bool of_attention = find_entry(kGgufQueryBias) != nullptr;
+  const bool of_mlp = find_entry(kGgufUpBias) != nullptr;
+  std::vector<std::string> stems;
+  for (const auto& [name, tensor] : tensors()) {
+    const bool is_of = (of_attention && name.find(".self_attn.") != std::string::npos) ||
+                       (of_mlp && name.find(".mlp.") != std::string::npos);
+    if (is_of && name.ends_with(kWeight)) stems.push_back(name.substr(0, name.rfind('.')));
+  }
+  for (const std::string& stem : stems) {
+    const std::string bias = stem + ".bias";
+    const uint64_t n = find(stem + ".weight")->n_rows();
+    // False where the file has it.
+    (void)add(bias, std::make_unique<ZeroBias>(name_in_files(bias), n, path()));
   }
 }
 

@@ -29,6 +29,7 @@ class GgufCheckpoint : public Checkpoint {
 
  private:
   void open_parts();
+  void add_missing_biases();
   // nullptr: none of that name.
   [[nodiscard]] const GgufEntry* find_entry(std::string_view name) const;
   // The values of a vector; empty when there is none of that name.

@@ -1,6 +1,6 @@
 // A matrix that GPTQ quantized, out of the tensors that hold it:
 //   qweight  int32 [inputs / 8][outputs]  eight codes a word, the first in the lowest bits
-//   scales   f16   [groups][outputs]
+//   scales   f16   [groups][outputs]     or bf16, f32
 //   qzeros   int32 [groups][outputs / 8]  what stands for zero; one number where it is symmetric
 //   g_idx    int32 [inputs]               the group of each input; may be missing
 // A weight is (code - 8) * scale.

@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "converter/error.h"
 #include "converter/float_rows.h"
-#include "converter/json_input.h"
+#include "converter/lora/lora_settings.h"
 #include "converter/memory_size.h"
 #include "converter/safetensors_tensor.h"
 #include "converter/side_files.h"
+#include "converter/tensor_names.h"
 
 namespace cria::converter {
 namespace {
@@ -37,87 +36,22 @@ constexpr FactorNames kFactors[] = {
     {".lora_embedding_A.default", ".lora_embedding_B.default", true},
 };
 
-// A pattern's key names a module by the end of its name.
-std::optional<double> pattern_value(const std::map<std::string, double>& pattern,
-                                    const std::string& module) {
-  for (const auto& [key, value] : pattern) {
-    if (module == key || module.ends_with("." + key)) return value;
-  }
-  return std::nullopt;
+// What peft puts in the names of what a module was before it was adapted, or is saved whole.
+constexpr std::string_view kBaseLayer = ".base_layer";
+constexpr std::string_view kSavedModule[] = {".modules_to_save.default", ".modules_to_save"};
+
+// As the model calls it: "model.layers.0.self_attn.q_proj" of the adapter's name for it.
+std::string name_in_model(const std::string& name) {
+  return without_wrappers(name.substr(kModelPrefix.size()));
 }
 
-std::map<std::string, double> read_pattern(const JsonObject& config, const char* key) {
-  std::map<std::string, double> pattern;
-  const auto object = config.object(key);
-  if (!object) return pattern;
-  const std::string where = config.where() + ": " + key;
-  for (const std::string& name : object->keys()) {
-    if (name.find_first_of("^$*+?()[]{}|\\") != std::string::npos) {
-      config.refuse(key, "has '" + shown(name) +
-                             "', a pattern; only names of modules are read: merge the adapter "
-                             "with peft (merge_and_unload) and convert that");
-    }
-    pattern[name] = object->required_number(name);
-  }
-  return pattern;
-}
-
-// Keys that change what is computed in a way that is no sum of matrices, or not one that is read.
-void check_is_plain(const JsonObject& config) {
-  const std::string type = config.text("peft_type").value_or("");
-  if (type != "LORA") {
-    config.refuse("peft_type", "is '" + shown(type) + "'; only LORA is read");
-  }
-  for (const char* key : {"use_dora", "fan_in_fan_out", "lora_bias", "use_qalora"}) {
-    if (config.boolean(key).value_or(false)) {
-      config.refuse(key,
-                    "is true, which is not read; merge the adapter with peft "
-                    "(merge_and_unload) and convert that");
-    }
-  }
-  for (const char* key : {"layer_replication", "alora_invocation_tokens", "trainable_token_indices",
-                          "target_parameters"}) {
-    if (config.has(key)) config.refuse(key, "is not read; merge the adapter with peft first");
-  }
-}
-
-// Each module is compared with each pattern; adapters of all layers have some hundred modules.
-void check_steps(size_t n_modules, size_t n_patterns, const fs::path& where) {
-  constexpr size_t kMost = size_t{1} << 22;
-  if (n_patterns == 0 || n_modules <= kMost / n_patterns) return;
-  refuse(where, "has " + std::to_string(n_modules) + " modules, and its config " +
-                    std::to_string(n_patterns) +
-                    " patterns of ranks and alphas: too many to compare; merge the adapter with "
-                    "peft (merge_and_unload) and convert that");
+bool take_out(std::string_view part, std::string* name) {
+  const size_t at = name->find(std::string(part) + ".");
+  if (at != std::string::npos) name->erase(at, part.size());
+  return at != std::string::npos;
 }
 
 }  // namespace
-
-struct LoraAdapter::Settings {
-  explicit Settings(const JsonObject& config)
-      : rank(config.required_count("r")),
-        alpha(config.required_number("lora_alpha")),
-        is_rank_stable(config.boolean("use_rslora").value_or(false)),
-        ranks(read_pattern(config, "rank_pattern")),
-        alphas(read_pattern(config, "alpha_pattern")) {
-    check_is_plain(config);
-  }
-
-  [[nodiscard]] double rank_of(const std::string& module) const {
-    return pattern_value(ranks, module).value_or(rank);
-  }
-  [[nodiscard]] double scale_of(const std::string& module) const {
-    const double own_rank = rank_of(module);
-    const double own_alpha = pattern_value(alphas, module).value_or(alpha);
-    return own_alpha / (is_rank_stable ? std::sqrt(own_rank) : own_rank);
-  }
-
-  uint32_t rank;
-  double alpha;
-  bool is_rank_stable;
-  std::map<std::string, double> ranks;
-  std::map<std::string, double> alphas;
-};
 
 LoraAdapter::LoraAdapter(const LoraWish& wish) : folder_(wish.folder) {
   if (!has_side_file(folder_, SideFile::kAdapterConfig)) {
@@ -128,14 +62,13 @@ LoraAdapter::LoraAdapter(const LoraWish& wish) : folder_(wish.folder) {
                         ? "has PyTorch weights only; save the adapter as safetensors first"
                         : "has no adapter_model.safetensors");
   }
-  const Json json = read_side_json(folder_, SideFile::kAdapterConfig);
-  const Settings settings(
-      JsonObject(json, side_file_path(folder_, SideFile::kAdapterConfig).string()));
+  const LoraSettings settings(folder_);
+  keeps_ties_ = settings.keeps_ties();
   file_ = std::make_unique<SafetensorsFile>(folder_ / kWeightsFile);
   read_tensors(settings, wish.scale);
 }
 
-void LoraAdapter::read_tensors(const Settings& settings, float scale) {
+void LoraAdapter::read_tensors(const LoraSettings& settings, float scale) {
   const fs::path& where = file_->file().path();
   std::set<std::string> modules;
   for (const auto& [name, entry] : file_->tensors()) {
@@ -153,28 +86,27 @@ void LoraAdapter::read_tensors(const Settings& settings, float scale) {
                         " is no factor and replaces no matrix: not read; merge the adapter with "
                         "peft (merge_and_unload) and convert that");
     }
-    std::string target = name.substr(kModelPrefix.size());
-    for (const std::string_view part : {".modules_to_save.default", ".modules_to_save"}) {
-      const size_t at = target.find(part);
-      if (at != std::string::npos) target.erase(at, part.size());
-    }
+    std::string target = name_in_model(name);
+    const bool is_base = take_out(kBaseLayer, &target);
+    for (const std::string_view part : kSavedModule) (void)take_out(part, &target);
     auto tensor = std::make_unique<SafetensorsTensor>(target, file_->file(), entry);
-    if (!replacements_.emplace(target, std::move(tensor)).second) {
+    if (!(is_base ? bases_ : replacements_).emplace(target, std::move(tensor)).second) {
       refuse(where, "replaces tensor " + shown(target) + " twice");
     }
   }
-  check_steps(modules.size(), settings.ranks.size() + settings.alphas.size(), where);
+  settings.check_steps({modules.begin(), modules.end()});
   for (const std::string& module : modules) add_delta(settings, module, scale);
   if (deltas_.empty() && replacements_.empty()) refuse(where, "has no tensors");
 }
 
-void LoraAdapter::add_delta(const Settings& settings, const std::string& module,
+void LoraAdapter::add_delta(const LoraSettings& settings, const std::string& module,
                             float wished_scale) {
   const fs::path& where = file_->file().path();
   const std::string shown_module = "module " + shown(module);
   if (!module.starts_with(kModelPrefix)) {
     refuse(where, shown_module + " is not of " + std::string(kModelPrefix));
   }
+  const std::string target = name_in_model(module);
   const auto& tensors = file_->tensors();
   const SafetensorsEntry* right = nullptr;
   const SafetensorsEntry* left = nullptr;
@@ -196,7 +128,7 @@ void LoraAdapter::add_delta(const Settings& settings, const std::string& module,
                       shape_text(left->shape) + ", which do not fit");
   }
   const uint64_t rank = right->shape[0];
-  if (rank == 0 || rank > kMaxRank || static_cast<double>(rank) != settings.rank_of(module)) {
+  if (rank == 0 || rank > kMaxRank || static_cast<double>(rank) != settings.rank_of(target)) {
     refuse(where, shown_module + " has rank " + std::to_string(rank) +
                       ", which is not what adapter_config.json says");
   }
@@ -215,7 +147,7 @@ void LoraAdapter::add_delta(const Settings& settings, const std::string& module,
   };
   LoraDelta delta = {
       left->shape[0],    right->shape[1],
-      memory_size(rank), static_cast<float>(settings.scale_of(module)) * wished_scale,
+      memory_size(rank), static_cast<float>(settings.scale_of(target)) * wished_scale,
       values_of(*left),  values_of(*right)};
   if (!std::isfinite(delta.scale)) refuse(where, shown_module + " has a scale that is no number");
   if (of_embedding) {
@@ -235,7 +167,9 @@ void LoraAdapter::add_delta(const Settings& settings, const std::string& module,
     delta.n_rows = n_rows;
     delta.n_cols = n_cols;
   }
-  deltas_.emplace(module.substr(kModelPrefix.size()) + ".weight", std::move(delta));
+  if (!deltas_.emplace(target + ".weight", std::move(delta)).second) {
+    refuse(where, shown_module + " is there twice");
+  }
 }
 
 std::vector<fs::path> LoraAdapter::inputs() const {

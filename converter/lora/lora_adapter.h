@@ -30,31 +30,38 @@ struct LoraWish {
   float scale = 1.0F;  // times what the adapter says of itself
 };
 
+class LoraSettings;
+
 class LoraAdapter {
  public:
+  using Tensors = std::map<std::string, std::unique_ptr<SourceTensor>>;
+
   // Reads the whole adapter but for what it replaces. Throws ProgramError, whose line names the
   // file and the key or tensor: also for what is no LoRA or changes more than matrices.
   explicit LoraAdapter(const LoraWish& wish);
 
   // By the name of the tensor that each changes: "model.layers.0.self_attn.q_proj.weight".
   [[nodiscard]] const std::map<std::string, LoraDelta>& deltas() const { return deltas_; }
-  // By the same names, what is put in their place; taken out of the adapter.
-  [[nodiscard]] std::map<std::string, std::unique_ptr<SourceTensor>> take_replacements() {
-    return std::move(replacements_);
-  }
+  // By the same names, what is put in their place.
+  [[nodiscard]] const Tensors& replacements() const { return replacements_; }
+  // By the same names, what the deltas are added to, where the adapter has it.
+  [[nodiscard]] const Tensors& bases() const { return bases_; }
+  // Whether what changes the embedding changes the output layer that is tied to it, too.
+  [[nodiscard]] bool keeps_ties() const { return keeps_ties_; }
 
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   [[nodiscard]] std::vector<std::filesystem::path> inputs() const;
 
  private:
-  struct Settings;
-  void read_tensors(const Settings& settings, float scale);
-  void add_delta(const Settings& settings, const std::string& module, float wished_scale);
+  void read_tensors(const LoraSettings& settings, float scale);
+  void add_delta(const LoraSettings& settings, const std::string& module, float wished_scale);
 
   std::filesystem::path folder_;
   std::unique_ptr<SafetensorsFile> file_;
   std::map<std::string, LoraDelta> deltas_;
-  std::map<std::string, std::unique_ptr<SourceTensor>> replacements_;
+  Tensors replacements_;
+  Tensors bases_;
+  bool keeps_ties_ = false;
 };
 
 }  // namespace cria::converter

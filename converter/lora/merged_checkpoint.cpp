@@ -1,9 +1,11 @@
 #include "converter/lora/merged_checkpoint.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
+#include "converter/config_import.h"
 #include "converter/error.h"
 #include "converter/tensor_names.h"
 
@@ -15,12 +17,8 @@ namespace fs = std::filesystem;
 // A tensor with what adapters add to it.
 class MergedTensor : public SourceTensor {
  public:
-  MergedTensor(const SourceTensor& base, std::unique_ptr<SourceTensor> replacement,
-               std::vector<const LoraDelta*> deltas)
-      : SourceTensor(base.name(), base.shape()),
-        replacement_(std::move(replacement)),
-        base_(replacement_ != nullptr ? *replacement_ : base),
-        deltas_(std::move(deltas)) {}
+  MergedTensor(const SourceTensor& base, std::vector<const LoraDelta*> deltas)
+      : SourceTensor(base.name(), base.shape()), base_(base), deltas_(std::move(deltas)) {}
 
   [[nodiscard]] const fs::path& path() const override { return base_.path(); }
   [[nodiscard]] std::string type_name() const override { return base_.type_name(); }
@@ -56,7 +54,6 @@ class MergedTensor : public SourceTensor {
     }
   }
 
-  std::unique_ptr<SourceTensor> replacement_;
   const SourceTensor& base_;
   std::vector<const LoraDelta*> deltas_;
 };
@@ -87,23 +84,57 @@ class MergedCheckpoint : public Checkpoint {
   }
 
  private:
+  // What becomes of a tensor.
+  struct Change {
+    const SourceTensor* base = nullptr;         // in the place of the checkpoint's
+    const SourceTensor* replacement = nullptr;  // of all: base and deltas
+    std::vector<const LoraDelta*> deltas;
+  };
+
+  // What the base has by this name, or for both names of a matrix that is stored once.
+  [[nodiscard]] const SourceTensor* base_of(const std::string& name) const;
+  [[nodiscard]] bool has_ties() const;
+  // Those of name and of the one that is tied to it, too, where the adapter leaves that alone.
+  std::vector<Change*> changes_of(const LoraAdapter& adapter, const std::string& name);
   void check_target(const LoraAdapter& adapter, const std::string& name,
                     const std::vector<uint64_t>& shape) const;
+  void take_bases(const LoraAdapter& adapter);
+  void take_changes(const LoraAdapter& adapter, float scale);
 
   std::unique_ptr<Checkpoint> base_;
   std::vector<LoraWish> wishes_;
   std::vector<std::unique_ptr<LoraAdapter>> adapters_;
+  bool is_tied_ = false;
+  std::map<std::string, Change> changes_;
 };
+
+// The other of the two matrices that may be one; empty: name is neither.
+std::string twin_of(const std::string& name) {
+  if (name == kEmbeddingName) return kLmHeadName;
+  return name == kLmHeadName ? kEmbeddingName : "";
+}
+
+const SourceTensor* MergedCheckpoint::base_of(const std::string& name) const {
+  const SourceTensor* const own = base_->find(name);
+  return own != nullptr || !is_tied_ ? own : base_->find(twin_of(name));
+}
+
+bool MergedCheckpoint::has_ties() const {
+  const SourceTensor* const embedding = base_of(kEmbeddingName);
+  const SourceTensor* const head = base_of(kLmHeadName);
+  if (!is_tied_ || embedding == nullptr) return false;
+  // What cannot be read is refused when it is planned.
+  return embedding == head || (embedding->problem().empty() && head->problem().empty() &&
+                               same_values(*embedding, *head));
+}
 
 void MergedCheckpoint::check_target(const LoraAdapter& adapter, const std::string& name,
                                     const std::vector<uint64_t>& shape) const {
-  const SourceTensor* const target = base_->find(name);
+  const SourceTensor* const target = base_of(name);
   if (target == nullptr) {
-    const bool is_tied = name == kLmHeadName && base_->find(kEmbeddingName) != nullptr;
     refuse(adapter.folder(),
            "changes " + shown(name) +
-               (is_tied ? ", which the model shares with its embedding: merge it with peft first"
-                        : ", which the model does not have; is it an adapter of another model?"));
+               ", which the model does not have; is it an adapter of another model?");
   }
   if (target->shape() != shape) {
     refuse(adapter.folder(), "changes " + shown(name) + " as if its shape were " +
@@ -112,34 +143,81 @@ void MergedCheckpoint::check_target(const LoraAdapter& adapter, const std::strin
   }
 }
 
-void MergedCheckpoint::open_weights() {
-  base_->open_weights();
-  std::map<std::string, std::vector<const LoraDelta*>> deltas;
-  std::map<std::string, std::unique_ptr<SourceTensor>> replacements;
-  for (const LoraWish& wish : wishes_) {
-    adapters_.push_back(std::make_unique<LoraAdapter>(wish));
-    LoraAdapter& adapter = *adapters_.back();
-    for (const auto& [name, delta] : adapter.deltas()) {
-      check_target(adapter, name, {delta.n_rows, delta.n_cols});
-      deltas[name].push_back(&delta);
+// peft loads them into the model: what is tied to them changes with them.
+void MergedCheckpoint::take_bases(const LoraAdapter& adapter) {
+  for (const auto& [name, tensor] : adapter.bases()) {
+    check_target(adapter, name, tensor->shape());
+    const SourceTensor& target = *base_of(name);
+    if (!tensor->problem().empty()) {
+      refuse(adapter.folder(), "tensor " + shown(name) + " " + tensor->problem());
     }
-    for (auto& [name, tensor] : adapter.take_replacements()) {
-      check_target(adapter, name, tensor->shape());
-      if (wish.scale != 1.0F) {
-        refuse(adapter.folder(), "replaces " + shown(name) + ", which takes no scale");
+    if (target.problem().empty() && same_values(target, *tensor)) continue;
+    const std::string twin = has_ties() ? twin_of(name) : "";
+    for (const std::string& changed : {name, twin}) {
+      if (changed.empty()) continue;
+      Change& change = changes_[changed];
+      if (change.base != nullptr && !same_values(*change.base, *tensor)) {
+        refuse(adapter.folder(), "has a base of its own for " + shown(changed) +
+                                     ", which is not that of another adapter");
       }
-      if (!replacements.emplace(name, std::move(tensor)).second) {
-        refuse(adapter.folder(), "replaces " + shown(name) + " as another adapter does");
-      }
+      change.base = tensor.get();
     }
   }
-  for (const auto& [name, tensor] : base_->tensors()) {
-    const auto replacement = replacements.find(name);
-    const auto added = deltas.find(name);
-    add(name,
-        std::make_unique<MergedTensor>(
-            *tensor, replacement == replacements.end() ? nullptr : std::move(replacement->second),
-            added == deltas.end() ? std::vector<const LoraDelta*>() : added->second));
+}
+
+std::vector<MergedCheckpoint::Change*> MergedCheckpoint::changes_of(const LoraAdapter& adapter,
+                                                                    const std::string& name) {
+  std::vector<Change*> changes = {&changes_[name]};
+  const std::string twin = twin_of(name);
+  if (!twin.empty() && adapter.keeps_ties() && !adapter.deltas().contains(twin) &&
+      !adapter.replacements().contains(twin) && has_ties()) {
+    changes.push_back(&changes_[twin]);
+  }
+  return changes;
+}
+
+void MergedCheckpoint::take_changes(const LoraAdapter& adapter, float scale) {
+  for (const auto& [name, delta] : adapter.deltas()) {
+    check_target(adapter, name, {delta.n_rows, delta.n_cols});
+    for (Change* change : changes_of(adapter, name)) change->deltas.push_back(&delta);
+  }
+  for (const auto& [name, tensor] : adapter.replacements()) {
+    check_target(adapter, name, tensor->shape());
+    if (scale != 1.0F) {
+      refuse(adapter.folder(), "replaces " + shown(name) + ", which takes no scale");
+    }
+    for (Change* change : changes_of(adapter, name)) {
+      if (change->replacement != nullptr) {
+        refuse(adapter.folder(), "replaces " + shown(name) + " as another adapter does");
+      }
+      change->replacement = tensor.get();
+    }
+  }
+}
+
+void MergedCheckpoint::open_weights() {
+  base_->open_weights();
+  is_tied_ = import_config(base_->read_config()).tied_embedding;
+  for (const LoraWish& wish : wishes_) {
+    adapters_.push_back(std::make_unique<LoraAdapter>(wish));
+    take_bases(*adapters_.back());
+    take_changes(*adapters_.back(), wish.scale);
+  }
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : base_->tensors()) names.insert(name);
+  // Of a matrix that is stored once, each of the two that it serves is one by itself.
+  for (const char* name : {kEmbeddingName, kLmHeadName}) {
+    if (!changes_.contains(name)) continue;
+    names.insert(name);
+    names.insert(twin_of(name));
+  }
+  for (const std::string& name : names) {
+    const SourceTensor* source = base_of(name);
+    if (source == nullptr) continue;  // an output layer that is missing is told when it is planned
+    Change& change = changes_[name];
+    if (change.base != nullptr) source = change.base;
+    if (change.replacement != nullptr) source = change.replacement;
+    add(name, std::make_unique<MergedTensor>(*source, std::move(change.deltas)));
   }
 }
 

@@ -13,6 +13,7 @@ PREFIX = "base_model.model."
 QUERY = "model.layers.0.self_attn.q_proj"
 DOWN = "model.layers.1.mlp.down_proj"
 EMBEDDING = "model.embed_tokens"
+QUICK = {"formats": ("f32",), "threads_of": (2,)}  # for what other tests have in all formats
 
 
 def read_tensors(path):
@@ -80,12 +81,18 @@ class Lora(unittest.TestCase):
 
     def merged_folder(self, merged):
         folder = self.folder / "merged"
-        shutil.copytree(cli.DEMO, folder, ignore=shutil.ignore_patterns("model.safetensors", "*.txt", "recipe", "*.jsonl"))
+        shutil.copytree(cli.DEMO, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("model.safetensors", "*.txt", "recipe", "*.jsonl"))
         write_tensors(folder / "model.safetensors", merged)
         return folder
 
     def copy(self):
         return {name: (shape, array.array("f", values)) for name, (shape, values) in self.tensors.items()}
+
+    def untied(self):
+        """The same weights with an output layer by itself."""
+        merged = self.copy()
+        shape, values = merged[EMBEDDING + ".weight"]
+        return {**merged, "lm_head.weight": (shape, array.array("f", values))}
 
     def convert(self, model, name, *options):
         path = self.folder / name
@@ -93,13 +100,13 @@ class Lora(unittest.TestCase):
                               capture_output=True, text=True, timeout=cli.PATIENCE_S)
         return made, path
 
-    def expect_merged(self, merged, *options):
+    def expect_merged(self, merged, *options, formats=("f32", "int4"), threads_of=(1, 3)):
         """Adapters and their sums give one model, whatever the format and the threads."""
         whole = self.merged_folder(merged)
-        for weights in ("f32", "int4"):
+        for weights in formats:
             made, wanted = self.convert(whole, f"wanted_{weights}.cria", "--weights", weights)
             self.assertEqual(made.returncode, cli.DONE, made.stderr)
-            for threads in (1, 3):
+            for threads in threads_of:
                 made, got = self.convert(cli.DEMO, f"{weights}_{threads}.cria", "--weights", weights, "--threads", threads, *options)
                 self.assertEqual(made.returncode, cli.DONE, made.stderr)
                 for path, file in ((got, "got.f32"), (wanted, "wanted.f32")):
@@ -116,7 +123,8 @@ class Lora(unittest.TestCase):
 
     def test_factors_of_layers_with_their_own_ranks_are_added(self):
         tensors = {**self.linear(QUERY, 2), **self.linear(DOWN, 4)}
-        folder = self.adapter("a", {"rank_pattern": {"down_proj": 4}, "alpha_pattern": {DOWN: 16}}, tensors)
+        folder = self.adapter("a", {"rank_pattern": {"down_proj": 4}, "alpha_pattern": {DOWN: 16}, "lora_dropout": float("nan"),
+                                    "trainable_token_indices": None, "layer_replication": [], "loftq_config": {}, "use_dora": False}, tensors)
         merged = self.copy()
         for module, scale in ((QUERY, 2.0), (DOWN, 4.0)):
             self.add(merged, module + ".weight", tensors[f"{PREFIX}{module}.lora_B.weight"],
@@ -141,10 +149,90 @@ class Lora(unittest.TestCase):
                                         PREFIX + "model.norm.weight": saved})
         left = [rows, 2], [a[1][r * rows + row] for row in range(rows) for r in range(2)]
         right = [2, cols], [b[1][col * 2 + r] for r in range(2) for col in range(cols)]
-        merged = self.copy()
+        merged = self.untied()
         self.add(merged, EMBEDDING + ".weight", left, right, 2.0)
         merged["model.norm.weight"] = (norm[0], array.array("f", saved[1]))
         self.expect_merged(merged, "--lora", folder)
+
+    def embedding_factors(self):
+        """Factors of the embedding as peft stores them, with what is added to its rows."""
+        rows, cols = self.tensors[EMBEDDING + ".weight"][0]
+        a, b = self.factors(2, rows), self.factors(cols, 2)
+        left = [rows, 2], [a[1][r * rows + row] for row in range(rows) for r in range(2)]
+        right = [2, cols], [b[1][col * 2 + r] for r in range(2) for col in range(cols)]
+        return {f"{PREFIX}{EMBEDDING}.lora_embedding_A": a, f"{PREFIX}{EMBEDDING}.lora_embedding_B": b}, left, right
+
+    def other_embedding(self):
+        shape, values = self.tensors[EMBEDDING + ".weight"]
+        return shape, array.array("f", (value + self.random.randint(-8, 8) / 64 for value in values))
+
+    def test_one_of_two_tied_matrices_is_changed_alone(self):
+        """The model's output layer is its embedding; peft changes the one that the adapter names."""
+        new = self.other_embedding()
+        for name, target in (("embed", EMBEDDING), ("head", "lm_head")):
+            with self.subTest(saved=name):
+                merged = self.untied()
+                merged[target + ".weight"] = new
+                self.expect_merged(merged, "--lora", self.adapter(name, {"modules_to_save": [target]}, {f"{PREFIX}{target}.weight": new}), **QUICK)
+        with self.subTest("factors of the head"):
+            rows, cols = self.tensors[EMBEDDING + ".weight"][0]
+            a, b = self.factors(2, cols), self.factors(rows, 2)
+            merged = self.untied()
+            self.add(merged, "lm_head.weight", b, a, 2.0)
+            folder = self.adapter("factors", {}, {PREFIX + "lm_head.lora_A.weight": a, PREFIX + "lm_head.lora_B.weight": b})
+            self.expect_merged(merged, "--lora", folder, **QUICK)
+        with self.subTest("both with one"):
+            merged = self.copy()
+            merged[EMBEDDING + ".weight"] = new
+            folder = self.adapter("tied", {"modules_to_save": ["embed_tokens"], "ensure_weight_tying": True}, {f"{PREFIX}{EMBEDDING}.weight": new})
+            self.expect_merged(merged, "--lora", folder, **QUICK)
+
+    def test_a_base_beside_its_factors(self):
+        """As peft stores them: of the whole model, or one that takes its place."""
+        tensors, left, right = self.embedding_factors()
+        beside = f"{PREFIX}{EMBEDDING}.base_layer.weight"
+        old, new = self.tensors[EMBEDDING + ".weight"], self.other_embedding()
+        for name, base in (("same", old), ("other", new)):
+            with self.subTest(name):
+                merged = self.copy()
+                merged[EMBEDDING + ".weight"] = (base[0], array.array("f", base[1]))
+                merged["lm_head.weight"] = base
+                self.add(merged, EMBEDDING + ".weight", left, right, 1.0)
+                folder = self.adapter(name, {"target_modules": ["embed_tokens"]}, {**tensors, beside: base})
+                self.expect_merged(merged, "--lora", f"{folder}:0.5", **QUICK)
+
+    def test_the_first_pattern_that_fits_counts(self):
+        tensors = {**self.linear(QUERY, 2), **self.linear(DOWN, 2)}
+        cases = (({"self_attn.q_proj": 16, "q_proj": 1}, 8.0, 2.0), ({"q_proj": 1, "self_attn.q_proj": 16}, 0.5, 2.0),
+                 ({"z.*": 1, "[a-q]_proj": 16, ".*": 8}, 8.0, 4.0), ({"^model.layers.0.self_attn.q_proj$": 16, "^q_proj|down_x": 1}, None, None))
+        for i, (pattern, query, down) in enumerate(cases):
+            with self.subTest(pattern=pattern):
+                folder = self.adapter(str(i), {"alpha_pattern": pattern}, tensors)
+                if query is None:
+                    self.refused("a pattern that is not read", "--lora", folder)
+                    continue
+                merged = self.copy()
+                for module, scale in ((QUERY, query), (DOWN, down)):
+                    self.add(merged, module + ".weight", tensors[f"{PREFIX}{module}.lora_B.weight"],
+                             tensors[f"{PREFIX}{module}.lora_A.weight"], scale)
+                self.expect_merged(merged, "--lora", folder, **QUICK)
+
+    def test_what_changed_the_base_is_refused_and_what_did_not_is_merged(self):
+        tensors = self.linear(QUERY, 2)
+        for init in ("pissa", "pissa_niter_4", "olora", "corda", "loftq", "lora_ga", "OLoRA", "of_tomorrow", 1):
+            with self.subTest(init=init):
+                self.refused("init_lora_weights", "--lora", self.adapter(f"bad_{init}", {"init_lora_weights": init}, tensors))
+        for init in (True, False, None, "gaussian", "Gaussian", "eva", "orthogonal", "mica"):
+            with self.subTest(init=init):
+                made, _ = self.convert(cli.DEMO, "a.cria", "--lora", self.adapter(f"good_{init}", {"init_lora_weights": init}, tensors))
+                self.assertEqual(made.returncode, cli.DONE, made.stderr)
+
+    def test_wrappers_of_an_adapted_model_are_passed_over(self):
+        tensors = self.linear(QUERY, 2)
+        merged = self.copy()
+        self.add(merged, QUERY + ".weight", tensors[f"{PREFIX}{QUERY}.lora_B.weight"], tensors[f"{PREFIX}{QUERY}.lora_A.weight"], 2.0)
+        wrapped = {name.replace(PREFIX, PREFIX + "_orig_mod."): tensor for name, tensor in tensors.items()}
+        self.expect_merged(merged, "--lora", self.adapter("a", {}, wrapped), **QUICK)
 
     def test_what_is_no_sum_of_this_model_is_refused(self):
         good = self.linear(QUERY, 2)
@@ -156,8 +244,13 @@ class Lora(unittest.TestCase):
             ("one factor", {}, {a: good[a]}), ("do not fit", {}, {a: good[a], b: self.factors(64, 3)}),
             ("does not have", {}, {k.replace("layers.0", "layers.99"): v for k, v in good.items()}),
             ("shape", {}, {a: self.factors(2, 8), b: good[b]}), ("no factor", {}, {**good, PREFIX + QUERY + ".bias": ([1], [0.0])}),
-            ("embedding", {}, {PREFIX + "lm_head.weight": self.tensors[EMBEDDING + ".weight"]}),
-            ("infinite", {}, {a: nan, b: good[b]}), ("pattern", {"rank_pattern": {".*q_proj": 2}}, good),
+            ("infinite", {}, {a: nan, b: good[b]}), ("pattern", {"rank_pattern": {"(?=q)q_proj|^k": 2}}, good),
+            ("lora_bias", {"lora_bias": True}, good), ("use_qalora", {"use_qalora": True}, good),
+            ("layer_replication", {"layer_replication": [[0, 1], [0, 2]]}, good), ("arrow_config", {"arrow_config": {"top_k": 3}}, good),
+            ("trainable_token_indices", {"trainable_token_indices": {"embed_tokens": [1]}}, good),
+            ("megatron_config", {"megatron_config": {"x": 1}}, good), ("use_bdlora", {"use_bdlora": {"nblocks": 2}}, good),
+            ("kasa_config", {"kasa_config": {"x": 1}}, good), ("monteclora_config", {"monteclora_config": {"x": 1}}, good),
+            ("lora_alpha", {"lora_alpha": float("inf")}, good), ("Infinity", {"alpha_pattern": {"q_proj": float("inf")}}, good),
             ("lora_alpha", {"lora_alpha": "x"}, good), ("no tensors", {}, {}),
             ("target_parameters", {"target_parameters": ["x"]}, good), ("rank", {"r": 0}, good),
         )

@@ -54,6 +54,16 @@ TEST_F(ConvertRefusal, AMissingTensorIsNamed) {
   refuses(ExitCode::kInvalidInput, {kDown, "no tensor"});
 }
 
+TEST_F(ConvertRefusal, AMissingTensorIsExplainedByTheOthers) {
+  checkpoint_.tensor(kDown).name = "model.layers.0.mlp.down_proj.base_layer.weight";
+  refuses(ExitCode::kInvalidInput, {kDown, "base_layer", "of an adapter", "merge_and_unload"});
+  checkpoint_.tensor("model.layers.0.mlp.down_proj.base_layer.weight").name = "other." + kDown;
+  refuses(ExitCode::kInvalidInput, {kDown, "other." + kDown, "save_pretrained"});
+  checkpoint_.tensor("other." + kDown).name = kDown;
+  checkpoint_.config["attention_bias"] = "true";
+  refuses(ExitCode::kInvalidInput, {"q_proj.bias", "which its config asks for"});
+}
+
 TEST_F(ConvertRefusal, AMissingOutputLayerPointsToTheConfig) {
   checkpoint_.erase("lm_head.weight");
   refuses(ExitCode::kInvalidInput, {"lm_head.weight", "tie_word_embeddings"});

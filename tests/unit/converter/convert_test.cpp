@@ -397,6 +397,49 @@ TEST(Convert, SourcesOfSixteenBitsAreRead) {
   }
 }
 
+std::string renamed(const std::string& name, const std::string& kind) {
+  const bool is_head = name == "lm_head.weight";
+  const std::string in_model = is_head ? name : name.substr(std::string("model.").size());
+  if (kind == "bare") return in_model;
+  if (kind == "layers") {
+    const size_t at = name.find("self_attn.");
+    return at == std::string::npos ? name : name.substr(0, at) + "_orig_mod." + name.substr(at);
+  }
+  return kind + name;
+}
+
+TEST(Convert, NamesOfWrappedModelsAreThoseOfTheModel) {
+  const TempFolder folder;
+  TinyCheckpoint plain;
+  plain.write(folder / "plain");
+  Options options;
+  options.tokenizer = converter::TokenizerWish::kNone;
+  const auto converted = [&](const std::string& name) {
+    options.model = folder / name;
+    options.output = folder / (name + ".cria");
+    converter::Progress progress(converter::Verbosity::kQuiet);
+    EXPECT_TRUE(converter::convert(options, &progress).warnings.empty());
+    return ModelReadBack(options.output);
+  };
+  const ModelReadBack wanted = converted("plain");
+  const char* const kinds[] = {
+      "_orig_mod.", "module.", "module._orig_mod.", "model.",
+      "bare",       "layers",  "base_model.model.", "_fsdp_wrapped_module."};
+  int n = 0;
+  for (const std::string kind : kinds) {
+    SCOPED_TRACE(kind);
+    TinyCheckpoint wrapped;
+    for (TestTensor& tensor : wrapped.tensors) tensor.name = renamed(tensor.name, kind);
+    const std::string name = "wrapped" + std::to_string(n++);
+    wrapped.write(folder / name);
+    const ModelReadBack got = converted(name);
+    ASSERT_EQ(got.tensors().size(), wanted.tensors().size());
+    for (size_t i = 0; i < got.tensors().size(); ++i) {
+      EXPECT_EQ(got.raw(got.tensors()[i]), wanted.raw(wanted.tensors()[i])) << i;
+    }
+  }
+}
+
 TEST(Convert, BiasesFollowTheirMatrices) {
   const TempFolder folder;
   TinyCheckpoint checkpoint;

@@ -95,6 +95,11 @@ TEST_F(ConvertTied, TensorsThatAreNotUsedAreWarnedOfButOldRotaryTablesAreNot) {
   std::mt19937 rng(1);
   checkpoint_.tensors.push_back(
       random_tensor("model.layers.0.self_attn.rotary_emb.inv_freq", {8}, &rng));
+  for (const char* buffer : {"rotary_emb.cos_cached", "rotary_emb.sin_cached", "inv_freq",
+                             "rotary_emb.original_inv_freq", "masked_bias"}) {
+    checkpoint_.tensors.push_back(
+        random_tensor(std::string("model.layers.0.self_attn.") + buffer, {8}, &rng));
+  }
   EXPECT_TRUE(convert().warnings.empty());
   checkpoint_.tensors.push_back(random_tensor(R"(model.second_head\nline)", {8}, &rng));
   const ConversionReport report = convert();

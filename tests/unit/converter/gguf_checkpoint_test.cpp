@@ -333,6 +333,30 @@ TEST(GgufCheckpoint, TensorsThatAreRefusedAreCalledAsTheFileCallsThem) {
   expect_refused(writer, {"tensor output_norm.weight"});
 }
 
+// As llama.cpp, which adds the biases that are there.
+TEST(GgufCheckpoint, BiasesThatAreLeftOutAddNothing) {
+  const test::TempFolder folder;
+  const std::string values(256, '?');
+  const std::string nothing(256, '\0');
+  for (const bool is_whole : {true, false}) {
+    GgufWriter writer = tiny_gguf();
+    writer.tensors.push_back({"blk.0.attn_q.bias", {64}, 0, values});
+    writer.tensors.push_back({"blk.0.attn_k.bias", {32}, 0, values.substr(0, 128)});
+    writer.tensors.push_back({"blk.0.attn_v.bias", {32}, 0, values.substr(0, 128)});
+    if (is_whole) writer.tensors.push_back({"blk.0.attn_output.bias", {64}, 0, nothing});
+    test::write_file(folder / "m.gguf", writer.bytes());
+    convert_f32(folder / "m.gguf", folder / (is_whole ? "whole.cria" : "m.cria"),
+                TokenizerWish::kNone);
+  }
+  const test::ModelReadBack whole(folder / "whole.cria");
+  const test::ModelReadBack got(folder / "m.cria");
+  EXPECT_EQ(got.config().flags, whole.config().flags);
+  ASSERT_EQ(got.tensors().size(), whole.tensors().size());
+  for (size_t i = 0; i < got.tensors().size(); ++i) {
+    EXPECT_EQ(got.raw(got.tensors()[i]), whole.raw(whole.tensors()[i])) << i;
+  }
+}
+
 TEST(GgufNames, GoThereAndBack) {
   for (const char* architecture : {"llama", "phi3"}) {
     const Json metadata = {{"general.architecture", architecture}};

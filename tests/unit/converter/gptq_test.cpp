@@ -254,8 +254,68 @@ TEST(Gptq, WithPartsThatDoNotFitIsRefused) {
     expect_refused(checkpoint, {kName, "without scales or qzeros"});
     checkpoint = gptq_checkpoint();
     checkpoint.tensor(kName + part).shape = {1, checkpoint.tensor(kName + part).shape[1] * 2};
-    expect_refused(checkpoint, {kName, "has shape"});
+    const bool is_scales = std::string(part) == ".scales";
+    expect_refused(checkpoint,
+                   {kName, is_scales ? "1 groups for its 64 inputs" : "qzeros of shape"});
   }
+}
+
+TEST(Gptq, ScalesOfOtherNumberTypesAreRead) {
+  const test::TempFolder folder;
+  for (const std::string type : {"BF16", "F32", "F64"}) {
+    TinyCheckpoint checkpoint = gptq_checkpoint();
+    TestTensor& scales = checkpoint.tensor(kName + ".scales");
+    std::string data;
+    for (size_t group = 0; group < kInputs / kGroup; ++group) {
+      for (size_t output = 0; output < kOutputs; ++output) {
+        const float scale = scale_of(group, output);
+        data += type == "BF16"  ? bytes_of_values(std::vector<uint16_t>{f32_to_bf16(scale)})
+                : type == "F32" ? bytes_of_values(std::vector<float>{scale})
+                                : bytes_of_values(std::vector<double>{scale});
+      }
+    }
+    scales.dtype = type;
+    scales.data = data;
+    if (type == "F64") {
+      expect_refused(checkpoint, {kName, "scales of dtype F64", "convert the original"});
+      continue;
+    }
+    run(checkpoint, folder, format::NumberFormat::kInt4);
+    const Planes planes = planes_of(folder / "m.cria", format::NumberFormat::kInt4);
+    std::vector<float> row(kInputs);
+    unpack_row(planes.shape, planes.codes(), planes.scales(), 5, row.data());
+    const float scale = bf16_to_f32(f32_to_bf16(scale_of(0, 5)));
+    EXPECT_EQ(row[0], static_cast<float>(code_of(5, 0)) * scale) << type;
+  }
+}
+
+// Quantizers let single layers have bits and groups of their own.
+TEST(Gptq, ALayerOfAnotherKindSaysSo) {
+  const auto refused = [](uint64_t inputs, uint64_t word_rows, uint64_t groups, bool has_order,
+                          const std::string& part) {
+    TinyCheckpoint checkpoint = gptq_checkpoint();
+    const auto set = [&](const char* end, std::vector<uint64_t> shape, size_t bytes) {
+      TestTensor& tensor = checkpoint.tensor(kName + end);
+      size_t n = bytes;
+      for (const uint64_t side : shape) n *= side;
+      tensor.shape = std::move(shape);
+      tensor.data = std::string(n, '\0');
+    };
+    set(".qweight", {word_rows, kOutputs}, sizeof(uint32_t));
+    set(".scales", {groups, kOutputs}, sizeof(uint16_t));
+    set(".qzeros", {groups, kOutputs / 8}, sizeof(uint32_t));
+    set(".g_idx", {inputs}, sizeof(uint32_t));
+    if (!has_order) checkpoint.erase(kName + ".g_idx");
+    SCOPED_TRACE(part);
+    expect_refused(checkpoint, {kName, part, "convert the original"});
+  };
+  for (const bool has_order : {true, false}) {
+    refused(64, 16, 2, has_order, "codes of 8 bits");
+    refused(128, 8, 4, has_order, "codes of 2 bits");
+    refused(96, 9, 3, has_order, "codes of 3 bits");
+    refused(48, 6, 2, has_order, "48 inputs, which are no multiple of group_size 32");
+  }
+  refused(64, 8, 1, true, "1 groups for its 64 inputs");
 }
 
 }  // namespace

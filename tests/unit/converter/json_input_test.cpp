@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/seeds.h"
@@ -71,7 +73,6 @@ TEST(JsonInput, WhatParsersDisagreeOnIsRefused) {
   expect_invalid({"f", "appears twice"}, [] { (void)parse_json(R"({"o":{"a":1,"a":2}})", "f"); });
   EXPECT_NO_THROW((void)parse_json(R"([{"a":1},{"a":2},{"b":{"a":3}}])", "f"));
   expect_invalid({"f", "too deeply"}, [] { (void)parse_json(std::string(100000, '['), "f"); });
-  expect_invalid({"f", "not valid"}, [] { (void)parse_json(R"({"a":NaN})", "f"); });
   expect_invalid({"f", "out of range"}, [] { (void)parse_json(R"({"a":1e999})", "f"); });
   expect_invalid({"f", "not valid"}, [] { (void)parse_json("", "f"); });
   expect_invalid({"f", "object"}, [] {
@@ -84,6 +85,32 @@ TEST(JsonInput, OneByteOrderMarkIsNothingAndANulIsNoEnd) {
   EXPECT_EQ(parse_json("\xef\xbb\xbf{\"a\":1}", "f"), Json({{"a", 1}}));
   expect_invalid({"f", "byte 3"}, [] { (void)parse_json("\xef\xbb\xbf\xef\xbb\xbf{}", "f"); });
   expect_invalid({"f", "byte 3"}, [] { (void)parse_json(std::string("{}\0{", 4), "f"); });
+}
+
+TEST(JsonInput, NumbersThatPythonWritesAreRefusedByTheirKeyAlone) {
+  const Json json = parse_json(
+      R"({"t":"NaN","q\"":[1,NaN,{"k":Infinity}],"NaN":2,"m":-Infinity,"Infinity":"\\","e":""})",
+      "f");
+  EXPECT_EQ(json["t"], "NaN");
+  EXPECT_TRUE(std::isnan(json["q\""][1].get<double>()));
+  EXPECT_EQ(json["q\""][2]["k"], std::numeric_limits<double>::infinity());
+  EXPECT_EQ(json["NaN"], 2);
+  EXPECT_EQ(json["Infinity"], "\\");
+  EXPECT_EQ(json["e"], "");
+  const JsonObject object(json, "f");
+  expect_invalid({"f: m", "found -Infinity"}, [&] { (void)object.number("m"); });
+  expect_invalid({"f: m", "found -Infinity"}, [&] { (void)object.count("m"); });
+  EXPECT_TRUE(std::isnan(parse_json("NaN", "f").get<double>()));
+  for (const char* broken :
+       {"{NaN:1}", "[-NaN]", "[NaN5]", "[1NaN]", "[NaNNaN]", "[+Infinity]", "[\"a\"NaN]", "nan",
+        "[infinity]", "[Infinit]", "{\"a\":NaN", "[\"NaN]", "[\\NaN]"}) {
+    SCOPED_TRACE(broken);
+    expect_invalid({"f", "not valid"}, [&] { (void)parse_json(broken, "f"); });
+  }
+  const std::string text = R"({"o":{"z":NaN,"a":{"b":1},"Infinity":2},"p":{"c":3},"z":[{"o":4}]})";
+  EXPECT_EQ(converter::keys_in_file_order(text, "o"),
+            (std::vector<std::string>{"z", "a", "Infinity"}));
+  EXPECT_TRUE(converter::keys_in_file_order(text, "z").empty());
 }
 
 TEST(JsonInput, MoreValuesThanAllowedAreRefused) {
