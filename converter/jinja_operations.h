@@ -1,8 +1,8 @@
 // The operations of a tag, read with Jinja2's grammar and written as calls of the renderer's own
 // functions (converter/jinja_operators.h), each in brackets of its own.
 //
-// minja binds some operators otherwise and computes many otherwise than Jinja2. A stored template is
-// compared with what minja renders: where minja itself were wrong, the comparison could not see it.
+// minja binds some operators otherwise and computes many otherwise than Jinja2. A stored template
+// is compared with what minja renders: where minja itself were wrong, that would not show.
 #pragma once
 
 #include <string_view>

@@ -5,11 +5,11 @@
 #include <string_view>
 #include <utility>
 
-#include "converter/added_tokens.h"
 #include "converter/broken_rule.h"
 #include "converter/byte_span.h"
 #include "converter/chat_template_import.h"
 #include "converter/error.h"
+#include "converter/joined_tokens.h"
 #include "converter/sentencepiece_model.h"
 #include "converter/side_files.h"
 #include "converter/text_table.h"

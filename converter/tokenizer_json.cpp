@@ -7,9 +7,9 @@
 #include <span>
 #include <utility>
 
-#include "converter/added_tokens.h"
 #include "converter/byte_alphabet.h"
 #include "converter/error.h"
+#include "converter/joined_tokens.h"
 #include "converter/json_input.h"
 #include "converter/side_files.h"
 #include "converter/text_table.h"

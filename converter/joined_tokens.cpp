@@ -1,4 +1,4 @@
-#include "converter/added_tokens.h"
+#include "converter/joined_tokens.h"
 
 #include <algorithm>
 #include <cstdint>

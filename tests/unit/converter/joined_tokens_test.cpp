@@ -1,5 +1,5 @@
 // The added tokens of a folder, of which several files may name some: those that transformers has.
-#include "converter/added_tokens.h"
+#include "converter/joined_tokens.h"
 
 #include <gtest/gtest.h>
 
