@@ -28,8 +28,8 @@ struct ImportedChatTemplate {
 
 // Several times the longest known. minja takes time that grows with the square.
 inline constexpr size_t kMaxAppliedTemplateBytes = 1 << 16;
-// The longest known take 1 s on a server's core of 2023. Steps are counted (jinja_operators.h);
-// this is for what counts none.
+// The longest known take 1 s on a server's core of 2023. Steps are counted
+// (converter/jinja_operators.h); this is for what counts none.
 inline constexpr ChildLimits kTemplateLimits = {10, uint64_t{1} << 28, 1 << 18};
 
 [[nodiscard]] ImportedChatTemplate import_chat_template(

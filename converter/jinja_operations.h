@@ -2,8 +2,7 @@
 // functions (converter/jinja_operators.h), each in brackets of its own.
 //
 // minja binds some operators otherwise and computes many otherwise than Jinja2. A stored template
-// is compared with what minja renders: where minja itself were wrong, the comparison could not see
-// it.
+// is compared with what minja renders: where minja itself were wrong, that would not show.
 #pragma once
 
 #include <string_view>

@@ -165,10 +165,10 @@ JinjaSource rewrite_jinja(std::string_view jinja) {
   std::vector<size_t> ends;
   find_loops(parts.tags, &loops, &ends);
   const auto add_text = [&](const std::string& text) {
-    // Text that looks like a tag comes from a raw block.
-    const bool is_plain = text.find("{{") == std::string::npos &&
-                          text.find("{%") == std::string::npos &&
-                          text.find("{#") == std::string::npos;
+    // Text that looks like a tag comes from a raw block; a brace makes one with a tag behind it.
+    const bool is_plain =
+        text.find("{{") == std::string::npos && text.find("{%") == std::string::npos &&
+        text.find("{#") == std::string::npos && (text.empty() || text.back() != '{');
     result.text += is_plain || text.empty() ? text : "{{ " + written_literal(text) + " }}";
   };
   for (size_t i = 0; i < parts.tags.size(); ++i) {

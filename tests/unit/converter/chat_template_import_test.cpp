@@ -363,6 +363,7 @@ TEST(JinjaSourceTest, WhiteSpaceIsThatOfJinja2) {
   EXPECT_EQ(rendered("a {#- note -#} b"), "ab");
   EXPECT_EQ(rendered("  {%+ if true %}x{% endif +%}\n"), "  x");
   EXPECT_EQ(rendered("{% raw %}{{ x }}{% endraw %}!"), "{{ x }}!");
+  EXPECT_EQ(rendered("a:{\n{%- if true %}x{% endif %}}{"), "a:{x}{");
   EXPECT_EQ(rendered("{% raw %}\n{{ x }}\n{% endraw %}\n!"), "\n{{ x }}\n!");
   EXPECT_EQ(rendered("{% raw -%}\n{{ x }}\n{%- endraw %}\n!"), "{{ x }}!");
 }
