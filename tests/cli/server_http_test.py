@@ -1,4 +1,5 @@
 """What the server takes from clients that are hostile, slow or gone, and how it ends."""
+import contextlib
 import http.client
 import json
 import os
@@ -71,6 +72,25 @@ class Security(unittest.TestCase):
             result = cli.cria("serve", cli.model(), "--port", "0", "--api-key-file", path)
             self.assertEqual(result.code, cli.BAD_INPUT, result.err)
         self.assertIn(": line 2 is longer than the 8192 bytes that a key can have", result.err)
+
+    def test_readers_without_a_key_that_are_slow_keep_nobody_out(self):
+        keys = cli.folder() / "keys"
+        keys.write_text(f"{KEY}\n")
+        with Server("--api-key-file", keys) as server, contextlib.ExitStack() as stack:
+            slow = []
+            for _ in range(256):
+                client = stack.enter_context(socket.socket())
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+                client.settimeout(cli.PATIENCE_S)
+                client.connect((server.host, server.port))
+                client.sendall(head("GET / HTTP/1.1"))
+                slow.append(client)
+            for client in slow:
+                self.assertTrue(client.recv(1200).startswith(b"HTTP/1.1 200"))
+            for _ in range(20):
+                answer = server.post("/completion", {"prompt": "a", "n_predict": 1}, headers={"Authorization": f"Bearer {KEY}"})
+                self.assertEqual(answer.status, 200)
+                time.sleep(0.05)
 
     def test_the_longest_key_is_heard(self):
         path = cli.folder() / "long_key"

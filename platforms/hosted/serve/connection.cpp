@@ -2,6 +2,8 @@
 
 #include <boost/asio/error.hpp>
 
+#include <algorithm>
+
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/shown_text.h"
 
@@ -28,12 +30,28 @@ void Connection::on_deadline() {
   if (is_sending()) {
     return refuse(ErrorKind::kTimeout, "the request took too long to arrive");
   }
-  constexpr const char* kWhy = "cut off, as its client takes too little";
+  cut_off("cut off, as its client takes too little");
+}
+
+void Connection::cut_off(const char* why) {
   // Its line in the log was written when the answer was complete.
   if (state_ == State::kClosing && is_writing_ && server_->options.log != nullptr) {
-    server_->options.log(kWhy);
+    server_->options.log(why);
   }
-  close(kWhy);
+  close(why);
+}
+
+std::optional<Connection::Pace> Connection::pace(int64_t now_ms) const {
+  const auto pace_of = [&](bool is_busy, size_t n_bytes, int64_t since_ms) {
+    const int64_t passed_ms = std::max<int64_t>(now_ms - since_ms, 1);
+    return Pace{passed_ms < limits_.new_ms, is_busy,
+                static_cast<double>(n_bytes) / static_cast<double>(passed_ms), since_ms};
+  };
+  if (is_idle() || state_ == State::kLingering) return pace_of(false, 0, since_ms_);
+  if (state_ == State::kHeader) return pace_of(true, header_bytes_ + buffer_.size(), since_ms_);
+  if (state_ == State::kBody) return pace_of(true, body_bytes_, since_ms_);
+  if (is_writing_) return pace_of(true, n_sent_, writing_since_ms_);
+  return std::nullopt;
 }
 
 void Connection::release_body() {

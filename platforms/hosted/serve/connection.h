@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -44,12 +45,24 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void on_tick(int64_t now_ms);
   void close(const char* why = "client left");
   [[nodiscard]] bool is_idle() const { return state_ == State::kIdle && unsent_.empty(); }
-  // Still sends its request.
-  [[nodiscard]] bool is_sending() const {
-    return state_ == State::kHeader || state_ == State::kBody;
-  }
-  [[nodiscard]] int64_t since_ms() const { return since_ms_; }  // idle, or sending
-  [[nodiscard]] bool is_gone() const { return is_gone_; }       // from any thread
+  // Ends it for others: its client takes or sends less than they might.
+  void cut_off(const char* why);
+
+  // What a client does while it is waited for; the least makes room for others.
+  struct Pace {
+    bool is_new;    // has had no time yet
+    bool is_busy;   // sends its request or takes its answer
+    double per_ms;  // bytes of that
+    int64_t since_ms;
+    bool operator<(const Pace& other) const {
+      return std::tie(is_new, is_busy, per_ms, since_ms) <
+             std::tie(other.is_new, other.is_busy, other.per_ms, other.since_ms);
+    }
+  };
+  // Nothing where it is not waited for: its answer is being made.
+  [[nodiscard]] std::optional<Pace> pace(int64_t now_ms) const;
+
+  [[nodiscard]] bool is_gone() const { return is_gone_; }  // from any thread
   // Of a body that still arrives.
   [[nodiscard]] size_t unfinished_bytes() const { return state_ == State::kBody ? body_bytes_ : 0; }
   void drop_body();
@@ -78,6 +91,11 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   std::string note;
 
  private:
+  // Still sends its request.
+  [[nodiscard]] bool is_sending() const {
+    return state_ == State::kHeader || state_ == State::kBody;
+  }
+
   enum class State { kIdle, kHeader, kBody, kAnswering, kClosing, kLingering, kClosed };
 
   static constexpr size_t kReadBytes = size_t{16} << 10;
@@ -140,10 +158,11 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool is_dropping_ = false;  // what it sends ahead
   bool hears_end_ = false;    // the client's end of its requests came while they were read ahead
   int status_ = 0;
-  size_t header_bytes_ = 0;  // taken by the parser
-  size_t body_bytes_ = 0;    // counted in the server's
-  size_t reply_bytes_ = 0;   // as well
-  int64_t since_ms_ = monotonic_ms();
+  size_t header_bytes_ = 0;            // taken by the parser
+  size_t body_bytes_ = 0;              // counted in the server's
+  size_t reply_bytes_ = 0;             // as well
+  int64_t since_ms_ = monotonic_ms();  // idle, sending or lingering
+  int64_t writing_since_ms_ = 0;       // is_writing_
   double started_seconds_ = 0.0;
   int64_t deadline_ms_ = kNever;
   int64_t comment_ms_ = kNever;  // when one is due

@@ -157,6 +157,7 @@ void Connection::write() {
     return begin_request();
   }
   is_writing_ = true;
+  writing_since_ms_ = monotonic_ms();
   sending_.swap(unsent_);
   unsent_.clear();
   n_sent_ = 0;
@@ -201,6 +202,7 @@ void Connection::linger() {
   constexpr int kLingerSeconds = 2;
   set_deadline(kLingerSeconds);
   state_ = State::kLingering;
+  since_ms_ = monotonic_ms();
   buffer_.clear();
   read();
 }

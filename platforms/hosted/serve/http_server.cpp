@@ -137,6 +137,20 @@ void HttpServer::Impl::turn_away(Tcp::socket socket, const std::string& text) {
   socket.write_some(asio::buffer(text), ignored);
 }
 
+// Null: every client waits for its answer.
+std::shared_ptr<Connection> HttpServer::Impl::slowest_connection() const {
+  const int64_t now_ms = monotonic_ms();
+  std::shared_ptr<Connection> slowest;
+  std::optional<Connection::Pace> least;
+  for (const std::shared_ptr<Connection>& each : connections_) {
+    const std::optional<Connection::Pace> pace = each->pace(now_ms);
+    if (!pace || (least && !(*pace < *least))) continue;
+    slowest = each;
+    least = pace;
+  }
+  return slowest;
+}
+
 void HttpServer::Impl::welcome(Tcp::socket socket) {
   ErrorCode ignored;
   socket.set_option(Tcp::no_delay(true), ignored);
@@ -145,15 +159,9 @@ void HttpServer::Impl::welcome(Tcp::socket socket) {
   using NotSent = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_NOTSENT_LOWAT>;
   socket.set_option(NotSent(static_cast<int>(options.limits.text_bytes / 4)), ignored);
   if (connections_.size() >= options.limits.n_connections) {
-    // Somebody who asks nothing makes room; else who has been sending its request for longest.
-    std::shared_ptr<Connection> oldest;
-    for (const std::shared_ptr<Connection>& each : connections_) {
-      if (!each->is_idle() && !each->is_sending()) continue;
-      const auto rank = [](const Connection& c) { return std::pair(!c.is_idle(), c.since_ms()); };
-      if (oldest == nullptr || rank(*each) < rank(*oldest)) oldest = each;
-    }
-    if (oldest == nullptr) return turn_away(std::move(socket), too_many_text_);
-    oldest->close();
+    const std::shared_ptr<Connection> slowest = slowest_connection();
+    if (slowest == nullptr) return turn_away(std::move(socket), too_many_text_);
+    slowest->cut_off("cut off for another client, as its own takes or sends too little");
   }
   std::shared_ptr<Connection> connection;
   try {

@@ -21,6 +21,7 @@ struct HttpLimits {
   size_t text_bytes = size_t{64} << 10;        // of an answer, about, made before it is taken
   size_t replies_bytes = size_t{64} << 20;     // of longer ones, whole, that wait to be taken
   size_t n_connections = 256;
+  int new_ms = 1000;         // in which a client has time to begin, whoever else wants to connect
   int idle_seconds = 60;     // between requests
   int header_seconds = 10;   // from a request's first byte to the end of its header
   int body_seconds = 30;     // then to the end of its body

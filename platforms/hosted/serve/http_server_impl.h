@@ -58,6 +58,7 @@ class HttpServer::Impl {
   void accept();
   void on_accepted(ErrorCode error, Tcp::socket socket);
   void welcome(Tcp::socket socket);
+  [[nodiscard]] std::shared_ptr<Connection> slowest_connection() const;
   void turn_away(Tcp::socket socket, const std::string& text);
   void wait_for_tick();
   void leave_when_done();

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "tests/support/http_client.h"
 #include "tests/support/patience.h"
@@ -84,9 +86,11 @@ class Handler final : public RequestHandler {
 };
 
 std::atomic<int> n_cut_off = 0;
+std::atomic<int> n_made_room = 0;
 
 void count_cuts(const std::string& line) {
   if (line.find("cut off, as its client takes too little") != std::string::npos) ++n_cut_off;
+  if (line.find("cut off for another client") != std::string::npos) ++n_made_room;
 }
 
 void wait_for(const std::atomic<int>& count, int n) {
@@ -111,10 +115,10 @@ class HttpServerTrial : public testing::Test {
     limits.text_bytes = size_t{16} << 10;
     return limits;
   }
-  HttpServerTrial()
-      : server_({.host = "127.0.0.1", .port = 0, .limits = short_limits(), .log = &count_cuts},
-                &handler_) {
+  explicit HttpServerTrial(const HttpLimits& limits = short_limits())
+      : server_({.host = "127.0.0.1", .port = 0, .limits = limits, .log = &count_cuts}, &handler_) {
     n_cut_off = 0;
+    n_made_room = 0;
     thread_ = std::thread([this] { server_.run([] {}); });
   }
   ~HttpServerTrial() override {
@@ -304,6 +308,93 @@ TEST_F(HttpServerTrial, WhoSendsTooMuchAheadGetsOneAnswer) {
     if (is_told) break;
   }
   EXPECT_TRUE(is_told);
+}
+
+// Few connections, and limits of time that nobody reaches here.
+class CrowdedTrial : public HttpServerTrial {
+ protected:
+  static constexpr size_t kConnections = 8;
+  static constexpr int kNewMs = 50;
+  static HttpLimits crowded() {
+    HttpLimits limits;
+    limits.n_connections = kConnections;
+    limits.new_ms = kNewMs;
+    limits.drain_seconds = limits.header_seconds = limits.body_seconds = limits.idle_seconds = 600;
+    return limits;
+  }
+  CrowdedTrial() : HttpServerTrial(crowded()) { handler_.n_long = size_t{7} << 20; }
+
+  // Clients that have begun to get an answer and do no more.
+  [[nodiscard]] std::vector<std::unique_ptr<HttpClient>> deaf_clients(const char* path,
+                                                                      size_t n) const {
+    std::vector<std::unique_ptr<HttpClient>> deaf;
+    for (size_t i = 0; i < n; ++i) {
+      deaf.push_back(std::make_unique<HttpClient>(server_.address(), size_t{4} << 10));
+      deaf.back()->send(asking(path));
+    }
+    for (const auto& each : deaf) {
+      EXPECT_TRUE(test::becomes_true([&] { return each->has_answer(); }));
+    }
+    std::this_thread::sleep_for(milliseconds(2 * kNewMs));
+    return deaf;
+  }
+  void expect_room(int n_clients) const {
+    for (int i = 0; i < n_clients; ++i) {
+      HttpClient newcomer = client();
+      newcomer.send(asking("/", "room"));
+      EXPECT_EQ(newcomer.read_answer().body, "room") << i;
+    }
+  }
+};
+
+TEST_F(CrowdedTrial, WhoReadsTooLittleMakesRoom) {
+  for (const char* path : {"/whole", "/chunks", "/events"}) {
+    const auto deaf = deaf_clients(path, kConnections);
+    expect_room(20);
+    EXPECT_GT(n_made_room.exchange(0), 0) << path;
+  }
+}
+
+TEST_F(CrowdedTrial, WhoSendsTooLittleMakesRoom) {
+  for (const std::string part : {"POST / HT",
+                                 "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
+                                 "9\r\n\r\n{"}) {
+    std::vector<std::unique_ptr<HttpClient>> slow;
+    for (size_t i = 0; i < kConnections; ++i) {
+      slow.push_back(std::make_unique<HttpClient>(server_.address()));
+      slow.back()->send(part);
+    }
+    std::this_thread::sleep_for(milliseconds(2 * kNewMs));
+    expect_room(20);
+  }
+}
+
+// Those whose answers are being made stay, and so does who reads as fast as it comes.
+TEST_F(CrowdedTrial, TheSlowestMakesRoom) {
+  const auto deaf = deaf_clients("/whole", kConnections - 1);
+  HttpClient quick = client();
+  quick.send(asking("/whole"));
+  size_t n_read = 0;
+  const auto read_on = [&](size_t n_bytes) {
+    for (const size_t wanted = n_read + n_bytes; n_read < wanted;) {
+      const size_t n = quick.read_some(size_t{64} << 10).size();
+      if (n == 0) break;
+      n_read += n;
+    }
+  };
+  read_on(size_t{1} << 20);
+  std::this_thread::sleep_for(milliseconds(2 * kNewMs));
+  std::vector<std::unique_ptr<HttpClient>> waiting;
+  for (size_t i = 0; i < kConnections - 1; ++i) {
+    read_on(size_t{256} << 10);
+    waiting.push_back(std::make_unique<HttpClient>(server_.address()));
+    waiting.back()->send(asking("/never"));
+    wait_for(handler_.n_kept, static_cast<int>(i + 1));
+  }
+  EXPECT_EQ(n_made_room, static_cast<int>(kConnections - 1));
+  EXPECT_EQ(handler_.n_gone, 0);
+  read_on(handler_.n_long - n_read);
+  EXPECT_GE(n_read, handler_.n_long);
 }
 
 }  // namespace
