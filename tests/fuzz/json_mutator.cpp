@@ -1,5 +1,4 @@
-// Changes JSON texts by their structure, or by bytes: for json_fuzz, safetensors_fuzz and
-// server_request_fuzz.
+// Changes JSON texts by their structure, or by bytes: for json_fuzz and safetensors_fuzz.
 #include <cstring>
 
 #include "tests/fuzz/json_mutation.h"
@@ -9,39 +8,9 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
                                           unsigned seed);
 
 size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
-  static constexpr const char* kWords[] = {"dtype",
-                                           "shape",
-                                           "data_offsets",
-                                           "__metadata__",
-                                           "F32",
-                                           "BF16",
-                                           "F16",
-                                           "F64",
-                                           "BOOL",
-                                           "F4",
-                                           "weight_map",
-                                           "a",
-                                           "b",
-                                           "messages",
-                                           "role",
-                                           "user",
-                                           "content",
-                                           "prompt",
-                                           "max_tokens",
-                                           "n",
-                                           "seed",
-                                           "stop",
-                                           "stream",
-                                           "logit_bias",
-                                           "logprobs",
-                                           "top_logprobs",
-                                           "response_format",
-                                           "json_schema",
-                                           "type",
-                                           "temperature",
-                                           "top_k",
-                                           "ignore_eos",
-                                           "n_probs"};
+  static constexpr const char* kWords[] = {
+      "dtype", "shape", "data_offsets", "__metadata__", "F32", "BF16", "F16",
+      "F64",   "BOOL",  "F4",           "weight_map",   "a",   "b"};
   cria::fuzz::RandomChoice random(seed);
   if (random.one_in(3)) return LLVMFuzzerMutate(data, size, max_size);
   const std::string text =

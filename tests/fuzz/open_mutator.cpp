@@ -107,7 +107,8 @@ void put_derive(RandomChoice* random, Bytes* out) {
 
 void put_field(RandomChoice* random, Bytes* out) {
   const Struct& s = random->of(kStructs);
-  const uint32_t width = random->one_in(8) ? 1 : random->one_in(16) ? 2 : 4;
+  const uint32_t wanted = random->one_in(8) ? 1 : random->one_in(16) ? 2 : 4;
+  const uint32_t width = std::min(wanted, s.bytes);  // a count of the config has two bytes
   const uint32_t offset =
       s.begin + random->below(s.most) * s.bytes + random->below(s.bytes / width) * width;
   const bool adds = width == 4 && random->one_in(3);

@@ -1,5 +1,6 @@
 // The body of a request to the server, by anybody: read, or refused with an error of the API. Each
-// is taken for a chat, a text and llama.cpp's native form, for a tiny model.
+// is taken for a chat, a text and llama.cpp's native form, for a tiny model. What reading it
+// allocates is counted: a server reads for anybody.
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,7 +12,9 @@
 #include "platforms/hosted/serve/text_service.h"
 #include "tests/fuzz/base_models.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/time_limit.h"
 #include "tests/support/engine_trial.h"
+#include "tests/support/failing_memory.h"
 
 namespace cria::fuzz {
 namespace {
@@ -53,6 +56,27 @@ void check_order(const hosted::OrderContext& context, const hosted::AnswerOrder&
   }
 }
 
+// Holds what this thread allocates until the limit ends against docs/security.md, what it frees
+// again included.
+class AllocationLimit {
+ public:
+  explicit AllocationLimit(size_t n_bytes)
+      : most_(kRequestBytes + kBytesOfAByte * n_bytes), before_(test::n_allocated_bytes) {}
+  ~AllocationLimit() {
+    expect(test::n_allocated_bytes - before_ <= most_,
+           "reading a request allocates in proportion to its bytes");
+  }
+  AllocationLimit(const AllocationLimit&) = delete;
+  AllocationLimit& operator=(const AllocationLimit&) = delete;
+
+ private:
+  static constexpr uint64_t kRequestBytes = uint64_t{64} << 10;
+  static constexpr uint64_t kBytesOfAByte = 128;
+
+  uint64_t most_;
+  uint64_t before_;
+};
+
 template <typename Read>
 void read_or_refuse(Read read) {
   try {
@@ -79,9 +103,6 @@ int fuzz_one(const uint8_t* data, size_t size) {
     }
     const hosted::Fields fields(request);
     read_or_refuse([&] { (void)hosted::chat_messages(request); });
-    for (const auto order : {&hosted::chat_order, &hosted::text_order, &hosted::native_order}) {
-      read_or_refuse([&] { check_order(served.context, order(served.context, request, body)); });
-    }
     for (const char* name : {"a", "n", "seed", "stream", "temperature"}) {
       read_or_refuse([&] { (void)fields.integer(name, -1, 100); });
       read_or_refuse([&] { (void)fields.number(name, 0.0, 1.0); });
@@ -89,6 +110,14 @@ int fuzz_one(const uint8_t* data, size_t size) {
       read_or_refuse([&] { (void)fields.text(name); });
     }
   });
+  for (const auto order : {&hosted::chat_order, &hosted::text_order, &hosted::native_order}) {
+    const AllocationLimit memory(size);
+    const TimeLimit time(size);
+    read_or_refuse([&] {
+      const hosted::ParsedJson parsed = hosted::parse_object(body);
+      check_order(served.context, order(served.context, parsed.json, body));
+    });
+  }
   return 0;
 }
 

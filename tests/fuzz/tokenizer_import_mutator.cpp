@@ -59,7 +59,11 @@ constexpr const char* kWords[] = {"type",
                                   "<|start_header_id|>",
                                   "<|end_header_id|>",
                                   "[INST]",
-                                  "[/INST]"};
+                                  "[/INST]",
+                                  "()",
+                                  "(?:)*",
+                                  "a{0}",
+                                  "(a{256}){256}"};
 constexpr const char* kNames[] = {"tokenizer.json",
                                   "tokenizer_config.json",
                                   "added_tokens.json",

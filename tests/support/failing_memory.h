@@ -1,5 +1,5 @@
-// Allocations that fail when a test says so. It replaces the program's operator new: for a source
-// named *_memory_test.cpp, which is a program of its own.
+// Allocations that fail when a test says so, and what they add up to. It replaces the program's
+// operator new: for a source named *_memory_test.cpp or *_fuzz.cpp, which is a program of its own.
 #pragma once
 
 #include <atomic>
@@ -26,6 +26,9 @@ inline std::atomic<int64_t> n_counted = 0;
 inline std::atomic<int64_t> first_failure = 0;
 inline std::atomic<int64_t> n_failures = 0;
 
+// Of this thread, what was freed included.
+inline thread_local uint64_t n_allocated_bytes = 0;
+
 // From now on the n-th allocation of threads that are not spared fails (0: the next), and as many
 // as follow it.
 inline void fail_allocations(int64_t n, int64_t n_failing) {
@@ -49,6 +52,7 @@ inline bool allocation_fails() {
 }
 
 inline void* allocated(size_t n_bytes) {
+  n_allocated_bytes += n_bytes;
   return allocation_fails() ? nullptr : std::malloc(n_bytes == 0 ? 1 : n_bytes);
 }
 
