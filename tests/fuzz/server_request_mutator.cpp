@@ -1,5 +1,6 @@
-// Changes a request's body by its JSON, or by its text, which alone can hold what a parser's objects
-// cannot: a member twice, members and elements by the thousand, brackets as deep as the limits.
+// Changes a request's body by its JSON, or by its text, which alone can hold what a parser's
+// objects cannot: a member twice, members and elements by the thousand, brackets as deep as the
+// limits.
 #include <cstring>
 #include <string>
 
