@@ -154,8 +154,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
   } else {
     // What no time limit holds for is done in a process with one.
     chat_section = converter::import_chat_template({std::string(part_named(parts, "template")),
-                                                    bos,
-                                                    eos,
+                                                    {{"bos_token", bos}, {"eos_token", eos}},
                                                     {std::begin(kControls), std::end(kControls)}})
                        .section;
   }

@@ -2,6 +2,7 @@
 // used.
 #include <string>
 
+#include "converter/joined_tokens.h"
 #include "converter/sentencepiece_model.h"
 #include "converter/tiktoken_model.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -34,7 +34,7 @@ std::vector<ChatMessage> messages_of(const json& row) {
 std::vector<uint8_t> section_of(const std::string& jinja, const std::string& bos,
                                 const std::string& eos, const std::vector<std::string>& tokens) {
   converter::ImportedChatTemplate imported =
-      converter::import_chat_template({jinja, bos, eos, tokens});
+      converter::import_chat_template({jinja, {{"bos_token", bos}, {"eos_token", eos}}, tokens});
   if (imported.section.empty()) throw std::runtime_error("the template " + imported.problem);
   return std::move(imported.section);
 }
