@@ -23,7 +23,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
   try {
     const converter::JinjaSource source = rewritten_in_time(text);
     for (const std::string& tested : source.tested) {
-      expect(source.literals.count(tested) != 0, "what is looked for is a literal");
+      expect(source.literals.count(tested) == 1, "what is looked for is a literal");
     }
     const converter::JinjaSource again = converter::rewrite_jinja(text);
     expect(again.text == source.text && again.literals == source.literals, "one text, one result");
