@@ -533,6 +533,27 @@ TEST(ChatRandom, WhatIsRefusedAmidAnAnswerChangesNothing) {
   });
 }
 
+// What a window has passed cannot be computed again with dropped exchanges in sight.
+TEST(ChatRandom, ModelsWithAShortWindowReadAgainUnasked) {
+  int n_dropped = 0;
+  test::for_each_seed({9}, [&](uint32_t seed) {
+    for (const Model& model : models()) {
+      if (model.window == 0) continue;
+      Random random(seed);
+      Setting setting = random_setting(&random);
+      setting.model = &model;
+      setting.session.context = std::max(96U, model.window);
+      setting.chat = {};
+      Pair pair(setting, &random);
+      setting.chat.exact_context = 1;
+      pair.other = setting.begin();
+      for (int i = 0; i < kSteps; ++i) pair.say();
+      n_dropped += static_cast<int>(cria_chat_n_dropped(pair.one->get()));
+    }
+  });
+  EXPECT_GT(n_dropped, 3);
+}
+
 // The hook cancels while a question, or what comes before it, is read. Whatever was to be read again
 // for it may have to be read again for the next one, as the same tokens.
 TEST(ChatRandom, WhatIsCancelledChangesNothing) {
