@@ -19,9 +19,9 @@
  * What is said here of bits holds with the exact backend, for a session that nobody else changes.
  * A call that fails leaves everything as it was, whatever its status: what follows has the bits it
  * would have had, though more may have to be read for it. Two things are not taken back. Exchanges
- * that were dropped to make room for a question stay away when its reading fails (CRIA_CANCELLED
- * above all). And where the reading that failed had begun to read the conversation again, exchanges
- * that were dropped before are not in sight any more of what is left, nor are the next ones to go.
+ * that left to make room for a question stay away when its reading fails, as by CRIA_CANCELLED. And
+ * what that reading had replaced in the session is read again without dropped exchanges in sight:
+ * those that had left, and those that leave next, for which what stays is then read again.
  *
  * Nothing here allocates or prints. A chat is used by one call at a time, as its session is, which
  * nobody else may change meanwhile.

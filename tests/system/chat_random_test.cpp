@@ -251,6 +251,7 @@ class Pair {
   }
   // The same question, or taking back, of both.
   void say() {
+    if (may_differ()) return;
     if (chance(random, 15)) {
       const size_t n = cria_chat_n_messages(one->get());
       const size_t n_kept = n - std::min<size_t>(n, (*random)() % 6);

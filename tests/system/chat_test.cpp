@@ -347,8 +347,9 @@ std::vector<uint8_t> with_more_unread(const std::vector<uint8_t>& saved, uint32_
 // A chat goes on behind any tokens that its context had, but they end as a context does, and there
 // are no more of them than positions and what closes an answer that filled them.
 TEST(Chat, ASavedConversationWithOtherUnreadTokensIsRefusedOrGoesOn) {
+  const Bytes file = demo();
   for (const uint32_t context : {16u, 64u, 0u}) {
-    Chat chat(demo(), 4, context);
+    Chat chat(file, 4, context);
     ASSERT_EQ(chat.say("a"), CRIA_OK);
     ASSERT_EQ(chat.result().end, CRIA_CHAT_LIMIT);
     const std::vector<uint8_t> saved = chat.saved();
@@ -359,7 +360,7 @@ TEST(Chat, ASavedConversationWithOtherUnreadTokensIsRefusedOrGoesOn) {
         cria_context(chat.session().session()) - static_cast<uint32_t>(chat.tokens().size());
     for (const uint32_t n_more : {1u, 2u, n_left, n_left + 1, n_left + 250, 70000u}) {
       SCOPED_TRACE(std::to_string(context) + " " + std::to_string(n_more));
-      Chat other(demo(), 4, context);
+      Chat other(file, 4, context);
       const std::vector<uint8_t> behind = with_more_unread(saved, n_more, false);
       EXPECT_EQ(cria_chat_load(other.get(), behind.data(), behind.size()), CRIA_BAD_STATE);
       const std::vector<uint8_t> before = with_more_unread(saved, n_more, true);
