@@ -1,5 +1,4 @@
-// cria_chat: messages to tokens that have to be read, and back. The context always holds a
-// beginning of the conversation, or what is left of one, as the template makes it.
+// cria_chat: messages to tokens that have to be read, and back.
 #include "runtime/chat/chat.h"
 
 #include <algorithm>
@@ -8,8 +7,10 @@
 #include "runtime/base/enum_bits.h"
 #include "runtime/chat/chat_ahead.h"
 #include "runtime/chat/chat_ask.h"
+#include "runtime/chat/chat_context.h"
 #include "runtime/chat/chat_messages.h"
 #include "runtime/chat/chat_room.h"
+#include "runtime/decode/sampler.h"
 #include "runtime/decode/session.h"
 #include "runtime/decode/workspace.h"
 
@@ -27,16 +28,17 @@ bool stays_as_it_is(const cria_chat& c) {
   return answer.find(kThinkEnd) == std::string_view::npos;
 }
 
-// The answer is over. Its last token, if it was not read, and the template's tokens come before the
-// next message.
-void finish(cria_chat* c, bool has_unread, cria_chat_end end, cria_chat_piece* piece) {
+// The answer is over. The template's tokens come before the next message.
+void finish(cria_chat* c, bool is_cut, cria_chat_end end, cria_chat_piece* piece) {
   c->phase = ChatPhase::kIdle;
-  c->n_pending = 0;
-  c->n_ahead = 0;
-  if (has_unread) c->memory.pending[c->n_pending++] = c->last_token;
-  std::copy(c->memory.closing, c->memory.closing + c->n_closing, c->memory.pending + c->n_pending);
-  c->n_pending += c->n_closing;
-  c->n_in_context = c->has_closing && stays_as_it_is(*c) ? c->n_messages : 0;
+  c->memory.messages[c->n_messages - 1].marks |= is_cut ? kAnswered | kCut : kAnswered;
+  c->n_in_context = c->n_messages;
+  if (c->has_closing && stays_as_it_is(*c)) {
+    std::copy(c->memory.closing, c->memory.closing + c->n_closing, c->memory.said + c->n_said);
+    c->n_said += c->n_closing;
+  } else {
+    forget_context(c);
+  }
   piece->is_last = 1;
   piece->end = end;
 }
@@ -60,108 +62,124 @@ bool add_text(cria_chat* c, uint32_t token, cria_chat_piece* piece) {
   return append_text(c, out, n);
 }
 
-// Plans the reading of a token where the context is full.
-Status make_room_while_speaking(cria_chat* c, cria_workspace* w) {
+// Plans the reading of the token that was drawn last, which said ends with.
+void plan_token(cria_chat* c) {
+  c->memory.next[0] = c->last_token;
+  c->n_next = 1;
+  c->stays = all_said(*c);
+}
+
+// The same where the context is full. False, and the answer can only end, when no room can be made.
+bool plan_with_room(cria_chat* c, cria_workspace* w) {
   const uint32_t wanted = c->session->context / 8;
-  if (can_drop(*c)) {
-    const Status status = drop_for(c, w, wanted, spare_room(*c));
-    if (status != Status::kForgotten) return status;
-  }
-  return read_again(c, w, wanted);
+  const ChatPart part = {c->n_in_context, c->session->position};
+  const uint32_t n = can_drop(*c, part) ? n_to_drop(*c, part, wanted, spare_room(*c)) : 0;
+  if (n == 0) return read_again(c, w, wanted, true) == Status::kOk;
+  if (drop_exchanges(c, w, n) != Status::kOk) return false;
+  plan_token(c);
+  return true;
+}
+
+// The question has been read: what it replaces makes way for the answer.
+void begin_answer(cria_chat* c) {
+  c->n_hidden = 0;
+  commit_plan(c);
+  static_cast<void>(add_message(c, CRIA_ASSISTANT, nullptr, 0));  // ask has made room
+  c->phase = ChatPhase::kSpeaking;
+  c->memory.messages[c->n_messages - 1].position = c->n_said;
+  c->n_in_context = c->n_messages;
+  c->text_state = {};
 }
 
 Status next(cria_chat* c, cria_workspace* w, const cria_sampling& sampling, cria_chat_piece* piece,
             cria_turn* turn) {
-  if (c->phase == ChatPhase::kIdle) return Status::kInvalidArgument;
+  if (c->phase == ChatPhase::kIdle || !is_plan_read(*c)) return Status::kInvalidArgument;
+  CRIA_TRY(from_public(cria_sample(w, c->session, &sampling, &c->last_token)));
   *piece = {CRIA_NO_TOKEN, c->memory.piece, 0, 0, CRIA_CHAT_ANSWERED};
   if (c->phase == ChatPhase::kReading) {
-    c->n_pending = 0;
-    c->n_ahead = 0;
-    c->replaces = false;
-    if (!add_message(c, CRIA_ASSISTANT, nullptr, 0)) return Status::kTextTooLong;
-    c->phase = ChatPhase::kSpeaking;
-    c->answer_position = c->session->position;
-    c->memory.messages[c->n_messages - 1].position = c->answer_position;
-    c->text_state = {};
+    begin_answer(c);
+  } else {
+    commit_plan(c);
   }
-  c->n_in_context = c->n_messages;
-  CRIA_TRY(from_public(cria_sample(w, c->session, &sampling, &c->last_token)));
-  if (cria_is_end_token(c->session->model, c->last_token) != 0) {
-    finish(c, false, CRIA_CHAT_ANSWERED, piece);
+  const auto end = [&](bool is_cut, cria_chat_end why) {
+    finish(c, is_cut, why, piece);
     static_cast<void>(add_text(c, CRIA_NO_TOKEN, piece));
     return Status::kOk;
+  };
+  if (cria_is_end_token(c->session->model, c->last_token) != 0) {
+    return end(false, CRIA_CHAT_ANSWERED);
   }
   piece->token = c->last_token;
   ++c->n_answered;
-  bool is_full = !add_text(c, c->last_token, piece);
-  if (c->max_tokens != 0 && c->n_answered == c->max_tokens) {
-    finish(c, true, CRIA_CHAT_LIMIT, piece);
-    static_cast<void>(add_text(c, CRIA_NO_TOKEN, piece));
-    return Status::kOk;
+  c->memory.said[c->n_said++] = c->last_token;
+  const bool has_text_room = add_text(c, c->last_token, piece);
+  if (c->max_tokens != 0 && c->n_answered == c->max_tokens) return end(true, CRIA_CHAT_LIMIT);
+  if (!has_text_room) return end(true, CRIA_CHAT_FULL);
+  if (c->session->position < c->session->context) {
+    plan_token(c);
+  } else if (!plan_with_room(c, w)) {
+    return end(true, CRIA_CHAT_FULL);
   }
-  c->memory.next[0] = c->last_token;
-  c->n_next = 1;
-  if (!is_full && c->session->position == c->session->context) {
-    const Status status = make_room_while_speaking(c, w);
-    if (status != Status::kOk && status != Status::kContextFull) return status;
-    is_full = status == Status::kContextFull;
-    if (!is_full) c->n_read += c->n_next - 1;
-  }
-  if (is_full) {
-    finish(c, true, CRIA_CHAT_FULL, piece);
-    static_cast<void>(add_text(c, CRIA_NO_TOKEN, piece));
-    return Status::kOk;
-  }
+  c->n_read += c->n_next - 1;
   give_turn(c, turn);
   return Status::kOk;
 }
 
+// Forgets messages from n on.
+void keep_messages(cria_chat* c, uint32_t n) {
+  cut_context(c, part_before(*c, n));
+  c->n_text = text_before(*c, n);
+  c->n_messages = n;
+}
+
 void abandon(cria_chat* c) {
-  if (c->phase == ChatPhase::kIdle) return;
-  const bool is_speaking = c->phase == ChatPhase::kSpeaking;
-  if (is_speaking) drop_last_message(c);
-  if (is_speaking || is_plan_read(*c)) {  // the session holds what is no longer said
-    c->n_in_context = 0;
-    c->n_pending = 0;
-    c->n_ahead = 0;
+  if (c->phase == ChatPhase::kSpeaking) {
+    keep_messages(c, c->n_messages - (c->asks_anew ? 2 : 1));
+  } else if (c->phase == ChatPhase::kReading) {
+    if (!is_plan_read(*c)) c->n_read -= c->n_next;
+    take_question_back(c);
   }
-  take_question_back(c);
   c->phase = ChatPhase::kIdle;
 }
 
 void stop(cria_chat* c) {
   if (c->phase != ChatPhase::kSpeaking) return abandon(c);
-  cria_chat_piece ignored = {};
   const bool was_read = is_plan_read(*c);
-  const bool is_planned_anew = c->n_next != 1;
+  if (was_read) {
+    commit_plan(c);
+  } else {
+    c->n_read -= c->n_next - 1;
+  }
+  cria_chat_piece ignored = {};
   finish(c, !was_read, CRIA_CHAT_STOPPED, &ignored);
-  if (is_planned_anew && !was_read) c->n_in_context = 0;
 }
 
-// Forgets messages from n on.
 Status keep(cria_chat* c, uint32_t n) {
   if (c->phase != ChatPhase::kIdle || n > c->n_messages) return Status::kInvalidArgument;
-  take_ahead_back(c);
-  // Of a question that loses its answer the context would hold the answer's opening too.
-  uint32_t end = n;
-  const auto begins_exchange = [c](uint32_t i) {
-    return i == c->n_messages || c->memory.messages[i].role == CRIA_USER;
-  };
-  while (end > 0 && !begins_exchange(end)) --end;
-  if (end < c->n_in_context) rewind_to(c, end);
-  c->n_text = text_before(*c, n);
-  c->n_messages = n;
+  const bool takes_ahead_back = n == c->n_messages && n == c->n_in_context;
+  keep_messages(c, n);
+  if (c->n_in_context == 0) return Status::kOk;
+  const uint32_t end = takes_ahead_back ? behind_answer(*c, all_said(*c)) : c->n_said;
+  // Where the window of attention has gone on they stay.
+  if (n_held(*c, end) == end) static_cast<void>(cria_reset(c->session, end));
   return Status::kOk;
 }
 
+bool can_answer(const cria_chat* c, const cria_workspace* w, const cria_chat_options* options,
+                const cria_chat_result* result) {
+  return c != nullptr && w != nullptr && options != nullptr && result != nullptr &&
+         options->reserved == 0 && w->model == c->session->model &&
+         is_valid_sampling(options->sampling, w->model->config.vocab_size);
+}
+
 // One answer from question to end. On an error the conversation is as before.
-Status answer(cria_chat* c, cria_workspace* w, const char* text, size_t n_bytes,
+Status answer(cria_chat* c, cria_workspace* w, const Question& question,
               const cria_chat_options& options, cria_chat_result* result) {
   const uint64_t n_read = c->n_read;
   const uint64_t n_dropped = c->n_dropped;
   cria_turn turn;
   cria_chat_piece piece = {};
-  CRIA_TRY(ask_question(c, w, text, n_bytes, options.max_tokens, &turn));
+  CRIA_TRY(ask_question(c, w, question, &turn));
   do {
     Status status = from_public(cria_step(w, &turn, 1));
     const bool is_speaking = c->phase == ChatPhase::kSpeaking;
@@ -201,11 +219,8 @@ cria_status cria_chat_begin(cria_chat* chat, const char* system, size_t n_bytes)
   if (n_bytes > chat->max_text_bytes) return CRIA_TEXT_TOO_LONG;
   chat->n_messages = 0;
   chat->n_text = 0;
-  chat->n_in_context = 0;
-  chat->n_pending = 0;
-  chat->n_ahead = 0;
-  chat->answer_position = 0;
-  chat->replaces = false;
+  chat->n_hidden = 0;
+  cria::forget_context(chat);
   chat->phase = cria::ChatPhase::kIdle;
   if (n_bytes != 0) static_cast<void>(cria::add_message(chat, CRIA_SYSTEM, system, n_bytes));
   return CRIA_OK;
@@ -231,7 +246,7 @@ cria_status cria_chat_ask(cria_chat* chat, cria_workspace* workspace, const char
       (text == nullptr && n_bytes != 0) || workspace->model != chat->session->model) {
     return CRIA_INVALID_ARGUMENT;
   }
-  return to_public(cria::ask_question(chat, workspace, text, n_bytes, max_tokens, turn));
+  return to_public(cria::ask_question(chat, workspace, {text, n_bytes, false, max_tokens}, turn));
 }
 
 cria_status cria_chat_next(cria_chat* chat, cria_workspace* workspace,
@@ -254,12 +269,21 @@ void cria_chat_abandon(cria_chat* chat) {
 cria_status cria_chat_answer(cria_chat* chat, cria_workspace* workspace, const char* text,
                              size_t n_bytes, const cria_chat_options* options,
                              cria_chat_result* result) {
-  if (chat == nullptr || workspace == nullptr || (text == nullptr && n_bytes != 0) ||
-      options == nullptr || result == nullptr || options->reserved != 0 ||
-      workspace->model != chat->session->model) {
+  if ((text == nullptr && n_bytes != 0) || !cria::can_answer(chat, workspace, options, result)) {
     return CRIA_INVALID_ARGUMENT;
   }
-  return to_public(cria::answer(chat, workspace, text, n_bytes, *options, result));
+  const cria::Question question = {text, n_bytes, false, options->max_tokens};
+  return to_public(cria::answer(chat, workspace, question, *options, result));
+}
+
+cria_status cria_chat_answer_instead(cria_chat* chat, cria_workspace* workspace, const char* text,
+                                     size_t n_bytes, const cria_chat_options* options,
+                                     cria_chat_result* result) {
+  if (text == nullptr || !cria::can_answer(chat, workspace, options, result)) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  const cria::Question question = {text, n_bytes, true, options->max_tokens};
+  return to_public(cria::answer(chat, workspace, question, *options, result));
 }
 
 cria_status cria_chat_read_ahead(cria_chat* chat, cria_workspace* workspace, uint32_t max_tokens,

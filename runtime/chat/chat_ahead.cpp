@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/chat/chat_context.h"
 #include "runtime/chat/chat_messages.h"
 #include "runtime/chat/chat_room.h"
 #include "runtime/decode/session.h"
@@ -11,6 +12,7 @@ namespace cria {
 namespace {
 
 Status read(cria_chat* c, cria_workspace* w, const uint32_t* tokens, uint32_t n, uint32_t* n_read) {
+  if (n == 0) return Status::kOk;
   const cria_turn turn = {c->session, tokens, n, nullptr};
   CRIA_TRY(from_public(cria_step(w, &turn, 1)));
   c->n_read += n;
@@ -18,12 +20,11 @@ Status read(cria_chat* c, cria_workspace* w, const uint32_t* tokens, uint32_t n,
   return Status::kOk;
 }
 
-// What stands between the last answer and the next message.
-Status read_pending(cria_chat* c, cria_workspace* w, uint32_t* n_read) {
-  CRIA_TRY(read(c, w, c->memory.pending, c->n_pending, n_read));
-  c->n_ahead = c->n_pending;
-  c->n_pending = 0;
-  return Status::kOk;
+// What of said the session lacks: what closes the last answer.
+Status read_said(cria_chat* c, cria_workspace* w, uint32_t most_tokens, uint32_t* n_read) {
+  end_session(c, n_held(*c, c->n_said));
+  const uint32_t position = c->session->position;
+  return read(c, w, c->memory.said + position, std::min(c->n_said - position, most_tokens), n_read);
 }
 
 // How long the next question may be: as long as the newest one, by its text, so that the guess is
@@ -41,15 +42,12 @@ uint32_t guessed_question(const cria_chat& c) {
 Status read_conversation(cria_chat* c, cria_workspace* w, uint32_t most_tokens, uint32_t* n_read) {
   // What the template refuses as it is, or what fits in no way, the question's reading tells of.
   const uint32_t room = room_for_answer(*c);
-  if (encode_for_later(c, w, room, guessed_question(*c)) != Status::kOk) return Status::kOk;
-  const uint32_t n_kept = n_common(*c, std::min(c->session->position, c->n_next));
-  c->n_in_context = 0;
-  c->n_pending = 0;
-  c->n_ahead = 0;
-  c->answer_position = 0;
+  const bool was_full = c->n_in_context != 0;
+  if (encode_for_later(c, w, room, guessed_question(*c), was_full) != Status::kOk) {
+    return Status::kOk;
+  }
   // Whatever the session held, and however it was read: when nothing is left it is the same.
-  CRIA_TRY(keep_first(c, n_kept));
-  if (c->n_next == 0) return Status::kOk;
+  keep_common(c, c->n_next);
   return read(c, w, c->memory.next, std::min(c->n_next, most_tokens), n_read);
 }
 
@@ -65,20 +63,12 @@ Status read_ahead(cria_chat* c, cria_workspace* w, uint32_t max_tokens, uint32_t
   c->max_tokens = max_tokens;
   if (c->n_in_context == 0) return read_conversation(c, w, most_tokens, n_read);
   // Messages of cria_chat_add are read with the question.
-  if (c->n_in_context != c->n_messages || c->n_pending == 0) return Status::kOk;
-  const uint64_t needed = uint64_t{c->n_pending} + 1 + room_for_answer(*c);
-  if (c->session->position + needed <= c->session->context) return read_pending(c, w, n_read);
-  // Dropping takes no reading, and what is dropped depends on the question.
-  return can_drop(*c) ? Status::kOk : read_conversation(c, w, most_tokens, n_read);
-}
-
-void take_ahead_back(cria_chat* c) {
-  if (c->n_ahead == 0) return;
-  // Where the window of attention has gone on they stay.
-  if (cria_reset(c->session, c->session->position - c->n_ahead) == CRIA_OK) {
-    c->n_pending = c->n_ahead;
+  if (c->n_in_context != c->n_messages) return Status::kOk;
+  if (has_room(*c, uint64_t{c->n_said} + 1 + room_for_answer(*c))) {
+    return read_said(c, w, most_tokens, n_read);
   }
-  c->n_ahead = 0;
+  // Dropping takes no reading, and what is dropped depends on the question.
+  return can_drop(*c, all_said(*c)) ? Status::kOk : read_conversation(c, w, most_tokens, n_read);
 }
 
 }  // namespace cria

@@ -8,12 +8,9 @@
 namespace cria {
 
 // Reads at most most_tokens of what comes before any next question; n_read is 0 when nothing is
-// left. kCancelled by the workspace's hook: nothing was read.
+// left. Said stays what it is: the question's plan is the same, its reading shorter. kCancelled by
+// the workspace's hook: nothing was read.
 Status read_ahead(cria_chat* c, cria_workspace* w, uint32_t max_tokens, uint32_t most_tokens,
                   uint32_t* n_read);
-
-// The tokens behind the last answer are as if they had not been read. Where exchanges leave the
-// context, which ones depends on the question, and those tokens are read without them in sight.
-void take_ahead_back(cria_chat* c);
 
 }  // namespace cria

@@ -2,119 +2,167 @@
 
 #include <algorithm>
 
-#include "runtime/chat/chat_ahead.h"
+#include "runtime/chat/chat_context.h"
 #include "runtime/chat/chat_messages.h"
 #include "runtime/chat/chat_room.h"
 #include "runtime/decode/session.h"
 #include "runtime/decode/workspace.h"
 
 namespace cria {
-
 namespace {
 
-// Fills next with what follows the messages in the context; kNothingToSample when the newest ones
-// give no token.
-Status encode_new(cria_chat* c, cria_workspace* w) {
+// Planning ---------------------------------------------------------------------------------------
+
+// Fills next with the messages behind a part of said; kNothingToSample when they give no token.
+Status encode_new(cria_chat* c, cria_workspace* w, ChatPart part) {
   c->n_next = 0;
-  if (!has_room(*c, c->n_pending)) return Status::kContextFull;
-  c->n_next = c->n_pending;
-  std::copy(c->memory.pending, c->memory.pending + c->n_pending, c->memory.next);
   const std::span<const cria_message> view = view_of(*c, 0, c->n_messages);
-  for (uint32_t i = c->n_in_context; i < c->n_messages; ++i) {
-    c->memory.messages[i].position = c->session->position + c->n_next;
+  for (uint32_t i = part.n_messages; i < c->n_messages; ++i) {
+    c->memory.starts[i] = part.n_tokens + c->n_next;
     CRIA_TRY(encode_messages(c, w, view.first(i + 1), i, i + 1 == c->n_messages));
   }
-  return c->n_next > c->n_pending ? Status::kOk : Status::kNothingToSample;
+  return c->n_next > 0 ? Status::kOk : Status::kNothingToSample;
 }
 
-// Plans what has to be read for the newest message.
-Status plan_reading(cria_chat* c, cria_workspace* w) {
+// Plans to read what the session lacks of a part of said, then next. At least one token is read.
+void plan_behind(cria_chat* c, ChatPart part) {
+  const uint32_t most = part.n_tokens - (c->n_next == 0 ? 1 : 0);
+  end_session(c, n_held(*c, most));
+  const uint32_t* const unread = c->memory.said + c->session->position;
+  const uint32_t n_unread = part.n_tokens - c->session->position;
+  uint32_t* const next = c->memory.next;
+  std::copy_backward(next, next + c->n_next, next + c->n_next + n_unread);
+  std::copy(unread, unread + n_unread, next);
+  c->n_next += n_unread;
+  c->stays = part;
+  c->rereads_all = false;
+  c->n_left_out = 0;
+}
+
+// Plans to read next behind what is left of a part of said without its first exchanges.
+Status plan_dropping(cria_chat* c, cria_workspace* w, ChatPart part, uint32_t n_exchanges) {
+  cut_context(c, part);
+  CRIA_TRY(drop_exchanges(c, w, n_exchanges));
+  // Where only what every conversation begins with is left, all of that is read.
+  const bool is_begun = c->n_in_context != 0;
+  plan_behind(c,
+              is_begun ? all_said(*c) : ChatPart{has_system(*c) ? 1U : 0U, c->session->position});
+  return Status::kOk;
+}
+
+// Plans what has to be read for the newest message behind a part of said.
+Status plan_reading(cria_chat* c, cria_workspace* w, ChatPart part) {
   const uint32_t room = room_for_answer(*c);
-  if (c->n_in_context == 0 || c->session->position == 0) return read_again(c, w, room);
-  const Status status = encode_new(c, w);
-  if (status == Status::kContextFull) return read_again(c, w, room);
+  if (part.n_tokens == 0) return read_again(c, w, room, false);
+  const Status status = encode_new(c, w, part);
+  if (status == Status::kContextFull) return read_again(c, w, room, true);
   CRIA_TRY(status);
-  if (uint64_t{c->session->position} + c->n_next + room <= c->session->context) {
+  const uint64_t n_new = uint64_t{c->n_next} + room;
+  if (has_room(*c, part.n_tokens + n_new)) {
+    plan_behind(c, part);
     return Status::kOk;
   }
-  if (!can_drop(*c)) return read_again(c, w, room);
-  if (c->n_ahead != 0) {
-    take_ahead_back(c);
-    const Status behind_all = encode_new(c, w);
-    if (behind_all == Status::kContextFull) return read_again(c, w, room);
-    CRIA_TRY(behind_all);
-  }
-  const Status dropped = drop_for(c, w, uint64_t{c->n_next} + room, spare_room(*c));
+  const uint32_t n = can_drop(*c, part) ? n_to_drop(*c, part, n_new, spare_room(*c)) : 0;
   // A long question may still fit when the room for its answer is small, or alone.
-  return dropped == Status::kContextFull || dropped == Status::kForgotten ? read_again(c, w, room)
-                                                                          : dropped;
+  return n > 0 ? plan_dropping(c, w, part, n) : read_again(c, w, room, true);
+}
+
+// Where said ends with the answer that makes way, all that has to be read is the token before that.
+bool plan_again(cria_chat* c) {
+  const StoredMessage& answer = c->memory.messages[c->n_messages];
+  const bool is_said = c->n_hidden == 1 && c->n_in_context > c->n_messages && answer.position > 0 &&
+                       (answer.marks & (kAnswered | kMoved)) == kAnswered;
+  if (!is_said || !has_room(*c, uint64_t{answer.position} + room_for_answer(*c))) return false;
+  c->n_next = 0;
+  plan_behind(c, {c->n_messages, answer.position});
+  return true;
+}
+
+// Memory -----------------------------------------------------------------------------------------
+
+// Whether a question gives tokens to read besides those that every conversation begins with. Other
+// errors are those of the conversation.
+Status check_is_said(cria_chat* c, cria_workspace* w, const Question& question) {
+  c->memory.view[0] = {CRIA_USER, question.text, question.n_bytes};
+  c->n_next = 0;
+  CRIA_TRY(encode_messages(c, w, {c->memory.view, size_t{0}}, 0, false));
+  const uint32_t n_begin = c->n_next;
+  c->n_next = 0;
+  const Status status = encode_messages(c, w, {c->memory.view, 1}, 0, true);
+  return status == Status::kOk && c->n_next <= n_begin ? Status::kNothingToSample : Status::kOk;
 }
 
 // Whether a question could be asked if all exchanges left: then it is worth their leaving.
-Status check_alone(cria_chat* c, cria_workspace* w, const char* text, size_t n_bytes) {
+Status check_alone(cria_chat* c, cria_workspace* w, const Question& question) {
   const bool with_system = has_system(*c);
   const uint32_t n_system = with_system ? c->memory.messages[0].n_bytes : 0;
-  if (n_bytes > c->max_text_bytes - n_system) return Status::kTextTooLong;
+  const uint32_t n_hidden = text_before(*c, c->n_messages + c->n_hidden) - c->n_text;
+  const uint32_t n_messages = (with_system ? 1 : 0) + std::max(c->n_hidden, 1U) + 1;
+  if (n_messages > c->max_messages || question.n_bytes > c->max_text_bytes - n_system - n_hidden) {
+    return Status::kTextTooLong;
+  }
   c->memory.view[0] = {CRIA_SYSTEM, c->memory.text, n_system};
-  cria_message* const question = c->memory.view + (with_system ? 1 : 0);
-  *question = {CRIA_USER, text, n_bytes};
+  cria_message* const last = c->memory.view + (with_system ? 1 : 0);
+  *last = {CRIA_USER, question.text, question.n_bytes};
   c->n_next = 0;
-  CRIA_TRY(encode_messages(c, w, {c->memory.view, question + 1}, 0, true));
+  CRIA_TRY(encode_messages(c, w, {c->memory.view, last + 1}, 0, true));
   return has_room(*c, uint64_t{c->n_next} + 1) ? Status::kOk : Status::kContextFull;
 }
 
 // Makes memory for a question and an answer, at the cost of the oldest exchanges.
-Status make_text_room(cria_chat* c, cria_workspace* w, const char* text, size_t n_bytes) {
-  constexpr uint32_t kNewMessages = 2;
+Status make_text_room(cria_chat* c, cria_workspace* w, const Question& question) {
+  const bool is_new = question.text != nullptr;
+  const uint32_t n_staying = is_new ? 0 : 1;
+  const uint32_t n_new = is_new ? 1 : 0;
   const auto is_full = [&] {
-    return c->n_messages + kNewMessages > c->max_messages ||
-           n_bytes + c->max_text_bytes / 4 > c->max_text_bytes - c->n_text;
+    const uint32_t n_all = c->n_messages + c->n_hidden;
+    const uint64_t n_bytes = is_new ? question.n_bytes : 0;
+    return c->n_messages + n_new + std::max(c->n_hidden, 1U) > c->max_messages ||
+           c->n_text + n_bytes + c->max_text_bytes / 4 > c->max_text_bytes ||
+           text_before(*c, n_all) + n_bytes > c->max_text_bytes;
   };
-  if (is_full() && n_exchanges(*c) > 0) {
-    CRIA_TRY(check_alone(c, w, text, n_bytes));
-    take_ahead_back(c);
+  if (is_full() && is_new && n_exchanges(*c) > 0) CRIA_TRY(check_alone(c, w, question));
+  while (is_full() && n_exchanges(*c) > n_staying) {
+    const ChatPart part = part_before(*c, c->n_messages);
+    if (can_drop(*c, part) && exchanges_in(*c, part) > 0) {
+      cut_context(c, part);
+      CRIA_TRY(drop_exchanges(c, w, 1));
+    } else {
+      note_dropped(c, 1);
+      forget_context(c);
+    }
   }
-  while (is_full() && n_exchanges(*c) > 0) {
-    c->n_next = 0;
-    const bool is_held = can_drop(*c) && exchanges_in_context(*c) > 0;
-    if (is_held && drop_exchanges(c, w, 1) == Status::kOk) continue;
-    note_dropped(c, 1);
-    c->n_in_context = 0;
-  }
-  return Status::kOk;
+  return c->n_messages + n_new + 1 > c->max_messages ? Status::kTextTooLong : Status::kOk;
 }
 
-// Makes the newest question the last message. The answer that it has stays behind it until a new
-// one begins. False when there is no question at the end.
-bool find_question(cria_chat* c) {
-  const uint32_t n = c->n_messages;
-  const StoredMessage* messages = c->memory.messages;
-  if (n > 0 && messages[n - 1].role == CRIA_USER) return true;
-  if (n < 2 || messages[n - 2].role != CRIA_USER) return false;
-  c->replaces = true;
-  c->n_text -= messages[--c->n_messages].n_bytes;
+// Finds the first of the messages that make way when the answer to a question begins: the newest
+// question's answer, or that question too; n_messages where none does. False where there is no such
+// question.
+bool find_replaced(const cria_chat& c, const Question& question, uint32_t* first) {
+  const StoredMessage* const messages = c.memory.messages;
+  const uint32_t n = c.n_messages;
+  *first = n;
+  if (question.text != nullptr && !question.is_instead) return true;
+  const bool is_open = n > 0 && messages[n - 1].role == CRIA_USER;
+  if (!is_open && (n < 2 || messages[n - 2].role != CRIA_USER)) return false;
+  const uint32_t newest = is_open ? n - 1 : n - 2;
+  *first = question.text != nullptr ? newest : newest + 1;
   return true;
 }
 
-// Plans another answer to the newest question. Where the context ends with the one that it has,
-// all that has to be read is the token before that.
-Status plan_again(cria_chat* c, cria_workspace* w) {
-  if (c->n_in_context < c->n_messages) return plan_reading(c, w);
-  const uint32_t begin = c->answer_position;
-  const bool ends_with_it = begin != 0 && c->n_in_context > c->n_messages;
-  if (ends_with_it && has_room(*c, uint64_t{begin} + room_for_answer(*c))) {
-    const uint32_t token = c->session->history[begin - 1];
-    if (cria_reset(c->session, begin - 1) == CRIA_OK) {
-      c->memory.next[0] = token;
-      c->n_next = 1;
-      c->n_in_context = c->n_messages;
-      c->n_pending = 0;
-      c->n_ahead = 0;
-      return Status::kOk;
-    }
+Status plan_question(cria_chat* c, cria_workspace* w, const Question& question) {
+  const uint64_t n_dropped = c->n_dropped;
+  if (question.text != nullptr) CRIA_TRY(check_is_said(c, w, question));
+  CRIA_TRY(make_text_room(c, w, question));
+  if (question.text == nullptr && plan_again(c)) return Status::kOk;
+  const ChatPart part = part_before(*c, c->n_messages);
+  if (question.text != nullptr) {
+    if (!add_message(c, CRIA_USER, question.text, question.n_bytes)) return Status::kTextTooLong;
+    c->asks_anew = true;
+    const bool is_moved = c->session->first_moved < c->session->position;
+    if (c->n_dropped != n_dropped && is_moved) c->memory.messages[c->n_messages - 1].marks = kMoved;
   }
-  rewind_to(c, c->n_messages - 1);
-  return plan_reading(c, w);
+  return plan_reading(c, w, part);
 }
 
 }  // namespace
@@ -126,43 +174,37 @@ void give_turn(cria_chat* c, cria_turn* turn) {
 
 bool is_plan_read(const cria_chat& c) { return c.session->position == c.step_end; }
 
+void commit_plan(cria_chat* c) {
+  for (uint32_t i = c->stays.n_messages; i < c->n_messages; ++i) {
+    StoredMessage* const message = c->memory.messages + i;
+    message->position = c->memory.starts[i];
+    message->marks &= c->rereads_all ? 0 : ~uint32_t{kAnswered | kCut};
+  }
+  if (c->n_left_out > 0) note_dropped(c, c->n_left_out);
+  c->rereads_all = false;
+  c->n_left_out = 0;
+  const uint32_t* const read = c->session->history;
+  std::copy(read + c->stays.n_tokens, read + c->session->position,
+            c->memory.said + c->stays.n_tokens);
+  c->n_in_context = c->n_messages;
+  c->n_said = c->session->position;
+}
+
 void take_question_back(cria_chat* c) {
-  if (c->asks_anew) drop_last_message(c);
-  if (!c->replaces) return;
-  // The context may end amid what opens the answer.
-  if (c->n_in_context == c->n_messages) rewind_to(c, c->n_messages - 1);
-  c->n_text += c->memory.messages[c->n_messages++].n_bytes;
-  c->replaces = false;
+  if (c->asks_anew) erase_messages(c, c->n_messages - 1, c->n_messages);
+  show_messages(c);
 }
 
-namespace {
-
-// Whether a question gives tokens to read. Where everything is read again for each question, those
-// of the other messages say nothing of it.
-Status check_is_said(cria_chat* c, cria_workspace* w, const char* text, size_t n_bytes) {
-  if (c->has_closing) return Status::kOk;
-  c->memory.view[0] = {CRIA_USER, text, n_bytes};
-  c->n_next = 0;
-  const Status status = encode_messages(c, w, {c->memory.view, 1}, 0, true);
-  return status == Status::kOk && c->n_next == 0 ? Status::kNothingToSample : Status::kOk;
-}
-
-}  // namespace
-
-Status ask_question(cria_chat* c, cria_workspace* w, const char* text, size_t n_bytes,
-                    uint32_t max_tokens, cria_turn* turn) {
-  if (c->phase != ChatPhase::kIdle) return Status::kInvalidArgument;
-  if (text != nullptr) {
-    CRIA_TRY(check_is_said(c, w, text, n_bytes));
-    CRIA_TRY(make_text_room(c, w, text, n_bytes));
-    if (!add_message(c, CRIA_USER, text, n_bytes)) return Status::kTextTooLong;
-  } else if (!find_question(c)) {
+Status ask_question(cria_chat* c, cria_workspace* w, const Question& question, cria_turn* turn) {
+  uint32_t first = 0;
+  if (c->phase != ChatPhase::kIdle || !find_replaced(*c, question, &first)) {
     return Status::kInvalidArgument;
   }
-  c->asks_anew = text != nullptr;
-  c->max_tokens = max_tokens;
+  hide_messages(c, first);
+  c->asks_anew = false;
+  c->max_tokens = question.max_tokens;
   c->n_answered = 0;
-  const Status status = c->replaces ? plan_again(c, w) : plan_reading(c, w);
+  const Status status = plan_question(c, w, question);
   if (status != Status::kOk) {
     take_question_back(c);
     return status;

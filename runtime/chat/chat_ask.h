@@ -14,12 +14,21 @@ void give_turn(cria_chat* c, cria_turn* turn);
 // Whether what was planned has been read.
 [[nodiscard]] bool is_plan_read(const cria_chat& c);
 
-// What was there before the question was asked is there again.
+// What was planned and read is what the context holds by right.
+void commit_plan(cria_chat* c);
+
+// The messages are those before the question was asked.
 void take_question_back(cria_chat* c);
 
-// Makes text the newest message, or asks the newest question anew where it is null, and plans what
-// is to be read. On an error the conversation is as it was, but for exchanges that had to leave.
-Status ask_question(cria_chat* c, cria_workspace* w, const char* text, size_t n_bytes,
-                    uint32_t max_tokens, cria_turn* turn);
+struct Question {
+  const char* text;  // null: the newest question is asked anew
+  size_t n_bytes;
+  bool is_instead;  // of the newest question, which makes way
+  uint32_t max_tokens;
+};
+
+// Makes a question the newest message, and plans what is to be read. On an error everything is as
+// it was, but for exchanges that had to leave.
+Status ask_question(cria_chat* c, cria_workspace* w, const Question& question, cria_turn* turn);
 
 }  // namespace cria

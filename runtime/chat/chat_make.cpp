@@ -7,6 +7,7 @@
 #include "quant/all_zero.h"
 #include "runtime/base/arena.h"
 #include "runtime/chat/chat.h"
+#include "runtime/chat/chat_context.h"
 #include "runtime/decode/session.h"
 #include "runtime/decode/workspace.h"
 
@@ -50,7 +51,8 @@ struct ChatLayout {
   uint64_t text;
   uint64_t piece;
   uint64_t next;
-  uint64_t pending;
+  uint64_t starts;
+  uint64_t said;
   uint64_t closing;
   uint64_t total;
 };
@@ -92,10 +94,11 @@ ChatLayout layout_of(const cria_session& session, const ChatSizes& sizes) {
   l.text = aligned(sizes.max_text_bytes);
   l.piece = aligned(sizes.piece_bytes);
   l.next = aligned(uint64_t{session.context} * sizeof(uint32_t));
-  l.pending = aligned((1 + kMostClosing) * sizeof(uint32_t));
+  l.starts = aligned(sizes.max_messages * uint64_t{sizeof(uint32_t)});
+  l.said = aligned((uint64_t{session.context} + 1 + kMostClosing) * sizeof(uint32_t));
   l.closing = aligned(kMostClosing * sizeof(uint32_t));
-  l.total = aligned(kChatObjectBytes) + l.messages + l.view + l.text + l.piece + l.next +
-            l.pending + l.closing;
+  l.total = aligned(kChatObjectBytes) + l.messages + l.view + l.text + l.piece + l.next + l.starts +
+            l.said + l.closing;
   return l;
 }
 
@@ -115,13 +118,17 @@ Status make(std::span<uint8_t> memory, cria_workspace* w, cria_session* session,
   CRIA_TRY(take(&arena, layout.text, &c->memory.text));
   CRIA_TRY(take(&arena, layout.piece, &c->memory.piece));
   CRIA_TRY(take(&arena, layout.next, &c->memory.next));
-  CRIA_TRY(take(&arena, layout.pending, &c->memory.pending));
+  CRIA_TRY(take(&arena, layout.starts, &c->memory.starts));
+  CRIA_TRY(take(&arena, layout.said, &c->memory.said));
   CRIA_TRY(take(&arena, layout.closing, &c->memory.closing));
   c->max_messages = sizes.max_messages;
   c->max_text_bytes = sizes.max_text_bytes;
   c->piece_bytes = sizes.piece_bytes;
-  c->rereads = config.exact_context != 0;
+  // What a sliding window has passed cannot be had again with others in sight that have left.
+  const uint32_t window = session->model->config.sliding_window;
+  c->rereads = config.exact_context != 0 || (window != 0 && window <= session->context);
   CRIA_TRY(find_closing(c, w));
+  forget_context(c);
   *chat = c;
   return Status::kOk;
 }

@@ -25,6 +25,7 @@ uint32_t n_exchanges(const cria_chat& c) {
 
 uint32_t behind_exchanges(const cria_chat& c, uint32_t n) {
   uint32_t index = has_system(c) ? 1 : 0;
+  if (n == 0) return index;
   for (uint32_t n_seen = 0; index < c.n_messages; ++index) {
     if (c.memory.messages[index].role == CRIA_USER && ++n_seen > n) break;
   }
@@ -34,11 +35,11 @@ uint32_t behind_exchanges(const cria_chat& c, uint32_t n) {
 void erase_messages(cria_chat* c, uint32_t first, uint32_t end) {
   const uint32_t from = text_before(*c, first);
   const uint32_t to = text_before(*c, end);
-  // An answer that is to be replaced stands behind the others.
-  const uint32_t n_all = c->n_messages + (c->replaces ? 1 : 0);
+  const uint32_t n_all = c->n_messages + c->n_hidden;
   std::copy(c->memory.text + to, c->memory.text + text_before(*c, n_all), c->memory.text + from);
   c->n_text -= to - from;
   std::copy(c->memory.messages + end, c->memory.messages + n_all, c->memory.messages + first);
+  std::copy(c->memory.starts + end, c->memory.starts + n_all, c->memory.starts + first);
   c->n_messages -= end - first;
 }
 
@@ -51,14 +52,31 @@ bool append_text(cria_chat* c, const char* text, size_t n_bytes) {
 }
 
 bool add_message(cria_chat* c, uint32_t role, const char* text, size_t n_bytes) {
-  if (c->n_messages == c->max_messages || n_bytes > c->max_text_bytes - c->n_text) return false;
-  c->memory.messages[c->n_messages++] = {role, 0, 0, 0};
-  return append_text(c, text, n_bytes);
+  const uint32_t n_all = c->n_messages + c->n_hidden;
+  const uint32_t n_text = text_before(*c, n_all);
+  if (n_all == c->max_messages || n_bytes > c->max_text_bytes - n_text) return false;
+  StoredMessage* const message = c->memory.messages + c->n_messages++;
+  std::copy_backward(message, c->memory.messages + n_all, c->memory.messages + n_all + 1);
+  *message = {role, static_cast<uint32_t>(n_bytes), 0, 0};
+  char* const place = c->memory.text + c->n_text;
+  if (n_bytes > 0) {
+    std::memmove(place + n_bytes, place, n_text - c->n_text);
+    std::memcpy(place, text, n_bytes);
+  }
+  c->n_text += static_cast<uint32_t>(n_bytes);
+  return true;
 }
 
-void drop_last_message(cria_chat* c) {
-  c->n_text -= c->memory.messages[--c->n_messages].n_bytes;
-  c->n_in_context = std::min(c->n_in_context, c->n_messages);
+void hide_messages(cria_chat* c, uint32_t first) {
+  c->n_text = text_before(*c, first);
+  c->n_hidden = c->n_messages - first;
+  c->n_messages = first;
+}
+
+void show_messages(cria_chat* c) {
+  c->n_messages += c->n_hidden;
+  c->n_hidden = 0;
+  c->n_text = text_before(*c, c->n_messages);
 }
 
 }  // namespace cria

@@ -23,13 +23,16 @@ namespace cria {
 // Forgets messages [first, end); the context is the caller's.
 void erase_messages(cria_chat* c, uint32_t first, uint32_t end);
 
-// Adds to the newest message. False, and nothing is changed, when there is no memory for it; so too
-// with a whole message.
+// Adds to the newest message. False, and nothing is changed, when there is no memory for it.
 [[nodiscard]] bool append_text(cria_chat* c, const char* text, size_t n_bytes);
 
+// Adds a message, before those that are hidden. False, and nothing is changed, when there is no
+// memory for it.
 [[nodiscard]] bool add_message(cria_chat* c, uint32_t role, const char* text, size_t n_bytes);
 
-// Forgets the newest message.
-void drop_last_message(cria_chat* c);
+// Hides the messages from first on: they stay in memory behind the others.
+void hide_messages(cria_chat* c, uint32_t first);
+
+void show_messages(cria_chat* c);
 
 }  // namespace cria

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/chat/chat_context.h"
 #include "runtime/chat/chat_messages.h"
 #include "runtime/decode/session.h"
 #include "runtime/decode/workspace.h"
@@ -49,63 +50,67 @@ void note_dropped(cria_chat* c, uint32_t n_exchanges) {
   c->n_dropped += n_exchanges;
 }
 
+uint32_t exchanges_in(const cria_chat& c, ChatPart part) {
+  uint32_t n = 0;
+  while (n < n_exchanges(c) && behind_exchanges(c, n + 1) <= part.n_messages) ++n;
+  return n;
+}
+
+bool can_drop(const cria_chat& c, ChatPart part) {
+  const cria_model& model = *c.session->model;
+  if (c.rereads || part.n_messages == 0 ||
+      !chat_drops_exchanges(model.tokenizer, model.chat_template, has_system(c))) {
+    return false;
+  }
+  // What was forgotten of it cannot be read with the others in sight any more.
+  return c.phase == ChatPhase::kSpeaking || n_held(c, part.n_tokens) >= behind_answer(c, part);
+}
+
 namespace {
 
-// Positions that leave with the first n exchanges: those up to the next message, or all.
-uint32_t positions_of(const cria_chat& c, uint32_t n) {
+// Tokens of a part that leave with the first n exchanges: those up to the next message, or all.
+uint32_t tokens_of(const cria_chat& c, ChatPart part, uint32_t n) {
   const uint32_t begin = c.memory.messages[has_system(c) ? 1 : 0].position;
   const uint32_t behind = behind_exchanges(c, n);
-  const uint32_t held = c.session->position;
-  const uint32_t end = behind < c.n_in_context ? c.memory.messages[behind].position : held;
+  const uint32_t end =
+      behind < part.n_messages ? c.memory.messages[behind].position : part.n_tokens;
   return end > begin ? end - begin : 0;
 }
 
 }  // namespace
 
-uint32_t exchanges_in_context(const cria_chat& c) {
-  uint32_t n = 0;
-  while (n < n_exchanges(c) && behind_exchanges(c, n + 1) <= c.n_in_context) ++n;
-  return n;
-}
-
-bool can_drop(const cria_chat& c) {
-  const cria_model& model = *c.session->model;
-  return !c.rereads && c.n_in_context != 0 &&
-         chat_drops_exchanges(model.tokenizer, model.chat_template, has_system(c));
-}
-
 Status drop_exchanges(cria_chat* c, cria_workspace* w, uint32_t n) {
   const uint32_t first = has_system(*c) ? 1 : 0;
-  const uint32_t end = behind_exchanges(*c, n);
-  const uint32_t n_positions = positions_of(*c, n);
-  CRIA_TRY(from_public(cria_drop(w, c->session, c->memory.messages[first].position, n_positions)));
-  uint32_t n_moved = n_positions;
-  if (end >= c->n_in_context && c->n_pending > 0) {
-    // What stands between the last answer and the next message leaves with that answer.
-    const uint32_t n_kept = c->n_next > c->n_pending ? c->n_next - c->n_pending : 0;
-    std::copy(c->memory.next + c->n_pending, c->memory.next + c->n_pending + n_kept,
-              c->memory.next);
-    c->n_next = n_kept;
-    n_moved += c->n_pending;
-    c->n_pending = 0;
-  }
-  c->n_in_context -= std::min(end, c->n_in_context) - std::min(first, c->n_in_context);
+  const uint32_t begin = c->memory.messages[first].position;
+  const uint32_t n_tokens = tokens_of(*c, all_said(*c), n);
+  if (c->phase != ChatPhase::kSpeaking) end_session(c, behind_answer(*c, all_said(*c)));
+  const uint32_t n_read = std::min(begin + n_tokens, c->session->position) - begin;
+  CRIA_TRY(from_public(cria_drop(w, c->session, begin, n_read)));
+  std::copy(c->memory.said + begin + n_tokens, c->memory.said + c->n_said, c->memory.said + begin);
+  c->n_said -= n_tokens;
+  const uint32_t n_leaving = behind_exchanges(*c, n) - first;
+  c->n_in_context -= std::min(n_leaving, c->n_in_context - first);
   note_dropped(c, n);
-  for (uint32_t i = first; i < c->n_messages; ++i) c->memory.messages[i].position -= n_moved;
-  c->answer_position -= std::min(c->answer_position, n_positions);
+  const bool is_moved = c->session->first_moved < c->session->position;
+  for (uint32_t i = first; i < c->n_messages + c->n_hidden; ++i) {
+    c->memory.messages[i].position -= std::min(c->memory.messages[i].position, n_tokens);
+    c->memory.starts[i] -= std::min(c->memory.starts[i], n_tokens);
+    if (is_moved) c->memory.messages[i].marks |= kMoved;
+  }
+  // What every conversation begins with is found again by comparing.
+  if (c->n_in_context <= first) forget_context(c);
   return Status::kOk;
 }
 
-Status drop_for(cria_chat* c, cria_workspace* w, uint64_t n_tokens, uint32_t spare) {
-  const uint32_t most = std::min(n_exchanges(*c) - 1, exchanges_in_context(*c));
-  const uint64_t context = c->session->context;
+uint32_t n_to_drop(const cria_chat& c, ChatPart part, uint64_t n_tokens, uint32_t spare) {
+  const uint32_t most = std::min(n_exchanges(c) - 1, exchanges_in(c, part));
+  const uint64_t context = c.session->context;
   const auto is_enough = [&](uint32_t n, uint32_t more) {
-    return c->session->position - positions_of(*c, n) + n_tokens + more <= context;
+    return part.n_tokens - tokens_of(c, part, n) + n_tokens + more <= context;
   };
   uint32_t n = 1;
   while (n < most && !is_enough(n, spare)) ++n;
-  if (n > most || !is_enough(n, 0)) return Status::kContextFull;
-  return drop_exchanges(c, w, n);
+  return n <= most && is_enough(n, 0) ? n : 0;
 }
 
 namespace {
@@ -127,28 +132,29 @@ Status encode_all(cria_chat* c, cria_workspace* w, bool opens_turn, uint32_t n_l
   c->n_next = 0;
   for (size_t i = 0; i < view.size(); ++i) {
     const auto index = static_cast<uint32_t>(i) + (i > 0 || !has_system(*c) ? n_skipped : 0);
-    c->memory.messages[index].position = position;
+    c->memory.starts[index] = position;
     CRIA_TRY(encode_messages(c, w, view.first(i + 1), i, opens_turn && i + 1 == view.size()));
     position = c->n_next;
   }
   if (is_speaking) {
-    const uint32_t n_answered = c->session->position - c->answer_position;
-    if (!has_room(*c, uint64_t{c->n_next} + n_answered + 1)) return Status::kContextFull;
-    const uint32_t* answer = c->session->history + c->answer_position;
-    std::copy(answer, answer + n_answered, c->memory.next + c->n_next);
-    c->n_next += n_answered;
-    c->memory.next[c->n_next++] = c->last_token;
+    const uint32_t begin = c->memory.messages[n].position;
+    if (!has_room(*c, uint64_t{c->n_next} + c->n_said - begin)) return Status::kContextFull;
+    c->memory.starts[n] = c->n_next;
+    std::copy(c->memory.said + begin, c->memory.said + c->n_said, c->memory.next + c->n_next);
+    c->n_next += c->n_said - begin;
   }
   return has_room(*c, uint64_t{c->n_next} + room) ? Status::kOk : Status::kContextFull;
 }
 
 // Fills next with what is to be read again, as read_again says: everything where that leaves least,
 // else what leaves more.
-Status encode_what_fits(cria_chat* c, cria_workspace* w, bool opens_turn, uint32_t least,
-                        uint32_t more, uint32_t* n_left_out) {
+Status encode_what_fits(cria_chat* c, cria_workspace* w, bool opens_turn, bool was_full,
+                        uint32_t least, uint32_t more, uint32_t* n_left_out) {
   *n_left_out = 0;
-  const Status status = encode_all(c, w, opens_turn, 0, least);
-  if (status != Status::kContextFull) return status;
+  if (!was_full) {
+    const Status status = encode_all(c, w, opens_turn, 0, least);
+    if (status != Status::kContextFull) return status;
+  }
   // The newest exchange stays: the question at hand, or the one that is not yet there.
   uint32_t end = n_exchanges(*c) - (opens_turn ? 1 : 0);
   // Every exchange has tokens, so the more are left out, the better the others fit.
@@ -166,59 +172,37 @@ Status encode_what_fits(cria_chat* c, cria_workspace* w, bool opens_turn, uint32
 
 }  // namespace
 
-Status encode_for_later(cria_chat* c, cria_workspace* w, uint32_t wanted, uint32_t n_question) {
+Status encode_for_later(cria_chat* c, cria_workspace* w, uint32_t wanted, uint32_t n_question,
+                        bool was_full) {
   if (c->n_messages == 0) {
     c->n_next = 0;
     return encode_messages(c, w, view_of(*c, 0, 0), 0, false);
   }
   uint32_t n_left_out = 0;
   const uint32_t more = wanted + spare_room(*c) + n_question;
-  return encode_what_fits(c, w, false, wanted + 1, more, &n_left_out);
+  return encode_what_fits(c, w, false, was_full, wanted + 1, more, &n_left_out);
 }
 
-uint32_t n_common(const cria_chat& c, uint32_t most) {
-  const uint32_t* held = c.session->history;
-  uint32_t n = 0;
-  while (n < most && held[n] == c.memory.next[n]) ++n;
-  return n;
-}
-
-Status keep_first(cria_chat* c, uint32_t n_kept) {
-  if (cria_reset(c->session, n_kept) != CRIA_OK) {  // a sliding window's ring has gone on
-    n_kept = 0;
-    CRIA_TRY(from_public(cria_reset(c->session, 0)));
-  }
+void keep_common(cria_chat* c, uint32_t most) {
+  const uint32_t* const held = c->session->history;
+  most = std::min({most, c->n_next, c->session->position, c->session->first_moved});
+  end_session(c,
+              static_cast<uint32_t>(std::mismatch(held, held + most, c->memory.next).first - held));
+  const uint32_t n_kept = c->session->position;
   std::copy(c->memory.next + n_kept, c->memory.next + c->n_next, c->memory.next);
   c->n_next -= n_kept;
-  return Status::kOk;
 }
 
-Status read_again(cria_chat* c, cria_workspace* w, uint32_t wanted) {
+Status read_again(cria_chat* c, cria_workspace* w, uint32_t wanted, bool was_full) {
   uint32_t n_left_out = 0;
-  CRIA_TRY(encode_what_fits(c, w, true, wanted, wanted + spare_room(*c), &n_left_out));
+  CRIA_TRY(encode_what_fits(c, w, true, was_full, wanted, wanted + spare_room(*c), &n_left_out));
   if (c->n_next == 0) return Status::kNothingToSample;
-  if (c->phase == ChatPhase::kSpeaking) {
-    const uint32_t n_drawn = c->session->position - c->answer_position + 1;
-    c->answer_position = c->n_next - n_drawn;
-    c->memory.messages[c->n_messages - 1].position = c->answer_position;
-  }
-  c->n_in_context = 0;  // until it is read
-  c->n_ahead = 0;
   // The newest logits belong to the last token, so that next never becomes empty.
-  CRIA_TRY(keep_first(c, n_common(*c, std::min(c->session->position, c->n_next - 1))));
-  if (n_left_out > 0) note_dropped(c, n_left_out);
+  keep_common(c, c->n_next - 1);
+  c->stays = {0, 0};
+  c->rereads_all = true;
+  c->n_left_out = n_left_out;
   return Status::kOk;
-}
-
-void rewind_to(cria_chat* c, uint32_t index) {
-  const uint32_t position = c->memory.messages[index].position;
-  // What precedes the first question may be read with it.
-  const bool is_kept =
-      index > (has_system(*c) ? 1U : 0U) && cria_reset(c->session, position) == CRIA_OK;
-  c->n_in_context = is_kept ? index : 0;  // else the beginning is found by comparing
-  c->n_pending = 0;
-  c->n_ahead = 0;
-  c->answer_position = 0;
 }
 
 }  // namespace cria

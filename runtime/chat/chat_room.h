@@ -29,35 +29,32 @@ Status encode_messages(cria_chat* c, cria_workspace* w, std::span<const cria_mes
 // Forgets the first n exchanges; the context is the caller's.
 void note_dropped(cria_chat* c, uint32_t n_exchanges);
 
-// Exchanges whose messages are all in the context: those of next cannot leave it.
-[[nodiscard]] uint32_t exchanges_in_context(const cria_chat& c);
+// Exchanges whose messages are all in a part of said.
+[[nodiscard]] uint32_t exchanges_in(const cria_chat& c, ChatPart part);
 
-// Whether exchanges can leave the context without reading the others again.
-[[nodiscard]] bool can_drop(const cria_chat& c);
+// Whether exchanges can leave that part without reading the others again.
+[[nodiscard]] bool can_drop(const cria_chat& c, ChatPart part);
 
-// Drops the first n exchanges, which are in the context. The tokens of next stay to be read.
+// Drops the first n exchanges, which are in said. What closes the last answer in it is unread then,
+// as other tokens behind it: they are read without the dropped ones in sight.
 Status drop_exchanges(cria_chat* c, cria_workspace* w, uint32_t n);
 
-// Drops as few of the oldest exchanges as make room for n_tokens, and more of them while that
-// leaves less than spare; never the newest one.
-Status drop_for(cria_chat* c, cria_workspace* w, uint64_t n_tokens, uint32_t spare);
+// How few of the oldest exchanges make room behind a part for n_tokens if they are dropped, and
+// more of them while that leaves less than spare; 0 where the newest one would have to go too.
+[[nodiscard]] uint32_t n_to_drop(const cria_chat& c, ChatPart part, uint64_t n_tokens,
+                                 uint32_t spare);
 
-// Leaves out as few of the oldest exchanges as give the wanted room, the newest never; once some
-// have to go, more go with them. What is left is to be read again, as far as the context does not
-// begin with it.
-Status read_again(cria_chat* c, cria_workspace* w, uint32_t wanted);
+// Plans to read what is left of the conversation again, as far as the session does not begin with
+// it: without as few of the oldest exchanges as give the wanted room, the newest never; once some
+// have to go, more go with them. One goes in any case where said was full.
+Status read_again(cria_chat* c, cria_workspace* w, uint32_t wanted, bool was_full);
 
 // Fills next with the conversation without what opens a turn: with what is left of a context that
 // is full for any question when one of n_question tokens comes.
-Status encode_for_later(cria_chat* c, cria_workspace* w, uint32_t wanted, uint32_t n_question);
+Status encode_for_later(cria_chat* c, cria_workspace* w, uint32_t wanted, uint32_t n_question,
+                        bool was_full);
 
-// How many tokens, at most most, are first in the context and in next.
-[[nodiscard]] uint32_t n_common(const cria_chat& c, uint32_t most);
-
-// Keeps the first n_kept tokens of the context, which next begins with, and of next the others.
-Status keep_first(cria_chat* c, uint32_t n_kept);
-
-// Makes the context end before a message of it that is a user's.
-void rewind_to(cria_chat* c, uint32_t index);
+// Keeps of the session what next begins with, at most most tokens, and of next the others.
+void keep_common(cria_chat* c, uint32_t most);
 
 }  // namespace cria

@@ -58,6 +58,7 @@ Status copy_prefix(cria_session* to, const cria_session& from, uint32_t n) {
   std::copy(from.history, from.history + n, to->history);
   to->position = n;
   to->first_kept = first;
+  to->first_moved = from.first_moved < n ? from.first_moved : UINT32_MAX;
   to->has_logits = from.has_logits && n == from.position;
   if (to->has_logits) {
     std::copy(from.logits, from.logits + from.model->config.vocab_size, to->logits);
@@ -209,6 +210,8 @@ Status drop(cria_workspace* w, cria_session* s, uint32_t first, uint32_t n) {
   std::copy(s->history + first + n, s->history + end, s->history + first);
   s->position = end - n;
   s->first_kept = has_gone_round && s->position != 0 ? kept : 0;
+  s->first_moved = std::min(s->first_moved, first);
+  if (s->first_moved >= s->position) s->first_moved = UINT32_MAX;
   if (s->position == 0) s->has_logits = false;
   return Status::kOk;
 }

@@ -15,6 +15,8 @@ struct cria_session {
   uint32_t position;
   uint32_t first_kept;  // the first position whose keys and values the cache still holds; 0 but for
                         // a ring that has gone round
+  uint32_t first_moved;  // the first position whose keys and values are not those of reading the
+                         // tokens, since cria_drop; UINT32_MAX: none
   bool has_logits;
   bool is_in_step;  // while cria_step looks for a session that it was given twice
   cria::Pcg32 random;
@@ -33,6 +35,14 @@ namespace cria {
 // Whether tokens can follow at position: all that they attend to is in the cache.
 [[nodiscard]] inline bool can_follow(const cria_session& s, uint32_t position) {
   return position == 0 || first_attended(s, position) >= s.first_kept;
+}
+
+// Makes the context end before position, which must be able to follow.
+inline void cut(cria_session* s, uint32_t position) {
+  s->position = position;
+  if (position == 0) s->first_kept = 0;
+  if (position <= s->first_moved) s->first_moved = UINT32_MAX;
+  s->has_logits = false;
 }
 
 // Notes that rows before end were written: a ring loses what it held in their places.

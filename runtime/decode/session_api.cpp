@@ -101,9 +101,7 @@ const uint32_t* cria_tokens(const cria_session* session) {
 cria_status cria_reset(cria_session* session, uint32_t position) {
   if (session == nullptr || position > session->position) return CRIA_INVALID_ARGUMENT;
   if (!cria::can_follow(*session, position)) return CRIA_FORGOTTEN;
-  session->position = position;
-  if (position == 0) session->first_kept = 0;
-  session->has_logits = false;
+  cria::cut(session, position);
   return CRIA_OK;
 }
 

@@ -52,6 +52,7 @@ Status start(const cria_model& model, const cria_config& config, std::span<uint8
   CRIA_TRY(take(&arena, sizes.history, &s->history));
   CRIA_TRY(take(&arena, aligned(uint64_t{model.config.vocab_size} * 4), &s->logits));
   CRIA_TRY(take(&arena, aligned(uint64_t{model.config.d_model} * 4), &s->last_row));
+  s->first_moved = UINT32_MAX;
   s->random = Pcg32::seeded(0);
   s->n_bytes = arena.used();
   *session = s;

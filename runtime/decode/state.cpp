@@ -1,4 +1,6 @@
 // Saving and loading a conversation: StateHeader, tokens, the used rows of the KV cache, logits.
+#include "runtime/decode/state.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -165,12 +167,20 @@ Status load(cria_session* s, const uint8_t* state, size_t n_bytes) {
   });
   s->position = header.position;
   s->first_kept = first_attended(*s, header.position);
+  s->first_moved = UINT32_MAX;
   s->has_logits = has_logits;
   s->random.state = header.random_state;
   return Status::kOk;
 }
 
 }  // namespace
+
+uint32_t positions_of_state(const uint8_t* state, size_t n_bytes) {
+  StateHeader header = {};
+  if (n_bytes >= sizeof header) std::memcpy(&header, state, sizeof header);
+  return header.position;
+}
+
 }  // namespace cria
 
 extern "C" {

@@ -165,10 +165,7 @@ void commit(std::span<const cria_turn> turns) {
 void give_up(std::span<const cria_turn> turns) {
   for (const cria_turn& turn : turns) {
     cria_session* session = turn.session;
-    if (can_follow(*session, session->position)) continue;
-    session->position = 0;
-    session->first_kept = 0;
-    session->has_logits = false;
+    if (!can_follow(*session, session->position)) cut(session, 0);
   }
 }
 

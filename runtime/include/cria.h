@@ -466,7 +466,8 @@ typedef struct cria_turn {
 cria_status cria_step(cria_workspace* workspace, const cria_turn* turns, size_t n_turns);
 
 /* The newest logits, [cria_vocab_size], owned by the session and overwritten by its next prefill;
- * null before the first. They may be changed before sampling. */
+ * null before the first. They may be changed before sampling: what was changed stays so until then,
+ * for cria_copy_prefix and cria_state_save too. */
 float* cria_logits(cria_session* session);
 
 /* What is added to a token's logit before anything else; -INFINITY forbids it. Where all tokens are
@@ -510,10 +511,10 @@ uint32_t cria_context(const cria_session* session);
 cria_status cria_reset(cria_session* session, uint32_t position);
 
 /* Makes a session begin as another one does: the first n_positions of from, its tokens and keys and
- * values, and where that is all of it its logits too. What session held is forgotten. Both are of
- * one model and KV format and, of a model with an original_context, on the same side of it. The
- * bits are those of reading the tokens again. Errors: CRIA_CONTEXT_FULL; CRIA_FORGOTTEN as by
- * cria_reset. */
+ * values, and where that is all of it its logits too, as they are. What session held is forgotten.
+ * Both are of one model and KV format and, of a model with an original_context, on the same side of
+ * it. The bits are those of reading the tokens again, unless cria_drop, or who changed the logits,
+ * has changed them. Errors: CRIA_CONTEXT_FULL; CRIA_FORGOTTEN as by cria_reset. */
 cria_status cria_copy_prefix(cria_session* session, const cria_session* from, uint32_t n_positions);
 
 /* Forgets positions [first, first + n) and moves what follows n positions down: values stay as they
@@ -524,10 +525,10 @@ cria_status cria_copy_prefix(cria_session* session, const cria_session* from, ui
  * gone round nothing older than what is forgotten may be left in it: else CRIA_FORGOTTEN. */
 cria_status cria_drop(cria_workspace* workspace, cria_session* session, uint32_t first, uint32_t n);
 
-/* Saves the context (tokens, KV cache up to the position, logits, random state), so that a later
- * session of the same model and KV format, whatever its threads, backend ISA or context size (but
- * for the side of an original_context that it is on), goes on with the same bits. Size depends on
- * the position.
+/* Saves the context (tokens, KV cache up to the position, logits as they are, random state), so
+ * that a later session of the same model and KV format, whatever its threads, backend ISA or
+ * context size (but for the side of an original_context that it is on), goes on with the same bits.
+ * Size depends on the position.
  *
  * cria_state_load takes no byte on trust and changes the session only when it succeeds. Besides the
  * checksum it checks that a session can have saved the state: tokens are in the vocabulary, no code

@@ -13,7 +13,15 @@
  * stays. By default they are dropped (cria_drop): no token is read again, at once. What was said
  * after them was computed with them in sight, and stays so. With exact_context what is left is read
  * again, which takes as long as reading a prompt and gives the bits of a conversation that began
- * there. Templates that put the system text into the first question always do the latter.
+ * there. Templates that put the system text into the first question always do the latter; so do
+ * models with a sliding window that is not longer than the context.
+ *
+ * What is said here of bits holds with the exact backend, for a session that nobody else changes.
+ * A call that fails leaves everything as it was, whatever its status: what follows has the bits it
+ * would have had, though more may have to be read for it. Two things are not taken back. Exchanges
+ * that left to make room for a question stay away when its reading fails, as by CRIA_CANCELLED. And
+ * what that reading had replaced in the session is read again without dropped exchanges in sight:
+ * those that had left, and those that leave next, for which what stays is then read again.
  *
  * Nothing here allocates or prints. A chat is used by one call at a time, as its session is, which
  * nobody else may change meanwhile.
@@ -48,7 +56,8 @@ cria_status cria_chat_make(void* memory, size_t n_bytes, cria_workspace* workspa
                            cria_session* session, const cria_chat_config* config, cria_chat** chat);
 
 /* Forgets all messages and begins anew with a system text, or without one (n_bytes 0). What the
- * session holds of it already is not read again. */
+ * session holds of it already is not read again, unless it was computed behind dropped exchanges:
+ * no bit of what follows depends on what was said before. */
 cria_status cria_chat_begin(cria_chat* chat, const char* system, size_t n_bytes);
 
 /* Adds a message without answering it: earlier ones of a conversation that others keep. Roles may
@@ -57,8 +66,11 @@ cria_status cria_chat_add(cria_chat* chat, cria_role role, const char* text, siz
 
 /* Forgets all messages but the first n_messages: to take an exchange back, to say it differently.
  * What the session holds of the others is not read again, and what follows has the bits that it has
- * in a conversation which never had the rest. Exchanges that left a full context do not come back.
- * CRIA_INVALID_ARGUMENT when there are fewer, or while an answer is made. */
+ * in a conversation which never had the rest. Exchanges that left a full context do not come back:
+ * where some left for the rest, the others are read again with the next question, for the bits of a
+ * conversation that began with them (cria_chat_add). A sliding window that has gone on makes them
+ * read again too, for the same bits. CRIA_INVALID_ARGUMENT when there are fewer, or while an answer
+ * is made. */
 cria_status cria_chat_keep(cria_chat* chat, size_t n_messages);
 
 /* Answering in one call ------------------------------------------------------------------------ */
@@ -90,15 +102,22 @@ typedef struct cria_chat_result {
 
 /* Asks and answers. Where text is null the newest question is answered: the last message, if that
  * is the user's, else once more the one before the last, whose answer makes way as the new one
- * begins (CRIA_INVALID_ARGUMENT when neither is a question). Errors, after which the question was
- * not asked (exchanges that had left to make room for it stay away; a question that can never be
- * asked makes none leave): CRIA_TEXT_TOO_LONG when the question is too long for the workspace or
- * the memory, CRIA_CONTEXT_FULL when it is for the context, CRIA_NOTHING_TO_SAMPLE when no token
- * stands for it, CRIA_CANCELLED by the workspace's hook while the question was read, and what
- * cria_step says. */
+ * begins (CRIA_INVALID_ARGUMENT when neither is a question). What follows has the bits that it has
+ * where that answer was never given. Errors, after which the question was not asked (one that can
+ * never be asked makes no exchange leave): CRIA_TEXT_TOO_LONG when the question is too long for the
+ * workspace or the memory, CRIA_CONTEXT_FULL when it is for the context, CRIA_NOTHING_TO_SAMPLE
+ * when no token stands for it, CRIA_CANCELLED by the workspace's hook while the question was read,
+ * and what cria_step says. */
 cria_status cria_chat_answer(cria_chat* chat, cria_workspace* workspace, const char* text,
                              size_t n_bytes, const cria_chat_options* options,
                              cria_chat_result* result);
+
+/* Asks text instead of the newest question, which makes way, with its answer if it has one, as the
+ * new one begins; until then the memory holds both. What follows has the bits that it has behind
+ * cria_chat_keep and cria_chat_answer. Errors as above, after which the exchange is as it was. */
+cria_status cria_chat_answer_instead(cria_chat* chat, cria_workspace* workspace, const char* text,
+                                     size_t n_bytes, const cria_chat_options* options,
+                                     cria_chat_result* result);
 
 /* Answering step by step ----------------------------------------------------------------------- */
 
@@ -118,14 +137,15 @@ typedef struct cria_chat_piece {
 } cria_chat_piece;
 
 /* Draws the next token of the answer from the session's logits, after each successful step, and
- * says what has to be read next. Where room must be made that may be more than the token. */
+ * says what has to be read next. Where room must be made that may be more than the token.
+ * CRIA_INVALID_ARGUMENT where no answer is made or the step before has not been done. */
 cria_status cria_chat_next(cria_chat* chat, cria_workspace* workspace,
                            const cria_sampling* sampling, cria_chat_piece* piece, cria_turn* turn);
 
 /* Ends an answer where it is; what was said of it stays in the conversation. */
 void cria_chat_stop(cria_chat* chat);
-/* Takes the newest question and what was answered of it out of the conversation. An answer that was
- * to be replaced stays, unless the new one has begun. */
+/* Takes the newest question and what was answered of it out of the conversation, as
+ * cria_chat_keep does. An answer that was to be replaced stays, unless the new one has begun. */
 void cria_chat_abandon(cria_chat* chat);
 
 /* Between answers ------------------------------------------------------------------------------ */
@@ -133,8 +153,8 @@ void cria_chat_abandon(cria_chat* chat);
 /* Reads ahead while the next question is not yet there, at most most_tokens of what comes before
  * any question: the system text, what closes the last answer, what of a conversation has to be read
  * again because the template changes answers or the context is full. n_read is 0 when nothing is
- * left. max_tokens as of the question. No bit of what follows depends on whether, or how far, this
- * was called (with the exact backend); the question's own reading becomes shorter. Read to its
+ * left. With max_tokens as of the question most is gained. No bit of what follows depends on
+ * whether, or how far, this was called; the question's own reading becomes shorter. Read to its
  * end, and then cria_chat_keep of all messages, which takes back what was read behind the last
  * answer: cria_chat_save then writes the same bytes whether, or how far, this was called before.
  * Without them it may not, where the conversation has to be read again; nor where a context that
@@ -153,9 +173,10 @@ cria_message cria_chat_message(const cria_chat* chat, size_t i);
 uint64_t cria_chat_n_read(const cria_chat* chat);
 uint64_t cria_chat_n_dropped(const cria_chat* chat);
 
-/* Saves messages and session, so that a chat of the same model goes on where this one is. Loading
- * takes no byte on trust and changes nothing unless it succeeds; CRIA_BAD_STATE otherwise, or
- * CRIA_CONTEXT_FULL and CRIA_TEXT_TOO_LONG where it does not fit. Not while an answer is made. */
+/* Saves messages and session, so that a chat of the same model goes on where this one is, with the
+ * same bits where its context and exact_context are the same. Loading takes no byte on trust and
+ * changes nothing unless it succeeds; CRIA_BAD_STATE otherwise, or CRIA_CONTEXT_FULL and
+ * CRIA_TEXT_TOO_LONG where it does not fit. Not while an answer is made. */
 size_t cria_chat_save_size(const cria_chat* chat);
 cria_status cria_chat_save(const cria_chat* chat, void* destination, size_t n_bytes);
 cria_status cria_chat_load(cria_chat* chat, const void* saved, size_t n_bytes);

@@ -30,9 +30,10 @@ class Chat {
  public:
   Chat(const Bytes& file, uint32_t max_tokens, uint32_t context = 0,
        const cria_chat_config& config = {}, cria_progress step_progress = nullptr)
-      : source_(file),
-        session_(source_, config_with(context, step_progress)),
-        max_tokens_(max_tokens) {
+      : Chat(file, max_tokens, config, config_with(context, step_progress)) {}
+  Chat(const Bytes& file, uint32_t max_tokens, const cria_chat_config& config,
+       const cria_config& session)
+      : source_(file), session_(source_, session), max_tokens_(max_tokens) {
     size_t n_bytes = 0;
     EXPECT_EQ(cria_chat_required(session_.session(), &config, &n_bytes), CRIA_OK);
     memory_ = std::make_unique<test::AlignedMemory>(n_bytes);

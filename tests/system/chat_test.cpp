@@ -325,33 +325,48 @@ struct SavedFront {
   uint32_t n_messages;
   uint32_t n_text;
   uint32_t n_in_context;
-  uint32_t n_pending;
+  uint32_t n_unread;
 };
 
-// Tokens that no chat leaves between an answer and the next message, as many as fit or more than
-// the context has places.
-TEST(Chat, ASavedConversationWithOtherTokensPendingIsRefused) {
+// The file of a chat with so many tokens 0 more that come next, before or behind those it has.
+std::vector<uint8_t> with_more_unread(const std::vector<uint8_t>& saved, uint32_t n_more,
+                                      bool is_before) {
+  SavedFront front;
+  std::memcpy(&front, saved.data(), sizeof front);
+  const size_t begin = sizeof front + front.n_messages * 16 + front.n_text;
+  const size_t place = is_before ? begin : begin + front.n_unread * 4;
+  std::vector<uint8_t> changed = saved;
+  changed.insert(changed.begin() + static_cast<ptrdiff_t>(place), n_more * size_t{4}, 0);
+  front.n_unread += n_more;
+  front.checksum =
+      xxh64(changed.data() + sizeof front, begin - sizeof front + front.n_unread * size_t{4});
+  std::memcpy(changed.data(), &front, sizeof front);
+  return changed;
+}
+
+// A chat goes on behind any tokens that its context had, but they end as a context does, and there
+// are no more of them than positions and what closes an answer that filled them.
+TEST(Chat, ASavedConversationWithOtherUnreadTokensIsRefusedOrGoesOn) {
+  const Bytes file = demo();
   for (const uint32_t context : {16u, 64u, 0u}) {
-    Chat chat(demo(), 4, context);
+    Chat chat(file, 4, context);
     ASSERT_EQ(chat.say("a"), CRIA_OK);
+    ASSERT_EQ(chat.result().end, CRIA_CHAT_LIMIT);
     const std::vector<uint8_t> saved = chat.saved();
     SavedFront front;
     std::memcpy(&front, saved.data(), sizeof front);
-    ASSERT_GT(front.n_pending, 0u);
-    const size_t pending_at = sizeof front + front.n_messages * 16 + front.n_text;
-    for (const uint32_t n_more : {1u, 2u, context, 250u, 257u - front.n_pending}) {
-      std::vector<uint8_t> changed = saved;
-      changed.insert(changed.begin() + static_cast<ptrdiff_t>(pending_at), n_more * 4, 0);
-      SavedFront lie = front;
-      lie.n_pending += n_more;
-      const size_t n_body = pending_at - sizeof lie + lie.n_pending * 4;
-      lie.checksum = xxh64(changed.data() + sizeof lie, n_body);
-      std::memcpy(changed.data(), &lie, sizeof lie);
-      Chat other(demo(), 4, context);
-      const bool is_possible = n_more == 0 || (n_more == 1 && front.n_pending == 1);
-      EXPECT_EQ(cria_chat_load(other.get(), changed.data(), changed.size()),
-                is_possible ? CRIA_OK : CRIA_BAD_STATE)
-          << context << ' ' << n_more;
+    ASSERT_GT(front.n_unread, 1u);
+    const uint32_t n_left =
+        cria_context(chat.session().session()) - static_cast<uint32_t>(chat.tokens().size());
+    for (const uint32_t n_more : {1u, 2u, n_left, n_left + 1, n_left + 250, 70000u}) {
+      SCOPED_TRACE(std::to_string(context) + " " + std::to_string(n_more));
+      Chat other(file, 4, context);
+      const std::vector<uint8_t> behind = with_more_unread(saved, n_more, false);
+      EXPECT_EQ(cria_chat_load(other.get(), behind.data(), behind.size()), CRIA_BAD_STATE);
+      const std::vector<uint8_t> before = with_more_unread(saved, n_more, true);
+      EXPECT_EQ(cria_chat_load(other.get(), before.data(), before.size()),
+                n_more <= n_left ? CRIA_OK : CRIA_CONTEXT_FULL);
+      other.say("b");
       other.say(std::string(300, 'x'));
     }
   }

@@ -141,6 +141,26 @@ TEST_P(SessionMoves, APrefixThatIsCopiedIsOneThatWasRead) {
   }
 }
 
+// As cria.h says: whoever masks them and copies or saves the session then copies the mask.
+TEST_P(SessionMoves, LogitsAreCopiedAndSavedAsTheyAre) {
+  const MemorySource source = model_of(GetParam().kind, 2, 0);
+  TestSessions sessions(source, config(), 2);
+  const std::vector<uint32_t> tokens = some_tokens(20, 1);
+  for (size_t i = 0; i < 2; ++i) read(&sessions, i, tokens, 0, 20);
+  cria_logits(sessions.session(0))[3] = -INFINITY;
+  const std::vector<uint8_t> masked = test::state_of(sessions.session(0));
+  EXPECT_FALSE(masked == test::state_of(sessions.session(1)));
+  ASSERT_EQ(cria_copy_prefix(sessions.session(1), sessions.session(0), 20), CRIA_OK);
+  EXPECT_TRUE(masked == test::state_of(sessions.session(1)));
+  EXPECT_EQ(cria_logits(sessions.session(1))[3], -INFINITY);
+  // The next step's are the model's again.
+  ASSERT_EQ(cria_state_load(sessions.session(1), masked.data(), masked.size()), CRIA_OK);
+  ASSERT_EQ(cria_reset(sessions.session(0), 19), CRIA_OK);
+  ASSERT_EQ(cria_reset(sessions.session(1), 19), CRIA_OK);
+  for (size_t i = 0; i < 2; ++i) read(&sessions, i, tokens, 19, 20);
+  EXPECT_TRUE(std::isfinite(cria_logits(sessions.session(1))[3]));
+}
+
 TEST_P(SessionMoves, NothingIsCopiedThatIsNotThereOrDoesNotFit) {
   const MemorySource source = model_of(GetParam().kind, 2, 0);
   TestSessions sessions(source, config(), 2);

@@ -4,7 +4,6 @@
 #include <exception>
 #include <functional>
 #include <iterator>
-#include <utility>
 #include <vector>
 
 #include "platforms/hosted/base/clock.h"
@@ -198,8 +197,8 @@ bool ChatSession::opens_thinking() const {
   return tail.ends_with(kOpen);
 }
 
-ChatAnswer ChatSession::run(const char* text, size_t n_bytes, const ChatRequest& request,
-                            TextStream* out) {
+ChatAnswer ChatSession::run(Asking ask, const char* text, size_t n_bytes,
+                            const ChatRequest& request, TextStream* out) {
   const uint64_t n_read = cria_chat_n_read(chat_);
   ReadingProgress progress(model_, [&] { return cria_chat_n_read(chat_) - n_read; });
   AnswerText shown(request.thinking, out);
@@ -219,7 +218,7 @@ ChatAnswer ChatSession::run(const char* text, size_t n_bytes, const ChatRequest&
   ChatAnswer answer;
   const double started = monotonic_seconds();
   const cria_status status =
-      cria_chat_answer(chat_, model_.workspace(), text, n_bytes, &options, &answer.result);
+      ask(chat_, model_.workspace(), text, n_bytes, &options, &answer.result);
   progress.stop();
   if (answering.failure) std::rethrow_exception(answering.failure);
   filter.finish();
@@ -260,12 +259,12 @@ bool ChatSession::read_ahead(const ChatRequest& request, int input) {
 
 ChatAnswer ChatSession::answer(std::string_view message, const ChatRequest& request,
                                TextStream* out) {
-  return run(message.data(), message.size(), request, out);
+  return run(cria_chat_answer, message.data(), message.size(), request, out);
 }
 
 ChatAnswer ChatSession::answer_again(const ChatRequest& request, TextStream* out) {
   static_cast<void>(question_index());
-  return run(nullptr, 0, request, out);
+  return run(cria_chat_answer, nullptr, 0, request, out);
 }
 
 size_t ChatSession::question_index() const {
@@ -284,29 +283,8 @@ void ChatSession::take_back() { model_.check(cria_chat_keep(chat_, question_inde
 
 ChatAnswer ChatSession::answer_instead(std::string_view message, const ChatRequest& request,
                                        TextStream* out) {
-  const size_t first = question_index();
-  std::vector<std::pair<cria_role, std::string>> before;
-  for (size_t i = first; i < n_messages(); ++i) {
-    const cria_message each = cria_chat_message(chat_, i);
-    before.emplace_back(each.role, std::string(each.text, each.n_bytes));
-  }
-  model_.check(cria_chat_keep(chat_, first));
-  const uint64_t n_dropped_before = n_dropped();
-  const auto restore = [&] {
-    // Where others had to leave meanwhile, these may have no room any more.
-    if (n_dropped() != n_dropped_before) return;
-    for (const auto& [role, text] : before) {
-      static_cast<void>(cria_chat_add(chat_, role, text.data(), text.size()));
-    }
-  };
-  try {
-    const ChatAnswer answered = answer(message, request, out);
-    if (n_messages() == first) restore();
-    return answered;
-  } catch (const ProgramError&) {
-    if (n_messages() == first) restore();
-    throw;
-  }
+  static_cast<void>(question_index());
+  return run(cria_chat_answer_instead, message.data(), message.size(), request, out);
 }
 
 void ChatSession::read_all_ahead(const ChatRequest& request) {

@@ -73,7 +73,9 @@ class ChatSession {
   void load(const std::string& path);
 
  private:
-  ChatAnswer run(const char* text, size_t n_bytes, const ChatRequest& request, TextStream* out);
+  using Asking = decltype(&cria_chat_answer);
+  ChatAnswer run(Asking ask, const char* text, size_t n_bytes, const ChatRequest& request,
+                 TextStream* out);
   size_t question_index() const;
   void read_all_ahead(const ChatRequest& request);
   bool opens_thinking() const;
