@@ -1,4 +1,5 @@
-// JSON that somebody else wrote, before it is parsed: what every reader of both programs does alike.
+// JSON that somebody else wrote, before it is parsed: what every reader of both programs does
+// alike.
 #pragma once
 
 #include <cstddef>

@@ -15,8 +15,8 @@ const char* reason_of(int status);
 // A whole answer, after which the connection closes.
 std::string closing_text(const Reply& reply);
 
-// Of a path or a part of a query: "my%20model" is "my model". Nothing for an escape that is none, and
-// for that of NUL.
+// Of a path or a part of a query: "my%20model" is "my model". Nothing for an escape that is none,
+// and for that of NUL.
 std::optional<std::string> percent_decoded(std::string_view text);
 
 // Whether a query has name=value; either may be written with escapes.

@@ -61,7 +61,8 @@ constexpr bool is_request_member(std::string_view name) {
 }
 
 // The text of the member that the names lead to, through objects inside each other, as it stands in
-// an object that parse_object took. Of a name that is there twice the last counts, as in the parser.
+// an object that parse_object took. Of a name that is there twice the last counts, as in the
+// parser.
 std::optional<std::string_view> raw_member(std::string_view object,
                                            std::initializer_list<std::string_view> names);
 

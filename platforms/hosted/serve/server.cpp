@@ -30,7 +30,7 @@ void keep_heap_small() {
 #endif
 }
 
-// Four sessions, or as many as leave a quarter of the machine's, or its container's, memory to others.
+// Four sessions, or as many as leave others a quarter of the memory of the machine or container.
 uint32_t sessions_that_fit(const CommonOptions& common) {
   const ModelFile file(common.model_path, common.mapping);
   const uint64_t most = usable_memory_bytes() / 4 * 3;
