@@ -16,6 +16,7 @@
 #include "converter/error.h"
 #include "converter/side_files.h"
 #include "converter/version.h"
+#include "platforms/hosted/base/cgroup_limits.h"
 #include "platforms/hosted/base/option_values.h"
 #include "quant/tensor_roles.h"
 
@@ -353,7 +354,9 @@ void finish(const Raw& raw, Options* options) {
   options->tokenizer = raw.no_tokenizer ? TokenizerWish::kNone : TokenizerWish::kRequired;
   if (!raw.chat_template.empty()) options->chat_template = chat_template_wish(raw.chat_template);
   if (!raw.report.empty()) options->report = raw.report;
-  const uint32_t n_cores = std::max(1u, std::thread::hardware_concurrency());
+  const uint32_t quota = hosted::cgroup_limits().processors;
+  uint32_t n_cores = std::max(1u, std::thread::hardware_concurrency());
+  if (quota != 0) n_cores = std::min(n_cores, quota);
   options->n_threads = raw.n_threads != 0 ? raw.n_threads : n_cores;
   options->verbosity = raw.quiet ? Verbosity::kQuiet : Verbosity::kNormal;
 }

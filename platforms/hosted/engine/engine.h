@@ -90,7 +90,7 @@ struct AnswerSummary {
 };
 
 // Is called on the engine's thread and must not block. What it throws ends the choice:
-// std::bad_alloc as kNoMemory, anything else as kFailed; on_end throws nothing at all, so what it
+// std::bad_alloc as kNoMemory, anything else as kFailed. on_end throws nothing at all, so what it
 // needs is made before the request is submitted. It may call all of Engine but stop. A choice that
 // is cancelled, or out of memory, hears of no more text. Nothing follows the last choice's on_end.
 class AnswerListener {

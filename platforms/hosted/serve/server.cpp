@@ -30,10 +30,10 @@ void keep_heap_small() {
 #endif
 }
 
-// Four sessions, or as many as leave a quarter of the machine's memory to others.
+// Four sessions, or as many as leave others a quarter of the memory of the machine or container.
 uint32_t sessions_that_fit(const CommonOptions& common) {
   const ModelFile file(common.model_path, common.mapping);
-  const uint64_t most = physical_memory_bytes() / 4 * 3;
+  const uint64_t most = usable_memory_bytes() / 4 * 3;
   uint32_t n_sessions = kUsualSessions;
   for (; n_sessions > 1; --n_sessions) {
     cria_config config = config_for(common, file);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 
+#include "platforms/hosted/base/cgroup_limits.h"
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/program_error.h"
 
@@ -92,6 +93,8 @@ struct LargePages {
 
 }  // namespace
 
+namespace {
+
 uint64_t physical_memory_bytes() {
   const long n_pages = ::sysconf(_SC_PHYS_PAGES);
   const long page_bytes = ::sysconf(_SC_PAGESIZE);
@@ -99,14 +102,22 @@ uint64_t physical_memory_bytes() {
   return static_cast<uint64_t>(n_pages) * static_cast<uint64_t>(page_bytes);
 }
 
+}  // namespace
+
+uint64_t usable_memory_bytes() {
+  return std::min(physical_memory_bytes(), cgroup_limits().memory_bytes);
+}
+
 void check_memory_for(uint64_t n_bytes, const char* what) {
   const uint64_t there_are =
-      std::min<uint64_t>(physical_memory_bytes(), std::numeric_limits<size_t>::max());
+      std::min<uint64_t>(usable_memory_bytes(), std::numeric_limits<size_t>::max());
   if (n_bytes <= there_are) return;
+  const bool is_container = there_are < physical_memory_bytes();
   throw ProgramError(
       ExitCode::kMemory,
-      text_of("%s needs %s bytes (%s) of memory, this machine has %s; lower --context", what,
+      text_of("%s needs %s bytes (%s) of memory, %s %s; lower --context", what,
               grouped_digits(n_bytes).c_str(), megabytes(n_bytes).c_str(),
+              is_container ? "the limit of this container (cgroup) is" : "this machine has",
               megabytes(there_are).c_str()));
 }
 

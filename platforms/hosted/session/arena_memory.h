@@ -30,10 +30,11 @@ class LargePageBudget {
   double credit_ = kMostPages * small_seconds_;
 };
 
-// Bytes of this machine's memory; the largest number where that is unknown.
-uint64_t physical_memory_bytes();
+// Bytes of memory that this program can have: the machine's, or what its control groups allow; the
+// largest number where that is unknown.
+uint64_t usable_memory_bytes();
 
-// Throws ProgramError kMemory when n_bytes are more than the machine has or a program can address:
+// Throws ProgramError kMemory when n_bytes are more than that or than a program can address:
 // the system might give them and stop the program, or another one, once they are written. what is
 // the subject of the message.
 void check_memory_for(uint64_t n_bytes, const char* what);

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include <cria.h>
+#include "platforms/hosted/base/cgroup_limits.h"
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/session/fast_cores.h"
 #include "platforms/hosted/session/isas_without_proc.h"
@@ -21,23 +22,6 @@ uint32_t count_allowed() {
   CPU_ZERO(&allowed);
   if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return 0;
   return static_cast<uint32_t>(CPU_COUNT(&allowed));
-}
-
-// A container's share: "<quota> <period>" in microseconds, or "max <period>".
-uint32_t read_quota() {
-  std::FILE* const file = std::fopen("/sys/fs/cgroup/cpu.max", "re");
-  if (file == nullptr) return 0;
-  char line[64];
-  const bool is_read = std::fgets(line, sizeof(line), file) != nullptr;
-  std::fclose(file);
-  if (!is_read) return 0;
-  constexpr int kDecimal = 10;
-  char* end = nullptr;
-  const unsigned long quota_us = std::strtoul(line, &end, kDecimal);
-  if (end == line) return 0;
-  const unsigned long period_us = std::strtoul(end, nullptr, kDecimal);
-  if (period_us == 0) return 0;
-  return static_cast<uint32_t>(std::clamp((quota_us + period_us - 1) / period_us, 1UL, 4096UL));
 }
 
 // The first text in /proc/cpuinfo that a line has behind a beginning of scanf's; empty without one.
@@ -74,7 +58,7 @@ bool knows_processors() {
 CpuCounts count_cpus() {
   return {.fast_cores = count_fast_cores(),
           .allowed = count_allowed(),
-          .quota = read_quota(),
+          .quota = cgroup_limits().processors,
           .any = std::thread::hardware_concurrency()};
 }
 

@@ -13,7 +13,7 @@ constexpr uint32_t kMostThreads = 256;  // that the runtime takes
 struct CpuCounts {
   uint32_t fast_cores;  // physical cores that are not from a markedly slower cluster
   uint32_t allowed;     // logical processors of the affinity mask
-  uint32_t quota;       // whole processors of the cgroup's CPU quota, rounded up
+  uint32_t quota;       // whole processors of the cgroups' CPU quotas, rounded up
   uint32_t any;         // what the C++ library knows
 };
 

@@ -36,8 +36,8 @@ void throw_any(const std::string& kind) {
   throw 17;
 }
 
-// /throw does so at once, or when its text is asked for; /whole, /chunks and /events answer
-// without an end, /never never; others with their body.
+// /throw does so at once, or when its text is asked for; /whole, /chunks and /events answer without
+// an end, /never never; others with their body.
 class Handler final : public RequestHandler {
  public:
   bool accepts(const RequestHead&, Reply*) override { return true; }

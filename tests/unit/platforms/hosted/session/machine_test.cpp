@@ -140,7 +140,7 @@ TEST(ArenaMemory, HasThePagesThatWereTaken) {
 
 TEST(CheckMemory, RefusesMoreThanTheMachineHas) {
   const uint64_t there_are =
-      std::min<uint64_t>(physical_memory_bytes(), std::numeric_limits<size_t>::max());
+      std::min<uint64_t>(usable_memory_bytes(), std::numeric_limits<size_t>::max());
   ASSERT_GT(there_are, uint64_t{1} << 20);
   check_memory_for(there_are, "it");
   try {
