@@ -87,7 +87,9 @@ std::string name_without_front(const std::string& name, const std::string& front
   const std::string_view model = kModelFront;
   const bool has_model = front.ends_with(model);
   const std::string beside = has_model ? front.substr(0, front.size() - model.size()) : front;
-  if (name == beside + kLmHeadName || name == kLmHeadName) return kLmHeadName;
+  constexpr std::string_view kHead = "lm_head.";  // whatever it is made of
+  if (name.starts_with(kHead)) return name;
+  if (name.starts_with(beside + std::string(kHead))) return name.substr(beside.size());
   return name.starts_with(front) ? kModelFront + name.substr(front.size()) : name;
 }
 

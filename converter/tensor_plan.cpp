@@ -78,20 +78,6 @@ bool is_known_extra(const std::string& name) {
   return is_buffer(name) || name == kLmHeadName || name == kEmbeddingName;
 }
 
-// A bias that adds nothing, as some quantizers write for every matrix.
-bool is_zero_bias(const SourceTensor& tensor) {
-  constexpr uint64_t kMostValues = 1 << 24;
-  const uint64_t n = tensor.n_rows();
-  if (!tensor.name().ends_with(".bias") || tensor.shape().size() != 1 || n > kMostValues ||
-      !tensor.problem().empty()) {
-    return false;
-  }
-  std::vector<uint8_t> scratch;
-  std::vector<float> values(static_cast<size_t>(n));
-  if (n > 0) tensor.read_rows(0, values.size(), &scratch, values.data());
-  return std::all_of(values.begin(), values.end(), [](float value) { return value == 0.0F; });
-}
-
 // Weights of a layer that no role takes would change what it computes: the config names another
 // architecture, or fewer layers. Others, of a second head for example, are warned of.
 void judge_extras(const Checkpoint& checkpoint, const std::set<std::string>& used,
@@ -113,6 +99,19 @@ void judge_extras(const Checkpoint& checkpoint, const std::set<std::string>& use
 }
 
 }  // namespace
+
+bool is_zero_bias(const SourceTensor& tensor) {
+  constexpr uint64_t kMostValues = 1 << 24;
+  const uint64_t n = tensor.n_rows();
+  if (!tensor.name().ends_with(".bias") || tensor.shape().size() != 1 || n > kMostValues ||
+      !tensor.problem().empty()) {
+    return false;
+  }
+  std::vector<uint8_t> scratch;
+  std::vector<float> values(static_cast<size_t>(n));
+  if (n > 0) tensor.read_rows(0, values.size(), &scratch, values.data());
+  return std::all_of(values.begin(), values.end(), [](float value) { return value == 0.0F; });
+}
 
 bool embedding_is_tied(const Checkpoint& checkpoint, bool config_says_tied,
                        std::vector<std::string>* warnings) {

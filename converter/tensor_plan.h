@@ -27,6 +27,9 @@ struct TensorPlan {
   std::vector<std::string> warnings;
 };
 
+// Whether it is a bias that adds nothing, as some quantizers write for every matrix.
+[[nodiscard]] bool is_zero_bias(const SourceTensor& tensor);
+
 // Whether one matrix serves as embedding and as output layer. config_says_tied is config.json's
 // word; a checkpoint that stores two different matrices overrules it, with a warning.
 [[nodiscard]] bool embedding_is_tied(const Checkpoint& checkpoint, bool config_says_tied,

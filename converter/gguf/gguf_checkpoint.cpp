@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -12,12 +13,18 @@
 #include "converter/memory_size.h"
 #include "converter/reordered_tensor.h"
 #include "converter/side_files.h"
+#include "converter/tensor_plan.h"
 #include "quant/format.h"
 
 namespace cria::converter {
 namespace {
 
 namespace fs = std::filesystem;
+
+// The parts of a layer, and what their matrices are called, by Hugging Face's names.
+constexpr std::string_view kAttention = ".self_attn.";
+constexpr std::string_view kMlp = ".mlp.";
+constexpr std::string_view kProjection = "_proj";
 
 constexpr uint32_t kMaxParts = 512;  // each keeps a file open
 
@@ -85,6 +92,14 @@ class ZeroBias : public SourceTensor {
  private:
   const fs::path& path_;
 };
+
+// Of a matrix's name or its bias's, "model.layers.0.self_attn.q_proj"; nothing: it is neither.
+std::optional<std::string> stem_of(const std::string& name, std::string_view part,
+                                   std::string_view kind) {
+  if (!name.ends_with(kind) || name.find(part) == std::string::npos) return std::nullopt;
+  const std::string stem = name.substr(0, name.size() - kind.size());
+  return stem.ends_with(kProjection) ? std::optional(stem) : std::nullopt;
+}
 
 std::string part_suffix(uint32_t number, uint32_t n_parts) {
   constexpr size_t kSuffixBytes = std::string_view("-00001-of-00005.gguf").size();
@@ -187,8 +202,8 @@ ConfigFiles GgufCheckpoint::read_config() const {
   const GgufEntry* embedding = find_entry(kGgufEmbedding);
   if (embedding != nullptr) facts.n_embeddings = embedding->shape.front();
   facts.has_output = find_entry(kGgufOutput) != nullptr;
-  facts.has_attention_bias = find_entry(kGgufQueryBias) != nullptr;
-  facts.has_mlp_bias = find_entry(kGgufUpBias) != nullptr;
+  facts.attention_bias = find_bias(kAttention);
+  facts.mlp_bias = find_bias(kMlp);
   facts.rope_factors = read_vector(kGgufRopeFactors);
   facts.long_factors = read_vector(kGgufLongFactors);
   facts.short_factors = read_vector(kGgufShortFactors);
@@ -231,16 +246,26 @@ void GgufCheckpoint::open_weights() {
   add_missing_biases();
 }
 
-// llama.cpp adds the biases that are there; where the first of a kind is, the config asks for all.
+std::string_view GgufCheckpoint::find_bias(std::string_view part) const {
+  for (const auto& file : files_) {
+    for (const GgufEntry& entry : file->tensors()) {
+      const std::string name = hugging_face_name(*architecture_, entry.name).name;
+      if (!stem_of(name, part, ".bias")) continue;
+      const bool counts = entry.name == kGgufQueryBias || entry.name == kGgufUpBias;
+      if (counts || !is_zero_bias(GgufTensor(entry.name, file->file(), entry))) return entry.name;
+    }
+  }
+  return {};
+}
+
+// llama.cpp adds the biases that are there; where one of a part is, the config asks for all.
 void GgufCheckpoint::add_missing_biases() {
-  constexpr std::string_view kWeight = "_proj.weight";
-  const bool of_attention = find_entry(kGgufQueryBias) != nullptr;
-  const bool of_mlp = find_entry(kGgufUpBias) != nullptr;
   std::vector<std::string> stems;
-  for (const auto& [name, tensor] : tensors()) {
-    const bool is_of = (of_attention && name.find(".self_attn.") != std::string::npos) ||
-                       (of_mlp && name.find(".mlp.") != std::string::npos);
-    if (is_of && name.ends_with(kWeight)) stems.push_back(name.substr(0, name.rfind('.')));
+  for (const std::string_view part : {kAttention, kMlp}) {
+    if (find_bias(part).empty()) continue;
+    for (const auto& [name, tensor] : tensors()) {
+      if (const auto stem = stem_of(name, part, ".weight")) stems.push_back(*stem);
+    }
   }
   for (const std::string& stem : stems) {
     const std::string bias = stem + ".bias";

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "converter/checkpoint.h"
@@ -29,6 +30,8 @@ class GgufCheckpoint : public Checkpoint {
 
  private:
   void open_parts();
+  // What the file calls a bias of a layer's part; empty: there is none, or they add nothing.
+  [[nodiscard]] std::string_view find_bias(std::string_view part) const;
   void add_missing_biases();
   // nullptr: none of that name.
   [[nodiscard]] const GgufEntry* find_entry(std::string_view name) const;

@@ -60,8 +60,6 @@ constexpr OtherName kOtherNames[] = {
     {"bos_token_id", "tokenizer.ggml.bos_token_id"},
     {"eos_token_id", "tokenizer.ggml.eos_token_id"},
     {"tie_word_embeddings", kGgufOutput},
-    {"attention_bias", kGgufQueryBias},
-    {"mlp_bias", kGgufUpBias},
     {"rope_scaling.long_factor", kGgufLongFactors},
     {"rope_scaling.short_factor", kGgufShortFactors},
 };
@@ -91,11 +89,13 @@ class ConfigWriter {
   ConfigFiles run() {
     refuse_others();
     for (const OtherName& other : kOtherNames) names_[other.config] = other.gguf;
+    names_["attention_bias"] = facts_.attention_bias;
+    names_["mlp_bias"] = facts_.mlp_bias;
     config_ = {{"architectures", {architecture_.class_name}},
                {"model_type", architecture_.model_type},
                {"tie_word_embeddings", !facts_.has_output},
-               {"attention_bias", facts_.has_attention_bias},
-               {"mlp_bias", facts_.has_mlp_bias},
+               {"attention_bias", !facts_.attention_bias.empty()},
+               {"mlp_bias", !facts_.mlp_bias.empty()},
                {"vocab_size", vocab_size()}};
     for (const NumberKey& count : kCounts) copy_count(count);
     for (const NumberKey& number : kNumbers) copy_number(number);

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "converter/checkpoint.h"
@@ -18,8 +19,8 @@ inline constexpr uint32_t kSentencePieceEos = 2;
 struct GgufTensorFacts {
   std::optional<uint64_t> n_embeddings;  // rows of the embedding
   bool has_output = false;               // a matrix of its own
-  bool has_attention_bias = false;
-  bool has_mlp_bias = false;
+  std::string_view attention_bias;       // what the file calls one of them; empty: there is none
+  std::string_view mlp_bias;
   std::vector<float> rope_factors;  // [rotary dimensions / 2] each; empty: none
   std::vector<float> long_factors;
   std::vector<float> short_factors;

@@ -15,15 +15,41 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr size_t kMaxRegexes = 256;  // each has its classes, of up to some kilobytes
+
 constexpr const char* kInit = "init_lora_weights";
 constexpr const char* kAdvice = "; merge the adapter with peft (merge_and_unload) and convert that";
 
-// Keys that change what is computed in a way that is no sum of matrices, or not one that is read.
-constexpr const char* kOtherKinds[] = {
-    "use_dora",          "fan_in_fan_out",          "lora_bias",    "use_qalora",
-    "layer_replication", "alora_invocation_tokens", "arrow_config", "trainable_token_indices",
-    "target_parameters", "megatron_config",         "use_bdlora",   "kasa_config",
-    "monteclora_config"};
+// Keys that are read, or leave the sum of base and factors as it is. Another that is set may change
+// what is computed: DoRA, biases of factors, or what a newer peft has.
+constexpr std::string_view kKnownKeys[] = {"alpha_pattern",
+                                           "auto_mapping",
+                                           "base_model_name_or_path",
+                                           "bias",
+                                           "corda_config",
+                                           "ensure_weight_tying",
+                                           "eva_config",
+                                           "exclude_modules",
+                                           "inference_mode",
+                                           "init_lora_weights",
+                                           "layers_pattern",
+                                           "layers_to_transform",
+                                           "loftq_config",
+                                           "lora_alpha",
+                                           "lora_dropout",
+                                           "lora_ga_config",
+                                           "megatron_core",
+                                           "modules_to_save",
+                                           "peft_type",
+                                           "peft_version",
+                                           "qalora_group_size",
+                                           "r",
+                                           "rank_pattern",
+                                           "revision",
+                                           "runtime_config",
+                                           "target_modules",
+                                           "task_type",
+                                           "use_rslora"};
 
 // Ways to begin that leave the base as it is: the sum is that of the base and the factors. Of all
 // others the base is what was left of it when the adapter was made.
@@ -31,7 +57,9 @@ constexpr std::string_view kInitsOfWholeBase[] = {"gaussian", "eva", "orthogonal
 
 bool is_on(const Json& value) {
   if (value.is_boolean()) return value.get<bool>();
-  return !value.is_null() && !(value.is_structured() && value.empty());
+  if (value.is_number()) return value.get<double>() != 0;
+  if (value.is_string()) return !value.get_ref<const std::string&>().empty();
+  return !value.empty();
 }
 
 void check_init(const JsonObject& config, const Json& value) {
@@ -57,10 +85,13 @@ void check_is_plain(const JsonObject& config, const Json& json) {
   if (type != "LORA") {
     config.refuse("peft_type", "is '" + shown(type) + "'; only LORA is read" + kAdvice);
   }
-  for (const char* key : kOtherKinds) {
-    if (json.contains(key) && is_on(json[key])) {
-      config.refuse(key, std::string("is set, which is not read") + kAdvice);
-    }
+  for (const auto& [key, value] : json.items()) {
+    const bool is_known =
+        std::find(std::begin(kKnownKeys), std::end(kKnownKeys), key) != std::end(kKnownKeys);
+    if (is_known || !is_on(value)) continue;
+    config.refuse(key, std::string("is set, which is not read: it may change what the adapter "
+                                   "computes") +
+                           kAdvice + "; if it does not, take it out of the file");
   }
   if (json.contains(kInit)) check_init(config, json[kInit]);
 }
@@ -78,6 +109,7 @@ double value_of(const Patterns& patterns, const std::string& module, double othe
 LoraSettings::Patterns LoraSettings::read_patterns(const JsonObject& config, const char* key,
                                                    const std::string& text) {
   Patterns patterns;
+  size_t n_regexes = 0;
   const auto object = config.object(key);
   if (!object) return patterns;
   for (const std::string& name : keys_in_file_order(text, key)) {
@@ -88,6 +120,11 @@ LoraSettings::Patterns LoraSettings::read_patterns(const JsonObject& config, con
     } catch (const RegexError& error) {
       config.refuse(key, "has '" + shown(name) +
                              "', a pattern that is not read: " + shown(error.what()) + kAdvice);
+    }
+    n_regexes += patterns.back().first.n_steps() == 0 ? 0 : 1;
+    if (n_regexes > kMaxRegexes) {
+      config.refuse(key, "has more than " + std::to_string(kMaxRegexes) +
+                             " patterns that are no names of modules" + kAdvice);
     }
   }
   return patterns;

@@ -124,7 +124,8 @@ class Lora(unittest.TestCase):
     def test_factors_of_layers_with_their_own_ranks_are_added(self):
         tensors = {**self.linear(QUERY, 2), **self.linear(DOWN, 4)}
         folder = self.adapter("a", {"rank_pattern": {"down_proj": 4}, "alpha_pattern": {DOWN: 16}, "lora_dropout": float("nan"),
-                                    "trainable_token_indices": None, "layer_replication": [], "loftq_config": {}, "use_dora": False}, tensors)
+                                    "trainable_token_indices": None, "layer_replication": [], "loftq_config": {}, "use_dora": False, "of_tomorrow": 0,
+                                    "qalora_group_size": 16, "megatron_core": "megatron.core", "lora_bias": 0, "bias": "none"}, tensors)
         merged = self.copy()
         for module, scale in ((QUERY, 2.0), (DOWN, 4.0)):
             self.add(merged, module + ".weight", tensors[f"{PREFIX}{module}.lora_B.weight"],
@@ -249,6 +250,7 @@ class Lora(unittest.TestCase):
             ("layer_replication", {"layer_replication": [[0, 1], [0, 2]]}, good), ("arrow_config", {"arrow_config": {"top_k": 3}}, good),
             ("trainable_token_indices", {"trainable_token_indices": {"embed_tokens": [1]}}, good),
             ("megatron_config", {"megatron_config": {"x": 1}}, good), ("use_bdlora", {"use_bdlora": {"nblocks": 2}}, good),
+            ("velora_config", {"velora_config": {"x": 1}}, good), ("use_of_tomorrow", {"use_of_tomorrow": True}, good), ("more than 256", {"rank_pattern": {f"\\w{i}": 2 for i in range(257)}}, good),
             ("kasa_config", {"kasa_config": {"x": 1}}, good), ("monteclora_config", {"monteclora_config": {"x": 1}}, good),
             ("lora_alpha", {"lora_alpha": float("inf")}, good), ("Infinity", {"alpha_pattern": {"q_proj": float("inf")}}, good),
             ("lora_alpha", {"lora_alpha": "x"}, good), ("no tensors", {}, {}),

@@ -43,6 +43,24 @@ TEST(Checkpoint, ShardsGiveTheTensorsOfTheirIndex) {
   EXPECT_EQ(scratch, Bytes(4, 'b'));
 }
 
+TEST(Checkpoint, TheOutputLayerStandsBesideTheModelWhateverItIsMadeOf) {
+  for (const std::string front : {"", "a.", "a.model.", "model.model."}) {
+    SCOPED_TRACE(front);
+    const std::string beside =
+        front.ends_with("model.") ? front.substr(0, front.size() - 6) : front;
+    const TempFolder folder;
+    write_safetensors(folder / "model.safetensors",
+                      {{front + "layers.0.input_layernorm.weight", "F32", {1}, "aaaa"},
+                       {front + "norm.weight", "F32", {1}, "bbbb"},
+                       {beside + "lm_head.codes", "F32", {1}, "cccc"}});
+    HuggingFaceFolder checkpoint(folder.path());
+    checkpoint.open_weights();
+    EXPECT_NE(checkpoint.find("model.layers.0.input_layernorm.weight"), nullptr);
+    EXPECT_NE(checkpoint.find("model.norm.weight"), nullptr);
+    EXPECT_NE(checkpoint.find("lm_head.codes"), nullptr);
+  }
+}
+
 TEST(Checkpoint, AMissingShardIsNamed) {
   const TempFolder folder;
   write_safetensors(folder / "1.safetensors", {kA});

@@ -357,6 +357,31 @@ TEST(GgufCheckpoint, BiasesThatAreLeftOutAddNothing) {
   }
 }
 
+TEST(GgufCheckpoint, AnyBiasOfAPartAsksForAllOfThem) {
+  struct Case {
+    const char* bias;
+    uint64_t n;
+    char value;
+    uint32_t flags;
+  };
+  constexpr uint32_t kAttention = format::kQkvBias | format::kOutputBias;
+  constexpr Case kCases[] = {{"blk.0.attn_v.bias", 32, '?', kAttention},
+                             {"blk.0.attn_output.bias", 64, '?', kAttention},
+                             {"blk.0.attn_output.bias", 64, '\0', 0},
+                             {"blk.0.ffn_down.bias", 64, '?', format::kMlpBias},
+                             {"blk.0.ffn_down.bias", 64, '\0', 0}};
+  const test::TempFolder folder;
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.bias);
+    GgufWriter writer = tiny_gguf();
+    writer.tensors.push_back({c.bias, {c.n}, 0, std::string(c.n * sizeof(float), c.value)});
+    test::write_file(folder / "m.gguf", writer.bytes());
+    convert_f32(folder / "m.gguf", folder / "m.cria", TokenizerWish::kNone);
+    const test::ModelReadBack model(folder / "m.cria");
+    EXPECT_EQ(model.config().flags & (kAttention | format::kMlpBias), c.flags);
+  }
+}
+
 TEST(GgufNames, GoThereAndBack) {
   for (const char* architecture : {"llama", "phi3"}) {
     const Json metadata = {{"general.architecture", architecture}};
