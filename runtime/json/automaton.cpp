@@ -75,7 +75,12 @@ bool Walk::step(uint32_t n, char byte) {
   frames_before_ = from.n_frames;
   next_ = readings_ + from.first + from.n;
   n_next_ = 0;
-  for (uint32_t i = 0; i < from.n; ++i) step_reading(readings_[from.first + i], byte);
+  n_next_positions_ = 0;
+  for (uint32_t i = 0; i < from.n; ++i) {
+    const Reading& reading = readings_[from.first + i];
+    n_steps_ += 1 + positions_of(reading);
+    step_reading(reading, byte);
+  }
   levels_[n + 1] = {from.first + from.n, n_next_, n_frames_};
   return n_next_ > 0;
 }
@@ -132,7 +137,16 @@ void Walk::put(const Reading& reading) {
   for (uint32_t i = 0; i < n_next_; ++i) {
     if (std::memcmp(&next_[i], &reading, sizeof reading) == 0) return;
   }
-  if (n_next_ < kMostReadings) next_[n_next_++] = reading;
+  const uint32_t n_positions = positions_of(reading);
+  if (n_next_ == kMostReadings || n_next_positions_ + n_positions > kMostPositionsAtOnce) return;
+  n_next_positions_ += n_positions;
+  next_[n_next_++] = reading;
+}
+
+uint32_t Walk::positions_of(const Reading& reading) const {
+  if (reading.phase != Phase::kText || reading.free_name != 0) return 0;
+  const uint32_t pattern = schema_->nodes[reading.node].pattern;
+  return pattern == kNone ? 0 : schema_->patterns[pattern].n_positions;
 }
 
 // A frame goes to a reading of its own: where there is room for the one there is for the other.
