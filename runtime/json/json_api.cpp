@@ -192,11 +192,17 @@ bool MaskMaker::walk_group(const TokenGroup& group) {
 bool MaskMaker::walk_pattern(const Reading& reading) {
   const cria_json_vocabulary& v = vocabulary_;
   const PatternPools& pools = json_.schema.pools;
-  const Pattern& pattern = json_.schema.patterns[json_.schema.nodes[reading.node].pattern];
-  PositionSet sets[kMostTokenBytes + 1];  // behind the first bytes; nothing inside a character
-  PositionSet next[kMostTokenBytes + 1];  // what those that are there can be followed by
+  const Node& node = json_.schema.nodes[reading.node];
+  const Pattern& pattern = json_.schema.patterns[node.pattern];
+  PositionSet sets[kMostTokenBytes + 1];     // behind the first bytes; nothing inside a character
+  PositionSet next[kMostTokenBytes + 1];     // what those that are there can be followed by
+  uint8_t n_read[kMostTokenBytes + 1] = {};  // characters
+  const auto followers = [&](const PositionSet& set, uint32_t n_characters) {
+    return json_.schema.leads_on(node, pattern_followers(pools, pattern, set),
+                                 reading.n_characters + n_characters + 1);
+  };
   sets[0] = reading.positions;
-  next[0] = pattern_followers(pools, pattern, sets[0]);
+  next[0] = followers(sets[0], 0);
   uint32_t n_walked = 0;
   uint32_t n_refused = kMostTokenBytes + 1;  // so many bytes of the token before are no beginning
   const TokenEntry* const end = v.plain.entries + v.plain.first[kFirstBytes];
@@ -217,8 +223,9 @@ bool MaskMaker::walk_pattern(const Reading& reading) {
       n_refused = read.empty() ? behind : n_refused;
       walk_->add_steps(1);
       if (read.empty()) break;
-      const bool is_same = read == sets[n_walked];
-      next[behind] = is_same ? next[n_walked] : pattern_followers(pools, pattern, read);
+      n_read[behind] = static_cast<uint8_t>(n_read[n_walked] + 1);
+      const bool is_same = node.first_alive == kNone && read == sets[n_walked];
+      next[behind] = is_same ? next[n_walked] : followers(read, n_read[behind]);
       walk_->add_steps(is_same ? 0 : pattern.n_positions);
       sets[behind] = read;
       n_walked = behind;

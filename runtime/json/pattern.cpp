@@ -605,9 +605,26 @@ PositionSet pattern_fitting(const PatternPools& pools, const Pattern& pattern,
   return fitting(pools, pattern, next, {character, character});
 }
 
-bool pattern_takes(const PatternPools& pools, const Pattern& pattern, const PositionSet& from,
+bool pattern_takes(const PatternPools& pools, const Pattern& pattern, const PositionSet& next,
                    CharacterRange characters) {
-  return !fitting(pools, pattern, pattern_followers(pools, pattern, from), characters).empty();
+  return !fitting(pools, pattern, next, characters).empty();
+}
+
+PositionSet pattern_alive(const PatternPools& pools, const Pattern& pattern) {
+  PositionSet alive = pattern.ends;
+  for (uint32_t i = 0; i < pattern.n_positions; ++i) {
+    if (!pools.positions[pattern.first_position + i].follow.empty()) alive.add(i);
+  }
+  return alive;
+}
+
+PositionSet pattern_before(const PatternPools& pools, const Pattern& pattern,
+                           const PositionSet& set) {
+  PositionSet before = {};
+  for (uint32_t i = 0; i < pattern.n_positions; ++i) {
+    if (pools.positions[pattern.first_position + i].follow.meets(set)) before.add(i);
+  }
+  return before;
 }
 
 }  // namespace cria::json

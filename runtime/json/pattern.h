@@ -106,6 +106,10 @@ struct PatternProblem {
                                           const PositionSet& next, uint32_t character);
 // Whether one of the characters can be read.
 [[nodiscard]] bool pattern_takes(const PatternPools& pools, const Pattern& pattern,
-                                 const PositionSet& from, CharacterRange characters);
+                                 const PositionSet& next, CharacterRange characters);
+// Positions behind which a text can end, at once or later; those that one of a set can follow.
+[[nodiscard]] PositionSet pattern_alive(const PatternPools& pools, const Pattern& pattern);
+[[nodiscard]] PositionSet pattern_before(const PatternPools& pools, const Pattern& pattern,
+                                         const PositionSet& set);
 
 }  // namespace cria::json

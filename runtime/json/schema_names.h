@@ -14,7 +14,8 @@ namespace cria::json {
 // Fills tables->members. Time: n log n.
 void sort_members(SchemaTables* tables);
 
-// The first member of an object, in the text's order, whose name stood before; kNone: there is none.
+// The first member of an object, in the text's order, whose name stood before; kNone: there is
+// none.
 [[nodiscard]] uint32_t find_twin(const SchemaTables& tables, uint32_t object);
 
 // The value that a reference points to: "#", or "#/" and names and numbers between slashes, with

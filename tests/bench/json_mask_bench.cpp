@@ -59,8 +59,8 @@ struct Place {
   const char* begun;  // what there is of the one at hand
 };
 
-// Two patterns that take almost everything, each at many places of it, and part at no token: nothing
-// that is accepted takes longer.
+// Two patterns that take almost everything, each at many places of it, and part at no token:
+// nothing that is accepted takes longer.
 const std::string& worst_items() {
   static const std::string items = [] {
     std::string patterns[2];

@@ -53,8 +53,8 @@ class AnswerWriter {
   virtual JsonText piece_event(size_t prompt, const AnswerPiece& piece, Choice* choice) = 0;
   virtual JsonText end_event(size_t prompt, const Choice& choice) = 0;
   // The whole answer: what comes first, each choice, what comes last. One is made when the one
-  // before it is taken, and lists of a choice's tokens are written as they are sent: they may be far
-  // longer than what they are made of.
+  // before it is taken, and lists of a choice's tokens are written as they are sent: they may be
+  // far longer than what they are made of.
   virtual void put_first() = 0;
   virtual void put_choice(size_t index) = 0;
   virtual void put_last() = 0;

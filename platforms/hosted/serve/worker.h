@@ -23,8 +23,8 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // From any thread. n_bytes is how much there is to do; task throws nothing. Of those that wait the
-  // smallest is next, of equal ones the oldest.
+  // From any thread. n_bytes is how much there is to do; task throws nothing. Of those that wait
+  // the smallest is next, of equal ones the oldest.
   void post(size_t n_bytes, std::function<void()> task);
   // Waits for what has begun; what has not is dropped.
   void stop();

@@ -17,8 +17,8 @@ struct Level {
   size_t index;
 };
 
-// As a JSON pointer, names as they are written: the way to the object that begins at a byte, or that
-// a member there is of.
+// As a JSON pointer, names as they are written: the way to the object that begins at a byte, or
+// that a member there is of.
 std::string path_to(std::string_view schema, size_t offset) {
   std::vector<Level> levels;
   std::string_view string;  // read last
