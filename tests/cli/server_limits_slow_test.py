@@ -15,7 +15,7 @@ VOCABULARY, CONTEXT = 2048, 512
 
 def bound():
     """docs/server.md's sum, beside what is told at the start."""
-    requests = (SESSIONS + QUEUE) * (MIB + 8 * VOCABULARY + 5 * 64 * 1024 + 4 * CONTEXT)
+    requests = (SESSIONS + QUEUE) * (2 * MIB + 8 * VOCABULARY + 5 * 64 * 1024 + 4 * CONTEXT)
     reading = 2 * 48 * MIB  # those that have not begun share what is counted below
     bodies = 32 * MIB
     answers = 64 * MIB + 16 * MIB
