@@ -83,9 +83,16 @@ cria_status cria_json_begin(const cria_json* json, cria_json_state* state);
 /* Sets logits, [cria_vocab_size], to -INFINITY where a token cannot come next; those that can are
  * left as they are, but never below -1e30, so that there is always one to draw. Special tokens
  * never can, end tokens where the document is whole. Errors: CRIA_BAD_STATE for a state of another
- * schema, or one after which nothing can come; logits are then as they were. */
+ * schema, or one after which nothing can come, CRIA_CANCELLED as below; logits are then as they
+ * were. */
 cria_status cria_json_mask(cria_json* json, const cria_json_state* state, float* logits,
                            size_t n_logits);
+
+/* Is asked while a mask is made, each 0.1 ms or so; what it returns other than 0 gives the mask up:
+ * cria_json_mask returns CRIA_CANCELLED, and logits are as they were. Null: nobody is asked, as it
+ * is at first. */
+typedef int (*cria_json_stop_fn)(void* context);
+void cria_json_watch(cria_json* json, cria_json_stop_fn wants_stop, void* context);
 
 /* Takes a token that was drawn. CRIA_INVALID_ARGUMENT when the mask would not have left it, and
  * the state stays as it is. An end token of a whole document changes nothing. */

@@ -75,7 +75,12 @@ bool Walk::step(uint32_t n, char byte) {
   frames_before_ = from.n_frames;
   next_ = readings_ + from.first + from.n;
   n_next_ = 0;
-  for (uint32_t i = 0; i < from.n; ++i) step_reading(readings_[from.first + i], byte);
+  n_next_positions_ = 0;
+  for (uint32_t i = 0; i < from.n; ++i) {
+    const Reading& reading = readings_[from.first + i];
+    n_steps_ += 1 + positions_of(reading);
+    step_reading(reading, byte);
+  }
   levels_[n + 1] = {from.first + from.n, n_next_, n_frames_};
   return n_next_ > 0;
 }
@@ -132,7 +137,16 @@ void Walk::put(const Reading& reading) {
   for (uint32_t i = 0; i < n_next_; ++i) {
     if (std::memcmp(&next_[i], &reading, sizeof reading) == 0) return;
   }
-  if (n_next_ < kMostReadings) next_[n_next_++] = reading;
+  const uint32_t n_positions = positions_of(reading);
+  if (n_next_ == kMostReadings || n_next_positions_ + n_positions > kMostPositionsAtOnce) return;
+  n_next_positions_ += n_positions;
+  next_[n_next_++] = reading;
+}
+
+uint32_t Walk::positions_of(const Reading& reading) const {
+  if (reading.phase != Phase::kText || reading.free_name != 0) return 0;
+  const uint32_t pattern = schema_->nodes[reading.node].pattern;
+  return pattern == kNone ? 0 : schema_->patterns[pattern].n_positions;
 }
 
 // A frame goes to a reading of its own: where there is room for the one there is for the other.
@@ -433,7 +447,10 @@ bool Walk::can_become(const Reading& r) const {
   const uint32_t rest = 6 * (r.n_missing - uint32_t{1});
   const uint32_t low = (r.character << 6 | (r.least & kPayload)) << rest;
   const uint32_t high = (((r.character << 6 | (r.most & kPayload)) + 1) << rest) - 1;
-  return pattern_takes(schema_->pools, schema_->patterns[n.pattern], r.positions, {low, high});
+  const Pattern& pattern = schema_->patterns[n.pattern];
+  const PositionSet next = schema_->leads_on(
+      n, pattern_followers(schema_->pools, pattern, r.positions), r.n_characters + 1);
+  return pattern_takes(schema_->pools, pattern, next, {low, high});
 }
 
 bool Walk::end_character(Reading* r, uint32_t character) {
@@ -445,7 +462,8 @@ bool Walk::end_character(Reading* r, uint32_t character) {
   if (n.pattern == kNone) return true;
   const Pattern& pattern = schema_->patterns[n.pattern];
   const PositionSet next = pattern_followers(schema_->pools, pattern, r->positions);
-  r->positions = pattern_fitting(schema_->pools, pattern, next, character);
+  r->positions = schema_->leads_on(n, pattern_fitting(schema_->pools, pattern, next, character),
+                                   r->n_characters);
   return !r->positions.empty();
 }
 
@@ -573,6 +591,7 @@ uint32_t plain_characters(const Schema& schema, const Reading& reading) {
   if (reading.free_name != 0) return kEndless;
   const Node& n = schema.nodes[reading.node];
   if (n.pattern != kNone) {
+    if (n.first_alive != kNone) return 0;
     return schema.patterns[n.pattern].universal.meets(reading.positions) ? kEndless : 0;
   }
   return n.most_characters == kEndless ? kEndless : n.most_characters - reading.n_characters;
@@ -609,6 +628,10 @@ bool text_holds(const Schema& schema, const Reading& r) {
   if (r.free_name != 0) return true;
   if ((n.kinds & kString) == 0 || r.n_characters > n.most_characters) return false;
   if (n.pattern == kNone) return true;
+  if (n.first_alive != kNone && n.most_characters == kEndless &&
+      r.n_characters > n.least_characters) {
+    return false;
+  }
   bool is_within = true;
   for_each(r.positions, [&](uint32_t i) {
     is_within = is_within && i < schema.patterns[n.pattern].n_positions;

@@ -105,6 +105,20 @@ class Walk {
 
   [[nodiscard]] const Reading* readings(uint32_t n) const { return readings_ + levels_[n].first; }
   [[nodiscard]] uint32_t n_readings(uint32_t n) const { return levels_[n].n; }
+  // Moves readings of the document's beginning that are_wanted says to the front, and forgets all
+  // others.
+  template <typename AreWanted>
+  void keep_readings(const AreWanted& are_wanted) {
+    Level& level = levels_[0];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < level.n; ++i) {
+      if (are_wanted(readings_[i])) readings_[n++] = readings_[i];
+    }
+    level.n = n;
+  }
+  // What was looked at so far: a reading and a byte, or a position of its pattern.
+  [[nodiscard]] uint64_t n_steps() const { return n_steps_; }
+  void add_steps(uint64_t n) { n_steps_ += n; }
   // Whether the document may end behind n bytes.
   [[nodiscard]] bool may_end(uint32_t n) const;
   // Keeps what is behind n bytes alone; frames as few as are needed, readings dropped where they
@@ -122,6 +136,7 @@ class Walk {
   };
 
   void put(const Reading& reading);
+  [[nodiscard]] uint32_t positions_of(const Reading& reading) const;
   uint16_t push(const Frame& frame);
   [[nodiscard]] Reading fresh(Phase phase, uint32_t node, uint16_t frame) const;
   [[nodiscard]] uint32_t depth(uint16_t frame) const;
@@ -162,6 +177,8 @@ class Walk {
   uint32_t frames_before_ = 0;  // of the byte at hand
   Reading* next_ = nullptr;
   uint32_t n_next_ = 0;
+  uint32_t n_next_positions_ = 0;  // of their patterns
+  uint64_t n_steps_ = 0;
   Level levels_[kMostSteps + 1] = {};
 };
 

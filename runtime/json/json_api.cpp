@@ -48,6 +48,8 @@ struct cria_json {
   cria::json::KeptMask kept[cria::json::kKeptMasks];
   uint64_t n_masks;
   uint32_t* bits;  // of the masks kept, one behind the other
+  cria_json_stop_fn wants_stop;
+  void* stop_context;
 };
 
 namespace cria::json {
@@ -134,39 +136,79 @@ void allow(uint32_t token, uint32_t* bits) {
   bits[token / kWordBits] |= uint32_t{1} << (token % kWordBits);
 }
 
-// Tokens of a group along which the walk goes to their ends.
-void walk_group(const cria_json_vocabulary& v, const TokenGroup& group, Walk* walk,
-                uint32_t* bits) {
+// So often, in steps of a walk, somebody is asked whether a mask is still wanted.
+constexpr uint64_t kStepsPerLook = uint64_t{1} << 16;
+
+// Where a mask is made.
+class MaskMaker {
+ public:
+  MaskMaker(const cria_json& json, Walk* walk, uint32_t* bits)
+      : json_(json), vocabulary_(*json.vocabulary), walk_(walk), bits_(bits) {}
+
+  Status make();
+
+ private:
+  [[nodiscard]] bool is_unwanted();
+  [[nodiscard]] bool is_known(uint32_t reading) const;
+  bool walk_group(const TokenGroup& group);
+  bool walk_pattern(const Reading& reading);
+  bool allow_plain();
+
+  const cria_json& json_;
+  const cria_json_vocabulary& vocabulary_;
+  Walk* walk_;
+  uint32_t* bits_;
+  uint64_t next_look_ = kStepsPerLook;
+};
+
+bool MaskMaker::is_unwanted() {
+  if (walk_->n_steps() < next_look_) return false;
+  next_look_ = walk_->n_steps() + kStepsPerLook;
+  return json_.wants_stop != nullptr && json_.wants_stop(json_.stop_context) != 0;
+}
+
+// Tokens of a group along which the walk goes to their ends. False: nobody wants them any more.
+bool MaskMaker::walk_group(const TokenGroup& group) {
   for (uint32_t byte = 0; byte < kFirstBytes; ++byte) {
     const uint32_t end = group.first[byte + 1];
     uint32_t i = group.first[byte];
-    if (i == end || !walk->step(0, static_cast<char>(static_cast<uint8_t>(byte)))) continue;
+    if (i == end || !walk_->step(0, static_cast<char>(static_cast<uint8_t>(byte)))) continue;
     uint32_t n_walked = 1;  // bytes of the token before that could come
     for (; i < end; ++i) {
       const TokenEntry& e = group.entries[i];
       const uint32_t n_shared = i == group.first[byte] ? 1 : e.n_shared;
       if (n_shared > n_walked) continue;
+      if (is_unwanted()) return false;
       n_walked = n_shared;
-      while (n_walked < e.n_bytes && walk->step(n_walked, v.text[e.offset + n_walked])) ++n_walked;
-      if (n_walked == e.n_bytes) allow(e.token, bits);
+      const char* const bytes = vocabulary_.text + e.offset;
+      while (n_walked < e.n_bytes && walk_->step(n_walked, bytes[n_walked])) ++n_walked;
+      if (n_walked == e.n_bytes) allow(e.token, bits_);
     }
   }
+  return true;
 }
 
 // The same of plain tokens in one string of a pattern, where a step is hardly more than an AND.
-void walk_pattern(const cria_json& j, const Reading& reading, uint32_t* bits) {
-  const cria_json_vocabulary& v = *j.vocabulary;
-  const PatternPools& pools = j.schema.pools;
-  const Pattern& pattern = j.schema.patterns[j.schema.nodes[reading.node].pattern];
-  PositionSet sets[kMostTokenBytes + 1];  // behind the first bytes; nothing inside a character
-  PositionSet next[kMostTokenBytes + 1];  // what those that are there can be followed by
+bool MaskMaker::walk_pattern(const Reading& reading) {
+  const cria_json_vocabulary& v = vocabulary_;
+  const PatternPools& pools = json_.schema.pools;
+  const Node& node = json_.schema.nodes[reading.node];
+  const Pattern& pattern = json_.schema.patterns[node.pattern];
+  PositionSet sets[kMostTokenBytes + 1];     // behind the first bytes; nothing inside a character
+  PositionSet next[kMostTokenBytes + 1];     // what those that are there can be followed by
+  uint8_t n_read[kMostTokenBytes + 1] = {};  // characters
+  const auto followers = [&](const PositionSet& set, uint32_t n_characters) {
+    return json_.schema.leads_on(node, pattern_followers(pools, pattern, set),
+                                 reading.n_characters + n_characters + 1);
+  };
   sets[0] = reading.positions;
-  next[0] = pattern_followers(pools, pattern, sets[0]);
+  next[0] = followers(sets[0], 0);
   uint32_t n_walked = 0;
   uint32_t n_refused = kMostTokenBytes + 1;  // so many bytes of the token before are no beginning
   const TokenEntry* const end = v.plain.entries + v.plain.first[kFirstBytes];
   for (const TokenEntry* e = v.plain.entries; e != end; ++e) {
     if (e->n_shared >= n_refused) continue;
+    if (is_unwanted()) return false;
     const char* const bytes = v.text + e->offset;
     // Back to where a character begins.
     n_walked = e->n_shared;
@@ -179,48 +221,66 @@ void walk_pattern(const cria_json& j, const Reading& reading, uint32_t* bits) {
       const PositionSet read = pattern_fitting(pools, pattern, next[n_walked], c.code);
       const uint32_t behind = n_walked + c.n_bytes;
       n_refused = read.empty() ? behind : n_refused;
+      walk_->add_steps(1);
       if (read.empty()) break;
-      const bool is_same = read == sets[n_walked];
-      next[behind] = is_same ? next[n_walked] : pattern_followers(pools, pattern, read);
+      n_read[behind] = static_cast<uint8_t>(n_read[n_walked] + 1);
+      const bool is_same = node.first_alive == kNone && read == sets[n_walked];
+      next[behind] = is_same ? next[n_walked] : followers(read, n_read[behind]);
+      walk_->add_steps(is_same ? 0 : pattern.n_positions);
       sets[behind] = read;
       n_walked = behind;
     }
-    if (n_walked == e->n_bytes) allow(e->token, bits);
+    if (n_walked == e->n_bytes) allow(e->token, bits_);
   }
+  return true;
 }
 
-bool is_plain_pattern(const cria_json& j, const Walk& walk) {
-  const Reading& r = walk.readings(0)[0];
-  return walk.n_readings(0) == 1 && r.phase == Phase::kText && r.text == TextPhase::kPlain &&
-         r.free_name == 0 && j.schema.nodes[r.node].pattern != kNone;
+bool is_plain_text(const Reading& r) {
+  return r.phase == Phase::kText && r.text == TextPhase::kPlain;
 }
 
-void allow_tokens(const cria_json& j, Walk* walk, uint32_t* bits) {
-  const cria_json_vocabulary& v = *j.vocabulary;
+// Whether a reading before this one, of the same pattern, is where it is.
+bool MaskMaker::is_known(uint32_t reading) const {
+  const Reading* const first = walk_->readings(0);
+  const Reading& r = first[reading];
+  return std::any_of(first, first + reading, [&r](const Reading& other) {
+    return is_plain_text(other) && other.free_name == 0 && other.node == r.node &&
+           other.n_characters == r.n_characters && other.positions == r.positions;
+  });
+}
+
+// A plain token leaves a string a string: each reading says for itself which can come, and only
+// those that are no strings, or in the middle of a character, are walked byte by byte.
+bool MaskMaker::allow_plain() {
+  const cria_json_vocabulary& v = vocabulary_;
   uint32_t most = 0;  // plain characters that can come
-  bool others = false;
-  for (uint32_t i = 0; i < walk->n_readings(0); ++i) {
-    const uint32_t n = plain_characters(j.schema, walk->readings(0)[i]);
-    most = std::max(most, n);
-    others = others || n == 0;
+  for (uint32_t i = 0; i < walk_->n_readings(0); ++i) {
+    most = std::max(most, plain_characters(json_.schema, walk_->readings(0)[i]));
   }
-  std::fill(bits, bits + v.n_words, 0);
   if (most == kEndless) {
-    std::copy(v.plain_bits, v.plain_bits + v.n_words, bits);
-  } else if (is_plain_pattern(j, *walk)) {
-    walk_pattern(j, walk->readings(0)[0], bits);
-  } else if (others) {
-    walk_group(v, v.plain, walk, bits);
-  } else {
-    const TokenEntry* const end = v.plain.entries + v.plain.first[kFirstBytes];
-    for (const TokenEntry* e = v.plain.entries; e != end; ++e) {
-      if (e->n_characters <= most) allow(e->token, bits);
-    }
+    for (uint32_t i = 0; i < v.n_words; ++i) bits_[i] |= v.plain_bits[i];
+    return true;
   }
-  walk_group(v, v.others, walk, bits);
-  const format::ModelConfig& config = v.model->config;
-  if (!walk->may_end(0)) return;
-  for (uint32_t i = 0; i < config.n_end_tokens; ++i) allow(config.end_tokens[i], bits);
+  const TokenEntry* const end = v.plain.entries + v.plain.first[kFirstBytes];
+  for (const TokenEntry* e = v.plain.entries; most > 0 && e != end; ++e) {
+    if (e->n_characters <= most) allow(e->token, bits_);
+  }
+  for (uint32_t i = 0; i < walk_->n_readings(0); ++i) {
+    const Reading& r = walk_->readings(0)[i];
+    const bool has_pattern = is_plain_text(r) && json_.schema.nodes[r.node].pattern != kNone;
+    if (has_pattern && !is_known(i) && !walk_pattern(r)) return false;
+  }
+  walk_->keep_readings([](const Reading& r) { return !is_plain_text(r); });
+  return walk_->n_readings(0) == 0 || walk_group(v.plain);
+}
+
+Status MaskMaker::make() {
+  const format::ModelConfig& config = vocabulary_.model->config;
+  std::fill(bits_, bits_ + vocabulary_.n_words, 0);
+  for (uint32_t i = 0; i < config.n_end_tokens && walk_->may_end(0); ++i) {
+    allow(config.end_tokens[i], bits_);
+  }
+  return walk_group(vocabulary_.others) && allow_plain() ? Status::kOk : Status::kCancelled;
 }
 
 // The mask of a state, kept from before or made now.
@@ -242,7 +302,7 @@ Status mask_of(cria_json* j, const cria_json_state& state, const uint32_t** mask
   }
   uint32_t* const bits = j->bits + size_t{oldest} * j->vocabulary->n_words;
   j->kept[oldest] = {};
-  allow_tokens(*j, &walk, bits);
+  CRIA_TRY(MaskMaker(*j, &walk, bits).make());
   if (std::all_of(bits, bits + j->vocabulary->n_words, [](uint32_t w) { return w == 0; })) {
     return Status::kBadState;
   }
@@ -340,6 +400,12 @@ cria_status cria_json_mask(cria_json* json, const cria_json_state* state, float*
     return CRIA_INVALID_ARGUMENT;
   }
   return to_public(cria::json::apply_mask(json, *state, logits));
+}
+
+void cria_json_watch(cria_json* json, cria_json_stop_fn wants_stop, void* context) {
+  if (json == nullptr) return;
+  json->wants_stop = wants_stop;
+  json->stop_context = context;
 }
 
 cria_status cria_json_accept(cria_json* json, cria_json_state* state, uint32_t token) {

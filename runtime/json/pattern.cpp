@@ -351,6 +351,7 @@ Status PatternReader::repeat(uint32_t begin, uint32_t least, uint32_t most, bool
                              Fragment* fragment) {
   const Fragment once = *fragment;
   const uint32_t n = count() - begin;
+  if (n == 0) return Status::kOk;  // nothing, however often
   const uint32_t copies = endless ? std::max(least, uint32_t{1}) : most;
   for (uint32_t k = 1; k < copies; ++k) {
     for (uint32_t i = 0; i < n; ++i) {
@@ -540,14 +541,20 @@ Status PatternReader::read(Pattern* pattern, bool* matches) {
 PositionSet fitting(const PatternPools& pools, const Pattern& pattern, const PositionSet& set,
                     CharacterRange characters) {
   PositionSet fit = {};
+  const CharacterRange* known = nullptr;  // of the position before, as repetitions have them
+  bool is_fit = false;
   for_each(set, [&](uint32_t i) {
     const Position& p = pools.positions[pattern.first_position + i];
     const CharacterRange* const first = pools.ranges + p.first_range;
-    if (std::any_of(first, first + p.n_ranges, [&](const CharacterRange& r) {
-          return r.first <= characters.last && characters.first <= r.last;
-        })) {
-      fit.add(i);
+    if (first != known && p.n_ranges > 0) {
+      const CharacterRange* const end = first + p.n_ranges;
+      const CharacterRange* const found = std::lower_bound(
+          first, end, characters.first,
+          [](const CharacterRange& r, uint32_t character) { return r.last < character; });
+      is_fit = found != end && found->first <= characters.last;
+      known = first;
     }
+    if (is_fit && p.n_ranges > 0) fit.add(i);
   });
   return fit;
 }
@@ -598,9 +605,26 @@ PositionSet pattern_fitting(const PatternPools& pools, const Pattern& pattern,
   return fitting(pools, pattern, next, {character, character});
 }
 
-bool pattern_takes(const PatternPools& pools, const Pattern& pattern, const PositionSet& from,
+bool pattern_takes(const PatternPools& pools, const Pattern& pattern, const PositionSet& next,
                    CharacterRange characters) {
-  return !fitting(pools, pattern, pattern_followers(pools, pattern, from), characters).empty();
+  return !fitting(pools, pattern, next, characters).empty();
+}
+
+PositionSet pattern_alive(const PatternPools& pools, const Pattern& pattern) {
+  PositionSet alive = pattern.ends;
+  for (uint32_t i = 0; i < pattern.n_positions; ++i) {
+    if (!pools.positions[pattern.first_position + i].follow.empty()) alive.add(i);
+  }
+  return alive;
+}
+
+PositionSet pattern_before(const PatternPools& pools, const Pattern& pattern,
+                           const PositionSet& set) {
+  PositionSet before = {};
+  for (uint32_t i = 0; i < pattern.n_positions; ++i) {
+    if (pools.positions[pattern.first_position + i].follow.meets(set)) before.add(i);
+  }
+  return before;
 }
 
 }  // namespace cria::json

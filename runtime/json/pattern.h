@@ -13,6 +13,9 @@
 namespace cria::json {
 
 inline constexpr uint32_t kMostPositions = 256;  // the start is the first
+// Of patterns that are followed side by side: a schema whose strings have more is refused, and of
+// readings that have not parted yet the last ones are dropped. One pattern always has room.
+inline constexpr uint32_t kMostPositionsAtOnce = 2 * kMostPositions;
 inline constexpr size_t kMostPatternBytes = 1024;
 inline constexpr uint32_t kAsciiCharacters = 128;
 inline constexpr uint32_t kLastCharacter = 0x10ffff;
@@ -54,8 +57,8 @@ struct CharacterRange {
 };
 
 struct Position {
-  PositionSet follow;  // what may be read next
-  uint32_t first_range;
+  PositionSet follow;    // what may be read next
+  uint32_t first_range;  // ascending, apart
   uint32_t n_ranges;
 };
 
@@ -103,6 +106,10 @@ struct PatternProblem {
                                           const PositionSet& next, uint32_t character);
 // Whether one of the characters can be read.
 [[nodiscard]] bool pattern_takes(const PatternPools& pools, const Pattern& pattern,
-                                 const PositionSet& from, CharacterRange characters);
+                                 const PositionSet& next, CharacterRange characters);
+// Positions behind which a text can end, at once or later; those that one of a set can follow.
+[[nodiscard]] PositionSet pattern_alive(const PatternPools& pools, const Pattern& pattern);
+[[nodiscard]] PositionSet pattern_before(const PatternPools& pools, const Pattern& pattern,
+                                         const PositionSet& set);
 
 }  // namespace cria::json

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "runtime/json/formats.h"
 #include "runtime/json/schema_literals.h"
 #include "runtime/json/schema_names.h"
 #include "runtime/json/schema_tables.h"
@@ -31,6 +32,9 @@ enum Keyword : uint32_t {
   kMinLength,
   kMaxLength,
   kPattern,
+  kFormat,
+  kNullable,
+  kMultipleOf,
   kMinimum,
   kMaximum,
   kExclusiveMinimum,
@@ -54,15 +58,56 @@ constexpr std::string_view kNames[] = {"type",
                                        "minLength",
                                        "maxLength",
                                        "pattern",
+                                       "format",
+                                       "nullable",
+                                       "multipleOf",
                                        "minimum",
                                        "maximum",
                                        "exclusiveMinimum",
                                        "exclusiveMaximum"};
 static_assert(std::size(kNames) == kKeywords);
-// They say nothing about a value, or hold what $ref points to.
-constexpr std::string_view kIgnored[] = {
-    "title",      "description", "default",   "examples", "$schema",     "$id",          "$comment",
-    "deprecated", "readOnly",    "writeOnly", "$defs",    "definitions", "discriminator"};
+// They say nothing about a value, or hold what $ref points to; beside them all that begin with x-.
+constexpr std::string_view kIgnored[] = {"title",
+                                         "description",
+                                         "default",
+                                         "examples",
+                                         "example",
+                                         "$schema",
+                                         "$id",
+                                         "$comment",
+                                         "deprecated",
+                                         "readOnly",
+                                         "writeOnly",
+                                         "$defs",
+                                         "definitions",
+                                         "discriminator",
+                                         "contentEncoding",
+                                         "contentMediaType",
+                                         "contentSchema",
+                                         "externalDocs",
+                                         "xml",
+                                         "minContains",
+                                         "maxContains"};
+constexpr std::string_view kExtension = "x-";
+
+// Keywords with a value that restricts nothing.
+enum class Idle { kFalse, kZero, kEmpty, kAnything, kAnyName };
+struct IdleRow {
+  std::string_view name;
+  Idle value;
+};
+constexpr IdleRow kIdle[] = {{"nullable", Idle::kFalse},
+                             {"uniqueItems", Idle::kFalse},
+                             {"not", Idle::kFalse},
+                             {"minProperties", Idle::kZero},
+                             {"patternProperties", Idle::kEmpty},
+                             {"dependentRequired", Idle::kEmpty},
+                             {"dependentSchemas", Idle::kEmpty},
+                             {"dependencies", Idle::kEmpty},
+                             {"unevaluatedProperties", Idle::kAnything},
+                             {"unevaluatedItems", Idle::kAnything},
+                             {"additionalItems", Idle::kAnything},
+                             {"propertyNames", Idle::kAnyName}};
 
 constexpr std::string_view kId = "$id";
 
@@ -107,6 +152,8 @@ class Compiler {
     *refusal_ = {text_.offset(value), reason, keyword};
     return status;
   }
+  [[nodiscard]] bool is_ignored(std::string_view name) const;
+  [[nodiscard]] bool is_idle(std::string_view name, uint32_t value) const;
   Status read_keywords(uint32_t value, Found* found);
   Status node_of(uint32_t value, uint32_t* node);
   Status look_up(uint32_t reference, uint32_t* target);
@@ -119,6 +166,9 @@ class Compiler {
   Status read_schemas(uint32_t value, Keyword keyword, uint32_t* first, uint32_t* n);
   Status read_options(const Found& found, Keyword keyword, Node* node);
   Status read_range(const Found& found, bool integers, Node* node);
+  Status read_pattern_of(std::string_view raw, uint32_t value, Keyword keyword, Node* node);
+  Status read_format(const Found& found, Node* node);
+  Status count_characters(const Found& found, Node* node);
   Status read_string(const Found& found, Node* node);
   Status read_array(const Found& found, Node* node);
   Status read_object(const Found& found, Node* node);
@@ -132,20 +182,55 @@ class Compiler {
   Schema* schema_;
   SchemaText text_;
   Refusal* refusal_;
+  uint32_t formats_[kFormats];  // their patterns; kNone: none so far
   uint32_t n_references_ = 0;
   uint32_t n_items_ = 0;  // that they went past
 };
+
+bool Compiler::is_ignored(std::string_view name) const {
+  return name.starts_with(kExtension) ||
+         std::find(std::begin(kIgnored), std::end(kIgnored), name) != std::end(kIgnored);
+}
+
+bool Compiler::is_idle(std::string_view name, uint32_t value) const {
+  const auto* const row = std::find_if(std::begin(kIdle), std::end(kIdle),
+                                       [&](const IdleRow& r) { return r.name == name; });
+  if (row == std::end(kIdle)) return false;
+  const char kind = text_.kind(value);
+  const bool is_empty = kind == '{' && text_.next(value) == value + 1;
+  switch (row->value) {
+    case Idle::kFalse:
+      return kind == 'f';
+    case Idle::kZero:
+      return kind == '0' && text_.raw(value) == "0";
+    case Idle::kEmpty:
+      return is_empty;
+    case Idle::kAnything:
+      return is_empty || kind == 't';
+    case Idle::kAnyName:
+      break;
+  }
+  if (kind != '{') return kind == 't';
+  // A name is a string.
+  for (uint32_t i = value + 1; i < text_.next(value); i = text_.next(i + 1)) {
+    const bool is_string =
+        text_.raw(i) == kNames[kType] && text_.kind(i + 1) == '"' && text_.raw(i + 1) == "string";
+    if (!is_string && !is_ignored(text_.raw(i))) return false;
+  }
+  return true;
+}
 
 Status Compiler::read_keywords(uint32_t value, Found* found) {
   std::fill(std::begin(found->value), std::end(found->value), kNone);
   for (uint32_t name = value + 1; name < text_.next(value); name = text_.next(name + 1)) {
     const std::string_view raw = text_.raw(name);
+    if (is_idle(raw, name + 1)) continue;
     const auto* const known = std::find(std::begin(kNames), std::end(kNames), raw);
     if (known != std::end(kNames)) {
       uint32_t& at = found->value[known - std::begin(kNames)];
       if (at != kNone) return refuse(name, raw, "stands twice");
       at = name + 1;
-    } else if (std::find(std::begin(kIgnored), std::end(kIgnored), raw) == std::end(kIgnored)) {
+    } else if (!is_ignored(raw)) {
       return refuse(name, raw, "is not supported");
     } else if (raw == kId && value != 0) {
       return refuse(name, raw,
@@ -201,6 +286,7 @@ Status Compiler::node_of(uint32_t value, uint32_t* node) {
 Status Compiler::alone(const Found& found, Keyword keyword, Keyword also) {
   for (uint32_t k = 0; k < kKeywords; ++k) {
     if (found.value[k] == kNone || k == keyword || k == also) continue;
+    if (k == kNullable && also == kType && found.has(kType)) continue;
     return refuse(found.value[k], kNames[k],
                   keyword == kRef ? "stands beside $ref, which is not supported"
                   : keyword == kEnum || keyword == kConst
@@ -244,6 +330,11 @@ Status Compiler::read_types(const Found& found, uint32_t* kinds, bool* integers)
     if (known->kind == kNumber) (known->name == kInteger ? *integers : numbers) = true;
   }
   if (numbers) *integers = false;
+  // OpenAPI's: another type beside those that are said.
+  if (found.has(kNullable) && text_.kind(found.value[kNullable]) != 't') {
+    return refuse(found.value[kNullable], kNames[kNullable], "is neither true nor false");
+  }
+  if (found.has(kNullable) && *kinds != 0) *kinds |= kNull;
   if (*kinds == 0) return refuse(value, kNames[kType], "is an empty list");
   return Status::kOk;
 }
@@ -344,6 +435,17 @@ Status Compiler::read_options(const Found& found, Keyword keyword, Node* node) {
 
 Status Compiler::read_range(const Found& found, bool integers, Node* node) {
   constexpr Keyword kBounds[] = {kMinimum, kExclusiveMinimum, kMaximum, kExclusiveMaximum};
+  if (found.has(kMultipleOf)) {
+    const uint32_t value = found.value[kMultipleOf];
+    Decimal d = {};
+    bool negative = false;
+    const bool is_one = text_.is_number(value) &&
+                        read_decimal(text_.raw(value), &d, &negative) == DecimalResult::kExact &&
+                        d.whole == 1 && d.part == 0 && !negative;
+    if (!is_one)
+      return refuse(value - 1, kNames[kMultipleOf], "of anything but 1 is not supported");
+    integers = true;
+  }
   node->range = integers ? 1 : 0;
   if (std::none_of(std::begin(kBounds), std::end(kBounds),
                    [&](Keyword k) { return found.has(k); })) {
@@ -374,30 +476,81 @@ Status Compiler::read_range(const Found& found, bool integers, Node* node) {
   return Status::kOk;
 }
 
-Status Compiler::read_string(const Found& found, Node* node) {
-  CRIA_TRY(count(found, kMinLength, &node->least_characters));
-  CRIA_TRY(count(found, kMaxLength, &node->most_characters));
-  if (node->least_characters > node->most_characters) node->kinds &= ~kString;
-  const uint32_t value = found.value[kPattern];
-  if (value == kNone) return Status::kOk;
-  for (const Keyword keyword : {kMinLength, kMaxLength}) {
-    if (!found.has(keyword)) continue;
-    return refuse(found.value[keyword], kNames[keyword],
-                  "stands beside pattern, which is not supported: say it there, as in {1,8}");
-  }
-  if (text_.kind(value) != '"') return refuse(value, kNames[kPattern], "is no string");
+Status Compiler::read_pattern_of(std::string_view raw, uint32_t value, Keyword keyword,
+                                 Node* node) {
   bool matches = false;
   PatternProblem problem = {};
   node->pattern = schema_->n_patterns;
-  const Status status = read_pattern(text_.raw(value), &schema_->pools,
-                                     &schema_->patterns[schema_->n_patterns], &matches, &problem);
+  const Status status = read_pattern(raw, &schema_->pools, &schema_->patterns[schema_->n_patterns],
+                                     &matches, &problem);
   if (status != Status::kOk) {
-    *refusal_ = {text_.offset(value) + 1 + problem.at, problem.reason, kNames[kPattern]};
+    *refusal_ = {text_.offset(value) + 1 + problem.at, problem.reason, kNames[keyword]};
     return status;
   }
   ++schema_->n_patterns;
   if (!matches) node->kinds &= ~kString;
   return Status::kOk;
+}
+
+// A format's pattern is made once, for all that have it.
+Status Compiler::read_format(const Found& found, Node* node) {
+  const uint32_t value = found.value[kFormat];  // behind its name
+  if (text_.kind(value) != '"') return refuse(value - 1, kNames[kFormat], "is no string");
+  const uint32_t format = find_format(text_.raw(value));
+  if (format == kFormats) {
+    return refuse(value - 1, kNames[kFormat], "has a value that is not supported");
+  }
+  if (found.has(kPattern)) {
+    return refuse(value - 1, kNames[kFormat], "stands beside pattern, which is not supported");
+  }
+  if (formats_[format] == kNone) {
+    CRIA_TRY(read_pattern_of(format_at(format).pattern, value, kFormat, node));
+    formats_[format] = node->pattern;
+  }
+  node->pattern = formats_[format];
+  const uint32_t most = format_at(format).most_characters;
+  if (most > 0) node->most_characters = std::min(node->most_characters, most);
+  return Status::kOk;
+}
+
+// Where a text of the pattern must have other lengths than it says.
+Status Compiler::count_characters(const Found& found, Node* node) {
+  const bool is_bounded = node->most_characters != kEndless;
+  if (node->least_characters == 0 && !is_bounded) return Status::kOk;
+  const uint32_t n = is_bounded ? node->most_characters : node->least_characters;
+  if (n > kMostCountedLength) {
+    const Keyword keyword = is_bounded ? kMaxLength : kMinLength;
+    return refuse(found.value[keyword], kNames[keyword],
+                  "is more than 1024, which is not supported beside pattern", Status::kTextTooLong);
+  }
+  const Pattern& pattern = schema_->patterns[node->pattern];
+  node->first_alive = schema_->n_alive;
+  PositionSet* const alive = schema_->alive + schema_->n_alive;
+  schema_->n_alive += n + 1;
+  alive[n] = is_bounded ? pattern.ends : pattern_alive(schema_->pools, pattern);
+  for (uint32_t i = n; i-- > 0;) {
+    alive[i] = pattern_before(schema_->pools, pattern, alive[i + 1]);
+    if (i >= node->least_characters) alive[i] |= pattern.ends;
+  }
+  if (!alive[0].meets(pattern_start())) node->kinds &= ~kString;
+  return Status::kOk;
+}
+
+Status Compiler::read_string(const Found& found, Node* node) {
+  CRIA_TRY(count(found, kMinLength, &node->least_characters));
+  CRIA_TRY(count(found, kMaxLength, &node->most_characters));
+  if (found.has(kFormat)) {
+    CRIA_TRY(read_format(found, node));
+  } else if (found.has(kPattern)) {
+    const uint32_t value = found.value[kPattern];
+    if (text_.kind(value) != '"') return refuse(value, kNames[kPattern], "is no string");
+    CRIA_TRY(read_pattern_of(text_.raw(value), value, kPattern, node));
+  }
+  if (node->least_characters > node->most_characters) {
+    node->kinds &= ~kString;
+    return Status::kOk;
+  }
+  return node->pattern == kNone ? Status::kOk : count_characters(found, node);
 }
 
 Status Compiler::read_array(const Found& found, Node* node) {
@@ -520,6 +673,7 @@ Status Compiler::read_node(uint32_t id) {
   node.most_characters = kEndless;
   node.most_items = kEndless;
   node.pattern = kNone;
+  node.first_alive = kNone;
   Found found;
   CRIA_TRY(read_keywords(node.source, &found));
   if (found.has(kEnum) || found.has(kConst)) {
@@ -540,11 +694,13 @@ Status Compiler::read_node(uint32_t id) {
 }
 
 Status Compiler::compile() {
+  std::fill(std::begin(formats_), std::end(formats_), kNone);
   schema_->n_nodes = kBuiltNodes;
   Node& any = schema_->nodes[kAnyNode];
   any = {};
   any.kinds = kAllKinds;
   any.pattern = kNone;
+  any.first_alive = kNone;
   any.most_characters = kEndless;
   any.most_items = kEndless;
   schema_->nodes[kNeverNode] = {};
@@ -576,6 +732,16 @@ Status count_values(std::string_view text, SchemaCounts* counts, Refusal* refusa
 
 }  // namespace
 
+PositionSet Schema::leads_on(const Node& node, PositionSet next, uint32_t n_characters) const {
+  if (node.first_alive == kNone) return next;
+  if (node.most_characters == kEndless) {
+    n_characters = std::min(n_characters, node.least_characters);
+  } else if (n_characters > node.most_characters) {
+    return {};
+  }
+  return next & alive[node.first_alive + n_characters];
+}
+
 Status lay_out_tables(const SchemaCounts& counts, size_t text_bytes, Arena* arena,
                       SchemaTables* tables, uint64_t* n_bytes) {
   constexpr uint32_t kSpareLinks = 64;
@@ -583,26 +749,27 @@ Status lay_out_tables(const SchemaCounts& counts, size_t text_bytes, Arena* aren
   Schema* const s = &tables->schema;
   *n_bytes = 0;
   const uint64_t n_nodes = uint64_t{counts.n_schemas} + kBuiltNodes;
+  const uint64_t n_patterns = uint64_t{counts.n_patterns} + counts.n_formats;
   const uint64_t n_links = 3 * uint64_t{counts.n_values} + kSpareLinks;
   tables->n_values = counts.n_values;
   tables->most_links = static_cast<uint32_t>(n_links);
-  const bool fits =
-      place(arena, n_nodes, &s->nodes, n_bytes) &&
-      place(arena, counts.n_strings, &s->properties, n_bytes) &&
-      place(arena, counts.n_strings, &s->by_name, n_bytes) &&
-      place(arena, counts.n_values, &s->literals, n_bytes) &&
-      place(arena, uint64_t{counts.n_bounds} + 2, &s->ranges, n_bytes) &&
-      place(arena, counts.n_patterns, &s->patterns, n_bytes) &&
-      place(arena, n_links, &s->links, n_bytes) &&
-      place(arena, text_bytes + kSpareText, &s->text, n_bytes) &&
-      place(arena, counts.pattern_positions, &s->pools.positions, n_bytes) &&
-      place(arena, counts.pattern_ranges, &s->pools.ranges, n_bytes) &&
-      place(arena, uint64_t{counts.n_patterns} * kAsciiCharacters, &s->pools.ascii, n_bytes) &&
-      place(arena, counts.n_values, &tables->values, n_bytes) &&
-      place(arena, counts.n_values, &tables->node_of, n_bytes) &&
-      place(arena, counts.n_members, &tables->members, n_bytes) &&
-      place(arena, n_nodes, &tables->stack, n_bytes) &&
-      place(arena, n_nodes, &tables->stamps, n_bytes);
+  const bool fits = place(arena, n_nodes, &s->nodes, n_bytes) &&
+                    place(arena, counts.n_strings, &s->properties, n_bytes) &&
+                    place(arena, counts.n_strings, &s->by_name, n_bytes) &&
+                    place(arena, counts.n_values, &s->literals, n_bytes) &&
+                    place(arena, uint64_t{counts.n_bounds} + 2, &s->ranges, n_bytes) &&
+                    place(arena, n_patterns, &s->patterns, n_bytes) &&
+                    place(arena, counts.n_alive, &s->alive, n_bytes) &&
+                    place(arena, n_links, &s->links, n_bytes) &&
+                    place(arena, text_bytes + kSpareText, &s->text, n_bytes) &&
+                    place(arena, counts.pattern_positions, &s->pools.positions, n_bytes) &&
+                    place(arena, counts.pattern_ranges, &s->pools.ranges, n_bytes) &&
+                    place(arena, n_patterns * kAsciiCharacters, &s->pools.ascii, n_bytes) &&
+                    place(arena, counts.n_values, &tables->values, n_bytes) &&
+                    place(arena, counts.n_values, &tables->node_of, n_bytes) &&
+                    place(arena, counts.n_members, &tables->members, n_bytes) &&
+                    place(arena, n_nodes, &tables->stack, n_bytes) &&
+                    place(arena, n_nodes, &tables->stamps, n_bytes);
   return fits ? Status::kOk : Status::kMemoryTooSmall;
 }
 

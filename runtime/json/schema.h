@@ -39,6 +39,7 @@ struct Node {
   uint32_t n_options;
   uint32_t range;  // of numbers
   uint32_t pattern;
+  uint32_t first_alive;  // in Schema::alive, where a pattern has lengths beside it; kNone
   uint32_t least_characters;
   uint32_t most_characters;
   uint32_t items;
@@ -57,7 +58,7 @@ struct Node {
   uint8_t object_depth;
   uint8_t one_of;  // nonzero: first_prefix has the alternatives, of which one may hold
 };
-static_assert(sizeof(Node) == 76);
+static_assert(sizeof(Node) == 80);
 
 struct TextPart {
   uint32_t offset;  // in Schema::text
@@ -80,6 +81,9 @@ struct Schema {
   TextPart* literals;
   NumberRange* ranges;
   Pattern* patterns;
+  // Positions of a pattern from which a text of a length that is allowed can still end, behind so
+  // many characters: up to the most of them or, where there is none, the fewest.
+  PositionSet* alive;
   uint32_t* links;
   char* text;
   PatternPools pools;
@@ -88,10 +92,15 @@ struct Schema {
   uint32_t n_literals;
   uint32_t n_ranges;
   uint32_t n_patterns;
+  uint32_t n_alive;
   uint32_t n_links;
   uint32_t n_text;
   uint32_t root;
 
+  // Which of the positions that may be read as character number n_characters of a string are worth
+  // it.
+  [[nodiscard]] PositionSet leads_on(const Node& node, PositionSet next,
+                                     uint32_t n_characters) const;
   [[nodiscard]] std::string_view part(TextPart p) const { return {text + p.offset, p.n_bytes}; }
 };
 

@@ -76,7 +76,17 @@ Status Settler::flatten(uint32_t root) {
   }
   node->first_option = first;
   node->n_options = schema_->n_links - first;
-  return Status::kOk;
+  uint32_t n_positions = 0;  // that strings of all alternatives are held against at once
+  for (uint32_t i = first; i < schema_->n_links; ++i) {
+    const Node& option = schema_->nodes[schema_->links[i]];
+    const bool has_pattern = (option.kinds & kString) != 0 && option.pattern != kNone;
+    if (has_pattern) n_positions += schema_->patterns[option.pattern].n_positions;
+  }
+  if (n_positions <= kMostPositionsAtOnce) return Status::kOk;
+  return refuse(
+      *node, "anyOf",
+      "has patterns of more than 512 characters to match together, repetitions written out",
+      Status::kTextTooLong);
 }
 
 std::span<const uint32_t> Settler::leaves(const uint32_t* node) const {

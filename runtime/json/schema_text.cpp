@@ -1,8 +1,11 @@
 #include "runtime/json/schema_text.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "quant/utf8.h"
+#include "runtime/json/formats.h"
+#include "runtime/json/number_range.h"
 #include "runtime/json/pattern.h"
 #include "runtime/json/text_part.h"
 
@@ -57,6 +60,7 @@ class Reader {
   Status number();
   Status word(std::string_view word);
   void count_member(std::string_view name);
+  void need_length(uint32_t length);
 
   std::string_view text_;
   SchemaValue* values_;
@@ -66,7 +70,14 @@ class Reader {
   uint32_t depth_ = 0;
   uint64_t objects_ = 0;  // bit d: container d is an object
   uint32_t open_[kMostSchemaNesting] = {};
-  bool is_pattern_ = false;  // the value at hand is of a member called so
+  // What the value at hand is, by its member's name.
+  enum class Member { kOther, kPattern, kFormat, kLength };
+  Member member_ = Member::kOther;
+  void count_length(std::string_view number);
+  void count_text(Member member, std::string_view text);
+  uint32_t lengths_[kMostSchemaNesting] = {};  // the larger one of an open object's, and one
+  uint64_t patterns_ = 0;                      // bit d: container d has a pattern or a format
+  uint32_t formats_ = 0;                       // a bit each
   Expects expects_ = Expects::kValue;
 };
 
@@ -83,6 +94,8 @@ Status Reader::open() {
   open_[depth_] = counts_->n_values - 1;
   const uint64_t bit = uint64_t{1} << depth_;
   objects_ = is_object ? objects_ | bit : objects_ & ~bit;
+  patterns_ &= ~bit;
+  lengths_[depth_] = 0;
   ++depth_;
   ++at_;
   expects_ = is_object ? Expects::kFirstName : Expects::kFirstItem;
@@ -93,6 +106,7 @@ Status Reader::close() {
   if (here() != (in_object() ? '}' : ']')) return refuse("is no JSON");
   ++at_;
   --depth_;
+  if ((patterns_ >> depth_ & 1) != 0) counts_->n_alive += lengths_[depth_];
   end_scalar(open_[depth_]);
   expects_ = Expects::kBehindValue;
   return Status::kOk;
@@ -178,11 +192,47 @@ Status Reader::word(std::string_view word) {
 }
 
 void Reader::count_member(std::string_view name) {
-  is_pattern_ = name == "pattern";
+  member_ = name == "pattern"                            ? Member::kPattern
+            : name == "format"                           ? Member::kFormat
+            : name == "minLength" || name == "maxLength" ? Member::kLength
+                                                         : Member::kOther;
   if (name == "minimum" || name == "maximum" || name == "exclusiveMinimum" ||
       name == "exclusiveMaximum") {
     ++counts_->n_bounds;
   }
+}
+
+void Reader::need_length(uint32_t length) {
+  lengths_[depth_ - 1] = std::max(lengths_[depth_ - 1], std::min(length, kMostCountedLength) + 1);
+}
+
+void Reader::count_length(std::string_view number) {
+  Decimal d = {};
+  bool negative = false;
+  static_cast<void>(read_decimal(number, &d, &negative));
+  need_length(static_cast<uint32_t>(std::min<uint64_t>(d.whole, kMostCountedLength)));
+}
+
+// Of a pattern or a format. The latter's pattern is there once.
+void Reader::count_text(Member member, std::string_view text) {
+  if (member != Member::kPattern && member != Member::kFormat) return;
+  std::string_view pattern = text;
+  if (member == Member::kPattern) {
+    ++counts_->n_patterns;
+  } else {
+    const uint32_t format = find_format(text);
+    if (format == kFormats) return;
+    patterns_ |= uint64_t{1} << (depth_ - 1);
+    if (format_at(format).most_characters > 0) need_length(format_at(format).most_characters);
+    if ((formats_ >> format & 1) != 0) return;
+    formats_ |= uint32_t{1} << format;
+    ++counts_->n_formats;
+    pattern = format_at(format).pattern;
+  }
+  patterns_ |= uint64_t{1} << (depth_ - 1);
+  const PatternRoom room = room_for_pattern(pattern);
+  counts_->pattern_positions += room.positions;
+  counts_->pattern_ranges += room.ranges;
 }
 
 Status Reader::name() {
@@ -202,8 +252,7 @@ Status Reader::name() {
 }
 
 Status Reader::value() {
-  const bool is_pattern = is_pattern_;
-  is_pattern_ = false;
+  const Member member = std::exchange(member_, Member::kOther);
   const uint32_t index = counts_->n_values;
   const char c = here();
   const size_t begin = at_;
@@ -216,12 +265,7 @@ Status Reader::value() {
   switch (c) {
     case '"':
       CRIA_TRY(string());
-      if (is_pattern) {
-        const PatternRoom room = room_for_pattern(part_of(text_, begin + 1, at_ - begin - 2));
-        ++counts_->n_patterns;
-        counts_->pattern_positions += room.positions;
-        counts_->pattern_ranges += room.ranges;
-      }
+      count_text(member, part_of(text_, begin + 1, at_ - begin - 2));
       break;
     case 't':
       ++counts_->n_schemas;
@@ -236,6 +280,7 @@ Status Reader::value() {
       break;
     default:
       CRIA_TRY(number());
+      if (member == Member::kLength) count_length(part_of(text_, begin, at_ - begin));
       break;
   }
   end_scalar(index);

@@ -15,6 +15,8 @@ namespace cria::json {
 inline constexpr uint32_t kNone = 0xffffffff;
 inline constexpr size_t kMostSchemaBytes = size_t{1} << 20;
 inline constexpr uint32_t kMostSchemaNesting = 64;
+// minLength and maxLength beside a pattern.
+inline constexpr uint32_t kMostCountedLength = 1024;
 
 // A value in the order of the text; an object's members are a string and a value each.
 struct SchemaValue {
@@ -33,6 +35,8 @@ struct SchemaCounts {
   uint32_t n_patterns;
   uint32_t pattern_positions;  // upper bounds over all members called pattern
   uint32_t pattern_ranges;
+  uint32_t n_formats;  // different ones, whose patterns are counted among those
+  uint32_t n_alive;    // sets for lengths beside patterns and formats, at most
 };
 
 // Where and why a schema is refused. reason is static text that reads on from the keyword's name.

@@ -59,7 +59,25 @@ struct Place {
   const char* begun;  // what there is of the one at hand
 };
 
-constexpr Place kPlaces[] = {
+// Two patterns that take almost everything, each at many places of it, and part at no token:
+// nothing that is accepted takes longer.
+const std::string& worst_items() {
+  static const std::string items = [] {
+    std::string patterns[2];
+    for (int i = 0; i < 200; ++i) {
+      for (int k = 0; k < 2; ++k) {
+        patterns[k] +=
+            std::string("[^") + static_cast<char>('a' + (i * (1 + 2 * k) + k) % 26) + "]?";
+      }
+    }
+    return R"({"anyOf":[{"type":"string","pattern":"^)" + patterns[0] +
+           R"(.{0,54}$"},{"type":"string","pattern":"^)" + patterns[1] + R"(.{0,53}$"}]})";
+  }();
+  return items;
+}
+
+const Place kPlaces[] = {
+    {"worst", worst_items().c_str(), "\"\"", "\"-"},
     {"object_begins", R"({"type":"object","properties":{"name":{"type":"string"}}})", "{}", ""},
     {"property", R"({"type":"object","properties":{"name":{},"age":{},"city":{}}})", "{}", "{\""},
     {"string", R"({"type":"string"})", "\"\"", "\"abc"},

@@ -71,8 +71,9 @@ class Json(unittest.TestCase):
 
     def test_a_bad_schema_is_one_line_with_place_and_keyword(self):
         for text, wanted in (
-            ('{"type":"object","patternProperties":{}}', 'byte 17: "patternProperties" is not supported'),
-            ('{"type":"string","format":"date"}', 'byte 17: "format" is not supported'),
+            ('{"type":"object","patternProperties":{"a":{}}}', 'byte 17: "patternProperties" is not supported'),
+            ('{"type":"string","format":"uri"}', 'byte 17: "format" has a value that is not supported'),
+            ('{"items":{"anyOf":[{"x":1}]}}', 'byte 20, in /items/anyOf/0: "x" is not supported'),
             ("", "is empty"),
             ("{", "byte 1: the schema is no JSON"),
             ("[" * 1000, "byte 64: the schema is nested more than 64 deep"),

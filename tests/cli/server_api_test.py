@@ -323,9 +323,9 @@ class Endpoints(unittest.TestCase):
         self.assertTrue(anything["message"]["content"].startswith("{"))
         for format_ in ({"type": "sound"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {}}, "json",
                         {"type": "json_object", "schema": 123}, {"type": "json_object", "schema": {"type": "hiccup"}},
-                        {"type": "json_object", "schema": {"patternProperties": {}}}, {}):
+                        {"type": "json_object", "schema": {"patternProperties": {"a": {}}}}, {}):
             self.refuses("/v1/chat/completions", {"messages": HELLO, "response_format": format_})
-        self.assertIn("patternProperties", self.refuses("/completion", {"prompt": "a", "json_schema": {"patternProperties": {}}})["message"])
+        self.assertIn("patternProperties", self.refuses("/completion", {"prompt": "a", "json_schema": {"patternProperties": {"a": {}}}})["message"])
 
     def test_a_byte_order_mark_takes_no_schema_off(self):
         mark = b"\xef\xbb\xbf"

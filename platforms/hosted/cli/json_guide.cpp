@@ -10,8 +10,9 @@ namespace cria::hosted {
 namespace {
 
 // "schema.json: byte 17: \"patternProperties\" is not supported"
-[[noreturn]] void throw_problem(const cria_json_problem& problem, const std::string& name) {
-  throw ProgramError(ExitCode::kInvalidInput, name + ": " + text_of_problem(problem));
+[[noreturn]] void throw_problem(const cria_json_problem& problem, const std::string& name,
+                                std::string_view schema) {
+  throw ProgramError(ExitCode::kInvalidInput, name + ": " + text_of_problem(problem, schema));
 }
 
 }  // namespace
@@ -41,12 +42,12 @@ JsonGuide::JsonGuide(const ModelSession& model, const std::string* schema, const
   const size_t n_text = schema != nullptr ? schema->size() : 0;
   cria_json_problem problem = {};
   const cria_status counted = cria_json_required(vocabulary, text, n_text, &n_bytes, &problem);
-  if (problem.reason != nullptr) throw_problem(problem, name);
+  if (problem.reason != nullptr) throw_problem(problem, name, {text, n_text});
   model.check(counted);
   json_memory_.emplace(n_bytes);
   const cria_status made =
       cria_json_make(json_memory_->data(), n_bytes, vocabulary, text, n_text, &json_, &problem);
-  if (problem.reason != nullptr) throw_problem(problem, name);
+  if (problem.reason != nullptr) throw_problem(problem, name, {text, n_text});
   model.check(made);
   model.check(cria_json_begin(json_, &state_));
 }

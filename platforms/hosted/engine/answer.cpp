@@ -72,7 +72,8 @@ bool Answer::is_forbidden(uint32_t token, float logit) const {
   return logit == -HUGE_VALF;
 }
 
-std::optional<Ending> Answer::draw(cria_workspace* workspace) {
+std::optional<Ending> Answer::draw(cria_workspace* workspace, cria_json_stop_fn wants_stop,
+                                   void* context) {
   const AnswerRequest& wish = request_->wish;
   if (wish.max_tokens && n_drawn_ >= *wish.max_tokens) return Ending{AnswerEnd::kLimit};
   const std::span<float> logits(cria_logits(state_), cria_vocab_size(model_));
@@ -84,7 +85,11 @@ std::optional<Ending> Answer::draw(cria_workspace* workspace) {
     drawn.top = logprobs->top(*wish.n_top);
   }
   cria_status status = CRIA_OK;
-  if (json_ != nullptr) status = cria_json_mask(json_, &document_, logits.data(), logits.size());
+  if (json_ != nullptr) {
+    cria_json_watch(json_, wants_stop, context);
+    status = cria_json_mask(json_, &document_, logits.data(), logits.size());
+    cria_json_watch(json_, nullptr, nullptr);
+  }
   if (status == CRIA_OK) status = cria_sample(workspace, state_, &sampling_, &drawn.token);
   if (status == CRIA_OK && is_forbidden(drawn.token, logits[drawn.token])) {
     status = CRIA_NOTHING_TO_SAMPLE;

@@ -55,8 +55,10 @@ class Answer {
   // The step has been done; true: these are the first logits.
   bool note_step(const cria_turn& turn);
 
-  // Draws the next token from the session's logits. Nothing: it is to be appended.
-  std::optional<Ending> draw(cria_workspace* workspace);
+  // Draws the next token from the session's logits. Nothing: it is to be appended. wants_stop is
+  // asked while a mask is made, which fails with CRIA_CANCELLED then.
+  std::optional<Ending> draw(cria_workspace* workspace, cria_json_stop_fn wants_stop,
+                             void* context);
   // What can be told so far; false: nothing.
   bool take_piece(AnswerPiece* piece);
 

@@ -120,7 +120,7 @@ struct EngineCounts {
 
 struct EngineOptions {
   uint32_t max_waiting = 16;           // requests without a session
-  size_t max_schema_bytes = 1u << 20;  // memory of a compiled schema
+  size_t max_schema_bytes = 2u << 20;  // memory of a compiled schema
   // Is told one line for people about what happens to a request; may be called on any thread.
   void (*log)(const std::string& line) = nullptr;
 };

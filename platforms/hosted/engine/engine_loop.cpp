@@ -289,7 +289,12 @@ void EngineLoop::go_on(Answer* answer, const cria_turn& turn) {
 
 void EngineLoop::draw(Answer* answer) {
   const uint32_t n_before = answer->n_drawn();
-  const std::optional<Ending> ending = answer->draw(model_.workspace());
+  auto is_over = [this, answer] { return is_unwanted(answer->request()); };
+  using IsOver = decltype(is_over);
+  std::optional<Ending> ending = answer->draw(
+      model_.workspace(), [](void* asked) { return (*static_cast<IsOver*>(asked))() ? 1 : 0; },
+      &is_over);
+  if (ending && ending->status == CRIA_CANCELLED) ending = unwanted_ending(answer->request());
   board_->note_drawn(answer->n_drawn() - n_before);
   board_->note_session(answer->session(), answer->request().id, answer->n_used(),
                        answer->n_drawn());

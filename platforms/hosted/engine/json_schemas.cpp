@@ -55,7 +55,7 @@ std::shared_ptr<JsonSchema> JsonSchemas::compile(const std::string& schema,
     if (made->json() != nullptr) return made;
     status = made->status();
   }
-  *problem = found.reason != nullptr ? text_of_problem(found)
+  *problem = found.reason != nullptr ? text_of_problem(found, schema)
                                      : std::string("the schema: ") + cria_status_message(status);
   return nullptr;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <cria_json.h>
 
@@ -11,7 +12,8 @@ namespace cria::hosted {
 inline constexpr const char* kNoJsonTokens =
     "the tokenizer lacks tokens for single bytes, without which no JSON can be promised";
 
-// "byte 17: \"patternProperties\" is not supported", for a problem that has a reason.
-std::string text_of_problem(const cria_json_problem& problem);
+// "byte 57, in /properties/a: \"pattern\" is no string", for a problem of the schema that has a
+// reason; a keyword of the whole schema has no path.
+std::string text_of_problem(const cria_json_problem& problem, std::string_view schema);
 
 }  // namespace cria::hosted

@@ -2,9 +2,14 @@
 // random bytes held against a reading of the schemas that shares nothing with the runtime's.
 #include "runtime/json/automaton.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <regex>
+#include <set>
 
 #include "tests/support/json_trial.h"
 #include "tests/support/sampling.h"
@@ -71,6 +76,62 @@ const std::vector<Case>& cases() {
       {R"({"type":"string","pattern":"^[a-c]+$"})",
        {"\"a\"", "\"abccba\""},
        {"\"\"", "\"d\"", "\"\\u0061\""}},
+      // References with the escapes of pointers, URIs and JSON.
+      {R"({"$ref":"#/$defs/a~1b","$defs":{"a/b":{"type":"null"}}})", {"null"}, {"1"}},
+      {R"({"$ref":"#/%24defs/%7E0%C3%A9~01","$defs":{"~\u00e9~1":{"type":"null"}}})",
+       {"null"},
+       {"1"}},
+      {R"({"$ref":"#\/$defs\u002f\"","$defs":{"\"":{"type":"null"}}})", {"null"}, {"1"}},
+      {R"({"$ref":"#/$defs//","$defs":{"":{"":{"type":"null"}}}})", {"null"}, {"1"}},
+      // What restricts nothing.
+      {R"({"type":"object","propertyNames":{"type":"string","title":"n"},"additionalProperties":{"type":"null"},"x-order":{"a":[1]}})",
+       {"{\"a\":null}"},
+       {"{\"a\":1}"}},
+      {R"({"type":"array","uniqueItems":false,"unevaluatedItems":true,"minContains":1,"not":false,"nullable":false,"minProperties":0,"patternProperties":{},"dependentRequired":{},"dependentSchemas":{},"unevaluatedProperties":{},"propertyNames":true,"contentMediaType":"x","example":1,"items":{"type":"null"}})",
+       {"[null,null]"},
+       {"null", "[1]"}},
+      {R"({"type":"string","nullable":true,"maxLength":1})", {"\"a\"", "null"}, {"1", "\"ab\""}},
+      {R"({"type":["integer"],"nullable":true,"enum":[1,null,"a"]})", {"1", "null"}, {"\"a\""}},
+      {R"({"type":"number","multipleOf":1,"maximum":7})", {"7", "-2"}, {"1.5", "8"}},
+      {R"({"type":["integer","string"],"format":"uuid"})",
+       {"12", "\"f81d4fae-7dec-41d0-a765-00a0c91e6bf6\""},
+       {"\"f81d4fae-7dec-41d0-a765-00a0c91e6bf\"", "\"a\""}},
+      {R"({"type":"string","format":"date"})",
+       {"\"2026-11-27\"", "\"2024-02-29\"", "\"2000-02-29\"", "\"0004-02-29\"", "\"9999-12-31\""},
+       {"\"2026-02-29\"", "\"1900-02-29\"", "\"2026-02-30\"", "\"2026-04-31\"", "\"0000-01-01\"",
+        "\"2026-13-01\"", "\"2026-00-10\"", "\"2026-1-1\"", "\"\""}},
+      {R"({"type":"string","format":"date-time"})",
+       {"\"2026-11-27T00:00:00Z\"", "\"2024-02-29T23:59:59.123456+14:00\""},
+       {"\"2026-11-27\"", "\"2026-11-27T24:00:00Z\"", "\"2026-11-27T23:59:60Z\"",
+        "\"2026-11-27T12:00:00\""}},
+      {R"({"type":"string","format":"time"})",
+       {"\"12:00:00Z\"", "\"00:00:00.1-08:00\""},
+       {"\"12:00Z\""}},
+      {R"({"type":"string","format":"email"})",
+       {"\"a@b.cd\"", "\"John.D_oe+x@mail-1.example.com\""},
+       {"\"a\"", "\"a..b@c.de\"", "\".a@b.cd\"", "\"a.@b.cd\"", "\"a@b\"", "\"a@-b.cd\"",
+        "\"a@b-.cd\""}},
+      {R"({"type":"string","format":"email","maxLength":8,"minLength":7})",
+       {"\"a@bc.def\"", "\"a@bc.de\""},
+       {"\"a@b.cd\"", "\"ab@cd.ef.gh\""}},
+      {R"({"type":"string","format":"ipv4"})",
+       {"\"0.10.199.255\"", "\"1.1.1.1\""},
+       {"\"256.1.1.1\"", "\"01.1.1.1\"", "\"1.1.1\"", "\"1.1.1.1.1\""}},
+      {R"({"type":"string","format":"ipv6"})",
+       {"\"::\"", "\"::1\"", "\"1::\"", "\"2001:db8::ff00:42:8329\"", "\"1:2:3:4:5:6:7:8\"",
+        "\"1:2:3:4:5:6:7::\"", "\"::2:3:4:5:6:7:8\"", "\"1:2:3::5:6:7:8\""},
+       {"\"1:2:3:4:5:6:7\"", "\"1::2::3\"", "\":1\"", "\"1:\"", "\"12345::\"",
+        "\"1:2:3:4:5:6:7:8:9\"", "\"1:2:3:4:5:6:7:8::\"", "\"1:2:3:4::5:6:7:8\"", "\"\""}},
+      // Lengths beside a pattern.
+      {R"({"type":"string","pattern":"^a*b?$","minLength":2,"maxLength":3})",
+       {"\"aa\"", "\"ab\"", "\"aab\"", "\"aaa\""},
+       {"\"a\"", "\"b\"", "\"aaaa\"", "\"aaab\""}},
+      {R"({"type":"string","pattern":"[\u00e9x]","minLength":2})",
+       {"\"\xc3\xa9x\"", "\"x\\n\"", "\"xxxxxx\""},
+       {"\"\xc3\xa9\"", "\"ab\""}},
+      {R"({"anyOf":[{"type":"string","pattern":"^(ab)+$","maxLength":1},{"type":"null"}]})",
+       {"null"},
+       {"\"", "\"ab\""}},
       {R"({"type":"string","pattern":"b+"})",
        {"\"b\"", "\"xxbbx\"", "\"\\n b\""},
        {"\"\"", "\"aaa\""}},
@@ -165,6 +226,106 @@ TEST(JsonAutomaton, TakesWhatTheSchemaAllowsAndNothingElse) {
     }
   }
   EXPECT_GT(n, 200u);
+}
+
+bool is_leap(int year) { return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0); }
+
+bool is_date(const std::string& text) {
+  int year = 0;
+  int month = 0;
+  int day = 0;
+  char rest = 0;
+  if (text.size() != 10) return false;
+  if (std::sscanf(text.c_str(), "%4d-%2d-%2d%c", &year, &month, &day, &rest) != 3) return false;
+  constexpr int kDays[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+  if (year < 1 || month < 1 || month > 12 || day < 1) return false;
+  return day <= kDays[month - 1] + (month == 2 && is_leap(year) ? 1 : 0);
+}
+
+std::string document_of(JsonTrial* trial, std::mt19937* random) {
+  for (;;) {
+    const std::optional<std::string> document = test::random_document(trial, random);
+    if (document) return document->substr(1, document->size() - 2);
+  }
+}
+
+// Every day of four centuries is taken where there is one.
+TEST(JsonAutomaton, TakesTheDaysThatThereAre) {
+  JsonTrial trial{R"({"type":"string","format":"date"})"};
+  size_t n = 0;
+  for (int year = 1899; year < 1899 + 400; year += static_cast<int>(test::sweep_step())) {
+    for (int month = 0; month < 14; ++month) {
+      for (int day = 26; day < 34; ++day) {
+        char text[32];
+        std::snprintf(text, sizeof text, "%04d-%02d-%02d", year, month, day);
+        ASSERT_EQ(trial.takes("\"" + std::string(text) + "\""), is_date(text)) << text;
+        ++n;
+      }
+    }
+  }
+  EXPECT_GT(n, 1000u);
+}
+
+TEST(JsonAutomaton, WritesWhatFormatsSay) {
+  std::mt19937 random(3);
+  JsonTrial date{R"({"type":"string","format":"date"})"};
+  JsonTrial moment{R"({"type":"string","format":"date-time"})"};
+  JsonTrial ipv4{R"({"type":"string","format":"ipv4"})"};
+  JsonTrial ipv6{R"({"type":"string","format":"ipv6"})"};
+  JsonTrial email{R"({"type":"string","format":"email"})"};
+  for (int i = 0; i < 300; ++i) {
+    const std::string day = document_of(&date, &random);
+    EXPECT_TRUE(is_date(day)) << day;
+    const std::string both = document_of(&moment, &random);
+    EXPECT_TRUE(is_date(both.substr(0, 10)) && both[10] == 'T') << both;
+    unsigned char address[sizeof(in6_addr)];
+    const std::string v4 = document_of(&ipv4, &random);
+    EXPECT_EQ(inet_pton(AF_INET, v4.c_str(), address), 1) << v4;
+    const std::string v6 = document_of(&ipv6, &random);
+    EXPECT_EQ(inet_pton(AF_INET6, v6.c_str(), address), 1) << v6;
+    const std::string mailbox = document_of(&email, &random);
+    EXPECT_LE(mailbox.size(), 254u);
+    EXPECT_LE(mailbox.find('@'), 64u) << mailbox;
+  }
+}
+
+// All texts of two letters, against a reading of the pattern by the standard library; and no
+// beginning that is taken leads nowhere.
+TEST(JsonAutomaton, CountsCharactersBesideAPattern) {
+  constexpr size_t kLongest = 6;
+  std::vector<std::string> texts = {""};
+  for (size_t i = 0; texts[i].size() < kLongest; ++i) {
+    for (const char c : {'a', 'b'}) texts.push_back(texts[i] + c);
+  }
+  size_t n_taken = 0;
+  for (const std::string pattern :
+       {"^(ab)*$", "^a*b?a$", "b", "^(aab|ba)+$", "^a{2,4}b*$", "^.*ab$"}) {
+    for (size_t least = 0; least <= 5; ++least) {
+      for (size_t most = least; most <= kLongest; ++most) {
+        const bool is_endless = most == kLongest;
+        std::string schema = R"({"anyOf":[{"const":0},{"type":"string","pattern":")" + pattern +
+                             R"(","minLength":)" + std::to_string(least);
+        if (!is_endless) schema += R"(,"maxLength":)" + std::to_string(most);
+        JsonTrial trial(schema + "}]}");
+        ASSERT_EQ(trial.status(), Status::kOk) << schema;
+        std::set<std::string> beginnings;
+        for (const std::string& text : texts) {
+          const bool fits = text.size() >= least && (is_endless || text.size() <= most) &&
+                            std::regex_search(text, std::regex(pattern));
+          ASSERT_EQ(trial.takes("\"" + text + "\""), fits) << schema << " " << text;
+          n_taken += fits ? 1 : 0;
+          for (size_t i = 0; fits && i <= text.size(); ++i) beginnings.insert(text.substr(0, i));
+        }
+        for (const std::string& text : texts) {
+          if (is_endless || !trial.takes_beginning("\"" + text)) continue;
+          const bool is_beginning =
+              beginnings.contains(text) || pattern[0] != '^' || pattern[1] == '.';
+          EXPECT_TRUE(is_beginning) << schema << " " << text;
+        }
+      }
+    }
+  }
+  EXPECT_GT(n_taken, 500u);
 }
 
 // What the schema refuses no byte later than where that is clear.

@@ -4,9 +4,12 @@
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
+#include <utility>
 
 #include <cria_json.h>
+#include "runtime/json/automaton.h"
 #include "runtime/json/vocabulary.h"
 #include "tests/support/json_trial.h"
 #include "tests/support/long_under_asan.h"
@@ -120,6 +123,96 @@ void compare_masks(uint32_t seed) {
 TEST(JsonMask, LeavesExactlyTheTokensWhoseBytesCanCome) {
   CRIA_SKIP_UNDER_ASAN();
   test::for_each_seed({5}, compare_masks);
+}
+
+std::string patterns_of(size_t n_characters, size_t n) {
+  std::string options;
+  for (size_t i = 0; i < n; ++i) {
+    options += std::string(i > 0 ? "," : "") + R"({"type":"string","pattern":"^.{0,)" +
+               std::to_string(n_characters - i) + R"(}$"})";
+  }
+  return R"({"anyOf":[)" + options + "]}";
+}
+
+// A vocabulary of words, and how often a mask over it asks whether it is wanted.
+class WatchedMask : public testing::Test {
+ protected:
+  WatchedMask() {
+    std::mt19937 random(1);
+    for (int i = 0; i < 3000; ++i) {
+      std::string word;
+      for (size_t n = 2 + random() % 8; n > 0; --n) word += static_cast<char>('a' + random() % 26);
+      made_.add(word);
+      n_bytes_ += word.size();
+    }
+  }
+  // Of the first mask behind a text of single bytes.
+  cria_status mask(const std::string& schema, std::string_view text) {
+    json_.emplace(made_.model(), schema);
+    EXPECT_EQ(json_->status(), CRIA_OK) << json_->problem().reason;
+    if (json_->status() != CRIA_OK) return json_->status();
+    EXPECT_EQ(cria_json_begin(json_->get(), &state_), CRIA_OK);
+    for (const char c : text) {
+      const auto token = static_cast<uint32_t>(static_cast<uint8_t>(c));
+      EXPECT_EQ(cria_json_accept(json_->get(), &state_, token), CRIA_OK);
+    }
+    return mask();
+  }
+  cria_status mask() {
+    const auto ask = [](void* asked) {
+      auto* const self = static_cast<WatchedMask*>(asked);
+      return ++self->n_asked_ == self->stop_at_ ? 1 : 0;
+    };
+    cria_json_watch(json_->get(), ask, this);
+    n_asked_ = 0;
+    logits_.assign(cria_vocab_size(made_.model()), 1.0f);
+    return cria_json_mask(json_->get(), &state_, logits_.data(), logits_.size());
+  }
+
+  MadeVocabulary made_{TokenizerKind::kByteLevelBpe};
+  std::optional<JsonOfModel> json_;
+  cria_json_state state_ = {};
+  std::vector<float> logits_;
+  size_t n_bytes_ = 0;  // of the words
+  size_t n_asked_ = 0;
+  size_t stop_at_ = 0;
+};
+
+// Whatever a schema is made of, a byte of the vocabulary costs what two of the longest patterns do.
+TEST_F(WatchedMask, WorstSchemaTakesFewSteps) {
+  std::string objects;
+  for (int i = 0; i < 16; ++i) {
+    objects += std::string(i > 0 ? "," : "") +
+               R"({"type":"object","properties":{"a":{"type":"string","pattern":"^.{0,)" +
+               std::to_string(254 - i) + R"(}$"}},"required":["a"]})";
+  }
+  constexpr size_t kStepsPerLook = 65536;
+  for (const auto& [schema, text] : {std::pair(patterns_of(254, 2), "\"-"),
+                                     std::pair(R"({"anyOf":[)" + objects + "]}", "{\"a\":\"-"),
+                                     std::pair(R"({"anyOf":[)" + objects + "]}", "{\"a\":\"\\")}) {
+    ASSERT_EQ(mask(schema, text), CRIA_OK);
+    EXPECT_GT(n_asked_, 5u);
+    EXPECT_LE(n_asked_ * kStepsPerLook, (n_bytes_ + 1000) * (kMostPositionsAtOnce + kMostReadings));
+  }
+  ASSERT_EQ(mask(patterns_of(20, 16), "\"-"), CRIA_OK);
+  for (const size_t n : {3, 16}) {
+    const JsonOfModel refused(made_.model(), patterns_of(254, n));
+    EXPECT_EQ(refused.status(), CRIA_TEXT_TOO_LONG);
+    EXPECT_STREQ(refused.problem().keyword, "anyOf");
+  }
+}
+
+TEST_F(WatchedMask, EndsWhenNobodyWantsIt) {
+  stop_at_ = 3;
+  const std::string schema = patterns_of(254, 2);
+  EXPECT_EQ(mask(schema, "\"-"), CRIA_CANCELLED);
+  EXPECT_EQ(n_asked_, 3u);
+  EXPECT_EQ(logits_, std::vector<float>(logits_.size(), 1.0f));
+  stop_at_ = 0;
+  EXPECT_EQ(mask(), CRIA_OK);
+  const std::vector<float> again = logits_;
+  EXPECT_EQ(mask(schema, "\"-"), CRIA_OK);
+  EXPECT_EQ(logits_, again);
 }
 
 void write_random_documents(uint32_t seed) {
@@ -325,8 +418,8 @@ TEST(JsonSchema, IsRefusedWithPlaceAndKeyword) {
       {"{\"a\":\"\\ud800\"}", "", "half a character", 12},
       {"{\"a\":tru}", "", "no JSON", 5},
       {"3", "", "no schema", 0},
-      {"{\"format\":\"date\"}", "format", "not supported", 1},
-      {"{\"patternProperties\":{}}", "patternProperties", "not supported", 1},
+      {"{\"format\":\"uri\"}", "format", "not supported", 1},
+      {"{\"patternProperties\":{\"a\":1}}", "patternProperties", "not supported", 1},
       {"{\"type\":\"object\",\"properties\":{\"a\":{\"uniqueItems\":true}}}", "uniqueItems",
        "not supported", 36},
       {"{\"type\":\"float\"}", "type", "no type", 8},
@@ -348,8 +441,13 @@ TEST(JsonSchema, IsRefusedWithPlaceAndKeyword) {
        28},
       {"{\"$ref\":\"#/$defs/a\",\"minimum\":1,\"$defs\":{\"a\":true}}", "minimum", "beside $ref",
        30},
-      {"{\"type\":\"string\",\"pattern\":\"a\",\"maxLength\":3}", "maxLength", "beside pattern",
-       43},
+      {"{\"type\":\"string\",\"pattern\":\"a\",\"maxLength\":1025}", "maxLength", "beside pattern",
+       43, CRIA_TEXT_TOO_LONG},
+      {"{\"pattern\":\"a\",\"minLength\":1025}", "minLength", "beside pattern", 27,
+       CRIA_TEXT_TOO_LONG},
+      {"{\"$ref\":\"#/~2\"}", "$ref", "escape", 8},
+      {"{\"$ref\":\"#/%C3\"}", "$ref", "escape", 8},
+      {"{\"$ref\":\"#a\"}", "$ref", "path", 8},
       {"{\"type\":\"string\",\"pattern\":\"a(?=b)\"}", "pattern", "group", 31},
       {"{\"type\":\"string\",\"pattern\":\"a\\\\1\"}", "pattern", "escape", 31},
       {"{\"type\":\"string\",\"pattern\":\"(a\"}", "pattern", "does not end", 30},

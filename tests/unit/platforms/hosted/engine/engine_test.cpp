@@ -366,7 +366,7 @@ TEST(Engine, SaysWhatASchemaCannotHave) {
   EXPECT_EQ(problem_with(""), "");
   EXPECT_EQ(problem_with(R"({"type":"boolean"})"), "");
   EXPECT_EQ(problem_with(R"({"type":"string","format":"uri"})"),
-            "byte 17: \"format\" is not supported");
+            "byte 17: \"format\" has a value that is not supported");
   EXPECT_NE(problem_with("{"), "");
   EXPECT_NE(problem_with(R"({"type":"string","maxLength":100,"enum":[")" +
                          std::string(kBlock, 'x') + "\"]}"),
