@@ -24,6 +24,7 @@ struct ConfigFiles {
   KeyNames key_names;                      // of config's keys, where the file is no config.json
   std::shared_ptr<const Json> generation;  // nullptr: none
   std::string generation_where;
+  std::vector<std::string> warnings;
   // What divides each frequency of the rotary embedding, after config's scaling; empty: nothing.
   std::vector<float> rope_factors;
 };
@@ -40,6 +41,9 @@ class Checkpoint {
 
   // Throws ProgramError; the line names the file.
   [[nodiscard]] virtual ConfigFiles read_config() const = 0;
+  // Whether it makes two matrices of one that config says serves as embedding and output layer;
+  // also before open_weights.
+  [[nodiscard]] virtual bool unties() const { return false; }
   // What the files call the tensor that tensors() has by this name.
   [[nodiscard]] virtual std::string name_in_files(const std::string& name) const { return name; }
   // Fills tensors(). Throws ProgramError; the line names the file or tensor.

@@ -33,22 +33,20 @@ constexpr const char* kForeignKeys[] = {
     kNoRopeLayers,
     "lm_head_bias",
     "sliding_window_pattern",
+    "moe_num_experts",
+    "attention_chunk_size",
+    "use_bidirectional_attention",
+    "add_cross_attention",
+    "is_encoder_decoder",
+    "clip_qkv",
+    "alibi",
 };
 
-// True for a value that switches something on: not null, false or zero.
-bool is_on(const Json& config, const char* key) {
-  const auto found = config.find(key);
-  if (found == config.end() || found->is_null()) return false;
-  if (found->is_boolean()) return found->get<bool>();
-  if (found->is_number()) return found->get<double>() != 0;
-  return true;
-}
-
-void refuse_foreign(const Json& json, const JsonObject& config, const ArchitectureRow& row) {
+void refuse_foreign(const JsonObject& config, const ArchitectureRow& row) {
   for (const char* key : kForeignKeys) {
     const bool is_own =
         row.no_rope == NoRopeKeys::kLayers && key == std::string_view(kNoRopeLayers);
-    if (!is_own && is_on(json, key)) {
+    if (!is_own && config.is_on(key)) {
       config.refuse(key, std::string("belongs to an architecture that is not supported") +
                              (row.is_hybrid ? ", only the dense models of this one are" : "") +
                              "; " + supported_architectures());
@@ -56,13 +54,16 @@ void refuse_foreign(const Json& json, const JsonObject& config, const Architectu
   }
   // Where it is silent, such a model has experts.
   if (row.is_hybrid) (void)config.required_count("num_local_experts");
-  if (is_on(json, "quantization_config")) {
-    config.refuse("quantization_config",
-                  "is set: the weights are already quantized, convert the original checkpoint");
+  for (const char* key : {"quantization_config", "quantization", "compression_config"}) {
+    if (config.is_on(key)) {
+      config.refuse(key,
+                    "is set: the weights are already quantized, convert the original checkpoint");
+    }
   }
-  const std::string activation = config.text("hidden_act").value_or("silu");
-  if (activation != "silu" && activation != "swish") {
-    config.refuse("hidden_act", "'" + shown(activation) + "' is not supported, only silu");
+  for (const char* key : {"hidden_act", "hidden_activation"}) {
+    const std::string activation = config.text(key).value_or("silu");
+    if (activation == "silu" || activation == "swish") continue;
+    config.refuse(key, "'" + shown(activation) + "' is not supported, only silu");
   }
 }
 
@@ -257,10 +258,9 @@ std::string describe_config_field(std::string_view field, const KeyNames& names)
 }
 
 ImportedConfig import_config(const ConfigFiles& files) {
-  const Json& json = *files.config;
-  const JsonObject config(json, files.where, files.key_names);
+  const JsonObject config(*files.config, files.where, files.key_names);
   const ArchitectureRow& row = find_architecture(config);
-  refuse_foreign(json, config, row);
+  refuse_foreign(config, row);
 
   ImportedConfig imported = {};
   imported.architecture = row.class_name;

@@ -168,6 +168,7 @@ class Conversion {
         with_adapters(open_checkpoint(options_.model, options_.tokenizer_file), options_.adapters);
     const ConfigFiles files = checkpoint->read_config();
     ImportedConfig imported = import_config(files);
+    for (const std::string& line : files.warnings) warn(line);
     report_.model = imported.model;
     if (!plans_only()) {
       checkpoint->open_weights();

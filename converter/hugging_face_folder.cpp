@@ -54,10 +54,12 @@ std::optional<GptqSettings> quantization_of(const fs::path& folder) {
   if (has_side_file(folder, SideFile::kConfig)) config = read_side_json(folder, SideFile::kConfig);
   const std::string where = side_file_path(folder, SideFile::kConfig).string();
   if (config.is_object() && JsonObject(config, where).has(kQuantization)) {
-    return read_gptq_settings(config[kQuantization], where + ": " + kQuantization);
+    return read_gptq_settings(config[kQuantization], QuantizationFile::kConfig,
+                              where + ": " + kQuantization);
   }
   if (!has_side_file(folder, SideFile::kQuantizeConfig)) return std::nullopt;
   return read_gptq_settings(read_side_json(folder, SideFile::kQuantizeConfig),
+                            QuantizationFile::kOwn,
                             side_file_path(folder, SideFile::kQuantizeConfig).string());
 }
 
@@ -102,8 +104,16 @@ ConfigFiles HuggingFaceFolder::read_config() const {
            "has Meta's PyTorch weights (consolidated.*.pth), which are not read; take the model's "
            "Hugging Face folder with safetensors");
   }
+  const bool has_adapter = has_side_file(path(), SideFile::kAdapterConfig);
+  if (!entry_exists(config) && has_adapter) {
+    refuse(path(), "is an adapter; give the model that it was made for, and this with --lora");
+  }
   if (!entry_exists(config)) refuse(path(), "has no config.json; give a Hugging Face folder");
   ConfigFiles files;
+  if (has_adapter) {
+    files.warnings.push_back(
+        "an adapter lies beside the model (adapter_config.json): it is merged with --lora alone");
+  }
   Json values = read_side_json(path(), SideFile::kConfig);
   files.where = config.string();
   // It says how weights are stored, which is settled when they are opened.

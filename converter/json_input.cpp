@@ -293,6 +293,15 @@ bool JsonObject::has(std::string_view key) const { return find(key) != nullptr; 
 
 bool JsonObject::contains(std::string_view key) const { return object_->contains(key); }
 
+bool JsonObject::is_on(std::string_view key) const {
+  const Json* value = find(key);
+  if (value == nullptr) return false;
+  if (value->is_boolean()) return value->get<bool>();
+  if (value->is_number()) return value->get<double>() != 0;
+  if (value->is_string()) return !value->get_ref<const std::string&>().empty();
+  return !value->empty();
+}
+
 void JsonObject::refuse(std::string_view key, const std::string& problem) const {
   throw ProgramError(ExitCode::kInvalidInput, where_ + ": " + shown(name_of(key)) + " " + problem);
 }

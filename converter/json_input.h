@@ -43,8 +43,10 @@ class JsonObject {
   // names, which must outlive this, has what errors call the keys; others are called as they are.
   JsonObject(const Json& object, std::string where, const KeyNames& names);
 
-  [[nodiscard]] bool has(std::string_view key) const;                       // there, and not null
-  [[nodiscard]] bool contains(std::string_view key) const;                  // there, maybe null
+  [[nodiscard]] bool has(std::string_view key) const;       // there, and not null
+  [[nodiscard]] bool contains(std::string_view key) const;  // there, maybe null
+  // Whether its value switches something on: it is not null, false, zero or empty.
+  [[nodiscard]] bool is_on(std::string_view key) const;
   [[nodiscard]] std::optional<uint32_t> count(std::string_view key) const;  // 0 .. 2^32 - 1
   [[nodiscard]] std::optional<double> number(std::string_view key) const;   // finite, of float
   [[nodiscard]] std::optional<std::vector<double>> numbers(std::string_view key) const;

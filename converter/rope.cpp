@@ -5,7 +5,9 @@
 #include <cmath>
 #include <numbers>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 namespace cria::converter {
 namespace {
@@ -18,7 +20,38 @@ constexpr double kRampSingularity = 0.001;
 // The object that says how positions are scaled: the old spelling wins where a config has both.
 std::optional<JsonObject> scaling_object(const JsonObject& config) {
   const std::optional<JsonObject> old_spelling = config.object("rope_scaling");
-  return old_spelling ? old_spelling : config.object("rope_parameters");
+  const bool says_something = old_spelling && !old_spelling->keys().empty();
+  return says_something ? old_spelling : config.object("rope_parameters");
+}
+
+// Keys of any type of scaling; another that is set may change what is computed: positions of
+// pictures, settings of single kinds of layers, or what newer models have.
+constexpr std::string_view kScalingKeys[] = {
+    "rope_type",       "type",          "rope_theta",
+    "factor",          "finetuned",     "original_max_position_embeddings",
+    "low_freq_factor", "short_factor",  "partial_rotary_factor",
+    "beta_fast",       "beta_slow",     "high_freq_factor",
+    "mscale",          "long_factor",   "attention_factor",
+    "truncate",        "mscale_all_dim"};
+// Those that mean something without a type.
+constexpr std::string_view kKeysOfNoScaling[] = {"rope_theta", "partial_rotary_factor",
+                                                 "original_max_position_embeddings"};
+
+bool is_one_of(std::span<const std::string_view> keys, std::string_view key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+void check_keys(const JsonObject& scaling) {
+  const bool has_type = scaling.has("rope_type") || scaling.has("type");
+  for (const std::string& key : scaling.keys()) {
+    if (!scaling.is_on(key)) continue;
+    if (!is_one_of(kScalingKeys, key)) {
+      scaling.refuse(key, "is set, which is not read: it may change the positions");
+    }
+    if (!has_type && !is_one_of(kKeysOfNoScaling, key)) {
+      scaling.refuse("rope_type", "is missing, and " + scaling.name_of(key) + " is set");
+    }
+  }
 }
 
 RopeType read_type(const JsonObject& scaling, const ArchitectureRow& row) {
@@ -207,6 +240,7 @@ RopeSettings read_rope_settings(const JsonObject& config, const ArchitectureRow&
     positive(config, "rope_theta", rope.theta);
     return rope;
   }
+  check_keys(*scaling);
   const JsonObject& with_theta = scaling->has("rope_theta") ? *scaling : config;
   rope.theta =
       positive(with_theta, "rope_theta", with_theta.number("rope_theta").value_or(rope.theta));

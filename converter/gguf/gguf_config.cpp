@@ -66,13 +66,19 @@ constexpr OtherName kOtherNames[] = {
 
 // Values that change results in ways that the runtime has no words for.
 constexpr const char* kForeign[] = {
+    "activation_sparsity_scale",
+    "attention.chunk_size",
     "attention.clamp_kqv",
+    "attention.key_length_mla",
     "attention.max_alibi_bias",
+    "attention.output_scale",
+    "attention.sliding_window_pattern",
     "attention.temperature_scale",
     "attn_logit_softcapping",
     "final_logit_softcapping",
     "rope.dimension_sections",
     "rope.scaling.yarn_log_multiplier",
+    "swiglu_clamp_exp",
     "use_parallel_residual",
 };
 
@@ -129,20 +135,13 @@ class ConfigWriter {
     return std::string_view(architecture_.name) == "granite";
   }
 
-  [[nodiscard]] bool is_on(const std::string& name) const {
-    const auto found = json_.find(name);
-    if (found == json_.end()) return false;
-    if (found->is_boolean()) return found->get<bool>();
-    return !found->is_number() || found->get<double>() != 0;
-  }
-
   void refuse_others() const {
     const std::string type = metadata_.text("general.type").value_or(kDefaultModelType);
     if (type != kDefaultModelType) {
       metadata_.refuse("general.type", "'" + shown(type) + "' is no whole model; give the model");
     }
     for (const char* name : kForeign) {
-      if (is_on(key(name))) metadata_.refuse(key(name), "is not supported");
+      if (metadata_.is_on(key(name))) metadata_.refuse(key(name), "is not supported");
     }
     if (!metadata_.boolean(key("attention.causal")).value_or(true)) {
       metadata_.refuse(key("attention.causal"), "is false: it is no model that writes");
@@ -153,7 +152,8 @@ class ConfigWriter {
     }
     if (!is_granite()) {
       for (const NumberKey& number : kGraniteNumbers) {
-        if (is_on(key(number.gguf))) metadata_.refuse(key(number.gguf), "is not supported");
+        if (metadata_.is_on(key(number.gguf)))
+          metadata_.refuse(key(number.gguf), "is not supported");
       }
     }
   }
@@ -233,6 +233,7 @@ class ConfigWriter {
     if (type == "longrope") {
       metadata_.refuse(type_key, "is longrope and the file has no factors for it");
     }
+    if (type != "yarn") refuse_attention_factor();
     if (type == "none") {
       add_old_factor();
       return;
@@ -243,6 +244,14 @@ class ConfigWriter {
     if (!factor) metadata_.refuse(factor_key, "is missing, which rope.scaling.type needs");
     set_factor(type, factor_key, *factor);
     if (type == "yarn") add_yarn(*factor);
+  }
+
+  // llama.cpp multiplies by it whatever the type is; a config has it of some types alone.
+  void refuse_attention_factor() const {
+    const std::string name = key(kAttentionFactor);
+    if (metadata_.number(name).value_or(1) != 1) {
+      metadata_.refuse(name, "other than 1 is not supported without yarn or longrope");
+    }
   }
 
   // Older files name a linear factor without a type.

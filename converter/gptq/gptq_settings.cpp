@@ -13,8 +13,13 @@ constexpr uint32_t kZeroOfSecond = 8;
 
 enum class Method { kGptq, kAutoRound };
 
-// quantize_config.json needs no method: only GPTQ has that file.
-Method read_method(const JsonObject& config) {
+Method read_method(const JsonObject& config, QuantizationFile file) {
+  if (file == QuantizationFile::kConfig && !config.has("quant_method")) {
+    config.refuse("quant_method",
+                  std::string("is missing: weights as bitsandbytes, MLX and others pack them are "
+                              "not read") +
+                      kAdvice);
+  }
   const std::string name = config.text("quant_method").value_or("gptq");
   if (name == "gptq") return Method::kGptq;
   if (name == "auto-round" || name == "auto_round" || name == "intel/auto-round") {
@@ -29,19 +34,27 @@ std::optional<uint32_t> read_zero(const JsonObject& config, Method method) {
     if (packing.find("gptq") == std::string::npos && packing != "auto_round") {
       config.refuse("packing_format", "'" + shown(packing) + "' is not supported" + kAdvice);
     }
+    const std::string type = config.text("data_type").value_or("int");
+    if (type != "int" && type != "int_sym") {
+      config.refuse("data_type", "'" + shown(type) + "' is not supported" + kAdvice);
+    }
     return std::nullopt;
   }
-  const std::string name = config.text("checkpoint_format").value_or("gptq");
+  if (config.boolean("is_marlin_format").value_or(false)) {
+    config.refuse("is_marlin_format", std::string("true is not supported") + kAdvice);
+  }
+  const char* const key = config.has("checkpoint_format") ? "checkpoint_format" : "format";
+  const std::string name = config.text(key).value_or("gptq");
   if (name == "gptq") return kZeroOfFirst;
   if (name == "gptq_v2") return kZeroOfSecond;
-  config.refuse("checkpoint_format", "'" + shown(name) + "' is not supported" + kAdvice);
+  config.refuse(key, "'" + shown(name) + "' is not supported" + kAdvice);
 }
 
 }  // namespace
 
-GptqSettings read_gptq_settings(const Json& json, const std::string& where) {
+GptqSettings read_gptq_settings(const Json& json, QuantizationFile file, const std::string& where) {
   const JsonObject config(json, where);
-  const Method method = read_method(config);
+  const Method method = read_method(config, file);
   constexpr uint32_t kBits = 4;
   if (const uint32_t bits = config.required_count("bits"); bits != kBits) {
     config.refuse("bits", "is " + std::to_string(bits) + "; only 4 is supported" + kAdvice);

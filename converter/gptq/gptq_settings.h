@@ -15,8 +15,10 @@ struct GptqSettings {
   std::optional<uint32_t> stored_zero;  // 7 or 8, what stands for code 0; nothing: either
 };
 
-// config is quantization_config of config.json, or quantize_config.json. Throws ProgramError that
-// names what is not supported and what to do.
-[[nodiscard]] GptqSettings read_gptq_settings(const Json& config, const std::string& where);
+// config is quantization_config of config.json, which names its method, or quantize_config.json,
+// which only GPTQ has. Throws ProgramError that names what is not supported and what to do.
+enum class QuantizationFile { kConfig, kOwn };
+[[nodiscard]] GptqSettings read_gptq_settings(const Json& config, QuantizationFile file,
+                                              const std::string& where);
 
 }  // namespace cria::converter

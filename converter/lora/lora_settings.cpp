@@ -55,13 +55,6 @@ constexpr std::string_view kKnownKeys[] = {"alpha_pattern",
 // others the base is what was left of it when the adapter was made.
 constexpr std::string_view kInitsOfWholeBase[] = {"gaussian", "eva", "orthogonal", "mica"};
 
-bool is_on(const Json& value) {
-  if (value.is_boolean()) return value.get<bool>();
-  if (value.is_number()) return value.get<double>() != 0;
-  if (value.is_string()) return !value.get_ref<const std::string&>().empty();
-  return !value.empty();
-}
-
 void check_init(const JsonObject& config, const Json& value) {
   if (value.is_boolean() || value.is_null()) return;
   if (!value.is_string()) config.refuse_type(kInit, "true, false or a text", value);
@@ -85,10 +78,10 @@ void check_is_plain(const JsonObject& config, const Json& json) {
   if (type != "LORA") {
     config.refuse("peft_type", "is '" + shown(type) + "'; only LORA is read" + kAdvice);
   }
-  for (const auto& [key, value] : json.items()) {
+  for (const std::string& key : config.keys()) {
     const bool is_known =
         std::find(std::begin(kKnownKeys), std::end(kKnownKeys), key) != std::end(kKnownKeys);
-    if (is_known || !is_on(value)) continue;
+    if (is_known || !config.is_on(key)) continue;
     config.refuse(key, std::string("is set, which is not read: it may change what the adapter "
                                    "computes") +
                            kAdvice + "; if it does not, take it out of the file");

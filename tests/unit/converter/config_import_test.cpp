@@ -270,7 +270,13 @@ TEST_F(ConfigImport, SettingsOfOtherArchitecturesAreRefusedByName) {
   refuses_value("attn_logit_softcapping", 50.0);
   refuses_value("use_qk_norm", true);
   refuses_value("quantization_config", {{"quant_method", "gptq"}});
-  refuses_value("hidden_act", "gelu");
+  for (const char* key : {"quantization", "compression_config"}) refuses_value(key, {{"bits", 4}});
+  for (const char* key : {"hidden_act", "hidden_activation"}) refuses_value(key, "gelu");
+  for (const char* key : {"attention_chunk_size", "moe_num_experts"}) refuses_value(key, 8);
+  for (const char* key : {"alibi", "use_bidirectional_attention", "is_encoder_decoder"}) {
+    refuses_value(key, true);
+    config_[key] = false;
+  }
   refuses_value("partial_rotary_factor", 0.5);
   config_["num_local_experts"] = 0;
   config_["use_qk_norm"] = false;

@@ -220,6 +220,9 @@ TEST(Gptq, OfAnotherKindIsRefusedWithWhatToDo) {
       {"sym", "false", "sym false is not supported"},
       {"group_size", "-1", "group_size must be 32, 64 or 128"},
       {"checkpoint_format", R"("marlin")", "checkpoint_format 'marlin'"},
+      {"format", R"("marlin")", "format 'marlin'"},
+      {"is_marlin_format", "true", "is_marlin_format true is not supported"},
+      {"quant_method", "null", "quant_method is missing: weights as bitsandbytes, MLX"},
   };
   for (const Case& c : cases) {
     TinyCheckpoint checkpoint = gptq_checkpoint();
@@ -228,6 +231,15 @@ TEST(Gptq, OfAnotherKindIsRefusedWithWhatToDo) {
     set_settings(settings, &checkpoint);
     expect_refused(checkpoint, {"config.json", c.part});
   }
+}
+
+TEST(Gptq, OfAutoRoundOnlyIntegersAreRead) {
+  TinyCheckpoint checkpoint = gptq_checkpoint();
+  Settings settings = gptq_settings();
+  settings["quant_method"] = R"("auto-round")";
+  settings["data_type"] = R"("mx_fp")";
+  set_settings(settings, &checkpoint);
+  expect_refused(checkpoint, {"data_type 'mx_fp' is not supported"});
 }
 
 TEST(Gptq, WithoutSettingsOrWithItsPlainMatrixIsRefused) {

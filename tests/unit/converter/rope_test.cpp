@@ -199,6 +199,32 @@ TEST(Rope, OtherTypesAreRefusedByName) {
   }
 }
 
+TEST(Rope, AnEmptyObjectHidesNoOther) {
+  const std::string linear =
+      R"("rope_parameters":{"rope_type":"linear","rope_theta":10000,"factor":2}})";
+  EXPECT_EQ(rope_of(R"({"rope_scaling":{},)" + linear, 128, 4).inverse_frequencies,
+            rope_of("{" + linear, 128, 4).inverse_frequencies);
+}
+
+// What stands there and is not read would be the positions of another model.
+TEST(Rope, WhatIsNotReadIsRefusedByName) {
+  const auto refuses = [](const std::vector<std::string>& words, const std::string& object) {
+    for (const std::string key : {"rope_scaling", "rope_parameters"}) {
+      std::vector<std::string> all = {"config.json: " + key};
+      all.insert(all.end(), words.begin(), words.end());
+      expect_invalid(all, [&] { (void)rope_of("{\"" + key + "\":" + object + "}", 128, 8); });
+    }
+  };
+  refuses({"mrope_section is set"}, R"({"rope_type":"default","mrope_section":[1,1,2]})");
+  refuses({"full_attention is set"},
+          R"({"full_attention":{"rope_type":"yarn","factor":4},"sliding_attention":{}})");
+  refuses({"short_mscale is set"}, R"({"rope_type":"linear","factor":2,"short_mscale":1.2})");
+  refuses({"rope_type is missing", "factor is set"}, R"({"factor":2})");
+  refuses({"rope_type is missing", "factor is set"}, R"({"type":null,"factor":2})");
+  const std::string off = R"({"rope_scaling":{"rope_type":"linear","factor":2,"new":false)";
+  EXPECT_NO_THROW((void)rope_of(off + R"(,"finetuned":true,"other":null}})", 128, 8));
+}
+
 // 1 / (factor * 10000^(2i/8)), and sqrt(1 + log(4) / log(64)) = sqrt(4/3).
 TEST(Rope, LongRopeStretchesEachWavelengthByItsOwnFactor) {
   const std::string scaling =
