@@ -55,20 +55,21 @@ void check_source(const TensorSpec& spec, const TensorPart& part, const SourceTe
   std::vector<uint64_t> wanted = {part.n_rows};
   if (spec.is_matrix) wanted.push_back(spec.shape.cols);
   const std::string where = source.path().string() + ": tensor " + shown(source.name());
+  // First, because the shape of packed weights says nothing to a user.
+  if (const std::string problem = source.problem(); !problem.empty()) {
+    refuse(where + " " + problem);
+  }
   if (source.shape() != wanted) {
     refuse(where + " has shape " + shape_text(source.shape()) + " where the config asks for " +
            shape_text(wanted));
-  }
-  if (const std::string problem = source.problem(); !problem.empty()) {
-    refuse(where + " " + problem);
   }
 }
 
 // Tables of angles and masks, which older checkpoints store and the config gives anyway.
 bool is_buffer(std::string_view name) {
-  constexpr std::string_view kLastParts[] = {".inv_freq",     ".cos_cached", ".sin_cached",
-                                             ".cos_cache",    ".sin_cache",  ".masked_bias",
-                                             ".position_ids", ".causal_mask"};
+  constexpr std::string_view kLastParts[] = {".inv_freq",     ".cos_cached",  ".sin_cached",
+                                             ".cos_cache",    ".sin_cache",   ".masked_bias",
+                                             ".position_ids", ".causal_mask", ".attn_rot_embd"};
   return name.find(".rotary_emb.") != std::string_view::npos ||
          std::any_of(std::begin(kLastParts), std::end(kLastParts),
                      [name](std::string_view part) { return name.ends_with(part); });
@@ -78,7 +79,17 @@ bool is_known_extra(const std::string& name) {
   return is_buffer(name) || name == kLmHeadName || name == kEmbeddingName;
 }
 
-// Weights of a layer that no role takes would change what it computes: the config names another
+// Whether what the tensor belongs to is computed: the layers, what is before them and behind. Names
+// of a GGUF file that no role takes are its own.
+bool is_of_model(std::string_view name) {
+  constexpr std::string_view kBegins[] = {"model.layers.", "model.norm.", "model.embed_",
+                                          "lm_head.",      "blk.",        "output.",
+                                          "output_norm.",  "token_embd"};
+  return std::any_of(std::begin(kBegins), std::end(kBegins),
+                     [name](std::string_view begin) { return name.starts_with(begin); });
+}
+
+// Weights that no role takes would change what their part computes: the config names another
 // architecture, or fewer layers. Others, of a second head for example, are warned of.
 void judge_extras(const Checkpoint& checkpoint, const std::set<std::string>& used,
                   std::vector<std::string>* warnings) {
@@ -86,7 +97,7 @@ void judge_extras(const Checkpoint& checkpoint, const std::set<std::string>& use
   std::string names;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     if (used.contains(name) || is_known_extra(name) || is_zero_bias(*tensor)) continue;
-    if (name.starts_with("model.layers.")) {
+    if (is_of_model(name)) {
       refuse(tensor->path().string() + ": tensor " + shown(tensor->name()) +
              " has no place in this architecture with these layers; the config is another model's");
     }
@@ -118,10 +129,13 @@ bool embedding_is_tied(const Checkpoint& checkpoint, bool config_says_tied,
   if (!config_says_tied) return false;
   const SourceTensor* embedding = checkpoint.find(kEmbeddingName);
   const SourceTensor* lm_head = checkpoint.find(kLmHeadName);
-  if (embedding == nullptr || lm_head == nullptr) return true;
-  // What cannot be read is refused with its name when it is planned.
-  if (!embedding->problem().empty() || !lm_head->problem().empty()) return false;
-  if (same_values(*embedding, *lm_head)) return true;
+  if (embedding == nullptr || lm_head == nullptr) {
+    if (!checkpoint.unties()) return true;
+  } else {
+    // What cannot be read is refused with its name when it is planned.
+    if (!embedding->problem().empty() || !lm_head->problem().empty()) return false;
+    if (same_values(*embedding, *lm_head)) return true;
+  }
   warnings->push_back(
       "config.json ties the embeddings, but the checkpoint or its adapters have two different "
       "matrices: both "

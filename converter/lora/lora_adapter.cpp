@@ -81,7 +81,8 @@ void LoraAdapter::read_tensors(const LoraSettings& settings, float scale) {
       }
     }
     if (is_factor) continue;
-    if (!name.starts_with(kModelPrefix) || !name.ends_with(".weight")) {
+    const bool is_of_factor = name.find(".lora_") != std::string::npos;  // of a name of its own
+    if (is_of_factor || !name.starts_with(kModelPrefix) || !name.ends_with(".weight")) {
       refuse(where, "tensor " + shown(name) +
                         " is no factor and replaces no matrix: not read; merge the adapter with "
                         "peft (merge_and_unload) and convert that");

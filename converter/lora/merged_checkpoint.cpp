@@ -1,5 +1,6 @@
 #include "converter/lora/merged_checkpoint.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -61,9 +62,12 @@ class MergedTensor : public SourceTensor {
 class MergedCheckpoint : public Checkpoint {
  public:
   MergedCheckpoint(std::unique_ptr<Checkpoint> base, std::vector<LoraWish> wishes)
-      : Checkpoint(base->path()), base_(std::move(base)), wishes_(std::move(wishes)) {}
+      : Checkpoint(base->path()), base_(std::move(base)), wishes_(std::move(wishes)) {
+    for (const LoraWish& wish : wishes_) adapters_.push_back(std::make_unique<LoraAdapter>(wish));
+  }
 
   [[nodiscard]] ConfigFiles read_config() const override { return base_->read_config(); }
+  [[nodiscard]] bool unties() const override;
   void open_weights() override;
   [[nodiscard]] std::vector<fs::path> inputs() const override {
     std::vector<fs::path> paths = base_->inputs();
@@ -126,6 +130,27 @@ bool MergedCheckpoint::has_ties() const {
   // What cannot be read is refused when it is planned.
   return embedding == head || (embedding->problem().empty() && head->problem().empty() &&
                                same_values(*embedding, *head));
+}
+
+bool MergedCheckpoint::unties() const {
+  const auto changes_one = [](const LoraAdapter& adapter) {
+    const auto changes = [&adapter](const std::string& name) {
+      return adapter.deltas().contains(name) || adapter.replacements().contains(name);
+    };
+    const bool changes_embedding = changes(kEmbeddingName);
+    const bool changes_head = changes(kLmHeadName);
+    if (!changes_embedding || !changes_head) {
+      return (changes_embedding || changes_head) && !adapter.keeps_ties();
+    }
+    const auto embedding = adapter.replacements().find(kEmbeddingName);
+    const auto head = adapter.replacements().find(kLmHeadName);
+    const bool are_replaced = embedding != adapter.replacements().end() &&
+                              head != adapter.replacements().end() && adapter.deltas().empty();
+    return !are_replaced || !embedding->second->problem().empty() ||
+           !head->second->problem().empty() || !same_values(*embedding->second, *head->second);
+  };
+  return std::any_of(adapters_.begin(), adapters_.end(),
+                     [&](const auto& adapter) { return changes_one(*adapter); });
 }
 
 void MergedCheckpoint::check_target(const LoraAdapter& adapter, const std::string& name,
@@ -198,10 +223,9 @@ void MergedCheckpoint::take_changes(const LoraAdapter& adapter, float scale) {
 void MergedCheckpoint::open_weights() {
   base_->open_weights();
   is_tied_ = import_config(base_->read_config()).tied_embedding;
-  for (const LoraWish& wish : wishes_) {
-    adapters_.push_back(std::make_unique<LoraAdapter>(wish));
-    take_bases(*adapters_.back());
-    take_changes(*adapters_.back(), wish.scale);
+  for (size_t i = 0; i < adapters_.size(); ++i) {
+    take_bases(*adapters_[i]);
+    take_changes(*adapters_[i], wishes_[i].scale);
   }
   std::set<std::string> names;
   for (const auto& [name, tensor] : base_->tensors()) names.insert(name);

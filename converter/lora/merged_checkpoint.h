@@ -10,7 +10,7 @@
 namespace cria::converter {
 
 // base as it would be with the adapters' changes added, in their order; base itself where there are
-// none. Adapters are read by open_weights, which throws ProgramError where one changes what the
+// none. Throws ProgramError where one cannot be read; its open_weights where one changes what the
 // checkpoint does not have.
 [[nodiscard]] std::unique_ptr<Checkpoint> with_adapters(std::unique_ptr<Checkpoint> base,
                                                         const std::vector<LoraWish>& wishes);

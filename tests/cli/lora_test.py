@@ -2,6 +2,7 @@
 import array
 import json
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -188,6 +189,38 @@ class Lora(unittest.TestCase):
             folder = self.adapter("tied", {"modules_to_save": ["embed_tokens"], "ensure_weight_tying": True}, {f"{PREFIX}{EMBEDDING}.weight": new})
             self.expect_merged(merged, "--lora", folder, **QUICK)
 
+    def test_a_plan_counts_both_of_two_matrices_that_were_one(self):
+        """What --plan says without weights is what the conversion says with them."""
+        new, other = self.other_embedding(), self.other_embedding()
+        factors, _, _ = self.embedding_factors()
+        saved = {target: {f"{PREFIX}{target}.weight": new} for target in (EMBEDDING, "lm_head")}
+        keeps = {"ensure_weight_tying": True}
+        cases = (("layers", {}, self.linear(QUERY, 2), 1), ("embedding", {}, saved[EMBEDDING], 2), ("head", {}, saved["lm_head"], 2),
+                 ("factors", {}, factors, 2), ("kept", keeps, saved[EMBEDDING], 1), ("same", {}, {**saved[EMBEDDING], **saved["lm_head"]}, 1),
+                 ("different", keeps, {**saved[EMBEDDING], f"{PREFIX}lm_head.weight": other}, 2))
+        totals = set()
+        for name, config, tensors, n_matrices in cases:
+            with self.subTest(name):
+                options = "--lora", self.adapter(name, config, tensors), "--weights", "f32"
+                texts = [self.said(*options, "--plan"), self.said(*options, "-o", self.folder / "a.cria")]
+                plan, made = (re.search(r"memory to run it.*?total +\S+ MB +(\d+) bytes", text, re.DOTALL)[1] for text in texts)
+                self.assertEqual(plan, made)
+                totals.add((n_matrices, plan))
+        self.assertEqual(sorted(n for n, _ in totals), [1, 2], totals)
+
+    def said(self, *options):
+        done = subprocess.run([str(cli.BIN / "cria-convert"), str(cli.DEMO), *map(str, options)], capture_output=True, text=True,
+                              timeout=cli.PATIENCE_S)
+        self.assertEqual(done.returncode, cli.DONE, done.stderr)
+        return done.stdout + done.stderr
+
+    def test_a_plan_refuses_what_is_no_adapter(self):
+        folder = self.adapter("a", {"use_dora": True}, self.linear(QUERY, 2))
+        done = subprocess.run([str(cli.BIN / "cria-convert"), str(cli.DEMO), "--lora", str(folder), "--plan"], capture_output=True,
+                              text=True, timeout=cli.PATIENCE_S)
+        self.assertEqual(done.returncode, cli.BAD_INPUT, done.stderr)
+        self.assertIn("use_dora", done.stderr)
+
     def test_a_base_beside_its_factors(self):
         """As peft stores them: of the whole model, or one that takes its place."""
         tensors, left, right = self.embedding_factors()
@@ -245,6 +278,7 @@ class Lora(unittest.TestCase):
             ("one factor", {}, {a: good[a]}), ("do not fit", {}, {a: good[a], b: self.factors(64, 3)}),
             ("does not have", {}, {k.replace("layers.0", "layers.99"): v for k, v in good.items()}),
             ("shape", {}, {a: self.factors(2, 8), b: good[b]}), ("no factor", {}, {**good, PREFIX + QUERY + ".bias": ([1], [0.0])}),
+            ("lora_A.other.weight is no factor", {}, {k.replace(".weight", ".other.weight"): v for k, v in good.items()}),
             ("infinite", {}, {a: nan, b: good[b]}), ("pattern", {"rank_pattern": {"(?=q)q_proj|^k": 2}}, good),
             ("lora_bias", {"lora_bias": True}, good), ("use_qalora", {"use_qalora": True}, good),
             ("layer_replication", {"layer_replication": [[0, 1], [0, 2]]}, good), ("arrow_config", {"arrow_config": {"top_k": 3}}, good),

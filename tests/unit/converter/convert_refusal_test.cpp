@@ -76,11 +76,12 @@ TEST_F(ConvertRefusal, AWrongShapeIsShownBesideTheWantedOne) {
   refuses(ExitCode::kInvalidInput, {kDown, "[6144]", "[64, 96]"});
 }
 
-// Left out they would change what the layer computes, or they are a layer that the config lacks.
-TEST_F(ConvertRefusal, WeightsOfALayerThatHaveNoPlaceAreNamed) {
+// Left out they would change what their part computes, or they are a layer that the config lacks.
+TEST_F(ConvertRefusal, WeightsThatHaveNoPlaceAreNamed) {
   for (const std::string name :
        {"model.layers.0.self_attn.q_norm.weight", "model.layers.0.self_attn.q_proj.bias",
-        "model.layers.9.input_layernorm.weight"}) {
+        "model.layers.9.input_layernorm.weight", "lm_head.bias", "lm_head.weight_scale",
+        "model.norm.bias", "model.embed_norm.weight", "model.embed_positions.weight"}) {
     std::mt19937 rng(1);
     checkpoint_.tensors.push_back(random_tensor(name, {8}, &rng));
     refuses(ExitCode::kInvalidInput, {name, "no place", "model.safetensors"});
@@ -94,9 +95,22 @@ TEST_F(ConvertRefusal, ABiasThatAddsNothingHasNoPlaceAndNeedsNone) {
   EXPECT_TRUE(convert().warnings.empty());
 }
 
+TEST_F(ConvertRefusal, WhatIsOfNoPartIsWarnedOf) {
+  std::mt19937 rng(1);
+  checkpoint_.tensors.push_back(random_tensor("score.weight", {8}, &rng));
+  const std::vector<std::string> warnings = convert().warnings;
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("score.weight"), std::string::npos);
+}
+
 TEST_F(ConvertRefusal, ATypeThatIsNotReadIsNamed) {
   checkpoint_.tensor(kDown).dtype = "I32";
   refuses(ExitCode::kInvalidInput, {kDown, "I32", "BF16"});
+  // Packed weights have a shape of their own, which says less.
+  checkpoint_.tensor(kDown).dtype = "U32";
+  checkpoint_.tensor(kDown).shape = {64, 96 / 8};
+  checkpoint_.tensor(kDown).data.resize(64 * 96 / 8 * sizeof(uint32_t));
+  refuses(ExitCode::kInvalidInput, {kDown, "U32", "BF16"});
 }
 
 TEST_F(ConvertRefusal, AWeightThatIsNoNumberIsFoundAnywhere) {

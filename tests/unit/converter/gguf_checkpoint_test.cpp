@@ -249,6 +249,12 @@ TEST(GgufCheckpoint, OfAnArchitectureOrTypeThatIsNotReadIsRefusedByName) {
   writer = tiny_gguf();
   writer.put_number("llama.final_logit_softcapping", 30.0f);
   expect_refused(writer, {"final_logit_softcapping is not supported"});
+  for (const std::string key : {"attention.output_scale", "attention.key_length_mla",
+                                "attention.chunk_size", "swiglu_clamp_exp"}) {
+    writer = tiny_gguf();
+    writer.put_number("llama." + key, 2.0f);
+    expect_refused(writer, {"llama." + key + " is not supported"});
+  }
   writer = tiny_gguf();
   writer.tensors[0].type = 39;
   expect_refused(writer, {"token_embd.weight", "MXFP4", "Q4_K_M"});
@@ -316,6 +322,9 @@ TEST(GgufCheckpoint, NumbersThatAreRefusedAreCalledAsTheFileCallsThem) {
           scaling + "yarn_attn_factor must be above zero");
   refuses({{scaling + "factor", 4}, {scaling + "attn_factor", -1}}, "yarn",
           scaling + "attn_factor must be above zero");
+  refuses({{scaling + "factor", 4}, {scaling + "attn_factor", 2}}, "linear",
+          scaling + "attn_factor other than 1");
+  refuses({{scaling + "attn_factor", 2}}, nullptr, scaling + "attn_factor other than 1");
 }
 
 TEST(GgufCheckpoint, TensorsThatAreRefusedAreCalledAsTheFileCallsThem) {
@@ -325,6 +334,13 @@ TEST(GgufCheckpoint, TensorsThatAreRefusedAreCalledAsTheFileCallsThem) {
   writer = tiny_gguf();
   writer.tensors.push_back({"blk.1.ffn_up.weight", {1}, 0, std::string(4, '\0')});
   expect_refused(writer, {"tensor blk.1.ffn_up.weight has no place"});
+  for (const std::string name :
+       {"blk.0.attn_sinks.weight", "blk.0.post_attention_norm.weight", "blk.0.attn_sub_norm.weight",
+        "output.bias", "output_norm.bias", "token_embd_norm.weight"}) {
+    writer = tiny_gguf();
+    writer.tensors.push_back({name, {1}, 0, "1234"});
+    expect_refused(writer, {"tensor " + name + " has no place"});
+  }
   writer = with_count("llama.feed_forward_length", 32);
   expect_refused(writer, {"tensor blk.0.ffn_", "has shape"});
   writer = tiny_gguf();
