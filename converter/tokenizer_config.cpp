@@ -111,19 +111,27 @@ struct FoundTemplate {
   const char* problem;
 };
 
-// A template is a text, or a list of named ones of which "default" is meant.
+// A template is a text, or a list or an object of named ones of which "default" is meant: of
+// several with that name the last.
 FoundTemplate find_template(const Json& value) {
+  constexpr const char* kEmpty = "has an empty text named default";
   if (value.is_string()) return {value.get<std::string>(), "is empty"};
+  if (value.is_object()) {
+    const auto text = value.find("default");
+    if (text != value.end() && text->is_string()) return {text->get<std::string>(), kEmpty};
+    return {"", "is an object without a text named default"};
+  }
   if (!value.is_array()) return {"", "is neither a text nor a list of named ones"};
+  FoundTemplate found = {"", "is a list without a text named default"};
   for (const Json& entry : value) {
     if (!entry.is_object()) continue;
     const auto name = entry.find("name");
     const auto text = entry.find("template");
     if (name != entry.end() && *name == "default" && text != entry.end() && text->is_string()) {
-      return {text->get<std::string>(), "has an empty text named default"};
+      found = {text->get<std::string>(), kEmpty};
     }
   }
-  return {"", "is a list without a text named default"};
+  return found;
 }
 
 // One that cannot be used does not hide that of another file.

@@ -25,7 +25,9 @@ class Texts(Base):
         for name, content, reason in (
                 ("tokenizer_config.json", {"chat_template": 5}, "neither a text nor a list"),
                 ("tokenizer_config.json", {"chat_template": True}, "neither a text nor a list"),
-                ("tokenizer_config.json", {"chat_template": {}}, "neither a text nor a list"),
+                ("tokenizer_config.json", {"chat_template": {}}, "an object without a text named default"),
+                ("tokenizer_config.json", {"chat_template": {"tool_use": CHATML}}, "an object without a text named default"),
+                ("tokenizer_config.json", {"chat_template": {"default": ""}}, "named default"),
                 ("tokenizer_config.json", {"chat_template": ""}, "is empty"),
                 ("tokenizer_config.json", {"chat_template": []}, "without a text named default"),
                 ("tokenizer_config.json", {"chat_template": [{"name": "rag", "template": CHATML}]}, "named default"),
@@ -54,6 +56,28 @@ class Texts(Base):
                 self.assertIn(name.encode(), done.stderr)
                 self.assertNotIn(b"will not be available", done.stderr)
                 (self.model / name).unlink()
+
+    def test_the_last_of_those_named_default_counts(self):
+        """As transformers puts a list into a dictionary, or takes that."""
+        tokens = [hostile.piece(text, 0.0, 3) for text in ("<|im_start|>", "<|im_end|>")]
+        (self.model / "tokenizer.model").write_bytes(hostile.pieces([*TOKENS, *tokens], 1 << 20))
+        named = [{"name": name, "template": text} for name, text in (("default", "{{ 1 // 0 }}"), ("default", CHATML), ("rag", "x"))]
+        for template in (named, {"default": CHATML, "rag": "x"}):
+            with self.subTest(template=template):
+                self.write("tokenizer_config.json", {"chat_template": template})
+                done = self.convert()
+                self.assertIn(b"chat template: own", done.stderr)
+                self.assertNotIn(b"will not be available", done.stderr)
+
+    def test_an_adapter_is_told_from_a_model(self):
+        self.write("adapter_config.json", {"peft_type": "LORA"})
+        done = self.convert("--quiet")
+        self.assertEqual(done.returncode, DONE, done.stderr)
+        self.assertIn(b"an adapter lies beside the model", done.stderr)
+        (self.model / "config.json").unlink()
+        done = self.convert("--quiet")
+        self.assertEqual(done.returncode, INVALID, done.stderr)
+        self.assertIn(b"is an adapter; give the model that it was made for, and this with --lora", done.stderr)
 
     def test_no_template_is_no_mistake(self):
         for content in ({}, {"chat_template": None}):
