@@ -223,8 +223,11 @@ void read_pre_tokenizer(Reader* reader) {
 // One item of a template: a token that is added, or the text itself.
 void read_template_item(Reader* reader, const Stage& stage, const JsonObject& item,
                         bool* after_text) {
-  if (item.has("Sequence")) {
+  if (const auto text = item.object("Sequence")) {
     if (*after_text) reader->refuse("post_processor with the text twice is not supported");
+    if (text->text("id").value_or("A") != "A") {
+      reader->refuse("post_processor names another text than 'A' in 'single'");
+    }
     *after_text = true;
     return;
   }
@@ -255,6 +258,7 @@ void read_post_processor(Reader* reader) {
       read_template_item(reader, stage, JsonObject(item, reader->where + ": post_processor"),
                          &after_text);
     }
+    if (!after_text) reader->refuse("post_processor that leaves the text out is not supported");
   }
   if (out.begin_token) out.flags |= format::kAddBos;
   if (out.end_token) out.flags |= format::kAddEos;

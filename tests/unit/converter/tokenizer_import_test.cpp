@@ -308,6 +308,11 @@ TEST_F(TokenizerImportTest, RefusesWhatIsNotSupportedByName) {
   tokenizer["post_processor"] = {{"type", "BertProcessing"}};
   expect_refused(tokenizer, "post_processor 'BertProcessing'");
   expect_refused(with_template({"<bos>", "<bos>"}, {}), "post_processor");
+  tokenizer = with_template({"<bos>"}, {});
+  tokenizer["post_processor"]["single"].erase(1);
+  expect_refused(tokenizer, "leaves the text out");
+  tokenizer["post_processor"]["single"].push_back({{"Sequence", {{"id", "B"}}}});
+  expect_refused(tokenizer, "another text than 'A'");
   tokenizer = byte_level();
   tokenizer["model"]["end_of_word_suffix"] = "</w>";
   expect_refused(tokenizer, "end_of_word_suffix");
