@@ -119,11 +119,7 @@ class Basics(unittest.TestCase):
 class Endpoints(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--sessions", 3, "--queue", 8)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.__exit__()
+        cls.server = cls.enterClassContext(Server("--sessions", 3, "--queue", 8))
 
     def refuses(self, path, data, param=None, status=400):
         answer = self.server.post(path, data)
