@@ -97,7 +97,7 @@ Status check_alone(cria_chat* c, cria_workspace* w, const Question& question) {
   const bool with_system = has_system(*c);
   const uint32_t n_system = with_system ? c->memory.messages[0].n_bytes : 0;
   const uint32_t n_hidden = text_before(*c, c->n_messages + c->n_hidden) - c->n_text;
-  const uint32_t n_messages = (with_system ? 1 : 0) + std::max(c->n_hidden, 1U) + 1;
+  const uint32_t n_messages = (with_system ? 1 : 0) + std::max(c->n_hidden, uint32_t{1}) + 1;
   if (n_messages > c->max_messages || question.n_bytes > c->max_text_bytes - n_system - n_hidden) {
     return Status::kTextTooLong;
   }
@@ -117,7 +117,7 @@ Status make_text_room(cria_chat* c, cria_workspace* w, const Question& question)
   const auto is_full = [&] {
     const uint32_t n_all = c->n_messages + c->n_hidden;
     const uint64_t n_bytes = is_new ? question.n_bytes : 0;
-    return c->n_messages + n_new + std::max(c->n_hidden, 1U) > c->max_messages ||
+    return c->n_messages + n_new + std::max(c->n_hidden, uint32_t{1}) > c->max_messages ||
            c->n_text + n_bytes + c->max_text_bytes / 4 > c->max_text_bytes ||
            text_before(*c, n_all) + n_bytes > c->max_text_bytes;
   };

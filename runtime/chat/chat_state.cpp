@@ -65,6 +65,13 @@ Status save(const cria_chat& c, uint8_t* out, size_t n_bytes) {
   return from_public(cria_state_save(&session, p, n_bytes - static_cast<size_t>(p - out)));
 }
 
+// Only the model's messages are answers, and only an answer's last token may be unread.
+bool marks_hold(const StoredMessage& m) {
+  if (m.marks > kAllMarks) return false;
+  if ((m.marks & kCut) != 0 && (m.marks & kAnswered) == 0) return false;
+  return (m.marks & kAnswered) == 0 || m.role == CRIA_ASSISTANT;
+}
+
 // Whether a chat can have saved these messages: the texts are as long as they say, the system's
 // comes first, and those in the context begin one behind the other among its tokens.
 bool messages_hold(const SavedHeader& h, const uint8_t* messages, uint64_t n_said) {
@@ -73,9 +80,8 @@ bool messages_hold(const SavedHeader& h, const uint8_t* messages, uint64_t n_sai
   for (uint32_t i = 0; i < h.n_messages; ++i) {
     StoredMessage m;
     std::memcpy(&m, messages + i * sizeof m, sizeof m);
-    if (m.role > CRIA_ASSISTANT || (m.role == CRIA_SYSTEM && i != 0) || m.marks > kAllMarks) {
-      return false;
-    }
+    if (m.role > CRIA_ASSISTANT || (m.role == CRIA_SYSTEM && i != 0)) return false;
+    if (!marks_hold(m)) return false;
     n_text += m.n_bytes;
     if (i >= h.n_in_context) continue;
     if (m.position < position || m.position > n_said) return false;

@@ -525,10 +525,10 @@ cria_status cria_copy_prefix(cria_session* session, const cria_session* from, ui
  * gone round nothing older than what is forgotten may be left in it: else CRIA_FORGOTTEN. */
 cria_status cria_drop(cria_workspace* workspace, cria_session* session, uint32_t first, uint32_t n);
 
-/* Saves the context (tokens, KV cache up to the position, logits as they are, random state), so
- * that a later session of the same model and KV format, whatever its threads, backend ISA or
- * context size (but for the side of an original_context that it is on), goes on with the same bits.
- * Size depends on the position.
+/* Saves the context (tokens, KV cache up to the position, logits as they are, random state). A
+ * later session of the same model and KV format goes on with the same bits, whatever its threads
+ * and backend ISA. Its context size may differ too, on the same side of an original_context. Size
+ * depends on the position.
  *
  * cria_state_load takes no byte on trust and changes the session only when it succeeds. Besides the
  * checksum it checks that a session can have saved the state: tokens are in the vocabulary, no code

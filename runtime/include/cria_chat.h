@@ -151,14 +151,17 @@ void cria_chat_abandon(cria_chat* chat);
 /* Between answers ------------------------------------------------------------------------------ */
 
 /* Reads ahead while the next question is not yet there, at most most_tokens of what comes before
- * any question: the system text, what closes the last answer, what of a conversation has to be read
- * again because the template changes answers or the context is full. n_read is 0 when nothing is
- * left. With max_tokens as of the question most is gained. No bit of what follows depends on
- * whether, or how far, this was called; the question's own reading becomes shorter. Read to its
- * end, and then cria_chat_keep of all messages, which takes back what was read behind the last
- * answer: cria_chat_save then writes the same bytes whether, or how far, this was called before.
- * Without them it may not, where the conversation has to be read again; nor where a context that
- * was full, and could not drop, was read again ahead and cria_chat_keep then forgot exchanges.
+ * any question: the system text, what closes the last answer, and what has to be read again because
+ * the template changes answers or the context is full. n_read is 0 when nothing is left. With
+ * max_tokens as of the question most is gained. No bit of what follows depends on whether, or how
+ * far, this was called; the question's own reading becomes shorter.
+ *
+ * cria_chat_save writes the same bytes whether, or how far, this was called before, if it is first
+ * read to its end here, and then cria_chat_keep of all messages takes back what was read behind the
+ * last answer. Without the two it may not, where the conversation has to be read again. Nor does it
+ * where a full context that could not drop was read again here and cria_chat_keep then forgot
+ * exchanges.
+ *
  * CRIA_CANCELLED by the workspace's hook, after which it may be called again; CRIA_INVALID_ARGUMENT
  * while an answer is made. */
 cria_status cria_chat_read_ahead(cria_chat* chat, cria_workspace* workspace, uint32_t max_tokens,

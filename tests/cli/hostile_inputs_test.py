@@ -252,7 +252,12 @@ class ChatFiles(Base):
         for position in (513, (1 << 32) - 1):
             self.assert_refused(with_messages(first, [*second[:2], position, 0]))
         self.assert_refused(with_messages([*first[:2], second[2] + 1, 0], second))  # behind the second
-        self.assert_refused(with_messages(first, [*second[:3], 1]))
+        answered, cut = 1, 2
+        self.assertEqual((first[3], second[3] & answered), (0, answered))
+        for marks in (8, 1 << 31, cut):
+            self.assert_refused(with_messages(first, [*second[:3], marks]))
+        for marks in (answered, answered | cut):
+            self.assert_refused(with_messages([*first[:3], marks], second))
 
     def test_tokens_that_are_none_are_refused(self):
         fields, body, state = self.parts(self.save())

@@ -119,11 +119,7 @@ class Basics(unittest.TestCase):
 class Endpoints(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--sessions", 3, "--queue", 8)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.__exit__()
+        cls.server = cls.enterClassContext(Server("--sessions", 3, "--queue", 8))
 
     def refuses(self, path, data, param=None, status=400):
         answer = self.server.post(path, data)
@@ -339,7 +335,7 @@ class Endpoints(unittest.TestCase):
                 self.assertEqual((plain.status, marked.status), (200, 200))
                 choice = lambda body: body.get("content") or body["choices"][0].get("text") or body["choices"][0]["message"]["content"]
                 self.assertEqual([choice(plain.body), choice(marked.body)], ['"yes"'] * 2)
-            bad = json.dumps({**prompt, "json_schema": {"patternProperties": {}}}).encode()
+            bad = json.dumps({**prompt, "json_schema": {"patternProperties": {"a": {}}}}).encode()
             for body in (bad, mark + bad, mark + mark + bad):
                 self.refuses(path, body)
 

@@ -149,11 +149,7 @@ class Security(unittest.TestCase):
 class Transport(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--sessions", 2, "--queue", 2)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.__exit__()
+        cls.server = cls.enterClassContext(Server("--sessions", 2, "--queue", 2))
 
     def test_what_is_no_request(self):
         post = "POST /tokenize HTTP/1.1"

@@ -10,11 +10,7 @@ from cria_server import Server
 class Limits(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--sessions", 2, "--queue", 2)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.__exit__()
+        cls.server = cls.enterClassContext(Server("--sessions", 2, "--queue", 2))
 
     def complete(self, **fields):
         return self.server.post("/completion", {"prompt": "a", "n_predict": 1, **fields})

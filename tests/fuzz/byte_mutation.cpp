@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tests/fuzz/mutator.h"
 #include "tests/fuzz/random_choice.h"
 
 namespace cria::fuzz {

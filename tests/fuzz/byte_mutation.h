@@ -1,10 +1,7 @@
-// What libFuzzer has for mutators, for the builds without it: a change of a few bytes.
+// libFuzzer's change of a few bytes (LLVMFuzzerMutate in mutator.h), for the builds without it.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-
-extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 namespace cria::fuzz {
 

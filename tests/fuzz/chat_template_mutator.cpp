@@ -3,11 +3,8 @@
 #include <iterator>
 
 #include "tests/fuzz/folder_input.h"
+#include "tests/fuzz/mutator.h"
 #include "tests/fuzz/random_choice.h"
-
-extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
-                                          unsigned seed);
 
 namespace cria::fuzz {
 namespace {

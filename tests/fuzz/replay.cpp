@@ -15,6 +15,7 @@
 
 #include "tests/fuzz/byte_mutation.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/mutator.h"
 #include "tests/fuzz/random_choice.h"
 #include "tests/fuzz/time_limit.h"
 #include "tests/support/sampling.h"

@@ -5,10 +5,7 @@
 #include <string>
 
 #include "tests/fuzz/json_mutation.h"
-
-extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
-                                          unsigned seed);
+#include "tests/fuzz/mutator.h"
 
 namespace cria::fuzz {
 namespace {

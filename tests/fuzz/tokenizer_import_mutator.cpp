@@ -4,10 +4,7 @@
 
 #include "tests/fuzz/folder_input.h"
 #include "tests/fuzz/json_mutation.h"
-
-extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
-                                          unsigned seed);
+#include "tests/fuzz/mutator.h"
 
 namespace cria::fuzz {
 namespace {

@@ -555,8 +555,8 @@ TEST(ChatRandom, ModelsWithAShortWindowReadAgainUnasked) {
   EXPECT_GT(n_dropped, 3);
 }
 
-// The hook cancels while a question, or what comes before it, is read. Whatever was to be read again
-// for it may have to be read again for the next one, as the same tokens.
+// The hook cancels while a question, or what comes before it, is read. Whatever was to be read
+// again for it may have to be read again for the next one, as the same tokens.
 TEST(ChatRandom, WhatIsCancelledChangesNothing) {
   int n_cancelled = 0;
   test::for_each_seed({8}, [&](uint32_t seed) {

@@ -48,8 +48,9 @@ Json parse(const std::string& bytes, const std::string& where) {
   const auto [text, end_of_wrong] = json_source(bytes);
   if (depth_of(text) > kMaxDepth) refuse(where, "is nested too deep for a list of messages");
   Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded() || end_of_wrong != 0)
+  if (json.is_discarded() || end_of_wrong != 0) {
     refuse(where, "is no JSON; give a list of {\"role\", \"content\"}");
+  }
   return json;
 }
 
@@ -71,8 +72,9 @@ std::string content_of(const Json& content, const std::string& where) {
 std::vector<cria_message> view_of(const std::vector<InputMessage>& messages) {
   std::vector<cria_message> view;
   view.reserve(messages.size());
-  for (const InputMessage& m : messages)
+  for (const InputMessage& m : messages) {
     view.push_back({m.role, m.content.data(), m.content.size()});
+  }
   return view;
 }
 

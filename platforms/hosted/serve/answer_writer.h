@@ -95,12 +95,11 @@ class AnswerWriter {
     List list = List::kNone;
   };
 
+  void put_next();
   [[nodiscard]] JsonText place_of(List list, const DrawnToken& drawn);
 
   AnswerOrder order_;
   const TextService* text_;
-  void put_next();
-
   std::vector<Part> parts_;  // of what was put last
   size_t n_put_ = 0;         // of what comes first, the choices, what comes last
   size_t part_ = 0;          // the next to write,

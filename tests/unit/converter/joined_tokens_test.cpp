@@ -11,6 +11,7 @@
 #include "quant/tokenizer_check.h"
 #include "tests/support/folders.h"
 #include "tests/unit/converter/converter_fixtures.h"
+#include "tests/unit/converter/letters_tokenizer.h"
 
 namespace cria::converter {
 namespace {
@@ -18,26 +19,6 @@ namespace {
 using nlohmann::json;
 
 constexpr uint32_t kVocab = 1000;
-
-json tokenizer_with(const json& added_tokens) {
-  json tokenizer;
-  tokenizer["added_tokens"] = added_tokens;
-  tokenizer["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
-  tokenizer["decoder"] = {{"type", "ByteLevel"}};
-  tokenizer["model"] = {{"type", "BPE"},
-                        {"vocab",
-                         {{"a", 0},
-                          {"b", 1},
-                          {"c", 2},
-                          {"\u0120", 3},
-                          {"ab", 4},
-                          {"\u0120"
-                           "a",
-                           5},
-                          {"abc", 6}}},
-                        {"merges", {"a b", "\u0120 a", "ab c"}}};
-  return tokenizer;
-}
 
 struct Found {
   std::string text;
@@ -48,7 +29,7 @@ struct Found {
 class Folder {
  public:
   explicit Folder(const json& added_tokens) {
-    write("tokenizer.json", tokenizer_with(added_tokens));
+    write("tokenizer.json", test::letters_tokenizer(added_tokens));
   }
   void write(const std::string& name, const json& value) const {
     test::write_file(folder_ / name, value.dump());

@@ -11,6 +11,7 @@
 #include "converter/byte_alphabet.h"
 #include "converter/error.h"
 #include "quant/tokenizer_format.h"
+#include "tests/unit/converter/letters_tokenizer.h"
 
 namespace cria::converter {
 namespace {
@@ -68,26 +69,10 @@ json added(uint32_t id, const std::string& content) {
           {"rstrip", false}, {"normalized", false}, {"special", true}};
 }
 
-// Byte-level BPE with the letters a to c and a space, which is U+0120 in the alphabet.
 json byte_level() {
-  json tokenizer;
-  tokenizer["added_tokens"] = {added(7, "<bos>"), added(8, "<eos>")};
+  json tokenizer = test::letters_tokenizer({added(7, "<bos>"), added(8, "<eos>")});
   tokenizer["normalizer"] = nullptr;
-  tokenizer["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
   tokenizer["post_processor"] = nullptr;
-  tokenizer["decoder"] = {{"type", "ByteLevel"}};
-  tokenizer["model"] = {{"type", "BPE"},
-                        {"vocab",
-                         {{"a", 0},
-                          {"b", 1},
-                          {"c", 2},
-                          {"\xC4\xA0", 3},
-                          {"ab", 4},
-                          {"\xC4\xA0"
-                           "a",
-                           5},
-                          {"abc", 6}}},
-                        {"merges", {"a b", "\xC4\xA0 a", "ab c"}}};
   return tokenizer;
 }
 
