@@ -251,28 +251,29 @@ Status Compiler::look_up(uint32_t reference, uint32_t* target) {
 // The node of the schema that is this value, now or when it is read.
 Status Compiler::node_of(uint32_t value, uint32_t* node) {
   constexpr uint32_t kMostHops = 64;
+  uint32_t references[kMostHops];  // each is read once, however many lead to it
   for (uint32_t hops = 0; hops < kMostHops; ++hops) {
+    const auto found_node = [&](uint32_t id) {
+      for (uint32_t i = 0; i < hops; ++i) tables_->node_of[references[i]] = id;
+      *node = id;
+      return Status::kOk;
+    };
     const char kind = text_.kind(value);
-    if (kind == 't' || kind == 'f') {
-      *node = kind == 't' ? kAnyNode : kNeverNode;
-      return Status::kOk;
-    }
+    if (kind == 't' || kind == 'f') return found_node(kind == 't' ? kAnyNode : kNeverNode);
     if (kind != '{') return refuse(value, {}, "is no schema: an object, true or false");
-    if (tables_->node_of[value] != kNone) {
-      *node = tables_->node_of[value];
-      return Status::kOk;
-    }
+    if (tables_->node_of[value] != kNone) return found_node(tables_->node_of[value]);
     uint32_t reference = kNone;
     for (uint32_t name = value + 1; name < text_.next(value); name = text_.next(name + 1)) {
       if (text_.raw(name) == kNames[kRef]) reference = name + 1;
     }
     if (reference == kNone) {
-      *node = schema_->n_nodes++;
-      tables_->node_of[value] = *node;
-      schema_->nodes[*node] = {};
-      schema_->nodes[*node].source = value;
-      return Status::kOk;
+      const uint32_t id = schema_->n_nodes++;
+      tables_->node_of[value] = id;
+      schema_->nodes[id] = {};
+      schema_->nodes[id].source = value;
+      return found_node(id);
     }
+    references[hops] = value;
     Found found;
     CRIA_TRY(read_keywords(value, &found));
     CRIA_TRY(alone(found, kRef, kRef));
