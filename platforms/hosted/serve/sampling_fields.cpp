@@ -109,8 +109,10 @@ void Biases::add_row(const Json& token, const Json& value, bool reads_ids) {
   int64_t id = 0;
   const char* const end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data(), end, id);
-  if (reads_ids && !text.empty() && parsed.ec == std::errc() && parsed.ptr == end) {
-    return add(token_id(Json(id), vocab_size, "logit_bias"), bias);
+  // What is out of range is an id too, and none that there is.
+  if (reads_ids && parsed.ec != std::errc::invalid_argument && parsed.ptr == end) {
+    const bool is_known = parsed.ec == std::errc();
+    return add(token_id(is_known ? Json(id) : Json(-1), vocab_size, "logit_bias"), bias);
   }
   constexpr size_t kMostTextBytes = 1024;
   if (text.size() > kMostTextBytes) {

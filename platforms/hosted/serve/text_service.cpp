@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/session/model_tokens.h"
 
@@ -58,6 +59,15 @@ uint32_t context_of(const ModelFile& file, const cria_config& config) {
 }
 
 }  // namespace
+
+void check_token_bytes(size_t n_bytes) {
+  constexpr size_t kMostBytes = size_t{16} << 20;
+  if (n_bytes <= kMostBytes) return;
+  throw ApiError(ErrorKind::kTooLarge,
+                 text_of("the texts of the tokens have more than %zu bytes together; ask for fewer "
+                         "at once",
+                         kMostBytes));
+}
 
 uint64_t TextService::bytes_for(const ModelFile& file, cria_config config) {
   if (file.info().has_tokenizer == 0) return 0;
@@ -242,6 +252,7 @@ std::string TextService::decode(const std::vector<uint32_t>& tokens, bool begins
         cria_decode_token(model_.model(), &state, token, piece.data(), piece.size(), &n_bytes);
     if (status != CRIA_OK) throw ApiError(ErrorKind::kServer, cria_status_message(status));
     text.append(piece, 0, n_bytes);
+    check_token_bytes(text.size());
   };
   for (const uint32_t token : tokens) put(token);
   put(CRIA_NO_TOKEN);

@@ -28,6 +28,9 @@ struct Encoded {
   bool is_counted;
 };
 
+// Throws ApiError where so much is written of the tokens of a request, whose ids may be far shorter.
+void check_token_bytes(size_t n_bytes);
+
 class TextService {
  public:
   explicit TextService(const ModelSession& model);
