@@ -342,7 +342,7 @@ class Endpoints(unittest.TestCase):
                 self.assertEqual((plain.status, marked.status), (200, 200))
                 choice = lambda body: body.get("content") or body["choices"][0].get("text") or body["choices"][0]["message"]["content"]
                 self.assertEqual([choice(plain.body), choice(marked.body)], ['"yes"'] * 2)
-            bad = json.dumps({**prompt, "json_schema": {"patternProperties": {}}}).encode()
+            bad = json.dumps({**prompt, "json_schema": {"patternProperties": {"a": {}}}}).encode()
             for body in (bad, mark + bad, mark + mark + bad):
                 self.refuses(path, body)
 

@@ -122,6 +122,10 @@ class LongTexts(unittest.TestCase):
         text = "x" * 4096
         folder, ids = checkpoints.odd_byte_level("long", [text])
         cls.id = ids[text]
+        tokenizer = json.loads((folder / "tokenizer.json").read_text())
+        cls.control = tokenizer["added_tokens"][-1]["content"] = "<|" + "y" * 96 + "|>"
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+        (folder / "tokenizer_config.json").write_text("{}")
         cls.server = Server("--sessions", 2, "--queue", 60, model=cli.converted(folder))
 
     @classmethod
@@ -136,6 +140,15 @@ class LongTexts(unittest.TestCase):
         answer = self.server.post("/completion", several)
         self.assertEqual((answer.status, answer.error["param"]), (400, "prompt"))
         self.assertEqual(self.server.post("/completion", {**several, "response_fields": ["content"]}).status, 200)
+
+    # An error about tokens that are fewer than the context would say nothing.
+    def test_long_texts_of_few_tokens(self):
+        self.assertEqual(self.server.post("/completion", {"prompt": self.control * 100, "n_predict": 1}).status, 200)
+        for prompt in (self.control * 200, [self.control * 200, 1]):
+            error = self.server.post("/completion", {"prompt": prompt, "n_predict": 1}).error
+            self.assertEqual((error["code"], error["type"]), (400, "invalid_request_error"))
+            self.assertIn("more than 16384 bytes", error["message"])
+        self.assertEqual(self.server.post("/completion", {"prompt": self.control * 600}).error["type"], "exceed_context_size_error")
 
     def unread(self, body):
         client = socket.socket()

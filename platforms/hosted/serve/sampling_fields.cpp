@@ -241,7 +241,7 @@ bool ignores_end(const RequestFields& fields) { return fields.flag("ignore_eos",
 void check_prompt(const OrderContext& context, const Encoded& prompt) {
   const uint32_t n_context = cria_context(context.model.session());
   if (prompt.is_counted || prompt.n_tokens >= n_context) {
-    throw ApiError(ContextSizes{prompt.n_tokens, n_context, context.model.advice_on_length()});
+    context.text->refuse_length(prompt.n_tokens);
   }
   if (prompt.tokens.empty()) {
     throw ApiError(ErrorKind::kInvalidRequest, "the prompt is empty", "prompt");

@@ -203,12 +203,20 @@ Encoded TextService::encode_chat(const std::vector<ChatMessage>& messages) {
   return result;
 }
 
+void TextService::refuse_length(uint64_t n_tokens) const {
+  const uint32_t n_context = cria_context(model_.session());
+  if (n_tokens >= n_context) {
+    throw ApiError(ContextSizes{n_tokens, n_context, model_.advice_on_length()});
+  }
+  throw ApiError(ErrorKind::kInvalidRequest,
+                 text_of("texts of more than %zu bytes together are not read, however few their "
+                         "tokens are",
+                         max_text_bytes_));
+}
+
 std::string TextService::chat_text(const std::vector<ChatMessage>& messages) {
   const Encoded encoded = encode_chat(messages);
-  if (encoded.is_counted) {
-    throw ApiError(
-        ContextSizes{encoded.n_tokens, cria_context(model_.session()), model_.advice_on_length()});
-  }
+  if (encoded.is_counted) refuse_length(encoded.n_tokens);
   const std::vector<cria_message> view = view_of(messages);
   std::string text;
   size_t n_bytes = 0;
