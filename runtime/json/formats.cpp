@@ -1,6 +1,9 @@
 #include "runtime/json/formats.h"
 
+#include <algorithm>
 #include <iterator>
+
+#include "runtime/json/number_range.h"
 
 namespace cria::json {
 namespace {
@@ -49,12 +52,29 @@ constexpr Format kTable[] = {
      0}};
 static_assert(std::size(kTable) == kFormats);
 
+constexpr NumberFormat kNumberTable[] = {{"int8", 0x80, 0x7f, true, false},
+                                         {"int16", 0x8000, 0x7fff, true, false},
+                                         {"int32", 0x80000000, 0x7fffffff, true, false},
+                                         {"int64", kDigitsLimit, kDigitsLimit, true, false},
+                                         {"uint8", 0, 0xff, true, false},
+                                         {"uint16", 0, 0xffff, true, false},
+                                         {"uint32", 0, 0xffffffff, true, false},
+                                         {"uint64", 0, kDigitsLimit, true, false},
+                                         {"float", kDigitsLimit, kDigitsLimit, false, true},
+                                         {"double", kDigitsLimit, kDigitsLimit, false, false}};
+
 }  // namespace
 
 uint32_t find_format(std::string_view name) {
   uint32_t i = 0;
   while (i < kFormats && kTable[i].name != name) ++i;
   return i;
+}
+
+const NumberFormat* find_number_format(std::string_view name) {
+  const auto* const found = std::find_if(std::begin(kNumberTable), std::end(kNumberTable),
+                                         [&](const NumberFormat& f) { return f.name == name; });
+  return found == std::end(kNumberTable) ? nullptr : found;
 }
 
 const Format& format_at(uint32_t i) { return kTable[i]; }

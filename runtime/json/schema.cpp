@@ -98,6 +98,8 @@ struct IdleRow {
 };
 constexpr IdleRow kIdle[] = {{"nullable", Idle::kFalse},
                              {"uniqueItems", Idle::kFalse},
+                             {"exclusiveMinimum", Idle::kFalse},
+                             {"exclusiveMaximum", Idle::kFalse},
                              {"not", Idle::kFalse},
                              {"minProperties", Idle::kZero},
                              {"patternProperties", Idle::kEmpty},
@@ -167,6 +169,7 @@ class Compiler {
   Status read_options(const Found& found, Keyword keyword, Node* node);
   Status read_range(const Found& found, bool integers, Node* node);
   Status read_pattern_of(std::string_view raw, uint32_t value, Keyword keyword, Node* node);
+  [[nodiscard]] const NumberFormat* number_format(const Found& found) const;
   Status read_format(const Found& found, Node* node);
   Status count_characters(const Found& found, Node* node);
   Status read_string(const Found& found, Node* node);
@@ -251,28 +254,29 @@ Status Compiler::look_up(uint32_t reference, uint32_t* target) {
 // The node of the schema that is this value, now or when it is read.
 Status Compiler::node_of(uint32_t value, uint32_t* node) {
   constexpr uint32_t kMostHops = 64;
+  uint32_t references[kMostHops];  // each is read once, however many lead to it
   for (uint32_t hops = 0; hops < kMostHops; ++hops) {
+    const auto found_node = [&](uint32_t id) {
+      for (uint32_t i = 0; i < hops; ++i) tables_->node_of[references[i]] = id;
+      *node = id;
+      return Status::kOk;
+    };
     const char kind = text_.kind(value);
-    if (kind == 't' || kind == 'f') {
-      *node = kind == 't' ? kAnyNode : kNeverNode;
-      return Status::kOk;
-    }
+    if (kind == 't' || kind == 'f') return found_node(kind == 't' ? kAnyNode : kNeverNode);
     if (kind != '{') return refuse(value, {}, "is no schema: an object, true or false");
-    if (tables_->node_of[value] != kNone) {
-      *node = tables_->node_of[value];
-      return Status::kOk;
-    }
+    if (tables_->node_of[value] != kNone) return found_node(tables_->node_of[value]);
     uint32_t reference = kNone;
     for (uint32_t name = value + 1; name < text_.next(value); name = text_.next(name + 1)) {
       if (text_.raw(name) == kNames[kRef]) reference = name + 1;
     }
     if (reference == kNone) {
-      *node = schema_->n_nodes++;
-      tables_->node_of[value] = *node;
-      schema_->nodes[*node] = {};
-      schema_->nodes[*node].source = value;
-      return Status::kOk;
+      const uint32_t id = schema_->n_nodes++;
+      tables_->node_of[value] = id;
+      schema_->nodes[id] = {};
+      schema_->nodes[id].source = value;
+      return found_node(id);
     }
+    references[hops] = value;
     Found found;
     CRIA_TRY(read_keywords(value, &found));
     CRIA_TRY(alone(found, kRef, kRef));
@@ -446,12 +450,21 @@ Status Compiler::read_range(const Found& found, bool integers, Node* node) {
       return refuse(value - 1, kNames[kMultipleOf], "of anything but 1 is not supported");
     integers = true;
   }
+  const NumberFormat* const format = number_format(found);
+  integers = integers || (format != nullptr && format->is_integer);
   node->range = integers ? 1 : 0;
-  if (std::none_of(std::begin(kBounds), std::end(kBounds),
-                   [&](Keyword k) { return found.has(k); })) {
+  const auto is_there = [&](Keyword k) { return found.has(k); };
+  if (format == nullptr && std::none_of(std::begin(kBounds), std::end(kBounds), is_there)) {
     return Status::kOk;
   }
   NumberRange range = any_number(integers);
+  if (format != nullptr) {
+    if (format->is_single) range.exponents = false;
+    if (format->most_below_zero < kDigitsLimit) {
+      apply_minimum({format->most_below_zero, 0}, format->most_below_zero > 0, false, &range);
+    }
+    if (format->most < kDigitsLimit) apply_maximum({format->most, 0}, false, false, &range);
+  }
   for (const Keyword keyword : kBounds) {
     const uint32_t value = found.value[keyword];
     if (value == kNone) continue;
@@ -492,10 +505,17 @@ Status Compiler::read_pattern_of(std::string_view raw, uint32_t value, Keyword k
   return Status::kOk;
 }
 
+// Null: there is none, or one of strings.
+const NumberFormat* Compiler::number_format(const Found& found) const {
+  const bool is_name = found.has(kFormat) && text_.kind(found.value[kFormat]) == '"';
+  return is_name ? find_number_format(text_.raw(found.value[kFormat])) : nullptr;
+}
+
 // A format's pattern is made once, for all that have it.
 Status Compiler::read_format(const Found& found, Node* node) {
   const uint32_t value = found.value[kFormat];  // behind its name
   if (text_.kind(value) != '"') return refuse(value - 1, kNames[kFormat], "is no string");
+  if (number_format(found) != nullptr && (node->kinds & kString) == 0) return Status::kOk;
   const uint32_t format = find_format(text_.raw(value));
   if (format == kFormats) {
     return refuse(value - 1, kNames[kFormat], "has a value that is not supported");

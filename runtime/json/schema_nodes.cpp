@@ -6,6 +6,9 @@
 namespace cria::json {
 namespace {
 
+// What is counted of all oneOf together: as long as a schema of the largest size is read.
+constexpr uint32_t kMostCompared = 1u << 22;
+
 class Settler {
  public:
   Settler(SchemaTables* tables, Refusal* refusal)
@@ -28,13 +31,17 @@ class Settler {
     *refusal_ = {tables_->text.offset(node.source), reason, keyword};
     return status;
   }
+  Status too_long(const Node& node) {
+    return refuse(node, "oneOf", "has alternatives that take too long to hold against each other",
+                  Status::kTextTooLong);
+  }
   Status flatten(uint32_t root);
   Status check_one_of(const Node& node);
   [[nodiscard]] std::span<const uint32_t> leaves(const uint32_t* node) const;
   [[nodiscard]] uint32_t value_kinds(const Node& node) const;
-  [[nodiscard]] bool have_common_literal(const Node& a, const Node& b) const;
-  [[nodiscard]] bool are_tagged(const Node& a, const Node& b) const;
-  [[nodiscard]] bool are_apart(const Node& a, const Node& b) const;
+  [[nodiscard]] bool have_common_literal(const Node& a, const Node& b);
+  [[nodiscard]] bool are_tagged(const Node& a, const Node& b);
+  [[nodiscard]] bool are_apart(const Node& a, const Node& b);
   [[nodiscard]] uint8_t depth_of_array(const Node& node) const;
   [[nodiscard]] uint8_t depth_of_object(const Node& node) const;
   bool measure_node(Node* node);
@@ -43,6 +50,7 @@ class Settler {
   SchemaTables* tables_;
   Schema* schema_;
   Refusal* refusal_;
+  uint32_t n_compared_ = 0;  // alternatives of oneOf, names and constants in them
 };
 
 // Every alternative in the schema's order, each once, none of them with options of its own.
@@ -123,12 +131,12 @@ uint32_t Settler::value_kinds(const Node& node) const {
   return kinds;
 }
 
-bool Settler::have_common_literal(const Node& a, const Node& b) const {
+bool Settler::have_common_literal(const Node& a, const Node& b) {
   const TextPart* x = schema_->literals + a.first_literal;
   const TextPart* y = schema_->literals + b.first_literal;
   const TextPart* const x_end = x + a.n_literals;
   const TextPart* const y_end = y + b.n_literals;
-  while (x != x_end && y != y_end) {
+  for (; x != x_end && y != y_end; ++n_compared_) {
     const int order = schema_->part(*x).compare(schema_->part(*y));
     if (order == 0) return true;
     (order < 0 ? x : y) += 1;
@@ -137,7 +145,7 @@ bool Settler::have_common_literal(const Node& a, const Node& b) const {
 }
 
 // Whether two schemas of objects require one property, with strings that they do not share.
-bool Settler::are_tagged(const Node& a, const Node& b) const {
+bool Settler::are_tagged(const Node& a, const Node& b) {
   const auto strings = [this](const Node& n) {
     return n.kinds == kLiterals && value_kinds(n) == kString;
   };
@@ -146,6 +154,7 @@ bool Settler::are_tagged(const Node& a, const Node& b) const {
     const Property& p =
         schema_->properties[a.first_property + schema_->by_name[a.first_property + i]];
     for (; k < b.n_properties; ++k) {
+      if (++n_compared_ > kMostCompared) return false;
       const uint32_t other = schema_->by_name[b.first_property + k];
       const Property& q = schema_->properties[b.first_property + other];
       const int order = schema_->part(p.name).compare(schema_->part(q.name));
@@ -161,7 +170,7 @@ bool Settler::are_tagged(const Node& a, const Node& b) const {
   return false;
 }
 
-bool Settler::are_apart(const Node& a, const Node& b) const {
+bool Settler::are_apart(const Node& a, const Node& b) {
   const uint32_t common = value_kinds(a) & value_kinds(b);
   if (common == 0) return true;
   if (common == kString && a.kinds == kLiterals && b.kinds == kLiterals) {
@@ -174,9 +183,11 @@ Status Settler::check_one_of(const Node& node) {
   const uint32_t* const options = schema_->links + node.first_prefix;
   for (uint32_t i = 0; i < node.n_prefix; ++i) {
     for (uint32_t k = 0; k < i; ++k) {
+      if (++n_compared_ > kMostCompared) return too_long(node);
       for (const uint32_t a : leaves(options + i)) {
         for (const uint32_t b : leaves(options + k)) {
           if (are_apart(schema_->nodes[a], schema_->nodes[b])) continue;
+          if (n_compared_ > kMostCompared) return too_long(node);
           return refuse(node, "oneOf",
                         "has alternatives that could hold together; say anyOf, or require a "
                         "property of different constants in each",

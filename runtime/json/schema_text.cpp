@@ -221,6 +221,7 @@ void Reader::count_text(Member member, std::string_view text) {
     ++counts_->n_patterns;
   } else {
     const uint32_t format = find_format(text);
+    if (find_number_format(text) != nullptr) ++counts_->n_bounds;
     if (format == kFormats) return;
     patterns_ |= uint64_t{1} << (depth_ - 1);
     if (format_at(format).most_characters > 0) need_length(format_at(format).most_characters);

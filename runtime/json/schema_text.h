@@ -31,7 +31,7 @@ struct SchemaCounts {
   uint32_t n_schemas;  // objects, true and false: what may be one
   uint32_t n_strings;
   uint32_t n_members;
-  uint32_t n_bounds;  // members called minimum, maximum, ...
+  uint32_t n_bounds;  // members called minimum, maximum, ..., and formats of numbers
   uint32_t n_patterns;
   uint32_t pattern_positions;  // upper bounds over all members called pattern
   uint32_t pattern_ranges;

@@ -255,6 +255,23 @@ class Written(unittest.TestCase):
                     read(text)
                     self.assertFalse(Validity(schema).why_not(json.dumps(text)))
 
+    # As OpenAPI and Rust's schemas have them, beside which a validator of JSON Schema sees any number.
+    def test_formats_of_numbers(self):
+        least = {"int8": -2**7, "int16": -2**15, "int32": -2**31, "int64": -10**18 + 1, "uint8": 0, "uint16": 0, "uint32": 0, "uint64": 0}
+        for name, low in least.items():
+            bits = int(name.strip("uint"))
+            high = min(2**(bits - (low < 0)) - 1, 10**18 - 1)
+            for type_ in ("integer", "number", ["integer", "null"]):
+                beyond = [low - 1, high + 1, "0.5", "1e2"]
+                answer = self.probe.ask({"type": type_, "format": name}, [str(n) for n in (low, 0, high, *beyond)])
+                self.assertEqual(answer["takes"], [True] * 3 + [False] * len(beyond), (name, type_))
+            self.assertEqual(self.probe.ask({"type": "integer", "format": name, "minimum": 5, "maximum": 9}, ["4", "5", "9", "10"])["takes"],
+                             [False, True, True, False])
+            self.assertEqual(self.probe.ask({"type": "string", "format": name}).get("refused"), "format")
+        self.assertEqual(self.probe.ask({"type": "number", "format": "double"}, ["1e99", "0.5", "-3"])["takes"], [True] * 3)
+        self.assertEqual(self.probe.ask({"type": "number", "format": "float"}, ["1e99", "0.5", "-3"])["takes"], [False, True, True])
+        self.assertEqual(self.probe.ask({"type": "number", "minimum": 1, "exclusiveMinimum": False}, ["0.5", "1"])["takes"], [False, True])
+
     def test_what_is_not_understood_is_refused_by_name_wherever_it_stands(self):
         for keyword, schema in REFUSED:
             for whole in (schema, {"properties": {"p": {"anyOf": [{"type": "null"}, schema]}}}):

@@ -283,7 +283,7 @@ class Endpoints(unittest.TestCase):
         for bias in ({str(ids[0]): -100}, {"Hello": -100}, [[ids[0], False]], [["Hello", -100]]):
             other = self.server.chat(max_tokens=1, temperature=0, logit_bias=bias).body["choices"][0]["message"]["content"]
             self.assertNotEqual(other, usual, bias)
-        for bias in ({"99999": 1}, [[99999, 1]], [[-1, 1]], {"1": "x"}, [[1]], 5, {"long " * 10000: False}):
+        for bias in ({"99999": 1}, {"9" * 30: 1}, {"-" + "9" * 30: 1}, [[99999, 1]], [[-1, 1]], {"1": "x"}, [[1]], 5, {"long " * 10000: False}):
             self.refuses("/v1/chat/completions", {"messages": HELLO, "logit_bias": bias}, "logit_bias")
 
     def test_biases_that_leave_no_token(self):
@@ -321,6 +321,9 @@ class Endpoints(unittest.TestCase):
                         {"type": "json_object", "schema": 123}, {"type": "json_object", "schema": {"type": "hiccup"}},
                         {"type": "json_object", "schema": {"patternProperties": {"a": {}}}}, {}):
             self.refuses("/v1/chat/completions", {"messages": HELLO, "response_format": format_})
+        # One of two would be the schema of another request.
+        for format_ in ({"type": "json_object"}, {"type": "json_schema", "json_schema": {"schema": {"type": "null"}}}):
+            self.refuses("/completion", {"prompt": "a", "json_schema": {"type": "null"}, "response_format": format_}, "response_format")
         self.assertIn("patternProperties", self.refuses("/completion", {"prompt": "a", "json_schema": {"patternProperties": {"a": {}}}})["message"])
 
     def test_a_byte_order_mark_takes_no_schema_off(self):

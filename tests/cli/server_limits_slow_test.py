@@ -18,7 +18,7 @@ def bound():
     requests = (SESSIONS + QUEUE) * (2 * MIB + 8 * VOCABULARY + 5 * 64 * 1024 + 4 * CONTEXT)
     reading = 2 * 48 * MIB  # those that have not begun share what is counted below
     bodies = 32 * MIB
-    answers = 64 * MIB + 16 * MIB
+    answers = 64 * MIB + 2 * 32 * MIB
     replies = 64 * MIB
     connections = 256 * 192 * 1024
     return requests + reading + bodies + answers + replies + connections

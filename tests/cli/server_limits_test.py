@@ -1,8 +1,10 @@
 """Rows of docs/server.md's table of limits: what one request may ask for, and what others hear meanwhile."""
 import json
+import socket
 import threading
 import unittest
 
+import checkpoints
 import cria_cli as cli
 from cria_server import Server
 
@@ -107,6 +109,72 @@ class Limits(unittest.TestCase):
             connection.close()
         self.server.wait_until_idle()
         self.assertEqual(self.complete().status, 200)
+
+
+# A few ids can be a long text, here of one token that has as many bytes as any.
+class LongTexts(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        text = "x" * 4096
+        folder, ids = checkpoints.odd_byte_level("long", [text])
+        cls.id = ids[text]
+        tokenizer = json.loads((folder / "tokenizer.json").read_text())
+        cls.control = tokenizer["added_tokens"][-1]["content"] = "<|" + "y" * 96 + "|>"
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+        (folder / "tokenizer_config.json").write_text("{}")
+        cls.server = Server("--sessions", 2, "--queue", 60, model=cli.converted(folder))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+
+    def test_what_is_told_of_tokens(self):
+        for n, status in ((4000, 200), (4200, 413)):
+            self.assertEqual(self.server.post("/detokenize", {"tokens": [self.id] * n}).status, status)
+            self.assertEqual(self.server.post("/tokenize", {"content": [self.id] * n, "with_pieces": True}).status, status)
+        several = {"prompt": [[self.id] * 500] * 10, "n_predict": 1}
+        answer = self.server.post("/completion", several)
+        self.assertEqual((answer.status, answer.error["param"]), (400, "prompt"))
+        self.assertEqual(self.server.post("/completion", {**several, "response_fields": ["content"]}).status, 200)
+
+    # An error about tokens that are fewer than the context would say nothing.
+    def test_long_texts_of_few_tokens(self):
+        self.assertEqual(self.server.post("/completion", {"prompt": self.control * 100, "n_predict": 1}).status, 200)
+        for prompt in (self.control * 200, [self.control * 200, 1]):
+            error = self.server.post("/completion", {"prompt": prompt, "n_predict": 1}).error
+            self.assertEqual((error["code"], error["type"]), (400, "invalid_request_error"))
+            self.assertIn("more than 16384 bytes", error["message"])
+        self.assertEqual(self.server.post("/completion", {"prompt": self.control * 600}).error["type"], "exceed_context_size_error")
+
+    def unread(self, body):
+        client = socket.socket()
+        self.addCleanup(client.close)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.settimeout(cli.PATIENCE_S)
+        client.connect((self.server.host, self.server.port))
+        body = json.dumps(body).encode()
+        client.sendall(b"POST /completion HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        return client
+
+    # 2 MB each, which are twice there while they are sent, of 64 MiB.
+    def holds_few(self, statuses, clients):
+        self.assertEqual(set(statuses), {b"200", b"503"})
+        self.assertLess(statuses.count(b"200"), 25)
+        for client in clients:
+            client.close()
+        self.server.wait_until_idle()
+        self.assertEqual(self.server.post("/completion", {"prompt": "a", "n_predict": 1}).status, 200)
+
+    def test_prompts_that_are_told_at_the_end_of_streams(self):
+        clients, statuses = [], []
+        for _ in range(50):
+            clients.append(self.unread({"prompt": [self.id] * 500, "n_predict": 1, "stream": True}))
+            statuses.append(clients[-1].recv(12)[9:])
+        self.holds_few(statuses, clients)
+
+    def test_prompts_that_come_at_once(self):
+        clients = [self.unread({"prompt": [self.id] * 500, "n_predict": 1}) for _ in range(50)]
+        self.holds_few([client.recv(12)[9:] for client in clients], clients)
 
 
 if __name__ == "__main__":

@@ -26,13 +26,13 @@ struct ResponseField {
 
 struct AnswerOrder {
   AnswerStyle style = AnswerStyle::kChat;
-  std::vector<AnswerRequest> prompts;     // all but their tokens alike; they leave for the engine
-  std::vector<uint32_t> prompt_sizes;     // tokens of each
-  std::vector<std::string> prompt_texts;  // of each, where the answer tells them; else none
-  uint32_t n_choices = 1;                 // of each prompt
-  std::optional<uint32_t> n_top;          // as the engine has it
-  std::string model;                      // what the answer calls it
-  std::shared_ptr<void> in_hand;          // as long as it has not begun
+  std::vector<AnswerRequest> prompts;  // all but their tokens alike; they leave for the engine
+  std::vector<uint32_t> prompt_sizes;  // tokens of each
+  std::vector<JsonText> prompt_texts;  // of each, where the answer tells them; else none
+  uint32_t n_choices = 1;              // of each prompt
+  std::optional<uint32_t> n_top;       // as the engine has it
+  std::string model;                   // what the answer calls it
+  std::shared_ptr<void> in_hand;       // as long as it has not begun
   bool streams = false;
   bool includes_usage = false;
   bool tells_timings = false;  // with every piece

@@ -67,9 +67,9 @@ size_t AnswerWriter::index_of(size_t prompt, uint32_t choice) const {
 }
 
 size_t AnswerWriter::own_bytes() const {
-  size_t n_bytes = 0;
-  for (const std::string& text : order_.prompt_texts) n_bytes += text.size();
-  return n_bytes;
+  size_t n_bytes = order_.settings.text().size();
+  for (const JsonText& text : order_.prompt_texts) n_bytes += text.text().size();
+  return 2 * n_bytes;
 }
 
 size_t AnswerWriter::bytes_of(const AnswerPiece& piece) const {
@@ -149,11 +149,11 @@ void AnswerWriter::put_next() {
   if (i == 0) return put_first();
   if (i > choices_.size()) return put_last();
   if (i > 1) {
-    choices_[i - 2].tokens = {};
+    std::vector<DrawnToken>().swap(choices_[i - 2].tokens);
     put(",");
   }
   put_choice(i - 1);
-  choices_[i - 1].text = {};
+  std::string().swap(choices_[i - 1].text);
 }
 
 bool AnswerWriter::next_of_whole(std::string* text) {
@@ -162,7 +162,7 @@ bool AnswerWriter::next_of_whole(std::string* text) {
   // What adds no text and is not the end would be waited for.
   if (!std::exchange(is_begun_, true) && !part.text.empty()) {
     *text += part.text;
-    part.text = {};
+    std::string().swap(part.text);
     return true;
   }
   const std::vector<DrawnToken>& tokens = choices_[part.choice].tokens;

@@ -20,7 +20,7 @@ class AnswerWriter {
   AnswerWriter& operator=(const AnswerWriter&) = delete;
 
   [[nodiscard]] bool streams() const { return order_.streams; }
-  // What it holds as long as it lives.
+  // What it holds as long as it lives, with what of it is on its way to the client.
   [[nodiscard]] size_t own_bytes() const;
   // What take holds on to of a piece where the answer is told as a whole, and as long as it waits
   // to be told.

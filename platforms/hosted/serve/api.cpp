@@ -145,7 +145,10 @@ bool Api::accepts(const RequestHead& head, Reply* refusal) {
 std::function<void()> Api::answer_to(const Route& route, const std::string& text,
                                      const std::shared_ptr<Exchange>& exchange) {
   try {
-    if (route.order != nullptr) need_room(engine_, 1);
+    if (route.order != nullptr) {
+      need_room(engine_, 1);
+      if (backlog_->is_full()) throw ApiError(ErrorKind::kUnavailable, kCrowded);
+    }
     const ParsedJson parsed = parse_object(text);
     if (route.order != nullptr) {
       const auto order = std::make_shared<AnswerOrder>(route.order(context_, parsed.json, text));
@@ -374,6 +377,7 @@ std::string Api::tokenize(const Json& request) {
   for (const uint32_t token : tokens) {
     if (!body.ends_with('[')) body += ',';
     body += with_pieces ? known_piece(token) : std::to_string(token);
+    check_token_bytes(body.size());
   }
   return body + "]}";
 }

@@ -77,6 +77,26 @@ bool is_list_of_prompts(const Json& list) {
   return !has_ids;
 }
 
+// Written here once for all choices, and not on the network thread: it may be long.
+void tell_prompt(const OrderContext& context, const Prompt& prompt, AnswerOrder* order,
+                 size_t* n_told_bytes) {
+  const bool is_said = prompt.is_text_alone && order->style == AnswerStyle::kText;
+  JsonText text = std::string();
+  if (is_said) {
+    text = prompt.text;
+  } else if (context.text->has_tokenizer()) {
+    text = context.text->decode(prompt.encoded.tokens, true);
+  }
+  *n_told_bytes += text.text().size();
+  if (*n_told_bytes > kMostAnswerBytes) {
+    refuse(
+        text_of("is told in an answer of more than the %zu bytes that one holds; ask for fewer, "
+                "or without echo or the response field prompt",
+                kMostAnswerBytes));
+  }
+  order->prompt_texts.push_back(std::move(text));
+}
+
 void read_prompts(const OrderContext& context, const RequestFields& fields,
                   const AnswerRequest& answer, AnswerOrder* order, bool wants_texts) {
   const Json* const json = fields.find("prompt");
@@ -94,17 +114,13 @@ void read_prompts(const OrderContext& context, const RequestFields& fields,
     refuse(text_of("has more than %u prompts", context.most_prompts));
   }
   const uint32_t parses = flag_to_parse(fields);
+  size_t n_told_bytes = 0;
   for (const Json* each : list) {
     Prompt prompt = prompt_of(context, *each, parses);
     check_prompt(context, prompt.encoded);
     AnswerRequest request = answer;
     request.begins_text = prompt.is_text_alone && prompt.text.empty();
-    if (wants_texts) {
-      order->prompt_texts.push_back(
-          prompt.is_text_alone && order->style == AnswerStyle::kText ? prompt.text
-          : context.text->has_tokenizer() ? context.text->decode(prompt.encoded.tokens, true)
-                                          : std::string());
-    }
+    if (wants_texts) tell_prompt(context, prompt, order, &n_told_bytes);
     request.prompt = std::move(prompt.encoded.tokens);
     order->add_prompt(std::move(request));
   }

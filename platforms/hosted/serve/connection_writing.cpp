@@ -133,10 +133,9 @@ void Connection::set_when_gone(std::function<void()> told) {
   if (hears_end_ && state_ == State::kAnswering) close();
 }
 
-// The answer is complete in the buffers.
+// The answer is complete in the buffers. What told it counts them, until they are sent.
 void Connection::answered() {
   when_gone_ = nullptr;
-  next_ = nullptr;
   is_streaming_ = false;
   is_events_ = false;
   comment_ms_ = kNever;
@@ -151,6 +150,7 @@ void Connection::write() {
   if (is_writing_ || state_ == State::kClosed) return;
   if (unsent_.empty()) {
     if (state_ != State::kClosing) return;
+    next_ = nullptr;
     if (!keeps_alive_ || server_->is_stopping) return linger();
     std::string().swap(sending_);
     std::string().swap(unsent_);

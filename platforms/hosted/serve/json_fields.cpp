@@ -10,6 +10,7 @@
 
 #include "platforms/hosted/base/json_source.h"
 #include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/base/shown_text.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/parsed_json.h"
 
@@ -60,7 +61,8 @@ class Builder {
   bool end_object() { return close(); }
   bool end_array() { return close(); }
   bool key(std::string& name) {
-    if (open_.size() == 1 && depth_ == 1) {
+    if (depth_ == 1) {
+      member_.assign(name, 0, kShownBytes);
       is_dropped_ = !is_request_member(name);
       has_ids_ = std::find(kIdLists.begin(), kIdLists.end(), name) != kIdLists.end();
     }
@@ -71,8 +73,12 @@ class Builder {
   }
   bool parse_error(size_t n_bytes, const std::string&, const std::exception& error) {
     if (dynamic_cast<const Json::out_of_range*>(&error) == nullptr) throw_no_json(n_bytes);
-    throw ApiError(ErrorKind::kInvalidRequest,
-                   text_of("the number that ends at byte %zu is larger than any double", n_bytes));
+    if (depth_ == 0) throw_no_object();
+    throw ApiError(
+        ErrorKind::kInvalidRequest,
+        shown(member_) +
+            text_of(": the number that ends at byte %zu is larger than any double", n_bytes),
+        member_);
   }
 
  private:
@@ -122,6 +128,8 @@ class Builder {
   Json* root_;
   std::vector<Json*> open_;  // what is being built, and what it is in
   Json* place_ = nullptr;    // of the member whose name was told last
+  static constexpr size_t kShownBytes = 64;
+  std::string member_;  // of the root, or how its name begins
   int depth_ = 0;
   bool is_dropped_ = false;  // the member of the root that is being told
   bool has_ids_ = false;     // it

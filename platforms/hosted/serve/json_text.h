@@ -47,6 +47,10 @@ class JsonText {
     return array;
   }
 
+  // Of two strings: the one that both are together.
+  [[nodiscard]] JsonText followed_by(const JsonText& other) const {
+    return of(text_.substr(0, text_.size() - 1) + other.text_.substr(1));
+  }
   // Of an object: one more, whose name may be any text.
   void put(std::string_view name, const JsonText& value);
   // Of an array.

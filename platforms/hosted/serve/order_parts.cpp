@@ -60,6 +60,10 @@ void read_format(const OrderContext& context, const RequestFields& fields, const
   const Fields members(*format);
   const std::string type = members.text("type").value_or("");
   if (type == "text") return;
+  if (request->schema != nullptr) {
+    throw ApiError(ErrorKind::kInvalidRequest, "response_format stands beside json_schema; say one",
+                   kFormat);
+  }
   if (type == "json_object") {
     const Json* const schema = members.find("schema");
     if (schema == nullptr) return set_schema(context, fields, kAnyObject, kFormat, request);
@@ -81,15 +85,6 @@ void read_format(const OrderContext& context, const RequestFields& fields, const
 
 void check_answer_size(const OrderContext& context, const AnswerOrder& order) {
   const AnswerRequest& first = order.prompts[0];
-  size_t n_told_bytes = 0;
-  for (const std::string& text : order.prompt_texts) n_told_bytes += text.size();
-  if (n_told_bytes > kMostAnswerBytes) {
-    throw ApiError(ErrorKind::kInvalidRequest,
-                   text_of("the answer would tell prompts of %zu bytes, and holds at most %zu; ask "
-                           "for fewer, or without echo or the response field prompt",
-                           n_told_bytes, kMostAnswerBytes),
-                   "prompt");
-  }
   if (order.streams || !order.tells_tokens() || !first.max_tokens) return;
   const size_t n_tokens =
       std::min(*first.max_tokens, cria_context(context.model.session())) * size_t{first.n_choices};

@@ -109,8 +109,10 @@ void Biases::add_row(const Json& token, const Json& value, bool reads_ids) {
   int64_t id = 0;
   const char* const end = text.data() + text.size();
   const auto parsed = std::from_chars(text.data(), end, id);
-  if (reads_ids && !text.empty() && parsed.ec == std::errc() && parsed.ptr == end) {
-    return add(token_id(Json(id), vocab_size, "logit_bias"), bias);
+  // What is out of range is an id too, and none that there is.
+  if (reads_ids && parsed.ec != std::errc::invalid_argument && parsed.ptr == end) {
+    const bool is_known = parsed.ec == std::errc();
+    return add(token_id(is_known ? Json(id) : Json(-1), vocab_size, "logit_bias"), bias);
   }
   constexpr size_t kMostTextBytes = 1024;
   if (text.size() > kMostTextBytes) {
@@ -239,7 +241,7 @@ bool ignores_end(const RequestFields& fields) { return fields.flag("ignore_eos",
 void check_prompt(const OrderContext& context, const Encoded& prompt) {
   const uint32_t n_context = cria_context(context.model.session());
   if (prompt.is_counted || prompt.n_tokens >= n_context) {
-    throw ApiError(ContextSizes{prompt.n_tokens, n_context, context.model.advice_on_length()});
+    context.text->refuse_length(prompt.n_tokens);
   }
   if (prompt.tokens.empty()) {
     throw ApiError(ErrorKind::kInvalidRequest, "the prompt is empty", "prompt");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/session/model_tokens.h"
 
@@ -58,6 +59,15 @@ uint32_t context_of(const ModelFile& file, const cria_config& config) {
 }
 
 }  // namespace
+
+void check_token_bytes(size_t n_bytes) {
+  constexpr size_t kMostBytes = size_t{16} << 20;
+  if (n_bytes <= kMostBytes) return;
+  throw ApiError(ErrorKind::kTooLarge,
+                 text_of("the texts of the tokens have more than %zu bytes together; ask for fewer "
+                         "at once",
+                         kMostBytes));
+}
 
 uint64_t TextService::bytes_for(const ModelFile& file, cria_config config) {
   if (file.info().has_tokenizer == 0) return 0;
@@ -193,12 +203,20 @@ Encoded TextService::encode_chat(const std::vector<ChatMessage>& messages) {
   return result;
 }
 
+void TextService::refuse_length(uint64_t n_tokens) const {
+  const uint32_t n_context = cria_context(model_.session());
+  if (n_tokens >= n_context) {
+    throw ApiError(ContextSizes{n_tokens, n_context, model_.advice_on_length()});
+  }
+  throw ApiError(ErrorKind::kInvalidRequest,
+                 text_of("texts of more than %zu bytes together are not read, however few their "
+                         "tokens are",
+                         max_text_bytes_));
+}
+
 std::string TextService::chat_text(const std::vector<ChatMessage>& messages) {
   const Encoded encoded = encode_chat(messages);
-  if (encoded.is_counted) {
-    throw ApiError(
-        ContextSizes{encoded.n_tokens, cria_context(model_.session()), model_.advice_on_length()});
-  }
+  if (encoded.is_counted) refuse_length(encoded.n_tokens);
   const std::vector<cria_message> view = view_of(messages);
   std::string text;
   size_t n_bytes = 0;
@@ -242,6 +260,7 @@ std::string TextService::decode(const std::vector<uint32_t>& tokens, bool begins
         cria_decode_token(model_.model(), &state, token, piece.data(), piece.size(), &n_bytes);
     if (status != CRIA_OK) throw ApiError(ErrorKind::kServer, cria_status_message(status));
     text.append(piece, 0, n_bytes);
+    check_token_bytes(text.size());
   };
   for (const uint32_t token : tokens) put(token);
   put(CRIA_NO_TOKEN);

@@ -28,6 +28,9 @@ struct Encoded {
   bool is_counted;
 };
 
+// Throws ApiError where so much is written of the tokens of a request, whose ids may be shorter.
+void check_token_bytes(size_t n_bytes);
+
 class TextService {
  public:
   explicit TextService(const ModelSession& model);
@@ -56,6 +59,8 @@ class TextService {
   // Of a conversation and the opening of the assistant's turn. Throws ApiError with the template's
   // reason.
   Encoded encode_chat(const std::vector<ChatMessage>& messages);
+  // Throws ApiError for a prompt that was only counted, or that has no room in the context.
+  [[noreturn]] void refuse_length(uint64_t n_tokens) const;
   // The text of a conversation, whose tokens, with special ones read, are those of encode_chat; but
   // for messages that spell one out. Throws ApiError where the tokenizer has no such text.
   std::string chat_text(const std::vector<ChatMessage>& messages);

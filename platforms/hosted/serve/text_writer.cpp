@@ -13,20 +13,22 @@ class TextWriter final : public AnswerWriter {
 
  private:
   // logprobs are put behind it.
-  JsonText choice_of(size_t index, const std::string& text, const JsonText& reason) const {
+  static JsonText choice_of(size_t index, const JsonText& text, const JsonText& reason) {
     return JsonText::object({{"index", index}, {"text", text}, {"finish_reason", reason}});
   }
 
   JsonText chunk(const JsonText& choice) const { return chunk_of("text_completion", choice); }
 
-  std::string echo(size_t index) const {
-    const size_t prompt = index / order_.n_choices;
-    return order_.prompt_texts.empty() ? std::string() : order_.prompt_texts[prompt];
+  // The prompt, where it is wanted, and what was made.
+  [[nodiscard]] JsonText echoed(size_t index, const JsonText& made) const {
+    if (order_.prompt_texts.empty()) return made;
+    return order_.prompt_texts[index / order_.n_choices].followed_by(made);
   }
 
   std::string opening(size_t index) override {
-    const std::string text = echo(index);
-    if (text.empty()) return {};
+    const JsonText nothing = "";
+    const JsonText text = echoed(index, nothing);
+    if (text.text() == nothing.text()) return {};
     JsonText choice = choice_of(index, text, nullptr);
     choice.put("logprobs", nullptr);
     return event_of(chunk(choice).text());
@@ -61,7 +63,7 @@ class TextWriter final : public AnswerWriter {
   }
 
   void put_choice(size_t i) override {
-    JsonText choice = choice_of(i, echo(i) + choices_[i].text, finish_reason(choices_[i].summary));
+    JsonText choice = choice_of(i, echoed(i, choices_[i].text), finish_reason(choices_[i].summary));
     if (!order_.n_top) {
       choice.put("logprobs", nullptr);
       return put(choice.text());

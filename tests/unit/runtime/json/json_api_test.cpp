@@ -529,6 +529,74 @@ TEST(JsonSchema, HostileOnesEndSoonWithAStatus) {
   }
 }
 
+// Alternatives of oneOf that take long to hold against each other: many, or with many names and
+// constants that nearly all are shared.
+TEST(JsonSchema, WhatOneOfComparesIsBounded) {
+  const auto list_of = [](size_t n, const auto& of) {
+    std::string out;
+    for (size_t i = 0; i < n; ++i) out += (i > 0 ? "," : "") + of(i);
+    return out;
+  };
+  const auto tagged = [&](size_t n_options, size_t n_names, size_t n_constants) {
+    const auto constants = [&](size_t parity) {
+      return "{\"enum\":[" +
+             list_of(n_constants,
+                     [&](size_t i) { return "\"" + std::to_string(2 * i + parity) + "\""; }) +
+             ",\"~\"]}";
+    };
+    const auto option = [&](size_t o) {
+      const auto name = [&](size_t i) { return "\"p" + std::to_string(i) + "\""; };
+      return R"({"type":"object","properties":{)" +
+             list_of(n_names,
+                     [&](size_t i) {
+                       return name(i) + R"(:{"$ref":"#/$defs/)" + (o % 2 == 0 ? "a" : "b") + "\"}";
+                     }) +
+             R"(,"q":{"const":")" + std::to_string(o) + R"("}},"required":["q",)" +
+             list_of(n_names, name) + "]}";
+    };
+    return R"({"$defs":{"a":)" + constants(0) + R"(,"b":)" + constants(1) + R"(},"oneOf":[)" +
+           list_of(n_options, option) + "]}";
+  };
+  const auto of_nothing = [&](size_t n) {
+    return "{\"oneOf\":[" + list_of(n, [](size_t) { return std::string("false"); }) + ",true]}";
+  };
+  MadeVocabulary made(TokenizerKind::kByteLevelBpe);
+  for (const std::string& schema : {tagged(16, 10, 100), of_nothing(2000)}) {
+    JsonOfModel json(made.model(), schema);
+    EXPECT_EQ(json.status(), CRIA_OK) << json.problem().reason;
+  }
+  for (const std::string& schema : {tagged(64, 30, 2000), of_nothing(12000)}) {
+    JsonOfModel json(made.model(), schema);
+    EXPECT_EQ(json.status(), CRIA_TEXT_TOO_LONG);
+    EXPECT_STREQ(json.problem().keyword, "oneOf");
+    EXPECT_NE(std::string(json.problem().reason).find("too long"), std::string::npos);
+  }
+}
+
+// Else the references of so many would be more than are looked up.
+TEST(JsonSchema, AReferenceIsReadOnceHoweverManyLeadToIt) {
+  std::string schema = R"({"type":"object","properties":{)";
+  for (int i = 0; i < 1000; ++i) {
+    schema += "\"p" + std::to_string(i) + R"(":{"$ref":"#/$defs/r0"},)";
+  }
+  schema += R"("p":true},"$defs":{)";
+  for (int i = 0; i < 50; ++i) {
+    const std::string next = std::to_string(i + 1);
+    schema += "\"r" + std::to_string(i) + R"(":{"$ref":"#/$defs/r)" + next + "\"},";
+  }
+  schema += R"("r50":{"type":"null"}}})";
+  MadeVocabulary made(TokenizerKind::kByteLevelBpe);
+  JsonOfModel json(made.model(), schema);
+  ASSERT_EQ(json.status(), CRIA_OK) << json.problem().reason;
+  cria_json_state state;
+  ASSERT_EQ(cria_json_begin(json.get(), &state), CRIA_OK);
+  for (const char c : std::string_view(R"({"p0":null,"p999":)")) {
+    ASSERT_EQ(cria_json_accept(json.get(), &state, static_cast<uint8_t>(c)), CRIA_OK);
+  }
+  EXPECT_EQ(cria_json_accept(json.get(), &state, '1'), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_json_accept(json.get(), &state, 'n'), CRIA_OK);
+}
+
 TEST(JsonSchema, TakesItsMemoryToTheByte) {
   MadeVocabulary made(TokenizerKind::kByteLevelBpe);
   const cria_model* const model = made.model();

@@ -36,6 +36,15 @@ void throw_any(const std::string& kind) {
   throw 17;
 }
 
+// Of what tells an answer.
+struct Teller {
+  explicit Teller(std::atomic<int>* n_left_ones) : n_left(n_left_ones) {}
+  Teller(const Teller&) = delete;
+  Teller& operator=(const Teller&) = delete;
+  ~Teller() { ++*n_left; }
+  std::atomic<int>* n_left;
+};
+
 // /throw does so at once, or when its text is asked for; /whole, /chunks and /events answer without
 // an end, /never never; others with their body.
 class Handler final : public RequestHandler {
@@ -64,6 +73,15 @@ class Handler final : public RequestHandler {
       ++n_kept;
       return;
     }
+    if (head.path == "/last") {  // all of it at once, and that is the end
+      const NextText next = [this, teller = std::make_shared<Teller>(&n_tellers_left),
+                             n = 0](std::string* text) mutable {
+        text->append(n++ == 0 ? 2 * HttpLimits().text_bytes : n_long.load(), 'l');
+        n_ended += n - 1;
+        return n < 2;
+      };
+      return head.query == "events" ? exchange->begin_events(next) : exchange->reply({}, next);
+    }
     if (head.path != "/chunks" && head.path != "/events") {
       Reply reply;
       reply.body = std::move(body);
@@ -82,6 +100,8 @@ class Handler final : public RequestHandler {
   std::atomic<size_t> n_long = size_t{64} << 20;
   std::atomic<int> n_gone = 0;
   std::atomic<int> n_kept = 0;
+  std::atomic<int> n_ended = 0;  // of /last
+  std::atomic<int> n_tellers_left = 0;
   std::shared_ptr<Exchange> kept;  // of the newest /never, on the server's thread
 };
 
@@ -197,6 +217,29 @@ TEST_F(HttpServerTrial, WhoReadsNothingIsCutOff) {
     EXPECT_TRUE(deaf.is_closed());
   }
   wait_for(handler_.n_gone, 2);  // a whole answer holds nothing of the handler's
+}
+
+// It counts what the answer takes, and that is taken as long as its client has not read it.
+TEST_F(HttpServerTrial, WhatTellsAnAnswerStaysUntilItIsSent) {
+  int n = 0;
+  for (const char* path : {"/last?events", "/last?chunks"}) {
+    SCOPED_TRACE(path);
+    HttpClient late = client(4096);
+    late.send(asking(path));
+    while (handler_.n_ended == n) static_cast<void>(late.read_some(4096));
+    HttpClient other = client();
+    other.send(asking("/", "hello"));
+    EXPECT_EQ(other.read_answer().body, "hello");
+    EXPECT_EQ(handler_.n_tellers_left, n);
+    const bool is_cut = ++n == 2;
+    if (is_cut) {
+      late.close();
+    } else {
+      while (!late.read_some(size_t{1} << 20).empty() && handler_.n_tellers_left == 0) {
+      }
+    }
+    wait_for(handler_.n_tellers_left, n);
+  }
 }
 
 TEST_F(HttpServerTrial, WhoReadsSlowlyButSteadilyIsServed) {

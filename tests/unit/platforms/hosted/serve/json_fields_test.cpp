@@ -69,8 +69,13 @@ TEST(JsonFields, WhatIsNoJsonIsToldWithItsPlace) {
   EXPECT_NE(message_of(std::string("{}\0", 3)).find("byte 3"), std::string::npos);
   EXPECT_EQ(status_of(std::string("{}\0{}", 5)), 400);
   EXPECT_EQ(message_of("[1]"), "the body is no JSON object");
+  EXPECT_EQ(message_of("1e999"), "the body is no JSON object");
   EXPECT_EQ(message_of(R"({"n":1e400})"),
-            "the number that ends at byte 10 is larger than any double");
+            "n: the number that ends at byte 10 is larger than any double");
+  EXPECT_EQ(message_of(R"({"n":1,"top_p":[{"n":-1e999}]})"),
+            "top_p: the number that ends at byte 27 is larger than any double");
+  EXPECT_EQ(message_of(R"({"unknown\n":1e999})"),
+            "unknown?: the number that ends at byte 18 is larger than any double");
   EXPECT_EQ(status_of(R"({"json_schema":{"maximum":1e300}})"), 200);
 }
 
