@@ -221,10 +221,11 @@ TEST_F(HttpServerTrial, WhoReadsNothingIsCutOff) {
 
 // It counts what the answer takes, and that is taken as long as its client has not read it.
 TEST_F(HttpServerTrial, WhatTellsAnAnswerStaysUntilItIsSent) {
+  handler_.n_long = size_t{8} << 20;
   int n = 0;
   for (const char* path : {"/last?events", "/last?chunks"}) {
     SCOPED_TRACE(path);
-    HttpClient late = client(4096);
+    HttpClient late = client(size_t{64} << 10);
     late.send(asking(path));
     while (handler_.n_ended == n) static_cast<void>(late.read_some(4096));
     HttpClient other = client();
