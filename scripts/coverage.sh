@@ -6,10 +6,11 @@
 set -euo pipefail
 exec </dev/null
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/common.sh"
 build=$root/build/coverage
 least=90
-if [ $# -eq 2 ] && [ "$1" = --least ]; then least=$2; elif [ $# -ne 0 ]; then sed -n 's/^#   //p' "$0" >&2; exit 2; fi
+if [ $# -eq 2 ] && [ "$1" = --least ]; then least=$2; elif [ $# -ne 0 ]; then refuse "unexpected: $*"; fi
+[[ $least =~ ^[0-9]+([.][0-9]+)?$ ]] || refuse "'$least' is no number"
 
 "$root/scripts/setup.sh" --fuzz
 cd "$root"
