@@ -9,7 +9,7 @@ set -euo pipefail
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 
 . "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/common.sh"
-deps=$(realpath -m "${CRIA_DEPS_DIR:-$HOME/.cache/cria/deps}")
+deps=$(realpath -m "${CRIA_DEPS_DIR:-${HOME:?is not set; name a folder in CRIA_DEPS_DIR}/.cache/cria/deps}")
 attempts=3
 
 say() { printf 'setup: %s\n' "$*" >&2; }
