@@ -12,4 +12,4 @@
 #                      [--peers FILE]    the tool, when it is elsewhere
 set -euo pipefail
 
-exec "$(dirname "${BASH_SOURCE[0]}")/run_built.sh" compare "$@"
+exec "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/run_built.sh" compare "$@"

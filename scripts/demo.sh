@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # From nothing to a conversation: sets the machine up, builds the release programs, converts the built-in model to
 # int4 and opens a chat. Without a terminal it asks three questions and prints the answers.
+#   scripts/demo.sh
 set -euo pipefail
 
-[ $# -eq 0 ] || { echo "usage: scripts/demo.sh, without arguments" >&2; exit 2; }
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/common.sh"
+[ $# -eq 0 ] || refuse "it takes no arguments"
 cd "$root"
 build=build/release
 bin=$build/bin

@@ -2,22 +2,21 @@
 # Fuzzes with libFuzzer: sets the machine up, builds the preset fuzz, and gives each target so many seconds. Begins with
 # the corpora, tests/data/corpus/<target>.tar; new inputs go to build/fuzz/corpus, never into the repository. Ends with a table;
 # a finding is exit status 1, and its input is named (tests/fuzz/README.md).
-#   scripts/fuzz.sh TARGET|all SECONDS [--jobs N]   TARGET: open, tokenizer_import, ... (all names: scripts/fuzz.sh list)
+#   scripts/fuzz.sh TARGET|all SECONDS [--jobs N]   TARGET: open, tokenizer_import, ...
+#   scripts/fuzz.sh list                           names all targets
 #   scripts/fuzz.sh minimize TARGET|all             adds what was found to the corpus, as far as it covers more
 #   scripts/fuzz.sh add TARGET FILE...              adds these inputs to the corpus, under their names
 set -euo pipefail
 exec </dev/null
 unset TAR_OPTIONS
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/common.sh"
 build=$root/build/fuzz
 corpora=$root/tests/data/corpus
 most_bytes=8192                                     # of an input that joins the repository
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
 export UBSAN_OPTIONS=print_stacktrace=1
 export ASAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer-14
-
-usage() { sed -n 's/^#   //p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 
 targets() { (cd "$root/tests/fuzz" && printf '%s\n' ./*_fuzz.cpp) | sed 's|^\./\(.*\)_fuzz\.cpp$|\1|'; }
 
@@ -109,11 +108,8 @@ add() {
   unpack "$target"
   for file in "$@"; do
     input=$build/seeds/$target/${file##*/}
-    [ -f "$file" ] || { echo "fuzz.sh: no file $file" >&2; exit 2; }
-    if [ -e "$input" ] && ! cmp -s -- "$file" "$input"; then
-      echo "fuzz.sh: the corpus of $target has another input ${file##*/}" >&2
-      exit 2
-    fi
+    [ -f "$file" ] || refuse "no file $file"
+    [ ! -e "$input" ] || cmp -s -- "$file" "$input" || refuse "the corpus of $target has another input ${file##*/}"
     cp -- "$file" "$input"
   done
   pack "$target"
@@ -126,20 +122,21 @@ main() {
   if [ "${1:-}" = minimize ]; then
     mode=minimize
     shift
-    [ $# -eq 1 ] || usage
+    [ $# -eq 1 ] || refuse "minimize takes one target, or all"
   elif [ "${1:-}" = add ]; then
     mode=add
     shift
-    [ $# -ge 2 ] || usage
+    [ $# -ge 2 ] || refuse "add takes a target and files"
   else
-    [ $# -ge 2 ] || usage
+    [ $# -ge 2 ] || refuse "a target and seconds are needed"
     seconds=$2
-    if [ $# -eq 4 ] && [ "$3" = --jobs ]; then jobs=$4; elif [ $# -ne 2 ]; then usage; fi
+    if [ $# -eq 4 ] && [ "$3" = --jobs ]; then jobs=$4; elif [ $# -ne 2 ]; then refuse "unexpected: ${*:3}"; fi
   fi
-  [[ $seconds =~ ^[0-9]+$ && $jobs =~ ^[1-9][0-9]*$ ]] || usage
+  [[ $seconds =~ ^[0-9]+$ ]] || refuse "'$seconds' is no number of seconds"
+  [[ $jobs =~ ^[1-9][0-9]*$ ]] || refuse "'$jobs' is no number of jobs"
   mapfile -t chosen < <(targets)
   if [ "$1" != all ] || [ $mode = add ]; then
-    [[ " ${chosen[*]} " == *" $1 "* ]] || { echo "fuzz.sh: no target $1; there are: ${chosen[*]}" >&2; exit 2; }
+    [[ " ${chosen[*]} " == *" $1 "* ]] || refuse "no target $1; there are: ${chosen[*]}"
     chosen=("$1")
   fi
 

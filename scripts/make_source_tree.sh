@@ -1,21 +1,19 @@
 #!/usr/bin/env bash
 # Writes the library as plain sources, for projects whose build knows nothing of this one (microcontrollers): one header,
 # a folder of C++ and zstd's decoder in one C file, no build system. Its README says how to compile it.
-#   scripts/make_source_tree.sh DIR      DIR must not exist, or be empty
+#   scripts/make_source_tree.sh DIR      DIR must not exist, or be empty; -- before a name that begins with a dash
 # The exact backend with the kernels of Cortex-M cores (the DSP extension, Helium) and portable ones for all others.
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/common.sh"
 deps=${CRIA_DEPS_DIR:-$HOME/.cache/cria/deps}
 die() { printf 'make_source_tree: error: %s\n' "$*" >&2; exit 1; }
-usage="usage: scripts/make_source_tree.sh DIR      DIR must not exist, or be empty; -- before a name that begins with a dash"
 
 case ${1-} in
-  -h | --help) echo "$usage"; exit 0 ;;
   --) shift ;;
-  -*) echo "$usage" >&2; exit 2 ;;
+  -*) refuse "no option $1" ;;
 esac
-[ $# -eq 1 ] && [ -n "$1" ] || { echo "$usage" >&2; exit 2; }
+[ $# -eq 1 ] && [ -n "$1" ] || refuse "one folder is needed"
 case $1 in
   /*) dir=$1 ;;
   *) dir=./$1 ;;  # which no program takes for an option

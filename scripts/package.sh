@@ -5,12 +5,12 @@
 set -euo pipefail
 exec </dev/null
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/common.sh"
 case $#:${1-} in
   1:arm64) preset=aarch64 ;;
   1:armhf) preset=armv7 ;;
   1:amd64) preset=release ;;
-  *) echo "usage: scripts/package.sh arm64|armhf|amd64" >&2; exit 2 ;;
+  *) refuse "one architecture is needed: arm64, armhf or amd64" ;;
 esac
 
 cd "$root"

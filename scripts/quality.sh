@@ -8,4 +8,4 @@
 #   --no-peers        cria alone
 set -euo pipefail
 
-exec "$(dirname "${BASH_SOURCE[0]}")/run_built.sh" quality "$@"
+exec "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/run_built.sh" quality "$@"

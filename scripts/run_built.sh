@@ -4,9 +4,9 @@
 #   scripts/run_built.sh NAME [ARG...]   scripts/NAME.py, which knows --check
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/common.sh"
 script=$root/scripts/${1:-}.py
-[ -f "$script" ] || { echo "run_built: the name of a script is needed, as compare; '${1:-}' is none" >&2; exit 2; }
+[ -f "$script" ] || refuse "the name of a script is needed, as compare; '${1:-}' is none"
 shift
 case " $* " in *" --help "* | *" -h "*) exec python3 "$script" --help ;; esac
 if command -v python3 >/dev/null; then python3 "$script" --check "$@"; fi

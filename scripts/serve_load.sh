@@ -5,4 +5,4 @@
 #   --speed: afterwards, what four clients get of a model of random weights, 135M in shape, beside what one gets
 set -euo pipefail
 
-exec "$(dirname "${BASH_SOURCE[0]}")/run_built.sh" serve_load "$@"
+exec "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/run_built.sh" serve_load "$@"

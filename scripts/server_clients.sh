@@ -7,15 +7,15 @@
 #                                                   leaves out what cria alone promises: the same bytes each time
 set -euo pipefail
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/common.sh"
 packages="" url="" key="a-key-of-the-test"
 while [ $# -gt 0 ]; do
   case $1 in
-    --packages) packages=$2; shift 2 ;;
-    --url) url=$2; shift 2 ;;
-    --key) key=$2; shift 2 ;;
-    *) sed -n '5,7s/^# *//p' "$0" >&2; exit 2 ;;
+    --packages | --url | --key) [ $# -gt 1 ] || refuse "$1 needs a value" ;;
+    *) refuse "no option $1" ;;
   esac
+  printf -v "${1#--}" %s "$2"
+  shift 2
 done
 for tool in node npm; do
   command -v "$tool" >/dev/null || { echo "server_clients: no $tool here" >&2; exit 1; }

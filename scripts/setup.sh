@@ -8,8 +8,8 @@
 set -euo pipefail
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-deps=$(realpath -m "${CRIA_DEPS_DIR:-$HOME/.cache/cria/deps}")
+. "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/common.sh"
+deps=$(realpath -m "${CRIA_DEPS_DIR:-${HOME:?is not set; name a folder in CRIA_DEPS_DIR}/.cache/cria/deps}")
 attempts=3
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -55,7 +55,7 @@ for option in "$@"; do
     --cortex-m) packages+=(gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm) ;;
     --package) packages+=(lintian pkg-config python3-venv python3-setuptools python3-wheel) ;;
     --web) packages+=(chromium chromium-driver) ;;
-    *) die "usage: scripts/setup.sh [--test] [--tidy] [--fuzz] [--aarch64] [--armv7] [--cortex-m] [--package] [--web]" ;;
+    *) refuse "no option $option" ;;
   esac
 done
 

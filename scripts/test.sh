@@ -3,14 +3,23 @@
 #   scripts/test.sh                      the default lane
 #   scripts/test.sh --changed [COMMIT]   what depends on the files that differ from COMMIT (default: main)
 #   scripts/test.sh --all                everything
-#   scripts/test.sh --target NAME...     these builds alone, whole (--target before each): release, dev, tsan, aarch64, armv7,
-#                                        cortex-m33, cortex-m55, cortex-m4
+#   scripts/test.sh --target NAME        one build, whole: release, dev, tsan, aarch64, armv7, cortex-m33, cortex-m55,
+#                                        cortex-m4; --target may be said again
 #   scripts/test.sh --help               this, and what each lane runs
 # Ends with how long each part took, the tests and translation units that took longest, and what failed or was skipped.
 set -euo pipefail
 exec </dev/null
 
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# The lanes, for --help.
+usage_more() {
+  local name what minutes when
+  while IFS='|' read -r name what minutes when; do
+    printf '\nlane %s: %s minutes on two cores, %s\n' "$name" "$minutes" "$when"
+    fold -s -w 96 <<<"$what" | sed 's/^/  /'
+  done < <(sed -n '/^set(CRIA_LANES$/,/)$/s/^  "\(.*\)")\?$/\1/p' "$root/cmake/Lanes.cmake")
+}
+
+. "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/common.sh"
 known="release dev tsan aarch64 armv7 cortex-m33 cortex-m55 cortex-m4"
 
 # setup_TARGET: what it needs beyond the basics; presets_TARGET where it is not the preset of its name.
@@ -27,18 +36,6 @@ setup() {
 }
 presets() {
   if declare -F "presets_$1" >/dev/null; then "presets_$1"; else echo "$1"; fi
-}
-
-# The rows of a list in cmake/Lanes.cmake.
-rows() { sed -n "/^set($1\$/,/)\$/s/^  \"\(.*\)\")\?\$/\1/p" "$root/cmake/Lanes.cmake"; }
-
-usage() {
-  local name what minutes when
-  sed -n 's/^#   //p' "${BASH_SOURCE[0]}"
-  while IFS='|' read -r name what minutes when; do
-    printf '\nlane %s: %s minutes (first run, again) on two cores, %s\n' "$name" "$minutes" "$when"
-    fold -s -w 96 <<<"$what" | sed 's/^/  /'
-  done < <(rows CRIA_LANES)
 }
 
 # 754 -> "12 min 34 s"
@@ -101,18 +98,20 @@ does_not_build() { summary+=("== $1" "it does not build" "$(build_errors "$1")")
 # logged PRESET COMMAND...: its output goes to the preset's build log too.
 logged() { local log=build/$1/build.log; shift; "$@" 2>&1 | tee -a "$log"; }
 
-# run PRESET [TESTS]: builds and tests it, or what of it is in the lane, or with TESTS what has such a name; leaves the times
+# run PRESET [TESTS...]: builds and tests it, or what of it is in the lane, or with TESTS what has such a name; leaves the times
 # and ctest's closing line in the summary.
 run() {
-  local preset=$1 tests=${2:-} status=0 begin=$SECONDS built since build=() choice=()
+  local preset=$1 status=0 begin=$SECONDS built since build=() choice=() chosen
+  shift
   since=$(date +%s)
   echo "== $preset, lane $lane"
-  mkdir -p "build/$preset"
-  : >"build/$preset/build.log"
+  { mkdir -p "build/$preset" && : >"build/$preset/build.log"; } 2>/dev/null ||
+    { summary+=("== $preset" "build/$preset cannot be written to"); return 1; }
   logged "$preset" cmake --preset "$preset" || { does_not_build "$preset"; return 1; }
-  if [ -n "$tests" ]; then
-    choice=(-R "$tests")
-    build=(--target $(ctest --preset "$preset" --show-only=json-v1 "${choice[@]}" | python3 tests/tools/test_report.py targets))
+  if [ $# -gt 0 ]; then
+    mapfile -t chosen < <(ctest --preset "$preset" --show-only=json-v1 | python3 tests/tools/changed_tests.py chosen "$@")
+    [ ${#chosen[@]} -eq 2 ] || { summary+=("== $preset" "ctest cannot list its tests"); return 1; }
+    choice=(-R "${chosen[0]}") build=(--target ${chosen[1]})
   elif [ "$lane" = default ]; then
     choice=(-L '^default$') build=(--target lane_default)
   fi  # else, with --target or in the lane "all", it is everything
@@ -130,70 +129,65 @@ run() {
   return $status
 }
 
-# The files that differ from a commit, and those that are new.
+# The files that differ from a commit (of one that was moved both names), and those that are new.
 changed_files() {
-  git diff --name-only "$(git merge-base HEAD "$1")"
-  git ls-files --others --exclude-standard
+  git diff --name-only --no-renames -z "$1"
+  git ls-files --others --exclude-standard -z
 }
 
-# One expression for the names of the tests that files of standard input have to do with (CRIA_CHANGED).
-tests_of_files() {
-  local file row path tests group found=() map
-  mapfile -t map < <(rows CRIA_CHANGED)
-  while read -r file; do
-    for row in "${map[@]}"; do
-      path=${row%% => *} tests=${row#* => }
-      if [[ $file =~ $path ]]; then
-        group=${BASH_REMATCH[1]:-}
-        found+=("${tests//@1@/"${group//\//.}"}")
-      fi
-    done
-  done
-  printf '%s\n' "${found[@]}" | sort -u | paste -sd '|'
+# choose OPTION: a run has one of those that name a lane.
+choose() {
+  [ -z "$chosen_lane" ] || [ "$chosen_lane" = "$1" ] || refuse "$chosen_lane and $1 exclude each other"
+  chosen_lane=$1
 }
 
 # In a function, so that bash has read it all before it begins: the file may change meanwhile.
 main() {
-  local required=() optional=() status=0 target preset base=main tests=
-  lane=default
+  local required=() optional=() status=0 target preset base=main common asked tests=() chosen_lane=
   while [ $# -gt 0 ]; do
     case $1 in
-      --help | -h) usage; exit 0 ;;
-      --all) lane=all ;;
+      --all) choose "$1" ;;
       --changed)
-        lane=changed
-        if [ $# -gt 1 ]; then base=$2; shift; fi ;;
+        choose "$1"
+        if [[ $# -gt 1 && $2 != -* ]]; then base=$2; shift; fi ;;
       --target)
-        [[ $# -gt 1 && " $known " == *" $2 "* ]] || { usage >&2; exit 2; }
-        required+=("$2")
+        choose "$1"
+        [[ ${2-} =~ ^[a-z0-9-]+$ && " $known " == *" $2 "* ]] || refuse "no target '${2-}'; there are: $known"
+        [[ " ${required[*]} " == *" $2 "* ]] || required+=("$2")
         shift ;;
-      *) usage >&2; exit 2 ;;
+      *) refuse "no option '$1'" ;;
     esac
     shift
   done
   cd "$root"
-  summary=() reports=()
+  summary=() reports=() lane=all
 
   # A board is left out, and said to be, where its tools cannot be installed.
-  case $lane,${#required[@]} in
-    default,0) required=(release dev) optional=(cortex-m33) ;;
-    default,*) lane=all ;;
-    all,0)
+  case $chosen_lane in
+    "") lane=default required=(release dev) optional=(cortex-m33) ;;
+    --all)
       required=(release dev) optional=(cortex-m33 cortex-m55 cortex-m4)
       export CRIA_TEST_RANDOM_SEED=${CRIA_TEST_RANDOM_SEED:-$RANDOM}
       summary+=("== CRIA_TEST_RANDOM_SEED=$CRIA_TEST_RANDOM_SEED") ;;
-    changed,0)
-      tests=$(changed_files "$base" | tests_of_files)
-      [ -n "$tests" ] || { echo "nothing differs from $base that a test depends on"; exit 0; }
-      required=(release) ;;
-    *) usage >&2; exit 2 ;;
+    --changed)
+      lane=changed required=(release)
+      command -v git >/dev/null || refuse "--changed needs git"
+      common=$(git merge-base HEAD "$base" 2>&1) ||
+        refuse "--changed: $(head -n 1 <<<"${common:-HEAD and $base have no commit in common}")"
+      while read -r asked; do
+        case $asked in
+          --target\ *) summary+=("== not run: scripts/test.sh $asked, the build that tests some of what changed") ;;
+          *) tests+=("$asked") ;;
+        esac
+      done < <(changed_files "$common" | python3 tests/tools/changed_tests.py asked)
+      [ ${#tests[@]} -gt 0 ] || { echo "nothing differs from $base"; exit 0; } ;;
   esac
   for target in "${required[@]}"; do setup "$target"; done
   for target in "${required[@]}" "${optional[@]}"; do
     if [[ " ${optional[*]} " == *" $target "* ]]; then
       setup "$target" || { summary+=("== $target: left out, its tools cannot be installed"); continue; }
     fi
-    for preset in $(presets "$target"); do run "$preset" "$tests" || status=1; done
+    for preset in $(presets "$target"); do run "$preset" "${tests[@]}" || status=1; done
   done
   [ ${#reports[@]} -eq 0 ] || python3 tests/tools/test_report.py join "${reports[@]}"
   printf '%s\n' "" "${summary[@]}" "== lane $lane: $(minutes "$SECONDS")"

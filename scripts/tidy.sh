@@ -2,12 +2,16 @@
 # Runs clang-tidy over the project's sources with the release build's flags; no warning is expected.
 #   scripts/tidy.sh [FILE...]      default: every source below quant, converter, runtime and platforms
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/common.sh"
+files=()
+for file in "$@"; do
+  [ -f "$file" ] || refuse "no file $file"
+  files+=("$(realpath -- "$file")")
+done
 cd "$root"
 scripts/setup.sh --tidy
 mkdir -p build
 cmake --preset release >build/tidy-configure.log
-files=("$@")
 [ ${#files[@]} -gt 0 ] || mapfile -t files < <(python3 - <<'PY'
 import json
 import os

@@ -98,6 +98,14 @@ def backends():
     return [name for name, plan in plans.items() if plan is not None]
 
 
+def plan_for(*options, model=None):
+    """What cria info says of memory; without a model, of the usual one."""
+    result = cria("info", model or converted(DEMO), "--json", *options)
+    if result.code != DONE:
+        raise AssertionError(result.err)
+    return json.loads(result.out)["memory_plan"]
+
+
 def options_for(backend):
     """Of cria-convert, for an int4 model that the backend runs."""
     return ("--scales", "positive") if backend == "xnnpack" else ()

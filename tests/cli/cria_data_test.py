@@ -29,14 +29,6 @@ def logits(*arguments, model=None):
     return data
 
 
-def plan_for(*options, model=None):
-    """What cria info says of memory."""
-    result = cli.cria("info", model or cli.model(), "--json", *options)
-    if result.code != cli.DONE:
-        raise AssertionError(result.err)
-    return json.loads(result.out)["memory_plan"]
-
-
 def highest_is_forgotten():
     """Whether this system lets a process's highest resident memory start again."""
     try:
@@ -92,8 +84,8 @@ class Info(unittest.TestCase):
         for backend in cli.backends():
             with self.subTest(backend=backend):
                 model = cli.model(*cli.options_for(backend))
-                one = plan_for("--backend", backend, model=model)
-                four = plan_for("--backend", backend, "--sessions", "4", model=model)
+                one = cli.plan_for("--backend", backend, model=model)
+                four = cli.plan_for("--backend", backend, "--sessions", "4", model=model)
                 self.assertEqual((one["sessions"], four["sessions"]), (1, 4))
                 self.assert_sums(four)
                 self.assertEqual(four["model"], one["model"])
@@ -107,7 +99,7 @@ class Info(unittest.TestCase):
                 self.assertEqual(four["kv_cache_bytes"], 4 * one["kv_cache_bytes"])
 
     def test_the_table_counts_sessions_too(self):
-        plan = plan_for("--backend", "exact", "--sessions", "4")
+        plan = cli.plan_for("--backend", "exact", "--sessions", "4")
         table = cli.cria("info", cli.model(), "--backend", "exact", "--sessions", "4").out
         self.assertIn("4 sessions of 512 tokens", table)
         for name in ("total_bytes", "kv_cache_bytes"):
@@ -130,8 +122,8 @@ class Info(unittest.TestCase):
 
     def test_an_uncompressed_file_is_used_in_place(self):
         stored = cli.model("--compress", "none")
-        mapped = plan_for("--backend", "exact", model=stored)
-        copied = plan_for("--backend", "exact", "--no-mmap", model=stored)
+        mapped = cli.plan_for("--backend", "exact", model=stored)
+        copied = cli.plan_for("--backend", "exact", "--no-mmap", model=stored)
         self.assert_sums(mapped)
         self.assert_sums(copied)
         self.assertGreater(mapped["in_place_bytes"], 0)
@@ -143,7 +135,7 @@ class Info(unittest.TestCase):
         self.assertGreater(copied["total_bytes"], mapped["total_bytes"])
 
     def test_the_table_names_the_same_total(self):
-        total = plan_for("--backend", "exact")["total_bytes"]
+        total = cli.plan_for("--backend", "exact")["total_bytes"]
         table = cli.cria("info", cli.model(), "--backend", "exact").out
         self.assertIn(f"{total:,}", table)
         self.assertNotIn("xnnpack", table)
@@ -470,30 +462,12 @@ class Bench(unittest.TestCase):
             self.assertLess(0, spread["min"])
             self.assertLessEqual(spread["min"], spread["median"])
             self.assertLessEqual(spread["median"], spread["max"])
-        plan = plan_for("--backend", "exact", "--threads", "2", "--sessions", "3")
+        plan = cli.plan_for("--backend", "exact", "--threads", "2", "--sessions", "3")
         self.assertEqual(row["memory_plan_bytes"], plan["total_bytes"])
         alone = json.loads(cli.cria("bench", cli.model(), *options, "--json").out)["results"][0]
         self.assertNotIn("sessions", alone)
         self.assertLess(alone["memory_plan_bytes"], row["memory_plan_bytes"])
         self.assertIn("3 sessions", cli.cria("bench", cli.model(), *options, "--sessions", "3").out)
-
-    @unittest.skipIf(cli.IS_SANITIZED or cli.IS_EMULATED, "sanitizers and emulators hold memory of their own")
-    def test_a_session_takes_what_is_planned_for_it(self):
-        """What the machine holds grows by the sessions' bytes, all of which a full context touches."""
-        def row_of(n):
-            done = cli.cria("bench", cli.model(), "-p", "8", "-n", "511", "-r", "1", "--kv", "f32", "--backend", "exact",
-                            "--sessions", str(n), "--json")
-            return json.loads(done.out)["results"][0]
-        one, many = row_of(1), row_of(17)
-        self.assertEqual([speed["sessions"] for speed in many["sessions"]], [17])
-        self.assertEqual(many["sessions"][0]["decode_tokens_per_s"], many["sessions"][0]["tokens_per_second"]["median"])
-        planned = many["memory_plan_bytes"] - one["memory_plan_bytes"]
-        of_sessions = 16 * plan_for("--kv", "f32", "--backend", "exact", "--sessions", "17")["session"]["total_bytes"]
-        self.assertLess(abs(planned - of_sessions), 0.05 * of_sessions)  # a workspace for 17 turns has rows of logits
-        resident = many["peak_resident_bytes"] - one["peak_resident_bytes"]
-        # A machine that is short of memory may have taken some of it back.
-        self.assertLess(0.5 * planned, resident, (one, many))
-        self.assertLess(resident, 1.1 * planned, (one, many))
 
     @unittest.skipIf(cli.IS_SANITIZED or cli.IS_EMULATED, "sanitizers and emulators read what such a process may not")
     def test_a_peak_that_the_system_does_not_forget_is_not_said_again(self):

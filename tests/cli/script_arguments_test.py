@@ -68,6 +68,19 @@ class ScriptArguments(unittest.TestCase):
                 self.refused([script], script.stem, "--nonsense")
         self.assertGreater(tried, 2)
 
+    def test_shell_scripts_say_what_they_take_and_refuse_the_rest(self):
+        tried = 0
+        for script in sorted(SCRIPTS.glob("*.sh")):
+            if script.name == "common.sh" or '/run_built.sh" ' in script.read_text():
+                continue
+            tried += 1
+            with self.subTest(script.name):
+                for option in "--help", "-h":
+                    shown = subprocess.run([script, option], capture_output=True, text=True, timeout=cli.PATIENCE_S, check=True)
+                    self.assertTrue(shown.stdout.startswith(f"scripts/{script.name}"), shown.stdout)
+                self.assert_refused([script, "--nonsense"], script.stem, r"[^\n]+")
+        self.assertGreater(tried, 8)
+
     def refused(self, command, name, option):
         problem = f"unrecognized arguments: {option}".replace("\n", "?")
         self.assert_refused([*command, *NEEDED.get(name, []), option], name, re.escape(problem))

@@ -93,6 +93,7 @@ class SecondReader(unittest.TestCase):
     def test_on_the_files_of_every_target(self):
         for folder in (MADE_GOLDEN / "bad", GOLDEN / "v2"):
             listed = index(folder)
+            self.assertGreater(len(listed), 10)
             self.assertEqual(sorted(name for name, _, _ in listed), sorted(p.name for p in folder.glob("*.cria")))
             self.compare([(name, (folder / name).read_bytes(), status) for name, status, _ in listed])
 

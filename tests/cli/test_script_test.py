@@ -3,6 +3,7 @@
 test failed, and what took longest."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -64,7 +65,7 @@ LINK = "FAILED: bin/x\nld: x.o: in function `f()':\nx.cpp:(.text+0x1): undefined
 
 
 LISTED = """{"tests": [{"name": "runtime.json.unit_runtime_json", "properties": []},
-  {"name": "fuzz.json", "properties": []}, {"name": "cli.a_test", "command": ["/usr/bin/python3", "a_test.py"]}]}"""
+  {"name": "fuzz.json_schema", "properties": []}, {"name": "cli.a_test", "command": ["/usr/bin/python3", "a_test.py"]}]}"""
 PROGRAM = """\
 1/2 Test #1: base.first ..........***Failed    0.51 sec
 [ RUN      ] A.B
@@ -86,7 +87,7 @@ class Runs(unittest.TestCase):
             folder = Path(name)
             for below in ("scripts", "bin", "cmake", "tests/tools", "build/release"):
                 (folder / below).mkdir(parents=True)
-            for file in ("scripts/test.sh", "cmake/Lanes.cmake", "tests/tools/test_report.py"):
+            for file in ("scripts/test.sh", "scripts/common.sh", "cmake/Lanes.cmake", "tests/tools/test_report.py", "tests/tools/changed_tests.py"):
                 shutil.copy(ROOT / file, folder / file)
             for program, text in (("scripts/setup.sh", "#!/bin/sh\n"), ("bin/cmake", CMAKE), ("bin/ctest", CTEST)):
                 (folder / program).write_text(text)
@@ -96,18 +97,29 @@ class Runs(unittest.TestCase):
             (folder / "listed").write_text(LISTED)
             (folder / "build/release/ctest.log").write_text(log)
             self.prepare(folder)
-            done = subprocess.run([folder / "scripts/test.sh", *arguments], capture_output=True, encoding="latin-1", timeout=cli.PATIENCE_S, check=False,
-                                  env={**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "FOLDER": name})
+            environment = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "FOLDER": name}
+            done = subprocess.run([*self.caller(folder), *arguments], capture_output=True, encoding="latin-1", timeout=cli.PATIENCE_S, check=False,
+                                  env={**environment, **self.environment}, cwd=folder)
             if says is None:
                 self.assertEqual(done.stderr, "")
             else:
                 self.assertIn(says, done.stderr)
             calls = folder / "calls"
             self.calls = calls.read_text().splitlines() if calls.exists() else []
+            self.errors = done.stderr
             return done.returncode, done.stdout.splitlines()
+
+    environment = {}
 
     def prepare(self, folder):
         pass
+
+    def caller(self, folder):
+        return [folder / "scripts/test.sh"]
+
+    def refused(self, problem, *words):
+        self.assertEqual((self.run_script(*words, says=""), self.calls), ((2, []), []), words)
+        self.assertRegex(self.errors, rf"\Atest: {problem}[^\n]*; see --help\n\Z")
 
     def summary(self, *targets, arguments=(), **files):
         """The same of targets, and the lines from the first "== " after the last empty line."""
@@ -150,9 +162,25 @@ class Summary(Runs):
                          (0, ["lane default", "lane changed", "lane all"]))
 
     def test_words_that_are_not_known(self):
-        for words in (["--al"], ["--target"], ["--target", "cortex"], ["--all", "--target", "dev"], ["dev"]):
-            status, _ = self.run_script(*words, says="lane default: ")
-            self.assertEqual((status, self.calls), (2, []), words)
+        for problem, *words in (("no option '--al'", "--al"), ("no option 'dev'", "dev"), ("no target ''; there are: release", "--target"),
+                                ("no target 'cortex'", "--target", "cortex"), ("no target 'dev tsan'", "--target", "dev tsan")):
+            self.refused(problem, *words)
+
+    def test_a_run_has_one_lane(self):
+        for one, other in (("--all", "--target"), ("--changed", "--all"), ("--target", "--changed")):
+            for first, second in ((one, other), (other, one)):
+                words = [word for option in (first, second) for word in ((option, "dev") if option == "--target" else (option,))]
+                self.refused(f"{first} and {second} exclude each other", *words)
+
+    def test_a_target_that_is_named_twice_runs_once(self):
+        _, lines = self.summary("dev", "release", "dev", tests_dev=PASSED, tests_release=PASSED)
+        self.assertEqual([line.split(":")[0] for line in lines[:-1:2]], ["== dev", "== release"])
+
+    def test_a_folder_that_cannot_be_written_to(self):
+        self.prepare = lambda folder: (folder / "build/dev").write_text("")
+        status, lines = self.summary("dev", "release", tests_release=PASSED)
+        self.assertEqual((status, lines[:2]), (1, ["== dev", "build/dev cannot be written to"]))
+        self.assertEqual(lines[3], "100% tests passed, 0 tests failed out of 2")
 
     def test_why_tests_failed(self):
         status, lines = self.summary("release", tests_release=FAILED)
@@ -198,6 +226,34 @@ class Summary(Runs):
             self.assertEqual((status, lines[1:-1]), (1, ["no test ran to its end"]))
 
 
+class Places(Runs):
+    """Where the script is called from."""
+
+    def check(self):
+        status, lines = self.summary("dev", tests_dev=PASSED)
+        self.assertEqual((status, lines[1]), (0, "100% tests passed, 0 tests failed out of 2"))
+
+    def test_a_link_of_another_folder(self):
+        with tempfile.TemporaryDirectory(prefix="a link ") as other:
+            link = Path(other, "run")
+            self.caller = lambda folder: link.symlink_to(folder / "scripts/test.sh") or ["bash", link]
+            self.check()
+
+    def test_a_path_for_cd(self):
+        with tempfile.TemporaryDirectory() as other:
+            Path(other, "scripts").mkdir()
+            self.caller = lambda folder: ["scripts/test.sh"]
+            for path in other, ".":
+                self.environment = {"CDPATH": path}
+                self.check()
+
+    def test_descriptors_that_are_closed(self):
+        for closed in ">&-", "2>&-", "<&-", ">&- 2>&- <&-":
+            self.caller = lambda folder, closed=closed: ["sh", "-c", f'"$0" "$@" {closed}', folder / "scripts/test.sh"]
+            status, _ = self.run_script("--target", "dev", tests_dev=PASSED)
+            self.assertEqual((status, len(self.calls)), (0, 3), closed)
+
+
 class Changed(Runs):
     """--changed, in a repository of its own."""
 
@@ -205,6 +261,8 @@ class Changed(Runs):
         def git(*words):
             subprocess.run(["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True)
         git("init", "-q", "-b", "main")
+        (folder / "tests/fuzz").mkdir()
+        (folder / "tests/fuzz/old.cpp").write_text("a line\n" * 30)
         (folder / ".gitignore").write_text("/build/\n/bin/\n/calls\n/listed\n/tests.*\n")
         git("add", "-A")
         git("commit", "-qm", "first")
@@ -212,30 +270,90 @@ class Changed(Runs):
         for path in self.committed:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text("")
+        for before, after in self.moved:
+            (folder / after).parent.mkdir(parents=True, exist_ok=True)
+            (folder / before).rename(folder / after)
         git("add", "-A")
         git("commit", "-qm", "second", "--allow-empty")
+        for path in self.gone:
+            (folder / path).unlink()
         for path in self.new:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text("")
 
     committed = ["runtime/json/a.cpp"]
     new = ["tests/cli/a_test.py"]
+    moved = []
+    gone = []
+
+    def expression(self):
+        return [call for call in self.calls if call.startswith("ctest")][-1].split(" -R ")[1]
+
+    def chosen(self):
+        return {name.replace("[.]", ".") for name in re.fullmatch(r"\^\((.*)\)\$", self.expression())[1].split("|") if name}
 
     def test_files_ask_for_their_tests(self):
         status, _ = self.run_script("--changed", tests_release=PASSED)
         self.assertEqual(status, 0)
-        wanted = "^cli[.]a_test$|^house[.]|^runtime[.]json[.]|^system[.]greedy_tokens"
-        self.assertEqual([call for call in self.calls if call.startswith("ctest")][-1].split(" -R ")[1], wanted)
-        self.assertIn("--target json_fuzz lane_programs unit_runtime_json", [call for call in self.calls if "--build" in call][0])
+        self.assertEqual(self.chosen(), {"cli.a_test", "fuzz.json_schema", "runtime.json.unit_runtime_json"})
+        self.assertTrue(any(call.endswith(" --target json_schema_fuzz lane_programs unit_runtime_json") for call in self.calls), self.calls)
 
     def test_nothing_changed(self):
         self.committed = self.new = []
-        self.assertEqual(self.run_script("--changed"), (0, ["nothing differs from main that a test depends on"]))
+        self.assertEqual(self.run_script("--changed"), (0, ["nothing differs from main"]))
 
     def test_another_commit(self):
         self.new = []
         self.assertEqual(self.run_script("--changed", "HEAD")[0], 0)
         self.assertEqual(self.calls, [])
+
+    def test_a_commit_that_is_not_there(self):
+        for commit in "nowhere", "", "HEAD:scripts", "@{u}":
+            self.refused("--changed: (fatal|error): ", "--changed", commit)
+        self.refused("no option '-x'", "--changed", "-x")
+
+    def test_a_folder_without_git(self):
+        self.prepare = lambda folder: None
+        self.refused("--changed: fatal: not a git repository", "--changed")
+
+    def test_without_git(self):
+        with tempfile.TemporaryDirectory() as tools:
+            for name in "bash", "basename", "dirname", "env", "realpath", "sed":
+                Path(tools, name).symlink_to(shutil.which(name))
+            self.environment = {"PATH": tools}
+            self.refused("--changed needs git", "--changed")
+
+    def test_files_that_left_or_have_odd_names(self):
+        self.committed = []
+        self.new = ["quant/a b.cpp", "quant/\u00e9", " x.h"]
+        self.run_script("--changed", tests_release=PASSED)
+        self.assertEqual(self.chosen(), {"runtime.json.unit_runtime_json"})
+        self.new, self.gone = [], ["tests/fuzz/old.cpp"]
+        self.run_script("--changed", tests_release=PASSED)
+        self.assertEqual(self.chosen(), {"fuzz.json_schema"})
+
+    def test_both_folders_of_a_file_that_moved(self):
+        self.committed = self.new = []
+        self.moved = [("tests/fuzz/old.cpp", "runtime/json/new.cpp")]
+        self.run_script("--changed", tests_release=PASSED)
+        self.assertEqual(self.chosen(), {"fuzz.json_schema", "runtime.json.unit_runtime_json"})
+        self.moved = [("tests/fuzz/old.cpp", "tests/cli/new.py")]
+        self.run_script("--changed", tests_release=PASSED)
+        self.assertEqual(self.chosen(), {"fuzz.json_schema"})
+
+    def test_everything_changed(self):
+        """ctest takes an expression of few groups."""
+        self.new = ["quant/a", "runtime/include/a", "converter/a", "platforms/hosted/cli/a", "scripts/a", "tests/tools/a", "tests/web/a",
+                    "tests/package/a", "tests/bench/a", "tests/support/a", "CMakeLists.txt", "tests/cli/a_test.py"]
+        self.run_script("--changed", tests_release=PASSED)
+        self.assertEqual(self.expression().count("("), 1)
+        self.assertEqual(self.chosen(), {"cli.a_test", "fuzz.json_schema", "runtime.json.unit_runtime_json"})
+
+    def test_files_that_another_build_tests(self):
+        self.committed, self.new = [], ["platforms/cortex_m/a.cpp"]
+        status, lines = self.run_script("--changed", tests_release=PASSED)
+        self.assertEqual((status, self.chosen()), (0, set()))
+        self.assertIn("== not run: scripts/test.sh --target cortex-m33, the build that tests some of what changed", lines)
 
 
 if __name__ == "__main__":

@@ -178,9 +178,9 @@ class Check:
     def check_arguments_of_tree(self):
         script = SOURCE / "scripts/make_source_tree.sh"
         for word in ("-h", "--help"):
-            same(f"make_source_tree.sh {word}", run([script, word], cwd=self.folder).startswith("usage: "), True)
+            same(f"make_source_tree.sh {word}", run([script, word], cwd=self.folder).startswith("scripts/make_source_tree.sh DIR"), True)
         for words in ((), ("",), ("--",), ("-x",), ("a", "b")):
-            fails([script, *words], "usage: ", cwd=self.folder)
+            fails([script, *words], "see --help", cwd=self.folder)
         (self.folder / "file").touch()
         fails([script, "file"], "file is no folder", cwd=self.folder)
         fails([script, "."], ". is not empty", cwd=self.folder)

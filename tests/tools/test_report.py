@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
-"""What scripts/test.sh asks of ctest and ninja.
+"""What scripts/test.sh says at its end.
 
-    test_report.py targets < LISTED        the targets that tests need, of `ctest --show-only=json-v1`
     test_report.py slowest BUILD SINCE     what took longest in a build folder since a time (seconds of the epoch), and what
                                            was skipped: lines that join reads
     test_report.py join FILE...            the tables of all builds together
 """
-import json
 import pathlib
 import re
 import sys
@@ -14,21 +12,6 @@ import sys
 MOST = 25
 TESTED = re.compile(r"^ *\d+/\d+ Test +#\d+: (\S+) \.+ *(?:\*\*\*)?(\w[\w ]*?) +([\d.]+) sec")
 CASES_SKIPPED = re.compile(r"^(?:\d+: )?\[  SKIPPED \] (\w[\w./]*)\s*$")
-
-
-def targets(listed):
-    """A test of a program is named for it; a script may drive any of the product's."""
-    found = set()
-    for test in json.loads(listed)["tests"]:
-        command = test.get("command")  # none before the program is built
-        folder, _, name = test["name"].rpartition(".")
-        if command and pathlib.Path(command[0]).name.startswith("python"):
-            found.add("lane_programs")
-        elif folder == "fuzz" and not name.endswith("_test"):
-            found.add(f"{name}_fuzz")
-        else:
-            found.add(name)
-    return found
 
 
 def units(build, since):
@@ -87,8 +70,6 @@ def join(files):
 
 def main(arguments):
     match arguments:
-        case ["targets"]:
-            print(*sorted(targets(sys.stdin.read())))
         case ["slowest", build, since] if since.isdigit():
             print(slowest(pathlib.Path(build), int(since)), end="")
         case ["join", *files] if files:

@@ -51,11 +51,6 @@ class GgufWriter {
   void put_number(std::string_view key, float value) { put(key, 6, bytes_of_number(value)); }
   void put_text(std::string_view key, std::string_view value) { put(key, 8, text(value)); }
   void put_flag(std::string_view key, bool value) { put(key, 7, std::string(1, value ? 1 : 0)); }
-  void put_texts(std::string_view key, const std::vector<std::string>& values) {
-    std::string items;
-    for (const std::string& value : values) items += text(value);
-    put_list(key, 8, values.size(), items);
-  }
   template <typename T>
   void put_numbers(std::string_view key, uint32_t type, const std::vector<T>& values) {
     std::string items;
