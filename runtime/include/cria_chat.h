@@ -156,9 +156,9 @@ void cria_chat_abandon(cria_chat* chat);
  * left. With max_tokens as of the question most is gained. No bit of what follows depends on
  * whether, or how far, this was called; the question's own reading becomes shorter. Read to its
  * end, and then cria_chat_keep of all messages, which takes back what was read behind the last
- * answer: cria_chat_save then writes the same bytes whether, or how far, this was called before.
- * Without them it may not, where the conversation has to be read again; nor where a context that
- * was full, and could not drop, was read again ahead and cria_chat_keep then forgot exchanges.
+ * answer: cria_chat_save then writes the same bytes whether, or how far, this was called before,
+ * and whatever was said and forgotten. Without them it may not, where the conversation has to be
+ * read again; nor where the newest message is a question.
  * CRIA_CANCELLED by the workspace's hook, after which it may be called again; CRIA_INVALID_ARGUMENT
  * while an answer is made. */
 cria_status cria_chat_read_ahead(cria_chat* chat, cria_workspace* workspace, uint32_t max_tokens,
