@@ -41,9 +41,11 @@ uint32_t guessed_question(const cria_chat& c) {
 // question compares tokens (read_again), so nothing is lost but time where it changes others.
 Status read_conversation(cria_chat* c, cria_workspace* w, uint32_t most_tokens, uint32_t* n_read) {
   // What the template refuses as it is, or what fits in no way, the question's reading tells of.
+  // What the session holds then is of another conversation.
   const uint32_t room = room_for_answer(*c);
   const bool was_full = c->n_in_context != 0;
   if (encode_for_later(c, w, room, guessed_question(*c), was_full) != Status::kOk) {
+    if (!was_full) end_session(c, 0);
     return Status::kOk;
   }
   // Whatever the session held, and however it was read: when nothing is left it is the same.

@@ -29,9 +29,11 @@ size_t body_bytes(const SavedHeader& h) {
   return h.n_messages * sizeof(StoredMessage) + h.n_text + h.n_unread * sizeof(uint32_t);
 }
 
-// The session without what is not in said; as it is where said is empty.
+// The session without what is not in said, as it is where said is empty; without the logits, which
+// no answer begins with.
 cria_session session_of(const cria_chat& c) {
   cria_session session = *c.session;
+  session.has_logits = false;
   if (c.n_in_context == 0) return session;
   const uint32_t n = n_held(c, c.n_said);
   if (n < session.position) cut(&session, can_follow(session, n) ? n : 0);
@@ -55,7 +57,9 @@ Status save(const cria_chat& c, uint8_t* out, size_t n_bytes) {
   };
   for (uint32_t i = 0; i < c.n_messages; ++i) {
     StoredMessage m = c.memory.messages[i];
-    if (i >= c.n_in_context) m.position = 0;  // of no use to whoever loads it
+    // Of no use to whoever loads it.
+    if (i >= c.n_in_context) m.position = 0;
+    if (c.n_in_context == 0) m.marks = 0;
     put(&m, sizeof m);
   }
   put(c.memory.text, c.n_text);

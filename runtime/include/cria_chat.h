@@ -156,11 +156,10 @@ void cria_chat_abandon(cria_chat* chat);
  * max_tokens as of the question most is gained. No bit of what follows depends on whether, or how
  * far, this was called; the question's own reading becomes shorter.
  *
- * cria_chat_save writes the same bytes whether, or how far, this was called before, if it is first
- * read to its end here, and then cria_chat_keep of all messages takes back what was read behind the
- * last answer. Without the two it may not, where the conversation has to be read again. Nor does it
- * where a full context that could not drop was read again here and cria_chat_keep then forgot
- * exchanges.
+ * cria_chat_save writes the same bytes whether, or how far, this was called before, and whatever
+ * was said and forgotten, if it is first read to its end here, and then cria_chat_keep of all
+ * messages takes back what was read behind the last answer. Without the two it may not, where the
+ * conversation has to be read again. Nor does it where the newest message is a question.
  *
  * CRIA_CANCELLED by the workspace's hook, after which it may be called again; CRIA_INVALID_ARGUMENT
  * while an answer is made. */

@@ -4,7 +4,6 @@ import os
 import struct
 import subprocess
 import unittest
-from random import Random
 
 import cria_cli as cli
 
@@ -344,40 +343,6 @@ class Chat(unittest.TestCase):
             self.assertEqual(shown[0], "(loaded 2 messages)\n")
             self.assertEqual("".join(shown[1:]).rstrip("\n").split("\n"), wanted[1:])
         self.assertEqual([name.name for name in cli.folder().glob("talk.chat*")], ["talk.chat"])
-
-    def test_what_is_saved_is_the_same_however_long_nothing_was_typed(self):
-        saved = set()
-        for pause in (0, 0.2, 1):
-            path = cli.folder() / f"pause{pause}.chat"
-            lines = ["Tell me a story.", "More.", "And then?", "/undo", f"/save {path}"]
-            code, _ = cli.talk("--backend", "exact", "--context", 96, "--exact-context", "--seed", 1, "-n", 24, lines=lines, pause=pause)
-            self.assertEqual(code, cli.DONE)
-            saved.add(path.read_bytes())
-        self.assertEqual(len(saved), 1)
-
-    def test_what_was_taken_back_edited_or_refused_was_never_said(self):
-        """Random conversations with detours that come to nothing; the answers and the file are those without."""
-        too_long = "llama " * 400
-        for seed in range(5):
-            random, detours, straight = Random(seed), [], []
-            if random.random() < 0.5:
-                detours += ["Tell me about the sea.", "And the moon?", "/reset"]
-            for step in range(5):
-                question = random.choice(["What is a cria?", "Tell me more.", "Tell a story.", f"What is {step} + 3?"])
-                nothing = random.choice([[], ["Never mind.", "/undo"], [too_long], ["One.", "Two.", "/undo", "/undo"]])
-                said = random.choice([[question], ["Not this.", f"/edit {question}"], [question, "/regen"],
-                                      [question, f"/edit {too_long}"], [question, "/edit Not this.", f"/edit {question}"]])
-                detours += nothing + said
-                straight.append(question)
-            options = ("--backend", "exact", "--context", 400, "--seed", 1, "-n", 12, *random.choice([(), ("--exact-context",)]))
-            with self.subTest(seed=seed, detours=[line[:20] for line in detours]):
-                saved = []
-                for name, lines in (("detours", detours), ("straight", straight)):
-                    path = cli.folder() / f"{name}{seed}.chat"
-                    code, shown = cli.talk(*options, lines=[*lines, "Who are you?", f"/save {path}"])
-                    self.assertEqual((code, shown[-1]), (cli.DONE, f"(saved {path})\n"))
-                    saved.append((shown[-2], path.read_bytes()))
-                self.assertTrue(saved[0] == saved[1])
 
     def assert_load_fails(self, path, *words, options=(), model=None):
         """One line says why, and the conversation is empty and goes on."""

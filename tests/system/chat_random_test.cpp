@@ -217,6 +217,14 @@ void read_ahead(Chat* chat, uint32_t limit, uint32_t most) {
   EXPECT_LE(n_read, most);
 }
 
+// As `/save` of a chat does it: whatever has to be read is, what stands behind the last answer is
+// not.
+std::vector<uint8_t> saved_as_it_is(Chat* chat) {
+  read_ahead(chat, 20, 1000);
+  keep(chat, cria_chat_n_messages(chat->get()));
+  return chat->saved();
+}
+
 // A question that is taken back while it is read or answered.
 void abandon(Chat* chat, const Question& question, uint32_t n_steps) {
   cria_workspace* const w = chat->session().workspace();
@@ -276,6 +284,12 @@ class Pair {
     EXPECT_EQ(one->text(), other->text()) << log_;
     EXPECT_TRUE(first == second) << "'" << first.text << "' '" << second.text << "'" << log_;
   }
+  void expect_same_file() {
+    const size_t n = cria_chat_n_messages(one->get());
+    if (may_differ() || (n > 0 && cria_chat_message(one->get(), n - 1).role == CRIA_USER)) return;
+    note("save");
+    EXPECT_TRUE(saved_as_it_is(one.get()) == saved_as_it_is(other.get())) << log_;
+  }
   uint32_t some_limit() { return chance(random, 80) ? setting.limit : one_of(random, {1U, 30U}); }
   // Exchanges left one of them alone, or one by one, or behind a reading that was given up.
   bool may_differ() const {
@@ -318,6 +332,7 @@ TEST(ChatRandom, ReadingAheadChangesNoBit) {
         read_ahead(pair->one.get(), one_of(pair->random, {1U, 20U, 100U}), most);
       }
       pair->say();
+      if (chance(pair->random, 20)) pair->expect_same_file();
     });
   });
 }
@@ -363,6 +378,7 @@ TEST(ChatRandom, WhatIsTakenBackWasNeverSaid) {
       }
       if (cria_chat_n_dropped(chat->get()) == n_dropped) {
         keep(chat, n_before);
+        pair->expect_same_file();
         return pair->say();
       }
       // Nobody else has what is left but who was told it.
@@ -397,6 +413,7 @@ TEST(ChatRandom, BegunAnewNothingWasSaidBefore) {
       } else {
         keep(pair->one.get(), pair->setting.system.empty() ? 0 : 1);
       }
+      pair->expect_same_file();
       for (int i = 0; i < 2; ++i) {
         const Question question = random_question(pair->random, pair->some_limit());
         pair->note("after " + pair->noted(question));
@@ -404,6 +421,7 @@ TEST(ChatRandom, BegunAnewNothingWasSaidBefore) {
         const Asked second = ask(pair->other.get(), question);
         ASSERT_TRUE(first == second) << "'" << first.text << "' '" << second.text << "'";
       }
+      pair->expect_same_file();
     });
   });
 }
