@@ -27,7 +27,7 @@ def shown(cpuinfo, lists):
     """The beginning of a command that sees these."""
     bind_lists = f"mkdir cpus && cd cpus && {{ {lists}; }} && cd .. && mount --bind cpus /sys/devices/system/cpu && " if lists else ""
     bind_cpuinfo = "if [ -d cpuinfo ]; then mount -t tmpfs none /proc; else mount --bind cpuinfo /proc/cpuinfo; fi && "
-    make = f"cd $(mktemp -d) && mount -t tmpfs none . && cd . && {cpuinfo} && "
+    make = f"cd \"$(mktemp -d)\" && mount -t tmpfs none . && cd . && {cpuinfo} && "
     return [*UNSHARE, f'd=$PWD && {make}{bind_lists}{bind_cpuinfo}cd "$d" && exec "$@"', "sh"]
 PROMPT = ("--prompt", "Once upon a time", "-n", "16", "--greedy", "--verbose")
 

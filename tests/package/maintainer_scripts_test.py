@@ -2,6 +2,7 @@
 administrator has enabled. A package of the unit and the scripts alone, in a root of its own; systemctl is a stand-in."""
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -88,9 +89,9 @@ class MaintainerScripts(unittest.TestCase):
         log = self.folder / "called"
         log.write_text("")
         for tool in tools:
-            (places / tool).write_text(f'#!/bin/sh\necho "{tool} $*" >> {log}\nexit 1\n')
+            (places / tool).write_text(f'#!/bin/sh\necho "{tool} $*" >> {shlex.quote(str(log))}\nexit 1\n')
             (places / tool).chmod(0o755)
-        text = (FILES / script).read_text().replace("/run/systemd/system", str(places))
+        text = (FILES / script).read_text().replace("/run/systemd/system", shlex.quote(str(places)))
         run("/bin/sh", "-c", text, script, *arguments, env={"PATH": str(places)})
         return log.read_text().splitlines()
 
