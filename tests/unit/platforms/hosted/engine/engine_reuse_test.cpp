@@ -1,5 +1,6 @@
-// What a session holds from requests before is reused, and no request's bits show it: random prompts
-// that go on, branch off and end early, alone and several at once, against a fresh session each.
+// What a session holds from requests before is reused, and no request's bits show it: random
+// prompts that go on, branch off and end early, alone and several at once, against a fresh session
+// each.
 #include <gtest/gtest.h>
 
 #include <algorithm>
