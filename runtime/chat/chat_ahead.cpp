@@ -66,11 +66,16 @@ Status read_ahead(cria_chat* c, cria_workspace* w, uint32_t max_tokens, uint32_t
   if (c->n_in_context == 0) return read_conversation(c, w, most_tokens, n_read);
   // Messages of cria_chat_add are read with the question.
   if (c->n_in_context != c->n_messages) return Status::kOk;
+  const ChatPart all = all_said(*c);
+  const bool drops = drops_exchanges(*c, all);
+  // What a question that was taken back has replaced is left to the next one: whether exchanges can
+  // be dropped then depends on it.
+  if (drops && !can_drop(*c, all)) return Status::kOk;
   if (has_room(*c, uint64_t{c->n_said} + 1 + room_for_answer(*c))) {
     return read_said(c, w, most_tokens, n_read);
   }
   // Dropping takes no reading, and what is dropped depends on the question.
-  return can_drop(*c, all_said(*c)) ? Status::kOk : read_conversation(c, w, most_tokens, n_read);
+  return drops ? Status::kOk : read_conversation(c, w, most_tokens, n_read);
 }
 
 }  // namespace cria

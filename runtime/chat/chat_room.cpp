@@ -56,14 +56,16 @@ uint32_t exchanges_in(const cria_chat& c, ChatPart part) {
   return n;
 }
 
-bool can_drop(const cria_chat& c, ChatPart part) {
+bool drops_exchanges(const cria_chat& c, ChatPart part) {
   const cria_model& model = *c.session->model;
-  if (c.rereads || part.n_messages == 0 ||
-      !chat_drops_exchanges(model.tokenizer, model.chat_template, has_system(c))) {
-    return false;
-  }
+  return !c.rereads && part.n_messages != 0 &&
+         chat_drops_exchanges(model.tokenizer, model.chat_template, has_system(c));
+}
+
+bool can_drop(const cria_chat& c, ChatPart part) {
   // What was forgotten of it cannot be read with the others in sight any more.
-  return c.phase == ChatPhase::kSpeaking || n_held(c, part.n_tokens) >= behind_answer(c, part);
+  return drops_exchanges(c, part) &&
+         (c.phase == ChatPhase::kSpeaking || n_held(c, part.n_tokens) >= behind_answer(c, part));
 }
 
 namespace {

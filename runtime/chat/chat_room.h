@@ -32,7 +32,10 @@ void note_dropped(cria_chat* c, uint32_t n_exchanges);
 // Exchanges whose messages are all in a part of said.
 [[nodiscard]] uint32_t exchanges_in(const cria_chat& c, ChatPart part);
 
-// Whether exchanges can leave that part without reading the others again.
+// Whether exchanges leave that part without reading the others again, where the session holds it.
+[[nodiscard]] bool drops_exchanges(const cria_chat& c, ChatPart part);
+
+// Whether they can, as the session holds it.
 [[nodiscard]] bool can_drop(const cria_chat& c, ChatPart part);
 
 // Drops the first n exchanges, which are in said. What closes the last answer in it is unread then,

@@ -313,6 +313,37 @@ TEST(ChatAhead, StoppedItChangesNothing) {
   }
 }
 
+// What its reading had replaced is read with the next question, or not at all.
+TEST(ChatAhead, BehindAQuestionThatWasTakenBackItChangesNoBit) {
+  const Kind& kind = kKinds[0];
+  uint64_t n_dropped = 0;
+  for (const int n_asked : {4, 5, 6}) {
+    for (const uint32_t guessed : {1u, kAnswerTokens, 100u}) {
+      for (const int n_words : {1, 30}) {
+        SCOPED_TRACE(std::to_string(n_asked) + " asked, " + std::to_string(guessed) + " guessed, " +
+                     std::to_string(n_words) + " words");
+        Chat plain = make(kind, demo(), 160);
+        Chat ahead = make(kind, demo(), 160);
+        for (Chat* chat : {&plain, &ahead}) {
+          chat->begin(kind.system);
+          for (int i = 0; i < n_asked; ++i) ASSERT_EQ(chat->say(question(i)), CRIA_OK);
+          cria_turn turn;
+          ASSERT_EQ(cria_chat_ask(chat->get(), chat->session().workspace(), nullptr, 0, 4, &turn),
+                    CRIA_OK);
+          cria_chat_abandon(chat->get());
+        }
+        read_ahead(&ahead, 1000, 1 << 20, guessed);
+        std::string words;
+        for (int i = 0; i < n_words; ++i) words += " llama";
+        for (Chat* chat : {&plain, &ahead}) ASSERT_EQ(chat->say(words), CRIA_OK);
+        expect_same(&ahead, &plain);
+        n_dropped += plain.result().n_dropped;
+      }
+    }
+  }
+  EXPECT_GT(n_dropped, 0u);
+}
+
 TEST(ChatAhead, ThereAreTimesWhenNothingCanBeReadAhead) {
   Chat plain(demo(), kAnswerTokens);
   Chat ahead(demo(), kAnswerTokens);
