@@ -1,6 +1,7 @@
 #include "converter/gptq/gptq_tensor.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <span>
 #include <string_view>
@@ -167,7 +168,7 @@ void check_settings_of_layer(const GptqParts& parts, const std::string& name, ui
   const uint64_t inputs = has_order        ? parts.groups.entry->shape[0]
                           : has_all_groups ? own_inputs
                                            : scales[0] * group_size;
-  for (const uint64_t bits : {2, 3, 8}) {
+  for (const uint64_t bits : std::array<uint64_t, 3>{2, 3, 8}) {
     if (inputs == 0 || inputs / kWordBits * bits != words[0]) continue;
     refuse(parts.codes, name,
            "has codes of " + std::to_string(bits) +

@@ -387,6 +387,8 @@ class Endpoints(unittest.TestCase):
         self.refuses("/v1/chat/completions", {"messages": HELLO, "tools": [{"type": "function"}]}, "tools")
         self.refuses("/v1/completions", {"prompt": "a", "echo": True, "logprobs": 1}, "echo")
         self.refuses("/completion", {"prompt": "a", "grammar": "root ::= [a]"}, "grammar")
+        self.refuses("/completion", {"prompt": "a", "lora": [{"id": 0, "scale": 1.0}]}, "lora")
+        self.refuses("/completion", {"prompt": "a [img-1]", "image_data": [{"id": 1, "data": ""}]}, "image_data")
 
     def test_null_is_absent_and_what_is_unknown_is_ignored(self):
         names = ("temperature", "top_p", "max_tokens", "stop", "n", "seed", "stream", "stream_options", "logit_bias", "logprobs",

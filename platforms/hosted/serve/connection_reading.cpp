@@ -7,6 +7,7 @@
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/connection.h"
 #include "platforms/hosted/serve/connection_exchange.h"
+#include "platforms/hosted/serve/http_text.h"
 
 namespace cria::hosted {
 namespace {
@@ -174,8 +175,8 @@ bool Connection::take_head(Reply* refusal) {
   if (!is_http11_ && message.count(http::field::host) == 0) head_.host = "localhost";
   head_.has_origin = message.count(http::field::origin) > 0;
   head_.authorization = only_value(message, http::field::authorization, &is_twice);
-  head_.content_type = only_value(message, http::field::content_type, &is_twice);
-  head_.content_encoding = only_value(message, http::field::content_encoding, &is_twice);
+  head_.content_type = lower(only_value(message, http::field::content_type, &is_twice));
+  head_.content_encoding = lower(only_value(message, http::field::content_encoding, &is_twice));
   const auto key = message.find("X-Api-Key");
   if (key != message.end()) head_.api_key = std::string(key->value());
   ErrorCode ignored;

@@ -11,20 +11,13 @@
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/http_server.h"
+#include "platforms/hosted/serve/http_text.h"
 
 namespace cria::hosted {
 namespace {
 
 // The rest of a header is for the request's other fields.
 constexpr size_t kMostKeyBytes = HttpLimits().header_bytes / 2;
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return result;
-}
 
 bool is_port(std::string_view text) {
   constexpr size_t kMostDigits = 5;

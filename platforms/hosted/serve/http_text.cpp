@@ -23,6 +23,14 @@ std::string closing_text(const Reply& reply) {
   return text + reply.body;
 }
 
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
 std::optional<std::string> percent_decoded(std::string_view text) {
   constexpr size_t kDigits = 2;
   constexpr int kHex = 16;

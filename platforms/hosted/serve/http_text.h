@@ -15,6 +15,9 @@ const char* reason_of(int status);
 // A whole answer, after which the connection closes.
 std::string closing_text(const Reply& reply);
 
+// Letters of ASCII alone, as names of hosts, media and codings are compared.
+std::string lower(std::string_view text);
+
 // Of a path or a part of a query: "my%20model" is "my model". Nothing for an escape that is none,
 // and for that of NUL.
 std::optional<std::string> percent_decoded(std::string_view text);

@@ -25,8 +25,8 @@ struct RequestHead {
   std::string origin;     // empty and has_origin: an empty one was sent
   bool has_origin = false;
   std::string authorization;
-  std::string api_key;  // X-Api-Key
-  std::string content_type;
+  std::string api_key;       // X-Api-Key
+  std::string content_type;  // in lower case, as is the next
   std::string content_encoding;
   std::string local_address;  // that the client connected to
 };

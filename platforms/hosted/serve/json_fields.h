@@ -17,15 +17,18 @@ using Json = nlohmann::json;
 // Every member that a request's own object can have; parse_object drops all others.
 inline constexpr auto kRequestMembers = std::to_array<std::string_view>({
     "add_special",
+    "audio",
     "content",
     "echo",
     "frequency_penalty",
     "functions",
     "grammar",
     "ignore_eos",
+    "image_data",
     "json_schema",
     "logit_bias",
     "logprobs",
+    "lora",
     "max_completion_tokens",
     "max_tokens",
     "messages",

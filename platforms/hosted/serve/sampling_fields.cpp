@@ -262,8 +262,9 @@ void set_schema(const OrderContext& context, const RequestFields& fields, std::s
 }
 
 void refuse_unsupported(const RequestFields& fields) {
-  for (const MemberName name : {MemberName("tools"), MemberName("functions"), MemberName("grammar"),
-                                MemberName("suffix")}) {
+  for (const MemberName name :
+       {MemberName("tools"), MemberName("functions"), MemberName("grammar"), MemberName("suffix"),
+        MemberName("image_data"), MemberName("audio"), MemberName("lora")}) {
     const Json* const found = fields.find(name);
     const bool is_there =
         found != nullptr &&
