@@ -14,6 +14,7 @@ unset TAR_OPTIONS
 build=$root/build/fuzz
 corpora=$root/tests/data/corpus
 most_bytes=8192                                     # of an input that joins the repository
+most_seconds=600                                    # of an input that hangs; targets limit processor time themselves
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
 export UBSAN_OPTIONS=print_stacktrace=1
 export ASAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer-14
@@ -60,7 +61,8 @@ run() {
   mkdir -p "$found" "$build/findings" "$build/logs"
   [ ! -f "$dictionary" ] || options+=("-dict=$dictionary")
   unpack "$1"
-  "$build/tests/bin/$1_fuzz" "$found" "${options[@]}" "$build/seeds/$1" -max_total_time="$2" -timeout=20 -rss_limit_mb=2048 \
+  "$build/tests/bin/$1_fuzz" "$found" "${options[@]}" "$build/seeds/$1" -max_total_time="$2" -timeout=$most_seconds \
+    -report_slow_units=$most_seconds -rss_limit_mb=2048 \
     -max_len="$(max_len "$1")" -print_final_stats=1 -artifact_prefix="$build/findings/$1-" \
     >"$build/logs/$1.log" 2>&1 || true
 }
@@ -95,7 +97,7 @@ minimize() {
     unpack "$target"
     mkdir -p "$build/corpus/$target"
     # By edges, not by how often each is taken: a corpus of hundreds of files becomes one of dozens.
-    "$build/tests/bin/${target}_fuzz" -merge=1 -use_counters=0 -max_len=$most_bytes -timeout=20 \
+    "$build/tests/bin/${target}_fuzz" -merge=1 -use_counters=0 -max_len=$most_bytes -timeout=$most_seconds \
       "$build/seeds/$target" "$build/corpus/$target" 2>&1 | tail -n 1
     pack "$target"
   done
