@@ -145,8 +145,7 @@ Rendering TemplateRenderer::Implementation::render(const Probe& probe, bool open
   try {
     const std::string text =
         root->render(Context::make(variables(probe, opens_turn, date), functions));
-    constexpr size_t kBytesInAStep = 256;
-    budget.spend(1 + text.size() / kBytesInAStep);
+    budget.spend(1 + text.size() / JinjaBudget::kBytesInAStep);
     return {text, ""};
   } catch (const std::exception& error) {
     budget.check();

@@ -352,8 +352,7 @@ constexpr NamedOperator kOperators[] = {
 
 // The size of a value that was made, in steps.
 size_t steps_of(const Value& value) {
-  constexpr size_t kBytesInAStep = 256;
-  if (value.is_string()) return value.size() / kBytesInAStep;
+  if (value.is_string()) return value.size() / JinjaBudget::kBytesInAStep;
   return value.is_array() ? value.size() : 0;
 }
 

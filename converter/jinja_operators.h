@@ -27,6 +27,7 @@ namespace cria::converter {
 // What all renderings of a template may take together.
 class JinjaBudget {
  public:
+  static constexpr size_t kBytesInAStep = 256;
   // Steps, each of which is a call, an item of a loop, or some bytes. Throws std::runtime_error.
   void spend(size_t steps);
   // Throws again where it is spent: what failed by it is no refusal of the template's own.

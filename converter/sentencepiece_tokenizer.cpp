@@ -6,11 +6,11 @@
 #include "converter/error.h"
 #include "converter/sentencepiece_model.h"
 #include "converter/text_table.h"
+#include "quant/utf8.h"
 
 namespace cria::converter {
 namespace {
 
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 constexpr uint32_t kBpeModel = 2;
 // A piece of n bytes can be made in n - 1 ways, each of which is compared with it; the library
 // itself makes none of more than 16 characters unless it is told to.
@@ -71,7 +71,7 @@ void put_piece(const SentencePiece& piece, uint32_t id, const std::string& where
     case PieceType::kUserDefined: {
       // Looked for in the text as it is, as llama.cpp and transformers do it, unless it has what
       // spaces become.
-      const bool has_spaces = piece.text.find(kSpaceMark) != std::string::npos;
+      const bool has_spaces = piece.text.find(kSpaceMarkText) != std::string::npos;
       add_token({id, piece.text, false, has_spaces, false, false}, model);
       if (has_spaces) model->at(id).flags |= format::kTokenNormalized;
       return;

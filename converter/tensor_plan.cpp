@@ -138,8 +138,7 @@ bool embedding_is_tied(const Checkpoint& checkpoint, bool config_says_tied,
   }
   warnings->push_back(
       "config.json ties the embeddings, but the checkpoint or its adapters have two different "
-      "matrices: both "
-      "are kept");
+      "matrices: both are kept");
   return false;
 }
 

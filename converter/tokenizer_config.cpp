@@ -26,20 +26,6 @@ bool is_common_name(std::string_view name) {
   return std::find(std::begin(kTokenNames), std::end(kTokenNames), name) != std::end(kTokenNames);
 }
 
-// A token as an object of any of the files.
-AddedToken token_of(const JsonObject& object, bool is_named) {
-  AddedToken token;
-  token.id = format::kNone;
-  token.text = object.text("content").value_or("");
-  const bool is_special = object.boolean("special").value_or(false);
-  token.normalized = object.boolean("normalized").value_or(!is_special);
-  token.special = is_special || is_named;
-  token.strip_left = object.boolean("lstrip").value_or(false);
-  token.strip_right = object.boolean("rstrip").value_or(false);
-  token.single_word = object.boolean("single_word").value_or(false);
-  return token;
-}
-
 // A token is a text or an object with its content; null is none. transformers refuses anything else
 // but an object without content, which would be a token without a text: nobody means that.
 std::optional<AddedToken> named_token(const JsonObject& object, const std::string& key,
@@ -56,7 +42,9 @@ std::optional<AddedToken> named_token(const JsonObject& object, const std::strin
   if (content == value.end() || !content->is_string()) {
     object.refuse_type(key, "a text or an object with a text as its content", value);
   }
-  return token_of(JsonObject(value, object.where() + ": " + key), true);
+  token = read_added_token(JsonObject(value, object.where() + ": " + key));
+  token.special = true;
+  return token;
 }
 
 // What one of the files says of tokens by name and without ids.
@@ -91,7 +79,7 @@ void read_extra(const JsonObject& object, const Json& json, Mentions* mentions) 
   mentions->has_extra = true;
   for (const Json& value : *found) {
     if (value.is_object()) {
-      mentions->extra.push_back(token_of(JsonObject(value, object.where() + ": " + key), false));
+      mentions->extra.push_back(read_added_token(JsonObject(value, object.where() + ": " + key)));
     } else if (auto token = named_token(object, key, value)) {
       mentions->extra.push_back(*std::move(token));
     }
@@ -175,7 +163,7 @@ void read_added_tokens_decoder(const JsonObject& root, const Json& json, Tokeniz
         id.find_first_not_of("0123456789") != std::string::npos) {
       root.refuse("added_tokens_decoder", "has an id that is no number: " + shown(id));
     }
-    AddedToken added = token_of(object, false);
+    AddedToken added = read_added_token(object);
     added.id = static_cast<uint32_t>(std::stoul(id));
     check_id(root, "added_tokens_decoder", added.id);
     config->listed.push_back(std::move(added));
@@ -274,6 +262,18 @@ void read_tokens(const fs::path& folder, const Json& json, const JsonObject& obj
 }
 
 }  // namespace
+
+AddedToken read_added_token(const JsonObject& object) {
+  AddedToken token;
+  token.id = format::kNone;
+  token.text = object.text("content").value_or("");
+  token.special = object.boolean("special").value_or(false);
+  token.normalized = object.boolean("normalized").value_or(!token.special);
+  token.strip_left = object.boolean("lstrip").value_or(false);
+  token.strip_right = object.boolean("rstrip").value_or(false);
+  token.single_word = object.boolean("single_word").value_or(false);
+  return token;
+}
 
 std::string TokenizerConfig::text_of(std::string_view name) const {
   const auto found = named.find(name);

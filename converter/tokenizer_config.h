@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "converter/json_input.h"
 #include "converter/tokenizer_tables.h"
 
 namespace cria::converter {
@@ -30,6 +31,10 @@ struct TokenizerConfig {
   // The text of a named token; empty: none is named so.
   [[nodiscard]] std::string text_of(std::string_view name) const;
 };
+
+// A token as an object of any file of a folder says it, without its id. Throws ProgramError for
+// members of another type.
+[[nodiscard]] AddedToken read_added_token(const JsonObject& object);
 
 // Reads those of the files that the folder has. Throws ProgramError for broken ones.
 [[nodiscard]] TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder);

@@ -167,14 +167,8 @@ std::vector<AddedToken> read_added_tokens(const Json& root, const Vocabulary& vo
   const std::string list_name = where + ": added_tokens";
   for (const Json& entry : *list) {
     const JsonObject object(entry, list_name);
-    AddedToken added;
-    added.text = object.text("content").value_or("");
+    AddedToken added = read_added_token(object);
     added.id = object.required_count("id");
-    added.special = object.boolean("special").value_or(false);
-    added.normalized = object.boolean("normalized").value_or(!added.special);
-    added.strip_left = object.boolean("lstrip").value_or(false);
-    added.strip_right = object.boolean("rstrip").value_or(false);
-    added.single_word = object.boolean("single_word").value_or(false);
     if (const auto known = vocabulary.ids.find(added.text)) added.id = *known;
     tokens.push_back(std::move(added));
   }

@@ -5,6 +5,7 @@
 
 #include "converter/error.h"
 #include "converter/pre_tokenizer_tables.h"
+#include "quant/utf8.h"
 
 namespace cria::converter {
 namespace {
@@ -15,8 +16,6 @@ using format::TokenizerKind;
 
 // The longest list of published tokenizers has six.
 constexpr size_t kMaxStages = 64;
-
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
 // One stage of the file, taken out of its Sequence.
 struct Stage {
@@ -83,10 +82,10 @@ void read_normalizer(Reader* reader) {
     if (is_byte_level && stage.type == "NFC") {
       out.flags |= format::kNfc;
     } else if (!is_byte_level && stage.type == "Prepend" && !out.replaces_in_normalizer &&
-               stage.object.text("prepend").value_or("") == kSpaceMark) {
+               stage.object.text("prepend").value_or("") == kSpaceMarkText) {
       out.prepends_in_normalizer = true;
       out.flags |= format::kPrependSpace;
-    } else if (!is_byte_level && replaces(stage, " ", kSpaceMark)) {
+    } else if (!is_byte_level && replaces(stage, " ", kSpaceMarkText)) {
       out.replaces_in_normalizer = true;
     } else {
       reader->refuse_type("normalizer", stage.type);
@@ -188,7 +187,7 @@ std::string prepend_scheme(const Stage& stage) {
 
 void read_metaspace(Reader* reader, const Stage& stage) {
   TokenizerStages& out = reader->stages;
-  if (stage.object.text("replacement").value_or("") != kSpaceMark) {
+  if (stage.object.text("replacement").value_or("") != kSpaceMarkText) {
     reader->refuse("pre_tokenizer 'Metaspace' with another replacement is not supported");
   }
   const std::string scheme = prepend_scheme(stage);
@@ -279,7 +278,7 @@ void read_decoder(Reader* reader) {
     } else if (stage.type == "Metaspace") {
       if (prepend_scheme(stage) != "never") out.flags |= format::kStripSpace;
     } else if (stage.type != "ByteFallback" && stage.type != "Fuse" &&
-               !replaces(stage, kSpaceMark, " ")) {
+               !replaces(stage, kSpaceMarkText, " ")) {
       reader->refuse_type("decoder", stage.type);
     }
   }
@@ -309,7 +308,7 @@ std::string replace_spaces(std::string_view text) {
   std::string result;
   for (const char c : text) {
     if (c == ' ') {
-      result += kSpaceMark;
+      result += kSpaceMarkText;
     } else {
       result += c;
     }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "converter/error.h"
+#include "quant/utf8.h"
 
 namespace cria::converter {
 namespace {
@@ -16,8 +17,6 @@ using format::MergeEntry;
 using format::PreTokenizer;
 using format::TokenizerHeader;
 using format::TokenizerKind;
-
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
 [[noreturn]] void refuse(const TokenizerModel& model, const std::string& problem) {
   throw ProgramError(ExitCode::kInvalidInput, model.where + ": " + problem);
@@ -193,13 +192,13 @@ void add_token(const AddedToken& added, TokenizerModel* model) {
 
 PreTokenizer choose_word_cut(const TokenizerModel& model) {
   const auto crosses = [&model](const TokenizerMerge& merge) {
-    return model.tokens[merge.right].text.starts_with(kSpaceMark) &&
-           !model.tokens[merge.left].text.ends_with(kSpaceMark);
+    return model.tokens[merge.right].text.starts_with(kSpaceMarkText) &&
+           !model.tokens[merge.left].text.ends_with(kSpaceMarkText);
   };
   const bool any = std::any_of(model.merges.begin(), model.merges.end(), crosses);
   // An unknown U+2581 would be fused with what stands before it.
   const bool known = std::any_of(model.tokens.begin(), model.tokens.end(), [](const auto& token) {
-    return token.is_word && token.text == kSpaceMark;
+    return token.is_word && token.text == kSpaceMarkText;
   });
   return any || !known ? PreTokenizer::kWhole : PreTokenizer::kSpaceRuns;
 }
