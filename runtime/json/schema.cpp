@@ -446,8 +446,9 @@ Status Compiler::read_range(const Found& found, bool integers, Node* node) {
     const bool is_one = text_.is_number(value) &&
                         read_decimal(text_.raw(value), &d, &negative) == DecimalResult::kExact &&
                         d.whole == 1 && d.part == 0 && !negative;
-    if (!is_one)
+    if (!is_one) {
       return refuse(value - 1, kNames[kMultipleOf], "of anything but 1 is not supported");
+    }
     integers = true;
   }
   const NumberFormat* const format = number_format(found);

@@ -60,7 +60,12 @@ class Reader {
   Status number();
   Status word(std::string_view word);
   void count_member(std::string_view name);
-  void need_length(uint32_t length);
+  void count_pattern(std::string_view pattern);
+  void count_format(std::string_view name);
+  void count_length(std::string_view number);
+  void need_length(uint64_t length);
+  // Of the object at hand.
+  void note_pattern() { patterns_ |= uint64_t{1} << (depth_ - 1); }
 
   std::string_view text_;
   SchemaValue* values_;
@@ -73,8 +78,6 @@ class Reader {
   // What the value at hand is, by its member's name.
   enum class Member { kOther, kPattern, kFormat, kLength };
   Member member_ = Member::kOther;
-  void count_length(std::string_view number);
-  void count_text(Member member, std::string_view text);
   uint32_t lengths_[kMostSchemaNesting] = {};  // the larger one of an open object's, and one
   uint64_t patterns_ = 0;                      // bit d: container d has a pattern or a format
   uint32_t formats_ = 0;                       // a bit each
@@ -202,38 +205,36 @@ void Reader::count_member(std::string_view name) {
   }
 }
 
-void Reader::need_length(uint32_t length) {
-  lengths_[depth_ - 1] = std::max(lengths_[depth_ - 1], std::min(length, kMostCountedLength) + 1);
+void Reader::need_length(uint64_t length) {
+  const auto n_sets = static_cast<uint32_t>(std::min<uint64_t>(length, kMostCountedLength)) + 1;
+  lengths_[depth_ - 1] = std::max(lengths_[depth_ - 1], n_sets);
 }
 
 void Reader::count_length(std::string_view number) {
   Decimal d = {};
   bool negative = false;
   static_cast<void>(read_decimal(number, &d, &negative));
-  need_length(static_cast<uint32_t>(std::min<uint64_t>(d.whole, kMostCountedLength)));
+  need_length(d.whole);
 }
 
-// Of a pattern or a format. The latter's pattern is there once.
-void Reader::count_text(Member member, std::string_view text) {
-  if (member != Member::kPattern && member != Member::kFormat) return;
-  std::string_view pattern = text;
-  if (member == Member::kPattern) {
-    ++counts_->n_patterns;
-  } else {
-    const uint32_t format = find_format(text);
-    if (find_number_format(text) != nullptr) ++counts_->n_bounds;
-    if (format == kFormats) return;
-    patterns_ |= uint64_t{1} << (depth_ - 1);
-    if (format_at(format).most_characters > 0) need_length(format_at(format).most_characters);
-    if ((formats_ >> format & 1) != 0) return;
-    formats_ |= uint32_t{1} << format;
-    ++counts_->n_formats;
-    pattern = format_at(format).pattern;
-  }
-  patterns_ |= uint64_t{1} << (depth_ - 1);
+void Reader::count_pattern(std::string_view pattern) {
   const PatternRoom room = room_for_pattern(pattern);
   counts_->pattern_positions += room.positions;
   counts_->pattern_ranges += room.ranges;
+}
+
+// Its pattern is there once, however many have it.
+void Reader::count_format(std::string_view name) {
+  if (find_number_format(name) != nullptr) ++counts_->n_bounds;
+  const uint32_t index = find_format(name);
+  if (index == kFormats) return;
+  const Format& format = format_at(index);
+  note_pattern();
+  if (format.most_characters > 0) need_length(format.most_characters);
+  if ((formats_ >> index & 1) != 0) return;
+  formats_ |= uint32_t{1} << index;
+  ++counts_->n_formats;
+  count_pattern(format.pattern);
 }
 
 Status Reader::name() {
@@ -266,7 +267,13 @@ Status Reader::value() {
   switch (c) {
     case '"':
       CRIA_TRY(string());
-      count_text(member, part_of(text_, begin + 1, at_ - begin - 2));
+      if (member == Member::kPattern) {
+        ++counts_->n_patterns;
+        note_pattern();
+        count_pattern(part_of(text_, begin + 1, at_ - begin - 2));
+      } else if (member == Member::kFormat) {
+        count_format(part_of(text_, begin + 1, at_ - begin - 2));
+      }
       break;
     case 't':
       ++counts_->n_schemas;

@@ -34,6 +34,8 @@ uint32_t first_end_token(const cria_model* model) {
 constexpr std::chrono::milliseconds kMemoryPause{10};
 constexpr long kMostInHand = 1;
 
+void fail_for_memory() { throw std::bad_alloc(); }
+
 // An escaped slash separates nothing: no path that is served has one.
 std::string decoded_path(std::string_view path) {
   const std::string decoded = percent_decoded(path).value_or(std::string());
@@ -203,14 +205,14 @@ void Api::handle(RequestHead head, std::string body, std::shared_ptr<Exchange> e
       std::this_thread::sleep_for(kMemoryPause);
     }
     if (exchange->is_gone()) return;
-    std::function<void()> told = [] { throw std::bad_alloc(); };  // small enough to take none
+    std::function<void()> told = fail_for_memory;  // which takes none
     try {
       told = answer_to(*route, text, exchange);
     } catch (...) {
       std::string().swap(text);
     }
     while (!try_post(told, exchange) && !worker_.is_over()) {
-      told = [] { throw std::bad_alloc(); };
+      told = fail_for_memory;
       std::this_thread::sleep_for(kMemoryPause);
     }
   };

@@ -6,6 +6,7 @@
 #include <boost/beast/http/parser.hpp>
 
 #include <atomic>
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -13,7 +14,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -54,10 +54,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     bool is_busy;   // sends its request or takes its answer
     double per_ms;  // bytes of that
     int64_t since_ms;
-    bool operator<(const Pace& other) const {
-      return std::tie(is_new, is_busy, per_ms, since_ms) <
-             std::tie(other.is_new, other.is_busy, other.per_ms, other.since_ms);
-    }
+    auto operator<=>(const Pace& other) const = default;
   };
   // Nothing where it is not waited for: its answer is being made.
   [[nodiscard]] std::optional<Pace> pace(int64_t now_ms) const;

@@ -82,6 +82,8 @@ class Builder {
   }
 
  private:
+  static constexpr size_t kShownBytes = 64;
+
   bool put(Json value) {
     if (depth_ == 0) throw_no_object();
     if (!is_dropped_) add(std::move(value));
@@ -128,8 +130,7 @@ class Builder {
   Json* root_;
   std::vector<Json*> open_;  // what is being built, and what it is in
   Json* place_ = nullptr;    // of the member whose name was told last
-  static constexpr size_t kShownBytes = 64;
-  std::string member_;  // of the root, or how its name begins
+  std::string member_;       // of the root, or how its name begins
   int depth_ = 0;
   bool is_dropped_ = false;  // the member of the root that is being told
   bool has_ids_ = false;     // it

@@ -91,10 +91,6 @@ struct LargePages {
 };
 #endif
 
-}  // namespace
-
-namespace {
-
 uint64_t physical_memory_bytes() {
   const long n_pages = ::sysconf(_SC_PHYS_PAGES);
   const long page_bytes = ::sysconf(_SC_PAGESIZE);
