@@ -73,4 +73,13 @@ void mend_checksums(std::span<uint8_t> file) {
   std::memcpy(file.data(), &header, sizeof header);
 }
 
+void set_sliding_window(std::span<uint8_t> file, uint32_t window) {
+  const std::span<uint8_t> section = section_bytes(file, format::SectionKind::kConfig);
+  format::ModelConfig config;
+  std::memcpy(&config, section.data(), sizeof config);
+  config.sliding_window = window;
+  std::memcpy(section.data(), &config, sizeof config);
+  mend_checksums(file);
+}
+
 }  // namespace cria::test

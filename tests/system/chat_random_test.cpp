@@ -55,12 +55,7 @@ Bytes demo(std::string_view chat_template, format::NumberFormat weights) {
 }
 
 Bytes with_window(Bytes file, uint32_t window) {
-  const std::span<uint8_t> section = test::section_bytes(file, format::SectionKind::kConfig);
-  format::ModelConfig config;
-  std::memcpy(&config, section.data(), sizeof config);
-  config.sliding_window = window;
-  std::memcpy(section.data(), &config, sizeof config);
-  test::mend_checksums(file);
+  test::set_sliding_window(file, window);
   return file;
 }
 

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
@@ -26,12 +25,7 @@ using test::HeardChoice;
 std::string demo_with_window(uint32_t window) {
   if (window == 0) return test::demo_path();
   test::Bytes file = test::read_file(test::demo_path());
-  const std::span<uint8_t> section = test::section_bytes(file, format::SectionKind::kConfig);
-  format::ModelConfig config;
-  std::memcpy(&config, section.data(), sizeof config);
-  config.sliding_window = window;
-  std::memcpy(section.data(), &config, sizeof config);
-  test::mend_checksums(file);
+  test::set_sliding_window(file, window);
   return test::written("window" + std::to_string(window) + ".cria", file);
 }
 
