@@ -123,11 +123,7 @@ class LongTexts(unittest.TestCase):
         cls.control = tokenizer["added_tokens"][-1]["content"] = "<|" + "y" * 96 + "|>"
         (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
         (folder / "tokenizer_config.json").write_text("{}")
-        cls.server = Server("--sessions", 2, "--queue", 60, model=cli.converted(folder))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.__exit__()
+        cls.server = cls.enterClassContext(Server("--sessions", 2, "--queue", 60, model=cli.converted(folder)))
 
     def test_what_is_told_of_tokens(self):
         for n, status in ((4000, 200), (4200, 413)):
