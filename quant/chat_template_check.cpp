@@ -101,7 +101,7 @@ uint32_t template_end_token(const Tokenizer& tokenizer, const ChatTemplate& chat
 }
 
 const char* check_control_tokens(const Tokenizer& tokenizer, const ChatTemplate* chat,
-                                 const format::ModelConfig& config) {
+                                 const format::ModelScalars& config) {
   const uint32_t* const ends = config.end_tokens;
   const uint32_t* const behind = ends + config.n_end_tokens;
   for (const uint32_t* end = ends; end != behind; ++end) {

@@ -11,31 +11,26 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "quant/format.h"
+#include "quant/blocks/state_part.h"
+#include "quant/model_config.h"
 
 namespace cria {
 
-enum class KvFormat : uint32_t { kInt8 = 0, kF32 = 1, kK8V4 = 2 };
-
 // Reserved for records whose real size depends on the target; asserted where they are defined.
 inline constexpr uint64_t kModelObjectBytes = 2112;
-inline constexpr uint64_t kLayerObjectBytes = 1024;
+inline constexpr uint64_t kKindObjectBytes = 128;
+inline constexpr uint64_t kLayerObjectBytes = 64;
+inline constexpr uint64_t kTensorObjectBytes = 64;
 inline constexpr uint64_t kSessionObjectBytes = 256;
+inline constexpr uint64_t kCacheObjectBytes = 96;  // of a session, for each kind of layers
 inline constexpr uint64_t kWorkspaceObjectBytes = 512;
 inline constexpr uint64_t kRowObjectBytes = 16;             // a row of a step
-inline constexpr uint64_t kQueryObjectBytes = 24;           // a query of attention
 inline constexpr uint64_t kDecompressorBytes = 160 * 1024;  // zstd's static context, one a thread
 inline constexpr uint64_t kStagingBytes = format::kChunkRawBytes;  // one a thread: a frame, or
                                                                    // upper bits out of one
 inline constexpr uint64_t kChunkScratchBytes = kDecompressorBytes + kStagingBytes;
 static_assert(kDecompressorBytes % format::kAlignment == 0);
 static_assert(kStagingBytes % format::kAlignment == 0);
-// Positions that attention handles at once; its scratch does not grow with the context.
-inline constexpr uint32_t kAttentionTile = 64;
-// Queries, heads of rows, that may go through a tile together; one in chunks of fewer rows than
-// that, whose memory is to be small.
-inline constexpr uint32_t kAttentionQueries = 32;
-inline constexpr uint32_t kAttentionBlockRows = 32;
 // Bytes a symbol of the text being encoded takes (runtime/text/bpe.h).
 inline constexpr uint64_t kEncodeBytesPerSymbol = 28;
 
@@ -72,7 +67,7 @@ struct MemoryPlan {
   } model;
   struct Session {
     uint64_t objects;
-    uint64_t kv_cache;
+    uint64_t kv_cache;  // all state of layers
     uint64_t history;
     uint64_t logits;
     uint64_t total;  // sum of the four
@@ -94,65 +89,47 @@ struct MemoryPlan {
 [[nodiscard]] uint64_t scratch_bytes(const MemoryPlan::Workspace& workspace);
 
 // Returns false when a size does not fit 63 bits. config must have passed check_config.
-[[nodiscard]] bool plan_memory(const format::ModelConfig& config, const PlanInput& input,
-                               MemoryPlan* plan);
+[[nodiscard]] bool plan_memory(const Config& config, const PlanInput& input, MemoryPlan* plan);
 
-// Sub-blocks of the running part, each rounded up to 64, in elements' bytes; the decoder lays them
-// out in this order.
-struct RunningLayout {
-  uint64_t x;                 // [chunk][d_model] f32, the residual stream
-  uint64_t normed;            // [chunk][max(d_model, n_heads * head_dim)] f32
-  uint64_t wide;              // the larger of qkv and gate_up, which share it
-  uint64_t projected;         // [chunk][d_model] f32, what a block adds
-  uint64_t quantized;         // [chunk][widest padded input] int8
-  uint64_t quantized_scales;  // [chunk][widest padded input / 32] f32
-  uint64_t quantized_sums;    // [chunk][widest padded input / 32] int32
-  uint64_t rope;              // [chunk][head_dim] f32: cosines, then sines
-  uint64_t attention;         // one slice a thread
-  uint64_t attention_per_thread;
-  uint64_t attention_queries;  // of a slice
-  uint64_t rows;               // [chunk] records of 16 bytes
-  uint64_t turn_logits;        // [max_turns][vocab_size] f32; none for one turn
-  uint64_t backend;
-  uint64_t total;
+// What a step computes with: the running part of a workspace.
+struct StepMemory {
+  float* x;            // [rows][d_model], the residual stream
+  float* normed;       // [rows][max(d_model, what mixers bring back)]
+  float* block;        // [rows][d_model], what a block adds
+  int8_t* codes;       // quantized inputs of matrices, [rows][widest_input]
+  float* scales;       // [rows][widest_input / 32]
+  int32_t* sums;       // [rows][widest_input / 32]
+  float* cosines;      // [rows] of each RoPE table's pairs, then sines
+  uint8_t* scratch;    // of the block at hand
+  uint8_t* rows;       // [rows] records of kRowObjectBytes
+  float* turn_logits;  // [max_turns][vocab_size]; none for one turn
+  uint8_t* backend;
 };
-[[nodiscard]] RunningLayout running_layout(const format::ModelConfig& config,
-                                           const PlanInput& input);
+StepMemory lay_out_step(const Config& config, const PlanInput& input, Carver* carver);
+
+// Pairs of all RoPE tables together.
+[[nodiscard]] uint32_t rope_pairs(const format::ModelScalars& model);
 
 // Scratch of moving keys and values, in floats: an angle's cosines and sines, then a key and a
 // value of each task, twice. Fits into what running takes, which is as large if need be.
-[[nodiscard]] uint64_t moving_floats(const format::ModelConfig& config, uint32_t n_threads);
+[[nodiscard]] uint64_t moving_floats(const Config& config, uint32_t n_threads);
 
-// Widest input of any matrix, padded to the largest group: floats or int8 a row of activations may
-// take.
-[[nodiscard]] uint64_t widest_input(const format::ModelConfig& config);
+// Positions that layers of a kind keep: those of the context or, with a window, a ring of the
+// window and the rows that are written before they are read. A ring is whole tiles of attention, so
+// that none lies across its end.
+[[nodiscard]] uint32_t kept_positions(const format::LayerKind& kind, uint32_t context,
+                                      uint32_t prefill_chunk);
 
-// Positions that a KV cache holds: those of the context or, of a sliding-window model, a ring of
-// the window and the rows that are written before they are read. A ring is whole tiles of
-// attention, so that none lies across its end.
-[[nodiscard]] uint32_t kv_positions(const format::ModelConfig& config, uint32_t context,
-                                    uint32_t prefill_chunk);
-
-// Bytes of one position of one KV head in each of the KV cache's four parts: codes are int8 with
-// one f32 scale, or f32 without, or in 4 bits as quant/value_groups.h says.
-struct KvRowBytes {
-  uint32_t keys;
-  uint32_t values;
-  uint32_t key_scales;
-  uint32_t value_scales;
+// The state of a kind's layers: its parts, each [layers of the kind][n_heads][n_positions] rows.
+struct StateLayout {
+  StateParts parts;
+  uint32_t n_positions;
+  std::array<uint8_t*, kMaxStateParts> memory;
 };
-[[nodiscard]] KvRowBytes kv_row_bytes(uint32_t head_dim, KvFormat kv_format);
+StateLayout lay_out_state(const Config& config, size_t kind, const PlanInput& input,
+                          Carver* carver);
 
-// The KV cache's four parts, each [n_layers][n_kv_heads][n_positions] rows and rounded up to 64:
-// codes of keys and values, then their scales.
-struct KvLayout {
-  uint64_t keys;
-  uint64_t values;
-  uint64_t key_scales;
-  uint64_t value_scales;
-  uint64_t total;
-};
-[[nodiscard]] KvLayout kv_layout(const format::ModelConfig& config, uint32_t n_positions,
-                                 KvFormat kv_format);
+// Layers of a kind.
+[[nodiscard]] uint32_t layers_of(const Config& config, size_t kind);
 
 }  // namespace cria

@@ -1,145 +1,68 @@
 #include "quant/model_layout.h"
 
-#include <cmath>
 #include <cstring>
 #include <iterator>
 
 #include "quant/align.h"
-#include "quant/all_zero.h"
-#include "quant/architectures.h"
-#include "quant/tensor_roles.h"
+#include "quant/blocks/blocks.h"
 
 namespace cria {
 namespace {
 
-using format::ModelConfig;
+using format::LayerKind;
+using format::ModelScalars;
 using format::NumberFormat;
 using format::TensorRole;
 
-bool in_range(uint32_t value, uint32_t low, uint32_t high) { return value >= low && value <= high; }
-
-// Multipliers must be usable numbers: a NaN or an infinity would reach every logit.
-bool is_finite(float value) { return std::isfinite(value); }
-
-uint64_t no_rope_layers(const ModelConfig& c) {
-  constexpr unsigned kWordBits = 32;
-  return uint64_t{c.no_rope_layers[1]} << kWordBits | c.no_rope_layers[0];
-}
-
-const char* check_sizes(const ModelConfig& c) {
-  if (!in_range(c.n_layers, 1, format::kMaxLayers)) return "n_layers";
-  if (!in_range(c.d_model, 1, format::kMaxModelWidth)) return "d_model";
-  if (!in_range(c.n_heads, 1, format::kMaxHeads)) return "n_heads";
-  if (!in_range(c.n_kv_heads, 1, c.n_heads) || c.n_heads % c.n_kv_heads != 0) return "n_kv_heads";
-  if (!in_range(c.head_dim, 2, format::kMaxHeadDim) || c.head_dim % 2 != 0) return "head_dim";
-  if (c.n_heads * c.head_dim > format::kMaxModelWidth) return "n_heads * head_dim";
-  if (!in_range(c.d_ff, 1, format::kMaxFfnWidth)) return "d_ff";
-  if (!in_range(c.vocab_size, 1, format::kMaxVocab)) return "vocab_size";
-  if (!in_range(c.max_context, 1, format::kMaxContext)) return "max_context";
-  if (!in_range(c.planned_context, 1, c.max_context)) return "planned_context";
-  if (c.sliding_window > format::kMaxContext) return "sliding_window";
-  return nullptr;
-}
-
-const char* check_rope(const ModelConfig& c) {
-  if (c.rotary_dim >= c.head_dim || c.rotary_dim % 2 != 0) return "rotary_dim";
-  const bool has_two = (c.flags & format::kLongRope) != 0;
-  if (has_two ? !in_range(c.original_context, 1, c.max_context - 1) : c.original_context != 0) {
-    return "original_context";
-  }
-  if (c.no_rope_period > format::kMaxNoRopePeriod) return "no_rope_period";
-  const uint64_t layers = no_rope_layers(c);
-  // No bits beyond the period, and some within it.
-  const uint64_t beyond =
-      c.no_rope_period == format::kMaxNoRopePeriod ? 0 : layers >> c.no_rope_period;
-  const bool holds = beyond == 0 && (layers != 0) == (c.no_rope_period != 0);
-  return holds ? nullptr : "no_rope_layers";
-}
-
-const char* check_numbers(const ModelConfig& c) {
-  if (!(is_finite(c.rms_epsilon) && c.rms_epsilon >= 0 && c.rms_epsilon < 1)) return "rms_epsilon";
-  if (!is_finite(c.embedding_multiplier)) return "embedding_multiplier";
-  if (!is_finite(c.residual_multiplier)) return "residual_multiplier";
-  if (!is_finite(c.attention_multiplier)) return "attention_multiplier";
-  if (!(is_finite(c.logits_divisor) && c.logits_divisor > 0)) return "logits_divisor";
-  if (!is_finite(c.rope_factor)) return "rope_factor";
-  return nullptr;
-}
-
-const char* check_tokens(const ModelConfig& c) {
-  if (c.bos_token != format::kNone && c.bos_token >= c.vocab_size) return "bos_token";
-  if (c.n_end_tokens > format::kMaxEndTokens) return "n_end_tokens";
-  for (uint32_t i = 0; i < format::kMaxEndTokens; ++i) {
-    if (i < c.n_end_tokens ? c.end_tokens[i] >= c.vocab_size : c.end_tokens[i] != 0) {
-      return "end_tokens";
-    }
-  }
-  return nullptr;
-}
-
 constexpr MatrixFormat kVectorFormat = {NumberFormat::kF32, 0};
+constexpr LayerKind kOutsideLayers = {};
 
-TensorSpec spec_of(const ModelConfig& c, const TensorRoleRow& row, uint32_t layer,
+// Rows before the layers, of the parts of each layer (or of each kind), then of those behind.
+size_t part_count(size_t n_layers) { return n_layers * kLayerParts + 2; }
+
+// Whose rows a part has: a layer's or kind's number; n_layers outside the layers.
+size_t owner_of(size_t part, size_t n_layers) {
+  return part == 0 ? n_layers : (part - 1) / kLayerParts;
+}
+
+std::span<const TensorRow> part_of_kind(const LayerKind& kind, size_t part) {
+  return layer_part(kind, (part - 1) % kLayerParts);
+}
+
+std::span<const TensorRow> part_of_model(size_t part) {
+  return part == 0 ? std::span<const TensorRow>(kRowsBeforeLayers) : kRowsBehindLayers;
+}
+
+TensorSpec spec_of(const ModelScalars& m, const LayerKind& kind, const TensorRow& row,
                    MatrixFormat matrix_format) {
-  const bool is_matrix = row.matrix != kNoMatrix;
-  const MatrixFormat f = is_matrix ? matrix_format : kVectorFormat;
-  return {row.role,
-          layer,
-          is_matrix,
-          {extent(row.rows, c), extent(row.cols, c), f.number_format, f.group_size},
-          has_nibbles(f.number_format) && (c.flags & format::kSignedScales) != 0};
+  const MatrixFormat f = row.form == TensorForm::kMatrix ? matrix_format : kVectorFormat;
+  TensorSpec spec = {};
+  spec.role = row.role;
+  spec.form = row.form;
+  spec.kind = format::kNoKind;
+  spec.layer = format::kNone;
+  spec.n_matrices = row.n_matrices(m, kind);
+  spec.shape = {row.rows(m, kind), row.cols(m, kind), f.number_format, f.group_size};
+  spec.has_signed_scales = has_nibbles(f.number_format) && (m.flags & format::kSignedScales) != 0;
+  return spec;
 }
 
-// How many tensors of a role there are.
-uint32_t role_count(const TensorRoleRow& row, const ModelConfig& c) {
-  if (!is_there(row, c)) return 0;
-  return row.place == TensorPlace::kInLayers ? c.n_layers : 1;
-}
-
-// Counts are of formats that there are, and those of a role sum up to its tensors.
-bool counts_hold(const ModelConfig& c) {
-  for (const TensorRoleRow& row : kTensorRoles) {
-    if (row.matrix == kNoMatrix) continue;
-    uint32_t n = 0;
-    for (size_t place = 0; place < format::kMatrixFormatPlaces; ++place) {
-      const uint16_t count = c.n_matrices[row.matrix][place];
-      if (count != 0 && place >= std::size(kMatrixFormats)) return false;
-      n += count;
-    }
-    if (n != role_count(row, c)) return false;
-  }
-  return true;
-}
-
-bool has_nibble_matrix(const ModelConfig& c) {
-  for (const auto& counts : c.n_matrices) {
-    for (size_t place = 0; place < std::size(kMatrixFormats); ++place) {
-      if (counts[place] != 0 && has_nibbles(kMatrixFormats[place].number_format)) return true;
-    }
-  }
-  return false;
-}
-
-uint32_t tensors_at(TensorPlace place, const ModelConfig& c) {
+uint32_t rows_there(const ModelScalars& m, const LayerKind& kind, std::span<const TensorRow> rows) {
   uint32_t n = 0;
-  for (const TensorRoleRow& row : kTensorRoles) n += row.place == place && is_there(row, c) ? 1 : 0;
+  for (const TensorRow& row : rows) n += row.n_matrices(m, kind) != 0 ? 1 : 0;
   return n;
 }
 
-// The row of the tensor at place n among those that are there.
-const TensorRoleRow& row_at(TensorPlace place, const ModelConfig& c, uint32_t n) {
-  const TensorRoleRow* found = nullptr;
-  for (const TensorRoleRow& row : kTensorRoles) {
-    if (row.place != place || !is_there(row, c)) continue;
-    found = &row;
-    if (n-- == 0) break;
-  }
-  return *found;
+uint32_t layer_tensors(const ModelScalars& m, const LayerKind& kind) {
+  uint32_t n = 0;
+  for (size_t part = 0; part < kLayerParts; ++part)
+    n += rows_there(m, kind, layer_part(kind, part));
+  return n;
 }
 
 // Sum of value(spec) over all tensors.
 template <typename Value>
-uint64_t sum_of(const ModelConfig& c, const Value& value) {
+uint64_t sum_of(const Config& c, const Value& value) {
   uint64_t sum = 0;
   TensorKinds kinds(c);
   for (TensorKind kind = {}; kinds.next(&kind);) sum += kind.n * value(kind.spec);
@@ -148,49 +71,75 @@ uint64_t sum_of(const ModelConfig& c, const Value& value) {
 
 }  // namespace
 
-const char* check_config(const ModelConfig& c) {
-  if (!is_architecture(c.architecture)) return "architecture";
-  if ((c.flags & ~format::kKnownFlags) != 0) return "flags";
-  if (c.compression > static_cast<uint32_t>(format::Compression::kZstd)) return "compression";
-  if (const char* field = check_sizes(c)) return field;
-  if (const char* field = check_rope(c)) return field;
-  if (const char* field = check_numbers(c)) return field;
-  if (const char* field = check_tokens(c)) return field;
-  if (!counts_hold(c)) return "n_matrices";
-  if ((c.flags & format::kSignedScales) != 0 && !has_nibble_matrix(c)) return "flags";
-  return all_zero(c.reserved) ? nullptr : "reserved";
-}
-
-bool has_rope(const ModelConfig& c, size_t layer) {
-  return c.no_rope_period == 0 || (no_rope_layers(c) >> layer % c.no_rope_period & 1) == 0;
-}
-
-uint32_t tensor_count(const ModelConfig& c) {
-  return tensors_at(TensorPlace::kBeforeLayers, c) +
-         c.n_layers * tensors_at(TensorPlace::kInLayers, c) +
-         tensors_at(TensorPlace::kBehindLayers, c);
-}
-
-TensorSpec tensor_spec(const ModelConfig& c, uint32_t index, MatrixFormat f) {
-  const uint32_t before = tensors_at(TensorPlace::kBeforeLayers, c);
-  if (index < before) {
-    return spec_of(c, row_at(TensorPlace::kBeforeLayers, c, index), format::kNone, f);
+bool TensorWalk::next(MatrixFormat f, TensorSpec* spec) {
+  const size_t n_layers = config_.layers.size();
+  for (; part_ < part_count(n_layers); ++part_, row_ = 0) {
+    const size_t layer = owner_of(part_, n_layers);
+    const bool is_in_layer = layer != n_layers;
+    const LayerKind& kind = is_in_layer ? config_.kind_of(layer) : kOutsideLayers;
+    const auto rows = is_in_layer ? part_of_kind(kind, part_) : part_of_model(part_);
+    while (row_ < rows.size()) {
+      const TensorRow& row = rows[row_++];
+      if (row.n_matrices(*config_.model, kind) == 0) continue;
+      *spec = spec_of(*config_.model, kind, row, f);
+      if (is_in_layer) {
+        spec->kind = config_.layers[layer];
+        spec->layer = static_cast<uint32_t>(layer);
+      }
+      return true;
+    }
   }
-  const uint32_t per_layer = tensors_at(TensorPlace::kInLayers, c);
-  const uint32_t layer = (index - before) / per_layer;
-  if (layer < c.n_layers) {
-    return spec_of(c, row_at(TensorPlace::kInLayers, c, (index - before) % per_layer), layer, f);
+  return false;
+}
+
+void TensorWalk::go_to(uint32_t index) {
+  const ModelScalars& m = *config_.model;
+  part_ = 0;
+  row_ = 0;
+  const uint32_t before = rows_there(m, kOutsideLayers, kRowsBeforeLayers);
+  if (index >= before) {
+    index -= before;
+    part_ = 1;
+    uint32_t n_of_kind[format::kMaxKinds] = {};
+    for (size_t i = 0; i < config_.kinds.size(); ++i) {
+      n_of_kind[i] = layer_tensors(m, config_.kinds[i]);
+    }
+    for (const uint8_t kind : config_.layers) {
+      if (index < n_of_kind[kind]) break;
+      index -= n_of_kind[kind];
+      part_ += kLayerParts;
+    }
   }
-  const uint32_t behind = index - before - c.n_layers * per_layer;
-  return spec_of(c, row_at(TensorPlace::kBehindLayers, c, behind), format::kNone, f);
+  TensorSpec skipped;
+  while (index-- > 0 && next(kVectorFormat, &skipped)) {
+  }
+}
+
+uint32_t tensor_count(const Config& c) {
+  const ModelScalars& m = *c.model;
+  uint32_t n = rows_there(m, kOutsideLayers, kRowsBeforeLayers) +
+               rows_there(m, kOutsideLayers, kRowsBehindLayers);
+  uint32_t n_of_kind[format::kMaxKinds] = {};
+  for (size_t i = 0; i < c.kinds.size(); ++i) n_of_kind[i] = layer_tensors(m, c.kinds[i]);
+  for (const uint8_t kind : c.layers) n += n_of_kind[kind];
+  return n;
+}
+
+TensorSpec tensor_spec(const Config& c, uint32_t index, MatrixFormat f) {
+  TensorWalk walk(c);
+  walk.go_to(index);
+  TensorSpec spec = {};
+  (void)walk.next(f, &spec);
+  return spec;
 }
 
 uint64_t tensor_code_bytes(const TensorSpec& spec) {
-  return spec.is_matrix ? code_plane_bytes(spec.shape) : uint64_t{spec.shape.cols} * 4;
+  if (!spec.is_matrix()) return uint64_t{spec.shape.cols} * sizeof(float);
+  return spec.n_matrices * code_plane_bytes(spec.shape);
 }
 
 uint64_t tensor_scale_bytes(const TensorSpec& spec) {
-  return spec.is_matrix ? scale_plane_bytes(spec.shape) : 0;
+  return spec.is_matrix() ? spec.n_matrices * scale_plane_bytes(spec.shape) : 0;
 }
 
 uint64_t tensor_bytes(const TensorSpec& spec) {
@@ -215,75 +164,149 @@ format::TensorEntry tensor_entry(const TensorSpec& spec, uint32_t first_chunk) {
   e.cols = spec.shape.cols;
   e.first_chunk = first_chunk;
   e.n_chunks = tensor_chunk_count(spec);
+  e.n_matrices = spec.n_matrices;
   e.raw_bytes = tensor_bytes(spec);
   return e;
 }
 
-bool read_entry(const ModelConfig& c, uint32_t index, const format::TensorEntry& entry,
+size_t count_of(const Config& c, const TensorSpec& spec) {
+  const size_t place = place_of(format_of(spec.shape));
+  for (size_t i = 0; i < c.counts.size(); ++i) {
+    const format::MatrixCount& count = c.counts[i];
+    if (count.kind == spec.kind && count.role == static_cast<uint16_t>(spec.role) &&
+        count.format == place) {
+      return i;
+    }
+  }
+  return c.counts.size();
+}
+
+bool read_entry(const Config& c, TensorWalk* walk, const format::TensorEntry& entry,
                 TensorSpec* spec) {
   const MatrixFormat f = {static_cast<NumberFormat>(entry.number_format), entry.group_size};
-  const size_t place = place_of(f);
-  if (place == std::size(kMatrixFormats)) return false;
-  *spec = tensor_spec(c, index, f);
-  if (spec->is_matrix && c.n_matrices[role_row(spec->role).matrix][place] == 0) return false;
+  if (place_of(f) == std::size(kMatrixFormats) || !walk->next(f, spec)) return false;
+  if (spec->form == TensorForm::kMatrix && count_of(c, *spec) == c.counts.size()) return false;
   const format::TensorEntry implied = tensor_entry(*spec, entry.first_chunk);
   return std::memcmp(&implied, &entry, sizeof entry) == 0;
 }
 
-void count_tensor(const TensorSpec& spec, format::MatrixCounts* counts) {
-  if (!spec.is_matrix) return;
-  ++(*counts)[role_row(spec.role).matrix][place_of(format_of(spec.shape))];
+TensorKinds::TensorKinds(const Config& config) : config_(config) {
+  for (const uint8_t kind : config.layers) ++n_layers_[kind];
 }
 
 bool TensorKinds::next(TensorKind* kind) {
-  for (; role_ < std::size(kTensorRoles); ++role_, place_ = 0) {
-    const TensorRoleRow& row = kTensorRoles[role_];
-    const size_t n_places = row.matrix == kNoMatrix ? 1 : std::size(kMatrixFormats);
-    while (place_ < n_places) {
-      const MatrixFormat f = kMatrixFormats[place_];
-      const uint32_t n = row.matrix == kNoMatrix ? role_count(row, *config_)
-                                                 : config_->n_matrices[row.matrix][place_];
-      ++place_;
-      if (n == 0) continue;
-      *kind = {spec_of(*config_, row, format::kNone, f), n};
-      return true;
+  const size_t n_kinds = config_.kinds.size();
+  for (; part_ < part_count(n_kinds); ++part_, row_ = 0) {
+    const size_t number = owner_of(part_, n_kinds);
+    const bool is_in_layer = number < n_kinds;
+    const LayerKind& k = is_in_layer ? config_.kinds[number] : kOutsideLayers;
+    const auto rows = is_in_layer ? part_of_kind(k, part_) : part_of_model(part_);
+    for (; row_ < rows.size(); ++row_, count_ = 0) {
+      const TensorRow& row = rows[row_];
+      if (row.n_matrices(*config_.model, k) == 0) continue;
+      const auto found = static_cast<uint8_t>(is_in_layer ? number : format::kNoKind);
+      if (row.form != TensorForm::kMatrix) {
+        *kind = {spec_of(*config_.model, k, row, kVectorFormat),
+                 is_in_layer ? n_layers_[number] : 1};
+        kind->spec.kind = found;
+        ++row_;
+        return true;
+      }
+      for (; count_ < config_.counts.size(); ++count_) {
+        const format::MatrixCount& count = config_.counts[count_];
+        if (count.kind != found || count.role != static_cast<uint16_t>(row.role)) continue;
+        *kind = {spec_of(*config_.model, k, row, kMatrixFormats[count.format]), count.count};
+        kind->spec.kind = found;
+        ++count_;
+        return true;
+      }
     }
   }
   return false;
 }
 
-MatrixShape role_shape(const ModelConfig& c, TensorRole role) {
-  const bool is_tied = (c.flags & format::kTiedEmbedding) != 0;
+MatrixShape model_matrix(const Config& c, TensorRole role) {
+  const bool is_tied = has_flag(c, format::kTiedEmbedding);
   const TensorRole stored = is_tied && role == TensorRole::kLmHead ? TensorRole::kEmbedding : role;
-  MatrixShape shape = {};
   TensorKinds kinds(c);
   for (TensorKind kind = {}; kinds.next(&kind);) {
-    if (kind.spec.role == stored) shape = kind.spec.shape;
+    if (kind.spec.role == stored) return kind.spec.shape;
   }
-  return shape;
+  return {};
 }
 
-uint64_t chunk_count(const ModelConfig& c) { return sum_of(c, tensor_chunk_count); }
+uint64_t widest_input(const Config& c) {
+  uint64_t widest = 0;
+  TensorKinds kinds(c);
+  for (TensorKind kind = {}; kinds.next(&kind);) {
+    const uint64_t cols = kind.spec.is_matrix() ? kind.spec.shape.cols : 0;
+    if (cols > widest) widest = cols;
+  }
+  constexpr uint64_t kLargestGroup = 128;
+  return (widest + kLargestGroup - 1) / kLargestGroup * kLargestGroup;
+}
 
-bool is_layer_matrix(const TensorSpec& spec) {
-  return spec.is_matrix && role_row(spec.role).place == TensorPlace::kInLayers;
+uint64_t chunk_count(const Config& c) { return sum_of(c, tensor_chunk_count); }
+
+bool stays_in_file(TensorRole role) {
+  return role == TensorRole::kPerLayerTable || role == TensorRole::kExpertGate ||
+         role == TensorRole::kExpertUp || role == TensorRole::kExpertDown;
+}
+
+bool is_stored(const Config& c) {
+  return c.model->compression == static_cast<uint32_t>(format::FileCompression::kStored);
+}
+
+bool is_stored(const Config& c, const TensorSpec& spec) {
+  const auto compression = static_cast<format::FileCompression>(c.model->compression);
+  return is_stored(c) ||
+         (compression == format::FileCompression::kKeepsLarge && stays_in_file(spec.role));
 }
 
 bool is_kept(const TensorSpec& spec, KeptTensors kept) {
-  return kept == KeptTensors::kAll || !spec.is_matrix || spec.role == TensorRole::kEmbedding;
+  return kept == KeptTensors::kAll || !spec.is_matrix() || spec.role == TensorRole::kEmbedding ||
+         spec.role == TensorRole::kPerLayerTable;
 }
 
-uint64_t kept_tensor_bytes(const ModelConfig& c, KeptTensors kept) {
-  return sum_of(c, [&](const TensorSpec& spec) {
-    return is_kept(spec, kept) ? aligned(tensor_bytes(spec)) : 0;
-  });
+TensorBytes kept_tensor_bytes(const Config& c, KeptTensors kept, bool mapped) {
+  TensorBytes bytes = {};
+  TensorKinds kinds(c);
+  for (TensorKind kind = {}; kinds.next(&kind);) {
+    if (!is_kept(kind.spec, kept)) continue;
+    uint64_t& part = mapped && is_stored(c, kind.spec) ? bytes.in_place : bytes.in_memory;
+    part += kind.n * aligned(tensor_bytes(kind.spec));
+  }
+  return bytes;
 }
 
-uint64_t uncompressed_data_bytes(const ModelConfig& c) {
+uint64_t all_tensor_bytes(const Config& c) {
+  return kept_tensor_bytes(c, KeptTensors::kAll, false).in_memory;
+}
+
+uint64_t uncompressed_data_bytes(const Config& c) {
   // lm_head or, tied, the final norm, which is f32 whatever the format.
-  const MatrixShape lm_head = role_shape(c, TensorRole::kLmHead);
+  const MatrixShape lm_head = model_matrix(c, TensorRole::kLmHead);
   const TensorSpec last = tensor_spec(c, tensor_count(c) - 1, format_of(lm_head));
-  return kept_tensor_bytes(c, KeptTensors::kAll) - aligned(tensor_bytes(last)) + tensor_bytes(last);
+  return all_tensor_bytes(c) - aligned(tensor_bytes(last)) + tensor_bytes(last);
+}
+
+const char* role_name(TensorRole role) {
+  const char* name = "";
+  const auto look = [&](std::span<const TensorRow> rows) {
+    for (const TensorRow& row : rows) {
+      if (row.role == role) name = row.name;
+    }
+  };
+  for (const BlockFormat& block : kMixerFormats) look(block.rows);
+  for (const BlockFormat& block : kFeedForwardFormats) look(block.rows);
+  for (const std::span<const TensorRow> rows :
+       {std::span<const TensorRow>(kRowsBeforeLayers), std::span<const TensorRow>(kRowsBeforeMixer),
+        std::span<const TensorRow>(kRowsBehindMixer),
+        std::span<const TensorRow>(kRowsBehindFeedForward),
+        std::span<const TensorRow>(kRowsBehindLayers)}) {
+    look(rows);
+  }
+  return name;
 }
 
 void tensor_name(const TensorSpec& spec, char* out, size_t capacity) {
@@ -303,7 +326,7 @@ void tensor_name(const TensorSpec& spec, char* out, size_t capacity) {
     while (n_digits != 0) put(digits[--n_digits]);
     put('.');
   }
-  for (const char* p = role_row(spec.role).name; *p != 0; ++p) put(*p);
+  for (const char* p = role_name(spec.role); *p != 0; ++p) put(*p);
   if (capacity != 0) out[n] = 0;
 }
 

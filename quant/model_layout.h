@@ -1,40 +1,50 @@
-// What follows from a ModelConfig: the list of its tensors in file order, their shapes, bytes and
+// What follows from a Config: the list of its tensors in file order, their shapes, bytes and
 // chunks. Which matrix has which of the formats that the config counts, the directory says;
 // whatever else it says follows from here, for writer and reader alike.
 //
-// Canonical order: that of quant/tensor_roles.h, the layers one behind the other.
+// Canonical order: that of quant/blocks/blocks.h, the layers one behind the other.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "quant/format.h"
+#include "quant/blocks/tensor_row.h"
+#include "quant/model_config.h"
 #include "quant/number_formats.h"
 #include "quant/tile16.h"
 
 namespace cria {
 
-// Why a ModelConfig is refused; nullptr when every field is within the format's limits, so that
-// all the functions below may be called. The text names the field.
-[[nodiscard]] const char* check_config(const format::ModelConfig& config);
-
-// Whether a layer's queries and keys are turned by RoPE.
-[[nodiscard]] bool has_rope(const format::ModelConfig& config, size_t layer);
-
 struct TensorSpec {
   format::TensorRole role;
-  uint32_t layer;  // format::kNone outside the layers
-  bool is_matrix;  // false: an f32 vector, rows == 1, plain order
-  MatrixShape shape;
+  TensorForm form;
+  uint8_t kind;            // of its layer; format::kNoKind outside the layers
+  uint32_t layer;          // format::kNone outside the layers
+  uint32_t n_matrices;     // of a stack, each of this shape and beginning at a tile; else 1
+  MatrixShape shape;       // of a vector: one row in plain order
   bool has_signed_scales;  // scales that may be negative
+
+  [[nodiscard]] bool is_matrix() const { return form != TensorForm::kVector; }
 };
 
-[[nodiscard]] bool is_layer_matrix(const TensorSpec& spec);
+// Goes over a model's tensors in canonical order.
+class TensorWalk {
+ public:
+  explicit TensorWalk(const Config& config) : config_(config) {}
+  // The next tensor, a matrix in this format; false behind the last.
+  [[nodiscard]] bool next(MatrixFormat matrix_format, TensorSpec* spec);
+  // Goes on at place index, at most tensor_count.
+  void go_to(uint32_t index);
 
-[[nodiscard]] uint32_t tensor_count(const format::ModelConfig& config);
+ private:
+  Config config_;
+  size_t part_ = 0;  // of all layers
+  size_t row_ = 0;
+};
+
+[[nodiscard]] uint32_t tensor_count(const Config& config);
 // The tensor at place index (< tensor_count) of the canonical order, a matrix in this format.
-// Vectors are f32.
-[[nodiscard]] TensorSpec tensor_spec(const format::ModelConfig& config, uint32_t index,
+[[nodiscard]] TensorSpec tensor_spec(const Config& config, uint32_t index,
                                      MatrixFormat matrix_format);
 
 // Bytes of the planes; scales are zero for floats and vectors.
@@ -47,54 +57,70 @@ struct TensorSpec {
 
 // What the directory says of a tensor.
 [[nodiscard]] format::TensorEntry tensor_entry(const TensorSpec& spec, uint32_t first_chunk);
-// Whether an entry may stand at place index: a matrix has one of the formats that the config counts
-// for its role, all else is what the config implies; first_chunk is taken as it is. Fills spec.
-[[nodiscard]] bool read_entry(const format::ModelConfig& config, uint32_t index,
+// Whether an entry may stand where the walk is: a matrix has one of the formats that the config
+// counts for its role and kind, all else is what the config implies; first_chunk is taken as it is.
+// Fills spec and goes on.
+[[nodiscard]] bool read_entry(const Config& config, TensorWalk* walk,
                               const format::TensorEntry& entry, TensorSpec* spec);
-// Adds a tensor to counts as those of ModelConfig::n_matrices.
-void count_tensor(const TensorSpec& spec, format::MatrixCounts* counts);
+// The place of a matrix among the config's counts; their number for what none counts.
+[[nodiscard]] size_t count_of(const Config& config, const TensorSpec& spec);
 
-// A role's tensors of one format. The spec's layer says nothing.
+// Tensors that are alike: of a role, a kind and a format. The spec's layer says nothing.
 struct TensorKind {
   TensorSpec spec;
   uint32_t n;  // at least 1
 };
-// All kinds of a model, a few for each role: sums over them do not depend on the number of layers.
+// All of a model: sums over them do not depend on the number of layers.
 class TensorKinds {
  public:
-  explicit TensorKinds(const format::ModelConfig& config) : config_(&config) {}
-  // The next kind; false behind the last.
+  explicit TensorKinds(const Config& config);
+  // The next; false behind the last.
   [[nodiscard]] bool next(TensorKind* kind);
 
  private:
-  const format::ModelConfig* config_;
-  size_t role_ = 0;   // place in kTensorRoles
-  size_t place_ = 0;  // in kMatrixFormats
+  Config config_;
+  uint32_t n_layers_[format::kMaxKinds] = {};  // of each kind
+  size_t part_ = 0;                            // of all kinds
+  size_t row_ = 0;
+  size_t count_ = 0;  // of a matrix, the count to look at next
 };
 
-// The shape of a role's matrix; where layers differ, of some. A tied kLmHead is the embedding.
-[[nodiscard]] MatrixShape role_shape(const format::ModelConfig& config, format::TensorRole role);
+// The shape of a role's matrix outside the layers. A tied kLmHead is the embedding.
+[[nodiscard]] MatrixShape model_matrix(const Config& config, format::TensorRole role);
 
-[[nodiscard]] uint64_t chunk_count(const format::ModelConfig& config);
+// Widest input of any matrix, padded to the largest group: floats or int8 a row of activations may
+// take.
+[[nodiscard]] uint64_t widest_input(const Config& config);
 
-// Whether no chunk of the file is compressed: then weights can be used where they are mapped.
-[[nodiscard]] inline bool is_stored(const format::ModelConfig& config) {
-  return config.compression == static_cast<uint32_t>(format::Compression::kStored);
-}
+[[nodiscard]] uint64_t chunk_count(const Config& config);
+
+// Roles whose tensors are large and of which a token reads little. A compressed file may keep them
+// stored, so that they stay where the file is mapped.
+[[nodiscard]] bool stays_in_file(format::TensorRole role);
+// Whether no chunk of a tensor is compressed, whatever the file's.
+[[nodiscard]] bool is_stored(const Config& config, const TensorSpec& spec);
+// Whether no chunk of the file is compressed.
+[[nodiscard]] bool is_stored(const Config& config);
 
 // Which tensors a session keeps in the file's layout.
-enum class KeptTensors { kAll, kVectorsAndEmbedding };
+enum class KeptTensors { kAll, kVectorsAndTables };
 [[nodiscard]] bool is_kept(const TensorSpec& spec, KeptTensors kept);
-// Bytes of the kept tensors, each rounded up to 64: what they take in memory.
-[[nodiscard]] uint64_t kept_tensor_bytes(const format::ModelConfig& config, KeptTensors kept);
-[[nodiscard]] inline uint64_t all_tensor_bytes(const format::ModelConfig& config) {
-  return kept_tensor_bytes(config, KeptTensors::kAll);
-}
+// Bytes of tensors, each rounded up to 64: what they take in memory. Those that stay mapped, and
+// the others.
+struct TensorBytes {
+  uint64_t in_memory;
+  uint64_t in_place;
+};
+[[nodiscard]] TensorBytes kept_tensor_bytes(const Config& config, KeptTensors kept, bool mapped);
+// Bytes of all tensors, each rounded up to 64.
+[[nodiscard]] uint64_t all_tensor_bytes(const Config& config);
 // Bytes of the data section when no chunk is compressed: all tensors, each rounded up to 64 but the
 // last one. A compressed one is smaller.
-[[nodiscard]] uint64_t uncompressed_data_bytes(const format::ModelConfig& config);
+[[nodiscard]] uint64_t uncompressed_data_bytes(const Config& config);
 
 // For people: "layers.3.q" or "embedding". Writes at most capacity bytes with the final zero.
 void tensor_name(const TensorSpec& spec, char* out, size_t capacity);
+// For people: "q" or "embedding".
+[[nodiscard]] const char* role_name(format::TensorRole role);
 
 }  // namespace cria

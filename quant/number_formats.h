@@ -93,7 +93,7 @@ struct MatrixFormat {
   [[nodiscard]] constexpr bool operator==(const MatrixFormat&) const = default;
 };
 
-// The formats that matrices may have, by their places in ModelConfig::n_matrices: new ones come
+// The formats that matrices may have, by their places in MatrixCount::format: new ones come
 // last.
 inline constexpr MatrixFormat kMatrixFormats[] = {
     {format::NumberFormat::kF32, 0},      {format::NumberFormat::kF16, 0},
@@ -103,7 +103,6 @@ inline constexpr MatrixFormat kMatrixFormats[] = {
     {format::NumberFormat::kInt4Nl, 64},  {format::NumberFormat::kInt4Nl, 128},
     {format::NumberFormat::kInt8G32, 32},
 };
-static_assert(std::size(kMatrixFormats) <= format::kMatrixFormatPlaces);
 
 // A format's place; std::size(kMatrixFormats) for what is none.
 [[nodiscard]] constexpr size_t place_of(MatrixFormat f) {

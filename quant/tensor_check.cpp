@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "quant/tensor_roles.h"
+#include "quant/model_layout.h"
 
 namespace cria {
 namespace {
@@ -100,7 +100,7 @@ bool all_hold(const uint8_t* bytes, size_t n_bytes) {
 }  // namespace
 
 PlaneValues plane_values(const TensorSpec& spec, Plane plane) {
-  if (is_rope(spec.role)) return PlaneValues::kRopeFrequencies;
+  if (spec.role == format::TensorRole::kRope) return PlaneValues::kRopeFrequencies;
   const bool is_scales = plane == Plane::kScales;
   switch (spec.shape.number_format) {
     case format::NumberFormat::kInt4:

@@ -23,10 +23,10 @@ namespace cria {
 [[nodiscard]] const char* check_chat_template(std::span<const uint8_t> section, ChatTemplate* chat);
 
 // No text of a user may become what ends an answer or frames a message, and an answer ends where
-// the template ends it: checks the end tokens of a config that check_config (quant/model_layout.h)
+// the template ends it: checks the end tokens of a config that check_config (quant/model_config.h)
 // accepts, and with chat the tokens of the template.
 //   chat  null: the file has none
 [[nodiscard]] const char* check_control_tokens(const Tokenizer& tokenizer, const ChatTemplate* chat,
-                                               const format::ModelConfig& config);
+                                               const format::ModelScalars& config);
 
 }  // namespace cria

@@ -1,0 +1,173 @@
+// Attention with queries, keys and values of their own: its tensors, its state and its scratch.
+#pragma once
+
+#include "quant/blocks/state_part.h"
+#include "quant/blocks/tensor_row.h"
+#include "quant/tile16.h"
+#include "quant/value_groups.h"
+
+namespace cria::attention {
+
+using namespace extents;
+
+[[nodiscard]] constexpr bool has_own_rows(const LayerKind& k) {
+  return k.shared_with == format::kNoKind;
+}
+
+// Norms of queries and keys are those of a head or of a whole projection.
+inline constexpr Size kQueryNorm = [](const ModelScalars& m, const LayerKind& k) -> uint32_t {
+  return (k.flags & format::flag::kWholeNorms) != 0 ? extents::kQueries(m, k) : k.key_dim;
+};
+inline constexpr Size kKeyNorm = [](const ModelScalars& m, const LayerKind& k) -> uint32_t {
+  return (k.flags & format::flag::kWholeNorms) != 0 ? extents::kKeys(m, k) : k.key_dim;
+};
+
+inline constexpr Size kWithNorms = [](const ModelScalars&, const LayerKind& k) -> uint32_t {
+  return (k.flags & (format::flag::kHeadNorms | format::flag::kWholeNorms)) != 0 ? 1 : 0;
+};
+// Where a layer writes keys and values of its own, and has these flags.
+template <uint32_t flags>
+inline constexpr Size kOwn = [](const ModelScalars&, const LayerKind& k) -> uint32_t {
+  return has_own_rows(k) && (k.flags & flags) == flags ? 1 : 0;
+};
+template <uint32_t flags>
+inline constexpr Size kOwnValues = [](const ModelScalars& m, const LayerKind& k) -> uint32_t {
+  return (k.flags & format::flag::kValuesAreKeys) == 0 ? kOwn<flags>(m, k) : 0;
+};
+inline constexpr Size kOwnWithNorms = [](const ModelScalars& m, const LayerKind& k) -> uint32_t {
+  return has_own_rows(k) ? kWithNorms(m, k) : 0;
+};
+
+inline constexpr TensorRow kRows[] = {
+    rows::matrix(format::TensorRole::kQ, "q", kQueries, kModel),
+    rows::vector(format::TensorRole::kQBias, "q.bias", kQueries, kWith<format::flag::kMixerBias>),
+    rows::matrix(format::TensorRole::kK, "k", kKeys, kModel, kOwn<0>),
+    rows::vector(format::TensorRole::kKBias, "k.bias", kKeys, kOwn<format::flag::kMixerBias>),
+    rows::matrix(format::TensorRole::kV, "v", kValues, kModel, kOwnValues<0>),
+    rows::vector(format::TensorRole::kVBias, "v.bias", kValues,
+                 kOwnValues<format::flag::kMixerBias>),
+    rows::vector(format::TensorRole::kQNorm, "q_norm", kQueryNorm, kWithNorms),
+    rows::vector(format::TensorRole::kKNorm, "k_norm", kKeyNorm, kOwnWithNorms),
+    rows::vector(format::TensorRole::kVNorm, "v_norm", kField<&LayerKind::value_dim>,
+                 kOwn<format::flag::kValueNorm>),
+    rows::matrix(format::TensorRole::kMixerGate, "mixer_gate", kAttended, kModel,
+                 kWith<format::flag::kOutputGate>),
+    rows::vector(format::TensorRole::kMixerGateBias, "mixer_gate.bias", kAttended,
+                 kWith<format::flag::kOutputGate | format::flag::kMixerBias>),
+    rows::vector(format::TensorRole::kSinks, "sinks", kField<&LayerKind::n_query_heads>,
+                 kWith<format::flag::kSinks>),
+    rows::vector(format::TensorRole::kMixerInnerNorm, "mixer_inner_norm", kAttended,
+                 kWith<format::flag::kMixerInnerNorm>),
+    rows::matrix(format::TensorRole::kO, "o", kModel, kAttended),
+    rows::vector(format::TensorRole::kOBias, "o.bias", kModel, kWith<format::flag::kOutputBias>),
+};
+
+inline constexpr uint32_t kFlags =
+    format::flag::kMixerBias | format::flag::kOutputBias | format::flag::kHeadNorms |
+    format::flag::kWholeNorms | format::flag::kValueNorm | format::flag::kValuesAreKeys |
+    format::flag::kSinks | format::flag::kOutputGate | format::flag::kMixerInnerNorm;
+
+// The field that does not go with the others, or null.
+[[nodiscard]] constexpr const char* check(const LayerKind& k) {
+  if (k.n_query_heads % k.n_key_heads != 0) return "n_key_heads";
+  if (k.n_value_heads != k.n_key_heads) return "n_value_heads";
+  constexpr uint32_t kBothNorms = format::flag::kHeadNorms | format::flag::kWholeNorms;
+  if ((k.flags & kBothNorms) == kBothNorms) return "flags";
+  const bool takes_keys = (k.flags & format::flag::kValuesAreKeys) != 0;
+  if (takes_keys && k.key_dim != k.value_dim) return "value_dim";
+  const uint32_t own = format::flag::kValuesAreKeys | format::flag::kValueNorm;
+  return !has_own_rows(k) && (k.flags & own) != 0 ? "flags" : nullptr;
+}
+
+// Keys and values of each position and head: codes, then their scales.
+[[nodiscard]] constexpr StateParts state(const LayerKind& k, KvFormat kv_format) {
+  if (!has_own_rows(k)) return {};
+  const uint32_t n = k.n_key_heads;
+  const uint32_t key_floats = k.key_dim * 4u;
+  const uint32_t value_floats = k.value_dim * 4u;
+  switch (kv_format) {
+    case KvFormat::kF32:
+      return {{{{StateValues::kFloats, n, key_floats}, {StateValues::kFloats, n, value_floats}}},
+              2};
+    case KvFormat::kK8V4:
+      return {
+          {{{StateValues::kCodes, n, k.key_dim},
+            {StateValues::kNibbles, n, static_cast<uint32_t>(value_bytes(k.value_dim))},
+            {StateValues::kScales, n, 4},
+            {StateValues::kSignedScales, n, static_cast<uint32_t>(value_groups(k.value_dim)) * 2}}},
+          4};
+    case KvFormat::kInt8:
+      break;
+  }
+  return {{{{StateValues::kCodes, n, k.key_dim},
+            {StateValues::kCodes, n, k.value_dim},
+            {StateValues::kScales, n, 4},
+            {StateValues::kScales, n, 4}}},
+          4};
+}
+
+// Positions that are handled at once; scratch does not grow with the context.
+inline constexpr uint32_t kTile = 64;
+// Queries, heads of rows, that may go through a tile together; one in steps of fewer rows than
+// kBlockRows, whose memory is to be small.
+inline constexpr uint32_t kQueriesAtOnce = 32;
+inline constexpr uint32_t kBlockRows = 32;
+inline constexpr uint32_t kQueryBytes = 24;  // a query's record
+inline constexpr uint32_t kGroup = 32;       // elements of a query that share a scale
+
+// What one thread attends with.
+struct TileScratch {
+  float* scores;     // [queries][kTile], then probabilities
+  float* sums;       // [queries][value_dim] values weighted so far
+  int8_t* q_codes;   // [queries][key_dim padded to 32]
+  float* q_scales;   // [queries][key_dim / 32, rounded up]
+  int32_t* q_sums;   // the same, of the codes
+  float* rescale;    // [queries] of what stands in sums
+  uint8_t* queries;  // [queries] records
+};
+
+[[nodiscard]] constexpr uint32_t queries_at_once(const StepShape& shape) {
+  return shape.n_rows < kBlockRows ? 1 : kQueriesAtOnce;
+}
+
+inline TileScratch lay_out_tile(const LayerKind& k, const StepShape& shape, Carver* carver) {
+  const uint64_t n = queries_at_once(shape);
+  const uint64_t padded = round_up(k.key_dim, kGroup);
+  TileScratch t = {};
+  t.scores = carver->take<float>(n * kTile);
+  t.sums = carver->take<float>(n * k.value_dim);
+  t.q_codes = carver->take<int8_t>(n * padded);
+  t.q_scales = carver->take<float>(n * (padded / kGroup));
+  t.q_sums = carver->take<int32_t>(n * (padded / kGroup));
+  t.rescale = carver->take<float>(n);
+  t.queries = carver->take<uint8_t>(n * kQueryBytes);
+  return t;
+}
+
+// Of all rows of a step.
+struct Scratch {
+  float* q;        // [rows][n_query_heads * key_dim]
+  float* k;        // [rows][n_key_heads * key_dim]
+  float* v;        // [rows][n_value_heads * value_dim]
+  float* gate;     // [rows][n_query_heads * value_dim], with kOutputGate
+  uint8_t* tiles;  // [n_threads][tile_bytes]
+  uint64_t tile_bytes;
+};
+
+inline Scratch lay_out(const ModelScalars& m, const LayerKind& k, const StepShape& shape,
+                       Carver* carver) {
+  const uint64_t rows = shape.n_rows;
+  Scratch s = {};
+  s.q = carver->take<float>(rows * kQueries(m, k));
+  s.k = carver->take<float>(rows * kKeys(m, k));
+  s.v = carver->take<float>(rows * kValues(m, k));
+  s.gate =
+      carver->take<float>((k.flags & format::flag::kOutputGate) != 0 ? rows * kAttended(m, k) : 0);
+  Carver tile;
+  (void)lay_out_tile(k, shape, &tile);
+  s.tile_bytes = tile.taken();
+  s.tiles = carver->take<uint8_t>(product(s.tile_bytes, shape.n_threads));
+  return s;
+}
+
+}  // namespace cria::attention

@@ -1,0 +1,157 @@
+// The one list of blocks as the file knows them: what each has of flags, tensors and rules. What
+// computes them is runtime/blocks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "quant/blocks/attention.h"
+#include "quant/blocks/feed_forward.h"
+#include "quant/blocks/latent.h"
+#include "quant/blocks/recurrences.h"
+
+namespace cria {
+
+// Functions that a block does not need are null.
+struct BlockFormat {
+  uint32_t flags;  // of LayerKind::flags, besides those of norms, that go with it
+  std::span<const TensorRow> rows;
+  // The field that is wrong, or null.
+  const char* (*check)(const format::LayerKind&);
+  // Bytes that a step computes with.
+  uint64_t (*scratch)(const format::ModelScalars&, const format::LayerKind&, const StepShape&);
+  // What each layer keeps of a conversation.
+  StateParts (*state)(const format::LayerKind&, KvFormat);
+};
+
+// Bytes that a block's lay_out takes.
+template <auto lay_out>
+[[nodiscard]] uint64_t scratch_of(const format::ModelScalars& m, const format::LayerKind& k,
+                                  const StepShape& shape) {
+  Carver carver;
+  (void)lay_out(m, k, shape, &carver);
+  return carver.taken();
+}
+
+// By format::Mixer and format::FeedForward.
+inline constexpr BlockFormat kMixerFormats[] = {
+    {},
+    {attention::kFlags, attention::kRows, attention::check, scratch_of<attention::lay_out>,
+     attention::state},
+    {latent::kFlags, latent::kRows, latent::check, nullptr, nullptr},
+    {short_convolution::kFlags, short_convolution::kRows, nullptr, nullptr, nullptr},
+    {recurrences::kFlags, delta_rule::kRows, recurrences::check_heads, nullptr, nullptr},
+    {state_space::kFlags, state_space::kRows, recurrences::check_heads, nullptr, nullptr},
+};
+inline constexpr BlockFormat kFeedForwardFormats[] = {
+    {},
+    {dense::kFlags, dense::kRows, nullptr, scratch_of<dense::lay_out>, nullptr},
+    {experts::kFlags, experts::kRows, experts::check, nullptr, nullptr},
+};
+
+// Tensors of a layer that belong to no block, and of the model, in the order of the file.
+inline constexpr TensorRow kRowsBeforeMixer[] = {
+    rows::vector(format::TensorRole::kMixerNorm, "mixer_norm", extents::kNorm,
+                 extents::kWith<format::flag::kMixerNorm>),
+};
+inline constexpr TensorRow kRowsBehindMixer[] = {
+    rows::vector(format::TensorRole::kMixerOutNorm, "mixer_out_norm", extents::kNorm,
+                 extents::kWith<format::flag::kMixerOutNorm>),
+    rows::vector(format::TensorRole::kFfnNorm, "ffn_norm", extents::kNorm,
+                 extents::kWith<format::flag::kFfnNorm>),
+};
+inline constexpr Size kPerLayerWidth = [](const format::ModelScalars& m, const format::LayerKind&) {
+  return m.per_layer_width;
+};
+inline constexpr TensorRow kRowsBehindFeedForward[] = {
+    rows::vector(format::TensorRole::kFfnOutNorm, "ffn_out_norm", extents::kNorm,
+                 extents::kWith<format::flag::kFfnOutNorm>),
+    rows::matrix(format::TensorRole::kPerLayerGate, "per_layer_gate", kPerLayerWidth,
+                 extents::kModel, extents::kWith<format::flag::kPerLayerInput>),
+    rows::matrix(format::TensorRole::kPerLayerOut, "per_layer_out", extents::kModel, kPerLayerWidth,
+                 extents::kWith<format::flag::kPerLayerInput>),
+    rows::vector(format::TensorRole::kPerLayerOutNorm, "per_layer_out_norm", extents::kNorm,
+                 extents::kWith<format::flag::kPerLayerInput>),
+    rows::vector(format::TensorRole::kLayerScale, "layer_scale", extents::kOne,
+                 extents::kWith<format::flag::kLayerScale>),
+};
+
+namespace of_model {
+
+using format::LayerKind;
+using format::ModelScalars;
+
+// Rates of all tables, one set behind the other.
+inline constexpr Size kRopeRates = [](const ModelScalars& m, const LayerKind&) -> uint32_t {
+  uint32_t n = 0;
+  for (const format::RopeTable& table : m.rope_tables) {
+    n += table.original_context != 0 ? 2 * table.n_pairs : table.n_pairs;
+  }
+  return n;
+};
+inline constexpr Size kWithRope = [](const ModelScalars& m, const LayerKind&) -> uint32_t {
+  return m.n_rope_tables != 0 ? 1 : 0;
+};
+inline constexpr Size kVocab = [](const ModelScalars& m, const LayerKind&) { return m.vocab_size; };
+inline constexpr Size kPositionValues = [](const ModelScalars& m, const LayerKind&) -> uint32_t {
+  return m.max_context * m.d_model;
+};
+inline constexpr Size kWithPositions = [](const ModelScalars& m, const LayerKind&) -> uint32_t {
+  return (m.flags & format::kLearnedPositions) != 0 ? 1 : 0;
+};
+inline constexpr Size kTableRows = [](const ModelScalars& m, const LayerKind&) -> uint32_t {
+  return m.vocab_size * m.n_layers;
+};
+inline constexpr Size kWithPerLayer = [](const ModelScalars& m, const LayerKind&) -> uint32_t {
+  return m.per_layer_width != 0 ? 1 : 0;
+};
+inline constexpr Size kLayersWithPerLayer = [](const ModelScalars& m, const LayerKind&) {
+  return m.per_layer_width != 0 ? m.n_layers : 0;
+};
+inline constexpr Size kFinalNorm = [](const ModelScalars& m, const LayerKind&) -> uint32_t {
+  return m.d_model * (m.final_norm == static_cast<uint32_t>(format::Norm::kLayerNorm) ? 2u : 1u);
+};
+inline constexpr Size kUntied = [](const ModelScalars& m, const LayerKind&) -> uint32_t {
+  return (m.flags & format::kTiedEmbedding) == 0 ? 1 : 0;
+};
+
+}  // namespace of_model
+
+inline constexpr TensorRow kRowsBeforeLayers[] = {
+    rows::vector(format::TensorRole::kRope, "rope", of_model::kRopeRates, of_model::kWithRope),
+    rows::matrix(format::TensorRole::kEmbedding, "embedding", of_model::kVocab, extents::kModel),
+    rows::vector(format::TensorRole::kPositions, "positions", of_model::kPositionValues,
+                 of_model::kWithPositions),
+    rows::matrix(format::TensorRole::kPerLayerTable, "per_layer_table", of_model::kTableRows,
+                 kPerLayerWidth, of_model::kWithPerLayer),
+    rows::matrix(format::TensorRole::kPerLayerProjection, "per_layer_projection", kPerLayerWidth,
+                 extents::kModel, of_model::kLayersWithPerLayer),
+    rows::vector(format::TensorRole::kPerLayerNorm, "per_layer_norm", kPerLayerWidth,
+                 of_model::kWithPerLayer),
+};
+inline constexpr TensorRow kRowsBehindLayers[] = {
+    rows::vector(format::TensorRole::kFinalNorm, "final_norm", of_model::kFinalNorm),
+    rows::matrix(format::TensorRole::kLmHead, "lm_head", of_model::kVocab, extents::kModel,
+                 of_model::kUntied),
+};
+
+// Rows of a layer of a kind, part by part.
+inline constexpr size_t kLayerParts = 5;
+[[nodiscard]] constexpr std::span<const TensorRow> layer_part(const format::LayerKind& kind,
+                                                              size_t part) {
+  switch (part) {
+    case 0:
+      return kRowsBeforeMixer;
+    case 1:
+      return kMixerFormats[kind.mixer].rows;
+    case 2:
+      return kRowsBehindMixer;
+    case 3:
+      return kFeedForwardFormats[kind.feed_forward].rows;
+    default:
+      return kRowsBehindFeedForward;
+  }
+}
+
+}  // namespace cria

@@ -1,0 +1,35 @@
+// What a layer keeps of a conversation, and what a block computes with.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/carver.h"
+
+namespace cria {
+
+enum class KvFormat : uint32_t { kInt8 = 0, kF32 = 1, kK8V4 = 2 };
+
+// What a saved conversation may hold.
+enum class StateValues : uint8_t { kCodes, kNibbles, kScales, kSignedScales, kFloats };
+
+// One array of a layer's state: a row for each position and head.
+struct StatePart {
+  StateValues values;
+  uint32_t n_heads;
+  uint32_t row_bytes;
+};
+inline constexpr size_t kMaxStateParts = 4;
+struct StateParts {
+  std::array<StatePart, kMaxStateParts> parts;
+  size_t n;  // 0: the layers keep nothing
+};
+
+// What a workspace is for.
+struct StepShape {
+  uint32_t n_rows;  // handled at once
+  uint32_t n_threads;
+};
+
+}  // namespace cria
