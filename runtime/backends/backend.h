@@ -9,10 +9,10 @@
 #include "quant/memory_plan.h"
 #include "runtime/base/parallel.h"
 #include "runtime/base/status.h"
-#include "runtime/decode/weights.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/loading/file_index.h"
 #include "runtime/loading/load_progress.h"
+#include "runtime/weights/weights.h"
 
 namespace cria {
 

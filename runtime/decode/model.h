@@ -2,10 +2,10 @@
 #pragma once
 
 #include "runtime/backends/backend.h"
-#include "runtime/decode/weights.h"
 #include "runtime/kernels/kernels.h"
 #include "runtime/loading/file_index.h"
 #include "runtime/text/tokenizer.h"
+#include "runtime/weights/weights.h"
 
 struct cria_model {
   cria::FileIndex index;

@@ -2,8 +2,8 @@
 #include "quant/align.h"
 #include "runtime/base/arena.h"
 #include "runtime/decode/decoder.h"
+#include "runtime/decode/planning.h"
 #include "runtime/decode/session.h"
-#include "runtime/loading/planning.h"
 
 namespace cria {
 namespace {

@@ -38,14 +38,33 @@ HOSTED = {
     "cli": (("base", "session", "eval", "bench", "engine", "serve"), API | JSON | COMMAND_LINE),
 }
 
+# The same of runtime; quant and the public headers are below all of them.
+RUNTIME = {
+    "base": ((), set()),
+    "kernels": (("base",), INTRINSICS),
+    "text": (("base",), set()),
+    "loading": (("base", "text"), ZSTD),
+    "weights": (("base", "loading"), set()),
+    "backends": (("base", "kernels", "loading", "weights"), XNNPACK | THREADS),
+    "decode": (("base", "kernels", "text", "loading", "weights", "backends"), set()),
+    "chat": (("base", "decode"), set()),
+    "json": (("base", "decode"), set()),
+}
+
 # The longest matching folder counts. "own" are prefixes of quoted includes; "system" is the full list of allowed
 # <...> headers, or None for all of the system; "third" are the third-party headers or folders allowed as well.
 RULES = {
     "quant/": {"own": ("quant/",), "system": FREESTANDING, "third": set()},
     "converter/": {"own": ("quant/", "converter/", "platforms/hosted/base/"), "system": None, "third": ZSTD | JSON | COMMAND_LINE},
-    "runtime/": {"own": ("quant/", "runtime/"), "system": FREESTANDING, "third": ZSTD | API},
-    "runtime/kernels/": {"own": ("quant/", "runtime/"), "system": FREESTANDING | INTRINSICS, "third": API},
-    "runtime/backends/": {"own": ("quant/", "runtime/"), "system": FREESTANDING, "third": XNNPACK | THREADS | API},
+    "runtime/": {"own": (), "system": FREESTANDING, "third": API},
+    **{
+        f"runtime/{folder}/": {
+            "own": ("quant/", *(f"runtime/{other}/" for other in (folder, *below))),
+            "system": FREESTANDING | (third & INTRINSICS),
+            "third": (third - INTRINSICS) | API,
+        }
+        for folder, (below, third) in RUNTIME.items()
+    },
     "examples/": {"own": (), "system": None, "third": API},
     "platforms/": {"own": (), "system": None, "third": API},
     "platforms/cortex_m/": {"own": ("platforms/cortex_m/",), "system": None, "third": API},
@@ -61,10 +80,10 @@ RULES = {
 }
 
 
-def circles():
-    """Folders of platforms/hosted that may include one not named before them."""
-    names = list(HOSTED)
-    return [folder for i, folder in enumerate(names) if not set(HOSTED[folder][0]) <= set(names[:i])]
+def circles(folders):
+    """Folders that may include one not named before them."""
+    names = list(folders)
+    return [folder for i, folder in enumerate(names) if not set(folders[folder][0]) <= set(names[:i])]
 
 
 def third_party_key(header):
@@ -85,7 +104,8 @@ def problem_with(rule, quote, header):
 
 
 def check(context):
-    problems = [f"tests/house/layering.py: {folder} may include a folder that is not below it" for folder in circles()]
+    problems = [f"tests/house/layering.py: {folder} may include a folder that is not below it"
+                for folder in circles(RUNTIME) + circles(HOSTED)]
     compared = 0
     for path in context.files(".h", ".c", ".cpp", ".inc"):
         name = path.as_posix()
@@ -106,25 +126,29 @@ def check(context):
 
 
 def rejects(name, path, include, reason):
-    files = {path: f"#pragma once\n  #  include {include}\n", "quant/a.h": "", "runtime/b.h": "", "converter/c.h": "",
-             "platforms/hosted/base/p.h": "", **{f"platforms/hosted/{f}/{f}.h": "" for f in HOSTED}}
+    files = {path: f"#pragma once\n  #  include {include}\n", "quant/a.h": "", "runtime/base/b.h": "", "converter/c.h": "",
+             "platforms/hosted/base/p.h": "", **{f"platforms/hosted/{f}/{f}.h": "" for f in HOSTED},
+             **{f"runtime/{f}/{f}.h": "" for f in RUNTIME}}
     return Sample(name, files, reason)
 
 
 SAMPLES = [
     rejects("quant includes itself", "quant/x.h", '"quant/a.h"', None),
-    rejects("quant includes runtime", "quant/x.h", '"runtime/b.h"', "not allowed from this folder"),
+    rejects("quant includes runtime", "quant/x.h", '"runtime/base/b.h"', "not allowed from this folder"),
     rejects("quant includes zstd", "quant/x.cpp", "<zstd.h>", "another layer or library"),
-    rejects("converter includes runtime", "converter/x.cpp", '"runtime/b.h"', "not allowed from this folder"),
+    rejects("converter includes runtime", "converter/x.cpp", '"runtime/base/b.h"', "not allowed from this folder"),
     rejects("converter includes the library", "converter/x.cpp", "<vector>", None),
     rejects("converter includes JSON", "converter/x.cpp", "<nlohmann/json.hpp>", None),
-    rejects("runtime includes converter", "runtime/x.cpp", '"converter/c.h"', "not allowed from this folder"),
-    rejects("runtime includes zstd", "runtime/x.cpp", "<zstd.h>", None),
-    rejects("runtime includes XNNPACK", "runtime/x.cpp", "<xnnpack.h>", "another layer or library"),
+    rejects("runtime includes converter", "runtime/decode/x.cpp", '"converter/c.h"', "not allowed from this folder"),
+    rejects("loading includes zstd", "runtime/loading/x.cpp", "<zstd.h>", None),
+    rejects("weights include zstd", "runtime/weights/x.cpp", "<zstd.h>", "another layer or library"),
+    rejects("a file in no folder of runtime", "runtime/x.cpp", '"runtime/base/b.h"', "not allowed"),
+    rejects("the decoder includes XNNPACK", "runtime/decode/x.cpp", "<xnnpack.h>", "another layer or library"),
     rejects("a backend includes XNNPACK", "runtime/backends/x.cpp", "<xnnpack.h>", None),
     rejects("a kernel includes intrinsics", "runtime/kernels/x_avx2.cpp", "<immintrin.h>", None),
+    rejects("the decoder includes intrinsics", "runtime/decode/x.cpp", "<immintrin.h>", "needs a heap"),
     rejects("a kernel includes pthreadpool", "runtime/kernels/x.cpp", "<pthreadpool.h>", "another layer or library"),
-    rejects("hosted looks inside the runtime", "platforms/hosted/cli/x.cpp", '"runtime/b.h"', "not allowed"),
+    rejects("hosted looks inside the runtime", "platforms/hosted/cli/x.cpp", '"runtime/base/b.h"', "not allowed"),
     rejects("hosted includes XNNPACK", "platforms/hosted/session/x.cpp", "<xnnpack.h>", "another layer or library"),
     rejects("a file in no folder of hosted", "platforms/hosted/x.cpp", '"platforms/hosted/base/p.h"', "not allowed"),
     rejects("cli includes the API", "platforms/hosted/cli/x.cpp", "<cria.h>", None),
@@ -134,22 +158,22 @@ SAMPLES = [
     rejects("base includes JSON", "platforms/hosted/base/x.cpp", "<nlohmann/json.hpp>", "another layer or library"),
     rejects("converter includes base", "converter/x.cpp", '"platforms/hosted/base/p.h"', None),
     rejects("converter includes session", "converter/x.cpp", '"platforms/hosted/session/session.h"', "not allowed"),
-    rejects("runtime includes base", "runtime/x.cpp", '"platforms/hosted/base/p.h"', "not allowed"),
+    rejects("runtime includes base", "runtime/decode/x.cpp", '"platforms/hosted/base/p.h"', "not allowed"),
     rejects("another platform includes hosted", "platforms/cortex_m/x.cpp", '"platforms/hosted/base/p.h"', "not allowed"),
     rejects("an example includes the API", "examples/x/x.c", "<cria.h>", None),
     rejects("quant includes the API", "quant/x.cpp", "<cria.h>", "not allowed"),
     rejects("converter includes the API", "converter/x.cpp", "<cria.h>", "not allowed"),
     rejects("a kernel includes the API", "runtime/kernels/x.cpp", "<cria.h>", None),
-    rejects("an example looks inside the runtime", "examples/x/x.c", '"runtime/b.h"', "not allowed"),
+    rejects("an example looks inside the runtime", "examples/x/x.c", '"runtime/base/b.h"', "not allowed"),
     rejects("a short path", "quant/x.cpp", '"a.h"', "not allowed from this folder"),
     rejects("a missing file", "quant/x.cpp", '"quant/missing.h"', "no such file"),
 ] + [
-    rejects(f"{folder} includes {other}", f"platforms/hosted/{folder}/x.cpp", f'"platforms/hosted/{other}/{other}.h"',
-            None if other in (folder, *HOSTED[folder][0]) else "not allowed from this folder")
-    for folder in HOSTED for other in HOSTED
+    rejects(f"{root}/{folder} includes {other}", f"{root}/{folder}/x.cpp", f'"{root}/{other}/{other}.h"',
+            None if other in (folder, *folders[folder][0]) else "not allowed from this folder")
+    for root, folders in (("platforms/hosted", HOSTED), ("runtime", RUNTIME)) for folder in folders for other in folders
 ] + [
     rejects(f"{folder} includes <{header}>", f"{folder}/x.cpp", f"<{header}>", "needs a heap")
-    for folder in ("quant", "runtime", "runtime/kernels", "runtime/backends")
+    for folder in ("quant", "runtime", *(f"runtime/{folder}" for folder in RUNTIME))
     for header in ("vector", "string", "map", "iostream", "cstdio", "cstdlib", "new", "memory", "functional", "thread",
                    "mutex", "stdio.h", "stdlib.h", "unistd.h", "sys/mman.h", "pthread.h")
 ]

@@ -2,9 +2,9 @@
 #include "quant/align.h"
 #include "runtime/base/arena.h"
 #include "runtime/decode/model.h"
+#include "runtime/decode/planning.h"
 #include "runtime/loading/file_check.h"
-#include "runtime/loading/planning.h"
-#include "runtime/loading/weight_loader.h"
+#include "runtime/weights/weight_loader.h"
 
 namespace cria {
 namespace {
@@ -48,7 +48,8 @@ Status open_all_weights(const Loading& from, const Plan& plan, Arena* arena, cri
   uint8_t* const of_chunks = of_backend + aligned(plan.input.backend_load_bytes);
   LoadProgress progress(from.config.load_progress, from.config.progress_context,
                         bytes_to_load(m->config, plan));
-  const WeightLoading loading = {from.source, m->index, plan, threads, of_chunks, &progress};
+  const WeightLoading loading = {from.source, m->index,  plan.input, plan.memory,
+                                 threads,     of_chunks, &progress};
   CRIA_TRY(open_weights(loading, from.config.skip_checksums != 0, arena, &m->weights));
   uint8_t* packed = nullptr;
   CRIA_TRY(take(arena, plan.memory.model.backend, &packed));

@@ -1,20 +1,21 @@
 // Brings a model's weights to where they are used and points the decoder's view at them.
 #pragma once
 
+#include "quant/memory_plan.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/parallel.h"
 #include "runtime/base/status.h"
-#include "runtime/decode/weights.h"
 #include "runtime/loading/file_index.h"
 #include "runtime/loading/load_progress.h"
-#include "runtime/loading/planning.h"
+#include "runtime/weights/weights.h"
 
 namespace cria {
 
 struct WeightLoading {
   const cria_source& source;
   const FileIndex& index;
-  const Plan& plan;
+  const PlanInput& planned_for;
+  const MemoryPlan& memory;
   const Threads& threads;
   uint8_t* chunk_scratch;  // [n_tasks][kChunkScratchBytes], for compressed chunks
   LoadProgress* progress;

@@ -11,8 +11,8 @@
 #include "quant/tensor_roles.h"
 #include "quant/tokenizer_format.h"
 #include "runtime/base/enum_bits.h"
+#include "runtime/decode/planning.h"
 #include "runtime/loading/file_index.h"
-#include "runtime/loading/planning.h"
 
 namespace cria {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/loading/planning.h"
+#include "runtime/decode/planning.h"
 
 #include "quant/all_zero.h"
 #include "runtime/base/enum_bits.h"

@@ -1,4 +1,4 @@
-#include "runtime/loading/weight_loader.h"
+#include "runtime/weights/weight_loader.h"
 
 #include "quant/align.h"
 #include "runtime/loading/chunk_loader.h"
@@ -135,8 +135,8 @@ Status open_weights(const WeightLoading& from, bool skip_checksums, Arena* arena
                     Weights* weights) {
   WeightPlaces places = {};
   places.kept =
-      from.plan.input.backend_keeps_tile16 ? KeptTensors::kAll : KeptTensors::kVectorsAndEmbedding;
-  if (from.plan.input.mapped && is_stored(from.index.config)) {
+      from.planned_for.backend_keeps_tile16 ? KeptTensors::kAll : KeptTensors::kVectorsAndEmbedding;
+  if (from.planned_for.mapped && is_stored(from.index.config)) {
     // open_index found the section's size to be that of all tensors.
     places.in_place = true;
     places.n_bytes = from.index.data.bytes;
@@ -144,7 +144,7 @@ Status open_weights(const WeightLoading& from, bool skip_checksums, Arena* arena
     if (places.begin == nullptr) return Status::kReadFailed;
     if (!is_aligned(places.begin)) return Status::kMisaligned;
   } else {
-    places.n_bytes = from.plan.memory.model.weights;
+    places.n_bytes = from.memory.model.weights;
     CRIA_TRY(take(arena, places.n_bytes, &places.begin));
   }
   CRIA_TRY(bind_weights(from, places, weights));
