@@ -28,9 +28,10 @@ uint64_t loading_bytes(const Config& c, const PlanInput& in) {
 }
 
 uint64_t object_bytes(const Config& c) {
+  // One tensor more: a tied output matrix.
   return total_of({kModelObjectBytes, block(config_bytes(*c.model)),
-                   kKindObjectBytes * c.kinds.size(), kLayerObjectBytes * c.layers.size(),
-                   kTensorObjectBytes * tensor_count(c)});
+                   kKindObjectBytes * (c.kinds.size() + 1), kLayerObjectBytes * c.layers.size(),
+                   kTensorObjectBytes * (tensor_count(c) + 1)});
 }
 
 // What a kind's mixer brings back to its output matrix, or its feed-forward to down's place.
@@ -89,9 +90,10 @@ StateLayout lay_out_state(const Config& c, size_t kind, const PlanInput& in, Car
   if (mixer.state == nullptr) return layout;
   layout.parts = mixer.state(k, in.kv_format);
   layout.n_positions = kept_positions(k, in.context, in.prefill_chunk);
+  const uint64_t n_heads = uint64_t{layers_of(c, kind)} * layout.parts.n_heads;
+  const uint64_t rows = product(n_heads, layout.n_positions);
   for (size_t i = 0; i < layout.parts.n; ++i) {
     const StatePart& part = layout.parts.parts[i];
-    const uint64_t rows = product(product(layers_of(c, kind), part.n_heads), layout.n_positions);
     layout.memory[i] = carver->take<uint8_t>(product(rows, part.row_bytes));
   }
   return layout;
@@ -123,7 +125,9 @@ uint64_t scratch_bytes(const MemoryPlan::Workspace& w) {
 bool plan_memory(const Config& c, const PlanInput& in, MemoryPlan* plan) {
   MemoryPlan p = {};
   const uint64_t tables = sum(block(in.tokenizer_bytes), block(in.chat_template_bytes));
-  p.model.objects = kModelObjectBytes;
+  // A config is read to where the model will be.
+  const uint64_t record = sum(kModelObjectBytes, block(config_bytes(*c.model)));
+  p.model.objects = larger(record, format::kMaxConfigBytes);
   p.model.tokenizer = in.mapped ? 0 : tables;
   p.in_place = in.mapped ? tables : 0;
   p.workspace.objects = kWorkspaceObjectBytes;
@@ -135,7 +139,7 @@ bool plan_memory(const Config& c, const PlanInput& in, MemoryPlan* plan) {
     const KeptTensors kept =
         in.backend_keeps_tile16 ? KeptTensors::kAll : KeptTensors::kVectorsAndTables;
     const TensorBytes weights = kept_tensor_bytes(c, kept, in.mapped);
-    p.model.objects = object_bytes(c);
+    p.model.objects = larger(object_bytes(c), format::kMaxConfigBytes);
     p.model.weights = weights.in_memory;
     p.in_place += weights.in_place;
     p.model.backend = block(in.backend_model_bytes);

@@ -436,4 +436,9 @@ size_t write_config(const Config& parts, ConfigBytes* section) {
 
 Config view_config(const ConfigBytes& section) { return view(section.bytes); }
 
+Config move_section(const Config& from, uint8_t* to) {
+  std::memmove(to, from.model, static_cast<size_t>(config_bytes(*from.model)));
+  return view(to);
+}
+
 }  // namespace cria

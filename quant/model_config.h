@@ -40,6 +40,9 @@ struct ConfigBytes {
 // Returns the section's bytes, 0 where they would be more than kMaxConfigBytes. Checks nothing.
 [[nodiscard]] size_t write_config(const Config& parts, ConfigBytes* section);
 
+// Moves a section, which a view is of whole, to where it is aligned to 8.
+[[nodiscard]] Config move_section(const Config& from, uint8_t* to);
+
 // A view of what write_config has written.
 [[nodiscard]] Config view_config(const ConfigBytes& section);
 

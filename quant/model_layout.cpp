@@ -290,6 +290,30 @@ uint64_t uncompressed_data_bytes(const Config& c) {
   return all_tensor_bytes(c) - aligned(tensor_bytes(last)) + tensor_bytes(last);
 }
 
+bool is_bias(TensorRole role) {
+  switch (role) {
+    case TensorRole::kQBias:
+    case TensorRole::kKBias:
+    case TensorRole::kVBias:
+    case TensorRole::kOBias:
+    case TensorRole::kGateBias:
+    case TensorRole::kUpBias:
+    case TensorRole::kDownBias:
+    case TensorRole::kMixerGateBias:
+    case TensorRole::kQDownBias:
+    case TensorRole::kLatentDownBias:
+    case TensorRole::kDecayInBias:
+    case TensorRole::kBetaInBias:
+    case TensorRole::kRouterBias:
+    case TensorRole::kExpertGateBias:
+    case TensorRole::kExpertUpBias:
+    case TensorRole::kExpertDownBias:
+      return true;
+    default:
+      return false;
+  }
+}
+
 const char* role_name(TensorRole role) {
   const char* name = "";
   const auto look = [&](std::span<const TensorRow> rows) {

@@ -118,6 +118,9 @@ struct TensorBytes {
 // last one. A compressed one is smaller.
 [[nodiscard]] uint64_t uncompressed_data_bytes(const Config& config);
 
+// Whether a role's tensor is the bias of the matrix that it follows.
+[[nodiscard]] bool is_bias(format::TensorRole role);
+
 // For people: "layers.3.q" or "embedding". Writes at most capacity bytes with the final zero.
 void tensor_name(const TensorSpec& spec, char* out, size_t capacity);
 // For people: "q" or "embedding".

@@ -82,28 +82,20 @@ inline constexpr uint32_t kFlags =
 // Keys and values of each position and head: codes, then their scales.
 [[nodiscard]] constexpr StateParts state(const LayerKind& k, KvFormat kv_format) {
   if (!has_own_rows(k)) return {};
-  const uint32_t n = k.n_key_heads;
-  const uint32_t key_floats = k.key_dim * 4u;
-  const uint32_t value_floats = k.value_dim * 4u;
-  switch (kv_format) {
-    case KvFormat::kF32:
-      return {{{{StateValues::kFloats, n, key_floats}, {StateValues::kFloats, n, value_floats}}},
-              2};
-    case KvFormat::kK8V4:
-      return {
-          {{{StateValues::kCodes, n, k.key_dim},
-            {StateValues::kNibbles, n, static_cast<uint32_t>(value_bytes(k.value_dim))},
-            {StateValues::kScales, n, 4},
-            {StateValues::kSignedScales, n, static_cast<uint32_t>(value_groups(k.value_dim)) * 2}}},
-          4};
-    case KvFormat::kInt8:
-      break;
+  StateParts s = {k.n_key_heads, 4, {}};
+  s.parts = {{{StateValues::kCodes, k.key_dim},
+              {StateValues::kCodes, k.value_dim},
+              {StateValues::kScales, sizeof(float)},
+              {StateValues::kScales, sizeof(float)}}};
+  if (kv_format == KvFormat::kK8V4) {
+    s.parts[1] = {StateValues::kNibbles, static_cast<uint32_t>(value_bytes(k.value_dim))};
+    s.parts[3] = {StateValues::kSignedScales, static_cast<uint32_t>(value_groups(k.value_dim)) * 2};
+  } else if (kv_format == KvFormat::kF32) {
+    s.n = 2;
+    s.parts[0] = {StateValues::kFloats, k.key_dim * uint32_t{sizeof(float)}};
+    s.parts[1] = {StateValues::kFloats, k.value_dim * uint32_t{sizeof(float)}};
   }
-  return {{{{StateValues::kCodes, n, k.key_dim},
-            {StateValues::kCodes, n, k.value_dim},
-            {StateValues::kScales, n, 4},
-            {StateValues::kScales, n, 4}}},
-          4};
+  return s;
 }
 
 // Positions that are handled at once; scratch does not grow with the context.
@@ -112,7 +104,7 @@ inline constexpr uint32_t kTile = 64;
 // kBlockRows, whose memory is to be small.
 inline constexpr uint32_t kQueriesAtOnce = 32;
 inline constexpr uint32_t kBlockRows = 32;
-inline constexpr uint32_t kQueryBytes = 24;  // a query's record
+inline constexpr uint32_t kQueryBytes = 32;  // a query's record
 inline constexpr uint32_t kGroup = 32;       // elements of a query that share a scale
 
 // What one thread attends with.

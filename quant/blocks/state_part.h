@@ -14,16 +14,16 @@ enum class KvFormat : uint32_t { kInt8 = 0, kF32 = 1, kK8V4 = 2 };
 // What a saved conversation may hold.
 enum class StateValues : uint8_t { kCodes, kNibbles, kScales, kSignedScales, kFloats };
 
-// One array of a layer's state: a row for each position and head.
+// Arrays of a layer's state, each with a row for every position and head.
 struct StatePart {
   StateValues values;
-  uint32_t n_heads;
   uint32_t row_bytes;
 };
 inline constexpr size_t kMaxStateParts = 4;
 struct StateParts {
+  uint32_t n_heads;
+  uint32_t n;  // parts; 0: the layers keep nothing
   std::array<StatePart, kMaxStateParts> parts;
-  size_t n;  // 0: the layers keep nothing
 };
 
 // What a workspace is for.

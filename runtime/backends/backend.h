@@ -18,7 +18,7 @@ namespace cria {
 
 // One product of a group that shares its input: y [n_rows][matrix->shape.rows], overwritten.
 struct LinearCall {
-  const Matrix* matrix;
+  const Tensor* matrix;
   float* y;
 };
 
@@ -60,15 +60,14 @@ struct BackendNeeds {
 struct Backend {
   const char* name;
   // Fails with kUnsupported when this CPU or build cannot run the config.
-  Status (*needs)(const format::ModelConfig& config, uint32_t n_threads, uint32_t prefill_chunk,
+  Status (*needs)(const Config& config, uint32_t n_threads, uint32_t prefill_chunk,
                   BackendNeeds* needs);
   // Called once by cria_load, after the tensors that stay in tile16 are in place. Packs what it
   // wants into memory [model_bytes], 64-byte aligned, and points matrices there.
   Status (*load)(const PackSource& from, Weights* weights, uint8_t* memory, uint64_t n_bytes);
   // Called for each workspace: makes in memory [workspace_bytes], 64-byte aligned, what products of
   // one call at a time need besides the model.
-  Status (*start)(const format::ModelConfig& config, const Weights& weights, uint8_t* memory,
-                  uint64_t n_bytes);
+  Status (*start)(const Config& config, const Weights& weights, uint8_t* memory, uint64_t n_bytes);
   // x [n_rows][cols] f32, n_rows <= prefill_chunk; every call's matrix has the same cols. Adds no
   // bias. x may not overlap any y.
   Status (*linear)(const LinearTools& tools, const float* x, size_t n_rows,

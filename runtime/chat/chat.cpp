@@ -169,7 +169,7 @@ bool can_answer(const cria_chat* c, const cria_workspace* w, const cria_chat_opt
                 const cria_chat_result* result) {
   return c != nullptr && w != nullptr && options != nullptr && result != nullptr &&
          options->reserved == 0 && w->model == c->session->model &&
-         is_valid_sampling(options->sampling, w->model->config.vocab_size);
+         is_valid_sampling(options->sampling, w->model->scalars().vocab_size);
 }
 
 // One answer from question to end. On an error the conversation is as before.

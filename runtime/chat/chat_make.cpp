@@ -45,6 +45,14 @@ Status find_closing(cria_chat* c, cria_workspace* w) {
   return Status::kOk;
 }
 
+// Whether some layers forget what a full context holds.
+bool has_short_window(const cria_session& session) {
+  const std::span<const format::LayerKind> kinds = session.model->config.kinds;
+  return std::any_of(kinds.begin(), kinds.end(), [&](const format::LayerKind& kind) {
+    return kind.window != 0 && kind.window <= session.context;
+  });
+}
+
 struct ChatLayout {
   uint64_t messages;
   uint64_t view;
@@ -125,8 +133,7 @@ Status make(std::span<uint8_t> memory, cria_workspace* w, cria_session* session,
   c->max_text_bytes = sizes.max_text_bytes;
   c->piece_bytes = sizes.piece_bytes;
   // What a sliding window has passed cannot be had again with others in sight that have left.
-  const uint32_t window = session->model->config.sliding_window;
-  c->rereads = config.exact_context != 0 || (window != 0 && window <= session->context);
+  c->rereads = config.exact_context != 0 || has_short_window(*session);
   CRIA_TRY(find_closing(c, w));
   forget_context(c);
   *chat = c;

@@ -106,7 +106,7 @@ bool tokens_hold(const cria_chat& c, const uint8_t* tokens, size_t n) {
   for (size_t i = 0; i < n; ++i) {
     uint32_t token;
     std::memcpy(&token, tokens + i * sizeof token, sizeof token);
-    if (token >= c.session->model->config.vocab_size) return false;
+    if (token >= c.session->model->scalars().vocab_size) return false;
   }
   return true;
 }

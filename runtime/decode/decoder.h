@@ -6,12 +6,9 @@
 
 namespace cria {
 
-// Points w->step into w->scratch as running_layout says.
-void lay_out_scratch(const PlanInput& input, cria_workspace* w);
-
-// Takes the first n of w->step.rows, n <= w->n_rows, through all layers: their keys and values are
-// in their caches afterwards, and what the last layer says of them in w->step.x. Rows of one cache
-// stand in the order of their positions. kCancelled when the workspace's hook says so.
+// Takes the first n of the workspace's rows, n <= w->n_rows, through all layers: their keys and
+// values are in their caches afterwards, and what the last layer says of them in w->step.x. Rows of
+// one cache stand in the order of their positions. kCancelled when the workspace's hook says so.
 [[nodiscard]] Status forward(cria_workspace* w, size_t n);
 
 // logits [n][vocab_size] of rows [first, first + n) of w->step.x.

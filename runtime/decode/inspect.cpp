@@ -8,7 +8,6 @@
 #include "quant/chat_template_format.h"
 #include "quant/checksum.h"
 #include "quant/metadata_check.h"
-#include "quant/tensor_roles.h"
 #include "quant/tokenizer_format.h"
 #include "runtime/base/enum_bits.h"
 #include "runtime/decode/planning.h"
@@ -27,24 +26,29 @@ static_assert(CRIA_F32 == static_cast<int>(format::NumberFormat::kF32) &&
               CRIA_INT4NL == static_cast<int>(format::NumberFormat::kInt4Nl) &&
               CRIA_INT8G32 == static_cast<int>(format::NumberFormat::kInt8G32));
 
-// Elements of all tensors but the RoPE frequencies; a tied embedding counts once.
-uint64_t parameter_count(const format::ModelConfig& c) {
+// Elements of all tensors but RoPE's rates; a tied embedding counts once.
+uint64_t parameter_count(const Config& c) {
   uint64_t n = 0;
   TensorKinds kinds(c);
   for (TensorKind kind = {}; kinds.next(&kind);) {
-    if (is_rope(kind.spec.role)) continue;
-    n += uint64_t{kind.n} * kind.spec.shape.rows * kind.spec.shape.cols;
+    if (kind.spec.role == format::TensorRole::kRope) continue;
+    const uint64_t n_elements = uint64_t{kind.spec.shape.rows} * kind.spec.shape.cols;
+    n += n_elements * kind.spec.n_matrices * kind.n;
   }
   return n;
 }
 
 // The format of the layers' matrices, where it is one.
-void fill_weight_format(const format::ModelConfig& c, cria_model_info* info) {
-  const MatrixFormat first = format_of(role_shape(c, format::TensorRole::kQ));
+void fill_weight_format(const Config& c, cria_model_info* info) {
+  MatrixFormat first = {};
+  bool is_first = true;
   bool is_mixed = false;
   TensorKinds kinds(c);
   for (TensorKind kind = {}; kinds.next(&kind);) {
-    is_mixed = is_mixed || (is_layer_matrix(kind.spec) && !(format_of(kind.spec.shape) == first));
+    if (kind.spec.form != TensorForm::kMatrix || kind.spec.kind == format::kNoKind) continue;
+    if (is_first) first = format_of(kind.spec.shape);
+    is_first = false;
+    is_mixed = is_mixed || !(format_of(kind.spec.shape) == first);
   }
   info->weight_format =
       is_mixed ? CRIA_MIXED : static_cast<cria_number_format>(first.number_format);
@@ -61,9 +65,9 @@ Status chat_template_kind(const cria_source& source, const Section& section, uin
 }
 
 void fill_info(const FileIndex& index, const cria_source& source, cria_model_info* info) {
-  const format::ModelConfig& c = index.config;
-  const MatrixShape embedding = role_shape(c, format::TensorRole::kEmbedding);
-  *info = {};
+  const Config& c = index.config;
+  const format::ModelScalars& m = *c.model;
+  const MatrixShape embedding = model_matrix(c, format::TensorRole::kEmbedding);
   info->file_bytes = source.size;
   info->n_parameters = parameter_count(c);
   info->weight_bytes = all_tensor_bytes(c);
@@ -73,33 +77,35 @@ void fill_info(const FileIndex& index, const cria_source& source, cria_model_inf
   info->metadata_offset = index.metadata.offset;
   info->metadata_bytes = index.metadata.bytes;
   info->format_version = format::kVersion;
-  info->architecture = c.architecture;
-  info->n_layers = c.n_layers;
-  info->d_model = c.d_model;
-  info->n_heads = c.n_heads;
-  info->n_kv_heads = c.n_kv_heads;
-  info->head_dim = c.head_dim;
-  info->d_ff = c.d_ff;
-  info->vocab_size = c.vocab_size;
-  info->max_context = c.max_context;
-  info->planned_context = c.planned_context;
-  info->sliding_window = c.sliding_window;
-  info->original_context = c.original_context;
-  info->bos_token = c.bos_token;
+  info->architecture = m.architecture;
+  info->n_layers = m.n_layers;
+  info->d_model = m.d_model;
+  info->n_layer_kinds = m.n_kinds;
+  info->config_bytes = static_cast<uint32_t>(config_bytes(m));
+  info->vocab_size = m.vocab_size;
+  info->max_context = m.max_context;
+  info->planned_context = m.planned_context;
+  info->bos_token = m.bos_token;
   fill_weight_format(c, info);
   info->embedding_format = static_cast<cria_number_format>(embedding.number_format);
-  info->tied_embedding = (c.flags & format::kTiedEmbedding) != 0 ? 1 : 0;
-  info->compressed = c.compression != 0 ? 1 : 0;
-  info->signed_scales = (c.flags & format::kSignedScales) != 0 ? 1 : 0;
+  info->tied_embedding = has_flag(c, format::kTiedEmbedding) ? 1 : 0;
+  info->compressed = is_stored(c) ? 0 : 1;
+  info->signed_scales = has_flag(c, format::kSignedScales) ? 1 : 0;
   info->has_tokenizer = index.tokenizer.bytes != 0 ? 1 : 0;
-  std::memcpy(info->private_config, &c, sizeof c);
+}
+
+// The config's bytes, which info carries for the calls that follow.
+ConfigBytes* config_bytes_of(cria_model_info* info) {
+  static_assert(sizeof info->private_config == sizeof(ConfigBytes));
+  return reinterpret_cast<ConfigBytes*>(info->private_config);
 }
 
 Status inspect(const cria_source& source, cria_model_info* info) {
+  *info = {};
   FileIndex index;
   const char* refused = nullptr;
   uint64_t at = 0;
-  const Status status = open_index(source, &index, &refused, &at);
+  const Status status = open_index(source, config_bytes_of(info), &index, &refused, &at);
   if (status != Status::kOk) {
     *info = {};
     info->refused = refused;
@@ -112,9 +118,10 @@ Status inspect(const cria_source& source, cria_model_info* info) {
 Status read_metadata(const cria_source& source, const cria_model_info& info, char* text,
                      size_t capacity) {
   FileIndex index;
+  Section config;
   const char* refused = nullptr;
   uint64_t at = 0;
-  CRIA_TRY(open_index(source, &index, &refused, &at));
+  CRIA_TRY(open_sections(source, &index, &config, &refused, &at));
   const Section& section = index.metadata;
   if (section.offset != info.metadata_offset || section.bytes != info.metadata_bytes) {
     return Status::kInvalidArgument;
@@ -129,29 +136,55 @@ Status read_metadata(const cria_source& source, const cria_model_info& info, cha
   return check.holds() ? Status::kOk : Status::kInvalidModel;
 }
 
-Status config_of(const cria_model_info& info, format::ModelConfig* model) {
-  static_assert(sizeof info.private_config == sizeof *model);
-  std::memcpy(model, info.private_config, sizeof *model);
-  return check_config(*model) == nullptr ? Status::kOk : Status::kInvalidArgument;
+Status config_of(const cria_model_info& info, Config* config) {
+  const auto* section = reinterpret_cast<const uint8_t*>(info.private_config);
+  if (info.config_bytes > sizeof info.private_config) return Status::kInvalidArgument;
+  const bool holds = read_config({section, info.config_bytes}, config) == nullptr;
+  return holds ? Status::kOk : Status::kInvalidArgument;
 }
 
 Status find_matrix_kind(const cria_model_info& info, uint32_t index, cria_matrix_kind* out) {
   *out = {};
-  format::ModelConfig model;
+  Config model;
   CRIA_TRY(config_of(info, &model));
   TensorKinds kinds(model);
   for (TensorKind kind = {}; kinds.next(&kind);) {
-    if (!kind.spec.is_matrix || index-- != 0) continue;
+    if (!kind.spec.is_matrix() || index-- != 0) continue;
     const MatrixFormat f = format_of(kind.spec.shape);
-    *out = {role_row(kind.spec.role).name, static_cast<cria_number_format>(f.number_format),
+    *out = {role_name(kind.spec.role), static_cast<cria_number_format>(f.number_format),
             f.group_size, kind.n};
     return Status::kOk;
   }
   return Status::kInvalidArgument;
 }
 
+Status find_layer_kind(const cria_model_info& info, uint32_t index, cria_layer_kind* out) {
+  *out = {};
+  Config config;
+  CRIA_TRY(config_of(info, &config));
+  if (index >= config.kinds.size()) return Status::kInvalidArgument;
+  const format::LayerKind& k = config.kinds[index];
+  out->n_layers = layers_of(config, index);
+  out->mixer = static_cast<cria_mixer>(k.mixer);
+  out->feed_forward = static_cast<cria_feed_forward>(k.feed_forward);
+  out->n_heads = k.n_query_heads;
+  out->n_kv_heads = k.n_key_heads;
+  out->key_dim = k.key_dim;
+  out->value_dim = k.value_dim;
+  out->d_ff = k.d_ff;
+  out->window = k.window;
+  out->n_experts = k.n_experts;
+  out->n_chosen = k.n_chosen;
+  out->expert_ff = k.expert_ff;
+  if (k.rope_table != format::kNoTable) {
+    out->has_rope = 1;
+    out->original_context = config.model->rope_tables[k.rope_table].original_context;
+  }
+  return Status::kOk;
+}
+
 Status plan(const cria_model_info& info, const cria_config& config, cria_memory_plan* out) {
-  format::ModelConfig model;
+  Config model;
   CRIA_TRY(config_of(info, &model));
   Plan made;
   CRIA_TRY(
@@ -205,6 +238,14 @@ extern "C" cria_status cria_find_matrix_kind(const cria_model_info* info, uint32
     return CRIA_INVALID_ARGUMENT;
   }
   return cria::to_public(cria::find_matrix_kind(*info, index, kind));
+}
+
+extern "C" cria_status cria_find_layer_kind(const cria_model_info* info, uint32_t index,
+                                            cria_layer_kind* kind) {
+  if (info == nullptr || kind == nullptr || !cria::all_zero(info->reserved)) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  return cria::to_public(cria::find_layer_kind(*info, index, kind));
 }
 
 extern "C" cria_status cria_plan(const cria_model_info* info, const cria_config* config,

@@ -1,6 +1,7 @@
 // cria_load and cria_open: from a source and memory to a model, and to one of each object.
 #include "quant/align.h"
 #include "runtime/base/arena.h"
+#include "runtime/blocks/blocks.h"
 #include "runtime/decode/model.h"
 #include "runtime/decode/planning.h"
 #include "runtime/loading/file_check.h"
@@ -34,11 +35,10 @@ Status open_text_tables(const Loading& from, Arena* arena, cria_model* m) {
 }
 
 // A tied embedding is packed besides being kept.
-uint64_t bytes_to_load(const format::ModelConfig& c, const Plan& plan) {
-  const bool is_tied = (c.flags & format::kTiedEmbedding) != 0;
-  const bool is_twice = is_tied && !plan.input.backend_keeps_tile16;
+uint64_t bytes_to_load(const Config& c, const Plan& plan) {
+  const bool is_twice = has_flag(c, format::kTiedEmbedding) && !plan.input.backend_keeps_tile16;
   return all_tensor_bytes(c) +
-         (is_twice ? matrix_bytes(role_shape(c, format::TensorRole::kEmbedding)) : 0);
+         (is_twice ? matrix_bytes(model_matrix(c, format::TensorRole::kEmbedding)) : 0);
 }
 
 Status open_all_weights(const Loading& from, const Plan& plan, Arena* arena, cria_model* m) {
@@ -69,16 +69,25 @@ Status load(const Loading& from, const FileIndex& index, const Plan& plan, cria_
     return Status::kMemoryTooSmall;
   }
   Arena arena(from.memory.data(), static_cast<size_t>(plan.memory.model.total));
-  cria_model* m = nullptr;
-  CRIA_TRY(take(&arena, kModelObjectBytes, &m));
+  uint8_t* objects = nullptr;
+  CRIA_TRY(take(&arena, plan.memory.model.objects, &objects));
+  Carver carver(objects);
+  auto* const m = reinterpret_cast<cria_model*>(carver.take<uint8_t>(kModelObjectBytes));
+  // Before anything is written to where it may stand now.
+  const uint64_t n_config_bytes = config_bytes(*index.config.model);
+  const Config config = move_section(index.config, carver.take<uint8_t>(n_config_bytes));
   *m = {};
   m->index = index;
-  m->config = index.config;
+  m->index.config = config;
+  m->config = config;
   m->backend = plan.backend;
   m->kernels = kernels;
   if (!plan.input.text_only) {
-    CRIA_TRY(take(&arena, kLayerObjectBytes * index.config.n_layers, &m->weights.layers));
-    for (uint32_t i = 0; i < index.config.n_layers; ++i) m->weights.layers[i] = {};
+    lay_out_weights(m->config, &carver, &m->weights);
+    for (Layer& layer : m->weights.layers) {
+      layer.mixer = find_mixer(layer.kind->mixer);
+      layer.feed_forward = find_feed_forward(layer.kind->feed_forward);
+    }
   }
   uint64_t at = 0;
   CRIA_TRY(check_tables(from.source, m->index, &at));
@@ -90,12 +99,16 @@ Status load(const Loading& from, const FileIndex& index, const Plan& plan, cria_
   return Status::kOk;
 }
 
-// What the file says it holds, and the plan for it.
-Status plan_file(const cria_source& source, const cria_config& config, FileIndex* index,
-                 Plan* plan) {
+// What the file says it holds, and the plan for it. The config stands at the end of the memory that
+// the model will have, of which every plan has as much.
+Status plan_file(const cria_source& source, const cria_config& config, std::span<uint8_t> memory,
+                 FileIndex* index, Plan* plan) {
+  if (memory.size() < sizeof(ConfigBytes)) return Status::kMemoryTooSmall;
+  const size_t end = memory.size() / format::kAlignment * format::kAlignment;
+  auto* const section = reinterpret_cast<ConfigBytes*>(memory.data() + end - sizeof(ConfigBytes));
   const char* refused = nullptr;
   uint64_t at = 0;
-  CRIA_TRY(open_index(source, index, &refused, &at));
+  CRIA_TRY(open_index(source, section, index, &refused, &at));
   return make_plan({index->config, index->tokenizer.bytes, index->chat_template.bytes, nullptr},
                    config, plan);
 }
@@ -103,7 +116,7 @@ Status plan_file(const cria_source& source, const cria_config& config, FileIndex
 Status load_model(const Loading& from, cria_model** model) {
   FileIndex index;
   Plan plan;
-  CRIA_TRY(plan_file(from.source, from.config, &index, &plan));
+  CRIA_TRY(plan_file(from.source, from.config, from.memory, &index, &plan));
   return load(from, index, plan, model);
 }
 
@@ -112,7 +125,7 @@ Status open(const cria_source& source, const cria_config& config, std::span<uint
             cria_instance* opened) {
   FileIndex index;
   Plan plan;
-  CRIA_TRY(plan_file(source, config, &index, &plan));
+  CRIA_TRY(plan_file(source, config, memory, &index, &plan));
   if (memory.size() < plan.memory.total) return Status::kMemoryTooSmall;
   const auto model_bytes = static_cast<size_t>(plan.memory.model.total);
   const auto session_bytes = static_cast<size_t>(plan.memory.session.total);

@@ -9,7 +9,7 @@
 
 struct cria_model {
   cria::FileIndex index;
-  cria::format::ModelConfig config;
+  cria::Config config;    // in the model's own memory
   cria::Weights weights;  // not of a model without them
   const cria::Backend* backend;
   cria::Kernels kernels;
@@ -19,5 +19,7 @@ struct cria_model {
   cria::Tokenizer tokenizer;
   cria::ChatTemplate chat_template;
   size_t n_bytes;  // of memory, this object included
+
+  [[nodiscard]] const cria::format::ModelScalars& scalars() const { return *config.model; }
 };
 static_assert(sizeof(cria_model) <= cria::kModelObjectBytes);

@@ -3,6 +3,7 @@
 #include "quant/all_zero.h"
 #include "runtime/base/enum_bits.h"
 #include "runtime/base/features.h"
+#include "runtime/blocks/blocks.h"
 #include "runtime/kernels/kernels.h"
 
 namespace cria {
@@ -26,7 +27,7 @@ Status find_kv_format(const cria_config& config, KvFormat* kv_format) {
 }
 
 Status fill_input(const PlanSubject& subject, const cria_config& config, PlanInput* in) {
-  const format::ModelConfig& model = subject.config;
+  const format::ModelScalars& model = *subject.config.model;
   if (!all_zero(config.reserved)) return Status::kInvalidArgument;
   in->mapped = config.source_is_mapped != 0;
   in->text_only = config.text_only != 0;
@@ -52,7 +53,7 @@ Status fill_input(const PlanSubject& subject, const cria_config& config, PlanInp
   return Status::kOk;
 }
 
-Status try_backend(const Backend& backend, const format::ModelConfig& model, Plan* plan) {
+Status try_backend(const Backend& backend, const Config& model, Plan* plan) {
   BackendNeeds needs = {};
   PlanInput& in = plan->input;
   CRIA_TRY(backend.needs(model, in.n_threads, in.prefill_chunk, &needs));
@@ -73,7 +74,7 @@ bool exact_has_vectors(uint32_t isa_mask) {
 }
 
 Status choose_backend(const PlanSubject& subject, const cria_config& config, Plan* plan) {
-  const format::ModelConfig& model = subject.config;
+  const Config& model = subject.config;
   if (subject.backend != nullptr) return try_backend(*subject.backend, model, plan);
   switch (enum_bits(config.backend)) {
     case CRIA_BACKEND_EXACT:
@@ -98,10 +99,9 @@ Status choose_backend(const PlanSubject& subject, const cria_config& config, Pla
 Status make_plan(const PlanSubject& subject, const cria_config& config, Plan* plan) {
   *plan = {};
   CRIA_TRY(fill_input(subject, config, &plan->input));
-  const auto compression = static_cast<format::Compression>(subject.config.compression);
-  if (!kHasCompression && compression == format::Compression::kZstd && !plan->input.text_only) {
-    return Status::kUnsupported;
-  }
+  const bool needs_weights = !plan->input.text_only;
+  if (!kHasCompression && needs_weights && !is_stored(subject.config)) return Status::kUnsupported;
+  if (needs_weights && !can_compute(subject.config)) return Status::kUnsupported;
   CRIA_TRY(choose_backend(subject, config, plan));
   if (!plan_memory(subject.config, plan->input, &plan->memory)) return Status::kUnsupported;
   return plan->memory.total <= SIZE_MAX ? Status::kOk : Status::kUnsupported;

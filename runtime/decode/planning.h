@@ -13,7 +13,7 @@ inline constexpr uint32_t kTextBytesPerPosition = 4;
 
 // What is planned for.
 struct PlanSubject {
-  const format::ModelConfig& config;
+  const Config& config;
   uint64_t tokenizer_bytes;
   uint64_t chat_template_bytes;
   const Backend* backend;  // null: config's wish; else that of a model that was loaded

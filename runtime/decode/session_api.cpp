@@ -49,12 +49,12 @@ const char* cria_isa_name(const cria_model* model) {
 }
 
 uint32_t cria_vocab_size(const cria_model* model) {
-  return model != nullptr ? model->config.vocab_size : 0;
+  return model != nullptr ? model->scalars().vocab_size : 0;
 }
 
 int cria_is_end_token(const cria_model* model, uint32_t token) {
   if (model == nullptr) return 0;
-  const cria::format::ModelConfig& c = model->config;
+  const cria::format::ModelScalars& c = model->scalars();
   const uint32_t* end = c.end_tokens + c.n_end_tokens;
   return std::find(c.end_tokens, end, token) != end ? 1 : 0;
 }
@@ -67,13 +67,13 @@ cria_status cria_sample(cria_workspace* workspace, cria_session* session,
                         const cria_sampling* sampling, uint32_t* token) {
   if (workspace == nullptr || session == nullptr || sampling == nullptr || token == nullptr ||
       session->model != workspace->model ||
-      !cria::is_valid_sampling(*sampling, workspace->model->config.vocab_size)) {
+      !cria::is_valid_sampling(*sampling, workspace->model->scalars().vocab_size)) {
     return CRIA_INVALID_ARGUMENT;
   }
   if (!cria::kHasSampling && sampling->temperature != 0.0f) return CRIA_UNSUPPORTED;
   if (!workspace->can_run) return CRIA_NO_WEIGHTS;
   if (!session->has_logits) return CRIA_NOTHING_TO_SAMPLE;
-  const size_t vocab_size = session->model->config.vocab_size;
+  const size_t vocab_size = session->model->scalars().vocab_size;
   const size_t n_recent = std::min<size_t>(session->position, size_t{CRIA_PENALTY_TOKENS});
   auto* candidates = reinterpret_cast<cria::Candidate*>(workspace->scratch.data());
   *token = cria::sample({session->logits, vocab_size},

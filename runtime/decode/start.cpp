@@ -1,9 +1,9 @@
 // cria_start and cria_make_workspace: sessions and workspaces of a model that is loaded.
 #include "quant/align.h"
 #include "runtime/base/arena.h"
-#include "runtime/decode/decoder.h"
 #include "runtime/decode/planning.h"
 #include "runtime/decode/session.h"
+#include "runtime/decode/workspace.h"
 
 namespace cria {
 namespace {
@@ -18,11 +18,32 @@ Status plan_of(const cria_model& model, const cria_config& config, Plan* plan) {
 
 // A short context is turned as the model was first trained, a long one as it was stretched; one
 // session does not change over, since its keys are turned already.
-const float* rope_frequencies(const cria_model& model, uint32_t context) {
-  const bool is_long =
-      model.config.original_context != 0 && context > model.config.original_context;
-  return is_long ? model.weights.rope_long_inverse_frequencies
-                 : model.weights.rope_inverse_frequencies;
+void choose_rope_rates(const cria_model& model, uint32_t context, LayerStates* states) {
+  const Tensor* tensor = model.weights.find(format::TensorRole::kRope);
+  const float* rates = tensor != nullptr ? tensor->values() : nullptr;
+  for (uint32_t i = 0; i < model.scalars().n_rope_tables; ++i) {
+    const format::RopeTable& table = model.scalars().rope_tables[i];
+    const bool has_two = table.original_context != 0;
+    const bool is_long = has_two && context > table.original_context;
+    states->rope_rates[i] = rates + (is_long ? table.n_pairs : 0);
+    rates += has_two ? 2 * table.n_pairs : table.n_pairs;
+  }
+}
+
+KvCache make_cache(const Config& config, size_t kind, const PlanInput& in, Carver* carver) {
+  const StateLayout layout = lay_out_state(config, kind, in, carver);
+  KvCache cache = {};
+  for (size_t i = 0; i < layout.parts.n; ++i) {
+    cache.rows[i] = layout.memory[i];
+    cache.row_bytes[i] = layout.parts.parts[i].row_bytes;
+    cache.values[i] = layout.parts.parts[i].values;
+  }
+  cache.n_parts = layout.parts.n;
+  cache.n_layers = layers_of(config, kind);
+  cache.n_heads = layout.parts.n_heads;
+  cache.n_positions = layout.n_positions;
+  cache.kv_format = in.kv_format;
+  return cache;
 }
 
 Status start(const cria_model& model, const cria_config& config, std::span<uint8_t> memory,
@@ -33,25 +54,25 @@ Status start(const cria_model& model, const cria_config& config, std::span<uint8
   const MemoryPlan::Session& sizes = plan.memory.session;
   if (memory.size() < sizes.total) return Status::kMemoryTooSmall;
   Arena arena(memory.data(), static_cast<size_t>(sizes.total));
+  const size_t n_kinds = model.config.kinds.size();
+  const format::ModelScalars& m = model.scalars();
   cria_session* s = nullptr;
-  CRIA_TRY(take(&arena, sizes.objects, &s));
+  uint8_t* state = nullptr;
+  CRIA_TRY(take(&arena, kSessionObjectBytes, &s));
   *s = {};
+  CRIA_TRY(take(&arena, kCacheObjectBytes * n_kinds, &s->states.caches));
+  CRIA_TRY(take(&arena, sizes.kv_cache, &state));
+  CRIA_TRY(take(&arena, sizes.history, &s->history));
+  CRIA_TRY(take(&arena, uint64_t{m.vocab_size} * sizeof(float), &s->logits));
+  CRIA_TRY(take(&arena, uint64_t{m.d_model} * sizeof(float), &s->last_row));
   s->model = &model;
   s->context = plan.input.context;
-  s->kv.kv_format = plan.input.kv_format;
-  s->kv.n_kv_heads = model.config.n_kv_heads;
-  s->kv.n_positions = kv_positions(model.config, plan.input.context, plan.input.prefill_chunk);
-  s->kv.head_dim = model.config.head_dim;
-  s->kv.row_bytes = kv_row_bytes(model.config.head_dim, plan.input.kv_format);
-  s->kv.inverse_frequencies = rope_frequencies(model, s->context);
-  const KvLayout kv = kv_layout(model.config, s->kv.n_positions, plan.input.kv_format);
-  CRIA_TRY(take(&arena, kv.keys, &s->kv.keys));
-  CRIA_TRY(take(&arena, kv.values, &s->kv.values));
-  CRIA_TRY(take(&arena, kv.key_scales, &s->kv.key_scales));
-  CRIA_TRY(take(&arena, kv.value_scales, &s->kv.value_scales));
-  CRIA_TRY(take(&arena, sizes.history, &s->history));
-  CRIA_TRY(take(&arena, aligned(uint64_t{model.config.vocab_size} * 4), &s->logits));
-  CRIA_TRY(take(&arena, aligned(uint64_t{model.config.d_model} * 4), &s->last_row));
+  s->kv_format = plan.input.kv_format;
+  Carver carver(state);
+  for (size_t kind = 0; kind < n_kinds; ++kind) {
+    s->states.caches[kind] = make_cache(model.config, kind, plan.input, &carver);
+  }
+  choose_rope_rates(model, s->context, &s->states);
   s->first_moved = UINT32_MAX;
   s->random = Pcg32::seeded(0);
   s->n_bytes = arena.used();
@@ -87,7 +108,8 @@ Status make_workspace(const cria_model& model, const cria_config& config, std::s
     w->backend = of_backend;
     CRIA_TRY(model.backend->start(model.config, model.weights, of_backend,
                                   plan.input.backend_workspace_bytes));
-    lay_out_scratch(plan.input, w);
+    Carver carver(scratch);
+    w->step = lay_out_step(model.config, plan.input, &carver);
   }
   *workspace = w;
   return Status::kOk;

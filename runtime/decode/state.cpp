@@ -10,7 +10,7 @@
 namespace cria {
 namespace {
 
-constexpr uint64_t kStateMagic = 0x3165746174737263;  // "crstate1"
+constexpr uint64_t kStateMagic = 0x3265746174737263;  // "crstate2"
 
 struct StateHeader {
   uint64_t magic;
@@ -20,73 +20,81 @@ struct StateHeader {
   uint32_t kv_format;
   uint32_t position;
   uint32_t has_logits;
-  uint32_t has_long_rope;  // keys are turned by the frequencies for long contexts
+  uint32_t long_rope;  // bit i: keys are turned by RoPE table i's rates for long contexts
 };
 static_assert(sizeof(StateHeader) == 48);
 
-uint32_t has_long_rope(const cria_session& s) {
-  return s.kv.inverse_frequencies == s.model->weights.rope_inverse_frequencies ? 0 : 1;
-}
-
-// Positions whose keys and values a state has: those that the next token attends to.
-size_t kept_positions(const cria_session& s, uint32_t position) {
-  return position - first_attended(s, position);
-}
-
-// Bytes of the KV cache that a state with this many positions holds.
-size_t kv_bytes(const cria_session& s, uint32_t position) {
-  const format::ModelConfig& c = s.model->config;
-  const KvRowBytes& row = s.kv.row_bytes;
-  return size_t{c.n_layers} * c.n_kv_heads * kept_positions(s, position) *
-         (row.keys + row.values + row.key_scales + row.value_scales);
-}
-
-size_t state_bytes(const cria_session& s, uint32_t position, bool has_logits) {
-  return sizeof(StateHeader) + position * sizeof(uint32_t) + kv_bytes(s, position) +
-         (has_logits ? size_t{s.model->config.vocab_size} * sizeof(float) : 0);
+uint32_t long_rope(const cria_session& s) {
+  uint32_t bits = 0;
+  for (uint32_t i = 0; i < s.model->scalars().n_rope_tables; ++i) {
+    const uint32_t original = s.model->scalars().rope_tables[i].original_context;
+    if (original != 0 && s.context > original) bits |= 1u << i;
+  }
+  return bits;
 }
 
 enum class Piece { kTokens, kCodes, kNibbles, kScales, kSignedScales, kFloats };
 
-// Visits the rows of an array, row_bytes each, that a state has of one head: in one piece, or of a
-// ring in two.
+Piece piece_of(StateValues values) {
+  switch (values) {
+    case StateValues::kCodes:
+      return Piece::kCodes;
+    case StateValues::kNibbles:
+      return Piece::kNibbles;
+    case StateValues::kScales:
+      return Piece::kScales;
+    case StateValues::kSignedScales:
+      return Piece::kSignedScales;
+    case StateValues::kFloats:
+      break;
+  }
+  return Piece::kFloats;
+}
+
+// Visits the rows from first on that a state has of one part and head: in one piece, or of a ring
+// in two.
 template <typename Visit>
-void visit_rows(const cria_session& s, Piece kind, void* rows, size_t row_bytes, size_t head_row,
-                uint32_t position, const Visit& visit) {
-  const size_t n_positions = s.kv.n_positions;
-  for (size_t at = first_attended(s, position); at < position;) {
-    const size_t place = at % n_positions;
-    const size_t n = std::min<size_t>(n_positions - place, position - at);
-    visit(kind, static_cast<uint8_t*>(rows) + (head_row + place) * row_bytes, n * row_bytes);
+void visit_rows(const KvCache& cache, size_t part, size_t head, uint32_t first, uint32_t position,
+                const Visit& visit) {
+  for (uint32_t at = first; at < position;) {
+    const uint32_t place = at % cache.n_positions;
+    const uint32_t n = std::min(cache.n_positions - place, position - at);
+    visit(piece_of(cache.values[part]), cache.at(part, cache.row(0, head, at)),
+          size_t{n} * cache.row_bytes[part]);
     at += n;
   }
 }
 
-// Visits every used piece of the session in the order of the state.
+// Visits every used piece of the session in the order of the state: those positions that the next
+// token attends to.
 template <typename Visit>
 void visit_pieces(const cria_session& s, uint32_t position, bool has_logits, const Visit& visit) {
-  const KvCache& kv = s.kv;
-  const bool is_f32 = kv.kv_format == KvFormat::kF32;
-  const bool is_v4 = kv.kv_format == KvFormat::kK8V4;
-  const Piece codes = is_f32 ? Piece::kFloats : Piece::kCodes;
   visit(Piece::kTokens, s.history, position * sizeof(uint32_t));
-  for (size_t layer = 0; layer < s.model->config.n_layers; ++layer) {
-    for (size_t head = 0; head < s.model->config.n_kv_heads; ++head) {
-      const size_t row = kv.row(layer, head, 0);
-      const auto visit_all = [&](Piece kind, void* rows, size_t row_bytes) {
-        visit_rows(s, kind, rows, row_bytes, row, position, visit);
-      };
-      visit_all(codes, kv.keys, kv.row_bytes.keys);
-      visit_all(is_v4 ? Piece::kNibbles : codes, kv.values, kv.row_bytes.values);
-      if (is_f32) continue;
-      visit_all(Piece::kScales, kv.key_scales, kv.row_bytes.key_scales);
-      visit_all(is_v4 ? Piece::kSignedScales : Piece::kScales, kv.value_scales,
-                kv.row_bytes.value_scales);
+  for (size_t kind = 0; kind < s.caches().size(); ++kind) {
+    const KvCache& cache = s.caches()[kind];
+    const uint32_t first = first_attended(s.model->config.kinds[kind], position);
+    for (size_t head = 0; head < size_t{cache.n_layers} * cache.n_heads; ++head) {
+      for (size_t part = 0; part < cache.n_parts; ++part) {
+        visit_rows(cache, part, head, first, position, visit);
+      }
     }
   }
   if (has_logits) {
-    visit(Piece::kFloats, s.logits, size_t{s.model->config.vocab_size} * sizeof(float));
+    visit(Piece::kFloats, s.logits, size_t{s.model->scalars().vocab_size} * sizeof(float));
   }
+}
+
+size_t state_bytes(const cria_session& s, uint32_t position, bool has_logits) {
+  size_t n_bytes = sizeof(StateHeader) + position * sizeof(uint32_t) +
+                   (has_logits ? size_t{s.model->scalars().vocab_size} * sizeof(float) : 0);
+  for (size_t kind = 0; kind < s.caches().size(); ++kind) {
+    const KvCache& cache = s.caches()[kind];
+    size_t row_bytes = 0;
+    for (size_t part = 0; part < cache.n_parts; ++part) row_bytes += cache.row_bytes[part];
+    const uint32_t first = first_attended(s.model->config.kinds[kind], position);
+    n_bytes += size_t{cache.n_layers} * cache.n_heads * (position - first) * row_bytes;
+  }
+  return n_bytes;
 }
 
 Status save(const cria_session& s, uint8_t* out, size_t n_bytes) {
@@ -100,10 +108,10 @@ Status save(const cria_session& s, uint8_t* out, size_t n_bytes) {
   header.magic = kStateMagic;
   header.fingerprint = s.model->index.fingerprint;
   header.random_state = s.random.state;
-  header.kv_format = static_cast<uint32_t>(s.kv.kv_format);
+  header.kv_format = static_cast<uint32_t>(s.kv_format);
   header.position = s.position;
   header.has_logits = s.has_logits ? 1 : 0;
-  header.has_long_rope = has_long_rope(s);
+  header.long_rope = long_rope(s);
   header.checksum = xxh64(out + sizeof header, static_cast<size_t>(p - out) - sizeof header);
   std::memcpy(out, &header, sizeof header);
   return Status::kOk;
@@ -142,8 +150,8 @@ Status load(cria_session* s, const uint8_t* state, size_t n_bytes) {
   if (n_bytes < sizeof header) return Status::kBadState;
   std::memcpy(&header, state, sizeof header);
   if (header.magic != kStateMagic || header.fingerprint != s->model->index.fingerprint ||
-      header.kv_format != static_cast<uint32_t>(s->kv.kv_format) || header.has_logits > 1 ||
-      header.has_long_rope != has_long_rope(*s)) {
+      header.kv_format != static_cast<uint32_t>(s->kv_format) || header.has_logits > 1 ||
+      header.long_rope != long_rope(*s)) {
     return Status::kBadState;
   }
   if (header.position > s->context) return Status::kContextFull;
@@ -156,7 +164,7 @@ Status load(cria_session* s, const uint8_t* state, size_t n_bytes) {
   const uint8_t* p = state + sizeof header;
   bool holds = true;
   visit_pieces(*s, header.position, has_logits, [&](Piece kind, const void*, size_t bytes) {
-    holds = holds && piece_holds(kind, p, bytes, s->model->config.vocab_size);
+    holds = holds && piece_holds(kind, p, bytes, s->model->scalars().vocab_size);
     p += bytes;
   });
   if (!holds) return Status::kBadState;
@@ -166,7 +174,9 @@ Status load(cria_session* s, const uint8_t* state, size_t n_bytes) {
     p += bytes;
   });
   s->position = header.position;
-  s->first_kept = first_attended(*s, header.position);
+  for (size_t kind = 0; kind < s->caches().size(); ++kind) {
+    s->caches()[kind].first_kept = first_attended(s->model->config.kinds[kind], header.position);
+  }
   s->first_moved = UINT32_MAX;
   s->has_logits = has_logits;
   s->random.state = header.random_state;

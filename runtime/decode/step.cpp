@@ -49,7 +49,7 @@ Status check_turn(const cria_workspace& w, const cria_turn& turn) {
   }
   const bool are_tokens =
       std::all_of(turn.tokens, turn.tokens + turn.n_tokens,
-                  [&](uint32_t token) { return token < w.model->config.vocab_size; });
+                  [&](uint32_t token) { return token < w.model->scalars().vocab_size; });
   if (!are_tokens) return Status::kInvalidArgument;
   if (turn.n_tokens > session->context - session->position) return Status::kContextFull;
   session->is_in_step = true;
@@ -70,10 +70,14 @@ Status check_turns(const cria_workspace& w, std::span<const cria_turn> turns) {
 // Rows of a session that a chunk may hold: they are all written before the first of them is read,
 // and must not take the places of what that one attends to.
 uint32_t most_rows(const cria_session& session) {
-  const uint32_t window = session.model->config.sliding_window;
-  return window != 0 && session.kv.n_positions < session.context
-             ? session.kv.n_positions - window + 1
-             : UINT32_MAX;
+  uint32_t most = UINT32_MAX;
+  for (size_t kind = 0; kind < session.caches().size(); ++kind) {
+    const uint32_t window = session.model->config.kinds[kind].window;
+    const KvCache& cache = session.caches()[kind];
+    if (window == 0 || cache.n_parts == 0 || cache.n_positions == session.context) continue;
+    most = std::min(most, cache.n_positions - window + 1);
+  }
+  return most;
 }
 
 // Fills the workspace's rows with what comes next, and moves the cursor behind it.
@@ -86,7 +90,7 @@ Chunk take_chunk(cria_workspace* w, std::span<const cria_turn> turns, Cursor* at
     if (chunk.n_rows == 0 || at->token == 0) room = most_rows(*session);
     if (room-- == 0) break;
     const uint32_t position = session->position + static_cast<uint32_t>(at->token);
-    w->step.rows[chunk.n_rows++] = {&session->kv, position, turn.tokens[at->token]};
+    w->rows()[chunk.n_rows++] = {&session->states, position, turn.tokens[at->token]};
     note_written(session, position + 1);
     if (++at->token == turn.n_tokens) *at = {at->turn + 1, 0};
   }
@@ -95,7 +99,7 @@ Chunk take_chunk(cria_workspace* w, std::span<const cria_turn> turns, Cursor* at
 
 // Logits of every row, for the turns that want them.
 Status output_all(cria_workspace* w, std::span<const cria_turn> turns, const Chunk& chunk) {
-  const size_t vocab_size = w->model->config.vocab_size;
+  const size_t vocab_size = w->model->scalars().vocab_size;
   Status status = Status::kOk;
   visit_pieces(turns, chunk, [&](const Piece& piece) {
     if (piece.turn->all_logits == nullptr || status != Status::kOk) return;
@@ -108,7 +112,7 @@ Status output_all(cria_workspace* w, std::span<const cria_turn> turns, const Chu
 // The session of a turn whose last logits alone are wanted keeps what its last row came to, so that
 // its logits stay what they are until all of the step's rows are computed.
 void keep_last_rows(const cria_workspace& w, std::span<const cria_turn> turns, const Chunk& chunk) {
-  const size_t width = w.model->config.d_model;
+  const size_t width = w.model->scalars().d_model;
   visit_pieces(turns, chunk, [&](const Piece& piece) {
     if (!piece.ends_turn() || piece.turn->all_logits != nullptr) return;
     const float* row = w.step.x + (piece.first_row + piece.n - 1) * width;
@@ -119,8 +123,8 @@ void keep_last_rows(const cria_workspace& w, std::span<const cria_turn> turns, c
 // Logits of the last rows that were kept, with one pass over the output matrix for each max_turns
 // of them.
 Status output_last(cria_workspace* w, std::span<const cria_turn> turns) {
-  const size_t width = w->model->config.d_model;
-  const size_t vocab_size = w->model->config.vocab_size;
+  const size_t width = w->model->scalars().d_model;
+  const size_t vocab_size = w->model->scalars().vocab_size;
   for (size_t begin = 0; begin < turns.size();) {
     size_t end = begin;
     uint32_t n = 0;
@@ -155,7 +159,7 @@ void commit(std::span<const cria_turn> turns) {
     session->position += static_cast<uint32_t>(turn.n_tokens);
     session->has_logits = true;
     if (turn.all_logits == nullptr) continue;
-    const size_t vocab_size = session->model->config.vocab_size;
+    const size_t vocab_size = session->model->scalars().vocab_size;
     const float* last = turn.all_logits + (turn.n_tokens - 1) * vocab_size;
     std::copy(last, last + vocab_size, session->logits);
   }
@@ -186,7 +190,7 @@ Status step(cria_workspace* w, std::span<const cria_turn> turns) {
   CRIA_TRY(check_turns(*w, turns));
   w->n_done = 0;
   w->n_to_do = 0;
-  for (const cria_turn& turn : turns) w->n_to_do += turn.n_tokens * w->model->config.n_layers;
+  for (const cria_turn& turn : turns) w->n_to_do += turn.n_tokens * w->model->scalars().n_layers;
   const Status status = run(w, turns);
   if (status == Status::kOk) {
     commit(turns);

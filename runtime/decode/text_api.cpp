@@ -26,7 +26,7 @@ Status decode_token(const cria_model& m, cria_text_state* state, uint32_t token,
     if (capacity < kSlackBytes) return Status::kBufferTooSmall;
     *n_bytes = tokenizer_decode_end(&decode, {text, capacity});
   } else {
-    if (token >= m.config.vocab_size) return Status::kInvalidArgument;
+    if (token >= m.scalars().vocab_size) return Status::kInvalidArgument;
     if (capacity < size_t{m.tokenizer.header.longest_token} * 3 + kSlackBytes) {
       return Status::kBufferTooSmall;
     }

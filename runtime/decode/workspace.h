@@ -4,32 +4,8 @@
 #include <span>
 
 #include "runtime/base/parallel.h"
-#include "runtime/decode/kv_cache.h"
+#include "runtime/blocks/kv_cache.h"
 #include "runtime/decode/model.h"
-
-namespace cria {
-
-// Scratch of a forward pass, laid out as running_layout says. Rows are prefill_chunk.
-struct StepScratch {
-  float* x;              // [rows][d_model]
-  float* normed;         // [rows][max(d_model, n_heads * head_dim)]
-  float* q;              // [rows][n_heads * head_dim]
-  float* k;              // [rows][n_kv_heads * head_dim]
-  float* v;              // [rows][n_kv_heads * head_dim]
-  float* gate;           // [rows][d_ff]; shares memory with q, k, v
-  float* up;             // [rows][d_ff]
-  float* projected;      // [rows][d_model]
-  LinearScratch linear;  // quantized inputs of matrices
-  float* rope_cos;       // [rows][rotary_dim / 2]
-  float* rope_sin;       // [rows][rotary_dim / 2]
-  uint8_t* attention;    // [n_threads][attention_per_thread]
-  size_t attention_per_thread;
-  size_t attention_queries;
-  Row* rows;           // [rows]
-  float* turn_logits;  // [max_turns][vocab_size]; not for one turn
-};
-
-}  // namespace cria
 
 struct cria_workspace {
   const cria_model* model;
@@ -45,7 +21,9 @@ struct cria_workspace {
   // Overwritten by every call: activations, or candidates, or symbols of text.
   std::span<uint8_t> scratch;
   size_t encoding_bytes;  // of scratch, for text
-  cria::StepScratch step;
+  cria::StepMemory step;  // of a step, in scratch
+
+  [[nodiscard]] cria::Row* rows() const { return reinterpret_cast<cria::Row*>(step.rows); }
   size_t n_bytes;                                   // of memory, this object included
   char chat_date[cria::format::kMaxChatDateBytes];  // what conversations name instead of their own
   uint32_t n_chat_date;

@@ -122,20 +122,13 @@ typedef struct cria_model_info {
   uint32_t format_version;
   uint32_t architecture; /* as cria_architecture_name knows it */
   uint32_t n_layers;
+  uint32_t n_layer_kinds; /* layers that are alike: cria_find_layer_kind */
   uint32_t d_model;
-  uint32_t n_heads;
-  uint32_t n_kv_heads;
-  uint32_t head_dim;
-  uint32_t d_ff;
   uint32_t vocab_size;
   uint32_t max_context;     /* positions the model was trained for */
   uint32_t planned_context; /* positions a session has unless asked otherwise: the file's wish, up
                                to 2^24, which its size does not limit as it limits the weights */
-  uint32_t sliding_window;  /* 0: none */
-  /* Sessions of more positions use the RoPE frequencies for long contexts, others those for short
-   * ones; 0: the model has one set for all. */
-  uint32_t original_context;
-  uint32_t bos_token;               /* CRIA_NO_TOKEN: none */
+  uint32_t bos_token;       /* CRIA_NO_TOKEN: none */
   cria_number_format weight_format; /* of the layers' matrices; CRIA_MIXED when they differ */
   cria_number_format embedding_format;
   uint32_t group_size; /* of int4, int4nl and int8g32 layer matrices; else 0, of mixed ones too */
@@ -145,19 +138,59 @@ typedef struct cria_model_info {
   uint8_t has_tokenizer;
   uint8_t signed_scales; /* int4 with scales of either sign: not for CRIA_BACKEND_XNNPACK */
   uint8_t reserved[4];
-  uint8_t private_config[512];
+  uint32_t config_bytes; /* of private_config */
+  uint64_t private_config[512];
   const char* refused; /* the field or rule behind CRIA_INVALID_MODEL, else null; static text */
 } cria_model_info;
 
 /* Reads and checks header, section table, config and the sizes of the other sections; no weights.
- * Reads less than 3 KB of the source. Errors: kinds 1 to 6 and 18; then info is zero but for
+ * Reads less than 7 KB of the source. Errors: kinds 1 to 6 and 18; then info is zero but for
  * refused.
  */
 cria_status cria_inspect(const cria_source* source, cria_model_info* info);
 
+typedef enum cria_mixer {
+  CRIA_NO_MIXER = 0,
+  CRIA_ATTENTION = 1,
+  CRIA_LATENT_ATTENTION = 2,
+  CRIA_SHORT_CONVOLUTION = 3,
+  CRIA_DELTA_RULE = 4,
+  CRIA_STATE_SPACE = 5
+} cria_mixer;
+typedef enum cria_feed_forward {
+  CRIA_NO_FEED_FORWARD = 0,
+  CRIA_DENSE = 1,
+  CRIA_EXPERTS = 2
+} cria_feed_forward;
+
+/* Layers that are alike. What their mixer or feed-forward does not have is 0. */
+typedef struct cria_layer_kind {
+  uint32_t n_layers;
+  cria_mixer mixer;
+  cria_feed_forward feed_forward;
+  uint32_t n_heads;    /* of queries */
+  uint32_t n_kv_heads; /* of keys and values */
+  uint32_t key_dim;    /* of a head, as value_dim */
+  uint32_t value_dim;
+  uint32_t window;   /* a position attends to this many, itself included; 0: to all */
+  uint32_t has_rope; /* 1, or 0: positions turn nothing */
+  /* Sessions of more positions use the RoPE frequencies for long contexts, others those for short
+   * ones; 0: there is one set for all. */
+  uint32_t original_context;
+  uint32_t d_ff; /* of the MLP */
+  uint32_t n_experts;
+  uint32_t n_chosen; /* experts of a token */
+  uint32_t expert_ff;
+} cria_layer_kind;
+
+/* The kind at place index, from 0 on, in the order in which kinds first appear.
+ * CRIA_INVALID_ARGUMENT behind the last one. */
+cria_status cria_find_layer_kind(const cria_model_info* info, uint32_t index,
+                                 cria_layer_kind* kind);
+
 /* The matrices of one name and format. */
 typedef struct cria_matrix_kind {
-  const char* name; /* "embedding", "q", "k", "v", "o", "gate", "up", "down", "lm_head" */
+  const char* name; /* "embedding", "q", "k", "v", "o", "gate", "up", "down", "lm_head", ... */
   cria_number_format number_format;
   uint32_t group_size; /* weights that share a scale; 0 where no group does */
   uint32_t n_matrices; /* in all layers, at least one */
@@ -186,7 +219,7 @@ cria_status cria_read_metadata(const cria_source* source, const cria_model_info*
  * non-null bad_offset receives where the part with the first error lies. */
 cria_status cria_verify(const cria_source* source, void* scratch, size_t scratch_bytes,
                         cria_progress progress, void* progress_context, uint64_t* bad_offset);
-/* Bytes of scratch for a model: the size of its tokenizer and chat template, but at least
+/* Bytes of scratch for a model: 4096 and the size of its tokenizer and chat template, but at least
  * CRIA_VERIFY_SCRATCH_BYTES. */
 cria_status cria_verify_required(const cria_model_info* info, size_t* n_bytes);
 #define CRIA_VERIFY_SCRATCH_BYTES ((size_t)704 * 1024)

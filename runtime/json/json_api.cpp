@@ -275,7 +275,7 @@ bool MaskMaker::allow_plain() {
 }
 
 Status MaskMaker::make() {
-  const format::ModelConfig& config = vocabulary_.model->config;
+  const format::ModelScalars& config = vocabulary_.model->scalars();
   std::fill(bits_, bits_ + vocabulary_.n_words, 0);
   for (uint32_t i = 0; i < config.n_end_tokens && walk_->may_end(0); ++i) {
     allow(config.end_tokens[i], bits_);
@@ -314,7 +314,7 @@ Status mask_of(cria_json* j, const cria_json_state& state, const uint32_t** mask
 Status apply_mask(cria_json* j, const cria_json_state& state, float* logits) {
   const uint32_t* mask = nullptr;
   CRIA_TRY(mask_of(j, state, &mask));
-  for (uint32_t i = 0; i < j->vocabulary->model->config.vocab_size; ++i) {
+  for (uint32_t i = 0; i < j->vocabulary->model->scalars().vocab_size; ++i) {
     const bool is_allowed = (mask[i / kWordBits] >> (i % kWordBits) & 1) != 0;
     // Not a number too is raised.
     const float raised = logits[i] > kLeastLogit ? logits[i] : kLeastLogit;
@@ -396,7 +396,7 @@ cria_status cria_json_begin(const cria_json* json, cria_json_state* state) {
 cria_status cria_json_mask(cria_json* json, const cria_json_state* state, float* logits,
                            size_t n_logits) {
   if (json == nullptr || state == nullptr || logits == nullptr ||
-      n_logits != json->vocabulary->model->config.vocab_size) {
+      n_logits != json->vocabulary->model->scalars().vocab_size) {
     return CRIA_INVALID_ARGUMENT;
   }
   return to_public(cria::json::apply_mask(json, *state, logits));

@@ -78,7 +78,7 @@ VocabularySizes measure(const Tokenizer& tokenizer) {
 }
 
 uint32_t bit_words(const cria_model& model) {
-  return (model.config.vocab_size + kWordBits - 1) / kWordBits;
+  return (model.scalars().vocab_size + kWordBits - 1) / kWordBits;
 }
 
 uint64_t bytes_of(const cria_model& model, const VocabularySizes& sizes) {

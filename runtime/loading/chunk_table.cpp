@@ -9,11 +9,10 @@ namespace {
 constexpr uint32_t kEntriesAtOnce = 32;
 
 // Whether a chunk of this compression may take so many bytes in the file.
-bool is_possible_size(const FileIndex& index, const ChunkPlace& place,
-                      const format::ChunkEntry& e) {
+bool is_possible_size(const ChunkPlace& place, const format::ChunkEntry& e) {
   const auto compression = static_cast<format::Compression>(e.compression);
   if (compression == format::Compression::kStored) return e.stored_bytes == e.raw_bytes;
-  if (is_stored(index.config) || e.stored_bytes >= e.raw_bytes ||
+  if (place.is_stored || e.stored_bytes >= e.raw_bytes ||
       uint64_t{e.stored_bytes} * format::kMaxExpansion < e.raw_bytes) {
     return false;
   }
@@ -32,7 +31,7 @@ bool is_possible_size(const FileIndex& index, const ChunkPlace& place,
 
 // Whether an entry, taken alone, is one that this chunk may have.
 bool is_possible(const FileIndex& index, const ChunkPlace& place, const format::ChunkEntry& e) {
-  if (e.reserved != 0 || e.raw_bytes != place.raw_bytes || !is_possible_size(index, place, e)) {
+  if (e.reserved != 0 || e.raw_bytes != place.raw_bytes || !is_possible_size(place, e)) {
     return false;
   }
   const uint64_t data_end = index.data.offset + index.data.bytes;
@@ -82,9 +81,12 @@ Status ChunkWalk::go_to_plane(uint32_t tensor, const MatrixShape& shape, Plane p
 ChunkPlace ChunkWalk::place() const {
   const Plane plane = offset_ < code_bytes_ ? Plane::kCodes : Plane::kScales;
   const uint64_t left = (plane == Plane::kCodes ? code_bytes_ : total_bytes_) - offset_;
-  return {number_, tensor_, offset_,
+  return {number_,
+          tensor_,
+          offset_,
           left < format::kChunkRawBytes ? static_cast<uint32_t>(left) : format::kChunkRawBytes,
-          plane_values(listed_.spec, plane)};
+          plane_values(listed_.spec, plane),
+          is_stored(index_->config, listed_.spec)};
 }
 
 Status ChunkWalk::advance() {
@@ -132,6 +134,15 @@ Status read_chunk_entry(const cria_source& source, const FileIndex& index, const
   CRIA_TRY(read_source(source, index.chunk_table.offset + uint64_t{place.number} * sizeof *entry,
                        entry, sizeof *entry));
   return is_possible(index, place, *entry) ? Status::kOk : Status::kCorrupt;
+}
+
+Status offset_of_chunk(const cria_source& source, const FileIndex& index, uint32_t number,
+                       uint64_t* offset) {
+  format::ChunkEntry entry;
+  CRIA_TRY(read_source(source, index.chunk_table.offset + uint64_t{number} * sizeof entry, &entry,
+                       sizeof entry));
+  *offset = entry.offset - index.data.offset;
+  return entry.offset % format::kAlignment == 0 ? Status::kOk : Status::kCorrupt;
 }
 
 uint32_t gap_behind(const FileIndex& index, uint32_t number, uint32_t stored_bytes) {

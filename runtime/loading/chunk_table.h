@@ -17,6 +17,7 @@ struct ChunkPlace {
   uint64_t tensor_offset;  // bytes from the start of the tensor's raw bytes
   uint32_t raw_bytes;
   PlaneValues values;  // what its bytes may hold
+  bool is_stored;      // it may not be compressed
 };
 
 // Walks chunks in file order, reading the directory as it goes: nothing is kept of it but the
@@ -63,6 +64,10 @@ class ChunkWalk {
 // (kCorrupt), whatever other entries say.
 [[nodiscard]] Status read_chunk_entry(const cria_source& source, const FileIndex& index,
                                       const ChunkPlace& place, format::ChunkEntry* entry);
+
+// Where a chunk lies, in bytes from the start of the data section; not checked.
+[[nodiscard]] Status offset_of_chunk(const cria_source& source, const FileIndex& index,
+                                     uint32_t number, uint64_t* offset);
 
 // Bytes from a chunk's end to the next chunk, 0..63; none behind the last.
 [[nodiscard]] uint32_t gap_behind(const FileIndex& index, uint32_t number, uint32_t stored_bytes);

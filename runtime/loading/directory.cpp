@@ -1,7 +1,5 @@
 #include "runtime/loading/directory.h"
 
-#include <cstring>
-
 #include "quant/checksum.h"
 
 namespace cria {
@@ -19,20 +17,25 @@ Status check_directory(const cria_source& source, const FileIndex& index) {
   Xxh64 hash;
   bool holds = true;
   uint32_t next_chunk = 0;
-  format::MatrixCounts counts = {};
+  uint16_t counts[format::kMaxCounts] = {};
+  static_assert(format::kMaxLayers <= UINT16_MAX);
+  TensorWalk walk(index.config);
   const uint32_t n_tensors = tensor_count(index.config);
   for (uint32_t i = 0; i < n_tensors; ++i) {
     format::TensorEntry entry;
     CRIA_TRY(read_entry_at(source, index, i, &entry));
     hash.update(&entry, sizeof entry);
     TensorSpec spec;
-    holds = holds && entry.first_chunk == next_chunk && read_entry(index.config, i, entry, &spec);
+    holds =
+        holds && entry.first_chunk == next_chunk && read_entry(index.config, &walk, entry, &spec);
     if (!holds) continue;
-    count_tensor(spec, &counts);
+    if (spec.form == TensorForm::kMatrix) ++counts[count_of(index.config, spec)];
     next_chunk += entry.n_chunks;
   }
   if (hash.digest() != index.directory.checksum) return Status::kCorrupt;
-  holds = holds && std::memcmp(counts, index.config.n_matrices, sizeof counts) == 0;
+  for (size_t i = 0; i < index.config.counts.size(); ++i) {
+    holds = holds && counts[i] == index.config.counts[i].count;
+  }
   return holds ? Status::kOk : Status::kInvalidModel;
 }
 
@@ -41,7 +44,9 @@ Status read_listed_tensor(const cria_source& source, const FileIndex& index, uin
   format::TensorEntry entry;
   CRIA_TRY(read_entry_at(source, index, tensor, &entry));
   listed->first_chunk = entry.first_chunk;
-  const bool holds = read_entry(index.config, tensor, entry, &listed->spec) &&
+  TensorWalk walk(index.config);
+  walk.go_to(tensor);
+  const bool holds = read_entry(index.config, &walk, entry, &listed->spec) &&
                      entry.first_chunk < index.n_chunks &&
                      entry.n_chunks <= index.n_chunks - entry.first_chunk;
   return holds ? Status::kOk : Status::kCorrupt;

@@ -65,7 +65,7 @@ Status open_text(const cria_source& source, const FileIndex& index, const TextMe
   if (index.tokenizer.bytes != 0) {
     *at = index.tokenizer.offset;
     CRIA_TRY(bring_section(source, index.tokenizer, memory.tokenizer, &bytes));
-    CRIA_TRY(tokenizer_open(bytes, index.config.vocab_size, &text->tokenizer));
+    CRIA_TRY(tokenizer_open(bytes, index.config.model->vocab_size, &text->tokenizer));
     text->has_tokenizer = true;
   }
   if (index.chat_template.bytes != 0) {
@@ -75,8 +75,9 @@ Status open_text(const cria_source& source, const FileIndex& index, const TextMe
     text->has_chat_template = text->has_tokenizer;
   }
   if (!text->has_tokenizer) return Status::kOk;
-  return control_tokens_hold(
-      text->tokenizer, text->has_chat_template ? &text->chat_template : nullptr, index.config);
+  return control_tokens_hold(text->tokenizer,
+                             text->has_chat_template ? &text->chat_template : nullptr,
+                             *index.config.model);
 }
 
 }  // namespace cria

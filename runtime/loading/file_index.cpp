@@ -121,18 +121,19 @@ Status check_gaps(const cria_source& source, const Front& front, uint64_t* at) {
   return Status::kOk;
 }
 
-Status read_config(const cria_source& source, const Section& section, FileIndex* index,
-                   const char** refused) {
-  if (section.bytes != sizeof index->config) return refuse("size of the config", refused);
-  CRIA_TRY(read_source(source, section.offset, &index->config, sizeof index->config));
-  if (xxh64(&index->config, sizeof index->config) != section.checksum) return Status::kCorrupt;
-  *refused = check_config(index->config);
+Status bring_config(const cria_source& source, const Section& section, ConfigBytes* bytes,
+                    Config* config, const char** refused) {
+  if (section.bytes > sizeof bytes->bytes) return refuse("size of the config", refused);
+  const auto n_bytes = static_cast<size_t>(section.bytes);
+  CRIA_TRY(read_source(source, section.offset, bytes->bytes, n_bytes));
+  if (xxh64(bytes->bytes, n_bytes) != section.checksum) return Status::kCorrupt;
+  *refused = read_config({bytes->bytes, n_bytes}, config);
   return *refused == nullptr ? Status::kOk : Status::kInvalidModel;
 }
 
 // Sizes that follow from the config, or are limited by it.
 Status check_sizes(const FileIndex& index, const char** refused) {
-  const format::ModelConfig& c = index.config;
+  const Config& c = index.config;
   const uint64_t n_chunks = chunk_count(c);
   if (index.directory.bytes != uint64_t{tensor_count(c)} * sizeof(format::TensorEntry)) {
     return refuse("size of the tensor directory", refused);
@@ -176,21 +177,29 @@ const uint8_t* map_source(const cria_source& source, uint64_t offset, uint64_t n
       source.map(source.context, offset, static_cast<size_t>(n_bytes)));
 }
 
-Status open_index(const cria_source& source, FileIndex* index, const char** refused, uint64_t* at) {
+Status open_sections(const cria_source& source, FileIndex* index, Section* config,
+                     const char** refused, uint64_t* at) {
   *index = {};
+  *config = {};
   *refused = nullptr;
   *at = 0;
   Front front;
   CRIA_TRY(read_front(source, &front, refused));
   CRIA_TRY(check_header(source, front.header, refused));
-  Section config = {};
-  CRIA_TRY(take_sections(front, index, &config, refused));
+  CRIA_TRY(take_sections(front, index, config, refused));
   CRIA_TRY(check_gaps(source, front, at));
+  index->fingerprint = front.header.checksum;
+  return Status::kOk;
+}
+
+Status open_index(const cria_source& source, ConfigBytes* config_bytes, FileIndex* index,
+                  const char** refused, uint64_t* at) {
+  Section config;
+  CRIA_TRY(open_sections(source, index, &config, refused, at));
   *at = config.offset;
-  CRIA_TRY(read_config(source, config, index, refused));
+  CRIA_TRY(bring_config(source, config, config_bytes, &index->config, refused));
   *at = 0;
   CRIA_TRY(check_sizes(*index, refused));
-  index->fingerprint = front.header.checksum;
   index->n_chunks = static_cast<uint32_t>(chunk_count(index->config));
   return Status::kOk;
 }

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <span>
 
-#include "quant/format.h"
 #include "quant/model_layout.h"
 #include "runtime/base/status.h"
 
@@ -18,7 +17,7 @@ struct Section {
 };
 
 struct FileIndex {
-  format::ModelConfig config;
+  Config config;          // a view of the bytes that open_index was given
   Section tokenizer;      // bytes == 0: absent
   Section chat_template;  // bytes == 0: absent
   Section directory;
@@ -36,11 +35,17 @@ struct FileIndex {
 [[nodiscard]] const uint8_t* map_source(const cria_source& source, uint64_t offset,
                                         uint64_t n_bytes);
 
+// Checks header and section table, of which index receives the places of all sections but config,
+// and its fingerprint.
+[[nodiscard]] Status open_sections(const cria_source& source, FileIndex* index, Section* config,
+                                   const char** refused, uint64_t* at);
+
 // Checks header, section table (order, alignment, sizes, gaps), config, and that the sizes of
-// directory, chunk table and data are those the config allows. Reads less than 2 KB.
+// directory, chunk table and data are those the config allows. Reads less than 6 KB.
+//   config   receives the config section, of which the index keeps a view
 //   refused  receives the name of the field or rule when the result is kInvalidModel, else null
 //   at       receives the offset of the part being checked
-[[nodiscard]] Status open_index(const cria_source& source, FileIndex* index, const char** refused,
-                                uint64_t* at);
+[[nodiscard]] Status open_index(const cria_source& source, ConfigBytes* config, FileIndex* index,
+                                const char** refused, uint64_t* at);
 
 }  // namespace cria

@@ -8,20 +8,23 @@
 namespace cria {
 namespace {
 
-// The scratch memory holds the tables of text first, then what chunks are loaded with.
-constexpr uint64_t kChunkBytes = kDecompressorBytes + kStagingBytes + format::kChunkRawBytes;
+// The scratch memory holds the config, then the tables of text, later what chunks are loaded with.
+constexpr uint64_t kChunkBytes =
+    sizeof(ConfigBytes) + kDecompressorBytes + kStagingBytes + format::kChunkRawBytes;
 static_assert(kChunkBytes <= CRIA_VERIFY_SCRATCH_BYTES);
 
 uint64_t scratch_needed(uint64_t tokenizer_bytes, uint64_t chat_template_bytes) {
-  const uint64_t tables = aligned(tokenizer_bytes) + aligned(chat_template_bytes);
-  return tables > CRIA_VERIFY_SCRATCH_BYTES ? tables : CRIA_VERIFY_SCRATCH_BYTES;
+  const uint64_t n_bytes =
+      sizeof(ConfigBytes) + aligned(tokenizer_bytes) + aligned(chat_template_bytes);
+  return n_bytes > CRIA_VERIFY_SCRATCH_BYTES ? n_bytes : CRIA_VERIFY_SCRATCH_BYTES;
 }
 
 struct Verification {
   const cria_source* source;
+  ConfigBytes* config;
   FileIndex index;
-  uint8_t* scratch;
-  size_t scratch_bytes;
+  uint8_t* scratch;      // behind the config
+  size_t scratch_bytes;  // the config included
   cria_progress progress;
   void* progress_context;
   uint64_t bad_offset;
@@ -58,8 +61,9 @@ Status check_chunks(Verification* v) {
 }
 
 Status verify(Verification* v) {
+  if (v->scratch_bytes < sizeof(ConfigBytes)) return Status::kMemoryTooSmall;
   const char* refused = nullptr;
-  CRIA_TRY(open_index(*v->source, &v->index, &refused, &v->bad_offset));
+  CRIA_TRY(open_index(*v->source, v->config, &v->index, &refused, &v->bad_offset));
   if (v->scratch_bytes < scratch_needed(v->index.tokenizer.bytes, v->index.chat_template.bytes)) {
     return Status::kMemoryTooSmall;
   }
@@ -96,7 +100,8 @@ extern "C" cria_status cria_verify(const cria_source* source, void* scratch, siz
   if (!cria::is_aligned(scratch)) return CRIA_MISALIGNED;
   cria::Verification v = {};
   v.source = source;
-  v.scratch = static_cast<uint8_t*>(scratch);
+  v.config = static_cast<cria::ConfigBytes*>(scratch);
+  v.scratch = static_cast<uint8_t*>(scratch) + sizeof(cria::ConfigBytes);
   v.scratch_bytes = scratch_bytes;
   v.progress = progress;
   v.progress_context = progress_context;

@@ -67,7 +67,7 @@ size_t tokenizer_decode_end(DecodeState* state, std::span<char> out);
 // Whether no text of a user can become a token that ends answers or frames messages, and answers
 // end where the template ends them. chat: null when the file has none. Errors: kInvalidModel.
 [[nodiscard]] Status control_tokens_hold(const Tokenizer& tokenizer, const ChatTemplate* chat,
-                                         const format::ModelConfig& config);
+                                         const format::ModelScalars& config);
 
 // Encodes what messages [first, messages.size()) of a conversation add to its tokens, whose earlier
 // messages are encoded already (first == 0: from the start). Template text is encoded with special

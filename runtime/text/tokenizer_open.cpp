@@ -26,7 +26,7 @@ Status chat_template_open(std::span<const uint8_t> section, ChatTemplate* chat) 
 }
 
 Status control_tokens_hold(const Tokenizer& tokenizer, const ChatTemplate* chat,
-                           const format::ModelConfig& config) {
+                           const format::ModelScalars& config) {
   return status_of(check_control_tokens(tokenizer, chat, config));
 }
 

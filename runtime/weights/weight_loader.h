@@ -21,9 +21,13 @@ struct WeightLoading {
   LoadProgress* progress;
 };
 
+// Makes the decoder's view, in memory that the plan has counted: layers and tensors, none of them
+// anywhere yet.
+void lay_out_weights(const Config& config, Carver* carver, Weights* weights);
+
 // Weights used in place are checked there, unless skip_checksums says to trust them; all others are
 // loaded to the arena, which the plan has counted. Matrices that the backend packs are left to it.
-// The chunk table was checked (check_chunk_table). weights->layers has room for the config's.
+// The chunk table was checked (check_chunk_table), and weights laid out.
 [[nodiscard]] Status open_weights(const WeightLoading& from, bool skip_checksums, Arena* arena,
                                   Weights* weights);
 

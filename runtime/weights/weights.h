@@ -1,81 +1,74 @@
-// The weights as the decoder sees them: matrices and vectors, by their roles.
+// The weights as the decoder sees them: tensors of the model and of each layer, by their roles.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
-#include "quant/format.h"
 #include "quant/memory_plan.h"
-#include "quant/tensor_roles.h"
+#include "quant/model_layout.h"
 #include "quant/tile16.h"
 
 namespace cria {
 
-// One weight matrix: y [rows] = W [rows][cols] * x [cols] + bias.
-struct Matrix {
+// A matrix, y [rows] = W [rows][cols] * x [cols] + bias, a stack of them, or f32 values.
+struct Tensor {
   MatrixShape shape;
-  uint32_t tensor;        // place in the file's canonical order
-  const uint8_t* codes;   // tile16 planes; null when the backend packed the matrix elsewhere
-  const uint8_t* scales;  // null for float formats
-  const float* bias;      // [rows] or null
+  uint32_t n_matrices;
+  uint32_t number;  // place in the file's canonical order
+  TensorForm form;
+  const uint8_t* codes;   // tile16 planes, or values; null when the backend packed them elsewhere
+  const uint8_t* scales;  // null for floats
+  const float* bias;      // [n_matrices][rows] or null
   const void* packed;     // the backend's own, or null
+
+  [[nodiscard]] const float* values() const { return reinterpret_cast<const float*>(codes); }
 };
+static_assert(sizeof(Tensor) <= kTensorObjectBytes);
+
+// Which of an owner's tensors has a role: its place there counted from 1; 0: there is none.
+struct RolePlaces {
+  uint8_t place[format::kTensorRoles];
+};
+static_assert(sizeof(RolePlaces) <= kKindObjectBytes);
+
+struct Mixer;        // runtime/blocks/blocks.h
+struct FeedForward;  // the same
 
 struct Layer {
-  const float* attention_norm;  // [d_model]
-  const float* ffn_norm;        // [d_model]
-  const float* q_norm;          // [head_dim] or null
-  const float* k_norm;          // [head_dim] or null
-  Matrix q, k, v, o;
-  Matrix gate, up, down;
+  const format::LayerKind* kind;
+  const RolePlaces* roles;
+  Tensor* tensors;
+  const Mixer* mixer;               // null: none
+  const FeedForward* feed_forward;  // null: none
+  // The kind whose state it reads, and its place among that kind's layers: its own, but where it
+  // shares those of an earlier layer.
+  uint32_t state_kind;
+  uint32_t state_layer;
+
+  // The tensor of a role, null where the kind has none.
+  [[nodiscard]] const Tensor* find(format::TensorRole role) const {
+    const uint8_t place = roles->place[static_cast<size_t>(role)];
+    return place != 0 ? &tensors[place - 1] : nullptr;
+  }
+  [[nodiscard]] bool has(uint32_t flag) const { return (kind->flags & flag) != 0; }
 };
 static_assert(sizeof(Layer) <= kLayerObjectBytes);
 
-// A layer's matrices and vectors by their roles, in the order in which backends pack matrices.
-struct LayerMatrix {
-  format::TensorRole role;
-  format::TensorRole bias;
-  Matrix Layer::*matrix;
-};
-inline constexpr LayerMatrix kLayerMatrices[] = {
-    {format::TensorRole::kQ, format::TensorRole::kQBias, &Layer::q},
-    {format::TensorRole::kK, format::TensorRole::kKBias, &Layer::k},
-    {format::TensorRole::kV, format::TensorRole::kVBias, &Layer::v},
-    {format::TensorRole::kO, format::TensorRole::kOBias, &Layer::o},
-    {format::TensorRole::kGate, format::TensorRole::kGateBias, &Layer::gate},
-    {format::TensorRole::kUp, format::TensorRole::kUpBias, &Layer::up},
-    {format::TensorRole::kDown, format::TensorRole::kDownBias, &Layer::down},
-};
-struct LayerVector {
-  format::TensorRole role;
-  const float* Layer::*vector;
-};
-inline constexpr LayerVector kLayerVectors[] = {
-    {format::TensorRole::kAttentionNorm, &Layer::attention_norm},
-    {format::TensorRole::kFfnNorm, &Layer::ffn_norm},
-    {format::TensorRole::kQNorm, &Layer::q_norm},
-    {format::TensorRole::kKNorm, &Layer::k_norm},
-};
-
-// Every tensor of a layer that a file may hold has a place in Layer.
-[[nodiscard]] consteval bool all_have_places() {
-  for (const TensorRoleRow& row : kTensorRoles) {
-    size_t n = row.place == TensorPlace::kInLayers ? 0 : 1;
-    for (const LayerMatrix& m : kLayerMatrices) n += m.role == row.role || m.bias == row.role;
-    for (const LayerVector& v : kLayerVectors) n += v.role == row.role;
-    if (n != 1) return false;
-  }
-  return true;
-}
-static_assert(all_have_places());
-
 struct Weights {
-  const float* rope_inverse_frequencies;       // [rotary_dim / 2]
-  const float* rope_long_inverse_frequencies;  // [rotary_dim / 2] or null
-  const float* final_norm;                     // [d_model]
-  Matrix embedding;
-  Matrix lm_head;  // the embedding's planes when tied
-  Layer* layers;   // [n_layers]
+  const RolePlaces* roles;  // of tensors outside the layers
+  uint32_t n_before;        // of these stand before the layers,
+  uint32_t n_in_layers;     // and so many tensors between them and the others
+  std::span<Layer> layers;
+  std::span<Tensor> tensors;  // all, in canonical order, but a tied lm_head
+  Tensor* lm_head;            // the embedding's planes when tied
+
+  // The tensor of a role outside the layers, null where there is none.
+  [[nodiscard]] const Tensor* find(format::TensorRole role) const {
+    const uint32_t place = roles->place[static_cast<size_t>(role)];
+    if (place == 0) return nullptr;
+    return &tensors[place - 1 + (place > n_before ? n_in_layers : 0)];
+  }
 };
 
 }  // namespace cria

@@ -7,8 +7,8 @@
 namespace cria {
 namespace {
 
-Status exact_needs(const format::ModelConfig& /*config*/, uint32_t /*n_threads*/,
-                   uint32_t /*prefill_chunk*/, BackendNeeds* needs) {
+Status exact_needs(const Config& /*config*/, uint32_t /*n_threads*/, uint32_t /*prefill_chunk*/,
+                   BackendNeeds* needs) {
   *needs = {};
   needs->keeps_tile16 = true;
   return Status::kOk;
@@ -19,8 +19,8 @@ Status exact_load(const PackSource& /*from*/, Weights* /*weights*/, uint8_t* /*m
   return Status::kOk;
 }
 
-Status exact_start(const format::ModelConfig& /*config*/, const Weights& /*weights*/,
-                   uint8_t* /*memory*/, uint64_t /*n_bytes*/) {
+Status exact_start(const Config& /*config*/, const Weights& /*weights*/, uint8_t* /*memory*/,
+                   uint64_t /*n_bytes*/) {
   return Status::kOk;
 }
 
@@ -40,7 +40,7 @@ void quantize_rows(const LinearTools& tools, const float* x, size_t n_rows, size
 
 void multiply(const LinearTools& tools, const LinearCall& call, const float* x, size_t n_rows,
               size_t first_tile, size_t last_tile) {
-  const Matrix& m = *call.matrix;
+  const Tensor& m = *call.matrix;
   const size_t stride = m.shape.rows;
   const Kernels& kernels = tools.kernels;
   const QuantizedRows quantized = {tools.scratch.codes, tools.scratch.scales, tools.scratch.sums,
@@ -118,7 +118,7 @@ void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
                  round_up((n_tiles + n_parts - 1) / n_parts, kMostTilesTogether), multiply_tiles);
 }
 
-bool share_input(const Matrix& a, const Matrix& b) {
+bool share_input(const Tensor& a, const Tensor& b) {
   const bool wants_codes = is_integer(a.shape.number_format);
   return wants_codes == is_integer(b.shape.number_format) &&
          (!wants_codes || padded_cols(a.shape) == padded_cols(b.shape));

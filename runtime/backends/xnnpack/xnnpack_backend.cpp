@@ -13,11 +13,11 @@ using xnnpack::OperatorInput;
 using xnnpack::PackedMatrix;
 using xnnpack::SliceOperator;
 
-Status xnnpack_needs(const format::ModelConfig& config, uint32_t n_threads, uint32_t prefill_chunk,
+Status xnnpack_needs(const Config& config, uint32_t n_threads, uint32_t prefill_chunk,
                      BackendNeeds* needs) {
   *needs = {};
   // XNNPACK refuses a scale that is not positive when the matrix is packed; nothing loads so far.
-  if ((config.flags & format::kSignedScales) != 0) return Status::kUnsupported;
+  if (has_flag(config, format::kSignedScales)) return Status::kUnsupported;
   xnnpack::PackedBytes packed = {};
   CRIA_TRY(xnnpack::packed_bytes(config, &packed));
   needs->model_bytes = packed.model;

@@ -48,10 +48,10 @@ LoadScratch load_scratch(const PackSource& from, size_t task) {
 
 // The planes of one matrix, read from their beginnings.
 struct PlaneReaders {
-  PlaneReaders(const PackSource& from, const Matrix& matrix, const LoadScratch& scratch)
-      : codes(from.source, from.index, matrix.tensor, matrix.shape, Plane::kCodes, scratch.chunk,
+  PlaneReaders(const PackSource& from, const Tensor& matrix, const LoadScratch& scratch)
+      : codes(from.source, from.index, matrix.number, matrix.shape, Plane::kCodes, scratch.chunk,
               scratch.raw_codes),
-        scales(from.source, from.index, matrix.tensor, matrix.shape, Plane::kScales, scratch.chunk,
+        scales(from.source, from.index, matrix.number, matrix.shape, Plane::kScales, scratch.chunk,
                scratch.raw_scales) {}
   PlaneReader codes;
   PlaneReader scales;
@@ -91,7 +91,7 @@ Status read_slice(const MatrixShape& shape, uint32_t n_rows, const LoadScratch& 
 }
 
 // Packs one matrix to where it was placed.
-Status pack_matrix(const PackSource& from, const LoadScratch& scratch, const Matrix& matrix) {
+Status pack_matrix(const PackSource& from, const LoadScratch& scratch, const Tensor& matrix) {
   const MatrixShape& shape = matrix.shape;
   const Slicing slicing = slice_matrix(shape);
   auto* packed = static_cast<PackedMatrix*>(const_cast<void*>(matrix.packed));
@@ -116,24 +116,46 @@ Status pack_matrix(const PackSource& from, const LoadScratch& scratch, const Mat
   return region.used == n_bytes ? Status::kOk : Status::kBackendFailed;
 }
 
-Matrix* matrix_to_pack(Weights* weights, uint32_t i) {
-  return const_cast<Matrix*>(&packed_matrix(*weights, i));
+Tensor* tensor_to_pack(Weights* weights, uint32_t i) {
+  return const_cast<Tensor*>(packed_tensor(*weights, i));
 }
+
+// What matrices of some shapes take: measuring is a trial, and all layers' matrices are of a few
+// kinds.
+class Measured {
+ public:
+  [[nodiscard]] Status find(const MatrixShape& shape, MatrixBytes* bytes) {
+    for (size_t i = 0; i < n_; ++i) {
+      if (!(shapes_[i] == shape)) continue;
+      *bytes = bytes_[i];
+      return Status::kOk;
+    }
+    CRIA_TRY(measure_matrix(shape, bytes));
+    if (n_ == std::size(shapes_)) return Status::kOk;
+    shapes_[n_] = shape;
+    bytes_[n_++] = *bytes;
+    return Status::kOk;
+  }
+
+ private:
+  MatrixShape shapes_[64];
+  MatrixBytes bytes_[64];
+  size_t n_ = 0;
+};
 
 // Gives every matrix its place in memory [n_bytes]. Places follow from the order alone, whichever
 // thread packs what: lm_head, which is the largest and so leaves no thread alone with it, then the
-// layers.
-Status place_matrices(uint32_t n_matrices, Weights* weights, uint8_t* memory, uint64_t n_bytes) {
-  // Measuring is a trial, and all layers' matrices are of a few kinds.
-  MatrixBytes measured[1 + kMatricesPerLayer][std::size(kMatrixFormats)] = {};
+// others.
+Status place_matrices(Weights* weights, uint8_t* memory, uint64_t n_bytes) {
+  Measured measured;
   uint64_t end = 0;
   uint32_t n_slices = 0;
-  for (uint32_t i = 0; i < n_matrices; ++i) {
-    Matrix* matrix = matrix_to_pack(weights, i);
-    const MatrixShape& shape = matrix->shape;
-    const size_t role = i == 0 ? 0 : (i - 1) % kMatricesPerLayer + 1;
-    MatrixBytes& bytes = measured[role][place_of(format_of(shape))];
-    if (bytes.packed == 0) CRIA_TRY(measure_matrix(shape, &bytes));
+  for (uint32_t i = 0; i < packing_places(*weights); ++i) {
+    Tensor* tensor = tensor_to_pack(weights, i);
+    if (tensor == nullptr) continue;
+    const MatrixShape& shape = tensor->shape;
+    MatrixBytes bytes = {};
+    CRIA_TRY(measured.find(shape, &bytes));
     if (bytes.packed > n_bytes - end) return Status::kBackendFailed;
     const Slicing slicing = slice_matrix(shape);
     auto* packed = reinterpret_cast<PackedMatrix*>(memory + end);
@@ -142,7 +164,7 @@ Status place_matrices(uint32_t n_matrices, Weights* weights, uint8_t* memory, ui
                .slice_tiles = static_cast<uint32_t>(tile_count(slicing.rows)),
                .first_slice = n_slices,
                .n_bytes = bytes.packed};
-    matrix->packed = packed;
+    tensor->packed = packed;
     end += bytes.packed;
     n_slices += slicing.n_slices;
   }
@@ -151,25 +173,32 @@ Status place_matrices(uint32_t n_matrices, Weights* weights, uint8_t* memory, ui
 
 }  // namespace
 
-const Matrix& packed_matrix(const Weights& weights, uint32_t i) {
+uint32_t packing_places(const Weights& weights) {
+  return 1 + static_cast<uint32_t>(weights.tensors.size());
+}
+
+const Tensor* packed_tensor(const Weights& weights, uint32_t i) {
   if (i == 0) return weights.lm_head;
-  const Layer& layer = weights.layers[(i - 1) / kMatricesPerLayer];
-  return layer.*kLayerMatrices[(i - 1) % kMatricesPerLayer].matrix;
+  const Tensor* tensor = &weights.tensors[i - 1];
+  // What stays in the file's layout has its place there.
+  const bool is_packed = tensor->form != TensorForm::kVector && tensor->codes == nullptr;
+  return is_packed && tensor != weights.lm_head ? tensor : nullptr;
 }
 
 Status pack_model(const PackSource& from, Weights* weights, uint8_t* memory, uint64_t n_bytes) {
-  const uint32_t n_matrices = 1 + from.index.config.n_layers * kMatricesPerLayer;
-  CRIA_TRY(place_matrices(n_matrices, weights, memory, n_bytes));
+  const uint32_t n_places = packing_places(*weights);
+  CRIA_TRY(place_matrices(weights, memory, n_bytes));
   std::atomic<uint32_t> next_matrix = 0;
   std::atomic<Status> failure = Status::kOk;
   const auto pack_some = [&](size_t /*begin*/, size_t /*end*/, size_t task) {
     const LoadScratch scratch = load_scratch(from, task);
     for (;;) {
       const uint32_t i = next_matrix.fetch_add(1);
-      if (i >= n_matrices || failure.load() != Status::kOk) return;
-      const Matrix& matrix = *matrix_to_pack(weights, i);
-      Status status = pack_matrix(from, scratch, matrix);
-      if (status == Status::kOk) status = from.progress->add(matrix_bytes(matrix.shape), task);
+      if (i >= n_places || failure.load() != Status::kOk) return;
+      const Tensor* tensor = packed_tensor(*weights, i);
+      if (tensor == nullptr) continue;
+      Status status = pack_matrix(from, scratch, *tensor);
+      if (status == Status::kOk) status = from.progress->add(matrix_bytes(tensor->shape), task);
       if (status != Status::kOk) failure.store(status);
     }
   };
@@ -177,18 +206,21 @@ Status pack_model(const PackSource& from, Weights* weights, uint8_t* memory, uin
   return failure.load();
 }
 
-Status make_operators(const format::ModelConfig& config, const Weights& weights, uint8_t* memory,
+Status make_operators(const Config& /*config*/, const Weights& weights, uint8_t* memory,
                       uint64_t n_bytes) {
-  const uint32_t n_matrices = 1 + config.n_layers * kMatricesPerLayer;
-  const auto* last =
-      static_cast<const PackedMatrix*>(packed_matrix(weights, n_matrices - 1).packed);
-  const size_t n_slices = last->first_slice + last->n_slices;
+  size_t n_slices = 0;
+  for (uint32_t i = 0; i < packing_places(weights); ++i) {
+    const Tensor* tensor = packed_tensor(weights, i);
+    if (tensor != nullptr) n_slices += static_cast<const PackedMatrix*>(tensor->packed)->n_slices;
+  }
   Region region = {.base = memory, .capacity = n_bytes, .n_allowed = 1, .used = 0, .n_asked = 0};
   auto* operators =
       reinterpret_cast<SliceOperator*>(take(&region, n_slices * sizeof(SliceOperator)));
   if (operators == nullptr) return Status::kBackendFailed;
-  for (uint32_t i = 0; i < n_matrices; ++i) {
-    const Matrix& matrix = packed_matrix(weights, i);
+  for (uint32_t i = 0; i < packing_places(weights); ++i) {
+    const Tensor* tensor = packed_tensor(weights, i);
+    if (tensor == nullptr) continue;
+    const Tensor& matrix = *tensor;
     const auto& packed = *static_cast<const PackedMatrix*>(matrix.packed);
     const Slicing slicing = slice_matrix(matrix.shape);
     for (uint32_t slice = 0; slice < packed.n_slices; ++slice) {

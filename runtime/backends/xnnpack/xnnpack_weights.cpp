@@ -11,14 +11,21 @@
 namespace cria::xnnpack {
 namespace {
 
+// Of the tensors of a file; the output matrix comes besides them.
+bool is_packed(const TensorSpec& spec) {
+  return spec.is_matrix() && spec.role != format::TensorRole::kLmHead &&
+         !is_kept(spec, KeptTensors::kVectorsAndTables);
+}
+
 // Calls visit with the shape of each kind of matrix that is multiplied by and how many of them a
 // model has; visit returns a Status.
 template <typename Visit>
-Status visit_shapes(const format::ModelConfig& config, const Visit& visit) {
-  CRIA_TRY(visit(role_shape(config, format::TensorRole::kLmHead), 1));
+Status visit_shapes(const Config& config, const Visit& visit) {
+  CRIA_TRY(visit(model_matrix(config, format::TensorRole::kLmHead), 1));
   TensorKinds kinds(config);
   for (TensorKind kind = {}; kinds.next(&kind);) {
-    if (is_layer_matrix(kind.spec)) CRIA_TRY(visit(kind.spec.shape, kind.n));
+    if (!is_packed(kind.spec)) continue;
+    CRIA_TRY(visit(kind.spec.shape, uint64_t{kind.n} * kind.spec.n_matrices));
   }
   return Status::kOk;
 }
@@ -61,7 +68,7 @@ Status measure_matrix(const MatrixShape& shape, MatrixBytes* n_bytes) {
   return Status::kOk;
 }
 
-Status packed_bytes(const format::ModelConfig& config, PackedBytes* n_bytes) {
+Status packed_bytes(const Config& config, PackedBytes* n_bytes) {
   CRIA_TRY(initialize());
   *n_bytes = {};
   uint64_t n_slices = 0;
@@ -78,7 +85,7 @@ Status packed_bytes(const format::ModelConfig& config, PackedBytes* n_bytes) {
   return Status::kOk;
 }
 
-LoadLayout load_layout(const format::ModelConfig& config) {
+LoadLayout load_layout(const Config& config) {
   LoadLayout most = {};
   const auto widen = [](uint64_t* part, uint64_t n) { *part = std::max(*part, aligned(n)); };
   static_cast<void>(visit_shapes(config, [&](const MatrixShape& shape, uint64_t /*n_matrices*/) {

@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 
 #include "quant/format.h"
 #include "quant/tile16.h"
@@ -17,7 +16,7 @@
 
 namespace cria::xnnpack {
 
-// What Matrix::packed points to.
+// What Tensor::packed points to.
 struct PackedMatrix {
   const void* const* slices;  // [n_slices] packed weights, ascending
   uint32_t n_slices;
@@ -38,7 +37,7 @@ struct PackedBytes {
   uint64_t model;
   uint64_t workspace;
 };
-[[nodiscard]] Status packed_bytes(const format::ModelConfig& config, PackedBytes* n_bytes);
+[[nodiscard]] Status packed_bytes(const Config& config, PackedBytes* n_bytes);
 
 // Scratch that one thread loads with, in this order, each part rounded up to 64 bytes.
 struct LoadLayout {
@@ -51,20 +50,21 @@ struct LoadLayout {
   uint64_t object;  // the operator that packs
   uint64_t total;
 };
-[[nodiscard]] LoadLayout load_layout(const format::ModelConfig& config);
+[[nodiscard]] LoadLayout load_layout(const Config& config);
 
 // Packs every matrix but the embedding into memory [n_bytes], aligned to 64, and points
-// Matrix::packed to it. Scratch: LoadLayout::total a thread, then what a thread decompresses with.
+// Tensor::packed to it. Scratch: LoadLayout::total a thread, then what a thread decompresses with.
 [[nodiscard]] Status pack_model(const PackSource& from, Weights* weights, uint8_t* memory,
                                 uint64_t n_bytes);
 
 // Makes the operators of a workspace in memory [n_bytes], aligned to 64: first [slices of the
 // model] of SliceOperator, then the operators' objects.
-[[nodiscard]] Status make_operators(const format::ModelConfig& config, const Weights& weights,
-                                    uint8_t* memory, uint64_t n_bytes);
+[[nodiscard]] Status make_operators(const Config& config, const Weights& weights, uint8_t* memory,
+                                    uint64_t n_bytes);
 
-// Matrix i of the order in which matrices are packed: lm_head, then those of every layer.
-inline constexpr uint32_t kMatricesPerLayer = std::size(kLayerMatrices);
-[[nodiscard]] const Matrix& packed_matrix(const Weights& weights, uint32_t i);
+// Tensor i of the order in which matrices are packed: lm_head, then those of the file; null where
+// i is the place of one that is not packed.
+[[nodiscard]] uint32_t packing_places(const Weights& weights);
+[[nodiscard]] const Tensor* packed_tensor(const Weights& weights, uint32_t i);
 
 }  // namespace cria::xnnpack

@@ -1,0 +1,51 @@
+// What layers keep of a session's positions so far: keys and values, or what a mixer has instead.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/memory_plan.h"
+
+namespace cria {
+
+// Of the layers of one kind: up to four parts of [n_layers][n_heads][n_positions] rows, a row as
+// long as the mixer's StateParts say. One row is one position of one head; of a ring, that of a
+// position lies at its remainder by n_positions.
+struct KvCache {
+  uint8_t* rows[kMaxStateParts];
+  uint32_t row_bytes[kMaxStateParts];
+  StateValues values[kMaxStateParts];
+  uint32_t n_parts;  // 0: these layers keep nothing
+  uint32_t n_layers;
+  uint32_t n_heads;
+  uint32_t n_positions;
+  uint32_t first_kept;  // the first position that it still holds; 0 but for a ring that has gone
+                        // round
+  KvFormat kv_format;
+
+  // Place of the row of a position, in rows.
+  [[nodiscard]] size_t row(size_t layer, size_t head, size_t position) const {
+    return (layer * n_heads + head) * n_positions + position % n_positions;
+  }
+  [[nodiscard]] uint8_t* at(size_t part, size_t row) const {
+    return rows[part] + row * row_bytes[part];
+  }
+};
+static_assert(sizeof(KvCache) <= kCacheObjectBytes);
+
+// Of all layers of a session.
+struct LayerStates {
+  KvCache* caches;  // one a kind
+  // Of each RoPE table, the rates by which this session's keys are turned.
+  const float* rope_rates[format::kMaxRopeTables];
+};
+
+// One token of a step: where it comes from and where its keys and values go.
+struct Row {
+  const LayerStates* states;  // of its session
+  uint32_t position;
+  uint32_t token;
+};
+static_assert(sizeof(Row) <= kRowObjectBytes);
+
+}  // namespace cria

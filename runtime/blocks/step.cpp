@@ -1,0 +1,64 @@
+#include "runtime/blocks/step.h"
+
+namespace cria {
+
+Status linear(const Step& s, const float* x, std::initializer_list<Product> products) {
+  constexpr size_t kMost = 4;
+  LinearCall calls[kMost];
+  size_t n = 0;
+  for (const Product& p : products) {
+    if (p.matrix != nullptr) calls[n++] = {p.matrix, p.y};
+  }
+  CRIA_TRY(s.backend.linear(s.tools, x, s.n(), {calls, n}));
+  for (const LinearCall& call : std::span<const LinearCall>(calls, n)) {
+    if (call.matrix->bias == nullptr) continue;
+    const size_t width = call.matrix->shape.rows;
+    for (size_t i = 0; i < s.n(); ++i) {
+      s.kernels.add_scaled(call.y + i * width, call.matrix->bias, 1.0f, width);
+    }
+  }
+  return Status::kOk;
+}
+
+void normalize(const Step& s, format::Norm /*norm*/, float epsilon, const Tensor& weight,
+               const float* x, float* y) {
+  const size_t width = s.model().d_model;
+  parallel_ranges(s.threads, s.n(), [&](size_t begin, size_t end, size_t /*task*/) {
+    for (size_t i = begin; i < end; ++i) {
+      s.kernels.rms_norm(x + i * width, weight.values(), width, epsilon, y + i * width);
+    }
+  });
+}
+
+void normalize_heads(const Step& s, float epsilon, const Tensor* weight, size_t n_heads,
+                     size_t head_dim, float* x) {
+  if (weight == nullptr) return;
+  parallel_ranges(s.threads, s.n() * n_heads, [&](size_t begin, size_t end, size_t /*task*/) {
+    for (size_t i = begin; i < end; ++i) {
+      float* head = x + i * head_dim;
+      s.kernels.rms_norm(head, weight->values(), head_dim, epsilon, head);
+    }
+  });
+}
+
+void rotate(const Step& s, uint8_t table, size_t n_heads, size_t head_dim, float* x) {
+  if (table == format::kNoTable) return;
+  const format::ModelScalars& m = s.model();
+  size_t first = 0;
+  for (size_t i = 0; i < table; ++i) first += 2 * m.rope_tables[i].n_pairs;
+  const size_t per_row = size_t{2} * rope_pairs(m);
+  const size_t n_pairs = m.rope_tables[table].n_pairs;
+  // Heads that are turned as a whole stand side by side.
+  const size_t at_once = 2 * n_pairs == head_dim ? n_heads : 1;
+  parallel_ranges(s.threads, s.n(), [&](size_t begin, size_t end, size_t /*task*/) {
+    for (size_t i = begin; i < end; ++i) {
+      const float* cosines = s.cosines + i * per_row + first;
+      for (size_t head = 0; head < n_heads; head += at_once) {
+        s.kernels.rope(x + (i * n_heads + head) * head_dim, at_once, 2 * n_pairs, cosines,
+                       cosines + n_pairs);
+      }
+    }
+  });
+}
+
+}  // namespace cria
