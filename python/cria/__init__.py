@@ -9,8 +9,8 @@ docs/python.md has the rest.
 from ._errors import BusyError, CancelledError, CriaError, SchemaError
 from ._model import Model
 from ._native import VERSION as __version__
-from ._results import Answer, FloatArray, MemoryPlan, ModelInfo, Stream
+from ._results import Answer, FloatArray, LayerKind, MemoryPlan, ModelInfo, Stream
 from ._structs import Status
 
-__all__ = ["Answer", "BusyError", "CancelledError", "CriaError", "FloatArray", "MemoryPlan", "Model", "ModelInfo",
+__all__ = ["Answer", "BusyError", "CancelledError", "CriaError", "FloatArray", "LayerKind", "MemoryPlan", "Model", "ModelInfo",
            "SchemaError", "Status", "Stream", "__version__"]

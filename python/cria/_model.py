@@ -13,7 +13,23 @@ from ._engine import Engine
 from ._native import lib
 from ._requests import (MOST_CHUNK, MOST_POSITIONS, MOST_THREADS, DrawingValue, Messages, Schema, Stops, check_type, count_of,
                         limit_of, read_drawing, read_messages, read_schema, read_stops, token_array)
-from ._results import Answer, Ending, FloatArray, MemoryPlan, ModelInfo, StopStrings, Stream
+from ._results import Answer, Ending, FloatArray, LayerKind, MemoryPlan, ModelInfo, StopStrings, Stream
+
+
+_MIXERS = ("none", "attention", "latent_attention", "short_convolution", "delta_rule", "state_space")
+_FEED_FORWARDS = ("none", "dense", "experts")
+
+
+def _layer_kind(info: s.ModelInfoStruct, index: int) -> LayerKind:
+    found = s.LayerKindStruct()
+    check(lib.cria_find_layer_kind(ctypes.byref(info), index, ctypes.byref(found)))
+    return LayerKind(
+        mixer=_MIXERS[found.mixer],
+        feed_forward=_FEED_FORWARDS[found.feed_forward],
+        has_rope=bool(found.has_rope),
+        **{name: getattr(found, name) for name in (
+            "n_layers", "n_heads", "n_kv_heads", "key_dim", "value_dim", "window", "original_context", "d_ff", "n_experts",
+            "n_chosen", "expert_ff")})
 
 
 class Model:
@@ -93,9 +109,10 @@ class Model:
             bos_token=None if found.bos_token == s.NO_TOKEN else found.bos_token,
             has_tokenizer=bool(found.has_tokenizer),
             compressed=bool(found.compressed),
+            layer_kinds=tuple(_layer_kind(found, i) for i in range(found.n_layer_kinds)),
             **{name: getattr(found, name) for name in (
-                "group_size", "n_parameters", "n_layers", "d_model", "n_heads", "n_kv_heads", "head_dim", "d_ff", "vocab_size",
-                "max_context", "planned_context", "sliding_window", "format_version", "file_bytes", "weight_bytes")})
+                "group_size", "n_parameters", "n_layers", "d_model", "vocab_size",
+                "max_context", "planned_context", "format_version", "file_bytes", "weight_bytes")})
 
     @property
     def memory(self) -> MemoryPlan:

@@ -29,6 +29,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "cria_version": (c_char_p, ()),
     "cria_status_message": (c_char_p, (c_int,)),
     "cria_architecture_name": (c_char_p, (c_uint32,)),
+    "cria_find_layer_kind": (c_int, (POINTER(s.ModelInfoStruct), c_uint32, POINTER(s.LayerKindStruct))),
     "cria_number_format_name": (c_char_p, (c_int,)),
     "cria_chat_template_name": (c_char_p, (c_uint32,)),
     "cria_backend_name": (c_char_p, (c_void_p,)),

@@ -21,6 +21,26 @@ class FloatArray(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
+class LayerKind:
+    """Layers that are alike. What their mixer or feed-forward does not have is 0."""
+
+    n_layers: int
+    mixer: str  # "attention", ...
+    feed_forward: str  # "dense", "experts"
+    n_heads: int
+    n_kv_heads: int
+    key_dim: int
+    value_dim: int
+    window: int  # a position attends to so many; 0: to all
+    has_rope: bool
+    original_context: int
+    d_ff: int
+    n_experts: int
+    n_chosen: int
+    expert_ff: int
+
+
+@dataclasses.dataclass(frozen=True)
 class ModelInfo:
     """What the file holds; numbers of bytes and of positions are those of `cria info`."""
 
@@ -32,14 +52,10 @@ class ModelInfo:
     n_parameters: int
     n_layers: int
     d_model: int
-    n_heads: int
-    n_kv_heads: int
-    head_dim: int
-    d_ff: int
+    layer_kinds: tuple[LayerKind, ...]
     vocab_size: int
     max_context: int
     planned_context: int
-    sliding_window: int
     bos_token: Optional[int]
     format_version: int
     file_bytes: int

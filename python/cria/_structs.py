@@ -80,16 +80,30 @@ class ModelInfoStruct(ctypes.Structure):
             "file_bytes", "n_parameters", "weight_bytes", "embedding_bytes", "tokenizer_bytes", "chat_template_bytes",
             "metadata_offset", "metadata_bytes")),
         *((name, c_uint32) for name in (
-            "format_version", "architecture", "n_layers", "d_model", "n_heads", "n_kv_heads", "head_dim", "d_ff",
-            "vocab_size", "max_context", "planned_context", "sliding_window", "original_context", "bos_token")),
+            "format_version", "architecture", "n_layers", "n_layer_kinds", "d_model", "vocab_size", "max_context",
+            "planned_context", "bos_token")),
         ("weight_format", c_int),
         ("embedding_format", c_int),
         ("group_size", c_uint32),
         ("chat_template", c_uint32),
         *((name, c_uint8) for name in ("tied_embedding", "compressed", "has_tokenizer", "signed_scales")),
         ("reserved", c_uint8 * 4),
-        ("private_config", c_uint8 * 512),
+        ("config_bytes", c_uint32),
+        ("private_config", c_uint64 * 512),
         ("refused", c_char_p),
+    ]
+
+
+class LayerKindStruct(ctypes.Structure):
+    """cria_layer_kind."""
+
+    _fields_ = [
+        ("n_layers", c_uint32),
+        ("mixer", c_int),
+        ("feed_forward", c_int),
+        *((name, c_uint32) for name in (
+            "n_heads", "n_kv_heads", "key_dim", "value_dim", "window", "has_rope", "original_context", "d_ff", "n_experts",
+            "n_chosen", "expert_ff")),
     ]
 
 

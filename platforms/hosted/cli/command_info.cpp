@@ -89,6 +89,39 @@ Json json_of(const std::vector<cria_matrix_kind>& kinds) {
   return json;
 }
 
+const char* name_of(cria_mixer mixer) {
+  constexpr const char* kNames[] = {
+      "none", "attention", "latent_attention", "short_convolution", "delta_rule", "state_space"};
+  return kNames[mixer];
+}
+
+const char* name_of(cria_feed_forward feed_forward) {
+  constexpr const char* kNames[] = {"none", "dense", "experts"};
+  return kNames[feed_forward];
+}
+
+Json json_of(const std::vector<cria_layer_kind>& kinds) {
+  const auto some_or_null = [](uint32_t value) { return value == 0 ? Json(nullptr) : Json(value); };
+  Json json = Json::array();
+  for (const cria_layer_kind& kind : kinds) {
+    json.push_back({{"n_layers", kind.n_layers},
+                    {"mixer", name_of(kind.mixer)},
+                    {"feed_forward", name_of(kind.feed_forward)},
+                    {"n_heads", some_or_null(kind.n_heads)},
+                    {"n_kv_heads", some_or_null(kind.n_kv_heads)},
+                    {"key_dim", some_or_null(kind.key_dim)},
+                    {"value_dim", some_or_null(kind.value_dim)},
+                    {"d_ff", some_or_null(kind.d_ff)},
+                    {"window", some_or_null(kind.window)},
+                    {"rope", kind.has_rope != 0},
+                    {"original_context", some_or_null(kind.original_context)},
+                    {"n_experts", some_or_null(kind.n_experts)},
+                    {"n_chosen", some_or_null(kind.n_chosen)},
+                    {"expert_ff", some_or_null(kind.expert_ff)}});
+  }
+  return json;
+}
+
 Json json_of(const cria_model_info& info) {
   const auto none_or = [](uint32_t value, uint32_t none) {
     return value == none ? Json(nullptr) : Json(value);
@@ -99,16 +132,11 @@ Json json_of(const cria_model_info& info) {
           {"n_parameters", info.n_parameters},
           {"n_layers", info.n_layers},
           {"d_model", info.d_model},
-          {"n_heads", info.n_heads},
-          {"n_kv_heads", info.n_kv_heads},
-          {"head_dim", info.head_dim},
-          {"d_ff", info.d_ff},
+          {"layer_kinds", json_of(layer_kinds(info))},
           {"vocab_size", info.vocab_size},
           {"tied_embedding", info.tied_embedding != 0},
           {"max_context", info.max_context},
           {"planned_context", info.planned_context},
-          {"sliding_window", none_or(info.sliding_window, 0)},
-          {"original_context", none_or(info.original_context, 0)},
           {"bos_token", none_or(info.bos_token, CRIA_NO_TOKEN)},
           {"weight_format", cria_number_format_name(info.weight_format)},
           {"embedding_format", cria_number_format_name(info.embedding_format)},
@@ -183,14 +211,23 @@ void put_formats(const cria_model_info& info, TextStream* out) {
   }
 }
 
+void put_kind(const cria_layer_kind& kind, uint32_t d_model, TextStream* out) {
+  put_row(out, "layers", text_of("%u x %u, ffn %u", kind.n_layers, d_model, kind.d_ff));
+  put_row(out, "heads",
+          text_of("%u, %u for KV, of %u", kind.n_heads, kind.n_kv_heads, kind.key_dim));
+  if (kind.window != 0) put_row(out, "window", text_of("%u", kind.window));
+  // Sessions of more positions than this use the other set of RoPE's frequencies.
+  if (kind.original_context != 0) {
+    put_row(out, "long RoPE", text_of("above %u", kind.original_context));
+  }
+}
+
 void print_model(const cria_model_info& info, TextStream* out) {
   put_row(out, "file size", grouped_digits(info.file_bytes) + " bytes");
   put_row(out, "architecture",
           text_of("%s, %s parameters", cria_architecture_name(info.architecture),
                   short_count(info.n_parameters).c_str()));
-  put_row(out, "layers", text_of("%u x %u, ffn %u", info.n_layers, info.d_model, info.d_ff));
-  put_row(out, "heads",
-          text_of("%u, %u for KV, of %u", info.n_heads, info.n_kv_heads, info.head_dim));
+  for (const cria_layer_kind& kind : layer_kinds(info)) put_kind(kind, info.d_model, out);
   put_row(out, "vocabulary",
           text_of("%u tokens%s", info.vocab_size, info.tied_embedding != 0 ? ", tied" : ""));
   const std::string weights = format_text(info.weight_format, info.group_size);
@@ -200,10 +237,6 @@ void print_model(const cria_model_info& info, TextStream* out) {
   if (info.signed_scales != 0) put_row(out, "scales", "signed");
   put_formats(info, out);
   put_row(out, "context", text_of("%u of %u", info.planned_context, info.max_context));
-  if (info.sliding_window != 0) put_row(out, "window", text_of("%u", info.sliding_window));
-  // Sessions of more positions than this use the other set of RoPE's frequencies.
-  if (info.original_context != 0)
-    put_row(out, "long RoPE", text_of("above %u", info.original_context));
   put_row(out, "tokenizer", info.has_tokenizer != 0 ? "yes" : "none");
   put_row(out, "chat template", cria_chat_template_name(info.chat_template));
 }

@@ -14,13 +14,14 @@ const char* name_at(const char* const (&names)[kCount], uint32_t index) {
 }
 
 // Keys and values of one position and KV head, as cria.h says.
-double kv_row_bytes(uint32_t head_dim, uint32_t kv_format) {
-  constexpr uint32_t kScaleBytes = 4;
+double kv_row_bytes(const cria_layer_kind& kind, uint32_t kv_format) {
+  constexpr double kScaleBytes = 4;
   constexpr uint32_t kValueGroup = 32;
-  if (kv_format == CRIA_KV_F32) return 8.0 * head_dim;
-  if (kv_format == CRIA_KV_INT8) return 2.0 * (head_dim + kScaleBytes);
-  const uint32_t n_groups = (head_dim + kValueGroup - 1) / kValueGroup;
-  return 1.5 * head_dim + kScaleBytes + 2.0 * n_groups;
+  const double both = kind.key_dim + kind.value_dim;
+  if (kv_format == CRIA_KV_F32) return 4 * both;
+  if (kv_format == CRIA_KV_INT8) return both + 2 * kScaleBytes;
+  const uint32_t n_groups = (kind.value_dim + kValueGroup - 1) / kValueGroup;
+  return kind.key_dim + 0.5 * kind.value_dim + kScaleBytes + 2.0 * n_groups;
 }
 
 }  // namespace
@@ -56,14 +57,24 @@ std::optional<cria_role> role_of(std::string_view name) {
   return std::nullopt;
 }
 
+std::vector<cria_layer_kind> layer_kinds(const cria_model_info& info) {
+  std::vector<cria_layer_kind> kinds;
+  cria_layer_kind kind;
+  while (cria_find_layer_kind(&info, static_cast<uint32_t>(kinds.size()), &kind) == CRIA_OK) {
+    kinds.push_back(kind);
+  }
+  return kinds;
+}
+
 uint64_t decode_bytes_per_token(const cria_model_info& info, uint32_t kv_format,
                                 uint32_t n_positions) {
   const uint64_t not_read = info.tied_embedding != 0 ? 0 : info.embedding_bytes;
   const auto weights = static_cast<double>(info.weight_bytes - not_read);
-  const uint32_t n_seen =
-      info.sliding_window != 0 ? std::min(n_positions, info.sliding_window) : n_positions;
-  const double kv_bytes =
-      kv_row_bytes(info.head_dim, kv_format) * info.n_layers * info.n_kv_heads * n_seen;
+  double kv_bytes = 0;
+  for (const cria_layer_kind& kind : layer_kinds(info)) {
+    const uint32_t n_seen = kind.window != 0 ? std::min(n_positions, kind.window) : n_positions;
+    kv_bytes += kv_row_bytes(kind, kv_format) * kind.n_layers * kind.n_kv_heads * n_seen;
+  }
   return static_cast<uint64_t>(weights + kv_bytes);
 }
 

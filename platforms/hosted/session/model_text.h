@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <cria.h>
 
@@ -21,6 +22,9 @@ const char* kv_format_name(uint32_t format);
 
 // Of a message in the JSON of a conversation; "developer" is another name of the system's.
 std::optional<cria_role> role_of(std::string_view name);
+
+// Layers that are alike, in the order of cria_find_layer_kind.
+std::vector<cria_layer_kind> layer_kinds(const cria_model_info& info);
 
 // Bytes of weights and KV cache that one decoded token reads, at n_positions of context: all
 // weights but the embedding's rows that a tied model does not use as its output layer.
