@@ -280,7 +280,7 @@ class Output(Base):
         if compress != "none" and not have_zstd():
             self.skipTest("no libzstd here")
         model = ModelFile(self.output.read_bytes())
-        self.assertEqual(model.config["d_ff"], 100)
+        self.assertEqual(model.config["kinds"][0]["d_ff"], 100)
         self.assertEqual(model.is_compressed(), compress != "none")
         found = [value for row in model.rows(model.tensors["layers.0.down"]) for value, in struct.iter_unpack("<f", row)]
         want = self.source_values("model.layers.0.mlp.down_proj.weight")

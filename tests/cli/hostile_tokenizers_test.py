@@ -24,7 +24,7 @@ def with_added(texts, **config):
     tokens = [*BYTE_TOKENS, *((text, ADDED) for text in texts)]
     added = sorted((i for i, token in enumerate(tokens) if token[1] & ADDED),
                    key=lambda i: (tokens[i][0][:1], -len(tokens[i][0]), tokens[i][0]))
-    return Model(tokenizer=Tokenizer(tokens=tokens, added=added).bytes(), bos_token=BEGIN, n_end_tokens=1, end_tokens=[END],
+    return Model(tokenizer=Tokenizer(tokens=tokens, added=added).bytes(), bos_token=BEGIN, end_tokens=[END],
                  vocab_size=-(-len(tokens) // 16) * 16, formats={name: (F16, 0) for name in MATRICES}, **config)
 
 
@@ -89,7 +89,7 @@ class Odd(Base):
         tokens = [(b"<unk>", 0), (b"<s>", SPECIAL | ADDED), (b"</s>", SPECIAL | ADDED), *((bytes([b]), RAW_BYTE) for b in range(256))]
         tokenizer = Tokenizer(kind=SENTENCE_PIECE, pre_tokenizer=0, flags=ESCAPE_BYTES, tokens=tokens, lookup=(0,), merges=(),
                               byte_tokens=[(b, 3 + b) for b in range(256)], added=(2, 1), bos=1, eos=2, unknown=0)
-        path = self.write(Model(tokenizer=tokenizer.bytes(), bos_token=1, n_end_tokens=1, end_tokens=[2], vocab_size=272,
+        path = self.write(Model(tokenizer=tokenizer.bytes(), bos_token=1, end_tokens=[2], vocab_size=272,
                                 max_context=4096, planned_context=512))
         blanks = self.cria("tokenize", path, stdin=b" " * 40).split()
         self.assertEqual(blanks, [str(3 + byte).encode() for byte in SPACE] * 40)
@@ -101,7 +101,7 @@ class Odd(Base):
         tokens = [(b"<unk>", 0), (b"<s>", SPECIAL | ADDED), (SPACE, SPECIAL | ADDED | AFTER_OTHERS), (b"a", RAW_BYTE), (b"b", 0)]
         tokenizer = Tokenizer(kind=SENTENCE_PIECE, pre_tokenizer=0, flags=ESCAPE_BYTES | PREPEND_SPACE, tokens=tokens,
                               lookup=(0, 4), merges=(), byte_tokens=((97, 3),), added=(1, 2), bos=1, eos=2, unknown=0)
-        path = self.write(Model(tokenizer=tokenizer.bytes(), bos_token=1, n_end_tokens=1, end_tokens=[2]))
+        path = self.write(Model(tokenizer=tokenizer.bytes(), bos_token=1, end_tokens=[2]))
         for text in (b"b", b" b", b"bb b", b"a b"):
             self.assertNotIn(b"2", self.cria("tokenize", path, stdin=text).split(), text)
         self.assertEqual(self.cria("tokenize", path, "--parse-special", stdin=b"b").split(), [b"2", b"4"])

@@ -1,5 +1,5 @@
 // Files that break one rule of docs/model_format.md each (golden/bad, made by the build), and valid
-// ones (tests/data/golden/v2): the status of each is in its folder's index.
+// ones (tests/data/golden/v3): the status of each is in its folder's index.
 // tests/tools/make_bad_models.py makes them.
 #include <gtest/gtest.h>
 
@@ -168,7 +168,7 @@ TEST(BadModels, EachIsRefusedWithItsStatus) {
 }
 
 TEST(ValidModels, EachLoads) {
-  const std::vector<ListedFile> files = listed_files(test::golden_folder("v2"));
+  const std::vector<ListedFile> files = listed_files(test::golden_folder("v3"));
   EXPECT_GE(files.size(), kLeastValidFiles);
   for (const ListedFile& file : files) EXPECT_EQ(file.status, "OK") << file.name;
   expect_listed_statuses(files);

@@ -4,12 +4,12 @@
   make_bad_models.py --bad FOLDER     a hostile file for each rule; the build makes them build/<preset>/tests/data/golden/bad
   make_bad_models.py --check FOLDER   compares a folder so made with tests/data/golden/bad_models.sha256
   make_bad_models.py --pin            writes tests/data/golden/bad_models.sha256 anew (sha256sum -c reads it too)
-  make_bad_models.py --valid FOLDER   the valid files of tests/data/golden/v2
+  make_bad_models.py --valid FOLDER   the valid files of tests/data/golden/v3
   make_bad_models.py --all FOLDER     every file, those too that tests make when they run
 
 Each index.txt has a line for a file: its name, the status that refuses it (or OK), and the rule it breaks or what it is.
 The bytes are the same on every machine: frames are put together by hand, and numbers are drawn by bad_models/draw.py.
-Files of tests/data/golden/v2 load for ever: they are added to, not made again.
+Files of tests/data/golden/v3 load for ever: they are added to, not made again.
 """
 import argparse
 import hashlib

@@ -2,7 +2,7 @@
 """A second reader of the model file, written from docs/model_format.md alone (cria_reader/); slow, for small files.
 
   read_cria.py FILE                      checks everything and prints the config and the tensors as JSON
-  read_cria.py FILE --dump NAME OUT      also writes one tensor as float32 [rows][cols], little-endian
+  read_cria.py FILE --dump NAME OUT      also writes one tensor as float32 [n_matrices][rows][cols], little-endian
   read_cria.py FILE --hashes             also gives the XXH64 of each tensor's float32 values
 
 Exit codes: 0 valid, 1 refused (one line says how), 77 this machine has no libzstd.
@@ -13,9 +13,10 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from cria_reader.model_config import FORMAT_NAMES  # noqa: E402
+from cria_reader.config_fields import FORMAT_NAMES, FORMATS, KIND_FLAGS  # noqa: E402
 from cria_reader.model_file import ModelFile  # noqa: E402
 from cria_reader.refusal import Refused  # noqa: E402
+from cria_reader.roles import ROLE_NAMES  # noqa: E402
 from cria_reader.xxh64 import xxh64  # noqa: E402
 from cria_reader.zstd_frame import have_zstd  # noqa: E402
 
@@ -30,15 +31,33 @@ def format_text(number_format, group):
     return f"{FORMAT_NAMES[number_format]} g{group}" if group else FORMAT_NAMES[number_format]
 
 
+def matrices_by_role(config):
+    """How many matrices of a role, in all kinds of layers, have each format."""
+    found = {}
+    for count in config["counts"]:
+        of_role = found.setdefault(ROLE_NAMES[count["role"]], {})
+        name = format_text(*FORMATS[count["format"]])
+        of_role[name] = of_role.get(name, 0) + count["count"]
+    return found
+
+
+def readable(config):
+    """Without reserved bytes, with flags as names."""
+    fields = lambda record: {name: value for name, value in record.items() if not name.startswith("reserved")}
+    kinds = [{**fields(kind), "flags": [name for bit, name in enumerate(KIND_FLAGS) if kind["flags"] >> bit & 1]}
+             for kind in config["kinds"]]
+    counts = matrices_by_role(config)
+    return {**{name: value for name, value in fields(config).items() if name != "counts"}, "kinds": kinds, "n_matrices": counts}
+
+
 def summary(model, with_hashes):
-    counts = {name: {format_text(*f): n for f, n in of_matrix.items()} for name, of_matrix in model.config["n_matrices"].items()}
     tensors = []
     for t in model.tensors.values():
-        tensors.append({"name": t.name, "format": FORMAT_NAMES[t.format], "rows": t.rows, "cols": t.cols,
+        tensors.append({"name": t.name, "format": FORMAT_NAMES[t.format], "n_matrices": t.n_matrices, "rows": t.rows, "cols": t.cols,
                         "chunks": t.n_chunks()})
         if with_hashes:
             tensors[-1]["hash"] = values_hash(model, t)
-    return {"config": {**model.config, "n_matrices": counts}, "sections": sorted(model.sections),
+    return {"config": readable(model.config), "sections": sorted(model.sections),
             "metadata": json.loads(model.metadata) if model.metadata else None, "tensors": tensors}
 
 

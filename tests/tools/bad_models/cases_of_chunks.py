@@ -2,7 +2,9 @@
 from bad_models import frames
 from bad_models.case import CORRUPT, INVALID, case
 from bad_models.draw import Draw
-from bad_models.model_writer import BF16, CHUNK_BYTES, CHUNKS, DATA, ENTRY_BYTES, F32, INT4, INT8, Model, round_up
+from bad_models.kinds import kind_of
+from bad_models.model_writer import BF16, BIT1, BIT2, CHUNK_BYTES, CHUNKS, DATA, ENTRY_BYTES, INT8, Model, round_up
+from cria_reader.config_fields import COMPRESSED_BUT_STAYING, EXPERTS
 
 OFFSET, STORED, RAW, COMPRESSION, RESERVED = 0, 8, 12, 16, 20
 N_CHUNKS = 12  # of the tiny model
@@ -172,8 +174,12 @@ def framed(make, role="down", **config):
 
 def compressed():
     zeros = lambda n: frames.rle_frame(n, b"\0")
-    yield case("frame_where_none_may_be", INVALID, "only a config of compression 1 allows frames",
-               framed(zeros, compression=0))
+    yield case("frame_where_none_may_be", INVALID, "a config of compression 0 allows no frames", framed(zeros, compression=0))
+    of_experts = {"kinds": [kind_of(feed_forward=EXPERTS)], "compression": COMPRESSED_BUT_STAYING}
+    for role, staying in (("expert_gate", of_experts), ("expert_up", of_experts), ("expert_down", of_experts),
+                          ("per_layer_table", {"per_layer_width": 1, "compression": COMPRESSED_BUT_STAYING})):
+        yield case(f"frame_of_staying_{role}", INVALID, "a config of compression 2 stores staying roles",
+                   framed(zeros, role, **staying), everywhere=False)
     yield from compressed_apart()
     raw_frame = lambda n: frames.header(n) + frames.block(frames.RAW_BLOCK, n, bytes(n))
     yield case("frame_larger", INVALID, "a frame is smaller than what it makes", framed(raw_frame))
@@ -189,12 +195,17 @@ def compressed_apart():
     parts = lambda n: frames.Parts(frames.rle_frame(n, b"\0"))
     two_bytes = {"formats": {"down": (BF16, 0)}}
     for name, make in (("upper_bits", halves), ("parts", parts)):
-        yield case(f"{name}_where_none_may_be", INVALID, "only a config of compression 1 allows frames",
+        yield case(f"{name}_where_none_may_be", INVALID, "a config of compression 0 allows no frames",
                    framed(make, compression=0, **two_bytes), kept=False)
         # 64 bytes: f32 of a column, the scales of int8.
         for of, formats in (("f32", {}), ("int8_scales", {"down": (INT8, 0)})):
             yield case(f"{name}_{of}", INVALID, f"only codes and values of two bytes have {name.replace('_', ' ')}",
                        framed(lambda n, make=make: make(n) if n == 64 else None, formats=formats))
+        for number_format, group in ((BIT1, 128), (BIT2, 64)):
+            for plane, size in (("codes", 256), ("scales", 32)):
+                yield case(f"{name}_bit{number_format - BIT1 + 1}_{plane}", INVALID, "chunks of trained low bits have no upper bits apart",
+                           framed(lambda n, make=make, size=size: make(n) if n == size else None,
+                                  formats={"down": (number_format, group)}), everywhere=False)
     # The first code, whose upper bits are put against its sign, is -128.
     code = lambda n: frames.UpperBits(b"\x80" + bytes(n * 3 // 4 - 1) + frames.rle_frame(n // 4, b"\x18")) if n == 512 else None
     yield case("upper_bits_int8_code", INVALID, "a code of int8 is at least -127", framed(code, formats={"down": (INT8, 0)}))

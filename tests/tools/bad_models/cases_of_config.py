@@ -1,138 +1,126 @@
-"""Breaks part 2 of docs/model_format.md: each field of the config, on both sides of its limits.
+"""Breaks part 2 of docs/model_format.md: each field of the config on both sides of its limits, counts, sizes.
 
 Where a model of the forbidden size stays small, its tensors are as the config says, so that nothing else is wrong with it.
 """
-import math
-
 from bad_models.case import INVALID, case
-from bad_models.model_writer import CONFIG, CONFIG_FIELDS, FORMAT_PLACES, LONG_ROPE, NONE, TIED, Model
+from bad_models.config_limits import trials
+from bad_models.kinds import kind_of
+from bad_models.model_writer import CONFIG, F16, F32, MATRICES, Model, config_bytes, counts_needed, round_up
+from cria_reader.build_options import may_be_left_out
+from cria_reader.config_fields import KIND, MOST_CONFIG_BYTES, NO_KIND, SCALARS
+from cria_reader.roles import ROLE_NUMBERS, all_shapes
 
-RESERVED_AT, END_TOKENS_AT = 456, 84
-
-# Small whatever the value. The second of a pair of limits is generated only.
-CONSISTENT = (
-    ("n_layers", 0, True), ("d_model", 0, True), ("d_ff", 0, True), ("vocab_size", 0, True), ("head_dim", 3, True),
-    ("head_dim", 0, True), ("n_kv_heads", 0, True), ("n_kv_heads", 2, True), ("n_heads", 0, True),
-    ("architecture", 0, False), ("architecture", 9, True),
-    ("max_context", 0, False), ("max_context", (1 << 24) + 1, True), ("planned_context", 0, True),
-    ("planned_context", 33, True), ("sliding_window", (1 << 24) + 1, True), ("compression", 2, True),
-    ("bos_token", 16, True), ("bos_token", NONE - 1, False), ("flags", TIED | 64, True), ("flags", TIED | 128, True),
-    ("flags", TIED | 1 << 31, False))
-TOO_LARGE = (
-    ("n_layers", 1025, True), ("n_layers", 0xFFFFFFFF, False), ("d_model", (1 << 17) + 1, True),
-    ("d_model", 0xFFFFFFFF, False), ("n_heads", 1025, True), ("n_heads", 0xFFFFFFFF, False), ("head_dim", 514, True),
-    ("head_dim", 0xFFFFFFFE, False), ("d_ff", (1 << 19) + 1, True), ("d_ff", 0xFFFFFFFF, False),
-    ("vocab_size", (1 << 21) + 1, True), ("vocab_size", 0xFFFFFFFF, False), ("n_kv_heads", 0xFFFFFFFF, False))
-FLOATS = (
-    ("rms_epsilon", (-1e-5, 1.0, math.nan, math.inf)), ("embedding_multiplier", (math.nan, math.inf)),
-    ("residual_multiplier", (math.inf, math.nan)), ("attention_multiplier", (math.nan, -math.inf)),
-    ("logits_divisor", (0.0, -1.0, math.nan, math.inf)), ("rope_factor", (math.nan, math.inf)))
+MOST_SMALL = 1 << 20
+MOST_32 = 0xFFFFFFFF
+F32_PLACE, F16_PLACE = 0, 1
 
 
 def cases():
-    for name, value, kept in CONSISTENT:
-        yield case(f"config_{name}_{value:x}", INVALID, f"{name} is within its limits", model_of(name, value), kept)
-    for name, value, kept in TOO_LARGE:
-        yield case(f"config_{name}_{value:x}", INVALID, f"{name} is within its limits", patched(name, value), kept)
-    for name, values in FLOATS:
-        for i, value in enumerate(values):
-            yield case(f"config_{name}_{str(value).replace('.', 'p')}", INVALID, f"{name} is finite and within its limits",
-                       patched(name, value), kept=i == 0)
-    yield from ropes()
-    yield from combinations()
-    yield from end_tokens()
+    for trial in trials():
+        if trial.fault:
+            file = (model_of(trial.config) or other_config(trial.config)).file()
+            yield case(f"config_{trial.name}", INVALID, f"{trial.fault} is within its limits", file, everywhere=not may_be_left_out(trial.config))
     yield from matrix_counts()
+    yield from reserved()
     yield from sizes()
 
 
-def patched(name, value):
-    offset, form = CONFIG_FIELDS[name]
-    return Model().file().put_in(CONFIG, offset, form, value).mend_sections()
+def model_of(config):
+    """The model that a config describes, or None where it is large or none."""
+    try:
+        size = 0
+        for _, _, shape in all_shapes(config):
+            sizes_of = (shape.count, shape.rows, shape.cols)
+            size += shape.count * round_up(shape.rows, 16) * shape.cols * 4
+            if min(sizes_of) < 0 or size > MOST_SMALL:
+                return None
+    except (IndexError, TypeError):
+        return None
+    return Model(config=config)
 
 
-def model_of(name, value):
-    if name == "n_heads":  # no key-value heads can be right
-        return patched(name, value)
-    return Model(**{"n_heads": 3 if (name, value) == ("n_kv_heads", 2) else 1, name: value}).file()
+def other_config(config):
+    """The smallest model's file with this config."""
+    class Other(Model):
+        def contents_of(self, kind, raw):
+            return config_bytes({**config, "counts": counts_needed(config)}) if kind == CONFIG else raw
+    return Other()
 
 
-def ropes():
-    def one(name, rule, kept=True, **config):
-        return case(f"config_{name}", INVALID, rule, Model(**config).file(), kept)
-    yield one("rotary_dim_odd", "rotary_dim is even and below head_dim", head_dim=4, rotary_dim=3)
-    yield one("rotary_dim_whole", "rotary_dim is even and below head_dim", kept=False, rotary_dim=2)
-    yield one("original_context_alone", "there is an original_context with a second set of frequencies only", original_context=8)
-    yield one("original_context_0", "the original_context is above zero and below max_context", flags=TIED | LONG_ROPE)
-    yield one("original_context_all", "the original_context is above zero and below max_context", kept=False,
-              flags=TIED | LONG_ROPE, original_context=32)
-    yield one("no_rope_period_65", "no_rope_period is at most 64", no_rope_period=65, no_rope_low=1)
-    yield one("no_rope_beyond", "no_rope_layers has no bit past its period", no_rope_period=3, no_rope_low=8)
-    yield one("no_rope_beyond_32", "no_rope_layers has no bit past its period", kept=False, no_rope_period=32, no_rope_low=1,
-              no_rope_high=1)
-    yield one("no_rope_without_period", "no_rope_layers has no bit past its period", kept=False, no_rope_low=1)
-    yield one("no_rope_nothing", "a period has a layer without RoPE", no_rope_period=4)
-
-
-def combinations():
-    file = Model().file()
-    file.put_in(CONFIG, CONFIG_FIELDS["n_heads"][0], "<I", 1024)
-    file.put_in(CONFIG, CONFIG_FIELDS["head_dim"][0], "<I", 130)
-    yield case("config_heads_wide", INVALID, "n_heads * head_dim is at most 2^17", file.mend_sections())
-    file = Model().file()
-    file.put_in(CONFIG, CONFIG_FIELDS["n_layers"][0], "<I", 1024)
-    for name, value in (("d_model", 1 << 17), ("n_heads", 1024), ("n_kv_heads", 1024), ("head_dim", 128),
-                        ("d_ff", 1 << 19), ("vocab_size", 1 << 21)):
-        file.put_in(CONFIG, CONFIG_FIELDS[name][0], "<I", value)
-    yield case("config_largest", INVALID, "the largest config there is wants more tensors than the file has",
-               file.mend_sections(), kept=False)
-
-
-def end_tokens():
-    yield case("config_end_token_outside", INVALID, "an end token is below vocab_size",
-               Model(n_end_tokens=1, end_tokens=[16]).file())
-    yield case("config_end_tokens_17", INVALID, "n_end_tokens is at most 16",
-               Model(n_end_tokens=17, end_tokens=[1] * 16).file())
-    yield case("config_end_tokens_most", INVALID, "n_end_tokens is at most 16",
-               Model(n_end_tokens=0xFFFFFFFF, end_tokens=[1] * 16).file(), kept=False)
-    yield case("config_end_tokens_behind", INVALID, "end tokens behind n_end_tokens are zero",
-               Model(n_end_tokens=1, end_tokens=[1, 2]).file())
+def count(role, n, place=F32_PLACE, kind=0):
+    return {"role": ROLE_NUMBERS.get(role, role), "kind": kind, "format": place, "count": n}
 
 
 def matrix_counts():
     """Two layers, so that a count may be one too few."""
-    def counts(**at):
-        row = [0] * FORMAT_PLACES
-        for place, n in at.items():
-            row[int(place[1:])] = n
-        return row
+    good = Model(layers=[0, 0]).config["counts"]
+
+    def one(name, rule, kept=True, down=None, more=(), less=None, **config):
+        counts = [c for c in good if down is None or c["role"] != ROLE_NUMBERS["down"]]
+        counts = [c for c in [*counts, *(down or []), *more] if c["role"] != ROLE_NUMBERS.get(less)]
+        counts.sort(key=lambda c: (c["kind"], c["role"]))
+        return case(f"config_counts_{name}", INVALID, rule, Model(layers=[0, 0], counts=counts, **config).file(), kept)
     rule = "counts of a role sum up to its matrices"
-    for name, role, row, kept in (
-            ("none", "down", counts(), True), ("fewer", "down", counts(p0=1), True), ("more", "down", counts(p0=3), True),
-            ("most", "down", counts(p0=0xFFFF), False), ("more_of_another", "down", counts(p0=2, p3=1), False),
-            ("two_embeddings", "embedding", counts(p0=2), True), ("no_embedding", "embedding", counts(), False),
-            ("lm_head_of_tied", "lm_head", counts(p0=1), True)):
-        yield case(f"config_counts_{name}", INVALID, rule, Model(n_layers=2, counts={role: row}).file(), kept)
-    yield case("config_counts_no_lm_head", INVALID, rule, Model(flags=0, counts={"lm_head": counts()}).file())
-    rule = "places behind the last format are zero"
-    yield case("config_counts_place_11", INVALID, rule, Model(counts={"down": counts(p11=1)}).file())
-    yield case("config_counts_place_15", INVALID, rule, Model(counts={"down": counts(p0=1, p15=1)}).file(), kept=False)
-    # What sums up to one layer's, modulo 2^16.
-    yield case("config_counts_wrap", INVALID, "counts do not wrap", Model(counts={"down": counts(p0=0xFFFF, p1=2)}).file(), kept=False)
+    yield one("none", rule, less="down")
+    yield one("fewer", rule, down=[count("down", 1)])
+    yield one("more", rule, down=[count("down", 3)])
+    yield one("most", rule, down=[count("down", MOST_32)], kept=False)
+    yield one("more_of_another", rule, down=[count("down", 2), count("down", 1, 3)])
+    yield one("no_embedding", rule, less="embedding")
+    yield one("no_lm_head", rule, flags=0, kept=False)
+    yield case("config_counts_two_embeddings", INVALID, rule, Model(layers=[0, 0], counts=[
+        *good[:-1], count("embedding", 2, kind=NO_KIND)]).file(), kept=False)
+    # Modulo 2^32 these are two.
+    yield one("wrap", "counts do not wrap", down=[count("down", MOST_32), count("down", 3, F16_PLACE)])
+    yield one("zero", "a count is at least 1", down=[count("down", 2), count("down", 0, F16_PLACE)])
+    rule = "counts ascend by kind, role and format"
+    yield one("descend", rule, down=[count("down", 1, F16_PLACE), count("down", 1)])
+    yield one("twice", rule, down=[count("down", 1), count("down", 1)])
+    yield case("config_counts_of_roles_descend", INVALID, rule, Model(layers=[0, 0], counts=[good[1], good[0], *good[2:]]).file(), kept=False)
+    yield case("config_counts_of_kinds_descend", INVALID, rule, Model(layers=[0, 0], counts=[good[-1], *good[:-1]]).file(), kept=False)
+    rule = "a count is of a role in any format that its kind has"
+    for name, more in (("lm_head_of_tied", count("lm_head", 1, kind=NO_KIND)), ("of_vector", count("mixer_norm", 2)),
+                       ("of_no_role", count(0xFFFF, 2)), ("of_role_22", count(22, 1)), ("of_kind_1", count("down", 2, kind=1)),
+                       ("of_layers_outside", count("down", 2, kind=NO_KIND)), ("of_embedding_inside", count("embedding", 1)),
+                       ("of_router", count("router", 2)), ("of_other_mixer", count("key_up", 2))):
+        yield one(name, rule, more=[more], kept=name in ("lm_head_of_tied", "of_vector", "of_kind_1"))
+    rule = "a count's format is a place of the list"
+    yield one("place_13", rule, down=[count("down", 2, 13)])
+    yield one("place_255", rule, down=[count("down", 1), count("down", 1, 255)], kept=False)
+
+
+def reserved():
+    for name, record, at, rule in (
+            ("scalars_first", SCALARS, 156, "reserved bytes of the scalars are zero"), ("scalars_last", SCALARS, 255, "reserved bytes of the scalars are zero"),
+            ("rope_table", SCALARS, 160 + 15, "reserved bytes of a RoPE table are zero"),
+            ("rope_table_unused", SCALARS, 160 + 16, "RoPE tables that are not used are zero"),
+            ("kind_first", KIND, 81, "reserved bytes of a kind are zero"), ("kind_last", KIND, 127, "reserved bytes of a kind are zero"),
+            ("layers", None, SCALARS.size + KIND.size + 7, "zeros fill up the layers")):
+        file = Model().file()
+        at += SCALARS.size if record == KIND else 0
+        yield case(f"config_reserved_{name}", INVALID, rule, file.put_in(CONFIG, at, "<B", 1).mend_sections())
 
 
 def sizes():
-    file = Model().file()
-    yield case("config_reserved_first", INVALID, "reserved bytes of the config are zero",
-               file.put_in(CONFIG, RESERVED_AT, "<B", 1).mend_sections())
-    file = Model().file()
-    yield case("config_reserved_last", INVALID, "reserved bytes of the config are zero",
-               file.put_in(CONFIG, 511, "<B", 1).mend_sections(), kept=False)
-    for size in (255, 257):
-        yield case(f"config_bytes_{size}", INVALID, "the config has 256 bytes", resized_config(size), kept=size == 255)
+    rule = "the size of the config follows from its counts"
+    whole = len(config_bytes(Model().config))
+    for size in (1, 255, 256, whole - 8, whole - 1, whole + 1, whole + 8):
+        yield case(f"config_bytes_{size}", INVALID, "a config has 256 bytes or more" if size < 256 else rule, resized_config(size))
+    yield case("config_bytes_4097", INVALID, "a config has at most 4096 bytes", resized_config(MOST_CONFIG_BYTES + 1))
+    yield case("config_bytes_4104", INVALID, "a config has at most 4096 bytes", largest(104).file(), kept=False)
 
 
 def resized_config(size):
     class OtherSize(Model):
         def contents_of(self, kind, raw):
-            return (bytes(raw) + b"\0")[:size] if kind == CONFIG else raw
+            return (bytes(raw) + bytes(max(0, size - len(raw))))[:size] if kind == CONFIG else raw
     return OtherSize().file()
+
+
+def largest(n_more):
+    """A config of 113 counts and n_more: so many roles of a kind have one of four layers in f16. With 103 it is as large as may be."""
+    n_kinds = 16
+    roles = [role for role in MATRICES if role not in ("embedding", "lm_head")]
+    formats = {role: [(F16, 0) if layer < n_kinds and n_kinds * i + layer < n_more else (F32, 0) for layer in range(4 * n_kinds)]
+               for i, role in enumerate(roles)}
+    return Model(kinds=[kind_of()] * n_kinds, layers=[*range(n_kinds)] * 4, formats=formats)

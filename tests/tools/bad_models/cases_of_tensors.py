@@ -3,21 +3,24 @@ import math
 import struct
 
 from bad_models.case import INVALID, case
-from bad_models.model_writer import BF16, DIRECTORY, F16, F32, INT4, INT8, INT8G32, QKV_BIAS, SIGNED_SCALES, TIED, Model
 from bad_models.frames import rle_frame
+from bad_models.kinds import kind_of
+from bad_models.model_writer import BF16, BIT1, BIT2, DIRECTORY, F16, F32, INT4, INT8, INT8G32, SIGNED_SCALES, Model
+from cria_reader.config_fields import EXPERTS, TIED, flag_bits
 
 ENTRY_BYTES = 40
 ROPE, EMBEDDING, NORM, Q, K = range(5)
 FIELDS = {"role": (0, "<H"), "group_size": (2, "<H"), "layer": (4, "<I"), "number_format": (8, "<B"), "reserved_9": (9, "<B"),
-          "rows": (12, "<I"), "cols": (16, "<I"), "first_chunk": (20, "<I"), "n_chunks": (24, "<I"), "reserved_28": (28, "<I"),
+          "rows": (12, "<I"), "cols": (16, "<I"), "first_chunk": (20, "<I"), "n_chunks": (24, "<I"), "n_matrices": (28, "<I"),
           "raw_bytes": (32, "<Q")}
 WRONG = (
     (ROPE, "role", 1), (Q, "role", 20), (Q, "role", 0xFFFF), (Q, "group_size", 32), (NORM, "group_size", 32),
     (ROPE, "layer", 0), (Q, "layer", 1), (Q, "layer", 0xFFFFFFFF), (Q, "number_format", 3), (NORM, "number_format", 3),
-    (Q, "number_format", 0), (Q, "reserved_9", 1), (Q, "reserved_28", 1), (Q, "rows", 3), (NORM, "rows", 0), (Q, "cols", 2),
+    (Q, "number_format", 0), (Q, "reserved_9", 1), (Q, "n_matrices", 0), (Q, "n_matrices", 2), (NORM, "n_matrices", 0), (Q, "n_matrices", 0xFFFFFFFF), (Q, "rows", 3), (NORM, "rows", 0), (Q, "cols", 2),
     (Q, "cols", 0xFFFFFFFF), (Q, "first_chunk", 2), (Q, "first_chunk", 0xFFFFFFFF), (Q, "n_chunks", 0), (Q, "n_chunks", 2),
     (Q, "n_chunks", 0xFFFFFFFF), (Q, "raw_bytes", 68), (Q, "raw_bytes", 0), (Q, "raw_bytes", (1 << 64) - 1))
 KEPT_FIELDS = set()
+BIASED = flag_bits("mixer_norm ffn_norm gated input_bias")
 
 
 def cases():
@@ -28,6 +31,7 @@ def cases():
                    kept=field not in KEPT_FIELDS)
         KEPT_FIELDS.add(field)
     yield from lists()
+    yield from stacks()
     yield from formats()
     yield from values()
 
@@ -51,22 +55,42 @@ def lists():
     model = Model(flags=0)
     model.config["flags"] = TIED
     yield case("tensor_lm_head_of_tied", INVALID, "a tied model has no lm_head", model.file(), kept=False)
-    model = Model(flags=TIED | QKV_BIAS)
-    model.config["flags"] = TIED
+    model = Model(kinds=[kind_of(more_flags="input_bias")])
+    model.config["kinds"] = [kind_of()]
     yield case("tensor_bias_without_flag", INVALID, "biases are there where the flags say so", model.file(), kept=False)
+
+
+def stacks():
+    """Of two experts."""
+    experts = {"kinds": [kind_of(feed_forward=EXPERTS)]}
+    for name, changes in (("one", {"n_matrices": 1}), ("more", {"n_matrices": 3}), ("none", {"n_matrices": 0}),
+                          ("tall", {"n_matrices": 1, "rows": 2}), ("rows_of_tiles", {"rows": 16})):
+        model = Model(**experts)
+        place = next(i for i, tensor in enumerate(model.tensors) if tensor.shape.name == "expert_up")
+        file = model.file()
+        for field, value in changes.items():
+            offset, form = FIELDS[field]
+            file.put_in(DIRECTORY, ENTRY_BYTES * place + offset, form, value)
+        yield case(f"stack_{name}", INVALID, "a stack has n_matrices of rows and cols", file.mend_sections(), everywhere=False)
+    yield case("stack_value_of_last", INVALID, "weights of all matrices of a stack are finite",
+               with_value("expert_down", "<f", -1, math.nan, **experts), everywhere=False)
 
 
 def formats():
     """Directories whose formats are not those that the config counts."""
     rule = "the directory has as many matrices of each format as the config counts"
-    mixed = {"n_layers": 2, "formats": {"down": [(F32, 0), (INT8, 0)]}}
-    one_of_each = [1, 0, 0, 1] + [0] * 12
-    yield case("formats_of_one_kind", INVALID, rule,
-               Model(**{**mixed, "formats": {"down": (F32, 0)}}, counts={"down": one_of_each}).file())
-    yield case("formats_of_the_other_kind", INVALID, rule,
-               Model(**{**mixed, "formats": {"down": (INT8, 0)}}, counts={"down": one_of_each}).file(), kept=False)
-    yield case("format_not_counted", INVALID, rule, Model(**mixed, counts={"down": [2] + [0] * 15}).file())
-    yield case("format_of_another_role", INVALID, rule, Model(**mixed, counts={"down": [2] + [0] * 15, "up": one_of_each}).file())
+    of_role = lambda formats: Model(layers=[0, 0], formats=formats)
+    mixed = {"down": [(F32, 0), (INT8, 0)]}
+    for name, kept, model, said in (
+            ("formats_of_one_kind", True, of_role({"down": (F32, 0)}), mixed),
+            ("formats_of_the_other_kind", False, of_role({"down": (INT8, 0)}), mixed), ("format_not_counted", True, of_role(mixed), {}),
+            ("format_of_another_role", True, of_role(mixed), {"up": [(F32, 0), (INT8, 0)]})):
+        model.config["counts"] = of_role(said).config["counts"]
+        yield case(name, INVALID, rule, model.file(), kept)
+    first, other = Model(formats=mixed, kinds=[kind_of()] * 2, layers=[0, 1]), Model(
+        formats={"down": [(INT8, 0), (F32, 0)]}, kinds=[kind_of()] * 2, layers=[0, 1])
+    first.config["counts"] = other.config["counts"]
+    yield case("format_of_another_layers_kind", INVALID, rule, first.file())
 
 
 def with_value(role, form, index, value, plane=0, **config):
@@ -104,6 +128,10 @@ def values():
     for name, value in SCALES:
         yield case(f"int8g32_scale_{name}", INVALID, f"an int8g32 scale is not {name}",
                    with_value("down", bytes, 0, struct.pack("<H", value >> 16), 1, **grouped), kept=name in ("nan", "negative"))
+    for number_format, group, name in ((BIT1, 128, "bit1"), (BIT2, 64, "bit2")):
+        for kind, word in (("nan", 0x7E00), ("infinite", 0xFC00), ("minus_zero", 0x8000), ("subnormal", 0x0200)):
+            yield case(f"{name}_scale_{kind}", INVALID, f"a scale of {name} is not {kind}",
+                       with_value("down", bytes, 0, struct.pack("<H", word), 1, formats={"down": (number_format, group)}), everywhere=False)
     signed = {"formats": {"down": (INT4, 32), "up": (INT8, 0)}, "flags": TIED | SIGNED_SCALES}
     for name, value in SCALES:
         if name == "negative":
@@ -121,13 +149,13 @@ def values():
     yield case("int8_code_in_frame", INVALID, "codes are checked behind a frame too",
                framed_plane("down", b"\x80", **int8))
     yield case("f32_nan_in_frame", INVALID, "values are checked behind a frame too", framed_plane("down", b"\xff"))
-    for role, place in (("rope", "a RoPE frequency"), ("attention_norm", "a norm's weight"), ("final_norm", "a norm's weight")):
+    for role, place in (("rope", "a RoPE frequency"), ("mixer_norm", "a norm's weight"), ("final_norm", "a norm's weight")):
         for name, value in (("nan", math.nan), ("infinite", math.inf)):
             yield case(f"{role}_{name}", INVALID, f"{place} is finite", with_value(role, "<f", -1, value),
-                       kept=(role, name) != ("attention_norm", "infinite"))
+                       kept=(role, name) != ("mixer_norm", "infinite"))
     for name, value in (("negative", -0.5), ("negative_zero", -0.0), ("large", 8.001)):
         yield case(f"rope_{name}", INVALID, "a RoPE frequency is from 0 to 8", with_value("rope", "<f", 0, value))
-    yield case("bias_nan", INVALID, "a bias is finite", with_value("k.bias", "<f", 0, math.nan, flags=TIED | QKV_BIAS))
+    yield case("bias_nan", INVALID, "a bias is finite", with_value("k.bias", "<f", 0, math.nan, kind_flags=BIASED))
     for name, number_format, infinite, nan in (("f32", 1, struct.pack("<f", -math.inf), struct.pack("<I", 0x7F800001)),
                                                ("f16", F16, b"\0\x7c", b"\x01\xfc"), ("bf16", BF16, b"\x80\xff", b"\x81\x7f")):
         for kind, value in (("infinite", infinite), ("nan", nan)):

@@ -1,9 +1,10 @@
 """Breaks parts 6 and 7 of docs/model_format.md, tokenizer and chat template, and the rules for the metadata."""
 from bad_models.case import INVALID, case
-from bad_models.model_writer import NONE, Model
+from bad_models.model_writer import Model
 from bad_models.text_writer import (A, AB, ABB, ADDED, AFTER_OTHERS, AFTER_SPACE, ASSISTANT_SUFFIX, B, BEGIN, BLANK,
                                     BYTE_TOKENS, END, NOTE, PIECE_TOKENS, SPACE, SPECIAL, STRINGS, WORD_RUNS, WORD_STAGES, WORD_STATES,
                                     Tokenizer, chat_template, sentence_piece, text_model, word_tables)
+from cria_reader.config_fields import NONE
 
 MOST_METADATA = 1 << 20
 DEEPEST = 16
@@ -49,7 +50,7 @@ def headers():
             ("more_text", {"text_bytes": 200}, "the section ends with its last array", True)):
         yield bad(name, rule, Tokenizer().set(**fields), kept)
     yield bad("no_tokens", "there is at least one token", Tokenizer(
-        tokens=(), lookup=(), merges=(), byte_tokens=(), added=(), bos=NONE, eos=NONE), n_end_tokens=0, end_tokens=[])
+        tokens=(), lookup=(), merges=(), byte_tokens=(), added=(), bos=NONE, eos=NONE), end_tokens=[])
     yield bad("starts_with_nothing", "flag bit 0 needs a BOS", Tokenizer(flags=1, bos=NONE))
     yield bad("ends_with_nothing", "flag bit 1 needs an EOS", Tokenizer(flags=2, eos=NONE))
     raw = Tokenizer().bytes()

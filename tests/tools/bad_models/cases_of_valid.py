@@ -1,23 +1,29 @@
 """Valid models: every format, both kinds of tokenizer, and what lies just inside a limit."""
-import math
 import struct
 
 from bad_models import frames
 from bad_models.case import OK, case
 from bad_models.cases_of_chunks import MANY_TOKENS, noise_frame
+from bad_models.cases_of_config import largest, model_of
 from bad_models.cases_of_texts import DEEPEST, MOST_METADATA, long_added
-from bad_models.model_writer import (BF16, CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, F16, F32, INT4, INT4NL, INT8, INT8G32, LONG_ROPE,
-                                     METADATA, MLP_BIAS, OUTPUT_BIAS, QK_NORM, QKV_BIAS, SIGNED_SCALES, TIED, TOKENIZER, Model)
+from bad_models.config_limits import trials
+from bad_models.kinds import TINY_TABLE, kind_of
+from bad_models.model_writer import (BF16, BIT1, BIT2, CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, F16, F32, INT4, INT4NL, INT8, INT8G32, MATRICES,
+                                     METADATA, SIGNED_SCALES, TOKENIZER, Model)
 from bad_models.text_writer import (A, ADDED, AFTER_OTHERS, AFTER_SPACE, BEGIN, BYTE_TOKENS, END, NOTE, SPACE, SPECIAL, STRINGS,
                                     SWALLOWS_BEFORE, SWALLOWS_BEHIND, Tokenizer, chat_template, sentence_piece, text_model)
+from cria_reader.build_options import may_be_left_out
+from cria_reader.config_fields import COMPRESSED_BUT_STAYING, EXPERTS, NO_TABLE, TIED
 
-SMALL = {"d_model": 6, "n_heads": 2, "head_dim": 4, "d_ff": 9, "vocab_size": 18}
-ALL_BIASES = QKV_BIAS | OUTPUT_BIAS | MLP_BIAS
+HEADS = {"n_query_heads": 2, "n_key_heads": 1, "n_value_heads": 1, "key_dim": 4, "value_dim": 4}
+SMALL_MODEL = {"d_model": 6, "vocab_size": 18}
+SMALL = {**SMALL_MODEL, **HEADS, "d_ff": 9}
+BIASES = "input_bias output_bias ffn_bias"
 JSON = b'{"made by": "the second writer", "values": [1, -2.5e3, true, null, "\\u00e9\\ud83e\\udd99"]}'
 
 
 def everywhere(number_format, group=0):
-    return dict.fromkeys("embedding q k v o gate up down lm_head".split(), (number_format, group))
+    return dict.fromkeys(MATRICES, (number_format, group))
 
 
 def zeros_in_frames(raw, _):
@@ -26,24 +32,47 @@ def zeros_in_frames(raw, _):
 
 def cases():
     yield from formats()
+    yield from kinds()
     yield from texts()
     yield from limits()
 
 
 def valid(name, what, model, kept=True):
-    return case(name, OK, what, model.file(), kept)
+    return case(name, OK, what, model.file(), kept, everywhere=not may_be_left_out(model.config))
+
+
+def kinds():
+    """Models of several kinds of layers, and what a build may leave out."""
+    def one(name, what, **config):
+        return valid(name, what, Model(**config))
+    two = [kind_of(**HEADS, d_ff=9, window=5), kind_of(**HEADS, d_ff=3, rope_table=NO_TABLE, more_flags="head_norms")]
+    yield one("two_kinds", "layers of two kinds: a window, or norms of heads and no RoPE", kinds=two, layers=[0, 0, 1, 0, 1],
+              **SMALL_MODEL)
+    yield one("equal_kinds", "layers of two equal kinds", kinds=[kind_of(**HEADS, d_ff=9)] * 2, layers=[0, 1, 0], **SMALL_MODEL)
+    tables = [{**TINY_TABLE, "original_context": 8}, {**TINY_TABLE, "n_pairs": 2, "factor": 0.5}]
+    yield one("two_rope_tables", "a RoPE table for each of two kinds, one with a second set of frequencies", rope_tables=tables,
+              kinds=[kind_of(**HEADS), kind_of(**HEADS, rope_table=1)], layers=[0, 1], **SMALL_MODEL)
+    yield one("experts", "a mixture of experts, which stay in place", compression=COMPRESSED_BUT_STAYING, kinds=[
+        kind_of(feed_forward=EXPERTS, more_flags="normalized_weights ffn_bias", n_experts=3, n_chosen=2, expert_ff=18)])
+    for name, formats in (("bit1", everywhere(BIT1, 128)), ("bit2", everywhere(BIT2, 64))):
+        yield valid(name, f"trained weights in {name}", Model(formats=formats, **SMALL))
+    yield valid("config_4096", "the largest config", largest(103), kept=False)
+    for trial in trials():
+        model = None if trial.fault else model_of(trial.config)
+        if model:
+            yield valid(f"config_{trial.name}", "a field of the config at its limit", model, kept=False)
 
 
 def formats():
     yield valid("f32_tied", "f32, tied, no texts", Model())
     yield valid("f32_biases", "f32 with all biases, an output matrix of its own, grouped heads, a window",
-                Model(flags=ALL_BIASES, sliding_window=5, **{**SMALL, "n_heads": 4, "n_kv_heads": 2}))
-    yield valid("qk_norm_long_rope", "norms of heads, a part of them turned by one of two sets of frequencies, a layer in three not",
-                Model(flags=ALL_BIASES | QK_NORM | LONG_ROPE, rotary_dim=2, original_context=8, no_rope_period=3, no_rope_low=2,
-                      n_layers=3, architecture=8, **SMALL))
-    yield valid("no_rope_64", "the longest period of layers without RoPE", kept=False, model=Model(
-        n_layers=2, no_rope_period=64, no_rope_low=1, no_rope_high=1 << 31))
-    yield valid("f16_two_layers", "f16, two layers", Model(formats=everywhere(F16), n_layers=2))
+                Model(flags=0, **SMALL_MODEL, kinds=[kind_of(
+                    more_flags=BIASES, window=5, d_ff=9, **{**HEADS, "n_query_heads": 4, "n_key_heads": 2, "n_value_heads": 2})]))
+    norms = [kind_of(more_flags=f"{BIASES} head_norms", rope_table=table, d_ff=9, **HEADS) for table in (0, NO_TABLE)]
+    yield valid("head_norms_long_rope", "norms of heads, a part of them turned by one of two sets of frequencies, a layer in three not",
+                Model(flags=0, rope_tables=[{**TINY_TABLE, "original_context": 8}], kinds=norms, layers=[0, 1, 0], architecture=8,
+                      **SMALL_MODEL))
+    yield valid("f16_two_layers", "f16, two layers", Model(formats=everywhere(F16), layers=[0, 0]))
     yield valid("bf16", "bf16", Model(formats=everywhere(BF16), **SMALL))
     yield valid("int8", "int8", Model(formats=everywhere(INT8)))
     yield valid("int4_g32", "int4 in groups of 32", Model(formats=everywhere(INT4, 32)))
@@ -62,7 +91,7 @@ def formats():
     mixed = {"q": (INT8, 0), "k": (INT4, 64), "v": (INT4, 32), "o": (BF16, 0), "down": (F16, 0), "gate": (INT4, 128)}
     yield valid("mixed_formats", "each matrix in another format", Model(formats=mixed, **SMALL))
     by_layer = {"q": [(INT8, 0), (INT4, 32), (F32, 0)], "down": [(INT4, 64), (INT4, 64), (INT4, 128)], "o": [(F16, 0), (BF16, 0), (INT8, 0)]}
-    yield valid("mixed_layers", "each layer in other formats", Model(formats=by_layer, n_layers=3, **SMALL))
+    yield valid("mixed_layers", "each layer in other formats", Model(formats=by_layer, layers=[0, 0, 0], **SMALL))
     yield valid("int8_frames", "int8, some chunks zstd frames", framed_model())
     yield valid("upper_bits_two_bytes", "f16, bf16 and scales of groups, their upper bits as frames", two_bytes_model())
     yield valid("upper_bits_codes", "codes of int4 and int8, their upper bits as frames",
@@ -74,7 +103,7 @@ def formats():
                 Model(vocab_size=MANY_TOKENS, compression=1, frame=lambda raw, role: noise_frame(raw)))
     yield valid("other_order", "the sections in another order", Model(
         order=(DATA, METADATA, CHUNKS, CHAT, TOKENIZER, DIRECTORY, CONFIG), metadata=JSON, chat=chat_template(),
-        tokenizer=Tokenizer().bytes(), n_end_tokens=1, end_tokens=[END]))
+        tokenizer=Tokenizer().bytes(), end_tokens=[END]))
 
 
 def counting(n, most):
@@ -126,7 +155,7 @@ def texts():
         end_tokens=[2]))
     yield valid("no_tokens", "a tokenizer of fewer tokens than the vocabulary", text_model(
         Tokenizer(tokens=((b"a", 0),), lookup=(0,), merges=(), byte_tokens=((97, 0),), added=(), bos=0xFFFFFFFF,
-                  eos=0xFFFFFFFF), n_end_tokens=0, end_tokens=[]), kept=False)
+                  eos=0xFFFFFFFF), end_tokens=[]), kept=False)
 
 
     yield from control_tokens()
@@ -149,7 +178,7 @@ def control_tokens():
     yield one("dated", "a date stands where the zero bytes are",
               strings=(*STRINGS[:7], b"on \0.\0", *[b""] * 7, b"26 Jul 2024", b"%d %b %Y"))
     yield one("end_token_without_text", "an end token that has no text",
-              Tokenizer(tokens=(*BYTE_TOKENS, (b"", 0))), n_end_tokens=3, end_tokens=[END, 8, 15])
+              Tokenizer(tokens=(*BYTE_TOKENS, (b"", 0))), end_tokens=[END, 8, 15])
     yield one("suffix_of_text", "an assistant suffix without a token", strings=(*STRINGS[:6], b"\n", b""))
     yield one("starts_and_ends", "texts start and end with tokens", Tokenizer(flags=3))
 
@@ -181,13 +210,6 @@ def limits():
     for name, raw in (("number", b"-0.5E+10"), ("blanks", b" \t\r\n{ } \n"), ("string", '"\u2581\U0001f999"'.encode()),
                       ("lone_surrogate", b'"\\ud800"'), ("same_keys", b'{"a":1,"a":2}'), ("delete", b'"\x7f"')):
         yield valid(f"metadata_{name}", "metadata is any JSON", Model(metadata=raw), kept=False)
-    for name, value in (("max_context", 1 << 24), ("sliding_window", 1 << 24), ("planned_context", 32), ("architecture", 3),
-                        ("bos_token", 15), ("rms_epsilon", 0.0), ("rms_epsilon", -0.0), ("rope_factor", 0.0),
-                        ("embedding_multiplier", 0.0), ("residual_multiplier", -1.0), ("logits_divisor", 1e-30),
-                        ("attention_multiplier", 1e38)):
-        yield valid(f"{name}_{str(value).replace('.', 'p')}", "a field at its limit", Model(**{name: value}), kept=False)
-    yield valid("end_tokens_16", "sixteen end tokens", Model(n_end_tokens=16, end_tokens=list(range(16))), kept=False)
-    yield valid("end_tokens_same", "two equal end tokens", Model(n_end_tokens=2, end_tokens=[3, 3]), kept=False)
     yield valid("compression_unused", "frames are allowed, and none is there", Model(compression=1), kept=False)
     yield valid("checked_frame", "a frame with its own checksum", Model(compression=1, frame=lambda raw, role: (
         frames.checked_frame(len(raw), b"\0") if role == "down" else None)).set_plane("down", bytes(64)), kept=False)
@@ -204,7 +226,6 @@ def limits():
     model = Model(formats=everywhere(INT4, 32))
     model.set_plane("down", b"\x80\0" * 16, 1).set_plane("q", b"\x7f\x7f" * 16, 1)
     yield valid("int4_scale_limits", "the smallest and the largest scale", model, kept=False)
-    yield valid("rms_epsilon_below_1", "a field at its limit", Model(rms_epsilon=math.nextafter(1, 0) - 1e-7), kept=False)
 
 
 def framed_to_the_limit():

@@ -3,111 +3,74 @@
 A model begins as a Model: its config as a dictionary, each tensor's raw planes, each other section's bytes. file() lays it
 out. What a change there cannot reach is changed in the laid-out File, whose mend() makes all checksums hold again.
 """
+import array
 import struct
+import sys
 
 from bad_models import frames
 from bad_models.draw import Draw
+from bad_models.kinds import COUNTED, config_of
+from cria_reader.config_fields import (BF16, BIT1, BIT2, COUNT, F16, F32, FORMATS, INT4, INT4NL, INT8, INT8G32, KIND, LAYERS_ALIGNMENT,
+                                       NIBBLES, ROPE_TABLE, SCALARS, SIGNED_SCALES)
+from cria_reader.roles import MATRIX, VECTOR, all_shapes, n_matrices
 from cria_reader.xxh64 import xxh64
 
-VERSION = 2
+VERSION = 3
 MAGIC = b"CRIA\r\n\x1a\n"
 CONFIG, TOKENIZER, CHAT, DIRECTORY, CHUNKS, METADATA, DATA = range(1, 8)
 USUAL_ORDER = (CONFIG, TOKENIZER, CHAT, DIRECTORY, CHUNKS, DATA, METADATA)
-NONE = 0xFFFFFFFF
-F32, F16, BF16, INT8, INT4, INT4NL, INT8G32 = range(1, 8)
-TIED, QKV_BIAS, OUTPUT_BIAS, MLP_BIAS, QK_NORM, LONG_ROPE, SIGNED_SCALES = 1, 2, 4, 8, 16, 32, 64
 CHUNK_BYTES = 1 << 18
 SECTION_BYTES, ENTRY_BYTES = 32, 32
 STORED = 0
+TILE_ROWS = 16
+LINE_INPUTS = 4  # of a row, in the 64 bytes of a line
+MATRICES = "embedding q k v o gate up down lm_head".split()  # of a Llama
 
-# Where fields lie: offset and format of struct.
-CONFIG_FIELDS = {name: (4 * i, "<f" if name in ("rms_epsilon", "embedding_multiplier", "residual_multiplier",
-                                                "attention_multiplier", "logits_divisor", "rope_factor") else "<I")
-                 for i, name in enumerate(
-    "architecture flags n_layers d_model n_heads n_kv_heads head_dim d_ff vocab_size max_context planned_context "
-    "sliding_window rms_epsilon embedding_multiplier residual_multiplier attention_multiplier logits_divisor "
-    "rope_factor compression bos_token n_end_tokens".split())}
-CONFIG_FIELDS |= {name: (436 + 4 * i, "<I") for i, name in enumerate(
-    "rotary_dim original_context no_rope_period no_rope_low no_rope_high".split())}
-# Places of a row of the config's n_matrices.
-FORMATS = ((F32, 0), (F16, 0), (BF16, 0), (INT8, 0), (INT4, 32), (INT4, 64), (INT4, 128),
-           (INT4NL, 32), (INT4NL, 64), (INT4NL, 128), (INT8G32, 32))
-FORMAT_PLACES, COUNTS_AT, MOST_COUNTED = 16, 148, 0xFFFF
-MATRICES = "embedding q k v o gate up down lm_head".split()
-ROLES = ("rope embedding attention_norm q k v o ffn_norm gate up down final_norm lm_head q.bias k.bias v.bias o.bias "
-         "gate.bias up.bias down.bias q_norm k_norm rope_long").split()
+FLOAT_FORMS = {F32: "<f", F16: "<e"}
+# Bits of a code, the multiple to which inputs are padded where no group says it, what pads, the codes that are drawn, their values.
+UNEVEN = (-32, -25, -20, -16, -12, -8, -5, -3, 0, 2, 5, 8, 11, 15, 20, 28)
+CODED = {
+    INT8: (8, 0, {code & 0xFF: code for code in range(-127, 128)}),
+    INT8G32: (8, 0, {code & 0xFF: code for code in range(-127, 128)}),
+    INT4: (4, 8, {code + 8: code for code in range(-8, 8)}),
+    INT4NL: (4, 8, dict(enumerate(UNEVEN))),
+    BIT1: (1, 0, {0: -1, 1: 1}),
+    BIT2: (2, 0, {code: code - 1 for code in range(4)})}
+INT8_PADDING = 32
 
 
 def round_up(value, multiple):
     return -(-value // multiple) * multiple
 
 
-def tiny_config(**changes):
-    """The smallest model there can be, but for its 16 tokens, which are one tile."""
-    config = {
-        "architecture": 1, "flags": TIED, "n_layers": 1, "d_model": 1, "n_heads": 1, "n_kv_heads": 1, "head_dim": 2,
-        "d_ff": 1, "vocab_size": 16, "max_context": 32, "planned_context": 16, "sliding_window": 0,
-        "rms_epsilon": 1e-5, "embedding_multiplier": 1.0, "residual_multiplier": 1.0, "attention_multiplier": 0.5,
-        "logits_divisor": 1.0, "rope_factor": 1.0, "rotary_dim": 0, "original_context": 0, "no_rope_period": 0,
-        "no_rope_low": 0, "no_rope_high": 0, "compression": 0, "bos_token": NONE, "n_end_tokens": 0,
-        "end_tokens": [], "formats": {}, "counts": {}}
-    unknown = changes.keys() - config.keys()
-    if unknown:
-        raise ValueError(f"no such field: {unknown}")
-    return {**config, **changes}
-
-
 def config_bytes(config):
-    raw = bytearray(512)
-    for name, (offset, form) in CONFIG_FIELDS.items():
-        struct.pack_into(form, raw, offset, config[name])
-    struct.pack_into(f"<{len(config['end_tokens'])}I", raw, 84, *config["end_tokens"])
-    for i, name in enumerate(MATRICES):
-        struct.pack_into(f"<{FORMAT_PLACES}H", raw, COUNTS_AT + 2 * FORMAT_PLACES * i, *matrix_counts(config, name))
-    return raw
+    """config: of kinds.config_of, complete."""
+    counted = {name: len(config[items]) for name, items in COUNTED.items()}
+    scalars = {**config, **{name: config[name] or n for name, n in counted.items()}}
+    tables = b"".join(ROPE_TABLE.write(table) for table in config["rope_tables"])
+    layers = bytes(config["layers"])
+    return (SCALARS.write({**scalars, "end_tokens": config["end_tokens"], "rope_tables": tables}) +
+            b"".join(KIND.write(kind) for kind in config["kinds"]) +
+            layers + bytes(round_up(len(layers), LAYERS_ALIGNMENT) - len(layers)) +
+            b"".join(COUNT.write(count) for count in config["counts"]))
 
 
-def matrix_counts(config, name):
-    """How many matrices of a role have each format. config["counts"] says otherwise for roles it names."""
-    if name in config["counts"]:
-        return config["counts"][name]
-    n = 1 if name in ("embedding", "lm_head") else config["n_layers"]
-    if name == "lm_head" and config["flags"] & TIED:
-        n = 0
-    counts = [0] * FORMAT_PLACES
-    for layer in range(min(n, MOST_COUNTED)):
-        counts[FORMATS.index(matrix_format(config, name, layer))] += 1
-    return counts
+def counts_of(tensors):
+    """What a config counts of tensors."""
+    found = {}
+    for tensor in tensors:
+        if tensor.shape.form == MATRIX:
+            key = (tensor.kind, tensor.shape.number, FORMATS.index(tensor.matrix_format))
+            found[key] = found.get(key, 0) + 1
+    return [{"kind": kind, "role": role, "format": place, "count": n} for (kind, role, place), n in sorted(found.items())]
 
 
-def matrix_format(config, name, layer):
-    """config["formats"] has a format for a role, or a list of them by layer."""
-    chosen = config["formats"].get(name, (F32, 0))
-    return chosen[layer] if isinstance(chosen, list) else chosen
-
-
-def canonical_tensors(c):
-    """(role, layer, rows, cols, is_matrix) of every tensor, in order."""
-    d, q, kv, ff = c["d_model"], c["n_heads"] * c["head_dim"], c["n_kv_heads"] * c["head_dim"], c["d_ff"]
-    frequencies = (c["rotary_dim"] or c["head_dim"]) // 2
-    yield "rope", NONE, 1, frequencies, False
-    if c["flags"] & LONG_ROPE:
-        yield "rope_long", NONE, 1, frequencies, False
-    yield "embedding", NONE, c["vocab_size"], d, True
-    for layer in range(c["n_layers"]):
-        yield "attention_norm", layer, 1, d, False
-        for role, rows, cols, bias in (("q", q, d, QKV_BIAS), ("k", kv, d, QKV_BIAS), ("v", kv, d, QKV_BIAS),
-                                       ("o", d, q, OUTPUT_BIAS), ("ffn_norm", 1, d, 0), ("gate", ff, d, MLP_BIAS),
-                                       ("up", ff, d, MLP_BIAS), ("down", d, ff, MLP_BIAS)):
-            yield role, layer, rows, cols, role != "ffn_norm"
-            if c["flags"] & bias:
-                yield role + ".bias", layer, 1, rows, False
-            if role == "v" and c["flags"] & QK_NORM:
-                yield "q_norm", layer, 1, c["head_dim"], False
-                yield "k_norm", layer, 1, c["head_dim"], False
-    yield "final_norm", NONE, 1, d, False
-    if not c["flags"] & TIED:
-        yield "lm_head", NONE, c["vocab_size"], d, True
+def counts_needed(config):
+    """Counts of a config whose matrices are all f32; none where it has no tensors that can be counted."""
+    try:
+        return [{"kind": kind, "role": role, "format": 0, "count": n} for (kind, role), n in sorted(n_matrices(config).items())]
+    except (IndexError, KeyError, OverflowError):
+        return []
 
 
 def f32(values):
@@ -118,59 +81,110 @@ def bf16(value):
     return struct.pack("<f", value)[2:]
 
 
-def weight_planes(number_format, group, rows, cols, draw, has_signed_scales):
-    """Planes of a matrix in layout tile16; what pads is zero."""
-    tiles = round_up(rows, 16) // 16
-    inside = lambda tile, c, r: c < cols and tile * 16 + r < rows
-    if number_format in (F32, F16, BF16):
-        write = {F32: lambda v: f32([v]), F16: lambda v: struct.pack("<e", v), BF16: bf16}[number_format]
-        return [b"".join(write(draw.uniform(-1, 1) if inside(tile, c, r) else 0.0)
-                         for tile in range(tiles) for c in range(cols) for r in range(16))]
-    if number_format in (INT8, INT8G32):
-        padded = round_up(cols, 32)
-        codes = bytearray(tiles * 16 * padded)
-        for tile, c, r in ((t, c, r) for t in range(tiles) for c in range(cols) for r in range(16)):
-            if inside(tile, c, r):
-                codes[tile * 16 * padded + c // 4 * 64 + 4 * r + c % 4] = draw.randint(-127, 127) & 0xFF
-        if number_format == INT8G32:
-            return [bytes(codes), group_scales(tiles, padded // group, lambda row: draw.uniform(0.001, 0.01) if row < rows else 0.0)]
-        return [bytes(codes), f32([draw.uniform(0.001, 0.01) if i < rows else 0.0 for i in range(tiles * 16)])]
-    padded = round_up(cols, group)
-    codes = bytearray(b"\x88" * (tiles * 8 * padded))
-    for tile, c, r in ((t, c, r) for t in range(tiles) for c in range(cols) for r in range(16)):
-        if inside(tile, c, r):
-            at = tile * 8 * padded + c // 32 * 256 + c % 16 // 4 * 64 + 4 * r + c % 4
-            code, shift = draw.randint(0, 15), 4 if c % 32 >= 16 else 0
-            codes[at] = codes[at] & (0xF0 >> shift) | code << shift
-    sign = lambda: -1 if has_signed_scales and draw.random() < 0.5 else 1
-    return [bytes(codes), group_scales(tiles, padded // group, lambda row: sign() * draw.uniform(0.01, 0.1) if row < rows else 0.0)]
+def float_bytes(number_format, value):
+    return bf16(value) if number_format == BF16 else struct.pack(FLOAT_FORMS[number_format], value)
 
 
-def group_scales(tiles, groups, value_of_row):
-    return b"".join(bf16(value_of_row(tile * 16 + r)) for tile in range(tiles) for _ in range(groups) for r in range(16))
+def value_of(raw, number_format):
+    return struct.unpack("<f", b"\0\0" + raw)[0] if number_format == BF16 else struct.unpack(FLOAT_FORMS[number_format], raw)[0]
+
+
+class Tensor:
+    """Planes in layout tile16, where what pads is zero, and in plain order the values that they hold."""
+
+    def __init__(self, layer, kind, shape, matrix_format, draw, has_signed_scales=False):
+        self.layer, self.kind, self.shape, self.matrix_format = layer, kind, shape, matrix_format
+        self.number_format, self.group = matrix_format
+        if shape.form == VECTOR:
+            self.values = array.array("f", [draw.uniform(0.5, 1) for _ in range(shape.cols)])
+            self.planes = [f32(self.values)]
+            return
+        self.values = array.array("f")
+        matrices = [self.coded(draw, has_signed_scales) if self.number_format in CODED else self.floats(draw)
+                    for _ in range(shape.count)]
+        self.planes = [b"".join(planes) for planes in zip(*matrices)]
+
+    def value_bytes(self):
+        """As little-endian f32."""
+        values = array.array("f", self.values)
+        if sys.byteorder == "big":
+            values.byteswap()
+        return values.tobytes()
+
+    def floats(self, draw):
+        """The plane of one matrix."""
+        size, cols = struct.calcsize(FLOAT_FORMS.get(self.number_format, "e")), self.shape.cols
+        plane = bytearray(round_up(self.shape.rows, TILE_ROWS) * cols * size)
+        for row in range(self.shape.rows):
+            tile, r = divmod(row, TILE_ROWS)
+            for c in range(cols):
+                raw = float_bytes(self.number_format, draw.uniform(-1, 1))
+                at = ((tile * cols + c) * TILE_ROWS + r) * size
+                plane[at:at + size] = raw
+                self.values.append(value_of(raw, self.number_format))
+        return [plane]
+
+    def coded(self, draw, has_signed_scales):
+        """The planes of one matrix: codes, scales."""
+        bits, blank, numbers = CODED[self.number_format]
+        rows, cols, codes = self.shape.rows, self.shape.cols, list(numbers)
+        padded = round_up(cols, self.group or INT8_PADDING)
+        group, tile_bytes = self.group or padded, padded * TILE_ROWS * bits // 8
+        n_groups, block_inputs = padded // group, 128 // bits
+        scale_format = F32 if self.number_format == INT8 else F16 if self.number_format in (BIT1, BIT2) else BF16
+        are_signed = self.number_format in (BIT1, BIT2) or has_signed_scales and self.number_format in NIBBLES
+        scale_bytes = struct.calcsize(FLOAT_FORMS.get(scale_format, "e"))
+        plane = bytearray(bytes([sum(blank << shift for shift in range(0, 8, bits))]) *
+                          (round_up(rows, TILE_ROWS) // TILE_ROWS * tile_bytes))
+        scales = bytearray(round_up(rows, TILE_ROWS) * n_groups * scale_bytes)
+        for row in range(rows):
+            tile, r = divmod(row, TILE_ROWS)
+            of_row = []
+            for g in range(n_groups):
+                sign = -1 if are_signed and draw.random() < 0.5 else 1
+                raw = float_bytes(scale_format, sign * draw.uniform(0.01, 0.1))
+                at = ((tile * n_groups + g) * TILE_ROWS + r) * scale_bytes
+                scales[at:at + scale_bytes] = raw
+                of_row.append(value_of(raw, scale_format))
+            for c in range(cols):
+                code = codes[draw.randint(0, len(codes) - 1)]
+                at = tile * tile_bytes + c // block_inputs * 256 + c // LINE_INPUTS % 4 * 64 + LINE_INPUTS * r + c % LINE_INPUTS
+                shift = c % block_inputs // 16 * bits
+                plane[at] = plane[at] & ~((1 << bits) - 1 << shift) | code << shift
+                self.values.append(numbers[code] * of_row[c // group])
+        return [plane, scales]
 
 
 class Model:
-    """tensors: [role, layer, rows, cols, format, group, planes]; sections: bytes by kind, but those it computes itself."""
+    """tensors: in order; texts: bytes of sections by kind, but those it computes itself.
 
-    def __init__(self, tokenizer=None, chat=None, metadata=None, order=USUAL_ORDER, frame=None, **config):
-        self.config = tiny_config(**config)
+    formats: (number format, group) of a role, or a list of them by layer; f32 where it says nothing. changes: of kinds.config_of.
+    """
+
+    def __init__(self, tokenizer=None, chat=None, metadata=None, order=USUAL_ORDER, frame=None, formats=None, seed=1, config=None,
+                 **changes):
+        self.config = dict(config or config_of(**changes))
         self.texts = {TOKENIZER: tokenizer, CHAT: chat, METADATA: metadata}
         self.order, self.frame = order, frame
-        draw = Draw(1)
+        draw = Draw(seed)
         self.tensors = []
-        for role, layer, rows, cols, is_matrix in canonical_tensors(self.config):
-            number_format, group = matrix_format(self.config, role, layer) if is_matrix else (F32, 0)
-            planes = (weight_planes(number_format, group, rows, cols, draw, self.config["flags"] & SIGNED_SCALES) if is_matrix
-                      else [f32([draw.uniform(0.5, 1) for _ in range(cols)])])
-            self.tensors.append([role, layer, rows, cols, number_format, group, planes])
+        for layer, kind, shape in all_shapes(self.config):
+            chosen = (formats or {}).get(shape.name, (F32, 0)) if shape.form == MATRIX else (F32, 0)
+            self.tensors.append(Tensor(layer, kind, shape, chosen[layer] if isinstance(chosen, list) else chosen, draw,
+                                       self.config["flags"] & SIGNED_SCALES))
+        if self.config["counts"] is None:
+            self.config["counts"] = counts_of(self.tensors)
+
+    def tensor(self, role):
+        """The first of a role."""
+        return next(tensor for tensor in self.tensors if tensor.shape.name == role)
 
     def plane(self, role, index=0):
         """A plane to change: (get it, then hand it to set_plane)."""
-        return bytearray(next(t for t in self.tensors if t[0] == role)[6][index])
+        return bytearray(self.tensor(role).planes[index])
 
     def set_plane(self, role, raw, index=0):
-        next(t for t in self.tensors if t[0] == role)[6][index] = bytes(raw)
+        self.tensor(role).planes[index] = bytes(raw)
         return self
 
     def contents_of(self, kind, raw):
@@ -180,15 +194,14 @@ class Model:
     def file(self):
         """Lays the model out. frame(raw, role) may give a chunk's zstd frame, bytes, frames.UpperBits or frames.Parts; None leaves it stored."""
         directory, stored = bytearray(), []
-        for role, layer, rows, cols, number_format, group, planes in self.tensors:
-            first = len(stored)
-            for plane in planes:
+        for tensor in self.tensors:
+            first, shape = len(stored), tensor.shape
+            for plane in tensor.planes:
                 for at in range(0, len(plane), CHUNK_BYTES):
-                    raw = plane[at:at + CHUNK_BYTES]
-                    frame = self.frame(raw, role) if self.frame else None
-                    stored.append((raw, frame))
-            directory += struct.pack("<HHIB3sIIIIIQ", ROLES.index(role), group, layer, number_format, bytes(3), rows, cols,
-                                     first, len(stored) - first, 0, sum(map(len, planes)))
+                    raw = bytes(plane[at:at + CHUNK_BYTES])
+                    stored.append((raw, self.frame(raw, shape.name) if self.frame else None))
+            directory += struct.pack("<HHIB3sIIIIIQ", shape.number, tensor.group, tensor.layer, tensor.number_format, bytes(3),
+                                     shape.rows, shape.cols, first, len(stored) - first, shape.count, sum(map(len, tensor.planes)))
         contents = {CONFIG: config_bytes(self.config), DIRECTORY: directory, CHUNKS: bytes(ENTRY_BYTES * len(stored)),
                     DATA: b"", **{kind: raw for kind, raw in self.texts.items() if raw is not None}}
         order = [kind for kind in self.order if kind in contents]

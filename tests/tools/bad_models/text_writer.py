@@ -3,7 +3,8 @@ import collections
 import itertools
 import struct
 
-from bad_models.model_writer import NONE, Model
+from bad_models.model_writer import Model
+from cria_reader.config_fields import NONE
 
 BYTE_LEVEL, SENTENCE_PIECE = 1, 2
 SPECIAL, RAW_BYTE, ADDED, SWALLOWS_BEFORE, SWALLOWS_BEHIND, AFTER_OTHERS, AFTER_SPACE = (1 << i for i in range(7))
@@ -111,6 +112,6 @@ def chat_template(kind=5, flags=0, trims=0, strings=STRINGS, sizes=None, reserve
 def text_model(tokenizer=None, chat=None, **config):
     """A model that is run on text: of the byte-level tokenizer unless another is given."""
     tokenizer = Tokenizer() if tokenizer is None else tokenizer
-    defaults = {"bos_token": BEGIN, "n_end_tokens": 1, "end_tokens": [END]}
+    defaults = {"bos_token": BEGIN, "end_tokens": [END]}
     return Model(tokenizer=tokenizer if isinstance(tokenizer, bytes) else tokenizer.bytes(), chat=chat,
                  **{**defaults, **config})

@@ -2,6 +2,7 @@
 import itertools
 import struct
 
+from cria_reader.config_fields import COMPRESSED_BUT_STAYING, NOT_COMPRESSED
 from cria_reader.file_layout import ALIGNMENT, round_up
 from cria_reader.refusal import require, require_undamaged
 from cria_reader.tensor_list import CHUNK_BYTES
@@ -60,13 +61,18 @@ class Chunk:
         self.offset, self.stored, self.raw, self.compression, self.reserved, self.checksum = fields
 
 
+def may_be_compressed(config, tensor):
+    stays = config["compression"] == COMPRESSED_BUT_STAYING and tensor.stays()
+    return config["compression"] != NOT_COMPRESSED and not stays
+
+
 def read_chunk_table(raw, config, tensors, data_section):
     require(len(raw) % ENTRY_BYTES == 0, "the size of the chunk table")
     chunks = [Chunk(fields) for fields in struct.iter_unpack(ENTRY_FORMAT, raw)]
-    places = itertools.chain.from_iterable(tensor.chunks() for tensor in tensors)
+    places = ((*chunk, may_be_compressed(config, tensor)) for tensor in tensors for chunk in tensor.chunks())
     end = data_section.offset
     for chunk in chunks:
-        raw_bytes, chunk.value_bits = next(places, (None, 0))
+        raw_bytes, chunk.value_bits, may_be_frame = next(places, (None, 0, False))
         require(chunk.raw == raw_bytes, "the raw bytes of a chunk")
         require(chunk.raw <= CHUNK_BYTES, "a chunk is too large")
         require(chunk.reserved == 0, "reserved bytes of a chunk")
@@ -75,7 +81,7 @@ def read_chunk_table(raw, config, tensors, data_section):
         if chunk.compression != STORED:
             require(chunk.compression == ZSTD or chunk.upper, "upper bits apart of values that have none")
             require(chunk.compression != ZSTD_UPPER_BITS or chunk.stored > chunk.raw - chunk.upper, "a chunk without a frame")
-            require(config["compression"] == ZSTD, "a compressed chunk where the config has none")
+            require(may_be_frame, "a compressed chunk where the config has none")
             require(chunk.stored < chunk.raw <= MOST_RATIO * chunk.stored, "the stored bytes of a compressed chunk")
         else:
             require(chunk.stored == chunk.raw, "the stored bytes of a chunk")

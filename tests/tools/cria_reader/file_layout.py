@@ -5,7 +5,7 @@ from cria_reader.refusal import NOT_A_MODEL, TRUNCATED, UNSUPPORTED_VERSION, Ref
 from cria_reader.xxh64 import xxh64
 
 MAGIC = b"CRIA\r\n\x1a\n"
-VERSION = 2
+VERSION = 3
 HEADER_BYTES, ENTRY_BYTES, CHECKSUM_AT = 64, 32, 56
 MOST_SECTIONS = 16
 MOST_FILE_BYTES = 1 << 40
@@ -34,7 +34,7 @@ def read_header(data):
         raise Refused(NOT_A_MODEL, "the magic")
     _, version, count, file_bytes, reserved, checksum = struct.unpack_from("<8sIIQ32sQ", data)
     if version != VERSION:
-        raise Refused(UNSUPPORTED_VERSION, f"version {version}")
+        raise Refused(UNSUPPORTED_VERSION, f"version {version}: convert the model again")
     require(1 <= count <= MOST_SECTIONS, "section_count")
     end = HEADER_BYTES + ENTRY_BYTES * count
     if len(data) < end:

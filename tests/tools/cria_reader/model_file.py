@@ -1,10 +1,11 @@
 """A whole model file: refused or read, as docs/model_format.md says."""
+from cria_reader.build_options import may_be_left_out
 from cria_reader.chat_section import read_chat
 from cria_reader.chunk_table import STORED, check_gaps, raw_planes, read_chunk_table
 from cria_reader.control_tokens import check_control_tokens
 from cria_reader.file_layout import CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, METADATA, TOKENIZER, read_sections
 from cria_reader.json_text import is_json
-from cria_reader.model_config import read_config
+from cria_reader.model_config import check_config_size, read_config
 from cria_reader.refusal import OK, Refused, require
 from cria_reader.tensor_list import read_directory
 from cria_reader.tensor_values import check_values, rows_of
@@ -19,6 +20,7 @@ class ModelFile:
     def __init__(self, data):
         self.data = bytes(data)
         self.sections = read_sections(self.data)
+        check_config_size(self.sections[CONFIG].size)
         self.config = read_config(self.content(CONFIG, "config"))
         tensors = read_directory(self.content(DIRECTORY, "tensor directory"), self.config)
         self.tensors = {tensor.name: tensor for tensor in tensors}
@@ -55,9 +57,9 @@ class ModelFile:
 
 
 def verdict(data):
-    """OK, or the status that refuses a file; and what is wrong with it."""
+    """OK, or the status that refuses a file; what is wrong with it; whether a build may have left out what is in it."""
     try:
-        ModelFile(data)
+        model = ModelFile(data)
     except Refused as refusal:
-        return refusal.status, refusal.problem
-    return OK, ""
+        return refusal.status, refusal.problem, False
+    return OK, "", may_be_left_out(model.config)

@@ -3,19 +3,26 @@ import array
 import struct
 import sys
 
-from cria_reader.model_config import BF16, F16, F32, INT4, INT4NL, INT8, INT8G32, NIBBLES
+from cria_reader.config_fields import BF16, BIT1, BIT2, F16, F32, INT4, INT4NL, INT8, INT8G32, NIBBLES
 from cria_reader.refusal import require
-from cria_reader.tensor_list import TILE_ROWS
+from cria_reader.roles import ROLE_NUMBERS
+from cria_reader.tensor_list import CODE_BITS, TILE_ROWS, VALUE_BYTES
 
 LEAST_CODE = 0x80  # of int8 and int8g32
-UNEVEN = (-32, -25, -20, -16, -12, -8, -5, -3, 0, 2, 5, 8, 11, 15, 20, 28)  # what nibbles of int4nl stand for
+SIGNED_BYTES = [*range(128), *range(-128, 0)]
+# The numbers that codes stand for, before the scale.
+VALUES = {INT8: SIGNED_BYTES, INT8G32: SIGNED_BYTES, INT4: range(-8, 8), BIT1: (-1, 1), BIT2: (-1, 0, 1, 2),
+          INT4NL: (-32, -25, -20, -16, -12, -8, -5, -3, 0, 2, 5, 8, 11, 15, 20, 28)}
+SCALES = {INT8: F32, INT8G32: BF16, INT4: BF16, INT4NL: BF16, BIT1: F16, BIT2: F16}
 MOST_FREQUENCY = 8.0
 # Of a value's highest byte: 1 where its exponent may have all bits set.
 ALL_SET = {F32: bytes(b & 0x7F == 0x7F for b in range(256)), BF16: bytes(b & 0x7F == 0x7F for b in range(256)),
            F16: bytes(b & 0x7C == 0x7C for b in range(256))}
 EXPONENT = {F32: ("I", 0x7F800000), BF16: ("H", 0x7F80), F16: ("H", 0x7C00)}
-LOW_NIBBLES = bytes(b & 15 for b in range(256))
-HIGH_NIBBLES = bytes(b >> 4 for b in range(256))
+LINE_BYTES, LINES = 64, 4
+# For each width of a code: what a byte holds at each of its places.
+CODES_OF_BYTE = {bits: [bytes(b >> shift & (1 << bits) - 1 for b in range(256)) for shift in range(0, 8, bits)]
+                 for bits in (1, 2, 4, 8)}
 
 
 def words(raw, kind):
@@ -27,7 +34,7 @@ def words(raw, kind):
 
 
 def require_finite(raw, number_format, name):
-    size = 4 if number_format == F32 else 2
+    size = VALUE_BYTES[number_format]
     if b"\1" not in raw[size - 1::size].translate(ALL_SET[number_format]):
         return
     kind, mask = EXPONENT[number_format]
@@ -49,80 +56,76 @@ def require_frequencies(raw, name):
 
 
 def check_values(tensor, planes):
-    if tensor.role in ("rope", "rope_long"):
+    if tensor.role == ROLE_NUMBERS["rope"]:
         require_frequencies(planes[0], tensor.name)
-    elif tensor.format in (INT8, INT8G32, *NIBBLES):
-        has_nibbles = tensor.format in NIBBLES
-        require(has_nibbles or LEAST_CODE not in planes[0], f"{tensor.name} has a code of -128")
-        require_scales(planes[1], F32 if tensor.format == INT8 else BF16, tensor.name, tensor.has_signed_scales and has_nibbles)
+    elif tensor.format in VALUES:
+        require(CODE_BITS[tensor.format] != 8 or LEAST_CODE not in planes[0], f"{tensor.name} has a code of -128")
+        are_signed = tensor.format in (BIT1, BIT2) or tensor.has_signed_scales and tensor.format in NIBBLES
+        require_scales(planes[1], SCALES[tensor.format], tensor.name, are_signed)
     else:
         require_finite(planes[0], tensor.format, tensor.name)
 
 
 def rows_of(tensor, planes):
-    """Row by row, as little-endian f32 bytes."""
-    if not tensor.is_matrix:
+    """Row by row, of a stack the rows of one matrix after the other, as little-endian f32 bytes."""
+    if tensor.is_vector:
         yield planes[0]
         return
-    by_format = {F32: float_row, F16: float_row, BF16: float_row, INT8: int8_row, INT8G32: int8_row, INT4: int4_row,
-                 INT4NL: int4_row}[tensor.format]
-    for row in range(tensor.rows):
-        yield by_format(tensor, planes, *divmod(row, TILE_ROWS))
+    row_of = coded_row if tensor.format in VALUES else float_row
+    for matrix in range(tensor.n_matrices):
+        for row in range(tensor.rows):
+            tile, r = divmod(row, TILE_ROWS)
+            yield row_of(tensor, planes, matrix * tensor.tiles + tile, r)
 
 
 def float_row(tensor, planes, tile, r):
-    kind = "I" if tensor.format == F32 else "H"
-    size = 4 if tensor.format == F32 else 2
+    size = VALUE_BYTES[tensor.format]
     tile_bytes = tensor.cols * TILE_ROWS * size
-    values = words(planes[0][tile * tile_bytes:(tile + 1) * tile_bytes], kind)[r::TILE_ROWS]
-    if tensor.format == F32:
-        return struct.pack(f"<{tensor.cols}I", *values)
-    if tensor.format == BF16:
-        return struct.pack(f"<{tensor.cols}I", *(value << 16 for value in values))
-    raw = struct.pack(f"<{tensor.cols}H", *values)
-    return struct.pack(f"<{tensor.cols}f", *struct.unpack(f"<{tensor.cols}e", raw))
+    values = words(planes[0][tile * tile_bytes:(tile + 1) * tile_bytes], EXPONENT[tensor.format][0])[r::TILE_ROWS]
+    return float_bytes(floats_of(values, tensor.format))
 
 
-def int8_row(tensor, planes, tile, r):
-    tile_bytes = tensor.padded * TILE_ROWS
-    codes = planes[0][tile * tile_bytes:(tile + 1) * tile_bytes]
-    of_row = bytearray(tensor.padded)
-    for i in range(4):
-        of_row[i::4] = codes[4 * r + i::64]
-    signed = memoryview(of_row).cast("b")
-    if tensor.format == INT8:
-        scales, group = struct.unpack_from("<f", planes[1], (tile * TILE_ROWS + r) * 4), tensor.padded
-    else:
-        scales, group = group_scales(tensor, planes[1], tile, r), tensor.group
-    out = [code * scale for i, scale in enumerate(scales) for code in signed[i * group:(i + 1) * group]]
-    return product_bytes(out[:tensor.cols])
+def floats_of(values, number_format):
+    """Words that are floats of this format."""
+    if number_format == F16:
+        return struct.unpack(f"<{len(values)}e", struct.pack(f"<{len(values)}H", *values))
+    shift = 16 if number_format == BF16 else 0
+    return struct.unpack(f"<{len(values)}f", struct.pack(f"<{len(values)}I", *(value << shift for value in values)))
 
 
-def group_scales(tensor, plane, tile, r):
-    groups = tensor.padded // tensor.group
-    scales = words(plane, "H")[tile * groups * TILE_ROWS + r:(tile + 1) * groups * TILE_ROWS:TILE_ROWS]
-    return [struct.unpack("<f", struct.pack("<I", word << 16))[0] for word in scales]
+def coded_row(tensor, planes, tile, r):
+    group = tensor.group or tensor.padded
+    codes, numbers, out = codes_of_row(tensor, planes[0], tile, r), VALUES[tensor.format], []
+    for i, scale in enumerate(scales_of_row(tensor, planes[1], tile, r)):
+        out += [numbers[code] * scale for code in codes[i * group:(i + 1) * group]]
+    return float_bytes(out[:tensor.cols])
 
 
-def int4_row(tensor, planes, tile, r):
-    tile_bytes = tensor.padded * 8
-    packed = planes[0][tile * tile_bytes:(tile + 1) * tile_bytes]
+def codes_of_row(tensor, plane, tile, r):
+    """Of a block of four lines; of a line the four bytes of a row hold as many neighbouring inputs at each place of a code."""
+    bits = CODE_BITS[tensor.format]
+    tables = CODES_OF_BYTE[bits]
+    tile_bytes, block_inputs = tensor.padded * TILE_ROWS * bits // 8, LINES * 4 * len(tables)
+    packed = plane[tile * tile_bytes:(tile + 1) * tile_bytes]
     codes = bytearray(tensor.padded)
-    for line in range(4):
+    for line in range(LINES):
         for i in range(4):
-            line_bytes = packed[64 * line + 4 * r + i::256]
-            codes[4 * line + i::32] = line_bytes.translate(LOW_NIBBLES)
-            codes[16 + 4 * line + i::32] = line_bytes.translate(HIGH_NIBBLES)
-    out = []
-    for group, scale in enumerate(group_scales(tensor, planes[1], tile, r)):
-        products = [value * scale for value in (UNEVEN if tensor.format == INT4NL else range(-8, 8))]
-        out += [products[code] for code in codes[group * tensor.group:(group + 1) * tensor.group]]
-    return product_bytes(out[:tensor.cols])
+            of_line = packed[LINE_BYTES * line + 4 * r + i::LINE_BYTES * LINES]
+            for place, table in enumerate(tables):
+                codes[4 * (line + LINES * place) + i::block_inputs] = of_line.translate(table)
+    return codes
 
 
-def product_bytes(products):
+def scales_of_row(tensor, plane, tile, r):
+    number_format = SCALES[tensor.format]
+    kind, n = EXPONENT[number_format][0], tensor.padded // tensor.group if tensor.group else 1
+    scales = words(plane, kind)[tile * n * TILE_ROWS + r:(tile + 1) * n * TILE_ROWS:TILE_ROWS]
+    return floats_of(scales, number_format)
+
+
+def float_bytes(values):
     """Products that are exact as Python's floats, rounded once to f32."""
-    values = array.array("f", products)
+    out = array.array("f", values)
     if sys.byteorder == "big":
-        values.byteswap()
-    return values.tobytes()
+        out.byteswap()
+    return out.tobytes()
