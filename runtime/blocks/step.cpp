@@ -9,7 +9,8 @@ Status linear(const Step& s, const float* x, std::initializer_list<Product> prod
   for (const Product& p : products) {
     if (p.matrix != nullptr) calls[n++] = {p.matrix, p.y};
   }
-  CRIA_TRY(s.backend.linear(s.tools, x, s.n(), {calls, n}));
+  const LinearTools tools = {s.kernels, s.threads, s.quantized, s.of_backend};
+  CRIA_TRY(s.backend.linear(tools, x, s.n(), {calls, n}));
   for (const LinearCall& call : std::span<const LinearCall>(calls, n)) {
     if (call.matrix->bias == nullptr) continue;
     const size_t width = call.matrix->shape.rows;

@@ -15,8 +15,9 @@ struct Step {
   const Kernels& kernels;
   const Threads& threads;
   const Backend& backend;
-  LinearTools tools;
-  StepShape shape;  // that scratch is laid out for
+  LinearScratch quantized;  // of the backend: inputs of matrices
+  void* of_backend;         // what its start made
+  StepShape shape;          // that scratch is laid out for
   std::span<const Row> rows;
   float* x;              // [rows][d_model], the residual stream
   float* normed;         // [rows][max(d_model, what mixers bring back)]

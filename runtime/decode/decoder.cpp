@@ -12,12 +12,12 @@ using format::TensorRole;
 Step begin_step(const cria_workspace& w, size_t n) {
   const cria_model& m = *w.model;
   const StepMemory& t = w.step;
-  const LinearScratch quantized = {t.codes, t.scales, t.sums, t.backend};
   return {.config = m.config,
           .kernels = m.kernels,
           .threads = w.threads,
           .backend = *m.backend,
-          .tools = {m.kernels, w.threads, quantized, w.backend},
+          .quantized = {t.codes, t.scales, t.sums, t.backend},
+          .of_backend = w.backend,
           .shape = {w.n_rows, w.threads.n_tasks},
           .rows = {w.rows(), n},
           .x = t.x,
