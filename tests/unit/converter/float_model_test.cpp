@@ -66,7 +66,7 @@ TEST(FloatModel, ASequencesBitsDependOnNothingBesideIt) {
   const std::vector<uint32_t> other = {7, 7, 3};
   const std::vector<float> alone = logits_of(opened, {one}, 1);
   const std::vector<float> both = logits_of(opened, {other, one}, 3);
-  const size_t vocab = opened.imported.model.vocab_size;
+  const size_t vocab = opened.config.model->vocab_size;
   ASSERT_EQ(both.size(), 8 * vocab);
   EXPECT_TRUE(std::equal(alone.begin(), alone.end(), both.begin() + 3 * vocab));
 }
@@ -126,7 +126,7 @@ TEST(FloatModel, FunctionsAreThoseOfTheirNames) {
 TokenSequences self_text(const Opened& opened, const SelfTextWish& wish, size_t n_threads) {
   hosted::ThreadPool pool(n_threads, hosted::FewerThreads::kAreTaken);
   const PlannedWeights weights(opened.plan, &pool);
-  const FloatDecoder decoder(opened.imported.model, opened.imported.rope, wish.n_tokens, &pool);
+  const FloatDecoder decoder(opened.config, opened.imported.rope, wish.n_tokens, &pool);
   return write_self_text(decoder, weights, wish, &pool, [](size_t, size_t) {});
 }
 
@@ -156,7 +156,7 @@ TEST(FloatModel, TheLikeliestTextIsThatOfTheLogits) {
   const Opened opened(folder / "model");
   // So cold that only the likeliest token is drawn.
   const TokenSequences text = self_text(opened, {1, 12, 1e-4f, 1}, 1);
-  const size_t vocab = opened.imported.model.vocab_size;
+  const size_t vocab = opened.config.model->vocab_size;
   const std::vector<float> logits = logits_of(opened, text, 1);
   for (size_t i = 0; i + 1 < text[0].size() && text[0][i] != 2; ++i) {
     const float* row = logits.data() + i * vocab;
