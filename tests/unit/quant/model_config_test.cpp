@@ -203,14 +203,6 @@ TEST(ModelConfig, ScalarsHaveLimits) {
   }
 }
 
-// Nothing computes differently by it, but a reader has a name for it.
-TEST(ModelConfig, AnArchitectureHasAName) {
-  expect_limits({{"architecture",
-                  of_model([](ModelScalars* m, uint32_t v) { m->architecture = v; }),
-                  {1, 2, 3, 4, 5, 6, 7, 8},
-                  {0, UINT32_MAX}}});
-}
-
 TEST(ModelConfig, RopeTablesThatAreUsedAreFour) {
   const auto with_tables = [](uint32_t n) {
     ConfigParts c = llama();
