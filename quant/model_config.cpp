@@ -8,7 +8,6 @@
 
 #include "quant/align.h"
 #include "quant/all_zero.h"
-#include "quant/architectures.h"
 #include "quant/blocks/blocks.h"
 #include "quant/model_layout.h"
 #include "quant/number_formats.h"
@@ -51,6 +50,8 @@ constexpr float kBelowOne = 1 - FLT_EPSILON / 2;
 constexpr float kAboveZero = FLT_TRUE_MIN;
 
 constexpr FieldRow kScalarFields[] = {
+    // One without a name here is a family that came later.
+    CRIA_FIELD(ModelScalars, architecture, 0, 1u, UINT32_MAX),
     CRIA_FIELD(ModelScalars, flags, 0, 0u, format::kKnownModelFlags),
     CRIA_FIELD(ModelScalars, n_layers, 0, 1u, format::kMaxLayers),
     CRIA_FIELD(ModelScalars, n_kinds, 0, 1u, format::kMaxKinds),
@@ -361,7 +362,6 @@ Config view(const uint8_t* section) {
 }
 
 const char* check_scalars(const ModelScalars& m) {
-  if (!is_architecture(m.architecture)) return "architecture";
   for (const FieldRow& row : kScalarFields) {
     if (!holds(row, &m, true)) return row.name;
   }

@@ -1,5 +1,6 @@
 #include "tests/fuzz/base_models.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -8,7 +9,11 @@
 
 #include "converter/tokenizer_import.h"
 #include "quant/model_layout.h"
+#include "tests/support/model_builder.h"
 #include "tests/support/model_files.h"
+#include "tests/support/model_surgery.h"
+#include "tests/support/random_kinds.h"
+#include "tests/support/test_configs.h"
 #include "tests/support/tiny_checkpoint.h"
 
 namespace cria::fuzz {
@@ -106,25 +111,28 @@ void write_spaced_checkpoint(const fs::path& folder) {
   std::ofstream(folder / "config.json") << config;
 }
 
-// The same model with every tensor there is, down as int8g32, and a RoPE that is Llama's in
-// nothing.
+// The same model with every tensor that an attention of this runtime has, in two kinds of layers of
+// which one has no RoPE; down as int8g32.
 Bytes with_all_tensors(const Bytes& file) {
   ModelDraft draft(file);
-  constexpr size_t kFlags = offsetof(format::ModelConfig, flags);
-  constexpr uint8_t kAll[4] = {format::kKnownFlags & ~format::kTiedEmbedding, 0, 0, 0};
-  // rotary_dim, original_context, no_rope_period and no_rope_layers, four bytes each.
-  constexpr size_t kRope = offsetof(format::ModelConfig, rotary_dim);
-  constexpr uint8_t kNearLlama[20] = {6, 0, 0, 0, 16, 0, 0, 0, 2, 0, 0, 0, 1};
-  constexpr auto kConfig = static_cast<uint8_t>(format::SectionKind::kConfig);
-  draft.apply({EditKind::kWrite, kConfig, kFlags, kAll});
-  draft.apply({EditKind::kWrite, kConfig, kRope, kNearLlama});
-  // One of down's, which deriving makes all of them.
-  constexpr size_t kDown = offsetof(format::ModelConfig, n_matrices) +
-                           static_cast<size_t>(format::MatrixRole::kDown) *
-                               sizeof(format::MatrixCounts) / format::kMatrixRoles;
-  uint8_t counts[format::kMatrixFormatPlaces * sizeof(uint16_t)] = {};
-  counts[place_of({NumberFormat::kInt8G32, 32}) * sizeof(uint16_t)] = 1;
-  draft.apply({EditKind::kWrite, kConfig, kDown, counts});
+  Bytes section = file;
+  ConfigBytes bytes = {};
+  const std::span<uint8_t> old = test::section_bytes(section, format::SectionKind::kConfig);
+  std::copy(old.begin(), old.end(), bytes.bytes);
+  ConfigParts c = test::parts_of(view_config(bytes));
+  c.model.flags = format::kSignedScales;
+  c.model.rope_tables[0].n_pairs = 3;
+  c.model.rope_tables[0].original_context = 16;
+  c.kinds[0].flags |= format::flag::kMixerBias | format::flag::kOutputBias |
+                      format::flag::kFfnBias | format::flag::kHeadNorms;
+  c.kinds.push_back(c.kinds[0]);
+  c.kinds[1].rope_table = format::kNoTable;
+  c.layers = {0, 1};
+  c.count_formats([](const TensorSpec& spec) {
+    const bool is_down = spec.role == format::TensorRole::kDown;
+    return MatrixFormat{is_down ? NumberFormat::kInt8G32 : NumberFormat::kInt4, 32};
+  });
+  draft.replace(format::SectionKind::kConfig, test::section_of(c.view()));
   draft.apply({EditKind::kDerive, 0, 0, {}});
   return draft.assemble();
 }
@@ -149,6 +157,18 @@ std::vector<Bytes> make_models() {
 }
 
 }  // namespace
+
+const std::vector<Bytes>& models_of_kinds() {
+  static const std::vector<Bytes> models = [] {
+    constexpr uint32_t kModels = 16;
+    std::vector<Bytes> made;
+    for (uint32_t seed = 0; seed < kModels; ++seed) {
+      made.push_back(test::build_model(test::random_kinds(seed, test::all_kinds()).view(), seed));
+    }
+    return made;
+  }();
+  return models;
+}
 
 const std::vector<Bytes>& base_models() {
   static const std::vector<Bytes> models = make_models();

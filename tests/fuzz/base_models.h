@@ -12,6 +12,9 @@ namespace cria::fuzz {
 // SentencePiece tokenizers, tied and untied. Their order is part of the corpora.
 [[nodiscard]] const std::vector<Bytes>& base_models();
 
+// Of random kinds of layers, stacks among their tensors, without tokenizers: not all are built in.
+[[nodiscard]] const std::vector<Bytes>& models_of_kinds();
+
 // The SentencePiece tokenizer's section.
 [[nodiscard]] Bytes spaced_tokenizer_section();
 

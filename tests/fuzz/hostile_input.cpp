@@ -44,13 +44,18 @@ cria_config config_from(const uint8_t (&settings)[6]) {
   return config;
 }
 
+const Bytes& model_of(uint8_t base) {
+  constexpr uint8_t kFirstOfKinds = 0xe0;
+  const std::vector<Bytes>& models = base < kFirstOfKinds ? base_models() : models_of_kinds();
+  return models[base % models.size()];
+}
+
 }  // namespace
 
 HostileInput read_hostile_input(const uint8_t* data, size_t size) {
   HostileInput input = {};
   ByteFeed feed(data, size);
-  const std::vector<Bytes>& models = base_models();
-  ModelDraft draft(models[feed.byte() % models.size()]);
+  ModelDraft draft(model_of(feed.byte()));
   constexpr test::Access kAccesses[] = {test::Access::kMap, test::Access::kRead,
                                         test::Access::kBoth};
   input.access = kAccesses[feed.byte() % std::size(kAccesses)];

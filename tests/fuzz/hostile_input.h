@@ -1,6 +1,8 @@
 // What open_fuzz and verify_fuzz make of an input: a model file and how it is used.
 //
 //   base u8, access u8, settings u8[6], then edits (model_draft.h)
+//
+// A base from 0xe0 on is one of models_of_kinds, others are base_models.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 #include "quant/model_layout.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/model_surgery.h"
+#include "tests/support/test_configs.h"
 
 namespace cria::fuzz {
 namespace {
@@ -87,7 +88,7 @@ Bytes tensor_content(const TensorSpec& spec, std::span<const uint8_t> fill) {
     constexpr uint8_t kHalf[4] = {0x00, 0x38, 0x00, 0x3f};
     constexpr uint8_t kBf16Half[2] = {0x00, 0x3f};
     const bool is_code = i < codes;
-    if (!fill.empty() && is_code && spec.is_matrix) {
+    if (!fill.empty() && is_code && spec.is_matrix()) {
       bytes[i] = fill[i % fill.size()];
     } else if (is_code ? has_float_codes
                        : spec.shape.number_format == format::NumberFormat::kInt8) {
@@ -97,6 +98,34 @@ Bytes tensor_content(const TensorSpec& spec, std::span<const uint8_t> fill) {
     }
   }
   return bytes;
+}
+
+// The first n of values that lie one behind the other; where these end, the last one once more.
+template <typename Value>
+std::vector<Value> first_values(std::span<const uint8_t> bytes, size_t begin, size_t there,
+                                size_t n) {
+  std::vector<Value> values;
+  for (size_t i = 0; i < n; ++i) {
+    const size_t at = begin + i * sizeof(Value);
+    const bool is_there = i < there && at + sizeof(Value) <= bytes.size();
+    if (!is_there && values.empty()) break;
+    values.push_back(is_there ? value_at<Value>(bytes, at) : values.back());
+  }
+  return values;
+}
+
+// Lets each kind appear, in the order of their numbers: those that do not are the last layers'.
+void put_in_order(size_t n_kinds, std::vector<uint8_t>* layers) {
+  if (layers->size() < n_kinds) layers->resize(n_kinds);
+  size_t n_seen = 0;
+  for (size_t i = 0; i < layers->size(); ++i) {
+    uint8_t& kind = (*layers)[i];
+    const bool is_needed = layers->size() - i <= n_kinds - n_seen;
+    if (is_needed || kind > n_seen || kind >= n_kinds) {
+      kind = static_cast<uint8_t>(std::min(n_seen, n_kinds - 1));
+    }
+    if (kind == n_seen) ++n_seen;
+  }
 }
 
 template <typename Value>
@@ -132,6 +161,7 @@ ModelDraft::ModelDraft(std::span<const uint8_t> file) {
     order_.push_back(e.kind);
     if (e.kind == static_cast<uint32_t>(SectionKind::kData)) data_offset = e.offset;
   }
+  laid_out_ = value_at<format::ModelScalars>(*section(SectionKind::kConfig), 0);
   Bytes& table = *section(SectionKind::kChunkTable);
   for (size_t at = 0; at < table.size(); at += sizeof(format::ChunkEntry)) {
     const uint64_t offset = value_at<uint64_t>(table, at) - data_offset;
@@ -171,14 +201,35 @@ void ModelDraft::apply(const Edit& edit) {
 
 void ModelDraft::replace(SectionKind kind, std::span<const uint8_t> bytes) {
   section(kind)->assign(bytes.begin(), bytes.end());
+  if (kind == SectionKind::kConfig) laid_out_ = value_at<format::ModelScalars>(bytes, 0);
+}
+
+std::optional<ConfigParts> ModelDraft::asked_config() {
+  const Bytes& bytes = *section(SectionKind::kConfig);
+  if (bytes.size() < sizeof(format::ModelScalars)) return {};
+  ConfigParts c;
+  c.model = value_at<format::ModelScalars>(bytes, 0);
+  if (c.model.n_kinds > format::kMaxKinds || c.model.n_layers > format::kMaxLayers) return {};
+  const size_t layers_at = sizeof c.model + laid_out_.n_kinds * sizeof(format::LayerKind);
+  const size_t counts_at = layers_at + round_up(laid_out_.n_layers, 8);
+  c.kinds =
+      first_values<format::LayerKind>(bytes, sizeof c.model, laid_out_.n_kinds, c.model.n_kinds);
+  c.layers = first_values<uint8_t>(bytes, layers_at, laid_out_.n_layers, c.model.n_layers);
+  c.counts =
+      first_values<format::MatrixCount>(bytes, counts_at, laid_out_.n_counts, laid_out_.n_counts);
+  if (c.kinds.empty() || c.layers.empty()) return {};
+  put_in_order(c.kinds.size(), &c.layers);
+  return c;
 }
 
 void ModelDraft::derive(std::span<const uint8_t> fill) {
-  Bytes& config_bytes = *section(SectionKind::kConfig);
-  if (config_bytes.size() != sizeof(format::ModelConfig)) return;
-  auto config = value_at<format::ModelConfig>(config_bytes, 0);
-  test::mend_counts(&config);
-  std::memcpy(config_bytes.data(), &config, sizeof config);
+  std::optional<ConfigParts> parts = asked_config();
+  if (!parts.has_value() || !test::has_tensors(parts->view())) return;
+  test::mend_counts(&*parts);
+  const Bytes config_section = test::section_of(parts->view());
+  if (config_section.empty()) return;
+  replace(SectionKind::kConfig, config_section);
+  const Config config = parts->view();
   if (check_config(config) != nullptr || all_tensor_bytes(config) > kMostBytes) return;
   Bytes* const directory = section(SectionKind::kTensorDirectory);
   Bytes* const table = section(SectionKind::kChunkTable);
@@ -188,8 +239,9 @@ void ModelDraft::derive(std::span<const uint8_t> fill) {
   data->clear();
   uint32_t first_chunk = 0;
   const std::vector<MatrixFormat> formats = test::formats_of(config);
-  for (uint32_t i = 0; i < tensor_count(config); ++i) {
-    const TensorSpec spec = tensor_spec(config, i, formats[i]);
+  TensorWalk walk(config);
+  TensorSpec spec = {};
+  for (size_t i = 0; i < formats.size() && walk.next(formats[i], &spec); ++i) {
     const format::TensorEntry entry = tensor_entry(spec, first_chunk);
     append(entry, directory);
     first_chunk += entry.n_chunks;

@@ -4,9 +4,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "converter/config_parts.h"
 #include "quant/format.h"
 #include "tests/fuzz/byte_feed.h"
 
@@ -31,6 +33,7 @@ enum class EditKind : uint8_t {
   kRepeat = 4,   // payload: u16 bytes from offset on come u8 times more
   kResize = 5,   // to payload (u32) bytes
   kDerive = 6,   // directory, chunk table and data become what the config asks for; payload: fill
+                 // (kinds, layers and counts become as many as the scalars ask for first)
   kMoveLast = 7  // the section becomes the last one
 };
 inline constexpr uint8_t kEditKinds = 8;
@@ -71,12 +74,15 @@ class ModelDraft {
   };
 
   [[nodiscard]] Bytes* section(format::SectionKind kind);
+  // As many kinds and layers as the scalars ask for; none where these are too many or too few.
+  [[nodiscard]] std::optional<ConfigParts> asked_config();
   void derive(std::span<const uint8_t> fill);
   void lay_out(Bytes* file) const;
 
   // By kind; chunk offsets count from the start of the data.
   std::array<Bytes, 8> sections_;
   std::vector<uint32_t> order_;
+  format::ModelScalars laid_out_ = {};  // of the config as it was before edits: where its parts are
   Bytes text_;
   std::vector<LateEdit> header_edits_;
   std::vector<LateEdit> file_edits_;

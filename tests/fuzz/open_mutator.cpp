@@ -29,16 +29,19 @@ struct Struct {
   uint32_t most;  // how many in a row
 };
 
+constexpr uint32_t kKindBytes = sizeof(format::LayerKind);
+
 constexpr Struct kStructs[] = {
     {target_of(EditTarget::kHeader), 0, sizeof(format::FileHeader), 1},
     {target_of(EditTarget::kHeader), sizeof(format::FileHeader), sizeof(format::SectionEntry), 7},
-    {target_of(SectionKind::kConfig), 0, offsetof(format::ModelConfig, end_tokens), 1},
-    {target_of(SectionKind::kConfig), 0, offsetof(format::ModelConfig, end_tokens), 1},
-    {target_of(SectionKind::kConfig), offsetof(format::ModelConfig, n_matrices), sizeof(uint16_t),
-     format::kMatrixRoles* format::kMatrixFormatPlaces},
-    {target_of(SectionKind::kConfig), offsetof(format::ModelConfig, rotary_dim),
-     offsetof(format::ModelConfig, reserved) - offsetof(format::ModelConfig, rotary_dim), 1},
-    {target_of(SectionKind::kConfig), 0, sizeof(format::ModelConfig), 1},
+    {target_of(SectionKind::kConfig), 0, offsetof(format::ModelScalars, end_tokens), 1},
+    {target_of(SectionKind::kConfig), 0, offsetof(format::ModelScalars, end_tokens), 1},
+    {target_of(SectionKind::kConfig), 0, sizeof(format::ModelScalars), 1},
+    {target_of(SectionKind::kConfig), sizeof(format::ModelScalars), kKindBytes, 3},
+    {target_of(SectionKind::kConfig), sizeof(format::ModelScalars), kKindBytes, 1},
+    // Kinds, layers and counts: where these begin depends on their number.
+    {target_of(SectionKind::kConfig), sizeof(format::ModelScalars) + kKindBytes,
+     sizeof(format::MatrixCount), 64},
     {target_of(SectionKind::kTokenizer), 0, sizeof(format::TokenizerHeader), 1},
     {target_of(SectionKind::kTokenizer), sizeof(format::TokenizerHeader), 4, 3000},
     {target_of(SectionKind::kTokenizer), sizeof(format::TokenizerHeader) + 300 * 4, 4, 75},
@@ -104,8 +107,10 @@ void put_derive(RandomChoice* random, Bytes* out) {
 
 void put_field(RandomChoice* random, Bytes* out) {
   const Struct& s = random->of(kStructs);
-  const uint32_t wanted = random->one_in(8) ? 1 : random->one_in(16) ? 2 : 4;
-  const uint32_t width = std::min(wanted, s.bytes);  // a count of the config has two bytes
+  const bool is_kind = s.bytes == kKindBytes;  // whose numbers have one, two or four bytes
+  const uint32_t width = random->one_in(is_kind ? 3 : 8)    ? 1
+                         : random->one_in(is_kind ? 2 : 16) ? 2
+                                                            : 4;
   const uint32_t offset =
       s.begin + random->below(s.most) * s.bytes + random->below(s.bytes / width) * width;
   const bool adds = width == 4 && random->one_in(3);

@@ -43,6 +43,17 @@ void set_formats(ConfigParts* c, std::span<const MatrixFormat> formats) {
   c->count_formats([&](const TensorSpec&) { return *next++; });
 }
 
+bool has_tensors(const Config& c) {
+  for (const format::LayerKind& k : c.kinds) {
+    if (k.mixer > static_cast<uint8_t>(format::Mixer::kStateSpace)) return false;
+    if (k.feed_forward > static_cast<uint8_t>(format::FeedForward::kExperts)) return false;
+  }
+  for (const uint8_t kind : c.layers) {
+    if (kind >= c.kinds.size()) return false;
+  }
+  return true;
+}
+
 void mend_counts(ConfigParts* c) {
   const std::vector<format::MatrixCount> old = std::exchange(c->counts, {});
   const uint8_t main = !old.empty() && is_format(old[0]) ? old[0].format : uint8_t{0};

@@ -15,6 +15,9 @@ void set_all_formats(ConfigParts* config, MatrixFormat matrix_format);
 // Counts the matrices as of these formats, one for each tensor in the file's order.
 void set_formats(ConfigParts* config, std::span<const MatrixFormat> formats);
 
+// Whether kinds and layers are such that tensors follow from them, whatever the counts.
+[[nodiscard]] bool has_tensors(const Config& config);
+
 // Makes the counts hold again after layers or kinds changed: those of a role and a kind are those
 // of its first format, or of the config's first one.
 void mend_counts(ConfigParts* config);
