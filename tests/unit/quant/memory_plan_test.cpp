@@ -158,7 +158,7 @@ TEST(MemoryPlan, PartsOfAKvCacheLieOneBehindTheOther) {
     for (size_t i = 0; i < state.parts.n; ++i) {
       EXPECT_EQ(counted.memory[i], nullptr);
       EXPECT_EQ(state.memory[i], end);
-      EXPECT_EQ(state.parts.parts[i].n_heads, 8u);
+      EXPECT_EQ(state.parts.n_heads, 8u);
       EXPECT_EQ(state.parts.parts[i].row_bytes, k.row_bytes[i]);
       end += kRows * k.row_bytes[i];
     }
