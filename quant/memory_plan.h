@@ -18,7 +18,7 @@ namespace cria {
 enum class KvFormat : uint32_t { kInt8 = 0, kF32 = 1, kK8V4 = 2 };
 
 // Reserved for records whose real size depends on the target; asserted where they are defined.
-inline constexpr uint64_t kModelObjectBytes = 2112;
+inline constexpr uint64_t kModelObjectBytes = 2240;
 inline constexpr uint64_t kLayerObjectBytes = 1024;
 inline constexpr uint64_t kSessionObjectBytes = 256;
 inline constexpr uint64_t kWorkspaceObjectBytes = 512;

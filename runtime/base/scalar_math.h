@@ -44,6 +44,10 @@ inline constexpr float kExpTaylor3 = 0x1.555556p-3f;
   return x < kExpLowest ? 0.0f : p * power;
 }
 
+// Of gelu by tanh, x * sigmoid((x + kGeluCube * x^3) * kGeluSlope): 2 * sqrt(2 / pi).
+inline constexpr float kGeluCube = 0.044715f;
+inline constexpr float kGeluSlope = 1.5957691216f;
+
 struct SinCos {
   double sine;
   double cosine;
