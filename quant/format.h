@@ -205,6 +205,7 @@ enum class Activation : uint8_t {
   kReluSquared = 3,
   kClampedSwiglu = 4,
 };
+inline constexpr size_t kActivations = 4;
 enum class RouterScore : uint8_t {
   kSoftmax = 1,
   kSigmoid = 2,

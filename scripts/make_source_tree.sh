@@ -58,6 +58,9 @@ cat >"$out/src/cria_config.h" <<'END'
 #ifndef CRIA_WITH_SAMPLING
 #define CRIA_WITH_SAMPLING 1 /* sample; else decoding is greedy */
 #endif
+#ifndef CRIA_WITH_VARIANTS
+#define CRIA_WITH_VARIANTS 0 /* compute what Llama, Qwen, Phi, Granite and SmolLM do not use */
+#endif
 #ifndef CRIA_WITH_NFC
 #define CRIA_WITH_NFC 1 /* put text into Unicode's normalization form C where a tokenizer wants it: 33 KB of tables */
 #endif

@@ -1,4 +1,4 @@
-// exp, sine and cosine from additions and multiplications alone: libm's differ from platform to
+// exp, logarithm, sine and cosine from additions and multiplications alone: libm's differ from platform to
 // platform, these do not. SIMD kernels repeat exp step by step.
 #pragma once
 
@@ -42,6 +42,24 @@ inline constexpr float kExpTaylor3 = 0x1.555556p-3f;
   const uint32_t bits = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kExpRoundMagic);
   const float power = std::bit_cast<float>((bits + 127) << 23);
   return x < kExpLowest ? 0.0f : p * power;
+}
+
+// Of gelu by tanh, x * sigmoid((x + kGeluCube * x^3) * kGeluSlope): 2 * sqrt(2 / pi).
+inline constexpr float kGeluCube = 0.044715f;
+inline constexpr float kGeluSlope = 1.5957691216f;
+
+// Natural logarithm of a finite x >= 1, error below 1e-15 of it or of 1: ln m of x = m * 2^n is
+// 2 artanh((m - 1) / (m + 1)), a series in its square, which is below 0.03.
+[[nodiscard]] inline double ln(double x) {
+  constexpr double kLn2 = 0x1.62e42fefa39efp-1;
+  constexpr double kRootOfTwo = 0x1.6a09e667f3bcdp+0;
+  int n = 0;
+  for (; x > kRootOfTwo; x *= 0.5) ++n;
+  const double s = (x - 1.0) / (x + 1.0);
+  const double z = s * s;
+  double sum = 0.0;
+  for (int k = 25; k >= 1; k -= 2) sum = sum * z + 1.0 / k;
+  return n * kLn2 + 2.0 * s * sum;
 }
 
 struct SinCos {

@@ -1,5 +1,7 @@
 #include "runtime/blocks/step.h"
 
+#include "runtime/base/features.h"
+
 namespace cria {
 
 Status linear(const Step& s, const float* x, std::initializer_list<Product> products) {
@@ -21,12 +23,14 @@ Status linear(const Step& s, const float* x, std::initializer_list<Product> prod
   return Status::kOk;
 }
 
-void normalize(const Step& s, format::Norm /*norm*/, float epsilon, const Tensor& weight,
+void normalize(const Step& s, format::Norm norm, float epsilon, const Tensor& weight,
                const float* x, float* y) {
   const size_t width = s.model().d_model;
+  const bool has_mean = kHasVariants && norm == format::Norm::kLayerNorm;
+  const auto kernel = has_mean ? s.kernels.variants.layer_norm : s.kernels.rms_norm;
   parallel_ranges(s.threads, s.n(), [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
-      s.kernels.rms_norm(x + i * width, weight.values(), width, epsilon, y + i * width);
+      kernel(x + i * width, weight.values(), width, epsilon, y + i * width);
     }
   });
 }

@@ -133,7 +133,8 @@ Status make(std::span<uint8_t> memory, cria_workspace* w, cria_session* session,
   c->max_text_bytes = sizes.max_text_bytes;
   c->piece_bytes = sizes.piece_bytes;
   // What a sliding window has passed cannot be had again with others in sight that have left.
-  c->rereads = config.exact_context != 0 || has_short_window(*session);
+  c->rereads =
+      config.exact_context != 0 || has_short_window(*session) || !can_drop(session->model->config);
   CRIA_TRY(find_closing(c, w));
   forget_context(c);
   *chat = c;

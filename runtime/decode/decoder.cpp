@@ -1,6 +1,7 @@
 #include "runtime/decode/decoder.h"
 
 #include "quant/tile16.h"
+#include "runtime/base/features.h"
 #include "runtime/base/scalar_math.h"
 #include "runtime/blocks/blocks.h"
 
@@ -27,14 +28,19 @@ Step begin_step(const cria_workspace& w, size_t n) {
           .scratch = t.scratch};
 }
 
-// x = embedding rows * embedding_multiplier.
-void embed(const Step& s, const Tensor& embedding) {
+// x = embedding rows * embedding_multiplier, and learned positions.
+void embed(const Step& s, const Weights& weights) {
   const format::ModelScalars& m = s.model();
+  const Tensor& embedding = *weights.find(TensorRole::kEmbedding);
+  const Tensor* const positions = kHasVariants ? weights.find(TensorRole::kPositions) : nullptr;
   parallel_ranges(s.threads, s.n(), [&](size_t begin, size_t end, size_t /*task*/) {
     for (size_t i = begin; i < end; ++i) {
       float* row = s.x + i * m.d_model;
       unpack_row(embedding.shape, embedding.codes, embedding.scales, s.rows[i].token, row);
       for (size_t d = 0; d < m.d_model; ++d) row[d] *= m.embedding_multiplier;
+      if (positions == nullptr) continue;
+      const float* const learned = positions->values() + size_t{s.rows[i].position} * m.d_model;
+      s.kernels.add_scaled(row, learned, 1.0f, m.d_model);
     }
   });
 }
@@ -105,6 +111,16 @@ Status feed_forward(const Step& s, const Layer& layer) {
   return Status::kOk;
 }
 
+// What Gemma 4 does last in a layer; other kinds have no such tensor.
+void finish_layer(const Step& s, const Layer& layer) {
+  if constexpr (!kHasVariants) return;
+  const Tensor* const scale = layer.find(TensorRole::kLayerScale);
+  if (scale == nullptr) return;
+  for_values(s, s.n() * s.model().d_model, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) s.x[i] *= scale->values()[0];
+  });
+}
+
 // Tells the caller that n rows are through a layer, and asks whether to go on.
 Status report(cria_workspace* w, size_t n) {
   if (w->progress == nullptr) return Status::kOk;
@@ -118,11 +134,12 @@ Status report(cria_workspace* w, size_t n) {
 Status forward(cria_workspace* w, size_t n) {
   const Weights& weights = w->model->weights;
   const Step s = begin_step(*w, n);
-  embed(s, *weights.find(TensorRole::kEmbedding));
+  embed(s, weights);
   find_angles(s, w->step.cosines);
   for (const Layer& layer : weights.layers) {
     CRIA_TRY(mix(s, layer));
     CRIA_TRY(feed_forward(s, layer));
+    finish_layer(s, layer);
     CRIA_TRY(report(w, n));
   }
   return Status::kOk;
@@ -137,6 +154,9 @@ Status output(cria_workspace* w, size_t first, size_t n, float* logits) {
   CRIA_TRY(linear(s, s.normed, {{weights.lm_head, logits}}));
   if (m.logits_divisor != 1.0f) {
     for (size_t i = 0; i < n * m.vocab_size; ++i) logits[i] /= m.logits_divisor;
+  }
+  if (kHasVariants && m.logits_cap != 0) {
+    s.kernels.variants.cap(logits, n * m.vocab_size, m.logits_cap);
   }
   return Status::kOk;
 }

@@ -146,7 +146,7 @@ uint32_t kept_after(const KvCache& cache, const Dropped& d) {
 
 // Whether a ring that has gone round can lose them: what is older than the forgotten stays where it
 // is, which a ring's other rows do not.
-bool can_drop(const cria_session& s, size_t kind, const Dropped& d) {
+bool can_lose(const cria_session& s, size_t kind, const Dropped& d) {
   const KvCache& cache = s.caches()[kind];
   if (cache.n_parts == 0 || !has_gone_round(cache)) return true;
   const uint32_t end = s.position - d.n;
@@ -176,11 +176,12 @@ void drop_rows(const cria_workspace& w, const cria_session& s, size_t kind, cons
 Status drop(cria_workspace* w, cria_session* s, uint32_t first, uint32_t n) {
   if (!w->can_run) return Status::kNoWeights;
   if (first > s->position || n > s->position - first) return Status::kInvalidArgument;
+  if (!can_drop(s->model->config)) return Status::kUnsupported;
   if (n == 0) return Status::kOk;
   const Dropped dropped = {first, n};
   const size_t n_kinds = s->caches().size();
   for (size_t kind = 0; kind < n_kinds; ++kind) {
-    if (!can_drop(*s, kind, dropped)) return Status::kForgotten;
+    if (!can_lose(*s, kind, dropped)) return Status::kForgotten;
   }
   const uint32_t end = s->position;
   for (size_t kind = 0; kind < n_kinds; ++kind) {

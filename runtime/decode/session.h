@@ -34,6 +34,11 @@ static_assert(sizeof(cria_session) <= cria::kSessionObjectBytes);
 
 namespace cria {
 
+// Whether rows may become those of other positions: what is learned of a position stays in them.
+[[nodiscard]] inline bool can_drop(const Config& config) {
+  return !has_flag(config, format::kLearnedPositions);
+}
+
 // The first position that a token at position attends to in layers of a kind.
 [[nodiscard]] inline uint32_t first_attended(const format::LayerKind& kind, uint32_t position) {
   return kind.window != 0 && position >= kind.window ? position + 1 - kind.window : 0;

@@ -134,6 +134,40 @@ using WeightedSumF32 = void (*)(const float* weights, const float* values, size_
 using WeightedSumQ4 = void (*)(const WeightRows& w, const uint8_t* values,
                                const uint16_t* value_scales, size_t n, size_t head_dim, float* out);
 
+// What only some families compute; null where a build has none of it (kHasVariants).
+//
+// y[i] = ((x[i] - mean) * r) * weight[i] + bias[i], mean = sum(x) / n,
+// r = 1 / sqrt(sum((x - mean) * (x - mean)) / n + epsilon); both sums in lanes. y may be x.
+//   weight_bias  [2 * n], biases behind the weights
+using LayerNorm = void (*)(const float* x, const float* weight_bias, size_t n, float epsilon,
+                           float* y);
+
+// gate[i] = act(gate[i]) * up[i], without up (null) act(gate[i]). exp is that of
+// runtime/base/scalar_math.h, sigmoid(v) = 1 / (1 + exp(-v)).
+//   silu           v / (1 + exp(-v))
+//   gelu           v / (1 + exp(-u)), u = (v + (v * v) * v * 0.044715) * (2 * sqrt(2 / pi)): by tanh
+//   relu squared   r * r, r = v < 0 ? 0 : v
+//   clamped swiglu ((w + 1) * g) / (1 + exp(-(alpha * g))), g = min(v, limit), w = up within
+//                  +-limit; has an up
+using Activate = void (*)(float* gate, const float* up, size_t n, float alpha, float limit);
+
+// y[i] = y[i] / (1 + exp(-gate[i])).
+using SigmoidMul = void (*)(float* y, const float* gate, size_t n);
+
+// x[i] = cap * tanh(x[i] / cap), tanh(v) = (e - 1) / (e + 1), e = exp(v + v).
+using Cap = void (*)(float* x, size_t n, float cap);
+
+// x[i] within +-limit.
+using Clip = void (*)(float* x, size_t n, float limit);
+
+struct VariantKernels {
+  LayerNorm layer_norm;
+  Activate activate[format::kActivations];  // by format::Activation, from silu on
+  SigmoidMul sigmoid_mul;
+  Cap cap;
+  Clip clip;
+};
+
 struct Kernels {
   const char* isa = "";  // the highest one that put kernels here
   QuantizeRow quantize_row;
@@ -155,6 +189,7 @@ struct Kernels {
   WeightedSumQ8 weighted_sum_q8;
   WeightedSumF32 weighted_sum_f32;
   WeightedSumQ4 weighted_sum_q4;
+  VariantKernels variants;
 };
 
 // The product of weights in a format of integers. Static, as what files of several ISAs include

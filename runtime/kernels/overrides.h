@@ -23,5 +23,7 @@ void fill_linear_sse4_1(Kernels* table);
 void fill_vector_avx2(Kernels* table);
 void fill_linear_avx2(Kernels* table);
 void fill_linear_avxvnni(Kernels* table);
+void fill_variants_avx512vnni(Kernels* table);
+void fill_variants_neon(Kernels* table);
 
 }  // namespace cria

@@ -83,12 +83,21 @@ struct Tile {
       kernels.scores_q8(queries, kind.key_dim, reinterpret_cast<const int8_t*>(keys),
                         reinterpret_cast<const float*>(kv.at(2, row)), kind.score_multiplier, n,
                         b.scores, kTile);
+      cap_scores(b, n_queries);
       return;
     }
     for (size_t i = 0; i < n_queries; ++i) {
       kernels.scores_f32(q + queries_of(b)[i].query, kind.key_dim,
                          reinterpret_cast<const float*>(keys), kind.score_multiplier, n,
                          b.scores + i * kTile);
+    }
+    cap_scores(b, n_queries);
+  }
+
+  void cap_scores(const TileScratch& b, size_t n_queries) const {
+    if (!kHasVariants || kind.score_cap == 0) return;
+    for (size_t i = 0; i < n_queries; ++i) {
+      kernels.variants.cap(b.scores + i * kTile, span.last - span.first, kind.score_cap);
     }
   }
 
@@ -194,6 +203,15 @@ void attend_block(const Step& s, const Layer& layer, size_t kv_head, const KvCac
   }
 }
 
+// What a query's sums are multiplied by. A sink is one more score, whose share is dropped.
+float share_of_sums(const Kernels& kernels, const Query& query, const float* sink) {
+  if (!kHasVariants || sink == nullptr) return 1.0f / query.total;
+  const bool is_largest = *sink > query.max;
+  float other = is_largest ? query.max - *sink : *sink - query.max;
+  static_cast<void>(kernels.exp_sum(&other, 1, 0.0f));
+  return is_largest ? other / (query.total * other + 1.0f) : 1.0f / (query.total + other);
+}
+
 void store_int8(const Kernels& kernels, const float* x, size_t head_dim, uint8_t* codes,
                 float* scale) {
   kernels.quantize_row(x, head_dim, head_dim, head_dim, reinterpret_cast<int8_t*>(codes), scale,
@@ -232,6 +250,7 @@ void store_keys_values(const Step& s, const Layer& layer, const Scratch& t) {
 
 void attend(const Step& s, const Layer& layer, const Scratch& t, float* out) {
   const LayerKind& k = *layer.kind;
+  const Tensor* const sinks = layer.find(format::TensorRole::kSinks);
   const size_t padded = round_up(k.key_dim, kActivationGroup);
   const size_t n_groups = padded / kActivationGroup;
   const size_t heads_per_kv = k.n_query_heads / k.n_key_heads;
@@ -281,7 +300,9 @@ void attend(const Step& s, const Layer& layer, const Scratch& t, float* out) {
       attend_block(s, layer, kv_head, kv, t.q, b, n);
       for (size_t i = 0; i < block_rows(n); ++i) {
         const Query& query = queries_of(b)[i];
-        const float inverse = 1.0f / query.total;
+        const size_t head = query.result / k.value_dim % k.n_query_heads;
+        const float* const sink = sinks != nullptr ? sinks->values() + head : nullptr;
+        const float inverse = share_of_sums(s.kernels, query, sink);
         float* const result = out + query.result;
         for (size_t d = 0; d < k.value_dim; ++d) {
           result[d] = b.sums[i * k.value_dim + d] * inverse;

@@ -1,28 +1,95 @@
 #include "runtime/blocks/attention/attention.h"
 
+#include <cstring>
+
 #include "quant/blocks/attention.h"
 #include "runtime/base/features.h"
+#include "runtime/base/scalar_math.h"
 #include "runtime/blocks/attention/attend.h"
 
 namespace cria::attention {
 
 using format::TensorRole;
 
+namespace {
+
+// Norms of queries and keys are those of each head or of a whole projection.
+void normalize_projection(const Step& s, const Layer& layer, TensorRole norm, size_t n_heads,
+                          float* x) {
+  const bool is_whole = kHasVariants && layer.has(format::flag::kWholeNorms);
+  const size_t key_dim = layer.kind->key_dim;
+  normalize_heads(s, layer.kind->inner_epsilon, layer.find(norm), is_whole ? 1 : n_heads,
+                  is_whole ? n_heads * key_dim : key_dim, x);
+}
+
+// Queries of later positions are longer.
+void grow(const Step& s, const LayerKind& k, float* q) {
+  const size_t width = size_t{k.n_query_heads} * k.key_dim;
+  for (size_t i = 0; i < s.n(); ++i) {
+    const uint32_t periods = s.rows[i].position / k.query_growth_period;
+    const double growth = static_cast<double>(k.query_growth) * ln(1.0 + periods);
+    const auto factor = static_cast<float>(1.0 + growth);
+    for (size_t d = 0; d < width; ++d) q[i * width + d] *= factor;
+  }
+}
+
+void clip(const Step& s, float limit, size_t n_values, float* x) {
+  for_values(s, n_values, [&](size_t begin, size_t end) {
+    s.kernels.variants.clip(x + begin, end - begin, limit);
+  });
+}
+
+// What is done to queries, keys and values before they are turned, in this order.
+void prepare(const Step& s, const Layer& layer, const Scratch& t) {
+  const LayerKind& k = *layer.kind;
+  const size_t n_values = s.n() * k.n_value_heads * k.value_dim;
+  if (kHasVariants && layer.has(format::flag::kValuesAreKeys)) {
+    std::memcpy(t.v, t.k, n_values * sizeof(float));
+  }
+  normalize_projection(s, layer, TensorRole::kQNorm, k.n_query_heads, t.q);
+  normalize_projection(s, layer, TensorRole::kKNorm, k.n_key_heads, t.k);
+  if constexpr (!kHasVariants) return;
+  normalize_heads(s, k.inner_epsilon, layer.find(TensorRole::kVNorm), k.n_value_heads, k.value_dim,
+                  t.v);
+  if (k.qkv_clip == 0) return;
+  clip(s, k.qkv_clip, s.n() * k.n_query_heads * k.key_dim, t.q);
+  if (!has_own_rows(k)) return;
+  clip(s, k.qkv_clip, s.n() * k.n_key_heads * k.key_dim, t.k);
+  clip(s, k.qkv_clip, n_values, t.v);
+}
+
+// What is done to what the heads bring back, before the output matrix.
+void finish(const Step& s, const Layer& layer, const Scratch& t, float* y) {
+  const LayerKind& k = *layer.kind;
+  const size_t width = size_t{k.n_query_heads} * k.value_dim;
+  if (layer.has(format::flag::kOutputGate)) {
+    for_values(s, s.n() * width, [&](size_t begin, size_t end) {
+      s.kernels.variants.sigmoid_mul(y + begin, t.gate + begin, end - begin);
+    });
+  }
+  normalize_heads(s, k.inner_epsilon, layer.find(TensorRole::kMixerInnerNorm), 1, width, y);
+}
+
+}  // namespace
+
 Status forward(const Step& s, const Layer& layer, const float* in, float* out) {
-  const format::LayerKind& k = *layer.kind;
+  const LayerKind& k = *layer.kind;
   Carver carver(s.scratch);
   const Scratch t = lay_out(s.model(), k, s.shape, &carver);
   CRIA_TRY(linear(s, in,
                   {{layer.find(TensorRole::kQ), t.q},
                    {layer.find(TensorRole::kK), t.k},
-                   {layer.find(TensorRole::kV), t.v}}));
-  const float epsilon = k.inner_epsilon;
-  normalize_heads(s, epsilon, layer.find(TensorRole::kQNorm), k.n_query_heads, k.key_dim, t.q);
-  normalize_heads(s, epsilon, layer.find(TensorRole::kKNorm), k.n_key_heads, k.key_dim, t.k);
+                   {layer.find(TensorRole::kV), t.v},
+                   {layer.find(TensorRole::kMixerGate), t.gate}}));
+  prepare(s, layer, t);
   rotate(s, k.rope_table, k.n_query_heads, k.key_dim, t.q);
-  rotate(s, k.rope_table, k.n_key_heads, k.key_dim, t.k);
-  store_keys_values(s, layer, t);
+  if (kHasVariants && k.query_growth != 0) grow(s, k, t.q);
+  if (has_own_rows(k)) {
+    rotate(s, k.rope_table, k.n_key_heads, k.key_dim, t.k);
+    store_keys_values(s, layer, t);
+  }
   attend(s, layer, t, s.normed);
+  if constexpr (kHasVariants) finish(s, layer, t, s.normed);
   return linear(s, s.normed, {{layer.find(TensorRole::kO), out}});
 }
 

@@ -242,7 +242,9 @@ void override_neon(Kernels* table, uint32_t /*isa_mask*/) {
       .weighted_sum_q8 = weighted_sum_q8_neon,
       .weighted_sum_f32 = weighted_sum_f32_neon,
       .weighted_sum_q4 = weighted_sum_q4_neon,
+      .variants = table->variants,
   };
+  fill_variants_neon(table);
 }
 
 }  // namespace cria

@@ -46,4 +46,14 @@ void weighted_sum_f32_scalar(const float* weights, const float* values, size_t n
 void weighted_sum_q4_scalar(const WeightRows& w, const uint8_t* values,
                             const uint16_t* value_scales, size_t n, size_t head_dim, float* out);
 
+// Adds the partial sums as the contract's tree; overwrites lanes.
+inline float sum_lanes(float* lanes) {
+  for (size_t step = kSumLanes / 2; step != 0; step /= 2) {
+    for (size_t j = 0; j < step; ++j) lanes[j] += lanes[j + step];
+  }
+  return lanes[0];
+}
+
+extern const VariantKernels kScalarVariants;
+
 }  // namespace cria

@@ -10,14 +10,6 @@
 namespace cria {
 namespace {
 
-// Adds the partial sums as the contract's tree; overwrites lanes.
-float sum_lanes(float* lanes) {
-  for (size_t step = kSumLanes / 2; step != 0; step /= 2) {
-    for (size_t j = 0; j < step; ++j) lanes[j] += lanes[j + step];
-  }
-  return lanes[0];
-}
-
 // Adds a position's values in 4 bits, weighted, to out.
 void add_nibbles(float weight, const uint8_t* values, const uint16_t* value_scales, size_t head_dim,
                  float* out) {
@@ -188,6 +180,7 @@ const Kernels kScalarKernels = {
     .weighted_sum_q8 = weighted_sum_q8_scalar,
     .weighted_sum_f32 = kHasKvF32 ? weighted_sum_f32_scalar : nullptr,
     .weighted_sum_q4 = weighted_sum_q4_scalar,
+    .variants = kHasVariants ? kScalarVariants : VariantKernels{},
 };
 
 }  // namespace cria

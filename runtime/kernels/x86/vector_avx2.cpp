@@ -1,5 +1,6 @@
 // Kernels on vectors for processors with AVX2; lane_kernels.h has the algorithms.
 #include "runtime/kernels/lane_kernels.h"
+#include "runtime/kernels/lane_variants.h"
 #include "runtime/kernels/overrides.h"
 
 #if !defined(__AVX2__)
@@ -167,6 +168,9 @@ struct Lanes {
 
 }  // namespace
 
-void fill_vector_avx2(Kernels* table) { LaneKernels<Lanes>::fill(table); }
+void fill_vector_avx2(Kernels* table) {
+  LaneKernels<Lanes>::fill(table);
+  LaneVariants<Lanes>::fill(table);
+}
 
 }  // namespace cria

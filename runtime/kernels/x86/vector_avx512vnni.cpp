@@ -170,7 +170,9 @@ void override_avx512vnni(Kernels* table, uint32_t isa_mask) {
       .weighted_sum_q8 = weighted_sum_q8_avx512vnni,
       .weighted_sum_f32 = weighted_sum_f32_avx512vnni,
       .weighted_sum_q4 = weighted_sum_q4_avx512vnni,
+      .variants = table->variants,
   };
+  fill_variants_avx512vnni(table);
 }
 
 }  // namespace cria

@@ -1,5 +1,6 @@
 // Kernels on vectors for processors with SSE4.1; lane_kernels.h has the algorithms.
 #include "runtime/kernels/lane_kernels.h"
+#include "runtime/kernels/lane_variants.h"
 #include "runtime/kernels/overrides.h"
 
 #if !defined(__SSE4_1__)
@@ -188,6 +189,9 @@ struct Lanes {
 
 }  // namespace
 
-void fill_vector_sse4_1(Kernels* table) { LaneKernels<Lanes>::fill(table); }
+void fill_vector_sse4_1(Kernels* table) {
+  LaneKernels<Lanes>::fill(table);
+  LaneVariants<Lanes>::fill(table);
+}
 
 }  // namespace cria

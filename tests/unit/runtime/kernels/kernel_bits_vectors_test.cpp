@@ -191,6 +191,77 @@ void check_silu_mul(const Kernels& table) {
   });
 }
 
+void check_layer_norm(const Kernels& table) {
+  static Guarded rooms[3] = {Guarded(kRoom), Guarded(kRoom), Guarded(kRoom)};
+  for_vectors([&](size_t n, Fill fill, Edge edge) {
+    if (n == 0) return;
+    const std::vector<float> x = floats(n, fill, 1);
+    const std::vector<float> weight_bias = floats(2 * n, Fill::kRandom, 2);
+    std::vector<float> y(n);
+    kScalarKernels.variants.layer_norm(x.data(), weight_bias.data(), n, 1e-5f, y.data());
+    const float* weights = rooms[1].copy(weight_bias.data(), 2 * n, edge);
+    float* got = rooms[2].copy(y.data(), n, edge);
+    table.variants.layer_norm(rooms[0].copy(x.data(), n, edge), weights, n, 1e-5f, got);
+    EXPECT_TRUE(same_arrays(y.data(), got, n)) << n;
+    float* in_place = rooms[2].copy(x.data(), n, edge);
+    table.variants.layer_norm(in_place, weights, n, 1e-5f, in_place);
+    EXPECT_TRUE(same_arrays(y.data(), in_place, n)) << n << " in place";
+  });
+}
+
+// Each activation, with up and without; the last has one always.
+void check_activations(const Kernels& table) {
+  static Guarded rooms[2] = {Guarded(kRoom), Guarded(kRoom)};
+  for_vectors([&](size_t n, Fill fill, Edge edge) {
+    std::vector<float> x = floats(n, fill, 1);
+    for (float& g : x) {
+      g *= 20.0f;
+      if (!kHasSubnormals && g < kLowestNormal) g = kLowestNormal;
+    }
+    const std::vector<float> up = floats(n, fill, 2);
+    for (size_t act = 0; act < std::size(table.variants.activate); ++act) {
+      for (const bool is_gated : {true, false}) {
+        if (!is_gated && act == std::size(table.variants.activate) - 1) continue;
+        std::vector<float> want = x;
+        float* got = rooms[0].copy(x.data(), n, edge);
+        kScalarKernels.variants.activate[act](want.data(), is_gated ? up.data() : nullptr, n,
+                                              1.702f, 7.0f);
+        const float* got_up = rooms[1].copy(up.data(), n, edge);
+        table.variants.activate[act](got, is_gated ? got_up : nullptr, n, 1.702f, 7.0f);
+        EXPECT_TRUE(same_arrays(want.data(), got, n)) << n << " activation " << act;
+      }
+    }
+  });
+}
+
+void check_sigmoid_mul(const Kernels& table) {
+  static Guarded rooms[2] = {Guarded(kRoom), Guarded(kRoom)};
+  for_vectors([&](size_t n, Fill fill, Edge edge) {
+    std::vector<float> y = floats(n, fill, 1);
+    const std::vector<float> gate = floats(n, Fill::kRandom, 2);
+    float* got = rooms[0].copy(y.data(), n, edge);
+    kScalarKernels.variants.sigmoid_mul(y.data(), gate.data(), n);
+    table.variants.sigmoid_mul(got, rooms[1].copy(gate.data(), n, edge), n);
+    EXPECT_TRUE(same_arrays(y.data(), got, n)) << n;
+  });
+}
+
+void check_cap_and_clip(const Kernels& table) {
+  static Guarded room(kRoom);
+  for_vectors([&](size_t n, Fill fill, Edge edge) {
+    const std::vector<float> x = floats(n, fill, 1);
+    for (const float limit : {0.3f, 30.0f}) {
+      for (const auto kernel : {&VariantKernels::cap, &VariantKernels::clip}) {
+        std::vector<float> want = x;
+        float* got = room.copy(x.data(), n, edge);
+        (kScalarKernels.variants.*kernel)(want.data(), n, limit);
+        (table.variants.*kernel)(got, n, limit);
+        EXPECT_TRUE(same_arrays(want.data(), got, n)) << n;
+      }
+    }
+  });
+}
+
 void check_add_scaled(const Kernels& table) {
   static Guarded rooms[2] = {Guarded(kRoom), Guarded(kRoom)};
   for_vectors([&](size_t n, Fill fill, Edge edge) {
@@ -438,6 +509,10 @@ constexpr KernelRow kKernelRows[] = {
     {"rms_norm", check_rms_norm},
     {"rope", check_rope},
     {"silu_mul", check_silu_mul},
+    {"layer_norm", check_layer_norm},
+    {"activations", check_activations},
+    {"sigmoid_mul", check_sigmoid_mul},
+    {"cap_and_clip", check_cap_and_clip},
     {"add_scaled", check_add_scaled},
     {"scores_q8", check_scores_q8},
     {"scores_f32", check_scores_f32},

@@ -235,5 +235,91 @@ TEST(ScalarKernels, SiluMulIsGateTimesItsSigmoidTimesUp) {
   }
 }
 
+TEST(ScalarKernels, LayerNormHasMeanZeroAndVarianceOneTimesWeightsPlusBiases) {
+  for (const size_t n : {1u, 7u, 64u, 1000u}) {
+    const std::vector<float> x = random_floats(n, 8, 5.0f);
+    const std::vector<float> weight_bias = random_floats(2 * n, 9, 1.0f);
+    std::vector<float> y(n);
+    kScalarVariants.layer_norm(x.data(), weight_bias.data(), n, 1e-5f, y.data());
+    double mean = 0;
+    for (const float v : x) mean += static_cast<double>(v) / static_cast<double>(n);
+    double variance = 0;
+    for (const float v : x) {
+      const double d = static_cast<double>(v) - mean;
+      variance += d * d / static_cast<double>(n);
+    }
+    const double r = 1 / std::sqrt(variance + 1e-5);
+    for (size_t i = 0; i < n; ++i) {
+      const double d = static_cast<double>(x[i]) - mean;
+      const auto weight = static_cast<double>(weight_bias[i]);
+      const double want = d * r * weight + static_cast<double>(weight_bias[n + i]);
+      // Roundings of both sums, n / 16 + 4 each, of inputs up to 5, and six more.
+      const double bound = kEpsilon * (static_cast<double>(n) / 8 + 14) * (5 * r + std::fabs(want));
+      ASSERT_LE(std::fabs(static_cast<double>(y[i]) - want), bound) << n;
+    }
+  }
+}
+
+// An activation in double precision, and how many roundings the kernel's value has.
+struct Activation {
+  double (*act)(double);
+  double roundings;
+};
+constexpr double kPi = 3.14159265358979323846;
+constexpr Activation kActivations[] = {
+    {[](double v) { return v / (1 + std::exp(-v)); }, 8},
+    {[](double v) {
+       return 0.5 * v * (1 + std::tanh(std::sqrt(2 / kPi) * (v + 0.044715 * v * v * v)));
+     },
+     // Roundings of the exponent count as often as it is large, up to 88 here.
+     8 + 6 * 88},
+    {[](double v) { return v > 0 ? v * v : 0.0; }, 2},
+};
+
+TEST(ScalarKernels, ActivationsAreThoseOfTheirNames) {
+  for (size_t act = 0; act < std::size(kActivations); ++act) {
+    for (float v = -30.0f; v < 30.0f; v += 0.0173f) {
+      for (const bool is_gated : {true, false}) {
+        float gate = v;
+        const float up = 1.7f;
+        kScalarVariants.activate[act](&gate, is_gated ? &up : nullptr, 1, 0.0f, 0.0f);
+        const double factor = is_gated ? static_cast<double>(up) : 1.0;
+        const double want = kActivations[act].act(static_cast<double>(v)) * factor;
+        // 1 + tanh(u) has no more than double's digits behind the point.
+        const double of_reference = 1e-15 * std::fabs(static_cast<double>(v)) * factor;
+        ASSERT_LE(std::fabs(static_cast<double>(gate) - want),
+                  std::fabs(want) * kEpsilon * kActivations[act].roundings + of_reference)
+            << act << " of " << v;
+      }
+    }
+  }
+}
+
+TEST(ScalarKernels, ClampedSwigluLimitsBothOfItsInputs) {
+  constexpr size_t kClamped = 3;
+  const auto of = [](float gate, float up) {
+    kScalarVariants.activate[kClamped](&gate, &up, 1, 1.702f, 7.0f);
+    return gate;
+  };
+  const auto want = [](double g, double w) { return (w + 1) * g / (1 + std::exp(-1.702 * g)); };
+  EXPECT_NEAR(of(2.0f, 3.0f), want(2, 3), 1e-5);
+  EXPECT_NEAR(of(-2.0f, -3.0f), want(-2, -3), 1e-6);
+  EXPECT_EQ(of(9.0f, 3.0f), of(7.0f, 3.0f));
+  EXPECT_EQ(of(2.0f, 30.0f), of(2.0f, 7.0f));
+  EXPECT_EQ(of(2.0f, -30.0f), of(2.0f, -7.0f));
+}
+
+TEST(ScalarKernels, CapIsTanhAndClipIsALimit) {
+  for (float v = -90.0f; v < 90.0f; v += 0.0173f) {
+    float x = v;
+    kScalarVariants.cap(&x, 1, 30.0f);
+    // Near zero the error is that of exp, which is near 1.
+    EXPECT_NEAR(x, 30 * std::tanh(static_cast<double>(v) / 30), 30 * 6 * kEpsilon) << v;
+  }
+  std::vector<float> x = {-3.0f, -2.0f, -1.0f, 0.0f, 1.5f, 2.5f, 1e30f};
+  kScalarVariants.clip(x.data(), x.size(), 2.0f);
+  EXPECT_EQ(x, (std::vector<float>{-2.0f, -2.0f, -1.0f, 0.0f, 1.5f, 2.0f, 2.0f}));
+}
+
 }  // namespace
 }  // namespace cria
