@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "converter/json_input.h"
 #include "quant/format.h"
@@ -12,13 +14,24 @@
 namespace cria::converter {
 
 // Where a layer's matrices are in the checkpoint (converter/tensor_names.cpp).
-enum class TensorNames : uint8_t { kLlama, kPhi3, kGraniteHybrid };
+enum class TensorNames : uint8_t {
+  kLlama,
+  kPhi3,
+  kGraniteHybrid,
+  kGpt2,
+  kMixtral,
+  kGraniteMoe,
+  kQwen2Moe,
+  kDeepseek,
+};
 
 // Which keys say whether positions attend to a sliding window.
 enum class WindowKeys : uint8_t {
   kNone,
   kWindow,      // sliding_window alone
   kSwitch,      // use_sliding_window switches it on, from layer max_window_layers on
+  kSwitchAll,   // use_sliding_window switches it on
+  kSwitchEven,  // use_sliding_window switches it on in even layers below max_window_layers
   kNoRopeOnly,  // use_sliding_window switches it on in the layers without RoPE
 };
 
@@ -27,6 +40,13 @@ enum class NoRopeKeys : uint8_t {
   kNone,
   kLayers,        // no_rope_layers or no_rope_layer_interval
   kPositionType,  // all or none, as position_embedding_type says
+  kAll,           // positions are learned
+};
+
+// Another name of a key; errors call it by the one that the config has.
+struct OtherKey {
+  const char* name;
+  const char* key;
 };
 
 // Of LayerKind::flags, what a Llama's layers have.
@@ -42,14 +62,23 @@ struct ArchitectureRow {
   TensorNames names = TensorNames::kLlama;
   uint32_t flags = kLlamaFlags;  // of all their layers
   uint32_t flags_by_keys = 0;    // that attention_bias and mlp_bias may set
+  format::Norm norm = format::Norm::kRms;
+  format::Mixer mixer = format::Mixer::kAttention;
+  std::span<const OtherKey> other_keys = {};
+  // Keys that only some architectures have and this one does.
+  std::span<const std::string_view> own_keys = {};
   WindowKeys window = WindowKeys::kNone;
   NoRopeKeys no_rope = NoRopeKeys::kNone;
   bool has_multipliers = false;      // of embeddings, residuals, attention and logits
   bool has_partial_rotary = false;   // partial_rotary_factor below 1
   bool yarn_means_longrope = false;  // as "su" does: names of old files
   bool is_hybrid = false;            // its class has experts and layers without attention, too
+  bool has_pairs = false;            // rows that rotate together are one beside the other
   const char* ffn_key = "intermediate_size";
+  const char* activation_key = "hidden_act";
   // Where config.json is silent.
+  const char* activation = "silu";
+  uint32_t d_ff = 0;  // 0: it must not be
   uint32_t max_context = 2048;
   uint32_t n_kv_heads = 0;        // 0: as many as heads
   uint32_t head_dim = 0;          // 0: hidden_size / heads

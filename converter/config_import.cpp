@@ -8,8 +8,11 @@
 #include <utility>
 
 #include "converter/architecture_table.h"
+#include "converter/config_numbers.h"
 #include "converter/error.h"
+#include "converter/expert_layers.h"
 #include "converter/json_input.h"
+#include "converter/latent_heads.h"
 #include "converter/layer_kinds.h"
 #include "converter/rope.h"
 
@@ -18,6 +21,9 @@ namespace {
 
 using format::LayerKind;
 using format::ModelScalars;
+
+constexpr const char* kClip = "clip_qkv";
+constexpr const char* kScaleByLayer = "scale_attn_by_inverse_layer_idx";
 
 // Settings that other architectures bring along; a checkpoint that has one is not what it says.
 constexpr const char* kForeignKeys[] = {
@@ -33,7 +39,7 @@ constexpr const char* kForeignKeys[] = {
     "use_qk_norm",
     "qk_layernorm",
     "query_pre_attn_scalar",
-    kNoRopeLayers,
+    "no_rope_layers",
     "lm_head_bias",
     "sliding_window_pattern",
     "moe_num_experts",
@@ -41,15 +47,23 @@ constexpr const char* kForeignKeys[] = {
     "use_bidirectional_attention",
     "add_cross_attention",
     "is_encoder_decoder",
-    "clip_qkv",
+    kClip,
     "alibi",
+    "n_shared_experts",
+    "shared_expert_intermediate_size",
+    "shared_intermediate_size",
+    "first_k_dense_replace",
+    "mlp_only_layers",
+    kScaleByLayer,
 };
+
+bool has_key(const ArchitectureRow& row, std::string_view key) {
+  return std::find(row.own_keys.begin(), row.own_keys.end(), key) != row.own_keys.end();
+}
 
 void refuse_foreign(const JsonObject& config, const ArchitectureRow& row) {
   for (const char* key : kForeignKeys) {
-    const bool is_own =
-        row.no_rope == NoRopeKeys::kLayers && key == std::string_view(kNoRopeLayers);
-    if (!is_own && config.is_on(key)) {
+    if (!has_key(row, key) && config.is_on(key)) {
       config.refuse(key, std::string("belongs to an architecture that is not supported") +
                              (row.is_hybrid ? ", only the dense models of this one are" : "") +
                              "; " + supported_architectures());
@@ -63,21 +77,6 @@ void refuse_foreign(const JsonObject& config, const ArchitectureRow& row) {
                     "is set: the weights are already quantized, convert the original checkpoint");
     }
   }
-  for (const char* key : {"hidden_act", "hidden_activation"}) {
-    const std::string activation = config.text(key).value_or("silu");
-    if (activation == "silu" || activation == "swish") continue;
-    config.refuse(key, "'" + shown(activation) + "' is not supported, only silu");
-  }
-}
-
-// A count within these limits.
-uint32_t count_within(const JsonObject& config, const char* key, uint32_t value, uint32_t most) {
-  if (value >= 1 && value <= most) return value;
-  config.refuse(key, "must be from 1 to " + std::to_string(most));
-}
-
-uint32_t required_within(const JsonObject& config, const char* key, uint32_t most) {
-  return count_within(config, key, config.required_count(key), most);
 }
 
 void read_sizes(const JsonObject& config, const ArchitectureRow& row, ModelScalars* model) {
@@ -86,9 +85,14 @@ void read_sizes(const JsonObject& config, const ArchitectureRow& row, ModelScala
   model->n_layers = required_within(config, "num_hidden_layers", format::kMaxLayers);
   model->d_model = required_within(config, "hidden_size", format::kMaxModelWidth);
   model->vocab_size = required_within(config, "vocab_size", format::kMaxVocab);
-  model->max_context = count_within(
-      config, kContext, config.count(kContext).value_or(row.max_context), format::kMaxContext);
-  model->final_norm = static_cast<uint32_t>(format::Norm::kRms);
+  model->max_context = count_or(config, kContext, row.max_context, format::kMaxContext);
+  model->final_norm = static_cast<uint32_t>(row.norm);
+  if (row.no_rope != NoRopeKeys::kAll) return;
+  model->flags |= format::kLearnedPositions;
+  if (uint64_t{model->max_context} * model->d_model > format::kMaxVectorLength) {
+    config.refuse(kContext, "times " + config.name_of("hidden_size") + " must be at most " +
+                                std::to_string(format::kMaxVectorLength));
+  }
 }
 
 uint32_t read_head_dim(const JsonObject& config, const ArchitectureRow& row, uint32_t d_model,
@@ -128,13 +132,10 @@ void read_heads(const JsonObject& config, const ArchitectureRow& row, uint32_t d
   kind->n_value_heads = kind->n_key_heads;
   kind->key_dim = static_cast<uint16_t>(head_dim);
   kind->value_dim = kind->key_dim;
-  kind->shared_with = format::kNoKind;
 }
 
-float read_number(const JsonObject& config, const char* key, double otherwise) {
-  const auto value = static_cast<float>(config.number(key).value_or(otherwise));
-  if (!std::isfinite(value)) config.refuse(key, "is out of the range a model file can hold");
-  return value;
+float inverse_root(uint32_t n, double factor) {
+  return static_cast<float>(factor / std::sqrt(static_cast<double>(n)));
 }
 
 void read_numbers(const JsonObject& config, const ArchitectureRow& row, ModelScalars* model,
@@ -145,20 +146,56 @@ void read_numbers(const JsonObject& config, const ArchitectureRow& row, ModelSca
     config.refuse("rms_norm_eps", "must be from 0 to below 1");
   }
   kind->norm_epsilon = model->norm_epsilon;
-  kind->inner_epsilon = model->norm_epsilon;
+  if (row.mixer == format::Mixer::kAttention) kind->inner_epsilon = model->norm_epsilon;
   model->embedding_multiplier = has ? read_number(config, "embedding_multiplier", 1) : 1;
   model->residual_multiplier = has ? read_number(config, "residual_multiplier", 1) : 1;
   model->logits_divisor = has ? read_number(config, "logits_scaling", 1) : 1;
   if (model->logits_divisor <= 0) config.refuse("logits_scaling", "must be above zero");
-  kind->score_multiplier =
-      has ? read_number(config, "attention_multiplier", 1)
-          : static_cast<float>(1 / std::sqrt(static_cast<double>(kind->key_dim)));
+  // Of GPT-2 alone: others have no such key.
+  const bool is_scaled = config.boolean("scale_attn_weights").value_or(true);
+  kind->score_multiplier = has         ? read_number(config, "attention_multiplier", 1)
+                           : is_scaled ? inverse_root(kind->key_dim, 1)
+                                       : 1;
+  if (!has_key(row, kClip) || !config.has(kClip)) return;
+  kind->qkv_clip = read_number(config, kClip, 0);
+  if (kind->qkv_clip <= 0) config.refuse(kClip, "must be above zero");
 }
 
-void read_feed_forward(const JsonObject& config, const ArchitectureRow& row, LayerKind* kind) {
+struct ActivationName {
+  const char* name;
+  format::Activation activation;
+};
+constexpr ActivationName kActivationNames[] = {{"silu", format::Activation::kSilu},
+                                               {"swish", format::Activation::kSilu},
+                                               {"gelu_new", format::Activation::kGelu},
+                                               {"gelu_fast", format::Activation::kGelu},
+                                               {"gelu_pytorch_tanh", format::Activation::kGelu},
+                                               {"relu2", format::Activation::kReluSquared}};
+
+format::Activation read_activation(const JsonObject& config, const ArchitectureRow& row,
+                                   const char* key) {
+  const std::string name = config.text(key).value_or(row.activation);
+  std::string names;
+  for (const ActivationName& known : kActivationNames) {
+    if (known.name == name) return known.activation;
+    names += (names.empty() ? "" : ", ") + std::string(known.name);
+  }
+  config.refuse(key, "'" + shown(name) + "' is not supported, only " + names);
+}
+
+void read_feed_forward(const JsonObject& config, const ArchitectureRow& row, uint32_t d_model,
+                       LayerKind* kind) {
+  constexpr uint32_t kGpt2Factor = 4;
+  constexpr const char* kOtherKey = "hidden_activation";  // which some classes prefer
   kind->feed_forward = static_cast<uint8_t>(format::FeedForward::kDense);
-  kind->activation = static_cast<uint8_t>(format::Activation::kSilu);
-  kind->d_ff = required_within(config, row.ffn_key, format::kMaxFfnWidth);
+  const format::Activation activation = read_activation(config, row, row.activation_key);
+  if (config.has(kOtherKey) && read_activation(config, row, kOtherKey) != activation) {
+    config.refuse(kOtherKey, "is another than " + std::string(row.activation_key));
+  }
+  kind->activation = static_cast<uint8_t>(activation);
+  const bool is_gpt2 = row.id == format::Architecture::kGpt2;
+  kind->d_ff = count_or(config, row.ffn_key, is_gpt2 ? kGpt2Factor * d_model : row.d_ff,
+                        format::kMaxFfnWidth);
 }
 
 uint32_t read_flags(const JsonObject& config, const ArchitectureRow& row) {
@@ -172,18 +209,65 @@ uint32_t read_flags(const JsonObject& config, const ArchitectureRow& row) {
   };
   read("attention_bias", format::flag::kMixerBias | format::flag::kOutputBias);
   read("mlp_bias", format::flag::kFfnBias);
+  const bool is_qwen2_moe = row.id == format::Architecture::kQwen2Moe;
+  if (is_qwen2_moe && config.boolean("qkv_bias").value_or(true)) all |= format::flag::kMixerBias;
   return all;
 }
 
 // A layer with what all of them have; 255 stands for "none" where 0 is a number.
 LayerKind read_layer(const JsonObject& config, const ArchitectureRow& row, ModelScalars* model) {
   LayerKind kind = {};
-  kind.norm = static_cast<uint8_t>(format::Norm::kRms);
-  read_heads(config, row, model->d_model, &kind);
-  read_feed_forward(config, row, &kind);
+  kind.norm = static_cast<uint8_t>(row.norm);
+  kind.shared_with = format::kNoKind;
+  if (row.mixer == format::Mixer::kLatentAttention) {
+    read_latent_heads(config, &kind);
+  } else {
+    read_heads(config, row, model->d_model, &kind);
+  }
+  read_feed_forward(config, row, model->d_model, &kind);
   read_numbers(config, row, model, &kind);
   kind.flags = read_flags(config, row);
   return kind;
+}
+
+// The config with the names that most architectures have for keys.
+struct ConfigKeys {
+  Json values;
+  KeyNames names;
+};
+
+ConfigKeys rename_keys(const JsonObject& config, const ConfigFiles& files,
+                       const ArchitectureRow& row) {
+  ConfigKeys keys = {*files.config, files.key_names};
+  for (const OtherKey& other : row.other_keys) {
+    if (!config.contains(other.name) || (!config.has(other.name) && config.has(other.key)))
+      continue;
+    const Json& found = (*files.config)[other.name];
+    if (config.has(other.key) && keys.values[other.key] != found) {
+      config.refuse(other.name, "is not what " + std::string(other.key) + " says");
+    }
+    keys.values[other.key] = found;
+    keys.values.erase(other.name);
+    keys.names[other.key] = other.name;
+  }
+  return keys;
+}
+
+// Scores of layer i are divided by i + 1.
+void divide_scores(std::vector<LayerKind>* layers) {
+  double n = 0;
+  for (LayerKind& layer : *layers) {
+    layer.score_multiplier = static_cast<float>(double{layer.score_multiplier} / ++n);
+  }
+}
+
+void set_layers(const JsonObject& config, const std::vector<LayerKind>& layers,
+                ConfigParts* parts) {
+  parts->set_layers(layers);
+  if (parts->kinds.size() <= format::kMaxKinds) return;
+  config.refuse("num_hidden_layers", "gives layers of " + std::to_string(parts->kinds.size()) +
+                                         " kinds; a model file holds at most " +
+                                         std::to_string(format::kMaxKinds));
 }
 
 void divide_frequencies(const ConfigFiles& files, Rope* rope) {
@@ -213,9 +297,13 @@ void check_frequencies(const JsonObject& config, const std::vector<float>& frequ
 // The table of all layers that have one; none where they have not.
 void read_rope(const ConfigFiles& files, const JsonObject& config, const ArchitectureRow& row,
                ImportedConfig* imported) {
+  if (row.no_rope == NoRopeKeys::kAll) return;
   ModelScalars& model = imported->config.model;
-  const std::vector<LayerKind>& kinds = imported->config.kinds;
-  const uint32_t turned = read_rotary_dim(config, row, kinds.front().key_dim);
+  std::vector<LayerKind>& kinds = imported->config.kinds;
+  const bool is_latent = row.mixer == format::Mixer::kLatentAttention;
+  const LayerKind& first = kinds.front();
+  const uint32_t turned =
+      read_rotary_dim(config, row, is_latent ? first.shared_key_dim : first.key_dim);
   const RopeSettings settings = read_rope_settings(config, row, model.max_context, turned);
   Rope rope = compute_rope(settings, turned);
   divide_frequencies(files, &rope);
@@ -224,6 +312,10 @@ void read_rope(const ConfigFiles& files, const JsonObject& config, const Archite
   if (std::all_of(kinds.begin(), kinds.end(),
                   [](const LayerKind& kind) { return kind.rope_table == format::kNoTable; })) {
     return;
+  }
+  for (LayerKind& kind : kinds) {
+    if (!is_latent) break;
+    kind.score_multiplier = inverse_root(kind.key_dim, settings.score_factor);
   }
   model.n_rope_tables = 1;
   model.rope_tables[0] = {turned / 2, rope.attention_factor,
@@ -288,8 +380,10 @@ void set_end_tokens(const std::vector<uint32_t>& ids, const std::string& where,
 }
 
 ImportedConfig import_config(const ConfigFiles& files) {
-  const JsonObject config(*files.config, files.where, files.key_names);
-  const ArchitectureRow& row = find_architecture(config);
+  const JsonObject with_own_keys(*files.config, files.where, files.key_names);
+  const ArchitectureRow& row = find_architecture(with_own_keys);
+  const ConfigKeys keys = rename_keys(with_own_keys, files, row);
+  const JsonObject config(keys.values, files.where, keys.names);
   refuse_foreign(config, row);
 
   ImportedConfig imported = {};
@@ -297,9 +391,15 @@ ImportedConfig import_config(const ConfigFiles& files) {
   ModelScalars& model = imported.config.model;
   read_sizes(config, row, &model);
   const LayerKind layer = read_layer(config, row, &model);
-  imported.config.set_layers(read_layers(config, row, layer, model.n_layers));
+  std::vector<LayerKind> layers = read_layers(config, row, layer, model.n_layers);
+  read_experts(config, row, &layers);
+  if (config.boolean(kScaleByLayer).value_or(false)) divide_scores(&layers);
+  set_layers(config, layers, &imported.config);
   read_tokens(files, config, &imported);
   read_rope(files, config, row, &imported);
+  imported.form.has_pairs =
+      row.has_pairs && config.boolean("rope_interleave").value_or(row.has_pairs);
+  imported.form.n_extra_layers = config.count("num_nextn_predict_layers").value_or(0);
   imported.tied_embedding = config.boolean("tie_word_embeddings").value_or(row.is_tied);
   return imported;
 }

@@ -7,6 +7,7 @@
 
 #include "converter/checkpoint.h"
 #include "converter/config_parts.h"
+#include "converter/tensor_names.h"
 
 namespace cria::converter {
 
@@ -14,7 +15,8 @@ struct ImportedConfig {
   // Within the format's limits, and complete but for planned_context, counts and compression, which
   // the command line decides, and for kTiedEmbedding, where the checkpoint's tensors have a say.
   ConfigParts config;
-  std::vector<float> rope;   // the tensor kRope
+  std::vector<float> rope;  // the tensor kRope
+  StoredForm form;
   std::string architecture;  // "LlamaForCausalLM"
   // What the config says; none of the ids is checked against the vocabulary yet.
   bool tied_embedding;

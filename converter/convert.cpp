@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "converter/broken_rule.h"
@@ -51,11 +52,19 @@ void apply_options(const Options& options, format::ModelScalars* model) {
 }
 
 void check_weights_of(const Options& options, const Config& config) {
-  if (options.weights_of.contains(format::TensorRole::kLmHead) &&
-      has_flag(config, format::kTiedEmbedding)) {
-    refuse(ExitCode::kUsage,
-           "--weights-of lm_head: this model's output layer is its embedding; give --weights-of "
-           "embedding");
+  std::set<format::TensorRole> roles;
+  TensorWalk walk(config);
+  for (TensorSpec spec = {}; walk.next({format::NumberFormat::kF32, 0}, &spec);) {
+    roles.insert(spec.role);
+  }
+  for (const auto& [role, format] : options.weights_of) {
+    if (roles.contains(role)) continue;
+    const bool is_tied = role == format::TensorRole::kLmHead;
+    refuse(
+        ExitCode::kUsage,
+        std::string("--weights-of ") + role_name(role) +
+            (is_tied ? ": this model's output layer is its embedding; give --weights-of embedding"
+                     : ": this model has no such matrix"));
   }
 }
 
@@ -108,6 +117,11 @@ void count_formats(std::span<const MatrixFormat> formats, ScaleSigns scales, Con
 // --weights-of may leave nothing that is calibrated; only the checkpoint tells whether it names
 // all.
 void check_calibrated(const Options& options, const Config& config) {
+  if (options.bits && !can_calibrate(config)) {
+    refuse(ExitCode::kUsage,
+           "--bits: what the output suffers is not measured yet for layers such as this model's; "
+           "give --weights and --weights-of");
+  }
   if (!options.calibration || has_nibbles(config)) return;
   refuse(ExitCode::kUsage,
          std::string(options.calibration->feedback ? "--method gptq" : "--calibration") +
@@ -181,7 +195,7 @@ class Conversion {
     complete_config(*checkpoint, imported);
     if (plans_only()) return std::move(report_);
     report_.weights_text = checkpoint->weights_text();
-    TensorPlan plan = plan_tensors(*checkpoint, report_.config(), formats_);
+    TensorPlan plan = plan_tensors(*checkpoint, report_.config(), formats_, imported.form);
     for (const std::string& line : plan.warnings) warn(line);
     write(&plan, imported.rope);
     return std::move(report_);
@@ -241,7 +255,11 @@ class Conversion {
                 options_.model);
     report_.architecture = imported.architecture;
     report_.method = options_.method;
-    if (options_.calibration) {
+    if (options_.calibration && !can_calibrate(config)) {
+      warn(
+          "layers such as this model's are not calibrated yet: the scales of all matrices are "
+          "searched, as --method mse does");
+    } else if (options_.calibration) {
       report_.is_gptq = options_.calibration->feedback;
       report_.calibration_bytes = calibration_bytes(config, *options_.calibration);
     }
@@ -319,7 +337,7 @@ class Conversion {
     uint64_t total = 0;
     for (const PlannedTensor& tensor : plan.tensors) total += tensor_bytes(tensor.spec);
     std::optional<Calibration> calibration;
-    if (options_.calibration) {
+    if (options_.calibration && can_calibrate(report_.config())) {
       calibration.emplace(*options_.calibration, report_.config(), rope, plan, &pool_, progress_);
       report_.calibration = calibration->summary();
     }

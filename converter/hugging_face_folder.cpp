@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kWeightsFile = "model.safetensors";
-constexpr const char* kModelFront = "model.";
+constexpr std::string_view kModelFront = "model.";
 constexpr const char* kQuantization = "quantization_config";
 
 // Each keeps a file open, of which a process has a thousand; the largest checkpoints have 200.
@@ -68,31 +68,66 @@ bool has_consolidated_weights(const fs::path& folder) {
   return entry_exists(folder / "consolidated.00.pth") || entry_exists(folder / "consolidated.pth");
 }
 
+// How the class of a model spells the names of what all models have.
+struct Spelling {
+  std::string_view of_every_model;  // a tensor that each one of the class has
+  std::string_view front;           // what stands in all names before that, but of the output layer
+  std::string_view own;
+  std::string_view ours;
+};
+constexpr Spelling kSpellings[] = {
+    {"layers.0.input_layernorm.weight", kModelFront, "", ""},
+    {"h.0.ln_1.weight", "transformer.", "h.", "layers."},
+    {"h.0.ln_1.weight", "transformer.", "wte.", "embed_tokens."},
+    {"h.0.ln_1.weight", "transformer.", "wpe.", "embed_positions."},
+    {"h.0.ln_1.weight", "transformer.", "ln_f.", "norm."},
+};
+
+// The front of a checkpoint's model, and its class's spelling.
+struct ModelFront {
+  std::string front;
+  const Spelling* spelling;
+};
+
 // What stands in the names before "layers.": "model." where nobody wrapped the model or took the
 // output layer off it. A checkpoint of several models is left as it is.
 template <typename Named>
-std::string front_of_model(const std::map<std::string, Named>& tensors) {
-  constexpr std::string_view kOfEveryModel = "layers.0.input_layernorm.weight";
-  std::set<std::string> fronts;
+ModelFront front_of_model(const std::map<std::string, Named>& tensors) {
+  std::map<std::string, const Spelling*> fronts;
   for (const auto& entry : tensors) {
     const std::string name = without_wrappers(entry.first);
-    if (!name.ends_with(kOfEveryModel)) continue;
-    const std::string front = name.substr(0, name.size() - kOfEveryModel.size());
-    if (front.empty() || front.ends_with('.')) fronts.insert(front);
+    for (const Spelling& spelling : kSpellings) {
+      if (!name.ends_with(spelling.of_every_model)) continue;
+      const std::string front = name.substr(0, name.size() - spelling.of_every_model.size());
+      if (front.empty() || front.ends_with('.')) fronts.emplace(front, &spelling);
+    }
   }
-  return fronts.size() == 1 ? *fronts.begin() : kModelFront;
+  if (fronts.size() != 1) return {std::string(kModelFront), kSpellings};
+  return {fronts.begin()->first, fronts.begin()->second};
+}
+
+// A name without the front, as all models spell it.
+std::string respelled(std::string_view name, const Spelling& of_class) {
+  for (const Spelling& spelling : kSpellings) {
+    const bool fits = spelling.of_every_model == of_class.of_every_model && !spelling.own.empty() &&
+                      name.starts_with(spelling.own);
+    if (!fits) continue;
+    return std::string(kModelFront).append(spelling.ours).append(name.substr(spelling.own.size()));
+  }
+  return std::string(kModelFront).append(name);
 }
 
 // The output layer stands beside what has the layers.
-std::string name_without_front(const std::string& name, const std::string& front) {
-  if (front == kModelFront) return name;
-  const std::string_view model = kModelFront;
-  const bool has_model = front.ends_with(model);
-  const std::string beside = has_model ? front.substr(0, front.size() - model.size()) : front;
+std::string name_without_front(const std::string& name, const ModelFront& model) {
+  const std::string_view usual = model.spelling->front;
+  const bool has_usual = model.front.ends_with(usual);
+  const std::string beside =
+      has_usual ? model.front.substr(0, model.front.size() - usual.size()) : model.front;
   constexpr std::string_view kHead = "lm_head.";  // whatever it is made of
   if (name.starts_with(kHead)) return name;
   if (name.starts_with(beside + std::string(kHead))) return name.substr(beside.size());
-  return name.starts_with(front) ? kModelFront + name.substr(front.size()) : name;
+  if (!name.starts_with(model.front)) return name;
+  return respelled(std::string_view(name).substr(model.front.size()), *model.spelling);
 }
 
 }  // namespace
@@ -144,7 +179,7 @@ void HuggingFaceFolder::open_weights() {
 }
 
 void HuggingFaceFolder::rename_stored() {
-  const std::string front = front_of_model(stored_);
+  const ModelFront front = front_of_model(stored_);
   std::map<std::string, Stored> renamed;
   for (auto& [name, stored] : stored_) {
     const std::string file_name = stored.name;
@@ -155,6 +190,19 @@ void HuggingFaceFolder::rename_stored() {
     }
   }
   stored_ = std::move(renamed);
+  is_respelled_ = front.spelling != kSpellings;
+}
+
+std::string HuggingFaceFolder::name_in_files(const std::string& name) const {
+  if (!is_respelled_ || !name.starts_with(kModelFront)) return name;
+  const std::string_view rest = std::string_view(name).substr(kModelFront.size());
+  for (const Spelling& spelling : kSpellings) {
+    if (spelling.ours.empty() || !rest.starts_with(spelling.ours)) continue;
+    return std::string(spelling.front)
+        .append(spelling.own)
+        .append(rest.substr(spelling.ours.size()));
+  }
+  return name;
 }
 
 void HuggingFaceFolder::add_tensors() {

@@ -17,6 +17,7 @@ class HuggingFaceFolder : public Checkpoint {
   explicit HuggingFaceFolder(const std::filesystem::path& folder) : Checkpoint(folder) {}
 
   [[nodiscard]] ConfigFiles read_config() const override;
+  [[nodiscard]] std::string name_in_files(const std::string& name) const override;
   // Takes model.safetensors when the folder has it, else the shards of
   // model.safetensors.index.json.
   void open_weights() override;
@@ -48,6 +49,7 @@ class HuggingFaceFolder : public Checkpoint {
 
   std::vector<std::unique_ptr<SafetensorsFile>> shards_;
   std::map<std::string, Stored> stored_;
+  bool is_respelled_ = false;  // tensors() has other names than the files
 };
 
 }  // namespace cria::converter

@@ -17,6 +17,8 @@ void check_count(const JsonObject& config, const char* key, size_t n, size_t n_l
                          config.name_of("num_hidden_layers") + " says " + std::to_string(n_layers));
 }
 
+constexpr const char* kNoRopeLayers = "no_rope_layers";
+
 // RoPE ------------------------------------------------------------------------------------------
 
 // Nonzero for each layer with RoPE, as no_rope_layers or no_rope_layer_interval says.
@@ -50,6 +52,8 @@ std::vector<uint32_t> read_rope_layers(const JsonObject& config, const Architect
       return listed_rope(config, n_layers);
     case NoRopeKeys::kPositionType:
       return std::vector<uint32_t>(n_layers, has_positions(config, row) ? 1 : 0);
+    case NoRopeKeys::kAll:
+      return std::vector<uint32_t>(n_layers, 0);
     case NoRopeKeys::kNone:
       break;
   }
@@ -88,11 +92,15 @@ std::optional<Windows> named_windows(const JsonObject& config, const Architectur
 // Where layer_types does not say.
 Windows default_windows(const JsonObject& config, const ArchitectureRow& row,
                         const std::vector<LayerKind>& layers) {
-  Windows windows(layers.size(), row.window == WindowKeys::kWindow);
-  if (row.window == WindowKeys::kSwitch) {
+  const bool are_all = row.window == WindowKeys::kWindow || row.window == WindowKeys::kSwitchAll;
+  Windows windows(layers.size(), are_all);
+  if (row.window == WindowKeys::kSwitch || row.window == WindowKeys::kSwitchEven) {
     constexpr uint32_t kFirstWithWindow = 28;
     const uint32_t first = config.count("max_window_layers").value_or(kFirstWithWindow);
-    for (size_t i = first; i < windows.size(); ++i) windows[i] = true;
+    const bool is_even = row.window == WindowKeys::kSwitchEven;
+    for (size_t i = 0; i < windows.size(); ++i) {
+      windows[i] = is_even ? i % 2 == 0 && i < first : i >= first;
+    }
   }
   if (row.window == WindowKeys::kNoRopeOnly) {
     for (size_t i = 0; i < windows.size(); ++i) {
@@ -133,7 +141,8 @@ void check_named(const JsonObject& config, const ArchitectureRow& row, const Win
            "gives no sliding window, and " + std::to_string(n) +
                " of layer_types are sliding_attention");
   }
-  if (row.window == WindowKeys::kWindow && window != 0 && n != named.size()) {
+  const bool is_of_all = row.window == WindowKeys::kWindow || row.window == WindowKeys::kSwitchAll;
+  if (is_of_all && window != 0 && n != named.size()) {
     refuse("layer_types", n == 0 ? "names no sliding_attention where sliding_window gives all "
                                    "layers " +
                                        std::to_string(window) + " positions"

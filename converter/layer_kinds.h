@@ -9,8 +9,6 @@
 
 namespace cria::converter {
 
-inline constexpr const char* kNoRopeLayers = "no_rope_layers";
-
 // The kinds of n_layers layers that are like this one: with the windows and without the RoPE that
 // the config says. Throws ProgramError for layers of a kind that is not read.
 [[nodiscard]] std::vector<format::LayerKind> read_layers(const JsonObject& config,

@@ -78,9 +78,11 @@ constexpr Named<Compression> kCompress[] = {{"zstd", Compression::kZstd},
                                             {"none", Compression::kStored}};
 
 // What --weights-of takes, by the names of their roles.
-constexpr TensorRole kMatrices[] = {TensorRole::kEmbedding, TensorRole::kQ,    TensorRole::kK,
-                                    TensorRole::kV,         TensorRole::kO,    TensorRole::kGate,
-                                    TensorRole::kUp,        TensorRole::kDown, TensorRole::kLmHead};
+constexpr TensorRole kMatrices[] = {
+    TensorRole::kEmbedding, TensorRole::kQ,          TensorRole::kK,        TensorRole::kV,
+    TensorRole::kO,         TensorRole::kGate,       TensorRole::kUp,       TensorRole::kDown,
+    TensorRole::kLmHead,    TensorRole::kExpertGate, TensorRole::kExpertUp, TensorRole::kExpertDown,
+    TensorRole::kQDown,     TensorRole::kLatentDown, TensorRole::kKeyUp,    TensorRole::kValueUp};
 
 // As CLI11 fills them, where an option's own type is another.
 struct Raw {
@@ -117,8 +119,9 @@ void define(CLI::App* app, Raw* raw, Options* options) {
             "how matrices are stored: int4, int4nl, int8, int8g32, f16, bf16 or f32 [int4]");
   app->add_option(
          "--weights-of", raw->weights_of,
-         "the same for one kind of matrix: embedding, q, k, v, o, gate, up, down or lm_head; "
-         "may be repeated")
+         "the same for one kind of matrix: embedding, q, k, v, o, gate, up, down, lm_head; of "
+         "experts expert_gate, expert_up, expert_down; of latent attention q_down, latent_down, "
+         "key_up, value_up; may be repeated")
       ->type_name("MATRIX=NAME")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

@@ -203,6 +203,7 @@ Json tensor_json(const ConversionReport& report, size_t index) {
                {"raw_bytes", tensor.entry.raw_bytes},
                {"stored_bytes", tensor.stored_bytes}};
   if (tensor.spec.is_matrix()) {
+    if (tensor.entry.n_matrices != 1) json["matrices"] = tensor.entry.n_matrices;
     if (tensor.entry.group_size != 0) json["group_size"] = tensor.entry.group_size;
     json["bits"] = kBitsPerByte * static_cast<double>(tensor.entry.raw_bytes) /
                    static_cast<double>(weights_of(tensor.spec));
@@ -287,12 +288,29 @@ std::string kept_text(const ConversionReport& report) {
       number(n), number(kept.exact), number(kept.rounded), number(kept.requantized));
 }
 
+// "  experts: 8 in 24 of the layers, 2 for a token\n"; empty without experts.
+std::string experts_text(const Config& config) {
+  size_t n_layers = 0;
+  uint32_t n_experts = 0;
+  uint32_t n_chosen = 0;
+  for (const uint8_t kind : config.layers) {
+    if (config.kinds[kind].n_experts == 0) continue;
+    ++n_layers;
+    n_experts = config.kinds[kind].n_experts;
+    n_chosen = config.kinds[kind].n_chosen;
+  }
+  if (n_layers == 0) return "";
+  return line("  experts: %u in %zu of the layers, %u for a token\n", n_experts, n_layers,
+              n_chosen);
+}
+
 std::string headline(const ConversionReport& report) {
   const Config config = report.config();
   const format::ModelScalars& m = *config.model;
   std::string text = report.source_name + ": " + report.architecture + ", " +
                      short_count(parameter_count(config)) + " parameters";
   text += line(", %u layers of %u, vocabulary %u\n", m.n_layers, m.d_model, m.vocab_size);
+  text += experts_text(config);
   if (!report.weights_text.empty()) text += "  its weights: " + report.weights_text + "\n";
   text += "  to be written: ";
   if (report.wished_bits) {
@@ -372,7 +390,21 @@ const char* kv_name(const PlanInput& input) {
   return input.kv_format == KvFormat::kF32 ? "f32" : "int8";
 }
 
+// Whether it is known what all layers compute with and keep.
+bool is_planned(const Config& config) {
+  return std::all_of(config.kinds.begin(), config.kinds.end(), [](const format::LayerKind& kind) {
+    const BlockFormat& mixer = kMixerFormats[kind.mixer];
+    const BlockFormat& feed_forward = kFeedForwardFormats[kind.feed_forward];
+    const bool mixes = mixer.scratch != nullptr && mixer.state != nullptr;
+    return (kind.mixer == 0 || mixes) &&
+           (kind.feed_forward == 0 || feed_forward.scratch != nullptr);
+  });
+}
+
 std::string plan_text(const ConversionReport& report) {
+  if (!is_planned(report.config())) {
+    return "  memory to run it: not known yet for layers of these kinds\n";
+  }
   const bool is_bound = report.wished_bits && !report.choice;
   std::string text =
       line("  memory to run it%s (%u tokens, one thread, %s KV cache):\n",
@@ -488,8 +520,10 @@ Json report_json(const ConversionReport& report) {
                     {"kv", kv_name(report.plan_input)},
                     {"backend", "exact"},
                     {"mapped", report.plan_input.mapped}};
-  Json plan;
-  for (const PlanRow& row : plan_rows(report.plan)) plan[row.key] = row.bytes;
+  Json plan;  // null: not known
+  if (is_planned(report.config())) {
+    for (const PlanRow& row : plan_rows(report.plan)) plan[row.key] = row.bytes;
+  }
   json["memory_plan"] = std::move(plan);
   return json;
 }

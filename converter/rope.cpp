@@ -262,6 +262,9 @@ RopeSettings read_rope_settings(const JsonObject& config, const ArchitectureRow&
   rope.factor =
       factor_may_follow ? context / rope.original_context : scaling->required_number("factor");
   positive(*scaling, "factor", rope.factor);
+  const double magnitude =
+      yarn_magnitude(rope.factor, scaling->number("mscale_all_dim").value_or(0));
+  rope.score_factor = magnitude * magnitude;
   if (rope.type == RopeType::kLlama3) read_llama3(*scaling, &rope);
   if (rope.type == RopeType::kYarn) read_yarn(*scaling, &rope);
   return rope;

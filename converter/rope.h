@@ -23,6 +23,7 @@ struct RopeSettings {
   double beta_fast = 0;               // kYarn
   double beta_slow = 0;               // kYarn
   double attention_factor = 1;        // kYarn, kLongRope
+  double score_factor = 1;            // of scores of latent attention; all but kDefault
   bool truncate = true;               // kYarn
   std::vector<double> short_factors;  // kLongRope, one a frequency
   std::vector<double> long_factors;   // kLongRope

@@ -21,6 +21,8 @@ class SafetensorsTensor : public SourceTensor {
   [[nodiscard]] std::string problem() const override;
   void read_rows(uint64_t first, size_t n, std::vector<uint8_t>* scratch,
                  float* values) const override;
+  void read_columns(uint64_t first, size_t n, uint64_t first_column, size_t n_columns,
+                    std::vector<uint8_t>* scratch, float* values) const override;
 
  private:
   const InputFile& file_;

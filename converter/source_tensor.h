@@ -10,6 +10,15 @@
 
 namespace cria::converter {
 
+class SourceTensor;
+
+// Where a row of a tensor comes from: for error lines.
+struct RowOrigin {
+  const SourceTensor* tensor;  // as its file has it
+  const char* side;            // "row"
+  uint64_t number;
+};
+
 class SourceTensor {
  public:
   // name   what its file calls it
@@ -22,9 +31,9 @@ class SourceTensor {
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::vector<uint64_t>& shape() const { return shape_; }
-  // Rows that read_rows gives: of a vector, rows of one value.
-  [[nodiscard]] uint64_t n_rows() const { return shape_.empty() ? 0 : shape_.front(); }
-  [[nodiscard]] uint64_t n_cols() const;
+  // Rows that read_rows gives: of a vector, rows of one value; else as long as the innermost side.
+  [[nodiscard]] uint64_t n_rows() const;
+  [[nodiscard]] uint64_t n_cols() const { return shape_.size() < 2 ? 1 : shape_.back(); }
 
   // The file that holds it, for error lines.
   [[nodiscard]] virtual const std::filesystem::path& path() const = 0;
@@ -38,6 +47,17 @@ class SourceTensor {
   // ProgramError (kIo). Any number of threads may call it, each with a scratch of its own.
   virtual void read_rows(uint64_t first, size_t n, std::vector<uint8_t>* scratch,
                          float* values) const = 0;
+
+  // values [n][n_columns] = columns from first_column on of rows from first on; else as read_rows.
+  // In a time in proportion to the values where the file has them apart, else to the rows.
+  virtual void read_columns(uint64_t first, size_t n, uint64_t first_column, size_t n_columns,
+                            std::vector<uint8_t>* scratch, float* values) const;
+  // Rows that are best read together: a multiple of this.
+  [[nodiscard]] virtual size_t rows_at_once() const { return 1; }
+  // Where a row of its own comes from.
+  [[nodiscard]] virtual RowOrigin origin(uint64_t row) const {
+    return {this, shape_.size() < 2 ? "value" : "row", row};
+  }
 
   // Columns that share a scale where the file holds codes of -8..7; 0: it does not.
   [[nodiscard]] virtual uint32_t int4_group() const { return 0; }

@@ -19,33 +19,32 @@ constexpr float kLargestF16 = 65504.0f;
 // Where rounding to bf16 reaches infinity.
 constexpr float kBf16Overflow = 0x1.ffp127f;
 
-[[noreturn]] void refuse(const SourceTensor& source, const std::string& problem) {
-  throw ProgramError(ExitCode::kInvalidInput,
-                     source.path().string() + ": tensor " + source.name() + " " + problem);
-}
-
-// Rows of a matrix, or a vector as rows of one value; place says which they are in an error.
+// Rows of a matrix, or a vector as rows of one value.
 struct Rows {
   std::span<const float> values;  // [n][cols]
   size_t cols;
-  size_t first;
-  const char* place;
+  uint64_t first;  // of the source's
 };
 
-// The place of the first row that is_bad(values, cols) holds for.
+// Refuses the first row that is_bad(values, cols) holds for.
 template <typename IsBad>
-std::string place_of(const Rows& rows, const IsBad& is_bad) {
+[[noreturn]] void refuse(const SourceTensor& source, const Rows& rows, const IsBad& is_bad,
+                         const std::string& problem, const std::string& advice) {
   size_t row = 0;
   while (!is_bad(rows.values.data() + row * rows.cols, rows.cols)) ++row;
-  return std::string(" (") + rows.place + " " + std::to_string(rows.first + row) + ")";
+  const RowOrigin origin = source.origin(rows.first + row);
+  throw ProgramError(ExitCode::kInvalidInput, origin.tensor->path().string() + ": tensor " +
+                                                  origin.tensor->name() + " " + problem + " (" +
+                                                  origin.side + " " +
+                                                  std::to_string(origin.number) + ")" + advice);
 }
 
 void check_values(const SourceTensor& source, NumberFormat number_format, const Rows& rows) {
   const std::span<const float> values = rows.values;
   if (!all_finite(values.data(), values.size())) {
     const auto is_bad = [](const float* row, size_t n) { return !all_finite(row, n); };
-    refuse(source, "has values that are infinite or no numbers" + place_of(rows, is_bad) +
-                       ": the checkpoint is damaged, download it again");
+    refuse(source, rows, is_bad, "has values that are infinite or no numbers",
+           ": the checkpoint is damaged, download it again");
   }
   const bool f16 = number_format == NumberFormat::kF16;
   if (!f16 && number_format != NumberFormat::kBf16) return;
@@ -54,8 +53,8 @@ void check_values(const SourceTensor& source, NumberFormat number_format, const 
     return f16 ? largest > kLargestF16 : largest >= kBf16Overflow;
   };
   if (is_too_large(values.data(), values.size())) {
-    refuse(source, "has values too large for this format" + place_of(rows, is_too_large) +
-                       "; choose --weights f32");
+    refuse(source, rows, is_too_large, "has values too large for this format",
+           "; choose --weights f32");
   }
 }
 
@@ -144,7 +143,7 @@ EncodedTensor TensorEncoder::encode(const PlannedTensor& tensor, const RoundedRo
   std::vector<uint8_t> bytes;
   std::vector<float> values(tensor.spec.shape.cols);
   source.read_rows(0, values.size(), &bytes, values.data());
-  check_values(source, NumberFormat::kF32, {values, 1, 0, "value"});
+  check_values(source, NumberFormat::kF32, {values, 1, 0});
   return encode_values(tensor.spec, values);
 }
 
@@ -259,53 +258,81 @@ void TensorEncoder::encode_int8g32(const MatrixShape& shape, size_t first, size_
                     out_scales);
 }
 
-void TensorEncoder::encode_tile(const PlannedTensor& tensor, size_t tile, Scratch* scratch,
-                                uint8_t* out_codes, uint8_t* out_scales, TileSums* sums) const {
+void TensorEncoder::encode_tiles(const PlannedTensor& tensor, size_t first, size_t last,
+                                 Scratch* scratch, uint8_t* out_codes, uint8_t* out_scales,
+                                 TileSums* sums) const {
   const MatrixShape& shape = tensor.spec.shape;
   const SourceTensor& source = *tensor.source;
-  const size_t cols = shape.cols;
-  const size_t n_rows = std::min<size_t>(kTileRows, shape.rows - tile * kTileRows);
-  scratch->values.resize(n_rows * cols);
-  float* values = scratch->values.data();
-  source.read_rows(tile * kTileRows, n_rows, &scratch->source, values);
-  check_values(source, shape.number_format, {scratch->values, cols, tile * kTileRows, "row"});
+  const size_t tiles_of_matrix = tile_count(shape.rows);
+  const auto row_of = [&](size_t tile) {
+    return tile / tiles_of_matrix * shape.rows + tile % tiles_of_matrix * kTileRows;
+  };
+  const auto n_rows_of = [&](size_t tile) {
+    return std::min<size_t>(kTileRows, shape.rows - tile % tiles_of_matrix * kTileRows);
+  };
+  const size_t begin = row_of(first);
+  const size_t end = row_of(last - 1) + n_rows_of(last - 1);
+  const bool is_strip = last - first > 1;
+  if (is_strip) {
+    scratch->strip.resize((end - begin) * shape.cols);
+    source.read_rows(begin, end - begin, &scratch->source, scratch->strip.data());
+  }
+  for (size_t tile = first; tile < last; ++tile) {
+    const size_t row = row_of(tile);
+    const size_t n_rows = n_rows_of(tile);
+    scratch->values.resize(n_rows * shape.cols);
+    if (is_strip) {
+      std::copy_n(scratch->strip.data() + (row - begin) * shape.cols, scratch->values.size(),
+                  scratch->values.data());
+    } else {
+      source.read_rows(row, n_rows, &scratch->source, scratch->values.data());
+    }
+    check_values(source, shape.number_format, {scratch->values, shape.cols, row});
+    encode_tile(tensor, row, n_rows, scratch, out_codes + (tile - first) * tile_code_bytes(shape),
+                out_scales + (tile - first) * tile_scale_bytes(shape), sums + (tile - first));
+  }
+}
 
+void TensorEncoder::encode_tile(const PlannedTensor& tensor, size_t first, size_t n_rows,
+                                Scratch* scratch, uint8_t* out_codes, uint8_t* out_scales,
+                                TileSums* sums) const {
+  const MatrixShape& shape = tensor.spec.shape;
   switch (shape.number_format) {
     case NumberFormat::kInt4:
     case NumberFormat::kInt4Nl:
-      return encode_int4(tensor, tile * kTileRows, n_rows, scratch, out_codes, out_scales, sums);
+      return encode_int4(tensor, first, n_rows, scratch, out_codes, out_scales, sums);
     case NumberFormat::kInt8:
-      return encode_int8(shape, tile * kTileRows, n_rows, scratch, out_codes, out_scales,
-                         &sums->error);
+      return encode_int8(shape, first, n_rows, scratch, out_codes, out_scales, &sums->error);
     case NumberFormat::kInt8G32:
-      return encode_int8g32(shape, tile * kTileRows, n_rows, scratch, out_codes, out_scales,
-                            &sums->error);
+      return encode_int8g32(shape, first, n_rows, scratch, out_codes, out_scales, &sums->error);
     case NumberFormat::kF32:
     case NumberFormat::kF16:
     case NumberFormat::kBf16:
-      pack_float_tile(shape, values, n_rows, out_codes);
+      pack_float_tile(shape, scratch->values.data(), n_rows, out_codes);
       return add_error_float(shape.number_format, scratch->values, &sums->error);
   }
 }
 
 EncodedTensor TensorEncoder::encode_matrix(const PlannedTensor& tensor) {
   const MatrixShape& shape = tensor.spec.shape;
-  const size_t n_tiles = tile_count(shape.rows);
+  const size_t n_tiles = memory_size(uint64_t{tensor.spec.n_matrices} * tile_count(shape.rows));
   const size_t code_bytes = memory_size(tile_code_bytes(shape));
   const size_t scale_bytes = memory_size(tile_scale_bytes(shape));
+  const size_t at_once = std::max<size_t>(1, tensor.source->rows_at_once() / kTileRows);
 
   EncodedTensor encoded = start_entry(tensor.spec);
-  std::vector<uint8_t> scales(memory_size(scale_plane_bytes(shape)));
+  std::vector<uint8_t> scales(memory_size(tensor_scale_bytes(tensor.spec)));
   std::vector<TileSums> sums(n_tiles);
   queue_.start_plane(plane_values(tensor.spec, Plane::kCodes));
   for (size_t first = 0; first < n_tiles;) {
     const size_t room = queue_.make_room(uint64_t{n_tiles - first} * code_bytes);
     const size_t n_batch = std::max<size_t>(1, room / code_bytes);
     uint8_t* const codes = queue_.extend(n_batch * code_bytes).data();
-    hosted::shared_loop(pool_, n_batch, [&](size_t i, size_t worker) {
-      const size_t tile = first + i;
-      encode_tile(tensor, tile, &scratches_[worker], codes + i * code_bytes,
-                  scales.data() + tile * scale_bytes, &sums[tile]);
+    hosted::shared_loop(pool_, (n_batch + at_once - 1) / at_once, [&](size_t i, size_t worker) {
+      const size_t tile = first + i * at_once;
+      encode_tiles(tensor, tile, std::min(tile + at_once, first + n_batch), &scratches_[worker],
+                   codes + (tile - first) * code_bytes, scales.data() + tile * scale_bytes,
+                   &sums[tile]);
     });
     first += n_batch;
   }

@@ -55,6 +55,7 @@ class TensorEncoder {
   // What a worker needs for one tile; grows to the widest tensor.
   struct Scratch {
     std::vector<uint8_t> source;
+    std::vector<float> strip;  // of several tiles, where they are read together
     std::vector<float> values;
     std::vector<int8_t> codes;
     std::vector<uint16_t> group_scales;
@@ -69,10 +70,14 @@ class TensorEncoder {
   };
 
   [[nodiscard]] EncodedTensor encode_matrix(const PlannedTensor& tensor);
+  // Tiles [first, last), of all matrices of a stack; codes and scales are those of the first.
+  void encode_tiles(const PlannedTensor& tensor, size_t first, size_t last, Scratch* scratch,
+                    uint8_t* out_codes, uint8_t* out_scales, TileSums* sums) const;
   // Copies codes and scales of rows from first on to scratch.
   void take_rounded(const MatrixShape& shape, size_t first, size_t n_rows, Scratch* scratch) const;
-  void encode_tile(const PlannedTensor& tensor, size_t tile, Scratch* scratch, uint8_t* out_codes,
-                   uint8_t* out_scales, TileSums* sums) const;
+  // The tile's n_rows rows of scratch->values, from first on of all matrices of a stack.
+  void encode_tile(const PlannedTensor& tensor, size_t first, size_t n_rows, Scratch* scratch,
+                   uint8_t* out_codes, uint8_t* out_scales, TileSums* sums) const;
   // Puts the codes and scales that the checkpoint has for rows from first on in place of those of
   // scratch, where cria's int4 can hold them.
   void keep_int4(const PlannedTensor& tensor, size_t first, size_t n_rows, Scratch* scratch,

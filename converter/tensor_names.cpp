@@ -8,18 +8,75 @@
 namespace cria::converter {
 namespace {
 
+using format::LayerKind;
 using format::TensorRole;
 
-// A name of an architecture's own comes before that of Llama.
+bool has_experts(const LayerKind& kind) {
+  return kind.feed_forward == static_cast<uint8_t>(format::FeedForward::kExperts);
+}
+bool has_query_rank(const LayerKind& kind) { return kind.query_rank != 0; }
+
+// A name of an architecture's own comes before that of Llama, one of some layers before that of
+// all.
 constexpr RoleName kRows[] = {
     {TensorNames::kPhi3, TensorRole::kQ, "self_attn.qkv_proj.weight"},
     {TensorNames::kPhi3, TensorRole::kK, "self_attn.qkv_proj.weight"},
     {TensorNames::kPhi3, TensorRole::kV, "self_attn.qkv_proj.weight"},
     {TensorNames::kPhi3, TensorRole::kGate, "mlp.gate_up_proj.weight"},
     {TensorNames::kPhi3, TensorRole::kUp, "mlp.gate_up_proj.weight"},
+
     {TensorNames::kGraniteHybrid, TensorRole::kGate, "shared_mlp.input_linear.weight"},
     {TensorNames::kGraniteHybrid, TensorRole::kUp, "shared_mlp.input_linear.weight"},
     {TensorNames::kGraniteHybrid, TensorRole::kDown, "shared_mlp.output_linear.weight"},
+
+    {TensorNames::kGpt2, TensorRole::kPositions, "model.embed_positions.weight", Take::kFlat},
+    {TensorNames::kGpt2, TensorRole::kMixerNorm, "ln_1.weight", Take::kWithBias},
+    {TensorNames::kGpt2, TensorRole::kQ, "attn.c_attn.weight", Take::kColumns},
+    {TensorNames::kGpt2, TensorRole::kK, "attn.c_attn.weight", Take::kColumns},
+    {TensorNames::kGpt2, TensorRole::kV, "attn.c_attn.weight", Take::kColumns},
+    {TensorNames::kGpt2, TensorRole::kO, "attn.c_proj.weight", Take::kColumns},
+    {TensorNames::kGpt2, TensorRole::kFfnNorm, "ln_2.weight", Take::kWithBias},
+    {TensorNames::kGpt2, TensorRole::kUp, "mlp.c_fc.weight", Take::kColumns},
+    {TensorNames::kGpt2, TensorRole::kDown, "mlp.c_proj.weight", Take::kColumns},
+    {TensorNames::kGpt2, TensorRole::kFinalNorm, "model.norm.weight", Take::kWithBias},
+
+    {TensorNames::kMixtral, TensorRole::kRouter, "block_sparse_moe.gate.weight"},
+    {TensorNames::kMixtral, TensorRole::kExpertGate, "block_sparse_moe.experts.*.w1.weight"},
+    {TensorNames::kMixtral, TensorRole::kExpertUp, "block_sparse_moe.experts.*.w3.weight"},
+    {TensorNames::kMixtral, TensorRole::kExpertDown, "block_sparse_moe.experts.*.w2.weight"},
+
+    {TensorNames::kGraniteMoe, TensorRole::kRouter, "block_sparse_moe.router.layer.weight"},
+    {TensorNames::kGraniteMoe, TensorRole::kExpertGate, "block_sparse_moe.input_linear.weight",
+     Take::kSlices},
+    {TensorNames::kGraniteMoe, TensorRole::kExpertUp, "block_sparse_moe.input_linear.weight",
+     Take::kSlices},
+    {TensorNames::kGraniteMoe, TensorRole::kExpertDown, "block_sparse_moe.output_linear.weight",
+     Take::kSlices},
+
+    {TensorNames::kQwen2Moe, TensorRole::kSharedGate, "mlp.shared_expert_gate.weight", Take::kFlat},
+    {TensorNames::kQwen2Moe, TensorRole::kGate, "mlp.shared_expert.gate_proj.weight", Take::kRows,
+     has_experts},
+    {TensorNames::kQwen2Moe, TensorRole::kUp, "mlp.shared_expert.up_proj.weight", Take::kRows,
+     has_experts},
+    {TensorNames::kQwen2Moe, TensorRole::kDown, "mlp.shared_expert.down_proj.weight", Take::kRows,
+     has_experts},
+
+    {TensorNames::kDeepseek, TensorRole::kQDown, "self_attn.q_a_proj.weight"},
+    {TensorNames::kDeepseek, TensorRole::kQDownNorm, "self_attn.q_a_layernorm.weight"},
+    {TensorNames::kDeepseek, TensorRole::kQ, "self_attn.q_b_proj.weight", Take::kRows,
+     has_query_rank},
+    {TensorNames::kDeepseek, TensorRole::kLatentDown, "self_attn.kv_a_proj_with_mqa.weight"},
+    {TensorNames::kDeepseek, TensorRole::kK, "self_attn.kv_a_proj_with_mqa.weight"},
+    {TensorNames::kDeepseek, TensorRole::kLatentNorm, "self_attn.kv_a_layernorm.weight"},
+    {TensorNames::kDeepseek, TensorRole::kKeyUp, "self_attn.kv_b_proj.weight", Take::kTurnedHeads},
+    {TensorNames::kDeepseek, TensorRole::kValueUp, "self_attn.kv_b_proj.weight", Take::kHeads},
+    {TensorNames::kDeepseek, TensorRole::kChoiceBias, "mlp.gate.e_score_correction_bias"},
+    {TensorNames::kDeepseek, TensorRole::kGate, "mlp.shared_experts.gate_proj.weight", Take::kRows,
+     has_experts},
+    {TensorNames::kDeepseek, TensorRole::kUp, "mlp.shared_experts.up_proj.weight", Take::kRows,
+     has_experts},
+    {TensorNames::kDeepseek, TensorRole::kDown, "mlp.shared_experts.down_proj.weight", Take::kRows,
+     has_experts},
 
     {TensorNames::kLlama, TensorRole::kEmbedding, kEmbeddingName},
     {TensorNames::kLlama, TensorRole::kMixerNorm, "input_layernorm.weight"},
@@ -33,22 +90,38 @@ constexpr RoleName kRows[] = {
     {TensorNames::kLlama, TensorRole::kGate, "mlp.gate_proj.weight"},
     {TensorNames::kLlama, TensorRole::kUp, "mlp.up_proj.weight"},
     {TensorNames::kLlama, TensorRole::kDown, "mlp.down_proj.weight"},
+    {TensorNames::kLlama, TensorRole::kRouter, "mlp.gate.weight"},
+    {TensorNames::kLlama, TensorRole::kExpertGate, "mlp.experts.*.gate_proj.weight"},
+    {TensorNames::kLlama, TensorRole::kExpertUp, "mlp.experts.*.up_proj.weight"},
+    {TensorNames::kLlama, TensorRole::kExpertDown, "mlp.experts.*.down_proj.weight"},
     {TensorNames::kLlama, TensorRole::kFinalNorm, "model.norm.weight"},
     {TensorNames::kLlama, TensorRole::kLmHead, kLmHeadName},
 };
 
 constexpr std::string_view kWeight = ".weight";
 constexpr std::string_view kBias = ".bias";
+constexpr char kNumber = '*';
 
-// The row that names a role; nullptr: none does, by itself.
-const RoleName* find_row(const RoleNames& names, TensorNames own, TensorRole role) {
+// The row that names a role, where is_of says that it is of the layer; nullptr: none does, by
+// itself.
+template <typename IsOf>
+const RoleName* find_row(const RoleNames& names, TensorNames own, TensorRole role,
+                         const IsOf& is_of) {
   const RoleName* found = nullptr;
   for (const RoleName& row : names.rows) {
-    if (row.role != role) continue;
+    if (row.role != role || !is_of(row)) continue;
     if (row.names == own) return &row;
-    if (row.names == TensorNames::kLlama) found = &row;
+    if (row.names == TensorNames::kLlama && found == nullptr) found = &row;
   }
   return found;
+}
+
+// That of the rows of the same layers, or of all.
+const RoleName* find_row(const RoleNames& names, TensorNames own, const NamedRole& role) {
+  const auto same = [&](const RoleName& row) { return row.of == role.of; };
+  const auto all = [](const RoleName& row) { return row.of == nullptr; };
+  const RoleName* found = find_row(names, own, role.role, same);
+  return found != nullptr ? found : find_row(names, own, role.role, all);
 }
 
 constexpr auto kNoRole = static_cast<TensorRole>(format::kTensorRoles);
@@ -61,12 +134,12 @@ TensorRole role_called(std::string_view name) {
   return kNoRole;
 }
 
-// The first role of this name; kNoRole: none.
-TensorRole role_named(const RoleNames& names, TensorNames own, std::string_view name) {
+// The row of the first role of this name; nullptr: none.
+const RoleName* row_named(const RoleNames& names, TensorNames own, std::string_view name) {
   for (const RoleName& row : names.rows) {
-    if (row.name == name && find_row(names, own, row.role) == &row) return row.role;
+    if (row.name == name && find_row(names, own, {row.role, "", row.of}) == &row) return &row;
   }
-  return kNoRole;
+  return nullptr;
 }
 
 bool is_of_layer(TensorRole role) {
@@ -77,16 +150,33 @@ bool is_of_layer(TensorRole role) {
   return !has(kRowsBeforeLayers) && !has(kRowsBehindLayers);
 }
 
-// Rows of a role's tensor in layers of a kind.
-uint64_t rows_of(const Config& config, uint8_t kind, TensorRole role) {
-  const format::LayerKind& k = config.kinds[kind];
+// What a role takes of a tensor that it shares with others, in layers of a kind.
+uint64_t extent_of(const Config& config, const LayerKind& kind, const RoleName& name) {
   for (size_t part = 0; part < kLayerParts; ++part) {
-    for (const TensorRow& row : layer_part(k, part)) {
-      if (row.role != role || row.n_matrices(*config.model, k) == 0) continue;
-      return (row.form == TensorForm::kVector ? row.cols : row.rows)(*config.model, k);
+    for (const TensorRow& row : layer_part(kind, part)) {
+      if (row.role != name.role || row.n_matrices(*config.model, kind) == 0) continue;
+      const bool takes_columns = row.form == TensorForm::kVector || name.take == Take::kTurnedHeads;
+      return (takes_columns ? row.cols : row.rows)(*config.model, kind);
     }
   }
   return 0;
+}
+
+std::string bias_name(std::string_view weight) {
+  weight.remove_suffix(kWeight.size());
+  return std::string(weight).append(kBias);
+}
+
+// The names of all tensors that a pattern names.
+std::vector<std::string> names_of(const std::string& pattern, Take take, uint32_t n_matrices) {
+  if (take == Take::kWithBias) return {pattern, bias_name(pattern)};
+  const size_t at = pattern.find(kNumber);
+  if (at == std::string::npos) return {pattern};
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < n_matrices; ++i) {
+    names.push_back(std::string(pattern).replace(at, 1, std::to_string(i)));
+  }
+  return names;
 }
 
 }  // namespace
@@ -109,26 +199,27 @@ std::optional<NamedRole> find_role(const RoleNames& names, TensorNames own, std:
     if (name.empty() || found.layer.empty()) return std::nullopt;
     name.remove_prefix(1);
   }
-  found.role = role_named(names, own, name);
-  if (found.role == kNoRole && name.ends_with(kBias)) {
+  const RoleName* row = row_named(names, own, name);
+  found.role = row != nullptr ? row->role : kNoRole;
+  if (row == nullptr && name.ends_with(kBias)) {
     name.remove_suffix(kBias.size());
-    const TensorRole matrix = role_named(names, own, std::string(name).append(kWeight));
-    if (matrix != kNoRole) found.role = role_called(std::string(role_name(matrix)).append(kBias));
+    row = row_named(names, own, std::string(name).append(kWeight));
+    if (row != nullptr) found.role = role_called(std::string(role_name(row->role)).append(kBias));
   }
   if (found.role == kNoRole || is_of_layer(found.role) == found.layer.empty()) return std::nullopt;
+  found.of = row->of;
   return found;
 }
 
 std::string role_name_in(const RoleNames& names, TensorNames own, const NamedRole& role) {
-  const RoleName* row = find_row(names, own, role.role);
+  const RoleName* row = find_row(names, own, role);
   std::string name;
   if (row != nullptr) {
     name = row->name;
   } else {
-    row = find_row(names, own, without_bias(role.role));
+    row = find_row(names, own, {without_bias(role.role), role.layer, role.of});
     if (row == nullptr || !row->name.ends_with(kWeight)) return "";
-    name = row->name.substr(0, row->name.size() - kWeight.size());
-    name += kBias;
+    name = bias_name(row->name);
   }
   if (role.layer.empty()) return name;
   return std::string(names.layers).append(role.layer).append(".").append(name);
@@ -151,23 +242,30 @@ std::string without_wrappers(std::string name) {
   return name;
 }
 
-TensorPart checkpoint_part(const Config& config, const TensorSpec& spec) {
+Recipe recipe_of(const Config& config, const TensorSpec& spec) {
   const auto id = static_cast<format::Architecture>(config.model->architecture);
   const TensorNames own = architecture_row(id).names;
   const bool is_in_layer = spec.layer != format::kNone;
-  const std::string layer = is_in_layer ? std::to_string(spec.layer) : "";
-  TensorPart part = {role_name_in(kHuggingFaceNames, own, {spec.role, layer}), 0, 0};
-  const RoleName* found = find_row(kHuggingFaceNames, own, spec.role);
-  if (found == nullptr) found = find_row(kHuggingFaceNames, own, without_bias(spec.role));
+  const LayerKind kind = is_in_layer ? config.kinds[spec.kind] : LayerKind{};
+  const auto is_of = [&kind](const RoleName& row) { return row.of == nullptr || row.of(kind); };
+  const RoleName* found = find_row(kHuggingFaceNames, own, spec.role, is_of);
+  const bool is_named = found != nullptr;
+  if (!is_named) found = find_row(kHuggingFaceNames, own, without_bias(spec.role), is_of);
   if (found == nullptr) throw std::logic_error("a role without a name");
-  for (const RoleName& row : kRows) {
-    if (row.names != found->names || row.name != found->name) continue;
-    if (row.role == found->role) part.first_row = part.n_rows;
-    part.n_rows += is_in_layer        ? rows_of(config, spec.kind, row.role)
-                   : spec.is_matrix() ? spec.shape.rows
-                                      : spec.shape.cols;
+  const std::string layer = is_in_layer ? std::to_string(spec.layer) : "";
+  const Take take = is_named ? found->take : Take::kRows;
+  const std::string name = role_name_in(kHuggingFaceNames, own, {spec.role, layer, found->of});
+  Recipe recipe = {names_of(name, take, spec.n_matrices), take, 0, 0};
+  if (!is_in_layer) {
+    recipe.all = spec.is_matrix() ? spec.shape.rows : spec.shape.cols;
+    return recipe;
   }
-  return part;
+  for (const RoleName& row : kRows) {
+    if (row.names != found->names || row.name != found->name || !is_of(row)) continue;
+    if (row.role == found->role) recipe.first = recipe.all;
+    recipe.all += extent_of(config, kind, row);
+  }
+  return recipe;
 }
 
 }  // namespace cria::converter

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "converter/architecture_table.h"
 #include "quant/model_layout.h"
@@ -14,11 +15,26 @@ namespace cria::converter {
 inline constexpr const char* kEmbeddingName = "model.embed_tokens.weight";
 inline constexpr const char* kLmHeadName = "lm_head.weight";
 
-// A bias that has no row is called as its matrix, ".bias" in place of ".weight".
+// How a role's tensor is taken from what is called so. What several roles of one name take lies
+// side by side there, in the order of the table.
+enum class Take : uint8_t {
+  kRows,         // rows of a matrix or, where the name has a number, of each of a stack; values
+  kColumns,      // of a matrix that lies transposed: [cols][rows]
+  kSlices,       // of a stack that is one tensor: [n_matrices][rows][cols]
+  kHeads,        // of a stack that is one matrix: [n_matrices * rows][cols]
+  kTurnedHeads,  // the same, each matrix transposed
+  kWithBias,     // the weights of a norm, then those called as their bias
+  kFlat,         // the values of a matrix as wide as the model
+};
+
+// A bias that has no row is called as its matrix, ".bias" in place of ".weight", and has its order.
 struct RoleName {
   TensorNames names;  // kLlama: where an architecture has no name of its own
   format::TensorRole role;
-  std::string_view name;  // in a layer, behind its number
+  std::string_view name;  // in a layer, behind its number; '*': the number of a stack's matrix
+  Take take = Take::kRows;
+  // The layers that it is of; nullptr: all that have no row of their own.
+  bool (*of)(const format::LayerKind&) = nullptr;
 };
 
 // The names of one kind of files. Roles with one name are its rows, in the order of the table.
@@ -34,6 +50,7 @@ extern const RoleNames kHuggingFaceNames;
 struct NamedRole {
   format::TensorRole role;
   std::string_view layer;  // its number, as it is written; empty: outside the layers
+  bool (*of)(const format::LayerKind&) = nullptr;  // of its row
 };
 // Nothing: no role is called so.
 [[nodiscard]] std::optional<NamedRole> find_role(const RoleNames& names, TensorNames own,
@@ -49,16 +66,21 @@ struct NamedRole {
 // data parallel training and of its sharded kind.
 [[nodiscard]] std::string without_wrappers(std::string name);
 
-// Where a tensor stands: rows [first_row, first_row + its own) of n_rows that the name has. A
-// tensor by itself is all of them.
-struct TensorPart {
-  std::string name;
-  uint64_t first_row;
-  uint64_t n_rows;
+// How a checkpoint's tensors lie, as far as its config says and the table of names does not.
+struct StoredForm {
+  bool has_pairs = false;       // rows of q and k that rotate together are one beside the other
+  uint32_t n_extra_layers = 0;  // behind the last one, for other tokens than the next: not read
 };
 
-// Of a matrix, rows are its output rows; of a vector, its values. Not of kRope, which no checkpoint
-// needs to store.
-[[nodiscard]] TensorPart checkpoint_part(const Config& config, const TensorSpec& spec);
+// Where a tensor stands: in the order of the file, which is the first's that has several.
+struct Recipe {
+  std::vector<std::string> names;  // one a matrix of a stack; weights and biases; else one
+  Take take;
+  uint64_t first;  // of what all roles of the name take, what this one does: rows, or values
+  uint64_t all;
+};
+
+// Not of kRope, which no checkpoint needs to store.
+[[nodiscard]] Recipe recipe_of(const Config& config, const TensorSpec& spec);
 
 }  // namespace cria::converter

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "converter/error.h"
-#include "converter/row_range.h"
 #include "converter/tensor_names.h"
+#include "converter/tensor_source.h"
 
 namespace cria::converter {
 namespace {
@@ -50,9 +51,7 @@ std::string reason_of_missing(const Checkpoint& checkpoint, const std::string& n
                        : reason_of_missing(checkpoint, name)));
 }
 
-void check_source(const TensorSpec& spec, const TensorPart& part, const SourceTensor& source) {
-  std::vector<uint64_t> wanted = {part.n_rows};
-  if (spec.is_matrix()) wanted.push_back(spec.shape.cols);
+void check_source(const SourceTensor& source, const std::vector<uint64_t>& wanted) {
   const std::string where = source.path().string() + ": tensor " + shown(source.name());
   // First, because the shape of packed weights says nothing to a user.
   if (const std::string problem = source.problem(); !problem.empty()) {
@@ -66,9 +65,9 @@ void check_source(const TensorSpec& spec, const TensorPart& part, const SourceTe
 
 // Tables of angles and masks, which older checkpoints store and the config gives anyway.
 bool is_buffer(std::string_view name) {
-  constexpr std::string_view kLastParts[] = {".inv_freq",     ".cos_cached",  ".sin_cached",
-                                             ".cos_cache",    ".sin_cache",   ".masked_bias",
-                                             ".position_ids", ".causal_mask", ".attn_rot_embd"};
+  constexpr std::string_view kLastParts[] = {
+      ".inv_freq",    ".cos_cached",   ".sin_cached",  ".cos_cache",     ".sin_cache",
+      ".masked_bias", ".position_ids", ".causal_mask", ".attn_rot_embd", ".attn.bias"};
   return name.find(".rotary_emb.") != std::string_view::npos ||
          std::any_of(std::begin(kLastParts), std::end(kLastParts),
                      [name](std::string_view part) { return name.ends_with(part); });
@@ -83,20 +82,34 @@ bool is_known_extra(const std::string& name) {
 bool is_of_model(std::string_view name) {
   constexpr std::string_view kBegins[] = {"model.layers.", "model.norm.", "model.embed_",
                                           "lm_head.",      "blk.",        "output.",
-                                          "output_norm.",  "token_embd"};
+                                          "output_norm.",  "token_embd",  "position_embd"};
   return std::any_of(std::begin(kBegins), std::end(kBegins),
                      [name](std::string_view begin) { return name.starts_with(begin); });
 }
 
+// The number of a layer's tensor; nothing: it is of none.
+std::optional<uint64_t> layer_of(std::string_view name) {
+  constexpr std::string_view kLayers = "model.layers.";
+  constexpr size_t kDigits = 9;
+  if (!name.starts_with(kLayers)) return std::nullopt;
+  name.remove_prefix(kLayers.size());
+  const std::string digits(name.substr(0, name.find('.')));
+  const bool is_number = !digits.empty() && digits.size() <= kDigits &&
+                         digits.find_first_not_of("0123456789") == std::string::npos;
+  return is_number ? std::optional(std::stoull(digits)) : std::nullopt;
+}
+
 // Weights that no role takes would change what their part computes: the config names another
 // architecture, or fewer layers. Others, of a second head for example, are warned of.
-void judge_extras(const Checkpoint& checkpoint, const std::set<std::string>& used,
-                  std::vector<std::string>* warnings) {
+void judge_extras(const Checkpoint& checkpoint, uint64_t n_layers, const StoredForm& form,
+                  const std::set<std::string>& used, std::vector<std::string>* warnings) {
   size_t n_extras = 0;
   std::string names;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     if (used.contains(name) || is_known_extra(name) || is_zero_bias(*tensor)) continue;
-    if (is_of_model(name)) {
+    const std::optional<uint64_t> layer = layer_of(name);
+    const bool is_extra = layer && *layer >= n_layers && *layer < n_layers + form.n_extra_layers;
+    if (!is_extra && is_of_model(name)) {
       refuse(tensor->path().string() + ": tensor " + shown(tensor->name()) +
              " has no place in this architecture with these layers; the config is another model's");
     }
@@ -142,7 +155,7 @@ bool embedding_is_tied(const Checkpoint& checkpoint, bool config_says_tied,
 }
 
 TensorPlan plan_tensors(const Checkpoint& checkpoint, const Config& config,
-                        std::span<const MatrixFormat> formats) {
+                        std::span<const MatrixFormat> formats, const StoredForm& form) {
   TensorPlan plan;
   std::set<std::string> used;
   TensorWalk walk(config);
@@ -152,24 +165,24 @@ TensorPlan plan_tensors(const Checkpoint& checkpoint, const Config& config,
       plan.tensors.push_back({spec, nullptr});
       continue;
     }
-    const TensorPart part = checkpoint_part(config, spec);
-    const SourceTensor* own = checkpoint.find(part.name);
-    const SourceTensor* source = own;
-    if (source == nullptr && has_flag(config, format::kTiedEmbedding) &&
-        spec.role == TensorRole::kEmbedding) {
-      source = checkpoint.find(kLmHeadName);
+    const Recipe recipe = recipe_of(config, spec);
+    const std::vector<uint64_t> shape = stored_shape(config, spec, recipe);
+    const bool may_be_head =
+        has_flag(config, format::kTiedEmbedding) && spec.role == TensorRole::kEmbedding;
+    std::vector<const SourceTensor*> stored;
+    for (const std::string& own : recipe.names) {
+      const bool is_head = may_be_head && checkpoint.find(own) == nullptr;
+      const std::string name = is_head ? kLmHeadName : own;
+      const SourceTensor* tensor = checkpoint.find(name);
+      if (tensor == nullptr) refuse_missing(checkpoint, spec, own);
+      check_source(*tensor, shape);
+      used.insert(name);
+      stored.push_back(tensor);
     }
-    if (source == nullptr) refuse_missing(checkpoint, spec, part.name);
-    check_source(spec, part, *source);
-    used.insert(source == own ? part.name : kLmHeadName);
-    const uint64_t n_rows = spec.is_matrix() ? spec.shape.rows : spec.shape.cols;
-    if (n_rows != part.n_rows) {
-      plan.parts.push_back(std::make_unique<RowRange>(*source, part.first_row, n_rows));
-      source = plan.parts.back().get();
-    }
-    plan.tensors.push_back({spec, source});
+    plan.tensors.push_back(
+        {spec, make_source(config, spec, recipe, form, std::move(stored), &plan.views)});
   }
-  judge_extras(checkpoint, used, &plan.warnings);
+  judge_extras(checkpoint, config.model->n_layers, form, used, &plan.warnings);
   return plan;
 }
 

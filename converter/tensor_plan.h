@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "converter/checkpoint.h"
+#include "converter/tensor_names.h"
 #include "quant/model_layout.h"
 #include "quant/quantize.h"
 
@@ -23,7 +24,7 @@ struct PlannedTensor {
 
 struct TensorPlan {
   std::vector<PlannedTensor> tensors;  // in the canonical order of quant/model_layout.h
-  std::vector<std::unique_ptr<SourceTensor>> parts;  // of the checkpoint's, where tensors are some
+  std::vector<std::unique_ptr<SourceTensor>> views;  // where tensors are made of the checkpoint's
   std::vector<std::string> warnings;
 };
 
@@ -39,6 +40,7 @@ struct TensorPlan {
 // ProgramError for a tensor that is missing, has another shape than the config says, or a number
 // type that is not read.
 [[nodiscard]] TensorPlan plan_tensors(const Checkpoint& checkpoint, const Config& config,
-                                      std::span<const MatrixFormat> formats);
+                                      std::span<const MatrixFormat> formats,
+                                      const StoredForm& form = {});
 
 }  // namespace cria::converter

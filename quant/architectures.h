@@ -10,9 +10,10 @@
 namespace cria {
 
 // Names by format::Architecture, counted from 1.
-inline constexpr const char* kArchitectureNames[] = {"llama", "mistral", "granite", "qwen2",
-                                                     "qwen3", "smollm3", "phi3",    "granite4"};
-static_assert(static_cast<size_t>(format::Architecture::kGraniteHybrid) ==
+inline constexpr const char* kArchitectureNames[] = {
+    "llama", "mistral", "granite",  "qwen2",    "qwen3", "smollm3",    "phi3",      "granite4",
+    "gpt2",  "mixtral", "qwen2moe", "qwen3moe", "olmoe", "granitemoe", "deepseek2", "deepseek3"};
+static_assert(static_cast<size_t>(format::Architecture::kDeepseekV3) ==
               std::size(kArchitectureNames));
 
 [[nodiscard]] constexpr bool is_architecture(uint32_t value) {

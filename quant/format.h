@@ -94,6 +94,14 @@ enum class Architecture : uint32_t {
   kSmolLm3 = 6,
   kPhi3 = 7,
   kGraniteHybrid = 8,
+  kGpt2 = 9,
+  kMixtral = 10,
+  kQwen2Moe = 11,
+  kQwen3Moe = 12,
+  kOlmoe = 13,
+  kGraniteMoe = 14,
+  kDeepseekV2 = 15,
+  kDeepseekV3 = 16,
 };
 
 // How the elements of a tensor are stored. Matrices use layout tile16 (quant/tile16.h).

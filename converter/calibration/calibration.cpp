@@ -26,6 +26,20 @@ uint32_t calibration_tokens(const Config& config, const CalibrationWish& wish) {
   return weight_count(config) > kManyWeights ? kCalibrationTokensOfMany : kCalibrationTokens;
 }
 
+bool can_calibrate(const Config& config) {
+  constexpr uint32_t kFlags = format::flag::kMixerNorm | format::flag::kFfnNorm |
+                              format::flag::kMixerBias | format::flag::kOutputBias |
+                              format::flag::kFfnBias | format::flag::kHeadNorms |
+                              format::flag::kGated;
+  return std::all_of(config.kinds.begin(), config.kinds.end(), [](const format::LayerKind& kind) {
+    return kind.mixer == static_cast<uint8_t>(format::Mixer::kAttention) &&
+           kind.feed_forward == static_cast<uint8_t>(format::FeedForward::kDense) &&
+           kind.norm == static_cast<uint8_t>(format::Norm::kRms) &&
+           kind.activation == static_cast<uint8_t>(format::Activation::kSilu) &&
+           (kind.flags & ~kFlags) == 0 && has_flag(kind, format::flag::kGated);
+  });
+}
+
 uint64_t calibration_bytes(const Config& config, const CalibrationWish& wish) {
   constexpr uint64_t kProgram = 32 << 20;  // the process and buffers
   const uint64_t n = calibration_tokens(config, wish);

@@ -17,6 +17,10 @@ namespace cria::converter {
 // does not take hours.
 [[nodiscard]] uint32_t calibration_tokens(const Config& config, const CalibrationWish& wish);
 
+// Whether the layers are such as calibration computes: those of a Llama with what Qwen, Phi and
+// SmolLM have besides.
+[[nodiscard]] bool can_calibrate(const Config& config);
+
 // Bytes that a calibration takes besides the file being written, at most and about.
 [[nodiscard]] uint64_t calibration_bytes(const Config& config, const CalibrationWish& wish);
 

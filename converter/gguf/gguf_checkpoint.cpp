@@ -11,9 +11,9 @@
 #include "converter/gguf/gguf_config.h"
 #include "converter/gguf/gguf_tokenizer.h"
 #include "converter/memory_size.h"
-#include "converter/reordered_tensor.h"
 #include "converter/side_files.h"
 #include "converter/tensor_plan.h"
+#include "converter/tensor_views.h"
 #include "quant/format.h"
 
 namespace cria::converter {

@@ -10,8 +10,8 @@
 #include "converter/float_rows.h"
 #include "converter/llama2c/llama2c_tokenizer.h"
 #include "converter/memory_size.h"
-#include "converter/reordered_tensor.h"
 #include "converter/side_files.h"
+#include "converter/tensor_views.h"
 
 namespace cria::converter {
 namespace {

@@ -114,16 +114,19 @@ class Usage(Base):
         lines = done.stdout.splitlines()
         for line, parts in zip(lines, (("Llama", "LlamaForCausalLM", "Falcon3"), ("Mistral",), ("Granite",),
                                        ("Qwen2ForCausalLM", "Qwen2.5"), ("Qwen3ForCausalLM",), ("SmolLM3",),
-                                       ("Phi3ForCausalLM", "Phi-4-mini"), ("GraniteMoeHybridForCausalLM", "dense")), strict=True):
+                                       ("Phi3ForCausalLM", "Phi-4-mini"), ("GraniteMoeHybridForCausalLM", "dense"),
+                                       ("GPT2LMHeadModel", "DistilGPT-2"), ("MixtralForCausalLM",), ("Qwen2MoeForCausalLM",),
+                                       ("Qwen3MoeForCausalLM",), ("OlmoeForCausalLM",), ("GraniteMoeForCausalLM",),
+                                       ("DeepseekV2ForCausalLM", "V2-Lite"), ("DeepseekV3ForCausalLM",)), strict=True):
             for part in parts:
                 self.assertIn(part, line)
 
     def test_an_architecture_that_is_not_read_is_refused_with_the_list(self):
         other = Path(self.models.name) / "other"
         other.mkdir(exist_ok=True)
-        (other / "config.json").write_text(json.dumps({"architectures": ["MixtralForCausalLM"], "model_type": "mixtral"}))
-        self.assert_refused(run(other, "-o", self.output), INVALID, "MixtralForCausalLM", "mixture of experts",
-                            "this converter reads Llama, Mistral, Granite, Qwen2, Qwen3, SmolLM3, Phi-3 and Granite 4")
+        (other / "config.json").write_text(json.dumps({"architectures": ["PhiMoEForCausalLM"], "model_type": "phimoe"}))
+        self.assert_refused(run(other, "-o", self.output), INVALID, "PhiMoEForCausalLM", "mixture of experts",
+                            "this converter reads Llama, Mistral, Granite, Qwen2, Qwen3, SmolLM3, Phi-3, Granite 4 (dense), GPT-2, Mixtral")
 
     def test_mistakes_are_usage_errors(self):
         for arguments, word in (([], "MODEL"), ([self.model], "--plan"), ([self.model, "-o", self.output, "--frob"], "--frob")):

@@ -8,7 +8,7 @@
 
 #include "converter/convert.h"
 #include "converter/gguf/gguf_blocks.h"
-#include "converter/reordered_tensor.h"
+#include "converter/tensor_views.h"
 #include "quant/float16.h"
 #include "tests/unit/converter/gguf_writer.h"
 #include "tests/unit/converter/model_read_back.h"
@@ -287,8 +287,8 @@ TEST(GgufCheckpoint, WhatIsRefusedIsCalledAsTheFileCallsIt) {
        {"llama.embedding_length is no multiple of "
         "llama.attention.head_count, and "
         "llama.attention.key_length is missing"}},
-      {"llama.embedding_length", 0, {"llama.embedding_length over llama.attention.head_count"}},
-      {"llama.embedding_length", 1 << 30, {"llama.embedding_length over"}},
+      {"llama.embedding_length", 0, {"llama.embedding_length must be from 1"}},
+      {"llama.embedding_length", 1 << 30, {"llama.embedding_length must be from 1"}},
       {"llama.feed_forward_length", 0, {": llama.feed_forward_length must be from 1"}},
       {"llama.attention.head_count", 0, {"llama.attention.head_count must not be zero"}},
       {"llama.attention.head_count_kv",

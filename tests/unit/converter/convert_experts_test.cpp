@@ -1,0 +1,153 @@
+// Experts of a checkpoint become stacks, whose matrices are those of a dense layer; checkpoints
+// that lack some or whose shapes differ are refused with one line.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "converter/convert.h"
+#include "tests/unit/converter/converter_fixtures.h"
+#include "tests/unit/converter/model_read_back.h"
+
+namespace cria::test {
+namespace {
+
+using converter::Options;
+using format::TensorRole;
+
+constexpr uint64_t kWidth = 64;
+constexpr uint64_t kRows = 40;  // of an expert: no multiple of a tile's
+constexpr size_t kExperts = 3;
+const std::string kLayer = "model.layers.0.";
+
+std::string expert(size_t i, const char* matrix) {
+  return kLayer + "block_sparse_moe.experts." + std::to_string(i) + "." + matrix + ".weight";
+}
+
+class ConvertExperts : public ::testing::Test {
+ protected:
+  ConvertExperts() : checkpoint_(kWidth, kRows, 50) {
+    std::mt19937 rng(4);
+    for (const char* name : {"gate_proj", "up_proj", "down_proj"}) {
+      checkpoint_.erase(kLayer + "mlp." + name + ".weight");
+    }
+    checkpoint_.config["architectures"] = R"(["MixtralForCausalLM"])";
+    checkpoint_.config["model_type"] = R"("mixtral")";
+    checkpoint_.config["num_local_experts"] = std::to_string(kExperts);
+    checkpoint_.tensors.push_back(
+        random_tensor(kLayer + "block_sparse_moe.gate.weight", {kExperts, kWidth}, &rng));
+    for (size_t i = 0; i < kExperts; ++i) {
+      for (const char* name : {"w1", "w3"}) {
+        checkpoint_.tensors.push_back(random_tensor(expert(i, name), {kRows, kWidth}, &rng));
+      }
+      checkpoint_.tensors.push_back(random_tensor(expert(i, "w2"), {kWidth, kRows}, &rng));
+    }
+  }
+
+  // Converts, and gives the raw bytes of a tensor of layer 0.
+  ModelReadBack convert(const TinyCheckpoint& checkpoint, const std::string& name) {
+    checkpoint.write(folder_ / name);
+    Options options;
+    options.model = folder_ / name;
+    options.output = folder_ / (name + ".cria");
+    options.tokenizer = converter::TokenizerWish::kNone;
+    options.verbosity = converter::Verbosity::kQuiet;
+    options.weights = weights_;
+    options.group_size = 0;
+    options.n_threads = 2;
+    converter::Progress progress(options.verbosity);
+    EXPECT_TRUE(converter::convert(options, &progress).warnings.empty());
+    return ModelReadBack(options.output);
+  }
+  void refuses(const std::vector<std::string>& parts) {
+    expect_invalid(parts, [&] { (void)convert(checkpoint_, "refused"); });
+  }
+
+  // A Llama with one expert as its feed-forward.
+  TinyCheckpoint dense(size_t i) {
+    TinyCheckpoint one(kWidth, kRows, 50);
+    const std::pair<const char*, const char*> names[] = {
+        {"gate_proj", "w1"}, {"up_proj", "w3"}, {"down_proj", "w2"}};
+    for (const auto& [name, stored] : names) {
+      one.tensor(kLayer + "mlp." + name + ".weight").data =
+          checkpoint_.tensor(expert(i, stored)).data;
+    }
+    return one;
+  }
+
+  TempFolder folder_;
+  TinyCheckpoint checkpoint_;
+  format::NumberFormat weights_ = format::NumberFormat::kF32;
+};
+
+TEST_F(ConvertExperts, AStackIsItsMatricesOneBehindTheOther) {
+  const std::pair<TensorRole, TensorRole> roles[] = {{TensorRole::kExpertGate, TensorRole::kGate},
+                                                     {TensorRole::kExpertUp, TensorRole::kUp},
+                                                     {TensorRole::kExpertDown, TensorRole::kDown}};
+  for (const auto weights : {format::NumberFormat::kF32, format::NumberFormat::kInt8}) {
+    weights_ = weights;
+    const bool has_scales = weights == format::NumberFormat::kInt8;
+    const ModelReadBack stacked = convert(checkpoint_, "mixtral");
+    std::vector<ModelReadBack> apart;
+    for (size_t i = 0; i < kExperts; ++i) apart.push_back(convert(dense(i), "llama"));
+    for (const auto& [stack, matrix] : roles) {
+      const format::TensorEntry& entry = stacked.tensor(stack, 0);
+      EXPECT_EQ(entry.n_matrices, kExperts);
+      std::string codes;
+      std::string scales;
+      for (const ModelReadBack& one : apart) {
+        const std::string raw = one.raw(one.tensor(matrix, 0));
+        const size_t n_scales = has_scales ? (entry.rows + 15) / 16 * 16 * sizeof(float) : 0;
+        codes += raw.substr(0, raw.size() - n_scales);
+        scales += raw.substr(raw.size() - n_scales);
+      }
+      EXPECT_TRUE(stacked.raw(entry) == codes + scales) << static_cast<int>(stack);
+    }
+    EXPECT_EQ(stacked.tensor(TensorRole::kRouter, 0).number_format,
+              static_cast<uint8_t>(format::NumberFormat::kF32));
+  }
+}
+
+TEST_F(ConvertExperts, AMissingExpertIsNamed) {
+  checkpoint_.erase(expert(1, "w3"));
+  refuses({"no tensor model.layers.0.block_sparse_moe.experts.1.w3.weight", "incomplete"});
+}
+
+TEST_F(ConvertExperts, AnExpertTooManyIsNamed) {
+  checkpoint_.config["num_local_experts"] = "2";
+  checkpoint_.tensor(kLayer + "block_sparse_moe.gate.weight").shape = {2, kWidth};
+  checkpoint_.tensor(kLayer + "block_sparse_moe.gate.weight")
+      .data.resize(2 * kWidth * sizeof(float));
+  refuses({"experts.2.w1.weight has no place"});
+}
+
+TEST_F(ConvertExperts, FarMoreExpertsThanThereAreAreRefused) {
+  checkpoint_.config["num_local_experts"] = "1024";
+  refuses({"block_sparse_moe.gate.weight has shape [3, 64]", "[1024, 64]"});
+  checkpoint_.config["num_local_experts"] = "4000000000";
+  refuses({"num_local_experts must be from 1 to 1024"});
+}
+
+TEST_F(ConvertExperts, ExpertsOfOtherShapesAreNamed) {
+  TestTensor& odd = checkpoint_.tensor(expert(2, "w2"));
+  odd.shape = {kRows, kWidth};
+  refuses({"experts.2.w2.weight has shape [40, 64]", "[64, 40]"});
+  odd.shape = {1, kWidth, kRows};
+  refuses({"experts.2.w2.weight has shape [1, 64, 40]"});
+}
+
+TEST_F(ConvertExperts, AnExpertOfAnotherTypeIsNamed) {
+  TestTensor& odd = checkpoint_.tensor(expert(2, "w1"));
+  odd.dtype = "I32";
+  refuses({"experts.2.w1.weight has dtype I32"});
+}
+
+TEST_F(ConvertExperts, ABadValueIsNamedByItsExpert) {
+  const float bad = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(checkpoint_.tensor(expert(1, "w1")).data.data() + (17 * kWidth + 3) * sizeof bad,
+              &bad, sizeof bad);
+  refuses({"experts.1.w1.weight has values", "(row 17)"});
+}
+
+}  // namespace
+}  // namespace cria::test
