@@ -109,10 +109,11 @@ void gate_up(const cria_workspace& w, size_t n) {
   constexpr size_t kBlock = 1024;
   const size_t total = n * width;
   const size_t n_blocks = (total + kBlock - 1) / kBlock;
+  const Activate activate = w.model->kernels.activations[place_of(Activation::kSilu)];
   parallel_ranges(w.threads, n_blocks, [&](size_t begin, size_t end, size_t /*task*/) {
     const size_t from = begin * kBlock;
     const size_t to = end * kBlock < total ? end * kBlock : total;
-    w.model->kernels.silu_mul(w.step.gate + from, w.step.up + from, to - from);
+    activate(w.step.gate + from, w.step.up + from, to - from);
   });
 }
 

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #include "quant/tile16.h"
 #include "quant/value_groups.h"
@@ -81,8 +82,11 @@ using RmsNorm = void (*)(const float* x, const float* weight, size_t n, float ep
 using Rope = void (*)(float* x, size_t n_heads, size_t head_dim, const float* cos,
                       const float* sin);
 
-// gate[i] = (gate[i] / (1 + exp(-gate[i]))) * up[i], exp of runtime/base/scalar_math.h.
-using SiluMul = void (*)(float* gate, const float* up, size_t n);
+// gate[i] = activated gate[i] * up[i]. Activated by
+//   kSilu  g / (1 + exp(-g)), exp of runtime/base/scalar_math.h
+enum class Activation : uint8_t { kSilu };
+inline constexpr size_t kActivations = 1;
+using Activate = void (*)(float* gate, const float* up, size_t n);
 
 // x[i] += y[i] * multiplier.
 using AddScaled = void (*)(float* x, const float* y, float multiplier, size_t n);
@@ -134,20 +138,32 @@ using WeightedSumF32 = void (*)(const float* weights, const float* values, size_
 using WeightedSumQ4 = void (*)(const WeightRows& w, const uint8_t* values,
                                const uint16_t* value_scales, size_t n, size_t head_dim, float* out);
 
+// The product of each number format, by place_of.
+union Product {
+  MatmulQ8 codes;    // of a format of integers
+  MatmulF32 floats;  // of all others
+};
+struct Products {
+  Product of[std::size(kNumberFormats)];
+};
+
+// Static, as what files of several ISAs include must be (runtime/kernels/overrides.h).
+[[nodiscard]] static constexpr size_t place_of(format::NumberFormat number_format) {
+  return static_cast<size_t>(number_format) - 1;
+}
+[[nodiscard]] static constexpr size_t place_of(Activation activation) {
+  return static_cast<size_t>(activation);
+}
+
+// What an ISA does not fill is that of the ISA below it.
 struct Kernels {
   const char* isa = "";  // the highest one that put kernels here
   QuantizeRow quantize_row;
   QuantizeValues quantize_values;
-  MatmulQ8 matmul_q4_q8;
-  MatmulQ8 matmul_q4nl_q8;
-  MatmulQ8 matmul_q8_q8;
-  MatmulQ8 matmul_q8g_q8;
-  MatmulF32 matmul_f32_f32;
-  MatmulF32 matmul_f16_f32;
-  MatmulF32 matmul_bf16_f32;
+  Products products;
   RmsNorm rms_norm;
   Rope rope;
-  SiluMul silu_mul;
+  Activate activations[kActivations];  // by place_of
   AddScaled add_scaled;
   ScoresQ8 scores_q8;
   ScoresF32 scores_f32;
@@ -156,27 +172,6 @@ struct Kernels {
   WeightedSumF32 weighted_sum_f32;
   WeightedSumQ4 weighted_sum_q4;
 };
-
-// The product of weights in a format of integers. Static, as what files of several ISAs include
-// must be (runtime/kernels/overrides.h).
-[[nodiscard]] static inline MatmulQ8 integer_product(const Kernels& table,
-                                                     format::NumberFormat number_format) {
-  switch (number_format) {
-    case format::NumberFormat::kInt4:
-      return table.matmul_q4_q8;
-    case format::NumberFormat::kInt4Nl:
-      return table.matmul_q4nl_q8;
-    case format::NumberFormat::kInt8:
-      return table.matmul_q8_q8;
-    case format::NumberFormat::kInt8G32:
-      return table.matmul_q8g_q8;
-    case format::NumberFormat::kF32:
-    case format::NumberFormat::kF16:
-    case format::NumberFormat::kBf16:
-      break;
-  }
-  return nullptr;
-}
 
 // Tiles that a product may take together, with more rows of activations than are given for its
 // kind of weights: parts of a matrix that begin at their multiples break up none.

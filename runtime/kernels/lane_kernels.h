@@ -382,7 +382,7 @@ struct LaneKernels {
     table->quantize_values = quantize_values;
     table->rms_norm = rms_norm;
     table->rope = rope;
-    table->silu_mul = silu_mul;
+    table->activations[place_of(Activation::kSilu)] = silu_mul;
     table->add_scaled = add_scaled;
     table->scores_f32 = scores_f32;
     table->exp_sum = exp_sum;

@@ -45,22 +45,11 @@ void multiply(const LinearTools& tools, const LinearCall& call, const float* x, 
   const Kernels& kernels = tools.kernels;
   const QuantizedRows quantized = {tools.scratch.codes, tools.scratch.scales, tools.scratch.sums,
                                    n_rows};
-  switch (m.shape.number_format) {
-    case format::NumberFormat::kInt4:
-    case format::NumberFormat::kInt4Nl:
-    case format::NumberFormat::kInt8:
-    case format::NumberFormat::kInt8G32:
-      return integer_product(kernels, m.shape.number_format)(m.shape, m.codes, m.scales, first_tile,
-                                                             last_tile, quantized, call.y, stride);
-    case format::NumberFormat::kF32:
-      return kernels.matmul_f32_f32(m.shape, m.codes, first_tile, last_tile, x, n_rows, call.y,
-                                    stride);
-    case format::NumberFormat::kF16:
-      return kernels.matmul_f16_f32(m.shape, m.codes, first_tile, last_tile, x, n_rows, call.y,
-                                    stride);
-    case format::NumberFormat::kBf16:
-      return kernels.matmul_bf16_f32(m.shape, m.codes, first_tile, last_tile, x, n_rows, call.y,
-                                     stride);
+  const Product& product = kernels.products.of[place_of(m.shape.number_format)];
+  if (is_integer(m.shape.number_format)) {
+    product.codes(m.shape, m.codes, m.scales, first_tile, last_tile, quantized, call.y, stride);
+  } else {
+    product.floats(m.shape, m.codes, first_tile, last_tile, x, n_rows, call.y, stride);
   }
 }
 

@@ -116,13 +116,15 @@ void count_tiles(const MatrixShape& shape, size_t first_tile, size_t last_tile) 
 void count_int8(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                 size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                 size_t y_stride) {
-  kScalarKernels.matmul_q8_q8(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+  kScalarKernels.products.of[place_of(NumberFormat::kInt8)].codes(shape, codes, scales, first_tile,
+                                                                  last_tile, x, y, y_stride);
   count_tiles(shape, first_tile, last_tile);
 }
 
 void count_f32(const MatrixShape& shape, const uint8_t* codes, size_t first_tile, size_t last_tile,
                const float* x, size_t n_rows, float* y, size_t y_stride) {
-  kScalarKernels.matmul_f32_f32(shape, codes, first_tile, last_tile, x, n_rows, y, y_stride);
+  kScalarKernels.products.of[place_of(NumberFormat::kF32)].floats(
+      shape, codes, first_tile, last_tile, x, n_rows, y, y_stride);
   count_tiles(shape, first_tile, last_tile);
 }
 
@@ -147,8 +149,8 @@ TEST_P(PartsOfMatrices, MultiplyEachTileOnceAndBreakUpNoPair) {
   const LinearScratch scratch = {quantized.data(), scales.data(), sums.data(), nullptr};
   Kernels kernels;
   ASSERT_TRUE(select_kernels(0, &kernels));
-  kernels.matmul_q8_q8 = count_int8;
-  kernels.matmul_f32_f32 = count_f32;
+  kernels.products.of[place_of(NumberFormat::kInt8)].codes = count_int8;
+  kernels.products.of[place_of(NumberFormat::kF32)].floats = count_f32;
   for (const size_t n_rows : {1u, 2u, 6u, 7u, 8u, 9u, 15u, 16u}) {
     for (const uint32_t n_tiles : {1u, 4u, 22u, 24u, 34u, 100u}) {
       const Ones ones({n_tiles * 16 - 3, cols, number_format, 0});

@@ -185,8 +185,9 @@ void check_silu_mul(const Kernels& table) {
     }
     const std::vector<float> up = floats(n, fill, 2);
     float* got = rooms[0].copy(gate.data(), n, edge);
-    kScalarKernels.silu_mul(gate.data(), up.data(), n);
-    table.silu_mul(got, rooms[1].copy(up.data(), n, edge), n);
+    constexpr size_t kPlace = place_of(Activation::kSilu);
+    kScalarKernels.activations[kPlace](gate.data(), up.data(), n);
+    table.activations[kPlace](got, rooms[1].copy(up.data(), n, edge), n);
     EXPECT_TRUE(same_arrays(gate.data(), got, n)) << n;
   });
 }
