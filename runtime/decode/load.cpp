@@ -77,8 +77,9 @@ Status load(const Loading& from, const FileIndex& index, const Plan& plan, cria_
   m->backend = plan.backend;
   m->kernels = kernels;
   if (!plan.input.text_only) {
-    CRIA_TRY(take(&arena, kLayerObjectBytes * index.config.n_layers, &m->weights.layers));
-    for (uint32_t i = 0; i < index.config.n_layers; ++i) m->weights.layers[i] = {};
+    uint8_t* objects = nullptr;
+    CRIA_TRY(take(&arena, kLayerObjectBytes * index.config.n_layers, &objects));
+    lay_out_weights(m->config, objects, &m->weights);
   }
   uint64_t at = 0;
   CRIA_TRY(check_tables(from.source, m->index, &at));

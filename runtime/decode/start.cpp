@@ -21,8 +21,9 @@ Status plan_of(const cria_model& model, const cria_config& config, Plan* plan) {
 const float* rope_frequencies(const cria_model& model, uint32_t context) {
   const bool is_long =
       model.config.original_context != 0 && context > model.config.original_context;
-  return is_long ? model.weights.rope_long_inverse_frequencies
-                 : model.weights.rope_inverse_frequencies;
+  const format::TensorRole role = is_long ? format::TensorRole::kRopeLongInverseFrequencies
+                                          : format::TensorRole::kRopeInverseFrequencies;
+  return model.weights.outside.find(role)->floats();
 }
 
 Status start(const cria_model& model, const cria_config& config, std::span<uint8_t> memory,

@@ -25,7 +25,8 @@ struct StateHeader {
 static_assert(sizeof(StateHeader) == 48);
 
 uint32_t has_long_rope(const cria_session& s) {
-  return s.kv.inverse_frequencies == s.model->weights.rope_inverse_frequencies ? 0 : 1;
+  const Tensor& usual = *s.model->weights.outside.find(format::TensorRole::kRopeInverseFrequencies);
+  return s.kv.inverse_frequencies == usual.floats() ? 0 : 1;
 }
 
 // Positions whose keys and values a state has: those that the next token attends to.

@@ -4,29 +4,22 @@
 #include <span>
 
 #include "runtime/base/parallel.h"
-#include "runtime/decode/kv_cache.h"
+#include "runtime/decode/layer_step.h"
 #include "runtime/decode/model.h"
 
 namespace cria {
 
 // Scratch of a forward pass, laid out as running_layout says. Rows are prefill_chunk.
 struct StepScratch {
-  float* x;              // [rows][d_model]
-  float* normed;         // [rows][max(d_model, n_heads * head_dim)]
-  float* q;              // [rows][n_heads * head_dim]
-  float* k;              // [rows][n_kv_heads * head_dim]
-  float* v;              // [rows][n_kv_heads * head_dim]
-  float* gate;           // [rows][d_ff]; shares memory with q, k, v
-  float* up;             // [rows][d_ff]
-  float* projected;      // [rows][d_model]
+  float* x;       // [rows][d_model]
+  float* normed;  // [rows][max(d_model, n_heads * head_dim)]
+  float* block;   // [rows][d_model]
+  BlockScratch blocks;
   LinearScratch linear;  // quantized inputs of matrices
-  float* rope_cos;       // [rows][rotary_dim / 2]
-  float* rope_sin;       // [rows][rotary_dim / 2]
-  uint8_t* attention;    // [n_threads][attention_per_thread]
-  size_t attention_per_thread;
-  size_t attention_queries;
-  Row* rows;           // [rows]
-  float* turn_logits;  // [max_turns][vocab_size]; not for one turn
+  float* cosines;        // [rows][rotary_dim / 2]
+  float* sines;          // [rows][rotary_dim / 2]
+  Row* rows;             // [rows]
+  float* turn_logits;    // [max_turns][vocab_size]; not for one turn
 };
 
 }  // namespace cria

@@ -15,46 +15,16 @@ struct WeightPlaces {
   KeptTensors kept;
 };
 
-// Where the decoder looks for a tensor: a matrix or a vector.
-struct Slot {
-  Matrix* matrix;
-  const float** vector;
-};
-
-Slot slot_of(Layer* layer, format::TensorRole role) {
-  for (const LayerMatrix& m : kLayerMatrices) {
-    if (m.role == role) return {&(layer->*m.matrix), nullptr};
-    if (m.bias == role) return {nullptr, &(layer->*m.matrix).bias};
-  }
-  for (const LayerVector& v : kLayerVectors) {
-    if (v.role == role) return {nullptr, &(layer->*v.vector)};
-  }
-  return {};
-}
-
-Slot slot_of(Weights* w, const TensorSpec& spec) {
-  using format::TensorRole;
-  if (spec.layer != format::kNone) return slot_of(&w->layers[spec.layer], spec.role);
-  if (spec.role == TensorRole::kRopeInverseFrequencies) {
-    return {nullptr, &w->rope_inverse_frequencies};
-  }
-  if (spec.role == TensorRole::kRopeLongInverseFrequencies) {
-    return {nullptr, &w->rope_long_inverse_frequencies};
-  }
-  if (spec.role == TensorRole::kFinalNorm) return {nullptr, &w->final_norm};
-  return {spec.role == TensorRole::kEmbedding ? &w->embedding : &w->lm_head, nullptr};
-}
-
 // Where a tensor was bound to; null when the backend packs it. kCorrupt when it has become another
 // one since.
 Status bound_place(Weights* weights, const TensorSpec& spec, const uint8_t** place) {
-  const Slot slot = slot_of(weights, spec);
-  if (slot.vector != nullptr) {
-    *place = reinterpret_cast<const uint8_t*>(*slot.vector);
+  const Tensor& tensor = *tensor_of(weights, spec.role, spec.layer);
+  if (is_bias(spec.role)) {
+    *place = reinterpret_cast<const uint8_t*>(tensor.bias);
     return Status::kOk;
   }
-  *place = slot.matrix->codes;
-  return slot.matrix->shape == spec.shape ? Status::kOk : Status::kCorrupt;
+  *place = tensor.codes;
+  return tensor.shape == spec.shape ? Status::kOk : Status::kCorrupt;
 }
 
 // Loads or checks chunks [begin, end). Chunks of tensors that the backend packs are its own affair.
@@ -91,21 +61,27 @@ Status load_weights(const WeightLoading& from, const WeightPlaces& places, Weigh
   return Status::kOk;
 }
 
-Matrix make_matrix(const TensorSpec& spec, uint32_t tensor, const uint8_t* place) {
-  Matrix m = {};
-  m.shape = spec.shape;
-  m.tensor = tensor;
-  m.codes = place;
+// Gives a tensor of the file its place, null: the backend's to pack.
+void bind(const TensorSpec& spec, uint32_t number, const uint8_t* place, Weights* weights) {
+  Tensor* const tensor = tensor_of(weights, spec.role, spec.layer);
+  if (is_bias(spec.role)) {
+    tensor->bias = reinterpret_cast<const float*>(place);
+    return;
+  }
   const bool has_scales = place != nullptr && tensor_scale_bytes(spec) != 0;
-  m.scales = has_scales ? place + tensor_code_bytes(spec) : nullptr;
-  return m;
+  *tensor = {.shape = spec.shape,
+             .n_matrices = 1,
+             .number = number,
+             .codes = place,
+             .scales = has_scales ? place + tensor_code_bytes(spec) : nullptr,
+             .bias = nullptr,
+             .packed = nullptr};
 }
 
 // Points the decoder's view at every tensor.
 Status bind_weights(const WeightLoading& from, const WeightPlaces& places, Weights* weights) {
-  const format::ModelConfig& c = from.index.config;
   uint64_t offset = 0;
-  const uint32_t n_tensors = tensor_count(c);
+  const uint32_t n_tensors = tensor_count(from.index.config);
   for (uint32_t i = 0; i < n_tensors; ++i) {
     ListedTensor listed;
     CRIA_TRY(read_listed_tensor(from.source, from.index, i, &listed));
@@ -117,15 +93,9 @@ Status bind_weights(const WeightLoading& from, const WeightPlaces& places, Weigh
       if (offset > places.n_bytes || n_bytes > places.n_bytes - offset) return Status::kCorrupt;
       place = places.begin + offset;
     }
-    const Slot slot = slot_of(weights, listed.spec);
-    if (slot.matrix != nullptr) {
-      *slot.matrix = make_matrix(listed.spec, i, place);
-    } else {
-      *slot.vector = reinterpret_cast<const float*>(place);
-    }
+    bind(listed.spec, i, place, weights);
     if (places.in_place || kept) offset += aligned(n_bytes);
   }
-  if ((c.flags & format::kTiedEmbedding) != 0) weights->lm_head = weights->embedding;
   return Status::kOk;
 }
 

@@ -23,7 +23,7 @@ struct WeightLoading {
 
 // Weights used in place are checked there, unless skip_checksums says to trust them; all others are
 // loaded to the arena, which the plan has counted. Matrices that the backend packs are left to it.
-// The chunk table was checked (check_chunk_table). weights->layers has room for the config's.
+// The chunk table was checked (check_chunk_table), and weights laid out (lay_out_weights).
 [[nodiscard]] Status open_weights(const WeightLoading& from, bool skip_checksums, Arena* arena,
                                   Weights* weights);
 

@@ -9,14 +9,15 @@ namespace cria::test {
 namespace {
 
 using Vector = std::vector<double>;
+using Role = format::TensorRole;
 
-std::vector<float> row_of(const Matrix& m, size_t row) {
+std::vector<float> row_of(const Tensor& m, size_t row) {
   std::vector<float> values(m.shape.cols);
   unpack_row(m.shape, m.codes, m.scales, row, values.data());
   return values;
 }
 
-Vector product(const Matrix& m, bool has_bias, const Vector& x) {
+Vector product(const Tensor& m, bool has_bias, const Vector& x) {
   Vector y(m.shape.rows);
   for (size_t row = 0; row < y.size(); ++row) {
     const std::vector<float> w = row_of(m, row);
@@ -38,19 +39,22 @@ class NaiveDecoder {
   NaiveDecoder(const cria_model& model, const format::ModelConfig& config, uint32_t context)
       : w_(model.weights), c_(config), keys_(config.n_layers), values_(config.n_layers) {
     const bool is_long = (c_.flags & format::kLongRope) != 0 && context > c_.original_context;
-    frequencies_ = is_long ? w_.rope_long_inverse_frequencies : w_.rope_inverse_frequencies;
+    const Role role = is_long ? Role::kRopeLongInverseFrequencies : Role::kRopeInverseFrequencies;
+    frequencies_ = w_.outside.find(role)->floats();
   }
 
   Vector next(uint32_t token) {
-    const std::vector<float> embedded = row_of(w_.embedding, token);
+    const std::vector<float> embedded = row_of(*w_.outside.find(Role::kEmbedding), token);
     Vector x(embedded.begin(), embedded.end());
     for (double& value : x) value *= static_cast<double>(c_.embedding_multiplier);
     for (size_t layer = 0; layer < c_.n_layers; ++layer) {
-      add(attention(layer, normalized(x, w_.layers[layer].attention_norm)), &x);
-      add(feed_forward(w_.layers[layer], normalized(x, w_.layers[layer].ffn_norm)), &x);
+      const Layer& l = w_.layers[layer];
+      add(attention(layer, normalized(x, *l.find(Role::kAttentionNorm))), &x);
+      add(feed_forward(l, normalized(x, *l.find(Role::kFfnNorm))), &x);
     }
     ++position_;
-    Vector logits = product(w_.lm_head, false, normalized(x, w_.final_norm));
+    Vector logits = product(*w_.outside.find(Role::kLmHead), false,
+                            normalized(x, *w_.outside.find(Role::kFinalNorm)));
     for (double& value : logits) value /= static_cast<double>(c_.logits_divisor);
     return logits;
   }
@@ -58,8 +62,8 @@ class NaiveDecoder {
  private:
   [[nodiscard]] bool has(uint32_t flag) const { return (c_.flags & flag) != 0; }
 
-  [[nodiscard]] Vector normalized(Vector x, const float* weight) const {
-    normalize(weight, static_cast<double>(c_.rms_epsilon), x.data(), x.size());
+  [[nodiscard]] Vector normalized(Vector x, const Tensor& weight) const {
+    normalize(weight.floats(), static_cast<double>(c_.rms_epsilon), x.data(), x.size());
     return x;
   }
 
@@ -76,12 +80,12 @@ class NaiveDecoder {
   }
 
   // Heads, one behind the other: normalized where norms are, turned where the layer turns.
-  void prepare(size_t layer, const float* norm, Vector* heads) const {
+  void prepare(size_t layer, const Tensor* norm, Vector* heads) const {
     const size_t half = (c_.rotary_dim != 0 ? c_.rotary_dim : c_.head_dim) / 2;
     for (size_t at = 0; at < heads->size(); at += c_.head_dim) {
       double* x = heads->data() + at;
       if (has(format::kQkNorm)) {
-        normalize(norm, static_cast<double>(c_.rms_epsilon), x, c_.head_dim);
+        normalize(norm->floats(), static_cast<double>(c_.rms_epsilon), x, c_.head_dim);
       }
       for (size_t i = 0; turns(layer) && i < half; ++i) {
         const auto angle = static_cast<double>(static_cast<float>(position_) * frequencies_[i]);
@@ -97,12 +101,12 @@ class NaiveDecoder {
 
   Vector attention(size_t layer, const Vector& x) {
     const Layer& l = w_.layers[layer];
-    Vector q = product(l.q, has(format::kQkvBias), x);
-    Vector k = product(l.k, has(format::kQkvBias), x);
-    prepare(layer, l.q_norm, &q);
-    prepare(layer, l.k_norm, &k);
+    Vector q = product(*l.find(Role::kQ), has(format::kQkvBias), x);
+    Vector k = product(*l.find(Role::kK), has(format::kQkvBias), x);
+    prepare(layer, l.find(Role::kQNorm), &q);
+    prepare(layer, l.find(Role::kKNorm), &k);
     keys_[layer].push_back(std::move(k));
-    values_[layer].push_back(product(l.v, has(format::kQkvBias), x));
+    values_[layer].push_back(product(*l.find(Role::kV), has(format::kQkvBias), x));
     const size_t end = position_ + 1;
     const size_t begin =
         c_.sliding_window != 0 && end > c_.sliding_window ? end - c_.sliding_window : 0;
@@ -128,14 +132,14 @@ class NaiveDecoder {
         }
       }
     }
-    return product(l.o, has(format::kOutputBias), out);
+    return product(*l.find(Role::kO), has(format::kOutputBias), out);
   }
 
   [[nodiscard]] Vector feed_forward(const Layer& l, const Vector& x) const {
-    Vector gate = product(l.gate, has(format::kMlpBias), x);
-    const Vector up = product(l.up, has(format::kMlpBias), x);
+    Vector gate = product(*l.find(Role::kGate), has(format::kMlpBias), x);
+    const Vector up = product(*l.find(Role::kUp), has(format::kMlpBias), x);
     for (size_t i = 0; i < gate.size(); ++i) gate[i] *= up[i] / (1 + std::exp(-gate[i]));
-    return product(l.down, has(format::kMlpBias), gate);
+    return product(*l.find(Role::kDown), has(format::kMlpBias), gate);
   }
 
   const Weights& w_;

@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 
 #include "quant/format.h"
 #include "quant/tile16.h"
@@ -17,7 +16,8 @@
 
 namespace cria::xnnpack {
 
-// What Matrix::packed points to.
+// What Tensor::packed points to; of a stack the record of its first matrix, and behind n_bytes of
+// its memory that of the next one.
 struct PackedMatrix {
   const void* const* slices;  // [n_slices] packed weights, ascending
   uint32_t n_slices;
@@ -54,7 +54,7 @@ struct LoadLayout {
 [[nodiscard]] LoadLayout load_layout(const format::ModelConfig& config);
 
 // Packs every matrix but the embedding into memory [n_bytes], aligned to 64, and points
-// Matrix::packed to it. Scratch: LoadLayout::total a thread, then what a thread decompresses with.
+// Tensor::packed to it. Scratch: LoadLayout::total a thread, then what a thread decompresses with.
 [[nodiscard]] Status pack_model(const PackSource& from, Weights* weights, uint8_t* memory,
                                 uint64_t n_bytes);
 
@@ -63,8 +63,11 @@ struct LoadLayout {
 [[nodiscard]] Status make_operators(const format::ModelConfig& config, const Weights& weights,
                                     uint8_t* memory, uint64_t n_bytes);
 
-// Matrix i of the order in which matrices are packed: lm_head, then those of every layer.
-inline constexpr uint32_t kMatricesPerLayer = std::size(kLayerMatrices);
-[[nodiscard]] const Matrix& packed_matrix(const Weights& weights, uint32_t i);
+// The record of a matrix of a tensor that was packed.
+[[nodiscard]] inline const PackedMatrix& packed_matrix(const Tensor& tensor, uint32_t index) {
+  const auto* first = static_cast<const uint8_t*>(tensor.packed);
+  const uint64_t n_bytes = static_cast<const PackedMatrix*>(tensor.packed)->n_bytes;
+  return *reinterpret_cast<const PackedMatrix*>(first + index * static_cast<size_t>(n_bytes));
+}
 
 }  // namespace cria::xnnpack
