@@ -200,9 +200,8 @@ class BackendTest : public testing::Test {
     packed = std::make_unique<Block>(needs.model_bytes);
     operators = std::make_unique<Block>(needs.workspace_bytes);
     loading = std::make_unique<Block>(needs.load_bytes);
-    layers.assign(config.n_layers, {});
-    weights = {};
-    weights.layers = layers.data();
+    objects = std::make_unique<Block>(kLayerObjectBytes * config.n_layers);
+    lay_out_weights(config, objects->data(), &weights);
     threads = {n_threads, pool->hook(), pool->context()};
     for (uint32_t i = 0; i < tensor_count(config); ++i) bind(test::spec_at(config, i), i);
     quantized.assign(kPrefillChunk * widest_input(config) + kSlack, 0);
@@ -226,38 +225,32 @@ class BackendTest : public testing::Test {
 
   Status linear(Block* memory, const float* x, size_t n_rows, std::span<const LinearCall> calls) {
     const LinearTools tools = {kScalarKernels, threads, scratch, memory->data()};
-    return kXnnpackBackend.linear(tools, x, n_rows, calls);
+    const Segment all = {0, 0, static_cast<uint32_t>(n_rows)};
+    return kXnnpackBackend.linear(tools, x, {&all, 1}, calls);
   }
   Status linear(const float* x, size_t n_rows, std::span<const LinearCall> calls) {
     return linear(operators.get(), x, n_rows, calls);
   }
 
-  void bind(const TensorSpec& spec, uint32_t tensor) {
-    using format::TensorRole;
-    const bool is_tied = (image.index.config.flags & format::kTiedEmbedding) != 0;
-    Layer* layer = spec.layer == format::kNone ? nullptr : &layers[spec.layer];
-    Matrix* matrix = nullptr;
-    if (spec.role == TensorRole::kEmbedding && is_tied) matrix = &weights.lm_head;
-    if (spec.role == TensorRole::kLmHead) matrix = &weights.lm_head;
-    if (spec.role == TensorRole::kQ) matrix = &layer->q;
-    if (spec.role == TensorRole::kK) matrix = &layer->k;
-    if (spec.role == TensorRole::kV) matrix = &layer->v;
-    if (spec.role == TensorRole::kO) matrix = &layer->o;
-    if (spec.role == TensorRole::kGate) matrix = &layer->gate;
-    if (spec.role == TensorRole::kUp) matrix = &layer->up;
-    if (spec.role == TensorRole::kDown) matrix = &layer->down;
-    if (matrix != nullptr) *matrix = {spec.shape, tensor, nullptr, nullptr, nullptr, nullptr};
+  void bind(const TensorSpec& spec, uint32_t number) {
+    if (!spec.is_matrix) return;
+    *tensor_of(&weights, spec.role, spec.layer) = {spec.shape, 1,       number, nullptr,
+                                                   nullptr,    nullptr, nullptr};
+  }
+
+  [[nodiscard]] const Tensor& matrix(size_t layer, format::TensorRole role) const {
+    return *weights.layers[layer].find(role);
   }
 
   // Multiplies the matrices, which share an input, and compares.
-  void check_linear(const std::vector<const Matrix*>& matrices, size_t n_rows) {
+  void check_linear(const std::vector<const Tensor*>& matrices, size_t n_rows) {
     const uint32_t cols = matrices.front()->shape.cols;
     std::vector<float> x(n_rows * cols + kSlack, 0.0f);
     for (float& value : x) value = normal(random);
     std::vector<std::vector<float>> outputs;
     outputs.reserve(matrices.size());
     std::vector<LinearCall> calls;
-    for (const Matrix* m : matrices) {
+    for (const Tensor* m : matrices) {
       outputs.emplace_back(n_rows * m->shape.rows + 1, kCanary);
       calls.push_back({m, outputs.back().data()});
     }
@@ -274,11 +267,11 @@ class BackendTest : public testing::Test {
     }
   }
 
-  void compare(const Matrix& m, const std::vector<float>& x, size_t n_rows,
+  void compare(const Tensor& m, const std::vector<float>& x, size_t n_rows,
                const std::vector<float>& y) {
     const MatrixShape& shape = m.shape;
     const bool is_float = tile_scale_bytes(shape) == 0;
-    const std::vector<uint8_t>& planes = image.tensors[m.tensor];
+    const std::vector<uint8_t>& planes = image.tensors[m.number];
     // Rounded additions as in xnnpack_operator_test.cpp, the widest of the formats.
     const double bound = (double(padded_cols(shape)) + 4) * kEpsilon;
     ASSERT_LE(bound, 1e-4);
@@ -298,7 +291,7 @@ class BackendTest : public testing::Test {
           magnitude += std::fabs(term);
         }
         ASSERT_LE(std::fabs(sum - static_cast<double>(y[i * shape.rows + row])), bound * magnitude)
-            << "tensor " << m.tensor << " row " << row << " of " << n_rows << " seed " << kSeed;
+            << "tensor " << m.number << " row " << row << " of " << n_rows << " seed " << kSeed;
         ++n_compared;
       }
     }
@@ -333,12 +326,15 @@ class BackendTest : public testing::Test {
     loading.reset();
     const std::vector<uint8_t> as_packed = packed->bytes();
     for (const size_t n_rows : {size_t{1}, size_t{2}, size_t{7}, size_t{64}, size_t{1}}) {
-      const Layer& layer = layers.back();
-      check_linear({&layer.q, &layer.k, &layer.v}, n_rows);
-      check_linear({&layer.o}, n_rows);
-      check_linear({&layer.gate, &layer.up}, n_rows);
-      check_linear({&layer.down}, n_rows);
-      check_linear({&weights.lm_head}, n_rows);
+      using format::TensorRole;
+      const Layer& layer = weights.layers.back();
+      check_linear(
+          {layer.find(TensorRole::kQ), layer.find(TensorRole::kK), layer.find(TensorRole::kV)},
+          n_rows);
+      check_linear({layer.find(TensorRole::kO)}, n_rows);
+      check_linear({layer.find(TensorRole::kGate), layer.find(TensorRole::kUp)}, n_rows);
+      check_linear({layer.find(TensorRole::kDown)}, n_rows);
+      check_linear({weights.outside.find(TensorRole::kLmHead)}, n_rows);
       if (HasFatalFailure()) return;
     }
     EXPECT_EQ(std::memcmp(packed->data(), as_packed.data(), as_packed.size()), 0)
@@ -357,7 +353,7 @@ class BackendTest : public testing::Test {
   std::unique_ptr<Block> of_step;
   std::vector<int8_t> quantized;
   LinearScratch scratch = {};
-  std::vector<Layer> layers;
+  std::unique_ptr<Block> objects;  // layers and tensors
   Weights weights = {};
   std::mt19937 random{kSeed};
   std::normal_distribution<float> normal;
@@ -450,7 +446,7 @@ TEST_F(BackendTest, ThreadsDoNotChangeABit) {
     open(odd_config(NumberFormat::kInt4, 32), n_threads);
     ASSERT_EQ(load(), Status::kOk);
     ASSERT_EQ(start(), Status::kOk);
-    const Matrix& gate = layers[0].gate;
+    const Tensor& gate = matrix(0, format::TensorRole::kGate);
     std::mt19937 same_every_time(kSeed);
     std::vector<float> x(7 * gate.shape.cols + kSlack);
     for (float& value : x) value = normal(same_every_time);
@@ -466,7 +462,7 @@ TEST_F(BackendTest, RowsThatAreZeroOrNotFiniteGiveZeros) {
   open(odd_config(NumberFormat::kInt8, 0), 1);
   ASSERT_EQ(load(), Status::kOk);
   ASSERT_EQ(start(), Status::kOk);
-  const Matrix& q = layers[0].q;
+  const Tensor& q = matrix(0, format::TensorRole::kQ);
   std::vector<float> x(2 * q.shape.cols + kSlack, 0.0f);
   x[q.shape.cols] = INFINITY;
   std::vector<float> y(2 * q.shape.rows, kCanary);
@@ -518,7 +514,7 @@ TEST_F(BackendTest, WorkspacesOfOneModelTakeTurns) {
   ASSERT_EQ(start(), Status::kOk);
   Block other(needs.workspace_bytes);
   ASSERT_EQ(start(&other, needs.workspace_bytes), Status::kOk);
-  const Matrix& up = layers[1].up;
+  const Tensor& up = matrix(1, format::TensorRole::kUp);
   std::vector<float> x(kPrefillChunk * up.shape.cols + kSlack);
   for (float& value : x) value = normal(random);
   std::vector<float> y(kPrefillChunk * up.shape.rows);
