@@ -56,7 +56,8 @@ struct Ones {
 
 // It keeps the file's layout, and nothing else.
 TEST(ExactBackend, NeedsNoMemoryOfItsOwn) {
-  const format::ModelConfig config = test::small_config(NumberFormat::kInt4, 32);
+  ConfigParts parts = test::small_config(NumberFormat::kInt4, 32);
+  const Config config = parts.view();
   BackendNeeds needs;
   std::memset(&needs, 0xee, sizeof needs);
   ASSERT_EQ(kExactBackend.needs(config, 3, 64, &needs), Status::kOk);
