@@ -230,7 +230,14 @@ struct Stack {
       fill(shape, test::random_values(size_t{shape.rows} * shape.cols, seed + i, 0.1f),
            codes.data() + i * code_bytes, scales.data() + i * scale_bytes);
     }
-    tensor = {shape, kMatricesOfStack, 0, codes.data(), scales.data(), nullptr, nullptr};
+    tensor = {shape,
+              kMatricesOfStack,
+              0,
+              TensorForm::kMatrix,
+              codes.data(),
+              scales.data(),
+              nullptr,
+              nullptr};
   }
 
   static void fill(const MatrixShape& shape, const std::vector<float>& values, uint8_t* codes,
@@ -276,7 +283,11 @@ struct Stack {
 
   // One matrix of the stack by itself.
   [[nodiscard]] Tensor matrix(uint32_t index) const {
-    return {tensor.shape, 1, 0, tensor.codes_of(index), tensor.scales_of(index), nullptr, nullptr};
+    Tensor one = tensor;
+    one.n_matrices = 1;
+    one.codes = tensor.codes_of(index);
+    one.scales = tensor.scales_of(index);
+    return one;
   }
 
   Tensor tensor = {};
