@@ -183,7 +183,7 @@ const char* check_per_layer(const ModelScalars& m) {
 
 uint8_t users_of(const LayerKind& k) {
   const auto bit = [](uint8_t first, uint8_t number) -> uint8_t {
-    return number == 0 ? 0 : static_cast<uint8_t>(first << (number - 1));
+    return static_cast<uint8_t>(number == 0 ? 0 : first << (number - 1));
   };
   const bool is_clamped = k.activation == static_cast<uint8_t>(format::Activation::kClampedSwiglu);
   return static_cast<uint8_t>(bit(kAttention, k.mixer) | bit(kDense, k.feed_forward) |

@@ -98,7 +98,7 @@ TEST(MemoryPlan, OfAOneBillionParameterModelIsWhatTheArithmeticSays) {
   EXPECT_EQ(plan.workspace.objects, 512u);
   EXPECT_EQ(plan.workspace.backend, 0u);
   // Of 64 rows: x, normed, what a block adds; gate and up; inputs of 8192 as int8 with scales and
-  // sums; cosines and sines; 16 bytes for each row. Attention has its scratch where gate and up are.
+  // sums; cosines and sines; 16 bytes for each row. Attention's scratch is where gate and up are.
   EXPECT_EQ(plan.workspace.running, 3u * 64 * 2048 * 4 + 2 * 64 * 8192 * 4 +
                                         64 * (8192 + 2 * 8192 / 32 * 4) + 64 * 64 * 4 + 64 * 16);
   EXPECT_EQ(plan.workspace.sampling, 128256u * 8);

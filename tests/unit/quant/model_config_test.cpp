@@ -4,9 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
+#include <algorithm>
 #include <cfloat>
-#include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -51,7 +50,7 @@ void for_each_block(const Test& test) {
 std::string fault_of(const std::vector<uint8_t>& section) {
   ConfigBytes bytes = {};
   if (section.size() > sizeof bytes.bytes) return "too long";
-  std::memcpy(bytes.bytes, section.data(), section.size());
+  std::copy(section.begin(), section.end(), bytes.bytes);
   Config config;
   const char* const field = read_config({bytes.bytes, section.size()}, &config);
   return field == nullptr ? "" : field;
