@@ -43,17 +43,17 @@ struct Ones {
     matrix.codes = codes.data();
     matrix.scales = scales.data();
   }
-  Matrix matrix = {};
+  Tensor matrix = {};
   std::vector<uint8_t> codes;
   std::vector<uint8_t> scales;
 };
 
 // It keeps the file's layout, and nothing else.
 TEST(ExactBackend, NeedsNoMemoryOfItsOwn) {
-  const format::ModelConfig config = test::small_config(NumberFormat::kInt4, 32);
+  ConfigParts config = test::small_config(NumberFormat::kInt4, 32);
   BackendNeeds needs;
   std::memset(&needs, 0xee, sizeof needs);
-  ASSERT_EQ(kExactBackend.needs(config, 3, 64, &needs), Status::kOk);
+  ASSERT_EQ(kExactBackend.needs(config.view(), 3, 64, &needs), Status::kOk);
   EXPECT_TRUE(needs.keeps_tile16);
   EXPECT_EQ(needs.model_bytes, 0u);
   EXPECT_EQ(needs.workspace_bytes, 0u);
