@@ -1,66 +1,78 @@
 #include "tests/support/matrix_formats.h"
 
-#include <cstring>
 #include <iterator>
+#include <map>
+#include <utility>
 
 #include "quant/align.h"
-#include "quant/tensor_roles.h"
 
 namespace cria::test {
 namespace {
 
-uint16_t wanted_count(const TensorRoleRow& row, const format::ModelConfig& c) {
-  if (!is_there(row, c)) return 0;
-  return static_cast<uint16_t>(row.place == TensorPlace::kInLayers ? c.n_layers : 1);
+bool is_of(const format::MatrixCount& count, uint8_t kind, uint16_t role) {
+  return count.kind == kind && count.role == role;
 }
 
-// The first format with a count, or std::size(kMatrixFormats).
-size_t first_place(const uint16_t (&counts)[format::kMatrixFormatPlaces]) {
-  size_t place = 0;
-  while (place < std::size(kMatrixFormats) && counts[place] == 0) ++place;
-  return place;
+bool is_format(const format::MatrixCount& count) {
+  return count.format < std::size(kMatrixFormats);
+}
+
+// Matrices by kind and role.
+std::map<std::pair<uint8_t, uint16_t>, uint32_t> wanted_counts(const Config& c) {
+  std::map<std::pair<uint8_t, uint16_t>, uint32_t> wanted;
+  TensorWalk walk(c);
+  for (TensorSpec spec = {}; walk.next(kMatrixFormats[0], &spec);) {
+    if (spec.form == TensorForm::kMatrix) ++wanted[{spec.kind, static_cast<uint16_t>(spec.role)}];
+  }
+  return wanted;
 }
 
 }  // namespace
 
-void set_all_formats(format::ModelConfig* c, MatrixFormat matrix_format) {
-  std::memset(c->n_matrices, 0, sizeof c->n_matrices);
-  for (const TensorRoleRow& row : kTensorRoles) {
-    if (row.matrix == kNoMatrix) continue;
-    c->n_matrices[row.matrix][place_of(matrix_format)] = wanted_count(row, *c);
+void set_all_formats(ConfigParts* c, MatrixFormat matrix_format) {
+  c->count_formats([&](const TensorSpec&) { return matrix_format; });
+}
+
+void set_formats(ConfigParts* c, std::span<const MatrixFormat> formats) {
+  std::vector<MatrixFormat> of_matrices;
+  TensorWalk walk(c->view());
+  for (TensorSpec spec = {}; walk.next(kMatrixFormats[0], &spec); formats = formats.subspan(1)) {
+    if (spec.form == TensorForm::kMatrix) of_matrices.push_back(formats.front());
+  }
+  auto next = of_matrices.begin();
+  c->count_formats([&](const TensorSpec&) { return *next++; });
+}
+
+void mend_counts(ConfigParts* c) {
+  const std::vector<format::MatrixCount> old = std::exchange(c->counts, {});
+  const uint8_t main = !old.empty() && is_format(old[0]) ? old[0].format : uint8_t{0};
+  for (const auto& [of, wanted] : wanted_counts(c->view())) {
+    const auto& [kind, role] = of;
+    std::vector<format::MatrixCount> own;
+    uint64_t sum = 0;
+    for (const format::MatrixCount& count : old) {
+      if (!is_of(count, kind, role) || !is_format(count)) continue;
+      own.push_back(count);
+      sum += count.count;
+    }
+    if (sum != wanted) own = {{role, kind, own.empty() ? main : own[0].format, wanted}};
+    c->counts.insert(c->counts.end(), own.begin(), own.end());
   }
 }
 
-void mend_counts(format::ModelConfig* c) {
-  size_t main = 0;
-  for (const auto& counts : c->n_matrices) {
-    main = first_place(counts);
-    if (main < std::size(kMatrixFormats)) break;
-  }
-  if (main == std::size(kMatrixFormats)) main = 0;
-  for (const TensorRoleRow& row : kTensorRoles) {
-    if (row.matrix == kNoMatrix) continue;
-    auto& counts = c->n_matrices[row.matrix];
-    uint32_t sum = 0;
-    for (const uint16_t n : counts) sum += n;
-    if (sum == wanted_count(row, *c)) continue;
-    const size_t place = first_place(counts);
-    std::memset(counts, 0, sizeof counts);
-    counts[place < std::size(kMatrixFormats) ? place : main] = wanted_count(row, *c);
-  }
-}
-
-std::vector<MatrixFormat> formats_of(const format::ModelConfig& config) {
-  format::MatrixCounts left;
-  std::memcpy(left, config.n_matrices, sizeof left);
-  std::vector<MatrixFormat> formats(tensor_count(config), kMatrixFormats[0]);
-  for (uint32_t i = 0; i < formats.size(); ++i) {
-    const TensorRoleRow& row = role_row(tensor_spec(config, i, formats[i]).role);
-    if (row.matrix == kNoMatrix) continue;
-    const size_t place = first_place(left[row.matrix]);
-    if (place == std::size(kMatrixFormats)) continue;
-    --left[row.matrix][place];
-    formats[i] = kMatrixFormats[place];
+std::vector<MatrixFormat> formats_of(const Config& config) {
+  std::vector<format::MatrixCount> left(config.counts.begin(), config.counts.end());
+  std::vector<MatrixFormat> formats;
+  TensorWalk walk(config);
+  for (TensorSpec spec = {}; walk.next(kMatrixFormats[0], &spec);) {
+    formats.push_back(kMatrixFormats[0]);
+    if (spec.form != TensorForm::kMatrix) continue;
+    for (format::MatrixCount& count : left) {
+      if (!is_of(count, spec.kind, static_cast<uint16_t>(spec.role)) || count.count == 0) continue;
+      --count.count;
+      formats.back() = kMatrixFormats[count.format];
+      break;
+    }
   }
   return formats;
 }
@@ -70,15 +82,17 @@ bool is_for_exact_alone(MatrixFormat f) {
          f.number_format == format::NumberFormat::kInt8G32;
 }
 
-TensorSpec spec_at(const format::ModelConfig& config, uint32_t index) {
+TensorSpec spec_at(const Config& config, uint32_t index) {
   return tensor_spec(config, index, formats_of(config)[index]);
 }
 
-uint64_t offset_of(const format::ModelConfig& config, uint32_t index) {
+uint64_t offset_of(const Config& config, uint32_t index) {
   const std::vector<MatrixFormat> formats = formats_of(config);
+  TensorWalk walk(config);
   uint64_t offset = 0;
-  for (uint32_t i = 0; i < index; ++i) {
-    offset += aligned(tensor_bytes(tensor_spec(config, i, formats[i])));
+  TensorSpec spec = {};
+  for (uint32_t i = 0; i < index && walk.next(formats[i], &spec); ++i) {
+    offset += aligned(tensor_bytes(spec));
   }
   return offset;
 }

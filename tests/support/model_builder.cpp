@@ -1,6 +1,7 @@
 #include "tests/support/model_builder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <random>
 
@@ -8,9 +9,9 @@
 #include "quant/align.h"
 #include "quant/float16.h"
 #include "quant/model_layout.h"
-#include "quant/tensor_roles.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/model_surgery.h"
+#include "tests/support/test_configs.h"
 
 namespace cria::test {
 namespace {
@@ -25,7 +26,38 @@ class PlaneWriter {
  public:
   explicit PlaneWriter(uint32_t seed) : random_(seed) {}
 
-  Bytes codes(NumberFormat number_format, uint64_t n_bytes) {
+  // Codes, or the values of a vector.
+  Bytes codes(const TensorSpec& spec) {
+    const uint64_t n_bytes = tensor_code_bytes(spec);
+    if (spec.role == format::TensorRole::kRope) return of_one_sign(n_bytes, 1);
+    if (spec.role == format::TensorRole::kDecay) return of_one_sign(n_bytes, -1);
+    return codes_of(spec.shape.number_format, n_bytes);
+  }
+
+  Bytes scales(const TensorSpec& spec, uint64_t n_bytes) {
+    constexpr float kLargestCode = 128.0f;
+    Bytes plane(n_bytes);
+    const auto positive = [](float value) {
+      return value < 0 ? -value / kLargestCode : value / kLargestCode;
+    };
+    if (spec.shape.number_format == NumberFormat::kInt8) {
+      fill<float>(&plane, positive);
+    } else {
+      fill<uint16_t>(&plane, [&](float value) {
+        return f32_to_bf16(spec.has_signed_scales ? value / kLargestCode : positive(value));
+      });
+    }
+    return plane;
+  }
+
+ private:
+  // Values that all have one sign: rates of RoPE are not negative, those of decay not positive.
+  Bytes of_one_sign(uint64_t n_bytes, float sign) {
+    Bytes plane(n_bytes);
+    fill<float>(&plane, [&](float value) { return std::copysign(value, sign); });
+    return plane;
+  }
+  Bytes codes_of(NumberFormat number_format, uint64_t n_bytes) {
     constexpr uint8_t kForbiddenCode = 0x80;
     Bytes plane(n_bytes);
     switch (number_format) {
@@ -53,30 +85,6 @@ class PlaneWriter {
     return plane;
   }
 
-  // RoPE's are not negative.
-  Bytes frequencies(uint64_t n_bytes) {
-    Bytes plane(n_bytes);
-    fill<float>(&plane, [](float value) { return value < 0 ? -value : value; });
-    return plane;
-  }
-
-  Bytes scales(const TensorSpec& spec, uint64_t n_bytes) {
-    constexpr float kLargestCode = 128.0f;
-    Bytes plane(n_bytes);
-    const auto positive = [](float value) {
-      return value < 0 ? -value / kLargestCode : value / kLargestCode;
-    };
-    if (spec.shape.number_format == NumberFormat::kInt8) {
-      fill<float>(&plane, positive);
-    } else {
-      fill<uint16_t>(&plane, [&](float value) {
-        return f32_to_bf16(spec.has_signed_scales ? value / kLargestCode : positive(value));
-      });
-    }
-    return plane;
-  }
-
- private:
   template <typename T, typename Convert>
   void fill(Bytes* plane, const Convert& convert) {
     constexpr float kLeast = 0.001f;
@@ -136,28 +144,27 @@ Bytes join(const std::vector<Part>& parts) {
 
 }  // namespace
 
-Bytes build_model(const format::ModelConfig& config, uint32_t seed) {
+Bytes build_model(const Config& config, uint32_t seed) {
   return build_model(config, formats_of(config), seed);
 }
 
-Bytes build_model(const format::ModelConfig& config, std::span<const MatrixFormat> formats,
-                  uint32_t seed) {
+Bytes build_model(const Config& config, std::span<const MatrixFormat> formats, uint32_t seed) {
   PlaneWriter writer(seed);
-  converter::ChunkEncoder encoder(static_cast<format::Compression>(config.compression), kLevel);
+  converter::ChunkEncoder stored(format::Compression::kStored, kLevel);
+  converter::ChunkEncoder compressed(format::Compression::kZstd, kLevel);
   std::vector<format::TensorEntry> directory;
   std::vector<format::ChunkEntry> chunks;
   Bytes data;
-  for (uint32_t i = 0; i < tensor_count(config); ++i) {
-    const TensorSpec spec = tensor_spec(config, i, formats[i]);
+  TensorWalk walk(config);
+  TensorSpec spec = {};
+  for (size_t i = 0; i < formats.size() && walk.next(formats[i], &spec); ++i) {
+    converter::ChunkEncoder& encoder = is_stored(config, spec) ? stored : compressed;
     directory.push_back(tensor_entry(spec, static_cast<uint32_t>(chunks.size())));
-    append_plane(is_rope(spec.role)
-                     ? writer.frequencies(tensor_code_bytes(spec))
-                     : writer.codes(spec.shape.number_format, tensor_code_bytes(spec)),
-                 plane_values(spec, Plane::kCodes), &encoder, &data, &chunks);
+    append_plane(writer.codes(spec), plane_values(spec, Plane::kCodes), &encoder, &data, &chunks);
     append_plane(writer.scales(spec, tensor_scale_bytes(spec)), plane_values(spec, Plane::kScales),
                  &encoder, &data, &chunks);
   }
-  std::vector<Part> parts = {{SectionKind::kConfig, bytes_of(std::vector{config})},
+  std::vector<Part> parts = {{SectionKind::kConfig, section_of(config)},
                              {SectionKind::kTensorDirectory, bytes_of(directory)},
                              {SectionKind::kChunkTable, bytes_of(chunks)},
                              {SectionKind::kData, data}};

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "quant/format.h"
+#include "quant/model_config.h"
 #include "quant/number_formats.h"
 #include "tests/support/model_files.h"
 
@@ -13,9 +13,9 @@ namespace cria::test {
 
 // A valid file without tokenizer, chat template and metadata: the data section is the last, so that
 // the file ends with its last tensor. Weights follow from seed; compression is the config's.
-[[nodiscard]] Bytes build_model(const format::ModelConfig& config, uint32_t seed);
+[[nodiscard]] Bytes build_model(const Config& config, uint32_t seed);
 // With these formats of the tensors, which the config counts.
-[[nodiscard]] Bytes build_model(const format::ModelConfig& config,
-                                std::span<const MatrixFormat> formats, uint32_t seed);
+[[nodiscard]] Bytes build_model(const Config& config, std::span<const MatrixFormat> formats,
+                                uint32_t seed);
 
 }  // namespace cria::test

@@ -75,10 +75,18 @@ void mend_checksums(std::span<uint8_t> file) {
 
 void set_sliding_window(std::span<uint8_t> file, uint32_t window) {
   const std::span<uint8_t> section = section_bytes(file, format::SectionKind::kConfig);
-  format::ModelConfig config;
-  std::memcpy(&config, section.data(), sizeof config);
-  config.sliding_window = window;
-  std::memcpy(section.data(), &config, sizeof config);
+  format::ModelScalars model;
+  std::memcpy(&model, section.data(), sizeof model);
+  for (uint32_t i = 0; i < model.n_kinds; ++i) {
+    uint8_t* const place = section.data() + sizeof model + i * sizeof(format::LayerKind);
+    format::LayerKind kind;
+    std::memcpy(&kind, place, sizeof kind);
+    const auto mixer = static_cast<format::Mixer>(kind.mixer);
+    if (mixer == format::Mixer::kAttention || mixer == format::Mixer::kLatentAttention) {
+      kind.window = window;
+    }
+    std::memcpy(place, &kind, sizeof kind);
+  }
   mend_checksums(file);
 }
 

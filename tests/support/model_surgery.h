@@ -13,7 +13,7 @@ namespace cria::test {
 // Recomputes the checksums of chunks, sections and header. Entries that point outside the file are
 // left as they are, and so is a file without room for a header.
 void mend_checksums(std::span<uint8_t> file);
-// Lets a valid model look back so many positions; 0: to all. The checksums hold.
+// Lets all layers of a valid model look back so many positions; 0: to all. The checksums hold.
 void set_sliding_window(std::span<uint8_t> file, uint32_t window);
 
 }  // namespace cria::test

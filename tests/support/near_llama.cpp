@@ -1,107 +1,108 @@
 #include "tests/support/near_llama.h"
 
+#include <utility>
+
 #include "tests/support/matrix_formats.h"
 #include "tests/support/test_configs.h"
 
 namespace cria::test {
 namespace {
 
-using format::ModelConfig;
+namespace flag = format::flag;
+using format::Architecture;
+using format::LayerKind;
 
 // Weights of build_model are near 0.03: what follows makes up for it.
-ModelConfig base_config(MatrixFormat f) {
-  ModelConfig c = small_config(f.number_format, f.group_size);
-  c.attention_multiplier = 1e4f;
-  c.residual_multiplier = 20.0f;
-  c.logits_divisor = 0.005f;
+ConfigParts base_config(MatrixFormat f) {
+  ConfigParts c = small_config(f.number_format, f.group_size);
+  c.kinds[0].score_multiplier = 1e4f;
+  c.model.residual_multiplier = 20.0f;
+  c.model.logits_divisor = 0.005f;
   return c;
 }
 
-void set_everything(ModelConfig* c) {
-  c->n_layers = 5;
-  c->head_dim = 24;
-  c->rotary_dim = 18;
-  c->flags = format::kQkNorm | format::kLongRope | format::kQkvBias | format::kTiedEmbedding;
-  c->attention_multiplier = 2e3f;
-  c->original_context = 48;
-  c->rope_factor = 1.25f;
-  c->no_rope_period = 3;
-  c->no_rope_layers[0] = 0b010;
+ConfigParts base_config(MatrixFormat f, Architecture architecture) {
+  ConfigParts c = base_config(f);
+  c.model.architecture = static_cast<uint32_t>(architecture);
+  return c;
 }
 
-NearLlama made(const char* name, ModelConfig config, ModelConfig without, MatrixFormat f) {
+// Layers without RoPE among those of kind 0: a kind of their own.
+void set_layers(ConfigParts* c, std::vector<uint8_t> layers) {
+  LayerKind standing = c->kinds[0];
+  standing.rope_table = format::kNoTable;
+  c->kinds.push_back(standing);
+  c->layers = std::move(layers);
+}
+
+// Heads that are wider than d_model would have them.
+void widen_heads(ConfigParts* c) {
+  set_head_dim(c, 24);
+  c->kinds[0].score_multiplier = 2e3f;
+}
+
+NearLlama made(const char* name, ConfigParts config, ConfigParts without, MatrixFormat f) {
   set_all_formats(&config, f);
   set_all_formats(&without, f);
-  return {name, config, without};
+  return {name, std::move(config), std::move(without)};
+}
+
+NearLlama with_everything(MatrixFormat f) {
+  ConfigParts c = base_config(f);
+  widen_heads(&c);
+  c.model.flags = format::kTiedEmbedding;
+  c.model.rope_tables[0].n_pairs = 9;
+  c.layers.assign(5, 0);
+  ConfigParts without = c;
+  c.kinds[0].flags |= flag::kHeadNorms | flag::kMixerBias;
+  c.model.rope_tables[0] = {9, 1.25f, 48, 0};
+  set_layers(&c, {0, 1, 0, 0, 1});
+  return made("everything", c, without, f);
 }
 
 }  // namespace
 
 std::vector<NearLlama> near_llamas(MatrixFormat f) {
   std::vector<NearLlama> all;
-  const ModelConfig base = base_config(f);
 
-  ModelConfig c = base;
-  c.architecture = static_cast<uint32_t>(format::Architecture::kQwen2);
-  c.flags = format::kQkvBias | format::kTiedEmbedding;
-  ModelConfig without = c;
-  without.flags = format::kTiedEmbedding;
+  ConfigParts c = base_config(f, Architecture::kQwen2);
+  c.model.flags = format::kTiedEmbedding;
+  ConfigParts without = c;
+  c.kinds[0].flags |= flag::kMixerBias;
   all.push_back(made("qwen2", c, without, f));
 
-  c = base;
-  c.architecture = static_cast<uint32_t>(format::Architecture::kQwen3);
-  c.flags = format::kQkNorm;
-  c.head_dim = 24;
-  c.attention_multiplier = 2e3f;
+  c = base_config(f, Architecture::kQwen3);
+  widen_heads(&c);
   without = c;
-  without.flags = 0;
+  c.kinds[0].flags |= flag::kHeadNorms;
   all.push_back(made("qwen3", c, without, f));
 
-  c = base;
-  c.architecture = static_cast<uint32_t>(format::Architecture::kSmolLm3);
-  c.n_layers = 5;
-  c.no_rope_period = 4;
-  c.no_rope_layers[0] = 0b1000;
+  c = base_config(f, Architecture::kSmolLm3);
+  c.layers.assign(5, 0);
   without = c;
-  without.no_rope_period = 0;
-  without.no_rope_layers[0] = 0;
+  set_layers(&c, {0, 0, 0, 1, 0});
   all.push_back(made("smollm3", c, without, f));
 
-  c = base;
-  c.architecture = static_cast<uint32_t>(format::Architecture::kPhi3);
-  c.rotary_dim = 12;
-  c.sliding_window = 20;
+  c = base_config(f, Architecture::kPhi3);
+  c.model.rope_tables[0].n_pairs = 6;
+  c.kinds[0].window = 20;
   without = c;
-  without.rotary_dim = 4;
+  without.model.rope_tables[0].n_pairs = 2;
   all.push_back(made("phi3", c, without, f));
 
-  c = base;
-  c.architecture = static_cast<uint32_t>(format::Architecture::kPhi3);
-  c.flags = format::kLongRope;
-  c.original_context = 96;
-  c.rope_factor = 1.25f;
+  c = base_config(f, Architecture::kPhi3);
+  c.model.rope_tables[0].original_context = 96;
   without = c;
-  without.rope_factor = 1.0f;
+  c.model.rope_tables[0].factor = 1.25f;
   all.push_back(made("longrope", c, without, f));
 
-  c = base;
-  c.architecture = static_cast<uint32_t>(format::Architecture::kGraniteHybrid);
-  c.no_rope_period = 1;
-  c.no_rope_layers[0] = 1;
+  // The table stays, so that the weights are those of the same seed with RoPE.
+  c = base_config(f, Architecture::kGraniteHybrid);
   without = c;
-  without.no_rope_period = 0;
-  without.no_rope_layers[0] = 0;
+  c.kinds[0].rope_table = format::kNoTable;
   all.push_back(made("granite4", c, without, f));
 
-  c = base;
-  set_everything(&c);
-  without = base;
-  without.n_layers = c.n_layers;
-  without.head_dim = c.head_dim;
-  without.rotary_dim = c.rotary_dim;
-  without.attention_multiplier = c.attention_multiplier;
-  without.flags = format::kTiedEmbedding;
-  all.push_back(made("everything", c, without, f));
+  all.push_back(with_everything(f));
   return all;
 }
 

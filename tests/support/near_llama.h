@@ -5,16 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "quant/format.h"
+#include "converter/config_parts.h"
 #include "quant/number_formats.h"
 
 namespace cria::test {
 
 struct NearLlama {
   std::string name;
-  format::ModelConfig config;
+  ConfigParts config;
   // The same without what it is named for: of the same tensors, or of fewer.
-  format::ModelConfig without;
+  ConfigParts without;
 };
 
 [[nodiscard]] std::vector<NearLlama> near_llamas(MatrixFormat matrix_format);

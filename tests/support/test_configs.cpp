@@ -4,29 +4,73 @@
 
 namespace cria::test {
 
-format::ModelConfig small_config(format::NumberFormat weights, uint16_t group_size) {
-  format::ModelConfig c = {};
-  c.architecture = static_cast<uint32_t>(format::Architecture::kLlama);
-  c.n_layers = 2;
-  c.d_model = 64;
-  c.n_heads = 4;
-  c.n_kv_heads = 2;
-  c.head_dim = 16;
-  c.d_ff = 96;
-  c.vocab_size = 50;
-  c.max_context = 128;
-  c.planned_context = 64;
-  c.rms_epsilon = 1e-5f;
-  c.embedding_multiplier = 1.0f;
-  c.residual_multiplier = 1.0f;
-  c.attention_multiplier = 0.25f;
-  c.logits_divisor = 1.0f;
-  c.rope_factor = 1.0f;
-  c.bos_token = 1;
-  c.n_end_tokens = 1;
-  c.end_tokens[0] = 2;
+format::LayerKind blank_kind() {
+  format::LayerKind k = {};
+  k.norm = static_cast<uint8_t>(format::Norm::kRms);
+  k.rope_table = format::kNoTable;
+  k.shared_with = format::kNoKind;
+  return k;
+}
+
+format::LayerKind llama_kind() {
+  format::LayerKind k = blank_kind();
+  k.mixer = static_cast<uint8_t>(format::Mixer::kAttention);
+  k.feed_forward = static_cast<uint8_t>(format::FeedForward::kDense);
+  k.activation = static_cast<uint8_t>(format::Activation::kSilu);
+  k.flags = format::flag::kMixerNorm | format::flag::kFfnNorm | format::flag::kGated;
+  k.n_query_heads = 4;
+  k.n_key_heads = 2;
+  k.n_value_heads = 2;
+  k.key_dim = 16;
+  k.value_dim = 16;
+  k.rope_table = 0;
+  k.score_multiplier = 0.25f;
+  k.norm_epsilon = 1e-5f;
+  k.inner_epsilon = 1e-5f;
+  k.d_ff = 96;
+  return k;
+}
+
+ConfigParts small_config(format::NumberFormat weights, uint16_t group_size) {
+  ConfigParts c;
+  format::ModelScalars& m = c.model;
+  m.architecture = static_cast<uint32_t>(format::Architecture::kLlama);
+  m.d_model = 64;
+  m.vocab_size = 50;
+  m.max_context = 128;
+  m.planned_context = 64;
+  m.final_norm = static_cast<uint32_t>(format::Norm::kRms);
+  m.norm_epsilon = 1e-5f;
+  m.embedding_multiplier = 1.0f;
+  m.residual_multiplier = 1.0f;
+  m.logits_divisor = 1.0f;
+  m.bos_token = 1;
+  m.n_end_tokens = 1;
+  m.end_tokens[0] = 2;
+  m.n_rope_tables = 1;
+  m.rope_tables[0] = {8, 1.0f, 0, 0};
+  c.kinds = {llama_kind()};
+  c.layers = {0, 0};
   set_all_formats(&c, {weights, group_size});
   return c;
+}
+
+void set_head_dim(ConfigParts* c, uint16_t head_dim) {
+  for (format::LayerKind& k : c->kinds) k.key_dim = k.value_dim = head_dim;
+  c->model.rope_tables[0].n_pairs = head_dim / 2;
+}
+
+ConfigParts parts_of(const Config& c) {
+  return {*c.model,
+          {c.kinds.begin(), c.kinds.end()},
+          {c.layers.begin(), c.layers.end()},
+          {c.counts.begin(), c.counts.end()}};
+}
+
+std::vector<uint8_t> section_of(const Config& c) {
+  ConfigBytes section;
+  const size_t n_bytes = write_config(c, &section);
+  return {section.bytes, section.bytes + n_bytes};
 }
 
 }  // namespace cria::test
