@@ -74,7 +74,7 @@ inline constexpr uint32_t kFlags =
   constexpr uint32_t kBothNorms = format::flag::kHeadNorms | format::flag::kWholeNorms;
   if ((k.flags & kBothNorms) == kBothNorms) return "flags";
   const bool takes_keys = (k.flags & format::flag::kValuesAreKeys) != 0;
-  if (takes_keys && k.key_dim != k.value_dim) return "value_dim";
+  if (takes_keys && k.key_dim != k.value_dim) return "flags";
   const uint32_t own = format::flag::kValuesAreKeys | format::flag::kValueNorm;
   return !has_own_rows(k) && (k.flags & own) != 0 ? "flags" : nullptr;
 }

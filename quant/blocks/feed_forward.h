@@ -115,7 +115,7 @@ inline constexpr uint32_t kFlags =
 // The field that does not go with the others, or null.
 [[nodiscard]] constexpr const char* check(const LayerKind& k) {
   if (k.n_chosen > k.n_experts) return "n_chosen";
-  if (uint64_t{k.n_experts} * k.expert_ff > format::kMaxExpertRows) return "expert_ff";
+  if (uint64_t{k.n_experts} * k.expert_ff > format::kMaxExpertRows) return "n_experts";
   constexpr uint32_t kOfMlp = format::flag::kSharedGate | format::flag::kBranchNorms;
   if (k.d_ff == 0 && (k.flags & kOfMlp) != 0) return "flags";
   if (k.n_groups == 0) {
