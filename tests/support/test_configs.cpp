@@ -31,6 +31,80 @@ format::LayerKind llama_kind() {
   return k;
 }
 
+namespace {
+
+void set_heads(format::LayerKind* k, uint16_t n_query, uint16_t n_key, uint16_t n_value) {
+  k->n_query_heads = n_query;
+  k->n_key_heads = n_key;
+  k->n_value_heads = n_value;
+  k->key_dim = 12;
+  k->value_dim = 10;
+}
+
+void set_mixer(format::Mixer mixer, format::LayerKind* k) {
+  k->mixer = static_cast<uint8_t>(mixer);
+  switch (mixer) {
+    case format::Mixer::kNothing:
+      return;
+    case format::Mixer::kAttention:
+      set_heads(k, 6, 2, 2);
+      k->score_multiplier = 0.25f;
+      break;
+    case format::Mixer::kLatentAttention:
+      set_heads(k, 6, 1, 1);
+      k->query_rank = 14;
+      k->latent_rank = 18;
+      k->shared_key_dim = 4;
+      k->score_multiplier = 0.25f;
+      break;
+    case format::Mixer::kDeltaRule:
+      set_heads(k, 2, 2, 6);
+      k->unit_epsilon = 1e-6f;
+      k->conv_taps = 4;
+      break;
+    case format::Mixer::kStateSpace:
+      set_heads(k, 2, 2, 6);
+      k->conv_taps = 4;
+      break;
+    case format::Mixer::kShortConvolution:
+      k->conv_taps = 3;
+      break;
+  }
+  k->flags |= format::flag::kMixerNorm;
+}
+
+void set_feed_forward(format::FeedForward feed_forward, format::LayerKind* k) {
+  k->feed_forward = static_cast<uint8_t>(feed_forward);
+  if (feed_forward == format::FeedForward::kNothing) return;
+  k->flags |= format::flag::kFfnNorm;
+  k->activation = static_cast<uint8_t>(format::Activation::kSilu);
+  k->d_ff = 22;
+  if (feed_forward == format::FeedForward::kDense) return;
+  k->expert_ff = 26;
+  k->n_experts = 8;
+  k->n_chosen = 2;
+  k->router_score = static_cast<uint8_t>(format::RouterScore::kSoftmax);
+  k->router_scale = 1.0f;
+}
+
+}  // namespace
+
+format::LayerKind small_kind(format::Mixer mixer, format::FeedForward feed_forward) {
+  format::LayerKind k = blank_kind();
+  k.norm_epsilon = 1e-5f;
+  k.inner_epsilon = 1e-5f;
+  set_mixer(mixer, &k);
+  set_feed_forward(feed_forward, &k);
+  return k;
+}
+
+ConfigParts small_config(format::Mixer mixer, format::FeedForward feed_forward) {
+  ConfigParts c = small_config(format::NumberFormat::kF32, 0);
+  c.kinds = {small_kind(mixer, feed_forward)};
+  set_all_formats(&c, kMatrixFormats[0]);
+  return c;
+}
+
 ConfigParts small_config(format::NumberFormat weights, uint16_t group_size) {
   ConfigParts c;
   format::ModelScalars& m = c.model;

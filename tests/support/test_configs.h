@@ -15,6 +15,11 @@ namespace cria::test {
 [[nodiscard]] format::LayerKind blank_kind();
 // The layers of small_config.
 [[nodiscard]] format::LayerKind llama_kind();
+// A valid kind of small_config's width for each mixer and feed-forward. Norms before both, biases
+// and other flags nowhere, sizes that differ from each other where they may.
+[[nodiscard]] format::LayerKind small_kind(format::Mixer mixer, format::FeedForward feed_forward);
+// small_config with such layers.
+[[nodiscard]] ConfigParts small_config(format::Mixer mixer, format::FeedForward feed_forward);
 
 // Gives heads of every kind this size, all of whose pairs RoPE table 0 turns.
 void set_head_dim(ConfigParts* config, uint16_t head_dim);
