@@ -4,29 +4,50 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "quant/model_layout.h"
 #include "tests/support/matrix_formats.h"
+#include "tests/support/random_kinds.h"
+#include "tests/support/seeds.h"
 #include "tests/support/test_configs.h"
 
 namespace cria {
 namespace {
 
-format::ModelConfig llama_1b() {
-  format::ModelConfig c = test::small_config(format::NumberFormat::kInt4, 32);
-  c.flags = format::kTiedEmbedding;
-  c.n_layers = 16;
-  c.d_model = 2048;
-  c.n_heads = 32;
-  c.n_kv_heads = 8;
-  c.head_dim = 64;
-  c.d_ff = 8192;
-  c.vocab_size = 128256;
-  c.max_context = 131072;
-  c.planned_context = 2048;
-  c.compression = static_cast<uint32_t>(format::Compression::kZstd);
-  test::mend_counts(&c);
+// A config's section and a view of it, which a ConfigParts would not give to const functions.
+class Model {
+ public:
+  explicit Model(ConfigParts c) {
+    test::mend_counts(&c);
+    EXPECT_EQ(check_config(c.view()), nullptr) << check_config(c.view());
+    EXPECT_NE(write_config(c.view(), &section_), 0u);
+  }
+  [[nodiscard]] Config view() const { return view_config(section_); }
+
+ private:
+  ConfigBytes section_;
+};
+
+ConfigParts llama_parts() {
+  ConfigParts c = test::small_config(format::NumberFormat::kInt4, 32);
+  c.model.flags = format::kTiedEmbedding;
+  c.model.d_model = 2048;
+  c.model.vocab_size = 128256;
+  c.model.max_context = 131072;
+  c.model.planned_context = 2048;
+  c.model.compression = static_cast<uint32_t>(format::FileCompression::kAny);
+  c.kinds[0].n_query_heads = 32;
+  c.kinds[0].n_key_heads = c.kinds[0].n_value_heads = 8;
+  c.kinds[0].d_ff = 8192;
+  test::set_head_dim(&c, 64);
+  c.layers.assign(16, 0);
   return c;
+}
+
+Config llama_1b() {
+  static const Model model(llama_parts());
+  return model.view();
 }
 
 PlanInput exact_input(uint32_t context) {
@@ -64,22 +85,22 @@ void expect_totals(const MemoryPlan& plan) {
 TEST(MemoryPlan, OfAOneBillionParameterModelIsWhatTheArithmeticSays) {
   MemoryPlan plan;
   ASSERT_TRUE(plan_memory(llama_1b(), exact_input(2048), &plan));
-  EXPECT_EQ(plan.model.objects, 2112u + 16 * 1024);
+  // The record, the config in whole blocks, its kind, 16 layers and their 9 tensors, three more.
+  EXPECT_EQ(plan.model.objects, 2112u + 512 + 128 + 16 * 64 + (16 * 9 + 3) * 64);
   EXPECT_EQ(plan.model.tokenizer, 8'000'064u + 128);
   // 1,235,746,816 weights of 4.5 bits, 33 norms of 2048 f32, 32 RoPE frequencies.
   EXPECT_EQ(plan.model.weights, 1235746816u / 2 + 1235746816u / 16 + 33u * 8192 + 128);
   EXPECT_EQ(plan.model.backend, 0u);
-  EXPECT_EQ(plan.session.objects, 256u);
+  EXPECT_EQ(plan.session.objects, 256u + 128);
   EXPECT_EQ(plan.session.kv_cache, 16u * 8 * 2048 * 2 * (64 + 4));
   EXPECT_EQ(plan.session.history, 8192u);
   EXPECT_EQ(plan.session.logits, (128256u + 2048u) * 4);
   EXPECT_EQ(plan.workspace.objects, 512u);
   EXPECT_EQ(plan.workspace.backend, 0u);
-  // Of 64 rows: x, normed, projected; gate and up; inputs of 8192 as int8 with scales and sums;
-  // cosines and sines; attention of two threads by 32 queries; 16 bytes for each row.
-  EXPECT_EQ(plan.workspace.running,
-            3u * 64 * 2048 * 4 + 2 * 64 * 8192 * 4 + 64 * (8192 + 2 * 8192 / 32 * 4) + 64 * 64 * 4 +
-                2 * 32 * (64 * 4 + 64 * 4 + 64 + 2 * 2 * 4 + 4 + 24) + 64 * 16);
+  // Of 64 rows: x, normed, what a block adds; gate and up; inputs of 8192 as int8 with scales and
+  // sums; cosines and sines; 16 bytes for each row. Attention has its scratch where gate and up are.
+  EXPECT_EQ(plan.workspace.running, 3u * 64 * 2048 * 4 + 2 * 64 * 8192 * 4 +
+                                        64 * (8192 + 2 * 8192 / 32 * 4) + 64 * 64 * 4 + 64 * 16);
   EXPECT_EQ(plan.workspace.sampling, 128256u * 8);
   EXPECT_EQ(plan.workspace.encoding, (8192u + 16) * 28);
   EXPECT_EQ(plan.loading, 2u * (160 + 256) * 1024);
@@ -104,32 +125,209 @@ TEST(MemoryPlan, OfAKvCacheIsWhatItsFormatTakes) {
     EXPECT_EQ(plan.session.kv_cache, kRows * static_cast<uint64_t>(row_bytes));
     expect_totals(plan);
   }
-  // The last group of a head may be shorter, and each part is whole blocks.
-  struct Case {
-    uint32_t head_dim;
-    KvRowBytes k8v4;
-  };
-  for (const Case& k :
-       {Case{2, {2, 1, 4, 2}}, Case{30, {30, 15, 4, 2}}, Case{32, {32, 16, 4, 2}},
-        Case{34, {34, 17, 4, 4}}, Case{80, {80, 40, 4, 6}}, Case{128, {128, 64, 4, 8}}}) {
-    const KvRowBytes row = kv_row_bytes(k.head_dim, KvFormat::kK8V4);
-    EXPECT_EQ(row.keys, k.k8v4.keys);
-    EXPECT_EQ(row.values, k.k8v4.values);
-    EXPECT_EQ(row.key_scales, k.k8v4.key_scales);
-    EXPECT_EQ(row.value_scales, k.k8v4.value_scales);
-    format::ModelConfig c = llama_1b();
-    c.head_dim = k.head_dim;
-    const KvLayout layout = kv_layout(c, 3, KvFormat::kK8V4);
-    constexpr uint64_t kLayoutRows = 16 * 8 * 3;  // a multiple of 64
-    EXPECT_EQ(layout.total,
-              kLayoutRows * (row.keys + row.values + row.key_scales + row.value_scales));
-    EXPECT_EQ(layout.keys + layout.values + layout.key_scales + layout.value_scales, layout.total);
+}
+
+struct StateCase {
+  uint16_t key_dim;
+  uint16_t value_dim;
+  std::vector<uint32_t> row_bytes;
+};
+
+// The last group of a head may be shorter, and each part is whole blocks.
+TEST(MemoryPlan, PartsOfAKvCacheLieOneBehindTheOther) {
+  const StateCase cases[] = {{2, 2, {2, 1, 4, 2}},     {30, 30, {30, 15, 4, 2}},
+                             {32, 32, {32, 16, 4, 2}}, {34, 34, {34, 17, 4, 4}},
+                             {80, 80, {80, 40, 4, 6}}, {128, 128, {128, 64, 4, 8}},
+                             {24, 66, {24, 33, 4, 6}}};
+  for (const StateCase& k : cases) {
+    ConfigParts c = llama_parts();
+    c.kinds[0].rope_table = format::kNoTable;
+    c.kinds[0].key_dim = k.key_dim;
+    c.kinds[0].value_dim = k.value_dim;
+    PlanInput in = exact_input(3);
+    in.kv_format = KvFormat::kK8V4;
+    Carver counting;
+    const StateLayout counted = lay_out_state(c.view(), 0, in, &counting);
+    std::vector<uint8_t> memory(counting.taken() + 1);
+    Carver carver(memory.data());
+    const StateLayout state = lay_out_state(c.view(), 0, in, &carver);
+    constexpr uint64_t kRows = 16 * 8 * 3;  // a multiple of 64
+    const uint8_t* end = memory.data();
+    ASSERT_EQ(state.parts.n, k.row_bytes.size());
+    EXPECT_EQ(state.n_positions, 3u);
+    for (size_t i = 0; i < state.parts.n; ++i) {
+      EXPECT_EQ(counted.memory[i], nullptr);
+      EXPECT_EQ(state.memory[i], end);
+      EXPECT_EQ(state.parts.parts[i].n_heads, 8u);
+      EXPECT_EQ(state.parts.parts[i].row_bytes, k.row_bytes[i]);
+      end += kRows * k.row_bytes[i];
+    }
+    EXPECT_EQ(memory.data() + carver.taken(), end);
+    EXPECT_EQ(counting.taken(), carver.taken());
   }
 }
 
+// Three kinds: all positions, a ring, and keys and values of the first kind.
+ConfigParts three_kinds() {
+  ConfigParts c = test::small_config(format::Mixer::kAttention, format::FeedForward::kDense);
+  c.model.max_context = 4096;
+  c.kinds.assign(3, c.kinds[0]);
+  c.kinds[1].window = 100;
+  c.kinds[1].n_query_heads = 3;
+  c.kinds[1].n_key_heads = c.kinds[1].n_value_heads = 3;
+  c.kinds[2].shared_with = 0;
+  c.kinds[2].n_query_heads = 2;
+  c.layers = {0, 1, 1, 0, 2, 1, 2};
+  return c;
+}
+
+TEST(MemoryPlan, EachKindKeepsWhatItsLayersAttendTo) {
+  const Model model(three_kinds());
+  const Config c = model.view();
+  PlanInput in = exact_input(1000);
+  EXPECT_EQ(layers_of(c, 0), 2u);
+  EXPECT_EQ(layers_of(c, 1), 3u);
+  EXPECT_EQ(layers_of(c, 2), 2u);
+  // 100 positions and the 63 that are written before they are read, in tiles of 64.
+  EXPECT_EQ(kept_positions(c.kinds[0], 1000, 64), 1000u);
+  EXPECT_EQ(kept_positions(c.kinds[1], 1000, 64), 192u);
+  EXPECT_EQ(kept_positions(c.kinds[1], 192, 64), 192u);
+  EXPECT_EQ(kept_positions(c.kinds[1], 191, 64), 191u);
+  EXPECT_EQ(kept_positions(c.kinds[1], 1000, 29), 128u);
+  EXPECT_EQ(kept_positions(c.kinds[1], 1000, 30), 192u);
+  MemoryPlan plan;
+  ASSERT_TRUE(plan_memory(c, in, &plan));
+  constexpr uint64_t kRowBytes = 12 + 10 + 4 + 4;
+  EXPECT_EQ(plan.session.kv_cache, (2u * 2 * 1000 + 3 * 3 * 192) * kRowBytes);
+  EXPECT_EQ(plan.session.objects, 256u + 320);
+  expect_totals(plan);
+  Carver carver;
+  EXPECT_EQ(lay_out_state(c, 2, in, &carver).parts.n, 0u);
+  EXPECT_EQ(carver.taken(), 0u);
+  // The ring is longer than the context: then it is the context.
+  in.context = 100;
+  ASSERT_TRUE(plan_memory(c, in, &plan));
+  EXPECT_EQ(plan.session.kv_cache, 2u * 2 * 100 * 12 + (2u * 2 * 100 * 10 + 32) +
+                                       2 * (2u * 2 * 100 * 4) + 10816 + 9024 + 2 * 3648);
+  in.context = 1;
+  ASSERT_TRUE(plan_memory(c, in, &plan));
+  expect_totals(plan);
+}
+
+// The scratch of the kind that needs most, and its widest heads.
+TEST(MemoryPlan, AStepHasTheScratchOfTheLargestBlock) {
+  ConfigParts c = three_kinds();
+  const auto running = [&](uint32_t rows) {
+    const Model model(c);
+    PlanInput in = exact_input(1000);
+    in.prefill_chunk = rows;
+    MemoryPlan plan;
+    EXPECT_TRUE(plan_memory(model.view(), in, &plan));
+    Carver carver;
+    (void)lay_out_step(model.view(), in, &carver);
+    EXPECT_EQ(plan.workspace.running, carver.taken());
+    return plan.workspace.running;
+  };
+  // 64 rows by 2 threads: 32 queries together, each with 64 scores, 10 sums, 32 codes, a scale, a
+  // sum, a factor and 24 bytes.
+  constexpr uint64_t kTiles = 2 * 32 * (64 * 4 + 10 * 4 + 32 + 4 + 4 + 4 + 24);
+  constexpr uint64_t kInputs = 64 * (128 + 2 * 4 * 4);
+  constexpr uint64_t kOthers = 64 * (2 * 64 * 4 + 64 * 4) + kInputs + 64 * 2 * 8 * 4 + 64 * 16;
+  EXPECT_EQ(running(64), kOthers + 64u * (72 + 24 + 20) * 4 + kTiles);
+  c.kinds[1].value_dim = 40;  // 3 * 40 values are wider than d_model and 6 * 10
+  EXPECT_EQ(running(64), kOthers + 64u * (120 - 64) * 4 + 64 * (36 + 36 + 120) * 4 + kTiles +
+                             2u * 32 * (40 - 10) * 4);
+  c = three_kinds();
+  c.kinds[2].d_ff = 1000;
+  const uint64_t wider_inputs = 64 * ((1024 - 128) + 2 * 28 * 4);
+  EXPECT_EQ(running(64), kOthers + wider_inputs + 64 * 1000 * 4);
+  c.kinds[2].flags |= format::flag::kGated;
+  EXPECT_EQ(running(64), kOthers + wider_inputs + 2 * 64 * 1000 * 4);
+  // A gate on what attention brings back.
+  c = three_kinds();
+  c.kinds[0].flags |= format::flag::kOutputGate;
+  EXPECT_EQ(running(64), kOthers + 64u * (72 + 24 + 20 + 60) * 4 + kTiles);
+}
+
+// Moving keys and values has room in what running takes, however little that is.
+TEST(MemoryPlan, MovingRowsFitsIntoRunning) {
+  ConfigParts c = three_kinds();
+  c.model.d_model = 1;
+  c.kinds[1].key_dim = 512;
+  const Model model(c);
+  PlanInput in = exact_input(10);
+  in.prefill_chunk = 1;
+  in.n_threads = 100;
+  MemoryPlan plan;
+  ASSERT_TRUE(plan_memory(model.view(), in, &plan));
+  EXPECT_EQ(moving_floats(model.view(), 100), 512u + 2 * (512 + 10) * 100);
+  EXPECT_GE(plan.workspace.running, moving_floats(model.view(), 100) * 4);
+}
+
+TEST(MemoryPlan, StayingRolesStayInAMappedFile) {
+  ConfigParts c = test::small_config(format::Mixer::kAttention, format::FeedForward::kExperts);
+  c.model.per_layer_width = 6;
+  c.model.compression = static_cast<uint32_t>(format::FileCompression::kKeepsLarge);
+  const Model model(c);
+  uint64_t staying = 0;
+  TensorKinds kinds(model.view());
+  for (TensorKind kind = {}; kinds.next(&kind);) {
+    const auto role = static_cast<int>(kind.spec.role);
+    if (role != 24 && role != 58 && role != 60 && role != 62) continue;
+    staying += kind.n * ((tensor_bytes(kind.spec) + 63) / 64 * 64);
+  }
+  EXPECT_GT(staying, 0u);
+  for (const bool mapped : {false, true}) {
+    PlanInput in = exact_input(100);
+    in.mapped = mapped;
+    in.tokenizer_bytes = in.chat_template_bytes = 0;
+    MemoryPlan plan;
+    ASSERT_TRUE(plan_memory(model.view(), in, &plan));
+    EXPECT_EQ(plan.in_place, mapped ? staying : 0);
+    EXPECT_EQ(plan.model.weights, all_tensor_bytes(model.view()) - plan.in_place);
+    EXPECT_EQ(plan.loading, 2u * (160 + 256) * 1024);
+    expect_totals(plan);
+  }
+}
+
+// Of blocks that are built: others have no scratch yet.
+TEST(MemoryPlan, PlansOfRandomKindsAddUp) {
+  size_t n_planned = 0;
+  test::for_each_seed({5, 6}, [&](uint32_t seed) {
+    for (uint32_t i = 0; i < 200; ++i) {
+      const Model model(test::random_kinds(seed * 1000 + i, test::plain_kinds()));
+      const Config c = model.view();
+      PlanInput in = exact_input(1 + i % c.model->max_context);
+      in.prefill_chunk = 1 + i % 70;
+      in.n_threads = 1 + i % 3;
+      in.mapped = i % 2 == 0;
+      in.kv_format = static_cast<KvFormat>(i % 3);
+      MemoryPlan plan;
+      ASSERT_TRUE(plan_memory(c, in, &plan));
+      expect_totals(plan);
+      uint64_t state = 0;
+      for (size_t kind = 0; kind < c.kinds.size(); ++kind) {
+        Carver carver;
+        const StateLayout layout = lay_out_state(c, kind, in, &carver);
+        EXPECT_LE(layout.n_positions, in.context);
+        state += carver.taken();
+      }
+      EXPECT_EQ(plan.session.kv_cache, state);
+      EXPECT_EQ(plan.session.objects, 256 + (96 * c.kinds.size() + 63) / 64 * 64);
+      EXPECT_EQ(plan.model.objects, 2112 + (config_bytes(*c.model) + 63) / 64 * 64 +
+                                        128 * c.kinds.size() + 64 * c.layers.size() +
+                                        64 * tensor_count(c));
+      ++n_planned;
+    }
+  });
+  EXPECT_GE(n_planned, 400u);
+}
+
 TEST(MemoryPlan, MappedStoredFilesKeepWeightsAndTablesOutOfTheArena) {
-  format::ModelConfig c = llama_1b();
-  c.compression = 0;
+  ConfigParts parts = llama_parts();
+  parts.model.compression = 0;
+  const Model model(parts);
+  const Config c = model.view();
   PlanInput in = exact_input(2048);
   in.mapped = true;
   MemoryPlan plan;
@@ -225,17 +423,17 @@ TEST(MemoryPlan, TextAloneNeedsTheTablesAndAWorkspaceToEncode) {
 }
 
 TEST(MemoryPlan, LargestModelTheFormatAllowsDoesNotOverflow) {
-  format::ModelConfig c = llama_1b();
-  c.n_layers = format::kMaxLayers;
-  c.d_model = format::kMaxModelWidth;
-  c.n_heads = 1024;
-  c.n_kv_heads = 1024;
-  c.head_dim = 128;
-  c.d_ff = format::kMaxFfnWidth;
-  c.vocab_size = format::kMaxVocab;
-  c.max_context = format::kMaxContext;
-  test::mend_counts(&c);
-  ASSERT_EQ(check_config(c), nullptr);
+  ConfigParts parts = llama_parts();
+  parts.model.d_model = format::kMaxModelWidth;
+  parts.model.vocab_size = format::kMaxVocab;
+  parts.model.max_context = format::kMaxContext;
+  parts.kinds[0].n_query_heads = 1024;
+  parts.kinds[0].n_key_heads = parts.kinds[0].n_value_heads = 1024;
+  parts.kinds[0].d_ff = format::kMaxFfnWidth;
+  test::set_head_dim(&parts, 128);
+  parts.layers.assign(format::kMaxLayers, 0);
+  const Model model(parts);
+  const Config c = model.view();
   PlanInput in = exact_input(format::kMaxContext);
   for (const KvFormat kv_format : {KvFormat::kInt8, KvFormat::kK8V4}) {
     in.kv_format = kv_format;
@@ -252,6 +450,11 @@ TEST(MemoryPlan, LargestModelTheFormatAllowsDoesNotOverflow) {
   ASSERT_TRUE(plan_memory(c, in, &plan));
   EXPECT_EQ(plan.session.kv_cache, uint64_t{1024} * 1024 * format::kMaxContext * 128 * 4 * 2);
   expect_totals(plan);
+  // Rows and threads that nobody has do not wrap either.
+  PlanInput absurd = in;
+  absurd.prefill_chunk = absurd.max_turns = absurd.n_threads = absurd.max_text_bytes = UINT32_MAX;
+  if (plan_memory(c, absurd, &plan)) expect_totals(plan);
+  EXPECT_GT(plan.total, uint64_t{1} << 50);
   uint64_t PlanInput::*const backend_bytes[] = {
       &PlanInput::backend_model_bytes, &PlanInput::backend_workspace_bytes,
       &PlanInput::backend_step_bytes, &PlanInput::backend_load_bytes};

@@ -139,7 +139,6 @@ TEST(TensorCheck, PlanesHaveTheKindOfTheirFormat) {
   const auto kind = [](NumberFormat f, Plane plane) {
     TensorSpec spec = {};
     spec.role = format::TensorRole::kEmbedding;
-    spec.is_matrix = true;
     spec.shape.number_format = f;
     return plane_values(spec, plane);
   };
@@ -156,15 +155,21 @@ TEST(TensorCheck, PlanesHaveTheKindOfTheirFormat) {
   EXPECT_EQ(kind(NumberFormat::kBf16, Plane::kCodes), PlaneValues::kBf16);
   TensorSpec with_signs = {};
   with_signs.role = format::TensorRole::kEmbedding;
-  with_signs.is_matrix = true;
   with_signs.shape.number_format = NumberFormat::kInt4;
   with_signs.has_signed_scales = true;
   EXPECT_EQ(plane_values(with_signs, Plane::kCodes), PlaneValues::kNibbleCodes);
   EXPECT_EQ(plane_values(with_signs, Plane::kScales), PlaneValues::kSignedBf16Scales);
   TensorSpec rope = {};
-  rope.role = format::TensorRole::kRopeInverseFrequencies;
+  rope.role = format::TensorRole::kRope;
+  rope.form = TensorForm::kVector;
   rope.shape.number_format = NumberFormat::kF32;
   EXPECT_EQ(plane_values(rope, Plane::kCodes), PlaneValues::kRopeFrequencies);
+  // Other vectors may be negative, and larger than frequencies.
+  for (const auto role : {format::TensorRole::kDecay, format::TensorRole::kPositions,
+                          format::TensorRole::kMixerNorm, format::TensorRole::kConvolution}) {
+    rope.role = role;
+    EXPECT_EQ(plane_values(rope, Plane::kCodes), PlaneValues::kF32);
+  }
 }
 
 }  // namespace
