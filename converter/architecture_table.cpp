@@ -11,8 +11,8 @@ namespace {
 
 using format::Architecture;
 
-constexpr uint32_t kAttentionBiases = format::kQkvBias | format::kOutputBias;
-constexpr uint32_t kAllBiases = kAttentionBiases | format::kMlpBias;
+constexpr uint32_t kAttentionBiases = format::flag::kMixerBias | format::flag::kOutputBias;
+constexpr uint32_t kAllBiases = kAttentionBiases | format::flag::kFfnBias;
 
 constexpr ArchitectureRow kArchitectures[] = {
     {.class_name = "LlamaForCausalLM",
@@ -43,7 +43,7 @@ constexpr ArchitectureRow kArchitectures[] = {
      .id = Architecture::kQwen2,
      .name = "Qwen2",
      .examples = "Qwen2, Qwen2.5, Qwen2.5-Coder, DeepSeek-R1-Distill-Qwen",
-     .flags = format::kQkvBias,
+     .flags = kLlamaFlags | format::flag::kMixerBias,
      .window = WindowKeys::kSwitch,
      .max_context = 32768,
      .n_kv_heads = 32,
@@ -53,7 +53,7 @@ constexpr ArchitectureRow kArchitectures[] = {
      .id = Architecture::kQwen3,
      .name = "Qwen3",
      .examples = "Qwen3 0.6B to 32B",
-     .flags = format::kQkNorm,
+     .flags = kLlamaFlags | format::flag::kHeadNorms,
      .flags_by_keys = kAttentionBiases,
      .window = WindowKeys::kSwitch,
      .max_context = 32768,

@@ -1,6 +1,6 @@
 // The one table of the architectures that are read: how each calls its tensors, which keys of its
 // config.json mean something and what it takes where they are silent. All of them are one decoder
-// to the runtime, told apart by flags and sizes of format::ModelConfig.
+// to the runtime, told apart by the kinds of their layers.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,10 @@ enum class NoRopeKeys : uint8_t {
   kPositionType,  // all or none, as position_embedding_type says
 };
 
+// Of LayerKind::flags, what a Llama's layers have.
+inline constexpr uint32_t kLlamaFlags =
+    format::flag::kMixerNorm | format::flag::kFfnNorm | format::flag::kGated;
+
 struct ArchitectureRow {
   const char* class_name;
   const char* model_type;
@@ -36,8 +40,8 @@ struct ArchitectureRow {
   const char* name;      // for people
   const char* examples;  // models that are such, for people
   TensorNames names = TensorNames::kLlama;
-  uint32_t flags = 0;          // that all of them have
-  uint32_t flags_by_keys = 0;  // that attention_bias and mlp_bias may set
+  uint32_t flags = kLlamaFlags;  // of all their layers
+  uint32_t flags_by_keys = 0;    // that attention_bias and mlp_bias may set
   WindowKeys window = WindowKeys::kNone;
   NoRopeKeys no_rope = NoRopeKeys::kNone;
   bool has_multipliers = false;      // of embeddings, residuals, attention and logits

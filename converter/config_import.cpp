@@ -5,16 +5,19 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "converter/architecture_table.h"
 #include "converter/error.h"
 #include "converter/json_input.h"
 #include "converter/layer_kinds.h"
+#include "converter/rope.h"
 
 namespace cria::converter {
 namespace {
 
-using format::ModelConfig;
+using format::LayerKind;
+using format::ModelScalars;
 
 // Settings that other architectures bring along; a checkpoint that has one is not what it says.
 constexpr const char* kForeignKeys[] = {
@@ -67,60 +70,120 @@ void refuse_foreign(const JsonObject& config, const ArchitectureRow& row) {
   }
 }
 
-void read_shape(const JsonObject& config, const ArchitectureRow& row, ModelConfig* model) {
+// A count within these limits.
+uint32_t count_within(const JsonObject& config, const char* key, uint32_t value, uint32_t most) {
+  if (value >= 1 && value <= most) return value;
+  config.refuse(key, "must be from 1 to " + std::to_string(most));
+}
+
+uint32_t required_within(const JsonObject& config, const char* key, uint32_t most) {
+  return count_within(config, key, config.required_count(key), most);
+}
+
+void read_sizes(const JsonObject& config, const ArchitectureRow& row, ModelScalars* model) {
+  constexpr const char* kContext = "max_position_embeddings";
   model->architecture = static_cast<uint32_t>(row.id);
-  model->n_layers = config.required_count("num_hidden_layers");
-  model->d_model = config.required_count("hidden_size");
-  model->n_heads = config.required_count("num_attention_heads");
-  model->d_ff = config.required_count(row.ffn_key);
-  model->vocab_size = config.required_count("vocab_size");
-  if (model->n_heads == 0) config.refuse("num_attention_heads", "must not be zero");
-  // null means one key-value head a head; only silence brings the architecture's default.
-  const bool silent = !config.contains("num_key_value_heads") && row.n_kv_heads != 0;
-  model->n_kv_heads =
-      config.count("num_key_value_heads").value_or(silent ? row.n_kv_heads : model->n_heads);
-  const std::optional<uint32_t> head_dim = config.count("head_dim");
-  if (!head_dim && row.head_dim == 0 && model->d_model % model->n_heads != 0) {
+  model->n_layers = required_within(config, "num_hidden_layers", format::kMaxLayers);
+  model->d_model = required_within(config, "hidden_size", format::kMaxModelWidth);
+  model->vocab_size = required_within(config, "vocab_size", format::kMaxVocab);
+  model->max_context = count_within(
+      config, kContext, config.count(kContext).value_or(row.max_context), format::kMaxContext);
+  model->final_norm = static_cast<uint32_t>(format::Norm::kRms);
+}
+
+uint32_t read_head_dim(const JsonObject& config, const ArchitectureRow& row, uint32_t d_model,
+                       uint32_t n_heads) {
+  const std::optional<uint32_t> said = config.count("head_dim");
+  if (!said && row.head_dim == 0 && d_model % n_heads != 0) {
     config.refuse("hidden_size", "is no multiple of " + config.name_of("num_attention_heads") +
                                      ", and " + config.name_of("head_dim") + " is missing");
   }
-  const uint32_t otherwise = row.head_dim != 0 ? row.head_dim : model->d_model / model->n_heads;
-  model->head_dim = head_dim.value_or(otherwise);
-  model->max_context = config.count("max_position_embeddings").value_or(row.max_context);
-  if (model->head_dim < 2 || model->head_dim > format::kMaxHeadDim || model->head_dim % 2 != 0) {
-    const std::string range = "must be even and from 2 to " + std::to_string(format::kMaxHeadDim);
-    if (head_dim) config.refuse("head_dim", range);
-    config.refuse("hidden_size", "over " + config.name_of("num_attention_heads") +
-                                     " gives heads of " + std::to_string(model->head_dim) +
-                                     " elements, which " + range);
+  const uint32_t head_dim = said.value_or(row.head_dim != 0 ? row.head_dim : d_model / n_heads);
+  if (head_dim >= 2 && head_dim <= format::kMaxHeadDim && head_dim % 2 == 0) return head_dim;
+  const std::string range = "must be even and from 2 to " + std::to_string(format::kMaxHeadDim);
+  if (said) config.refuse("head_dim", range);
+  config.refuse("hidden_size", "over " + config.name_of("num_attention_heads") +
+                                   " gives heads of " + std::to_string(head_dim) +
+                                   " elements, which " + range);
+}
+
+void read_heads(const JsonObject& config, const ArchitectureRow& row, uint32_t d_model,
+                LayerKind* kind) {
+  const uint32_t n_heads = required_within(config, "num_attention_heads", format::kMaxHeads);
+  // null means one key-value head a head; only silence brings the architecture's default.
+  const bool silent = !config.contains("num_key_value_heads") && row.n_kv_heads != 0;
+  const uint32_t n_kv_heads =
+      config.count("num_key_value_heads").value_or(silent ? row.n_kv_heads : n_heads);
+  if (n_kv_heads == 0 || n_heads % n_kv_heads != 0) {
+    config.refuse("num_key_value_heads", "must divide " + config.name_of("num_attention_heads"));
   }
+  const uint32_t head_dim = read_head_dim(config, row, d_model, n_heads);
+  if (n_heads * head_dim > format::kMaxModelWidth) {
+    config.refuse("num_attention_heads", "times the elements of a head must be from 1 to " +
+                                             std::to_string(format::kMaxModelWidth));
+  }
+  kind->mixer = static_cast<uint8_t>(format::Mixer::kAttention);
+  kind->n_query_heads = static_cast<uint16_t>(n_heads);
+  kind->n_key_heads = static_cast<uint16_t>(n_kv_heads);
+  kind->n_value_heads = kind->n_key_heads;
+  kind->key_dim = static_cast<uint16_t>(head_dim);
+  kind->value_dim = kind->key_dim;
+  kind->shared_with = format::kNoKind;
 }
 
-void read_numbers(const JsonObject& config, const ArchitectureRow& row, ModelConfig* model) {
-  const auto number = [&config](const char* key, double otherwise) {
-    return static_cast<float>(config.number(key).value_or(otherwise));
-  };
+float read_number(const JsonObject& config, const char* key, double otherwise) {
+  const auto value = static_cast<float>(config.number(key).value_or(otherwise));
+  if (!std::isfinite(value)) config.refuse(key, "is out of the range a model file can hold");
+  return value;
+}
+
+void read_numbers(const JsonObject& config, const ArchitectureRow& row, ModelScalars* model,
+                  LayerKind* kind) {
   const bool has = row.has_multipliers;
-  model->rms_epsilon = number("rms_norm_eps", row.rms_epsilon);
-  model->embedding_multiplier = has ? number("embedding_multiplier", 1) : 1;
-  model->residual_multiplier = has ? number("residual_multiplier", 1) : 1;
-  model->logits_divisor = has ? number("logits_scaling", 1) : 1;
-  model->attention_multiplier =
-      has ? number("attention_multiplier", 1)
-          : static_cast<float>(1 / std::sqrt(static_cast<double>(model->head_dim)));
+  model->norm_epsilon = read_number(config, "rms_norm_eps", row.rms_epsilon);
+  if (model->norm_epsilon < 0 || model->norm_epsilon >= 1) {
+    config.refuse("rms_norm_eps", "must be from 0 to below 1");
+  }
+  kind->norm_epsilon = model->norm_epsilon;
+  kind->inner_epsilon = model->norm_epsilon;
+  model->embedding_multiplier = has ? read_number(config, "embedding_multiplier", 1) : 1;
+  model->residual_multiplier = has ? read_number(config, "residual_multiplier", 1) : 1;
+  model->logits_divisor = has ? read_number(config, "logits_scaling", 1) : 1;
+  if (model->logits_divisor <= 0) config.refuse("logits_scaling", "must be above zero");
+  kind->score_multiplier =
+      has ? read_number(config, "attention_multiplier", 1)
+          : static_cast<float>(1 / std::sqrt(static_cast<double>(kind->key_dim)));
 }
 
-void read_flags(const JsonObject& config, const ArchitectureRow& row, ModelConfig* model) {
-  model->flags = row.flags;
+void read_feed_forward(const JsonObject& config, const ArchitectureRow& row, LayerKind* kind) {
+  kind->feed_forward = static_cast<uint8_t>(format::FeedForward::kDense);
+  kind->activation = static_cast<uint8_t>(format::Activation::kSilu);
+  kind->d_ff = required_within(config, row.ffn_key, format::kMaxFfnWidth);
+}
+
+uint32_t read_flags(const JsonObject& config, const ArchitectureRow& row) {
+  uint32_t all = row.flags;
   const auto read = [&](const char* key, uint32_t flags) {
     if (!config.boolean(key).value_or(false)) return;
     // Of these q, k and v have their biases whatever the key says.
-    const uint32_t all = row.flags | row.flags_by_keys;
-    if ((all & flags) == 0) config.refuse(key, "is not supported for this architecture");
-    model->flags |= all & flags;
+    const uint32_t had = (row.flags | row.flags_by_keys) & flags;
+    if (had == 0) config.refuse(key, "is not supported for this architecture");
+    all |= had;
   };
-  read("attention_bias", format::kQkvBias | format::kOutputBias);
-  read("mlp_bias", format::kMlpBias);
+  read("attention_bias", format::flag::kMixerBias | format::flag::kOutputBias);
+  read("mlp_bias", format::flag::kFfnBias);
+  return all;
+}
+
+// What all layers have in common.
+LayerKind read_layer(const JsonObject& config, const ArchitectureRow& row, ModelScalars* model) {
+  LayerKind kind = {};
+  kind.norm = static_cast<uint8_t>(format::Norm::kRms);
+  read_heads(config, row, model->d_model, &kind);
+  read_feed_forward(config, row, &kind);
+  read_numbers(config, row, model, &kind);
+  kind.flags = read_flags(config, row);
+  return kind;
 }
 
 void divide_frequencies(const ConfigFiles& files, Rope* rope) {
@@ -137,28 +200,38 @@ void divide_frequencies(const ConfigFiles& files, Rope* rope) {
   for (size_t i = 0; i < frequencies.size(); ++i) frequencies[i] /= files.rope_factors[i];
 }
 
+void check_frequencies(const JsonObject& config, const std::vector<float>& frequencies) {
+  const bool are_within = std::all_of(frequencies.begin(), frequencies.end(), [](float frequency) {
+    return frequency >= 0 && frequency <= format::kMaxRopeFrequency;
+  });
+  if (are_within) return;
+  config.refuse("rope_theta",
+                "and the scaling of positions give frequencies that are not from 0 to " +
+                    std::to_string(static_cast<int>(format::kMaxRopeFrequency)));
+}
+
+// The table of all layers that have one; none where they have not.
 void read_rope(const ConfigFiles& files, const JsonObject& config, const ArchitectureRow& row,
                ImportedConfig* imported) {
-  ModelConfig& model = imported->model;
-  const uint32_t turned = read_rotary_dim(config, row, model.head_dim);
+  ModelScalars& model = imported->config.model;
+  const std::vector<LayerKind>& kinds = imported->config.kinds;
+  const uint32_t turned = read_rotary_dim(config, row, kinds.front().key_dim);
   const RopeSettings settings = read_rope_settings(config, row, model.max_context, turned);
-  imported->rope = compute_rope(settings, turned);
-  divide_frequencies(files, &imported->rope);
-  for (const std::vector<float>* frequencies :
-       {&imported->rope.inverse_frequencies, &imported->rope.long_inverse_frequencies}) {
-    const bool are_within = std::all_of(
-        frequencies->begin(), frequencies->end(),
-        [](float frequency) { return frequency >= 0 && frequency <= format::kMaxRopeFrequency; });
-    if (!are_within) {
-      config.refuse("rope_theta",
-                    "and the scaling of positions give frequencies that are not from 0 to " +
-                        std::to_string(static_cast<int>(format::kMaxRopeFrequency)));
-    }
+  Rope rope = compute_rope(settings, turned);
+  divide_frequencies(files, &rope);
+  check_frequencies(config, rope.inverse_frequencies);
+  check_frequencies(config, rope.long_inverse_frequencies);
+  if (std::all_of(kinds.begin(), kinds.end(),
+                  [](const LayerKind& kind) { return kind.rope_table == format::kNoTable; })) {
+    return;
   }
-  model.rope_factor = imported->rope.attention_factor;
-  model.rotary_dim = turned == model.head_dim ? 0 : turned;
-  model.original_context = original_context(settings, model.max_context);
-  if (model.original_context != 0) model.flags |= format::kLongRope;
+  model.n_rope_tables = 1;
+  model.rope_tables[0] = {turned / 2, rope.attention_factor,
+                          original_context(settings, model.max_context), 0};
+  imported->rope = std::move(rope.inverse_frequencies);
+  if (model.rope_tables[0].original_context == 0) return;
+  imported->rope.insert(imported->rope.end(), rope.long_inverse_frequencies.begin(),
+                        rope.long_inverse_frequencies.end());
 }
 
 // A token that cannot be would end nothing, silently.
@@ -176,19 +249,19 @@ void read_tokens(const ConfigFiles& files, const JsonObject& config, ImportedCon
   std::vector<JsonObject> sources;
   if (files.generation) sources.emplace_back(*files.generation, files.generation_where);
   sources.push_back(config);
-  imported->model.bos_token = format::kNone;
+  ModelScalars& model = imported->config.model;
+  model.bos_token = format::kNone;
   for (const JsonObject& source : sources) {
     const std::optional<std::vector<uint32_t>> ends = source.counts("eos_token_id");
     if (!imported->has_end_tokens && ends && !ends->empty()) {
-      check_token_ids(source, "eos_token_id", *ends, imported->model.vocab_size);
-      set_end_tokens(*ends, source.where() + ": " + source.name_of("eos_token_id"),
-                     &imported->model);
+      check_token_ids(source, "eos_token_id", *ends, model.vocab_size);
+      set_end_tokens(*ends, source.where() + ": " + source.name_of("eos_token_id"), &model);
       imported->has_end_tokens = true;
     }
     const std::optional<uint32_t> bos = source.count("bos_token_id");
     if (!imported->has_bos && bos) {
-      check_token_ids(source, "bos_token_id", {*bos}, imported->model.vocab_size);
-      imported->model.bos_token = *bos;
+      check_token_ids(source, "bos_token_id", {*bos}, model.vocab_size);
+      model.bos_token = *bos;
       imported->has_bos = true;
     }
   }
@@ -197,7 +270,7 @@ void read_tokens(const ConfigFiles& files, const JsonObject& config, ImportedCon
 }  // namespace
 
 void set_end_tokens(const std::vector<uint32_t>& ids, const std::string& where,
-                    ModelConfig* model) {
+                    ModelScalars* model) {
   std::vector<uint32_t> unique;
   for (const uint32_t id : ids) {
     if (std::find(unique.begin(), unique.end(), id) != unique.end()) continue;
@@ -214,49 +287,6 @@ void set_end_tokens(const std::vector<uint32_t>& ids, const std::string& where,
   std::copy(unique.begin(), unique.end(), model->end_tokens);
 }
 
-std::string describe_config_field(std::string_view field, const KeyNames& names) {
-  struct Rule {
-    std::string_view field;
-    const char* key;
-    uint32_t least;
-    uint32_t most;
-  };
-  constexpr Rule kRules[] = {
-      {"n_layers", "num_hidden_layers", 1, format::kMaxLayers},
-      {"d_model", "hidden_size", 1, format::kMaxModelWidth},
-      {"n_heads", "num_attention_heads", 1, format::kMaxHeads},
-      {"vocab_size", "vocab_size", 1, format::kMaxVocab},
-      {"max_context", "max_position_embeddings", 1, format::kMaxContext},
-      {"sliding_window", "sliding_window", 0, format::kMaxContext},
-  };
-  const auto name = [&names](const char* key) {
-    const auto found = names.find(key);
-    return found == names.end() ? std::string(key) : found->second;
-  };
-  const auto must_be = [](const std::string& key, uint32_t least, uint32_t most) {
-    return key + " must be from " + std::to_string(least) + " to " + std::to_string(most);
-  };
-  for (const Rule& rule : kRules) {
-    if (rule.field == field) return must_be(name(rule.key), rule.least, rule.most);
-  }
-  if (field == "d_ff") {
-    const bool is_named = names.contains("intermediate_size");
-    return must_be(
-        name("intermediate_size") + (is_named ? "" : " or " + name("shared_intermediate_size")), 1,
-        format::kMaxFfnWidth);
-  }
-  if (field == "n_heads * head_dim") {
-    return must_be(name("num_attention_heads") + " times the elements of a head", 1,
-                   format::kMaxModelWidth);
-  }
-  if (field == "n_kv_heads") {
-    return name("num_key_value_heads") + " must divide " + name("num_attention_heads");
-  }
-  if (field == "rms_epsilon") return name("rms_norm_eps") + " must be from 0 to below 1";
-  if (field == "logits_divisor") return name("logits_scaling") + " must be above zero";
-  return name(std::string(field).c_str()) + " is out of the range a model file can hold";
-}
-
 ImportedConfig import_config(const ConfigFiles& files) {
   const JsonObject config(*files.config, files.where, files.key_names);
   const ArchitectureRow& row = find_architecture(config);
@@ -264,11 +294,10 @@ ImportedConfig import_config(const ConfigFiles& files) {
 
   ImportedConfig imported = {};
   imported.architecture = row.class_name;
-  read_shape(config, row, &imported.model);
-  read_no_rope(config, row, &imported.model);
-  read_window(config, row, &imported.model);
-  read_numbers(config, row, &imported.model);
-  read_flags(config, row, &imported.model);
+  ModelScalars& model = imported.config.model;
+  read_sizes(config, row, &model);
+  const LayerKind layer = read_layer(config, row, &model);
+  imported.config.set_layers(read_layers(config, row, layer, model.n_layers));
   read_tokens(files, config, &imported);
   read_rope(files, config, row, &imported);
   imported.tied_embedding = config.boolean("tie_word_embeddings").value_or(row.is_tied);

@@ -1,7 +1,6 @@
 #include "converter/convert.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -21,7 +20,6 @@
 #include "platforms/hosted/base/thread_pool.h"
 #include "quant/align.h"
 #include "quant/model_layout.h"
-#include "quant/tensor_roles.h"
 #include "quant/tokenizer_check.h"
 
 namespace cria::converter {
@@ -34,7 +32,7 @@ constexpr uint32_t kDefaultContext = 2048;
 
 [[noreturn]] void refuse(ExitCode code, const std::string& line) { throw ProgramError(code, line); }
 
-void apply_options(const Options& options, format::ModelConfig* model) {
+void apply_options(const Options& options, format::ModelScalars* model) {
   const uint32_t most = model->max_context;
   if (options.context && *options.context > most) {
     refuse(ExitCode::kUsage, "--context " + std::to_string(*options.context) +
@@ -42,14 +40,19 @@ void apply_options(const Options& options, format::ModelConfig* model) {
                                  " positions");
   }
   // A longer context than the original would have all positions turned as those of long ones.
-  const uint32_t original = model->original_context != 0 ? model->original_context : most;
-  model->planned_context = options.context.value_or(std::min({most, original, kDefaultContext}));
-  model->compression = static_cast<uint32_t>(options.compression);
+  uint32_t context = std::min(most, kDefaultContext);
+  for (const format::RopeTable& table : model->rope_tables) {
+    if (table.original_context != 0) context = std::min(context, table.original_context);
+  }
+  model->planned_context = options.context.value_or(context);
+  model->compression = static_cast<uint32_t>(options.compression == format::Compression::kStored
+                                                 ? format::FileCompression::kStored
+                                                 : format::FileCompression::kAny);
 }
 
-void check_weights_of(const Options& options, const format::ModelConfig& model) {
-  constexpr auto kLmHead = static_cast<size_t>(format::MatrixRole::kLmHead);
-  if (options.weights_of[kLmHead] && (model.flags & format::kTiedEmbedding) != 0) {
+void check_weights_of(const Options& options, const Config& config) {
+  if (options.weights_of.contains(format::TensorRole::kLmHead) &&
+      has_flag(config, format::kTiedEmbedding)) {
     refuse(ExitCode::kUsage,
            "--weights-of lm_head: this model's output layer is its embedding; give --weights-of "
            "embedding");
@@ -58,73 +61,71 @@ void check_weights_of(const Options& options, const format::ModelConfig& model) 
 
 // The formats that --weights-of gives, in the canonical order.
 std::vector<std::optional<MatrixFormat>> given_formats(const Options& options,
-                                                       const format::ModelConfig& model) {
-  std::vector<std::optional<MatrixFormat>> given(tensor_count(model));
-  for (uint32_t i = 0; i < given.size(); ++i) {
-    const TensorSpec spec = tensor_spec(model, i, {options.weights, options.group_size});
-    if (spec.is_matrix) given[i] = options.weights_of[role_row(spec.role).matrix];
+                                                       const Config& config) {
+  std::vector<std::optional<MatrixFormat>> given;
+  TensorWalk walk(config);
+  for (TensorSpec spec = {}; walk.next({options.weights, options.group_size}, &spec);) {
+    const auto found = options.weights_of.find(spec.role);
+    given.push_back(found == options.weights_of.end() ? std::nullopt
+                                                      : std::optional(found->second));
   }
   return given;
 }
 
 // What --bits asks for.
-MixedWish mixed_wish(const Options& options, const format::ModelConfig& model) {
+MixedWish mixed_wish(const Options& options, const Config& config) {
   MixedWish wish = {*options.bits,  options.weights, options.scales,
-                    options.method, std::nullopt,    given_formats(options, model)};
+                    options.method, std::nullopt,    given_formats(options, config)};
   if (options.calibration) wish.text = options.calibration->file;
   return wish;
 }
 
 // The format of each tensor, in the canonical order; for --bits the smallest, until it is known
 // what matrices are worth.
-std::vector<MatrixFormat> choose_formats(const Options& options, const format::ModelConfig& model) {
-  if (options.bits) return smallest_formats(model, mixed_wish(options, model));
+std::vector<MatrixFormat> choose_formats(const Options& options, const Config& config) {
+  if (options.bits) return smallest_formats(config, mixed_wish(options, config));
   std::vector<MatrixFormat> formats;
-  for (const std::optional<MatrixFormat>& given : given_formats(options, model)) {
+  for (const std::optional<MatrixFormat>& given : given_formats(options, config)) {
     formats.push_back(given.value_or(MatrixFormat{options.weights, options.group_size}));
   }
   return formats;
 }
 
-// model counts the formats, and says whether scales may be negative where some have such.
-void count_formats(std::span<const MatrixFormat> formats, ScaleSigns scales,
-                   format::ModelConfig* model) {
-  std::memset(model->n_matrices, 0, sizeof model->n_matrices);
-  model->flags &= ~format::kSignedScales;
-  for (uint32_t i = 0; i < formats.size(); ++i) {
-    const TensorSpec spec = tensor_spec(*model, i, formats[i]);
-    count_tensor(spec, &model->n_matrices);
-    if (has_nibbles(spec.shape.number_format) && scales == ScaleSigns::kBoth) {
-      model->flags |= format::kSignedScales;
-    }
-  }
+bool has_nibbles(const Config& config) {
+  return std::any_of(config.counts.begin(), config.counts.end(), [](const auto& count) {
+    return cria::has_nibbles(kMatrixFormats[count.format].number_format);
+  });
+}
+
+// The config counts the formats, and says whether scales may be negative where some have such.
+void count_formats(std::span<const MatrixFormat> formats, ScaleSigns scales, ConfigParts* parts) {
+  parts->count_each(formats);
+  const bool are_signed = scales == ScaleSigns::kBoth && has_nibbles(parts->view());
+  parts->model.flags &= ~format::kSignedScales;
+  if (are_signed) parts->model.flags |= format::kSignedScales;
 }
 
 // --weights-of may leave nothing that is calibrated; only the checkpoint tells whether it names
 // all.
-void check_calibrated(const Options& options, std::span<const MatrixFormat> formats,
-                      const format::ModelConfig& model) {
-  if (!options.calibration) return;
-  for (uint32_t i = 0; i < formats.size(); ++i) {
-    const TensorSpec spec = tensor_spec(model, i, formats[i]);
-    if (spec.is_matrix && has_nibbles(spec.shape.number_format)) return;
-  }
+void check_calibrated(const Options& options, const Config& config) {
+  if (!options.calibration || has_nibbles(config)) return;
   refuse(ExitCode::kUsage,
          std::string(options.calibration->feedback ? "--method gptq" : "--calibration") +
              ": --weights-of leaves no matrix of int4 or int4nl to calibrate");
 }
 
 // Weights of the most bytes that so many bits give, in place of those of the smallest formats.
-void bound_plan(double bits, const format::ModelConfig& model,
-                std::span<const MatrixFormat> formats, MemoryPlan* plan) {
+void bound_plan(double bits, const Config& config, MemoryPlan* plan) {
   constexpr double kBitsOfByte = 8;
   double most = 0;
   uint64_t bytes = 0;
-  for (uint32_t i = 0; i < formats.size(); ++i) {
-    const TensorSpec spec = tensor_spec(model, i, formats[i]);
-    if (!spec.is_matrix) continue;
-    most += bits * spec.shape.rows * spec.shape.cols / kBitsOfByte + format::kAlignment;
-    bytes += aligned(tensor_bytes(spec));
+  TensorKinds kinds(config);
+  for (TensorKind kind = {}; kinds.next(&kind);) {
+    const TensorSpec& spec = kind.spec;
+    if (spec.form != TensorForm::kMatrix) continue;
+    most += kind.n * (bits * spec.n_matrices * spec.shape.rows * spec.shape.cols / kBitsOfByte +
+                      format::kAlignment);
+    bytes += kind.n * aligned(tensor_bytes(spec));
   }
   const uint64_t more = aligned(static_cast<uint64_t>(most)) - bytes;
   plan->model.weights += more;
@@ -134,25 +135,27 @@ void bound_plan(double bits, const format::ModelConfig& model,
 
 // What the checkpoint's config leaves open, its tokenizer may know.
 void apply_tokenizer(const ImportedTokenizer& tokenizer, const ImportedConfig& imported,
-                     const fs::path& folder, format::ModelConfig* model) {
+                     const fs::path& folder, format::ModelScalars* model) {
   set_end_tokens(tokenizer.end_tokens, folder.string() + ": eos_token_id with the tokenizer's",
                  model);
   if (!imported.has_bos && tokenizer.bos_token) model->bos_token = *tokenizer.bos_token;
 }
 
 // Nothing that the runtime would refuse is put in place.
-void check_rules(const format::ModelConfig& model, std::span<const uint8_t> tokenizer_section,
-                 std::span<const uint8_t> chat_section, const fs::path& folder) {
-  refuse_if(folder, "config.json", check_config(model));
+void check_rules(std::span<const uint8_t> config_section,
+                 std::span<const uint8_t> tokenizer_section, std::span<const uint8_t> chat_section,
+                 const fs::path& folder) {
+  Config config;
+  refuse_if(folder, "config.json", read_config(config_section, &config));
   if (tokenizer_section.empty()) return;
   Tokenizer tokenizer = {};
   ChatTemplate chat = {};
   refuse_if(folder, "the tokenizer",
-            check_tokenizer(tokenizer_section, model.vocab_size, &tokenizer));
+            check_tokenizer(tokenizer_section, config.model->vocab_size, &tokenizer));
   if (!chat_section.empty())
     refuse_if(folder, "the chat template", check_chat_template(chat_section, &chat));
   refuse_if(folder, "the tokenizer",
-            check_control_tokens(tokenizer, chat_section.empty() ? nullptr : &chat, model));
+            check_control_tokens(tokenizer, chat_section.empty() ? nullptr : &chat, *config.model));
 }
 
 // One conversion in progress.
@@ -169,16 +172,16 @@ class Conversion {
     const ConfigFiles files = checkpoint->read_config();
     ImportedConfig imported = import_config(files);
     for (const std::string& line : files.warnings) warn(line);
-    report_.model = imported.model;
+    parts_ = imported.config;
     if (!plans_only()) {
       checkpoint->open_weights();
       check_outputs(options_, *checkpoint);
     }
     import_the_tokenizer(*checkpoint, imported);
-    complete_config(*checkpoint, files, imported);
+    complete_config(*checkpoint, imported);
     if (plans_only()) return std::move(report_);
     report_.weights_text = checkpoint->weights_text();
-    TensorPlan plan = plan_tensors(*checkpoint, report_.model, formats_);
+    TensorPlan plan = plan_tensors(*checkpoint, report_.config(), formats_);
     for (const std::string& line : plan.warnings) warn(line);
     write(&plan, imported.rope);
     return std::move(report_);
@@ -196,7 +199,7 @@ class Conversion {
     report_.tokenizer_name = "none";
     report_.chat_name = "none";
     if (options_.tokenizer == TokenizerWish::kNone) return;
-    const format::ModelConfig& model = report_.model;
+    format::ModelScalars& model = parts_.model;
     tokenizer_ =
         checkpoint.read_tokenizer(model.vocab_size, std::span(model.end_tokens, model.n_end_tokens),
                                   options_.chat_template ? &*options_.chat_template : nullptr);
@@ -204,76 +207,82 @@ class Conversion {
     report_.tokenizer_name = tokenizer_.tokenizer_name;
     report_.chat_name = tokenizer_.chat_name;
     report_.chat_jinja = tokenizer_.chat_jinja;
-    apply_tokenizer(tokenizer_, imported, options_.model, &report_.model);
-    if (report_.model.n_end_tokens == 0) {
+    apply_tokenizer(tokenizer_, imported, options_.model, &model);
+    if (model.n_end_tokens == 0) {
       warn("the checkpoint names no end token: answers end only at their maximum length");
     }
   }
 
-  void complete_config(const Checkpoint& checkpoint, const ConfigFiles& files,
-                       const ImportedConfig& imported) {
-    apply_options(options_, &report_.model);
+  // From now on the report has the config.
+  void fix_config() {
+    count_formats(formats_, options_.scales, &parts_);
+    refuse_if(options_.model, "config.json", check_config(parts_.view()));
+    (void)write_config(parts_.view(), &report_.config_section);
+  }
+
+  [[nodiscard]] std::span<const uint8_t> config_section() const {
+    const uint64_t n = config_bytes(*report_.config().model);
+    return std::span<const uint8_t>(report_.config_section.bytes).first(static_cast<size_t>(n));
+  }
+
+  void complete_config(const Checkpoint& checkpoint, const ImportedConfig& imported) {
+    apply_options(options_, &parts_.model);
     std::vector<std::string> warnings;
     if (embedding_is_tied(checkpoint, imported.tied_embedding, &warnings)) {
-      report_.model.flags |= format::kTiedEmbedding;
+      parts_.model.flags |= format::kTiedEmbedding;
     }
     for (const std::string& line : warnings) warn(line);
-    check_weights_of(options_, report_.model);
-    // Beyond the limit check_config refuses, whatever the counts.
-    if (report_.model.n_layers <= format::kMaxLayers) {
-      formats_ = choose_formats(options_, report_.model);
-      count_formats(formats_, options_.scales, &report_.model);
-      check_calibrated(options_, formats_, report_.model);
-    }
-    if (const char* field = check_config(report_.model); field != nullptr) {
-      refuse(ExitCode::kInvalidInput,
-             files.where + ": " + describe_config_field(field, files.key_names));
-    }
-    check_rules(report_.model, tokenizer_.tokenizer_section, tokenizer_.chat_section,
+    check_weights_of(options_, parts_.view());
+    formats_ = choose_formats(options_, parts_.view());
+    fix_config();
+    const Config config = report_.config();
+    check_calibrated(options_, config);
+    check_rules(config_section(), tokenizer_.tokenizer_section, tokenizer_.chat_section,
                 options_.model);
     report_.architecture = imported.architecture;
     report_.method = options_.method;
     if (options_.calibration) {
       report_.is_gptq = options_.calibration->feedback;
-      report_.calibration_bytes = calibration_bytes(report_.model, *options_.calibration);
+      report_.calibration_bytes = calibration_bytes(config, *options_.calibration);
     }
     if (options_.bits) {
-      const MixedWish wish = mixed_wish(options_, report_.model);
-      check_bits(report_.model, wish);
+      const MixedWish wish = mixed_wish(options_, config);
+      check_bits(config, wish);
       report_.wished_bits = options_.bits;
       report_.calibration_bytes =
-          std::max(report_.calibration_bytes, divergence_bytes(report_.model, wish));
+          std::max(report_.calibration_bytes, divergence_bytes(config, wish));
     }
     report_.source_name = printable(fs::canonical(options_.model).filename().string());
     report_.tokenizer_bytes = tokenizer_.tokenizer_section.size();
     report_.chat_bytes = tokenizer_.chat_section.size();
     plan_the_memory();
-    if (options_.bits) bound_plan(*options_.bits, report_.model, formats_, &report_.plan);
+    if (options_.bits) bound_plan(*options_.bits, config, &report_.plan);
   }
 
   void plan_the_memory() {
     report_.plan_input =
-        default_plan_input(report_.model, report_.tokenizer_bytes, report_.chat_bytes);
-    if (!plan_memory(report_.model, report_.plan_input, &report_.plan)) {
+        default_plan_input(report_.config(), report_.tokenizer_bytes, report_.chat_bytes);
+    if (!plan_memory(report_.config(), report_.plan_input, &report_.plan)) {
       refuse(ExitCode::kInvalidInput, options_.model.string() + ": model is too large");
     }
   }
 
   // The formats for --bits, in place of the smallest.
-  void mix_formats(TensorPlan* plan, const Rope& rope) {
-    report_.choice = choose_mixed_formats(mixed_wish(options_, report_.model), report_.model, rope,
-                                          *plan, &pool_, progress_);
+  void mix_formats(TensorPlan* plan, std::span<const float> rope) {
+    report_.choice = choose_mixed_formats(mixed_wish(options_, report_.config()), report_.config(),
+                                          rope, *plan, &pool_, progress_);
     formats_ = report_.choice->formats;
-    count_formats(formats_, options_.scales, &report_.model);
-    for (uint32_t i = 0; i < formats_.size(); ++i) {
-      plan->tensors[i].spec = tensor_spec(report_.model, i, formats_[i]);
+    fix_config();
+    TensorWalk walk(report_.config());
+    for (size_t i = 0; i < formats_.size(); ++i) {
+      (void)walk.next(formats_[i], &plan->tensors[i].spec);
     }
     plan_the_memory();
     progress_->say(choice_text(report_));
   }
 
   [[nodiscard]] std::vector<SectionSize> sections(const TensorPlan& plan) const {
-    std::vector<SectionSize> sizes = {{SectionKind::kConfig, sizeof(format::ModelConfig)}};
+    std::vector<SectionSize> sizes = {{SectionKind::kConfig, config_section().size()}};
     if (!tokenizer_.tokenizer_section.empty()) {
       sizes.push_back({SectionKind::kTokenizer, tokenizer_.tokenizer_section.size()});
     }
@@ -283,13 +292,12 @@ class Conversion {
     sizes.push_back(
         {SectionKind::kTensorDirectory, plan.tensors.size() * sizeof(format::TensorEntry)});
     sizes.push_back(
-        {SectionKind::kChunkTable, chunk_count(report_.model) * sizeof(format::ChunkEntry)});
+        {SectionKind::kChunkTable, chunk_count(report_.config()) * sizeof(format::ChunkEntry)});
     return sizes;
   }
 
   void write_small_sections(ModelWriter* writer) const {
-    writer->write_section(SectionKind::kConfig,
-                          bytes_of(std::vector<format::ModelConfig>{report_.model}));
+    writer->write_section(SectionKind::kConfig, config_section());
     if (!tokenizer_.tokenizer_section.empty()) {
       writer->write_section(SectionKind::kTokenizer, tokenizer_.tokenizer_section);
     }
@@ -303,24 +311,22 @@ class Conversion {
 
   static const RoundedRows* rounded_of(const PlannedTensor& tensor,
                                        std::optional<Calibration>* calibration) {
-    return *calibration && tensor.spec.is_matrix ? (*calibration)->rounded(tensor.spec) : nullptr;
+    return *calibration && tensor.spec.is_matrix() ? (*calibration)->rounded(tensor.spec) : nullptr;
   }
 
-  void encode_tensors(const TensorPlan& plan, const Rope& rope, ModelWriter* writer) {
+  void encode_tensors(const TensorPlan& plan, std::span<const float> rope, ModelWriter* writer) {
     TensorEncoder encoder(options_.method, options_.compression, options_.level, &pool_, writer);
     uint64_t total = 0;
     for (const PlannedTensor& tensor : plan.tensors) total += tensor_bytes(tensor.spec);
     std::optional<Calibration> calibration;
     if (options_.calibration) {
-      calibration.emplace(*options_.calibration, report_.model, rope, plan, &pool_, progress_);
+      calibration.emplace(*options_.calibration, report_.config(), rope, plan, &pool_, progress_);
       report_.calibration = calibration->summary();
     }
     progress_->start(total);
     for (const PlannedTensor& tensor : plan.tensors) {
-      const bool is_long = tensor.spec.role == format::TensorRole::kRopeLongInverseFrequencies;
-      const auto& frequencies = is_long ? rope.long_inverse_frequencies : rope.inverse_frequencies;
       report_.tensors.push_back(tensor.source == nullptr
-                                    ? encoder.encode_values(tensor.spec, frequencies)
+                                    ? encoder.encode_values(tensor.spec, rope)
                                     : encoder.encode(tensor, rounded_of(tensor, &calibration)));
       if (calibration) report_.tensors.back().rounding = calibration->outcome(tensor.spec);
       progress_->advance(tensor_bytes(tensor.spec),
@@ -330,7 +336,7 @@ class Conversion {
     progress_->finish();
   }
 
-  void write(TensorPlan* plan, const Rope& rope) {
+  void write(TensorPlan* plan, std::span<const float> rope) {
     // Both made before the work, so that a name that cannot be written is refused at once. How
     // large a model's tables are follows from its formats: for --bits it is made anew.
     std::optional<ModelWriter> writer;
@@ -372,6 +378,7 @@ class Conversion {
   const Options& options_;
   Progress* progress_;
   hosted::ThreadPool pool_;
+  ConfigParts parts_;
   ImportedTokenizer tokenizer_;
   std::vector<MatrixFormat> formats_;
   ConversionReport report_ = {};

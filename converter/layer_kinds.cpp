@@ -1,57 +1,29 @@
 #include "converter/layer_kinds.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
 #include "converter/error.h"
-#include "quant/model_layout.h"
 
 namespace cria::converter {
 namespace {
 
-using format::ModelConfig;
+using format::LayerKind;
 
-// Layers of these kinds are what the runtime computes; how many of them have a sliding window.
-uint32_t count_windows(const JsonObject& config, const std::vector<std::string>& kinds,
-                       uint32_t n_layers) {
-  if (kinds.size() != n_layers) {
-    config.refuse("layer_types", "names " + std::to_string(kinds.size()) + " layers where " +
-                                     config.name_of("num_hidden_layers") + " says " +
-                                     std::to_string(n_layers));
-  }
-  uint32_t n = 0;
-  for (const std::string& kind : kinds) {
-    if (kind != "full_attention" && kind != "attention" && kind != "sliding_attention") {
-      config.refuse("layer_types",
-                    "has '" + shown(kind) +
-                        "', which is not supported: every layer must be attention; " +
-                        supported_architectures());
-    }
-    n += kind == "sliding_attention" ? 1 : 0;
-  }
-  return n;
+void check_count(const JsonObject& config, const char* key, size_t n, size_t n_layers) {
+  if (n == n_layers) return;
+  config.refuse(key, "names " + std::to_string(n) + " layers where " +
+                         config.name_of("num_hidden_layers") + " says " + std::to_string(n_layers));
 }
 
-// How many layers have a sliding window where layer_types does not say.
-uint32_t default_windows(const JsonObject& config, const ArchitectureRow& row,
-                         const ModelConfig& model) {
-  if (row.window == WindowKeys::kWindow) return model.n_layers;
-  if (row.window == WindowKeys::kSwitch) {
-    constexpr uint32_t kFirstWithWindow = 28;
-    const uint32_t first = config.count("max_window_layers").value_or(kFirstWithWindow);
-    return model.n_layers - std::min(first, model.n_layers);
-  }
-  uint32_t n = 0;
-  for (uint32_t layer = 0; layer < model.n_layers; ++layer) n += has_rope(model, layer) ? 0 : 1;
-  return n;
-}
+// RoPE ------------------------------------------------------------------------------------------
 
-// Nonzero for each layer with RoPE.
-std::vector<uint32_t> read_rope_layers(const JsonObject& config, uint32_t n_layers) {
+// Nonzero for each layer with RoPE, as no_rope_layers or no_rope_layer_interval says.
+std::vector<uint32_t> listed_rope(const JsonObject& config, uint32_t n_layers) {
   if (const auto layers = config.counts(kNoRopeLayers)) {
-    if (layers->size() == n_layers) return *layers;
-    config.refuse(kNoRopeLayers, "names " + std::to_string(layers->size()) + " layers where " +
-                                     config.name_of("num_hidden_layers") + " says " +
-                                     std::to_string(n_layers));
+    check_count(config, kNoRopeLayers, layers->size(), n_layers);
+    return *layers;
   }
   constexpr const char* kInterval = "no_rope_layer_interval";
   constexpr uint32_t kDefaultInterval = 4;
@@ -62,84 +34,130 @@ std::vector<uint32_t> read_rope_layers(const JsonObject& config, uint32_t n_laye
   return layers;
 }
 
-// The shortest pattern that the layers repeat.
-void set_no_rope(const JsonObject& config, const std::vector<uint32_t>& has_rope,
-                 ModelConfig* model) {
-  if (std::all_of(has_rope.begin(), has_rope.end(), [](uint32_t has) { return has != 0; })) return;
-  const auto repeats = [&](size_t period) {
-    for (size_t i = period; i < has_rope.size(); ++i) {
-      if ((has_rope[i] != 0) != (has_rope[i - period] != 0)) return false;
-    }
-    return true;
-  };
-  uint32_t period = 1;
-  while (!repeats(period)) ++period;
-  if (period > format::kMaxNoRopePeriod) {
-    config.refuse(kNoRopeLayers, "repeats no pattern of up to " +
-                                     std::to_string(format::kMaxNoRopePeriod) +
-                                     " layers, which is not supported");
-  }
-  constexpr uint32_t kWordBits = 32;
-  model->no_rope_period = period;
-  for (uint32_t i = 0; i < std::min<size_t>(period, has_rope.size()); ++i) {
-    if (has_rope[i] == 0) model->no_rope_layers[i / kWordBits] |= 1u << i % kWordBits;
-  }
-}
-
-}  // namespace
-
-void read_no_rope(const JsonObject& config, const ArchitectureRow& row, ModelConfig* model) {
-  // check_config refuses more layers; no list that long is made before.
-  if (row.no_rope == NoRopeKeys::kNone || model->n_layers > format::kMaxLayers) return;
-  if (row.no_rope == NoRopeKeys::kLayers) {
-    set_no_rope(config, read_rope_layers(config, model->n_layers), model);
-    return;
-  }
+bool has_positions(const JsonObject& config, const ArchitectureRow& row) {
   constexpr const char* kKey = "position_embedding_type";
   const std::string type = config.text(kKey).value_or(row.is_hybrid ? "nope" : "rope");
   if (type != "rope" && type != "nope") {
     config.refuse(kKey, "'" + shown(type) + "' is not supported, only rope and nope");
   }
-  if (type == "nope") set_no_rope(config, std::vector<uint32_t>(model->n_layers), model);
+  return type == "rope";
 }
 
-// The window of all layers; 0: none.
-void read_window(const JsonObject& config, const ArchitectureRow& row, ModelConfig* model) {
-  const char* types_key = config.has("layer_types") ? "layer_types" : "layers_block_type";
-  const std::optional<std::vector<std::string>> kinds = config.texts(types_key);
-  if (!kinds && row.is_hybrid) config.refuse("layer_types", "is missing");
-  const uint32_t n_named = kinds ? count_windows(config, *kinds, model->n_layers) : 0;
-  if (row.window == WindowKeys::kNone) {
-    if (n_named != 0) {
-      config.refuse("layer_types", "has a sliding window, which this architecture has not");
-    }
-    return;
+std::vector<uint32_t> read_rope_layers(const JsonObject& config, const ArchitectureRow& row,
+                                       uint32_t n_layers) {
+  switch (row.no_rope) {
+    case NoRopeKeys::kLayers:
+      return listed_rope(config, n_layers);
+    case NoRopeKeys::kPositionType:
+      return std::vector<uint32_t>(n_layers, has_positions(config, row) ? 1 : 0);
+    case NoRopeKeys::kNone:
+      break;
   }
+  return std::vector<uint32_t>(n_layers, 1);
+}
+
+// Windows ---------------------------------------------------------------------------------------
+
+using Windows = std::vector<bool>;  // whether a layer has one
+
+size_t count(const Windows& windows) {
+  return static_cast<size_t>(std::count(windows.begin(), windows.end(), true));
+}
+
+// What layer_types says; nothing: it is silent.
+std::optional<Windows> named_windows(const JsonObject& config, const ArchitectureRow& row,
+                                     size_t n_layers) {
+  const char* key = config.has("layer_types") ? "layer_types" : "layers_block_type";
+  const std::optional<std::vector<std::string>> types = config.texts(key);
+  if (!types && row.is_hybrid) config.refuse("layer_types", "is missing");
+  if (!types) return std::nullopt;
+  check_count(config, "layer_types", types->size(), n_layers);
+  Windows windows;
+  for (const std::string& type : *types) {
+    if (type != "full_attention" && type != "attention" && type != "sliding_attention") {
+      config.refuse("layer_types",
+                    "has '" + shown(type) +
+                        "', which is not supported: every layer must be attention; " +
+                        supported_architectures());
+    }
+    windows.push_back(type == "sliding_attention");
+  }
+  return windows;
+}
+
+// Where layer_types does not say.
+Windows default_windows(const JsonObject& config, const ArchitectureRow& row,
+                        const std::vector<LayerKind>& layers) {
+  Windows windows(layers.size(), row.window == WindowKeys::kWindow);
+  if (row.window == WindowKeys::kSwitch) {
+    constexpr uint32_t kFirstWithWindow = 28;
+    const uint32_t first = config.count("max_window_layers").value_or(kFirstWithWindow);
+    for (size_t i = first; i < windows.size(); ++i) windows[i] = true;
+  }
+  if (row.window == WindowKeys::kNoRopeOnly) {
+    for (size_t i = 0; i < windows.size(); ++i) {
+      windows[i] = layers[i].rope_table == format::kNoTable;
+    }
+  }
+  return windows;
+}
+
+// Positions that a layer with a window attends to; 0: no layer has one.
+uint32_t read_window(const JsonObject& config, const ArchitectureRow& row) {
   const bool is_on =
-      row.window == WindowKeys::kWindow || config.boolean("use_sliding_window").value_or(false);
+      row.window == WindowKeys::kWindow ||
+      (row.window != WindowKeys::kNone && config.boolean("use_sliding_window").value_or(false));
   const uint32_t otherwise = config.contains("sliding_window") ? 0 : row.sliding_window;
-  const uint32_t window = config.count("sliding_window").value_or(otherwise);
-  if (!is_on || window == 0) {
-    // Some attention of the library the checkpoint was made with looks at one key, some at another.
-    if (n_named != 0) {
-      config.refuse(is_on ? "sliding_window" : "use_sliding_window",
-                    "gives no sliding window, and " + std::to_string(n_named) +
-                        " of layer_types are sliding_attention: one of them has to change");
-    }
-    return;
+  const uint32_t window = is_on ? config.count("sliding_window").value_or(otherwise) : 0;
+  if (window > format::kMaxContext) {
+    config.refuse("sliding_window", "must be from 0 to " + std::to_string(format::kMaxContext));
   }
-  if (row.window == WindowKeys::kWindow && kinds && n_named == 0) {
-    config.refuse("layer_types",
-                  "names no sliding_attention where sliding_window gives all layers " +
-                      std::to_string(window) + " positions: one of them has to change");
+  return window;
+}
+
+// What layer_types names goes with the keys.
+void check_named(const JsonObject& config, const ArchitectureRow& row, const Windows& named,
+                 uint32_t window) {
+  const size_t n = count(named);
+  const auto refuse = [&](const char* key, const std::string& problem) {
+    config.refuse(key, problem + ": one of them has to change");
+  };
+  if (row.window == WindowKeys::kNone && n != 0) {
+    config.refuse("layer_types", "has a sliding window, which this architecture has not");
   }
-  const uint32_t n = kinds ? n_named : default_windows(config, row, *model);
-  if (n != 0 && n != model->n_layers) {
-    config.refuse(kinds ? "layer_types" : "use_sliding_window",
-                  "gives " + std::to_string(n) + " of " + std::to_string(model->n_layers) +
-                      " layers a sliding window, which is not supported: all have one or none");
+  // Some attention of the library the checkpoint was made with looks at one key, some at another.
+  if (window == 0 && n != 0) {
+    const bool is_on =
+        row.window == WindowKeys::kWindow || config.boolean("use_sliding_window").value_or(false);
+    refuse(is_on ? "sliding_window" : "use_sliding_window",
+           "gives no sliding window, and " + std::to_string(n) +
+               " of layer_types are sliding_attention");
   }
-  model->sliding_window = n == 0 ? 0 : window;
+  if (row.window == WindowKeys::kWindow && window != 0 && n != named.size()) {
+    refuse("layer_types", n == 0 ? "names no sliding_attention where sliding_window gives all "
+                                   "layers " +
+                                       std::to_string(window) + " positions"
+                                 : "names sliding_attention for " + std::to_string(n) + " of " +
+                                       std::to_string(named.size()) +
+                                       " layers where sliding_window is that of all");
+  }
+}
+
+}  // namespace
+
+std::vector<LayerKind> read_layers(const JsonObject& config, const ArchitectureRow& row,
+                                   const LayerKind& like, uint32_t n_layers) {
+  std::vector<LayerKind> layers(n_layers, like);
+  const std::vector<uint32_t> with_rope = read_rope_layers(config, row, n_layers);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    layers[i].rope_table = with_rope[i] != 0 ? 0 : format::kNoTable;
+  }
+  const std::optional<Windows> named = named_windows(config, row, n_layers);
+  const uint32_t window = read_window(config, row);
+  if (named) check_named(config, row, *named, window);
+  const Windows windows = named ? *named : default_windows(config, row, layers);
+  for (size_t i = 0; i < layers.size(); ++i) layers[i].window = windows[i] ? window : 0;
+  return layers;
 }
 
 }  // namespace cria::converter

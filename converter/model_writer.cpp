@@ -136,9 +136,7 @@ WrittenParts ModelWriter::read_back() const {
     static_cast<void>(read_section(kind));
   }
   WrittenParts parts = {};
-  const std::vector<uint8_t> config = read_section(SectionKind::kConfig);
-  if (config.size() != sizeof(parts.config)) refuse_read_back();
-  std::memcpy(&parts.config, config.data(), sizeof(parts.config));
+  parts.config = read_section(SectionKind::kConfig);
   parts.tokenizer = read_section(SectionKind::kTokenizer);
   parts.chat_template = read_section(SectionKind::kChatTemplate);
   return parts;

@@ -20,7 +20,7 @@ struct SectionSize {
 
 // Sections as they stand in a file; empty: there is none.
 struct WrittenParts {
-  format::ModelConfig config;
+  std::vector<uint8_t> config;
   std::vector<uint8_t> tokenizer;
   std::vector<uint8_t> chat_template;
 };

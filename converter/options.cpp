@@ -18,13 +18,14 @@
 #include "converter/version.h"
 #include "platforms/hosted/base/cgroup_limits.h"
 #include "platforms/hosted/base/option_values.h"
-#include "quant/tensor_roles.h"
+#include "quant/model_layout.h"
 
 namespace cria::converter {
 namespace {
 
 using format::Compression;
 using format::NumberFormat;
+using format::TensorRole;
 using hosted::add_named;
 using hosted::between;
 using hosted::Named;
@@ -75,6 +76,11 @@ constexpr Named<ScaleSigns> kScales[] = {{"signed", ScaleSigns::kBoth},
                                          {"positive", ScaleSigns::kPositive}};
 constexpr Named<Compression> kCompress[] = {{"zstd", Compression::kZstd},
                                             {"none", Compression::kStored}};
+
+// What --weights-of takes, by the names of their roles.
+constexpr TensorRole kMatrices[] = {TensorRole::kEmbedding, TensorRole::kQ,    TensorRole::kK,
+                                    TensorRole::kV,         TensorRole::kO,    TensorRole::kGate,
+                                    TensorRole::kUp,        TensorRole::kDown, TensorRole::kLmHead};
 
 // As CLI11 fills them, where an option's own type is another.
 struct Raw {
@@ -201,9 +207,7 @@ std::string names_of(const IsOne& is_one) {
 // The formats that some matrix may get.
 std::vector<MatrixFormat> wished_formats(const Options& options) {
   std::vector<MatrixFormat> formats = {matrix_format(options.weights, options.group_size)};
-  for (const auto& of_matrix : options.weights_of) {
-    if (of_matrix) formats.push_back(*of_matrix);
-  }
+  for (const auto& [role, format] : options.weights_of) formats.push_back(format);
   return formats;
 }
 
@@ -305,21 +309,20 @@ void set_weights_of(const std::string& text, Options* options) {
   const std::string matrix = text.substr(0, equals);
   const std::string name = text.substr(equals + 1);
   std::string names;
-  const TensorRoleRow* found = nullptr;
-  for (const TensorRoleRow& row : kTensorRoles) {
-    if (row.matrix == kNoMatrix) continue;
-    names += std::string(names.empty() ? "" : ", ") + row.name;
-    if (matrix == row.name) found = &row;
+  const TensorRole* found = nullptr;
+  for (const TensorRole& role : kMatrices) {
+    names += std::string(names.empty() ? "" : ", ") + role_name(role);
+    if (matrix == role_name(role)) found = &role;
   }
   if (found == nullptr) refuse_it(hosted::value_words(shown(matrix)) + " is not one of: " + names);
-  std::optional<MatrixFormat>& format = options->weights_of[found->matrix];
-  if (format) refuse_it("is given twice");
+  if (options->weights_of.contains(*found)) refuse_it("is given twice");
   for (const NumberFormatRow& row : kNumberFormats) {
-    if (name == row.name) format = matrix_format(row.number_format, options->group_size);
+    if (name != row.name) continue;
+    options->weights_of[*found] = matrix_format(row.number_format, options->group_size);
+    return;
   }
-  if (!format)
-    refuse_it(hosted::value_words(shown(name)) +
-              " is not one of: " + names_of([](NumberFormat) { return true; }));
+  refuse_it(hosted::value_words(shown(name)) +
+            " is not one of: " + names_of([](NumberFormat) { return true; }));
 }
 
 // A folder whose name ends in a colon and a number is given with a scale behind it.

@@ -1,9 +1,9 @@
 // The command line of cria-convert.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,8 +31,7 @@ struct Options {
   std::filesystem::path output;  // empty: nothing is written, only what would be is said
   format::NumberFormat weights = format::NumberFormat::kInt4;
   uint16_t group_size = 32;  // zero unless weights has scales of groups
-  // Of single matrices, by format::MatrixRole, instead of those two.
-  std::array<std::optional<MatrixFormat>, format::kMatrixRoles> weights_of;
+  std::map<format::TensorRole, MatrixFormat> weights_of;  // of single roles, instead of those two
   QuantMethod method = QuantMethod::kMse;
   ScaleSigns scales = ScaleSigns::kBoth;  // of int4 and int4nl
   std::optional<CalibrationWish> calibration;

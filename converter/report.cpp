@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "converter/version.h"
+#include "quant/blocks/blocks.h"
 #include "quant/model_layout.h"
-#include "quant/tensor_roles.h"
 
 namespace cria::converter {
 namespace {
@@ -29,18 +29,11 @@ const char* number_format_name(uint8_t value) {
   return is_number_format(value) ? row_of(static_cast<NumberFormat>(value)).name : "?";
 }
 
-std::string name_of(const format::ModelConfig& model, size_t index) {
+std::string name_of(const TensorSpec& spec) {
   constexpr size_t kNameBytes = 64;
   std::array<char, kNameBytes> name;
-  // A name does not depend on the format.
-  const TensorSpec spec = tensor_spec(model, static_cast<uint32_t>(index), kMatrixFormats[0]);
   tensor_name(spec, name.data(), name.size());
   return name.data();
-}
-
-bool is_matrix(const ConversionReport& report, size_t index) {
-  const uint16_t role = report.tensors[index].entry.role;
-  return role_row(static_cast<TensorRole>(role)).matrix != kNoMatrix;
 }
 
 // Signal-to-noise ratio in dB; infinite when nothing was lost.
@@ -49,26 +42,37 @@ double sqnr(const ErrorSums& sums) {
   return kDecibel * std::log10(sums.signal / sums.noise);
 }
 
-// The format that most matrices of the model have, for a headline.
-MatrixFormat main_format(const format::ModelConfig& model) {
-  size_t most_place = 0;
-  uint32_t most = 0;
-  for (size_t place = 0; place < std::size(kMatrixFormats); ++place) {
-    uint32_t n = 0;
-    for (const auto& of_role : model.n_matrices) n += of_role[place];
-    if (n > most) most_place = place;
-    most = std::max(most, n);
+// Matrices of a role: how many have a format, by places in kMatrixFormats.
+struct RoleCounts {
+  TensorRole role;
+  std::array<uint32_t, std::size(kMatrixFormats)> n;
+};
+
+// Of the roles that the model has, in the order of the file.
+std::vector<RoleCounts> count_roles(const Config& config) {
+  std::vector<RoleCounts> all;
+  TensorKinds kinds(config);
+  for (TensorKind kind = {}; kinds.next(&kind);) {
+    if (kind.spec.form != TensorForm::kMatrix) continue;
+    auto found = std::find_if(all.begin(), all.end(),
+                              [&](const RoleCounts& row) { return row.role == kind.spec.role; });
+    if (found == all.end()) found = all.insert(all.end(), {kind.spec.role, {}});
+    found->n[place_of(format_of(kind.spec.shape))] += kind.n;
   }
-  return kMatrixFormats[most_place];
+  return all;
 }
 
-bool is_quantized(const format::ModelConfig& model) {
-  for (const auto& of_role : model.n_matrices) {
-    for (size_t place = 0; place < std::size(kMatrixFormats); ++place) {
-      if (of_role[place] != 0 && is_integer(kMatrixFormats[place].number_format)) return true;
-    }
-  }
-  return false;
+// The format that most matrices of the model have, for a headline.
+MatrixFormat main_format(const Config& config) {
+  std::array<uint32_t, std::size(kMatrixFormats)> n = {};
+  for (const format::MatrixCount& count : config.counts) n[count.format] += count.count;
+  return kMatrixFormats[std::max_element(n.begin(), n.end()) - n.begin()];
+}
+
+bool is_quantized(const Config& config) {
+  return std::any_of(config.counts.begin(), config.counts.end(), [](const auto& count) {
+    return is_integer(kMatrixFormats[count.format].number_format);
+  });
 }
 
 // "int4 in groups of 32"
@@ -89,24 +93,22 @@ struct OtherFormat {
   uint32_t n_of_role;
 };
 
-std::vector<OtherFormat> other_formats(const format::ModelConfig& model) {
+std::vector<OtherFormat> other_formats(const Config& config) {
   std::vector<OtherFormat> others;
-  for (const TensorRoleRow& row : kTensorRoles) {
-    if (row.matrix == kNoMatrix) continue;
-    const auto& counts = model.n_matrices[row.matrix];
-    const uint32_t n_of_role = std::accumulate(std::begin(counts), std::end(counts), 0u);
-    for (size_t place = 0; place < std::size(kMatrixFormats); ++place) {
-      if (counts[place] == 0 || kMatrixFormats[place] == main_format(model)) continue;
-      others.push_back({row.name, kMatrixFormats[place], counts[place], n_of_role});
+  for (const RoleCounts& row : count_roles(config)) {
+    const uint32_t n_of_role = std::accumulate(row.n.begin(), row.n.end(), 0u);
+    for (size_t place = 0; place < row.n.size(); ++place) {
+      if (row.n[place] == 0 || kMatrixFormats[place] == main_format(config)) continue;
+      others.push_back({role_name(row.role), kMatrixFormats[place], row.n[place], n_of_role});
     }
   }
   return others;
 }
 
 // "; embedding: int8g32; 3 of 12 down: int8"
-std::string other_formats_text(const format::ModelConfig& model) {
+std::string other_formats_text(const Config& config) {
   std::string text;
-  for (const OtherFormat& other : other_formats(model)) {
+  for (const OtherFormat& other : other_formats(config)) {
     text += "; ";
     if (other.n != other.n_of_role) {
       text += std::to_string(other.n) + " of " + std::to_string(other.n_of_role) + " ";
@@ -116,9 +118,9 @@ std::string other_formats_text(const format::ModelConfig& model) {
   return text;
 }
 
-Json other_formats_json(const format::ModelConfig& model) {
+Json other_formats_json(const Config& config) {
   Json list = Json::array();
-  for (const OtherFormat& other : other_formats(model)) {
+  for (const OtherFormat& other : other_formats(config)) {
     Json json = {{"matrix", other.role},
                  {"format", row_of(other.format.number_format).name},
                  {"count", other.n}};
@@ -136,10 +138,14 @@ struct Totals {
   ErrorSums error;
 };
 
+// The rope frequencies are computed, not learned.
+uint64_t weights_of(const TensorSpec& spec) {
+  if (spec.role == TensorRole::kRope) return 0;
+  return uint64_t{spec.n_matrices} * spec.shape.rows * spec.shape.cols;
+}
+
 void add(const EncodedTensor& tensor, Totals* totals) {
-  // The rope frequencies are computed, not learned.
-  const bool learned = !is_rope(static_cast<TensorRole>(tensor.entry.role));
-  totals->n_weights += learned ? uint64_t{tensor.entry.rows} * tensor.entry.cols : 0;
+  totals->n_weights += weights_of(tensor.spec);
   totals->raw_bytes += tensor.entry.raw_bytes;
   totals->stored_bytes += tensor.stored_bytes;
   totals->error.signal += tensor.error.signal;
@@ -190,17 +196,16 @@ Json choice_json(const FormatChoice& choice) {
 
 Json tensor_json(const ConversionReport& report, size_t index) {
   const EncodedTensor& tensor = report.tensors[index];
-  Json json = {{"name", name_of(report.model, index)},
+  Json json = {{"name", name_of(tensor.spec)},
                {"format", number_format_name(tensor.entry.number_format)},
                {"rows", tensor.entry.rows},
                {"cols", tensor.entry.cols},
                {"raw_bytes", tensor.entry.raw_bytes},
                {"stored_bytes", tensor.stored_bytes}};
-  if (is_matrix(report, index)) {
+  if (tensor.spec.is_matrix()) {
     if (tensor.entry.group_size != 0) json["group_size"] = tensor.entry.group_size;
-    const uint64_t n_weights = uint64_t{tensor.entry.rows} * tensor.entry.cols;
-    json["bits"] =
-        kBitsPerByte * static_cast<double>(tensor.entry.raw_bytes) / static_cast<double>(n_weights);
+    json["bits"] = kBitsPerByte * static_cast<double>(tensor.entry.raw_bytes) /
+                   static_cast<double>(weights_of(tensor.spec));
     if (report.choice && report.choice->divergences[index]) {
       const MatrixDivergence& divergence = *report.choice->divergences[index];
       json["divergence"] = {{"measured", divergence.measured}, {"expected", divergence.expected}};
@@ -231,23 +236,23 @@ std::string totals_line(const char* name, const Totals& totals) {
   return text + "\n";
 }
 
-std::string group_of(TensorRole role) {
-  const TensorRoleRow& row = role_row(role);
-  if (row.matrix == kNoMatrix) return "norms, biases, rope";
-  if (role == TensorRole::kEmbedding) return "embedding";
-  if (role == TensorRole::kLmHead) return "output layer";
-  return row.rows == Extent::kFfn || row.cols == Extent::kFfn ? "feed-forward" : "attention";
+std::string group_of(const TensorSpec& spec) {
+  if (!spec.is_matrix()) return "norms, biases, rope";
+  if (spec.role == TensorRole::kEmbedding) return "embedding";
+  if (spec.role == TensorRole::kLmHead) return "output layer";
+  for (const BlockFormat& block : kFeedForwardFormats) {
+    for (const TensorRow& row : block.rows) {
+      if (row.role == spec.role) return "feed-forward";
+    }
+  }
+  return "attention";
 }
 
 // Weights of all matrices and vectors, without the frequencies that no checkpoint stores.
-uint64_t parameter_count(const format::ModelConfig& m) {
+uint64_t parameter_count(const Config& config) {
   uint64_t n = 0;
-  for (uint32_t i = 0; i < tensor_count(m); ++i) {
-    const TensorSpec spec = tensor_spec(m, i, main_format(m));
-    if (spec.role != TensorRole::kRopeInverseFrequencies) {
-      n += uint64_t{spec.shape.rows} * spec.shape.cols;
-    }
-  }
+  TensorKinds kinds(config);
+  for (TensorKind kind = {}; kinds.next(&kind);) n += kind.n * weights_of(kind.spec);
   return n;
 }
 
@@ -283,9 +288,10 @@ std::string kept_text(const ConversionReport& report) {
 }
 
 std::string headline(const ConversionReport& report) {
-  const format::ModelConfig& m = report.model;
+  const Config config = report.config();
+  const format::ModelScalars& m = *config.model;
   std::string text = report.source_name + ": " + report.architecture + ", " +
-                     short_count(parameter_count(m)) + " parameters";
+                     short_count(parameter_count(config)) + " parameters";
   text += line(", %u layers of %u, vocabulary %u\n", m.n_layers, m.d_model, m.vocab_size);
   if (!report.weights_text.empty()) text += "  its weights: " + report.weights_text + "\n";
   text += "  to be written: ";
@@ -293,13 +299,14 @@ std::string headline(const ConversionReport& report) {
     text += line("at most %.4g bits a weight, ", *report.wished_bits);
     text += "formats by what the output suffers from each matrix";
   } else {
-    text += format_text(main_format(m)) + other_formats_text(m);
+    text += format_text(main_format(config)) + other_formats_text(config);
   }
-  if ((m.flags & format::kSignedScales) != 0) text += ", scales of either sign";
-  if (is_quantized(m)) text += std::string(" (") + method_name(report) + ")";
-  if (m.original_context != 0) {
+  if (has_flag(config, format::kSignedScales)) text += ", scales of either sign";
+  if (is_quantized(config)) text += std::string(" (") + method_name(report) + ")";
+  for (const format::RopeTable& table : m.rope_tables) {
+    if (table.original_context == 0) continue;
     text += line("\n  RoPE: short factors up to %u positions of context, long ones beyond",
-                 m.original_context);
+                 table.original_context);
   }
   return text + "\n  tokenizer: " + report.tokenizer_name + "; chat template: " + report.chat_name +
          "\n";
@@ -313,7 +320,7 @@ std::string tensors_text(const ConversionReport& report) {
        {"embedding", "attention", "feed-forward", "output layer", "norms, biases, rope"}) {
     Totals totals;
     for (const EncodedTensor& tensor : report.tensors) {
-      if (group_of(static_cast<TensorRole>(tensor.entry.role)) == group) add(tensor, &totals);
+      if (group_of(tensor.spec) == group) add(tensor, &totals);
     }
     if (totals.n_weights > 0) text += totals_line(group, totals);
   }
@@ -332,9 +339,8 @@ std::string worst_text(const ConversionReport& report) {
   std::string text = order.empty() ? "" : "  tensors that lost most:\n";
   for (size_t i = 0; i < std::min(order.size(), kWorstShown); ++i) {
     const EncodedTensor& tensor = report.tensors[order[i]];
-    text +=
-        line("    %-24s %8.2f dB, largest error %.3g\n", name_of(report.model, order[i]).c_str(),
-             sqnr(tensor.error), tensor.error.max_error);
+    text += line("    %-24s %8.2f dB, largest error %.3g\n", name_of(tensor.spec).c_str(),
+                 sqnr(tensor.error), tensor.error.max_error);
   }
   return text;
 }
@@ -396,8 +402,8 @@ std::string rounding_text(const ConversionReport& report) {
 
 }  // namespace
 
-PlanInput default_plan_input(const format::ModelConfig& model, uint64_t tokenizer_bytes,
-                             uint64_t chat_bytes) {
+PlanInput default_plan_input(const Config& config, uint64_t tokenizer_bytes, uint64_t chat_bytes) {
+  const format::ModelScalars& model = *config.model;
   PlanInput input = {};
   input.context = model.planned_context;
   input.n_threads = 1;
@@ -405,7 +411,7 @@ PlanInput default_plan_input(const format::ModelConfig& model, uint64_t tokenize
   input.max_turns = 1;
   input.max_text_bytes = std::max(kMinTextBytes, kTextBytesPerToken * model.planned_context);
   // As cria does without --kv.
-  const bool keeps_floats = main_format(model).number_format == NumberFormat::kF32;
+  const bool keeps_floats = main_format(config).number_format == NumberFormat::kF32;
   input.kv_format = keeps_floats ? KvFormat::kF32 : KvFormat::kInt8;
   input.mapped = false;
   input.tokenizer_bytes = tokenizer_bytes;
@@ -421,7 +427,8 @@ Json metadata_json(const ConversionReport& report) {
     tensors.push_back(tensor_json(report, i));
     add(report.tensors[i], &all);
   }
-  const MatrixFormat f = main_format(report.model);
+  const Config config = report.config();
+  const MatrixFormat f = main_format(config);
   Json json = {{"converter", std::string("cria-convert ") + kConverterVersion},
                {"source", report.source_name},
                {"architecture", report.architecture},
@@ -434,17 +441,15 @@ Json metadata_json(const ConversionReport& report) {
                {"sqnr_db", decibels(all.error)},
                {"tensors", std::move(tensors)}};
   if (!report.chat_jinja.empty()) json["chat_template_jinja"] = report.chat_jinja;
-  Json others = other_formats_json(report.model);
+  Json others = other_formats_json(config);
   if (!others.empty()) json["other_formats"] = std::move(others);
   if (f.group_size != 0) {
     json["group_size"] = f.group_size;
-    json["signed_scales"] = (report.model.flags & format::kSignedScales) != 0;
+    json["signed_scales"] = has_flag(config, format::kSignedScales);
   }
   if (report.choice) json["bits"] = choice_json(*report.choice);
   if (report.calibration) json["calibration"] = calibration_json(*report.calibration);
-  if (is_quantized(report.model)) {
-    json["method"] = method_name(report);
-  }
+  if (is_quantized(config)) json["method"] = method_name(report);
   return json;
 }
 
@@ -515,19 +520,16 @@ std::string found_text(const ConversionReport& report) {
 
 // A line for each role of matrices: "q  3 x int4 in groups of 64, 2 x int8".
 std::string choice_text(const ConversionReport& report) {
-  const format::ModelConfig& m = report.model;
   std::string text = line("  formats, %.3f bits a weight (KL divergence measured on %zu tokens):\n",
                           report.choice->bits, report.choice->n_tokens);
-  for (const TensorRoleRow& row : kTensorRoles) {
-    if (row.matrix == kNoMatrix || !is_there(row, m)) continue;
+  for (const RoleCounts& row : count_roles(report.config())) {
     std::string formats;
-    for (size_t place = 0; place < std::size(kMatrixFormats); ++place) {
-      const unsigned n = m.n_matrices[row.matrix][place];
-      if (n == 0) continue;
-      formats += (formats.empty() ? "" : ", ") + std::to_string(n) + " x " +
+    for (size_t place = 0; place < row.n.size(); ++place) {
+      if (row.n[place] == 0) continue;
+      formats += (formats.empty() ? "" : ", ") + std::to_string(row.n[place]) + " x " +
                  format_text(kMatrixFormats[place]);
     }
-    text += line("    %-12s ", row.name) + formats + "\n";
+    text += line("    %-12s ", role_name(row.role)) + formats + "\n";
   }
   return text + plan_text(report);
 }

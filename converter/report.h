@@ -23,7 +23,7 @@ struct ConversionReport {
   std::string tokenizer_name;  // "none" without one
   std::string chat_name;
   std::string chat_jinja;  // the template itself; empty: none
-  format::ModelConfig model;
+  ConfigBytes config_section;
   QuantMethod method;
   bool is_gptq;                                   // codes by calibration, where method's are worse
   std::optional<CalibrationSummary> calibration;  // none: without
@@ -38,6 +38,8 @@ struct ConversionReport {
   uint64_t file_bytes;
   PlanInput plan_input;
   MemoryPlan plan;
+
+  [[nodiscard]] Config config() const { return view_config(config_section); }
 };
 
 // For the metadata section: the same bytes for the same input, so without times and paths.
@@ -64,7 +66,7 @@ inline constexpr size_t kReportBeginningBytes = 4096;
 [[nodiscard]] std::string summary_text(const ConversionReport& report);
 
 // The plan of the runtime's defaults: exact backend, one thread, int8 KV cache, planned context.
-[[nodiscard]] PlanInput default_plan_input(const format::ModelConfig& model,
-                                           uint64_t tokenizer_bytes, uint64_t chat_bytes);
+[[nodiscard]] PlanInput default_plan_input(const Config& config, uint64_t tokenizer_bytes,
+                                           uint64_t chat_bytes);
 
 }  // namespace cria::converter

@@ -118,6 +118,7 @@ TensorEncoder::TensorEncoder(QuantMethod method, format::Compression compression
 
 EncodedTensor TensorEncoder::start_entry(const TensorSpec& spec) {
   EncodedTensor encoded = {};
+  encoded.spec = spec;
   encoded.entry = tensor_entry(spec, n_chunks_);
   n_chunks_ += encoded.entry.n_chunks;
   return encoded;
@@ -138,7 +139,7 @@ EncodedTensor TensorEncoder::encode_values(const TensorSpec& spec, std::span<con
 
 EncodedTensor TensorEncoder::encode(const PlannedTensor& tensor, const RoundedRows* rounded) {
   rounded_ = rounded;
-  if (tensor.spec.is_matrix) return encode_matrix(tensor);
+  if (tensor.spec.is_matrix()) return encode_matrix(tensor);
   const SourceTensor& source = *tensor.source;
   std::vector<uint8_t> bytes;
   std::vector<float> values(tensor.spec.shape.cols);

@@ -27,6 +27,7 @@ struct KeptGroups {
 };
 
 struct EncodedTensor {
+  TensorSpec spec;
   format::TensorEntry entry;
   uint64_t stored_bytes;  // known when all is written
   ErrorSums error;        // of matrices; zero for vectors

@@ -9,7 +9,6 @@
 #include "converter/error.h"
 #include "converter/row_range.h"
 #include "converter/tensor_names.h"
-#include "quant/tensor_roles.h"
 
 namespace cria::converter {
 namespace {
@@ -53,7 +52,7 @@ std::string reason_of_missing(const Checkpoint& checkpoint, const std::string& n
 
 void check_source(const TensorSpec& spec, const TensorPart& part, const SourceTensor& source) {
   std::vector<uint64_t> wanted = {part.n_rows};
-  if (spec.is_matrix) wanted.push_back(spec.shape.cols);
+  if (spec.is_matrix()) wanted.push_back(spec.shape.cols);
   const std::string where = source.path().string() + ": tensor " + shown(source.name());
   // First, because the shape of packed weights says nothing to a user.
   if (const std::string problem = source.problem(); !problem.empty()) {
@@ -142,28 +141,28 @@ bool embedding_is_tied(const Checkpoint& checkpoint, bool config_says_tied,
   return false;
 }
 
-TensorPlan plan_tensors(const Checkpoint& checkpoint, const format::ModelConfig& model,
+TensorPlan plan_tensors(const Checkpoint& checkpoint, const Config& config,
                         std::span<const MatrixFormat> formats) {
   TensorPlan plan;
   std::set<std::string> used;
-  const bool tied = (model.flags & format::kTiedEmbedding) != 0;
-  const uint32_t n_tensors = tensor_count(model);
-  for (uint32_t i = 0; i < n_tensors; ++i) {
-    const TensorSpec spec = tensor_spec(model, i, formats[i]);
-    if (is_rope(spec.role)) {
+  TensorWalk walk(config);
+  TensorSpec spec = {};
+  for (size_t i = 0; i < formats.size() && walk.next(formats[i], &spec); ++i) {
+    if (spec.role == TensorRole::kRope) {
       plan.tensors.push_back({spec, nullptr});
       continue;
     }
-    const TensorPart part = checkpoint_part(model, spec);
+    const TensorPart part = checkpoint_part(config, spec);
     const SourceTensor* own = checkpoint.find(part.name);
     const SourceTensor* source = own;
-    if (source == nullptr && tied && spec.role == TensorRole::kEmbedding) {
+    if (source == nullptr && has_flag(config, format::kTiedEmbedding) &&
+        spec.role == TensorRole::kEmbedding) {
       source = checkpoint.find(kLmHeadName);
     }
     if (source == nullptr) refuse_missing(checkpoint, spec, part.name);
     check_source(spec, part, *source);
     used.insert(source == own ? part.name : kLmHeadName);
-    const uint64_t n_rows = spec.is_matrix ? spec.shape.rows : spec.shape.cols;
+    const uint64_t n_rows = spec.is_matrix() ? spec.shape.rows : spec.shape.cols;
     if (n_rows != part.n_rows) {
       plan.parts.push_back(std::make_unique<RowRange>(*source, part.first_row, n_rows));
       source = plan.parts.back().get();

@@ -14,7 +14,7 @@ namespace cria::converter {
 
 struct PlannedTensor {
   TensorSpec spec;
-  const SourceTensor* source;  // nullptr: rope inverse frequencies, which are computed
+  const SourceTensor* source;  // nullptr: of kRope, which is computed
 };
 
 [[nodiscard]] inline ScaleSigns scale_signs(const TensorSpec& spec) {
@@ -35,11 +35,10 @@ struct TensorPlan {
 [[nodiscard]] bool embedding_is_tied(const Checkpoint& checkpoint, bool config_says_tied,
                                      std::vector<std::string>* warnings);
 
-// model has passed check_config; formats are those of its tensors, in the canonical order. Throws
+// config has passed check_config; formats are those of its tensors, in the canonical order. Throws
 // ProgramError for a tensor that is missing, has another shape than the config says, or a number
 // type that is not read.
-[[nodiscard]] TensorPlan plan_tensors(const Checkpoint& checkpoint,
-                                      const format::ModelConfig& model,
+[[nodiscard]] TensorPlan plan_tensors(const Checkpoint& checkpoint, const Config& config,
                                       std::span<const MatrixFormat> formats);
 
 }  // namespace cria::converter

@@ -4,7 +4,6 @@
 
 #include "converter/calibration/rounded_values.h"
 #include "quant/quantize.h"
-#include "quant/tensor_roles.h"
 
 namespace cria::converter {
 namespace {
@@ -58,18 +57,6 @@ double squared_difference(const std::vector<float>& a, const std::vector<float>&
   return sum;
 }
 
-TensorRole bias_of(TensorRole matrix) {
-  constexpr std::pair<TensorRole, TensorRole> kBiases[] = {
-      {TensorRole::kQ, TensorRole::kQBias},       {TensorRole::kK, TensorRole::kKBias},
-      {TensorRole::kV, TensorRole::kVBias},       {TensorRole::kO, TensorRole::kOBias},
-      {TensorRole::kGate, TensorRole::kGateBias}, {TensorRole::kUp, TensorRole::kUpBias},
-      {TensorRole::kDown, TensorRole::kDownBias}};
-  for (const auto& [of, bias] : kBiases) {
-    if (of == matrix) return bias;
-  }
-  return matrix;  // a matrix that has none
-}
-
 }  // namespace
 
 CalibratedRounding::CalibratedRounding(const FloatDecoder& decoder, const PlannedWeights& weights,
@@ -104,8 +91,8 @@ const RoundingOutcome* CalibratedRounding::outcome(const TensorSpec& spec) const
 void CalibratedRounding::start() {
   started_ = true;
   const PlannedTensor& tensor = *weights_.find(TensorRole::kEmbedding, format::kNone);
-  const bool is_tied = (config_.flags & format::kTiedEmbedding) != 0;
-  x_.exact.resize(model_.n_rows() * config_.d_model);
+  const bool is_tied = has_flag(config_, format::kTiedEmbedding);
+  x_.exact.resize(model_.n_rows() * config_.model->d_model);
   for_row_parts(tensor.spec, [&](const TensorSpec& part, size_t first) {
     model_.embed(weights_.rows(tensor, first, part.shape.rows), first, &x_.exact);
   });
@@ -132,7 +119,7 @@ RoundingBasis CalibratedRounding::make_table_basis() const {
     n += sequences.back().size();
   }
   const size_t n = std::min(token_count(sequences), n_training_);
-  const size_t cols = config_.d_model;
+  const size_t cols = config_.model->d_model;
   const FloatModel part(model_.decoder(), weights_, std::move(sequences), pool_);
   Floats outputs(x_.exact.begin(),
                  x_.exact.begin() + static_cast<std::ptrdiff_t>(part.n_rows() * cols));
@@ -152,7 +139,7 @@ RoundedRows CalibratedRounding::round_table(const TensorSpec& part, const Floats
 // A layer --------------------------------------------------------------------------------------
 
 void CalibratedRounding::run_layer(uint32_t layer) {
-  Both inputs = normalize(TensorRole::kAttentionNorm, layer);
+  Both inputs = normalize(TensorRole::kMixerNorm, layer);
   {
     const std::vector<BothLinear> qkv =
         round_group({TensorRole::kQ, TensorRole::kK, TensorRole::kV}, layer, inputs);
@@ -228,7 +215,7 @@ Floats CalibratedRounding::missing_residual() const {
   if (!settings_.shifts_targets) return {};
   Floats missing(x_.exact.size());
   for (size_t i = 0; i < missing.size(); ++i) {
-    missing[i] = (x_.exact[i] - x_.rounded[i]) / config_.residual_multiplier;
+    missing[i] = (x_.exact[i] - x_.rounded[i]) / config_.model->residual_multiplier;
   }
   return missing;
 }
@@ -278,7 +265,7 @@ CalibratedRounding::BothLinear CalibratedRounding::round_matrix(const PlannedTen
   const TensorRole role = tensor.spec.role;
   const uint32_t layer = tensor.spec.layer;
   BothLinear linear;
-  linear.exact.bias = weights_.vector(bias_of(role), layer);
+  linear.exact.bias = weights_.bias(role, layer);
   linear.rounded.bias = linear.exact.bias;
   if (!is_rounded(tensor.spec.shape)) {
     linear.exact.matrix = weights_.panels(role, layer, PanelFormat::kF32);

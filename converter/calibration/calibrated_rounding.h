@@ -120,7 +120,7 @@ class CalibratedRounding {
   hosted::ThreadPool* pool_;
   size_t n_training_ = 0;  // rows that are calibrated on; those held out follow
   FloatModel model_;
-  const format::ModelConfig& config_;
+  Config config_;
   bool started_ = false;
   uint32_t n_layers_done_ = 0;
   Both x_;  // the residual stream

@@ -21,19 +21,20 @@ std::string time_text(double seconds) {
 
 }  // namespace
 
-uint32_t calibration_tokens(const format::ModelConfig& config, const CalibrationWish& wish) {
+uint32_t calibration_tokens(const Config& config, const CalibrationWish& wish) {
   if (wish.n_tokens) return *wish.n_tokens;
   return weight_count(config) > kManyWeights ? kCalibrationTokensOfMany : kCalibrationTokens;
 }
 
-uint64_t calibration_bytes(const format::ModelConfig& config, const CalibrationWish& wish) {
+uint64_t calibration_bytes(const Config& config, const CalibrationWish& wish) {
   constexpr uint64_t kProgram = 32 << 20;  // the process and buffers
   const uint64_t n = calibration_tokens(config, wish);
-  const uint64_t d = config.d_model;
-  const uint64_t q = uint64_t{config.n_heads} * config.head_dim;
-  const uint64_t kv = uint64_t{config.n_kv_heads} * config.head_dim;
-  const uint64_t ff = config.d_ff;
-  const uint64_t table = d * config.vocab_size;
+  const uint64_t d = config.model->d_model;
+  const format::LayerKind& layer = config.kinds.front();
+  const uint64_t q = extents::kQueries(*config.model, layer);
+  const uint64_t kv = extents::kKeys(*config.model, layer);
+  const uint64_t ff = layer.d_ff;
+  const uint64_t table = d * config.model->vocab_size;
   const uint64_t widest = std::max({d, q, ff});
   // While sums become a basis; and that of the narrow ones, with what targets are found by.
   const uint64_t squares = std::max(4 * widest * widest, 5 * d * d);
@@ -46,9 +47,9 @@ uint64_t calibration_bytes(const format::ModelConfig& config, const CalibrationW
   return std::max(rounding, self_text_bytes(config, static_cast<uint32_t>(n)));
 }
 
-Calibration::Calibration(const CalibrationWish& wish, const format::ModelConfig& config,
-                         const Rope& rope, const TensorPlan& plan, hosted::ThreadPool* pool,
-                         Progress* progress)
+Calibration::Calibration(const CalibrationWish& wish, const Config& config,
+                         std::span<const float> rope, const TensorPlan& plan,
+                         hosted::ThreadPool* pool, Progress* progress)
     : config_(config),
       progress_(progress),
       weights_(plan, pool),
@@ -78,11 +79,11 @@ std::optional<RoundingOutcome> Calibration::outcome(const TensorSpec& spec) cons
 std::string Calibration::state() const {
   const uint32_t done = rounding_->n_layers_done();
   const std::string text = "calibrating layer " +
-                           std::to_string(std::min(done + 1, config_.n_layers)) + " of " +
-                           std::to_string(config_.n_layers);
+                           std::to_string(std::min(done + 1, config_.model->n_layers)) + " of " +
+                           std::to_string(config_.model->n_layers);
   if (done == 0) return text;
   const double elapsed = hosted::monotonic_seconds() - start_seconds_;
-  return text + ", " + time_text(elapsed / done * (config_.n_layers - done)) + " left";
+  return text + ", " + time_text(elapsed / done * (config_.model->n_layers - done)) + " left";
 }
 
 }  // namespace cria::converter

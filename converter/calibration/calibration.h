@@ -15,12 +15,10 @@ namespace cria::converter {
 
 // Tokens that are used at most: those that are wished for, or fewer for a large model, so that it
 // does not take hours.
-[[nodiscard]] uint32_t calibration_tokens(const format::ModelConfig& config,
-                                          const CalibrationWish& wish);
+[[nodiscard]] uint32_t calibration_tokens(const Config& config, const CalibrationWish& wish);
 
 // Bytes that a calibration takes besides the file being written, at most and about.
-[[nodiscard]] uint64_t calibration_bytes(const format::ModelConfig& config,
-                                         const CalibrationWish& wish);
+[[nodiscard]] uint64_t calibration_bytes(const Config& config, const CalibrationWish& wish);
 
 struct CalibrationSummary {
   std::string source;            // "self", or the name of the file without its folder
@@ -33,7 +31,7 @@ class Calibration {
  public:
   // Writes or reads the tokens. Throws ProgramError: a file that is none of ids, weights that are
   // int4 already. What is passed by reference outlives this.
-  Calibration(const CalibrationWish& wish, const format::ModelConfig& config, const Rope& rope,
+  Calibration(const CalibrationWish& wish, const Config& config, std::span<const float> rope,
               const TensorPlan& plan, hosted::ThreadPool* pool, Progress* progress);
 
   // As CalibratedRounding's. Says on the progress line how far it is.
@@ -45,7 +43,7 @@ class Calibration {
   // "layer 3 of 16, 2 min left"
   [[nodiscard]] std::string state() const;
 
-  const format::ModelConfig& config_;
+  Config config_;
   Progress* progress_;
   PlannedWeights weights_;
   uint32_t n_tokens_;

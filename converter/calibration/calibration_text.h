@@ -14,15 +14,15 @@
 namespace cria::converter {
 
 // Tokens of a sequence at most, and sequences, for so many tokens in all.
-[[nodiscard]] size_t sequence_length(const format::ModelConfig& config, uint32_t n_tokens);
-[[nodiscard]] size_t sequence_count(const format::ModelConfig& config, uint32_t n_tokens);
+[[nodiscard]] size_t sequence_length(const Config& config, uint32_t n_tokens);
+[[nodiscard]] size_t sequence_count(const Config& config, uint32_t n_tokens);
 
 // The matrices' weights of a layer, and of the model.
-[[nodiscard]] uint64_t layer_weight_count(const format::ModelConfig& config);
-[[nodiscard]] uint64_t weight_count(const format::ModelConfig& config);
+[[nodiscard]] uint64_t layer_weight_count(const Config& config);
+[[nodiscard]] uint64_t weight_count(const Config& config);
 
 // Bytes that it takes to have the model write them.
-[[nodiscard]] uint64_t self_text_bytes(const format::ModelConfig& config, uint32_t n_tokens);
+[[nodiscard]] uint64_t self_text_bytes(const Config& config, uint32_t n_tokens);
 
 // Throws ProgramError where a matrix's weights are int4 already: they would be rounded anew. The
 // line names the options that ask for it.

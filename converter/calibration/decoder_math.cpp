@@ -209,8 +209,7 @@ double divergence(const float* p, const float* exact, const float* other, size_t
   return log_of_one_more(static_cast<double>(mean_growth_in_lanes(p, exact, other, n, mean)));
 }
 
-RotationTable::RotationTable(const std::vector<float>& frequencies, float factor,
-                             size_t n_positions)
+RotationTable::RotationTable(std::span<const float> frequencies, float factor, size_t n_positions)
     : n_pairs(frequencies.size()) {
   for (size_t position = 0; position < n_positions; ++position) {
     for (const float frequency : frequencies) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace cria::converter {
@@ -27,7 +28,7 @@ void add_scaled(const float* from, float factor, size_t n, float* to);
 
 // Cosines and sines of the angles position * frequency, times factor: [n_positions][n] each.
 struct RotationTable {
-  RotationTable(const std::vector<float>& frequencies, float factor, size_t n_positions);
+  RotationTable(std::span<const float> frequencies, float factor, size_t n_positions);
   size_t n_pairs;
   std::vector<float> cosines;
   std::vector<float> sines;

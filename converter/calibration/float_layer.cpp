@@ -5,8 +5,8 @@
 #include "converter/calibration/decoder_math.h"
 #include "converter/error.h"
 #include "converter/float_rows.h"
+#include "converter/tensor_names.h"
 #include "platforms/hosted/base/shared_loop.h"
-#include "quant/tensor_roles.h"
 
 namespace cria::converter {
 namespace {
@@ -64,6 +64,13 @@ std::vector<float> PlannedWeights::vector(TensorRole role, uint32_t layer) const
   return values;
 }
 
+std::vector<float> PlannedWeights::bias(TensorRole matrix, uint32_t layer) const {
+  const PlannedTensor* next = find(matrix, layer) + 1;
+  const bool is_its = next != plan_.tensors.data() + plan_.tensors.size() &&
+                      next->spec.role != matrix && without_bias(next->spec.role) == matrix;
+  return is_its ? vector(next->spec.role, layer) : std::vector<float>();
+}
+
 std::vector<float> PlannedWeights::matrix(TensorRole role, uint32_t layer) const {
   const PlannedTensor& tensor = *find(role, layer);
   return rows(tensor, 0, tensor.spec.shape.rows);
@@ -105,20 +112,20 @@ void FloatLinear::apply(hosted::ThreadPool* pool, const float* x, size_t n, floa
 }
 
 FloatLayer read_layer(const PlannedWeights& weights, uint32_t layer, PanelFormat format) {
-  const auto linear = [&](TensorRole matrix, TensorRole bias) {
-    return FloatLinear{weights.panels(matrix, layer, format), weights.vector(bias, layer)};
+  const auto linear = [&](TensorRole matrix) {
+    return FloatLinear{weights.panels(matrix, layer, format), weights.bias(matrix, layer)};
   };
-  return {weights.vector(TensorRole::kAttentionNorm, layer),
+  return {weights.vector(TensorRole::kMixerNorm, layer),
           weights.vector(TensorRole::kQNorm, layer),
           weights.vector(TensorRole::kKNorm, layer),
           weights.vector(TensorRole::kFfnNorm, layer),
-          linear(TensorRole::kQ, TensorRole::kQBias),
-          linear(TensorRole::kK, TensorRole::kKBias),
-          linear(TensorRole::kV, TensorRole::kVBias),
-          linear(TensorRole::kO, TensorRole::kOBias),
-          linear(TensorRole::kGate, TensorRole::kGateBias),
-          linear(TensorRole::kUp, TensorRole::kUpBias),
-          linear(TensorRole::kDown, TensorRole::kDownBias)};
+          linear(TensorRole::kQ),
+          linear(TensorRole::kK),
+          linear(TensorRole::kV),
+          linear(TensorRole::kO),
+          linear(TensorRole::kGate),
+          linear(TensorRole::kUp),
+          linear(TensorRole::kDown)};
 }
 
 }  // namespace cria::converter

@@ -19,6 +19,8 @@ class PlannedWeights {
   [[nodiscard]] const PlannedTensor* find(format::TensorRole role, uint32_t layer) const;
   // A vector's values; empty: the model has none such. Throws ProgramError.
   [[nodiscard]] std::vector<float> vector(format::TensorRole role, uint32_t layer) const;
+  // That of a matrix, likewise.
+  [[nodiscard]] std::vector<float> bias(format::TensorRole matrix, uint32_t layer) const;
   // A matrix, [rows][cols]. Throws ProgramError, also where a value is infinite or no number.
   [[nodiscard]] std::vector<float> matrix(format::TensorRole role, uint32_t layer) const;
   // n of its rows.

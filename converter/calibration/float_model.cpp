@@ -28,7 +28,7 @@ FloatModel::FloatModel(const FloatDecoder& decoder, const PlannedWeights& weight
 }
 
 void FloatModel::embed(const Floats& rows, size_t first, Floats* x) const {
-  const size_t width = config_.d_model;
+  const size_t width = config_.model->d_model;
   const size_t end = first + rows.size() / width;
   float* to = x->data();
   for (const std::vector<uint32_t>& tokens : sequences_) {
@@ -58,15 +58,15 @@ Floats FloatModel::attend(uint32_t layer, const FloatLinear& q, const FloatLinea
   q.apply(pool_, inputs.data(), n_rows(), queries.data());
   k.apply(pool_, inputs.data(), n_rows(), keys.data());
   v.apply(pool_, inputs.data(), n_rows(), values.data());
-  decoder_.prepare_heads(layer, weights_.vector(TensorRole::kQNorm, layer), config_.n_heads,
-                         positions_, queries.data());
-  decoder_.prepare_heads(layer, weights_.vector(TensorRole::kKNorm, layer), config_.n_kv_heads,
-                         positions_, keys.data());
+  decoder_.prepare_heads(layer, weights_.vector(TensorRole::kQNorm, layer),
+                         decoder_.layer().n_query_heads, positions_, queries.data());
+  decoder_.prepare_heads(layer, weights_.vector(TensorRole::kKNorm, layer),
+                         decoder_.layer().n_key_heads, positions_, keys.data());
   Floats out(n_rows() * q_width);
   hosted::shared_loop(pool_, sequences_.size(), [&](size_t i, size_t) {
     const size_t row = first_rows_[i];
-    SequenceCache cache(config_, sequences_[i].size(), PanelFormat::kF32);
-    decoder_.attend(queries.data() + row * q_width, keys.data() + row * kv_width,
+    SequenceCache cache(decoder_.layer(), sequences_[i].size(), PanelFormat::kF32);
+    decoder_.attend(layer, queries.data() + row * q_width, keys.data() + row * kv_width,
                     values.data() + row * kv_width, sequences_[i].size(), 0, &cache,
                     out.data() + row * q_width);
   });
@@ -75,14 +75,15 @@ Floats FloatModel::attend(uint32_t layer, const FloatLinear& q, const FloatLinea
 
 Floats FloatModel::activate(const FloatLinear& gate, const FloatLinear& up,
                             const Floats& inputs) const {
-  Floats out(n_rows() * config_.d_ff);
-  Floats of_up(std::min(kPartRows, n_rows()) * config_.d_ff);
+  const size_t width = gate.matrix.rows();
+  Floats out(n_rows() * width);
+  Floats of_up(std::min(kPartRows, n_rows()) * width);
   for (size_t row = 0; row < n_rows(); row += kPartRows) {
     const size_t n = std::min(kPartRows, n_rows() - row);
-    const float* x = inputs.data() + row * config_.d_model;
-    gate.apply(pool_, x, n, out.data() + row * config_.d_ff);
+    const float* x = inputs.data() + row * config_.model->d_model;
+    gate.apply(pool_, x, n, out.data() + row * width);
     up.apply(pool_, x, n, of_up.data());
-    decoder_.activate(out.data() + row * config_.d_ff, of_up.data(), n);
+    decoder_.activate(out.data() + row * width, of_up.data(), n * width);
   }
   return out;
 }
@@ -95,7 +96,7 @@ void FloatModel::add_block(const FloatLinear& linear, const Floats& inputs, Floa
 
 void FloatModel::run_layer(uint32_t index, const FloatLayer& layer, Floats* x) const {
   const Floats attended =
-      attend(index, layer.q, layer.k, layer.v, normalize(*x, TensorRole::kAttentionNorm, index));
+      attend(index, layer.q, layer.k, layer.v, normalize(*x, TensorRole::kMixerNorm, index));
   add_block(layer.o, attended, x);
   const Floats activated =
       activate(layer.gate, layer.up, normalize(*x, TensorRole::kFfnNorm, index));
@@ -103,7 +104,7 @@ void FloatModel::run_layer(uint32_t index, const FloatLayer& layer, Floats* x) c
 }
 
 void FloatModel::run(Floats* x) const {
-  for (uint32_t i = 0; i < config_.n_layers; ++i) {
+  for (uint32_t i = 0; i < config_.model->n_layers; ++i) {
     run_layer(i, read_layer(weights_, i, PanelFormat::kF32), x);
   }
 }

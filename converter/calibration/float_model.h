@@ -43,7 +43,7 @@ class FloatModel {
 
  private:
   const FloatDecoder& decoder_;
-  const format::ModelConfig& config_;
+  Config config_;
   const PlannedWeights& weights_;
   TokenSequences sequences_;
   hosted::ThreadPool* pool_;

@@ -28,8 +28,7 @@ MatrixFormat wished(const MixedWish& wish, MatrixFormat f) {
   return {f.number_format == NumberFormat::kInt4 ? wish.four_bits : f.number_format, f.group_size};
 }
 
-TensorSpec spec_in(const format::ModelConfig& config, const MixedWish& wish, uint32_t index,
-                   MatrixFormat f) {
+TensorSpec spec_in(const Config& config, const MixedWish& wish, uint32_t index, MatrixFormat f) {
   TensorSpec spec = tensor_spec(config, index, f);
   spec.has_signed_scales = f.number_format == wish.four_bits && wish.scales == ScaleSigns::kBoth;
   return spec;
@@ -49,7 +48,7 @@ std::vector<MatrixFormat> formats_of(const MixedWish& wish, uint32_t index) {
 }
 
 bool has_choice(const MixedWish& wish, const TensorSpec& spec, uint32_t index) {
-  return spec.is_matrix && formats_of(wish, index).size() > 1;
+  return spec.form == TensorForm::kMatrix && formats_of(wish, index).size() > 1;
 }
 
 struct MatrixSums {
@@ -57,24 +56,24 @@ struct MatrixSums {
   uint64_t n_weights = 0;
 };
 
-MatrixSums sums_of(const format::ModelConfig& config, const std::vector<MatrixFormat>& formats) {
+MatrixSums sums_of(const Config& config, const std::vector<MatrixFormat>& formats) {
   MatrixSums sums;
   for (uint32_t i = 0; i < formats.size(); ++i) {
     const TensorSpec spec = tensor_spec(config, i, formats[i]);
-    if (!spec.is_matrix) continue;
+    if (spec.form != TensorForm::kMatrix) continue;
     sums.bytes += tensor_bytes(spec);
-    sums.n_weights += uint64_t{spec.shape.rows} * spec.shape.cols;
+    sums.n_weights += uint64_t{spec.n_matrices} * spec.shape.rows * spec.shape.cols;
   }
   return sums;
 }
 
 // Layers that all matrices' streams go through, and output layers.
-uint64_t variant_layers(const format::ModelConfig& config) {
-  const uint64_t n = config.n_layers;
+uint64_t variant_layers(const Config& config) {
+  const uint64_t n = config.model->n_layers;
   return kMatricesOfLayer * n * (n + 1) / 2 + 2 * n;  // the float model's and the embedding's
 }
-uint64_t variant_count(const format::ModelConfig& config) {
-  return kMatricesOfLayer * config.n_layers + 2;
+uint64_t variant_count(const Config& config) {
+  return kMatricesOfLayer * config.model->n_layers + 2;
 }
 
 std::string bits_text(double bits, double (*round)(double)) {
@@ -86,14 +85,12 @@ std::string bits_text(double bits, double (*round)(double)) {
 
 }  // namespace
 
-double bits_of_matrices(const format::ModelConfig& config,
-                        const std::vector<MatrixFormat>& formats) {
+double bits_of_matrices(const Config& config, const std::vector<MatrixFormat>& formats) {
   const MatrixSums sums = sums_of(config, formats);
   return kBitsOfByte * static_cast<double>(sums.bytes) / static_cast<double>(sums.n_weights);
 }
 
-std::vector<MatrixFormat> smallest_formats(const format::ModelConfig& config,
-                                           const MixedWish& wish) {
+std::vector<MatrixFormat> smallest_formats(const Config& config, const MixedWish& wish) {
   std::vector<MatrixFormat> smallest;
   for (uint32_t i = 0; i < tensor_count(config); ++i) {
     const std::vector<MatrixFormat> formats = formats_of(wish, i);
@@ -105,13 +102,13 @@ std::vector<MatrixFormat> smallest_formats(const format::ModelConfig& config,
   return smallest;
 }
 
-std::vector<MatrixFormat> finest_formats(const format::ModelConfig& config, const MixedWish& wish) {
+std::vector<MatrixFormat> finest_formats(const Config& config, const MixedWish& wish) {
   std::vector<MatrixFormat> finest;
   for (uint32_t i = 0; i < tensor_count(config); ++i) finest.push_back(formats_of(wish, i).back());
   return finest;
 }
 
-void check_bits(const format::ModelConfig& config, const MixedWish& wish) {
+void check_bits(const Config& config, const MixedWish& wish) {
   const double least = bits_of_matrices(config, smallest_formats(config, wish));
   const double most = bits_of_matrices(config, finest_formats(config, wish));
   if (least == most) {
@@ -125,22 +122,24 @@ void check_bits(const format::ModelConfig& config, const MixedWish& wish) {
                                            " bits a weight; give a number of these");
 }
 
-uint32_t divergence_tokens(const format::ModelConfig& config) {
-  const uint64_t products = variant_layers(config) * layer_weight_count(config) +
-                            variant_count(config) * config.d_model * config.vocab_size;
-  const uint64_t most = std::min({uint64_t{kMostTokens}, kMostLogits / config.vocab_size,
+uint32_t divergence_tokens(const Config& config) {
+  const uint64_t products =
+      variant_layers(config) * layer_weight_count(config) +
+      variant_count(config) * config.model->d_model * config.model->vocab_size;
+  const uint64_t most = std::min({uint64_t{kMostTokens}, kMostLogits / config.model->vocab_size,
                                   kMostProducts / std::max<uint64_t>(products, 1)});
   return std::max(static_cast<uint32_t>(most), kLeastTokens);
 }
 
-uint64_t divergence_bytes(const format::ModelConfig& config, const MixedWish& wish) {
+uint64_t divergence_bytes(const Config& config, const MixedWish& wish) {
   constexpr uint64_t kProgram = 32 << 20;  // the process and buffers
   const uint64_t n = divergence_tokens(config);
-  const uint64_t d = config.d_model;
-  const uint64_t q = uint64_t{config.n_heads} * config.head_dim;
-  const uint64_t kv = uint64_t{config.n_kv_heads} * config.head_dim;
-  const uint64_t ff = config.d_ff;
-  const uint64_t vocab = config.vocab_size;
+  const uint64_t d = config.model->d_model;
+  const format::LayerKind& layer = config.kinds.front();
+  const uint64_t q = extents::kQueries(*config.model, layer);
+  const uint64_t kv = extents::kKeys(*config.model, layer);
+  const uint64_t ff = layer.d_ff;
+  const uint64_t vocab = config.model->vocab_size;
   const uint64_t stream = sizeof(float) * n * d;
   const uint64_t streams = std::min(variant_count(config) * stream,
                                     std::max<uint64_t>(OutputDivergence::kStreamBytes, stream));
@@ -148,18 +147,18 @@ uint64_t divergence_bytes(const format::ModelConfig& config, const MixedWish& wi
   // Rows of a table on their way, and rounded.
   const uint64_t parts = sizeof(float) * 2 * OutputDivergence::kPartRows * widest;
   // A layer's matrices, and one of them rounded; what comes of one stream.
-  const uint64_t layer = sizeof(float) * (layer_weight_count(config) + d * widest +
-                                          n * (3 * d + std::max(3 * q + 2 * kv, 3 * ff)));
+  const uint64_t weights = sizeof(float) * (layer_weight_count(config) + d * widest +
+                                            n * (3 * d + std::max(3 * q + 2 * kv, 3 * ff)));
   const uint64_t rows = std::max<uint64_t>(OutputDivergence::kLogitBytes, 16 * vocab * 4);
   const uint64_t output = sizeof(float) * vocab * d + 2 * rows;
-  const uint64_t measuring =
-      kProgram + parts + streams + 2 * stream + sizeof(float) * n * vocab + std::max(layer, output);
+  const uint64_t measuring = kProgram + parts + streams + 2 * stream + sizeof(float) * n * vocab +
+                             std::max(weights, output);
   if (wish.text) return measuring;
   return std::max(measuring, kProgram + self_text_bytes(config, static_cast<uint32_t>(n)));
 }
 
-FormatChoice choose_mixed_formats(const MixedWish& wish, const format::ModelConfig& config,
-                                  const Rope& rope, const TensorPlan& plan,
+FormatChoice choose_mixed_formats(const MixedWish& wish, const Config& config,
+                                  std::span<const float> rope, const TensorPlan& plan,
                                   hosted::ThreadPool* pool, Progress* progress) {
   refuse_int4_sources(plan, "--bits");
   const PlannedWeights weights(plan, pool);

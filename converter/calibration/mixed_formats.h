@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "converter/progress.h"
-#include "converter/rope.h"
 #include "converter/tensor_plan.h"
 #include "platforms/hosted/base/thread_pool.h"
 #include "quant/quantize.h"
@@ -39,22 +39,21 @@ struct MixedWish {
 
 // Bits a weight of all matrices: codes, scales and padding, as they are in memory. Vectors are not
 // counted.
-[[nodiscard]] double bits_of_matrices(const format::ModelConfig& config,
+[[nodiscard]] double bits_of_matrices(const Config& config,
                                       const std::vector<MatrixFormat>& formats);
 
 // The formats of the fewest bytes, in the canonical order, and those of the least error.
-[[nodiscard]] std::vector<MatrixFormat> smallest_formats(const format::ModelConfig& config,
+[[nodiscard]] std::vector<MatrixFormat> smallest_formats(const Config& config,
                                                          const MixedWish& wish);
-[[nodiscard]] std::vector<MatrixFormat> finest_formats(const format::ModelConfig& config,
-                                                       const MixedWish& wish);
+[[nodiscard]] std::vector<MatrixFormat> finest_formats(const Config& config, const MixedWish& wish);
 // Throws ProgramError (kUsage) for bits that lie below what the smallest formats have or above what
 // the finest have.
-void check_bits(const format::ModelConfig& config, const MixedWish& wish);
+void check_bits(const Config& config, const MixedWish& wish);
 
 // Tokens that are measured on: fewer for a large model, so that it does not take hours.
-[[nodiscard]] uint32_t divergence_tokens(const format::ModelConfig& config);
+[[nodiscard]] uint32_t divergence_tokens(const Config& config);
 // Bytes that measuring takes, at most and about.
-[[nodiscard]] uint64_t divergence_bytes(const format::ModelConfig& config, const MixedWish& wish);
+[[nodiscard]] uint64_t divergence_bytes(const Config& config, const MixedWish& wish);
 
 // What the output suffers from a matrix, in nats a token
 // (converter/calibration/output_divergence.h).
@@ -75,9 +74,8 @@ struct FormatChoice {
 };
 
 // check_bits has passed. The same for any number of threads. Throws ProgramError.
-[[nodiscard]] FormatChoice choose_mixed_formats(const MixedWish& wish,
-                                                const format::ModelConfig& config, const Rope& rope,
-                                                const TensorPlan& plan, hosted::ThreadPool* pool,
-                                                Progress* progress);
+[[nodiscard]] FormatChoice choose_mixed_formats(const MixedWish& wish, const Config& config,
+                                                std::span<const float> rope, const TensorPlan& plan,
+                                                hosted::ThreadPool* pool, Progress* progress);
 
 }  // namespace cria::converter

@@ -46,14 +46,14 @@ OutputDivergence::OutputDivergence(const FloatDecoder& decoder, const PlannedWei
 std::vector<double> OutputDivergence::measure(std::span<const TensorSpec> matrices,
                                               const std::function<void(size_t, size_t)>& progress,
                                               size_t stream_bytes) {
-  const size_t n_at_once =
-      std::max<size_t>(1, stream_bytes / (model_.n_rows() * config_.d_model * sizeof(float)));
+  const size_t n_at_once = std::max<size_t>(
+      1, stream_bytes / (model_.n_rows() * config_.model->d_model * sizeof(float)));
   // The float model's layers are steps as well, and every output layer is one.
   const size_t n_batches = (matrices.size() + n_at_once - 1) / n_at_once;
-  size_t n_steps = n_batches * config_.n_layers + matrices.size();
+  size_t n_steps = n_batches * config_.model->n_layers + matrices.size();
   for (const TensorSpec& spec : matrices) {
     if (spec.role == TensorRole::kLmHead) continue;
-    n_steps += config_.n_layers - (spec.layer == format::kNone ? 0 : spec.layer);
+    n_steps += config_.model->n_layers - (spec.layer == format::kNone ? 0 : spec.layer);
   }
   size_t n_done = 0;
   const auto step = [&] { progress(++n_done, n_steps); };
@@ -66,14 +66,14 @@ std::vector<double> OutputDivergence::measure(std::span<const TensorSpec> matric
 }
 
 bool OutputDivergence::is_output_layer(const TensorSpec& spec) const {
-  const bool is_tied = (config_.flags & format::kTiedEmbedding) != 0;
+  const bool is_tied = has_flag(config_, format::kTiedEmbedding);
   return spec.role == (is_tied ? TensorRole::kEmbedding : TensorRole::kLmHead);
 }
 
 Floats OutputDivergence::embed(const TensorSpec* rounded) const {
   const PlannedTensor& tensor = *weights_.find(TensorRole::kEmbedding, format::kNone);
   const size_t n_rows = tensor.spec.shape.rows;
-  Floats x(model_.n_rows() * config_.d_model);
+  Floats x(model_.n_rows() * config_.model->d_model);
   for (size_t first = 0; first < n_rows; first += kPartRows) {
     const size_t n = std::min(kPartRows, n_rows - first);
     Floats rows = weights_.rows(tensor, first, n);
@@ -100,15 +100,16 @@ PanelMatrix OutputDivergence::panels(TensorRole role, uint32_t layer,
 }
 
 PanelMatrix OutputDivergence::output_layer(const TensorSpec* rounded) const {
-  const bool is_tied = (config_.flags & format::kTiedEmbedding) != 0;
+  const bool is_tied = has_flag(config_, format::kTiedEmbedding);
   return panels(is_tied ? TensorRole::kEmbedding : TensorRole::kLmHead, format::kNone, rounded);
 }
 
 void OutputDivergence::find_logits(const Floats& x, const PanelMatrix& head, size_t first, size_t n,
                                    float* logits) const {
-  multiply(pool_, x.data() + first * config_.d_model, n, head, logits);
-  if (config_.logits_divisor == 1.0f) return;
-  for (size_t i = 0; i < n * config_.vocab_size; ++i) logits[i] /= config_.logits_divisor;
+  multiply(pool_, x.data() + first * config_.model->d_model, n, head, logits);
+  if (config_.model->logits_divisor == 1.0f) return;
+  for (size_t i = 0; i < n * config_.model->vocab_size; ++i)
+    logits[i] /= config_.model->logits_divisor;
 }
 
 void OutputDivergence::run_batch(std::span<const TensorSpec> matrices,
@@ -140,7 +141,7 @@ void OutputDivergence::run_layers(std::vector<Variant>* variants,
   for (Variant& variant : *variants) {
     if (variant.spec->role == TensorRole::kEmbedding) variant.x = embed(variant.spec);
   }
-  for (uint32_t i = 0; i < config_.n_layers; ++i) {
+  for (uint32_t i = 0; i < config_.model->n_layers; ++i) {
     FloatLayer layer = read_layer(weights_, i, PanelFormat::kF32);
     for (Variant& variant : *variants) {
       const bool begins = variant.spec->layer == i;
@@ -172,13 +173,13 @@ void OutputDivergence::run_layers(std::vector<Variant>* variants,
     }
   }
   if (!logits_.empty()) return;
-  logits_.resize(model_.n_rows() * config_.vocab_size);
+  logits_.resize(model_.n_rows() * config_.model->vocab_size);
   find_logits(exact, output_layer(nullptr), 0, model_.n_rows(), logits_.data());
 }
 
 void OutputDivergence::compare(const PanelMatrix& head, std::span<Variant* const> variants) const {
   const size_t n_rows = model_.n_rows();
-  const size_t vocab = config_.vocab_size;
+  const size_t vocab = config_.model->vocab_size;
   const size_t n_at_once =
       std::min(n_rows, std::max(kLeastRows, kLogitBytes / (vocab * sizeof(float))));
   Floats shares(n_at_once * vocab);

@@ -61,7 +61,7 @@ class OutputDivergence {
   QuantMethod method_;
   hosted::ThreadPool* pool_;
   FloatModel model_;
-  const format::ModelConfig& config_;
+  Config config_;
   Floats logits_;  // the float model's, [rows][vocab_size]; empty before the first batch
 };
 

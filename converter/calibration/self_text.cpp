@@ -54,15 +54,16 @@ class Writer {
         pool_(pool),
         embedding_(*weights.find(TensorRole::kEmbedding, format::kNone)),
         final_norm_(weights.vector(TensorRole::kFinalNorm, format::kNone)) {
-    const bool tied = (config_.flags & format::kTiedEmbedding) != 0;
+    const bool tied = has_flag(config_, format::kTiedEmbedding);
     output_ = weights.panels(tied ? TensorRole::kEmbedding : TensorRole::kLmHead, format::kNone,
                              PanelFormat::kBf16);
-    for (uint32_t i = 0; i < config_.n_layers; ++i) {
+    for (uint32_t i = 0; i < config_.model->n_layers; ++i) {
       layers_.push_back(read_layer(weights, i, PanelFormat::kBf16));
     }
-    caches_.resize(config_.n_layers);
+    caches_.resize(config_.model->n_layers);
     for (std::vector<SequenceCache>& caches : caches_) {
-      caches.assign(wish.n_sequences, SequenceCache(config_, wish.n_tokens, PanelFormat::kBf16));
+      caches.assign(wish.n_sequences,
+                    SequenceCache(decoder.layer(), wish.n_tokens, PanelFormat::kBf16));
     }
     for (size_t i = 0; i < wish.n_sequences; ++i) random_.emplace_back(wish.seed, i);
   }
@@ -82,19 +83,20 @@ class Writer {
 
  private:
   uint32_t beginning(size_t sequence) {
-    return config_.bos_token != format::kNone ? config_.bos_token
-                                              : random_[sequence].next() % config_.vocab_size;
+    return config_.model->bos_token != format::kNone
+               ? config_.model->bos_token
+               : random_[sequence].next() % config_.model->vocab_size;
   }
 
   [[nodiscard]] bool is_end(uint32_t token) const {
-    const uint32_t* end = config_.end_tokens + config_.n_end_tokens;
-    return std::find(config_.end_tokens, end, token) != end;
+    const uint32_t* end = config_.model->end_tokens + config_.model->n_end_tokens;
+    return std::find(config_.model->end_tokens, end, token) != end;
   }
 
   // The last token of each sequence goes through; sampled_ is what follows.
   void step(const TokenSequences& text, size_t position) {
     const size_t n = text.size();
-    const size_t width = config_.d_model;
+    const size_t width = config_.model->d_model;
     x_.resize(n * width);
     normed_.resize(n * std::max(width, decoder_.q_width()));
     projected_.resize(n * width);
@@ -107,7 +109,7 @@ class Writer {
     positions_.assign(n, position);
     for (size_t i = 0; i < layers_.size(); ++i) run_layer(i, n);
     decoder_.normalize(x_.data(), n, final_norm_, normed_.data());
-    logits_.resize(n * config_.vocab_size);
+    logits_.resize(n * config_.model->vocab_size);
     multiply(pool_, normed_.data(), n, output_, logits_.data());
     sample(n);
   }
@@ -121,29 +123,31 @@ class Writer {
     layer.q.apply(pool_, normed_.data(), n, q_.data());
     layer.k.apply(pool_, normed_.data(), n, k_.data());
     layer.v.apply(pool_, normed_.data(), n, v_.data());
-    decoder_.prepare_heads(index, layer.q_norm, config_.n_heads, positions_, q_.data());
-    decoder_.prepare_heads(index, layer.k_norm, config_.n_kv_heads, positions_, k_.data());
+    decoder_.prepare_heads(index, layer.q_norm, decoder_.layer().n_query_heads, positions_,
+                           q_.data());
+    decoder_.prepare_heads(index, layer.k_norm, decoder_.layer().n_key_heads, positions_,
+                           k_.data());
     hosted::shared_loop(pool_, n, [&](size_t i, size_t) {
-      decoder_.attend(q_.data() + i * decoder_.q_width(), k_.data() + i * decoder_.kv_width(),
-                      v_.data() + i * decoder_.kv_width(), 1, positions_[i], &caches_[index][i],
-                      normed_.data() + i * decoder_.q_width());
+      decoder_.attend(index, q_.data() + i * decoder_.q_width(),
+                      k_.data() + i * decoder_.kv_width(), v_.data() + i * decoder_.kv_width(), 1,
+                      positions_[i], &caches_[index][i], normed_.data() + i * decoder_.q_width());
     });
     layer.o.apply(pool_, normed_.data(), n, projected_.data());
     decoder_.add_residual(projected_.data(), n, x_.data());
     decoder_.normalize(x_.data(), n, layer.ffn_norm, normed_.data());
-    gate_.resize(n * config_.d_ff);
-    up_.resize(n * config_.d_ff);
+    gate_.resize(n * layer.gate.matrix.rows());
+    up_.resize(gate_.size());
     layer.gate.apply(pool_, normed_.data(), n, gate_.data());
     layer.up.apply(pool_, normed_.data(), n, up_.data());
-    decoder_.activate(gate_.data(), up_.data(), n);
+    decoder_.activate(gate_.data(), up_.data(), gate_.size());
     layer.down.apply(pool_, gate_.data(), n, projected_.data());
     decoder_.add_residual(projected_.data(), n, x_.data());
   }
 
   void sample(size_t n) {
     sampled_.resize(n);
-    const size_t vocab = config_.vocab_size;
-    const float factor = 1.0f / (wish_.temperature * config_.logits_divisor);
+    const size_t vocab = config_.model->vocab_size;
+    const float factor = 1.0f / (wish_.temperature * config_.model->logits_divisor);
     hosted::shared_loop(pool_, n, [&](size_t i, size_t) {
       float* row = logits_.data() + i * vocab;
       for (size_t j = 0; j < vocab; ++j) row[j] *= factor;
@@ -153,7 +157,7 @@ class Writer {
   }
 
   const FloatDecoder& decoder_;
-  const format::ModelConfig& config_;
+  Config config_;
   const SelfTextWish& wish_;
   hosted::ThreadPool* pool_;
   const PlannedTensor& embedding_;

@@ -210,12 +210,14 @@ ConfigFiles GgufCheckpoint::read_config() const {
   return gguf_config(*architecture_, metadata(), facts, path().string());
 }
 
-// Of the rows of q or k: as many heads as the metadata says, or 0 where they do not fit.
-uint32_t GgufCheckpoint::head_dim(const GgufEntry& entry, GgufRows rows) const {
+uint32_t GgufCheckpoint::head_dim(const GgufEntry& entry) const {
+  const std::optional<NamedRole> named = gguf_role(*architecture_, entry.name);
+  const auto role = named ? without_bias(named->role) : format::TensorRole::kRope;
+  if (role != format::TensorRole::kQ && role != format::TensorRole::kK) return 0;
   const JsonObject object(metadata(), path().string());
   const std::string prefix = std::string(architecture_->name) + ".attention.";
   const uint32_t n_heads = object.required_count(prefix + "head_count");
-  const uint32_t n_rotated = rows == GgufRows::kOfQueries
+  const uint32_t n_rotated = role == format::TensorRole::kQ
                                  ? n_heads
                                  : object.count(prefix + "head_count_kv").value_or(n_heads);
   const uint64_t n_rows = entry.shape.front();
@@ -231,14 +233,12 @@ void GgufCheckpoint::open_weights() {
           entry.name == kGgufShortFactors) {
         continue;
       }
-      const GgufTensorName name = hugging_face_name(*architecture_, entry.name);
-      const bool is_paired = architecture_->pairs_rows && name.rows != GgufRows::kPlain;
       // Where the heads do not fit, the shape is refused when it is planned.
-      const uint32_t dim = is_paired ? head_dim(entry, name.rows) : 0;
+      const uint32_t dim = architecture_->pairs_rows ? head_dim(entry) : 0;
       std::unique_ptr<SourceTensor> tensor =
           std::make_unique<GgufTensor>(entry.name, file->file(), entry);
       if (dim != 0) tensor = without_pairs(std::move(tensor), dim);
-      if (!add(name.name, std::move(tensor))) {
+      if (!add(hugging_face_name(*architecture_, entry.name), std::move(tensor))) {
         refuse(file->file().path(), "tensor " + shown(entry.name) + " is there twice");
       }
     }
@@ -249,7 +249,7 @@ void GgufCheckpoint::open_weights() {
 std::string_view GgufCheckpoint::find_bias(std::string_view part) const {
   for (const auto& file : files_) {
     for (const GgufEntry& entry : file->tensors()) {
-      const std::string name = hugging_face_name(*architecture_, entry.name).name;
+      const std::string name = hugging_face_name(*architecture_, entry.name);
       if (!stem_of(name, part, ".bias")) continue;
       const bool counts = entry.name == kGgufQueryBias || entry.name == kGgufUpBias;
       if (counts || !is_zero_bias(GgufTensor(entry.name, file->file(), entry))) return entry.name;

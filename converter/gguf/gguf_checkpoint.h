@@ -37,7 +37,8 @@ class GgufCheckpoint : public Checkpoint {
   [[nodiscard]] const GgufEntry* find_entry(std::string_view name) const;
   // The values of a vector; empty when there is none of that name.
   [[nodiscard]] std::vector<float> read_vector(std::string_view name) const;
-  [[nodiscard]] uint32_t head_dim(const GgufEntry& entry, GgufRows rows) const;
+  // Of the rows of q or k; 0: of another tensor, or where they do not fit the metadata's heads.
+  [[nodiscard]] uint32_t head_dim(const GgufEntry& entry) const;
   [[nodiscard]] const Json& metadata() const { return files_.front()->metadata(); }
 
   std::vector<std::unique_ptr<GgufFile>> files_;  // the named one first

@@ -97,8 +97,8 @@ class ConfigWriter {
     for (const OtherName& other : kOtherNames) names_[other.config] = other.gguf;
     names_["attention_bias"] = facts_.attention_bias;
     names_["mlp_bias"] = facts_.mlp_bias;
-    config_ = {{"architectures", {architecture_.class_name}},
-               {"model_type", architecture_.model_type},
+    config_ = {{"architectures", {architecture_.row().class_name}},
+               {"model_type", architecture_.row().model_type},
                {"tie_word_embeddings", !facts_.has_output},
                {"attention_bias", !facts_.attention_bias.empty()},
                {"mlp_bias", !facts_.mlp_bias.empty()},

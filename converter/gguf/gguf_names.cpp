@@ -1,75 +1,43 @@
 #include "converter/gguf/gguf_names.h"
 
-#include <optional>
-
 #include "converter/error.h"
 
 namespace cria::converter {
 namespace {
 
+using format::Architecture;
+using format::TensorRole;
+
 // A Mistral is a "llama" too.
 constexpr GgufArchitecture kArchitectures[] = {
-    {"llama", "LlamaForCausalLM", "llama", true, false},
-    {"granite", "GraniteForCausalLM", "granite", true, false},
-    {"qwen2", "Qwen2ForCausalLM", "qwen2", false, false},
-    {"qwen3", "Qwen3ForCausalLM", "qwen3", false, false},
-    {"smollm3", "SmolLM3ForCausalLM", "smollm3", true, false},
-    {"phi3", "Phi3ForCausalLM", "phi3", false, true},
+    {"llama", Architecture::kLlama, true},     {"granite", Architecture::kGranite, true},
+    {"qwen2", Architecture::kQwen2, false},    {"qwen3", Architecture::kQwen3, false},
+    {"smollm3", Architecture::kSmolLm3, true}, {"phi3", Architecture::kPhi3, false},
 };
 
-struct NamePair {
-  std::string_view gguf;
-  std::string_view hugging_face;
-  GgufRows rows = GgufRows::kPlain;
+constexpr RoleName kRows[] = {
+    {TensorNames::kPhi3, TensorRole::kQ, "attn_qkv.weight"},
+    {TensorNames::kPhi3, TensorRole::kK, "attn_qkv.weight"},
+    {TensorNames::kPhi3, TensorRole::kV, "attn_qkv.weight"},
+    {TensorNames::kPhi3, TensorRole::kGate, "ffn_up.weight"},
+    {TensorNames::kPhi3, TensorRole::kUp, "ffn_up.weight"},
+
+    {TensorNames::kLlama, TensorRole::kEmbedding, kGgufEmbedding},
+    {TensorNames::kLlama, TensorRole::kMixerNorm, "attn_norm.weight"},
+    {TensorNames::kLlama, TensorRole::kQ, "attn_q.weight"},
+    {TensorNames::kLlama, TensorRole::kK, "attn_k.weight"},
+    {TensorNames::kLlama, TensorRole::kV, "attn_v.weight"},
+    {TensorNames::kLlama, TensorRole::kQNorm, "attn_q_norm.weight"},
+    {TensorNames::kLlama, TensorRole::kKNorm, "attn_k_norm.weight"},
+    {TensorNames::kLlama, TensorRole::kO, "attn_output.weight"},
+    {TensorNames::kLlama, TensorRole::kFfnNorm, "ffn_norm.weight"},
+    {TensorNames::kLlama, TensorRole::kGate, "ffn_gate.weight"},
+    {TensorNames::kLlama, TensorRole::kUp, "ffn_up.weight"},
+    {TensorNames::kLlama, TensorRole::kDown, "ffn_down.weight"},
+    {TensorNames::kLlama, TensorRole::kFinalNorm, "output_norm.weight"},
+    {TensorNames::kLlama, TensorRole::kLmHead, kGgufOutput},
 };
-
-constexpr NamePair kWholeNames[] = {
-    {kGgufEmbedding, "model.embed_tokens.weight"},
-    {"output_norm.weight", "model.norm.weight"},
-    {kGgufOutput, "lm_head.weight"},
-};
-
-// Of blk.N, before ".weight" or ".bias".
-constexpr std::string_view kUp = "ffn_up";
-constexpr NamePair kLayerNames[] = {
-    {"attn_norm", "input_layernorm"},
-    {"attn_q", "self_attn.q_proj", GgufRows::kOfQueries},
-    {"attn_k", "self_attn.k_proj", GgufRows::kOfKeys},
-    {"attn_v", "self_attn.v_proj"},
-    {"attn_qkv", "self_attn.qkv_proj"},
-    {"attn_output", "self_attn.o_proj"},
-    {"attn_q_norm", "self_attn.q_norm"},
-    {"attn_k_norm", "self_attn.k_norm"},
-    {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},
-    {kUp, "mlp.up_proj"},
-    {"ffn_down", "mlp.down_proj"},
-};
-constexpr std::string_view kFusedGateUp = "mlp.gate_up_proj";
-constexpr std::string_view kGgufLayer = "blk.";
-constexpr std::string_view kHuggingFaceLayer = "model.layers.";
-
-// A tensor of a layer: "blk." "0" "attn_q" ".weight".
-struct LayerTensor {
-  std::string_view layer;
-  std::string_view stem;
-  std::string_view kind;
-};
-
-std::optional<LayerTensor> split(std::string_view name, std::string_view begins) {
-  if (!name.starts_with(begins)) return std::nullopt;
-  const std::string_view in_layers = name.substr(begins.size());
-  const size_t layer_end = in_layers.find('.');
-  const size_t kind = in_layers.rfind('.');
-  if (layer_end == std::string_view::npos || kind == layer_end) return std::nullopt;
-  return LayerTensor{in_layers.substr(0, layer_end),
-                     in_layers.substr(layer_end + 1, kind - layer_end - 1), in_layers.substr(kind)};
-}
-
-std::string joined(std::string_view begins, const LayerTensor& tensor, std::string_view stem) {
-  std::string name(begins);
-  return name.append(tensor.layer).append(".").append(stem).append(tensor.kind);
-}
+constexpr RoleNames kGgufNames = {"blk.", kRows};
 
 }  // namespace
 
@@ -85,35 +53,21 @@ const GgufArchitecture& find_gguf_architecture(const JsonObject& metadata) {
                             "; of GGUF files these are: " + names);
 }
 
-GgufTensorName hugging_face_name(const GgufArchitecture& architecture, std::string_view name) {
-  const GgufTensorName own = {std::string(name), GgufRows::kPlain};
-  for (const NamePair& pair : kWholeNames) {
-    if (pair.gguf == name) return {std::string(pair.hugging_face), pair.rows};
-  }
-  const std::optional<LayerTensor> tensor = split(name, kGgufLayer);
-  if (!tensor) return own;
-  for (const NamePair& pair : kLayerNames) {
-    if (pair.gguf != tensor->stem) continue;
-    const bool is_fused = architecture.fuses_gate && pair.gguf == kUp;
-    return {joined(kHuggingFaceLayer, *tensor, is_fused ? kFusedGateUp : pair.hugging_face),
-            pair.rows};
-  }
-  return own;
+std::optional<NamedRole> gguf_role(const GgufArchitecture& architecture, std::string_view name) {
+  return find_role(kGgufNames, architecture.row().names, name);
+}
+
+std::string hugging_face_name(const GgufArchitecture& architecture, std::string_view name) {
+  const std::optional<NamedRole> role = gguf_role(architecture, name);
+  return role ? role_name_in(kHuggingFaceNames, architecture.row().names, *role)
+              : std::string(name);
 }
 
 std::string gguf_name(const GgufArchitecture& architecture, std::string_view name) {
-  for (const NamePair& pair : kWholeNames) {
-    if (pair.hugging_face == name) return std::string(pair.gguf);
-  }
-  const std::optional<LayerTensor> tensor = split(name, kHuggingFaceLayer);
-  if (!tensor) return std::string(name);
-  if (architecture.fuses_gate && tensor->stem == kFusedGateUp) {
-    return joined(kGgufLayer, *tensor, kUp);
-  }
-  for (const NamePair& pair : kLayerNames) {
-    if (pair.hugging_face == tensor->stem) return joined(kGgufLayer, *tensor, pair.gguf);
-  }
-  return std::string(name);
+  const TensorNames own = architecture.row().names;
+  const std::optional<NamedRole> role = find_role(kHuggingFaceNames, own, name);
+  const std::string found = role ? role_name_in(kGgufNames, own, *role) : "";
+  return found.empty() ? std::string(name) : found;
 }
 
 }  // namespace cria::converter

@@ -1,21 +1,24 @@
 // What GGUF files call architectures and tensors, and what Hugging Face's do.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "converter/architecture_table.h"
 #include "converter/json_input.h"
+#include "converter/tensor_names.h"
 
 namespace cria::converter {
 
 struct GgufArchitecture {
-  const char* name;        // general.architecture, and the beginning of its keys
-  const char* class_name;  // in config.json
-  const char* model_type;
+  const char* name;  // general.architecture, and the beginning of its keys
+  format::Architecture id;
   // Whether rows of q and k are stored as pairs that rotate together, one beside the other; else
   // the two are half a head apart, as in Hugging Face files.
   bool pairs_rows;
-  bool fuses_gate;  // ffn_up holds gate and up
+
+  [[nodiscard]] const ArchitectureRow& row() const { return architecture_row(id); }
 };
 
 // Of general.architecture. Throws ProgramError that names those that are read.
@@ -32,15 +35,13 @@ inline constexpr std::string_view kGgufRopeFactors = "rope_freqs.weight";
 inline constexpr std::string_view kGgufLongFactors = "rope_factors_long.weight";
 inline constexpr std::string_view kGgufShortFactors = "rope_factors_short.weight";
 
-enum class GgufRows { kPlain, kOfQueries, kOfKeys };
+// The role of a tensor; nothing: it has none.
+[[nodiscard]] std::optional<NamedRole> gguf_role(const GgufArchitecture& architecture,
+                                                 std::string_view name);
 
-struct GgufTensorName {
-  std::string name;  // Hugging Face's; the file's own where there is none
-  GgufRows rows;
-};
-
-[[nodiscard]] GgufTensorName hugging_face_name(const GgufArchitecture& architecture,
-                                               std::string_view name);
+// What Hugging Face calls a tensor; the file's own name where it has no role.
+[[nodiscard]] std::string hugging_face_name(const GgufArchitecture& architecture,
+                                            std::string_view name);
 
 // The other way: what a file of the architecture calls a tensor; name itself where there is none.
 [[nodiscard]] std::string gguf_name(const GgufArchitecture& architecture, std::string_view name);

@@ -5,10 +5,13 @@
 #include <span>
 
 #include "converter/error.h"
+#include "converter/tensor_names.h"
 #include "quant/format.h"
 
 namespace cria::converter {
 namespace {
+
+using format::TensorRole;
 
 constexpr uint32_t kMagic = 0x616b3432;
 constexpr uint64_t kHeaderBytes = 256;  // from version 1 on
@@ -86,12 +89,11 @@ Llama2cHeader read_header(const InputFile& file) {
   return header;
 }
 
-struct TensorKind {
-  const char* name;  // inside a layer, or the whole name
-  uint64_t rows;     // 0: a vector
+struct Kind {
+  TensorRole role;
+  uint64_t rows;  // 0: a vector
   uint64_t cols;
   bool in_layers;
-  bool is_of_heads = false;
 };
 
 // Puts tensors one behind the other.
@@ -100,12 +102,11 @@ class Placer {
   Placer(const InputFile& file, Llama2cFile* result, uint64_t offset)
       : file_(file), result_(result), offset_(offset) {}
 
-  void place(const TensorKind& kind) {
+  void place(const Kind& kind) {
     const uint32_t n = kind.in_layers ? result_->header.n_layers : 1;
     for (uint32_t layer = 0; layer < n; ++layer) {
-      std::string name = kind.name;
-      if (kind.in_layers) name = "model.layers." + std::to_string(layer) + "." + name;
-      place_one(std::move(name), kind);
+      const std::string number = kind.in_layers ? std::to_string(layer) : "";
+      place_one(role_name_in(kHuggingFaceNames, TensorNames::kLlama, {kind.role, number}), kind);
     }
   }
   // f32 values that are no tensor.
@@ -113,8 +114,9 @@ class Placer {
   [[nodiscard]] uint64_t offset() const { return offset_; }
 
  private:
-  void place_one(std::string name, const TensorKind& kind) {
-    Llama2cTensor tensor = {std::move(name), {kind.cols}, offset_, 0, kind.is_of_heads};
+  void place_one(std::string name, const Kind& kind) {
+    const bool is_of_heads = kind.role == TensorRole::kQ || kind.role == TensorRole::kK;
+    Llama2cTensor tensor = {std::move(name), {kind.cols}, offset_, 0, is_of_heads};
     if (kind.rows != 0) tensor.shape.insert(tensor.shape.begin(), kind.rows);
     const uint64_t n_values = kind.cols * (kind.rows == 0 ? 1 : kind.rows);
     const uint64_t group = kind.rows == 0 ? 0 : result_->header.group_size;
@@ -143,37 +145,37 @@ Llama2cFile read_llama2c(const InputFile& file) {
   Llama2cFile result = {read_header(file), {}};
   const Llama2cHeader& h = result.header;
   const uint64_t kv_dim = uint64_t{h.dim} / h.n_heads * h.n_kv_heads;
-  const TensorKind embedding = {"model.embed_tokens.weight", h.vocab_size, h.dim, false};
-  const TensorKind attention_norm = {"input_layernorm.weight", 0, h.dim, true};
-  const TensorKind ffn_norm = {"post_attention_layernorm.weight", 0, h.dim, true};
-  const TensorKind final_norm = {"model.norm.weight", 0, h.dim, false};
-  const TensorKind output = {"lm_head.weight", h.vocab_size, h.dim, false};
-  const TensorKind attention[] = {
-      {"self_attn.q_proj.weight", h.dim, h.dim, true, true},
-      {"self_attn.k_proj.weight", kv_dim, h.dim, true, true},
-      {"self_attn.v_proj.weight", kv_dim, h.dim, true},
-      {"self_attn.o_proj.weight", h.dim, h.dim, true},
+  const Kind embedding = {TensorRole::kEmbedding, h.vocab_size, h.dim, false};
+  const Kind attention_norm = {TensorRole::kMixerNorm, 0, h.dim, true};
+  const Kind ffn_norm = {TensorRole::kFfnNorm, 0, h.dim, true};
+  const Kind final_norm = {TensorRole::kFinalNorm, 0, h.dim, false};
+  const Kind output = {TensorRole::kLmHead, h.vocab_size, h.dim, false};
+  const Kind attention[] = {
+      {TensorRole::kQ, h.dim, h.dim, true},
+      {TensorRole::kK, kv_dim, h.dim, true},
+      {TensorRole::kV, kv_dim, h.dim, true},
+      {TensorRole::kO, h.dim, h.dim, true},
   };
-  const TensorKind ffn[] = {
-      {"mlp.gate_proj.weight", h.hidden_dim, h.dim, true},
-      {"mlp.down_proj.weight", h.dim, h.hidden_dim, true},
-      {"mlp.up_proj.weight", h.hidden_dim, h.dim, true},
+  const Kind ffn[] = {
+      {TensorRole::kGate, h.hidden_dim, h.dim, true},
+      {TensorRole::kDown, h.dim, h.hidden_dim, true},
+      {TensorRole::kUp, h.hidden_dim, h.dim, true},
   };
   Placer placer(file, &result, h.version == 0 ? kNumbers * sizeof(int32_t) : kHeaderBytes);
   if (h.version == 0) {
     placer.place(embedding);
     placer.place(attention_norm);
-    for (const TensorKind& kind : attention) placer.place(kind);
+    for (const Kind& kind : attention) placer.place(kind);
     placer.place(ffn_norm);
-    for (const TensorKind& kind : ffn) placer.place(kind);
+    for (const Kind& kind : ffn) placer.place(kind);
     placer.place(final_norm);
     placer.pass(uint64_t{h.seq_len} * (h.dim / h.n_heads));  // cosines and sines
   } else {
-    for (const TensorKind& kind : {attention_norm, ffn_norm, final_norm, embedding}) {
+    for (const Kind& kind : {attention_norm, ffn_norm, final_norm, embedding}) {
       placer.place(kind);
     }
-    for (const TensorKind& kind : attention) placer.place(kind);
-    for (const TensorKind& kind : ffn) placer.place(kind);
+    for (const Kind& kind : attention) placer.place(kind);
+    for (const Kind& kind : ffn) placer.place(kind);
   }
   if (!h.shares_embedding) placer.place(output);
   if (placer.offset() != file.size_bytes()) {

@@ -97,22 +97,19 @@ TEST_F(CalibrationTest, TiedTablesAndGroupsOf128AreRoundedToo) {
   checkpoint.write(folder_ / "model");
   options_.group_size = 128;
   const ConversionReport report = convert();
-  EXPECT_EQ(report.model.flags & format::kTiedEmbedding, format::kTiedEmbedding);
+  EXPECT_TRUE(has_flag(report.config(), format::kTiedEmbedding));
   EXPECT_TRUE(report.tensors.at(1).error.noise > 0);
 }
 
 // Those of eight bits make up for what was changed before them. Matrices of floats, and an
 // embedding of eight bits, are stored as without calibration.
 TEST_F(CalibrationTest, MatricesOfIntegersAreRounded) {
-  const auto set = [&](format::MatrixRole role, MatrixFormat f) {
-    options_.weights_of[static_cast<size_t>(role)] = f;
-  };
-  set(format::MatrixRole::kEmbedding, {format::NumberFormat::kInt8G32, 32});
-  set(format::MatrixRole::kLmHead, {format::NumberFormat::kInt8G32, 32});
-  set(format::MatrixRole::kV, {format::NumberFormat::kInt8G32, 32});
-  set(format::MatrixRole::kO, {format::NumberFormat::kInt8, 0});
-  set(format::MatrixRole::kUp, {format::NumberFormat::kBf16, 0});
-  set(format::MatrixRole::kDown, {format::NumberFormat::kInt4Nl, 64});
+  options_.weights_of[format::TensorRole::kEmbedding] = {format::NumberFormat::kInt8G32, 32};
+  options_.weights_of[format::TensorRole::kLmHead] = {format::NumberFormat::kInt8G32, 32};
+  options_.weights_of[format::TensorRole::kV] = {format::NumberFormat::kInt8G32, 32};
+  options_.weights_of[format::TensorRole::kO] = {format::NumberFormat::kInt8, 0};
+  options_.weights_of[format::TensorRole::kUp] = {format::NumberFormat::kBf16, 0};
+  options_.weights_of[format::TensorRole::kDown] = {format::NumberFormat::kInt4Nl, 64};
   const Json report = Json::parse(report_text(convert()));
   const test::ModelReadBack calibrated(options_.output);
   options_.calibration.reset();

@@ -8,7 +8,7 @@
 
 #include "converter/convert.h"
 #include "converter/report.h"
-#include "quant/tensor_roles.h"
+#include "tests/support/test_configs.h"
 #include "tests/unit/converter/converter_fixtures.h"
 #include "tests/unit/converter/model_read_back.h"
 
@@ -43,7 +43,7 @@ double bits_of(const std::vector<format::TensorEntry>& entries) {
   double bits = 0;
   double n_weights = 0;
   for (const format::TensorEntry& entry : entries) {
-    if (role_row(static_cast<TensorRole>(entry.role)).matrix == kNoMatrix) continue;
+    if (entry.rows == 1) continue;
     const double padded_rows = (entry.rows + 15) / 16 * 16;
     const auto padded = [&](uint32_t multiple) {
       return static_cast<double>((entry.cols + multiple - 1) / multiple * multiple);
@@ -118,8 +118,7 @@ TEST_F(ChosenFormatsTest, CalibrationRoundsMatricesOfFourAndEightBits) {
   size_t n_others = 0;
   for (const EncodedTensor& tensor : report.tensors) {
     const bool is_nibbles = has_nibbles(static_cast<NumberFormat>(tensor.entry.number_format));
-    const auto role = static_cast<TensorRole>(tensor.entry.role);
-    if (role_row(role).matrix == kNoMatrix || role == TensorRole::kEmbedding) continue;
+    if (!tensor.spec.is_matrix() || tensor.spec.role == TensorRole::kEmbedding) continue;
     EXPECT_TRUE(tensor.rounding.has_value());
     ++(is_nibbles ? n_nibbles : n_others);
   }
@@ -153,18 +152,21 @@ TEST_F(ChosenFormatsTest, FourBitsMayBeUneven) {
 }
 
 TEST_F(ChosenFormatsTest, ScalesAreSaidToBeSignedWhereSomeAre) {
+  const auto is_signed = [this] {
+    return has_flag(test::ModelReadBack(options_.output).config(), format::kSignedScales);
+  };
   (void)convert();
-  EXPECT_NE(test::ModelReadBack(options_.output).config().flags & format::kSignedScales, 0u);
+  EXPECT_TRUE(is_signed());
   options_.scales = ScaleSigns::kPositive;
   (void)convert();
-  EXPECT_EQ(test::ModelReadBack(options_.output).config().flags & format::kSignedScales, 0u);
+  EXPECT_FALSE(is_signed());
   // All in eight bits.
   options_.scales = ScaleSigns::kBoth;
-  const format::ModelConfig model = convert().model;
+  const ConversionReport made = convert();
   options_.bits = bits_of_matrices(
-      model, std::vector<MatrixFormat>(tensor_count(model), {NumberFormat::kInt8G32, 32}));
+      made.config(), std::vector<MatrixFormat>(made.tensors.size(), {NumberFormat::kInt8G32, 32}));
   (void)convert();
-  EXPECT_EQ(test::ModelReadBack(options_.output).config().flags & format::kSignedScales, 0u);
+  EXPECT_FALSE(is_signed());
 }
 
 TEST_F(ChosenFormatsTest, TheTextMayBeGiven) {
@@ -207,14 +209,10 @@ TEST_F(ChosenFormatsTest, ThePlanOfAWishIsAnUpperBound) {
 
 // A tensor whose format is given keeps it, and the others share what it leaves.
 TEST(ChosenFormats, WhatIsFixedHasNoChoice) {
-  format::ModelConfig config = {};
-  config.n_layers = 1;
-  config.d_model = 128;
-  config.n_heads = 4;
-  config.n_kv_heads = 2;
-  config.head_dim = 32;
-  config.d_ff = 256;
-  config.vocab_size = 64;
+  ConfigParts parts = test::small_config(NumberFormat::kInt4, 32);
+  parts.model.d_model = 128;
+  parts.kinds[0].d_ff = 256;
+  const Config config = parts.view();
   MixedWish wish = {5, NumberFormat::kInt4, ScaleSigns::kBoth, QuantMethod::kMse, {}, {}};
   const double least = bits_of_matrices(config, smallest_formats(config, wish));
   wish.fixed.resize(tensor_count(config));
@@ -231,14 +229,14 @@ TEST(ChosenFormats, WhatIsFixedHasNoChoice) {
 }
 
 TEST_F(ChosenFormatsTest, WhatWeightsOfGivesStays) {
-  options_.weights_of[static_cast<size_t>(format::MatrixRole::kDown)] = {NumberFormat::kF16, 0};
+  options_.weights_of[TensorRole::kDown] = {NumberFormat::kF16, 0};
   options_.bits = 8;
   const ConversionReport report = convert();
   EXPECT_LE(report.choice->bits, 8);
   for (size_t i = 0; i < report.tensors.size(); ++i) {
     const format::TensorEntry& entry = report.tensors[i].entry;
     const bool is_given = entry.role == static_cast<uint16_t>(TensorRole::kDown);
-    if (role_row(static_cast<TensorRole>(entry.role)).matrix == kNoMatrix) continue;
+    if (!report.tensors[i].spec.is_matrix()) continue;
     EXPECT_EQ(entry.number_format == static_cast<uint8_t>(NumberFormat::kF16), is_given);
     EXPECT_EQ(report.choice->divergences[i].has_value(), !is_given);
   }

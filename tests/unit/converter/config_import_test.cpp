@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "converter/architecture_table.h"
 #include "converter/hugging_face_folder.h"
-#include "quant/model_layout.h"
 #include "tests/unit/converter/converter_fixtures.h"
 
 namespace cria::test {
@@ -18,6 +19,7 @@ using converter::HuggingFaceFolder;
 using converter::import_config;
 using converter::ImportedConfig;
 using converter::Json;
+namespace flag = format::flag;
 
 class ConfigImport : public ::testing::Test {
  protected:
@@ -38,6 +40,20 @@ class ConfigImport : public ::testing::Test {
     config_[key] = value;
     refuses({key});
     config_ = before;
+  }
+
+  // Of the first layer, besides those of a Llama.
+  uint32_t flags() { return import().config.kinds[0].flags ^ converter::kLlamaFlags; }
+  // What each layer has; also expects that no two kinds are alike.
+  template <typename Field>
+  std::vector<uint32_t> of_layers(Field format::LayerKind::*field) {
+    const ConfigParts config = import().config;
+    for (size_t i = 1; i < config.kinds.size(); ++i) {
+      EXPECT_NE(std::memcmp(&config.kinds[i - 1], &config.kinds[i], sizeof config.kinds[i]), 0);
+    }
+    std::vector<uint32_t> values;
+    for (const uint8_t kind : config.layers) values.push_back(config.kinds.at(kind).*field);
+    return values;
   }
 
   void become(const char* class_name, const char* model_type) {
@@ -62,7 +78,7 @@ void make_granite(Json* config) {
 // Above 8 the angles of the last positions pass what sines are exact for.
 TEST_F(ConfigImport, FrequenciesPastTheFormatsAreRefused) {
   config_["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 0.125}};
-  EXPECT_EQ(import().rope.inverse_frequencies[0], format::kMaxRopeFrequency);
+  EXPECT_EQ(import().rope[0], format::kMaxRopeFrequency);
   config_["rope_scaling"]["factor"] = 0.124;
   refuses({"rope_theta", "from 0 to 8"});
   config_["rope_scaling"]["factor"] = 1e-9;
@@ -72,29 +88,41 @@ TEST_F(ConfigImport, FrequenciesPastTheFormatsAreRefused) {
 TEST_F(ConfigImport, ALlamaIsTakenAsItIs) {
   config_["rms_norm_eps"] = 1e-5;
   const ImportedConfig imported = import();
-  const format::ModelConfig& m = imported.model;
+  const format::ModelScalars& m = imported.config.model;
+  ASSERT_EQ(imported.config.kinds.size(), 1u);
+  const format::LayerKind& kind = imported.config.kinds[0];
   EXPECT_EQ(m.architecture, static_cast<uint32_t>(format::Architecture::kLlama));
-  EXPECT_EQ(m.n_layers, 1u);
+  EXPECT_EQ(imported.config.layers, std::vector<uint8_t>{0});
   EXPECT_EQ(m.d_model, 64u);
-  EXPECT_EQ(m.n_heads, 4u);
-  EXPECT_EQ(m.n_kv_heads, 2u);
-  EXPECT_EQ(m.head_dim, 16u);
-  EXPECT_EQ(m.d_ff, 96u);
+  EXPECT_EQ(kind.mixer, static_cast<uint8_t>(format::Mixer::kAttention));
+  EXPECT_EQ(kind.feed_forward, static_cast<uint8_t>(format::FeedForward::kDense));
+  EXPECT_EQ(kind.n_query_heads, 4u);
+  EXPECT_EQ(kind.n_key_heads, 2u);
+  EXPECT_EQ(kind.n_value_heads, 2u);
+  EXPECT_EQ(kind.key_dim, 16u);
+  EXPECT_EQ(kind.value_dim, 16u);
+  EXPECT_EQ(kind.d_ff, 96u);
   EXPECT_EQ(m.vocab_size, 50u);
   EXPECT_EQ(m.max_context, 128u);
-  EXPECT_EQ(m.sliding_window, 0u);
+  EXPECT_EQ(kind.window, 0u);
+  EXPECT_EQ(kind.flags, converter::kLlamaFlags);
   EXPECT_EQ(m.flags, 0u);
-  EXPECT_EQ(m.rms_epsilon, 1e-5f);
-  EXPECT_EQ(m.attention_multiplier, 0.25f);
+  EXPECT_EQ(m.norm_epsilon, 1e-5f);
+  EXPECT_EQ(kind.norm_epsilon, 1e-5f);
+  EXPECT_EQ(kind.inner_epsilon, 1e-5f);
+  EXPECT_EQ(kind.score_multiplier, 0.25f);
   EXPECT_EQ(m.embedding_multiplier, 1.0f);
   EXPECT_EQ(m.residual_multiplier, 1.0f);
   EXPECT_EQ(m.logits_divisor, 1.0f);
-  EXPECT_EQ(m.rope_factor, 1.0f);
+  ASSERT_EQ(m.n_rope_tables, 1u);
+  EXPECT_EQ(m.rope_tables[0].n_pairs, 8u);
+  EXPECT_EQ(m.rope_tables[0].factor, 1.0f);
+  EXPECT_EQ(kind.rope_table, 0u);
   EXPECT_EQ(m.bos_token, 1u);
   ASSERT_EQ(m.n_end_tokens, 1u);
   EXPECT_EQ(m.end_tokens[0], 2u);
   EXPECT_FALSE(imported.tied_embedding);
-  EXPECT_EQ(imported.rope.inverse_frequencies.size(), 8u);
+  EXPECT_EQ(imported.rope.size(), 8u);
 }
 
 TEST_F(ConfigImport, SilenceMeansTheArchitecturesDefaults) {
@@ -103,15 +131,15 @@ TEST_F(ConfigImport, SilenceMeansTheArchitecturesDefaults) {
     config_.erase(key);
   }
   ImportedConfig imported = import();
-  EXPECT_EQ(imported.model.n_kv_heads, 4u);
-  EXPECT_EQ(imported.model.max_context, 2048u);
-  EXPECT_EQ(imported.model.rms_epsilon, 1e-6f);
+  EXPECT_EQ(imported.config.kinds[0].n_key_heads, 4u);
+  EXPECT_EQ(imported.config.model.max_context, 2048u);
+  EXPECT_EQ(imported.config.model.norm_epsilon, 1e-6f);
   make_mistral(&config_);
   config_["num_attention_heads"] = 16;
   imported = import();
-  EXPECT_EQ(imported.model.n_kv_heads, 8u);
-  EXPECT_EQ(imported.model.max_context, 131072u);
-  EXPECT_EQ(imported.model.sliding_window, 4096u);
+  EXPECT_EQ(imported.config.kinds[0].n_key_heads, 8u);
+  EXPECT_EQ(imported.config.model.max_context, 131072u);
+  EXPECT_EQ(imported.config.kinds[0].window, 4096u);
 }
 
 TEST_F(ConfigImport, NullMeansNone) {
@@ -122,31 +150,31 @@ TEST_F(ConfigImport, NullMeansNone) {
   config_["rope_scaling"] = nullptr;
   config_["quantization_config"] = nullptr;
   const ImportedConfig imported = import();
-  EXPECT_EQ(imported.model.n_kv_heads, 4u);
-  EXPECT_EQ(imported.model.sliding_window, 0u);
-  EXPECT_EQ(imported.model.head_dim, 16u);
+  EXPECT_EQ(imported.config.kinds[0].n_key_heads, 4u);
+  EXPECT_EQ(imported.config.kinds[0].window, 0u);
+  EXPECT_EQ(imported.config.kinds[0].key_dim, 16u);
 }
 
 TEST_F(ConfigImport, AHeadDimNeedNotDivideTheWidth) {
   config_["head_dim"] = 24;
   const ImportedConfig imported = import();
-  EXPECT_EQ(imported.model.head_dim, 24u);
-  EXPECT_EQ(imported.model.attention_multiplier, static_cast<float>(1 / std::sqrt(24.0)));
-  EXPECT_EQ(imported.rope.inverse_frequencies.size(), 12u);
+  EXPECT_EQ(imported.config.kinds[0].key_dim, 24u);
+  EXPECT_EQ(imported.config.kinds[0].score_multiplier, static_cast<float>(1 / std::sqrt(24.0)));
+  EXPECT_EQ(imported.rope.size(), 12u);
 }
 
 TEST_F(ConfigImport, OnlyMistralHasASlidingWindow) {
   config_["sliding_window"] = 8;
-  EXPECT_EQ(import().model.sliding_window, 0u);
+  EXPECT_EQ(import().config.kinds[0].window, 0u);
   make_mistral(&config_);
-  EXPECT_EQ(import().model.sliding_window, 8u);
-  const uint32_t n_layers = import().model.n_layers;
+  EXPECT_EQ(import().config.kinds[0].window, 8u);
+  const size_t n_layers = import().config.layers.size();
   config_["layer_types"] = std::vector<std::string>(n_layers, "sliding_attention");
-  EXPECT_EQ(import().model.sliding_window, 8u);
+  EXPECT_EQ(import().config.kinds[0].window, 8u);
   config_["layer_types"] = std::vector<std::string>(n_layers, "full_attention");
   refuses({"layer_types names no sliding_attention", "8 positions"});
   config_["sliding_window"] = nullptr;
-  EXPECT_EQ(import().model.sliding_window, 0u);
+  EXPECT_EQ(import().config.kinds[0].window, 0u);
   config_["layer_types"] = std::vector<std::string>(n_layers, "sliding_attention");
   refuses({"sliding_window gives no sliding window"});
 }
@@ -154,28 +182,28 @@ TEST_F(ConfigImport, OnlyMistralHasASlidingWindow) {
 TEST_F(ConfigImport, GranitesMultipliersAreTaken) {
   make_granite(&config_);
   ImportedConfig imported = import();
-  EXPECT_EQ(imported.model.attention_multiplier, 1.0f);
+  EXPECT_EQ(imported.config.kinds[0].score_multiplier, 1.0f);
   config_["embedding_multiplier"] = 12.0;
   config_["residual_multiplier"] = 0.22;
   config_["attention_multiplier"] = 0.015625;
   config_["logits_scaling"] = 8;
   imported = import();
-  EXPECT_EQ(imported.model.embedding_multiplier, 12.0f);
-  EXPECT_EQ(imported.model.residual_multiplier, 0.22f);
-  EXPECT_EQ(imported.model.attention_multiplier, 0.015625f);
-  EXPECT_EQ(imported.model.logits_divisor, 8.0f);
+  EXPECT_EQ(imported.config.model.embedding_multiplier, 12.0f);
+  EXPECT_EQ(imported.config.model.residual_multiplier, 0.22f);
+  EXPECT_EQ(imported.config.kinds[0].score_multiplier, 0.015625f);
+  EXPECT_EQ(imported.config.model.logits_divisor, 8.0f);
 }
 
 TEST_F(ConfigImport, ALlamaIgnoresGranitesMultipliers) {
   config_["embedding_multiplier"] = 12.0;
-  EXPECT_EQ(import().model.embedding_multiplier, 1.0f);
+  EXPECT_EQ(import().config.model.embedding_multiplier, 1.0f);
 }
 
 TEST_F(ConfigImport, BiasesAreFlags) {
   config_["attention_bias"] = true;
-  EXPECT_EQ(import().model.flags, format::kQkvBias | format::kOutputBias);
+  EXPECT_EQ(flags(), flag::kMixerBias | flag::kOutputBias);
   config_["mlp_bias"] = true;
-  EXPECT_EQ(import().model.flags, format::kQkvBias | format::kOutputBias | format::kMlpBias);
+  EXPECT_EQ(flags(), flag::kMixerBias | flag::kOutputBias | flag::kFfnBias);
   make_mistral(&config_);
   refuses({"attention_bias"});
 }
@@ -185,25 +213,26 @@ TEST_F(ConfigImport, YarnsAttentionFactorGoesToTheModel) {
                                 {"factor", 4.0},
                                 {"rope_theta", 10000.0},
                                 {"original_max_position_embeddings", 32}};
-  EXPECT_EQ(import().model.rope_factor, static_cast<float>(0.1 * std::log(4.0) + 1));
+  EXPECT_EQ(import().config.model.rope_tables[0].factor,
+            static_cast<float>(0.1 * std::log(4.0) + 1));
 }
 
 TEST_F(ConfigImport, GenerationConfigKnowsTheEndTokens) {
   write_file(folder_ / "generation_config.json", R"({"eos_token_id":[7,9,7],"bos_token_id":3})");
   const ImportedConfig imported = import();
-  ASSERT_EQ(imported.model.n_end_tokens, 2u);
-  EXPECT_EQ(imported.model.end_tokens[0], 7u);
-  EXPECT_EQ(imported.model.end_tokens[1], 9u);
-  EXPECT_EQ(imported.model.bos_token, 3u);
+  ASSERT_EQ(imported.config.model.n_end_tokens, 2u);
+  EXPECT_EQ(imported.config.model.end_tokens[0], 7u);
+  EXPECT_EQ(imported.config.model.end_tokens[1], 9u);
+  EXPECT_EQ(imported.config.model.bos_token, 3u);
 }
 
 TEST_F(ConfigImport, ASilentGenerationConfigLeavesItToConfig) {
   write_file(folder_ / "generation_config.json", R"({"eos_token_id":null})");
   config_["eos_token_id"] = {4, 5};
   const ImportedConfig imported = import();
-  ASSERT_EQ(imported.model.n_end_tokens, 2u);
-  EXPECT_EQ(imported.model.end_tokens[1], 5u);
-  EXPECT_EQ(imported.model.bos_token, 1u);
+  ASSERT_EQ(imported.config.model.n_end_tokens, 2u);
+  EXPECT_EQ(imported.config.model.end_tokens[1], 5u);
+  EXPECT_EQ(imported.config.model.bos_token, 1u);
 }
 
 TEST_F(ConfigImport, WithoutTokenIdsTheTokenizerIsAsked) {
@@ -212,8 +241,8 @@ TEST_F(ConfigImport, WithoutTokenIdsTheTokenizerIsAsked) {
   const ImportedConfig imported = import();
   EXPECT_FALSE(imported.has_end_tokens);
   EXPECT_FALSE(imported.has_bos);
-  EXPECT_EQ(imported.model.n_end_tokens, 0u);
-  EXPECT_EQ(imported.model.bos_token, format::kNone);
+  EXPECT_EQ(imported.config.model.n_end_tokens, 0u);
+  EXPECT_EQ(imported.config.model.bos_token, format::kNone);
 }
 
 TEST_F(ConfigImport, MoreEndTokensThanAFileHoldsAreRefused) {
@@ -335,123 +364,134 @@ TEST_F(ConfigImport, FamiliesThatAreLlamasAreTakenAsSuch) {
     config_.update(Json::parse(family.keys));
     const ImportedConfig imported = import();
     EXPECT_EQ(imported.architecture, "LlamaForCausalLM");
-    EXPECT_EQ(imported.model.flags, 0u);
-    EXPECT_EQ(imported.model.rotary_dim, 0u);
-    EXPECT_EQ(imported.model.no_rope_period, 0u);
-    EXPECT_EQ(imported.model.original_context, 0u);
+    ASSERT_EQ(imported.config.kinds.size(), 1u);
+    EXPECT_EQ(imported.config.kinds[0].flags, converter::kLlamaFlags);
+    EXPECT_EQ(imported.config.kinds[0].rope_table, 0u);
+    EXPECT_EQ(2 * imported.config.model.rope_tables[0].n_pairs, imported.config.kinds[0].key_dim);
+    EXPECT_EQ(imported.config.model.rope_tables[0].original_context, 0u);
   }
 }
 
 TEST_F(ConfigImport, AQwen2HasBiasesOnQueriesKeysAndValues) {
   become("Qwen2ForCausalLM", "qwen2");
-  EXPECT_EQ(import().model.flags, format::kQkvBias);
-  EXPECT_EQ(import().model.architecture, static_cast<uint32_t>(format::Architecture::kQwen2));
+  EXPECT_EQ(flags(), flag::kMixerBias);
+  EXPECT_EQ(import().config.model.architecture,
+            static_cast<uint32_t>(format::Architecture::kQwen2));
   refuses_value("mlp_bias", true);
   // DeepSeek-R1-Distill-Qwen-1.5B.
   config_["use_sliding_window"] = false;
   config_["sliding_window"] = 4096;
   config_["max_window_layers"] = 21;
   config_["use_mrope"] = false;
-  EXPECT_EQ(import().model.sliding_window, 0u);
+  EXPECT_EQ(import().config.kinds[0].window, 0u);
 }
 
-TEST_F(ConfigImport, AQwensWindowIsThatOfAllLayersOrOfNone) {
+TEST_F(ConfigImport, AQwensWindowIsThatOfSomeLayers) {
+  using List = std::vector<uint32_t>;
+  const auto windows = [this] { return of_layers(&format::LayerKind::window); };
   become("Qwen2ForCausalLM", "qwen2");
   config_["num_hidden_layers"] = 3;
   config_["use_sliding_window"] = true;
   config_["sliding_window"] = 16;
-  EXPECT_EQ(import().model.sliding_window, 0u) << "from layer 28 on";
+  EXPECT_EQ(windows(), (List{0, 0, 0})) << "from layer 28 on";
   config_["max_window_layers"] = 3;
-  EXPECT_EQ(import().model.sliding_window, 0u);
+  EXPECT_EQ(windows(), (List{0, 0, 0}));
   config_["max_window_layers"] = 0;
-  EXPECT_EQ(import().model.sliding_window, 16u);
+  EXPECT_EQ(windows(), (List{16, 16, 16}));
   config_["max_window_layers"] = 1;
-  refuses({"use_sliding_window", "2 of 3 layers"});
-  config_["layer_types"] = {"sliding_attention", "full_attention", "full_attention"};
-  refuses({"layer_types", "1 of 3 layers"});
-  config_["layer_types"] = {"sliding_attention", "sliding_attention", "sliding_attention"};
-  EXPECT_EQ(import().model.sliding_window, 16u);
+  EXPECT_EQ(windows(), (List{0, 16, 16}));
+  config_["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention"};
+  EXPECT_EQ(windows(), (List{16, 0, 16}));
+  EXPECT_EQ(import().config.layers, (std::vector<uint8_t>{0, 1, 0}));
   config_["use_sliding_window"] = false;
-  refuses({"use_sliding_window gives no sliding window", "3 of layer_types are sliding_attention"});
+  refuses({"use_sliding_window gives no sliding window", "2 of layer_types are sliding_attention"});
   config_["use_sliding_window"] = true;
   config_["sliding_window"] = nullptr;
-  refuses({"sliding_window gives no sliding window", "3 of layer_types"});
+  refuses({"sliding_window gives no sliding window", "2 of layer_types"});
   config_["layer_types"] = {"full_attention", "full_attention", "full_attention"};
-  EXPECT_EQ(import().model.sliding_window, 0u);
+  EXPECT_EQ(windows(), (List{0, 0, 0}));
+  config_["sliding_window"] = format::kMaxContext;
+  EXPECT_EQ(windows(), (List{0, 0, 0}));
+  config_["sliding_window"] = format::kMaxContext + 1;
+  refuses({"sliding_window must be from 0 to 16777216"});
   config_["sliding_window"] = 16;
-  EXPECT_EQ(import().model.sliding_window, 0u);
   config_["layer_types"] = {"full_attention"};
   refuses({"layer_types", "1 layers", "3"});
   config_["layer_types"] = {"full_attention", "linear_attention", "full_attention"};
   refuses({"layer_types", "linear_attention"});
 }
 
+// Theirs is the library's word for all layers.
+TEST_F(ConfigImport, AMistralsWindowIsThatOfAllLayersOrOfNone) {
+  make_mistral(&config_);
+  config_["num_hidden_layers"] = 3;
+  config_["sliding_window"] = 16;
+  config_["layer_types"] = {"sliding_attention", "full_attention", "full_attention"};
+  refuses({"layer_types names sliding_attention for 1 of 3 layers"});
+}
+
 TEST_F(ConfigImport, AQwen3NormalizesItsHeads) {
   become("Qwen3ForCausalLM", "qwen3");
   config_["head_dim"] = 32;
-  EXPECT_EQ(import().model.flags, format::kQkNorm);
+  EXPECT_EQ(flags(), flag::kHeadNorms);
   config_["attention_bias"] = true;
-  EXPECT_EQ(import().model.flags, format::kQkNorm | format::kQkvBias | format::kOutputBias);
+  EXPECT_EQ(flags(), flag::kHeadNorms | flag::kMixerBias | flag::kOutputBias);
   config_.erase("head_dim");
-  EXPECT_EQ(import().model.head_dim, 128u);
+  EXPECT_EQ(import().config.kinds[0].key_dim, 128u);
 }
 
 TEST_F(ConfigImport, ASmolLm3NamesItsLayersWithoutRope) {
   become("SmolLM3ForCausalLM", "smollm3");
   config_["num_hidden_layers"] = 6;
-  const auto expect = [&](uint32_t period, uint32_t layers) {
-    const format::ModelConfig model = import().model;
-    EXPECT_EQ(model.no_rope_period, period);
-    EXPECT_EQ(model.no_rope_layers[0], layers);
-    EXPECT_EQ(model.no_rope_layers[1], 0u);
+  const auto expect = [&](const std::vector<uint8_t>& has_rope) {
+    std::vector<uint32_t> tables;
+    for (const uint8_t has : has_rope) tables.push_back(has != 0 ? 0 : format::kNoTable);
+    EXPECT_EQ(of_layers(&format::LayerKind::rope_table), tables);
+    EXPECT_EQ(import().config.model.n_rope_tables,
+              std::count(tables.begin(), tables.end(), 0u) > 0);
   };
-  expect(4, 0b1000);
+  expect({1, 1, 1, 0, 1, 1});
+  EXPECT_EQ(import().config.layers, (std::vector<uint8_t>{0, 0, 0, 1, 0, 0}));
   config_["no_rope_layer_interval"] = 2;
-  expect(2, 0b10);
+  expect({1, 0, 1, 0, 1, 0});
   config_["no_rope_layer_interval"] = 1;
-  expect(1, 1);
+  expect({0, 0, 0, 0, 0, 0});
   config_["no_rope_layer_interval"] = 7;
-  expect(0, 0);
+  expect({1, 1, 1, 1, 1, 1});
   config_["no_rope_layer_interval"] = 0;
   refuses({"no_rope_layer_interval"});
-  config_["no_rope_layers"] = {1, 0, 1, 1, 1, 1};
-  expect(5, 0b00010);
+  config_["no_rope_layers"] = {0, 0, 1, 1, 0, 1};
+  expect({0, 0, 1, 1, 0, 1});
+  EXPECT_EQ(import().config.layers, (std::vector<uint8_t>{0, 0, 1, 1, 0, 1}));
   config_["no_rope_layers"] = {1, 0, 1, 1, 1};
   refuses({"no_rope_layers", "5 layers", "6"});
   config_["no_rope_layers"] = {1, 1, 1, 1, 1, 1};
-  expect(0, 0);
-  config_["use_sliding_window"] = true;
-  config_["sliding_window"] = 16;
-  EXPECT_EQ(import().model.sliding_window, 0u) << "no layer is without RoPE";
-  config_["no_rope_layers"] = {1, 1, 1, 0, 1, 1};
-  refuses({"use_sliding_window", "1 of 6 layers"});
-  // Said layer by layer, it counts; but not against the switch.
-  const std::vector<std::string> sliding(6, "sliding_attention");
-  config_["layer_types"] = sliding;
-  EXPECT_EQ(import().model.sliding_window, 16u);
-  config_["use_sliding_window"] = false;
-  refuses({"use_sliding_window gives no sliding window", "6 of layer_types"});
-  config_.erase("use_sliding_window");
-  refuses({"use_sliding_window gives no sliding window", "6 of layer_types"});
-  config_["layer_types"] = std::vector<std::string>(6, "full_attention");
-  EXPECT_EQ(import().model.sliding_window, 0u);
+  expect({1, 1, 1, 1, 1, 1});
 }
 
-TEST_F(ConfigImport, APatternOfLayersIsToldUpToSixtyFour) {
+TEST_F(ConfigImport, ASmolLm3HasItsWindowWhereItHasNoRope) {
+  using List = std::vector<uint32_t>;
+  const auto windows = [this] { return of_layers(&format::LayerKind::window); };
   become("SmolLM3ForCausalLM", "smollm3");
-  std::vector<uint32_t> layers(100, 1);
-  layers[63] = 0;
-  config_["num_hidden_layers"] = 100;
-  config_["no_rope_layers"] = layers;
-  const format::ModelConfig model = import().model;
-  EXPECT_EQ(model.no_rope_period, 64u);
-  EXPECT_EQ(model.no_rope_layers[0], 0u);
-  EXPECT_EQ(model.no_rope_layers[1], 1u << 31);
-  EXPECT_FALSE(has_rope(model, 63));
-  EXPECT_TRUE(has_rope(model, 62));
-  layers[30] = 0;
-  config_["no_rope_layers"] = layers;
-  refuses({"no_rope_layers", "64"});
+  config_["num_hidden_layers"] = 6;
+  config_["no_rope_layers"] = {1, 1, 1, 1, 1, 1};
+  config_["use_sliding_window"] = true;
+  config_["sliding_window"] = 16;
+  EXPECT_EQ(windows(), List(6)) << "no layer is without RoPE";
+  config_["no_rope_layers"] = {1, 1, 1, 0, 1, 1};
+  EXPECT_EQ(windows(), (List{0, 0, 0, 16, 0, 0}));
+  EXPECT_EQ(import().config.kinds.size(), 2u);
+  // Said layer by layer, it counts; but not against the switch.
+  config_["layer_types"] = {"sliding_attention", "full_attention", "full_attention",
+                            "full_attention",    "full_attention", "sliding_attention"};
+  EXPECT_EQ(windows(), (List{16, 0, 0, 0, 0, 16}));
+  EXPECT_EQ(import().config.layers, (std::vector<uint8_t>{0, 1, 1, 2, 1, 0}));
+  config_["use_sliding_window"] = false;
+  refuses({"use_sliding_window gives no sliding window", "2 of layer_types"});
+  config_.erase("use_sliding_window");
+  refuses({"use_sliding_window gives no sliding window", "2 of layer_types"});
+  config_["layer_types"] = std::vector<std::string>(6, "full_attention");
+  EXPECT_EQ(windows(), List(6));
 }
 
 TEST_F(ConfigImport, ASmolLm3IsTiedUnlessItSaysOtherwise) {
@@ -467,10 +507,10 @@ TEST_F(ConfigImport, APhi3HasAWindowAndMayTurnAPartOfAHead) {
   config_["sliding_window"] = 100;
   config_["partial_rotary_factor"] = 0.75;
   const ImportedConfig imported = import();
-  EXPECT_EQ(imported.model.sliding_window, 100u);
-  EXPECT_EQ(imported.model.rotary_dim, 12u);
-  EXPECT_EQ(imported.rope.inverse_frequencies.size(), 6u);
-  EXPECT_EQ(imported.model.attention_multiplier, 0.25f) << "of all 16 elements";
+  EXPECT_EQ(imported.config.kinds[0].window, 100u);
+  EXPECT_EQ(imported.config.model.rope_tables[0].n_pairs, 6u);
+  EXPECT_EQ(imported.rope.size(), 6u);
+  EXPECT_EQ(imported.config.kinds[0].score_multiplier, 0.25f) << "of all 16 elements";
   config_["attention_bias"] = false;
   config_["lm_head_bias"] = false;
   EXPECT_NO_THROW((void)import());
@@ -485,13 +525,14 @@ TEST_F(ConfigImport, LongRopeIsForContextsPastTheOriginal) {
                              {"long_factor", std::vector<double>(8, 2.0)}};
   config_["original_max_position_embeddings"] = 32;
   ImportedConfig imported = import();
-  EXPECT_EQ(imported.model.flags, format::kLongRope);
-  EXPECT_EQ(imported.model.original_context, 32u);
-  EXPECT_EQ(imported.rope.long_inverse_frequencies[0], 0.5f);
+  ASSERT_EQ(imported.rope.size(), 16u);
+  EXPECT_EQ(imported.config.model.rope_tables[0].original_context, 32u);
+  EXPECT_EQ(imported.rope[0], 1.0f);
+  EXPECT_EQ(imported.rope[8], 0.5f);
   config_["original_max_position_embeddings"] = 128;
   imported = import();
-  EXPECT_EQ(imported.model.flags, 0u) << "no context is longer";
-  EXPECT_EQ(imported.model.original_context, 0u);
+  EXPECT_EQ(imported.rope.size(), 8u) << "no context is longer";
+  EXPECT_EQ(imported.config.model.rope_tables[0].original_context, 0u);
 }
 
 TEST_F(ConfigImport, AGraniteHybridMustBeDenseAttention) {
@@ -502,22 +543,22 @@ TEST_F(ConfigImport, AGraniteHybridMustBeDenseAttention) {
   config_["layer_types"] = {"attention"};
   config_["position_embedding_type"] = "rope";
   config_["attention_multiplier"] = 0.5;
-  format::ModelConfig model = import().model;
-  EXPECT_EQ(model.d_ff, 48u);
-  EXPECT_EQ(model.attention_multiplier, 0.5f);
-  EXPECT_EQ(model.no_rope_period, 0u);
+  const format::LayerKind kind = import().config.kinds[0];
+  EXPECT_EQ(kind.d_ff, 48u);
+  EXPECT_EQ(kind.score_multiplier, 0.5f);
+  EXPECT_EQ(kind.rope_table, 0u);
   refuses_value("num_local_experts", 8);
   refuses_value("num_local_experts", nullptr);
   refuses_value("layer_types", {"mamba"});
   refuses_value("position_embedding_type", "alibi");
   config_["position_embedding_type"] = nullptr;
-  model = import().model;
-  EXPECT_EQ(model.no_rope_period, 1u);
-  EXPECT_EQ(model.no_rope_layers[0], 1u);
+  EXPECT_EQ(import().config.kinds[0].rope_table, format::kNoTable);
+  EXPECT_EQ(import().config.model.n_rope_tables, 0u);
+  EXPECT_TRUE(import().rope.empty());
   config_["position_embedding_type"] = "nope";
   config_["layers_block_type"] = config_["layer_types"];
   config_.erase("layer_types");
-  EXPECT_EQ(import().model.no_rope_period, 1u);
+  EXPECT_EQ(import().config.kinds[0].rope_table, format::kNoTable);
   config_.erase("layers_block_type");
   refuses({"layer_types", "missing"});
 }

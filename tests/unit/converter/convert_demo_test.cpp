@@ -47,10 +47,10 @@ TEST_F(ConvertDemo, ItHasTokenizerTemplateAndTokens) {
   ASSERT_GE(tokenizer.size(), sizeof(format::TokenizerHeader));
   EXPECT_EQ(tokenizer.size(), report.tokenizer_bytes);
   EXPECT_GE(file.section(SectionKind::kChatTemplate).size(), sizeof(format::ChatTemplateHeader));
-  EXPECT_EQ(file.config().bos_token, 2042u);
-  ASSERT_EQ(file.config().n_end_tokens, 2u);
-  EXPECT_EQ(file.config().end_tokens[0], 2043u);
-  EXPECT_EQ(file.config().end_tokens[1], 2046u);
+  EXPECT_EQ(file.config().model->bos_token, 2042u);
+  ASSERT_EQ(file.config().model->n_end_tokens, 2u);
+  EXPECT_EQ(file.config().model->end_tokens[0], 2043u);
+  EXPECT_EQ(file.config().model->end_tokens[1], 2046u);
   EXPECT_TRUE(report.warnings.empty());
 }
 
@@ -69,8 +69,8 @@ TEST_F(ConvertDemo, WhereTheConfigsAreSilentTheTokenizerNamesTheTokens) {
   silence("generation_config.json", {"bos_token_id", "eos_token_id"});
   (void)convert();
   const ModelReadBack file(folder_ / "m.cria");
-  EXPECT_EQ(file.config().bos_token, 2042u);
-  EXPECT_GE(file.config().n_end_tokens, 1u);
+  EXPECT_EQ(file.config().model->bos_token, 2042u);
+  EXPECT_GE(file.config().model->n_end_tokens, 1u);
 }
 
 TEST_F(ConvertDemo, MetadataTellsHowItWasMadeWithoutPathsAndTimes) {

@@ -13,7 +13,6 @@
 #include "converter/tensor_plan.h"
 #include "quant/model_layout.h"
 #include "tests/support/folders.h"
-#include "tests/support/matrix_formats.h"
 #include "tests/support/sampling.h"
 #include "tests/unit/converter/converter_fixtures.h"
 #include "tests/unit/converter/model_read_back.h"
@@ -126,7 +125,7 @@ size_t expect_tensor(const ModelReadBack& file, const format::TensorEntry& entry
   EXPECT_EQ(entry.raw_bytes, tensor_bytes(planned.spec));
   if (planned.source == nullptr) return 0;
   const std::vector<float> source = source_values(*planned.source);
-  if (!planned.spec.is_matrix) {
+  if (!planned.spec.is_matrix()) {
     EXPECT_EQ(file.vector(entry), source);
     return source.size();
   }
@@ -147,8 +146,11 @@ size_t expect_holds_checkpoint(const ModelReadBack& file, const Options& options
   const std::unique_ptr<converter::Checkpoint> checkpoint =
       converter::open_checkpoint(options.model);
   checkpoint->open_weights();
-  const converter::TensorPlan plan =
-      converter::plan_tensors(*checkpoint, file.config(), test::formats_of(file.config()));
+  std::vector<MatrixFormat> formats;
+  for (const format::TensorEntry& entry : file.tensors()) {
+    formats.push_back({static_cast<NumberFormat>(entry.number_format), entry.group_size});
+  }
+  const converter::TensorPlan plan = converter::plan_tensors(*checkpoint, file.config(), formats);
   size_t n_compared = 0;
   for (size_t i = 0; i < plan.tensors.size(); ++i) {
     n_compared += expect_tensor(file, file.tensors().at(i), plan.tensors[i], options.method);
@@ -164,7 +166,8 @@ size_t expect_faithful(const std::filesystem::path& model, const Choice& choice,
   EXPECT_EQ(files_in(folder.path()), 1u);
   const ModelReadBack file(folder / "m.cria");
   EXPECT_EQ(check_config(file.config()), nullptr);
-  EXPECT_EQ(std::memcmp(&file.config(), &report.model, sizeof(report.model)), 0);
+  const std::string section = file.section(format::SectionKind::kConfig);
+  EXPECT_EQ(std::memcmp(section.data(), report.config_section.bytes, section.size()), 0);
   EXPECT_EQ(file.chunks().size(), chunk_count(file.config()));
   EXPECT_EQ(file.tensors().size(), tensor_count(file.config()));
   EXPECT_EQ(report.file_bytes, std::filesystem::file_size(folder / "m.cria"));
@@ -204,8 +207,6 @@ TEST(Convert, EveryReferenceCheckpointConvertsInEveryFormat) {
   std::printf("%zu of %zu pairs of checkpoint and format\n", converted, models.size() * n_choices);
 }
 
-constexpr size_t place_of_role(format::MatrixRole role) { return static_cast<size_t>(role); }
-
 class WeightsOf : public ::testing::Test {
  protected:
   Options options_with(const Choice& choice) {
@@ -227,9 +228,9 @@ TEST_F(WeightsOf, OneMatrixHasItsOwnFormatAndTheOthersTheUsual) {
   constexpr MatrixFormat kEmbedding = {NumberFormat::kInt8G32, 32};
   constexpr MatrixFormat kDown = {NumberFormat::kInt4Nl, 64};
   constexpr MatrixFormat kLmHead = {NumberFormat::kF16, 0};
-  options.weights_of[place_of_role(format::MatrixRole::kEmbedding)] = kEmbedding;
-  options.weights_of[place_of_role(format::MatrixRole::kDown)] = kDown;
-  options.weights_of[place_of_role(format::MatrixRole::kLmHead)] = kLmHead;
+  options.weights_of[format::TensorRole::kEmbedding] = kEmbedding;
+  options.weights_of[format::TensorRole::kDown] = kDown;
+  options.weights_of[format::TensorRole::kLmHead] = kLmHead;
   const ConversionReport report = run(options);
   const ModelReadBack file(folder_ / "m.cria");
   using format::TensorRole;
@@ -258,11 +259,11 @@ TEST_F(WeightsOf, OneMatrixHasItsOwnFormatAndTheOthersTheUsual) {
 TEST_F(WeightsOf, SignsAreThereWhereSomeMatrixHasThem) {
   const auto is_signed = [&](const Options& options) {
     (void)run(options);
-    return (ModelReadBack(folder_ / "m.cria").config().flags & format::kSignedScales) != 0;
+    return has_flag(ModelReadBack(folder_ / "m.cria").config(), format::kSignedScales);
   };
   Options options = options_with({"", NumberFormat::kInt8G32, 32, QuantMethod::kMse});
   EXPECT_FALSE(is_signed(options));
-  auto& of_up = options.weights_of[place_of_role(format::MatrixRole::kUp)];
+  auto& of_up = options.weights_of[format::TensorRole::kUp];
   of_up = {NumberFormat::kInt4, 64};
   EXPECT_TRUE(is_signed(options));
   options.scales = ScaleSigns::kPositive;
@@ -277,16 +278,14 @@ TEST_F(WeightsOf, TheOutputLayerOfATiedModelIsTheEmbedding) {
   checkpoint_.config["tie_word_embeddings"] = "true";
   checkpoint_.erase("lm_head.weight");
   Options options = options_with(kChoices[0]);
-  auto& of_lm_head = options.weights_of[place_of_role(format::MatrixRole::kLmHead)];
-  of_lm_head = {NumberFormat::kInt8G32, 32};
+  options.weights_of = {{format::TensorRole::kLmHead, {NumberFormat::kInt8G32, 32}}};
   expect_refused(converter::ExitCode::kUsage, {"--weights-of lm_head", "--weights-of embedding"},
                  [&] { (void)run(options); });
   EXPECT_FALSE(std::filesystem::exists(folder_ / "m.cria"));
-  options.weights_of[place_of_role(format::MatrixRole::kEmbedding)] = of_lm_head;
-  of_lm_head.reset();
+  options.weights_of = {{format::TensorRole::kEmbedding, {NumberFormat::kInt8G32, 32}}};
   (void)run(options);
   const ModelReadBack file(folder_ / "m.cria");
-  EXPECT_EQ(role_shape(file.config(), format::TensorRole::kLmHead).number_format,
+  EXPECT_EQ(model_matrix(file.config(), format::TensorRole::kLmHead).number_format,
             NumberFormat::kInt8G32);
   EXPECT_GT(expect_holds_checkpoint(file, options), 1000u);
 }
@@ -366,7 +365,8 @@ TEST(Convert, NothingIsCompressedWithoutCompression) {
   TinyCheckpoint().write(folder / "model");
   (void)run(options_for(folder / "model", folder / "m.cria", kChoices[0], Compression::kStored));
   const ModelReadBack file(folder / "m.cria");
-  EXPECT_EQ(file.config().compression, static_cast<uint32_t>(Compression::kStored));
+  EXPECT_EQ(file.config().model->compression,
+            static_cast<uint32_t>(format::FileCompression::kStored));
   for (const format::ChunkEntry& chunk : file.chunks()) EXPECT_EQ(chunk.compression, 0u);
   // In place, the scales of a matrix must lie right behind its codes.
   for (const format::TensorEntry& tensor : file.tensors()) {

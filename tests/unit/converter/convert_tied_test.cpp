@@ -39,7 +39,7 @@ class ConvertTied : public ::testing::Test {
     EXPECT_EQ(std::memcmp(found.data(), data.data(), data.size()), 0);
   }
   [[nodiscard]] bool is_tied() const {
-    return (ModelReadBack(folder_ / "m.cria").config().flags & format::kTiedEmbedding) != 0;
+    return has_flag(ModelReadBack(folder_ / "m.cria").config(), format::kTiedEmbedding);
   }
 
   TempFolder folder_;

@@ -152,7 +152,7 @@ void expect_same_weights(const TinyCheckpoint& source, const std::string& bytes,
   const ConversionReport report =
       convert_f32(folder / "m.bin", folder / "m.cria", TokenizerWish::kNone);
   EXPECT_EQ(report.weights_text, what);
-  EXPECT_EQ(report.model.max_context, 32u);
+  EXPECT_EQ(report.config().model->max_context, 32u);
   const test::ModelReadBack wanted(folder / "hf.cria");
   const test::ModelReadBack got(folder / "m.cria");
   ASSERT_EQ(wanted.tensors().size(), got.tensors().size());

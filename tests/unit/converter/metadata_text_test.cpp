@@ -15,16 +15,16 @@ namespace {
 
 ConversionReport report_of(uint32_t n_layers) {
   ConversionReport report = {};
-  report.model = test::small_config(format::NumberFormat::kInt4, 32);
-  report.model.n_layers = n_layers;
-  report.model.flags = format::kQkvBias | format::kOutputBias | format::kMlpBias;
-  test::mend_counts(&report.model);
-  const std::vector<MatrixFormat> formats = test::formats_of(report.model);
+  ConfigParts config = test::small_config(format::NumberFormat::kInt4, 32);
+  config.kinds[0].flags |=
+      format::flag::kMixerBias | format::flag::kOutputBias | format::flag::kFfnBias;
+  config.layers.assign(n_layers, 0);
+  test::mend_counts(&config);
+  EXPECT_NE(write_config(config.view(), &report.config_section), 0u);
   report.source_name = "a \xff folder";  // as the file system may name it
-  for (uint32_t i = 0; i < tensor_count(report.model); ++i) {
-    const TensorSpec spec = tensor_spec(report.model, i, formats[i]);
-    EncodedTensor tensor = {};
-    tensor.entry = tensor_entry(spec, 0);
+  TensorWalk walk(config.view());
+  for (EncodedTensor tensor = {}; walk.next({format::NumberFormat::kInt4, 32}, &tensor.spec);) {
+    tensor.entry = tensor_entry(tensor.spec, 0);
     tensor.error = {1.0 / 3, 1.0 / 7, 1.0 / 9};
     report.tensors.push_back(tensor);
   }

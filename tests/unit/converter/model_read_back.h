@@ -14,6 +14,7 @@
 #include "quant/checksum.h"
 #include "quant/float16.h"
 #include "quant/format.h"
+#include "quant/model_config.h"
 #include "tests/unit/converter/converter_fixtures.h"
 
 namespace cria::test {
@@ -28,7 +29,12 @@ class ModelReadBack {
     check_chunks();
   }
 
-  [[nodiscard]] const format::ModelConfig& config() const { return config_; }
+  [[nodiscard]] Config config() const { return {&model_, kinds_, layers_, counts_}; }
+  // The only kind of a model whose layers are alike.
+  [[nodiscard]] const format::LayerKind& kind() const {
+    EXPECT_EQ(kinds_.size(), 1u);
+    return kinds_.at(0);
+  }
   [[nodiscard]] const std::vector<format::TensorEntry>& tensors() const { return tensors_; }
   [[nodiscard]] const std::vector<format::ChunkEntry>& chunks() const { return chunks_; }
   [[nodiscard]] bool has(format::SectionKind kind) const { return find(kind) != nullptr; }
@@ -271,7 +277,7 @@ class ModelReadBack {
   }
 
   void read_tables() {
-    config_ = load<format::ModelConfig>(section(format::SectionKind::kConfig), 0);
+    read_config();
     const std::string directory = section(format::SectionKind::kTensorDirectory);
     for (size_t at = 0; at < directory.size(); at += sizeof(format::TensorEntry)) {
       tensors_.push_back(load<format::TensorEntry>(directory, at));
@@ -280,6 +286,21 @@ class ModelReadBack {
     for (size_t at = 0; at < table.size(); at += sizeof(format::ChunkEntry)) {
       chunks_.push_back(load<format::ChunkEntry>(table, at));
     }
+  }
+
+  void read_config() {
+    const std::string config = section(format::SectionKind::kConfig);
+    model_ = load<format::ModelScalars>(config, 0);
+    size_t at = 256;
+    for (uint32_t i = 0; i < model_.n_kinds; ++i, at += 128) {
+      kinds_.push_back(load<format::LayerKind>(config, at));
+    }
+    for (uint32_t i = 0; i < model_.n_layers; ++i) layers_.push_back(load<uint8_t>(config, at++));
+    for (; at % 8 != 0; ++at) EXPECT_EQ(config.at(at), 0);
+    for (uint32_t i = 0; i < model_.n_counts; ++i, at += 8) {
+      counts_.push_back(load<format::MatrixCount>(config, at));
+    }
+    EXPECT_EQ(at, config.size());
   }
 
   void check_chunks() const {
@@ -310,7 +331,10 @@ class ModelReadBack {
 
   std::string file_;
   std::vector<format::SectionEntry> sections_;
-  format::ModelConfig config_ = {};
+  format::ModelScalars model_ = {};
+  std::vector<format::LayerKind> kinds_;
+  std::vector<uint8_t> layers_;
+  std::vector<format::MatrixCount> counts_;
   std::vector<format::TensorEntry> tensors_;
   std::vector<format::ChunkEntry> chunks_;
 };

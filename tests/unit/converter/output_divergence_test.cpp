@@ -34,9 +34,9 @@ constexpr MatrixFormat kRows = {NumberFormat::kInt8, 0};
 std::vector<TensorSpec> matrices_of(const Opened& opened, MatrixFormat f) {
   std::vector<TensorSpec> matrices;
   for (uint32_t i = 0; i < opened.plan.tensors.size(); ++i) {
-    TensorSpec spec = tensor_spec(opened.imported.model, i, f);
+    TensorSpec spec = tensor_spec(opened.config, i, f);
     spec.has_signed_scales = has_nibbles(f.number_format);
-    if (spec.is_matrix) matrices.push_back(spec);
+    if (spec.is_matrix()) matrices.push_back(spec);
   }
   return matrices;
 }
@@ -52,7 +52,7 @@ std::vector<double> measure(const Opened& opened, const TokenSequences& text,
   const PlannedWeights weights(opened.plan, &pool);
   size_t longest = 0;
   for (const std::vector<uint32_t>& tokens : text) longest = std::max(longest, tokens.size());
-  const FloatDecoder decoder(opened.imported.model, opened.imported.rope, longest, &pool);
+  const FloatDecoder decoder(opened.config, opened.imported.rope, longest, &pool);
   OutputDivergence output(decoder, weights, text, QuantMethod::kMse, &pool);
   size_t last = 0;
   size_t all = 0;
@@ -199,7 +199,7 @@ TEST(OutputDivergence, BitsDependOnNeitherThreadsNorWhatElseIsMeasured) {
   const std::vector<double> found = measure(opened, kText, matrices, {1});
   EXPECT_EQ(found, measure(opened, kText, matrices, {3}));
   // Two streams at a time, and one.
-  const size_t stream = token_count(kText) * opened.imported.model.d_model * sizeof(float);
+  const size_t stream = token_count(kText) * opened.config.model->d_model * sizeof(float);
   EXPECT_EQ(found, measure(opened, kText, matrices, {2, 2 * stream}));
   EXPECT_EQ(found, measure(opened, kText, matrices, {2, 0}));
   const std::vector<TensorSpec> one = {matrices[9]};
@@ -211,7 +211,7 @@ void compare_scaled(const std::filesystem::path& path, const char* name) {
   const Opened opened(path);
   hosted::ThreadPool pool(2, hosted::FewerThreads::kAreTaken);
   const PlannedWeights weights(opened.plan, &pool);
-  const format::ModelConfig& config = opened.imported.model;
+  const Config& config = opened.config;
   const uint32_t n_tokens = 1024;
   const FloatDecoder decoder(config, opened.imported.rope, sequence_length(config, n_tokens),
                              &pool);
