@@ -1,6 +1,5 @@
 #include "converter/tensor_names.h"
 
-#include <algorithm>
 #include <stdexcept>
 
 #include "quant/blocks/blocks.h"
@@ -40,7 +39,7 @@ constexpr RoleName kRows[] = {
 constexpr std::string_view kWeight = ".weight";
 constexpr std::string_view kBias = ".bias";
 
-// The row that names a role; nullptr: none does, by itself.
+// The row that names a role or, where a bias has none, its matrix; nullptr: none does.
 const RoleName* find_row(const RoleNames& names, TensorNames own, TensorRole role) {
   const RoleName* found = nullptr;
   for (const RoleName& row : names.rows) {
@@ -48,7 +47,8 @@ const RoleName* find_row(const RoleNames& names, TensorNames own, TensorRole rol
     if (row.names == own) return &row;
     if (row.names == TensorNames::kLlama) found = &row;
   }
-  return found;
+  const TensorRole matrix = without_bias(role);
+  return found != nullptr || matrix == role ? found : find_row(names, own, matrix);
 }
 
 constexpr auto kNoRole = static_cast<TensorRole>(format::kTensorRoles);
@@ -67,14 +67,6 @@ TensorRole role_named(const RoleNames& names, TensorNames own, std::string_view 
     if (row.name == name && find_row(names, own, row.role) == &row) return row.role;
   }
   return kNoRole;
-}
-
-bool is_of_layer(TensorRole role) {
-  const auto has = [role](std::span<const TensorRow> rows) {
-    return std::any_of(rows.begin(), rows.end(),
-                       [role](const auto& row) { return row.role == role; });
-  };
-  return !has(kRowsBeforeLayers) && !has(kRowsBehindLayers);
 }
 
 // Rows of a role's tensor in layers of a kind.
@@ -115,21 +107,14 @@ std::optional<NamedRole> find_role(const RoleNames& names, TensorNames own, std:
     const TensorRole matrix = role_named(names, own, std::string(name).append(kWeight));
     if (matrix != kNoRole) found.role = role_called(std::string(role_name(matrix)).append(kBias));
   }
-  if (found.role == kNoRole || is_of_layer(found.role) == found.layer.empty()) return std::nullopt;
-  return found;
+  return found.role == kNoRole ? std::nullopt : std::optional(found);
 }
 
 std::string role_name_in(const RoleNames& names, TensorNames own, const NamedRole& role) {
-  const RoleName* row = find_row(names, own, role.role);
-  std::string name;
-  if (row != nullptr) {
-    name = row->name;
-  } else {
-    row = find_row(names, own, without_bias(role.role));
-    if (row == nullptr || !row->name.ends_with(kWeight)) return "";
-    name = row->name.substr(0, row->name.size() - kWeight.size());
-    name += kBias;
-  }
+  const RoleName* const row = find_row(names, own, role.role);
+  if (row == nullptr) return "";
+  std::string name(row->name);
+  if (row->role != role.role) name.replace(name.rfind(kWeight), kWeight.size(), kBias);
   if (role.layer.empty()) return name;
   return std::string(names.layers).append(role.layer).append(".").append(name);
 }
@@ -157,8 +142,7 @@ TensorPart checkpoint_part(const Config& config, const TensorSpec& spec) {
   const bool is_in_layer = spec.layer != format::kNone;
   const std::string layer = is_in_layer ? std::to_string(spec.layer) : "";
   TensorPart part = {role_name_in(kHuggingFaceNames, own, {spec.role, layer}), 0, 0};
-  const RoleName* found = find_row(kHuggingFaceNames, own, spec.role);
-  if (found == nullptr) found = find_row(kHuggingFaceNames, own, without_bias(spec.role));
+  const RoleName* const found = find_row(kHuggingFaceNames, own, spec.role);
   if (found == nullptr) throw std::logic_error("a role without a name");
   for (const RoleName& row : kRows) {
     if (row.names != found->names || row.name != found->name) continue;

@@ -287,8 +287,11 @@ TEST(GgufCheckpoint, WhatIsRefusedIsCalledAsTheFileCallsIt) {
        {"llama.embedding_length is no multiple of "
         "llama.attention.head_count, and "
         "llama.attention.key_length is missing"}},
-      {"llama.embedding_length", 0, {"llama.embedding_length over llama.attention.head_count"}},
-      {"llama.embedding_length", 1 << 30, {"llama.embedding_length over"}},
+      {"llama.embedding_length", 0, {"llama.embedding_length must be from 1"}},
+      {"llama.embedding_length", 1 << 30, {"llama.embedding_length must be from 1"}},
+      {"llama.embedding_length",
+       1 << 16,
+       {"llama.embedding_length over llama.attention.head_count"}},
       {"llama.feed_forward_length", 0, {": llama.feed_forward_length must be from 1"}},
       {"llama.attention.head_count", 0, {"llama.attention.head_count must not be zero"}},
       {"llama.attention.head_count_kv",
