@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "quant/blocks/blocks.h"
+#include "quant/blocks/block_formats.h"
 
 namespace cria::converter {
 namespace {

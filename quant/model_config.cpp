@@ -8,7 +8,7 @@
 
 #include "quant/align.h"
 #include "quant/all_zero.h"
-#include "quant/blocks/blocks.h"
+#include "quant/blocks/block_formats.h"
 #include "quant/model_layout.h"
 #include "quant/number_formats.h"
 

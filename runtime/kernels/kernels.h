@@ -146,7 +146,7 @@ using LayerNorm = void (*)(const float* x, const float* weight_bias, size_t n, f
 // gate[i] = act(gate[i]) * up[i], without up (null) act(gate[i]). exp is that of
 // runtime/base/scalar_math.h, sigmoid(v) = 1 / (1 + exp(-v)).
 //   silu           v / (1 + exp(-v))
-//   gelu           v / (1 + exp(-u)), u = (v + (v * v) * v * 0.044715) * (2 * sqrt(2 / pi)): by tanh
+//   gelu           by tanh: v / (1 + exp(-u)), u = (v + (v * v) * v * 0.044715) * (2 sqrt(2 / pi))
 //   relu squared   r * r, r = v < 0 ? 0 : v
 //   clamped swiglu ((w + 1) * g) / (1 + exp(-(alpha * g))), g = min(v, limit), w = up within
 //                  +-limit; has an up

@@ -51,9 +51,7 @@ constexpr VectorKernel kVectorKernels[] = {
        k.rope(v->x.data(), v->x.size() / kHeadDim, kHeadDim, kOnes.data(), kZeros);
      }},
     {"silu_mul", 3 * sizeof(float),
-     [](const Kernels& k, Vectors* v) {
-       k.silu_mul(v->gate.data(), v->x.data(), v->gate.size());
-     }},
+     [](const Kernels& k, Vectors* v) { k.silu_mul(v->gate.data(), v->x.data(), v->gate.size()); }},
     {"add_scaled", 3 * sizeof(float),
      [](const Kernels& k, Vectors* v) {
        k.add_scaled(v->y.data(), v->x.data(), 1.0f, v->y.size());

@@ -680,7 +680,7 @@ TEST(Api, VerifyTellsTheScratchItNeeds) {
   info.tokenizer_bytes = 1000001;
   info.chat_template_bytes = 65;
   ASSERT_EQ(cria_verify_required(&info, &n), CRIA_OK);
-  EXPECT_EQ(n, 1000064u + 128u);
+  EXPECT_EQ(n, 4096u + 1000064u + 128u);
   info.tokenizer_bytes = info.file_bytes + 1;
   EXPECT_EQ(cria_verify_required(&info, &n), CRIA_INVALID_ARGUMENT);
 }

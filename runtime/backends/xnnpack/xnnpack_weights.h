@@ -60,8 +60,8 @@ struct LoadLayout {
 
 // Makes the operators of a workspace in memory [n_bytes], aligned to 64: first [slices of the
 // model] of SliceOperator, then the operators' objects.
-[[nodiscard]] Status make_operators(const Config& config, const Weights& weights,
-                                    uint8_t* memory, uint64_t n_bytes);
+[[nodiscard]] Status make_operators(const Config& config, const Weights& weights, uint8_t* memory,
+                                    uint64_t n_bytes);
 
 // The record of a matrix of a tensor that was packed.
 [[nodiscard]] inline const PackedMatrix& packed_matrix(const Tensor& tensor, uint32_t index) {

@@ -188,7 +188,7 @@ const Kernels kScalarKernels = {
     .weighted_sum_q8 = weighted_sum_q8_scalar,
     .weighted_sum_f32 = kHasKvF32 ? weighted_sum_f32_scalar : nullptr,
     .weighted_sum_q4 = weighted_sum_q4_scalar,
-    .variants = kHasVariants ? kScalarVariants : VariantKernels{},
+    .variants = {},  // kScalarVariants, where the build has them
 };
 
 }  // namespace cria

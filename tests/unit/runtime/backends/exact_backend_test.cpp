@@ -230,14 +230,8 @@ struct Stack {
       fill(shape, test::random_values(size_t{shape.rows} * shape.cols, seed + i, 0.1f),
            codes.data() + i * code_bytes, scales.data() + i * scale_bytes);
     }
-    tensor = {shape,
-              kMatricesOfStack,
-              0,
-              TensorForm::kMatrix,
-              codes.data(),
-              scales.data(),
-              nullptr,
-              nullptr};
+    tensor = {shape,        kMatricesOfStack, 0,       TensorForm::kMatrix,
+              codes.data(), scales.data(),    nullptr, nullptr};
   }
 
   static void fill(const MatrixShape& shape, const std::vector<float>& values, uint8_t* codes,

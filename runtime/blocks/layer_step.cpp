@@ -1,4 +1,4 @@
-#include "runtime/blocks/step.h"
+#include "runtime/blocks/layer_step.h"
 
 #include "runtime/base/features.h"
 

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <span>
 
-#include "quant/blocks/attention.h"
-#include "quant/blocks/feed_forward.h"
-#include "quant/blocks/latent.h"
-#include "quant/blocks/recurrences.h"
+#include "quant/blocks/attention_format.h"
+#include "quant/blocks/feed_forward_formats.h"
+#include "quant/blocks/latent_format.h"
+#include "quant/blocks/recurrence_formats.h"
 
 namespace cria {
 
