@@ -1,5 +1,5 @@
-// The one list of blocks that this build computes; quant/blocks/block_formats.h has what files hold of
-// them. A block owns no memory: state, scratch and tensors lie in what was planned.
+// The one list of blocks that this build computes; quant/blocks/block_formats.h has what files hold
+// of them. A block owns no memory: state, scratch and tensors lie in what was planned.
 #pragma once
 
 #include "runtime/blocks/layer_step.h"
