@@ -315,9 +315,11 @@ TEST(MemoryPlan, PlansOfRandomKindsAddUp) {
       }
       EXPECT_EQ(plan.session.kv_cache, state);
       EXPECT_EQ(plan.session.objects, 256 + (96 * c.kinds.size() + 63) / 64 * 64);
-      EXPECT_EQ(plan.model.objects, 2240 + (config_bytes(*c.model) + 63) / 64 * 64 +
-                                        128 * (c.kinds.size() + 1) + 64 * c.layers.size() +
-                                        64 * (tensor_count(c) + 1));
+      const uint64_t objects = 2240 + (config_bytes(*c.model) + 63) / 64 * 64 +
+                               128 * (c.kinds.size() + 1) + 64 * c.layers.size() +
+                               64 * (tensor_count(c) + 1);
+      // A config is read to where the model will be.
+      EXPECT_EQ(plan.model.objects, std::max<uint64_t>(objects, 4096));
       ++n_planned;
     }
   });
