@@ -36,8 +36,14 @@ consteval Number number_of() {
   if (std::is_same_v<T, float>) return Number::kF32;
   return sizeof(T) == 1 ? Number::kU8 : sizeof(T) == 2 ? Number::kU16 : Number::kU32;
 }
-consteval uint32_t limit(uint32_t value) { return value; }
-consteval uint32_t limit(float value) { return std::bit_cast<uint32_t>(value); }
+template <typename T>
+consteval uint32_t limit(T value) {
+  if constexpr (std::is_same_v<T, float>) {
+    return std::bit_cast<uint32_t>(value);
+  } else {
+    return value;
+  }
+}
 
 // NOLINTNEXTLINE(cppcoreguidelines-macro-usage): a member's name and offset
 #define CRIA_FIELD(Struct, field, users, low, high)                                             \
