@@ -235,6 +235,10 @@ const char* check_kind(const LayerKind& k, const ModelScalars& m) {
   if (k.mixer >= std::size(kMixerFormats)) return "mixer";
   if (k.feed_forward >= std::size(kFeedForwardFormats)) return "feed_forward";
   if (k.mixer == 0 && k.feed_forward == 0) return "mixer";
+  if (!is_known(kMixerFormats[k.mixer], k.mixer) ||
+      !is_known(kFeedForwardFormats[k.feed_forward], k.feed_forward)) {
+    return kLeftOut;
+  }
   const uint8_t users = users_of(k);
   for (const FieldRow& row : kKindFields) {
     if (!holds(row, &k, (row.users & users) != 0 || row.users == kAll)) return row.name;
@@ -407,7 +411,7 @@ const char* check_config(const Config& c) {
     if (!attention::has_own_rows(c.kinds[i]) && !can_share(c, i)) return "shared_with";
   }
   if (!counts_hold(c)) return "matrix counts";
-  if (has_later_format(c)) return kLaterFormats;
+  if (has_later_format(c)) return kLeftOut;
   if (has_flag(c, format::kSignedScales) && !has_nibble_matrix(c)) return "flags";
   const auto compression = static_cast<format::FileCompression>(c.model->compression);
   const bool keeps = compression == format::FileCompression::kKeepsLarge;
