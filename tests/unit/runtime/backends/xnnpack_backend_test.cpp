@@ -245,7 +245,7 @@ class BackendTest : public testing::Test {
     ASSERT_LE(carver.taken(), objects->memory.size());
     TensorWalk walk(config);
     TensorSpec spec = {};
-    for (uint32_t i = 0; walk.next(formats[i], &spec); ++i) {
+    for (uint32_t i = 0; i < formats.size() && walk.next(formats[i], &spec); ++i) {
       Tensor& tensor = weights.tensors[i];
       tensor.shape = spec.shape;
       tensor.n_matrices = spec.n_matrices;
