@@ -44,7 +44,7 @@ endfunction()
 set(CRIA_CHANGED
   "^quant/ => ^(quant|runtime)[.]|^system[.](exact_bits|greedy_tokens|bad_models|tensor_values)|^fuzz[.](open|verify|chunk)$"
   "^runtime/ => ^system[.]greedy_tokens"
-  "^runtime/(base|text|decode|json|kernels|backends)/ => ^runtime[.]@1@[.]"
+  "^runtime/(base|text|weights|blocks|decode|json|kernels|backends)/ => ^runtime[.]@1@[.]"
   "^runtime/base/ => ^runtime[.]"
   "^runtime/(loading/|weights/|decode/(inspect|load|planning)) => ^system[.](api|bad_models|hostile|open_verify|faulty|mapped_end|reserved|arena)|^fuzz[.](open|verify|chunk)$"
   "^runtime/(text/|decode/text_api) => ^system[.]token|^fuzz[.](chat_template|pre_tokenizer|round_trip|tokenizer_import)$|^cli[.]text_probe_test$"

@@ -214,7 +214,7 @@ uint32_t read_flags(const JsonObject& config, const ArchitectureRow& row) {
   return all;
 }
 
-// A layer with what all of them have; 255 stands for "none" where 0 is a number.
+// What all layers have in common.
 LayerKind read_layer(const JsonObject& config, const ArchitectureRow& row, ModelScalars* model) {
   LayerKind kind = {};
   kind.norm = static_cast<uint8_t>(row.norm);

@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "converter/version.h"
-#include "quant/blocks/blocks.h"
+#include "quant/blocks/block_formats.h"
 #include "quant/model_layout.h"
 
 namespace cria::converter {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "quant/blocks/blocks.h"
+#include "quant/blocks/block_formats.h"
 
 namespace cria::converter {
 namespace {

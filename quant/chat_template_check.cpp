@@ -81,7 +81,6 @@ const char* check_chat_template(std::span<const uint8_t> section, ChatTemplate* 
 }
 
 bool is_control_text(const Tokenizer& tokenizer, uint32_t token) {
-  constexpr uint32_t kSpaceMark = 0x2581;
   std::span<const char> text = token_text(tokenizer, token);
   while (!text.empty()) {
     const Utf8Char c = decode_utf8(text.data(), text.size());

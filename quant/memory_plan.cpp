@@ -2,7 +2,7 @@
 
 #include <initializer_list>
 
-#include "quant/blocks/blocks.h"
+#include "quant/blocks/block_formats.h"
 #include "quant/model_layout.h"
 
 namespace cria {

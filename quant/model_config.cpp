@@ -8,7 +8,7 @@
 
 #include "quant/align.h"
 #include "quant/all_zero.h"
-#include "quant/blocks/blocks.h"
+#include "quant/blocks/block_formats.h"
 #include "quant/model_layout.h"
 #include "quant/number_formats.h"
 
@@ -36,8 +36,14 @@ consteval Number number_of() {
   if (std::is_same_v<T, float>) return Number::kF32;
   return sizeof(T) == 1 ? Number::kU8 : sizeof(T) == 2 ? Number::kU16 : Number::kU32;
 }
-consteval uint32_t limit(uint32_t value) { return value; }
-consteval uint32_t limit(float value) { return std::bit_cast<uint32_t>(value); }
+template <typename T>
+consteval uint32_t limit(T value) {
+  if constexpr (std::is_same_v<T, float>) {
+    return std::bit_cast<uint32_t>(value);
+  } else {
+    return value;
+  }
+}
 
 // NOLINTNEXTLINE(cppcoreguidelines-macro-usage): a member's name and offset
 #define CRIA_FIELD(Struct, field, users, low, high)                                             \
@@ -183,7 +189,7 @@ const char* check_per_layer(const ModelScalars& m) {
 
 uint8_t users_of(const LayerKind& k) {
   const auto bit = [](uint8_t first, uint8_t number) -> uint8_t {
-    return number == 0 ? 0 : static_cast<uint8_t>(first << (number - 1));
+    return static_cast<uint8_t>(number == 0 ? 0 : first << (number - 1));
   };
   const bool is_clamped = k.activation == static_cast<uint8_t>(format::Activation::kClampedSwiglu);
   return static_cast<uint8_t>(bit(kAttention, k.mixer) | bit(kDense, k.feed_forward) |
@@ -229,6 +235,10 @@ const char* check_kind(const LayerKind& k, const ModelScalars& m) {
   if (k.mixer >= std::size(kMixerFormats)) return "mixer";
   if (k.feed_forward >= std::size(kFeedForwardFormats)) return "feed_forward";
   if (k.mixer == 0 && k.feed_forward == 0) return "mixer";
+  if (!is_known(kMixerFormats[k.mixer], k.mixer) ||
+      !is_known(kFeedForwardFormats[k.feed_forward], k.feed_forward)) {
+    return kLeftOut;
+  }
   const uint8_t users = users_of(k);
   for (const FieldRow& row : kKindFields) {
     if (!holds(row, &k, (row.users & users) != 0 || row.users == kAll)) return row.name;
@@ -301,7 +311,7 @@ bool ascend(std::span<const format::MatrixCount> counts) {
     return uint32_t{count.kind} << 24 | uint32_t{count.role} << 8 | count.format;
   };
   for (size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i].count == 0 || counts[i].format >= std::size(kMatrixFormats)) return false;
+    if (counts[i].count == 0 || counts[i].format >= kMatrixFormatPlaces) return false;
     if (i > 0 && place(counts[i]) <= place(counts[i - 1])) return false;
   }
   return true;
@@ -331,6 +341,13 @@ bool counts_hold(const Config& c) {
     if (!hold(rows, LayerKind{}, format::kNoKind, 1)) return false;
   }
   return check.used_all();
+}
+
+bool has_later_format(const Config& c) {
+  for (const format::MatrixCount& count : c.counts) {
+    if (count.format >= std::size(kMatrixFormats)) return true;
+  }
+  return false;
 }
 
 bool has_nibble_matrix(const Config& c) {
@@ -394,6 +411,7 @@ const char* check_config(const Config& c) {
     if (!attention::has_own_rows(c.kinds[i]) && !can_share(c, i)) return "shared_with";
   }
   if (!counts_hold(c)) return "matrix counts";
+  if (has_later_format(c)) return kLeftOut;
   if (has_flag(c, format::kSignedScales) && !has_nibble_matrix(c)) return "flags";
   const auto compression = static_cast<format::FileCompression>(c.model->compression);
   const bool keeps = compression == format::FileCompression::kKeepsLarge;

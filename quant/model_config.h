@@ -26,10 +26,14 @@ struct ConfigBytes {
   alignas(8) uint8_t bytes[format::kMaxConfigBytes];
 };
 
-// Makes a view of a section, whose bytes are aligned to 8. Returns why it is refused: the text names
-// the field; nullptr when each is within the format's limits, so that all that follows from a Config
-// may be computed.
+// Makes a view of a section, whose bytes are aligned to 8. Returns why it is refused: the text
+// names the field; nullptr when each is within the format's limits, so that all that follows from a
+// Config may be computed.
 [[nodiscard]] const char* read_config(std::span<const uint8_t> section, Config* config);
+// What is returned for a section that may hold, but has blocks that this build leaves out, or number
+// formats that no build knows yet.
+inline constexpr char kLeftOut[] = "what this build leaves out";
+
 // The same of parts that are as long as the scalars say.
 [[nodiscard]] const char* check_config(const Config& config);
 

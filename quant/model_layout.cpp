@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "quant/align.h"
-#include "quant/blocks/blocks.h"
+#include "quant/blocks/block_formats.h"
 
 namespace cria {
 namespace {

@@ -2,7 +2,7 @@
 // chunks. Which matrix has which of the formats that the config counts, the directory says;
 // whatever else it says follows from here, for writer and reader alike.
 //
-// Canonical order: that of quant/blocks/blocks.h, the layers one behind the other.
+// Canonical order: that of quant/blocks/block_formats.h, the layers one behind the other.
 #pragma once
 
 #include <cstddef>

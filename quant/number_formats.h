@@ -104,6 +104,9 @@ inline constexpr MatrixFormat kMatrixFormats[] = {
     {format::NumberFormat::kInt8G32, 32},
 };
 
+// Places that docs/model_format.md has, behind those above for formats that no build knows yet.
+inline constexpr size_t kMatrixFormatPlaces = std::size(kMatrixFormats) + 2;
+
 // A format's place; std::size(kMatrixFormats) for what is none.
 [[nodiscard]] constexpr size_t place_of(MatrixFormat f) {
   size_t place = 0;

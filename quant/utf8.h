@@ -9,9 +9,14 @@ namespace cria {
 inline constexpr uint32_t kReplacementCharacter = 0xfffd;
 inline constexpr size_t kReplacementBytes = 3;  // of U+FFFD in UTF-8
 inline constexpr char kReplacementText[] = "\xEF\xBF\xBD";
-// U+2581, which SentencePiece writes for a space.
+// What SentencePiece writes for a space.
+inline constexpr uint32_t kSpaceMark = 0x2581;
 inline constexpr size_t kSpaceMarkBytes = 3;
 inline constexpr char kSpaceMarkText[] = "\xE2\x96\x81";
+
+[[nodiscard]] constexpr bool is_space_or_mark(uint32_t code) {
+  return code == ' ' || code == kSpaceMark;
+}
 
 struct Utf8Char {
   uint32_t code;  // U+FFFD for bytes that are no character

@@ -61,6 +61,15 @@ cat >"$out/src/cria_config.h" <<'END'
 #ifndef CRIA_WITH_VARIANTS
 #define CRIA_WITH_VARIANTS 0 /* compute what Llama, Qwen, Phi, Granite and SmolLM do not use */
 #endif
+#ifndef CRIA_WITH_EXPERTS
+#define CRIA_WITH_EXPERTS 0 /* mixtures of experts */
+#endif
+#ifndef CRIA_WITH_LATENT
+#define CRIA_WITH_LATENT 0 /* latent attention */
+#endif
+#ifndef CRIA_WITH_RECURRENT
+#define CRIA_WITH_RECURRENT 0 /* short convolutions, delta rules and state spaces */
+#endif
 #ifndef CRIA_WITH_NFC
 #define CRIA_WITH_NFC 1 /* put text into Unicode's normalization form C where a tokenizer wants it: 33 KB of tables */
 #endif

@@ -16,11 +16,25 @@
 
 namespace cria {
 
-// One product of a group that shares its input: y [n_rows][matrix->shape.rows], overwritten.
+// Rows [first_row, first_row + n_rows) of an input go through matrix index of a stack. A matrix has
+// one segment, of all rows.
+struct Segment {
+  uint32_t index;
+  uint32_t first_row;
+  uint32_t n_rows;
+};
+
+// One product of a group that shares its input: y [rows of all segments][tensor->shape.rows],
+// overwritten.
 struct LinearCall {
-  const Tensor* matrix;
+  const Tensor* tensor;
   float* y;
 };
+
+// Segments follow each other, the first at row 0.
+[[nodiscard]] inline size_t rows_of(std::span<const Segment> segments) {
+  return segments.empty() ? 0 : size_t{segments.back().first_row} + segments.back().n_rows;
+}
 
 // Quantized inputs, of up to prefill_chunk rows; inputs are padded to a multiple of 128.
 struct LinearScratch {
@@ -68,9 +82,10 @@ struct Backend {
   // Called for each workspace: makes in memory [workspace_bytes], 64-byte aligned, what products of
   // one call at a time need besides the model.
   Status (*start)(const Config& config, const Weights& weights, uint8_t* memory, uint64_t n_bytes);
-  // x [n_rows][cols] f32, n_rows <= prefill_chunk; every call's matrix has the same cols. Adds no
+  // x [rows of all segments][cols] f32, at most prefill_chunk rows; the matrices of every call have
+  // the same cols, and each stack has the matrices that segments name, each at most once. Adds no
   // bias. x may not overlap any y.
-  Status (*linear)(const LinearTools& tools, const float* x, size_t n_rows,
+  Status (*linear)(const LinearTools& tools, const float* x, std::span<const Segment> segments,
                    std::span<const LinearCall> calls);
 };
 

@@ -1,8 +1,8 @@
-// The one list of blocks that this build computes; quant/blocks/blocks.h has what files hold of
-// them. A block owns no memory: state, scratch and tensors lie in what was planned.
+// The one list of blocks that this build computes; quant/blocks/block_formats.h has what files hold
+// of them. A block owns no memory: state, scratch and tensors lie in what was planned.
 #pragma once
 
-#include "runtime/blocks/step.h"
+#include "runtime/blocks/layer_step.h"
 
 namespace cria {
 

@@ -151,15 +151,20 @@ void cria_chat_abandon(cria_chat* chat);
 /* Between answers ------------------------------------------------------------------------------ */
 
 /* Reads ahead while the next question is not yet there, at most most_tokens of what comes before
- * any question. That is the system text, what closes the last answer, and what has to be read again
- * because the template changes answers or the context is full. n_read is 0 when nothing is left.
- * With max_tokens as of the question most is gained. No bit of what follows depends on whether, or
- * how far, this was called; the question's own reading becomes shorter.
+ * any question:
+ *   - the system text;
+ *   - what closes the last answer;
+ *   - what has to be read again, because the template changes answers or the context is full.
+ * n_read is 0 when nothing is left. With max_tokens as of the question most is gained. No bit of
+ * what follows depends on whether, or how far, this was called; the question's own reading becomes
+ * shorter.
  *
- * cria_chat_save then writes the same bytes however much was read ahead, said or forgotten before,
- * after two calls: this one until n_read is 0, then cria_chat_keep of all messages, which takes
- * back what was read after the last answer. Without the two it may not, where the conversation has
- * to be read again. Nor does it where the newest message is a question.
+ * To save the same bytes however much was read ahead, said or forgotten before:
+ *   1. call this until n_read is 0;
+ *   2. call cria_chat_keep of all messages, which takes back what was read after the last answer;
+ *   3. call cria_chat_save.
+ * Without the first two the bytes may differ where the conversation has to be read again. They may
+ * differ, too, where the newest message is a question.
  *
  * CRIA_CANCELLED by the workspace's hook, after which it may be called again; CRIA_INVALID_ARGUMENT
  * while an answer is made. */

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #include "quant/tile16.h"
 #include "quant/value_groups.h"
@@ -145,7 +146,7 @@ using LayerNorm = void (*)(const float* x, const float* weight_bias, size_t n, f
 // gate[i] = act(gate[i]) * up[i], without up (null) act(gate[i]). exp is that of
 // runtime/base/scalar_math.h, sigmoid(v) = 1 / (1 + exp(-v)).
 //   silu           v / (1 + exp(-v))
-//   gelu           v / (1 + exp(-u)), u = (v + (v * v) * v * 0.044715) * (2 * sqrt(2 / pi)): by tanh
+//   gelu           by tanh: v / (1 + exp(-u)), u = (v + (v * v) * v * 0.044715) * (2 sqrt(2 / pi))
 //   relu squared   r * r, r = v < 0 ? 0 : v
 //   clamped swiglu ((w + 1) * g) / (1 + exp(-(alpha * g))), g = min(v, limit), w = up within
 //                  +-limit; has an up
@@ -168,17 +169,26 @@ struct VariantKernels {
   Clip clip;
 };
 
+// The product of each number format, by place_of.
+union Product {
+  MatmulQ8 codes;    // of a format of integers
+  MatmulF32 floats;  // of all others
+};
+struct Products {
+  Product of[std::size(kNumberFormats)];
+};
+
+// Static, as what files of several ISAs include must be (runtime/kernels/overrides.h).
+[[nodiscard]] static constexpr size_t place_of(format::NumberFormat number_format) {
+  return static_cast<size_t>(number_format) - 1;
+}
+
+// What an ISA does not fill is that of the ISA below it.
 struct Kernels {
   const char* isa = "";  // the highest one that put kernels here
   QuantizeRow quantize_row;
   QuantizeValues quantize_values;
-  MatmulQ8 matmul_q4_q8;
-  MatmulQ8 matmul_q4nl_q8;
-  MatmulQ8 matmul_q8_q8;
-  MatmulQ8 matmul_q8g_q8;
-  MatmulF32 matmul_f32_f32;
-  MatmulF32 matmul_f16_f32;
-  MatmulF32 matmul_bf16_f32;
+  Products products;
   RmsNorm rms_norm;
   Rope rope;
   SiluMul silu_mul;
@@ -191,27 +201,6 @@ struct Kernels {
   WeightedSumQ4 weighted_sum_q4;
   VariantKernels variants;
 };
-
-// The product of weights in a format of integers. Static, as what files of several ISAs include
-// must be (runtime/kernels/overrides.h).
-[[nodiscard]] static inline MatmulQ8 integer_product(const Kernels& table,
-                                                     format::NumberFormat number_format) {
-  switch (number_format) {
-    case format::NumberFormat::kInt4:
-      return table.matmul_q4_q8;
-    case format::NumberFormat::kInt4Nl:
-      return table.matmul_q4nl_q8;
-    case format::NumberFormat::kInt8:
-      return table.matmul_q8_q8;
-    case format::NumberFormat::kInt8G32:
-      return table.matmul_q8g_q8;
-    case format::NumberFormat::kF32:
-    case format::NumberFormat::kF16:
-    case format::NumberFormat::kBf16:
-      break;
-  }
-  return nullptr;
-}
 
 // Tiles that a product may take together, with more rows of activations than are given for its
 // kind of weights: parts of a matrix that begin at their multiples break up none.

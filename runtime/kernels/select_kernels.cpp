@@ -1,11 +1,15 @@
 #include <string_view>
 
+#include "runtime/base/features.h"
 #include "runtime/kernels/overrides.h"
 #include "runtime/kernels/scalar/scalar.h"
 
 namespace cria {
 
-void override_scalar(Kernels* table, uint32_t /*isa_mask*/) { *table = kScalarKernels; }
+void override_scalar(Kernels* table, uint32_t /*isa_mask*/) {
+  *table = kScalarKernels;
+  if constexpr (kHasVariants) table->variants = kScalarVariants;
+}
 
 namespace {
 
@@ -50,7 +54,7 @@ uint32_t baseline_isas() { return kBaselineIsas; }
 bool select_kernels(uint32_t mask, Kernels* table) {
   const uint32_t allowed = mask == 0 ? kBaselineIsas : mask;
   // Whatever an ISA does not override is scalar.
-  *table = kScalarKernels;
+  override_scalar(table, allowed);
   bool found = false;
   for (size_t i = 0; i < std::size(kIsaList); ++i) {
     if ((allowed & kBuiltIsas & kIsaList[i].bit) == 0) continue;

@@ -418,15 +418,15 @@ struct TileKernels {
 
   // Puts the products into the table: of integers, of floats.
   static void fill_integer(Kernels* table) {
-    table->matmul_q4_q8 = matmul<Int4>;
-    table->matmul_q4nl_q8 = matmul<Int4Nl>;
-    table->matmul_q8_q8 = matmul<Int8>;
-    table->matmul_q8g_q8 = matmul<Int8G32>;
+    table->products.of[place_of(format::NumberFormat::kInt4)].codes = matmul<Int4>;
+    table->products.of[place_of(format::NumberFormat::kInt4Nl)].codes = matmul<Int4Nl>;
+    table->products.of[place_of(format::NumberFormat::kInt8)].codes = matmul<Int8>;
+    table->products.of[place_of(format::NumberFormat::kInt8G32)].codes = matmul<Int8G32>;
   }
   static void fill_float(Kernels* table) {
-    table->matmul_f32_f32 = matmul_float<F32>;
-    table->matmul_f16_f32 = matmul_float<F16>;
-    table->matmul_bf16_f32 = matmul_float<Bf16>;
+    table->products.of[place_of(format::NumberFormat::kF32)].floats = matmul_float<F32>;
+    table->products.of[place_of(format::NumberFormat::kF16)].floats = matmul_float<F16>;
+    table->products.of[place_of(format::NumberFormat::kBf16)].floats = matmul_float<Bf16>;
   }
 };
 

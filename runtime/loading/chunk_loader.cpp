@@ -122,15 +122,18 @@ PlaneReader::PlaneReader(const cria_source& source, const FileIndex& index, uint
       plane_(plane),
       scratch_(scratch),
       raw_(raw),
-      walk_(source, index),
-      bytes_left_(plane == Plane::kCodes ? code_plane_bytes(shape) : scale_plane_bytes(shape)) {}
+      walk_(source, index) {}
 
 Status PlaneReader::read(uint8_t* destination, uint64_t n_bytes) {
   while (n_bytes != 0) {
     if (raw_used_ == raw_bytes_) {
-      if (bytes_left_ == 0) return Status::kInvalidArgument;
+      if (has_begun_ && bytes_left_ == 0) return Status::kInvalidArgument;
       CRIA_TRY(has_begun_ ? walk_.advance() : walk_.go_to_plane(tensor_, shape_, plane_));
-      has_begun_ = true;
+      if (!has_begun_) {
+        const TensorSpec& spec = walk_.spec();
+        bytes_left_ = plane_ == Plane::kCodes ? tensor_code_bytes(spec) : tensor_scale_bytes(spec);
+        has_begun_ = true;
+      }
       const ChunkPlace place = walk_.place();
       CRIA_TRY(load_chunk(*source_, *index_, place, &scratch_, raw_));
       bytes_left_ -= place.raw_bytes;

@@ -60,8 +60,8 @@ class PlaneReader {
   uint8_t* raw_;
   ChunkWalk walk_;
   bool has_begun_ = false;
-  uint64_t bytes_left_;     // of the plane in chunks not read yet
-  uint32_t raw_bytes_ = 0;  // of the chunk at hand
+  uint64_t bytes_left_ = 0;  // of the plane in chunks not read yet
+  uint32_t raw_bytes_ = 0;   // of the chunk at hand
   uint32_t raw_used_ = 0;
 };
 

@@ -128,6 +128,10 @@ Status bring_config(const cria_source& source, const Section& section, ConfigByt
   CRIA_TRY(read_source(source, section.offset, bytes->bytes, n_bytes));
   if (xxh64(bytes->bytes, n_bytes) != section.checksum) return Status::kCorrupt;
   *refused = read_config({bytes->bytes, n_bytes}, config);
+  if (*refused == kLeftOut) {
+    *refused = nullptr;
+    return Status::kUnsupported;
+  }
   return *refused == nullptr ? Status::kOk : Status::kInvalidModel;
 }
 

@@ -15,9 +15,7 @@ constexpr size_t kShortTail = 16;
 
 // Where a run of words' letters starts: a space or its mark.
 bool is_space_mark(const PrefixedText& text, size_t offset) {
-  constexpr uint32_t kSpaceMark = 0x2581;
-  const uint32_t code = text.char_at(offset).code;
-  return code == ' ' || code == kSpaceMark;
+  return is_space_or_mark(text.char_at(offset).code);
 }
 
 size_t skip_marks(const PrefixedText& text, size_t offset) {

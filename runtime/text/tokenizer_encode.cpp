@@ -28,10 +28,7 @@ struct Encoder {
 bool has_flag(const Encoder& e, uint32_t flag) { return (e.tokenizer.header.flags & flag) != 0; }
 
 bool is_space_mark_at(const PrefixedText& text, size_t offset) {
-  if (offset >= text.n_bytes) return false;
-  constexpr uint32_t kSpaceMark = 0x2581;
-  const uint32_t code = text.char_at(offset).code;
-  return code == ' ' || code == kSpaceMark;
+  return offset < text.n_bytes && is_space_or_mark(text.char_at(offset).code);
 }
 
 // The token with exactly these bytes; kNone when there is none.

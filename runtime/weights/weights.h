@@ -23,6 +23,15 @@ struct Tensor {
   const void* packed;     // the backend's own, or null
 
   [[nodiscard]] const float* values() const { return reinterpret_cast<const float*>(codes); }
+  // Planes of one matrix: its rows are padded to whole tiles. Most tensors are one, whose size
+  // nobody needs.
+  [[nodiscard]] const uint8_t* codes_of(uint32_t index) const {
+    return index == 0 ? codes : codes + index * static_cast<size_t>(code_plane_bytes(shape));
+  }
+  [[nodiscard]] const uint8_t* scales_of(uint32_t index) const {
+    if (index == 0 || scales == nullptr) return scales;
+    return scales + index * static_cast<size_t>(scale_plane_bytes(shape));
+  }
 };
 static_assert(sizeof(Tensor) <= kTensorObjectBytes);
 

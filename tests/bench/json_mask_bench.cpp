@@ -18,6 +18,7 @@ constexpr uint32_t kTokens = 128256;
 
 struct Vocabulary {
   std::unique_ptr<test::TestTokenizer> tokenizer;
+  format::ModelScalars scalars = {};
   cria_model imported = {};
   test::MadeVocabulary made{format::TokenizerKind::kByteLevelBpe};
   const cria_model* model = nullptr;
@@ -28,9 +29,10 @@ struct Vocabulary {
       tokenizer = std::make_unique<test::TestTokenizer>(folder, kTokens);
       imported.tokenizer = tokenizer->get();
       imported.has_tokenizer = true;
-      imported.config.vocab_size = kTokens;
-      imported.config.n_end_tokens = 1;
-      imported.config.end_tokens[0] = 128001;
+      scalars.vocab_size = kTokens;
+      scalars.n_end_tokens = 1;
+      scalars.end_tokens[0] = 128001;
+      imported.config.model = &scalars;
       model = &imported;
       return;
     }

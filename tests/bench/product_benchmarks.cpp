@@ -14,25 +14,23 @@ using format::NumberFormat;
 
 constexpr size_t kPrefillRows = 64;
 
-// A kernel and the format of its weights; one of the two pointers is set.
+// A kernel and the format of its weights.
 struct Product {
   const char* name;
   NumberFormat number_format;
   uint16_t group_size;
-  MatmulQ8 Kernels::*integer;
-  MatmulF32 Kernels::*floats;
 };
 
 constexpr Product kProducts[] = {
-    {"matmul_q4_q8_g32", NumberFormat::kInt4, 32, &Kernels::matmul_q4_q8, nullptr},
-    {"matmul_q4_q8_g64", NumberFormat::kInt4, 64, &Kernels::matmul_q4_q8, nullptr},
-    {"matmul_q4_q8_g128", NumberFormat::kInt4, 128, &Kernels::matmul_q4_q8, nullptr},
-    {"matmul_q4nl_q8_g32", NumberFormat::kInt4Nl, 32, &Kernels::matmul_q4nl_q8, nullptr},
-    {"matmul_q8_q8", NumberFormat::kInt8, 0, &Kernels::matmul_q8_q8, nullptr},
-    {"matmul_q8g_q8", NumberFormat::kInt8G32, 32, &Kernels::matmul_q8g_q8, nullptr},
-    {"matmul_f32_f32", NumberFormat::kF32, 0, nullptr, &Kernels::matmul_f32_f32},
-    {"matmul_f16_f32", NumberFormat::kF16, 0, nullptr, &Kernels::matmul_f16_f32},
-    {"matmul_bf16_f32", NumberFormat::kBf16, 0, nullptr, &Kernels::matmul_bf16_f32},
+    {"matmul_q4_q8_g32", NumberFormat::kInt4, 32},
+    {"matmul_q4_q8_g64", NumberFormat::kInt4, 64},
+    {"matmul_q4_q8_g128", NumberFormat::kInt4, 128},
+    {"matmul_q4nl_q8_g32", NumberFormat::kInt4Nl, 32},
+    {"matmul_q8_q8", NumberFormat::kInt8, 0},
+    {"matmul_q8g_q8", NumberFormat::kInt8G32, 32},
+    {"matmul_f32_f32", NumberFormat::kF32, 0},
+    {"matmul_f16_f32", NumberFormat::kF16, 0},
+    {"matmul_bf16_f32", NumberFormat::kBf16, 0},
 };
 
 struct Size {
@@ -80,13 +78,14 @@ struct Inputs {
 
 void multiply(const Case& c, const uint8_t* weights, Inputs* in) {
   const size_t n_tiles = tile_count(c.shape.rows);
-  if (c.product.integer != nullptr) {
+  const size_t place = place_of(c.shape.number_format);
+  if (is_integer(c.shape.number_format)) {
     const QuantizedRows x = {in->codes.data(), in->scales.data(), in->sums.data(), c.n_rows};
-    (c.kernels.*c.product.integer)(c.shape, weights, weights + code_plane_bytes(c.shape), 0,
-                                   n_tiles, x, in->y.data(), c.shape.rows);
+    c.kernels.products.of[place].codes(c.shape, weights, weights + code_plane_bytes(c.shape), 0,
+                                       n_tiles, x, in->y.data(), c.shape.rows);
   } else {
-    (c.kernels.*c.product.floats)(c.shape, weights, 0, n_tiles, in->floats.data(), c.n_rows,
-                                  in->y.data(), c.shape.rows);
+    c.kernels.products.of[place].floats(c.shape, weights, 0, n_tiles, in->floats.data(), c.n_rows,
+                                        in->y.data(), c.shape.rows);
   }
 }
 
@@ -102,7 +101,7 @@ void count(benchmark::State& state, const Case& c, const Limits& limits, double 
     state.counters["of_bandwidth"] = bytes / seconds / limits.bytes_per_second;
   }
   const auto peak = limits.multiply_adds_per_second.find(c.kernels.isa);
-  if (c.product.integer != nullptr && peak != limits.multiply_adds_per_second.end()) {
+  if (is_integer(c.shape.number_format) && peak != limits.multiply_adds_per_second.end()) {
     state.counters["of_peak"] = multiply_adds / seconds / peak->second;
   }
 }
@@ -123,7 +122,7 @@ bool is_used(const Product& product, const Size& size, size_t n_rows) {
   // Only the last row of a prompt meets the output matrix.
   if (is_vocabulary && n_rows > 1) return false;
   // The largest models are not kept as floats.
-  return !is_vocabulary || product.integer != nullptr;
+  return !is_vocabulary || is_integer(product.number_format);
 }
 
 }  // namespace

@@ -248,7 +248,7 @@ class Output(Base):
         self.assertEqual(report["n_parameters"], 2 * 70 * 64 + 2 * 64 * 64 + 2 * 32 * 64 + 3 * 100 * 64 + 3 * 64)
         self.assertGreater(report["sqnr_db"], 43.5)  # measured: 44.4
         self.assertEqual([t["name"] for t in report["tensors"]][:3],
-                         ["rope.inverse_frequencies", "embedding", "layers.0.attention_norm"])
+                         ["rope", "embedding", "layers.0.mixer_norm"])
 
     def test_every_format_is_read_by_the_second_reader(self):
         for weights in ("int4", "int8", "int8g32", "f16", "bf16", "f32"):

@@ -53,8 +53,8 @@ void fill_matrix(KernelTrial& t, Fill fill, NumberFormat number_format, std::spa
 }
 
 void compare_product(KernelTrial& t, const MatrixShape& shape, size_t n_rows, Fill fill) {
-  const auto scalar = integer_product(kScalarKernels, shape.number_format);
-  const auto kernel = integer_product(t.kernels(), shape.number_format);
+  const auto scalar = kScalarKernels.products.of[place_of(shape.number_format)].codes;
+  const auto kernel = t.kernels().products.of[place_of(shape.number_format)].codes;
   if (kernel == scalar) return;
   const size_t padded = padded_cols(shape);
   const size_t n_groups = padded / kActivationGroup;

@@ -54,15 +54,17 @@ void compare_ropes(KernelTrial& t, size_t half, Fill fill) {
 }
 
 void compare_silus(KernelTrial& t, size_t n, Fill fill) {
-  if (t.kernels().silu_mul == kScalarKernels.silu_mul) return;
+  const SiluMul scalar = kScalarKernels.silu_mul;
+  const SiluMul kernel = t.kernels().silu_mul;
+  if (kernel == scalar) return;
   const auto gate = t.output_floats(n, fill);
   for (size_t i = 0; i < n; ++i) {
     // Below that, the exponential's inverse makes subnormals.
     if (!t.has_subnormals() && gate.got[i] < -80.0f) gate.got[i] = gate.want[i] = -80.0f;
   }
   const auto up = t.input_floats(n, Fill::kModerate);
-  kScalarKernels.silu_mul(gate.want.data(), up.data(), n);
-  t.guarded([&] { t.kernels().silu_mul(gate.got.data(), up.data(), n); });
+  scalar(gate.want.data(), up.data(), n);
+  t.guarded([&] { kernel(gate.got.data(), up.data(), n); });
   t.expect_same("silu_mul", gate);
 }
 

@@ -50,7 +50,6 @@ int fuzz_one(const uint8_t* data, size_t size) {
   if ((how & kNotTheLast) != 0) file.resize(aligned(file.size()));
   const test::GuardedSource source(file, file.size(), access);
   FileIndex index = {};
-  index.config.compression = static_cast<uint32_t>(format::Compression::kZstd);
   index.chunk_table = {0, sizeof entry, 0};
   index.data = {kDataOffset, file.size() - kDataOffset, 0};
   index.n_chunks = (how & kNotTheLast) != 0 ? 2 : 1;
@@ -59,7 +58,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
   auto* const p = static_cast<uint8_t*>(scratch.data());
   const size_t room = aligned(raw_bytes);  // what load_chunk asks for
   const auto raw = std::make_unique<uint8_t[]>(room);
-  const ChunkPlace place = {0, 0, 0, raw_bytes, values};
+  const ChunkPlace place = {0, 0, 0, raw_bytes, values, false};
   ChunkScratch of_task = {p, p + kDecompressorBytes};
   const Status status = load_chunk(source.source(), index, place, &of_task, raw.get());
   const auto again = std::make_unique<uint8_t[]>(room);

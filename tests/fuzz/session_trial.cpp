@@ -38,7 +38,7 @@ Tokens encode(const cria_instance& cria, std::string_view text, uint32_t flags) 
   expect(n <= tokens.size(), "cria_encode writes no more tokens than there is room for");
   tokens.resize(n);
   for (const uint32_t token : tokens) {
-    expect(token < cria.model->config.vocab_size, "an encoded token is of the vocabulary");
+    expect(token < cria.model->scalars().vocab_size, "an encoded token is of the vocabulary");
     if ((flags & (CRIA_ENCODE_PARSE | CRIA_ENCODE_SPECIAL)) != 0) continue;
     expect(!is_control(*cria.model, token),
            "no text becomes a control token unless that was asked for");
@@ -66,7 +66,7 @@ Tokens encode_chat(const cria_instance& cria, std::string_view text, uint8_t cho
          "cria_encode_chat gives a status that its header names");
   tokens.resize(status == CRIA_OK ? n : 0);
   for (const uint32_t token : tokens) {
-    expect(token < cria.model->config.vocab_size, "a token of a chat is of the vocabulary");
+    expect(token < cria.model->scalars().vocab_size, "a token of a chat is of the vocabulary");
   }
   return tokens;
 }
@@ -113,7 +113,7 @@ void continue_text(const cria_instance& cria, std::span<const uint8_t> settings)
     const cria_status status = cria_sample(cria.workspace, cria.session, &sampling, &token);
     expect(is_known(status, {CRIA_UNSUPPORTED}), "what has logits can be sampled");
     if (status != CRIA_OK) return;
-    expect(token < cria.model->config.vocab_size, "a sampled token is of the vocabulary");
+    expect(token < cria.model->scalars().vocab_size, "a sampled token is of the vocabulary");
     tokens.push_back(token);
     if (!feed(cria, {&token, 1})) break;
   }
@@ -153,11 +153,13 @@ void try_session(const cria_instance& cria, std::string_view text,
   continue_text(cria, settings);
   if (settings[5] / 64 % 2 != 0) {
     const cria_status reset = cria_reset(cria.session, cria_position(cria.session) / 2);
-    const bool has_window = cria.model->config.sliding_window != 0;
+    const std::span<const format::LayerKind> kinds = cria.model->config.kinds;
+    const bool has_window =
+        std::any_of(kinds.begin(), kinds.end(), [](const auto& kind) { return kind.window != 0; });
     expect(reset == CRIA_OK || (reset == CRIA_FORGOTTEN && has_window),
            "a session can be reset to what it still holds");
     if (reset != CRIA_OK) return;
-    std::vector<float> logits(cria.model->config.vocab_size);
+    std::vector<float> logits(cria.model->scalars().vocab_size);
     const uint32_t token = 0;
     const cria_turn turn = {cria.session, &token, 1, logits.data()};
     expect(is_known(cria_step(cria.workspace, &turn, 1), {CRIA_BACKEND_FAILED}),
@@ -170,7 +172,7 @@ void try_step(const cria_instance& cria, cria_session* other, std::string_view t
          "a session can be reset");
   // Tokens of any kind; few, so that an input takes no longer than before.
   constexpr size_t kMost = 12;
-  const uint32_t vocab_size = cria.model->config.vocab_size;
+  const uint32_t vocab_size = cria.model->scalars().vocab_size;
   const size_t n = std::min<size_t>({kMost, cria_context(cria.session), text.size() + 1});
   Tokens tokens(n, 0);
   for (size_t i = 0; i + 1 < n; ++i) tokens[i] = static_cast<uint8_t>(text[i]) % vocab_size;

@@ -46,7 +46,8 @@ RUNTIME = {
     "loading": (("base", "text"), ZSTD),
     "weights": (("base", "loading"), set()),
     "backends": (("base", "kernels", "loading", "weights"), XNNPACK | THREADS),
-    "decode": (("base", "kernels", "text", "loading", "weights", "backends"), set()),
+    "blocks": (("base", "kernels", "weights", "backends"), set()),
+    "decode": (("base", "kernels", "text", "loading", "weights", "backends", "blocks"), set()),
     "chat": (("base", "decode"), set()),
     "json": (("base", "decode"), set()),
 }

@@ -45,13 +45,15 @@ class MadeVocabulary {
     t.token_flags = flags_.data();
     t.text = text_.data();
     model_.has_tokenizer = true;
-    model_.config.vocab_size = t.header.n_tokens + 5;
-    model_.config.n_end_tokens = 1;
-    model_.config.end_tokens[0] = end_token_;
+    scalars_.vocab_size = t.header.n_tokens + 5;
+    scalars_.n_end_tokens = 1;
+    scalars_.end_tokens[0] = end_token_;
+    model_.config.model = &scalars_;
     return &model_;
   }
 
  private:
+  format::ModelScalars scalars_ = {};
   cria_model model_;
   std::string text_;
   std::vector<uint32_t> ends_;

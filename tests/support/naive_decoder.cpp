@@ -2,161 +2,404 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
+#include <set>
+#include <stdexcept>
 
-#include "quant/tile16.h"
+#include "quant/model_layout.h"
+#include "tests/support/naive_tensors.h"
 
 namespace cria::test {
 namespace {
 
+namespace flag = format::flag;
+using format::LayerKind;
+using format::TensorRole;
 using Vector = std::vector<double>;
 
-std::vector<float> row_of(const Matrix& m, size_t row) {
-  std::vector<float> values(m.shape.cols);
-  unpack_row(m.shape, m.codes, m.scales, row, values.data());
-  return values;
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double capped(double x, float cap) {
+  const auto c = static_cast<double>(cap);
+  return c == 0 ? x : c * std::tanh(x / c);
 }
 
-Vector product(const Matrix& m, bool has_bias, const Vector& x) {
-  Vector y(m.shape.rows);
-  for (size_t row = 0; row < y.size(); ++row) {
-    const std::vector<float> w = row_of(m, row);
-    for (size_t i = 0; i < x.size(); ++i) y[row] += static_cast<double>(w[i]) * x[i];
-    if (has_bias) y[row] += static_cast<double>(m.bias[row]);
+// The role of a matrix's bias.
+constexpr auto kNoRole = static_cast<TensorRole>(UINT16_MAX);
+TensorRole bias_of(TensorRole role) {
+  switch (role) {
+    case TensorRole::kQ:
+      return TensorRole::kQBias;
+    case TensorRole::kK:
+      return TensorRole::kKBias;
+    case TensorRole::kV:
+      return TensorRole::kVBias;
+    case TensorRole::kMixerGate:
+      return TensorRole::kMixerGateBias;
+    case TensorRole::kO:
+      return TensorRole::kOBias;
+    case TensorRole::kGate:
+      return TensorRole::kGateBias;
+    case TensorRole::kUp:
+      return TensorRole::kUpBias;
+    case TensorRole::kDown:
+      return TensorRole::kDownBias;
+    default:
+      return kNoRole;
   }
-  return y;
 }
 
-void normalize(const float* weight, double epsilon, double* x, size_t n) {
+// x / sqrt(mean of squares + epsilon) * weight, of n values.
+void rms(const NaiveTensor& weight, float epsilon, double* x, size_t n) {
   double sum = 0;
   for (size_t i = 0; i < n; ++i) sum += x[i] * x[i];
-  const double r = 1 / std::sqrt(sum / static_cast<double>(n) + epsilon);
-  for (size_t i = 0; i < n; ++i) x[i] *= r * static_cast<double>(weight[i]);
+  const double r = 1 / std::sqrt(sum / static_cast<double>(n) + static_cast<double>(epsilon));
+  for (size_t i = 0; i < n; ++i) x[i] *= r * static_cast<double>(weight.values[i]);
+}
+
+// Weights, then biases.
+void layer_norm(const NaiveTensor& weight, float epsilon, Vector* x) {
+  const auto n = static_cast<double>(x->size());
+  double mean = 0;
+  for (const double value : *x) mean += value / n;
+  for (double& value : *x) value -= mean;
+  double sum = 0;
+  for (const double value : *x) sum += value * value;
+  const double r = 1 / std::sqrt(sum / n + static_cast<double>(epsilon));
+  for (size_t i = 0; i < x->size(); ++i) {
+    (*x)[i] = (*x)[i] * r * static_cast<double>(weight.values[i]) +
+              static_cast<double>(weight.values[x->size() + i]);
+  }
+}
+
+Vector normalized(uint32_t norm, const NaiveTensor& weight, float epsilon, Vector x) {
+  if (norm == static_cast<uint32_t>(format::Norm::kLayerNorm)) {
+    layer_norm(weight, epsilon, &x);
+  } else {
+    rms(weight, epsilon, x.data(), x.size());
+  }
+  return x;
+}
+
+double activated(const LayerKind& k, double x) {
+  switch (static_cast<format::Activation>(k.activation)) {
+    case format::Activation::kSilu:
+      return x * sigmoid(x);
+    case format::Activation::kGelu:
+      return x / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+    case format::Activation::kReluSquared:
+      return x < 0 ? 0 : x * x;
+    case format::Activation::kClampedSwiglu:
+      break;
+  }
+  throw std::invalid_argument("an activation of two values");
+}
+
+double activated(const LayerKind& k, double gate, double up) {
+  if (k.activation != static_cast<uint8_t>(format::Activation::kClampedSwiglu)) {
+    return activated(k, gate) * up;
+  }
+  const auto limit = static_cast<double>(k.activation_limit);
+  const double g = std::min(gate, limit);
+  const double u = std::clamp(up, -limit, limit);
+  return (u + 1) * g * sigmoid(static_cast<double>(k.activation_alpha) * g);
 }
 
 class NaiveDecoder {
  public:
-  NaiveDecoder(const cria_model& model, const format::ModelConfig& config, uint32_t context)
-      : w_(model.weights), c_(config), keys_(config.n_layers), values_(config.n_layers) {
-    const bool is_long = (c_.flags & format::kLongRope) != 0 && context > c_.original_context;
-    frequencies_ = is_long ? w_.rope_long_inverse_frequencies : w_.rope_inverse_frequencies;
+  NaiveDecoder(const NaiveTensors& tensors, const Config& config, uint32_t context)
+      : tensors_(tensors),
+        c_(config),
+        m_(*config.model),
+        context_(context),
+        keys_(config.layers.size()),
+        values_(config.layers.size()) {
+    TensorWalk walk(config);
+    for (TensorSpec spec = {}; walk.next(kMatrixFormats[0], &spec);) {
+      used_.insert({spec.layer, spec.role});
+    }
   }
 
   Vector next(uint32_t token) {
-    const std::vector<float> embedded = row_of(w_.embedding, token);
-    Vector x(embedded.begin(), embedded.end());
-    for (double& value : x) value *= static_cast<double>(c_.embedding_multiplier);
-    for (size_t layer = 0; layer < c_.n_layers; ++layer) {
-      add(attention(layer, normalized(x, w_.layers[layer].attention_norm)), &x);
-      add(feed_forward(w_.layers[layer], normalized(x, w_.layers[layer].ffn_norm)), &x);
+    Vector x = embedded(token);
+    const Vector x0 = x;
+    for (uint32_t layer = 0; layer < c_.layers.size(); ++layer) {
+      const LayerKind& k = c_.kind_of(layer);
+      if (k.mixer != 0) {
+        const Vector y = mixer(layer, before(layer, TensorRole::kMixerNorm, x));
+        add(before(layer, TensorRole::kMixerOutNorm, y), m_.residual_multiplier, &x);
+      }
+      if (k.feed_forward != 0) {
+        const Vector y = feed_forward(layer, before(layer, TensorRole::kFfnNorm, x));
+        add(before(layer, TensorRole::kFfnOutNorm, y), m_.residual_multiplier, &x);
+      }
+      if (has_flag(k, flag::kPerLayerInput)) add(per_layer(layer, token, x0, x), 1, &x);
+      if (const NaiveTensor* scale = find(layer, TensorRole::kLayerScale)) {
+        for (double& value : x) value *= static_cast<double>(scale->values[0]);
+      }
     }
     ++position_;
-    Vector logits = product(w_.lm_head, false, normalized(x, w_.final_norm));
-    for (double& value : logits) value /= static_cast<double>(c_.logits_divisor);
-    return logits;
+    return logits(x);
   }
 
  private:
-  [[nodiscard]] bool has(uint32_t flag) const { return (c_.flags & flag) != 0; }
+  // Of the file's tensors those that the config has.
+  [[nodiscard]] const NaiveTensor* find(uint32_t layer, TensorRole role) const {
+    return used_.count({layer, role}) == 0 ? nullptr : tensors_.find(layer, role);
+  }
+  [[nodiscard]] const NaiveTensor& tensor(uint32_t layer, TensorRole role) const {
+    const NaiveTensor* const found = find(layer, role);
+    if (found == nullptr) throw std::invalid_argument("a tensor is not in the model");
+    return *found;
+  }
 
-  [[nodiscard]] Vector normalized(Vector x, const float* weight) const {
-    normalize(weight, static_cast<double>(c_.rms_epsilon), x.data(), x.size());
+  // Matrix number `matrix` of a role times x, and its bias if there is one.
+  [[nodiscard]] Vector product(uint32_t layer, TensorRole role, const Vector& x,
+                               size_t matrix = 0) const {
+    const NaiveTensor& w = tensor(layer, role);
+    const NaiveTensor* const bias = find(layer, bias_of(role));
+    Vector y(w.rows);
+    for (size_t row = 0; row < w.rows; ++row) {
+      const std::span<const float> weights = w.row(row, matrix);
+      for (size_t i = 0; i < x.size(); ++i) y[row] += static_cast<double>(weights[i]) * x[i];
+      if (bias != nullptr) y[row] += static_cast<double>(bias->values[matrix * w.rows + row]);
+    }
+    return y;
+  }
+
+  // The model around its layers ------------------------------------------------------------------
+
+  [[nodiscard]] Vector embedded(uint32_t token) const {
+    const std::span<const float> row = tensor(format::kNone, TensorRole::kEmbedding).row(token);
+    Vector x(row.begin(), row.end());
+    for (double& value : x) value *= static_cast<double>(m_.embedding_multiplier);
+    if (const NaiveTensor* positions = find(format::kNone, TensorRole::kPositions)) {
+      for (size_t i = 0; i < x.size(); ++i) {
+        x[i] += static_cast<double>(positions->values[position_ * x.size() + i]);
+      }
+    }
     return x;
   }
 
-  void add(const Vector& y, Vector* x) const {
-    for (size_t i = 0; i < y.size(); ++i) {
-      (*x)[i] += y[i] * static_cast<double>(c_.residual_multiplier);
+  // x normalized, or x where the layer has no such norm.
+  [[nodiscard]] Vector before(uint32_t layer, TensorRole norm, const Vector& x) const {
+    const NaiveTensor* const weight = find(layer, norm);
+    if (weight == nullptr) return x;
+    const LayerKind& k = c_.kind_of(layer);
+    return normalized(k.norm, *weight, k.norm_epsilon, x);
+  }
+
+  static void add(const Vector& y, float multiplier, Vector* x) {
+    for (size_t i = 0; i < y.size(); ++i) (*x)[i] += y[i] * static_cast<double>(multiplier);
+  }
+
+  [[nodiscard]] Vector per_layer(uint32_t layer, uint32_t token, const Vector& x0,
+                                 const Vector& x) const {
+    Vector s = product(format::kNone, TensorRole::kPerLayerProjection, x0, layer);
+    for (double& value : s) value *= static_cast<double>(m_.per_layer_input_multiplier);
+    rms(tensor(format::kNone, TensorRole::kPerLayerNorm), m_.norm_epsilon, s.data(), s.size());
+    const std::span<const float> row =
+        tensor(format::kNone, TensorRole::kPerLayerTable).row(size_t{token} * m_.n_layers + layer);
+    Vector gate = product(layer, TensorRole::kPerLayerGate, x);
+    for (size_t i = 0; i < s.size(); ++i) {
+      s[i] += static_cast<double>(row[i]) * static_cast<double>(m_.per_layer_table_multiplier);
+      s[i] *= static_cast<double>(m_.per_layer_sum_multiplier);
+      gate[i] = activated(c_.kind_of(layer), gate[i]) * s[i];
+    }
+    return before(layer, TensorRole::kPerLayerOutNorm,
+                  product(layer, TensorRole::kPerLayerOut, gate));
+  }
+
+  [[nodiscard]] Vector logits(const Vector& x) const {
+    const NaiveTensor& norm = tensor(format::kNone, TensorRole::kFinalNorm);
+    const bool is_tied = has_flag(c_, format::kTiedEmbedding);
+    Vector y = product(format::kNone, is_tied ? TensorRole::kEmbedding : TensorRole::kLmHead,
+                       normalized(m_.final_norm, norm, m_.norm_epsilon, x));
+    for (double& value : y) {
+      value = capped(value / static_cast<double>(m_.logits_divisor), m_.logits_cap);
+    }
+    return y;
+  }
+
+  // Blocks, a function each ----------------------------------------------------------------------
+
+  [[nodiscard]] Vector mixer(uint32_t layer, const Vector& n) {
+    switch (static_cast<format::Mixer>(c_.kind_of(layer).mixer)) {
+      case format::Mixer::kAttention:
+        return attention(layer, n);
+      default:
+        throw std::invalid_argument("a mixer that the naive decoder does not have");
     }
   }
 
-  [[nodiscard]] bool turns(size_t layer) const {
-    if (c_.no_rope_period == 0) return true;
-    const size_t i = layer % c_.no_rope_period;
-    return (c_.no_rope_layers[i / 32] & 1u << i % 32) == 0;
+  [[nodiscard]] Vector feed_forward(uint32_t layer, const Vector& n) const {
+    switch (static_cast<format::FeedForward>(c_.kind_of(layer).feed_forward)) {
+      case format::FeedForward::kDense:
+        return dense(layer, n);
+      default:
+        throw std::invalid_argument("a feed-forward that the naive decoder does not have");
+    }
   }
 
-  // Heads, one behind the other: normalized where norms are, turned where the layer turns.
-  void prepare(size_t layer, const float* norm, Vector* heads) const {
-    const size_t half = (c_.rotary_dim != 0 ? c_.rotary_dim : c_.head_dim) / 2;
-    for (size_t at = 0; at < heads->size(); at += c_.head_dim) {
-      double* x = heads->data() + at;
-      if (has(format::kQkNorm)) {
-        normalize(norm, static_cast<double>(c_.rms_epsilon), x, c_.head_dim);
-      }
-      for (size_t i = 0; turns(layer) && i < half; ++i) {
-        const auto angle = static_cast<double>(static_cast<float>(position_) * frequencies_[i]);
-        const double cosine = std::cos(angle) * static_cast<double>(c_.rope_factor);
-        const double sine = std::sin(angle) * static_cast<double>(c_.rope_factor);
+  [[nodiscard]] Vector dense(uint32_t layer, const Vector& n) const {
+    const LayerKind& k = c_.kind_of(layer);
+    Vector a = product(layer, TensorRole::kUp, n);
+    if (has_flag(k, flag::kGated)) {
+      const Vector gate = product(layer, TensorRole::kGate, n);
+      for (size_t i = 0; i < a.size(); ++i) a[i] = activated(k, gate[i], a[i]);
+    } else {
+      for (double& value : a) value = activated(k, value);
+    }
+    if (const NaiveTensor* norm = find(layer, TensorRole::kFfnInnerNorm)) {
+      rms(*norm, k.inner_epsilon, a.data(), a.size());
+    }
+    return product(layer, TensorRole::kDown, a);
+  }
+
+  // Turns element i of each head with element i + n_pairs, by the table's rates for this context.
+  void turn(const LayerKind& k, size_t head_dim, Vector* heads) const {
+    if (k.rope_table == format::kNoTable) return;
+    const std::vector<float>& rates = tensor(format::kNone, TensorRole::kRope).values;
+    size_t first = 0;
+    for (size_t i = 0; i < k.rope_table; ++i) {
+      const format::RopeTable& table = tensors_.config().model.rope_tables[i];
+      first += table.original_context != 0 ? 2 * size_t{table.n_pairs} : table.n_pairs;
+    }
+    const format::RopeTable& table = m_.rope_tables[k.rope_table];
+    if (table.original_context != 0 && context_ > table.original_context) first += table.n_pairs;
+    for (size_t at = 0; at < heads->size(); at += head_dim) {
+      double* const x = heads->data() + at;
+      for (size_t i = 0; i < table.n_pairs; ++i) {
+        const auto angle = static_cast<double>(static_cast<float>(position_) * rates[first + i]);
+        const double cosine = std::cos(angle) * static_cast<double>(table.factor);
+        const double sine = std::sin(angle) * static_cast<double>(table.factor);
         const double a = x[i];
-        const double b = x[i + half];
+        const double b = x[i + table.n_pairs];
         x[i] = a * cosine - b * sine;
-        x[i + half] = b * cosine + a * sine;
+        x[i + table.n_pairs] = b * cosine + a * sine;
       }
     }
   }
 
-  Vector attention(size_t layer, const Vector& x) {
-    const Layer& l = w_.layers[layer];
-    Vector q = product(l.q, has(format::kQkvBias), x);
-    Vector k = product(l.k, has(format::kQkvBias), x);
-    prepare(layer, l.q_norm, &q);
-    prepare(layer, l.k_norm, &k);
-    keys_[layer].push_back(std::move(k));
-    values_[layer].push_back(product(l.v, has(format::kQkvBias), x));
+  // Norms of heads, or of all of them together.
+  void normalize_heads(uint32_t layer, TensorRole role, size_t head_dim, Vector* heads) const {
+    const NaiveTensor* const weight = find(layer, role);
+    if (weight == nullptr) return;
+    const LayerKind& k = c_.kind_of(layer);
+    const size_t n =
+        has_flag(k, flag::kWholeNorms) && role != TensorRole::kVNorm ? heads->size() : head_dim;
+    for (size_t at = 0; at < heads->size(); at += n) {
+      rms(*weight, k.inner_epsilon, heads->data() + at, n);
+    }
+  }
+
+  static void clip(const LayerKind& k, Vector* x) {
+    const auto most = static_cast<double>(k.qkv_clip);
+    if (most == 0) return;
+    for (double& value : *x) value = std::clamp(value, -most, most);
+  }
+
+  // The layer whose keys and values this one reads.
+  [[nodiscard]] uint32_t owner(uint32_t layer) const {
+    const uint8_t kind = c_.kind_of(layer).shared_with;
+    while (kind != format::kNoKind && c_.layers[layer] != kind) --layer;
+    return layer;
+  }
+
+  void keep_keys_and_values(uint32_t layer, const Vector& n) {
+    const LayerKind& k = c_.kind_of(layer);
+    Vector keys = product(layer, TensorRole::kK, n);
+    Vector values = has_flag(k, flag::kValuesAreKeys) ? keys : product(layer, TensorRole::kV, n);
+    normalize_heads(layer, TensorRole::kKNorm, k.key_dim, &keys);
+    normalize_heads(layer, TensorRole::kVNorm, k.value_dim, &values);
+    clip(k, &keys);
+    clip(k, &values);
+    turn(k, k.key_dim, &keys);
+    keys_[layer].push_back(std::move(keys));
+    values_[layer].push_back(std::move(values));
+  }
+
+  // Makes the scores of positions begin.. shares of one, part of which a sink may take.
+  static void softmax(const float* sink, size_t begin, Vector* scores) {
+    double most = sink != nullptr ? static_cast<double>(*sink) : (*scores)[begin];
+    for (size_t j = begin; j < scores->size(); ++j) most = std::max(most, (*scores)[j]);
+    double total = sink != nullptr ? std::exp(static_cast<double>(*sink) - most) : 0;
+    for (size_t j = begin; j < scores->size(); ++j) total += std::exp((*scores)[j] - most);
+    for (size_t j = begin; j < scores->size(); ++j) {
+      (*scores)[j] = std::exp((*scores)[j] - most) / total;
+    }
+  }
+
+  [[nodiscard]] Vector attention(uint32_t layer, const Vector& n) {
+    const LayerKind& k = c_.kind_of(layer);
+    if (k.shared_with == format::kNoKind) keep_keys_and_values(layer, n);
+    Vector q = product(layer, TensorRole::kQ, n);
+    normalize_heads(layer, TensorRole::kQNorm, k.key_dim, &q);
+    clip(k, &q);
+    turn(k, k.key_dim, &q);
+    if (k.query_growth != 0) {
+      const auto periods = static_cast<double>(position_ / k.query_growth_period);
+      for (double& x : q) x *= 1 + static_cast<double>(k.query_growth) * std::log(1 + periods);
+    }
+    const std::vector<Vector>& keys = keys_[owner(layer)];
+    const std::vector<Vector>& values = values_[owner(layer)];
+    const NaiveTensor* const sinks = find(layer, TensorRole::kSinks);
     const size_t end = position_ + 1;
-    const size_t begin =
-        c_.sliding_window != 0 && end > c_.sliding_window ? end - c_.sliding_window : 0;
-    Vector out(q.size());
-    for (size_t head = 0; head < c_.n_heads; ++head) {
-      const size_t of_q = head * c_.head_dim;
-      const size_t of_kv = head / (c_.n_heads / c_.n_kv_heads) * c_.head_dim;
+    const size_t begin = k.window != 0 && end > k.window ? end - k.window : 0;
+    Vector y(size_t{k.n_query_heads} * k.value_dim);
+    for (size_t head = 0; head < k.n_query_heads; ++head) {
+      const size_t of_keys = head / (k.n_query_heads / k.n_key_heads);
       Vector scores(end);
       for (size_t j = begin; j < end; ++j) {
-        for (size_t d = 0; d < c_.head_dim; ++d) {
-          scores[j] += q[of_q + d] * keys_[layer][j][of_kv + d];
+        for (size_t d = 0; d < k.key_dim; ++d) {
+          scores[j] += q[head * k.key_dim + d] * keys[j][of_keys * k.key_dim + d];
         }
-        scores[j] *= static_cast<double>(c_.attention_multiplier);
+        scores[j] = capped(scores[j] * static_cast<double>(k.score_multiplier), k.score_cap);
       }
-      const double most =
-          *std::max_element(scores.begin() + static_cast<std::ptrdiff_t>(begin), scores.end());
-      double total = 0;
-      for (size_t j = begin; j < end; ++j) total += std::exp(scores[j] - most);
+      softmax(sinks != nullptr ? &sinks->values[head] : nullptr, begin, &scores);
       for (size_t j = begin; j < end; ++j) {
-        const double share = std::exp(scores[j] - most) / total;
-        for (size_t d = 0; d < c_.head_dim; ++d) {
-          out[of_q + d] += share * values_[layer][j][of_kv + d];
+        for (size_t d = 0; d < k.value_dim; ++d) {
+          y[head * k.value_dim + d] += scores[j] * values[j][of_keys * k.value_dim + d];
         }
       }
     }
-    return product(l.o, has(format::kOutputBias), out);
+    if (has_flag(k, flag::kOutputGate)) {
+      const Vector gate = product(layer, TensorRole::kMixerGate, n);
+      for (size_t i = 0; i < y.size(); ++i) y[i] *= sigmoid(gate[i]);
+    }
+    if (const NaiveTensor* norm = find(layer, TensorRole::kMixerInnerNorm)) {
+      rms(*norm, k.inner_epsilon, y.data(), y.size());
+    }
+    return product(layer, TensorRole::kO, y);
   }
 
-  [[nodiscard]] Vector feed_forward(const Layer& l, const Vector& x) const {
-    Vector gate = product(l.gate, has(format::kMlpBias), x);
-    const Vector up = product(l.up, has(format::kMlpBias), x);
-    for (size_t i = 0; i < gate.size(); ++i) gate[i] *= up[i] / (1 + std::exp(-gate[i]));
-    return product(l.down, has(format::kMlpBias), gate);
-  }
-
-  const Weights& w_;
-  const format::ModelConfig& c_;
-  const float* frequencies_;
+  const NaiveTensors& tensors_;
+  const Config& c_;
+  const format::ModelScalars& m_;
+  uint32_t context_;
   size_t position_ = 0;
+  std::set<std::pair<uint32_t, TensorRole>> used_;
   std::vector<std::vector<Vector>> keys_;    // [layer][position]
   std::vector<std::vector<Vector>> values_;  // [layer][position]
 };
 
 }  // namespace
 
-std::vector<double> naive_logits(const cria_model& model, const format::ModelConfig& config,
+std::vector<double> naive_logits(std::span<const uint8_t> file, const Config& config,
                                  uint32_t context, std::span<const uint32_t> tokens) {
-  NaiveDecoder decoder(model, config, context);
+  const NaiveTensors tensors(file);
+  NaiveDecoder decoder(tensors, config, context);
   std::vector<double> all;
   for (const uint32_t token : tokens) {
     const Vector logits = decoder.next(token);
     all.insert(all.end(), logits.begin(), logits.end());
   }
   return all;
+}
+
+std::vector<double> naive_logits(std::span<const uint8_t> file, uint32_t context,
+                                 std::span<const uint32_t> tokens) {
+  ConfigParts config = NaiveTensors(file).config();
+  return naive_logits(file, config.view(), context, tokens);
 }
 
 }  // namespace cria::test

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "quant/architectures.h"
-#include "quant/blocks/blocks.h"
+#include "quant/blocks/block_formats.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/test_configs.h"
 

@@ -570,48 +570,65 @@ TEST(Api, SamplingOutOfRangeIsRefusedAndDrawsNothing) {
   EXPECT_LT(token, vocab - 1);
 }
 
-// A file with one lie in its config, checksums mended.
-test::Bytes with_config_word(size_t offset, uint32_t value) {
+// A lie in the config section of a model of one kind.
+struct ConfigLie {
+  size_t offset;
+  size_t n_bytes;
+  uint32_t value;
+  const char* field;
+};
+
+// A file with the lie, checksums mended.
+test::Bytes with_lie(const ConfigLie& lie) {
   const std::span<uint8_t> bytes = const_cast<MemorySource&>(tiny_source()).bytes();
   test::Bytes file(bytes.begin(), bytes.end());
   const std::span<uint8_t> config = test::section_bytes(file, format::SectionKind::kConfig);
-  std::memcpy(config.data() + offset, &value, sizeof value);
+  std::memcpy(config.data() + lie.offset, &lie.value, lie.n_bytes);
   test::mend_checksums(file);
   return file;
 }
 
 TEST(Api, ARefusedConfigNamesItsField) {
-  using format::ModelConfig;
-  const struct {
-    size_t offset;
-    uint32_t value;
-    const char* field;
-  } lies[] = {
-      {offsetof(ModelConfig, architecture), 9, "architecture"},
-      {offsetof(ModelConfig, flags), 0x100, "flags"},
-      {offsetof(ModelConfig, n_layers), 0, "n_layers"},
-      {offsetof(ModelConfig, d_model), 1 << 18, "d_model"},
-      {offsetof(ModelConfig, n_heads), 0, "n_heads"},
-      {offsetof(ModelConfig, n_kv_heads), 3, "n_kv_heads"},
-      {offsetof(ModelConfig, head_dim), 7, "head_dim"},
-      {offsetof(ModelConfig, d_ff), 0, "d_ff"},
-      {offsetof(ModelConfig, vocab_size), 0, "vocab_size"},
-      {offsetof(ModelConfig, max_context), 0, "max_context"},
-      {offsetof(ModelConfig, planned_context), 0, "planned_context"},
-      {offsetof(ModelConfig, rotary_dim), 3, "rotary_dim"},
-      {offsetof(ModelConfig, original_context), 1, "original_context"},
-      {offsetof(ModelConfig, no_rope_period), 65, "no_rope_period"},
-      {offsetof(ModelConfig, no_rope_layers), 1, "no_rope_layers"},
-      {offsetof(ModelConfig, rms_epsilon), 0x7fc00000, "rms_epsilon"},
-      {offsetof(ModelConfig, logits_divisor), 0, "logits_divisor"},
-      {offsetof(ModelConfig, compression), 2, "compression"},
-      {offsetof(ModelConfig, bos_token), 1 << 20, "bos_token"},
-      {offsetof(ModelConfig, n_end_tokens), 17, "n_end_tokens"},
-      {offsetof(ModelConfig, n_matrices), 9, "n_matrices"},
-      {offsetof(ModelConfig, reserved), 1, "reserved"},
+  using format::LayerKind;
+  using format::ModelScalars;
+  constexpr size_t kKind = sizeof(ModelScalars);
+  constexpr size_t kLayers = kKind + sizeof(LayerKind);
+  constexpr size_t kTable = offsetof(ModelScalars, rope_tables);
+  constexpr uint32_t kNan = 0x7fc00000;
+  const ConfigLie lies[] = {
+      {offsetof(ModelScalars, architecture), 4, 0, "architecture"},
+      {offsetof(ModelScalars, flags), 4, 0x100, "flags"},
+      {offsetof(ModelScalars, n_layers), 4, 0, "n_layers"},
+      {offsetof(ModelScalars, n_kinds), 4, 17, "n_kinds"},
+      {offsetof(ModelScalars, n_counts), 4, 464, "n_counts"},
+      {offsetof(ModelScalars, d_model), 4, 1 << 18, "d_model"},
+      {offsetof(ModelScalars, vocab_size), 4, 0, "vocab_size"},
+      {offsetof(ModelScalars, max_context), 4, 0, "max_context"},
+      {offsetof(ModelScalars, planned_context), 4, 0, "planned_context"},
+      {offsetof(ModelScalars, norm_epsilon), 4, kNan, "norm_epsilon"},
+      {offsetof(ModelScalars, logits_divisor), 4, 0, "logits_divisor"},
+      {offsetof(ModelScalars, compression), 4, 2, "compression"},
+      {offsetof(ModelScalars, compression), 4, 3, "compression"},
+      {offsetof(ModelScalars, bos_token), 4, 1 << 20, "bos_token"},
+      {offsetof(ModelScalars, n_end_tokens), 4, 17, "n_end_tokens"},
+      {kTable + offsetof(format::RopeTable, n_pairs), 4, 0, "rope_tables"},
+      {kTable + offsetof(format::RopeTable, original_context), 4, 1 << 24, "rope_tables"},
+      {offsetof(ModelScalars, reserved), 4, 1, "reserved"},
+      {kKind + offsetof(LayerKind, mixer), 1, 6, "mixer"},
+      {kKind + offsetof(LayerKind, feed_forward), 1, 3, "feed_forward"},
+      {kKind + offsetof(LayerKind, flags), 4, 1u << 31, "flags"},
+      {kKind + offsetof(LayerKind, n_query_heads), 2, 0, "n_query_heads"},
+      {kKind + offsetof(LayerKind, n_key_heads), 2, 3, "n_key_heads"},
+      {kKind + offsetof(LayerKind, key_dim), 2, 7, "key_dim"},
+      {kKind + offsetof(LayerKind, rope_table), 1, 1, "rope_table"},
+      {kKind + offsetof(LayerKind, norm_epsilon), 4, kNan, "norm_epsilon"},
+      {kKind + offsetof(LayerKind, d_ff), 4, 0, "d_ff"},
+      {kKind + offsetof(LayerKind, reserved2), 4, 1, "reserved"},
+      {kLayers, 1, 1, "layers"},
+      {kLayers + 8, 4, 9, "matrix counts"},
   };
   for (const auto& lie : lies) {
-    const MemorySource source(with_config_word(lie.offset, lie.value));
+    const MemorySource source(with_lie(lie));
     cria_model_info info;
     std::memset(&info, 0xee, sizeof info);
     EXPECT_EQ(cria_inspect(&source.source(), &info), CRIA_INVALID_MODEL) << lie.field;
@@ -663,7 +680,7 @@ TEST(Api, VerifyTellsTheScratchItNeeds) {
   info.tokenizer_bytes = 1000001;
   info.chat_template_bytes = 65;
   ASSERT_EQ(cria_verify_required(&info, &n), CRIA_OK);
-  EXPECT_EQ(n, 1000064u + 128u);
+  EXPECT_EQ(n, 4096u + 1000064u + 128u);
   info.tokenizer_bytes = info.file_bytes + 1;
   EXPECT_EQ(cria_verify_required(&info, &n), CRIA_INVALID_ARGUMENT);
 }

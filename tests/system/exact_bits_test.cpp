@@ -191,8 +191,8 @@ std::vector<GoldenModel> golden_models(const Variant& variant) {
     models.push_back({name, test::convert_folder(test::golden_folder(name), wish_of(variant))});
   }
   for (test::NearLlama& near : test::near_llamas(f)) {
-    if (variant.scales == ScaleSigns::kBoth) near.config.flags |= format::kSignedScales;
-    models.push_back({near.name, test::build_model(near.config, kSeed)});
+    if (variant.scales == ScaleSigns::kBoth) near.config.model.flags |= format::kSignedScales;
+    models.push_back({near.name, test::build_model(near.config.view(), kSeed)});
   }
   return models;
 }

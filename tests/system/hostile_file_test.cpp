@@ -92,17 +92,34 @@ struct Lie {
   uint32_t value;  // written as 4 bytes
 };
 
+// Places in the config section of a model of one kind.
+constexpr size_t kKind = sizeof(format::ModelScalars);
+constexpr size_t kLayers = kKind + sizeof(format::LayerKind);
+constexpr size_t kCounts = kLayers + 8;
+
 TEST(HostileFile, LiesWithGoodChecksumsAreRefused) {
   const Lie lies[] = {
-      {"more layers", SectionKind::kConfig, offsetof(format::ModelConfig, n_layers), 3},
-      {"no layers", SectionKind::kConfig, offsetof(format::ModelConfig, n_layers), 0},
-      {"a larger vocabulary", SectionKind::kConfig, offsetof(format::ModelConfig, vocab_size),
+      {"more layers", SectionKind::kConfig, offsetof(format::ModelScalars, n_layers), 3},
+      {"no layers", SectionKind::kConfig, offsetof(format::ModelScalars, n_layers), 0},
+      {"a larger vocabulary", SectionKind::kConfig, offsetof(format::ModelScalars, vocab_size),
        1 << 21},
-      {"a smaller vocabulary", SectionKind::kConfig, offsetof(format::ModelConfig, vocab_size), 10},
-      {"a wider model", SectionKind::kConfig, offsetof(format::ModelConfig, d_model), 1 << 17},
-      {"an unknown flag", SectionKind::kConfig, offsetof(format::ModelConfig, flags), 0x100},
-      {"odd heads", SectionKind::kConfig, offsetof(format::ModelConfig, head_dim), 15},
-      {"reserved bytes", SectionKind::kConfig, offsetof(format::ModelConfig, reserved), 1},
+      {"a smaller vocabulary", SectionKind::kConfig, offsetof(format::ModelScalars, vocab_size),
+       10},
+      {"a wider model", SectionKind::kConfig, offsetof(format::ModelScalars, d_model), 1 << 17},
+      {"an unknown flag", SectionKind::kConfig, offsetof(format::ModelScalars, flags), 0x100},
+      {"more kinds", SectionKind::kConfig, offsetof(format::ModelScalars, n_kinds), 2},
+      {"more counts", SectionKind::kConfig, offsetof(format::ModelScalars, n_counts), 20},
+      {"fewer counts", SectionKind::kConfig, offsetof(format::ModelScalars, n_counts), 3},
+      {"odd heads", SectionKind::kConfig, kKind + offsetof(format::LayerKind, key_dim), 0xf000f},
+      {"another mixer", SectionKind::kConfig, kKind + offsetof(format::LayerKind, mixer),
+       0x1010106},
+      {"reserved bytes of a kind", SectionKind::kConfig,
+       kKind + offsetof(format::LayerKind, reserved2), 1},
+      {"a layer of no kind", SectionKind::kConfig, kLayers, 0x100},
+      {"bytes behind the layers", SectionKind::kConfig, kLayers + 4, 0x1000000},
+      {"another format", SectionKind::kConfig, kCounts, 0x5000003},
+      {"more matrices", SectionKind::kConfig, kCounts + 4, 3},
+      {"reserved bytes", SectionKind::kConfig, offsetof(format::ModelScalars, reserved), 1},
       {"another role", SectionKind::kTensorDirectory, 0, 5},
       {"other rows", SectionKind::kTensorDirectory, offsetof(format::TensorEntry, rows), 2},
       {"other raw bytes", SectionKind::kTensorDirectory, offsetof(format::TensorEntry, raw_bytes),

@@ -148,13 +148,13 @@ TEST(HostileMetadata, ControlCharactersOfATerminalAreEscaped) {
 TEST(RefusedConfig, IsToldWithTheNameOfItsField) {
   Bytes file = tiny_model();
   const std::span<uint8_t> config = test::section_bytes(file, format::SectionKind::kConfig);
-  config[offsetof(format::ModelConfig, n_kv_heads)] = 77;
+  config[sizeof(format::ModelScalars) + offsetof(format::LayerKind, n_key_heads)] = 77;
   test::mend_checksums(file);
   for (const std::vector<const char*>& arguments :
        {std::vector<const char*>{"info"}, {"verify"}, {"run", "-p", "a"}}) {
     const Result result = run(file, arguments);
     EXPECT_EQ(result.code, 3);
-    EXPECT_NE(result.err.find("hostile.cria: the file breaks a rule of its format: n_kv_heads"),
+    EXPECT_NE(result.err.find("hostile.cria: the file breaks a rule of its format: n_key_heads"),
               std::string::npos)
         << result.err;
   }

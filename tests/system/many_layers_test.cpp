@@ -23,17 +23,18 @@ constexpr double kMostRatio = 3.0 * kGrowth;  // quadratic would be kGrowth * kG
 constexpr int kTries = 3;
 constexpr int kMostTries = 60;
 
-format::ModelConfig thin_config(uint32_t n_layers) {
-  format::ModelConfig c = test::small_config(format::NumberFormat::kF32, 0);
-  c.flags = format::kKnownFlags & ~(format::kTiedEmbedding | format::kSignedScales);
-  c.original_context = 16;
-  c.n_layers = n_layers;
-  c.d_model = 1;
-  c.n_heads = 1;
-  c.n_kv_heads = 1;
-  c.head_dim = 2;
-  c.d_ff = 1;
-  c.vocab_size = 3;
+ConfigParts thin_config(uint32_t n_layers) {
+  ConfigParts c = test::small_config(format::NumberFormat::kF32, 0);
+  format::LayerKind& kind = c.kinds[0];
+  kind.flags |= format::flag::kMixerBias | format::flag::kOutputBias | format::flag::kFfnBias |
+                format::flag::kHeadNorms;
+  kind.n_query_heads = kind.n_key_heads = kind.n_value_heads = 1;
+  kind.d_ff = 1;
+  test::set_head_dim(&c, 2);
+  c.layers.assign(n_layers, 0);
+  c.model.rope_tables[0].original_context = 16;
+  c.model.d_model = 1;
+  c.model.vocab_size = 3;
   test::mend_counts(&c);
   return c;
 }
@@ -80,8 +81,8 @@ class Verification {
 struct Pair {
   explicit Pair(uint32_t n_layers)
       : few_layers(n_layers),
-        few(test::build_model(thin_config(n_layers), 1)),
-        many(test::build_model(thin_config(n_layers * kGrowth), 1)) {}
+        few(test::build_model(thin_config(n_layers).view(), 1)),
+        many(test::build_model(thin_config(n_layers * kGrowth).view(), 1)) {}
   uint32_t few_layers;
   test::Bytes few;
   test::Bytes many;

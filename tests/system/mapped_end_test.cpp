@@ -80,9 +80,9 @@ test::Bytes cut(test::Bytes file, uint64_t n_bytes, size_t n_moved) {
 
 TEST_P(MappedEnd, AFileThatEndsInsideItsLastMatrixIsRefused) {
   constexpr uint64_t kCutChunks = 8;
-  format::ModelConfig c = test::small_config(NumberFormat::kF32, 0);
-  c.vocab_size = 20000;
-  const test::Bytes whole = test::build_model(c, kSeed);
+  ConfigParts c = test::small_config(NumberFormat::kF32, 0);
+  c.model.vocab_size = 20000;
+  const test::Bytes whole = test::build_model(c.view(), kSeed);
   const test::GuardedSource source(cut(whole, kCutChunks * format::kChunkRawBytes, kCutChunks + 2));
   for (uint32_t n_threads = 1; n_threads <= kMostThreads; ++n_threads) {
     EXPECT_EQ(open(source.source(), n_threads), CRIA_INVALID_MODEL) << n_threads;
@@ -91,18 +91,19 @@ TEST_P(MappedEnd, AFileThatEndsInsideItsLastMatrixIsRefused) {
 
 TEST_P(MappedEnd, AFileThatEndsInsideItsFinalNormIsRefused) {
   constexpr uint64_t kCutBytes = 2048;
-  format::ModelConfig c = test::small_config(NumberFormat::kInt8, 0);
-  c.flags = format::kTiedEmbedding;
-  c.d_model = 1024;
+  ConfigParts c = test::small_config(NumberFormat::kInt8, 0);
+  c.model.flags = format::kTiedEmbedding;
+  c.model.d_model = 1024;
   test::mend_counts(&c);
-  const test::GuardedSource source(cut(test::build_model(c, kSeed), kCutBytes, 2));
+  const test::GuardedSource source(cut(test::build_model(c.view(), kSeed), kCutBytes, 2));
   for (uint32_t n_threads = 1; n_threads <= kMostThreads; ++n_threads) {
     EXPECT_EQ(open(source.source(), n_threads), CRIA_INVALID_MODEL) << n_threads;
   }
 }
 
 TEST_P(MappedEnd, AFileThatEndsBetweenTwoTensorsIsRefused) {
-  format::ModelConfig c = test::small_config(NumberFormat::kInt4, 32);
+  ConfigParts parts = test::small_config(NumberFormat::kInt4, 32);
+  const Config c = parts.view();
   const test::Bytes whole = test::build_model(c, kSeed);
   const std::span<const uint8_t> table =
       test::section_bytes(const_cast<test::Bytes&>(whole), SectionKind::kChunkTable);
@@ -131,12 +132,12 @@ TEST_P(MappedEnd, NoByteBehindAWholeFileIsRead) {
     if (GetParam() == CRIA_BACKEND_XNNPACK && test::is_for_exact_alone(f)) continue;
     ++n_formats;
     for (const uint32_t flags : {0u, format::kTiedEmbedding}) {
-      format::ModelConfig c = test::small_config(f.number_format, f.group_size);
-      c.flags = flags;
+      ConfigParts c = test::small_config(f.number_format, f.group_size);
+      c.model.flags = flags;
       test::mend_counts(&c);
-      c.d_model = 80;  // no multiple of a group: padded inputs
-      const test::Bytes file = test::build_model(c, kSeed);
-      ASSERT_EQ(check_config(c), nullptr);
+      c.model.d_model = 80;  // no multiple of a group: padded inputs
+      const test::Bytes file = test::build_model(c.view(), kSeed);
+      ASSERT_EQ(check_config(c.view()), nullptr);
       const test::GuardedSource source(file);
       for (const uint32_t n_threads : {1u, 2u, 5u}) {
         ASSERT_EQ(open(source.source(), n_threads), CRIA_OK);

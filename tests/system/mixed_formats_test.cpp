@@ -5,10 +5,11 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "quant/model_layout.h"
-#include "quant/tensor_roles.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/model_builder.h"
 #include "tests/support/model_surgery.h"
@@ -25,7 +26,7 @@ constexpr uint32_t kSeed = 11;
 constexpr uint32_t kTokens[] = {1, 7, 30, 2, 49, 11, 12, 13, 3};
 
 // Layers in other formats each, in no order, of those that the backend runs.
-std::vector<MatrixFormat> mixed_formats(const format::ModelConfig& config, cria_backend backend) {
+std::vector<MatrixFormat> mixed_formats(const Config& config, cria_backend backend) {
   std::vector<MatrixFormat> usable;
   for (const MatrixFormat& format : kMatrixFormats) {
     if (backend == CRIA_BACKEND_EXACT || !test::is_for_exact_alone(format)) {
@@ -39,18 +40,21 @@ std::vector<MatrixFormat> mixed_formats(const format::ModelConfig& config, cria_
   return formats;
 }
 
-Bytes mixed_model(uint32_t flags, format::Compression compression,
+struct Flags {
+  uint32_t of_model;
+  uint32_t of_layers;
+};
+
+Bytes mixed_model(const Flags& flags, format::FileCompression compression,
                   cria_backend backend = CRIA_BACKEND_EXACT) {
-  format::ModelConfig c = test::small_config(NumberFormat::kF32, 0);
-  c.flags = flags;
-  c.n_layers = 5;
-  c.compression = static_cast<uint32_t>(compression);
-  const std::vector<MatrixFormat> formats = mixed_formats(c, backend);
-  std::memset(c.n_matrices, 0, sizeof c.n_matrices);
-  for (uint32_t i = 0; i < formats.size(); ++i) {
-    count_tensor(tensor_spec(c, i, formats[i]), &c.n_matrices);
-  }
-  return test::build_model(c, formats, kSeed);
+  ConfigParts c = test::small_config(NumberFormat::kF32, 0);
+  c.model.flags = flags.of_model;
+  c.kinds[0].flags |= flags.of_layers;
+  c.layers.assign(5, 0);
+  c.model.compression = static_cast<uint32_t>(compression);
+  const std::vector<MatrixFormat> formats = mixed_formats(c.view(), backend);
+  test::set_formats(&c, formats);
+  return test::build_model(c.view(), formats, kSeed);
 }
 
 std::vector<float> logits_of(const Bytes& file, test::Access access, cria_config config) {
@@ -66,13 +70,13 @@ std::vector<float> logits_of(const Bytes& file, test::Access access, cria_config
 class MixedFormats : public testing::TestWithParam<cria_backend> {};
 
 TEST_P(MixedFormats, GiveTheSameBitsHoweverTheyAreLoaded) {
-  for (const uint32_t flags : {0u, format::kTiedEmbedding | format::kQkvBias}) {
+  for (const Flags& flags : {Flags{}, {format::kTiedEmbedding, format::flag::kMixerBias}}) {
     cria_config config = {};
     config.backend = GetParam();
-    const Bytes stored = mixed_model(flags, format::Compression::kStored, config.backend);
+    const Bytes stored = mixed_model(flags, format::FileCompression::kStored, config.backend);
     const std::vector<float> want = logits_of(stored, test::Access::kRead, config);
     for (const float value : want) ASSERT_TRUE(std::isfinite(value));
-    const Bytes compressed = mixed_model(flags, format::Compression::kZstd, config.backend);
+    const Bytes compressed = mixed_model(flags, format::FileCompression::kAny, config.backend);
     for (const test::Access access :
          {test::Access::kRead, test::Access::kMap, test::Access::kBoth}) {
       for (const Bytes* file : {&stored, &compressed}) {
@@ -89,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, MixedFormats, testing::ValuesIn(test::built_b
                          test::backend_label);
 
 TEST(MixedFormats, AreSaidToBeMixed) {
-  const Bytes file = mixed_model(0, format::Compression::kStored);
+  const Bytes file = mixed_model({}, format::FileCompression::kStored);
   const cria_model_info info = test::inspected(test::MemorySource(file).source());
   EXPECT_EQ(info.weight_format, CRIA_MIXED);
   EXPECT_EQ(info.group_size, 0u);
@@ -100,20 +104,36 @@ TEST(MixedFormats, AreSaidToBeMixed) {
 }
 
 TEST(MixedFormats, AreListedByMatrixAndFormat) {
-  Bytes file = mixed_model(format::kTiedEmbedding, format::Compression::kStored);
+  Bytes file = mixed_model({format::kTiedEmbedding, 0}, format::FileCompression::kStored);
   const cria_model_info info = test::inspected(test::MemorySource(file).source());
-  format::ModelConfig c = {};
-  std::memcpy(&c, test::section_bytes(file, format::SectionKind::kConfig).data(), sizeof c);
+  using format::TensorRole;
+  constexpr std::pair<TensorRole, const char*> kMatrices[] = {{TensorRole::kEmbedding, "embedding"},
+                                                              {TensorRole::kQ, "q"},
+                                                              {TensorRole::kK, "k"},
+                                                              {TensorRole::kV, "v"},
+                                                              {TensorRole::kO, "o"},
+                                                              {TensorRole::kGate, "gate"},
+                                                              {TensorRole::kUp, "up"},
+                                                              {TensorRole::kDown, "down"}};
+  // What the directory lists.
+  std::map<std::pair<uint16_t, size_t>, uint32_t> counts;
+  const std::span<const uint8_t> directory =
+      test::section_bytes(file, format::SectionKind::kTensorDirectory);
+  for (size_t at = 0; at < directory.size(); at += sizeof(format::TensorEntry)) {
+    format::TensorEntry e;
+    std::memcpy(&e, directory.data() + at, sizeof e);
+    const auto number_format = static_cast<NumberFormat>(e.number_format);
+    ++counts[{e.role, place_of({number_format, e.group_size})}];
+  }
   uint32_t n = 0;
   uint32_t place = 0;
   cria_matrix_kind kind = {};
-  for (const TensorRoleRow& row : kTensorRoles) {
-    if (row.matrix == kNoMatrix) continue;
+  for (const auto& [role, name] : kMatrices) {
     for (size_t i = 0; i < std::size(kMatrixFormats); ++i) {
-      const uint32_t count = c.n_matrices[row.matrix][i];
+      const uint32_t count = counts[{static_cast<uint16_t>(role), i}];
       if (count == 0) continue;
       ASSERT_EQ(cria_find_matrix_kind(&info, place++, &kind), CRIA_OK);
-      EXPECT_STREQ(kind.name, row.name);
+      EXPECT_STREQ(kind.name, name);
       EXPECT_EQ(kind.number_format, static_cast<int>(kMatrixFormats[i].number_format));
       EXPECT_EQ(kind.group_size, kMatrixFormats[i].group_size);
       EXPECT_EQ(kind.n_matrices, count);
@@ -132,7 +152,7 @@ TEST(MixedFormats, AreListedByMatrixAndFormat) {
 
 // What a directory says is compared with the config's counts, and again where it is used.
 TEST(MixedFormats, ADirectoryThatSwapsTwoFormatsIsAnotherModel) {
-  Bytes file = mixed_model(0, format::Compression::kStored);
+  Bytes file = mixed_model({}, format::FileCompression::kStored);
   const std::span<uint8_t> directory =
       test::section_bytes(file, format::SectionKind::kTensorDirectory);
   for (size_t at = offsetof(format::TensorEntry, number_format); at < directory.size();

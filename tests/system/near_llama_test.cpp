@@ -56,14 +56,14 @@ class NearLlamaModels : public testing::TestWithParam<cria_backend> {};
 
 TEST_P(NearLlamaModels, LogitsAreThoseOfANaiveDecoder) {
   size_t compared = 0;
-  for (const NearLlama& model : test::near_llamas(kF32)) {
-    const MemorySource source(test::build_model(model.config, kSeed));
-    const std::vector<uint32_t> tokens = some_tokens(model.config.vocab_size);
+  for (NearLlama& model : test::near_llamas(kF32)) {
+    const test::Bytes file = test::build_model(model.config.view(), kSeed);
+    const MemorySource source(file);
+    const std::vector<uint32_t> tokens = some_tokens(model.config.model.vocab_size);
     for (const uint32_t context : {96u, 97u}) {
       SCOPED_TRACE(model.name + " " + std::to_string(context));
-      TestSession naive(source, config_of(CRIA_BACKEND_EXACT, CRIA_KV_F32, context));
-      const auto want = test::naive_logits(*naive.model(), model.config, context, tokens);
-      const auto without = test::naive_logits(*naive.model(), model.without, context, tokens);
+      const auto want = test::naive_logits(file, context, tokens);
+      const auto without = test::naive_logits(file, model.without.view(), context, tokens);
       TestSession session(source, config_of(GetParam(), CRIA_KV_F32, context));
       const std::vector<float> got = session.all_logits(tokens);
       ASSERT_EQ(got.size(), want.size());
@@ -89,9 +89,9 @@ NearLlama named(const std::string& name) {
 
 // Sessions of one model, each with the frequencies of its own context, in one step.
 TEST(LongRope, EachSessionHasTheFrequenciesOfItsContext) {
-  const NearLlama model = named("longrope");
-  const MemorySource source(test::build_model(model.config, kSeed));
-  const std::vector<uint32_t> tokens = some_tokens(model.config.vocab_size);
+  NearLlama model = named("longrope");
+  const MemorySource source(test::build_model(model.config.view(), kSeed));
+  const std::vector<uint32_t> tokens = some_tokens(model.config.model.vocab_size);
   const cria_config short_config = config_of(CRIA_BACKEND_EXACT, CRIA_KV_F32, 96);
   const cria_config long_config = config_of(CRIA_BACKEND_EXACT, CRIA_KV_F32, 97);
   TestSession short_session(source, short_config);
@@ -115,9 +115,9 @@ TEST(LongRope, EachSessionHasTheFrequenciesOfItsContext) {
 }
 
 TEST(LongRope, SessionsOfTheTwoKindsShareNoKeys) {
-  const NearLlama model = named("longrope");
-  const MemorySource source(test::build_model(model.config, kSeed));
-  const std::vector<uint32_t> tokens = some_tokens(model.config.vocab_size);
+  NearLlama model = named("longrope");
+  const MemorySource source(test::build_model(model.config.view(), kSeed));
+  const std::vector<uint32_t> tokens = some_tokens(model.config.model.vocab_size);
   const cria_config long_config = config_of(CRIA_BACKEND_EXACT, CRIA_KV_F32, 97);
   TestSession a(source, config_of(CRIA_BACKEND_EXACT, CRIA_KV_F32, 96));
   const cria_memory_plan plan = test::planned(a.info(), long_config);
@@ -136,10 +136,15 @@ TEST(LongRope, SessionsOfTheTwoKindsShareNoKeys) {
 }
 
 TEST(LongRope, TheModelsInfoSaysWhereItBegins) {
-  const MemorySource source(test::build_model(named("longrope").config, kSeed));
-  EXPECT_EQ(test::inspected(source.source()).original_context, 96u);
-  const MemorySource plain(test::build_model(named("qwen3").config, kSeed));
-  EXPECT_EQ(test::inspected(plain.source()).original_context, 0u);
+  const auto original_context_of = [](const char* name) {
+    const MemorySource source(test::build_model(named(name).config.view(), kSeed));
+    const cria_model_info info = test::inspected(source.source());
+    cria_layer_kind kind = {};
+    EXPECT_EQ(cria_find_layer_kind(&info, 0, &kind), CRIA_OK);
+    return kind.original_context;
+  };
+  EXPECT_EQ(original_context_of("longrope"), 96u);
+  EXPECT_EQ(original_context_of("qwen3"), 0u);
 }
 
 }  // namespace

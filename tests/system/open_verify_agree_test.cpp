@@ -281,17 +281,19 @@ TEST(OpenVerifyAgree, OnValues) {
   size_t tried = 0;
   for (const Value& value : values) {
     const MatrixFormat f = matrix_format(value.weights, 64);
-    format::ModelConfig c = test::small_config(f.number_format, f.group_size);
-    c.n_layers = 1;
-    c.flags = format::kKnownFlags & ~format::kTiedEmbedding;
-    if (!value.has_signed_scales) c.flags &= ~format::kSignedScales;
-    c.original_context = 16;
-    test::mend_counts(&c);
+    ConfigParts parts = test::small_config(f.number_format, f.group_size);
+    parts.layers = {0};
+    parts.kinds[0].flags |= format::flag::kMixerBias | format::flag::kOutputBias |
+                            format::flag::kFfnBias | format::flag::kHeadNorms;
+    if (value.has_signed_scales) parts.model.flags |= format::kSignedScales;
+    parts.model.rope_tables[0].original_context = 16;
+    test::mend_counts(&parts);
+    const Config c = parts.view();
     ASSERT_EQ(check_config(c), nullptr);
     const Bytes whole = test::build_model(c, 7);
     for (uint32_t tensor = 0; tensor < tensor_count(c); ++tensor) {
       const TensorSpec spec = test::spec_at(c, tensor);
-      if (spec.is_matrix != value.is_matrix) continue;
+      if (spec.is_matrix() != value.is_matrix) continue;
       const uint64_t begin = value.is_scale ? tensor_code_bytes(spec) : 0;
       const uint64_t end = value.is_scale ? tensor_bytes(spec) : tensor_code_bytes(spec);
       const uint64_t middle = (begin + end) / 2 / value.n_bytes * value.n_bytes;
@@ -313,9 +315,9 @@ TEST(OpenVerifyAgree, OnFilesWithoutText) {
   for (const uint32_t compression : {0u, 1u}) {
     for (const NumberFormat weights :
          {NumberFormat::kF32, NumberFormat::kF16, NumberFormat::kBf16, NumberFormat::kInt8}) {
-      format::ModelConfig c = test::small_config(weights, 0);
-      c.compression = compression;
-      EXPECT_EQ(judges.judge(test::build_model(c, 3), "whole"), CRIA_OK);
+      ConfigParts c = test::small_config(weights, 0);
+      c.model.compression = compression;
+      EXPECT_EQ(judges.judge(test::build_model(c.view(), 3), "whole"), CRIA_OK);
     }
   }
   EXPECT_GT(judges.n_compared(), 0u);

@@ -30,26 +30,28 @@ enum class Kind { kLlama, kNearLlama };
 
 // All that keys may be other than Llama's: normalized, turned in part, by frequencies for long
 // contexts, and in every third layer not at all.
-void go_near_llama(format::ModelConfig* c) {
-  c->flags = format::kQkNorm | format::kLongRope | format::kQkvBias;
-  c->head_dim = 24;
-  c->rotary_dim = 18;
-  c->original_context = 128;
-  c->rope_factor = 1.25f;
-  c->no_rope_period = 3;
-  c->no_rope_layers[0] = 0b010;
-  c->attention_multiplier = 2e3f;
+void go_near_llama(ConfigParts* c) {
+  test::set_head_dim(c, 24);
+  c->model.rope_tables[0] = {9, 1.25f, 128, 0};
+  format::LayerKind turned = c->kinds[0];
+  turned.flags |= format::flag::kHeadNorms | format::flag::kMixerBias;
+  turned.score_multiplier = 2e3f;
+  format::LayerKind standing = turned;
+  standing.rope_table = format::kNoTable;
+  std::vector<format::LayerKind> layers;
+  for (size_t i = 0; i < c->layers.size(); ++i) layers.push_back(i % 3 == 1 ? standing : turned);
+  c->set_layers(layers);
 }
 
 MemorySource model_of(Kind kind, uint32_t n_layers, uint32_t window) {
-  format::ModelConfig c = test::small_config(NumberFormat::kInt4, 32);
+  ConfigParts c = test::small_config(NumberFormat::kInt4, 32);
+  c.layers.assign(n_layers, 0);
+  c.kinds[0].window = window;
+  c.model.max_context = 1024;
+  c.model.planned_context = 256;
   if (kind == Kind::kNearLlama) go_near_llama(&c);
-  c.n_layers = n_layers;
-  c.sliding_window = window;
-  c.max_context = 1024;
-  c.planned_context = 256;
-  test::mend_counts(&c);
-  return MemorySource(test::build_model(c, kSeed));
+  test::set_all_formats(&c, {NumberFormat::kInt4, 32});
+  return MemorySource(test::build_model(c.view(), kSeed));
 }
 
 std::vector<uint32_t> some_tokens(size_t n, uint32_t salt) {

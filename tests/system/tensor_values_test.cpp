@@ -55,7 +55,7 @@ T load(std::span<const uint8_t> bytes, size_t index) {
 
 // Hash of a tensor's values, [rows][cols] f32.
 uint64_t values_hash(const TensorSpec& spec, const uint8_t* planes) {
-  if (!spec.is_matrix) return xxh64(planes, static_cast<size_t>(tensor_bytes(spec)));
+  if (!spec.is_matrix()) return xxh64(planes, static_cast<size_t>(tensor_bytes(spec)));
   std::vector<float> values(size_t{spec.shape.rows} * spec.shape.cols);
   for (size_t row = 0; row < spec.shape.rows; ++row) {
     unpack_row(spec.shape, planes, planes + tensor_code_bytes(spec), row,
@@ -66,16 +66,18 @@ uint64_t values_hash(const TensorSpec& spec, const uint8_t* planes) {
 
 // Hash of the hashes of all tensors, in their order.
 uint64_t model_hash(Bytes file) {
-  const auto config = load<format::ModelConfig>(test::section_bytes(file, SectionKind::kConfig), 0);
+  Config config;
+  EXPECT_EQ(read_config(test::section_bytes(file, SectionKind::kConfig), &config), nullptr);
   const std::span<const uint8_t> table = test::section_bytes(file, SectionKind::kChunkTable);
   const std::span<const uint8_t> directory =
       test::section_bytes(file, SectionKind::kTensorDirectory);
   std::vector<uint64_t> hashes;
   size_t chunk = 0;
+  TensorWalk walk(config);
   for (uint32_t i = 0; i < tensor_count(config); ++i) {
     const auto entry = load<format::TensorEntry>(directory, i);
     TensorSpec spec = {};
-    EXPECT_TRUE(read_entry(config, i, entry, &spec));
+    EXPECT_TRUE(read_entry(config, &walk, entry, &spec));
     // In a stored file a tensor lies whole where its first chunk lies.
     const auto offset = static_cast<size_t>(load<format::ChunkEntry>(table, chunk).offset);
     hashes.push_back(values_hash(spec, file.data() + offset));

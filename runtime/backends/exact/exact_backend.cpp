@@ -38,29 +38,26 @@ void quantize_rows(const LinearTools& tools, const float* x, size_t n_rows, size
   });
 }
 
-void multiply(const LinearTools& tools, const LinearCall& call, const float* x, size_t n_rows,
-              size_t first_tile, size_t last_tile) {
-  const Tensor& m = *call.matrix;
-  const size_t stride = m.shape.rows;
-  const Kernels& kernels = tools.kernels;
-  const QuantizedRows quantized = {tools.scratch.codes, tools.scratch.scales, tools.scratch.sums,
-                                   n_rows};
-  switch (m.shape.number_format) {
-    case format::NumberFormat::kInt4:
-    case format::NumberFormat::kInt4Nl:
-    case format::NumberFormat::kInt8:
-    case format::NumberFormat::kInt8G32:
-      return integer_product(kernels, m.shape.number_format)(m.shape, m.codes, m.scales, first_tile,
-                                                             last_tile, quantized, call.y, stride);
-    case format::NumberFormat::kF32:
-      return kernels.matmul_f32_f32(m.shape, m.codes, first_tile, last_tile, x, n_rows, call.y,
-                                    stride);
-    case format::NumberFormat::kF16:
-      return kernels.matmul_f16_f32(m.shape, m.codes, first_tile, last_tile, x, n_rows, call.y,
-                                    stride);
-    case format::NumberFormat::kBf16:
-      return kernels.matmul_bf16_f32(m.shape, m.codes, first_tile, last_tile, x, n_rows, call.y,
-                                     stride);
+// The product of tiles [first_tile, last_tile) of a segment's matrix and the segment's rows.
+void multiply(const LinearTools& tools, const LinearCall& call, const Segment& segment,
+              const float* x, size_t first_tile, size_t last_tile) {
+  const Tensor& t = *call.tensor;
+  const MatrixShape& shape = t.shape;
+  const uint8_t* const codes = t.codes_of(segment.index);
+  const Product& product = tools.kernels.products.of[place_of(shape.number_format)];
+  const size_t first = segment.first_row;
+  float* const y = call.y + first * shape.rows;
+  if (is_integer(shape.number_format)) {
+    const size_t padded = padded_cols(shape);
+    const size_t first_group = first * (padded / kActivationGroup);
+    const QuantizedRows rows = {tools.scratch.codes + first * padded,
+                                tools.scratch.scales + first_group,
+                                tools.scratch.sums + first_group, segment.n_rows};
+    product.codes(shape, codes, t.scales_of(segment.index), first_tile, last_tile, rows, y,
+                  shape.rows);
+  } else {
+    product.floats(shape, codes, first_tile, last_tile, x + first * shape.cols, segment.n_rows, y,
+                   shape.rows);
   }
 }
 
@@ -74,11 +71,14 @@ constexpr size_t kTilesOfTaskForPairs = 8;            // one more is an eighth o
 constexpr size_t kLeastPartBytes = size_t{64} << 10;  // smaller ones cost more than they save
 
 // Calls that want the same input: quantized alike, or all as floats.
-void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
+void multiply_run(const LinearTools& tools, const float* x, std::span<const Segment> segments,
                   std::span<const LinearCall> calls) {
   size_t n_tiles = 0;
-  for (const LinearCall& call : calls) n_tiles += tile_count(call.matrix->shape.rows);
-  const MatrixShape& shape = calls.front().matrix->shape;
+  for (const LinearCall& call : calls) {
+    n_tiles += tile_count(call.tensor->shape.rows) * segments.size();
+  }
+  const size_t n_rows = rows_of(segments);
+  const MatrixShape& shape = calls.front().tensor->shape;
   if (is_integer(shape.number_format)) {
     quantize_rows(tools, x, n_rows, shape.cols, padded_cols(shape));
   }
@@ -86,26 +86,31 @@ void multiply_run(const LinearTools& tools, const float* x, size_t n_rows,
   const auto multiply_tiles = [&](size_t begin, size_t end, size_t /*task*/) {
     size_t first = 0;
     for (const LinearCall& call : calls) {
-      const size_t n = tile_count(call.matrix->shape.rows);
-      const size_t from = begin > first ? begin - first : 0;
-      const size_t to = end > first ? (end - first < n ? end - first : n) : 0;
-      if (from < to) multiply(tools, call, x, n_rows, from, to);
-      first += n;
+      const size_t n = tile_count(call.tensor->shape.rows);
+      for (const Segment& segment : segments) {
+        const size_t from = begin > first ? begin - first : 0;
+        const size_t to = end > first ? (end - first < n ? end - first : n) : 0;
+        if (from < to) multiply(tools, call, segment, x, from, to);
+        first += n;
+      }
     }
   };
   if constexpr (!kSharesAsItGoes) return parallel_ranges(tools.threads, n_tiles, multiply_tiles);
   const size_t n_tasks = tools.threads.n_tasks;
-  if (n_rows < kManyRows) {
+  const size_t rows_together = (n_rows + segments.size() - 1) / segments.size();  // on average
+  if (rows_together < kManyRows) {
     uint64_t n_bytes = 0;
-    for (const LinearCall& call : calls) n_bytes += matrix_bytes(call.matrix->shape);
+    for (const LinearCall& call : calls) {
+      n_bytes += matrix_bytes(call.tensor->shape) * segments.size();
+    }
     const auto n_parts = static_cast<size_t>(
         std::clamp<uint64_t>(n_bytes / n_tasks / kLeastPartBytes, 1, kPartsOfStretch));
     // Where no kernel wants two tiles, shares are equal to the tile; so are those of a small
     // matrix, and where a tile more is much of a share.
     const size_t rows_of_single_tiles =
         is_integer(shape.number_format) ? kIntegerRowsOfSingleTiles : kFloatRowsOfSingleTiles;
-    const bool in_pairs =
-        n_rows > rows_of_single_tiles && n_parts > 1 && n_tiles >= kTilesOfTaskForPairs * n_tasks;
+    const bool in_pairs = rows_together > rows_of_single_tiles && n_parts > 1 &&
+                          n_tiles >= kTilesOfTaskForPairs * n_tasks;
     const size_t unit = in_pairs ? kMostTilesTogether : 1;
     const size_t n_units = (n_tiles + unit - 1) / unit;
     const auto multiply_units = [&](size_t begin, size_t end, size_t task) {
@@ -124,12 +129,13 @@ bool share_input(const Tensor& a, const Tensor& b) {
          (!wants_codes || padded_cols(a.shape) == padded_cols(b.shape));
 }
 
-Status exact_linear(const LinearTools& tools, const float* x, size_t n_rows,
+Status exact_linear(const LinearTools& tools, const float* x, std::span<const Segment> segments,
                     std::span<const LinearCall> calls) {
+  if (segments.empty()) return Status::kOk;
   for (size_t begin = 0; begin < calls.size();) {
     size_t end = begin + 1;
-    while (end < calls.size() && share_input(*calls[begin].matrix, *calls[end].matrix)) ++end;
-    multiply_run(tools, x, n_rows, calls.subspan(begin, end - begin));
+    while (end < calls.size() && share_input(*calls[begin].tensor, *calls[end].tensor)) ++end;
+    multiply_run(tools, x, segments, calls.subspan(begin, end - begin));
     begin = end;
   }
   return Status::kOk;

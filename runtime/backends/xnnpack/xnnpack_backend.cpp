@@ -13,6 +13,9 @@ using xnnpack::OperatorInput;
 using xnnpack::PackedMatrix;
 using xnnpack::SliceOperator;
 
+// Format 2 has no stacks.
+constexpr size_t kMostSegments = 1;
+
 Status xnnpack_needs(const Config& config, uint32_t n_threads, uint32_t prefill_chunk,
                      BackendNeeds* needs) {
   *needs = {};
@@ -22,7 +25,8 @@ Status xnnpack_needs(const Config& config, uint32_t n_threads, uint32_t prefill_
   CRIA_TRY(xnnpack::packed_bytes(config, &packed));
   needs->model_bytes = packed.model;
   needs->workspace_bytes = packed.workspace;
-  needs->step_bytes = (prefill_chunk + kRepeatedParams) * sizeof(xnn_quantization_params);
+  needs->step_bytes =
+      (prefill_chunk + kMostSegments * kRepeatedParams) * sizeof(xnn_quantization_params);
   needs->load_bytes = n_threads * xnnpack::load_layout(config).total;
   return Status::kOk;
 }
@@ -36,25 +40,31 @@ bool share_input(const MatrixShape& a, const MatrixShape& b) {
   return xnnpack::is_integer(a) == xnnpack::is_integer(b) && padded_cols(a) == padded_cols(b);
 }
 
-// Quantizes the rows into the step's scratch, and repeats the last row's parameters.
-void quantize_rows(const LinearTools& tools, const float* x, size_t n_rows,
+// Quantizes the segments' rows into the step's scratch; behind the parameters of a segment the last
+// row's are repeated.
+void quantize_rows(const LinearTools& tools, const float* x, std::span<const Segment> segments,
                    const MatrixShape& shape, xnn_quantization_params* params) {
   const size_t padded = padded_cols(shape);
-  parallel_ranges(tools.threads, n_rows, [&](size_t begin, size_t end, size_t /*task*/) {
+  parallel_ranges(tools.threads, rows_of(segments), [&](size_t begin, size_t end, size_t /*task*/) {
+    size_t segment = 0;
     for (size_t i = begin; i < end; ++i) {
-      params[i] = {.zero_point = 0, .scale = 0.0f};
+      while (i >= size_t{segments[segment].first_row} + segments[segment].n_rows) ++segment;
+      xnn_quantization_params* const row = params + segment * kRepeatedParams + i;
+      *row = {.zero_point = 0, .scale = 0.0f};
       tools.kernels.quantize_row(x + i * shape.cols, shape.cols, padded, padded,
-                                 tools.scratch.codes + i * padded, &params[i].scale, nullptr);
+                                 tools.scratch.codes + i * padded, &row->scale, nullptr);
     }
   });
-  for (size_t i = 0; i < kRepeatedParams; ++i) params[n_rows + i] = params[n_rows - 1];
+  for (const Segment& segment : segments) {
+    xnn_quantization_params* const behind = params + segment.first_row + segment.n_rows;
+    for (size_t i = 0; i < kRepeatedParams; ++i) behind[i] = behind[-1];
+    params += kRepeatedParams;
+  }
 }
 
 // Runs the slices of one matrix that begin in tiles [from, to).
-Status run_slices(const LinearTools& tools, const LinearCall& call, const OperatorInput& input,
-                  size_t from, size_t to) {
-  const MatrixShape& shape = call.matrix->shape;
-  const auto& packed = *static_cast<const PackedMatrix*>(call.matrix->packed);
+Status run_slices(const LinearTools& tools, const MatrixShape& shape, const PackedMatrix& packed,
+                  const OperatorInput& input, size_t from, size_t to, float* y) {
   auto* operators = static_cast<SliceOperator*>(tools.workspace) + packed.first_slice;
   for (size_t i = (from + packed.slice_tiles - 1) / packed.slice_tiles; i < packed.n_slices; ++i) {
     const size_t first_tile = i * packed.slice_tiles;
@@ -65,42 +75,51 @@ Status run_slices(const LinearTools& tools, const LinearCall& call, const Operat
       CRIA_TRY(xnnpack::reshape_operator(shape, slice.op, input.n_rows));
       slice.n_rows = static_cast<uint32_t>(input.n_rows);
     }
-    CRIA_TRY(xnnpack::run_operator(shape, slice.op, input, call.y + first_tile * kTileRows));
+    CRIA_TRY(xnnpack::run_operator(shape, slice.op, input, y + first_tile * kTileRows));
   }
   return Status::kOk;
 }
 
 // Runs all slices of matrices that share an input, split over the threads by rows.
-Status multiply(const LinearTools& tools, const OperatorInput& input,
-                std::span<const LinearCall> calls) {
+Status multiply(const LinearTools& tools, const float* x, std::span<const Segment> segments,
+                const xnn_quantization_params* params, std::span<const LinearCall> calls) {
   size_t n_tiles = 0;
-  for (const LinearCall& call : calls) n_tiles += tile_count(call.matrix->shape.rows);
+  for (const LinearCall& call : calls) {
+    n_tiles += tile_count(call.tensor->shape.rows) * segments.size();
+  }
   std::atomic<Status> failure = Status::kOk;
   parallel_ranges(tools.threads, n_tiles, [&](size_t begin, size_t end, size_t /*task*/) {
     size_t first = 0;
     for (const LinearCall& call : calls) {
-      const size_t from = begin > first ? begin - first : 0;
-      const size_t to = end > first ? end - first : 0;
-      const Status status = run_slices(tools, call, input, from, to);
-      if (status != Status::kOk) failure.store(status);
-      first += tile_count(call.matrix->shape.rows);
+      const MatrixShape& shape = call.tensor->shape;
+      for (size_t i = 0; i < segments.size(); ++i, first += tile_count(shape.rows)) {
+        const size_t row = segments[i].first_row;
+        const OperatorInput input = {.x = x + row * shape.cols,
+                                     .codes = tools.scratch.codes + row * padded_cols(shape),
+                                     .params = params + row + i * kRepeatedParams,
+                                     .n_rows = segments[i].n_rows};
+        const size_t from = begin > first ? begin - first : 0;
+        const size_t to = end > first ? end - first : 0;
+        const Status status =
+            run_slices(tools, shape, xnnpack::packed_matrix(*call.tensor, segments[i].index), input,
+                       from, to, call.y + row * shape.rows);
+        if (status != Status::kOk) failure.store(status);
+      }
     }
   });
   return failure.load();
 }
 
-Status xnnpack_linear(const LinearTools& tools, const float* x, size_t n_rows,
+Status xnnpack_linear(const LinearTools& tools, const float* x, std::span<const Segment> segments,
                       std::span<const LinearCall> calls) {
-  if (n_rows == 0) return Status::kOk;
+  if (rows_of(segments) == 0) return Status::kOk;
   auto* params = reinterpret_cast<xnn_quantization_params*>(tools.scratch.backend);
-  const OperatorInput input = {
-      .x = x, .codes = tools.scratch.codes, .params = params, .n_rows = n_rows};
   while (!calls.empty()) {
-    const MatrixShape& shape = calls.front().matrix->shape;
+    const MatrixShape& shape = calls.front().tensor->shape;
     size_t n = 1;
-    while (n < calls.size() && share_input(shape, calls[n].matrix->shape)) ++n;
-    if (xnnpack::is_integer(shape)) quantize_rows(tools, x, n_rows, shape, params);
-    CRIA_TRY(multiply(tools, input, calls.first(n)));
+    while (n < calls.size() && share_input(shape, calls[n].tensor->shape)) ++n;
+    if (xnnpack::is_integer(shape)) quantize_rows(tools, x, segments, shape, params);
+    CRIA_TRY(multiply(tools, x, segments, params, calls.first(n)));
     calls = calls.subspan(n);
   }
   return Status::kOk;

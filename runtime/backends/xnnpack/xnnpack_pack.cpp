@@ -46,12 +46,12 @@ LoadScratch load_scratch(const PackSource& from, size_t task) {
   return scratch;
 }
 
-// The planes of one matrix, read from their beginnings.
+// The planes of one tensor, read from their beginnings.
 struct PlaneReaders {
-  PlaneReaders(const PackSource& from, const Tensor& matrix, const LoadScratch& scratch)
-      : codes(from.source, from.index, matrix.number, matrix.shape, Plane::kCodes, scratch.chunk,
+  PlaneReaders(const PackSource& from, const Tensor& tensor, const LoadScratch& scratch)
+      : codes(from.source, from.index, tensor.number, tensor.shape, Plane::kCodes, scratch.chunk,
               scratch.raw_codes),
-        scales(from.source, from.index, matrix.number, matrix.shape, Plane::kScales, scratch.chunk,
+        scales(from.source, from.index, tensor.number, tensor.shape, Plane::kScales, scratch.chunk,
                scratch.raw_scales) {}
   PlaneReader codes;
   PlaneReader scales;
@@ -90,11 +90,10 @@ Status read_slice(const MatrixShape& shape, uint32_t n_rows, const LoadScratch& 
   return Status::kOk;
 }
 
-// Packs one matrix to where it was placed.
-Status pack_matrix(const PackSource& from, const LoadScratch& scratch, const Tensor& matrix) {
-  const MatrixShape& shape = matrix.shape;
+// Packs the next matrix of a tensor to where it was placed.
+Status pack_matrix(const MatrixShape& shape, const LoadScratch& scratch, PlaneReaders* readers,
+                   PackedMatrix* packed) {
   const Slicing slicing = slice_matrix(shape);
-  auto* packed = static_cast<PackedMatrix*>(const_cast<void*>(matrix.packed));
   const uint64_t n_bytes = packed->n_bytes;
   Region region = {.base = reinterpret_cast<uint8_t*>(packed),
                    .capacity = n_bytes,
@@ -105,19 +104,38 @@ Status pack_matrix(const PackSource& from, const LoadScratch& scratch, const Ten
   auto* slices = reinterpret_cast<const void**>(take(&region, slicing.n_slices * sizeof(void*)));
   if (record == nullptr || slices == nullptr) return Status::kBackendFailed;
   packed->slices = slices;
-  PlaneReaders readers(from, matrix, scratch);
   const SliceSource source = {.codes = scratch.source_codes, .scales = scratch.source_scales};
   for (uint32_t i = 0; i < slicing.n_slices; ++i) {
     const uint32_t n_rows = rows_of_slice(slicing, i);
-    CRIA_TRY(read_slice(shape, n_rows, scratch, &readers));
+    CRIA_TRY(read_slice(shape, n_rows, scratch, readers));
     CRIA_TRY(pack_slice(shape, n_rows, source, scratch.object, &region, &slices[i]));
   }
   // The plan was made by trial; a matrix that takes anything else would mean it cannot be trusted.
   return region.used == n_bytes ? Status::kOk : Status::kBackendFailed;
 }
 
-Tensor* tensor_to_pack(Weights* weights, uint32_t i) {
-  return const_cast<Tensor*>(packed_tensor(*weights, i));
+Status pack_tensor(const PackSource& from, const LoadScratch& scratch, const Tensor& tensor) {
+  PlaneReaders readers(from, tensor, scratch);
+  for (uint32_t i = 0; i < tensor.n_matrices; ++i) {
+    auto* packed = const_cast<PackedMatrix*>(&packed_matrix(tensor, i));
+    CRIA_TRY(pack_matrix(tensor.shape, scratch, &readers, packed));
+  }
+  return Status::kOk;
+}
+
+// Tensors in the order of packing: lm_head, which is the largest and so leaves no thread alone with
+// it, then those of the file.
+size_t count_tensors(const Weights& weights) { return 1 + weights.tensors.size(); }
+
+const Tensor& tensor_at(const Weights& weights, size_t i) {
+  return i == 0 ? *weights.lm_head : weights.tensors[i - 1];
+}
+
+// All matrices that are multiplied by: lm_head, and what the file's layout is not kept of.
+bool is_to_pack(const Weights& weights, size_t i) {
+  const Tensor& tensor = tensor_at(weights, i);
+  const bool is_packed = tensor.form != TensorForm::kVector && tensor.codes == nullptr;
+  return i == 0 || (is_packed && &tensor != weights.lm_head);
 }
 
 // What matrices of some shapes take: measuring is a trial, and all layers' matrices are of a few
@@ -138,67 +156,68 @@ class Measured {
   }
 
  private:
-  MatrixShape shapes_[64];
-  MatrixBytes bytes_[64];
+  MatrixShape shapes_[64] = {};
+  MatrixBytes bytes_[64] = {};
   size_t n_ = 0;
 };
 
 // Gives every matrix its place in memory [n_bytes]. Places follow from the order alone, whichever
-// thread packs what: lm_head, which is the largest and so leaves no thread alone with it, then the
-// others.
+// thread packs what.
 Status place_matrices(Weights* weights, uint8_t* memory, uint64_t n_bytes) {
   Measured measured;
   uint64_t end = 0;
   uint32_t n_slices = 0;
-  for (uint32_t i = 0; i < packing_places(*weights); ++i) {
-    Tensor* tensor = tensor_to_pack(weights, i);
-    if (tensor == nullptr) continue;
-    const MatrixShape& shape = tensor->shape;
+  for (size_t i = 0; i < count_tensors(*weights); ++i) {
+    if (!is_to_pack(*weights, i)) continue;
+    auto& tensor = const_cast<Tensor&>(tensor_at(*weights, i));
+    const MatrixShape& shape = tensor.shape;
     MatrixBytes bytes = {};
     CRIA_TRY(measured.find(shape, &bytes));
-    if (bytes.packed > n_bytes - end) return Status::kBackendFailed;
     const Slicing slicing = slice_matrix(shape);
-    auto* packed = reinterpret_cast<PackedMatrix*>(memory + end);
-    *packed = {.slices = nullptr,
-               .n_slices = slicing.n_slices,
-               .slice_tiles = static_cast<uint32_t>(tile_count(slicing.rows)),
-               .first_slice = n_slices,
-               .n_bytes = bytes.packed};
-    tensor->packed = packed;
-    end += bytes.packed;
-    n_slices += slicing.n_slices;
+    tensor.packed = memory + end;
+    for (uint32_t k = 0; k < tensor.n_matrices; ++k) {
+      if (bytes.packed > n_bytes - end) return Status::kBackendFailed;
+      *reinterpret_cast<PackedMatrix*>(memory + end) = {
+          .slices = nullptr,
+          .n_slices = slicing.n_slices,
+          .slice_tiles = static_cast<uint32_t>(tile_count(slicing.rows)),
+          .first_slice = n_slices,
+          .n_bytes = bytes.packed};
+      end += bytes.packed;
+      n_slices += slicing.n_slices;
+    }
   }
   return end == n_bytes ? Status::kOk : Status::kBackendFailed;
 }
 
+// Slices of all matrices.
+size_t count_slices(const Weights& weights) {
+  size_t n = 0;
+  for (size_t i = 0; i < count_tensors(weights); ++i) {
+    if (!is_to_pack(weights, i)) continue;
+    const Tensor& tensor = tensor_at(weights, i);
+    n += size_t{tensor.n_matrices} * packed_matrix(tensor, 0).n_slices;
+  }
+  return n;
+}
+
 }  // namespace
 
-uint32_t packing_places(const Weights& weights) {
-  return 1 + static_cast<uint32_t>(weights.tensors.size());
-}
-
-const Tensor* packed_tensor(const Weights& weights, uint32_t i) {
-  if (i == 0) return weights.lm_head;
-  const Tensor* tensor = &weights.tensors[i - 1];
-  // What stays in the file's layout has its place there.
-  const bool is_packed = tensor->form != TensorForm::kVector && tensor->codes == nullptr;
-  return is_packed && tensor != weights.lm_head ? tensor : nullptr;
-}
-
 Status pack_model(const PackSource& from, Weights* weights, uint8_t* memory, uint64_t n_bytes) {
-  const uint32_t n_places = packing_places(*weights);
   CRIA_TRY(place_matrices(weights, memory, n_bytes));
-  std::atomic<uint32_t> next_matrix = 0;
+  std::atomic<size_t> next = 0;
   std::atomic<Status> failure = Status::kOk;
   const auto pack_some = [&](size_t /*begin*/, size_t /*end*/, size_t task) {
     const LoadScratch scratch = load_scratch(from, task);
     for (;;) {
-      const uint32_t i = next_matrix.fetch_add(1);
-      if (i >= n_places || failure.load() != Status::kOk) return;
-      const Tensor* tensor = packed_tensor(*weights, i);
-      if (tensor == nullptr) continue;
-      Status status = pack_matrix(from, scratch, *tensor);
-      if (status == Status::kOk) status = from.progress->add(matrix_bytes(tensor->shape), task);
+      const size_t i = next.fetch_add(1);
+      if (i >= count_tensors(*weights) || failure.load() != Status::kOk) return;
+      if (!is_to_pack(*weights, i)) continue;
+      const Tensor& tensor = tensor_at(*weights, i);
+      Status status = pack_tensor(from, scratch, tensor);
+      if (status == Status::kOk) {
+        status = from.progress->add(tensor.n_matrices * matrix_bytes(tensor.shape), task);
+      }
       if (status != Status::kOk) failure.store(status);
     }
   };
@@ -208,26 +227,23 @@ Status pack_model(const PackSource& from, Weights* weights, uint8_t* memory, uin
 
 Status make_operators(const Config& /*config*/, const Weights& weights, uint8_t* memory,
                       uint64_t n_bytes) {
-  size_t n_slices = 0;
-  for (uint32_t i = 0; i < packing_places(weights); ++i) {
-    const Tensor* tensor = packed_tensor(weights, i);
-    if (tensor != nullptr) n_slices += static_cast<const PackedMatrix*>(tensor->packed)->n_slices;
-  }
   Region region = {.base = memory, .capacity = n_bytes, .n_allowed = 1, .used = 0, .n_asked = 0};
+  const size_t n_slices = count_slices(weights);
   auto* operators =
       reinterpret_cast<SliceOperator*>(take(&region, n_slices * sizeof(SliceOperator)));
   if (operators == nullptr) return Status::kBackendFailed;
-  for (uint32_t i = 0; i < packing_places(weights); ++i) {
-    const Tensor* tensor = packed_tensor(weights, i);
-    if (tensor == nullptr) continue;
-    const Tensor& matrix = *tensor;
-    const auto& packed = *static_cast<const PackedMatrix*>(matrix.packed);
-    const Slicing slicing = slice_matrix(matrix.shape);
-    for (uint32_t slice = 0; slice < packed.n_slices; ++slice) {
-      SliceOperator* made = &operators[packed.first_slice + slice];
-      *made = {.op = nullptr, .n_rows = 0};
-      CRIA_TRY(create_operator(matrix.shape, rows_of_slice(slicing, slice), packed.slices[slice],
-                               &region, &made->op));
+  for (size_t i = 0; i < count_tensors(weights); ++i) {
+    if (!is_to_pack(weights, i)) continue;
+    const Tensor& tensor = tensor_at(weights, i);
+    const Slicing slicing = slice_matrix(tensor.shape);
+    for (uint32_t k = 0; k < tensor.n_matrices; ++k) {
+      const PackedMatrix& packed = packed_matrix(tensor, k);
+      for (uint32_t slice = 0; slice < packed.n_slices; ++slice) {
+        SliceOperator* made = &operators[packed.first_slice + slice];
+        *made = {.op = nullptr, .n_rows = 0};
+        CRIA_TRY(create_operator(tensor.shape, rows_of_slice(slicing, slice), packed.slices[slice],
+                                 &region, &made->op));
+      }
     }
   }
   return region.used == n_bytes ? Status::kOk : Status::kBackendFailed;

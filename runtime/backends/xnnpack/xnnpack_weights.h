@@ -16,7 +16,8 @@
 
 namespace cria::xnnpack {
 
-// What Tensor::packed points to.
+// What Tensor::packed points to; of a stack the record of its first matrix, and behind n_bytes of
+// its memory that of the next one.
 struct PackedMatrix {
   const void* const* slices;  // [n_slices] packed weights, ascending
   uint32_t n_slices;
@@ -62,9 +63,11 @@ struct LoadLayout {
 [[nodiscard]] Status make_operators(const Config& config, const Weights& weights, uint8_t* memory,
                                     uint64_t n_bytes);
 
-// Tensor i of the order in which matrices are packed: lm_head, then those of the file; null where
-// i is the place of one that is not packed.
-[[nodiscard]] uint32_t packing_places(const Weights& weights);
-[[nodiscard]] const Tensor* packed_tensor(const Weights& weights, uint32_t i);
+// The record of a matrix of a tensor that was packed.
+[[nodiscard]] inline const PackedMatrix& packed_matrix(const Tensor& tensor, uint32_t index) {
+  const auto* first = static_cast<const uint8_t*>(tensor.packed);
+  const uint64_t n_bytes = static_cast<const PackedMatrix*>(tensor.packed)->n_bytes;
+  return *reinterpret_cast<const PackedMatrix*>(first + index * static_cast<size_t>(n_bytes));
+}
 
 }  // namespace cria::xnnpack

@@ -2,8 +2,8 @@
 // scratch does not grow with the context.
 #pragma once
 
-#include "quant/blocks/attention.h"
-#include "runtime/blocks/step.h"
+#include "quant/blocks/attention_format.h"
+#include "runtime/blocks/layer_step.h"
 
 namespace cria::attention {
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "quant/blocks/attention.h"
+#include "quant/blocks/attention_format.h"
 #include "runtime/base/features.h"
 #include "runtime/base/scalar_math.h"
 #include "runtime/blocks/attention/attend.h"

@@ -1,6 +1,6 @@
 #include "runtime/blocks/dense/dense.h"
 
-#include "quant/blocks/feed_forward.h"
+#include "quant/blocks/feed_forward_formats.h"
 #include "runtime/base/features.h"
 
 namespace cria::dense {

@@ -1,7 +1,7 @@
 // One MLP, gated or plain (docs/model_format.md, what a layer computes).
 #pragma once
 
-#include "runtime/blocks/step.h"
+#include "runtime/blocks/layer_step.h"
 
 namespace cria::dense {
 

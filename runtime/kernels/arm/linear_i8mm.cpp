@@ -206,10 +206,10 @@ void matmul_q8g_q8_i8mm(const MatrixShape& shape, const uint8_t* codes, const ui
 }  // namespace
 
 void override_i8mm(Kernels* table, uint32_t /*isa_mask*/) {
-  table->matmul_q4_q8 = matmul_q4_q8_i8mm;
-  table->matmul_q4nl_q8 = matmul_q4nl_q8_i8mm;
-  table->matmul_q8_q8 = matmul_q8_q8_i8mm;
-  table->matmul_q8g_q8 = matmul_q8g_q8_i8mm;
+  table->products.of[place_of(format::NumberFormat::kInt4)].codes = matmul_q4_q8_i8mm;
+  table->products.of[place_of(format::NumberFormat::kInt4Nl)].codes = matmul_q4nl_q8_i8mm;
+  table->products.of[place_of(format::NumberFormat::kInt8)].codes = matmul_q8_q8_i8mm;
+  table->products.of[place_of(format::NumberFormat::kInt8G32)].codes = matmul_q8g_q8_i8mm;
 }
 
 }  // namespace cria

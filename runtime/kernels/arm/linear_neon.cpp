@@ -225,13 +225,7 @@ void override_neon(Kernels* table, uint32_t /*isa_mask*/) {
   *table = {
       .quantize_row = quantize_row_neon,
       .quantize_values = quantize_values_neon,
-      .matmul_q4_q8 = matmul_q4_q8_neon,
-      .matmul_q4nl_q8 = matmul_q4nl_q8_neon,
-      .matmul_q8_q8 = matmul_q8_q8_neon,
-      .matmul_q8g_q8 = matmul_q8g_q8_neon,
-      .matmul_f32_f32 = matmul_f32_f32_neon,
-      .matmul_f16_f32 = matmul_f16_f32_neon,
-      .matmul_bf16_f32 = matmul_bf16_f32_neon,
+      .products = table->products,
       .rms_norm = rms_norm_neon,
       .rope = rope_neon,
       .silu_mul = silu_mul_neon,
@@ -245,6 +239,13 @@ void override_neon(Kernels* table, uint32_t /*isa_mask*/) {
       .variants = table->variants,
   };
   fill_variants_neon(table);
+  table->products.of[place_of(format::NumberFormat::kInt4)].codes = matmul_q4_q8_neon;
+  table->products.of[place_of(format::NumberFormat::kInt4Nl)].codes = matmul_q4nl_q8_neon;
+  table->products.of[place_of(format::NumberFormat::kInt8)].codes = matmul_q8_q8_neon;
+  table->products.of[place_of(format::NumberFormat::kInt8G32)].codes = matmul_q8g_q8_neon;
+  table->products.of[place_of(format::NumberFormat::kF32)].floats = matmul_f32_f32_neon;
+  table->products.of[place_of(format::NumberFormat::kF16)].floats = matmul_f16_f32_neon;
+  table->products.of[place_of(format::NumberFormat::kBf16)].floats = matmul_bf16_f32_neon;
 }
 
 }  // namespace cria

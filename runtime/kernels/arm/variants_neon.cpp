@@ -1,4 +1,5 @@
-// What only some families compute, for processors with Advanced SIMD; lane_variants.h has the algorithms.
+// What only some families compute, for processors with Advanced SIMD; lane_variants.h has the
+// algorithms.
 #include "runtime/kernels/lane_variants.h"
 #include "runtime/kernels/overrides.h"
 #include "runtime/kernels/vector_lanes.h"

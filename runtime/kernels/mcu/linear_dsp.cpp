@@ -299,10 +299,10 @@ void matmul_q8g_q8_dsp(const MatrixShape& shape, const uint8_t* codes, const uin
 }  // namespace
 
 void override_dsp(Kernels* table, uint32_t /*isa_mask*/) {
-  table->matmul_q4_q8 = matmul_q4_q8_dsp;
-  table->matmul_q4nl_q8 = matmul_q4nl_q8_dsp;
-  table->matmul_q8_q8 = matmul_q8_q8_dsp;
-  table->matmul_q8g_q8 = matmul_q8g_q8_dsp;
+  table->products.of[place_of(format::NumberFormat::kInt4)].codes = matmul_q4_q8_dsp;
+  table->products.of[place_of(format::NumberFormat::kInt4Nl)].codes = matmul_q4nl_q8_dsp;
+  table->products.of[place_of(format::NumberFormat::kInt8)].codes = matmul_q8_q8_dsp;
+  table->products.of[place_of(format::NumberFormat::kInt8G32)].codes = matmul_q8g_q8_dsp;
   table->scores_q8 = scores_q8_dsp;
 }
 

@@ -249,10 +249,10 @@ void matmul_q8g_q8_helium(const MatrixShape& shape, const uint8_t* codes, const 
 
 void override_helium(Kernels* table, uint32_t /*isa_mask*/) {
   table->quantize_row = quantize_row_helium;
-  table->matmul_q4_q8 = matmul_q4_q8_helium;
-  table->matmul_q4nl_q8 = matmul_q4nl_q8_helium;
-  table->matmul_q8_q8 = matmul_q8_q8_helium;
-  table->matmul_q8g_q8 = matmul_q8g_q8_helium;
+  table->products.of[place_of(format::NumberFormat::kInt4)].codes = matmul_q4_q8_helium;
+  table->products.of[place_of(format::NumberFormat::kInt4Nl)].codes = matmul_q4nl_q8_helium;
+  table->products.of[place_of(format::NumberFormat::kInt8)].codes = matmul_q8_q8_helium;
+  table->products.of[place_of(format::NumberFormat::kInt8G32)].codes = matmul_q8g_q8_helium;
   table->rms_norm = rms_norm_helium;
   table->rope = rope_helium;
   table->silu_mul = silu_mul_helium;

@@ -61,25 +61,6 @@ size_t last_row(const MatrixShape& shape, size_t last_tile) {
   return end < shape.rows ? end : shape.rows;
 }
 
-void matmul_q8(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-               size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-               size_t y_stride) {
-  const size_t cols = padded_cols(shape);
-  const size_t n_groups = cols / kActivationGroup;
-  for (size_t i = 0; i < x.n_rows; ++i) {
-    for (size_t row = first_tile * kTileRows; row < last_row(shape, last_tile); ++row) {
-      float acc = 0.0f;
-      for (size_t group = 0; group < n_groups; ++group) {
-        const int32_t dot = dot_group(shape, codes, row, group, x.codes + i * cols);
-        const float scale =
-            weight_scale(shape, scales, row, group) * x.scales[i * n_groups + group];
-        acc += static_cast<float>(dot) * scale;
-      }
-      y[i * y_stride + row] = acc;
-    }
-  }
-}
-
 // Weight (row, col) of a float matrix.
 float float_weight(const MatrixShape& shape, const uint8_t* codes, size_t row, size_t col) {
   const uint8_t* tile = codes + row / kTileRows * tile_code_bytes(shape);
@@ -98,19 +79,6 @@ float float_weight(const MatrixShape& shape, const uint8_t* codes, size_t row, s
       break;  // not a float's
   }
   return 0.0f;
-}
-
-void matmul_float(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,
-                  size_t last_tile, const float* x, size_t n_rows, float* y, size_t y_stride) {
-  for (size_t i = 0; i < n_rows; ++i) {
-    for (size_t row = first_tile * kTileRows; row < last_row(shape, last_tile); ++row) {
-      float acc = 0.0f;
-      for (size_t col = 0; col < shape.cols; ++col) {
-        acc += float_weight(shape, codes, row, col) * x[i * shape.cols + col];
-      }
-      y[i * y_stride + row] = acc;
-    }
-  }
 }
 
 }  // namespace
@@ -135,46 +103,37 @@ void quantize_row_scalar(const float* x, size_t n, size_t n_padded, size_t group
   }
 }
 
-void matmul_q4_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+void matmul_codes_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                          size_t y_stride) {
-  matmul_q8(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+  const size_t cols = padded_cols(shape);
+  const size_t n_groups = cols / kActivationGroup;
+  for (size_t i = 0; i < x.n_rows; ++i) {
+    for (size_t row = first_tile * kTileRows; row < last_row(shape, last_tile); ++row) {
+      float acc = 0.0f;
+      for (size_t group = 0; group < n_groups; ++group) {
+        const int32_t dot = dot_group(shape, codes, row, group, x.codes + i * cols);
+        const float scale =
+            weight_scale(shape, scales, row, group) * x.scales[i * n_groups + group];
+        acc += static_cast<float>(dot) * scale;
+      }
+      y[i * y_stride + row] = acc;
+    }
+  }
 }
 
-void matmul_q4nl_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                           size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                           size_t y_stride) {
-  matmul_q8(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
-}
-
-void matmul_q8_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                         size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                         size_t y_stride) {
-  matmul_q8(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
-}
-
-void matmul_q8g_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+void matmul_floats_scalar(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,
+                          size_t last_tile, const float* x, size_t n_rows, float* y,
                           size_t y_stride) {
-  matmul_q8(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
-}
-
-void matmul_f32_f32_scalar(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,
-                           size_t last_tile, const float* x, size_t n_rows, float* y,
-                           size_t y_stride) {
-  matmul_float(shape, codes, first_tile, last_tile, x, n_rows, y, y_stride);
-}
-
-void matmul_f16_f32_scalar(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,
-                           size_t last_tile, const float* x, size_t n_rows, float* y,
-                           size_t y_stride) {
-  matmul_float(shape, codes, first_tile, last_tile, x, n_rows, y, y_stride);
-}
-
-void matmul_bf16_f32_scalar(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,
-                            size_t last_tile, const float* x, size_t n_rows, float* y,
-                            size_t y_stride) {
-  matmul_float(shape, codes, first_tile, last_tile, x, n_rows, y, y_stride);
+  for (size_t i = 0; i < n_rows; ++i) {
+    for (size_t row = first_tile * kTileRows; row < last_row(shape, last_tile); ++row) {
+      float acc = 0.0f;
+      for (size_t col = 0; col < shape.cols; ++col) {
+        acc += float_weight(shape, codes, row, col) * x[i * shape.cols + col];
+      }
+      y[i * y_stride + row] = acc;
+    }
+  }
 }
 
 }  // namespace cria

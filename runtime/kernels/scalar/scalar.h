@@ -8,27 +8,13 @@ namespace cria {
 void quantize_row_scalar(const float* x, size_t n, size_t n_padded, size_t group, int8_t* codes,
                          float* scales, int32_t* sums);
 void quantize_values_scalar(const float* x, size_t n, uint8_t* codes, uint16_t* scales);
-void matmul_q4_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
+// Of weights in any format of integers, and of floats.
+void matmul_codes_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                          size_t y_stride);
-void matmul_q4nl_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                           size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                           size_t y_stride);
-void matmul_q8_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                         size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
-                         size_t y_stride);
-void matmul_q8g_q8_scalar(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
-                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
+void matmul_floats_scalar(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,
+                          size_t last_tile, const float* x, size_t n_rows, float* y,
                           size_t y_stride);
-void matmul_f32_f32_scalar(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,
-                           size_t last_tile, const float* x, size_t n_rows, float* y,
-                           size_t y_stride);
-void matmul_f16_f32_scalar(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,
-                           size_t last_tile, const float* x, size_t n_rows, float* y,
-                           size_t y_stride);
-void matmul_bf16_f32_scalar(const MatrixShape& shape, const uint8_t* codes, size_t first_tile,
-                            size_t last_tile, const float* x, size_t n_rows, float* y,
-                            size_t y_stride);
 void rms_norm_scalar(const float* x, const float* weight, size_t n, float epsilon, float* y);
 void rope_scalar(float* x, size_t n_heads, size_t head_dim, const float* cos, const float* sin);
 void silu_mul_scalar(float* gate, const float* up, size_t n);

@@ -71,7 +71,7 @@ void clip(float* x, size_t n, float limit) {
 
 }  // namespace
 
-const VariantKernels kScalarVariants = {
+constinit const VariantKernels kScalarVariants = {
     .layer_norm = layer_norm,
     .activate = {activate<silu>, activate<gelu>, activate<relu_squared>, clamped_swiglu},
     .sigmoid_mul = sigmoid_mul,

@@ -160,16 +160,24 @@ void quantize_values_scalar(const float* x, size_t n, uint8_t* codes, uint16_t* 
   }
 }
 
+namespace {
+
+consteval Products scalar_products() {
+  Products products = {};
+  for (const NumberFormatRow& row : kNumberFormats) {
+    Product& product = products.of[place_of(row.number_format)];
+    product = is_integer(row.number_format) ? Product{.codes = matmul_codes_scalar}
+                                            : Product{.floats = matmul_floats_scalar};
+  }
+  return products;
+}
+
+}  // namespace
+
 const Kernels kScalarKernels = {
     .quantize_row = quantize_row_scalar,
     .quantize_values = quantize_values_scalar,
-    .matmul_q4_q8 = matmul_q4_q8_scalar,
-    .matmul_q4nl_q8 = matmul_q4nl_q8_scalar,
-    .matmul_q8_q8 = matmul_q8_q8_scalar,
-    .matmul_q8g_q8 = matmul_q8g_q8_scalar,
-    .matmul_f32_f32 = matmul_f32_f32_scalar,
-    .matmul_f16_f32 = matmul_f16_f32_scalar,
-    .matmul_bf16_f32 = matmul_bf16_f32_scalar,
+    .products = scalar_products(),
     .rms_norm = rms_norm_scalar,
     .rope = rope_scalar,
     .silu_mul = silu_mul_scalar,
@@ -180,7 +188,7 @@ const Kernels kScalarKernels = {
     .weighted_sum_q8 = weighted_sum_q8_scalar,
     .weighted_sum_f32 = kHasKvF32 ? weighted_sum_f32_scalar : nullptr,
     .weighted_sum_q4 = weighted_sum_q4_scalar,
-    .variants = kHasVariants ? kScalarVariants : VariantKernels{},
+    .variants = {},  // kScalarVariants, where the build has them
 };
 
 }  // namespace cria

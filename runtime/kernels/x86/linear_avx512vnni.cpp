@@ -491,10 +491,11 @@ void multiply(const MatrixShape& shape, const uint8_t* codes, const uint8_t* sca
 // How kinds whose groups have scales ask, and how int8 does, which is one stream.
 template <Asking kWithScales, Asking kOneStream>
 void fill(Kernels* table) {
-  table->matmul_q4_q8 = multiply<Int4, kWithScales>;
-  table->matmul_q4nl_q8 = multiply<Int4Nl, kWithScales>;
-  table->matmul_q8_q8 = multiply<Int8, kOneStream>;
-  table->matmul_q8g_q8 = multiply<Int8G32, kWithScales>;
+  table->products.of[place_of(format::NumberFormat::kInt4)].codes = multiply<Int4, kWithScales>;
+  table->products.of[place_of(format::NumberFormat::kInt4Nl)].codes = multiply<Int4Nl, kWithScales>;
+  table->products.of[place_of(format::NumberFormat::kInt8)].codes = multiply<Int8, kOneStream>;
+  table->products.of[place_of(format::NumberFormat::kInt8G32)].codes =
+      multiply<Int8G32, kWithScales>;
 }
 
 }  // namespace

@@ -153,13 +153,7 @@ void override_avx512vnni(Kernels* table, uint32_t isa_mask) {
   *table = {
       .quantize_row = quantize_row_avx512vnni,
       .quantize_values = quantize_values_avx512vnni,
-      .matmul_q4_q8 = table->matmul_q4_q8,
-      .matmul_q4nl_q8 = table->matmul_q4nl_q8,
-      .matmul_q8_q8 = table->matmul_q8_q8,
-      .matmul_q8g_q8 = table->matmul_q8g_q8,
-      .matmul_f32_f32 = matmul_f32_f32_avx512vnni,
-      .matmul_f16_f32 = matmul_f16_f32_avx512vnni,
-      .matmul_bf16_f32 = matmul_bf16_f32_avx512vnni,
+      .products = table->products,
       .rms_norm = rms_norm_avx512vnni,
       .rope = rope_avx512vnni,
       .silu_mul = silu_mul_avx512vnni,
@@ -173,6 +167,9 @@ void override_avx512vnni(Kernels* table, uint32_t isa_mask) {
       .variants = table->variants,
   };
   fill_variants_avx512vnni(table);
+  table->products.of[place_of(format::NumberFormat::kF32)].floats = matmul_f32_f32_avx512vnni;
+  table->products.of[place_of(format::NumberFormat::kF16)].floats = matmul_f16_f32_avx512vnni;
+  table->products.of[place_of(format::NumberFormat::kBf16)].floats = matmul_bf16_f32_avx512vnni;
 }
 
 }  // namespace cria

@@ -194,9 +194,11 @@ def check_heads(config, kind):
     if mixer == ATTENTION:
         require(queries % keys == 0, "n_key_heads")
         require(values == keys, "n_value_heads")
+        require(queries * value_dim <= MOST_WIDTH, "value_dim")
     elif mixer == LATENT:
         require(keys == 1, "n_key_heads")
         require(values == 1, "n_value_heads")
+        require(queries * value_dim <= MOST_WIDTH, "value_dim")
         require(queries * kind["latent_rank"] <= MOST_WIDTH, "latent_rank")
         require(kind["shared_key_dim"] % 2 == 0 and kind["shared_key_dim"] <= key_dim - 2, "shared_key_dim")
     else:

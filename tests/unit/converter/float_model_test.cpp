@@ -71,6 +71,65 @@ TEST(FloatModel, ASequencesBitsDependOnNothingBesideIt) {
   EXPECT_TRUE(std::equal(alone.begin(), alone.end(), both.begin() + 3 * vocab));
 }
 
+// A layer's own window, and RoPE or none: each layer computes what it does among its like.
+TEST(FloatModel, LayersOfSeveralKindsAreComputedByTheirKinds) {
+  test::TempFolder folder;
+  test::TinyCheckpoint checkpoint;
+  for (size_t i = 0, n = checkpoint.tensors.size(); i < n; ++i) {
+    test::TestTensor tensor = checkpoint.tensors[i];
+    const size_t at = tensor.name.find("layers.0.");
+    if (at == std::string::npos) continue;
+    tensor.name.replace(at, 9, "layers.1.");
+    checkpoint.tensors.push_back(tensor);
+  }
+  checkpoint.config["architectures"] = R"(["SmolLM3ForCausalLM"])";
+  checkpoint.config["model_type"] = R"("smollm3")";
+  checkpoint.config["num_hidden_layers"] = "2";
+  checkpoint.config["use_sliding_window"] = "true";
+  checkpoint.config["sliding_window"] = "3";
+  const std::vector<uint32_t> tokens = {1, 5, 9, 30, 2, 41, 17};
+  hosted::ThreadPool pool(1, hosted::FewerThreads::kAreTaken);
+  // The residual stream before the first layer and behind each.
+  const auto streams = [&](const char* rope, const char* types) {
+    checkpoint.config["no_rope_layers"] = rope;
+    checkpoint.config["layer_types"] = types;
+    checkpoint.write(folder / "model");
+    const Opened opened(folder / "model");
+    const PlannedWeights weights(opened.plan, &pool);
+    const FloatDecoder decoder(opened.config, opened.imported.rope, tokens.size(), &pool);
+    const FloatModel model(decoder, weights, {tokens}, &pool);
+    Floats x(model.n_rows() * opened.config.model->d_model);
+    model.embed(weights.matrix(format::TensorRole::kEmbedding, format::kNone), 0, &x);
+    std::vector<Floats> found;
+    for (uint32_t i = 0; i < 2; ++i) {
+      model.run_layer(i, read_layer(weights, i, PanelFormat::kF32), &x);
+      found.push_back(x);
+    }
+    return found;
+  };
+  constexpr const char* kFull = R"("full_attention")";
+  constexpr const char* kSliding = R"("sliding_attention")";
+  const auto list = [](const char* a, const char* b) {
+    return std::string("[") + a + "," + b + "]";
+  };
+  const std::string both_full = list(kFull, kFull);
+  const std::string both_sliding = list(kSliding, kSliding);
+  const std::vector<Floats> plain = streams("[1,1]", both_full.c_str());
+  const std::vector<Floats> windows = streams("[1,1]", both_sliding.c_str());
+  const std::vector<Floats> without_rope = streams("[0,0]", both_full.c_str());
+  EXPECT_NE(plain[0], windows[0]);
+  EXPECT_NE(plain[0], without_rope[0]);
+  const std::vector<Floats> mixed = streams("[1,0]", list(kSliding, kFull).c_str());
+  EXPECT_EQ(mixed[0], windows[0]);
+  EXPECT_NE(mixed[1], windows[1]);
+  const std::vector<Floats> turned = streams("[0,1]", both_full.c_str());
+  EXPECT_EQ(turned[0], without_rope[0]);
+  EXPECT_NE(turned[1], without_rope[1]);
+  const std::vector<Floats> second = streams("[1,1]", list(kFull, kSliding).c_str());
+  EXPECT_EQ(second[0], plain[0]);
+  EXPECT_NE(second[1], plain[1]);
+}
+
 TEST(FloatModel, FunctionsAreThoseOfTheirNames) {
   std::vector<float> x;
   for (float value = -90; value < 90; value += 0.73f) x.push_back(value);
@@ -111,7 +170,7 @@ TEST(FloatModel, FunctionsAreThoseOfTheirNames) {
     EXPECT_GT(want, 0);
   }
   EXPECT_EQ(divergence(shares.data(), x.data(), x.data(), x.size()), 0);
-  const RotationTable table({1.0f, 0.37f, 1e-4f}, 1.5f, 4000);
+  const RotationTable table(std::vector<float>{1.0f, 0.37f, 1e-4f}, 1.5f, 4000);
   for (size_t position = 0; position < 4000; ++position) {
     for (size_t i = 0; i < 3; ++i) {
       const float frequency = i == 0 ? 1.0f : i == 1 ? 0.37f : 1e-4f;

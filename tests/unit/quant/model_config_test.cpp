@@ -4,9 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
+#include <algorithm>
 #include <cfloat>
-#include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -51,7 +50,7 @@ void for_each_block(const Test& test) {
 std::string fault_of(const std::vector<uint8_t>& section) {
   ConfigBytes bytes = {};
   if (section.size() > sizeof bytes.bytes) return "too long";
-  std::memcpy(bytes.bytes, section.data(), section.size());
+  std::copy(section.begin(), section.end(), bytes.bytes);
   Config config;
   const char* const field = read_config({bytes.bytes, section.size()}, &config);
   return field == nullptr ? "" : field;
@@ -967,7 +966,10 @@ TEST(ModelConfig, CountsAreThoseOfTheMatrices) {
     EXPECT_EQ(split(c.counts[i].count, 1), "matrix counts");
     EXPECT_EQ(split(c.counts[i].count, UINT32_MAX), "matrix counts");
     EXPECT_EQ(fault([&](Counts* n) { (*n)[i].format = 10; }), "");
-    EXPECT_EQ(fault([&](Counts* n) { (*n)[i].format = 11; }), "matrix counts");
+    for (const uint8_t later : {uint8_t{11}, uint8_t{12}}) {
+      EXPECT_EQ(fault([&](Counts* n) { (*n)[i].format = later; }), kLeftOut);
+    }
+    EXPECT_EQ(fault([&](Counts* n) { (*n)[i].format = 13; }), "matrix counts");
     EXPECT_EQ(fault([&](Counts* n) { (*n)[i].format = 255; }), "matrix counts");
     EXPECT_EQ(fault([&](Counts* n) { (*n)[i].kind = 1; }), "matrix counts");
     EXPECT_EQ(fault([&](Counts* n) { (*n)[i].kind = 254; }), "matrix counts");

@@ -12,6 +12,7 @@
 #include <memory>
 #include <random>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "platforms/hosted/base/thread_pool.h"
@@ -19,6 +20,7 @@
 #include "quant/float16.h"
 #include "quant/model_layout.h"
 #include "runtime/backends/backend.h"
+#include "runtime/weights/weight_loader.h"
 #include "tests/support/cpu_time.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/test_configs.h"
@@ -87,6 +89,7 @@ namespace cria {
 namespace {
 
 using format::NumberFormat;
+using format::TensorRole;
 
 constexpr uint32_t kSeed = 77;
 constexpr uint32_t kPrefillChunk = 64;
@@ -157,7 +160,7 @@ void add_plane(const uint8_t* plane, uint64_t n_bytes, Image* image,
   }
 }
 
-Image make_image(const format::ModelConfig& config) {
+Image make_image(const Config& config) {
   std::mt19937 random(kSeed);
   Image image;
   std::vector<format::ChunkEntry> entries;
@@ -169,8 +172,8 @@ Image make_image(const format::ModelConfig& config) {
   for (uint32_t i = 0; i < formats.size(); ++i) {
     const TensorSpec spec = tensor_spec(config, i, formats[i]);
     directory.push_back(tensor_entry(spec, static_cast<uint32_t>(entries.size())));
-    image.tensors.push_back(spec.is_matrix ? random_matrix(spec.shape, &random)
-                                           : std::vector<uint8_t>(tensor_bytes(spec)));
+    image.tensors.push_back(spec.is_matrix() ? random_matrix(spec.shape, &random)
+                                             : std::vector<uint8_t>(tensor_bytes(spec)));
     const uint64_t n_codes = tensor_code_bytes(spec);
     add_plane(image.tensors[i].data(), n_codes, &image, &entries);
     add_plane(image.tensors[i].data() + n_codes, tensor_scale_bytes(spec), &image, &entries);
@@ -193,18 +196,17 @@ int read_image(void* context, uint64_t offset, void* destination, size_t n_bytes
 // As much of a model and a workspace as the backend touches.
 class BackendTest : public testing::Test {
  protected:
-  void open(const format::ModelConfig& config, uint32_t n_threads) {
+  void open(ConfigParts wished, uint32_t n_threads) {
+    parts = std::move(wished);
+    const Config config = parts.view();
     image = make_image(config);
     pool = std::make_unique<hosted::ThreadPool>(n_threads, hosted::FewerThreads::kAreRefused);
     ASSERT_EQ(kXnnpackBackend.needs(config, n_threads, kPrefillChunk, &needs), Status::kOk);
     packed = std::make_unique<Block>(needs.model_bytes);
     operators = std::make_unique<Block>(needs.workspace_bytes);
     loading = std::make_unique<Block>(needs.load_bytes);
-    layers.assign(config.n_layers, {});
-    weights = {};
-    weights.layers = layers.data();
     threads = {n_threads, pool->hook(), pool->context()};
-    for (uint32_t i = 0; i < tensor_count(config); ++i) bind(test::spec_at(config, i), i);
+    bind(config);
     quantized.assign(kPrefillChunk * widest_input(config) + kSlack, 0);
     of_step = std::make_unique<Block>(needs.step_bytes);
     scratch = {quantized.data(), nullptr, nullptr, of_step->data()};
@@ -226,38 +228,48 @@ class BackendTest : public testing::Test {
 
   Status linear(Block* memory, const float* x, size_t n_rows, std::span<const LinearCall> calls) {
     const LinearTools tools = {kScalarKernels, threads, scratch, memory->data()};
-    return kXnnpackBackend.linear(tools, x, n_rows, calls);
+    const Segment all = {0, 0, static_cast<uint32_t>(n_rows)};
+    return kXnnpackBackend.linear(tools, x, {&all, 1}, calls);
   }
   Status linear(const float* x, size_t n_rows, std::span<const LinearCall> calls) {
     return linear(operators.get(), x, n_rows, calls);
   }
 
-  void bind(const TensorSpec& spec, uint32_t tensor) {
-    using format::TensorRole;
-    const bool is_tied = (image.index.config.flags & format::kTiedEmbedding) != 0;
-    Layer* layer = spec.layer == format::kNone ? nullptr : &layers[spec.layer];
-    Matrix* matrix = nullptr;
-    if (spec.role == TensorRole::kEmbedding && is_tied) matrix = &weights.lm_head;
-    if (spec.role == TensorRole::kLmHead) matrix = &weights.lm_head;
-    if (spec.role == TensorRole::kQ) matrix = &layer->q;
-    if (spec.role == TensorRole::kK) matrix = &layer->k;
-    if (spec.role == TensorRole::kV) matrix = &layer->v;
-    if (spec.role == TensorRole::kO) matrix = &layer->o;
-    if (spec.role == TensorRole::kGate) matrix = &layer->gate;
-    if (spec.role == TensorRole::kUp) matrix = &layer->up;
-    if (spec.role == TensorRole::kDown) matrix = &layer->down;
-    if (matrix != nullptr) *matrix = {spec.shape, tensor, nullptr, nullptr, nullptr, nullptr};
+  // The tensors as they are before a backend packs those without a place.
+  void bind(const Config& config) {
+    const std::vector<MatrixFormat> formats = test::formats_of(config);
+    const size_t n_objects = config.kinds.size() + config.layers.size() + formats.size() + 8;
+    objects = std::make_unique<Block>(n_objects * kKindObjectBytes);
+    Carver carver(objects->data());
+    lay_out_weights(config, &carver, &weights);
+    ASSERT_LE(carver.taken(), objects->memory.size());
+    TensorWalk walk(config);
+    TensorSpec spec = {};
+    for (uint32_t i = 0; i < formats.size() && walk.next(formats[i], &spec); ++i) {
+      Tensor& tensor = weights.tensors[i];
+      tensor.shape = spec.shape;
+      tensor.n_matrices = spec.n_matrices;
+      tensor.number = i;
+      tensor.form = spec.form;
+      if (is_kept(spec, KeptTensors::kVectorsAndTables)) tensor.codes = image.tensors[i].data();
+      const bool is_tied = has_flag(config, format::kTiedEmbedding);
+      if (is_tied && spec.role == TensorRole::kEmbedding) *weights.lm_head = tensor;
+    }
+  }
+
+  [[nodiscard]] const Tensor& matrix(size_t layer, TensorRole role) const {
+    return *weights.layers[layer].find(role);
   }
 
   // Multiplies the matrices, which share an input, and compares.
-  void check_linear(const std::vector<const Matrix*>& matrices, size_t n_rows) {
+  void check_linear(const std::vector<const Tensor*>& matrices, size_t n_rows) {
     const uint32_t cols = matrices.front()->shape.cols;
     std::vector<float> x(n_rows * cols + kSlack, 0.0f);
     for (float& value : x) value = normal(random);
     std::vector<std::vector<float>> outputs;
     outputs.reserve(matrices.size());
     std::vector<LinearCall> calls;
-    for (const Matrix* m : matrices) {
+    for (const Tensor* m : matrices) {
       outputs.emplace_back(n_rows * m->shape.rows + 1, kCanary);
       calls.push_back({m, outputs.back().data()});
     }
@@ -274,11 +286,11 @@ class BackendTest : public testing::Test {
     }
   }
 
-  void compare(const Matrix& m, const std::vector<float>& x, size_t n_rows,
+  void compare(const Tensor& m, const std::vector<float>& x, size_t n_rows,
                const std::vector<float>& y) {
     const MatrixShape& shape = m.shape;
     const bool is_float = tile_scale_bytes(shape) == 0;
-    const std::vector<uint8_t>& planes = image.tensors[m.tensor];
+    const std::vector<uint8_t>& planes = image.tensors[m.number];
     // Rounded additions as in xnnpack_operator_test.cpp, the widest of the formats.
     const double bound = (double(padded_cols(shape)) + 4) * kEpsilon;
     ASSERT_LE(bound, 1e-4);
@@ -298,7 +310,7 @@ class BackendTest : public testing::Test {
           magnitude += std::fabs(term);
         }
         ASSERT_LE(std::fabs(sum - static_cast<double>(y[i * shape.rows + row])), bound * magnitude)
-            << "tensor " << m.tensor << " row " << row << " of " << n_rows << " seed " << kSeed;
+            << "tensor " << m.number << " row " << row << " of " << n_rows << " seed " << kSeed;
         ++n_compared;
       }
     }
@@ -317,8 +329,8 @@ class BackendTest : public testing::Test {
     }
   }
 
-  void check_model(const format::ModelConfig& config, uint32_t n_threads) {
-    ASSERT_EQ(check_config(config), nullptr);
+  void check_model(ConfigParts config, uint32_t n_threads) {
+    ASSERT_EQ(check_config(config.view()), nullptr);
     open(config, n_threads);
     if (HasFatalFailure()) return;
     g_allocations = 0;
@@ -333,12 +345,14 @@ class BackendTest : public testing::Test {
     loading.reset();
     const std::vector<uint8_t> as_packed = packed->bytes();
     for (const size_t n_rows : {size_t{1}, size_t{2}, size_t{7}, size_t{64}, size_t{1}}) {
-      const Layer& layer = layers.back();
-      check_linear({&layer.q, &layer.k, &layer.v}, n_rows);
-      check_linear({&layer.o}, n_rows);
-      check_linear({&layer.gate, &layer.up}, n_rows);
-      check_linear({&layer.down}, n_rows);
-      check_linear({&weights.lm_head}, n_rows);
+      const Layer& layer = weights.layers.back();
+      check_linear(
+          {layer.find(TensorRole::kQ), layer.find(TensorRole::kK), layer.find(TensorRole::kV)},
+          n_rows);
+      check_linear({layer.find(TensorRole::kO)}, n_rows);
+      check_linear({layer.find(TensorRole::kGate), layer.find(TensorRole::kUp)}, n_rows);
+      check_linear({layer.find(TensorRole::kDown)}, n_rows);
+      check_linear({weights.lm_head}, n_rows);
       if (HasFatalFailure()) return;
     }
     EXPECT_EQ(std::memcmp(packed->data(), as_packed.data(), as_packed.size()), 0)
@@ -347,6 +361,7 @@ class BackendTest : public testing::Test {
   }
 
   static constexpr size_t kSlack = 128;
+  ConfigParts parts;
   Image image;
   BackendNeeds needs = {};
   std::unique_ptr<hosted::ThreadPool> pool;
@@ -357,22 +372,27 @@ class BackendTest : public testing::Test {
   std::unique_ptr<Block> of_step;
   std::vector<int8_t> quantized;
   LinearScratch scratch = {};
-  std::vector<Layer> layers;
+  std::unique_ptr<Block> objects;
   Weights weights = {};
   std::mt19937 random{kSeed};
   std::normal_distribution<float> normal;
   size_t n_compared = 0;
 };
 
+void set_heads(uint16_t n_query_heads, uint16_t n_key_heads, uint16_t head_dim, ConfigParts* c) {
+  format::LayerKind& kind = c->kinds[0];
+  kind.n_query_heads = n_query_heads;
+  kind.n_key_heads = kind.n_value_heads = n_key_heads;
+  test::set_head_dim(c, head_dim);
+}
+
 // Sizes that are no multiple of anything; the larger matrices take several slices and chunks.
-format::ModelConfig odd_config(NumberFormat weights, uint16_t group_size) {
-  format::ModelConfig c = test::small_config(weights, group_size);
-  c.d_model = 150;
-  c.n_heads = 5;
-  c.n_kv_heads = 1;
-  c.head_dim = 18;
-  c.d_ff = 1101;
-  c.vocab_size = 1003;
+ConfigParts odd_config(NumberFormat weights, uint16_t group_size) {
+  ConfigParts c = test::small_config(weights, group_size);
+  set_heads(5, 1, 18, &c);
+  c.kinds[0].d_ff = 1101;
+  c.model.d_model = 150;
+  c.model.vocab_size = 1003;
   return c;
 }
 
@@ -395,36 +415,40 @@ TEST_F(BackendTest, Bf16MatchesTheReferenceWithoutTheHeap) {
 }
 
 TEST_F(BackendTest, ATiedEmbeddingIsPackedAsTheLanguageModelHead) {
-  format::ModelConfig c = odd_config(NumberFormat::kInt4, 32);
-  c.flags |= format::kTiedEmbedding;
+  ConfigParts c = odd_config(NumberFormat::kInt4, 32);
+  c.model.flags |= format::kTiedEmbedding;
   test::mend_counts(&c);
   check_model(c, 2);
 }
 
-// Counts matrices of a role as of these formats, the last one for the rest of the layers.
-void set_formats(format::MatrixRole role, std::initializer_list<MatrixFormat> formats,
-                 format::ModelConfig* c) {
-  auto& counts = c->n_matrices[static_cast<size_t>(role)];
-  std::memset(counts, 0, sizeof counts);
-  for (const MatrixFormat& f : formats) ++counts[place_of(f)];
-  counts[place_of(*(formats.end() - 1))] += static_cast<uint16_t>(c->n_layers - formats.size());
+// Gives the layers' matrices of a role these formats, the last one to the rest of the layers; the
+// others stay.
+void set_formats(TensorRole role, std::initializer_list<MatrixFormat> formats, ConfigParts* c) {
+  std::vector<MatrixFormat> of_all = test::formats_of(c->view());
+  for (uint32_t i = 0; i < of_all.size(); ++i) {
+    const TensorSpec spec = tensor_spec(c->view(), i, of_all[i]);
+    if (spec.role == role) {
+      of_all[i] = *(formats.begin() + std::min<size_t>(spec.layer, formats.size() - 1));
+    }
+  }
+  test::set_formats(c, of_all);
 }
 
 TEST_F(BackendTest, MatricesOfOneInputMayHaveDifferentFormats) {
-  format::ModelConfig c = odd_config(NumberFormat::kInt4, 32);
-  set_formats(format::MatrixRole::kK, {{NumberFormat::kF32, 0}}, &c);
-  set_formats(format::MatrixRole::kV, {{NumberFormat::kInt4, 128}}, &c);
-  set_formats(format::MatrixRole::kUp, {{NumberFormat::kInt8, 0}}, &c);
+  ConfigParts c = odd_config(NumberFormat::kInt4, 32);
+  set_formats(TensorRole::kK, {{NumberFormat::kF32, 0}}, &c);
+  set_formats(TensorRole::kV, {{NumberFormat::kInt4, 128}}, &c);
+  set_formats(TensorRole::kUp, {{NumberFormat::kInt8, 0}}, &c);
   check_model(c, 2);
 }
 
 TEST_F(BackendTest, LayersMayHaveDifferentFormats) {
-  format::ModelConfig c = odd_config(NumberFormat::kInt4, 32);
-  c.n_layers = 3;
+  ConfigParts c = odd_config(NumberFormat::kInt4, 32);
+  c.layers.assign(3, 0);
   test::mend_counts(&c);
-  set_formats(format::MatrixRole::kQ,
+  set_formats(TensorRole::kQ,
               {{NumberFormat::kInt8, 0}, {NumberFormat::kInt4, 64}, {NumberFormat::kF16, 0}}, &c);
-  set_formats(format::MatrixRole::kDown,
+  set_formats(TensorRole::kDown,
               {{NumberFormat::kInt4, 32}, {NumberFormat::kInt4, 128}, {NumberFormat::kInt8, 0}},
               &c);
   for (const uint32_t n_threads : {1u, 3u}) check_model(c, n_threads);
@@ -435,11 +459,10 @@ TEST_F(BackendTest, MatricesMayHaveFewerRowsThanATile) {
   for (const NumberFormat number_format :
        {NumberFormat::kInt4, NumberFormat::kInt8, NumberFormat::kF32}) {
     const bool is_int4 = number_format == NumberFormat::kInt4;
-    format::ModelConfig c = odd_config(number_format, static_cast<uint16_t>(is_int4 ? 32 : 0));
-    c.n_heads = 2;
-    c.head_dim = 4;
-    c.d_ff = 3;
-    c.vocab_size = 15;
+    ConfigParts c = odd_config(number_format, static_cast<uint16_t>(is_int4 ? 32 : 0));
+    set_heads(2, 1, 4, &c);
+    c.kinds[0].d_ff = 3;
+    c.model.vocab_size = 15;
     for (const uint32_t n_threads : {1u, 3u}) check_model(c, n_threads);
   }
 }
@@ -450,7 +473,7 @@ TEST_F(BackendTest, ThreadsDoNotChangeABit) {
     open(odd_config(NumberFormat::kInt4, 32), n_threads);
     ASSERT_EQ(load(), Status::kOk);
     ASSERT_EQ(start(), Status::kOk);
-    const Matrix& gate = layers[0].gate;
+    const Tensor& gate = matrix(0, TensorRole::kGate);
     std::mt19937 same_every_time(kSeed);
     std::vector<float> x(7 * gate.shape.cols + kSlack);
     for (float& value : x) value = normal(same_every_time);
@@ -466,7 +489,7 @@ TEST_F(BackendTest, RowsThatAreZeroOrNotFiniteGiveZeros) {
   open(odd_config(NumberFormat::kInt8, 0), 1);
   ASSERT_EQ(load(), Status::kOk);
   ASSERT_EQ(start(), Status::kOk);
-  const Matrix& q = layers[0].q;
+  const Tensor& q = matrix(0, TensorRole::kQ);
   std::vector<float> x(2 * q.shape.cols + kSlack, 0.0f);
   x[q.shape.cols] = INFINITY;
   std::vector<float> y(2 * q.shape.rows, kCanary);
@@ -476,15 +499,15 @@ TEST_F(BackendTest, RowsThatAreZeroOrNotFiniteGiveZeros) {
 }
 
 TEST_F(BackendTest, ADamagedChunkIsFoundWhateverThreadReadsIt) {
-  const format::ModelConfig c = odd_config(NumberFormat::kInt4, 32);
+  ConfigParts c = odd_config(NumberFormat::kInt4, 32);
   open(c, 3);
   size_t n_damaged = 0;
   const auto* entries = reinterpret_cast<const format::ChunkEntry*>(image.bytes.data());
   uint32_t chunk = 0;
-  for (uint32_t i = 0; i < tensor_count(c); ++i) {
-    const TensorSpec spec = test::spec_at(c, i);
+  for (uint32_t i = 0; i < tensor_count(c.view()); ++i) {
+    const TensorSpec spec = test::spec_at(c.view(), i);
     const uint32_t n_chunks = tensor_chunk_count(spec);
-    const bool is_packed = spec.is_matrix && spec.role != format::TensorRole::kEmbedding;
+    const bool is_packed = spec.is_matrix() && spec.role != format::TensorRole::kEmbedding;
     for (uint32_t end = chunk + n_chunks; chunk < end; ++chunk) {
       uint8_t& byte = image.bytes[entries[chunk].offset + entries[chunk].raw_bytes / 2];
       byte ^= 0x10;
@@ -518,7 +541,7 @@ TEST_F(BackendTest, WorkspacesOfOneModelTakeTurns) {
   ASSERT_EQ(start(), Status::kOk);
   Block other(needs.workspace_bytes);
   ASSERT_EQ(start(&other, needs.workspace_bytes), Status::kOk);
-  const Matrix& up = layers[1].up;
+  const Tensor& up = matrix(1, TensorRole::kUp);
   std::vector<float> x(kPrefillChunk * up.shape.cols + kSlack);
   for (float& value : x) value = normal(random);
   std::vector<float> y(kPrefillChunk * up.shape.rows);
@@ -543,15 +566,14 @@ TEST_F(BackendTest, WorkspacesOfOneModelTakeTurns) {
 }
 
 TEST(XnnpackNeeds, AreQuickAndTheSameEveryTimeForABillionParameters) {
-  format::ModelConfig c = test::small_config(NumberFormat::kInt4, 32);
-  c.n_layers = 16;
-  test::mend_counts(&c);
-  c.d_model = 2048;
-  c.n_heads = 32;
-  c.n_kv_heads = 8;
-  c.head_dim = 64;
-  c.d_ff = 8192;
-  c.vocab_size = 128256;
+  ConfigParts parts = test::small_config(NumberFormat::kInt4, 32);
+  parts.layers.assign(16, 0);
+  test::mend_counts(&parts);
+  parts.model.d_model = 2048;
+  set_heads(32, 8, 64, &parts);
+  parts.kinds[0].d_ff = 8192;
+  parts.model.vocab_size = 128256;
+  const Config c = parts.view();
   BackendNeeds first = {};
   ASSERT_EQ(kXnnpackBackend.needs(c, 2, kPrefillChunk, &first), Status::kOk);
   BackendNeeds second = {};
@@ -582,32 +604,32 @@ TEST(XnnpackNeeds, AreQuickAndTheSameEveryTimeForABillionParameters) {
 }
 
 TEST(XnnpackNeeds, RefuseScalesOfEitherSign) {
-  format::ModelConfig c = test::small_config(NumberFormat::kInt4, 32);
+  ConfigParts c = test::small_config(NumberFormat::kInt4, 32);
   BackendNeeds needs = {};
-  EXPECT_EQ(kXnnpackBackend.needs(c, 1, kPrefillChunk, &needs), Status::kOk);
-  c.flags |= format::kSignedScales;
-  EXPECT_EQ(kXnnpackBackend.needs(c, 1, kPrefillChunk, &needs), Status::kUnsupported);
+  EXPECT_EQ(kXnnpackBackend.needs(c.view(), 1, kPrefillChunk, &needs), Status::kOk);
+  c.model.flags |= format::kSignedScales;
+  EXPECT_EQ(kXnnpackBackend.needs(c.view(), 1, kPrefillChunk, &needs), Status::kUnsupported);
 }
 
 TEST(XnnpackNeeds, RefuseUnevenCodes) {
   BackendNeeds needs = {};
-  const format::ModelConfig c = test::small_config(NumberFormat::kInt4Nl, 64);
-  EXPECT_EQ(kXnnpackBackend.needs(c, 1, kPrefillChunk, &needs), Status::kUnsupported);
+  ConfigParts c = test::small_config(NumberFormat::kInt4Nl, 64);
+  EXPECT_EQ(kXnnpackBackend.needs(c.view(), 1, kPrefillChunk, &needs), Status::kUnsupported);
 }
 
 TEST(XnnpackNeeds, RefuseInt8WithScalesOfGroups) {
   BackendNeeds needs = {};
-  format::ModelConfig c = test::small_config(NumberFormat::kInt8G32, 32);
-  EXPECT_EQ(kXnnpackBackend.needs(c, 1, kPrefillChunk, &needs), Status::kUnsupported);
+  ConfigParts c = test::small_config(NumberFormat::kInt8G32, 32);
+  EXPECT_EQ(kXnnpackBackend.needs(c.view(), 1, kPrefillChunk, &needs), Status::kUnsupported);
 }
 
 TEST(XnnpackNeeds, RefuseIntegerSumsThatCouldOverflow) {
-  format::ModelConfig c = test::small_config(NumberFormat::kInt8, 0);
-  c.d_ff = 65536;
+  ConfigParts c = test::small_config(NumberFormat::kInt8, 0);
+  c.kinds[0].d_ff = 65536;
   BackendNeeds needs = {};
-  EXPECT_EQ(kXnnpackBackend.needs(c, 1, kPrefillChunk, &needs), Status::kOk);
-  c.d_ff = 65537;
-  EXPECT_EQ(kXnnpackBackend.needs(c, 1, kPrefillChunk, &needs), Status::kUnsupported);
+  EXPECT_EQ(kXnnpackBackend.needs(c.view(), 1, kPrefillChunk, &needs), Status::kOk);
+  c.kinds[0].d_ff = 65537;
+  EXPECT_EQ(kXnnpackBackend.needs(c.view(), 1, kPrefillChunk, &needs), Status::kUnsupported);
 }
 
 TEST(XnnpackHeapTrap, SeesAllocations) {

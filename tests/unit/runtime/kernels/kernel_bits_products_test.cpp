@@ -137,8 +137,8 @@ std::vector<Size> mixed_sizes() {
 }
 
 void check_integer(const Kernels& table, NumberFormat number_format, uint16_t group_size) {
-  const MatmulQ8 want = integer_product(kScalarKernels, number_format);
-  const MatmulQ8 got = integer_product(table, number_format);
+  const MatmulQ8 want = kScalarKernels.products.of[place_of(number_format)].codes;
+  const MatmulQ8 got = table.products.of[place_of(number_format)].codes;
   const auto compare_tiles = [&](const Size& size, Codes weights, Codes inputs,
                                  std::span<const Tiles> ranges) {
     const MatrixShape shape = {size.rows, size.cols, number_format, group_size};
@@ -201,7 +201,9 @@ void compare_float(MatmulF32 want, MatmulF32 got, const Size& size, NumberFormat
       << static_cast<int>(fill);
 }
 
-void check_float(MatmulF32 want, MatmulF32 got, NumberFormat number_format) {
+void check_float(const Kernels& table, NumberFormat number_format) {
+  const MatmulF32 want = kScalarKernels.products.of[place_of(number_format)].floats;
+  const MatmulF32 got = table.products.of[place_of(number_format)].floats;
   for (const Size& size : product_sizes()) {
     for (const Tiles tiles : ranges_of(size.rows)) {
       for (const Edge edge : kEdges) {
@@ -221,11 +223,11 @@ void check_float(MatmulF32 want, MatmulF32 got, NumberFormat number_format) {
   }
 }
 
-void check_f32(const Kernels& table) {
-  check_float(kScalarKernels.matmul_f32_f32, table.matmul_f32_f32, NumberFormat::kF32);
-}
+void check_f32(const Kernels& table) { check_float(table, NumberFormat::kF32); }
 // Every weight of 16 bits times 1, a row of W each.
-void check_every_weight(MatmulF32 want, MatmulF32 got, NumberFormat number_format) {
+void check_every_weight(const Kernels& table, NumberFormat number_format) {
+  const MatmulF32 want = kScalarKernels.products.of[place_of(number_format)].floats;
+  const MatmulF32 got = table.products.of[place_of(number_format)].floats;
   constexpr uint32_t kPatterns = 1u << 16;
   constexpr size_t kRows = 7;  // blocks of all kinds
   std::vector<uint16_t> codes(kPatterns);
@@ -245,12 +247,12 @@ void check_every_weight(MatmulF32 want, MatmulF32 got, NumberFormat number_forma
 }
 
 void check_f16(const Kernels& table) {
-  check_float(kScalarKernels.matmul_f16_f32, table.matmul_f16_f32, NumberFormat::kF16);
-  check_every_weight(kScalarKernels.matmul_f16_f32, table.matmul_f16_f32, NumberFormat::kF16);
+  check_float(table, NumberFormat::kF16);
+  check_every_weight(table, NumberFormat::kF16);
 }
 void check_bf16(const Kernels& table) {
-  check_float(kScalarKernels.matmul_bf16_f32, table.matmul_bf16_f32, NumberFormat::kBf16);
-  check_every_weight(kScalarKernels.matmul_bf16_f32, table.matmul_bf16_f32, NumberFormat::kBf16);
+  check_float(table, NumberFormat::kBf16);
+  check_every_weight(table, NumberFormat::kBf16);
 }
 
 constexpr KernelRow kKernelRows[] = {

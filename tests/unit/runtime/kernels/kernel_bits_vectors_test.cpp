@@ -5,6 +5,7 @@
 #include "quant/float16.h"
 #include "quant/tile16.h"
 #include "runtime/base/scalar_math.h"
+#include "runtime/kernels/scalar/scalar.h"
 #include "tests/unit/runtime/kernels/kernel_bits.h"
 
 namespace cria {
@@ -198,7 +199,7 @@ void check_layer_norm(const Kernels& table) {
     const std::vector<float> x = floats(n, fill, 1);
     const std::vector<float> weight_bias = floats(2 * n, Fill::kRandom, 2);
     std::vector<float> y(n);
-    kScalarKernels.variants.layer_norm(x.data(), weight_bias.data(), n, 1e-5f, y.data());
+    kScalarVariants.layer_norm(x.data(), weight_bias.data(), n, 1e-5f, y.data());
     const float* weights = rooms[1].copy(weight_bias.data(), 2 * n, edge);
     float* got = rooms[2].copy(y.data(), n, edge);
     table.variants.layer_norm(rooms[0].copy(x.data(), n, edge), weights, n, 1e-5f, got);
@@ -224,8 +225,7 @@ void check_activations(const Kernels& table) {
         if (!is_gated && act == std::size(table.variants.activate) - 1) continue;
         std::vector<float> want = x;
         float* got = rooms[0].copy(x.data(), n, edge);
-        kScalarKernels.variants.activate[act](want.data(), is_gated ? up.data() : nullptr, n,
-                                              1.702f, 7.0f);
+        kScalarVariants.activate[act](want.data(), is_gated ? up.data() : nullptr, n, 1.702f, 7.0f);
         const float* got_up = rooms[1].copy(up.data(), n, edge);
         table.variants.activate[act](got, is_gated ? got_up : nullptr, n, 1.702f, 7.0f);
         EXPECT_TRUE(same_arrays(want.data(), got, n)) << n << " activation " << act;
@@ -240,7 +240,7 @@ void check_sigmoid_mul(const Kernels& table) {
     std::vector<float> y = floats(n, fill, 1);
     const std::vector<float> gate = floats(n, Fill::kRandom, 2);
     float* got = rooms[0].copy(y.data(), n, edge);
-    kScalarKernels.variants.sigmoid_mul(y.data(), gate.data(), n);
+    kScalarVariants.sigmoid_mul(y.data(), gate.data(), n);
     table.variants.sigmoid_mul(got, rooms[1].copy(gate.data(), n, edge), n);
     EXPECT_TRUE(same_arrays(y.data(), got, n)) << n;
   });
@@ -254,7 +254,7 @@ void check_cap_and_clip(const Kernels& table) {
       for (const auto kernel : {&VariantKernels::cap, &VariantKernels::clip}) {
         std::vector<float> want = x;
         float* got = room.copy(x.data(), n, edge);
-        (kScalarKernels.variants.*kernel)(want.data(), n, limit);
+        (kScalarVariants.*kernel)(want.data(), n, limit);
         (table.variants.*kernel)(got, n, limit);
         EXPECT_TRUE(same_arrays(want.data(), got, n)) << n;
       }

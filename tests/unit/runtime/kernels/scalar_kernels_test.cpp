@@ -129,12 +129,9 @@ TEST(ScalarKernels, IntegerProductsAreTheSumOfScaledGroups) {
                           &scales[i * padded / 32], &sums[i * padded / 32]);
     }
     std::vector<float> y(kRows * shape.rows, -1.0f);
-    const auto kernel = shape.number_format == NumberFormat::kInt4   ? matmul_q4_q8_scalar
-                        : shape.number_format == NumberFormat::kInt8 ? matmul_q8_q8_scalar
-                                                                     : matmul_q8g_q8_scalar;
     const QuantizedRows rows = {codes.data(), scales.data(), sums.data(), kRows};
-    kernel(shape, w.codes.data(), w.scales.data(), 0, tile_count(shape.rows), rows, y.data(),
-           shape.rows);
+    matmul_codes_scalar(shape, w.codes.data(), w.scales.data(), 0, tile_count(shape.rows), rows,
+                        y.data(), shape.rows);
     std::vector<float> row(shape.cols);
     for (size_t r = 0; r < shape.rows; ++r) {
       unpack_row(shape, w.codes.data(), w.scales.data(), r, row.data());
@@ -164,10 +161,7 @@ TEST(ScalarKernels, FloatProductsAreWithinTheBoundOfSequentialSums) {
     const Planes w = pack(shape, random_floats(21 * 67, 5, 1.0f));
     const std::vector<float> x = random_floats(2 * 67, 6, 1.0f);
     std::vector<float> y(2 * 21);
-    const auto kernel = f == NumberFormat::kF32   ? matmul_f32_f32_scalar
-                        : f == NumberFormat::kF16 ? matmul_f16_f32_scalar
-                                                  : matmul_bf16_f32_scalar;
-    kernel(shape, w.codes.data(), 0, 2, x.data(), 2, y.data(), 21);
+    matmul_floats_scalar(shape, w.codes.data(), 0, 2, x.data(), 2, y.data(), 21);
     std::vector<float> row(67);
     for (size_t r = 0; r < 21; ++r) {
       unpack_row(shape, w.codes.data(), nullptr, r, row.data());
@@ -191,7 +185,7 @@ TEST(ScalarKernels, ProductsWriteOnlyTheTilesAskedFor) {
   std::vector<float> y(40, -7.0f);
   const int32_t sum = 32;
   const QuantizedRows rows = {x.data(), &x_scale, &sum, 1};
-  matmul_q8_q8_scalar(shape, w.codes.data(), w.scales.data(), 1, 2, rows, y.data(), 40);
+  matmul_codes_scalar(shape, w.codes.data(), w.scales.data(), 1, 2, rows, y.data(), 40);
   for (size_t r = 0; r < 40; ++r) EXPECT_EQ(y[r] == -7.0f, r < 16 || r >= 32) << r;
 }
 

@@ -8,7 +8,9 @@ namespace cria {
 namespace {
 
 std::array<MatmulQ8, 4> integer_products(const Kernels& table) {
-  return {table.matmul_q4_q8, table.matmul_q4nl_q8, table.matmul_q8_q8, table.matmul_q8g_q8};
+  const auto of = [&](format::NumberFormat f) { return table.products.of[place_of(f)].codes; };
+  return {of(format::NumberFormat::kInt4), of(format::NumberFormat::kInt4Nl),
+          of(format::NumberFormat::kInt8), of(format::NumberFormat::kInt8G32)};
 }
 
 Kernels selected(uint32_t mask) {
@@ -35,8 +37,24 @@ TEST(SelectKernels, AskForWeightsOtherwiseWhereThereIsAvxVnni) {
     EXPECT_NE(integer_products(zen4)[i], integer_products(avx2)[i]) << i;
     EXPECT_NE(integer_products(alone)[i], integer_products(scalar)[i]) << i;
   }
-  EXPECT_EQ(zen5.matmul_f32_f32, zen4.matmul_f32_f32);
+  constexpr size_t kF32 = place_of(format::NumberFormat::kF32);
+  EXPECT_EQ(zen5.products.of[kF32].floats, zen4.products.of[kF32].floats);
   EXPECT_EQ(zen5.scores_q8, zen4.scores_q8);
+}
+
+// A format that no ISA of a build has a kernel for is multiplied all the same.
+TEST(SelectKernels, GiveEachFormatAProductOnEveryIsa) {
+  for (const IsaEntry& isa : kIsaList) {
+    if ((built_isas() & isa.bit) == 0) continue;
+    const Kernels table = selected(isa.bit);
+    for (const NumberFormatRow& row : kNumberFormats) {
+      const Product product = table.products.of[place_of(row.number_format)];
+      const bool is_there =
+          is_integer(row.number_format) ? product.codes != nullptr : product.floats != nullptr;
+      EXPECT_TRUE(is_there) << isa.name << " " << row.name;
+    }
+    for (const Activate activate : table.variants.activate) EXPECT_NE(activate, nullptr);
+  }
 }
 
 }  // namespace

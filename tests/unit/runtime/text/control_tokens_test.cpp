@@ -48,10 +48,10 @@ struct Texts {
       chat.strings[i] = strings[i].data();
       chat.header.string_bytes[i] = static_cast<uint32_t>(strings[i].size());
     }
-    format::ModelConfig config = {};
-    config.n_end_tokens = static_cast<uint32_t>(ends.size());
-    std::copy(ends.begin(), ends.end(), config.end_tokens);
-    const char* broken = check_control_tokens(tokenizer, has_chat ? &chat : nullptr, config);
+    format::ModelScalars model = {};
+    model.n_end_tokens = static_cast<uint32_t>(ends.size());
+    std::copy(ends.begin(), ends.end(), model.end_tokens);
+    const char* broken = check_control_tokens(tokenizer, has_chat ? &chat : nullptr, model);
     return broken == nullptr ? "" : broken;
   }
 };

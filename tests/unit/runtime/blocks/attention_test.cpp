@@ -1,5 +1,5 @@
 // Tiled attention with its online softmax against the textbook formula in double precision.
-#include "runtime/decode/attention.h"
+#include "runtime/blocks/attention/attend.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "tests/support/isa_list.h"
@@ -21,116 +22,139 @@ namespace cria {
 namespace {
 
 struct Setting {
-  uint32_t sliding_window;
+  uint32_t window;
   KvFormat kv_format;
-  uint32_t heads_per_kv = 0;  // 0: as the small config has
+  uint16_t heads_per_kv = 0;  // 0: as the small config has
 };
 
-format::ModelConfig config_of(const Setting& setting) {
-  format::ModelConfig c = test::small_config(format::NumberFormat::kF32, 0);
-  c.sliding_window = setting.sliding_window;
-  if (setting.heads_per_kv != 0) c.n_heads = setting.heads_per_kv * c.n_kv_heads;
+ConfigParts config_of(const Setting& setting) {
+  ConfigParts c = test::small_config(format::NumberFormat::kF32, 0);
+  format::LayerKind& kind = c.kinds[0];
+  kind.window = setting.window;
+  if (setting.heads_per_kv != 0) {
+    kind.n_query_heads = static_cast<uint16_t>(setting.heads_per_kv * kind.n_key_heads);
+  }
   return c;
 }
 
-// A session's cache, and nothing else of it.
+// A session's cache, and nothing else of it. It has n_positions, whatever the window.
 class Cache {
  public:
-  Cache(const Setting& setting, uint32_t n_positions)
-      : layout_(kv_layout(config_of(setting), n_positions, setting.kv_format)),
-        memory_(static_cast<size_t>(layout_.total)) {
-    const format::ModelConfig c = config_of(setting);
-    auto* const p = static_cast<uint8_t*>(memory_.data());
-    auto* const key_scales = p + layout_.keys + layout_.values;
-    kv_ = {setting.kv_format,
-           c.n_kv_heads,
-           n_positions,
-           c.head_dim,
-           kv_row_bytes(c.head_dim, setting.kv_format),
-           p,
-           p + layout_.keys,
-           reinterpret_cast<float*>(key_scales),
-           key_scales + layout_.key_scales,
-           nullptr};
+  Cache(const Setting& setting, uint32_t n_positions) {
+    ConfigParts c = config_of(setting);
+    kv_.n_layers = static_cast<uint32_t>(c.layers.size());
+    kv_.n_positions = n_positions;
+    kv_.kv_format = setting.kv_format;
+    const StateParts parts = attention::state(c.kinds[0], setting.kv_format);
+    kv_.n_heads = parts.n_heads;
+    kv_.n_parts = parts.n;
+    const size_t n_rows = size_t{kv_.n_layers} * kv_.n_heads * n_positions;
+    for (size_t i = 0; i < parts.n; ++i) {
+      const StatePart& part = parts.parts[i];
+      memory_.push_back(std::make_unique<test::AlignedMemory>(n_rows * part.row_bytes));
+      kv_.rows[i] = static_cast<uint8_t*>(memory_[i]->data());
+      kv_.row_bytes[i] = part.row_bytes;
+      kv_.values[i] = part.values;
+    }
+    states_.caches = &kv_;
   }
-  [[nodiscard]] const KvCache& kv() const { return kv_; }
+  Cache(const Cache&) = delete;
+  Cache& operator=(const Cache&) = delete;
+  // A row of a position.
+  [[nodiscard]] Row row(uint32_t position) const { return {&states_, position, 0}; }
   // Rows of positions [first, first + n).
   [[nodiscard]] std::vector<Row> rows(uint32_t first, uint32_t n) const {
     std::vector<Row> rows;
-    for (uint32_t i = 0; i < n; ++i) rows.push_back({&kv_, first + i, 0});
+    for (uint32_t i = 0; i < n; ++i) rows.push_back(row(first + i));
     return rows;
   }
 
  private:
-  KvLayout layout_;
-  test::AlignedMemory memory_;
+  std::vector<std::unique_ptr<test::AlignedMemory>> memory_;
   KvCache kv_ = {};
+  LayerStates states_ = {};
 };
 
-// What attention computes with, its scratch of exactly the planned size.
+// Layer 1 of a model, and what attention computes with. What is planned of the scratch is its own:
+// all but the rows of queries, keys and values, which a test may have more of than a step.
 class Bench {
  public:
   // A chunk decides how many queries a block may have.
   explicit Bench(const Setting& setting, uint32_t n_threads = 1, uint32_t chunk = 1,
                  uint32_t isa_mask = 0)
-      : config_(config_of(setting)),
+      : parts_(config_of(setting)),
+        config_(parts_.view()),
         threads_({n_threads, n_threads > 1 ? test::thread_per_task : nullptr, nullptr}),
-        layout_(running_layout(config_, input(n_threads, chunk))),
-        scratch_(static_cast<size_t>(layout_.attention)) {
+        shape_({chunk, n_threads}) {
     EXPECT_TRUE(select_kernels(isa_mask, &kernels_));
+    Carver counting;
+    tile_bytes_ = attention::lay_out(*config_.model, kind(), shape_, &counting).tile_bytes;
+    tiles_ = std::make_unique<test::AlignedMemory>(static_cast<size_t>(tile_bytes_) * n_threads);
+    layer_.kind = &kind();
+    layer_.state_layer = 1;
   }
-  [[nodiscard]] AttentionTools tools() {
-    return {config_,
-            kernels_,
-            threads_,
-            static_cast<uint8_t*>(scratch_.data()),
-            static_cast<size_t>(layout_.attention_per_thread),
-            static_cast<size_t>(layout_.attention_queries)};
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+  [[nodiscard]] const format::LayerKind& kind() const { return config_.kinds[0]; }
+  void store(std::span<const Row> rows, const std::vector<float>& k, const std::vector<float>& v) {
+    attention::store_keys_values(step(rows), layer_, scratch(nullptr, k.data(), v.data()));
   }
-  [[nodiscard]] const format::ModelConfig& config() const { return config_; }
+  void attend(std::span<const Row> rows, const std::vector<float>& q, std::vector<float>* out) {
+    attention::attend(step(rows), layer_, scratch(q.data(), nullptr, nullptr), out->data());
+  }
 
  private:
-  static PlanInput input(uint32_t n_threads, uint32_t chunk) {
-    PlanInput in = {};
-    in.n_threads = n_threads;
-    in.prefill_chunk = chunk;
-    return in;
+  [[nodiscard]] Step step(std::span<const Row> rows) const {
+    return {config_, kernels_, threads_, kExactBackend, {},      nullptr, shape_,
+            rows,    nullptr,  nullptr,  nullptr,       nullptr, nullptr};
+  }
+  // None of the rows is written to.
+  [[nodiscard]] attention::Scratch scratch(const float* q, const float* k, const float* v) const {
+    return {const_cast<float*>(q),
+            const_cast<float*>(k),
+            const_cast<float*>(v),
+            nullptr,
+            static_cast<uint8_t*>(tiles_->data()),
+            tile_bytes_};
   }
 
-  format::ModelConfig config_;
+  ConfigParts parts_;
+  Config config_;
   Kernels kernels_ = {};
   Threads threads_;
-  RunningLayout layout_;
-  test::AlignedMemory scratch_;
+  StepShape shape_;
+  uint64_t tile_bytes_ = 0;
+  std::unique_ptr<test::AlignedMemory> tiles_;
+  Layer layer_ = {};
 };
 
 // Attention of row i by the formula. q, k, v as the session got them.
-std::vector<double> by_formula(const format::ModelConfig& c, size_t i, const std::vector<float>& q,
+std::vector<double> by_formula(const format::LayerKind& c, size_t i, const std::vector<float>& q,
                                const std::vector<float>& k, const std::vector<float>& v) {
-  std::vector<double> out(size_t{c.n_heads} * c.head_dim);
-  const size_t begin =
-      c.sliding_window != 0 && i + 1 > c.sliding_window ? i + 1 - c.sliding_window : 0;
-  for (size_t head = 0; head < c.n_heads; ++head) {
-    const size_t kv_head = head / (c.n_heads / c.n_kv_heads);
+  std::vector<double> out(size_t{c.n_query_heads} * c.key_dim);
+  const size_t begin = c.window != 0 && i + 1 > c.window ? i + 1 - c.window : 0;
+  for (size_t head = 0; head < c.n_query_heads; ++head) {
+    const size_t kv_head = head / (c.n_query_heads / c.n_key_heads);
     const auto kv_at = [&](const std::vector<float>& x, size_t j, size_t d) {
-      return static_cast<double>(x[(j * c.n_kv_heads + kv_head) * c.head_dim + d]);
+      return static_cast<double>(x[(j * c.n_key_heads + kv_head) * c.key_dim + d]);
     };
     std::vector<double> scores;
     double largest = -1e300;
     for (size_t j = begin; j <= i; ++j) {
       double score = 0;
-      for (size_t d = 0; d < c.head_dim; ++d) {
-        score += static_cast<double>(q[(i * c.n_heads + head) * c.head_dim + d]) * kv_at(k, j, d);
+      for (size_t d = 0; d < c.key_dim; ++d) {
+        score +=
+            static_cast<double>(q[(i * c.n_query_heads + head) * c.key_dim + d]) * kv_at(k, j, d);
       }
-      scores.push_back(score * static_cast<double>(c.attention_multiplier));
+      scores.push_back(score * static_cast<double>(c.score_multiplier));
       largest = std::max(largest, scores.back());
     }
     double total = 0;
     for (double& s : scores) total += s = std::exp(s - largest);
-    for (size_t d = 0; d < c.head_dim; ++d) {
+    for (size_t d = 0; d < c.key_dim; ++d) {
       double sum = 0;
       for (size_t j = begin; j <= i; ++j) sum += scores[j - begin] / total * kv_at(v, j, d);
-      out[head * c.head_dim + d] = sum;
+      out[head * c.key_dim + d] = sum;
     }
   }
   return out;
@@ -138,9 +162,9 @@ std::vector<double> by_formula(const format::ModelConfig& c, size_t i, const std
 
 // Random queries, keys and values of consecutive positions.
 struct Inputs {
-  Inputs(const format::ModelConfig& c, size_t n_positions, unsigned seed, float query_size)
-      : q(test::random_values(n_positions * c.n_heads * c.head_dim, seed, query_size)),
-        k(test::random_values(n_positions * c.n_kv_heads * c.head_dim, seed + 1)),
+  Inputs(const format::LayerKind& c, size_t n_positions, unsigned seed, float query_size)
+      : q(test::random_values(n_positions * c.n_query_heads * c.key_dim, seed, query_size)),
+        k(test::random_values(n_positions * c.n_key_heads * c.key_dim, seed + 1)),
         v(test::random_values(k.size(), seed + 2)) {}
   std::vector<float> q;
   std::vector<float> k;
@@ -151,13 +175,13 @@ double largest_difference(const Setting& setting, uint32_t n_positions, float qu
   Bench bench(setting);
   const Cache cache(setting, n_positions);
   const std::vector<Row> rows = cache.rows(0, n_positions);
-  const Inputs in(bench.config(), n_positions, 1, query_size);
+  const Inputs in(bench.kind(), n_positions, 1, query_size);
   std::vector<float> out(in.q.size());
-  store_keys_values(bench.tools(), 1, rows, in.k.data(), in.v.data());
-  attend(bench.tools(), 1, rows, in.q.data(), out.data());
+  bench.store(rows, in.k, in.v);
+  bench.attend(rows, in.q, &out);
   double worst = 0;
   for (size_t i = 0; i < n_positions; ++i) {
-    const std::vector<double> want = by_formula(bench.config(), i, in.q, in.k, in.v);
+    const std::vector<double> want = by_formula(bench.kind(), i, in.q, in.k, in.v);
     for (size_t d = 0; d < want.size(); ++d) {
       worst = test::max_or_nan(worst,
                                std::fabs(static_cast<double>(out[i * want.size() + d]) - want[d]));
@@ -219,9 +243,9 @@ TEST(Attention, RowsOfOtherCachesChangeNothing) {
        {Setting{0, KvFormat::kF32}, Setting{0, KvFormat::kInt8}, Setting{9, KvFormat::kInt8},
         Setting{65, KvFormat::kF32}, Setting{0, KvFormat::kK8V4}, Setting{9, KvFormat::kK8V4}}) {
     Bench alone(setting);
-    const format::ModelConfig& c = alone.config();
-    const size_t q_width = size_t{c.n_heads} * c.head_dim;
-    const size_t kv_width = size_t{c.n_kv_heads} * c.head_dim;
+    const format::LayerKind& c = alone.kind();
+    const size_t q_width = size_t{c.n_query_heads} * c.key_dim;
+    const size_t kv_width = size_t{c.n_key_heads} * c.key_dim;
     std::vector<std::unique_ptr<Cache>> caches;
     std::vector<Inputs> in;
     std::vector<std::vector<float>> want;
@@ -230,19 +254,18 @@ TEST(Attention, RowsOfOtherCachesChangeNothing) {
       in.emplace_back(c, kRows, static_cast<unsigned>(10 * i + 40), 3.0f);
       if (kFirst[i] != 0) {
         const Inputs before(c, kFirst[i], static_cast<unsigned>(10 * i + 100), 3.0f);
-        store_keys_values(alone.tools(), 1, caches[i]->rows(0, kFirst[i]), before.k.data(),
-                          before.v.data());
+        alone.store(caches[i]->rows(0, kFirst[i]), before.k, before.v);
       }
       const std::vector<Row> rows = caches[i]->rows(kFirst[i], kRows);
       want.emplace_back(kRows * q_width);
-      store_keys_values(alone.tools(), 1, rows, in[i].k.data(), in[i].v.data());
-      attend(alone.tools(), 1, rows, in[i].q.data(), want[i].data());
+      alone.store(rows, in[i].k, in[i].v);
+      alone.attend(rows, in[i].q, &want[i]);
     }
     std::vector<Row> mixed;
     std::vector<float> q, k, v, expected;
     for (uint32_t row = 0; row < kRows; ++row) {
       for (size_t i = 0; i < kCaches; ++i) {
-        mixed.push_back({&caches[i]->kv(), kFirst[i] + row, 0});
+        mixed.push_back(caches[i]->row(kFirst[i] + row));
         append_row(in[i].q, row, q_width, &q);
         append_row(in[i].k, row, kv_width, &k);
         append_row(in[i].v, row, kv_width, &v);
@@ -252,11 +275,10 @@ TEST(Attention, RowsOfOtherCachesChangeNothing) {
     for (const auto& [n_threads, chunk] : {std::pair{1u, 1u}, {3u, 1u}, {1u, 64u}, {3u, 64u}}) {
       Bench bench(setting, n_threads, chunk);
       std::vector<float> out(q.size());
-      store_keys_values(bench.tools(), 1, mixed, k.data(), v.data());
-      attend(bench.tools(), 1, mixed, q.data(), out.data());
+      bench.store(mixed, k, v);
+      bench.attend(mixed, q, &out);
       EXPECT_EQ(std::memcmp(out.data(), expected.data(), out.size() * sizeof(float)), 0)
-          << "window " << setting.sliding_window << ", " << n_threads << " threads, chunk "
-          << chunk;
+          << "window " << setting.window << ", " << n_threads << " threads, chunk " << chunk;
       ++compared;
     }
   }
@@ -270,19 +292,19 @@ void expect_blocks_change_nothing(const Setting& setting, uint32_t first, uint32
                                   uint32_t n_positions = 320) {
   Bench alone(setting, 1, 1, CRIA_ISA_SCALAR);
   const Cache cache(setting, n_positions);
-  const Inputs in(alone.config(), first + n_rows, first + n_rows, 3.0f);
+  const Inputs in(alone.kind(), first + n_rows, first + n_rows, 3.0f);
   const std::vector<Row> all = cache.rows(0, first + n_rows);
-  store_keys_values(alone.tools(), 1, all, in.k.data(), in.v.data());
+  alone.store(all, in.k, in.v);
   const std::vector<Row> rows = cache.rows(first, n_rows);
-  std::vector<float> want(n_rows * size_t{alone.config().n_heads} * alone.config().head_dim);
-  attend(alone.tools(), 1, rows, in.q.data(), want.data());
+  std::vector<float> want(n_rows * size_t{alone.kind().n_query_heads} * alone.kind().key_dim);
+  alone.attend(rows, in.q, &want);
   for (const test::IsaRow& isa : test::runnable_isas()) {
     for (const auto& [n_threads, chunk] : {std::pair{1u, 64u}, {1u, 31u}, {5u, 64u}}) {
       Bench bench(setting, n_threads, chunk, isa.mask);
       std::vector<float> out(want.size());
-      attend(bench.tools(), 1, rows, in.q.data(), out.data());
+      bench.attend(rows, in.q, &out);
       EXPECT_EQ(std::memcmp(out.data(), want.data(), out.size() * sizeof(float)), 0)
-          << isa.name << ", window " << setting.sliding_window << ", KV format "
+          << isa.name << ", window " << setting.window << ", KV format "
           << static_cast<int>(setting.kv_format) << ", " << setting.heads_per_kv
           << " heads a KV head, rows " << first << " + " << n_rows << ", " << n_threads
           << " threads, chunk " << chunk;
@@ -292,7 +314,7 @@ void expect_blocks_change_nothing(const Setting& setting, uint32_t first, uint32
 
 TEST(Attention, BlocksOfQueriesChangeNothing) {
   for (const KvFormat kv_format : {KvFormat::kInt8, KvFormat::kF32, KvFormat::kK8V4}) {
-    for (uint32_t heads_per_kv = 1; heads_per_kv <= 8; ++heads_per_kv) {
+    for (uint16_t heads_per_kv = 1; heads_per_kv <= 8; ++heads_per_kv) {
       // Decoding, rows across the end of a tile, and a prompt.
       expect_blocks_change_nothing({0, kv_format, heads_per_kv}, 100, 1);
       expect_blocks_change_nothing({0, kv_format, heads_per_kv}, 60, 9);

@@ -1,23 +1,24 @@
-#include "runtime/blocks/step.h"
+#include "runtime/blocks/layer_step.h"
 
 #include "runtime/base/features.h"
 
 namespace cria {
 
-Status linear(const Step& s, const float* x, std::initializer_list<Product> products) {
+Status linear(const Step& s, const float* x, std::initializer_list<LinearCall> wanted) {
   constexpr size_t kMost = 4;
   LinearCall calls[kMost];
   size_t n = 0;
-  for (const Product& p : products) {
-    if (p.matrix != nullptr) calls[n++] = {p.matrix, p.y};
+  for (const LinearCall& call : wanted) {
+    if (call.tensor != nullptr) calls[n++] = call;
   }
+  const Segment all = {0, 0, static_cast<uint32_t>(s.n())};
   const LinearTools tools = {s.kernels, s.threads, s.quantized, s.of_backend};
-  CRIA_TRY(s.backend.linear(tools, x, s.n(), {calls, n}));
+  CRIA_TRY(s.backend.linear(tools, x, {&all, 1}, {calls, n}));
   for (const LinearCall& call : std::span<const LinearCall>(calls, n)) {
-    if (call.matrix->bias == nullptr) continue;
-    const size_t width = call.matrix->shape.rows;
+    if (call.tensor->bias == nullptr) continue;
+    const size_t width = call.tensor->shape.rows;
     for (size_t i = 0; i < s.n(); ++i) {
-      s.kernels.add_scaled(call.y + i * width, call.matrix->bias, 1.0f, width);
+      s.kernels.add_scaled(call.y + i * width, call.tensor->bias, 1.0f, width);
     }
   }
   return Status::kOk;

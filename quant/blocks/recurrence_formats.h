@@ -1,5 +1,5 @@
-// Mixers that keep a block of fixed size instead of a row a position: a short convolution, the gated
-// delta rule, and state spaces (SSD).
+// Mixers that keep a block of fixed size instead of a row a position: a short convolution, the
+// gated delta rule, and state spaces (SSD).
 #pragma once
 
 #include "quant/blocks/tensor_row.h"

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <iterator>
 
 #include "quant/blocks/state_part.h"
 #include "quant/blocks/tensor_row.h"
@@ -19,7 +20,7 @@ inline constexpr Size kMlp = [](const ModelScalars&, const LayerKind& k) -> uint
   return k.d_ff != 0 && (k.flags & flags) == flags ? 1 : 0;
 };
 
-inline constexpr std::array kRows = {
+inline constexpr TensorRow kRows[] = {
     rows::matrix(format::TensorRole::kGate, "gate", kWidth, kModel, kMlp<format::flag::kGated>),
     rows::vector(format::TensorRole::kGateBias, "gate.bias", kWidth,
                  kMlp<format::flag::kGated | format::flag::kFfnBias>),
@@ -67,7 +68,7 @@ inline constexpr Size kGatedExperts = [](const ModelScalars&, const LayerKind& k
   return (k.flags & format::flag::kGated) != 0 ? k.n_experts : 0;
 };
 
-inline constexpr std::array kRowsBeforeMlp = {
+inline constexpr TensorRow kRowsBeforeMlp[] = {
     rows::vector(format::TensorRole::kRouterNorm, "router_norm", kModel,
                  kWith<format::flag::kRouterNorm>),
     rows::float_matrix(format::TensorRole::kRouter, "router", kExperts, kModel),
@@ -99,7 +100,7 @@ inline constexpr TensorRow kRowBehindMlp =
 
 // The MLP beside the experts has dense's rows.
 inline constexpr auto kRows = [] {
-  std::array<TensorRow, kRowsBeforeMlp.size() + dense::kRows.size() + 1> all = {};
+  std::array<TensorRow, std::size(kRowsBeforeMlp) + std::size(dense::kRows) + 1> all = {};
   size_t n = 0;
   for (const TensorRow& row : kRowsBeforeMlp) all[n++] = row;
   for (const TensorRow& row : dense::kRows) all[n++] = row;

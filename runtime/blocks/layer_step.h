@@ -30,11 +30,7 @@ struct Step {
 };
 
 // y = W * x + bias of each call; tensors that are null are left out. All share x [n][cols].
-struct Product {
-  const Tensor* matrix;
-  float* y;
-};
-[[nodiscard]] Status linear(const Step& s, const float* x, std::initializer_list<Product> calls);
+[[nodiscard]] Status linear(const Step& s, const float* x, std::initializer_list<LinearCall> calls);
 
 // y [n][d_model] = x normalized as a kind's norms are; y may be x.
 void normalize(const Step& s, format::Norm norm, float epsilon, const Tensor& weight,

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <span>
 
-#include "quant/blocks/attention.h"
-#include "quant/blocks/feed_forward.h"
-#include "quant/blocks/latent.h"
-#include "quant/blocks/recurrences.h"
+#include "quant/blocks/attention_format.h"
+#include "quant/blocks/feed_forward_formats.h"
+#include "quant/blocks/latent_format.h"
+#include "quant/blocks/recurrence_formats.h"
 
 namespace cria {
 
@@ -39,16 +39,35 @@ inline constexpr BlockFormat kMixerFormats[] = {
     {},
     {attention::kFlags, attention::kRows, attention::check, scratch_of<attention::lay_out>,
      attention::state},
+#if CRIA_WITH_LATENT
     {latent::kFlags, latent::kRows, latent::check, nullptr, nullptr},
+#else
+    {},
+#endif
+#if CRIA_WITH_RECURRENT
     {short_convolution::kFlags, short_convolution::kRows, nullptr, nullptr, nullptr},
     {recurrences::kFlags, delta_rule::kRows, recurrences::check_heads, nullptr, nullptr},
     {state_space::kFlags, state_space::kRows, recurrences::check_heads, nullptr, nullptr},
+#else
+    {},
+    {},
+    {},
+#endif
 };
 inline constexpr BlockFormat kFeedForwardFormats[] = {
     {},
     {dense::kFlags, dense::kRows, nullptr, scratch_of<dense::lay_out>, nullptr},
+#if CRIA_WITH_EXPERTS
     {experts::kFlags, experts::kRows, experts::check, nullptr, nullptr},
+#else
+    {},
+#endif
 };
+
+// Whether this build knows a block. No block is one that every build knows.
+[[nodiscard]] constexpr bool is_known(const BlockFormat& format, uint8_t number) {
+  return number == 0 || !format.rows.empty();
+}
 
 // Tensors of a layer that belong to no block, and of the model, in the order of the file.
 inline constexpr TensorRow kRowsBeforeMixer[] = {
