@@ -111,7 +111,15 @@ void TensorWalk::go_to(uint32_t index) {
 }
 
 uint32_t tensor_count(const Config& c) {
-  return static_cast<uint32_t>(sum_of(c, [](const TensorSpec& /*spec*/) { return 1; }));
+  const ModelScalars& m = *c.model;
+  uint32_t n = 0;
+  for (size_t part = 0; part < kModelParts; ++part) {
+    n += rows_there(m, kOutsideLayers, model_part(part));
+  }
+  uint32_t n_of_kind[format::kMaxKinds] = {};
+  for (size_t i = 0; i < c.kinds.size(); ++i) n_of_kind[i] = layer_tensors(m, c.kinds[i]);
+  for (const uint8_t kind : c.layers) n += n_of_kind[kind];
+  return n;
 }
 
 TensorSpec tensor_spec(const Config& c, uint32_t index, MatrixFormat f) {

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "quant/features.h"
+#include "quant/built_in.h"
 
 namespace cria {
 

@@ -94,7 +94,7 @@ cat >"$out/src/cria_config.h" <<'END'
 
 #endif
 END
-for file in quant/features.h runtime/base/features.h runtime/kernels/select_kernels.cpp quant/nfc.h quant/nfc.cpp; do
+for file in quant/built_in.h runtime/base/features.h runtime/kernels/select_kernels.cpp quant/nfc.h quant/nfc.cpp; do
   { echo '#include "cria_config.h"'; cat "$out/src/$file"; } >"$out/file"
   mv "$out/file" "$out/src/$file"
 done

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "quant/features.h"
+#include "quant/built_in.h"
 #include "quant/format.h"
 #include "quant/reason.h"
 

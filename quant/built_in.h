@@ -1,5 +1,5 @@
-// What this build knows of model files. Firmware leaves out what its model does not need; a file that
-// asks for it is refused as unsupported.
+// What this build knows of model files. Firmware leaves out what its model does not need; a file
+// that asks for it is refused as unsupported.
 #pragma once
 
 namespace cria {
