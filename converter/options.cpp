@@ -19,6 +19,7 @@
 #include "platforms/hosted/base/cgroup_limits.h"
 #include "platforms/hosted/base/option_values.h"
 #include "quant/model_layout.h"
+#include "quant/role_names.h"
 
 namespace cria::converter {
 namespace {
@@ -39,7 +40,7 @@ constexpr const char* kList = "--list-architectures";
 constexpr std::array<Named<NumberFormat>, std::size(kNumberFormats)> weight_names() {
   std::array<Named<NumberFormat>, std::size(kNumberFormats)> names = {};
   for (size_t i = 0; i < names.size(); ++i) {
-    names[i] = {kNumberFormats[i].name, kNumberFormats[i].number_format};
+    names[i] = {kNumberFormatNames[i], kNumberFormats[i].number_format};
   }
   return names;
 }
@@ -198,7 +199,7 @@ template <typename IsOne>
 std::string names_of(const IsOne& is_one) {
   std::vector<std::string> names;
   for (const NumberFormatRow& row : kNumberFormats) {
-    if (is_one(row.number_format)) names.emplace_back(row.name);
+    if (is_one(row.number_format)) names.emplace_back(number_format_name(row.number_format));
   }
   std::string text = names.front();
   for (size_t i = 1; i < names.size(); ++i) {
@@ -229,7 +230,7 @@ void check_group_size(const Options& options) {
   std::string without;
   for (const MatrixFormat& f : wished_formats(options)) {
     if (f.group_size == options.group_size) return;
-    if (f.group_size != 0) without = row_of(f.number_format).name;
+    if (f.group_size != 0) without = number_format_name(f.number_format);
   }
   refuse("--group-size " + std::to_string(options.group_size) + ": " + without +
          " has no such groups");
@@ -320,7 +321,7 @@ void set_weights_of(const std::string& text, Options* options) {
   if (found == nullptr) refuse_it(hosted::value_words(shown(matrix)) + " is not one of: " + names);
   if (options->weights_of.contains(*found)) refuse_it("is given twice");
   for (const NumberFormatRow& row : kNumberFormats) {
-    if (name != row.name) continue;
+    if (name != number_format_name(row.number_format)) continue;
     options->weights_of[*found] = matrix_format(row.number_format, options->group_size);
     return;
   }

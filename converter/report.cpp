@@ -11,6 +11,7 @@
 #include "converter/version.h"
 #include "quant/blocks/block_formats.h"
 #include "quant/model_layout.h"
+#include "quant/role_names.h"
 
 namespace cria::converter {
 namespace {
@@ -26,7 +27,7 @@ constexpr uint32_t kMinTextBytes = 1024;
 constexpr uint32_t kTextBytesPerToken = 4;
 
 const char* number_format_name(uint8_t value) {
-  return is_number_format(value) ? row_of(static_cast<NumberFormat>(value)).name : "?";
+  return is_number_format(value) ? cria::number_format_name(static_cast<NumberFormat>(value)) : "?";
 }
 
 std::string name_of(const TensorSpec& spec) {
@@ -77,7 +78,7 @@ bool is_quantized(const Config& config) {
 
 // "int4 in groups of 32"
 std::string format_text(const MatrixFormat& f) {
-  std::string text = row_of(f.number_format).name;
+  std::string text = cria::number_format_name(f.number_format);
   // Where there is but one group, the name says it.
   if (f.group_size != 0 && f.number_format != format::NumberFormat::kInt8G32) {
     text += " in groups of " + std::to_string(f.group_size);
@@ -122,7 +123,7 @@ Json other_formats_json(const Config& config) {
   Json list = Json::array();
   for (const OtherFormat& other : other_formats(config)) {
     Json json = {{"matrix", other.role},
-                 {"format", row_of(other.format.number_format).name},
+                 {"format", cria::number_format_name(other.format.number_format)},
                  {"count", other.n}};
     if (other.format.group_size != 0) json["group_size"] = other.format.group_size;
     list.push_back(std::move(json));
@@ -464,7 +465,7 @@ Json metadata_json(const ConversionReport& report) {
   Json json = {{"converter", std::string("cria-convert ") + kConverterVersion},
                {"source", report.source_name},
                {"architecture", report.architecture},
-               {"weights", row_of(f.number_format).name},
+               {"weights", cria::number_format_name(f.number_format)},
                {"tokenizer", report.tokenizer_name},
                {"chat_template", report.chat_name},
                {"n_parameters", all.n_weights},

@@ -10,16 +10,17 @@
 namespace cria {
 
 // Sums and products stick at 2^63 instead of wrapping, so one test at the end catches them all.
+// Plans are all sums: firmware is to have one copy of each function.
 inline constexpr uint64_t kSaturated = uint64_t{1} << 63;
 
-[[nodiscard]] constexpr uint64_t product(uint64_t a, uint64_t b) {
+[[nodiscard, gnu::noinline]] constexpr uint64_t product(uint64_t a, uint64_t b) {
   if (a == 0 || b == 0) return 0;
   return a > kSaturated / b ? kSaturated : a * b;
 }
-[[nodiscard]] constexpr uint64_t sum(uint64_t a, uint64_t b) {
+[[nodiscard, gnu::noinline]] constexpr uint64_t sum(uint64_t a, uint64_t b) {
   return a >= kSaturated - (b < kSaturated ? b : kSaturated) ? kSaturated : a + b;
 }
-[[nodiscard]] constexpr uint64_t block(uint64_t bytes) {
+[[nodiscard, gnu::noinline]] constexpr uint64_t block(uint64_t bytes) {
   return bytes >= kSaturated - format::kAlignment ? kSaturated : aligned(bytes);
 }
 
@@ -31,14 +32,20 @@ class Carver {
   // The next part, of n values; null where this only counts. Parts begin at multiples of 64.
   template <typename T>
   T* take(uint64_t n) {
-    uint8_t* const part = memory_ == nullptr ? nullptr : memory_ + taken_;
-    taken_ = sum(taken_, block(product(n, sizeof(T))));
-    return reinterpret_cast<T*>(part);
+    return reinterpret_cast<T*>(take_bytes(product(n, sizeof(T))));
+  }
+  // Rows of so many values.
+  template <typename T>
+  T* take(uint32_t n_rows, uint32_t width) {
+    return reinterpret_cast<T*>(take_rows(n_rows, width, sizeof(T)));
   }
   // Bytes of all parts so far.
   [[nodiscard]] uint64_t taken() const { return taken_; }
 
  private:
+  uint8_t* take_bytes(uint64_t n_bytes);
+  uint8_t* take_rows(uint32_t n_rows, uint32_t width, uint32_t value_bytes);
+
   uint8_t* memory_ = nullptr;
   uint64_t taken_ = 0;
 };

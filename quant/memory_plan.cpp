@@ -10,7 +10,7 @@ namespace {
 
 using format::LayerKind;
 
-constexpr uint64_t kActivationGroup = 32;
+constexpr uint32_t kActivationGroup = 32;
 constexpr uint64_t kCandidateBytes = 8;  // a token and its logit (runtime/decode/sampler.h)
 constexpr uint64_t kEncodeSlackSymbols = 16;
 
@@ -35,9 +35,12 @@ uint64_t object_bytes(const Config& c) {
 }
 
 // What a kind's mixer brings back to its output matrix, or its feed-forward to down's place.
-uint64_t widest_attended(const Config& c) {
-  uint64_t widest = c.model->d_model;
-  for (const LayerKind& kind : c.kinds) widest = larger(widest, extents::kAttended(*c.model, kind));
+uint32_t widest_attended(const Config& c) {
+  uint32_t widest = c.model->d_model;
+  for (const LayerKind& kind : c.kinds) {
+    const uint32_t width = extents::kAttended(*c.model, kind);
+    widest = width > widest ? width : widest;
+  }
   return widest;
 }
 
@@ -101,19 +104,20 @@ StateLayout lay_out_state(const Config& c, size_t kind, const PlanInput& in, Car
 
 StepMemory lay_out_step(const Config& c, const PlanInput& in, Carver* carver) {
   const format::ModelScalars& m = *c.model;
-  const uint64_t rows = in.prefill_chunk;
-  const uint64_t widest = widest_input(c);
+  const uint32_t rows = in.prefill_chunk;
+  const auto widest = static_cast<uint32_t>(widest_input(c));
+  const uint32_t n_groups = widest / kActivationGroup;
   StepMemory s = {};
-  s.x = carver->take<float>(rows * m.d_model);
-  s.normed = carver->take<float>(rows * widest_attended(c));
-  s.block = carver->take<float>(rows * m.d_model);
-  s.codes = carver->take<int8_t>(rows * widest);
-  s.scales = carver->take<float>(rows * (widest / kActivationGroup));
-  s.sums = carver->take<int32_t>(rows * (widest / kActivationGroup));
-  s.cosines = carver->take<float>(rows * 2 * rope_pairs(m));
+  s.x = carver->take<float>(rows, m.d_model);
+  s.normed = carver->take<float>(rows, widest_attended(c));
+  s.block = carver->take<float>(rows, m.d_model);
+  s.codes = carver->take<int8_t>(rows, widest);
+  s.scales = carver->take<float>(rows, n_groups);
+  s.sums = carver->take<int32_t>(rows, n_groups);
+  s.cosines = carver->take<float>(rows, 2 * rope_pairs(m));
   s.scratch = carver->take<uint8_t>(block_scratch(c, {in.prefill_chunk, in.n_threads}));
-  s.rows = carver->take<uint8_t>(rows * kRowObjectBytes);
-  s.turn_logits = carver->take<float>(in.max_turns > 1 ? uint64_t{in.max_turns} * m.vocab_size : 0);
+  s.rows = carver->take<uint8_t>(rows, kRowObjectBytes);
+  s.turn_logits = carver->take<float>(in.max_turns > 1 ? in.max_turns : 0, m.vocab_size);
   s.backend = carver->take<uint8_t>(in.backend_step_bytes);
   return s;
 }

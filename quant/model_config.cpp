@@ -23,8 +23,15 @@ using format::TensorRole;
 
 enum class Number : uint8_t { kU8, kU16, kU32, kF32 };
 
+// Takes no room where fields have no names.
+struct NoName {
+  consteval explicit(false) NoName(const char* /*name*/) {}
+  explicit(false) operator const char*() const { return ""_reason; }
+};
+using FieldName = std::conditional_t<kHasReasons, const char*, NoName>;
+
 struct FieldRow {
-  const char* name;
+  [[no_unique_address]] FieldName name;
   uint8_t offset;
   Number number;
   uint8_t users;       // of LayerKind's, the blocks that use it
@@ -149,10 +156,10 @@ bool holds(const FieldRow& row, const void* fields, bool is_used) {
 // Scalars ---------------------------------------------------------------------------------------
 
 const char* check_tokens(const ModelScalars& m) {
-  if (m.bos_token != format::kNone && m.bos_token >= m.vocab_size) return "bos_token";
+  if (m.bos_token != format::kNone && m.bos_token >= m.vocab_size) return "bos_token"_reason;
   for (uint32_t i = 0; i < format::kMaxEndTokens; ++i) {
     if (i < m.n_end_tokens ? m.end_tokens[i] >= m.vocab_size : m.end_tokens[i] != 0) {
-      return "end_tokens";
+      return "end_tokens"_reason;
     }
   }
   return nullptr;
@@ -169,7 +176,8 @@ const char* check_rope_tables(const ModelScalars& m) {
     const format::RopeTable& table = m.rope_tables[i];
     uint8_t bytes[sizeof table];
     std::memcpy(bytes, &table, sizeof table);
-    if (i < m.n_rope_tables ? !holds(table, m.max_context) : !all_zero(bytes)) return "rope_tables";
+    if (i < m.n_rope_tables ? !holds(table, m.max_context) : !all_zero(bytes))
+      return "rope_tables"_reason;
   }
   return nullptr;
 }
@@ -180,7 +188,7 @@ const char* check_per_layer(const ModelScalars& m) {
                                m.per_layer_sum_multiplier};
   if (m.per_layer_width != 0) return nullptr;
   for (const float value : multipliers) {
-    if (std::bit_cast<uint32_t>(value) != 0) return "per_layer_width";
+    if (std::bit_cast<uint32_t>(value) != 0) return "per_layer_width"_reason;
   }
   return nullptr;
 }
@@ -209,32 +217,50 @@ bool flags_hold(const LayerKind& k, const ModelScalars& m) {
   return (k.flags & ~allowed) == 0 && (!is_clamped || has_flag(k, format::flag::kGated));
 }
 
+// What builds without variants know of kinds and models.
+bool is_plain(const LayerKind& k) {
+  constexpr uint32_t kFlags = format::flag::kMixerNorm | format::flag::kFfnNorm |
+                              format::flag::kMixerBias | format::flag::kOutputBias |
+                              format::flag::kFfnBias | format::flag::kHeadNorms |
+                              format::flag::kGated;
+  const bool is_silu =
+      k.feed_forward == 0 || (k.activation == static_cast<uint8_t>(format::Activation::kSilu) &&
+                              has_flag(k, format::flag::kGated));
+  return is_silu && k.norm == static_cast<uint8_t>(format::Norm::kRms) && k.score_cap == 0 &&
+         k.qkv_clip == 0 && k.query_growth == 0 && k.key_dim == k.value_dim &&
+         k.shared_with == format::kNoKind && (k.flags & ~kFlags) == 0;
+}
+bool is_plain(const ModelScalars& m) {
+  return m.final_norm == static_cast<uint32_t>(format::Norm::kRms) && m.logits_cap == 0 &&
+         m.per_layer_width == 0 && (m.flags & format::kLearnedPositions) == 0;
+}
+
 // Rows of all heads together.
 const char* check_widths(const LayerKind& k, const ModelScalars& m) {
   constexpr struct {
     const char* name;
     Size width;
-  } kWidths[] = {{"n_query_heads", extents::kQueries},
-                 {"n_value_heads", extents::kValues},
-                 {"value_dim", extents::kAttended}};
+  } kWidths[] = {{"n_query_heads"_reason, extents::kQueries},
+                 {"n_value_heads"_reason, extents::kValues},
+                 {"value_dim"_reason, extents::kAttended}};
   for (const auto& row : kWidths) {
     if (row.width(m, k) > format::kMaxModelWidth) return row.name;
   }
-  if (k.key_dim % 2 != 0) return "key_dim";
-  return k.value_dim % 2 != 0 ? "value_dim" : nullptr;
+  if (k.key_dim % 2 != 0) return "key_dim"_reason;
+  return k.value_dim % 2 != 0 ? "value_dim"_reason : nullptr;
 }
 
 const char* check_rope_table(const LayerKind& k, const ModelScalars& m, uint8_t users) {
   if (k.rope_table == format::kNoTable) return nullptr;
-  if ((users & kScores) == 0 || k.rope_table >= m.n_rope_tables) return "rope_table";
+  if ((users & kScores) == 0 || k.rope_table >= m.n_rope_tables) return "rope_table"_reason;
   const uint32_t turned = (users & kLatent) != 0 ? k.shared_key_dim : k.key_dim;
-  return 2 * m.rope_tables[k.rope_table].n_pairs > turned ? "rope_table" : nullptr;
+  return 2 * m.rope_tables[k.rope_table].n_pairs > turned ? "rope_table"_reason : nullptr;
 }
 
 const char* check_kind(const LayerKind& k, const ModelScalars& m) {
-  if (k.mixer >= std::size(kMixerFormats)) return "mixer";
-  if (k.feed_forward >= std::size(kFeedForwardFormats)) return "feed_forward";
-  if (k.mixer == 0 && k.feed_forward == 0) return "mixer";
+  if (k.mixer >= std::size(kMixerFormats)) return "mixer"_reason;
+  if (k.feed_forward >= std::size(kFeedForwardFormats)) return "feed_forward"_reason;
+  if (k.mixer == 0 && k.feed_forward == 0) return "mixer"_reason;
   if (!is_known(kMixerFormats[k.mixer], k.mixer) ||
       !is_known(kFeedForwardFormats[k.feed_forward], k.feed_forward)) {
     return kLeftOut;
@@ -243,19 +269,20 @@ const char* check_kind(const LayerKind& k, const ModelScalars& m) {
   for (const FieldRow& row : kKindFields) {
     if (!holds(row, &k, (row.users & users) != 0 || row.users == kAll)) return row.name;
   }
-  if (!flags_hold(k, m)) return "flags";
+  if (!flags_hold(k, m)) return "flags"_reason;
+  if (!kHasVariants && !is_plain(k)) return kLeftOut;
   if (const char* field = check_widths(k, m)) return field;
   if (const char* field = check_rope_table(k, m, users)) return field;
-  if (k.shared_with != format::kNoKind && (users & kAttention) == 0) return "shared_with";
-  if ((k.query_growth == 0) != (k.query_growth_period == 0)) return "query_growth_period";
+  if (k.shared_with != format::kNoKind && (users & kAttention) == 0) return "shared_with"_reason;
+  if ((k.query_growth == 0) != (k.query_growth_period == 0)) return "query_growth_period"_reason;
   if (k.feed_forward == static_cast<uint8_t>(format::FeedForward::kDense) && k.d_ff == 0) {
-    return "d_ff";
+    return "d_ff"_reason;
   }
   for (const BlockFormat* block : {&kMixerFormats[k.mixer], &kFeedForwardFormats[k.feed_forward]}) {
     const char* field = block->check == nullptr ? nullptr : block->check(k);
     if (field != nullptr) return field;
   }
-  return all_zero(k.reserved) && all_zero(k.reserved2) ? nullptr : "reserved";
+  return all_zero(k.reserved) && all_zero(k.reserved2) ? nullptr : "reserved"_reason;
 }
 
 // Layers ----------------------------------------------------------------------------------------
@@ -264,10 +291,10 @@ const char* check_kind(const LayerKind& k, const ModelScalars& m) {
 const char* check_layers(const Config& c) {
   size_t n_seen = 0;
   for (const uint8_t kind : c.layers) {
-    if (kind > n_seen || kind >= c.kinds.size()) return "layers";
+    if (kind > n_seen || kind >= c.kinds.size()) return "layers"_reason;
     if (kind == n_seen) ++n_seen;
   }
-  return n_seen == c.kinds.size() ? nullptr : "layers";
+  return n_seen == c.kinds.size() ? nullptr : "layers"_reason;
 }
 
 // Whether kind number i may read what layers of the kind that it names have written.
@@ -336,9 +363,8 @@ bool counts_hold(const Config& c) {
       if (!hold(layer_part(c.kinds[i], part), c.kinds[i], kind, n_layers)) return false;
     }
   }
-  for (const std::span<const TensorRow> rows : {std::span<const TensorRow>(kRowsBeforeLayers),
-                                                std::span<const TensorRow>(kRowsBehindLayers)}) {
-    if (!hold(rows, LayerKind{}, format::kNoKind, 1)) return false;
+  for (size_t part = 0; part < kModelParts; ++part) {
+    if (!hold(model_part(part), kOutsideLayers, format::kNoKind, 1)) return false;
   }
   return check.used_all();
 }
@@ -382,16 +408,17 @@ const char* check_scalars(const ModelScalars& m) {
   for (const FieldRow& row : kScalarFields) {
     if (!holds(row, &m, true)) return row.name;
   }
-  if (m.planned_context > m.max_context) return "planned_context";
+  if (m.planned_context > m.max_context) return "planned_context"_reason;
   if ((m.flags & format::kLearnedPositions) != 0 &&
       uint64_t{m.max_context} * m.d_model > format::kMaxVectorLength) {
-    return "max_context";
+    return "max_context"_reason;
   }
   if (const char* field = check_tokens(m)) return field;
   if (const char* field = check_rope_tables(m)) return field;
   if (const char* field = check_per_layer(m)) return field;
-  if (m.reserved != 0 || !all_zero(m.reserved2)) return "reserved";
-  return config_bytes(m) > format::kMaxConfigBytes ? "n_counts" : nullptr;
+  if (m.reserved != 0 || !all_zero(m.reserved2)) return "reserved"_reason;
+  if (!kHasVariants && !is_plain(m)) return kLeftOut;
+  return config_bytes(m) > format::kMaxConfigBytes ? "n_counts"_reason : nullptr;
 }
 
 }  // namespace
@@ -408,25 +435,25 @@ const char* check_config(const Config& c) {
   }
   if (const char* field = check_layers(c)) return field;
   for (size_t i = 0; i < c.kinds.size(); ++i) {
-    if (!attention::has_own_rows(c.kinds[i]) && !can_share(c, i)) return "shared_with";
+    if (!attention::has_own_rows(c.kinds[i]) && !can_share(c, i)) return "shared_with"_reason;
   }
-  if (!counts_hold(c)) return "matrix counts";
+  if (!counts_hold(c)) return "matrix counts"_reason;
   if (has_later_format(c)) return kLeftOut;
-  if (has_flag(c, format::kSignedScales) && !has_nibble_matrix(c)) return "flags";
+  if (has_flag(c, format::kSignedScales) && !has_nibble_matrix(c)) return "flags"_reason;
   const auto compression = static_cast<format::FileCompression>(c.model->compression);
   const bool keeps = compression == format::FileCompression::kKeepsLarge;
-  return keeps && !has_staying_matrix(c) ? "compression" : nullptr;
+  return keeps && !has_staying_matrix(c) ? "compression"_reason : nullptr;
 }
 
 const char* read_config(std::span<const uint8_t> section, Config* config) {
-  if (section.size() < sizeof(ModelScalars)) return "size of the config";
+  if (section.size() < sizeof(ModelScalars)) return "size of the config"_reason;
   const auto* model = reinterpret_cast<const ModelScalars*>(section.data());
   if (const char* field = check_scalars(*model)) return field;
-  if (config_bytes(*model) != section.size()) return "size of the config";
+  if (config_bytes(*model) != section.size()) return "size of the config"_reason;
   *config = view(section.data());
   for (const uint8_t* p = config->layers.data() + config->layers.size();
        p != reinterpret_cast<const uint8_t*>(config->counts.data()); ++p) {
-    if (*p != 0) return "layers";
+    if (*p != 0) return "layers"_reason;
   }
   return check_config(*config);
 }

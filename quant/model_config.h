@@ -30,8 +30,8 @@ struct ConfigBytes {
 // names the field; nullptr when each is within the format's limits, so that all that follows from a
 // Config may be computed.
 [[nodiscard]] const char* read_config(std::span<const uint8_t> section, Config* config);
-// What is returned for a section that may hold, but has blocks that this build leaves out, or number
-// formats that no build knows yet.
+// What is returned for a section that may hold, but has blocks that this build leaves out, or
+// number formats that no build knows yet.
 inline constexpr char kLeftOut[] = "what this build leaves out";
 
 // The same of parts that are as long as the scalars say.

@@ -15,10 +15,9 @@ using format::NumberFormat;
 using format::TensorRole;
 
 constexpr MatrixFormat kVectorFormat = {NumberFormat::kF32, 0};
-constexpr LayerKind kOutsideLayers = {};
 
 // Rows before the layers, of the parts of each layer (or of each kind), then of those behind.
-size_t part_count(size_t n_layers) { return n_layers * kLayerParts + 2; }
+size_t part_count(size_t n_layers) { return n_layers * kLayerParts + kModelParts; }
 
 // Whose rows a part has: a layer's or kind's number; n_layers outside the layers.
 size_t owner_of(size_t part, size_t n_layers) {
@@ -27,10 +26,6 @@ size_t owner_of(size_t part, size_t n_layers) {
 
 std::span<const TensorRow> part_of_kind(const LayerKind& kind, size_t part) {
   return layer_part(kind, (part - 1) % kLayerParts);
-}
-
-std::span<const TensorRow> part_of_model(size_t part) {
-  return part == 0 ? std::span<const TensorRow>(kRowsBeforeLayers) : kRowsBehindLayers;
 }
 
 TensorSpec spec_of(const ModelScalars& m, const LayerKind& kind, const TensorRow& row,
@@ -77,7 +72,7 @@ bool TensorWalk::next(MatrixFormat f, TensorSpec* spec) {
     const size_t layer = owner_of(part_, n_layers);
     const bool is_in_layer = layer != n_layers;
     const LayerKind& kind = is_in_layer ? config_.kind_of(layer) : kOutsideLayers;
-    const auto rows = is_in_layer ? part_of_kind(kind, part_) : part_of_model(part_);
+    const auto rows = is_in_layer ? part_of_kind(kind, part_) : model_part(part_);
     while (row_ < rows.size()) {
       const TensorRow& row = rows[row_++];
       if (row.n_matrices(*config_.model, kind) == 0) continue;
@@ -117,8 +112,10 @@ void TensorWalk::go_to(uint32_t index) {
 
 uint32_t tensor_count(const Config& c) {
   const ModelScalars& m = *c.model;
-  uint32_t n = rows_there(m, kOutsideLayers, kRowsBeforeLayers) +
-               rows_there(m, kOutsideLayers, kRowsBehindLayers);
+  uint32_t n = 0;
+  for (size_t part = 0; part < kModelParts; ++part) {
+    n += rows_there(m, kOutsideLayers, model_part(part));
+  }
   uint32_t n_of_kind[format::kMaxKinds] = {};
   for (size_t i = 0; i < c.kinds.size(); ++i) n_of_kind[i] = layer_tensors(m, c.kinds[i]);
   for (const uint8_t kind : c.layers) n += n_of_kind[kind];
@@ -200,7 +197,7 @@ bool TensorKinds::next(TensorKind* kind) {
     const size_t number = owner_of(part_, n_kinds);
     const bool is_in_layer = number < n_kinds;
     const LayerKind& k = is_in_layer ? config_.kinds[number] : kOutsideLayers;
-    const auto rows = is_in_layer ? part_of_kind(k, part_) : part_of_model(part_);
+    const auto rows = is_in_layer ? part_of_kind(k, part_) : model_part(part_);
     for (; row_ < rows.size(); ++row_, count_ = 0) {
       const TensorRow& row = rows[row_];
       if (row.n_matrices(*config_.model, k) == 0) continue;
@@ -312,46 +309,6 @@ bool is_bias(TensorRole role) {
     default:
       return false;
   }
-}
-
-const char* role_name(TensorRole role) {
-  const char* name = "";
-  const auto look = [&](std::span<const TensorRow> rows) {
-    for (const TensorRow& row : rows) {
-      if (row.role == role) name = row.name;
-    }
-  };
-  for (const BlockFormat& block : kMixerFormats) look(block.rows);
-  for (const BlockFormat& block : kFeedForwardFormats) look(block.rows);
-  for (const std::span<const TensorRow> rows :
-       {std::span<const TensorRow>(kRowsBeforeLayers), std::span<const TensorRow>(kRowsBeforeMixer),
-        std::span<const TensorRow>(kRowsBehindMixer),
-        std::span<const TensorRow>(kRowsBehindFeedForward),
-        std::span<const TensorRow>(kRowsBehindLayers)}) {
-    look(rows);
-  }
-  return name;
-}
-
-void tensor_name(const TensorSpec& spec, char* out, size_t capacity) {
-  size_t n = 0;
-  const auto put = [&](char c) {
-    if (n + 1 < capacity) out[n++] = c;
-  };
-  if (spec.layer != format::kNone) {
-    for (const char* p = "layers."; *p != 0; ++p) put(*p);
-    char digits[10];
-    size_t n_digits = 0;
-    uint32_t rest = spec.layer;
-    do {
-      digits[n_digits++] = static_cast<char>('0' + rest % 10);
-      rest /= 10;
-    } while (rest != 0);
-    while (n_digits != 0) put(digits[--n_digits]);
-    put('.');
-  }
-  for (const char* p = role_name(spec.role); *p != 0; ++p) put(*p);
-  if (capacity != 0) out[n] = 0;
 }
 
 }  // namespace cria

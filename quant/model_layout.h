@@ -121,9 +121,4 @@ struct TensorBytes {
 // Whether a role's tensor is the bias of the matrix that it follows.
 [[nodiscard]] bool is_bias(format::TensorRole role);
 
-// For people: "layers.3.q" or "embedding". Writes at most capacity bytes with the final zero.
-void tensor_name(const TensorSpec& spec, char* out, size_t capacity);
-// For people: "q" or "embedding".
-[[nodiscard]] const char* role_name(format::TensorRole role);
-
 }  // namespace cria

@@ -1,4 +1,4 @@
-// The one list of number formats: their names, sizes and scales. Layouts and checks follow from it;
+// The one list of number formats: their sizes, scales and names. Layouts and checks follow from it;
 // what computes with a format differs by its kernel, and switches over all of them.
 #pragma once
 
@@ -19,7 +19,6 @@ enum class Scales : uint8_t {
 
 struct NumberFormatRow {
   format::NumberFormat number_format;
-  const char* name;
   uint8_t code_bits;  // an element's
   Scales scales;
   uint8_t input_multiple;  // rows are padded to it; groups to themselves
@@ -27,14 +26,19 @@ struct NumberFormatRow {
 
 // Without linkage, as what is used by the kernels of one ISA must be (runtime/kernels/overrides.h).
 static constexpr NumberFormatRow kNumberFormats[] = {
-    {format::NumberFormat::kF32, "f32", 32, Scales::kNone, 1},
-    {format::NumberFormat::kF16, "f16", 16, Scales::kNone, 1},
-    {format::NumberFormat::kBf16, "bf16", 16, Scales::kNone, 1},
-    {format::NumberFormat::kInt8, "int8", 8, Scales::kRow, 32},
-    {format::NumberFormat::kInt4, "int4", 4, Scales::kGroup, 32},
-    {format::NumberFormat::kInt4Nl, "int4nl", 4, Scales::kGroup, 32},
-    {format::NumberFormat::kInt8G32, "int8g32", 8, Scales::kGroup, 32},
+    {format::NumberFormat::kF32, 32, Scales::kNone, 1},
+    {format::NumberFormat::kF16, 16, Scales::kNone, 1},
+    {format::NumberFormat::kBf16, 16, Scales::kNone, 1},
+    {format::NumberFormat::kInt8, 8, Scales::kRow, 32},
+    {format::NumberFormat::kInt4, 4, Scales::kGroup, 32},
+    {format::NumberFormat::kInt4Nl, 4, Scales::kGroup, 32},
+    {format::NumberFormat::kInt8G32, 8, Scales::kGroup, 32},
 };
+
+// For people. Apart, for each kernel has a copy of the table above.
+static constexpr const char* kNumberFormatNames[] = {"f32",  "f16",    "bf16",   "int8",
+                                                     "int4", "int4nl", "int8g32"};
+static_assert(std::size(kNumberFormatNames) == std::size(kNumberFormats));
 
 // What the codes -8..7 of kInt4Nl stand for, fitted as docs/quantization.md says. Rising, and zero
 // is code 0.
@@ -68,6 +72,9 @@ static_assert(are_in_order());
 }
 [[nodiscard]] static constexpr const NumberFormatRow& row_of(format::NumberFormat f) {
   return kNumberFormats[static_cast<size_t>(f) - 1];
+}
+[[nodiscard]] static constexpr const char* number_format_name(format::NumberFormat f) {
+  return kNumberFormatNames[static_cast<size_t>(f) - 1];
 }
 // Whether weights of this format are integers with scales, multiplied by quantized activations.
 [[nodiscard]] static constexpr bool is_integer(format::NumberFormat f) {

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "quant/all_zero.h"
+#include "quant/reason.h"
+
 namespace cria {
 namespace {
 
@@ -27,39 +30,38 @@ bool kind_fits(const TokenizerHeader& header) {
 }
 
 const char* check_counts(const TokenizerHeader& header, uint32_t vocab_size) {
-  if (header.n_tokens == 0) return "it has no tokens";
+  if (header.n_tokens == 0) return "it has no tokens"_reason;
   if (header.n_tokens > vocab_size || header.n_tokens > format::kMaxVocab) {
-    return "it has more tokens than the model";
+    return "it has more tokens than the model"_reason;
   }
-  if (header.n_merges > format::kMaxMerges) return "it has too many merges";
-  if (header.text_bytes > format::kMaxTokenTextBytes) return "its tokens have too much text";
-  if (header.longest_token > format::kMaxTokenBytes) return "a token's text is too long";
+  if (header.n_merges > format::kMaxMerges) return "it has too many merges"_reason;
+  if (header.text_bytes > format::kMaxTokenTextBytes) return "its tokens have too much text"_reason;
+  if (header.longest_token > format::kMaxTokenBytes) return "a token's text is too long"_reason;
   if (header.n_sorted > header.n_tokens || header.n_added > header.n_tokens) {
-    return "a table has more entries than there are tokens";
+    return "a table has more entries than there are tokens"_reason;
   }
   return nullptr;
 }
 
 const char* check_header(const TokenizerHeader& header, uint32_t vocab_size) {
-  if (!kind_fits(header)) return "its kind or pre-tokenizer is unknown";
-  if ((header.flags & ~format::kKnownTokenizerFlags) != 0) return "it has unknown flags";
+  if (!kind_fits(header)) return "its kind or pre-tokenizer is unknown"_reason;
+  if ((header.flags & ~format::kKnownTokenizerFlags) != 0) return "it has unknown flags"_reason;
   if ((header.flags & format::kNfc) != 0 &&
       header.kind != static_cast<uint32_t>(TokenizerKind::kByteLevelBpe)) {
-    return "only byte-level BPE is normalized";
+    return "only byte-level BPE is normalized"_reason;
   }
   const bool has_stages = header.pre_tokenizer == static_cast<uint32_t>(PreTokenizer::kStages);
-  if (!has_stages && header.pre_tokenizer_bytes != 0) return "it has tables that it does not use";
+  if (!has_stages && header.pre_tokenizer_bytes != 0)
+    return "it has tables that it does not use"_reason;
   if (const char* wrong = check_counts(header, vocab_size)) return wrong;
   for (const uint32_t token : {header.bos_token, header.eos_token, header.unknown_token}) {
-    if (token != kNone && token >= header.n_tokens) return "BOS, EOS or UNK is no token";
+    if (token != kNone && token >= header.n_tokens) return "BOS, EOS or UNK is no token"_reason;
   }
   if (((header.flags & format::kAddBos) != 0 && header.bos_token == kNone) ||
       ((header.flags & format::kAddEos) != 0 && header.eos_token == kNone)) {
-    return "BOS or EOS is to be added, and there is none";
+    return "BOS or EOS is to be added, and there is none"_reason;
   }
-  const bool is_clear = std::all_of(std::begin(header.reserved), std::end(header.reserved),
-                                    [](uint8_t byte) { return byte == 0; });
-  return is_clear ? nullptr : "reserved bytes are not zero";
+  return all_zero(header.reserved) ? nullptr : "reserved bytes are not zero"_reason;
 }
 
 // Hands out the arrays of the section in order. The counts are limited, so no sum overflows.
@@ -102,13 +104,15 @@ const char* check_texts(const Tokenizer& t) {
   uint32_t longest = 0;
   for (uint32_t i = 0; i < t.header.n_tokens; ++i) {
     const uint32_t end = t.token_ends[i];
-    if (end < begin || end > t.header.text_bytes) return "the texts of tokens overlap";
+    if (end < begin || end > t.header.text_bytes) return "the texts of tokens overlap"_reason;
     longest = std::max(longest, end - begin);
     begin = end;
-    if ((t.token_flags[i] & ~format::kKnownTokenFlags) != 0) return "a token has unknown flags";
+    if ((t.token_flags[i] & ~format::kKnownTokenFlags) != 0)
+      return "a token has unknown flags"_reason;
   }
-  if (begin != t.header.text_bytes) return "there is text that no token has";
-  return longest == t.header.longest_token ? nullptr : "the length of the longest token is another";
+  if (begin != t.header.text_bytes) return "there is text that no token has"_reason;
+  return longest == t.header.longest_token ? nullptr
+                                           : "the length of the longest token is another"_reason;
 }
 
 // Text may become this token without being a special token written out.
@@ -119,10 +123,10 @@ bool is_plain(const Tokenizer& t, uint32_t token) {
 const char* check_sorted(const Tokenizer& t) {
   for (uint32_t i = 0; i < t.header.n_sorted; ++i) {
     const uint32_t token = t.sorted_tokens[i];
-    if (!is_plain(t, token)) return "a sorted token is special or none";
-    if (token_text(t, token).empty()) return "a sorted token has no text";
+    if (!is_plain(t, token)) return "a sorted token is special or none"_reason;
+    if (token_text(t, token).empty()) return "a sorted token has no text"_reason;
     if (i > 0 && compare(token_text(t, t.sorted_tokens[i - 1]), token_text(t, token)) >= 0) {
-      return "sorted tokens are out of order, or two have the same text";
+      return "sorted tokens are out of order, or two have the same text"_reason;
     }
   }
   return nullptr;
@@ -140,29 +144,30 @@ const char* check_merges(const Tokenizer& t) {
   uint32_t begin = 0;
   for (uint32_t left = 0; left < t.header.n_tokens; ++left) {
     const uint32_t end = t.merge_ends[left];
-    if (end < begin || end > t.header.n_merges) return "the merges of tokens overlap";
+    if (end < begin || end > t.header.n_merges) return "the merges of tokens overlap"_reason;
     for (uint32_t i = begin; i < end; ++i) {
       const MergeEntry& merge = t.merges[i];
-      if (merge.right >= t.header.n_tokens) return "a merge takes what is no token";
-      if (!is_plain(t, merge.result)) return "a merge gives a special token or none";
+      if (merge.right >= t.header.n_tokens) return "a merge takes what is no token"_reason;
+      if (!is_plain(t, merge.result)) return "a merge gives a special token or none"_reason;
       if (!is_concatenation(t, merge.result, left, merge.right)) {
-        return "a merge gives another text than its parts have";
+        return "a merge gives another text than its parts have"_reason;
       }
-      if (i > begin && t.merges[i - 1].right >= merge.right) return "merges are out of order";
+      if (i > begin && t.merges[i - 1].right >= merge.right)
+        return "merges are out of order"_reason;
     }
     begin = end;
   }
-  return begin == t.header.n_merges ? nullptr : "there are merges that no token has";
+  return begin == t.header.n_merges ? nullptr : "there are merges that no token has"_reason;
 }
 
 const char* check_bytes(const Tokenizer& t) {
   for (size_t byte = 0; byte < kByteValues; ++byte) {
     const uint32_t token = t.byte_tokens[byte];
     if (token == kNone) continue;
-    if (!is_plain(t, token)) return "the token of a byte is special or none";
+    if (!is_plain(t, token)) return "the token of a byte is special or none"_reason;
     const std::span<const char> text = token_text(t, token);
     if (text.size() != 1 || static_cast<uint8_t>(text[0]) != byte) {
-      return "the token of a byte has another text";
+      return "the token of a byte has another text"_reason;
     }
   }
   return nullptr;
@@ -175,24 +180,24 @@ const char* check_added(const Tokenizer& t) {
   for (uint32_t i = 0; i < t.header.n_added; ++i) {
     const uint32_t token = t.added_tokens[i];
     if (token >= t.header.n_tokens || (t.token_flags[token] & format::kTokenAdded) == 0) {
-      return "an added token is none or lacks its flag";
+      return "an added token is none or lacks its flag"_reason;
     }
     const std::span<const char> text = token_text(t, token);
-    if (text.empty()) return "an added token has no text";
+    if (text.empty()) return "an added token has no text"_reason;
     const int first_bytes = i == 0 ? -1 : compare(before.first(1), text.first(1));
     const bool is_shorter = before.size() > text.size();
     const bool is_same_size = before.size() == text.size();
     if (first_bytes == 0 && is_same_size && compare(before, text) == 0) {
-      return "two added tokens have the same text";
+      return "two added tokens have the same text"_reason;
     }
     if (first_bytes > 0 ||
         (first_bytes == 0 && !is_shorter && !(is_same_size && compare(before, text) < 0))) {
-      return "added tokens are out of order";
+      return "added tokens are out of order"_reason;
     }
     if (first_bytes != 0) lengths = 0;
     if (first_bytes != 0 || is_shorter) lengths += text.size();
     if (lengths > format::kMaxAddedLengths) {
-      return "added tokens that start with the same byte have too many lengths";
+      return "added tokens that start with the same byte have too many lengths"_reason;
     }
     before = text;
   }
@@ -212,7 +217,7 @@ void sum_up_added(Tokenizer* t) {
 
 const char* check_tokenizer(std::span<const uint8_t> section, uint32_t vocab_size,
                             Tokenizer* tokenizer) {
-  if (section.size() < sizeof(TokenizerHeader)) return "its section is too short";
+  if (section.size() < sizeof(TokenizerHeader)) return "its section is too short"_reason;
   Tokenizer t = {};
   std::memcpy(&t.header, section.data(), sizeof(t.header));
   if (const char* wrong = check_header(t.header, vocab_size)) return wrong;
@@ -228,7 +233,7 @@ const char* check_tokenizer(std::span<const uint8_t> section, uint32_t vocab_siz
   const uint32_t table_bytes = t.header.pre_tokenizer_bytes;
   // One that is not there takes no alignment either.
   const uint8_t* const tables = table_bytes == 0 ? nullptr : cursor.take<uint8_t>(table_bytes);
-  if (!cursor.used_exactly()) return "its tables are not what its section holds";
+  if (!cursor.used_exactly()) return "its tables are not what its section holds"_reason;
   // Texts first: the other checks read them.
   for (const auto check : {check_texts, check_sorted, check_merges, check_bytes, check_added}) {
     if (const char* wrong = check(t)) return wrong;

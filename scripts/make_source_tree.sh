@@ -73,6 +73,9 @@ cat >"$out/src/cria_config.h" <<'END'
 #ifndef CRIA_WITH_NFC
 #define CRIA_WITH_NFC 1 /* put text into Unicode's normalization form C where a tokenizer wants it: 33 KB of tables */
 #endif
+#ifndef CRIA_WITH_REASONS
+#define CRIA_WITH_REASONS 1 /* say why a file is refused, not only that it is: 3 KB of text */
+#endif
 #define CRIA_WITH_XNNPACK 0
 
 #if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
@@ -91,7 +94,7 @@ cat >"$out/src/cria_config.h" <<'END'
 
 #endif
 END
-for file in runtime/base/features.h runtime/kernels/select_kernels.cpp quant/nfc.h quant/nfc.cpp; do
+for file in quant/built_in.h runtime/base/features.h runtime/kernels/select_kernels.cpp quant/nfc.h quant/nfc.cpp; do
   { echo '#include "cria_config.h"'; cat "$out/src/$file"; } >"$out/file"
   mv "$out/file" "$out/src/$file"
 done

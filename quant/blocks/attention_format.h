@@ -11,19 +11,25 @@ namespace cria::attention {
 using namespace extents;
 
 [[nodiscard]] constexpr bool has_own_rows(const LayerKind& k) {
-  return k.shared_with == format::kNoKind;
+  return !kHasVariants || k.shared_with == format::kNoKind;
 }
 
 // Norms of queries and keys are those of a head or of a whole projection.
+[[nodiscard]] constexpr bool has_whole_norms(const LayerKind& k) {
+  return kHasVariants && (k.flags & format::flag::kWholeNorms) != 0;
+}
 inline constexpr Size kQueryNorm = [](const ModelScalars& m, const LayerKind& k) -> uint32_t {
-  return (k.flags & format::flag::kWholeNorms) != 0 ? extents::kQueries(m, k) : k.key_dim;
+  return has_whole_norms(k) ? extents::kQueries(m, k) : k.key_dim;
 };
 inline constexpr Size kKeyNorm = [](const ModelScalars& m, const LayerKind& k) -> uint32_t {
-  return (k.flags & format::flag::kWholeNorms) != 0 ? extents::kKeys(m, k) : k.key_dim;
+  return has_whole_norms(k) ? extents::kKeys(m, k) : k.key_dim;
 };
+[[nodiscard]] constexpr bool has_output_gate(const LayerKind& k) {
+  return kHasVariants && (k.flags & format::flag::kOutputGate) != 0;
+}
 
 inline constexpr Size kWithNorms = [](const ModelScalars&, const LayerKind& k) -> uint32_t {
-  return (k.flags & (format::flag::kHeadNorms | format::flag::kWholeNorms)) != 0 ? 1 : 0;
+  return (k.flags & format::flag::kHeadNorms) != 0 || has_whole_norms(k) ? 1 : 0;
 };
 // Where a layer writes keys and values of its own, and has these flags.
 template <uint32_t flags>
@@ -32,34 +38,36 @@ inline constexpr Size kOwn = [](const ModelScalars&, const LayerKind& k) -> uint
 };
 template <uint32_t flags>
 inline constexpr Size kOwnValues = [](const ModelScalars& m, const LayerKind& k) -> uint32_t {
-  return (k.flags & format::flag::kValuesAreKeys) == 0 ? kOwn<flags>(m, k) : 0;
+  const bool are_keys = kHasVariants && (k.flags & format::flag::kValuesAreKeys) != 0;
+  return are_keys ? 0 : kOwn<flags>(m, k);
 };
 inline constexpr Size kOwnWithNorms = [](const ModelScalars& m, const LayerKind& k) -> uint32_t {
   return has_own_rows(k) ? kWithNorms(m, k) : 0;
 };
 
 inline constexpr TensorRow kRows[] = {
-    rows::matrix(format::TensorRole::kQ, "q", kQueries, kModel),
-    rows::vector(format::TensorRole::kQBias, "q.bias", kQueries, kWith<format::flag::kMixerBias>),
-    rows::matrix(format::TensorRole::kK, "k", kKeys, kModel, kOwn<0>),
-    rows::vector(format::TensorRole::kKBias, "k.bias", kKeys, kOwn<format::flag::kMixerBias>),
-    rows::matrix(format::TensorRole::kV, "v", kValues, kModel, kOwnValues<0>),
-    rows::vector(format::TensorRole::kVBias, "v.bias", kValues,
-                 kOwnValues<format::flag::kMixerBias>),
-    rows::vector(format::TensorRole::kQNorm, "q_norm", kQueryNorm, kWithNorms),
-    rows::vector(format::TensorRole::kKNorm, "k_norm", kKeyNorm, kOwnWithNorms),
-    rows::vector(format::TensorRole::kVNorm, "v_norm", kField<&LayerKind::value_dim>,
+    rows::matrix(format::TensorRole::kQ, kQueries, kModel),
+    rows::vector(format::TensorRole::kQBias, kQueries, kWith<format::flag::kMixerBias>),
+    rows::matrix(format::TensorRole::kK, kKeys, kModel, kOwn<0>),
+    rows::vector(format::TensorRole::kKBias, kKeys, kOwn<format::flag::kMixerBias>),
+    rows::matrix(format::TensorRole::kV, kValues, kModel, kOwnValues<0>),
+    rows::vector(format::TensorRole::kVBias, kValues, kOwnValues<format::flag::kMixerBias>),
+    rows::vector(format::TensorRole::kQNorm, kQueryNorm, kWithNorms),
+    rows::vector(format::TensorRole::kKNorm, kKeyNorm, kOwnWithNorms),
+#if CRIA_WITH_VARIANTS
+    rows::vector(format::TensorRole::kVNorm, kField<&LayerKind::value_dim>,
                  kOwn<format::flag::kValueNorm>),
-    rows::matrix(format::TensorRole::kMixerGate, "mixer_gate", kAttended, kModel,
+    rows::matrix(format::TensorRole::kMixerGate, kAttended, kModel,
                  kWith<format::flag::kOutputGate>),
-    rows::vector(format::TensorRole::kMixerGateBias, "mixer_gate.bias", kAttended,
+    rows::vector(format::TensorRole::kMixerGateBias, kAttended,
                  kWith<format::flag::kOutputGate | format::flag::kMixerBias>),
-    rows::vector(format::TensorRole::kSinks, "sinks", kField<&LayerKind::n_query_heads>,
+    rows::vector(format::TensorRole::kSinks, kField<&LayerKind::n_query_heads>,
                  kWith<format::flag::kSinks>),
-    rows::vector(format::TensorRole::kMixerInnerNorm, "mixer_inner_norm", kAttended,
+    rows::vector(format::TensorRole::kMixerInnerNorm, kAttended,
                  kWith<format::flag::kMixerInnerNorm>),
-    rows::matrix(format::TensorRole::kO, "o", kModel, kAttended),
-    rows::vector(format::TensorRole::kOBias, "o.bias", kModel, kWith<format::flag::kOutputBias>),
+#endif
+    rows::matrix(format::TensorRole::kO, kModel, kAttended),
+    rows::vector(format::TensorRole::kOBias, kModel, kWith<format::flag::kOutputBias>),
 };
 
 inline constexpr uint32_t kFlags =
@@ -69,14 +77,14 @@ inline constexpr uint32_t kFlags =
 
 // The field that does not go with the others, or null.
 [[nodiscard]] constexpr const char* check(const LayerKind& k) {
-  if (k.n_query_heads % k.n_key_heads != 0) return "n_key_heads";
-  if (k.n_value_heads != k.n_key_heads) return "n_value_heads";
+  if (k.n_query_heads % k.n_key_heads != 0) return "n_key_heads"_reason;
+  if (k.n_value_heads != k.n_key_heads) return "n_value_heads"_reason;
   constexpr uint32_t kBothNorms = format::flag::kHeadNorms | format::flag::kWholeNorms;
-  if ((k.flags & kBothNorms) == kBothNorms) return "flags";
+  if ((k.flags & kBothNorms) == kBothNorms) return "flags"_reason;
   const bool takes_keys = (k.flags & format::flag::kValuesAreKeys) != 0;
-  if (takes_keys && k.key_dim != k.value_dim) return "flags";
+  if (takes_keys && k.key_dim != k.value_dim) return "flags"_reason;
   const uint32_t own = format::flag::kValuesAreKeys | format::flag::kValueNorm;
-  return !has_own_rows(k) && (k.flags & own) != 0 ? "flags" : nullptr;
+  return !has_own_rows(k) && (k.flags & own) != 0 ? "flags"_reason : nullptr;
 }
 
 // Keys and values of each position and head: codes, then their scales.
@@ -122,17 +130,18 @@ struct TileScratch {
   return shape.n_rows < kBlockRows ? 1 : kQueriesAtOnce;
 }
 
-inline TileScratch lay_out_tile(const LayerKind& k, const StepShape& shape, Carver* carver) {
-  const uint64_t n = queries_at_once(shape);
-  const uint64_t padded = round_up(k.key_dim, kGroup);
+[[gnu::noinline]] inline TileScratch lay_out_tile(const LayerKind& k, const StepShape& shape,
+                                                  Carver* carver) {
+  const uint32_t n = queries_at_once(shape);
+  const auto n_groups = static_cast<uint32_t>((k.key_dim + kGroup - 1) / kGroup);
   TileScratch t = {};
-  t.scores = carver->take<float>(n * kTile);
-  t.sums = carver->take<float>(n * k.value_dim);
-  t.q_codes = carver->take<int8_t>(n * padded);
-  t.q_scales = carver->take<float>(n * (padded / kGroup));
-  t.q_sums = carver->take<int32_t>(n * (padded / kGroup));
-  t.rescale = carver->take<float>(n);
-  t.queries = carver->take<uint8_t>(n * kQueryBytes);
+  t.scores = carver->take<float>(n, kTile);
+  t.sums = carver->take<float>(n, k.value_dim);
+  t.q_codes = carver->take<int8_t>(n, n_groups * kGroup);
+  t.q_scales = carver->take<float>(n, n_groups);
+  t.q_sums = carver->take<int32_t>(n, n_groups);
+  t.rescale = carver->take<float>(n, 1);
+  t.queries = carver->take<uint8_t>(n, kQueryBytes);
   return t;
 }
 
@@ -146,15 +155,14 @@ struct Scratch {
   uint64_t tile_bytes;
 };
 
-inline Scratch lay_out(const ModelScalars& m, const LayerKind& k, const StepShape& shape,
-                       Carver* carver) {
-  const uint64_t rows = shape.n_rows;
+[[gnu::noinline]] inline Scratch lay_out(const ModelScalars& m, const LayerKind& k,
+                                         const StepShape& shape, Carver* carver) {
+  const uint32_t rows = shape.n_rows;
   Scratch s = {};
-  s.q = carver->take<float>(rows * kQueries(m, k));
-  s.k = carver->take<float>(rows * kKeys(m, k));
-  s.v = carver->take<float>(rows * kValues(m, k));
-  s.gate =
-      carver->take<float>((k.flags & format::flag::kOutputGate) != 0 ? rows * kAttended(m, k) : 0);
+  s.q = carver->take<float>(rows, kQueries(m, k));
+  s.k = carver->take<float>(rows, kKeys(m, k));
+  s.v = carver->take<float>(rows, kValues(m, k));
+  s.gate = carver->take<float>(has_output_gate(k) ? rows : 0, kAttended(m, k));
   Carver tile;
   (void)lay_out_tile(k, shape, &tile);
   s.tile_bytes = tile.taken();

@@ -69,32 +69,39 @@ inline constexpr BlockFormat kFeedForwardFormats[] = {
   return number == 0 || !format.rows.empty();
 }
 
-// Tensors of a layer that belong to no block, and of the model, in the order of the file.
+// Tensors of a layer that belong to no block, and of the model, in the order of the file. Rows that
+// only variants have are left out with them.
 inline constexpr TensorRow kRowsBeforeMixer[] = {
-    rows::vector(format::TensorRole::kMixerNorm, "mixer_norm", extents::kNorm,
+    rows::vector(format::TensorRole::kMixerNorm, extents::kNorm,
                  extents::kWith<format::flag::kMixerNorm>),
 };
 inline constexpr TensorRow kRowsBehindMixer[] = {
-    rows::vector(format::TensorRole::kMixerOutNorm, "mixer_out_norm", extents::kNorm,
+#if CRIA_WITH_VARIANTS
+    rows::vector(format::TensorRole::kMixerOutNorm, extents::kNorm,
                  extents::kWith<format::flag::kMixerOutNorm>),
-    rows::vector(format::TensorRole::kFfnNorm, "ffn_norm", extents::kNorm,
+#endif
+    rows::vector(format::TensorRole::kFfnNorm, extents::kNorm,
                  extents::kWith<format::flag::kFfnNorm>),
 };
 inline constexpr Size kPerLayerWidth = [](const format::ModelScalars& m, const format::LayerKind&) {
   return m.per_layer_width;
 };
+#if CRIA_WITH_VARIANTS
 inline constexpr TensorRow kRowsBehindFeedForward[] = {
-    rows::vector(format::TensorRole::kFfnOutNorm, "ffn_out_norm", extents::kNorm,
+    rows::vector(format::TensorRole::kFfnOutNorm, extents::kNorm,
                  extents::kWith<format::flag::kFfnOutNorm>),
-    rows::matrix(format::TensorRole::kPerLayerGate, "per_layer_gate", kPerLayerWidth,
-                 extents::kModel, extents::kWith<format::flag::kPerLayerInput>),
-    rows::matrix(format::TensorRole::kPerLayerOut, "per_layer_out", extents::kModel, kPerLayerWidth,
+    rows::matrix(format::TensorRole::kPerLayerGate, kPerLayerWidth, extents::kModel,
                  extents::kWith<format::flag::kPerLayerInput>),
-    rows::vector(format::TensorRole::kPerLayerOutNorm, "per_layer_out_norm", extents::kNorm,
+    rows::matrix(format::TensorRole::kPerLayerOut, extents::kModel, kPerLayerWidth,
                  extents::kWith<format::flag::kPerLayerInput>),
-    rows::vector(format::TensorRole::kLayerScale, "layer_scale", extents::kOne,
+    rows::vector(format::TensorRole::kPerLayerOutNorm, extents::kNorm,
+                 extents::kWith<format::flag::kPerLayerInput>),
+    rows::vector(format::TensorRole::kLayerScale, extents::kOne,
                  extents::kWith<format::flag::kLayerScale>),
 };
+#else
+inline constexpr std::span<const TensorRow> kRowsBehindFeedForward;
+#endif
 
 namespace of_model {
 
@@ -129,7 +136,9 @@ inline constexpr Size kLayersWithPerLayer = [](const ModelScalars& m, const Laye
   return m.per_layer_width != 0 ? m.n_layers : 0;
 };
 inline constexpr Size kFinalNorm = [](const ModelScalars& m, const LayerKind&) -> uint32_t {
-  return m.d_model * (m.final_norm == static_cast<uint32_t>(format::Norm::kLayerNorm) ? 2u : 1u);
+  const bool has_biases =
+      kHasVariants && m.final_norm == static_cast<uint32_t>(format::Norm::kLayerNorm);
+  return m.d_model * (has_biases ? 2u : 1u);
 };
 inline constexpr Size kUntied = [](const ModelScalars& m, const LayerKind&) -> uint32_t {
   return (m.flags & format::kTiedEmbedding) == 0 ? 1 : 0;
@@ -138,21 +147,21 @@ inline constexpr Size kUntied = [](const ModelScalars& m, const LayerKind&) -> u
 }  // namespace of_model
 
 inline constexpr TensorRow kRowsBeforeLayers[] = {
-    rows::vector(format::TensorRole::kRope, "rope", of_model::kRopeRates, of_model::kWithRope),
-    rows::matrix(format::TensorRole::kEmbedding, "embedding", of_model::kVocab, extents::kModel),
-    rows::vector(format::TensorRole::kPositions, "positions", of_model::kPositionValues,
+    rows::vector(format::TensorRole::kRope, of_model::kRopeRates, of_model::kWithRope),
+    rows::matrix(format::TensorRole::kEmbedding, of_model::kVocab, extents::kModel),
+#if CRIA_WITH_VARIANTS
+    rows::vector(format::TensorRole::kPositions, of_model::kPositionValues,
                  of_model::kWithPositions),
-    rows::matrix(format::TensorRole::kPerLayerTable, "per_layer_table", of_model::kTableRows,
-                 kPerLayerWidth, of_model::kWithPerLayer),
-    rows::matrix(format::TensorRole::kPerLayerProjection, "per_layer_projection", kPerLayerWidth,
-                 extents::kModel, of_model::kLayersWithPerLayer),
-    rows::vector(format::TensorRole::kPerLayerNorm, "per_layer_norm", kPerLayerWidth,
+    rows::matrix(format::TensorRole::kPerLayerTable, of_model::kTableRows, kPerLayerWidth,
                  of_model::kWithPerLayer),
+    rows::matrix(format::TensorRole::kPerLayerProjection, kPerLayerWidth, extents::kModel,
+                 of_model::kLayersWithPerLayer),
+    rows::vector(format::TensorRole::kPerLayerNorm, kPerLayerWidth, of_model::kWithPerLayer),
+#endif
 };
 inline constexpr TensorRow kRowsBehindLayers[] = {
-    rows::vector(format::TensorRole::kFinalNorm, "final_norm", of_model::kFinalNorm),
-    rows::matrix(format::TensorRole::kLmHead, "lm_head", of_model::kVocab, extents::kModel,
-                 of_model::kUntied),
+    rows::vector(format::TensorRole::kFinalNorm, of_model::kFinalNorm),
+    rows::matrix(format::TensorRole::kLmHead, of_model::kVocab, extents::kModel, of_model::kUntied),
 };
 
 // Rows of a layer of a kind, part by part.
@@ -171,6 +180,13 @@ inline constexpr size_t kLayerParts = 5;
     default:
       return kRowsBehindFeedForward;
   }
+}
+
+// Rows outside the layers: those before and behind them. Their kind is all zero.
+inline constexpr size_t kModelParts = 2;
+inline constexpr format::LayerKind kOutsideLayers = {};
+[[nodiscard]] constexpr std::span<const TensorRow> model_part(size_t part) {
+  return part == 0 ? std::span<const TensorRow>(kRowsBeforeLayers) : kRowsBehindLayers;
 }
 
 }  // namespace cria

@@ -21,15 +21,16 @@ inline constexpr Size kMlp = [](const ModelScalars&, const LayerKind& k) -> uint
 };
 
 inline constexpr TensorRow kRows[] = {
-    rows::matrix(format::TensorRole::kGate, "gate", kWidth, kModel, kMlp<format::flag::kGated>),
-    rows::vector(format::TensorRole::kGateBias, "gate.bias", kWidth,
+    rows::matrix(format::TensorRole::kGate, kWidth, kModel, kMlp<format::flag::kGated>),
+    rows::vector(format::TensorRole::kGateBias, kWidth,
                  kMlp<format::flag::kGated | format::flag::kFfnBias>),
-    rows::matrix(format::TensorRole::kUp, "up", kWidth, kModel, kMlp<0>),
-    rows::vector(format::TensorRole::kUpBias, "up.bias", kWidth, kMlp<format::flag::kFfnBias>),
-    rows::vector(format::TensorRole::kFfnInnerNorm, "ffn_inner_norm", kWidth,
-                 kMlp<format::flag::kFfnInnerNorm>),
-    rows::matrix(format::TensorRole::kDown, "down", kModel, kWidth, kMlp<0>),
-    rows::vector(format::TensorRole::kDownBias, "down.bias", kModel, kMlp<format::flag::kFfnBias>),
+    rows::matrix(format::TensorRole::kUp, kWidth, kModel, kMlp<0>),
+    rows::vector(format::TensorRole::kUpBias, kWidth, kMlp<format::flag::kFfnBias>),
+#if CRIA_WITH_VARIANTS
+    rows::vector(format::TensorRole::kFfnInnerNorm, kWidth, kMlp<format::flag::kFfnInnerNorm>),
+#endif
+    rows::matrix(format::TensorRole::kDown, kModel, kWidth, kMlp<0>),
+    rows::vector(format::TensorRole::kDownBias, kModel, kMlp<format::flag::kFfnBias>),
 };
 
 inline constexpr uint32_t kFlags =
@@ -43,10 +44,10 @@ struct Scratch {
 
 inline Scratch lay_out(const ModelScalars& /*m*/, const LayerKind& k, const StepShape& shape,
                        Carver* carver) {
-  const uint64_t n = uint64_t{shape.n_rows} * k.d_ff;
   Scratch s = {};
-  s.gate = carver->take<float>((k.flags & format::flag::kGated) != 0 ? n : 0);
-  s.up = carver->take<float>(n);
+  const bool is_gated = (k.flags & format::flag::kGated) != 0;
+  s.gate = carver->take<float>(is_gated ? shape.n_rows : 0, k.d_ff);
+  s.up = carver->take<float>(shape.n_rows, k.d_ff);
   return s;
 }
 
@@ -69,34 +70,24 @@ inline constexpr Size kGatedExperts = [](const ModelScalars&, const LayerKind& k
 };
 
 inline constexpr TensorRow kRowsBeforeMlp[] = {
-    rows::vector(format::TensorRole::kRouterNorm, "router_norm", kModel,
-                 kWith<format::flag::kRouterNorm>),
-    rows::float_matrix(format::TensorRole::kRouter, "router", kExperts, kModel),
-    rows::vector(format::TensorRole::kRouterBias, "router.bias", kExperts,
-                 kWith<format::flag::kRouterBias>),
-    rows::vector(format::TensorRole::kChoiceBias, "choice_bias", kExperts,
-                 kWith<format::flag::kChoiceBias>),
-    rows::vector(format::TensorRole::kExpertScale, "expert_scale", kExperts,
-                 kWith<format::flag::kExpertScale>),
-    rows::vector(format::TensorRole::kExpertNorm, "expert_norm", kNorm,
-                 kWith<format::flag::kBranchNorms>),
-    rows::matrix(format::TensorRole::kExpertGate, "expert_gate", kWidth, kModel, kGatedExperts),
-    rows::vector(format::TensorRole::kExpertGateBias, "expert_gate.bias", kAllWidths,
+    rows::vector(format::TensorRole::kRouterNorm, kModel, kWith<format::flag::kRouterNorm>),
+    rows::float_matrix(format::TensorRole::kRouter, kExperts, kModel),
+    rows::vector(format::TensorRole::kRouterBias, kExperts, kWith<format::flag::kRouterBias>),
+    rows::vector(format::TensorRole::kChoiceBias, kExperts, kWith<format::flag::kChoiceBias>),
+    rows::vector(format::TensorRole::kExpertScale, kExperts, kWith<format::flag::kExpertScale>),
+    rows::vector(format::TensorRole::kExpertNorm, kNorm, kWith<format::flag::kBranchNorms>),
+    rows::matrix(format::TensorRole::kExpertGate, kWidth, kModel, kGatedExperts),
+    rows::vector(format::TensorRole::kExpertGateBias, kAllWidths,
                  kWith<format::flag::kGated | format::flag::kFfnBias>),
-    rows::matrix(format::TensorRole::kExpertUp, "expert_up", kWidth, kModel, kExperts),
-    rows::vector(format::TensorRole::kExpertUpBias, "expert_up.bias", kAllWidths,
-                 kWith<format::flag::kFfnBias>),
-    rows::matrix(format::TensorRole::kExpertDown, "expert_down", kModel, kWidth, kExperts),
-    rows::vector(format::TensorRole::kExpertDownBias, "expert_down.bias", kAllOutputs,
-                 kWith<format::flag::kFfnBias>),
-    rows::vector(format::TensorRole::kExpertOutNorm, "expert_out_norm", kNorm,
-                 kWith<format::flag::kBranchNorms>),
-    rows::vector(format::TensorRole::kSharedGate, "shared_gate", kModel,
-                 kWith<format::flag::kSharedGate>),
+    rows::matrix(format::TensorRole::kExpertUp, kWidth, kModel, kExperts),
+    rows::vector(format::TensorRole::kExpertUpBias, kAllWidths, kWith<format::flag::kFfnBias>),
+    rows::matrix(format::TensorRole::kExpertDown, kModel, kWidth, kExperts),
+    rows::vector(format::TensorRole::kExpertDownBias, kAllOutputs, kWith<format::flag::kFfnBias>),
+    rows::vector(format::TensorRole::kExpertOutNorm, kNorm, kWith<format::flag::kBranchNorms>),
+    rows::vector(format::TensorRole::kSharedGate, kModel, kWith<format::flag::kSharedGate>),
 };
 inline constexpr TensorRow kRowBehindMlp =
-    rows::vector(format::TensorRole::kSharedOutNorm, "shared_out_norm", kNorm,
-                 kWith<format::flag::kBranchNorms>);
+    rows::vector(format::TensorRole::kSharedOutNorm, kNorm, kWith<format::flag::kBranchNorms>);
 
 // The MLP beside the experts has dense's rows.
 inline constexpr auto kRows = [] {
@@ -115,20 +106,20 @@ inline constexpr uint32_t kFlags =
 
 // The field that does not go with the others, or null.
 [[nodiscard]] constexpr const char* check(const LayerKind& k) {
-  if (k.n_chosen > k.n_experts) return "n_chosen";
-  if (uint64_t{k.n_experts} * k.expert_ff > format::kMaxExpertRows) return "n_experts";
+  if (k.n_chosen > k.n_experts) return "n_chosen"_reason;
+  if (uint64_t{k.n_experts} * k.expert_ff > format::kMaxExpertRows) return "n_experts"_reason;
   constexpr uint32_t kOfMlp = format::flag::kSharedGate | format::flag::kBranchNorms;
-  if (k.d_ff == 0 && (k.flags & kOfMlp) != 0) return "flags";
+  if (k.d_ff == 0 && (k.flags & kOfMlp) != 0) return "flags"_reason;
   if (k.n_groups == 0) {
-    if (k.n_groups_chosen != 0) return "n_groups_chosen";
-    return k.group_rank != 0 ? "group_rank" : nullptr;
+    if (k.n_groups_chosen != 0) return "n_groups_chosen"_reason;
+    return k.group_rank != 0 ? "group_rank"_reason : nullptr;
   }
-  if (k.n_experts % k.n_groups != 0) return "n_groups";
+  if (k.n_experts % k.n_groups != 0) return "n_groups"_reason;
   const uint32_t in_group = k.n_experts / k.n_groups;
   if (k.n_groups_chosen > k.n_groups || k.n_groups_chosen * in_group < k.n_chosen) {
-    return "n_groups_chosen";
+    return "n_groups_chosen"_reason;
   }
-  return k.group_rank == 0 || k.group_rank > in_group ? "group_rank" : nullptr;
+  return k.group_rank == 0 || k.group_rank > in_group ? "group_rank"_reason : nullptr;
 }
 
 }  // namespace cria::experts

@@ -28,35 +28,31 @@ inline constexpr Size kWhere = [](const ModelScalars&, const LayerKind& k) -> ui
 };
 
 inline constexpr TensorRow kRows[] = {
-    rows::matrix(format::TensorRole::kQDown, "q_down", kQueryRank, kModel,
-                 kWhere<&LayerKind::query_rank>),
-    rows::vector(format::TensorRole::kQDownBias, "q_down.bias", kQueryRank,
+    rows::matrix(format::TensorRole::kQDown, kQueryRank, kModel, kWhere<&LayerKind::query_rank>),
+    rows::vector(format::TensorRole::kQDownBias, kQueryRank,
                  kWhere<&LayerKind::query_rank, format::flag::kMixerBias>),
-    rows::vector(format::TensorRole::kQDownNorm, "q_down_norm", kQueryRank,
-                 kWhere<&LayerKind::query_rank>),
-    rows::matrix(format::TensorRole::kQ, "q", kQueries, kQueryInput),
-    rows::matrix(format::TensorRole::kLatentDown, "latent_down", kLatentRank, kModel),
-    rows::vector(format::TensorRole::kLatentDownBias, "latent_down.bias", kLatentRank,
-                 kWith<format::flag::kMixerBias>),
-    rows::vector(format::TensorRole::kLatentNorm, "latent_norm", kLatentRank),
-    rows::matrix(format::TensorRole::kK, "k", kSharedKey, kModel,
-                 kWhere<&LayerKind::shared_key_dim>),
-    rows::vector(format::TensorRole::kKBias, "k.bias", kSharedKey,
+    rows::vector(format::TensorRole::kQDownNorm, kQueryRank, kWhere<&LayerKind::query_rank>),
+    rows::matrix(format::TensorRole::kQ, kQueries, kQueryInput),
+    rows::matrix(format::TensorRole::kLatentDown, kLatentRank, kModel),
+    rows::vector(format::TensorRole::kLatentDownBias, kLatentRank, kWith<format::flag::kMixerBias>),
+    rows::vector(format::TensorRole::kLatentNorm, kLatentRank),
+    rows::matrix(format::TensorRole::kK, kSharedKey, kModel, kWhere<&LayerKind::shared_key_dim>),
+    rows::vector(format::TensorRole::kKBias, kSharedKey,
                  kWhere<&LayerKind::shared_key_dim, format::flag::kMixerBias>),
-    rows::matrix(format::TensorRole::kKeyUp, "key_up", kLatentRank, kOwnKeyDim, kHeads),
-    rows::matrix(format::TensorRole::kValueUp, "value_up", kValueDim, kLatentRank, kHeads),
-    rows::matrix(format::TensorRole::kO, "o", kModel, kAttended),
-    rows::vector(format::TensorRole::kOBias, "o.bias", kModel, kWith<format::flag::kOutputBias>),
+    rows::matrix(format::TensorRole::kKeyUp, kLatentRank, kOwnKeyDim, kHeads),
+    rows::matrix(format::TensorRole::kValueUp, kValueDim, kLatentRank, kHeads),
+    rows::matrix(format::TensorRole::kO, kModel, kAttended),
+    rows::vector(format::TensorRole::kOBias, kModel, kWith<format::flag::kOutputBias>),
 };
 
 inline constexpr uint32_t kFlags = format::flag::kMixerBias | format::flag::kOutputBias;
 
 [[nodiscard]] constexpr const char* check(const LayerKind& k) {
-  if (k.n_key_heads != 1) return "n_key_heads";
-  if (k.n_value_heads != 1) return "n_value_heads";
-  if (k.shared_key_dim % 2 != 0 || k.shared_key_dim > k.key_dim - 2) return "shared_key_dim";
+  if (k.n_key_heads != 1) return "n_key_heads"_reason;
+  if (k.n_value_heads != 1) return "n_value_heads"_reason;
+  if (k.shared_key_dim % 2 != 0 || k.shared_key_dim > k.key_dim - 2) return "shared_key_dim"_reason;
   const uint32_t all_rows = uint32_t{k.n_query_heads} * k.latent_rank;
-  return all_rows > format::kMaxModelWidth ? "latent_rank" : nullptr;
+  return all_rows > format::kMaxModelWidth ? "latent_rank"_reason : nullptr;
 }
 
 }  // namespace cria::latent

@@ -20,8 +20,8 @@ inline constexpr Size kBias = kWith<format::flag::kMixerBias>;
 
 // Key heads are as many as query heads, and each serves as many value heads.
 [[nodiscard]] constexpr const char* check_heads(const LayerKind& k) {
-  if (k.n_key_heads != k.n_query_heads) return "n_key_heads";
-  return k.n_value_heads % k.n_key_heads != 0 ? "n_value_heads" : nullptr;
+  if (k.n_key_heads != k.n_query_heads) return "n_key_heads"_reason;
+  return k.n_value_heads % k.n_key_heads != 0 ? "n_value_heads"_reason : nullptr;
 }
 
 inline constexpr uint32_t kFlags =
@@ -38,17 +38,17 @@ inline constexpr Size kTaps = [](const ModelScalars& m, const LayerKind& k) -> u
 };
 
 inline constexpr TensorRow kRows[] = {
-    rows::matrix(format::TensorRole::kQ, "q", kModel, kModel),
-    rows::vector(format::TensorRole::kQBias, "q.bias", kModel, recurrences::kBias),
-    rows::matrix(format::TensorRole::kK, "k", kModel, kModel),
-    rows::vector(format::TensorRole::kKBias, "k.bias", kModel, recurrences::kBias),
-    rows::matrix(format::TensorRole::kV, "v", kModel, kModel),
-    rows::vector(format::TensorRole::kVBias, "v.bias", kModel, recurrences::kBias),
-    rows::vector(format::TensorRole::kConvolution, "convolution", kTaps),
-    rows::vector(format::TensorRole::kConvolutionBias, "convolution.bias", kModel,
+    rows::matrix(format::TensorRole::kQ, kModel, kModel),
+    rows::vector(format::TensorRole::kQBias, kModel, recurrences::kBias),
+    rows::matrix(format::TensorRole::kK, kModel, kModel),
+    rows::vector(format::TensorRole::kKBias, kModel, recurrences::kBias),
+    rows::matrix(format::TensorRole::kV, kModel, kModel),
+    rows::vector(format::TensorRole::kVBias, kModel, recurrences::kBias),
+    rows::vector(format::TensorRole::kConvolution, kTaps),
+    rows::vector(format::TensorRole::kConvolutionBias, kModel,
                  kWith<format::flag::kConvolutionBias>),
-    rows::matrix(format::TensorRole::kO, "o", kModel, kModel),
-    rows::vector(format::TensorRole::kOBias, "o.bias", kModel, kWith<format::flag::kOutputBias>),
+    rows::matrix(format::TensorRole::kO, kModel, kModel),
+    rows::vector(format::TensorRole::kOBias, kModel, kWith<format::flag::kOutputBias>),
 };
 
 inline constexpr uint32_t kFlags = recurrences::kFlags;
@@ -60,27 +60,26 @@ namespace cria::delta_rule {
 using namespace recurrences;
 
 inline constexpr TensorRow kRows[] = {
-    rows::matrix(format::TensorRole::kQ, "q", kQueries, kModel),
-    rows::vector(format::TensorRole::kQBias, "q.bias", kQueries, kBias),
-    rows::matrix(format::TensorRole::kK, "k", kKeys, kModel),
-    rows::vector(format::TensorRole::kKBias, "k.bias", kKeys, kBias),
-    rows::matrix(format::TensorRole::kV, "v", kValues, kModel),
-    rows::vector(format::TensorRole::kVBias, "v.bias", kValues, kBias),
-    rows::matrix(format::TensorRole::kMixerGate, "mixer_gate", kValues, kModel),
-    rows::vector(format::TensorRole::kMixerGateBias, "mixer_gate.bias", kValues, kBias),
-    rows::float_matrix(format::TensorRole::kDecayIn, "decay_in", kValueHeads, kModel),
-    rows::vector(format::TensorRole::kDecayInBias, "decay_in.bias", kValueHeads, kBias),
-    rows::float_matrix(format::TensorRole::kBetaIn, "beta_in", kValueHeads, kModel),
-    rows::vector(format::TensorRole::kBetaInBias, "beta_in.bias", kValueHeads, kBias),
-    rows::vector(format::TensorRole::kConvolution, "convolution", kTaps),
-    rows::vector(format::TensorRole::kConvolutionBias, "convolution.bias", kChannels,
+    rows::matrix(format::TensorRole::kQ, kQueries, kModel),
+    rows::vector(format::TensorRole::kQBias, kQueries, kBias),
+    rows::matrix(format::TensorRole::kK, kKeys, kModel),
+    rows::vector(format::TensorRole::kKBias, kKeys, kBias),
+    rows::matrix(format::TensorRole::kV, kValues, kModel),
+    rows::vector(format::TensorRole::kVBias, kValues, kBias),
+    rows::matrix(format::TensorRole::kMixerGate, kValues, kModel),
+    rows::vector(format::TensorRole::kMixerGateBias, kValues, kBias),
+    rows::float_matrix(format::TensorRole::kDecayIn, kValueHeads, kModel),
+    rows::vector(format::TensorRole::kDecayInBias, kValueHeads, kBias),
+    rows::float_matrix(format::TensorRole::kBetaIn, kValueHeads, kModel),
+    rows::vector(format::TensorRole::kBetaInBias, kValueHeads, kBias),
+    rows::vector(format::TensorRole::kConvolution, kTaps),
+    rows::vector(format::TensorRole::kConvolutionBias, kChannels,
                  kWith<format::flag::kConvolutionBias>),
-    rows::vector(format::TensorRole::kDecay, "decay", kValueHeads),
-    rows::vector(format::TensorRole::kDecayBias, "decay_bias", kValueHeads),
-    rows::vector(format::TensorRole::kMixerInnerNorm, "mixer_inner_norm",
-                 kField<&LayerKind::value_dim>),
-    rows::matrix(format::TensorRole::kO, "o", kModel, kValues),
-    rows::vector(format::TensorRole::kOBias, "o.bias", kModel, kWith<format::flag::kOutputBias>),
+    rows::vector(format::TensorRole::kDecay, kValueHeads),
+    rows::vector(format::TensorRole::kDecayBias, kValueHeads),
+    rows::vector(format::TensorRole::kMixerInnerNorm, kField<&LayerKind::value_dim>),
+    rows::matrix(format::TensorRole::kO, kModel, kValues),
+    rows::vector(format::TensorRole::kOBias, kModel, kWith<format::flag::kOutputBias>),
 };
 
 }  // namespace cria::delta_rule
@@ -90,25 +89,25 @@ namespace cria::state_space {
 using namespace recurrences;
 
 inline constexpr TensorRow kRows[] = {
-    rows::matrix(format::TensorRole::kQ, "q", kQueries, kModel),
-    rows::vector(format::TensorRole::kQBias, "q.bias", kQueries, kBias),
-    rows::matrix(format::TensorRole::kK, "k", kKeys, kModel),
-    rows::vector(format::TensorRole::kKBias, "k.bias", kKeys, kBias),
-    rows::matrix(format::TensorRole::kV, "v", kValues, kModel),
-    rows::vector(format::TensorRole::kVBias, "v.bias", kValues, kBias),
-    rows::matrix(format::TensorRole::kMixerGate, "mixer_gate", kValues, kModel),
-    rows::vector(format::TensorRole::kMixerGateBias, "mixer_gate.bias", kValues, kBias),
-    rows::float_matrix(format::TensorRole::kDecayIn, "decay_in", kValueHeads, kModel),
-    rows::vector(format::TensorRole::kDecayInBias, "decay_in.bias", kValueHeads, kBias),
-    rows::vector(format::TensorRole::kConvolution, "convolution", kTaps),
-    rows::vector(format::TensorRole::kConvolutionBias, "convolution.bias", kChannels,
+    rows::matrix(format::TensorRole::kQ, kQueries, kModel),
+    rows::vector(format::TensorRole::kQBias, kQueries, kBias),
+    rows::matrix(format::TensorRole::kK, kKeys, kModel),
+    rows::vector(format::TensorRole::kKBias, kKeys, kBias),
+    rows::matrix(format::TensorRole::kV, kValues, kModel),
+    rows::vector(format::TensorRole::kVBias, kValues, kBias),
+    rows::matrix(format::TensorRole::kMixerGate, kValues, kModel),
+    rows::vector(format::TensorRole::kMixerGateBias, kValues, kBias),
+    rows::float_matrix(format::TensorRole::kDecayIn, kValueHeads, kModel),
+    rows::vector(format::TensorRole::kDecayInBias, kValueHeads, kBias),
+    rows::vector(format::TensorRole::kConvolution, kTaps),
+    rows::vector(format::TensorRole::kConvolutionBias, kChannels,
                  kWith<format::flag::kConvolutionBias>),
-    rows::vector(format::TensorRole::kDecay, "decay", kValueHeads),
-    rows::vector(format::TensorRole::kDecayBias, "decay_bias", kValueHeads),
-    rows::vector(format::TensorRole::kSkip, "skip", kValueHeads),
-    rows::vector(format::TensorRole::kMixerInnerNorm, "mixer_inner_norm", kValues),
-    rows::matrix(format::TensorRole::kO, "o", kModel, kValues),
-    rows::vector(format::TensorRole::kOBias, "o.bias", kModel, kWith<format::flag::kOutputBias>),
+    rows::vector(format::TensorRole::kDecay, kValueHeads),
+    rows::vector(format::TensorRole::kDecayBias, kValueHeads),
+    rows::vector(format::TensorRole::kSkip, kValueHeads),
+    rows::vector(format::TensorRole::kMixerInnerNorm, kValues),
+    rows::matrix(format::TensorRole::kO, kModel, kValues),
+    rows::vector(format::TensorRole::kOBias, kModel, kWith<format::flag::kOutputBias>),
 };
 
 inline constexpr uint32_t kFlags = recurrences::kFlags | format::flag::kGroupedNorm;

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 
+#include "quant/built_in.h"
 #include "quant/format.h"
+#include "quant/reason.h"
 
 namespace cria {
 
@@ -19,9 +21,8 @@ using Size = uint32_t (*)(const format::ModelScalars& model, const format::Layer
 struct TensorRow {
   format::TensorRole role;
   TensorForm form;
-  const char* name;  // for people
-  Size n_matrices;   // of a stack; 1 for others, 0: there is no such tensor
-  Size rows;         // 1 for vectors
+  Size n_matrices;  // of a stack; 1 for others, 0: there is no such tensor
+  Size rows;        // 1 for vectors
   Size cols;
 };
 
@@ -34,7 +35,8 @@ inline constexpr Size kOne = [](const ModelScalars&, const LayerKind&) -> uint32
 inline constexpr Size kModel = [](const ModelScalars& m, const LayerKind&) { return m.d_model; };
 // Elements of a d_model wide norm: weights, with layer norm biases too.
 inline constexpr Size kNorm = [](const ModelScalars& m, const LayerKind& k) {
-  return m.d_model * (k.norm == static_cast<uint8_t>(format::Norm::kLayerNorm) ? 2u : 1u);
+  const bool has_biases = kHasVariants && k.norm == static_cast<uint8_t>(format::Norm::kLayerNorm);
+  return m.d_model * (has_biases ? 2u : 1u);
 };
 
 // A field of a kind, and rows of its heads together.
@@ -67,15 +69,14 @@ namespace rows {
 
 using format::TensorRole;
 
-constexpr TensorRow vector(TensorRole role, const char* name, Size n, Size there = extents::kOne) {
-  return {role, TensorForm::kVector, name, there, extents::kOne, n};
+constexpr TensorRow vector(TensorRole role, Size n, Size there = extents::kOne) {
+  return {role, TensorForm::kVector, there, extents::kOne, n};
 }
-constexpr TensorRow matrix(TensorRole role, const char* name, Size n_rows, Size n_cols,
-                           Size there = extents::kOne) {
-  return {role, TensorForm::kMatrix, name, there, n_rows, n_cols};
+constexpr TensorRow matrix(TensorRole role, Size n_rows, Size n_cols, Size there = extents::kOne) {
+  return {role, TensorForm::kMatrix, there, n_rows, n_cols};
 }
-constexpr TensorRow float_matrix(TensorRole role, const char* name, Size n_rows, Size n_cols) {
-  return {role, TensorForm::kFloatMatrix, name, extents::kOne, n_rows, n_cols};
+constexpr TensorRow float_matrix(TensorRole role, Size n_rows, Size n_cols) {
+  return {role, TensorForm::kFloatMatrix, extents::kOne, n_rows, n_cols};
 }
 
 }  // namespace rows

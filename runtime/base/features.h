@@ -5,14 +5,13 @@
 // constants; what cannot even be named without a feature is behind #if CRIA_WITH_*.
 #pragma once
 
+#include "quant/built_in.h"
+
 namespace cria {
 
 inline constexpr bool kHasCompression = CRIA_WITH_COMPRESSION == 1;  // zstd chunks
 inline constexpr bool kHasKvF32 = CRIA_WITH_KV_F32 == 1;             // CRIA_KV_F32
 inline constexpr bool kHasSampling = CRIA_WITH_SAMPLING == 1;        // more than greedy
-// Layer norms, plain feed-forwards, activations but silu, caps and the like: what Llama, Qwen, Phi,
-// Granite and SmolLM do not use.
-inline constexpr bool kHasVariants = CRIA_WITH_VARIANTS == 1;
 // Microcontrollers have vocabularies of thousands, threads alike if any, and little room for code.
 #if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
 inline constexpr bool kIsMicrocontroller = true;

@@ -1,6 +1,5 @@
 #include "runtime/blocks/blocks.h"
 
-#include "runtime/base/features.h"
 #include "runtime/blocks/attention/attention.h"
 #include "runtime/blocks/dense/dense.h"
 
@@ -23,27 +22,13 @@ constexpr FeedForwardRow kFeedForwards[] = {
     {format::FeedForward::kDense, {dense::forward}},
 };
 
-// Of LayerKind::flags: what every build computes.
-constexpr uint32_t kPlainFlags = format::flag::kMixerNorm | format::flag::kFfnNorm |
-                                 format::flag::kMixerBias | format::flag::kOutputBias |
-                                 format::flag::kFfnBias | format::flag::kHeadNorms |
-                                 format::flag::kGated;
 // What no build computes yet.
 constexpr uint32_t kLaterFlags = format::flag::kPerLayerInput;
-
-bool is_plain(const format::LayerKind& k) {
-  const bool is_silu =
-      k.feed_forward == 0 || (k.activation == static_cast<uint8_t>(format::Activation::kSilu) &&
-                              has_flag(k, format::flag::kGated));
-  return is_silu && k.norm == static_cast<uint8_t>(format::Norm::kRms) && k.score_cap == 0 &&
-         k.qkv_clip == 0 && k.query_growth == 0 && k.key_dim == k.value_dim &&
-         k.shared_with == format::kNoKind && (k.flags & ~kPlainFlags) == 0;
-}
 
 bool can_compute(const format::LayerKind& k) {
   if (k.mixer != 0 && find_mixer(k.mixer) == nullptr) return false;
   if (k.feed_forward != 0 && find_feed_forward(k.feed_forward) == nullptr) return false;
-  return kHasVariants ? (k.flags & kLaterFlags) == 0 : is_plain(k);
+  return (k.flags & kLaterFlags) == 0;
 }
 
 }  // namespace
@@ -63,10 +48,7 @@ const FeedForward* find_feed_forward(uint8_t feed_forward) {
 }
 
 bool can_compute(const Config& c) {
-  const format::ModelScalars& m = *c.model;
-  const bool is_plain_model = m.final_norm == static_cast<uint32_t>(format::Norm::kRms) &&
-                              m.logits_cap == 0 && !has_flag(c, format::kLearnedPositions);
-  if (m.per_layer_width != 0 || (!kHasVariants && !is_plain_model)) return false;
+  if (c.model->per_layer_width != 0) return false;
   for (const format::LayerKind& kind : c.kinds) {
     if (!can_compute(kind)) return false;
   }

@@ -47,10 +47,10 @@ Status find_closing(cria_chat* c, cria_workspace* w) {
 
 // Whether some layers forget what a full context holds.
 bool has_short_window(const cria_session& session) {
-  const std::span<const format::LayerKind> kinds = session.model->config.kinds;
-  return std::any_of(kinds.begin(), kinds.end(), [&](const format::LayerKind& kind) {
-    return kind.window != 0 && kind.window <= session.context;
-  });
+  for (const format::LayerKind& kind : session.model->config.kinds) {
+    if (kind.window != 0 && kind.window <= session.context) return true;
+  }
+  return false;
 }
 
 struct ChatLayout {

@@ -8,6 +8,7 @@
 #include "quant/chat_template_format.h"
 #include "quant/checksum.h"
 #include "quant/metadata_check.h"
+#include "quant/role_names.h"
 #include "quant/tokenizer_format.h"
 #include "runtime/base/enum_bits.h"
 #include "runtime/decode/planning.h"
@@ -265,7 +266,7 @@ extern "C" const char* cria_number_format_name(cria_number_format number_format)
   const uint32_t value = cria::enum_bits(number_format);
   if (value == CRIA_MIXED) return "mixed";
   if (!cria::is_number_format(value)) return cria::kUnknown;
-  return cria::row_of(static_cast<cria::format::NumberFormat>(value)).name;
+  return cria::number_format_name(static_cast<cria::format::NumberFormat>(value));
 }
 
 extern "C" const char* cria_chat_template_name(uint32_t chat_template) {

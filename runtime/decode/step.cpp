@@ -47,10 +47,9 @@ Status check_turn(const cria_workspace& w, const cria_turn& turn) {
       turn.n_tokens == 0 || session->is_in_step) {
     return Status::kInvalidArgument;
   }
-  const bool are_tokens =
-      std::all_of(turn.tokens, turn.tokens + turn.n_tokens,
-                  [&](uint32_t token) { return token < w.model->scalars().vocab_size; });
-  if (!are_tokens) return Status::kInvalidArgument;
+  for (size_t i = 0; i < turn.n_tokens; ++i) {
+    if (turn.tokens[i] >= w.model->scalars().vocab_size) return Status::kInvalidArgument;
+  }
   if (turn.n_tokens > session->context - session->position) return Status::kContextFull;
   session->is_in_step = true;
   return Status::kOk;

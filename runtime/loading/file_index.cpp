@@ -5,6 +5,7 @@
 #include "quant/align.h"
 #include "quant/all_zero.h"
 #include "quant/checksum.h"
+#include "quant/reason.h"
 
 namespace cria {
 namespace {
@@ -56,7 +57,7 @@ Status read_front(const cria_source& source, Front* front, const char** refused)
   if (header.version != format::kVersion) return Status::kUnsupportedVersion;
   // Before the checksum: what it covers hangs on this count.
   if (header.section_count == 0 || header.section_count > format::kMaxSections) {
-    return refuse("section_count", refused);
+    return refuse("section_count"_reason, refused);
   }
   const auto table_bytes = static_cast<size_t>(front_bytes(header) - sizeof header);
   CRIA_TRY(read_source(source, sizeof header, front->sections, table_bytes));
@@ -70,10 +71,10 @@ Status read_front(const cria_source& source, Front* front, const char** refused)
 
 Status check_header(const cria_source& source, const format::FileHeader& header,
                     const char** refused) {
-  if (!all_zero(header.reserved)) return refuse("reserved bytes of the header", refused);
-  if (header.file_bytes > format::kMaxFileBytes) return refuse("file_bytes", refused);
+  if (!all_zero(header.reserved)) return refuse("reserved bytes of the header"_reason, refused);
+  if (header.file_bytes > format::kMaxFileBytes) return refuse("file_bytes"_reason, refused);
   if (source.size < header.file_bytes) return Status::kTruncated;
-  return source.size == header.file_bytes ? Status::kOk : refuse("file_bytes", refused);
+  return source.size == header.file_bytes ? Status::kOk : refuse("file_bytes"_reason, refused);
 }
 
 // Sections must follow each other without a gap but the alignment's, each kind once.
@@ -84,23 +85,25 @@ Status take_sections(const Front& front, FileIndex* index, Section* config, cons
   for (uint32_t i = 0; i < header.section_count; ++i) {
     const format::SectionEntry& e = front.sections[i];
     Section* section = section_of(index, e.kind, config);
-    if (section == nullptr || (seen >> e.kind & 1) != 0) return refuse("section kind", refused);
-    if (e.reserved != 0) return refuse("reserved bytes of a section entry", refused);
+    if (section == nullptr || (seen >> e.kind & 1) != 0)
+      return refuse("section kind"_reason, refused);
+    if (e.reserved != 0) return refuse("reserved bytes of a section entry"_reason, refused);
     if (e.offset != aligned(end) || e.offset > header.file_bytes) {
-      return refuse("section offset", refused);
+      return refuse("section offset"_reason, refused);
     }
     if (e.bytes == 0 || e.bytes > header.file_bytes - e.offset) {
-      return refuse("section bytes", refused);
+      return refuse("section bytes"_reason, refused);
     }
     seen |= 1u << e.kind;
     *section = {e.offset, e.bytes, e.checksum};
     end = e.offset + e.bytes;
   }
-  if (end != header.file_bytes) return refuse("file_bytes", refused);
+  if (end != header.file_bytes) return refuse("file_bytes"_reason, refused);
   constexpr SectionKind kNeeded[] = {SectionKind::kConfig, SectionKind::kTensorDirectory,
                                      SectionKind::kChunkTable, SectionKind::kData};
   for (const SectionKind kind : kNeeded) {
-    if ((seen >> static_cast<uint32_t>(kind) & 1) == 0) return refuse("missing section", refused);
+    if ((seen >> static_cast<uint32_t>(kind) & 1) == 0)
+      return refuse("missing section"_reason, refused);
   }
   return Status::kOk;
 }
@@ -123,7 +126,7 @@ Status check_gaps(const cria_source& source, const Front& front, uint64_t* at) {
 
 Status bring_config(const cria_source& source, const Section& section, ConfigBytes* bytes,
                     Config* config, const char** refused) {
-  if (section.bytes > sizeof bytes->bytes) return refuse("size of the config", refused);
+  if (section.bytes > sizeof bytes->bytes) return refuse("size of the config"_reason, refused);
   const auto n_bytes = static_cast<size_t>(section.bytes);
   CRIA_TRY(read_source(source, section.offset, bytes->bytes, n_bytes));
   if (xxh64(bytes->bytes, n_bytes) != section.checksum) return Status::kCorrupt;
@@ -140,20 +143,20 @@ Status check_sizes(const FileIndex& index, const char** refused) {
   const Config& c = index.config;
   const uint64_t n_chunks = chunk_count(c);
   if (index.directory.bytes != uint64_t{tensor_count(c)} * sizeof(format::TensorEntry)) {
-    return refuse("size of the tensor directory", refused);
+    return refuse("size of the tensor directory"_reason, refused);
   }
   if (n_chunks > UINT32_MAX || index.chunk_table.bytes != n_chunks * sizeof(format::ChunkEntry)) {
-    return refuse("size of the chunk table", refused);
+    return refuse("size of the chunk table"_reason, refused);
   }
-  if (index.data.checksum != 0) return refuse("checksum of the data section", refused);
+  if (index.data.checksum != 0) return refuse("checksum of the data section"_reason, refused);
   if (index.metadata.bytes > format::kMaxMetadataBytes)
-    return refuse("size of the metadata", refused);
+    return refuse("size of the metadata"_reason, refused);
   // The weights take no more memory than so many times the file.
   const uint64_t uncompressed = uncompressed_data_bytes(c);
   if (is_stored(c) ? index.data.bytes != uncompressed
                    : index.data.bytes > uncompressed ||
                          index.data.bytes < uncompressed / format::kMaxExpansion) {
-    return refuse("size of the data section", refused);
+    return refuse("size of the data section"_reason, refused);
   }
   return Status::kOk;
 }

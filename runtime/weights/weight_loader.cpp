@@ -154,19 +154,18 @@ void lay_out_weights(const Config& config, Carver* carver, Weights* weights) {
   const uint32_t n_tensors = tensor_count(config);
   auto* const tensors = carver->take<Tensor>(n_tensors + 1);
 
-  size_t n_of_kind[format::kMaxKinds] = {};
-  for (size_t i = 0; i < n_kinds; ++i) {
+  size_t n_of_kind[format::kMaxKinds + 1] = {};  // the last one's is that outside the layers
+  for (size_t i = 0; i <= n_kinds; ++i) {
     roles[i] = {};
-    for (size_t part = 0; part < kLayerParts; ++part) {
-      number_roles(m, config.kinds[i], layer_part(config.kinds[i], part), &n_of_kind[i], &roles[i]);
+    const bool is_kind = i < n_kinds;
+    const format::LayerKind& kind = is_kind ? config.kinds[i] : kOutsideLayers;
+    for (size_t part = 0; part < (is_kind ? kLayerParts : kModelParts); ++part) {
+      const auto rows = is_kind ? layer_part(kind, part) : model_part(part);
+      number_roles(m, kind, rows, &n_of_kind[i], &roles[i]);
+      if (!is_kind && part == 0) weights->n_before = static_cast<uint32_t>(n_of_kind[i]);
     }
   }
-  size_t n_outside = 0;
-  roles[n_kinds] = {};
-  number_roles(m, {}, kRowsBeforeLayers, &n_outside, &roles[n_kinds]);
-  weights->n_before = static_cast<uint32_t>(n_outside);
-  number_roles(m, {}, kRowsBehindLayers, &n_outside, &roles[n_kinds]);
-  weights->n_in_layers = n_tensors - static_cast<uint32_t>(n_outside);
+  weights->n_in_layers = n_tensors - static_cast<uint32_t>(n_of_kind[n_kinds]);
 
   uint32_t of_kind[format::kMaxKinds] = {};
   Tensor* next = tensors + weights->n_before;

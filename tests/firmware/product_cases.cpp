@@ -79,7 +79,7 @@ void compare_product(KernelTrial& t, const MatrixShape& shape, size_t n_rows, Fi
   scalar(shape, w.data(), w_scales.data(), first, last, rows, y.want.data(), stride);
   t.guarded(
       [&] { kernel(shape, w.data(), w_scales.data(), first, last, rows, y.got.data(), stride); });
-  t.expect_same(row_of(shape.number_format).name, y);
+  t.expect_same(number_format_name(shape.number_format), y);
 }
 
 }  // namespace

@@ -70,12 +70,15 @@ constexpr size_t kPartsOfStretch = 16;
 constexpr size_t kTilesOfTaskForPairs = 8;            // one more is an eighth of a share at most
 constexpr size_t kLeastPartBytes = size_t{64} << 10;  // smaller ones cost more than they save
 
+// Without stacks there is one segment, which the compiler is to know.
+size_t n_of(std::span<const Segment> segments) { return kHasStacks ? segments.size() : 1; }
+
 // Calls that want the same input: quantized alike, or all as floats.
 void multiply_run(const LinearTools& tools, const float* x, std::span<const Segment> segments,
                   std::span<const LinearCall> calls) {
   size_t n_tiles = 0;
   for (const LinearCall& call : calls) {
-    n_tiles += tile_count(call.tensor->shape.rows) * segments.size();
+    n_tiles += tile_count(call.tensor->shape.rows) * n_of(segments);
   }
   const size_t n_rows = rows_of(segments);
   const MatrixShape& shape = calls.front().tensor->shape;
@@ -87,7 +90,7 @@ void multiply_run(const LinearTools& tools, const float* x, std::span<const Segm
     size_t first = 0;
     for (const LinearCall& call : calls) {
       const size_t n = tile_count(call.tensor->shape.rows);
-      for (const Segment& segment : segments) {
+      for (const Segment& segment : segments.first(n_of(segments))) {
         const size_t from = begin > first ? begin - first : 0;
         const size_t to = end > first ? (end - first < n ? end - first : n) : 0;
         if (from < to) multiply(tools, call, segment, x, from, to);
@@ -97,11 +100,11 @@ void multiply_run(const LinearTools& tools, const float* x, std::span<const Segm
   };
   if constexpr (!kSharesAsItGoes) return parallel_ranges(tools.threads, n_tiles, multiply_tiles);
   const size_t n_tasks = tools.threads.n_tasks;
-  const size_t rows_together = (n_rows + segments.size() - 1) / segments.size();  // on average
+  const size_t rows_together = (n_rows + n_of(segments) - 1) / n_of(segments);  // on average
   if (rows_together < kManyRows) {
     uint64_t n_bytes = 0;
     for (const LinearCall& call : calls) {
-      n_bytes += matrix_bytes(call.tensor->shape) * segments.size();
+      n_bytes += matrix_bytes(call.tensor->shape) * n_of(segments);
     }
     const auto n_parts = static_cast<size_t>(
         std::clamp<uint64_t>(n_bytes / n_tasks / kLeastPartBytes, 1, kPartsOfStretch));

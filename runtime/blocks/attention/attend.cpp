@@ -250,8 +250,9 @@ void store_keys_values(const Step& s, const Layer& layer, const Scratch& t) {
 
 void attend(const Step& s, const Layer& layer, const Scratch& t, float* out) {
   const LayerKind& k = *layer.kind;
-  const Tensor* const sinks =
-      layer.has(format::flag::kSinks) ? layer.find(format::TensorRole::kSinks) : nullptr;
+  const Tensor* const sinks = kHasVariants && layer.has(format::flag::kSinks)
+                                  ? layer.find(format::TensorRole::kSinks)
+                                  : nullptr;
   const size_t padded = round_up(k.key_dim, kActivationGroup);
   const size_t n_groups = padded / kActivationGroup;
   const size_t heads_per_kv = k.n_query_heads / k.n_key_heads;

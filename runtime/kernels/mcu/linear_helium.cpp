@@ -203,7 +203,7 @@ void multiply_tile(const ProductCall& call, const uint8_t* codes, const uint8_t*
 }
 
 template <class Weights>
-struct Product {
+struct BlockProduct {
   static constexpr size_t kBlockRows = kBlock;
 
   template <size_t kRows>
@@ -226,25 +226,29 @@ struct Product {
 void matmul_q4_q8_helium(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                          size_t y_stride) {
-  multiply_by_blocks<Product<Int4>>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+  multiply_by_blocks<BlockProduct<Int4>>(shape, codes, scales, first_tile, last_tile, x, y,
+                                         y_stride);
 }
 
 void matmul_q4nl_q8_helium(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                            size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                            size_t y_stride) {
-  multiply_by_blocks<Product<Int4Nl>>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+  multiply_by_blocks<BlockProduct<Int4Nl>>(shape, codes, scales, first_tile, last_tile, x, y,
+                                           y_stride);
 }
 
 void matmul_q8_q8_helium(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                          size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                          size_t y_stride) {
-  multiply_by_blocks<Product<Int8>>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+  multiply_by_blocks<BlockProduct<Int8>>(shape, codes, scales, first_tile, last_tile, x, y,
+                                         y_stride);
 }
 
 void matmul_q8g_q8_helium(const MatrixShape& shape, const uint8_t* codes, const uint8_t* scales,
                           size_t first_tile, size_t last_tile, const QuantizedRows& x, float* y,
                           size_t y_stride) {
-  multiply_by_blocks<Product<Int8G32>>(shape, codes, scales, first_tile, last_tile, x, y, y_stride);
+  multiply_by_blocks<BlockProduct<Int8G32>>(shape, codes, scales, first_tile, last_tile, x, y,
+                                            y_stride);
 }
 
 void override_helium(Kernels* table, uint32_t /*isa_mask*/) {

@@ -77,7 +77,8 @@ TEST_F(ChosenFormatsTest, TheFileKeepsWithinTheBitsAndTheReportIsTrueToIt) {
     for (size_t i = 0; i < report["tensors"].size(); ++i) {
       const Json& tensor = report["tensors"][i];
       const format::TensorEntry& entry = file.tensors()[i];
-      EXPECT_EQ(tensor["format"], row_of(static_cast<NumberFormat>(entry.number_format)).name);
+      EXPECT_EQ(tensor["format"],
+                number_format_name(static_cast<NumberFormat>(entry.number_format)));
       EXPECT_EQ(tensor.value("group_size", 0), entry.group_size);
       if (!tensor.contains("divergence")) continue;
       ++n;

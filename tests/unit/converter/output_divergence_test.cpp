@@ -237,7 +237,7 @@ void compare_scaled(const std::filesystem::path& path, const char* name) {
     }
     const double mean = std::exp(logs / static_cast<double>(matrices.size()));
     std::printf("%s, %s g%u: scaled by measured %.3f to %.3f, geometric mean %.3f\n", name,
-                row_of(f.number_format).name, unsigned{f.group_size}, least, most, mean);
+                number_format_name(f.number_format), unsigned{f.group_size}, least, most, mean);
     EXPECT_GT(least, 0.3);
     EXPECT_LT(most, 3.0);
     EXPECT_NEAR(mean, 1.0, 0.1);

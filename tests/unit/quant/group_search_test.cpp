@@ -150,8 +150,9 @@ void compare(uint32_t n_rows, uint32_t cols, const std::vector<float>& weights) 
         if (signs == ScaleSigns::kBoth && !has_nibbles(f.number_format)) continue;
         const Rows plain = plain_rows(shape, weights, method, signs);
         const Rows lanes = rows_in_lanes(shape, weights, method, signs);
-        ASSERT_EQ(lanes.scales, plain.scales) << row_of(f.number_format).name << f.group_size;
-        ASSERT_EQ(lanes.codes, plain.codes) << row_of(f.number_format).name << f.group_size;
+        ASSERT_EQ(lanes.scales, plain.scales)
+            << number_format_name(f.number_format) << f.group_size;
+        ASSERT_EQ(lanes.codes, plain.codes) << number_format_name(f.number_format) << f.group_size;
       }
     }
   }
@@ -261,7 +262,7 @@ TEST(GroupSearch, ErrorsAreSummedInTheStatedOrder) {
               static_cast<double>(bf16_to_f32(rows.scales[begin / group_size])), &plain);
         }
       }
-      SCOPED_TRACE(std::string(row_of(f.number_format).name) + ' ' + std::to_string(cols));
+      SCOPED_TRACE(std::string(number_format_name(f.number_format)) + ' ' + std::to_string(cols));
       expect_same(lanes, plain);
     }
   }

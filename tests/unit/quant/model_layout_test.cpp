@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "quant/align.h"
+#include "quant/role_names.h"
 #include "quant/tile16.h"
 #include "tests/support/matrix_formats.h"
 #include "tests/support/random_kinds.h"
@@ -453,7 +454,7 @@ TEST(ModelLayout, SignsAreForScalesOfNibblesAlone) {
     const bool is_int4 =
         f.number_format == NumberFormat::kInt4 || f.number_format == NumberFormat::kInt4Nl;
     EXPECT_EQ(tensor_spec(c.view(), 3, f).has_signed_scales, is_int4)
-        << row_of(f.number_format).name;
+        << number_format_name(f.number_format);
     EXPECT_FALSE(tensor_spec(c.view(), 0, f).has_signed_scales);
   }
 }

@@ -343,8 +343,8 @@ TEST_P(Stacks, GiveEachSegmentTheBitsOfItsMatrixAlone) {
 
 INSTANTIATE_TEST_SUITE_P(ExactBackend, Stacks, testing::ValuesIn(kMatrixFormats),
                          [](const testing::TestParamInfo<MatrixFormat>& format) {
-                           return std::string(row_of(format.param.number_format).name) + "_" +
-                                  std::to_string(format.param.group_size);
+                           return std::string(number_format_name(format.param.number_format)) +
+                                  "_" + std::to_string(format.param.group_size);
                          });
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST(SelectKernels, GiveEachFormatAProductOnEveryIsa) {
       const Product product = table.products.of[place_of(row.number_format)];
       const bool is_there =
           is_integer(row.number_format) ? product.codes != nullptr : product.floats != nullptr;
-      EXPECT_TRUE(is_there) << isa.name << " " << row.name;
+      EXPECT_TRUE(is_there) << isa.name << " " << number_format_name(row.number_format);
     }
     for (const Activate activate : table.variants.activate) EXPECT_NE(activate, nullptr);
   }
