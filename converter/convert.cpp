@@ -21,6 +21,7 @@
 #include "platforms/hosted/base/thread_pool.h"
 #include "quant/align.h"
 #include "quant/model_layout.h"
+#include "quant/role_names.h"
 #include "quant/tokenizer_check.h"
 
 namespace cria::converter {

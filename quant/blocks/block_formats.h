@@ -58,7 +58,7 @@ inline constexpr BlockFormat kFeedForwardFormats[] = {
     {},
     {dense::kFlags, dense::kRows, nullptr, scratch_of<dense::lay_out>, nullptr},
 #if CRIA_WITH_EXPERTS
-    {experts::kFlags, experts::kRows, experts::check, nullptr, nullptr},
+    {experts::kFlags, experts::kRows, experts::check, scratch_of<experts::lay_out>, nullptr},
 #else
     {},
 #endif

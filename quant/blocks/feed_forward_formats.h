@@ -104,6 +104,66 @@ inline constexpr uint32_t kFlags =
     format::flag::kChoiceBias | format::flag::kRouterNorm | format::flag::kNormalizedChoice |
     format::flag::kExpertScale | format::flag::kSharedGate | format::flag::kBranchNorms;
 
+// Of all rows of a step. A slot is a row that one of its experts reads; the slots of an expert
+// follow each other.
+struct Scratch {
+  float* scores;      // [rows][n_experts], then what is chosen by
+  float* ranked;      // [rows][n_experts], the same with what only the choice counts
+  uint32_t* chosen;   // [rows][n_chosen] experts, the first choice first
+  float* weights;     // [rows][n_chosen]
+  uint32_t* slots;    // [rows][n_chosen]
+  uint32_t* n_slots;  // [n_experts]
+  uint8_t* segments;  // [n_experts or slots] records
+  float* stream;      // [rows][d_model], where router or experts have norms of their own
+  float* rows;        // [slots][d_model], inputs of experts, then what they give
+  uint8_t* hidden;    // of experts, then of the MLP beside them
+};
+
+// Inputs of down.
+struct Hidden {
+  float* gate;  // [slots][expert_ff]; not without kGated
+  float* up;    // [slots][expert_ff]
+};
+
+inline constexpr uint32_t kSegmentBytes = 12;
+inline constexpr uint32_t kOwnInputs = format::flag::kRouterNorm | format::flag::kBranchNorms;
+
+[[nodiscard]] constexpr uint32_t slots_of(const LayerKind& k, uint32_t n_rows) {
+  return n_rows * k.n_chosen;
+}
+
+inline Hidden lay_out_hidden(const LayerKind& k, const StepShape& shape, Carver* carver) {
+  const uint32_t slots = slots_of(k, shape.n_rows);
+  const bool is_gated = (k.flags & format::flag::kGated) != 0;
+  Hidden h = {};
+  h.gate = carver->take<float>(is_gated ? slots : 0, k.expert_ff);
+  h.up = carver->take<float>(slots, k.expert_ff);
+  return h;
+}
+
+inline Scratch lay_out(const ModelScalars& m, const LayerKind& k, const StepShape& shape,
+                       Carver* carver) {
+  const uint32_t rows = shape.n_rows;
+  const uint32_t slots = slots_of(k, rows);
+  Carver hidden;
+  (void)lay_out_hidden(k, shape, &hidden);
+  Carver beside;
+  (void)dense::lay_out(m, k, shape, &beside);
+  Scratch s = {};
+  s.scores = carver->take<float>(rows, k.n_experts);
+  s.ranked = carver->take<float>(rows, k.n_experts);
+  s.chosen = carver->take<uint32_t>(rows, k.n_chosen);
+  s.weights = carver->take<float>(rows, k.n_chosen);
+  s.slots = carver->take<uint32_t>(rows, k.n_chosen);
+  s.n_slots = carver->take<uint32_t>(k.n_experts, 1);
+  s.segments = carver->take<uint8_t>(slots < k.n_experts ? slots : k.n_experts, kSegmentBytes);
+  s.stream = carver->take<float>((k.flags & kOwnInputs) != 0 ? rows : 0, m.d_model);
+  s.rows = carver->take<float>(slots, m.d_model);
+  s.hidden =
+      carver->take<uint8_t>(hidden.taken() > beside.taken() ? hidden.taken() : beside.taken());
+  return s;
+}
+
 // The field that does not go with the others, or null.
 [[nodiscard]] constexpr const char* check(const LayerKind& k) {
   if (k.n_chosen > k.n_experts) return "n_chosen"_reason;

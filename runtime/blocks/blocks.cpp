@@ -2,6 +2,7 @@
 
 #include "runtime/blocks/attention/attention.h"
 #include "runtime/blocks/dense/dense.h"
+#include "runtime/blocks/experts/experts.h"
 
 namespace cria {
 namespace {
@@ -20,6 +21,9 @@ struct FeedForwardRow {
 };
 constexpr FeedForwardRow kFeedForwards[] = {
     {format::FeedForward::kDense, {dense::forward}},
+#if CRIA_WITH_EXPERTS
+    {format::FeedForward::kExperts, {experts::forward}},
+#endif
 };
 
 // What no build computes yet.

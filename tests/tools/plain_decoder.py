@@ -196,7 +196,7 @@ class Layer:
         return chosen, weights
 
     def experts(self, x, stream):
-        read = rms_norm(stream, self.tensors["router_norm"], self["norm_epsilon"]) if "router_norm" in self.flags else x
+        read = rms_norm(stream, self.tensors["router_norm"], self["inner_epsilon"]) if "router_norm" in self.flags else x
         self.chosen, weights = self.choose(self.multiply("router", read))
         own_input = self.norm("expert_norm", stream) if "branch_norms" in self.flags else x
         y = [0.0] * len(x)
