@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 
@@ -43,6 +44,14 @@ TensorRole bias_of(TensorRole role) {
       return TensorRole::kUpBias;
     case TensorRole::kDown:
       return TensorRole::kDownBias;
+    case TensorRole::kRouter:
+      return TensorRole::kRouterBias;
+    case TensorRole::kExpertGate:
+      return TensorRole::kExpertGateBias;
+    case TensorRole::kExpertUp:
+      return TensorRole::kExpertUpBias;
+    case TensorRole::kExpertDown:
+      return TensorRole::kExpertDownBias;
     default:
       return kNoRole;
   }
@@ -129,7 +138,7 @@ class NaiveDecoder {
         add(before(layer, TensorRole::kMixerOutNorm, y), m_.residual_multiplier, &x);
       }
       if (k.feed_forward != 0) {
-        const Vector y = feed_forward(layer, before(layer, TensorRole::kFfnNorm, x));
+        const Vector y = feed_forward(layer, x, before(layer, TensorRole::kFfnNorm, x));
         add(before(layer, TensorRole::kFfnOutNorm, y), m_.residual_multiplier, &x);
       }
       if (has_flag(k, flag::kPerLayerInput)) add(per_layer(layer, token, x0, x), 1, &x);
@@ -231,28 +240,122 @@ class NaiveDecoder {
     }
   }
 
-  [[nodiscard]] Vector feed_forward(uint32_t layer, const Vector& n) const {
+  [[nodiscard]] Vector feed_forward(uint32_t layer, const Vector& x, const Vector& n) const {
     switch (static_cast<format::FeedForward>(c_.kind_of(layer).feed_forward)) {
       case format::FeedForward::kDense:
         return dense(layer, n);
+      case format::FeedForward::kExperts:
+        return experts(layer, x, n);
       default:
         throw std::invalid_argument("a feed-forward that the naive decoder does not have");
     }
   }
 
-  [[nodiscard]] Vector dense(uint32_t layer, const Vector& n) const {
+  // act(gate) * up or act(up), of a matrix or of one of a stack.
+  [[nodiscard]] Vector hidden(uint32_t layer, TensorRole gates, TensorRole ups, const Vector& n,
+                              size_t matrix = 0) const {
     const LayerKind& k = c_.kind_of(layer);
-    Vector a = product(layer, TensorRole::kUp, n);
+    Vector a = product(layer, ups, n, matrix);
     if (has_flag(k, flag::kGated)) {
-      const Vector gate = product(layer, TensorRole::kGate, n);
+      const Vector gate = product(layer, gates, n, matrix);
       for (size_t i = 0; i < a.size(); ++i) a[i] = activated(k, gate[i], a[i]);
     } else {
       for (double& value : a) value = activated(k, value);
     }
+    return a;
+  }
+
+  [[nodiscard]] Vector dense(uint32_t layer, const Vector& n) const {
+    Vector a = hidden(layer, TensorRole::kGate, TensorRole::kUp, n);
     if (const NaiveTensor* norm = find(layer, TensorRole::kFfnInnerNorm)) {
-      rms(*norm, k.inner_epsilon, a.data(), a.size());
+      rms(*norm, c_.kind_of(layer).inner_epsilon, a.data(), a.size());
     }
     return product(layer, TensorRole::kDown, a);
+  }
+
+  // Indices by falling values, of equals the lower first.
+  static std::vector<size_t> by_value(const Vector& values) {
+    std::vector<size_t> order(values.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return values[a] > values[b]; });
+    return order;
+  }
+
+  // What counts for the choice, of experts outside the chosen groups nothing.
+  static void keep_groups(const LayerKind& k, Vector* ranked) {
+    if (k.n_groups == 0) return;
+    const size_t in_group = ranked->size() / k.n_groups;
+    Vector groups;
+    for (size_t group = 0; group < k.n_groups; ++group) {
+      const auto begin = ranked->begin() + static_cast<std::ptrdiff_t>(group * in_group);
+      Vector values(begin, begin + static_cast<std::ptrdiff_t>(in_group));
+      std::sort(values.rbegin(), values.rend());
+      groups.push_back(values[0] + (k.group_rank == 2 ? values[1] : 0));
+    }
+    const std::vector<size_t> order = by_value(groups);
+    for (size_t i = k.n_groups_chosen; i < order.size(); ++i) {
+      for (size_t j = 0; j < in_group; ++j) (*ranked)[order[i] * in_group + j] = -HUGE_VAL;
+    }
+  }
+
+  [[nodiscard]] Vector scores_of(const LayerKind& k, Vector logits) const {
+    if (k.router_score == static_cast<uint8_t>(format::RouterScore::kSoftmax)) {
+      softmax(nullptr, 0, &logits);
+    } else {
+      for (double& value : logits) value = sigmoid(value);
+    }
+    return logits;
+  }
+
+  [[nodiscard]] Vector experts(uint32_t layer, const Vector& x, const Vector& n) const {
+    const LayerKind& k = c_.kind_of(layer);
+    Vector read = n;
+    if (const NaiveTensor* norm = find(layer, TensorRole::kRouterNorm)) {
+      read = x;
+      rms(*norm, k.inner_epsilon, read.data(), read.size());
+    }
+    const Vector logits = product(layer, TensorRole::kRouter, read);
+    const Vector scores = scores_of(k, logits);
+    const bool by_logits = k.router_score == static_cast<uint8_t>(format::RouterScore::kSoftmax);
+    Vector ranked = by_logits ? logits : scores;
+    if (const NaiveTensor* bias = find(layer, TensorRole::kChoiceBias)) {
+      ranked = scores;
+      for (size_t i = 0; i < ranked.size(); ++i) ranked[i] += static_cast<double>(bias->values[i]);
+    }
+    keep_groups(k, &ranked);
+    std::vector<size_t> chosen = by_value(ranked);
+    chosen.resize(k.n_chosen);
+    double divisor = has_flag(k, flag::kNormalizedChoice) ? 0 : 1;
+    if (divisor == 0) {
+      for (const size_t expert : chosen) divisor += scores[expert];
+      divisor += static_cast<double>(k.router_epsilon);
+    }
+    const bool has_branches = has_flag(k, flag::kBranchNorms);
+    const Vector own = has_branches ? before(layer, TensorRole::kExpertNorm, x) : n;
+    Vector y(n.size());
+    for (const size_t expert : chosen) {
+      double weight = scores[expert] / divisor * static_cast<double>(k.router_scale);
+      if (const NaiveTensor* factor = find(layer, TensorRole::kExpertScale)) {
+        weight *= static_cast<double>(factor->values[expert]);
+      }
+      const Vector a = hidden(layer, TensorRole::kExpertGate, TensorRole::kExpertUp, own, expert);
+      const Vector out = product(layer, TensorRole::kExpertDown, a, expert);
+      for (size_t i = 0; i < y.size(); ++i) y[i] += weight * out[i];
+    }
+    y = before(layer, TensorRole::kExpertOutNorm, y);
+    if (k.d_ff != 0) add(beside(layer, n), 1, &y);
+    return y;
+  }
+
+  [[nodiscard]] Vector beside(uint32_t layer, const Vector& n) const {
+    Vector y = dense(layer, n);
+    if (const NaiveTensor* gate = find(layer, TensorRole::kSharedGate)) {
+      double sum = 0;
+      for (size_t i = 0; i < n.size(); ++i) sum += static_cast<double>(gate->values[i]) * n[i];
+      for (double& value : y) value *= sigmoid(sum);
+    }
+    return before(layer, TensorRole::kSharedOutNorm, y);
   }
 
   // Turns element i of each head with element i + n_pairs, by the table's rates for this context.
