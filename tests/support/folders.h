@@ -27,5 +27,7 @@ inline constexpr const char* kReferenceCheckpoints[] = {
     "rope-yarn"};
 inline constexpr const char* kReferenceArchitectures[] = {"granite4", "phi3", "qwen2", "qwen3",
                                                           "smollm3"};
+// Those besides that calibration's decoder does not compute.
+inline constexpr const char* kFurtherArchitectures[] = {"gpt2"};
 
 }  // namespace cria::test
