@@ -12,6 +12,7 @@
 #include "quant/tokenizer_format.h"
 #include "runtime/base/enum_bits.h"
 #include "runtime/decode/planning.h"
+#include "runtime/decode/session.h"
 #include "runtime/loading/file_index.h"
 
 namespace cria {
@@ -92,6 +93,7 @@ void fill_info(const FileIndex& index, const cria_source& source, cria_model_inf
   info->tied_embedding = has_flag(c, format::kTiedEmbedding) ? 1 : 0;
   info->compressed = is_stored(c) ? 0 : 1;
   info->signed_scales = has_flag(c, format::kSignedScales) ? 1 : 0;
+  info->can_drop = can_drop(c) ? 1 : 0;
   info->has_tokenizer = index.tokenizer.bytes != 0 ? 1 : 0;
 }
 

@@ -137,7 +137,8 @@ typedef struct cria_model_info {
   uint8_t compressed;
   uint8_t has_tokenizer;
   uint8_t signed_scales; /* int4 with scales of either sign: not for CRIA_BACKEND_XNNPACK */
-  uint8_t reserved[4];
+  uint8_t can_drop;      /* 0: cria_drop is CRIA_UNSUPPORTED */
+  uint8_t reserved[3];
   uint32_t config_bytes; /* of private_config */
   uint64_t private_config[512];
   const char* refused; /* the field or rule behind CRIA_INVALID_MODEL, else null; static text */
@@ -555,7 +556,8 @@ cria_status cria_copy_prefix(cria_session* session, const cria_session* from, ui
  * again. The same bits on every target with the exact backend's kernels, but not those of reading
  * the remaining tokens again: what they say of each other was computed with the forgotten ones in
  * sight. The newest logits stay, unless nothing is left. Of a sliding-window model whose ring has
- * gone round nothing older than what is forgotten may be left in it: else CRIA_FORGOTTEN. */
+ * gone round nothing older than what is forgotten may be left in it: else CRIA_FORGOTTEN.
+ * CRIA_UNSUPPORTED where positions are learned, as GPT-2's: they stay in what was computed. */
 cria_status cria_drop(cria_workspace* workspace, cria_session* session, uint32_t first, uint32_t n);
 
 /* Saves the context (tokens, KV cache up to the position, logits as they are, random state). A

@@ -1,5 +1,8 @@
-"""Checkpoints with the demo's weights and another tokenizer."""
+"""Checkpoints with the demo's weights and another tokenizer, or the demo's tokenizer and other weights."""
+import array
 import json
+import random
+import struct
 
 import cria_cli as cli
 
@@ -63,3 +66,34 @@ def sentencepiece(name, knows_all=True, is_normalized=False):
                   "fuse_unk": True, "byte_fallback": True, "vocab": vocab, "merges": merges}}
     config = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "chat_template": SENTENCEPIECE_TEMPLATE}
     return _folder(name, tokenizer, config, {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": None})
+
+
+def write_safetensors(path, shapes, seed):
+    """Random f32 values of these shapes; norms are near 1."""
+    source, header, data = random.Random(seed), {}, bytearray()
+    for name, shape in shapes.items():
+        mean = 1 if len(shape) == 1 and name.endswith("weight") else 0
+        n = shape[0] * (shape[1] if len(shape) == 2 else 1)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + 4 * n]}
+        data += array.array("f", [source.gauss(mean, 0.2) for _ in range(n)]).tobytes()
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def gpt2(name, context):
+    """A GPT-2 of one layer and 32 columns with random weights, and the demo's tokenizer and template."""
+    width, vocab = 32, 2048
+    layer = {"ln_1": [width], "attn.c_attn": [width, 3 * width], "attn.c_proj": [width, width], "ln_2": [width],
+             "mlp.c_fc": [width, 4 * width], "mlp.c_proj": [4 * width, width]}
+    shapes = {"transformer.wte.weight": [vocab, width], "transformer.wpe.weight": [context, width]}
+    for part, shape in (*((f"h.0.{part}", shape) for part, shape in layer.items()), ("ln_f", [width])):
+        shapes |= {f"transformer.{part}.weight": shape, f"transformer.{part}.bias": shape[-1:]}
+    folder = cli.folder() / name
+    folder.mkdir()
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / file).symlink_to(cli.DEMO / file)
+    (folder / "config.json").write_text(json.dumps({
+        "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": width, "n_layer": 1, "n_head": 2, "n_positions": context,
+        "vocab_size": vocab, "bos_token_id": 2042, "eos_token_id": 2046}))
+    write_safetensors(folder / "model.safetensors", shapes, 1)
+    return folder

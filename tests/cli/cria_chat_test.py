@@ -5,6 +5,7 @@ import struct
 import subprocess
 import unittest
 
+import checkpoints
 import cria_cli as cli
 
 LETTERS = "bcfghjkl"  # none that a role or a control string has
@@ -207,6 +208,21 @@ class Chat(unittest.TestCase):
         answers = result.out.rstrip("\n").split("\n")
         self.assertGreaterEqual(len(answers), len(questions))
         self.assertTrue(all(answers))
+
+    def test_learned_positions_are_read_again_where_the_context_was_full(self):
+        model = cli.converted(checkpoints.gpt2("gpt2", 128), "--weights", "int8")
+        questions = ["What is a cria?", "What is quantization?", "What is a KV cache?", "How do I stop?"] * 3
+        answers = []
+        for options in ((), ("--exact-context",)):
+            result = cli.cria("chat", model, "--greedy", "-n", "24", "--backend", "exact", *options, stdin="\n".join(questions))
+            self.assertEqual(result.code, cli.DONE, result.err)
+            self.assertRegex(result.err, r"(?m)^\(the context of 128 tokens was full: forgot the oldest \d+ exchanges? and read the rest "
+                                         r"again, whose positions cannot move\)$")
+            answers.append(result.raw)
+        self.assertEqual(*answers)
+        result = cli.cria("chat", model, "--context", "129", stdin="")
+        self.assertEqual(result.code, cli.USAGE)
+        self.assertIn("--context 129 is more than the 128 positions of the model", result.err)
 
     def test_regen_undo_and_edit_keep_the_conversation_that_is_left(self):
         """What follows is what a conversation of the messages that are left gives."""

@@ -169,8 +169,10 @@ void ChatProgram::report(const ChatAnswer& answer) {
   const uint32_t context = cria_context(model_.session());
   const uint32_t n_dropped = answer.result.n_dropped;
   if (n_dropped > 0) {
-    print_notice(text_of("(the context of %u tokens was full: forgot the oldest %u exchange%s)",
-                         context, n_dropped, n_dropped == 1 ? "" : "s"));
+    const bool moves = model_.info().can_drop != 0;
+    print_notice(text_of("(the context of %u tokens was full: forgot the oldest %u exchange%s%s)",
+                         context, n_dropped, n_dropped == 1 ? "" : "s",
+                         moves ? "" : " and read the rest again, whose positions cannot move"));
   }
   if (answer.result.end == CRIA_CHAT_FULL) {
     print_notice(text_of("(the answer filled the context of %u tokens and was cut)", context));
