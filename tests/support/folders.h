@@ -28,7 +28,6 @@ inline constexpr const char* kReferenceCheckpoints[] = {
 inline constexpr const char* kReferenceArchitectures[] = {"granite4", "phi3", "qwen2", "qwen3",
                                                           "smollm3"};
 // Those besides that calibration's decoder does not compute.
-// Those besides that calibration's decoder does not compute.
 inline constexpr const char* kFurtherArchitectures[] = {
     "gpt2", "granite-moe", "mixtral", "mixtral-swa", "olmoe", "qwen2-moe", "qwen3-moe"};
 
