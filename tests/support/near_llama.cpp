@@ -47,6 +47,33 @@ NearLlama made(const char* name, ConfigParts config, ConfigParts without, Matrix
   return {name, std::move(config), std::move(without)};
 }
 
+// Experts beside an MLP behind a gate, and in groups.
+NearLlama experts(MatrixFormat f) {
+  ConfigParts c = base_config(f, Architecture::kQwen2Moe);
+  LayerKind& k = c.kinds[0];
+  k.feed_forward = static_cast<uint8_t>(format::FeedForward::kExperts);
+  k.flags |= flag::kNormalizedChoice | flag::kSharedGate;
+  k.router_score = static_cast<uint8_t>(format::RouterScore::kSoftmax);
+  k.expert_ff = 40;
+  k.n_experts = 5;
+  k.n_chosen = 2;
+  k.router_scale = 2.0f;
+  LayerKind grouped = k;
+  grouped.flags &= ~flag::kSharedGate;
+  grouped.flags |= flag::kChoiceBias;
+  grouped.router_score = static_cast<uint8_t>(format::RouterScore::kSigmoid);
+  grouped.d_ff = 0;
+  grouped.n_experts = 8;
+  grouped.n_groups = 4;
+  grouped.n_groups_chosen = 2;
+  grouped.group_rank = 2;
+  c.kinds.push_back(grouped);
+  c.layers = {0, 1, 0, 1};
+  ConfigParts without = c;
+  for (LayerKind& kind : without.kinds) kind.n_chosen = 1;
+  return made("experts", c, without, f);
+}
+
 NearLlama with_everything(MatrixFormat f) {
   ConfigParts c = base_config(f);
   widen_heads(&c);
@@ -102,6 +129,7 @@ std::vector<NearLlama> near_llamas(MatrixFormat f) {
   c.kinds[0].rope_table = format::kNoTable;
   all.push_back(made("granite4", c, without, f));
 
+  all.push_back(experts(f));
   all.push_back(with_everything(f));
   return all;
 }
