@@ -17,8 +17,8 @@ bool is_packed(const TensorSpec& spec) {
          !is_kept(spec, KeptTensors::kVectorsAndTables);
 }
 
-// Calls visit with the shape of each kind of matrix that is multiplied by, how many a stack has, and
-// how many stacks a model has; visit returns a Status.
+// Calls visit with the shape of each kind of matrix that is multiplied by, how many a stack has,
+// and how many stacks a model has; visit returns a Status.
 template <typename Visit>
 Status visit_shapes(const Config& config, const Visit& visit) {
   CRIA_TRY(visit(model_matrix(config, format::TensorRole::kLmHead), 1, 1));

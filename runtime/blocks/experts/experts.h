@@ -1,5 +1,5 @@
-// A mixture of experts: of many MLPs a router chooses some for each row (docs/model_format.md, what a
-// layer computes).
+// A mixture of experts: of many MLPs a router chooses some for each row (docs/model_format.md, what
+// a layer computes).
 #pragma once
 
 #include "runtime/blocks/layer_step.h"
