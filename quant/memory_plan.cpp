@@ -74,11 +74,16 @@ uint32_t kept_positions(const LayerKind& kind, uint32_t context, uint32_t prefil
   return ring < context ? static_cast<uint32_t>(ring) : context;
 }
 
+uint32_t kept_values(const LayerKind& kind) {
+  const uint32_t of_heads = uint32_t{kind.key_dim} + kind.value_dim;
+  const uint32_t compressed = uint32_t{kind.latent_rank} + kind.shared_key_dim;
+  return compressed > of_heads ? compressed : of_heads;
+}
+
 uint64_t moving_floats(const Config& c, uint32_t n_threads) {
   uint64_t most = 0;
   for (const LayerKind& kind : c.kinds) {
-    const uint64_t rows = uint64_t{kind.key_dim} + kind.value_dim;
-    most = larger(most, kind.key_dim + 2 * rows * n_threads);
+    most = larger(most, kind.key_dim + uint64_t{2} * kept_values(kind) * n_threads);
   }
   return most;
 }
@@ -99,17 +104,37 @@ StateLayout lay_out_state(const Config& c, size_t kind, const PlanInput& in, Car
   return layout;
 }
 
+ProductInputs most_inputs(const Config& c, uint32_t n_rows) {
+  ProductInputs most = {n_rows, 1, n_rows * widest_input(c)};
+#if CRIA_WITH_LATENT || CRIA_WITH_EXPERTS
+  TensorKinds kinds(c);
+  for (TensorKind kind = {}; kinds.next(&kind);) {
+    const TensorSpec& spec = kind.spec;
+    if (spec.n_matrices == 1 || spec.kind == format::kNoKind) continue;
+    // All heads of latent attention have all rows; experts share out those of a token's choice.
+    const bool is_of_heads =
+        spec.role == format::TensorRole::kKeyUp || spec.role == format::TensorRole::kValueUp;
+    const uint64_t rows =
+        uint64_t{n_rows} * (is_of_heads ? spec.n_matrices : c.kinds[spec.kind].n_chosen);
+    most.rows = larger(most.rows, rows);
+    most.segments = larger(most.segments, spec.n_matrices < rows ? spec.n_matrices : rows);
+    most.values = larger(most.values, product(rows, padded_input(spec.shape.cols)));
+  }
+#endif
+  return most;
+}
+
 StepMemory lay_out_step(const Config& c, const PlanInput& in, Carver* carver) {
   const format::ModelScalars& m = *c.model;
   const uint64_t rows = in.prefill_chunk;
-  const uint64_t widest = widest_input(c);
+  const uint64_t inputs = most_inputs(c, in.prefill_chunk).values;
   StepMemory s = {};
   s.x = carver->take<float>(rows * m.d_model);
   s.normed = carver->take<float>(rows * widest_attended(c));
   s.block = carver->take<float>(rows * m.d_model);
-  s.codes = carver->take<int8_t>(rows * widest);
-  s.scales = carver->take<float>(rows * (widest / kActivationGroup));
-  s.sums = carver->take<int32_t>(rows * (widest / kActivationGroup));
+  s.codes = carver->take<int8_t>(inputs);
+  s.scales = carver->take<float>(inputs / kActivationGroup);
+  s.sums = carver->take<int32_t>(inputs / kActivationGroup);
   s.cosines = carver->take<float>(rows * 2 * rope_pairs(m));
   s.scratch = carver->take<uint8_t>(block_scratch(c, {in.prefill_chunk, in.n_threads}));
   s.rows = carver->take<uint8_t>(rows * kRowObjectBytes);

@@ -96,22 +96,33 @@ struct StepMemory {
   float* x;            // [rows][d_model], the residual stream
   float* normed;       // [rows][max(d_model, what mixers bring back)]
   float* block;        // [rows][d_model], what a block adds
-  int8_t* codes;       // quantized inputs of matrices, [rows][widest_input]
-  float* scales;       // [rows][widest_input / 32]
-  int32_t* sums;       // [rows][widest_input / 32]
+  int8_t* codes;       // quantized inputs of matrices, [ProductInputs::values]
+  float* scales;       // [values / 32]
+  int32_t* sums;       // [values / 32]
   float* cosines;      // [rows] of each RoPE table's pairs, then sines
   uint8_t* scratch;    // of the block at hand
   uint8_t* rows;       // [rows] records of kRowObjectBytes
   float* turn_logits;  // [max_turns][vocab_size]; none for one turn
   uint8_t* backend;
 };
+// The most that a product of a step takes: of a stack, rows for each matrix.
+struct ProductInputs {
+  uint64_t rows;
+  uint64_t segments;
+  uint64_t values;  // of all rows, padded
+};
+[[nodiscard]] ProductInputs most_inputs(const Config& config, uint32_t n_rows);
+
 StepMemory lay_out_step(const Config& config, const PlanInput& input, Carver* carver);
 
 // Pairs of all RoPE tables together.
 [[nodiscard]] uint32_t rope_pairs(const format::ModelScalars& model);
 
-// Scratch of moving keys and values, in floats: an angle's cosines and sines, then a key and a
-// value of each task, twice. Fits into what running takes, which is as large if need be.
+// Values of a position and head that a mixer of rows keeps.
+[[nodiscard]] uint32_t kept_values(const format::LayerKind& kind);
+
+// Scratch of moving rows, in floats: an angle's cosines and sines, then what a position keeps of
+// each task, twice. Fits into what running takes, which is as large if need be.
 [[nodiscard]] uint64_t moving_floats(const Config& config, uint32_t n_threads);
 
 // Positions that layers of a kind keep: those of the context or, with a window, a ring of the

@@ -242,8 +242,7 @@ uint64_t widest_input(const Config& c) {
     const uint64_t cols = kind.spec.is_matrix() ? kind.spec.shape.cols : 0;
     if (cols > widest) widest = cols;
   }
-  constexpr uint64_t kLargestGroup = 128;
-  return (widest + kLargestGroup - 1) / kLargestGroup * kLargestGroup;
+  return padded_input(widest);
 }
 
 uint64_t chunk_count(const Config& c) { return sum_of(c, tensor_chunk_count); }

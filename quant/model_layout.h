@@ -88,8 +88,12 @@ class TensorKinds {
 // The shape of a role's matrix outside the layers. A tied kLmHead is the embedding.
 [[nodiscard]] MatrixShape model_matrix(const Config& config, format::TensorRole role);
 
-// Widest input of any matrix, padded to the largest group: floats or int8 a row of activations may
-// take.
+// An input of so many columns, padded to the largest group: floats or int8 a row of activations may
+// take; and the widest of any matrix.
+[[nodiscard]] constexpr uint64_t padded_input(uint64_t cols) {
+  constexpr uint64_t kLargestGroup = 128;
+  return (cols + kLargestGroup - 1) / kLargestGroup * kLargestGroup;
+}
 [[nodiscard]] uint64_t widest_input(const Config& config);
 
 [[nodiscard]] uint64_t chunk_count(const Config& config);

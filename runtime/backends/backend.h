@@ -36,7 +36,8 @@ struct LinearCall {
   return segments.empty() ? 0 : size_t{segments.back().first_row} + segments.back().n_rows;
 }
 
-// Quantized inputs, of up to prefill_chunk rows; inputs are padded to a multiple of 128.
+// Quantized inputs, as many as ProductInputs says of prefill_chunk rows; each is padded to a
+// multiple of 128.
 struct LinearScratch {
   int8_t* codes;     // [rows][padded input]
   float* scales;     // [rows][padded input / 32]
@@ -82,8 +83,8 @@ struct Backend {
   // Called for each workspace: makes in memory [workspace_bytes], 64-byte aligned, what products of
   // one call at a time need besides the model.
   Status (*start)(const Config& config, const Weights& weights, uint8_t* memory, uint64_t n_bytes);
-  // x [rows of all segments][cols] f32, at most prefill_chunk rows; the matrices of every call have
-  // the same cols, and each stack has the matrices that segments name, each at most once. Adds no
+  // x [rows of all segments][cols] f32, within ProductInputs; the matrices of every call have the
+  // same cols, and each stack has the matrices that segments name, each at most once. Adds no
   // bias. x may not overlap any y.
   Status (*linear)(const LinearTools& tools, const float* x, std::span<const Segment> segments,
                    std::span<const LinearCall> calls);

@@ -3,6 +3,7 @@
 #include "runtime/base/features.h"
 #include "runtime/blocks/attention/attention.h"
 #include "runtime/blocks/dense/dense.h"
+#include "runtime/blocks/latent/latent.h"
 
 namespace cria {
 namespace {
@@ -13,6 +14,9 @@ struct MixerRow {
 };
 constexpr MixerRow kMixers[] = {
     {format::Mixer::kAttention, {attention::forward, attention::turn_back}},
+#if CRIA_WITH_LATENT
+    {format::Mixer::kLatentAttention, {latent::forward, latent::turn_back}},
+#endif
 };
 
 struct FeedForwardRow {
@@ -35,8 +39,9 @@ bool is_plain(const format::LayerKind& k) {
   const bool is_silu =
       k.feed_forward == 0 || (k.activation == static_cast<uint8_t>(format::Activation::kSilu) &&
                               has_flag(k, format::flag::kGated));
+  const bool is_latent = k.mixer == static_cast<uint8_t>(format::Mixer::kLatentAttention);
   return is_silu && k.norm == static_cast<uint8_t>(format::Norm::kRms) && k.score_cap == 0 &&
-         k.qkv_clip == 0 && k.query_growth == 0 && k.key_dim == k.value_dim &&
+         k.qkv_clip == 0 && k.query_growth == 0 && (is_latent || k.key_dim == k.value_dim) &&
          k.shared_with == format::kNoKind && (k.flags & ~kPlainFlags) == 0;
 }
 

@@ -4,24 +4,33 @@
 
 namespace cria {
 
-Status linear(const Step& s, const float* x, std::initializer_list<LinearCall> wanted) {
+Status linear(const Step& s, const float* x, std::span<const Segment> segments,
+              std::initializer_list<LinearCall> wanted) {
   constexpr size_t kMost = 4;
   LinearCall calls[kMost];
   size_t n = 0;
   for (const LinearCall& call : wanted) {
     if (call.tensor != nullptr) calls[n++] = call;
   }
-  const Segment all = {0, 0, static_cast<uint32_t>(s.n())};
   const LinearTools tools = {s.kernels, s.threads, s.quantized, s.of_backend};
-  CRIA_TRY(s.backend.linear(tools, x, {&all, 1}, {calls, n}));
+  CRIA_TRY(s.backend.linear(tools, x, segments, {calls, n}));
   for (const LinearCall& call : std::span<const LinearCall>(calls, n)) {
     if (call.tensor->bias == nullptr) continue;
     const size_t width = call.tensor->shape.rows;
-    for (size_t i = 0; i < s.n(); ++i) {
-      s.kernels.add_scaled(call.y + i * width, call.tensor->bias, 1.0f, width);
+    for (const Segment& segment : segments) {
+      const float* const bias = call.tensor->bias + segment.index * width;
+      float* const y = call.y + segment.first_row * width;
+      for (size_t i = 0; i < segment.n_rows; ++i) {
+        s.kernels.add_scaled(y + i * width, bias, 1.0f, width);
+      }
     }
   }
   return Status::kOk;
+}
+
+Status linear(const Step& s, const float* x, std::initializer_list<LinearCall> calls) {
+  const Segment all = {0, 0, static_cast<uint32_t>(s.n())};
+  return linear(s, x, {&all, 1}, calls);
 }
 
 void normalize(const Step& s, format::Norm norm, float epsilon, const Tensor& weight,

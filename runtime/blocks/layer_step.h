@@ -32,6 +32,10 @@ struct Step {
 // y = W * x + bias of each call; tensors that are null are left out. All share x [n][cols].
 [[nodiscard]] Status linear(const Step& s, const float* x, std::initializer_list<LinearCall> calls);
 
+// The same of stacks, whose segments have rows of x each; biases are those of their matrices.
+[[nodiscard]] Status linear(const Step& s, const float* x, std::span<const Segment> segments,
+                            std::initializer_list<LinearCall> calls);
+
 // y [n][d_model] = x normalized as a kind's norms are; y may be x.
 void normalize(const Step& s, format::Norm norm, float epsilon, const Tensor& weight,
                const float* x, float* y);

@@ -13,9 +13,6 @@ using xnnpack::OperatorInput;
 using xnnpack::PackedMatrix;
 using xnnpack::SliceOperator;
 
-// Format 2 has no stacks.
-constexpr size_t kMostSegments = 1;
-
 Status xnnpack_needs(const Config& config, uint32_t n_threads, uint32_t prefill_chunk,
                      BackendNeeds* needs) {
   *needs = {};
@@ -25,8 +22,9 @@ Status xnnpack_needs(const Config& config, uint32_t n_threads, uint32_t prefill_
   CRIA_TRY(xnnpack::packed_bytes(config, &packed));
   needs->model_bytes = packed.model;
   needs->workspace_bytes = packed.workspace;
+  const ProductInputs inputs = most_inputs(config, prefill_chunk);
   needs->step_bytes =
-      (prefill_chunk + kMostSegments * kRepeatedParams) * sizeof(xnn_quantization_params);
+      (inputs.rows + inputs.segments * kRepeatedParams) * sizeof(xnn_quantization_params);
   needs->load_bytes = n_threads * xnnpack::load_layout(config).total;
   return Status::kOk;
 }

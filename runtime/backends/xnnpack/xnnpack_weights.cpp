@@ -17,15 +17,15 @@ bool is_packed(const TensorSpec& spec) {
          !is_kept(spec, KeptTensors::kVectorsAndTables);
 }
 
-// Calls visit with the shape of each kind of matrix that is multiplied by and how many of them a
-// model has; visit returns a Status.
+// Calls visit with the shape of each kind of matrix that is multiplied by, how many a stack has and
+// how many stacks a model has; visit returns a Status.
 template <typename Visit>
 Status visit_shapes(const Config& config, const Visit& visit) {
-  CRIA_TRY(visit(model_matrix(config, format::TensorRole::kLmHead), 1));
+  CRIA_TRY(visit(model_matrix(config, format::TensorRole::kLmHead), 1, 1));
   TensorKinds kinds(config);
   for (TensorKind kind = {}; kinds.next(&kind);) {
     if (!is_packed(kind.spec)) continue;
-    CRIA_TRY(visit(kind.spec.shape, uint64_t{kind.n} * kind.spec.n_matrices));
+    CRIA_TRY(visit(kind.spec.shape, kind.spec.n_matrices, kind.n));
   }
   return Status::kOk;
 }
@@ -72,7 +72,8 @@ Status packed_bytes(const Config& config, PackedBytes* n_bytes) {
   CRIA_TRY(initialize());
   *n_bytes = {};
   uint64_t n_slices = 0;
-  const auto add = [&](const MatrixShape& shape, uint64_t n_matrices) {
+  const auto add = [&](const MatrixShape& shape, uint64_t n_of_stack, uint64_t n_stacks) {
+    const uint64_t n_matrices = n_of_stack * n_stacks;
     MatrixBytes matrix = {};
     const Status status = measure_matrix(shape, &matrix);
     n_bytes->model += n_matrices * matrix.packed;
@@ -88,19 +89,21 @@ Status packed_bytes(const Config& config, PackedBytes* n_bytes) {
 LoadLayout load_layout(const Config& config) {
   LoadLayout most = {};
   const auto widen = [](uint64_t* part, uint64_t n) { *part = std::max(*part, aligned(n)); };
-  static_cast<void>(visit_shapes(config, [&](const MatrixShape& shape, uint64_t /*n_matrices*/) {
-    const uint64_t rows = slice_matrix(shape).rows;
-    const uint64_t most_chunk = format::kChunkRawBytes;
-    widen(&most.raw_codes, std::min(code_plane_bytes(shape), most_chunk));
-    widen(&most.raw_scales, std::min(scale_plane_bytes(shape), most_chunk));
-    widen(&most.tile_codes, tile_code_bytes(shape));
-    widen(&most.tile_scales, tile_scale_bytes(shape));
-    widen(&most.source_codes, rows * source_row_bytes(shape));
-    // A tile's share of the scales is that of 16 rows, row-major too.
-    widen(&most.source_scales,
-          round_up(rows, uint64_t{kTileRows}) / kTileRows * tile_scale_bytes(shape));
-    return Status::kOk;
-  }));
+  static_cast<void>(
+      visit_shapes(config, [&](const MatrixShape& shape, uint64_t n_of_stack, uint64_t) {
+        const uint64_t rows = slice_matrix(shape).rows;
+        // A chunk may hold several matrices of a stack.
+        const uint64_t most_chunk = format::kChunkRawBytes;
+        widen(&most.raw_codes, std::min(n_of_stack * code_plane_bytes(shape), most_chunk));
+        widen(&most.raw_scales, std::min(n_of_stack * scale_plane_bytes(shape), most_chunk));
+        widen(&most.tile_codes, tile_code_bytes(shape));
+        widen(&most.tile_scales, tile_scale_bytes(shape));
+        widen(&most.source_codes, rows * source_row_bytes(shape));
+        // A tile's share of the scales is that of 16 rows, row-major too.
+        widen(&most.source_scales,
+              round_up(rows, uint64_t{kTileRows}) / kTileRows * tile_scale_bytes(shape));
+        return Status::kOk;
+      }));
   most.object = kMostObjectBytes;
   most.total = most.object + most.raw_codes + most.raw_scales + most.tile_codes + most.tile_scales +
                most.source_codes + most.source_scales;
