@@ -226,8 +226,9 @@ bool is_plain(const LayerKind& k) {
   const bool is_silu =
       k.feed_forward == 0 || (k.activation == static_cast<uint8_t>(format::Activation::kSilu) &&
                               has_flag(k, format::flag::kGated));
+  const bool is_latent = k.mixer == static_cast<uint8_t>(format::Mixer::kLatentAttention);
   return is_silu && k.norm == static_cast<uint8_t>(format::Norm::kRms) && k.score_cap == 0 &&
-         k.qkv_clip == 0 && k.query_growth == 0 && k.key_dim == k.value_dim &&
+         k.qkv_clip == 0 && k.query_growth == 0 && (is_latent || k.key_dim == k.value_dim) &&
          k.shared_with == format::kNoKind && (k.flags & ~kFlags) == 0;
 }
 bool is_plain(const ModelScalars& m) {

@@ -115,34 +115,59 @@ inline constexpr uint32_t kBlockRows = 32;
 inline constexpr uint32_t kQueryBytes = 32;  // a query's record
 inline constexpr uint32_t kGroup = 32;       // elements of a query that share a scale
 
+// A position's key may be of several parts, whose products with those of a query add up to a score.
+inline constexpr size_t kMostKeyParts = CRIA_WITH_LATENT + 1;
+struct TileWidths {
+  uint32_t keys[kMostKeyParts];  // of the second part 0: there is none
+  uint32_t values;
+};
+
+// Parts of queries, quantized.
+struct QueryCodes {
+  int8_t* codes;  // [queries][width of the part, padded to kGroup]
+  float* scales;  // [queries][the same / kGroup]
+  int32_t* sums;  // the same, of the codes
+};
+
 // What one thread attends with.
 struct TileScratch {
   float* scores;     // [queries][kTile], then probabilities
-  float* sums;       // [queries][value_dim] values weighted so far
-  int8_t* q_codes;   // [queries][key_dim padded to 32]
-  float* q_scales;   // [queries][key_dim / 32, rounded up]
-  int32_t* q_sums;   // the same, of the codes
+  float* of_part;    // [queries][kTile], scores of the second part of keys
+  float* sums;       // [queries][width of values] values weighted so far
   float* rescale;    // [queries] of what stands in sums
   uint8_t* queries;  // [queries] records
+  QueryCodes codes[kMostKeyParts];
 };
 
 [[nodiscard]] constexpr uint32_t queries_at_once(const StepShape& shape) {
   return shape.n_rows < kBlockRows ? 1 : kQueriesAtOnce;
 }
 
-[[gnu::noinline]] inline TileScratch lay_out_tile(const LayerKind& k, const StepShape& shape,
+[[gnu::noinline]] inline TileScratch lay_out_tile(const TileWidths& widths, uint32_t n_queries,
                                                   Carver* carver) {
-  const uint32_t n = queries_at_once(shape);
-  const auto n_groups = static_cast<uint32_t>((k.key_dim + kGroup - 1) / kGroup);
   TileScratch t = {};
-  t.scores = carver->take<float>(n, kTile);
-  t.sums = carver->take<float>(n, k.value_dim);
-  t.q_codes = carver->take<int8_t>(n, n_groups * kGroup);
-  t.q_scales = carver->take<float>(n, n_groups);
-  t.q_sums = carver->take<int32_t>(n, n_groups);
-  t.rescale = carver->take<float>(n, 1);
-  t.queries = carver->take<uint8_t>(n, kQueryBytes);
+  t.scores = carver->take<float>(n_queries, kTile);
+  t.sums = carver->take<float>(n_queries, widths.values);
+  t.rescale = carver->take<float>(n_queries, 1);
+  t.queries = carver->take<uint8_t>(n_queries, kQueryBytes);
+  for (size_t i = 0; i < kMostKeyParts; ++i) {
+    const uint32_t n_groups = (widths.keys[i] + kGroup - 1) / kGroup;
+    t.codes[i].codes = carver->take<int8_t>(n_queries, n_groups * kGroup);
+    t.codes[i].scales = carver->take<float>(n_queries, n_groups);
+    t.codes[i].sums = carver->take<int32_t>(n_queries, n_groups);
+    if (i > 0 && n_groups != 0) t.of_part = carver->take<float>(n_queries, kTile);
+  }
   return t;
+}
+
+[[nodiscard]] inline uint64_t tile_bytes(const TileWidths& widths, uint32_t n_queries) {
+  Carver tile;
+  (void)lay_out_tile(widths, n_queries, &tile);
+  return tile.taken();
+}
+
+[[nodiscard]] constexpr TileWidths tile_widths(const LayerKind& k) {
+  return {{k.key_dim}, k.value_dim};
 }
 
 // Of all rows of a step.
@@ -163,9 +188,7 @@ struct Scratch {
   s.k = carver->take<float>(rows, kKeys(m, k));
   s.v = carver->take<float>(rows, kValues(m, k));
   s.gate = carver->take<float>(has_output_gate(k) ? rows : 0, kAttended(m, k));
-  Carver tile;
-  (void)lay_out_tile(k, shape, &tile);
-  s.tile_bytes = tile.taken();
+  s.tile_bytes = tile_bytes(tile_widths(k), queries_at_once(shape));
   s.tiles = carver->take<uint8_t>(product(s.tile_bytes, shape.n_threads));
   return s;
 }

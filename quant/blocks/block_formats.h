@@ -40,7 +40,7 @@ inline constexpr BlockFormat kMixerFormats[] = {
     {attention::kFlags, attention::kRows, attention::check, scratch_of<attention::lay_out>,
      attention::state},
 #if CRIA_WITH_LATENT
-    {latent::kFlags, latent::kRows, latent::check, nullptr, nullptr},
+    {latent::kFlags, latent::kRows, latent::check, scratch_of<latent::lay_out>, latent::state},
 #else
     {},
 #endif

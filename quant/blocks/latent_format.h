@@ -2,7 +2,7 @@
 // short key that they share.
 #pragma once
 
-#include "quant/blocks/tensor_row.h"
+#include "quant/blocks/attention_format.h"
 
 namespace cria::latent {
 
@@ -54,5 +54,62 @@ inline constexpr uint32_t kFlags = format::flag::kMixerBias | format::flag::kOut
   const uint32_t all_rows = uint32_t{k.n_query_heads} * k.latent_rank;
   return all_rows > format::kMaxModelWidth ? "latent_rank"_reason : nullptr;
 }
+
+// Of each position the compressed row and the shared key: codes, then their scales. The row is key
+// and value, so it has no codes of 4 bits.
+[[nodiscard]] constexpr StateParts state(const LayerKind& k, KvFormat kv_format) {
+  const uint32_t n_vectors = k.shared_key_dim != 0 ? 2 : 1;
+  const uint32_t widths[] = {k.latent_rank, k.shared_key_dim};
+  const bool is_f32 = kv_format == KvFormat::kF32;
+  StateParts s = {1, is_f32 ? n_vectors : 2 * n_vectors, {}};
+  for (uint32_t i = 0; i < n_vectors; ++i) {
+    s.parts[n_vectors + i] = {StateValues::kScales, sizeof(float)};
+    s.parts[i] = {StateValues::kCodes, widths[i]};
+    if (is_f32) s.parts[i] = {StateValues::kFloats, widths[i] * uint32_t{sizeof(float)}};
+  }
+  return s;
+}
+
+#if CRIA_WITH_LATENT
+
+[[nodiscard]] constexpr attention::TileWidths tile_widths(const LayerKind& k) {
+  return {{k.latent_rank, k.shared_key_dim}, k.latent_rank};
+}
+
+inline constexpr uint32_t kSegmentBytes = 12;
+
+// Of all rows of a step. Heads meet one row a position, so many go through a tile together however
+// few rows there are.
+struct Scratch {
+  float* q_down;      // [rows][query_rank]
+  float* q;           // [rows][n_query_heads][key_dim]
+  float* row;         // [rows][latent_rank]
+  float* shared_key;  // [rows][shared_key_dim]
+  float* heads;       // [n_query_heads][rows][key_dim - shared_key_dim], then [..][value_dim]
+  float* absorbed;    // [n_query_heads][rows][latent_rank]
+  uint8_t* segments;  // [n_query_heads] records
+  uint8_t* tiles;     // [n_threads][tile_bytes]
+  uint64_t tile_bytes;
+};
+
+inline Scratch lay_out(const ModelScalars& m, const LayerKind& k, const StepShape& shape,
+                       Carver* carver) {
+  const uint64_t rows = shape.n_rows;
+  const uint64_t heads = rows * k.n_query_heads;
+  const uint32_t own = kOwnKeyDim(m, k);
+  Scratch s = {};
+  s.q_down = carver->take<float>(rows * k.query_rank);
+  s.q = carver->take<float>(heads * k.key_dim);
+  s.row = carver->take<float>(rows * k.latent_rank);
+  s.shared_key = carver->take<float>(rows * k.shared_key_dim);
+  s.heads = carver->take<float>(heads * (own > k.value_dim ? own : k.value_dim));
+  s.absorbed = carver->take<float>(heads * k.latent_rank);
+  s.segments = carver->take<uint8_t>(uint64_t{k.n_query_heads} * kSegmentBytes);
+  s.tile_bytes = attention::tile_bytes(tile_widths(k), attention::kQueriesAtOnce);
+  s.tiles = carver->take<uint8_t>(product(s.tile_bytes, shape.n_threads));
+  return s;
+}
+
+#endif  // CRIA_WITH_LATENT
 
 }  // namespace cria::latent

@@ -3,6 +3,7 @@
 #include "runtime/blocks/attention/attention.h"
 #include "runtime/blocks/dense/dense.h"
 #include "runtime/blocks/experts/experts.h"
+#include "runtime/blocks/latent/latent.h"
 
 namespace cria {
 namespace {
@@ -13,6 +14,9 @@ struct MixerRow {
 };
 constexpr MixerRow kMixers[] = {
     {format::Mixer::kAttention, {attention::forward, attention::turn_back}},
+#if CRIA_WITH_LATENT
+    {format::Mixer::kLatentAttention, {latent::forward, latent::turn_back}},
+#endif
 };
 
 struct FeedForwardRow {

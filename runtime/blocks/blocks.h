@@ -14,7 +14,7 @@ struct TurnBack {
   const float* cosines;  // of the kind's RoPE table
   const float* sines;
   size_t n_pairs;
-  float* scratch;  // [key_dim]
+  float* scratch;  // of a key
 };
 
 struct Mixer {

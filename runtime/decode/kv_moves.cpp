@@ -97,7 +97,7 @@ class DownMove {
   // A task's floats: a key, then a row of each part, whose codes and scales are no longer than
   // floats.
   [[nodiscard]] float* floats_of(size_t task) const {
-    return scratch_ + kind_.key_dim + task * 2 * (size_t{kind_.key_dim} + kind_.value_dim);
+    return scratch_ + kind_.key_dim + task * 2 * size_t{kept_values(kind_)};
   }
   [[nodiscard]] uint8_t* kept(size_t task) const {
     return reinterpret_cast<uint8_t*>(floats_of(task) + kind_.key_dim);

@@ -29,6 +29,7 @@ inline constexpr const char* kReferenceArchitectures[] = {"granite4", "phi3", "q
                                                           "smollm3"};
 // Those besides that calibration's decoder does not compute.
 inline constexpr const char* kFurtherArchitectures[] = {
-    "gpt2", "granite-moe", "mixtral", "mixtral-swa", "olmoe", "qwen2-moe", "qwen3-moe"};
+    "deepseek-v2", "deepseek-v2-lite", "deepseek-v3", "gpt2",      "granite-moe",
+    "mixtral",     "mixtral-swa",      "olmoe",       "qwen2-moe", "qwen3-moe"};
 
 }  // namespace cria::test

@@ -34,6 +34,10 @@ TensorRole bias_of(TensorRole role) {
       return TensorRole::kKBias;
     case TensorRole::kV:
       return TensorRole::kVBias;
+    case TensorRole::kQDown:
+      return TensorRole::kQDownBias;
+    case TensorRole::kLatentDown:
+      return TensorRole::kLatentDownBias;
     case TensorRole::kMixerGate:
       return TensorRole::kMixerGateBias;
     case TensorRole::kO:
@@ -235,6 +239,8 @@ class NaiveDecoder {
     switch (static_cast<format::Mixer>(c_.kind_of(layer).mixer)) {
       case format::Mixer::kAttention:
         return attention(layer, n);
+      case format::Mixer::kLatentAttention:
+        return latent_attention(layer, n);
       default:
         throw std::invalid_argument("a mixer that the naive decoder does not have");
     }
@@ -432,6 +438,65 @@ class NaiveDecoder {
     }
   }
 
+  void grow(const LayerKind& k, Vector* q) const {
+    if (k.query_growth == 0) return;
+    const auto periods = static_cast<double>(position_ / k.query_growth_period);
+    for (double& x : *q) x *= 1 + static_cast<double>(k.query_growth) * std::log(1 + periods);
+  }
+
+  [[nodiscard]] size_t first_seen(const LayerKind& k) const {
+    return k.window != 0 && position_ + 1 > k.window ? position_ + 1 - k.window : 0;
+  }
+
+  // Each head's keys and values are made of the compressed rows, which the runtime never does.
+  [[nodiscard]] Vector latent_attention(uint32_t layer, const Vector& n) {
+    const LayerKind& k = c_.kind_of(layer);
+    const size_t own = size_t{k.key_dim} - k.shared_key_dim;
+    Vector row = product(layer, TensorRole::kLatentDown, n);
+    normalize_heads(layer, TensorRole::kLatentNorm, row.size(), &row);
+    Vector shared = k.shared_key_dim != 0 ? product(layer, TensorRole::kK, n) : Vector();
+    if (!shared.empty()) turn(k, shared.size(), &shared);
+    keys_[layer].push_back(std::move(shared));
+    values_[layer].push_back(std::move(row));
+    Vector q = n;
+    if (k.query_rank != 0) {
+      q = product(layer, TensorRole::kQDown, n);
+      normalize_heads(layer, TensorRole::kQDownNorm, q.size(), &q);
+    }
+    q = product(layer, TensorRole::kQ, q);
+    grow(k, &q);
+    Vector y;
+    for (size_t head = 0; head < k.n_query_heads; ++head) {
+      const double* const q_own = q.data() + head * k.key_dim;
+      Vector turned(q_own + own, q_own + k.key_dim);
+      if (!turned.empty()) turn(k, turned.size(), &turned);
+      const NaiveTensor& key_up = tensor(layer, TensorRole::kKeyUp);
+      std::vector<Vector> values;
+      Vector scores;
+      for (size_t j = 0; j <= position_; ++j) {
+        const Vector& from = values_[layer][j];
+        values.push_back(product(layer, TensorRole::kValueUp, from, head));
+        double score = 0;
+        for (size_t d = 0; d < own; ++d) {
+          double key = 0;
+          for (size_t i = 0; i < from.size(); ++i) {
+            key += static_cast<double>(key_up.row(i, head)[d]) * from[i];
+          }
+          score += q_own[d] * key;
+        }
+        for (size_t d = 0; d < turned.size(); ++d) score += turned[d] * keys_[layer][j][d];
+        scores.push_back(capped(score * static_cast<double>(k.score_multiplier), k.score_cap));
+      }
+      softmax(nullptr, first_seen(k), &scores);
+      Vector sum(k.value_dim);
+      for (size_t j = first_seen(k); j <= position_; ++j) {
+        for (size_t d = 0; d < sum.size(); ++d) sum[d] += scores[j] * values[j][d];
+      }
+      y.insert(y.end(), sum.begin(), sum.end());
+    }
+    return product(layer, TensorRole::kO, y);
+  }
+
   [[nodiscard]] Vector attention(uint32_t layer, const Vector& n) {
     const LayerKind& k = c_.kind_of(layer);
     if (k.shared_with == format::kNoKind) keep_keys_and_values(layer, n);
@@ -439,15 +504,12 @@ class NaiveDecoder {
     normalize_heads(layer, TensorRole::kQNorm, k.key_dim, &q);
     clip(k, &q);
     turn(k, k.key_dim, &q);
-    if (k.query_growth != 0) {
-      const auto periods = static_cast<double>(position_ / k.query_growth_period);
-      for (double& x : q) x *= 1 + static_cast<double>(k.query_growth) * std::log(1 + periods);
-    }
+    grow(k, &q);
     const std::vector<Vector>& keys = keys_[owner(layer)];
     const std::vector<Vector>& values = values_[owner(layer)];
     const NaiveTensor* const sinks = find(layer, TensorRole::kSinks);
     const size_t end = position_ + 1;
-    const size_t begin = k.window != 0 && end > k.window ? end - k.window : 0;
+    const size_t begin = first_seen(k);
     Vector y(size_t{k.n_query_heads} * k.value_dim);
     for (size_t head = 0; head < k.n_query_heads; ++head) {
       const size_t of_keys = head / (k.n_query_heads / k.n_key_heads);
@@ -481,8 +543,8 @@ class NaiveDecoder {
   uint32_t context_;
   size_t position_ = 0;
   std::set<std::pair<uint32_t, TensorRole>> used_;
-  std::vector<std::vector<Vector>> keys_;    // [layer][position]
-  std::vector<std::vector<Vector>> values_;  // [layer][position]
+  std::vector<std::vector<Vector>> keys_;    // [layer][position]; of latent attention shared keys
+  std::vector<std::vector<Vector>> values_;  // [layer][position]; the same, compressed rows
 };
 
 }  // namespace

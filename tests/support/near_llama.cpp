@@ -74,6 +74,52 @@ NearLlama experts(MatrixFormat f) {
   return made("experts", c, without, f);
 }
 
+// Layer norms, learned positions and a plain MLP.
+NearLlama gpt2(MatrixFormat f) {
+  ConfigParts c = base_config(f, Architecture::kGpt2);
+  c.model.flags = format::kTiedEmbedding | format::kLearnedPositions;
+  c.model.final_norm = static_cast<uint32_t>(format::Norm::kLayerNorm);
+  c.model.n_rope_tables = 0;
+  c.model.rope_tables[0] = {};
+  LayerKind& k = c.kinds[0];
+  k.norm = static_cast<uint8_t>(format::Norm::kLayerNorm);
+  k.activation = static_cast<uint8_t>(format::Activation::kGelu);
+  k.flags =
+      flag::kMixerNorm | flag::kFfnNorm | flag::kMixerBias | flag::kOutputBias | flag::kFfnBias;
+  k.rope_table = format::kNoTable;
+  k.n_key_heads = k.n_value_heads = k.n_query_heads;
+  ConfigParts without = c;
+  without.model.flags = format::kTiedEmbedding;
+  return made("gpt2", c, without, f);
+}
+
+// Rows and keys that all heads share; compressed queries in some layers, a window in others.
+NearLlama latent(MatrixFormat f) {
+  ConfigParts c = base_config(f, Architecture::kDeepseekV3);
+  c.model.rope_tables[0] = {4, 1.25f, 0, 0};
+  LayerKind k = small_kind(format::Mixer::kLatentAttention, format::FeedForward::kNothing);
+  k.latent_rank = 42;
+  k.key_dim = 20;
+  k.shared_key_dim = 8;
+  k.rope_table = 0;
+  k.score_multiplier = 3e4f;
+  LayerKind other = small_kind(format::Mixer::kNothing, format::FeedForward::kDense);
+  other.flags |= flag::kGated;
+  const auto mixed = [&](uint16_t query_rank, uint32_t window, uint8_t rope_table) {
+    k.query_rank = query_rank;
+    k.window = window;
+    k.rope_table = rope_table;
+    return k;
+  };
+  const auto layers = [&](uint8_t table) {
+    return std::vector<LayerKind>{mixed(14, 0, table), other, mixed(0, 20, table)};
+  };
+  ConfigParts without = c;
+  c.set_layers(layers(0));
+  without.set_layers(layers(format::kNoTable));
+  return made("latent", c, without, f);
+}
+
 NearLlama with_everything(MatrixFormat f) {
   ConfigParts c = base_config(f);
   widen_heads(&c);
@@ -129,6 +175,8 @@ std::vector<NearLlama> near_llamas(MatrixFormat f) {
   c.kinds[0].rope_table = format::kNoTable;
   all.push_back(made("granite4", c, without, f));
 
+  all.push_back(gpt2(f));
+  all.push_back(latent(f));
   all.push_back(experts(f));
   all.push_back(with_everything(f));
   return all;

@@ -80,7 +80,7 @@ class RandomConfig {
       const uint32_t original = one_in(3) ? between(1, m.max_context - 1) : 0;
       m.rope_tables[i] = {between(1, 12), of({1.0f, 1.25f}), original, 0};
     }
-    if (!wish_.has_variants || one_in(2)) return;
+    if (!wish_.has_per_layer || one_in(2)) return;
     m.per_layer_width = between(1, 20);
     m.per_layer_table_multiplier = of({1.0f, 4.0f});
     m.per_layer_input_multiplier = of({1.0f, 0.25f});
@@ -290,6 +290,7 @@ RandomKinds all_kinds() {
           0,
           UINT32_MAX,
           format::kKnownModelFlags,
+          true,
           true};
 }
 
@@ -299,6 +300,7 @@ RandomKinds plain_kinds() {
           flag::kMixerNorm | flag::kFfnNorm | flag::kGated,
           flag::kMixerBias | flag::kOutputBias | flag::kFfnBias | flag::kHeadNorms,
           format::kTiedEmbedding | format::kSignedScales,
+          false,
           false};
 }
 

@@ -16,8 +16,9 @@ struct RandomKinds {
   uint32_t flags;        // and those that it may have
   uint32_t model_flags;  // that the model may have
   // Layer norms, several activations, caps, clips, growth, values of another width than keys,
-  // shared keys and values, per-layer embeddings.
+  // shared keys and values.
   bool has_variants;
+  bool has_per_layer;  // embeddings
 };
 
 // All that the format has; and attention and dense as Llama and its near relatives have them, of

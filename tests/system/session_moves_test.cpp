@@ -26,7 +26,7 @@ using test::TestSessions;
 constexpr uint32_t kSeed = 5;
 constexpr uint32_t kVocab = 50;
 
-enum class Kind { kLlama, kNearLlama };
+enum class Kind { kLlama, kNearLlama, kLatent };
 
 // All that keys may be other than Llama's: normalized, turned in part, by frequencies for long
 // contexts, and in every third layer not at all.
@@ -43,6 +43,22 @@ void go_near_llama(ConfigParts* c) {
   c->set_layers(layers);
 }
 
+// Rows that all heads share, and a key beside them that is turned.
+void go_latent(ConfigParts* c) {
+  format::LayerKind latent =
+      test::small_kind(format::Mixer::kLatentAttention, format::FeedForward::kDense);
+  latent.flags |= format::flag::kGated;
+  latent.latent_rank = 42;
+  latent.key_dim = 20;
+  latent.shared_key_dim = 8;
+  latent.rope_table = 0;
+  latent.window = c->kinds[0].window;
+  latent.score_multiplier = 1e5f;
+  c->model.rope_tables[0] = {4, 1.25f, 0, 0};
+  c->model.residual_multiplier = 1000.0f;
+  c->kinds[0] = latent;
+}
+
 MemorySource model_of(Kind kind, uint32_t n_layers, uint32_t window) {
   ConfigParts c = test::small_config(NumberFormat::kInt4, 32);
   c.layers.assign(n_layers, 0);
@@ -50,6 +66,7 @@ MemorySource model_of(Kind kind, uint32_t n_layers, uint32_t window) {
   c.model.max_context = 1024;
   c.model.planned_context = 256;
   if (kind == Kind::kNearLlama) go_near_llama(&c);
+  if (kind == Kind::kLatent) go_latent(&c);
   test::set_all_formats(&c, {NumberFormat::kInt4, 32});
   return MemorySource(test::build_model(c.view(), kSeed));
 }
@@ -70,10 +87,11 @@ struct Variant {
 };
 std::vector<Variant> variants() {
   std::vector<Variant> all;
-  for (const Kind kind : {Kind::kLlama, Kind::kNearLlama}) {
+  constexpr const char* kNames[] = {"", "NearLlama", "Latent"};
+  for (const Kind kind : {Kind::kLlama, Kind::kNearLlama, Kind::kLatent}) {
     for (const cria_backend backend : test::built_backends()) {
       const std::string name = std::string(backend == CRIA_BACKEND_EXACT ? "exact" : "xnnpack") +
-                               (kind == Kind::kLlama ? "" : "NearLlama");
+                               kNames[static_cast<size_t>(kind)];
       all.push_back({name, kind, backend, CRIA_KV_INT8});
       all.push_back({name + "F32", kind, backend, CRIA_KV_F32});
       all.push_back({name + "K8V4", kind, backend, CRIA_KV_K8V4});
@@ -248,6 +266,22 @@ TEST_P(SessionMoves, NothingIsDroppedThatIsNotThere) {
   EXPECT_EQ(cria_drop(w, nullptr, 0, 1), CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(cria_drop(w, sessions.session(0), 20, 0), CRIA_OK);
   EXPECT_TRUE(test::state_of(sessions.session(0)) == before);
+}
+
+// What is learned of a position stays in its rows.
+TEST(LearnedPositions, AreNotDropped) {
+  for (const bool are_learned : {false, true}) {
+    ConfigParts c = test::small_config(NumberFormat::kInt4, 32);
+    if (are_learned) c.model.flags |= format::kLearnedPositions;
+    const MemorySource source(test::build_model(c.view(), kSeed));
+    TestSessions sessions(source, {}, 1);
+    read(&sessions, 0, some_tokens(20, 4), 0, 20);
+    const std::vector<uint8_t> before = test::state_of(sessions.session(0));
+    EXPECT_EQ(test::inspected(source.source()).can_drop, are_learned ? 0 : 1);
+    EXPECT_EQ(cria_drop(sessions.workspace(), sessions.session(0), 1, 5),
+              are_learned ? CRIA_UNSUPPORTED : CRIA_OK);
+    EXPECT_EQ(test::state_of(sessions.session(0)) == before, are_learned);
+  }
 }
 
 // Window 64, chunks of 7: a ring of 128 positions.

@@ -10,8 +10,8 @@ namespace {
 
 // A query head of a row.
 struct Query {
-  size_t query;    // place of its head in q
-  size_t result;   // and in out
+  uint32_t row;  // of the step
+  uint32_t head;
   uint32_t begin;  // it sees positions [begin, end)
   uint32_t end;
   float max;    // largest score so far; set by the first tile
@@ -24,7 +24,14 @@ Query* queries_of(const TileScratch& t) { return reinterpret_cast<Query*>(t.quer
 // A constant where the build has no f32 cache, so that the kernels for it are dropped.
 bool is_f32(const KvCache& kv) { return kHasKvF32 && kv.kv_format == KvFormat::kF32; }
 
-bool has_4_bit_values(const KvCache& kv) { return kv.kv_format == KvFormat::kK8V4; }
+bool has_4_bits(const KvCache& kv, const CachedVectors& vectors) {
+  return kv.values[vectors.codes] == StateValues::kNibbles;
+}
+
+// A constant where the build has keys of one part.
+size_t key_parts(const Attending& a) {
+  return kMostKeyParts == 1 || a.keys[kMostKeyParts - 1].width == 0 ? 1 : kMostKeyParts;
+}
 
 size_t larger_of(size_t a, size_t b) { return a > b ? a : b; }
 size_t smaller_of(size_t a, size_t b) { return a < b ? a : b; }
@@ -70,28 +77,43 @@ Span seen(const Query& query, Span tile) {
 struct Tile {
   const Kernels& kernels;
   const LayerKind& kind;
+  const Attending& of;
   const KvCache& kv;
   size_t row;  // of position span.first, in rows of the cache
   Span span;   // what any of the queries sees of it
 
   // Scores of all queries at all positions.
-  void score(const float* q, const TileScratch& b, size_t n_queries) const {
-    const uint8_t* keys = kv.at(0, row);
+  void score(const TileScratch& b, size_t n_queries) const {
+    score_part(b, n_queries, 0, b.scores);
+    if (key_parts(of) > 1) {
+      score_part(b, n_queries, kMostKeyParts - 1, b.of_part);
+      for (size_t i = 0; i < n_queries; ++i) {
+        kernels.add_scaled(b.scores + i * kTile, b.of_part + i * kTile, 1.0f,
+                           span.last - span.first);
+      }
+    }
+    cap_scores(b, n_queries);
+  }
+
+  // By one part of the keys.
+  void score_part(const TileScratch& b, size_t n_queries, size_t part, float* scores) const {
+    const CachedVectors& from = of.keys[part];
+    const uint8_t* keys = kv.at(from.codes, row);
     const size_t n = span.last - span.first;
     if (!is_f32(kv)) {
-      const QuantizedRows queries = {b.q_codes, b.q_scales, b.q_sums, n_queries};
-      kernels.scores_q8(queries, kind.key_dim, reinterpret_cast<const int8_t*>(keys),
-                        reinterpret_cast<const float*>(kv.at(2, row)), kind.score_multiplier, n,
-                        b.scores, kTile);
-      cap_scores(b, n_queries);
+      const QueryCodes& codes = b.codes[part];
+      const QuantizedRows queries = {codes.codes, codes.scales, codes.sums, n_queries};
+      kernels.scores_q8(queries, from.width, reinterpret_cast<const int8_t*>(keys),
+                        reinterpret_cast<const float*>(kv.at(from.scales, row)),
+                        kind.score_multiplier, n, scores, kTile);
       return;
     }
     for (size_t i = 0; i < n_queries; ++i) {
-      kernels.scores_f32(q + queries_of(b)[i].query, kind.key_dim,
+      const Query& query = queries_of(b)[i];
+      kernels.scores_f32(of.queries[part].at(query.row, query.head), from.width,
                          reinterpret_cast<const float*>(keys), kind.score_multiplier, n,
-                         b.scores + i * kTile);
+                         scores + i * kTile);
     }
-    cap_scores(b, n_queries);
   }
 
   void cap_scores(const TileScratch& b, size_t n_queries) const {
@@ -104,11 +126,11 @@ struct Tile {
   // Rescales the sums of n_queries from query on and adds the weighted values of positions.
   void add_values(const TileScratch& b, size_t query, size_t n_queries, Span positions) const {
     if (positions.is_empty()) return;
-    const size_t value_dim = kind.value_dim;
+    const size_t value_dim = of.values.width;
     const size_t skipped = positions.first - span.first;
     const size_t n = positions.last - positions.first;
-    const uint8_t* values = kv.at(1, row + skipped);
-    const uint8_t* scales = kv.at(3, row + skipped);
+    const uint8_t* values = kv.at(of.values.codes, row + skipped);
+    const uint8_t* scales = kv.at(of.values.scales, row + skipped);
     float* const sums = b.sums + query * value_dim;
     const WeightRows w = {b.scores + query * kTile + skipped, kTile, b.rescale + query, n_queries};
     if (is_f32(kv)) {
@@ -116,7 +138,7 @@ struct Tile {
         kernels.weighted_sum_f32(w.weights + i * kTile, reinterpret_cast<const float*>(values), n,
                                  value_dim, w.rescale[i], sums + i * value_dim);
       }
-    } else if (has_4_bit_values(kv)) {
+    } else if (has_4_bits(kv, of.values)) {
       kernels.weighted_sum_q4(w, values, reinterpret_cast<const uint16_t*>(scales), n, value_dim,
                               sums);
     } else {
@@ -162,21 +184,21 @@ void weigh(const Kernels& kernels, float* scores, size_t n, bool is_first, Query
 // Attention of a block's queries, which are quantized where the cache is. Each query's sums are
 // those of a block of its own: first what it alone sees of a tile's beginning, then what all see,
 // in one go, then what it alone sees of the end.
-void attend_block(const Step& s, const Layer& layer, size_t kv_head, const KvCache& kv,
-                  const float* q, const TileScratch& b, size_t queries) {
+void attend_block(const Step& s, const Layer& layer, const Attending& a, size_t kv_head,
+                  const KvCache& kv, const TileScratch& b, size_t queries) {
   const size_t n_queries = block_rows(queries);
   Span all = {queries_of(b)[0].begin, queries_of(b)[0].end};
   for (size_t i = 1; i < n_queries; ++i) {
     all = {smaller_of(all.first, queries_of(b)[i].begin),
            larger_of(all.last, queries_of(b)[i].end)};
   }
-  std::memset(b.sums, 0, n_queries * layer.kind->value_dim * sizeof(float));
+  std::memset(b.sums, 0, n_queries * a.values.width * sizeof(float));
   for (size_t begin = all.first / kTile * kTile; begin < all.last; begin += kTile) {
     const Span whole = {begin, begin + kTile};
     const Span span = {larger_of(begin, all.first), smaller_of(whole.last, all.last)};
     const size_t row = kv.row(layer.state_layer, kv_head, span.first);
-    const Tile tile = {s.kernels, *layer.kind, kv, row, span};
-    tile.score(q, b, n_queries);
+    const Tile tile = {s.kernels, *layer.kind, a, kv, row, span};
+    tile.score(b, n_queries);
     Span common = span;
     for (size_t i = 0; i < n_queries; ++i) {
       Query* const query = queries_of(b) + i;
@@ -212,49 +234,47 @@ float share_of_sums(const Kernels& kernels, const Query& query, const float* sin
   return is_largest ? other / (query.total * other + 1.0f) : 1.0f / (query.total + other);
 }
 
-void store_int8(const Kernels& kernels, const float* x, size_t head_dim, uint8_t* codes,
-                float* scale) {
-  kernels.quantize_row(x, head_dim, head_dim, head_dim, reinterpret_cast<int8_t*>(codes), scale,
-                       nullptr);
+// Quantizes the parts of a block's query.
+void quantize_query(const Kernels& kernels, const Attending& a, const TileScratch& b, size_t i) {
+  const Query& query = queries_of(b)[i];
+  for (size_t part = 0; part < key_parts(a); ++part) {
+    const size_t width = a.keys[part].width;
+    const size_t padded = round_up(width, kActivationGroup);
+    const size_t n_groups = padded / kActivationGroup;
+    const QueryCodes& to = b.codes[part];
+    kernels.quantize_row(a.queries[part].at(query.row, query.head), width, padded, kActivationGroup,
+                         to.codes + i * padded, to.scales + i * n_groups, to.sums + i * n_groups);
+  }
 }
 
-void store_row(const Kernels& kernels, const LayerKind& k, const KvCache& kv, size_t row,
-               const float* key, const float* value) {
-  uint8_t* keys = kv.at(0, row);
-  uint8_t* values = kv.at(1, row);
-  if (is_f32(kv)) {
-    std::memcpy(keys, key, kv.row_bytes[0]);
-    std::memcpy(values, value, kv.row_bytes[1]);
-    return;
-  }
-  uint8_t* value_scales = kv.at(3, row);
-  store_int8(kernels, key, k.key_dim, keys, reinterpret_cast<float*>(kv.at(2, row)));
-  if (has_4_bit_values(kv)) {
-    kernels.quantize_values(value, k.value_dim, values, reinterpret_cast<uint16_t*>(value_scales));
-  } else {
-    store_int8(kernels, value, k.value_dim, values, reinterpret_cast<float*>(value_scales));
-  }
+TileWidths widths_of(const Attending& a) {
+  TileWidths widths = {};
+  for (size_t i = 0; i < kMostKeyParts; ++i) widths.keys[i] = a.keys[i].width;
+  widths.values = a.values.width;
+  return widths;
 }
 
 }  // namespace
 
-void store_keys_values(const Step& s, const Layer& layer, const Scratch& t) {
-  const LayerKind& k = *layer.kind;
-  for (size_t i = 0; i < s.n() * k.n_key_heads; ++i) {
-    const Row& from = s.rows[i / k.n_key_heads];
-    const KvCache& kv = from.states->caches[layer.state_kind];
-    const size_t row = kv.row(layer.state_layer, i % k.n_key_heads, from.position);
-    store_row(s.kernels, k, kv, row, t.k + i * k.key_dim, t.v + i * k.value_dim);
+void store(const Kernels& kernels, const KvCache& kv, size_t row, const CachedVectors& to,
+           const float* x) {
+  uint8_t* const codes = kv.at(to.codes, row);
+  uint8_t* const scales = kv.at(to.scales, row);
+  if (is_f32(kv)) {
+    std::memcpy(codes, x, kv.row_bytes[to.codes]);
+  } else if (has_4_bits(kv, to)) {
+    kernels.quantize_values(x, to.width, codes, reinterpret_cast<uint16_t*>(scales));
+  } else {
+    kernels.quantize_row(x, to.width, to.width, to.width, reinterpret_cast<int8_t*>(codes),
+                         reinterpret_cast<float*>(scales), nullptr);
   }
 }
 
-void attend(const Step& s, const Layer& layer, const Scratch& t, float* out) {
+void attend(const Step& s, const Layer& layer, const Attending& a) {
   const LayerKind& k = *layer.kind;
   const Tensor* const sinks = kHasVariants && layer.has(format::flag::kSinks)
                                   ? layer.find(format::TensorRole::kSinks)
                                   : nullptr;
-  const size_t padded = round_up(k.key_dim, kActivationGroup);
-  const size_t n_groups = padded / kActivationGroup;
   const size_t heads_per_kv = k.n_query_heads / k.n_key_heads;
   const auto cache_of = [&](const Row& row) -> const KvCache& {
     return row.states->caches[layer.state_kind];
@@ -263,52 +283,42 @@ void attend(const Step& s, const Layer& layer, const Scratch& t, float* out) {
   // a thread keeps to few heads' keys.
   const size_t per_kv_head = s.n() * heads_per_kv;
   const auto row_of = [&](size_t i) { return i % per_kv_head / heads_per_kv; };
-  const auto head_of = [&](size_t i) {
-    const size_t head = i / per_kv_head * heads_per_kv + i % heads_per_kv;
-    return row_of(i) * k.n_query_heads + head;
-  };
   parallel_ranges(s.threads, s.n() * k.n_query_heads, [&](size_t begin, size_t end, size_t task) {
-    Carver carver(t.tiles + task * t.tile_bytes);
-    const TileScratch b = lay_out_tile(k, s.shape, &carver);
+    Carver carver(a.tiles + task * a.tile_bytes);
+    const TileScratch b = lay_out_tile(widths_of(a), a.queries_at_once, &carver);
     for (size_t first = begin; first < end;) {
       const size_t kv_head = first / per_kv_head;
       const KvCache& kv = cache_of(s.rows[row_of(first)]);
       const auto take = [&](size_t n) {
-        const Row& row = s.rows[row_of(first + n)];
-        const uint32_t last = row.position + 1;
-        const size_t head = head_of(first + n);
-        Query* const query = queries_of(b) + n;
-        *query = {head * k.key_dim,
-                  head * k.value_dim,
-                  k.window != 0 && last > k.window ? last - k.window : 0,
-                  last,
-                  0.0f,
-                  0.0f};
-        if (is_f32(kv)) return;
-        s.kernels.quantize_row(t.q + query->query, k.key_dim, padded, kActivationGroup,
-                               b.q_codes + n * padded, b.q_scales + n * n_groups,
-                               b.q_sums + n * n_groups);
+        const size_t row = row_of(first + n);
+        const size_t head = kv_head * heads_per_kv + (first + n) % heads_per_kv;
+        const uint32_t last = s.rows[row].position + 1;
+        queries_of(b)[n] = {static_cast<uint32_t>(row),
+                            static_cast<uint32_t>(head),
+                            k.window != 0 && last > k.window ? last - k.window : 0,
+                            last,
+                            0.0f,
+                            0.0f};
+        if (!is_f32(kv)) quantize_query(s.kernels, a, b, n);
       };
       size_t n = 1;
       take(0);
       if constexpr (kHasQueryBlocks) {
-        size_t most = queries_at_once(s.shape);  // cut at rows where it can be
+        size_t most = a.queries_at_once;  // cut at rows where it can be
         if (most >= heads_per_kv) {
           most = most / heads_per_kv * heads_per_kv - first % heads_per_kv;
         }
         most = smaller_of(most, smaller_of(end, (kv_head + 1) * per_kv_head) - first);
         while (n < most && &cache_of(s.rows[row_of(first + n)]) == &kv) take(n++);
       }
-      attend_block(s, layer, kv_head, kv, t.q, b, n);
+      attend_block(s, layer, a, kv_head, kv, b, n);
+      const size_t width = a.values.width;
       for (size_t i = 0; i < block_rows(n); ++i) {
         const Query& query = queries_of(b)[i];
-        const size_t head = query.result / k.value_dim % k.n_query_heads;
-        const float* const sink = sinks != nullptr ? sinks->values() + head : nullptr;
+        const float* const sink = sinks != nullptr ? sinks->values() + query.head : nullptr;
         const float inverse = share_of_sums(s.kernels, query, sink);
-        float* const result = out + query.result;
-        for (size_t d = 0; d < k.value_dim; ++d) {
-          result[d] = b.sums[i * k.value_dim + d] * inverse;
-        }
+        float* const result = a.out.at(query.row, query.head);
+        for (size_t d = 0; d < width; ++d) result[d] = b.sums[i * width + d] * inverse;
       }
       first += n;
     }

@@ -7,13 +7,42 @@
 
 namespace cria::attention {
 
-// Writes keys and values of a step's rows, keys already rotated, to their caches.
-void store_keys_values(const Step& s, const Layer& layer, const Scratch& t);
+// A vector of each position, in parts of a cache: codes or floats, and the codes' scales.
+struct CachedVectors {
+  uint32_t width;
+  uint8_t codes;
+  uint8_t scales;
+};
 
-// out [rows][n_query_heads * value_dim] = softmax(q * keys * multiplier) * values, queries already
-// rotated, each row attending to itself and the positions before it in its own cache, within the
-// window when there is one. A row's result does not depend on the rows and heads computed with it:
-// tiles begin at multiples of kTile, and each query's sums go on in the order of positions.
-void attend(const Step& s, const Layer& layer, const Scratch& t, float* out);
+// Vectors of rows and heads, wherever they lie.
+struct HeadVectors {
+  float* first;
+  size_t row_stride;
+  size_t head_stride;
+  [[nodiscard]] float* at(size_t row, size_t head) const {
+    return first + row * row_stride + head * head_stride;
+  }
+};
+
+// What attention attends with.
+struct Attending {
+  CachedVectors keys[kMostKeyParts];  // of width 0: there is no such part
+  CachedVectors values;
+  HeadVectors queries[kMostKeyParts];  // a part each; already rotated
+  HeadVectors out;                     // may be queries[0]
+  uint32_t queries_at_once;
+  uint8_t* tiles;  // [n_threads][tile_bytes]
+  uint64_t tile_bytes;
+};
+
+// Writes a position's vector to its row of a cache.
+void store(const Kernels& kernels, const KvCache& kv, size_t row, const CachedVectors& to,
+           const float* x);
+
+// out = softmax(queries * keys * multiplier) * values, each row attending to itself and the
+// positions before it in its own cache, within the window when there is one. A row's result does
+// not depend on the rows and heads computed with it: tiles begin at multiples of kTile, and each
+// query's sums go on in the order of positions.
+void attend(const Step& s, const Layer& layer, const Attending& a);
 
 }  // namespace cria::attention

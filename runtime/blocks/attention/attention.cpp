@@ -22,17 +22,6 @@ void normalize_projection(const Step& s, const Layer& layer, TensorRole norm, si
                   is_whole ? n_heads * key_dim : key_dim, x);
 }
 
-// Queries of later positions are longer.
-void grow(const Step& s, const LayerKind& k, float* q) {
-  const size_t width = size_t{k.n_query_heads} * k.key_dim;
-  for (size_t i = 0; i < s.n(); ++i) {
-    const uint32_t periods = s.rows[i].position / k.query_growth_period;
-    const double growth = static_cast<double>(k.query_growth) * ln(1.0 + periods);
-    const auto factor = static_cast<float>(1.0 + growth);
-    for (size_t d = 0; d < width; ++d) q[i * width + d] *= factor;
-  }
-}
-
 void clip(const Step& s, float limit, size_t n_values, float* x) {
   for_values(s, n_values, [&](size_t begin, size_t end) {
     s.kernels.variants.clip(x + begin, end - begin, limit);
@@ -70,7 +59,41 @@ void finish(const Step& s, const Layer& layer, const Scratch& t, float* y) {
   normalize_heads(s, k.inner_epsilon, layer.find(TensorRole::kMixerInnerNorm), 1, width, y);
 }
 
+// Parts of the cache are keys, values, and the scales of both.
+Attending attending(const Step& s, const LayerKind& k, const Scratch& t) {
+  const uint32_t q_width = uint32_t{k.n_query_heads} * k.key_dim;
+  const uint32_t y_width = uint32_t{k.n_query_heads} * k.value_dim;
+  return {.keys = {{k.key_dim, 0, 2}},
+          .values = {k.value_dim, 1, 3},
+          .queries = {{t.q, q_width, k.key_dim}},
+          .out = {s.normed, y_width, k.value_dim},
+          .queries_at_once = queries_at_once(s.shape),
+          .tiles = t.tiles,
+          .tile_bytes = t.tile_bytes};
+}
+
+void store_keys_values(const Step& s, const Layer& layer, const Attending& a, const Scratch& t) {
+  const LayerKind& k = *layer.kind;
+  for (size_t i = 0; i < s.n() * k.n_key_heads; ++i) {
+    const Row& from = s.rows[i / k.n_key_heads];
+    const KvCache& kv = from.states->caches[layer.state_kind];
+    const size_t row = kv.row(layer.state_layer, i % k.n_key_heads, from.position);
+    store(s.kernels, kv, row, a.keys[0], t.k + i * k.key_dim);
+    store(s.kernels, kv, row, a.values, t.v + i * k.value_dim);
+  }
+}
+
 }  // namespace
+
+void grow(const Step& s, const LayerKind& k, float* q) {
+  const size_t width = size_t{k.n_query_heads} * k.key_dim;
+  for (size_t i = 0; i < s.n(); ++i) {
+    const uint32_t periods = s.rows[i].position / k.query_growth_period;
+    const double growth = static_cast<double>(k.query_growth) * ln(1.0 + periods);
+    const auto factor = static_cast<float>(1.0 + growth);
+    for (size_t d = 0; d < width; ++d) q[i * width + d] *= factor;
+  }
+}
 
 Status forward(const Step& s, const Layer& layer, const float* in, float* out) {
   const LayerKind& k = *layer.kind;
@@ -84,26 +107,30 @@ Status forward(const Step& s, const Layer& layer, const float* in, float* out) {
   prepare(s, layer, t);
   rotate(s, k.rope_table, k.n_query_heads, k.key_dim, t.q);
   if (kHasVariants && k.query_growth != 0) grow(s, k, t.q);
+  const Attending a = attending(s, k, t);
   if (has_own_rows(k)) {
     rotate(s, k.rope_table, k.n_key_heads, k.key_dim, t.k);
-    store_keys_values(s, layer, t);
+    store_keys_values(s, layer, a, t);
   }
-  attend(s, layer, t, s.normed);
+  attend(s, layer, a);
   if constexpr (kHasVariants) finish(s, layer, t, s.normed);
   return linear(s, s.normed, {{layer.find(TensorRole::kO), out}});
 }
 
-void turn_back(const TurnBack& t, uint8_t* const* rows) {
+void turn_back_row(const TurnBack& t, size_t width, uint8_t* row, uint8_t* scales) {
   if (kHasKvF32 && t.kv_format == KvFormat::kF32) {
-    t.kernels.rope(reinterpret_cast<float*>(rows[0]), 1, 2 * t.n_pairs, t.cosines, t.sines);
+    t.kernels.rope(reinterpret_cast<float*>(row), 1, 2 * t.n_pairs, t.cosines, t.sines);
     return;
   }
-  const size_t key_dim = t.kind.key_dim;
-  auto* const codes = reinterpret_cast<int8_t*>(rows[0]);
-  auto* const scale = reinterpret_cast<float*>(rows[2]);
-  for (size_t d = 0; d < key_dim; ++d) t.scratch[d] = static_cast<float>(codes[d]) * *scale;
+  auto* const codes = reinterpret_cast<int8_t*>(row);
+  auto* const scale = reinterpret_cast<float*>(scales);
+  for (size_t d = 0; d < width; ++d) t.scratch[d] = static_cast<float>(codes[d]) * *scale;
   t.kernels.rope(t.scratch, 1, 2 * t.n_pairs, t.cosines, t.sines);
-  t.kernels.quantize_row(t.scratch, key_dim, key_dim, key_dim, codes, scale, nullptr);
+  t.kernels.quantize_row(t.scratch, width, width, width, codes, scale, nullptr);
+}
+
+void turn_back(const TurnBack& t, uint8_t* const* rows) {
+  turn_back_row(t, t.kind.key_dim, rows[0], rows[2]);
 }
 
 }  // namespace cria::attention

@@ -128,6 +128,44 @@ TEST(MemoryPlan, OfAKvCacheIsWhatItsFormatTakes) {
   }
 }
 
+#if CRIA_WITH_LATENT
+// Of DeepSeek's size: 584 bytes a position and layer, whatever the heads; k8v4 has no other.
+TEST(MemoryPlan, OfLatentAttentionARowAndAKeyAPosition) {
+  ConfigParts c = test::small_config(format::Mixer::kLatentAttention, format::FeedForward::kDense);
+  c.kinds[0].latent_rank = 512;
+  c.kinds[0].key_dim = 192;
+  c.kinds[0].shared_key_dim = 64;
+  PlanInput in = exact_input(100);
+  constexpr uint64_t kRows = 2 * 100;
+  const auto kv_cache = [&](KvFormat kv_format) {
+    in.kv_format = kv_format;
+    MemoryPlan plan;
+    EXPECT_TRUE(plan_memory(Model(c).view(), in, &plan));
+    expect_totals(plan);
+    return plan.session.kv_cache;
+  };
+  EXPECT_EQ(kv_cache(KvFormat::kInt8), kRows * (512 + 64) + 2 * 832);
+  EXPECT_EQ(kv_cache(KvFormat::kK8V4), kRows * (512 + 64) + 2 * 832);
+  EXPECT_EQ(kv_cache(KvFormat::kF32), kRows * (512 + 64) * 4);
+  c.kinds[0].shared_key_dim = 0;
+  EXPECT_EQ(kv_cache(KvFormat::kInt8), kRows * 512 + 832);
+}
+
+// A stack has rows for each of its matrices.
+TEST(MemoryPlan, TakesTheInputsOfStacks) {
+  ConfigParts c =
+      test::small_config(format::Mixer::kLatentAttention, format::FeedForward::kExperts);
+  const ProductInputs most = most_inputs(Model(c).view(), 10);
+  EXPECT_EQ(most.rows, 60u);  // 6 heads, and 2 experts of a token
+  EXPECT_EQ(most.segments, 8u);
+  EXPECT_EQ(most.values, 60u * 128);
+  EXPECT_EQ(most_inputs(Model(c).view(), 1).segments, 6u);
+  EXPECT_EQ(most_inputs(llama_1b(), 10).rows, 10u);
+  EXPECT_EQ(most_inputs(llama_1b(), 10).segments, 1u);
+  EXPECT_EQ(most_inputs(llama_1b(), 10).values, 81920u);
+}
+#endif
+
 struct StateCase {
   uint16_t key_dim;
   uint16_t value_dim;
