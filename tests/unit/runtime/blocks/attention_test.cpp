@@ -97,10 +97,17 @@ class Bench {
   Bench& operator=(const Bench&) = delete;
   [[nodiscard]] const format::LayerKind& kind() const { return config_.kinds[0]; }
   void store(std::span<const Row> rows, const std::vector<float>& k, const std::vector<float>& v) {
-    attention::store_keys_values(step(rows), layer_, scratch(nullptr, k.data(), v.data()));
+    const attention::Attending a = attending(nullptr, nullptr);
+    for (size_t i = 0; i < rows.size() * kind().n_key_heads; ++i) {
+      const Row& from = rows[i / kind().n_key_heads];
+      const KvCache& kv = *from.states->caches;
+      const size_t row = kv.row(layer_.state_layer, i % kind().n_key_heads, from.position);
+      attention::store(kernels_, kv, row, a.keys[0], k.data() + i * kind().key_dim);
+      attention::store(kernels_, kv, row, a.values, v.data() + i * kind().value_dim);
+    }
   }
   void attend(std::span<const Row> rows, const std::vector<float>& q, std::vector<float>* out) {
-    attention::attend(step(rows), layer_, scratch(q.data(), nullptr, nullptr), out->data());
+    attention::attend(step(rows), layer_, attending(q.data(), out->data()));
   }
 
  private:
@@ -108,14 +115,19 @@ class Bench {
     return {config_, kernels_, threads_, kExactBackend, {},      nullptr, shape_,
             rows,    nullptr,  nullptr,  nullptr,       nullptr, nullptr};
   }
-  // None of the rows is written to.
-  [[nodiscard]] attention::Scratch scratch(const float* q, const float* k, const float* v) const {
-    return {const_cast<float*>(q),
-            const_cast<float*>(k),
-            const_cast<float*>(v),
-            nullptr,
-            static_cast<uint8_t*>(tiles_->data()),
-            tile_bytes_};
+  // Queries are not written to.
+  [[nodiscard]] attention::Attending attending(const float* q, float* out) const {
+    const format::LayerKind& k = kind();
+    const size_t n = k.n_query_heads;
+    attention::Attending a = {};
+    a.keys[0] = {k.key_dim, 0, 2};
+    a.values = {k.value_dim, 1, 3};
+    a.queries[0] = {const_cast<float*>(q), n * k.key_dim, k.key_dim};
+    a.out = {out, n * k.value_dim, k.value_dim};
+    a.queries_at_once = attention::queries_at_once(shape_);
+    a.tiles = static_cast<uint8_t*>(tiles_->data());
+    a.tile_bytes = tile_bytes_;
+    return a;
   }
 
   ConfigParts parts_;
