@@ -1,5 +1,5 @@
-// Latent attention: all heads read one compressed row a position (docs/model_format.md, what a layer
-// computes).
+// Latent attention: all heads read one compressed row a position (docs/model_format.md, what a
+// layer computes).
 #pragma once
 
 #include "runtime/blocks/blocks.h"
