@@ -24,6 +24,12 @@ std::string expert(size_t i, const char* matrix) {
   return kLayer + "block_sparse_moe.experts." + std::to_string(i) + "." + matrix + ".weight";
 }
 
+// Bytes of a matrix's codes, whole tiles of 16 rows.
+size_t code_bytes(const format::TensorEntry& entry) {
+  const MatrixFormat f = {static_cast<format::NumberFormat>(entry.number_format), entry.group_size};
+  return code_plane_bytes({entry.rows, entry.cols, f.number_format, f.group_size});
+}
+
 class ConvertExperts : public ::testing::Test {
  protected:
   ConvertExperts() : checkpoint_(kWidth, kRows, 50) {
@@ -53,7 +59,7 @@ class ConvertExperts : public ::testing::Test {
     options.tokenizer = converter::TokenizerWish::kNone;
     options.verbosity = converter::Verbosity::kQuiet;
     options.weights = weights_;
-    options.group_size = 0;
+    options.group_size = matrix_format(weights_, 32).group_size;
     options.n_threads = 2;
     converter::Progress progress(options.verbosity);
     EXPECT_TRUE(converter::convert(options, &progress).warnings.empty());
@@ -84,9 +90,9 @@ TEST_F(ConvertExperts, AStackIsItsMatricesOneBehindTheOther) {
   const std::pair<TensorRole, TensorRole> roles[] = {{TensorRole::kExpertGate, TensorRole::kGate},
                                                      {TensorRole::kExpertUp, TensorRole::kUp},
                                                      {TensorRole::kExpertDown, TensorRole::kDown}};
-  for (const auto weights : {format::NumberFormat::kF32, format::NumberFormat::kInt8}) {
-    weights_ = weights;
-    const bool has_scales = weights == format::NumberFormat::kInt8;
+  for (const NumberFormatRow& row : kNumberFormats) {
+    SCOPED_TRACE(number_format_name(row.number_format));
+    weights_ = row.number_format;
     const ModelReadBack stacked = convert(checkpoint_, "mixtral");
     std::vector<ModelReadBack> apart;
     for (size_t i = 0; i < kExperts; ++i) apart.push_back(convert(dense(i), "llama"));
@@ -97,9 +103,9 @@ TEST_F(ConvertExperts, AStackIsItsMatricesOneBehindTheOther) {
       std::string scales;
       for (const ModelReadBack& one : apart) {
         const std::string raw = one.raw(one.tensor(matrix, 0));
-        const size_t n_scales = has_scales ? (entry.rows + 15) / 16 * 16 * sizeof(float) : 0;
-        codes += raw.substr(0, raw.size() - n_scales);
-        scales += raw.substr(raw.size() - n_scales);
+        const size_t n_codes = code_bytes(one.tensor(matrix, 0));
+        codes += raw.substr(0, n_codes);
+        scales += raw.substr(n_codes);
       }
       EXPECT_TRUE(stacked.raw(entry) == codes + scales) << static_cast<int>(stack);
     }
