@@ -47,9 +47,16 @@ void apply_options(const Options& options, format::ModelScalars* model) {
     if (table.original_context != 0) context = std::min(context, table.original_context);
   }
   model->planned_context = options.context.value_or(context);
-  model->compression = static_cast<uint32_t>(options.compression == format::Compression::kStored
-                                                 ? format::FileCompression::kStored
-                                                 : format::FileCompression::kAny);
+}
+
+// What a token reads little of stays stored, so that a mapped file may be larger than memory.
+format::FileCompression file_compression(const Options& options, const Config& config) {
+  if (options.compression == format::Compression::kStored) return format::FileCompression::kStored;
+  TensorWalk walk(config);
+  for (TensorSpec spec = {}; walk.next({format::NumberFormat::kF32, 0}, &spec);) {
+    if (stays_in_file(spec.role)) return format::FileCompression::kKeepsLarge;
+  }
+  return format::FileCompression::kAny;
 }
 
 void check_weights_of(const Options& options, const Config& config) {
@@ -246,6 +253,7 @@ class Conversion {
 
   void complete_config(const Checkpoint& checkpoint, const ImportedConfig& imported) {
     apply_options(options_, &parts_.model);
+    parts_.model.compression = static_cast<uint32_t>(file_compression(options_, parts_.view()));
     std::vector<std::string> warnings;
     if (embedding_is_tied(checkpoint, imported.tied_embedding, &warnings)) {
       parts_.model.flags |= format::kTiedEmbedding;
@@ -334,7 +342,8 @@ class Conversion {
   }
 
   void encode_tensors(const TensorPlan& plan, std::span<const float> rope, ModelWriter* writer) {
-    TensorEncoder encoder(options_.method, options_.compression, options_.level, &pool_, writer);
+    TensorEncoder encoder(report_.config(), options_.method, options_.compression, options_.level,
+                          &pool_, writer);
     uint64_t total = 0;
     for (const PlannedTensor& tensor : plan.tensors) total += tensor_bytes(tensor.spec);
     std::optional<Calibration> calibration;

@@ -41,8 +41,8 @@ inline constexpr std::string_view kGgufShortFactors = "rope_factors_short.weight
 [[nodiscard]] std::optional<NamedRole> gguf_role(const GgufArchitecture& architecture,
                                                  std::string_view name);
 
-// What Hugging Face calls a tensor, a stack with '*' for a matrix's number; the file's own name where
-// it has no role.
+// What Hugging Face calls a tensor, a stack with '*' for a matrix's number; the file's own name
+// where it has no role.
 [[nodiscard]] std::string hugging_face_name(const GgufArchitecture& architecture,
                                             std::string_view name);
 

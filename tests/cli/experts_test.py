@@ -76,6 +76,20 @@ class Plans(unittest.TestCase):
                         "history": parts[1]["history_bytes"], "objects": sum(part["objects_bytes"] for part in parts),
                         "scratch": parts[2]["running_bytes"], "total": told["total_bytes"]})
 
+    def test_experts_of_a_compressed_file_stay_in_it(self):
+        for kind in KINDS:
+            before = convert(checkpoint(kind), "--plan")
+            stays = int(re.search(r"stay in the file, if it is mapped: [\d.]+ MB, (\d+) bytes\n", before.stdout).group(1))
+            path = cli.converted(checkpoint(kind), "--no-tokenizer")
+            mapped = cli.plan_for("--backend", "exact", model=path)
+            self.assertEqual(mapped["in_place_bytes"], stays)
+            self.assertEqual(mapped["weights_bytes"], planned_bytes(before.stdout)["weights"] - stays)
+            self.assertGreater(stays, mapped["weights_bytes"])
+            self.assertEqual(logits(path, [3, 9, 27]), logits(path, [3, 9, 27], "--no-mmap"))
+            self.assertEqual(cria("verify", path).code, DONE)
+        self.assertNotIn("stay in the file", convert(checkpoint("mixtral"), "--plan", "--compress", "none").stdout)
+        self.assertNotIn("stay in the file", convert(cli.DEMO, "--plan").stdout)
+
     def test_scratch_grows_with_the_chosen_experts(self):
         def total(*more):
             path = cli.folder() / "more"

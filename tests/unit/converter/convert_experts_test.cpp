@@ -2,6 +2,7 @@
 // that lack some or whose shapes differ are refused with one line.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -61,6 +62,7 @@ class ConvertExperts : public ::testing::Test {
     options.weights = weights_;
     options.group_size = matrix_format(weights_, 32).group_size;
     options.n_threads = 2;
+    options.compression = compression_;
     converter::Progress progress(options.verbosity);
     EXPECT_TRUE(converter::convert(options, &progress).warnings.empty());
     return ModelReadBack(options.output);
@@ -84,6 +86,7 @@ class ConvertExperts : public ::testing::Test {
   TempFolder folder_;
   TinyCheckpoint checkpoint_;
   format::NumberFormat weights_ = format::NumberFormat::kF32;
+  format::Compression compression_ = format::Compression::kZstd;
 };
 
 TEST_F(ConvertExperts, AStackIsItsMatricesOneBehindTheOther) {
@@ -112,6 +115,35 @@ TEST_F(ConvertExperts, AStackIsItsMatricesOneBehindTheOther) {
     EXPECT_EQ(stacked.tensor(TensorRole::kRouter, 0).number_format,
               static_cast<uint8_t>(format::NumberFormat::kF32));
   }
+}
+
+// So that they can be used where the file is mapped; all else is compressed.
+TEST_F(ConvertExperts, ExpertsStayStoredInACompressedFile) {
+  weights_ = format::NumberFormat::kBf16;
+  const ModelReadBack packed = convert(checkpoint_, "mixtral");
+  EXPECT_EQ(packed.config().model->compression,
+            static_cast<uint32_t>(format::FileCompression::kKeepsLarge));
+  for (const format::TensorEntry& entry : packed.tensors()) {
+    const auto chunks = std::span(packed.chunks()).subspan(entry.first_chunk, entry.n_chunks);
+    const bool is_stored = std::all_of(chunks.begin(), chunks.end(), [](const auto& chunk) {
+      return chunk.compression == static_cast<uint32_t>(format::Compression::kStored);
+    });
+    const bool stays = entry.n_matrices != 1;
+    const bool is_small = entry.raw_bytes < 1024;  // vectors may not get smaller
+    if (!is_small) {
+      EXPECT_EQ(is_stored, stays) << entry.role;
+    }
+  }
+  compression_ = format::Compression::kStored;
+  const ModelReadBack stored = convert(checkpoint_, "mixtral");
+  EXPECT_EQ(stored.config().model->compression,
+            static_cast<uint32_t>(format::FileCompression::kStored));
+  for (size_t i = 0; i < stored.tensors().size(); ++i) {
+    EXPECT_TRUE(stored.raw(stored.tensors()[i]) == packed.raw(packed.tensors()[i])) << i;
+  }
+  compression_ = format::Compression::kZstd;
+  EXPECT_EQ(convert(dense(0), "llama").config().model->compression,
+            static_cast<uint32_t>(format::FileCompression::kAny));
 }
 
 TEST_F(ConvertExperts, AMissingExpertIsNamed) {
