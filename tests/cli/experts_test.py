@@ -136,6 +136,31 @@ def stacks_of(weights):
     return [option for matrix in ("gate", "up", "down") for option in ("--weights-of", f"expert_{matrix}={weights}")]
 
 
+class Info(unittest.TestCase):
+    def test_it_counts_what_a_token_reads(self):
+        for kind in KINDS:
+            report = cli.folder() / f"{kind}-info.json"
+            path = cli.converted(checkpoint(kind), "--no-tokenizer", "--report", str(report))
+            tensors = json.loads(report.read_text("utf-8"))["tensors"]
+            n_parameters = n_bytes = 0
+            for tensor in tensors:
+                share = 8 / 12 if "expert_" in tensor["name"] else tensor["name"] != "embedding"
+                weights = tensor["rows"] * tensor["cols"] * tensor.get("matrices", 1) * (tensor["name"] != "rope")
+                n_parameters += round(share * weights)
+                n_bytes += round(share * -(-tensor["raw_bytes"] // 64) * 64)
+            model = json.loads(cria("info", path, "--json").out)["model"]
+            self.assertEqual(model["n_active_parameters"], n_parameters)
+            self.assertEqual(model["active_bytes"], n_bytes)
+            text = cria("info", path).out
+            self.assertIn(f"\nread a token  {n_bytes:,} bytes\n", text)
+            self.assertIn("\nexperts       12, 8 chosen, of 160\n", text)
+        self.assertNotIn("read a token", cria("info", cli.model()).out)
+
+    def test_of_a_dense_model_it_is_all_but_the_table(self):
+        tied = json.loads(cria("info", cli.model(), "--json").out)["model"]
+        self.assertEqual((tied["n_active_parameters"], tied["active_bytes"]), (tied["n_parameters"], tied["weight_bytes"]))
+
+
 class Refusals(unittest.TestCase):
     def test_calibration_is_refused_with_its_reason(self):
         ids = cli.folder() / "ids.txt"
