@@ -98,7 +98,6 @@ constexpr RoleName kRows[] = {
 
 constexpr std::string_view kWeight = ".weight";
 constexpr std::string_view kBias = ".bias";
-constexpr char kNumber = '*';
 
 // The row that names a role, where is_of says that it is of the layer; nullptr: none does, by
 // itself.
@@ -134,7 +133,7 @@ TensorRole role_called(std::string_view name) {
 
 // Whether a name is a row's, with any number in its place.
 bool is_called(std::string_view name, std::string_view row) {
-  const size_t at = row.find(kNumber);
+  const size_t at = row.find(kMatrixNumber);
   if (at == std::string_view::npos || name == row) return name == row;
   const std::string_view behind = row.substr(at + 1);
   if (name.size() < row.size() || !name.starts_with(row.substr(0, at)) || !name.ends_with(behind)) {
@@ -176,7 +175,7 @@ uint64_t extent_of(const Config& config, const LayerKind& kind, const RoleName& 
 // The names of all tensors that a pattern names.
 std::vector<std::string> names_of(const std::string& pattern, Take take, uint32_t n_matrices) {
   if (take == Take::kWithBias) return {pattern, bias_name(pattern)};
-  const size_t at = pattern.find(kNumber);
+  const size_t at = pattern.find(kMatrixNumber);
   if (at == std::string::npos) return {pattern};
   std::vector<std::string> names;
   for (uint32_t i = 0; i < n_matrices; ++i) {

@@ -59,6 +59,9 @@ struct NamedRole {
 [[nodiscard]] std::string role_name_in(const RoleNames& names, TensorNames own,
                                        const NamedRole& role);
 
+// In names, for the number of a stack's matrix.
+inline constexpr char kMatrixNumber = '*';
+
 // The layers that have experts, for RoleName::of.
 [[nodiscard]] bool has_experts(const format::LayerKind& kind);
 

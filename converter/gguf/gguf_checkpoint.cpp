@@ -28,7 +28,6 @@ constexpr std::string_view kProjection = "_proj";
 
 constexpr uint32_t kMaxParts = 512;         // each keeps a file open
 constexpr uint64_t kMaxMatrices = 1 << 18;  // of all stacks
-constexpr char kNumber = '*';               // of a stack's matrix, in Hugging Face's names
 
 class GgufTensor : public SourceTensor {
  public:
@@ -246,7 +245,7 @@ void GgufCheckpoint::open_weights() {
         continue;
       }
       const std::string name = hugging_face_name(*architecture_, entry.name);
-      const bool is_new = name.find(kNumber) != std::string::npos && entry.shape.size() > 2
+      const bool is_new = name.find(kMatrixNumber) != std::string::npos && entry.shape.size() > 2
                               ? add_stack(name, *file, entry)
                               : add(name, make_tensor(*file, entry));
       if (!is_new) refuse(file->file().path(), "tensor " + shown(entry.name) + " is there twice");
@@ -279,7 +278,7 @@ bool GgufCheckpoint::add_stack(const std::string& name, const GgufFile& file,
   bool are_new = true;
   for (uint64_t i = 0; i < n_experts; ++i) {
     std::string own = name;
-    own.replace(own.find(kNumber), 1, std::to_string(i));
+    own.replace(own.find(kMatrixNumber), 1, std::to_string(i));
     are_new = add(own, std::make_unique<GgufTensor>(file.file(), entry, i)) && are_new;
   }
   return are_new;

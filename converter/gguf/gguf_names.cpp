@@ -92,6 +92,25 @@ std::string renamed_or_same(const OwnNames& from, const OwnNames& to, std::strin
   return weight.ends_with(kWeight) ? bias_name(weight) : std::string(name);
 }
 
+// A matrix of a stack that stands alone, as in files of before 2024-04: "blk.0.ffn_gate.3.weight".
+struct SingleExpert {
+  std::string stack;  // what the stack is called
+  std::string number;
+};
+std::optional<SingleExpert> single_expert(std::string_view name) {
+  constexpr std::string_view kWeight = ".weight";
+  for (const std::string_view part : {".ffn_gate.", ".ffn_up.", ".ffn_down."}) {
+    const size_t at = name.find(part);
+    if (at == std::string_view::npos || !name.ends_with(kWeight)) continue;
+    const size_t begin = at + part.size();
+    if (begin + kWeight.size() >= name.size()) return std::nullopt;  // a dense layer's
+    const std::string_view number = name.substr(begin, name.size() - kWeight.size() - begin);
+    return SingleExpert{std::string(name.substr(0, begin - 1)).append("_exps").append(kWeight),
+                        std::string(number)};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 const GgufArchitecture& find_gguf_architecture(const JsonObject& metadata) {
@@ -115,6 +134,11 @@ std::optional<NamedRole> gguf_role(const GgufArchitecture& architecture, std::st
 }
 
 std::string hugging_face_name(const GgufArchitecture& architecture, std::string_view name) {
+  if (const std::optional<SingleExpert> expert = single_expert(name)) {
+    std::string own = hugging_face_name(architecture, expert->stack);
+    const size_t at = own.find(kMatrixNumber);
+    return at == std::string::npos ? std::string(name) : own.replace(at, 1, expert->number);
+  }
   return renamed_or_same(gguf_names(architecture), hugging_face_names(architecture), name);
 }
 

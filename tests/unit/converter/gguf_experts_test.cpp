@@ -161,6 +161,26 @@ Pair qwen2_moe(bool has_widths = true) {
 
 TEST(GgufExperts, AMixtralIsALlamaWithExperts) { mixtral().expect_same(); }
 
+TEST(GgufExperts, OlderFilesHaveEachExpertApart) {
+  Pair pair = mixtral();
+  for (const std::string stem : {"blk.0.ffn_gate", "blk.0.ffn_up", "blk.0.ffn_down"}) {
+    const GgufTestTensor stack = pair.tensor(stem + "_exps.weight");
+    std::erase_if(pair.gguf.tensors, [&](const auto& t) { return t.name == stack.name; });
+    const size_t n_bytes = stack.data.size() / kExperts;
+    for (size_t i = 0; i < kExperts; ++i) {
+      pair.gguf.tensors.push_back({stem + "." + std::to_string(i) + ".weight",
+                                   {stack.shape[1], stack.shape[2]},
+                                   0,
+                                   stack.data.substr(i * n_bytes, n_bytes)});
+    }
+  }
+  pair.expect_same();
+  pair.tensor("blk.0.ffn_up.1.weight").name = "blk.0.ffn_up.3.weight";
+  pair.refuses({"blk.0.ffn_up_exps.weight"});
+  pair.tensor("blk.0.ffn_up.3.weight").name = "blk.0.ffn_up.x.weight";
+  pair.refuses({"blk.0.ffn_up_exps.weight"});
+}
+
 TEST(GgufExperts, SharedExpertsAndTheirGateAreThoseOfTheFolder) {
   Pair pair = qwen2_moe();
   pair.expect_same();
