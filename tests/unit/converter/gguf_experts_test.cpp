@@ -214,6 +214,10 @@ TEST(GgufExperts, OfGraniteTheFolderHasGateAndUpInOne) {
   pair.gguf.tensors.push_back(std::move(gate));
   pair.gguf.tensors.push_back(std::move(up));
   pair.expect_same();
+  // llama.cpp turns no positions then.
+  pair.gguf.put_flag("granitemoe.rope.scaling.finetuned", false);
+  pair.folder.config["position_embedding_type"] = R"("nope")";
+  pair.expect_same();
 }
 
 // Blocks of a stack are read where each matrix begins: codes and scales of Q4_0 are kept.
