@@ -196,6 +196,7 @@ constexpr ArchitectureRow kArchitectures[] = {
      .flags_by_keys = kAttentionBiases,
      .other_keys = kExpertsKey,
      .own_keys = kMixtralKeys,
+     .no_rope = NoRopeKeys::kPositionType,  // of GGUF files, as Granite's
      .has_multipliers = true},
     {.class_name = "DeepseekV2ForCausalLM",
      .model_type = "deepseek_v2",

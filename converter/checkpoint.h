@@ -13,6 +13,7 @@
 
 #include "converter/json_input.h"
 #include "converter/source_tensor.h"
+#include "converter/tensor_names.h"
 #include "converter/tokenizer_import.h"
 
 namespace cria::converter {
@@ -27,6 +28,7 @@ struct ConfigFiles {
   std::vector<std::string> warnings;
   // What divides each frequency of the rotary embedding, after config's scaling; empty: nothing.
   std::vector<float> rope_factors;
+  StoredForm form;  // what the kind of file says of it
 };
 
 class Checkpoint {

@@ -132,11 +132,12 @@ void ChunkEncoder::encode_parts(std::span<const uint8_t> raw, PlaneValues values
   }
 }
 
-void ChunkEncoder::encode(std::span<const uint8_t> raw, PlaneValues values, EncodedChunk* chunk) {
+void ChunkEncoder::encode(std::span<const uint8_t> raw, PlaneValues values, bool is_stored,
+                          EncodedChunk* chunk) {
   chunk->raw_bytes = static_cast<uint32_t>(raw.size());
   chunk->compression = format::Compression::kStored;
   chunk->stored = raw;
-  if (context_) {
+  if (context_ && !is_stored) {
     const size_t n_upper = upper_bit_bytes(values, raw.size());
     if (n_upper == 0) {
       encode_as_frame({{}, raw, true}, format::Compression::kZstd, raw.size() - 1, chunk);

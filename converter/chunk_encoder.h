@@ -33,9 +33,10 @@ class ChunkEncoder {
   ChunkEncoder& operator=(const ChunkEncoder&) = delete;
 
   // raw has 1..kChunkRawBytes bytes of a plane of such values and must outlive chunk->stored. A
-  // chunk that compression does not make smaller is stored as it is. The result depends on raw,
-  // values and what the constructor was given only.
-  void encode(std::span<const uint8_t> raw, PlaneValues values, EncodedChunk* chunk);
+  // chunk that is_stored, or that compression does not make smaller, stays as it is. The result
+  // depends on what is given here and to the constructor only.
+  void encode(std::span<const uint8_t> raw, PlaneValues values, bool is_stored,
+              EncodedChunk* chunk);
 
  private:
   struct ContextDeleter {

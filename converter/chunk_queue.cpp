@@ -29,7 +29,10 @@ ChunkQueue::ChunkQueue(format::Compression compression, int level, hosted::Threa
   bytes_.reserve(batch_bytes_);
 }
 
-void ChunkQueue::start_plane(PlaneValues values) { values_ = values; }
+void ChunkQueue::start_plane(PlaneValues values, bool is_stored) {
+  values_ = values;
+  is_stored_ = is_stored;
+}
 
 size_t ChunkQueue::make_room(uint64_t n_bytes) {
   if (used_end_ + n_bytes > batch_bytes_) {
@@ -52,8 +55,8 @@ void ChunkQueue::end_plane() {
   }
 }
 
-void ChunkQueue::add_plane(std::span<const uint8_t> bytes, PlaneValues values) {
-  start_plane(values);
+void ChunkQueue::add_plane(std::span<const uint8_t> bytes, PlaneValues values, bool is_stored) {
+  start_plane(values, is_stored);
   while (!bytes.empty()) {
     const std::span<uint8_t> added = extend(make_room(bytes.size()));
     std::memcpy(added.data(), bytes.data(), added.size());
@@ -63,7 +66,7 @@ void ChunkQueue::add_plane(std::span<const uint8_t> bytes, PlaneValues values) {
 }
 
 void ChunkQueue::cut(size_t n_bytes) {
-  pieces_.push_back({cut_end_, n_bytes, values_});
+  pieces_.push_back({cut_end_, n_bytes, values_, is_stored_});
   cut_end_ += n_bytes;
 }
 
@@ -88,7 +91,7 @@ void ChunkQueue::encode_and_write(std::span<const Piece> pieces) {
   bool is_writing = false;
   hosted::shared_loop(pool_, n, [&](size_t i, size_t worker) {
     encoders_[worker].encode(std::span(bytes_).subspan(pieces[i].begin, pieces[i].n_bytes),
-                             pieces[i].values, &chunks_[i]);
+                             pieces[i].values, pieces[i].is_stored, &chunks_[i]);
     std::unique_lock lock(mutex);
     is_encoded[i] = true;
     if (is_writing) return;

@@ -22,14 +22,15 @@ class ChunkQueue {
   // All of this class may write what is gathered and throws what ModelWriter does.
   //
   // A plane is started, extended until it is whole, and ended.
-  void start_plane(PlaneValues values);
+  // is_stored: no chunk of it is compressed.
+  void start_plane(PlaneValues values, bool is_stored);
   // How many of n_bytes more extend takes at once.
   [[nodiscard]] size_t make_room(uint64_t n_bytes);
   // The plane's next bytes, for the caller to fill before the next call. What is more than
   // make_room said takes more memory.
   [[nodiscard]] std::span<uint8_t> extend(size_t n_bytes);
   void end_plane();
-  void add_plane(std::span<const uint8_t> bytes, PlaneValues values);
+  void add_plane(std::span<const uint8_t> bytes, PlaneValues values, bool is_stored);
 
   // Writes what is left.
   void finish() { write_pieces(); }
@@ -40,6 +41,7 @@ class ChunkQueue {
     size_t begin;
     size_t n_bytes;
     PlaneValues values;
+    bool is_stored;
   };
 
   void cut(size_t n_bytes);
@@ -55,6 +57,7 @@ class ChunkQueue {
   size_t cut_end_ = 0;   // of the last piece: behind it the open plane's bytes that fill none yet
   size_t used_end_ = 0;  // of what is gathered
   PlaneValues values_ = {};
+  bool is_stored_ = false;
   std::vector<EncodedChunk> chunks_;
 };
 

@@ -387,6 +387,7 @@ ImportedConfig import_config(const ConfigFiles& files) {
   refuse_foreign(config, row);
 
   ImportedConfig imported = {};
+  imported.form = files.form;
   imported.architecture = row.class_name;
   ModelScalars& model = imported.config.model;
   read_sizes(config, row, &model);

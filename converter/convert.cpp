@@ -47,9 +47,16 @@ void apply_options(const Options& options, format::ModelScalars* model) {
     if (table.original_context != 0) context = std::min(context, table.original_context);
   }
   model->planned_context = options.context.value_or(context);
-  model->compression = static_cast<uint32_t>(options.compression == format::Compression::kStored
-                                                 ? format::FileCompression::kStored
-                                                 : format::FileCompression::kAny);
+}
+
+// What a token reads little of stays stored, so that a mapped file may be larger than memory.
+format::FileCompression file_compression(const Options& options, const Config& config) {
+  if (options.compression == format::Compression::kStored) return format::FileCompression::kStored;
+  TensorWalk walk(config);
+  for (TensorSpec spec = {}; walk.next({format::NumberFormat::kF32, 0}, &spec);) {
+    if (stays_in_file(spec.role)) return format::FileCompression::kKeepsLarge;
+  }
+  return format::FileCompression::kAny;
 }
 
 void check_weights_of(const Options& options, const Config& config) {
@@ -115,18 +122,22 @@ void count_formats(std::span<const MatrixFormat> formats, ScaleSigns scales, Con
   if (are_signed) parts->model.flags |= format::kSignedScales;
 }
 
-// --weights-of may leave nothing that is calibrated; only the checkpoint tells whether it names
-// all.
+// What only the checkpoint tells: whether its layers can be calibrated, and --weights-of leaves
+// something that is.
 void check_calibrated(const Options& options, const Config& config) {
-  if (options.bits && !can_calibrate(config)) {
-    refuse(ExitCode::kUsage,
-           "--bits: what the output suffers is not measured yet for layers such as this model's; "
-           "give --weights and --weights-of");
+  if (!options.calibration && !options.bits) return;
+  const std::string option = options.bits                    ? "--bits"
+                             : options.calibration->feedback ? "--method gptq"
+                                                             : "--calibration";
+  if (const char* what = not_calibrated(config)) {
+    refuse(ExitCode::kUsage, option + ": calibration does not compute " + what +
+                                 " yet, which this model has; " +
+                                 (options.bits ? "give --weights and --weights-of"
+                                               : "leave it out, and scales are searched"));
   }
-  if (!options.calibration || has_nibbles(config)) return;
+  if (options.bits || has_nibbles(config)) return;
   refuse(ExitCode::kUsage,
-         std::string(options.calibration->feedback ? "--method gptq" : "--calibration") +
-             ": --weights-of leaves no matrix of int4 or int4nl to calibrate");
+         option + ": --weights-of leaves no matrix of int4 or int4nl to calibrate");
 }
 
 // Weights of the most bytes that so many bits give, in place of those of the smallest formats.
@@ -242,6 +253,7 @@ class Conversion {
 
   void complete_config(const Checkpoint& checkpoint, const ImportedConfig& imported) {
     apply_options(options_, &parts_.model);
+    parts_.model.compression = static_cast<uint32_t>(file_compression(options_, parts_.view()));
     std::vector<std::string> warnings;
     if (embedding_is_tied(checkpoint, imported.tied_embedding, &warnings)) {
       parts_.model.flags |= format::kTiedEmbedding;
@@ -256,11 +268,7 @@ class Conversion {
                 options_.model);
     report_.architecture = imported.architecture;
     report_.method = options_.method;
-    if (options_.calibration && !can_calibrate(config)) {
-      warn(
-          "layers such as this model's are not calibrated yet: the scales of all matrices are "
-          "searched, as --method mse does");
-    } else if (options_.calibration) {
+    if (options_.calibration) {
       report_.is_gptq = options_.calibration->feedback;
       report_.calibration_bytes = calibration_bytes(config, *options_.calibration);
     }
@@ -334,11 +342,12 @@ class Conversion {
   }
 
   void encode_tensors(const TensorPlan& plan, std::span<const float> rope, ModelWriter* writer) {
-    TensorEncoder encoder(options_.method, options_.compression, options_.level, &pool_, writer);
+    TensorEncoder encoder(report_.config(), options_.method, options_.compression, options_.level,
+                          &pool_, writer);
     uint64_t total = 0;
     for (const PlannedTensor& tensor : plan.tensors) total += tensor_bytes(tensor.spec);
     std::optional<Calibration> calibration;
-    if (options_.calibration && can_calibrate(report_.config())) {
+    if (options_.calibration) {
       calibration.emplace(*options_.calibration, report_.config(), rope, plan, &pool_, progress_);
       report_.calibration = calibration->summary();
     }

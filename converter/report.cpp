@@ -402,6 +402,15 @@ bool is_planned(const Config& config) {
   });
 }
 
+// What of a compressed file's weights stays in it where it is mapped; empty: nothing does.
+std::string staying_text(const Config& config) {
+  if (is_stored(config)) return "";
+  const uint64_t bytes = kept_tensor_bytes(config, KeptTensors::kAll, true).in_place;
+  if (bytes == 0) return "";
+  return line("  of the weights stay in the file, if it is mapped: %.3f MB, %llu bytes\n",
+              static_cast<double>(bytes) / kMegabyte, static_cast<unsigned long long>(bytes));
+}
+
 std::string plan_text(const ConversionReport& report) {
   if (!is_planned(report.config())) {
     return "  memory to run it: not known yet for layers of these kinds\n";
@@ -416,7 +425,7 @@ std::string plan_text(const ConversionReport& report) {
                  static_cast<double>(row.bytes) / kMegabyte,
                  static_cast<unsigned long long>(row.bytes));
   }
-  return text;
+  return text + staying_text(report.config());
 }
 
 // How many matrices kept what calibration found; empty without it.

@@ -107,9 +107,11 @@ KeptScale fit_scale(ScaleSigns signs, float scale, std::span<int8_t> codes) {
 
 }  // namespace
 
-TensorEncoder::TensorEncoder(QuantMethod method, format::Compression compression, int level,
-                             hosted::ThreadPool* pool, ModelWriter* writer)
-    : method_(method),
+TensorEncoder::TensorEncoder(const Config& config, QuantMethod method,
+                             format::Compression compression, int level, hosted::ThreadPool* pool,
+                             ModelWriter* writer)
+    : config_(config),
+      method_(method),
       pool_(pool),
       writer_(writer),
       queue_(compression, level, pool, writer),
@@ -132,7 +134,7 @@ void TensorEncoder::finish(std::span<EncodedTensor> tensors) {
 
 EncodedTensor TensorEncoder::encode_values(const TensorSpec& spec, std::span<const float> values) {
   queue_.add_plane({reinterpret_cast<const uint8_t*>(values.data()), values.size_bytes()},
-                   plane_values(spec, Plane::kCodes));
+                   plane_values(spec, Plane::kCodes), is_stored(config_, spec));
   return start_entry(spec);
 }
 
@@ -323,7 +325,7 @@ EncodedTensor TensorEncoder::encode_matrix(const PlannedTensor& tensor) {
   EncodedTensor encoded = start_entry(tensor.spec);
   std::vector<uint8_t> scales(memory_size(tensor_scale_bytes(tensor.spec)));
   std::vector<TileSums> sums(n_tiles);
-  queue_.start_plane(plane_values(tensor.spec, Plane::kCodes));
+  queue_.start_plane(plane_values(tensor.spec, Plane::kCodes), is_stored(config_, tensor.spec));
   for (size_t first = 0; first < n_tiles;) {
     const size_t room = queue_.make_room(uint64_t{n_tiles - first} * code_bytes);
     const size_t n_batch = std::max<size_t>(1, room / code_bytes);
@@ -337,7 +339,8 @@ EncodedTensor TensorEncoder::encode_matrix(const PlannedTensor& tensor) {
     first += n_batch;
   }
   queue_.end_plane();
-  queue_.add_plane(scales, plane_values(tensor.spec, Plane::kScales));
+  queue_.add_plane(scales, plane_values(tensor.spec, Plane::kScales),
+                   is_stored(config_, tensor.spec));
   for (const TileSums& tile : sums) {
     add(tile.error, &encoded.error);
     add(tile.kept, &encoded.kept);

@@ -37,9 +37,10 @@ struct EncodedTensor {
 
 class TensorEncoder {
  public:
-  // pool and writer must outlive the encoder.
-  TensorEncoder(QuantMethod method, format::Compression compression, int level,
-                hosted::ThreadPool* pool, ModelWriter* writer);
+  // config says what is stored whatever the compression; it, pool and writer must outlive the
+  // encoder.
+  TensorEncoder(const Config& config, QuantMethod method, format::Compression compression,
+                int level, hosted::ThreadPool* pool, ModelWriter* writer);
 
   // Writes a tensor from its source. Throws ProgramError: kInvalidInput when a weight is infinite,
   // no number, or too large for the number format; kIo. The bytes written do not depend on the
@@ -94,6 +95,7 @@ class TensorEncoder {
                          ErrorSums* error);
   [[nodiscard]] EncodedTensor start_entry(const TensorSpec& spec);
 
+  Config config_;
   QuantMethod method_;
   const RoundedRows* rounded_ = nullptr;  // of the tensor at hand
   hosted::ThreadPool* pool_;

@@ -12,9 +12,6 @@ namespace {
 using format::LayerKind;
 using format::TensorRole;
 
-bool has_experts(const LayerKind& kind) {
-  return kind.feed_forward == static_cast<uint8_t>(format::FeedForward::kExperts);
-}
 bool has_query_rank(const LayerKind& kind) { return kind.query_rank != 0; }
 
 // A name of an architecture's own comes before that of Llama, one of some layers before that of
@@ -101,7 +98,6 @@ constexpr RoleName kRows[] = {
 
 constexpr std::string_view kWeight = ".weight";
 constexpr std::string_view kBias = ".bias";
-constexpr char kNumber = '*';
 
 // The row that names a role, where is_of says that it is of the layer; nullptr: none does, by
 // itself.
@@ -135,10 +131,23 @@ TensorRole role_called(std::string_view name) {
   return kNoRole;
 }
 
+// Whether a name is a row's, with any number in its place.
+bool is_called(std::string_view name, std::string_view row) {
+  const size_t at = row.find(kMatrixNumber);
+  if (at == std::string_view::npos || name == row) return name == row;
+  const std::string_view behind = row.substr(at + 1);
+  if (name.size() < row.size() || !name.starts_with(row.substr(0, at)) || !name.ends_with(behind)) {
+    return false;
+  }
+  const std::string_view number = name.substr(at, name.size() - at - behind.size());
+  return number.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 // The row of the first role of this name; nullptr: none.
 const RoleName* row_named(const RoleNames& names, TensorNames own, std::string_view name) {
   for (const RoleName& row : names.rows) {
-    if (row.name == name && find_row(names, own, {row.role, "", row.of}) == &row) return &row;
+    if (is_called(name, row.name) && find_row(names, own, {row.role, "", row.of}) == &row)
+      return &row;
   }
   return nullptr;
 }
@@ -163,15 +172,10 @@ uint64_t extent_of(const Config& config, const LayerKind& kind, const RoleName& 
   return 0;
 }
 
-std::string bias_name(std::string_view weight) {
-  weight.remove_suffix(kWeight.size());
-  return std::string(weight).append(kBias);
-}
-
 // The names of all tensors that a pattern names.
 std::vector<std::string> names_of(const std::string& pattern, Take take, uint32_t n_matrices) {
   if (take == Take::kWithBias) return {pattern, bias_name(pattern)};
-  const size_t at = pattern.find(kNumber);
+  const size_t at = pattern.find(kMatrixNumber);
   if (at == std::string::npos) return {pattern};
   std::vector<std::string> names;
   for (uint32_t i = 0; i < n_matrices; ++i) {
@@ -183,6 +187,15 @@ std::vector<std::string> names_of(const std::string& pattern, Take take, uint32_
 }  // namespace
 
 const RoleNames kHuggingFaceNames = {"model.layers.", kRows};
+
+bool has_experts(const LayerKind& kind) {
+  return kind.feed_forward == static_cast<uint8_t>(format::FeedForward::kExperts);
+}
+
+std::string bias_name(std::string_view weight) {
+  weight.remove_suffix(kWeight.size());
+  return std::string(weight).append(kBias);
+}
 
 TensorRole without_bias(TensorRole role) {
   std::string_view name = role_name(role);
@@ -243,9 +256,9 @@ std::string without_wrappers(std::string name) {
   return name;
 }
 
-Recipe recipe_of(const Config& config, const TensorSpec& spec) {
+Recipe recipe_of(const Config& config, const TensorSpec& spec, const StoredForm& form) {
   const auto id = static_cast<format::Architecture>(config.model->architecture);
-  const TensorNames own = architecture_row(id).names;
+  const TensorNames own = form.names.value_or(architecture_row(id).names);
   const bool is_in_layer = spec.layer != format::kNone;
   const LayerKind kind = is_in_layer ? config.kinds[spec.kind] : LayerKind{};
   const auto is_of = [&kind](const RoleName& row) { return row.of == nullptr || row.of(kind); };
@@ -254,7 +267,8 @@ Recipe recipe_of(const Config& config, const TensorSpec& spec) {
   if (!is_named) found = find_row(kHuggingFaceNames, own, without_bias(spec.role), is_of);
   if (found == nullptr) throw std::logic_error("a role without a name");
   const std::string layer = is_in_layer ? std::to_string(spec.layer) : "";
-  const Take take = is_named ? found->take : Take::kRows;
+  Take take = is_named ? found->take : Take::kRows;
+  if (take == Take::kColumns && form.has_rows) take = Take::kRows;
   const std::string name = role_name_in(kHuggingFaceNames, own, {spec.role, layer, found->of});
   Recipe recipe = {names_of(name, take, spec.n_matrices), take, 0, 0};
   if (!is_in_layer) {

@@ -59,6 +59,15 @@ struct NamedRole {
 [[nodiscard]] std::string role_name_in(const RoleNames& names, TensorNames own,
                                        const NamedRole& role);
 
+// In names, for the number of a stack's matrix.
+inline constexpr char kMatrixNumber = '*';
+
+// The layers that have experts, for RoleName::of.
+[[nodiscard]] bool has_experts(const format::LayerKind& kind);
+
+// What the bias of "q.weight" is called: "q.bias".
+[[nodiscard]] std::string bias_name(std::string_view weight);
+
 // The role that a role's values are added to; itself where it is no bias.
 [[nodiscard]] format::TensorRole without_bias(format::TensorRole role);
 
@@ -66,8 +75,11 @@ struct NamedRole {
 // data parallel training and of its sharded kind.
 [[nodiscard]] std::string without_wrappers(std::string name);
 
-// How a checkpoint's tensors lie, as far as its config says and the table of names does not.
+// How a checkpoint's tensors lie, as far as its config and its kind of file say and the table of
+// names does not.
 struct StoredForm {
+  std::optional<TensorNames> names = {};  // that they have; nothing: those of their architecture
+  bool has_rows = false;        // matrices lie by rows, also those whose columns are taken
   bool has_pairs = false;       // rows of q and k that rotate together are one beside the other
   uint32_t n_extra_layers = 0;  // behind the last one, for other tokens than the next: not read
 };
@@ -81,6 +93,7 @@ struct Recipe {
 };
 
 // Not of kRope, which no checkpoint needs to store.
-[[nodiscard]] Recipe recipe_of(const Config& config, const TensorSpec& spec);
+[[nodiscard]] Recipe recipe_of(const Config& config, const TensorSpec& spec,
+                               const StoredForm& form = {});
 
 }  // namespace cria::converter

@@ -165,7 +165,7 @@ TensorPlan plan_tensors(const Checkpoint& checkpoint, const Config& config,
       plan.tensors.push_back({spec, nullptr});
       continue;
     }
-    const Recipe recipe = recipe_of(config, spec);
+    const Recipe recipe = recipe_of(config, spec, form);
     const std::vector<uint64_t> shape = stored_shape(config, spec, recipe);
     const bool may_be_head =
         has_flag(config, format::kTiedEmbedding) && spec.role == TensorRole::kEmbedding;
@@ -175,7 +175,8 @@ TensorPlan plan_tensors(const Checkpoint& checkpoint, const Config& config,
       const std::string name = is_head ? kLmHeadName : own;
       const SourceTensor* tensor = checkpoint.find(name);
       if (tensor == nullptr) refuse_missing(checkpoint, spec, own);
-      check_source(*tensor, shape);
+      const bool is_flat = recipe.take == Take::kFlat && tensor->shape().size() == 1;
+      check_source(*tensor, is_flat ? std::vector<uint64_t>{spec.shape.cols} : shape);
       used.insert(name);
       stored.push_back(tensor);
     }

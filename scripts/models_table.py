@@ -60,8 +60,20 @@ MODELS = (
      {"layer_types": ["attention"] * 40, "num_local_experts": 0, "shared_intermediate_size": 8192,
       "position_embedding_type": "rope", "embedding_multiplier": 12, "logits_scaling": 10,
       "residual_multiplier": 0.22, "attention_multiplier": 0.015625}),
+    ("mistralai/Mixtral-8x7B-Instruct-v0.1", 46703, "MixtralForCausalLM", (32, 4096, 32, 8, 14336, 32000, False),
+     {"num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": None}),
+    ("Qwen/Qwen1.5-MoE-A2.7B-Chat", 14316, "Qwen2MoeForCausalLM", (24, 2048, 16, 16, 5632, 151936, False),
+     {"num_experts": 60, "num_experts_per_tok": 4, "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632}),
+    ("Qwen/Qwen3-30B-A3B", 30532, "Qwen3MoeForCausalLM", (48, 2048, 32, 4, 6144, 151936, False),
+     {"head_dim": 128, "num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768}),
+    ("allenai/OLMoE-1B-7B-0924-Instruct", 6919, "OlmoeForCausalLM", (16, 2048, 16, 16, 1024, 50304, False),
+     {"num_experts": 64, "num_experts_per_tok": 8}),
+    ("ibm-granite/granite-3.1-1b-a400m-instruct", 1335, "GraniteMoeForCausalLM", (24, 1024, 16, 8, 512, 49155, True),
+     {"num_local_experts": 32, "num_experts_per_tok": 8, "embedding_multiplier": 12, "logits_scaling": 6,
+      "residual_multiplier": 0.22, "attention_multiplier": 0.015625}),
 )
-MODEL_TYPES = {"GraniteMoeHybridForCausalLM": "granitemoehybrid"}
+MODEL_TYPES = {"GraniteMoeHybridForCausalLM": "granitemoehybrid", "Qwen2MoeForCausalLM": "qwen2_moe",
+               "Qwen3MoeForCausalLM": "qwen3_moe"}
 PUBLISHED_WITHIN = 0.002  # of the parameters: what is published is rounded
 
 HEAD = ("| model | parameters | weights | KV cache | all |\n"

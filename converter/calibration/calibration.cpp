@@ -26,18 +26,26 @@ uint32_t calibration_tokens(const Config& config, const CalibrationWish& wish) {
   return weight_count(config) > kManyWeights ? kCalibrationTokensOfMany : kCalibrationTokens;
 }
 
-bool can_calibrate(const Config& config) {
+const char* not_calibrated(const Config& config) {
   constexpr uint32_t kFlags = format::flag::kMixerNorm | format::flag::kFfnNorm |
                               format::flag::kMixerBias | format::flag::kOutputBias |
                               format::flag::kFfnBias | format::flag::kHeadNorms |
                               format::flag::kGated;
-  return std::all_of(config.kinds.begin(), config.kinds.end(), [](const format::LayerKind& kind) {
-    return kind.mixer == static_cast<uint8_t>(format::Mixer::kAttention) &&
-           kind.feed_forward == static_cast<uint8_t>(format::FeedForward::kDense) &&
-           kind.norm == static_cast<uint8_t>(format::Norm::kRms) &&
-           kind.activation == static_cast<uint8_t>(format::Activation::kSilu) &&
-           (kind.flags & ~kFlags) == 0 && has_flag(kind, format::flag::kGated);
-  });
+  for (const format::LayerKind& kind : config.kinds) {
+    if (kind.mixer == static_cast<uint8_t>(format::Mixer::kLatentAttention)) {
+      return "latent attention";
+    }
+    if (kind.mixer != static_cast<uint8_t>(format::Mixer::kAttention)) return "recurrences";
+    if (kind.feed_forward != static_cast<uint8_t>(format::FeedForward::kDense)) return "experts";
+    if (kind.norm != static_cast<uint8_t>(format::Norm::kRms)) return "layer norms";
+    if (kind.activation != static_cast<uint8_t>(format::Activation::kSilu)) {
+      return "activations other than silu";
+    }
+    if ((kind.flags & ~kFlags) != 0 || !has_flag(kind, format::flag::kGated)) {
+      return "variants of attention or of the feed-forward";
+    }
+  }
+  return nullptr;
 }
 
 uint64_t calibration_bytes(const Config& config, const CalibrationWish& wish) {

@@ -17,9 +17,9 @@ namespace cria::converter {
 // does not take hours.
 [[nodiscard]] uint32_t calibration_tokens(const Config& config, const CalibrationWish& wish);
 
-// Whether the layers are such as calibration computes: those of a Llama with what Qwen, Phi and
-// SmolLM have besides.
-[[nodiscard]] bool can_calibrate(const Config& config);
+// What of a model's layers calibration does not compute, which knows those of a Llama with what
+// Qwen, Phi and SmolLM have besides: "experts"; nullptr: nothing.
+[[nodiscard]] const char* not_calibrated(const Config& config);
 
 // Bytes that a calibration takes besides the file being written, at most and about.
 [[nodiscard]] uint64_t calibration_bytes(const Config& config, const CalibrationWish& wish);

@@ -26,12 +26,19 @@ constexpr std::string_view kAttention = ".self_attn.";
 constexpr std::string_view kMlp = ".mlp.";
 constexpr std::string_view kProjection = "_proj";
 
-constexpr uint32_t kMaxParts = 512;  // each keeps a file open
+constexpr uint32_t kMaxParts = 512;         // each keeps a file open
+constexpr uint64_t kMaxMatrices = 1 << 18;  // of all stacks
 
 class GgufTensor : public SourceTensor {
  public:
-  GgufTensor(const std::string& name, const InputFile& file, const GgufEntry& entry)
-      : SourceTensor(name, entry.shape), file_(file), entry_(entry) {}
+  GgufTensor(const InputFile& file, const GgufEntry& entry)
+      : SourceTensor(entry.name, entry.shape), file_(file), entry_(entry) {}
+  // Matrix number i of a stack.
+  GgufTensor(const InputFile& file, const GgufEntry& entry, uint64_t i)
+      : SourceTensor(entry.name, {entry.shape.end() - 2, entry.shape.end()}),
+        file_(file),
+        entry_(entry),
+        first_row_(i * n_rows()) {}
 
   [[nodiscard]] const fs::path& path() const override { return file_.path(); }
   [[nodiscard]] std::string type_name() const override {
@@ -47,6 +54,9 @@ class GgufTensor : public SourceTensor {
            ", which is not read; take the model in Q4_K_M, Q8_0, F16 or as its Hugging Face folder";
   }
 
+  [[nodiscard]] RowOrigin origin(uint64_t row) const override {
+    return SourceTensor::origin(first_row_ + row);
+  }
   void read_rows(uint64_t first, size_t n, std::vector<uint8_t>* scratch,
                  float* values) const override {
     const GgufType& type = *entry_.type;
@@ -68,12 +78,13 @@ class GgufTensor : public SourceTensor {
     const GgufType& type = *entry_.type;
     const uint64_t row_bytes = n_cols() / type.block_values * type.block_bytes;
     scratch->resize(memory_size(n * row_bytes));
-    file_.read(entry_.offset + first * row_bytes, *scratch);
+    file_.read(entry_.offset + (first_row_ + first) * row_bytes, *scratch);
     return scratch->data();
   }
 
   const InputFile& file_;
   const GgufEntry& entry_;
+  uint64_t first_row_ = 0;
 };
 
 // A bias that a file leaves out because it adds nothing.
@@ -182,7 +193,7 @@ std::vector<float> GgufCheckpoint::read_vector(std::string_view name) const {
   for (const auto& file : files_) {
     for (const GgufEntry& entry : file->tensors()) {
       if (entry.name != name) continue;
-      const GgufTensor tensor(entry.name, file->file(), entry);
+      const GgufTensor tensor(file->file(), entry);
       const uint64_t n = tensor.n_rows();
       if (tensor.n_cols() != 1 || n > format::kMaxHeadDim || !tensor.problem().empty() ||
           entry.type->block_values != 1) {
@@ -233,17 +244,44 @@ void GgufCheckpoint::open_weights() {
           entry.name == kGgufShortFactors) {
         continue;
       }
-      // Where the heads do not fit, the shape is refused when it is planned.
-      const uint32_t dim = architecture_->pairs_rows ? head_dim(entry) : 0;
-      std::unique_ptr<SourceTensor> tensor =
-          std::make_unique<GgufTensor>(entry.name, file->file(), entry);
-      if (dim != 0) tensor = without_pairs(std::move(tensor), dim);
-      if (!add(hugging_face_name(*architecture_, entry.name), std::move(tensor))) {
-        refuse(file->file().path(), "tensor " + shown(entry.name) + " is there twice");
-      }
+      const std::string name = hugging_face_name(*architecture_, entry.name);
+      const bool is_new = name.find(kMatrixNumber) != std::string::npos && entry.shape.size() > 2
+                              ? add_stack(name, *file, entry)
+                              : add(name, make_tensor(*file, entry));
+      if (!is_new) refuse(file->file().path(), "tensor " + shown(entry.name) + " is there twice");
     }
   }
   add_missing_biases();
+}
+
+std::unique_ptr<SourceTensor> GgufCheckpoint::make_tensor(const GgufFile& file,
+                                                          const GgufEntry& entry) const {
+  // Where the heads do not fit, the shape is refused when it is planned.
+  const uint32_t dim = architecture_->pairs_rows ? head_dim(entry) : 0;
+  std::unique_ptr<SourceTensor> tensor = std::make_unique<GgufTensor>(file.file(), entry);
+  return dim != 0 ? without_pairs(std::move(tensor), dim) : std::move(tensor);
+}
+
+bool GgufCheckpoint::add_stack(const std::string& name, const GgufFile& file,
+                               const GgufEntry& entry) {
+  const std::string key = std::string(architecture_->name) + ".expert_count";
+  const uint64_t n_experts = JsonObject(metadata(), path().string()).required_count(key);
+  if (entry.shape.size() != 3 || entry.shape.front() != n_experts) {
+    refuse(file.file().path(), "tensor " + shown(entry.name) + " has shape " +
+                                   shape_text(entry.shape) + " where " + key + " asks for " +
+                                   std::to_string(n_experts) + " matrices");
+  }
+  n_matrices_ += n_experts;
+  if (n_matrices_ > kMaxMatrices) {
+    refuse(path(), "has more than " + std::to_string(kMaxMatrices) + " matrices of experts");
+  }
+  bool are_new = true;
+  for (uint64_t i = 0; i < n_experts; ++i) {
+    std::string own = name;
+    own.replace(own.find(kMatrixNumber), 1, std::to_string(i));
+    are_new = add(own, std::make_unique<GgufTensor>(file.file(), entry, i)) && are_new;
+  }
+  return are_new;
 }
 
 std::string_view GgufCheckpoint::find_bias(std::string_view part) const {
@@ -252,7 +290,7 @@ std::string_view GgufCheckpoint::find_bias(std::string_view part) const {
       const std::string name = hugging_face_name(*architecture_, entry.name);
       if (!stem_of(name, part, ".bias")) continue;
       const bool counts = entry.name == kGgufQueryBias || entry.name == kGgufUpBias;
-      if (counts || !is_zero_bias(GgufTensor(entry.name, file->file(), entry))) return entry.name;
+      if (counts || !is_zero_bias(GgufTensor(file->file(), entry))) return entry.name;
     }
   }
   return {};

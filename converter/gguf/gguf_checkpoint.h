@@ -33,6 +33,10 @@ class GgufCheckpoint : public Checkpoint {
   // What the file calls a bias of a layer's part; empty: there is none, or they add nothing.
   [[nodiscard]] std::string_view find_bias(std::string_view part) const;
   void add_missing_biases();
+  [[nodiscard]] std::unique_ptr<SourceTensor> make_tensor(const GgufFile& file,
+                                                          const GgufEntry& entry) const;
+  // Each matrix by its own name, which has its number; false: one is there already.
+  bool add_stack(const std::string& name, const GgufFile& file, const GgufEntry& entry);
   // nullptr: none of that name.
   [[nodiscard]] const GgufEntry* find_entry(std::string_view name) const;
   // The values of a vector; empty when there is none of that name.
@@ -43,6 +47,7 @@ class GgufCheckpoint : public Checkpoint {
 
   std::vector<std::unique_ptr<GgufFile>> files_;  // the named one first
   const GgufArchitecture* architecture_;
+  uint64_t n_matrices_ = 0;  // of all stacks so far
 };
 
 }  // namespace cria::converter

@@ -1,6 +1,8 @@
 #include "converter/gguf/gguf_config.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "converter/error.h"
@@ -26,11 +28,24 @@ constexpr NumberKey kCounts[] = {
     {"attention.head_count_kv", "num_key_value_heads", Need::kOptional},
     {"attention.key_length", "head_dim", Need::kOptional},
     {"context_length", "max_position_embeddings", Need::kRequired},
-    {"expert_count", "num_local_experts", Need::kOptional},
+    {"expert_count", "num_experts", Need::kOptional},
+    {"expert_used_count", "num_experts_per_tok", Need::kOptional},
+    {"expert_shared_count", "n_shared_experts", Need::kOptional},
+    {"expert_group_count", "n_group", Need::kOptional},
+    {"expert_group_used_count", "topk_group", Need::kOptional},
+    {"leading_dense_block_count", "first_k_dense_replace", Need::kOptional},
 };
+constexpr NumberKey kExpertWidth = {"expert_feed_forward_length", "moe_intermediate_size",
+                                    Need::kOptional};
+constexpr NumberKey kSharedWidth = {"expert_shared_feed_forward_length",
+                                    "shared_expert_intermediate_size", Need::kOptional};
+
+constexpr NumberKey kRmsEpsilon = {"attention.layer_norm_rms_epsilon", "rms_norm_eps",
+                                   Need::kRequired};
+constexpr NumberKey kLayerNormEpsilon = {"attention.layer_norm_epsilon", "rms_norm_eps",
+                                         Need::kRequired};
 
 constexpr NumberKey kNumbers[] = {
-    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", Need::kRequired},
     {"rope.freq_base", "rope_theta", Need::kOptional},
 };
 
@@ -68,14 +83,19 @@ constexpr OtherName kOtherNames[] = {
 constexpr const char* kForeign[] = {
     "activation_sparsity_scale",
     "attention.chunk_size",
-    "attention.clamp_kqv",
     "attention.key_length_mla",
     "attention.max_alibi_bias",
     "attention.output_scale",
     "attention.sliding_window_pattern",
     "attention.temperature_scale",
     "attn_logit_softcapping",
+    "expert_group_scale",
+    "experts_per_group",
     "final_logit_softcapping",
+    "interleave_moe_layer_step",
+    "moe_every_n_layers",
+    "moe_latent_size",
+    "nextn_predict_layers",
     "rope.dimension_sections",
     "rope.scaling.yarn_log_multiplier",
     "swiglu_clamp_exp",
@@ -95,16 +115,19 @@ class ConfigWriter {
   ConfigFiles run() {
     refuse_others();
     for (const OtherName& other : kOtherNames) names_[other.config] = other.gguf;
-    names_["attention_bias"] = facts_.attention_bias;
+    names_[attention_bias_key()] = facts_.attention_bias;
     names_["mlp_bias"] = facts_.mlp_bias;
     config_ = {{"architectures", {architecture_.row().class_name}},
                {"model_type", architecture_.row().model_type},
                {"tie_word_embeddings", !facts_.has_output},
-               {"attention_bias", !facts_.attention_bias.empty()},
+               {attention_bias_key(), !facts_.attention_bias.empty()},
                {"mlp_bias", !facts_.mlp_bias.empty()},
                {"vocab_size", vocab_size()}};
     for (const NumberKey& count : kCounts) copy_count(count);
+    const bool has_layer_norms = architecture_.row().norm == format::Norm::kLayerNorm;
+    copy_number(has_layer_norms ? kLayerNormEpsilon : kRmsEpsilon);
     for (const NumberKey& number : kNumbers) copy_number(number);
+    add_experts();
     for (const NumberKey& number : kGraniteNumbers) {
       if (is_granite()) copy_number(number);
     }
@@ -122,6 +145,7 @@ class ConfigWriter {
     files.where = metadata_.where();
     files.key_names = std::move(names_);
     files.rope_factors = facts_.rope_factors;
+    files.form = architecture_.form;
     return files;
   }
 
@@ -131,9 +155,11 @@ class ConfigWriter {
   }
   // The key that gives config's value: from now on errors call that so.
   std::string named(const char* config, const char* name) { return names_[config] = key(name); }
-  [[nodiscard]] bool is_granite() const {
-    return std::string_view(architecture_.name) == "granite";
+  // Of the biases that this architecture may have.
+  [[nodiscard]] const char* attention_bias_key() const {
+    return architecture_.id == format::Architecture::kQwen2Moe ? "qkv_bias" : "attention_bias";
   }
+  [[nodiscard]] bool is_granite() const { return architecture_.row().has_multipliers; }
 
   void refuse_others() const {
     const std::string type = metadata_.text("general.type").value_or(kDefaultModelType);
@@ -181,6 +207,55 @@ class ConfigWriter {
                            ? std::optional(metadata_.required_number(name))
                            : metadata_.number(name);
     if (value) set(number.config, *value);
+  }
+
+  [[nodiscard]] bool has_own(const char* config) const {
+    const auto keys = architecture_.row().own_keys;
+    return std::find(keys.begin(), keys.end(), config) != keys.end();
+  }
+
+  // Which experts are chosen and what they are multiplied by. Where a file is silent, llama.cpp
+  // does what it does for the architecture.
+  void add_experts() {
+    constexpr const char* kNormalized = "norm_topk_prob";
+    constexpr const char* kClip = "clip_qkv";
+    const auto clip = metadata_.number(named(kClip, "attention.clamp_kqv"));
+    if (clip && *clip != 0) config_[kClip] = *clip;
+    const std::string scale_key = named("routed_scaling_factor", "expert_weights_scale");
+    const double scale = metadata_.number(scale_key).value_or(0);
+    if (scale != 0) config_["routed_scaling_factor"] = scale;
+    add_score();
+    const std::string normalized = named(kNormalized, "expert_weights_norm");
+    const format::Architecture id = architecture_.id;
+    const bool is_open = id == format::Architecture::kQwen2Moe ||
+                         id == format::Architecture::kQwen3Moe ||
+                         id == format::Architecture::kOlmoe;
+    const bool is_normalized =
+        metadata_.boolean(normalized).value_or(!is_open || id == format::Architecture::kQwen3Moe);
+    if (!is_open && !is_normalized) metadata_.refuse(normalized, "false is not supported here");
+    config_[kNormalized] = is_normalized;
+    copy_count(kExpertWidth);
+    copy_count(kSharedWidth);
+    if (!has_own("num_experts")) return;
+    const uint32_t n_chosen = metadata_.required_count(key("expert_used_count"));
+    const uint32_t width = metadata_.required_count(key("feed_forward_length"));
+    // Older files give the width of all chosen experts together, and of those beside them.
+    if (has_own(kExpertWidth.config) && !config_.contains(kExpertWidth.config) && n_chosen != 0) {
+      config_[kExpertWidth.config] = width / n_chosen;
+    }
+    if (has_own(kSharedWidth.config) && !config_.contains(kSharedWidth.config)) {
+      config_[kSharedWidth.config] = width;
+    }
+  }
+
+  void add_score() {
+    constexpr const char* kScores[] = {nullptr, "softmax", "sigmoid"};
+    const std::string score_key = named("scoring_func", "expert_gating_func");
+    const uint32_t score = metadata_.count(score_key).value_or(0);
+    if (score >= std::size(kScores)) {
+      metadata_.refuse(score_key, std::to_string(score) + " is not supported");
+    }
+    if (score != 0) config_["scoring_func"] = kScores[score];
   }
 
   // config may be a key of rope_scaling.

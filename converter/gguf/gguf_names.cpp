@@ -8,11 +8,20 @@ namespace {
 using format::Architecture;
 using format::TensorRole;
 
-// A Mistral is a "llama" too.
+// A Mistral is a "llama" too, and a Mixtral one with experts.
 constexpr GgufArchitecture kArchitectures[] = {
-    {"llama", Architecture::kLlama, true},     {"granite", Architecture::kGranite, true},
-    {"qwen2", Architecture::kQwen2, false},    {"qwen3", Architecture::kQwen3, false},
-    {"smollm3", Architecture::kSmolLm3, true}, {"phi3", Architecture::kPhi3, false},
+    {"llama", Architecture::kMixtral, true, true},
+    {"llama", Architecture::kLlama, true},
+    {"granite", Architecture::kGranite, true},
+    {"granitemoe", Architecture::kGraniteMoe, true, false, {.names = TensorNames::kMixtral}},
+    {"qwen2", Architecture::kQwen2, false},
+    {"qwen2moe", Architecture::kQwen2Moe, false},
+    {"qwen3", Architecture::kQwen3, false},
+    {"qwen3moe", Architecture::kQwen3Moe, false},
+    {"olmoe", Architecture::kOlmoe, false},
+    {"smollm3", Architecture::kSmolLm3, true},
+    {"phi3", Architecture::kPhi3, false},
+    {"gpt2", Architecture::kGpt2, false, false, {.has_rows = true}},
 };
 
 constexpr RoleName kRows[] = {
@@ -21,6 +30,16 @@ constexpr RoleName kRows[] = {
     {TensorNames::kPhi3, TensorRole::kV, "attn_qkv.weight"},
     {TensorNames::kPhi3, TensorRole::kGate, "ffn_up.weight"},
     {TensorNames::kPhi3, TensorRole::kUp, "ffn_up.weight"},
+
+    {TensorNames::kGpt2, TensorRole::kPositions, "position_embd.weight"},
+    {TensorNames::kGpt2, TensorRole::kQ, "attn_qkv.weight"},
+    {TensorNames::kGpt2, TensorRole::kK, "attn_qkv.weight"},
+    {TensorNames::kGpt2, TensorRole::kV, "attn_qkv.weight"},
+
+    {TensorNames::kQwen2Moe, TensorRole::kSharedGate, "ffn_gate_inp_shexp.weight"},
+    {TensorNames::kQwen2Moe, TensorRole::kGate, "ffn_gate_shexp.weight", Take::kRows, has_experts},
+    {TensorNames::kQwen2Moe, TensorRole::kUp, "ffn_up_shexp.weight", Take::kRows, has_experts},
+    {TensorNames::kQwen2Moe, TensorRole::kDown, "ffn_down_shexp.weight", Take::kRows, has_experts},
 
     {TensorNames::kLlama, TensorRole::kEmbedding, kGgufEmbedding},
     {TensorNames::kLlama, TensorRole::kMixerNorm, "attn_norm.weight"},
@@ -34,10 +53,63 @@ constexpr RoleName kRows[] = {
     {TensorNames::kLlama, TensorRole::kGate, "ffn_gate.weight"},
     {TensorNames::kLlama, TensorRole::kUp, "ffn_up.weight"},
     {TensorNames::kLlama, TensorRole::kDown, "ffn_down.weight"},
+    {TensorNames::kLlama, TensorRole::kRouter, "ffn_gate_inp.weight"},
+    {TensorNames::kLlama, TensorRole::kExpertGate, "ffn_gate_exps.weight"},
+    {TensorNames::kLlama, TensorRole::kExpertUp, "ffn_up_exps.weight"},
+    {TensorNames::kLlama, TensorRole::kExpertDown, "ffn_down_exps.weight"},
     {TensorNames::kLlama, TensorRole::kFinalNorm, "output_norm.weight"},
     {TensorNames::kLlama, TensorRole::kLmHead, kGgufOutput},
 };
 constexpr RoleNames kGgufNames = {"blk.", kRows};
+
+// What one kind of files calls its tensors.
+struct OwnNames {
+  const RoleNames& names;
+  TensorNames own;
+};
+OwnNames gguf_names(const GgufArchitecture& architecture) {
+  return {kGgufNames, architecture.row().names};
+}
+OwnNames hugging_face_names(const GgufArchitecture& architecture) {
+  return {kHuggingFaceNames, architecture.form.names.value_or(architecture.row().names)};
+}
+
+// Empty: there is no role of that name, or the other files have none for it.
+std::string renamed(const OwnNames& from, const OwnNames& to, std::string_view name) {
+  const std::optional<NamedRole> role = find_role(from.names, from.own, name);
+  return role ? role_name_in(to.names, to.own, *role) : "";
+}
+
+// name itself where it has no other.
+std::string renamed_or_same(const OwnNames& from, const OwnNames& to, std::string_view name) {
+  constexpr std::string_view kWeight = ".weight";
+  constexpr std::string_view kBias = ".bias";
+  const std::string found = renamed(from, to, name);
+  if (!found.empty() || !name.ends_with(kBias)) return found.empty() ? std::string(name) : found;
+  // The bias of a norm has no role of its own.
+  const std::string_view stem = name.substr(0, name.size() - kBias.size());
+  const std::string weight = renamed(from, to, std::string(stem).append(kWeight));
+  return weight.ends_with(kWeight) ? bias_name(weight) : std::string(name);
+}
+
+// A matrix of a stack that stands alone, as in files of before 2024-04: "blk.0.ffn_gate.3.weight".
+struct SingleExpert {
+  std::string stack;  // what the stack is called
+  std::string number;
+};
+std::optional<SingleExpert> single_expert(std::string_view name) {
+  constexpr std::string_view kWeight = ".weight";
+  for (const std::string_view part : {".ffn_gate.", ".ffn_up.", ".ffn_down."}) {
+    const size_t at = name.find(part);
+    if (at == std::string_view::npos || !name.ends_with(kWeight)) continue;
+    const size_t begin = at + part.size();
+    if (begin + kWeight.size() >= name.size()) return std::nullopt;  // a dense layer's
+    const std::string_view number = name.substr(begin, name.size() - kWeight.size() - begin);
+    return SingleExpert{std::string(name.substr(0, begin - 1)).append("_exps").append(kWeight),
+                        std::string(number)};
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -45,9 +117,13 @@ const GgufArchitecture& find_gguf_architecture(const JsonObject& metadata) {
   constexpr const char* kKey = "general.architecture";
   const std::optional<std::string> name = metadata.text(kKey);
   std::string names;
+  std::string_view last;
   for (const GgufArchitecture& known : kArchitectures) {
-    if (name && known.name == *name) return known;
-    names += (names.empty() ? "" : ", ") + std::string(known.name);
+    const bool fits = !known.counts_experts ||
+                      metadata.count(std::string(known.name) + ".expert_count").value_or(0) != 0;
+    if (name && known.name == *name && fits) return known;
+    if (known.name != last) names += (names.empty() ? "" : ", ") + std::string(known.name);
+    last = known.name;
   }
   metadata.refuse(kKey, (name ? "'" + shown(*name) + "' is not supported" : "is missing") +
                             "; of GGUF files these are: " + names);
@@ -58,16 +134,16 @@ std::optional<NamedRole> gguf_role(const GgufArchitecture& architecture, std::st
 }
 
 std::string hugging_face_name(const GgufArchitecture& architecture, std::string_view name) {
-  const std::optional<NamedRole> role = gguf_role(architecture, name);
-  return role ? role_name_in(kHuggingFaceNames, architecture.row().names, *role)
-              : std::string(name);
+  if (const std::optional<SingleExpert> expert = single_expert(name)) {
+    std::string own = hugging_face_name(architecture, expert->stack);
+    const size_t at = own.find(kMatrixNumber);
+    return at == std::string::npos ? std::string(name) : own.replace(at, 1, expert->number);
+  }
+  return renamed_or_same(gguf_names(architecture), hugging_face_names(architecture), name);
 }
 
 std::string gguf_name(const GgufArchitecture& architecture, std::string_view name) {
-  const TensorNames own = architecture.row().names;
-  const std::optional<NamedRole> role = find_role(kHuggingFaceNames, own, name);
-  const std::string found = role ? role_name_in(kGgufNames, own, *role) : "";
-  return found.empty() ? std::string(name) : found;
+  return renamed_or_same(hugging_face_names(architecture), gguf_names(architecture), name);
 }
 
 }  // namespace cria::converter

@@ -17,6 +17,8 @@ struct GgufArchitecture {
   // Whether rows of q and k are stored as pairs that rotate together, one beside the other; else
   // the two are half a head apart, as in Hugging Face files.
   bool pairs_rows;
+  bool counts_experts = false;  // whether it is one by having experts; others may be called so
+  StoredForm form = {};
 
   [[nodiscard]] const ArchitectureRow& row() const { return architecture_row(id); }
 };
@@ -39,7 +41,8 @@ inline constexpr std::string_view kGgufShortFactors = "rope_factors_short.weight
 [[nodiscard]] std::optional<NamedRole> gguf_role(const GgufArchitecture& architecture,
                                                  std::string_view name);
 
-// What Hugging Face calls a tensor; the file's own name where it has no role.
+// What Hugging Face calls a tensor, a stack with '*' for a matrix's number; the file's own name
+// where it has no role.
 [[nodiscard]] std::string hugging_face_name(const GgufArchitecture& architecture,
                                             std::string_view name);
 

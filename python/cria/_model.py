@@ -111,8 +111,9 @@ class Model:
             compressed=bool(found.compressed),
             layer_kinds=tuple(_layer_kind(found, i) for i in range(found.n_layer_kinds)),
             **{name: getattr(found, name) for name in (
-                "group_size", "n_parameters", "n_layers", "d_model", "vocab_size",
-                "max_context", "planned_context", "format_version", "file_bytes", "weight_bytes")})
+                "group_size", "n_parameters", "n_active_parameters", "n_layers", "d_model", "vocab_size",
+                "max_context", "planned_context", "format_version", "file_bytes", "weight_bytes",
+                "active_bytes")})
 
     @property
     def memory(self) -> MemoryPlan:

@@ -50,6 +50,7 @@ class ModelInfo:
     chat_template: str
     group_size: int
     n_parameters: int
+    n_active_parameters: int
     n_layers: int
     d_model: int
     layer_kinds: tuple[LayerKind, ...]
@@ -60,6 +61,7 @@ class ModelInfo:
     format_version: int
     file_bytes: int
     weight_bytes: int
+    active_bytes: int
     has_tokenizer: bool
     compressed: bool
 

@@ -77,8 +77,8 @@ class ModelInfoStruct(ctypes.Structure):
 
     _fields_ = [
         *((name, c_uint64) for name in (
-            "file_bytes", "n_parameters", "weight_bytes", "embedding_bytes", "tokenizer_bytes", "chat_template_bytes",
-            "metadata_offset", "metadata_bytes")),
+            "file_bytes", "n_parameters", "weight_bytes", "embedding_bytes", "n_active_parameters", "active_bytes",
+            "tokenizer_bytes", "chat_template_bytes", "metadata_offset", "metadata_bytes")),
         *((name, c_uint32) for name in (
             "format_version", "architecture", "n_layers", "n_layer_kinds", "d_model", "vocab_size", "max_context",
             "planned_context", "bos_token")),

@@ -28,16 +28,39 @@ static_assert(CRIA_F32 == static_cast<int>(format::NumberFormat::kF32) &&
               CRIA_INT4NL == static_cast<int>(format::NumberFormat::kInt4Nl) &&
               CRIA_INT8G32 == static_cast<int>(format::NumberFormat::kInt8G32));
 
-// Elements of all tensors but RoPE's rates; a tied embedding counts once.
-uint64_t parameter_count(const Config& c) {
-  uint64_t n = 0;
+// How many of a tensor's matrices a token reads; of a table it reads a row.
+uint32_t matrices_read(const Config& c, const TensorSpec& spec) {
+  switch (spec.role) {
+    case format::TensorRole::kEmbedding:
+      return has_flag(c, format::kTiedEmbedding) ? 1 : 0;
+#if CRIA_WITH_VARIANTS
+    case format::TensorRole::kPositions:
+    case format::TensorRole::kPerLayerTable:
+      return 0;
+#endif
+#if CRIA_WITH_EXPERTS
+    case format::TensorRole::kExpertGate:
+    case format::TensorRole::kExpertUp:
+    case format::TensorRole::kExpertDown:
+      return c.kinds[spec.kind].n_chosen;
+#endif
+    default:
+      return spec.n_matrices;
+  }
+}
+
+// Parameters are the elements of all tensors but RoPE's rates; a tied embedding counts once.
+void count_weights(const Config& c, cria_model_info* info) {
   TensorKinds kinds(c);
   for (TensorKind kind = {}; kinds.next(&kind);) {
-    if (kind.spec.role == format::TensorRole::kRope) continue;
-    const uint64_t n_elements = uint64_t{kind.spec.shape.rows} * kind.spec.shape.cols;
-    n += n_elements * kind.spec.n_matrices * kind.n;
+    const TensorSpec& spec = kind.spec;
+    const uint64_t n_read = uint64_t{kind.n} * matrices_read(c, spec);
+    info->active_bytes += aligned(tensor_bytes(spec)) / spec.n_matrices * n_read;
+    if (spec.role == format::TensorRole::kRope) continue;
+    const uint64_t n_elements = uint64_t{spec.shape.rows} * spec.shape.cols;
+    info->n_parameters += n_elements * spec.n_matrices * kind.n;
+    info->n_active_parameters += n_elements * n_read;
   }
-  return n;
 }
 
 // The format of the layers' matrices, where it is one.
@@ -71,7 +94,7 @@ void fill_info(const FileIndex& index, const cria_source& source, cria_model_inf
   const format::ModelScalars& m = *c.model;
   const MatrixShape embedding = model_matrix(c, format::TensorRole::kEmbedding);
   info->file_bytes = source.size;
-  info->n_parameters = parameter_count(c);
+  count_weights(c, info);
   info->weight_bytes = all_tensor_bytes(c);
   info->embedding_bytes = matrix_bytes(embedding);
   info->tokenizer_bytes = index.tokenizer.bytes;

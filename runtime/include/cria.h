@@ -115,6 +115,9 @@ typedef struct cria_model_info {
   uint64_t n_parameters;
   uint64_t weight_bytes;    /* in memory, layout padding included */
   uint64_t embedding_bytes; /* the embedding's part of it */
+  /* What a token reads: of experts those that it chooses, of tables of rows nothing. */
+  uint64_t n_active_parameters;
+  uint64_t active_bytes;
   uint64_t tokenizer_bytes;
   uint64_t chat_template_bytes;
   uint64_t metadata_offset; /* JSON for people, in the file */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checkpoints of the shapes of Llama 3.2 1B (2.5 GB), Qwen3 0.6B (1.2 GB) and Phi-3.5-mini (7.6 GB) convert within the memory
-that is promised."""
+"""Checkpoints of the shapes of Llama 3.2 1B (2.5 GB), Qwen3 0.6B (1.2 GB), Phi-3.5-mini (7.6 GB) and a small Mixtral
+(1.0 GB) convert within the memory that is promised."""
 
 import json
 import os
@@ -74,6 +74,9 @@ class Memory(unittest.TestCase):
 
     def test_a_phi_whose_matrices_are_stored_as_one_takes_no_more(self):
         self.check("phi-3.5-mini")
+
+    def test_experts_are_read_one_by_one(self):
+        self.check("mixtral-0.4b")
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ void append_plane(const Bytes& plane, PlaneValues values, converter::ChunkEncode
   for (size_t begin = 0; begin < plane.size(); begin += format::kChunkRawBytes) {
     const size_t n = std::min<size_t>(plane.size() - begin, format::kChunkRawBytes);
     converter::EncodedChunk chunk;
-    encoder->encode(std::span<const uint8_t>(plane).subspan(begin, n), values, &chunk);
+    encoder->encode(std::span<const uint8_t>(plane).subspan(begin, n), values, false, &chunk);
     data->resize(aligned(data->size()));
     chunks->push_back({data->size(), static_cast<uint32_t>(chunk.stored.size()), chunk.raw_bytes,
                        static_cast<uint32_t>(chunk.compression), 0, chunk.checksum});

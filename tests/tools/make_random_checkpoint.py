@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes a Hugging Face checkpoint folder with random bf16 weights, for speed and memory tests.
 
-  make_random_checkpoint.py OUT --shape llama-3.2-1b|phi-3.5-mini|qwen3-0.6b|tinyllama-1.1b|smollm-135m
+  make_random_checkpoint.py OUT --shape llama-3.2-1b|mixtral-0.4b|phi-3.5-mini|qwen3-0.6b|tinyllama-1.1b|smollm-135m
   make_random_checkpoint.py OUT --d-model 64 --layers 2 --heads 4 --kv-heads 2 --ffn 192 --vocab 256
+                            [--experts 8 --chosen 2 [--shared 96]]
 
 Needs nothing but Python. Weights are Gaussian: pieces of one block of random values, taken at random
 places, so that gigabytes take seconds and little memory. The same arguments give the same bytes.
@@ -33,6 +34,8 @@ LLAMA3_ROPE = {
 KINDS = {
     "llama": ("LlamaForCausalLM", "llama", {}),
     "qwen3": ("Qwen3ForCausalLM", "qwen3", {"use_sliding_window": False, "sliding_window": None, "max_window_layers": 28}),
+    "mixtral": ("MixtralForCausalLM", "mixtral", {}),
+    "qwen2_moe": ("Qwen2MoeForCausalLM", "qwen2_moe", {}),
     "phi3": ("Phi3ForCausalLM", "phi3", {"original_max_position_embeddings": 4096, "sliding_window": 262144}),
 }
 
@@ -56,6 +59,8 @@ SHAPES = {
     "tinyllama-1.1b": dict(d_model=2048, layers=22, heads=32, kv_heads=4, head_dim=64, ffn=5632,
                            vocab=32000, tied=False, theta=10000.0, rope=None, context=2048,
                            shard_mb=0),
+    "mixtral-0.4b": dict(d_model=1024, layers=2, heads=16, kv_heads=4, head_dim=64, ffn=2048, vocab=32000, tied=False,
+                         theta=1000000.0, rope=None, context=4096, shard_mb=500, kind="mixtral", experts=32, chosen=4),
     "smollm-135m": dict(d_model=576, layers=30, heads=9, kv_heads=3, head_dim=64, ffn=1536,
                         vocab=49152, tied=True, theta=10000.0, rope=None, context=2048,
                         shard_mb=0),
@@ -96,7 +101,35 @@ def config_of(s):
         "torch_dtype": "bfloat16",
         "vocab_size": s["vocab"],
         **more,
+        **experts_config(s),
     }
+
+
+def experts_config(s):
+    if s["kind"] == "mixtral":
+        return {"num_local_experts": s["experts"], "num_experts_per_tok": s["chosen"]}
+    if s["kind"] == "qwen2_moe":
+        return {"num_experts": s["experts"], "num_experts_per_tok": s["chosen"], "moe_intermediate_size": s["ffn"],
+                "shared_expert_intermediate_size": s["shared"]}
+    return {}
+
+
+def feed_forward_of(s):
+    """The same of a layer's feed-forward, behind the layer's name."""
+    d, ffn = s["d_model"], s["ffn"]
+
+    def mlp(name, width, gate="gate_proj", up="up_proj", down="down_proj"):
+        return [(f"{name}.{down}.weight", [d, width]), (f"{name}.{gate}.weight", [width, d]), (f"{name}.{up}.weight", [width, d])]
+
+    if s["kind"] == "mixtral":
+        block = "block_sparse_moe"
+        experts = [mlp(f"{block}.experts.{i}", ffn, "w1", "w3", "w2") for i in range(s["experts"])]
+        return [(f"{block}.gate.weight", [s["experts"], d]), *sum(experts, [])]
+    if s["kind"] == "qwen2_moe":
+        experts = [mlp(f"mlp.experts.{i}", ffn) for i in range(s["experts"])]
+        return [("mlp.gate.weight", [s["experts"], d]), ("mlp.shared_expert_gate.weight", [1, d]),
+                *mlp("mlp.shared_expert", s["shared"]), *sum(experts, [])]
+    return mlp("mlp", ffn)
 
 
 def tensors_of(s):
@@ -106,16 +139,19 @@ def tensors_of(s):
     for layer in range(s["layers"]):
         prefix = f"model.layers.{layer}."
         yield prefix + "input_layernorm.weight", [d]
-        yield prefix + "mlp.down_proj.weight", [d, s["ffn"]]
         if s["kind"] == "phi3":
+            yield prefix + "mlp.down_proj.weight", [d, s["ffn"]]
             yield prefix + "mlp.gate_up_proj.weight", [2 * s["ffn"], d]
             yield prefix + "post_attention_layernorm.weight", [d]
             yield prefix + "self_attn.o_proj.weight", [d, q]
             yield prefix + "self_attn.qkv_proj.weight", [q + 2 * kv, d]
             continue
-        yield prefix + "mlp.gate_proj.weight", [s["ffn"], d]
-        yield prefix + "mlp.up_proj.weight", [s["ffn"], d]
+        for name, shape in feed_forward_of(s):
+            yield prefix + name, shape
         yield prefix + "post_attention_layernorm.weight", [d]
+        if s["kind"] == "qwen2_moe":
+            for name, rows in (("k", kv), ("q", q), ("v", kv)):
+                yield f"{prefix}self_attn.{name}_proj.bias", [rows]
         if s["kind"] == "qwen3":
             yield prefix + "self_attn.k_norm.weight", [s["head_dim"]]
             yield prefix + "self_attn.q_norm.weight", [s["head_dim"]]
@@ -194,7 +230,7 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--shape", choices=sorted(SHAPES))
-    for name in ("d-model", "layers", "heads", "kv-heads", "head-dim", "ffn", "vocab", "context"):
+    for name in ("d-model", "layers", "heads", "kv-heads", "head-dim", "ffn", "vocab", "context", "experts", "chosen", "shared"):
         parser.add_argument("--" + name, type=int)
     parser.add_argument("--tied", action="store_true", help="no output layer of its own (with dimensions)")
     parser.add_argument("--shard-mb", type=int, help="largest shard in MB; 0: one file")
@@ -202,14 +238,14 @@ def parse(arguments):
     options = parser.parse_args(arguments)
     shape = dict(SHAPES[options.shape]) if options.shape else dict(
         rope=None, theta=10000.0, tied=options.tied, context=2048, shard_mb=0)
-    for name in ("d_model", "layers", "heads", "kv_heads", "head_dim", "ffn", "vocab", "context", "shard_mb"):
+    for name in ("d_model", "layers", "heads", "kv_heads", "head_dim", "ffn", "vocab", "context", "experts", "chosen", "shared", "shard_mb"):
         value = getattr(options, name)
         if value is not None:
             shape[name] = value
     for name in ("d_model", "layers", "heads", "ffn", "vocab"):
         if name not in shape:
             parser.error(f"give --shape or --{name.replace('_', '-')}")
-    shape.setdefault("kind", "llama")
+    shape.setdefault("kind", "qwen2_moe" if "shared" in shape else "mixtral" if "experts" in shape else "llama")
     shape.setdefault("kv_heads", shape["heads"])
     shape.setdefault("head_dim", shape["d_model"] // shape["heads"])
     return options, shape

@@ -130,6 +130,7 @@ Json json_of(const cria_model_info& info) {
           {"file_bytes", info.file_bytes},
           {"architecture", cria_architecture_name(info.architecture)},
           {"n_parameters", info.n_parameters},
+          {"n_active_parameters", info.n_active_parameters},
           {"n_layers", info.n_layers},
           {"d_model", info.d_model},
           {"layer_kinds", json_of(layer_kinds(info))},
@@ -144,6 +145,7 @@ Json json_of(const cria_model_info& info) {
           {"signed_scales", info.signed_scales != 0},
           {"matrices", json_of(matrix_kinds(info))},
           {"weight_bytes", info.weight_bytes},
+          {"active_bytes", info.active_bytes},
           {"bits_per_weight", bits_per_weight(info)},
           {"compressed", info.compressed != 0},
           {"tokenizer", info.has_tokenizer != 0},
@@ -215,6 +217,10 @@ void put_kind(const cria_layer_kind& kind, uint32_t d_model, TextStream* out) {
   put_row(out, "layers", text_of("%u x %u, ffn %u", kind.n_layers, d_model, kind.d_ff));
   put_row(out, "heads",
           text_of("%u, %u for KV, of %u", kind.n_heads, kind.n_kv_heads, kind.key_dim));
+  if (kind.n_experts != 0) {
+    put_row(out, "experts",
+            text_of("%u, %u chosen, of %u", kind.n_experts, kind.n_chosen, kind.expert_ff));
+  }
   if (kind.window != 0) put_row(out, "window", text_of("%u", kind.window));
   // Sessions of more positions than this use the other set of RoPE's frequencies.
   if (kind.original_context != 0) {
@@ -227,7 +233,13 @@ void print_model(const cria_model_info& info, TextStream* out) {
   put_row(out, "architecture",
           text_of("%s, %s parameters", cria_architecture_name(info.architecture),
                   short_count(info.n_parameters).c_str()));
-  for (const cria_layer_kind& kind : layer_kinds(info)) put_kind(kind, info.d_model, out);
+  const std::vector<cria_layer_kind> kinds = layer_kinds(info);
+  for (const cria_layer_kind& kind : kinds) put_kind(kind, info.d_model, out);
+  if (std::any_of(kinds.begin(), kinds.end(),
+                  [](const auto& kind) { return kind.n_experts != 0; })) {
+    put_row(out, "active", short_count(info.n_active_parameters) + " parameters");
+    put_row(out, "read a token", grouped_digits(info.active_bytes) + " bytes");
+  }
   put_row(out, "vocabulary",
           text_of("%u tokens%s", info.vocab_size, info.tied_embedding != 0 ? ", tied" : ""));
   const std::string weights = format_text(info.weight_format, info.group_size);

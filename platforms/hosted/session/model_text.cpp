@@ -68,8 +68,7 @@ std::vector<cria_layer_kind> layer_kinds(const cria_model_info& info) {
 
 uint64_t decode_bytes_per_token(const cria_model_info& info, uint32_t kv_format,
                                 uint32_t n_positions) {
-  const uint64_t not_read = info.tied_embedding != 0 ? 0 : info.embedding_bytes;
-  const auto weights = static_cast<double>(info.weight_bytes - not_read);
+  const auto weights = static_cast<double>(info.active_bytes);
   double kv_bytes = 0;
   for (const cria_layer_kind& kind : layer_kinds(info)) {
     const uint32_t n_seen = kind.window != 0 ? std::min(n_positions, kind.window) : n_positions;

@@ -65,12 +65,12 @@ Encoded encoded(const Bytes& raw, PlaneValues values, int level = 1) {
   ChunkEncoder encoder(Compression::kZstd, level);
   EncodedChunk chunk;
   // What the encoder had before does not count.
-  encoder.encode(two_bytes(f32_to_f16), PlaneValues::kF16, &chunk);
-  encoder.encode(raw, values, &chunk);
+  encoder.encode(two_bytes(f32_to_f16), PlaneValues::kF16, false, &chunk);
+  encoder.encode(raw, values, false, &chunk);
   EXPECT_EQ(chunk.raw_bytes, raw.size());
   EXPECT_EQ(chunk.checksum, xxh64(chunk.stored.data(), chunk.stored.size()));
   EncodedChunk alone;
-  ChunkEncoder(Compression::kZstd, level).encode(raw, values, &alone);
+  ChunkEncoder(Compression::kZstd, level).encode(raw, values, false, &alone);
   EXPECT_TRUE(std::ranges::equal(chunk.stored, alone.stored));
   return {chunk.compression,
           static_cast<double>(chunk.stored.size()) / static_cast<double>(raw.size())};

@@ -35,7 +35,7 @@ Written write(const std::vector<std::vector<uint8_t>>& planes, size_t most, size
   hosted::ThreadPool pool(n_threads, hosted::FewerThreads::kAreRefused);
   ChunkQueue queue(format::Compression::kStored, 3, &pool, &writer);
   for (const auto& plane : planes) {
-    queue.start_plane(PlaneValues::kNibbleCodes);
+    queue.start_plane(PlaneValues::kNibbleCodes, false);
     for (size_t begin = 0; begin < plane.size();) {
       const size_t room = queue.make_room(plane.size() - begin);
       EXPECT_GT(room, 0u);

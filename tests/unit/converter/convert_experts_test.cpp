@@ -2,6 +2,7 @@
 // that lack some or whose shapes differ are refused with one line.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -22,6 +23,12 @@ const std::string kLayer = "model.layers.0.";
 
 std::string expert(size_t i, const char* matrix) {
   return kLayer + "block_sparse_moe.experts." + std::to_string(i) + "." + matrix + ".weight";
+}
+
+// Bytes of a matrix's codes, whole tiles of 16 rows.
+size_t code_bytes(const format::TensorEntry& entry) {
+  const MatrixFormat f = {static_cast<format::NumberFormat>(entry.number_format), entry.group_size};
+  return code_plane_bytes({entry.rows, entry.cols, f.number_format, f.group_size});
 }
 
 class ConvertExperts : public ::testing::Test {
@@ -53,8 +60,9 @@ class ConvertExperts : public ::testing::Test {
     options.tokenizer = converter::TokenizerWish::kNone;
     options.verbosity = converter::Verbosity::kQuiet;
     options.weights = weights_;
-    options.group_size = 0;
+    options.group_size = matrix_format(weights_, 32).group_size;
     options.n_threads = 2;
+    options.compression = compression_;
     converter::Progress progress(options.verbosity);
     EXPECT_TRUE(converter::convert(options, &progress).warnings.empty());
     return ModelReadBack(options.output);
@@ -78,15 +86,16 @@ class ConvertExperts : public ::testing::Test {
   TempFolder folder_;
   TinyCheckpoint checkpoint_;
   format::NumberFormat weights_ = format::NumberFormat::kF32;
+  format::Compression compression_ = format::Compression::kZstd;
 };
 
 TEST_F(ConvertExperts, AStackIsItsMatricesOneBehindTheOther) {
   const std::pair<TensorRole, TensorRole> roles[] = {{TensorRole::kExpertGate, TensorRole::kGate},
                                                      {TensorRole::kExpertUp, TensorRole::kUp},
                                                      {TensorRole::kExpertDown, TensorRole::kDown}};
-  for (const auto weights : {format::NumberFormat::kF32, format::NumberFormat::kInt8}) {
-    weights_ = weights;
-    const bool has_scales = weights == format::NumberFormat::kInt8;
+  for (const NumberFormatRow& row : kNumberFormats) {
+    SCOPED_TRACE(number_format_name(row.number_format));
+    weights_ = row.number_format;
     const ModelReadBack stacked = convert(checkpoint_, "mixtral");
     std::vector<ModelReadBack> apart;
     for (size_t i = 0; i < kExperts; ++i) apart.push_back(convert(dense(i), "llama"));
@@ -97,15 +106,44 @@ TEST_F(ConvertExperts, AStackIsItsMatricesOneBehindTheOther) {
       std::string scales;
       for (const ModelReadBack& one : apart) {
         const std::string raw = one.raw(one.tensor(matrix, 0));
-        const size_t n_scales = has_scales ? (entry.rows + 15) / 16 * 16 * sizeof(float) : 0;
-        codes += raw.substr(0, raw.size() - n_scales);
-        scales += raw.substr(raw.size() - n_scales);
+        const size_t n_codes = code_bytes(one.tensor(matrix, 0));
+        codes += raw.substr(0, n_codes);
+        scales += raw.substr(n_codes);
       }
       EXPECT_TRUE(stacked.raw(entry) == codes + scales) << static_cast<int>(stack);
     }
     EXPECT_EQ(stacked.tensor(TensorRole::kRouter, 0).number_format,
               static_cast<uint8_t>(format::NumberFormat::kF32));
   }
+}
+
+// So that they can be used where the file is mapped; all else is compressed.
+TEST_F(ConvertExperts, ExpertsStayStoredInACompressedFile) {
+  weights_ = format::NumberFormat::kBf16;
+  const ModelReadBack packed = convert(checkpoint_, "mixtral");
+  EXPECT_EQ(packed.config().model->compression,
+            static_cast<uint32_t>(format::FileCompression::kKeepsLarge));
+  for (const format::TensorEntry& entry : packed.tensors()) {
+    const auto chunks = std::span(packed.chunks()).subspan(entry.first_chunk, entry.n_chunks);
+    const bool is_stored = std::all_of(chunks.begin(), chunks.end(), [](const auto& chunk) {
+      return chunk.compression == static_cast<uint32_t>(format::Compression::kStored);
+    });
+    const bool stays = entry.n_matrices != 1;
+    const bool is_small = entry.raw_bytes < 1024;  // vectors may not get smaller
+    if (!is_small) {
+      EXPECT_EQ(is_stored, stays) << entry.role;
+    }
+  }
+  compression_ = format::Compression::kStored;
+  const ModelReadBack stored = convert(checkpoint_, "mixtral");
+  EXPECT_EQ(stored.config().model->compression,
+            static_cast<uint32_t>(format::FileCompression::kStored));
+  for (size_t i = 0; i < stored.tensors().size(); ++i) {
+    EXPECT_TRUE(stored.raw(stored.tensors()[i]) == packed.raw(packed.tensors()[i])) << i;
+  }
+  compression_ = format::Compression::kZstd;
+  EXPECT_EQ(convert(dense(0), "llama").config().model->compression,
+            static_cast<uint32_t>(format::FileCompression::kAny));
 }
 
 TEST_F(ConvertExperts, AMissingExpertIsNamed) {

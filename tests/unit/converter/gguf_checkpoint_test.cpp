@@ -244,8 +244,9 @@ TEST(GgufCheckpoint, OfAnArchitectureOrTypeThatIsNotReadIsRefusedByName) {
   writer.put_flag("llama.attention.causal", false);
   expect_refused(writer, {"attention.causal is false"});
   writer = tiny_gguf();
-  writer.put_count("llama.expert_count", 8);
-  expect_refused(writer, {"llama.expert_count belongs", "this converter reads Llama, Mistral"});
+  writer.put_count("llama.expert_used_count", 2);
+  expect_refused(writer,
+                 {"llama.expert_used_count belongs", "this converter reads Llama, Mistral"});
   writer = tiny_gguf();
   writer.put_number("llama.final_logit_softcapping", 30.0f);
   expect_refused(writer, {"final_logit_softcapping is not supported"});
@@ -402,12 +403,15 @@ TEST(GgufCheckpoint, AnyBiasOfAPartAsksForAllOfThem) {
 }
 
 TEST(GgufNames, GoThereAndBack) {
-  for (const char* architecture : {"llama", "phi3"}) {
-    const Json metadata = {{"general.architecture", architecture}};
+  for (const char* architecture : {"llama", "phi3", "qwen2moe", "granitemoe", "gpt2"}) {
+    const Json metadata = {{"general.architecture", architecture}, {"llama.expert_count", 8u}};
     const GgufArchitecture& known = find_gguf_architecture(JsonObject(metadata, "m.gguf"));
     for (const std::string name :
          {"token_embd.weight", "output.weight", "output_norm.weight", "blk.12.attn_q.bias",
-          "blk.0.ffn_up.weight", "blk.0.attn_qkv.weight", "blk.3.attn_k_norm.weight"}) {
+          "blk.0.ffn_up.weight", "blk.0.attn_qkv.weight", "blk.3.attn_k_norm.weight",
+          "blk.1.ffn_gate_exps.weight", "blk.1.ffn_gate_inp.weight", "blk.1.ffn_up_shexp.weight",
+          "blk.1.ffn_gate_inp_shexp.weight", "blk.0.attn_norm.bias", "output_norm.bias",
+          "position_embd.weight"}) {
       EXPECT_EQ(gguf_name(known, hugging_face_name(known, name)), name);
     }
     EXPECT_EQ(gguf_name(known, "model.layers.0.other.weight"), "model.layers.0.other.weight");

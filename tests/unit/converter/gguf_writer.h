@@ -75,8 +75,9 @@ class GgufWriter {
     put_number(architecture + ".attention.layer_norm_rms_epsilon", 1e-6f);
   }
 
-  // TinyCheckpoint's tensors as llama.cpp's converter stores them, q and k in pairs.
-  void put_tensors(const TinyCheckpoint& checkpoint) {
+  // TinyCheckpoint's tensors as llama.cpp's converter stores them, q and k in pairs where it has
+  // them so.
+  void put_tensors(const TinyCheckpoint& checkpoint, bool has_pairs = true) {
     const std::string layer = "model.layers.0.";
     const std::vector<std::pair<std::string, std::string>> names = {
         {"model.embed_tokens.weight", "token_embd.weight"},
@@ -94,9 +95,9 @@ class GgufWriter {
     for (const TestTensor& tensor : checkpoint.tensors) {
       for (const auto& [from, to] : names) {
         if (from != tensor.name) continue;
-        const bool is_paired =
+        const bool is_q_or_k =
             to.find("attn_q.") != std::string::npos || to.find("attn_k.") != std::string::npos;
-        const std::string data = is_paired ? paired(tensor) : tensor.data;
+        const std::string data = has_pairs && is_q_or_k ? paired(tensor) : tensor.data;
         tensors.push_back({to, tensor.shape, 0, data});
       }
     }

@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""Models with experts: plans before and behind a conversion, quantized stacks, what is refused."""
+import json
+import math
+import os
+import re
+import statistics
+import struct
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+import cria_cli as cli
+from cria_cli import BIN, DONE, PATIENCE_S, USAGE, cria
+
+sys.path.insert(0, str(cli.SOURCE / "tests/tools"))
+import make_random_checkpoint  # noqa: E402
+
+# Wide enough for experts to be what a step's scratch is for.
+SHAPE = ("--d-model", "64", "--layers", "2", "--heads", "4", "--kv-heads", "2", "--ffn", "160", "--vocab", "128", "--context", "160",
+         "--experts", "12", "--chosen", "8")
+KINDS = {"mixtral": (), "qwen2_moe": ("--shared", "96")}
+REFERENCE = Path(os.environ.get("CRIA_SHARED", cli.SOURCE.parent / "shared")) / "reference/architectures"
+FOLDERS = ("mixtral", "qwen2-moe", "qwen3-moe", "olmoe", "granite-moe")
+# How far the logits are from those of f32, as a part of their size; measured at most: 0.020, 0.018, 0.19, 0.18.
+FARTHEST = {"int8": 0.03, "int8g32": 0.03, "int4": 0.25, "int4nl": 0.25}
+
+
+def checkpoint(kind):
+    path = cli.folder() / kind
+    if not path.exists():
+        make_random_checkpoint.main([str(path), *SHAPE, *KINDS[kind]])
+    return path
+
+
+def convert(*arguments):
+    command = [str(BIN / "cria-convert"), *map(str, arguments), "--no-tokenizer"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
+def planned_bytes(text):
+    """Bytes of each row of a plan that cria-convert printed."""
+    return {name.strip(): int(n) for name, n in re.findall(r"^    (\w[\w ]*?) +[\d.]+ MB +(\d+) bytes$", text, re.MULTILINE)}
+
+
+def logits(path, prompt, *options):
+    out = cli.folder() / "logits.f32"
+    done = cria("logits", path, "--ids", ",".join(map(str, prompt)), "-o", out, "--kv", "f32", "--backend", "exact", *options)
+    assert done.code == DONE, done.err
+    return [value for value, in struct.iter_unpack("<f", out.read_bytes())]
+
+
+def distance(found, wanted, n_rows):
+    """The length of the difference by that of what is wanted, in the median of the rows: in some, another expert is chosen."""
+    def of_row(a, b):
+        return math.sqrt(sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) / sum(y * y for y in b))
+
+    n = len(wanted) // n_rows
+    return statistics.median(of_row(found[i:i + n], wanted[i:i + n]) for i in range(0, n * n_rows, n))
+
+
+class Plans(unittest.TestCase):
+    def test_a_plan_is_what_cria_info_says_of_the_file(self):
+        for kind in KINDS:
+            for options in ([], ["--weights", "f32"], ["--weights", "int8", "--weights-of", "expert_down=int4", "--context", "70"]):
+                with self.subTest(kind, options=options):
+                    before = convert(checkpoint(kind), "--plan", *options)
+                    self.assertEqual((before.returncode, before.stderr), (DONE, ""))
+                    plan = planned_bytes(before.stdout)
+                    told = cli.plan_for("--backend", "exact", "--no-mmap",
+                                        model=cli.converted(checkpoint(kind), "--no-tokenizer", *options))
+                    parts = told["model"], told["session"], told["workspace"]
+                    self.assertEqual(plan, {
+                        "weights": told["weights_bytes"], "KV cache": told["kv_cache_bytes"], "logits": parts[1]["logits_bytes"],
+                        "history": parts[1]["history_bytes"], "objects": sum(part["objects_bytes"] for part in parts),
+                        "scratch": parts[2]["running_bytes"], "total": told["total_bytes"]})
+
+    def test_experts_of_a_compressed_file_stay_in_it(self):
+        for kind in KINDS:
+            before = convert(checkpoint(kind), "--plan")
+            stays = int(re.search(r"stay in the file, if it is mapped: [\d.]+ MB, (\d+) bytes\n", before.stdout).group(1))
+            path = cli.converted(checkpoint(kind), "--no-tokenizer")
+            mapped = cli.plan_for("--backend", "exact", model=path)
+            self.assertEqual(mapped["in_place_bytes"], stays)
+            self.assertEqual(mapped["weights_bytes"], planned_bytes(before.stdout)["weights"] - stays)
+            self.assertGreater(stays, mapped["weights_bytes"])
+            self.assertEqual(logits(path, [3, 9, 27]), logits(path, [3, 9, 27], "--no-mmap"))
+            self.assertEqual(cria("verify", path).code, DONE)
+        self.assertNotIn("stay in the file", convert(checkpoint("mixtral"), "--plan", "--compress", "none").stdout)
+        self.assertNotIn("stay in the file", convert(cli.DEMO, "--plan").stdout)
+
+    def test_scratch_grows_with_the_chosen_experts(self):
+        def total(*more):
+            path = cli.folder() / "more"
+            make_random_checkpoint.main([str(path), *SHAPE, *more])
+            return planned_bytes(convert(path, "--plan").stdout)["total"]
+
+        # A slot is a row of the model's width and two of an expert's, one of 64 rows; its input once more in int8 and a scale
+        # and a sum for 32 of that.
+        floats = 4 * (64 + 2 * 160)
+        self.assertGreaterEqual(total("--chosen", "11") - total("--chosen", "8"), 3 * 64 * floats)
+
+
+@unittest.skipUnless(REFERENCE.is_dir(), "no $CRIA_SHARED/reference")
+class Quantized(unittest.TestCase):
+    def test_stacks_of_each_format_are_near_the_floats(self):
+        for name in FOLDERS:
+            folder = REFERENCE / name
+            prompt = json.loads((folder / "expected.json").read_text("utf-8"))["prompt"]
+            floats = logits(cli.converted(folder, "--no-tokenizer", "--weights", "f32"), prompt)
+            for weights, farthest in FARTHEST.items():
+                with self.subTest(name, weights=weights):
+                    path = cli.converted(folder, "--no-tokenizer", "--weights", "f32", *stacks_of(weights))
+                    found = logits(path, prompt)
+                    self.assertEqual(logits(path, prompt, "--threads", "2"), found)
+                    far = distance(found, floats, len(prompt))
+                    print(f"{name}, {weights}: {far:.4f}")
+                    self.assertLess(far, farthest)
+                    self.assertGreater(far, 0)
+                    self.assertEqual(cria("verify", path).code, DONE)
+
+    def test_searched_scales_lose_less_than_those_of_the_range(self):
+        folder = REFERENCE / "mixtral"
+        lost = {}
+        for method in ("rtn", "mse"):
+            report = cli.folder() / f"{method}.json"
+            cli.converted(folder, "--no-tokenizer", "--method", method, "--report", str(report))
+            tensors = json.loads(report.read_text("utf-8"))["tensors"]
+            lost[method] = [t["sqnr_db"] for t in tensors if "expert_" in t["name"]]
+        self.assertEqual(len(lost["mse"]), 6)
+        self.assertTrue(all(mse > rtn for mse, rtn in zip(lost["mse"], lost["rtn"], strict=True)), lost)
+
+
+def stacks_of(weights):
+    return [option for matrix in ("gate", "up", "down") for option in ("--weights-of", f"expert_{matrix}={weights}")]
+
+
+class Info(unittest.TestCase):
+    def test_it_counts_what_a_token_reads(self):
+        for kind in KINDS:
+            report = cli.folder() / f"{kind}-info.json"
+            path = cli.converted(checkpoint(kind), "--no-tokenizer", "--report", str(report))
+            tensors = json.loads(report.read_text("utf-8"))["tensors"]
+            n_parameters = n_bytes = 0
+            for tensor in tensors:
+                share = 8 / 12 if "expert_" in tensor["name"] else tensor["name"] != "embedding"
+                weights = tensor["rows"] * tensor["cols"] * tensor.get("matrices", 1) * (tensor["name"] != "rope")
+                n_parameters += round(share * weights)
+                n_bytes += round(share * -(-tensor["raw_bytes"] // 64) * 64)
+            model = json.loads(cria("info", path, "--json").out)["model"]
+            self.assertEqual(model["n_active_parameters"], n_parameters)
+            self.assertEqual(model["active_bytes"], n_bytes)
+            text = cria("info", path).out
+            self.assertIn(f"\nread a token  {n_bytes:,} bytes\n", text)
+            self.assertIn("\nexperts       12, 8 chosen, of 160\n", text)
+        self.assertNotIn("read a token", cria("info", cli.model()).out)
+
+    def test_of_a_dense_model_it_is_all_but_the_table(self):
+        tied = json.loads(cria("info", cli.model(), "--json").out)["model"]
+        self.assertEqual((tied["n_active_parameters"], tied["active_bytes"]), (tied["n_parameters"], tied["weight_bytes"]))
+
+
+class Refusals(unittest.TestCase):
+    def test_calibration_is_refused_with_its_reason(self):
+        ids = cli.folder() / "ids.txt"
+        ids.write_text("1 2 3\n")
+        for option, wish in (("--bits", ["--bits", "5"]), ("--method gptq", ["--method", "gptq"]), ("--calibration", ["--calibration", ids])):
+            for rest in (["--plan"], ["-o", cli.folder() / "refused.cria"]):
+                done = convert(checkpoint("mixtral"), *wish, *rest)
+                self.assertEqual((done.returncode, done.stdout), (USAGE, ""))
+                self.assertRegex(done.stderr, rf"\Acria-convert: error: {option}: calibration does not compute experts yet[^\n]+\n\Z")
+        self.assertFalse((cli.folder() / "refused.cria").exists())
+
+    def test_a_matrix_that_a_model_does_not_have_is_named(self):
+        done = convert(checkpoint("mixtral"), "--plan", "--weights-of", "gate=int8")
+        self.assertEqual(done.returncode, USAGE)
+        self.assertIn("--weights-of gate: this model has no such matrix", done.stderr)
+
+
+if __name__ == "__main__":
+    cli.main()

@@ -1,0 +1,158 @@
+// A compressed file with experts, mapped and trusted: opening it reads none of them, a token only
+// those that it chooses. So a file may be larger than the memory that it runs in.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "quant/model_layout.h"
+#include "tests/support/matrix_formats.h"
+#include "tests/support/model_builder.h"
+#include "tests/support/model_surgery.h"
+#include "tests/support/test_configs.h"
+#include "tests/support/test_session.h"
+
+namespace cria {
+namespace {
+
+constexpr uint32_t kSeed = 20261128;
+constexpr uint32_t kExperts = 24;
+constexpr uint32_t kChosen = 2;
+constexpr uint32_t kLayers = 2;
+constexpr uint32_t kStacks = 3;  // of a layer: gate, up, down
+
+ConfigParts experts_config() {
+  ConfigParts c = test::small_config(format::NumberFormat::kF32, 0);
+  format::LayerKind& kind = c.kinds[0];
+  kind.feed_forward = static_cast<uint8_t>(format::FeedForward::kExperts);
+  kind.flags |= format::flag::kNormalizedChoice;
+  kind.d_ff = 0;
+  kind.expert_ff = 512;
+  kind.n_experts = kExperts;
+  kind.n_chosen = kChosen;
+  kind.router_score = static_cast<uint8_t>(format::RouterScore::kSoftmax);
+  kind.router_scale = 1;
+  c.model.compression = static_cast<uint32_t>(format::FileCompression::kKeepsLarge);
+  test::mend_counts(&c);
+  return c;
+}
+
+// Whole pages that nobody may touch until somebody does: then they are given back, and counted.
+class CountedPages {
+ public:
+  explicit CountedPages(size_t page) : page_(page) {
+    struct sigaction action = {};
+    action.sa_sigaction = [](int, siginfo_t* info, void*) { give(info->si_addr); };
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    sigaction(SIGSEGV, &action, &before_);
+    current_ = this;
+  }
+  ~CountedPages() {
+    sigaction(SIGSEGV, &before_, nullptr);
+    for (size_t i = 0; i < n_ranges_; ++i) {
+      mprotect(ranges_[i].begin, ranges_[i].n_bytes, PROT_READ | PROT_WRITE);
+    }
+    current_ = nullptr;
+  }
+  CountedPages(const CountedPages&) = delete;
+  CountedPages& operator=(const CountedPages&) = delete;
+
+  void guard(uint8_t* begin, uint64_t n_bytes) {
+    const auto address = reinterpret_cast<uintptr_t>(begin);
+    const size_t front = (page_ - address % page_) % page_;
+    ASSERT_GT(n_bytes, front + page_);
+    const size_t n = (n_bytes - front) / page_ * page_;
+    ASSERT_LT(n_ranges_, kLayers * kStacks);
+    ranges_[n_ranges_++] = {begin + front, n};
+    ASSERT_EQ(mprotect(begin + front, n, PROT_NONE), 0);
+    n_guarded_ += n / page_;
+  }
+  [[nodiscard]] size_t n_touched() const { return n_touched_; }
+  [[nodiscard]] size_t n_guarded() const { return n_guarded_; }
+
+ private:
+  struct Range {
+    uint8_t* begin;
+    size_t n_bytes;
+  };
+
+  static void give(void* address) {
+    for (size_t i = 0; i < current_->n_ranges_; ++i) {
+      const Range& range = current_->ranges_[i];
+      const auto* at = static_cast<const uint8_t*>(address);
+      if (at < range.begin || at >= range.begin + range.n_bytes) continue;
+      const size_t page = static_cast<size_t>(at - range.begin) / current_->page_;
+      mprotect(range.begin + page * current_->page_, current_->page_, PROT_READ | PROT_WRITE);
+      ++current_->n_touched_;
+      return;
+    }
+    signal(SIGSEGV, SIG_DFL);
+  }
+
+  static CountedPages* current_;
+  size_t page_;
+  struct sigaction before_ = {};
+  Range ranges_[kLayers * kStacks] = {};
+  size_t n_ranges_ = 0;
+  size_t n_guarded_ = 0;
+  std::atomic<size_t> n_touched_ = 0;  // two threads may touch one at a time: both count
+};
+CountedPages* CountedPages::current_ = nullptr;
+
+cria_config mapped_config(uint32_t n_threads) {
+  cria_config config = {};
+  config.backend = CRIA_BACKEND_EXACT;
+  config.kv_format = CRIA_KV_F32;
+  config.context = 16;
+  config.n_threads = n_threads;
+  config.source_is_mapped = 1;
+  config.skip_checksums = 1;
+  return config;
+}
+
+// Guards the stacks of experts where the file has them.
+void guard_experts(const Config& config, std::span<uint8_t> file, CountedPages* pages) {
+  const auto directory = test::section_bytes(file, format::SectionKind::kTensorDirectory);
+  const auto chunks = test::section_bytes(file, format::SectionKind::kChunkTable);
+  for (uint32_t i = 0; i < tensor_count(config); ++i) {
+    format::TensorEntry entry;
+    std::memcpy(&entry, directory.data() + i * sizeof entry, sizeof entry);
+    if (!stays_in_file(static_cast<format::TensorRole>(entry.role))) continue;
+    format::ChunkEntry chunk;
+    std::memcpy(&chunk, chunks.data() + entry.first_chunk * sizeof chunk, sizeof chunk);
+    pages->guard(file.data() + chunk.offset, entry.raw_bytes);
+  }
+}
+
+TEST(ExpertsInPlace, ATokenReadsTheChosenOnesAlone) {
+  ConfigParts parts = experts_config();
+  const test::Bytes file = test::build_model(parts.view(), kSeed);
+  const uint32_t token[] = {7};
+  cria_config read_config = mapped_config(1);
+  read_config.source_is_mapped = 0;
+  read_config.skip_checksums = 0;
+  const test::MemorySource read(file);
+  test::TestSession plain(read, read_config);
+  const std::vector<float> wanted = plain.all_logits(token);
+  for (const uint32_t n_threads : {1U, 2U}) {
+    test::MemorySource source(file, test::Access::kMap);
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    CountedPages pages(page);
+    guard_experts(parts.view(), source.bytes(), &pages);
+    test::TestSession session(source, mapped_config(n_threads));
+    EXPECT_EQ(pages.n_touched(), 0u);
+    EXPECT_EQ(session.all_logits(token), wanted);
+    // Of a matrix all pages, and one that it begins in.
+    const uint64_t matrix_bytes = uint64_t{512} * 64 * sizeof(float);
+    const uint64_t of_chosen = kLayers * kStacks * kChosen * (matrix_bytes / page + 1) * n_threads;
+    EXPECT_LE(pages.n_touched(), of_chosen);
+    EXPECT_GE(pages.n_touched(), kLayers * kStacks * (matrix_bytes / page - 1));
+    EXPECT_LT(of_chosen, pages.n_guarded() / 2);
+  }
+}
+
+}  // namespace
+}  // namespace cria
