@@ -36,7 +36,8 @@ class Memory(unittest.TestCase):
                               timeout=5 * cli.PATIENCE_S, check=True)
         return int(done.stdout)
 
-    def check(self, shape):
+    def check(self, shape, largest=0.93):
+        """largest: bytes of the file, by those of its weights in memory."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             subprocess.run([sys.executable, MAKER, folder / "model", "--shape", shape], check=True)
@@ -49,7 +50,7 @@ class Memory(unittest.TestCase):
         print(f"{shape}: {seconds:.1f} s, peak {peak_kib} KiB, file {report['file_bytes']} bytes, "
               f"{report['bits_per_weight']:.3f} bits a weight, SQNR {report['sqnr_db']:.2f} dB")
         self.assertLess(peak_kib, MOST_KIB)
-        self.assertLess(report["file_bytes"], 0.93 * report["raw_bytes"])
+        self.assertLess(report["file_bytes"], largest * report["raw_bytes"])
 
     def test_measuring_for_bits_takes_what_the_plan_says(self):
         shape = ("--d-model", "1024", "--layers", "2", "--heads", "16", "--kv-heads", "4", "--ffn", "4096", "--vocab", "64000",
@@ -76,7 +77,7 @@ class Memory(unittest.TestCase):
         self.check("phi-3.5-mini")
 
     def test_experts_are_read_one_by_one(self):
-        self.check("mixtral-0.4b")
+        self.check("mixtral-0.4b", largest=1)  # experts stay stored
 
 
 if __name__ == "__main__":
