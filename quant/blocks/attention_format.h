@@ -150,12 +150,12 @@ struct TileScratch {
   t.sums = carver->take<float>(n_queries, widths.values);
   t.rescale = carver->take<float>(n_queries, 1);
   t.queries = carver->take<uint8_t>(n_queries, kQueryBytes);
-  for (size_t i = 0; i < kMostKeyParts; ++i) {
+  for (size_t i = 0; i < kMostKeyParts && widths.keys[i] != 0; ++i) {
     const uint32_t n_groups = (widths.keys[i] + kGroup - 1) / kGroup;
     t.codes[i].codes = carver->take<int8_t>(n_queries, n_groups * kGroup);
     t.codes[i].scales = carver->take<float>(n_queries, n_groups);
     t.codes[i].sums = carver->take<int32_t>(n_queries, n_groups);
-    if (i > 0 && n_groups != 0) t.of_part = carver->take<float>(n_queries, kTile);
+    if (i > 0) t.of_part = carver->take<float>(n_queries, kTile);
   }
   return t;
 }
