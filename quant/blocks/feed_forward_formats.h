@@ -86,18 +86,12 @@ inline constexpr TensorRow kRowsBeforeMlp[] = {
     rows::vector(format::TensorRole::kExpertOutNorm, kNorm, kWith<format::flag::kBranchNorms>),
     rows::vector(format::TensorRole::kSharedGate, kModel, kWith<format::flag::kSharedGate>),
 };
-inline constexpr TensorRow kRowBehindMlp =
-    rows::vector(format::TensorRole::kSharedOutNorm, kNorm, kWith<format::flag::kBranchNorms>);
+inline constexpr TensorRow kRowsBehindMlp[] = {
+    rows::vector(format::TensorRole::kSharedOutNorm, kNorm, kWith<format::flag::kBranchNorms>),
+};
 
 // The MLP beside the experts has dense's rows.
-inline constexpr auto kRows = [] {
-  std::array<TensorRow, std::size(kRowsBeforeMlp) + std::size(dense::kRows) + 1> all = {};
-  size_t n = 0;
-  for (const TensorRow& row : kRowsBeforeMlp) all[n++] = row;
-  for (const TensorRow& row : dense::kRows) all[n++] = row;
-  all[n] = kRowBehindMlp;
-  return all;
-}();
+inline constexpr auto kRows = rows::joined(kRowsBeforeMlp, dense::kRows, kRowsBehindMlp);
 
 inline constexpr uint32_t kFlags =
     format::flag::kFfnBias | format::flag::kGated | format::flag::kRouterBias |

@@ -27,6 +27,31 @@ inline constexpr Size kBias = kWith<format::flag::kMixerBias>;
 inline constexpr uint32_t kFlags =
     format::flag::kMixerBias | format::flag::kOutputBias | format::flag::kConvolutionBias;
 
+// What the delta rule and state spaces have alike, in the order of the file.
+inline constexpr TensorRow kInputs[] = {
+    rows::matrix(format::TensorRole::kQ, kQueries, kModel),
+    rows::vector(format::TensorRole::kQBias, kQueries, kBias),
+    rows::matrix(format::TensorRole::kK, kKeys, kModel),
+    rows::vector(format::TensorRole::kKBias, kKeys, kBias),
+    rows::matrix(format::TensorRole::kV, kValues, kModel),
+    rows::vector(format::TensorRole::kVBias, kValues, kBias),
+    rows::matrix(format::TensorRole::kMixerGate, kValues, kModel),
+    rows::vector(format::TensorRole::kMixerGateBias, kValues, kBias),
+    rows::float_matrix(format::TensorRole::kDecayIn, kValueHeads, kModel),
+    rows::vector(format::TensorRole::kDecayInBias, kValueHeads, kBias),
+};
+inline constexpr TensorRow kConvolution[] = {
+    rows::vector(format::TensorRole::kConvolution, kTaps),
+    rows::vector(format::TensorRole::kConvolutionBias, kChannels,
+                 kWith<format::flag::kConvolutionBias>),
+    rows::vector(format::TensorRole::kDecay, kValueHeads),
+    rows::vector(format::TensorRole::kDecayBias, kValueHeads),
+};
+inline constexpr TensorRow kOutput[] = {
+    rows::matrix(format::TensorRole::kO, kModel, kValues),
+    rows::vector(format::TensorRole::kOBias, kModel, kWith<format::flag::kOutputBias>),
+};
+
 }  // namespace cria::recurrences
 
 namespace cria::short_convolution {
@@ -59,28 +84,14 @@ namespace cria::delta_rule {
 
 using namespace recurrences;
 
-inline constexpr TensorRow kRows[] = {
-    rows::matrix(format::TensorRole::kQ, kQueries, kModel),
-    rows::vector(format::TensorRole::kQBias, kQueries, kBias),
-    rows::matrix(format::TensorRole::kK, kKeys, kModel),
-    rows::vector(format::TensorRole::kKBias, kKeys, kBias),
-    rows::matrix(format::TensorRole::kV, kValues, kModel),
-    rows::vector(format::TensorRole::kVBias, kValues, kBias),
-    rows::matrix(format::TensorRole::kMixerGate, kValues, kModel),
-    rows::vector(format::TensorRole::kMixerGateBias, kValues, kBias),
-    rows::float_matrix(format::TensorRole::kDecayIn, kValueHeads, kModel),
-    rows::vector(format::TensorRole::kDecayInBias, kValueHeads, kBias),
+inline constexpr TensorRow kBeta[] = {
     rows::float_matrix(format::TensorRole::kBetaIn, kValueHeads, kModel),
     rows::vector(format::TensorRole::kBetaInBias, kValueHeads, kBias),
-    rows::vector(format::TensorRole::kConvolution, kTaps),
-    rows::vector(format::TensorRole::kConvolutionBias, kChannels,
-                 kWith<format::flag::kConvolutionBias>),
-    rows::vector(format::TensorRole::kDecay, kValueHeads),
-    rows::vector(format::TensorRole::kDecayBias, kValueHeads),
-    rows::vector(format::TensorRole::kMixerInnerNorm, kField<&LayerKind::value_dim>),
-    rows::matrix(format::TensorRole::kO, kModel, kValues),
-    rows::vector(format::TensorRole::kOBias, kModel, kWith<format::flag::kOutputBias>),
 };
+inline constexpr TensorRow kInnerNorm[] = {
+    rows::vector(format::TensorRole::kMixerInnerNorm, kField<&LayerKind::value_dim>),
+};
+inline constexpr auto kRows = rows::joined(kInputs, kBeta, kConvolution, kInnerNorm, kOutput);
 
 }  // namespace cria::delta_rule
 
@@ -88,27 +99,11 @@ namespace cria::state_space {
 
 using namespace recurrences;
 
-inline constexpr TensorRow kRows[] = {
-    rows::matrix(format::TensorRole::kQ, kQueries, kModel),
-    rows::vector(format::TensorRole::kQBias, kQueries, kBias),
-    rows::matrix(format::TensorRole::kK, kKeys, kModel),
-    rows::vector(format::TensorRole::kKBias, kKeys, kBias),
-    rows::matrix(format::TensorRole::kV, kValues, kModel),
-    rows::vector(format::TensorRole::kVBias, kValues, kBias),
-    rows::matrix(format::TensorRole::kMixerGate, kValues, kModel),
-    rows::vector(format::TensorRole::kMixerGateBias, kValues, kBias),
-    rows::float_matrix(format::TensorRole::kDecayIn, kValueHeads, kModel),
-    rows::vector(format::TensorRole::kDecayInBias, kValueHeads, kBias),
-    rows::vector(format::TensorRole::kConvolution, kTaps),
-    rows::vector(format::TensorRole::kConvolutionBias, kChannels,
-                 kWith<format::flag::kConvolutionBias>),
-    rows::vector(format::TensorRole::kDecay, kValueHeads),
-    rows::vector(format::TensorRole::kDecayBias, kValueHeads),
+inline constexpr TensorRow kOwn[] = {
     rows::vector(format::TensorRole::kSkip, kValueHeads),
     rows::vector(format::TensorRole::kMixerInnerNorm, kValues),
-    rows::matrix(format::TensorRole::kO, kModel, kValues),
-    rows::vector(format::TensorRole::kOBias, kModel, kWith<format::flag::kOutputBias>),
 };
+inline constexpr auto kRows = rows::joined(kInputs, kConvolution, kOwn, kOutput);
 
 inline constexpr uint32_t kFlags = recurrences::kFlags | format::flag::kGroupedNorm;
 

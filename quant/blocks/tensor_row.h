@@ -2,7 +2,10 @@
 // memory of a model follow.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "quant/built_in.h"
 #include "quant/format.h"
@@ -77,6 +80,18 @@ constexpr TensorRow matrix(TensorRole role, Size n_rows, Size n_cols, Size there
 }
 constexpr TensorRow float_matrix(TensorRole role, Size n_rows, Size n_cols) {
   return {role, TensorForm::kFloatMatrix, extents::kOne, n_rows, n_cols};
+}
+
+// Parts of a block's list, one after the other.
+template <size_t... n>
+[[nodiscard]] consteval auto joined(const TensorRow (&... parts)[n]) {
+  std::array<TensorRow, (n + ...)> all = {};
+  size_t at = 0;
+  const auto put = [&](std::span<const TensorRow> part) {
+    for (const TensorRow& row : part) all[at++] = row;
+  };
+  (put(parts), ...);
+  return all;
 }
 
 }  // namespace rows

@@ -144,7 +144,8 @@ typedef struct cria_model_info {
   uint8_t reserved[3];
   uint32_t config_bytes; /* of private_config */
   uint64_t private_config[512];
-  const char* refused; /* the field or rule behind CRIA_INVALID_MODEL, else null; static text */
+  const char* refused; /* the field or rule behind CRIA_INVALID_MODEL, else null; static text.
+                          * "a rule" in builds without CRIA_WITH_REASONS */
 } cria_model_info;
 
 /* Reads and checks header, section table, config and the sizes of the other sections; no weights.

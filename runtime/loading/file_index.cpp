@@ -85,8 +85,9 @@ Status take_sections(const Front& front, FileIndex* index, Section* config, cons
   for (uint32_t i = 0; i < header.section_count; ++i) {
     const format::SectionEntry& e = front.sections[i];
     Section* section = section_of(index, e.kind, config);
-    if (section == nullptr || (seen >> e.kind & 1) != 0)
+    if (section == nullptr || (seen >> e.kind & 1) != 0) {
       return refuse("section kind"_reason, refused);
+    }
     if (e.reserved != 0) return refuse("reserved bytes of a section entry"_reason, refused);
     if (e.offset != aligned(end) || e.offset > header.file_bytes) {
       return refuse("section offset"_reason, refused);
@@ -102,8 +103,9 @@ Status take_sections(const Front& front, FileIndex* index, Section* config, cons
   constexpr SectionKind kNeeded[] = {SectionKind::kConfig, SectionKind::kTensorDirectory,
                                      SectionKind::kChunkTable, SectionKind::kData};
   for (const SectionKind kind : kNeeded) {
-    if ((seen >> static_cast<uint32_t>(kind) & 1) == 0)
+    if ((seen >> static_cast<uint32_t>(kind) & 1) == 0) {
       return refuse("missing section"_reason, refused);
+    }
   }
   return Status::kOk;
 }
@@ -149,8 +151,9 @@ Status check_sizes(const FileIndex& index, const char** refused) {
     return refuse("size of the chunk table"_reason, refused);
   }
   if (index.data.checksum != 0) return refuse("checksum of the data section"_reason, refused);
-  if (index.metadata.bytes > format::kMaxMetadataBytes)
+  if (index.metadata.bytes > format::kMaxMetadataBytes) {
     return refuse("size of the metadata"_reason, refused);
+  }
   // The weights take no more memory than so many times the file.
   const uint64_t uncompressed = uncompressed_data_bytes(c);
   if (is_stored(c) ? index.data.bytes != uncompressed

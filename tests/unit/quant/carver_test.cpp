@@ -59,5 +59,40 @@ TEST(Carver, StaysFullOnceItIs) {
   EXPECT_EQ(carver.taken(), kSaturated);
 }
 
+// A Carver adds up without calling sum, product and block, and must not differ from them.
+TEST(Carver, CountsAsSumsAndProductsDo) {
+  constexpr uint64_t kBytes[] = {0,
+                                 1,
+                                 64,
+                                 65,
+                                 kSaturated / 2 - 64,
+                                 kSaturated / 2,
+                                 kSaturated - 129,
+                                 kSaturated - 65,
+                                 kSaturated - 64,
+                                 kSaturated - 1,
+                                 kSaturated,
+                                 UINT64_MAX};
+  constexpr uint32_t kCounts[] = {0, 1, 63, 1u << 30, 1u << 31, UINT32_MAX};
+  for (const uint64_t first : kBytes) {
+    for (const uint64_t second : kBytes) {
+      Carver carver;
+      (void)carver.take<uint8_t>(first);
+      (void)carver.take<uint8_t>(second);
+      EXPECT_EQ(carver.taken(), sum(block(first), block(second))) << first << ' ' << second;
+    }
+    for (const uint32_t n_rows : kCounts) {
+      for (const uint32_t width : kCounts) {
+        Carver carver;
+        (void)carver.take<uint8_t>(first);
+        (void)carver.take<uint64_t>(n_rows, width);
+        const uint64_t rows = block(product(product(n_rows, width), sizeof(uint64_t)));
+        EXPECT_EQ(carver.taken(), sum(block(first), rows))
+            << first << ' ' << n_rows << ' ' << width;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cria
