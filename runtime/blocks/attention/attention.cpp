@@ -86,6 +86,8 @@ void store_keys_values(const Step& s, const Layer& layer, const Attending& a, co
 }  // namespace
 
 void grow(const Step& s, const LayerKind& k, float* q) {
+  // Firmware without such kinds has no use for divisions of doubles.
+  if constexpr (!kHasVariants) return;
   const size_t width = size_t{k.n_query_heads} * k.key_dim;
   for (size_t i = 0; i < s.n(); ++i) {
     const uint32_t periods = s.rows[i].position / k.query_growth_period;
