@@ -122,20 +122,10 @@ void count_formats(std::span<const MatrixFormat> formats, ScaleSigns scales, Con
   if (are_signed) parts->model.flags |= format::kSignedScales;
 }
 
-// What only the checkpoint tells: whether its layers can be calibrated, and --weights-of leaves
-// something that is.
+// What only the checkpoint tells: whether --weights-of leaves something to calibrate.
 void check_calibrated(const Options& options, const Config& config) {
-  if (!options.calibration && !options.bits) return;
-  const std::string option = options.bits                    ? "--bits"
-                             : options.calibration->feedback ? "--method gptq"
-                                                             : "--calibration";
-  if (const char* what = not_calibrated(config)) {
-    refuse(ExitCode::kUsage, option + ": calibration does not compute " + what +
-                                 " yet, which this model has; " +
-                                 (options.bits ? "give --weights and --weights-of"
-                                               : "leave it out, and scales are searched"));
-  }
-  if (options.bits || has_nibbles(config)) return;
+  if (!options.calibration || options.bits || has_nibbles(config)) return;
+  const std::string option = options.calibration->feedback ? "--method gptq" : "--calibration";
   refuse(ExitCode::kUsage,
          option + ": --weights-of leaves no matrix of int4 or int4nl to calibrate");
 }
@@ -270,14 +260,15 @@ class Conversion {
     report_.method = options_.method;
     if (options_.calibration) {
       report_.is_gptq = options_.calibration->feedback;
-      report_.calibration_bytes = calibration_bytes(config, *options_.calibration);
+      report_.calibration_bytes =
+          calibration_bytes(config, *options_.calibration, pool_.n_threads());
     }
     if (options_.bits) {
       const MixedWish wish = mixed_wish(options_, config);
       check_bits(config, wish);
       report_.wished_bits = options_.bits;
       report_.calibration_bytes =
-          std::max(report_.calibration_bytes, divergence_bytes(config, wish));
+          std::max(report_.calibration_bytes, divergence_bytes(config, wish, pool_.n_threads()));
     }
     report_.source_name = printable(fs::canonical(options_.model).filename().string());
     report_.tokenizer_bytes = tokenizer_.tokenizer_section.size();

@@ -169,12 +169,20 @@ const char* method_name(const ConversionReport& report) {
   return report.method == QuantMethod::kMse ? "mse" : "rtn";
 }
 
-// Which codes a matrix has, and the error of its outputs with the codes of either method.
-Json rounding_json(const ConversionReport& report, const RoundingOutcome& outcome) {
+// Which codes a matrix has, or how many of a stack's, and the error of its outputs with those found
+// without calibration and with those it has.
+Json rounding_json(const ConversionReport& report, const EncodedTensor& tensor) {
   const char* calibrated = report.is_gptq ? "gptq" : "mse calibrated";
-  return {{"kept", outcome.kept_calibrated ? calibrated : "mse"},
-          {"error_before", outcome.plain_error},
-          {"error", std::min(outcome.plain_error, outcome.calibrated_error)}};
+  const RoundingOutcome& outcome = *tensor.rounding;
+  Json json = {{"error_before", outcome.plain_error}, {"error", outcome.error}};
+  const uint32_t n = tensor.spec.n_matrices;
+  if (n == 1) {
+    json["kept"] = outcome.n_calibrated == 1 ? calibrated : "mse";
+  } else {
+    json["kept"] = {{calibrated, outcome.n_calibrated}, {"mse", n - outcome.n_calibrated}};
+    json["too_few_rows"] = outcome.n_unseen;
+  }
+  return json;
 }
 
 Json calibration_json(const CalibrationSummary& calibration) {
@@ -214,7 +222,7 @@ Json tensor_json(const ConversionReport& report, size_t index) {
     }
     json["sqnr_db"] = decibels(tensor.error);
     json["max_error"] = tensor.error.max_error;
-    if (tensor.rounding) json["rounding"] = rounding_json(report, *tensor.rounding);
+    if (tensor.rounding) json["rounding"] = rounding_json(report, tensor);
   }
   return json;
 }
@@ -432,14 +440,19 @@ std::string plan_text(const ConversionReport& report) {
 std::string rounding_text(const ConversionReport& report) {
   if (!report.calibration) return "";
   size_t n_kept = 0;
+  size_t n_unseen = 0;
   size_t n = 0;
   for (const EncodedTensor& tensor : report.tensors) {
-    n += tensor.rounding ? 1 : 0;
-    n_kept += tensor.rounding && tensor.rounding->kept_calibrated ? 1 : 0;
+    if (!tensor.rounding) continue;
+    n += tensor.spec.n_matrices;
+    n_kept += tensor.rounding->n_calibrated;
+    n_unseen += tensor.rounding->n_unseen;
   }
+  const std::string unseen =
+      n_unseen == 0 ? "" : "; to " + std::to_string(n_unseen) + " of experts too few tokens came";
   return line(
-      "  calibrated on %zu tokens (%s): better on held-out tokens for %zu of %zu matrices\n",
-      report.calibration->n_tokens, report.calibration->source.c_str(), n_kept, n);
+      "  calibrated on %zu tokens (%s): better on held-out tokens for %zu of %zu matrices%s\n",
+      report.calibration->n_tokens, report.calibration->source.c_str(), n_kept, n, unseen.c_str());
 }
 
 }  // namespace

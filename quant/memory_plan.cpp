@@ -27,6 +27,8 @@ uint64_t loading_bytes(const Config& c, const PlanInput& in) {
   return sum(product(per_thread, in.n_threads), block(in.backend_load_bytes));
 }
 
+}  // namespace
+
 uint64_t object_bytes(const Config& c) {
   // One tensor more: a tied output matrix.
   return total_of({kModelObjectBytes, block(config_bytes(*c.model)),
@@ -34,7 +36,6 @@ uint64_t object_bytes(const Config& c) {
                    kTensorObjectBytes * (tensor_count(c) + 1)});
 }
 
-// What a kind's mixer brings back to its output matrix, or its feed-forward to down's place.
 uint32_t widest_attended(const Config& c) {
   uint32_t widest = c.model->d_model;
   for (const LayerKind& kind : c.kinds) {
@@ -44,7 +45,6 @@ uint32_t widest_attended(const Config& c) {
   return widest;
 }
 
-// Scratch of the block that needs most: one runs at a time.
 uint64_t block_scratch(const Config& c, const StepShape& shape) {
   uint64_t most = 0;
   for (const LayerKind& kind : c.kinds) {
@@ -55,8 +55,6 @@ uint64_t block_scratch(const Config& c, const StepShape& shape) {
   }
   return most;
 }
-
-}  // namespace
 
 uint32_t layers_of(const Config& c, size_t kind) {
   uint32_t n = 0;

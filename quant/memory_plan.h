@@ -113,6 +113,13 @@ struct ProductInputs {
 };
 [[nodiscard]] ProductInputs most_inputs(const Config& config, uint32_t n_rows);
 
+// Of a model's records.
+[[nodiscard]] uint64_t object_bytes(const Config& config);
+// The widest row that a mixer brings back to its output matrix, or d_model.
+[[nodiscard]] uint32_t widest_attended(const Config& config);
+// Scratch of the block that needs most: one runs at a time.
+[[nodiscard]] uint64_t block_scratch(const Config& config, const StepShape& shape);
+
 StepMemory lay_out_step(const Config& config, const PlanInput& input, Carver* carver);
 
 // Pairs of all RoPE tables together.

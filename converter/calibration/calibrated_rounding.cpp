@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "converter/calibration/held_matrices.h"
 #include "converter/calibration/rounded_values.h"
+#include "converter/calibration/weight_counts.h"
 #include "quant/quantize.h"
 
 namespace cria::converter {
@@ -13,6 +15,8 @@ using format::TensorRole;
 constexpr size_t kHeldOutOneIn = 8;
 constexpr size_t kPartRows = 4096;     // of a table, in memory at once
 constexpr size_t kTableTokens = 8192;  // enough for the sums of inputs that are d_model wide
+// Rows that an expert must have seen; where it has fewer columns, so many.
+constexpr size_t kFewestRows = 256;
 
 TokenSequences held_out_last(const TokenSequences& sequences, size_t* n_training) {
   TokenSequences ordered;
@@ -36,11 +40,26 @@ void for_row_parts(const TensorSpec& spec, const Take& take) {
   }
 }
 
-void append(const RoundedRows& part, RoundedRows* whole) {
-  whole->codes.insert(whole->codes.end(), part.codes.begin(), part.codes.end());
-  whole->scales.insert(whole->scales.end(), part.scales.begin(), part.scales.end());
-  whole->row_scales.insert(whole->row_scales.end(), part.row_scales.begin(), part.row_scales.end());
+// Puts codes of rows where those from row first on belong.
+void put(const RoundedRows& part, size_t first, const MatrixShape& shape, RoundedRows* whole) {
+  const size_t padded = padded_cols(shape);
+  std::copy(part.codes.begin(), part.codes.end(),
+            whole->codes.begin() + static_cast<std::ptrdiff_t>(first * padded));
+  const size_t groups = shape.group_size == 0 ? 0 : padded / shape.group_size;
+  std::copy(part.scales.begin(), part.scales.end(),
+            whole->scales.begin() + static_cast<std::ptrdiff_t>(first * groups));
+  std::copy(part.row_scales.begin(), part.row_scales.end(),
+            whole->row_scales.begin() + static_cast<std::ptrdiff_t>(first));
 }
+
+// Whether a block adds a matrix's outputs to the residual stream as they are.
+bool is_added(TensorRole role, const format::LayerKind& kind) {
+  if (role == TensorRole::kO) return !has_flag(kind, format::flag::kMixerOutNorm);
+  return role == TensorRole::kDown && !has_flag(kind, format::flag::kFfnOutNorm) &&
+         kind.feed_forward == static_cast<uint8_t>(format::FeedForward::kDense);
+}
+
+double share_of(double error, double signal) { return signal > 0 ? error / signal : error; }
 
 double sum_of_squares(const std::vector<float>& x) {
   double sum = 0;
@@ -59,72 +78,83 @@ double squared_difference(const std::vector<float>& a, const std::vector<float>&
 
 }  // namespace
 
-CalibratedRounding::CalibratedRounding(const FloatDecoder& decoder, const PlannedWeights& weights,
+CalibratedRounding::CalibratedRounding(const Config& config, const PlannedWeights& weights,
                                        const TokenSequences& sequences,
                                        const RoundingSettings& settings, hosted::ThreadPool* pool)
     : weights_(weights),
       settings_(settings),
       pool_(pool),
-      model_(decoder, weights, held_out_last(sequences, &n_training_), pool),
-      config_(decoder.config()) {}
+      sequences_(held_out_last(sequences, &n_training_)),
+      model_(config, weights, sequences_, pool),
+      config_(config) {}
 
 const RoundedRows* CalibratedRounding::rounded(const TensorSpec& spec) {
   if (!started_) start();
   while (spec.layer != format::kNone && n_layers_done_ <= spec.layer) {
-    rounded_.clear();
+    for (auto& [key, found] : found_) found.rows = {};
     run_layer(n_layers_done_++);
   }
-  if (spec.role == TensorRole::kLmHead && !rounded_.contains({spec.role, spec.layer})) {
-    round_output_layer(*weights_.find(spec.role, spec.layer));
+  auto found = found_.find({spec.role, spec.layer});
+  if (found == found_.end() && spec.role == TensorRole::kLmHead && is_rounded(spec)) {
+    round_output_layer(weights_.output_layer());
+    found = found_.find({spec.role, spec.layer});
   }
-  const auto found = rounded_.find({spec.role, spec.layer});
-  return found == rounded_.end() ? nullptr : &found->second;
+  return found == found_.end() ? nullptr : &found->second.rows;
 }
 
-const RoundingOutcome* CalibratedRounding::outcome(const TensorSpec& spec) const {
-  const auto found = outcomes_.find({spec.role, spec.layer});
-  return found == outcomes_.end() ? nullptr : &found->second;
+std::optional<RoundingOutcome> CalibratedRounding::outcome(const TensorSpec& spec) const {
+  const auto found = found_.find({spec.role, spec.layer});
+  // A table's targets are its weights.
+  if (found == found_.end() || spec.role == TensorRole::kEmbedding) return std::nullopt;
+  const Sums& sums = found->second.sums;
+  return RoundingOutcome{sums.n_calibrated, sums.n_unseen, share_of(sums.plain, sums.signal),
+                         share_of(sums.kept, sums.signal)};
 }
 
 // The embedding --------------------------------------------------------------------------------
 
 void CalibratedRounding::start() {
   started_ = true;
-  const PlannedTensor& tensor = *weights_.find(TensorRole::kEmbedding, format::kNone);
+  const PlannedTensor& tensor = weights_.find(TensorRole::kEmbedding);
   const bool is_tied = has_flag(config_, format::kTiedEmbedding);
-  x_.exact.resize(model_.n_rows() * config_.model->d_model);
+  exact_.resize(model_.n_rows() * config_.model->d_model);
   for_row_parts(tensor.spec, [&](const TensorSpec& part, size_t first) {
-    model_.embed(weights_.rows(tensor, first, part.shape.rows), first, &x_.exact);
+    model_.embed(weights_.rows(tensor, first, part.shape.rows), first, &exact_);
   });
-  x_.rounded = x_.exact;
+  rounded_ = exact_;
   // The targets of a table are its weights: in eight bits it is as without calibration.
   if (!has_nibbles(tensor.spec.shape.number_format)) return;
   std::optional<RoundingBasis> basis;
   if (is_tied && settings_.steps.feedback) basis = make_table_basis();
-  RoundedRows& codes = rounded_[{TensorRole::kEmbedding, format::kNone}];
+  Rounded& whole = make_rounded(tensor.spec);
   for_row_parts(tensor.spec, [&](const TensorSpec& part, size_t first) {
     Floats rows = weights_.rows(tensor, first, part.shape.rows);
-    const RoundedRows rounded = round_table(part, rows, basis);
-    expand_rows(part.shape, rounded, rows.data());
-    model_.embed(rows, first, &x_.rounded);
-    append(rounded, &codes);
+    const RoundedRows of_part = round_table(part, rows, basis);
+    expand_rows(part.shape, of_part, rows.data());
+    model_.embed(rows, first, &rounded_);
+    put(of_part, first, part.shape, &whole.rows);
   });
 }
 
 RoundingBasis CalibratedRounding::make_table_basis() const {
   // What goes into the output layer is what the float model puts out.
   TokenSequences sequences;
-  for (size_t i = 0, n = 0; i < model_.sequences().size() && n < kTableTokens; ++i) {
-    sequences.push_back(model_.sequences()[i]);
+  for (size_t i = 0, n = 0; i < sequences_.size() && n < kTableTokens; ++i) {
+    sequences.push_back(sequences_[i]);
     n += sequences.back().size();
   }
   const size_t n = std::min(token_count(sequences), n_training_);
   const size_t cols = config_.model->d_model;
-  const FloatModel part(model_.decoder(), weights_, std::move(sequences), pool_);
-  Floats outputs(x_.exact.begin(),
-                 x_.exact.begin() + static_cast<std::ptrdiff_t>(part.n_rows() * cols));
-  part.run(&outputs);
-  outputs = part.normalize(outputs, TensorRole::kFinalNorm, format::kNone);
+  FloatModel part(config_, weights_, sequences, pool_);
+  HeldMatrices matrices(weights_, PanelFormat::kF32, pool_);
+  Floats outputs(exact_.begin(),
+                 exact_.begin() + static_cast<std::ptrdiff_t>(part.n_rows() * cols));
+  for (uint32_t i = 0; i < config_.model->n_layers; ++i) {
+    matrices.clear();
+    matrices.read_layer(i);
+    part.run_layer(i, matrices.products(), &outputs);
+  }
+  outputs = part.finish(outputs);
   Floats sums(cols * cols);
   add_products(pool_, outputs.data(), cols, outputs.data(), cols, n, sums.data());
   return make_basis(pool_, sums, cols, settings_.table_damping);
@@ -136,106 +166,155 @@ RoundedRows CalibratedRounding::round_table(const TensorSpec& part, const Floats
   return round_rows(pool_, *basis, part.shape, scale_signs(part), weights.data(), settings_.steps);
 }
 
-// A layer --------------------------------------------------------------------------------------
+// Layers ---------------------------------------------------------------------------------------
 
 void CalibratedRounding::run_layer(uint32_t layer) {
-  Both inputs = normalize(TensorRole::kMixerNorm, layer);
-  {
-    const std::vector<BothLinear> qkv =
-        round_group({TensorRole::kQ, TensorRole::kK, TensorRole::kV}, layer, inputs);
-    inputs.exact = model_.attend(layer, qkv[0].exact, qkv[1].exact, qkv[2].exact, inputs.exact);
-    inputs.rounded =
-        model_.attend(layer, qkv[0].rounded, qkv[1].rounded, qkv[2].rounded, inputs.rounded);
-    inputs.missing = missing_residual();
+  run_block(layer, &FloatModel::mix);
+  run_block(layer, &FloatModel::feed_forward);
+  for (const PlannedTensor& tensor : weights_.tensors()) {
+    if (tensor.spec.layer != layer || !is_rounded(tensor.spec)) continue;
+    fill_up(tensor, &make_rounded(tensor.spec));
   }
-  {
-    const BothLinear o = std::move(round_group({TensorRole::kO}, layer, inputs).front());
-    model_.add_block(o.exact, inputs.exact, &x_.exact);
-    model_.add_block(o.rounded, inputs.rounded, &x_.rounded);
-  }
-  inputs = normalize(TensorRole::kFfnNorm, layer);
-  {
-    const std::vector<BothLinear> gate_up =
-        round_group({TensorRole::kGate, TensorRole::kUp}, layer, inputs);
-    inputs.exact = model_.activate(gate_up[0].exact, gate_up[1].exact, inputs.exact);
-    inputs.rounded = model_.activate(gate_up[0].rounded, gate_up[1].rounded, inputs.rounded);
-    inputs.missing = missing_residual();
-  }
-  const BothLinear down = std::move(round_group({TensorRole::kDown}, layer, inputs).front());
-  model_.add_block(down.exact, inputs.exact, &x_.exact);
-  model_.add_block(down.rounded, inputs.rounded, &x_.rounded);
 }
 
-CalibratedRounding::Both CalibratedRounding::normalize(TensorRole norm, uint32_t layer) const {
-  return {model_.normalize(x_.exact, norm, layer), model_.normalize(x_.rounded, norm, layer), {}};
+void CalibratedRounding::run_block(uint32_t layer,
+                                   void (FloatModel::*run)(uint32_t, const Products&, Floats*)) {
+  missing_ = missing_residual();
+  const Products keeping = [this](std::span<const LinearCall> calls, uint32_t index, const float* x,
+                                  size_t n) {
+    const Tensor& first = *calls.front().tensor;
+    if (is_any_rounded(calls) && !is_of_experts(spec_of(first).role)) {
+      recorded_[{first.number, index}] = Floats(x, x + n * first.shape.cols);
+    }
+    multiply_exactly(calls, index, x, n);
+  };
+  (model_.*run)(layer, keeping, &exact_);
+  const Products rounding = [this](std::span<const LinearCall> calls, uint32_t index,
+                                   const float* x, size_t n) { round_group(calls, index, x, n); };
+  (model_.*run)(layer, rounding, &rounded_);
+  recorded_.clear();
 }
 
 // Matrices -------------------------------------------------------------------------------------
 
-RoundingBasis CalibratedRounding::make_basis_of(const Both& inputs, size_t cols) const {
+void CalibratedRounding::multiply_exactly(std::span<const LinearCall> calls, uint32_t index,
+                                          const float* x, size_t n) const {
+  for (const LinearCall& call : calls) {
+    const PlannedTensor& tensor = weights_.tensors()[call.tensor->number];
+    multiply(pool_, x, n, weights_.panels(tensor, PanelFormat::kF32, index), call.y);
+  }
+}
+
+void CalibratedRounding::round_group(std::span<const LinearCall> calls, uint32_t index,
+                                     const float* x, size_t n) {
+  if (!is_any_rounded(calls)) return multiply_exactly(calls, index, x, n);
+  const Inputs inputs = inputs_of(*calls.front().tensor, index, x, n);
+  const bool is_unseen = is_of_experts(spec_of(*calls.front().tensor).role) &&
+                         inputs.n_training < std::min(inputs.cols, kFewestRows);
+  std::optional<RoundingBasis> basis;
+  if (!is_unseen) basis = make_basis_of(inputs);
+  const Shift shift = basis ? make_shift(inputs, *basis) : Shift{};
+  for (const LinearCall& call : calls) {
+    const PlannedTensor& tensor = weights_.tensors()[call.tensor->number];
+    const TensorSpec& spec = tensor.spec;
+    if (!is_rounded(spec)) {
+      multiply_exactly({&call, 1}, index, x, n);
+      continue;
+    }
+    const Floats weights = weights_.matrix(tensor, index);
+    if (!basis) {
+      const RoundedRows plain = round_plainly(pool_, spec, QuantMethod::kMse, weights.data());
+      multiply(pool_, x, n, panels_of(plain, spec.shape), call.y);
+      continue;  // fill_up finds the same codes
+    }
+    const RoundedPart part = round_part(spec, weights, inputs, *basis, shift);
+    const bool is_calibrated = keep_better(spec, index, part);
+    multiply(pool_, x, n, is_calibrated ? part.of_calibrated : part.of_plain, call.y);
+  }
+}
+
+const TensorSpec& CalibratedRounding::spec_of(const Tensor& matrix) const {
+  return weights_.tensors()[matrix.number].spec;
+}
+
+bool CalibratedRounding::is_any_rounded(std::span<const LinearCall> calls) const {
+  return std::any_of(calls.begin(), calls.end(),
+                     [&](const LinearCall& call) { return is_rounded(spec_of(*call.tensor)); });
+}
+
+CalibratedRounding::Inputs CalibratedRounding::inputs_of(const Tensor& matrix, uint32_t index,
+                                                         const float* x, size_t n) {
+  const TensorSpec& spec = spec_of(matrix);
+  Inputs inputs = {x, n, n_training_, matrix.shape.cols, {}, {}, nullptr};
+  const auto recorded = recorded_.find({matrix.number, index});
+  if (recorded == recorded_.end()) {
+    // An expert's rows stand in order, too.
+    inputs.n_training = n - n / kHeldOutOneIn;
+    return inputs;
+  }
+  inputs.exact = std::move(recorded->second);
+  recorded_.erase(recorded);
+  if (settings_.shifts_targets && is_added(spec.role, config_.kind_of(spec.layer))) {
+    inputs.missing = &missing_;
+  }
+  note_difference(&inputs);
+  return inputs;
+}
+
+void CalibratedRounding::note_difference(Inputs* inputs) const {
+  if (!settings_.shifts_targets) return;
+  inputs->difference.resize(inputs->n_training * inputs->cols);
+  for (size_t i = 0; i < inputs->difference.size(); ++i) {
+    inputs->difference[i] = inputs->exact[i] - inputs->rounded[i];
+  }
+}
+
+RoundingBasis CalibratedRounding::make_basis_of(const Inputs& inputs) const {
+  const size_t cols = inputs.cols;
   Floats sums(cols * cols);
-  const float* x = inputs.rounded.data();
-  add_products(pool_, x, cols, x, cols, n_training_, sums.data());
+  add_products(pool_, inputs.rounded, cols, inputs.rounded, cols, inputs.n_training, sums.data());
   return make_basis(pool_, sums, cols, settings_.damping,
                     settings_.steps.feedback || settings_.shifts_targets);
 }
 
-Floats CalibratedRounding::training_difference(const Both& inputs, size_t cols) const {
-  Floats difference(n_training_ * cols);
-  for (size_t i = 0; i < difference.size(); ++i) {
-    difference[i] = inputs.exact[i] - inputs.rounded[i];
-  }
-  return difference;
-}
-
 // Sums of products of the inputs' differences with the rounded ones, turned: a matrix's products
 // with it are those of the outputs' differences.
-PanelMatrix CalibratedRounding::cross_products(const Both& inputs, size_t cols) const {
+PanelMatrix CalibratedRounding::cross_products(const Inputs& inputs) const {
+  const size_t cols = inputs.cols;
   Floats sums(cols * cols);
-  add_products(pool_, training_difference(inputs, cols).data(), cols, inputs.rounded.data(), cols,
-               n_training_, sums.data());
+  add_products(pool_, inputs.difference.data(), cols, inputs.rounded, cols, inputs.n_training,
+               sums.data());
   PanelMatrix cross(cols, cols, PanelFormat::kF32);
   for (size_t i = 0; i < cols; ++i) cross.set_col(i, sums.data() + i * cols);
   return cross;
 }
 
 // What outputs lack, by way of the outputs themselves.
-Floats CalibratedRounding::missing_products(const Both& inputs, const PanelMatrix& weights) const {
+Floats CalibratedRounding::missing_products(const Inputs& inputs,
+                                            const PanelMatrix& weights) const {
   const size_t rows = weights.rows();
-  const size_t cols = weights.cols();
-  Floats outputs(n_training_ * rows);
-  multiply(pool_, training_difference(inputs, cols).data(), n_training_, weights, outputs.data());
-  for (size_t i = 0; i < outputs.size(); ++i) outputs[i] += inputs.missing[i];
-  Floats sums(rows * cols);
-  add_products(pool_, outputs.data(), rows, inputs.rounded.data(), cols, n_training_, sums.data());
+  Floats outputs(inputs.n_training * rows);
+  multiply(pool_, inputs.difference.data(), inputs.n_training, weights, outputs.data());
+  for (size_t i = 0; i < outputs.size(); ++i) outputs[i] += (*inputs.missing)[i];
+  Floats sums(rows * inputs.cols);
+  add_products(pool_, outputs.data(), rows, inputs.rounded, inputs.cols, inputs.n_training,
+               sums.data());
   return sums;
 }
 
 Floats CalibratedRounding::missing_residual() const {
   if (!settings_.shifts_targets) return {};
-  Floats missing(x_.exact.size());
+  Floats missing(exact_.size());
   for (size_t i = 0; i < missing.size(); ++i) {
-    missing[i] = (x_.exact[i] - x_.rounded[i]) / config_.model->residual_multiplier;
+    missing[i] = (exact_[i] - rounded_[i]) / config_.model->residual_multiplier;
   }
   return missing;
 }
 
-std::vector<CalibratedRounding::BothLinear> CalibratedRounding::round_group(
-    const std::vector<TensorRole>& roles, uint32_t layer, const Both& inputs) {
-  const size_t cols = weights_.find(roles.front(), layer)->spec.shape.cols;
-  const RoundingBasis basis = make_basis_of(inputs, cols);
-  const Shift shift = make_shift(inputs, basis);
-  std::vector<BothLinear> linears;
-  for (const TensorRole role : roles) {
-    linears.push_back(round_matrix(*weights_.find(role, layer), inputs, basis, shift));
-  }
-  return linears;
-}
-
 Floats CalibratedRounding::targets_of(const Floats& weights, const PanelMatrix& panels,
-                                      const Both& inputs, const Shift& shift) const {
+                                      const Inputs& inputs, const Shift& shift) const {
   if (!shift.solve) return weights;
-  if (!inputs.missing.empty()) {
+  if (inputs.missing != nullptr) {
     return shift.solve->targets(weights, missing_products(inputs, panels));
   }
   Floats sums(weights.size());
@@ -243,102 +322,119 @@ Floats CalibratedRounding::targets_of(const Floats& weights, const PanelMatrix& 
   return shift.solve->targets(weights, sums);
 }
 
-CalibratedRounding::Shift CalibratedRounding::make_shift(const Both& inputs,
+CalibratedRounding::Shift CalibratedRounding::make_shift(const Inputs& inputs,
                                                          const RoundingBasis& basis) const {
   Shift shift;
-  if (!settings_.shifts_targets) return shift;
+  if (inputs.difference.empty()) return shift;
   shift.solve.emplace(pool_, basis);
   // Matrices that write to the residual stream have few rows: their outputs are the cheaper way.
-  if (inputs.missing.empty()) shift.cross = cross_products(inputs, basis.hessian.rows());
+  if (inputs.missing == nullptr) shift.cross = cross_products(inputs);
   return shift;
 }
 
-bool CalibratedRounding::is_rounded(const MatrixShape& shape) const {
-  return has_nibbles(shape.number_format) ||
-         (is_integer(shape.number_format) && settings_.shifts_targets);
+bool CalibratedRounding::is_rounded(const TensorSpec& spec) const {
+  if (spec.form != TensorForm::kMatrix) return false;
+  const format::NumberFormat f = spec.shape.number_format;
+  return has_nibbles(f) || (is_integer(f) && settings_.shifts_targets && !is_of_experts(spec.role));
 }
 
-CalibratedRounding::BothLinear CalibratedRounding::round_matrix(const PlannedTensor& tensor,
-                                                                const Both& inputs,
-                                                                const RoundingBasis& basis,
-                                                                const Shift& shift) {
-  const TensorRole role = tensor.spec.role;
-  const uint32_t layer = tensor.spec.layer;
-  BothLinear linear;
-  linear.exact.bias = weights_.bias(role, layer);
-  linear.rounded.bias = linear.exact.bias;
-  if (!is_rounded(tensor.spec.shape)) {
-    linear.exact.matrix = weights_.panels(role, layer, PanelFormat::kF32);
-    linear.rounded.matrix = linear.exact.matrix;
-    return linear;
+CalibratedRounding::Rounded& CalibratedRounding::make_rounded(const TensorSpec& spec) {
+  Rounded& rounded = found_[{spec.role, spec.layer}];
+  if (!rounded.is_there.empty()) return rounded;
+  rounded.is_there.resize(spec.n_matrices);
+  rounded.rows = places_for(spec.shape, size_t{spec.n_matrices} * spec.shape.rows);
+  return rounded;
+}
+
+void CalibratedRounding::fill_up(const PlannedTensor& tensor, Rounded* rounded) const {
+  const MatrixShape& shape = tensor.spec.shape;
+  for (uint32_t i = 0; i < tensor.spec.n_matrices; ++i) {
+    if (rounded->is_there[i]) continue;
+    const Floats weights = weights_.matrix(tensor, i);
+    put(round_plainly(pool_, tensor.spec, QuantMethod::kMse, weights.data()),
+        size_t{i} * shape.rows, shape, &rounded->rows);
+    ++rounded->sums.n_unseen;
   }
-  RoundedPart part = round_part(tensor.spec, weights_.matrix(role, layer), inputs, basis, shift);
-  keep_better(tensor.spec, &part);
-  linear.exact.matrix = std::move(part.exact);
-  linear.rounded.matrix =
-      std::move(outcomes_[{role, layer}].kept_calibrated ? part.of_calibrated : part.of_plain);
-  return linear;
 }
 
 void CalibratedRounding::round_output_layer(const PlannedTensor& tensor) {
-  if (!is_rounded(tensor.spec.shape)) return;
-  const Both inputs = normalize(TensorRole::kFinalNorm, format::kNone);
-  const RoundingBasis basis = make_basis_of(inputs, tensor.spec.shape.cols);
+  const Floats rounded = model_.finish(rounded_);
+  Inputs inputs = {rounded.data(),
+                   model_.n_rows(),
+                   n_training_,
+                   config_.model->d_model,
+                   model_.finish(exact_),
+                   {},
+                   nullptr};
+  note_difference(&inputs);
+  const RoundingBasis basis = make_basis_of(inputs);
   const Shift shift = make_shift(inputs, basis);
   RoundedPart whole;
+  whole.plain = places_for(tensor.spec.shape, tensor.spec.shape.rows);
+  whole.calibrated = whole.plain;
   for_row_parts(tensor.spec, [&](const TensorSpec& spec, size_t first) {
     const RoundedPart part =
         round_part(spec, weights_.rows(tensor, first, spec.shape.rows), inputs, basis, shift);
-    append(part.plain, &whole.plain);
-    append(part.calibrated, &whole.calibrated);
+    put(part.plain, first, spec.shape, &whole.plain);
+    put(part.calibrated, first, spec.shape, &whole.calibrated);
     whole.signal += part.signal;
     whole.plain_error += part.plain_error;
     whole.calibrated_error += part.calibrated_error;
   });
-  keep_better(tensor.spec, &whole);
+  (void)keep_better(tensor.spec, 0, whole);
 }
 
 CalibratedRounding::RoundedPart CalibratedRounding::round_part(const TensorSpec& spec,
                                                                const Floats& weights,
-                                                               const Both& inputs,
+                                                               const Inputs& inputs,
                                                                const RoundingBasis& basis,
                                                                const Shift& shift) const {
   const MatrixShape& shape = spec.shape;
+  const PanelMatrix exact =
+      to_panels(pool_, weights.data(), shape.rows, shape.cols, PanelFormat::kF32);
   RoundedPart part;
-  part.exact = to_panels(pool_, weights.data(), shape.rows, shape.cols, PanelFormat::kF32);
   part.plain = round_plainly(pool_, spec, QuantMethod::kMse, weights.data());
-  const Floats targets = targets_of(weights, part.exact, inputs, shift);
+  const Floats targets = targets_of(weights, exact, inputs, shift);
   part.calibrated =
       has_nibbles(shape.number_format)
           ? round_rows(pool_, basis, shape, scale_signs(spec), targets.data(), settings_.steps)
           : round_plainly(pool_, spec, QuantMethod::kMse, targets.data());
-  Floats wanted = held_out_outputs(inputs.exact, part.exact);
+  const float* const wanted_of = inputs.exact.empty() ? inputs.rounded : inputs.exact.data();
+  Floats wanted = held_out_outputs(inputs, wanted_of, exact);
   part.signal = sum_of_squares(wanted);
-  if (!inputs.missing.empty()) {
-    const float* missing = inputs.missing.data() + n_training_ * shape.rows;
+  if (inputs.missing != nullptr) {
+    const float* missing = inputs.missing->data() + inputs.n_training * shape.rows;
     for (size_t i = 0; i < wanted.size(); ++i) wanted[i] += missing[i];
   }
   part.of_plain = panels_of(part.plain, shape);
   part.of_calibrated = panels_of(part.calibrated, shape);
-  part.plain_error = squared_difference(wanted, held_out_outputs(inputs.rounded, part.of_plain));
-  part.calibrated_error =
-      squared_difference(wanted, held_out_outputs(inputs.rounded, part.of_calibrated));
+  const auto error_of = [&](const PanelMatrix& matrix) {
+    return squared_difference(wanted, held_out_outputs(inputs, inputs.rounded, matrix));
+  };
+  part.plain_error = error_of(part.of_plain);
+  part.calibrated_error = error_of(part.of_calibrated);
   return part;
 }
 
-void CalibratedRounding::keep_better(const TensorSpec& spec, RoundedPart* part) {
-  RoundingOutcome& outcome = outcomes_[{spec.role, spec.layer}];
-  const double divisor = part->signal > 0 ? part->signal : 1;
-  outcome.plain_error = part->plain_error / divisor;
-  outcome.calibrated_error = part->calibrated_error / divisor;
-  outcome.kept_calibrated = outcome.calibrated_error < outcome.plain_error;
-  rounded_[{spec.role, spec.layer}] =
-      std::move(outcome.kept_calibrated ? part->calibrated : part->plain);
+bool CalibratedRounding::keep_better(const TensorSpec& spec, uint32_t index,
+                                     const RoundedPart& part) {
+  Rounded& rounded = make_rounded(spec);
+  const bool is_calibrated = part.calibrated_error < part.plain_error;
+  put(is_calibrated ? part.calibrated : part.plain, size_t{index} * spec.shape.rows, spec.shape,
+      &rounded.rows);
+  rounded.is_there[index] = true;
+  rounded.sums.signal += part.signal;
+  rounded.sums.plain += part.plain_error;
+  rounded.sums.kept += std::min(part.plain_error, part.calibrated_error);
+  rounded.sums.n_calibrated += is_calibrated ? 1 : 0;
+  return is_calibrated;
 }
 
-Floats CalibratedRounding::held_out_outputs(const Floats& inputs, const PanelMatrix& matrix) const {
-  Floats out(n_held_out() * matrix.rows());
-  multiply(pool_, inputs.data() + n_training_ * matrix.cols(), n_held_out(), matrix, out.data());
+Floats CalibratedRounding::held_out_outputs(const Inputs& inputs, const float* x,
+                                            const PanelMatrix& matrix) const {
+  const size_t n = inputs.n - inputs.n_training;
+  Floats out(n * matrix.rows());
+  multiply(pool_, x + inputs.n_training * inputs.cols, n, matrix, out.data());
   return out;
 }
 

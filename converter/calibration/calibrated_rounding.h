@@ -24,18 +24,19 @@ struct RoundingSettings {
   bool shifts_targets;  // converter/calibration/target_shift.h
 };
 
-// What became of a matrix, measured on the sequences that are held out: the squared error of its
-// outputs by their squares.
+// What became of a matrix, or of those of a stack, measured on rows that are held out: the squared
+// error of the outputs by their squares.
 struct RoundingOutcome {
-  bool kept_calibrated;  // else the codes found without calibration, which were no worse
-  double plain_error;
-  double calibrated_error;
+  uint32_t n_calibrated;  // others have the codes found without calibration, which were no worse
+  uint32_t n_unseen;      // of these others, experts that too few rows came to
+  double plain_error;     // without calibration
+  double error;           // with the codes that were kept
 };
 
 class CalibratedRounding {
  public:
   // sequences: at least 8; every eighth is held out. What is passed by reference outlives this.
-  CalibratedRounding(const FloatDecoder& decoder, const PlannedWeights& weights,
+  CalibratedRounding(const Config& config, const PlannedWeights& weights,
                      const TokenSequences& sequences, const RoundingSettings& settings,
                      hosted::ThreadPool* pool);
 
@@ -43,42 +44,53 @@ class CalibratedRounding {
   // they are those that are found without calibration. Those of a layer are found when the first of
   // them is asked for, and kept until the next layer's.
   [[nodiscard]] const RoundedRows* rounded(const TensorSpec& spec);
-  // nullptr: there was no choice.
-  [[nodiscard]] const RoundingOutcome* outcome(const TensorSpec& spec) const;
+  // nullopt: there was no choice.
+  [[nodiscard]] std::optional<RoundingOutcome> outcome(const TensorSpec& spec) const;
   [[nodiscard]] uint32_t n_layers_done() const { return n_layers_done_; }
   [[nodiscard]] size_t n_held_out() const { return model_.n_rows() - n_training_; }
 
  private:
   using Key = std::pair<format::TensorRole, uint32_t>;
-  // Activations, [model_.n_rows()][width], of the float model and of the layers already rounded.
-  struct Both {
-    Floats exact;
-    Floats rounded;
-    // [model_.n_rows()][outputs]: what outputs should have besides; empty: nothing.
-    Floats missing;
-  };
-  struct BothLinear {
-    FloatLinear exact;
-    FloatLinear rounded;
-  };
-  // Rows of a matrix, rounded both ways, and their outputs' squares on held-out tokens.
-  struct RoundedPart {
-    PanelMatrix exact;
-    PanelMatrix of_plain, of_calibrated;
-    RoundedRows plain, calibrated;
+  // Squares of the outputs of held-out rows, and of their errors.
+  struct Sums {
     double signal = 0;
-    double plain_error = 0;
-    double calibrated_error = 0;
+    double plain = 0;
+    double kept = 0;
+    uint32_t n_calibrated = 0;
+    uint32_t n_unseen = 0;
+  };
+  struct Rounded {
+    RoundedRows rows;
+    std::vector<bool> is_there;  // of each matrix
+    Sums sums;
+  };
+  // What goes into matrices that share it: rows that are calibrated on, then those held out.
+  struct Inputs {
+    const float* rounded;  // [n][cols], of the layers already rounded
+    size_t n, n_training, cols;
+    Floats exact;           // [n][cols], of the float model; empty: its rows are others
+    Floats difference;      // [n_training][cols], exact less rounded
+    const Floats* missing;  // [n][outputs], what outputs should have besides; nullptr: nothing
   };
   // How the targets of matrices that share inputs are found; nothing: they are the weights.
   struct Shift {
     std::optional<TargetShift> solve;
     PanelMatrix cross;  // cross_products, where no outputs are missing
   };
+  // Rows of a matrix, rounded both ways, and what each gives.
+  struct RoundedPart {
+    PanelMatrix of_plain, of_calibrated;
+    RoundedRows plain, calibrated;
+    double signal = 0;
+    double plain_error = 0;
+    double calibrated_error = 0;
+  };
 
   // Whether calibration finds a matrix's codes: those of four bits and, where targets are shifted,
   // those of eight, which then make up for what the layers before them have changed.
-  [[nodiscard]] bool is_rounded(const MatrixShape& shape) const;
+  [[nodiscard]] bool is_rounded(const TensorSpec& spec) const;
+  [[nodiscard]] bool is_any_rounded(std::span<const LinearCall> calls) const;
+  [[nodiscard]] const TensorSpec& spec_of(const Tensor& matrix) const;
   // Both models' embedded tokens, and the codes of the embedding.
   void start();
   // What a table that is output layer too is rounded by.
@@ -87,45 +99,54 @@ class CalibratedRounding {
   [[nodiscard]] RoundedRows round_table(const TensorSpec& part, const Floats& weights,
                                         const std::optional<RoundingBasis>& basis) const;
   void run_layer(uint32_t layer);
-  [[nodiscard]] Both normalize(format::TensorRole norm, uint32_t layer) const;
+  // Both models through a mixer or a feed-forward: the float model first, whose inputs are kept.
+  void run_block(uint32_t layer, void (FloatModel::*run)(uint32_t, const Products&, Floats*));
 
-  [[nodiscard]] RoundingBasis make_basis_of(const Both& inputs, size_t cols) const;
-  [[nodiscard]] Floats training_difference(const Both& inputs, size_t cols) const;
-  [[nodiscard]] PanelMatrix cross_products(const Both& inputs, size_t cols) const;
-  [[nodiscard]] Floats missing_products(const Both& inputs, const PanelMatrix& weights) const;
+  void multiply_exactly(std::span<const LinearCall> calls, uint32_t index, const float* x,
+                        size_t n) const;
+  // Rounds matrices that share inputs, and multiplies by what they become.
+  void round_group(std::span<const LinearCall> calls, uint32_t index, const float* x, size_t n);
+  [[nodiscard]] Inputs inputs_of(const Tensor& matrix, uint32_t index, const float* x, size_t n);
+  void note_difference(Inputs* inputs) const;
+
+  [[nodiscard]] RoundingBasis make_basis_of(const Inputs& inputs) const;
+  [[nodiscard]] PanelMatrix cross_products(const Inputs& inputs) const;
+  [[nodiscard]] Floats missing_products(const Inputs& inputs, const PanelMatrix& weights) const;
   // What a matrix should be: weights, which panels are too.
   [[nodiscard]] Floats targets_of(const Floats& weights, const PanelMatrix& panels,
-                                  const Both& inputs, const Shift& shift) const;
-  // Rounds matrices that share inputs.
-  [[nodiscard]] std::vector<BothLinear> round_group(const std::vector<format::TensorRole>& roles,
-                                                    uint32_t layer, const Both& inputs);
+                                  const Inputs& inputs, const Shift& shift) const;
   // What the rounded model's residual stream lacks, before its block's multiplier.
   [[nodiscard]] Floats missing_residual() const;
+  [[nodiscard]] Shift make_shift(const Inputs& inputs, const RoundingBasis& basis) const;
   [[nodiscard]] RoundedPart round_part(const TensorSpec& spec, const Floats& weights,
-                                       const Both& inputs, const RoundingBasis& basis,
+                                       const Inputs& inputs, const RoundingBasis& basis,
                                        const Shift& shift) const;
-  [[nodiscard]] Shift make_shift(const Both& inputs, const RoundingBasis& basis) const;
-  // Notes whose error is less, and keeps those codes.
-  void keep_better(const TensorSpec& spec, RoundedPart* part);
+  // Places for a tensor's codes.
+  Rounded& make_rounded(const TensorSpec& spec);
+  // Notes whose error is less, and keeps those codes. Returns whether it is the calibrated ones'.
+  bool keep_better(const TensorSpec& spec, uint32_t index, const RoundedPart& part);
+  // Matrices that no rows came to have the codes that are found without calibration.
+  void fill_up(const PlannedTensor& tensor, Rounded* rounded) const;
   // Part by part: nothing of it comes through to other matrices, and it may be large.
   void round_output_layer(const PlannedTensor& tensor);
-  [[nodiscard]] BothLinear round_matrix(const PlannedTensor& tensor, const Both& inputs,
-                                        const RoundingBasis& basis, const Shift& shift);
   // The outputs of held-out rows.
-  [[nodiscard]] Floats held_out_outputs(const Floats& inputs, const PanelMatrix& matrix) const;
+  [[nodiscard]] Floats held_out_outputs(const Inputs& inputs, const float* x,
+                                        const PanelMatrix& matrix) const;
   [[nodiscard]] PanelMatrix panels_of(const RoundedRows& rounded, const MatrixShape& shape) const;
 
   const PlannedWeights& weights_;
   RoundingSettings settings_;
   hosted::ThreadPool* pool_;
   size_t n_training_ = 0;  // rows that are calibrated on; those held out follow
+  TokenSequences sequences_;
   FloatModel model_;
   Config config_;
   bool started_ = false;
   uint32_t n_layers_done_ = 0;
-  Both x_;  // the residual stream
-  std::map<Key, RoundedRows> rounded_;
-  std::map<Key, RoundingOutcome> outcomes_;
+  Floats exact_, rounded_;  // both models' residual streams
+  Floats missing_;          // missing_residual before the block at hand
+  std::map<std::pair<uint32_t, uint32_t>, Floats> recorded_;  // inputs of the float model
+  std::map<Key, Rounded> found_;
 };
 
 }  // namespace cria::converter

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "converter/calibration/calibration_text.h"
+#include "converter/calibration/weight_counts.h"
 #include "platforms/hosted/base/clock.h"
 
 namespace cria::converter {
@@ -23,50 +24,30 @@ std::string time_text(double seconds) {
 
 uint32_t calibration_tokens(const Config& config, const CalibrationWish& wish) {
   if (wish.n_tokens) return *wish.n_tokens;
-  return weight_count(config) > kManyWeights ? kCalibrationTokensOfMany : kCalibrationTokens;
+  return count_weights(config).all > kManyWeights ? kCalibrationTokensOfMany : kCalibrationTokens;
 }
 
-const char* not_calibrated(const Config& config) {
-  constexpr uint32_t kFlags = format::flag::kMixerNorm | format::flag::kFfnNorm |
-                              format::flag::kMixerBias | format::flag::kOutputBias |
-                              format::flag::kFfnBias | format::flag::kHeadNorms |
-                              format::flag::kGated;
-  for (const format::LayerKind& kind : config.kinds) {
-    if (kind.mixer == static_cast<uint8_t>(format::Mixer::kLatentAttention)) {
-      return "latent attention";
-    }
-    if (kind.mixer != static_cast<uint8_t>(format::Mixer::kAttention)) return "recurrences";
-    if (kind.feed_forward != static_cast<uint8_t>(format::FeedForward::kDense)) return "experts";
-    if (kind.norm != static_cast<uint8_t>(format::Norm::kRms)) return "layer norms";
-    if (kind.activation != static_cast<uint8_t>(format::Activation::kSilu)) {
-      return "activations other than silu";
-    }
-    if ((kind.flags & ~kFlags) != 0 || !has_flag(kind, format::flag::kGated)) {
-      return "variants of attention or of the feed-forward";
-    }
-  }
-  return nullptr;
-}
-
-uint64_t calibration_bytes(const Config& config, const CalibrationWish& wish) {
+uint64_t calibration_bytes(const Config& config, const CalibrationWish& wish, size_t n_threads) {
   constexpr uint64_t kProgram = 32 << 20;  // the process and buffers
-  const uint64_t n = calibration_tokens(config, wish);
+  const WeightCounts weights = count_weights(config);
+  const uint32_t n_tokens = calibration_tokens(config, wish);
+  const SelfTextWish text = self_text_wish(config, n_tokens);
+  const uint64_t n = text.n_sequences * text.n_tokens;
   const uint64_t d = config.model->d_model;
-  const format::LayerKind& layer = config.kinds.front();
-  const uint64_t q = extents::kQueries(*config.model, layer);
-  const uint64_t kv = extents::kKeys(*config.model, layer);
-  const uint64_t ff = layer.d_ff;
-  const uint64_t table = d * config.model->vocab_size;
-  const uint64_t widest = std::max({d, q, ff});
+  const FloatModel::Rooms rooms = {text.n_sequences, text.n_tokens, n, KvFormat::kF32, false};
   // While sums become a basis; and that of the narrow ones, with what targets are found by.
-  const uint64_t squares = std::max(4 * widest * widest, 5 * d * d);
-  // Residual streams and inputs of both models, and what comes of them.
-  const uint64_t rows = n * (4 * d + std::max(3 * q + 2 * kv, 3 * ff));
+  const uint64_t squares = std::max(4 * weights.widest * weights.widest, 5 * d * d);
+  // Both residual streams and their difference, a block's inputs of the float model, and how much
+  // those of a matrix differ.
+  const uint64_t rows = n * (3 * d + weights.inputs_of_block + weights.widest);
   // A matrix, its targets on their way, its values rounded both ways; and one that was before it.
-  const uint64_t matrices = 8 * d * std::max(q, ff);
-  const uint64_t rounding = kProgram + sizeof(float) * (rows + squares + matrices) + 2 * table;
+  const uint64_t matrices = 8 * weights.largest_matrix;
+  const uint64_t codes = weights.largest_layer + weights.largest_layer / 16;
+  const uint64_t rounding = kProgram + FloatModel::bytes(config, rooms, n_threads) +
+                            sizeof(float) * (rows + squares + matrices) + codes +
+                            2 * d * config.model->vocab_size;
   if (wish.file) return rounding;
-  return std::max(rounding, self_text_bytes(config, static_cast<uint32_t>(n)));
+  return std::max(rounding, kProgram + self_text_bytes(config, text, n_threads));
 }
 
 Calibration::Calibration(const CalibrationWish& wish, const Config& config,
@@ -74,14 +55,13 @@ Calibration::Calibration(const CalibrationWish& wish, const Config& config,
                          hosted::ThreadPool* pool, Progress* progress)
     : config_(config),
       progress_(progress),
-      weights_(plan, pool),
-      n_tokens_(calibration_tokens(config, wish)),
-      decoder_(config, rope, sequence_length(config, n_tokens_), pool) {
+      weights_(plan, rope, pool),
+      n_tokens_(calibration_tokens(config, wish)) {
   refuse_int4_sources(plan, "--method gptq and --calibration");
   const TokenSequences sequences =
-      calibration_text(wish.file, n_tokens_, decoder_, weights_, pool, progress);
-  rounding_.emplace(decoder_, weights_, sequences,
-                    wish.feedback ? kGptqSettings : kWeightedSettings, pool);
+      calibration_text(wish.file, n_tokens_, config, weights_, pool, progress);
+  rounding_.emplace(config, weights_, sequences, wish.feedback ? kGptqSettings : kWeightedSettings,
+                    pool);
   summary_ = {wish.file ? wish.file->filename().string() : "self",
               wish.file ? std::nullopt : std::optional(kCalibrationSeed), token_count(sequences),
               rounding_->n_held_out()};
@@ -94,8 +74,7 @@ const RoundedRows* Calibration::rounded(const TensorSpec& spec) {
 }
 
 std::optional<RoundingOutcome> Calibration::outcome(const TensorSpec& spec) const {
-  const RoundingOutcome* outcome = rounding_->outcome(spec);
-  return outcome == nullptr ? std::nullopt : std::optional(*outcome);
+  return rounding_->outcome(spec);
 }
 
 std::string Calibration::state() const {

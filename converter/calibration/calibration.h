@@ -1,5 +1,5 @@
-// A calibration from the command line's wish to the codes of each matrix: the tokens, the float
-// decoder, the rounding, and what the report says of them.
+// A calibration from the command line's wish to the codes of each matrix: the tokens, the
+// rounding, and what the report says of them.
 #pragma once
 
 #include <memory>
@@ -17,12 +17,9 @@ namespace cria::converter {
 // does not take hours.
 [[nodiscard]] uint32_t calibration_tokens(const Config& config, const CalibrationWish& wish);
 
-// What of a model's layers calibration does not compute, which knows those of a Llama with what
-// Qwen, Phi and SmolLM have besides: "experts"; nullptr: nothing.
-[[nodiscard]] const char* not_calibrated(const Config& config);
-
 // Bytes that a calibration takes besides the file being written, at most and about.
-[[nodiscard]] uint64_t calibration_bytes(const Config& config, const CalibrationWish& wish);
+[[nodiscard]] uint64_t calibration_bytes(const Config& config, const CalibrationWish& wish,
+                                         size_t n_threads);
 
 struct CalibrationSummary {
   std::string source;            // "self", or the name of the file without its folder
@@ -51,7 +48,6 @@ class Calibration {
   Progress* progress_;
   PlannedWeights weights_;
   uint32_t n_tokens_;
-  FloatDecoder decoder_;
   std::optional<CalibratedRounding> rounding_;
   CalibrationSummary summary_;
   double start_seconds_ = 0;  // of the first layer

@@ -1,112 +1,267 @@
 #include "converter/calibration/float_model.h"
 
 #include <algorithm>
-#include <utility>
+#include <exception>
+#include <numeric>
 
-#include "platforms/hosted/base/shared_loop.h"
+#include "platforms/hosted/machine/cpu.h"
+#include "runtime/blocks/blocks.h"
+#include "runtime/weights/weight_loader.h"
 
 namespace cria::converter {
 namespace {
 
 using format::TensorRole;
 
-constexpr size_t kPartRows = 1024;  // of the FFN's second input, in memory at once
+// An exception does not go through the runtime, which knows none.
+struct Asked {
+  const Products& products;
+  std::exception_ptr error;
+};
 
-}  // namespace
-
-FloatModel::FloatModel(const FloatDecoder& decoder, const PlannedWeights& weights,
-                       TokenSequences sequences, hosted::ThreadPool* pool)
-    : decoder_(decoder),
-      config_(decoder.config()),
-      weights_(weights),
-      sequences_(std::move(sequences)),
-      pool_(pool) {
-  for (const std::vector<uint32_t>& tokens : sequences_) {
-    first_rows_.push_back(positions_.size());
-    for (size_t i = 0; i < tokens.size(); ++i) positions_.push_back(i);
+Status ask(const LinearTools& tools, const float* x, std::span<const Segment> segments,
+           std::span<const LinearCall> calls) {
+  if (calls.empty()) return Status::kOk;
+  auto* const asked = static_cast<Asked*>(tools.workspace);
+  try {
+    const size_t cols = calls.front().tensor->shape.cols;
+    std::vector<LinearCall> of_segment(calls.size());
+    for (const Segment& segment : segments) {
+      for (size_t i = 0; i < calls.size(); ++i) {
+        const size_t rows = calls[i].tensor->shape.rows;
+        of_segment[i] = {calls[i].tensor, calls[i].y + segment.first_row * rows};
+      }
+      asked->products(of_segment, segment.index, x + segment.first_row * cols, segment.n_rows);
+    }
+  } catch (...) {
+    asked->error = std::current_exception();
+    return Status::kCancelled;
   }
+  return Status::kOk;
 }
 
-void FloatModel::embed(const Floats& rows, size_t first, Floats* x) const {
-  const size_t width = config_.model->d_model;
-  const size_t end = first + rows.size() / width;
-  float* to = x->data();
-  for (const std::vector<uint32_t>& tokens : sequences_) {
-    for (const uint32_t token : tokens) {
-      if (token >= first && token < end) {
-        std::copy_n(rows.data() + (token - first) * width, width, to);
-        decoder_.scale_embedding(to);
-      }
-      to += width;
+constexpr Backend kAskingBackend = {"asking", nullptr, nullptr, nullptr, ask};
+
+// What a step computes with.
+struct Scratch {
+  float* normed;
+  float* block;
+  uint8_t* blocks;
+};
+Scratch lay_out_scratch(const Config& config, const StepShape& shape, Carver* carver) {
+  return {carver->take<float>(shape.n_rows, widest_attended(config)),
+          carver->take<float>(shape.n_rows, config.model->d_model),
+          carver->take<uint8_t>(block_scratch(config, shape))};
+}
+
+// Makes caches [n_kinds] of a sequence; null where this only counts.
+void lay_out_caches(const Config& config, const FloatModel::Rooms& rooms, Carver* carver,
+                    KvCache* caches) {
+  // Layers one at a time need the state of one of each kind.
+  std::vector<uint8_t> kinds(config.kinds.size());
+  std::iota(kinds.begin(), kinds.end(), uint8_t{0});
+  Config kept = config;
+  if (!rooms.keeps_all_layers) kept.layers = kinds;
+  PlanInput input = {};
+  input.context = static_cast<uint32_t>(rooms.n_positions);
+  input.prefill_chunk = input.context;  // all rows are written before they are read
+  input.kv_format = rooms.kv_format;
+  for (size_t kind = 0; kind < kinds.size(); ++kind) {
+    if (caches != nullptr) {
+      caches[kind] = make_cache(kept, kind, input, carver);
+    } else {
+      (void)lay_out_state(kept, kind, input, carver);
     }
   }
 }
 
-Floats FloatModel::normalize(const Floats& x, TensorRole norm, uint32_t layer) const {
+// Memory that is kept, beginning as a Carver wants it.
+uint8_t* reserve(std::vector<std::unique_ptr<uint8_t[]>>* memory, uint64_t n_bytes) {
+  auto room = static_cast<size_t>(n_bytes) + format::kAlignment;
+  memory->push_back(std::make_unique_for_overwrite<uint8_t[]>(room));
+  void* begin = memory->back().get();
+  return static_cast<uint8_t*>(
+      std::align(format::kAlignment, static_cast<size_t>(n_bytes), begin, room));
+}
+
+uint64_t cache_bytes(const Config& config, const FloatModel::Rooms& rooms) {
+  Carver counting;
+  lay_out_caches(config, rooms, &counting, nullptr);
+  return counting.taken();
+}
+
+uint64_t scratch_bytes(const Config& config, const StepShape& shape) {
+  Carver counting;
+  (void)lay_out_scratch(config, shape, &counting);
+  return counting.taken();
+}
+
+StepShape shape_of(size_t n_rows, size_t n_threads) {
+  return {static_cast<uint32_t>(n_rows), static_cast<uint32_t>(n_threads)};
+}
+
+FloatModel::Rooms rooms_of(const TokenSequences& sequences) {
+  size_t longest = 0;
+  for (const std::vector<uint32_t>& tokens : sequences) longest = std::max(longest, tokens.size());
+  return {sequences.size(), longest, token_count(sequences), KvFormat::kF32, false};
+}
+
+}  // namespace
+
+std::vector<TokenRow> rows_of(const TokenSequences& sequences) {
+  std::vector<TokenRow> rows;
+  for (uint32_t sequence = 0; sequence < sequences.size(); ++sequence) {
+    uint32_t position = 0;
+    for (const uint32_t token : sequences[sequence]) rows.push_back({sequence, position++, token});
+  }
+  return rows;
+}
+
+uint64_t FloatModel::bytes(const Config& config, const Rooms& rooms, size_t n_threads) {
+  return rooms.n_sequences * cache_bytes(config, rooms) +
+         scratch_bytes(config, shape_of(rooms.n_rows, n_threads));
+}
+
+FloatModel::FloatModel(const Config& config, const PlannedWeights& weights, const Rooms& rooms,
+                       hosted::ThreadPool* pool)
+    : config_(config),
+      planned_(weights),
+      shape_(shape_of(rooms.n_rows, pool->n_threads())),
+      threads_{shape_.n_threads, pool->hook(), pool->context()} {
+  (void)select_kernels(hosted::cpu_isas(), &kernels_);
+  bind_tensors();
+  if (!rooms.keeps_all_layers) {
+    for (Layer& layer : weights_.layers) layer.state_layer = 0;
+  }
+  make_states(rooms);
+  Carver carver(reserve(&memory_, scratch_bytes(config_, shape_)));
+  const Scratch scratch = lay_out_scratch(config_, shape_, &carver);
+  normed_ = scratch.normed;
+  block_ = scratch.block;
+  scratch_ = scratch.blocks;
+}
+
+FloatModel::FloatModel(const Config& config, const PlannedWeights& weights,
+                       const TokenSequences& sequences, hosted::ThreadPool* pool)
+    : FloatModel(config, weights, rooms_of(sequences), pool) {
+  set_rows(rows_of(sequences));
+}
+
+void FloatModel::bind_tensors() {
+  Carver carver(reserve(&memory_, object_bytes(config_)));
+  lay_out_weights(config_, &carver, &weights_);
+  for (Layer& layer : weights_.layers) {
+    layer.mixer = find_mixer(layer.kind->mixer);
+    layer.feed_forward = find_feed_forward(layer.kind->feed_forward);
+  }
+  for (uint32_t i = 0; i < weights_.tensors.size(); ++i) {
+    const PlannedTensor& planned = planned_.tensors()[i];
+    const uint8_t* place = nullptr;
+    if (!planned.spec.is_matrix()) {
+      vectors_.push_back(planned_.vector(planned));
+      place = reinterpret_cast<const uint8_t*>(vectors_.back().data());
+    }
+    weights_.tensors[i] = make_tensor(planned.spec, i, place);
+    // Biases follow their matrices.
+    if (is_bias(planned.spec.role)) weights_.tensors[i - 1].bias = weights_.tensors[i].values();
+  }
+}
+
+void FloatModel::make_states(const Rooms& rooms) {
+  const size_t n_kinds = config_.kinds.size();
+  caches_.resize(rooms.n_sequences * n_kinds);
+  states_.resize(rooms.n_sequences);
+  for (size_t i = 0; i < rooms.n_sequences; ++i) {
+    KvCache* const caches = caches_.data() + i * n_kinds;
+    Carver carver(reserve(&memory_, cache_bytes(config_, rooms)));
+    lay_out_caches(config_, rooms, &carver, caches);
+    states_[i].caches = caches;
+    choose_rope_rates(*config_.model, weights_, config_.model->planned_context, &states_[i]);
+  }
+}
+
+void FloatModel::set_rows(std::span<const TokenRow> rows) {
+  rows_.clear();
+  for (const TokenRow& row : rows) {
+    rows_.push_back({&states_[row.sequence], row.position, row.token});
+  }
+  cosines_.resize(rows.size() * 2 * rope_pairs(*config_.model));
+  find_angles(step(nullptr, nullptr), cosines_.data());
+}
+
+Step FloatModel::step(void* of_backend, float* x) {
+  return {.config = config_,
+          .kernels = kernels_,
+          .threads = threads_,
+          .backend = kAskingBackend,
+          .quantized = {},
+          .of_backend = of_backend,
+          .shape = shape_,
+          .rows = rows_,
+          .x = x,
+          .normed = normed_,
+          .block = block_,
+          .cosines = cosines_.data(),
+          .scratch = scratch_};
+}
+
+void FloatModel::embed_row(size_t row, const float* of_token, Floats* x) const {
+  const size_t width = config_.model->d_model;
+  float* const to = x->data() + row * width;
+  for (size_t i = 0; i < width; ++i) to[i] = of_token[i] * config_.model->embedding_multiplier;
+  if (const Tensor* learned = weights_.find(TensorRole::kPositions)) {
+    kernels_.add_scaled(to, learned->values() + rows_[row].position * width, 1.0f, width);
+  }
+}
+
+void FloatModel::embed(const Floats& table, size_t first, Floats* x) const {
+  const size_t width = config_.model->d_model;
+  const size_t end = first + table.size() / width;
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    const size_t token = rows_[i].token;
+    if (token >= first && token < end) embed_row(i, table.data() + (token - first) * width, x);
+  }
+}
+
+template <typename Part>
+void FloatModel::run(const Products& products, Floats* x, const Part& part) {
+  Asked asked = {products, nullptr};
+  (void)part(step(&asked, x->data()));
+  if (asked.error) std::rethrow_exception(asked.error);
+}
+
+void FloatModel::mix(uint32_t layer, const Products& products, Floats* x) {
+  run(products, x, [&](const Step& s) { return cria::mix(s, weights_.layers[layer]); });
+}
+
+void FloatModel::feed_forward(uint32_t layer, const Products& products, Floats* x) {
+  run(products, x, [&](const Step& s) {
+    const Layer& of_index = weights_.layers[layer];
+    CRIA_TRY(cria::feed_forward(s, of_index));
+    finish_layer(s, of_index);
+    return Status::kOk;
+  });
+}
+
+void FloatModel::run_layer(uint32_t layer, const Products& products, Floats* x) {
+  mix(layer, products, x);
+  feed_forward(layer, products, x);
+}
+
+Floats FloatModel::finish(const Floats& x) {
   Floats y(x.size());
-  decoder_.normalize(x.data(), n_rows(), weights_.vector(norm, layer), y.data());
+  const format::ModelScalars& m = *config_.model;
+  normalize(step(nullptr, nullptr), static_cast<format::Norm>(m.final_norm), m.norm_epsilon,
+            *weights_.find(TensorRole::kFinalNorm), x.data(), y.data());
   return y;
 }
 
-Floats FloatModel::attend(uint32_t layer, const FloatLinear& q, const FloatLinear& k,
-                          const FloatLinear& v, const Floats& inputs) const {
-  const size_t q_width = decoder_.q_width();
-  const size_t kv_width = decoder_.kv_width();
-  Floats queries(n_rows() * q_width);
-  Floats keys(n_rows() * kv_width);
-  Floats values(n_rows() * kv_width);
-  q.apply(pool_, inputs.data(), n_rows(), queries.data());
-  k.apply(pool_, inputs.data(), n_rows(), keys.data());
-  v.apply(pool_, inputs.data(), n_rows(), values.data());
-  decoder_.prepare_heads(layer, weights_.vector(TensorRole::kQNorm, layer),
-                         decoder_.layer().n_query_heads, positions_, queries.data());
-  decoder_.prepare_heads(layer, weights_.vector(TensorRole::kKNorm, layer),
-                         decoder_.layer().n_key_heads, positions_, keys.data());
-  Floats out(n_rows() * q_width);
-  hosted::shared_loop(pool_, sequences_.size(), [&](size_t i, size_t) {
-    const size_t row = first_rows_[i];
-    SequenceCache cache(decoder_.layer(), sequences_[i].size(), PanelFormat::kF32);
-    decoder_.attend(layer, queries.data() + row * q_width, keys.data() + row * kv_width,
-                    values.data() + row * kv_width, sequences_[i].size(), 0, &cache,
-                    out.data() + row * q_width);
-  });
-  return out;
-}
-
-Floats FloatModel::activate(const FloatLinear& gate, const FloatLinear& up,
-                            const Floats& inputs) const {
-  const size_t width = gate.matrix.rows();
-  Floats out(n_rows() * width);
-  Floats of_up(std::min(kPartRows, n_rows()) * width);
-  for (size_t row = 0; row < n_rows(); row += kPartRows) {
-    const size_t n = std::min(kPartRows, n_rows() - row);
-    const float* x = inputs.data() + row * config_.model->d_model;
-    gate.apply(pool_, x, n, out.data() + row * width);
-    up.apply(pool_, x, n, of_up.data());
-    decoder_.activate(out.data() + row * width, of_up.data(), n * width);
+void FloatModel::finish_logits(float* logits, size_t n) const {
+  const format::ModelScalars& m = *config_.model;
+  if (m.logits_divisor != 1.0f) {
+    for (size_t i = 0; i < n; ++i) logits[i] /= m.logits_divisor;
   }
-  return out;
-}
-
-void FloatModel::add_block(const FloatLinear& linear, const Floats& inputs, Floats* x) const {
-  Floats block(x->size());
-  linear.apply(pool_, inputs.data(), n_rows(), block.data());
-  decoder_.add_residual(block.data(), n_rows(), x->data());
-}
-
-void FloatModel::run_layer(uint32_t index, const FloatLayer& layer, Floats* x) const {
-  const Floats attended =
-      attend(index, layer.q, layer.k, layer.v, normalize(*x, TensorRole::kMixerNorm, index));
-  add_block(layer.o, attended, x);
-  const Floats activated =
-      activate(layer.gate, layer.up, normalize(*x, TensorRole::kFfnNorm, index));
-  add_block(layer.down, activated, x);
-}
-
-void FloatModel::run(Floats* x) const {
-  for (uint32_t i = 0; i < config_.model->n_layers; ++i) {
-    run_layer(i, read_layer(weights_, i, PanelFormat::kF32), x);
-  }
+  if (m.logits_cap != 0) kernels_.variants.cap(logits, n, m.logits_cap);
 }
 
 }  // namespace cria::converter

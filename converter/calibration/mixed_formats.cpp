@@ -9,6 +9,7 @@
 #include "converter/calibration/format_choice.h"
 #include "converter/calibration/output_divergence.h"
 #include "converter/calibration/rounded_values.h"
+#include "converter/calibration/weight_counts.h"
 #include "converter/error.h"
 
 namespace cria::converter {
@@ -22,7 +23,6 @@ constexpr uint32_t kMostTokens = 2048;
 constexpr uint32_t kLeastTokens = 256;
 constexpr uint64_t kMostLogits = uint64_t{1} << 26;     // of the float model, all in memory
 constexpr uint64_t kMostProducts = 30'000'000'000'000;  // multiply-adds, where tokens allow
-constexpr uint64_t kMatricesOfLayer = 7;
 
 MatrixFormat wished(const MixedWish& wish, MatrixFormat f) {
   return {f.number_format == NumberFormat::kInt4 ? wish.four_bits : f.number_format, f.group_size};
@@ -65,15 +65,6 @@ MatrixSums sums_of(const Config& config, const std::vector<MatrixFormat>& format
     sums.n_weights += uint64_t{spec.n_matrices} * spec.shape.rows * spec.shape.cols;
   }
   return sums;
-}
-
-// Layers that all matrices' streams go through, and output layers.
-uint64_t variant_layers(const Config& config) {
-  const uint64_t n = config.model->n_layers;
-  return kMatricesOfLayer * n * (n + 1) / 2 + 2 * n;  // the float model's and the embedding's
-}
-uint64_t variant_count(const Config& config) {
-  return kMatricesOfLayer * config.model->n_layers + 2;
 }
 
 std::string bits_text(double bits, double (*round)(double)) {
@@ -123,48 +114,48 @@ void check_bits(const Config& config, const MixedWish& wish) {
 }
 
 uint32_t divergence_tokens(const Config& config) {
+  // A matrix's stream goes through half of the layers, on the average, and an output layer; those
+  // of the embedding and of the float model through all.
+  const WeightCounts weights = count_weights(config);
+  const uint64_t table = uint64_t{config.model->d_model} * config.model->vocab_size;
   const uint64_t products =
-      variant_layers(config) * layer_weight_count(config) +
-      variant_count(config) * config.model->d_model * config.model->vocab_size;
+      (weights.n_matrices + 4) * weights.read_in_layers / 2 + (weights.n_matrices + 2) * table;
   const uint64_t most = std::min({uint64_t{kMostTokens}, kMostLogits / config.model->vocab_size,
                                   kMostProducts / std::max<uint64_t>(products, 1)});
   return std::max(static_cast<uint32_t>(most), kLeastTokens);
 }
 
-uint64_t divergence_bytes(const Config& config, const MixedWish& wish) {
+uint64_t divergence_bytes(const Config& config, const MixedWish& wish, size_t n_threads) {
   constexpr uint64_t kProgram = 32 << 20;  // the process and buffers
-  const uint64_t n = divergence_tokens(config);
+  const WeightCounts weights = count_weights(config);
+  const SelfTextWish text = self_text_wish(config, divergence_tokens(config));
+  const uint64_t n = text.n_sequences * text.n_tokens;
   const uint64_t d = config.model->d_model;
-  const format::LayerKind& layer = config.kinds.front();
-  const uint64_t q = extents::kQueries(*config.model, layer);
-  const uint64_t kv = extents::kKeys(*config.model, layer);
-  const uint64_t ff = layer.d_ff;
   const uint64_t vocab = config.model->vocab_size;
   const uint64_t stream = sizeof(float) * n * d;
-  const uint64_t streams = std::min(variant_count(config) * stream,
+  const uint64_t streams = std::min((weights.n_matrices + 2) * stream,
                                     std::max<uint64_t>(OutputDivergence::kStreamBytes, stream));
-  const uint64_t widest = std::max({d, q, ff});
   // Rows of a table on their way, and rounded.
-  const uint64_t parts = sizeof(float) * 2 * OutputDivergence::kPartRows * widest;
-  // A layer's matrices, and one of them rounded; what comes of one stream.
-  const uint64_t weights = sizeof(float) * (layer_weight_count(config) + d * widest +
-                                            n * (3 * d + std::max(3 * q + 2 * kv, 3 * ff)));
+  const uint64_t parts =
+      sizeof(float) * 2 * OutputDivergence::kPartRows * std::max(d, weights.widest);
+  // A layer's matrices, and one of them rounded.
+  const uint64_t layer = sizeof(float) * (weights.largest_layer + weights.largest_matrix);
   const uint64_t rows = std::max<uint64_t>(OutputDivergence::kLogitBytes, 16 * vocab * 4);
   const uint64_t output = sizeof(float) * vocab * d + 2 * rows;
+  const FloatModel::Rooms rooms = {text.n_sequences, text.n_tokens, n, KvFormat::kF32, false};
   const uint64_t measuring = kProgram + parts + streams + 2 * stream + sizeof(float) * n * vocab +
-                             std::max(weights, output);
+                             FloatModel::bytes(config, rooms, n_threads) + std::max(layer, output);
   if (wish.text) return measuring;
-  return std::max(measuring, kProgram + self_text_bytes(config, static_cast<uint32_t>(n)));
+  return std::max(measuring, kProgram + self_text_bytes(config, text, n_threads));
 }
 
 FormatChoice choose_mixed_formats(const MixedWish& wish, const Config& config,
                                   std::span<const float> rope, const TensorPlan& plan,
                                   hosted::ThreadPool* pool, Progress* progress) {
   refuse_int4_sources(plan, "--bits");
-  const PlannedWeights weights(plan, pool);
-  const uint32_t n_tokens = divergence_tokens(config);
-  const FloatDecoder decoder(config, rope, sequence_length(config, n_tokens), pool);
-  TokenSequences text = calibration_text(wish.text, n_tokens, decoder, weights, pool, progress);
+  const PlannedWeights weights(plan, rope, pool);
+  const TokenSequences text =
+      calibration_text(wish.text, divergence_tokens(config), config, weights, pool, progress);
 
   FormatChoice choice;
   choice.wished_bits = wish.bits;
@@ -183,7 +174,7 @@ FormatChoice choose_mixed_formats(const MixedWish& wish, const Config& config,
     measured.push_back(spec);
   }
   size_t n_done = 0;
-  OutputDivergence output(decoder, weights, std::move(text), wish.method, pool);
+  OutputDivergence output(config, weights, text, wish.method, pool);
   const std::vector<double> found = output.measure(measured, [&](size_t done, size_t all) {
     if (n_done == 0) progress->start(all);
     progress->advance(done - n_done, "what the output suffers from each matrix");
@@ -199,13 +190,13 @@ FormatChoice choose_mixed_formats(const MixedWish& wish, const Config& config,
   std::vector<std::vector<FormatPrice>> prices;
   for (size_t k = 0; k < indices.size(); ++k) {
     most_bytes += tensor_bytes(tensor_spec(config, indices[k], choice.formats[indices[k]]));
-    const double base = rounding_error(pool, weights, measured[k], wish.method);
+    const double base = rounding_error(pool, plan.tensors[indices[k]], measured[k], wish.method);
     std::vector<FormatPrice> of_matrix;
     for (const MatrixFormat& f : formats_of(wish, indices[k])) {
       const TensorSpec spec = spec_in(config, wish, indices[k], f);
       const double error = f == format_of(measured[k].shape)
                                ? base
-                               : rounding_error(pool, weights, spec, wish.method);
+                               : rounding_error(pool, plan.tensors[indices[k]], spec, wish.method);
       // A matrix that loses nothing in the measured format loses nothing that is known of.
       of_matrix.push_back({tensor_bytes(spec), base > 0 ? found[k] * (error / base) : 0});
     }

@@ -53,7 +53,8 @@ void check_bits(const Config& config, const MixedWish& wish);
 // Tokens that are measured on: fewer for a large model, so that it does not take hours.
 [[nodiscard]] uint32_t divergence_tokens(const Config& config);
 // Bytes that measuring takes, at most and about.
-[[nodiscard]] uint64_t divergence_bytes(const Config& config, const MixedWish& wish);
+[[nodiscard]] uint64_t divergence_bytes(const Config& config, const MixedWish& wish,
+                                        size_t n_threads);
 
 // What the output suffers from a matrix, in nats a token
 // (converter/calibration/output_divergence.h).

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "converter/calibration/divergence.h"
 #include "converter/calibration/rounded_values.h"
 #include "platforms/hosted/base/shared_loop.h"
 
@@ -13,35 +14,16 @@ using format::TensorRole;
 
 constexpr size_t kLeastRows = 16;  // of logits
 
-FloatLinear FloatLayer::*linear_of(TensorRole role) {
-  switch (role) {
-    case TensorRole::kQ:
-      return &FloatLayer::q;
-    case TensorRole::kK:
-      return &FloatLayer::k;
-    case TensorRole::kV:
-      return &FloatLayer::v;
-    case TensorRole::kO:
-      return &FloatLayer::o;
-    case TensorRole::kGate:
-      return &FloatLayer::gate;
-    case TensorRole::kUp:
-      return &FloatLayer::up;
-    default:
-      return &FloatLayer::down;
-  }
-}
-
 }  // namespace
 
-OutputDivergence::OutputDivergence(const FloatDecoder& decoder, const PlannedWeights& weights,
-                                   TokenSequences sequences, QuantMethod method,
+OutputDivergence::OutputDivergence(const Config& config, const PlannedWeights& weights,
+                                   const TokenSequences& sequences, QuantMethod method,
                                    hosted::ThreadPool* pool)
     : weights_(weights),
       method_(method),
       pool_(pool),
-      model_(decoder, weights, std::move(sequences), pool),
-      config_(decoder.config()) {}
+      model_(config, weights, sequences, pool),
+      config_(config) {}
 
 std::vector<double> OutputDivergence::measure(std::span<const TensorSpec> matrices,
                                               const std::function<void(size_t, size_t)>& progress,
@@ -71,7 +53,7 @@ bool OutputDivergence::is_output_layer(const TensorSpec& spec) const {
 }
 
 Floats OutputDivergence::embed(const TensorSpec* rounded) const {
-  const PlannedTensor& tensor = *weights_.find(TensorRole::kEmbedding, format::kNone);
+  const PlannedTensor& tensor = weights_.find(TensorRole::kEmbedding);
   const size_t n_rows = tensor.spec.shape.rows;
   Floats x(model_.n_rows() * config_.model->d_model);
   for (size_t first = 0; first < n_rows; first += kPartRows) {
@@ -83,16 +65,15 @@ Floats OutputDivergence::embed(const TensorSpec* rounded) const {
   return x;
 }
 
-PanelMatrix OutputDivergence::panels(TensorRole role, uint32_t layer,
+PanelMatrix OutputDivergence::panels(const PlannedTensor& tensor, uint32_t index,
                                      const TensorSpec* rounded) const {
-  if (rounded == nullptr) return weights_.panels(role, layer, PanelFormat::kF32);
-  const PlannedTensor& tensor = *weights_.find(role, layer);
+  if (rounded == nullptr) return weights_.panels(tensor, PanelFormat::kF32, index);
   const size_t n_rows = tensor.spec.shape.rows;
   const size_t cols = tensor.spec.shape.cols;
   PanelMatrix panels(n_rows, cols, PanelFormat::kF32);
   for (size_t first = 0; first < n_rows; first += kPartRows) {
     const size_t n = std::min(kPartRows, n_rows - first);
-    Floats rows = weights_.rows(tensor, first, n);
+    Floats rows = weights_.rows(tensor, index * n_rows + first, n);
     round_values(pool_, *rounded, method_, n, rows.data());
     for (size_t i = 0; i < n; ++i) panels.set_row(first + i, rows.data() + i * cols);
   }
@@ -100,16 +81,13 @@ PanelMatrix OutputDivergence::panels(TensorRole role, uint32_t layer,
 }
 
 PanelMatrix OutputDivergence::output_layer(const TensorSpec* rounded) const {
-  const bool is_tied = has_flag(config_, format::kTiedEmbedding);
-  return panels(is_tied ? TensorRole::kEmbedding : TensorRole::kLmHead, format::kNone, rounded);
+  return panels(weights_.output_layer(), 0, rounded);
 }
 
 void OutputDivergence::find_logits(const Floats& x, const PanelMatrix& head, size_t first, size_t n,
                                    float* logits) const {
   multiply(pool_, x.data() + first * config_.model->d_model, n, head, logits);
-  if (config_.model->logits_divisor == 1.0f) return;
-  for (size_t i = 0; i < n * config_.model->vocab_size; ++i)
-    logits[i] /= config_.model->logits_divisor;
+  model_.finish_logits(logits, n * config_.model->vocab_size);
 }
 
 void OutputDivergence::run_batch(std::span<const TensorSpec> matrices,
@@ -141,29 +119,24 @@ void OutputDivergence::run_layers(std::vector<Variant>* variants,
   for (Variant& variant : *variants) {
     if (variant.spec->role == TensorRole::kEmbedding) variant.x = embed(variant.spec);
   }
+  HeldMatrices layer(weights_, PanelFormat::kF32, pool_);
   for (uint32_t i = 0; i < config_.model->n_layers; ++i) {
-    FloatLayer layer = read_layer(weights_, i, PanelFormat::kF32);
+    layer.clear();
+    layer.read_layer(i);
     for (Variant& variant : *variants) {
-      const bool begins = variant.spec->layer == i;
-      if (!begins && variant.x.empty()) continue;
-      if (begins) {
-        FloatLinear& linear = layer.*linear_of(variant.spec->role);
-        PanelMatrix matrix = panels(variant.spec->role, i, variant.spec);
-        std::swap(linear.matrix, matrix);
-        variant.x = exact;
-        model_.run_layer(i, layer, &variant.x);
-        std::swap(linear.matrix, matrix);
+      if (variant.spec->layer == i) {
+        begin(exact, &layer, &variant);
+      } else if (!variant.x.empty()) {
+        model_.run_layer(i, layer.products(), &variant.x);
       } else {
-        model_.run_layer(i, layer, &variant.x);
+        continue;
       }
       step();
     }
-    model_.run_layer(i, layer, &exact);
+    model_.run_layer(i, layer.products(), &exact);
     step();
   }
-  const auto finish = [&](Floats* x) {
-    *x = model_.normalize(*x, TensorRole::kFinalNorm, format::kNone);
-  };
+  const auto finish = [&](Floats* x) { *x = model_.finish(*x); };
   finish(&exact);
   for (Variant& variant : *variants) {
     if (variant.spec->role == TensorRole::kLmHead) {
@@ -175,6 +148,21 @@ void OutputDivergence::run_layers(std::vector<Variant>* variants,
   if (!logits_.empty()) return;
   logits_.resize(model_.n_rows() * config_.model->vocab_size);
   find_logits(exact, output_layer(nullptr), 0, model_.n_rows(), logits_.data());
+}
+
+void OutputDivergence::begin(const Floats& exact, HeldMatrices* layer, Variant* variant) {
+  const TensorSpec& spec = *variant->spec;
+  const auto tensors = weights_.tensors();
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const PlannedTensor& t) {
+    return t.spec.role == spec.role && t.spec.layer == spec.layer;
+  });
+  std::vector<PanelMatrix> matrices;
+  for (uint32_t i = 0; i < spec.n_matrices; ++i) matrices.push_back(panels(*found, i, &spec));
+  std::vector<PanelMatrix>& held = layer->of(static_cast<uint32_t>(found - tensors.begin()));
+  std::swap(held, matrices);
+  variant->x = exact;
+  model_.run_layer(spec.layer, layer->products(), &variant->x);
+  std::swap(held, matrices);
 }
 
 void OutputDivergence::compare(const PanelMatrix& head, std::span<Variant* const> variants) const {

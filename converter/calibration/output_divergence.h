@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "converter/calibration/float_model.h"
+#include "converter/calibration/held_matrices.h"
 #include "quant/quantize.h"
 
 namespace cria::converter {
@@ -15,8 +15,8 @@ namespace cria::converter {
 class OutputDivergence {
  public:
   // What is passed by reference outlives this.
-  OutputDivergence(const FloatDecoder& decoder, const PlannedWeights& weights,
-                   TokenSequences sequences, QuantMethod method, hosted::ThreadPool* pool);
+  OutputDivergence(const Config& config, const PlannedWeights& weights,
+                   const TokenSequences& sequences, QuantMethod method, hosted::ThreadPool* pool);
 
   // Bytes of the streams that go through the layers at once, at most; one always does.
   static constexpr size_t kStreamBytes = size_t{256} << 20;
@@ -44,8 +44,8 @@ class OutputDivergence {
   [[nodiscard]] bool is_output_layer(const TensorSpec& spec) const;
   // The embedded tokens; rounded: with rows of the embedding rounded to it; nullptr: none are.
   [[nodiscard]] Floats embed(const TensorSpec* rounded) const;
-  // A matrix, of floats or rounded.
-  [[nodiscard]] PanelMatrix panels(format::TensorRole role, uint32_t layer,
+  // A tensor's matrix, rounded where rounded is not null.
+  [[nodiscard]] PanelMatrix panels(const PlannedTensor& tensor, uint32_t index,
                                    const TensorSpec* rounded) const;
   [[nodiscard]] PanelMatrix output_layer(const TensorSpec* rounded) const;
   // n rows of logits from first on.
@@ -54,6 +54,8 @@ class OutputDivergence {
   void run_batch(std::span<const TensorSpec> matrices, const std::function<void()>& step,
                  double* found);
   void run_layers(std::vector<Variant>* variants, const std::function<void()>& step);
+  // A variant through the layer in which it begins: its matrix takes the place of that held.
+  void begin(const Floats& exact, HeldMatrices* layer, Variant* variant);
   // Adds up the divergences of those whose output layer is head.
   void compare(const PanelMatrix& head, std::span<Variant* const> variants) const;
 

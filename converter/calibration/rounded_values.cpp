@@ -33,17 +33,6 @@ void round_some(const TensorSpec& spec, QuantMethod method, const float* values,
   }
 }
 
-RoundedRows places_for(const MatrixShape& shape, size_t n) {
-  RoundedRows rounded;
-  rounded.codes.resize(n * padded_cols(shape));
-  if (shape.group_size == 0) {
-    rounded.row_scales.resize(n);
-  } else {
-    rounded.scales.resize(rounded.codes.size() / shape.group_size);
-  }
-  return rounded;
-}
-
 // On the calling thread.
 void round_part(const TensorSpec& spec, QuantMethod method, size_t n, float* values) {
   RoundedRows rounded = places_for(spec.shape, n);
@@ -64,6 +53,17 @@ void for_tasks(hosted::ThreadPool* pool, size_t n_rows, const Body& body) {
 
 }  // namespace
 
+RoundedRows places_for(const MatrixShape& shape, size_t n) {
+  RoundedRows rounded;
+  rounded.codes.resize(n * padded_cols(shape));
+  if (shape.group_size == 0) {
+    rounded.row_scales.resize(n);
+  } else {
+    rounded.scales.resize(rounded.codes.size() / shape.group_size);
+  }
+  return rounded;
+}
+
 RoundedRows round_plainly(hosted::ThreadPool* pool, const TensorSpec& spec, QuantMethod method,
                           const float* values) {
   RoundedRows rounded = places_for(spec.shape, spec.shape.rows);
@@ -79,10 +79,9 @@ void round_values(hosted::ThreadPool* pool, const TensorSpec& spec, QuantMethod 
   });
 }
 
-double rounding_error(hosted::ThreadPool* pool, const PlannedWeights& weights,
-                      const TensorSpec& spec, QuantMethod method) {
-  const PlannedTensor& tensor = *weights.find(spec.role, spec.layer);
-  const size_t rows = spec.shape.rows;
+double rounding_error(hosted::ThreadPool* pool, const PlannedTensor& tensor, const TensorSpec& spec,
+                      QuantMethod method) {
+  const size_t rows = size_t{spec.n_matrices} * spec.shape.rows;
   const size_t cols = spec.shape.cols;
   const size_t n_blocks = (rows + kTaskRows - 1) / kTaskRows;
   const size_t most_blocks = std::max<size_t>(1, kSampledWeights / (kTaskRows * cols));

@@ -3,11 +3,14 @@
 
 #include <cstddef>
 
-#include "converter/calibration/float_layer.h"
 #include "converter/calibration/gptq_rounding.h"
+#include "converter/tensor_plan.h"
 #include "quant/quantize.h"
 
 namespace cria::converter {
+
+// Places for n rows, all zero.
+[[nodiscard]] RoundedRows places_for(const MatrixShape& shape, size_t n);
 
 // Rows of a matrix of integers as they are rounded without calibration
 // (converter/tensor_encoder.h), shared by the pool's threads: values
@@ -20,9 +23,9 @@ namespace cria::converter {
 void round_values(hosted::ThreadPool* pool, const TensorSpec& spec, QuantMethod method, size_t n,
                   float* values);
 
-// The squared error of a matrix of integers by the weights' squares; of a large one, on rows that
-// lie evenly over it.
-[[nodiscard]] double rounding_error(hosted::ThreadPool* pool, const PlannedWeights& weights,
+// The squared error of a tensor rounded as spec says by the weights' squares; of a large one, on
+// rows that lie evenly over it.
+[[nodiscard]] double rounding_error(hosted::ThreadPool* pool, const PlannedTensor& tensor,
                                     const TensorSpec& spec, QuantMethod method);
 
 }  // namespace cria::converter

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "converter/calibration/divergence.h"
+#include "converter/calibration/held_matrices.h"
+#include "converter/calibration/weight_counts.h"
 #include "platforms/hosted/base/shared_loop.h"
 
 namespace cria::converter {
@@ -44,27 +47,22 @@ uint32_t pick(const float* probabilities, size_t n, float unit) {
   return static_cast<uint32_t>(std::max_element(probabilities, probabilities + n) - probabilities);
 }
 
+FloatModel::Rooms rooms_of(const SelfTextWish& wish) {
+  return {wish.n_sequences, wish.n_tokens, wish.n_sequences, KvFormat::kInt8, true};
+}
+
 class Writer {
  public:
-  Writer(const FloatDecoder& decoder, const PlannedWeights& weights, const SelfTextWish& wish,
+  Writer(const Config& config, const PlannedWeights& weights, const SelfTextWish& wish,
          hosted::ThreadPool* pool)
-      : decoder_(decoder),
-        config_(decoder.config()),
+      : config_(config),
         wish_(wish),
         pool_(pool),
-        embedding_(*weights.find(TensorRole::kEmbedding, format::kNone)),
-        final_norm_(weights.vector(TensorRole::kFinalNorm, format::kNone)) {
-    const bool tied = has_flag(config_, format::kTiedEmbedding);
-    output_ = weights.panels(tied ? TensorRole::kEmbedding : TensorRole::kLmHead, format::kNone,
-                             PanelFormat::kBf16);
-    for (uint32_t i = 0; i < config_.model->n_layers; ++i) {
-      layers_.push_back(read_layer(weights, i, PanelFormat::kBf16));
-    }
-    caches_.resize(config_.model->n_layers);
-    for (std::vector<SequenceCache>& caches : caches_) {
-      caches.assign(wish.n_sequences,
-                    SequenceCache(decoder.layer(), wish.n_tokens, PanelFormat::kBf16));
-    }
+        embedding_(weights.find(TensorRole::kEmbedding)),
+        model_(config, weights, rooms_of(wish), pool),
+        output_(weights.panels(weights.output_layer(), PanelFormat::kBf16)),
+        layers_(weights, PanelFormat::kBf16, pool) {
+    for (uint32_t i = 0; i < config_.model->n_layers; ++i) layers_.read_layer(i);
     for (size_t i = 0; i < wish.n_sequences; ++i) random_.emplace_back(wish.seed, i);
   }
 
@@ -96,58 +94,31 @@ class Writer {
   // The last token of each sequence goes through; sampled_ is what follows.
   void step(const TokenSequences& text, size_t position) {
     const size_t n = text.size();
-    const size_t width = config_.model->d_model;
-    x_.resize(n * width);
-    normed_.resize(n * std::max(width, decoder_.q_width()));
-    projected_.resize(n * width);
+    std::vector<TokenRow> rows;
+    for (uint32_t i = 0; i < n; ++i) {
+      rows.push_back({i, static_cast<uint32_t>(position), text[i].back()});
+    }
+    model_.set_rows(rows);
+    Floats x(n * config_.model->d_model);
+    Floats of_token(config_.model->d_model);
     std::vector<uint8_t> bytes;
     for (size_t i = 0; i < n; ++i) {
-      float* row = x_.data() + i * width;
-      embedding_.source->read_rows(text[i].back(), 1, &bytes, row);
-      decoder_.scale_embedding(row);
+      embedding_.source->read_rows(rows[i].token, 1, &bytes, of_token.data());
+      model_.embed_row(i, of_token.data(), &x);
     }
-    positions_.assign(n, position);
-    for (size_t i = 0; i < layers_.size(); ++i) run_layer(i, n);
-    decoder_.normalize(x_.data(), n, final_norm_, normed_.data());
+    for (uint32_t i = 0; i < config_.model->n_layers; ++i) {
+      model_.run_layer(i, layers_.products(), &x);
+    }
     logits_.resize(n * config_.model->vocab_size);
-    multiply(pool_, normed_.data(), n, output_, logits_.data());
+    multiply(pool_, model_.finish(x).data(), n, output_, logits_.data());
+    model_.finish_logits(logits_.data(), logits_.size());
     sample(n);
-  }
-
-  void run_layer(size_t index, size_t n) {
-    const FloatLayer& layer = layers_[index];
-    decoder_.normalize(x_.data(), n, layer.attention_norm, normed_.data());
-    q_.resize(n * decoder_.q_width());
-    k_.resize(n * decoder_.kv_width());
-    v_.resize(n * decoder_.kv_width());
-    layer.q.apply(pool_, normed_.data(), n, q_.data());
-    layer.k.apply(pool_, normed_.data(), n, k_.data());
-    layer.v.apply(pool_, normed_.data(), n, v_.data());
-    decoder_.prepare_heads(index, layer.q_norm, decoder_.layer().n_query_heads, positions_,
-                           q_.data());
-    decoder_.prepare_heads(index, layer.k_norm, decoder_.layer().n_key_heads, positions_,
-                           k_.data());
-    hosted::shared_loop(pool_, n, [&](size_t i, size_t) {
-      decoder_.attend(index, q_.data() + i * decoder_.q_width(),
-                      k_.data() + i * decoder_.kv_width(), v_.data() + i * decoder_.kv_width(), 1,
-                      positions_[i], &caches_[index][i], normed_.data() + i * decoder_.q_width());
-    });
-    layer.o.apply(pool_, normed_.data(), n, projected_.data());
-    decoder_.add_residual(projected_.data(), n, x_.data());
-    decoder_.normalize(x_.data(), n, layer.ffn_norm, normed_.data());
-    gate_.resize(n * layer.gate.matrix.rows());
-    up_.resize(gate_.size());
-    layer.gate.apply(pool_, normed_.data(), n, gate_.data());
-    layer.up.apply(pool_, normed_.data(), n, up_.data());
-    decoder_.activate(gate_.data(), up_.data(), gate_.size());
-    layer.down.apply(pool_, gate_.data(), n, projected_.data());
-    decoder_.add_residual(projected_.data(), n, x_.data());
   }
 
   void sample(size_t n) {
     sampled_.resize(n);
     const size_t vocab = config_.model->vocab_size;
-    const float factor = 1.0f / (wish_.temperature * config_.model->logits_divisor);
+    const float factor = 1.0f / wish_.temperature;
     hosted::shared_loop(pool_, n, [&](size_t i, size_t) {
       float* row = logits_.data() + i * vocab;
       for (size_t j = 0; j < vocab; ++j) row[j] *= factor;
@@ -156,27 +127,31 @@ class Writer {
     });
   }
 
-  const FloatDecoder& decoder_;
   Config config_;
   const SelfTextWish& wish_;
   hosted::ThreadPool* pool_;
   const PlannedTensor& embedding_;
-  std::vector<float> final_norm_;
+  FloatModel model_;
   PanelMatrix output_;
-  std::vector<FloatLayer> layers_;
-  std::vector<std::vector<SequenceCache>> caches_;  // [layer][sequence]
+  HeldMatrices layers_;
   std::vector<RandomNumbers> random_;
-  std::vector<size_t> positions_;
-  std::vector<float> x_, normed_, projected_, q_, k_, v_, gate_, up_, logits_;
+  Floats logits_;
   std::vector<uint32_t> sampled_;
 };
 
 }  // namespace
 
-TokenSequences write_self_text(const FloatDecoder& decoder, const PlannedWeights& weights,
+TokenSequences write_self_text(const Config& config, const PlannedWeights& weights,
                                const SelfTextWish& wish, hosted::ThreadPool* pool,
                                const std::function<void(size_t, size_t)>& progress) {
-  return Writer(decoder, weights, wish, pool).write(progress);
+  return Writer(config, weights, wish, pool).write(progress);
+}
+
+uint64_t self_text_bytes(const Config& config, const SelfTextWish& wish, size_t n_threads) {
+  const uint64_t table = uint64_t{config.model->d_model} * config.model->vocab_size;
+  return sizeof(uint16_t) * (count_weights(config).in_layers + table) +
+         sizeof(float) * wish.n_sequences * (config.model->vocab_size + 2 * config.model->d_model) +
+         FloatModel::bytes(config, rooms_of(wish), n_threads);
 }
 
 }  // namespace cria::converter

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "converter/calibration/float_decoder.h"
+#include "converter/calibration/planned_weights.h"
 #include "converter/calibration/token_sequences.h"
 
 namespace cria::converter {
@@ -19,12 +19,15 @@ struct SelfTextWish {
 };
 
 // Each sequence begins with the BOS token, or where the model has none with a random token; behind
-// an end token comes such a beginning again. Weights and the KV cache are rounded to bf16, which is
-// what they take in memory: all layers at once. The same arguments give the same tokens on every
+// an end token comes such a beginning again. Weights are rounded to bf16 and the KV cache to int8,
+// which is what they take in memory: all layers at once. The same arguments give the same tokens on every
 // machine. Calls progress(tokens done, all) now and then. Throws ProgramError.
-[[nodiscard]] TokenSequences write_self_text(const FloatDecoder& decoder,
-                                             const PlannedWeights& weights,
+[[nodiscard]] TokenSequences write_self_text(const Config& config, const PlannedWeights& weights,
                                              const SelfTextWish& wish, hosted::ThreadPool* pool,
                                              const std::function<void(size_t, size_t)>& progress);
+
+// Bytes that it takes.
+[[nodiscard]] uint64_t self_text_bytes(const Config& config, const SelfTextWish& wish,
+                                       size_t n_threads);
 
 }  // namespace cria::converter

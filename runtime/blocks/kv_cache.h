@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "quant/memory_plan.h"
+#include "runtime/weights/weights.h"
 
 namespace cria {
 
@@ -39,6 +40,15 @@ struct LayerStates {
   // Of each RoPE table, the rates by which this session's keys are turned.
   const float* rope_rates[format::kMaxRopeTables];
 };
+
+// Of a kind's layers, in memory of the carver (lay_out_state).
+[[nodiscard]] KvCache make_cache(const Config& config, size_t kind, const PlanInput& in,
+                                 Carver* carver);
+
+// A short context is turned as the model was first trained, a long one as it was stretched; one
+// session does not change over, since its keys are turned already.
+void choose_rope_rates(const format::ModelScalars& model, const Weights& weights, uint32_t context,
+                       LayerStates* states);
 
 // One token of a step: where it comes from and where its keys and values go.
 struct Row {

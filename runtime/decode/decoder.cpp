@@ -57,7 +57,8 @@ void turn_position(const format::RopeTable& table, const float* rates, uint32_t 
   }
 }
 
-// Of every RoPE table and row.
+}  // namespace
+
 void find_angles(const Step& s, float* cosines) {
   const format::ModelScalars& m = s.model();
   const size_t per_row = size_t{2} * rope_pairs(m);
@@ -72,6 +73,8 @@ void find_angles(const Step& s, float* cosines) {
     }
   });
 }
+
+namespace {
 
 void normalize(const Step& s, const Layer& layer, const Tensor& weight, const float* x, float* y) {
   normalize(s, static_cast<format::Norm>(layer.kind->norm), layer.kind->norm_epsilon, weight, x, y);
@@ -94,6 +97,8 @@ void add(const Step& s, const Layer& layer, TensorRole norm) {
                          s.model().residual_multiplier, (end - begin) * width);
   });
 }
+
+}  // namespace
 
 Status mix(const Step& s, const Layer& layer) {
   if (layer.mixer == nullptr) return Status::kOk;
@@ -120,6 +125,8 @@ void finish_layer(const Step& s, const Layer& layer) {
     for (size_t i = begin; i < end; ++i) s.x[i] *= scale->values()[0];
   });
 }
+
+namespace {
 
 // Tells the caller that n rows are through a layer, and asks whether to go on.
 Status report(cria_workspace* w, size_t n) {

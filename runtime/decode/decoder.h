@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/base/status.h"
+#include "runtime/blocks/layer_step.h"
 #include "runtime/decode/workspace.h"
 
 namespace cria {
@@ -13,5 +14,14 @@ namespace cria {
 
 // logits [n][vocab_size] of rows [first, first + n) of w->step.x.
 [[nodiscard]] Status output(cria_workspace* w, size_t first, size_t n, float* logits);
+
+// What forward does, in parts, for those who bring rows and memory of their own.
+
+// Cosines and sines of every RoPE table's angles: [rows] of each table its cosines, then its sines.
+void find_angles(const Step& s, float* cosines);
+// What a layer does to the rows, one behind the other.
+[[nodiscard]] Status mix(const Step& s, const Layer& layer);
+[[nodiscard]] Status feed_forward(const Step& s, const Layer& layer);
+void finish_layer(const Step& s, const Layer& layer);
 
 }  // namespace cria

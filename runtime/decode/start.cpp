@@ -16,36 +16,6 @@ Status plan_of(const cria_model& model, const cria_config& config, Plan* plan) {
   return plan->input.text_only || model.has_weights ? Status::kOk : Status::kNoWeights;
 }
 
-// A short context is turned as the model was first trained, a long one as it was stretched; one
-// session does not change over, since its keys are turned already.
-void choose_rope_rates(const cria_model& model, uint32_t context, LayerStates* states) {
-  const Tensor* tensor = model.weights.find(format::TensorRole::kRope);
-  const float* rates = tensor != nullptr ? tensor->values() : nullptr;
-  for (uint32_t i = 0; i < model.scalars().n_rope_tables; ++i) {
-    const format::RopeTable& table = model.scalars().rope_tables[i];
-    const bool has_two = table.original_context != 0;
-    const bool is_long = has_two && context > table.original_context;
-    states->rope_rates[i] = rates + (is_long ? table.n_pairs : 0);
-    rates += has_two ? 2 * table.n_pairs : table.n_pairs;
-  }
-}
-
-KvCache make_cache(const Config& config, size_t kind, const PlanInput& in, Carver* carver) {
-  const StateLayout layout = lay_out_state(config, kind, in, carver);
-  KvCache cache = {};
-  for (size_t i = 0; i < layout.parts.n; ++i) {
-    cache.rows[i] = layout.memory[i];
-    cache.row_bytes[i] = layout.parts.parts[i].row_bytes;
-    cache.values[i] = layout.parts.parts[i].values;
-  }
-  cache.n_parts = layout.parts.n;
-  cache.n_layers = layers_of(config, kind);
-  cache.n_heads = layout.parts.n_heads;
-  cache.n_positions = layout.n_positions;
-  cache.kv_format = in.kv_format;
-  return cache;
-}
-
 Status start(const cria_model& model, const cria_config& config, std::span<uint8_t> memory,
              cria_session** session) {
   Plan plan;
@@ -72,7 +42,7 @@ Status start(const cria_model& model, const cria_config& config, std::span<uint8
   for (size_t kind = 0; kind < n_kinds; ++kind) {
     s->states.caches[kind] = make_cache(model.config, kind, plan.input, &carver);
   }
-  choose_rope_rates(model, s->context, &s->states);
+  choose_rope_rates(m, model.weights, s->context, &s->states);
   s->first_moved = UINT32_MAX;
   s->random = Pcg32::seeded(0);
   s->n_bytes = arena.used();

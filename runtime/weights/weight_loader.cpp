@@ -5,6 +5,19 @@
 #include "runtime/loading/chunk_loader.h"
 
 namespace cria {
+
+Tensor make_tensor(const TensorSpec& spec, uint32_t number, const uint8_t* place) {
+  Tensor t = {};
+  t.shape = spec.shape;
+  t.n_matrices = spec.n_matrices;
+  t.number = number;
+  t.form = spec.form;
+  t.codes = place;
+  const bool has_scales = place != nullptr && tensor_scale_bytes(spec) != 0;
+  t.scales = has_scales ? place + tensor_code_bytes(spec) : nullptr;
+  return t;
+}
+
 namespace {
 
 // Where the tensors that stay in the file's layout lie: mapped, all of them or those that no
@@ -66,18 +79,6 @@ Status load_weights(const WeightLoading& from, const WeightPlaces& places, const
   });
   for (const Status status : results) CRIA_TRY(status);
   return Status::kOk;
-}
-
-Tensor make_tensor(const TensorSpec& spec, uint32_t number, const uint8_t* place) {
-  Tensor t = {};
-  t.shape = spec.shape;
-  t.n_matrices = spec.n_matrices;
-  t.number = number;
-  t.form = spec.form;
-  t.codes = place;
-  const bool has_scales = place != nullptr && tensor_scale_bytes(spec) != 0;
-  t.scales = has_scales ? place + tensor_code_bytes(spec) : nullptr;
-  return t;
 }
 
 // Where a tensor is used; null when the backend packs it. The first chunk says where a mapped one

@@ -21,6 +21,9 @@ struct WeightLoading {
   LoadProgress* progress;
 };
 
+// A tensor whose planes are at place; null: nowhere yet.
+[[nodiscard]] Tensor make_tensor(const TensorSpec& spec, uint32_t number, const uint8_t* place);
+
 // Makes the decoder's view, in memory that the plan has counted: layers and tensors, none of them
 // anywhere yet.
 void lay_out_weights(const Config& config, Carver* carver, Weights* weights);

@@ -29,13 +29,14 @@ THIRD_PARTY = ZSTD | XNNPACK | THREADS | CPU | JSON | COMMAND_LINE | NETWORK | T
 # and the third-party headers.
 HOSTED = {
     "base": ((), COMMAND_LINE),
-    "session": (("base",), API | CPU),
+    "machine": (("base",), API | CPU),
+    "session": (("base", "machine"), API),
     "eval": (("base", "session"), API),
     "bench": (("base", "session"), API),
     "engine": (("base", "session", "eval"), API),
     "serve": (("base", "session", "engine"), API | JSON | NETWORK),
     "library": (("base", "session"), API),
-    "cli": (("base", "session", "eval", "bench", "engine", "serve"), API | JSON | COMMAND_LINE),
+    "cli": (("base", "machine", "session", "eval", "bench", "engine", "serve"), API | JSON | COMMAND_LINE),
 }
 
 # The same of runtime; quant and the public headers are below all of them.
@@ -57,6 +58,13 @@ RUNTIME = {
 RULES = {
     "quant/": {"own": ("quant/",), "system": FREESTANDING, "third": set()},
     "converter/": {"own": ("quant/", "converter/", "platforms/hosted/base/"), "system": None, "third": ZSTD | JSON | COMMAND_LINE},
+    # The decoder, whose matrices it multiplies itself.
+    "converter/calibration/": {
+        "own": ("quant/", "converter/", "platforms/hosted/base/", "platforms/hosted/machine/",
+                *(f"runtime/{folder}/" for folder in ("base", "kernels", "weights", "backends", "blocks", "decode"))),
+        "system": None,
+        "third": set(),
+    },
     "runtime/": {"own": (), "system": FREESTANDING, "third": API},
     **{
         f"runtime/{folder}/": {

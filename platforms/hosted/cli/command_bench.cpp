@@ -11,7 +11,7 @@
 #include "platforms/hosted/bench/bench_run.h"
 #include "platforms/hosted/cli/commands.h"
 #include "platforms/hosted/cli/text_stream.h"
-#include "platforms/hosted/session/cpu.h"
+#include "platforms/hosted/machine/cpu.h"
 #include "platforms/hosted/session/model_session.h"
 #include "platforms/hosted/session/model_text.h"
 

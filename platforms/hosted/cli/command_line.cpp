@@ -15,7 +15,7 @@
 #include "platforms/hosted/cli/help_text.h"
 #include "platforms/hosted/cli/line_editor.h"
 #include "platforms/hosted/cli/sampling_table.h"
-#include "platforms/hosted/session/cpu.h"
+#include "platforms/hosted/machine/cpu.h"
 
 namespace cria::hosted {
 namespace {

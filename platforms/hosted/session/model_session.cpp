@@ -9,7 +9,7 @@
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/base/terminal.h"
-#include "platforms/hosted/session/cpu.h"
+#include "platforms/hosted/machine/cpu.h"
 #include "platforms/hosted/session/interrupt.h"
 #include "platforms/hosted/session/model_text.h"
 #include "platforms/hosted/session/status_error.h"

@@ -1,4 +1,4 @@
-#include "converter/calibration/decoder_math.h"
+#include "converter/calibration/divergence.h"
 
 #include <bit>
 #include <cmath>
@@ -57,55 +57,6 @@ CRIA_LANES_INLINE void load_at(const float* x, size_t i, size_t n, float fill, L
 
 CRIA_LANES_INLINE void store_at(const Lanes& from, size_t i, size_t n, float* x) {
   std::memcpy(x + i, &from, (i + kLanes <= n ? kLanes : n - i) * sizeof(float));
-}
-
-// Sine and cosine of x >= 0, error below 1e-13 up to 2^27.
-void sine_and_cosine(double x, double* sine, double* cosine) {
-  constexpr double kRoundMagic = 0x1.8p52;
-  constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1;
-  // pi/2 in three parts; n times the first two is exact.
-  constexpr double kHalfPi1 = 0x1.921fb5p+0;
-  constexpr double kHalfPi2 = 0x1.110b46p-26;
-  constexpr double kHalfPi3 = 0x1.1a62633145c07p-54;
-  constexpr int kTerms = 8;
-  const double shifted = x * kTwoOverPi + kRoundMagic;
-  const double n = shifted - kRoundMagic;
-  const double r = ((x - n * kHalfPi1) - n * kHalfPi2) - n * kHalfPi3;
-  // Taylor's series from the smallest term on: 1 - z/(2*3) * (1 - z/(4*5) * ...).
-  const double z = r * r;
-  double s = 1;
-  double c = 1;
-  for (int k = kTerms; k > 0; --k) {
-    s = 1 - z / (2 * k * (2 * k + 1)) * s;
-    c = 1 - z / ((2 * k - 1) * 2 * k) * c;
-  }
-  s *= r;
-  const uint64_t quadrant = std::bit_cast<uint64_t>(shifted) & 3;
-  const bool swapped = (quadrant & 1) != 0;
-  *sine = (swapped ? c : s) * (quadrant >= 2 ? -1 : 1);
-  *cosine = (swapped ? s : c) * (quadrant == 1 || quadrant == 2 ? -1 : 1);
-}
-
-CRIA_MULTIVERSION void rms_norm_in_lanes(const float* x, const float* weight, size_t n,
-                                         float epsilon, float* y) {
-  Lanes squares = {};
-  for (size_t i = 0; i < n; i += kLanes) {
-    Lanes part;
-    load_at(x, i, n, 0.0f, &part);
-    squares += part * part;
-  }
-  const float inverse = 1.0f / std::sqrt(sum_of(squares) / static_cast<float>(n) + epsilon);
-  for (size_t i = 0; i < n; ++i) y[i] = x[i] * inverse * weight[i];
-}
-
-CRIA_MULTIVERSION void silu_multiply_in_lanes(float* gate, const float* up, size_t n) {
-  for (size_t i = 0; i < n; i += kLanes) {
-    Lanes g, u, e;
-    load_at(gate, i, n, 0.0f, &g);
-    load_at(up, i, n, 0.0f, &u);
-    exp_of(-g, &e);
-    store_at(g / (1.0f + e) * u, i, n, gate);
-  }
 }
 
 CRIA_MULTIVERSION void softmax_in_lanes(float* x, size_t n) {
@@ -185,53 +136,17 @@ double log_of_one_more(double x) {
   return exponent * kLn2 + 2 * z * series;
 }
 
-CRIA_MULTIVERSION void add_scaled_in_lanes(const float* from, float factor, size_t n, float* to) {
-  for (size_t i = 0; i < n; ++i) to[i] += from[i] * factor;
-}
-
 }  // namespace
 
 // Plain functions around those with versions: some compilers give only the latter's own file a name
 // for all versions.
-void rms_norm(const float* x, const float* weight, size_t n, float epsilon, float* y) {
-  rms_norm_in_lanes(x, weight, n, epsilon, y);
-}
-void silu_multiply(float* gate, const float* up, size_t n) { silu_multiply_in_lanes(gate, up, n); }
 void softmax(float* x, size_t n) { softmax_in_lanes(x, n); }
-void add_scaled(const float* from, float factor, size_t n, float* to) {
-  add_scaled_in_lanes(from, factor, n, to);
-}
 
 double divergence(const float* p, const float* exact, const float* other, size_t n) {
   // log of the mean of exp(change), less the mean change: changes of small mean leave no
   // differences of large numbers.
   const float mean = mean_change_in_lanes(p, exact, other, n);
   return log_of_one_more(static_cast<double>(mean_growth_in_lanes(p, exact, other, n, mean)));
-}
-
-RotationTable::RotationTable(std::span<const float> frequencies, float factor, size_t n_positions)
-    : n_pairs(frequencies.size()) {
-  for (size_t position = 0; position < n_positions; ++position) {
-    for (const float frequency : frequencies) {
-      // Rounded to f32, as models are trained.
-      const float angle = static_cast<float>(position) * frequency;
-      double sine, cosine;
-      sine_and_cosine(static_cast<double>(angle), &sine, &cosine);
-      cosines.push_back(static_cast<float>(cosine) * factor);
-      sines.push_back(static_cast<float>(sine) * factor);
-    }
-  }
-}
-
-void rotate_head(const RotationTable& table, size_t position, float* head) {
-  const float* cosines = table.cosines.data() + position * table.n_pairs;
-  const float* sines = table.sines.data() + position * table.n_pairs;
-  for (size_t i = 0; i < table.n_pairs; ++i) {
-    const float a = head[i];
-    const float b = head[i + table.n_pairs];
-    head[i] = a * cosines[i] - b * sines[i];
-    head[i + table.n_pairs] = b * cosines[i] + a * sines[i];
-  }
 }
 
 }  // namespace cria::converter

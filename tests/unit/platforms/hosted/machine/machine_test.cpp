@@ -8,9 +8,9 @@
 
 #include <cria.h>
 #include "platforms/hosted/base/program_error.h"
+#include "platforms/hosted/machine/cpu.h"
+#include "platforms/hosted/machine/isas_without_proc.h"
 #include "platforms/hosted/session/arena_memory.h"
-#include "platforms/hosted/session/cpu.h"
-#include "platforms/hosted/session/isas_without_proc.h"
 #include "platforms/hosted/session/resident_memory.h"
 #include "tests/support/isa_list.h"
 

@@ -1,4 +1,4 @@
-#include "platforms/hosted/session/cpu.h"
+#include "platforms/hosted/machine/cpu.h"
 
 #include <cpuinfo.h>
 #include <sched.h>
@@ -11,8 +11,8 @@
 #include <cria.h>
 #include "platforms/hosted/base/cgroup_limits.h"
 #include "platforms/hosted/base/print_format.h"
-#include "platforms/hosted/session/fast_cores.h"
-#include "platforms/hosted/session/isas_without_proc.h"
+#include "platforms/hosted/machine/fast_cores.h"
+#include "platforms/hosted/machine/isas_without_proc.h"
 
 namespace cria::hosted {
 namespace {

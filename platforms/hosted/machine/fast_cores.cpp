@@ -1,4 +1,4 @@
-#include "platforms/hosted/session/fast_cores.h"
+#include "platforms/hosted/machine/fast_cores.h"
 
 #include <cpuinfo.h>
 
@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "platforms/hosted/session/cpu.h"
+#include "platforms/hosted/machine/cpu.h"
 
 namespace cria::hosted {
 namespace {

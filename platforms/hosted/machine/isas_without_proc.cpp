@@ -1,4 +1,4 @@
-#include "platforms/hosted/session/isas_without_proc.h"
+#include "platforms/hosted/machine/isas_without_proc.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -7,7 +7,7 @@
 #endif
 
 #include <cria.h>
-#include "platforms/hosted/session/cpu.h"
+#include "platforms/hosted/machine/cpu.h"
 
 namespace cria::hosted {
 namespace {

@@ -1,4 +1,4 @@
-#include "platforms/hosted/session/fast_cores.h"
+#include "platforms/hosted/machine/fast_cores.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

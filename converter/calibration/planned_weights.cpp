@@ -1,8 +1,7 @@
-#include "converter/calibration/float_layer.h"
+#include "converter/calibration/planned_weights.h"
 
 #include <algorithm>
 
-#include "converter/calibration/decoder_math.h"
 #include "converter/error.h"
 #include "converter/float_rows.h"
 #include "converter/tensor_names.h"
@@ -47,33 +46,25 @@ void for_parts(hosted::ThreadPool* pool, const PlannedTensor& tensor, size_t beg
 
 }  // namespace
 
-const PlannedTensor* PlannedWeights::find(TensorRole role, uint32_t layer) const {
-  for (const PlannedTensor& tensor : plan_.tensors) {
-    if (tensor.spec.role == role && tensor.spec.layer == layer) return &tensor;
-  }
-  return nullptr;
+const PlannedTensor& PlannedWeights::find(TensorRole role) const {
+  const auto is_it = [&](const PlannedTensor& tensor) {
+    return tensor.spec.role == role && tensor.spec.layer == format::kNone;
+  };
+  return *std::find_if(plan_.tensors.begin(), plan_.tensors.end(), is_it);
 }
 
-std::vector<float> PlannedWeights::vector(TensorRole role, uint32_t layer) const {
-  const PlannedTensor* tensor = find(role, layer);
-  if (tensor == nullptr) return {};
-  std::vector<float> values(tensor->spec.shape.cols);
+const PlannedTensor& PlannedWeights::output_layer() const {
+  const PlannedTensor& last = plan_.tensors.back();
+  return last.spec.role == TensorRole::kLmHead ? last : find(TensorRole::kEmbedding);
+}
+
+std::vector<float> PlannedWeights::vector(const PlannedTensor& tensor) const {
+  if (tensor.source == nullptr) return {rope_.begin(), rope_.end()};
+  std::vector<float> values(tensor.spec.shape.cols);
   std::vector<uint8_t> scratch;
-  tensor->source->read_rows(0, values.size(), &scratch, values.data());
-  check_finite(*tensor->source, values);
+  tensor.source->read_rows(0, values.size(), &scratch, values.data());
+  check_finite(*tensor.source, values);
   return values;
-}
-
-std::vector<float> PlannedWeights::bias(TensorRole matrix, uint32_t layer) const {
-  const PlannedTensor* next = find(matrix, layer) + 1;
-  const bool is_its = next != plan_.tensors.data() + plan_.tensors.size() &&
-                      next->spec.role != matrix && without_bias(next->spec.role) == matrix;
-  return is_its ? vector(next->spec.role, layer) : std::vector<float>();
-}
-
-std::vector<float> PlannedWeights::matrix(TensorRole role, uint32_t layer) const {
-  const PlannedTensor& tensor = *find(role, layer);
-  return rows(tensor, 0, tensor.spec.shape.rows);
 }
 
 std::vector<float> PlannedWeights::rows(const PlannedTensor& tensor, size_t first, size_t n) const {
@@ -85,12 +76,19 @@ std::vector<float> PlannedWeights::rows(const PlannedTensor& tensor, size_t firs
   return values;
 }
 
-PanelMatrix PlannedWeights::panels(TensorRole role, uint32_t layer, PanelFormat format) const {
-  const PlannedTensor& tensor = *find(role, layer);
+std::vector<float> PlannedWeights::matrix(const PlannedTensor& tensor, uint32_t index) const {
+  const size_t n = tensor.spec.shape.rows;
+  return rows(tensor, index * n, n);
+}
+
+PanelMatrix PlannedWeights::panels(const PlannedTensor& tensor, PanelFormat format,
+                                   uint32_t index) const {
+  const size_t n_rows = tensor.spec.shape.rows;
   const size_t cols = tensor.spec.shape.cols;
-  PanelMatrix panels(tensor.spec.shape.rows, cols, format);
-  for_parts(pool_, tensor, 0, panels.rows(), [&](size_t first, size_t n, const float* rows) {
-    for (size_t i = 0; i < n; ++i) panels.set_row(first + i, rows + i * cols);
+  PanelMatrix panels(n_rows, cols, format);
+  const size_t begin = index * n_rows;
+  for_parts(pool_, tensor, begin, begin + n_rows, [&](size_t first, size_t n, const float* rows) {
+    for (size_t i = 0; i < n; ++i) panels.set_row(first - begin + i, rows + i * cols);
   });
   return panels;
 }
@@ -103,29 +101,6 @@ PanelMatrix to_panels(hosted::ThreadPool* pool, const float* values, size_t rows
     for (size_t i = task * kTaskRows; i < end; ++i) panels.set_row(i, values + i * cols);
   });
   return panels;
-}
-
-void FloatLinear::apply(hosted::ThreadPool* pool, const float* x, size_t n, float* y) const {
-  multiply(pool, x, n, matrix, y);
-  if (bias.empty()) return;
-  for (size_t i = 0; i < n; ++i) add_scaled(bias.data(), 1.0f, bias.size(), y + i * bias.size());
-}
-
-FloatLayer read_layer(const PlannedWeights& weights, uint32_t layer, PanelFormat format) {
-  const auto linear = [&](TensorRole matrix) {
-    return FloatLinear{weights.panels(matrix, layer, format), weights.bias(matrix, layer)};
-  };
-  return {weights.vector(TensorRole::kMixerNorm, layer),
-          weights.vector(TensorRole::kQNorm, layer),
-          weights.vector(TensorRole::kKNorm, layer),
-          weights.vector(TensorRole::kFfnNorm, layer),
-          linear(TensorRole::kQ),
-          linear(TensorRole::kK),
-          linear(TensorRole::kV),
-          linear(TensorRole::kO),
-          linear(TensorRole::kGate),
-          linear(TensorRole::kUp),
-          linear(TensorRole::kDown)};
 }
 
 }  // namespace cria::converter

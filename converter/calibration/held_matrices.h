@@ -1,0 +1,34 @@
+// Matrices of one layer or of several, as panels.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "converter/calibration/float_model.h"
+
+namespace cria::converter {
+
+class HeldMatrices {
+ public:
+  // What is passed outlives this.
+  HeldMatrices(const PlannedWeights& weights, PanelFormat format, hosted::ThreadPool* pool)
+      : weights_(weights), format_(format), pool_(pool) {}
+
+  // Reads those of a layer, besides what is held. Throws ProgramError.
+  void read_layer(uint32_t layer);
+  void clear() { held_.clear(); }
+
+  // A tensor's, by its place; of a stack one each.
+  [[nodiscard]] std::vector<PanelMatrix>& of(uint32_t number) { return held_.at(number); }
+  // Multiplies by what is held.
+  [[nodiscard]] Products products();
+
+ private:
+  const PlannedWeights& weights_;
+  PanelFormat format_;
+  hosted::ThreadPool* pool_;
+  std::map<uint32_t, std::vector<PanelMatrix>> held_;
+};
+
+}  // namespace cria::converter

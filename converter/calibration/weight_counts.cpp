@@ -1,0 +1,68 @@
+#include "converter/calibration/weight_counts.h"
+
+#include <algorithm>
+
+#include "quant/model_layout.h"
+
+namespace cria::converter {
+namespace {
+
+using format::TensorRole;
+
+// Columns of inputs that matrices of a layer do not share with others: those of the block's input
+// are shared.
+struct Inputs {
+  uint64_t of_mixer = 0;
+  uint64_t of_feed_forward = 0;
+};
+
+bool is_of_feed_forward(TensorRole role) {
+  return role == TensorRole::kDown || role == TensorRole::kGate || role == TensorRole::kUp;
+}
+
+}  // namespace
+
+bool is_of_experts(TensorRole role) {
+  return role == TensorRole::kExpertGate || role == TensorRole::kExpertUp ||
+         role == TensorRole::kExpertDown;
+}
+
+WeightCounts count_weights(const Config& config) {
+  WeightCounts counts;
+  uint32_t layer = 0;
+  uint64_t of_layer = 0;
+  Inputs inputs;
+  TensorWalk walk(config);
+  for (TensorSpec spec; walk.next({format::NumberFormat::kF32, 0}, &spec);) {
+    if (!spec.is_matrix()) continue;
+    const uint64_t of_matrix = uint64_t{spec.shape.rows} * spec.shape.cols;
+    const uint64_t n = of_matrix * spec.n_matrices;
+    counts.all += n;
+    if (spec.layer == format::kNone) continue;
+    if (spec.layer != layer) {
+      layer = spec.layer;
+      of_layer = 0;
+      inputs = {};
+    }
+    of_layer += n;
+    counts.in_layers += n;
+    counts.read_in_layers +=
+        is_of_experts(spec.role) ? of_matrix * config.kinds[spec.kind].n_chosen : n;
+    ++counts.n_matrices;
+    counts.largest_layer = std::max(counts.largest_layer, of_layer);
+    counts.largest_matrix = std::max(counts.largest_matrix, of_matrix);
+    counts.widest = std::max<uint64_t>(counts.widest, spec.shape.cols);
+    const bool shares = spec.n_matrices == 1 && spec.shape.cols == config.model->d_model &&
+                        spec.role != TensorRole::kO && spec.role != TensorRole::kDown;
+    if (!shares && !is_of_experts(spec.role)) {
+      (is_of_feed_forward(spec.role) ? inputs.of_feed_forward : inputs.of_mixer) +=
+          uint64_t{spec.n_matrices} * spec.shape.cols;
+    }
+    counts.inputs_of_block =
+        std::max(counts.inputs_of_block,
+                 config.model->d_model + std::max(inputs.of_mixer, inputs.of_feed_forward));
+  }
+  return counts;
+}
+
+}  // namespace cria::converter
