@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Models with experts: plans before and behind a conversion, quantized stacks, what is refused."""
+"""Models with experts: plans before and behind a conversion, quantized stacks, calibration, what is refused."""
 import json
 import math
 import os
@@ -16,6 +16,7 @@ from cria_cli import BIN, DONE, PATIENCE_S, USAGE, cria
 
 sys.path.insert(0, str(cli.SOURCE / "tests/tools"))
 import make_random_checkpoint  # noqa: E402
+from cria_reader.model_file import ModelFile  # noqa: E402
 
 # Wide enough for experts to be what a step's scratch is for.
 SHAPE = ("--d-model", "64", "--layers", "2", "--heads", "4", "--kv-heads", "2", "--ffn", "160", "--vocab", "128", "--context", "160",
@@ -161,17 +162,69 @@ class Info(unittest.TestCase):
         self.assertEqual((tied["n_active_parameters"], tied["active_bytes"]), (tied["n_parameters"], tied["weight_bytes"]))
 
 
-class Refusals(unittest.TestCase):
-    def test_calibration_is_refused_with_its_reason(self):
-        ids = cli.folder() / "ids.txt"
-        ids.write_text("1 2 3\n")
-        for option, wish in (("--bits", ["--bits", "5"]), ("--method gptq", ["--method", "gptq"]), ("--calibration", ["--calibration", ids])):
-            for rest in (["--plan"], ["-o", cli.folder() / "refused.cria"]):
-                done = convert(checkpoint("mixtral"), *wish, *rest)
-                self.assertEqual((done.returncode, done.stdout), (USAGE, ""))
-                self.assertRegex(done.stderr, rf"\Acria-convert: error: {option}: calibration does not compute experts yet[^\n]+\n\Z")
-        self.assertFalse((cli.folder() / "refused.cria").exists())
+class Calibrated(unittest.TestCase):
+    def rounded(self, *options, name="mixtral"):
+        """A model of a reference, and what its report says of matrices that had a choice."""
+        report = cli.folder() / f"{name}-{len(list(cli.folder().iterdir()))}.json"
+        path = cli.converted(REFERENCE / name, "--no-tokenizer", "--report", str(report), *options)
+        tensors = json.loads(report.read_text("utf-8"))["tensors"]
+        return path, {tensor["name"]: tensor["rounding"] for tensor in tensors if "rounding" in tensor}
 
+    @unittest.skipUnless(REFERENCE.is_dir(), "no $CRIA_SHARED/reference")
+    def test_outputs_are_nearer_to_those_of_the_floats(self):
+        # These models are random: their inputs are as good as independent, which leaves calibration little.
+        for name, share in (*((name, 0.9) for name in FOLDERS), ("deepseek-v2-lite", 0.9), ("gpt2", 0.5)):
+            with self.subTest(name):
+                _, outcomes = self.rounded("--method", "gptq", "--calibration-tokens", "4096", name=name)
+                stacks = {tensor: outcome for tensor, outcome in outcomes.items() if re.search("expert_|key_up|value_up", tensor)}
+                self.assertEqual(stacks, {tensor: outcome for tensor, outcome in outcomes.items() if isinstance(outcome["kept"], dict)})
+                counted = [outcome for tensor, outcome in stacks.items() if "expert_" in tensor] or outcomes.values()
+                before, after = (statistics.mean(outcome[key] for outcome in counted) for key in ("error_before", "error"))
+                print(f"{name}: outputs {before:.4f} to {after:.4f}")
+                self.assertLess(after, share * before)
+
+    @unittest.skipUnless(REFERENCE.is_dir(), "no $CRIA_SHARED/reference")
+    def test_two_threads_write_what_one_does(self):
+        for name in ("qwen2-moe", "deepseek-v2", "gpt2"):
+            files = [cli.converted(REFERENCE / name, "--no-tokenizer", "--method", "gptq", "--calibration-tokens", "1024", "--threads", n)
+                     for n in ("1", "2", "3")]
+            self.assertEqual(len({Path(file).read_bytes() for file in files}), 1)
+
+    @unittest.skipUnless(REFERENCE.is_dir(), "no $CRIA_SHARED/reference")
+    def test_experts_that_too_few_rows_come_to_are_rounded_as_without(self):
+        ids = cli.folder() / "few.txt"
+        ids.write_text("1 2 3\n" * 8)
+        few, outcomes = self.rounded("--method", "gptq", "--calibration", str(ids))
+        stacks = {name: outcome for name, outcome in outcomes.items() if "expert_" in name}
+        self.assertEqual(len(stacks), 6)
+        for outcome in stacks.values():
+            n = outcome["too_few_rows"]
+            self.assertEqual((outcome["kept"], outcome["error"]), ({"gptq": 0, "mse": n}, 0))
+        self.assertEqual({t: planes(few, t) for t in stacks},
+                         {t: planes(cli.converted(REFERENCE / "mixtral", "--no-tokenizer"), t) for t in stacks})
+
+    def test_bits_are_shared_out(self):
+        report = cli.folder() / "bits.json"
+        cli.converted(checkpoint("qwen2_moe"), "--no-tokenizer", "--bits", "5", "--report", str(report))
+        told = json.loads(report.read_text("utf-8"))
+        self.assertLessEqual(told["bits"]["reached"], 5)
+        self.assertGreater(told["bits"]["reached"], 4.8)
+        divergences = {t["name"]: t["divergence"] for t in told["tensors"] if "divergence" in t}
+        self.assertEqual(sum("expert_" in name for name in divergences), 6)
+        self.assertTrue(all(d["measured"] > 0 for d in divergences.values()), divergences)
+
+    def test_a_plan_says_what_it_takes(self):
+        for wish in (["--bits", "5"], ["--method", "gptq"]):
+            self.assertRegex(convert(checkpoint("mixtral"), *wish, "--plan").stdout, r"memory to calibrate it, about: \d+ MB\n")
+
+
+def planes(path, name):
+    """The bytes of a tensor of a file."""
+    file = ModelFile(Path(path).read_bytes())
+    return file.planes(file.tensors[name])
+
+
+class Refusals(unittest.TestCase):
     def test_a_matrix_that_a_model_does_not_have_is_named(self):
         done = convert(checkpoint("mixtral"), "--plan", "--weights-of", "gate=int8")
         self.assertEqual(done.returncode, USAGE)

@@ -25,11 +25,9 @@ inline constexpr const char* kReferenceCheckpoints[] = {
     "bias",     "gqa-llama3-bf16-sharded", "granite",   "mha-tied-f32",
     "mqa-f16",  "mistral-sliding-window",  "odd-sizes", "rope-linear",
     "rope-yarn"};
-inline constexpr const char* kReferenceArchitectures[] = {"granite4", "phi3", "qwen2", "qwen3",
-                                                          "smollm3"};
-// Those besides that calibration's decoder does not compute.
-inline constexpr const char* kFurtherArchitectures[] = {
-    "deepseek-v2", "deepseek-v2-lite", "deepseek-v3", "gpt2",      "granite-moe",
-    "mixtral",     "mixtral-swa",      "olmoe",       "qwen2-moe", "qwen3-moe"};
+inline constexpr const char* kReferenceArchitectures[] = {
+    "deepseek-v2", "deepseek-v2-lite", "deepseek-v3", "gpt2",  "granite-moe",
+    "granite4",    "mixtral",          "mixtral-swa", "olmoe", "phi3",
+    "qwen2",       "qwen2-moe",        "qwen3",       "qwen3-moe", "smollm3"};
 
 }  // namespace cria::test

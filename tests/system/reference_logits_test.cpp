@@ -60,19 +60,10 @@ TEST_P(ReferenceLogits, OfAllNineCheckpointsAreThoseOfTransformers) {
   }
 }
 
-TEST_P(ReferenceLogits, OfTheArchitecturesNearLlamaAreThoseOfTransformers) {
+TEST_P(ReferenceLogits, OfTheArchitecturesAreThoseOfTransformers) {
   const auto reference = test::reference_folder();
   if (!reference) GTEST_SKIP() << "no $CRIA_SHARED/reference";
   for (const char* name : test::kReferenceArchitectures) {
-    SCOPED_TRACE(name);
-    compare_with_reference(*reference / "architectures" / name, GetParam());
-  }
-}
-
-TEST_P(ReferenceLogits, OfFurtherArchitecturesAreThoseOfTransformers) {
-  const auto reference = test::reference_folder();
-  if (!reference) GTEST_SKIP() << "no $CRIA_SHARED/reference";
-  for (const char* name : test::kFurtherArchitectures) {
     SCOPED_TRACE(name);
     compare_with_reference(*reference / "architectures" / name, GetParam());
   }

@@ -1,5 +1,4 @@
-// The float decoder of calibration: its functions, and its logits against Hugging Face
-// transformers.
+// The float model of calibration: its logits against those of transformers, and its text.
 #include "converter/calibration/float_model.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +8,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "converter/calibration/divergence.h"
 #include "converter/calibration/self_text.h"
 #include "tests/support/folders.h"
 #include "tests/support/max_or_nan.h"
@@ -89,23 +89,15 @@ TEST(FloatModel, LayersOfSeveralKindsAreComputedByTheirKinds) {
   checkpoint.config["sliding_window"] = "3";
   const std::vector<uint32_t> tokens = {1, 5, 9, 30, 2, 41, 17};
   hosted::ThreadPool pool(1, hosted::FewerThreads::kAreTaken);
-  // The residual stream before the first layer and behind each.
+  // The residual stream behind each layer.
   const auto streams = [&](const char* rope, const char* types) {
     checkpoint.config["no_rope_layers"] = rope;
     checkpoint.config["layer_types"] = types;
     checkpoint.write(folder / "model");
     const Opened opened(folder / "model");
-    const PlannedWeights weights(opened.plan, &pool);
-    const FloatDecoder decoder(opened.config, opened.imported.rope, tokens.size(), &pool);
-    const FloatModel model(decoder, weights, {tokens}, &pool);
-    Floats x(model.n_rows() * opened.config.model->d_model);
-    model.embed(weights.matrix(format::TensorRole::kEmbedding, format::kNone), 0, &x);
-    std::vector<Floats> found;
-    for (uint32_t i = 0; i < 2; ++i) {
-      model.run_layer(i, read_layer(weights, i, PanelFormat::kF32), &x);
-      found.push_back(x);
-    }
-    return found;
+    const PlannedWeights weights(opened.plan, opened.imported.rope, &pool);
+    FloatModel model(opened.config, weights, {tokens}, &pool);
+    return test::behind_layers(opened, weights, &model, &pool);
   };
   constexpr const char* kFull = R"("full_attention")";
   constexpr const char* kSliding = R"("sliding_attention")";
@@ -133,14 +125,6 @@ TEST(FloatModel, LayersOfSeveralKindsAreComputedByTheirKinds) {
 TEST(FloatModel, FunctionsAreThoseOfTheirNames) {
   std::vector<float> x;
   for (float value = -90; value < 90; value += 0.73f) x.push_back(value);
-  const std::vector<float> up(x.size(), 2.0f);
-  std::vector<float> gate = x;
-  silu_multiply(gate.data(), up.data(), gate.size());
-  for (size_t i = 0; i < x.size(); ++i) {
-    const double value = static_cast<double>(x[i]);
-    const double want = 2 * value / (1 + std::exp(-value));
-    EXPECT_NEAR(static_cast<double>(gate[i]), want, 1e-6 * std::fabs(want) + 1e-30) << value;
-  }
   std::vector<float> shares = x;
   softmax(shares.data(), shares.size());
   double total = 0;
@@ -170,23 +154,12 @@ TEST(FloatModel, FunctionsAreThoseOfTheirNames) {
     EXPECT_GT(want, 0);
   }
   EXPECT_EQ(divergence(shares.data(), x.data(), x.data(), x.size()), 0);
-  const RotationTable table(std::vector<float>{1.0f, 0.37f, 1e-4f}, 1.5f, 4000);
-  for (size_t position = 0; position < 4000; ++position) {
-    for (size_t i = 0; i < 3; ++i) {
-      const float frequency = i == 0 ? 1.0f : i == 1 ? 0.37f : 1e-4f;
-      const auto angle = static_cast<double>(static_cast<float>(position) * frequency);
-      EXPECT_NEAR(static_cast<double>(table.cosines[position * 3 + i]), 1.5 * std::cos(angle),
-                  2e-7);
-      EXPECT_NEAR(static_cast<double>(table.sines[position * 3 + i]), 1.5 * std::sin(angle), 2e-7);
-    }
-  }
 }
 
 TokenSequences self_text(const Opened& opened, const SelfTextWish& wish, size_t n_threads) {
   hosted::ThreadPool pool(n_threads, hosted::FewerThreads::kAreTaken);
-  const PlannedWeights weights(opened.plan, &pool);
-  const FloatDecoder decoder(opened.config, opened.imported.rope, wish.n_tokens, &pool);
-  return write_self_text(decoder, weights, wish, &pool, [](size_t, size_t) {});
+  const PlannedWeights weights(opened.plan, opened.imported.rope, &pool);
+  return write_self_text(opened.config, weights, wish, &pool, [](size_t, size_t) {});
 }
 
 TEST(FloatModel, WritesTheSameTextForASeedOnAnyNumberOfThreads) {

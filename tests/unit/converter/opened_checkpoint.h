@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "converter/calibration/float_model.h"
+#include "converter/calibration/held_matrices.h"
 #include "converter/checkpoint.h"
 #include "converter/config_import.h"
 
@@ -39,26 +39,32 @@ struct Opened {
   TensorPlan plan;
 };
 
+// The residual stream behind each layer.
+inline std::vector<Floats> behind_layers(const Opened& opened, const PlannedWeights& weights,
+                                         FloatModel* model, hosted::ThreadPool* pool) {
+  Floats x(model->n_rows() * opened.config.model->d_model);
+  model->embed(weights.matrix(weights.find(format::TensorRole::kEmbedding)), 0, &x);
+  std::vector<Floats> found;
+  for (uint32_t i = 0; i < opened.config.model->n_layers; ++i) {
+    HeldMatrices layer(weights, PanelFormat::kF32, pool);
+    layer.read_layer(i);
+    model->run_layer(i, layer.products(), &x);
+    found.push_back(x);
+  }
+  return found;
+}
+
 inline std::vector<float> logits_of(const Opened& opened, const TokenSequences& sequences,
                                     size_t n_threads) {
-  const Config& config = opened.config;
   hosted::ThreadPool pool(n_threads, hosted::FewerThreads::kAreTaken);
-  const PlannedWeights weights(opened.plan, &pool);
-  size_t longest = 0;
-  for (const std::vector<uint32_t>& tokens : sequences) longest = std::max(longest, tokens.size());
-  const FloatDecoder decoder(config, opened.imported.rope, longest, &pool);
-  const FloatModel model(decoder, weights, sequences, &pool);
-  Floats x(model.n_rows() * config.model->d_model);
-  model.embed(weights.matrix(format::TensorRole::kEmbedding, format::kNone), 0, &x);
-  model.run(&x);
-  x = model.normalize(x, format::TensorRole::kFinalNorm, format::kNone);
-  const bool tied = has_flag(config, format::kTiedEmbedding);
-  const PanelMatrix head =
-      weights.panels(tied ? format::TensorRole::kEmbedding : format::TensorRole::kLmHead,
-                     format::kNone, PanelFormat::kF32);
-  std::vector<float> logits(model.n_rows() * config.model->vocab_size);
+  const PlannedWeights weights(opened.plan, opened.imported.rope, &pool);
+  FloatModel model(opened.config, weights, sequences, &pool);
+  Floats x = behind_layers(opened, weights, &model, &pool).back();
+  x = model.finish(x);
+  const PanelMatrix head = weights.panels(weights.output_layer(), PanelFormat::kF32);
+  std::vector<float> logits(model.n_rows() * opened.config.model->vocab_size);
   multiply(&pool, x.data(), model.n_rows(), head, logits.data());
-  for (float& value : logits) value /= config.model->logits_divisor;
+  model.finish_logits(logits.data(), logits.size());
   return logits;
 }
 

@@ -49,11 +49,8 @@ struct Measure {
 std::vector<double> measure(const Opened& opened, const TokenSequences& text,
                             const std::vector<TensorSpec>& matrices, const Measure& how = {}) {
   hosted::ThreadPool pool(how.n_threads, hosted::FewerThreads::kAreTaken);
-  const PlannedWeights weights(opened.plan, &pool);
-  size_t longest = 0;
-  for (const std::vector<uint32_t>& tokens : text) longest = std::max(longest, tokens.size());
-  const FloatDecoder decoder(opened.config, opened.imported.rope, longest, &pool);
-  OutputDivergence output(decoder, weights, text, QuantMethod::kMse, &pool);
+  const PlannedWeights weights(opened.plan, opened.imported.rope, &pool);
+  OutputDivergence output(opened.config, weights, text, QuantMethod::kMse, &pool);
   size_t last = 0;
   size_t all = 0;
   std::vector<double> found = output.measure(
@@ -210,14 +207,16 @@ TEST(OutputDivergence, BitsDependOnNeitherThreadsNorWhatElseIsMeasured) {
 void compare_scaled(const std::filesystem::path& path, const char* name) {
   const Opened opened(path);
   hosted::ThreadPool pool(2, hosted::FewerThreads::kAreTaken);
-  const PlannedWeights weights(opened.plan, &pool);
-  const Config& config = opened.config;
-  const uint32_t n_tokens = 1024;
-  const FloatDecoder decoder(config, opened.imported.rope, sequence_length(config, n_tokens),
-                             &pool);
+  const PlannedWeights weights(opened.plan, opened.imported.rope, &pool);
   Progress quiet(Verbosity::kQuiet);
   const TokenSequences text =
-      calibration_text(std::nullopt, n_tokens, decoder, weights, &pool, &quiet);
+      calibration_text(std::nullopt, 1024, opened.config, weights, &pool, &quiet);
+  const auto tensor_of = [&](const TensorSpec& spec) -> const PlannedTensor& {
+    return *std::find_if(opened.plan.tensors.begin(), opened.plan.tensors.end(),
+                         [&](const PlannedTensor& tensor) {
+                           return tensor.spec.role == spec.role && tensor.spec.layer == spec.layer;
+                         });
+  };
   const std::vector<TensorSpec> base = matrices_of(opened, kMeasuredFormat);
   const std::vector<double> measured = measure(opened, text, base);
   for (const MatrixFormat& f : kMixedFormats) {
@@ -228,8 +227,8 @@ void compare_scaled(const std::filesystem::path& path, const char* name) {
     double most = 0;
     for (size_t i = 0; i < matrices.size(); ++i) {
       const double scaled = measured[i] *
-                            rounding_error(&pool, weights, matrices[i], QuantMethod::kMse) /
-                            rounding_error(&pool, weights, base[i], QuantMethod::kMse);
+                            rounding_error(&pool, tensor_of(matrices[i]), matrices[i], QuantMethod::kMse) /
+                            rounding_error(&pool, tensor_of(base[i]), base[i], QuantMethod::kMse);
       const double ratio = scaled / direct[i];
       least = std::min(least, ratio);
       most = std::max(most, ratio);
