@@ -245,7 +245,7 @@ bool CalibratedRounding::is_any_rounded(std::span<const LinearCall> calls) const
 CalibratedRounding::Inputs CalibratedRounding::inputs_of(const Tensor& matrix, uint32_t index,
                                                          const float* x, size_t n) {
   const TensorSpec& spec = spec_of(matrix);
-  Inputs inputs = {x, n, n_training_, matrix.shape.cols, {}, {}, nullptr};
+  Inputs inputs = {x, n, n_training_, matrix.shape.cols, {}, nullptr};
   const auto recorded = recorded_.find({matrix.number, index});
   if (recorded == recorded_.end()) {
     // An expert's rows stand in order, too.
@@ -257,15 +257,14 @@ CalibratedRounding::Inputs CalibratedRounding::inputs_of(const Tensor& matrix, u
   if (settings_.shifts_targets && is_added(spec.role, config_.kind_of(spec.layer))) {
     inputs.missing = &missing_;
   }
-  note_difference(&inputs);
+  subtract_rounded(&inputs);
   return inputs;
 }
 
-void CalibratedRounding::note_difference(Inputs* inputs) const {
+void CalibratedRounding::subtract_rounded(Inputs* inputs) const {
   if (!settings_.shifts_targets) return;
-  inputs->difference.resize(inputs->n_training * inputs->cols);
-  for (size_t i = 0; i < inputs->difference.size(); ++i) {
-    inputs->difference[i] = inputs->exact[i] - inputs->rounded[i];
+  for (size_t i = 0; i < inputs->n_training * inputs->cols; ++i) {
+    inputs->exact[i] -= inputs->rounded[i];
   }
 }
 
@@ -282,7 +281,7 @@ RoundingBasis CalibratedRounding::make_basis_of(const Inputs& inputs) const {
 PanelMatrix CalibratedRounding::cross_products(const Inputs& inputs) const {
   const size_t cols = inputs.cols;
   Floats sums(cols * cols);
-  add_products(pool_, inputs.difference.data(), cols, inputs.rounded, cols, inputs.n_training,
+  add_products(pool_, inputs.exact.data(), cols, inputs.rounded, cols, inputs.n_training,
                sums.data());
   PanelMatrix cross(cols, cols, PanelFormat::kF32);
   for (size_t i = 0; i < cols; ++i) cross.set_col(i, sums.data() + i * cols);
@@ -294,7 +293,7 @@ Floats CalibratedRounding::missing_products(const Inputs& inputs,
                                             const PanelMatrix& weights) const {
   const size_t rows = weights.rows();
   Floats outputs(inputs.n_training * rows);
-  multiply(pool_, inputs.difference.data(), inputs.n_training, weights, outputs.data());
+  multiply(pool_, inputs.exact.data(), inputs.n_training, weights, outputs.data());
   for (size_t i = 0; i < outputs.size(); ++i) outputs[i] += (*inputs.missing)[i];
   Floats sums(rows * inputs.cols);
   add_products(pool_, outputs.data(), rows, inputs.rounded, inputs.cols, inputs.n_training,
@@ -325,7 +324,7 @@ Floats CalibratedRounding::targets_of(const Floats& weights, const PanelMatrix& 
 CalibratedRounding::Shift CalibratedRounding::make_shift(const Inputs& inputs,
                                                          const RoundingBasis& basis) const {
   Shift shift;
-  if (inputs.difference.empty()) return shift;
+  if (!settings_.shifts_targets || inputs.exact.empty()) return shift;
   shift.solve.emplace(pool_, basis);
   // Matrices that write to the residual stream have few rows: their outputs are the cheaper way.
   if (inputs.missing == nullptr) shift.cross = cross_products(inputs);
@@ -359,14 +358,9 @@ void CalibratedRounding::fill_up(const PlannedTensor& tensor, Rounded* rounded) 
 
 void CalibratedRounding::round_output_layer(const PlannedTensor& tensor) {
   const Floats rounded = model_.finish(rounded_);
-  Inputs inputs = {rounded.data(),
-                   model_.n_rows(),
-                   n_training_,
-                   config_.model->d_model,
-                   model_.finish(exact_),
-                   {},
-                   nullptr};
-  note_difference(&inputs);
+  Inputs inputs = {rounded.data(),         model_.n_rows(),       n_training_,
+                   config_.model->d_model, model_.finish(exact_), nullptr};
+  subtract_rounded(&inputs);
   const RoundingBasis basis = make_basis_of(inputs);
   const Shift shift = make_shift(inputs, basis);
   RoundedPart whole;

@@ -68,8 +68,9 @@ class CalibratedRounding {
   struct Inputs {
     const float* rounded;  // [n][cols], of the layers already rounded
     size_t n, n_training, cols;
-    Floats exact;           // [n][cols], of the float model; empty: its rows are others
-    Floats difference;      // [n_training][cols], exact less rounded
+    // [n][cols], of the float model, where targets are shifted less rounded on training rows; empty:
+    // its rows are others.
+    Floats exact;
     const Floats* missing;  // [n][outputs], what outputs should have besides; nullptr: nothing
   };
   // How the targets of matrices that share inputs are found; nothing: they are the weights.
@@ -107,7 +108,7 @@ class CalibratedRounding {
   // Rounds matrices that share inputs, and multiplies by what they become.
   void round_group(std::span<const LinearCall> calls, uint32_t index, const float* x, size_t n);
   [[nodiscard]] Inputs inputs_of(const Tensor& matrix, uint32_t index, const float* x, size_t n);
-  void note_difference(Inputs* inputs) const;
+  void subtract_rounded(Inputs* inputs) const;
 
   [[nodiscard]] RoundingBasis make_basis_of(const Inputs& inputs) const;
   [[nodiscard]] PanelMatrix cross_products(const Inputs& inputs) const;

@@ -37,9 +37,8 @@ uint64_t calibration_bytes(const Config& config, const CalibrationWish& wish, si
   const FloatModel::Rooms rooms = {text.n_sequences, text.n_tokens, n, KvFormat::kF32, false};
   // While sums become a basis; and that of the narrow ones, with what targets are found by.
   const uint64_t squares = std::max(4 * weights.widest * weights.widest, 5 * d * d);
-  // Both residual streams and their difference, a block's inputs of the float model, and how much
-  // those of a matrix differ.
-  const uint64_t rows = n * (3 * d + weights.inputs_of_block + weights.widest);
+  // Both residual streams and their difference, and a block's inputs of the float model.
+  const uint64_t rows = n * (3 * d + weights.inputs_of_block);
   // A matrix, its targets on their way, its values rounded both ways; and one that was before it.
   const uint64_t matrices = 8 * weights.largest_matrix;
   const uint64_t codes = weights.largest_layer + weights.largest_layer / 16;
