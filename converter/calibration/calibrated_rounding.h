@@ -68,8 +68,8 @@ class CalibratedRounding {
   struct Inputs {
     const float* rounded;  // [n][cols], of the layers already rounded
     size_t n, n_training, cols;
-    // [n][cols], of the float model, where targets are shifted less rounded on training rows; empty:
-    // its rows are others.
+    // [n][cols], of the float model; where targets are shifted, training rows less the rounded ones.
+    // Empty: its rows are others.
     Floats exact;
     const Floats* missing;  // [n][outputs], what outputs should have besides; nullptr: nothing
   };

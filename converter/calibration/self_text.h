@@ -20,8 +20,8 @@ struct SelfTextWish {
 
 // Each sequence begins with the BOS token, or where the model has none with a random token; behind
 // an end token comes such a beginning again. Weights are rounded to bf16 and the KV cache to int8,
-// which is what they take in memory: all layers at once. The same arguments give the same tokens on every
-// machine. Calls progress(tokens done, all) now and then. Throws ProgramError.
+// which is what they take in memory: all layers at once. The same arguments give the same tokens on
+// every machine. Calls progress(tokens done, all) now and then. Throws ProgramError.
 [[nodiscard]] TokenSequences write_self_text(const Config& config, const PlannedWeights& weights,
                                              const SelfTextWish& wish, hosted::ThreadPool* pool,
                                              const std::function<void(size_t, size_t)>& progress);

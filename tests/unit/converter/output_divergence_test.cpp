@@ -226,9 +226,10 @@ void compare_scaled(const std::filesystem::path& path, const char* name) {
     double least = 1e9;
     double most = 0;
     for (size_t i = 0; i < matrices.size(); ++i) {
-      const double scaled = measured[i] *
-                            rounding_error(&pool, tensor_of(matrices[i]), matrices[i], QuantMethod::kMse) /
-                            rounding_error(&pool, tensor_of(base[i]), base[i], QuantMethod::kMse);
+      const double scaled =
+          measured[i] *
+          rounding_error(&pool, tensor_of(matrices[i]), matrices[i], QuantMethod::kMse) /
+          rounding_error(&pool, tensor_of(base[i]), base[i], QuantMethod::kMse);
       const double ratio = scaled / direct[i];
       least = std::min(least, ratio);
       most = std::max(most, ratio);
