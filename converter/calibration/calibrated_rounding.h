@@ -68,7 +68,7 @@ class CalibratedRounding {
   struct Inputs {
     const float* rounded;  // [n][cols], of the layers already rounded
     size_t n, n_training, cols;
-    // [n][cols], of the float model; where targets are shifted, training rows less the rounded ones.
+    // [n][cols], of the float model; where targets are shifted, training rows less rounded ones.
     // Empty: its rows are others.
     Floats exact;
     const Floats* missing;  // [n][outputs], what outputs should have besides; nullptr: nothing

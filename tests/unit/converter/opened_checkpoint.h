@@ -29,7 +29,7 @@ struct Opened {
     const std::vector<MatrixFormat> formats(tensor_count(config), {format::NumberFormat::kF32, 0});
     imported.config.count_each(formats);
     config = imported.config.view();
-    plan = plan_tensors(*checkpoint, config, formats);
+    plan = plan_tensors(*checkpoint, config, formats, imported.form);
   }
   Opened(const Opened&) = delete;
   Opened& operator=(const Opened&) = delete;
