@@ -12,8 +12,8 @@ namespace {
 
 using format::TensorRole;
 
-constexpr size_t kHeldOutOneIn = 8;
-constexpr size_t kPartRows = 4096;     // of a table, in memory at once
+constexpr size_t kPartRows = CalibratedRounding::kPartRows;
+constexpr size_t kHeldOutOneIn = CalibratedRounding::kHeldOutOneIn;
 constexpr size_t kTableTokens = 8192;  // enough for the sums of inputs that are d_model wide
 // Rows that an expert must have seen; where it has fewer columns, so many.
 constexpr size_t kFewestRows = 256;

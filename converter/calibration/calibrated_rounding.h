@@ -35,7 +35,7 @@ struct RoundingOutcome {
 
 class CalibratedRounding {
  public:
-  // sequences: at least 8; every eighth is held out. What is passed by reference outlives this.
+  // sequences: at least kHeldOutOneIn, one in so many is held out. What is passed by reference outlives this.
   CalibratedRounding(const Config& config, const PlannedWeights& weights,
                      const TokenSequences& sequences, const RoundingSettings& settings,
                      hosted::ThreadPool* pool);
@@ -48,6 +48,9 @@ class CalibratedRounding {
   [[nodiscard]] std::optional<RoundingOutcome> outcome(const TensorSpec& spec) const;
   [[nodiscard]] uint32_t n_layers_done() const { return n_layers_done_; }
   [[nodiscard]] size_t n_held_out() const { return model_.n_rows() - n_training_; }
+
+  static constexpr size_t kPartRows = 4096;  // of a table, in memory at once
+  static constexpr size_t kHeldOutOneIn = 8;
 
  private:
   using Key = std::pair<format::TensorRole, uint32_t>;

@@ -40,7 +40,11 @@ uint64_t calibration_bytes(const Config& config, const CalibrationWish& wish, si
   // Both residual streams and their difference, and a block's inputs of the float model.
   const uint64_t rows = n * (3 * d + weights.inputs_of_block);
   // A matrix, its targets on their way, its values rounded both ways; and one that was before it.
-  const uint64_t matrices = 8 * weights.largest_matrix;
+  // Of the output layer a part, the outputs of held-out rows, and what goes into it of both models.
+  const uint64_t part = std::min<uint64_t>(CalibratedRounding::kPartRows, config.model->vocab_size);
+  const uint64_t held_out = n / CalibratedRounding::kHeldOutOneIn;
+  const uint64_t matrices =
+      std::max(8 * weights.largest_matrix, 8 * part * d + 3 * part * held_out + 2 * n * d);
   const uint64_t codes = weights.largest_layer + weights.largest_layer / 16;
   const uint64_t rounding = kProgram + FloatModel::bytes(config, rooms, n_threads) +
                             sizeof(float) * (rows + squares + matrices) + codes +
