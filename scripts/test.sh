@@ -29,7 +29,7 @@ setup_armv7() { scripts/setup.sh --test --package --armv7; }
 setup_cortex-m55() { scripts/setup.sh --test --cortex-m; }
 setup_cortex-m33() { setup_cortex-m55; }
 setup_cortex-m4() { setup_cortex-m55; }
-presets_cortex-m55() { echo cortex-m55 cortex-m55-helium; }
+presets_cortex-m55() { echo cortex-m55 cortex-m55-helium cortex-m55-blocks; }
 
 setup() {
   if declare -F "setup_$1" >/dev/null; then "setup_$1"; else scripts/setup.sh --test; fi

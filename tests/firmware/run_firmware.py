@@ -5,6 +5,7 @@ What is expected comes from the host's cria on the same model file or from tests
 itself fails (by its exit status) where it can tell. ctest's entries are listed in CMakeLists.txt beside this file.
 """
 import argparse
+import itertools
 import json
 import os
 import re
@@ -14,6 +15,9 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from cria_reader.xxh64 import xxh64  # noqa: E402
 
 ALIGNMENT = 64
 PATIENCE_S = 500
@@ -106,6 +110,26 @@ def bits(model_name, key, kv, n_tokens):
     got = int(found(r"hash (\d+)", out))
     expect("kernels", found(r"isa (\S+)", out), expected_isa())
     expect(key, f"{got:016x}", f"{golden(key):016x}")
+
+
+def blocks(folder):
+    """Models of blocks that firmware leaves out otherwise: the bits of the host's logits, in several formats of weights and KV caches."""
+    checkpoint = Path(os.environ.get("CRIA_SHARED", args.source.parent / "shared")) / "reference/architectures" / folder
+    if not checkpoint.is_dir():
+        print("no $CRIA_SHARED/reference: skipped")
+        sys.exit(77)
+    n_tokens = 24
+    args.models = Path(tempfile.mkdtemp())
+    for weights, (kv, kv_name) in itertools.product(("int4", "int8", "int4nl"), enumerate(("int8", "f32", "k8v4"))):
+        model = args.models / "m.cria"
+        subprocess.run([args.host / "cria-convert", checkpoint, "-o", model, "--weights", weights, "--no-tokenizer", "--quiet"], check=True)
+        vocab_size = json.loads(cria("info", model, "--json"))["model"]["vocab_size"]
+        ids = ",".join(str((i * 37 + 11) % vocab_size) for i in range(n_tokens))
+        cria("logits", model, "--ids", ids, "-o", args.models / "logits", "--kv", kv_name, "--backend", "exact")
+        out = check("m", "bits", kv, 64, n_tokens)
+        expect("kernels", found(r"isa (\S+)", out), expected_isa())
+        expect(f"{folder}, {weights}, KV {kv_name}", int(found(r"hash (\d+)", out)), xxh64((args.models / "logits").read_bytes()))
+    shutil.rmtree(args.models)
 
 
 def golden_tokens(key):
@@ -361,7 +385,7 @@ def sizes(*only):
 
 TESTS = {
     "kernels": kernels, "guards": guards,
-    "bits": bits, "greedy": greedy, "plan": plan, "heap": heap, "chat": chat, "sampled": sampled, "refusals": refusals,
+    "bits": bits, "blocks": blocks, "greedy": greedy, "plan": plan, "heap": heap, "chat": chat, "sampled": sampled, "refusals": refusals,
     "damaged": damaged, "files": files, "fuzz": fuzz, "overflow": overflow, "minimal": minimal, "instructions": instructions, "sizes": sizes, "device": check,
 }
 
