@@ -254,7 +254,7 @@ def convert_checkpoint(folder, shape):
     if measured.is_whole:
         run([BIN / "cria-convert", checkpoint, "-o", folder / STORED, "--compress", "none", "--no-tokenizer", "--quiet"])
         return
-    for path in checkpoint.glob("*.safetensors"):
+    for path in checkpoint.glob("*.safetensors*"):
         path.unlink()
 
 
