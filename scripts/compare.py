@@ -19,11 +19,14 @@ import sys
 import tempfile
 import time
 import traceback
+import typing
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests/tools"))
+TOOLS = ROOT / "tests/tools"
+sys.path.insert(0, str(TOOLS))
 
 from make_random_checkpoint import SHAPES  # noqa: E402
+from make_random_gguf import token_bytes  # noqa: E402
 
 import measurements  # noqa: E402
 from script_arguments import SHARED, OneLineParser, is_program, number, numbers, output_file, program  # noqa: E402
@@ -44,6 +47,20 @@ FIRST_PROMPT = 8
 MOST_THREADS = 256  # that cria takes
 RIVALS = {"int4": "q4_0", "int8": "q8_0"}
 Q6_K_BLOCK = 256
+
+
+class Measured(typing.NamedTuple):
+    """What is measured of a shape."""
+    weights: tuple = tuple(RIVALS)
+    prompts: tuple = PROMPTS
+    prefill_bar: float = PREFILL_BAR
+    is_whole: bool = True  # XNNPACK, first tokens and conversion, too; else the checkpoint's weights go once they are converted
+
+
+WITH_EXPERTS = Measured(weights=("int4",), prompts=(128,), prefill_bar=1.5, is_whole=False)
+MEASURED = {"llama-3.2-1b": Measured(), "tinyllama-1.1b": Measured(), "smollm-135m": Measured(),
+            "qwen3-30b-a3b-4l": WITH_EXPERTS, "deepseek-v2-lite-4l": WITH_EXPERTS}
+
 # After a filled context: a rival's KV cache as it is by default, and in numbers as small as ours.
 DEPTH_ROUNDS = 3  # at most: each fills the context anew
 DEPTH_RIVALS = {"": ((), 2.0), " (llama.cpp -fa on, KV q8_0)": (("-fa", "on", "-ctk", "q8_0", "-ctv", "q8_0"), 1.3)}
@@ -81,16 +98,19 @@ def run(command, cwd=None):
 
 
 class Cria:
-    def __init__(self, folder, isa):
+    def __init__(self, folder, isa, measured):
         self.folder = folder
         self.isa = ["--isa", isa] if isa else []
+        self.measured = measured
+        # XNNPACK takes the best instruction set that it finds, so it has no place in a table of one.
+        self.has_xnnpack = measured.is_whole and not isa
 
     def bench(self, model, threads, prompts, n_decode, backend="auto", depth=0):
         out = run([BIN / "cria", "bench", self.folder / model, "--threads", threads, "-p", ",".join(map(str, prompts)),
                    "-n", n_decode, "-r", 1, "--backend", backend, "--depth", depth, "--json", *self.isa])[0]
         return json.loads(out)["results"][0]
 
-    def prefill(self, model, threads, backend="auto", prompts=PROMPTS):
+    def prefill(self, model, threads, prompts, backend="auto"):
         rows = self.bench(model, threads, prompts, 1, backend)["prefill"]
         return {row["tokens"]: row["tokens_per_second"]["median"] for row in rows}
 
@@ -127,7 +147,7 @@ class LlamaCpp:
         self.about.update(build=rows[0].get("build_number"), commit=rows[0].get("build_commit"))
         return rows, resident
 
-    def prefill(self, model, threads, prompts=PROMPTS):
+    def prefill(self, model, threads, prompts):
         rows = self.bench(model, threads, "-p", ",".join(map(str, prompts)), "-n", 0, "-r", 1)[0]
         return {row["n_prompt"]: row["avg_ts"] for row in rows}
 
@@ -206,37 +226,36 @@ def in_turns(rounds, first, second):
 STORED = "int4-stored.cria"
 
 
-def make_models(folder, shape, peers):
+def make_models(folder, shape):
     """A checkpoint and what both programs make of it; kept for the next time, cria's while its converter is the same."""
+    weights = MEASURED[shape].weights
     done = folder / "done"
     if not done.exists():
         print(f"making models in {folder}", flush=True)
-        make_checkpoint(folder, shape, peers)
+        for kind in [RIVALS[name] for name in weights] + ["bf16"] * MEASURED[shape].is_whole:
+            run([sys.executable, TOOLS / "make_random_gguf.py", folder / f"{kind}.gguf", "--shape", shape, "--type", kind])
         done.touch()
     converted = folder / "converted"
     if not converted.exists() or converted.stat().st_mtime < (BIN / "cria-convert").stat().st_mtime:
-        convert_checkpoint(folder)
+        convert_checkpoint(folder, shape)
         converted.touch()
 
 
-def make_checkpoint(folder, shape, peers):
-    run([sys.executable, ROOT / "tests/tools/make_random_checkpoint.py", folder / "hf", "--shape", shape])
-    config = config_of(folder)
-    sizes = [config[key] for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
-                                     "intermediate_size", "vocab_size")]
-    for kind in ("f16", *RIVALS.values()):
-        run([peers, "random-gguf", folder / f"{kind}.gguf", kind, *sizes])
-    run([peers, "run", "llama-quantize", "f16.gguf", "bf16.gguf", "bf16"], cwd=folder)
-    (folder / "f16.gguf").unlink()
-
-
-def convert_checkpoint(folder):
-    for weights in RIVALS:
+def convert_checkpoint(folder, shape):
+    checkpoint = folder / "hf"
+    if not any(checkpoint.glob("*.safetensors")):
+        run([sys.executable, TOOLS / "make_random_checkpoint.py", checkpoint, "--shape", shape])
+    measured = MEASURED[shape]
+    for weights in measured.weights:
         # Positive scales, so that XNNPACK runs the same file; what is compared takes the same time with either.
         scales = ["--scales", "positive"] if weights == "int4" else []
-        run([BIN / "cria-convert", folder / "hf", "-o", folder / f"{weights}.cria", "--weights", weights, "--no-tokenizer",
+        run([BIN / "cria-convert", checkpoint, "-o", folder / f"{weights}.cria", "--weights", weights, "--no-tokenizer",
              "--quiet", *scales])
-    run([BIN / "cria-convert", folder / "hf", "-o", folder / STORED, "--compress", "none", "--no-tokenizer", "--quiet"])
+    if measured.is_whole:
+        run([BIN / "cria-convert", checkpoint, "-o", folder / STORED, "--compress", "none", "--no-tokenizer", "--quiet"])
+        return
+    for path in checkpoint.glob("*.safetensors*"):
+        path.unlink()
 
 
 def s(threads):
@@ -245,11 +264,12 @@ def s(threads):
 
 def compare_prefill(table, cria, rival, weights, threads, rounds):
     model = f"{weights}.cria"
-    pairs = in_turns(rounds, lambda: cria.prefill(model, threads), lambda: rival.prefill(f"{RIVALS[weights]}.gguf", threads))
-    for n in PROMPTS:
-        table.add(f"{weights} prefill {n}, {s(threads)}", [(a[n], b[n]) for a, b in pairs], PREFILL_BAR, "tokens/s")
-    # XNNPACK takes the best instruction set that it finds, so it has no place in a table of one.
-    xnnpack = {} if cria.isa else cria.prefill(model, threads, "xnnpack")
+    prompts, bar = cria.measured.prompts, cria.measured.prefill_bar
+    pairs = in_turns(rounds, lambda: cria.prefill(model, threads, prompts),
+                     lambda: rival.prefill(f"{RIVALS[weights]}.gguf", threads, prompts))
+    for n in prompts:
+        table.add(f"{weights} prefill {n}, {s(threads)}", [(a[n], b[n]) for a, b in pairs], bar, "tokens/s")
+    xnnpack = cria.prefill(model, threads, prompts, "xnnpack") if cria.has_xnnpack else {}
     for n in xnnpack:
         put_xnnpack(table, f"  {weights} prefill {n} by XNNPACK, {s(threads)}", xnnpack[n], [b[n] for _, b in pairs])
 
@@ -265,7 +285,7 @@ def compare_decode(table, cria, rival, weights, threads, rounds):
     is_met = table.add(f"{weights} decode, {s(threads)}", speeds, DECODE_BAR, "tokens/s", or_next=share)
     reads = [(a["decode"]["bytes_per_second"] / 1e9, a["read_bytes_per_second"] / 1e9) for a, _ in pairs]
     table.add(f"  {share}", reads, None if is_met else READS_BAR, "GB/s")
-    if not cria.isa:
+    if cria.has_xnnpack:
         xnnpack = cria.bench(model, threads, (1,), N_DECODE, "xnnpack")["decode"]["tokens_per_second"]["median"]
         put_xnnpack(table, f"  {weights} decode by XNNPACK, {s(threads)}", xnnpack, [b[0] for _, b in pairs])
     return pairs
@@ -280,9 +300,9 @@ def compare_depth(table, cria, rival, weights, threads, rounds, depth):
     """A prompt of so many tokens, and decoding after them."""
     model, gguf = f"{weights}.cria", f"{RIVALS[weights]}.gguf"
     rounds = min(rounds, DEPTH_ROUNDS)
-    pairs = in_turns(rounds, lambda: cria.prefill(model, threads, prompts=(depth,)),
-                     lambda: rival.prefill(gguf, threads, prompts=(depth,)))
-    table.add(f"{weights} prefill {depth}, {s(threads)}", [(a[depth], b[depth]) for a, b in pairs], PREFILL_BAR, "tokens/s")
+    pairs = in_turns(rounds, lambda: cria.prefill(model, threads, (depth,)), lambda: rival.prefill(gguf, threads, (depth,)))
+    table.add(f"{weights} prefill {depth}, {s(threads)}", [(a[depth], b[depth]) for a, b in pairs], cria.measured.prefill_bar,
+              "tokens/s")
     for name, (words, bar) in DEPTH_RIVALS.items():
         pairs = in_turns(rounds, lambda: cria.bench(model, threads, (1,), N_DECODE, depth=depth),
                          lambda w=words: rival.decode(gguf, threads, "-d", depth, *w)[0])
@@ -303,20 +323,31 @@ def config_of(folder):
 
 def f16_kv_bytes(folder, n_positions):
     config = config_of(folder)
+    n_rows = config["num_hidden_layers"] * n_positions
+    if "kv_lora_rank" in config:  # a compressed row is keys and values of all heads
+        return 2 * (config["kv_lora_rank"] + config["qk_rope_head_dim"]) * n_rows
     head_dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
-    return 4 * head_dim * config["num_key_value_heads"] * config["num_hidden_layers"] * n_positions
+    return 4 * head_dim * config["num_key_value_heads"] * n_rows
+
+
+def compare_reads(table, shape, weights, pairs):
+    """The weights that a token reads; the rival's by its tensors."""
+    decode = pairs[0][0]["decode"]
+    ours, theirs = decode["bytes_per_token"] - decode["kv_bytes_per_token"], token_bytes(shape, RIVALS[weights])
+    table.put(f"  {weights} weights a token reads; llama.cpp's, computed", ours / 1e6, theirs / 1e6, ours / theirs, None, "MB", 1)
 
 
 def compare_memory(table, cria, weights, pairs):
-    """Peak of the decode runs: beside llama.cpp's, and to weights and KV cache alone, which has a bar."""
+    """Peak of the decode runs: beside llama.cpp's, and to weights and KV cache alone, which has a bar. What is used in place, in
+    the file, is resident once it was read."""
     context = pairs[0][0]["context"]
     info = json.loads(run([BIN / "cria", "info", cria.folder / f"{weights}.cria", "--context", context, "--json"])[0])
     plan = info["memory_plan"]
-    need = plan["weights_bytes"] + plan["kv_cache_bytes"]
+    need = plan["weights_bytes"] + plan["in_place_bytes"] + plan["kv_cache_bytes"]
     peaks = [(a["peak_resident_bytes"], b[1]) for a, b in pairs]
     if None in (ours for ours, _ in peaks):
         fail("cria bench does not know its peak of resident memory, which has a bar")
-    planned = measurements.rounded(pairs[0][0]["memory_plan_bytes"] / 1e6)
+    planned = measurements.rounded((pairs[0][0]["memory_plan_bytes"] + pairs[0][0]["in_place_bytes"]) / 1e6)
     table.add(f"{weights} peak memory", [(ours / 1e6, rival / 1e6) for ours, rival in peaks], None, "MB", planned=planned)
     table.add(f"{weights} peak memory to weights + KV cache", [(ours / 1e6, need / 1e6) for ours, _ in peaks], MEMORY_BAR, "MB",
               at_most=True)
@@ -327,7 +358,8 @@ def read_options():
         f"A bar is met, {measurements.NEAR} (which counts as met), or missed by N %, always of the bar: the ratios of shared\n"
         "machines move by more than that from run to run.\n"
         f"Exit codes: 0, every bar counts as met; {MISSED}, one is missed; {BROKEN}, it could not be measured."))
-    parser.add_argument("--shape", required=True, choices=("llama-3.2-1b", "tinyllama-1.1b", "smollm-135m"))
+    parser.add_argument("--shape", required=True, choices=tuple(MEASURED), metavar="NAME",
+                        help=f"{', '.join(MEASURED)}; -4l: cut to four layers")
     parser.add_argument("--threads", default="1,2", type=numbers(1, MOST_THREADS),
                         help="numbers of threads, each measured by itself; default: %(default)s")
     parser.add_argument("--isa", choices=tuple(LEVELS), help="both programs use this instruction set; default: the best")
@@ -382,8 +414,9 @@ def main():
 def compare(options, folder):
     measurements.FOLDER.mkdir(parents=True, exist_ok=True)
     run([options.peers, "setup"])
-    make_models(folder, options.shape, options.peers)
-    cria = Cria(folder, options.isa)
+    make_models(folder, options.shape)
+    of_shape = MEASURED[options.shape]
+    cria = Cria(folder, options.isa, of_shape)
     rival = LlamaCpp(folder, options.peers, options.isa)
 
     command = shlex.join(["scripts/compare.sh", *sys.argv[1:]])
@@ -393,26 +426,16 @@ def compare(options, folder):
     for threads in options.threads:
         for depth in filter(None, options.depth):
             compare_depth(table, cria, rival, "int4", threads, options.rounds, depth)
-    for weights in RIVALS if 0 in options.depth else ():
+    for weights in of_shape.weights if 0 in options.depth else ():
         for threads in options.threads:
             compare_prefill(table, cria, rival, weights, threads, options.rounds)
             decoded = compare_decode(table, cria, rival, weights, threads, DECODE_ROUNDS * options.rounds)
             if threads == options.threads[0]:
                 compare_memory(table, cria, weights, decoded)
-    for threads in options.threads if 0 in options.depth else ():
-        for name, model in (("compressed", "int4.cria"), ("uncompressed", STORED)):
-            pairs = in_turns(options.rounds, lambda m=model: cria.first_token_seconds(m, threads),
-                             lambda: rival.first_token_seconds("q4_0.gguf", threads))
-            table.add(f"first token, {name}, {s(threads)}", pairs, 1.0, "s", less_is_better=True)
-    convert = [BIN / "cria-convert", folder / "hf", "-o", folder / "out.cria", "--no-tokenizer", "--quiet"]
-    # Like with like: both search scales, or neither does. llama-quantize does for Q6_K, its output matrix, alone, which rows of
-    # any other length become Q8_0 in.
-    mse_bar = 1.0 if config_of(folder)["hidden_size"] % Q6_K_BLOCK == 0 else None
-    for name, method, words, bar in (("Q4_0", "mse", (), mse_bar), ("--pure", "rtn", ("--pure",), 1.0)) if 0 in options.depth else ():
-        pairs = in_turns(options.rounds, lambda: run([*convert, "--method", method])[2], lambda: rival.quantize_seconds(*words))
-        table.add(f"conversion ({method}); llama-quantize {name}", pairs, bar, "s", less_is_better=True)
-    for name in ("out.cria", "out.gguf"):
-        (folder / name).unlink(missing_ok=True)
+                compare_reads(table, options.shape, weights, decoded)
+    if of_shape.is_whole and 0 in options.depth:
+        compare_first_tokens(table, cria, rival, options)
+        compare_conversion(table, folder, rival, options.rounds)
 
     table.end()
     missed, near = table.missed(), table.near()
@@ -421,6 +444,26 @@ def compare(options, folder):
         print(f"{measurements.NEAR} of their bars, which counts: {'; '.join(near)}")
     print(f"written: {path}")
     return MISSED if missed else 0
+
+
+def compare_first_tokens(table, cria, rival, options):
+    for threads in options.threads:
+        for name, model in (("compressed", "int4.cria"), ("uncompressed", STORED)):
+            pairs = in_turns(options.rounds, lambda m=model: cria.first_token_seconds(m, threads),
+                             lambda: rival.first_token_seconds("q4_0.gguf", threads))
+            table.add(f"first token, {name}, {s(threads)}", pairs, 1.0, "s", less_is_better=True)
+
+
+def compare_conversion(table, folder, rival, rounds):
+    convert = [BIN / "cria-convert", folder / "hf", "-o", folder / "out.cria", "--no-tokenizer", "--quiet"]
+    # Like with like: both search scales, or neither does. llama-quantize does for Q6_K, its output matrix, alone, which rows of
+    # any other length become Q8_0 in.
+    mse_bar = 1.0 if config_of(folder)["hidden_size"] % Q6_K_BLOCK == 0 else None
+    for name, method, words, bar in (("Q4_0", "mse", (), mse_bar), ("--pure", "rtn", ("--pure",), 1.0)):
+        pairs = in_turns(rounds, lambda: run([*convert, "--method", method])[2], lambda: rival.quantize_seconds(*words))
+        table.add(f"conversion ({method}); llama-quantize {name}", pairs, bar, "s", less_is_better=True)
+    for name in ("out.cria", "out.gguf"):
+        (folder / name).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

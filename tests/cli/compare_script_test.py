@@ -15,12 +15,17 @@ from unittest import mock
 ROOT = Path(os.environ.get("CRIA_SOURCE_DIR", Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(ROOT / "scripts"))
 
+sys.path.insert(0, str(ROOT / "tests/tools"))
+
 import compare  # noqa: E402
+import make_random_checkpoint  # noqa: E402
+import make_random_gguf  # noqa: E402
 import measurements  # noqa: E402
 
-BENCH = {"context": 64, "memory_plan_bytes": 2e8, "peak_resident_bytes": 2.1e8, "read_bytes_per_second": 4e10,
+BENCH = {"context": 64, "memory_plan_bytes": 1.9e8, "in_place_bytes": 1e7, "peak_resident_bytes": 2.1e8, "read_bytes_per_second": 4e10,
          "prefill": [{"tokens": n, "tokens_per_second": {"median": 200.0}} for n in compare.PROMPTS],
-         "decode": {"tokens_per_second": {"median": 50.0}, "bytes_per_second": 3.8e10, "kv_bytes_per_token": 1e6}}
+         "decode": {"tokens_per_second": {"median": 50.0}, "bytes_per_second": 3.8e10, "bytes_per_token": 7e7,
+                    "kv_bytes_per_token": 1e6}}
 
 
 class Programs:
@@ -38,7 +43,7 @@ class Programs:
         if "bench" in words:
             out = json.dumps({"results": [BENCH]})
         elif "info" in words:
-            out = json.dumps({"memory_plan": {"weights_bytes": 1.5e8, "kv_cache_bytes": 5e7}})
+            out = json.dumps({"memory_plan": {"weights_bytes": 1.4e8, "in_place_bytes": 1e7, "kv_cache_bytes": 5e7}})
         elif "-o" in words and "llama-bench" in words:
             rows = [{"n_prompt": n, "avg_ts": 40.0 + self.calls % 7} for n in compare.PROMPTS]
             out = json.dumps([row | {"build_number": 11669, "build_commit": "abcdef0"} for row in rows])
@@ -51,6 +56,8 @@ class OneProgram:
     """Stands in for cria: a shape's folder, and one answer to every bench."""
 
     isa = ["--isa", "avx2"]
+    has_xnnpack = False
+    measured = compare.MEASURED["smollm-135m"]
 
     def __init__(self, folder, answer):
         self.folder = folder
@@ -59,7 +66,7 @@ class OneProgram:
     def bench(self, *_, **__):
         return self.answer
 
-    def prefill(self, *_, prompts, **__):
+    def prefill(self, _model, _threads, prompts):
         return {n: 30.0 for n in prompts}
 
     def decode(self, *_):
@@ -131,7 +138,7 @@ class Compare(unittest.TestCase):
         (self.folder / "hf/config.json").write_text(json.dumps({"hidden_size": 576}))
         for name in ("done", "converted"):
             (self.folder / name).touch()
-        argv = ["compare.py", "--shape", "smollm-135m", "--peers", sys.executable, *words]
+        argv = ["compare.py", "--peers", sys.executable, *([] if "--shape" in words else ["--shape", "smollm-135m"]), *words]
         kept = self.folder / "measurements"
         with mock.patch.object(sys, "argv", argv), mock.patch("os.geteuid", lambda: 0), mock.patch.object(compare, "run", programs), \
                 mock.patch.object(compare, "make_models", lambda *_: None), mock.patch.object(measurements, "FOLDER", kept):
@@ -150,12 +157,74 @@ class Compare(unittest.TestCase):
         figures = {figure["name"]: figure for figure in run["figures"]}
         self.assertEqual((code, run["complete"], run["shape"], run["level"]), (0, True, "smollm-135m", None))
         self.assertEqual(run["rival"], {"name": "llama.cpp", "build": 11669, "commit": "abcdef0"})
-        self.assertTrue(run["command"].startswith("scripts/compare.sh --shape smollm-135m --peers "))
+        self.assertRegex(run["command"], r"^scripts/compare\.sh --peers \S+ --shape smollm-135m --rounds 3$")
         self.assertEqual(run["machine"]["cores"], os.cpu_count())
         self.assertEqual([len(figures[name]["rounds"]) for name in ("int4 prefill 128, 1 thread", "int4 decode, 2 threads")], [3, 6])
         self.assertEqual(figures["int4 peak memory"]["planned"], 200)
         self.assertEqual(figures["int4 peak memory to weights + KV cache"]["ratio"], 1.05)
         self.assertEqual(figures["int8 decode, 1 thread"]["or"], "int8 decode, of plain reads, 1 thread")
+
+    def test_experts_are_measured_in_int4_alone(self):
+        code, run = self.measured(Programs(), "--shape", "qwen3-30b-a3b-4l", "--threads", "2", "--rounds", "1")
+        self.assertEqual((code, run["complete"], run["shape"]), (0, True, "qwen3-30b-a3b-4l"))
+        self.assertEqual({figure["name"]: figure["bar"] for figure in run["figures"]}, {
+            "int4 prefill 128, 2 threads": 1.5, "int4 decode, 2 threads": 1.3, "int4 decode, of plain reads, 2 threads": 0.95,
+            "int4 peak memory": None, "int4 peak memory to weights + KV cache": 1.1,
+            "int4 weights a token reads; llama.cpp's, computed": None})
+
+    def test_weights_of_a_large_checkpoint_go_once_they_are_converted(self):
+        def run(command, **_):
+            commands.append([str(word) for word in command])
+            if "make_random_checkpoint.py" in commands[-1][1]:
+                hf.mkdir(exist_ok=True)
+                for name in ("config.json", "model-1.safetensors"):
+                    (hf / name).touch()
+
+        for shape, kept in (("smollm-135m", ["config.json", "model-1.safetensors"]), ("deepseek-v2-lite-4l", ["config.json"])):
+            folder, commands = self.folder / shape, []
+            hf = folder / "hf"
+            folder.mkdir()
+            (folder / "cria-convert").touch()
+            with mock.patch.object(compare, "run", run), mock.patch.object(compare, "BIN", folder):
+                compare.make_models(folder, shape)
+                self.assertEqual(sorted(os.listdir(hf)), kept)
+                n_commands = len(commands)
+                compare.make_models(folder, shape)
+                self.assertEqual(len(commands), n_commands)
+                os.utime(folder / "converted", (0, 0))
+                compare.make_models(folder, shape)
+            made = sum("make_random_checkpoint.py" in words[1] for words in commands)
+            self.assertEqual(made, 1 if len(kept) == 2 else 2)
+
+    def test_a_random_gguf_file_has_the_tensors_of_its_shape(self):
+        small = {"d_model": 64, "layers": 2, "heads": 4, "ffn": 32, "vocab": 96, "context": 64}
+        for shape, more in (("smollm-135m", {"kv_heads": 2, "head_dim": 32, "ffn": 96}),
+                            ("qwen3-30b-a3b-4l", {"kv_heads": 2, "head_dim": 32, "experts": 4}),
+                            ("deepseek-v2-lite-4l", {"kv_heads": 4, "head_dim": 96, "latent_rank": 64, "value_dim": 32, "turned": 32,
+                                                     "shared": 64, "dense_ffn": 96, "experts": 4})):
+            s = make_random_gguf.shape_of(shape) | small | more
+            path = self.folder / "m.gguf"
+            for kind in ("q4_0", "q8_0", "bf16"):
+                with mock.patch.object(make_random_gguf, "PIECE_BYTES", 4096):
+                    make_random_gguf.write_gguf(path, s, kind)
+                _, weights, size = make_random_gguf.TYPES[kind]
+                elements = {type_: sum(math.prod(shape) for _, shape, t in make_random_gguf.gguf_tensors(s, kind) if t == type_)
+                            for type_ in (kind, "f32")}
+                held = elements[kind] // weights * size + 4 * elements["f32"]
+                header = path.stat().st_size - held
+                self.assertGreater(header, 500)
+                self.assertLess(header, 6000)
+            of_checkpoint = sum(math.prod(shape) for _, shape in make_random_checkpoint.tensors_of(s))
+            if shape != "deepseek-v2-lite-4l":  # whose queries' matrix is two in GGUF, and no larger
+                self.assertEqual(sum(elements.values()), of_checkpoint)
+            self.assertLessEqual(sum(elements.values()), of_checkpoint + small["layers"] * small["d_model"])
+
+    def test_a_token_reads_as_much_of_both_shapes_as_their_tensors_say(self):
+        # Of four layers: 8 experts of three matrices, attention, the router in f32; norms; the output layer.
+        experts, attention, router = 8 * 3 * 768 * 2048, 2048 * (2 * 4096 + 2 * 512), 128 * 2048
+        norms = 4 * (2 * 2048 + 2 * 128) + 2048
+        self.assertEqual(make_random_gguf.token_bytes("qwen3-30b-a3b-4l", "q4_0"),
+                         (4 * (experts + attention) + 151936 * 2048) * 18 // 32 + 4 * (4 * router + norms))
 
     def test_a_run_that_is_interrupted_leaves_what_it_measured(self):
         for calls, first_missing in ((25, "int8 prefill 128, 1 thread"), (9, "int4 decode, 1 thread")):
@@ -214,6 +283,8 @@ class Compare(unittest.TestCase):
         rows = table.run["figures"]
         self.assertEqual(rows[3]["name"], "KV cache at 4096; f16, computed")
         self.assertAlmostEqual(rows.pop(3)["ratio"], 68 / 128, 4)
+        (self.folder / "hf/config.json").write_text(json.dumps(shape | {"kv_lora_rank": 512, "qk_rope_head_dim": 64}))
+        self.assertEqual(compare.f16_kv_bytes(self.folder, 10), 10 * 3 * 576 * 2)
         self.assertEqual([row["ratio"] for row in rows], [1.0, 4.0, 4.0] * 2)
         self.assertEqual(table.missed(), ["int4 prefill 4096, 1 thread", "int4 prefill 4096, 2 threads"])
 

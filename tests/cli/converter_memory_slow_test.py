@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checkpoints of the shapes of Llama 3.2 1B (2.5 GB), Qwen3 0.6B (1.2 GB), Phi-3.5-mini (7.6 GB) and a small Mixtral
-(1.0 GB) convert within the memory that is promised."""
+"""Checkpoints of the shapes of Llama 3.2 1B (2.5 GB), Qwen3 0.6B (1.2 GB), Phi-3.5-mini (7.6 GB), a small Mixtral (1.0 GB),
+and four layers of Qwen3-30B-A3B (6.2 GB) and DeepSeek-V2-Lite (4.5 GB) convert within the memory that is promised."""
 
 import json
 import os
@@ -77,7 +77,9 @@ class Memory(unittest.TestCase):
         self.check("phi-3.5-mini")
 
     def test_experts_are_read_one_by_one(self):
-        self.check("mixtral-0.4b", largest=1)  # experts stay stored
+        for shape in ("mixtral-0.4b", "qwen3-30b-a3b-4l", "deepseek-v2-lite-4l"):
+            with self.subTest(shape):
+                self.check(shape, largest=1)  # experts stay stored
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a Hugging Face checkpoint folder with random bf16 weights, for speed and memory tests.
 
-  make_random_checkpoint.py OUT --shape llama-3.2-1b|mixtral-0.4b|phi-3.5-mini|qwen3-0.6b|tinyllama-1.1b|smollm-135m
+  make_random_checkpoint.py OUT --shape NAME                 one of SHAPES; -4l: cut to four layers
   make_random_checkpoint.py OUT --d-model 64 --layers 2 --heads 4 --kv-heads 2 --ffn 192 --vocab 256
                             [--experts 8 --chosen 2 [--shared 96]]
 
@@ -22,6 +22,15 @@ NORM_DEVIATION = 0.1
 BYTES_PER_VALUE = 2
 HEADER_ALIGNMENT = 8
 
+DEEPSEEK_ROPE = {
+    "beta_fast": 32,
+    "beta_slow": 1,
+    "factor": 40,
+    "mscale": 0.707,
+    "mscale_all_dim": 0.707,
+    "original_max_position_embeddings": 4096,
+    "type": "yarn",
+}
 LLAMA3_ROPE = {
     "factor": 32.0,
     "high_freq_factor": 4.0,
@@ -36,6 +45,11 @@ KINDS = {
     "qwen3": ("Qwen3ForCausalLM", "qwen3", {"use_sliding_window": False, "sliding_window": None, "max_window_layers": 28}),
     "mixtral": ("MixtralForCausalLM", "mixtral", {}),
     "qwen2_moe": ("Qwen2MoeForCausalLM", "qwen2_moe", {}),
+    "qwen3_moe": ("Qwen3MoeForCausalLM", "qwen3_moe", {"use_sliding_window": False, "sliding_window": None, "decoder_sparse_step": 1,
+                                                       "mlp_only_layers": [], "norm_topk_prob": True}),
+    "deepseek_v2": ("DeepseekV2ForCausalLM", "deepseek_v2", {"moe_layer_freq": 1, "norm_topk_prob": False, "q_lora_rank": None,
+                                                             "routed_scaling_factor": 1.0, "scoring_func": "softmax",
+                                                             "topk_method": "greedy", "n_group": 1, "topk_group": 1}),
     "phi3": ("Phi3ForCausalLM", "phi3", {"original_max_position_embeddings": 4096, "sliding_window": 262144}),
 }
 
@@ -46,6 +60,8 @@ def longrope(pairs):
             "long_factor": [1 + 60 * i / pairs for i in range(pairs)]}
 
 
+# ffn is the width of experts where there are any, shared that of the MLP beside them. Latent attention: head_dim counts the part
+# that RoPE turns.
 SHAPES = {
     "llama-3.2-1b": dict(d_model=2048, layers=16, heads=32, kv_heads=8, head_dim=64, ffn=8192,
                          vocab=128256, tied=True, theta=500000.0, rope=LLAMA3_ROPE,
@@ -61,6 +77,12 @@ SHAPES = {
                            shard_mb=0),
     "mixtral-0.4b": dict(d_model=1024, layers=2, heads=16, kv_heads=4, head_dim=64, ffn=2048, vocab=32000, tied=False,
                          theta=1000000.0, rope=None, context=4096, shard_mb=500, kind="mixtral", experts=32, chosen=4),
+    "qwen3-30b-a3b-4l": dict(d_model=2048, layers=4, heads=32, kv_heads=4, head_dim=128, ffn=768, vocab=151936, tied=False,
+                             theta=1000000.0, rope=None, context=40960, shard_mb=4000, kind="qwen3_moe", experts=128, chosen=8),
+    "deepseek-v2-lite-4l": dict(d_model=2048, layers=4, heads=16, kv_heads=16, head_dim=192, turned=64, value_dim=128,
+                                latent_rank=512, ffn=1408, vocab=102400, tied=False, theta=10000.0, rope=DEEPSEEK_ROPE,
+                                context=163840, shard_mb=4000, kind="deepseek_v2", experts=64, chosen=6, shared=2816,
+                                dense_layers=1, dense_ffn=10944),
     "smollm-135m": dict(d_model=576, layers=30, heads=9, kv_heads=3, head_dim=64, ffn=1536,
                         vocab=49152, tied=True, theta=10000.0, rope=None, context=2048,
                         shard_mb=0),
@@ -84,10 +106,10 @@ def config_of(s):
         "attention_bias": False,
         "bos_token_id": 1 if s["vocab"] < 128000 else 128000,
         "eos_token_id": 2 if s["vocab"] < 128000 else 128001,
-        "head_dim": s["head_dim"],
+        "head_dim": s.get("turned", s["head_dim"]),
         "hidden_act": "silu",
         "hidden_size": s["d_model"],
-        "intermediate_size": s["ffn"],
+        "intermediate_size": s.get("dense_ffn", s["ffn"]),
         "max_position_embeddings": s["context"],
         "mlp_bias": False,
         "model_type": model_type,
@@ -111,11 +133,18 @@ def experts_config(s):
     if s["kind"] == "qwen2_moe":
         return {"num_experts": s["experts"], "num_experts_per_tok": s["chosen"], "moe_intermediate_size": s["ffn"],
                 "shared_expert_intermediate_size": s["shared"]}
+    if s["kind"] == "qwen3_moe":
+        return {"num_experts": s["experts"], "num_experts_per_tok": s["chosen"], "moe_intermediate_size": s["ffn"]}
+    if s["kind"] == "deepseek_v2":
+        return {"n_routed_experts": s["experts"], "num_experts_per_tok": s["chosen"], "moe_intermediate_size": s["ffn"],
+                "n_shared_experts": s["shared"] // s["ffn"], "first_k_dense_replace": s["dense_layers"],
+                "kv_lora_rank": s["latent_rank"], "qk_nope_head_dim": s["head_dim"] - s["turned"],
+                "qk_rope_head_dim": s["turned"], "v_head_dim": s["value_dim"]}
     return {}
 
 
-def feed_forward_of(s):
-    """The same of a layer's feed-forward, behind the layer's name."""
+def feed_forward_of(s, layer):
+    """The same of a layer's feed-forward, behind the layer's name. Experts follow each other, each with its matrices."""
     d, ffn = s["d_model"], s["ffn"]
 
     def mlp(name, width, gate="gate_proj", up="up_proj", down="down_proj"):
@@ -129,7 +158,19 @@ def feed_forward_of(s):
         experts = [mlp(f"mlp.experts.{i}", ffn) for i in range(s["experts"])]
         return [("mlp.gate.weight", [s["experts"], d]), ("mlp.shared_expert_gate.weight", [1, d]),
                 *mlp("mlp.shared_expert", s["shared"]), *sum(experts, [])]
-    return mlp("mlp", ffn)
+    if s["kind"] in ("qwen3_moe", "deepseek_v2") and layer >= s.get("dense_layers", 0):
+        experts = [mlp(f"mlp.experts.{i}", ffn) for i in range(s["experts"])]
+        shared = mlp("mlp.shared_experts", s["shared"]) if "shared" in s else []
+        return [("mlp.gate.weight", [s["experts"], d]), *sum(experts, []), *shared]
+    return mlp("mlp", s.get("dense_ffn", ffn))
+
+
+def latent_attention_of(s):
+    d, heads, rank = s["d_model"], s["heads"], s["latent_rank"]
+    own = s["head_dim"] - s["turned"]
+    return [("kv_a_layernorm.weight", [rank]), ("kv_a_proj_with_mqa.weight", [rank + s["turned"], d]),
+            ("kv_b_proj.weight", [heads * (own + s["value_dim"]), rank]), ("o_proj.weight", [d, heads * s["value_dim"]]),
+            ("q_proj.weight", [heads * s["head_dim"], d])]
 
 
 def tensors_of(s):
@@ -146,13 +187,17 @@ def tensors_of(s):
             yield prefix + "self_attn.o_proj.weight", [d, q]
             yield prefix + "self_attn.qkv_proj.weight", [q + 2 * kv, d]
             continue
-        for name, shape in feed_forward_of(s):
+        for name, shape in feed_forward_of(s, layer):
             yield prefix + name, shape
         yield prefix + "post_attention_layernorm.weight", [d]
+        if s["kind"] == "deepseek_v2":
+            for name, shape in latent_attention_of(s):
+                yield f"{prefix}self_attn.{name}", shape
+            continue
         if s["kind"] == "qwen2_moe":
             for name, rows in (("k", kv), ("q", q), ("v", kv)):
                 yield f"{prefix}self_attn.{name}_proj.bias", [rows]
-        if s["kind"] == "qwen3":
+        if s["kind"] in ("qwen3", "qwen3_moe"):
             yield prefix + "self_attn.k_norm.weight", [s["head_dim"]]
             yield prefix + "self_attn.q_norm.weight", [s["head_dim"]]
         yield prefix + "self_attn.k_proj.weight", [kv, d]
