@@ -27,8 +27,6 @@ FOLDERS = ("mixtral", "qwen2-moe", "qwen3-moe", "olmoe", "granite-moe")
 LATENT = ("deepseek-v2-lite", "deepseek-v2", "deepseek-v3")
 # How far the logits are from those of f32, as a part of their size; measured at most: 0.020, 0.018, 0.19, 0.18.
 FARTHEST = {"int8": 0.03, "int8g32": 0.03, "int4": 0.25, "int4nl": 0.25}
-
-
 # How far those of XNNPACK are from those of exact, as activations have another scale; measured at most: 0.017.
 APART = 0.025
 

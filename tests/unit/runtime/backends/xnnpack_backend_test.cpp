@@ -561,16 +561,13 @@ TEST_F(BackendTest, StacksOfHeadsAndExpertsMatchTheReferenceWithoutTheHeap) {
                                     {NumberFormat::kInt4, 64},
                                     {NumberFormat::kInt4, 128},
                                     {NumberFormat::kF32, 0}}) {
-    for (const uint32_t expert_ff : {26u, 401u}) {
-      for (const uint32_t n_threads : {2u, 3u}) {
-        SCOPED_TRACE(testing::Message()
-                     << number_format_name(stored.number_format) << " " << stored.group_size
-                     << ", experts of " << expert_ff << ", " << n_threads << " threads");
-        n_stacks = 0;
-        check_model(stacks_config(stored, expert_ff), n_threads);
-        if (HasFatalFailure()) return;
-        EXPECT_EQ(n_stacks, 5u * 4u);
-      }
+    for (const auto& [expert_ff, n_threads] : {std::pair{26u, 2u}, {401u, 3u}}) {
+      SCOPED_TRACE(testing::Message() << number_format_name(stored.number_format) << " "
+                                      << stored.group_size << ", experts of " << expert_ff);
+      n_stacks = 0;
+      check_model(stacks_config(stored, expert_ff), n_threads);
+      if (HasFatalFailure()) return;
+      EXPECT_EQ(n_stacks, 5u * 4u);
     }
   }
 }
