@@ -38,10 +38,10 @@ def with_seed(path, data):
 class Server:
     """cria serve on a free port of this machine, until the end of a with statement."""
 
-    def __init__(self, *options, model=None, limits=""):
-        """limits: of the process, as `ulimit` takes them."""
+    def __init__(self, *options, model=None, limits="", prefix=()):
+        """limits: of the process, as `ulimit` takes them; prefix: of its command."""
         shell = ["sh", "-c", f'ulimit {limits}; exec "$@"', "sh"] if limits else []
-        command = [*shell, cli.CRIA, "serve", model or cli.model(), "--port", "0", "--threads", "1", *map(str, options)]
+        command = [*prefix, *shell, cli.CRIA, "serve", model or cli.model(), "--port", "0", "--threads", "1", *map(str, options)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.told = ""
         self.log = []

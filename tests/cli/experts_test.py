@@ -24,8 +24,11 @@ SHAPE = ("--d-model", "64", "--layers", "2", "--heads", "4", "--kv-heads", "2", 
 KINDS = {"mixtral": (), "qwen2_moe": ("--shared", "96")}
 REFERENCE = Path(os.environ.get("CRIA_SHARED", cli.SOURCE.parent / "shared")) / "reference/architectures"
 FOLDERS = ("mixtral", "qwen2-moe", "qwen3-moe", "olmoe", "granite-moe")
+LATENT = ("deepseek-v2-lite", "deepseek-v2", "deepseek-v3")
 # How far the logits are from those of f32, as a part of their size; measured at most: 0.020, 0.018, 0.19, 0.18.
 FARTHEST = {"int8": 0.03, "int8g32": 0.03, "int4": 0.25, "int4nl": 0.25}
+# How far those of XNNPACK are from those of exact, as activations have another scale; measured at most: 0.017.
+APART = 0.025
 
 
 def checkpoint(kind):
@@ -45,9 +48,9 @@ def planned_bytes(text):
     return {name.strip(): int(n) for name, n in re.findall(r"^    (\w[\w ]*?) +[\d.]+ MB +(\d+) bytes$", text, re.MULTILINE)}
 
 
-def logits(path, prompt, *options):
+def logits(path, prompt, *options, backend="exact"):
     out = cli.folder() / "logits.f32"
-    done = cria("logits", path, "--ids", ",".join(map(str, prompt)), "-o", out, "--kv", "f32", "--backend", "exact", *options)
+    done = cria("logits", path, "--ids", ",".join(map(str, prompt)), "-o", out, "--kv", "f32", "--backend", backend, *options)
     assert done.code == DONE, done.err
     return [value for value, in struct.iter_unpack("<f", out.read_bytes())]
 
@@ -121,6 +124,25 @@ class Quantized(unittest.TestCase):
                     self.assertGreater(far, 0)
                     self.assertEqual(cria("verify", path).code, DONE)
 
+    def test_xnnpack_is_as_near_to_the_floats(self):
+        if "xnnpack" not in cli.backends():
+            self.skipTest("this build has no XNNPACK")
+        for name in (*FOLDERS, *LATENT):
+            folder = REFERENCE / name
+            prompt = json.loads((folder / "expected.json").read_text("utf-8"))["prompt"]
+            floats = logits(cli.converted(folder, "--no-tokenizer", "--weights", "f32"), prompt)
+            for weights, scales in (("int8", ()), ("int4", ("--scales", "positive"))):
+                with self.subTest(name, weights=weights):
+                    stacks = stacks_of(weights, *(("key_up", "value_up") if name in LATENT else ()))
+                    path = cli.converted(folder, "--no-tokenizer", "--weights", "f32", *scales, *stacks)
+                    found = logits(path, prompt, backend="xnnpack")
+                    self.assertEqual(logits(path, prompt, "--threads", "3", backend="xnnpack"), found)
+                    exact = logits(path, prompt)
+                    far, of_exact, apart = (distance(x, y, len(prompt)) for x, y in ((found, floats), (exact, floats), (found, exact)))
+                    print(f"{name}, {weights}: {far:.4f}, exact {of_exact:.4f}, from each other {apart:.4f}")
+                    self.assertLess(far, 1.3 * of_exact)
+                    self.assertLess(apart, APART)
+
     def test_searched_scales_lose_less_than_those_of_the_range(self):
         folder = REFERENCE / "mixtral"
         lost = {}
@@ -133,8 +155,9 @@ class Quantized(unittest.TestCase):
         self.assertTrue(all(mse > rtn for mse, rtn in zip(lost["mse"], lost["rtn"], strict=True)), lost)
 
 
-def stacks_of(weights):
-    return [option for matrix in ("gate", "up", "down") for option in ("--weights-of", f"expert_{matrix}={weights}")]
+def stacks_of(weights, *more):
+    matrices = ("expert_gate", "expert_up", "expert_down", *more)
+    return [option for matrix in matrices for option in ("--weights-of", f"{matrix}={weights}")]
 
 
 class Info(unittest.TestCase):

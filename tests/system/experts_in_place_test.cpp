@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 
 #include "quant/model_layout.h"
@@ -24,8 +25,8 @@ constexpr uint32_t kChosen = 2;
 constexpr uint32_t kLayers = 2;
 constexpr uint32_t kStacks = 3;  // of a layer: gate, up, down
 
-ConfigParts experts_config() {
-  ConfigParts c = test::small_config(format::NumberFormat::kF32, 0);
+ConfigParts experts_config(MatrixFormat weights, format::FileCompression compression) {
+  ConfigParts c = test::small_config(weights.number_format, weights.group_size);
   format::LayerKind& kind = c.kinds[0];
   kind.feed_forward = static_cast<uint8_t>(format::FeedForward::kExperts);
   kind.flags |= format::flag::kNormalizedChoice;
@@ -35,7 +36,7 @@ ConfigParts experts_config() {
   kind.n_chosen = kChosen;
   kind.router_score = static_cast<uint8_t>(format::RouterScore::kSoftmax);
   kind.router_scale = 1;
-  c.model.compression = static_cast<uint32_t>(format::FileCompression::kKeepsLarge);
+  c.model.compression = static_cast<uint32_t>(compression);
   test::mend_counts(&c);
   return c;
 }
@@ -128,7 +129,8 @@ void guard_experts(const Config& config, std::span<uint8_t> file, CountedPages* 
 }
 
 TEST(ExpertsInPlace, ATokenReadsTheChosenOnesAlone) {
-  ConfigParts parts = experts_config();
+  ConfigParts parts =
+      experts_config({format::NumberFormat::kF32, 0}, format::FileCompression::kKeepsLarge);
   const test::Bytes file = test::build_model(parts.view(), kSeed);
   const uint32_t token[] = {7};
   cria_config read_config = mapped_config(1);
@@ -151,6 +153,43 @@ TEST(ExpertsInPlace, ATokenReadsTheChosenOnesAlone) {
     EXPECT_LE(pages.n_touched(), of_chosen);
     EXPECT_GE(pages.n_touched(), kLayers * kStacks * (matrix_bytes / page - 1));
     EXPECT_LT(of_chosen, pages.n_guarded() / 2);
+  }
+}
+
+// Stretches of a stored file that a token reads from end to end.
+size_t stretches_of(const Config& config) {
+  size_t n = 0;
+  for (uint32_t i = 0; i < tensor_count(config); ++i) {
+    const TensorSpec spec = test::spec_at(config, i);
+    const size_t n_planes = tensor_scale_bytes(spec) != 0 ? 2 : 1;
+    n += n_planes * (spec.n_matrices > 1 ? kChosen : 1);
+  }
+  return n;
+}
+
+// active_bytes is true: of a whole file in place a token reads so much, and no more than the pages
+// that its stretches begin and end in.
+TEST(ExpertsInPlace, ATokenReadsAsManyBytesAsTheModelSays) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  for (const MatrixFormat weights : {MatrixFormat{format::NumberFormat::kF32, 0},
+                                     {format::NumberFormat::kInt8, 0},
+                                     {format::NumberFormat::kInt4, 32}}) {
+    SCOPED_TRACE(int(weights.number_format));
+    ConfigParts parts = experts_config(weights, format::FileCompression::kStored);
+    test::MemorySource source(test::build_model(parts.view(), kSeed), test::Access::kMap);
+    test::TestSession session(source, mapped_config(1));
+    EXPECT_GE(session.plan().in_place, session.info().weight_bytes);
+    CountedPages pages(page);
+    pages.guard(source.bytes().data(), source.bytes().size());
+    const uint32_t token[] = {7};
+    (void)session.all_logits(token);
+    const size_t of_bytes = session.info().active_bytes / page;
+    const size_t n_stretches = stretches_of(parts.view());
+    EXPECT_LE(pages.n_touched(), of_bytes + 2 * n_stretches);
+    EXPECT_GE(pages.n_touched() + 2, of_bytes);  // at its ends the file shares pages with others
+    EXPECT_LT(of_bytes + 2 * n_stretches, pages.n_guarded() / 2);
+    std::printf("%zu pages of %zu, %zu by active_bytes\n", pages.n_touched(), pages.n_guarded(),
+                of_bytes);
   }
 }
 

@@ -30,7 +30,8 @@ void keep_heap_small() {
 #endif
 }
 
-// Four sessions, or as many as leave others a quarter of the memory of the machine or container.
+// Four sessions, or as many as leave others a quarter of the memory of the machine or container. Of
+// what stays in the file that counts which a token reads: the rest of the experts comes and goes.
 uint32_t sessions_that_fit(const CommonOptions& common) {
   const ModelFile file(common.model_path, common.mapping);
   const uint64_t most = usable_memory_bytes() / 4 * 3;
@@ -41,10 +42,8 @@ uint32_t sessions_that_fit(const CommonOptions& common) {
     const cria_memory_plan plan = plan_for(file, config);
     const uint64_t text = TextService::bytes_for(file, config);
     const uint64_t total = total_bytes(plan, n_sessions);
-    if (total < most && plan.in_place < most && text < most &&
-        total + plan.in_place + text < most) {
-      break;
-    }
+    const uint64_t in_place = std::min(plan.in_place, file.info().active_bytes);
+    if (total < most && in_place < most && text < most && total + in_place + text < most) break;
   }
   return n_sessions;
 }

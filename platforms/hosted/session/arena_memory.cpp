@@ -104,21 +104,21 @@ uint64_t usable_memory_bytes() {
   return std::min(physical_memory_bytes(), cgroup_limits().memory_bytes);
 }
 
-void check_memory_for(uint64_t n_bytes, const char* what) {
+void check_memory_for(uint64_t n_bytes, const char* what, const std::string& advice) {
   const uint64_t there_are =
       std::min<uint64_t>(usable_memory_bytes(), std::numeric_limits<size_t>::max());
   if (n_bytes <= there_are) return;
   const bool is_container = there_are < physical_memory_bytes();
   throw ProgramError(
       ExitCode::kMemory,
-      text_of("%s needs %s bytes (%s) of memory, %s %s; lower --context", what,
-              grouped_digits(n_bytes).c_str(), megabytes(n_bytes).c_str(),
+      text_of("%s needs %s bytes (%s) of memory, %s %s; %s", what, grouped_digits(n_bytes).c_str(),
+              megabytes(n_bytes).c_str(),
               is_container ? "the limit of this container (cgroup) is" : "this machine has",
-              megabytes(there_are).c_str()));
+              megabytes(there_are).c_str(), advice.c_str()));
 }
 
-ArenaMemory::ArenaMemory(uint64_t n_bytes) {
-  check_memory_for(n_bytes, "the model");
+ArenaMemory::ArenaMemory(uint64_t n_bytes, const std::string& advice) {
+  check_memory_for(n_bytes, "the model", advice);
   int error_number = ENOMEM;
   if (n_bytes <= std::numeric_limits<size_t>::max()) {
     size_bytes_ = static_cast<size_t>(n_bytes);
@@ -133,11 +133,10 @@ ArenaMemory::ArenaMemory(uint64_t n_bytes) {
     }
     error_number = errno;
   }
-  throw ProgramError(
-      ExitCode::kMemory,
-      text_of("the model needs %s bytes (%s) of memory: %s; lower --context or free memory",
-              grouped_digits(n_bytes).c_str(), megabytes(n_bytes).c_str(),
-              std::strerror(error_number)));
+  throw ProgramError(ExitCode::kMemory,
+                     text_of("the model needs %s bytes (%s) of memory: %s; %s or free memory",
+                             grouped_digits(n_bytes).c_str(), megabytes(n_bytes).c_str(),
+                             std::strerror(error_number), advice.c_str()));
 }
 
 void ArenaMemory::make_resident() const {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "platforms/hosted/base/thread_pool.h"
 
@@ -36,16 +37,17 @@ uint64_t usable_memory_bytes();
 
 // Throws ProgramError kMemory when n_bytes are more than that or than a program can address:
 // the system might give them and stop the program, or another one, once they are written. what is
-// the subject of the message.
-void check_memory_for(uint64_t n_bytes, const char* what);
+// the subject of the message, advice its end.
+void check_memory_for(uint64_t n_bytes, const char* what,
+                      const std::string& advice = "lower --context");
 
 // Anonymous pages, so aligned to more than 64 bytes and resident only once written. Released by the
 // destructor.
 class ArenaMemory {
  public:
-  // Takes n_bytes >= 1. Throws ProgramError kMemory, naming the bytes needed, when the machine does
-  // not have them or the system does not give them.
-  explicit ArenaMemory(uint64_t n_bytes);
+  // Takes n_bytes >= 1. Throws ProgramError kMemory, naming the bytes needed and the advice, when
+  // the machine does not have them or the system does not give them.
+  explicit ArenaMemory(uint64_t n_bytes, const std::string& advice = "lower --context");
   ~ArenaMemory();
   ArenaMemory(const ArenaMemory&) = delete;
   ArenaMemory& operator=(const ArenaMemory&) = delete;

@@ -48,6 +48,22 @@ std::string not_for_xnnpack(const cria_model_info& info) {
   return info.signed_scales != 0 ? "int4 with negative scales" : "";
 }
 
+// For who lacks memory: options without which more of the model stays in the file.
+std::string advice_on_memory(const CommonOptions& options, const ModelFile& file,
+                             cria_config config) {
+  const char* const copies = options.mapping == Mapping::kNever ? "--no-mmap" : "";
+  const char* const packs = options.backend == CRIA_BACKEND_XNNPACK ? "--backend xnnpack" : "";
+  const char* const both = *copies != 0 && *packs != 0 ? " and " : "";
+  cria_memory_plan plan = {};
+  config.source_is_mapped = 1;
+  config.backend = CRIA_BACKEND_EXACT;
+  if (*copies == 0 && *packs == 0) return "lower --context";
+  if (cria_plan(&file.info(), &config, &plan) != CRIA_OK || plan.in_place == 0) {
+    return "lower --context";
+  }
+  return text_of("leave out %s%s%s or lower --context", copies, both, packs);
+}
+
 }  // namespace
 
 cria_model_info inspect_file(const cria_source& source, const std::string& path) {
@@ -130,7 +146,7 @@ ModelSession::ModelSession(const CommonOptions& options, const SessionNeeds& nee
       file_(options.model_path, options.mapping),
       config_(config_with_needs(options, file_, needs)),
       plan_(plan_for(file_, config_)),
-      arena_(total_bytes(plan_, needs.n_sessions)),
+      arena_(total_bytes(plan_, needs.n_sessions), advice_on_memory(options, file_, config_)),
       pool_(config_.n_threads, FewerThreads::kAreRefused) {
   config_.step_progress = &on_step;
   config_.progress_context = this;

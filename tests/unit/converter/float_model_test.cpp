@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "converter/calibration/divergence.h"
@@ -56,6 +57,66 @@ TEST(FloatModel, LogitsOfTheCopiesInTheRepositoryAreThoseOfTransformers) {
   for (const char* name : {"odd-sizes", "mistral-sliding-window"}) {
     compare_with_reference(test::golden_folder(name));
   }
+}
+
+// Experts that the last token's row goes to, in ascending order, by layers that have any.
+std::map<std::string, std::vector<uint32_t>> chosen_by_last(const Opened& opened,
+                                                            const std::vector<uint32_t>& tokens) {
+  hosted::ThreadPool pool(2, hosted::FewerThreads::kAreTaken);
+  const PlannedWeights weights(opened.plan, opened.imported.rope, &pool);
+  const FloatModel::Rooms rooms = {1, tokens.size(), tokens.size(), KvFormat::kF32, true};
+  FloatModel model(opened.config, weights, rooms, &pool);
+  const std::vector<TokenRow> rows = rows_of({tokens});
+  const Floats table = weights.matrix(weights.find(format::TensorRole::kEmbedding));
+  std::map<std::string, std::vector<uint32_t>> chosen;
+  // What the last row alone multiplies by is what it chose.
+  for (const std::span<const TokenRow> part :
+       {std::span(rows).first(rows.size() - 1), std::span(rows).last(1)}) {
+    chosen.clear();
+    model.set_rows(part);
+    Floats x(part.size() * opened.config.model->d_model);
+    model.embed(table, 0, &x);
+    for (uint32_t i = 0; i < opened.config.model->n_layers; ++i) {
+      HeldMatrices layer(weights, PanelFormat::kF32, &pool);
+      layer.read_layer(i);
+      const Products products = layer.products();
+      const auto watch = [&](std::span<const LinearCall> calls, uint32_t index, const float* in,
+                             size_t n) {
+        const PlannedTensor& tensor = weights.tensors()[calls.front().tensor->number];
+        if (tensor.spec.role == format::TensorRole::kExpertGate) {
+          chosen[std::to_string(i)].push_back(index);
+        }
+        products(calls, index, in, n);
+      };
+      model.run_layer(i, watch, &x);
+    }
+  }
+  return chosen;
+}
+
+// No choice of theirs is near a tie: the last one wins by 1e-3 or more, see the folders' README.
+TEST(FloatModel, ExpertsThatAreChosenAreThoseOfTransformers) {
+  const auto reference = test::reference_folder();
+  if (!reference) GTEST_SKIP() << "no $CRIA_SHARED/reference";
+  size_t n_models = 0;
+  for (const char* name : test::kReferenceArchitectures) {
+    const fs::path folder = *reference / "architectures" / name;
+    SCOPED_TRACE(name);
+    const Json expected = Json::parse(test::read_file(folder / "expected.json"));
+    const Opened opened(folder);
+    const auto has_experts = [](const format::LayerKind& kind) {
+      return kind.feed_forward == static_cast<uint8_t>(format::FeedForward::kExperts);
+    };
+    ASSERT_EQ(expected.contains("experts"),
+              std::any_of(opened.config.kinds.begin(), opened.config.kinds.end(), has_experts));
+    if (!expected.contains("experts")) continue;
+    ++n_models;
+    ASSERT_GE(expected.at("router_min_gap"), 1e-3);
+    const std::map<std::string, std::vector<uint32_t>> wanted = expected.at("experts");
+    EXPECT_FALSE(wanted.empty());
+    EXPECT_EQ(chosen_by_last(opened, expected.at("prompt")), wanted);
+  }
+  EXPECT_GE(n_models, 9u);
 }
 
 TEST(FloatModel, ASequencesBitsDependOnNothingBesideIt) {

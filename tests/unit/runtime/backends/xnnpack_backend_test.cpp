@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <span>
 #include <utility>
@@ -138,6 +139,20 @@ std::vector<uint8_t> random_matrix(const MatrixShape& shape, std::mt19937* rando
   return planes;
 }
 
+// Of a stack the codes of all matrices come before their scales.
+std::vector<uint8_t> random_matrices(const TensorSpec& spec, std::mt19937* random) {
+  std::vector<uint8_t> codes;
+  std::vector<uint8_t> scales;
+  for (uint32_t i = 0; i < spec.n_matrices; ++i) {
+    const std::vector<uint8_t> planes = random_matrix(spec.shape, random);
+    const auto middle = planes.begin() + std::ptrdiff_t(code_plane_bytes(spec.shape));
+    codes.insert(codes.end(), planes.begin(), middle);
+    scales.insert(scales.end(), middle, planes.end());
+  }
+  codes.insert(codes.end(), scales.begin(), scales.end());
+  return codes;
+}
+
 // The chunk table and the data of an uncompressed file, and nothing else of it.
 struct Image {
   std::vector<std::vector<uint8_t>> tensors;
@@ -172,7 +187,7 @@ Image make_image(const Config& config) {
   for (uint32_t i = 0; i < formats.size(); ++i) {
     const TensorSpec spec = tensor_spec(config, i, formats[i]);
     directory.push_back(tensor_entry(spec, static_cast<uint32_t>(entries.size())));
-    image.tensors.push_back(spec.is_matrix() ? random_matrix(spec.shape, &random)
+    image.tensors.push_back(spec.is_matrix() ? random_matrices(spec, &random)
                                              : std::vector<uint8_t>(tensor_bytes(spec)));
     const uint64_t n_codes = tensor_code_bytes(spec);
     add_plane(image.tensors[i].data(), n_codes, &image, &entries);
@@ -207,7 +222,7 @@ class BackendTest : public testing::Test {
     loading = std::make_unique<Block>(needs.load_bytes);
     threads = {n_threads, pool->hook(), pool->context()};
     bind(config);
-    quantized.assign(kPrefillChunk * widest_input(config) + kSlack, 0);
+    quantized.assign(most_inputs(config, kPrefillChunk).values + kSlack, 0);
     of_step = std::make_unique<Block>(needs.step_bytes);
     scratch = {quantized.data(), nullptr, nullptr, of_step->data()};
   }
@@ -226,10 +241,14 @@ class BackendTest : public testing::Test {
   }
   Status start() { return start(operators.get(), needs.workspace_bytes); }
 
-  Status linear(Block* memory, const float* x, size_t n_rows, std::span<const LinearCall> calls) {
+  Status linear(Block* memory, const float* x, std::span<const Segment> segments,
+                std::span<const LinearCall> calls) {
     const LinearTools tools = {kScalarKernels, threads, scratch, memory->data()};
+    return kXnnpackBackend.linear(tools, x, segments, calls);
+  }
+  Status linear(Block* memory, const float* x, size_t n_rows, std::span<const LinearCall> calls) {
     const Segment all = {0, 0, static_cast<uint32_t>(n_rows)};
-    return kXnnpackBackend.linear(tools, x, {&all, 1}, calls);
+    return linear(memory, x, {&all, 1}, calls);
   }
   Status linear(const float* x, size_t n_rows, std::span<const LinearCall> calls) {
     return linear(operators.get(), x, n_rows, calls);
@@ -261,9 +280,31 @@ class BackendTest : public testing::Test {
     return *weights.layers[layer].find(role);
   }
 
+  // A row's segments as its block asks for them: each head has all rows; of experts each row has
+  // some, and some have none.
+  std::vector<Segment> segments_of(const Tensor& tensor, const format::LayerKind& kind,
+                                   uint32_t n_rows, bool is_of_experts) {
+    std::vector<uint32_t> rows_of_each(tensor.n_matrices, is_of_experts ? 0 : n_rows);
+    std::vector<uint32_t> experts(tensor.n_matrices);
+    std::iota(experts.begin(), experts.end(), 0);
+    for (uint32_t i = 0; is_of_experts && i < n_rows; ++i) {
+      std::shuffle(experts.begin(), experts.end(), random);
+      for (uint32_t rank = 0; rank < kind.n_chosen; ++rank) ++rows_of_each[experts[rank]];
+    }
+    std::vector<Segment> segments;
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < tensor.n_matrices; ++i) {
+      if (rows_of_each[i] != 0) segments.push_back({i, first, rows_of_each[i]});
+      first += rows_of_each[i];
+    }
+    return segments;
+  }
+
   // Multiplies the matrices, which share an input, and compares.
-  void check_linear(const std::vector<const Tensor*>& matrices, size_t n_rows) {
+  void check_linear(const std::vector<const Tensor*>& matrices,
+                    const std::vector<Segment>& segments) {
     const uint32_t cols = matrices.front()->shape.cols;
+    const size_t n_rows = rows_of(segments);
     std::vector<float> x(n_rows * cols + kSlack, 0.0f);
     for (float& value : x) value = normal(random);
     std::vector<std::vector<float>> outputs;
@@ -275,31 +316,38 @@ class BackendTest : public testing::Test {
     }
     g_allocations = 0;
     g_trap_armed = 1;
-    const Status status = linear(x.data(), n_rows, calls);
+    const Status status = linear(operators.get(), x.data(), segments, calls);
     g_trap_armed = 0;
     ASSERT_EQ(status, Status::kOk);
     ASSERT_EQ(g_allocations, 0u);
     for (size_t i = 0; i < matrices.size(); ++i) {
       ASSERT_EQ(outputs[i].back(), kCanary);
-      compare(*matrices[i], x, n_rows, outputs[i]);
-      if (HasFatalFailure()) return;
+      for (const Segment& segment : segments) {
+        compare(*matrices[i], segment, x, outputs[i]);
+        if (HasFatalFailure()) return;
+      }
     }
   }
 
-  void compare(const Tensor& m, const std::vector<float>& x, size_t n_rows,
-               const std::vector<float>& y) {
+  void compare(const Tensor& m, const Segment& segment, const std::vector<float>& all_x,
+               const std::vector<float>& all_y) {
     const MatrixShape& shape = m.shape;
+    const size_t n_rows = segment.n_rows;
+    const float* const x = all_x.data() + size_t{segment.first_row} * shape.cols;
+    const float* const y = all_y.data() + size_t{segment.first_row} * shape.rows;
     const bool is_float = tile_scale_bytes(shape) == 0;
-    const std::vector<uint8_t>& planes = image.tensors[m.number];
+    const uint8_t* const planes = image.tensors[m.number].data();
+    const uint8_t* const codes = planes + segment.index * code_plane_bytes(shape);
+    const uint8_t* const scales =
+        planes + m.n_matrices * code_plane_bytes(shape) + segment.index * scale_plane_bytes(shape);
     // Rounded additions as in xnnpack_operator_test.cpp, the widest of the formats.
     const double bound = (double(padded_cols(shape)) + 4) * kEpsilon;
     ASSERT_LE(bound, 1e-4);
-    std::vector<float> input(x.begin(), x.begin() + std::ptrdiff_t(n_rows * shape.cols));
+    std::vector<float> input(x, x + n_rows * shape.cols);
     if (!is_float) round_input(shape, &input, n_rows);
     std::vector<float> row_weights(shape.cols);
     for (size_t row = 0; row < shape.rows; ++row) {
-      unpack_row(shape, planes.data(), planes.data() + code_plane_bytes(shape), row,
-                 row_weights.data());
+      unpack_row(shape, codes, scales, row, row_weights.data());
       for (size_t i = 0; i < n_rows; ++i) {
         double sum = 0;
         double magnitude = 0;
@@ -310,7 +358,8 @@ class BackendTest : public testing::Test {
           magnitude += std::fabs(term);
         }
         ASSERT_LE(std::fabs(sum - static_cast<double>(y[i * shape.rows + row])), bound * magnitude)
-            << "tensor " << m.number << " row " << row << " of " << n_rows << " seed " << kSeed;
+            << "tensor " << m.number << " matrix " << segment.index << " row " << row << " of "
+            << n_rows << " seed " << kSeed;
         ++n_compared;
       }
     }
@@ -329,6 +378,37 @@ class BackendTest : public testing::Test {
     }
   }
 
+  // Roles whose products share an input, some of which a layer may have.
+  static std::vector<std::vector<TensorRole>> groups_of(const format::LayerKind& kind) {
+    std::vector<std::vector<TensorRole>> groups = {
+        {TensorRole::kO},         {TensorRole::kGate, TensorRole::kUp},
+        {TensorRole::kDown},      {TensorRole::kExpertGate, TensorRole::kExpertUp},
+        {TensorRole::kRouter},    {TensorRole::kExpertDown},
+        {TensorRole::kSharedGate}};
+    if (kind.mixer == static_cast<uint8_t>(format::Mixer::kLatentAttention)) {
+      groups.push_back({TensorRole::kQDown, TensorRole::kLatentDown, TensorRole::kK});
+      for (const TensorRole role : {TensorRole::kQ, TensorRole::kKeyUp, TensorRole::kValueUp}) {
+        groups.push_back({role});
+      }
+    } else {
+      groups.push_back({TensorRole::kQ, TensorRole::kK, TensorRole::kV});
+    }
+    return groups;
+  }
+
+  void check_group(const Layer& layer, const std::vector<TensorRole>& roles, uint32_t n_rows) {
+    std::vector<const Tensor*> matrices;
+    for (const TensorRole role : roles) {
+      const Tensor* const matrix = layer.find(role);
+      if (matrix != nullptr && matrix->form != TensorForm::kVector) matrices.push_back(matrix);
+    }
+    if (matrices.empty()) return;
+    const bool is_of_experts =
+        roles.back() == TensorRole::kExpertUp || roles.back() == TensorRole::kExpertDown;
+    n_stacks += matrices.front()->n_matrices > 1 ? 1 : 0;
+    check_linear(matrices, segments_of(*matrices.front(), *layer.kind, n_rows, is_of_experts));
+  }
+
   void check_model(ConfigParts config, uint32_t n_threads) {
     ASSERT_EQ(check_config(config.view()), nullptr);
     open(config, n_threads);
@@ -344,15 +424,12 @@ class BackendTest : public testing::Test {
     // What it was packed with is not needed any more.
     loading.reset();
     const std::vector<uint8_t> as_packed = packed->bytes();
-    for (const size_t n_rows : {size_t{1}, size_t{2}, size_t{7}, size_t{64}, size_t{1}}) {
-      const Layer& layer = weights.layers.back();
-      check_linear(
-          {layer.find(TensorRole::kQ), layer.find(TensorRole::kK), layer.find(TensorRole::kV)},
-          n_rows);
-      check_linear({layer.find(TensorRole::kO)}, n_rows);
-      check_linear({layer.find(TensorRole::kGate), layer.find(TensorRole::kUp)}, n_rows);
-      check_linear({layer.find(TensorRole::kDown)}, n_rows);
-      check_linear({weights.lm_head}, n_rows);
+    for (const uint32_t n_rows : {1u, 2u, 7u, 64u, 1u}) {
+      for (const std::vector<TensorRole>& roles : groups_of(*weights.layers.back().kind)) {
+        check_group(weights.layers.back(), roles, n_rows);
+        if (HasFatalFailure()) return;
+      }
+      check_linear({weights.lm_head}, {{0, 0, n_rows}});
       if (HasFatalFailure()) return;
     }
     EXPECT_EQ(std::memcmp(packed->data(), as_packed.data(), as_packed.size()), 0)
@@ -377,6 +454,7 @@ class BackendTest : public testing::Test {
   std::mt19937 random{kSeed};
   std::normal_distribution<float> normal;
   size_t n_compared = 0;
+  size_t n_stacks = 0;  // products by stacks
 };
 
 void set_heads(uint16_t n_query_heads, uint16_t n_key_heads, uint16_t head_dim, ConfigParts* c) {
@@ -452,6 +530,66 @@ TEST_F(BackendTest, LayersMayHaveDifferentFormats) {
               {{NumberFormat::kInt4, 32}, {NumberFormat::kInt4, 128}, {NumberFormat::kInt8, 0}},
               &c);
   for (const uint32_t n_threads : {1u, 3u}) check_model(c, n_threads);
+}
+
+// Latent attention and experts beside an MLP. Experts take several slices and chunks each, or many
+// of them one chunk, whose planes end anywhere.
+ConfigParts stacks_config(MatrixFormat weights, uint32_t expert_ff) {
+  ConfigParts c =
+      test::small_config(format::Mixer::kLatentAttention, format::FeedForward::kExperts);
+  format::LayerKind& kind = c.kinds[0];
+  kind.flags |= format::flag::kGated | format::flag::kNormalizedChoice;
+  kind.n_query_heads = 5;
+  kind.query_rank = 37;
+  kind.latent_rank = 131;
+  kind.key_dim = 22;
+  kind.shared_key_dim = 6;
+  kind.value_dim = 18;
+  kind.d_ff = 45;
+  kind.expert_ff = expert_ff;
+  kind.n_experts = 9;
+  kind.n_chosen = 3;
+  c.model.d_model = 150;
+  c.model.vocab_size = 103;
+  test::set_all_formats(&c, weights);
+  return c;
+}
+
+TEST_F(BackendTest, StacksOfHeadsAndExpertsMatchTheReferenceWithoutTheHeap) {
+  for (const MatrixFormat stored : {MatrixFormat{NumberFormat::kInt8, 0},
+                                    {NumberFormat::kInt4, 32},
+                                    {NumberFormat::kInt4, 64},
+                                    {NumberFormat::kInt4, 128},
+                                    {NumberFormat::kF32, 0}}) {
+    for (const auto& [expert_ff, n_threads] : {std::pair{26u, 2u}, {401u, 3u}}) {
+      SCOPED_TRACE(testing::Message() << number_format_name(stored.number_format) << " "
+                                      << stored.group_size << ", experts of " << expert_ff);
+      n_stacks = 0;
+      check_model(stacks_config(stored, expert_ff), n_threads);
+      if (HasFatalFailure()) return;
+      EXPECT_EQ(n_stacks, 5u * 4u);
+    }
+  }
+}
+
+TEST_F(BackendTest, ThreadsDoNotChangeABitOfStacks) {
+  std::vector<float> first;
+  for (const uint32_t n_threads : {1u, 2u, 3u}) {
+    open(stacks_config({NumberFormat::kInt4, 32}, 401), n_threads);
+    ASSERT_EQ(load(), Status::kOk);
+    ASSERT_EQ(start(), Status::kOk);
+    const Tensor& up = matrix(0, TensorRole::kExpertUp);
+    random.seed(kSeed);
+    const auto segments = segments_of(up, *weights.layers.front().kind, 7, true);
+    ASSERT_GT(segments.size(), 1u);
+    std::vector<float> x(rows_of(segments) * up.shape.cols + kSlack);
+    for (float& value : x) value = static_cast<float>(random() % 2001) - 1000.0f;
+    std::vector<float> y(rows_of(segments) * up.shape.rows);
+    const LinearCall call = {&up, y.data()};
+    ASSERT_EQ(linear(operators.get(), x.data(), segments, {&call, 1}), Status::kOk);
+    if (first.empty()) first = y;
+    EXPECT_EQ(std::memcmp(first.data(), y.data(), y.size() * sizeof(float)), 0);
+  }
 }
 
 // A slice is then less than a tile.
