@@ -305,8 +305,7 @@ class ConfigWriter {
   }
 
   void add_deepseek_experts() {
-    const std::string dense_key = key("leading_dense_block_count");
-    const uint32_t n_dense = metadata_.count(dense_key).value_or(0);
+    const uint32_t n_dense = metadata_.count(key("leading_dense_block_count")).value_or(0);
     config_["first_k_dense_replace"] = n_dense;
     if (n_dense >= metadata_.required_count(key("block_count"))) return;
     for (const char* name : {"expert_count", "expert_used_count", "expert_shared_count",
@@ -314,8 +313,8 @@ class ConfigWriter {
       (void)metadata_.required_count(key(name));
     }
     if (metadata_.count(key("expert_group_count")).value_or(0) <= 1) {
-      config_["n_group"] = 1;
-      config_["topk_group"] = 1;
+      config_["n_group"] = 1U;
+      config_["topk_group"] = 1U;
       return;
     }
     (void)metadata_.required_count(key("expert_group_used_count"));
