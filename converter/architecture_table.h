@@ -23,6 +23,7 @@ enum class TensorNames : uint8_t {
   kGraniteMoe,
   kQwen2Moe,
   kDeepseek,
+  kDeepseekApart,  // that, with what expands keys apart from what expands values
 };
 
 // Which keys say whether positions attend to a sliding window.

@@ -27,17 +27,19 @@ uint16_t read_dim(const JsonObject& config, const char* key, uint32_t otherwise)
 void read_latent_heads(const JsonObject& config, format::LayerKind* kind) {
   const uint32_t n_heads = required_within(config, "num_attention_heads", format::kMaxHeads);
   if (config.count("num_key_value_heads").value_or(n_heads) != n_heads) {
-    config.refuse("num_key_value_heads", "must be num_attention_heads: all heads have keys");
+    config.refuse("num_key_value_heads",
+                  "must be " + config.name_of("num_attention_heads") + ": all heads have keys");
   }
   const uint16_t own = read_dim(config, "qk_nope_head_dim", kOwnKeyDim);
   const uint16_t shared = read_dim(config, "qk_rope_head_dim", kSharedKeyDim);
   const uint32_t key_dim = uint32_t{own} + shared;
   const auto refuse_product = [&](const char* key) {
-    config.refuse(
-        key, "times num_attention_heads must be at most " + std::to_string(format::kMaxModelWidth));
+    config.refuse(key, "times " + config.name_of("num_attention_heads") + " must be at most " +
+                           std::to_string(format::kMaxModelWidth));
   };
   if (key_dim > format::kMaxHeadDim) {
-    config.refuse("qk_nope_head_dim", "and qk_rope_head_dim must be together at most " +
+    config.refuse("qk_nope_head_dim", "and " + config.name_of("qk_rope_head_dim") +
+                                          " must be together at most " +
                                           std::to_string(format::kMaxHeadDim));
   }
   kind->mixer = static_cast<uint8_t>(format::Mixer::kLatentAttention);

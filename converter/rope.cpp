@@ -264,7 +264,7 @@ RopeSettings read_rope_settings(const JsonObject& config, const ArchitectureRow&
   positive(*scaling, "factor", rope.factor);
   const double magnitude =
       yarn_magnitude(rope.factor, scaling->number("mscale_all_dim").value_or(0));
-  rope.score_factor = magnitude * magnitude;
+  rope.score_factor = positive(*scaling, "mscale_all_dim", magnitude * magnitude);
   if (rope.type == RopeType::kLlama3) read_llama3(*scaling, &rope);
   if (rope.type == RopeType::kYarn) read_yarn(*scaling, &rope);
   return rope;

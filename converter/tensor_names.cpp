@@ -12,8 +12,6 @@ namespace {
 using format::LayerKind;
 using format::TensorRole;
 
-bool has_query_rank(const LayerKind& kind) { return kind.query_rank != 0; }
-
 // A name of an architecture's own comes before that of Llama, one of some layers before that of
 // all.
 constexpr RoleName kRows[] = {
@@ -76,6 +74,9 @@ constexpr RoleName kRows[] = {
     {TensorNames::kDeepseek, TensorRole::kDown, "mlp.shared_experts.down_proj.weight", Take::kRows,
      has_experts},
 
+    {TensorNames::kDeepseekApart, TensorRole::kKeyUp, "self_attn.k_b_proj.weight", Take::kSlices},
+    {TensorNames::kDeepseekApart, TensorRole::kValueUp, "self_attn.v_b_proj.weight", Take::kSlices},
+
     {TensorNames::kLlama, TensorRole::kEmbedding, kEmbeddingName},
     {TensorNames::kLlama, TensorRole::kMixerNorm, "input_layernorm.weight"},
     {TensorNames::kLlama, TensorRole::kQ, "self_attn.q_proj.weight"},
@@ -99,18 +100,22 @@ constexpr RoleName kRows[] = {
 constexpr std::string_view kWeight = ".weight";
 constexpr std::string_view kBias = ".bias";
 
+// Whose names come before Llama's, behind its own.
+TensorNames base_of(TensorNames own) {
+  return own == TensorNames::kDeepseekApart ? TensorNames::kDeepseek : own;
+}
+
 // The row that names a role, where is_of says that it is of the layer; nullptr: none does, by
 // itself.
 template <typename IsOf>
 const RoleName* find_row(const RoleNames& names, TensorNames own, TensorRole role,
                          const IsOf& is_of) {
-  const RoleName* found = nullptr;
-  for (const RoleName& row : names.rows) {
-    if (row.role != role || !is_of(row)) continue;
-    if (row.names == own) return &row;
-    if (row.names == TensorNames::kLlama && found == nullptr) found = &row;
+  for (const TensorNames these : {own, base_of(own), TensorNames::kLlama}) {
+    for (const RoleName& row : names.rows) {
+      if (row.names == these && row.role == role && is_of(row)) return &row;
+    }
   }
-  return found;
+  return nullptr;
 }
 
 // That of the rows of the same layers, or of all.
@@ -191,6 +196,8 @@ const RoleNames kHuggingFaceNames = {"model.layers.", kRows};
 bool has_experts(const LayerKind& kind) {
   return kind.feed_forward == static_cast<uint8_t>(format::FeedForward::kExperts);
 }
+
+bool has_query_rank(const LayerKind& kind) { return kind.query_rank != 0; }
 
 std::string bias_name(std::string_view weight) {
   weight.remove_suffix(kWeight.size());

@@ -62,8 +62,9 @@ struct NamedRole {
 // In names, for the number of a stack's matrix.
 inline constexpr char kMatrixNumber = '*';
 
-// The layers that have experts, for RoleName::of.
+// The layers that have experts, and those that compress queries, for RoleName::of.
 [[nodiscard]] bool has_experts(const format::LayerKind& kind);
+[[nodiscard]] bool has_query_rank(const format::LayerKind& kind);
 
 // What the bias of "q.weight" is called: "q.bias".
 [[nodiscard]] std::string bias_name(std::string_view weight);

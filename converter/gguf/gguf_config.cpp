@@ -25,8 +25,6 @@ constexpr NumberKey kCounts[] = {
     {"embedding_length", "hidden_size", Need::kRequired},
     {"feed_forward_length", "intermediate_size", Need::kRequired},
     {"attention.head_count", "num_attention_heads", Need::kRequired},
-    {"attention.head_count_kv", "num_key_value_heads", Need::kOptional},
-    {"attention.key_length", "head_dim", Need::kOptional},
     {"context_length", "max_position_embeddings", Need::kRequired},
     {"expert_count", "num_experts", Need::kOptional},
     {"expert_used_count", "num_experts_per_tok", Need::kOptional},
@@ -35,6 +33,10 @@ constexpr NumberKey kCounts[] = {
     {"expert_group_used_count", "topk_group", Need::kOptional},
     {"leading_dense_block_count", "first_k_dense_replace", Need::kOptional},
 };
+constexpr NumberKey kKeyHeads = {"attention.head_count_kv", "num_key_value_heads", Need::kOptional};
+constexpr NumberKey kHeadDim = {"attention.key_length", "head_dim", Need::kOptional};
+constexpr NumberKey kQueryRank = {"attention.q_lora_rank", "q_lora_rank", Need::kOptional};
+constexpr NumberKey kLatentRank = {"attention.kv_lora_rank", "kv_lora_rank", Need::kRequired};
 constexpr NumberKey kExpertWidth = {"expert_feed_forward_length", "moe_intermediate_size",
                                     Need::kOptional};
 constexpr NumberKey kSharedWidth = {"expert_shared_feed_forward_length",
@@ -58,6 +60,8 @@ constexpr NumberKey kGraniteNumbers[] = {
 
 constexpr const char* kConfigAttentionFactor = "rope_scaling.attention_factor";
 constexpr const char* kAttentionFactor = "rope.scaling.attn_factor";
+constexpr const char* kLogMultiplier = "rope.scaling.yarn_log_multiplier";
+constexpr double kYarnLogWeight = 0.1;
 
 constexpr NumberKey kYarnNumbers[] = {
     {"rope.scaling.yarn_beta_fast", "rope_scaling.beta_fast", Need::kOptional},
@@ -83,7 +87,6 @@ constexpr OtherName kOtherNames[] = {
 constexpr const char* kForeign[] = {
     "activation_sparsity_scale",
     "attention.chunk_size",
-    "attention.key_length_mla",
     "attention.max_alibi_bias",
     "attention.output_scale",
     "attention.sliding_window_pattern",
@@ -97,9 +100,14 @@ constexpr const char* kForeign[] = {
     "moe_latent_size",
     "nextn_predict_layers",
     "rope.dimension_sections",
-    "rope.scaling.yarn_log_multiplier",
     "swiglu_clamp_exp",
     "use_parallel_residual",
+};
+
+// The same where attention is not latent.
+constexpr const char* kLatentKeys[] = {
+    "attention.kv_lora_rank",     "attention.q_lora_rank", "attention.key_length_mla",
+    "attention.value_length_mla", kLogMultiplier,
 };
 
 constexpr const char* kWindow = "attention.sliding_window";
@@ -124,6 +132,7 @@ class ConfigWriter {
                {"mlp_bias", !facts_.mlp_bias.empty()},
                {"vocab_size", vocab_size()}};
     for (const NumberKey& count : kCounts) copy_count(count);
+    add_heads();
     const bool has_layer_norms = architecture_.row().norm == format::Norm::kLayerNorm;
     copy_number(has_layer_norms ? kLayerNormEpsilon : kRmsEpsilon);
     for (const NumberKey& number : kNumbers) copy_number(number);
@@ -160,6 +169,9 @@ class ConfigWriter {
     return architecture_.id == format::Architecture::kQwen2Moe ? "qkv_bias" : "attention_bias";
   }
   [[nodiscard]] bool is_granite() const { return architecture_.row().has_multipliers; }
+  [[nodiscard]] bool is_latent() const {
+    return architecture_.row().mixer == format::Mixer::kLatentAttention;
+  }
 
   void refuse_others() const {
     const std::string type = metadata_.text("general.type").value_or(kDefaultModelType);
@@ -172,15 +184,22 @@ class ConfigWriter {
     if (!metadata_.boolean(key("attention.causal")).value_or(true)) {
       metadata_.refuse(key("attention.causal"), "is false: it is no model that writes");
     }
-    const auto value_length = metadata_.count(key("attention.value_length"));
-    if (value_length && value_length != metadata_.count(key("attention.key_length"))) {
-      metadata_.refuse(key("attention.value_length"), "must be attention.key_length");
-    }
+    if (!is_latent()) refuse_latent();
     if (!is_granite()) {
       for (const NumberKey& number : kGraniteNumbers) {
         if (metadata_.is_on(key(number.gguf)))
           metadata_.refuse(key(number.gguf), "is not supported");
       }
+    }
+  }
+
+  void refuse_latent() const {
+    for (const char* name : kLatentKeys) {
+      if (metadata_.is_on(key(name))) metadata_.refuse(key(name), "is not supported");
+    }
+    const auto value_length = metadata_.count(key("attention.value_length"));
+    if (value_length && value_length != metadata_.count(key("attention.key_length"))) {
+      metadata_.refuse(key("attention.value_length"), "must be attention.key_length");
     }
   }
 
@@ -199,6 +218,42 @@ class ConfigWriter {
     const auto value = count.need == Need::kRequired ? std::optional(metadata_.required_count(name))
                                                      : metadata_.count(name);
     if (value) config_[count.config] = *value;
+  }
+
+  void add_heads() {
+    if (is_latent()) return add_latent_heads();
+    copy_count(kKeyHeads);
+    copy_count(kHeadDim);
+  }
+
+  // Where expansions are apart, the file describes one head of keys and values with what is
+  // absorbed, and has the real ones beside it.
+  void add_latent_heads() {
+    const bool is_apart = architecture_.names() == TensorNames::kDeepseekApart;
+    const std::string key_name =
+        named("qk_nope_head_dim", is_apart ? "attention.key_length_mla" : "attention.key_length");
+    const std::string turned_name = named("qk_rope_head_dim", "rope.dimension_count");
+    const uint32_t key_dim = metadata_.required_count(key_name);
+    const uint32_t turned = metadata_.required_count(turned_name);
+    if (turned >= key_dim) metadata_.refuse(turned_name, "must be below " + key_name);
+    config_["qk_nope_head_dim"] = key_dim - turned;
+    config_["qk_rope_head_dim"] = turned;
+    copy_count({is_apart ? "attention.value_length_mla" : "attention.value_length", "v_head_dim",
+                Need::kRequired});
+    copy_count(kLatentRank);
+    config_["q_lora_rank"] = nullptr;  // where the file is silent
+    copy_count(kQueryRank);
+    if (!is_apart) return copy_count(kKeyHeads);
+    const uint64_t rank = config_["kv_lora_rank"].get<uint32_t>();
+    require("attention.head_count_kv", 1);
+    require("attention.key_length", rank + turned);
+    require("attention.value_length", rank);
+  }
+
+  // Of a count that follows from others; the file may be silent.
+  void require(const char* name, uint64_t value) const {
+    if (metadata_.count(key(name)).value_or(value) == value) return;
+    metadata_.refuse(key(name), "must be " + std::to_string(value) + ", as the other keys say");
   }
 
   void copy_number(const NumberKey& number) {
@@ -223,19 +278,20 @@ class ConfigWriter {
     if (clip && *clip != 0) config_[kClip] = *clip;
     const std::string scale_key = named("routed_scaling_factor", "expert_weights_scale");
     const double scale = metadata_.number(scale_key).value_or(0);
-    if (scale != 0) config_["routed_scaling_factor"] = scale;
+    if (scale != 0 || is_latent()) config_["routed_scaling_factor"] = scale == 0 ? 1 : scale;
     add_score();
     const std::string normalized = named(kNormalized, "expert_weights_norm");
     const format::Architecture id = architecture_.id;
     const bool is_open = id == format::Architecture::kQwen2Moe ||
                          id == format::Architecture::kQwen3Moe ||
-                         id == format::Architecture::kOlmoe;
+                         id == format::Architecture::kOlmoe || is_latent();
     const bool is_normalized =
         metadata_.boolean(normalized).value_or(!is_open || id == format::Architecture::kQwen3Moe);
     if (!is_open && !is_normalized) metadata_.refuse(normalized, "false is not supported here");
     config_[kNormalized] = is_normalized;
     copy_count(kExpertWidth);
     copy_count(kSharedWidth);
+    if (is_latent()) return add_deepseek_experts();
     if (!has_own("num_experts")) return;
     const uint32_t n_chosen = metadata_.required_count(key("expert_used_count"));
     const uint32_t width = metadata_.required_count(key("feed_forward_length"));
@@ -245,6 +301,25 @@ class ConfigWriter {
     }
     if (has_own(kSharedWidth.config) && !config_.contains(kSharedWidth.config)) {
       config_[kSharedWidth.config] = width;
+    }
+  }
+
+  void add_deepseek_experts() {
+    const uint32_t n_dense = metadata_.count(key("leading_dense_block_count")).value_or(0);
+    config_["first_k_dense_replace"] = n_dense;
+    if (n_dense >= metadata_.required_count(key("block_count"))) return;
+    for (const char* name : {"expert_count", "expert_used_count", "expert_shared_count",
+                             "expert_feed_forward_length"}) {
+      (void)metadata_.required_count(key(name));
+    }
+    if (metadata_.count(key("expert_group_count")).value_or(0) <= 1) {
+      config_["n_group"] = 1U;
+      config_["topk_group"] = 1U;
+      return;
+    }
+    (void)metadata_.required_count(key("expert_group_used_count"));
+    if (architecture_.id == format::Architecture::kDeepseekV2) {
+      config_["topk_method"] = "group_limited_greedy";
     }
   }
 
@@ -269,6 +344,18 @@ class ConfigWriter {
   }
 
   void add_rope() {
+    const uint32_t rotated = is_latent() ? config_["qk_rope_head_dim"].get<uint32_t>() : add_part();
+    for (const auto* factors :
+         {&facts_.rope_factors, &facts_.long_factors, &facts_.short_factors}) {
+      if (!factors->empty() && factors->size() != rotated / 2) {
+        metadata_.refuse(key("rope.dimension_count"), "does not fit the frequency factors");
+      }
+    }
+    add_scaling();
+  }
+
+  // Of a head's elements, how many turn.
+  [[nodiscard]] uint32_t add_part() {
     const uint32_t n_heads = metadata_.required_count(key("attention.head_count"));
     if (n_heads == 0) metadata_.refuse(key("attention.head_count"), "must not be zero");
     const uint32_t width = metadata_.required_count(key("embedding_length"));
@@ -280,13 +367,7 @@ class ConfigWriter {
     if (rotated != head_dim) {
       config_["partial_rotary_factor"] = static_cast<double>(rotated) / head_dim;
     }
-    for (const auto* factors :
-         {&facts_.rope_factors, &facts_.long_factors, &facts_.short_factors}) {
-      if (!factors->empty() && factors->size() != rotated / 2) {
-        metadata_.refuse(rotated_key, "does not fit the frequency factors");
-      }
-    }
-    add_scaling();
+    return rotated;
   }
 
   void add_scaling() {
@@ -308,7 +389,10 @@ class ConfigWriter {
     if (type == "longrope") {
       metadata_.refuse(type_key, "is longrope and the file has no factors for it");
     }
-    if (type != "yarn") refuse_attention_factor();
+    if (type != "yarn" || is_latent()) refuse_attention_factor();
+    if (type != "yarn" && metadata_.is_on(key(kLogMultiplier))) {
+      metadata_.refuse(key(kLogMultiplier), "is not supported without yarn");
+    }
     if (type == "none") {
       add_old_factor();
       return;
@@ -325,7 +409,9 @@ class ConfigWriter {
   void refuse_attention_factor() const {
     const std::string name = key(kAttentionFactor);
     if (metadata_.number(name).value_or(1) != 1) {
-      metadata_.refuse(name, "other than 1 is not supported without yarn or longrope");
+      metadata_.refuse(name, is_latent()
+                                 ? "other than 1 is not supported for this architecture"
+                                 : "other than 1 is not supported without yarn or longrope");
     }
   }
 
@@ -346,12 +432,21 @@ class ConfigWriter {
       metadata_.refuse(key("rope.scaling.yarn_ext_factor"), "other than 1 is not supported");
     }
     for (const NumberKey& number : kYarnNumbers) copy_number(number);
+    if (is_latent()) return add_log_multiplier();
     // Here it multiplies what follows from the factor; there it stands for it.
-    constexpr double kLogWeight = 0.1;
     if (const auto attention = metadata_.number(key(kAttentionFactor))) {
       (void)named(kConfigAttentionFactor, kAttentionFactor);
-      set(kConfigAttentionFactor, *attention * (kLogWeight * std::log(factor) + 1));
+      set(kConfigAttentionFactor, *attention * (kYarnLogWeight * std::log(factor) + 1));
     }
+  }
+
+  // One number for both, as llama.cpp takes it: the table of angles is then not scaled.
+  void add_log_multiplier() {
+    const double value =
+        metadata_.number(named("rope_scaling.mscale_all_dim", kLogMultiplier)).value_or(0);
+    if (value == 0) return;
+    set("rope_scaling.mscale", value / kYarnLogWeight);
+    set("rope_scaling.mscale_all_dim", value / kYarnLogWeight);
   }
 
   // A file that has no such token names one past the vocabulary. otherwise: of a SentencePiece

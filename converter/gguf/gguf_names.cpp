@@ -8,12 +8,26 @@ namespace {
 using format::Architecture;
 using format::TensorRole;
 
+bool has_experts_of_llama(const JsonObject& metadata) {
+  return metadata.count("llama.expert_count").value_or(0) != 0;
+}
+bool is_v3(const JsonObject& metadata) {
+  constexpr uint32_t kSigmoid = 2;
+  return metadata.count("deepseek2.expert_gating_func").value_or(0) == kSigmoid;
+}
+// As files are since 2025-04, with values of a head that has absorbed the expansion.
+bool is_apart(const JsonObject& metadata) {
+  return metadata.is_on("deepseek2.attention.key_length_mla");
+}
+bool is_v3_apart(const JsonObject& metadata) { return is_v3(metadata) && is_apart(metadata); }
+constexpr StoredForm kApart = {.names = TensorNames::kDeepseekApart};
+
 // A Mistral is a "llama" too, and a Mixtral one with experts.
 constexpr GgufArchitecture kArchitectures[] = {
-    {"llama", Architecture::kMixtral, true, true},
+    {"llama", Architecture::kMixtral, true, has_experts_of_llama},
     {"llama", Architecture::kLlama, true},
     {"granite", Architecture::kGranite, true},
-    {"granitemoe", Architecture::kGraniteMoe, true, false, {.names = TensorNames::kMixtral}},
+    {"granitemoe", Architecture::kGraniteMoe, true, nullptr, {.names = TensorNames::kMixtral}},
     {"qwen2", Architecture::kQwen2, false},
     {"qwen2moe", Architecture::kQwen2Moe, false},
     {"qwen3", Architecture::kQwen3, false},
@@ -21,7 +35,11 @@ constexpr GgufArchitecture kArchitectures[] = {
     {"olmoe", Architecture::kOlmoe, false},
     {"smollm3", Architecture::kSmolLm3, true},
     {"phi3", Architecture::kPhi3, false},
-    {"gpt2", Architecture::kGpt2, false, false, {.has_rows = true}},
+    {"deepseek2", Architecture::kDeepseekV3, false, is_v3_apart, kApart},
+    {"deepseek2", Architecture::kDeepseekV3, false, is_v3},
+    {"deepseek2", Architecture::kDeepseekV2, false, is_apart, kApart},
+    {"deepseek2", Architecture::kDeepseekV2, false},
+    {"gpt2", Architecture::kGpt2, false, nullptr, {.has_rows = true}},
 };
 
 constexpr RoleName kRows[] = {
@@ -40,6 +58,22 @@ constexpr RoleName kRows[] = {
     {TensorNames::kQwen2Moe, TensorRole::kGate, "ffn_gate_shexp.weight", Take::kRows, has_experts},
     {TensorNames::kQwen2Moe, TensorRole::kUp, "ffn_up_shexp.weight", Take::kRows, has_experts},
     {TensorNames::kQwen2Moe, TensorRole::kDown, "ffn_down_shexp.weight", Take::kRows, has_experts},
+
+    {TensorNames::kDeepseek, TensorRole::kQDown, "attn_q_a.weight"},
+    {TensorNames::kDeepseek, TensorRole::kQDownNorm, "attn_q_a_norm.weight"},
+    {TensorNames::kDeepseek, TensorRole::kQ, "attn_q_b.weight", Take::kRows, has_query_rank},
+    {TensorNames::kDeepseek, TensorRole::kLatentDown, "attn_kv_a_mqa.weight"},
+    {TensorNames::kDeepseek, TensorRole::kK, "attn_kv_a_mqa.weight"},
+    {TensorNames::kDeepseek, TensorRole::kLatentNorm, "attn_kv_a_norm.weight"},
+    {TensorNames::kDeepseek, TensorRole::kKeyUp, "attn_kv_b.weight"},
+    {TensorNames::kDeepseek, TensorRole::kValueUp, "attn_kv_b.weight"},
+    {TensorNames::kDeepseek, TensorRole::kChoiceBias, "exp_probs_b.bias"},
+    {TensorNames::kDeepseek, TensorRole::kGate, "ffn_gate_shexp.weight", Take::kRows, has_experts},
+    {TensorNames::kDeepseek, TensorRole::kUp, "ffn_up_shexp.weight", Take::kRows, has_experts},
+    {TensorNames::kDeepseek, TensorRole::kDown, "ffn_down_shexp.weight", Take::kRows, has_experts},
+
+    {TensorNames::kDeepseekApart, TensorRole::kKeyUp, "attn_k_b.weight"},
+    {TensorNames::kDeepseekApart, TensorRole::kValueUp, "attn_v_b.weight"},
 
     {TensorNames::kLlama, TensorRole::kEmbedding, kGgufEmbedding},
     {TensorNames::kLlama, TensorRole::kMixerNorm, "attn_norm.weight"},
@@ -62,33 +96,23 @@ constexpr RoleName kRows[] = {
 };
 constexpr RoleNames kGgufNames = {"blk.", kRows};
 
-// What one kind of files calls its tensors.
-struct OwnNames {
-  const RoleNames& names;
-  TensorNames own;
-};
-OwnNames gguf_names(const GgufArchitecture& architecture) {
-  return {kGgufNames, architecture.row().names};
-}
-OwnNames hugging_face_names(const GgufArchitecture& architecture) {
-  return {kHuggingFaceNames, architecture.form.names.value_or(architecture.row().names)};
-}
-
 // Empty: there is no role of that name, or the other files have none for it.
-std::string renamed(const OwnNames& from, const OwnNames& to, std::string_view name) {
-  const std::optional<NamedRole> role = find_role(from.names, from.own, name);
-  return role ? role_name_in(to.names, to.own, *role) : "";
+std::string renamed(const RoleNames& from, const RoleNames& to, TensorNames own,
+                    std::string_view name) {
+  const std::optional<NamedRole> role = find_role(from, own, name);
+  return role ? role_name_in(to, own, *role) : "";
 }
 
 // name itself where it has no other.
-std::string renamed_or_same(const OwnNames& from, const OwnNames& to, std::string_view name) {
+std::string renamed_or_same(const RoleNames& from, const RoleNames& to, TensorNames own,
+                            std::string_view name) {
   constexpr std::string_view kWeight = ".weight";
   constexpr std::string_view kBias = ".bias";
-  const std::string found = renamed(from, to, name);
+  const std::string found = renamed(from, to, own, name);
   if (!found.empty() || !name.ends_with(kBias)) return found.empty() ? std::string(name) : found;
   // The bias of a norm has no role of its own.
   const std::string_view stem = name.substr(0, name.size() - kBias.size());
-  const std::string weight = renamed(from, to, std::string(stem).append(kWeight));
+  const std::string weight = renamed(from, to, own, std::string(stem).append(kWeight));
   return weight.ends_with(kWeight) ? bias_name(weight) : std::string(name);
 }
 
@@ -119,9 +143,8 @@ const GgufArchitecture& find_gguf_architecture(const JsonObject& metadata) {
   std::string names;
   std::string_view last;
   for (const GgufArchitecture& known : kArchitectures) {
-    const bool fits = !known.counts_experts ||
-                      metadata.count(std::string(known.name) + ".expert_count").value_or(0) != 0;
-    if (name && known.name == *name && fits) return known;
+    const bool is_called = name && known.name == *name;
+    if (is_called && (known.fits == nullptr || known.fits(metadata))) return known;
     if (known.name != last) names += (names.empty() ? "" : ", ") + std::string(known.name);
     last = known.name;
   }
@@ -130,7 +153,7 @@ const GgufArchitecture& find_gguf_architecture(const JsonObject& metadata) {
 }
 
 std::optional<NamedRole> gguf_role(const GgufArchitecture& architecture, std::string_view name) {
-  return find_role(kGgufNames, architecture.row().names, name);
+  return find_role(kGgufNames, architecture.names(), name);
 }
 
 std::string hugging_face_name(const GgufArchitecture& architecture, std::string_view name) {
@@ -139,11 +162,11 @@ std::string hugging_face_name(const GgufArchitecture& architecture, std::string_
     const size_t at = own.find(kMatrixNumber);
     return at == std::string::npos ? std::string(name) : own.replace(at, 1, expert->number);
   }
-  return renamed_or_same(gguf_names(architecture), hugging_face_names(architecture), name);
+  return renamed_or_same(kGgufNames, kHuggingFaceNames, architecture.names(), name);
 }
 
 std::string gguf_name(const GgufArchitecture& architecture, std::string_view name) {
-  return renamed_or_same(hugging_face_names(architecture), gguf_names(architecture), name);
+  return renamed_or_same(kHuggingFaceNames, kGgufNames, architecture.names(), name);
 }
 
 }  // namespace cria::converter

@@ -17,10 +17,13 @@ struct GgufArchitecture {
   // Whether rows of q and k are stored as pairs that rotate together, one beside the other; else
   // the two are half a head apart, as in Hugging Face files.
   bool pairs_rows;
-  bool counts_experts = false;  // whether it is one by having experts; others may be called so
+  // Whether it is that one of those that are called so; nullptr: the last of them.
+  bool (*fits)(const JsonObject& metadata) = nullptr;
   StoredForm form = {};
 
   [[nodiscard]] const ArchitectureRow& row() const { return architecture_row(id); }
+  // Whose names its tensors have.
+  [[nodiscard]] TensorNames names() const { return form.names.value_or(row().names); }
 };
 
 // Of general.architecture. Throws ProgramError that names those that are read.

@@ -4,9 +4,7 @@
 
 #include <limits>
 
-#include "converter/convert.h"
-#include "tests/unit/converter/gguf_writer.h"
-#include "tests/unit/converter/model_read_back.h"
+#include "tests/unit/converter/gguf_pair.h"
 
 namespace cria::test {
 namespace {
@@ -14,105 +12,11 @@ namespace {
 using format::NumberFormat;
 using format::TensorRole;
 
-constexpr uint64_t kWidth = 64;
 constexpr uint64_t kRows = 40;  // of an expert: no multiple of a tile's
-constexpr size_t kExperts = 3;
 constexpr uint32_t kQ4_0 = 2;
-const std::string kLayer = "model.layers.0.";
-
-ModelReadBack convert(const std::filesystem::path& model, NumberFormat weights) {
-  converter::Options options;
-  options.model = model;
-  options.output = model.string() + ".cria";
-  options.tokenizer = converter::TokenizerWish::kNone;
-  options.weights = weights;
-  options.group_size = matrix_format(weights, 32).group_size;
-  options.n_threads = 2;
-  converter::Progress progress(converter::Verbosity::kQuiet);
-  EXPECT_TRUE(converter::convert(options, &progress).warnings.empty());
-  return ModelReadBack(options.output);
-}
-
-// A checkpoint of one layer with experts, and the GGUF file that llama.cpp's converter makes of it.
-struct Pair {
-  TinyCheckpoint folder{kWidth, kRows, 50};
-  GgufWriter gguf;
-  std::mt19937 rng{4};
-
-  Pair(const char* class_name, const char* model_type, const std::string& architecture)
-      : architecture_(architecture) {
-    folder.config["architectures"] = "[\"" + std::string(class_name) + "\"]";
-    folder.config["model_type"] = "\"" + std::string(model_type) + "\"";
-    for (const char* key : {"bos_token_id", "eos_token_id"}) folder.config[key] = "null";
-    for (const char* name : {"gate_proj", "up_proj", "down_proj"}) {
-      folder.erase(kLayer + "mlp." + name + ".weight");
-    }
-  }
-
-  void count(const std::string& gguf_key, const std::string& key, uint32_t value) {
-    gguf.put_count(architecture_ + "." + gguf_key, value);
-    folder.config[key] = std::to_string(value);
-  }
-  // A tensor of both.
-  void put(const std::string& name, const std::string& gguf_name,
-           const std::vector<uint64_t>& shape) {
-    folder.tensors.push_back(random_tensor(kLayer + name, shape, &rng));
-    gguf.tensors.push_back({"blk.0." + gguf_name, shape, 0, folder.tensors.back().data});
-  }
-  // Tensors of which each expert has one in the folder, its number between front and behind.
-  void put_stack(const std::string& front, const std::string& behind, const std::string& gguf_name,
-                 const std::vector<uint64_t>& shape) {
-    GgufTestTensor stack = {"blk.0." + gguf_name, {kExperts, shape[0], shape[1]}, 0, ""};
-    for (size_t i = 0; i < kExperts; ++i) {
-      const std::string name = kLayer + front + std::to_string(i) + behind;
-      folder.tensors.push_back(random_tensor(name, shape, &rng));
-      stack.data += folder.tensors.back().data;
-    }
-    gguf.tensors.push_back(std::move(stack));
-  }
-  // Puts what comes before the experts.
-  void begin(bool has_pairs) {
-    gguf.replace_count(architecture_ + ".feed_forward_length", kRows);
-    gguf.put_tiny_llama(architecture_);
-    if (has_pairs) {
-      gguf.put_count(architecture_ + ".attention.key_length", 16);
-      gguf.put_count(architecture_ + ".attention.value_length", 16);
-    }
-    gguf.put_tensors(folder, has_pairs);
-    gguf.put_count(architecture_ + ".expert_count", kExperts);
-  }
-
-  void expect_same() {
-    const TempFolder temporary;
-    folder.write(temporary / "hf");
-    write_file(temporary / "m.gguf", gguf.bytes());
-    const ModelReadBack of_folder = convert(temporary / "hf", NumberFormat::kF32);
-    const ModelReadBack of_gguf = convert(temporary / "m.gguf", NumberFormat::kF32);
-    EXPECT_TRUE(of_folder.section(format::SectionKind::kConfig) ==
-                of_gguf.section(format::SectionKind::kConfig));
-    ASSERT_EQ(of_folder.tensors().size(), of_gguf.tensors().size());
-    for (size_t i = 0; i < of_folder.tensors().size(); ++i) {
-      EXPECT_TRUE(of_folder.raw(of_folder.tensors()[i]) == of_gguf.raw(of_gguf.tensors()[i])) << i;
-    }
-  }
-  void refuses(const std::vector<std::string>& parts) {
-    const TempFolder temporary;
-    write_file(temporary / "m.gguf", gguf.bytes());
-    expect_invalid(parts, [&] { (void)convert(temporary / "m.gguf", NumberFormat::kF32); });
-  }
-  GgufTestTensor& tensor(const std::string& name) {
-    for (GgufTestTensor& t : gguf.tensors) {
-      if (t.name == name) return t;
-    }
-    throw std::out_of_range(name);
-  }
-
- private:
-  std::string architecture_;
-};
 
 Pair mixtral(bool is_chosen = true) {
-  Pair pair("MixtralForCausalLM", "mixtral", "llama");
+  Pair pair("MixtralForCausalLM", "mixtral", "llama", kRows);
   pair.begin(true);
   pair.folder.config["num_local_experts"] = std::to_string(kExperts);
   pair.folder.config["rms_norm_eps"] = "1e-6";
@@ -129,7 +33,7 @@ Pair mixtral(bool is_chosen = true) {
 
 Pair qwen2_moe(bool has_widths = true) {
   constexpr uint64_t kShared = 80;
-  Pair pair("Qwen2MoeForCausalLM", "qwen2_moe", "qwen2moe");
+  Pair pair("Qwen2MoeForCausalLM", "qwen2_moe", "qwen2moe", kRows);
   pair.gguf.replace_count("qwen2moe.feed_forward_length", kShared);
   pair.begin(false);
   pair.folder.config["num_experts"] = std::to_string(kExperts);
@@ -192,7 +96,7 @@ TEST(GgufExperts, SharedExpertsAndTheirGateAreThoseOfTheFolder) {
 TEST(GgufExperts, OlderFilesGiveTheWidthOfAllChosenTogether) { qwen2_moe(false).expect_same(); }
 
 TEST(GgufExperts, OfGraniteTheFolderHasGateAndUpInOne) {
-  Pair pair("GraniteMoeForCausalLM", "granitemoe", "granitemoe");
+  Pair pair("GraniteMoeForCausalLM", "granitemoe", "granitemoe", kRows);
   pair.begin(true);
   pair.folder.config["num_local_experts"] = std::to_string(kExperts);
   pair.count("expert_used_count", "num_experts_per_tok", 2);
@@ -260,7 +164,7 @@ TEST(GgufExperts, AStackOfBlocksIsItsMatrices) {
 }
 
 TEST(GgufExperts, OfGpt2MatricesLieByRows) {
-  Pair pair("GPT2LMHeadModel", "gpt2", "gpt2");
+  Pair pair("GPT2LMHeadModel", "gpt2", "gpt2", kRows);
   constexpr uint64_t kFfn = 96;
   constexpr uint64_t kPositions = 128;
   pair.folder.config = {{"architectures", R"(["GPT2LMHeadModel"])"},
