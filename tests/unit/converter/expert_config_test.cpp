@@ -133,6 +133,13 @@ TEST_F(FamilyConfig, AGpt2SaysWhatItWants) {
   EXPECT_EQ(kind(0).d_ff, 4 * 48u);
 }
 
+TEST_F(FamilyConfig, OtherArchitecturesScoresAreScaledWhateverItsKeySays) {
+  become_qwen3_moe();
+  const float scaled = kind(0).score_multiplier;
+  config_["scale_attn_weights"] = false;
+  EXPECT_EQ(kind(0).score_multiplier, scaled);
+}
+
 TEST_F(FamilyConfig, AGpt2sLayersMayDivideTheirScores) {
   become_gpt2();
   config_["scale_attn_by_inverse_layer_idx"] = true;
