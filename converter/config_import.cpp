@@ -240,6 +240,10 @@ ConfigKeys rename_keys(const JsonObject& config, const ConfigFiles& files,
                        const ArchitectureRow& row) {
   ConfigKeys keys = {*files.config, files.key_names};
   for (const OtherKey& other : row.other_keys) {
+    if (!config.contains(other.name) && !config.contains(other.key)) {
+      keys.names.emplace(other.key, other.name);  // of what is missing
+      continue;
+    }
     if (!config.contains(other.name) || (!config.has(other.name) && config.has(other.key)))
       continue;
     const Json& found = (*files.config)[other.name];
