@@ -24,7 +24,8 @@ constexpr OtherKey kRoutedKeys[] = {{"n_routed_experts", "num_experts"},
 
 constexpr std::string_view kSmolLm3Keys[] = {"no_rope_layers"};
 constexpr std::string_view kHybridKeys[] = {"shared_intermediate_size"};
-constexpr std::string_view kGpt2OwnKeys[] = {"scale_attn_by_inverse_layer_idx"};
+constexpr std::string_view kGpt2OwnKeys[] = {"scale_attn_weights",
+                                             "scale_attn_by_inverse_layer_idx"};
 constexpr std::string_view kMixtralKeys[] = {"num_experts", "num_experts_per_tok"};
 constexpr std::string_view kOlmoeKeys[] = {"num_experts", "num_experts_per_tok", "clip_qkv"};
 constexpr std::string_view kQwen2MoeKeys[] = {"num_experts", "num_experts_per_tok",

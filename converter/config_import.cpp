@@ -23,6 +23,7 @@ using format::LayerKind;
 using format::ModelScalars;
 
 constexpr const char* kClip = "clip_qkv";
+constexpr const char* kScaled = "scale_attn_weights";  // where others have it, nobody reads it
 constexpr const char* kScaleByLayer = "scale_attn_by_inverse_layer_idx";
 
 // Settings that other architectures bring along; a checkpoint that has one is not what it says.
@@ -151,8 +152,7 @@ void read_numbers(const JsonObject& config, const ArchitectureRow& row, ModelSca
   model->residual_multiplier = has ? read_number(config, "residual_multiplier", 1) : 1;
   model->logits_divisor = has ? read_number(config, "logits_scaling", 1) : 1;
   if (model->logits_divisor <= 0) config.refuse("logits_scaling", "must be above zero");
-  // Of GPT-2 alone: others have no such key.
-  const bool is_scaled = config.boolean("scale_attn_weights").value_or(true);
+  const bool is_scaled = !has_key(row, kScaled) || config.boolean(kScaled).value_or(true);
   kind->score_multiplier = has         ? read_number(config, "attention_multiplier", 1)
                            : is_scaled ? inverse_root(kind->key_dim, 1)
                                        : 1;
@@ -240,6 +240,10 @@ ConfigKeys rename_keys(const JsonObject& config, const ConfigFiles& files,
                        const ArchitectureRow& row) {
   ConfigKeys keys = {*files.config, files.key_names};
   for (const OtherKey& other : row.other_keys) {
+    if (!config.contains(other.name) && !config.contains(other.key)) {
+      keys.names.emplace(other.key, other.name);  // of what is missing
+      continue;
+    }
     if (!config.contains(other.name) || (!config.has(other.name) && config.has(other.key)))
       continue;
     const Json& found = (*files.config)[other.name];

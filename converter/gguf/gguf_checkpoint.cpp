@@ -296,8 +296,10 @@ std::string_view GgufCheckpoint::find_bias(std::string_view part) const {
   return {};
 }
 
-// llama.cpp adds the biases that are there; where one of a part is, the config asks for all.
+// llama.cpp adds the biases that are there; where one of a part is, the config asks for all. GPT-2
+// always has its own.
 void GgufCheckpoint::add_missing_biases() {
+  if (architecture_->id == format::Architecture::kGpt2) return;
   std::vector<std::string> stems;
   for (const std::string_view part : {kAttention, kMlp}) {
     if (find_bias(part).empty()) continue;

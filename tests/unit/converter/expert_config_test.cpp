@@ -133,6 +133,13 @@ TEST_F(FamilyConfig, AGpt2SaysWhatItWants) {
   EXPECT_EQ(kind(0).d_ff, 4 * 48u);
 }
 
+TEST_F(FamilyConfig, OtherArchitecturesScoresAreScaledWhateverItsKeySays) {
+  become_qwen3_moe();
+  const float scaled = kind(0).score_multiplier;
+  config_["scale_attn_weights"] = false;
+  EXPECT_EQ(kind(0).score_multiplier, scaled);
+}
+
 TEST_F(FamilyConfig, AGpt2sLayersMayDivideTheirScores) {
   become_gpt2();
   config_["scale_attn_by_inverse_layer_idx"] = true;
@@ -148,6 +155,12 @@ TEST_F(FamilyConfig, AGpt2sSettingsAreCalledAsItCallsThem) {
   refuses("n_embd", 50, {"n_head"});
   refuses("n_layer", 0);
   refuses("n_positions", 0);
+  for (const char* key : {"n_embd", "n_layer", "n_head"}) {
+    const Json before = config_;
+    config_.erase(key);
+    expect_invalid({"config.json: " + std::string(key) + " is missing"}, [&] { (void)import(); });
+    config_ = before;
+  }
   refuses("n_inner", 0);
   refuses("layer_norm_epsilon", 1);
   refuses("activation_function", "gelu", {"'gelu' is not supported, only silu, swish, gelu_new"});
