@@ -35,7 +35,8 @@ struct RoundingOutcome {
 
 class CalibratedRounding {
  public:
-  // sequences: at least kHeldOutOneIn, one in so many is held out. What is passed by reference outlives this.
+  // sequences: at least kHeldOutOneIn, one in so many is held out. What is passed by reference
+  // outlives this.
   CalibratedRounding(const Config& config, const PlannedWeights& weights,
                      const TokenSequences& sequences, const RoundingSettings& settings,
                      hosted::ThreadPool* pool);
