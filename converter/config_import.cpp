@@ -402,8 +402,9 @@ ImportedConfig import_config(const ConfigFiles& files) {
   set_layers(config, layers, &imported.config);
   read_tokens(files, config, &imported);
   read_rope(files, config, row, &imported);
-  imported.form.has_pairs =
-      row.has_pairs && config.boolean("rope_interleave").value_or(row.has_pairs);
+  // Of DeepSeek-V2 nobody reads the key.
+  imported.form.has_pairs = row.has_pairs && (row.id != format::Architecture::kDeepseekV3 ||
+                                              config.boolean("rope_interleave").value_or(true));
   imported.form.n_extra_layers = config.count("num_nextn_predict_layers").value_or(0);
   imported.tied_embedding = config.boolean("tie_word_embeddings").value_or(row.is_tied);
   return imported;

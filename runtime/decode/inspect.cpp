@@ -169,16 +169,31 @@ Status config_of(const cria_model_info& info, Config* config) {
   return holds ? Status::kOk : Status::kInvalidArgument;
 }
 
+// Matrices of a role and format in all kinds of layers; 0: a kind before this one has some.
+uint32_t count_matrices(const Config& model, const TensorSpec& spec) {
+  uint32_t n = 0;
+  TensorKinds kinds(model);
+  for (TensorKind kind = {}; kinds.next(&kind);) {
+    const bool is_alike =
+        kind.spec.role == spec.role && format_of(kind.spec.shape) == format_of(spec.shape);
+    if (is_alike && n == 0 && kind.spec.kind != spec.kind) return 0;
+    if (is_alike) n += kind.n;
+  }
+  return n;
+}
+
 Status find_matrix_kind(const cria_model_info& info, uint32_t index, cria_matrix_kind* out) {
   *out = {};
   Config model;
   CRIA_TRY(config_of(info, &model));
   TensorKinds kinds(model);
   for (TensorKind kind = {}; kinds.next(&kind);) {
-    if (!kind.spec.is_matrix() || index-- != 0) continue;
+    if (!kind.spec.is_matrix()) continue;
+    const uint32_t n = count_matrices(model, kind.spec);
+    if (n == 0 || index-- != 0) continue;
     const MatrixFormat f = format_of(kind.spec.shape);
     *out = {role_name(kind.spec.role), static_cast<cria_number_format>(f.number_format),
-            f.group_size, kind.n};
+            f.group_size, n};
     return Status::kOk;
   }
   return Status::kInvalidArgument;

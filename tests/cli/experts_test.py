@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import unittest
+from collections import Counter
 from pathlib import Path
 
 import cria_cli as cli
@@ -155,6 +156,12 @@ class Quantized(unittest.TestCase):
         self.assertTrue(all(mse > rtn for mse, rtn in zip(lost["mse"], lost["rtn"], strict=True)), lost)
 
 
+def ids_file():
+    path = cli.folder() / "ids.txt"
+    path.write_text("".join(" ".join(str(7 * i % 300 + line) for i in range(40)) + "\n" for line in range(9)))
+    return path
+
+
 def stacks_of(weights, *more):
     matrices = ("expert_gate", "expert_up", "expert_down", *more)
     return [option for matrix in matrices for option in ("--weights-of", f"{matrix}={weights}")]
@@ -183,6 +190,30 @@ class Info(unittest.TestCase):
     def test_of_a_dense_model_it_is_all_but_the_table(self):
         tied = json.loads(cria("info", cli.model(), "--json").out)["model"]
         self.assertEqual((tied["n_active_parameters"], tied["active_bytes"]), (tied["n_parameters"], tied["weight_bytes"]))
+
+
+    @unittest.skipUnless(REFERENCE.is_dir(), "no $CRIA_SHARED/reference")
+    def test_matrices_of_all_kinds_of_layers_are_counted_together(self):
+        report = cli.folder() / "kinds.json"
+        path = cli.converted(REFERENCE / "qwen3-moe", "--no-tokenizer", "--report", str(report), "--bits", "8",
+                             "--calibration", str(ids_file()))
+        matrices = json.loads(cria("info", path, "--json").out)["model"]["matrices"]
+        names = {matrix["matrix"] for matrix in matrices}
+        tensors = [(tensor["name"].split(".")[-1], tensor["format"]) for tensor in json.loads(report.read_text("utf-8"))["tensors"]]
+        counts = Counter((name, number_format) for name, number_format in tensors if name in names)
+        self.assertEqual(len({(m["matrix"], m["format"], m["group_size"]) for m in matrices}), len(matrices))
+        told = Counter()
+        for m in matrices:
+            told[m["matrix"], m["format"]] += m["count"]
+        self.assertEqual(told, counts)
+        self.assertEqual(sum(n for (name, _), n in told.items() if name == "q"), 3)
+
+    @unittest.skipUnless(REFERENCE.is_dir(), "no $CRIA_SHARED/reference")
+    def test_layers_of_experts_alone_have_no_other_width(self):
+        text = cria("info", cli.converted(REFERENCE / "mixtral", "--no-tokenizer")).out
+        self.assertIn("\nlayers        2 x 48\n", text)
+        text = cria("info", cli.converted(REFERENCE / "qwen2-moe", "--no-tokenizer")).out
+        self.assertRegex(text, r"\nlayers        \d x 48, ffn \d+\n")
 
 
 class Calibrated(unittest.TestCase):

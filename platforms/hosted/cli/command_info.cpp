@@ -205,16 +205,18 @@ void put_formats(const cria_model_info& info, TextStream* out) {
            k.group_size == kinds.front().group_size;
   });
   if (are_alike) return put_row(out, "embedding", cria_number_format_name(info.embedding_format));
-  for (size_t i = 0; i < kinds.size(); ++i) {
-    const bool is_one_of_several = (i > 0 && kinds[i - 1].name == kinds[i].name) ||
-                                   (i + 1 < kinds.size() && kinds[i + 1].name == kinds[i].name);
-    const std::string n = is_one_of_several ? text_of(" (%u)", kinds[i].n_matrices) : "";
-    put_row(out, kinds[i].name, format_text(kinds[i].number_format, kinds[i].group_size) + n);
+  for (const cria_matrix_kind& kind : kinds) {
+    const auto n_formats =
+        std::count_if(kinds.begin(), kinds.end(),
+                      [&](const cria_matrix_kind& other) { return other.name == kind.name; });
+    const std::string n = n_formats > 1 ? text_of(" (%u)", kind.n_matrices) : "";
+    put_row(out, kind.name, format_text(kind.number_format, kind.group_size) + n);
   }
 }
 
 void put_kind(const cria_layer_kind& kind, uint32_t d_model, TextStream* out) {
-  put_row(out, "layers", text_of("%u x %u, ffn %u", kind.n_layers, d_model, kind.d_ff));
+  const std::string ffn = kind.d_ff != 0 ? text_of(", ffn %u", kind.d_ff) : "";
+  put_row(out, "layers", text_of("%u x %u", kind.n_layers, d_model) + ffn);
   put_row(out, "heads",
           text_of("%u, %u for KV, of %u", kind.n_heads, kind.n_kv_heads, kind.key_dim));
   if (kind.n_experts != 0) {

@@ -411,6 +411,9 @@ TEST_F(FamilyConfig, ADeepseekV3ChoosesByBiasAndGroups) {
   config_["num_nextn_predict_layers"] = 1;
   EXPECT_FALSE(import().form.has_pairs);
   EXPECT_EQ(import().form.n_extra_layers, 1u);
+  become_deepseek(2);
+  config_["rope_interleave"] = false;
+  EXPECT_TRUE(import().form.has_pairs);
 }
 
 TEST_F(FamilyConfig, YarnMultipliesADeepseeksScores) {
