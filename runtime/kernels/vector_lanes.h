@@ -14,7 +14,7 @@ namespace {
 struct Lanes {
   static constexpr size_t kCount = 16;
   using Floats = float __attribute__((vector_size(kCount * sizeof(float))));
-  using Ints = int32_t __attribute__((vector_size(kCount * sizeof(float))));
+  using Words = uint32_t __attribute__((vector_size(kCount * sizeof(float))));
 
   Floats v;
 
@@ -49,9 +49,10 @@ struct Lanes {
     return {x.v < limit.v ? Floats{} : lanes.v};
   }
   static Lanes power(Lanes shifted) {
-    // bits(shifted) - bits(magic) + 127 is the exponent field.
-    constexpr int32_t kBias = 127 - __builtin_bit_cast(int32_t, kExpRoundMagic);
-    const Ints bits = (__builtin_bit_cast(Ints, shifted.v) + kBias) << 23;
+    // bits(shifted) - bits(magic) + 127 is the exponent field; of lanes that zero_below sets to
+    // zero, anything.
+    constexpr uint32_t kBias = 127u - __builtin_bit_cast(uint32_t, kExpRoundMagic);
+    const Words bits = (__builtin_bit_cast(Words, shifted.v) + kBias) << 23;
     return {__builtin_bit_cast(Floats, bits)};
   }
   static float sum(Lanes lanes) {
