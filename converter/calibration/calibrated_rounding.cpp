@@ -172,8 +172,7 @@ void CalibratedRounding::run_layer(uint32_t layer) {
   run_block(layer, &FloatModel::mix);
   run_block(layer, &FloatModel::feed_forward);
   for (const PlannedTensor& tensor : weights_.tensors()) {
-    if (tensor.spec.layer != layer || !is_rounded(tensor.spec)) continue;
-    fill_up(tensor, &make_rounded(tensor.spec));
+    if (tensor.spec.layer == layer && is_rounded(tensor.spec)) fill_up(tensor);
   }
 }
 
@@ -223,9 +222,8 @@ void CalibratedRounding::round_group(std::span<const LinearCall> calls, uint32_t
     }
     const Floats weights = weights_.matrix(tensor, index);
     if (!basis) {
-      const RoundedRows plain = round_plainly(pool_, spec, QuantMethod::kMse, weights.data());
-      multiply(pool_, x, n, panels_of(plain, spec.shape), call.y);
-      continue;  // fill_up finds the same codes
+      multiply(pool_, x, n, panels_of(keep_plain(spec, index, weights), spec.shape), call.y);
+      continue;
     }
     const RoundedPart part = round_part(spec, weights, inputs, *basis, shift);
     const bool is_calibrated = keep_better(spec, index, part);
@@ -345,14 +343,10 @@ CalibratedRounding::Rounded& CalibratedRounding::make_rounded(const TensorSpec& 
   return rounded;
 }
 
-void CalibratedRounding::fill_up(const PlannedTensor& tensor, Rounded* rounded) const {
-  const MatrixShape& shape = tensor.spec.shape;
+void CalibratedRounding::fill_up(const PlannedTensor& tensor) {
+  const Rounded& rounded = make_rounded(tensor.spec);
   for (uint32_t i = 0; i < tensor.spec.n_matrices; ++i) {
-    if (rounded->is_there[i]) continue;
-    const Floats weights = weights_.matrix(tensor, i);
-    put(round_plainly(pool_, tensor.spec, QuantMethod::kMse, weights.data()),
-        size_t{i} * shape.rows, shape, &rounded->rows);
-    ++rounded->sums.n_unseen;
+    if (!rounded.is_there[i]) (void)keep_plain(tensor.spec, i, weights_.matrix(tensor, i));
   }
 }
 
@@ -412,16 +406,28 @@ CalibratedRounding::RoundedPart CalibratedRounding::round_part(const TensorSpec&
 
 bool CalibratedRounding::keep_better(const TensorSpec& spec, uint32_t index,
                                      const RoundedPart& part) {
-  Rounded& rounded = make_rounded(spec);
   const bool is_calibrated = part.calibrated_error < part.plain_error;
-  put(is_calibrated ? part.calibrated : part.plain, size_t{index} * spec.shape.rows, spec.shape,
-      &rounded.rows);
-  rounded.is_there[index] = true;
-  rounded.sums.signal += part.signal;
-  rounded.sums.plain += part.plain_error;
-  rounded.sums.kept += std::min(part.plain_error, part.calibrated_error);
-  rounded.sums.n_calibrated += is_calibrated ? 1 : 0;
+  Sums& sums = keep(spec, index, is_calibrated ? part.calibrated : part.plain).sums;
+  sums.signal += part.signal;
+  sums.plain += part.plain_error;
+  sums.kept += std::min(part.plain_error, part.calibrated_error);
+  sums.n_calibrated += is_calibrated ? 1 : 0;
   return is_calibrated;
+}
+
+RoundedRows CalibratedRounding::keep_plain(const TensorSpec& spec, uint32_t index,
+                                           const Floats& weights) {
+  RoundedRows plain = round_plainly(pool_, spec, QuantMethod::kMse, weights.data());
+  ++keep(spec, index, plain).sums.n_unseen;
+  return plain;
+}
+
+CalibratedRounding::Rounded& CalibratedRounding::keep(const TensorSpec& spec, uint32_t index,
+                                                      const RoundedRows& rows) {
+  Rounded& rounded = make_rounded(spec);
+  put(rows, size_t{index} * spec.shape.rows, spec.shape, &rounded.rows);
+  rounded.is_there[index] = true;
+  return rounded;
 }
 
 Floats CalibratedRounding::held_out_outputs(const Inputs& inputs, const float* x,

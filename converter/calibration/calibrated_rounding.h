@@ -130,8 +130,11 @@ class CalibratedRounding {
   Rounded& make_rounded(const TensorSpec& spec);
   // Notes whose error is less, and keeps those codes. Returns whether it is the calibrated ones'.
   bool keep_better(const TensorSpec& spec, uint32_t index, const RoundedPart& part);
-  // Matrices that no rows came to have the codes that are found without calibration.
-  void fill_up(const PlannedTensor& tensor, Rounded* rounded) const;
+  // Rounds, without calibration, a matrix that too few rows came to, and keeps its codes.
+  RoundedRows keep_plain(const TensorSpec& spec, uint32_t index, const Floats& weights);
+  Rounded& keep(const TensorSpec& spec, uint32_t index, const RoundedRows& rows);
+  // Does so with those that no rows came to.
+  void fill_up(const PlannedTensor& tensor);
   // Part by part: nothing of it comes through to other matrices, and it may be large.
   void round_output_layer(const PlannedTensor& tensor);
   // The outputs of held-out rows.

@@ -11,8 +11,6 @@
 namespace cria::converter {
 namespace {
 
-using format::TensorRole;
-
 // An exception does not go through the runtime, which knows none.
 struct Asked {
   const Products& products;
@@ -54,9 +52,9 @@ Scratch lay_out_scratch(const Config& config, const StepShape& shape, Carver* ca
           carver->take<uint8_t>(block_scratch(config, shape))};
 }
 
-// Makes caches [n_kinds] of a sequence; null where this only counts.
-void lay_out_caches(const Config& config, const FloatModel::Rooms& rooms, Carver* carver,
-                    KvCache* caches) {
+// The caches [n_kinds] of a sequence.
+std::vector<KvCache> make_caches(const Config& config, const FloatModel::Rooms& rooms,
+                                 Carver* carver) {
   // Layers one at a time need the state of one of each kind.
   std::vector<uint8_t> kinds(config.kinds.size());
   std::iota(kinds.begin(), kinds.end(), uint8_t{0});
@@ -66,13 +64,9 @@ void lay_out_caches(const Config& config, const FloatModel::Rooms& rooms, Carver
   input.context = static_cast<uint32_t>(rooms.n_positions);
   input.prefill_chunk = input.context;  // all rows are written before they are read
   input.kv_format = rooms.kv_format;
-  for (size_t kind = 0; kind < kinds.size(); ++kind) {
-    if (caches != nullptr) {
-      caches[kind] = make_cache(kept, kind, input, carver);
-    } else {
-      (void)lay_out_state(kept, kind, input, carver);
-    }
-  }
+  std::vector<KvCache> caches;
+  for (const uint8_t kind : kinds) caches.push_back(make_cache(kept, kind, input, carver));
+  return caches;
 }
 
 // Memory that is kept, beginning as a Carver wants it.
@@ -86,7 +80,7 @@ uint8_t* reserve(std::vector<std::unique_ptr<uint8_t[]>>* memory, uint64_t n_byt
 
 uint64_t cache_bytes(const Config& config, const FloatModel::Rooms& rooms) {
   Carver counting;
-  lay_out_caches(config, rooms, &counting, nullptr);
+  (void)make_caches(config, rooms, &counting);
   return counting.taken();
 }
 
@@ -150,10 +144,7 @@ FloatModel::FloatModel(const Config& config, const PlannedWeights& weights,
 void FloatModel::bind_tensors() {
   Carver carver(reserve(&memory_, object_bytes(config_)));
   lay_out_weights(config_, &carver, &weights_);
-  for (Layer& layer : weights_.layers) {
-    layer.mixer = find_mixer(layer.kind->mixer);
-    layer.feed_forward = find_feed_forward(layer.kind->feed_forward);
-  }
+  find_blocks(weights_);
   for (uint32_t i = 0; i < weights_.tensors.size(); ++i) {
     const PlannedTensor& planned = planned_.tensors()[i];
     const uint8_t* place = nullptr;
@@ -161,22 +152,16 @@ void FloatModel::bind_tensors() {
       vectors_.push_back(planned_.vector(planned));
       place = reinterpret_cast<const uint8_t*>(vectors_.back().data());
     }
-    weights_.tensors[i] = make_tensor(planned.spec, i, place);
-    // Biases follow their matrices.
-    if (is_bias(planned.spec.role)) weights_.tensors[i - 1].bias = weights_.tensors[i].values();
+    bind_tensor(planned.spec, i, place, &weights_);
   }
 }
 
 void FloatModel::make_states(const Rooms& rooms) {
-  const size_t n_kinds = config_.kinds.size();
-  caches_.resize(rooms.n_sequences * n_kinds);
-  states_.resize(rooms.n_sequences);
   for (size_t i = 0; i < rooms.n_sequences; ++i) {
-    KvCache* const caches = caches_.data() + i * n_kinds;
     Carver carver(reserve(&memory_, cache_bytes(config_, rooms)));
-    lay_out_caches(config_, rooms, &carver, caches);
-    states_[i].caches = caches;
-    choose_rope_rates(*config_.model, weights_, config_.model->planned_context, &states_[i]);
+    caches_.push_back(make_caches(config_, rooms, &carver));
+    LayerStates& states = states_.emplace_back(LayerStates{caches_.back().data(), {}});
+    choose_rope_rates(*config_.model, weights_, config_.model->planned_context, &states);
   }
 }
 
@@ -189,7 +174,7 @@ void FloatModel::set_rows(std::span<const TokenRow> rows) {
   find_angles(step(nullptr, nullptr), cosines_.data());
 }
 
-Step FloatModel::step(void* of_backend, float* x) {
+Step FloatModel::step(void* of_backend, float* x) const {
   return {.config = config_,
           .kernels = kernels_,
           .threads = threads_,
@@ -208,10 +193,8 @@ Step FloatModel::step(void* of_backend, float* x) {
 void FloatModel::embed_row(size_t row, const float* of_token, Floats* x) const {
   const size_t width = config_.model->d_model;
   float* const to = x->data() + row * width;
-  for (size_t i = 0; i < width; ++i) to[i] = of_token[i] * config_.model->embedding_multiplier;
-  if (const Tensor* learned = weights_.find(TensorRole::kPositions)) {
-    kernels_.add_scaled(to, learned->values() + rows_[row].position * width, 1.0f, width);
-  }
+  std::copy_n(of_token, width, to);
+  finish_embedding(step(nullptr, nullptr), weights_, rows_[row], to);
 }
 
 void FloatModel::embed(const Floats& table, size_t first, Floats* x) const {
@@ -248,20 +231,14 @@ void FloatModel::run_layer(uint32_t layer, const Products& products, Floats* x) 
   feed_forward(layer, products, x);
 }
 
-Floats FloatModel::finish(const Floats& x) {
+Floats FloatModel::finish(const Floats& x) const {
   Floats y(x.size());
-  const format::ModelScalars& m = *config_.model;
-  normalize(step(nullptr, nullptr), static_cast<format::Norm>(m.final_norm), m.norm_epsilon,
-            *weights_.find(TensorRole::kFinalNorm), x.data(), y.data());
+  normalize_last(step(nullptr, nullptr), weights_, x.data(), y.data());
   return y;
 }
 
-void FloatModel::finish_logits(float* logits, size_t n) const {
-  const format::ModelScalars& m = *config_.model;
-  if (m.logits_divisor != 1.0f) {
-    for (size_t i = 0; i < n; ++i) logits[i] /= m.logits_divisor;
-  }
-  if (m.logits_cap != 0) kernels_.variants.cap(logits, n, m.logits_cap);
+void FloatModel::finish_logits(size_t n, float* logits) const {
+  cria::finish_logits(step(nullptr, nullptr), n, logits);
 }
 
 }  // namespace cria::converter

@@ -70,16 +70,16 @@ class FloatModel {
   void mix(uint32_t layer, const Products& products, Floats* x);
   void feed_forward(uint32_t layer, const Products& products, Floats* x);
   // What the output layer reads.
-  [[nodiscard]] Floats finish(const Floats& x);
-  // What the output layer gives becomes logits: n values, in place.
-  void finish_logits(float* logits, size_t n) const;
+  [[nodiscard]] Floats finish(const Floats& x) const;
+  // What the output layer gives, [n][vocab_size], becomes logits in place.
+  void finish_logits(size_t n, float* logits) const;
 
  private:
   template <typename Part>
   void run(const Products& products, Floats* x, const Part& part);
   void bind_tensors();
   void make_states(const Rooms& rooms);
-  [[nodiscard]] Step step(void* of_backend, float* x);
+  [[nodiscard]] Step step(void* of_backend, float* x) const;
 
   Config config_;
   const PlannedWeights& planned_;
@@ -88,7 +88,7 @@ class FloatModel {
   Kernels kernels_;
   Weights weights_ = {};
   std::vector<Floats> vectors_;
-  std::vector<KvCache> caches_;  // [n_sequences][n_kinds]
+  std::vector<std::vector<KvCache>> caches_;  // [n_sequences][n_kinds]
   std::vector<LayerStates> states_;
   std::vector<Row> rows_;
   Floats cosines_;

@@ -87,7 +87,7 @@ PanelMatrix OutputDivergence::output_layer(const TensorSpec* rounded) const {
 void OutputDivergence::find_logits(const Floats& x, const PanelMatrix& head, size_t first, size_t n,
                                    float* logits) const {
   multiply(pool_, x.data() + first * config_.model->d_model, n, head, logits);
-  model_.finish_logits(logits, n * config_.model->vocab_size);
+  model_.finish_logits(n, logits);
 }
 
 void OutputDivergence::run_batch(std::span<const TensorSpec> matrices,

@@ -111,7 +111,7 @@ class Writer {
     }
     logits_.resize(n * config_.model->vocab_size);
     multiply(pool_, model_.finish(x).data(), n, output_, logits_.data());
-    model_.finish_logits(logits_.data(), logits_.size());
+    model_.finish_logits(n, logits_.data());
     sample(n);
   }
 

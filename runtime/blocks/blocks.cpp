@@ -55,6 +55,13 @@ const FeedForward* find_feed_forward(uint8_t feed_forward) {
   return nullptr;
 }
 
+void find_blocks(const Weights& weights) {
+  for (Layer& layer : weights.layers) {
+    layer.mixer = find_mixer(layer.kind->mixer);
+    layer.feed_forward = find_feed_forward(layer.kind->feed_forward);
+  }
+}
+
 bool can_compute(const Config& c) {
   if (c.model->per_layer_width != 0) return false;
   for (const format::LayerKind& kind : c.kinds) {

@@ -32,6 +32,8 @@ struct FeedForward {
 // By their numbers in the file; null where there is none or this build lacks it.
 [[nodiscard]] const Mixer* find_mixer(uint8_t mixer);
 [[nodiscard]] const FeedForward* find_feed_forward(uint8_t feed_forward);
+// Finds those of every layer.
+void find_blocks(const Weights& weights);
 
 // Whether this build computes all that a config asks for.
 [[nodiscard]] bool can_compute(const Config& config);

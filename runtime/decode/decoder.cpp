@@ -6,44 +6,19 @@
 #include "runtime/blocks/blocks.h"
 
 namespace cria {
-namespace {
 
 using format::TensorRole;
 
-Step begin_step(const cria_workspace& w, size_t n) {
-  const cria_model& m = *w.model;
-  const StepMemory& t = w.step;
-  return {.config = m.config,
-          .kernels = m.kernels,
-          .threads = w.threads,
-          .backend = *m.backend,
-          .quantized = {t.codes, t.scales, t.sums, t.backend},
-          .of_backend = w.backend,
-          .shape = {w.n_rows, w.threads.n_tasks},
-          .rows = {w.rows(), n},
-          .x = t.x,
-          .normed = t.normed,
-          .block = t.block,
-          .cosines = t.cosines,
-          .scratch = t.scratch};
+void finish_embedding(const Step& s, const Weights& weights, const Row& row, float* x) {
+  const format::ModelScalars& m = s.model();
+  for (size_t d = 0; d < m.d_model; ++d) x[d] *= m.embedding_multiplier;
+  if (!kHasVariants) return;
+  if (const Tensor* learned = weights.find(TensorRole::kPositions)) {
+    s.kernels.add_scaled(x, learned->values() + size_t{row.position} * m.d_model, 1.0f, m.d_model);
+  }
 }
 
-// x = embedding rows * embedding_multiplier, and learned positions.
-void embed(const Step& s, const Weights& weights) {
-  const format::ModelScalars& m = s.model();
-  const Tensor& embedding = *weights.find(TensorRole::kEmbedding);
-  const Tensor* const positions = kHasVariants ? weights.find(TensorRole::kPositions) : nullptr;
-  parallel_ranges(s.threads, s.n(), [&](size_t begin, size_t end, size_t /*task*/) {
-    for (size_t i = begin; i < end; ++i) {
-      float* row = s.x + i * m.d_model;
-      unpack_row(embedding.shape, embedding.codes, embedding.scales, s.rows[i].token, row);
-      for (size_t d = 0; d < m.d_model; ++d) row[d] *= m.embedding_multiplier;
-      if (positions == nullptr) continue;
-      const float* const learned = positions->values() + size_t{s.rows[i].position} * m.d_model;
-      s.kernels.add_scaled(row, learned, 1.0f, m.d_model);
-    }
-  });
-}
+namespace {
 
 // Cosines and sines of a position's angles by one table.
 void turn_position(const format::RopeTable& table, const float* rates, uint32_t position,
@@ -126,7 +101,53 @@ void finish_layer(const Step& s, const Layer& layer) {
   });
 }
 
+void normalize_last(const Step& s, const Weights& weights, const float* x, float* y) {
+  const format::ModelScalars& m = s.model();
+  normalize(s, static_cast<format::Norm>(m.final_norm), m.norm_epsilon,
+            *weights.find(TensorRole::kFinalNorm), x, y);
+}
+
+void finish_logits(const Step& s, size_t n, float* logits) {
+  const format::ModelScalars& m = s.model();
+  const size_t n_values = n * m.vocab_size;
+  if (m.logits_divisor != 1.0f) {
+    for (size_t i = 0; i < n_values; ++i) logits[i] /= m.logits_divisor;
+  }
+  if (kHasVariants && m.logits_cap != 0) s.kernels.variants.cap(logits, n_values, m.logits_cap);
+}
+
 namespace {
+
+Step begin_step(const cria_workspace& w, size_t n) {
+  const cria_model& m = *w.model;
+  const StepMemory& t = w.step;
+  return {.config = m.config,
+          .kernels = m.kernels,
+          .threads = w.threads,
+          .backend = *m.backend,
+          .quantized = {t.codes, t.scales, t.sums, t.backend},
+          .of_backend = w.backend,
+          .shape = {w.n_rows, w.threads.n_tasks},
+          .rows = {w.rows(), n},
+          .x = t.x,
+          .normed = t.normed,
+          .block = t.block,
+          .cosines = t.cosines,
+          .scratch = t.scratch};
+}
+
+// x = embedding rows * embedding_multiplier, and learned positions.
+void embed(const Step& s, const Weights& weights) {
+  const size_t width = s.model().d_model;
+  const Tensor& embedding = *weights.find(TensorRole::kEmbedding);
+  parallel_ranges(s.threads, s.n(), [&](size_t begin, size_t end, size_t /*task*/) {
+    for (size_t i = begin; i < end; ++i) {
+      float* x = s.x + i * width;
+      unpack_row(embedding.shape, embedding.codes, embedding.scales, s.rows[i].token, x);
+      finish_embedding(s, weights, s.rows[i], x);
+    }
+  });
+}
 
 // Tells the caller that n rows are through a layer, and asks whether to go on.
 Status report(cria_workspace* w, size_t n) {
@@ -155,16 +176,9 @@ Status forward(cria_workspace* w, size_t n) {
 Status output(cria_workspace* w, size_t first, size_t n, float* logits) {
   const Weights& weights = w->model->weights;
   const Step s = begin_step(*w, n);
-  const format::ModelScalars& m = s.model();
-  normalize(s, static_cast<format::Norm>(m.final_norm), m.norm_epsilon,
-            *weights.find(TensorRole::kFinalNorm), s.x + first * m.d_model, s.normed);
+  normalize_last(s, weights, s.x + first * s.model().d_model, s.normed);
   CRIA_TRY(linear(s, s.normed, {{weights.lm_head, logits}}));
-  if (m.logits_divisor != 1.0f) {
-    for (size_t i = 0; i < n * m.vocab_size; ++i) logits[i] /= m.logits_divisor;
-  }
-  if (kHasVariants && m.logits_cap != 0) {
-    s.kernels.variants.cap(logits, n * m.vocab_size, m.logits_cap);
-  }
+  finish_logits(s, n, logits);
   return Status::kOk;
 }
 

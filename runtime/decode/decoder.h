@@ -15,13 +15,20 @@ namespace cria {
 // logits [n][vocab_size] of rows [first, first + n) of w->step.x.
 [[nodiscard]] Status output(cria_workspace* w, size_t first, size_t n, float* logits);
 
-// What forward does, in parts, for those who bring rows and memory of their own.
+// What forward and output do, in parts, for those who bring rows and memory of their own.
 
+// What layers read of a row: x [d_model], its token's row of the embedding, is scaled in place, and
+// its learned position is added where the model has them.
+void finish_embedding(const Step& s, const Weights& weights, const Row& row, float* x);
 // Cosines and sines of every RoPE table's angles: [rows] of each table its cosines, then its sines.
 void find_angles(const Step& s, float* cosines);
 // What a layer does to the rows, one behind the other.
 [[nodiscard]] Status mix(const Step& s, const Layer& layer);
 [[nodiscard]] Status feed_forward(const Step& s, const Layer& layer);
 void finish_layer(const Step& s, const Layer& layer);
+// What the output layer reads: y [rows][d_model] of what the last layer says, x; y may be x.
+void normalize_last(const Step& s, const Weights& weights, const float* x, float* y);
+// What the output layer says, [n][vocab_size], becomes logits in place.
+void finish_logits(const Step& s, size_t n, float* logits);
 
 }  // namespace cria

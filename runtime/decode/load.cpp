@@ -84,10 +84,7 @@ Status load(const Loading& from, const FileIndex& index, const Plan& plan, cria_
   m->kernels = kernels;
   if (!plan.input.text_only) {
     lay_out_weights(m->config, &carver, &m->weights);
-    for (Layer& layer : m->weights.layers) {
-      layer.mixer = find_mixer(layer.kind->mixer);
-      layer.feed_forward = find_feed_forward(layer.kind->feed_forward);
-    }
+    find_blocks(m->weights);
   }
   uint64_t at = 0;
   CRIA_TRY(check_tables(from.source, m->index, &at));

@@ -6,8 +6,9 @@
 
 namespace cria {
 
-Tensor make_tensor(const TensorSpec& spec, uint32_t number, const uint8_t* place) {
-  Tensor t = {};
+void bind_tensor(const TensorSpec& spec, uint32_t number, const uint8_t* place, Weights* weights) {
+  Tensor& t = weights->tensors[number];
+  t = {};
   t.shape = spec.shape;
   t.n_matrices = spec.n_matrices;
   t.number = number;
@@ -15,7 +16,8 @@ Tensor make_tensor(const TensorSpec& spec, uint32_t number, const uint8_t* place
   t.codes = place;
   const bool has_scales = place != nullptr && tensor_scale_bytes(spec) != 0;
   t.scales = has_scales ? place + tensor_code_bytes(spec) : nullptr;
-  return t;
+  // Biases follow their matrices.
+  if (is_bias(spec.role)) weights->tensors[number - 1].bias = t.values();
 }
 
 namespace {
@@ -112,9 +114,7 @@ Status bind_weights(const WeightLoading& from, WeightPlaces places, Weights* wei
     CRIA_TRY(read_listed_tensor(from.source, from.index, i, &listed));
     const uint8_t* place = nullptr;
     CRIA_TRY(find_place(from, listed, &places, &place));
-    weights->tensors[i] = make_tensor(listed.spec, i, place);
-    // Biases follow their matrices.
-    if (is_bias(listed.spec.role)) weights->tensors[i - 1].bias = weights->tensors[i].values();
+    bind_tensor(listed.spec, i, place, weights);
   }
   const Tensor* embedding = weights->find(format::TensorRole::kEmbedding);
   if (has_flag(from.index.config, format::kTiedEmbedding)) *weights->lm_head = *embedding;

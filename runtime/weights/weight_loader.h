@@ -21,12 +21,13 @@ struct WeightLoading {
   LoadProgress* progress;
 };
 
-// A tensor whose planes are at place; null: nowhere yet.
-[[nodiscard]] Tensor make_tensor(const TensorSpec& spec, uint32_t number, const uint8_t* place);
-
 // Makes the decoder's view, in memory that the plan has counted: layers and tensors, none of them
 // anywhere yet.
 void lay_out_weights(const Config& config, Carver* carver, Weights* weights);
+
+// Points the view at tensor number in canonical order, whose planes are at place; null: somewhere
+// else. Tensors are bound in that order, as a bias goes to the matrix before it.
+void bind_tensor(const TensorSpec& spec, uint32_t number, const uint8_t* place, Weights* weights);
 
 // Weights used in place are checked there, unless skip_checksums says to trust them; all others are
 // loaded to the arena, which the plan has counted. Matrices that the backend packs are left to it.

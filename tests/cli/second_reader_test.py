@@ -4,6 +4,7 @@ import concurrent.futures
 import os
 import random
 import re
+import struct
 import sys
 import unittest
 from pathlib import Path
@@ -14,15 +15,17 @@ from seeds import seeds_of_test
 sys.path.insert(0, str(cli.SOURCE / "tests/tools"))
 import make_bad_models  # noqa: E402
 from bad_models import config_limits  # noqa: E402
-from bad_models.model_writer import config_bytes, counts_needed  # noqa: E402
-from bad_models.random_changes import changed  # noqa: E402
+from bad_models.model_writer import CHUNKS, config_bytes, counts_needed  # noqa: E402
+from bad_models.random_changes import changed, mend_chunks, opened  # noqa: E402
 from cria_reader import file_layout  # noqa: E402
+from cria_reader.chunk_table import ENTRY_BYTES, ENTRY_FORMAT, STORED, ZSTD, ZSTD_PARTS, ZSTD_UPPER_BITS, Chunk  # noqa: E402
 from cria_reader.config_fields import COUNT, FORMAT_NAMES, FORMATS, KIND, KIND_FLAGS, ROPE_TABLE, SCALARS  # noqa: E402
 from cria_reader.model_config import check_config_size, read_config  # noqa: E402
 from cria_reader.model_file import ModelFile, verdict  # noqa: E402
 from cria_reader.refusal import INVALID_MODEL, OK, Refused  # noqa: E402
 from cria_reader.roles import ROLE_NAMES  # noqa: E402
-from cria_reader.zstd_frame import have_zstd  # noqa: E402
+from cria_reader.xxh64 import xxh64  # noqa: E402
+from cria_reader.zstd_frame import MAGIC, have_zstd, header_bytes  # noqa: E402
 from random_kinds import random_model  # noqa: E402
 
 GOLDEN = cli.SOURCE / "tests" / "data" / "golden"
@@ -204,6 +207,36 @@ def fault_of(config):
     except Refused as refusal:
         return refusal.problem
     return None
+
+
+class RandomChanges(unittest.TestCase):
+    """Checksums of changed chunks hold again, but where a frame's stream is damaged."""
+
+    def test_of_every_byte_of_compressed_chunks(self):
+        seen = set()
+        for case in make_bad_models.valid_cases():
+            table = opened(case.data).begin[CHUNKS]
+            for i in opened(case.data).chunks():
+                entry = table + ENTRY_BYTES * i
+                chunk = Chunk(struct.unpack_from(ENTRY_FORMAT, case.data, entry))
+                if chunk.compression == STORED or chunk.stored > MOST_SMALL:
+                    continue
+                seen.add(chunk.compression)
+                frame = case.data.index(MAGIC, chunk.offset)
+                stream = frame + header_bytes(case.data[frame + len(MAGIC)])
+                for at in range(chunk.offset, chunk.offset + chunk.stored):
+                    self.assertEqual(self.holds(case.data, entry, at), at < stream, (case.name, i, at))
+                self.assertFalse(self.holds(case.data, entry, stream, chunk.offset), case.name)
+                self.assertFalse(self.holds(case.data, entry, stream, entry + 24), case.name)
+        self.assertEqual(seen, {ZSTD, ZSTD_UPPER_BITS, ZSTD_PARTS})
+
+    def holds(self, data, entry, *places):
+        file = opened(data)
+        for at in places:
+            file.data[at] ^= 1
+        mend_chunks(file, data, places)
+        chunk = Chunk(struct.unpack_from(ENTRY_FORMAT, file.data, entry))
+        return chunk.checksum == xxh64(file.data[chunk.offset:chunk.offset + chunk.stored])
 
 
 class Agreement(unittest.TestCase):

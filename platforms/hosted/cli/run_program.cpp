@@ -7,12 +7,14 @@
 #include <variant>
 
 #include "platforms/hosted/base/output_file.h"
+#include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/shown_text.h"
 #include "platforms/hosted/base/standard_descriptors.h"
 #include "platforms/hosted/base/terminal.h"
 #include "platforms/hosted/cli/command_line.h"
 #include "platforms/hosted/cli/commands.h"
 #include "platforms/hosted/cli/text_stream.h"
+#include "platforms/hosted/session/arena_memory.h"
 #include "platforms/hosted/session/interrupt.h"
 
 namespace cria::hosted {
@@ -49,7 +51,8 @@ int run_program(int argc, const char* const* argv) {
   } catch (const OutputError& error) {
     code = report(program_error_of(error).code(), error.what());
   } catch (const std::bad_alloc&) {
-    code = report(ExitCode::kMemory, "out of memory; lower --context or free memory");
+    code = report(ExitCode::kMemory,
+                  text_of("out of memory; %s or free memory", kLowerContext).c_str());
   } catch (const std::system_error& error) {
     const bool lacks_thread = error.code() == std::errc::resource_unavailable_try_again;
     code = lacks_thread ? report(ExitCode::kMemory,

@@ -9,6 +9,9 @@
 
 namespace cria::hosted {
 
+// Advice for who lacks memory.
+inline constexpr char kLowerContext[] = "lower --context";
+
 // Whether large pages still pay. A virtual machine whose host has taken free memory back gets it
 // again at the first touch, and large pages are what it took: some milliseconds each then, several
 // times what the small pages in their place would take.
@@ -39,7 +42,7 @@ uint64_t usable_memory_bytes();
 // the system might give them and stop the program, or another one, once they are written. what is
 // the subject of the message, advice its end.
 void check_memory_for(uint64_t n_bytes, const char* what,
-                      const std::string& advice = "lower --context");
+                      const std::string& advice = kLowerContext);
 
 // Anonymous pages, so aligned to more than 64 bytes and resident only once written. Released by the
 // destructor.
@@ -47,7 +50,7 @@ class ArenaMemory {
  public:
   // Takes n_bytes >= 1. Throws ProgramError kMemory, naming the bytes needed and the advice, when
   // the machine does not have them or the system does not give them.
-  explicit ArenaMemory(uint64_t n_bytes, const std::string& advice = "lower --context");
+  explicit ArenaMemory(uint64_t n_bytes, const std::string& advice = kLowerContext);
   ~ArenaMemory();
   ArenaMemory(const ArenaMemory&) = delete;
   ArenaMemory& operator=(const ArenaMemory&) = delete;

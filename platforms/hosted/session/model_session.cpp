@@ -57,11 +57,11 @@ std::string advice_on_memory(const CommonOptions& options, const ModelFile& file
   cria_memory_plan plan = {};
   config.source_is_mapped = 1;
   config.backend = CRIA_BACKEND_EXACT;
-  if (*copies == 0 && *packs == 0) return "lower --context";
+  if (*copies == 0 && *packs == 0) return kLowerContext;
   if (cria_plan(&file.info(), &config, &plan) != CRIA_OK || plan.in_place == 0) {
-    return "lower --context";
+    return kLowerContext;
   }
-  return text_of("leave out %s%s%s or lower --context", copies, both, packs);
+  return text_of("leave out %s%s%s or %s", copies, both, packs, kLowerContext);
 }
 
 }  // namespace

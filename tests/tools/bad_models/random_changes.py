@@ -3,6 +3,7 @@ import struct
 
 from bad_models.model_writer import CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, ENTRY_BYTES, METADATA, SECTION_BYTES, TOKENIZER, File
 from cria_reader.xxh64 import xxh64
+from cria_reader.zstd_frame import MAGIC, header_bytes
 
 # How often a change is in a section, where a file has it.
 WEIGHTS = {CONFIG: 4, TOKENIZER: 6, CHAT: 3, DIRECTORY: 3, CHUNKS: 4, METADATA: 2, DATA: 6}
@@ -29,7 +30,7 @@ def place(file, draw):
 
 
 def change(file, draw):
-    """Changes one field or byte; gives its place."""
+    """Changes one field or byte, or swaps two bytes; gives the places."""
     begin, end = place(file, draw)
     at = draw.randrange(begin, end)
     how = draw.randrange(5)
@@ -45,31 +46,40 @@ def change(file, draw):
     else:
         other = draw.randrange(begin, end)
         file.data[at], file.data[other] = file.data[other], file.data[at]
-        mend_chunks(file, other)
-    return at
+        return [at, other]
+    return [at]
 
 
-# What a damaged stream unpacks to, or whether it is refused, differs between versions of libzstd; the header does not.
-FRAME_HEADER = 18
+def stream_of(valid, entry):
+    """Where, in a valid file, a chunk has the stream of its frame: (begin, end), behind the frame's header."""
+    offset, stored, _, compression = struct.unpack_from("<Q3I", valid, entry)
+    end = offset + stored
+    if compression == 0:
+        return end, end
+    # Lower bits may come before the frame.
+    frame = valid.index(MAGIC, offset, end)
+    return frame + header_bytes(valid[frame + len(MAGIC)]), end
 
 
-def mend_chunks(file, at):
-    """The checksums of chunks with the bytes at this place, before or behind the change; not where a stream is damaged."""
+def mend_chunks(file, valid, places):
+    """The checksums of chunks that have bytes at these places; not where a stream is damaged: what it unpacks to, or whether it is
+    refused, differs between versions of libzstd."""
     for i in file.chunks():
         entry = file.begin[CHUNKS] + ENTRY_BYTES * i
-        offset, stored, _, compression = struct.unpack_from("<Q3I", file.data, entry)
-        if compression != 0 and offset + FRAME_HEADER <= at + 3 and at < offset + stored:
+        offset, stored = struct.unpack_from("<QI", file.data, entry)
+        touched = any(offset <= at + 3 and at < offset + stored or entry <= at < entry + ENTRY_BYTES for at in places)
+        if not touched or offset + stored > len(file.data):
             continue
-        touched = offset <= at + 3 and at < offset + stored or entry <= at < entry + ENTRY_BYTES
-        if touched and offset + stored <= len(file.data):
+        begin, end = stream_of(valid, entry)
+        if file.data[begin:end] == valid[begin:end]:
             struct.pack_into("<Q", file.data, entry + 24, xxh64(file.data[offset:offset + stored]))
 
 
 def changed(data, draw):
     """The bytes of a valid file, one to three places changed, or its length."""
     file = opened(data)
-    for _ in range(draw.choice((1, 1, 1, 2, 3))):
-        mend_chunks(file, change(file, draw))
+    places = [at for _ in range(draw.choice((1, 1, 1, 2, 3))) for at in change(file, draw)]
+    mend_chunks(file, data, places)
     if draw.random() < 0.04:
         file.resize(max(64 + SECTION_BYTES * len(file.order), len(file.data) + draw.choice((-64, -1, 1, 64))))
     if struct.unpack_from("<I", file.data, 12)[0] == len(file.order):

@@ -29,27 +29,33 @@ def have_zstd():
     return library() is not None
 
 
+def field_bytes(descriptor):
+    """Of the window, the dictionary and the content size, which follow a frame's magic and descriptor."""
+    single = descriptor & SINGLE_SEGMENT
+    return 0 if single else 1, DICTIONARY_BYTES[descriptor & DICTIONARY_BITS], SIZE_BYTES[descriptor >> 6] or (1 if single else 0)
+
+
+def header_bytes(descriptor):
+    return len(MAGIC) + 1 + sum(field_bytes(descriptor))
+
+
 def check_header(frame, raw_bytes):
     require(frame[:4] == MAGIC and len(frame) > 6, "a chunk is no zstd frame")
     descriptor, at = frame[4], 5
-    single = descriptor & SINGLE_SEGMENT
+    n_window, n_dictionary, n = field_bytes(descriptor)
     window = 0
-    if not single:
+    if n_window:
         exponent, mantissa = frame[at] >> 3, frame[at] & 7
         window = (1 << (10 + exponent)) // 8 * (8 + mantissa)
-        at += 1
-    n = DICTIONARY_BYTES[descriptor & DICTIONARY_BITS]
-    dictionary = int.from_bytes(frame[at:at + n], "little")
-    at += n
-    n = SIZE_BYTES[descriptor >> 6]
-    if n == 0 and single:
-        n = 1
+        at += n_window
+    dictionary = int.from_bytes(frame[at:at + n_dictionary], "little")
+    at += n_dictionary
     size = int.from_bytes(frame[at:at + n], "little") + (256 if n == 2 else 0)
     require(descriptor & RESERVED_BIT == 0, "the reserved bit of a frame")
     require(dictionary == 0, "a frame uses a dictionary")
     require(n > 0, "a frame does not state its content size")
     require(size == raw_bytes, "a frame states another content size than its chunk")
-    require(max(window, size if single else 0) <= MOST_WINDOW, "a frame's window is too large")
+    require(max(window, 0 if n_window else size) <= MOST_WINDOW, "a frame's window is too large")
 
 
 def decompress(frame, raw_bytes):

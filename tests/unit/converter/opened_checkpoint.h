@@ -64,7 +64,7 @@ inline std::vector<float> logits_of(const Opened& opened, const TokenSequences& 
   const PanelMatrix head = weights.panels(weights.output_layer(), PanelFormat::kF32);
   std::vector<float> logits(model.n_rows() * opened.config.model->vocab_size);
   multiply(&pool, x.data(), model.n_rows(), head, logits.data());
-  model.finish_logits(logits.data(), logits.size());
+  model.finish_logits(model.n_rows(), logits.data());
   return logits;
 }
 
