@@ -9,6 +9,8 @@
 #include "platforms/hosted/serve/answer_order.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/parsed_json.h"
+#include "platforms/hosted/serve/styles/native/native.h"
+#include "platforms/hosted/serve/styles/openai/openai.h"
 #include "platforms/hosted/serve/text_service.h"
 #include "tests/fuzz/base_models.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -62,13 +61,6 @@ class AnswerWriter {
   virtual std::string closing() { return {}; }
 
   [[nodiscard]] size_t index_of(size_t prompt, uint32_t choice) const;
-  [[nodiscard]] JsonText head(const char* object) const;  // id, created, ...
-  // OpenAI's event of one choice.
-  [[nodiscard]] JsonText chunk_of(const char* object, const JsonText& choice) const;
-  // head with what was counted.
-  [[nodiscard]] JsonText counted_head(const char* object) const;
-  // OpenAI's last events: the counts where they are wanted, the end.
-  [[nodiscard]] std::string closing_of(const char* object) const;
   [[nodiscard]] JsonText timings_so_far(size_t prompt, const AnswerPiece& piece,
                                         const Choice& choice) const;
 
@@ -107,15 +99,7 @@ class AnswerWriter {
   size_t offset_ = 0;        // at which its text begins
   bool is_begun_ = false;    // the part's text is written
   std::vector<Choice> choices_;
-  std::string id_;
-  int64_t created_;
 };
-
-std::unique_ptr<AnswerWriter> make_writer(AnswerOrder order, const TextService* text);
-// Of one style each.
-std::unique_ptr<AnswerWriter> make_chat_writer(AnswerOrder order, const TextService* text);
-std::unique_ptr<AnswerWriter> make_text_writer(AnswerOrder order, const TextService* text);
-std::unique_ptr<AnswerWriter> make_native_writer(AnswerOrder order, const TextService* text);
 
 // "data: {...}\n\n"
 std::string event_of(const std::string& json);

@@ -36,7 +36,7 @@ struct ContextSizes {
 };
 
 // What is told of what there was no memory for.
-inline constexpr const char* kNoMemory = "out of memory; try again";
+inline constexpr const char* kOutOfMemory = "out of memory; try again";
 // And of what failed otherwise.
 inline constexpr const char* kServerFailed = "the server failed; its log says how";
 

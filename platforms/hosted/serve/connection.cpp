@@ -121,7 +121,7 @@ void Connection::refuse(const Reply& refusal) {
 }
 
 void Connection::end_early(const Failure& failure) {
-  if (failure.is_want_of_memory()) return end_early_with(server_->no_memory, kNoMemory);
+  if (failure.is_want_of_memory()) return end_early_with(server_->no_memory, kOutOfMemory);
   try {
     note = std::string("failed: ") + failure.what();
   } catch (const std::bad_alloc&) {  // the line says less

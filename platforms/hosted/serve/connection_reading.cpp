@@ -263,7 +263,7 @@ void Connection::on_body_error(ErrorCode error) {
                   text_of("the body is longer than %zu bytes", limits_.body_bytes));
   }
   if (error == boost::system::errc::not_enough_memory) {
-    return end_early_with(server_->no_memory, kNoMemory);
+    return end_early_with(server_->no_memory, kOutOfMemory);
   }
   refuse(ErrorKind::kInvalidRequest, "the body is not what its header says");
 }

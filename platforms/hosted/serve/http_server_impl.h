@@ -43,7 +43,7 @@ class HttpServer::Impl {
   void count_body(size_t n_bytes);
 
   const HttpOptions options;
-  const EarlyEnd no_memory{ErrorKind::kUnavailable, kNoMemory};
+  const EarlyEnd no_memory{ErrorKind::kUnavailable, kOutOfMemory};
   const EarlyEnd failed{ErrorKind::kServer, kServerFailed};
   // Of bodies, until they are freed, which may be on another thread and after their client.
   const std::shared_ptr<std::atomic<size_t>> bodies_bytes =

@@ -1,6 +1,7 @@
 // What chat and completion requests are read with alike.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "platforms/hosted/serve/answer_order.h"
@@ -9,6 +10,9 @@ namespace cria::hosted {
 
 // model, stream, stream_options, timings_per_token.
 void read_how_told(const OrderContext& context, const RequestFields& fields, AnswerOrder* order);
+
+// CRIA_ENCODE_PARSE, as llama.cpp has it, or 0 where a request says that its text is text.
+uint32_t flag_to_parse(const RequestFields& fields);
 
 // response_format, and llama.cpp's json_schema. body is what fields were read from: the order in
 // which a schema names its properties is that of documents.

@@ -35,14 +35,6 @@ GuardOptions guard_options() {
   return options;
 }
 
-ApiOptions api_options() {
-  ApiOptions options = {};
-  options.model_name = "demo";
-  options.usual.temperature = 0.8f;
-  options.max_waiting = 4;
-  return options;
-}
-
 class Served {
  public:
   Served() {
@@ -73,7 +65,19 @@ class Served {
   ModelSession model_{demo_options(), {.n_sessions = 2}};
   TextService text_{model_};
   Engine engine_{model_, {.max_waiting = 4, .log = [](const std::string&) {}}};
-  Api api_{model_, &engine_, &text_, guard_options(), api_options()};
+  Api api_{{.context = {.model = model_,
+                        .text = &text_,
+                        .engine = &engine_,
+                        .usual = {.temperature = 0.8f},
+                        .model_name = "demo",
+                        .n_sessions = 2,
+                        .most_prompts = 6},
+            .chat_template = {},
+            .has_metrics = false,
+            .budget = {},
+            .started_s = 0,
+            .end_token = CRIA_NO_TOKEN},
+           guard_options()};
   HttpServer server_{{.host = "127.0.0.1", .port = 0, .log = [](const std::string&) {}}, &api_};
   std::thread thread_;
 };

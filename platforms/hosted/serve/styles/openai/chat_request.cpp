@@ -4,10 +4,10 @@
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/shown_text.h"
-#include "platforms/hosted/serve/answer_order.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/order_parts.h"
 #include "platforms/hosted/serve/sampling_fields.h"
+#include "platforms/hosted/serve/styles/openai/openai.h"
 #include "platforms/hosted/session/model_text.h"
 
 namespace cria::hosted {
@@ -73,7 +73,7 @@ std::vector<ChatMessage> chat_messages(const Json& request) {
 AnswerOrder chat_order(const OrderContext& context, const Json& request, const std::string& body) {
   const RequestFields fields(request);
   AnswerOrder order;
-  order.style = AnswerStyle::kChat;
+  order.make_writer = &make_chat_writer;
   refuse_unsupported(fields);
   read_how_told(context, fields, &order);
   const std::vector<ChatMessage> messages = chat_messages(request);
