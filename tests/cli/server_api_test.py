@@ -60,12 +60,13 @@ class Basics(unittest.TestCase):
             self.assertEqual((wrong.status, wrong.headers["Allow"]), (405, "POST, OPTIONS"))
             self.assertEqual(server.post("/health", {}).status, 405)
             self.assertEqual(server.request("HEAD", "/health").raw, b"")
-            page = server.get("/")
+            html = {"Accept": "text/html"}
+            page = server.get("/", headers=html)
             self.assertTrue(page.raw.startswith(b"<!doctype html>"))
             self.assertNotIn(b"CRIA_NONCE", page.raw)
             self.assertIn("default-src 'none'", page.headers["Content-Security-Policy"])
             self.assertEqual(page.headers["X-Content-Type-Options"], "nosniff")
-            self.assertNotEqual(page.raw, server.get("/").raw)  # a word of its own for each answer
+            self.assertNotEqual(page.raw, server.get("/", headers=html).raw)  # a word of its own for each answer
 
     def test_escapes_in_targets(self):
         folder = cli.folder() / "names"

@@ -13,6 +13,7 @@
 #include "platforms/hosted/serve/json_fields.h"
 #include "platforms/hosted/serve/json_text.h"
 #include "platforms/hosted/serve/text_service.h"
+#include "platforms/hosted/serve/wire_form.h"
 
 namespace cria::hosted {
 
@@ -33,6 +34,8 @@ struct ResponseField {
 
 struct AnswerOrder {
   MakeWriter make_writer = nullptr;
+  WireForm form = WireForm::kEvents;
+  std::string whole_answer;            // where there is nothing to make: no prompts
   std::vector<AnswerRequest> prompts;  // all but their tokens alike; they leave for the engine
   std::vector<uint32_t> prompt_sizes;  // tokens of each
   std::vector<JsonText> prompt_texts;  // of each, where the answer tells them; else none

@@ -37,8 +37,6 @@ bool is_stop(AnswerEnd end) {
 
 }  // namespace
 
-std::string event_of(const std::string& json) { return "data: " + json + "\n\n"; }
-
 const char* system_fingerprint() {
   static const std::string text = std::string("build-cria-") + cria_version();
   return text.c_str();
@@ -85,7 +83,7 @@ std::string AnswerWriter::take(size_t prompt, const AnswerPiece& piece, double s
   if (!std::exchange(choice.has_begun, true)) events = opening(index);
   JsonText event = piece_event(prompt, piece, &choice);
   if (order_.tells_timings) event.put("timings", timings_so_far(prompt, piece, choice));
-  return events + event_of(event.text());
+  return events + event_of(event);
 }
 
 std::string AnswerWriter::end(size_t prompt, const AnswerSummary& summary) {
@@ -95,7 +93,7 @@ std::string AnswerWriter::end(size_t prompt, const AnswerSummary& summary) {
   if (!order_.streams) return {};
   std::string events;
   if (!std::exchange(choice.has_begun, true)) events = opening(index);
-  return events + event_of(end_event(prompt, choice).text());
+  return events + event_of(end_event(prompt, choice));
 }
 
 void AnswerWriter::put_list(size_t choice, List list) {

@@ -19,6 +19,7 @@ class AnswerWriter {
   AnswerWriter& operator=(const AnswerWriter&) = delete;
 
   [[nodiscard]] bool streams() const { return order_.streams; }
+  [[nodiscard]] WireForm form() const { return order_.form; }
   // What it holds as long as it lives, with what of it is on its way to the client.
   [[nodiscard]] size_t own_bytes() const;
   // What take holds on to of a piece where the answer is told as a whole, and as long as it waits
@@ -60,6 +61,10 @@ class AnswerWriter {
   virtual std::string opening(size_t /*index*/) { return {}; }
   virtual std::string closing() { return {}; }
 
+  // One object of the stream.
+  [[nodiscard]] std::string event_of(const JsonText& json) const {
+    return framed(order_.form, json.text());
+  }
   [[nodiscard]] size_t index_of(size_t prompt, uint32_t choice) const;
   [[nodiscard]] JsonText timings_so_far(size_t prompt, const AnswerPiece& piece,
                                         const Choice& choice) const;
@@ -100,9 +105,6 @@ class AnswerWriter {
   bool is_begun_ = false;    // the part's text is written
   std::vector<Choice> choices_;
 };
-
-// "data: {...}\n\n"
-std::string event_of(const std::string& json);
 
 // What answers say computed them.
 const char* system_fingerprint();

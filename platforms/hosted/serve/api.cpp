@@ -28,14 +28,22 @@ bool leads_to(const Route& route, std::string_view path, const std::string& deco
 const Route* route_of(const RequestHead& head, std::string* other_methods) {
   const std::string method = head.method == "HEAD" ? "GET" : head.method;
   const std::string decoded = decoded_path(head.path);
-  for (const std::span<const Route> routes : {native_routes(), openai_routes()}) {
+  for (const std::span<const Route> routes : {native_routes(), openai_routes(), ollama_routes()}) {
     for (const Route& route : routes) {
       if (!leads_to(route, head.path, decoded)) continue;
       if (method == route.method) return &route;
-      *other_methods = std::string(route.method) == "GET" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+      const bool is_get = std::string_view(route.method) == "GET";
+      *other_methods = std::string(route.method) + (is_get ? ", HEAD, OPTIONS" : ", OPTIONS");
     }
   }
   return nullptr;
+}
+
+// A function is copied on its way; a long text must not be.
+std::function<void()> reply_with(std::string body, const std::shared_ptr<Exchange>& exchange) {
+  const auto reply = std::make_shared<Reply>();
+  reply->body = std::move(body);
+  return [exchange, reply] { exchange->reply(std::move(*reply)); };
 }
 
 }  // namespace
@@ -53,6 +61,11 @@ std::vector<HeaderField> Api::headers_for(const RequestHead& head) {
   return guard_.cross_origin_headers(head);
 }
 
+// Ollama's paths alone begin so.
+WireForm Api::form_of(const RequestHead& head) {
+  return decoded_path(head.path).starts_with("/api/") ? WireForm::kLines : WireForm::kEvents;
+}
+
 bool Api::accepts(const RequestHead& head, Reply* refusal) {
   try {
     guard_.check_site(head);
@@ -64,8 +77,8 @@ bool Api::accepts(const RequestHead& head, Reply* refusal) {
       throw ApiError(ErrorKind::kNotFound, "there is nothing at this path");
     }
     if (route == nullptr) {
-      *refusal =
-          ApiError(ErrorKind::kMethodNotAllowed, "this path has another method: " + others).reply();
+      *refusal = ApiError(ErrorKind::kMethodNotAllowed, "this path has another method: " + others)
+                     .reply(form_of(head));
       refusal->headers.push_back({"Allow", others});
       return false;
     }
@@ -75,13 +88,13 @@ bool Api::accepts(const RequestHead& head, Reply* refusal) {
     }
     return true;
   } catch (const ApiError& error) {
-    *refusal = error.reply();
+    *refusal = error.reply(form_of(head));
     return false;
   }
 }
 
 // What the network thread is to do.
-std::function<void()> Api::answer_to(const Route& route, const std::string& text,
+std::function<void()> Api::answer_to(const Route& route, WireForm form, const std::string& text,
                                      const std::shared_ptr<Exchange>& exchange) {
   try {
     if (route.order != nullptr) {
@@ -92,15 +105,13 @@ std::function<void()> Api::answer_to(const Route& route, const std::string& text
     if (route.order != nullptr) {
       const auto order =
           std::make_shared<AnswerOrder>(route.order(service_.context, parsed.json, text));
+      if (order->prompts.empty()) return reply_with(std::move(order->whole_answer), exchange);
       order->in_hand = in_hand_;
       return [this, order, exchange] { start(std::move(*order), exchange); };
     }
-    // A function is copied on its way; a long text must not be.
-    const auto reply = std::make_shared<Reply>();
-    reply->body = route.of_text(service_, parsed.json);
-    return [exchange, reply] { exchange->reply(std::move(*reply)); };
+    return reply_with(route.of_text(service_, parsed.json), exchange);
   } catch (const ApiError& error) {
-    return [exchange, reply = error.reply()] { exchange->reply(reply); };
+    return [exchange, reply = error.reply(form)] { exchange->reply(reply); };
   } catch (...) {
     return [exchange, failure = Failure::at_hand()] { exchange->end_early(failure); };
   }
@@ -132,12 +143,17 @@ void Api::handle(RequestHead head, std::string body, std::shared_ptr<Exchange> e
   }
   std::string others;
   const Route* const route = route_of(head, &others);
-  if (route->at_once != nullptr) return exchange->reply(route->at_once(service_, head));
-  if (route->order != nullptr && backlog_->is_full()) {
-    return exchange->reply(ApiError(ErrorKind::kUnavailable, kCrowded).reply());
+  const WireForm form = form_of(head);
+  try {
+    if (route->at_once != nullptr) return exchange->reply(route->at_once(service_, head));
+    if (route->order != nullptr && backlog_->is_full()) {
+      throw ApiError(ErrorKind::kUnavailable, kCrowded);
+    }
+  } catch (const ApiError& error) {
+    return exchange->reply(error.reply(form));
   }
   const size_t body_bytes = body.size();
-  auto work = [this, route, exchange, text = std::move(body)]() mutable {
+  auto work = [this, route, form, exchange, text = std::move(body)]() mutable {
     // What was read and has not begun takes memory that no limit counts yet.
     while (in_hand_.use_count() > kMostInHand + 1 && !worker_.is_over()) {
       std::this_thread::sleep_for(kMemoryPause);
@@ -145,7 +161,7 @@ void Api::handle(RequestHead head, std::string body, std::shared_ptr<Exchange> e
     if (exchange->is_gone()) return;
     std::function<void()> told = fail_for_memory;  // which takes none
     try {
-      told = answer_to(*route, text, exchange);
+      told = answer_to(*route, form, text, exchange);
     } catch (...) {
       std::string().swap(text);
     }

@@ -27,12 +27,13 @@ class Api final : public RequestHandler {
   // What was posted has been, and nothing will be.
   void stop() { worker_.stop(); }
 
+  WireForm form_of(const RequestHead& head) override;
   bool accepts(const RequestHead& head, Reply* refusal) override;
   std::vector<HeaderField> headers_for(const RequestHead& head) override;
   void handle(RequestHead head, std::string body, std::shared_ptr<Exchange> exchange) override;
 
  private:
-  std::function<void()> answer_to(const Route& route, const std::string& text,
+  std::function<void()> answer_to(const Route& route, WireForm form, const std::string& text,
                                   const std::shared_ptr<Exchange>& exchange);
   bool try_post(const std::function<void()>& told, const std::shared_ptr<Exchange>& exchange);
   void start(AnswerOrder order, const std::shared_ptr<Exchange>& exchange);

@@ -26,8 +26,9 @@ struct Service {
   std::string chat_template;  // its own text where the file has it
   bool has_metrics;
   MemoryBudget budget;
-  int64_t started_s;   // of the Unix clock
-  uint32_t end_token;  // the first; CRIA_NO_TOKEN: none
+  int64_t started_s;    // of the Unix clock
+  int64_t modified_ns;  // as well, the file
+  uint32_t end_token;   // the first; CRIA_NO_TOKEN: none
 };
 
 enum class Key { kNeeded, kNotNeeded };
@@ -36,14 +37,14 @@ struct Route {
   const char* method;
   const char* path;  // one that ends with a slash, but for "/", is all that begin so
   Key key;
-  // One of the three: at once, on the thread of texts, or by the engine. The last two throw
-  // ApiError.
+  // One of the three: at once, on the thread of texts, or by the engine. Each throws ApiError.
   Reply (*at_once)(const Service& service, const RequestHead& head);
   std::string (*of_text)(const Service& service, const Json& request);  // an answer's body
   ReadOrder order;
 };
 
 std::span<const Route> native_routes();
+std::span<const Route> ollama_routes();
 std::span<const Route> openai_routes();
 
 // A reply of JSON.

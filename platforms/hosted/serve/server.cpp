@@ -1,6 +1,7 @@
 #include "platforms/hosted/serve/server.h"
 
 #include <malloc.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <future>
@@ -64,6 +65,14 @@ std::string name_of_file(const std::string& path) {
   return path.substr(path.find_last_of('/') + 1);
 }
 
+// Of a file; 0: it is gone.
+int64_t modified_ns(const std::string& path) {
+  constexpr int64_t kNsOfSecond = 1'000'000'000;
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0) return 0;
+  return kNsOfSecond * status.st_mtim.tv_sec + status.st_mtim.tv_nsec;
+}
+
 uint32_t first_end_token(const cria_model* model) {
   for (uint32_t token = 0; token < cria_vocab_size(model); ++token) {
     if (cria_is_end_token(model, token) != 0) return token;
@@ -118,6 +127,7 @@ ExitCode serve(const CommonOptions& common, const ServerOptions& options,
            .has_metrics = options.has_metrics,
            .budget = budget,
            .started_s = unix_seconds(),
+           .modified_ns = modified_ns(model.path()),
            .end_token = first_end_token(model.model())},
           {.host = options.host, .origins = options.origins, .keys = options.keys});
   HttpServer server({.host = options.host, .port = options.port, .log = log}, &api);

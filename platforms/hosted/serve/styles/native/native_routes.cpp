@@ -66,7 +66,7 @@ Reply slots(const Service& service, const RequestHead& head) {
   const bool has_free = std::any_of(sessions.begin(), sessions.end(),
                                     [](const SessionStatus& s) { return !s.is_processing; });
   if (query_has(head.query, "fail_on_no_slot", "1") && !has_free) {
-    return ApiError(ErrorKind::kUnavailable, "no slot available").reply();
+    throw ApiError(ErrorKind::kUnavailable, "no slot available");
   }
   JsonText list = JsonText::array();
   for (size_t id = 0; id < sessions.size(); ++id) {
@@ -84,8 +84,7 @@ Reply slots(const Service& service, const RequestHead& head) {
 
 Reply metrics(const Service& service, const RequestHead&) {
   if (!service.has_metrics) {
-    return ApiError(ErrorKind::kNotSupported, "this server has no metrics; start it with --metrics")
-        .reply();
+    throw ApiError(ErrorKind::kNotSupported, "this server has no metrics; start it with --metrics");
   }
   Reply reply;
   reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
@@ -96,7 +95,6 @@ Reply metrics(const Service& service, const RequestHead&) {
 }
 
 constexpr Route kRoutes[] = {
-    {"GET", "/", Key::kNotNeeded, &page, nullptr, nullptr},
     {"GET", "/index.html", Key::kNotNeeded, &page, nullptr, nullptr},
     {"GET", "/health", Key::kNotNeeded, &health, nullptr, nullptr},
     {"GET", "/v1/health", Key::kNotNeeded, &health, nullptr, nullptr},

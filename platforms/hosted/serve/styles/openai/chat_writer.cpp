@@ -28,7 +28,7 @@ class ChatWriter final : public OpenAiWriter {
 
   std::string opening(size_t index) override {
     const JsonText delta = JsonText::object({{"role", "assistant"}, {"content", nullptr}});
-    return event_of(chunk(index, delta, nullptr).text());
+    return event_of(chunk(index, delta, nullptr));
   }
 
   JsonText piece_event(size_t prompt, const AnswerPiece& piece, Choice*) override {

@@ -36,7 +36,7 @@ Reply model(const Service& service, const RequestHead& head) {
   if (decoded_behind(kModelPath, head.path) == service.context.model_name) {
     return json_reply(model_object(service));
   }
-  return ApiError(ErrorKind::kNotFound, "there is no model of this name", "model").reply();
+  throw ApiError(ErrorKind::kNotFound, "there is no model of this name", "model");
 }
 
 constexpr Route kRoutes[] = {

@@ -48,9 +48,9 @@ std::string OpenAiWriter::closing() {
   if (order_.includes_usage) {
     JsonText json = counted_head(names_.chunk);
     json.put("choices", JsonText::array());
-    events = event_of(json.text());
+    events = event_of(json);
   }
-  return events + event_of("[DONE]");
+  return events + framed(order_.form, "[DONE]");
 }
 
 void OpenAiWriter::put_first() {

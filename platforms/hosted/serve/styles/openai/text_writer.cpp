@@ -31,7 +31,7 @@ class TextWriter final : public OpenAiWriter {
     if (text.text() == nothing.text()) return {};
     JsonText choice = choice_of(index, text, nullptr);
     choice.put("logprobs", nullptr);
-    return event_of(chunk_of(choice).text());
+    return event_of(chunk_of(choice));
   }
 
   JsonText piece_event(size_t prompt, const AnswerPiece& piece, Choice* told) override {
