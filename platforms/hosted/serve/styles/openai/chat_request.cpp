@@ -38,8 +38,9 @@ ChatMessage read_message(const Json& json, size_t index) {
   const Fields fields(json);
   const cria_role role = read_role(fields, index);
   const Json* const content = fields.find("content");
-  if (content == nullptr) refuse_message(index, "has no content");
-  return {role, text_of_content(*content, index)};
+  if (content != nullptr) return {role, text_of_content(*content, index)};
+  if (role != CRIA_ASSISTANT) refuse_message(index, "has no content");
+  return {role, std::string()};
 }
 
 }  // namespace
