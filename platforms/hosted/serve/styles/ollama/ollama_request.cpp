@@ -34,7 +34,8 @@ void put_prompt(const OrderContext& context, Encoded prompt, AnswerRequest answe
   order->add_prompt(std::move(answer));
 }
 
-// A text that is continued: as llama.cpp has it, control tokens that it writes out are those tokens.
+// A text that is continued: control tokens that it writes out are those tokens, as in llama.cpp's
+// completions.
 Encoded encode_text(const OrderContext& context, const std::string& text) {
   return context.text->encode(text, CRIA_ENCODE_SPECIAL | CRIA_ENCODE_PARSE);
 }
