@@ -37,11 +37,6 @@ bool is_stop(AnswerEnd end) {
 
 }  // namespace
 
-const char* system_fingerprint() {
-  static const std::string text = std::string("build-cria-") + cria_version();
-  return text.c_str();
-}
-
 AnswerWriter::AnswerWriter(AnswerOrder order, const TextService* text)
     : order_(std::move(order)), text_(text) {
   choices_.resize(order_.prompt_sizes.size() * order_.n_choices);

@@ -106,7 +106,4 @@ class AnswerWriter {
   std::vector<Choice> choices_;
 };
 
-// What answers say computed them.
-const char* system_fingerprint();
-
 }  // namespace cria::hosted

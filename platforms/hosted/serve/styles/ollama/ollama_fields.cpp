@@ -17,9 +17,9 @@ namespace {
 // The window of penalties is of CRIA_PENALTY_TOKENS; other lengths than none are that one. num_ctx
 // is looked at and no more: the context was planned when the server began.
 void read_options(const OrderContext& context, const RequestFields& fields, AnswerRequest* answer) {
-  static const Json kNone = Json::object();
+  static const Json none = Json::object();
   const Json* const found = fields.object("options");
-  const Fields options(found == nullptr ? kNone : *found);
+  const Fields options(found == nullptr ? none : *found);
   constexpr int64_t kMost = kCountBounds.high;
   read_draws(context, options, answer);
   (void)options.integer("num_ctx", 0, kMost);

@@ -30,7 +30,7 @@ Reply version(const Service&, const RequestHead&) {
   return json_reply(JsonText::object({{"version", kOllamaVersion}}));
 }
 
-Reply list_of(JsonText model) {
+Reply list_of(const JsonText& model) {
   JsonText models = JsonText::array();
   models.push_back(model);
   return json_reply(JsonText::object({{"models", models}}));

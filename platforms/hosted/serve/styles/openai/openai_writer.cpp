@@ -7,6 +7,15 @@
 #include "platforms/hosted/serve/random_bits.h"
 
 namespace cria::hosted {
+namespace {
+
+// What answers say computed them.
+const char* system_fingerprint() {
+  static const std::string text = std::string("build-cria-") + cria_version();
+  return text.c_str();
+}
+
+}  // namespace
 
 OpenAiWriter::OpenAiWriter(AnswerOrder order, const TextService* text, const Names& names)
     : AnswerWriter(std::move(order), text),
