@@ -65,7 +65,7 @@ set(CRIA_CHANGED
   "^platforms/hosted/(base|session)/ => ^hosted[.]|^cli[.](output_files|without_proc|prompt_cache)_test$"
   "^platforms/hosted/(eval|bench)/ => ^cli[.]cria_data_test$"
   "^platforms/hosted/cli/ => ^cli[.](cria|prompt_cache|hostile_inputs)_"
-  "^platforms/hosted/(engine|serve)/ => ^cli[.]server|^fuzz[.]server"
+  "^platforms/hosted/(engine|serve)/ => ^cli[.]server|^fuzz[.](server|ollama)"
   "^platforms/hosted/serve/page/ => ^web[.]"
   "^(platforms/hosted/library|python|examples/python)/|^docs/python[.]md$ => ^python[.]"
   "^platforms/cortex_m/|^tests/firmware/|^toolchains/.*cortex => --target cortex-m33"

@@ -60,12 +60,13 @@ class Basics(unittest.TestCase):
             self.assertEqual((wrong.status, wrong.headers["Allow"]), (405, "POST, OPTIONS"))
             self.assertEqual(server.post("/health", {}).status, 405)
             self.assertEqual(server.request("HEAD", "/health").raw, b"")
-            page = server.get("/")
+            html = {"Accept": "text/html"}
+            page = server.get("/", headers=html)
             self.assertTrue(page.raw.startswith(b"<!doctype html>"))
             self.assertNotIn(b"CRIA_NONCE", page.raw)
             self.assertIn("default-src 'none'", page.headers["Content-Security-Policy"])
             self.assertEqual(page.headers["X-Content-Type-Options"], "nosniff")
-            self.assertNotEqual(page.raw, server.get("/").raw)  # a word of its own for each answer
+            self.assertNotEqual(page.raw, server.get("/", headers=html).raw)  # a word of its own for each answer
 
     def test_escapes_in_targets(self):
         folder = cli.folder() / "names"
@@ -396,6 +397,16 @@ class Endpoints(unittest.TestCase):
         nothing = {name: None for name in names}
         body = self.server.post("/v1/chat/completions", {"messages": HELLO, **nothing, "max_completion_tokens": 3, "surprise": {"a": 1}})
         self.assertEqual(body.body["usage"]["completion_tokens"], 3)
+
+    def test_what_clients_send_besides_changes_nothing(self):
+        history = [*HELLO, {"role": "assistant", "content": "Hi."}, *HELLO]
+        more = [*HELLO, {"role": "assistant", "content": "Hi.", "reasoning_content": "A greeting.", "tool_calls": [], "refusal": None}, *HELLO]
+        asked = {"messages": history, "temperature": 0, "max_tokens": 4}
+        besides = {"user": "somebody", "metadata": {"a": "b"}, "store": False, "parallel_tool_calls": True, "tools": []}
+        plain, told = (self.server.post("/v1/chat/completions", body) for body in (asked, {**asked, **besides, "messages": more}))
+        self.assertEqual((told.status, told.body["choices"]), (200, plain.body["choices"]))
+        silent = [*HELLO, {"role": "assistant", "content": None}, *HELLO]
+        self.assertEqual(self.server.post("/v1/chat/completions", {**asked, "messages": silent}).status, 200)
 
     def test_content_in_parts_and_roles(self):
         parts = [{"type": "text", "text": "hel"}, {"type": "text", "text": "lo"}]

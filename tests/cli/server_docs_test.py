@@ -17,7 +17,7 @@ class Docs(unittest.TestCase):
             self.skipTest("no curl")
         blocks = BLOCK.findall((cli.SOURCE / "docs" / "server.md").read_text("utf-8"))
         told = ""
-        with Server("--metrics") as server:
+        with Server("--metrics", "--alias", "demo") as server:
             for block in blocks:
                 commands = re.split(r"^(?=curl )", block, flags=re.M)
                 for command in filter(None, commands):
@@ -28,11 +28,14 @@ class Docs(unittest.TestCase):
                     self.assertIn(" 200 OK", head)
                     if "application/json" in head:
                         json.loads(body)
+                    if "x-ndjson" in head:
+                        self.assertIs(json.loads(body.splitlines()[-1])["done"], True)
                     if "event-stream" in head:
                         self.assertTrue(body.rstrip().endswith("data: [DONE]"))
                     told += command
         for path in ("/v1/chat/completions", "/v1/completions", "/completion", "/v1/models", "/health", "/props", "/slots", "/tokenize",
-                     "/detokenize", "/apply-template", "/metrics"):
+                     "/detokenize", "/apply-template", "/metrics", "/api/chat", "/api/generate", "/api/tags", "/api/show", "/api/ps",
+                     "/api/version"):
             self.assertRegex(told, re.escape(path) + r"[ \n]", path)
 
     def test_its_figures_are_the_program_s(self):

@@ -38,6 +38,16 @@ constexpr const char* kWords[] = {"a",
                                   "top_k",
                                   "ignore_eos",
                                   "n_probs",
+                                  "model",
+                                  "options",
+                                  "num_predict",
+                                  "format",
+                                  "think",
+                                  "keep_alive",
+                                  "0s",
+                                  "system",
+                                  "raw",
+                                  "images",
                                   "response_fields"};
 
 // How often: mostly a few times, at times more than the limits of values and depth allow.

@@ -138,12 +138,12 @@ void Job::submit(std::vector<AnswerRequest> prompts) {
     return refuse(refusal_of(result));
   }
   if (!writer_->streams()) return;
-  exchange_->begin_events(
+  exchange_->begin_stream(
       [job = shared_from_this()](std::string* text) { return job->next(text); });
 }
 
 void Job::refuse(const ApiError& error) {
-  Reply refusal = error.reply();
+  Reply refusal = error.reply(writer_->form());
   cancel();
   drop();
   const std::shared_ptr<Exchange> exchange = std::exchange(exchange_, nullptr);
@@ -322,8 +322,8 @@ void Job::drop() {
 }
 
 bool Job::fail(const ApiError& error, std::string* text) {
-  Reply reply = error.reply();
-  if (writer_->streams()) *text += event_of(reply.body);
+  Reply reply = error.reply(writer_->form());
+  if (writer_->streams()) *text += framed(writer_->form(), reply.body);
   cancel();
   drop();
   const std::shared_ptr<Exchange> exchange = std::exchange(exchange_, nullptr);

@@ -13,10 +13,18 @@
 #include "platforms/hosted/serve/json_fields.h"
 #include "platforms/hosted/serve/json_text.h"
 #include "platforms/hosted/serve/text_service.h"
+#include "platforms/hosted/serve/wire_form.h"
 
 namespace cria::hosted {
 
-enum class AnswerStyle { kChat, kText, kNative };
+class AnswerWriter;
+struct AnswerOrder;
+struct OrderContext;
+
+// How a style reads a request, which body holds, and writes what is made for it. Throws ApiError.
+using ReadOrder = AnswerOrder (*)(const OrderContext& context, const Json& request,
+                                  const std::string& body);
+using MakeWriter = std::unique_ptr<AnswerWriter> (*)(AnswerOrder order, const TextService* text);
 
 // A member of an answer that was asked for: "a/b" is the member b of a.
 struct ResponseField {
@@ -25,7 +33,9 @@ struct ResponseField {
 };
 
 struct AnswerOrder {
-  AnswerStyle style = AnswerStyle::kChat;
+  MakeWriter make_writer = nullptr;
+  WireForm form = WireForm::kEvents;
+  std::string whole_answer;            // where there is nothing to make: no prompts
   std::vector<AnswerRequest> prompts;  // all but their tokens alike; they leave for the engine
   std::vector<uint32_t> prompt_sizes;  // tokens of each
   std::vector<JsonText> prompt_texts;  // of each, where the answer tells them; else none
@@ -37,9 +47,9 @@ struct AnswerOrder {
   bool includes_usage = false;
   bool tells_timings = false;  // with every piece
   bool returns_tokens = false;
-  bool is_batch = false;                       // kNative: the answer is a list
-  std::vector<ResponseField> response_fields;  // kNative, each path once; none: all
-  JsonText settings = nullptr;                 // kNative
+  // Of llama.cpp's answers.
+  std::vector<ResponseField> response_fields;  // each path once; none: all
+  JsonText settings = nullptr;
 
   void add_prompt(AnswerRequest prompt) {
     n_choices = prompt.n_choices;
@@ -71,16 +81,5 @@ struct OrderContext {
   uint32_t n_sessions;
   uint32_t most_prompts;  // of one request
 };
-
-// Each throws ApiError. body is what request was read from.
-AnswerOrder chat_order(const OrderContext& context, const Json& request, const std::string& body);
-AnswerOrder text_order(const OrderContext& context, const Json& request, const std::string& body);
-AnswerOrder native_order(const OrderContext& context, const Json& request, const std::string& body);
-
-// CRIA_ENCODE_PARSE, as llama.cpp has it, or 0 where a request says that its text is text.
-uint32_t flag_to_parse(const RequestFields& fields);
-
-// The messages of a conversation, at least one.
-std::vector<ChatMessage> chat_messages(const Json& request);
 
 }  // namespace cria::hosted

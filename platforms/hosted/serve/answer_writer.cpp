@@ -1,12 +1,10 @@
 #include "platforms/hosted/serve/answer_writer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/logprobs_json.h"
-#include "platforms/hosted/serve/random_bits.h"
 
 namespace cria::hosted {
 namespace {
@@ -32,10 +30,6 @@ JsonText timings(uint32_t n_cached, uint32_t n_read, double read_seconds, uint32
                            {"predicted_per_second", rate(n_made, made_seconds)}});
 }
 
-const char* id_prefix(AnswerStyle style) {
-  return style == AnswerStyle::kChat ? "chatcmpl-" : "cmpl-";
-}
-
 bool is_stop(AnswerEnd end) {
   return end == AnswerEnd::kEndToken || end == AnswerEnd::kStopString ||
          end == AnswerEnd::kDocument;
@@ -43,22 +37,8 @@ bool is_stop(AnswerEnd end) {
 
 }  // namespace
 
-std::string event_of(const std::string& json) { return "data: " + json + "\n\n"; }
-
-const char* system_fingerprint() {
-  static const std::string text = std::string("build-cria-") + cria_version();
-  return text.c_str();
-}
-
 AnswerWriter::AnswerWriter(AnswerOrder order, const TextService* text)
-    : order_(std::move(order)),
-      text_(text),
-      id_(id_prefix(order_.style) + text_of("%016llx%08x",
-                                            static_cast<unsigned long long>(random_bits()),
-                                            static_cast<unsigned>(random_bits()))),
-      created_(std::chrono::duration_cast<std::chrono::seconds>(
-                   std::chrono::system_clock::now().time_since_epoch())
-                   .count()) {
+    : order_(std::move(order)), text_(text) {
   choices_.resize(order_.prompt_sizes.size() * order_.n_choices);
 }
 
@@ -98,7 +78,7 @@ std::string AnswerWriter::take(size_t prompt, const AnswerPiece& piece, double s
   if (!std::exchange(choice.has_begun, true)) events = opening(index);
   JsonText event = piece_event(prompt, piece, &choice);
   if (order_.tells_timings) event.put("timings", timings_so_far(prompt, piece, choice));
-  return events + event_of(event.text());
+  return events + event_of(event);
 }
 
 std::string AnswerWriter::end(size_t prompt, const AnswerSummary& summary) {
@@ -108,7 +88,7 @@ std::string AnswerWriter::end(size_t prompt, const AnswerSummary& summary) {
   if (!order_.streams) return {};
   std::string events;
   if (!std::exchange(choice.has_begun, true)) events = opening(index);
-  return events + event_of(end_event(prompt, choice).text());
+  return events + event_of(end_event(prompt, choice));
 }
 
 void AnswerWriter::put_list(size_t choice, List list) {
@@ -198,44 +178,6 @@ std::string AnswerWriter::counts() const {
       static_cast<unsigned long long>(all.n_cached), static_cast<unsigned long long>(all.n_made));
 }
 
-JsonText AnswerWriter::head(const char* object) const {
-  return JsonText::object({{"id", id_},
-                           {"object", object},
-                           {"created", created_},
-                           {"model", order_.model},
-                           {"system_fingerprint", system_fingerprint()}});
-}
-
-JsonText AnswerWriter::chunk_of(const char* object, const JsonText& choice) const {
-  JsonText choices = JsonText::array();
-  choices.push_back(choice);
-  JsonText json = head(object);
-  json.put("choices", choices);
-  return json;
-}
-
-JsonText AnswerWriter::counted_head(const char* object) const {
-  const Sums all = sums();
-  JsonText json = head(object);
-  json.put("usage", JsonText::object({{"prompt_tokens", all.n_prompt},
-                                      {"completion_tokens", all.n_made},
-                                      {"total_tokens", all.n_prompt + all.n_made},
-                                      {"prompt_tokens_details",
-                                       JsonText::object({{"cached_tokens", all.n_cached}})}}));
-  json.put("timings", timings_of(choices_[0].summary));
-  return json;
-}
-
-std::string AnswerWriter::closing_of(const char* object) const {
-  std::string events;
-  if (order_.includes_usage) {
-    JsonText json = counted_head(object);
-    json.put("choices", JsonText::array());
-    events = event_of(json.text());
-  }
-  return events + event_of("[DONE]");
-}
-
 JsonText AnswerWriter::timings_of(const AnswerSummary& s) {
   return timings(s.n_cached, s.n_prompt - std::min(s.n_cached, s.n_prompt), s.prefill_seconds,
                  s.n_drawn, s.decode_seconds);
@@ -250,17 +192,6 @@ JsonText AnswerWriter::timings_so_far(size_t prompt, const AnswerPiece& piece,
 
 const char* AnswerWriter::finish_reason(const AnswerSummary& summary) {
   return is_stop(summary.end) ? "stop" : "length";
-}
-
-std::unique_ptr<AnswerWriter> make_writer(AnswerOrder order, const TextService* text) {
-  switch (order.style) {
-    case AnswerStyle::kText:
-      return make_text_writer(std::move(order), text);
-    case AnswerStyle::kNative:
-      return make_native_writer(std::move(order), text);
-    default:
-      return make_chat_writer(std::move(order), text);
-  }
 }
 
 }  // namespace cria::hosted

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,6 +19,7 @@ class AnswerWriter {
   AnswerWriter& operator=(const AnswerWriter&) = delete;
 
   [[nodiscard]] bool streams() const { return order_.streams; }
+  [[nodiscard]] WireForm form() const { return order_.form; }
   // What it holds as long as it lives, with what of it is on its way to the client.
   [[nodiscard]] size_t own_bytes() const;
   // What take holds on to of a piece where the answer is told as a whole, and as long as it waits
@@ -61,14 +61,11 @@ class AnswerWriter {
   virtual std::string opening(size_t /*index*/) { return {}; }
   virtual std::string closing() { return {}; }
 
+  // One object of the stream.
+  [[nodiscard]] std::string event_of(const JsonText& json) const {
+    return framed(order_.form, json.text());
+  }
   [[nodiscard]] size_t index_of(size_t prompt, uint32_t choice) const;
-  [[nodiscard]] JsonText head(const char* object) const;  // id, created, ...
-  // OpenAI's event of one choice.
-  [[nodiscard]] JsonText chunk_of(const char* object, const JsonText& choice) const;
-  // head with what was counted.
-  [[nodiscard]] JsonText counted_head(const char* object) const;
-  // OpenAI's last events: the counts where they are wanted, the end.
-  [[nodiscard]] std::string closing_of(const char* object) const;
   [[nodiscard]] JsonText timings_so_far(size_t prompt, const AnswerPiece& piece,
                                         const Choice& choice) const;
 
@@ -107,20 +104,6 @@ class AnswerWriter {
   size_t offset_ = 0;        // at which its text begins
   bool is_begun_ = false;    // the part's text is written
   std::vector<Choice> choices_;
-  std::string id_;
-  int64_t created_;
 };
-
-std::unique_ptr<AnswerWriter> make_writer(AnswerOrder order, const TextService* text);
-// Of one style each.
-std::unique_ptr<AnswerWriter> make_chat_writer(AnswerOrder order, const TextService* text);
-std::unique_ptr<AnswerWriter> make_text_writer(AnswerOrder order, const TextService* text);
-std::unique_ptr<AnswerWriter> make_native_writer(AnswerOrder order, const TextService* text);
-
-// "data: {...}\n\n"
-std::string event_of(const std::string& json);
-
-// What answers say computed them.
-const char* system_fingerprint();
 
 }  // namespace cria::hosted

@@ -48,7 +48,8 @@ ApiError::ApiError(const ContextSizes& sizes)
 
 int ApiError::http_status() const { return row_of(kind_).status; }
 
-std::string ApiError::json() const {
+std::string ApiError::json(WireForm form) const {
+  if (form == WireForm::kLines) return JsonText::object({{"error", message_}}).take();
   JsonText error = JsonText::object({{"message", message_},
                                      {"type", row_of(kind_).type},
                                      {"param", param_.empty() ? JsonText(nullptr) : param_},
@@ -60,10 +61,10 @@ std::string ApiError::json() const {
   return JsonText::object({{"error", error}}).take();
 }
 
-Reply ApiError::reply() const {
+Reply ApiError::reply(WireForm form) const {
   Reply reply;
   reply.status = http_status();
-  reply.body = json();
+  reply.body = json(form);
   if (kind_ == ErrorKind::kTooMany || kind_ == ErrorKind::kUnavailable) {
     reply.headers.push_back({"Retry-After", "1"});
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "platforms/hosted/serve/http_types.h"
+#include "platforms/hosted/serve/wire_form.h"
 
 namespace cria::hosted {
 
@@ -36,7 +37,7 @@ struct ContextSizes {
 };
 
 // What is told of what there was no memory for.
-inline constexpr const char* kNoMemory = "out of memory; try again";
+inline constexpr const char* kOutOfMemory = "out of memory; try again";
 // And of what failed otherwise.
 inline constexpr const char* kServerFailed = "the server failed; its log says how";
 
@@ -48,11 +49,12 @@ class ApiError : public std::exception {
   explicit ApiError(const ContextSizes& sizes);
 
   const char* what() const noexcept override { return message_.c_str(); }
+  [[nodiscard]] ErrorKind kind() const { return kind_; }
   [[nodiscard]] int http_status() const;
-  // {"error": {"message", "type", "param", "code"}}; with an answer that may be had later,
-  // Retry-After.
-  [[nodiscard]] std::string json() const;
-  [[nodiscard]] Reply reply() const;
+  // {"error": {"message", "type", "param", "code"}}, or {"error": "message"}.
+  [[nodiscard]] std::string json(WireForm form) const;
+  // With an answer that may be had later, Retry-After.
+  [[nodiscard]] Reply reply(WireForm form) const;
 
  private:
   ErrorKind kind_;

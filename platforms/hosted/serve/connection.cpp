@@ -22,7 +22,7 @@ void Connection::on_tick(int64_t now_ms) {
   if (now_ms < comment_ms_ || state_ != State::kAnswering) return;
   wait_for_comment();
   if (is_writing_) return;
-  put_chunk(kComment);
+  put_comment();
   write();
 }
 
@@ -109,7 +109,7 @@ void Connection::hear_end(ErrorCode error) {
 }
 
 void Connection::refuse(ErrorKind kind, const std::string& message) {
-  refuse(ApiError(kind, message).reply());
+  refuse(ApiError(kind, message).reply(form_));
 }
 
 // An answer to what was not read to its end, behind which nothing can be understood.
@@ -121,12 +121,13 @@ void Connection::refuse(const Reply& refusal) {
 }
 
 void Connection::end_early(const Failure& failure) {
-  if (failure.is_want_of_memory()) return end_early_with(server_->no_memory, kNoMemory);
+  if (failure.is_want_of_memory())
+    return end_early_with(server_->no_memory.in(form_), kOutOfMemory);
   try {
     note = std::string("failed: ") + failure.what();
   } catch (const std::bad_alloc&) {  // the line says less
   }
-  end_early_with(server_->failed, kServerFailed);
+  end_early_with(server_->failed.in(form_), kServerFailed);
 }
 
 void Connection::end_early_with(const EarlyEnd& end, const char* why) {
@@ -139,8 +140,8 @@ void Connection::end_early_with(const EarlyEnd& end, const char* why) {
       unsent_ += end.text;
       return answered();
     }
-    if (state_ == State::kAnswering && is_events_) {
-      put_chunk(end.event);
+    if (state_ == State::kAnswering && is_objects_) {
+      put_chunk(end.of_stream);
       if (is_http11_) unsent_ += "0\r\n\r\n";
       return answered();
     }

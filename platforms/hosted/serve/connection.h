@@ -67,7 +67,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   // Of the exchange.
   void reply(const Reply& reply);
   void reply(Reply head, NextText next);
-  void begin_events(NextText next);
+  void begin_stream(NextText next);
   void pump();
   void set_when_gone(std::function<void()> told);
   // The answer at hand.
@@ -106,6 +106,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void begin_request();
   void read_header();
   void on_header_error(ErrorCode error);
+  std::string take_target();
   bool take_head(Reply* refusal);
   void begin_body();
   void read_body();
@@ -121,6 +122,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] std::string head_text(int status, const std::string& content_type,
                                       const std::vector<HeaderField>& more);
   void put_streaming_head(std::string head);
+  // Where the form has any.
+  void put_comment();
   void wait_for_comment();
   void put_chunk(std::string_view text);
   bool put_text(std::string* text);
@@ -149,7 +152,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool keeps_alive_ = false;
   bool is_head_request_ = false;
   bool is_streaming_ = false;
-  bool is_events_ = false;  // with comments between them
+  bool is_objects_ = false;  // of a stream, in its form
+  WireForm form_ = WireForm::kEvents;
   bool is_reading_ = false;
   bool is_writing_ = false;
   bool is_dropping_ = false;  // what it sends ahead

@@ -30,8 +30,8 @@ class ConnectionExchange final : public Exchange {
   void reply(Reply reply, NextText next) override {
     connection_->guard([&] { connection_->reply(std::move(reply), std::move(next)); });
   }
-  void begin_events(NextText next) override {
-    connection_->guard([&] { connection_->begin_events(std::move(next)); });
+  void begin_stream(NextText next) override {
+    connection_->guard([&] { connection_->begin_stream(std::move(next)); });
   }
   void wake() override {
     connection_->guard([&] { connection_->pump(); });

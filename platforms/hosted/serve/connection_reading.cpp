@@ -103,6 +103,7 @@ void Connection::begin_request() {
   is_http11_ = true;
   is_head_request_ = false;
   head_ = {};
+  form_ = WireForm::kEvents;
   extra_.clear();
   header_bytes_ = 0;
   parser_.emplace();
@@ -153,8 +154,24 @@ void Connection::on_header_error(ErrorCode error) {
         ErrorKind::kHeaderTooLarge,
         text_of("the header, with trailers, is longer than %zu bytes", limits_.header_bytes));
   }
-  if (error == http::error::body_limit) return on_body_error(error);
+  if (error == http::error::body_limit) {
+    take_target();
+    return on_body_error(error);
+  }
   refuse(ErrorKind::kInvalidRequest, "this is no HTTP/1.1 request");
+}
+
+// The method, what is asked for and in which form it is answered. Gives the target.
+std::string Connection::take_target() {
+  const auto& message = parser_->get();
+  head_.method = std::string(message.method_string());
+  std::string target(message.target());
+  head_.authority = take_authority(&target);
+  const size_t question = target.find('?');
+  head_.path = target.substr(0, question);
+  if (question != std::string::npos) head_.query = target.substr(question + 1);
+  form_ = server_->handler->form_of(head_);
+  return target;
 }
 
 // False: the request is refused before its body is read.
@@ -163,12 +180,7 @@ bool Connection::take_head(Reply* refusal) {
   is_http11_ = message.version() >= kHttp11;
   keeps_alive_ = message.keep_alive();
   is_head_request_ = message.method() == http::verb::head;
-  head_.method = std::string(message.method_string());
-  std::string target(message.target());
-  head_.authority = take_authority(&target);
-  const size_t question = target.find('?');
-  head_.path = target.substr(0, question);
-  if (question != std::string::npos) head_.query = target.substr(question + 1);
+  const std::string target = take_target();
   bool is_twice = false;
   head_.host = only_value(message, http::field::host, &is_twice);
   head_.origin = only_value(message, http::field::origin, &is_twice);
@@ -177,6 +189,7 @@ bool Connection::take_head(Reply* refusal) {
   head_.authorization = only_value(message, http::field::authorization, &is_twice);
   head_.content_type = lower(only_value(message, http::field::content_type, &is_twice));
   head_.content_encoding = lower(only_value(message, http::field::content_encoding, &is_twice));
+  head_.accept = lower(message[http::field::accept]);
   const auto key = message.find("X-Api-Key");
   if (key != message.end()) head_.api_key = std::string(key->value());
   ErrorCode ignored;
@@ -185,8 +198,8 @@ bool Connection::take_head(Reply* refusal) {
     local = asio::ip::make_address_v4(asio::ip::v4_mapped, local.to_v6());
   }
   head_.local_address = local.to_string();
-  const auto refuse_with = [refusal](ErrorKind kind, const char* text) {
-    *refusal = ApiError(kind, text).reply();
+  const auto refuse_with = [this, refusal](ErrorKind kind, const char* text) {
+    *refusal = ApiError(kind, text).reply(form_);
     return false;
   };
   const bool has_encoding = message.count(http::field::transfer_encoding) > 0;
@@ -213,7 +226,7 @@ bool Connection::take_head(Reply* refusal) {
   if (length > limits_.body_bytes) {
     *refusal = ApiError(ErrorKind::kTooLarge,
                         text_of("the body is longer than %zu bytes", limits_.body_bytes))
-                   .reply();
+                   .reply(form_);
     return false;
   }
   if (head_.method == "POST" && !has_encoding && !parser_->content_length()) {
@@ -263,7 +276,7 @@ void Connection::on_body_error(ErrorCode error) {
                   text_of("the body is longer than %zu bytes", limits_.body_bytes));
   }
   if (error == boost::system::errc::not_enough_memory) {
-    return end_early_with(server_->no_memory, kNoMemory);
+    return end_early_with(server_->no_memory.in(form_), kOutOfMemory);
   }
   refuse(ErrorKind::kInvalidRequest, "the body is not what its header says");
 }

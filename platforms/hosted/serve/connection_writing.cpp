@@ -35,11 +35,11 @@ void Connection::reply(const Reply& given) {
       refusal = ApiError(ErrorKind::kTooLarge,
                          text_of("the answer is longer than %zu bytes; ask for less at once",
                                  limits_.replies_bytes))
-                    .reply();
+                    .reply(form_);
       reply = &refusal;
     } else if (server_->replies_bytes + n_bytes > limits_.replies_bytes) {
-      refusal =
-          ApiError(ErrorKind::kUnavailable, "too many answers wait to be taken; try again").reply();
+      refusal = ApiError(ErrorKind::kUnavailable, "too many answers wait to be taken; try again")
+                    .reply(form_);
       reply = &refusal;
     }
   }
@@ -67,14 +67,14 @@ void Connection::reply(Reply head, NextText next) {
   write();
 }
 
-void Connection::begin_events(NextText next) {
+void Connection::begin_stream(NextText next) {
   if (state_ != State::kAnswering) return;
   next_ = std::move(next);
   if (!is_http11_) keeps_alive_ = false;
-  put_streaming_head(head_text(200, "text/event-stream; charset=utf-8",
+  put_streaming_head(head_text(200, content_type_of(form_),
                                {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}));
-  is_events_ = true;
-  put_chunk(kComment);
+  is_objects_ = true;
+  put_comment();
   wait_for_comment();
   write();
 }
@@ -95,6 +95,10 @@ bool Connection::put_text(std::string* text) {
     if (text->size() == n_before) break;
   }
   return true;
+}
+
+void Connection::put_comment() {
+  if (form_ == WireForm::kEvents) put_chunk(kComment);
 }
 
 void Connection::wait_for_comment() {
@@ -123,7 +127,7 @@ void Connection::pump() {
     return answered();
   }
   if (text.empty()) return;
-  if (is_events_) wait_for_comment();
+  if (is_objects_) wait_for_comment();
   write();
 }
 
@@ -137,7 +141,7 @@ void Connection::set_when_gone(std::function<void()> told) {
 void Connection::answered() {
   when_gone_ = nullptr;
   is_streaming_ = false;
-  is_events_ = false;
+  is_objects_ = false;
   comment_ms_ = kNever;
   release_body();
   log();

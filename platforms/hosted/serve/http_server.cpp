@@ -168,7 +168,7 @@ void HttpServer::Impl::welcome(Tcp::socket socket) {
     connection = std::make_shared<Connection>(this);
     connections_.insert(connection);
   } catch (const std::bad_alloc&) {
-    return turn_away(std::move(socket), no_memory.text);
+    return turn_away(std::move(socket), no_memory.events.text);
   }
   connection->start(std::move(socket));
   if (!is_ticking_) wait_for_tick();

@@ -24,12 +24,24 @@ class Connection;
 
 // What is answered where a request fails: made while there is memory for it.
 struct EarlyEnd {
-  EarlyEnd(ErrorKind kind, const char* message) : EarlyEnd(ApiError(kind, message).reply()) {}
-  explicit EarlyEnd(const Reply& reply)
-      : status(reply.status), text(closing_text(reply)), event("data: " + reply.body + "\n\n") {}
+  EarlyEnd(const ApiError& error, WireForm form) : EarlyEnd(error.reply(form), form) {}
+  EarlyEnd(const Reply& reply, WireForm form)
+      : status(reply.status), text(closing_text(reply)), of_stream(framed(form, reply.body)) {}
   int status;
   std::string text;
-  std::string event;
+  std::string of_stream;
+};
+
+// The same in each form.
+struct EarlyEnds {
+  EarlyEnds(ErrorKind kind, const char* message) : EarlyEnds(ApiError(kind, message)) {}
+  explicit EarlyEnds(const ApiError& error)
+      : events(error, WireForm::kEvents), lines(error, WireForm::kLines) {}
+  [[nodiscard]] const EarlyEnd& in(WireForm form) const {
+    return form == WireForm::kEvents ? events : lines;
+  }
+  EarlyEnd events;
+  EarlyEnd lines;
 };
 
 class HttpServer::Impl {
@@ -43,8 +55,8 @@ class HttpServer::Impl {
   void count_body(size_t n_bytes);
 
   const HttpOptions options;
-  const EarlyEnd no_memory{ErrorKind::kUnavailable, kNoMemory};
-  const EarlyEnd failed{ErrorKind::kServer, kServerFailed};
+  const EarlyEnds no_memory{ErrorKind::kUnavailable, kOutOfMemory};
+  const EarlyEnds failed{ErrorKind::kServer, kServerFailed};
   // Of bodies, until they are freed, which may be on another thread and after their client.
   const std::shared_ptr<std::atomic<size_t>> bodies_bytes =
       std::make_shared<std::atomic<size_t>>(0);
@@ -63,8 +75,8 @@ class HttpServer::Impl {
   void wait_for_tick();
   void leave_when_done();
 
-  const std::string too_many_text_ =
-      closing_text(ApiError(ErrorKind::kUnavailable, "too many connections").reply());
+  const std::string too_many_text_ = closing_text(
+      ApiError(ErrorKind::kUnavailable, "too many connections").reply(WireForm::kEvents));
   std::shared_ptr<HandlerMemory> accept_memory_ = std::make_shared<HandlerMemory>();
   std::shared_ptr<HandlerMemory> pause_memory_ = std::make_shared<HandlerMemory>();
   std::shared_ptr<HandlerMemory> tick_memory_ = std::make_shared<HandlerMemory>();

@@ -53,6 +53,24 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return decoded;
 }
 
+std::string decoded_path(std::string_view path) {
+  const std::string decoded = percent_decoded(path).value_or(std::string());
+  const bool has_escaped =
+      std::count(decoded.begin(), decoded.end(), '/') != std::count(path.begin(), path.end(), '/');
+  return has_escaped ? std::string() : decoded;
+}
+
+std::optional<std::string> decoded_behind(std::string_view prefix, std::string_view path) {
+  size_t n = 0;
+  for (auto left = std::count(prefix.begin(), prefix.end(), '/'); left > 0; --left) {
+    const size_t slash = path.find('/', n);
+    if (slash == std::string_view::npos) return std::nullopt;
+    n = slash + 1;
+  }
+  if (decoded_path(path.substr(0, n)) != prefix) return std::nullopt;
+  return percent_decoded(path.substr(n));
+}
+
 bool query_has(std::string_view query, std::string_view name, std::string_view value) {
   while (!query.empty()) {
     const std::string_view part = query.substr(0, query.find('&'));

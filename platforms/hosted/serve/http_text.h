@@ -22,6 +22,14 @@ std::string lower(std::string_view text);
 // and for that of NUL.
 std::optional<std::string> percent_decoded(std::string_view text);
 
+// Of a path. An escaped slash separates nothing: a path that has one is empty, as none that is
+// served has it.
+std::string decoded_path(std::string_view path);
+
+// What stands in a path behind prefix, which ends with a slash: slashes of either kind are part of
+// it. Nothing where prefix is not there.
+std::optional<std::string> decoded_behind(std::string_view prefix, std::string_view path);
+
 // Whether a query has name=value; either may be written with escapes.
 bool query_has(std::string_view query, std::string_view name, std::string_view value);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "platforms/hosted/serve/failure.h"
+#include "platforms/hosted/serve/wire_form.h"
 
 namespace cria::hosted {
 
@@ -26,8 +27,9 @@ struct RequestHead {
   bool has_origin = false;
   std::string authorization;
   std::string api_key;       // X-Api-Key
-  std::string content_type;  // in lower case, as is the next
+  std::string content_type;  // in lower case, as are the next
   std::string content_encoding;
+  std::string accept;
   std::string local_address;  // that the client connected to
 };
 
@@ -53,10 +55,10 @@ class Exchange {
   virtual void reply(Reply reply) = 0;
   // As above, and next gives the body, all of which can be had.
   virtual void reply(Reply reply, NextText next) = 0;
-  // Or an answer in server-sent events: a comment line goes out at once, and again whenever there
-  // was nothing else for some seconds. next is asked when the client has taken what it gave, and
-  // after wake.
-  virtual void begin_events(NextText next) = 0;
+  // Or a stream in the request's form: of events a comment line goes out at once, and again
+  // whenever there was nothing else for some seconds. next is asked when the client has taken what
+  // it gave, and after wake.
+  virtual void begin_stream(NextText next) = 0;
   virtual void wake() = 0;
   // Is called once if the client goes away before the answer's end, or has gone; also where the
   // answer ends as there is no memory for more of it.
@@ -96,6 +98,8 @@ class NetworkThread {
 class RequestHandler {
  public:
   virtual ~RequestHandler() = default;
+  // In which errors and streams are told to whoever sent such a request.
+  virtual WireForm form_of(const RequestHead& head) = 0;
   // Judges a request by its head, before its body is read: false, and why not.
   virtual bool accepts(const RequestHead& head, Reply* refusal) = 0;
   // What every reply to such a request carries.

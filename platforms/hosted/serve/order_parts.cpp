@@ -12,7 +12,6 @@ namespace cria::hosted {
 namespace {
 
 constexpr const char* kFormat = "response_format";
-constexpr std::string_view kAnyObject = R"({"type":"object"})";
 
 void check_is_schema(const Json* schema) {
   if (schema != nullptr && (schema->is_object() || schema->is_boolean())) return;
@@ -20,15 +19,15 @@ void check_is_schema(const Json* schema) {
                  kFormat);
 }
 
-// Of a member that was parsed. An answer without its schema would be one to another request.
+}  // namespace
+
+// An answer without its schema would be one to another request.
 std::string_view text_of_schema(const std::string& body,
                                 std::initializer_list<std::string_view> names) {
   const std::optional<std::string_view> text = raw_member(body, names);
   if (!text) throw ApiError(ErrorKind::kServer, "the schema was not found in the body");
   return *text;
 }
-
-}  // namespace
 
 void read_how_told(const OrderContext& context, const RequestFields& fields, AnswerOrder* order) {
   constexpr size_t kMostNameBytes = 256;

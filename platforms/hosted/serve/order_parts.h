@@ -1,7 +1,10 @@
 // What chat and completion requests are read with alike.
 #pragma once
 
+#include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
 #include "platforms/hosted/serve/answer_order.h"
 
@@ -9,6 +12,15 @@ namespace cria::hosted {
 
 // model, stream, stream_options, timings_per_token.
 void read_how_told(const OrderContext& context, const RequestFields& fields, AnswerOrder* order);
+
+// CRIA_ENCODE_PARSE, as llama.cpp has it, or 0 where a request says that its text is text.
+uint32_t flag_to_parse(const RequestFields& fields);
+
+inline constexpr std::string_view kAnyObject = R"({"type":"object"})";
+
+// The text of a schema, of a member that was parsed, as the body has it.
+std::string_view text_of_schema(const std::string& body,
+                                std::initializer_list<std::string_view> names);
 
 // response_format, and llama.cpp's json_schema. body is what fields were read from: the order in
 // which a schema names its properties is that of documents.

@@ -44,7 +44,8 @@ std::optional<int64_t> limit_of(const RequestFields& fields) {
   return limit;
 }
 
-std::shared_ptr<const StopStrings> stops_of(const RequestFields& fields) {
+template <typename Name>
+std::shared_ptr<const StopStrings> stops_of(const BasicFields<Name>& fields) {
   std::vector<std::string> stops;
   const auto take = [&stops](const Json& stop) {
     if (!stop.is_string()) {
@@ -170,7 +171,8 @@ std::shared_ptr<const std::vector<cria_logit_bias>> Biases::take() const {
   return biases;
 }
 
-uint64_t seed_of(const RequestFields& fields) {
+template <typename Name>
+uint64_t seed_of(const BasicFields<Name>& fields) {
   const Json* const found = fields.find("seed");
   // 32 bits: any program can say it again.
   constexpr uint64_t kMask = 0xffffffff;
@@ -207,8 +209,9 @@ void read_probabilities(const RequestFields& fields, AnswerRequest* request) {
 
 }  // namespace
 
-void read_sampling(const OrderContext& context, const RequestFields& fields,
-                   AnswerRequest* request) {
+template <typename Name>
+void read_draws(const OrderContext& context, const BasicFields<Name>& fields,
+                AnswerRequest* request) {
   request->sampling = context.usual;
   for (const NumberRow& row : kNumbers) {
     const std::optional<double> value = fields.number(row.name, static_cast<double>(row.bounds.low),
@@ -223,12 +226,20 @@ void read_sampling(const OrderContext& context, const RequestFields& fields,
     request->sampling.top_k = 1;
   }
   request->seed = seed_of(fields);
+  request->stops = stops_of(fields);
+}
+
+template void read_draws(const OrderContext&, const RequestFields&, AnswerRequest*);
+template void read_draws(const OrderContext&, const Fields&, AnswerRequest*);
+
+void read_sampling(const OrderContext& context, const RequestFields& fields,
+                   AnswerRequest* request) {
+  read_draws(context, fields, request);
   if (const auto limit = limit_of(fields); limit && *limit >= 0) {
     request->max_tokens = static_cast<uint32_t>(*limit);
   }
   request->n_choices = static_cast<uint32_t>(
       fields.integer("n", 1, static_cast<int64_t>(context.n_sessions)).value_or(1));
-  request->stops = stops_of(fields);
   Biases biases(context);
   biases.read(fields);
   if (ignores_end(fields)) biases.forbid_end_tokens();
@@ -261,10 +272,8 @@ void set_schema(const OrderContext& context, const RequestFields& fields, std::s
   }
 }
 
-void refuse_unsupported(const RequestFields& fields) {
-  for (const MemberName name :
-       {MemberName("tools"), MemberName("functions"), MemberName("grammar"), MemberName("suffix"),
-        MemberName("image_data"), MemberName("audio"), MemberName("lora")}) {
+void refuse_present(const RequestFields& fields, std::initializer_list<MemberName> names) {
+  for (const MemberName name : names) {
     const Json* const found = fields.find(name);
     const bool is_there =
         found != nullptr &&
@@ -275,6 +284,11 @@ void refuse_unsupported(const RequestFields& fields) {
                      static_cast<const char*>(name));
     }
   }
+}
+
+void refuse_unsupported(const RequestFields& fields) {
+  refuse_present(fields,
+                 {"tools", "functions", "grammar", "suffix", "image_data", "audio", "lora"});
 }
 
 }  // namespace cria::hosted

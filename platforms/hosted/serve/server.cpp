@@ -1,10 +1,12 @@
 #include "platforms/hosted/serve/server.h"
 
 #include <malloc.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <future>
 
+#include "platforms/hosted/base/clock.h"
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/engine/engine.h"
@@ -63,6 +65,21 @@ std::string name_of_file(const std::string& path) {
   return path.substr(path.find_last_of('/') + 1);
 }
 
+// Of a file; 0: it is gone.
+int64_t modified_ns(const std::string& path) {
+  constexpr int64_t kNsOfSecond = 1'000'000'000;
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0) return 0;
+  return kNsOfSecond * status.st_mtim.tv_sec + status.st_mtim.tv_nsec;
+}
+
+uint32_t first_end_token(const cria_model* model) {
+  for (uint32_t token = 0; token < cria_vocab_size(model); ++token) {
+    if (cria_is_end_token(model, token) != 0) return token;
+  }
+  return CRIA_NO_TOKEN;
+}
+
 void tell_budget(const MemoryBudget& budget, const ModelSession& model,
                  void (*tell)(const std::string& line)) {
   const auto row = [tell](const std::string& what, uint64_t n_bytes) {
@@ -97,14 +114,22 @@ ExitCode serve(const CommonOptions& common, const ServerOptions& options,
       .workspaces = std::max(plan.workspace.total, plan.loading) + text.n_bytes(),
       .json = engine.json_bytes(),
       .in_place = plan.in_place};
-  Api api(model, &engine, &text,
-          {.host = options.host, .origins = options.origins, .keys = options.keys},
-          {.model_name = options.alias.empty() ? name_of_file(model.path()) : options.alias,
+  const OrderContext context = {
+      .model = model,
+      .text = &text,
+      .engine = &engine,
+      .usual = options.usual,
+      .model_name = options.alias.empty() ? name_of_file(model.path()) : options.alias,
+      .n_sessions = n_sessions,
+      .most_prompts = n_sessions + options.max_waiting};
+  Api api({.context = context,
            .chat_template = options.chat_template,
-           .usual = options.usual,
-           .max_waiting = options.max_waiting,
            .has_metrics = options.has_metrics,
-           .budget = budget});
+           .budget = budget,
+           .started_s = unix_seconds(),
+           .modified_ns = modified_ns(model.path()),
+           .end_token = first_end_token(model.model())},
+          {.host = options.host, .origins = options.origins, .keys = options.keys});
   HttpServer server({.host = options.host, .port = options.port, .log = log}, &api);
   api.set_network(&server);
   // The thread that stops is made now: when it is needed there may be no memory for one.

@@ -49,6 +49,9 @@ struct Teller {
 // an end, /never never; others with their body.
 class Handler final : public RequestHandler {
  public:
+  WireForm form_of(const RequestHead& head) override {
+    return head.query == "lines" ? WireForm::kLines : WireForm::kEvents;
+  }
   bool accepts(const RequestHead&, Reply*) override { return true; }
   std::vector<HeaderField> headers_for(const RequestHead&) override { return {}; }
   void handle(RequestHead head, std::string body, std::shared_ptr<Exchange> exchange) override {
@@ -58,7 +61,7 @@ class Handler final : public RequestHandler {
         text->append(1024, 't');
         return true;
       };
-      if (head.query == "events") return exchange->begin_events(next);
+      if (head.query == "events" || head.query == "lines") return exchange->begin_stream(next);
       if (head.query == "chunks") return exchange->reply({}, next);
       return throw_any(body);
     }
@@ -80,7 +83,7 @@ class Handler final : public RequestHandler {
         n_ended += n - 1;
         return n < 2;
       };
-      return head.query == "events" ? exchange->begin_events(next) : exchange->reply({}, next);
+      return head.query == "events" ? exchange->begin_stream(next) : exchange->reply({}, next);
     }
     if (head.path != "/chunks" && head.path != "/events") {
       Reply reply;
@@ -94,7 +97,7 @@ class Handler final : public RequestHandler {
       return n < n_long;
     };
     if (head.path == "/chunks") return exchange->reply({}, next);
-    exchange->begin_events(next);
+    exchange->begin_stream(next);
   }
 
   std::atomic<size_t> n_long = size_t{64} << 20;
@@ -190,6 +193,14 @@ TEST_F(HttpServerTrial, WhateverIsThrownEndsOneExchange) {
     EXPECT_NE(told.find(kind == "memory" ? "unavailable_error" : "server_error"),
               std::string::npos);
     EXPECT_TRUE(told.ends_with("0\r\n\r\n"));
+    HttpClient lines = client();
+    lines.send(asking("/throw?lines", kind));
+    const std::string line = lines.read_to_end();
+    EXPECT_NE(line.find("Content-Type: application/x-ndjson\r\n"), std::string::npos);
+    EXPECT_EQ(line.find(": cria"), std::string::npos);
+    const std::string error =
+        kind == "memory" ? "out of memory; try again" : "the server failed; its log says how";
+    EXPECT_NE(line.find("\r\n{\"error\":\"" + error + "\"}\n\r\n0\r\n\r\n"), std::string::npos);
     HttpClient chunks = client();
     chunks.send(asking("/throw?chunks", kind));
     EXPECT_FALSE(chunks.read_to_end().ends_with("0\r\n\r\n"));

@@ -209,7 +209,8 @@ TEST(JsonFields, TokenIdsAreBelowTheVocabulary) {
 }
 
 TEST(JsonFields, ErrorsHaveTheirFourMembers) {
-  const Json error = Json::parse(ApiError(ContextSizes{700, 512, "shorten it"}).json())["error"];
+  const Json error =
+      Json::parse(ApiError(ContextSizes{700, 512, "shorten it"}).json(WireForm::kEvents))["error"];
   EXPECT_EQ(error["type"], "exceed_context_size_error");
   EXPECT_EQ(error["code"], 400);
   EXPECT_TRUE(error["param"].is_null());

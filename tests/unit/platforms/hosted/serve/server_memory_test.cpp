@@ -35,12 +35,10 @@ GuardOptions guard_options() {
   return options;
 }
 
-ApiOptions api_options() {
-  ApiOptions options = {};
-  options.model_name = "demo";
-  options.usual.temperature = 0.8f;
-  options.max_waiting = 4;
-  return options;
+cria_sampling usual_sampling() {
+  cria_sampling sampling = {};
+  sampling.temperature = 0.8f;
+  return sampling;
 }
 
 class Served {
@@ -73,7 +71,20 @@ class Served {
   ModelSession model_{demo_options(), {.n_sessions = 2}};
   TextService text_{model_};
   Engine engine_{model_, {.max_waiting = 4, .log = [](const std::string&) {}}};
-  Api api_{model_, &engine_, &text_, guard_options(), api_options()};
+  Api api_{{.context = {.model = model_,
+                        .text = &text_,
+                        .engine = &engine_,
+                        .usual = usual_sampling(),
+                        .model_name = "demo",
+                        .n_sessions = 2,
+                        .most_prompts = 6},
+            .chat_template = {},
+            .has_metrics = false,
+            .budget = {},
+            .started_s = 0,
+            .modified_ns = 0,
+            .end_token = CRIA_NO_TOKEN},
+           guard_options()};
   HttpServer server_{{.host = "127.0.0.1", .port = 0, .log = [](const std::string&) {}}, &api_};
   std::thread thread_;
 };
@@ -100,6 +111,13 @@ constexpr Asked kAsked[] = {
     {"POST", "/v1/chat/completions", R"({"messages":[{"role":"nobody","content":"hello"}]})"},
     {"POST", "/tokenize", R"({"content":)"},
     {"POST", "/nowhere", "{}"},
+    {"POST", "/api/chat",
+     R"({"model":"demo","messages":[{"role":"user","content":"hello"}],"options":{"seed":1,"num_predict":3}})"},
+    {"POST", "/api/generate",
+     R"({"model":"demo","prompt":"hello","stream":false,"options":{"seed":1,"num_predict":3},"format":"json"})"},
+    {"POST", "/api/generate", R"({"model":"demo"})"},
+    {"POST", "/api/chat", R"({"model":"another"})"},
+    {"GET", "/api/tags", ""},
     {"GET", "/props", ""},
     {"GET", "/slots", ""},
     {"GET", "/v1/models", ""},
@@ -122,6 +140,7 @@ HttpAnswer ask(const std::string& address, const Asked& asked, bool* is_closed) 
 bool is_told(const HttpAnswer& answer, const HttpAnswer& usual) {
   if (answer.status == 503 || answer.status == 500) {
     const json told = json::parse(answer.body, nullptr, false);
+    if (told.is_object() && told["error"].is_string()) return told["error"] != "";
     return told.is_object() && told["error"]["code"] == answer.status &&
            !told["error"]["message"].get<std::string>().empty();
   }
@@ -132,6 +151,10 @@ bool is_told(const HttpAnswer& answer, const HttpAnswer& usual) {
       answer.body.find("data: {\"error\":{\"message\":\"out of memory") != std::string::npos &&
       answer.body.ends_with("\r\n0\r\n\r\n");
   if (answer.head.find("text/event-stream") != std::string::npos) return is_whole || has_error;
+  if (answer.head.find("application/x-ndjson") != std::string::npos) {
+    return answer.body.find("\"done\":true") != std::string::npos ||
+           answer.body.find("{\"error\":\"out of memory; try again\"}\n") != std::string::npos;
+  }
   return json::accept(answer.body);
 }
 

@@ -2,22 +2,22 @@
 #include <utility>
 
 #include "platforms/hosted/base/print_format.h"
-#include "platforms/hosted/serve/answer_writer.h"
+#include "platforms/hosted/serve/styles/openai/openai.h"
+#include "platforms/hosted/serve/styles/openai/openai_writer.h"
 
 namespace cria::hosted {
 namespace {
 
-class TextWriter final : public AnswerWriter {
+class TextWriter final : public OpenAiWriter {
  public:
-  using AnswerWriter::AnswerWriter;
+  TextWriter(AnswerOrder order, const TextService* text)
+      : OpenAiWriter(std::move(order), text, {"cmpl-", "text_completion", "text_completion"}) {}
 
  private:
   // logprobs are put behind it.
   static JsonText choice_of(size_t index, const JsonText& text, const JsonText& reason) {
     return JsonText::object({{"index", index}, {"text", text}, {"finish_reason", reason}});
   }
-
-  JsonText chunk(const JsonText& choice) const { return chunk_of("text_completion", choice); }
 
   // The prompt, where it is wanted, and what was made.
   [[nodiscard]] JsonText echoed(size_t index, const JsonText& made) const {
@@ -31,7 +31,7 @@ class TextWriter final : public AnswerWriter {
     if (text.text() == nothing.text()) return {};
     JsonText choice = choice_of(index, text, nullptr);
     choice.put("logprobs", nullptr);
-    return event_of(chunk(choice).text());
+    return event_of(chunk_of(choice));
   }
 
   JsonText piece_event(size_t prompt, const AnswerPiece& piece, Choice* told) override {
@@ -43,23 +43,16 @@ class TextWriter final : public AnswerWriter {
     } else {
       choice.put("logprobs", nullptr);
     }
-    return chunk(choice);
+    return chunk_of(choice);
   }
 
   JsonText end_event(size_t prompt, const Choice& choice) override {
     JsonText last =
         choice_of(index_of(prompt, choice.summary.choice), "", finish_reason(choice.summary));
     last.put("logprobs", nullptr);
-    JsonText json = chunk(last);
+    JsonText json = chunk_of(last);
     json.put("timings", timings_of(choice.summary));
     return json;
-  }
-
-  std::string closing() override { return closing_of("text_completion"); }
-
-  void put_first() override {
-    put_open(counted_head("text_completion"));
-    put("\"choices\":[");
   }
 
   void put_choice(size_t i) override {
@@ -77,8 +70,6 @@ class TextWriter final : public AnswerWriter {
     }
     put("}}");
   }
-
-  void put_last() override { put("]}"); }
 
   struct ListRow {
     const char* name;

@@ -1,59 +1,46 @@
 // The body of /v1/chat/completions.
 #include <nlohmann/json.hpp>
-#include <optional>
 
-#include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/shown_text.h"
-#include "platforms/hosted/serve/answer_order.h"
 #include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/serve/message_fields.h"
 #include "platforms/hosted/serve/order_parts.h"
 #include "platforms/hosted/serve/sampling_fields.h"
-#include "platforms/hosted/session/model_text.h"
+#include "platforms/hosted/serve/styles/openai/openai.h"
 
 namespace cria::hosted {
 namespace {
 
-[[noreturn]] void refuse(size_t index, const std::string& what) {
-  throw ApiError(ErrorKind::kInvalidRequest, text_of("message %zu ", index + 1) + what, "messages");
-}
-
 std::string text_of_content(const Json& content, size_t index) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array())
-    refuse(index, "has a content that is neither a text nor a list of parts");
+    refuse_message(index, "has a content that is neither a text nor a list of parts");
   std::string text;
   for (const Json& part : content) {
     const bool is_object = part.is_object();
     const auto type = is_object ? part.find("type") : part.end();
-    if (type == part.end() || !type->is_string()) refuse(index, "has a part without a type");
+    if (type == part.end() || !type->is_string())
+      refuse_message(index, "has a part without a type");
     if (type->get_ref<const std::string&>() != "text") {  // Json's own comparison cannot fail
-      refuse(index, "has a part of the type '" + shown(type->get<std::string>()) +
-                        "'; this model reads text alone");
+      refuse_message(index, "has a part of the type '" + shown(type->get<std::string>()) +
+                                "'; this model reads text alone");
     }
     const auto value = part.find("text");
-    if (value == part.end() || !value->is_string()) refuse(index, "has a text part without text");
+    if (value == part.end() || !value->is_string())
+      refuse_message(index, "has a text part without text");
     text += value->get<std::string>();
   }
   return text;
 }
 
 ChatMessage read_message(const Json& json, size_t index) {
-  if (!json.is_object()) refuse(index, "is no object with role and content");
+  if (!json.is_object()) refuse_message(index, "is no object with role and content");
   const Fields fields(json);
-  const Json* const role = fields.find("role");
-  if (role == nullptr || !role->is_string()) refuse(index, "has no role");
-  const std::string name = role->get<std::string>();
-  const Json* const calls = fields.find("tool_calls");
-  if (name == "tool" || name == "function" || (calls != nullptr && !calls->empty())) {
-    refuse(index, "is about a tool; tools are not supported");
-  }
-  const std::optional<cria_role> known = role_of(name);
-  if (!known) {
-    refuse(index, "has the role '" + shown(name) + "'; system, user and assistant are known");
-  }
+  const cria_role role = read_role(fields, index);
   const Json* const content = fields.find("content");
-  if (content == nullptr) refuse(index, "has no content");
-  return {*known, text_of_content(*content, index)};
+  if (content != nullptr) return {role, text_of_content(*content, index)};
+  if (role != CRIA_ASSISTANT) refuse_message(index, "has no content");
+  return {role, std::string()};
 }
 
 }  // namespace
@@ -73,7 +60,7 @@ std::vector<ChatMessage> chat_messages(const Json& request) {
 AnswerOrder chat_order(const OrderContext& context, const Json& request, const std::string& body) {
   const RequestFields fields(request);
   AnswerOrder order;
-  order.style = AnswerStyle::kChat;
+  order.make_writer = &make_chat_writer;
   refuse_unsupported(fields);
   read_how_told(context, fields, &order);
   const std::vector<ChatMessage> messages = chat_messages(request);

@@ -1,15 +1,18 @@
 // Answers in the words of OpenAI's chats.
 #include <utility>
 
-#include "platforms/hosted/serve/answer_writer.h"
 #include "platforms/hosted/serve/logprobs_json.h"
+#include "platforms/hosted/serve/styles/openai/openai.h"
+#include "platforms/hosted/serve/styles/openai/openai_writer.h"
 
 namespace cria::hosted {
 namespace {
 
-class ChatWriter final : public AnswerWriter {
+class ChatWriter final : public OpenAiWriter {
  public:
-  using AnswerWriter::AnswerWriter;
+  ChatWriter(AnswerOrder order, const TextService* text)
+      : OpenAiWriter(std::move(order), text,
+                     {"chatcmpl-", "chat.completion", "chat.completion.chunk"}) {}
 
  private:
   // Who asked for no top_logprobs gets none.
@@ -20,12 +23,12 @@ class ChatWriter final : public AnswerWriter {
     if (tokens != nullptr) {
       choice.put("logprobs", JsonText::object({{"content", logprobs_of(*text_, *tokens)}}));
     }
-    return chunk_of("chat.completion.chunk", choice);
+    return chunk_of(choice);
   }
 
   std::string opening(size_t index) override {
     const JsonText delta = JsonText::object({{"role", "assistant"}, {"content", nullptr}});
-    return event_of(chunk(index, delta, nullptr).text());
+    return event_of(chunk(index, delta, nullptr));
   }
 
   JsonText piece_event(size_t prompt, const AnswerPiece& piece, Choice*) override {
@@ -40,13 +43,6 @@ class ChatWriter final : public AnswerWriter {
     return json;
   }
 
-  std::string closing() override { return closing_of("chat.completion.chunk"); }
-
-  void put_first() override {
-    put_open(counted_head("chat.completion"));
-    put("\"choices\":[");
-  }
-
   void put_choice(size_t i) override {
     put_open(JsonText::object(
         {{"index", i},
@@ -58,8 +54,6 @@ class ChatWriter final : public AnswerWriter {
     put_list(i, List::kRows);
     put("}}");
   }
-
-  void put_last() override { put("]}"); }
 };
 
 }  // namespace

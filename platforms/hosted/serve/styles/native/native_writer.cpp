@@ -7,6 +7,7 @@
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/answer_writer.h"
 #include "platforms/hosted/serve/logprobs_json.h"
+#include "platforms/hosted/serve/styles/native/native.h"
 
 namespace cria::hosted {
 namespace {

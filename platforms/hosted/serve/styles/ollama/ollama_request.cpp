@@ -1,0 +1,107 @@
+// The bodies of /api/chat and /api/generate.
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/serve/message_fields.h"
+#include "platforms/hosted/serve/sampling_fields.h"
+#include "platforms/hosted/serve/styles/ollama/ollama.h"
+#include "platforms/hosted/serve/styles/ollama/ollama_fields.h"
+
+namespace cria::hosted {
+namespace {
+
+// What a model thought before earlier answers is not told to it again.
+ChatMessage read_ollama_message(const Json& json, size_t index) {
+  if (!json.is_object()) refuse_message(index, "is no object with role and content");
+  const Fields message(json);
+  const cria_role role = read_role(message, index);
+  if (const Json* const images = message.find("images"); images != nullptr && !images->empty()) {
+    refuse_message(index, "has images; this model reads text alone");
+  }
+  const Json* const content = message.find("content");
+  if (content != nullptr && !content->is_string()) {
+    refuse_message(index, "has a content that is no text");
+  }
+  return {role, content == nullptr ? std::string() : content->get<std::string>()};
+}
+
+void put_prompt(const OrderContext& context, Encoded prompt, AnswerRequest answer,
+                AnswerOrder* order) {
+  check_prompt(context, prompt);
+  answer.prompt = std::move(prompt.tokens);
+  order->add_prompt(std::move(answer));
+}
+
+// A text that is continued: control tokens that it writes out are those tokens, as in llama.cpp's
+// completions.
+Encoded encode_text(const OrderContext& context, const std::string& text) {
+  return context.text->encode(text, CRIA_ENCODE_SPECIAL | CRIA_ENCODE_PARSE);
+}
+
+Encoded encode_generate(const OrderContext& context, const RequestFields& fields,
+                        std::string prompt) {
+  const std::string system = fields.text("system").value_or(std::string());
+  if (fields.flag("raw", false)) {
+    if (!system.empty()) {
+      throw ApiError(ErrorKind::kInvalidRequest,
+                     "raw mode does not support template, system, or context", "system");
+    }
+    return encode_text(context, prompt);
+  }
+  if (!context.text->has_chat()) {
+    if (!system.empty()) {
+      throw ApiError(ErrorKind::kInvalidRequest,
+                     "system needs a chat template, which the model has not", "system");
+    }
+    return encode_text(context, prompt);
+  }
+  std::vector<ChatMessage> messages;
+  if (!system.empty()) messages.push_back({CRIA_SYSTEM, system});
+  messages.push_back({CRIA_USER, std::move(prompt)});
+  return context.text->encode_chat(messages);
+}
+
+}  // namespace
+
+AnswerOrder ollama_chat_order(const OrderContext& context, const Json& request,
+                              const std::string& body) {
+  const RequestFields fields(request);
+  AnswerOrder order;
+  AnswerRequest answer;
+  order.make_writer = &make_ollama_chat_writer;
+  read_ollama_fields(context, fields, body, &order, &answer);
+  const char* const done_reason = ollama_done_reason(fields);
+  const Json* const list = fields.list("messages");
+  if (list == nullptr || list->empty()) {
+    order.whole_answer = ollama_chat_without_text(order.model, done_reason);
+    return order;
+  }
+  std::vector<ChatMessage> messages;
+  messages.reserve(list->size());
+  for (const Json& each : *list) messages.push_back(read_ollama_message(each, messages.size()));
+  put_prompt(context, context.text->encode_chat(messages), std::move(answer), &order);
+  return order;
+}
+
+AnswerOrder ollama_generate_order(const OrderContext& context, const Json& request,
+                                  const std::string& body) {
+  const RequestFields fields(request);
+  AnswerOrder order;
+  AnswerRequest answer;
+  order.make_writer = &make_ollama_generate_writer;
+  read_ollama_fields(context, fields, body, &order, &answer);
+  refuse_present(fields, {"images", "template", "context"});
+  const char* const done_reason = ollama_done_reason(fields);
+  std::string prompt = fields.text("prompt").value_or(std::string());
+  if (prompt.empty()) {
+    order.whole_answer = ollama_generate_without_text(order.model, done_reason);
+    return order;
+  }
+  put_prompt(context, encode_generate(context, fields, std::move(prompt)), std::move(answer),
+             &order);
+  return order;
+}
+
+}  // namespace cria::hosted
