@@ -63,35 +63,36 @@ uint32_t Tools::find(std::string_view name) const {
   return kNone;
 }
 
-uint32_t Tools::types_of_list(uint32_t list, bool are_schemas) const {
+uint32_t Tools::plain_types(uint32_t schema) const {
+  const auto named = [this](uint32_t type) {
+    return is_text(type, "string") ? kString : is_text(type, "null") ? kNull : kOther;
+  };
   uint32_t all = 0;
-  for (uint32_t i = list + 1; i < text_.next(list); i = text_.next(i)) {
-    if (are_schemas) {
-      const uint32_t of_one = types(i);
-      all |= of_one == 0 ? kOther : of_one;
-    } else {
-      all |= text_.kind(i) == '"' ? kString : text_.kind(i) == 'n' ? kNull : kOther;
-    }
+  if (const uint32_t type = member(schema, "type"); type != kNone) {
+    if (text_.kind(type) != '[') return named(type);
+    for (uint32_t i = type + 1; i < text_.next(type); i = text_.next(i)) all |= named(i);
+    return all;
+  }
+  const uint32_t values = member(schema, "enum");
+  if (values == kNone || text_.kind(values) != '[') return 0;
+  for (uint32_t i = values + 1; i < text_.next(values); i = text_.next(i)) {
+    all |= text_.kind(i) == '"' ? kString : text_.kind(i) == 'n' ? kNull : kOther;
   }
   return all;
 }
 
-// The nesting of the text bounds the recursion.
 uint32_t Tools::types(uint32_t schema) const {
-  const auto named = [this](uint32_t type) {
-    return is_text(type, "string") ? kString : is_text(type, "null") ? kNull : kOther;
-  };
-  if (const uint32_t type = member(schema, "type"); type != kNone) {
-    if (text_.kind(type) != '[') return named(type);
+  for (const std::string_view key : {"anyOf", "oneOf"}) {
+    const uint32_t list = member(schema, key);
+    if (list == kNone || text_.kind(list) != '[') continue;
     uint32_t all = 0;
-    for (uint32_t i = type + 1; i < text_.next(type); i = text_.next(i)) all |= named(i);
+    for (uint32_t i = list + 1; i < text_.next(list); i = text_.next(i)) {
+      const uint32_t of_one = plain_types(i);
+      all |= of_one == 0 ? kOther : of_one;
+    }
     return all;
   }
-  for (const std::string_view key : {"anyOf", "oneOf", "enum"}) {
-    const uint32_t list = member(schema, key);
-    if (list != kNone && text_.kind(list) == '[') return types_of_list(list, key != "enum");
-  }
-  return 0;
+  return plain_types(schema);
 }
 
 ParameterKind Tools::kind_of(std::string_view name, std::string_view key) const {

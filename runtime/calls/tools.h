@@ -39,7 +39,7 @@ class Tools {
   [[nodiscard]] uint32_t member(uint32_t object, std::string_view key) const;
   [[nodiscard]] bool is_text(uint32_t value, std::string_view text) const;
   [[nodiscard]] uint32_t types(uint32_t schema) const;
-  [[nodiscard]] uint32_t types_of_list(uint32_t list, bool are_schemas) const;
+  [[nodiscard]] uint32_t plain_types(uint32_t schema) const;
 
   json::SchemaText text_;
   bool is_empty_ = true;

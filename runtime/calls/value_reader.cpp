@@ -138,7 +138,15 @@ void ValueReader::begin(Style style, std::string_view mark, const Writer* out) {
   if (style == Style::kArguments) static_cast<void>(open(true, out));
 }
 
+// A byte that a state leaves is the next state's, until the value is whole.
 Step ValueReader::step(char c, const Writer* out) {
+  for (;;) {
+    const Step step = once(c, out);
+    if (step != Step::kAgain || state_ == State::kDone) return step;
+  }
+}
+
+Step ValueReader::once(char c, const Writer* out) {
   switch (state_) {
     case State::kValue:
     case State::kItem:
@@ -182,11 +190,11 @@ Step ValueReader::step(char c, const Writer* out) {
         return Step::kMore;
       }
       static_cast<void>(end_string(out));
-      return step(c, out);
+      return Step::kAgain;
     case State::kBareString:
       if (ends_marked(c)) {
         text_.end(out);
-        return finish_before(c, out);
+        return finish_before();
       }
       text_.byte(c, out);
       return Step::kMore;
@@ -223,7 +231,7 @@ Step ValueReader::value(char c, const Writer* out) {
   if (c == '"' || (c == '\'' && style_ != Style::kJson && style_ != Style::kMarked)) {
     return begin_string(c, out);
   }
-  if (!mark_.empty() && c == mark_.front()) return begin_mark(c, out);
+  if (!mark_.empty() && c == mark_.front()) return begin_mark();
   if (is_digit(c) || c == '-') {
     put(out, c);
     number_ = c == '-' ? Number::kSign : c == '0' ? Number::kZero : Number::kWhole;
@@ -234,7 +242,7 @@ Step ValueReader::value(char c, const Writer* out) {
   if (!is_letter(c) && !may_be_bare) return Step::kFail;
   n_word_ = 0;
   state_ = State::kWord;
-  return word(c, out);
+  return Step::kAgain;
 }
 
 Step ValueReader::key(char c, const Writer* out) {
@@ -244,7 +252,7 @@ Step ValueReader::key(char c, const Writer* out) {
   is_key_ = true;
   const bool is_python = style_ == Style::kPython || style_ == Style::kArguments;
   if (!is_arguments() && (c == '"' || (c == '\'' && is_python))) return begin_string(c, out);
-  if (!mark_.empty() && c == mark_.front()) return begin_mark(c, out);
+  if (!mark_.empty() && c == mark_.front()) return begin_mark();
   const bool may_be_bare = is_arguments() || style_ == Style::kMarked;
   if (!may_be_bare || ends_bare_key(c) || c == '(' || c == '"' || c == '\'') return Step::kFail;
   text_.begin(false, out);
@@ -332,7 +340,7 @@ Step ValueReader::number(char c, const Writer* out) {
   } else {
     const bool is_whole = last == Number::kZero || last == Number::kWhole ||
                           last == Number::kFraction || last == Number::kPower;
-    return is_whole ? finish_before(c, out) : Step::kFail;
+    return is_whole ? finish_before() : Step::kFail;
   }
   put(out, c);
   return Step::kMore;
@@ -347,13 +355,13 @@ Step ValueReader::word(char c, const Writer* out) {
     }
     if (!is_marked) return Step::kFail;
   } else if (put_word(out)) {
-    return finish_before(c, out);
+    return finish_before();
   }
   if (!is_marked) return Step::kFail;
   text_.begin(false, out);
   for (size_t i = 0; i < n_word_; ++i) text_.byte(word_[i], out);
   state_ = State::kBareString;
-  return step(c, out);
+  return Step::kAgain;
 }
 
 bool ValueReader::put_word(const Writer* out) {
@@ -372,10 +380,10 @@ bool ValueReader::put_word(const Writer* out) {
   return false;
 }
 
-Step ValueReader::begin_mark(char c, const Writer* out) {
+Step ValueReader::begin_mark() {
   finder_.begin(mark_);
   state_ = State::kMarkBegin;
-  return step(c, out);
+  return Step::kAgain;
 }
 
 Step ValueReader::begin_string(char quote, const Writer* out) {
@@ -398,8 +406,9 @@ Step ValueReader::finish() {
   return depth_ == 0 ? Step::kWhole : Step::kMore;
 }
 
-Step ValueReader::finish_before(char c, const Writer* out) {
-  return finish() == Step::kWhole ? Step::kAgain : step(c, out);
+Step ValueReader::finish_before() {
+  static_cast<void>(finish());
+  return Step::kAgain;
 }
 
 }  // namespace cria::calls

@@ -104,6 +104,7 @@ class ValueReader {
 
   [[nodiscard]] bool is_arguments() const { return style_ == Style::kArguments && depth_ == 1; }
   [[nodiscard]] bool is_object() const { return (objects_ >> (depth_ - 1) & 1) != 0; }
+  Step once(char c, const Writer* out);
   Step value(char c, const Writer* out);
   Step key(char c, const Writer* out);
   Step open(bool is_object, const Writer* out);
@@ -113,12 +114,12 @@ class ValueReader {
   Step hex(char c, const Writer* out);
   Step number(char c, const Writer* out);
   Step word(char c, const Writer* out);
-  Step begin_mark(char c, const Writer* out);
+  Step begin_mark();
   Step begin_string(char quote, const Writer* out);
   Step end_string(const Writer* out);
   Step finish();
-  // The scalar before c is whole.
-  Step finish_before(char c, const Writer* out);
+  // The scalar is whole, and the byte no part of it.
+  Step finish_before();
   bool put_word(const Writer* out);
   void put_comma(const Writer* out);
 
