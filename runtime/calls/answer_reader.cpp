@@ -194,10 +194,14 @@ void AnswerReader::take(Role role, size_t n_bytes) {
     case Role::kAnswerBegin:
       is_thinking_ = false;
       break;
+    case Role::kCallEnd:
     case Role::kEnd:
-      is_behind_call_ = is_in_list_ = false;
+      // Blanks before it are no text's.
+      blanks_[0].n_held = std::min(blanks_[0].n_held, n_blanks_before_);
+      is_behind_call_ = is_behind_call_ && role == Role::kCallEnd;
+      is_in_list_ = false;
       break;
-    default:
+    case Role::kAnswerEnd:
       break;
   }
   drop(n_bytes);
@@ -253,6 +257,7 @@ void AnswerReader::finish_call() {
   is_in_list_ = is_in_list_ || scan_.is_in_list();
   is_in_call_ = is_call_told_ = false;
   is_behind_call_ = true;
+  n_blanks_before_ = blanks_[0].n_held;
   ++n_calls_;
   drop(n_scanned_);
 }

@@ -90,7 +90,8 @@ class AnswerReader {
   size_t n_scanned_, n_told_;
   size_t n_opened_;  // of those held: part of the prompt
   CallReader scan_, tell_;
-  Blanks blanks_[2];  // of text, thinking
+  Blanks blanks_[2];         // of text, thinking
+  uint8_t n_blanks_before_;  // of text held, before the last call
   uint32_t n_calls_;
   bool is_open_;
   bool is_thinking_;

@@ -116,10 +116,7 @@ cria_status cria_calls_read(cria_calls* calls, const char* text, size_t n_bytes,
 
 cria_status cria_calls_finish(cria_calls* calls, cria_calls_ending ended, cria_calls_tell_fn tell,
                               void* context, cria_calls_ending* ending) {
-  if (calls == nullptr || tell == nullptr || ending == nullptr ||
-      (ended != CRIA_CALLS_STOPPED && ended != CRIA_CALLS_CUT)) {
-    return CRIA_INVALID_ARGUMENT;
-  }
+  if (calls == nullptr || tell == nullptr || ending == nullptr) return CRIA_INVALID_ARGUMENT;
   if (!calls->reader.is_open()) return CRIA_BAD_STATE;
   const bool is_cut = calls->reader.finish(ended == CRIA_CALLS_CUT, tell, context);
   *ending = is_cut ? CRIA_CALLS_CUT : CRIA_CALLS_STOPPED;
