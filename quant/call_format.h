@@ -56,9 +56,10 @@ inline constexpr size_t kCallStrings = 18;
 inline constexpr size_t kCallLists = 8;
 
 // Bits of CallFormatHeader::flags.
-inline constexpr uint32_t kCallsBare = 1 << 0;         // also without kStart, where an answer begins
-inline constexpr uint32_t kCallsNameIsKey = 1 << 1;    // kJson: {name: arguments}
-inline constexpr uint32_t kCallsIdHoldsName = 1 << 2;  // the header without kArgumentsBegin is the id
+inline constexpr uint32_t kCallsBare = 1 << 0;       // also without kStart, where an answer begins
+inline constexpr uint32_t kCallsNameIsKey = 1 << 1;  // kJson: {name: arguments}
+inline constexpr uint32_t kCallsIdHoldsName = 1
+                                              << 2;  // the header without kArgumentsBegin is the id
 inline constexpr uint32_t kKnownCallFlags = 0x7;
 
 inline constexpr size_t kMostCallTextBytes = 96;

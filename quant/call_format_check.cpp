@@ -77,7 +77,9 @@ const char* check_call_format(std::span<const uint8_t> stored, CallFormat* call_
     rest = rest.subspan(n_bytes);
     result.strings[i] = text;
     const bool is_list = i < format::kCallLists;
-    if (const char* wrong = is_list ? check_list(text) : text.empty() ? nullptr : check_text(text)) {
+    if (const char* wrong = is_list        ? check_list(text)
+                            : text.empty() ? nullptr
+                                           : check_text(text)) {
       return wrong;
     }
   }

@@ -361,8 +361,7 @@ void AnswerReader::tell_piece(bool is_all) {
 void AnswerReader::tell_event(cria_calls_kind kind, std::string_view text, std::string_view id) {
   tell_piece(true);
   if (tell_fn_ == nullptr) return;
-  const cria_calls_event event = {kind,        n_calls_,  text.data(),
-                                  text.size(), id.data(), id.size()};
+  const cria_calls_event event = {kind, n_calls_, text.data(), text.size(), id.data(), id.size()};
   tell_fn_(context_, &event);
 }
 

@@ -99,7 +99,7 @@ class AnswerReader {
   bool is_call_told_;
   bool is_behind_call_;  // nothing but blanks and markers since
   bool is_in_list_;
-  bool is_last_;         // no byte will follow
+  bool is_last_;  // no byte will follow
   bool was_cut_;
   bool is_cut_;
 

@@ -194,8 +194,9 @@ Step CallReader::object(char c, const Writer* out) {
       return begin_entry(c);
     case State::kEntryValue: {
       const bool is_text = role_ == Role::kName || role_ == Role::kId;
-      const Step step =
-          values_.step(c, is_text ? &to_text : role_ == Role::kArguments ? out : nullptr);
+      const Step step = values_.step(c, is_text                     ? &to_text
+                                        : role_ == Role::kArguments ? out
+                                                                    : nullptr);
       if (step == Step::kMore || step == Step::kFail) return step;
       const Step finished = finish_entry();
       return finished == Step::kMore && step == Step::kAgain ? Step::kAgain : finished;
@@ -370,9 +371,7 @@ void CallReader::value_byte(char c, const Writer* out) {
   if (!has_newline_) writer_.byte(c, out);
 }
 
-bool CallReader::may_end() const {
-  return state_ == State::kParameters && n_text_ == 0;
-}
+bool CallReader::may_end() const { return state_ == State::kParameters && n_text_ == 0; }
 
 void CallReader::end(const Writer* out) {
   if (!has_arguments_) put(out, '{');

@@ -92,9 +92,9 @@ class CallReader {
   bool has_separator_;
   bool has_members_;
   bool has_arguments_;
-  bool is_literal_;    // the value in tags is JSON, and is written
-  bool is_first_;      // no byte of the value in tags has come
-  bool has_newline_;   // which is part of the value if it goes on
+  bool is_literal_;   // the value in tags is JSON, and is written
+  bool is_first_;     // no byte of the value in tags has come
+  bool has_newline_;  // which is part of the value if it goes on
   bool is_text_full_;
   uint16_t n_text_;
   uint8_t n_name_;

@@ -67,8 +67,8 @@ void TextWriter::drain(bool is_last, const Writer* out) {
 
 void TextWriter::character(uint32_t code, const Writer* out) {
   std::array<char, 6> bytes;
-  const size_t n = is_plain_ ? json::put_utf8(code, bytes.data())
-                             : json::put_json_character(code, bytes.data());
+  const size_t n =
+      is_plain_ ? json::put_utf8(code, bytes.data()) : json::put_json_character(code, bytes.data());
   for (size_t i = 0; i < n; ++i) put(out, bytes[i]);
 }
 

@@ -14,9 +14,9 @@ using nlohmann::json;
 
 // In the order of format::CallString.
 constexpr const char* kStringNames[format::kCallStrings] = {
-    "thinking_begin", "thinking_end", "answer_begin",   "answer_end", "start",     "name_keys",
-    "arguments_keys", "id_keys",      "call_begin",     "name_begin", "id_begin",  "arguments_begin",
-    "key_begin",      "key_end",      "value_end",      "call_end",   "end",       "string_mark"};
+    "thinking_begin", "thinking_end", "answer_begin", "answer_end", "start",    "name_keys",
+    "arguments_keys", "id_keys",      "call_begin",   "name_begin", "id_begin", "arguments_begin",
+    "key_begin",      "key_end",      "value_end",    "call_end",   "end",      "string_mark"};
 constexpr const char* kKindNames[] = {"none", "json", "python", "named", "tagged"};
 constexpr const char* kFlagNames[] = {"bare", "name_is_key", "id_holds_name"};
 
@@ -152,7 +152,9 @@ json CallTrial::answer() const {
         break;
     }
   }
-  const auto text_or_null = [](const std::string& text) { return text.empty() ? json() : json(text); };
+  const auto text_or_null = [](const std::string& text) {
+    return text.empty() ? json() : json(text);
+  };
   return {{"content", text_or_null(content)},
           {"reasoning", text_or_null(reasoning)},
           {"calls", calls},

@@ -94,7 +94,8 @@ TEST(CallFormatCheck, AKindNeedsItsStrings) {
   EXPECT_EQ(refusal_with("kimi-k2", "start", nlohmann::json::array()), "nothing starts calls");
   EXPECT_EQ(refusal_with("kimi-k2", "flags", {"bare"}), "calls of its kind need a marker");
   EXPECT_EQ(refusal_with("kimi-k2", "kind", "none"), "it has markers of calls and no kind");
-  EXPECT_EQ(refusal_with("lfm2", "name_keys", nlohmann::json::array()), "objects of calls lack a key");
+  EXPECT_EQ(refusal_with("lfm2", "name_keys", nlohmann::json::array()),
+            "objects of calls lack a key");
   EXPECT_EQ(refusal_with("glm-4.6", "key_begin", ""), "arguments in tags lack a tag");
   EXPECT_EQ(refusal_with("glm-4.6", "call_end", ""), "arguments in tags lack a tag");
 }

@@ -86,7 +86,8 @@ TEST(AnswerReader, BareFormsCountWhereAnAnswerBegins) {
 }
 
 TEST(AnswerReader, WhatIsNoCallIsTextWhereTheModelStopped) {
-  constexpr const char* kBroken = "Well. <tool_call>\n{\"name\": \"ping\", \"arguments\": {\"a\": b}}";
+  constexpr const char* kBroken =
+      "Well. <tool_call>\n{\"name\": \"ping\", \"arguments\": {\"a\": b}}";
   EXPECT_EQ(read("qwen3-0.6b", kBroken).at("content"), kBroken);
   constexpr const char* kUnfinished = "Well. <tool_call>\n{\"name\": \"ping\", \"argu";
   EXPECT_EQ(read("qwen3-0.6b", kUnfinished).at("content"), kUnfinished);
@@ -107,10 +108,11 @@ TEST(AnswerReader, OfWhatWasCutNothingIsTold) {
 }
 
 TEST(AnswerReader, ThePromptMayHaveBegunTheCall) {
-  const json got = read("qwen3-0.6b", "ping\", \"arguments\": {}}\n</tool_call>", CRIA_CALLS_STOPPED,
-                        "<|im_start|>assistant\n<tool_call>\n{\"name\": \"");
+  const json got = read("qwen3-0.6b", "ping\", \"arguments\": {}}\n</tool_call>",
+                        CRIA_CALLS_STOPPED, "<|im_start|>assistant\n<tool_call>\n{\"name\": \"");
   EXPECT_EQ(got.at("calls"), json::array({call("ping", json::object())}));
-  const json none = read("qwen3-0.6b", "ping, he said.", CRIA_CALLS_STOPPED, "<tool_call>\n{\"name\": ");
+  const json none =
+      read("qwen3-0.6b", "ping, he said.", CRIA_CALLS_STOPPED, "<tool_call>\n{\"name\": ");
   EXPECT_EQ(none.at("content"), "ping, he said.");
 }
 
@@ -162,8 +164,8 @@ TEST(AnswerReader, TheSchemaSaysWhatValuesInTagsAre) {
                                                    {"new", "{\"a\": None}"},
                                                    {"other", "about 3"},
                                                    {"empty", ""}}));
-  const json arguments = {{"text", "null"}, {"maybe", nullptr}, {"lines", {1, "a"}},
-                          {"unit", "2"},    {"either", 7},      {"new", {{"a", nullptr}}},
+  const json arguments = {{"text", "null"},     {"maybe", nullptr}, {"lines", {1, "a"}},
+                          {"unit", "2"},        {"either", 7},      {"new", {{"a", nullptr}}},
                           {"other", "about 3"}, {"empty", ""}};
   EXPECT_EQ(got.at("calls"), json::array({call("write", arguments)}));
 }
@@ -182,7 +184,8 @@ TEST(AnswerReader, ALongValueInTagsIsToldAsItComes) {
   std::string list = "[1";
   while (list.size() < kHold) list += ", 1";
   const json too_long = read("qwen3-coder-30b", tagged({{"lines", list + "]"}, {"unit", "1"}}));
-  EXPECT_EQ(too_long.at("calls").at(0).at("arguments"), (json{{"lines", list + "]"}, {"unit", "1"}}));
+  EXPECT_EQ(too_long.at("calls").at(0).at("arguments"),
+            (json{{"lines", list + "]"}, {"unit", "1"}}));
 }
 
 TEST(AnswerReader, TagsMayStandOnOneLine) {
@@ -197,8 +200,8 @@ TEST(AnswerReader, IdsAreThoseThatTheModelWrote) {
                          "<|tool_calls_section_begin|><|tool_call_begin|>functions.ping:3"
                          "<|tool_call_argument_begin|>{}<|tool_call_end|>");
   EXPECT_EQ(kimi.at("calls").at(0).at("id"), "functions.ping:3");
-  const json mistral =
-      read("mistral-7b-v0.3", R"([TOOL_CALLS] [{"name": "ping", "arguments": {}, "id": "a1b2c3d4e"}])");
+  const json mistral = read(
+      "mistral-7b-v0.3", R"([TOOL_CALLS] [{"name": "ping", "arguments": {}, "id": "a1b2c3d4e"}])");
   EXPECT_EQ(mistral.at("calls").at(0).at("id"), "a1b2c3d4e");
 }
 
@@ -224,9 +227,9 @@ TEST(AnswerReader, PiecesAreWholeCharacters) {
   ASSERT_EQ(cria_calls_required(form.data(), form.size(), nullptr, 0, kHold, &n_bytes), CRIA_OK);
   test::AlignedMemory memory(n_bytes);
   cria_calls* calls = nullptr;
-  ASSERT_EQ(cria_calls_make(memory.data(), n_bytes, form.data(), form.size(), nullptr, 0, kHold,
-                            &calls),
-            CRIA_OK);
+  ASSERT_EQ(
+      cria_calls_make(memory.data(), n_bytes, form.data(), form.size(), nullptr, 0, kHold, &calls),
+      CRIA_OK);
   const auto tell = [](void* context, const cria_calls_event* event) {
     for (size_t i = 0; i < event->n_bytes;) {
       const Utf8Char c = decode_utf8(event->text + i, event->n_bytes - i);

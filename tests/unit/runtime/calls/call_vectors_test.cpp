@@ -46,8 +46,8 @@ TEST(CallVectors, EveryAnswerIsReadInPiecesOfAnySize) {
   size_t n_other_policy = 0;
   for (std::string line; std::getline(file, line); ++n_read) {
     const json vector = json::parse(line);
-    const std::string name = vector.at("template").get<std::string>() + ": " +
-                             vector.at("case").get<std::string>();
+    const std::string name =
+        vector.at("template").get<std::string>() + ": " + vector.at("case").get<std::string>();
     SCOPED_TRACE(name);
     const bool is_policy = vector.value("policy", false);
     const std::string opened = vector.at("opened");

@@ -34,14 +34,16 @@ TEST(ValueReader, JsonIsWrittenCompactly) {
 
 TEST(ValueReader, WhatIsNoJsonFails) {
   for (const char* text :
-       {"", "[", "[1,]", "{\"a\":1,}", "{a:1}", "{'a':1}", "'a'", "True", "nul", "01", "1.", ".5",
-        "+1", "-", "1e", "[1 2]", "{\"a\" 1}", "{\"a\"}", "\"a", "\"\\u12x4\"", "[}", "{]", "1 2"}) {
+       {"",          "[",       "[1,]", "{\"a\":1,}",  "{a:1}", "{'a':1}", "'a'", "True",
+        "nul",       "01",      "1.",   ".5",          "+1",    "-",       "1e",  "[1 2]",
+        "{\"a\" 1}", "{\"a\"}", "\"a",  "\"\\u12x4\"", "[}",    "{]",      "1 2"}) {
     EXPECT_EQ(written(Style::kJson, text), std::nullopt) << text;
   }
 }
 
 TEST(ValueReader, EscapesAreCharactersAndSurrogatesPairs) {
-  EXPECT_EQ(written(Style::kJson, R"("\u00fc\ud83e\udd99\/\t\u0001")"), "\"\u00fc🦙/\\t\\u0001\"");
+  EXPECT_EQ(written(Style::kJson, R"("\u00fc\ud83e\udd99\/\t\u0001")"),
+            "\"\u00fc🦙/\\t\\u0001\"");
   EXPECT_EQ(written(Style::kJson, R"("\ud83e!\udd99")"), "\"\uFFFD!\uFFFD\"");
   EXPECT_EQ(written(Style::kJson, "\"\\d+\\'\""), R"("\\d+'")");  // as models write patterns
   EXPECT_EQ(written(Style::kJson, "\"a\nb\""), R"("a\nb")");
