@@ -7,7 +7,8 @@ import subprocess
 from house_common import Sample, build_archive, main
 
 LIST = "runtime/include/cria_symbols.txt"
-HEADERS = ("runtime/include/cria.h", "runtime/include/cria_chat.h", "runtime/include/cria_json.h")
+HEADERS = ("runtime/include/cria.h", "runtime/include/cria_chat.h", "runtime/include/cria_json.h",
+           "runtime/include/cria_calls.h")
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 DECLARATION = re.compile(r"\b(cria_\w+)\(")
 RESERVED = "_"  # of C++ (_Z) and of compilers that count or check something
@@ -45,6 +46,7 @@ def sample(name, reason, **changes):
         "api": "/* cria_open(memory) */\ntypedef int (*cria_hook)(void);\nconst char* cria_version(void);\n",
         "chat": "void cria_chat_stop(\n    int why);\n",
         "json": "\n",
+        "calls": "\n",
         "code": "const char* cria_version(void) { return 0; }\nstatic int own(void) { return 1; }\n"
                 "void cria_chat_stop(int why) { (void)why; (void)own(); }\n",
     } | changes

@@ -22,7 +22,7 @@ JSON = {"nlohmann"}
 COMMAND_LINE = {"CLI"}
 NETWORK = {"boost"}
 TESTING = {"gtest", "gmock", "benchmark"}
-API = {"cria.h", "cria_chat.h", "cria_json.h"}
+API = {"cria.h", "cria_calls.h", "cria_chat.h", "cria_json.h"}
 THIRD_PARTY = ZSTD | XNNPACK | THREADS | CPU | JSON | COMMAND_LINE | NETWORK | TESTING | API
 
 # Each folder of platforms/hosted: those it may include besides itself, all named before it, so that there is no circle;
@@ -51,6 +51,7 @@ RUNTIME = {
     "decode": (("base", "kernels", "text", "loading", "weights", "backends", "blocks"), set()),
     "chat": (("base", "decode"), set()),
     "json": (("base", "decode"), set()),
+    "calls": (("base", "json"), set()),
 }
 
 # The longest matching folder counts. "own" are prefixes of quoted includes; "system" is the full list of allowed
