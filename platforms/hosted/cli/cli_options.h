@@ -60,7 +60,8 @@ struct ChatOptions {
   bool exact_context = false;
   bool history = true;
   Thinking thinking = Thinking::kDim;
-  std::string date;  // that the template names; empty: its own
+  std::string date;          // that the template names; empty: its own
+  std::string prompt_cache;  // of the system text: a file; empty: none
 };
 
 struct TokenizeOptions {

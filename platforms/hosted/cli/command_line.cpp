@@ -134,6 +134,9 @@ void add_chat(CLI::App* app, ChatOptions* options) {
   add_date(app, &options->date);
   app->add_flag("--exact-context", options->exact_context,
                 "Read again what stays when the context is full");
+  app->add_option("--prompt-cache", options->prompt_cache,
+                  "Keep what reading the system text gave there")
+      ->type_name("FILE");
   add_named(app, "--thinking", kThinking, &options->thinking,
             "dim, hide or plain: text in <think> tags; default: dim");
   app->add_flag_callback(
