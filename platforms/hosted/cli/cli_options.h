@@ -104,6 +104,8 @@ struct ServeOptions {
   std::vector<std::string> origins;
   std::string alias;  // what the model is called; empty: its file's name
   bool metrics = false;
+  std::string prefix_cache;  // a folder; empty: none
+  uint32_t prefix_cache_megabytes = 4000;
 };
 
 using Command = std::variant<InfoOptions, VerifyOptions, RunOptions, ChatOptions, BenchOptions,

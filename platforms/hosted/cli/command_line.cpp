@@ -241,6 +241,7 @@ void add_eval(CLI::App* app, EvalOptions* options) {
 void add_serve(CLI::App* app, ServeOptions* options) {
   constexpr uint16_t kMostPort = 65535;
   constexpr uint32_t kMostWaiting = 4096;
+  constexpr uint32_t kMostMegabytes = 1000000000;
   add_common(app, &options->common);
   app->add_option("--host", options->host, "Address to listen on; 0.0.0.0: all of this machine")
       ->capture_default_str()
@@ -264,6 +265,15 @@ void add_serve(CLI::App* app, ServeOptions* options) {
   app->add_option("--alias", options->alias, "What the model is called; default: its file")
       ->type_name("NAME");
   app->add_flag("--metrics", options->metrics, "Counts for Prometheus at /metrics");
+  CLI::Option* const prefix_cache = app->add_option("--prefix-cache", options->prefix_cache,
+                                                    "Keep there what prompts have in common")
+                                        ->type_name("DIR");
+  app->add_option("--prefix-cache-size", options->prefix_cache_megabytes,
+                  "Megabytes that it may have there")
+      ->check(between(1U, kMostMegabytes))
+      ->capture_default_str()
+      ->type_name("MB")
+      ->needs(prefix_cache);
   app->footer(
       "Example: cria serve demo.cria --port 8081 &\n"
       "         curl localhost:8081/v1/chat/completions \\\n"

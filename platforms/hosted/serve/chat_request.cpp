@@ -1,4 +1,5 @@
 // The body of /v1/chat/completions.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -56,6 +57,24 @@ ChatMessage read_message(const Json& json, size_t index) {
   return {*known, text_of_content(*content, index)};
 }
 
+// Tokens of a conversation that come before the text of its first question, whatever this is.
+uint32_t lead_of(TextService* text, const std::vector<ChatMessage>& messages,
+                 const std::vector<uint32_t>& prompt) {
+  const auto question = std::find_if(messages.begin(), messages.end(),
+                                     [](const ChatMessage& m) { return m.role == CRIA_USER; });
+  if (question == messages.end()) return 0;
+  std::vector<ChatMessage> other(messages.begin(), question + 1);
+  other.back().text = question->text.starts_with('a') ? "b" : "a";
+  try {
+    const std::vector<uint32_t> tokens = text->encode_chat(other).tokens;
+    const auto differs =
+        std::mismatch(prompt.begin(), prompt.end(), tokens.begin(), tokens.end()).first;
+    return static_cast<uint32_t>(differs - prompt.begin());
+  } catch (const ApiError&) {  // the template refuses it
+    return 0;
+  }
+}
+
 }  // namespace
 
 std::vector<ChatMessage> chat_messages(const Json& request) {
@@ -83,6 +102,9 @@ AnswerOrder chat_order(const OrderContext& context, const Json& request, const s
   Encoded prompt = context.text->encode_chat(messages);
   check_prompt(context, prompt);
   answer.prompt = std::move(prompt.tokens);
+  if (context.engine->keeps_prefixes()) {
+    answer.n_lead = lead_of(context.text, messages, answer.prompt);
+  }
   order.add_prompt(std::move(answer));
   check_answer_size(context, order);
   return order;
