@@ -44,6 +44,10 @@ const char* cria_backend_name(const cria_model* model) {
   return model != nullptr ? model->backend->name : "";
 }
 
+uint64_t cria_fingerprint(const cria_model* model) {
+  return model != nullptr ? model->index.fingerprint : 0;
+}
+
 const char* cria_isa_name(const cria_model* model) {
   return model != nullptr ? model->kernels.isa : "";
 }

@@ -97,10 +97,18 @@ size_t state_bytes(const cria_session& s, uint32_t position, bool has_logits) {
   return n_bytes;
 }
 
-Status save(const cria_session& s, uint8_t* out, size_t n_bytes) {
-  if (n_bytes < state_bytes(s, s.position, s.has_logits)) return Status::kBufferTooSmall;
+// Whether a state of the first positions of a session has its newest logits.
+bool keeps_logits(const cria_session& s, uint32_t position) {
+  return s.has_logits && position == s.position;
+}
+
+Status save(const cria_session& s, uint32_t position, uint8_t* out, size_t n_bytes) {
+  if (position > s.position) return Status::kInvalidArgument;
+  if (!can_follow(s, position)) return Status::kForgotten;
+  const bool has_logits = keeps_logits(s, position);
+  if (n_bytes < state_bytes(s, position, has_logits)) return Status::kBufferTooSmall;
   uint8_t* p = out + sizeof(StateHeader);
-  visit_pieces(s, s.position, s.has_logits, [&](Piece, const void* piece, size_t bytes) {
+  visit_pieces(s, position, has_logits, [&](Piece, const void* piece, size_t bytes) {
     std::memcpy(p, piece, bytes);
     p += bytes;
   });
@@ -109,8 +117,8 @@ Status save(const cria_session& s, uint8_t* out, size_t n_bytes) {
   header.fingerprint = s.model->index.fingerprint;
   header.random_state = s.random.state;
   header.kv_format = static_cast<uint32_t>(s.kv_format);
-  header.position = s.position;
-  header.has_logits = s.has_logits ? 1 : 0;
+  header.position = position;
+  header.has_logits = has_logits ? 1 : 0;
   header.long_rope = long_rope(s);
   header.checksum = xxh64(out + sizeof header, static_cast<size_t>(p - out) - sizeof header);
   std::memcpy(out, &header, sizeof header);
@@ -196,13 +204,23 @@ uint32_t positions_of_state(const uint8_t* state, size_t n_bytes) {
 extern "C" {
 
 size_t cria_state_size(const cria_session* session) {
-  if (session == nullptr) return 0;
-  return cria::state_bytes(*session, session->position, session->has_logits);
+  return cria_state_prefix_size(session, cria_position(session));
 }
 
 cria_status cria_state_save(const cria_session* session, void* destination, size_t n_bytes) {
+  return cria_state_prefix_save(session, cria_position(session), destination, n_bytes);
+}
+
+size_t cria_state_prefix_size(const cria_session* session, uint32_t n_positions) {
+  if (session == nullptr || n_positions > session->position) return 0;
+  return cria::state_bytes(*session, n_positions, cria::keeps_logits(*session, n_positions));
+}
+
+cria_status cria_state_prefix_save(const cria_session* session, uint32_t n_positions,
+                                   void* destination, size_t n_bytes) {
   if (session == nullptr || destination == nullptr) return CRIA_INVALID_ARGUMENT;
-  return cria::to_public(cria::save(*session, static_cast<uint8_t*>(destination), n_bytes));
+  return cria::to_public(
+      cria::save(*session, n_positions, static_cast<uint8_t*>(destination), n_bytes));
 }
 
 cria_status cria_state_load(cria_session* session, const void* state, size_t n_bytes) {

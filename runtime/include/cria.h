@@ -389,6 +389,8 @@ size_t cria_workspace_bytes(const cria_workspace* workspace);
 /* "exact" or "xnnpack", and the ISA of its kernels ("scalar", ...). */
 const char* cria_backend_name(const cria_model* model);
 const char* cria_isa_name(const cria_model* model);
+/* A number that differs for every different model file; states of one are no states of another. */
+uint64_t cria_fingerprint(const cria_model* model);
 /* Tokens of the vocabulary of the model that was loaded. Size buffers by it, not by what an earlier
  * cria_inspect said: the file may have become another in between. */
 uint32_t cria_vocab_size(const cria_model* model);
@@ -578,6 +580,12 @@ cria_status cria_drop(cria_workspace* workspace, cria_session* session, uint32_t
 size_t cria_state_size(const cria_session* session);
 cria_status cria_state_save(const cria_session* session, void* destination, size_t n_bytes);
 cria_status cria_state_load(cria_session* session, const void* state, size_t n_bytes);
+/* The same of the first n_positions alone, which leaves the session as it is: a state as after
+ * reading those tokens, without logits unless they are all. Size is 0 where the session has fewer
+ * positions. Errors: CRIA_FORGOTTEN as by cria_reset. */
+size_t cria_state_prefix_size(const cria_session* session, uint32_t n_positions);
+cria_status cria_state_prefix_save(const cria_session* session, uint32_t n_positions,
+                                   void* destination, size_t n_bytes);
 /* The tokens of the context, [cria_position], owned by the session; the next call that changes it
  * overwrites them. Null when session is. */
 const uint32_t* cria_tokens(const cria_session* session);

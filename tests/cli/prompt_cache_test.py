@@ -12,7 +12,7 @@ import cria_cli as cli
 
 PROMPT = "Once upon a time there was a brave fox who lived in a forest."
 LONGER = PROMPT + " One day the fox"
-HEADER_BYTES = 64
+HEADER_BYTES = 128
 STATE_HEADER_BYTES = 48
 
 
@@ -117,22 +117,27 @@ class PromptCache(unittest.TestCase):
     def test_a_damaged_cache_is_told_and_written_anew(self):
         self.run_cached(PROMPT)
         good = self.path.read_bytes()
-        places = [*range(8, HEADER_BYTES + STATE_HEADER_BYTES), *range(HEADER_BYTES + STATE_HEADER_BYTES, len(good), len(good) // 7)]
+        n_tokens = struct.unpack("<Q", good[120:HEADER_BYTES])[0]
+        state = HEADER_BYTES + 4 * n_tokens
+        places = [*range(8, state + STATE_HEADER_BYTES), *range(state + STATE_HEADER_BYTES, len(good), len(good) // 7)]
         for place in places[::5]:
             self.path.write_bytes(good[:place] + bytes([good[place] ^ 0x40]) + good[place + 1:])
             result, _, cached = self.run_cached(PROMPT)
             if "warning" not in result.err:  # the random numbers, which are not the cache's
-                self.assertTrue(HEADER_BYTES + 24 <= place < HEADER_BYTES + 32, place)
+                self.assertTrue(state + 24 <= place < state + 32, place)
                 continue
             self.assertEqual(cached, 0)
-            self.assertEqual(self.path.read_bytes()[HEADER_BYTES + 32:], good[HEADER_BYTES + 32:])
-        for size in (8, 63, 64, 65, 111, 112, len(good) - 1):
+            self.assertEqual(self.path.read_bytes()[state + 32:], good[state + 32:])
+        for size in (8, 127, 128, 129, state, state + 47, state + 48, len(good) - 1):
             self.path.write_bytes(good[:size])
             self.assert_written_anew()
         self.path.write_bytes(good + b"x")
         self.assert_written_anew()
-        header = struct.pack("<QQQQIIII", *struct.unpack("<QQQQ", good[64:96]), 0, 0xffffffff, 1, 0)
-        self.path.write_bytes(good[:64] + header + good[112:])
+        for n_state, n in ((0, n_tokens), (len(good) - state, 0), (1 << 63, n_tokens), (len(good) - state, 1 << 62)):
+            self.path.write_bytes(good[:112] + struct.pack("<QQ", n_state, n) + good[HEADER_BYTES:])
+            self.assert_written_anew()
+        header = struct.pack("<QQQQIIII", *struct.unpack("<QQQQ", good[state:state + 32]), 0, 0xffffffff, 1, 0)
+        self.path.write_bytes(good[:state] + header + good[state + 48:])
         self.assert_written_anew()
 
     def test_a_file_that_is_no_cache_is_not_written_over(self):
@@ -185,6 +190,32 @@ class PromptCache(unittest.TestCase):
             file.truncate(1 << 40)  # to read it would take longer than PATIENCE_S
         self.assert_written_anew("longer than")
         self.assertLess(self.path.stat().st_size, 1 << 30)
+
+    def chat(self, *options, system="You know many stories. " * 12):
+        return cli.cria("chat", cli.model(), "--system", system, "--seed", "5", "-n", "12", *options, stdin="who are you\ntell me more\n")
+
+    def test_a_chat_keeps_its_system_text(self):
+        cache = ("--prompt-cache", self.path)
+        wanted = self.chat().raw
+        for _ in range(2):
+            result = self.chat(*cache)
+            self.assertEqual((result.raw, result.err), (wanted, ""))
+            written = self.path.stat().st_mtime_ns
+        n_tokens = struct.unpack("<Q", self.path.read_bytes()[120:HEADER_BYTES])[0]
+        self.assertGreater(n_tokens, 60)
+        self.chat(*cache)
+        self.assertEqual(self.path.stat().st_mtime_ns, written)
+        # Another system text has the same bytes as without, and takes the file.
+        other = "You are a fox. " * 12
+        self.assertEqual(self.chat(*cache, system=other).raw, self.chat(system=other).raw)
+        self.assertNotEqual(self.path.stat().st_mtime_ns, written)
+        # A changed state is told, not used and written anew.
+        good = self.path.read_bytes()
+        self.path.write_bytes(good[:-9] + bytes([good[-9] ^ 1]) + good[-8:])
+        result = self.chat(*cache, system=other)
+        self.assertRegex(result.err, r"\Acria: warning: [^\n]*written anew\n\Z")
+        self.assertEqual(result.raw, self.chat(system=other).raw)
+        self.assertEqual(self.path.read_bytes()[HEADER_BYTES:HEADER_BYTES + 4 * 60], good[HEADER_BYTES:HEADER_BYTES + 4 * 60])
 
 
 if __name__ == "__main__":

@@ -33,10 +33,11 @@ HOSTED = {
     "session": (("base", "machine"), API),
     "eval": (("base", "session"), API),
     "bench": (("base", "session"), API),
-    "engine": (("base", "session", "eval"), API),
-    "serve": (("base", "session", "engine"), API | JSON | NETWORK),
+    "prefixes": (("base", "session"), API),
+    "engine": (("base", "session", "eval", "prefixes"), API),
+    "serve": (("base", "session", "prefixes", "engine"), API | JSON | NETWORK),
     "library": (("base", "session"), API),
-    "cli": (("base", "machine", "session", "eval", "bench", "engine", "serve"), API | JSON | COMMAND_LINE),
+    "cli": (("base", "machine", "session", "eval", "bench", "prefixes", "engine", "serve"), API | JSON | COMMAND_LINE),
 }
 
 # The same of runtime; quant and the public headers are below all of them.

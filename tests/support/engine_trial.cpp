@@ -12,6 +12,13 @@
 namespace cria::test {
 namespace {
 
+hosted::EngineOptions with_prefixes(hosted::EngineOptions options, hosted::PrefixStore* prefixes) {
+  options.prefixes = prefixes;
+  return options;
+}
+
+}  // namespace
+
 hosted::CommonOptions options_of(const std::string& path, const EngineWish& wish) {
   hosted::CommonOptions options;
   options.model_path = path;
@@ -19,10 +26,9 @@ hosted::CommonOptions options_of(const std::string& path, const EngineWish& wish
   options.context = wish.context;
   options.prefill_chunk = wish.prefill_chunk;
   options.backend = CRIA_BACKEND_EXACT;
+  options.kv_format = wish.kv_format;
   return options;
 }
-
-}  // namespace
 
 std::string written(const std::string& name, const Bytes& bytes) {
   const std::filesystem::path path = temporary_folder() / name;
@@ -163,7 +169,13 @@ bool Hearer::has_ended() {
 
 EngineTrial::EngineTrial(const std::string& path, const EngineWish& wish)
     : model_(options_of(path, wish), {.n_sessions = wish.n_sessions}),
-      engine_(model_, wish.options) {}
+      prefixes_(wish.prefix_folder.empty() ? nullptr
+                                           : std::make_unique<hosted::PrefixStore>(
+                                                 model_, wish.prefix_folder, wish.prefix_bytes,
+                                                 [log = wish.options.log](const std::string& line) {
+                                                   if (log != nullptr) log(line);
+                                                 })),
+      engine_(model_, with_prefixes(wish.options, prefixes_.get())) {}
 
 std::shared_ptr<Hearer> EngineTrial::begin(const hosted::AnswerRequest& request, uint64_t* id) {
   auto hearer = std::make_shared<Hearer>(request.n_choices);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "platforms/hosted/engine/engine.h"
+#include "platforms/hosted/prefixes/prefix_store.h"
 #include "tests/support/model_files.h"
 
 namespace cria::test {
@@ -80,7 +81,13 @@ struct EngineWish {
   uint32_t context = 0;
   uint32_t prefill_chunk = 0;
   hosted::EngineOptions options = {};
+  cria_kv_format kv_format = CRIA_KV_INT8;
+  std::string prefix_folder = {};  // empty: none are kept
+  uint64_t prefix_bytes = 1000000000;
 };
+
+// Its options for a model.
+[[nodiscard]] hosted::CommonOptions options_of(const std::string& path, const EngineWish& wish);
 
 class EngineTrial {
  public:
@@ -88,6 +95,7 @@ class EngineTrial {
 
   [[nodiscard]] const hosted::ModelSession& model() const { return model_; }
   [[nodiscard]] hosted::Engine& engine() { return engine_; }
+  [[nodiscard]] const hosted::PrefixStore& prefixes() const { return *prefixes_; }
 
   // Submits, which must be taken.
   std::shared_ptr<Hearer> begin(const hosted::AnswerRequest& request, uint64_t* id);
@@ -98,6 +106,7 @@ class EngineTrial {
 
  private:
   hosted::ModelSession model_;
+  std::unique_ptr<hosted::PrefixStore> prefixes_;
   hosted::Engine engine_;
 };
 

@@ -378,6 +378,7 @@ TEST(Api, ANullObjectIsAnsweredByEveryFunction) {
   EXPECT_EQ(cria_workspace_bytes(nullptr), 0u);
   EXPECT_STREQ(cria_backend_name(nullptr), "");
   EXPECT_STREQ(cria_isa_name(nullptr), "");
+  EXPECT_EQ(cria_fingerprint(nullptr), 0u);
   EXPECT_EQ(cria_vocab_size(nullptr), 0u);
   EXPECT_EQ(cria_encode(nullptr, "a", 1, 0, &token, 1, &n), CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(cria_decode_token(nullptr, &state, 1, text, sizeof text, &n), CRIA_INVALID_ARGUMENT);
@@ -401,6 +402,7 @@ TEST(Api, ANullObjectIsAnsweredByEveryFunction) {
   EXPECT_EQ(cria_tokens(nullptr), nullptr);
   EXPECT_EQ(cria_reset(nullptr, 0), CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(cria_state_size(nullptr), 0u);
+  EXPECT_EQ(cria_state_prefix_size(nullptr, 0), 0u);
   EXPECT_EQ(cria_state_save(nullptr, text, sizeof text), CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(cria_state_load(nullptr, text, sizeof text), CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(cria_inspect(nullptr, nullptr), CRIA_INVALID_ARGUMENT);

@@ -161,6 +161,34 @@ TEST_P(SessionMoves, APrefixThatIsCopiedIsOneThatWasRead) {
   }
 }
 
+TEST_P(SessionMoves, APrefixThatIsSavedIsOneThatWasRead) {
+  const MemorySource source = model_of(GetParam().kind, 2, 0);
+  TestSessions sessions(source, config(), 3);
+  const std::vector<uint32_t> tokens = some_tokens(90, 1);
+  read(&sessions, 0, tokens, 0, 80);
+  cria_session* const s = sessions.session(0);
+  const std::vector<uint8_t> before = test::state_of(s);
+  for (const uint32_t n : {0u, 1u, 7u, 63u, 64u, 80u}) {
+    std::vector<uint8_t> state(cria_state_prefix_size(s, n));
+    EXPECT_EQ(cria_state_prefix_save(s, n, state.data(), state.size() - 1), CRIA_BUFFER_TOO_SMALL);
+    ASSERT_EQ(cria_state_prefix_save(s, n, state.data(), state.size()), CRIA_OK);
+    EXPECT_TRUE(test::state_of(s) == before);
+    for (size_t i = 1; i < 3; ++i) ASSERT_EQ(cria_reset(sessions.session(i), 0), CRIA_OK);
+    read(&sessions, 1, some_tokens(90, 9), 0, 90);  // something to forget
+    ASSERT_EQ(cria_state_load(sessions.session(1), state.data(), state.size()), CRIA_OK) << n;
+    EXPECT_EQ(cria_position(sessions.session(1)), n);
+    EXPECT_EQ(cria_logits(sessions.session(1)) != nullptr, n == 80);
+    read(&sessions, 1, tokens, n, 90);
+    read(&sessions, 2, tokens, 0, 90);
+    EXPECT_TRUE(test::state_of(sessions.session(1)) == test::state_of(sessions.session(2))) << n;
+  }
+  std::vector<uint8_t> state(before.size());
+  EXPECT_EQ(cria_state_prefix_size(s, 81), 0u);
+  EXPECT_EQ(cria_state_prefix_save(s, 81, state.data(), state.size()), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_state_prefix_save(nullptr, 0, state.data(), state.size()), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(cria_state_prefix_save(s, 1, nullptr, 0), CRIA_INVALID_ARGUMENT);
+}
+
 // As cria.h says: whoever masks them and copies or saves the session then copies the mask.
 TEST_P(SessionMoves, LogitsAreCopiedAndSavedAsTheyAre) {
   const MemorySource source = model_of(GetParam().kind, 2, 0);
@@ -295,10 +323,15 @@ TEST_P(SessionMoves, ARingThatHasGoneRoundSaysWhatItForgot) {
   // It holds positions 72 on; a token at 134 attends from 71 on.
   EXPECT_EQ(cria_reset(s, 134), CRIA_FORGOTTEN);
   EXPECT_EQ(cria_copy_prefix(sessions.session(1), s, 134), CRIA_FORGOTTEN);
+  std::vector<uint8_t> state(test::state_of(s).size());
+  EXPECT_EQ(cria_state_prefix_save(s, 134, state.data(), state.size()), CRIA_FORGOTTEN);
   // Position 100 is kept and would have to stay where it is.
   EXPECT_EQ(cria_drop(sessions.workspace(), s, 101, 10), CRIA_FORGOTTEN);
   EXPECT_EQ(cria_position(s), 200u);
   ASSERT_EQ(cria_copy_prefix(sessions.session(1), s, 135), CRIA_OK);
+  state.resize(cria_state_prefix_size(s, 135));
+  ASSERT_EQ(cria_state_prefix_save(s, 135, state.data(), state.size()), CRIA_OK);
+  EXPECT_TRUE(state == test::state_of(sessions.session(1)));
   read(&sessions, 1, tokens, 135, 250);
   read(&sessions, 2, tokens, 0, 250);
   EXPECT_TRUE(test::state_of(sessions.session(1)) == test::state_of(sessions.session(2)));

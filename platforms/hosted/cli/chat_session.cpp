@@ -174,6 +174,19 @@ void ChatSession::begin(const std::string& system) {
   model_.check(status);
 }
 
+std::vector<uint32_t> ChatSession::lead() const {
+  const std::string text = system();
+  const cria_message message = {CRIA_SYSTEM, text.data(), text.size()};
+  std::vector<uint32_t> tokens(cria_context(model_.session()));
+  size_t n_tokens = 0;
+  const cria_status status =
+      text.empty() ? CRIA_OK
+                   : cria_encode_chat(model_.workspace(), &message, 1, 0, CRIA_TURN_LATER,
+                                      tokens.data(), tokens.size(), &n_tokens);
+  tokens.resize(status == CRIA_OK ? n_tokens : 0);
+  return tokens;
+}
+
 std::string ChatSession::system() const {
   const cria_message first = cria_chat_message(chat_, 0);
   return first.role == CRIA_SYSTEM && first.text != nullptr ? std::string(first.text, first.n_bytes)

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <cria_chat.h>
 #include "platforms/hosted/cli/cli_options.h"
@@ -40,6 +41,8 @@ class ChatSession {
   void begin(const std::string& system);
   // What the model is told before the conversation; empty: nothing.
   std::string system() const;
+  // Tokens that stand before any first question.
+  std::vector<uint32_t> lead() const;
   size_t n_messages() const { return cria_chat_n_messages(chat_); }
 
   // Reads ahead a part of what comes before any next message, until something can be read from

@@ -60,7 +60,8 @@ struct ChatOptions {
   bool exact_context = false;
   bool history = true;
   Thinking thinking = Thinking::kDim;
-  std::string date;  // that the template names; empty: its own
+  std::string date;          // that the template names; empty: its own
+  std::string prompt_cache;  // of the system text: a file; empty: none
 };
 
 struct TokenizeOptions {
@@ -103,6 +104,8 @@ struct ServeOptions {
   std::vector<std::string> origins;
   std::string alias;  // what the model is called; empty: its file's name
   bool metrics = false;
+  std::string prefix_cache;  // a folder; empty: none
+  uint32_t prefix_cache_megabytes = 4000;
 };
 
 using Command = std::variant<InfoOptions, VerifyOptions, RunOptions, ChatOptions, BenchOptions,

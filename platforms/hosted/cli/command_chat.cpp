@@ -11,6 +11,7 @@
 #include "platforms/hosted/cli/commands.h"
 #include "platforms/hosted/cli/generation.h"
 #include "platforms/hosted/cli/message_reader.h"
+#include "platforms/hosted/cli/prompt_cache.h"
 #include "platforms/hosted/cli/sampling_table.h"
 #include "platforms/hosted/cli/text_stream.h"
 #include "platforms/hosted/session/interrupt.h"
@@ -36,17 +37,19 @@ class ChatProgram {
  public:
   ChatProgram(const ChatOptions& options, const ModelSession& model)
       : model_(model),
+        cache_(model, options.prompt_cache, Follows::kMore),
         chat_(model, options.exact_context),
         sampling_(options.sampling),
         thinking_(options.thinking),
         is_interactive_(is_terminal(STDIN_FILENO)),
         messages_(STDIN_FILENO, is_interactive_,
                   options.history ? HistoryUse::kKept : HistoryUse::kNever) {
-    reseed();
+    chat_.begin(options.system);
+    if (cache_.is_there()) cache_.restore(chat_.lead());
+    reseed();  // after restore, which brings the random state of a cache
     if (options.common.verbose && !sampling_.greedy) {
       print_notice(text_of("seed %llu", static_cast<unsigned long long>(*sampling_.seed)));
     }
-    chat_.begin(options.system);
   }
 
   ExitCode run();
@@ -85,6 +88,7 @@ class ChatProgram {
   Next leave(const std::string&) { return Next::kLeave; }
 
   const ModelSession& model_;
+  PromptCache cache_;
   ChatSession chat_;
   SamplingOptions sampling_;
   const Thinking thinking_;
@@ -185,6 +189,7 @@ ChatProgram::Next ChatProgram::show(const ChatAnswer& answer) {
   if (last_.is_empty) out_.put("\n");  // is a line too
   out_.end_line();
   report(last_);
+  if (cache_.is_there()) cache_.keep(chat_.lead());
   if (out_.closed()) return Next::kLeave;
   if (last_.result.end == CRIA_CHAT_STOPPED && !is_interactive_) {
     exit_code_ = ExitCode::kInterrupted;

@@ -134,6 +134,9 @@ void add_chat(CLI::App* app, ChatOptions* options) {
   add_date(app, &options->date);
   app->add_flag("--exact-context", options->exact_context,
                 "Read again what stays when the context is full");
+  app->add_option("--prompt-cache", options->prompt_cache,
+                  "Keep what reading the system text gave there")
+      ->type_name("FILE");
   add_named(app, "--thinking", kThinking, &options->thinking,
             "dim, hide or plain: text in <think> tags; default: dim");
   app->add_flag_callback(
@@ -238,6 +241,7 @@ void add_eval(CLI::App* app, EvalOptions* options) {
 void add_serve(CLI::App* app, ServeOptions* options) {
   constexpr uint16_t kMostPort = 65535;
   constexpr uint32_t kMostWaiting = 4096;
+  constexpr uint32_t kMostMegabytes = 1000000000;
   add_common(app, &options->common);
   app->add_option("--host", options->host, "Address to listen on; 0.0.0.0: all of this machine")
       ->capture_default_str()
@@ -261,6 +265,15 @@ void add_serve(CLI::App* app, ServeOptions* options) {
   app->add_option("--alias", options->alias, "What the model is called; default: its file")
       ->type_name("NAME");
   app->add_flag("--metrics", options->metrics, "Counts for Prometheus at /metrics");
+  CLI::Option* const prefix_cache = app->add_option("--prefix-cache", options->prefix_cache,
+                                                    "Keep there what prompts have in common")
+                                        ->type_name("DIR");
+  app->add_option("--prefix-cache-size", options->prefix_cache_megabytes,
+                  "Megabytes that it may have there")
+      ->check(between(1U, kMostMegabytes))
+      ->capture_default_str()
+      ->type_name("MB")
+      ->needs(prefix_cache);
   app->footer(
       "Example: cria serve demo.cria --port 8081 &\n"
       "         curl localhost:8081/v1/chat/completions \\\n"

@@ -119,7 +119,7 @@ ExitCode run_command(const RunOptions& options) {
     guide.emplace(model, options.json_schema ? &schema : nullptr,
                   options.json_schema ? schema_name(*options.json_schema) : "--json");
   }
-  PromptCache cache(model, options.prompt_cache);
+  PromptCache cache(model, options.prompt_cache, Follows::kNothing);
   const size_t n_cached = cache.restore(tokens);
   const uint64_t seed = seed_of(options.sampling);
   cria_seed(model.session(), seed);  // behind restore, which brings the random state of a cache
@@ -151,7 +151,7 @@ ExitCode run_command(const RunOptions& options) {
   const bool is_read = n_cached + prefilled.n_fed == tokens.size();
   if (echoes_later) echo();
   if (is_read) {
-    cache.keep();
+    cache.keep(tokens);
     made = generate(model, sampling_of(options.sampling), limits, sink);
   }
   if (options.prompt) text_sink.finish();

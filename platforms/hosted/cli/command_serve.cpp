@@ -56,6 +56,8 @@ std::vector<std::string> read_keys(const std::string& path) {
   return keys_of(read_regular_file(path, kMostBytes, "give a file with one key a line"), path);
 }
 
+constexpr uint64_t kBytesOfMegabyte = 1000000;
+
 }  // namespace
 
 ExitCode run_command(const ServeOptions& options) {
@@ -76,6 +78,8 @@ ExitCode run_command(const ServeOptions& options) {
                    .chat_template = chat_template_of(options.common),
                    .origins = options.origins,
                    .keys = read_keys(options.api_key_file),
+                   .prefix_folder = options.prefix_cache,
+                   .prefix_bytes = options.prefix_cache_megabytes * kBytesOfMegabyte,
                    .usual = sampling_of(SamplingOptions()),
                },
                &tell, &log_line);

@@ -5,32 +5,39 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "platforms/hosted/session/model_session.h"
 
 namespace cria::hosted {
 
-// 64 bytes, "criaprm1" and what decides the bits besides the state (kernels and version, zeros
-// behind it), then the state of cria_state_save. A cache of something else, or damaged, is told and
-// written anew; a file that is none is refused, so that nothing else is written over.
+// What is read after the prompt: nothing, so that its logits are needed, or more in any case.
+enum class Follows { kNothing, kMore };
+
+// A file of one prefix (platforms/hosted/prefixes/prefix_file.h), the prompt. A cache of something
+// else, or damaged, is told and written anew; a file that is none is refused, so that nothing else
+// is written over.
 class PromptCache {
  public:
   // An empty path: there is no cache. Throws ProgramError where path names what cannot be one.
-  PromptCache(const ModelSession& model, const std::string& path);
+  PromptCache(const ModelSession& model, const std::string& path, Follows follows);
 
+  [[nodiscard]] bool is_there() const { return !path_.empty(); }
   // Makes the empty session begin as tokens do; gives how many of them it then holds, all of them
-  // only together with their logits. No other bits than reading them gives.
+  // only together with what follows needs. No other bits than reading them gives.
   size_t restore(std::span<const uint32_t> tokens);
-  // Keeps the session, which holds the prompt, unless the file has it already. What fails is told.
-  void keep() const;
+  // Keeps the prompt, with which the session begins, unless the file has it already. What fails is
+  // told.
+  void keep(std::span<const uint32_t> tokens);
 
  private:
   size_t reusable(std::span<const uint32_t> tokens) const;
 
   const ModelSession& model_;
-  std::string path_;
-  std::string saved_;  // the state in the file; empty: none that serves
-  bool is_current_ = false;
+  const std::string path_;
+  const Follows follows_;
+  std::string saved_;              // the file; empty: none that serves
+  std::vector<uint32_t> in_file_;  // tokens that need not be kept again
 };
 
 }  // namespace cria::hosted

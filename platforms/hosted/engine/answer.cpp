@@ -39,6 +39,16 @@ std::optional<Ending> Answer::prepare() {
   return status == CRIA_OK ? std::nullopt : failed(status);
 }
 
+SessionStatus Answer::status() const {
+  SessionStatus status = {};
+  status.n_used = n_used();
+  status.request = request_->id;
+  status.n_prompt = static_cast<uint32_t>(request_->wish.prompt.size());
+  status.n_read = n_read();
+  status.n_drawn = n_drawn_;
+  return status;
+}
+
 void Answer::begin(const PromptStart& start) {
   has_begun_ = true;
   n_cached_ = start.n_cached;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <cria.h>
@@ -44,11 +45,20 @@ class Answer {
   [[nodiscard]] uint32_t n_used() const { return cria_position(state_); }
   [[nodiscard]] uint32_t n_drawn() const { return n_drawn_; }
 
+  // For those who ask how far it is.
+  [[nodiscard]] SessionStatus status() const;
+
   // Reading the prompt: it has begun, how many tokens are left, and that some were read.
   [[nodiscard]] bool has_begun() const { return has_begun_; }
   void begin(const PromptStart& start);
   [[nodiscard]] size_t n_unread() const { return request_->wish.prompt.size() - n_read_; }
   [[nodiscard]] bool is_reading() const { return n_unread() != 0; }
+  [[nodiscard]] uint32_t n_read() const { return static_cast<uint32_t>(n_read_); }
+
+  // So many tokens of the prompt are to be kept on the disk once they are read; 0: none.
+  void set_kept(uint32_t n_tokens) { n_kept_ = n_tokens; }
+  // Of them, when they are read; once.
+  uint32_t take_kept() { return n_kept_ <= n_read_ ? std::exchange(n_kept_, 0) : 0; }
 
   // What a step is to append: as many tokens of the prompt, or the token that was drawn last.
   cria_turn turn(size_t n_prompt_tokens);
@@ -88,6 +98,7 @@ class Answer {
   bool has_begun_ = false;
   size_t n_read_ = 0;  // of the prompt, cached tokens among them
   uint32_t n_cached_ = 0;
+  uint32_t n_kept_ = 0;
   uint32_t n_drawn_ = 0;
   uint32_t drawn_ = 0;  // the newest token
 };

@@ -16,6 +16,7 @@ class Engine::Impl {
   Impl(const ModelSession& model, const EngineOptions& options)
       : schemas_(model, options.max_schema_bytes),
         queue_(options.max_waiting, model.sessions().size()),
+        keeps_prefixes_(options.prefixes != nullptr),
         board_(model.sessions().size(), cria_context(model.session())),
         loop_(model, options, &queue_, &board_),
         thread_([this] { loop_.run(); }) {}
@@ -31,6 +32,7 @@ class Engine::Impl {
 
   const JsonSchemas schemas_;
   RequestQueue queue_;
+  const bool keeps_prefixes_;
   StatusBoard board_;
 
  private:
@@ -54,6 +56,8 @@ SubmitResult Engine::submit(AnswerRequest request, std::shared_ptr<AnswerListene
 void Engine::cancel(uint64_t id) { impl_->queue_.cancel(id); }
 
 SubmitResult Engine::has_room(size_t n_requests) { return impl_->queue_.has_room(n_requests); }
+
+bool Engine::keeps_prefixes() const { return impl_->keeps_prefixes_; }
 
 const JsonSchemas& Engine::schemas() const { return impl_->schemas_; }
 

@@ -20,9 +20,13 @@
 
 namespace cria::hosted {
 
+class PrefixStore;
+
 // What may be large is shared: by the prompts of one request, and by their choices.
 struct AnswerRequest {
-  std::vector<uint32_t> prompt;        // at least one token, fewer than the context has positions
+  std::vector<uint32_t> prompt;  // at least one token, fewer than the context has positions
+  // Of the prompt, before its first question: what other prompts may begin with too; 0: unknown.
+  uint32_t n_lead = 0;
   std::optional<uint32_t> max_tokens;  // of each choice; 0: the prompt is read and that is all
   cria_sampling sampling = {};         // its biases are those below
   std::shared_ptr<const std::vector<cria_logit_bias>> biases;  // null: none
@@ -89,6 +93,11 @@ struct AnswerSummary {
   uint32_t session;
 };
 
+struct ReadingProgress {
+  uint32_t n_read;  // tokens, cached ones among them
+  uint32_t n_prompt;
+};
+
 // Is called on the engine's thread and must not block. What it throws ends the choice:
 // std::bad_alloc as kNoMemory, anything else as kFailed. on_end throws nothing at all, so what it
 // needs is made before the request is submitted. It may call all of Engine but stop. A choice that
@@ -96,6 +105,8 @@ struct AnswerSummary {
 class AnswerListener {
  public:
   virtual ~AnswerListener() = default;
+  // A part of the prompt was read, and some of it is left. Once for all choices.
+  virtual void on_reading(const ReadingProgress& /*progress*/) {}
   virtual void on_piece(const AnswerPiece& piece) = 0;
   virtual void on_end(const AnswerSummary& summary) noexcept = 0;
 };
@@ -107,7 +118,9 @@ struct SessionStatus {
   uint32_t n_context;  // positions
   uint32_t n_used;     // of them
   uint64_t request;    // id of the newest request; 0: none so far
-  uint32_t n_drawn;    // of it
+  uint32_t n_prompt;   // tokens of its prompt,
+  uint32_t n_read;     // of them held already or read
+  uint32_t n_drawn;    // tokens of its answer
 };
 
 // Counts since the engine was made; times in seconds.
@@ -121,6 +134,7 @@ struct EngineCounts {
 struct EngineOptions {
   uint32_t max_waiting = 16;           // requests without a session
   size_t max_schema_bytes = 2u << 20;  // memory of a compiled schema
+  PrefixStore* prefixes = nullptr;     // on the disk; outlives the engine. Null: none are kept
   // Is told one line for people about what happens to a request; may be called on any thread.
   void (*log)(const std::string& line) = nullptr;
 };
@@ -147,6 +161,9 @@ class Engine {
   // Ends a request, also one that waits: its listener hears kCancelled for the choices that have
   // not ended, within one layer's time. Nothing happens for an id that has ended.
   void cancel(uint64_t id);
+
+  // Whether n_lead of a request is of use.
+  [[nodiscard]] bool keeps_prefixes() const;
 
   // For schemas of requests, on any thread.
   [[nodiscard]] const JsonSchemas& schemas() const;

@@ -43,6 +43,7 @@ std::string line_about(const Answer& answer, const PromptStart& start) {
   std::string line = text_of("request %llu: session %u, %zu tokens, %u held",
                              static_cast<unsigned long long>(answer.request().id), answer.session(),
                              n_prompt, start.n_cached);
+  if (start.is_from_disk) line += " (by the disk)";
   if (start.copied_from) line += text_of(" (by session %u)", *start.copied_from);
   if (start.n_common < std::min<size_t>(start.n_held, n_prompt)) {
     line += text_of("; token %u is the first that differs from the %u of session %u",
@@ -68,6 +69,10 @@ EngineLoop::EngineLoop(const ModelSession& model, const EngineOptions& options, 
   in_step_.reserve(n_sessions);
   after_step_.reserve(n_sessions);
   later_.reserve(n_sessions);  // one for each first choice; none gets a session while others wait
+  if (options.prefixes != nullptr) {
+    prefixes_.emplace(options.prefixes, reuse_step(model), options.log,
+                      [queue] { queue->notify(); });
+  }
   model_.watch_steps(this);
 }
 
@@ -178,8 +183,8 @@ void EngineLoop::start(const std::shared_ptr<Request>& request, uint32_t choice)
     return end_without_session(request.get(), choice, choice == 0 ? request->wish.n_choices : 1,
                                *ending);
   }
-  board_->note_session(session, request->id, cria_position(state), 0);
   Answer* const answer = answers_.emplace_back(std::move(made)).get();
+  note_status(*answer);
   if (ending) finish(answer, *ending);
 }
 
@@ -206,12 +211,33 @@ bool EngineLoop::should_wait(const Answer& answer) {
   return false;
 }
 
-void EngineLoop::begin_reading(Answer* answer) {
-  const std::vector<uint32_t>& prompt = answer->request().wish.prompt;
-  const PromptStart start = pool_.begin(answer->session(), prompt);
+bool EngineLoop::begin_reading(Answer* answer) {
+  const AnswerRequest& wish = answer->request().wish;
+  const std::vector<uint32_t>& prompt = wish.prompt;
+  PromptStart start = pool_.begin(answer->session(), prompt);
+  if (prefixes_) {
+    const PrefixCache::Brought brought =
+        prefixes_->bring(answer->request().id, prompt, start.n_cached, pool_.at(answer->session()));
+    if (brought == PrefixCache::Brought::kComing) return false;
+    if (brought == PrefixCache::Brought::kLoaded) {
+      start = pool_.begin(answer->session(), prompt);
+      start.is_from_disk = start.n_cached > 0 && !start.copied_from;
+    }
+  }
   answer->begin(start);
   board_->note_prompt(static_cast<uint32_t>(prompt.size()), start.n_cached);
   tell_log(*answer, start);
+  if (prefixes_ && answer->choice() == 0) {
+    answer->set_kept(prefixes_->note(prompt, wish.n_lead));
+    keep_prefix(answer);
+  }
+  return true;
+}
+
+// Between steps: nobody waits for more than a copy in memory.
+void EngineLoop::keep_prefix(Answer* answer) {
+  if (const uint32_t n = answer->take_kept(); n != 0)
+    prefixes_->keep(pool_.at(answer->session()), n);
 }
 
 void EngineLoop::tell_log(const Answer& answer, const PromptStart& start) {
@@ -239,8 +265,7 @@ void EngineLoop::take_turns() {
   for (const std::unique_ptr<Answer>& answer : answers_) {
     if (!answer->is_reading() || n_left == 0) continue;
     if (!answer->has_begun()) {
-      if (should_wait(*answer)) continue;
-      begin_reading(answer.get());
+      if (should_wait(*answer) || !begin_reading(answer.get())) continue;
     }
     add_turn(answer.get(), n_left);
     n_left -= turns_.back().n_tokens;
@@ -257,6 +282,10 @@ StepWish EngineLoop::on_step(uint64_t, uint64_t) {
 
 EngineLoop::StepResult EngineLoop::step() {
   take_turns();
+  if (turns_.empty()) {  // all there are wait for the disk
+    queue_->wait_for_news();
+    return StepResult::kDone;
+  }
   const cria_status status = cria_step(model_.workspace(), turns_.data(), turns_.size());
   after_step_.swap(in_step_);
   in_step_.clear();
@@ -275,13 +304,18 @@ void EngineLoop::go_on(Answer* answer, const cria_turn& turn) {
   if (answer->note_step(turn) && answer->choice() == 0 && n_choices > 1) {
     later_.push_back({answer->shared_request(), 1, n_choices - 1});
   }
+  keep_prefix(answer);
   if (answer->is_reading()) {
-    board_->note_session(answer->session(), answer->request().id, answer->n_used(), 0);
+    note_status(*answer);
+  } else if (answer->request().is_cancelled) {
     return;
   }
-  if (answer->request().is_cancelled) return;
   try {
-    draw(answer);
+    if (answer->is_reading()) {
+      tell_reading(*answer);
+    } else {
+      draw(answer);
+    }
   } catch (...) {
     finish(answer, ending_at_hand());
   }
@@ -296,8 +330,7 @@ void EngineLoop::draw(Answer* answer) {
       &is_over);
   if (ending && ending->status == CRIA_CANCELLED) ending = unwanted_ending(answer->request());
   board_->note_drawn(answer->n_drawn() - n_before);
-  board_->note_session(answer->session(), answer->request().id, answer->n_used(),
-                       answer->n_drawn());
+  note_status(*answer);
   if (ending) {
     finish(answer, *ending);
   } else {
@@ -306,6 +339,16 @@ void EngineLoop::draw(Answer* answer) {
 }
 
 // Listeners --------------------------------------------------------------------------------------
+
+void EngineLoop::note_status(const Answer& answer) {
+  board_->note_session(answer.session(), answer.status());
+}
+
+void EngineLoop::tell_reading(const Answer& answer) {
+  if (answer.choice() != 0) return;
+  answer.request().listener->on_reading(
+      {answer.n_read(), static_cast<uint32_t>(answer.request().wish.prompt.size())});
+}
 
 void EngineLoop::tell_piece(Answer* answer) {
   AnswerPiece piece;
@@ -326,6 +369,7 @@ void EngineLoop::finish(Answer* answer, Ending ending) {
   }
   board_->note_times(summary.prefill_seconds, summary.decode_seconds);
   board_->note_idle(answer->session(), answer->n_used());
+  if (prefixes_) prefixes_->forget(request->id);
   pool_.take_back(answer->session());
   answers_.erase(std::find_if(answers_.begin(), answers_.end(),
                               [answer](const auto& other) { return other.get() == answer; }));

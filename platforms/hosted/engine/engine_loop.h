@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <cria.h>
 #include "platforms/hosted/engine/answer.h"
 #include "platforms/hosted/engine/engine.h"
+#include "platforms/hosted/engine/prefix_cache.h"
 #include "platforms/hosted/engine/request_queue.h"
 #include "platforms/hosted/engine/session_pool.h"
 #include "platforms/hosted/engine/status_board.h"
@@ -57,11 +59,15 @@ class EngineLoop : private StepWatcher {
   void add_turn(Answer* answer, size_t n_prompt_tokens);
   // Whether what one would read first is being read by one before it.
   [[nodiscard]] bool should_wait(const Answer& answer);
-  void begin_reading(Answer* answer);
+  // False: more of it than sessions hold is on its way from the disk.
+  [[nodiscard]] bool begin_reading(Answer* answer);
+  void keep_prefix(Answer* answer);
   void tell_log(const Answer& answer, const PromptStart& start);
   StepWish on_step(uint64_t done, uint64_t total) override;
   void draw(Answer* answer);
 
+  void note_status(const Answer& answer);
+  void tell_reading(const Answer& answer);
   void tell_piece(Answer* answer);
   // The choice ends, its session is free and answer is no more.
   void finish(Answer* answer, Ending ending);
@@ -80,6 +86,7 @@ class EngineLoop : private StepWatcher {
   const size_t chunk_;                      // tokens that a step handles at once
 
   SessionPool pool_;
+  std::optional<PrefixCache> prefixes_;           // none: nothing is kept on a disk
   std::vector<std::unique_ptr<Answer>> answers_;  // those with a session, the oldest first
   // The other choices of requests whose prompt is read: they come ahead of the queue.
   std::vector<WaitingChoice> later_;

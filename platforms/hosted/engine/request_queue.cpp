@@ -1,6 +1,7 @@
 #include "platforms/hosted/engine/request_queue.h"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <utility>
 
@@ -71,6 +72,20 @@ void RequestQueue::shut_down(double patience_seconds) {
 void RequestQueue::wait() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !waiting_.empty() || is_shut_down_; });
+}
+
+void RequestQueue::wait_for_news() {
+  constexpr std::chrono::milliseconds kMoment(100);  // in which the time for what runs may pass
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kMoment,
+                    [this] { return has_news_ || (!waiting_.empty() && n_idle_ > 0); });
+  has_news_ = false;
+}
+
+void RequestQueue::notify() {
+  const std::lock_guard lock(mutex_);
+  has_news_ = true;
+  changed_.notify_all();
 }
 
 std::shared_ptr<Request> RequestQueue::take() {

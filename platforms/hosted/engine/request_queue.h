@@ -45,6 +45,11 @@ class RequestQueue {
 
   // Waits until a request does, or until it is shut down.
   void wait();
+  // Waits a moment for news: what was cancelled or shut down, notify, a request that an idle
+  // session could take.
+  void wait_for_news();
+  // From any thread: there is something new.
+  void notify();
   // The oldest that waits, for an idle session; null: none, or shut down.
   std::shared_ptr<Request> take();
   // One that waits no longer: cancelled or, once shut down, any; null: none.

@@ -55,7 +55,8 @@ PromptStart SessionPool::begin(uint32_t session, std::span<const uint32_t> promp
   cria_session* const own = slots_[session].session;
   const auto last = static_cast<uint32_t>(prompt.size() - 1);
   const std::span<const Match> found = find_matches(prompt, session);
-  PromptStart start = {0, std::nullopt, found[0].session, found[0].n_held, found[0].n_common};
+  PromptStart start = {
+      0, std::nullopt, false, found[0].session, found[0].n_held, found[0].n_common};
   for (const Match& match : found) {
     start.n_cached = std::min(match.n_common, last);
     if (start.n_cached == 0) break;

@@ -15,6 +15,7 @@ namespace cria::hosted {
 struct PromptStart {
   uint32_t n_cached;                    // tokens of it that need not be read
   std::optional<uint32_t> copied_from;  // the session that held them; none: its own
+  bool is_from_disk;                    // a state was loaded into the session for them
   // Of the session that had the most in common with it: the session, its tokens, those in common.
   uint32_t nearest;
   uint32_t n_held;

@@ -3,14 +3,15 @@
 namespace cria::hosted {
 
 StatusBoard::StatusBoard(size_t n_sessions, uint32_t n_context)
-    : sessions_(n_sessions, SessionStatus{false, n_context, 0, 0, 0}) {}
+    : sessions_(n_sessions, SessionStatus{false, n_context, 0, 0, 0, 0, 0}) {}
 
-void StatusBoard::note_session(uint32_t session, uint64_t request, uint32_t n_used,
-                               uint32_t n_drawn) {
+void StatusBoard::note_session(uint32_t session, SessionStatus status) {
   const std::lock_guard lock(mutex_);
-  SessionStatus& status = sessions_[session];
-  if (!status.is_processing) ++counts_.n_busy;
-  status = {true, status.n_context, n_used, request, n_drawn};
+  SessionStatus& noted = sessions_[session];
+  if (!noted.is_processing) ++counts_.n_busy;
+  status.is_processing = true;
+  status.n_context = noted.n_context;
+  noted = status;
 }
 
 void StatusBoard::note_idle(uint32_t session, uint32_t n_used) {

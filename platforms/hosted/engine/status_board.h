@@ -14,8 +14,8 @@ class StatusBoard {
  public:
   StatusBoard(size_t n_sessions, uint32_t n_context);
 
-  // An answer of a request begins or goes on in a session.
-  void note_session(uint32_t session, uint64_t request, uint32_t n_used, uint32_t n_drawn);
+  // An answer begins or goes on in a session; is_processing and n_context are the board's.
+  void note_session(uint32_t session, SessionStatus status);
   void note_idle(uint32_t session, uint32_t n_used);
   void note_prompt(uint32_t n_tokens, uint32_t n_cached);
   void note_step();

@@ -27,7 +27,7 @@ ApiError refusal_of(SubmitResult result) {
 struct Told {
   size_t prompt;
   double seconds;
-  std::variant<AnswerPiece, AnswerSummary> what;
+  std::variant<AnswerPiece, AnswerSummary, ReadingProgress> what;
 };
 
 class Job final : public Wakeable, public std::enable_shared_from_this<Job> {
@@ -49,6 +49,7 @@ class Job final : public Wakeable, public std::enable_shared_from_this<Job> {
   void start(std::vector<AnswerRequest> prompts);
 
   // On the engine's thread, where nothing is written.
+  void take(size_t prompt, const ReadingProgress& progress);
   void take(size_t prompt, const AnswerPiece& piece);
   void end(size_t prompt, const AnswerSummary& summary) noexcept;
 
@@ -89,6 +90,7 @@ class Job final : public Wakeable, public std::enable_shared_from_this<Job> {
   size_t n_bytes_ = 0;  // counted in the backlog
   bool is_woken_ = false;
   bool is_over_ = false;           // nothing more is taken,
+  int64_t reading_told_ms_ = 0;    // when progress was told last
   Excess excess_ = Excess::kNone;  // perhaps because it would be too much
 };
 
@@ -97,6 +99,7 @@ class JobListener final : public AnswerListener {
  public:
   JobListener(std::shared_ptr<Job> job, size_t prompt) : job_(std::move(job)), prompt_(prompt) {}
 
+  void on_reading(const ReadingProgress& progress) override { job_->take(prompt_, progress); }
   void on_piece(const AnswerPiece& piece) override { job_->take(prompt_, piece); }
   void on_end(const AnswerSummary& summary) noexcept override { job_->end(prompt_, summary); }
 
@@ -155,6 +158,18 @@ void Job::end_early(const Failure& failure) {
   drop();
   const std::shared_ptr<Exchange> exchange = std::exchange(exchange_, nullptr);
   if (exchange != nullptr) exchange->end_early(failure);
+}
+
+// At most one that waits a second.
+void Job::take(size_t prompt, const ReadingProgress& progress) {
+  constexpr int64_t kMsBetween = 1000;
+  if (!writer_->streams()) return;
+  const std::lock_guard lock(mutex_);
+  const int64_t now_ms = monotonic_ms();
+  if (is_over_ || now_ms < reading_told_ms_ + kMsBetween || !told_.empty()) return;
+  reading_told_ms_ = now_ms;
+  told_.push_back({prompt, monotonic_seconds(), progress});
+  wake();
 }
 
 void Job::take(size_t prompt, const AnswerPiece& piece) {
@@ -278,6 +293,10 @@ bool Job::next(std::string* text) {
 bool Job::write(const Told& told, std::string* text) {
   if (const auto* const piece = std::get_if<AnswerPiece>(&told.what)) {
     *text += writer_->take(told.prompt, *piece, told.seconds);
+    return true;
+  }
+  if (const auto* const progress = std::get_if<ReadingProgress>(&told.what)) {
+    *text += writer_->reading(*progress);
     return true;
   }
   const AnswerSummary& summary = std::get<AnswerSummary>(told.what);

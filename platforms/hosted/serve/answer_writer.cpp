@@ -190,6 +190,11 @@ JsonText AnswerWriter::timings_so_far(size_t prompt, const AnswerPiece& piece,
                  piece.prefill_seconds, choice.n_told, choice.last_seconds - choice.first_seconds);
 }
 
+std::string AnswerWriter::reading(const ReadingProgress& progress) const {
+  if (order_.form != WireForm::kEvents) return {};
+  return text_of(": reading %u of %u\n\n", progress.n_read, progress.n_prompt);
+}
+
 const char* AnswerWriter::finish_reason(const AnswerSummary& summary) {
   return is_stop(summary.end) ? "stop" : "length";
 }

@@ -29,6 +29,8 @@ class AnswerWriter {
   // when the piece was made. Pieces of a whole answer may be taken on another thread than its ends.
   std::string take(size_t prompt, const AnswerPiece& piece, double seconds);
   std::string end(size_t prompt, const AnswerSummary& summary);
+  // Told while a prompt is read; nothing where a stream has no comments.
+  [[nodiscard]] std::string reading(const ReadingProgress& progress) const;
   // When all have ended: the last events.
   std::string last_events() { return closing(); }
   // Or the whole answer: what comes next of it, behind text. False: that was the end.

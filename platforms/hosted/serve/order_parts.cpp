@@ -19,6 +19,24 @@ void check_is_schema(const Json* schema) {
                  kFormat);
 }
 
+// Tokens of a conversation that come before the text of its first question, whatever this is.
+uint32_t lead_of(TextService* text, const std::vector<ChatMessage>& messages,
+                 const std::vector<uint32_t>& prompt) {
+  const auto question = std::find_if(messages.begin(), messages.end(),
+                                     [](const ChatMessage& m) { return m.role == CRIA_USER; });
+  if (question == messages.end()) return 0;
+  std::vector<ChatMessage> other(messages.begin(), question + 1);
+  other.back().text = question->text.starts_with('a') ? "b" : "a";
+  try {
+    const std::vector<uint32_t> tokens = text->encode_chat(other).tokens;
+    const auto differs =
+        std::mismatch(prompt.begin(), prompt.end(), tokens.begin(), tokens.end()).first;
+    return static_cast<uint32_t>(differs - prompt.begin());
+  } catch (const ApiError&) {  // the template refuses it
+    return 0;
+  }
+}
+
 }  // namespace
 
 // An answer without its schema would be one to another request.
@@ -80,6 +98,15 @@ void read_format(const OrderContext& context, const RequestFields& fields, const
                  "response_format is of the type '" + shown(type) +
                      "'; text, json_object and json_schema are known",
                  kFormat);
+}
+
+Encoded encode_conversation(const OrderContext& context, const std::vector<ChatMessage>& messages,
+                            AnswerRequest* request) {
+  Encoded prompt = context.text->encode_chat(messages);
+  if (context.engine->keeps_prefixes()) {
+    request->n_lead = lead_of(context.text, messages, prompt.tokens);
+  }
+  return prompt;
 }
 
 void check_answer_size(const OrderContext& context, const AnswerOrder& order) {

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "platforms/hosted/serve/answer_order.h"
 
@@ -26,6 +27,10 @@ std::string_view text_of_schema(const std::string& body,
 // which a schema names its properties is that of documents.
 void read_format(const OrderContext& context, const RequestFields& fields, const std::string& body,
                  AnswerRequest* request);
+
+// TextService::encode_chat, and how much of it comes before the first question's text.
+Encoded encode_conversation(const OrderContext& context, const std::vector<ChatMessage>& messages,
+                            AnswerRequest* request);
 
 // Of an order that is complete: refuses what asks for more tokens than an answer holds.
 void check_answer_size(const OrderContext& context, const AnswerOrder& order);

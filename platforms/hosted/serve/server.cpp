@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <future>
+#include <optional>
 
 #include "platforms/hosted/base/clock.h"
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/engine/engine.h"
+#include "platforms/hosted/prefixes/prefix_store.h"
 #include "platforms/hosted/serve/api.h"
 #include "platforms/hosted/serve/http_server.h"
 #include "platforms/hosted/serve/text_service.h"
@@ -106,7 +108,13 @@ ExitCode serve(const CommonOptions& common, const ServerOptions& options,
   const ModelSession model(
       common, {.n_sessions = n_sessions, .is_resident = true, .waits_for_large_pages = true});
   TextService text(model);
-  Engine engine(model, {.max_waiting = options.max_waiting, .log = log});
+  std::optional<PrefixStore> prefixes;
+  if (!options.prefix_folder.empty()) {
+    prefixes.emplace(model, options.prefix_folder, options.prefix_bytes, log);
+  }
+  Engine engine(model, {.max_waiting = options.max_waiting,
+                        .prefixes = prefixes ? &*prefixes : nullptr,
+                        .log = log});
   const cria_memory_plan& plan = model.plan();
   const MemoryBudget budget = {
       .model = plan.model.total,
@@ -141,6 +149,11 @@ ExitCode serve(const CommonOptions& common, const ServerOptions& options,
     server.finish(kDrainSeconds);
   });
   tell_budget(budget, model, tell);
+  if (prefixes) {
+    const PrefixStore::Counts counts = prefixes->counts();
+    tell(text_of("prefixes on the disk: %zu of this model; %s of %s", counts.n_prefixes,
+                 megabytes(counts.n_bytes).c_str(), megabytes(prefixes->most_bytes()).c_str()));
+  }
   tell("listening on " + server.address());
   server.run([&] {
     stop_wish.set_value();

@@ -21,7 +21,9 @@ struct ServerOptions {
   std::string chat_template;  // its own text where the file has it
   std::vector<std::string> origins;
   std::vector<std::string> keys;
-  cria_sampling usual;  // where a request says nothing
+  std::string prefix_folder;  // states of prefixes; empty: none are kept
+  uint64_t prefix_bytes;      // of all of them
+  cria_sampling usual;        // where a request says nothing
 };
 
 // Says what it takes and where it listens through tell, a line each; then serves until SIGINT or

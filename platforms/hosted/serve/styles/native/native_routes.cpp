@@ -77,6 +77,8 @@ Reply slots(const Service& service, const RequestHead& head) {
                                      {"n_ctx", s.n_context},
                                      {"is_processing", s.is_processing},
                                      {"n_past", s.n_used},
+                                     {"n_prompt", s.n_prompt},
+                                     {"n_read", s.n_read},
                                      {"n_decoded", s.n_drawn}}));
   }
   return json_reply(std::move(list));

@@ -5,6 +5,7 @@
 
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/message_fields.h"
+#include "platforms/hosted/serve/order_parts.h"
 #include "platforms/hosted/serve/sampling_fields.h"
 #include "platforms/hosted/serve/styles/ollama/ollama.h"
 #include "platforms/hosted/serve/styles/ollama/ollama_fields.h"
@@ -41,7 +42,7 @@ Encoded encode_text(const OrderContext& context, const std::string& text) {
 }
 
 Encoded encode_generate(const OrderContext& context, const RequestFields& fields,
-                        std::string prompt) {
+                        std::string prompt, AnswerRequest* answer) {
   const std::string system = fields.text("system").value_or(std::string());
   if (fields.flag("raw", false)) {
     if (!system.empty()) {
@@ -60,7 +61,7 @@ Encoded encode_generate(const OrderContext& context, const RequestFields& fields
   std::vector<ChatMessage> messages;
   if (!system.empty()) messages.push_back({CRIA_SYSTEM, system});
   messages.push_back({CRIA_USER, std::move(prompt)});
-  return context.text->encode_chat(messages);
+  return encode_conversation(context, messages, answer);
 }
 
 }  // namespace
@@ -81,7 +82,8 @@ AnswerOrder ollama_chat_order(const OrderContext& context, const Json& request,
   std::vector<ChatMessage> messages;
   messages.reserve(list->size());
   for (const Json& each : *list) messages.push_back(read_ollama_message(each, messages.size()));
-  put_prompt(context, context.text->encode_chat(messages), std::move(answer), &order);
+  Encoded prompt = encode_conversation(context, messages, &answer);
+  put_prompt(context, std::move(prompt), std::move(answer), &order);
   return order;
 }
 
@@ -99,8 +101,8 @@ AnswerOrder ollama_generate_order(const OrderContext& context, const Json& reque
     order.whole_answer = ollama_generate_without_text(order.model, done_reason);
     return order;
   }
-  put_prompt(context, encode_generate(context, fields, std::move(prompt)), std::move(answer),
-             &order);
+  Encoded encoded = encode_generate(context, fields, std::move(prompt), &answer);
+  put_prompt(context, std::move(encoded), std::move(answer), &order);
   return order;
 }
 

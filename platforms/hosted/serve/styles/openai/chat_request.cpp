@@ -67,7 +67,7 @@ AnswerOrder chat_order(const OrderContext& context, const Json& request, const s
   AnswerRequest answer;
   read_sampling(context, fields, &answer);
   read_format(context, fields, body, &answer);
-  Encoded prompt = context.text->encode_chat(messages);
+  Encoded prompt = encode_conversation(context, messages, &answer);
   check_prompt(context, prompt);
   answer.prompt = std::move(prompt.tokens);
   order.add_prompt(std::move(answer));
