@@ -212,7 +212,7 @@ class Constants:
             is_tested = False
         elif isinstance(node, nodes.Stmt):
             is_tested = True
-        if isinstance(node, nodes.Expr):
+        if isinstance(node, nodes.Expr) and not isinstance(node, nodes.TemplateData):
             self.note(node, is_tested)
         for field, child in node.iter_fields():
             is_key = isinstance(node, nodes.Getitem) and field == "arg"

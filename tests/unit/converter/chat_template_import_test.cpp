@@ -43,6 +43,12 @@ Probe probe_of(const json& messages) {
   return probe;
 }
 
+// The reference's vectors have the thinking of Qwen 3 switched off.
+std::string template_text(const std::filesystem::path& path) {
+  const bool is_reference = path.stem() == "qwen3";
+  return (is_reference ? "{%- set enable_thinking = false %}" : "") + read_file(path);
+}
+
 struct Score {
   size_t equal = 0;
   size_t refused = 0;  // what the template itself takes
@@ -63,7 +69,7 @@ std::map<std::string, Score> compare(const std::filesystem::path& vectors,
     };
     if (forms.find(name) == forms.end()) {
       const TemplateRenderer renderer(
-          read_file(templates / (name + ".jinja")),
+          template_text(templates / (name + ".jinja")),
           {{"bos_token", text_of("bos")}, {"eos_token", text_of("eos")}});
       StoredTemplate stored = derive_template(renderer, kTokens);
       const bool is_right = !find_difference(stored, renderer);
@@ -291,7 +297,7 @@ TEST(ChatTemplateImportTest, HostileTemplatesEnd) {
       "{% for a in range(60000) %}{% for b in range(60000) %}x{% endfor %}{% endfor %}",
       "{% set ns = namespace(x=[1]) %}{% for a in range(60) %}{% set ns.x = ns.x + ns.x %}"
       "{% endfor %}",
-      "{{ 10 ** 10 ** 10 }}",
+      "{{ 10 ** (10 ** 10) }}",
       "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
       "{{ 'x' * 1000000000000 }}",
       "{# " + deep + " #}" + deep,

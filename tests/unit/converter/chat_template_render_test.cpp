@@ -229,14 +229,15 @@ TEST(ChatTemplateRenderTest, WhatIsTooMuchOfOneRenderingIsItsError) {
 TEST(ChatTemplateRenderTest, WhatIsTooMuchForAllEndsInTime) {
   constexpr ChildLimits kLittle = {1, uint64_t{1} << 27, 1 << 16};
   for (const char* jinja :
-       {"{{ messages[0].n ** messages[0].n ** messages[0].n }}",
+       {"{% set n = messages | length + 8 %}{{ n ** (n ** (n - 1)) % 10 }}",
         "{% for a in range(60000) %}{% for b in range(60000) %}{% endfor %}{% endfor %}"}) {
     const TemplateRenderer renderer(jinja, {}, kLittle);
-    const TemplateInput input = {R"([{"n": 99}])"};
-    EXPECT_THROW(static_cast<void>(renderer.render(input)), std::runtime_error) << jinja;
-    EXPECT_THROW(static_cast<void>(renderer.render(kQuestion, false)), std::runtime_error);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_THROW(static_cast<void>(renderer.render(kQuestion, false)), std::runtime_error)
+          << jinja;
+    }
   }
-  EXPECT_THROW(TemplateRenderer("{{ 99 ** 99 ** 99 }}", {}, kLittle), std::runtime_error);
+  EXPECT_THROW(TemplateRenderer("{{ 9 ** (9 ** 8) % 10 }}", {}, kLittle), std::runtime_error);
 }
 
 TEST(ChatTemplateRenderTest, WhatIsNoTemplateIsSaidInALine) {
