@@ -90,7 +90,8 @@ void write_all(int fd, const std::string& text) {
 // Everything up to the end of the pipe; nullopt where it is too much or takes too long.
 std::optional<std::string> read_all(int fd, const ChildLimits& limits) {
   using Clock = std::chrono::steady_clock;
-  const auto deadline = Clock::now() + std::chrono::seconds(kSlowdown * kClockSeconds * limits.seconds);
+  const auto deadline =
+      Clock::now() + std::chrono::seconds(kSlowdown * kClockSeconds * limits.seconds);
   std::string text;
   std::array<char, 1 << 14> buffer = {};
   for (;;) {

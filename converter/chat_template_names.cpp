@@ -203,7 +203,9 @@ bool put_messages(const Turns& named, const Probe& probe, bool opens_turn, Named
   const size_t first = begins_with_system(probe) ? 1 : 0;
   std::string system;
   if (first == 1) {
-    system.append(named.system.before).append(stripped(probe[0].content)).append(named.system.after);
+    system.append(named.system.before)
+        .append(stripped(probe[0].content))
+        .append(named.system.after);
   }
   text->put(named.begin);
   if (!named.has_system_in_user) text->say(system);

@@ -33,7 +33,7 @@ bool is_template_date(const CalendarDate& date) {
          date.day == kTemplateDate.day;
 }
 
-// The process --------------------------------------------------------------------------------------
+// The process ------------------------------------------------------------------------------------
 
 // A program: a script, such as those of version managers, would want the environment.
 bool is_program(const std::filesystem::path& path) {
@@ -74,23 +74,26 @@ std::unique_ptr<LineProgram> start_jinja(const ChildLimits& limits) {
   const AnswerLimits answer = {kClockSeconds * limits.seconds,
                                kMostPerCharacter * limits.result_bytes + kAround};
   const std::vector<std::string> pythons = find_pythons();
+  bool has_died = false;
   for (const std::string& python : pythons) {
     // -I: no variables, no current folder, no user's packages; -B: nothing is written.
     auto program = std::make_unique<LineProgram>(
-        std::vector<std::string>{python, "-I", "-B", "-c", std::string(render_script()),
-                                 std::to_string(limits.seconds),
-                                 std::to_string(limits.memory_bytes),
-                                 std::to_string(limits.result_bytes)},
+        std::vector<std::string>{
+            python, "-I", "-B", "-c", std::string(render_script()), std::to_string(limits.seconds),
+            std::to_string(limits.memory_bytes), std::to_string(limits.result_bytes)},
         answer);
-    if (program->ask("", 1)) return program;
+    const auto said = program->ask("", 1);
+    if (said && json::parse((*said)[0])["jinja2"].is_string()) return program;
+    has_died |= !said;
   }
+  if (has_died) throw std::runtime_error("Python ends before it has begun");
   throw MissingJinja(pythons.empty()
                          ? "needs Python and Jinja2 to be applied; install the packages python3 "
                            "and python3-jinja2"
                          : "needs Jinja2 to be applied; install the package python3-jinja2");
 }
 
-// What goes between -----------------------------------------------------------------------------------
+// What goes between ------------------------------------------------------------------------------
 
 // JSON on one line: a line's end can only be white space in it.
 std::string on_one_line(std::string text) {
@@ -132,8 +135,8 @@ std::optional<Probe> probe_of(const TemplateInput& input) {
         message.size() != 2) {
       return std::nullopt;
     }
-    probe.push_back({static_cast<ChatRole>(role - std::begin(kChatRoleNames)),
-                     content->get<std::string>()});
+    probe.push_back(
+        {static_cast<ChatRole>(role - std::begin(kChatRoleNames)), content->get<std::string>()});
   }
   return probe;
 }
@@ -189,8 +192,8 @@ std::vector<std::string> TemplateRenderer::Implementation::ask(const std::string
 }
 
 void TemplateRenderer::Implementation::open(std::string_view text) {
-  const json answer = json::parse(
-      ask(json{{"template", text}, {"tokens", tokens}}.dump() + "\n", 1)[0]);
+  const json answer =
+      json::parse(ask(json{{"template", text}, {"tokens", tokens}}.dump() + "\n", 1)[0]);
   if (answer.contains("error")) throw std::runtime_error(one_line(answer["error"]));
   source = {std::string(text), set_of<std::string>(answer["literals"]),
             set_of<std::string>(answer["tested"]), set_of<size_t>(answer["numbers"]),

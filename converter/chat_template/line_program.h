@@ -19,8 +19,8 @@ struct AnswerLimits {
 
 class LineProgram {
  public:
-  // command: an absolute path, and arguments. What it says of errors nobody sees. Throws ProgramError
-  // (kIo) when no process can be made.
+  // command: an absolute path, and arguments. What it says of errors nobody sees. Throws
+  // ProgramError (kIo) when no process can be made.
   LineProgram(const std::vector<std::string>& command, const AnswerLimits& limits);
   ~LineProgram();
   LineProgram(const LineProgram&) = delete;

@@ -9,22 +9,27 @@ cria-convert starts it (converter/chat_template_render.cpp). Standard input and 
     in   {"messages": [...], "tools": [...] or null, "variables": {...}, "opens_turn": true, "date": [year, month, day]}
     out  {"text": text, "depends": what, "dates": [format]}                            or {"error": line, "dates": [format]}
 
-and so on, after a first line out, {"jinja2": version}. Before it reads a template it has given up all system calls but those
-that read its input, write its output, get memory and end.
+and so on, after a first line out, {"jinja2": version}, or null and no more where Python lacks a module. Before it reads a
+template it has given up all system calls but those that read its input, write its output, get memory and end.
 """
-import ctypes
-import datetime
-import json
 import os
-import resource
-import signal
 import sys
 
-from jinja2 import TemplateError, __version__, nodes
-from jinja2.ext import Extension, loopcontrols
-from jinja2.meta import find_undeclared_variables
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2.visitor import NodeTransformer
+try:
+    import ctypes
+    import datetime
+    import json
+    import resource
+    import signal
+
+    from jinja2 import TemplateError, __version__, nodes
+    from jinja2.ext import Extension, loopcontrols
+    from jinja2.meta import find_undeclared_variables
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+    from jinja2.visitor import NodeTransformer
+except ImportError:
+    os.write(1, b'{"jinja2": null}\n')
+    sys.exit()
 
 # --- limits ----------------------------------------------------------------------------------------------------
 

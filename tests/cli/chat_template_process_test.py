@@ -125,6 +125,7 @@ class Process(unittest.TestCase):
         self.assertEqual((code, len(said)), (0, 2))
 
 
+@unittest.skipIf(cli.IS_EMULATED, "the emulator is found by PATH")
 class Absence(unittest.TestCase):
     def setUp(self):
         self.folder = cli.folder() / self.id().rsplit(".", 1)[-1]

@@ -21,7 +21,7 @@ std::string read_file(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// What transformers makes of conversations with tools ---------------------------------------------
+// What transformers makes of conversations with tools --------------------------------------------
 
 TokenTexts tokens_of(const ordered_json& row) {
   TokenTexts tokens;
@@ -101,13 +101,12 @@ TEST(ChatTemplateRenderTest, EveryReferenceTemplateGivesTheReferencesTexts) {
   EXPECT_EQ(n_compared, 2U * 1548);
 }
 
-// What a template has and gets ----------------------------------------------------------------------
+// What a template has and gets -------------------------------------------------------------------
 
 const Probe kQuestion = {{ChatRole::kUser, "q"}};
 
 std::string rendered(const std::string& jinja, const Probe& probe = kQuestion) {
-  const Rendering rendering =
-      TemplateRenderer(jinja, {{"bos_token", "<s>"}}).render(probe, false);
+  const Rendering rendering = TemplateRenderer(jinja, {{"bos_token", "<s>"}}).render(probe, false);
   return rendering.text.value_or("error: " + rendering.error);
 }
 
@@ -146,7 +145,10 @@ TEST(ChatTemplateRenderTest, VariablesToolsAndDatesArePassed) {
   const TemplateInput input = {
       "[{\"role\":\"assistant\",\n\"content\":null,\"tool_calls\":[{\"n\":12345678901234567890123}"
       "]}]",
-      "[{\"name\": \"f\"}]", "{\"mode\": \"x\"}", true, {2031, 1, 2}};
+      "[{\"name\": \"f\"}]",
+      "{\"mode\": \"x\"}",
+      true,
+      {2031, 1, 2}};
   EXPECT_EQ(renderer.render(input).text, "f x 12345678901234567890123 True True 02.01.2031");
   EXPECT_EQ(renderer.date_formats(), Strings{"%d.%m.%Y"});
 }
@@ -177,25 +179,55 @@ std::string dependence(const std::string& expression) {
 }
 
 TEST(ChatTemplateRenderTest, WhatIsAskedOfTextsIsTold) {
-  for (const char* expression :
-       {"said | lower", "said.upper()", "said['title']()", "(said + 'x') | capitalize", "said[0]",
-        "said[:100]", "said[-2:]", "said | first", "said | list", "said | int", "said < 'a'",
-        "'a' >= said", "said is upper", "said.find('a')", "said.splitlines()", "said.isdigit()",
-        "said % ()", "said | length > 5000", "said | length | string", "[said] | map('lower') | list",
-        "messages | selectattr('content', 'gt', 'a') | list | length", "said | wordcount"}) {
+  for (const char* expression : {"said | lower",
+                                 "said.upper()",
+                                 "said['title']()",
+                                 "(said + 'x') | capitalize",
+                                 "said[0]",
+                                 "said[:100]",
+                                 "said[-2:]",
+                                 "said | first",
+                                 "said | list",
+                                 "said | int",
+                                 "said < 'a'",
+                                 "'a' >= said",
+                                 "said is upper",
+                                 "said.find('a')",
+                                 "said.splitlines()",
+                                 "said.isdigit()",
+                                 "said % ()",
+                                 "said | length > 5000",
+                                 "said | length | string",
+                                 "[said] | map('lower') | list",
+                                 "messages | selectattr('content', 'gt', 'a') | list | length",
+                                 "said | wordcount"}) {
     EXPECT_NE(dependence(expression), "") << expression;
   }
-  for (const char* expression :
-       {"said", "said.strip() | trim", "said | length > 0", "'a' in said", "said == 'a'",
-        "said.split('z')[-1]", "said[1:]", "said[:-1]", "m.role | upper", "m.role[0]",
-        "tools[0].type | upper", "m.name | length", "m.tool_calls[0].id[:9]", "m | tojson",
-        "messages[0:1] | length", "m['content']", "'abc' | title", "'%s' % said",
-        "said.replace('a', 'b')", "[said] | join | string"}) {
+  for (const char* expression : {"said",
+                                 "said.strip() | trim",
+                                 "said | length > 0",
+                                 "'a' in said",
+                                 "said == 'a'",
+                                 "said.split('z')[-1]",
+                                 "said[1:]",
+                                 "said[:-1]",
+                                 "m.role | upper",
+                                 "m.role[0]",
+                                 "tools[0].type | upper",
+                                 "m.name | length",
+                                 "m.tool_calls[0].id[:9]",
+                                 "m | tojson",
+                                 "messages[0:1] | length",
+                                 "m['content']",
+                                 "'abc' | title",
+                                 "'%s' % said",
+                                 "said.replace('a', 'b')",
+                                 "[said] | join | string"}) {
     EXPECT_EQ(dependence(expression), "") << expression;
   }
 }
 
-// Hostile -------------------------------------------------------------------------------------------
+// Hostile ----------------------------------------------------------------------------------------
 
 TEST(ChatTemplateRenderTest, TheSandboxHolds) {
   for (const char* jinja :
