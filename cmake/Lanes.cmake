@@ -58,6 +58,7 @@ set(CRIA_CHANGED
   "^converter/ => ^converter[.]|^cli[.]converter_(cli|messages|outputs|hostile)_test$"
   "^converter/(gguf|llama2c)/ => ^fuzz[.]@1@$"
   "^converter/(.*token|sentencepiece|[a-z_]*template|pre_|regex|.*automaton|text_|char_|code_) => ^fuzz[.](.*token|sentence|round_trip|chat_template)"
+  "^converter/chat_template => ^cli[.]chat_template_(process_)?test$"
   "^converter/(calibration|lora)/ => ^cli[.]@1@_test$"
   "^converter/(json|safetensors|hugging_face|[a-z]*gptq) => ^fuzz[.](json|safetensors|gptq)$|^cli[.]second_reader_values_test$"
   "^platforms/hosted/(base|session|eval|bench|engine|cli|serve)/ => ^hosted[.]@1@[.]"
