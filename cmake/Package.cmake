@@ -90,6 +90,7 @@ set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
 
 set(CPACK_DEBIAN_CRIA_PACKAGE_NAME cria)
 set(CPACK_DEBIAN_CRIA_PACKAGE_SECTION utils)
+set(CPACK_DEBIAN_CRIA_PACKAGE_RECOMMENDS python3-jinja2)  # for chat templates
 set(CPACK_COMPONENT_CRIA_DESCRIPTION "quantized LLaMA runtime for small devices
  cria-convert turns a LLaMA checkpoint into one compressed, checksummed int8 or
  int4 file. cria runs that file in memory whose size it prints beforehand:

@@ -2,8 +2,6 @@
 #
 # name | Debian source package | its upstream version | suite | SHA-256 of the orig tarball | upstream repository | commit
 #
-# With "deb" at the end: a package of headers, its full version and the SHA-256 of the .deb.
-#
 # scripts/setup.sh reads these lines and takes the tarballs through apt; where no tarball was unpacked
 # cmake/Dependencies.cmake fetches the same commits from upstream.
 set(CRIA_DEPENDENCIES
@@ -12,5 +10,4 @@ set(CRIA_DEPENDENCIES
   "pthreadpool|pthreadpool|0.0~git20240616.560c60d|trixie|4cc3cbd933b28131d2a34edc54f76af9fb41bc490af5eae1a5bd3cd07ea90708|https://github.com/google/pthreadpool.git|560c60d342a76076f0557a3946924c6478470044"
   "fxdiv|fxdiv|0.0~git20200417.b408327|trixie|7953482badaf4cb34026c3487c257b8e4ab2df061c019bd6fabbbc12ad52c44b|https://github.com/Maratyszcza/FXdiv.git|b408327ac2a15ec3e43352421954f5b1967701d1"
   "zstd|libzstd|1.5.7+dfsg|trixie|0c092ef267edce57ba7f3f2645c861f72eaf5e76273c6c3632869423464b90a5|https://github.com/facebook/zstd.git|f8745da6ff1ad1e7bab384bd1f9d742439278e99"
-  "minja|libminja-dev|0~git20250922.021c2293c187-2|sid|6e01352bfa31c663c8edb8b98e550db6d525e7cfc432f2e655eb4286e1dfdf7a|https://github.com/google/minja.git|021c2293c187789ef13d56c6cfd89c9b134fd80f|deb"
 )

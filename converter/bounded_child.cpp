@@ -87,14 +87,11 @@ void write_all(int fd, const std::string& text) {
   _exit(0);
 }
 
-// What uses its processor time ends by itself, how busy the machine may be; the clock is for what
-// waits.
-constexpr unsigned kClockSeconds = 30 * kSlowdown;  // for each second of processor time
-
 // Everything up to the end of the pipe; nullopt where it is too much or takes too long.
 std::optional<std::string> read_all(int fd, const ChildLimits& limits) {
   using Clock = std::chrono::steady_clock;
-  const auto deadline = Clock::now() + std::chrono::seconds(kClockSeconds * limits.seconds);
+  const auto deadline =
+      Clock::now() + std::chrono::seconds(kSlowdown * kClockSeconds * limits.seconds);
   std::string text;
   std::array<char, 1 << 14> buffer = {};
   for (;;) {

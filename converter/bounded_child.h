@@ -9,8 +9,12 @@
 
 namespace cria::converter {
 
+// By the clock for each second of processor time. What uses its processor time ends by itself, how
+// busy the machine may be; the clock is for what waits.
+inline constexpr unsigned kClockSeconds = 30;
+
 struct ChildLimits {
-  unsigned seconds;       // of processor time; thirty times as many by the clock
+  unsigned seconds;       // of processor time; kClockSeconds times as many by the clock
   uint64_t memory_bytes;  // on top of what this process has
   size_t result_bytes;
 };

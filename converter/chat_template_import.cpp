@@ -1,6 +1,7 @@
 #include "converter/chat_template_import.h"
 
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 
 #include "converter/bounded_child.h"
@@ -27,9 +28,18 @@ bool takes_turns(const StoredTemplate& stored) {
   return stored_text(stored, {user}, true) && stored_text(stored, {user, assistant, user}, true);
 }
 
-std::string import_here(const ChatTemplateSource& source) {
+std::unique_ptr<TemplateRenderer> renderer_of(const ChatTemplateSource& source,
+                                              const ChildLimits& limits) {
+  const bool has_name = source.kind >= format::kChatKindNamed;
+  if (has_name) return std::make_unique<TemplateRenderer>(source.kind, source.tokens);
+  const ChildLimits of_python = {limits.seconds, limits.memory_bytes, kRenderLimits.result_bytes};
+  return std::make_unique<TemplateRenderer>(source.jinja, source.tokens, of_python);
+}
+
+std::string import_here(const ChatTemplateSource& source, const ChildLimits& limits) {
   try {
-    const TemplateRenderer renderer(source.jinja, source.tokens);
+    const auto owned = renderer_of(source, limits);
+    const TemplateRenderer& renderer = *owned;
     const StoredTemplate stored = derive_template(renderer, source.added_tokens);
     if (!takes_turns(stored)) return problem("takes no turns of user and assistant");
     if (const auto probe = find_difference(stored, renderer)) {
@@ -40,6 +50,8 @@ std::string import_here(const ChatTemplateSource& source) {
     if (const char* wrong = check_chat_template(section, &chat)) return problem(wrong);
     const char sign = stored.has_fixed_date ? kFixedDateSectionFollows : kSectionFollows;
     return sign + std::string(section.begin(), section.end());
+  } catch (const MissingJinja& error) {
+    return problem(error.what());
   } catch (const std::exception& error) {
     return problem("cannot be applied: " + shown(error.what()));
   }
@@ -52,7 +64,7 @@ ImportedChatTemplate import_chat_template(const ChatTemplateSource& source,
   if (source.jinja.size() > kMaxAppliedTemplateBytes) {
     return {{}, "has more than " + std::to_string(kMaxAppliedTemplateBytes) + " bytes"};
   }
-  const auto said = run_bounded([&source] { return import_here(source); }, limits);
+  const auto said = run_bounded([&] { return import_here(source, limits); }, limits);
   if (!said || said->empty()) return {{}, "takes too much time or memory to apply"};
   if ((*said)[0] == kProblemFollows) return {{}, said->substr(1)};
   return {std::vector<uint8_t>(said->begin() + 1, said->end()), "",

@@ -1,6 +1,6 @@
-// Turns a Jinja chat template into the file section that the runtime applies without a template
-// engine: rendered (chat_template_render.h), the stored form found (chat_template_derive.h) and
-// compared (chat_template_prove.h), all in a process with limits, since a template is a program.
+// Turns a chat template into the file section that the runtime applies without a template engine:
+// rendered (chat_template_render.h), the stored form found (chat_template_derive.h) and compared
+// (chat_template_prove.h), all in processes with limits, since a template is a program.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace cria::converter {
 
 struct ChatTemplateSource {
-  std::string jinja;
+  std::string jinja;  // of a kind without a name
   TokenTexts tokens;
   std::vector<std::string> added_tokens;  // of the tokenizer
   uint32_t kind = format::kChatKindOwn;
@@ -26,10 +26,9 @@ struct ImportedChatTemplate {
   bool has_fixed_date = false;   // it writes a date that cannot be changed at run time
 };
 
-// Several times the longest known. minja takes time that grows with the square.
+// Several times the longest known.
 inline constexpr size_t kMaxAppliedTemplateBytes = 1 << 16;
-// The longest known take 1 s on a server's core of 2023. Steps are counted
-// (converter/jinja_operators.h); this is for what counts none.
+// Of this program and of Python, each. The longest known take 1 s on a server's core of 2023.
 inline constexpr ChildLimits kTemplateLimits = {10, uint64_t{1} << 28, 1 << 18};
 
 [[nodiscard]] ImportedChatTemplate import_chat_template(

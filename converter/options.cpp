@@ -295,7 +295,7 @@ void check_combinations(const CLI::App& app, const Raw& raw, const Options& opti
 
 ChatTemplateWish chat_template_wish(const std::string& name) {
   if (name == "none") return {};
-  if (const auto known = find_named_template(name)) return {known->kind, known->jinja};
+  if (const auto known = find_named_template(name)) return {*known, ""};
   if (!entry_exists(name)) {
     throw ProgramError(ExitCode::kUsage, "--chat-template " + shown(name) +
                                              " is no file and none of none, " + named_templates());

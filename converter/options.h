@@ -23,7 +23,7 @@ enum class TokenizerWish { kRequired, kNone };
 // What --chat-template says.
 struct ChatTemplateWish {
   uint32_t kind = 0;  // of format::kChatTemplateNames; 0: none
-  std::string jinja;
+  std::string jinja;  // of a file's
 };
 
 struct Options {

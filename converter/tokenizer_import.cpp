@@ -169,7 +169,7 @@ bool import_template(const TokenizerConfig& config, const ChatTemplateWish* wish
   source.kind = wish == nullptr ? format::kChatKindOwn : wish->kind;
   source.jinja = wish == nullptr ? config.chat_template : wish->jinja;
   if (wish != nullptr && wish->kind == 0) return false;
-  if (source.jinja.empty()) {
+  if (source.jinja.empty() && source.kind < format::kChatKindNamed) {
     if (!config.warnings.empty() || wish != nullptr) {
       result->warnings.push_back(
           "the checkpoint has no usable chat template: cria chat will not be available");

@@ -27,7 +27,7 @@ max_len() {
     server_request | ollama_request) echo 262144 ;; # more values than a request may have
     json | safetensors | chat_template) echo 65536 ;;
     tokenizer_import) echo 32768 ;;
-    sentencepiece | jinja_source) echo 16384 ;;
+    sentencepiece) echo 16384 ;;
     *) echo 4096 ;;
   esac
 }

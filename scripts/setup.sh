@@ -35,8 +35,8 @@ retry() {
 # --- Debian packages -------------------------------------------------------------------------------------------
 
 # xz-utils, dpkg-dev: to fetch and unpack sources. ccache: a second build compiles what differs. libedit-dev: edits the lines of
-# a chat.
-packages=(g++ cmake ninja-build ccache python3 xz-utils dpkg-dev nlohmann-json3-dev libcli11-dev libedit-dev)
+# a chat. python3-jinja2: with it cria-convert renders chat templates.
+packages=(g++ cmake ninja-build ccache python3 python3-jinja2 xz-utils dpkg-dev nlohmann-json3-dev libcli11-dev libedit-dev)
 # googletest: its source, for cross builds. qemu-user: CPUs that are not at hand. libzstd1: for the second reader of the model
 # file, in Python. python3-jsonschema: judges the documents of JSON schemas. python3-pytest: tests of the Python module. mold
 # links tests.
@@ -105,8 +105,6 @@ read_lists() {
     for mirror in $(mirrors "$apt_dir"); do
       for suite in $suites; do printf 'deb-src [%s] %s %s main\n' "$option" "$mirror" "$suite"; done \
         >"$apt_dir/sources.list"
-      for suite in $deb_suites; do printf 'deb [%s] %s %s main\n' "$option" "$mirror" "$suite"; done \
-        >>"$apt_dir/sources.list"
       rm -rf "$apt_dir/lists"
       mkdir -p "$apt_dir/lists/partial"
       apt_private -o APT::Update::Error-Mode=any update && return 0
@@ -119,12 +117,6 @@ read_lists() {
 download() {
   cd "$apt_dir/download" && apt_private source --download-only --tar-only "$1/$2" || return 1
   [ -f "$3" ] || { echo "E: $2 holds another version now: $(ls "$1"_*.orig.tar.*)"; return 1; }
-}
-
-# download_deb PACKAGE SUITE FILE: the same for a package that is used as Debian built it.
-download_deb() {
-  cd "$apt_dir/download" && apt_private download "$1/$2" || return 1
-  [ -f "$3" ] || { echo "E: $2 holds another version now: $(ls "$1"_*.deb)"; return 1; }
 }
 
 # clone NAME URL COMMIT SHA256: the same source from upstream, for when the suite has moved on. The commit's hash pins
@@ -141,19 +133,15 @@ clone() {
 
 has_hash() { [ "$(sha256sum <"$1" | cut -d' ' -f1)" = "$2" ]; }
 
-# unpack NAME FILE SHA256: a tarball, or of a package what lies in usr/include, into $deps/src/NAME-SHA256, complete or not at all.
+# unpack NAME TARBALL SHA256: into $deps/src/NAME-SHA256, complete or not at all.
 unpack() {
   local partial="$deps/src/.$1.$$" target="$deps/src/$1-$3" entries
   has_hash "$2" "$3" || die "$2 has another SHA-256 than $3 (cmake/dependency_versions.cmake)"
   rm -rf "$partial"
   mkdir -p "$partial/raw"
-  if [[ $2 == *.deb ]]; then
-    dpkg-deb -x "$2" "$partial/package" && mv "$partial/package/usr/include" "$partial/raw/" || die "cannot unpack $2"
-  else
-    tar -xf "$2" -C "$partial/raw" --no-same-owner || die "cannot unpack $2"
-  fi
+  tar -xf "$2" -C "$partial/raw" --no-same-owner || die "cannot unpack $2"
   entries=("$partial"/raw/*)
-  # Most tarballs have one top folder, a package one of headers; XNNPACK's has none.
+  # Most tarballs have one top folder; XNNPACK's has none.
   if [ ${#entries[@]} -eq 1 ] && [ -d "${entries[0]}" ]; then mv "${entries[0]}" "$partial/out"; else mv "$partial/raw" "$partial/out"; fi
   printf '%s\n' "$3" >"$partial/out/.cria-unpacked"
   if [ ! -f "$target/.cria-unpacked" ]; then  # another run may have been faster
@@ -163,24 +151,20 @@ unpack() {
   rm -rf "$partial"
 }
 
-# file_of PACKAGE VERSION KIND: a tarball's name, or with KIND "deb" a package's.
-file_of() { if [ -n "$3" ]; then printf '%s_%s_all.deb' "$1" "$2"; else printf '%s_%s.orig.tar.xz' "$1" "$2"; fi; }
-
 fetch_sources() {
-  local name package version suite sha256 url commit kind tarball rows todo=() row lists_read=no why
+  local name package version suite sha256 url commit tarball rows todo=() row lists_read=no why
   mapfile -t rows < <(sed -n 's/^  "\(.*\)"$/\1/p' "$root/cmake/dependency_versions.cmake")
   [ ${#rows[@]} -gt 0 ] || die "no rows in cmake/dependency_versions.cmake"
-  suites="" deb_suites=""
+  suites=""
   for row in "${rows[@]}"; do
-    IFS='|' read -r name package version suite sha256 url commit kind <<<"$row"
+    IFS='|' read -r name package version suite sha256 url commit <<<"$row"
     [ ! -f "$deps/src/$name-$sha256/.cria-unpacked" ] || continue
-    tarball=$deps/$(file_of "$package" "$version" "$kind")
+    tarball=$deps/${package}_$version.orig.tar.xz
     if [ -f "$tarball" ] && has_hash "$tarball" "$sha256"; then
       unpack "$name" "$tarball" "$sha256"
       continue
     fi
     todo+=("$row")
-    if [ -n "$kind" ]; then deb_suites+=" $suite"; continue; fi
     [[ " $suites " == *" $suite "* ]] || suites+=" $suite"
   done
   [ ${#todo[@]} -gt 0 ] || return 0
@@ -188,14 +172,14 @@ fetch_sources() {
   apt_dir=$(mktemp -d)
   trap 'rm -rf "$apt_dir"' EXIT
   mkdir -p "$apt_dir"/{lists,cache/archives}/partial "$apt_dir/download" "$apt_dir/no-lists/partial" "$deps/src"
-  say "reading the package lists of$suites$deb_suites"
-  if retry read_lists; then lists_read=yes; else why="cannot read the package lists of$suites$deb_suites: $reason"; fi
+  say "reading the package lists of$suites"
+  if retry read_lists; then lists_read=yes; else why="cannot read the package lists of$suites: $reason"; fi
   for row in "${todo[@]}"; do
-    IFS='|' read -r name package version suite sha256 url commit kind <<<"$row"
-    tarball=$(file_of "$package" "$version" "$kind")
+    IFS='|' read -r name package version suite sha256 url commit <<<"$row"
+    tarball=${package}_$version.orig.tar.xz
     say "fetching $name $version"
     if [ $lists_read = yes ]; then
-      if (retry "download${kind:+_$kind}" "$package" "$suite" "$tarball" || { echo "$reason" >"$apt_dir/why"; exit 1; }); then
+      if (retry download "$package" "$suite" "$tarball" || { echo "$reason" >"$apt_dir/why"; exit 1; }); then
         unpack "$name" "$apt_dir/download/$tarball" "$sha256"
         mv "$apt_dir/download/$tarball" "$deps/"
         continue

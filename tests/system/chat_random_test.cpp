@@ -46,8 +46,7 @@ Bytes demo(std::string_view chat_template, format::NumberFormat weights) {
   options.compression = format::Compression::kStored;
   options.verbosity = converter::Verbosity::kQuiet;
   if (!chat_template.empty()) {
-    const auto named = converter::find_named_template(chat_template).value();
-    options.chat_template = {named.kind, named.jinja};
+    options.chat_template = {converter::find_named_template(chat_template).value(), ""};
   }
   converter::Progress progress(options.verbosity);
   static_cast<void>(converter::convert(options, &progress));

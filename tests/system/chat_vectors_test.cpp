@@ -31,20 +31,25 @@ std::vector<ChatMessage> messages_of(const json& row) {
   return messages;
 }
 
-std::vector<uint8_t> section_of(const std::string& jinja, const std::string& bos,
+// The template: Jinja, or a name.
+std::vector<uint8_t> section_of(const std::string& chat_template, const std::string& bos,
                                 const std::string& eos, const std::vector<std::string>& tokens) {
+  const auto named = converter::find_named_template(chat_template);
   converter::ImportedChatTemplate imported =
-      converter::import_chat_template({jinja, {{"bos_token", bos}, {"eos_token", eos}}, tokens});
+      converter::import_chat_template({chat_template,
+                                       {{"bos_token", bos}, {"eos_token", eos}},
+                                       tokens,
+                                       named.value_or(format::kChatKindOwn)});
   if (imported.section.empty()) throw std::runtime_error("the template " + imported.problem);
   return std::move(imported.section);
 }
 
 // The Llama 3.2 tokenizer with a chat template of the test's choice.
-TestTokenizer llama3_with_template(const std::string& jinja) {
+TestTokenizer llama3_with_template(const std::string& chat_template) {
   converter::ImportedTokenizer imported =
       converter::import_tokenizer(test::references() / "tokenizers/llama-3.2", kLlama3Vocab);
   imported.chat_section =
-      section_of(jinja, "<|begin_of_text|>", "<|eot_id|>",
+      section_of(chat_template, "<|begin_of_text|>", "<|eot_id|>",
                  {"<|begin_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>"});
   return TestTokenizer(std::move(imported), kLlama3Vocab);
 }
@@ -117,8 +122,7 @@ TEST(ChatVectorsTest, Llama3EqualsMetasDialogPrompt) {
   const json file = json::parse(
       read_text(test::references() / "vectors/tokenizers/meta_llama3.test_tokenizer.json"));
   // The template of the reference opens the assistant's turn whether asked to or not.
-  const TestTokenizer tokenizer =
-      llama3_with_template(converter::find_named_template("llama3")->jinja);
+  const TestTokenizer tokenizer = llama3_with_template("llama3");
   const json& dialog = file["encode_dialog_prompt"];
   EXPECT_EQ(tokenizer.encode_chat(messages_of(dialog["dialog"]), 0, ChatEnd::kOpened),
             dialog["ids"].get<Tokens>());
@@ -138,8 +142,7 @@ TEST(ChatVectorsTest, Llama2HasBosAndEosInEveryExchange) {
       test::message("assistant", "A llama."), test::message("user", "<s> Why?")};
   for (const std::filesystem::path& source : {folder, model_only.path()}) {
     converter::ImportedTokenizer imported = converter::import_tokenizer(source, kVocab);
-    imported.chat_section =
-        section_of(converter::find_named_template("llama2")->jinja, "<s>", "</s>", {"<s>", "</s>"});
+    imported.chat_section = section_of("llama2", "<s>", "</s>", {"<s>", "</s>"});
     const TestTokenizer tokenizer(std::move(imported), kVocab);
     const Tokens tokens = tokenizer.encode_chat(messages, 0, ChatEnd::kOpened);
     EXPECT_EQ(encode_in_steps(tokenizer, messages, ChatEnd::kOpened), tokens);

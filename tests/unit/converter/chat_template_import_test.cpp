@@ -11,7 +11,6 @@
 
 #include "converter/chat_template_names.h"
 #include "converter/chat_template_prove.h"
-#include "converter/jinja_source.h"
 #include "tests/support/folders.h"
 #include "tests/support/long_under_asan.h"
 
@@ -44,6 +43,12 @@ Probe probe_of(const json& messages) {
   return probe;
 }
 
+// The reference's vectors have the thinking of Qwen 3 switched off.
+std::string template_text(const std::filesystem::path& path) {
+  const bool is_reference = path.stem() == "qwen3";
+  return (is_reference ? "{%- set enable_thinking = false %}" : "") + read_file(path);
+}
+
 struct Score {
   size_t equal = 0;
   size_t refused = 0;  // what the template itself takes
@@ -64,7 +69,7 @@ std::map<std::string, Score> compare(const std::filesystem::path& vectors,
     };
     if (forms.find(name) == forms.end()) {
       const TemplateRenderer renderer(
-          read_file(templates / (name + ".jinja")),
+          template_text(templates / (name + ".jinja")),
           {{"bos_token", text_of("bos")}, {"eos_token", text_of("eos")}});
       StoredTemplate stored = derive_template(renderer, kTokens);
       const bool is_right = !find_difference(stored, renderer);
@@ -158,7 +163,7 @@ TEST(ChatTemplateImportTest, NamedTemplatesEqualTheReferencesButForWhiteSpace) {
     if (name == names.end()) continue;
     const auto found = find_named_template(name->second);
     ASSERT_TRUE(found) << name->second;
-    const TemplateRenderer renderer(found->jinja,
+    const TemplateRenderer renderer(*found,
                                     {{"bos_token", row["bos"].is_null() ? "" : row["bos"]},
                                      {"eos_token", row["eos"].is_null() ? "" : row["eos"]}});
     for (const char* key : {"prompt", "text"}) {
@@ -175,9 +180,8 @@ TEST(ChatTemplateImportTest, EveryNamedTemplateIsStored) {
   for (uint32_t kind = format::kChatKindNamed; kind < format::kChatKinds; ++kind) {
     const auto found = find_named_template(format::kChatTemplateNames[kind]);
     ASSERT_TRUE(found);
-    EXPECT_EQ(found->kind, kind);
-    const ImportedChatTemplate imported =
-        import_chat_template({found->jinja, kNamed, kTokens, kind});
+    EXPECT_EQ(*found, kind);
+    const ImportedChatTemplate imported = import_chat_template({"", kNamed, kTokens, kind});
     EXPECT_FALSE(imported.section.empty())
         << format::kChatTemplateNames[kind] << " " << imported.problem;
   }
@@ -198,8 +202,8 @@ TEST(ChatTemplateImportTest, WhatCannotBeStoredSaysWhy) {
                 .find("cannot store, with "),
             std::string::npos);
   EXPECT_NE(problem_of("{{ raise_exception('not today') }}").find("not today"), std::string::npos);
-  EXPECT_NE(problem_of("{% for m in messages %}").find("has no end"), std::string::npos);
-  EXPECT_NE(problem_of("{{ 'a }}").find("a string does not end"), std::string::npos);
+  EXPECT_NE(problem_of("{% for m in messages %}").find("Unexpected end of"), std::string::npos);
+  EXPECT_NE(problem_of("{{ 'a }}").find("unexpected char"), std::string::npos);
   EXPECT_NE(problem_of("hello").find("cannot be applied"), std::string::npos);
   EXPECT_NE(problem_of("{{ messages[0].content | nothing_known }}"), "");
   EXPECT_NE(problem_of(turns + std::string(5000, 'x')), "");
@@ -275,17 +279,7 @@ TEST(ChatTemplateImportTest, AnEmptyDateIsNoneThatCouldBeFound) {
   EXPECT_TRUE(imported.has_fixed_date);
 }
 
-// Each of them takes more steps than any machine has time for, and says so.
-TEST(ChatTemplateImportTest, StepsAreCounted) {
-  for (const char* jinja :
-       {"{% for a in range(60000) %}{% for b in range(60000) %}x{% endfor %}{% endfor %}",
-        "{% set ns = namespace(x=[1]) %}{% for a in range(60) %}{% set ns.x = ns.x + ns.x %}"
-        "{% endfor %}"}) {
-    const std::string problem = problem_of(std::string(jinja) + turns_of("message['content']"));
-    EXPECT_TRUE(problem.find("too many steps") != std::string::npos ||
-                problem.find("too long") != std::string::npos)
-        << problem;
-  }
+TEST(ChatTemplateImportTest, ComparisonsWithTokensAreCounted) {
   // Wherever the texts are parted, a token would be cut.
   std::vector<std::string> tokens = {"ba", "aa"};
   for (size_t i = 0; i < 30000; ++i) tokens.push_back("<" + std::to_string(i) + ">");
@@ -300,6 +294,10 @@ TEST(ChatTemplateImportTest, HostileTemplatesEnd) {
   const std::string templates[] = {
       "{{ " + deep + " }}",
       "{% for a in range(1000000000) %}x{% endfor %}",
+      "{% for a in range(60000) %}{% for b in range(60000) %}x{% endfor %}{% endfor %}",
+      "{% set ns = namespace(x=[1]) %}{% for a in range(60) %}{% set ns.x = ns.x + ns.x %}"
+      "{% endfor %}",
+      "{{ 10 ** (10 ** 10) }}",
       "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
       "{{ 'x' * 1000000000000 }}",
       "{# " + deep + " #}" + deep,
@@ -311,14 +309,6 @@ TEST(ChatTemplateImportTest, HostileTemplatesEnd) {
     EXPECT_TRUE(imported.section.empty()) << jinja.substr(0, 50);
     EXPECT_NE(imported.problem, "") << jinja.substr(0, 50);
   }
-}
-
-TEST(ChatTemplateImportTest, TokensAreThereByTheirNamesAndOthersAreUndefined) {
-  const std::string jinja =
-      "{% for name in [bos_token, pad_token, image_token] %}{{ name }}{% endfor %}"
-      "{{ 'mask' if mask_token is defined else 'none' }}";
-  const TokenTexts tokens = {{"bos_token", "<s>"}, {"pad_token", "<pad>"}, {"image_token", "<i>"}};
-  EXPECT_EQ(TemplateRenderer(jinja, tokens).render({}, false).text, "<s><pad><i>none");
 }
 
 TEST(ChatTemplateImportTest, ANamedTokenThatIsLookedForIsRefusedInContents) {
@@ -341,178 +331,6 @@ TEST(ChatTemplateImportTest, DatesAreMarkedWithTheirFormat) {
   EXPECT_EQ(stored[ChatString::kDateFormat], "%-d. %B %Y");
   EXPECT_EQ(stored_text(stored, {{ChatRole::kUser, "a"}}, false, "today"), "user on today: a");
   EXPECT_FALSE(find_difference(stored, renderer));
-}
-
-// rewrite_jinja --------------------------------------------------------------------------------
-
-std::string rendered(const std::string& jinja) {
-  const Rendering rendering =
-      TemplateRenderer(jinja, {{"bos_token", "<s>"}}).render({{ChatRole::kUser, "q"}}, false);
-  return rendering.text.value_or("error: " + rendering.error);
-}
-
-TEST(JinjaSourceTest, WhiteSpaceIsThatOfJinja2) {
-  EXPECT_EQ(rendered("a\n"), "a");
-  EXPECT_EQ(rendered("a\n\n"), "a\n");
-  EXPECT_EQ(rendered("a\r\nb\rc"), "a\nb\nc");
-  EXPECT_EQ(rendered("  {% if true %}\n  x\n  {% endif %}\ny"), "  x\ny");
-  EXPECT_EQ(rendered("z  {% if true %}\n  x\n  {% endif %} \ny"), "z    x\n \ny");
-  EXPECT_EQ(rendered("  {{ 'x' }}\n  y"), "  x\n  y");
-  EXPECT_EQ(rendered("a {{- 'x' -}} \n b"), "axb");
-  EXPECT_EQ(rendered("a\n  {# note #}\n  b"), "a\n  b");
-  EXPECT_EQ(rendered("a {#- note -#} b"), "ab");
-  EXPECT_EQ(rendered("  {%+ if true %}x{% endif +%}\n"), "  x");
-  EXPECT_EQ(rendered("{% raw %}{{ x }}{% endraw %}!"), "{{ x }}!");
-  EXPECT_EQ(rendered("a:{\n{%- if true %}x{% endif %}}{"), "a:{x}{");
-  EXPECT_EQ(rendered("{% raw %}\n{{ x }}\n{% endraw %}\n!"), "\n{{ x }}\n!");
-  EXPECT_EQ(rendered("{% raw -%}\n{{ x }}\n{%- endraw %}\n!"), "{{ x }}!");
-}
-
-TEST(JinjaSourceTest, UnusualWhiteSpaceInsideOfTextStays) {
-  EXPECT_EQ(rendered("a\xC2\xA0{{ 'b' }}\xE3\x80\x80{% if true %}c{% endif %}"),
-            "a\xC2\xA0"
-            "b\xE3\x80\x80"
-            "c");
-}
-
-TEST(JinjaSourceTest, StringsAreThoseOfPython) {
-  EXPECT_EQ(rendered(R"({{ 'a\x41\u00e9\101\d\'\n' }})"),
-            "aA\xC3\xA9"
-            "A\\d'\n");
-  EXPECT_EQ(rendered("{{ '}}' + \"%}\" }}"), "}}%}");
-  EXPECT_EQ(rendered("{{ {'a': {'b': 'c'}}['a']['b'] }}"), "c");
-}
-
-TEST(JinjaSourceTest, LoopsLeaveNothingBehind) {
-  EXPECT_EQ(rendered("{% set x = '0' %}{% for i in [1, 2] %}{% if i == 1 %}{% set x = 'in' %}"
-                     "{% endif %}{{ x }},{% endfor %}{{ x }}"),
-            "in,0,0");
-  EXPECT_EQ(rendered("{% set m = 'm' %}{% for m in ['a', 'b'] %}{{ m }}{% endfor %}{{ m }}"),
-            "abm");
-  EXPECT_EQ(rendered("{% for m in ['a'] %}{% endfor %}{{ 'y' if m is defined else 'n' }}"), "n");
-}
-
-TEST(JinjaSourceTest, UndefinedIsNotNone) {
-  EXPECT_EQ(rendered("{{ 'y' if tools is defined else 'n' }}"), "y");
-  EXPECT_EQ(rendered("{{ 'y' if tools is none else 'n' }}"), "y");
-  EXPECT_EQ(rendered("{{ 'y' if nobody is none else 'n' }}"), "n");
-  EXPECT_EQ(rendered("{{ 'y' if messages[0].tool_calls is not none else 'n' }}"), "y");
-  EXPECT_EQ(rendered("{{ 'y' if messages[0].tool_calls is defined else 'n' }}"), "n");
-  EXPECT_EQ(rendered("{{ 'a' + nobody }}").substr(0, 6), "error:");
-}
-
-TEST(JinjaSourceTest, OperationsAreThoseOfPython) {
-  const std::string no_break = "\xC2\xA0";
-  EXPECT_EQ(rendered("{{ ' \\r" + no_break + "a b" + no_break + " '.strip() }}"), "a b");
-  EXPECT_EQ(rendered("{{ ' a '.lstrip() + '|' }}{{ ' a '.rstrip() }}"), "a | a");
-  EXPECT_EQ(rendered("{{ 'xyax'.strip('yx') }}"), "a");
-  EXPECT_EQ(rendered("{{ 'a,b,c'.split(',')[-1] }}{{ 'a,b,c'.split(',', 1)[1] }}"), "cb,c");
-  EXPECT_EQ(rendered("{{ 'aaa'.replace('a', 'ab') }}{{ 'aaa'.replace('a', 'b', 1) }}"),
-            "abababbaa");
-  EXPECT_EQ(rendered("{{ messages[0].role.capitalize() }}{{ 'it is A' | title }}"), "UserIt Is A");
-  EXPECT_EQ(rendered("{{ 'y' if not 'abc'.startswith('b') and 'abc'.endswith('bc') }}"), "y");
-  EXPECT_EQ(rendered("{{ messages[0]['content'].strip().split('x')[0] }}"), "q");
-  EXPECT_EQ(rendered("{{ 'y' if nobody == none else 'n' }}{{ 'y' if tools != none else 'n' }}"),
-            "nn");
-  EXPECT_EQ(rendered("{{ 'y' if add_generation_prompt == false else 'n' }}"), "y");
-  EXPECT_EQ(rendered("{{ 8 - 1 % 4 - 4 }}{{ 7 // 4 }}{{ messages[-1].content }}"), "31q");
-  EXPECT_EQ(rendered("{{ 'n' if tools | default([1]) else 'y' }}"), "y");
-  EXPECT_EQ(rendered("{{ (0 - 1) // 2 }}{{ -1 % 2 }}{{ 2 - -1 // 2 }}{{ 0 == false }}"),
-            "-113True");
-  EXPECT_EQ(rendered("{{ 'ab' * 2 }}{{ -2 ** 2 }}{{ 2 ** 3 ** 2 }}"), "abab464");
-}
-
-TEST(JinjaSourceTest, WhatDependsOnMoreThanTheConversationsIsAnError) {
-  for (const char* jinja :
-       {"{{ 'abc'[0] }}", "{{ messages[0].content[:1] }}", "{{ messages[0].content.lower() }}",
-        "{{ 'Q' | int }}", "{{ 'a' < 'b' }}", "{{ 1 / 2 }}", "{{ 2 ** -1 }}", "{{ messages }}",
-        "{% for c in 'ab' %}{{ c }}{% endfor %}", "{{ messages[0] | tojson if tools is none }}"}) {
-    EXPECT_EQ(rendered(jinja).substr(0, 6),
-              std::string(jinja).find("tojson") == std::string::npos ? "error:" : "{\"role")
-        << jinja;
-  }
-  for (const char* jinja :
-       {"{% set x = {} %}", "{{ cria_no_text }}", "{{ 1.5 }}", "{{ 17e1 }}", "{{ 0x11 }}",
-        "a\n\xC2\xA0{% if true %}{% endif %}", "a\xE3\x80\x80{{- 'b' }}", "{{ 'a' -}} \xC2\xA0 b",
-        "{{ a | b[0] }}", "{{ a)[0] }}", "{{ [0 }}", "{{ a b }}", "{{ a + }}",
-        "{{ a is defined is none }}", "{{ a < = b }}", "{% do a %}"}) {
-    EXPECT_THROW((void)rewrite_jinja(jinja), std::runtime_error) << jinja;
-  }
-}
-
-// transformers gives a template without tools none, which nothing can be done with.
-TEST(JinjaSourceTest, NoneIsNotUndefined) {
-  const std::string text = "{{ 'y' if X else 'n' }}";
-  const auto truth = [&](const std::string& expression) {
-    std::string jinja = text;
-    return rendered(jinja.replace(jinja.find('X'), 1, expression));
-  };
-  EXPECT_EQ(rendered("{% for t in tools %}{% endfor %}").substr(0, 6), "error:");
-  EXPECT_EQ(rendered("{% for t in documents if t %}{% endfor %}").substr(0, 6), "error:");
-  EXPECT_EQ(rendered("{% for t in nobody %}{% endfor %}x"), "x");
-  EXPECT_EQ(rendered("{% for t in tools or [] %}{% endfor %}x"), "x");
-  EXPECT_EQ(rendered("{% if tools %}a{% endif %}{{ tools }}{{ nobody }}"), "None");
-  EXPECT_EQ(rendered("{{ messages[0].get('x') }}{{ messages[0].get('x', 'y') }}"), "Noney");
-  EXPECT_EQ(rendered("{{ tools | length }}").substr(0, 6), "error:");
-  EXPECT_EQ(rendered("{{ tools ~ nobody ~ true ~ 1 }}"), "NoneTrue1");
-  EXPECT_EQ(rendered("{{ 'a' + tools }}").substr(0, 6), "error:");
-  EXPECT_EQ(
-      rendered("{{ tools | default('d') }}{{ nobody | default('e') }}{{ '' | d('f', true) }}"),
-      "Noneef");
-  EXPECT_EQ(rendered("{% set x = none %}{{ x is defined }}{{ x is none }}{{ y is none }}"),
-            "TrueTrueFalse");
-  EXPECT_EQ(truth("none == tools"), "y");
-  EXPECT_EQ(truth("nobody == none"), "n");
-  EXPECT_EQ(truth("nobody == nothing"), "y");
-  EXPECT_EQ(truth("nobody is undefined and tools is not undefined"), "y");
-}
-
-TEST(JinjaSourceTest, WhatIsAlwaysTrueOrNoListIsRefusedWhereItWouldTell) {
-  for (const char* jinja :
-       {"{% if messages | selectattr('x') %}{% endif %}", "{{ 1 if not (messages | select) }}",
-        "{{ messages | map('x') or 1 }}", "{{ (1, 2) == [1, 2] }}", "{{ 1 == (1,) }}"}) {
-    EXPECT_THROW((void)rewrite_jinja(jinja), std::runtime_error) << jinja;
-  }
-  EXPECT_EQ(rendered("{{ 1 if messages | selectattr('x') | list else 2 }}"), "2");
-  EXPECT_EQ(rendered("{% for m in messages | selectattr('role') %}{{ m.role }}{% endfor %}"),
-            "user");
-  EXPECT_EQ(rendered("{{ messages[0].role in ('user', 'a') }}"), "True");
-}
-
-TEST(JinjaSourceTest, TestsHoldWhereverTheyStand) {
-  EXPECT_EQ(rendered("{% for m in messages | selectattr('tool_calls', 'undefined') %}{{ m.role }}"
-                     "{% endfor %}"),
-            "user");
-  EXPECT_EQ(rendered("{{ messages | rejectattr('role', 'eq', 'user') | list | length }}"), "0");
-  EXPECT_EQ(rendered("{{ [1, none, 'a', nobody] | select('defined') | list | length }}"), "3");
-  EXPECT_EQ(rendered("{{ [1, 2, 3] | reject('odd') | join(',') }}"), "2");
-  EXPECT_EQ(rendered("{{ messages | selectattr('role', 'nobodys') | list }}").substr(0, 6),
-            "error:");
-  EXPECT_EQ(rendered("{{ 1 is nobodys }}").substr(0, 6), "error:");
-}
-
-// Of random expressions, by Jinja2 3.1.6; null: it raises.
-TEST(JinjaSourceTest, ExpressionsAreThoseOfJinja2) {
-  std::ifstream file(test::source_folder() / "tests/data/jinja_expressions.jsonl");
-  size_t n_equal = 0;
-  size_t n_refused = 0;
-  for (std::string line; std::getline(file, line);) {
-    const json row = json::parse(line);
-    std::string got;
-    try {
-      got = rendered("{{ " + row[0].get<std::string>() + " }}");
-    } catch (const std::exception& error) {
-      got = std::string("error: ") + error.what();
-    }
-    if (got.substr(0, 6) == "error:") {
-      n_refused += row[1].is_null() ? 0 : 1;
-    } else {
-      EXPECT_EQ(json(got), row[1]) << row[0];
-      ++n_equal;
-    }
-  }
-  EXPECT_GT(n_equal, 500U);
-  EXPECT_LT(n_refused, n_equal / 4) << "so few are not computed";
 }
 
 }  // namespace
