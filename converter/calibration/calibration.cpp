@@ -32,7 +32,7 @@ uint64_t calibration_bytes(const Config& config, const CalibrationWish& wish, si
   const WeightCounts weights = count_weights(config);
   const uint32_t n_tokens = calibration_tokens(config, wish);
   const SelfTextWish text = self_text_wish(config, n_tokens);
-  const uint64_t n = text.n_sequences * text.n_tokens;
+  const size_t n = text.n_sequences * text.n_tokens;
   const uint64_t d = config.model->d_model;
   const FloatModel::Rooms rooms = {text.n_sequences, text.n_tokens, n, KvFormat::kF32, false};
   // While sums become a basis; and that of the narrow ones, with what targets are found by.
