@@ -129,7 +129,7 @@ uint64_t divergence_bytes(const Config& config, const MixedWish& wish, size_t n_
   constexpr uint64_t kProgram = 32 << 20;  // the process and buffers
   const WeightCounts weights = count_weights(config);
   const SelfTextWish text = self_text_wish(config, divergence_tokens(config));
-  const uint64_t n = text.n_sequences * text.n_tokens;
+  const size_t n = text.n_sequences * text.n_tokens;
   const uint64_t d = config.model->d_model;
   const uint64_t vocab = config.model->vocab_size;
   const uint64_t stream = sizeof(float) * n * d;
