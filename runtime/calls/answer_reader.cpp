@@ -35,10 +35,12 @@ size_t whole_characters(std::string_view text) {
 }  // namespace
 
 void AnswerReader::make(const CallFormat& form, const Tools& tools, std::span<char> hold) {
-  *this = {};
   form_ = form;
   tools_ = tools;
   hold_ = hold;
+  n_markers_ = 0;
+  first_bytes_ = {};
+  is_open_ = false;
   add_markers(CallString::kThinkingBegin, Role::kThinkingBegin);
   add_markers(CallString::kThinkingEnd, Role::kThinkingEnd);
   add_markers(CallString::kAnswerBegin, Role::kAnswerBegin);
@@ -81,6 +83,7 @@ void AnswerReader::begin(std::string_view opened) {
   n_calls_ = 0;
   is_thinking_ = is_in_call_ = is_call_told_ = is_behind_call_ = is_in_list_ = false;
   is_last_ = was_cut_ = is_cut_ = false;
+  piece_kind_ = CRIA_CALLS_TEXT;
   n_piece_ = 0;
   read(opened, nullptr, nullptr);
   // Whole calls of the prompt are no calls of the answer, nor is one that was too long to hold.
