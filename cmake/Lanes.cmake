@@ -97,6 +97,7 @@ set(CRIA_CHANGED
   "^tests/fuzz/ => ^fuzz[.]"
   "^tests/data/corpus/([a-z0-9_]+) => ^fuzz[.]@1@$"
   "^tests/data/golden/ => ^(system|data)[.]|^cli[.](server_golden|second_reader_values)_test$"
+  "^tests/data/call_forms[.]json => ^runtime[.]calls[.]|^quant[.]|^fuzz[.]calls$"
   "^tests/data/(chat_templates|[a-z_]+[.]jsonl) => ^converter[.]|^cli[.]chat_template_test$"
   "^tests/support/ => ^(quant|runtime|converter|hosted|system|fuzz)[.]"
   "(^|/)(CMakeLists[.]txt|CMakePresets[.]json|[^/]*[.]cmake)$|^cmake/[^/]*$ => ^(quant|runtime)[.]"

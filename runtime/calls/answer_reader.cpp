@@ -13,9 +13,9 @@ using format::CallString;
 
 // Bytes that may be held for a marker: blanks in one may be many.
 constexpr size_t kMostPending = 256;
-// A call that comes to nothing is read again for markers inside it, unless it is longer: the cost
-// of a byte has a bound.
-constexpr size_t kMostReadAgain = 256;
+// A call that comes to nothing is read again for markers inside it. So many bytes may be, for each
+// byte of the answer: the cost has a bound.
+constexpr size_t kReadAgain = 8;
 
 uint32_t byte_of(char c) { return static_cast<uint8_t>(c); }
 
@@ -35,10 +35,12 @@ size_t whole_characters(std::string_view text) {
 }  // namespace
 
 void AnswerReader::make(const CallFormat& form, const Tools& tools, std::span<char> hold) {
-  *this = {};
   form_ = form;
   tools_ = tools;
   hold_ = hold;
+  n_markers_ = 0;
+  first_bytes_ = {};
+  is_open_ = false;
   add_markers(CallString::kThinkingBegin, Role::kThinkingBegin);
   add_markers(CallString::kThinkingEnd, Role::kThinkingEnd);
   add_markers(CallString::kAnswerBegin, Role::kAnswerBegin);
@@ -76,10 +78,12 @@ bool AnswerReader::is_active(Role role) const {
 void AnswerReader::begin(std::string_view opened) {
   head_ = tail_ = 0;
   n_opened_ = SIZE_MAX;
+  n_read_again_ = hold_.size();
   blanks_[0] = blanks_[1] = {};
   n_calls_ = 0;
   is_thinking_ = is_in_call_ = is_call_told_ = is_behind_call_ = is_in_list_ = false;
   is_last_ = was_cut_ = is_cut_ = false;
+  piece_kind_ = CRIA_CALLS_TEXT;
   n_piece_ = 0;
   read(opened, nullptr, nullptr);
   // Whole calls of the prompt are no calls of the answer, nor is one that was too long to hold.
@@ -108,6 +112,7 @@ void AnswerReader::append(std::string_view text) {
       head_ = 0;
     }
     hold_[tail_++] = c;
+    n_read_again_ += kReadAgain;
     advance();
   }
 }
@@ -272,7 +277,9 @@ void AnswerReader::break_call() {
     ++n_calls_;
     drop(n_scanned_);
   } else {
-    make_text(n_scanned_ <= kMostReadAgain ? 1 : n_scanned_);
+    const bool may_read_again = n_scanned_ <= n_read_again_;
+    if (may_read_again) n_read_again_ -= n_scanned_;
+    make_text(may_read_again ? 1 : n_scanned_);
   }
 }
 

@@ -88,7 +88,8 @@ class AnswerReader {
   // of a call, of which scan_ has read n_scanned_ and tell_ has written n_told_.
   size_t head_, tail_;
   size_t n_scanned_, n_told_;
-  size_t n_opened_;  // of those held: part of the prompt
+  size_t n_opened_;        // of those held: part of the prompt
+  uint64_t n_read_again_;  // bytes that may be
   CallReader scan_, tell_;
   Blanks blanks_[2];         // of text, thinking
   uint8_t n_blanks_before_;  // of text held, before the last call

@@ -61,6 +61,14 @@ TEST(AnswerReader, AMarkerThatIsWrittenTwiceIsTextOnce) {
   EXPECT_EQ(got.at("calls").size(), 1U);
 }
 
+TEST(AnswerReader, ALongCallThatComesToNothingHidesNoMarker) {
+  const std::string none = "<tool_call>{\"name\": \"" + std::string(200, 'x') + " </think>";
+  const json got = read("qwen3-0.6b", "<think>" + none + std::string(kHold, 'y') + kPing);
+  EXPECT_EQ(got.at("reasoning"), none.substr(0, none.size() - std::string(" </think>").size()));
+  EXPECT_EQ(got.at("content"), std::string(kHold, 'y'));
+  EXPECT_EQ(got.at("calls").size(), 1U);
+}
+
 TEST(AnswerReader, BlanksAroundTextAreNotToldThoseInsideAre) {
   const json got = read("qwen3-0.6b", std::string("\n a \n\n") + kPing + "\n" + kPing + "\nb \n");
   EXPECT_EQ(got.at("content"), "a \n\n\n\nb");
