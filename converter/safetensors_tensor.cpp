@@ -22,8 +22,8 @@ void SafetensorsTensor::read_rows(uint64_t first, size_t n, std::vector<uint8_t>
 void SafetensorsTensor::read_columns(uint64_t first, size_t n, uint64_t first_column,
                                      size_t n_columns, std::vector<uint8_t>* scratch,
                                      float* values) const {
-  const size_t value_bytes = bytes_per_value(*entry_.type);
-  scratch->resize(n_columns * value_bytes);
+  const uint64_t value_bytes = bytes_per_value(*entry_.type);
+  scratch->resize(memory_size(n_columns * value_bytes));
   for (size_t i = 0; i < n; ++i) {
     const uint64_t place = (first + i) * n_cols() + first_column;
     file_.read(entry_.offset + place * value_bytes, *scratch);
