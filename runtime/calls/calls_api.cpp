@@ -30,8 +30,10 @@ Status need_bytes(const Input& input, CallFormat* form, size_t* n_values, size_t
   if (check_call_format(input.stored, form) != nullptr) return Status::kCorrupt;
   *n_values = 0;
   if (!input.tools.empty()) CRIA_TRY(Tools::count(input.tools, n_values));
-  *n_bytes = aligned(sizeof(cria_calls)) + aligned(*n_values * sizeof(json::SchemaValue)) +
-             aligned(input.hold_bytes);
+  // Less than 2^31: texts of tools have a limit, too.
+  *n_bytes = static_cast<size_t>(aligned(sizeof(cria_calls)) +
+                                 aligned(*n_values * sizeof(json::SchemaValue)) +
+                                 aligned(input.hold_bytes));
   return Status::kOk;
 }
 
