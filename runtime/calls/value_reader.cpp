@@ -10,9 +10,10 @@
 namespace cria::calls {
 namespace {
 
-constexpr uint32_t kFirstHigh = 0xd800;
-constexpr uint32_t kFirstLow = 0xdc00;
-constexpr uint32_t kLastLow = 0xdfff;
+using json::kBehindSurrogates;
+using json::kFirstHigh;
+using json::kFirstLow;
+
 constexpr uint32_t kLastCharacter = 0x10ffff;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -23,12 +24,6 @@ bool ends_marked(char c) { return c == ',' || c == '}' || c == ']'; }
 
 bool ends_bare_key(char c) {
   return is_call_blank(c) || c == ':' || c == '=' || c == ')' || ends_marked(c);
-}
-
-int hex_digit(char c) {
-  if (is_digit(c)) return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 }  // namespace
@@ -80,8 +75,9 @@ void TextWriter::flush_surrogate(const Writer* out) {
 
 void TextWriter::unit(uint32_t code, const Writer* out) {
   drain(true, out);
-  if (code >= kFirstLow && code <= kLastLow && surrogate_ != 0) {
-    code = 0x10000 + ((surrogate_ - kFirstHigh) << 10) + (code - kFirstLow);
+  const auto is_low = [&code] { return code >= kFirstLow && code < kBehindSurrogates; };
+  if (is_low() && surrogate_ != 0) {
+    code = json::join_surrogates(surrogate_, code);
     surrogate_ = 0;
   }
   flush_surrogate(out);
@@ -89,8 +85,7 @@ void TextWriter::unit(uint32_t code, const Writer* out) {
     surrogate_ = code;
     return;
   }
-  const bool is_none = code > kLastCharacter || (code >= kFirstLow && code <= kLastLow);
-  character(is_none ? kReplacementCharacter : code, out);
+  character(code > kLastCharacter || is_low() ? kReplacementCharacter : code, out);
 }
 
 void TextWriter::end(const Writer* out) {
@@ -313,9 +308,9 @@ Step ValueReader::escape(char c, const Writer* out) {
 }
 
 Step ValueReader::hex(char c, const Writer* out) {
-  const int digit = hex_digit(c);
-  if (digit < 0) return Step::kFail;
-  code_ = code_ << 4 | static_cast<uint32_t>(digit);
+  const uint32_t digit = json::hex_value(static_cast<uint8_t>(c));
+  if (digit > 15) return Step::kFail;
+  code_ = code_ << 4 | digit;
   if (--n_hex_ != 0) return Step::kMore;
   text_.unit(code_, out);
   state_ = State::kString;

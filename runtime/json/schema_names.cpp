@@ -25,12 +25,6 @@ class NameReader {
   size_t at_ = 0;
 };
 
-uint32_t hex_digit(uint32_t c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const uint32_t lower = c | 0x20;
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : kBroken;
-}
-
 // The same of the names in a reference, one behind the other.
 class PathReader {
  public:
@@ -65,7 +59,7 @@ class PathReader {
       if (n_bytes > 0 && (is_over() || next_character(raw_, &at_) != '%')) return kBroken;
       uint32_t byte = 0;
       for (size_t i = 0; i < 2; ++i) {
-        const uint32_t digit = is_over() ? kBroken : hex_digit(next_character(raw_, &at_));
+        const uint32_t digit = is_over() ? kBroken : hex_value(next_character(raw_, &at_));
         if (digit > 15) return kBroken;
         byte = byte << 4 | digit;
       }

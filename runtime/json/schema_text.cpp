@@ -12,21 +12,10 @@
 namespace cria::json {
 namespace {
 
-constexpr uint32_t kFirstHigh = 0xd800;  // surrogates
-constexpr uint32_t kFirstLow = 0xdc00;
-constexpr uint32_t kBehindSurrogates = 0xe000;
 constexpr size_t kHexDigits = 4;
 
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-// The value of a hexadecimal digit; 16 of anything else.
-uint32_t hex_value(char c) {
-  if (is_digit(c)) return static_cast<uint32_t>(c - '0');
-  if (c >= 'a' && c <= 'f') return static_cast<uint32_t>(c - 'a') + 10;
-  if (c >= 'A' && c <= 'F') return static_cast<uint32_t>(c - 'A') + 10;
-  return 16;
-}
 
 class Reader {
  public:
@@ -154,7 +143,7 @@ Status Reader::escape() {
     }
     if (text_.size() - at_ < 2 + kHexDigits) return refuse("is no JSON: a string does not end");
     for (size_t d = 0; d < kHexDigits; ++d) {
-      const uint32_t digit = hex_value(text_[at_ + 2 + d]);
+      const uint32_t digit = hex_value(static_cast<uint8_t>(text_[at_ + 2 + d]));
       if (digit > 15) return refuse("is no JSON: an escape that there is not");
       unit[i] = unit[i] << 4 | digit;
     }
@@ -378,13 +367,21 @@ uint32_t next_character(std::string_view raw, size_t* at) {
   }
   const auto unit = [&] {
     uint32_t value = 0;
-    for (size_t i = 0; i < kHexDigits; ++i) value = value << 4 | hex_value(raw[(*at)++]);
+    for (size_t i = 0; i < kHexDigits; ++i) {
+      value = value << 4 | hex_value(static_cast<uint8_t>(raw[(*at)++]));
+    }
     return value;
   };
   const uint32_t first = unit();
   if (first < kFirstHigh || first >= kBehindSurrogates) return first;
   *at += 2;  // \u of the other half
-  return 0x10000 + ((first - kFirstHigh) << 10) + (unit() - kFirstLow);
+  return join_surrogates(first, unit());
+}
+
+uint32_t hex_value(uint32_t c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const uint32_t lower = c | 0x20;
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : 16;
 }
 
 size_t put_utf8(uint32_t code, char* out) {

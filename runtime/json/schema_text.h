@@ -76,6 +76,18 @@ class SchemaText {
 // One character of a string's raw text, escapes undone; moves at. The text holds.
 [[nodiscard]] uint32_t next_character(std::string_view raw, size_t* at);
 
+// The value of a hexadecimal digit; 16 of anything else.
+[[nodiscard]] uint32_t hex_value(uint32_t c);
+
+// Units of UTF-16 that are half a character: first halves, second halves, what is behind them.
+inline constexpr uint32_t kFirstHigh = 0xd800;
+inline constexpr uint32_t kFirstLow = 0xdc00;
+inline constexpr uint32_t kBehindSurrogates = 0xe000;
+// The character of both halves.
+[[nodiscard]] constexpr uint32_t join_surrogates(uint32_t high, uint32_t low) {
+  return 0x10000 + ((high - kFirstHigh) << 10) + (low - kFirstLow);
+}
+
 // Writes a character the one way in which cria writes it in JSON: escaped only where it must be.
 // Returns the bytes, at most 6.
 size_t put_json_character(uint32_t code, char* out);
