@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/shown_text.h"
@@ -100,13 +101,20 @@ void read_format(const OrderContext& context, const RequestFields& fields, const
                  kFormat);
 }
 
-Encoded encode_conversation(const OrderContext& context, const std::vector<ChatMessage>& messages,
-                            AnswerRequest* request) {
+void put_prompt(const OrderContext& context, Encoded prompt, AnswerRequest answer,
+                AnswerOrder* order) {
+  check_prompt(context, prompt);
+  answer.prompt = std::move(prompt.tokens);
+  order->add_prompt(std::move(answer));
+}
+
+void put_conversation(const OrderContext& context, const std::vector<ChatMessage>& messages,
+                      AnswerRequest answer, AnswerOrder* order) {
   Encoded prompt = context.text->encode_chat(messages);
   if (context.engine->keeps_prefixes()) {
-    request->n_lead = lead_of(context.text, messages, prompt.tokens);
+    answer.n_lead = lead_of(context.text, messages, prompt.tokens);
   }
-  return prompt;
+  put_prompt(context, std::move(prompt), std::move(answer), order);
 }
 
 void check_answer_size(const OrderContext& context, const AnswerOrder& order) {

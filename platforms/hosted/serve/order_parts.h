@@ -28,9 +28,12 @@ std::string_view text_of_schema(const std::string& body,
 void read_format(const OrderContext& context, const RequestFields& fields, const std::string& body,
                  AnswerRequest* request);
 
-// TextService::encode_chat, and how much of it comes before the first question's text.
-Encoded encode_conversation(const OrderContext& context, const std::vector<ChatMessage>& messages,
-                            AnswerRequest* request);
+// Checks a prompt and adds it to what is asked.
+void put_prompt(const OrderContext& context, Encoded prompt, AnswerRequest answer,
+                AnswerOrder* order);
+// Of a conversation, with how much of it comes before the first question's text.
+void put_conversation(const OrderContext& context, const std::vector<ChatMessage>& messages,
+                      AnswerRequest answer, AnswerOrder* order);
 
 // Of an order that is complete: refuses what asks for more tokens than an answer holds.
 void check_answer_size(const OrderContext& context, const AnswerOrder& order);

@@ -28,40 +28,33 @@ ChatMessage read_ollama_message(const Json& json, size_t index) {
   return {role, content == nullptr ? std::string() : content->get<std::string>()};
 }
 
-void put_prompt(const OrderContext& context, Encoded prompt, AnswerRequest answer,
-                AnswerOrder* order) {
-  check_prompt(context, prompt);
-  answer.prompt = std::move(prompt.tokens);
-  order->add_prompt(std::move(answer));
-}
-
 // A text that is continued: control tokens that it writes out are those tokens, as in llama.cpp's
 // completions.
 Encoded encode_text(const OrderContext& context, const std::string& text) {
   return context.text->encode(text, CRIA_ENCODE_SPECIAL | CRIA_ENCODE_PARSE);
 }
 
-Encoded encode_generate(const OrderContext& context, const RequestFields& fields,
-                        std::string prompt, AnswerRequest* answer) {
+void put_generate(const OrderContext& context, const RequestFields& fields, std::string prompt,
+                  AnswerRequest answer, AnswerOrder* order) {
   const std::string system = fields.text("system").value_or(std::string());
   if (fields.flag("raw", false)) {
     if (!system.empty()) {
       throw ApiError(ErrorKind::kInvalidRequest,
                      "raw mode does not support template, system, or context", "system");
     }
-    return encode_text(context, prompt);
+    return put_prompt(context, encode_text(context, prompt), std::move(answer), order);
   }
   if (!context.text->has_chat()) {
     if (!system.empty()) {
       throw ApiError(ErrorKind::kInvalidRequest,
                      "system needs a chat template, which the model has not", "system");
     }
-    return encode_text(context, prompt);
+    return put_prompt(context, encode_text(context, prompt), std::move(answer), order);
   }
   std::vector<ChatMessage> messages;
   if (!system.empty()) messages.push_back({CRIA_SYSTEM, system});
   messages.push_back({CRIA_USER, std::move(prompt)});
-  return encode_conversation(context, messages, answer);
+  put_conversation(context, messages, std::move(answer), order);
 }
 
 }  // namespace
@@ -82,8 +75,7 @@ AnswerOrder ollama_chat_order(const OrderContext& context, const Json& request,
   std::vector<ChatMessage> messages;
   messages.reserve(list->size());
   for (const Json& each : *list) messages.push_back(read_ollama_message(each, messages.size()));
-  Encoded prompt = encode_conversation(context, messages, &answer);
-  put_prompt(context, std::move(prompt), std::move(answer), &order);
+  put_conversation(context, messages, std::move(answer), &order);
   return order;
 }
 
@@ -101,8 +93,7 @@ AnswerOrder ollama_generate_order(const OrderContext& context, const Json& reque
     order.whole_answer = ollama_generate_without_text(order.model, done_reason);
     return order;
   }
-  Encoded encoded = encode_generate(context, fields, std::move(prompt), &answer);
-  put_prompt(context, std::move(encoded), std::move(answer), &order);
+  put_generate(context, fields, std::move(prompt), std::move(answer), &order);
   return order;
 }
 

@@ -1,5 +1,6 @@
 // The body of /v1/chat/completions.
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "platforms/hosted/base/shown_text.h"
 #include "platforms/hosted/serve/api_error.h"
@@ -67,10 +68,7 @@ AnswerOrder chat_order(const OrderContext& context, const Json& request, const s
   AnswerRequest answer;
   read_sampling(context, fields, &answer);
   read_format(context, fields, body, &answer);
-  Encoded prompt = encode_conversation(context, messages, &answer);
-  check_prompt(context, prompt);
-  answer.prompt = std::move(prompt.tokens);
-  order.add_prompt(std::move(answer));
+  put_conversation(context, messages, std::move(answer), &order);
   check_answer_size(context, order);
   return order;
 }
