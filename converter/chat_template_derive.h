@@ -1,19 +1,15 @@
-// Finds the stored form of a chat template from what it writes for probe conversations.
+// Finds the stored form (quant/chat_template_format.h) of a chat template by rendering conversations
+// whose contents are marks, and taking each joint as it was printed. What differs between places
+// gets those places into its rules; what no place tells apart, or the template refuses, has no rule.
+// Whether the form is right is another question: chat_template_prove.h.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "converter/chat_template_render.h"
 #include "converter/stored_template.h"
 
 namespace cria::converter {
 
-// The form that fits the probes best. What it cannot say it refuses; whether it is right elsewhere
-// is for find_difference (converter/chat_template_prove.h) to tell. Throws std::runtime_error, one
-// line, when the template does not even take a user's question, or no form begins to fit it.
-//   tokens  the added tokens of the tokenizer: no two strings of the form share one
-[[nodiscard]] StoredTemplate derive_template(const TemplateRenderer& renderer,
-                                             const std::vector<std::string>& tokens);
+// with_tools: with thinking, calls, results and tools; else these are refused.
+// Throws std::runtime_error, one line, for what writes no conversation.
+[[nodiscard]] StoredTemplate derive_template(const TemplateRenderer& renderer, bool with_tools);
 
 }  // namespace cria::converter

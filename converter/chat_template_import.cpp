@@ -1,31 +1,43 @@
 #include "converter/chat_template_import.h"
 
-#include <cstring>
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 
 #include "converter/bounded_child.h"
 #include "converter/chat_template_prove.h"
 #include "converter/error.h"
-#include "quant/tokenizer_check.h"
 
 namespace cria::converter {
 namespace {
 
 using format::ChatTemplateHeader;
 
-// The first byte of what the child says.
+// The first byte of what the child says. Before a section stands why it has no tools, in a line.
 constexpr char kSectionFollows = 'S';
 constexpr char kFixedDateSectionFollows = 'D';
 constexpr char kProblemFollows = 'P';
 
 std::string problem(const std::string& text) { return kProblemFollows + text; }
 
-// Whether an ordinary conversation with the user has a form at all.
-bool takes_turns(const StoredTemplate& stored) {
-  const ProbeMessage user = {ChatRole::kUser, "a"};
-  const ProbeMessage assistant = {ChatRole::kAssistant, "b"};
-  return stored_text(stored, {user}, true) && stored_text(stored, {user, assistant, user}, true);
+std::string not_stored(const Dialogue& dialogue) {
+  return "does what the file cannot store, with " + shown_dialogue(dialogue);
+}
+
+// Why a form is not the template's, as ImportedChatTemplate::problem; empty: it is.
+std::string problem_of(const StoredTemplate& stored, const TemplateRenderer& renderer,
+                       bool with_tools) {
+  const ProbeMessage question = {ChatRole::kUser, "a"};
+  const ProbeMessage answer = {ChatRole::kAssistant, "b"};
+  const StoredForm form(stored);
+  for (const Probe& probe : {Probe{question}, Probe{question, answer, {ChatRole::kUser, "c"}}}) {
+    if (form.text(dialogue_of(probe, true))) continue;
+    if (!renderer.render(probe, true).text) return "takes no turns of user and assistant";
+    return not_stored(dialogue_of(probe, true));
+  }
+  auto difference = with_tools ? find_difference_with_tools(stored, renderer) : std::nullopt;
+  if (!difference) difference = find_difference(stored, renderer);
+  return difference ? not_stored(*difference) : "";
 }
 
 std::unique_ptr<TemplateRenderer> renderer_of(const ChatTemplateSource& source,
@@ -40,16 +52,11 @@ std::string import_here(const ChatTemplateSource& source, const ChildLimits& lim
   try {
     const auto owned = renderer_of(source, limits);
     const TemplateRenderer& renderer = *owned;
-    const StoredTemplate stored = derive_template(renderer, source.added_tokens);
-    if (!takes_turns(stored)) return problem("takes no turns of user and assistant");
-    if (const auto probe = find_difference(stored, renderer)) {
-      return problem("does what the file cannot store, with " + shown_probe(*probe));
-    }
-    const std::vector<uint8_t> section = build_chat_section(stored, source.kind);
-    ChatTemplate chat = {};
-    if (const char* wrong = check_chat_template(section, &chat)) return problem(wrong);
-    const char sign = stored.has_fixed_date ? kFixedDateSectionFollows : kSectionFollows;
-    return sign + std::string(section.begin(), section.end());
+    const FoundForm found = find_form(renderer, source.kind < format::kChatKindNamed);
+    if (!found.problem.empty()) return problem(found.problem);
+    const std::vector<uint8_t> section = build_chat_section(found.stored, source.kind);
+    const char sign = found.stored.has_fixed_date ? kFixedDateSectionFollows : kSectionFollows;
+    return sign + found.tools_problem + '\n' + std::string(section.begin(), section.end());
   } catch (const MissingJinja& error) {
     return problem(error.what());
   } catch (const std::exception& error) {
@@ -59,6 +66,18 @@ std::string import_here(const ChatTemplateSource& source, const ChildLimits& lim
 
 }  // namespace
 
+FoundForm find_form(const TemplateRenderer& renderer, bool may_have_tools) {
+  FoundForm found;
+  if (may_have_tools) {
+    found.stored = derive_template(renderer, true);
+    found.tools_problem = problem_of(found.stored, renderer, true);
+    if (found.tools_problem.empty()) return found;
+  }
+  found.stored = derive_template(renderer, false);
+  found.problem = problem_of(found.stored, renderer, false);
+  return found;
+}
+
 ImportedChatTemplate import_chat_template(const ChatTemplateSource& source,
                                           const ChildLimits& limits) {
   if (source.jinja.size() > kMaxAppliedTemplateBytes) {
@@ -67,28 +86,10 @@ ImportedChatTemplate import_chat_template(const ChatTemplateSource& source,
   const auto said = run_bounded([&] { return import_here(source, limits); }, limits);
   if (!said || said->empty()) return {{}, "takes too much time or memory to apply"};
   if ((*said)[0] == kProblemFollows) return {{}, said->substr(1)};
-  return {std::vector<uint8_t>(said->begin() + 1, said->end()), "",
+  const size_t line_end = std::min(said->find('\n'), said->size() - 1);
+  const auto section = said->begin() + static_cast<std::ptrdiff_t>(line_end) + 1;
+  return {std::vector<uint8_t>(section, said->end()), "", said->substr(1, line_end - 1),
           (*said)[0] == kFixedDateSectionFollows};
-}
-
-std::vector<uint8_t> build_chat_section(const StoredTemplate& stored, uint32_t kind) {
-  ChatTemplateHeader header = {};
-  header.kind = kind;
-  header.flags = stored.flags;
-  header.trims = stored.trims;
-  std::string text;
-  for (size_t i = 0; i < format::kChatStrings; ++i) {
-    if (stored.strings[i].size() > format::kMaxChatStringBytes) {
-      throw std::runtime_error("its texts are too long; at most " +
-                               std::to_string(format::kMaxChatStringBytes) + " bytes each");
-    }
-    header.string_bytes[i] = static_cast<uint32_t>(stored.strings[i].size());
-    text += stored.strings[i];
-  }
-  std::vector<uint8_t> section(sizeof(header) + text.size());
-  std::memcpy(section.data(), &header, sizeof(header));
-  if (!text.empty()) std::memcpy(section.data() + sizeof(header), text.data(), text.size());
-  return section;
 }
 
 }  // namespace cria::converter

@@ -16,14 +16,24 @@ namespace cria::converter {
 struct ChatTemplateSource {
   std::string jinja;  // of a kind without a name
   TokenTexts tokens;
-  std::vector<std::string> added_tokens;  // of the tokenizer
   uint32_t kind = format::kChatKindOwn;
 };
+
+// What import_chat_template stores, found in this process. Throws as derive_template does.
+struct FoundForm {
+  StoredTemplate stored;
+  std::string problem;        // of ImportedChatTemplate
+  std::string tools_problem;  // of ImportedChatTemplate
+};
+[[nodiscard]] FoundForm find_form(const TemplateRenderer& renderer, bool may_have_tools);
 
 struct ImportedChatTemplate {
   std::vector<uint8_t> section;  // empty: the form cannot express the template
   std::string problem;           // then why, on one line: reads on from "the chat template "
-  bool has_fixed_date = false;   // it writes a date that cannot be changed at run time
+  // Why conversations with tools are refused, as problem; empty: they are not, or the template has no
+  // tools.
+  std::string tools_problem = {};
+  bool has_fixed_date = false;  // it writes a date that cannot be changed at run time
 };
 
 // Several times the longest known.
@@ -33,8 +43,5 @@ inline constexpr ChildLimits kTemplateLimits = {10, uint64_t{1} << 28, 1 << 18};
 
 [[nodiscard]] ImportedChatTemplate import_chat_template(
     const ChatTemplateSource& source, const ChildLimits& limits = kTemplateLimits);
-
-// The file section. Throws std::runtime_error when a text is longer than the format allows.
-[[nodiscard]] std::vector<uint8_t> build_chat_section(const StoredTemplate& stored, uint32_t kind);
 
 }  // namespace cria::converter

@@ -223,6 +223,7 @@ class Conversion {
     report_.tokenizer_name = tokenizer_.tokenizer_name;
     report_.chat_name = tokenizer_.chat_name;
     report_.chat_jinja = tokenizer_.chat_jinja;
+    report_.chat_tools_problem = tokenizer_.chat_tools_problem;
     apply_tokenizer(tokenizer_, imported, options_.model, &model);
     if (model.n_end_tokens == 0) {
       warn("the checkpoint names no end token: answers end only at their maximum length");

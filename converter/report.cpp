@@ -530,6 +530,9 @@ Json report_json(const ConversionReport& report) {
   json["file_bytes"] = report.file_bytes;
   json["tokenizer_bytes"] = report.tokenizer_bytes;
   json["chat_template_bytes"] = report.chat_bytes;
+  if (!report.chat_tools_problem.empty()) {
+    json["chat_template_tools_problem"] = report.chat_tools_problem;
+  }
   json["bits_per_weight"] =
       kBitsPerByte * json["stored_bytes"].get<double>() / json["n_parameters"].get<double>();
   json["warnings"] = report.warnings;

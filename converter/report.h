@@ -22,7 +22,8 @@ struct ConversionReport {
   std::string weights_text;    // of the checkpoint's: "GGUF version 3, Q4_0, F32"
   std::string tokenizer_name;  // "none" without one
   std::string chat_name;
-  std::string chat_jinja;  // the template itself; empty: none
+  std::string chat_jinja;          // the template itself; empty: none
+  std::string chat_tools_problem;  // of ImportedChatTemplate
   ConfigBytes config_section;
   QuantMethod method;
   bool is_gptq;                                   // codes by calibration, where method's are worse

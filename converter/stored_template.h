@@ -3,21 +3,37 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "converter/chat_template_render.h"
+#include "converter/dialogue.h"
 #include "quant/chat_template_format.h"
-#include "quant/chat_text.h"
 
 namespace cria::converter {
+
+// A ChatRule with its joint.
+struct StoredRule {
+  uint32_t left = 0;
+  uint32_t right = 0;
+  uint32_t places = 0;
+  uint32_t values = 0;
+  uint8_t trims = 0;
+  bool leaves_out = false;
+  std::string text;
+};
 
 // The fields of quant/chat_template_format.h.
 struct StoredTemplate {
   uint32_t flags = 0;
-  uint32_t trims = 0;
-  std::array<std::string, format::kChatStrings> strings;
-  // The template writes the date in a way that the form cannot: kTemplateDate stays in the strings.
+  uint32_t not_blank = 0;
+  uint32_t id_characters = 0;
+  uint8_t result_trims = 0;
+  std::array<format::ChatValueStyle, format::kChatStyles> styles = {};
+  std::array<std::string, format::kChatStrings> strings;  // but for kJoints
+  std::vector<StoredRule> rules;
+  // The template writes the date in a way that the form cannot: that of kTemplateDate stays.
   bool has_fixed_date = false;
 
   [[nodiscard]] std::string& operator[](format::ChatString which) {
@@ -26,18 +42,50 @@ struct StoredTemplate {
   [[nodiscard]] const std::string& operator[](format::ChatString which) const {
     return strings[static_cast<size_t>(which)];
   }
-  // Points to the strings.
-  [[nodiscard]] ChatTemplate view() const;
+  [[nodiscard]] format::ChatValueStyle& style(format::ChatStyle which) {
+    return styles[static_cast<size_t>(which)];
+  }
 };
 
-// What the stored form makes of a conversation; nullopt: it refuses it.
-[[nodiscard]] std::optional<std::string> stored_text(const StoredTemplate& stored,
-                                                     const Probe& probe, bool opens_turn,
-                                                     const std::string& date = "");
+// The file section. Throws std::runtime_error when it breaks a rule of the format.
+[[nodiscard]] std::vector<uint8_t> build_chat_section(const StoredTemplate& stored, uint32_t kind);
 
-// Whether form and template agree: the same text, or the form refuses the conversation.
-[[nodiscard]] bool agrees(const StoredTemplate& stored, const TemplateRenderer& renderer,
-                          const Probe& probe, bool opens_turn,
-                          const CalendarDate& date = kTemplateDate);
+// A stored template as the runtime reads it.
+class StoredForm {
+ public:
+  // Throws as build_chat_section does.
+  explicit StoredForm(const StoredTemplate& stored);
+
+  // What it makes of a conversation; nullopt: it refuses it.
+  [[nodiscard]] std::optional<std::string> text(const Dialogue& dialogue) const;
+  // A call, a result, and the tools, as they stand in the text; nullopt: refused.
+  [[nodiscard]] std::optional<std::string> call_text(const DialogueMessage& message,
+                                                     size_t call) const;
+  [[nodiscard]] std::optional<std::string> result_text(const DialogueMessage& message) const;
+  [[nodiscard]] std::optional<std::string> tools_text(const Dialogue& dialogue) const;
+
+  // A unit of a dialogue, and the places of the joint before it.
+  struct Unit {
+    format::ChatUnit left;
+    format::ChatUnit right;
+    size_t message;
+    size_t call;
+    uint32_t places;
+  };
+  // Calls visit(unit) for the units of a dialogue, whatever the rules say, as long as it returns
+  // whether that one is written.
+  void visit_units(const Dialogue& dialogue,
+                   const std::function<std::optional<bool>(const Unit&)>& visit) const;
+
+  // The rules, by their place, that it takes for a conversation that it does not refuse.
+  [[nodiscard]] std::vector<size_t> rules_of(const Dialogue& dialogue) const;
+
+ private:
+  [[nodiscard]] bool has_pattern(format::ChatString which) const;
+
+  std::vector<uint8_t> section_;
+  ChatTemplate chat_ = {};
+  std::string date_format_;
+};
 
 }  // namespace cria::converter

@@ -1,22 +1,9 @@
 #include "converter/text_gaps.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <string_view>
 
 namespace cria::converter {
-
-std::string common_prefix(const std::string& a, const std::string& b) {
-  const size_t n = std::min(a.size(), b.size());
-  const auto end = std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(n), b.begin());
-  return {a.begin(), end.first};
-}
-
-std::string common_suffix(const std::string& a, const std::string& b) {
-  size_t n = 0;
-  while (n < std::min(a.size(), b.size()) && a[a.size() - 1 - n] == b[b.size() - 1 - n]) ++n;
-  return a.substr(a.size() - n);
-}
 
 std::string without_end(const std::string& text, const std::string& end) {
   return text.substr(0, text.size() - end.size());

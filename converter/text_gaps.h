@@ -8,9 +8,6 @@
 
 namespace cria::converter {
 
-[[nodiscard]] std::string common_prefix(const std::string& a, const std::string& b);
-[[nodiscard]] std::string common_suffix(const std::string& a, const std::string& b);
-
 [[nodiscard]] bool begins_with(const std::string& text, const std::string& begin);
 [[nodiscard]] bool ends_with(const std::string& text, const std::string& end);
 // A text without the end or the beginning that it has.

@@ -153,14 +153,6 @@ std::string text_of(const TokenizerModel& model, uint32_t token) {
   return token == kNone ? std::string() : model.tokens[token].text;
 }
 
-std::vector<std::string> added_tokens(const TokenizerModel& model) {
-  std::vector<std::string> texts;
-  for (const TokenizerToken& token : model.tokens) {
-    if ((token.flags & format::kTokenAdded) != 0) texts.push_back(token.text);
-  }
-  return texts;
-}
-
 // Whether there is a template that the file can store.
 bool import_template(const TokenizerConfig& config, const ChatTemplateWish* wish,
                      const TokenizerModel& model, ImportedTokenizer* result) {
@@ -182,7 +174,6 @@ bool import_template(const TokenizerConfig& config, const ChatTemplateWish* wish
   };
   add_token_text("bos_token", model.bos_token);
   add_token_text("eos_token", model.eos_token);
-  source.added_tokens = added_tokens(model);
   ImportedChatTemplate imported = import_chat_template(source);
   result->chat_jinja = source.jinja;
   if (imported.section.empty()) {
@@ -198,6 +189,7 @@ bool import_template(const TokenizerConfig& config, const ChatTemplateWish* wish
   }
   result->chat_name = format::kChatTemplateNames[source.kind];
   result->chat_section = std::move(imported.section);
+  result->chat_tools_problem = std::move(imported.tools_problem);
   return true;
 }
 

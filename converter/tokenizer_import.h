@@ -24,6 +24,7 @@ struct ImportedTokenizer {
   std::string tokenizer_name;         // for the report: "byte-level BPE, 128256 tokens, llama3"
   std::string chat_name;              // of format::kChatTemplateNames
   std::string chat_jinja;             // the template itself, also one that could not be stored
+  std::string chat_tools_problem;     // of ImportedChatTemplate
   std::vector<std::string> warnings;  // one line each, for stderr
 };
 

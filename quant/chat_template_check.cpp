@@ -1,8 +1,8 @@
 // The chat template's rules of quant/tokenizer_check.h, and those of control tokens.
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
-#include "quant/all_zero.h"
 #include "quant/reason.h"
 #include "quant/template_tokens.h"
 #include "quant/tokenizer_check.h"
@@ -11,52 +11,103 @@
 namespace cria {
 namespace {
 
+using format::ChatRule;
 using format::ChatString;
 using format::ChatTemplateHeader;
+using format::ChatUnit;
 using format::kNone;
 
 constexpr const char* kUnknownControls = "text that no token has would give a control token"_reason;
 
-bool is_trim(uint32_t trims, uint32_t place) {
-  return (trims >> (place * 2) & format::kChatTrimMask) <=
-         static_cast<uint32_t>(format::ChatTrim::kNewlines);
-}
+bool is_trim(uint32_t trim) { return trim < format::kChatTrims; }
+bool are_trims(uint8_t trims) { return is_trim(trims & 0xf) && is_trim(trims >> 4); }
 
 const char* check_header(const ChatTemplateHeader& header) {
-  constexpr uint32_t kInside = format::kChatSystemInUser | format::kChatSystemInLast;
   if (header.kind == 0 || header.kind >= format::kChatKinds) return "its kind is unknown"_reason;
   if ((header.flags & ~format::kKnownChatFlags) != 0) return "it has unknown flags"_reason;
-  if ((header.flags & kInside) == kInside) return "its system text has two places"_reason;
-  if (header.trims >> (format::kChatTrimPlaces * 2) != 0)
-    return "it trims what is no content"_reason;
-  for (uint32_t place = 0; place < format::kChatTrimPlaces; ++place) {
-    if (!is_trim(header.trims, place)) return "it trims in an unknown way"_reason;
+  if (header.n_rules > format::kMaxChatRules) return "it has too many rules"_reason;
+  if (header.not_blank >> format::kChatUnits != 0) return "it has an unknown unit"_reason;
+  if (!are_trims(header.result_trims)) return "it trims in an unknown way"_reason;
+  for (const format::ChatValueStyle& style : header.styles) {
+    if (static_cast<uint8_t>(style.form) >= format::kChatValueForms ||
+        style.indent > format::kMostChatIndent || style.depth > format::kMostChatDepth ||
+        (style.flags & ~format::kKnownChatValueFlags) != 0) {
+      return "it writes values in an unknown way"_reason;
+    }
   }
-  for (const uint32_t n_bytes : header.string_bytes) {
-    if (n_bytes > format::kMaxChatStringBytes) return "a string is too long"_reason;
+  for (size_t i = 0; i < format::kChatStrings; ++i) {
+    const bool is_joints = i == static_cast<size_t>(ChatString::kJoints);
+    const uint32_t most = is_joints ? format::kMaxChatJointBytes : format::kMaxChatStringBytes;
+    if (header.string_bytes[i] > most) return "a string is too long"_reason;
   }
-  return all_zero(header.reserved) ? nullptr : "reserved bytes are not zero"_reason;
+  return nullptr;
+}
+
+const char* check_rules(const ChatTemplate& chat) {
+  constexpr uint32_t kMayBeLeftOut =
+      bit_of(ChatUnit::kThinking) | bit_of(ChatUnit::kText) | bit_of(ChatUnit::kCall);
+  // A text is left out beside calls alone: where messages begin does not depend on it.
+  constexpr uint32_t kHasCalls = format::kChatHasCalls << format::kChatRight;
+  for (size_t i = 0; i < chat.header.n_rules; ++i) {
+    const ChatRule rule = chat_rule(chat, i);
+    const uint32_t n_joints = chat.header.string_bytes[static_cast<size_t>(ChatString::kJoints)];
+    if (((rule.left | rule.right) >> format::kChatUnits) != 0)
+      return "it has an unknown unit"_reason;
+    if (rule.places >> format::kChatPlaces != 0 || (rule.values & ~rule.places) != 0)
+      return "it has an unknown place"_reason;
+    if (rule.text > n_joints || rule.n_bytes > n_joints - rule.text)
+      return "a joint reaches past the strings"_reason;
+    if (!are_trims(rule.trims)) return "it trims in an unknown way"_reason;
+    if (rule.leaves_out > 1) return "a rule does what is unknown"_reason;
+    if (rule.leaves_out == 0) continue;
+    const bool is_text = (rule.right & bit_of(ChatUnit::kText)) != 0;
+    if ((rule.right & ~kMayBeLeftOut) != 0 || (is_text && (rule.values & kHasCalls) == 0))
+      return "it leaves out what it may not"_reason;
+  }
+  return nullptr;
 }
 
 bool has_zero(std::span<const char> text) {
   return std::find(text.begin(), text.end(), '\0') != text.end();
 }
 
-// Zero bytes stand where a date is to be, if there is one, and behind the texts of a list.
-const char* check_zeros(const ChatTemplate& chat) {
+// Whether behind every zero byte stands one of the letters, most of them at most.
+bool slots_hold(std::span<const char> text, std::string_view letters, uint32_t most) {
+  uint32_t n = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\0') continue;
+    ++i;
+    if (i == text.size() || letters.find(text[i]) == std::string_view::npos || ++n > most)
+      return false;
+  }
+  return true;
+}
+
+const char* check_slots(const ChatTemplate& chat) {
   const std::span<const char> date = chat_string(chat, ChatString::kDate);
   const std::span<const char> date_format = chat_string(chat, ChatString::kDateFormat);
   if (date.size() > format::kMaxChatDateBytes) return "its date is too long"_reason;
   if (has_zero(date) || has_zero(date_format)) return "its date has a zero byte"_reason;
   if (date.empty() != date_format.empty())
     return "its date has no format, or the other way round"_reason;
-  for (size_t i = 0; i < format::kChatTexts && date.empty(); ++i) {
-    if (has_zero(chat_string(chat, static_cast<ChatString>(i))))
-      return "a string has the place of a date and there is none"_reason;
+  const bool has_tools = !chat_string(chat, ChatString::kTool).empty();
+  const std::string_view of_joints = date.empty() ? (has_tools ? "t" : "") : has_tools ? "dt" : "d";
+  for (size_t i = 0; i < chat.header.n_rules; ++i) {
+    if (!slots_hold(chat_joint(chat, chat_rule(chat, i)), of_joints, format::kMaxChatSlots))
+      return "a joint has the place of what is unknown"_reason;
   }
-  for (const ChatString list :
-       {ChatString::kNotInSystem, ChatString::kNotInUser, ChatString::kNotInAssistant}) {
-    const std::span<const char> texts = chat_string(chat, list);
+  constexpr struct {
+    ChatString string;
+    std::string_view letters;
+  } kPatterns[] = {{ChatString::kCall, "nia"},         {ChatString::kArgument, "kv"},
+                   {ChatString::kArgumentBetween, ""}, {ChatString::kResult, "nir"},
+                   {ChatString::kTool, "wfnep"},       {ChatString::kToolBetween, ""}};
+  for (const auto& [string, letters] : kPatterns) {
+    if (!slots_hold(chat_string(chat, string), letters, format::kMaxChatSlots))
+      return "a pattern has the place of what is unknown"_reason;
+  }
+  for (auto i = static_cast<size_t>(ChatString::kNotInSystem); i < format::kChatStrings; ++i) {
+    const std::span<const char> texts = chat_string(chat, static_cast<ChatString>(i));
     if (!texts.empty() && texts.back() != '\0') return "a list of texts does not end"_reason;
   }
   return nullptr;
@@ -65,12 +116,16 @@ const char* check_zeros(const ChatTemplate& chat) {
 }  // namespace
 
 const char* check_chat_template(std::span<const uint8_t> section, ChatTemplate* chat) {
-  constexpr const char* kWrongSize = "its strings are not what its section holds"_reason;
+  constexpr const char* kWrongSize = "its rules and strings are not what its section holds"_reason;
   if (section.size() < sizeof(ChatTemplateHeader)) return "its section is too short"_reason;
   ChatTemplate result = {};
   std::memcpy(&result.header, section.data(), sizeof(result.header));
   if (const char* wrong = check_header(result.header)) return wrong;
   std::span<const uint8_t> rest = section.subspan(sizeof(result.header));
+  const size_t n_rule_bytes = result.header.n_rules * sizeof(ChatRule);
+  if (n_rule_bytes > rest.size()) return kWrongSize;
+  result.rules = rest.data();
+  rest = rest.subspan(n_rule_bytes);
   for (size_t i = 0; i < format::kChatStrings; ++i) {
     const size_t n_bytes = result.header.string_bytes[i];
     if (n_bytes > rest.size()) return kWrongSize;
@@ -78,7 +133,8 @@ const char* check_chat_template(std::span<const uint8_t> section, ChatTemplate* 
     rest = rest.subspan(n_bytes);
   }
   if (!rest.empty()) return kWrongSize;
-  if (const char* wrong = check_zeros(result)) return wrong;
+  if (const char* wrong = check_rules(result)) return wrong;
+  if (const char* wrong = check_slots(result)) return wrong;
   *chat = result;
   return nullptr;
 }
@@ -95,10 +151,16 @@ bool is_control_text(const Tokenizer& tokenizer, uint32_t token) {
 
 uint32_t template_end_token(const Tokenizer& tokenizer, const ChatTemplate& chat) {
   uint32_t end = kNone;
-  const std::span<const char> suffix = chat_string(chat, ChatString::kAssistantSuffix);
-  visit_added(AddedTokens(tokenizer), suffix, false, [&](uint32_t token) {
-    if (end == kNone && is_control_text(tokenizer, token)) end = token;
-  });
+  for (size_t i = 0; i < chat.header.n_rules; ++i) {
+    const ChatRule rule = chat_rule(chat, i);
+    if ((rule.left & bit_of(ChatUnit::kText)) == 0 || (rule.right & bit_of(ChatUnit::kUser)) == 0) {
+      continue;
+    }
+    visit_added(AddedTokens(tokenizer), chat_joint(chat, rule), false, [&](uint32_t token) {
+      if (end == kNone && is_control_text(tokenizer, token)) end = token;
+    });
+    break;
+  }
   return end;
 }
 

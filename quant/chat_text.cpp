@@ -3,22 +3,32 @@
 #include <algorithm>
 #include <string_view>
 
+#include "quant/json_print.h"
 #include "quant/unicode.h"
 #include "quant/utf8.h"
 
 namespace cria {
 namespace {
 
+using format::bit_of;
+using format::ChatRule;
 using format::ChatString;
+using format::ChatStyle;
 using format::ChatTrim;
-using format::ChatTrimPlace;
+using format::ChatUnit;
 using Text = std::span<const char>;
 
 constexpr std::string_view kThinkEnd = "</think>";
+constexpr size_t kNoMessage = ~size_t{0};
+constexpr ChatParts kNoParts = {};
 
 bool has_flag(const ChatTemplate& chat, uint32_t flag) { return (chat.header.flags & flag) != 0; }
 
 std::string_view view_of(Text text) { return {text.data(), text.size()}; }
+
+const ChatParts& parts_of(const ChatMessage& message) {
+  return message.parts != nullptr ? *message.parts : kNoParts;
+}
 
 bool is_trimmed(uint32_t code, ChatTrim trim) {
   return trim == ChatTrim::kSpace ? is_stripped(code) : trim == ChatTrim::kNewlines && code == '\n';
@@ -36,14 +46,9 @@ Text trimmed(Text text, ChatTrim left, ChatTrim right) {
   return begin < end ? text.subspan(begin, end - begin) : Text();
 }
 
-ChatTrim trim_at(const ChatTemplate& chat, ChatTrimPlace place) {
-  return static_cast<ChatTrim>((chat.header.trims >> static_cast<uint32_t>(place)) &
-                               format::kChatTrimMask);
-}
-
-Text trimmed_at(const ChatTemplate& chat, Text text, ChatTrimPlace left, ChatTrimPlace right) {
-  return trimmed(text, trim_at(chat, left), trim_at(chat, right));
-}
+// Trims as bytes of the format have them.
+ChatTrim low_trim(uint8_t trims) { return static_cast<ChatTrim>(trims & 0xf); }
+ChatTrim high_trim(uint8_t trims) { return static_cast<ChatTrim>(trims >> 4); }
 
 bool is_blank(Text text) { return trimmed(text, ChatTrim::kSpace, ChatTrim::kSpace).empty(); }
 
@@ -61,84 +66,13 @@ bool is_role(const Conversation& c, size_t index, ChatRole role) {
   return index < c.messages.size() && c.messages[index].role == role;
 }
 
-bool is_last(const Conversation& c, size_t index) {
-  return index + 1 == c.messages.size() && c.end != ChatEnd::kGoesOn;
-}
-
-bool is_inside(const ChatTemplate& chat) {
-  return has_flag(chat, format::kChatSystemInUser | format::kChatSystemInLast);
-}
-
-void add(ChatPieces* pieces, const ChatTemplate& chat, ChatString which) {
-  const Text text = chat_string(chat, which);
-  if (!text.empty()) pieces->pieces[pieces->n_pieces++] = {text, false, false};
-}
-
-// The last string of a message.
-ChatPieces ended(ChatPieces pieces, const ChatTemplate& chat, ChatString which) {
-  add(&pieces, chat, which);
-  if (pieces.n_pieces > 0 && !pieces.pieces[pieces.n_pieces - 1].is_content) {
-    pieces.pieces[pieces.n_pieces - 1].is_end = true;
-  }
-  return pieces;
-}
-
-void add_content(ChatPieces* pieces, Text text) {
-  pieces->pieces[pieces->n_pieces++] = {text, true, false};
-}
-
-Text trimmed_system(const ChatTemplate& chat, Text content) {
-  return trimmed_at(chat, content, ChatTrimPlace::kSystemLeft, ChatTrimPlace::kSystemRight);
-}
-
-// Whether the system text stands inside the user's message at index.
-bool takes_system(const ChatTemplate& chat, const Conversation& c, size_t index) {
-  if (has_flag(chat, format::kChatSystemInLast)) return is_last(c, index);
-  return has_flag(chat, format::kChatSystemInUser) &&
-         index == (is_role(c, 0, ChatRole::kSystem) ? 1 : 0);
-}
-
-// Trims pieces [first, n) as the one text that they are.
-void trim_together(ChatPieces* pieces, size_t first, ChatTrim left, ChatTrim right) {
-  for (size_t i = first; i < pieces->n_pieces; ++i) {
-    Text& text = pieces->pieces[i].text;
-    text = trimmed(text, left, ChatTrim::kNothing);
-    if (!text.empty()) break;
-  }
-  for (size_t i = pieces->n_pieces; i-- > first;) {
-    Text& text = pieces->pieces[i].text;
-    text = trimmed(text, ChatTrim::kNothing, right);
-    if (!text.empty()) break;
-  }
-}
-
-ChatPieces user_pieces(const ChatTemplate& chat, const Conversation& c, size_t index) {
-  ChatPieces pieces = {};
-  add(&pieces, chat, ChatString::kUserPrefix);
-  const size_t inside = pieces.n_pieces;
-  if (takes_system(chat, c, index)) {
-    if (is_role(c, 0, ChatRole::kSystem)) {
-      add(&pieces, chat, ChatString::kSystemPrefix);
-      add_content(&pieces, trimmed_system(chat, c.messages[0].content));
-      add(&pieces, chat, ChatString::kSystemSuffix);
-    } else {
-      add(&pieces, chat, ChatString::kNoSystem);
-    }
-  }
-  const ChatTrim left = trim_at(chat, ChatTrimPlace::kUserLeft);
-  const ChatTrim right = trim_at(chat, ChatTrimPlace::kUserRight);
-  const Text content = c.messages[index].content;
-  if (has_flag(chat, format::kChatTrimTogether)) {
-    add_content(&pieces, content);
-    trim_together(&pieces, inside, left, right);
-  } else {
-    add_content(&pieces, trimmed(content, left, right));
-  }
-  return ended(pieces, chat, ChatString::kUserSuffix);
+bool has_text(const ChatMessage& message) {
+  return !message.content.empty() || parts_of(message).calls.empty();
 }
 
 // An answer without the thinking before it.
 Text without_thinking(const ChatTemplate& chat, Text content) {
+  if (!has_flag(chat, format::kChatDropThinking)) return content;
   const size_t at = view_of(content).rfind(kThinkEnd);
   if (at == std::string_view::npos) return content;
   const Text rest = content.subspan(at + kThinkEnd.size());
@@ -146,90 +80,264 @@ Text without_thinking(const ChatTemplate& chat, Text content) {
   return trimmed(rest, drops ? ChatTrim::kNewlines : ChatTrim::kNothing, ChatTrim::kNothing);
 }
 
-ChatPieces assistant_pieces(const ChatTemplate& chat, const Conversation& c, size_t index) {
-  ChatPieces pieces = {};
-  const bool last = is_last(c, index);
-  Text content = c.messages[index].content;
-  if (has_flag(chat, format::kChatDropThinking)) content = without_thinking(chat, content);
-  add(&pieces, chat, last ? ChatString::kLastAssistantPrefix : ChatString::kAssistantPrefix);
-  add_content(&pieces, last ? trimmed_at(chat, content, ChatTrimPlace::kLastAssistantLeft,
-                                         ChatTrimPlace::kLastAssistantRight)
-                            : trimmed_at(chat, content, ChatTrimPlace::kAssistantLeft,
-                                         ChatTrimPlace::kAssistantRight));
-  return ended(pieces, chat,
-               last ? ChatString::kLastAssistantSuffix : ChatString::kAssistantSuffix);
-}
+// Slots --------------------------------------------------------------------------------------------
 
-// What the template says of one message.
-struct RoleRules {
-  ChatString not_in;
-  uint32_t no_blank;
-  const char* has_text;
-  const char* is_blank;
-};
-
-constexpr RoleRules kRoleRules[] = {
-    {ChatString::kNotInSystem, format::kChatNoBlankSystem,
-     "takes no system text with one of its own control words",
-     "takes no system text without a visible character"},
-    {ChatString::kNotInUser, format::kChatNoBlankUser,
-     "takes no user's text with one of its own control words",
-     "takes no user's text without a visible character"},
-    {ChatString::kNotInAssistant, format::kChatNoBlankAssistant,
-     "takes no assistant's text with one of its own control words",
-     "takes no assistant's text without a visible character"},
-};
-
-const char* content_refusal(const ChatTemplate& chat, const ChatMessage& message) {
-  const RoleRules& rules = kRoleRules[static_cast<uint32_t>(message.role)];
-  if (has_flag(chat, rules.no_blank) && is_blank(message.content)) return rules.is_blank;
-  return has_any(message.content, chat_string(chat, rules.not_in)) ? rules.has_text : nullptr;
-}
-
-const char* order_refusal(const ChatTemplate& chat, const Conversation& c) {
-  const bool has_first = is_role(c, 0, ChatRole::kSystem);
-  for (size_t i = 0; i < c.messages.size(); ++i) {
-    const ChatRole role = c.messages[i].role;
-    if (role == ChatRole::kSystem) {
-      if (has_flag(chat, format::kChatNoSystem)) return "has no place for a system text";
-      if (i > 0 && has_flag(chat, format::kChatOnlyFirstSystem)) {
-        return "takes a system text as the first message only";
-      }
-    } else if (has_flag(chat, format::kChatAlternates)) {
-      const size_t turn = i - (has_first ? 1 : 0);
-      if (role != (turn % 2 == 0 ? ChatRole::kUser : ChatRole::kAssistant)) {
-        return "takes messages of user and assistant in turns only, the user's first";
-      }
-    }
+// Calls visit(text, slot) for the parts of a string: text before each slot, and behind the last one
+// with slot 0.
+template <typename Visit>
+void visit_slots(Text text, const Visit& visit) {
+  size_t begin = 0;
+  for (size_t i = 0; i + 1 < text.size(); ++i) {
+    if (text[i] != '\0') continue;
+    visit(text.subspan(begin, i - begin), text[i + 1]);
+    begin = i + 2;
+    ++i;
   }
-  const bool is_lonely = has_first && c.messages.size() > 1 && !is_role(c, 1, ChatRole::kUser);
-  if (is_lonely && has_flag(chat, format::kChatSystemInUser)) {
-    return "takes a system text before a user's message only";
+  visit(text.subspan(begin), '\0');
+}
+
+bool has_slot(Text text, char slot) {
+  const char wanted[] = {'\0', slot};
+  return view_of(text).find(std::string_view(wanted, 2)) != std::string_view::npos;
+}
+
+class ContentSink : public TextSink {
+ public:
+  explicit ContentSink(ChatSink* sink) : sink_(*sink) {}
+  void put(Text text) override { sink_.put(text, true); }
+
+ private:
+  ChatSink& sink_;
+};
+
+const format::ChatValueStyle& style_of(const ChatTemplate& chat, ChatStyle which) {
+  return chat.header.styles[static_cast<size_t>(which)];
+}
+
+constexpr format::ChatValueStyle kBareStyle = {format::ChatValueForm::kBare, 0, 0, 0};
+
+void put_arguments(const ChatTemplate& chat, Text arguments, ChatSink* sink) {
+  ContentSink content(sink);
+  const Text pattern = chat_string(chat, ChatString::kArgument);
+  if (pattern.empty())
+    return print_json(arguments, style_of(chat, ChatStyle::kArguments), &content);
+  JsonMembers members(arguments);
+  Text key;
+  Text value;
+  for (bool is_first = true; members.next(&key, &value); is_first = false) {
+    if (!is_first) sink->put(chat_string(chat, ChatString::kArgumentBetween), false);
+    const ChatStyle style = value[0] == '"'   ? ChatStyle::kText
+                            : value[0] == '[' ? ChatStyle::kList
+                            : value[0] == '{' ? ChatStyle::kObject
+                                              : ChatStyle::kOther;
+    visit_slots(pattern, [&](Text text, char slot) {
+      sink->put(text, false);
+      if (slot == format::kChatSlotKey) print_json(key, kBareStyle, &content);
+      if (slot == format::kChatSlotValue) print_json(value, style_of(chat, style), &content);
+    });
+  }
+}
+
+void put_call(const ChatTemplate& chat, const ChatCall& call, ChatSink* sink) {
+  visit_slots(chat_string(chat, ChatString::kCall), [&](Text text, char slot) {
+    sink->put(text, false);
+    if (slot == format::kChatSlotName) sink->put(call.name, true);
+    if (slot == format::kChatSlotId) sink->put(call.id, true);
+    if (slot == format::kChatSlotArguments) put_arguments(chat, call.arguments, sink);
+  });
+}
+
+void put_result(const ChatTemplate& chat, const ChatMessage& message, ChatSink* sink) {
+  const ChatParts& parts = parts_of(message);
+  const uint8_t trims = chat.header.result_trims;
+  ContentSink content(sink);
+  visit_slots(chat_string(chat, ChatString::kResult), [&](Text text, char slot) {
+    sink->put(text, false);
+    if (slot == format::kChatSlotName) sink->put(parts.name, true);
+    if (slot == format::kChatSlotId) sink->put(parts.id, true);
+    if (slot == format::kChatSlotText) {
+      print_string(trimmed(message.content, low_trim(trims), high_trim(trims)),
+                   style_of(chat, ChatStyle::kResult), &content);
+    }
+  });
+}
+
+// Tools ------------------------------------------------------------------------------------------
+
+// What a tool is made of; empty where it is not there.
+struct ToolFields {
+  Text function;
+  Text name;
+  Text description;
+  Text parameters;
+  bool is_plain;  // nothing else is there, and in this order
+};
+
+ToolFields fields_of(Text tool) {
+  ToolFields fields = {};
+  fields.is_plain = true;
+  Text key;
+  Text value;
+  int n = 0;
+  for (JsonMembers members(tool); members.next(&key, &value); ++n) {
+    const bool is_function = is_json_name(key, "function");
+    if (is_function) fields.function = value;
+    fields.is_plain &= n == 0 ? is_json_name(key, "type") : n == 1 && is_function;
+  }
+  if (fields.function.empty() || fields.function[0] != '{') return {};
+  n = 0;
+  for (JsonMembers members(fields.function); members.next(&key, &value); ++n) {
+    const bool is_text = value[0] == '"';
+    if (is_json_name(key, "name") && is_text) fields.name = value;
+    if (is_json_name(key, "description") && is_text) fields.description = value;
+    if (is_json_name(key, "parameters")) fields.parameters = value;
+    fields.is_plain &= is_json_name(key, n == 0 ? "name" : n == 1 ? "description" : "parameters");
+  }
+  fields.is_plain &= n == 3 && !fields.name.empty() && !fields.description.empty();
+  return fields;
+}
+
+const char* tool_refusal(const ChatTemplate& chat, Text tool) {
+  if (!is_json_object(tool)) return "needs tools that are JSON objects";
+  const Text pattern = chat_string(chat, ChatString::kTool);
+  const ToolFields fields = fields_of(tool);
+  if (fields.name.empty()) return "needs tools that are functions with a name";
+  if (has_slot(pattern, format::kChatSlotName) && !fields.is_plain) {
+    return "needs functions of a name, a description and parameters, in this order";
   }
   return nullptr;
 }
 
-const char* ending_refusal(const ChatTemplate& chat, const Conversation& c) {
+void put_tools(const ChatTemplate& chat, const Conversation& c, ChatSink* sink) {
+  ContentSink content(sink);
+  const format::ChatValueStyle& style = style_of(chat, ChatStyle::kTool);
+  for (size_t i = 0; i < c.tools.size(); ++i) {
+    if (i > 0) sink->put(chat_string(chat, ChatString::kToolBetween), false);
+    const ToolFields fields = fields_of(c.tools[i]);
+    visit_slots(chat_string(chat, ChatString::kTool), [&](Text text, char slot) {
+      sink->put(text, false);
+      if (slot == format::kChatSlotWhole) print_json(c.tools[i], style, &content);
+      if (slot == format::kChatSlotFunction) print_json(fields.function, style, &content);
+      if (slot == format::kChatSlotParameters) print_json(fields.parameters, style, &content);
+      if (slot == format::kChatSlotName) print_json(fields.name, kBareStyle, &content);
+      if (slot == format::kChatSlotDescription) {
+        print_json(fields.description, kBareStyle, &content);
+      }
+    });
+  }
+}
+
+// Refusals ---------------------------------------------------------------------------------------
+
+// By unit: what may not stand where it does.
+constexpr const char* kOutOfPlace[] = {
+    "",
+    "takes no such conversation with a system text",
+    "takes no system text in this place",
+    "takes no user's message in this place",
+    "takes no thinking in this place",
+    "takes no assistant's text in this place",
+    "takes no call in this place",
+    "takes no result of a tool in this place",
+    "opens no turn in this place",
+    "does not end in this place",
+};
+
+struct ContentRules {
+  ChatUnit unit;
+  ChatString not_in;
+  const char* has_text;
+  const char* is_blank;
+};
+
+constexpr ContentRules kContentRules[] = {
+    {ChatUnit::kSystem, ChatString::kNotInSystem,
+     "takes no system text with one of its own control words",
+     "takes no system text without a visible character"},
+    {ChatUnit::kUser, ChatString::kNotInUser,
+     "takes no user's text with one of its own control words",
+     "takes no user's text without a visible character"},
+    {ChatUnit::kText, ChatString::kNotInText,
+     "takes no assistant's text with one of its own control words",
+     "takes no assistant's text without a visible character"},
+    {ChatUnit::kResult, ChatString::kNotInResult,
+     "takes no result with one of its own control words",
+     "takes no result without a visible character"},
+    {ChatUnit::kThinking, ChatString::kNotInThinking,
+     "takes no thinking with one of its own control words",
+     "takes no thinking without a visible character"},
+};
+
+const char* text_refusal(const ChatTemplate& chat, const ContentRules& rules, Text text) {
+  if ((chat.header.not_blank & bit_of(rules.unit)) != 0 && is_blank(text)) return rules.is_blank;
+  return has_any(text, chat_string(chat, rules.not_in)) ? rules.has_text : nullptr;
+}
+
+bool is_id(const ChatTemplate& chat, Text id) {
+  const uint32_t n = chat.header.id_characters;
+  if (n == 0 || id.empty()) return true;
+  return id.size() == n && std::all_of(id.begin(), id.end(), [](char c) {
+           const char lower = static_cast<char>(c | 0x20);
+           return (c >= '0' && c <= '9') || (lower >= 'a' && lower <= 'z');
+         });
+}
+
+const char* name_refusal(const ChatTemplate& chat, ChatString pattern, Text name, Text id) {
+  const Text text = chat_string(chat, pattern);
+  const bool needs_both = has_flag(chat, format::kChatNeedsIds);
+  if (name.empty() && (needs_both || has_slot(text, format::kChatSlotName))) {
+    return "needs the names of functions";
+  }
+  if (id.empty() && (needs_both || has_slot(text, format::kChatSlotId))) {
+    return "needs the ids of calls";
+  }
+  return is_id(chat, id) ? nullptr : "needs ids of its own kind";
+}
+
+const char* message_refusal(const ChatTemplate& chat, const ChatMessage& message) {
+  const ChatParts& parts = parts_of(message);
+  const ContentRules& rules = kContentRules[static_cast<uint32_t>(message.role)];
+  if (message.role == ChatRole::kTool) {
+    if (const char* reason = name_refusal(chat, ChatString::kResult, parts.name, parts.id)) {
+      return reason;
+    }
+  }
+  if (message.role != ChatRole::kAssistant) return text_refusal(chat, rules, message.content);
+  if (!parts.thinking.empty()) {
+    if (const char* reason = text_refusal(chat, kContentRules[kChatRoles], parts.thinking)) {
+      return reason;
+    }
+  }
+  for (const ChatCall& call : parts.calls) {
+    if (!is_json_object(call.arguments)) return "needs arguments that are JSON objects";
+    if (const char* reason = name_refusal(chat, ChatString::kCall, call.name, call.id)) {
+      return reason;
+    }
+  }
+  return has_text(message) ? text_refusal(chat, rules, message.content) : nullptr;
+}
+
+bool is_same(Text a, Text b) { return view_of(a) == view_of(b); }
+
+const char* whole_refusal(const ChatTemplate& chat, const Conversation& c) {
   const size_t n = c.messages.size();
   if (n == 0) return "needs a message";
-  const bool has_user = std::any_of(c.messages.begin(), c.messages.end(),
-                                    [](const ChatMessage& m) { return m.role == ChatRole::kUser; });
-  if (!has_user && has_flag(chat, format::kChatNeedsUser)) return "needs a user's message";
-  if (n > 0 && is_role(c, n - 1, ChatRole::kSystem) &&
-      (is_inside(chat) || has_flag(chat, format::kChatNotLastSystem))) {
-    return "takes no system text as the last message";
+  size_t last = n;  // behind the user's last message
+  while (last > 0 && c.messages[last - 1].role != ChatRole::kUser) --last;
+  if (has_flag(chat, format::kChatSystemInLast) && is_role(c, 0, ChatRole::kSystem) && last != n) {
+    return "takes a system text where a user's message is the last";
   }
-  if (n > 0 && is_role(c, n - 1, ChatRole::kAssistant)) {
-    if (has_flag(chat, format::kChatNotLastAssistant)) {
-      return "takes no assistant's text as the last message";
+  if (has_flag(chat, format::kChatNoTwins)) {
+    for (size_t i = 0; i + 1 < last; ++i) {
+      if (is_role(c, i, ChatRole::kUser) &&
+          is_same(c.messages[i].content, c.messages[last - 1].content)) {
+        return "takes no user's last message that came before";
+      }
     }
-    if (c.end == ChatEnd::kOpened && has_flag(chat, format::kChatNoTurnAfterAssistant)) {
-      return "opens no turn behind an assistant's message";
-    }
-    if (has_flag(chat, format::kChatDropThinking) &&
-        view_of(c.messages[n - 1].content).find(kThinkEnd) != std::string_view::npos) {
-      return "takes no thinking in an assistant's text that is the last message";
-    }
+  }
+  if (is_role(c, n - 1, ChatRole::kAssistant) && has_flag(chat, format::kChatDropThinking) &&
+      view_of(c.messages[n - 1].content).find(kThinkEnd) != std::string_view::npos) {
+    return "takes no thinking in an assistant's text that is the last message";
   }
   return nullptr;
 }
@@ -237,48 +345,212 @@ const char* ending_refusal(const ChatTemplate& chat, const Conversation& c) {
 }  // namespace
 
 const char* chat_refusal(const ChatTemplate& chat, const Conversation& c) {
-  if (const char* reason = order_refusal(chat, c)) return reason;
+  if (!c.tools.empty() && chat_string(chat, ChatString::kTool).empty()) {
+    return "has no place for tools";
+  }
+  for (const Text tool : c.tools) {
+    if (const char* reason = tool_refusal(chat, tool)) return reason;
+  }
   for (const ChatMessage& message : c.messages) {
-    if (const char* reason = content_refusal(chat, message)) return reason;
+    if (const char* reason = message_refusal(chat, message)) return reason;
   }
-  return c.end == ChatEnd::kGoesOn ? nullptr : ending_refusal(chat, c);
+  if (c.end != ChatEnd::kGoesOn) {
+    if (const char* reason = whole_refusal(chat, c)) return reason;
+  }
+  ChatWalk walk(chat, c);
+  for (ChatStep step; walk.next(&step);) {
+  }
+  return walk.refusal();
 }
 
-ChatPieces beginning_pieces(const ChatTemplate& chat, const Conversation& c) {
-  ChatPieces pieces = {};
-  const bool has_system = !is_inside(chat) && is_role(c, 0, ChatRole::kSystem);
-  if (is_inside(chat)) return ended(pieces, chat, ChatString::kBegin);
-  add(&pieces, chat, ChatString::kBegin);
-  return has_system ? pieces : ended(pieces, chat, ChatString::kNoSystem);
+// The row of units -----------------------------------------------------------------------------------
+
+ChatWalk::ChatWalk(const ChatTemplate& chat, const Conversation& conversation, size_t first_message)
+    : chat_(chat),
+      conversation_(conversation),
+      first_question_(kNoMessage),
+      last_question_(kNoMessage) {
+  const std::span<const ChatMessage> messages = conversation.messages;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (messages[i].role != ChatRole::kUser) continue;
+    if (first_question_ == kNoMessage) first_question_ = i;
+    last_question_ = i;
+  }
+  // What follows has a question, and is not known.
+  if (conversation.end == ChatEnd::kGoesOn) last_question_ = kNoMessage;
+  moves_system_ =
+      has_flag(chat, format::kChatSystemInLast) && is_role(conversation, 0, ChatRole::kSystem);
+  while (at_.unit == ChatUnit::kStart ? first_message > 0 : behind(at_).message < first_message) {
+    at_ = at_.unit == ChatUnit::kStart ? first_of(first_message - 1) : behind(at_);
+    left_ = at_;
+  }
 }
 
-ChatPieces message_pieces(const ChatTemplate& chat, const Conversation& c, size_t index) {
-  switch (c.messages[index].role) {
+bool ChatWalk::begins_at(const Conversation& c, size_t message) {
+  return message > (is_role(c, 0, ChatRole::kSystem) ? 1U : 0U) &&
+         parts_of(c.messages[message - 1]).calls.empty() &&
+         parts_of(c.messages[message - 1]).thinking.empty();
+}
+
+ChatPosition ChatWalk::first_of(size_t message) const {
+  const auto index = static_cast<uint32_t>(message);
+  if (message >= conversation_.messages.size()) {
+    const bool opens = conversation_.end == ChatEnd::kOpened;
+    return {opens ? ChatUnit::kOpen : ChatUnit::kEnd, index, 0};
+  }
+  const ChatMessage& m = conversation_.messages[message];
+  switch (m.role) {
     case ChatRole::kSystem:
-      break;
+      if (message > 0) return {ChatUnit::kLater, index, 0};
+      return moves_system_ ? first_of(1) : ChatPosition{ChatUnit::kSystem, 0, 0};
     case ChatRole::kUser:
-      return user_pieces(chat, c, index);
+      if (moves_system_ && message == last_question_) return {ChatUnit::kSystem, index, 0};
+      return {ChatUnit::kUser, index, 0};
     case ChatRole::kAssistant:
-      return assistant_pieces(chat, c, index);
+      break;
+    case ChatRole::kTool:
+      return {ChatUnit::kResult, index, 0};
   }
-  ChatPieces pieces = {};
-  const bool is_first = index == 0;
-  if (is_first && is_inside(chat)) return pieces;
-  add(&pieces, chat, is_first ? ChatString::kSystemPrefix : ChatString::kLaterSystemPrefix);
-  add_content(&pieces, trimmed_system(chat, c.messages[index].content));
-  return ended(pieces, chat, is_first ? ChatString::kSystemSuffix : ChatString::kLaterSystemSuffix);
+  if (!parts_of(m).thinking.empty()) return {ChatUnit::kThinking, index, 0};
+  return {has_text(m) ? ChatUnit::kText : ChatUnit::kCall, index, 0};
 }
 
-ChatPieces ending_pieces(const ChatTemplate& chat, const Conversation& c) {
-  ChatPieces pieces = {};
-  if (c.end == ChatEnd::kGoesOn) return pieces;
-  const size_t n = c.messages.size();
-  const bool after_assistant = n > 0 && is_role(c, n - 1, ChatRole::kAssistant);
-  add(&pieces, chat,
-      c.end == ChatEnd::kClosed ? ChatString::kEnd
-      : after_assistant         ? ChatString::kTurnAfterAssistant
-                                : ChatString::kTurn);
-  return pieces;
+ChatPosition ChatWalk::behind(const ChatPosition& position) const {
+  const uint32_t index = position.message;
+  if (position.unit == ChatUnit::kStart) return first_of(0);
+  const ChatMessage& m = conversation_.messages[index];
+  const size_t n_calls = parts_of(m).calls.size();
+  switch (position.unit) {
+    case ChatUnit::kSystem:
+      if (moves_system_) return {ChatUnit::kUser, index, 0};
+      break;
+    case ChatUnit::kThinking:
+      return {has_text(m) ? ChatUnit::kText : ChatUnit::kCall, index, 0};
+    case ChatUnit::kText:
+      if (n_calls > 0) return {ChatUnit::kCall, index, 0};
+      break;
+    case ChatUnit::kCall:
+      if (position.call + 1 < n_calls) return {ChatUnit::kCall, index, position.call + 1};
+      break;
+    default:
+      break;
+  }
+  return first_of(size_t{index} + 1);
+}
+
+uint32_t ChatWalk::places_of(const ChatPosition& position) const {
+  const size_t n = conversation_.messages.size();
+  if (position.unit == ChatUnit::kStart || position.message >= n) return 0;
+  const size_t index = position.unit == ChatUnit::kSystem ? 0 : position.message;
+  const ChatMessage& m = conversation_.messages[index];
+  const ChatParts& parts = parts_of(m);
+  const bool goes_on = conversation_.end == ChatEnd::kGoesOn;
+  const auto bit = [](bool is_set, uint32_t which) { return is_set ? which : 0; };
+  return bit(!goes_on && index + 1 == n, format::kChatLast) |
+         bit(last_question_ != kNoMessage && index > last_question_, format::kChatAfterQuestions) |
+         bit(index == first_question_, format::kChatFirstQuestion) |
+         bit(index == last_question_, format::kChatLastQuestion) |
+         bit(!parts.thinking.empty(), format::kChatHasThinking) |
+         bit(!m.content.empty(), format::kChatHasText) |
+         bit(!parts.calls.empty(), format::kChatHasCalls);
+}
+
+namespace {
+
+uint32_t places_of_all(const Conversation& c) {
+  return (c.tools.empty() ? 0 : format::kChatHasTools) |
+         (c.thinking == ChatThinking::kOn ? format::kChatThinks : 0) |
+         (c.thinking == ChatThinking::kOff ? format::kChatThinksNot : 0) |
+         (is_role(c, 0, ChatRole::kSystem) ? format::kChatHasSystem : 0);
+}
+
+}  // namespace
+
+bool may_follow(const Conversation& c, const ChatRule& rule, ChatUnit left) {
+  constexpr uint32_t kOfAll =
+      format::kChatHasTools | format::kChatThinks | format::kChatThinksNot | format::kChatHasSystem;
+  return rule.leaves_out == 0 && (rule.left & bit_of(left)) != 0 &&
+         (rule.right & ~bit_of(ChatUnit::kSystem)) != 0 &&
+         (places_of_all(c) & rule.places) == (rule.values & kOfAll);
+}
+
+uint32_t ChatWalk::places(const ChatPosition& right) const {
+  return places_of_all(conversation_) | (left_out_ ? format::kChatLeftOutHere : 0) |
+         places_of(right) << format::kChatRight | places_of(left_) << format::kChatLeft;
+}
+
+bool ChatWalk::peek(ChatPosition* right, uint32_t* where) const {
+  if (is_over_) return false;
+  *right = behind(at_);
+  const bool is_end = right->unit == ChatUnit::kEnd || right->unit == ChatUnit::kOpen;
+  if (is_end && conversation_.end == ChatEnd::kGoesOn) return false;
+  *where = places(*right);
+  return true;
+}
+
+void ChatWalk::pass(const ChatPosition& right, bool leaves_out) {
+  at_ = right;
+  left_out_ = leaves_out;
+  if (!leaves_out) left_ = right;
+  is_over_ = right.unit == ChatUnit::kEnd || right.unit == ChatUnit::kOpen;
+}
+
+bool ChatWalk::next(ChatStep* step) {
+  ChatPosition right = {};
+  uint32_t where = 0;
+  if (!peek(&right, &where)) return false;
+  for (size_t i = 0; i < chat_.header.n_rules; ++i) {
+    const ChatRule rule = chat_rule(chat_, i);
+    if ((rule.left & bit_of(left_.unit)) == 0 || (rule.right & bit_of(right.unit)) == 0 ||
+        (where & rule.places) != rule.values) {
+      continue;
+    }
+    *step = {left_, right, rule, i};
+    pass(right, rule.leaves_out != 0);
+    return true;
+  }
+  refusal_ = kOutOfPlace[static_cast<uint32_t>(right.unit)];
+  is_over_ = true;
+  return false;
+}
+
+// The text ---------------------------------------------------------------------------------------
+
+void put_unit(const ChatTemplate& chat, const Conversation& c, const ChatPosition& position,
+              uint8_t left_trims, uint8_t right_trims, ChatSink* sink) {
+  if (position.unit == ChatUnit::kStart || position.message >= c.messages.size()) return;
+  const size_t index = position.unit == ChatUnit::kSystem ? 0 : position.message;
+  const ChatMessage& m = c.messages[index];
+  if (position.unit == ChatUnit::kCall) {
+    return put_call(chat, parts_of(m).calls[position.call], sink);
+  }
+  if (position.unit == ChatUnit::kResult) return put_result(chat, m, sink);
+  const bool is_text = position.unit == ChatUnit::kText;
+  const Text text = position.unit == ChatUnit::kThinking ? parts_of(m).thinking
+                    : is_text                            ? without_thinking(chat, m.content)
+                                                         : m.content;
+  sink->put(trimmed(text, high_trim(left_trims), low_trim(right_trims)), true);
+}
+
+void put_joint(const ChatTemplate& chat, const Conversation& c, Text joint, ChatSink* sink) {
+  visit_slots(joint, [&](Text text, char slot) {
+    sink->put(text, false);
+    if (slot == format::kChatSlotTools) put_tools(chat, c, sink);
+    if (slot == format::kChatSlotDate) {
+      sink->put(c.date.empty() ? chat_string(chat, ChatString::kDate) : c.date, true);
+    }
+  });
+}
+
+void put_chat_text(const ChatTemplate& chat, const Conversation& c, ChatSink* sink) {
+  ChatWalk walk(chat, c);
+  uint8_t left_trims = 0;
+  for (ChatStep step; walk.next(&step);) {
+    if (step.rule.leaves_out != 0) continue;
+    put_unit(chat, c, step.left, left_trims, step.rule.trims, sink);
+    put_joint(chat, c, chat_joint(chat, step.rule), sink);
+    left_trims = step.rule.trims;
+  }
 }
 
 }  // namespace cria

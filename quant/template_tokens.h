@@ -38,17 +38,23 @@ template <typename Visit>
 void visit_template_tokens(const Tokenizer& tokenizer, const ChatTemplate& chat,
                            const Visit& visit) {
   const AddedTokens added(tokenizer);
-  for (size_t i = 0; i < format::kChatTexts; ++i) {
+  const auto visit_string = [&](std::span<const char> text) {
     for (const bool has_prefix : {false, true}) {
-      visit_added(added, chat_string(chat, static_cast<format::ChatString>(i)), has_prefix,
-                  [&](uint32_t token) {
-                    if (is_control_text(tokenizer, token)) visit(token);
-                  });
+      visit_added(added, text, has_prefix, [&](uint32_t token) {
+        if (is_control_text(tokenizer, token)) visit(token);
+      });
     }
+  };
+  for (size_t i = 0; i < chat.header.n_rules; ++i) {
+    visit_string(chat_joint(chat, chat_rule(chat, i)));
+  }
+  for (size_t i = 1; i < format::kChatTexts; ++i) {
+    visit_string(chat_string(chat, static_cast<format::ChatString>(i)));
   }
 }
 
-// The control token with which the template ends an answer; kNone where it has none.
+// The control token with which the template ends an answer that a question follows: of the first
+// rule for them; kNone where it has none.
 [[nodiscard]] uint32_t template_end_token(const Tokenizer& tokenizer, const ChatTemplate& chat);
 
 }  // namespace cria

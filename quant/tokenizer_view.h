@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "quant/byte_set.h"
@@ -44,13 +45,25 @@ struct Tokenizer {
 
 struct ChatTemplate {
   format::ChatTemplateHeader header;
+  const uint8_t* rules;                       // [header.n_rules] of format::ChatRule, unaligned
   const char* strings[format::kChatStrings];  // of header.string_bytes
 };
+
+[[nodiscard]] inline format::ChatRule chat_rule(const ChatTemplate& chat, size_t index) {
+  format::ChatRule rule;
+  std::memcpy(&rule, chat.rules + index * sizeof rule, sizeof rule);
+  return rule;
+}
 
 [[nodiscard]] inline std::span<const char> chat_string(const ChatTemplate& chat,
                                                        format::ChatString which) {
   const auto i = static_cast<size_t>(which);
   return {chat.strings[i], chat.header.string_bytes[i]};
+}
+
+[[nodiscard]] inline std::span<const char> chat_joint(const ChatTemplate& chat,
+                                                      const format::ChatRule& rule) {
+  return chat_string(chat, format::ChatString::kJoints).subspan(rule.text, rule.n_bytes);
 }
 
 }  // namespace cria

@@ -101,7 +101,8 @@ class Conversation:
         path = self._engine.path
         if status == s.Status.CRIA_REFUSED_BY_TEMPLATE:
             messages = (s.MessageStruct * len(said))(*(s.MessageStruct(role, text, len(text)) for role, text in said))
-            refusal = lib.cria_chat_refusal(self._engine.host.workspace, messages, len(said), s.TURN_OPENED)
+            conversation = s.ConversationStruct(messages=messages, n_messages=len(said), ending=s.TURN_OPENED)
+            refusal = lib.cria_chat_refusal(self._engine.host.workspace, ctypes.byref(conversation))
             if refusal:
                 raise CriaError(f"{path}: the chat template {refusal.decode()}", s.Status(status).name, s.Status(status))
         check(status, path, "; shorten it, or give Model a larger context" if status in (

@@ -38,7 +38,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "cria_longest_token_bytes": (c_size_t, (c_void_p,)),
     "cria_encode": (c_int, (c_void_p, *_TEXT, c_uint32, POINTER(c_uint32), c_size_t, POINTER(c_size_t))),
     "cria_decode_token": (c_int, (c_void_p, POINTER(s.TextState), c_uint32, c_char_p, c_size_t, POINTER(c_size_t))),
-    "cria_chat_refusal": (c_char_p, (c_void_p, POINTER(s.MessageStruct), c_size_t, c_int)),
+    "cria_chat_refusal": (c_char_p, (c_void_p, POINTER(s.ConversationStruct))),
     "cria_step": (c_int, (c_void_p, POINTER(s.Turn), c_size_t)),
     "cria_logits": (POINTER(c_float), (c_void_p,)),
     "cria_sample": (c_int, (c_void_p, c_void_p, POINTER(s.Sampling), POINTER(c_uint32))),

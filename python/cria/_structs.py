@@ -148,6 +148,13 @@ class MessageStruct(ctypes.Structure):
     _fields_ = [("role", c_int), ("text", c_char_p), ("n_bytes", c_size_t)]
 
 
+class ConversationStruct(ctypes.Structure):
+    """cria_conversation."""
+
+    _fields_ = [("messages", POINTER(MessageStruct)), ("n_messages", c_size_t), ("ending", c_int), ("thinking", c_int),
+                ("parts", c_void_p), ("tools", c_void_p), ("n_tools", c_size_t)]
+
+
 class Turn(ctypes.Structure):
     """cria_turn."""
 

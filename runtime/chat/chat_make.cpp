@@ -29,9 +29,13 @@ Status find_closing(cria_chat* c, cria_workspace* w) {
   // What the template changes is read again behind every answer.
   if (!chat_keeps_answers(model.tokenizer, model.chat_template)) return Status::kOk;
   const cria_message messages[] = {{CRIA_USER, "x", 1}, {CRIA_ASSISTANT, "x", 1}};
+  cria_conversation conversation = {};
+  conversation.messages = messages;
+  conversation.n_messages = std::size(messages);
+  conversation.ending = CRIA_TURN_LATER;
   size_t n = 0;
-  const Status status = from_public(cria_encode_chat(
-      w, messages, std::size(messages), 1, CRIA_TURN_LATER, c->memory.closing, kMostClosing, &n));
+  const Status status =
+      from_public(cria_encode_chat(w, &conversation, 1, c->memory.closing, kMostClosing, &n));
   // So is what is too long.
   if (status == Status::kBufferTooSmall) return Status::kOk;
   CRIA_TRY(status);

@@ -29,9 +29,12 @@ std::span<const cria_message> view_of(const cria_chat& c, uint32_t n_left_out, u
 Status encode_messages(cria_chat* c, cria_workspace* w, std::span<const cria_message> view,
                        size_t first, bool opens_turn) {
   size_t n = 0;
+  cria_conversation conversation = {};
+  conversation.messages = view.data();
+  conversation.n_messages = view.size();
+  conversation.ending = opens_turn ? CRIA_TURN_OPENED : CRIA_TURN_LATER;
   const Status status = from_public(cria_encode_chat(
-      w, view.data(), view.size(), first, opens_turn ? CRIA_TURN_OPENED : CRIA_TURN_LATER,
-      c->memory.next + c->n_next, c->session->context - c->n_next, &n));
+      w, &conversation, first, c->memory.next + c->n_next, c->session->context - c->n_next, &n));
   if (status == Status::kOk) c->n_next += static_cast<uint32_t>(n);
   return status == Status::kBufferTooSmall ? Status::kContextFull : status;
 }

@@ -43,50 +43,121 @@ bool has_token(const cria_model* model, uint32_t token) {
   return model != nullptr && model->has_tokenizer && token < model->tokenizer.header.n_tokens;
 }
 
-// The messages as the template takes them, at the front of the workspace: the stack may be small.
-Status take_conversation(const cria_workspace& w, std::span<const cria_message> messages,
-                         int ending, Conversation* conversation, std::span<uint8_t>* rest) {
-  const std::span<uint8_t> memory = w.scratch.first(w.encoding_bytes);
-  if (ending < CRIA_TURN_CLOSED || ending > CRIA_TURN_LATER) return Status::kInvalidArgument;
-  if (messages.size() > memory.size() / (2 * sizeof(ChatMessage))) return Status::kTextTooLong;
-  auto* converted = reinterpret_cast<ChatMessage*>(memory.data());
-  for (size_t i = 0; i < messages.size(); ++i) {
-    const cria_message& m = messages[i];
-    const uint32_t role = enum_bits(m.role);
-    if (role > CRIA_ASSISTANT || (m.text == nullptr && m.n_bytes != 0)) {
+// Takes arrays from the front of memory.
+class Front {
+ public:
+  explicit Front(std::span<uint8_t> memory) : rest_(memory) {}
+  // Null: there is no room, or n is 0.
+  template <typename T>
+  T* take(size_t n) {
+    if (n == 0 || n > rest_.size() / sizeof(T)) return nullptr;
+    auto* const first = reinterpret_cast<T*>(rest_.data());
+    rest_ = rest_.subspan(std::min(round_up(n * sizeof(T), kScratchAlignment), rest_.size()));
+    return first;
+  }
+  [[nodiscard]] std::span<uint8_t> rest() const { return rest_; }
+
+ private:
+  std::span<uint8_t> rest_;
+};
+
+bool is_text(const cria_text& text) { return text.text != nullptr || text.n_bytes == 0; }
+std::span<const char> span_of(const cria_text& text) { return {text.text, text.n_bytes}; }
+
+// A conversation as the template takes it, at the front of the workspace: the stack may be small.
+Status take_parts(const cria_message_parts& parts, Front* memory, ChatParts* converted) {
+  if (!is_text(parts.thinking) || !is_text(parts.name) || !is_text(parts.id) ||
+      (parts.calls == nullptr && parts.n_calls != 0)) {
+    return Status::kInvalidArgument;
+  }
+  auto* const calls = memory->take<ChatCall>(parts.n_calls);
+  if (calls == nullptr && parts.n_calls != 0) return Status::kTextTooLong;
+  for (size_t i = 0; i < parts.n_calls; ++i) {
+    const cria_call& call = parts.calls[i];
+    if (!is_text(call.name) || !is_text(call.arguments) || !is_text(call.id)) {
       return Status::kInvalidArgument;
     }
-    converted[i] = {static_cast<ChatRole>(role), {m.text, m.n_bytes}};
+    calls[i] = {span_of(call.name), span_of(call.arguments), span_of(call.id)};
   }
-  *conversation = {
-      {converted, messages.size()}, static_cast<ChatEnd>(ending), {w.chat_date, w.n_chat_date}};
-  *rest = memory.subspan(round_up(messages.size() * sizeof(ChatMessage), kScratchAlignment));
+  *converted = {
+      span_of(parts.thinking), {calls, parts.n_calls}, span_of(parts.name), span_of(parts.id)};
   return Status::kOk;
 }
 
-Status encode_chat(const cria_workspace& w, std::span<const cria_message> messages, size_t first,
-                   int ending, std::span<uint32_t> tokens, size_t* n_tokens) {
+Status take_conversation(const cria_workspace& w, const cria_conversation& c,
+                         Conversation* conversation, std::span<uint8_t>* rest) {
+  Front memory(w.scratch.first(w.encoding_bytes));
+  const uint32_t ending = enum_bits(c.ending);
+  const uint32_t thinking = enum_bits(c.thinking);
+  if ((c.messages == nullptr && c.n_messages != 0) || (c.tools == nullptr && c.n_tools != 0) ||
+      ending > CRIA_TURN_LATER || thinking > CRIA_THINKING_OFF) {
+    return Status::kInvalidArgument;
+  }
+  auto* const messages = memory.take<ChatMessage>(c.n_messages);
+  auto* const parts = memory.take<ChatParts>(c.parts != nullptr ? c.n_messages : 0);
+  auto* const tools = memory.take<std::span<const char>>(c.n_tools);
+  if ((messages == nullptr && c.n_messages != 0) || (tools == nullptr && c.n_tools != 0) ||
+      (parts == nullptr && c.parts != nullptr && c.n_messages != 0)) {
+    return Status::kTextTooLong;
+  }
+  for (size_t i = 0; i < c.n_messages; ++i) {
+    const cria_message& m = c.messages[i];
+    const uint32_t role = enum_bits(m.role);
+    if (role > CRIA_TOOL || (m.text == nullptr && m.n_bytes != 0)) return Status::kInvalidArgument;
+    messages[i] = {static_cast<ChatRole>(role), {m.text, m.n_bytes}, nullptr};
+    if (c.parts == nullptr) continue;
+    CRIA_TRY(take_parts(c.parts[i], &memory, &parts[i]));
+    messages[i].parts = &parts[i];
+  }
+  for (size_t i = 0; i < c.n_tools; ++i) {
+    if (!is_text(c.tools[i])) return Status::kInvalidArgument;
+    tools[i] = span_of(c.tools[i]);
+  }
+  *conversation = {{messages, c.n_messages},
+                   static_cast<ChatEnd>(ending),
+                   {w.chat_date, w.n_chat_date},
+                   {tools, c.n_tools},
+                   static_cast<ChatThinking>(thinking)};
+  *rest = memory.rest();
+  return Status::kOk;
+}
+
+Status encode_chat(const cria_workspace& w, const cria_conversation& c, size_t first,
+                   std::span<uint32_t> tokens, size_t* n_tokens) {
   Conversation conversation = {};
   std::span<uint8_t> rest;
-  CRIA_TRY(take_conversation(w, messages, ending, &conversation, &rest));
+  CRIA_TRY(take_conversation(w, c, &conversation, &rest));
   return chat_encode(w.model->tokenizer, w.model->chat_template, conversation, first, rest, tokens,
                      n_tokens);
 }
 
-Status chat_text(const cria_workspace& w, std::span<const cria_message> messages, int ending,
-                 std::span<char> text, size_t* n_bytes) {
+// Writes what there is room for, and counts the rest.
+class BufferSink : public ChatSink {
+ public:
+  explicit BufferSink(std::span<char> buffer) : buffer_(buffer) {}
+  void put(std::span<const char> text, bool) override {
+    if (n_bytes_ + text.size() <= buffer_.size()) {
+      std::copy(text.begin(), text.end(), buffer_.data() + n_bytes_);
+    }
+    n_bytes_ += text.size();
+  }
+  [[nodiscard]] size_t n_bytes() const { return n_bytes_; }
+
+ private:
+  std::span<char> buffer_;
+  size_t n_bytes_ = 0;
+};
+
+Status chat_text(const cria_workspace& w, const cria_conversation& c, std::span<char> text,
+                 size_t* n_bytes) {
   Conversation conversation = {};
   std::span<uint8_t> rest;
-  CRIA_TRY(take_conversation(w, messages, ending, &conversation, &rest));
+  CRIA_TRY(take_conversation(w, c, &conversation, &rest));
   const ChatTemplate& chat = w.model->chat_template;
   if (chat_refusal(chat, conversation) != nullptr) return Status::kRefusedByTemplate;
-  *n_bytes = 0;
-  visit_chat_text(chat, conversation, [&](const ChatPiece& piece) {
-    const size_t n_before = *n_bytes;
-    *n_bytes += piece.text.size();
-    if (*n_bytes > text.size()) return;
-    std::copy(piece.text.begin(), piece.text.end(), text.data() + n_before);
-  });
+  BufferSink sink(text);
+  put_chat_text(chat, conversation, &sink);
+  *n_bytes = sink.n_bytes();
   return *n_bytes > text.size() ? Status::kBufferTooSmall : Status::kOk;
 }
 
@@ -149,43 +220,38 @@ uint32_t cria_find_special(const cria_model* model, const char* text, size_t n_b
   return CRIA_NO_TOKEN;
 }
 
-cria_status cria_encode_chat(cria_workspace* workspace, const cria_message* messages,
-                             size_t n_messages, size_t first, int ending, uint32_t* tokens,
-                             size_t capacity, size_t* n_tokens) {
-  if (workspace == nullptr || messages == nullptr || n_tokens == nullptr || first > n_messages ||
-      (tokens == nullptr && capacity != 0)) {
-    return CRIA_INVALID_ARGUMENT;
-  }
-  if (!workspace->model->has_tokenizer) return CRIA_NO_TOKENIZER;
-  if (!workspace->model->has_chat_template) return CRIA_NO_CHAT_TEMPLATE;
-  return cria::to_public(cria::encode_chat(*workspace, {messages, n_messages}, first, ending,
-                                           {tokens, capacity}, n_tokens));
-}
-
-cria_status cria_chat_text(cria_workspace* workspace, const cria_message* messages,
-                           size_t n_messages, int ending, char* text, size_t capacity,
-                           size_t* n_bytes) {
-  if (workspace == nullptr || messages == nullptr || n_bytes == nullptr ||
-      (text == nullptr && capacity != 0)) {
+cria_status cria_encode_chat(cria_workspace* workspace, const cria_conversation* conversation,
+                             size_t first, uint32_t* tokens, size_t capacity, size_t* n_tokens) {
+  if (workspace == nullptr || conversation == nullptr || n_tokens == nullptr ||
+      first > conversation->n_messages || (tokens == nullptr && capacity != 0)) {
     return CRIA_INVALID_ARGUMENT;
   }
   if (!workspace->model->has_tokenizer) return CRIA_NO_TOKENIZER;
   if (!workspace->model->has_chat_template) return CRIA_NO_CHAT_TEMPLATE;
   return cria::to_public(
-      cria::chat_text(*workspace, {messages, n_messages}, ending, {text, capacity}, n_bytes));
+      cria::encode_chat(*workspace, *conversation, first, {tokens, capacity}, n_tokens));
 }
 
-const char* cria_chat_refusal(cria_workspace* workspace, const cria_message* messages,
-                              size_t n_messages, int ending) {
-  if (workspace == nullptr || messages == nullptr || !workspace->model->has_chat_template) {
+cria_status cria_chat_text(cria_workspace* workspace, const cria_conversation* conversation,
+                           char* text, size_t capacity, size_t* n_bytes) {
+  if (workspace == nullptr || conversation == nullptr || n_bytes == nullptr ||
+      (text == nullptr && capacity != 0)) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  if (!workspace->model->has_tokenizer) return CRIA_NO_TOKENIZER;
+  if (!workspace->model->has_chat_template) return CRIA_NO_CHAT_TEMPLATE;
+  return cria::to_public(cria::chat_text(*workspace, *conversation, {text, capacity}, n_bytes));
+}
+
+const char* cria_chat_refusal(cria_workspace* workspace, const cria_conversation* conversation) {
+  if (workspace == nullptr || conversation == nullptr || !workspace->model->has_chat_template) {
     return nullptr;
   }
-  cria::Conversation conversation = {};
+  cria::Conversation converted = {};
   std::span<uint8_t> rest;
-  const cria::Status status =
-      cria::take_conversation(*workspace, {messages, n_messages}, ending, &conversation, &rest);
+  const cria::Status status = cria::take_conversation(*workspace, *conversation, &converted, &rest);
   if (status != cria::Status::kOk) return nullptr;
-  return cria::chat_refusal(workspace->model->chat_template, conversation);
+  return cria::chat_refusal(workspace->model->chat_template, converted);
 }
 
 const char* cria_chat_date_format(const cria_model* model, size_t* n_bytes) {

@@ -440,7 +440,12 @@ int cria_token_is_special(const cria_model* model, uint32_t token);
  * the vocabulary: keep the answer. */
 uint32_t cria_find_special(const cria_model* model, const char* text, size_t n_bytes);
 
-typedef enum cria_role { CRIA_SYSTEM = 0, CRIA_USER = 1, CRIA_ASSISTANT = 2 } cria_role;
+typedef enum cria_role {
+  CRIA_SYSTEM = 0,
+  CRIA_USER = 1,
+  CRIA_ASSISTANT = 2,
+  CRIA_TOOL = 3 /* what a call gave */
+} cria_role;
 
 typedef struct cria_message {
   cria_role role;
@@ -448,32 +453,69 @@ typedef struct cria_message {
   size_t n_bytes;
 } cria_message;
 
-/* How the text of a conversation ends: the ending of the functions below. */
+/* UTF-8, not terminated; n_bytes 0: none. */
+typedef struct cria_text {
+  const char* text;
+  size_t n_bytes;
+} cria_text;
+
+typedef struct cria_call {
+  cria_text name;
+  cria_text arguments; /* JSON, an object */
+  cria_text id;
+} cria_call;
+
+/* What a message has besides its text. */
+typedef struct cria_message_parts {
+  cria_text thinking;     /* of an assistant's message */
+  const cria_call* calls; /* of an assistant's message */
+  size_t n_calls;
+  cria_text name; /* of a tool's message: the function's */
+  cria_text id;   /* of a tool's message: the call's */
+} cria_message_parts;
+
+/* How the text of a conversation ends. */
 typedef enum cria_chat_ending {
   CRIA_TURN_CLOSED = 0, /* with its last message */
   CRIA_TURN_OPENED = 1, /* with what opens the assistant's turn */
-  CRIA_TURN_LATER = 2   /* other messages follow: gives the tokens that none of them can change */
+  CRIA_TURN_LATER = 2   /* other messages follow, a user's among them: gives the tokens that none
+                           of them can change */
 } cria_chat_ending;
+
+typedef enum cria_thinking {
+  CRIA_THINKING_DEFAULT = 0, /* as the template does where nobody says */
+  CRIA_THINKING_ON = 1,
+  CRIA_THINKING_OFF = 2
+} cria_thinking;
+
+/* A conversation for the functions below; zero-initialise. They read it and keep nothing of it. */
+typedef struct cria_conversation {
+  const cria_message* messages; /* [n_messages] */
+  size_t n_messages;
+  cria_chat_ending ending;
+  cria_thinking thinking;
+  const cria_message_parts* parts; /* [n_messages]; null: no message has any */
+  const cria_text* tools;          /* [n_tools] JSON, an object each: "type" and "function" */
+  size_t n_tools;
+} cria_conversation;
 
 /* Encodes messages [first, n_messages) of a conversation by the model's chat template; those before
  * first were encoded by earlier calls, which ended CRIA_TURN_LATER, or by one that opened the turn
- * that the messages go on with. Control tokens cannot be forged by a message's text. Errors:
- * CRIA_REFUSED_BY_TEMPLATE, cria_chat_refusal says why; CRIA_TEXT_TOO_LONG, for a template with few
- * control tokens of the conversation as a whole. */
-cria_status cria_encode_chat(cria_workspace* workspace, const cria_message* messages,
-                             size_t n_messages, size_t first, int ending, uint32_t* tokens,
-                             size_t capacity, size_t* n_tokens);
+ * that the messages go on with. Control tokens cannot be forged by a message's text, a tool or a
+ * call. Values of JSON are written as the template writes them, numbers with their own digits; keys
+ * that come twice stay. Errors: CRIA_REFUSED_BY_TEMPLATE, cria_chat_refusal says why, also for what
+ * is no JSON object; CRIA_TEXT_TOO_LONG, for a template with few control tokens of the conversation
+ * as a whole. */
+cria_status cria_encode_chat(cria_workspace* workspace, const cria_conversation* conversation,
+                             size_t first, uint32_t* tokens, size_t capacity, size_t* n_tokens);
 /* The text whose tokens those are: n_bytes receives its length, also with CRIA_BUFFER_TOO_SMALL.
  * Read as text with CRIA_ENCODE_PARSE it has the same tokens, unless a message spells a control
  * token out or the tokenizer treats such tokens in texts in its own way. */
-cria_status cria_chat_text(cria_workspace* workspace, const cria_message* messages,
-                           size_t n_messages, int ending, char* text, size_t capacity,
-                           size_t* n_bytes);
+cria_status cria_chat_text(cria_workspace* workspace, const cria_conversation* conversation,
+                           char* text, size_t capacity, size_t* n_bytes);
 /* Why the template takes no such conversation: static text that reads on from "the chat template ".
- * Null where it takes it, and where there is no template or an argument is invalid. workspace is
- * used by this call alone. */
-const char* cria_chat_refusal(cria_workspace* workspace, const cria_message* messages,
-                              size_t n_messages, int ending);
+ * Null where it takes it, or where the conversation is none. */
+const char* cria_chat_refusal(cria_workspace* workspace, const cria_conversation* conversation);
 
 /* How the model's chat template writes dates, in the words of strftime ("%d %b %Y"), not
  * terminated; null and n_bytes 0 where it writes none. */

@@ -4,90 +4,148 @@
 // trusted.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "runtime/text/text_encoder.h"
 
 namespace cria {
 namespace {
 
-using format::ChatString;
+using format::bit_of;
+using format::ChatRule;
+using format::ChatUnit;
+using Text = std::span<const char>;
 
 constexpr size_t kWordBytes = alignof(uint32_t);
 
-bool has_flag(const ChatTemplate& chat, uint32_t flag) { return (chat.header.flags & flag) != 0; }
+bool is_equal(Text a, Text b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+
+// The first rule for a joint, whatever the places.
+std::optional<Text> any_joint(const ChatTemplate& chat, ChatUnit left, ChatUnit right) {
+  for (size_t i = 0; i < chat.header.n_rules; ++i) {
+    const ChatRule rule = chat_rule(chat, i);
+    if ((rule.left & bit_of(left)) != 0 && (rule.right & bit_of(right)) != 0 &&
+        rule.leaves_out == 0) {
+      return chat_joint(chat, rule);
+    }
+  }
+  return std::nullopt;
+}
 
 // Where the text of a conversation can be cut, so that what stands before and behind is encoded
-// apart: behind a special token of the template, and between two messages where whatever may begin
-// the next one begins with such a token.
+// apart: behind a special token of the template, and before one.
 class ChatCuts {
  public:
   ChatCuts(const Tokenizer& tokenizer, const AddedTokens& added, const ChatTemplate& chat)
-      : tokenizer_(tokenizer), added_(added), chat_(chat), begins_apart_(all_begin_apart()) {}
+      : tokenizer_(tokenizer), added_(added), chat_(chat) {}
 
-  // How many bytes of a piece stand before its last cut; 0: it has none.
-  [[nodiscard]] size_t last(const ChatPiece& piece) const {
-    if (piece.is_content) return 0;
-    return piece.is_end && begins_apart_ ? piece.text.size() : behind_token(piece.text);
+  // How many bytes of a joint stand before its last special token's end; 0: it has none.
+  [[nodiscard]] size_t behind_token(Text text) const {
+    size_t cut = 0;
+    visit_tokens(text, [&](const AddedMatch& match) {
+      if (is_special_without(format::kTokenStripRight, match.token)) cut = match.end;
+    });
+    return cut;
   }
-  // What of a message's last string waits for the next message.
-  [[nodiscard]] std::span<const char> left_of(std::span<const char> text) const {
-    return text.subspan(last({text, false, true}));
+
+  // What is common to all joints that may stand behind a unit while a conversation goes on, up to
+  // where all of them can be cut.
+  struct Common {
+    size_t n_bytes;  // 0: nothing
+    ChatRule rule;   // one of them
+  };
+  [[nodiscard]] Common behind(const Conversation& c, ChatUnit left) const {
+    Common common = {0, {}};
+    bool is_first = true;
+    bool is_same = true;
+    visit_followers(c, left, [&](const ChatRule& rule) {
+      const Text text = chat_joint(chat_, rule);
+      if (is_first) {
+        common = {text.size(), rule};
+        is_first = false;
+      }
+      const Text other = chat_joint(chat_, common.rule).first(common.n_bytes);
+      common.n_bytes = static_cast<size_t>(
+          std::mismatch(other.begin(), other.end(), text.begin(), text.end()).first -
+          other.begin());
+      is_same &= (rule.trims & 0xf) == (common.rule.trims & 0xf);
+    });
+    if (!is_same) return {0, {}};
+    const size_t n = shared_cut(c, left, common.n_bytes);
+    const std::optional<size_t> aligned = before_question(c, left, n);
+    common.n_bytes = aligned ? *aligned : n;
+    return common;
   }
-  [[nodiscard]] bool begins_apart() const { return begins_apart_; }
 
  private:
-  [[nodiscard]] AddedMatch find(std::span<const char> text, size_t place) const {
-    return added_.find({{text.data(), text.size(), false}, AddedStage::kRaw, 0, {}, false}, place);
+  template <typename Visit>
+  void visit_tokens(Text text, const Visit& visit) const {
+    for (size_t place = 0; place < text.size();) {
+      const AddedMatch match =
+          added_.find({{text.data(), text.size(), false}, AddedStage::kRaw, 0, {}, false}, place);
+      if (match.token == format::kNone) break;
+      visit(match);
+      place = match.end;
+    }
   }
   // One that takes white space beside it would take that of other text.
   [[nodiscard]] bool is_special_without(uint8_t strip, uint32_t token) const {
     const uint8_t flags = tokenizer_.token_flags[token];
     return (flags & format::kTokenSpecial) != 0 && (flags & strip) == 0;
   }
-  [[nodiscard]] size_t behind_token(std::span<const char> text) const {
+  // The last place in a joint's first bytes where it can be cut.
+  [[nodiscard]] size_t last_cut(const ChatRule& rule, size_t most) const {
+    const Text text = chat_joint(chat_, rule);
+    // Behind the end nothing comes that could be encoded with it.
+    if (rule.right == bit_of(ChatUnit::kEnd) && text.size() <= most) return text.size();
     size_t cut = 0;
-    for (size_t place = 0; place < text.size();) {
-      const AddedMatch match = find(text, place);
-      if (match.token == format::kNone) break;
-      if (is_special_without(format::kTokenStripRight, match.token)) cut = match.end;
-      place = match.end;
-    }
+    visit_tokens(text, [&](const AddedMatch& match) {
+      if (match.begin <= most && is_special_without(format::kTokenStripLeft, match.token)) {
+        cut = match.begin;
+      }
+      if (match.end <= most && is_special_without(format::kTokenStripRight, match.token)) {
+        cut = match.end;
+      }
+    });
     return cut;
   }
-  [[nodiscard]] bool begins_with_token(std::span<const char> text) const {
-    if (text.empty()) return false;
-    const AddedMatch match = find(text, 0);
-    return match.token != format::kNone && match.begin == 0 &&
-           is_special_without(format::kTokenStripLeft, match.token);
+  template <typename Visit>
+  void visit_followers(const Conversation& c, ChatUnit left, const Visit& visit) const {
+    for (size_t i = 0; i < chat_.header.n_rules; ++i) {
+      const ChatRule rule = chat_rule(chat_, i);
+      if (may_follow(c, rule, left)) visit(rule);
+    }
   }
-  [[nodiscard]] bool all_begin_apart() const {
-    const bool is_inside = has_flag(chat_, format::kChatSystemInUser | format::kChatSystemInLast);
-    const auto is_apart = [this](ChatString which) {
-      return begins_with_token(chat_string(chat_, which));
-    };
-    const auto is_apart_if_any = [&](ChatString which) {
-      return chat_string(chat_, which).empty() || is_apart(which);
-    };
-    return is_apart(ChatString::kUserPrefix) && is_apart(ChatString::kAssistantPrefix) &&
-           (has_flag(chat_, format::kChatNotLastAssistant) ||
-            is_apart(ChatString::kLastAssistantPrefix)) &&
-           (has_flag(chat_, format::kChatNoSystem | format::kChatOnlyFirstSystem) ||
-            is_apart(ChatString::kLaterSystemPrefix)) &&
-           (is_inside || has_flag(chat_, format::kChatNoSystem) ||
-            is_apart(ChatString::kSystemPrefix)) &&
-           is_apart_if_any(ChatString::kTurn) && is_apart_if_any(ChatString::kTurnAfterAssistant) &&
-           is_apart_if_any(ChatString::kEnd);
+  // The last place, at most n, where all joints behind a unit can be cut.
+  [[nodiscard]] size_t shared_cut(const Conversation& c, ChatUnit left, size_t n) const {
+    for (size_t before = n + 1; n != before && n > 0;) {
+      before = n;
+      visit_followers(c, left, [&](const ChatRule& rule) { n = last_cut(rule, n); });
+    }
+    return n;
+  }
+  // What stands before the first question is cut as what stands before a later one is, where it can
+  // be: exchanges then leave nothing behind.
+  [[nodiscard]] std::optional<size_t> before_question(const Conversation& c, ChatUnit left,
+                                                      size_t most) const {
+    if (left != ChatUnit::kStart && left != ChatUnit::kSystem) return std::nullopt;
+    const auto first = any_joint(chat_, left, ChatUnit::kUser);
+    const auto later = any_joint(chat_, ChatUnit::kText, ChatUnit::kUser);
+    if (!first || !later) return std::nullopt;
+    const size_t n = later->size() - behind(c, ChatUnit::kText).n_bytes;
+    if (n > first->size() || !is_equal(first->last(n), later->last(n))) return std::nullopt;
+    const size_t cut = first->size() - n;
+    return cut <= most && shared_cut(c, left, cut) == cut ? std::optional(cut) : std::nullopt;
   }
 
   const Tokenizer& tokenizer_;
   const AddedTokens& added_;
   const ChatTemplate& chat_;
-  const bool begins_apart_;
 };
 
 // A conversation being encoded. Text gathers in the workspace and is encoded up to each special
-// token of the template.
-class ChatEncoder {
+// token of the template. Where contents lie is kept at the workspace's end.
+class ChatEncoder : public ChatSink {
  public:
   ChatEncoder(const Tokenizer& tokenizer, const ChatTemplate& chat,
               const Conversation& conversation, std::span<uint8_t> workspace,
@@ -97,103 +155,124 @@ class ChatEncoder {
         cuts_(tokenizer, added_, chat),
         chat_(chat),
         conversation_(conversation),
-        workspace_(workspace),
+        text_(reinterpret_cast<char*>(workspace.data())),
+        n_room_(workspace.size() / alignof(TextRange) * alignof(TextRange)),
+        ranges_(reinterpret_cast<TextRange*>(workspace.data() + n_room_)),
         output_{tokens, 0, false} {}
 
   Status run(size_t first, size_t* n_tokens) {
-    const size_t from = last_cut_before(first);
-    CRIA_TRY(take_ranges(conversation_.messages.size() - from));
+    const size_t from = start_before(first);
+    ChatWalk walk(chat_, conversation_, from);
     // What was encoded already is gone through again for the text that was left.
     output_.discards = first > 0;
-    if (from == 0) CRIA_TRY(add(beginning_pieces(chat_, conversation_)));
-    for (size_t i = from; i < conversation_.messages.size(); ++i) {
-      if (i == first) output_.discards = false;
-      CRIA_TRY(add(message_pieces(chat_, conversation_, i)));
+    bool is_unit_known = from == 0;
+    uint8_t trims = 0;
+    for (ChatStep step; status_ == Status::kOk && walk.next(&step);) {
+      if (step.rule.leaves_out != 0) continue;
+      if (is_unit_known) put_unit(chat_, conversation_, step.left, trims, step.rule.trims, this);
+      is_unit_known = true;
+      trims = step.rule.trims;
+      Text joint = chat_joint(chat_, step.rule);
+      if (output_.discards && step.right.message >= first) {
+        const size_t n = common_behind(step.left.unit, first).n_bytes;
+        if (n > 0) put_cut(joint.first(n));
+        output_.discards = false;
+        joint = joint.subspan(n);
+      }
+      put_joint(chat_, conversation_, joint, this);
     }
-    output_.discards = false;
-    CRIA_TRY(add(ending_pieces(chat_, conversation_)));
-    if (conversation_.end != ChatEnd::kGoesOn) CRIA_TRY(encode_text_so_far());
+    if (conversation_.end != ChatEnd::kGoesOn) {
+      encode_text_so_far();
+    } else if (!output_.discards) {
+      const auto common = common_behind(walk.left().unit, conversation_.messages.size());
+      if (common.n_bytes > 0) {
+        put_unit(chat_, conversation_, walk.left(), trims, common.rule.trims, this);
+        put_cut(chat_joint(chat_, common.rule).first(common.n_bytes));
+      }
+    }
     *n_tokens = output_.n_tokens;
-    return Status::kOk;
+    return status_;
+  }
+
+  void put(Text text, bool is_content) override {
+    if (is_content) return append(text, true);
+    const size_t cut = cuts_.behind_token(text);
+    append(text.first(cut), false);
+    if (cut > 0) encode_text_so_far();
+    append(text.subspan(cut), false);
   }
 
  private:
-  // The nearest message before first in which text is encoded; 0 where there is none.
-  [[nodiscard]] size_t last_cut_before(size_t first) const {
-    for (size_t i = first; i-- > 0;) {
-      const ChatPieces pieces = message_pieces(chat_, conversation_, i);
-      for (size_t k = 0; k < pieces.n_pieces; ++k) {
-        if (cuts_.last(pieces.pieces[k]) > 0) return i;
+  // What every continuation of the first messages has behind their last unit.
+  [[nodiscard]] ChatCuts::Common common_behind(ChatUnit left, size_t n_messages) const {
+    Conversation known = conversation_;
+    known.messages = known.messages.first(n_messages);
+    return cuts_.behind(known, left);
+  }
+
+  // The nearest message, first at most, before which text is encoded; 0 where there is none.
+  [[nodiscard]] size_t start_before(size_t first) const {
+    for (size_t i = first; i > 0; --i) {
+      ChatStep step;
+      if (!ChatWalk::begins_at(conversation_, i)) continue;
+      ChatWalk walk(chat_, conversation_, i);
+      if (i == first) {
+        if (common_behind(walk.left().unit, first).n_bytes > 0) return i;
+      } else if (walk.next(&step) && step.rule.leaves_out == 0 &&
+                 cuts_.behind_token(chat_joint(chat_, step.rule)) > 0) {
+        return i;
       }
     }
     return 0;
   }
 
-  // A message has at most its own content, a system text and dates.
-  Status take_ranges(size_t n_messages) {
-    constexpr size_t kPerMessage = 2;
-    constexpr size_t kMore = 8;
-    n_ranges_ = n_messages * kPerMessage + kMore;
-    const size_t n_bytes = n_ranges_ * sizeof(TextRange);
-    if (n_bytes > workspace_.size()) return Status::kTextTooLong;
-    ranges_ = reinterpret_cast<TextRange*>(workspace_.data());
-    workspace_ = workspace_.subspan(n_bytes);
-    return Status::kOk;
+  // Text that is encoded for itself, with what stands before it.
+  void put_cut(Text text) {
+    put_joint(chat_, conversation_, text, this);
+    encode_text_so_far();
   }
 
-  Status add(const ChatPieces& pieces) {
-    for (size_t i = 0; i < pieces.n_pieces; ++i) {
-      Status status = Status::kOk;
-      visit_dated(chat_, conversation_, pieces.pieces[i], [&](const ChatPiece& part) {
-        if (status == Status::kOk) status = add(part);
-      });
-      CRIA_TRY(status);
+  void append(Text text, bool is_content) {
+    if (text.empty() || status_ != Status::kOk) return;
+    if (is_content && (n_contents_ == 0 || ranges_[-n_contents_].end != n_bytes_)) {
+      if (room() < sizeof(TextRange)) return fail(Status::kTextTooLong);
+      ++n_contents_;
+      ranges_[-n_contents_] = {n_bytes_, n_bytes_};
     }
-    return Status::kOk;
-  }
-
-  Status add(const ChatPiece& piece) {
-    const size_t begin = n_bytes_;
-    if (piece.is_content) {
-      CRIA_TRY(append(piece.text));
-      if (n_contents_ == n_ranges_) return Status::kTextTooLong;
-      ranges_[n_contents_++] = {begin, n_bytes_};
-      return Status::kOk;
-    }
-    const size_t cut = cuts_.last(piece);
-    if (cut == 0) return append(piece.text);
-    CRIA_TRY(append(piece.text.first(cut)));
-    CRIA_TRY(encode_text_so_far());
-    return append(piece.text.subspan(cut));
-  }
-
-  Status append(std::span<const char> text) {
-    if (text.size() > workspace_.size() - n_bytes_) return Status::kTextTooLong;
-    if (!text.empty()) std::memcpy(workspace_.data() + n_bytes_, text.data(), text.size());
+    if (text.size() > room()) return fail(Status::kTextTooLong);
+    std::memcpy(text_ + n_bytes_, text.data(), text.size());
     n_bytes_ += text.size();
-    return Status::kOk;
+    if (is_content) ranges_[-n_contents_].end = n_bytes_;
   }
 
-  Status encode_text_so_far() {
+  [[nodiscard]] size_t room() const {
+    const size_t n_taken = n_bytes_ + static_cast<size_t>(n_contents_) * sizeof(TextRange);
+    return n_taken < n_room_ ? n_room_ - n_taken : 0;
+  }
+
+  void fail(Status status) {
+    if (status_ == Status::kOk) status_ = status;
+  }
+
+  void encode_text_so_far() {
+    if (status_ != Status::kOk) return;
     if (output_.discards) {
       start_ = TextStart::kAddedToken;
-      n_bytes_ = 0;
-      n_contents_ = 0;
-      return Status::kOk;
+    } else {
+      const size_t aligned =
+          std::min((n_bytes_ + kWordBytes - 1) / kWordBytes * kWordBytes, n_bytes_ + room());
+      const std::span<uint8_t> rest(reinterpret_cast<uint8_t*>(text_) + aligned,
+                                    n_bytes_ + room() - aligned);
+      TextRange* const first = ranges_ - n_contents_;
+      std::reverse(first, ranges_);
+      const TextToEncode input = {
+          {text_, n_bytes_}, {first, static_cast<size_t>(n_contents_)}, false, start_};
+      bool ends_with_added = start_ == TextStart::kAddedToken;
+      fail(encode_text(tokenizer_, added_, input, rest, &output_, &ends_with_added));
+      if (n_bytes_ > 0) start_ = ends_with_added ? TextStart::kAddedToken : TextStart::kText;
     }
-    const size_t aligned = (n_bytes_ + kWordBytes - 1) / kWordBytes * kWordBytes;
-    const TextToEncode input = {{reinterpret_cast<const char*>(workspace_.data()), n_bytes_},
-                                {ranges_, n_contents_},
-                                false,
-                                start_};
-    bool ends_with_added = start_ == TextStart::kAddedToken;
-    CRIA_TRY(encode_text(tokenizer_, added_, input,
-                         workspace_.subspan(std::min(aligned, workspace_.size())), &output_,
-                         &ends_with_added));
-    if (n_bytes_ > 0) start_ = ends_with_added ? TextStart::kAddedToken : TextStart::kText;
     n_bytes_ = 0;
     n_contents_ = 0;
-    return Status::kOk;
   }
 
   const Tokenizer& tokenizer_;
@@ -201,23 +280,56 @@ class ChatEncoder {
   const ChatCuts cuts_;
   const ChatTemplate& chat_;
   const Conversation& conversation_;
-  std::span<uint8_t> workspace_;
+  char* const text_;
+  const size_t n_room_;
+  TextRange* const ranges_;  // they lie before this, the first one last
   TokenOutput output_;
   TextStart start_ = TextStart::kNothing;
-  TextRange* ranges_ = nullptr;
-  size_t n_ranges_ = 0;
-  size_t n_contents_ = 0;
+  ptrdiff_t n_contents_ = 0;
   size_t n_bytes_ = 0;
+  Status status_ = Status::kOk;
 };
 
-bool is_same(const ChatTemplate& chat, ChatString a, ChatString b) {
-  const std::span<const char> left = chat_string(chat, a);
-  const std::span<const char> right = chat_string(chat, b);
-  return std::equal(left.begin(), left.end(), right.begin(), right.end());
+bool is_blank(Text text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c == ' ' || c == '\n'; });
 }
 
-bool is_blank(std::span<const char> text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return c == ' ' || c == '\n'; });
+// Goes through two conversations side by side, from the first message of each on: whether they have
+// the same units and joints as long as the shorter one goes. Of the first joint only what is behind
+// its first bytes counts. A model writes for itself the space that its template writes before
+// answers, where nothing opens a turn.
+struct Side {
+  Conversation conversation;
+  size_t from;     // the message
+  size_t n_bytes;  // of the first joint
+};
+bool go_together(const ChatTemplate& chat, const Side& shorter, const Side& longer) {
+  ChatWalk a(chat, shorter.conversation, shorter.from);
+  ChatWalk b(chat, longer.conversation, longer.from);
+  ChatStep one;
+  ChatStep other;
+  for (bool is_first = true; a.next(&one); is_first = false) {
+    if (!b.next(&other)) return false;
+    const Text left = chat_joint(chat, one.rule).subspan(is_first ? shorter.n_bytes : 0);
+    const Text right = chat_joint(chat, other.rule).subspan(is_first ? longer.n_bytes : 0);
+    const bool is_open = one.right.unit == ChatUnit::kOpen && other.right.unit == ChatUnit::kText;
+    if (one.right.unit != other.right.unit && !is_open) return false;
+    if (!is_equal(left, right) && !(is_open && left.empty() && is_blank(right))) return false;
+    if ((one.rule.trims ^ other.rule.trims) & (is_open ? 0xf : 0xff)) return false;
+  }
+  return true;
+}
+
+// System, user, assistant, user, ...
+constexpr char kMarkText[] = {'x'};
+constexpr ChatMessage kTalk[] = {
+    {ChatRole::kSystem, kMarkText, nullptr},    {ChatRole::kUser, kMarkText, nullptr},
+    {ChatRole::kAssistant, kMarkText, nullptr}, {ChatRole::kUser, kMarkText, nullptr},
+    {ChatRole::kAssistant, kMarkText, nullptr}, {ChatRole::kUser, kMarkText, nullptr}};
+
+Conversation talk(bool has_system, size_t n_questions, ChatEnd end = ChatEnd::kOpened) {
+  const std::span<const ChatMessage> all(kTalk, 2 * n_questions);
+  return {has_system ? all : all.subspan(1), end, {}};
 }
 
 }  // namespace
@@ -231,34 +343,31 @@ Status chat_encode(const Tokenizer& tokenizer, const ChatTemplate& chat,
 }
 
 bool chat_keeps_answers(const Tokenizer& tokenizer, const ChatTemplate& chat) {
-  // A model writes for itself the space that its template writes before answers.
-  const bool same_beginning = is_same(chat, ChatString::kTurn, ChatString::kAssistantPrefix) ||
-                              (chat_string(chat, ChatString::kTurn).empty() &&
-                               is_blank(chat_string(chat, ChatString::kAssistantPrefix)));
+  for (const bool has_system : {false, true}) {
+    for (const size_t n_questions : {size_t{1}, size_t{2}}) {
+      const Conversation now = talk(has_system, n_questions);
+      const Conversation later = talk(has_system, n_questions + 1);
+      if (has_system && chat_refusal(chat, now) != nullptr) continue;
+      if (!go_together(chat, {now, 0, 0}, {later, 0, 0})) return false;
+    }
+  }
   const AddedTokens added(tokenizer);
-  const ChatCuts cuts(tokenizer, added, chat);
-  const std::span<const char> suffix = chat_string(chat, ChatString::kAssistantSuffix);
-  return same_beginning && !has_flag(chat, format::kChatSystemInLast) &&
-         cuts.last({suffix, false, true}) > 0;
+  return ChatCuts(tokenizer, added, chat).behind(talk(false, 1), ChatUnit::kText).n_bytes > 0;
 }
 
 bool chat_drops_exchanges(const Tokenizer& tokenizer, const ChatTemplate& chat, bool has_system) {
-  if (has_flag(chat, format::kChatSystemInUser) &&
-      (has_system || !chat_string(chat, ChatString::kNoSystem).empty())) {
-    return false;
-  }
   const AddedTokens added(tokenizer);
   const ChatCuts cuts(tokenizer, added, chat);
-  if (cuts.begins_apart()) return true;
-  // What stands before the second exchange then stands before the first.
-  const std::span<const char> begin = chat_string(chat, ChatString::kBegin);
-  const std::span<const char> none = chat_string(chat, ChatString::kNoSystem);
-  const std::span<const char> suffix = chat_string(chat, ChatString::kSystemSuffix);
-  const std::span<const char> before = has_system ? suffix : none.empty() ? begin : none;
-  if (cuts.last({before, false, true}) == 0) return false;
-  const std::span<const char> left = cuts.left_of(before);
-  const std::span<const char> after = cuts.left_of(chat_string(chat, ChatString::kAssistantSuffix));
-  return std::equal(left.begin(), left.end(), after.begin(), after.end());
+  const size_t first = has_system ? 1 : 0;
+  const Conversation shorter = talk(has_system, 2);
+  const Conversation longer = talk(has_system, 3);
+  if (chat_refusal(chat, longer) != nullptr) return false;
+  Conversation none = longer;
+  none.messages = none.messages.first(first);
+  const ChatUnit before = has_system ? ChatUnit::kSystem : ChatUnit::kStart;
+  const size_t n_before = cuts.behind(none, before).n_bytes;
+  const size_t n_after = cuts.behind(longer, ChatUnit::kText).n_bytes;
+  return n_after > 0 && go_together(chat, {shorter, first, n_before}, {longer, first + 2, n_after});
 }
 
 }  // namespace cria

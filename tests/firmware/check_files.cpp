@@ -4,6 +4,7 @@
 
 #include "platforms/cortex_m/console.h"
 #include "tests/firmware/device_checks.h"
+#include "tests/support/conversation.h"
 #include "tests/support/sampling_of.h"
 
 namespace cria::firmware_test {
@@ -45,7 +46,7 @@ void use(const cria_instance& cria) {
   static_cast<void>(cria_encode(cria.workspace, kText.data(), kText.size(), kFlags, tokens,
                                 std::size(tokens), &n));
   static_cast<void>(
-      cria_encode_chat(cria.workspace, &message, 1, 0, 1, tokens, std::size(tokens), &n));
+      test::encode_chat(cria.workspace, &message, 1, 0, 1, tokens, std::size(tokens), &n));
   static_cast<void>(cria_sample(cria.workspace, cria.session, &sampling, &token));
   static_cast<void>(cria_decode_token(cria.model, &state, token, text, sizeof text, &n));
 }

@@ -4,6 +4,7 @@
 
 #include "platforms/cortex_m/console.h"
 #include "tests/firmware/device_checks.h"
+#include "tests/support/conversation.h"
 #include "tests/support/sampling_of.h"
 
 namespace cria::firmware_test {
@@ -34,7 +35,7 @@ void use(const cria_instance& cria) {
   uint32_t tokens[48];
   size_t n = 0;
   const cria_message message = {CRIA_USER, "the llama", 9};
-  const cria_status status = cria_encode_chat(cria.workspace, &message, 1, 0, 1, tokens, 48, &n);
+  const cria_status status = test::encode_chat(cria.workspace, &message, 1, 0, 1, tokens, 48, &n);
   if (status != CRIA_OK) {
     tokens[0] = 1;
     n = 1;

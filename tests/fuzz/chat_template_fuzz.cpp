@@ -1,6 +1,7 @@
 // A hostile chat template, imported as cria-convert does, and a conversation by what came of it
-// (tests/fuzz/folder_input.h). Parts: template, bos, eos; system, user, assistant (messages in this
-// order, any number). A part named stored is the section itself instead of a template.
+// (tests/fuzz/folder_input.h). Parts: template, bos, eos; system, user, assistant, tool (messages in
+// this order, any number); thinking and call (its arguments) of the message before them; function (a
+// tool). A part named stored is the section itself instead of a template.
 #include <algorithm>
 #include <iterator>
 #include <span>
@@ -62,29 +63,41 @@ std::vector<uint8_t> tokenizer_with(const std::string& bos, const std::string& e
   return converter::build_tokenizer_section(model);
 }
 
-class Conversation {
- public:
-  // Room for the longest prompt of the messages is made here, not in every `encode`: megabytes that
-  // the sanitizers touch, and no part of what a time limit is about.
-  Conversation(const Tokenizer& tokenizer, const ChatTemplate& chat,
-               const std::vector<ChatMessage>& messages)
-      : tokenizer_(tokenizer),
-        chat_(chat),
-        workspace_(workspace_bytes(most_tokens(messages))),
-        tokens_(most_tokens(messages)) {}
-  [[nodiscard]] bool takes(const std::vector<ChatMessage>& messages, ChatEnd end) const {
-    return chat_refusal(chat_, {messages, end, {}}) == nullptr;
+// Messages whose parts stay where they are.
+struct Talk {
+  std::vector<ChatMessage> messages;
+  std::vector<std::vector<ChatCall>> calls;
+  std::vector<ChatParts> parts;
+  std::vector<std::span<const char>> tools;
+
+  [[nodiscard]] Conversation first(size_t n, ChatEnd end) const {
+    return {std::span(messages).first(n), end, {}, tools};
   }
-  [[nodiscard]] Tokens encode(const std::vector<ChatMessage>& messages, size_t first, ChatEnd end) {
-    // At the end of what there is, where a sanitizer sees a write behind it.
-    const std::span<uint32_t> tokens = std::span(tokens_).last(most_tokens(messages));
-    const std::span<uint8_t> workspace = std::span(workspace_).last(workspace_bytes(tokens.size()));
+};
+
+class CountingSink : public ChatSink {
+ public:
+  void put(std::span<const char> text, bool) override { n_bytes += text.size(); }
+  size_t n_bytes = 0;
+};
+
+class Encoder {
+ public:
+  Encoder(const Tokenizer& tokenizer, const ChatTemplate& chat)
+      : tokenizer_(tokenizer), chat_(chat) {}
+  [[nodiscard]] bool takes(const Conversation& conversation) const {
+    return chat_refusal(chat_, conversation) == nullptr;
+  }
+  [[nodiscard]] Tokens encode(const Conversation& conversation, size_t first) const {
+    Tokens tokens(most_tokens(conversation));
+    std::vector<uint8_t> workspace((tokens.size() + 1) * (kEncodeBytesPerSymbol + 1));
     size_t n = 0;
-    expect(chat_encode(tokenizer_, chat_, {messages, end, {}}, first, workspace, tokens, &n) ==
-                   Status::kOk &&
-               n <= tokens.size(),
-           "every conversation can be encoded where there is room");
-    return {tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(n)};
+    expect(
+        chat_encode(tokenizer_, chat_, conversation, first, workspace, tokens, &n) == Status::kOk &&
+            n <= tokens.size(),
+        "every conversation can be encoded where there is room");
+    tokens.resize(n);
+    return tokens;
   }
   [[nodiscard]] Tokens controls_of(const Tokens& tokens) const {
     Tokens controls;
@@ -95,55 +108,77 @@ class Conversation {
   }
 
  private:
-  static size_t most_tokens(const std::vector<ChatMessage>& messages) {
-    constexpr size_t kStringsOfAMessage = 4;
-    size_t n_bytes = (messages.size() + 2) * kStringsOfAMessage * format::kMaxChatStringBytes;
-    for (const ChatMessage& message : messages) n_bytes += message.content.size();
-    return 3 * n_bytes;
-  }
-  // Whole blocks, so that the last so many of them are aligned as all of them are.
-  static size_t workspace_bytes(size_t n_tokens) {
-    constexpr size_t kBlockBytes = alignof(std::max_align_t);
-    const size_t n_bytes = (n_tokens + 1) * (kEncodeBytesPerSymbol + 1);
-    return (n_bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+  [[nodiscard]] size_t most_tokens(const Conversation& conversation) const {
+    CountingSink text;
+    put_chat_text(chat_, conversation, &text);
+    // What all continuations begin with is written too.
+    CountingSink tools;
+    constexpr char kSlot[] = {'\0', format::kChatSlotTools};
+    put_joint(chat_, conversation, kSlot, &tools);
+    const size_t n_joint = chat_.header.string_bytes[0] + format::kMaxChatSlots * tools.n_bytes;
+    return 3 * (text.n_bytes + n_joint + 1);
   }
 
   const Tokenizer& tokenizer_;
   const ChatTemplate& chat_;
-  std::vector<uint8_t> workspace_;
-  Tokens tokens_;
 };
 
-void converse(const std::vector<ChatMessage>& messages, Conversation* conversation) {
-  const Tokens all = conversation->encode(messages, 0, ChatEnd::kOpened);
+void converse(const Talk& talk, const Encoder& encoder) {
+  const size_t n_messages = talk.messages.size();
+  const Tokens all = encoder.encode(talk.first(n_messages, ChatEnd::kOpened), 0);
   const std::string_view harmless = "x";
-  std::vector<ChatMessage> others = messages;
-  for (ChatMessage& message : others) {
+  Talk other = talk;
+  for (ChatMessage& message : other.messages) {
     if (!message.content.empty()) message.content = harmless;
   }
-  if (conversation->takes(others, ChatEnd::kOpened)) {
-    expect(conversation->controls_of(all) ==
-               conversation->controls_of(conversation->encode(others, 0, ChatEnd::kOpened)),
+  const Conversation others = other.first(n_messages, ChatEnd::kOpened);
+  if (encoder.takes(others)) {
+    expect(encoder.controls_of(all) == encoder.controls_of(encoder.encode(others, 0)),
            "what a message says changes no control token of a conversation");
   }
-  // Said one after the other, the messages give the tokens that they give at once.
+  // Said one after the other, the messages give the tokens that they give at once, where a question
+  // is the last of them: more than one would have to follow what goes on.
+  if (n_messages == 0 || talk.messages.back().role != ChatRole::kUser) return;
   Tokens pieces;
-  for (size_t n = 1; n <= messages.size(); ++n) {
-    const std::vector<ChatMessage> so_far(messages.begin(),
-                                          messages.begin() + static_cast<std::ptrdiff_t>(n));
-    const ChatEnd end = n == messages.size() ? ChatEnd::kOpened : ChatEnd::kGoesOn;
-    if (!conversation->takes(so_far, end)) return;
-    const Tokens piece = conversation->encode(so_far, n - 1, end);
+  for (size_t n = 1; n <= n_messages; ++n) {
+    const ChatEnd end = n == n_messages ? ChatEnd::kOpened : ChatEnd::kGoesOn;
+    const Conversation so_far = talk.first(n, end);
+    if (!encoder.takes(so_far)) return;
+    const Tokens piece = encoder.encode(so_far, n - 1);
     pieces.insert(pieces.end(), piece.begin(), piece.end());
   }
-  expect(messages.empty() || pieces == all,
-         "a conversation that is continued has the tokens of a whole one");
+  expect(pieces == all, "a conversation that is continued has the tokens of a whole one");
+}
+
+Talk talk_of(const std::vector<InputPart>& parts) {
+  constexpr size_t kMostMessages = 6;
+  constexpr std::string_view kName = "f";
+  Talk talk;
+  talk.calls.resize(kMostMessages);
+  talk.parts.resize(kMostMessages);
+  for (const InputPart& part : parts) {
+    const size_t n = talk.messages.size();
+    const auto* const role =
+        std::find(std::begin(kChatRoleNames), std::end(kChatRoleNames), part.name);
+    if (part.name == "function") {
+      talk.tools.push_back(part.bytes);
+    } else if (role != std::end(kChatRoleNames) && n < kMostMessages) {
+      talk.messages.push_back(
+          {static_cast<ChatRole>(role - std::begin(kChatRoleNames)), part.bytes, &talk.parts[n]});
+      talk.parts[n].name = kName;
+    } else if (part.name == "thinking" && n > 0) {
+      talk.parts[n - 1].thinking = part.bytes;
+    } else if (part.name == "call" && n > 0) {
+      talk.calls[n - 1].push_back({kName, part.bytes, {}});
+      talk.parts[n - 1].calls = talk.calls[n - 1];
+    }
+  }
+  return talk;
 }
 
 }  // namespace
 
 int fuzz_one(const uint8_t* data, size_t size) {
-  constexpr size_t kMostMessages = 6;
   const std::vector<InputPart> parts = split_parts({reinterpret_cast<const char*>(data), size});
   const std::string bos(part_named(parts, "bos"));
   const std::string eos(part_named(parts, "eos"));
@@ -154,8 +189,7 @@ int fuzz_one(const uint8_t* data, size_t size) {
   } else {
     // What no time limit holds for is done in a process with one.
     chat_section = converter::import_chat_template({std::string(part_named(parts, "template")),
-                                                    {{"bos_token", bos}, {"eos_token", eos}},
-                                                    {std::begin(kControls), std::end(kControls)}})
+                                                    {{"bos_token", bos}, {"eos_token", eos}}})
                        .section;
   }
   if (chat_section.empty()) return 0;
@@ -169,17 +203,11 @@ int fuzz_one(const uint8_t* data, size_t size) {
          "the runtime takes every chat template that the converter makes");
   if (!opens) return 0;
   note_sections(section, chat_section);
-  std::vector<ChatMessage> messages;
-  for (const InputPart& part : parts) {
-    constexpr const char* kRoles[] = {"system", "user", "assistant"};
-    const auto* const role = std::find(std::begin(kRoles), std::end(kRoles), part.name);
-    if (role == std::end(kRoles) || messages.size() == kMostMessages) continue;
-    messages.push_back({static_cast<ChatRole>(role - std::begin(kRoles)), part.bytes});
-  }
-  if (chat_refusal(chat, {messages, ChatEnd::kOpened, {}}) != nullptr) return 0;
-  Conversation conversation(tokenizer, chat, messages);
+  const Talk talk = talk_of(parts);
+  const Encoder encoder(tokenizer, chat);
+  if (!encoder.takes(talk.first(talk.messages.size(), ChatEnd::kOpened))) return 0;
   const TimeLimit limit(size + section.size() + chat_section.size());
-  converse(messages, &conversation);
+  converse(talk, encoder);
   return 0;
 }
 

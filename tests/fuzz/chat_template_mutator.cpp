@@ -29,6 +29,13 @@ constexpr const char* kWords[] = {"{{",
                                   " + ",
                                   "+",
                                   "| trim",
+                                  "| tojson",
+                                  "message.tool_calls",
+                                  "message.reasoning_content",
+                                  "tool_call.function.arguments",
+                                  "tools",
+                                  "{\"name\": \"f\", \"x\": [1, null]}",
+                                  "{\"type\":\"function\",\"function\":{\"name\":\"f\"}}",
                                   ".strip()",
                                   "add_generation_prompt",
                                   "<|start_header_id|>",
@@ -64,7 +71,8 @@ constexpr const char* kWords[] = {"{{",
                                   "\xC2\xA0",
                                   "\xF0\x9F\xA6\x99",
                                   "\xFF"};
-constexpr const char* kNames[] = {"template", "bos", "eos", "system", "user", "assistant", "user"};
+constexpr const char* kNames[] = {"template",  "bos",  "eos",      "system", "user",
+                                  "assistant", "tool", "thinking", "call",   "function"};
 
 void change_bytes(std::string* bytes) {
   constexpr size_t kMoreBytes = 64;

@@ -46,6 +46,8 @@ constexpr Struct kStructs[] = {
     {target_of(SectionKind::kTokenizer), sizeof(format::TokenizerHeader), 4, 3000},
     {target_of(SectionKind::kTokenizer), sizeof(format::TokenizerHeader) + 300 * 4, 4, 75},
     {target_of(SectionKind::kChatTemplate), 0, sizeof(format::ChatTemplateHeader), 1},
+    {target_of(SectionKind::kChatTemplate), sizeof(format::ChatTemplateHeader),
+     sizeof(format::ChatRule), 16},
     {target_of(SectionKind::kTensorDirectory), 0, sizeof(format::TensorEntry), 24},
     {target_of(SectionKind::kChunkTable), 0, sizeof(format::ChunkEntry), 48},
     {target_of(SectionKind::kMetadata), 0, 64, 1},

@@ -9,6 +9,7 @@
 
 #include "runtime/decode/session.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/support/conversation.h"
 
 namespace cria::fuzz {
 namespace {
@@ -59,8 +60,8 @@ Tokens encode_chat(const cria_instance& cria, std::string_view text, uint8_t cho
   const size_t first = choice / 8 % (n_messages + 1);
   Tokens tokens(kMostTokens);
   size_t n = 0;
-  const cria_status status = cria_encode_chat(cria.workspace, messages + begin, n_messages, first,
-                                              choice / 32 % 2, tokens.data(), tokens.size(), &n);
+  const cria_status status = test::encode_chat(cria.workspace, messages + begin, n_messages, first,
+                                               choice / 32 % 2, tokens.data(), tokens.size(), &n);
   expect(is_known(status, {CRIA_NO_TOKENIZER, CRIA_NO_CHAT_TEMPLATE, CRIA_TEXT_TOO_LONG,
                            CRIA_BUFFER_TOO_SMALL, CRIA_REFUSED_BY_TEMPLATE}),
          "cria_encode_chat gives a status that its header names");

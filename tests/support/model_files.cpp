@@ -64,6 +64,9 @@ Bytes convert_folder(const fs::path& folder, const ConvertWish& wish) {
   options.compression = wish.compression;
   options.tokenizer =
       wish.tokenizer ? converter::TokenizerWish::kRequired : converter::TokenizerWish::kNone;
+  if (!wish.chat_template.empty()) {
+    options.chat_template = {format::kChatKindFile, wish.chat_template};
+  }
   options.verbosity = converter::Verbosity::kQuiet;
   converter::Progress progress(options.verbosity);
   static_cast<void>(converter::convert(options, &progress));

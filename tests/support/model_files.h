@@ -26,6 +26,7 @@ struct ConvertWish {
   format::Compression compression = format::Compression::kZstd;
   bool tokenizer = false;
   ScaleSigns scales = ScaleSigns::kPositive;
+  std::string chat_template = {};  // Jinja; empty: the checkpoint's own
 };
 
 // Converts a checkpoint folder and returns the model file's bytes.

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/base/features.h"
+#include "tests/support/conversation.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"
@@ -382,8 +383,8 @@ TEST(Api, ANullObjectIsAnsweredByEveryFunction) {
   EXPECT_EQ(cria_vocab_size(nullptr), 0u);
   EXPECT_EQ(cria_encode(nullptr, "a", 1, 0, &token, 1, &n), CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(cria_decode_token(nullptr, &state, 1, text, sizeof text, &n), CRIA_INVALID_ARGUMENT);
-  EXPECT_EQ(cria_encode_chat(nullptr, &message, 1, 0, 1, &token, 1, &n), CRIA_INVALID_ARGUMENT);
-  EXPECT_EQ(cria_chat_text(nullptr, &message, 1, 1, text, sizeof text, &n), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(test::encode_chat(nullptr, &message, 1, 0, 1, &token, 1, &n), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(test::chat_text(nullptr, &message, 1, 1, text, sizeof text, &n), CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(cria_prefill(nullptr, s, &token, 1), CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(cria_prefill(w, nullptr, &token, 1), CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(cria_prefill(w, s, nullptr, 1), CRIA_INVALID_ARGUMENT);
@@ -421,24 +422,24 @@ TEST(Api, AChatsTextHasItsLengthAndItsTokens) {
   const cria_message messages[] = {{CRIA_USER, "hello", 5}, {CRIA_ASSISTANT, "a", 1}};
   for (const int ending : {CRIA_TURN_CLOSED, CRIA_TURN_OPENED}) {
     size_t n = 0;
-    ASSERT_EQ(cria_chat_text(w, messages, 2, ending, nullptr, 0, &n), CRIA_BUFFER_TOO_SMALL);
+    ASSERT_EQ(test::chat_text(w, messages, 2, ending, nullptr, 0, &n), CRIA_BUFFER_TOO_SMALL);
     std::string text(n, '\0');
-    EXPECT_EQ(cria_chat_text(w, messages, 2, ending, text.data(), n - 1, &n),
+    EXPECT_EQ(test::chat_text(w, messages, 2, ending, text.data(), n - 1, &n),
               CRIA_BUFFER_TOO_SMALL);
     ASSERT_EQ(n, text.size());
-    ASSERT_EQ(cria_chat_text(w, messages, 2, ending, text.data(), n, &n), CRIA_OK);
+    ASSERT_EQ(test::chat_text(w, messages, 2, ending, text.data(), n, &n), CRIA_OK);
     EXPECT_LT(text.find("hello"), text.size());
     uint32_t tokens[256];
     uint32_t expected[256];
     size_t n_tokens = 0;
     ASSERT_EQ(cria_encode(w, text.data(), text.size(), CRIA_ENCODE_PARSE, tokens, 256, &n_tokens),
               CRIA_OK);
-    ASSERT_EQ(cria_encode_chat(w, messages, 2, 0, ending, expected, 256, &n), CRIA_OK);
+    ASSERT_EQ(test::encode_chat(w, messages, 2, 0, ending, expected, 256, &n), CRIA_OK);
     EXPECT_TRUE(std::equal(tokens, tokens + n_tokens, expected, expected + n));
   }
   size_t n = 0;
-  EXPECT_EQ(cria_chat_text(w, messages, 2, 3, nullptr, 0, &n), CRIA_INVALID_ARGUMENT);
-  EXPECT_EQ(cria_chat_text(w, messages, 2, 1, nullptr, 1, &n), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(test::chat_text(w, messages, 2, 3, nullptr, 0, &n), CRIA_INVALID_ARGUMENT);
+  EXPECT_EQ(test::chat_text(w, messages, 2, 1, nullptr, 1, &n), CRIA_INVALID_ARGUMENT);
 }
 
 TEST(Api, AWorkspaceServesItsOwnModelAlone) {

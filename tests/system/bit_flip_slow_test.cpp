@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "tests/support/conversation.h"
 #include "tests/support/model_files.h"
 #include "tests/support/sampling.h"
 #include "tests/support/sampling_of.h"
@@ -27,7 +28,7 @@ void use(const cria_instance& cria) {
   uint32_t tokens[64];
   size_t n = 0;
   const cria_message message = {CRIA_USER, "the llama", 9};
-  if (cria_encode_chat(cria.workspace, &message, 1, 0, 1, tokens, 64, &n) != CRIA_OK) return;
+  if (test::encode_chat(cria.workspace, &message, 1, 0, 1, tokens, 64, &n) != CRIA_OK) return;
   if (n == 0 || n > 40 || cria_prefill(cria.workspace, cria.session, tokens, n) != CRIA_OK) return;
   const cria_sampling sampling = test::sampling_of(0.8f, 0.9f, 0.05f, 1.1f, 20);
   cria_text_state state = {};

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/support/conversation.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
 #include "tests/support/test_session.h"
@@ -86,8 +87,8 @@ class Chat {
   std::vector<uint32_t> encoded_afresh(const std::vector<cria_message>& all, int open_turn) {
     std::vector<uint32_t> tokens(1 << 14);
     size_t n_tokens = 0;
-    EXPECT_EQ(cria_encode_chat(session_.workspace(), all.data(), all.size(), 0, open_turn,
-                               tokens.data(), tokens.size(), &n_tokens),
+    EXPECT_EQ(test::encode_chat(session_.workspace(), all.data(), all.size(), 0, open_turn,
+                                tokens.data(), tokens.size(), &n_tokens),
               CRIA_OK);
     tokens.resize(n_tokens);
     return tokens;

@@ -24,12 +24,10 @@ using test::tiny_model;
 using test::without_byte;
 using test::without_template_text;
 
-// Of both ends of what users say.
-constexpr uint32_t kTrimUsers = 5 << static_cast<uint32_t>(format::ChatTrimPlace::kUserLeft);
 constexpr const char* kNoBreakSpace = "\xC2\xA0";
 
 TEST(Chat, AMessageWithoutTokensIsNotSaid) {
-  Chat chat(without_byte(without_template_text(tiny_model(), kTrimUsers), '!'), 4);
+  Chat chat(without_byte(without_template_text(tiny_model(), true), '!'), 4);
   // The first message of a conversation, one that follows an answer, one behind a new beginning.
   for (int round = 0; round < 3; ++round) {
     if (round != 1) chat.begin("");

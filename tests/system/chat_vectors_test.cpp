@@ -33,12 +33,11 @@ std::vector<ChatMessage> messages_of(const json& row) {
 
 // The template: Jinja, or a name.
 std::vector<uint8_t> section_of(const std::string& chat_template, const std::string& bos,
-                                const std::string& eos, const std::vector<std::string>& tokens) {
+                                const std::string& eos) {
   const auto named = converter::find_named_template(chat_template);
   converter::ImportedChatTemplate imported =
       converter::import_chat_template({chat_template,
                                        {{"bos_token", bos}, {"eos_token", eos}},
-                                       tokens,
                                        named.value_or(format::kChatKindOwn)});
   if (imported.section.empty()) throw std::runtime_error("the template " + imported.problem);
   return std::move(imported.section);
@@ -48,9 +47,7 @@ std::vector<uint8_t> section_of(const std::string& chat_template, const std::str
 TestTokenizer llama3_with_template(const std::string& chat_template) {
   converter::ImportedTokenizer imported =
       converter::import_tokenizer(test::references() / "tokenizers/llama-3.2", kLlama3Vocab);
-  imported.chat_section =
-      section_of(chat_template, "<|begin_of_text|>", "<|eot_id|>",
-                 {"<|begin_of_text|>", "<|eot_id|>", "<|start_header_id|>", "<|end_header_id|>"});
+  imported.chat_section = section_of(chat_template, "<|begin_of_text|>", "<|eot_id|>");
   return TestTokenizer(std::move(imported), kLlama3Vocab);
 }
 
@@ -142,7 +139,7 @@ TEST(ChatVectorsTest, Llama2HasBosAndEosInEveryExchange) {
       test::message("assistant", "A llama."), test::message("user", "<s> Why?")};
   for (const std::filesystem::path& source : {folder, model_only.path()}) {
     converter::ImportedTokenizer imported = converter::import_tokenizer(source, kVocab);
-    imported.chat_section = section_of("llama2", "<s>", "</s>", {"<s>", "</s>"});
+    imported.chat_section = section_of("llama2", "<s>", "</s>");
     const TestTokenizer tokenizer(std::move(imported), kVocab);
     const Tokens tokens = tokenizer.encode_chat(messages, 0, ChatEnd::kOpened);
     EXPECT_EQ(encode_in_steps(tokenizer, messages, ChatEnd::kOpened), tokens);

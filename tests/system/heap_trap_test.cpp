@@ -11,6 +11,7 @@
 #include <new>
 
 #include "platforms/hosted/base/thread_pool.h"
+#include "tests/support/conversation.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
 #include "tests/support/sampling.h"
@@ -125,7 +126,7 @@ void converse(const cria_instance& cria, size_t n_tokens, Outputs* out, uint8_t*
               size_t state_bytes) {
   const cria_message message = {CRIA_USER, "What is a cria?", 15};
   size_t n = 0;
-  ASSERT_EQ(cria_encode_chat(cria.workspace, &message, 1, 0, 1, out->tokens, 512, &n), CRIA_OK);
+  ASSERT_EQ(test::encode_chat(cria.workspace, &message, 1, 0, 1, out->tokens, 512, &n), CRIA_OK);
   ASSERT_EQ(cria_prefill(cria.workspace, cria.session, out->tokens, n), CRIA_OK);
   cria_text_state stream = {};
   const cria_sampling sampling = test::sampling_of(0.8f, 0.95f, 0.05f, 1.1f, 40);

@@ -6,7 +6,9 @@
 #include <cstring>
 #include <random>
 
+#include "quant/chat_template_format.h"
 #include "quant/tokenizer_format.h"
+#include "tests/support/conversation.h"
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"
 #include "tests/support/sampling.h"
@@ -66,7 +68,7 @@ class Opener {
     const cria_message message = {CRIA_USER, text, std::strlen(text)};
     static_cast<void>(
         cria_encode(cria.workspace, text, std::strlen(text), CRIA_ENCODE_PARSE, tokens, 64, &n));
-    if (cria_encode_chat(cria.workspace, &message, 1, 0, 1, tokens, 64, &n) != CRIA_OK || n == 0 ||
+    if (test::encode_chat(cria.workspace, &message, 1, 0, 1, tokens, 64, &n) != CRIA_OK || n == 0 ||
         cria_prefill(cria.workspace, cria.session, tokens, n) != CRIA_OK) {
       return;
     }
@@ -142,7 +144,10 @@ TEST(HostileFile, LiesWithGoodChecksumsAreRefused) {
       {"more text", SectionKind::kTokenizer, offsetof(format::TokenizerHeader, text_bytes),
        0x7fffffff},
       {"another kind", SectionKind::kTokenizer, 0, 9},
-      {"longer template strings", SectionKind::kChatTemplate, 8, 0x7fffffff},
+      {"more rules of the template", SectionKind::kChatTemplate,
+       offsetof(format::ChatTemplateHeader, n_rules), 0x7fffffff},
+      {"longer template strings", SectionKind::kChatTemplate,
+       offsetof(format::ChatTemplateHeader, string_bytes), 0x7fffffff},
   };
   Opener opener;
   size_t refused = 0;

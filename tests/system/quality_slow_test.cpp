@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/features.h"
+#include "tests/support/conversation.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
 #include "tests/support/test_session.h"
@@ -187,7 +188,7 @@ Answer answer_to(Loaded* model, const nlohmann::json& messages, size_t max_token
   }
   uint32_t tokens[512];
   size_t n = 0;
-  EXPECT_EQ(cria_encode_chat(model->workspace(), chat.data(), chat.size(), 0, 1, tokens, 512, &n),
+  EXPECT_EQ(test::encode_chat(model->workspace(), chat.data(), chat.size(), 0, 1, tokens, 512, &n),
             CRIA_OK);
   EXPECT_EQ(cria_reset(model->session(), 0), CRIA_OK);
   EXPECT_EQ(cria_prefill(model->workspace(), model->session(), tokens, n), CRIA_OK);

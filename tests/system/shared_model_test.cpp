@@ -7,6 +7,7 @@
 #include <memory>
 #include <thread>
 
+#include "tests/support/conversation.h"
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"
 #include "tests/support/sampling_of.h"
@@ -43,7 +44,7 @@ class Worker {
     size_t n = 0;
     const cria_message message = {CRIA_USER, text, std::strlen(text)};
     cria_seed(session_, seed);
-    expect(cria_encode_chat(workspace_, &message, 1, 0, 1, tokens, std::size(tokens), &n));
+    expect(test::encode_chat(workspace_, &message, 1, 0, 1, tokens, std::size(tokens), &n));
     expect(cria_prefill(workspace_, session_, tokens, n));
     const cria_sampling sampling = test::sampling_of(1.0f, 0.95f, 0.02f, 1.1f, 0);
     cria_text_state stream = {};
@@ -211,8 +212,8 @@ Texts texts_of(const cria_model* model, cria_workspace* workspace) {
             CRIA_OK);
   texts.tokens.resize(n);
   texts.chat.resize(200);
-  EXPECT_EQ(cria_encode_chat(workspace, messages, std::size(messages), 0, 1, texts.chat.data(),
-                             texts.chat.size(), &n),
+  EXPECT_EQ(test::encode_chat(workspace, messages, std::size(messages), 0, 1, texts.chat.data(),
+                              texts.chat.size(), &n),
             CRIA_OK);
   texts.chat.resize(n);
   cria_text_state state = {};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <cria_json.h>
+#include "tests/support/conversation.h"
 #include "tests/support/in_turn.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
@@ -93,8 +94,8 @@ void live(Life* life) {
   if (cria.session == nullptr) return;
   life->expect_ok(cria_encode(cria.workspace, "Once upon a time", 16, CRIA_ENCODE_PARSE,
                               life->tokens, std::size(life->tokens), &n));
-  life->expect_ok(cria_encode_chat(cria.workspace, messages, std::size(messages), 0, 1,
-                                   life->tokens, std::size(life->tokens), &n));
+  life->expect_ok(test::encode_chat(cria.workspace, messages, std::size(messages), 0, 1,
+                                    life->tokens, std::size(life->tokens), &n));
   life->expect_ok(cria_prefill(cria.workspace, cria.session, life->tokens, n));
   cria_text_state stream = {};
   for (int i = 0; i < 4; ++i) {

@@ -1,9 +1,7 @@
 // The tiny model as a source, and changes to its file that leave a conversation without tokens.
 #pragma once
 
-#include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "quant/chat_template_format.h"
 #include "quant/tokenizer_format.h"
@@ -35,19 +33,25 @@ inline cria_config exact_config() {
   return config;
 }
 
-// A template that writes nothing around users and assistants: all its text is that of later system
-// messages.
-inline Bytes without_template_text(Bytes file, uint32_t trims) {
+// A template that writes nothing around messages; what users say loses white space at both ends
+// where trims_users.
+inline Bytes without_template_text(Bytes file, bool trims_users) {
   const std::span<uint8_t> section = section_bytes(file, format::SectionKind::kChatTemplate);
   format::ChatTemplateHeader header;
   std::memcpy(&header, section.data(), sizeof header);
   header.flags = 0;
-  header.trims = trims;
-  uint32_t* const first = std::begin(header.string_bytes);
-  const uint32_t all = std::accumulate(first, std::end(header.string_bytes), uint32_t{0});
-  std::fill(first, std::end(header.string_bytes), 0);
-  header.string_bytes[static_cast<size_t>(format::ChatString::kLaterSystemPrefix)] = all;
   std::memcpy(section.data(), &header, sizeof header);
+  for (uint32_t i = 0; i < header.n_rules; ++i) {
+    uint8_t* const at = section.data() + sizeof header + i * sizeof(format::ChatRule);
+    format::ChatRule rule;
+    std::memcpy(&rule, at, sizeof rule);
+    rule.n_bytes = 0;
+    const uint32_t user = bit_of(format::ChatUnit::kUser);
+    const uint32_t trim = trims_users ? static_cast<uint32_t>(format::ChatTrim::kSpace) : 0;
+    rule.trims =
+        static_cast<uint8_t>((rule.left == user ? trim : 0) | (rule.right == user ? trim << 4 : 0));
+    std::memcpy(at, &rule, sizeof rule);
+  }
   mend_checksums(file);
   return file;
 }

@@ -16,6 +16,7 @@
 #include "platforms/hosted/cli/reading_progress.h"
 #include "platforms/hosted/cli/thinking_filter.h"
 #include "platforms/hosted/session/interrupt.h"
+#include "platforms/hosted/session/model_text.h"
 #include "platforms/hosted/session/status_error.h"
 
 namespace cria::hosted {
@@ -155,12 +156,11 @@ ChatSession::ChatSession(const ModelSession& model, bool exact_context)
 }
 
 void ChatSession::begin(const std::string& system) {
-  const cria_message messages[] = {{CRIA_SYSTEM, system.data(), system.size()},
-                                   {CRIA_USER, "a", 1}};
+  const std::vector<cria_message> messages = {{CRIA_SYSTEM, system.data(), system.size()},
+                                              {CRIA_USER, "a", 1}};
+  const cria_conversation conversation = conversation_of(messages, CRIA_TURN_OPENED);
   const char* const refusal =
-      system.empty()
-          ? nullptr
-          : cria_chat_refusal(model_.workspace(), messages, std::size(messages), CRIA_TURN_OPENED);
+      system.empty() ? nullptr : cria_chat_refusal(model_.workspace(), &conversation);
   if (refusal != nullptr) {
     throw ProgramError(ExitCode::kInvalidInput,
                        model_.path() + ": the chat template " + refusal + "; leave it out");
@@ -176,13 +176,14 @@ void ChatSession::begin(const std::string& system) {
 
 std::vector<uint32_t> ChatSession::lead() const {
   const std::string text = system();
-  const cria_message message = {CRIA_SYSTEM, text.data(), text.size()};
+  const std::vector<cria_message> messages = {{CRIA_SYSTEM, text.data(), text.size()}};
+  const cria_conversation conversation = conversation_of(messages, CRIA_TURN_LATER);
   std::vector<uint32_t> tokens(cria_context(model_.session()));
   size_t n_tokens = 0;
-  const cria_status status =
-      text.empty() ? CRIA_OK
-                   : cria_encode_chat(model_.workspace(), &message, 1, 0, CRIA_TURN_LATER,
-                                      tokens.data(), tokens.size(), &n_tokens);
+  const cria_status status = text.empty()
+                                 ? CRIA_OK
+                                 : cria_encode_chat(model_.workspace(), &conversation, 0,
+                                                    tokens.data(), tokens.size(), &n_tokens);
   tokens.resize(status == CRIA_OK ? n_tokens : 0);
   return tokens;
 }

@@ -121,12 +121,11 @@ uint64_t conversation_bytes(const cria_model_info& info,
 }
 
 std::vector<uint32_t> encode_messages(const ModelSession& model,
-                                      const std::vector<InputMessage>& messages, int ending) {
+                                      const std::vector<InputMessage>& messages,
+                                      cria_chat_ending ending) {
   const std::vector<cria_message> view = view_of(messages);
-  // Never null, also without messages.
-  const cria_message none = {};
-  const cria_message* const first = view.empty() ? &none : view.data();
-  if (const char* reason = cria_chat_refusal(model.workspace(), first, view.size(), ending)) {
+  const cria_conversation conversation = conversation_of(view, ending);
+  if (const char* reason = cria_chat_refusal(model.workspace(), &conversation)) {
     refuse(model.path(), std::string("the chat template ") + reason);
   }
   // Of U+2581 and U+FFFD, where a vocabulary has no token for what a space or an invalid byte is.
@@ -134,8 +133,8 @@ std::vector<uint32_t> encode_messages(const ModelSession& model,
   const uint64_t most = kTokensOfAByte * conversation_bytes(model.info(), messages);
   std::vector<uint32_t> tokens(static_cast<size_t>(most));
   size_t n_tokens = 0;
-  model.check(cria_encode_chat(model.workspace(), first, view.size(), 0, ending, tokens.data(),
-                               tokens.size(), &n_tokens));
+  model.check(cria_encode_chat(model.workspace(), &conversation, 0, tokens.data(), tokens.size(),
+                               &n_tokens));
   tokens.resize(n_tokens);
   return tokens;
 }

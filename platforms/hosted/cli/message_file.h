@@ -27,6 +27,7 @@ uint64_t conversation_bytes(const cria_model_info& info, const std::vector<Input
 // The tokens of a conversation; ending as in cria.h. Throws ProgramError; what the template refuses
 // is kInvalidInput.
 std::vector<uint32_t> encode_messages(const ModelSession& model,
-                                      const std::vector<InputMessage>& messages, int ending);
+                                      const std::vector<InputMessage>& messages,
+                                      cria_chat_ending ending);
 
 }  // namespace cria::hosted

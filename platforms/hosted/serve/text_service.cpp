@@ -4,6 +4,7 @@
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/session/model_text.h"
 #include "platforms/hosted/session/model_tokens.h"
 
 namespace cria::hosted {
@@ -162,12 +163,12 @@ Encoded TextService::encode_chat(const std::vector<ChatMessage>& messages) {
                                    : "the model has no tokenizer; /completion takes token ids");
   }
   const std::vector<cria_message> view = view_of(messages);
+  const cria_conversation conversation = conversation_of(view, CRIA_TURN_OPENED);
   uint64_t n_bytes = 0;
   for (const ChatMessage& m : messages) n_bytes += m.text.size();
   {
     const std::lock_guard lock(short_.mutex);
-    if (const char* reason =
-            cria_chat_refusal(short_.workspace, view.data(), view.size(), CRIA_TURN_OPENED)) {
+    if (const char* reason = cria_chat_refusal(short_.workspace, &conversation)) {
       throw ApiError(ErrorKind::kInvalidRequest, std::string("the chat template ") + reason,
                      "messages");
     }
@@ -193,8 +194,8 @@ Encoded TextService::encode_chat(const std::vector<ChatMessage>& messages) {
   for (Place* const place : {&short_, &long_}) {
     if (status != CRIA_TEXT_TOO_LONG || n_bytes > place->max_bytes) continue;
     const std::lock_guard lock(place->mutex);
-    status = cria_encode_chat(place->workspace, view.data(), view.size(), 0, CRIA_TURN_OPENED,
-                              result.tokens.data(), result.tokens.size(), &n_tokens);
+    status = cria_encode_chat(place->workspace, &conversation, 0, result.tokens.data(),
+                              result.tokens.size(), &n_tokens);
   }
   if (status == CRIA_TEXT_TOO_LONG || status == CRIA_BUFFER_TOO_SMALL) return overflow();
   if (status != CRIA_OK) throw ApiError(ErrorKind::kServer, cria_status_message(status));
@@ -218,11 +219,11 @@ std::string TextService::chat_text(const std::vector<ChatMessage>& messages) {
   const Encoded encoded = encode_chat(messages);
   if (encoded.is_counted) refuse_length(encoded.n_tokens);
   const std::vector<cria_message> view = view_of(messages);
+  const cria_conversation conversation = conversation_of(view, CRIA_TURN_OPENED);
   std::string text;
   size_t n_bytes = 0;
   const auto write = [&] {
-    return cria_chat_text(long_.workspace, view.data(), view.size(), CRIA_TURN_OPENED, text.data(),
-                          text.size(), &n_bytes);
+    return cria_chat_text(long_.workspace, &conversation, text.data(), text.size(), &n_bytes);
   };
   cria_status status = CRIA_OK;
   {

@@ -42,6 +42,14 @@ const char* kv_format_name(uint32_t format) {
   return name_at(kNames, static_cast<uint32_t>(format));
 }
 
+cria_conversation conversation_of(const std::vector<cria_message>& view, cria_chat_ending ending) {
+  cria_conversation conversation = {};
+  conversation.messages = view.data();
+  conversation.n_messages = view.size();
+  conversation.ending = ending;
+  return conversation;
+}
+
 std::optional<cria_role> role_of(std::string_view name) {
   struct RoleName {
     std::string_view name;

@@ -20,6 +20,10 @@ std::string kernels_text(std::string_view backend, std::string_view isa);
 
 const char* kv_format_name(uint32_t format);
 
+// Plain messages as the chat functions take them; view outlives it.
+[[nodiscard]] cria_conversation conversation_of(const std::vector<cria_message>& view,
+                                                cria_chat_ending ending);
+
 // Of a message in the JSON of a conversation; "developer" is another name of the system's.
 std::optional<cria_role> role_of(std::string_view name);
 

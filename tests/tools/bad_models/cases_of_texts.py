@@ -1,9 +1,10 @@
 """Breaks parts 6 and 7 of docs/model_format.md, tokenizer and chat template, and the rules for the metadata."""
 from bad_models.case import INVALID, case
 from bad_models.model_writer import Model
-from bad_models.text_writer import (A, AB, ABB, ADDED, AFTER_OTHERS, AFTER_SPACE, ASSISTANT_SUFFIX, B, BEGIN, BLANK,
-                                    BYTE_TOKENS, END, NOTE, PIECE_TOKENS, SPACE, SPECIAL, STRINGS, WORD_RUNS, WORD_STAGES, WORD_STATES,
-                                    Tokenizer, chat_template, sentence_piece, text_model, word_tables)
+from bad_models.text_writer import (A, AB, ABB, ADDED, AFTER_OTHERS, AFTER_SPACE, ANSWER, B, BEGIN, BLANK, BYTE_TOKENS, DATE,
+                                    DATE_FORMAT, END, NOT_IN_USER, NOTE, PIECE_TOKENS, SPACE, SPECIAL, START, TOOL, USER, WORD_RUNS,
+                                    WORD_STAGES, WORD_STATES, Rule, Tokenizer, chat_template, sentence_piece, text_model, turns,
+                                    word_tables)
 from cria_reader.config_fields import NONE
 
 MOST_METADATA = 1 << 20
@@ -170,28 +171,58 @@ def chat():
     raw = chat_template()
     yield bad_chat("kind_0", "kind is 1 to 13", chat_template(kind=0))
     yield bad_chat("kind_14", "kind is 1 to 13", chat_template(kind=14), kept=False)
-    yield bad_chat("flag_15", "unknown flags are zero", chat_template(flags=1 << 15))
-    yield bad_chat("two_places", "the system text has one place", chat_template(flags=3))
-    yield bad_chat("trim_3", "contents lose nothing, white space or newlines", chat_template(trims=3 << 4))
-    yield bad_chat("trim_16", "eight places are trimmed", chat_template(trims=1 << 16))
-    yield bad_chat("reserved", "reserved bytes of the template are zero", chat_template(reserved=bytes(3) + b"\1"))
-    yield bad_chat("short", "a template has a header", raw[:95])
-    twenty = [*STRINGS, *[b""] * 12]
-    for name, rule, which, text in (
-            ("date_missing", "a zero byte stands for a date that is there", 7, b"on \0."),
-            ("date_alone", "a date has a format", 15, b"26 Jul 2024"),
-            ("format_alone", "a format has a date", 16, b"%d %b %Y"),
-            ("list_open", "texts of a list end with a zero byte", 18, b"/think")):
-        yield bad_chat(name, rule, chat_template(strings=[*twenty[:which], text, *twenty[which + 1:]]))
-    dated = [*twenty[:15], b"x" * 65, b"%d", *twenty[17:]]
-    yield bad_chat("date_65", "a date has at most 64 bytes", chat_template(strings=dated))
-    yield bad_chat("date_zero", "a date has no zero byte", chat_template(strings=[*twenty[:15], b"x\0", b"%d", *twenty[17:]]))
+    yield bad_chat("flag_5", "unknown flags are zero", chat_template(flags=1 << 5))
+    yield bad_chat("not_blank_10", "units are 0 to 9", chat_template(not_blank=1 << 10))
+    yield bad_chat("result_trims_3", "contents lose nothing, white space or newlines", chat_template(result_trims=3 << 4))
+    yield bad_chat("short", "a template has a header", raw[:99])
+    for name, style in (("form_5", (5, 0, 0, 0)), ("indent_9", (0, 9, 0, 0)), ("depth_9", (0, 0, 9, 0)), ("flag_2", (0, 0, 0, 4))):
+        yield bad_chat(f"style_{name}", "a value is written in a known way", chat_template(styles=bytes(24) + bytes(style)),
+                       kept=name == "form_5")
+    yield bad_chat("date_missing", "slot d is there only with a date", chat_template(rules=(one_rule(b"on \0d."),)))
+    yield bad_chat("tools_missing", "slot t is there only with string 5", chat_template(rules=(one_rule(b"\0t"),)))
+    yield bad_chat("slot_open", "a slot is a zero byte and a letter", chat_template(rules=(one_rule(b"a\0"),)))
+    yield bad_chat("slots_9", "at most eight slots", chat_template(strings={TOOL: b"\0w" * 9}))
+    yield bad_chat("slot_of_tool", "slots of a tool are known", chat_template(strings={TOOL: b"\0a"}))
+    for name, rule, strings in (
+            ("date_alone", "a date has a format", {DATE: b"26 Jul 2024"}),
+            ("format_alone", "a format has a date", {DATE_FORMAT: b"%d %b %Y"}),
+            ("date_65", "a date has at most 64 bytes", {DATE: b"x" * 65, DATE_FORMAT: b"%d"}),
+            ("date_zero", "a date has no zero byte", {DATE: b"x\0", DATE_FORMAT: b"%d"}),
+            ("list_open", "texts of a list end with a zero byte", {NOT_IN_USER: b"/think"})):
+        yield bad_chat(name, rule, chat_template(strings=strings))
     yield bad_chat("cut_off", "the strings end the section", raw[:-1])
     yield bad_chat("longer", "the strings end the section", raw + b"x")
-    yield bad_chat("string_4097", "a string has at most 4096 bytes", chat_template(strings=(*STRINGS[:7], b"x" * 4097)), kept=False)
-    yield bad_chat("string_most", "a string has at most 4096 bytes", chat_template(sizes=[3, 0, 0, 0, 0, 0, 3, 0xFFFFFFFF]))
-    yield bad_chat("strings_wrap", "a string has at most 4096 bytes",
-                   chat_template(sizes=[3, 0x80000000, 0x80000000, 0, 0, 0, 3, 0]))
+    yield bad_chat("string_4097", "a string has at most 4096 bytes", chat_template(strings={TOOL: b"x" * 4097}), kept=False)
+    yield bad_chat("joints_65537", "the joints have at most 65536 bytes",
+                   chat_template(rules=(one_rule(b"x" * 65535), one_rule(b"xx"))), kept=False)
+    yield bad_chat("string_most", "a string has at most 4096 bytes", chat_template(sizes={13: 0xFFFFFFFF}))
+    yield bad_chat("strings_wrap", "a string has at most 4096 bytes", chat_template(sizes={12: 0x80000000, 13: 0x80000000}))
+    yield from rules_of_chat()
+
+
+def one_rule(joint=b"", **fields):
+    return Rule(1 << START, 1 << USER, joint, **fields)
+
+
+def rules_of_chat():
+    yield bad_chat("rules_513", "n_rules is at most 512", chat_template(rules=(one_rule(),) * 513), kept=False)
+    yield bad_chat("rules_most", "n_rules is at most 512", chat_template(n_rules=0xFFFFFFFF))
+    yield bad_chat("rules_missing", "the section has all rules", chat_template(rules=(), n_rules=1))
+    for name, rule, fields in (
+            ("left_10", "units are 0 to 9", {"left": 1 << 10}),
+            ("right_15", "units are 0 to 9", {"right": 1 << 15}),
+            ("place_19", "places are 0 to 18", {"places": 1 << 19}),
+            ("value_of_none", "values are of the places that matter", {"values": 1}),
+            ("joint_outside", "a joint lies in string 0", {"at": 1}),
+            ("joint_longer", "a joint lies in string 0", {"n_bytes": 1}),
+            ("joint_wraps", "a joint lies in string 0", {"at": 0xFFFFFFFF, "n_bytes": 1}),
+            ("trim_3", "contents lose nothing, white space or newlines", {"trims": 3}),
+            ("trim_48", "contents lose nothing, white space or newlines", {"trims": 0x30}),
+            ("leaves_out_2", "leaves_out is 0 or 1", {"leaves_out": 2}),
+            ("leaves_out_user", "only thinking, calls and texts beside calls are left out", {"leaves_out": 1}),
+            ("leaves_out_text", "only thinking, calls and texts beside calls are left out",
+             {"right": 1 << ANSWER, "leaves_out": 1})):
+        yield bad_chat(f"rule_{name}", rule, chat_template(rules=(Rule(**{"left": 1 << START, "right": 1 << USER, **fields}),)))
 
 
 def control_tokens():
@@ -199,20 +230,15 @@ def control_tokens():
     tokens[END] = (b"<e>", ADDED)
     rule = "an end token of the config is special"
     yield case("end_token_not_special", INVALID, rule, text_model(Tokenizer(tokens=tokens)).file())
-    strings = list(STRINGS)
-    strings[3] = b"<note>"
-    yield case("template_token_not_special", INVALID, "an added token in the template's strings is special",
-               text_model(chat=chat_template(strings=strings)).file())
-    strings = list(STRINGS)
-    strings[ASSISTANT_SUFFIX] = b"<s><e>"
-    yield case("suffix_ends_nothing", INVALID, "the first control token of the assistant's suffix is an end token",
-               text_model(chat=chat_template(strings=strings)).file())
+    yield case("template_token_not_special", INVALID, "an added token in the template's joints is special",
+               text_model(chat=chat_template(rules=turns(user=b"<note>"))).file())
+    yield case("answer_ends_nothing", INVALID, "the first control token behind an answer is an end token",
+               text_model(chat=chat_template(rules=turns(behind_answer=b"<s><e>"))).file())
 
 
     yield case("end_token_unknown", INVALID, "the unknown token is no end token", text_model(Tokenizer(unknown=END)).file())
-    strings = list(STRINGS)
     yield case("template_token_unknown", INVALID, "the unknown token is no token of the template",
-               text_model(Tokenizer(unknown=BEGIN), chat=chat_template(strings=strings)).file())
+               text_model(Tokenizer(unknown=BEGIN), chat=chat_template()).file())
     rule = "a token of the template is special, found with a space in front too"
     for name, text, flags, string in (("behind_space", SPACE + b"<x>", ADDED | AFTER_OTHERS, b"<x>"),
                                       ("late", b"<x>", ADDED | AFTER_OTHERS, b"b<x>"),
@@ -225,8 +251,8 @@ def piece_model(text, flags, string):
     """A SentencePiece model with one more added token, and a template that has this string in front of what users say."""
     order = sorted((1, 2, 7), key=lambda i: (lambda t: (t[0], -len(t), t))([*PIECE_TOKENS, (text, 0)][i][0]))
     tokenizer = sentence_piece(tokens=(*PIECE_TOKENS, (text, flags)), added=tuple(order))
-    strings = (b"<s>", b"", b"", string, b"", b"", b"</s>", b"")
-    return text_model(tokenizer, chat=chat_template(kind=3, strings=strings), bos_token=1, end_tokens=[2])
+    rules = turns(user=string, behind_answer=b"</s>")
+    return text_model(tokenizer, chat=chat_template(kind=3, rules=rules), bos_token=1, end_tokens=[2])
 
 
 def metadata():

@@ -10,8 +10,8 @@ from bad_models.config_limits import trials
 from bad_models.kinds import TINY_TABLE, kind_of
 from bad_models.model_writer import (BF16, BIT1, BIT2, CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, F16, F32, INT4, INT4NL, INT8, INT8G32, MATRICES,
                                      METADATA, SIGNED_SCALES, TOKENIZER, Model)
-from bad_models.text_writer import (A, ADDED, AFTER_OTHERS, AFTER_SPACE, BEGIN, BYTE_TOKENS, END, NOTE, SPACE, SPECIAL, STRINGS,
-                                    SWALLOWS_BEFORE, SWALLOWS_BEHIND, Tokenizer, chat_template, sentence_piece, text_model)
+from bad_models.text_writer import (A, ADDED, AFTER_OTHERS, AFTER_SPACE, BEGIN, BYTE_TOKENS, END, NOTE, SPACE, SPECIAL,
+                                    DATE, DATE_FORMAT, NOT_IN_USER, SWALLOWS_BEFORE, SWALLOWS_BEHIND, Tokenizer, chat_template, sentence_piece, text_model, turns)
 from cria_reader.build_options import may_be_left_out
 from cria_reader.config_fields import COMPRESSED_BUT_STAYING, EXPERTS, NO_TABLE, TIED
 
@@ -151,7 +151,7 @@ def texts():
     yield valid("byte_level", "a byte-level tokenizer, a chat template, metadata",
                 text_model(chat=chat_template(), metadata=JSON))
     yield valid("sentence_piece", "a SentencePiece tokenizer, a chat template", text_model(
-        sentence_piece(), chat=chat_template(kind=3, strings=(b"<s>", b"", b"", b"b ", b"", b"", b"</s>", b"")), bos_token=1,
+        sentence_piece(), chat=chat_template(kind=3, rules=turns(user=b"b ", behind_answer=b"</s>")), bos_token=1,
         end_tokens=[2]))
     yield valid("no_tokens", "a tokenizer of fewer tokens than the vocabulary", text_model(
         Tokenizer(tokens=((b"a", 0),), lookup=(0,), merges=(), byte_tokens=((97, 0),), added=(), bos=0xFFFFFFFF,
@@ -162,8 +162,8 @@ def texts():
 
 
 def control_tokens():
-    def one(name, what, tokenizer=None, strings=STRINGS, **config):
-        return valid(name, what, text_model(tokenizer, chat=chat_template(strings=strings), **config), kept=False)
+    def one(name, what, tokenizer=None, rules=turns(), strings=None, **config):
+        return valid(name, what, text_model(tokenizer, chat=chat_template(rules=rules, strings=strings), **config), kept=False)
     yield one("added_alone", "bit 2 of a token that is not in added_tokens", Tokenizer().put("token_flags", A, ADDED, "<B"))
     tokens = (*BYTE_TOKENS, (b"a<s>", 0), (b"<s>a", 0))
     yield one("merge_of_special", "a special token is part of a merge, which nothing begins",
@@ -172,14 +172,14 @@ def control_tokens():
     yield one("added_lengths", "added tokens as long as they may be", Tokenizer(tokens=tokens, added=added))
     blanks = (*BYTE_TOKENS, ("\u3000\n".encode(), ADDED))
     yield one("template_blanks", "white space in a template is no control token",
-              Tokenizer(tokens=blanks, added=(NOTE, END, BEGIN, 8)), (*STRINGS[:3], "\u3000\n".encode(), *STRINGS[4:]))
+              Tokenizer(tokens=blanks, added=(NOTE, END, BEGIN, 8)), turns(user="\u3000\n".encode()))
     yield one("token_in_list", "what contents may not have holds no control tokens",
-              strings=(*STRINGS, *[b""] * 10, b"<note>\0", b""))
-    yield one("dated", "a date stands where the zero bytes are",
-              strings=(*STRINGS[:7], b"on \0.\0", *[b""] * 7, b"26 Jul 2024", b"%d %b %Y"))
+              strings={NOT_IN_USER: b"<note>\0"})
+    yield one("dated", "a date stands where its slots are", rules=turns(start=b"on \0d.\0d"),
+              strings={DATE: b"26 Jul 2024", DATE_FORMAT: b"%d %b %Y"})
     yield one("end_token_without_text", "an end token that has no text",
               Tokenizer(tokens=(*BYTE_TOKENS, (b"", 0))), end_tokens=[END, 8, 15])
-    yield one("suffix_of_text", "an assistant suffix without a token", strings=(*STRINGS[:6], b"\n", b""))
+    yield one("answer_ends_as_text", "no token stands behind an answer", rules=turns(behind_answer=b"\n"))
     yield one("starts_and_ends", "texts start and end with tokens", Tokenizer(flags=3))
 
 
@@ -200,8 +200,8 @@ def added_model(of_pieces):
     kind = {"kind": 2, "pre_tokenizer": 6, "flags": 1 << 4 | 1 << 5} if of_pieces else {}
     tokenizer = Tokenizer(tokens=tokens, lookup=lookup, merges=(), byte_tokens=() if of_pieces else ((97, 0), (98, 1), (32, 2)),
                           added=order, bos=9, eos=4, unknown=3, **kind)
-    strings = (b"<s> <l>", b"a <r> <w>", b"\n<l>", b"<u> <u>", b" <v>b<t>", b"<ss> \t<l>\n", b"\n<e> <w>", b"a\nb")
-    return text_model(tokenizer, chat=chat_template(flags=1, strings=strings), vocab_size=len(tokens), bos_token=9, end_tokens=[4])
+    rules = turns(b"<s> <l>a <r> <w>\n<l>", b"<u> <u>", b" <v>b<t>", b"<ss> \t<l>\n", b"\n<e> <w>")
+    return text_model(tokenizer, chat=chat_template(rules=rules), vocab_size=len(tokens), bos_token=9, end_tokens=[4])
 
 
 def limits():

@@ -95,18 +95,46 @@ def sentence_piece(**changes):
         merges=((4, 5, 0, 6),), byte_tokens=((97, 3),), added=(2, 1), bos=1, eos=2, unknown=0), **changes})
 
 
-# Begin, prefix and suffix of the system, the user and the assistant, what stands there without a system text; the rest of
-# the twenty are empty.
-STRINGS = (b"<s>", b"", b"", b"", b"", b"", b"<e>", b"")
-ASSISTANT_SUFFIX = 6
+START, SYSTEM, LATER, USER, THINKING, ANSWER, CALL, RESULT, OPEN, END_OF_TALK = range(10)
+N_STRINGS, N_STYLES = 14, 7
+TOOL, DATE, DATE_FORMAT, NOT_IN_USER = 5, 7, 8, 10
 
 
-N_STRINGS = 20
+class Rule:
+    """One of a template's, with its joint. at and n_bytes say where the joint lies, unless it is laid out."""
+
+    def __init__(self, left, right, joint=b"", places=0, values=0, trims=0, leaves_out=0, at=None, n_bytes=None):
+        self.left, self.right, self.joint, self.places, self.values = left, right, joint, places, values
+        self.trims, self.leaves_out, self.at, self.n_bytes = trims, leaves_out, at, n_bytes
+
+    def bytes(self, at):
+        at = at if self.at is None else self.at
+        n_bytes = len(self.joint) if self.n_bytes is None else self.n_bytes
+        return struct.pack("<HHIIIHBB", self.left, self.right, self.places, self.values, at, n_bytes, self.trims, self.leaves_out)
 
 
-def chat_template(kind=5, flags=0, trims=0, strings=STRINGS, sizes=None, reserved=bytes(4)):
-    sizes = [len(string) for string in strings] if sizes is None else sizes
-    return u32s([kind, flags, trims, *sizes, *[0] * (N_STRINGS - len(sizes))]) + reserved + b"".join(strings)
+def turns(start=b"<s>", user=b"", behind_user=b"", answer=b"", behind_answer=b"<e>"):
+    """A question and an answer take turns, each framed for itself."""
+    before = ((START, start), (USER, behind_user), (ANSWER, behind_answer))
+    behind = ((USER, user), (ANSWER, answer), (OPEN, answer), (END_OF_TALK, b""))
+    return tuple(Rule(1 << left, 1 << right, first + last) for left, first in before for right, last in behind)
+
+
+def chat_template(kind=5, flags=0, rules=turns(), strings=None, sizes=None, n_rules=None, styles=bytes(4 * N_STYLES), not_blank=0,
+                  id_characters=0, result_trims=0):
+    """strings: texts by their place; that of the joints is made of the rules. sizes: those of strings, by their place."""
+    texts = [b""] * N_STRINGS
+    packed = b""
+    for rule in rules:
+        packed += rule.bytes(len(texts[0]))
+        texts[0] += rule.joint
+    for which, text in (strings or {}).items():
+        texts[which] = text
+    counts = [len(text) for text in texts]
+    for which, size in (sizes or {}).items():
+        counts[which] = size
+    header = u32s([kind, flags, len(rules) if n_rules is None else n_rules, *counts]) + styles
+    return header + struct.pack("<HBB", not_blank, id_characters, result_trims) + packed + b"".join(texts)
 
 
 def text_model(tokenizer=None, chat=None, **config):

@@ -3,34 +3,84 @@ import struct
 
 from cria_reader.refusal import require
 
-HEADER_BYTES = 96
+HEADER_BYTES, RULE_BYTES = 100, 20
 KINDS = range(1, 14)
-KNOWN_FLAGS = 0x7FFF
-SYSTEM_IN_USER, SYSTEM_IN_LAST = 1, 2
-N_PLACES, N_TRIMS = 8, 3
-N_STRINGS, MOST_STRING, MOST_DATE = 20, 4096, 64
-ASSISTANT_SUFFIX, N_TEXTS, DATE, DATE_FORMAT, LISTS = 6, 15, 15, 16, slice(17, 20)
+KNOWN_FLAGS = 0x1F
+N_STRINGS, N_STYLES, N_UNITS, N_PLACES, N_TRIMS, N_FORMS = 14, 7, 10, 19, 3, 5
+MOST_RULES, MOST_JOINTS, MOST_STRING, MOST_DATE, MOST_SLOTS, MOST_INDENT = 512, 1 << 16, 4096, 64, 8, 8
+JOINTS, PATTERNS, TOOL, DATE, DATE_FORMAT, LISTS = 0, range(1, 7), 5, 7, 8, slice(9, 14)
+SLOTS = {1: b"nia", 2: b"kv", 3: b"", 4: b"nir", 5: b"wfnep", 6: b""}
+USER, THINKING, TEXT, CALL = 3, 4, 5, 6
+RIGHT_HAS_CALLS = 1 << 11
+
+
+class Rule:
+    def __init__(self, raw):
+        self.left, self.right, self.places, self.values, self.begin, self.n_bytes, self.trims, self.leaves_out = \
+            struct.unpack("<HHIIIHBB", raw)
+
+
+class Chat:
+    """The trusted texts, and the joint behind an answer that a question follows."""
+
+    def __init__(self, texts, behind_answer):
+        self.texts, self.behind_answer = texts, behind_answer
+
+
+def is_trim(trims):
+    return trims & 15 < N_TRIMS and trims >> 4 < N_TRIMS
+
+
+def check_slots(text, letters, what):
+    parts = text.split(b"\0")[1:]
+    # Two zero bytes in a row are a slot without a letter.
+    require(len(parts) <= MOST_SLOTS and all(part[:1] and part[0] in letters for part in parts), f"a slot of {what}")
+
+
+def check_rule(rule, joints):
+    require((rule.left | rule.right) >> N_UNITS == 0, "units of a rule of the chat template")
+    require(rule.places >> N_PLACES == 0 and rule.values & ~rule.places == 0, "places of a rule of the chat template")
+    require(rule.begin + rule.n_bytes <= len(joints), "a joint of the chat template")
+    require(is_trim(rule.trims), "trims of the chat template")
+    require(rule.leaves_out < 2, "what a rule of the chat template leaves out")
+    if rule.leaves_out:
+        require(rule.right & ~(1 << THINKING | 1 << TEXT | 1 << CALL) == 0, "what a rule of the chat template leaves out")
+        require(not rule.right & 1 << TEXT or rule.values & RIGHT_HAS_CALLS, "a text of the chat template that is left out")
 
 
 def read_chat(raw):
-    """The strings."""
     require(len(raw) >= HEADER_BYTES, "the size of the chat template section")
-    kind, flags, trims, *sizes, reserved = struct.unpack_from(f"<3I{N_STRINGS}I4s", raw)
+    kind, flags, n_rules, *sizes = struct.unpack_from(f"<3I{N_STRINGS}I", raw)
+    styles = [raw[12 + 4 * (N_STRINGS + i):][:4] for i in range(N_STYLES)]
+    not_blank, _, result_trims = struct.unpack_from("<HBB", raw, HEADER_BYTES - 4)
     require(kind in KINDS, "the kind of the chat template")
     require(flags & ~KNOWN_FLAGS == 0, "flags of the chat template")
-    require(flags & (SYSTEM_IN_USER | SYSTEM_IN_LAST) != SYSTEM_IN_USER | SYSTEM_IN_LAST, "two places of the system text")
-    require(trims >> 2 * N_PLACES == 0, "trims of the chat template")
-    require(all(trims >> 2 * place & 3 < N_TRIMS for place in range(N_PLACES)), "trims of the chat template")
-    require(not any(reserved), "reserved bytes of the chat template")
-    require(all(size <= MOST_STRING for size in sizes), "a string of the chat template is too long")
-    require(HEADER_BYTES + sum(sizes) == len(raw), "the strings do not end the chat template section")
-    strings, at = [], HEADER_BYTES
+    require(n_rules <= MOST_RULES, "the rules of the chat template")
+    require(not_blank >> N_UNITS == 0, "units of the chat template")
+    require(is_trim(result_trims), "trims of the chat template")
+    for form, indent, depth, style_flags in styles:
+        require(form < N_FORMS and indent <= MOST_INDENT and depth <= MOST_INDENT and style_flags < 4,
+                "a value style of the chat template")
+    require(all(size <= (MOST_JOINTS if i == JOINTS else MOST_STRING) for i, size in enumerate(sizes)),
+            "a string of the chat template is too long")
+    at = HEADER_BYTES + n_rules * RULE_BYTES
+    require(at + sum(sizes) == len(raw), "the strings do not end the chat template section")
+    rules = [Rule(raw[HEADER_BYTES + i * RULE_BYTES:][:RULE_BYTES]) for i in range(n_rules)]
+    strings = []
     for size in sizes:
         strings.append(raw[at:at + size])
         at += size
+    for rule in rules:
+        check_rule(rule, strings[JOINTS])
     date, date_format = strings[DATE], strings[DATE_FORMAT]
     require(len(date) <= MOST_DATE and 0 not in date + date_format, "the date of the chat template")
     require(bool(date) == bool(date_format), "the date of the chat template and its format")
-    require(date or not any(0 in text for text in strings[:N_TEXTS]), "the place of a date that is not there")
+    of_joints = (b"d" if date else b"") + (b"t" if strings[TOOL] else b"")
+    joints = [strings[JOINTS][rule.begin:rule.begin + rule.n_bytes] for rule in rules]
+    for joint in joints:
+        check_slots(joint, of_joints, "a joint of the chat template")
+    for which in PATTERNS:
+        check_slots(strings[which], SLOTS[which], "a pattern of the chat template")
     require(all(not texts or texts[-1] == 0 for texts in strings[LISTS]), "a list of texts does not end")
-    return strings
+    behind = [joint for rule, joint in zip(rules, joints) if rule.left >> TEXT & 1 and rule.right >> USER & 1]
+    return Chat(joints + [strings[which] for which in PATTERNS], behind[0] if behind else b"")

@@ -1,5 +1,4 @@
 """Which tokens no text may encode to: the end tokens, and what a chat template is made of (parts 6 and 7)."""
-from cria_reader.chat_section import ASSISTANT_SUFFIX, N_TEXTS
 from cria_reader.refusal import require
 from cria_reader.tokenizer_section import AFTER_OTHERS, AFTER_SPACE, SENTENCE_PIECE, SWALLOWS_BEFORE, SWALLOWS_BEHIND
 
@@ -75,17 +74,17 @@ def template_tokens(text, tokenizer, with_space):
     return [token for token in tokens_in(text, tokenizer, with_space) if not is_white(tokenizer.texts[token])]
 
 
-def check_control_tokens(config, tokenizer, strings):
+def check_control_tokens(config, tokenizer, chat):
     for token in config["end_tokens"]:
         require(token >= len(tokenizer.texts) or not tokenizer.texts[token] or tokenizer.is_special(token),
                 "an end token that a text can forge")
     unknown = tokenizer.header["unknown_token"]
     require(unknown not in config["end_tokens"], "unknown_token is an end token")
-    for string in strings[:N_TEXTS]:
+    for string in chat.texts if chat else []:
         for with_space in (False, True):
             for token in template_tokens(string, tokenizer, with_space):
                 require(tokenizer.is_special(token), "a token of the chat template that a text can forge")
                 require(token != unknown, "unknown_token is a token of the chat template")
-    if strings:
-        in_suffix = template_tokens(strings[ASSISTANT_SUFFIX], tokenizer, with_space=False)
-        require(not in_suffix or in_suffix[0] in config["end_tokens"], "the assistant's suffix begins with no end token")
+    if chat:
+        behind = template_tokens(chat.behind_answer, tokenizer, with_space=False)
+        require(not behind or behind[0] in config["end_tokens"], "an answer's joint begins with no end token")

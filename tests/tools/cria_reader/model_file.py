@@ -27,7 +27,7 @@ class ModelFile:
         self.chunks = read_chunk_table(self.content(CHUNKS, "chunk table"), self.config, tensors, self.sections[DATA])
         self.metadata = self.read_metadata()
         self.tokenizer = Tokenizer(self.content(TOKENIZER, "tokenizer"), self.config) if TOKENIZER in self.sections else None
-        self.chat = read_chat(self.content(CHAT, "chat template")) if CHAT in self.sections else []
+        self.chat = read_chat(self.content(CHAT, "chat template")) if CHAT in self.sections else None
         if self.tokenizer:
             check_control_tokens(self.config, self.tokenizer, self.chat)
         check_gaps(self.chunks, self.data)

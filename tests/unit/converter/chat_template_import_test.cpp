@@ -20,11 +20,6 @@ namespace {
 using format::ChatString;
 using nlohmann::json;
 
-const std::vector<std::string> kTokens = {
-    "<s>",           "</s>",          "<|im_start|>",        "<|im_end|>",
-    "<|eot_id|>",    "<|user|>",      "<|start_header_id|>", "<|end_header_id|>",
-    "<|assistant|>", "<|endoftext|>", "<|begin_of_text|>",   "<|end|>"};
-
 const TokenTexts kNamed = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
 
 std::string read_file(const std::filesystem::path& path) {
@@ -49,6 +44,11 @@ std::string template_text(const std::filesystem::path& path) {
   return (is_reference ? "{%- set enable_thinking = false %}" : "") + read_file(path);
 }
 
+std::optional<std::string> stored_text(const StoredTemplate& stored, const Probe& probe,
+                                       bool opens_turn, const CalendarDate& date = kTemplateDate) {
+  return StoredForm(stored).text(dialogue_of(probe, opens_turn, date));
+}
+
 struct Score {
   size_t equal = 0;
   size_t refused = 0;  // what the template itself takes
@@ -71,9 +71,8 @@ std::map<std::string, Score> compare(const std::filesystem::path& vectors,
       const TemplateRenderer renderer(
           template_text(templates / (name + ".jinja")),
           {{"bos_token", text_of("bos")}, {"eos_token", text_of("eos")}});
-      StoredTemplate stored = derive_template(renderer, kTokens);
-      const bool is_right = !find_difference(stored, renderer);
-      forms[name] = is_right ? std::optional(std::move(stored)) : std::nullopt;
+      FoundForm found = find_form(renderer, true);
+      forms[name] = found.problem.empty() ? std::optional(std::move(found.stored)) : std::nullopt;
     }
     Score* const score = &scores[name];
     if (!forms[name]) continue;
@@ -104,8 +103,8 @@ TEST(ChatTemplateImportTest, FormsOfManyKindsSayWhatTheirTemplatesSay) {
   const std::map<std::string, Score> expected = {{"counted", {0, 0}},
                                                  {"dated_headers", {42, 0}},
                                                  {"eos_when_closed", {42, 0}},
-                                                 {"last_without_end", {36, 6}},
-                                                 {"long_date", {40, 2}},
+                                                 {"last_without_end", {38, 4}},
+                                                 {"long_date", {42, 0}},
                                                  {"model_turns", {34, 2}},
                                                  {"modes", {34, 8}},
                                                  {"no_system", {16, 0}},
@@ -114,7 +113,7 @@ TEST(ChatTemplateImportTest, FormsOfManyKindsSayWhatTheirTemplatesSay) {
                                                  {"system_prompt_tag", {42, 0}},
                                                  {"thinking", {38, 4}},
                                                  {"titled_roles", {42, 0}},
-                                                 {"turn_tokens", {34, 2}}};
+                                                 {"turn_tokens", {36, 0}}};
   ASSERT_EQ(scores.size(), expected.size());
   for (const auto& [name, score] : expected) {
     EXPECT_EQ(scores.at(name).equal, score.equal) << name;
@@ -181,7 +180,7 @@ TEST(ChatTemplateImportTest, EveryNamedTemplateIsStored) {
     const auto found = find_named_template(format::kChatTemplateNames[kind]);
     ASSERT_TRUE(found);
     EXPECT_EQ(*found, kind);
-    const ImportedChatTemplate imported = import_chat_template({"", kNamed, kTokens, kind});
+    const ImportedChatTemplate imported = import_chat_template({"", kNamed, kind});
     EXPECT_FALSE(imported.section.empty())
         << format::kChatTemplateNames[kind] << " " << imported.problem;
   }
@@ -191,7 +190,7 @@ TEST(ChatTemplateImportTest, EveryNamedTemplateIsStored) {
 }
 
 std::string problem_of(const std::string& jinja) {
-  return import_chat_template({jinja, kNamed, kTokens}).problem;
+  return import_chat_template({jinja, kNamed}).problem;
 }
 
 TEST(ChatTemplateImportTest, WhatCannotBeStoredSaysWhy) {
@@ -204,7 +203,7 @@ TEST(ChatTemplateImportTest, WhatCannotBeStoredSaysWhy) {
   EXPECT_NE(problem_of("{{ raise_exception('not today') }}").find("not today"), std::string::npos);
   EXPECT_NE(problem_of("{% for m in messages %}").find("Unexpected end of"), std::string::npos);
   EXPECT_NE(problem_of("{{ 'a }}").find("unexpected char"), std::string::npos);
-  EXPECT_NE(problem_of("hello").find("cannot be applied"), std::string::npos);
+  EXPECT_NE(problem_of("hello").find("cannot store, with "), std::string::npos);
   EXPECT_NE(problem_of("{{ messages[0].content | nothing_known }}"), "");
   EXPECT_NE(problem_of(turns + std::string(5000, 'x')), "");
 }
@@ -248,7 +247,7 @@ TEST(ChatTemplateImportTest, WhatConditionsLookForIsRefusedInContents) {
     const std::string before =
         "{%- if (" + text + ") in message['content'] %}{{- 'X' }}{%- endif %}";
     const TemplateRenderer renderer(turns_of("message['content']", before), {});
-    const StoredTemplate stored = derive_template(renderer, kTokens);
+    const StoredTemplate stored = derive_template(renderer, false);
     ASSERT_FALSE(find_difference(stored, renderer)) << text;
     const std::string sought = text[1] == 'z' ? std::string(200, 'z') : "/no_think";
     EXPECT_FALSE(stored_text(stored, {{ChatRole::kUser, "say " + sought}}, true)) << text;
@@ -259,7 +258,7 @@ TEST(ChatTemplateImportTest, WhatConditionsLookForIsRefusedInContents) {
 TEST(ChatTemplateImportTest, DatesThatCannotBeChangedAreSaid) {
   const auto fixed = [](const std::string& date) {
     const std::string turns = turns_of("message['content']");
-    const ImportedChatTemplate imported = import_chat_template({date + turns, kNamed, kTokens});
+    const ImportedChatTemplate imported = import_chat_template({date + turns, kNamed});
     EXPECT_EQ(imported.problem, "");
     return imported.has_fixed_date;
   };
@@ -273,20 +272,10 @@ TEST(ChatTemplateImportTest, DatesThatCannotBeChangedAreSaid) {
 
 TEST(ChatTemplateImportTest, AnEmptyDateIsNoneThatCouldBeFound) {
   const std::string turns = turns_of("message['content']");
-  const ImportedChatTemplate imported = import_chat_template(
-      {"{{- strftime_now('') }}{{- date_string or 'x' }}" + turns, kNamed, kTokens});
+  const ImportedChatTemplate imported =
+      import_chat_template({"{{- strftime_now('') }}{{- date_string or 'x' }}" + turns, kNamed});
   EXPECT_EQ(imported.problem, "");
   EXPECT_TRUE(imported.has_fixed_date);
-}
-
-TEST(ChatTemplateImportTest, ComparisonsWithTokensAreCounted) {
-  // Wherever the texts are parted, a token would be cut.
-  std::vector<std::string> tokens = {"ba", "aa"};
-  for (size_t i = 0; i < 30000; ++i) tokens.push_back("<" + std::to_string(i) + ">");
-  const std::string runs = "{% for m in messages %}{{ 'b' if loop.first else 'c' }}" +
-                           std::string(300, 'a') + "{{ m.content }};{% endfor %}";
-  EXPECT_NE(import_chat_template({runs, kNamed, tokens}).problem.find("too many added tokens"),
-            std::string::npos);
 }
 
 TEST(ChatTemplateImportTest, HostileTemplatesEnd) {
@@ -305,7 +294,7 @@ TEST(ChatTemplateImportTest, HostileTemplatesEnd) {
   };
   for (const std::string& jinja : templates) {
     const ImportedChatTemplate imported =
-        import_chat_template({jinja, kNamed, kTokens}, {2, uint64_t{1} << 27, 1 << 18});
+        import_chat_template({jinja, kNamed}, {2, uint64_t{1} << 27, 1 << 18});
     EXPECT_TRUE(imported.section.empty()) << jinja.substr(0, 50);
     EXPECT_NE(imported.problem, "") << jinja.substr(0, 50);
   }
@@ -314,8 +303,7 @@ TEST(ChatTemplateImportTest, HostileTemplatesEnd) {
 TEST(ChatTemplateImportTest, ANamedTokenThatIsLookedForIsRefusedInContents) {
   const std::string jinja =
       "{% for m in messages %}<{{ m.role }}>{{ m.content | replace(pad_token, '') }}{% endfor %}";
-  const ImportedChatTemplate imported =
-      import_chat_template({jinja, {{"pad_token", "[fill]"}}, kTokens});
+  const ImportedChatTemplate imported = import_chat_template({jinja, {{"pad_token", "[fill]"}}});
   ASSERT_EQ(imported.problem, "");
   const std::string section(imported.section.begin(), imported.section.end());
   EXPECT_NE(section.find("[fill]"), std::string::npos);
@@ -326,10 +314,11 @@ TEST(ChatTemplateImportTest, DatesAreMarkedWithTheirFormat) {
       "{% for m in messages %}{{ m.role }} on {{ strftime_now('%-d. %B %Y') }}: {{ m.content }}"
       "{% endfor %}",
       {});
-  const StoredTemplate stored = derive_template(renderer, {});
+  const StoredTemplate stored = derive_template(renderer, false);
   EXPECT_EQ(stored[ChatString::kDate], "26. July 2024");
   EXPECT_EQ(stored[ChatString::kDateFormat], "%-d. %B %Y");
-  EXPECT_EQ(stored_text(stored, {{ChatRole::kUser, "a"}}, false, "today"), "user on today: a");
+  EXPECT_EQ(stored_text(stored, {{ChatRole::kUser, "a"}}, false, {2025, 3, 1}),
+            "user on 1. March 2025: a");
   EXPECT_FALSE(find_difference(stored, renderer));
 }
 

@@ -1,11 +1,11 @@
 // What no text of a user may become: the rules for end tokens and for a chat template's tokens.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <functional>
 
 #include "quant/template_tokens.h"
 #include "quant/tokenizer_check.h"
+#include "tests/support/chat_sections.h"
 #include "tests/unit/runtime/text/tokenizer_section.h"
 
 namespace cria {
@@ -15,6 +15,8 @@ using format::ChatString;
 using format::kNone;
 using format::PreTokenizer;
 using test::byte_level_section;
+using test::ChatSection;
+using test::Frames;
 using test::sentencepiece_section;
 using test::TokenizerSection;
 
@@ -24,8 +26,11 @@ constexpr uint8_t kControl = format::kTokenAdded | format::kTokenSpecial;
 // A file's texts and end tokens; by default <bos>[U]x<eos>\n[A]y<eos>\n, which ends at <eos>.
 struct Texts {
   TokenizerSection section = byte_level_section(PreTokenizer::kStages);
-  std::array<std::string, format::kChatStrings> strings = {"<bos>",   "[S]", "<eos>\n", "[U]",
-                                                           "<eos>\n", "[A]", "<eos>\n", "be"};
+  Frames frames = {.start = "<bos>",
+                   .system = {"[S]", "<eos>\n"},
+                   .user = {"[U]", "<eos>\n"},
+                   .text = {"[A]", "<eos>\n"}};
+  std::string not_in_user;
   std::vector<uint32_t> ends = {section.header.eos_token};
   bool has_chat = true;
 
@@ -36,18 +41,17 @@ struct Texts {
     section.put_in_order();
     return id;
   }
-  std::string& operator[](ChatString which) { return strings[static_cast<size_t>(which)]; }
-
   // What the check says; empty: nothing.
   [[nodiscard]] std::string wrong() const {
     const std::vector<uint8_t> bytes = section.bytes();
     Tokenizer tokenizer = {};
     if (const char* broken = check_tokenizer(bytes, 1 << 20, &tokenizer)) return broken;
+    ChatSection chat_section;
+    chat_section.rules = frames.rules();
+    chat_section[ChatString::kNotInUser] = not_in_user;
+    const std::vector<uint8_t> chat_bytes = chat_section.bytes();
     ChatTemplate chat = {};
-    for (size_t i = 0; i < strings.size(); ++i) {
-      chat.strings[i] = strings[i].data();
-      chat.header.string_bytes[i] = static_cast<uint32_t>(strings[i].size());
-    }
+    if (const char* broken = check_chat_template(chat_bytes, &chat)) return broken;
     format::ModelScalars model = {};
     model.n_end_tokens = static_cast<uint32_t>(ends.size());
     std::copy(ends.begin(), ends.end(), model.end_tokens);
@@ -100,33 +104,37 @@ TEST(ControlTokensTest, EveryRuleIsChecked) {
          t->put("U]", kAdded);
        },
        ""},
-      {"a token that two strings make together", [](Texts* t) { t->put("\n[A]", kAdded); }, ""},
+      {"a token of two messages' frames", [](Texts* t) { t->put("\n[A]", kAdded); }, kFrame},
       {"white space in a string", [](Texts* t) { t->put("\n", kAdded); }, ""},
       {"wide white space in a string",
        [](Texts* t) {
-         (*t)[ChatString::kUserPrefix] = "\xE3\x80\x80\xC2\xA0";
+         t->frames.user.before = "\xE3\x80\x80\xC2\xA0";
          t->put("\xE3\x80\x80\xC2\xA0", kAdded);
        },
        ""},
-      {"a token in the default system text", [](Texts* t) { t->put("be", kAdded); }, kFrame},
+      {"a token in the first joint",
+       [](Texts* t) {
+         t->frames.start = "<bos>be";
+         t->put("be", kAdded);
+       },
+       kFrame},
       {"a token that contents may not have",
        [](Texts* t) {
-         (*t)[ChatString::kNotInUser] = "be";
-         (*t)[ChatString::kNoSystem] = "";
+         t->not_in_user = std::string("be") + '\0';
          t->put("be", kAdded);
        },
        ""},
       {"a token of the later search",
        [](Texts* t) { t->put("[U]", kAdded | format::kTokenNormalized); }, kFrame},
-      {"another token ends the turn",
-       [](Texts* t) { (*t)[ChatString::kAssistantSuffix] = " <bos><eos>\n"; }, kTurn},
+      {"another token ends the turn", [](Texts* t) { t->frames.text.behind = " <bos><eos>\n"; },
+       kTurn},
       {"white space before the end token",
        [](Texts* t) {
          t->put("\n", kControl);
-         (*t)[ChatString::kAssistantSuffix] = "\n<eos>";
+         t->frames.text.behind = "\n<eos>";
        },
        ""},
-      {"plain text ends the turn", [](Texts* t) { (*t)[ChatString::kAssistantSuffix] = "\n"; }, ""},
+      {"plain text ends the turn", [](Texts* t) { t->frames.text.behind = "\n"; }, ""},
       {"the turn's token is no end token", [](Texts* t) { t->ends.clear(); }, kTurn},
       {"unknown text ends answers",
        [](Texts* t) { t->section.header.unknown_token = t->section.header.eos_token; }, kUnknown},
@@ -153,7 +161,7 @@ TEST(ControlTokensTest, SpacesInFrontAreTriedBothWays) {
     for (const uint8_t flags : {uint8_t{0}, format::kTokenAfterSpace}) {
       Texts texts;
       texts.section = sentencepiece_section(format::kPrependSpace, true);
-      texts.strings = {"<s>", "", "", "[U]", "", "", "</s>", ""};
+      texts.frames = {.start = "<s>", .user = {"[U]", ""}, .text = {"", "</s>"}};
       texts.ends = {2};
       EXPECT_EQ(texts.wrong(), "");
       texts.put(text, static_cast<uint8_t>(kAdded | format::kTokenNormalized | flags));

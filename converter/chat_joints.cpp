@@ -1,0 +1,271 @@
+#include "converter/chat_joints.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "converter/chat_samples.h"
+
+namespace cria::converter {
+namespace {
+
+using format::bit_of;
+using format::ChatTrim;
+using format::ChatUnit;
+
+// What a rule says.
+struct Joint {
+  std::string text;
+  uint8_t trims = 0;
+  bool leaves_out = false;
+
+  auto operator<=>(const Joint&) const = default;
+};
+
+using Pair = std::pair<ChatUnit, ChatUnit>;
+// By places; nullopt: the same places have different joints.
+using Joints = std::map<uint32_t, std::optional<Joint>>;
+
+void replace_all(const std::string& what, const std::string& with, std::string* text) {
+  for (size_t at = text->find(what); at != std::string::npos; at = text->find(what, at)) {
+    text->replace(at, what.size(), with);
+    at += with.size();
+  }
+}
+
+bool is_content(ChatUnit unit) {
+  constexpr uint32_t kContents = bit_of(ChatUnit::kSystem) | bit_of(ChatUnit::kLater) |
+                                 bit_of(ChatUnit::kUser) | bit_of(ChatUnit::kThinking) |
+                                 bit_of(ChatUnit::kText);
+  return (kContents & bit_of(unit)) != 0;
+}
+
+// What of the white space beside a mark a gap begins, or ends, with; it is taken away.
+uint8_t take_trim_behind(std::string* gap) {
+  const std::string all(kBehindMark);
+  if (gap->starts_with(all)) {
+    gap->erase(0, all.size());
+    return static_cast<uint8_t>(ChatTrim::kNothing);
+  }
+  if (!gap->starts_with(all.substr(0, 1))) return static_cast<uint8_t>(ChatTrim::kSpace);
+  gap->erase(0, 1);
+  return static_cast<uint8_t>(ChatTrim::kNewlines);
+}
+
+uint8_t take_trim_before(std::string* gap) {
+  const std::string all(kBeforeMark);
+  if (gap->ends_with(all)) {
+    gap->erase(gap->size() - all.size());
+    return static_cast<uint8_t>(ChatTrim::kNothing);
+  }
+  if (!gap->ends_with(all.back())) return static_cast<uint8_t>(ChatTrim::kSpace);
+  gap->pop_back();
+  return static_cast<uint8_t>(ChatTrim::kNewlines);
+}
+
+// Whether a text has a mark in it: something is written twice, or in a way that is not known.
+bool has_mark(const std::string& text) {
+  for (size_t at = text.find("xz"); at != std::string::npos; at = text.find("xz", at + 1)) {
+    size_t digit = at;
+    while (digit > 0 && text[digit - 1] >= '0' && text[digit - 1] <= '9') --digit;
+    if (digit < at && digit > 1 && text[digit - 1] == 'q') return true;
+  }
+  return false;
+}
+
+class JointFinder {
+ public:
+  explicit JointFinder(StoredTemplate* stored) : stored_(*stored), form_(*stored) {}
+
+  // False: what is said is not written once and in order.
+  bool take(const Sample& sample) {
+    std::vector<std::tuple<Pair, uint32_t, Joint>> taken;
+    const std::string& text = *sample.text;
+    const auto tools =
+        sample.dialogue.tools.empty() ? std::nullopt : form_.tools_text(sample.dialogue);
+    size_t at = 0;
+    bool holds = true;
+    bool is_read = false;
+    form_.visit_units(sample.dialogue, [&](const StoredForm::Unit& unit) -> std::optional<bool> {
+      const bool is_end = unit.right == ChatUnit::kEnd || unit.right == ChatUnit::kOpen;
+      const std::string mark = is_end ? "" : mark_in(sample.dialogue, unit);
+      const size_t found = is_end ? text.size() : mark.empty() ? text.npos : text.find(mark, at);
+      if (found == std::string::npos) {
+        holds = may_be_left_out(sample, unit);
+        if (!holds) return std::nullopt;
+        taken.push_back({{unit.left, unit.right}, unit.places, {"", 0, true}});
+        return false;
+      }
+      std::string gap = text.substr(at, found - at);
+      Joint joint;
+      if (is_content(unit.left)) joint.trims = take_trim_behind(&gap);
+      if (is_content(unit.right)) joint.trims |= static_cast<uint8_t>(take_trim_before(&gap) << 4);
+      if (tools) replace_all(*tools, {'\0', format::kChatSlotTools}, &gap);
+      holds = !has_mark(gap);
+      if (!holds) return std::nullopt;
+      joint.text = std::move(gap);
+      taken.push_back({{unit.left, unit.right}, unit.places, std::move(joint)});
+      at = found + mark.size();
+      is_read = is_end;
+      return true;
+    });
+    if (!holds || !is_read) return false;
+    for (auto& [pair, places, joint] : taken) {
+      const auto [known, is_new] = joints_[pair].try_emplace(places, joint);
+      if (!is_new && known->second != joint) known->second = std::nullopt;
+    }
+    return true;
+  }
+
+  void make_rules() {
+    stored_.rules.clear();
+    for (const auto& [pair, joints] : joints_) make_rules(pair, joints);
+  }
+
+ private:
+  // What of a unit is looked for: contents without the white space around them.
+  [[nodiscard]] std::string mark_in(const Dialogue& dialogue, const StoredForm::Unit& unit) const {
+    const size_t index = unit.right == ChatUnit::kSystem ? 0 : unit.message;
+    const DialogueMessage& message = dialogue.messages[index];
+    if (unit.right == ChatUnit::kCall) return form_.call_text(message, unit.call).value_or("");
+    if (unit.right == ChatUnit::kResult) return form_.result_text(message).value_or("");
+    const std::string& padded =
+        unit.right == ChatUnit::kThinking ? message.thinking : message.content;
+    return padded.substr(kBeforeMark.size(),
+                         padded.size() - kBeforeMark.size() - kBehindMark.size());
+  }
+
+  // Whether a unit that was not found is nowhere in the text, and one that templates leave out.
+  [[nodiscard]] bool may_be_left_out(const Sample& sample, const StoredForm::Unit& unit) const {
+    const DialogueMessage& message = sample.dialogue.messages[unit.message];
+    if (unit.right == ChatUnit::kCall) {
+      return sample.text->find(message.calls[unit.call].name) == std::string::npos;
+    }
+    const bool is_thinking = unit.right == ChatUnit::kThinking;
+    if (!is_thinking && (unit.right != ChatUnit::kText || message.calls.empty())) return false;
+    return sample.text->find(mark_in(sample.dialogue, unit)) == std::string::npos;
+  }
+
+  // Rules by the fewest places that tell the joints of a pair apart.
+  void make_rules(const Pair& pair, const Joints& joints) {
+    uint32_t varying = 0;
+    for (const auto& [places, joint] : joints) varying |= places ^ joints.begin()->first;
+    // What is left out between both matters, and a text is left out beside calls alone
+    // (quant/chat_template_check.cpp).
+    uint32_t always = 0;
+    for (const auto& [places, joint] : joints) always |= places & format::kChatLeftOutHere;
+    if (pair.second == ChatUnit::kText) {
+      for (const auto& [places, joint] : joints) {
+        if (joint && joint->leaves_out) always |= format::kChatHasCalls << format::kChatRight;
+      }
+    }
+    constexpr int kMostPlaces = 5;
+    std::vector<uint32_t> bits;
+    for (uint32_t bit = 1; bit <= varying; bit <<= 1) {
+      if ((varying & bit) != 0 && (always & bit) == 0) bits.push_back(bit);
+    }
+    for (int n = 0; n <= kMostPlaces; ++n) {
+      if (auto table = find_table(joints, bits, 0, n, always)) return add_rules(pair, *table);
+    }
+  }
+
+  using Table = std::pair<uint32_t, std::map<uint32_t, Joint>>;
+
+  // Of n of the bits from first on, and those of mask.
+  std::optional<Table> find_table(const Joints& joints, const std::vector<uint32_t>& bits,
+                                  size_t first, int n, uint32_t mask) {
+    if (n == 0) return table_of(joints, mask);
+    for (size_t i = first; i + static_cast<size_t>(n) <= bits.size(); ++i) {
+      if (auto table = find_table(joints, bits, i + 1, n - 1, mask | bits[i])) return table;
+    }
+    return std::nullopt;
+  }
+
+  static std::optional<Table> table_of(const Joints& joints, uint32_t mask) {
+    std::map<uint32_t, Joint> table;
+    std::set<uint32_t> doubtful;
+    for (const auto& [places, joint] : joints) {
+      if (!joint) {
+        doubtful.insert(places & mask);
+        continue;
+      }
+      const auto [known, is_new] = table.try_emplace(places & mask, *joint);
+      if (!is_new && known->second != *joint) return std::nullopt;
+    }
+    for (const uint32_t values : doubtful) table.erase(values);
+    return Table{mask, std::move(table)};
+  }
+
+  void add_rules(const Pair& pair, const Table& table) {
+    for (const auto& [values, joint] : table.second) {
+      stored_.rules.push_back({bit_of(pair.first), bit_of(pair.second), table.first, values,
+                               joint.trims, joint.leaves_out, joint.text});
+    }
+  }
+
+  StoredTemplate& stored_;
+  const StoredForm form_;
+  std::map<Pair, Joints> joints_;
+};
+
+}  // namespace
+
+void find_rules(const std::vector<Sample>& samples, StoredTemplate* stored) {
+  JointFinder finder(stored);
+  for (const Sample& sample : samples) {
+    if (sample.text) static_cast<void>(finder.take(sample));
+  }
+  finder.make_rules();
+}
+
+void drop_wrong_rules(const std::vector<Sample>& samples, StoredTemplate* stored) {
+  std::vector<size_t> needed(stored->rules.size());
+  std::vector<const Sample*> wrong;
+  {
+    const StoredForm form(*stored);
+    for (const Sample& sample : samples) {
+      const auto text = form.text(sample.dialogue);
+      if (!text) continue;
+      if (text != sample.text) {
+        wrong.push_back(&sample);
+        continue;
+      }
+      for (const size_t rule : form.rules_of(sample.dialogue)) ++needed[rule];
+    }
+  }
+  for (const Sample* sample : wrong) {
+    const StoredForm form(*stored);
+    if (!form.text(sample->dialogue)) continue;
+    const std::vector<size_t> rules = form.rules_of(sample->dialogue);
+    const size_t least = *std::min_element(
+        rules.begin(), rules.end(), [&](size_t a, size_t b) { return needed[a] < needed[b]; });
+    // It matches nothing, and the places of the others stay.
+    stored->rules[least].left = 0;
+  }
+  std::erase_if(stored->rules, [](const StoredRule& rule) { return rule.left == 0; });
+}
+
+void merge_rules(StoredTemplate* stored) {
+  const auto merge = [stored](uint32_t StoredRule::*units, uint32_t StoredRule::*others) {
+    std::vector<StoredRule> merged;
+    for (const StoredRule& rule : stored->rules) {
+      const auto same = std::find_if(merged.begin(), merged.end(), [&](const StoredRule& other) {
+        return other.*others == rule.*others && other.places == rule.places &&
+               other.values == rule.values && other.trims == rule.trims &&
+               other.leaves_out == rule.leaves_out && other.text == rule.text;
+      });
+      if (same == merged.end()) {
+        merged.push_back(rule);
+      } else {
+        (*same).*units |= rule.*units;
+      }
+    }
+    stored->rules = std::move(merged);
+  };
+  merge(&StoredRule::right, &StoredRule::left);
+  merge(&StoredRule::left, &StoredRule::right);
+}
+
+}  // namespace cria::converter

@@ -1,0 +1,27 @@
+// The joints of a chat template, taken from renderings, and the rules that give them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "converter/stored_template.h"
+
+namespace cria::converter {
+
+// A marked conversation (converter/chat_samples.h) and what the template makes of it.
+struct Sample {
+  Dialogue dialogue;
+  std::optional<std::string> text;  // nullopt: the template refuses it
+};
+
+// Fills in the rules.
+void find_rules(const std::vector<Sample>& samples, StoredTemplate* stored);
+
+// Each sample of which they make another text than the template takes the rule away that the fewest
+// others need.
+void drop_wrong_rules(const std::vector<Sample>& samples, StoredTemplate* stored);
+
+// Joins rules that differ by their units alone.
+void merge_rules(StoredTemplate* stored);
+
+}  // namespace cria::converter
