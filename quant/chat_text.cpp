@@ -553,4 +553,11 @@ void put_chat_text(const ChatTemplate& chat, const Conversation& c, ChatSink* si
   }
 }
 
+void put_last_joint(const ChatTemplate& chat, const Conversation& c, ChatSink* sink) {
+  ChatWalk walk(chat, c);
+  ChatRule last = {};
+  for (ChatStep step; walk.next(&step);) last = step.rule;
+  put_joint(chat, c, chat_joint(chat, last), sink);
+}
+
 }  // namespace cria

@@ -130,6 +130,9 @@ void put_joint(const ChatTemplate& chat, const Conversation& c, std::span<const 
 // Writes the whole text.
 void put_chat_text(const ChatTemplate& chat, const Conversation& c, ChatSink* sink);
 
+// Writes the last joint.
+void put_last_joint(const ChatTemplate& chat, const Conversation& c, ChatSink* sink);
+
 // Whether a rule can be that of a joint behind a unit of a conversation, whatever follows; of one
 // without a message, whatever follows but a first system message.
 [[nodiscard]] bool may_follow(const Conversation& c, const format::ChatRule& rule,

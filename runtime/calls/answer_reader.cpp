@@ -41,6 +41,7 @@ void AnswerReader::make(const CallFormat& form, const Tools& tools, std::span<ch
   n_markers_ = 0;
   first_bytes_ = {};
   is_open_ = false;
+  takes_calls_ = true;
   add_markers(CallString::kThinkingBegin, Role::kThinkingBegin);
   add_markers(CallString::kThinkingEnd, Role::kThinkingEnd);
   add_markers(CallString::kAnswerBegin, Role::kAnswerBegin);
@@ -66,6 +67,8 @@ bool AnswerReader::is_active(Role role) const {
       return !is_thinking_;
     case Role::kThinkingEnd:
       return is_thinking_;
+    case Role::kStart:
+      return takes_calls_;
     case Role::kCallBegin:
     case Role::kCallEnd:
     case Role::kEnd:
@@ -214,7 +217,7 @@ void AnswerReader::take(Role role, size_t n_bytes) {
 
 // Whether a call may begin that no marker starts.
 bool AnswerReader::begins_call(char c) const {
-  if (!does_objects() || is_thinking_) return false;
+  if (!does_objects() || is_thinking_ || !takes_calls_) return false;
   if (is_behind_call_) {
     const bool has_end = !form_.text(CallString::kEnd).empty();
     return c == '{' || c == ',' || c == ';' || (has_end && is_name_byte(c));

@@ -19,6 +19,8 @@ class AnswerReader {
   // hold: at least CRIA_CALLS_LEAST_HOLD; outlives the reader.
   void make(const CallFormat& form, const Tools& tools, std::span<char> hold);
 
+  // Of the answers that follow: whether any of it is a call.
+  void take_calls(bool is_on) { takes_calls_ = is_on; }
   void begin(std::string_view opened);
   void read(std::string_view text, cria_calls_tell_fn tell, void* context);
   // Whether the answer ended inside something.
@@ -83,6 +85,7 @@ class AnswerReader {
   std::array<Marker, kMostMarkers> markers_;
   size_t n_markers_;
   std::array<uint32_t, 8> first_bytes_;  // a bit for each byte that begins a marker
+  bool takes_calls_;
 
   // Of an answer. Held are bytes that nobody has told: the beginning of what may be a marker, or
   // of a call, of which scan_ has read n_scanned_ and tell_ has written n_told_.

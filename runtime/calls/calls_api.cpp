@@ -100,6 +100,22 @@ cria_status cria_calls_make(void* memory, size_t n_bytes, const void* format, si
   return to_public(cria::calls::make({static_cast<uint8_t*>(memory), n_bytes}, input, calls));
 }
 
+uint32_t cria_calls_written(const void* format, size_t n_format) {
+  cria::CallFormat form = {};
+  if (format == nullptr ||
+      cria::check_call_format({static_cast<const uint8_t*>(format), n_format}, &form) != nullptr) {
+    return 0;
+  }
+  const bool thinks = !form.text(cria::format::CallString::kThinkingBegin).empty() ||
+                      !form.text(cria::format::CallString::kThinkingEnd).empty();
+  return (form.kind != cria::format::CallKind::kNoCalls ? +CRIA_WRITES_CALLS : 0U) |
+         (thinks ? +CRIA_WRITES_THINKING : 0U);
+}
+
+void cria_calls_take(cria_calls* calls, int is_on) {
+  if (calls != nullptr) calls->reader.take_calls(is_on != 0);
+}
+
 cria_status cria_calls_begin(cria_calls* calls, const char* opened, size_t n_opened) {
   if (calls == nullptr || (opened == nullptr && n_opened != 0)) return CRIA_INVALID_ARGUMENT;
   calls->reader.begin({opened, n_opened});

@@ -148,17 +148,31 @@ class BufferSink : public ChatSink {
   size_t n_bytes_ = 0;
 };
 
-Status chat_text(const cria_workspace& w, const cria_conversation& c, std::span<char> text,
-                 size_t* n_bytes) {
+// What put_chat_text writes, or another function of quant/chat_text.h.
+using PutText = void (*)(const ChatTemplate& chat, const Conversation& c, ChatSink* sink);
+
+Status chat_text(const cria_workspace& w, const cria_conversation& c, PutText put_text,
+                 std::span<char> text, size_t* n_bytes) {
   Conversation conversation = {};
   std::span<uint8_t> rest;
   CRIA_TRY(take_conversation(w, c, &conversation, &rest));
   const ChatTemplate& chat = w.model->chat_template;
   if (chat_refusal(chat, conversation) != nullptr) return Status::kRefusedByTemplate;
   BufferSink sink(text);
-  put_chat_text(chat, conversation, &sink);
+  put_text(chat, conversation, &sink);
   *n_bytes = sink.n_bytes();
   return *n_bytes > text.size() ? Status::kBufferTooSmall : Status::kOk;
+}
+
+cria_status public_chat_text(const cria_workspace* w, const cria_conversation* c, PutText put_text,
+                             std::span<char> text, size_t* n_bytes) {
+  if (w == nullptr || c == nullptr || n_bytes == nullptr ||
+      (text.data() == nullptr && !text.empty())) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  if (!w->model->has_tokenizer) return CRIA_NO_TOKENIZER;
+  if (!w->model->has_chat_template) return CRIA_NO_CHAT_TEMPLATE;
+  return to_public(chat_text(*w, *c, put_text, text, n_bytes));
 }
 
 }  // namespace
@@ -234,13 +248,17 @@ cria_status cria_encode_chat(cria_workspace* workspace, const cria_conversation*
 
 cria_status cria_chat_text(cria_workspace* workspace, const cria_conversation* conversation,
                            char* text, size_t capacity, size_t* n_bytes) {
-  if (workspace == nullptr || conversation == nullptr || n_bytes == nullptr ||
-      (text == nullptr && capacity != 0)) {
+  return cria::public_chat_text(workspace, conversation, &cria::put_chat_text, {text, capacity},
+                                n_bytes);
+}
+
+cria_status cria_chat_opening(cria_workspace* workspace, const cria_conversation* conversation,
+                              char* text, size_t capacity, size_t* n_bytes) {
+  if (conversation == nullptr || conversation->ending != CRIA_TURN_OPENED) {
     return CRIA_INVALID_ARGUMENT;
   }
-  if (!workspace->model->has_tokenizer) return CRIA_NO_TOKENIZER;
-  if (!workspace->model->has_chat_template) return CRIA_NO_CHAT_TEMPLATE;
-  return cria::to_public(cria::chat_text(*workspace, *conversation, {text, capacity}, n_bytes));
+  return cria::public_chat_text(workspace, conversation, &cria::put_last_joint, {text, capacity},
+                                n_bytes);
 }
 
 const char* cria_chat_refusal(cria_workspace* workspace, const cria_conversation* conversation) {

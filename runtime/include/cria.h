@@ -513,6 +513,11 @@ cria_status cria_encode_chat(cria_workspace* workspace, const cria_conversation*
  * token out or the tokenizer treats such tokens in texts in its own way. */
 cria_status cria_chat_text(cria_workspace* workspace, const cria_conversation* conversation,
                            char* text, size_t capacity, size_t* n_bytes);
+/* The template's text behind the last message of a conversation that ends CRIA_TURN_OPENED: what it
+ * has opened of the answer is its end (cria_calls_begin). n_bytes and errors as above, and
+ * CRIA_INVALID_ARGUMENT for another ending. */
+cria_status cria_chat_opening(cria_workspace* workspace, const cria_conversation* conversation,
+                              char* text, size_t capacity, size_t* n_bytes);
 /* Why the template takes no such conversation: static text that reads on from "the chat template ".
  * Null where it takes it, or where the conversation is none. */
 const char* cria_chat_refusal(cria_workspace* workspace, const cria_conversation* conversation);

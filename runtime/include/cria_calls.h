@@ -43,6 +43,17 @@ cria_status cria_calls_make(void* memory, size_t n_bytes, const void* format, si
                             const char* tools, size_t n_tools, size_t hold_bytes,
                             cria_calls** calls);
 
+/* What a format says of its model: bits of cria_calls_written; 0 for one that breaks a rule. */
+enum {
+  CRIA_WRITES_CALLS = 1,   /* it calls tools */
+  CRIA_WRITES_THINKING = 2 /* its thinking stands between markers */
+};
+uint32_t cria_calls_written(const void* format, size_t n_format);
+
+/* From the next answer on, is_on 0: nothing is a call, as where a request has no tools; what would
+ * be one is text. At first calls are read. */
+void cria_calls_take(cria_calls* calls, int is_on);
+
 typedef enum cria_calls_kind {
   CRIA_CALLS_TEXT = 0,      /* text: a piece of what the user is to see */
   CRIA_CALLS_THINKING = 1,  /* text: a piece of the thinking */

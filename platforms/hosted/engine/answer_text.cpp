@@ -1,5 +1,6 @@
 #include "platforms/hosted/engine/answer_text.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -8,13 +9,19 @@
 namespace cria::hosted {
 
 AnswerText::AnswerText(const cria_model* model, const AnswerRequest& request)
-    : model_(model), decoded_(token_text_capacity(model)), finder_(request.stops.get()) {
-  state_.show_special = request.shows_special ? 1 : 0;
+    : model_(model),
+      shows_special_(request.shows_special),
+      markers_(request.markers),
+      decoded_(token_text_capacity(model)),
+      finder_(request.stops.get()) {
   state_.started = request.begins_text ? 0 : 1;
 }
 
 cria_status AnswerText::decode(uint32_t token, std::string_view* text) {
   size_t n_bytes = 0;
+  const bool is_marker =
+      markers_ != nullptr && std::binary_search(markers_->begin(), markers_->end(), token);
+  state_.show_special = shows_special_ || is_marker ? 1 : 0;
   const cria_status status =
       cria_decode_token(model_, &state_, token, decoded_.data(), decoded_.size(), &n_bytes);
   *text = {decoded_.data(), n_bytes};

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,8 @@ class AnswerText {
   cria_status decode(uint32_t token, std::string_view* text);
 
   const cria_model* model_;
+  const bool shows_special_;
+  const std::shared_ptr<const std::vector<uint32_t>> markers_;
   cria_text_state state_ = {};
   std::vector<char> decoded_;  // of one token
   StopFinder finder_;

@@ -37,6 +37,8 @@ struct AnswerRequest {
   // before the longest. Null: none.
   std::shared_ptr<const StopStrings> stops;
   bool shows_special = false;  // special tokens are part of the text
+  // Or these of them, in order: what calls and thinking are marked with. Null: none.
+  std::shared_ptr<const std::vector<uint32_t>> markers;
   bool begins_text = false;    // no space stands before the first word, as SentencePiece has it
   // The answer is a document that it allows; null: any text. Once it is submitted the engine's
   // thread alone uses it.
