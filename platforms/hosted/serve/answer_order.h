@@ -14,6 +14,7 @@
 #include "platforms/hosted/serve/json_text.h"
 #include "platforms/hosted/serve/text_service.h"
 #include "platforms/hosted/serve/wire_form.h"
+#include "platforms/hosted/session/call_reader.h"
 
 namespace cria::hosted {
 
@@ -47,6 +48,9 @@ struct AnswerOrder {
   bool includes_usage = false;
   bool tells_timings = false;  // with every piece
   bool returns_tokens = false;
+  // How answers are told in parts; null: as text alone.
+  std::shared_ptr<const CallReading> reading;
+  bool calls_are_functions = false;  // as OpenAI had them before there were tools
   // Of llama.cpp's answers.
   std::vector<ResponseField> response_fields;  // each path once; none: all
   JsonText settings = nullptr;

@@ -5,6 +5,7 @@
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/logprobs_json.h"
+#include "platforms/hosted/serve/random_bits.h"
 
 namespace cria::hosted {
 namespace {
@@ -30,6 +31,17 @@ JsonText timings(uint32_t n_cached, uint32_t n_read, double read_seconds, uint32
                            {"predicted_per_second", rate(n_made, made_seconds)}});
 }
 
+// Some templates take no other ids.
+std::string new_call_id() {
+  constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
+  constexpr size_t kCharacters = 9;
+  std::string id;
+  for (uint64_t bits = random_bits(); id.size() < kCharacters; bits /= kDigits.size()) {
+    id += kDigits[bits % kDigits.size()];
+  }
+  return id;
+}
+
 bool is_stop(AnswerEnd end) {
   return end == AnswerEnd::kEndToken || end == AnswerEnd::kStopString ||
          end == AnswerEnd::kDocument;
@@ -48,6 +60,9 @@ size_t AnswerWriter::index_of(size_t prompt, uint32_t choice) const {
 
 size_t AnswerWriter::own_bytes() const {
   size_t n_bytes = order_.settings.text().size();
+  if (order_.reading != nullptr) {
+    n_bytes += order_.reading->tools.size() + choices_.size() * CallReader::bytes_for(*order_.reading);
+  }
   for (const JsonText& text : order_.prompt_texts) n_bytes += text.text().size();
   return 2 * n_bytes;
 }
@@ -76,9 +91,74 @@ std::string AnswerWriter::take(size_t prompt, const AnswerPiece& piece, double s
   }
   std::string events;
   if (!std::exchange(choice.has_begun, true)) events = opening(index);
+  if (order_.reading != nullptr) {
+    return events + tell_parts(prompt, piece, reader_of(&choice).read(piece.text), &choice);
+  }
   JsonText event = piece_event(prompt, piece, &choice);
   if (order_.tells_timings) event.put("timings", timings_so_far(prompt, piece, choice));
   return events + event_of(event);
+}
+
+CallReader& AnswerWriter::reader_of(Choice* choice) {
+  if (choice->reader == nullptr) choice->reader = std::make_unique<CallReader>(*order_.reading);
+  return *choice->reader;
+}
+
+// Adds to the calls of a choice what is told of them.
+void AnswerWriter::note_part(const AnswerPart& part, Choice* choice) {
+  switch (part.kind) {
+    case CRIA_CALLS_BEGIN:
+      choice->calls.push_back({part.id.empty() ? new_call_id() : part.id, part.text, {}, false});
+      break;
+    case CRIA_CALLS_ARGUMENTS:
+      choice->calls.back().arguments += part.text;
+      break;
+    case CRIA_CALLS_END:
+      choice->calls.back().is_whole = true;
+      break;
+    default:
+      break;
+  }
+}
+
+// The tokens of a piece go with its first text.
+std::string AnswerWriter::tell_parts(size_t prompt, AnswerPiece piece,
+                                     const std::vector<AnswerPart>& parts, Choice* choice) {
+  std::string events;
+  const auto tell = [&](JsonText event) {
+    if (order_.tells_timings) event.put("timings", timings_so_far(prompt, piece, *choice));
+    events += event_of(event);
+  };
+  for (const AnswerPart& part : parts) {
+    note_part(part, choice);
+    if (part.kind == CRIA_CALLS_TEXT) {
+      piece.text = part.text;
+      tell(piece_event(prompt, piece, choice));
+      piece.tokens.clear();
+    } else if (auto event = part_event(index_of(prompt, piece.choice), part, *choice)) {
+      tell(std::move(*event));
+    }
+  }
+  if (order_.tells_tokens() && !piece.tokens.empty()) {
+    piece.text.clear();
+    tell(piece_event(prompt, piece, choice));
+  }
+  return events;
+}
+
+// A whole answer's text.
+void AnswerWriter::take_apart(Choice* choice) {
+  std::vector<AnswerPart> parts = reader_of(choice).read(choice->text);
+  std::vector<AnswerPart> rest = choice->reader->finish(!is_stop(choice->summary.end));
+  parts.insert(parts.end(), std::make_move_iterator(rest.begin()),
+               std::make_move_iterator(rest.end()));
+  choice->reader = nullptr;
+  choice->text.clear();
+  for (const AnswerPart& part : parts) {
+    note_part(part, choice);
+    if (part.kind == CRIA_CALLS_TEXT) choice->text += part.text;
+    if (part.kind == CRIA_CALLS_THINKING) choice->thinking += part.text;
+  }
 }
 
 std::string AnswerWriter::end(size_t prompt, const AnswerSummary& summary) {
@@ -88,6 +168,14 @@ std::string AnswerWriter::end(size_t prompt, const AnswerSummary& summary) {
   if (!order_.streams) return {};
   std::string events;
   if (!std::exchange(choice.has_begun, true)) events = opening(index);
+  if (order_.reading != nullptr) {
+    AnswerPiece rest = {};
+    rest.choice = summary.choice;
+    rest.n_cached = summary.n_cached;
+    rest.prefill_seconds = summary.prefill_seconds;
+    events += tell_parts(prompt, rest, reader_of(&choice).finish(!is_stop(summary.end)), &choice);
+    choice.reader = nullptr;
+  }
   return events + event_of(end_event(prompt, choice));
 }
 
@@ -132,6 +220,7 @@ void AnswerWriter::put_next() {
     std::vector<DrawnToken>().swap(choices_[i - 2].tokens);
     put(",");
   }
+  if (order_.reading != nullptr) take_apart(&choices_[i - 1]);
   put_choice(i - 1);
   std::string().swap(choices_[i - 1].text);
 }
@@ -197,6 +286,12 @@ std::string AnswerWriter::reading(const ReadingProgress& progress) const {
 
 const char* AnswerWriter::finish_reason(const AnswerSummary& summary) {
   return is_stop(summary.end) ? "stop" : "length";
+}
+
+bool AnswerWriter::ends_with_calls(const Choice& choice) {
+  return is_stop(choice.summary.end) &&
+         std::any_of(choice.calls.begin(), choice.calls.end(),
+                     [](const Call& call) { return call.is_whole; });
 }
 
 }  // namespace cria::hosted

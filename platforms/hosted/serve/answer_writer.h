@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,8 +42,18 @@ class AnswerWriter {
   [[nodiscard]] std::string counts() const;
 
  protected:
+  struct Call {
+    std::string id;
+    std::string name;
+    std::string arguments;  // a JSON object
+    bool is_whole = false;
+  };
+  // Of a stream text and thinking are told and not kept.
   struct Choice {
     std::string text;
+    std::string thinking;
+    std::vector<Call> calls;
+    std::unique_ptr<CallReader> reader;
     std::vector<DrawnToken> tokens;
     AnswerSummary summary = {};
     bool has_begun = false;
@@ -54,6 +66,11 @@ class AnswerWriter {
 
   virtual JsonText piece_event(size_t prompt, const AnswerPiece& piece, Choice* choice) = 0;
   virtual JsonText end_event(size_t prompt, const Choice& choice) = 0;
+  // Of a part that is no text, which choice has been told; nothing: it has no event.
+  virtual std::optional<JsonText> part_event(size_t /*index*/, const AnswerPart& /*part*/,
+                                             const Choice& /*choice*/) {
+    return std::nullopt;
+  }
   // The whole answer: what comes first, each choice, what comes last. One is made when the one
   // before it is taken, and lists of a choice's tokens are written as they are sent: they may be
   // far longer than what they are made of.
@@ -79,6 +96,8 @@ class AnswerWriter {
   void put_open(const JsonText& object);
   static JsonText timings_of(const AnswerSummary& summary);
   static const char* finish_reason(const AnswerSummary& summary);
+  // Whether the model stopped behind calls.
+  static bool ends_with_calls(const Choice& choice);
 
   // Tokens of all choices.
   struct Sums {
@@ -95,6 +114,11 @@ class AnswerWriter {
   };
 
   void put_next();
+  CallReader& reader_of(Choice* choice);
+  static void note_part(const AnswerPart& part, Choice* choice);
+  std::string tell_parts(size_t prompt, AnswerPiece piece, const std::vector<AnswerPart>& parts,
+                         Choice* choice);
+  void take_apart(Choice* choice);
   [[nodiscard]] JsonText place_of(List list, const DrawnToken& drawn);
 
   AnswerOrder order_;

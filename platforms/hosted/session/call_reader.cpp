@@ -59,25 +59,39 @@ CallReader::CallReader(const CallReading& reading)
   check(cria_calls_begin(calls_, reading.opened.data(), reading.opened.size()));
 }
 
-void CallReader::tell(void* context, const cria_calls_event* event) {
-  std::vector<AnswerPart>& parts = static_cast<CallReader*>(context)->parts_;
-  const std::string_view text(event->text == nullptr ? "" : event->text, event->n_bytes);
-  if (is_piece(event->kind) && !parts.empty() && parts.back().kind == event->kind) {
-    parts.back().text += text;
+// Nothing is thrown through the runtime.
+void CallReader::tell(void* context, const cria_calls_event* event) noexcept {
+  CallReader& reader = *static_cast<CallReader*>(context);
+  try {
+    reader.add(*event);
+  } catch (const std::bad_alloc&) {
+    reader.lacks_memory_ = true;
+  }
+}
+
+void CallReader::add(const cria_calls_event& event) {
+  const std::string_view text(event.text == nullptr ? "" : event.text, event.n_bytes);
+  if (is_piece(event.kind) && !parts_.empty() && parts_.back().kind == event.kind) {
+    parts_.back().text += text;
     return;
   }
-  const std::string_view id(event->id == nullptr ? "" : event->id, event->n_id);
-  parts.push_back({event->kind, std::string(text), std::string(id)});
+  const std::string_view id(event.id == nullptr ? "" : event.id, event.n_id);
+  parts_.push_back({event.kind, std::string(text), std::string(id)});
 }
 
 std::vector<AnswerPart> CallReader::read(std::string_view text) {
   check(cria_calls_read(calls_, text.data(), text.size(), &tell, this));
-  return std::exchange(parts_, {});
+  return take_parts();
 }
 
 std::vector<AnswerPart> CallReader::finish(bool is_cut) {
   check(cria_calls_finish(calls_, is_cut ? CRIA_CALLS_CUT : CRIA_CALLS_STOPPED, &tell, this,
                           &ending_));
+  return take_parts();
+}
+
+std::vector<AnswerPart> CallReader::take_parts() {
+  if (lacks_memory_) throw std::bad_alloc();
   return std::exchange(parts_, {});
 }
 

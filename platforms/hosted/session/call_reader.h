@@ -55,11 +55,14 @@ class CallReader {
   static size_t bytes_for(const CallReading& reading);
 
  private:
-  static void tell(void* context, const cria_calls_event* event);
+  static void tell(void* context, const cria_calls_event* event) noexcept;
+  void add(const cria_calls_event& event);
+  std::vector<AnswerPart> take_parts();
 
   std::unique_ptr<std::byte[], void (*)(std::byte*)> memory_;
   cria_calls* calls_ = nullptr;
   std::vector<AnswerPart> parts_;
+  bool lacks_memory_ = false;
   cria_calls_ending ending_ = CRIA_CALLS_STOPPED;
 };
 

@@ -1,5 +1,7 @@
 // Answers in the words of Ollama.
 #include <cmath>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "platforms/hosted/base/clock.h"
@@ -10,23 +12,40 @@
 namespace cria::hosted {
 namespace {
 
-// Puts a text where the endpoint has it.
-using PutText = void (*)(const std::string& text, JsonText* json);
+// What a line or an answer tells.
+struct Parts {
+  std::string_view text;
+  std::string_view thinking = {};
+  JsonText calls = nullptr;  // a list
+};
 
-void put_message(const std::string& text, JsonText* json) {
-  json->put("message", JsonText::object({{"role", "assistant"}, {"content", text}}));
+// Puts them where the endpoint has them.
+using PutParts = void (*)(const Parts& parts, JsonText* json);
+
+void put_others(const Parts& parts, JsonText* json) {
+  if (!parts.thinking.empty()) json->put("thinking", parts.thinking);
+  if (parts.calls.text() != "null") json->put("tool_calls", parts.calls);
 }
 
-void put_response(const std::string& text, JsonText* json) { json->put("response", text); }
+void put_message(const Parts& parts, JsonText* json) {
+  JsonText message = JsonText::object({{"role", "assistant"}, {"content", parts.text}});
+  put_others(parts, &message);
+  json->put("message", message);
+}
 
-JsonText told_now(const std::string& model, const std::string& text, PutText put_text) {
+void put_response(const Parts& parts, JsonText* json) {
+  json->put("response", parts.text);
+  put_others(parts, json);
+}
+
+JsonText told_now(const std::string& model, const Parts& parts, PutParts put_parts) {
   JsonText json = JsonText::object({{"model", model}, {"created_at", rfc3339(unix_ns())}});
-  put_text(text, &json);
+  put_parts(parts, &json);
   return json;
 }
 
-std::string without_text(const std::string& model, const char* done_reason, PutText put_text) {
-  JsonText json = told_now(model, {}, put_text);
+std::string without_text(const std::string& model, const char* done_reason, PutParts put_parts) {
+  JsonText json = told_now(model, {}, put_parts);
   json.put("done", true);
   json.put("done_reason", done_reason);
   return json.take();
@@ -56,31 +75,59 @@ void put_counts(const AnswerSummary& s, JsonText* json) {
 // One answer: Ollama's requests have no other.
 class OllamaWriter final : public AnswerWriter {
  public:
-  OllamaWriter(AnswerOrder order, const TextService* text, PutText put_text)
-      : AnswerWriter(std::move(order), text), put_text_(put_text) {}
+  OllamaWriter(AnswerOrder order, const TextService* text, PutParts put_parts)
+      : AnswerWriter(std::move(order), text), put_parts_(put_parts) {}
 
  private:
-  [[nodiscard]] JsonText last(const std::string& text, const AnswerSummary& summary) const {
-    JsonText json = told_now(order_.model, text, put_text_);
+  [[nodiscard]] JsonText line(const Parts& parts) const {
+    JsonText json = told_now(order_.model, parts, put_parts_);
+    json.put("done", false);
+    return json;
+  }
+
+  [[nodiscard]] JsonText last(const Parts& parts, const AnswerSummary& summary) const {
+    JsonText json = told_now(order_.model, parts, put_parts_);
     json.put("done", true);
     json.put("done_reason", finish_reason(summary));
     put_counts(summary, &json);
     return json;
   }
 
+  static void put_call(const Call& call, JsonText* calls) {
+    const JsonText function = JsonText::object(
+        {{"name", call.name}, {"arguments", JsonText::of(call.arguments)}});
+    if (calls->text() == "null") *calls = JsonText::array();
+    calls->push_back(JsonText::object({{"function", function}}));
+  }
+
   JsonText piece_event(size_t, const AnswerPiece& piece, Choice*) override {
-    JsonText json = told_now(order_.model, piece.text, put_text_);
-    json.put("done", false);
-    return json;
+    return line({piece.text});
+  }
+
+  // A call is told when it is whole.
+  std::optional<JsonText> part_event(size_t, const AnswerPart& part,
+                                     const Choice& choice) override {
+    if (part.kind == CRIA_CALLS_THINKING) return line({{}, part.text});
+    if (part.kind != CRIA_CALLS_END) return std::nullopt;
+    Parts parts = {};
+    put_call(choice.calls.back(), &parts.calls);
+    return line(parts);
   }
 
   JsonText end_event(size_t, const Choice& choice) override { return last({}, choice.summary); }
 
   void put_first() override {}
-  void put_choice(size_t i) override { put(last(choices_[i].text, choices_[i].summary).text()); }
+  void put_choice(size_t i) override {
+    const Choice& choice = choices_[i];
+    Parts parts = {choice.text, choice.thinking};
+    for (const Call& call : choice.calls) {
+      if (call.is_whole) put_call(call, &parts.calls);
+    }
+    put(last(parts, choice.summary).text());
+  }
   void put_last() override {}
 
-  PutText put_text_;
+  PutParts put_parts_;
 };
 
 }  // namespace
