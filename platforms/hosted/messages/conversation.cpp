@@ -190,13 +190,7 @@ class IdFiller {
 
 uint64_t ConversationText::n_bytes() const {
   uint64_t n_bytes = 0;
-  for (const MessageText& m : messages) {
-    n_bytes += m.text.size() + m.thinking.size() + m.name.size() + m.id.size();
-    for (const CallText& call : m.calls) {
-      n_bytes += call.name.size() + call.arguments.size() + call.id.size();
-    }
-  }
-  for (const std::string& tool : tools) n_bytes += tool.size();
+  visit([&](const std::string& text) { n_bytes += text.size(); });
   return n_bytes;
 }
 
@@ -269,12 +263,11 @@ std::vector<std::string> read_tools(const Json& list, std::string_view raw) {
       refuse("has parameters that are no object");
     }
     std::string text(texts[index]);
-    tools.push_back(function != nullptr && type != nullptr
-                        ? text
-                        : R"({"type": "function", "function": )" +
-                              (function != nullptr ? std::string(*member_text(text, "function"))
-                                                   : text) +
-                              "}");
+    tools.push_back(
+        function != nullptr && type != nullptr
+            ? text
+            : R"({"type": "function", "function": )" +
+                  (function != nullptr ? std::string(*member_text(text, "function")) : text) + "}");
   }
   return tools;
 }

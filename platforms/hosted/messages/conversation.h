@@ -34,7 +34,17 @@ struct ConversationText {
   std::vector<std::string> tools = {};  // JSON: {"type": "function", "function": {...}}
   cria_thinking thinking = CRIA_THINKING_DEFAULT;
 
-  // Of all its texts.
+  // All its texts.
+  template <typename Visit>
+  void visit(const Visit& visit) const {
+    for (const MessageText& m : messages) {
+      for (const std::string* const text : {&m.text, &m.thinking, &m.name, &m.id}) visit(*text);
+      for (const CallText& call : m.calls) {
+        for (const std::string* const text : {&call.name, &call.arguments, &call.id}) visit(*text);
+      }
+    }
+    for (const std::string& tool : tools) visit(tool);
+  }
   [[nodiscard]] uint64_t n_bytes() const;
 };
 

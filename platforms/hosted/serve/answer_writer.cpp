@@ -61,7 +61,8 @@ size_t AnswerWriter::index_of(size_t prompt, uint32_t choice) const {
 size_t AnswerWriter::own_bytes() const {
   size_t n_bytes = order_.settings.text().size();
   if (order_.reading != nullptr) {
-    n_bytes += order_.reading->tools.size() + choices_.size() * CallReader::bytes_for(*order_.reading);
+    n_bytes +=
+        order_.reading->tools.size() + choices_.size() * CallReader::bytes_for(*order_.reading);
   }
   for (const JsonText& text : order_.prompt_texts) n_bytes += text.text().size();
   return 2 * n_bytes;
@@ -289,9 +290,8 @@ const char* AnswerWriter::finish_reason(const AnswerSummary& summary) {
 }
 
 bool AnswerWriter::ends_with_calls(const Choice& choice) {
-  return is_stop(choice.summary.end) &&
-         std::any_of(choice.calls.begin(), choice.calls.end(),
-                     [](const Call& call) { return call.is_whole; });
+  return is_stop(choice.summary.end) && std::any_of(choice.calls.begin(), choice.calls.end(),
+                                                    [](const Call& call) { return call.is_whole; });
 }
 
 }  // namespace cria::hosted

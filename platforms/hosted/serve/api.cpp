@@ -109,7 +109,7 @@ std::function<void()> Api::answer_to(const Route& route, WireForm form, const st
       order->in_hand = in_hand_;
       return [this, order, exchange] { start(std::move(*order), exchange); };
     }
-    return reply_with(route.of_text(service_, parsed.json), exchange);
+    return reply_with(route.of_text(service_, parsed.json, text), exchange);
   } catch (const ApiError& error) {
     return [exchange, reply = error.reply(form)] { exchange->reply(reply); };
   } catch (...) {

@@ -21,13 +21,15 @@ void check_is_schema(const Json* schema) {
 }
 
 // Tokens of a conversation that come before the text of its first question, whatever this is.
-uint32_t lead_of(TextService* text, const std::vector<ChatMessage>& messages,
+uint32_t lead_of(TextService* text, const ConversationText& conversation,
                  const std::vector<uint32_t>& prompt) {
+  const std::vector<MessageText>& messages = conversation.messages;
   const auto question = std::find_if(messages.begin(), messages.end(),
-                                     [](const ChatMessage& m) { return m.role == CRIA_USER; });
+                                     [](const MessageText& m) { return m.role == CRIA_USER; });
   if (question == messages.end()) return 0;
-  std::vector<ChatMessage> other(messages.begin(), question + 1);
-  other.back().text = question->text.starts_with('a') ? "b" : "a";
+  ConversationText other = {
+      {messages.begin(), question + 1}, conversation.tools, conversation.thinking};
+  other.messages.back().text = question->text.starts_with('a') ? "b" : "a";
   try {
     const std::vector<uint32_t> tokens = text->encode_chat(other).tokens;
     const auto differs =
@@ -36,6 +38,27 @@ uint32_t lead_of(TextService* text, const std::vector<ChatMessage>& messages,
   } catch (const ApiError&) {  // the template refuses it
     return 0;
   }
+}
+
+std::string list_of(const std::vector<std::string>& tools) {
+  std::string list;
+  for (const std::string& tool : tools) list += (list.empty() ? '[' : ',') + tool;
+  return list.empty() ? list : list + ']';
+}
+
+// A document is text from its first byte on.
+void set_reading(const OrderContext& context, const RequestedConversation& asked,
+                 AnswerRequest* answer, AnswerOrder* order) {
+  TextService& text = *context.text;
+  const bool takes_calls = asked.rules.choice != ToolChoice::kNone;
+  if (answer->schema != nullptr || (!takes_calls && !text.thinks())) return;
+  auto reading = std::make_shared<CallReading>();
+  reading->writing = text.writing();
+  reading->tools = list_of(asked.text.tools);
+  reading->opened = text.opening(asked.text);
+  reading->takes_calls = takes_calls;
+  order->reading = std::move(reading);
+  answer->markers = text.writing()->markers;
 }
 
 }  // namespace
@@ -108,12 +131,14 @@ void put_prompt(const OrderContext& context, Encoded prompt, AnswerRequest answe
   order->add_prompt(std::move(answer));
 }
 
-void put_conversation(const OrderContext& context, const std::vector<ChatMessage>& messages,
+void put_conversation(const OrderContext& context, const RequestedConversation& asked,
                       AnswerRequest answer, AnswerOrder* order) {
-  Encoded prompt = context.text->encode_chat(messages);
+  Encoded prompt = context.text->encode_chat(asked.text);
+  check_prompt(context, prompt);
   if (context.engine->keeps_prefixes()) {
-    answer.n_lead = lead_of(context.text, messages, prompt.tokens);
+    answer.n_lead = lead_of(context.text, asked.text, prompt.tokens);
   }
+  set_reading(context, asked, &answer, order);
   put_prompt(context, std::move(prompt), std::move(answer), order);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "platforms/hosted/serve/answer_order.h"
+#include "platforms/hosted/serve/conversation_fields.h"
 
 namespace cria::hosted {
 
@@ -31,8 +32,9 @@ void read_format(const OrderContext& context, const RequestFields& fields, const
 // Checks a prompt and adds it to what is asked.
 void put_prompt(const OrderContext& context, Encoded prompt, AnswerRequest answer,
                 AnswerOrder* order);
-// Of a conversation, with how much of it comes before the first question's text.
-void put_conversation(const OrderContext& context, const std::vector<ChatMessage>& messages,
+// Of a conversation, with how much of it comes before the first question's text. Its answers are
+// told in parts where the model writes them so.
+void put_conversation(const OrderContext& context, const RequestedConversation& asked,
                       AnswerRequest answer, AnswerOrder* order);
 
 // Of an order that is complete: refuses what asks for more tokens than an answer holds.

@@ -39,7 +39,8 @@ struct Route {
   Key key;
   // One of the three: at once, on the thread of texts, or by the engine. Each throws ApiError.
   Reply (*at_once)(const Service& service, const RequestHead& head);
-  std::string (*of_text)(const Service& service, const Json& request);  // an answer's body
+  // An answer's body; body is what request was parsed from.
+  std::string (*of_text)(const Service& service, const Json& request, const std::string& body);
   ReadOrder order;
 };
 

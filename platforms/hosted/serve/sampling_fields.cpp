@@ -287,8 +287,9 @@ void refuse_present(const RequestFields& fields, std::initializer_list<MemberNam
 }
 
 void refuse_unsupported(const RequestFields& fields) {
-  refuse_present(fields,
-                 {"tools", "functions", "grammar", "suffix", "image_data", "audio", "lora"});
+  refuse_present(fields, {"grammar", "suffix", "image_data", "audio", "lora"});
 }
+
+void refuse_tools(const RequestFields& fields) { refuse_present(fields, {"tools", "functions"}); }
 
 }  // namespace cria::hosted

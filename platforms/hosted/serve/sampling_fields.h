@@ -32,5 +32,7 @@ void refuse_present(const RequestFields& fields, std::initializer_list<MemberNam
 
 // Refuses by name what would change an answer and is not supported.
 void refuse_unsupported(const RequestFields& fields);
+// Of requests without a conversation.
+void refuse_tools(const RequestFields& fields);
 
 }  // namespace cria::hosted

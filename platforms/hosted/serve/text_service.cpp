@@ -4,7 +4,6 @@
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/api_error.h"
-#include "platforms/hosted/session/model_text.h"
 #include "platforms/hosted/session/model_tokens.h"
 
 namespace cria::hosted {
@@ -36,13 +35,6 @@ cria_config text_config(cria_config config, uint32_t context, size_t max_bytes) 
   config.step_progress = nullptr;
   config.n_threads = 1;
   return config;
-}
-
-std::vector<cria_message> view_of(const std::vector<ChatMessage>& messages) {
-  std::vector<cria_message> view;
-  view.reserve(messages.size());
-  for (const ChatMessage& m : messages) view.push_back({m.role, m.text.data(), m.text.size()});
-  return view;
 }
 
 size_t n_replaced(std::string_view text) {
@@ -84,10 +76,27 @@ TextService::TextService(const ModelSession& model)
     : model_(model),
       max_text_bytes_(text_bytes_for(cria_context(model.session()))),
       short_(short_bytes_for(cria_context(model.session()))),
-      long_(max_text_bytes_) {
+      long_(max_text_bytes_),
+      writing_(std::make_shared<const CallWriting>(CallWriting::of(model.model()))) {
   if (!has_tokenizer()) return;
   make(&short_);
   make(&long_);
+  calls_tools_ = writing_->writes(CRIA_WRITES_CALLS) && shows_tools();
+}
+
+// Whether the template takes a conversation with a tool.
+bool TextService::shows_tools() {
+  if (!has_chat()) return false;
+  const ConversationText question = {
+      {{CRIA_USER, "q"}},
+      {R"({"type": "function", "function": {"name": "f", "description": "d", "parameters": )"
+       R"({"type": "object", "properties": {}}}})"}};
+  return refusal(ConversationView(question, CRIA_TURN_OPENED).get()) == nullptr;
+}
+
+const char* TextService::refusal(const cria_conversation* conversation) {
+  const std::lock_guard lock(short_.mutex);
+  return cria_chat_refusal(short_.workspace, conversation);
 }
 
 void TextService::make(Place* place) {
@@ -155,46 +164,47 @@ Encoded TextService::encode(std::string_view text, uint32_t flags) {
   return result;
 }
 
-Encoded TextService::encode_chat(const std::vector<ChatMessage>& messages) {
+Encoded TextService::encode_chat(const ConversationText& text) {
   if (!has_chat()) {
     throw ApiError(ErrorKind::kNotSupported,
                    has_tokenizer() ? "the model has no chat template; use /v1/completions, or "
                                      "convert again with --chat-template"
                                    : "the model has no tokenizer; /completion takes token ids");
   }
-  const std::vector<cria_message> view = view_of(messages);
-  const cria_conversation conversation = conversation_of(view, CRIA_TURN_OPENED);
-  uint64_t n_bytes = 0;
-  for (const ChatMessage& m : messages) n_bytes += m.text.size();
-  {
-    const std::lock_guard lock(short_.mutex);
-    if (const char* reason = cria_chat_refusal(short_.workspace, &conversation)) {
-      throw ApiError(ErrorKind::kInvalidRequest, std::string("the chat template ") + reason,
-                     "messages");
-    }
+  const ConversationView view(text, CRIA_TURN_OPENED);
+  if (const char* const reason = refusal(view.get())) {
+    throw ApiError(ErrorKind::kInvalidRequest, std::string("the chat template ") + reason,
+                   "messages");
   }
   Encoded result = {};
-  constexpr uint64_t kTokensOfAByte = 3;
-  constexpr uint64_t kMore = 64;
-  const uint64_t of_template = model_.info().chat_template_bytes + kMore;
   const auto overflow = [&] {
     uint64_t n_tokens = 0;
-    for (const ChatMessage& m : messages) n_tokens += 1 + count(m.text, CRIA_ENCODE_CONTINUES);
+    text.visit(
+        [&](const std::string& each) { n_tokens += 1 + count(each, CRIA_ENCODE_CONTINUES); });
     return Encoded{{}, n_tokens, true};
   };
   // So many messages, or so much text, that no context holds them.
-  const uint64_t n_most = n_bytes + (messages.size() + 2) * of_template;
-  const bool is_hopeless = messages.size() >= cria_context(model_.session());
+  const uint64_t n_bytes = text.n_bytes();
+  const bool is_hopeless = text.messages.size() >= cria_context(model_.session());
   if (n_bytes > max_text_bytes_ || is_hopeless) return overflow();
-  result.tokens.resize(
-      static_cast<size_t>(kTokensOfAByte * std::min<uint64_t>(n_most, 2 * max_text_bytes_)));
+  // JSON may be written with more space than it came with.
+  size_t n_written = 0;
+  {
+    const std::lock_guard lock(long_.mutex);
+    const cria_status status = cria_chat_text(long_.workspace, view.get(), nullptr, 0, &n_written);
+    if (status != CRIA_BUFFER_TOO_SMALL && status != CRIA_OK) return overflow();
+  }
+  if (n_written > 2 * max_text_bytes_) return overflow();
+  constexpr size_t kTokensOfAByte = 3;
+  constexpr size_t kMore = 64;
+  result.tokens.resize(kTokensOfAByte * n_written + kMore);
   size_t n_tokens = 0;
   cria_status status = CRIA_TEXT_TOO_LONG;
   // With what the template writes a short one may be long.
   for (Place* const place : {&short_, &long_}) {
     if (status != CRIA_TEXT_TOO_LONG || n_bytes > place->max_bytes) continue;
     const std::lock_guard lock(place->mutex);
-    status = cria_encode_chat(place->workspace, &conversation, 0, result.tokens.data(),
+    status = cria_encode_chat(place->workspace, view.get(), 0, result.tokens.data(),
                               result.tokens.size(), &n_tokens);
   }
   if (status == CRIA_TEXT_TOO_LONG || status == CRIA_BUFFER_TOO_SMALL) return overflow();
@@ -215,33 +225,37 @@ void TextService::refuse_length(uint64_t n_tokens) const {
                          max_text_bytes_));
 }
 
-std::string TextService::chat_text(const std::vector<ChatMessage>& messages) {
-  const Encoded encoded = encode_chat(messages);
-  if (encoded.is_counted) refuse_length(encoded.n_tokens);
-  const std::vector<cria_message> view = view_of(messages);
-  const cria_conversation conversation = conversation_of(view, CRIA_TURN_OPENED);
+std::string TextService::text_by(WriteText write, const ConversationText& conversation) {
+  const ConversationView view(conversation, CRIA_TURN_OPENED);
+  const std::lock_guard lock(long_.mutex);
   std::string text;
   size_t n_bytes = 0;
-  const auto write = [&] {
-    return cria_chat_text(long_.workspace, &conversation, text.data(), text.size(), &n_bytes);
-  };
-  cria_status status = CRIA_OK;
-  {
-    const std::lock_guard lock(long_.mutex);
-    status = write();
-    if (status == CRIA_BUFFER_TOO_SMALL) {
-      text.resize(n_bytes);
-      status = write();
-    }
+  cria_status status = write(long_.workspace, view.get(), nullptr, 0, &n_bytes);
+  if (status == CRIA_BUFFER_TOO_SMALL) {
+    text.resize(n_bytes);
+    status = write(long_.workspace, view.get(), text.data(), text.size(), &n_bytes);
   }
   if (status != CRIA_OK) throw ApiError(ErrorKind::kServer, cria_status_message(status));
+  return text;
+}
+
+std::string TextService::opening(const ConversationText& conversation) {
+  return text_by(&cria_chat_opening, conversation);
+}
+
+std::string TextService::chat_text(const ConversationText& conversation) {
+  const Encoded encoded = encode_chat(conversation);
+  if (encoded.is_counted) refuse_length(encoded.n_tokens);
+  std::string text = text_by(&cria_chat_text, conversation);
   const Encoded again = encode(text, CRIA_ENCODE_PARSE);
   const bool is_same = again.is_counted || again.tokens == encoded.tokens;
-  const auto spells_token_out = [this](const ChatMessage& m) {
+  bool spells_token_out = false;
+  conversation.visit([&](const std::string& each) {
     constexpr uint32_t kParsed = CRIA_ENCODE_CONTINUES | CRIA_ENCODE_PARSE;
-    return encode(m.text, kParsed).tokens != encode(m.text, CRIA_ENCODE_CONTINUES).tokens;
-  };
-  if (is_same || std::any_of(messages.begin(), messages.end(), spells_token_out)) return text;
+    spells_token_out = spells_token_out ||
+                       encode(each, kParsed).tokens != encode(each, CRIA_ENCODE_CONTINUES).tokens;
+  });
+  if (is_same || spells_token_out) return text;
   throw ApiError(ErrorKind::kNotSupported,
                  "no text has the tokens of this conversation: the tokenizer finds a control token "
                  "in a text only behind a space, in its template everywhere; use "

@@ -5,21 +5,19 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "platforms/hosted/messages/conversation.h"
 #include "platforms/hosted/session/arena_memory.h"
+#include "platforms/hosted/session/call_reader.h"
 #include "platforms/hosted/session/model_session.h"
 
 namespace cria::hosted {
-
-struct ChatMessage {
-  cria_role role;
-  std::string text;
-};
 
 // Of a text that is too long for any context tokens are only counted, in parts.
 struct Encoded {
@@ -46,6 +44,11 @@ class TextService {
     return has_tokenizer() && model_.info().chat_template != 0;
   }
 
+  // How the model writes calls and thinking; and whether its template shows it tools.
+  [[nodiscard]] const std::shared_ptr<const CallWriting>& writing() const { return writing_; }
+  [[nodiscard]] bool calls_tools() const { return calls_tools_; }
+  [[nodiscard]] bool thinks() const { return writing_->writes(CRIA_WRITES_THINKING); }
+
   // Of the longest that encode gives tokens of.
   [[nodiscard]] size_t max_text_bytes() const { return max_text_bytes_; }
 
@@ -58,12 +61,15 @@ class TextService {
   Encoded encode(std::string_view text, uint32_t flags);
   // Of a conversation and the opening of the assistant's turn. Throws ApiError with the template's
   // reason.
-  Encoded encode_chat(const std::vector<ChatMessage>& messages);
+  Encoded encode_chat(const ConversationText& conversation);
+  // What the template has opened of the answer to a conversation that encode_chat takes: the end
+  // of this.
+  std::string opening(const ConversationText& conversation);
   // Throws ApiError for a prompt that was only counted, or that has no room in the context.
   [[noreturn]] void refuse_length(uint64_t n_tokens) const;
   // The text of a conversation, whose tokens, with special ones read, are those of encode_chat; but
   // for messages that spell one out. Throws ApiError where the tokenizer has no such text.
-  std::string chat_text(const std::vector<ChatMessage>& messages);
+  std::string chat_text(const ConversationText& conversation);
 
   // The text of tokens, special ones written out; as the beginning of a text there is no space
   // before its first word.
@@ -83,6 +89,11 @@ class TextService {
     std::mutex mutex;
   };
   void make(Place* place);
+  [[nodiscard]] bool shows_tools();
+  [[nodiscard]] const char* refusal(const cria_conversation* conversation);
+  // As long_ writes it.
+  using WriteText = decltype(&cria_chat_text);
+  std::string text_by(WriteText write, const ConversationText& conversation);
   Place& place_for(uint64_t n_bytes) { return n_bytes <= short_.max_bytes ? short_ : long_; }
   uint64_t count(std::string_view text, uint32_t flags);
   void need_tokenizer() const;
@@ -91,6 +102,8 @@ class TextService {
   size_t max_text_bytes_;
   Place short_;
   Place long_;
+  std::shared_ptr<const CallWriting> writing_;
+  bool calls_tools_ = false;
 };
 
 }  // namespace cria::hosted

@@ -15,7 +15,7 @@ namespace cria::hosted {
 
 // How the model of a file writes them.
 struct CallWriting {
-  std::string format;                                  // of cria_calls.h; empty: it is not known
+  std::string format;                                    // of cria_calls.h; empty: it is not known
   std::shared_ptr<const std::vector<uint32_t>> markers;  // special tokens in it, in order
 
   // Looks at every token of the vocabulary.

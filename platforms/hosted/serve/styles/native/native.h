@@ -15,8 +15,8 @@ AnswerOrder native_order(const OrderContext& context, const Json& request, const
 std::unique_ptr<AnswerWriter> make_native_writer(AnswerOrder order, const TextService* text);
 
 // Texts and tokens, as Route::of_text.
-std::string tokenize(const Service& service, const Json& request);
-std::string detokenize(const Service& service, const Json& request);
-std::string apply_template(const Service& service, const Json& request);
+std::string tokenize(const Service& service, const Json& request, const std::string& body);
+std::string detokenize(const Service& service, const Json& request, const std::string& body);
+std::string apply_template(const Service& service, const Json& request, const std::string& body);
 
 }  // namespace cria::hosted

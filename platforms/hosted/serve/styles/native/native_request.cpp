@@ -87,6 +87,7 @@ AnswerOrder native_order(const OrderContext& context, const Json& request,
   AnswerOrder order;
   order.make_writer = &make_native_writer;
   refuse_unsupported(fields);
+  refuse_tools(fields);
   read_how_told(context, fields, &order);
   order.returns_tokens = fields.flag("return_tokens", false);
   AnswerRequest answer;

@@ -5,9 +5,9 @@
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/serve/conversation_fields.h"
 #include "platforms/hosted/serve/order_parts.h"
 #include "platforms/hosted/serve/styles/native/native.h"
-#include "platforms/hosted/serve/styles/openai/openai.h"
 
 namespace cria::hosted {
 namespace {
@@ -23,7 +23,7 @@ std::string piece_of(const TextService& text, uint32_t token) {
 
 }  // namespace
 
-std::string tokenize(const Service& service, const Json& request) {
+std::string tokenize(const Service& service, const Json& request, const std::string&) {
   TextService& text = *service.context.text;
   const RequestFields fields(request);
   const Json* const content = fields.find("content");
@@ -73,7 +73,7 @@ std::string tokenize(const Service& service, const Json& request) {
   return body + "]}";
 }
 
-std::string detokenize(const Service& service, const Json& request) {
+std::string detokenize(const Service& service, const Json& request, const std::string&) {
   const Json* const list = RequestFields(request).list("tokens");
   std::vector<uint32_t> tokens;
   if (list != nullptr) {
@@ -84,9 +84,11 @@ std::string detokenize(const Service& service, const Json& request) {
   return JsonText::object({{"content", service.context.text->decode(tokens, true)}}).take();
 }
 
-std::string apply_template(const Service& service, const Json& request) {
-  const std::vector<ChatMessage> messages = chat_messages(request);
-  return JsonText::object({{"prompt", service.context.text->chat_text(messages)}}).take();
+std::string apply_template(const Service& service, const Json& request, const std::string& body) {
+  const RequestFields fields(request);
+  RequestedConversation asked = read_conversation(service.context, fields, body);
+  asked.text.thinking = read_thinking(fields);
+  return JsonText::object({{"prompt", service.context.text->chat_text(asked.text)}}).take();
 }
 
 }  // namespace cria::hosted

@@ -51,10 +51,10 @@ void read_ollama_format(const OrderContext& context, const RequestFields& fields
       "format");
 }
 
-void check_think(const OrderContext& context, const RequestFields& fields,
-                 const std::string& model) {
+cria_thinking read_think(const OrderContext& context, const RequestFields& fields,
+                         const std::string& model) {
   const Json* const think = fields.find("think");
-  if (think == nullptr) return;
+  if (think == nullptr) return CRIA_THINKING_DEFAULT;
   constexpr std::string_view kLevels[] = {"low", "medium", "high"};
   const bool is_level =
       think->is_string() && std::find(std::begin(kLevels), std::end(kLevels),
@@ -64,21 +64,23 @@ void check_think(const OrderContext& context, const RequestFields& fields,
                    R"(think must be true, false, "low", "medium" or "high")", "think");
   }
   const bool is_wanted = is_level || think->get<bool>();
-  if (!is_wanted || has_ollama_capability(context, "thinking")) return;
+  if (!is_wanted) return CRIA_THINKING_OFF;
+  if (has_ollama_capability(context, "thinking")) return CRIA_THINKING_ON;
   throw ApiError(ErrorKind::kInvalidRequest, '"' + model + "\" does not support thinking", "think");
 }
 
 }  // namespace
 
-void read_ollama_fields(const OrderContext& context, const RequestFields& fields,
-                        const std::string& body, AnswerOrder* order, AnswerRequest* answer) {
+cria_thinking read_ollama_fields(const OrderContext& context, const RequestFields& fields,
+                                 const std::string& body, AnswerOrder* order,
+                                 AnswerRequest* answer) {
   order->form = WireForm::kLines;
   order->model = ollama_model(context, fields);
   order->streams = fields.flag("stream", true);
   refuse_unsupported(fields);
   read_options(context, fields, answer);
   read_ollama_format(context, fields, body, answer);
-  check_think(context, fields, order->model);
+  return read_think(context, fields, order->model);
 }
 
 // Times as "5m", "0s", -1: which one it is does not matter, but for none at all.

@@ -7,10 +7,11 @@
 
 namespace cria::hosted {
 
-// model, stream, options, format, think; tools and what else is not there is refused by name.
+// model, stream, options, format; gives what think says. What is not there is refused by name.
 // Throws ApiError. body is what fields were read from.
-void read_ollama_fields(const OrderContext& context, const RequestFields& fields,
-                        const std::string& body, AnswerOrder* order, AnswerRequest* answer);
+cria_thinking read_ollama_fields(const OrderContext& context, const RequestFields& fields,
+                                 const std::string& body, AnswerOrder* order,
+                                 AnswerRequest* answer);
 
 // What a request without a text ends with: "unload" where keep_alive is 0, else "load". Throws
 // ApiError for a keep_alive that is no time.

@@ -1,10 +1,9 @@
 // The bodies of /api/chat and /api/generate.
 #include <nlohmann/json.hpp>
 #include <utility>
-#include <vector>
 
 #include "platforms/hosted/serve/api_error.h"
-#include "platforms/hosted/serve/message_fields.h"
+#include "platforms/hosted/serve/conversation_fields.h"
 #include "platforms/hosted/serve/order_parts.h"
 #include "platforms/hosted/serve/sampling_fields.h"
 #include "platforms/hosted/serve/styles/ollama/ollama.h"
@@ -13,21 +12,6 @@
 namespace cria::hosted {
 namespace {
 
-// What a model thought before earlier answers is not told to it again.
-ChatMessage read_ollama_message(const Json& json, size_t index) {
-  if (!json.is_object()) refuse_message(index, "is no object with role and content");
-  const Fields message(json);
-  const cria_role role = read_role(message, index);
-  if (const Json* const images = message.find("images"); images != nullptr && !images->empty()) {
-    refuse_message(index, "has images; this model reads text alone");
-  }
-  const Json* const content = message.find("content");
-  if (content != nullptr && !content->is_string()) {
-    refuse_message(index, "has a content that is no text");
-  }
-  return {role, content == nullptr ? std::string() : content->get<std::string>()};
-}
-
 // A text that is continued: control tokens that it writes out are those tokens, as in llama.cpp's
 // completions.
 Encoded encode_text(const OrderContext& context, const std::string& text) {
@@ -35,7 +19,7 @@ Encoded encode_text(const OrderContext& context, const std::string& text) {
 }
 
 void put_generate(const OrderContext& context, const RequestFields& fields, std::string prompt,
-                  AnswerRequest answer, AnswerOrder* order) {
+                  cria_thinking thinking, AnswerRequest answer, AnswerOrder* order) {
   const std::string system = fields.text("system").value_or(std::string());
   if (fields.flag("raw", false)) {
     if (!system.empty()) {
@@ -51,10 +35,11 @@ void put_generate(const OrderContext& context, const RequestFields& fields, std:
     }
     return put_prompt(context, encode_text(context, prompt), std::move(answer), order);
   }
-  std::vector<ChatMessage> messages;
-  if (!system.empty()) messages.push_back({CRIA_SYSTEM, system});
-  messages.push_back({CRIA_USER, std::move(prompt)});
-  put_conversation(context, messages, std::move(answer), order);
+  RequestedConversation asked;
+  if (!system.empty()) asked.text.messages.push_back({CRIA_SYSTEM, system});
+  asked.text.messages.push_back({CRIA_USER, std::move(prompt)});
+  asked.text.thinking = thinking;
+  put_conversation(context, asked, std::move(answer), order);
 }
 
 }  // namespace
@@ -65,17 +50,16 @@ AnswerOrder ollama_chat_order(const OrderContext& context, const Json& request,
   AnswerOrder order;
   AnswerRequest answer;
   order.make_writer = &make_ollama_chat_writer;
-  read_ollama_fields(context, fields, body, &order, &answer);
+  const cria_thinking thinking = read_ollama_fields(context, fields, body, &order, &answer);
   const char* const done_reason = ollama_done_reason(fields);
   const Json* const list = fields.list("messages");
   if (list == nullptr || list->empty()) {
     order.whole_answer = ollama_chat_without_text(order.model, done_reason);
     return order;
   }
-  std::vector<ChatMessage> messages;
-  messages.reserve(list->size());
-  for (const Json& each : *list) messages.push_back(read_ollama_message(each, messages.size()));
-  put_conversation(context, messages, std::move(answer), &order);
+  RequestedConversation asked = read_conversation(context, fields, body);
+  asked.text.thinking = thinking;
+  put_conversation(context, asked, std::move(answer), &order);
   return order;
 }
 
@@ -85,7 +69,8 @@ AnswerOrder ollama_generate_order(const OrderContext& context, const Json& reque
   AnswerOrder order;
   AnswerRequest answer;
   order.make_writer = &make_ollama_generate_writer;
-  read_ollama_fields(context, fields, body, &order, &answer);
+  const cria_thinking thinking = read_ollama_fields(context, fields, body, &order, &answer);
+  refuse_tools(fields);
   refuse_present(fields, {"images", "template", "context"});
   const char* const done_reason = ollama_done_reason(fields);
   std::string prompt = fields.text("prompt").value_or(std::string());
@@ -93,7 +78,7 @@ AnswerOrder ollama_generate_order(const OrderContext& context, const Json& reque
     order.whole_answer = ollama_generate_without_text(order.model, done_reason);
     return order;
   }
-  put_generate(context, fields, std::move(prompt), std::move(answer), &order);
+  put_generate(context, fields, std::move(prompt), thinking, std::move(answer), &order);
   return order;
 }
 

@@ -94,8 +94,8 @@ class OllamaWriter final : public AnswerWriter {
   }
 
   static void put_call(const Call& call, JsonText* calls) {
-    const JsonText function = JsonText::object(
-        {{"name", call.name}, {"arguments", JsonText::of(call.arguments)}});
+    const JsonText function =
+        JsonText::object({{"name", call.name}, {"arguments", JsonText::of(call.arguments)}});
     if (calls->text() == "null") *calls = JsonText::array();
     calls->push_back(JsonText::object({{"function", function}}));
   }

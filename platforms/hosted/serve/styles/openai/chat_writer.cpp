@@ -90,8 +90,9 @@ class ChatWriter final : public OpenAiWriter {
     }
     const bool has_calls = last_function.text() != "null";
     const bool is_silent = choice.text.empty() && has_calls;
-    JsonText message = JsonText::object(
-        {{"role", "assistant"}, {"content", is_silent ? JsonText(nullptr) : JsonText(choice.text)}});
+    JsonText message =
+        JsonText::object({{"role", "assistant"},
+                          {"content", is_silent ? JsonText(nullptr) : JsonText(choice.text)}});
     if (!choice.thinking.empty()) message.put("reasoning_content", choice.thinking);
     if (has_calls && order_.calls_are_functions) message.put("function_call", last_function);
     if (has_calls && !order_.calls_are_functions) message.put("tool_calls", calls);
@@ -99,10 +100,9 @@ class ChatWriter final : public OpenAiWriter {
   }
 
   void put_choice(size_t i) override {
-    put_open(JsonText::object(
-        {{"index", i},
-         {"message", message_of(choices_[i])},
-         {"finish_reason", reason_of(choices_[i])}}));
+    put_open(JsonText::object({{"index", i},
+                               {"message", message_of(choices_[i])},
+                               {"finish_reason", reason_of(choices_[i])}}));
     put("\"logprobs\":");
     if (!order_.n_top) return put("null}");
     put("{\"content\":");

@@ -12,6 +12,7 @@ AnswerOrder text_order(const OrderContext& context, const Json& request, const s
   AnswerOrder order;
   order.make_writer = &make_text_writer;
   refuse_unsupported(fields);
+  refuse_tools(fields);
   read_how_told(context, fields, &order);
   AnswerRequest answer;
   read_sampling(context, fields, &answer);

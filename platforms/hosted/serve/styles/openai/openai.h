@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "platforms/hosted/serve/answer_order.h"
 
@@ -12,9 +11,6 @@ namespace cria::hosted {
 // As ReadOrder.
 AnswerOrder chat_order(const OrderContext& context, const Json& request, const std::string& body);
 AnswerOrder text_order(const OrderContext& context, const Json& request, const std::string& body);
-
-// The messages of a conversation, at least one. Throws ApiError.
-std::vector<ChatMessage> chat_messages(const Json& request);
 
 std::unique_ptr<AnswerWriter> make_chat_writer(AnswerOrder order, const TextService* text);
 std::unique_ptr<AnswerWriter> make_text_writer(AnswerOrder order, const TextService* text);

@@ -1,0 +1,36 @@
+// The members of requests that make a conversation: messages, tools, and what is said of both.
+#pragma once
+
+#include <string>
+
+#include "platforms/hosted/serve/answer_order.h"
+
+namespace cria::hosted {
+
+// Whether an answer calls tools.
+enum class ToolChoice { kNone, kMayCall, kMustCall };
+
+struct ToolRules {
+  ToolChoice choice = ToolChoice::kNone;
+  std::string name;            // the one that must be called; empty: any
+  bool takes_many = true;      // calls
+  bool are_functions = false;  // as OpenAI had them before there were tools
+};
+
+struct RequestedConversation {
+  ConversationText text;
+  ToolRules rules;
+};
+
+// messages, at least one; tools, tool_choice, parallel_tool_calls; functions, function_call.
+// Throws ApiError, also where the model calls no tools. body is what fields were read from.
+RequestedConversation read_conversation(const OrderContext& context, const RequestFields& fields,
+                                        const std::string& body);
+
+// As above, of the messages alone; there may be none.
+std::vector<MessageText> read_message_list(const RequestFields& fields, const std::string& body);
+
+// chat_template_kwargs and reasoning_effort.
+cria_thinking read_thinking(const RequestFields& fields);
+
+}  // namespace cria::hosted
