@@ -1,6 +1,7 @@
 #include "platforms/hosted/engine/answer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -23,7 +24,7 @@ Answer::Answer(std::shared_ptr<Request> request, uint32_t choice, const cria_mod
       state_(state),
       end_tokens_(end_tokens),
       sampling_(request_->wish.sampling),
-      json_(request_->wish.schema == nullptr ? nullptr : request_->wish.schema->json()),
+      guide_(request_->wish.guide.get()),
       text_(model, request_->wish),
       given_seconds_(monotonic_seconds()) {
   if (const auto& biases = request_->wish.biases) {
@@ -34,8 +35,8 @@ Answer::Answer(std::shared_ptr<Request> request, uint32_t choice, const cria_mod
 
 std::optional<Ending> Answer::prepare() {
   cria_seed(state_, request_->wish.seed + choice_);
-  if (json_ == nullptr) return std::nullopt;
-  const cria_status status = cria_json_begin(json_, &document_);
+  if (guide_ == nullptr) return std::nullopt;
+  const cria_status status = guide_->begin(&guided_);
   return status == CRIA_OK ? std::nullopt : failed(status);
 }
 
@@ -56,7 +57,7 @@ void Answer::begin(const PromptStart& start) {
 }
 
 cria_turn Answer::turn(size_t n_prompt_tokens) {
-  if (!is_reading()) return {state_, &drawn_, 1, nullptr};
+  if (!is_reading()) return {state_, next_.data(), next_.size(), nullptr};
   return {state_, request_->wish.prompt.data() + n_read_, std::min(n_unread(), n_prompt_tokens),
           nullptr};
 }
@@ -95,11 +96,7 @@ std::optional<Ending> Answer::draw(cria_workspace* workspace, cria_json_stop_fn 
     drawn.top = logprobs->top(*wish.n_top);
   }
   cria_status status = CRIA_OK;
-  if (json_ != nullptr) {
-    cria_json_watch(json_, wants_stop, context);
-    status = cria_json_mask(json_, &document_, logits.data(), logits.size());
-    cria_json_watch(json_, nullptr, nullptr);
-  }
+  if (guide_ != nullptr) status = guide_->mask(guided_, logits, wants_stop, context);
   if (status == CRIA_OK) status = cria_sample(workspace, state_, &sampling_, &drawn.token);
   if (status == CRIA_OK && is_forbidden(drawn.token, logits[drawn.token])) {
     status = CRIA_NOTHING_TO_SAMPLE;
@@ -108,24 +105,44 @@ std::optional<Ending> Answer::draw(cria_workspace* workspace, cria_json_stop_fn 
   ++n_drawn_;
   if (is_end_token(drawn.token)) return Ending{AnswerEnd::kEndToken};
   if (logprobs) drawn.logprob = logprobs->of(drawn.token);
-  return take(std::move(drawn));
+  next_.clear();
+  std::optional<Ending> ending = take(std::move(drawn));
+  if (!ending && guide_ != nullptr && !wish.n_top) ending = take_forced(workspace);
+  return ending;
 }
 
 std::optional<Ending> Answer::take(DrawnToken token) {
   const AnswerRequest& wish = request_->wish;
-  drawn_ = token.token;
-  if (json_ != nullptr) {
-    const cria_status status = cria_json_accept(json_, &document_, drawn_);
+  next_.push_back(token.token);
+  if (guide_ != nullptr) {
+    const cria_status status = guide_->accept(&guided_, token.token);
     if (status != CRIA_OK) return failed(status);
   }
   const cria_status status = text_.put(std::move(token));
   if (status != CRIA_OK) return failed(status);
   if (text_.stop() != nullptr) return Ending{AnswerEnd::kStopString};
-  if (json_ != nullptr && cria_json_progress_of(json_, &document_) == CRIA_JSON_CLOSED) {
+  if (guide_ != nullptr && guide_->progress(guided_) == AnswerGuide::Progress::kClosed) {
     return Ending{AnswerEnd::kDocument};
   }
   if (wish.max_tokens && n_drawn_ >= *wish.max_tokens) return Ending{AnswerEnd::kLimit};
-  if (cria_position(state_) == cria_context(state_)) return Ending{AnswerEnd::kContextFull};
+  if (cria_position(state_) + next_.size() > cria_context(state_)) {
+    return Ending{AnswerEnd::kContextFull};
+  }
+  return std::nullopt;
+}
+
+// They go through the model together with the token before them. Those who want to know how likely
+// each token was get none.
+std::optional<Ending> Answer::take_forced(cria_workspace* workspace) {
+  std::array<uint32_t, 16> tokens;
+  size_t n_tokens = 0;
+  const cria_status status = guide_->forced(guided_, workspace, tokens, &n_tokens);
+  if (status != CRIA_OK) return failed(status);
+  for (const uint32_t token : std::span(tokens).first(n_tokens)) {
+    ++n_drawn_;
+    ++n_forced_;
+    if (const std::optional<Ending> ending = take({token, 0.0f, {}})) return ending;
+  }
   return std::nullopt;
 }
 
@@ -145,11 +162,12 @@ AnswerSummary Answer::finish(Ending ending) {
   summary.end = ending.end;
   summary.status = ending.status;
   if (ending.end == AnswerEnd::kStopString) summary.stop = *text_.stop();
-  summary.is_whole_document = json_ != nullptr && ending.end != AnswerEnd::kStopString &&
-                              cria_json_progress_of(json_, &document_) != CRIA_JSON_OPEN;
+  summary.is_whole_document = guide_ != nullptr && ending.end != AnswerEnd::kStopString &&
+                              guide_->progress(guided_) != AnswerGuide::Progress::kOpen;
   summary.n_prompt = static_cast<uint32_t>(request_->wish.prompt.size());
   summary.n_cached = n_cached_;
   summary.n_drawn = n_drawn_;
+  summary.n_forced = n_forced_;
   summary.queued_seconds = given_seconds_ - request_->submitted_seconds;
   summary.prefill_seconds = (has_logits ? first_logits_seconds_ : now) - given_seconds_;
   summary.decode_seconds = has_logits ? now - first_logits_seconds_ : 0.0;

@@ -60,7 +60,8 @@ class Answer {
   // Of them, when they are read; once.
   uint32_t take_kept() { return n_kept_ <= n_read_ ? std::exchange(n_kept_, 0) : 0; }
 
-  // What a step is to append: as many tokens of the prompt, or the token that was drawn last.
+  // What a step is to append: as many tokens of the prompt, or the token that was drawn last with
+  // those that are forced behind it.
   cria_turn turn(size_t n_prompt_tokens);
   // The step has been done; true: these are the first logits.
   bool note_step(const cria_turn& turn);
@@ -78,6 +79,7 @@ class Answer {
 
  private:
   std::optional<Ending> take(DrawnToken token);
+  std::optional<Ending> take_forced(cria_workspace* workspace);
   [[nodiscard]] bool is_end_token(uint32_t token) const;
   [[nodiscard]] bool is_forbidden(uint32_t token, float logit) const;
 
@@ -89,8 +91,8 @@ class Answer {
   std::span<const uint32_t> end_tokens_;
 
   cria_sampling sampling_;
-  cria_json* json_;  // null: any text
-  cria_json_state document_ = {};
+  AnswerGuide* const guide_;  // null: any text
+  AnswerGuide::State guided_ = {};
   AnswerText text_;
 
   double given_seconds_;
@@ -100,7 +102,8 @@ class Answer {
   uint32_t n_cached_ = 0;
   uint32_t n_kept_ = 0;
   uint32_t n_drawn_ = 0;
-  uint32_t drawn_ = 0;  // the newest token
+  uint32_t n_forced_ = 0;
+  std::vector<uint32_t> next_;  // the newest tokens, to be appended
 };
 
 }  // namespace cria::hosted

@@ -39,10 +39,10 @@ struct AnswerRequest {
   bool shows_special = false;  // special tokens are part of the text
   // Or these of them, in order: what calls and thinking are marked with. Null: none.
   std::shared_ptr<const std::vector<uint32_t>> markers;
-  bool begins_text = false;    // no space stands before the first word, as SentencePiece has it
-  // The answer is a document that it allows; null: any text. Once it is submitted the engine's
-  // thread alone uses it.
-  std::shared_ptr<JsonSchema> schema;
+  bool begins_text = false;  // no space stands before the first word, as SentencePiece has it
+  // What its text is held to; null: any text. Once it is submitted the engine's thread alone uses
+  // it.
+  std::shared_ptr<AnswerGuide> guide;
 };
 
 struct TokenLogprob {
@@ -70,7 +70,7 @@ struct AnswerPiece {
 enum class AnswerEnd {
   kEndToken,
   kStopString,
-  kDocument,  // the JSON document is closed
+  kDocument,  // what the guide holds it to is closed
   kLimit,     // max_tokens
   kContextFull,
   kCancelled,
@@ -85,10 +85,11 @@ struct AnswerSummary {
   AnswerEnd end;
   cria_status status;      // CRIA_OK unless kFailed, and where an exception was why
   std::string stop;        // kStopString: the one that appeared
-  bool is_whole_document;  // of a schema: what was written is a document
+  bool is_whole_document;  // of a guide: what was written may end
   uint32_t n_prompt;       // tokens
   uint32_t n_cached;       // of them, that a session held already
-  uint32_t n_drawn;        // tokens drawn, end tokens among them
+  uint32_t n_drawn;        // tokens made, end tokens among them
+  uint32_t n_forced;       // of them, that nothing was drawn for
   double queued_seconds;
   double prefill_seconds;  // from the session's being given to the first logits
   double decode_seconds;

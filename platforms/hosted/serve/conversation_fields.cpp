@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "platforms/hosted/base/shown_text.h"
+#include "platforms/hosted/messages/raw_json.h"
 #include "platforms/hosted/serve/api_error.h"
 
 namespace cria::hosted {
@@ -69,7 +70,7 @@ std::vector<std::string> read_tool_list(const RequestFields& fields, MemberName 
 
 bool has_tool(const std::vector<std::string>& tools, const std::string& name) {
   return std::any_of(tools.begin(), tools.end(), [&](const std::string& tool) {
-    return Json::parse(tool)["function"]["name"] == name;
+    return Json::parse(*member_text(*member_text(tool, "function"), "name")) == name;
   });
 }
 
@@ -84,6 +85,12 @@ void check_model_calls(const OrderContext& context, const char* param) {
 }
 
 }  // namespace
+
+bool RequestedConversation::has_strict_tools() const {
+  return std::any_of(text.tools.begin(), text.tools.end(), [](const std::string& tool) {
+    return member_text(*member_text(tool, "function"), "strict") == "true";
+  });
+}
 
 std::vector<MessageText> read_message_list(const RequestFields& fields, const std::string& body) {
   const Json* const list = fields.list("messages");

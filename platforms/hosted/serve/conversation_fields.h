@@ -20,6 +20,8 @@ struct ToolRules {
 struct RequestedConversation {
   ConversationText text;
   ToolRules rules;
+  // Whether a tool says "strict": true.
+  [[nodiscard]] bool has_strict_tools() const;
 };
 
 // messages, at least one; tools, tool_choice, parallel_tool_calls; functions, function_call.

@@ -46,19 +46,53 @@ std::string list_of(const std::vector<std::string>& tools) {
   return list.empty() ? list : list + ']';
 }
 
+// Throws ApiError unless calls can be held to their tools; where they need not be, they are not.
+void set_call_grammar(const OrderContext& context, const RequestedConversation& asked,
+                      const CallReading& reading, AnswerRequest* answer) {
+  const ToolRules& rules = asked.rules;
+  cria_call_order order = {};
+  order.format = reading.writing->format.data();
+  order.n_format = reading.writing->format.size();
+  order.tools = reading.tools.data();
+  order.n_tools = reading.tools.size();
+  order.name = rules.name.data();
+  order.n_name = rules.name.size();
+  order.choice = CRIA_TOOLS_AUTO;
+  if (rules.choice == ToolChoice::kNone) order.choice = CRIA_TOOLS_NONE;
+  if (rules.choice == ToolChoice::kMustCall) {
+    order.choice = rules.name.empty() ? CRIA_TOOLS_REQUIRED : CRIA_TOOLS_NAMED;
+  }
+  order.one_call = rules.takes_many ? 0 : 1;
+  order.thinks = asked.text.thinking != CRIA_THINKING_OFF && context.text->thinks() ? 1 : 0;
+  std::string problem;
+  answer->guide = context.engine->schemas().compile(order, reading.opened, &problem);
+  const bool is_held =
+      rules.choice == ToolChoice::kMustCall || !rules.takes_many || asked.has_strict_tools();
+  if (answer->guide != nullptr || !is_held) return;
+  const char* const param = rules.are_functions ? "functions" : "tools";
+  throw ApiError(ErrorKind::kInvalidRequest, std::string(param) + ": " + problem, param);
+}
+
 // A document is text from its first byte on.
 void set_reading(const OrderContext& context, const RequestedConversation& asked,
                  AnswerRequest* answer, AnswerOrder* order) {
   TextService& text = *context.text;
-  const bool takes_calls = asked.rules.choice != ToolChoice::kNone;
-  if (answer->schema != nullptr || (!takes_calls && !text.thinks())) return;
+  const bool has_tools = !asked.text.tools.empty();
+  const bool takes_calls = has_tools && asked.rules.choice != ToolChoice::kNone;
+  if (takes_calls && answer->guide != nullptr) {
+    throw ApiError(ErrorKind::kInvalidRequest,
+                   "an answer is a document or calls tools; say one, or tool_choice: none",
+                   "tools");
+  }
+  if (answer->guide != nullptr || (!has_tools && !text.thinks())) return;
   auto reading = std::make_shared<CallReading>();
   reading->writing = text.writing();
   reading->tools = list_of(asked.text.tools);
   reading->opened = text.opening(asked.text);
   reading->takes_calls = takes_calls;
-  order->reading = std::move(reading);
   answer->markers = text.writing()->markers;
+  if (has_tools) set_call_grammar(context, asked, *reading, answer);
+  order->reading = std::move(reading);
 }
 
 }  // namespace
@@ -101,7 +135,7 @@ void read_format(const OrderContext& context, const RequestFields& fields, const
   const Fields members(*format);
   const std::string type = members.text("type").value_or("");
   if (type == "text") return;
-  if (request->schema != nullptr) {
+  if (request->guide != nullptr) {
     throw ApiError(ErrorKind::kInvalidRequest, "response_format stands beside json_schema; say one",
                    kFormat);
   }

@@ -262,8 +262,8 @@ void check_prompt(const OrderContext& context, const Encoded& prompt) {
 void set_schema(const OrderContext& context, const RequestFields& fields, std::string_view schema,
                 const char* param, AnswerRequest* request) {
   std::string problem;
-  request->schema = context.engine->schemas().compile(std::string(schema), &problem);
-  if (request->schema == nullptr) {
+  request->guide = context.engine->schemas().compile(std::string(schema), &problem);
+  if (request->guide == nullptr) {
     throw ApiError(ErrorKind::kInvalidRequest, std::string(param) + ": " + problem, param);
   }
   if (ignores_end(fields)) {

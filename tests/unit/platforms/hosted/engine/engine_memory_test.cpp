@@ -32,7 +32,7 @@ std::vector<AnswerRequest> requests(EngineTrial* trial) {
   rich.stops = test::shared_stops({"a stop string that is not there at all, and is long", "zq"});
   AnswerRequest json = asking("A person:", 8);
   std::string problem;
-  json.schema = trial->engine().schemas().compile(
+  json.guide = trial->engine().schemas().compile(
       R"({"type":"array","items":{"type":"integer"},"maxItems":3})", &problem);
   AnswerRequest stopped = asking("Once upon a time there was", 40);
   stopped.stops = test::shared_stops({"e"});

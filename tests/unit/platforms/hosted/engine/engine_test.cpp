@@ -229,7 +229,7 @@ TEST(Engine, TellsCharactersWhole) {
   EngineTrial trial(demo_path(), {});
   AnswerRequest request = asking("Once upon a time", 100);
   // So that the answer is written with tokens of single bytes.
-  request.schema = compiled(&trial, "{\"const\":\"\xe2\x82\xac\xf0\x9f\x98\x80\"}");
+  request.guide = compiled(&trial, "{\"const\":\"\xe2\x82\xac\xf0\x9f\x98\x80\"}");
   const HeardChoice heard = trial.ask(request);
   EXPECT_EQ(heard.text, "\"\xe2\x82\xac\xf0\x9f\x98\x80\"");
   EXPECT_GT(heard.tokens.size(), 4u);
@@ -321,7 +321,7 @@ TEST(Engine, AnswersDocumentsOfASchema) {
     request.sampling.temperature = 1.5f;
     request.sampling.top_p = 0.0f;
     request.max_tokens = 200;
-    request.schema = compiled(&trial, kSchema);
+    request.guide = compiled(&trial, kSchema);
     request.n_top = 1;
     hearers.push_back(trial.begin(request));
   }
@@ -343,12 +343,12 @@ TEST(Engine, AnswersDocumentsOfASchema) {
 TEST(Engine, SaysThatADocumentWasCut) {
   EngineTrial trial(demo_path(), {});
   AnswerRequest request = seeded("Once upon a time", 1);
-  request.schema = compiled(&trial, kSchema);
+  request.guide = compiled(&trial, kSchema);
   request.max_tokens = 3;
   const HeardChoice heard = trial.ask(request);
   EXPECT_EQ(heard.ends.at(0).end, AnswerEnd::kLimit);
   EXPECT_FALSE(heard.ends.at(0).is_whole_document);
-  request.schema = compiled(&trial, "");  // any value: digits that go on are a document already
+  request.guide = compiled(&trial, "");  // any value: digits that go on are a document already
   request.biases = test::shared_biases({{demo_tokens("7").front(), 1e9f}});
   const HeardChoice digits = trial.ask(request);
   EXPECT_TRUE(digits.ends.at(0).is_whole_document) << digits.text;
@@ -379,7 +379,7 @@ TEST(Engine, ManyAnswersShareASchema) {
   AnswerRequest request = seeded("Once upon a time", 1);
   request.n_choices = 2;
   request.max_tokens = 200;
-  request.schema = compiled(&trial, kSchema);
+  request.guide = compiled(&trial, kSchema);
   std::vector<std::shared_ptr<test::Hearer>> hearers;
   for (request.seed = 1; request.seed < 10; request.seed += 2) {
     hearers.push_back(trial.begin(request));
@@ -390,7 +390,7 @@ TEST(Engine, ManyAnswersShareASchema) {
       AnswerRequest alone = request;
       alone.n_choices = 1;
       alone.seed = seed + choice;
-      alone.schema = compiled(&trial, kSchema);
+      alone.guide = compiled(&trial, kSchema);
       EXPECT_EQ(both[choice].text, trial.ask(alone).text);
     }
   }
@@ -433,7 +433,7 @@ TEST(Engine, AForbiddenTokenIsNeverDrawn) {
         biases.insert(biases.end(), 2, {token, bias});
       }
       request.biases = test::shared_biases(biases);
-      if (*schema != '\0') request.schema = compiled(&trial, schema);
+      if (*schema != '\0') request.guide = compiled(&trial, schema);
       const HeardChoice heard = trial.ask(request);
       EXPECT_EQ(heard.ends.at(0).end, AnswerEnd::kFailed);
       EXPECT_EQ(heard.ends.at(0).status, CRIA_NOTHING_TO_SAMPLE);

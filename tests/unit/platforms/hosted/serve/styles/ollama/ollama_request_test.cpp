@@ -132,10 +132,10 @@ TEST(OllamaRequest, OptionsOfAnotherKindAreToldByName) {
 }
 
 TEST(OllamaRequest, AFormatIsASchema) {
-  EXPECT_EQ(chat({}).prompts[0].schema, nullptr);
-  EXPECT_EQ(chat({{"format", ""}}).prompts[0].schema, nullptr);
-  EXPECT_NE(chat({{"format", "json"}}).prompts[0].schema, nullptr);
-  EXPECT_NE(generate({{"format", {{"type", "object"}}}}).prompts[0].schema, nullptr);
+  EXPECT_EQ(chat({}).prompts[0].guide, nullptr);
+  EXPECT_EQ(chat({{"format", ""}}).prompts[0].guide, nullptr);
+  EXPECT_NE(chat({{"format", "json"}}).prompts[0].guide, nullptr);
+  EXPECT_NE(generate({{"format", {{"type", "object"}}}}).prompts[0].guide, nullptr);
   EXPECT_EQ(refusal([] {
               return chat({{"format", "yaml"}});
             }),
