@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "platforms/hosted/base/shown_text.h"
-#include "platforms/hosted/messages/raw_json.h"
+#include "platforms/hosted/chat/raw_json.h"
 #include "platforms/hosted/serve/api_error.h"
 
 namespace cria::hosted {
@@ -15,18 +15,17 @@ namespace {
   throw ApiError(ErrorKind::kInvalidRequest, what, param);
 }
 
-std::string_view text_in(const std::string& body, const char* name) {
-  const std::optional<std::string_view> text = raw_member(body, {name});
-  if (!text) throw ApiError(ErrorKind::kServer, std::string(name) + " was not found in the body");
-  return *text;
-}
-
+// Reads a member that is there as the JSON of a conversation.
 template <typename Read>
-auto as_api_error(const Read& read) {
+void read_member(const Json* member, const std::string& body, const char* name, const Read& read,
+                 Conversation* conversation) {
+  if (member == nullptr) return;
+  const std::optional<std::string_view> raw = raw_member(body, {name});
+  if (!raw) throw ApiError(ErrorKind::kServer, std::string(name) + " was not found in the body");
   try {
-    return read();
+    read(*member, *raw, conversation);
   } catch (const ConversationError& error) {
-    refuse(error.list(), error.what());
+    refuse(error.member(), error.what());
   }
 }
 
@@ -61,16 +60,9 @@ void read_choice(const Json* json, const char* param, ToolRules* rules) {
   }
 }
 
-std::vector<std::string> read_tool_list(const RequestFields& fields, MemberName name,
-                                        const std::string& body) {
-  const Json* const list = fields.list(name);
-  if (list == nullptr || list->empty()) return {};
-  return as_api_error([&] { return read_tools(*list, text_in(body, name)); });
-}
-
 bool has_tool(const std::vector<std::string>& tools, const std::string& name) {
   return std::any_of(tools.begin(), tools.end(), [&](const std::string& tool) {
-    return Json::parse(*member_text(*member_text(tool, "function"), "name")) == name;
+    return Json::parse(*raw_member(tool, {"function", "name"})) == name;
   });
 }
 
@@ -88,66 +80,54 @@ void check_model_calls(const OrderContext& context, const char* param) {
 
 bool RequestedConversation::has_strict_tools() const {
   return std::any_of(text.tools.begin(), text.tools.end(), [](const std::string& tool) {
-    return member_text(*member_text(tool, "function"), "strict") == "true";
+    return raw_member(tool, {"function", "strict"}) == "true";
   });
-}
-
-std::vector<MessageText> read_message_list(const RequestFields& fields, const std::string& body) {
-  const Json* const list = fields.list("messages");
-  if (list == nullptr || list->empty()) return {};
-  return as_api_error([&] { return read_messages(*list, text_in(body, "messages")); });
 }
 
 RequestedConversation read_conversation(const OrderContext& context, const RequestFields& fields,
                                         const std::string& body) {
   RequestedConversation asked;
-  asked.text.messages = read_message_list(fields, body);
-  if (asked.text.messages.empty()) {
+  Conversation& text = asked.text;
+  ToolRules& rules = asked.rules;
+  read_member(fields.list("messages"), body, "messages", &read_messages, &text);
+  if (text.messages.empty()) {
     refuse("messages", "messages must be a list of at least one message");
   }
-  std::vector<std::string>& tools = asked.text.tools;
-  tools = read_tool_list(fields, "tools", body);
-  const char* param = "tools";
-  if (tools.empty()) {
-    tools = read_tool_list(fields, "functions", body);
-    asked.rules.are_functions = !tools.empty();
-    if (!tools.empty()) param = "functions";
+  read_member(fields.find("tools"), body, "tools", &read_tools, &text);
+  if (text.tools.empty()) {
+    read_member(fields.find("functions"), body, "functions", &read_functions, &text);
+    rules.are_functions = !text.tools.empty();
   }
-  if (tools.empty()) return asked;
-  check_model_calls(context, param);
-  if (asked.rules.are_functions) {
-    asked.rules.takes_many = false;
-    read_choice(fields.find("function_call"), "function_call", &asked.rules);
-  } else {
-    asked.rules.takes_many = fields.flag("parallel_tool_calls", true);
-    read_choice(fields.find("tool_choice"), "tool_choice", &asked.rules);
+  if (!text.tools.empty()) {
+    check_model_calls(context, rules.are_functions ? "functions" : "tools");
+    if (rules.are_functions) {
+      rules.takes_many = false;
+      read_choice(fields.find("function_call"), "function_call", &rules);
+    } else {
+      rules.takes_many = fields.flag("parallel_tool_calls", true);
+      read_choice(fields.find("tool_choice"), "tool_choice", &rules);
+    }
+    if (!rules.name.empty() && !has_tool(text.tools, rules.name)) {
+      const char* const choice = rules.are_functions ? "function_call" : "tool_choice";
+      refuse(choice, std::string(choice) + " names '" + shown(rules.name) +
+                         "', which is no tool of the request");
+    }
   }
-  if (!asked.rules.name.empty() && !has_tool(tools, asked.rules.name)) {
-    const char* const choice = asked.rules.are_functions ? "function_call" : "tool_choice";
-    refuse(choice, std::string(choice) + " names '" + shown(asked.rules.name) +
-                       "', which is none of " + param);
-  }
+  context.text->complete(&text);
   return asked;
 }
 
 cria_thinking read_thinking(const RequestFields& fields) {
-  constexpr const char* kSwitches[] = {"enable_thinking", "thinking"};
   if (fields.text("reasoning_effort").value_or("") == "none") return CRIA_THINKING_OFF;
-  const Json* const given = fields.object("chat_template_kwargs");
-  if (given == nullptr) return CRIA_THINKING_DEFAULT;
-  cria_thinking thinking = CRIA_THINKING_DEFAULT;
-  for (const auto& [name, value] : given->items()) {
-    const bool is_switch =
-        std::find(std::begin(kSwitches), std::end(kSwitches), name) != std::end(kSwitches);
-    if (!is_switch) {
-      refuse("chat_template_kwargs",
-             "chat_template_kwargs has '" + shown(name) + "'; enable_thinking alone is supported");
+  Conversation conversation;
+  if (const Json* const args = fields.find("chat_template_kwargs")) {
+    try {
+      read_template_args(*args, &conversation);
+    } catch (const ConversationError& error) {
+      refuse(error.member(), std::string(error.member()) + ": " + error.what());
     }
-    if (value.is_null()) continue;
-    if (!value.is_boolean()) refuse("chat_template_kwargs", name + " must be true or false");
-    thinking = value.get<bool>() ? CRIA_THINKING_ON : CRIA_THINKING_OFF;
   }
-  return thinking;
+  return conversation.thinking;
 }
 
 }  // namespace cria::hosted

@@ -18,7 +18,7 @@ struct ToolRules {
 };
 
 struct RequestedConversation {
-  ConversationText text;
+  Conversation text;
   ToolRules rules;
   // Whether a tool says "strict": true.
   [[nodiscard]] bool has_strict_tools() const;
@@ -28,9 +28,6 @@ struct RequestedConversation {
 // Throws ApiError, also where the model calls no tools. body is what fields were read from.
 RequestedConversation read_conversation(const OrderContext& context, const RequestFields& fields,
                                         const std::string& body);
-
-// As above, of the messages alone; there may be none.
-std::vector<MessageText> read_message_list(const RequestFields& fields, const std::string& body);
 
 // chat_template_kwargs and reasoning_effort.
 cria_thinking read_thinking(const RequestFields& fields);

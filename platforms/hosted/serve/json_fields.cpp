@@ -11,7 +11,6 @@
 #include "platforms/hosted/base/json_source.h"
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/shown_text.h"
-#include "platforms/hosted/messages/raw_json.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/parsed_json.h"
 
@@ -168,26 +167,6 @@ ParsedJson parse_object(const std::string& body) {
   Builder builder(&parsed.json);
   Json::sax_parse(source.text, &builder);
   return parsed;
-}
-
-std::optional<std::string_view> raw_member(std::string_view object,
-                                           std::initializer_list<std::string_view> names) {
-  std::optional<std::string_view> found = json_source(object).text;
-  for (const std::string_view name : names) {
-    found = member_text(*found, name);
-    if (!found) break;
-  }
-  return found;
-}
-
-std::string_view raw_path(std::string_view object, std::string_view path) {
-  std::string_view value = path.empty() ? std::string_view() : object;
-  while (!value.empty() && !path.empty()) {
-    const size_t end = std::min(path.find('/'), path.size());
-    value = raw_member(value, {path.substr(0, end)}).value_or(std::string_view());
-    path.remove_prefix(std::min(end + 1, path.size()));
-  }
-  return value;
 }
 
 template <typename Name>

@@ -6,6 +6,7 @@
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/shown_text.h"
+#include "platforms/hosted/chat/raw_json.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/sampling_fields.h"
 
@@ -21,13 +22,14 @@ void check_is_schema(const Json* schema) {
 }
 
 // Tokens of a conversation that come before the text of its first question, whatever this is.
-uint32_t lead_of(TextService* text, const ConversationText& conversation,
+uint32_t lead_of(TextService* text, const Conversation& conversation,
                  const std::vector<uint32_t>& prompt) {
-  const std::vector<MessageText>& messages = conversation.messages;
-  const auto question = std::find_if(messages.begin(), messages.end(),
-                                     [](const MessageText& m) { return m.role == CRIA_USER; });
+  const std::vector<ConversationMessage>& messages = conversation.messages;
+  const auto question =
+      std::find_if(messages.begin(), messages.end(),
+                   [](const ConversationMessage& m) { return m.role == CRIA_USER; });
   if (question == messages.end()) return 0;
-  ConversationText other = {
+  Conversation other = {
       {messages.begin(), question + 1}, conversation.tools, conversation.thinking};
   other.messages.back().text = question->text.starts_with('a') ? "b" : "a";
   try {

@@ -1,8 +1,10 @@
 #include "platforms/hosted/serve/text_service.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/chat/conversation_json.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/session/model_tokens.h"
 
@@ -87,7 +89,7 @@ TextService::TextService(const ModelSession& model)
 // Whether the template takes a conversation with a tool.
 bool TextService::shows_tools() {
   if (!has_chat()) return false;
-  const ConversationText question = {
+  const Conversation question = {
       {{CRIA_USER, "q"}},
       {R"({"type": "function", "function": {"name": "f", "description": "d", "parameters": )"
        R"({"type": "object", "properties": {}}}})"}};
@@ -164,7 +166,17 @@ Encoded TextService::encode(std::string_view text, uint32_t flags) {
   return result;
 }
 
-Encoded TextService::encode_chat(const ConversationText& text) {
+void TextService::complete(Conversation* conversation) {
+  const auto is_refused = [this](const Conversation& text) {
+    return refusal(ConversationView(text, CRIA_TURN_OPENED).get()) != nullptr;
+  };
+  if (!has_chat() || !is_refused(*conversation)) return;
+  Conversation completed = *conversation;
+  complete_calls(&completed);
+  if (!is_refused(completed)) *conversation = std::move(completed);
+}
+
+Encoded TextService::encode_chat(const Conversation& text) {
   if (!has_chat()) {
     throw ApiError(ErrorKind::kNotSupported,
                    has_tokenizer() ? "the model has no chat template; use /v1/completions, or "
@@ -184,7 +196,7 @@ Encoded TextService::encode_chat(const ConversationText& text) {
     return Encoded{{}, n_tokens, true};
   };
   // So many messages, or so much text, that no context holds them.
-  const uint64_t n_bytes = text.n_bytes();
+  const uint64_t n_bytes = bytes_of(text);
   const bool is_hopeless = text.messages.size() >= cria_context(model_.session());
   if (n_bytes > max_text_bytes_ || is_hopeless) return overflow();
   // JSON may be written with more space than it came with.
@@ -225,7 +237,7 @@ void TextService::refuse_length(uint64_t n_tokens) const {
                          max_text_bytes_));
 }
 
-std::string TextService::text_by(WriteText write, const ConversationText& conversation) {
+std::string TextService::text_by(WriteText write, const Conversation& conversation) {
   const ConversationView view(conversation, CRIA_TURN_OPENED);
   const std::lock_guard lock(long_.mutex);
   std::string text;
@@ -239,18 +251,18 @@ std::string TextService::text_by(WriteText write, const ConversationText& conver
   return text;
 }
 
-std::string TextService::opening(const ConversationText& conversation) {
+std::string TextService::opening(const Conversation& conversation) {
   return text_by(&cria_chat_opening, conversation);
 }
 
-std::string TextService::chat_text(const ConversationText& conversation) {
+std::string TextService::chat_text(const Conversation& conversation) {
   const Encoded encoded = encode_chat(conversation);
   if (encoded.is_counted) refuse_length(encoded.n_tokens);
   std::string text = text_by(&cria_chat_text, conversation);
   const Encoded again = encode(text, CRIA_ENCODE_PARSE);
   const bool is_same = again.is_counted || again.tokens == encoded.tokens;
   bool spells_token_out = false;
-  conversation.visit([&](const std::string& each) {
+  visit_texts(conversation, [&](const std::string& each) {
     constexpr uint32_t kParsed = CRIA_ENCODE_CONTINUES | CRIA_ENCODE_PARSE;
     spells_token_out = spells_token_out ||
                        encode(each, kParsed).tokens != encode(each, CRIA_ENCODE_CONTINUES).tokens;

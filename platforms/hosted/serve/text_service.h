@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "platforms/hosted/messages/conversation.h"
+#include "platforms/hosted/chat/conversation.h"
 #include "platforms/hosted/session/arena_memory.h"
 #include "platforms/hosted/session/call_reader.h"
 #include "platforms/hosted/session/model_session.h"
@@ -59,17 +59,19 @@ class TextService {
 
   // Flags of cria_encode. A BOS that the text writes out is not doubled. Throws ApiError.
   Encoded encode(std::string_view text, uint32_t flags);
+  // Gives calls and results what the template asks for, where it can be known.
+  void complete(Conversation* conversation);
   // Of a conversation and the opening of the assistant's turn. Throws ApiError with the template's
   // reason.
-  Encoded encode_chat(const ConversationText& conversation);
+  Encoded encode_chat(const Conversation& conversation);
   // What the template has opened of the answer to a conversation that encode_chat takes: the end
   // of this.
-  std::string opening(const ConversationText& conversation);
+  std::string opening(const Conversation& conversation);
   // Throws ApiError for a prompt that was only counted, or that has no room in the context.
   [[noreturn]] void refuse_length(uint64_t n_tokens) const;
   // The text of a conversation, whose tokens, with special ones read, are those of encode_chat; but
   // for messages that spell one out. Throws ApiError where the tokenizer has no such text.
-  std::string chat_text(const ConversationText& conversation);
+  std::string chat_text(const Conversation& conversation);
 
   // The text of tokens, special ones written out; as the beginning of a text there is no space
   // before its first word.
@@ -93,7 +95,7 @@ class TextService {
   [[nodiscard]] const char* refusal(const cria_conversation* conversation);
   // As long_ writes it.
   using WriteText = decltype(&cria_chat_text);
-  std::string text_by(WriteText write, const ConversationText& conversation);
+  std::string text_by(WriteText write, const Conversation& conversation);
   Place& place_for(uint64_t n_bytes) { return n_bytes <= short_.max_bytes ? short_ : long_; }
   uint64_t count(std::string_view text, uint32_t flags);
   void need_tokenizer() const;

@@ -1,13 +1,17 @@
-#include "platforms/hosted/messages/raw_json.h"
+#include "platforms/hosted/chat/raw_json.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "platforms/hosted/base/json_source.h"
+
 namespace cria::hosted {
 namespace {
 
-// A walk over a text.
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+// A walk over text that is known to be JSON.
 class RawJson {
  public:
   explicit RawJson(std::string_view text) : text_(text) { skip_space(); }
@@ -25,7 +29,7 @@ class RawJson {
     return found;
   }
 
-  std::vector<std::string_view> items() {
+  std::vector<std::string_view> elements() {
     std::vector<std::string_view> found;
     if (!take('[')) return found;
     while (at_ < text_.size() && text_[at_] != ']') {
@@ -44,10 +48,7 @@ class RawJson {
   }
 
   void skip_space() {
-    while (at_ < text_.size() &&
-           (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n' || text_[at_] == '\r')) {
-      ++at_;
-    }
+    while (at_ < text_.size() && is_space(text_[at_])) ++at_;
   }
 
   bool take(char c) {
@@ -76,10 +77,7 @@ class RawJson {
     }
     size_t end = std::min(at_, text_.size());
     at_ = end;
-    while (end > begin && (text_[end - 1] == ' ' || text_[end - 1] == '\t' ||
-                           text_[end - 1] == '\n' || text_[end - 1] == '\r')) {
-      --end;
-    }
+    while (end > begin && is_space(text_[end - 1])) --end;
     return text_.substr(begin, end - begin);
   }
 
@@ -89,10 +87,28 @@ class RawJson {
 
 }  // namespace
 
-std::optional<std::string_view> member_text(std::string_view json, std::string_view name) {
-  return RawJson(json).member(name);
+std::optional<std::string_view> raw_member(std::string_view object,
+                                           std::initializer_list<std::string_view> names) {
+  std::optional<std::string_view> found = json_source(object).text;
+  for (const std::string_view name : names) {
+    found = RawJson(*found).member(name);
+    if (!found) break;
+  }
+  return found;
 }
 
-std::vector<std::string_view> item_texts(std::string_view json) { return RawJson(json).items(); }
+std::string_view raw_path(std::string_view object, std::string_view path) {
+  std::string_view value = path.empty() ? std::string_view() : object;
+  while (!value.empty() && !path.empty()) {
+    const size_t end = std::min(path.find('/'), path.size());
+    value = raw_member(value, {path.substr(0, end)}).value_or(std::string_view());
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return value;
+}
+
+std::vector<std::string_view> raw_elements(std::string_view array) {
+  return RawJson(json_source(array).text).elements();
+}
 
 }  // namespace cria::hosted
