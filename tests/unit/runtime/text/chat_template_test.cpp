@@ -367,7 +367,7 @@ void compare_steps(uint32_t seed) {
        "<bos>A",
        ""}};
   for (const Frames& frames : all_frames) {
-    for (const uint8_t trim : {0, 1, 2}) {
+    for (const int trim : {0, 1, 2}) {
       ChatSection section = framed(frames);
       for (JointRule& rule : section.rules) rule.trims = static_cast<uint8_t>(trim | trim << 4);
       const Chat chat(section);
