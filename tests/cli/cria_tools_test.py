@@ -143,7 +143,7 @@ class Calls(unittest.TestCase):
         path.write_bytes(bytes(text_model(chat=chat_template(strings={CALL_FORM: call_form(strings={CALL_START: b"x"})})).file().data))
         result = self.calls("a", model=path)
         self.assertEqual((result.code, result.out), (cli.BAD_INPUT, ""))
-        self.assertIn("a list of texts does not end", result.err)
+        self.assertIn("breaks a rule of its format", result.err)
 
 
 if __name__ == "__main__":

@@ -41,8 +41,8 @@ void read_message(const nlohmann::json& message, std::string_view raw, Conversat
 void read_messages(const nlohmann::json& list, std::string_view raw, Conversation* conversation);
 void name_results(Conversation* conversation);
 
-// Reads {"type": "function", "function": {"name", ...}} of a list, or of null, and adds them as they
-// were written; raw is the list's text. Throws ConversationError.
+// Reads {"type": "function", "function": {"name", ...}} of a list, or of null, and adds them as
+// they were written; raw is the list's text. Throws ConversationError.
 void read_tools(const nlohmann::json& list, std::string_view raw, Conversation* conversation);
 
 // Reads variables of templates: enable_thinking, or thinking, true or false. Throws

@@ -117,7 +117,8 @@ struct ServeOptions {
   uint32_t prefix_cache_megabytes = 4000;
 };
 
-using Command = std::variant<InfoOptions, VerifyOptions, RunOptions, ChatOptions, BenchOptions,
-                             TokenizeOptions, CallsOptions, LogitsOptions, EvalOptions, ServeOptions>;
+using Command =
+    std::variant<InfoOptions, VerifyOptions, RunOptions, ChatOptions, BenchOptions, TokenizeOptions,
+                 CallsOptions, LogitsOptions, EvalOptions, ServeOptions>;
 
 }  // namespace cria::hosted
