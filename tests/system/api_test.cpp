@@ -8,11 +8,11 @@
 
 #include "quant/call_format.h"
 #include "runtime/base/features.h"
-#include "tests/support/conversation.h"
 #include "tests/support/folders.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"
+#include "tests/support/plain_chat.h"
 #include "tests/support/sampling_of.h"
 #include "tests/support/test_session.h"
 #include "tests/support/tiny_checkpoint.h"

@@ -19,10 +19,10 @@ struct ConversationCall {
 struct ConversationMessage {
   cria_role role = CRIA_USER;
   std::string text;
-  std::string thinking;                 // of an assistant's message
-  std::vector<ConversationCall> calls;  // of an assistant's message
-  std::string name;                     // of a tool's message: the function's; empty: none
-  std::string id;                       // of a tool's message: the call's; empty: none
+  std::string thinking = {};                 // of an assistant's message
+  std::vector<ConversationCall> calls = {};  // of an assistant's message
+  std::string name = {};                     // of a tool's message: the function's; empty: none
+  std::string id = {};                       // of a tool's message: the call's; empty: none
 };
 
 struct Conversation {

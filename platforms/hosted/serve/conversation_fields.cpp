@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "platforms/hosted/base/shown_text.h"
+#include "platforms/hosted/chat/conversation_json.h"
 #include "platforms/hosted/chat/raw_json.h"
 #include "platforms/hosted/serve/api_error.h"
 

@@ -191,8 +191,8 @@ Encoded TextService::encode_chat(const Conversation& text) {
   Encoded result = {};
   const auto overflow = [&] {
     uint64_t n_tokens = 0;
-    text.visit(
-        [&](const std::string& each) { n_tokens += 1 + count(each, CRIA_ENCODE_CONTINUES); });
+    visit_texts(
+        text, [&](const std::string& each) { n_tokens += 1 + count(each, CRIA_ENCODE_CONTINUES); });
     return Encoded{{}, n_tokens, true};
   };
   // So many messages, or so much text, that no context holds them.

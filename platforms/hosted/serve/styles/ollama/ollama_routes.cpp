@@ -40,7 +40,7 @@ Reply tags(const Service& service, const RequestHead&) { return list_of(ollama_l
 
 Reply ps(const Service& service, const RequestHead&) { return list_of(ollama_loaded(service)); }
 
-std::string show(const Service& service, const Json& request) {
+std::string show(const Service& service, const Json& request, const std::string&) {
   (void)ollama_model(service.context, RequestFields(request));
   return ollama_shown(service).take();
 }
@@ -52,7 +52,7 @@ std::string show(const Service& service, const Json& request) {
 }
 
 // The model that is there need not be fetched; a stream of one line is a line.
-std::string pull(const Service& service, const Json& request) {
+std::string pull(const Service& service, const Json& request, const std::string&) {
   try {
     (void)ollama_model(service.context, RequestFields(request));
   } catch (const ApiError& error) {
