@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "runtime/base/assert.h"
+#include "runtime/json/narrow.h"
 
 namespace cria::json {
 namespace {
@@ -16,34 +17,6 @@ constexpr std::string_view kEscaped = "\"\\/\b\f\n\r\t";
 constexpr uint8_t kLeastContinuation = 0x80;
 constexpr uint8_t kMostContinuation = 0xbf;
 constexpr uint32_t kPayload = 0x3f;
-
-// Those of texts that begin alike and have the byte at a place; [first, last) of texts, ascending.
-template <typename TextOf>
-void narrow(const TextOf& text, uint32_t place, char byte, uint32_t* first, uint32_t* last) {
-  // A text that ends there comes before all that go on.
-  const auto at = [&](uint32_t i) {
-    const std::string_view t = text(i);
-    return place < t.size() ? static_cast<int>(static_cast<uint8_t>(t[place])) : -1;
-  };
-  const auto bound = [&](int least) {
-    uint32_t low = *first;
-    uint32_t high = *last;
-    while (low < high) {
-      const uint32_t middle = low + (high - low) / 2;
-      if (at(middle) < least) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
-  };
-  const int wanted = static_cast<uint8_t>(byte);
-  const uint32_t begin = bound(wanted);
-  const uint32_t end = bound(wanted + 1);
-  *first = begin;
-  *last = end;
-}
 
 // What a reading of a string no longer needs once a character is whole.
 void clear_character(Reading* r) {

@@ -57,8 +57,11 @@ struct Group {
   uint32_t begin;  // its first position
 };
 
-bool is_writable(CharacterRange r) {
+bool is_writable(CharacterRange r, uint32_t excluded) {
   const auto has = [&r](uint32_t c) { return r.first <= c && c <= r.last; };
+  if (excluded != 0 && r.first == excluded) ++r.first;
+  if (excluded != 0 && r.last == excluded) --r.last;
+  if (r.first > r.last) return false;
   if (has('\b') || has('\t') || has('\n') || has('\f') || has('\r')) return true;
   if (r.last < 0x20) return false;
   return r.first < kFirstSurrogate || r.last > kLastSurrogate;
@@ -66,8 +69,12 @@ bool is_writable(CharacterRange r) {
 
 class PatternReader {
  public:
-  PatternReader(std::string_view raw, PatternPools* pools, PatternProblem* problem)
-      : raw_(raw), pools_(pools), base_(pools->n_positions), problem_(problem) {}
+  PatternReader(std::string_view raw, char excluded, PatternPools* pools, PatternProblem* problem)
+      : raw_(raw),
+        excluded_(static_cast<uint8_t>(excluded)),
+        pools_(pools),
+        base_(pools->n_positions),
+        problem_(problem) {}
 
   Status read(Pattern* pattern, bool* matches);
 
@@ -113,6 +120,7 @@ class PatternReader {
   void trim(PositionSet* ends);
 
   std::string_view raw_;
+  uint32_t excluded_;
   PatternPools* pools_;
   uint32_t base_;
   PatternProblem* problem_;
@@ -486,7 +494,8 @@ void PatternReader::trim(PositionSet* ends) {
   writable.add(0);
   for (uint32_t i = 1; i < count(); ++i) {
     const CharacterRange* const first = pools_->ranges + position(i).first_range;
-    if (std::any_of(first, first + position(i).n_ranges, is_writable)) writable.add(i);
+    const auto can_write = [this](const CharacterRange& r) { return is_writable(r, excluded_); };
+    if (std::any_of(first, first + position(i).n_ranges, can_write)) writable.add(i);
   }
   PositionSet alive = *ends & writable;
   for (bool grows = true; grows;) {
@@ -521,8 +530,9 @@ void PatternReader::finish(const Fragment& whole, Pattern* pattern, bool* matche
       has_low = has_low || (r.first <= 0x20 && r.last >= kLineEnds[2].first - 1);
       has_high = has_high || (r.first <= kLineEnds[2].last + 1 && r.last == kLastCharacter);
     }
-    if (has_low && has_high && p.follow.has(i)) pattern->universal.add(i);
+    if (has_low && has_high && p.follow.has(i) && excluded_ == 0) pattern->universal.add(i);
   }
+  if (excluded_ != 0) ascii[excluded_] = {};
 }
 
 Status PatternReader::read(Pattern* pattern, bool* matches) {
@@ -581,9 +591,9 @@ PatternRoom room_for_pattern(std::string_view raw) {
           kRangesPerByte * n_bytes + 2 * n_branches + 8};
 }
 
-Status read_pattern(std::string_view raw, PatternPools* pools, Pattern* pattern, bool* matches,
-                    PatternProblem* problem) {
-  return PatternReader(raw, pools, problem).read(pattern, matches);
+Status read_pattern(std::string_view raw, char excluded, PatternPools* pools, Pattern* pattern,
+                    bool* matches, PatternProblem* problem) {
+  return PatternReader(raw, excluded, pools, problem).read(pattern, matches);
 }
 
 PositionSet pattern_start() {

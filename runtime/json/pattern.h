@@ -88,15 +88,15 @@ struct PatternRoom {
 [[nodiscard]] PatternRoom room_for_pattern(std::string_view raw);
 
 // Reads an expression, as the string stands in the schema, into the pools, where there is room for
-// it. Characters that JSON cannot write in at most two bytes are not matched. matches receives
-// whether there is a text at all that fits. Errors: kUnsupported, kTextTooLong, and then reason
-// and the byte of raw that it is about.
+// it. Characters that JSON cannot write in at most two bytes are not matched, nor is excluded, a
+// character of ASCII; 0: none. matches receives whether there is a text at all that fits. Errors:
+// kUnsupported, kTextTooLong, and then reason and the byte of raw that it is about.
 struct PatternProblem {
   const char* reason;
   size_t at;
 };
-[[nodiscard]] Status read_pattern(std::string_view raw, PatternPools* pools, Pattern* pattern,
-                                  bool* matches, PatternProblem* problem);
+[[nodiscard]] Status read_pattern(std::string_view raw, char excluded, PatternPools* pools,
+                                  Pattern* pattern, bool* matches, PatternProblem* problem);
 
 [[nodiscard]] PositionSet pattern_start();
 // What can be read behind what was; those of it that a character fits: a step is both.

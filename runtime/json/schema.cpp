@@ -137,10 +137,14 @@ bool place(Arena* arena, uint64_t n, T** table, uint64_t* n_bytes) {
 
 class Compiler {
  public:
-  Compiler(SchemaTables* tables, Refusal* refusal)
-      : tables_(tables), schema_(&tables->schema), text_(tables->text), refusal_(refusal) {}
+  Compiler(SchemaTables* tables, Strictness strictness, Refusal* refusal)
+      : tables_(tables),
+        schema_(&tables->schema),
+        text_(tables->text),
+        is_lenient_(strictness == Strictness::kLenient),
+        refusal_(refusal) {}
 
-  Status compile();
+  Status compile(uint32_t value, uint32_t* node);
 
  private:
   // A schema's keywords, each with its value or kNone.
@@ -180,12 +184,13 @@ class Compiler {
   [[nodiscard]] Property* find_property(const Node& node, uint32_t n_sorted, std::string_view name);
   Status mark_required(const Found& found, uint32_t additional, Node* node);
   Status read_node(uint32_t id);
+  void loosen(uint32_t id);
 
   SchemaTables* tables_;
   Schema* schema_;
   SchemaText text_;
+  bool is_lenient_;
   Refusal* refusal_;
-  uint32_t formats_[kFormats];  // their patterns; kNone: none so far
   uint32_t n_references_ = 0;
   uint32_t n_items_ = 0;  // that they went past
 };
@@ -234,8 +239,8 @@ Status Compiler::read_keywords(uint32_t value, Found* found) {
       if (at != kNone) return refuse(name, raw, "stands twice");
       at = name + 1;
     } else if (!is_ignored(raw)) {
-      return refuse(name, raw, "is not supported");
-    } else if (raw == kId && value != 0) {
+      if (!is_lenient_) return refuse(name, raw, "is not supported");
+    } else if (raw == kId && value != tables_->root) {
       return refuse(name, raw,
                     "inside of the schema is not supported: references would mean others");
     }
@@ -495,8 +500,14 @@ Status Compiler::read_pattern_of(std::string_view raw, uint32_t value, Keyword k
   bool matches = false;
   PatternProblem problem = {};
   node->pattern = schema_->n_patterns;
-  const Status status = read_pattern(raw, &schema_->pools, &schema_->patterns[schema_->n_patterns],
-                                     &matches, &problem);
+  const PatternPools before = schema_->pools;
+  const Status status = read_pattern(raw, tables_->excluded, &schema_->pools,
+                                     &schema_->patterns[schema_->n_patterns], &matches, &problem);
+  if (status != Status::kOk && is_lenient_) {
+    schema_->pools = before;
+    node->pattern = kNone;
+    return Status::kOk;
+  }
   if (status != Status::kOk) {
     *refusal_ = {text_.offset(value) + 1 + problem.at, problem.reason, kNames[keyword]};
     return status;
@@ -519,16 +530,17 @@ Status Compiler::read_format(const Found& found, Node* node) {
   if (number_format(found) != nullptr && (node->kinds & kString) == 0) return Status::kOk;
   const uint32_t format = find_format(text_.raw(value));
   if (format == kFormats) {
+    if (is_lenient_) return Status::kOk;
     return refuse(value - 1, kNames[kFormat], "has a value that is not supported");
   }
   if (found.has(kPattern)) {
     return refuse(value - 1, kNames[kFormat], "stands beside pattern, which is not supported");
   }
-  if (formats_[format] == kNone) {
+  if (tables_->formats[format] == kNone) {
     CRIA_TRY(read_pattern_of(format_at(format).pattern, value, kFormat, node));
-    formats_[format] = node->pattern;
+    tables_->formats[format] = node->pattern;
   }
-  node->pattern = formats_[format];
+  node->pattern = tables_->formats[format];
   const uint32_t most = format_at(format).most_characters;
   if (most > 0) node->most_characters = std::min(node->most_characters, most);
   return Status::kOk;
@@ -714,32 +726,61 @@ Status Compiler::read_node(uint32_t id) {
   return Status::kOk;
 }
 
-Status Compiler::compile() {
-  std::fill(std::begin(formats_), std::end(formats_), kNone);
-  schema_->n_nodes = kBuiltNodes;
-  Node& any = schema_->nodes[kAnyNode];
+// Of a node that is not understood what its type says, or nothing.
+void Compiler::loosen(uint32_t id) {
+  Node node = {};
+  node.source = schema_->nodes[id].source;
+  node.most_characters = kEndless;
+  node.most_items = kEndless;
+  node.pattern = kNone;
+  node.first_alive = kNone;
+  node.items = kAnyNode;
+  node.additional = kAnyNode;
+  Found found;
+  bool integers = false;
+  if (read_keywords(node.source, &found) != Status::kOk ||
+      read_types(found, &node.kinds, &integers) != Status::kOk) {
+    node.kinds = kAllKinds;
+    integers = false;
+  }
+  node.range = integers ? 1 : 0;
+  schema_->nodes[id] = node;
+}
+
+Status Compiler::compile(uint32_t value, uint32_t* node) {
+  const uint32_t first = schema_->n_nodes;
+  tables_->root = value;
+  CRIA_TRY(node_of(value, node));
+  for (uint32_t id = first; id < schema_->n_nodes; ++id) {
+    const Status status = read_node(id);
+    if (status == Status::kOk) continue;
+    if (!is_lenient_) return status;
+    loosen(id);
+  }
+  return settle_nodes(tables_, first, is_lenient_ ? Strictness::kLenient : Strictness::kExact,
+                      refusal_);
+}
+
+void add_built_nodes(SchemaTables* tables) {
+  Schema* const schema = &tables->schema;
+  schema->n_nodes = kBuiltNodes;
+  Node& any = schema->nodes[kAnyNode];
   any = {};
   any.kinds = kAllKinds;
   any.pattern = kNone;
   any.first_alive = kNone;
   any.most_characters = kEndless;
   any.most_items = kEndless;
-  schema_->nodes[kNeverNode] = {};
-  schema_->ranges[0] = any_number(false);
-  schema_->ranges[1] = any_number(true);
-  static_cast<void>(finish_range(false, &schema_->ranges[0]));
-  static_cast<void>(finish_range(true, &schema_->ranges[1]));
-  schema_->n_ranges = 2;
-  std::fill(tables_->node_of, tables_->node_of + tables_->n_values, kNone);
-  schema_->root = kAnyNode;
-  sort_members(tables_);
-  if (tables_->n_values > 0) CRIA_TRY(node_of(0, &schema_->root));
-  for (uint32_t id = kBuiltNodes; id < schema_->n_nodes; ++id) CRIA_TRY(read_node(id));
-  CRIA_TRY(settle_nodes(tables_, refusal_));
-  if (schema_->nodes[schema_->root].depth == kImpossible) {
-    return refuse(0, {}, "can be satisfied by no document, or by none that is nested 32 deep");
-  }
-  return Status::kOk;
+  any.array_depth = any.object_depth = 1;
+  Node& never = schema->nodes[kNeverNode];
+  never = {};
+  never.depth = never.array_depth = never.object_depth = kImpossible;
+  schema->ranges[0] = any_number(false);
+  schema->ranges[1] = any_number(true);
+  static_cast<void>(finish_range(false, &schema->ranges[0]));
+  static_cast<void>(finish_range(true, &schema->ranges[1]));
+  schema->n_ranges = 2;
+  schema->root = kAnyNode;
 }
 
 Status count_values(std::string_view text, SchemaCounts* counts, Refusal* refusal) {
@@ -801,21 +842,46 @@ Status schema_bytes(std::string_view text, uint64_t* n_bytes, Refusal* refusal) 
   return lay_out_tables(counts, text.size(), nullptr, &tables, n_bytes);
 }
 
-Status compile_schema(std::string_view text, std::span<uint8_t> memory, Schema* schema,
-                      Refusal* refusal) {
+Status open_tables(std::string_view text, std::span<uint8_t> memory, SchemaTables* tables,
+                   Refusal* refusal) {
   SchemaCounts counts = {};
-  SchemaTables tables = {};
   uint64_t n_bytes = 0;
   *refusal = {};
+  *tables = {};
   CRIA_TRY(count_values(text, &counts, refusal));
   Arena arena(memory.data(), memory.size());
-  CRIA_TRY(lay_out_tables(counts, text.size(), &arena, &tables, &n_bytes));
+  CRIA_TRY(lay_out_tables(counts, text.size(), &arena, tables, &n_bytes));
   if (text.data() != nullptr) {
-    CRIA_TRY(read_schema_text(text, tables.values, &counts, refusal));
-    tables.text = SchemaText(text, tables.values);
+    CRIA_TRY(read_schema_text(text, tables->values, &counts, refusal));
+    tables->text = SchemaText(text, tables->values);
   }
-  CRIA_TRY(Compiler(&tables, refusal).compile());
-  *schema = tables.schema;
+  std::fill(std::begin(tables->formats), std::end(tables->formats), kNone);
+  std::fill(tables->node_of, tables->node_of + tables->n_values, kNone);
+  add_built_nodes(tables);
+  sort_members(tables);
+  return Status::kOk;
+}
+
+Status add_schema(SchemaTables* tables, uint32_t value, Strictness strictness, uint32_t* node,
+                  Refusal* refusal) {
+  return Compiler(tables, strictness, refusal).compile(value, node);
+}
+
+Status compile_schema(std::string_view text, std::span<uint8_t> memory, Schema* schema,
+                      Refusal* refusal) {
+  SchemaTables tables = {};
+  CRIA_TRY(open_tables(text, memory, &tables, refusal));
+  Schema& s = tables.schema;
+  if (tables.n_values > 0) {
+    CRIA_TRY(add_schema(&tables, 0, Strictness::kExact, &s.root, refusal));
+  }
+  if (s.nodes[s.root].depth == kImpossible) {
+    *refusal = {tables.n_values > 0 ? tables.text.offset(0) : 0,
+                "can be satisfied by no document, or by none that is nested 32 deep",
+                {}};
+    return Status::kUnsupported;
+  }
+  *schema = s;
   return Status::kOk;
 }
 

@@ -167,7 +167,7 @@ const char* follow_reference(const SchemaTables& tables, std::string_view raw, u
                              uint32_t* target) {
   constexpr const char* kNoPath = "points out of the schema, or is not written as a path";
   const SchemaText& text = tables.text;
-  uint32_t at = 0;
+  uint32_t at = tables.root;
   PathReader path(part_of(raw, 1));
   const bool is_path = raw.starts_with('#') && path.take() == kEnd;
   if (!is_path || (raw.size() > 1 && !path.has_next())) return kNoPath;

@@ -11,16 +11,18 @@ constexpr uint32_t kMostCompared = 1u << 22;
 
 class Settler {
  public:
-  Settler(SchemaTables* tables, Refusal* refusal)
-      : tables_(tables), schema_(&tables->schema), refusal_(refusal) {}
+  Settler(SchemaTables* tables, uint32_t first, Refusal* refusal)
+      : tables_(tables), schema_(&tables->schema), first_(first), refusal_(refusal) {}
 
-  Status settle() {
-    std::fill(tables_->stamps, tables_->stamps + schema_->n_nodes, kNone);
-    for (uint32_t i = 0; i < schema_->n_nodes; ++i) {
+  Status settle(Strictness strictness) {
+    std::fill(tables_->stamps, tables_->stamps + kBuiltNodes, kNone);
+    std::fill(tables_->stamps + first_, tables_->stamps + schema_->n_nodes, kNone);
+    for (uint32_t i = first_; i < schema_->n_nodes; ++i) {
       if (schema_->nodes[i].n_options > 0) CRIA_TRY(flatten(i));
     }
-    for (uint32_t i = 0; i < schema_->n_nodes; ++i) {
-      if (schema_->nodes[i].one_of != 0) CRIA_TRY(check_one_of(schema_->nodes[i]));
+    for (uint32_t i = first_; i < schema_->n_nodes; ++i) {
+      const bool is_checked = schema_->nodes[i].one_of != 0 && strictness == Strictness::kExact;
+      if (is_checked) CRIA_TRY(check_one_of(schema_->nodes[i]));
     }
     measure();
     return Status::kOk;
@@ -49,8 +51,8 @@ class Settler {
 
   SchemaTables* tables_;
   Schema* schema_;
+  uint32_t first_;
   Refusal* refusal_;
-  uint32_t n_compared_ = 0;  // alternatives of oneOf, names and constants in them
 };
 
 // Every alternative in the schema's order, each once, none of them with options of its own.
@@ -136,7 +138,7 @@ bool Settler::have_common_literal(const Node& a, const Node& b) {
   const TextPart* y = schema_->literals + b.first_literal;
   const TextPart* const x_end = x + a.n_literals;
   const TextPart* const y_end = y + b.n_literals;
-  for (; x != x_end && y != y_end; ++n_compared_) {
+  for (; x != x_end && y != y_end; ++tables_->n_compared) {
     const int order = schema_->part(*x).compare(schema_->part(*y));
     if (order == 0) return true;
     (order < 0 ? x : y) += 1;
@@ -154,7 +156,7 @@ bool Settler::are_tagged(const Node& a, const Node& b) {
     const Property& p =
         schema_->properties[a.first_property + schema_->by_name[a.first_property + i]];
     for (; k < b.n_properties; ++k) {
-      if (++n_compared_ > kMostCompared) return false;
+      if (++tables_->n_compared > kMostCompared) return false;
       const uint32_t other = schema_->by_name[b.first_property + k];
       const Property& q = schema_->properties[b.first_property + other];
       const int order = schema_->part(p.name).compare(schema_->part(q.name));
@@ -183,11 +185,11 @@ Status Settler::check_one_of(const Node& node) {
   const uint32_t* const options = schema_->links + node.first_prefix;
   for (uint32_t i = 0; i < node.n_prefix; ++i) {
     for (uint32_t k = 0; k < i; ++k) {
-      if (++n_compared_ > kMostCompared) return too_long(node);
+      if (++tables_->n_compared > kMostCompared) return too_long(node);
       for (const uint32_t a : leaves(options + i)) {
         for (const uint32_t b : leaves(options + k)) {
           if (are_apart(schema_->nodes[a], schema_->nodes[b])) continue;
-          if (n_compared_ > kMostCompared) return too_long(node);
+          if (tables_->n_compared > kMostCompared) return too_long(node);
           return refuse(node, "oneOf",
                         "has alternatives that could hold together; say anyOf, or require a "
                         "property of different constants in each",
@@ -244,13 +246,13 @@ bool Settler::measure_node(Node* node) {
 
 // What a node needs only falls, by whole containers, so that it ends soon.
 void Settler::measure() {
-  for (uint32_t i = 0; i < schema_->n_nodes; ++i) {
+  for (uint32_t i = first_; i < schema_->n_nodes; ++i) {
     Node& n = schema_->nodes[i];
     n.depth = n.array_depth = n.object_depth = kImpossible;
   }
   for (bool changes = true; changes;) {
     changes = false;
-    for (uint32_t i = 0; i < schema_->n_nodes; ++i) {
+    for (uint32_t i = first_; i < schema_->n_nodes; ++i) {
       if (measure_node(&schema_->nodes[i])) changes = true;
     }
   }
@@ -258,8 +260,8 @@ void Settler::measure() {
 
 }  // namespace
 
-Status settle_nodes(SchemaTables* tables, Refusal* refusal) {
-  return Settler(tables, refusal).settle();
+Status settle_nodes(SchemaTables* tables, uint32_t first, Strictness strictness, Refusal* refusal) {
+  return Settler(tables, first, refusal).settle(strictness);
 }
 
 }  // namespace cria::json

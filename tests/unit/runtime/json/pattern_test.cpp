@@ -30,7 +30,7 @@ struct Compiled {
     ascii.resize(kAsciiCharacters);
     pools = {positions.data(), ranges.data(), ascii.data(), 0, 0, 0};
     PatternProblem problem = {};
-    status = read_pattern(raw, &pools, &pattern, &matches, &problem);
+    status = read_pattern(raw, 0, &pools, &pattern, &matches, &problem);
   }
   // Whether the whole text fits; dies_early: a state that no text gets out of.
   [[nodiscard]] bool fits(const std::wstring& text) const {

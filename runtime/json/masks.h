@@ -1,0 +1,61 @@
+// A vocabulary walked along the readings of a state: which tokens can come, and what is behind one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cria_json.h>
+#include "runtime/base/arena.h"
+#include "runtime/base/status.h"
+#include "runtime/json/automaton.h"
+#include "runtime/json/vocabulary.h"
+
+namespace cria::json {
+
+// Words of a state as callers keep it: cria_json_state.
+inline constexpr size_t kStateWords = sizeof(cria_json_state) / sizeof(uint64_t);
+
+// Masks that were made last, by the state: in a string of a pattern it hardly ever changes.
+inline constexpr uint32_t kKeptMasks = 4;
+
+struct KeptMask {
+  uint64_t key;   // hash of the state; 0: none
+  uint64_t used;  // when
+};
+
+// What masks of one schema are made with.
+struct Masks {
+  const cria_json_vocabulary* vocabulary;
+  Schema schema;
+  uint32_t id;  // a part of the schema's hash, which its states have
+  Reading* readings;
+  Frame* frames;
+  uint32_t n_readings;  // there is room for
+  uint32_t n_frames;
+  KeptMask kept[kKeptMasks];
+  uint64_t n_masks;
+  uint32_t* bits;  // of the masks kept, one behind the other
+  cria_json_stop_fn wants_stop;
+  void* stop_context;
+};
+
+// Bytes that take_masks takes, for tokens of at most longest bytes.
+[[nodiscard]] uint64_t masks_bytes(const cria_json_vocabulary& vocabulary, uint32_t longest);
+// Fills all but schema and id.
+[[nodiscard]] Status take_masks(const cria_json_vocabulary& vocabulary, uint32_t longest,
+                                Arena* arena, Masks* masks);
+
+[[nodiscard]] Walk walk_of(const Masks& masks);
+// The state's readings at the front of a walk. kBadState for what is none of this schema.
+[[nodiscard]] Status resume(const Masks& masks, const uint64_t* state, Walk* walk);
+// What is behind n bytes of a walk, as a state.
+void keep(const Masks& masks, const Walk& walk, uint32_t n, uint64_t* state);
+
+// Errors: kBadState, kCancelled; logits are then as they were.
+[[nodiscard]] Status apply_mask(Masks* masks, const uint64_t* state, float* logits);
+// kInvalidArgument when no mask would have left the token.
+[[nodiscard]] Status accept_token(const Masks& masks, uint64_t* state, uint32_t token);
+// Whether any byte can follow at the front of a walk.
+[[nodiscard]] bool can_go_on(Walk* walk);
+
+}  // namespace cria::json
