@@ -1,0 +1,219 @@
+"""Tools: requests as clients send them, calls that are held to their schemas, and what is told of them in both styles.
+
+The demo with a chat template of tools: without training for it, it calls what it must call, with arguments of its own.
+"""
+import json
+import unittest
+
+import jsonschema
+
+import cria_cli as cli
+from cria_server import Server
+
+TEMPLATE = cli.DEMO / "tools" / "chat_template.jinja"
+CHAT, OLLAMA = "/v1/chat/completions", "/api/chat"
+
+
+def function(name, properties, required=None, **more):
+    parameters = {"type": "object", "properties": properties, "required": list(properties) if required is None else required}
+    return {"type": "function", "function": {"name": name, "description": f"Does {name}.", "parameters": parameters, **more}}
+
+
+ADD = function("add", {"a": {"type": "integer"}, "b": {"type": "integer"}})
+LIGHT = function("light", {"room": {"enum": ["kitchen", "hall"]}, "level": {"type": "integer", "minimum": 0, "maximum": 9}})
+TOOLS = [ADD, LIGHT]
+QUESTION = [{"role": "user", "content": "what is 7 + 8"}]
+SCHEMAS = {tool["function"]["name"]: tool["function"]["parameters"] for tool in TOOLS}
+
+
+class Tools(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        model = cli.model("--chat-template", str(TEMPLATE))
+        cls.server = cls.enterClassContext(Server("--sessions", 2, "--alias", "demo", "--backend", "exact", model=model))
+        cls.plain = cls.enterClassContext(Server())
+
+    def ask(self, **members):
+        answer = self.server.post(CHAT, {"messages": QUESTION, "tools": TOOLS, "max_tokens": 120, **members})
+        self.assertEqual(answer.status, 200, answer.raw)
+        return answer.body["choices"][0]
+
+    def events(self, **members):
+        return self.server.stream(CHAT, {"messages": QUESTION, "tools": TOOLS, "max_tokens": 120, **members})
+
+    def refuses(self, member, said, **members):
+        answer = self.server.post(CHAT, {"messages": QUESTION, "tools": TOOLS, **members})
+        self.assertEqual((answer.status, answer.error["param"]), (400, member), answer.raw)
+        self.assertIn(said, answer.error["message"])
+
+    def check_calls(self, choice, names=("add", "light")):
+        calls = choice["message"]["tool_calls"]
+        self.assertGreaterEqual(len(calls), 1)
+        for call in calls:
+            self.assertEqual(call["type"], "function")
+            self.assertRegex(call["id"], r"\A[0-9a-z]{9}\Z")
+            self.assertIn(call["function"]["name"], names)
+            jsonschema.validate(json.loads(call["function"]["arguments"]), SCHEMAS[call["function"]["name"]])
+        return calls
+
+    # What is asked ------------------------------------------------------------------------------------------------
+
+    def test_what_must_be_called_is(self):
+        for seed in range(8):
+            choice = self.ask(tool_choice="required", seed=seed, temperature=2.0, parallel_tool_calls=False)
+            self.assertEqual(choice["finish_reason"], "tool_calls")
+            self.assertIsNone(choice["message"]["content"])
+            self.assertEqual(len(self.check_calls(choice)), 1)
+
+    def test_one_tool_is_named(self):
+        for seed in range(4):
+            choice = self.ask(tool_choice={"type": "function", "function": {"name": "light"}}, seed=seed, parallel_tool_calls=False)
+            self.check_calls(choice, ["light"])
+
+    def test_none_means_text(self):
+        for seed in range(4):
+            choice = self.ask(tool_choice="none", seed=seed, temperature=2.0)
+            self.assertNotIn("tool_calls", choice["message"])
+            self.assertNotIn("<tool_call>", choice["message"]["content"])
+
+    def test_auto_is_the_default(self):
+        for seed in range(3):
+            self.assertEqual(self.ask(seed=seed)["message"]["content"], self.ask(seed=seed, tool_choice="auto")["message"]["content"])
+
+    def test_functions_are_what_tools_were(self):
+        members = {"tools": None, "functions": [ADD["function"]], "function_call": {"name": "add"}}
+        choice = self.ask(**members)
+        self.assertEqual(choice["finish_reason"], "function_call")
+        self.assertEqual(choice["message"]["function_call"]["name"], "add")
+        jsonschema.validate(json.loads(choice["message"]["function_call"]["arguments"]), SCHEMAS["add"])
+
+    def test_a_schema_that_is_not_understood(self):
+        odd = function("odd", {"x": {"type": "string"}}, patternProperties={"^a": {}})
+        odd["function"]["parameters"]["patternProperties"] = {"^a": {"type": "string"}}
+        strict = json.loads(json.dumps(odd))
+        strict["function"]["strict"] = True
+        self.refuses("tools", "odd", tools=[strict])
+        choice = self.ask(tools=[odd], tool_choice="required", parallel_tool_calls=False)
+        if choice["finish_reason"] == "tool_calls":
+            self.assertIsInstance(json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"]), dict)
+
+    def test_what_is_wrong_is_named(self):
+        self.refuses("tools", "tool 1", tools=[{"type": "function"}])
+        self.refuses("tools", "tool 2", tools=[ADD, 3])
+        self.refuses("tools", "list", tools={"a": 1})
+        self.refuses("tool_choice", "sometimes", tool_choice="sometimes")
+        self.refuses("tool_choice", "which is no tool", tool_choice={"type": "function", "function": {"name": "sub"}})
+        self.refuses("tool_choice", "names no function", tool_choice={"type": "function"})
+        self.refuses("tools", "document", response_format={"type": "json_object"})
+        self.refuses("chat_template_kwargs", "enable_thinking", chat_template_kwargs={"tone": "kind"})
+        self.refuses("messages", "message 2", messages=[*QUESTION, {"role": "assistant", "tool_calls": [{"function": {}}]}])
+        answer = self.plain.post(CHAT, {"messages": QUESTION, "tools": TOOLS})
+        self.assertEqual((answer.status, answer.error["param"]), (400, "tools"))
+        self.assertIn("the model calls no tools", answer.error["message"])
+
+    # What is told -------------------------------------------------------------------------------------------------
+
+    def test_a_stream_joins_to_the_answer(self):
+        for seed in range(4):
+            asked = {"tool_choice": "required", "seed": seed, "parallel_tool_calls": False}
+            whole = self.ask(**asked)
+            events = self.events(**asked)
+            self.assertEqual(events[-1], "[DONE]")
+            choices = [event["choices"][0] for event in events[:-1] if event["choices"]]
+            self.assertEqual([c["finish_reason"] for c in choices if c["finish_reason"]], [whole["finish_reason"]])
+            calls = [c["delta"]["tool_calls"] for c in choices if "tool_calls" in c["delta"]]
+            self.assertTrue(all(len(each) == 1 for each in calls))
+            first = calls[0][0]
+            self.assertEqual((first["index"], first["type"], first["function"]["arguments"]), (0, "function", ""))
+            self.assertTrue(first["id"])
+            self.assertEqual(first["function"]["name"], whole["message"]["tool_calls"][0]["function"]["name"])
+            joined = "".join(each[0]["function"]["arguments"] for each in calls)
+            self.assertEqual(joined, whole["message"]["tool_calls"][0]["function"]["arguments"])
+
+    def test_a_call_that_is_cut_is_no_call(self):
+        for limit in (3, 8, 12):
+            choice = self.ask(tool_choice="required", max_tokens=limit)
+            self.assertEqual(choice["finish_reason"], "length")
+            self.assertEqual(choice["message"].get("tool_calls", []), [])
+
+    def test_usage_counts_forced_tokens(self):
+        answer = self.server.post(CHAT, {"messages": QUESTION, "tools": [ADD], "tool_choice": "required", "parallel_tool_calls": False})
+        arguments = answer.body["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"]
+        self.assertGreater(answer.body["usage"]["completion_tokens"], len(arguments) // 8)
+
+    def test_forced_tokens_change_no_byte(self):
+        """Who asks for probabilities gets every token drawn."""
+        for seed in range(4):
+            asked = {"tool_choice": "required", "seed": seed, "temperature": 0, "parallel_tool_calls": False}
+            forced, drawn = self.ask(**asked), self.ask(logprobs=True, **asked)
+            self.assertEqual([c["function"] for c in forced["message"]["tool_calls"]], [c["function"] for c in drawn["message"]["tool_calls"]])
+
+    def test_answers_beside_each_other_are_the_same(self):
+        alone = self.ask(tool_choice="required", seed=5, parallel_tool_calls=False)
+        many = self.server.post(CHAT, {"messages": QUESTION, "tools": TOOLS, "tool_choice": "required", "seed": 5, "n": 2, "max_tokens": 120,
+                                       "parallel_tool_calls": False}).body["choices"]
+        self.assertEqual(many[0]["message"]["tool_calls"][0]["function"], alone["message"]["tool_calls"][0]["function"])
+
+    # Whole exchanges ----------------------------------------------------------------------------------------------
+
+    def test_ten_rounds(self):
+        messages = [{"role": "system", "content": "Be brief."}, *QUESTION]
+        for turn in range(10):
+            choice = self.ask(messages=messages, tool_choice="required", seed=turn, parallel_tool_calls=False)
+            calls = self.check_calls(choice)
+            messages.append(choice["message"])
+            messages += [{"role": "tool", "tool_call_id": call["id"], "content": str(turn)} for call in calls]
+        last = self.ask(messages=messages, tool_choice="none")
+        self.assertIsInstance(last["message"]["content"], str)
+
+    def test_as_home_assistant_asks(self):
+        self.assertEqual(self.server.get("/v1/models").status, 200)
+        probe = {"model": "demo", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 3,
+                 "tools": [{"type": "function", "function": {"name": "test", "description": "t",
+                                                             "parameters": {"type": "object", "properties": {}}}}]}
+        self.assertEqual(self.server.post(CHAT, probe).status, 200)
+        self.assertEqual(self.server.stream(CHAT, probe)[-1], "[DONE]")
+        call = {"id": "x1", "type": "function", "function": {"name": "light", "arguments": "{\"room\": \"hall\", \"level\": 3}"}}
+        history = [{"role": "system", "content": "You are at home."}, {"role": "user", "content": "light please"},
+                   {"role": "assistant", "content": None, "tool_calls": [call]},
+                   {"role": "tool", "tool_call_id": "x1", "content": "{\"success\": true}"}]
+        events = self.server.stream(CHAT, {"model": "demo", "messages": history, "tools": TOOLS, "max_tokens": 20, "top_p": 1.0,
+                                           "temperature": 1.0, "user": "somebody"})
+        self.assertEqual(events[-1], "[DONE]")
+        task = {"model": "demo", "messages": QUESTION, "response_format": {"type": "json_schema", "json_schema": {
+            "name": "sum", "strict": True, "schema": SCHEMAS["add"]}}}
+        jsonschema.validate(json.loads(self.server.post(CHAT, task).body["choices"][0]["message"]["content"]), SCHEMAS["add"])
+
+    def test_arguments_are_a_text_or_an_object(self):
+        prompts = []
+        for arguments in ('{"b": 1, "a": 2.50}', {"b": 1, "a": 2.50}):
+            call = {"id": "a", "type": "function", "function": {"name": "add", "arguments": arguments}}
+            body = {"messages": [*QUESTION, {"role": "assistant", "content": None, "tool_calls": [call]},
+                                 {"role": "tool", "tool_call_id": "a", "content": "3"}], "tools": TOOLS}
+            text = json.dumps(body).replace('"a": 2.5}', '"a": 2.50}')
+            prompts.append(self.server.post("/apply-template", text.encode()).body["prompt"])
+        self.assertIn('{"b": 1, "a": 2.50}', prompts[0])
+        self.assertEqual(prompts[0], prompts[1])
+
+    # Ollama's words -----------------------------------------------------------------------------------------------
+
+    def test_capabilities_are_true(self):
+        self.assertEqual(self.server.post("/api/show", {"model": "demo"}).body["capabilities"], ["completion", "tools"])
+        self.assertNotIn("tools", self.plain.get("/api/tags").body["models"][0]["capabilities"])
+
+    def test_ollama_tells_calls_as_objects(self):
+        history = [{"role": "user", "content": "light please"},
+                   {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "light", "arguments": {"room": "hall", "level": 3}}}]},
+                   {"role": "tool", "tool_name": "light", "content": "done"}]
+        members = {"model": "demo", "messages": history, "tools": TOOLS, "options": {"seed": 1, "num_predict": 120}}
+        whole = self.server.post(OLLAMA, {**members, "stream": False, "tool_choice": "required"}).body
+        lines = [json.loads(line) for line in self.server.post(OLLAMA, {**members, "tool_choice": "required"}).raw.splitlines()]
+        self.assertEqual((whole["done"], whole["done_reason"]), (True, lines[-1]["done_reason"]))
+        told = [call for line in lines for call in line["message"].get("tool_calls", [])]
+        self.assertEqual(told, whole["message"]["tool_calls"])
+        self.assertIsInstance(told[0]["function"]["arguments"], dict)
+        self.assertEqual({line["message"]["role"] for line in lines}, {"assistant"})
+
+
+if __name__ == "__main__":
+    cli.main()
