@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "converter/dialogue.h"
+#include "converter/chat_template/dialogue.h"
 
 namespace cria::converter {
 

@@ -1,4 +1,4 @@
-#include "converter/chat_samples.h"
+#include "converter/chat_template/marked_samples.h"
 
 #include <array>
 

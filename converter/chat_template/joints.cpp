@@ -1,4 +1,4 @@
-#include "converter/chat_joints.h"
+#include "converter/chat_template/joints.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "converter/chat_samples.h"
+#include "converter/chat_template/marked_samples.h"
 
 namespace cria::converter {
 namespace {
