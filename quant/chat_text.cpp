@@ -335,9 +335,12 @@ const char* whole_refusal(const ChatTemplate& chat, const Conversation& c) {
       }
     }
   }
-  if (is_role(c, n - 1, ChatRole::kAssistant) && has_flag(chat, format::kChatDropThinking) &&
-      view_of(c.messages[n - 1].content).find(kThinkEnd) != std::string_view::npos) {
-    return "takes no thinking in an assistant's text that is the last message";
+  if (!has_flag(chat, format::kChatDropThinking)) return nullptr;
+  for (size_t i = last; i < n; ++i) {
+    if (is_role(c, i, ChatRole::kAssistant) &&
+        view_of(c.messages[i].content).find(kThinkEnd) != std::string_view::npos) {
+      return "takes no thinking in an assistant's text behind the last question";
+    }
   }
   return nullptr;
 }
