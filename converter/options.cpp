@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "converter/architecture_table.h"
-#include "converter/chat_template_names.h"
+#include "converter/chat_template/named_templates.h"
 #include "converter/chunk_encoder.h"
 #include "converter/error.h"
 #include "converter/side_files.h"

@@ -7,7 +7,7 @@
 
 #include "converter/broken_rule.h"
 #include "converter/byte_span.h"
-#include "converter/chat_template_import.h"
+#include "converter/chat_template/form_import.h"
 #include "converter/error.h"
 #include "converter/joined_tokens.h"
 #include "converter/sentencepiece_model.h"

@@ -56,7 +56,7 @@ inline constexpr uint32_t kChatAfterQuestions = 1 << 1;  // comes after the last
 inline constexpr uint32_t kChatFirstQuestion = 1 << 2;   // is the first of the user's
 inline constexpr uint32_t kChatLastQuestion = 1 << 3;    // is the last of the user's
 inline constexpr uint32_t kChatHasThinking = 1 << 4;
-inline constexpr uint32_t kChatHasText = 1 << 5;
+inline constexpr uint32_t kChatHasText = 1 << 5;  // a user's: more than white space
 inline constexpr uint32_t kChatHasCalls = 1 << 6;
 
 // What contents lose at an end.

@@ -335,9 +335,12 @@ const char* whole_refusal(const ChatTemplate& chat, const Conversation& c) {
       }
     }
   }
-  if (is_role(c, n - 1, ChatRole::kAssistant) && has_flag(chat, format::kChatDropThinking) &&
-      view_of(c.messages[n - 1].content).find(kThinkEnd) != std::string_view::npos) {
-    return "takes no thinking in an assistant's text that is the last message";
+  if (!has_flag(chat, format::kChatDropThinking)) return nullptr;
+  for (size_t i = last; i < n; ++i) {
+    if (is_role(c, i, ChatRole::kAssistant) &&
+        view_of(c.messages[i].content).find(kThinkEnd) != std::string_view::npos) {
+      return "takes no thinking in an assistant's text behind the last question";
+    }
   }
   return nullptr;
 }
@@ -445,13 +448,15 @@ uint32_t ChatWalk::places_of(const ChatPosition& position) const {
   const ChatMessage& m = conversation_.messages[index];
   const ChatParts& parts = parts_of(m);
   const bool goes_on = conversation_.end == ChatEnd::kGoesOn;
+  // Templates trim what stands before a blank question together with it.
+  const bool has_text = m.role == ChatRole::kUser ? !is_blank(m.content) : !m.content.empty();
   const auto bit = [](bool is_set, uint32_t which) { return is_set ? which : 0; };
   return bit(!goes_on && index + 1 == n, format::kChatLast) |
          bit(last_question_ != kNoMessage && index > last_question_, format::kChatAfterQuestions) |
          bit(index == first_question_, format::kChatFirstQuestion) |
          bit(index == last_question_, format::kChatLastQuestion) |
          bit(!parts.thinking.empty(), format::kChatHasThinking) |
-         bit(!m.content.empty(), format::kChatHasText) |
+         bit(has_text, format::kChatHasText) |
          bit(!parts.calls.empty(), format::kChatHasCalls);
 }
 

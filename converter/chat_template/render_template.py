@@ -2,7 +2,7 @@
 
     python3 -I -B -c THIS_TEXT SECONDS MEMORY_BYTES TEXT_BYTES
 
-cria-convert starts it (converter/chat_template_render.cpp). Standard input and output are lines of JSON:
+cria-convert starts it (converter/chat_template/renderer.cpp). Standard input and output are lines of JSON:
 
     in   {"template": text, "tokens": {name: text}}
     out  {"literals": [text], "tested": [text], "numbers": [n], "reads": [name]}       or {"error": line}

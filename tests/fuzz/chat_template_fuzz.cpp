@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "converter/chat_template_import.h"
+#include "converter/chat_template/form_import.h"
 #include "converter/tokenizer_tables.h"
 #include "quant/memory_plan.h"
 #include "runtime/text/tokenizer.h"

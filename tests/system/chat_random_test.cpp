@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "converter/chat_template_names.h"
+#include "converter/chat_template/named_templates.h"
 #include "converter/convert.h"
 #include "tests/support/long_under_asan.h"
 #include "tests/support/model_files.h"

@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "converter/chat_template_import.h"
-#include "converter/chat_template_names.h"
+#include "converter/chat_template/form_import.h"
+#include "converter/chat_template/named_templates.h"
 #include "tests/support/folders.h"
 #include "tests/support/long_under_asan.h"
 #include "tests/system/tokenizer_fixture.h"

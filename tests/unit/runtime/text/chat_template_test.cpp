@@ -178,6 +178,7 @@ TEST(ChatTemplateTest, DropsTheThinkingInEarlierAnswers) {
                       Turn::kClosed),
             "<bos>[U]a<eos>[A]b<eos>[U]c<eos>[E]");
   EXPECT_NE(chat.refusal({user("a"), assistant("x</think>b")}, Turn::kClosed), "");
+  EXPECT_NE(chat.refusal({user("a"), assistant("x</think>b"), assistant("c")}, Turn::kOpened), "");
 }
 
 std::string slot(char letter) { return {'\0', letter}; }

@@ -1,4 +1,4 @@
-#include "converter/text_gaps.h"
+#include "converter/chat_template/text_gaps.h"
 
 #include <cstddef>
 #include <string_view>

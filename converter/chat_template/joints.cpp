@@ -1,4 +1,4 @@
-#include "converter/chat_joints.h"
+#include "converter/chat_template/joints.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "converter/chat_samples.h"
+#include "converter/chat_template/marked_samples.h"
 
 namespace cria::converter {
 namespace {
@@ -81,7 +81,8 @@ class JointFinder {
 
   // False: what is said is not written once and in order.
   bool take(const Sample& sample) {
-    std::vector<std::tuple<Pair, uint32_t, Joint>> taken;
+    std::vector<Taken> taken;
+    std::optional<Taken> silent;
     const std::string& text = *sample.text;
     const auto tools =
         sample.dialogue.tools.empty() ? std::nullopt : form_.tools_text(sample.dialogue);
@@ -89,6 +90,11 @@ class JointFinder {
     bool holds = true;
     bool is_read = false;
     form_.visit_units(sample.dialogue, [&](const StoredForm::Unit& unit) -> std::optional<bool> {
+      if (is_silent(sample.dialogue, unit)) {
+        holds = !silent;
+        silent = Taken{{unit.left, unit.right}, unit.places, {}};
+        return holds ? std::optional(true) : std::nullopt;
+      }
       const bool is_end = unit.right == ChatUnit::kEnd || unit.right == ChatUnit::kOpen;
       const std::string mark = is_end ? "" : mark_in(sample.dialogue, unit);
       const size_t found = is_end ? text.size() : mark.empty() ? text.npos : text.find(mark, at);
@@ -100,13 +106,19 @@ class JointFinder {
       }
       std::string gap = text.substr(at, found - at);
       Joint joint;
-      if (is_content(unit.left)) joint.trims = take_trim_behind(&gap);
+      if (is_content(silent ? silent->pair.first : unit.left)) joint.trims = take_trim_behind(&gap);
       if (is_content(unit.right)) joint.trims |= static_cast<uint8_t>(take_trim_before(&gap) << 4);
       if (tools) replace_all(*tools, {'\0', format::kChatSlotTools}, &gap);
       holds = !has_mark(gap);
-      if (!holds) return std::nullopt;
       joint.text = std::move(gap);
-      taken.push_back({{unit.left, unit.right}, unit.places, std::move(joint)});
+      Taken behind = {{unit.left, unit.right}, unit.places, std::move(joint)};
+      if (holds && silent) {
+        holds = split_around(&*silent, &behind);
+        taken.push_back(std::move(*silent));
+        silent.reset();
+      }
+      if (!holds) return std::nullopt;
+      taken.push_back(std::move(behind));
       at = found + mark.size();
       is_read = is_end;
       return true;
@@ -125,6 +137,41 @@ class JointFinder {
   }
 
  private:
+  struct Taken {
+    Pair pair;
+    uint32_t places;
+    Joint joint;
+  };
+
+  // Whether it is a question without a text: where it stands between two joints cannot be seen.
+  static bool is_silent(const Dialogue& dialogue, const StoredForm::Unit& unit) {
+    return unit.right == ChatUnit::kUser && dialogue.messages[unit.message].content.empty();
+  }
+
+  // The joints around a question without a text, of which behind has both: what stands behind it is
+  // what stands behind one with a text. False: it is not.
+  [[nodiscard]] bool split_around(Taken* before, Taken* behind) const {
+    constexpr uint32_t kLeftHasText = format::kChatHasText << format::kChatLeft;
+    constexpr uint32_t kRightHasText = format::kChatHasText << format::kChatRight;
+    const Joint* const usual = find_joint(behind->pair, behind->places | kLeftHasText);
+    const Joint* const usual_before = find_joint(before->pair, before->places | kRightHasText);
+    std::string& both = behind->joint.text;
+    if (usual == nullptr || usual_before == nullptr || !both.ends_with(usual->text)) return false;
+    constexpr uint8_t kOfLeft = 0xf;
+    const auto trims = static_cast<uint8_t>(behind->joint.trims & kOfLeft);
+    before->joint.trims = static_cast<uint8_t>((usual_before->trims & ~kOfLeft) | trims);
+    before->joint.text = both.substr(0, both.size() - usual->text.size());
+    behind->joint = *usual;
+    return true;
+  }
+
+  [[nodiscard]] const Joint* find_joint(const Pair& pair, uint32_t places) const {
+    const auto joints = joints_.find(pair);
+    if (joints == joints_.end()) return nullptr;
+    const auto joint = joints->second.find(places);
+    return joint != joints->second.end() && joint->second ? &*joint->second : nullptr;
+  }
+
   // What of a unit is looked for: contents without the white space around them.
   [[nodiscard]] std::string mark_in(const Dialogue& dialogue, const StoredForm::Unit& unit) const {
     const size_t index = unit.right == ChatUnit::kSystem ? 0 : unit.message;

@@ -1,11 +1,11 @@
-#include "converter/chat_template_import.h"
+#include "converter/chat_template/form_import.h"
 
 #include <algorithm>
 #include <memory>
 #include <stdexcept>
 
 #include "converter/bounded_child.h"
-#include "converter/chat_template_prove.h"
+#include "converter/chat_template/form_proof.h"
 #include "converter/error.h"
 
 namespace cria::converter {

@@ -1,13 +1,13 @@
-#include "converter/chat_template_derive.h"
+#include "converter/chat_template/form_derivation.h"
 
 #include <algorithm>
 #include <initializer_list>
 #include <set>
 #include <stdexcept>
 
-#include "converter/chat_joints.h"
-#include "converter/chat_patterns.h"
-#include "converter/chat_samples.h"
+#include "converter/chat_template/joints.h"
+#include "converter/chat_template/marked_samples.h"
+#include "converter/chat_template/patterns.h"
 
 namespace cria::converter {
 namespace {

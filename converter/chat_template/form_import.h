@@ -1,6 +1,6 @@
 // Turns a chat template into the file section that the runtime applies without a template engine:
-// rendered (chat_template_render.h), the stored form found (chat_template_derive.h) and compared
-// (chat_template_prove.h), all in processes with limits, since a template is a program.
+// rendered (renderer.h), the stored form found (form_derivation.h) and compared
+// (form_proof.h), all in processes with limits, since a template is a program.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "converter/bounded_child.h"
-#include "converter/chat_template_derive.h"
+#include "converter/chat_template/form_derivation.h"
 #include "quant/chat_template_format.h"
 
 namespace cria::converter {

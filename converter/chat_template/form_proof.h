@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "converter/chat_template_derive.h"
+#include "converter/chat_template/form_derivation.h"
 
 namespace cria::converter {
 

@@ -1,4 +1,4 @@
-#include "converter/dialogue.h"
+#include "converter/chat_template/dialogue.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // Chat templates by evaluation: what the stored form says of a conversation is what the template
 // itself says, or the conversation is refused.
-#include "converter/chat_template_import.h"
+#include "converter/chat_template/form_import.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "converter/chat_template_names.h"
-#include "converter/chat_template_prove.h"
+#include "converter/chat_template/form_proof.h"
+#include "converter/chat_template/named_templates.h"
 #include "tests/support/folders.h"
 #include "tests/support/long_under_asan.h"
 

@@ -1,10 +1,10 @@
-#include "converter/chat_patterns.h"
+#include "converter/chat_template/patterns.h"
 
 #include <algorithm>
 #include <functional>
 
-#include "converter/chat_samples.h"
-#include "converter/text_gaps.h"
+#include "converter/chat_template/marked_samples.h"
+#include "converter/chat_template/text_gaps.h"
 #include "quant/json_print.h"
 
 namespace cria::converter {

@@ -1,4 +1,4 @@
-#include "converter/stored_template.h"
+#include "converter/chat_template/stored_form.h"
 
 #include <algorithm>
 #include <cstring>
@@ -34,6 +34,14 @@ struct RuntimeDialogue {
     tools.assign(dialogue.tools.begin(), dialogue.tools.end());
   }
 };
+
+Conversation conversation_of(const Dialogue& dialogue, const RuntimeDialogue& runtime) {
+  return {runtime.messages,
+          dialogue.opens_turn ? ChatEnd::kOpened : ChatEnd::kClosed,
+          {},
+          runtime.tools,
+          dialogue.thinking};
+}
 
 class StringSink : public ChatSink {
  public:
@@ -91,13 +99,18 @@ StoredForm::StoredForm(const StoredTemplate& stored)
   static_cast<void>(check_chat_template(section_, &chat_));
 }
 
+std::string StoredForm::refusal(const Dialogue& dialogue) const {
+  const RuntimeDialogue runtime(dialogue);
+  const char* const reason = chat_refusal(chat_, conversation_of(dialogue, runtime));
+  return reason != nullptr ? reason : "";
+}
+
 std::optional<std::string> StoredForm::text(const Dialogue& dialogue) const {
   const RuntimeDialogue runtime(dialogue);
   const auto date = date_format_.empty() ? std::nullopt : format_date(date_format_, dialogue.date);
   const std::string date_text = date.value_or("");
-  const Conversation conversation = {runtime.messages,
-                                     dialogue.opens_turn ? ChatEnd::kOpened : ChatEnd::kClosed,
-                                     date_text, runtime.tools, dialogue.thinking};
+  Conversation conversation = conversation_of(dialogue, runtime);
+  conversation.date = date_text;
   if (chat_refusal(chat_, conversation) != nullptr) return std::nullopt;
   StringSink sink;
   put_chat_text(chat_, conversation, &sink);
@@ -137,11 +150,7 @@ std::optional<std::string> StoredForm::tools_text(const Dialogue& dialogue) cons
 void StoredForm::visit_units(const Dialogue& dialogue,
                              const std::function<std::optional<bool>(const Unit&)>& visit) const {
   const RuntimeDialogue runtime(dialogue);
-  const Conversation conversation = {runtime.messages,
-                                     dialogue.opens_turn ? ChatEnd::kOpened : ChatEnd::kClosed,
-                                     {},
-                                     runtime.tools,
-                                     dialogue.thinking};
+  const Conversation conversation = conversation_of(dialogue, runtime);
   ChatWalk walk(chat_, conversation);
   ChatPosition right = {};
   uint32_t places = 0;
@@ -157,11 +166,7 @@ bool StoredForm::has_pattern(ChatString which) const { return !chat_string(chat_
 
 std::vector<size_t> StoredForm::rules_of(const Dialogue& dialogue) const {
   const RuntimeDialogue runtime(dialogue);
-  const Conversation conversation = {runtime.messages,
-                                     dialogue.opens_turn ? ChatEnd::kOpened : ChatEnd::kClosed,
-                                     {},
-                                     runtime.tools,
-                                     dialogue.thinking};
+  const Conversation conversation = conversation_of(dialogue, runtime);
   std::vector<size_t> rules;
   ChatWalk walk(chat_, conversation);
   for (ChatStep step; walk.next(&step);) rules.push_back(step.rule_index);

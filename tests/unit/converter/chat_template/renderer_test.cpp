@@ -1,5 +1,5 @@
 // Chat templates by Jinja2, in a process that can do nothing else.
-#include "converter/chat_template_render.h"
+#include "converter/chat_template/renderer.h"
 
 #include <gtest/gtest.h>
 

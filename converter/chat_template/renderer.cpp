@@ -1,4 +1,4 @@
-#include "converter/chat_template_render.h"
+#include "converter/chat_template/renderer.h"
 
 #include <unistd.h>
 
@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "converter/chat_template/line_program.h"
+#include "converter/chat_template/named_templates.h"
 #include "converter/chat_template/render_script.h"
-#include "converter/chat_template_names.h"
 #include "converter/error.h"
 
 namespace cria::converter {

@@ -1,7 +1,7 @@
 // How a chat template writes a call, a tool's result and a tool: found by rendering marked ones.
 #pragma once
 
-#include "converter/stored_template.h"
+#include "converter/chat_template/stored_form.h"
 
 namespace cria::converter {
 

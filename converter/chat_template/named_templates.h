@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "converter/chat_template_render.h"
+#include "converter/chat_template/renderer.h"
 #include "quant/chat_template_format.h"
 
 namespace cria::converter {

@@ -1,4 +1,4 @@
-#include "converter/chat_samples.h"
+#include "converter/chat_template/marked_samples.h"
 
 #include <array>
 
@@ -52,9 +52,9 @@ Dialogue marked_dialogue(std::string_view letters) {
       const size_t n = letter == 'C' || letter == 'y' ? 2 : 1;
       for (size_t k = 0; k < n; ++k) message.calls.push_back(marked_call(n_calls++));
     }
-    if (letter == 'S' || letter == 'U') {
+    if (letter == 'S' || letter == 'U' || letter == 'B') {
       message.role = letter == 'S' ? ChatRole::kSystem : ChatRole::kUser;
-      message.content = padded(mark_of(letter, i));
+      if (letter != 'B') message.content = padded(mark_of(letter, i));
     } else if (letter == 'R') {
       message.role = ChatRole::kTool;
       message.content = padded(mark_of('R', i));
@@ -85,7 +85,9 @@ std::vector<Dialogue> text_samples(bool switches_thinking) {
   orders.erase(orders.begin());
   for (const char* more :
        {"SUAU", "UAUA", "SUAUA", "UAUAU", "SUAUAUA", "UAUAUAU", "UUAAU", "UAUSUA", "SUASU", "SUSAU",
-        "UAAS", "UAAA", "SUAAS", "UASA", "SUUA", "SAUA", "UAAU", "UAAUA", "AUAU"}) {
+        "UAAS", "UAAA", "SUAAS", "UASA", "SUUA", "SAUA", "UAAU", "UAAUA", "AUAU",
+        // Behind those that tell what stands around a question.
+        "B", "SB", "BA", "SBA", "UAB", "SUAB", "BAU", "SBAU", "SBAUA", "UABA", "SUABA"}) {
     orders.emplace_back(more);
   }
   for (const std::string& order : orders) {

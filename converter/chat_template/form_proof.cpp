@@ -1,4 +1,4 @@
-#include "converter/chat_template_prove.h"
+#include "converter/chat_template/form_proof.h"
 
 #include <algorithm>
 #include <iterator>

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "converter/stored_template.h"
+#include "converter/chat_template/stored_form.h"
 
 namespace cria::converter {
 
-// A marked conversation (converter/chat_samples.h) and what the template makes of it.
+// A marked conversation (converter/chat_template/marked_samples.h) and what the template makes of it.
 struct Sample {
   Dialogue dialogue;
   std::optional<std::string> text;  // nullopt: the template refuses it

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "converter/dialogue.h"
+#include "converter/chat_template/dialogue.h"
 #include "quant/chat_template_format.h"
 
 namespace cria::converter {
@@ -58,6 +58,8 @@ class StoredForm {
 
   // What it makes of a conversation; nullopt: it refuses it.
   [[nodiscard]] std::optional<std::string> text(const Dialogue& dialogue) const;
+  // Why it refuses it, as chat_refusal says it; empty: it does not.
+  [[nodiscard]] std::string refusal(const Dialogue& dialogue) const;
   // A call, a result, and the tools, as they stand in the text; nullopt: refused.
   [[nodiscard]] std::optional<std::string> call_text(const DialogueMessage& message,
                                                      size_t call) const;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "converter/chat_template_render.h"
+#include "converter/chat_template/renderer.h"
 #include "quant/chat_text.h"
 
 namespace cria::converter {

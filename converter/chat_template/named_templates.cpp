@@ -1,4 +1,4 @@
-#include "converter/chat_template_names.h"
+#include "converter/chat_template/named_templates.h"
 
 #include <algorithm>
 #include <iterator>
