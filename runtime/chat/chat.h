@@ -64,6 +64,7 @@ struct cria_chat {
   uint32_t max_text_bytes;
   uint32_t piece_bytes;
   bool rereads;  // when room is made
+  cria_thinking thinking;
   // The conversation.
   uint32_t n_messages;
   uint32_t n_text;        // bytes

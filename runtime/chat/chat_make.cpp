@@ -6,6 +6,7 @@
 #include "quant/align.h"
 #include "quant/all_zero.h"
 #include "runtime/base/arena.h"
+#include "runtime/base/enum_bits.h"
 #include "runtime/chat/chat.h"
 #include "runtime/chat/chat_context.h"
 #include "runtime/decode/session.h"
@@ -24,15 +25,22 @@ constexpr uint32_t kMostTextBytes = 1 << 30;
 // The template's tokens behind an answer that no message can change, from the end token on that the
 // model says or would have said: it is left out when an answer is stopped, and what follows it
 // always is.
-Status find_closing(cria_chat* c, cria_workspace* w) {
+Status find_closing(cria_chat* c, cria_workspace* w, cria_thinking thinking) {
   const cria_model& model = *c->session->model;
+  c->thinking = thinking;
+  c->n_closing = 0;
+  c->has_closing = false;
   // What the template changes is read again behind every answer.
-  if (!chat_keeps_answers(model.tokenizer, model.chat_template)) return Status::kOk;
+  if (!chat_keeps_answers(model.tokenizer, model.chat_template,
+                          static_cast<ChatThinking>(thinking))) {
+    return Status::kOk;
+  }
   const cria_message messages[] = {{CRIA_USER, "x", 1}, {CRIA_ASSISTANT, "x", 1}};
   cria_conversation conversation = {};
   conversation.messages = messages;
   conversation.n_messages = std::size(messages);
   conversation.ending = CRIA_TURN_LATER;
+  conversation.thinking = thinking;
   size_t n = 0;
   const Status status =
       from_public(cria_encode_chat(w, &conversation, 1, c->memory.closing, kMostClosing, &n));
@@ -139,9 +147,22 @@ Status make(std::span<uint8_t> memory, cria_workspace* w, cria_session* session,
   // What a sliding window has passed cannot be had again with others in sight that have left.
   c->rereads =
       config.exact_context != 0 || has_short_window(*session) || !can_drop(session->model->config);
-  CRIA_TRY(find_closing(c, w));
+  CRIA_TRY(find_closing(c, w, CRIA_THINKING_DEFAULT));
   forget_context(c);
   *chat = c;
+  return Status::kOk;
+}
+
+Status set_thinking(cria_chat* c, cria_workspace* w, cria_thinking thinking) {
+  if (c->phase != ChatPhase::kIdle) return Status::kInvalidArgument;
+  if (thinking == c->thinking) return Status::kOk;
+  const cria_thinking before = c->thinking;
+  const Status status = find_closing(c, w, thinking);
+  if (status != Status::kOk) {
+    static_cast<void>(find_closing(c, w, before));  // as it did before
+    return status;
+  }
+  forget_context(c);
   return Status::kOk;
 }
 
@@ -175,6 +196,15 @@ cria_status cria_chat_make(void* memory, size_t n_bytes, cria_workspace* workspa
   if (!cria::is_aligned(memory)) return CRIA_MISALIGNED;
   return to_public(
       cria::make({static_cast<uint8_t*>(memory), n_bytes}, workspace, session, *config, chat));
+}
+
+cria_status cria_chat_set_thinking(cria_chat* chat, cria_workspace* workspace,
+                                   cria_thinking thinking) {
+  if (chat == nullptr || workspace == nullptr || workspace->model != chat->session->model ||
+      cria::enum_bits(thinking) > CRIA_THINKING_OFF) {
+    return CRIA_INVALID_ARGUMENT;
+  }
+  return to_public(cria::set_thinking(chat, workspace, thinking));
 }
 
 }  // extern "C"

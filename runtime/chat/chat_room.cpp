@@ -33,6 +33,7 @@ Status encode_messages(cria_chat* c, cria_workspace* w, std::span<const cria_mes
   conversation.messages = view.data();
   conversation.n_messages = view.size();
   conversation.ending = opens_turn ? CRIA_TURN_OPENED : CRIA_TURN_LATER;
+  conversation.thinking = c->thinking;
   const Status status = from_public(cria_encode_chat(
       w, &conversation, first, c->memory.next + c->n_next, c->session->context - c->n_next, &n));
   if (status == Status::kOk) c->n_next += static_cast<uint32_t>(n);
@@ -62,7 +63,8 @@ uint32_t exchanges_in(const cria_chat& c, ChatPart part) {
 bool drops_exchanges(const cria_chat& c, ChatPart part) {
   const cria_model& model = *c.session->model;
   return !c.rereads && part.n_messages != 0 &&
-         chat_drops_exchanges(model.tokenizer, model.chat_template, has_system(c));
+         chat_drops_exchanges(model.tokenizer, model.chat_template,
+                              static_cast<ChatThinking>(c.thinking), has_system(c));
 }
 
 bool can_drop(const cria_chat& c, ChatPart part) {

@@ -12,7 +12,7 @@
 namespace cria {
 namespace {
 
-constexpr uint64_t kSavedMagic = 0x3174616863616972;  // "riachat1"
+constexpr uint64_t kSavedMagic = 0x3274616863616972;  // "riachat2"
 
 // Followed by messages, text, the tokens of said that the session lacks, and its state.
 struct SavedHeader {
@@ -22,8 +22,10 @@ struct SavedHeader {
   uint32_t n_text;
   uint32_t n_in_context;
   uint32_t n_unread;
+  uint32_t thinking;
+  uint32_t reserved;  // zero
 };
-static_assert(sizeof(SavedHeader) == 32);
+static_assert(sizeof(SavedHeader) == 40);
 
 size_t body_bytes(const SavedHeader& h) {
   return h.n_messages * sizeof(StoredMessage) + h.n_text + h.n_unread * sizeof(uint32_t);
@@ -42,7 +44,14 @@ cria_session session_of(const cria_chat& c) {
 
 SavedHeader header_of(const cria_chat& c, const cria_session& session) {
   const uint32_t n_unread = c.n_in_context != 0 ? c.n_said - session.position : 0;
-  return {kSavedMagic, 0, c.n_messages, c.n_text, c.n_in_context, n_unread};
+  return {kSavedMagic,
+          0,
+          c.n_messages,
+          c.n_text,
+          c.n_in_context,
+          n_unread,
+          static_cast<uint32_t>(c.thinking),
+          0};
 }
 
 Status save(const cria_chat& c, uint8_t* out, size_t n_bytes) {
@@ -126,7 +135,12 @@ Status load(cria_chat* c, const uint8_t* saved, size_t n_bytes) {
   if (c->phase != ChatPhase::kIdle) return Status::kInvalidArgument;
   if (n_bytes < sizeof h) return Status::kBadState;
   std::memcpy(&h, saved, sizeof h);
-  if (h.magic != kSavedMagic || h.n_in_context > h.n_messages) return Status::kBadState;
+  if (h.magic != kSavedMagic || h.n_in_context > h.n_messages || h.reserved != 0 ||
+      h.thinking > CRIA_THINKING_OFF) {
+    return Status::kBadState;
+  }
+  // What was read for a model that was to think otherwise.
+  const bool is_alike = h.thinking == static_cast<uint32_t>(c->thinking);
   if (h.n_messages > c->max_messages || h.n_text > c->max_text_bytes) return Status::kTextTooLong;
   if (h.n_unread > n_bytes / sizeof(uint32_t) || n_bytes - sizeof h < body_bytes(h)) {
     return Status::kBadState;
@@ -138,7 +152,7 @@ Status load(cria_chat* c, const uint8_t* saved, size_t n_bytes) {
   const size_t state_bytes = n_bytes - static_cast<size_t>(state - saved);
   const uint64_t n_said = uint64_t{positions_of_state(state, state_bytes)} + h.n_unread;
   if (xxh64(messages, body_bytes(h)) != h.checksum || !messages_hold(h, messages, n_said) ||
-      !tokens_hold(*c, unread, h.n_unread) || !unread_holds(*c, unread, h.n_unread)) {
+      !tokens_hold(*c, unread, h.n_unread) || (is_alike && !unread_holds(*c, unread, h.n_unread))) {
     return Status::kBadState;
   }
   if (h.n_in_context > 0 && n_said > n_most_said(*c)) return Status::kContextFull;
@@ -157,6 +171,7 @@ Status load(cria_chat* c, const uint8_t* saved, size_t n_bytes) {
     std::copy(s->history, s->history + s->position, c->memory.said);
     take(c->memory.said + s->position, unread, h.n_unread * sizeof(uint32_t));
     if (has_moved(*c)) s->first_moved = c->memory.messages[has_system(*c) ? 1 : 0].position;
+    if (!is_alike) forget_context(c);
   }
   return Status::kOk;
 }

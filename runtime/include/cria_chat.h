@@ -60,6 +60,13 @@ cria_status cria_chat_make(void* memory, size_t n_bytes, cria_workspace* workspa
  * no bit of what follows depends on what was said before. */
 cria_status cria_chat_begin(cria_chat* chat, const char* system, size_t n_bytes);
 
+/* How templates with a switch for it have the model think from the next question on; at first
+ * CRIA_THINKING_DEFAULT. Where it changes the conversation is read again as far as the template
+ * writes it otherwise. CRIA_INVALID_ARGUMENT while an answer is made. workspace is used by this
+ * call alone. */
+cria_status cria_chat_set_thinking(cria_chat* chat, cria_workspace* workspace,
+                                   cria_thinking thinking);
+
 /* Adds a message without answering it: earlier ones of a conversation that others keep. Roles may
  * be user and assistant. CRIA_TEXT_TOO_LONG when there is no memory for it. */
 cria_status cria_chat_add(cria_chat* chat, cria_role role, const char* text, size_t n_bytes);
@@ -181,7 +188,7 @@ uint64_t cria_chat_n_read(const cria_chat* chat);
 uint64_t cria_chat_n_dropped(const cria_chat* chat);
 
 /* Saves messages and session, so that a chat of the same model goes on where this one is, with the
- * same bits where its context and exact_context are the same. Loading takes no byte on trust and
+ * same bits where its context, exact_context and thinking are the same. Loading takes no byte on trust and
  * changes nothing unless it succeeds; CRIA_BAD_STATE otherwise, or CRIA_CONTEXT_FULL and
  * CRIA_TEXT_TOO_LONG where it does not fit. Not while an answer is made. */
 size_t cria_chat_save_size(const cria_chat* chat);

@@ -327,9 +327,9 @@ constexpr ChatMessage kTalk[] = {
     {ChatRole::kAssistant, kMarkText, nullptr}, {ChatRole::kUser, kMarkText, nullptr},
     {ChatRole::kAssistant, kMarkText, nullptr}, {ChatRole::kUser, kMarkText, nullptr}};
 
-Conversation talk(bool has_system, size_t n_questions, ChatEnd end = ChatEnd::kOpened) {
+Conversation talk(ChatThinking thinking, bool has_system, size_t n_questions) {
   const std::span<const ChatMessage> all(kTalk, 2 * n_questions);
-  return {has_system ? all : all.subspan(1), end, {}};
+  return {has_system ? all : all.subspan(1), ChatEnd::kOpened, {}, {}, thinking};
 }
 
 }  // namespace
@@ -342,25 +342,29 @@ Status chat_encode(const Tokenizer& tokenizer, const ChatTemplate& chat,
   return ChatEncoder(tokenizer, chat, conversation, workspace, tokens).run(first, n_tokens);
 }
 
-bool chat_keeps_answers(const Tokenizer& tokenizer, const ChatTemplate& chat) {
+bool chat_keeps_answers(const Tokenizer& tokenizer, const ChatTemplate& chat,
+                        ChatThinking thinking) {
   for (const bool has_system : {false, true}) {
     for (const size_t n_questions : {size_t{1}, size_t{2}}) {
-      const Conversation now = talk(has_system, n_questions);
-      const Conversation later = talk(has_system, n_questions + 1);
+      const Conversation now = talk(thinking, has_system, n_questions);
+      const Conversation later = talk(thinking, has_system, n_questions + 1);
       if (has_system && chat_refusal(chat, now) != nullptr) continue;
       if (!go_together(chat, {now, 0, 0}, {later, 0, 0})) return false;
     }
   }
   const AddedTokens added(tokenizer);
-  return ChatCuts(tokenizer, added, chat).behind(talk(false, 1), ChatUnit::kText).n_bytes > 0;
+  return ChatCuts(tokenizer, added, chat)
+             .behind(talk(thinking, false, 1), ChatUnit::kText)
+             .n_bytes > 0;
 }
 
-bool chat_drops_exchanges(const Tokenizer& tokenizer, const ChatTemplate& chat, bool has_system) {
+bool chat_drops_exchanges(const Tokenizer& tokenizer, const ChatTemplate& chat,
+                          ChatThinking thinking, bool has_system) {
   const AddedTokens added(tokenizer);
   const ChatCuts cuts(tokenizer, added, chat);
   const size_t first = has_system ? 1 : 0;
-  const Conversation shorter = talk(has_system, 2);
-  const Conversation longer = talk(has_system, 3);
+  const Conversation shorter = talk(thinking, has_system, 2);
+  const Conversation longer = talk(thinking, has_system, 3);
   if (chat_refusal(chat, longer) != nullptr) return false;
   Conversation none = longer;
   none.messages = none.messages.first(first);

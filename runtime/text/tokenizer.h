@@ -86,11 +86,12 @@ size_t tokenizer_decode_end(DecodeState* state, std::span<char> out);
 // Whether the tokens of an answer can stay where they are when the conversation goes on: the
 // template writes it the same way in history and behind the turn that it opened, and ends it with a
 // special token.
-[[nodiscard]] bool chat_keeps_answers(const Tokenizer& tokenizer, const ChatTemplate& chat);
+[[nodiscard]] bool chat_keeps_answers(const Tokenizer& tokenizer, const ChatTemplate& chat,
+                                      ChatThinking thinking);
 
 // Whether the tokens of the first exchanges can be taken out of a conversation's and leave those of
 // the conversation without them. For a template that keeps answers.
 [[nodiscard]] bool chat_drops_exchanges(const Tokenizer& tokenizer, const ChatTemplate& chat,
-                                        bool has_system);
+                                        ChatThinking thinking, bool has_system);
 
 }  // namespace cria

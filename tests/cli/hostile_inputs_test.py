@@ -174,9 +174,9 @@ class Texts(Base):
 
 class ChatFiles(Base):
     """The layout of a saved conversation is in docs/command_line.md."""
-    HEADER = struct.Struct("<8sQ4I")
+    HEADER = struct.Struct("<8sQ6I")
     MESSAGE = struct.Struct("<4I")
-    MESSAGES, TEXT, IN_CONTEXT, PENDING = range(2, 6)  # fields of the header
+    MESSAGES, TEXT, IN_CONTEXT, PENDING, THINKING, RESERVED = range(2, 8)  # fields of the header
     STATE_CHECKSUM, STATE_HEADER = 16, 48
 
     def save(self):
@@ -225,7 +225,11 @@ class ChatFiles(Base):
                 if index == self.IN_CONTEXT and value == 0:
                     continue  # then what the state holds is read again
                 self.assert_refused(self.rebuilt(changed, body, state))
-        for magic in (b"riachat0", b"criachat", bytes(8)):
+        for index, value in ((self.THINKING, 3), (self.THINKING, 1 << 31), (self.RESERVED, 1)):
+            changed = list(fields)
+            changed[index] = value
+            self.assert_refused(self.rebuilt(changed, body, state))
+        for magic in (b"riachat1", b"criachat", bytes(8)):
             self.assert_refused(self.rebuilt([magic, *fields[1:]], body, state))
         for at in range(self.HEADER.size, self.HEADER.size + len(body), 5):
             self.assert_refused(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])

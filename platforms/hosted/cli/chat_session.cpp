@@ -155,6 +155,11 @@ ChatSession::ChatSession(const ModelSession& model, bool exact_context)
   think_end_token_ = special("</think>");
 }
 
+void ChatSession::set_thinking(cria_thinking thinking) {
+  model_.check(cria_chat_set_thinking(chat_, model_.workspace(), thinking));
+  thinking_ = thinking;
+}
+
 void ChatSession::begin(const std::string& system) {
   const std::vector<cria_message> messages = {{CRIA_SYSTEM, system.data(), system.size()},
                                               {CRIA_USER, "a", 1}};
@@ -177,7 +182,8 @@ void ChatSession::begin(const std::string& system) {
 std::vector<uint32_t> ChatSession::lead() const {
   const std::string text = system();
   const std::vector<cria_message> messages = {{CRIA_SYSTEM, text.data(), text.size()}};
-  const cria_conversation conversation = conversation_of(messages, CRIA_TURN_LATER);
+  cria_conversation conversation = conversation_of(messages, CRIA_TURN_LATER);
+  conversation.thinking = thinking_;
   std::vector<uint32_t> tokens(cria_context(model_.session()));
   size_t n_tokens = 0;
   const cria_status status = text.empty()

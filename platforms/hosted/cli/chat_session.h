@@ -36,6 +36,10 @@ class ChatSession {
   // Throws ProgramError kInvalidInput when the model has no chat template.
   ChatSession(const ModelSession& model, bool exact_context);
 
+  // Whether the model thinks, from the next question on.
+  void set_thinking(cria_thinking thinking);
+  cria_thinking thinking() const { return thinking_; }
+
   // Forgets the conversation and sets what the model is told before it; empty: nothing. Throws
   // ProgramError where it is too long.
   void begin(const std::string& system);
@@ -86,6 +90,7 @@ class ChatSession {
   const ModelSession& model_;
   ArenaMemory memory_;
   cria_chat* chat_ = nullptr;
+  cria_thinking thinking_ = CRIA_THINKING_DEFAULT;
   uint32_t think_token_ = CRIA_NO_TOKEN;  // special ones that stand for the tags
   uint32_t think_end_token_ = CRIA_NO_TOKEN;
 };

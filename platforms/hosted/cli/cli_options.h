@@ -30,6 +30,12 @@ struct SamplingOptions {
 // What becomes of text between <think> and </think>.
 enum class Thinking { kDim, kHide, kPlain };
 
+// Whether the model thinks, where its template has a switch for it, and what becomes of that.
+struct ThinkingChoice {
+  cria_thinking wanted = CRIA_THINKING_DEFAULT;
+  Thinking shown = Thinking::kDim;
+};
+
 struct InfoOptions {
   CommonOptions common;
   bool json = false;
@@ -59,7 +65,7 @@ struct ChatOptions {
   std::string system;  // empty: none
   bool exact_context = false;
   bool history = true;
-  Thinking thinking = Thinking::kDim;
+  ThinkingChoice thinking;
   std::string date;          // that the template names; empty: its own
   std::string prompt_cache;  // of the system text: a file; empty: none
 };

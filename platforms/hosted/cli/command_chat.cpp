@@ -5,6 +5,7 @@
 #include <string>
 
 #include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/base/shown_text.h"
 #include "platforms/hosted/base/terminal.h"
 #include "platforms/hosted/cli/chat_date.h"
 #include "platforms/hosted/cli/chat_session.h"
@@ -29,6 +30,14 @@ std::string trimmed(const std::string& line) {
   return line.substr(begin, line.find_last_not_of(kSpace) - begin + 1);
 }
 
+// Of /set: whether the model thinks, where its template has a switch for it.
+constexpr const char* kThinkingName = "thinking";
+constexpr struct {
+  const char* name;
+  cria_thinking thinking;
+} kThinkingWords[] = {
+    {"auto", CRIA_THINKING_DEFAULT}, {"on", CRIA_THINKING_ON}, {"off", CRIA_THINKING_OFF}};
+
 double per_second(uint32_t count, double seconds) {
   return seconds > 0.0 ? static_cast<double>(count) / seconds : 0.0;
 }
@@ -40,10 +49,11 @@ class ChatProgram {
         cache_(model, options.prompt_cache, Follows::kMore),
         chat_(model, options.exact_context),
         sampling_(options.sampling),
-        thinking_(options.thinking),
+        thinking_(options.thinking.shown),
         is_interactive_(is_terminal(STDIN_FILENO)),
         messages_(STDIN_FILENO, is_interactive_,
                   options.history ? HistoryUse::kKept : HistoryUse::kNever) {
+    chat_.set_thinking(options.thinking.wanted);
     chat_.begin(options.system);
     if (cache_.is_there()) cache_.restore(chat_.lead());
     reseed();  // after restore, which brings the random state of a cache
@@ -82,6 +92,8 @@ class ChatProgram {
   Next take_back(const std::string& argument);
   Next edit(const std::string& argument);
   Next set(const std::string& argument);
+  Next set_thinking(const std::string& value);
+  const char* thinking_words() const;
   Next save(const std::string& argument);
   Next load(const std::string& argument);
   Next print_stats(const std::string& argument);
@@ -260,17 +272,36 @@ ChatProgram::Next ChatProgram::edit(const std::string& argument) {
 
 ChatProgram::Next ChatProgram::set(const std::string& argument) {
   if (argument.empty()) {
-    write_stderr(settings_text(sampling_));
+    write_stderr(settings_text(sampling_) + setting_row(kThinkingName, thinking_words()));
     return Next::kGoOn;
   }
   const size_t space = argument.find_first_of(" \t");
   const std::string name = argument.substr(0, space);
   const std::string value = space == std::string::npos ? "" : trimmed(argument.substr(space));
+  if (name == kThinkingName) return set_thinking(value);
   SamplingOptions changed = sampling_;
   change_setting(name, value, &changed);
   sampling_ = changed;
   if (name == "seed") reseed();
   return Next::kGoOn;
+}
+
+const char* ChatProgram::thinking_words() const {
+  for (const auto& row : kThinkingWords) {
+    if (row.thinking == chat_.thinking()) return row.name;
+  }
+  return "";
+}
+
+ChatProgram::Next ChatProgram::set_thinking(const std::string& value) {
+  for (const auto& row : kThinkingWords) {
+    if (value != row.name) continue;
+    chat_.set_thinking(row.thinking);
+    return Next::kGoOn;
+  }
+  throw ProgramError(ExitCode::kUsage,
+                     value.empty() ? "thinking needs a value: /set thinking on, off or auto"
+                                   : "thinking: '" + shown(value) + "' is not on, off or auto");
 }
 
 ChatProgram::Next ChatProgram::save(const std::string& argument) {

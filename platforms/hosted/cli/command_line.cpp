@@ -30,8 +30,12 @@ constexpr Named<cria_backend> kBackends[] = {
 constexpr Named<std::optional<cria_kv_format>> kKvFormats[] = {
     {"int8", CRIA_KV_INT8}, {"k8v4", CRIA_KV_K8V4}, {"f32", CRIA_KV_F32}};
 
-constexpr Named<Thinking> kThinking[] = {
-    {"dim", Thinking::kDim}, {"hide", Thinking::kHide}, {"plain", Thinking::kPlain}};
+constexpr Named<ThinkingChoice> kThinking[] = {
+    {"on", {CRIA_THINKING_ON, Thinking::kDim}},
+    {"off", {CRIA_THINKING_OFF, Thinking::kDim}},
+    {"dim", {CRIA_THINKING_DEFAULT, Thinking::kDim}},
+    {"hide", {CRIA_THINKING_DEFAULT, Thinking::kHide}},
+    {"plain", {CRIA_THINKING_DEFAULT, Thinking::kPlain}}};
 
 void add_model(CLI::App* app, std::string* path) {
   app->add_option("M.cria", *path, "The file")->required()->type_name("M.cria");
@@ -138,7 +142,8 @@ void add_chat(CLI::App* app, ChatOptions* options) {
                   "Keep what reading the system text gave there")
       ->type_name("FILE");
   add_named(app, "--thinking", kThinking, &options->thinking,
-            "dim, hide or plain: text in <think> tags; default: dim");
+            "on or off: whether the model thinks; dim, hide or plain: how that is shown; default: "
+            "dim, and as the template has it");
   app->add_flag_callback(
       "--no-history", [options] { options->history = false; }, "Keep no lines for the next chat");
   add_sampling(app, &options->sampling, "Longest answer in tokens; default: no limit");

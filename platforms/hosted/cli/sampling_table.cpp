@@ -67,11 +67,6 @@ std::string shown_value(float value, const Setting&) {
   return text_of("%g", static_cast<double>(value));
 }
 
-std::string row_text(const char* name, const std::string& value) {
-  constexpr int kNameColumns = 18;
-  return text_of("%-*s %s\n", kNameColumns, name, value.c_str());
-}
-
 [[noreturn]] void refuse_no_value(const std::string& name, const std::string& values) {
   throw ProgramError(ExitCode::kUsage, name + " needs a value: /set " + name + " " + values);
 }
@@ -114,6 +109,11 @@ void change(const Setting& setting, const std::string& value, SamplingOptions* o
 
 }  // namespace
 
+std::string setting_row(const char* name, const std::string& value) {
+  constexpr int kNameColumns = 18;
+  return text_of("%-*s %s\n", kNameColumns, name, value.c_str());
+}
+
 void add_sampling(CLI::App* app, SamplingOptions* options, const std::string& max_tokens_help) {
   CLI::Option* const greedy =
       app->add_flag("--greedy", options->greedy, "Always the likeliest token")->group("Sampling");
@@ -135,11 +135,11 @@ void add_sampling(CLI::App* app, SamplingOptions* options, const std::string& ma
 }
 
 std::string settings_text(const SamplingOptions& options) {
-  std::string text = row_text(kGreedy, options.greedy ? "on" : "off");
+  std::string text = setting_row(kGreedy, options.greedy ? "on" : "off");
   for (const Setting& setting : kSettings) {
     text += std::visit(
         [&](const auto& range) {
-          return row_text(setting.name, shown_value(options.*(range.member), setting));
+          return setting_row(setting.name, shown_value(options.*(range.member), setting));
         },
         setting.range);
   }

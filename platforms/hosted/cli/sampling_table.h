@@ -11,7 +11,9 @@ namespace cria::hosted {
 // Adds the options of --greedy, --temperature and so on; max_tokens_help is what -n means there.
 void add_sampling(CLI::App* app, SamplingOptions* options, const std::string& max_tokens_help);
 
-// A line for each setting and its value.
+// A line of a setting and its value.
+std::string setting_row(const char* name, const std::string& value);
+// One for each that changes how tokens are drawn.
 std::string settings_text(const SamplingOptions& options);
 
 // Sets one by its name, without dashes; what only random draws look at ends greedy ones. Throws

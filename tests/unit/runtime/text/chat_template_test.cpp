@@ -146,7 +146,7 @@ TEST(ChatTemplateTest, PutsTheSystemTextIntoTheLastQuestion) {
   EXPECT_EQ(chat.text(messages, 0, Turn::kOpened),
             "<bos>[U]hi<eos>[A]yo<eos>[S]be[/S][U]so<eos>[T]");
   EXPECT_EQ(chat.text(messages, 0, Turn::kGoesOn), "<bos>[U]hi<eos>[A]yo<eos>[U]so<eos>");
-  EXPECT_FALSE(chat_keeps_answers(chat.tokenizer(), chat.get()));
+  EXPECT_FALSE(chat_keeps_answers(chat.tokenizer(), chat.get(), ChatThinking::kAsIs));
   EXPECT_NE(chat.refusal({messages[0], messages[1], messages[2]}, Turn::kOpened), "");
 }
 
