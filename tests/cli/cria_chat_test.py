@@ -1,6 +1,7 @@
 """cria chat: through a pipe each line is a message and answers are all that is shown; on a terminal there are commands."""
 import json
 import os
+import re
 import struct
 import subprocess
 import unittest
@@ -102,6 +103,46 @@ class Thinking(unittest.TestCase):
             terminal.send(b"\x04")
             self.assertEqual(terminal.finish(), cli.DONE)
             self.assertNotIn(b"Nice", terminal.shown)
+
+
+SWITCHED = """{%- for message in messages %}
+{{- '<|start_header_id|>' + message.role + '<|end_header_id|>\\n\\n' + message.content | trim + '<|eot_id|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
+{%- if enable_thinking is defined %}{{ 'Once upon a time' if enable_thinking else 'The sun' }}{% endif %}{% endif %}"""
+
+
+class ThinkingSwitch(unittest.TestCase):
+    """A template that opens the answer with other words as thinking is switched."""
+
+    @classmethod
+    def setUpClass(cls):
+        path = cli.folder() / "switched.jinja"
+        path.write_text(SWITCHED)
+        cls.model = cli.model("--chat-template", str(path))
+
+    def test_on_and_off_open_other_answers(self):
+        usual, on, off = (chat(*options, lines=["hello", "hello"], model=self.model).out
+                          for options in ((), ("--thinking", "on"), ("--thinking", "off")))
+        self.assertEqual(len({usual, on, off}), 3)
+        # Both turns are opened so, and what was answered stays as it was said.
+        self.assertEqual(off.splitlines()[0], chat("--thinking", "off", lines=["hello"], model=self.model).out.rstrip("\n"))
+
+    def test_without_a_switch_nothing_changes(self):
+        self.assertEqual(chat("--thinking", "off", lines=["hello"]).out, chat(lines=["hello"]).out)
+
+    def test_it_is_turned_while_one_talks(self):
+        wanted = {name: chat("--thinking", name, lines=["hello"], model=self.model).out.encode().rstrip(b"\n") for name in ("on", "off")}
+        with cli.Terminal("chat", self.model, "--greedy", "--thinking", "on") as terminal:
+            end = terminal.wait_for(rb"> ?\Z|m \Z")
+            for line, told in ((b"hello", wanted["on"]), (b"/reset", b"(a new conversation)"), (b"/set thinking off", b""), (b"hello", wanted["off"]),
+                               (b"/set", b"thinking           off"), (b"/set thinking maybe", b"'maybe' is not on, off or auto"),
+                               (b"/set thinking", b"needs a value")):
+                terminal.send(line + b"\n")
+                if told:
+                    end = terminal.wait_for(re.escape(told), end)
+            terminal.send(b"\x04")
+            self.assertEqual(terminal.finish(), cli.DONE)
 
 
 class Chat(unittest.TestCase):
