@@ -46,9 +46,16 @@ struct VerifyOptions {
   std::string model_path;
 };
 
+// What a model is told of tools, and may do with them.
+struct ToolOptions {
+  std::string tools;   // a file; empty: none
+  std::string choice;  // "auto", "none", "required", or a tool's name
+};
+
 struct RunOptions {
   CommonOptions common;
   SamplingOptions sampling;
+  ToolOptions tools;                  // the prompt is a question then
   std::optional<std::string> prompt;  // "-": standard input
   std::vector<uint32_t> ids;          // instead of a prompt
   std::string prompt_cache;           // a file; empty: none
@@ -66,6 +73,7 @@ struct ChatOptions {
   bool exact_context = false;
   bool history = true;
   ThinkingChoice thinking;
+  ToolOptions tools;
   std::string date;          // that the template names; empty: its own
   std::string prompt_cache;  // of the system text: a file; empty: none
 };

@@ -1,10 +1,8 @@
 // cria calls: text, thinking and calls of an answer, as JSON. The weights stay unread.
 #include <unistd.h>
 
-#include <cria_calls.h>
+#include <stdexcept>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "platforms/hosted/base/program_error.h"
@@ -12,9 +10,8 @@
 #include "platforms/hosted/cli/input_text.h"
 #include "platforms/hosted/cli/text_stream.h"
 #include "platforms/hosted/serve/json_text.h"
-#include "platforms/hosted/session/arena_memory.h"
+#include "platforms/hosted/session/call_reader.h"
 #include "platforms/hosted/session/model_session.h"
-#include "platforms/hosted/session/status_error.h"
 
 namespace cria::hosted {
 namespace {
@@ -22,62 +19,48 @@ namespace {
 // More than a call is long.
 constexpr size_t kHoldBytes = size_t{1} << 20;
 
-// What a reader tells of an answer.
-class Told {
- public:
-  static void tell(void* context, const cria_calls_event* event) {
-    static_cast<Told*>(context)->take(*event);
-  }
+JsonText text_or_null(const std::string& text) {
+  return text.empty() ? JsonText(nullptr) : JsonText(text);
+}
 
-  [[nodiscard]] std::string json(bool is_complete) const {
-    return JsonText::object({{"content", text_or_null(text_)},
-                             {"reasoning", text_or_null(thinking_)},
-                             {"calls", calls_},
-                             {"complete", is_complete}})
-        .take();
-  }
-
- private:
-  static JsonText text_or_null(const std::string& text) {
-    return text.empty() ? JsonText(nullptr) : JsonText(text);
-  }
-
-  void take(const cria_calls_event& event) {
-    const std::string_view text(event.text, event.n_bytes);
-    switch (event.kind) {
+std::string json_of(const std::vector<AnswerPart>& parts, bool is_complete) {
+  std::string text;
+  std::string thinking;
+  std::string arguments;
+  JsonText calls = JsonText::array();
+  const AnswerPart* begun = nullptr;
+  for (const AnswerPart& part : parts) {
+    switch (part.kind) {
       case CRIA_CALLS_TEXT:
-        text_ += text;
+        text += part.text;
         break;
       case CRIA_CALLS_THINKING:
-        thinking_ += text;
+        thinking += part.text;
         break;
       case CRIA_CALLS_BEGIN:
-        name_ = text;
-        id_ = event.n_id == 0 ? std::string() : std::string(event.id, event.n_id);
-        arguments_.clear();
+        begun = &part;
+        arguments.clear();
         break;
       case CRIA_CALLS_ARGUMENTS:
-        arguments_ += text;
+        arguments += part.text;
         break;
       case CRIA_CALLS_END: {
         JsonText call =
-            JsonText::object({{"name", name_}, {"arguments", JsonText::of(arguments_)}});
-        if (!id_.empty()) call.put("id", id_);
-        calls_.push_back(call);
+            JsonText::object({{"name", begun->text}, {"arguments", JsonText::of(arguments)}});
+        if (!begun->id.empty()) call.put("id", begun->id);
+        calls.push_back(call);
         break;
       }
       case CRIA_CALLS_BROKEN:
         break;
     }
   }
-
-  std::string text_;
-  std::string thinking_;
-  std::string name_;
-  std::string id_;
-  std::string arguments_;
-  JsonText calls_ = JsonText::array();
-};
+  return JsonText::object({{"content", text_or_null(text)},
+                           {"reasoning", text_or_null(thinking)},
+                           {"calls", calls},
+                           {"complete", is_complete}})
+      .take();
+}
 
 }  // namespace
 
@@ -86,38 +69,31 @@ ExitCode run_command(const CallsOptions& options) {
     throw ProgramError(ExitCode::kUsage, "the tools and the answer cannot both be standard input");
   }
   const ModelSession model(options.common, {.text_only = true});
-  size_t n_format = 0;
-  const void* const format = cria_call_format(model.model(), &n_format);
-  if (format == nullptr) {
+  CallReading reading;
+  reading.writing = std::make_shared<const CallWriting>(CallWriting::of(model.model()));
+  if (reading.writing->format.empty()) {
     throw ProgramError(ExitCode::kInvalidInput,
                        model.path() +
                            ": does not say how the model writes calls; convert it "
                            "again, with a chat template that does");
   }
-  const std::string tools = options.tools.empty() ? "" : read_text_file(options.tools);
+  reading.tools = options.tools.empty() ? "" : read_text_file(options.tools);
+  reading.opened = options.opened;
+  reading.takes_calls = true;
   const std::string answer = read_text_file(options.input);
-  size_t n_bytes = 0;
-  const cria_status status =
-      cria_calls_required(format, n_format, tools.data(), tools.size(), kHoldBytes, &n_bytes);
-  if (status == CRIA_UNSUPPORTED || status == CRIA_TEXT_TOO_LONG) {
+  try {
+    CallReader reader(reading, kHoldBytes);
+    std::vector<AnswerPart> parts = reader.read(answer);
+    const std::vector<AnswerPart> rest = reader.finish(false);
+    parts.insert(parts.end(), rest.begin(), rest.end());
+    TextStream out(STDOUT_FILENO);
+    out.put(json_of(parts, reader.is_complete()) + "\n");
+    out.flush();
+  } catch (const std::invalid_argument&) {
     throw ProgramError(
         ExitCode::kInvalidInput,
         name_of_input(options.tools) + ": is no list of tools, or one that is too long");
   }
-  model.check(status);
-  ArenaMemory memory(n_bytes);
-  cria_calls* calls = nullptr;
-  model.check(cria_calls_make(memory.data(), memory.size_bytes(), format, n_format, tools.data(),
-                              tools.size(), kHoldBytes, &calls));
-  Told told;
-  cria_calls_ending ending = CRIA_CALLS_STOPPED;
-  model.check(cria_calls_begin(calls, options.opened.data(), options.opened.size()));
-  model.check(cria_calls_read(calls, answer.data(), answer.size(), Told::tell, &told));
-  model.check(cria_calls_finish(calls, CRIA_CALLS_STOPPED, Told::tell, &told, &ending));
-  TextStream out(STDOUT_FILENO);
-  out.put(told.json(ending == CRIA_CALLS_STOPPED));
-  out.put("\n");
-  out.flush();
   return ExitCode::kDone;
 }
 

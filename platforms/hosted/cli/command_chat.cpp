@@ -15,6 +15,7 @@
 #include "platforms/hosted/cli/prompt_cache.h"
 #include "platforms/hosted/cli/sampling_table.h"
 #include "platforms/hosted/cli/text_stream.h"
+#include "platforms/hosted/cli/tool_commands.h"
 #include "platforms/hosted/session/interrupt.h"
 #include "platforms/hosted/session/model_session.h"
 #include "platforms/hosted/session/model_text.h"
@@ -388,6 +389,7 @@ ExitCode run_command(const ChatOptions& options) {
                        file.path() + ": the model file holds no tokenizer; cria run takes --ids");
   }
   if (file.info().chat_template == 0) throw_status(CRIA_NO_CHAT_TEMPLATE, file.path());
+  if (!options.tools.tools.empty()) return chat_with_tools(options);
   const uint32_t context =
       options.common.context != 0 ? options.common.context : file.info().planned_context;
   const ModelSession model(options.common, {.max_text_bytes = chat_text_bytes(context)});

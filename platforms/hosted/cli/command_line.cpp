@@ -100,6 +100,16 @@ void add_info(CLI::App* app, InfoOptions* options) {
   app->footer("Example: cria info demo.cria --context 512 --kv f32");
 }
 
+void add_tools(CLI::App* app, ToolOptions* options) {
+  CLI::Option* const tools = app->add_option("--tools", options->tools,
+                                             "Tools that may be called, as JSON; prints the calls")
+                                 ->type_name("FILE");
+  app->add_option("--tool-choice", options->choice,
+                  "auto, none, required or a tool's name; default: auto")
+      ->type_name("NAME")
+      ->needs(tools);
+}
+
 void add_run(CLI::App* app, RunOptions* options) {
   add_common(app, &options->common);
   CLI::Option* const prompt =
@@ -119,6 +129,7 @@ void add_run(CLI::App* app, RunOptions* options) {
                   "A document of this schema; -: standard input")
       ->type_name("FILE")
       ->excludes(json);
+  add_tools(app, &options->tools);
   add_sampling(app, &options->sampling, "Tokens to make; default: until an end token");
   app->footer(
       "Examples: cria run demo.cria -p \"Once upon a time\" -n 64 --seed 7\n"
@@ -146,6 +157,7 @@ void add_chat(CLI::App* app, ChatOptions* options) {
             "dim, and as the template has it");
   app->add_flag_callback(
       "--no-history", [options] { options->history = false; }, "Keep no lines for the next chat");
+  add_tools(app, &options->tools);
   add_sampling(app, &options->sampling, "Longest answer in tokens; default: no limit");
   app->footer(
       "On a terminal /help lists the commands. Through a pipe each line is a message,\n"

@@ -18,6 +18,7 @@
 #include "platforms/hosted/cli/reading_progress.h"
 #include "platforms/hosted/cli/text_stream.h"
 #include "platforms/hosted/cli/token_sinks.h"
+#include "platforms/hosted/cli/tool_commands.h"
 #include "platforms/hosted/session/interrupt.h"
 #include "platforms/hosted/session/model_session.h"
 #include "platforms/hosted/session/model_tokens.h"
@@ -108,6 +109,7 @@ const char* ending_of(Stop stop) {
 ExitCode run_command(const RunOptions& options) {
   const double started = monotonic_seconds();
   const std::string text = prompt_text(options);
+  if (!options.tools.tools.empty()) return answer_with_tools(options, text);
   const bool is_json = options.json || options.json_schema;
   const bool echoes = options.echo && !is_json;
   const std::string schema = options.json_schema ? read_schema(*options.json_schema) : "";

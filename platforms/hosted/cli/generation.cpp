@@ -5,7 +5,6 @@
 #include <chrono>
 
 #include "platforms/hosted/base/clock.h"
-#include "platforms/hosted/cli/json_guide.h"
 #include "platforms/hosted/session/interrupt.h"
 
 namespace cria::hosted {
@@ -44,7 +43,7 @@ Generation generate(const ModelSession& model, const cria_sampling& sampling,
     if (result.n_tokens == 1) result.first_seconds = result.last_seconds;
     result.last_token_is_fed = false;
     if (wish == TokenSink::Wish::kEnough) return stopped(Stop::kOutputClosed);
-    if (limits.guide != nullptr && limits.guide->progress() == CRIA_JSON_CLOSED) {
+    if (limits.guide != nullptr && limits.guide->is_closed()) {
       return stopped(Stop::kDocument);
     }
     if (result.n_tokens == limits.max_tokens) return stopped(Stop::kLimit);

@@ -19,15 +19,25 @@ class TokenSink {
   virtual Wish put(uint32_t token) = 0;
 };
 
-class JsonGuide;
+// What tokens are held to.
+class TokenGuide {
+ public:
+  virtual ~TokenGuide() = default;
+  // Leaves the tokens that can come next. Throws ProgramError.
+  virtual void mask() = 0;
+  // Takes one of them, which is no end token.
+  virtual void accept(uint32_t token) = 0;
+  // Nothing can follow.
+  virtual bool is_closed() = 0;
+};
 
-// kDocument: a guide's document is closed, nothing can follow it.
+// kDocument: the guide is closed.
 enum class Stop { kEndToken, kDocument, kLimit, kContextFull, kInterrupted, kOutputClosed };
 
 struct GenerationLimits {
   uint32_t max_tokens;
   bool ignore_end;
-  JsonGuide* guide = nullptr;  // what the answer has to be; null: anything
+  TokenGuide* guide = nullptr;  // what the answer has to be; null: anything
 };
 
 struct Generation {

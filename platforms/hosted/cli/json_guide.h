@@ -6,6 +6,7 @@
 #include <string>
 
 #include <cria_json.h>
+#include "platforms/hosted/cli/generation.h"
 #include "platforms/hosted/session/arena_memory.h"
 #include "platforms/hosted/session/model_session.h"
 
@@ -16,16 +17,15 @@ std::string read_schema(const std::string& path);
 // What messages call it.
 std::string schema_name(const std::string& path);
 
-class JsonGuide {
+class JsonGuide final : public TokenGuide {
  public:
   // Null: any JSON value. name is what messages call the schema. Throws ProgramError kInvalidInput
   // with the place of what is refused.
   JsonGuide(const ModelSession& model, const std::string* schema, const std::string& name);
 
-  // Leaves the tokens that can come next. Throws ProgramError.
-  void mask();
-  // Takes one of them, which is no end token.
-  void accept(uint32_t token);
+  void mask() override;
+  void accept(uint32_t token) override;
+  bool is_closed() override { return progress() == CRIA_JSON_CLOSED; }
   [[nodiscard]] cria_json_progress progress() { return cria_json_progress_of(json_, &state_); }
 
  private:

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 #include "platforms/hosted/base/json_source.h"
+#include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/program_error.h"
 #include "platforms/hosted/chat/conversation_json.h"
 #include "platforms/hosted/chat/raw_json.h"
@@ -131,6 +133,37 @@ std::vector<uint32_t> encode_conversation(const CommonOptions& options, const st
     tokens.resize(n_tokens);
     return tokens;
   }
+}
+
+std::vector<uint32_t> encode_question(const ModelSession& model, Conversation* conversation,
+                                      std::string* opened) {
+  const auto refusal_of = [&](const Conversation& text) {
+    return cria_chat_refusal(model.workspace(), ConversationView(text, CRIA_TURN_OPENED).get());
+  };
+  if (refusal_of(*conversation) != nullptr) {
+    Conversation completed = *conversation;
+    complete_calls(&completed);
+    if (const char* const reason = refusal_of(completed)) {
+      refuse(model.path(), std::string("the chat template ") + reason);
+    }
+    *conversation = std::move(completed);
+  }
+  const ConversationView view(*conversation, CRIA_TURN_OPENED);
+  const auto need_room = [&](cria_status status) {
+    if (status != CRIA_TEXT_TOO_LONG && status != CRIA_BUFFER_TOO_SMALL) return model.check(status);
+    refuse(model.path(), text_of("the conversation does not fit the context of %u tokens; %s",
+                                 cria_context(model.session()), model.advice_on_length()));
+  };
+  size_t n_bytes = 0;
+  (void)cria_chat_opening(model.workspace(), view.get(), nullptr, 0, &n_bytes);
+  opened->resize(n_bytes);
+  need_room(cria_chat_opening(model.workspace(), view.get(), opened->data(), n_bytes, &n_bytes));
+  std::vector<uint32_t> tokens(cria_context(model.session()));
+  size_t n_tokens = 0;
+  need_room(
+      cria_encode_chat(model.workspace(), view.get(), 0, tokens.data(), tokens.size(), &n_tokens));
+  tokens.resize(n_tokens);
+  return tokens;
 }
 
 }  // namespace cria::hosted

@@ -7,6 +7,7 @@
 
 #include <cria.h>
 #include "platforms/hosted/chat/conversation.h"
+#include "platforms/hosted/session/model_session.h"
 #include "platforms/hosted/session/session_options.h"
 
 namespace cria::hosted {
@@ -30,5 +31,11 @@ void parse_template_args(const std::string& json, const std::string& where,
 std::vector<uint32_t> encode_conversation(const CommonOptions& options, const std::string& date,
                                           const Conversation& conversation,
                                           cria_chat_ending ending);
+
+// The same with an open model, whose workspace takes texts of that size: what opens the assistant's
+// turn is its end, and opened the template's text behind the last message. Calls and results get
+// what the template asks for.
+std::vector<uint32_t> encode_question(const ModelSession& model, Conversation* conversation,
+                                      std::string* opened);
 
 }  // namespace cria::hosted

@@ -8,7 +8,8 @@ TokenDecoder::TokenDecoder(const ModelSession& model, Continues continues) : mod
   state_.started = continues == Continues::kYes ? 1 : 0;
 }
 
-std::string_view TokenDecoder::decode(uint32_t token) {
+std::string_view TokenDecoder::decode(uint32_t token, bool shows_special) {
+  state_.show_special = shows_special ? 1 : 0;
   size_t n_bytes = 0;
   model_.check(cria_decode_token(model_.model(), &state_, token, text_, sizeof(text_), &n_bytes));
   return {text_, n_bytes};

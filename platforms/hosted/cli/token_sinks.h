@@ -20,7 +20,8 @@ enum class Continues { kNo, kYes };
 class TokenDecoder {
  public:
   TokenDecoder(const ModelSession& model, Continues continues);
-  std::string_view decode(uint32_t token);
+  // shows_special: a special token's text too.
+  std::string_view decode(uint32_t token, bool shows_special = false);
   // What waited for the rest of a character.
   std::string_view finish();
 

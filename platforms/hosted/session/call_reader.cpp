@@ -8,8 +8,6 @@ namespace cria::hosted {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
-// Longer calls are told as they come.
-constexpr size_t kHoldBytes = size_t{4} << 10;
 
 void check(cria_status status) {
   if (status != CRIA_OK) throw std::invalid_argument(cria_status_message(status));
@@ -40,21 +38,21 @@ CallWriting CallWriting::of(const cria_model* model) {
   return writing;
 }
 
-size_t CallReader::bytes_for(const CallReading& reading) {
+size_t CallReader::bytes_for(const CallReading& reading, size_t hold_bytes) {
   const std::string& format = reading.writing->format;
   size_t n_bytes = 0;
   check(cria_calls_required(format.data(), format.size(), reading.tools.data(),
-                            reading.tools.size(), kHoldBytes, &n_bytes));
+                            reading.tools.size(), hold_bytes, &n_bytes));
   return n_bytes;
 }
 
-CallReader::CallReader(const CallReading& reading)
+CallReader::CallReader(const CallReading& reading, size_t hold_bytes)
     : memory_(nullptr, [](std::byte* memory) { ::operator delete[](memory, kAlignment); }) {
-  const size_t n_bytes = bytes_for(reading);
+  const size_t n_bytes = bytes_for(reading, hold_bytes);
   memory_.reset(new (kAlignment) std::byte[n_bytes]);
   const std::string& format = reading.writing->format;
   check(cria_calls_make(memory_.get(), n_bytes, format.data(), format.size(), reading.tools.data(),
-                        reading.tools.size(), kHoldBytes, &calls_));
+                        reading.tools.size(), hold_bytes, &calls_));
   cria_calls_take(calls_, reading.takes_calls ? 1 : 0);
   check(cria_calls_begin(calls_, reading.opened.data(), reading.opened.size()));
 }

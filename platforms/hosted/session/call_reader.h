@@ -42,7 +42,7 @@ struct CallReading {
 class CallReader {
  public:
   // The reading outlives it. Throws std::invalid_argument where its tools cannot be read.
-  explicit CallReader(const CallReading& reading);
+  explicit CallReader(const CallReading& reading, size_t hold_bytes = kHoldBytes);
 
   // What is told of the next piece. Texts of one kind that follow each other are one part.
   std::vector<AnswerPart> read(std::string_view text);
@@ -52,9 +52,11 @@ class CallReader {
   [[nodiscard]] bool is_complete() const { return ending_ == CRIA_CALLS_STOPPED; }
 
   // What one takes. Throws as the constructor.
-  static size_t bytes_for(const CallReading& reading);
+  static size_t bytes_for(const CallReading& reading, size_t hold_bytes = kHoldBytes);
 
  private:
+  // Longer calls are told as they come.
+  static constexpr size_t kHoldBytes = size_t{4} << 10;
   static void tell(void* context, const cria_calls_event* event) noexcept;
   void add(const cria_calls_event& event);
   std::vector<AnswerPart> take_parts();

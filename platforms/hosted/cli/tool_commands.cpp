@@ -1,0 +1,119 @@
+#include "platforms/hosted/cli/tool_commands.h"
+
+#include <unistd.h>
+
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "platforms/hosted/base/terminal.h"
+#include "platforms/hosted/cli/chat_date.h"
+#include "platforms/hosted/cli/generation.h"
+#include "platforms/hosted/cli/input_text.h"
+#include "platforms/hosted/cli/message_file.h"
+#include "platforms/hosted/cli/message_reader.h"
+#include "platforms/hosted/cli/text_stream.h"
+#include "platforms/hosted/cli/tool_talk.h"
+#include "platforms/hosted/session/interrupt.h"
+#include "platforms/hosted/session/model_session.h"
+
+namespace cria::hosted {
+namespace {
+
+ToolChoice choice_of(const std::string& name) {
+  if (name.empty() || name == "auto") return {CRIA_TOOLS_AUTO, {}};
+  if (name == "none") return {CRIA_TOOLS_NONE, {}};
+  if (name == "required") return {CRIA_TOOLS_REQUIRED, {}};
+  return {CRIA_TOOLS_NAMED, name};
+}
+
+Conversation beginning_of(const ToolOptions& options) {
+  Conversation conversation;
+  parse_tools(read_text_file(options.tools), name_of_input(options.tools), &conversation);
+  if (conversation.tools.empty()) {
+    throw ProgramError(ExitCode::kInvalidInput, name_of_input(options.tools) + ": has no tools");
+  }
+  return conversation;
+}
+
+uint32_t context_of(const CommonOptions& common) {
+  if (common.context != 0) return common.context;
+  return ModelFile(common.model_path, common.mapping).info().planned_context;
+}
+
+ExitCode exit_code_of(const Generation& made) {
+  return made.stop == Stop::kInterrupted ? ExitCode::kInterrupted : ExitCode::kDone;
+}
+
+uint32_t limit_of(const SamplingOptions& sampling) {
+  return sampling.max_tokens.value_or(std::numeric_limits<uint32_t>::max());
+}
+
+}  // namespace
+
+ExitCode answer_with_tools(const RunOptions& options, const std::string& question) {
+  if (!options.prompt || options.json || options.json_schema || !options.prompt_cache.empty()) {
+    throw ProgramError(ExitCode::kUsage,
+                       "--tools takes a question (-p), and neither --ids nor --json, --json-schema "
+                       "and --prompt-cache");
+  }
+  Conversation conversation = beginning_of(options.tools);
+  const uint64_t n_bytes =
+      ToolTalk::text_bytes(conversation, context_of(options.common)) + question.size();
+  const ModelSession model(options.common, {.max_text_bytes = n_bytes});
+  ToolTalk talk(model, std::move(conversation), choice_of(options.tools.choice));
+  cria_seed(model.session(), seed_of(options.sampling));
+  TextStream out(STDOUT_FILENO);
+  const InterruptGuard guard(SecondInterrupt::kEndsProgram);
+  talk.say(question);
+  return exit_code_of(talk.answer(sampling_of(options.sampling), limit_of(options.sampling), &out));
+}
+
+ExitCode chat_with_tools(const ChatOptions& options) {
+  if (!options.prompt_cache.empty()) {
+    throw ProgramError(ExitCode::kUsage, "--tools and --prompt-cache do not go together");
+  }
+  Conversation conversation = beginning_of(options.tools);
+  conversation.thinking = options.thinking.wanted;
+  if (!options.system.empty()) conversation.messages.push_back({CRIA_SYSTEM, options.system});
+  const uint64_t n_bytes = ToolTalk::text_bytes(conversation, context_of(options.common));
+  const ModelSession model(options.common, {.max_text_bytes = n_bytes});
+  if (!options.date.empty()) set_chat_date(model, options.date);
+  ToolTalk talk(model, std::move(conversation), choice_of(options.tools.choice));
+  cria_seed(model.session(), seed_of(options.sampling));
+  const bool is_interactive = is_terminal(STDIN_FILENO);
+  MessageReader messages(STDIN_FILENO, is_interactive,
+                         options.history ? HistoryUse::kKept : HistoryUse::kNever);
+  TextStream out(STDOUT_FILENO);
+  const InterruptGuard guard(SecondInterrupt::kIsTheSame);
+  for (;;) {
+    MessageReader::Message message;
+    const LineResult got = messages.next(&message);
+    if (got == LineResult::kInterrupted && !is_interactive) return ExitCode::kInterrupted;
+    if (got != LineResult::kLine) return ExitCode::kDone;
+    if (message.may_be_command && message.text == "/reset") {
+      talk.reset();
+      continue;
+    }
+    if (message.may_be_command && (message.text == "/exit" || message.text == "/quit")) {
+      return ExitCode::kDone;
+    }
+    if (message.text.empty() && !talk.waits()) continue;
+    clear_interrupt();
+    talk.say(message.text);
+    if (talk.waits()) continue;
+    try {
+      const Generation made =
+          talk.answer(sampling_of(options.sampling), limit_of(options.sampling), &out);
+      if (made.stop == Stop::kOutputClosed) return ExitCode::kDone;
+      if (made.stop == Stop::kInterrupted && !is_interactive) return ExitCode::kInterrupted;
+    } catch (const ProgramError& error) {
+      if (!is_interactive || error.code() == ExitCode::kIo) throw;
+      talk.take_back();
+      print_notice(std::string("cria: error: ") + error.what());
+    }
+    if (is_interactive && talk.waits()) print_notice("(type the result)");
+  }
+}
+
+}  // namespace cria::hosted

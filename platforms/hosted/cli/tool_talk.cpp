@@ -1,0 +1,198 @@
+#include "platforms/hosted/cli/tool_talk.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/base/program_error.h"
+#include "platforms/hosted/chat/conversation_json.h"
+#include "platforms/hosted/cli/message_file.h"
+#include "platforms/hosted/cli/reading_progress.h"
+#include "platforms/hosted/cli/token_sinks.h"
+#include "platforms/hosted/serve/json_text.h"
+
+namespace cria::hosted {
+namespace {
+
+constexpr size_t kMaxGrammarBytes = size_t{64} << 20;
+constexpr uint64_t kTextBytesOfPosition = 16;
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw ProgramError(ExitCode::kInvalidInput, what);
+}
+
+std::string list_of(const std::vector<std::string>& tools) {
+  std::string list = "[";
+  for (const std::string& tool : tools) list += (list.size() > 1 ? "," : "") + tool;
+  return list + "]";
+}
+
+// Holds the tokens of an answer to the form of calls.
+class CallGuide final : public TokenGuide {
+ public:
+  CallGuide(const ModelSession& model, std::shared_ptr<CallGrammar> grammar)
+      : model_(model), grammar_(std::move(grammar)) {
+    model.check(grammar_->begin(&state_));
+  }
+  void mask() override {
+    const std::span logits(cria_logits(model_.session()), cria_vocab_size(model_.model()));
+    model_.check(grammar_->mask(state_, logits, nullptr, nullptr));
+  }
+  void accept(uint32_t token) override { model_.check(grammar_->accept(&state_, token)); }
+  bool is_closed() override { return grammar_->progress(state_) == AnswerGuide::Progress::kClosed; }
+
+ private:
+  const ModelSession& model_;
+  const std::shared_ptr<CallGrammar> grammar_;
+  AnswerGuide::State state_;
+};
+
+// Takes an answer apart, writes it and keeps it as a message.
+class CallSink final : public TokenSink {
+ public:
+  CallSink(const ModelSession& model, const CallReading& reading, TextStream* out)
+      : decoder_(model, Continues::kYes),
+        markers_(*reading.writing->markers),
+        reader_(reading),
+        out_(out) {
+    message_.role = CRIA_ASSISTANT;
+  }
+
+  Wish put(uint32_t token) override {
+    const bool is_marker = std::binary_search(markers_.begin(), markers_.end(), token);
+    take(reader_.read(decoder_.decode(token, is_marker)));
+    return out_->closed() ? Wish::kEnough : Wish::kMore;
+  }
+
+  ConversationMessage finish(bool is_cut) {
+    take(reader_.read(decoder_.finish()));
+    take(reader_.finish(is_cut));
+    out_->end_line();
+    return std::move(message_);
+  }
+
+ private:
+  void take(const std::vector<AnswerPart>& parts) {
+    for (const AnswerPart& part : parts) {
+      switch (part.kind) {
+        case CRIA_CALLS_TEXT:
+          message_.text += part.text;
+          out_->put(part.text);
+          break;
+        case CRIA_CALLS_THINKING:
+          message_.thinking += part.text;
+          break;
+        case CRIA_CALLS_BEGIN:
+          call_ = {part.text, {}, part.id};
+          break;
+        case CRIA_CALLS_ARGUMENTS:
+          call_.arguments += part.text;
+          break;
+        case CRIA_CALLS_END:
+          out_->end_line();
+          out_->put(
+              JsonText::object({{"name", call_.name}, {"arguments", JsonText::of(call_.arguments)}})
+                  .take() +
+              "\n");
+          message_.calls.push_back(std::move(call_));
+          break;
+        case CRIA_CALLS_BROKEN:
+          break;
+      }
+    }
+    out_->flush();
+  }
+
+  TokenDecoder decoder_;
+  const std::vector<uint32_t>& markers_;
+  CallReader reader_;
+  TextStream* out_;
+  ConversationCall call_;
+  ConversationMessage message_;
+};
+
+}  // namespace
+
+ToolTalk::ToolTalk(const ModelSession& model, Conversation conversation, ToolChoice choice)
+    : model_(model),
+      schemas_(model, kMaxGrammarBytes),
+      writing_(std::make_shared<const CallWriting>(CallWriting::of(model.model()))),
+      beginning_(std::move(conversation)),
+      choice_(std::move(choice)),
+      conversation_(beginning_) {
+  if (writing_->writes(CRIA_WRITES_CALLS)) return;
+  refuse(model.path() + ": does not say how the model writes calls of tools");
+}
+
+uint64_t ToolTalk::text_bytes(const Conversation& conversation, uint32_t context) {
+  return 2 * bytes_of(conversation) + kTextBytesOfPosition * context;
+}
+
+void ToolTalk::reset() {
+  conversation_ = beginning_;
+  n_open_ = 0;
+}
+
+void ToolTalk::say(const std::string& text) {
+  ConversationMessage message;
+  message.role = waits() ? CRIA_TOOL : CRIA_USER;
+  message.text = text;
+  conversation_.messages.push_back(std::move(message));
+  if (!waits()) return;
+  --n_open_;
+  complete_calls(&conversation_);
+}
+
+void ToolTalk::read_prompt(const std::vector<uint32_t>& tokens) const {
+  cria_session* const session = model_.session();
+  const uint32_t context = cria_context(session);
+  if (tokens.size() >= context) {
+    refuse(text_of("the conversation has %zu tokens, the context %u; %s", tokens.size(), context,
+                   model_.advice_on_length()));
+  }
+  const uint32_t* const held = cria_tokens(session);
+  const size_t n_held = std::min<size_t>(cria_position(session), tokens.size() - 1);
+  const auto n_kept =
+      static_cast<uint32_t>(std::mismatch(held, held + n_held, tokens.begin()).first - held);
+  size_t n_read = n_kept;
+  if (cria_reset(session, n_kept) != CRIA_OK) {  // a sliding window has gone on
+    model_.check(cria_reset(session, 0));
+    n_read = 0;
+  }
+  const std::span rest = std::span(tokens).subspan(n_read);
+  const ReadingProgress progress(model_, [&] { return rest.size(); });
+  if (prefill(model_, rest).n_fed == 0) throw ProgramError(ExitCode::kInterrupted, "stopped");
+}
+
+Generation ToolTalk::answer(const cria_sampling& sampling, uint32_t max_tokens, TextStream* out) {
+  CallReading reading;
+  reading.writing = writing_;
+  reading.tools = list_of(conversation_.tools);
+  reading.takes_calls = choice_.choice != CRIA_TOOLS_NONE;
+  const std::vector<uint32_t> tokens = encode_question(model_, &conversation_, &reading.opened);
+  read_prompt(tokens);
+  cria_call_order order = {};
+  order.format = writing_->format.data();
+  order.n_format = writing_->format.size();
+  order.tools = reading.tools.data();
+  order.n_tools = reading.tools.size();
+  order.choice = choice_.choice;
+  order.name = choice_.name.data();
+  order.n_name = choice_.name.size();
+  order.thinks = writing_->writes(CRIA_WRITES_THINKING) ? 1 : 0;
+  std::string problem;
+  const std::shared_ptr<CallGrammar> grammar = schemas_.compile(order, reading.opened, &problem);
+  if (grammar == nullptr) refuse("the tools: " + problem);
+  CallGuide guide(model_, grammar);
+  CallSink sink(model_, reading, out);
+  const Generation made = generate(
+      model_, sampling, {.max_tokens = max_tokens, .ignore_end = false, .guide = &guide}, &sink);
+  const bool is_cut = made.stop != Stop::kEndToken && made.stop != Stop::kDocument;
+  conversation_.messages.push_back(sink.finish(is_cut));
+  n_open_ = conversation_.messages.back().calls.size();
+  return made;
+}
+
+}  // namespace cria::hosted
