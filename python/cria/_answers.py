@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import math
-from typing import Any, Generator, Optional
+from typing import Any, Generator, Optional, Union
 
 from . import _structs as s
 from ._calls import Memory, check
@@ -14,6 +14,7 @@ from ._errors import CriaError
 from ._native import lib
 from ._requests import token_array
 from ._results import Ending, StopStrings
+from ._tools import CallGuide, CallReader
 
 _END_NAMES = {s.ChatEnd.ANSWERED: "stop", s.ChatEnd.LIMIT: "length", s.ChatEnd.STOPPED: "closed", s.ChatEnd.FULL: "context"}
 
@@ -26,8 +27,10 @@ class Order:
     seed: int
     limit: int  # tokens; 0: none
     stops: StopStrings
-    guide: Optional[Guide]
+    guide: Union[Guide, CallGuide, None]
     ending: Ending
+    reader: Optional[CallReader] = None  # takes the text apart
+    markers: frozenset[int] = frozenset()  # special tokens that are text for it
 
 
 class Forbidden:
@@ -206,6 +209,7 @@ def completion_pieces(engine: Engine, tokens: list[int], state: s.TextState, ord
             if guide is not None:
                 guide.accept(token.value)
             ending.n_tokens += 1
+            state.show_special = token.value in order.markers
             text = stops.feed(engine.decode(state, token.value))
             if stops.is_met or (guide is not None and guide.is_closed()):
                 why = "stop"
@@ -217,6 +221,11 @@ def completion_pieces(engine: Engine, tokens: list[int], state: s.TextState, ord
             ending.finish_reason = why
             if not stops.is_met:
                 text += stops.feed(engine.decode(state, s.NO_TOKEN)) + stops.rest()
+        if order.reader is not None:
+            text = order.reader.feed(text) + (order.reader.finish(why != "stop") if why else "")
+            ending.thinking, ending.calls = order.reader.thinking, tuple(order.reader.calls)
+            if why == "stop" and ending.calls:
+                ending.finish_reason = "tool_calls"
         if text:
             yield text
         if why:

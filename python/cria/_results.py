@@ -6,6 +6,15 @@ import json
 from typing import Any, Callable, Generator, Iterator, NoReturn, Optional, Protocol
 
 
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A call of a tool in an answer; id is how its result refers to it."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
 class FloatArray(Protocol):
     """A numpy array of float32 where numpy is installed, else a memoryview of floats with the same shape."""
 
@@ -83,7 +92,8 @@ class MemoryPlan:
 class Answer(str):
     """The text of an answer, and how it came to its end.
 
-    finish_reason: "stop" (the model ended it, a stop string was met, or the document of a schema is whole), "length"
+    calls: of tools, where the question had some. thinking: what the model thought first, where tools or thinking were asked
+    for. finish_reason: "tool_calls", "stop" (the model ended it, a stop string was met, or the document of a schema is whole), "length"
     (max_tokens), "context" (no room is left), "closed" (the stream was closed).
     """
 
@@ -91,6 +101,8 @@ class Answer(str):
     n_tokens: int
     n_read: int
     n_dropped: int
+    thinking: str
+    calls: tuple[Call, ...]
 
     def __new__(cls, text: str, ending: Ending) -> Answer:
         answer = super().__new__(cls, text)
@@ -98,10 +110,23 @@ class Answer(str):
         answer.n_tokens = ending.n_tokens
         answer.n_read = ending.n_read
         answer.n_dropped = ending.n_dropped
+        answer.thinking = ending.thinking
+        answer.calls = ending.calls
         return answer
 
+    @property
+    def message(self) -> dict[str, Any]:
+        """The answer as a message of the conversation."""
+        message: dict[str, Any] = {"role": "assistant", "content": str(self)}
+        if self.thinking:
+            message["reasoning_content"] = self.thinking
+        if self.calls:
+            message["tool_calls"] = [{"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                                     for call in self.calls]
+        return message
+
     def __getnewargs__(self) -> tuple[str, Ending]:  # type: ignore[override]
-        return str(self), Ending(self.finish_reason, self.n_tokens, self.n_read, self.n_dropped)
+        return str(self), Ending(self.finish_reason, self.n_tokens, self.n_read, self.n_dropped, self.thinking, self.calls)
 
     def json(self) -> Any:
         """The document of an answer with a schema."""
@@ -118,6 +143,8 @@ class Ending:
     n_tokens: int = 0  # of the answer
     n_read: int = 0  # of the prompt, without what the model's session held already
     n_dropped: int = 0  # exchanges that left a full context
+    thinking: str = ""
+    calls: tuple[Call, ...] = ()
 
 
 class Stream(Iterator[str]):

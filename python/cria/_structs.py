@@ -48,6 +48,27 @@ class Role(enum.IntEnum):
     SYSTEM = 0
     USER = 1
     ASSISTANT = 2
+    TOOL = 3
+
+
+class CallsKind(enum.IntEnum):
+    """cria_calls_kind."""
+
+    TEXT = 0
+    THINKING = 1
+    BEGIN = 2
+    ARGUMENTS = 3
+    END = 4
+    BROKEN = 5
+
+
+class CallProgress(enum.IntEnum):
+    """cria_call_progress."""
+
+    TEXT = 0
+    OPEN = 1
+    WHOLE = 2
+    CLOSED = 3
 
 
 class ChatEnd(enum.IntEnum):
@@ -148,6 +169,33 @@ class MessageStruct(ctypes.Structure):
     _fields_ = [("role", c_int), ("text", c_char_p), ("n_bytes", c_size_t)]
 
 
+class TextStruct(ctypes.Structure):
+    """cria_text."""
+
+    _fields_ = [("text", c_char_p), ("n_bytes", c_size_t)]
+
+
+class CallStruct(ctypes.Structure):
+    """cria_call."""
+
+    _fields_ = [("name", TextStruct), ("arguments", TextStruct), ("id", TextStruct)]
+
+
+class MessagePartsStruct(ctypes.Structure):
+    """cria_message_parts."""
+
+    _fields_ = [("thinking", TextStruct), ("calls", POINTER(CallStruct)), ("n_calls", c_size_t), ("name", TextStruct), ("id", TextStruct)]
+
+
+class CallsEvent(ctypes.Structure):
+    """cria_calls_event."""
+
+    _fields_ = [("kind", c_int), ("call", c_uint32), ("text", c_void_p), ("n_bytes", c_size_t), ("id", c_void_p), ("n_id", c_size_t)]
+
+
+CALLS_TELL = ctypes.CFUNCTYPE(None, c_void_p, POINTER(CallsEvent))
+
+
 class ConversationStruct(ctypes.Structure):
     """cria_conversation."""
 
@@ -199,6 +247,25 @@ class JsonProblem(ctypes.Structure):
     """cria_json_problem."""
 
     _fields_ = [("offset", c_size_t), ("reason", c_char_p), ("keyword", c_char * 48)]
+
+
+class CallOrder(ctypes.Structure):
+    """cria_call_order."""
+
+    _fields_ = [("format", c_char_p), ("n_format", c_size_t), ("tools", c_char_p), ("n_tools", c_size_t), ("choice", c_int),
+                ("name", c_char_p), ("n_name", c_size_t), ("one_call", c_int), ("thinks", c_int)]
+
+
+class CallProblem(ctypes.Structure):
+    """cria_call_problem."""
+
+    _fields_ = [("tool", c_char * 132), ("schema", JsonProblem)]
+
+
+class CallState(ctypes.Structure):
+    """cria_call_state."""
+
+    _fields_ = [("bytes", c_uint64 * 384)]
 
 
 class JsonState(ctypes.Structure):

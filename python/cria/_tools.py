@@ -1,0 +1,269 @@
+"""Tools: Python functions as a model is told of them, and the calls that it answers with."""
+from __future__ import annotations
+
+import collections.abc
+import ctypes
+import enum
+import inspect
+import json
+import re
+import types
+import typing
+from typing import Any, Callable, Iterator, Literal, Mapping, Optional, Sequence, Union
+
+from . import _structs as s
+from ._calls import Memory, check
+from ._engine import Engine
+from ._errors import CriaError, SchemaError
+from ._native import lib
+from ._results import Call
+
+Tool = Union[Callable[..., Any], Mapping[str, Any]]
+Tools = Sequence[Tool]
+
+_HOLD_BYTES = 1 << 16
+_WRITES_CALLS, _WRITES_THINKING = 1, 2
+_CHOICES = {"auto": 0, "none": 1, "required": 2}
+_NAMED = 3
+_SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+_PARAMETER = re.compile(r"^\s*(?::param(?:\s+\S+)?\s+(\w+):|(\w+)(?:\s*\([^)]*\))?:)\s*(.*)$")
+
+
+# Functions as tools ---------------------------------------------------------------------------------------------------
+
+
+def _schema_of_type(hint: Any) -> dict[str, Any]:
+    if hint in _SIMPLE:
+        return {"type": _SIMPLE[hint]}
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in (Union, getattr(types, "UnionType", Union)):
+        return {"anyOf": [_schema_of_type(each) for each in arguments]}
+    if origin in (list, tuple, set, collections.abc.Sequence, collections.abc.Iterable) or hint in (list, tuple, set):
+        items = [each for each in arguments if each is not Ellipsis]
+        return {"type": "array", "items": _schema_of_type(items[0])} if len(items) == 1 else {"type": "array"}
+    if origin in (dict, collections.abc.Mapping) or hint is dict:
+        return {"type": "object"}
+    if inspect.isclass(hint) and issubclass(hint, enum.Enum):
+        return {"enum": [each.value for each in hint]}
+    if hint in (Any, inspect.Parameter.empty):
+        return {}
+    raise TypeError(f"{hint!r} has no JSON schema; give the tool as a dict")
+
+
+def _described(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """A docstring's first paragraph, and what it says of each parameter (Google's style, or :param name:)."""
+    lines = (inspect.getdoc(function) or "").splitlines()
+    end = next((i for i, line in enumerate(lines) if not line.strip()), len(lines))
+    found: dict[str, str] = {}
+    last: Optional[str] = None
+    for line in lines[end:]:
+        match = _PARAMETER.match(line)
+        if match:
+            last = match[1] or match[2]
+            found[last] = match[3].strip()
+        elif last is not None and line.strip():
+            found[last] += " " + line.strip()
+        else:
+            last = None
+    return " ".join(line.strip() for line in lines[:end]), found
+
+
+def tool_of(tool: Tool) -> dict[str, Any]:
+    """{"type": "function", "function": {...}}: of a function by its type hints and docstring; a dict as it is."""
+    if isinstance(tool, Mapping):
+        return dict(tool)
+    if not callable(tool):
+        raise TypeError(f"a tool is a function or a dict, not {type(tool).__name__}")
+    hints = typing.get_type_hints(tool)
+    description, parameters = _described(tool)
+    properties: dict[str, Any] = {}
+    required = []
+    for name, parameter in inspect.signature(tool).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise TypeError(f"{tool.__name__}: the parameter {name} cannot be given by name")
+        properties[name] = _schema_of_type(hints.get(name, parameter.annotation))
+        if name in parameters:
+            properties[name]["description"] = parameters[name]
+        if parameter.default is parameter.empty:
+            required.append(name)
+    function: dict[str, Any] = {"name": tool.__name__}
+    if description:
+        function["description"] = description
+    function["parameters"] = {"type": "object", "properties": properties, "required": required}
+    return {"type": "function", "function": function}
+
+
+# Conversations --------------------------------------------------------------------------------------------------------
+
+
+def _text(text: bytes) -> s.TextStruct:
+    return s.TextStruct(text or None, len(text))
+
+
+class Conversation:
+    """A conversation with tools, calls and results, as cria_encode_chat takes it."""
+
+    def __init__(self, messages: list[dict[str, Any]], tools: list[bytes], thinking: int) -> None:
+        self._kept: list[Any] = [messages, tools]  # what the structs point to
+        said = (s.MessageStruct * len(messages))()
+        parts = (s.MessagePartsStruct * len(messages))()
+        for i, message in enumerate(messages):
+            said[i] = s.MessageStruct(message["role"], message["text"], len(message["text"]))
+            calls = (s.CallStruct * len(message["calls"]))(*(s.CallStruct(*map(_text, call)) for call in message["calls"]))
+            self._kept.append(calls)
+            parts[i] = s.MessagePartsStruct(_text(message["thinking"]), calls, len(calls), _text(message["name"]), _text(message["id"]))
+        shown = (s.TextStruct * len(tools))(*map(_text, tools))
+        self._kept += [said, parts, shown]
+        self.struct = s.ConversationStruct(messages=said, n_messages=len(messages), ending=s.TURN_OPENED, thinking=thinking,
+                                           parts=ctypes.cast(parts, ctypes.c_void_p), tools=ctypes.cast(shown, ctypes.c_void_p),
+                                           n_tools=len(tools))
+
+    def encode(self, engine: Engine) -> tuple[list[int], bytes]:
+        """Its tokens, and the template's text behind the last message."""
+        workspace, conversation = engine.host.workspace, ctypes.byref(self.struct)
+        refusal = lib.cria_chat_refusal(workspace, conversation)
+        if refusal:
+            status = s.Status.CRIA_REFUSED_BY_TEMPLATE
+            raise CriaError(f"{engine.path}: the chat template {refusal.decode()}", status.name, status)
+        advice = "; shorten it, or give Model a larger context"
+        n = ctypes.c_size_t()
+        tokens = (ctypes.c_uint32 * lib.cria_context(engine.host.session))()
+        check(lib.cria_encode_chat(workspace, conversation, 0, tokens, len(tokens), ctypes.byref(n)), engine.path, advice)
+        ids = tokens[:n.value]
+        lib.cria_chat_opening(workspace, conversation, None, 0, ctypes.byref(n))
+        opened = ctypes.create_string_buffer(n.value + 1)
+        check(lib.cria_chat_opening(workspace, conversation, opened, n.value, ctypes.byref(n)), engine.path)
+        return ids, opened.raw[:n.value]
+
+
+# Answers --------------------------------------------------------------------------------------------------------------
+
+
+class CallWriting:
+    """How a model writes calls and thinking; of a model's file."""
+
+    def __init__(self, engine: Engine) -> None:
+        n = ctypes.c_size_t()
+        model = engine.host.model
+        address = lib.cria_call_format(model, ctypes.byref(n))
+        self.format = ctypes.string_at(address, n.value) if address else b""
+        self.writes = int(lib.cria_calls_written(self.format, len(self.format))) if self.format else 0
+        self.markers = frozenset(self._special(engine)) if self.format else frozenset()
+
+    def _special(self, engine: Engine) -> Iterator[int]:
+        n = ctypes.c_size_t()
+        for token in range(engine.vocab_size):
+            if lib.cria_token_is_special(engine.host.model, token):
+                text = lib.cria_token_text(engine.host.model, token, ctypes.byref(n))
+                if n.value > 1 and ctypes.string_at(text, n.value) in self.format:
+                    yield token
+
+    def need_calls(self, path: str) -> None:
+        if not self.writes & _WRITES_CALLS:
+            raise CriaError(f"{path}: does not say how the model writes calls of tools", "UNSUPPORTED")
+
+
+class CallReader:
+    """Takes an answer's text apart."""
+
+    def __init__(self, writing: CallWriting, tools: bytes, opened: bytes, takes_calls: bool) -> None:
+        self.thinking = ""
+        self.calls: list[Call] = []
+        self._text = ""
+        self._open: Optional[list[str]] = None  # id, name, arguments of a call
+        self._arguments = (writing.format, len(writing.format), tools or None, len(tools), _HOLD_BYTES)
+        n = ctypes.c_size_t()
+        check(lib.cria_calls_required(*self._arguments, ctypes.byref(n)), "the tools")
+        self._memory, self._reader = Memory(n.value), ctypes.c_void_p()
+        check(lib.cria_calls_make(self._memory.address, n.value, *self._arguments, ctypes.byref(self._reader)), "the tools")
+        lib.cria_calls_take(self._reader, int(takes_calls))
+        check(lib.cria_calls_begin(self._reader, opened, len(opened)))
+        self._tell = s.CALLS_TELL(self._take)  # kept alive
+
+    def _take(self, _: Any, event: Any) -> None:
+        told = event.contents
+        text = ctypes.string_at(told.text, told.n_bytes).decode() if told.n_bytes else ""
+        kind = s.CallsKind(told.kind)
+        if kind is s.CallsKind.TEXT:
+            self._text += text
+        elif kind is s.CallsKind.THINKING:
+            self.thinking += text
+        elif kind is s.CallsKind.BEGIN:
+            written = ctypes.string_at(told.id, told.n_id).decode() if told.n_id else ""
+            self._open = [written or f"call{len(self.calls):05}", text, ""]
+        elif kind is s.CallsKind.ARGUMENTS and self._open is not None:
+            self._open[2] += text
+        elif kind is s.CallsKind.END and self._open is not None:
+            self.calls.append(Call(self._open[0], self._open[1], json.loads(self._open[2])))
+            self._open = None
+        else:
+            self._open = None
+
+    def feed(self, text: str) -> str:
+        """What of it is text for people."""
+        data = text.encode()
+        check(lib.cria_calls_read(self._reader, data, len(data), self._tell, None))
+        told, self._text = self._text, ""
+        return told
+
+    def finish(self, is_cut: bool) -> str:
+        ending = ctypes.c_int()
+        check(lib.cria_calls_finish(self._reader, int(is_cut), self._tell, None, ctypes.byref(ending)))
+        told, self._text = self._text, ""
+        return told
+
+
+class CallGuide:
+    """Holds an answer to calls of the tools; as Guide."""
+
+    def __init__(self, engine: Engine, vocabulary: ctypes.c_void_p, writing: CallWriting, tools: bytes, opened: bytes, choice: str,
+                 names: Sequence[str]) -> None:
+        self._engine = engine
+        order = s.CallOrder()
+        order.format, order.n_format = writing.format, len(writing.format)
+        order.tools, order.n_tools = tools, len(tools)
+        name = b""
+        if choice in _CHOICES:
+            order.choice = _CHOICES[choice]
+        elif choice in names:
+            order.choice, name = _NAMED, choice.encode()
+        else:
+            raise ValueError(f"tool_choice is {choice!r}, not auto, none, required or a tool's name")
+        order.name, order.n_name = name, len(name)
+        order.thinks = int(bool(writing.writes & _WRITES_THINKING))
+        n, problem = ctypes.c_size_t(), s.CallProblem()
+        self._check(lib.cria_call_grammar_required(vocabulary, ctypes.byref(order), ctypes.byref(n), ctypes.byref(problem)), problem)
+        self._memory, self._grammar = Memory(n.value), ctypes.c_void_p()
+        self._check(lib.cria_call_grammar_make(self._memory.address, n.value, vocabulary, ctypes.byref(order), ctypes.byref(self._grammar),
+                                               ctypes.byref(problem)), problem)
+        self._state = s.CallState()
+        check(lib.cria_call_grammar_begin(self._grammar, opened, len(opened), ctypes.byref(self._state)))
+
+    @property
+    def n_bytes(self) -> int:
+        return self._memory.n_bytes
+
+    @staticmethod
+    def _check(status: int, problem: s.CallProblem) -> None:
+        if status == s.Status.CRIA_OK:
+            return
+        tool, schema = problem.tool.decode(errors="replace"), problem.schema
+        where = f"the tool {tool!r}" if tool else "the tools"
+        if not schema.reason:
+            check(status, where)
+        keyword = schema.keyword.decode(errors="replace")
+        subject = f'"{keyword}"' if keyword else "the schema"
+        raise SchemaError(f"{where}: byte {schema.offset}: {subject} {schema.reason.decode()}", s.Status(status), schema.offset, keyword)
+
+    def mask(self) -> None:
+        host = self._engine.host
+        check(lib.cria_call_grammar_mask(self._grammar, ctypes.byref(self._state), lib.cria_logits(host.session), self._engine.vocab_size))
+
+    def accept(self, token: int) -> None:
+        check(lib.cria_call_grammar_accept(self._grammar, ctypes.byref(self._state), token))
+
+    def is_closed(self) -> bool:
+        progress: int = lib.cria_call_grammar_progress_of(self._grammar, ctypes.byref(self._state))
+        return progress == s.CallProgress.CLOSED
