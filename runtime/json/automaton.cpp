@@ -560,7 +560,7 @@ bool Walk::may_end_text(const Reading& r) const {
 }
 
 void Walk::step_text(Reading r, char byte) {
-  if (r.free_name != 0 && is_bare(r.frame)) {
+  if (r.free_name == kBareName) {
     step_bare_name(r, byte);
     return;
   }
@@ -685,7 +685,7 @@ void Walk::step_hex(Reading r, char byte) {
 
 uint32_t plain_characters(const Schema& schema, const Reading& reading) {
   const bool is_text = reading.phase == Phase::kText || reading.phase == Phase::kBareText;
-  if (!is_text || reading.text != TextPhase::kPlain) return 0;
+  if (!is_text || reading.text != TextPhase::kPlain || reading.free_name == kBareName) return 0;
   if (reading.free_name != 0) return kEndless;
   const Node& n = schema.nodes[reading.node];
   if (n.pattern != kNone) {
@@ -723,7 +723,7 @@ bool number_holds(const NumberState& n) {
 }
 
 bool text_holds(const Schema& schema, const Reading& r) {
-  if (r.free_name > 1 || r.text > TextPhase::kLowLetter || r.n_missing > 4) return false;
+  if (r.free_name > kBareName || r.text > TextPhase::kLowLetter || r.n_missing > 4) return false;
   if (r.text == TextPhase::kCharacter && (r.n_missing == 0 || r.n_missing > 3)) return false;
   if (r.text == TextPhase::kHex && r.n_missing == 0) return false;
   const Node& n = schema.nodes[r.node];
@@ -731,7 +731,7 @@ bool text_holds(const Schema& schema, const Reading& r) {
   if (is_watched && (r.free_name != 0 ? r.n_characters : r.place) >= schema.rules->mark.n_bytes) {
     return false;
   }
-  if (r.free_name != 0) return true;
+  if (r.free_name != 0) return r.free_name != kBareName || schema.rules != nullptr;
   if ((n.kinds & kString) == 0 || r.n_characters > n.most_characters) return false;
   if (n.pattern == kNone) return true;
   if (n.first_alive != kNone && n.most_characters == kEndless &&

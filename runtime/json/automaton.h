@@ -64,12 +64,14 @@ struct Frame {
 };
 static_assert(sizeof(Frame) == 16);
 
+inline constexpr uint8_t kBareName = 2;  // a free name without quotes
+
 // One reading. What its phase does not use is zero, so that equal ones are equal bytes.
 struct Reading {
   uint32_t node;
   uint16_t frame;
   Phase phase;
-  uint8_t free_name;  // kText
+  uint8_t free_name;  // kText: 1, or kBareName
   union {
     uint32_t first;  // kLiteral, kProperty; kWord: the word
     uint32_t n_characters;
@@ -134,6 +136,14 @@ class Walk {
   }
   // The bytes of special tokens are those of texts of rules alone, never of values.
   void walk_special(bool is_special) { is_special_ = is_special; }
+  // The rule of text that nothing holds, at the document's beginning; false: there is none.
+  [[nodiscard]] bool is_in_text(uint32_t* rule) const;
+  // The document's beginning becomes that rule.
+  void begin_rule(uint32_t rule);
+  // Whether the document is in the middle of what ends free text behind n bytes, or behind it.
+  [[nodiscard]] bool leaves_text(uint32_t n) const;
+  // Whether some string is there behind n bytes, and none ends with more of Rules::mark than a byte.
+  [[nodiscard]] bool stays_string(uint32_t n) const;
   // What was looked at so far: a reading and a byte, or a position of its pattern.
   [[nodiscard]] uint64_t n_steps() const { return n_steps_; }
   void add_steps(uint64_t n) { n_steps_ += n; }

@@ -24,7 +24,7 @@ bool is_name_byte(char c) { return is_id_byte(c) || c == '.' || c == '/'; }
 bool may_have_blanks(std::string_view text, uint32_t place) {
   const char before = text[place - 1];
   const auto n_quotes = std::count(text.begin(), text.begin() + place, '"');
-  return n_quotes % 2 == 0 && !is_name_byte(before);
+  return n_quotes % 2 == 0 && !is_name_byte(before) && before != kNameRun;
 }
 
 bool is_in_quotes(std::string_view text, uint32_t place) {
@@ -55,6 +55,42 @@ void Walk::forget_free_text() {
   Reading* const end =
       std::remove_if(next_, next_ + n_next_, [this](const Reading& r) { return is_free(r); });
   n_next_ = static_cast<uint32_t>(end - next_);
+}
+
+bool Walk::is_in_text(uint32_t* rule) const {
+  const Reading* const first = readings(0);
+  const Reading* const found =
+      std::find_if(first, first + n_readings(0), [this](const Reading& r) { return is_free(r); });
+  if (found == first + n_readings(0)) return false;
+  const Rule& free = schema_->rules->rules[found->rule];
+  *rule = free.kind == RuleKind::kOpening ? free.next : found->rule;
+  return true;
+}
+
+void Walk::begin_rule(uint32_t rule) {
+  readings_[0] = at_rule(Phase::kRule, rule, kAnyNode);
+  levels_[0] = {0, 1, 0};
+}
+
+bool Walk::leaves_text(uint32_t n) const {
+  const Reading* const first = readings(n);
+  return std::any_of(first, first + n_readings(n), [this](const Reading& r) {
+    const bool begins = r.phase == Phase::kMarker && r.place == 1;
+    const bool is_text =
+        r.phase == Phase::kRule && schema_->rules->rules[r.rule].kind == RuleKind::kFree;
+    return !begins && !is_text;
+  });
+}
+
+bool Walk::stays_string(uint32_t n) const {
+  const Reading* const first = readings(n);
+  bool is_string = false;
+  for (const Reading* r = first; r != first + n_readings(n); ++r) {
+    if (r->phase != Phase::kText && r->phase != Phase::kBareText) continue;
+    if ((r->free_name != 0 ? r->n_characters : r->place) > 1) return false;
+    is_string = true;
+  }
+  return is_string;
 }
 
 Reading Walk::at_rule(Phase phase, uint32_t rule, uint32_t node) const {
@@ -307,8 +343,16 @@ void Walk::step_opening_marker(Reading r, char byte) {
   }
   // A key may be written with escapes: then it is no text either.
   if (byte == '\\' && is_in_quotes(any, r.place)) return;
+  if (is_name_byte(byte) && any[r.place - 1] == kNameRun) {
+    put(r);
+    return;
+  }
   Reading next = r;
   narrow(text, r.place, byte, &next.first, &next.last);
+  if (next.first == next.last && is_name_byte(byte)) {
+    next = r;
+    narrow(text, r.place, kNameRun, &next.first, &next.last);
+  }
   ++next.place;
   if (next.first == next.last) {
     arrive(opening.next, kAnyNode);
@@ -366,7 +410,7 @@ void Walk::begin_bare_name(uint16_t frame, char byte) {
   }
   if (may_be_free(frame) && is_name_byte(byte)) {
     Reading r = fresh(Phase::kText, kAnyNode, frame);
-    r.free_name = 1;
+    r.free_name = kBareName;
     r.hash = kHashStart;
     step_bare_name(r, byte);
   }

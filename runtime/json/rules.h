@@ -41,6 +41,9 @@ struct Rule {
   uint8_t n;
 };
 
+// In the text of a branch of kOpening: name bytes, one or more.
+inline constexpr char kNameRun = '\x01';
+
 // Of a rule's, ascending by text.
 struct Branch {
   TextPart text;  // in Rules::text
