@@ -34,7 +34,8 @@ foreach(_library IN LISTS _libraries)
   install(FILES "${CRIA_DEPS_PREFIX}/lib/lib${_library}.a" DESTINATION "${_libdir}/cria" COMPONENT dev)
 endforeach()
 install(TARGETS cria_runtime ARCHIVE DESTINATION "${_libdir}" COMPONENT dev)
-install(FILES runtime/include/cria.h runtime/include/cria_chat.h runtime/include/cria_json.h runtime/include/cria_calls.h DESTINATION include COMPONENT dev)
+install(FILES runtime/include/cria.h runtime/include/cria_chat.h runtime/include/cria_json.h runtime/include/cria_calls.h
+  runtime/include/cria_call_grammar.h DESTINATION include COMPONENT dev)
 
 if(CRIA_WITH_SHARED)
   install(TARGETS cria_shared LIBRARY DESTINATION "${_libdir}" COMPONENT library NAMELINK_COMPONENT dev)

@@ -12,8 +12,6 @@ constexpr uint32_t kString = 1;
 constexpr uint32_t kNull = 2;
 constexpr uint32_t kOther = 4;
 
-constexpr uint32_t kRoot = 0;
-
 }  // namespace
 
 Status Tools::count(std::string_view text, size_t* n_values) {
@@ -30,7 +28,7 @@ Status Tools::read(std::string_view text, json::SchemaValue* values, Tools* tool
   CRIA_TRY(json::read_schema_text(text, values, &counts, &refusal));
   tools->text_ = {text, values};
   tools->is_empty_ = false;
-  return tools->text_.kind(kRoot) == '[' ? Status::kOk : Status::kUnsupported;
+  return tools->text_.kind(kList) == '[' ? Status::kOk : Status::kUnsupported;
 }
 
 bool Tools::is_text(uint32_t value, std::string_view text) const {
@@ -55,12 +53,21 @@ uint32_t Tools::member(uint32_t object, std::string_view key) const {
 
 uint32_t Tools::find(std::string_view name) const {
   if (is_empty_) return kNone;
-  for (uint32_t i = kRoot + 1; i < text_.next(kRoot); i = text_.next(i)) {
-    const uint32_t inner = member(i, "function");
-    const uint32_t tool = inner != kNone ? inner : i;
+  for (uint32_t i = next_tool(kList); i != kNone; i = next_tool(i)) {
+    const uint32_t tool = function_of(i);
     if (is_text(member(tool, "name"), name)) return tool;
   }
   return kNone;
+}
+
+uint32_t Tools::next_tool(uint32_t tool) const {
+  const uint32_t next = tool == kList ? kList + 1 : text_.next(tool);
+  return next < text_.next(kList) ? next : kNone;
+}
+
+uint32_t Tools::function_of(uint32_t tool) const {
+  const uint32_t inner = member(tool, "function");
+  return inner != kNone ? inner : tool;
 }
 
 uint32_t Tools::plain_types(uint32_t schema) const {
@@ -97,7 +104,11 @@ uint32_t Tools::types(uint32_t schema) const {
 
 ParameterKind Tools::kind_of(std::string_view name, std::string_view key) const {
   const uint32_t parameters = member(find(name), "parameters");
-  const uint32_t all = types(member(member(parameters, "properties"), key));
+  return kind_of_schema(member(member(parameters, "properties"), key));
+}
+
+ParameterKind Tools::kind_of_schema(uint32_t schema) const {
+  const uint32_t all = types(schema);
   if (all == kString) return ParameterKind::kText;
   return all == (kString | kNull) ? ParameterKind::kTextOrNull : ParameterKind::kAny;
 }

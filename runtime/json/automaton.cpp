@@ -11,7 +11,8 @@
 namespace cria::json {
 namespace {
 
-constexpr std::string_view kWords[] = {"null", "true", "false"};
+constexpr std::string_view kWords[] = {"null", "true", "false", "None", "True", "False"};
+constexpr uint32_t kWordsOfJson = 3;  // then Python's
 constexpr std::string_view kEscapes = "\"\\/bfnrt";
 constexpr std::string_view kEscaped = "\"\\/\b\f\n\r\t";
 constexpr uint8_t kLeastContinuation = 0x80;
@@ -37,7 +38,8 @@ void Walk::begin(const Reading* readings, uint32_t n_readings, const Frame* fram
 }
 
 void Walk::begin_document() {
-  readings_[0] = fresh(Phase::kValue, schema_->root, kNoFrame);
+  readings_[0] = schema_->rules == nullptr ? fresh(Phase::kValue, schema_->root, kNoFrame)
+                                           : at_rule(Phase::kRule, schema_->rules->start, kAnyNode);
   levels_[0] = {0, 1, 0};
 }
 
@@ -49,19 +51,32 @@ bool Walk::step(uint32_t n, char byte) {
   next_ = readings_ + from.first + from.n;
   n_next_ = 0;
   n_next_positions_ = 0;
+  is_started_ = false;
   for (uint32_t i = 0; i < from.n; ++i) {
     const Reading& reading = readings_[from.first + i];
     n_steps_ += 1 + positions_of(reading);
     step_reading(reading, byte);
   }
+  if (is_started_) forget_free_text();
   levels_[n + 1] = {from.first + from.n, n_next_, n_frames_};
   return n_next_ > 0;
 }
 
 bool Walk::may_end(uint32_t n) const {
   const Reading* const first = readings(n);
-  return std::any_of(first, first + n_readings(n), [](const Reading& r) {
-    return r.phase == Phase::kBehind && r.frame == kNoFrame;
+  const Rules* const rules = schema_->rules;
+  return std::any_of(first, first + n_readings(n), [rules](const Reading& r) {
+    if (rules == nullptr) return r.phase == Phase::kBehind && r.frame == kNoFrame;
+    switch (r.phase) {
+      case Phase::kRule:
+      case Phase::kMarker:
+      case Phase::kOpeningMarker:
+        return rules->rules[r.rule].may_end;
+      case Phase::kRun:
+        return rules->rules[rules->rules[r.rule].next].may_end;
+      default:
+        return false;
+    }
   });
 }
 
@@ -117,7 +132,8 @@ void Walk::put(const Reading& reading) {
 }
 
 uint32_t Walk::positions_of(const Reading& reading) const {
-  if (reading.phase != Phase::kText || reading.free_name != 0) return 0;
+  const bool is_text = reading.phase == Phase::kText || reading.phase == Phase::kBareText;
+  if (!is_text || reading.free_name != 0) return 0;
   const uint32_t pattern = schema_->nodes[reading.node].pattern;
   return pattern == kNone ? 0 : schema_->patterns[pattern].n_positions;
 }
@@ -167,7 +183,7 @@ bool Walk::is_candidate(const Frame& object, uint32_t property) const {
 
 bool Walk::has_property(uint16_t frame) const {
   const Frame& object = frames_[frame];
-  if (object.kind != Frame::kObjectFrame) return false;
+  if (object.kind != Frame::kObjectFrame && object.kind != Frame::kArgumentsFrame) return false;
   for (uint32_t i = object.index; i < schema_->nodes[object.node].n_properties; ++i) {
     if (is_candidate(object, i)) return true;
   }
@@ -200,6 +216,14 @@ bool Walk::is_taken(uint16_t frame, uint32_t hash) const {
 }
 
 void Walk::step_reading(const Reading& r, char byte) {
+  if (schema_->rules != nullptr && (is_special_ || r.phase >= Phase::kRule)) {
+    step_rules(r, byte);
+  } else {
+    step_value(r, byte);
+  }
+}
+
+void Walk::step_value(const Reading& r, char byte) {
   switch (r.phase) {
     case Phase::kSpaceOrValue:
       if (byte == ' ') {
@@ -222,14 +246,14 @@ void Walk::step_reading(const Reading& r, char byte) {
       return;
     }
     case Phase::kFirstName:
-      if (byte == '}' && may_close(r.frame)) close(r.frame);
-      if (byte == '"') begin_name(r.frame);
+      if (byte == closing(r.frame) && may_close(r.frame)) close(r.frame);
+      next_name(r.frame, byte);
       return;
     case Phase::kSpaceOrName:
       if (byte == ' ') put(fresh(Phase::kName, r.node, r.frame));
       [[fallthrough]];
     case Phase::kName:
-      if (byte == '"') begin_name(r.frame);
+      next_name(r.frame, byte);
       return;
     case Phase::kColon:
       if (byte == ':') put(fresh(Phase::kSpaceOrValue, r.node, r.frame));
@@ -252,6 +276,8 @@ void Walk::step_reading(const Reading& r, char byte) {
     case Phase::kProperty:
       step_property(r, byte);
       return;
+    default:
+      return;
   }
 }
 
@@ -266,6 +292,7 @@ void Walk::begin_value(uint32_t node, uint16_t frame, char byte) {
 void Walk::begin_leaf(uint32_t node, uint16_t frame, char byte) {
   const Node& n = schema_->nodes[node];
   const auto takes = [&n](uint32_t kind) { return (n.kinds & kind) != 0; };
+  if (style() != ArgumentStyle::kJson && begin_styled(node, frame, byte)) return;
   if (takes(kLiterals)) {
     Reading r = fresh(Phase::kLiteral, node, frame);
     r.first = n.first_literal;
@@ -292,12 +319,12 @@ void Walk::begin_leaf(uint32_t node, uint16_t frame, char byte) {
       return;
     case '[':
       if (takes(kArray) && depth(frame) + n.array_depth <= kMostDepth) {
-        open(Frame::kArrayFrame, node, frame);
+        open(Frame::kArrayFrame, node, frame, kNeverRule);
       }
       return;
     case '{':
       if (takes(kObject) && depth(frame) + n.object_depth <= kMostDepth) {
-        open(Frame::kObjectFrame, node, frame);
+        open(Frame::kObjectFrame, node, frame, kNeverRule);
       }
       return;
     default:
@@ -310,16 +337,74 @@ void Walk::begin_leaf(uint32_t node, uint16_t frame, char byte) {
   }
 }
 
-void Walk::open(Frame::Kind kind, uint32_t node, uint16_t frame) {
+// What the style writes in another way than JSON. False: it is JSON's.
+bool Walk::begin_styled(uint32_t node, uint16_t frame, char byte) {
+  const Node& n = schema_->nodes[node];
+  if (style() == ArgumentStyle::kMarked) {
+    const bool has_literals = (n.kinds & kLiterals) != 0;
+    Reading r = fresh(Phase::kTag, node, frame);
+    if (byte == schema_->rules->tag(Tag::kStringMark)[0]) {
+      Reading literals = r;
+      literals.first = n.first_literal;
+      literals.last = n.first_literal + n.n_literals;
+      const bool may_be = has_literals ? narrow_literals(&literals, '"') : (n.kinds & kString) != 0;
+      if (may_be) put_tag(Tag::kStringMark, 1, r);
+    }
+    return byte == '"';
+  }
+  if (style() != ArgumentStyle::kPython || (n.kinds & kLiterals) != 0) return false;
+  if (byte == 'n' || byte == 't' || byte == 'f') return true;
+  if (byte != 'N' && byte != 'T' && byte != 'F') return false;
+  if ((n.kinds & (byte == 'N' ? kNull : kBoolean)) != 0) {
+    Reading r = fresh(Phase::kWord, node, frame);
+    r.first = kWordsOfJson + (byte == 'N' ? 0 : byte == 'T' ? 1 : 2);
+    step_word(r, byte);
+  }
+  return true;
+}
+
+void Walk::open(Frame::Kind kind, uint32_t node, uint16_t frame, uint8_t rule) {
   if (n_next_ == kMostReadings) return;
   const uint8_t n_names = frame == kNoFrame ? uint8_t{0} : frames_[frame].n_names;
   const auto inside = static_cast<uint8_t>(depth(frame) + 1);
-  const uint16_t opened = push({node, 0, frame, kind, inside, n_names, {}});
+  const uint16_t opened = push({node, 0, frame, kind, inside, n_names, rule, {}});
   put(fresh(kind == Frame::kArrayFrame ? Phase::kFirstItem : Phase::kFirstName, kAnyNode, opened));
 }
 
 void Walk::close(uint16_t frame) {
-  put(fresh(Phase::kBehind, kAnyNode, frames_[object_of(frame)].parent));
+  const Frame& closed = frames_[object_of(frame)];
+  if (closed.rule != kNeverRule) {
+    arrive(closed.rule, kAnyNode);
+  } else {
+    put(fresh(Phase::kBehind, kAnyNode, closed.parent));
+  }
+}
+
+// What ends an object.
+char Walk::closing(uint16_t frame) const {
+  const bool is_call =
+      style() == ArgumentStyle::kPython && frames_[object_of(frame)].kind == Frame::kArgumentsFrame;
+  return is_call ? ')' : '}';
+}
+
+void Walk::next_name(uint16_t frame, char byte) {
+  if (is_bare(frame)) {
+    begin_bare_name(frame, byte);
+  } else if (byte == '"') {
+    begin_name(frame);
+  }
+}
+
+void Walk::behind_name(uint16_t frame, uint32_t node, TagValue in_tags) {
+  if (!is_bare(frame)) {
+    put(fresh(Phase::kColon, node, frame));
+  } else if (style() == ArgumentStyle::kTagged) {
+    Reading r = fresh(Phase::kTag, node, frame);
+    r.last = static_cast<uint32_t>(in_tags);
+    put_tag(Tag::kKeyEnd, 1, r);
+  } else {
+    put(fresh(Phase::kValue, node, frame));
+  }
 }
 
 void Walk::behind(uint16_t frame, char byte) {
@@ -327,7 +412,15 @@ void Walk::behind(uint16_t frame, char byte) {
   Frame f = frames_[frame];
   const Node& n = schema_->nodes[f.node];
   if (f.kind != Frame::kArrayFrame) {
-    if (byte == '}' && may_close(frame)) close(frame);
+    const bool is_tagged = style() == ArgumentStyle::kTagged &&
+                           frames_[object_of(frame)].kind == Frame::kArgumentsFrame;
+    if (is_tagged) {
+      if (byte == schema_->rules->tag(Tag::kValueEnd)[0]) {
+        put_tag(Tag::kValueEnd, 1, fresh(Phase::kTag, kAnyNode, frame));
+      }
+      return;
+    }
+    if (byte == closing(frame) && may_close(frame)) close(frame);
     if (byte == ',' && (has_property(frame) || may_be_free(frame))) {
       put(fresh(Phase::kSpaceOrName, kAnyNode, frame));
     }
@@ -382,6 +475,12 @@ void Walk::step_property(Reading r, char byte) {
   const uint32_t* const by_name = schema_->by_name + n.first_property;
   const Property* const properties = schema_->properties + n.first_property;
   const auto text = [&](uint32_t i) { return schema_->part(properties[by_name[i]].name); };
+  if (is_bare(r.frame)) {
+    // The quote behind a name stands for what is.
+    const char end = name_end(r.frame);
+    if (byte == '"' && end != '"') return;
+    if (byte == end) byte = '"';
+  }
   narrow(text, r.place, byte, &r.first, &r.last);
   const bool is_possible = std::any_of(by_name + r.first, by_name + r.last,
                                        [&](uint32_t i) { return is_candidate(object, i); });
@@ -395,7 +494,8 @@ void Walk::step_property(Reading r, char byte) {
   // The quote ends one name alone.
   Frame next = object;
   next.index = by_name[r.first] + 1;
-  put(fresh(Phase::kColon, properties[by_name[r.first]].node, push(next)));
+  const Property& property = properties[by_name[r.first]];
+  behind_name(push(next), property.node, property.in_tags);
 }
 
 void Walk::step_number_of(const Reading& from, char byte) {
@@ -445,17 +545,59 @@ void Walk::end_text(const Reading& r) {
     if (is_taken(r.frame, r.hash) || n_next_ == kMostReadings) return;
     const Frame f = frames_[r.frame];
     const auto n_names = static_cast<uint8_t>(f.n_names + 1);
-    const uint16_t name = push({f.node, r.hash, r.frame, Frame::kNameFrame, f.depth, n_names, {}});
-    put(fresh(Phase::kColon, schema_->nodes[f.node].additional, name));
+    const uint16_t name =
+        push({f.node, r.hash, r.frame, Frame::kNameFrame, f.depth, n_names, kNeverRule, {}});
+    behind_name(name, schema_->nodes[f.node].additional, TagValue::kJson);
     return;
   }
+  if (may_end_text(r)) put(fresh(Phase::kBehind, kAnyNode, r.frame));
+}
+
+bool Walk::may_end_text(const Reading& r) const {
   const Node& n = schema_->nodes[r.node];
-  if (r.n_characters < n.least_characters) return;
-  if (n.pattern != kNone && !schema_->patterns[n.pattern].ends.meets(r.positions)) return;
-  put(fresh(Phase::kBehind, kAnyNode, r.frame));
+  return r.text == TextPhase::kPlain && r.n_characters >= n.least_characters &&
+         (n.pattern == kNone || schema_->patterns[n.pattern].ends.meets(r.positions));
 }
 
 void Walk::step_text(Reading r, char byte) {
+  if (r.free_name == kBareName) {
+    step_bare_name(r, byte);
+    return;
+  }
+  if (style() == ArgumentStyle::kTagged) {
+    // A reader looks for what ends the value in strings, too.
+    const std::string_view mark = schema_->rules->part(schema_->rules->mark);
+    uint32_t& n = r.free_name != 0 ? r.n_characters : r.place;
+    n = step_mark(mark, n, byte);
+    if (n == mark.size()) return;
+  }
+  if (r.text > TextPhase::kCharacter) {
+    step_escape(r, byte);
+    return;
+  }
+  if (r.text == TextPhase::kCharacter) {
+    step_character(r, byte);
+    return;
+  }
+  if (byte == '"') {
+    end_text(r);
+    return;
+  }
+  if (static_cast<uint8_t>(byte) < 0x20 || !begin_character(r)) return;
+  if (byte == '\\') {
+    r.text = TextPhase::kEscape;
+    const bool is_possible = std::any_of(kEscaped.begin(), kEscaped.end(), [&](char escaped) {
+      Reading behind = r;
+      return end_character(&behind, static_cast<uint8_t>(escaped));
+    });
+    if (is_possible) put(r);
+    return;
+  }
+  step_character(r, byte);
+}
+
+// A byte of a character, where one can stand.
+void Walk::step_character(Reading r, char byte) {
   const auto c = static_cast<uint8_t>(byte);
   if (r.text == TextPhase::kCharacter) {
     if (c < r.least || c > r.most) return;
@@ -465,24 +607,6 @@ void Walk::step_text(Reading r, char byte) {
     r.most = kMostContinuation;
     --r.n_missing;
     if (r.n_missing == 0 ? end_character(&r, r.character) : can_become(r)) put(r);
-    return;
-  }
-  if (r.text != TextPhase::kPlain) {
-    step_escape(r, byte);
-    return;
-  }
-  if (byte == '"') {
-    end_text(r);
-    return;
-  }
-  if (c < 0x20 || !begin_character(r)) return;
-  if (byte == '\\') {
-    r.text = TextPhase::kEscape;
-    const bool is_possible = std::any_of(kEscaped.begin(), kEscaped.end(), [&](char escaped) {
-      Reading behind = r;
-      return end_character(&behind, static_cast<uint8_t>(escaped));
-    });
-    if (is_possible) put(r);
     return;
   }
   if (r.free_name != 0) r.hash = add_to_hash(r.hash, c);
@@ -560,7 +684,8 @@ void Walk::step_hex(Reading r, char byte) {
 }
 
 uint32_t plain_characters(const Schema& schema, const Reading& reading) {
-  if (reading.phase != Phase::kText || reading.text != TextPhase::kPlain) return 0;
+  const bool is_text = reading.phase == Phase::kText || reading.phase == Phase::kBareText;
+  if (!is_text || reading.text != TextPhase::kPlain || reading.free_name == kBareName) return 0;
   if (reading.free_name != 0) return kEndless;
   const Node& n = schema.nodes[reading.node];
   if (n.pattern != kNone) {
@@ -574,7 +699,11 @@ namespace {
 
 bool frame_holds(const Schema& schema, const Frame* frames, uint32_t i) {
   const Frame& f = frames[i];
-  if (f.node >= schema.n_nodes || f.kind > Frame::kNameFrame) return false;
+  if (f.node >= schema.n_nodes || f.kind > Frame::kArgumentsFrame) return false;
+  if (f.rule != kNeverRule && (schema.rules == nullptr || f.rule >= schema.rules->n_rules)) {
+    return false;
+  }
+  if (f.kind == Frame::kArgumentsFrame && schema.rules == nullptr) return false;
   if (f.parent != kNoFrame && f.parent >= i) return false;
   const Frame root = {};
   const Frame& parent = f.parent == kNoFrame ? root : frames[f.parent];
@@ -594,11 +723,15 @@ bool number_holds(const NumberState& n) {
 }
 
 bool text_holds(const Schema& schema, const Reading& r) {
-  if (r.free_name > 1 || r.text > TextPhase::kLowLetter || r.n_missing > 4) return false;
+  if (r.free_name > kBareName || r.text > TextPhase::kLowLetter || r.n_missing > 4) return false;
   if (r.text == TextPhase::kCharacter && (r.n_missing == 0 || r.n_missing > 3)) return false;
   if (r.text == TextPhase::kHex && r.n_missing == 0) return false;
   const Node& n = schema.nodes[r.node];
-  if (r.free_name != 0) return true;
+  const bool is_watched = schema.rules != nullptr && schema.rules->mark.n_bytes > 0;
+  if (is_watched && (r.free_name != 0 ? r.n_characters : r.place) >= schema.rules->mark.n_bytes) {
+    return false;
+  }
+  if (r.free_name != 0) return r.free_name != kBareName || schema.rules != nullptr;
   if ((n.kinds & kString) == 0 || r.n_characters > n.most_characters) return false;
   if (n.pattern == kNone) return true;
   if (n.first_alive != kNone && n.most_characters == kEndless &&
@@ -610,6 +743,62 @@ bool text_holds(const Schema& schema, const Reading& r) {
     is_within = is_within && i < schema.patterns[n.pattern].n_positions;
   });
   return is_within;
+}
+
+// Of a reading of rules.
+bool rule_holds(const Rules& rules, const Reading& r) {
+  if (r.rule >= rules.n_rules || r.frame != kNoFrame) return false;
+  const Rule& rule = rules.rules[r.rule];
+  const auto has_texts = [&](RuleKind kind) {
+    return rule.kind == kind && r.place > 0 && r.first >= rule.first && r.first < r.last &&
+           r.last <= uint32_t{rule.first} + rule.n &&
+           r.place < rules.branches[r.first].text.n_bytes;
+  };
+  switch (r.phase) {
+    case Phase::kRule:
+      return true;
+    case Phase::kToolName:
+      return rule.kind == RuleKind::kName && r.first <= r.last && r.last <= rules.n_tools;
+    case Phase::kRun:
+      return r.place > 0 && r.place <= kMostIdBytes;
+    case Phase::kTexts:
+      return has_texts(RuleKind::kTexts);
+    case Phase::kMarker:
+      return has_texts(RuleKind::kFree);
+    case Phase::kOpeningMarker:
+      return has_texts(RuleKind::kOpening);
+    default:
+      return false;
+  }
+}
+
+bool tag_holds(const Rules& rules, const Reading& r, bool in_object) {
+  if (r.first >= kTagTexts || r.place >= rules.tags[r.first].n_bytes) return false;
+  return in_object || static_cast<Tag>(r.first) == Tag::kStringMark;
+}
+
+bool styled_holds(const Schema& schema, const Reading& r, bool in_object) {
+  if (schema.rules == nullptr) return false;
+  const Rules& rules = *schema.rules;
+  const Node& n = schema.nodes[r.node];
+  const bool is_bare =
+      rules.style == ArgumentStyle::kMarked || (rules.style == ArgumentStyle::kTagged && in_object);
+  switch (r.phase) {
+    case Phase::kTag:
+      return tag_holds(rules, r, in_object);
+    case Phase::kTags:
+      return in_object && rules.style == ArgumentStyle::kTagged;
+    case Phase::kBareValue:
+      return is_bare;
+    case Phase::kBareText:
+      return is_bare && r.free_name == 0 && r.text <= TextPhase::kCharacter &&
+             text_holds(schema, r);
+    case Phase::kBareLiteral:
+      return is_bare && r.first >= n.first_literal && r.first <= r.last &&
+             r.last <= n.first_literal + n.n_literals;
+    default:
+      return rule_holds(rules, r);
+  }
 }
 
 bool reading_holds(const Schema& schema, const Reading& r, const Frame* frames, uint32_t n_frames) {
@@ -639,10 +828,10 @@ bool reading_holds(const Schema& schema, const Reading& r, const Frame* frames, 
       return r.first >= n.first_literal && r.first <= r.last &&
              r.last <= n.first_literal + n.n_literals;
     case Phase::kProperty:
-      return in_object && frames[r.frame].kind == Frame::kObjectFrame &&
+      return in_object && frames[r.frame].kind != Frame::kNameFrame &&
              frames[r.frame].node == r.node && r.first <= r.last && r.last <= n.n_properties;
     default:
-      return false;
+      return styled_holds(schema, r, in_object);
   }
 }
 

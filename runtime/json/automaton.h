@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "runtime/json/rules.h"
 #include "runtime/json/schema.h"
 
 namespace cria::json {
@@ -30,6 +31,18 @@ enum class Phase : uint8_t {
   kText,      // a string of node, or a free name
   kLiteral,   // one of first..last of node's
   kProperty,  // a property's name, one of first..last
+  // Of schemas with rules:
+  kRule,           // before a rule
+  kTexts,          // one of its branches first..last
+  kToolName,       // one of tools first..last
+  kRun,            // of blanks, of an id or a number: place says how many bytes
+  kMarker,         // what may be one of branches first..last, in free text
+  kOpeningMarker,  // the same where an answer begins
+  kTag,            // a text inside arguments: first says which, last what comes then
+  kTags,           // between arguments in tags
+  kBareValue,      // a string without quotes follows; last: its TagValue
+  kBareText,       // in it; place: bytes of the mark that it ends with
+  kBareLiteral,    // the same, one of first..last of node's
 };
 
 // Within a string.
@@ -37,7 +50,8 @@ enum class TextPhase : uint8_t { kPlain, kCharacter, kEscape, kHex, kLowSlash, k
 
 // A container that is open, or a free name that one has. Never changes: what moves on is a new one.
 struct Frame {
-  enum Kind : uint8_t { kObjectFrame, kArrayFrame, kNameFrame };
+  // kArgumentsFrame: an object that is written as arguments are.
+  enum Kind : uint8_t { kObjectFrame, kArrayFrame, kNameFrame, kArgumentsFrame };
 
   uint32_t node;
   uint32_t index;   // the next property, items before the one at hand, or the name's hash
@@ -45,16 +59,19 @@ struct Frame {
   Kind kind;
   uint8_t depth;    // containers open
   uint8_t n_names;  // free names on the way to the root
-  uint8_t reserved[3];
+  uint8_t rule;     // behind it; kNeverRule: none, it is a part of a value
+  uint8_t reserved[2];
 };
 static_assert(sizeof(Frame) == 16);
+
+inline constexpr uint8_t kBareName = 2;  // a free name without quotes
 
 // One reading. What its phase does not use is zero, so that equal ones are equal bytes.
 struct Reading {
   uint32_t node;
   uint16_t frame;
   Phase phase;
-  uint8_t free_name;  // kText
+  uint8_t free_name;  // kText: 1, or kBareName
   union {
     uint32_t first;  // kLiteral, kProperty; kWord: the word
     uint32_t n_characters;
@@ -74,6 +91,7 @@ struct Reading {
   union {
     PositionSet positions;
     NumberState number;
+    uint32_t rule;
   };
 };
 static_assert(sizeof(Reading) == 56);
@@ -116,6 +134,16 @@ class Walk {
     }
     level.n = n;
   }
+  // The bytes of special tokens are those of texts of rules alone, never of values.
+  void walk_special(bool is_special) { is_special_ = is_special; }
+  // The rule of text that nothing holds, at the document's beginning; false: there is none.
+  [[nodiscard]] bool is_in_text(uint32_t* rule) const;
+  // The document's beginning becomes that rule.
+  void begin_rule(uint32_t rule);
+  // Whether the document is in the middle of what ends free text behind n bytes, or behind it.
+  [[nodiscard]] bool leaves_text(uint32_t n) const;
+  // Whether some string is there behind n bytes, and none ends with more of Rules::mark than a byte.
+  [[nodiscard]] bool stays_string(uint32_t n) const;
   // What was looked at so far: a reading and a byte, or a position of its pattern.
   [[nodiscard]] uint64_t n_steps() const { return n_steps_; }
   void add_steps(uint64_t n) { n_steps_ += n; }
@@ -135,6 +163,9 @@ class Walk {
     uint32_t n_frames;
   };
 
+  [[nodiscard]] ArgumentStyle style() const {
+    return schema_->rules == nullptr ? ArgumentStyle::kJson : schema_->rules->style;
+  }
   void put(const Reading& reading);
   [[nodiscard]] uint32_t positions_of(const Reading& reading) const;
   uint16_t push(const Frame& frame);
@@ -150,23 +181,61 @@ class Walk {
   [[nodiscard]] bool is_taken(uint16_t frame, uint32_t hash) const;
 
   void step_reading(const Reading& r, char byte);
+  void step_value(const Reading& r, char byte);
   void begin_value(uint32_t node, uint16_t frame, char byte);
   void begin_leaf(uint32_t node, uint16_t frame, char byte);
-  void open(Frame::Kind kind, uint32_t node, uint16_t frame);
+  bool begin_styled(uint32_t node, uint16_t frame, char byte);
+  void open(Frame::Kind kind, uint32_t node, uint16_t frame, uint8_t rule);
   void close(uint16_t frame);
   void behind(uint16_t frame, char byte);
   void begin_name(uint16_t frame);
+  void next_name(uint16_t frame, char byte);
+  [[nodiscard]] char closing(uint16_t frame) const;
+  void behind_name(uint16_t frame, uint32_t node, TagValue in_tags);
   void step_word(Reading r, char byte);
   void step_literal(Reading r, char byte);
   void step_property(Reading r, char byte);
   void step_number_of(const Reading& r, char byte);
   void step_text(Reading r, char byte);
+  void step_character(Reading r, char byte);
   void step_escape(Reading r, char byte);
   void step_hex(Reading r, char byte);
   void end_text(const Reading& r);
   bool end_character(Reading* r, uint32_t character);
   bool begin_character(const Reading& r) const;
   bool can_become(const Reading& r) const;
+  bool may_end_text(const Reading& r) const;
+
+  // Of schemas with rules:
+  [[nodiscard]] bool is_free(const Reading& r) const;
+  void forget_free_text();
+  [[nodiscard]] Reading at_rule(Phase phase, uint32_t rule, uint32_t node) const;
+  void arrive(uint32_t rule, uint32_t node);
+  void step_rules(const Reading& r, char byte);
+  void step_rule(uint32_t rule, uint32_t node, char byte);
+  void step_texts(Reading r, char byte);
+  void step_tool_name(Reading r, char byte);
+  void put_run(Reading r, char byte);
+  void begin_markers(uint32_t rule, char byte);
+  void step_marker(const Reading& r, char byte);
+  void narrow_marker(Reading r, char byte);
+  void step_opening(uint32_t rule, char byte);
+  void step_opening_marker(Reading r, char byte);
+  void begin_objects(uint32_t node, uint8_t rule, char byte);
+  [[nodiscard]] bool is_bare(uint16_t frame) const;
+  [[nodiscard]] char name_end(uint16_t frame) const;
+  void begin_bare_name(uint16_t frame, char byte);
+  void step_bare_name(Reading r, char byte);
+  void put_tag(Tag which, uint32_t place, Reading r);
+  void behind_tag(Tag which, const Reading& r);
+  void step_tag(const Reading& r, char byte);
+  void begin_tag(uint16_t frame, char byte);
+  void begin_bare_value(const Reading& r, char byte);
+  void begin_bare_leaf(uint32_t node, uint16_t frame);
+  void step_bare_text(Reading r, char byte);
+  void step_bare_literal(Reading r, char byte);
+  [[nodiscard]] bool narrow_literals(Reading* r, char byte) const;
+  void end_bare(const Reading& r, char byte);
 
   const Schema* schema_;
   Reading* readings_;
@@ -179,6 +248,8 @@ class Walk {
   uint32_t n_next_ = 0;
   uint32_t n_next_positions_ = 0;  // of their patterns
   uint64_t n_steps_ = 0;
+  bool is_special_ = false;
+  bool is_started_ = false;  // what ends free text is there
   Level levels_[kMostSteps + 1] = {};
 };
 

@@ -31,6 +31,34 @@ void allow(uint32_t token, uint32_t* bits) {
   bits[token / kWordBits] |= uint32_t{1} << (token % kWordBits);
 }
 
+void refuse(uint32_t token, uint32_t* bits) {
+  bits[token / kWordBits] &= ~(uint32_t{1} << (token % kWordBits));
+}
+
+// Null: it is none of which markers consist.
+const TokenEntry* find_special(const MarkedTokens& marked, uint32_t token) {
+  const TokenEntry* const first = marked.specials;
+  const TokenEntry* const end = first + marked.n_specials;
+  const TokenEntry* const found =
+      std::find_if(first, end, [token](const TokenEntry& e) { return e.token == token; });
+  return found == end ? nullptr : found;
+}
+
+// Behind all bytes of a token; false when the walk does not go there.
+bool walk_bytes(Walk* walk, std::string_view bytes) {
+  for (uint32_t i = 0; i < bytes.size(); ++i) {
+    if (!walk->step(i, bytes[i])) return false;
+  }
+  return true;
+}
+
+bool walk_special(Walk* walk, std::string_view bytes) {
+  walk->walk_special(true);
+  const bool is_possible = walk_bytes(walk, bytes);
+  walk->walk_special(false);
+  return is_possible;
+}
+
 // So often, in steps of a walk, somebody is asked whether a mask is still wanted.
 constexpr uint64_t kStepsPerLook = uint64_t{1} << 16;
 
@@ -46,6 +74,13 @@ class MaskMaker {
   [[nodiscard]] bool is_unwanted();
   [[nodiscard]] bool is_known(uint32_t reading) const;
   bool walk_group(const TokenGroup& group);
+  bool walk_range(const TokenGroup& group, uint32_t byte);
+  void forget_range(const TokenGroup& group, uint32_t byte);
+  bool walk_again(const uint32_t* tokens, uint32_t n_tokens);
+  bool walk_strings_again();
+  bool allow_text(uint32_t rule);
+  void walk_specials();
+  void settle_ends(bool may_end);
   bool walk_pattern(const Reading& reading);
   bool allow_plain();
 
@@ -65,22 +100,88 @@ bool MaskMaker::is_unwanted() {
 // Tokens of a group along which the walk goes to their ends. False: nobody wants them any more.
 bool MaskMaker::walk_group(const TokenGroup& group) {
   for (uint32_t byte = 0; byte < kFirstBytes; ++byte) {
-    const uint32_t end = group.first[byte + 1];
-    uint32_t i = group.first[byte];
-    if (i == end || !walk_->step(0, static_cast<char>(static_cast<uint8_t>(byte)))) continue;
-    uint32_t n_walked = 1;  // bytes of the token before that could come
-    for (; i < end; ++i) {
-      const TokenEntry& e = group.entries[i];
-      const uint32_t n_shared = i == group.first[byte] ? 1 : e.n_shared;
-      if (n_shared > n_walked) continue;
-      if (is_unwanted()) return false;
-      n_walked = n_shared;
-      const char* const bytes = vocabulary_.text + e.offset;
-      while (n_walked < e.n_bytes && walk_->step(n_walked, bytes[n_walked])) ++n_walked;
-      if (n_walked == e.n_bytes) allow(e.token, bits_);
-    }
+    if (!walk_range(group, byte)) return false;
   }
   return true;
+}
+
+// The same of those that begin with a byte.
+bool MaskMaker::walk_range(const TokenGroup& group, uint32_t byte) {
+  const uint32_t begin = group.first[byte];
+  const uint32_t end = group.first[byte + 1];
+  if (begin == end || !walk_->step(0, static_cast<char>(static_cast<uint8_t>(byte)))) return true;
+  uint32_t n_walked = 1;  // bytes of the token before that could come
+  for (uint32_t i = begin; i < end; ++i) {
+    const TokenEntry& e = group.entries[i];
+    const uint32_t n_shared = i == begin ? 1 : e.n_shared;
+    if (n_shared > n_walked) continue;
+    if (is_unwanted()) return false;
+    n_walked = n_shared;
+    const char* const bytes = vocabulary_.text + e.offset;
+    while (n_walked < e.n_bytes && walk_->step(n_walked, bytes[n_walked])) ++n_walked;
+    if (n_walked == e.n_bytes) allow(e.token, bits_);
+  }
+  return true;
+}
+
+void MaskMaker::forget_range(const TokenGroup& group, uint32_t byte) {
+  for (uint32_t i = group.first[byte]; i < group.first[byte + 1]; ++i) {
+    refuse(group.entries[i].token, bits_);
+  }
+}
+
+// Tokens that can come only where the walk goes along them.
+bool MaskMaker::walk_again(const uint32_t* tokens, uint32_t n_tokens) {
+  for (uint32_t i = 0; i < n_tokens; ++i) {
+    if (is_unwanted()) return false;
+    char bytes[kMostTokenBytes];
+    const uint32_t n = token_bytes(vocabulary_.model->tokenizer, tokens[i], bytes);
+    refuse(tokens[i], bits_);
+    if (walk_bytes(walk_, {bytes, n})) allow(tokens[i], bits_);
+  }
+  return true;
+}
+
+// Plain tokens that could be in a string, but for what ends it or its value.
+bool MaskMaker::walk_strings_again() {
+  for (uint32_t byte = 0; byte < kFirstBytes; ++byte) {
+    const bool goes_on = walk_->step(0, static_cast<char>(static_cast<uint8_t>(byte)));
+    if (goes_on && walk_->stays_string(1)) continue;
+    forget_range(vocabulary_.plain, byte);
+    if (goes_on && !walk_range(vocabulary_.plain, byte)) return false;
+  }
+  return walk_again(masks_.marked->in_values, masks_.marked->n_in_values);
+}
+
+// In text that nothing holds any token can come, but those that end it and go on as nothing does.
+// In thinking before calls no special tokens can.
+bool MaskMaker::allow_text(uint32_t rule) {
+  const cria_json_vocabulary& v = vocabulary_;
+  if (masks_.schema.rules->rules[rule].may_end) {
+    for (uint32_t i = 0; i < v.model->scalars().vocab_size; ++i) allow(i, bits_);
+  } else {
+    std::copy(v.plain_bits, v.plain_bits + v.n_words, bits_);
+    const TokenEntry* const end = v.others.entries + v.others.first[kFirstBytes];
+    for (const TokenEntry* e = v.others.entries; e != end; ++e) allow(e->token, bits_);
+  }
+  for (uint32_t byte = 0; byte < kFirstBytes; ++byte) {
+    const bool goes_on = walk_->step(0, static_cast<char>(static_cast<uint8_t>(byte)));
+    if (goes_on && !walk_->leaves_text(1)) continue;
+    for (const TokenGroup* const group : {&v.plain, &v.others}) {
+      forget_range(*group, byte);
+      if (!walk_range(*group, byte)) return false;
+    }
+  }
+  return walk_again(masks_.marked->in_text, masks_.marked->n_in_text);
+}
+
+void MaskMaker::walk_specials() {
+  const MarkedTokens& marked = *masks_.marked;
+  for (uint32_t i = 0; i < marked.n_specials; ++i) {
+    const TokenEntry& e = marked.specials[i];
+    refuse(e.token, bits_);
+    if (walk_special(walk_, {marked.text + e.offset, e.n_bytes})) allow(e.token, bits_);
+  }
 }
 
 // The same of plain tokens in one string of a pattern, where a step is hardly more than an AND.
@@ -131,7 +232,8 @@ bool MaskMaker::walk_pattern(const Reading& reading) {
 }
 
 bool is_plain_text(const Reading& r) {
-  return r.phase == Phase::kText && r.text == TextPhase::kPlain;
+  return (r.phase == Phase::kText || r.phase == Phase::kBareText) && r.text == TextPhase::kPlain &&
+         r.free_name != kBareName;
 }
 
 // Whether a reading before this one, of the same pattern, is where it is.
@@ -152,14 +254,18 @@ bool MaskMaker::allow_plain() {
   for (uint32_t i = 0; i < walk_->n_readings(0); ++i) {
     most = std::max(most, plain_characters(masks_.schema, walk_->readings(0)[i]));
   }
+  const bool is_marked = masks_.schema.rules != nullptr && masks_.schema.rules->mark.n_bytes > 0;
   if (most == kEndless) {
     for (uint32_t i = 0; i < v.n_words; ++i) bits_[i] |= v.plain_bits[i];
-    return true;
+    return !is_marked || walk_strings_again();
   }
   const TokenEntry* const end = v.plain.entries + v.plain.first[kFirstBytes];
   for (const TokenEntry* e = v.plain.entries; most > 0 && e != end; ++e) {
     if (e->n_characters <= most) allow(e->token, bits_);
   }
+  const bool has_strings =
+      std::any_of(walk_->readings(0), walk_->readings(0) + walk_->n_readings(0), is_plain_text);
+  if (is_marked && has_strings && !walk_strings_again()) return false;
   for (uint32_t i = 0; i < walk_->n_readings(0); ++i) {
     const Reading& r = walk_->readings(0)[i];
     const bool has_pattern = is_plain_text(r) && masks_.schema.nodes[r.node].pattern != kNone;
@@ -169,16 +275,46 @@ bool MaskMaker::allow_plain() {
   return walk_->n_readings(0) == 0 || walk_group(v.plain);
 }
 
-Status MaskMaker::make() {
+// End tokens where the document may end. Of a model whose end token is a marker, that where it is.
+void MaskMaker::settle_ends(bool may_end) {
   const format::ModelScalars& config = vocabulary_.model->scalars();
-  std::fill(bits_, bits_ + vocabulary_.n_words, 0);
-  for (uint32_t i = 0; i < config.n_end_tokens && walk_->may_end(0); ++i) {
-    allow(config.end_tokens[i], bits_);
+  for (uint32_t i = 0; i < config.n_end_tokens; ++i) {
+    const uint32_t token = config.end_tokens[i];
+    if (may_end) {
+      allow(token, bits_);
+    } else if (masks_.marked != nullptr && find_special(*masks_.marked, token) == nullptr) {
+      refuse(token, bits_);
+    }
   }
-  return walk_group(vocabulary_.others) && allow_plain() ? Status::kOk : Status::kCancelled;
 }
 
-// The mask of a state, kept from before or made now.
+Status MaskMaker::make() {
+  std::fill(bits_, bits_ + vocabulary_.n_words, 0);
+  const bool may_end = walk_->may_end(0);
+  uint32_t rule = 0;
+  if (masks_.marked != nullptr && walk_->is_in_text(&rule)) {
+    if (!allow_text(rule)) return Status::kCancelled;
+    walk_specials();
+  } else {
+    // Before readings of strings are forgotten.
+    if (masks_.marked != nullptr) walk_specials();
+    if (!walk_group(vocabulary_.others) || !allow_plain()) return Status::kCancelled;
+  }
+  settle_ends(may_end);
+  return Status::kOk;
+}
+
+bool has_all(const cria_json_vocabulary& v, const uint32_t* bits) {
+  const uint32_t n_tokens = v.model->scalars().vocab_size;
+  const uint32_t n_whole = n_tokens / kWordBits;
+  for (uint32_t i = 0; i < n_whole; ++i) {
+    if (bits[i] != ~uint32_t{0}) return false;
+  }
+  const uint32_t rest = (uint32_t{1} << (n_tokens % kWordBits)) - 1;
+  return rest == 0 || (bits[n_whole] & rest) == rest;
+}
+
+// The mask of a state, kept from before or made now; null: every token can come.
 Status mask_of(Masks* masks, const uint64_t* state, const uint32_t** mask) {
   Walk walk = walk_of(*masks);
   CRIA_TRY(resume(*masks, state, &walk));
@@ -190,7 +326,7 @@ Status mask_of(Masks* masks, const uint64_t* state, const uint32_t** mask) {
     KeptMask& kept = masks->kept[i];
     if (kept.key == key) {
       kept.used = masks->n_masks;
-      *mask = masks->bits + size_t{i} * masks->vocabulary->n_words;
+      *mask = kept.has_all ? nullptr : masks->bits + size_t{i} * masks->vocabulary->n_words;
       return Status::kOk;
     }
     if (kept.used < masks->kept[oldest].used) oldest = i;
@@ -201,8 +337,8 @@ Status mask_of(Masks* masks, const uint64_t* state, const uint32_t** mask) {
   if (std::all_of(bits, bits + masks->vocabulary->n_words, [](uint32_t w) { return w == 0; })) {
     return Status::kBadState;
   }
-  masks->kept[oldest] = {key, masks->n_masks};
-  *mask = bits;
+  masks->kept[oldest] = {key, masks->n_masks, has_all(*masks->vocabulary, bits)};
+  *mask = masks->kept[oldest].has_all ? nullptr : bits;
   return Status::kOk;
 }
 
@@ -254,6 +390,7 @@ void keep(const Masks& masks, const Walk& walk, uint32_t n, uint64_t* state) {
 Status apply_mask(Masks* masks, const uint64_t* state, float* logits) {
   const uint32_t* mask = nullptr;
   CRIA_TRY(mask_of(masks, state, &mask));
+  if (mask == nullptr) return Status::kOk;
   for (uint32_t i = 0; i < masks->vocabulary->model->scalars().vocab_size; ++i) {
     const bool is_allowed = (mask[i / kWordBits] >> (i % kWordBits) & 1) != 0;
     // Not a number too is raised.
@@ -264,18 +401,34 @@ Status apply_mask(Masks* masks, const uint64_t* state, float* logits) {
 }
 
 Status accept_token(const Masks& masks, uint64_t* state, uint32_t token) {
+  const cria_model* const model = masks.vocabulary->model;
   Walk walk = walk_of(masks);
   CRIA_TRY(resume(masks, state, &walk));
-  if (cria_is_end_token(masks.vocabulary->model, token) != 0) {
-    return walk.may_end(0) ? Status::kOk : Status::kInvalidArgument;
-  }
+  if (token >= model->scalars().vocab_size) return Status::kInvalidArgument;
+  const bool is_end = cria_is_end_token(model, token) != 0;
+  if (is_end && walk.may_end(0)) return Status::kOk;
   char bytes[kMostTokenBytes];
-  const uint32_t n_bytes = token_bytes(masks.vocabulary->model->tokenizer, token, bytes);
-  if (n_bytes == 0) return Status::kInvalidArgument;
-  for (uint32_t i = 0; i < n_bytes; ++i) {
-    if (!walk.step(i, bytes[i])) return Status::kInvalidArgument;
+  const uint32_t n_bytes = is_end ? 0 : token_bytes(model->tokenizer, token, bytes);
+  if (n_bytes > 0) {
+    if (!walk_bytes(&walk, {bytes, n_bytes})) return Status::kInvalidArgument;
+    keep(masks, walk, n_bytes, state);
+    return Status::kOk;
   }
-  keep(masks, walk, n_bytes, state);
+  if (masks.marked == nullptr) return Status::kInvalidArgument;
+  const MarkedTokens& marked = *masks.marked;
+  if (const TokenEntry* const e = find_special(marked, token); e != nullptr) {
+    if (!walk_special(&walk, {marked.text + e->offset, e->n_bytes})) {
+      return Status::kInvalidArgument;
+    }
+    keep(masks, walk, e->n_bytes, state);
+    return Status::kOk;
+  }
+  uint32_t rule = 0;
+  if (is_end || !walk.is_in_text(&rule) || !masks.schema.rules->rules[rule].may_end) {
+    return Status::kInvalidArgument;
+  }
+  walk.begin_rule(rule);
+  keep(masks, walk, 0, state);
   return Status::kOk;
 }
 

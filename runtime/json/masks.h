@@ -21,11 +21,24 @@ inline constexpr uint32_t kKeptMasks = 4;
 struct KeptMask {
   uint64_t key;   // hash of the state; 0: none
   uint64_t used;  // when
+  bool has_all;   // every token can come
+};
+
+// Tokens of which a schema with rules must know more than that they are strings' or not.
+struct MarkedTokens {
+  TokenEntry* specials;  // those of which markers consist
+  const char* text;      // of specials
+  uint32_t n_specials;
+  uint32_t* in_text;  // plain and other tokens that contain what ends free text
+  uint32_t n_in_text;
+  uint32_t* in_values;  // plain tokens that contain the first byte of Rules::mark
+  uint32_t n_in_values;
 };
 
 // What masks of one schema are made with.
 struct Masks {
   const cria_json_vocabulary* vocabulary;
+  const MarkedTokens* marked;  // null where the schema has no rules
   Schema schema;
   uint32_t id;  // a part of the schema's hash, which its states have
   Reading* readings;
@@ -53,7 +66,8 @@ void keep(const Masks& masks, const Walk& walk, uint32_t n, uint64_t* state);
 
 // Errors: kBadState, kCancelled; logits are then as they were.
 [[nodiscard]] Status apply_mask(Masks* masks, const uint64_t* state, float* logits);
-// kInvalidArgument when no mask would have left the token.
+// kInvalidArgument when no mask would have left the token. An end token where the document may end
+// changes nothing.
 [[nodiscard]] Status accept_token(const Masks& masks, uint64_t* state, uint32_t token);
 // Whether any byte can follow at the front of a walk.
 [[nodiscard]] bool can_go_on(Walk* walk);

@@ -65,6 +65,9 @@ struct TextPart {
   uint32_t n_bytes;
 };
 
+// How a value between tags is written.
+enum class TagValue : uint32_t { kJson, kText, kTextOrNull };
+
 // In the order of the schema.
 struct Property {
   TextPart name;  // as it is written, without the quote before it and with the one behind
@@ -72,9 +75,13 @@ struct Property {
   uint32_t node;
   // The first required property from here on, of this object; its number of properties: none.
   uint32_t reach;
+  TagValue in_tags;
 };
 
+struct Rules;
+
 struct Schema {
+  const Rules* rules;  // null: a document is a value of root
   Node* nodes;
   Property* properties;
   uint32_t* by_name;  // beside properties: numbers of an object's, ascending by name

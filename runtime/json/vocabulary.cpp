@@ -177,6 +177,10 @@ uint32_t token_bytes(const Tokenizer& tokenizer, uint32_t token,
   return n;
 }
 
+const Tokenizer& tokenizer_of(const cria_json_vocabulary& vocabulary) {
+  return vocabulary.model->tokenizer;
+}
+
 }  // namespace cria::json
 
 using cria::to_public;

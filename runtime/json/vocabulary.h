@@ -35,6 +35,8 @@ struct TokenGroup {
 [[nodiscard]] uint32_t token_bytes(const Tokenizer& tokenizer, uint32_t token,
                                    std::span<char, kMostTokenBytes> bytes);
 
+[[nodiscard]] const Tokenizer& tokenizer_of(const cria_json_vocabulary& vocabulary);
+
 }  // namespace cria::json
 
 struct cria_json_vocabulary {

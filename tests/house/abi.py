@@ -8,7 +8,7 @@ from house_common import Sample, build_archive, main
 
 LIST = "runtime/include/cria_symbols.txt"
 HEADERS = ("runtime/include/cria.h", "runtime/include/cria_chat.h", "runtime/include/cria_json.h",
-           "runtime/include/cria_calls.h")
+           "runtime/include/cria_calls.h", "runtime/include/cria_call_grammar.h")
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 DECLARATION = re.compile(r"\b(cria_\w+)\(")
 RESERVED = "_"  # of C++ (_Z) and of compilers that count or check something

@@ -22,7 +22,7 @@ JSON = {"nlohmann"}
 COMMAND_LINE = {"CLI"}
 NETWORK = {"boost"}
 TESTING = {"gtest", "gmock", "benchmark"}
-API = {"cria.h", "cria_calls.h", "cria_chat.h", "cria_json.h"}
+API = {"cria.h", "cria_call_grammar.h", "cria_calls.h", "cria_chat.h", "cria_json.h"}
 THIRD_PARTY = ZSTD | XNNPACK | THREADS | CPU | JSON | COMMAND_LINE | NETWORK | TESTING | API
 
 # Each folder of platforms/hosted: those it may include besides itself, all named before it, so that there is no circle;

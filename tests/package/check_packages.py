@@ -35,7 +35,8 @@ def contents(triplet, is_static, libraries):
         programs.add("usr/share/lintian/overrides/cria")
     shared = {f"{lib}/lib{name}.so.{version}" for name in ("cria", "cria_host") for version in ("0", "0.1.0")}
     shared |= {f"{doc}/libcria0/copyright", f"{doc}/libcria0/changelog.gz"}
-    development = {"usr/include/cria.h", "usr/include/cria_calls.h", "usr/include/cria_chat.h", "usr/include/cria_json.h", f"{lib}/libcria.a",
+    development = {"usr/include/cria.h", "usr/include/cria_call_grammar.h", "usr/include/cria_calls.h",
+                   "usr/include/cria_chat.h", "usr/include/cria_json.h", f"{lib}/libcria.a",
                    f"{lib}/libcria.so", f"{lib}/pkgconfig/cria.pc", f"{lib}/cmake/cria/cria-config.cmake",
                    f"{lib}/cmake/cria/cria-config-version.cmake"}
     development |= {f"{lib}/cria/lib{name}.a" for name in libraries}
