@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "quant/call_format.h"
 #include "quant/reason.h"
 #include "quant/template_tokens.h"
 #include "quant/tokenizer_check.h"
@@ -108,11 +109,20 @@ const char* check_slots(const ChatTemplate& chat) {
     if (!slots_hold(chat_string(chat, string), letters, format::kMaxChatSlots))
       return "a pattern has the place of what is unknown"_reason;
   }
-  for (auto i = static_cast<size_t>(ChatString::kNotInSystem); i < format::kChatStrings; ++i) {
+  for (auto i = static_cast<size_t>(ChatString::kNotInSystem);
+       i <= static_cast<size_t>(ChatString::kNotInResult); ++i) {
     const std::span<const char> texts = chat_string(chat, static_cast<ChatString>(i));
     if (!texts.empty() && texts.back() != '\0') return "a list of texts does not end"_reason;
   }
   return nullptr;
+}
+
+const char* check_calls(const ChatTemplate& chat) {
+  const std::span<const char> stored = chat_string(chat, ChatString::kCallFormat);
+  CallFormat call_format = {};
+  if (stored.empty()) return nullptr;
+  return check_call_format({reinterpret_cast<const uint8_t*>(stored.data()), stored.size()},
+                           &call_format);
 }
 
 }  // namespace
@@ -137,6 +147,7 @@ const char* check_chat_template(std::span<const uint8_t> section, ChatTemplate* 
   if (!rest.empty()) return kWrongSize;
   if (const char* wrong = check_rules(result)) return wrong;
   if (const char* wrong = check_slots(result)) return wrong;
+  if (const char* wrong = check_calls(result)) return wrong;
   *chat = result;
   return nullptr;
 }

@@ -109,8 +109,9 @@ enum class ChatString : uint32_t {
   kNotInThinking = 11,
   kNotInText = 12,
   kNotInResult = 13,
+  kCallFormat = 14,  // quant/call_format.h; empty: how the model writes calls is not known
 };
-inline constexpr size_t kChatStrings = 14;
+inline constexpr size_t kChatStrings = 15;
 inline constexpr size_t kChatTexts =
     7;  // those up to kToolBetween: their tokens are the template's
 
@@ -178,6 +179,6 @@ struct ChatTemplateHeader {
   uint8_t
       result_trims;  // of a result's text: ChatTrim at its beginning, and from bit 4 on at its end
 };
-static_assert(sizeof(ChatTemplateHeader) == 100);
+static_assert(sizeof(ChatTemplateHeader) == 104);
 
 }  // namespace cria::format

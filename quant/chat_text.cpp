@@ -80,7 +80,7 @@ Text without_thinking(const ChatTemplate& chat, Text content) {
   return trimmed(rest, drops ? ChatTrim::kNewlines : ChatTrim::kNothing, ChatTrim::kNothing);
 }
 
-// Slots --------------------------------------------------------------------------------------------
+// Slots -----------------------------------------------------------------------------------------
 
 // Calls visit(text, slot) for the parts of a string: text before each slot, and behind the last one
 // with slot 0.
@@ -363,7 +363,7 @@ const char* chat_refusal(const ChatTemplate& chat, const Conversation& c) {
   return walk.refusal();
 }
 
-// The row of units -----------------------------------------------------------------------------------
+// The row of units ------------------------------------------------------------------------------
 
 ChatWalk::ChatWalk(const ChatTemplate& chat, const Conversation& conversation, size_t first_message)
     : chat_(chat),

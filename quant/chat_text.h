@@ -89,8 +89,8 @@ class ChatWalk {
   ChatWalk(const ChatTemplate& chat, const Conversation& conversation, size_t first_message = 0);
   // False behind kOpen and kEnd, and where a conversation goes on.
   bool next(ChatStep* step);
-  // The next unit, with the places (of quant/chat_template_format.h) of the joint before it, whether
-  // there is a rule for it or not, and how it is passed.
+  // The next unit, with the places (of quant/chat_template_format.h) of the joint before it,
+  // whether there is a rule for it or not, and how it is passed.
   bool peek(ChatPosition* right, uint32_t* where) const;
   void pass(const ChatPosition& right, bool leaves_out);
   // Behind the last step, in a conversation that goes on: the last unit.

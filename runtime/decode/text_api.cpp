@@ -254,6 +254,16 @@ const char* cria_chat_refusal(cria_workspace* workspace, const cria_conversation
   return cria::chat_refusal(workspace->model->chat_template, converted);
 }
 
+const void* cria_call_format(const cria_model* model, size_t* n_bytes) {
+  if (n_bytes == nullptr) return nullptr;
+  *n_bytes = 0;
+  if (model == nullptr || !model->has_chat_template) return nullptr;
+  const std::span<const char> stored =
+      cria::chat_string(model->chat_template, cria::format::ChatString::kCallFormat);
+  *n_bytes = stored.size();
+  return stored.empty() ? nullptr : stored.data();
+}
+
 const char* cria_chat_date_format(const cria_model* model, size_t* n_bytes) {
   if (n_bytes == nullptr) return nullptr;
   *n_bytes = 0;

@@ -517,6 +517,10 @@ cria_status cria_chat_text(cria_workspace* workspace, const cria_conversation* c
  * Null where it takes it, or where the conversation is none. */
 const char* cria_chat_refusal(cria_workspace* workspace, const cria_conversation* conversation);
 
+/* How the model writes calls of tools, thinking and text into its answers: n_bytes for
+ * cria_calls.h, which stay with the model. Null and 0 where the file does not say. */
+const void* cria_call_format(const cria_model* model, size_t* n_bytes);
+
 /* How the model's chat template writes dates, in the words of strftime ("%d %b %Y"), not
  * terminated; null and n_bytes 0 where it writes none. */
 const char* cria_chat_date_format(const cria_model* model, size_t* n_bytes);

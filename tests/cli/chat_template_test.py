@@ -78,13 +78,13 @@ class ChatTemplates(unittest.TestCase):
         self.assertIn("takes no such conversation with a system text", chat.err)
 
     def test_bad_messages(self):
-        for text, part in (("[", "is no JSON"), ("3", "no list"), ("[3]", "message 1: is no object"), ("[{}]", "has no role"),
-                           ('[{"role":"user"}]', "has no content"), ('[{"role":"tool","content":"a"}]', "the role 'tool'"),
+        for text, part in (("[", "is no JSON"), ("3", "no list"), ("[3]", "message 1 is no object"), ("[{}]", "has no role"),
+                           ('[{"role":"user"}]', "has no content"), ('[{"role":"robot","content":"a"}]', "the role 'robot'"),
                            ('[{"role":"user","content":3}]', "neither a text"), ("[" * 100, "nested too deep"),
-                           ('[{"role":"user","content":[{"type":"image_url"}]}]', "no text"), ("[]", "needs a message"),
-                           ('[{"role":"user","content":"a","tool_calls":[]}]', "tools"),
-                           ('{"tools":[],"messages":[{"role":"user","content":"a"}]}', "tools"),
-                           ('[{"role":"user","content":"[[[[[[[[[[[[]"},3]', "message 2: is no object")):
+                           ('[{"role":"user","content":[{"type":"image_url"}]}]', "reads text alone"), ("[]", "needs a message"),
+                           ('[{"role":"user","content":"a","tool_calls":[{}]}]', "only an assistant"),
+                           ('{"tools":{},"messages":[{"role":"user","content":"a"}]}', "tools must be a list"),
+                           ('[{"role":"user","content":"[[[[[[[[[[[[]"},3]', "message 2 is no object")):
             self.expect_refused(cli.model(), text, part)
 
     def test_many_messages_are_refused_in_time_that_grows_as_they_do(self):

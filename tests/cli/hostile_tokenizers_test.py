@@ -11,7 +11,7 @@ import cria_cli as cli
 sys.path.insert(0, str(cli.SOURCE / "tests" / "tools"))
 from bad_models.model_writer import F16, MATRICES, Model  # noqa: E402
 from bad_models.text_writer import (ADDED, AFTER_OTHERS, BEGIN, BYTE_TOKENS, END, RAW_BYTE, SENTENCE_PIECE,  # noqa: E402
-                                    SPACE, SPECIAL, Tokenizer, chat_template)
+                                    SPACE, SPECIAL, START, USER, Rule, Tokenizer, chat_template)
 
 ESCAPE_BYTES, PREPEND_SPACE = 1 << 3, 1 << 4
 # For what takes well below a second: what took minutes must not come back, on no machine.
@@ -69,9 +69,10 @@ class Slow(Base):
         self.check(texts)
 
     def test_a_file_cannot_make_its_own_opening_slow(self):
-        strings = (b"a" * 4096,) * 8
+        strings = {which: b"a" * 4096 for which in range(1, 7)}
+        rules = (Rule(1 << START, 1 << USER, b"a" * 65535),)
         texts = [b"a" * i + b"\x80" + b"a" * (2047 - i) for i in range(1, 2048)]
-        path = self.write(with_added(texts, chat=chat_template(strings=strings)))
+        path = self.write(with_added(texts, chat=chat_template(rules=rules, strings=strings)))
         self.cria("verify", path)
         self.cria("run", path, "-p", "b", "-n", "1")
 

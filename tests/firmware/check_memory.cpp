@@ -4,7 +4,7 @@
 
 #include "platforms/cortex_m/console.h"
 #include "tests/firmware/device_checks.h"
-#include "tests/support/conversation.h"
+#include "tests/support/plain_chat.h"
 #include "tests/support/sampling_of.h"
 
 namespace cria::firmware_test {

@@ -1,7 +1,7 @@
 // A hostile chat template, imported as cria-convert does, and a conversation by what came of it
-// (tests/fuzz/folder_input.h). Parts: template, bos, eos; system, user, assistant, tool (messages in
-// this order, any number); thinking and call (its arguments) of the message before them; function (a
-// tool). A part named stored is the section itself instead of a template.
+// (tests/fuzz/folder_input.h). Parts: template, bos, eos; system, user, assistant, tool (messages
+// in this order, any number); thinking and call (its arguments) of the message before them;
+// function (a tool). A part named stored is the section itself instead of a template.
 #include <algorithm>
 #include <iterator>
 #include <span>

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "quant/call_format.h"
 #include "quant/chat_template_format.h"
 #include "quant/format.h"
 #include "quant/tokenizer_format.h"
@@ -128,6 +129,26 @@ void put_text(RandomChoice* random, Bytes* out) {
            bytes_of(random->of(kTexts)), out);
 }
 
+// A form of calls behind the chat template's strings, with a number of it changed.
+void put_calls(RandomChoice* random, Bytes* out) {
+  constexpr std::string_view kStrings("<tool_call>\0name\0arguments\0</tool_call>", 39);
+  format::CallFormatHeader header = {1, 0, {}};
+  header.string_bytes[static_cast<size_t>(format::CallString::kStart)] = 12;
+  header.string_bytes[static_cast<size_t>(format::CallString::kNameKeys)] = 5;
+  header.string_bytes[static_cast<size_t>(format::CallString::kArgumentsKeys)] = 10;
+  header.string_bytes[static_cast<size_t>(format::CallString::kEnd)] = 12;
+  Bytes form(sizeof header);
+  std::memcpy(form.data(), &header, sizeof header);
+  form.insert(form.end(), kStrings.begin(), kStrings.end());
+  if (!random->one_in(4)) form[random->below(form.size())] = static_cast<uint8_t>(random->bits());
+  constexpr auto kBytes = static_cast<uint32_t>(
+      offsetof(format::ChatTemplateHeader, string_bytes) +
+      sizeof(uint32_t) * static_cast<size_t>(format::ChatString::kCallFormat));
+  const uint8_t target = target_of(SectionKind::kChatTemplate);
+  put_edit(EditKind::kInsert, target, 0xffffff, form, out);
+  put_number(EditKind::kWrite, target, kBytes, static_cast<uint32_t>(form.size()), 4, out);
+}
+
 void put_shape(RandomChoice* random, Bytes* out) {
   const auto target = static_cast<uint8_t>(1 + random->below(7));
   const uint32_t offset = random->one_in(2) ? random->below(256) : random->interesting() & 0xffffff;
@@ -173,7 +194,9 @@ void change_edits(RandomChoice* random, Bytes* input) {
   }
   Bytes added;
   const uint32_t choice = random->below(8);
-  if (choice < 5) {
+  if (random->one_in(16)) {
+    put_calls(random, &added);
+  } else if (choice < 5) {
     put_field(random, &added);
   } else if (choice < 7) {
     put_shape(random, &added);

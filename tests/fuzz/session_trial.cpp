@@ -9,7 +9,7 @@
 
 #include "runtime/decode/session.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/support/conversation.h"
+#include "tests/support/plain_chat.h"
 
 namespace cria::fuzz {
 namespace {

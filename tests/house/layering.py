@@ -31,13 +31,14 @@ HOSTED = {
     "base": ((), COMMAND_LINE),
     "machine": (("base",), API | CPU),
     "session": (("base", "machine"), API),
+    "chat": (("base", "session"), API | JSON),
     "eval": (("base", "session"), API),
     "bench": (("base", "session"), API),
     "prefixes": (("base", "session"), API),
     "engine": (("base", "session", "eval", "prefixes"), API),
-    "serve": (("base", "session", "prefixes", "engine"), API | JSON | NETWORK),
+    "serve": (("base", "session", "chat", "prefixes", "engine"), API | JSON | NETWORK),
     "library": (("base", "session"), API),
-    "cli": (("base", "machine", "session", "eval", "bench", "prefixes", "engine", "serve"), API | JSON | COMMAND_LINE),
+    "cli": (("base", "machine", "session", "chat", "eval", "bench", "prefixes", "engine", "serve"), API | JSON | COMMAND_LINE),
 }
 
 # The same of runtime; quant and the public headers are below all of them.

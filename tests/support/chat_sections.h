@@ -69,13 +69,13 @@ struct UnitFrame {
 
 // A template that frames each message for itself: a rule for each two units that it frames.
 struct Frames {
-  std::string start;
-  UnitFrame system;
-  UnitFrame later;
-  UnitFrame user;
-  UnitFrame text;
-  std::string open;
-  std::string end;
+  std::string start = {};
+  UnitFrame system = {};
+  UnitFrame later = {};
+  UnitFrame user = {};
+  UnitFrame text = {};
+  std::string open = {};
+  std::string end = {};
 
   [[nodiscard]] std::vector<JointRule> rules() const {
     using format::ChatUnit;

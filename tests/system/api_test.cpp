@@ -6,11 +6,13 @@
 #include <limits>
 #include <string>
 
+#include "quant/call_format.h"
 #include "runtime/base/features.h"
-#include "tests/support/conversation.h"
+#include "tests/support/folders.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"
+#include "tests/support/plain_chat.h"
 #include "tests/support/sampling_of.h"
 #include "tests/support/test_session.h"
 #include "tests/support/tiny_checkpoint.h"
@@ -440,6 +442,25 @@ TEST(Api, AChatsTextHasItsLengthAndItsTokens) {
   size_t n = 0;
   EXPECT_EQ(test::chat_text(w, messages, 2, 3, nullptr, 0, &n), CRIA_INVALID_ARGUMENT);
   EXPECT_EQ(test::chat_text(w, messages, 2, 1, nullptr, 1, &n), CRIA_INVALID_ARGUMENT);
+}
+
+TEST(Api, AModelSaysHowItWritesCalls) {
+  const MemorySource stored(
+      test::read_file(test::source_folder() / "tests" / "data" / "golden" / "v3" / "calls.cria"));
+  const TestSession session(stored, exact_config());
+  size_t n = 0;
+  const void* const bytes = cria_call_format(session.model(), &n);
+  ASSERT_NE(bytes, nullptr);
+  CallFormat form = {};
+  ASSERT_EQ(check_call_format({static_cast<const uint8_t*>(bytes), n}, &form), nullptr);
+  EXPECT_EQ(form.kind, format::CallKind::kJson);
+  EXPECT_EQ(form.text(format::CallString::kEnd), "</tool_call>");
+  EXPECT_EQ(cria_call_format(session.model(), nullptr), nullptr);
+  const MemorySource without(test::read_file(test::source_folder() / "tests" / "data" / "golden" /
+                                             "v3" / "byte_level.cria"));
+  const TestSession other(without, exact_config());
+  EXPECT_EQ(cria_call_format(other.model(), &n), nullptr);
+  EXPECT_EQ(n, 0U);
 }
 
 TEST(Api, AWorkspaceServesItsOwnModelAlone) {

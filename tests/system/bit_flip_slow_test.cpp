@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
-#include "tests/support/conversation.h"
 #include "tests/support/model_files.h"
+#include "tests/support/plain_chat.h"
 #include "tests/support/sampling.h"
 #include "tests/support/sampling_of.h"
 #include "tests/support/test_session.h"

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/support/conversation.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
+#include "tests/support/plain_chat.h"
 #include "tests/support/test_session.h"
 
 namespace cria::test {

@@ -11,9 +11,9 @@
 #include <new>
 
 #include "platforms/hosted/base/thread_pool.h"
-#include "tests/support/conversation.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
+#include "tests/support/plain_chat.h"
 #include "tests/support/sampling.h"
 #include "tests/support/sampling_of.h"
 #include "tests/support/test_session.h"

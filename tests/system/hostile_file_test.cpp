@@ -8,9 +8,9 @@
 
 #include "quant/chat_template_format.h"
 #include "quant/tokenizer_format.h"
-#include "tests/support/conversation.h"
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"
+#include "tests/support/plain_chat.h"
 #include "tests/support/sampling.h"
 #include "tests/support/sampling_of.h"
 #include "tests/support/seeds.h"

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/features.h"
-#include "tests/support/conversation.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
+#include "tests/support/plain_chat.h"
 #include "tests/support/test_session.h"
 
 namespace cria {

@@ -7,9 +7,9 @@
 #include <memory>
 #include <thread>
 
-#include "tests/support/conversation.h"
 #include "tests/support/model_files.h"
 #include "tests/support/model_surgery.h"
+#include "tests/support/plain_chat.h"
 #include "tests/support/sampling_of.h"
 #include "tests/support/test_sessions.h"
 #include "tests/system/tiny_chat_model.h"

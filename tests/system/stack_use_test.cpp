@@ -11,10 +11,10 @@
 #include <vector>
 
 #include <cria_json.h>
-#include "tests/support/conversation.h"
 #include "tests/support/in_turn.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
+#include "tests/support/plain_chat.h"
 #include "tests/support/sampling_of.h"
 #include "tests/support/test_session.h"
 

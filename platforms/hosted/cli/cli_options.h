@@ -69,9 +69,18 @@ struct TokenizeOptions {
   std::string input = "-";
   bool is_chat = false;  // input is a conversation
   bool closed = false;
+  std::string tools;          // of the conversation: a file; empty: none beside its own
+  std::string template_args;  // JSON; empty: none
   std::string date;
   bool add_special = false;
   bool parse_special = false;
+};
+
+struct CallsOptions {
+  CommonOptions common;
+  std::string input = "-";  // an answer
+  std::string tools;        // a file; empty: none
+  std::string opened;       // what the prompt opened of the answer
 };
 
 struct LogitsOptions {
@@ -108,7 +117,8 @@ struct ServeOptions {
   uint32_t prefix_cache_megabytes = 4000;
 };
 
-using Command = std::variant<InfoOptions, VerifyOptions, RunOptions, ChatOptions, BenchOptions,
-                             TokenizeOptions, LogitsOptions, EvalOptions, ServeOptions>;
+using Command =
+    std::variant<InfoOptions, VerifyOptions, RunOptions, ChatOptions, BenchOptions, TokenizeOptions,
+                 CallsOptions, LogitsOptions, EvalOptions, ServeOptions>;
 
 }  // namespace cria::hosted

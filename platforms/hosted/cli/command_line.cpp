@@ -192,10 +192,28 @@ void add_tokenize(CLI::App* app, TokenizeOptions* options) {
                                 ->excludes(special)
                                 ->excludes(parse);
   app->add_flag("--closed", options->closed, "Do not open the assistant's turn")->needs(chat);
+  app->add_option("--tools", options->tools, "JSON list of the tools of the conversation")
+      ->type_name("TOOLS.json")
+      ->needs(chat);
+  app->add_option("--template-args", options->template_args,
+                  "Variables of the template: {\"enable_thinking\": false}")
+      ->type_name("JSON")
+      ->needs(chat);
   add_date(app, &options->date)->needs(chat);
   app->footer(
       "Examples: echo -n hello | cria tokenize demo.cria\n"
-      "          cria tokenize demo.cria --chat messages.json");
+      "          cria tokenize demo.cria --chat messages.json --tools tools.json");
+}
+
+void add_calls(CLI::App* app, CallsOptions* options) {
+  add_common(app, &options->common);
+  app->add_option("input", options->input, "An answer; -, the default: standard input")
+      ->type_name("FILE");
+  app->add_option("--tools", options->tools, "JSON list of the tools that the model knew")
+      ->type_name("TOOLS.json");
+  app->add_option("--opened", options->opened, "What the prompt opened of the answer: <think>")
+      ->type_name("TEXT");
+  app->footer("Example: cria calls demo.cria --tools tools.json answer.txt");
 }
 
 void add_logits(CLI::App* app, LogitsOptions* options) {
@@ -288,6 +306,7 @@ struct AllOptions {
   ChatOptions chat;
   BenchOptions bench;
   TokenizeOptions tokenize;
+  CallsOptions calls;
   LogitsOptions logits;
   EvalOptions eval;
   ServeOptions serve;
@@ -302,6 +321,7 @@ void add_commands(CLI::App* app, AllOptions* all) {
   add_chat(app->add_subcommand("chat", "Hold a conversation"), &all->chat);
   add_bench(app->add_subcommand("bench", "Measure speed and memory"), &all->bench);
   add_tokenize(app->add_subcommand("tokenize", "Token ids of a text"), &all->tokenize);
+  add_calls(app->add_subcommand("calls", "Text, thinking and calls of an answer"), &all->calls);
   add_logits(app->add_subcommand("logits", "Logits after every token, to a file"), &all->logits);
   add_eval(app->add_subcommand("eval", "Perplexity of a text"), &all->eval);
   add_serve(app->add_subcommand("serve", "Answer many over HTTP, and show a page"), &all->serve);
@@ -314,6 +334,7 @@ Command chosen_command(const CLI::App& app, const AllOptions& all) {
   if (app.got_subcommand("chat")) return all.chat;
   if (app.got_subcommand("bench")) return all.bench;
   if (app.got_subcommand("tokenize")) return all.tokenize;
+  if (app.got_subcommand("calls")) return all.calls;
   if (app.got_subcommand("logits")) return all.logits;
   if (app.got_subcommand("serve")) return all.serve;
   return all.eval;
@@ -344,6 +365,7 @@ std::vector<std::string> options_of_texts(const CLI::App& command) {
   const std::string& name = command.get_name();
   if (name == "run") return {"--prompt"};
   if (name == "logits") return {"--text"};
+  if (name == "calls") return {"--opened"};
   return {};
 }
 

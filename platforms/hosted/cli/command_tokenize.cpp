@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "platforms/hosted/cli/chat_date.h"
 #include "platforms/hosted/cli/commands.h"
 #include "platforms/hosted/cli/input_text.h"
 #include "platforms/hosted/cli/message_file.h"
@@ -24,14 +23,16 @@ std::vector<uint32_t> tokens_of_text(const TokenizeOptions& options, const std::
   return encode_text(model, text, flags);
 }
 
-std::vector<uint32_t> tokens_of_chat(const TokenizeOptions& options, const cria_model_info& info,
-                                     const std::string& text) {
-  const std::vector<InputMessage> messages =
-      parse_messages(text, options.input == "-" ? "standard input" : options.input);
-  const ModelSession model(
-      options.common, {.max_text_bytes = conversation_bytes(info, messages), .text_only = true});
-  if (!options.date.empty()) set_chat_date(model, options.date);
-  return encode_messages(model, messages, options.closed ? CRIA_TURN_CLOSED : CRIA_TURN_OPENED);
+std::vector<uint32_t> tokens_of_chat(const TokenizeOptions& options, const std::string& text) {
+  Conversation conversation = parse_conversation(text, name_of_input(options.input));
+  if (!options.tools.empty()) {
+    parse_tools(read_text_file(options.tools), name_of_input(options.tools), &conversation);
+  }
+  if (!options.template_args.empty()) {
+    parse_template_args(options.template_args, "--template-args", &conversation);
+  }
+  return encode_conversation(options.common, options.date, conversation,
+                             options.closed ? CRIA_TURN_CLOSED : CRIA_TURN_OPENED);
 }
 
 }  // namespace
@@ -47,7 +48,7 @@ ExitCode run_command(const TokenizeOptions& options) {
   TextStream out(STDOUT_FILENO);
   bool first = true;
   for (const uint32_t token :
-       options.is_chat ? tokens_of_chat(options, info, text) : tokens_of_text(options, text)) {
+       options.is_chat ? tokens_of_chat(options, text) : tokens_of_text(options, text)) {
     if (!first) out.put(" ");
     first = false;
     out.put(std::to_string(token));

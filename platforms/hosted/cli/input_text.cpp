@@ -100,6 +100,8 @@ std::string read_descriptor(int descriptor, const std::string& name, uint64_t mo
   return read_all(descriptor, name, most_bytes, kShorter);
 }
 
+std::string name_of_input(const std::string& path) { return path == "-" ? "standard input" : path; }
+
 std::string read_text_file(const std::string& path) {
   if (path == "-") return read_descriptor(STDIN_FILENO, "standard input", kMostTextBytes);
   // Waits for whoever writes to a pipe.

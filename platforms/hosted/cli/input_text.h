@@ -17,6 +17,9 @@ constexpr uint64_t kMostTextBytes = uint64_t{64} << 20;
 // ProgramError kIo when reading fails; name is what the message calls it.
 std::string read_descriptor(int descriptor, const std::string& name, uint64_t most_bytes);
 
+// What a message calls an input: its path, or "standard input" for "-".
+std::string name_of_input(const std::string& path);
+
 // The whole file of at most kMostTextBytes; "-" is standard input. A missing file or a folder is
 // kInvalidInput.
 std::string read_text_file(const std::string& path);

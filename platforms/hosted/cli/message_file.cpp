@@ -2,21 +2,22 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string_view>
 
 #include "platforms/hosted/base/json_source.h"
 #include "platforms/hosted/base/program_error.h"
-#include "platforms/hosted/base/shown_text.h"
-#include "platforms/hosted/session/model_text.h"
+#include "platforms/hosted/chat/conversation_json.h"
+#include "platforms/hosted/chat/raw_json.h"
+#include "platforms/hosted/cli/chat_date.h"
+#include "platforms/hosted/session/model_session.h"
 
 namespace cria::hosted {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kMaxDepth = 8;
-constexpr const char* kNoTools = "has tools, which the stored chat template does not know";
+// Of a list of messages: a schema of a tool, or arguments of a call, have 32 of their own.
+constexpr int kMaxDepth = 48;
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) {
   throw ProgramError(ExitCode::kInvalidInput, where + ": " + what);
@@ -44,99 +45,92 @@ int depth_of(std::string_view text) {
   return deepest;
 }
 
-Json parse(const std::string& bytes, const std::string& where) {
+Json parse(const std::string& bytes, const std::string& where, const char* what) {
   const auto [text, end_of_wrong] = json_source(bytes);
-  if (depth_of(text) > kMaxDepth) refuse(where, "is nested too deep for a list of messages");
+  if (depth_of(text) > kMaxDepth) refuse(where, std::string("is nested too deep for ") + what);
   Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded() || end_of_wrong != 0) {
-    refuse(where, "is no JSON; give a list of {\"role\", \"content\"}");
+    refuse(where, std::string("is no JSON; give ") + what);
   }
   return json;
 }
 
-std::string content_of(const Json& content, const std::string& where) {
-  if (content.is_string()) return content.get<std::string>();
-  if (!content.is_array()) refuse(where, "its content is neither a text nor a list of parts");
-  std::string text;
-  for (const Json& part : content) {
-    const auto type = part.is_object() ? part.find("type") : part.end();
-    const auto value = part.is_object() ? part.find("text") : part.end();
-    const bool is_text =
-        type != part.end() && *type == "text" && value != part.end() && value->is_string();
-    if (!is_text) refuse(where, "has a part that is no text");
-    text += value->get<std::string>();
+// Calls read, and throws what it throws with where in front.
+template <typename Read>
+void read_at(const std::string& where, const Read& read) {
+  try {
+    read();
+  } catch (const ConversationError& error) {
+    refuse(where, error.what());
   }
-  return text;
 }
 
-std::vector<cria_message> view_of(const std::vector<InputMessage>& messages) {
-  std::vector<cria_message> view;
-  view.reserve(messages.size());
-  for (const InputMessage& m : messages) {
-    view.push_back({m.role, m.content.data(), m.content.size()});
-  }
-  return view;
+void read_list(const Json& list, std::string_view raw, const std::string& where,
+               Conversation* conversation) {
+  if (!list.is_array()) refuse(where, "is no list of messages");
+  if (list.size() > kMaxInputMessages) refuse(where, "has too many messages");
+  read_at(where, [&] { read_messages(list, raw, conversation); });
+}
+
+uint64_t first_guess(const Conversation& conversation) {
+  constexpr uint64_t kMore = 128;  // of what a template writes around a message
+  uint64_t n_parts = conversation.messages.size() + conversation.tools.size() + 1;
+  for (const ConversationMessage& m : conversation.messages) n_parts += m.calls.size();
+  return bytes_of(conversation) + kMore * n_parts;
 }
 
 }  // namespace
 
-std::vector<InputMessage> parse_messages(const std::string& json, const std::string& where) {
-  const Json root = parse(json, where);
-  const auto named = root.is_object() ? root.find("messages") : root.end();
-  const Json& list = root.is_object() && named != root.end() ? *named : root;
-  if (!list.is_array()) refuse(where, "is no list of messages");
-  if (&list != &root && root.contains("tools")) refuse(where, kNoTools);
-  if (list.size() > kMaxInputMessages) refuse(where, "has too many messages");
-  std::vector<InputMessage> messages;
-  for (const Json& entry : list) {
-    const std::string place = where + ": message " + std::to_string(messages.size() + 1);
-    if (!entry.is_object()) refuse(place, "is no object with role and content");
-    for (const char* key : {"tool_calls", "tools"}) {
-      if (const auto found = entry.find(key); found != entry.end() && !found->is_null()) {
-        refuse(place, kNoTools);
-      }
-    }
-    const auto role = entry.find("role");
-    const auto content = entry.find("content");
-    if (role == entry.end() || !role->is_string()) refuse(place, "has no role");
-    if (content == entry.end()) refuse(place, "has no content");
-    const std::string name = role->get<std::string>();
-    const std::optional<cria_role> known = role_of(name);
-    if (!known) {
-      refuse(place, "has the role '" + shown(name) + "'; system, user and assistant are known");
-    }
-    messages.push_back({*known, content_of(*content, place)});
+Conversation parse_conversation(const std::string& json, const std::string& where) {
+  const Json root = parse(json, where, "a list of {\"role\", \"content\"}");
+  Conversation conversation;
+  const auto messages = root.is_object() ? root.find("messages") : root.end();
+  if (!root.is_object() || messages == root.end()) {
+    read_list(root, json, where, &conversation);
+    return conversation;
   }
-  return messages;
+  read_list(*messages, raw_path(json, "messages"), where, &conversation);
+  read_at(where, [&] {
+    read_tools(root.value("tools", Json()), raw_path(json, "tools"), &conversation);
+    read_template_args(root.value("chat_template_kwargs", Json()), &conversation);
+  });
+  return conversation;
 }
 
-uint64_t conversation_bytes(const cria_model_info& info,
-                            const std::vector<InputMessage>& messages) {
-  constexpr uint64_t kMore = 64;  // dates, and what a message takes beside its text
-  uint64_t n_bytes = 2 * (info.chat_template_bytes + kMore);
-  for (const InputMessage& m : messages) {
-    n_bytes += m.content.size() + info.chat_template_bytes + kMore;
-  }
-  return n_bytes;
+void parse_tools(const std::string& json, const std::string& where, Conversation* conversation) {
+  const Json list = parse(json, where, "a list of tools");
+  conversation->tools.clear();
+  read_at(where, [&] { read_tools(list, json, conversation); });
 }
 
-std::vector<uint32_t> encode_messages(const ModelSession& model,
-                                      const std::vector<InputMessage>& messages,
-                                      cria_chat_ending ending) {
-  const std::vector<cria_message> view = view_of(messages);
-  const cria_conversation conversation = conversation_of(view, ending);
-  if (const char* reason = cria_chat_refusal(model.workspace(), &conversation)) {
-    refuse(model.path(), std::string("the chat template ") + reason);
-  }
+void parse_template_args(const std::string& json, const std::string& where,
+                         Conversation* conversation) {
+  const Json args = parse(json, where, "an object such as {\"enable_thinking\": false}");
+  read_at(where, [&] { read_template_args(args, conversation); });
+}
+
+std::vector<uint32_t> encode_conversation(const CommonOptions& options, const std::string& date,
+                                          const Conversation& conversation,
+                                          cria_chat_ending ending) {
+  const ConversationView view(conversation, ending);
   // Of U+2581 and U+FFFD, where a vocabulary has no token for what a space or an invalid byte is.
-  constexpr size_t kTokensOfAByte = 3;
-  const uint64_t most = kTokensOfAByte * conversation_bytes(model.info(), messages);
-  std::vector<uint32_t> tokens(static_cast<size_t>(most));
-  size_t n_tokens = 0;
-  model.check(cria_encode_chat(model.workspace(), &conversation, 0, tokens.data(), tokens.size(),
-                               &n_tokens));
-  tokens.resize(n_tokens);
-  return tokens;
+  constexpr uint64_t kTokensOfAByte = 3;
+  // How long a template makes the text is known when it is made.
+  for (uint64_t most = first_guess(conversation);; most *= 2) {
+    const ModelSession model(options, {.max_text_bytes = most, .text_only = true});
+    if (!date.empty()) set_chat_date(model, date);
+    if (const char* reason = cria_chat_refusal(model.workspace(), view.get())) {
+      refuse(model.path(), std::string("the chat template ") + reason);
+    }
+    std::vector<uint32_t> tokens(static_cast<size_t>(kTokensOfAByte * most));
+    size_t n_tokens = 0;
+    const cria_status status =
+        cria_encode_chat(model.workspace(), view.get(), 0, tokens.data(), tokens.size(), &n_tokens);
+    if (status == CRIA_TEXT_TOO_LONG || status == CRIA_BUFFER_TOO_SMALL) continue;
+    model.check(status);
+    tokens.resize(n_tokens);
+    return tokens;
+  }
 }
 
 }  // namespace cria::hosted

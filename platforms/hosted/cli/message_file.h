@@ -1,33 +1,34 @@
-// Conversations that come as files of messages in JSON.
+// Conversations that come as files of messages in JSON, and as tokens.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include <cria.h>
-#include "platforms/hosted/session/model_session.h"
+#include "platforms/hosted/chat/conversation.h"
+#include "platforms/hosted/session/session_options.h"
 
 namespace cria::hosted {
 
-struct InputMessage {
-  cria_role role;
-  std::string content;
-};
-
 inline constexpr size_t kMaxInputMessages = 1 << 16;
 
-// A list of {"role": "system", "user" or "assistant", "content": a text or a list of
-// {"type": "text", "text": ...}}, as OpenAI's API takes it, or an object that has it as "messages".
-// Throws ProgramError kInvalidInput, one line that begins with where.
-std::vector<InputMessage> parse_messages(const std::string& json, const std::string& where);
+// A list of messages (platforms/hosted/chat/conversation_json.h), or an object that has it as
+// "messages", and maybe "tools" and "chat_template_kwargs": what OpenAI's API takes. Throws
+// ProgramError kInvalidInput, one line that begins with where.
+Conversation parse_conversation(const std::string& json, const std::string& where);
 
-// Most bytes of the text of a conversation, the template's with it.
-uint64_t conversation_bytes(const cria_model_info& info, const std::vector<InputMessage>& messages);
+// A list of tools, in place of those that are there. Throws the same.
+void parse_tools(const std::string& json, const std::string& where, Conversation* conversation);
 
-// The tokens of a conversation; ending as in cria.h. Throws ProgramError; what the template refuses
-// is kInvalidInput.
-std::vector<uint32_t> encode_messages(const ModelSession& model,
-                                      const std::vector<InputMessage>& messages,
-                                      cria_chat_ending ending);
+// An object of the template's variables. Throws the same.
+void parse_template_args(const std::string& json, const std::string& where,
+                         Conversation* conversation);
+
+// The tokens of a conversation; ending as in cria.h, date as in set_chat_date. The weights stay
+// unread. Throws ProgramError; what the template refuses is kInvalidInput.
+std::vector<uint32_t> encode_conversation(const CommonOptions& options, const std::string& date,
+                                          const Conversation& conversation,
+                                          cria_chat_ending ending);
 
 }  // namespace cria::hosted

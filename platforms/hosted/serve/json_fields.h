@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -72,15 +71,6 @@ inline constexpr auto kRequestMembers = std::to_array<std::string_view>({
 constexpr bool is_request_member(std::string_view name) {
   return std::find(kRequestMembers.begin(), kRequestMembers.end(), name) != kRequestMembers.end();
 }
-
-// The text of the member that the names lead to, through objects inside each other, as it stands in
-// an object that parse_object took. Of a name that is there twice the last counts, as in the
-// parser.
-std::optional<std::string_view> raw_member(std::string_view object,
-                                           std::initializer_list<std::string_view> names);
-
-// The same, of names with slashes between them; an empty path leads to nothing.
-std::string_view raw_path(std::string_view object, std::string_view path);
 
 // The name of a member that a request's own object can have. One that is not in the list does not
 // compile: parse_object would drop it.

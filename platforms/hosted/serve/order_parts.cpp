@@ -6,6 +6,7 @@
 
 #include "platforms/hosted/base/print_format.h"
 #include "platforms/hosted/base/shown_text.h"
+#include "platforms/hosted/chat/raw_json.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/sampling_fields.h"
 

@@ -58,7 +58,8 @@ std::optional<cria_role> role_of(std::string_view name) {
   constexpr RoleName kRoles[] = {{"system", CRIA_SYSTEM},
                                  {"developer", CRIA_SYSTEM},
                                  {"user", CRIA_USER},
-                                 {"assistant", CRIA_ASSISTANT}};
+                                 {"assistant", CRIA_ASSISTANT},
+                                 {"tool", CRIA_TOOL}};
   for (const RoleName& row : kRoles) {
     if (name == row.name) return row.role;
   }

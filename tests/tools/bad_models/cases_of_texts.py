@@ -1,10 +1,10 @@
 """Breaks parts 6 and 7 of docs/model_format.md, tokenizer and chat template, and the rules for the metadata."""
 from bad_models.case import INVALID, case
 from bad_models.model_writer import Model
-from bad_models.text_writer import (A, AB, ABB, ADDED, AFTER_OTHERS, AFTER_SPACE, ANSWER, B, BEGIN, BLANK, BYTE_TOKENS, DATE,
-                                    DATE_FORMAT, END, NOT_IN_USER, NOTE, PIECE_TOKENS, SPACE, SPECIAL, START, TOOL, USER, WORD_RUNS,
-                                    WORD_STAGES, WORD_STATES, Rule, Tokenizer, chat_template, sentence_piece, text_model, turns,
-                                    word_tables)
+from bad_models.text_writer import (A, AB, ABB, ADDED, AFTER_OTHERS, AFTER_SPACE, ANSWER, B, BEGIN, BLANK, BYTE_TOKENS, CALL_FORM,
+                                    CALL_START, CALLS_END, DATE, DATE_FORMAT, END, NAME_KEYS, NOT_IN_USER, NOTE, PIECE_TOKENS, SPACE,
+                                    SPECIAL, START, TOOL, USER, WORD_RUNS, WORD_STAGES, WORD_STATES, Rule, Tokenizer, call_form,
+                                    chat_template, sentence_piece, text_model, turns, word_tables)
 from cria_reader.config_fields import NONE
 
 MOST_METADATA = 1 << 20
@@ -174,7 +174,7 @@ def chat():
     yield bad_chat("flag_5", "unknown flags are zero", chat_template(flags=1 << 5))
     yield bad_chat("not_blank_10", "units are 0 to 9", chat_template(not_blank=1 << 10))
     yield bad_chat("result_trims_3", "contents lose nothing, white space or newlines", chat_template(result_trims=3 << 4))
-    yield bad_chat("short", "a template has a header", raw[:99])
+    yield bad_chat("short", "a template has a header", raw[:103])
     for name, style in (("form_5", (5, 0, 0, 0)), ("indent_9", (0, 9, 0, 0)), ("depth_9", (0, 0, 9, 0)), ("flag_2", (0, 0, 0, 4))):
         yield bad_chat(f"style_{name}", "a value is written in a known way", chat_template(styles=bytes(24) + bytes(style)),
                        kept=name == "form_5")
@@ -198,6 +198,7 @@ def chat():
     yield bad_chat("string_most", "a string has at most 4096 bytes", chat_template(sizes={13: 0xFFFFFFFF}))
     yield bad_chat("strings_wrap", "a string has at most 4096 bytes", chat_template(sizes={12: 0x80000000, 13: 0x80000000}))
     yield from rules_of_chat()
+    yield from calls()
 
 
 def one_rule(joint=b"", **fields):
@@ -223,6 +224,27 @@ def rules_of_chat():
             ("leaves_out_text", "only thinking, calls and texts beside calls are left out",
              {"right": 1 << ANSWER, "leaves_out": 1})):
         yield bad_chat(f"rule_{name}", rule, chat_template(rules=(Rule(**{"left": 1 << START, "right": 1 << USER, **fields}),)))
+
+
+def calls():
+    for name, rule, form in (
+            ("short", "a form has a header", call_form()[:79]),
+            ("kind_5", "kind is 0 to 4", call_form(kind=5)),
+            ("flag_3", "unknown flags are zero", call_form(flags=1 << 3)),
+            ("cut_off", "the strings end the form", call_form()[:-1]),
+            ("longer", "the strings end the form", call_form() + b"x"),
+            ("string_most", "a string lies in the form", call_form(sizes={CALLS_END: 0xFFFFFFFF})),
+            ("list_open", "texts of a list end with a zero byte", call_form(strings={CALL_START: b"<tool_call>"})),
+            ("list_of_9", "a list has at most 8 texts", call_form(strings={CALL_START: b"<\0" * 9})),
+            ("text_97", "a text has at most 96 bytes", call_form(strings={CALLS_END: b"x" * 97})),
+            ("text_zero", "a text has no zero byte", call_form(strings={CALLS_END: b"<\0"})),
+            ("text_blank", "a text is not blank", call_form(strings={CALLS_END: b" \n"})),
+            ("none_starts", "kind 0 has no marker", call_form(kind=0)),
+            ("bare_named", "only JSON and Python stand without a marker", call_form(kind=3, flags=1)),
+            ("unmarked", "calls have a marker", call_form(strings={CALL_START: b""})),
+            ("keyless", "objects have keys", call_form(strings={NAME_KEYS: b""})),
+            ("tagless", "values stand between tags", call_form(kind=4))):
+        yield bad_chat(f"calls_{name}", rule, chat_template(strings={CALL_FORM: form}))
 
 
 def control_tokens():

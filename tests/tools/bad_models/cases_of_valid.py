@@ -10,8 +10,9 @@ from bad_models.config_limits import trials
 from bad_models.kinds import TINY_TABLE, kind_of
 from bad_models.model_writer import (BF16, BIT1, BIT2, CHAT, CHUNKS, CONFIG, DATA, DIRECTORY, F16, F32, INT4, INT4NL, INT8, INT8G32, MATRICES,
                                      METADATA, SIGNED_SCALES, TOKENIZER, Model)
-from bad_models.text_writer import (A, ADDED, AFTER_OTHERS, AFTER_SPACE, BEGIN, BYTE_TOKENS, END, NOTE, SPACE, SPECIAL,
-                                    DATE, DATE_FORMAT, NOT_IN_USER, SWALLOWS_BEFORE, SWALLOWS_BEHIND, Tokenizer, chat_template, sentence_piece, text_model, turns)
+from bad_models.text_writer import (A, ADDED, AFTER_OTHERS, AFTER_SPACE, BEGIN, BYTE_TOKENS, CALL_FORM, CALL_START, DATE, DATE_FORMAT,
+                                    END, NOT_IN_USER, NOTE, SPACE, SPECIAL, SWALLOWS_BEFORE, SWALLOWS_BEHIND, THINKING_BEGIN,
+                                    Tokenizer, call_form, chat_template, sentence_piece, text_model, turns)
 from cria_reader.build_options import may_be_left_out
 from cria_reader.config_fields import COMPRESSED_BUT_STAYING, EXPERTS, NO_TABLE, TIED
 
@@ -153,6 +154,7 @@ def texts():
     yield valid("sentence_piece", "a SentencePiece tokenizer, a chat template", text_model(
         sentence_piece(), chat=chat_template(kind=3, rules=turns(user=b"b ", behind_answer=b"</s>")), bos_token=1,
         end_tokens=[2]))
+    yield valid("calls", "a chat template with a form of calls", text_model(chat=chat_template(strings={CALL_FORM: call_form()})))
     yield valid("no_tokens", "a tokenizer of fewer tokens than the vocabulary", text_model(
         Tokenizer(tokens=((b"a", 0),), lookup=(0,), merges=(), byte_tokens=((97, 0),), added=(), bos=0xFFFFFFFF,
                   eos=0xFFFFFFFF), end_tokens=[]), kept=False)
@@ -177,6 +179,8 @@ def control_tokens():
               strings={NOT_IN_USER: b"<note>\0"})
     yield one("dated", "a date stands where its slots are", rules=turns(start=b"on \0d.\0d"),
               strings={DATE: b"26 Jul 2024", DATE_FORMAT: b"%d %b %Y"})
+    yield one("no_calls", "a form of answers without calls",
+              strings={CALL_FORM: call_form(kind=0, strings={CALL_START: b"", THINKING_BEGIN: b"<think>\0\n<t>\0"})})
     yield one("end_token_without_text", "an end token that has no text",
               Tokenizer(tokens=(*BYTE_TOKENS, (b"", 0))), end_tokens=[END, 8, 15])
     yield one("answer_ends_as_text", "no token stands behind an answer", rules=turns(behind_answer=b"\n"))

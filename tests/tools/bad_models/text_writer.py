@@ -96,8 +96,8 @@ def sentence_piece(**changes):
 
 
 START, SYSTEM, LATER, USER, THINKING, ANSWER, CALL, RESULT, OPEN, END_OF_TALK = range(10)
-N_STRINGS, N_STYLES = 14, 7
-TOOL, DATE, DATE_FORMAT, NOT_IN_USER = 5, 7, 8, 10
+N_STRINGS, N_STYLES = 15, 7
+TOOL, DATE, DATE_FORMAT, NOT_IN_USER, CALL_FORM = 5, 7, 8, 10, 14
 
 
 class Rule:
@@ -135,6 +135,18 @@ def chat_template(kind=5, flags=0, rules=turns(), strings=None, sizes=None, n_ru
         counts[which] = size
     header = u32s([kind, flags, len(rules) if n_rules is None else n_rules, *counts]) + styles
     return header + struct.pack("<HBB", not_blank, id_characters, result_trims) + packed + b"".join(texts)
+
+
+# Strings of a form of calls. Its usual one is that of <tool_call>{"name": ..., "arguments": ...}</tool_call>.
+THINKING_BEGIN, CALL_START, NAME_KEYS, ARGUMENTS_KEYS, CALLS_END = 0, 4, 5, 6, 16
+N_CALL_STRINGS = 18
+USUAL_CALLS = {CALL_START: b"<tool_call>\0", NAME_KEYS: b"name\0", ARGUMENTS_KEYS: b"arguments\0", CALLS_END: b"</tool_call>"}
+
+
+def call_form(kind=1, flags=0, strings=None, sizes=None):
+    texts = {**USUAL_CALLS, **(strings or {})}
+    counts = [(sizes or {}).get(i, len(texts.get(i, b""))) for i in range(N_CALL_STRINGS)]
+    return u32s([kind, flags, *counts]) + b"".join(texts[i] for i in sorted(texts))
 
 
 def text_model(tokenizer=None, chat=None, **config):

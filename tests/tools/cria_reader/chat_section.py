@@ -1,14 +1,15 @@
 """Part 7 of docs/model_format.md: the chat template."""
 import struct
 
+from cria_reader.call_form import check_call_form
 from cria_reader.refusal import require
 
-HEADER_BYTES, RULE_BYTES = 100, 20
+HEADER_BYTES, RULE_BYTES = 104, 20
 KINDS = range(1, 14)
 KNOWN_FLAGS = 0x3F
-N_STRINGS, N_STYLES, N_UNITS, N_PLACES, N_TRIMS, N_FORMS = 14, 7, 10, 20, 3, 5
+N_STRINGS, N_STYLES, N_UNITS, N_PLACES, N_TRIMS, N_FORMS = 15, 7, 10, 20, 3, 5
 MOST_RULES, MOST_JOINTS, MOST_STRING, MOST_DATE, MOST_SLOTS, MOST_INDENT = 512, 1 << 16, 4096, 64, 8, 8
-JOINTS, PATTERNS, TOOL, DATE, DATE_FORMAT, LISTS = 0, range(1, 7), 5, 7, 8, slice(9, 14)
+JOINTS, PATTERNS, TOOL, DATE, DATE_FORMAT, LISTS, CALL_FORM = 0, range(1, 7), 5, 7, 8, slice(9, 14), 14
 SLOTS = {1: b"nia", 2: b"kv", 3: b"", 4: b"nir", 5: b"wfnep", 6: b""}
 SYSTEM, USER, THINKING, TEXT, CALL = 1, 3, 4, 5, 6
 RIGHT_HAS_CALLS = 1 << 12
@@ -84,5 +85,7 @@ def read_chat(raw):
     for which in PATTERNS:
         check_slots(strings[which], SLOTS[which], "a pattern of the chat template")
     require(all(not texts or texts[-1] == 0 for texts in strings[LISTS]), "a list of texts does not end")
+    if strings[CALL_FORM]:
+        check_call_form(strings[CALL_FORM])
     behind = [joint for rule, joint in zip(rules, joints) if rule.left >> TEXT & 1 and rule.right >> USER & 1]
     return Chat(joints + [strings[which] for which in PATTERNS], behind[0] if behind else b"")

@@ -379,7 +379,7 @@ void compare_steps(uint32_t seed) {
        "<bos>A",
        ""}};
   for (const Frames& frames : all_frames) {
-    for (const uint8_t trim : {0, 1, 2}) {
+    for (const int trim : {0, 1, 2}) {
       ChatSection section = framed(frames);
       for (JointRule& rule : section.rules) rule.trims = static_cast<uint8_t>(trim | trim << 4);
       const Chat chat(section);
@@ -442,8 +442,8 @@ TEST(ChatTemplateTest, RefusesDamagedSections) {
     bytes[bit / 8] = static_cast<uint8_t>(bytes[bit / 8] ^ 1u << bit % 8);
     if (chat_template_open(bytes, &chat) == Status::kOk) ++opened;
   }
-  // Kinds 3, 5 and 9 for 1; each flag and unit; of each style three forms, indent and depth of 1, 2,
-  // 4 and 8 and two flags; any number of an id's characters; trims that are 1 or 2 at both ends.
+  // Kinds 3, 5 and 9 for 1; each flag and unit; of each style three forms, indent and depth of 1,
+  // 2, 4 and 8 and two flags; any number of an id's characters; trims that are 1 or 2 at both ends.
   EXPECT_EQ(opened,
             3U + 5U + format::kChatUnits + format::kChatStyles * (3U + 4U + 4U + 2U) + 8U + 4U);
   for (const JointRule& bad :

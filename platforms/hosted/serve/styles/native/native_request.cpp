@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/chat/raw_json.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/order_parts.h"
 #include "platforms/hosted/serve/prompt_fields.h"

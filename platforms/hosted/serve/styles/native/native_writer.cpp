@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "platforms/hosted/base/print_format.h"
+#include "platforms/hosted/chat/raw_json.h"
 #include "platforms/hosted/serve/answer_writer.h"
 #include "platforms/hosted/serve/logprobs_json.h"
 #include "platforms/hosted/serve/styles/native/native.h"

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "platforms/hosted/chat/raw_json.h"
 #include "platforms/hosted/serve/api_error.h"
 #include "platforms/hosted/serve/parsed_json.h"
 
@@ -155,24 +156,6 @@ TEST(JsonFields, WhatIsParsedIsFoundInTheText) {
     }
   }
   EXPECT_GT(n_found, 500u);
-}
-
-TEST(JsonFields, RawMembersAreTheTextThatWasSent) {
-  const std::string body =
-      R"( { "a" : [1, {"b": "}"}] , "f" :{"t":"\"," , "s" : {"z":1,"a" : 2} }, "n":null,"f2":{}})";
-  EXPECT_EQ(raw_member(body, {"f", "s"}), R"({"z":1,"a" : 2})");
-  EXPECT_EQ(raw_member(body, {"a"}), R"([1, {"b": "}"}])");
-  EXPECT_EQ(raw_member(body, {"n"}), "null");
-  EXPECT_EQ(raw_member(body, {"f", "t"}), R"("\",")");
-  EXPECT_EQ(raw_member(body, {"f2"}), "{}");
-  for (const char* none : {"b", "z", "", "f3"}) {
-    EXPECT_EQ(raw_member(body, {none}), std::nullopt) << none;
-  }
-  EXPECT_EQ(raw_member(body, {"a", "b"}), std::nullopt);
-  EXPECT_EQ(raw_member(R"({"a":1,"a":2})", {"a"}), "2");
-  EXPECT_EQ(raw_member(R"({"a":1,"\u0061":2,"\\u0061":3,"\"":4})", {"a"}), "2");
-  EXPECT_EQ(raw_member(R"({"f":{"\u0073" : [1]}})", {"f", "s"}), "[1]");
-  EXPECT_EQ(raw_member(R"({"a":1,"\"":4})", {"\""}), "4");
 }
 
 TEST(JsonFields, MembersHaveAKindAndARange) {

@@ -1,0 +1,215 @@
+#include "platforms/hosted/chat/conversation_json.h"
+
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "platforms/hosted/base/shown_text.h"
+#include "platforms/hosted/chat/raw_json.h"
+#include "platforms/hosted/session/model_text.h"
+
+namespace cria::hosted {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kTools = "tools";
+constexpr const char* kTemplateArgs = "chat_template_kwargs";
+
+// Null: it is not there, or null.
+const Json* find(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+bool is_text(const Json& json, std::string_view text) {
+  return json.is_string() && json.get_ref<const std::string&>() == text;
+}
+
+// The object "function" of a tool or a call, if it has a name.
+const Json* named_function(const Json& json) {
+  const Json* const type = json.is_object() ? find(json, "type") : nullptr;
+  const Json* const function = json.is_object() ? find(json, "function") : nullptr;
+  if (function == nullptr || !function->is_object()) return nullptr;
+  if (type != nullptr && !is_text(*type, "function")) return nullptr;
+  const Json* const name = find(*function, "name");
+  return name != nullptr && name->is_string() ? function : nullptr;
+}
+
+// One message being read.
+class MessageReader {
+ public:
+  MessageReader(const Json& json, std::string_view raw, size_t index)
+      : json_(json), raw_(raw), index_(index) {}
+
+  ConversationMessage read() {
+    if (!json_.is_object()) refuse("is no object with role and content");
+    ConversationMessage message;
+    message.role = read_role();
+    message.text = read_content(message.role);
+    if (const Json* const calls = find(json_, "tool_calls"); calls != nullptr) {
+      read_calls(*calls, &message);
+    }
+    if (find(json_, "function_call") != nullptr) {
+      refuse("has a function_call; give it as one of tool_calls");
+    }
+    if (message.role == CRIA_ASSISTANT) {
+      message.thinking = first_text({"reasoning_content", "reasoning", "thinking"});
+    }
+    if (message.role == CRIA_TOOL) {
+      message.id = first_text({"tool_call_id"});
+      message.name = first_text({"name", "tool_name"});
+    }
+    return message;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw ConversationError("messages", "message " + std::to_string(index_ + 1) + " " + what);
+  }
+
+  [[nodiscard]] cria_role read_role() const {
+    const Json* const role = find(json_, "role");
+    if (role == nullptr || !role->is_string()) refuse("has no role");
+    const auto& name = role->get_ref<const std::string&>();
+    const std::optional<cria_role> known = role_of(name);
+    if (!known) {
+      refuse("has the role '" + shown(name) + "'; system, user, assistant and tool are known");
+    }
+    return *known;
+  }
+
+  [[nodiscard]] std::string read_content(cria_role role) const {
+    const Json* const content = find(json_, "content");
+    if (content == nullptr) {
+      if (role != CRIA_ASSISTANT) refuse("has no content");
+      return {};
+    }
+    if (content->is_string()) return content->get<std::string>();
+    if (!content->is_array()) refuse("has a content that is neither a text nor a list of parts");
+    std::string text;
+    for (const Json& part : *content) text += read_part(part);
+    return text;
+  }
+
+  [[nodiscard]] std::string read_part(const Json& part) const {
+    const Json* const type = part.is_object() ? find(part, "type") : nullptr;
+    if (type == nullptr || !type->is_string()) refuse("has a part without a type");
+    const auto& name = type->get_ref<const std::string&>();
+    if (name != "text") {
+      refuse("has a part of the type '" + shown(name) + "'; this model reads text alone");
+    }
+    const Json* const text = find(part, "text");
+    if (text == nullptr || !text->is_string()) refuse("has a text part without text");
+    return text->get<std::string>();
+  }
+
+  // The first of them that is there.
+  [[nodiscard]] std::string first_text(std::initializer_list<const char*> names) const {
+    for (const char* const name : names) {
+      const Json* const found = find(json_, name);
+      if (found == nullptr) continue;
+      if (!found->is_string()) refuse(std::string("has a ") + name + " that is no text");
+      return found->get<std::string>();
+    }
+    return {};
+  }
+
+  void read_calls(const Json& calls, ConversationMessage* message) const {
+    if (!calls.is_array()) refuse("has tool_calls that are no list");
+    if (calls.empty()) return;
+    if (message->role != CRIA_ASSISTANT) refuse("has tool_calls, which only an assistant makes");
+    const auto raws = raw_elements(raw_member(raw_, {"tool_calls"}).value_or("[]"));
+    for (size_t i = 0; i < calls.size() && i < raws.size(); ++i) {
+      message->calls.push_back(read_call(calls[i], raws[i]));
+    }
+  }
+
+  [[nodiscard]] ConversationCall read_call(const Json& json, std::string_view raw) const {
+    const Json* const function = named_function(json);
+    if (function == nullptr) refuse("has a call that is none of a function with a name");
+    ConversationCall call;
+    call.name = function->find("name")->get<std::string>();
+    if (const Json* const id = find(json, "id"); id != nullptr) {
+      if (!id->is_string()) refuse("has a call whose id is no text");
+      call.id = id->get<std::string>();
+    }
+    const Json* const arguments = find(*function, "arguments");
+    if (arguments != nullptr && arguments->is_string()) {
+      call.arguments = arguments->get<std::string>();
+    } else if (arguments != nullptr) {
+      call.arguments = raw_member(raw, {"function", "arguments"}).value_or(std::string_view());
+    }
+    if (call.arguments.find_first_not_of(" \t\r\n") == std::string::npos) call.arguments = "{}";
+    if (!is_object(call.arguments)) {
+      refuse("has a call of '" + shown(call.name) + "' whose arguments are no JSON object");
+    }
+    return call;
+  }
+
+  static bool is_object(const std::string& text) {
+    return text[text.find_first_not_of(" \t\r\n")] == '{' && Json::accept(text);
+  }
+
+  const Json& json_;
+  const std::string_view raw_;
+  const size_t index_;
+};
+
+}  // namespace
+
+void read_message(const Json& message, std::string_view raw, Conversation* conversation) {
+  std::vector<ConversationMessage>& messages = conversation->messages;
+  messages.push_back(MessageReader(message, raw, messages.size()).read());
+}
+
+void read_messages(const Json& list, std::string_view raw, Conversation* conversation) {
+  if (!list.is_array()) throw ConversationError("messages", "messages must be a list");
+  const std::vector<std::string_view> raws = raw_elements(raw);
+  for (size_t i = 0; i < list.size(); ++i) {
+    read_message(list[i], i < raws.size() ? raws[i] : std::string_view(), conversation);
+  }
+  name_results(conversation);
+}
+
+void name_results(Conversation* conversation) {
+  std::unordered_map<std::string_view, std::string_view>
+      names;  // by id, the latest: ids come again
+  for (ConversationMessage& m : conversation->messages) {
+    for (const ConversationCall& call : m.calls) names.insert_or_assign(call.id, call.name);
+    if (m.role != CRIA_TOOL || m.id.empty() || !m.name.empty()) continue;
+    if (const auto found = names.find(m.id); found != names.end()) m.name = found->second;
+  }
+}
+
+void read_tools(const Json& list, std::string_view raw, Conversation* conversation) {
+  if (list.is_null()) return;
+  if (!list.is_array()) throw ConversationError(kTools, "tools must be a list");
+  const std::vector<std::string_view> raws = raw_elements(raw);
+  for (size_t i = 0; i < list.size() && i < raws.size(); ++i) {
+    if (named_function(list[i]) == nullptr) {
+      throw ConversationError(kTools,
+                              "tool " + std::to_string(i + 1) +
+                                  R"( is no {"type": "function", "function": {"name": ...}})");
+    }
+    conversation->tools.emplace_back(raws[i]);
+  }
+}
+
+void read_template_args(const Json& args, Conversation* conversation) {
+  if (args.is_null()) return;
+  if (!args.is_object()) throw ConversationError(kTemplateArgs, "is no object");
+  for (const auto& [name, value] : args.items()) {
+    if (name != "enable_thinking" && name != "thinking") {
+      throw ConversationError(kTemplateArgs,
+                              "'" + shown(name) + "' is not known; enable_thinking is");
+    }
+    if (!value.is_boolean())
+      throw ConversationError(kTemplateArgs, name + " must be true or false");
+    conversation->thinking = value.get<bool>() ? CRIA_THINKING_ON : CRIA_THINKING_OFF;
+  }
+}
+
+}  // namespace cria::hosted

@@ -1,0 +1,52 @@
+// Conversations in the JSON of OpenAI's API, read for every program alike.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "platforms/hosted/chat/conversation.h"
+
+namespace cria::hosted {
+
+// What JSON says that is no conversation: "message 2 has no role". member() is of the request:
+// "messages", "tools" or "chat_template_kwargs".
+class ConversationError : public std::runtime_error {
+ public:
+  ConversationError(const char* member, const std::string& what)
+      : std::runtime_error(what), member_(member) {}
+  [[nodiscard]] const char* member() const { return member_; }
+
+ private:
+  const char* member_;
+};
+
+// Reads a message and adds it. raw is its text as it was sent: arguments that are objects keep
+// their order and digits. A message has
+//   role          system, developer, user, assistant or tool
+//   content       a text, or a list of {"type": "text", "text": ...}; of the assistant also null or
+//                 nothing
+//   tool_calls    of the assistant: {"id", "function": {"name", "arguments"}}, where arguments are
+//                 an object, its text, or nothing
+//   reasoning_content, reasoning or thinking
+//                 of the assistant: what it thought, a text
+//   tool_call_id, name or tool_name
+//                 of a tool: the call that it answers, or else its function
+// Other members do not count. Throws ConversationError.
+void read_message(const nlohmann::json& message, std::string_view raw, Conversation* conversation);
+
+// The same of a list; raw is its text. A tool's message without a name gets that of the call which
+// has its id.
+void read_messages(const nlohmann::json& list, std::string_view raw, Conversation* conversation);
+void name_results(Conversation* conversation);
+
+// Reads {"type": "function", "function": {"name", ...}} of a list, or of null, and adds them as
+// they were written; raw is the list's text. Throws ConversationError.
+void read_tools(const nlohmann::json& list, std::string_view raw, Conversation* conversation);
+
+// Reads variables of templates: enable_thinking, or thinking, true or false. Throws
+// ConversationError for others.
+void read_template_args(const nlohmann::json& args, Conversation* conversation);
+
+}  // namespace cria::hosted

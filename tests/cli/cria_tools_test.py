@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Conversations with tools on the command line: cria tokenize --chat --tools, and cria calls."""
+import json
+import sys
+import unittest
+
+import cria_cli as cli
+
+sys.path.insert(0, str(cli.SOURCE / "tests" / "tools"))
+from bad_models.text_writer import (CALL_FORM, CALL_START, THINKING_BEGIN, call_form, chat_template, text_model)  # noqa: E402
+
+TEMPLATE = cli.SOURCE / "models" / "demo" / "tools" / "chat_template.jinja"
+TOOLS = [{"type": "function", "function": {"name": "now", "description": "The time.", "parameters":
+                                           {"type": "object", "properties": {"zone": {"type": "string"}, "at": {"type": "number"}}}}}]
+BOS, EOS = "<|begin_of_text|>", "<|eot_id|>"
+THINKING_END = 1
+
+
+def frame(role, text):
+    return f"<|start_header_id|>{role}<|end_header_id|>\n\n{text}{EOS}"
+
+
+OPENED = "<|start_header_id|>assistant<|end_header_id|>\n\n"
+LIST = "Tools:\n" + json.dumps(TOOLS[0]["function"])
+ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "When?"}]
+# The arguments as clients send them, and as the template prints them: keys in their order, 1.50 as Python has it.
+CALL = {"id": "call_1", "type": "function", "function": {"name": "now", "arguments": '{"zone":"UTC", "at": 1.50}'}}
+CALLED = '<tool_call>\n{"name": "now", "arguments": {"zone": "UTC", "at": 1.5}}\n</tool_call>'
+ANSWERED = [*ASKED, {"role": "assistant", "content": None, "tool_calls": [CALL]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "Noon."}]
+
+
+class Tokenize(unittest.TestCase):
+    def setUp(self):
+        self.model = cli.model("--chat-template", str(TEMPLATE))
+        self.tools = cli.folder() / "tools.json"
+        self.tools.write_text(json.dumps(TOOLS))
+
+    def tokenize(self, messages, *options):
+        text = messages if isinstance(messages, str) else json.dumps(messages)
+        return cli.cria("tokenize", self.model, "--chat", "-", *options, stdin=text)
+
+    def expect_ids(self, text, messages, *options):
+        result = self.tokenize(messages, *options)
+        self.assertEqual((result.code, result.err), (cli.DONE, ""))
+        self.assertEqual(result.out, cli.cria("tokenize", self.model, "--parse-special", stdin=text).out)
+
+    def expect_refused(self, part, messages, *options, code=cli.BAD_INPUT):
+        result = self.tokenize(messages, *options)
+        self.assertEqual((result.code, result.out), (code, ""), result.err)
+        self.assertIn(part, result.err)
+        self.assertEqual(result.err.count("\n"), 1)
+
+    def test_tools_calls_and_results_stand_where_the_template_has_them(self):
+        head = BOS + frame("system", "Be brief.\n\n" + LIST) + frame("user", "When?")
+        self.expect_ids(head + OPENED, ASKED, "--tools", self.tools)
+        self.expect_ids(head + frame("assistant", CALLED) + frame("tool", "Noon.") + OPENED, ANSWERED, "--tools", self.tools)
+        self.expect_ids(BOS + frame("system", "Be brief.") + frame("user", "When?") + OPENED, ASKED)
+
+    def test_a_request_brings_its_tools(self):
+        request = {"model": "x", "messages": ASKED, "tools": TOOLS}
+        self.assertEqual(self.tokenize(request).out, self.tokenize(ASKED, "--tools", self.tools).out)
+        other = [{"type": "function", "function": {"name": "other"}}]
+        self.assertEqual(self.tokenize({**request, "tools": other}, "--tools", self.tools).out, self.tokenize(request).out)
+
+    def test_arguments_may_be_an_object(self):
+        as_object = json.dumps(ANSWERED).replace(json.dumps(CALL["function"]["arguments"]), CALL["function"]["arguments"])
+        self.assertIn('"arguments": {"zone":"UTC", "at": 1.50}', as_object)
+        self.assertEqual(self.tokenize(as_object, "--tools", self.tools).out, self.tokenize(ANSWERED, "--tools", self.tools).out)
+
+    def test_many_long_calls(self):
+        """What a template writes of values is longer than they are."""
+        calls = [{"function": {"name": "now", "arguments": {"at": list(range(500))}}}] * 20
+        messages = [*ASKED, {"role": "assistant", "tool_calls": calls}]
+        ids = self.tokenize(messages, "--tools", self.tools, "--closed").out.split()
+        self.assertGreater(len(ids), 20 * 500)
+
+    def test_variables_of_the_template(self):
+        for args in ('{"enable_thinking": true}', '{"enable_thinking": false}', "{}"):
+            self.assertEqual(self.tokenize(ASKED, "--template-args", args).out, self.tokenize(ASKED).out)
+        self.expect_refused("'tone' is not known", ASKED, "--template-args", '{"tone": "kind"}')
+        self.expect_refused("--template-args: is no JSON", ASKED, "--template-args", "{")
+
+    def test_what_is_wrong_is_said(self):
+        self.expect_refused("message 3 has a call of 'now' whose arguments are no JSON object",
+                            json.dumps(ANSWERED).replace('1.50}', '1.50'), "--tools", self.tools)
+        self.tools.write_text('[{"type": "web_search"}]')
+        self.expect_refused("tools.json: tool 1 is no", ASKED, "--tools", self.tools)
+        result = cli.cria("tokenize", self.model, "--tools", self.tools, stdin="a")
+        self.assertEqual(result.code, cli.USAGE)
+
+    def test_a_template_without_tools(self):
+        self.model = cli.model("--chat-template", "chatml")
+        self.expect_refused("has no place for tools", ASKED, "--tools", self.tools)
+
+
+class Calls(unittest.TestCase):
+    def setUp(self):
+        self.model = cli.folder() / "calls.cria"
+        form = call_form(strings={THINKING_BEGIN: b"<think>\0", THINKING_END: b"</think>\0"})
+        self.model.write_bytes(bytes(text_model(chat=chat_template(strings={CALL_FORM: form})).file().data))
+
+    def calls(self, answer, *options, model=None):
+        return cli.cria("calls", model or self.model, *options, stdin=answer)
+
+    def expect(self, answer, *options, **wanted):
+        result = self.calls(answer, *options)
+        self.assertEqual((result.code, result.err), (cli.DONE, ""))
+        self.assertEqual(json.loads(result.out), {"content": None, "reasoning": None, "calls": [], "complete": True} | wanted)
+        return result.out
+
+    def test_an_answer_is_taken_apart(self):
+        self.expect("Hello.\n", content="Hello.")
+        self.expect("", content=None)
+        call = '<tool_call>{"name": "now", "arguments": {"b": 1.50, "a": "x"}}</tool_call>'
+        out = self.expect(f"<think>Hm.</think>Look. {call}\n{call}", content="Look.", reasoning="Hm.",
+                          calls=[{"name": "now", "arguments": {"b": 1.5, "a": "x"}}] * 2)
+        self.assertIn('{"b":1.50,"a":"x"}', out)  # its own digits and order
+
+    def test_what_the_prompt_opened(self):
+        self.expect("Hm.</think>Now.", "--opened", "<think>\n", content="Now.", reasoning="Hm.")
+        self.expect("Hm.", "--opened", "<think>", reasoning="Hm.", complete=False)
+
+    def test_tools_say_what_is_a_text(self):
+        tools = cli.folder() / "of_calls.json"
+        tools.write_text(json.dumps(TOOLS))
+        self.expect('<tool_call>{"name": "now", "arguments": {}}</tool_call>', "--tools", tools, calls=[{"name": "now", "arguments": {}}])
+        tools.write_text("{")
+        result = self.calls("a", "--tools", tools)
+        self.assertEqual((result.code, result.out), (cli.BAD_INPUT, ""))
+        self.assertIn("of_calls.json: is no list of tools", result.err)
+        self.assertEqual(self.calls("a", "--tools", "-").code, cli.USAGE)
+
+    def test_a_file_that_says_nothing_of_calls(self):
+        path = cli.folder() / "silent.cria"
+        path.write_bytes(bytes(text_model(chat=chat_template()).file().data))
+        result = self.calls("a", model=path)
+        self.assertEqual((result.code, result.out), (cli.BAD_INPUT, ""))
+        self.assertIn("does not say how the model writes calls", result.err)
+
+    def test_a_form_that_is_none_is_refused_when_the_file_is_opened(self):
+        path = cli.folder() / "wrong.cria"
+        path.write_bytes(bytes(text_model(chat=chat_template(strings={CALL_FORM: call_form(strings={CALL_START: b"x"})})).file().data))
+        result = self.calls("a", model=path)
+        self.assertEqual((result.code, result.out), (cli.BAD_INPUT, ""))
+        self.assertIn("breaks a rule of its format", result.err)
+
+
+if __name__ == "__main__":
+    cli.main()

@@ -1,0 +1,201 @@
+#include "platforms/hosted/chat/conversation_json.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace cria::hosted {
+namespace {
+
+using Json = nlohmann::json;
+
+Conversation read(const std::string& messages) {
+  Conversation conversation;
+  read_messages(Json::parse(messages), messages, &conversation);
+  return conversation;
+}
+
+std::string refusal(const std::string& messages) {
+  try {
+    read(messages);
+    return "";
+  } catch (const ConversationError& error) {
+    return std::string(error.member()) + ": " + error.what();
+  }
+}
+
+std::string refusal_of_tools(const std::string& tools) {
+  try {
+    Conversation conversation;
+    read_tools(Json::parse(tools), tools, &conversation);
+    return "";
+  } catch (const ConversationError& error) {
+    return std::string(error.member()) + ": " + error.what();
+  }
+}
+
+std::string_view text_of(const cria_text& text) { return {text.text, text.n_bytes}; }
+
+// As clients send it: a call with arguments as text, one with an object, and their results.
+constexpr const char* kWithTools = R"([
+  {"role": "developer", "content": "Be brief."},
+  {"role": "user", "content": [{"type": "text", "text": "What "}, {"type": "text", "text": "now?"}]},
+  {"role": "assistant", "content": null, "reasoning_content": "Look.", "tool_calls": [
+    {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1E5}"}},
+    {"id": "call_2", "type": "function", "function": {"name": "g", "arguments": {"b": 1.50, "a": [ 2 ]}}},
+    {"function": {"name": "h"}}]},
+  {"role": "tool", "tool_call_id": "call_2", "content": "42"},
+  {"role": "tool", "tool_call_id": "call_1", "name": "own", "content": [{"type": "text", "text": "no"}]},
+  {"role": "tool", "tool_name": "h", "content": ""},
+  {"role": "assistant", "content": "Done.", "tool_calls": []}])";
+
+TEST(ConversationJson, MessagesHaveTheirParts) {
+  const Conversation c = read(kWithTools);
+  ASSERT_EQ(c.messages.size(), 7u);
+  EXPECT_EQ(c.messages[0].role, CRIA_SYSTEM);
+  EXPECT_EQ(c.messages[1].text, "What now?");
+  const ConversationMessage& answer = c.messages[2];
+  EXPECT_EQ(answer.role, CRIA_ASSISTANT);
+  EXPECT_EQ(answer.text, "");
+  EXPECT_EQ(answer.thinking, "Look.");
+  ASSERT_EQ(answer.calls.size(), 3u);
+  EXPECT_EQ(answer.calls[0].arguments, R"({"x": 1E5})");
+  EXPECT_EQ(answer.calls[1].name, "g");
+  EXPECT_EQ(answer.calls[1].arguments, R"({"b": 1.50, "a": [ 2 ]})");
+  EXPECT_EQ(answer.calls[1].id, "call_2");
+  EXPECT_EQ(answer.calls[2].arguments, "{}");
+  EXPECT_EQ(answer.calls[2].id, "");
+  EXPECT_EQ(c.messages[3].role, CRIA_TOOL);
+  EXPECT_EQ(c.messages[3].name, "g");  // of the call with its id
+  EXPECT_EQ(c.messages[3].id, "call_2");
+  EXPECT_EQ(c.messages[4].name, "own");
+  EXPECT_EQ(c.messages[4].text, "no");
+  EXPECT_EQ(c.messages[5].name, "h");
+  EXPECT_EQ(c.messages[6].text, "Done.");
+}
+
+TEST(ConversationJson, AViewIsWhatTheLibraryTakes) {
+  Conversation c = read(kWithTools);
+  const std::string tools = R"([{"type":"function","function":{"name":"f","z":1,"a":2.0}}])";
+  read_tools(Json::parse(tools), tools, &c);
+  read_template_args(Json::parse(R"({"enable_thinking": false})"), &c);
+  const ConversationView view(c, CRIA_TURN_OPENED);
+  const cria_conversation& v = *view.get();
+  ASSERT_EQ(v.n_messages, 7u);
+  EXPECT_EQ(v.ending, CRIA_TURN_OPENED);
+  EXPECT_EQ(v.thinking, CRIA_THINKING_OFF);
+  EXPECT_EQ(std::string_view(v.messages[1].text, v.messages[1].n_bytes), "What now?");
+  EXPECT_EQ(text_of(v.parts[2].thinking), "Look.");
+  ASSERT_EQ(v.parts[2].n_calls, 3u);
+  EXPECT_EQ(text_of(v.parts[2].calls[2].name), "h");
+  EXPECT_EQ(v.parts[3].n_calls, 0u);
+  EXPECT_EQ(text_of(v.parts[3].id), "call_2");
+  ASSERT_EQ(v.n_tools, 1u);
+  EXPECT_EQ(text_of(v.tools[0]), R"({"type":"function","function":{"name":"f","z":1,"a":2.0}})");
+  const ConversationView first(c, 2, CRIA_TURN_LATER);
+  EXPECT_EQ(first.get()->n_messages, 2u);
+  EXPECT_EQ(first.get()->n_tools, 1u);
+}
+
+TEST(ConversationJson, TheLatestCallOfAnIdNamesItsResult) {
+  const Conversation c = read(R"([
+    {"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f"}}]},
+    {"role":"tool","tool_call_id":"1","content":"a"},
+    {"role":"assistant","tool_calls":[{"id":"1","function":{"name":"g"}}]},
+    {"role":"tool","tool_call_id":"1","content":"b"},
+    {"role":"tool","tool_call_id":"2","content":"c"}])");
+  EXPECT_EQ(c.messages[1].name, "f");
+  EXPECT_EQ(c.messages[3].name, "g");
+  EXPECT_EQ(c.messages[4].name, "");
+}
+
+TEST(ConversationJson, WhatIsNoMessageIsNamed) {
+  EXPECT_EQ(refusal("{}"), "messages: messages must be a list");
+  EXPECT_EQ(refusal("[3]"), "messages: message 1 is no object with role and content");
+  EXPECT_EQ(refusal(R"([{"role":"user","content":"a"},{}])"), "messages: message 2 has no role");
+  EXPECT_EQ(refusal(R"([{"role":"x","content":"a"}])"),
+            "messages: message 1 has the role 'x'; system, user, assistant and tool are known");
+  EXPECT_EQ(refusal(R"([{"role":"user"}])"), "messages: message 1 has no content");
+  EXPECT_EQ(refusal(R"([{"role":"tool","content":null}])"), "messages: message 1 has no content");
+  EXPECT_EQ(refusal(R"([{"role":"user","content":3}])"),
+            "messages: message 1 has a content that is neither a text nor a list of parts");
+  EXPECT_EQ(refusal(R"([{"role":"user","content":[3]}])"),
+            "messages: message 1 has a part without a type");
+  EXPECT_EQ(refusal(R"([{"role":"user","content":[{"type":"image_url"}]}])"),
+            "messages: message 1 has a part of the type 'image_url'; this model reads text alone");
+  EXPECT_EQ(refusal(R"([{"role":"user","content":[{"type":"text"}]}])"),
+            "messages: message 1 has a text part without text");
+  EXPECT_EQ(refusal(R"([{"role":"assistant","reasoning":3}])"),
+            "messages: message 1 has a reasoning that is no text");
+  EXPECT_EQ(refusal(R"([{"role":"tool","content":"a","tool_call_id":3}])"),
+            "messages: message 1 has a tool_call_id that is no text");
+}
+
+TEST(ConversationJson, WhatIsNoCallIsNamed) {
+  const auto of_call = [](const std::string& call) {
+    return refusal(R"([{"role":"assistant","tool_calls":[)" + call + "]}]");
+  };
+  for (const char* none :
+       {"3", "{}", R"({"function":3})", R"({"function":{}})", R"({"function":{"name":3}})",
+        R"({"type":"custom","function":{"name":"f"}})", R"({"type":3,"function":{"name":"f"}})"}) {
+    EXPECT_EQ(of_call(none),
+              "messages: message 1 has a call that is none of a function with a name")
+        << none;
+  }
+  for (const char* arguments : {"3", "[1]", R"("x")", R"("{")", R"("{\"a\":}")", R"("{} {}")"}) {
+    EXPECT_EQ(of_call(R"({"function":{"name":"f","arguments":)" + std::string(arguments) + "}}"),
+              "messages: message 1 has a call of 'f' whose arguments are no JSON object")
+        << arguments;
+  }
+  for (const char* arguments : {"null", R"("")", R"(" \n")", "{}", R"(" {}\n")"}) {
+    EXPECT_EQ(of_call(R"({"function":{"name":"f","arguments":)" + std::string(arguments) + "}}"),
+              "")
+        << arguments;
+  }
+  EXPECT_EQ(of_call(R"({"id":3,"function":{"name":"f"}})"),
+            "messages: message 1 has a call whose id is no text");
+  EXPECT_EQ(refusal(R"([{"role":"assistant","tool_calls":{}}])"),
+            "messages: message 1 has tool_calls that are no list");
+  EXPECT_EQ(refusal(R"([{"role":"user","content":"a","tool_calls":[3]}])"),
+            "messages: message 1 has tool_calls, which only an assistant makes");
+  EXPECT_EQ(refusal(R"([{"role":"user","content":"a","tool_calls":[]}])"), "");
+  EXPECT_EQ(refusal(R"([{"role":"assistant","function_call":{"name":"f","arguments":"{}"}}])"),
+            "messages: message 1 has a function_call; give it as one of tool_calls");
+}
+
+TEST(ConversationJson, WhatIsNoToolIsNamed) {
+  EXPECT_EQ(refusal_of_tools("null"), "");
+  EXPECT_EQ(refusal_of_tools("[]"), "");
+  EXPECT_EQ(refusal_of_tools("{}"), "tools: tools must be a list");
+  for (const char* none : {"3", "{}", R"({"type":"web_search"})", R"({"name":"f"})",
+                           R"({"type":"function","function":{"name":null}})"}) {
+    EXPECT_EQ(refusal_of_tools("[" + std::string(none) + "]"),
+              R"(tools: tool 1 is no {"type": "function", "function": {"name": ...}})")
+        << none;
+  }
+}
+
+TEST(ConversationJson, TemplateArgsAreThoseThatAreKnown) {
+  const auto thinking = [](const char* args) {
+    Conversation c;
+    try {
+      read_template_args(Json::parse(args), &c);
+      return std::to_string(c.thinking);
+    } catch (const ConversationError& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(thinking("null"), "0");
+  EXPECT_EQ(thinking("{}"), "0");
+  EXPECT_EQ(thinking(R"({"enable_thinking":true})"), "1");
+  EXPECT_EQ(thinking(R"({"thinking":false})"), "2");
+  EXPECT_EQ(thinking(R"({"enable_thinking":1})"), "enable_thinking must be true or false");
+  EXPECT_EQ(thinking(R"({"builtin_tools":[]})"),
+            "'builtin_tools' is not known; enable_thinking is");
+  EXPECT_EQ(thinking("[]"), "is no object");
+}
+
+}  // namespace
+}  // namespace cria::hosted
