@@ -334,10 +334,7 @@ const char* whole_refusal(const ChatTemplate& chat, const Conversation& c) {
   if (n == 0) return "needs a message";
   size_t last = n;  // behind the user's last message
   while (last > 0 && c.messages[last - 1].role != ChatRole::kUser) --last;
-  if (has_flag(chat, format::kChatSystemInLast) && is_role(c, 0, ChatRole::kSystem) && last != n) {
-    return "takes a system text where a user's message is the last";
-  }
-  if (has_flag(chat, format::kChatNoTwins)) {
+  if (has_flag(chat, c.tools.empty() ? format::kChatNoTwins : format::kChatNoTwinsWithTools)) {
     for (size_t i = 0; i + 1 < last; ++i) {
       if (is_role(c, i, ChatRole::kUser) &&
           is_same(c.messages[i].content, c.messages[last - 1].content)) {
@@ -345,10 +342,10 @@ const char* whole_refusal(const ChatTemplate& chat, const Conversation& c) {
       }
     }
   }
-  if (!has_flag(chat, format::kChatDropThinking)) return nullptr;
-  for (size_t i = last; i < n; ++i) {
-    if (is_role(c, i, ChatRole::kAssistant) &&
-        view_of(c.messages[i].content).find(kThinkEnd) != std::string_view::npos) {
+  for (size_t i = last; i < n && has_flag(chat, format::kChatDropThinking); ++i) {
+    const ChatMessage& m = c.messages[i];
+    if (m.role == ChatRole::kAssistant && (i + 1 == n || !parts_of(m).calls.empty()) &&
+        view_of(m.content).find(kThinkEnd) != std::string_view::npos) {
       return "takes no thinking in an assistant's text behind the last question";
     }
   }
@@ -455,7 +452,7 @@ ChatPosition ChatWalk::behind(const ChatPosition& position) const {
 uint32_t ChatWalk::places_of(const ChatPosition& position) const {
   const size_t n = conversation_.messages.size();
   if (position.unit == ChatUnit::kStart || position.message >= n) return 0;
-  const size_t index = position.unit == ChatUnit::kSystem ? 0 : position.message;
+  const size_t index = position.message;
   const ChatMessage& m = conversation_.messages[index];
   const ChatParts& parts = parts_of(m);
   const bool goes_on = conversation_.end == ChatEnd::kGoesOn;
@@ -473,7 +470,12 @@ uint32_t ChatWalk::places_of(const ChatPosition& position) const {
 namespace {
 
 uint32_t places_of_all(const Conversation& c) {
-  return (c.tools.empty() ? 0 : format::kChatHasTools) |
+  const bool has_question =
+      c.end == ChatEnd::kGoesOn ||
+      std::any_of(c.messages.begin(), c.messages.end(),
+                  [](const ChatMessage& m) { return m.role == ChatRole::kUser; });
+  return (has_question ? format::kChatHasQuestion : 0) |
+         (c.tools.empty() ? 0 : format::kChatHasTools) |
          (c.thinking == ChatThinking::kOn ? format::kChatThinks : 0) |
          (c.thinking == ChatThinking::kOff ? format::kChatThinksNot : 0) |
          (is_role(c, 0, ChatRole::kSystem) ? format::kChatHasSystem : 0);
@@ -482,8 +484,8 @@ uint32_t places_of_all(const Conversation& c) {
 }  // namespace
 
 bool may_follow(const Conversation& c, const ChatRule& rule, ChatUnit left) {
-  constexpr uint32_t kOfAll =
-      format::kChatHasTools | format::kChatThinks | format::kChatThinksNot | format::kChatHasSystem;
+  constexpr uint32_t kOfAll = format::kChatHasTools | format::kChatThinks | format::kChatThinksNot |
+                              format::kChatHasSystem | format::kChatHasQuestion;
   return rule.leaves_out == 0 && (rule.left & bit_of(left)) != 0 &&
          (rule.right & ~bit_of(ChatUnit::kSystem)) != 0 &&
          (places_of_all(c) & rule.places) == (rule.values & kOfAll);

@@ -147,7 +147,16 @@ TEST(ChatTemplateTest, PutsTheSystemTextIntoTheLastQuestion) {
             "<bos>[U]hi<eos>[A]yo<eos>[S]be[/S][U]so<eos>[T]");
   EXPECT_EQ(chat.text(messages, 0, Turn::kGoesOn), "<bos>[U]hi<eos>[A]yo<eos>[U]so<eos>");
   EXPECT_FALSE(chat_keeps_answers(chat.tokenizer(), chat.get()));
-  EXPECT_NE(chat.refusal({messages[0], messages[1], messages[2]}, Turn::kOpened), "");
+  // A rule of the question's places may leave the system text out.
+  const std::vector<ChatMessage> answered = {messages[0], messages[1], messages[2]};
+  EXPECT_EQ(chat.text(answered, 0, Turn::kClosed), "<bos>[S]be[/S][U]hi<eos>[A]yo<eos>[E]");
+  const uint32_t last = of_right(format::kChatLast);
+  section.rules.insert(section.rules.begin(),
+                       {kAnyUnit, bit_of(ChatUnit::kSystem), "", last, 0, true});
+  EXPECT_EQ(Chat(section).text(answered, 0, Turn::kClosed),
+            "<bos>[S]be[/S][U]hi<eos>[A]yo<eos>[E]");
+  EXPECT_EQ(Chat(section).text(messages, 0, Turn::kClosed),
+            "<bos>[U]hi<eos>[A]yo<eos>[U]so<eos>[E]");
 }
 
 TEST(ChatTemplateTest, TrimsContentsWhereTheRulesSay) {
@@ -178,7 +187,6 @@ TEST(ChatTemplateTest, DropsTheThinkingInEarlierAnswers) {
                       Turn::kClosed),
             "<bos>[U]a<eos>[A]b<eos>[U]c<eos>[E]");
   EXPECT_NE(chat.refusal({user("a"), assistant("x</think>b")}, Turn::kClosed), "");
-  EXPECT_NE(chat.refusal({user("a"), assistant("x</think>b"), assistant("c")}, Turn::kOpened), "");
 }
 
 std::string slot(char letter) { return {'\0', letter}; }
@@ -335,7 +343,10 @@ TEST(ChatTemplateTest, EveryRefusalOfContentsIsMade) {
   }
   ChatSection section = framed();
   section.header.flags = format::kChatNoTwins;
-  expect(Chat(section), {ChatUnit::kUser, turns, {user("a"), assistant("b"), user("a")}});
+  const std::vector<ChatMessage> twins = {user("a"), assistant("b"), user("a")};
+  expect(Chat(section), {ChatUnit::kUser, turns, twins});
+  section.header.flags = format::kChatNoTwinsWithTools;
+  EXPECT_EQ(Chat(section).refusal(twins, Turn::kOpened), "");
   section = framed();
   section[ChatString::kNotInUser] = std::string("/think") + '\0' + "tool" + '\0';
   const Chat chat(section);
