@@ -45,8 +45,10 @@ const char* check_header(const ChatTemplateHeader& header) {
 }
 
 const char* check_rules(const ChatTemplate& chat) {
-  constexpr uint32_t kMayBeLeftOut =
-      bit_of(ChatUnit::kThinking) | bit_of(ChatUnit::kText) | bit_of(ChatUnit::kCall);
+  const bool moves_system = (chat.header.flags & format::kChatSystemInLast) != 0;
+  const uint32_t may_be_left_out = bit_of(ChatUnit::kThinking) | bit_of(ChatUnit::kText) |
+                                   bit_of(ChatUnit::kCall) |
+                                   (moves_system ? bit_of(ChatUnit::kSystem) : 0);
   // A text is left out beside calls alone: where messages begin does not depend on it.
   constexpr uint32_t kHasCalls = format::kChatHasCalls << format::kChatRight;
   for (size_t i = 0; i < chat.header.n_rules; ++i) {
@@ -62,7 +64,7 @@ const char* check_rules(const ChatTemplate& chat) {
     if (rule.leaves_out > 1) return "a rule does what is unknown"_reason;
     if (rule.leaves_out == 0) continue;
     const bool is_text = (rule.right & bit_of(ChatUnit::kText)) != 0;
-    if ((rule.right & ~kMayBeLeftOut) != 0 || (is_text && (rule.values & kHasCalls) == 0))
+    if ((rule.right & ~may_be_left_out) != 0 || (is_text && (rule.values & kHasCalls) == 0))
       return "it leaves out what it may not"_reason;
   }
   return nullptr;

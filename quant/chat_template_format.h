@@ -47,9 +47,10 @@ inline constexpr uint32_t kChatThinks = 1 << 1;       // thinking is switched on
 inline constexpr uint32_t kChatThinksNot = 1 << 2;    // ... off
 inline constexpr uint32_t kChatHasSystem = 1 << 3;    // the first message is the system's
 inline constexpr uint32_t kChatLeftOutHere = 1 << 4;  // units that are left out stand between both
-inline constexpr uint32_t kChatRight = 5;
-inline constexpr uint32_t kChatLeft = 12;
-inline constexpr uint32_t kChatPlaces = 19;
+inline constexpr uint32_t kChatHasQuestion = 1 << 5;  // there is a user's message
+inline constexpr uint32_t kChatRight = 6;
+inline constexpr uint32_t kChatLeft = 13;
+inline constexpr uint32_t kChatPlaces = 20;
 // Shifted by kChatRight or kChatLeft:
 inline constexpr uint32_t kChatLast = 1 << 0;            // the message is the last
 inline constexpr uint32_t kChatAfterQuestions = 1 << 1;  // comes after the last of the user's
@@ -148,15 +149,18 @@ enum class ChatStyle : uint32_t {
 inline constexpr size_t kChatStyles = 7;
 
 // Bits of ChatTemplateHeader::flags.
-inline constexpr uint32_t kChatSystemInLast = 1 << 0;  // the first system message stands before the
-                                                       // last message, which is a user's
+// The first system message stands before the user's last one, whose places it has; a rule may leave
+// it out. Where there is no question it stands nowhere.
+inline constexpr uint32_t kChatSystemInLast = 1 << 0;
 inline constexpr uint32_t kChatDropThinking = 1 << 1;  // of an assistant's content only what is
                                                        // behind the last "</think>" counts
 inline constexpr uint32_t kChatDropNewlines = 1 << 2;  // ... without newlines at its beginning
 // Conversations that are refused:
 inline constexpr uint32_t kChatNeedsIds = 1 << 3;  // with a call or result without name or id
-inline constexpr uint32_t kChatNoTwins = 1 << 4;   // in which a user's last message came before
-inline constexpr uint32_t kKnownChatFlags = 0x1f;
+inline constexpr uint32_t kChatNoTwins = 1 << 4;   // without tools, in which a user's last message
+                                                   // came before
+inline constexpr uint32_t kChatNoTwinsWithTools = 1 << 5;  // the same, with tools
+inline constexpr uint32_t kKnownChatFlags = 0x3f;
 
 inline constexpr uint32_t kMaxChatRules = 512;
 inline constexpr uint32_t kMaxChatJointBytes = 1 << 16;   // of all rules

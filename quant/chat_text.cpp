@@ -7,8 +7,15 @@
 #include "quant/unicode.h"
 #include "quant/utf8.h"
 
+#ifndef CRIA_WITH_TOOLS
+#define CRIA_WITH_TOOLS 1
+#endif
+
 namespace cria {
 namespace {
+
+// Tools, calls and results are written; without them JSON is not printed.
+constexpr bool kHasTools = CRIA_WITH_TOOLS != 0;
 
 using format::bit_of;
 using format::ChatRule;
@@ -294,10 +301,13 @@ const char* name_refusal(const ChatTemplate& chat, ChatString pattern, Text name
   return is_id(chat, id) ? nullptr : "needs ids of its own kind";
 }
 
+constexpr const char* kToolsLeftOut = "would need tools, which this build leaves out";
+
 const char* message_refusal(const ChatTemplate& chat, const ChatMessage& message) {
   const ChatParts& parts = parts_of(message);
   const ContentRules& rules = kContentRules[static_cast<uint32_t>(message.role)];
-  if (message.role == ChatRole::kTool) {
+  if (!kHasTools && (message.role == ChatRole::kTool || !parts.calls.empty())) return kToolsLeftOut;
+  if (kHasTools && message.role == ChatRole::kTool) {
     if (const char* reason = name_refusal(chat, ChatString::kResult, parts.name, parts.id)) {
       return reason;
     }
@@ -308,7 +318,7 @@ const char* message_refusal(const ChatTemplate& chat, const ChatMessage& message
       return reason;
     }
   }
-  for (const ChatCall& call : parts.calls) {
+  for (const ChatCall& call : kHasTools ? parts.calls : std::span<const ChatCall>()) {
     if (!is_json_object(call.arguments)) return "needs arguments that are JSON objects";
     if (const char* reason = name_refusal(chat, ChatString::kCall, call.name, call.id)) {
       return reason;
@@ -324,10 +334,7 @@ const char* whole_refusal(const ChatTemplate& chat, const Conversation& c) {
   if (n == 0) return "needs a message";
   size_t last = n;  // behind the user's last message
   while (last > 0 && c.messages[last - 1].role != ChatRole::kUser) --last;
-  if (has_flag(chat, format::kChatSystemInLast) && is_role(c, 0, ChatRole::kSystem) && last != n) {
-    return "takes a system text where a user's message is the last";
-  }
-  if (has_flag(chat, format::kChatNoTwins)) {
+  if (has_flag(chat, c.tools.empty() ? format::kChatNoTwins : format::kChatNoTwinsWithTools)) {
     for (size_t i = 0; i + 1 < last; ++i) {
       if (is_role(c, i, ChatRole::kUser) &&
           is_same(c.messages[i].content, c.messages[last - 1].content)) {
@@ -335,10 +342,10 @@ const char* whole_refusal(const ChatTemplate& chat, const Conversation& c) {
       }
     }
   }
-  if (!has_flag(chat, format::kChatDropThinking)) return nullptr;
-  for (size_t i = last; i < n; ++i) {
-    if (is_role(c, i, ChatRole::kAssistant) &&
-        view_of(c.messages[i].content).find(kThinkEnd) != std::string_view::npos) {
+  for (size_t i = last; i < n && has_flag(chat, format::kChatDropThinking); ++i) {
+    const ChatMessage& m = c.messages[i];
+    if (m.role == ChatRole::kAssistant && (i + 1 == n || !parts_of(m).calls.empty()) &&
+        view_of(m.content).find(kThinkEnd) != std::string_view::npos) {
       return "takes no thinking in an assistant's text behind the last question";
     }
   }
@@ -351,7 +358,8 @@ const char* chat_refusal(const ChatTemplate& chat, const Conversation& c) {
   if (!c.tools.empty() && chat_string(chat, ChatString::kTool).empty()) {
     return "has no place for tools";
   }
-  for (const Text tool : c.tools) {
+  if (!kHasTools && !c.tools.empty()) return kToolsLeftOut;
+  for (const Text tool : kHasTools ? c.tools : std::span<const Text>()) {
     if (const char* reason = tool_refusal(chat, tool)) return reason;
   }
   for (const ChatMessage& message : c.messages) {
@@ -444,7 +452,7 @@ ChatPosition ChatWalk::behind(const ChatPosition& position) const {
 uint32_t ChatWalk::places_of(const ChatPosition& position) const {
   const size_t n = conversation_.messages.size();
   if (position.unit == ChatUnit::kStart || position.message >= n) return 0;
-  const size_t index = position.unit == ChatUnit::kSystem ? 0 : position.message;
+  const size_t index = position.message;
   const ChatMessage& m = conversation_.messages[index];
   const ChatParts& parts = parts_of(m);
   const bool goes_on = conversation_.end == ChatEnd::kGoesOn;
@@ -456,14 +464,18 @@ uint32_t ChatWalk::places_of(const ChatPosition& position) const {
          bit(index == first_question_, format::kChatFirstQuestion) |
          bit(index == last_question_, format::kChatLastQuestion) |
          bit(!parts.thinking.empty(), format::kChatHasThinking) |
-         bit(has_text, format::kChatHasText) |
-         bit(!parts.calls.empty(), format::kChatHasCalls);
+         bit(has_text, format::kChatHasText) | bit(!parts.calls.empty(), format::kChatHasCalls);
 }
 
 namespace {
 
 uint32_t places_of_all(const Conversation& c) {
-  return (c.tools.empty() ? 0 : format::kChatHasTools) |
+  const bool has_question =
+      c.end == ChatEnd::kGoesOn ||
+      std::any_of(c.messages.begin(), c.messages.end(),
+                  [](const ChatMessage& m) { return m.role == ChatRole::kUser; });
+  return (has_question ? format::kChatHasQuestion : 0) |
+         (c.tools.empty() ? 0 : format::kChatHasTools) |
          (c.thinking == ChatThinking::kOn ? format::kChatThinks : 0) |
          (c.thinking == ChatThinking::kOff ? format::kChatThinksNot : 0) |
          (is_role(c, 0, ChatRole::kSystem) ? format::kChatHasSystem : 0);
@@ -472,8 +484,8 @@ uint32_t places_of_all(const Conversation& c) {
 }  // namespace
 
 bool may_follow(const Conversation& c, const ChatRule& rule, ChatUnit left) {
-  constexpr uint32_t kOfAll =
-      format::kChatHasTools | format::kChatThinks | format::kChatThinksNot | format::kChatHasSystem;
+  constexpr uint32_t kOfAll = format::kChatHasTools | format::kChatThinks | format::kChatThinksNot |
+                              format::kChatHasSystem | format::kChatHasQuestion;
   return rule.leaves_out == 0 && (rule.left & bit_of(left)) != 0 &&
          (rule.right & ~bit_of(ChatUnit::kSystem)) != 0 &&
          (places_of_all(c) & rule.places) == (rule.values & kOfAll);
@@ -526,10 +538,10 @@ void put_unit(const ChatTemplate& chat, const Conversation& c, const ChatPositio
   if (position.unit == ChatUnit::kStart || position.message >= c.messages.size()) return;
   const size_t index = position.unit == ChatUnit::kSystem ? 0 : position.message;
   const ChatMessage& m = c.messages[index];
-  if (position.unit == ChatUnit::kCall) {
+  if (kHasTools && position.unit == ChatUnit::kCall) {
     return put_call(chat, parts_of(m).calls[position.call], sink);
   }
-  if (position.unit == ChatUnit::kResult) return put_result(chat, m, sink);
+  if (kHasTools && position.unit == ChatUnit::kResult) return put_result(chat, m, sink);
   const bool is_text = position.unit == ChatUnit::kText;
   const Text text = position.unit == ChatUnit::kThinking ? parts_of(m).thinking
                     : is_text                            ? without_thinking(chat, m.content)
@@ -540,7 +552,7 @@ void put_unit(const ChatTemplate& chat, const Conversation& c, const ChatPositio
 void put_joint(const ChatTemplate& chat, const Conversation& c, Text joint, ChatSink* sink) {
   visit_slots(joint, [&](Text text, char slot) {
     sink->put(text, false);
-    if (slot == format::kChatSlotTools) put_tools(chat, c, sink);
+    if (kHasTools && slot == format::kChatSlotTools) put_tools(chat, c, sink);
     if (slot == format::kChatSlotDate) {
       sink->put(c.date.empty() ? chat_string(chat, ChatString::kDate) : c.date, true);
     }

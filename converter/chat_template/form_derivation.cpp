@@ -185,7 +185,7 @@ class Derivation {
     if (!both("", "Cq0xz") || !both("idq00xz1a", "") || !both("", "")) set(format::kChatNeedsIds);
     Dialogue twins = said({{'U', "u"}, {'A', "a"}, {'U', "u"}}, true);
     twins.tools = {marked_tool(0)};
-    if (!fits({twins})) set(format::kChatNoTwins);
+    if (!fits({twins})) set(format::kChatNoTwinsWithTools);
   }
 
   void find_blanks() {

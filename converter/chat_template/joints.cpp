@@ -191,7 +191,9 @@ class JointFinder {
       return sample.text->find(message.calls[unit.call].name) == std::string::npos;
     }
     const bool is_thinking = unit.right == ChatUnit::kThinking;
-    if (!is_thinking && (unit.right != ChatUnit::kText || message.calls.empty())) return false;
+    const bool is_moved = unit.right == ChatUnit::kSystem && unit.message > 0;
+    if (!is_thinking && !is_moved && (unit.right != ChatUnit::kText || message.calls.empty()))
+      return false;
     return sample.text->find(mark_in(sample.dialogue, unit)) == std::string::npos;
   }
 

@@ -7,10 +7,10 @@
 docs/python.md has the rest.
 """
 from ._errors import BusyError, CancelledError, CriaError, SchemaError
-from ._model import Model
+from ._model import Model, run_tools
 from ._native import VERSION as __version__
-from ._results import Answer, FloatArray, LayerKind, MemoryPlan, ModelInfo, Stream
+from ._results import Answer, Call, FloatArray, LayerKind, MemoryPlan, ModelInfo, Stream
 from ._structs import Status
 
-__all__ = ["Answer", "BusyError", "CancelledError", "CriaError", "FloatArray", "LayerKind", "MemoryPlan", "Model", "ModelInfo",
-           "SchemaError", "Status", "Stream", "__version__"]
+__all__ = ["Answer", "BusyError", "Call", "CancelledError", "CriaError", "FloatArray", "LayerKind", "MemoryPlan", "Model", "ModelInfo",
+           "SchemaError", "Status", "Stream", "run_tools", "__version__"]

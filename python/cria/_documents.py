@@ -75,10 +75,7 @@ class Documents:
         guide = self._in_use() if self._in_use is not None else None
         return sum(taken.n_bytes for taken in (self._memory, guide) if taken is not None)
 
-    def guide(self, schema: Optional[bytes]) -> Optional[Guide]:
-        """None: the answer is free."""
-        if schema is None:
-            return None
+    def vocabulary(self) -> ctypes.c_void_p:
         if self._vocabulary is None:
             model = self._engine.host.model
             n_bytes = ctypes.c_size_t()
@@ -86,6 +83,12 @@ class Documents:
             memory, vocabulary = Memory(n_bytes.value), ctypes.c_void_p()
             check(lib.cria_json_make_vocabulary(memory.address, n_bytes.value, model, ctypes.byref(vocabulary)))
             self._memory, self._vocabulary = memory, vocabulary
-        guide = Guide(self._engine, schema, self._vocabulary)
+        return self._vocabulary
+
+    def guide(self, schema: Optional[bytes]) -> Optional[Guide]:
+        """None: the answer is free."""
+        if schema is None:
+            return None
+        guide = Guide(self._engine, schema, self.vocabulary())
         self._in_use = weakref.ref(guide)
         return guide

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 from typing import Any, Callable, Generator, Literal, NoReturn, Optional, Sequence, Union, overload
 
@@ -12,7 +13,9 @@ from ._documents import Documents
 from ._engine import Engine
 from ._native import lib
 from ._requests import (MOST_CHUNK, MOST_POSITIONS, MOST_THREADS, DrawingValue, Messages, Schema, Stops, check_type, count_of,
-                        limit_of, read_drawing, read_messages, read_schema, read_stops, token_array)
+                        have_parts, limit_of, read_drawing, read_messages, read_parts, read_schema, read_stops, read_thinking,
+                        token_array)
+from ._tools import CallGuide, CallReader, CallWriting, Conversation as TooledConversation, Tools, tool_of
 from ._results import Answer, Ending, FloatArray, LayerKind, MemoryPlan, ModelInfo, StopStrings, Stream
 
 
@@ -189,28 +192,59 @@ class Model:
     # Answers ----------------------------------------------------------------------------------------------------------
 
     @overload
-    def chat(self, messages: Messages, *, stream: Literal[False] = False, schema: Optional[Schema] = None,
-             max_tokens: Optional[int] = None, stop: Optional[Stops] = None, **drawing: DrawingValue) -> Answer: ...
+    def chat(self, messages: Messages, *, stream: Literal[False] = False, schema: Optional[Schema] = None, tools: Optional[Tools] = None,
+             tool_choice: str = "auto", thinking: Optional[bool] = None, max_tokens: Optional[int] = None, stop: Optional[Stops] = None,
+             **drawing: DrawingValue) -> Answer: ...
 
     @overload
-    def chat(self, messages: Messages, *, stream: Literal[True], schema: Optional[Schema] = None,
-             max_tokens: Optional[int] = None, stop: Optional[Stops] = None, **drawing: DrawingValue) -> Stream: ...
+    def chat(self, messages: Messages, *, stream: Literal[True], schema: Optional[Schema] = None, tools: Optional[Tools] = None,
+             tool_choice: str = "auto", thinking: Optional[bool] = None, max_tokens: Optional[int] = None, stop: Optional[Stops] = None,
+             **drawing: DrawingValue) -> Stream: ...
 
     @overload
-    def chat(self, messages: Messages, *, stream: bool, schema: Optional[Schema] = None,
-             max_tokens: Optional[int] = None, stop: Optional[Stops] = None, **drawing: DrawingValue) -> Union[Answer, Stream]: ...
+    def chat(self, messages: Messages, *, stream: bool, schema: Optional[Schema] = None, tools: Optional[Tools] = None,
+             tool_choice: str = "auto", thinking: Optional[bool] = None, max_tokens: Optional[int] = None, stop: Optional[Stops] = None,
+             **drawing: DrawingValue) -> Union[Answer, Stream]: ...
 
-    def chat(self, messages: Messages, *, stream: bool = False, schema: Optional[Schema] = None,
-             max_tokens: Optional[int] = None, stop: Optional[Stops] = None, **drawing: DrawingValue) -> Union[Answer, Stream]:
+    def chat(self, messages: Messages, *, stream: bool = False, schema: Optional[Schema] = None, tools: Optional[Tools] = None,
+             tool_choice: str = "auto", thinking: Optional[bool] = None, max_tokens: Optional[int] = None, stop: Optional[Stops] = None,
+             **drawing: DrawingValue) -> Union[Answer, Stream]:
         """Answers the last message of a conversation: [{"role": "user", "content": "hello"}], or a question as a string.
 
         What the model still holds of an earlier call is not read again. stream: gives the answer's pieces as they come.
-        schema: the answer is a JSON document that a JSON schema allows; True: any. max_tokens: None: as many as fit.
-        stop: texts that end the answer and are not part of it. drawing: temperature, top_k, top_p, min_p, repeat_penalty,
-        frequency_penalty, presence_penalty, seed, logit_bias, by default as `cria chat` has them; temperature 0 is greedy.
+        schema: the answer is a JSON document that a JSON schema allows; True: any. tools: functions with type hints, or dicts as
+        OpenAI's API has them; the answer's `calls` are held to them. tool_choice: "auto", "none", "required", or a tool's
+        name. thinking: whether the model thinks, where its template has a switch for it; None: as the template does.
+        max_tokens: None: as many as fit. stop: texts that end the answer and are not part of it. drawing: temperature, top_k,
+        top_p, min_p, repeat_penalty, frequency_penalty, presence_penalty, seed, logit_bias, by default as `cria chat` has them;
+        temperature 0 is greedy. With tools, thinking, or messages that have some, a conversation that outgrows the context
+        is an error.
         """
-        said = read_messages(messages)
-        return self._answer("chat", lambda order: self._conversation.pieces(said, order), stream, schema, max_tokens, stop, drawing)
+        if not tools and thinking is None and not have_parts(messages):
+            said = read_messages(messages)
+            return self._answer("chat", lambda order: self._conversation.pieces(said, order), stream, schema, max_tokens, stop, drawing)
+        if tools and schema not in (None, False):
+            raise ValueError("an answer is a document of a schema or calls tools, not both")
+        shown = [json.dumps(tool_of(tool), ensure_ascii=False).encode() for tool in tools or []]
+        conversation = TooledConversation(read_parts(messages), shown, read_thinking(thinking))
+        return self._answer("chat", lambda order: self._tooled(conversation, shown, tool_choice, order), stream, schema, max_tokens, stop,
+                            drawing)
+
+    def _tooled(self, conversation: TooledConversation, shown: list[bytes], choice: str, order: Order) -> Generator[str, None, None]:
+        """The answer to a conversation with tools, calls or thinking."""
+        engine = self._engine
+        writing = CallWriting(engine)
+        tools = b"[" + b",".join(shown) + b"]" if shown else b""
+        if shown:
+            writing.need_calls(engine.path)
+        tokens, opened = conversation.encode(engine)
+        if shown:
+            names = [json.loads(tool)["function"]["name"] for tool in shown]
+            order.guide = CallGuide(engine, self._documents.vocabulary(), writing, tools, opened, choice, names)
+        if writing.writes and (shown or order.guide is None):
+            order.reader = CallReader(writing, tools, opened, bool(shown) and choice != "none")
+            order.markers = writing.markers
+        return completion_pieces(engine, tokens, s.TextState(started=True), order)
 
     @overload
     def complete(self, prompt: str, *, stream: Literal[False] = False, schema: Optional[Schema] = None,
@@ -261,6 +295,28 @@ class Model:
                 for _ in made:
                     pass
             return made.answer
+
+
+def run_tools(model: Model, messages: Messages, functions: Sequence[Callable[..., Any]], *, most_rounds: int = 10,
+              **options: Any) -> Answer:
+    """Answers with functions that the model may call: runs those that it calls, tells it the results, and asks again, until an
+    answer has no call or most_rounds answers were made. What a function raises is told as its result. Results that are no
+    texts are told as JSON. messages is not changed; options are those of Model.chat."""
+    by_name = {function.__name__: function for function in functions}
+    said = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
+    for left in range(most_rounds, 0, -1):
+        answer = model.chat(said, tools=functions, **options)
+        if not answer.calls or left == 1:
+            return answer
+        said.append(answer.message)
+        for call in answer.calls:
+            try:
+                result: Any = by_name[call.name](**call.arguments)
+            except Exception as error:  # the model is to hear of it, whatever it is
+                result = f"{type(error).__name__}: {error}"
+            content = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
+            said.append({"role": "tool", "tool_call_id": call.id, "name": call.name, "content": content})
+    raise ValueError("most_rounds is less than 1")
 
 
 def _as_array(data: bytearray, shape: tuple[int, ...]) -> FloatArray:

@@ -100,6 +100,66 @@ def read_messages(messages: Messages) -> list[tuple[s.Role, bytes]]:
     return read
 
 
+def _needs_parts(message: Message) -> bool:
+    """Whether a message has more than a role and a text."""
+    return message.get("role") in ("tool", "function") or any(
+        message.get(name) for name in ("tool_calls", "reasoning_content", "reasoning", "thinking"))
+
+
+def have_parts(messages: Messages) -> bool:
+    """Whether a conversation has calls, results or thinking."""
+    return not isinstance(messages, (str, bytes, bytearray, Mapping)) and isinstance(messages, Iterable) and any(
+        isinstance(message, Mapping) and _needs_parts(message) for message in messages)
+
+
+def _call_of(call: Any) -> tuple[bytes, bytes, bytes]:
+    """Name, arguments as JSON, id."""
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        raise ValueError('a call is {"id", "function": {"name", "arguments"}}')
+    arguments = function.get("arguments") or "{}"
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return function["name"].encode(), text.encode(), str(call.get("id") or "").encode()
+
+
+def read_parts(messages: Messages) -> list[dict[str, Any]]:
+    """Messages with calls, results and thinking, as _tools.Conversation takes them. Who has no name or id gets that of the call
+    which has its id, or comes next."""
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    read: list[dict[str, Any]] = []
+    waiting: list[tuple[bytes, bytes, bytes]] = []  # calls without a result
+    for message in messages:
+        check_type("a message", message, Mapping)
+        role = "tool" if message.get("role") == "function" else message.get("role")
+        if role not in _ROLES and role != "tool":
+            raise ValueError(f"role is {role!r}, not one of {', '.join(_ROLES)}, tool")
+        thinking = next((message[name] for name in ("reasoning_content", "reasoning", "thinking") if message.get(name)), "")
+        calls = [_call_of(call) for call in message.get("tool_calls") or []]
+        name, identity = (str(message.get(key) or "").encode() for key in ("name", "tool_call_id"))
+        if calls:
+            waiting = list(calls)
+        if role == "tool":
+            answered = next((call for call in waiting if (call[2] == identity if identity else name in (b"", call[0]))), None)
+            if answered is not None:
+                waiting.remove(answered)
+                name, identity = name or answered[0], identity or answered[2]
+        content = message.get("content")
+        read.append({"role": s.Role.TOOL if role == "tool" else _ROLES[role], "text": _text_of("" if content is None else content).encode(),
+                     "thinking": str(thinking).encode(), "calls": calls, "name": name if role == "tool" else b"", "id": identity})
+    if not read:
+        raise ValueError("there are no messages")
+    return read
+
+
+def read_thinking(thinking: Optional[bool]) -> int:
+    """cria_thinking."""
+    if thinking is None:
+        return 0
+    check_type("thinking", thinking, bool)
+    return 1 if thinking else 2
+
+
 def read_schema(schema: Optional[Schema]) -> Optional[bytes]:
     """The schema's text; empty for any JSON value. None: the answer is free."""
     if schema is None or schema is False:

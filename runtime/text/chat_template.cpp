@@ -207,6 +207,7 @@ class ChatEncoder : public ChatSink {
   [[nodiscard]] ChatCuts::Common common_behind(ChatUnit left, size_t n_messages) const {
     Conversation known = conversation_;
     known.messages = known.messages.first(n_messages);
+    known.end = ChatEnd::kGoesOn;
     return cuts_.behind(known, left);
   }
 
@@ -368,6 +369,7 @@ bool chat_drops_exchanges(const Tokenizer& tokenizer, const ChatTemplate& chat,
   if (chat_refusal(chat, longer) != nullptr) return false;
   Conversation none = longer;
   none.messages = none.messages.first(first);
+  none.end = ChatEnd::kGoesOn;
   const ChatUnit before = has_system ? ChatUnit::kSystem : ChatUnit::kStart;
   const size_t n_before = cuts.behind(none, before).n_bytes;
   const size_t n_after = cuts.behind(longer, ChatUnit::kText).n_bytes;

@@ -212,7 +212,7 @@ def rules_of_chat():
     for name, rule, fields in (
             ("left_10", "units are 0 to 9", {"left": 1 << 10}),
             ("right_15", "units are 0 to 9", {"right": 1 << 15}),
-            ("place_19", "places are 0 to 18", {"places": 1 << 19}),
+            ("place_20", "places are 0 to 19", {"places": 1 << 20}),
             ("value_of_none", "values are of the places that matter", {"values": 1}),
             ("joint_outside", "a joint lies in string 0", {"at": 1}),
             ("joint_longer", "a joint lies in string 0", {"n_bytes": 1}),

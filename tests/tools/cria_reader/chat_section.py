@@ -6,13 +6,14 @@ from cria_reader.refusal import require
 
 HEADER_BYTES, RULE_BYTES = 104, 20
 KINDS = range(1, 14)
-KNOWN_FLAGS = 0x1F
-N_STRINGS, N_STYLES, N_UNITS, N_PLACES, N_TRIMS, N_FORMS = 15, 7, 10, 19, 3, 5
+KNOWN_FLAGS = 0x3F
+N_STRINGS, N_STYLES, N_UNITS, N_PLACES, N_TRIMS, N_FORMS = 15, 7, 10, 20, 3, 5
 MOST_RULES, MOST_JOINTS, MOST_STRING, MOST_DATE, MOST_SLOTS, MOST_INDENT = 512, 1 << 16, 4096, 64, 8, 8
 JOINTS, PATTERNS, TOOL, DATE, DATE_FORMAT, LISTS, CALL_FORM = 0, range(1, 7), 5, 7, 8, slice(9, 14), 14
 SLOTS = {1: b"nia", 2: b"kv", 3: b"", 4: b"nir", 5: b"wfnep", 6: b""}
-USER, THINKING, TEXT, CALL = 3, 4, 5, 6
-RIGHT_HAS_CALLS = 1 << 11
+SYSTEM, USER, THINKING, TEXT, CALL = 1, 3, 4, 5, 6
+RIGHT_HAS_CALLS = 1 << 12
+SYSTEM_IN_LAST = 1
 
 
 class Rule:
@@ -38,14 +39,15 @@ def check_slots(text, letters, what):
     require(len(parts) <= MOST_SLOTS and all(part[:1] and part[0] in letters for part in parts), f"a slot of {what}")
 
 
-def check_rule(rule, joints):
+def check_rule(rule, joints, flags):
     require((rule.left | rule.right) >> N_UNITS == 0, "units of a rule of the chat template")
     require(rule.places >> N_PLACES == 0 and rule.values & ~rule.places == 0, "places of a rule of the chat template")
     require(rule.begin + rule.n_bytes <= len(joints), "a joint of the chat template")
     require(is_trim(rule.trims), "trims of the chat template")
     require(rule.leaves_out < 2, "what a rule of the chat template leaves out")
     if rule.leaves_out:
-        require(rule.right & ~(1 << THINKING | 1 << TEXT | 1 << CALL) == 0, "what a rule of the chat template leaves out")
+        moved = 1 << SYSTEM if flags & SYSTEM_IN_LAST else 0
+        require(rule.right & ~(1 << THINKING | 1 << TEXT | 1 << CALL | moved) == 0, "what a rule of the chat template leaves out")
         require(not rule.right & 1 << TEXT or rule.values & RIGHT_HAS_CALLS, "a text of the chat template that is left out")
 
 
@@ -72,7 +74,7 @@ def read_chat(raw):
         strings.append(raw[at:at + size])
         at += size
     for rule in rules:
-        check_rule(rule, strings[JOINTS])
+        check_rule(rule, strings[JOINTS], flags)
     date, date_format = strings[DATE], strings[DATE_FORMAT]
     require(len(date) <= MOST_DATE and 0 not in date + date_format, "the date of the chat template")
     require(bool(date) == bool(date_format), "the date of the chat template and its format")

@@ -147,7 +147,16 @@ TEST(ChatTemplateTest, PutsTheSystemTextIntoTheLastQuestion) {
             "<bos>[U]hi<eos>[A]yo<eos>[S]be[/S][U]so<eos>[T]");
   EXPECT_EQ(chat.text(messages, 0, Turn::kGoesOn), "<bos>[U]hi<eos>[A]yo<eos>[U]so<eos>");
   EXPECT_FALSE(chat_keeps_answers(chat.tokenizer(), chat.get(), ChatThinking::kAsIs));
-  EXPECT_NE(chat.refusal({messages[0], messages[1], messages[2]}, Turn::kOpened), "");
+  // A rule of the question's places may leave the system text out.
+  const std::vector<ChatMessage> answered = {messages[0], messages[1], messages[2]};
+  EXPECT_EQ(chat.text(answered, 0, Turn::kClosed), "<bos>[S]be[/S][U]hi<eos>[A]yo<eos>[E]");
+  const uint32_t last = of_right(format::kChatLast);
+  section.rules.insert(section.rules.begin(),
+                       {kAnyUnit, bit_of(ChatUnit::kSystem), "", last, 0, true});
+  EXPECT_EQ(Chat(section).text(answered, 0, Turn::kClosed),
+            "<bos>[S]be[/S][U]hi<eos>[A]yo<eos>[E]");
+  EXPECT_EQ(Chat(section).text(messages, 0, Turn::kClosed),
+            "<bos>[U]hi<eos>[A]yo<eos>[U]so<eos>[E]");
 }
 
 TEST(ChatTemplateTest, TrimsContentsWhereTheRulesSay) {
@@ -178,7 +187,6 @@ TEST(ChatTemplateTest, DropsTheThinkingInEarlierAnswers) {
                       Turn::kClosed),
             "<bos>[U]a<eos>[A]b<eos>[U]c<eos>[E]");
   EXPECT_NE(chat.refusal({user("a"), assistant("x</think>b")}, Turn::kClosed), "");
-  EXPECT_NE(chat.refusal({user("a"), assistant("x</think>b"), assistant("c")}, Turn::kOpened), "");
 }
 
 std::string slot(char letter) { return {'\0', letter}; }
@@ -208,7 +216,7 @@ ChatSection with_tools() {
       framed(kFrames, {{bit_of(ChatUnit::kStart), bit_of(ChatUnit::kUser),
                         "<bos>[" + slot(format::kChatSlotTools) + "][U]", format::kChatHasTools},
                        {asked, thinking, "<eos>[A](", of_right(format::kChatAfterQuestions)},
-                       {asked | thinking, thinking, "", 0, 0, true},
+                       {asked, thinking, "", 0, 0, true},
                        {thinking, text, ")"},
                        {thinking, call, ")"},
                        {asked, text | call, "<eos>[A]"},
@@ -255,6 +263,26 @@ TEST(ChatTemplateTest, WritesToolsThinkingCallsAndResults) {
             shown_tools + "hi<eos>[A]" + shown_calls + "[A]so<eos>[U]no<eos>[T]");
   const Tokens tokens = chat.encode({messages, Turn::kOpened, {}, tools});
   EXPECT_EQ(std::count(tokens.begin(), tokens.end(), chat.tokenizer().header.eos_token), 5);
+}
+
+TEST(ChatTemplateTest, ThinkingStandsBeforeATextBehindTheLastQuestionAlone) {
+  const Chat chat(with_tools());
+  const std::string_view name = "f";
+  const std::string_view arguments = "{}";
+  const ChatCall calls[] = {{name, arguments, {}}};
+  const ChatParts called = {{}, calls, {}, {}};
+  const ChatParts thought = {std::string_view("hm"), {}, {}, {}};
+  const std::string_view text = "so";
+  std::vector<ChatMessage> messages = {user("hi"),
+                                       {ChatRole::kAssistant, text, &called},
+                                       message(ChatRole::kTool, "1"),
+                                       {ChatRole::kAssistant, text, &thought}};
+  const std::string before = "<bos>[U]hi<eos>[A]so+f({})<eos>[R]1";
+  EXPECT_EQ(chat.text({messages, Turn::kClosed}), before + "<eos>[A](hm)so<eos>[E]");
+  messages.push_back(user("no"));
+  EXPECT_EQ(chat.text({messages, Turn::kClosed}), before + "<eos>[A]so<eos>[U]no<eos>[E]");
+  messages.erase(messages.end() - 2);  // a question behind a result
+  EXPECT_EQ(chat.text({messages, Turn::kClosed}), before + "<eos>[U]no<eos>[E]");
 }
 
 TEST(ChatTemplateTest, RefusesWhatItCannotWrite) {
@@ -315,7 +343,10 @@ TEST(ChatTemplateTest, EveryRefusalOfContentsIsMade) {
   }
   ChatSection section = framed();
   section.header.flags = format::kChatNoTwins;
-  expect(Chat(section), {ChatUnit::kUser, turns, {user("a"), assistant("b"), user("a")}});
+  const std::vector<ChatMessage> twins = {user("a"), assistant("b"), user("a")};
+  expect(Chat(section), {ChatUnit::kUser, turns, twins});
+  section.header.flags = format::kChatNoTwinsWithTools;
+  EXPECT_EQ(Chat(section).refusal(twins, Turn::kOpened), "");
   section = framed();
   section[ChatString::kNotInUser] = std::string("/think") + '\0' + "tool" + '\0';
   const Chat chat(section);
