@@ -284,9 +284,13 @@ bool Job::next(std::string* text) {
                          "max_tokens"),
                 text);
   }
+  // A piece may tell nothing yet, and whoever gets no text waits until there is news.
+  const size_t n_before = text->size();
   Told told = {};
-  if (!next_told(&told)) return true;
-  return write(told, text);
+  while (text->size() == n_before && next_told(&told)) {
+    if (!write(told, text)) return false;
+  }
+  return true;
 }
 
 // False: it is over.
