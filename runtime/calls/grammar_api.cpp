@@ -106,17 +106,24 @@ Status compile(const Order& order, std::span<uint8_t> memory, json::ToolEntry* e
                cria_call_grammar* grammar, ToolRefusal* refusal) {
   json::SchemaTables tables = {};
   CRIA_TRY(json::open_tables(order.tools, memory, &tables, &refusal->refusal));
-  json::Rules& rules = grammar->rules;
-  CRIA_TRY(make_rules(grammar->form, order.wishes, &rules, &grammar->beginnings));
-  rules.tools = entries;
+  uint32_t n_tools = 0;
   const bool has_calls = order.wishes.may_call && order.form.kind != format::CallKind::kNoCalls;
-  CRIA_TRY(compile_tools({&order.form, order.only, has_calls}, &tables, entries, &rules.n_tools,
-                         refusal));
+  CRIA_TRY(
+      compile_tools({&order.form, order.only, has_calls}, &tables, entries, &n_tools, refusal));
+  if (n_tools == 0 && order.wishes.must_call) {
+    const bool is_named = order.only != nullptr;
+    refusal->refusal = {0, is_named ? "has no tool of that name" : "has no tools", {}};
+    return Status::kUnsupported;
+  }
+  GrammarWishes wishes = order.wishes;
+  wishes.may_call = wishes.may_call && n_tools > 0;
+  json::Rules& rules = grammar->rules;
+  CRIA_TRY(make_rules(grammar->form, wishes, &rules, &grammar->beginnings));
+  rules.tools = entries;
+  rules.n_tools = n_tools;
   grammar->masks.schema = tables.schema;
   grammar->masks.schema.rules = &rules;
-  if (rules.n_tools > 0 || !order.wishes.must_call) return Status::kOk;
-  refusal->refusal = {0, order.only == nullptr ? "has no tools" : "has no tool of that name", {}};
-  return Status::kUnsupported;
+  return Status::kOk;
 }
 
 Status make(std::span<uint8_t> memory, const cria_json_vocabulary& vocabulary, const Order& order,
@@ -262,11 +269,16 @@ size_t whole_characters(std::string_view text) {
 // Forced text as tokens.
 class ForcedTokens {
  public:
+  // written: the state before them, which moves on.
   ForcedTokens(const cria_call_grammar& grammar, cria_workspace* workspace, uint32_t* tokens,
-               size_t capacity)
-      : grammar_(grammar), workspace_(workspace), tokens_(tokens), capacity_(capacity) {}
+               size_t capacity, cria_call_state* written)
+      : grammar_(grammar),
+        workspace_(workspace),
+        tokens_(tokens),
+        capacity_(capacity),
+        written_(written) {}
 
-  cria_status write(const cria_call_state& state, std::string_view text, bool is_last);
+  cria_status write(std::string_view text, bool is_last);
   [[nodiscard]] size_t n_tokens() const { return n_tokens_; }
 
  private:
@@ -279,7 +291,7 @@ class ForcedTokens {
   uint32_t* tokens_;
   size_t capacity_;
   size_t n_tokens_ = 0;
-  cria_call_state written_ = {};  // behind the tokens
+  cria_call_state* written_;
 };
 
 const json::TokenEntry* ForcedTokens::special_at(std::string_view text,
@@ -288,8 +300,7 @@ const json::TokenEntry* ForcedTokens::special_at(std::string_view text,
   for (uint32_t i = 0; i < marked.n_specials; ++i) {
     const json::TokenEntry& e = marked.specials[i];
     if (!text.starts_with({marked.text + e.offset, e.n_bytes})) continue;
-    cria_call_state behind = here;
-    if (json::accept_token(grammar_.masks, behind.bytes, e.token) == Status::kOk) return &e;
+    if (json::can_take_special(grammar_.masks, here.bytes, e)) return &e;
   }
   return nullptr;
 }
@@ -306,15 +317,14 @@ cria_status ForcedTokens::write_piece(std::string_view piece, size_t n_left_out,
   n -= std::min(n, n_left_out);
   for (size_t i = 0; i < n && *is_whole; ++i) {
     const uint32_t token = tokens_[n_tokens_];
-    *is_whole = json::accept_token(grammar_.masks, written_.bytes, token) == Status::kOk;
+    *is_whole = json::accept_token(grammar_.masks, written_->bytes, token) == Status::kOk;
     if (*is_whole) ++n_tokens_;
   }
   return CRIA_OK;
 }
 
-cria_status ForcedTokens::write(const cria_call_state& state, std::string_view text, bool is_last) {
-  written_ = state;
-  cria_call_state here = state;
+cria_status ForcedTokens::write(std::string_view text, bool is_last) {
+  cria_call_state here = *written_;
   size_t begin = 0;  // of the piece
   bool is_whole = true;
   for (size_t at = 0; at < text.size();) {
@@ -328,9 +338,9 @@ cria_status ForcedTokens::write(const cria_call_state& state, std::string_view t
     const cria_status status = write_piece(json::part_of(text, begin, at - begin), 0, &is_whole);
     if (status != CRIA_OK || !is_whole || n_tokens_ == capacity_) return status;
     tokens_[n_tokens_++] = special->token;
-    const Status taken = json::accept_token(grammar_.masks, written_.bytes, special->token);
+    const Status taken = json::accept_token(grammar_.masks, written_->bytes, special->token);
     if (taken != Status::kOk) return to_public(taken);
-    here = written_;
+    here = *written_;
     at += special->n_bytes;
     begin = at;
   }
@@ -349,8 +359,9 @@ cria_status write_forced(const cria_call_grammar& g, const cria_call_state& stat
   if (status != Status::kOk) return to_public(status);
   const size_t n_whole = whole_characters({text, n_bytes});
   const bool is_last = n_whole == n_bytes && !can_go_on(g.masks, behind.bytes);
-  ForcedTokens forced(g, workspace, tokens, capacity);
-  const cria_status written = forced.write(state, {text, n_whole}, is_last);
+  behind = state;
+  ForcedTokens forced(g, workspace, tokens, capacity, &behind);
+  const cria_status written = forced.write({text, n_whole}, is_last);
   *n_tokens = written == CRIA_OK ? forced.n_tokens() : 0;
   return written;
 }

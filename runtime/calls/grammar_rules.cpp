@@ -23,6 +23,13 @@ std::string_view without_blanks_behind(std::string_view text) {
   return text;
 }
 
+bool starts_end_with_blanks(const CallFormat& form) {
+  for (std::string_view rest = form.text(CallString::kStart); !rest.empty();) {
+    if (is_call_blank(next_call_text(&rest).back())) return true;
+  }
+  return false;
+}
+
 // Rules are made from the last to the first: what follows a rule is there, or has its place.
 class RuleMaker {
  public:
@@ -453,7 +460,9 @@ Status RuleMaker::make(Beginnings* beginnings) {
   if (is_bare && wishes_.may_call) {
     bare = form_.kind == CallKind::kPython ? functions(Place::kBare) : objects(Place::kBare);
   }
-  const uint8_t found = marked == json::kNeverRule ? marked : blanks(marked);
+  const bool has_blanks = form_.kind == CallKind::kJson || form_.kind == CallKind::kPython ||
+                          has(CallString::kCallBegin) || starts_end_with_blanks(form_);
+  const uint8_t found = marked == json::kNeverRule || !has_blanks ? marked : blanks(marked);
   const uint8_t text = free_text(true, found, json::kNeverRule);
   *beginnings = {text, text, text};
   const bool thinks = has(CallString::kThinkingEnd);

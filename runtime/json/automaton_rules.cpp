@@ -99,7 +99,9 @@ Reading Walk::at_rule(Phase phase, uint32_t rule, uint32_t node) const {
   return r;
 }
 
-void Walk::arrive(uint32_t rule, uint32_t node) { put(at_rule(Phase::kRule, rule, node)); }
+void Walk::arrive(uint32_t rule, uint32_t node) {
+  if (rule != kNeverRule) put(at_rule(Phase::kRule, rule, node));
+}
 
 // Of a special token what is no text of rules is nothing.
 void Walk::step_rules(const Reading& r, char byte) {

@@ -432,6 +432,12 @@ Status accept_token(const Masks& masks, uint64_t* state, uint32_t token) {
   return Status::kOk;
 }
 
+bool can_take_special(const Masks& masks, const uint64_t* state, const TokenEntry& special) {
+  Walk walk = walk_of(masks);
+  return resume(masks, state, &walk) == Status::kOk &&
+         walk_special(&walk, {masks.marked->text + special.offset, special.n_bytes});
+}
+
 bool can_go_on(Walk* walk) {
   for (uint32_t byte = 0; byte < kFirstBytes; ++byte) {
     if (walk->step(0, static_cast<char>(static_cast<uint8_t>(byte)))) return true;

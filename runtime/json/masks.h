@@ -69,6 +69,9 @@ void keep(const Masks& masks, const Walk& walk, uint32_t n, uint64_t* state);
 // kInvalidArgument when no mask would have left the token. An end token where the document may end
 // changes nothing.
 [[nodiscard]] Status accept_token(const Masks& masks, uint64_t* state, uint32_t token);
+// Whether a special token of marked can come.
+[[nodiscard]] bool can_take_special(const Masks& masks, const uint64_t* state,
+                                    const TokenEntry& special);
 // Whether any byte can follow at the front of a walk.
 [[nodiscard]] bool can_go_on(Walk* walk);
 

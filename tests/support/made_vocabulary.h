@@ -36,6 +36,7 @@ class MadeVocabulary {
     return static_cast<uint32_t>(ends_.size() - 1);
   }
   [[nodiscard]] uint32_t end_token() const { return end_token_; }
+  void end_also_with(uint32_t token) { other_end_ = token; }
 
   // Valid until something is added. The vocabulary has a few ids more than there are tokens.
   const cria_model* model() {
@@ -48,6 +49,7 @@ class MadeVocabulary {
     scalars_.vocab_size = t.header.n_tokens + 5;
     scalars_.n_end_tokens = 1;
     scalars_.end_tokens[0] = end_token_;
+    if (other_end_ != 0) scalars_.end_tokens[scalars_.n_end_tokens++] = other_end_;
     model_.config.model = &scalars_;
     return &model_;
   }
@@ -59,6 +61,7 @@ class MadeVocabulary {
   std::vector<uint32_t> ends_;
   std::vector<uint8_t> flags_;
   uint32_t end_token_ = 0;
+  uint32_t other_end_ = 0;
 };
 
 // A vocabulary and a schema made for it, each in memory of exactly what it asks for.

@@ -2,8 +2,10 @@
 // their arguments satisfy the tools' schemas.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -129,6 +131,64 @@ void walk_form(const json& form, const char* tools, const cria_call_order& order
   }
 }
 
+// The mask leaves exactly the tokens that can be taken.
+void compare_mask(const cria_model* model, GrammarTrial* trial, size_t* n_compared) {
+  const std::vector<uint32_t> left = trial->allowed();
+  ASSERT_FALSE(left.empty()) << trial->text();
+  size_t k = 0;
+  for (uint32_t token = 0; token < cria_vocab_size(model); ++token) {
+    cria_call_state behind = trial->state();
+    const bool can = cria_call_grammar_accept(trial->get(), &behind, token) == CRIA_OK;
+    const bool is_left = k < left.size() && left[k] == token;
+    ASSERT_EQ(is_left, can) << trial->text() << "\n" << token << ": " << trial->bytes_of(token);
+    k += is_left ? 1 : 0;
+    ++*n_compared;
+  }
+}
+
+void compare_masks(const json& form, const char* tools, const cria_call_order& order,
+                   Markers markers, uint32_t seed, size_t* n_compared) {
+  SCOPED_TRACE(form.at("templates").at(0).get<std::string>());
+  std::mt19937 random(seed);
+  const auto vocabulary = test::vocabulary_for(form, markers);
+  const cria_model* const model = vocabulary->model();
+  GrammarTrial trial(model, test::stored_call_form(form), tools, order);
+  ASSERT_EQ(trial.status(), CRIA_OK);
+  const std::string start = first_of(form, "start");
+  ASSERT_EQ(trial.begin(""), CRIA_OK);
+  for (size_t i = 0; i < 60; ++i) {
+    compare_mask(model, &trial, n_compared);
+    if (testing::Test::HasFailure()) return;
+    const std::vector<uint32_t> left = trial.allowed();
+    uint32_t token = left[random() % left.size()];
+    // Text seldom comes to a marker by chance.
+    if (order.choice == CRIA_TOOLS_AUTO && i % 5 == 4) {
+      static_cast<void>(trial.accept_bytes(start.substr(0, 1 + random() % (start.size() + 1))));
+      continue;
+    }
+    if (cria_is_end_token(model, token) != 0 || trial.progress() == CRIA_CALL_CLOSED) break;
+    ASSERT_TRUE(trial.accept(token));
+  }
+}
+
+TEST(CallGrammar, AMaskLeavesWhatCanBeTaken) {
+  test::for_each_seed({3}, [](uint32_t seed) {
+    size_t n_compared = 0;
+    for (const json& form : test::call_forms()) {
+      for (const Markers markers : {Markers::kSpecial, Markers::kPlain}) {
+        for (const cria_tool_choice choice :
+             {CRIA_TOOLS_AUTO, CRIA_TOOLS_NONE, CRIA_TOOLS_REQUIRED}) {
+          cria_call_order order = order_of(choice);
+          order.thinks = choice == CRIA_TOOLS_REQUIRED ? 1 : 0;
+          compare_masks(form, kManyTools, order, markers, seed, &n_compared);
+          if (testing::Test::HasFailure()) return;
+        }
+      }
+    }
+    EXPECT_GT(n_compared, 100000U);
+  });
+}
+
 TEST(CallGrammar, WhatIsDrawnIsReadAsCallsOfTheTools) {
   test::for_each_seed({1, 2}, [](uint32_t seed) {
     Walked walked;
@@ -146,6 +206,211 @@ TEST(CallGrammar, WhatIsDrawnIsReadAsCallsOfTheTools) {
     std::printf("%zu answers, %zu calls\n", walked.n_answers, walked.n_calls);
     EXPECT_GT(walked.n_answers, 1000U);
     EXPECT_GT(walked.n_calls, walked.n_answers);
+  });
+}
+
+TEST(CallGrammar, TextIsFreeUntilACallBegins) {
+  test::for_each_seed({4}, [](uint32_t seed) {
+    Walked walked;
+    for (const json& form : test::call_forms()) {
+      if (!form.contains("start")) continue;
+      for (const Markers markers : {Markers::kSpecial, Markers::kPlain}) {
+        walk_form(form, kManyTools, order_of(CRIA_TOOLS_AUTO), markers, seed, &walked);
+        if (testing::Test::HasFailure()) return;
+      }
+    }
+    EXPECT_GT(walked.n_answers, 200U);
+    EXPECT_GE(walked.n_calls, walked.n_answers);
+  });
+}
+
+TEST(CallGrammar, TextLeavesLogitsAsTheyAre) {
+  for (const json& form : test::call_forms()) {
+    SCOPED_TRACE(form.at("templates").at(0).get<std::string>());
+    const auto vocabulary = test::vocabulary_for(form, Markers::kSpecial);
+    GrammarTrial trial(vocabulary->model(), test::stored_call_form(form), kPlainTools,
+                       order_of(CRIA_TOOLS_AUTO));
+    ASSERT_EQ(trial.status(), CRIA_OK);
+    ASSERT_EQ(trial.begin(""), CRIA_OK);
+    ASSERT_TRUE(trial.accept_bytes("Hello, "));
+    EXPECT_EQ(trial.progress(), CRIA_CALL_TEXT);
+    std::vector<float> logits(cria_vocab_size(vocabulary->model()), -3e38f);
+    logits[7] = std::nanf("");
+    ASSERT_EQ(cria_call_grammar_mask(trial.get(), &trial.state(), logits.data(), logits.size()),
+              CRIA_OK);
+    EXPECT_TRUE(std::isnan(logits[7]));
+    EXPECT_EQ(std::count(logits.begin(), logits.end(), -3e38f),
+              static_cast<ptrdiff_t>(logits.size() - 1));
+  }
+}
+
+// With blanks that are none of the marker's, as a reader finds it.
+TEST(CallGrammar, AMarkerIsFoundAsAReaderFindsIt) {
+  const auto form = test::call_forms().at(5);  // Action: ```json
+  const auto vocabulary = test::vocabulary_for(form, Markers::kPlain);
+  GrammarTrial trial(vocabulary->model(), test::stored_call_form(form), kPlainTools,
+                     order_of(CRIA_TOOLS_AUTO));
+  for (const char* const begun :
+       {"Action:```json", "Action: \n ```json", "Act Action:\t```json\n"}) {
+    ASSERT_EQ(trial.begin(""), CRIA_OK);
+    ASSERT_TRUE(trial.accept_bytes(begun)) << begun;
+    EXPECT_EQ(trial.progress(), CRIA_CALL_OPEN) << begun;
+    EXPECT_FALSE(trial.accept_bytes("x"));
+    EXPECT_TRUE(trial.accept_bytes("{\"tool_name\": \"f\", \"parameters\": {"));
+  }
+  ASSERT_EQ(trial.begin(""), CRIA_OK);
+  ASSERT_TRUE(trial.accept_bytes("Action: ```js and Action ```json{"));
+  EXPECT_EQ(trial.progress(), CRIA_CALL_TEXT);
+}
+
+TEST(CallGrammar, NoneNeverBeginsACall) {
+  test::for_each_seed({5}, [](uint32_t seed) {
+    size_t n_answers = 0;
+    for (const json& form : test::call_forms()) {
+      SCOPED_TRACE(form.at("templates").at(0).get<std::string>());
+      std::mt19937 random(seed);
+      const auto vocabulary = test::vocabulary_for(form, Markers::kSpecial);
+      GrammarTrial trial(vocabulary->model(), test::stored_call_form(form), kPlainTools,
+                         order_of(CRIA_TOOLS_NONE));
+      ASSERT_EQ(trial.status(), CRIA_OK);
+      const std::string start = first_of(form, "start");
+      for (int i = 0; i < 3; ++i) {
+        ASSERT_EQ(trial.begin(""), CRIA_OK);
+        EXPECT_FALSE(!start.empty() && trial.accept_bytes(start)) << start;
+        static_cast<void>(trial.accept_bytes(i == 0 ? "{\"name\": \"f\"" : "[f(n=1)"));
+        ASSERT_TRUE(trial.draw(&random, {"[{\"", start}) || trial.text().size() > 1000);
+        EXPECT_EQ(check_answer(form, kPlainTools, "", trial.text(), true), 0U) << trial.text();
+        ++n_answers;
+      }
+    }
+    EXPECT_GT(n_answers, 90U);
+  });
+}
+
+TEST(CallGrammar, ABareCallIsHeldFromItsFirstKey) {
+  const auto forms = test::call_forms();
+  const auto& form = *std::find_if(forms.begin(), forms.end(), [](const json& f) {
+    return f.at("templates").at(0) == "llama-3.1-8b-instruct";
+  });
+  const auto vocabulary = test::vocabulary_for(form, Markers::kPlain);
+  GrammarTrial trial(vocabulary->model(), test::stored_call_form(form), kPlainTools,
+                     order_of(CRIA_TOOLS_AUTO));
+  const auto takes = [&](std::string_view text) {
+    return trial.begin("") == CRIA_OK && trial.accept_bytes(text);
+  };
+  EXPECT_TRUE(takes("{\"name\": \"f\", \"parameters\": {\"t\": \"x\", \"e\": \"a\"}}"));
+  EXPECT_EQ(trial.progress(), CRIA_CALL_WHOLE);
+  EXPECT_TRUE(takes(" {\n  \"name\": \"f\", \"parameters\": {\"t"));
+  EXPECT_TRUE(takes("{\"type\": \"function\", \"name\": \"f\", \"parameters\": {\"t"));
+  EXPECT_TRUE(takes("[{\"name\": \"f\""));
+  EXPECT_FALSE(takes("{\"name\": \"g"));
+  EXPECT_FALSE(takes("{\"parameters\""));
+  EXPECT_FALSE(takes("{\"na\\"));
+  EXPECT_TRUE(takes("{\"type\":\"function\",\"name\":"));
+  EXPECT_FALSE(takes("{\"type\":\"function\"}"));
+  // What begins otherwise is text, whatever it is.
+  for (const char* const text :
+       {"{\"names\": 1}", "{\"city\": {\"name\": \"g\"}}", "[1, {\"name\":", "a {\"name\": \"g",
+        "{}", "{ }{\"name\":\"g", "[]", "{\"type\": \"object\"}"}) {
+    EXPECT_TRUE(takes(text)) << text;
+    EXPECT_EQ(trial.progress(), CRIA_CALL_TEXT) << text;
+  }
+}
+
+TEST(CallGrammar, ThinkingMayComeFirst) {
+  test::for_each_seed({6}, [](uint32_t seed) {
+    size_t n_thought = 0;
+    for (const json& form : test::call_forms()) {
+      if (!form.contains("thinking_begin")) continue;
+      SCOPED_TRACE(form.at("templates").at(0).get<std::string>());
+      std::mt19937 random(seed);
+      const auto vocabulary = test::vocabulary_for(form, Markers::kSpecial);
+      cria_call_order order = order_of(CRIA_TOOLS_REQUIRED);
+      order.thinks = 1;
+      GrammarTrial trial(vocabulary->model(), test::stored_call_form(form), kPlainTools, order);
+      ASSERT_EQ(trial.status(), CRIA_OK);
+      const std::string begin = first_of(form, "thinking_begin");
+      const std::string end = first_of(form, "thinking_end");
+      for (const bool is_opened : {false, true}) {
+        const std::string opened = is_opened ? begin : "";
+        ASSERT_EQ(trial.begin(opened), CRIA_OK);
+        ASSERT_TRUE(is_opened || trial.accept_bytes(begin));
+        ASSERT_TRUE(trial.accept_bytes("Hm, a <b> thought."));
+        EXPECT_EQ(trial.progress(), CRIA_CALL_OPEN);
+        ASSERT_TRUE(trial.accept_bytes(end)) << end;
+        EXPECT_FALSE(trial.accept_bytes("Text"));
+        const bool is_whole = trial.draw(&random, test::endings_of(form));
+        ASSERT_TRUE(is_whole || trial.text().size() > 1000) << trial.text();
+        if (!is_whole) continue;
+        CallTrial reader(test::stored_call_form(form), kPlainTools, kHold);
+        reader.run(opened, trial.text(), 1, CRIA_CALLS_STOPPED, nullptr);
+        EXPECT_EQ(reader.answer().at("reasoning"), "Hm, a <b> thought.") << trial.text();
+        n_thought += check_answer(form, kPlainTools, opened, trial.text(), false) > 0;
+      }
+    }
+    EXPECT_GT(n_thought, 20U);
+  });
+}
+
+// Where nobody asked for thinking that the prompt opened.
+TEST(CallGrammar, ThinkingThatIsOpenIsClosedAtOnce) {
+  for (const json& form : test::call_forms()) {
+    if (!form.contains("thinking_begin")) continue;
+    SCOPED_TRACE(form.at("templates").at(0).get<std::string>());
+    const auto vocabulary = test::vocabulary_for(form, Markers::kPlain);
+    GrammarTrial trial(vocabulary->model(), test::stored_call_form(form), kPlainTools,
+                       order_of(CRIA_TOOLS_REQUIRED));
+    ASSERT_EQ(trial.begin(first_of(form, "thinking_begin") + "so"), CRIA_OK);
+    EXPECT_TRUE(trial.forced().starts_with(first_of(form, "thinking_end"))) << trial.forced();
+    ASSERT_EQ(trial.begin(first_of(form, "thinking_begin") + first_of(form, "thinking_end")),
+              CRIA_OK);
+    EXPECT_FALSE(trial.accept_bytes("so"));
+  }
+}
+
+TEST(CallGrammar, AnOpenedCallGoesOn) {
+  test::for_each_seed({7}, [](uint32_t seed) {
+    size_t n_calls = 0;
+    for (const json& form : test::call_forms()) {
+      if (!form.contains("start")) continue;
+      SCOPED_TRACE(form.at("templates").at(0).get<std::string>());
+      std::mt19937 random(seed);
+      const auto vocabulary = test::vocabulary_for(form, Markers::kPlain);
+      for (const cria_tool_choice choice : {CRIA_TOOLS_AUTO, CRIA_TOOLS_REQUIRED}) {
+        GrammarTrial trial(vocabulary->model(), test::stored_call_form(form), kPlainTools,
+                           order_of(choice));
+        const std::string opened = "<|turn|>" + first_of(form, "start");
+        ASSERT_EQ(trial.begin(opened), CRIA_OK);
+        EXPECT_EQ(trial.progress(), CRIA_CALL_OPEN);
+        const bool is_whole = trial.draw(&random, test::endings_of(form));
+        ASSERT_TRUE(is_whole || trial.text().size() > 1000) << trial.text();
+        if (!is_whole) continue;
+        n_calls += check_answer(form, kPlainTools, opened, trial.text(), false);
+      }
+    }
+    EXPECT_GT(n_calls, 60U);
+  });
+}
+
+TEST(CallGrammar, ANamedToolIsTheOnlyOne) {
+  test::for_each_seed({8}, [](uint32_t seed) {
+    for (const json& form : test::call_forms()) {
+      SCOPED_TRACE(form.at("templates").at(0).get<std::string>());
+      std::mt19937 random(seed);
+      const auto vocabulary = test::vocabulary_for(form, Markers::kSpecial);
+      cria_call_order order = order_of(CRIA_TOOLS_NAMED);
+      order.name = "get";
+      order.n_name = 3;
+      order.one_call = 1;
+      GrammarTrial trial(vocabulary->model(), test::stored_call_form(form), kManyTools, order);
+      ASSERT_EQ(trial.status(), CRIA_OK) << trial.problem().schema.reason;
+      ASSERT_EQ(trial.begin(""), CRIA_OK);
+      ASSERT_TRUE(trial.draw(&random, test::endings_of(form)));
+      CallTrial reader(test::stored_call_form(form), kManyTools, kHold);
+      reader.run("", trial.text(), 1, CRIA_CALLS_STOPPED, nullptr);
+      ASSERT_EQ(reader.answer().at("calls").size(), 1U) << trial.text();
+      EXPECT_EQ(reader.answer().at("calls").at(0).at("name"), "get");
+    }
   });
 }
 
