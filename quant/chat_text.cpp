@@ -7,8 +7,15 @@
 #include "quant/unicode.h"
 #include "quant/utf8.h"
 
+#ifndef CRIA_WITH_TOOLS
+#define CRIA_WITH_TOOLS 1
+#endif
+
 namespace cria {
 namespace {
+
+// Tools, calls and results are written; without them JSON is not printed.
+constexpr bool kHasTools = CRIA_WITH_TOOLS != 0;
 
 using format::bit_of;
 using format::ChatRule;
@@ -294,10 +301,13 @@ const char* name_refusal(const ChatTemplate& chat, ChatString pattern, Text name
   return is_id(chat, id) ? nullptr : "needs ids of its own kind";
 }
 
+constexpr const char* kToolsLeftOut = "would need tools, which this build leaves out";
+
 const char* message_refusal(const ChatTemplate& chat, const ChatMessage& message) {
   const ChatParts& parts = parts_of(message);
   const ContentRules& rules = kContentRules[static_cast<uint32_t>(message.role)];
-  if (message.role == ChatRole::kTool) {
+  if (!kHasTools && (message.role == ChatRole::kTool || !parts.calls.empty())) return kToolsLeftOut;
+  if (kHasTools && message.role == ChatRole::kTool) {
     if (const char* reason = name_refusal(chat, ChatString::kResult, parts.name, parts.id)) {
       return reason;
     }
@@ -308,7 +318,7 @@ const char* message_refusal(const ChatTemplate& chat, const ChatMessage& message
       return reason;
     }
   }
-  for (const ChatCall& call : parts.calls) {
+  for (const ChatCall& call : kHasTools ? parts.calls : std::span<const ChatCall>()) {
     if (!is_json_object(call.arguments)) return "needs arguments that are JSON objects";
     if (const char* reason = name_refusal(chat, ChatString::kCall, call.name, call.id)) {
       return reason;
@@ -353,7 +363,8 @@ const char* chat_refusal(const ChatTemplate& chat, const Conversation& c) {
   if (!c.tools.empty() && chat_string(chat, ChatString::kTool).empty()) {
     return "has no place for tools";
   }
-  for (const Text tool : c.tools) {
+  if (!kHasTools && !c.tools.empty()) return kToolsLeftOut;
+  for (const Text tool : kHasTools ? c.tools : std::span<const Text>()) {
     if (const char* reason = tool_refusal(chat, tool)) return reason;
   }
   for (const ChatMessage& message : c.messages) {
@@ -532,10 +543,10 @@ void put_unit(const ChatTemplate& chat, const Conversation& c, const ChatPositio
   if (position.unit == ChatUnit::kStart || position.message >= c.messages.size()) return;
   const size_t index = position.unit == ChatUnit::kSystem ? 0 : position.message;
   const ChatMessage& m = c.messages[index];
-  if (position.unit == ChatUnit::kCall) {
+  if (kHasTools && position.unit == ChatUnit::kCall) {
     return put_call(chat, parts_of(m).calls[position.call], sink);
   }
-  if (position.unit == ChatUnit::kResult) return put_result(chat, m, sink);
+  if (kHasTools && position.unit == ChatUnit::kResult) return put_result(chat, m, sink);
   const bool is_text = position.unit == ChatUnit::kText;
   const Text text = position.unit == ChatUnit::kThinking ? parts_of(m).thinking
                     : is_text                            ? without_thinking(chat, m.content)
@@ -546,7 +557,7 @@ void put_unit(const ChatTemplate& chat, const Conversation& c, const ChatPositio
 void put_joint(const ChatTemplate& chat, const Conversation& c, Text joint, ChatSink* sink) {
   visit_slots(joint, [&](Text text, char slot) {
     sink->put(text, false);
-    if (slot == format::kChatSlotTools) put_tools(chat, c, sink);
+    if (kHasTools && slot == format::kChatSlotTools) put_tools(chat, c, sink);
     if (slot == format::kChatSlotDate) {
       sink->put(c.date.empty() ? chat_string(chat, ChatString::kDate) : c.date, true);
     }

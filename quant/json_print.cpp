@@ -208,13 +208,18 @@ void Printer::put_hex(std::string_view prefix, uint32_t code, uint32_t n_digits)
   sink_.put({digits, n_digits});
 }
 
+// string_view's own substr checks, and brings exceptions into an image of a board.
+std::string_view part(std::string_view text, size_t begin, size_t end) {
+  return {text.data() + begin, end - begin};
+}
+
 void Printer::put_json_character(uint32_t code) {
   constexpr std::string_view kControls = "\"\\\b\f\n\r\t";
   constexpr std::string_view kLetters = "\"\\bfnrt";
   const size_t found = code < 0x80 ? kControls.find(static_cast<char>(code)) : kControls.npos;
   if (found != std::string_view::npos) {
     put("\\");
-    put(kLetters.substr(found, 1));
+    put(part(kLetters, found, found + 1));
   } else if (code >= 0x10000 && (style_.flags & format::kChatEscapes) != 0) {
     put_hex("\\u", 0xd800 + ((code - 0x10000) >> 10), 4);
     put_hex("\\u", 0xdc00 + ((code - 0x10000) & 0x3ff), 4);
@@ -247,7 +252,7 @@ void Printer::put_python_character(uint32_t code, char quote) {
   const size_t found = code < 0x80 ? kControls.find(static_cast<char>(code)) : kControls.npos;
   if (found != std::string_view::npos) {
     put("\\");
-    put(kLetters.substr(found, 1));
+    put(part(kLetters, found, found + 1));
   } else if (code == static_cast<uint32_t>(quote)) {
     put("\\");
     put_code(code);
@@ -305,11 +310,11 @@ void Printer::number(Text text) {
   const size_t e = std::min(view.find_first_of("eE"), view.size());
   constexpr int kMostExponent = 1 << 20;
   int exponent = 0;
-  for (const char c : view.substr(std::min(e + 1, view.size()))) {
+  for (const char c : part(view, std::min(e + 1, view.size()), view.size())) {
     if (is_digit(c)) exponent = std::min(exponent * 10 + (c - '0'), kMostExponent);
   }
   if (e + 1 < view.size() && view[e + 1] == '-') exponent = -exponent;
-  const std::string_view mantissa = view.substr(begin, e - begin);
+  const std::string_view mantissa = part(view, begin, e);
   const size_t point = std::min(mantissa.find('.'), mantissa.size());
   // Digits without the point, from the first to the last that is no zero.
   const size_t first = mantissa.find_first_of("123456789");
@@ -318,10 +323,10 @@ void Printer::number(Text text) {
   const size_t last = mantissa.find_last_of("123456789");
   const auto put_digits = [&](size_t from, size_t to) {
     if (from <= point && point < to) {
-      put(mantissa.substr(from, point - from));
-      put(mantissa.substr(point + 1, to - point - 1));
+      put(part(mantissa, from, point));
+      put(part(mantissa, point + 1, to));
     } else {
-      put(mantissa.substr(from, to - from));
+      put(part(mantissa, from, to));
     }
   };
   const auto zeros = [this](int n) {

@@ -77,6 +77,9 @@ cat >"$out/src/cria_config.h" <<'END'
 #ifndef CRIA_WITH_REASONS
 #define CRIA_WITH_REASONS 1 /* say why a file is refused, not only that it is: 3 KB of text */
 #endif
+#ifndef CRIA_WITH_TOOLS
+#define CRIA_WITH_TOOLS 1 /* tools, calls and results in conversations: 7 KB */
+#endif
 #define CRIA_WITH_XNNPACK 0
 
 #if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
@@ -95,7 +98,7 @@ cat >"$out/src/cria_config.h" <<'END'
 
 #endif
 END
-for file in quant/built_in.h runtime/base/features.h runtime/kernels/select_kernels.cpp quant/nfc.h quant/nfc.cpp; do
+for file in quant/built_in.h runtime/base/features.h runtime/kernels/select_kernels.cpp quant/nfc.h quant/nfc.cpp quant/chat_text.cpp; do
   { echo '#include "cria_config.h"'; cat "$out/src/$file"; } >"$out/file"
   mv "$out/file" "$out/src/$file"
 done

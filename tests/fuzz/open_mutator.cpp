@@ -137,9 +137,9 @@ void put_calls(RandomChoice* random, Bytes* out) {
   header.string_bytes[static_cast<size_t>(format::CallString::kNameKeys)] = 5;
   header.string_bytes[static_cast<size_t>(format::CallString::kArgumentsKeys)] = 10;
   header.string_bytes[static_cast<size_t>(format::CallString::kEnd)] = 12;
-  Bytes form(sizeof header);
+  Bytes form(sizeof header + kStrings.size());
   std::memcpy(form.data(), &header, sizeof header);
-  form.insert(form.end(), kStrings.begin(), kStrings.end());
+  std::memcpy(form.data() + sizeof header, kStrings.data(), kStrings.size());
   if (!random->one_in(4)) form[random->below(form.size())] = static_cast<uint8_t>(random->bits());
   constexpr auto kBytes = static_cast<uint32_t>(
       offsetof(format::ChatTemplateHeader, string_bytes) +

@@ -3,6 +3,7 @@
 // allocates is counted: a server reads for anybody.
 #include <string>
 
+#include "platforms/hosted/chat/raw_json.h"
 #include "platforms/hosted/serve/styles/native/native.h"
 #include "platforms/hosted/serve/styles/openai/openai.h"
 #include "tests/fuzz/request_trial.h"

@@ -216,7 +216,7 @@ ChatSection with_tools() {
       framed(kFrames, {{bit_of(ChatUnit::kStart), bit_of(ChatUnit::kUser),
                         "<bos>[" + slot(format::kChatSlotTools) + "][U]", format::kChatHasTools},
                        {asked, thinking, "<eos>[A](", of_right(format::kChatAfterQuestions)},
-                       {asked | thinking, thinking, "", 0, 0, true},
+                       {asked, thinking, "", 0, 0, true},
                        {thinking, text, ")"},
                        {thinking, call, ")"},
                        {asked, text | call, "<eos>[A]"},
@@ -263,6 +263,26 @@ TEST(ChatTemplateTest, WritesToolsThinkingCallsAndResults) {
             shown_tools + "hi<eos>[A]" + shown_calls + "[A]so<eos>[U]no<eos>[T]");
   const Tokens tokens = chat.encode({messages, Turn::kOpened, {}, tools});
   EXPECT_EQ(std::count(tokens.begin(), tokens.end(), chat.tokenizer().header.eos_token), 5);
+}
+
+TEST(ChatTemplateTest, ThinkingStandsBeforeATextBehindTheLastQuestionAlone) {
+  const Chat chat(with_tools());
+  const std::string_view name = "f";
+  const std::string_view arguments = "{}";
+  const ChatCall calls[] = {{name, arguments, {}}};
+  const ChatParts called = {{}, calls, {}, {}};
+  const ChatParts thought = {std::string_view("hm"), {}, {}, {}};
+  const std::string_view text = "so";
+  std::vector<ChatMessage> messages = {user("hi"),
+                                       {ChatRole::kAssistant, text, &called},
+                                       message(ChatRole::kTool, "1"),
+                                       {ChatRole::kAssistant, text, &thought}};
+  const std::string before = "<bos>[U]hi<eos>[A]so+f({})<eos>[R]1";
+  EXPECT_EQ(chat.text({messages, Turn::kClosed}), before + "<eos>[A](hm)so<eos>[E]");
+  messages.push_back(user("no"));
+  EXPECT_EQ(chat.text({messages, Turn::kClosed}), before + "<eos>[A]so<eos>[U]no<eos>[E]");
+  messages.erase(messages.end() - 2);  // a question behind a result
+  EXPECT_EQ(chat.text({messages, Turn::kClosed}), before + "<eos>[U]no<eos>[E]");
 }
 
 TEST(ChatTemplateTest, RefusesWhatItCannotWrite) {
