@@ -203,20 +203,25 @@ def completion_pieces(engine: Engine, tokens: list[int], state: s.TextState, ord
         forbidden.look()
         check(lib.cria_sample(host.workspace, host.session, ctypes.byref(order.sampling), ctypes.byref(token)))
         forbidden.check(token.value)
-        why = "stop" if lib.cria_is_end_token(host.model, token) else ""
+        made = [] if lib.cria_is_end_token(host.model, token) else [token.value]
+        why = "" if made else "stop"
         text = ""
-        if not why:
+        for i, each in enumerate(made):
             if guide is not None:
-                guide.accept(token.value)
+                guide.accept(each)
+                if i == 0 and not guide.is_closed():
+                    made += guide.forced()
             ending.n_tokens += 1
-            state.show_special = token.value in order.markers
-            text = stops.feed(engine.decode(state, token.value))
+            state.show_special = each in order.markers
+            text += stops.feed(engine.decode(state, each))
             if stops.is_met or (guide is not None and guide.is_closed()):
                 why = "stop"
             elif ending.n_tokens == order.limit:
                 why = "length"
-            elif lib.cria_position(host.session) == context:
+            elif lib.cria_position(host.session) + i >= context:
                 why = "context"
+            if why:
+                break
         if why:
             ending.finish_reason = why
             if not stops.is_met:
@@ -230,4 +235,4 @@ def completion_pieces(engine: Engine, tokens: list[int], state: s.TextState, ord
             yield text
         if why:
             return
-        unread = [token.value]
+        unread = made

@@ -52,6 +52,10 @@ class Guide:
         """Takes one of them."""
         check(lib.cria_json_accept(self._json, ctypes.byref(self._state), token))
 
+    def forced(self) -> list[int]:
+        """Tokens that must follow: nobody looks for them in documents."""
+        return []
+
     def is_closed(self) -> bool:
         """Whether nothing can follow."""
         progress: int = lib.cria_json_progress_of(self._json, ctypes.byref(self._state))

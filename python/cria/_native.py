@@ -55,6 +55,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "cria_call_grammar_begin": (c_int, (c_void_p, *_TEXT, POINTER(s.CallState))),
     "cria_call_grammar_mask": (c_int, (c_void_p, POINTER(s.CallState), POINTER(c_float), c_size_t)),
     "cria_call_grammar_accept": (c_int, (c_void_p, POINTER(s.CallState), c_uint32)),
+    "cria_call_grammar_forced_tokens": (c_int, (c_void_p, POINTER(s.CallState), c_void_p, POINTER(c_uint32), c_size_t, POINTER(c_size_t))),
     "cria_call_grammar_progress_of": (c_int, (c_void_p, POINTER(s.CallState))),
     "cria_chat_refusal": (c_char_p, (c_void_p, POINTER(s.ConversationStruct))),
     "cria_step": (c_int, (c_void_p, POINTER(s.Turn), c_size_t)),

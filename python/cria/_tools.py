@@ -22,6 +22,7 @@ Tool = Union[Callable[..., Any], Mapping[str, Any]]
 Tools = Sequence[Tool]
 
 _HOLD_BYTES = 1 << 16
+_MOST_FORCED = 16
 _WRITES_CALLS, _WRITES_THINKING = 1, 2
 _CHOICES = {"auto": 0, "none": 1, "required": 2}
 _NAMED = 3
@@ -267,3 +268,10 @@ class CallGuide:
     def is_closed(self) -> bool:
         progress: int = lib.cria_call_grammar_progress_of(self._grammar, ctypes.byref(self._state))
         return progress == s.CallProgress.CLOSED
+
+    def forced(self) -> list[int]:
+        """Tokens that must follow."""
+        n, tokens = ctypes.c_size_t(), (ctypes.c_uint32 * _MOST_FORCED)()
+        check(lib.cria_call_grammar_forced_tokens(self._grammar, ctypes.byref(self._state), self._engine.host.workspace, tokens,
+                                                  len(tokens), ctypes.byref(n)))
+        return tokens[:n.value]

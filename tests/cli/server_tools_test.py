@@ -26,20 +26,33 @@ QUESTION = [{"role": "user", "content": "what is 7 + 8"}]
 SCHEMAS = {tool["function"]["name"]: tool["function"]["parameters"] for tool in TOOLS}
 
 
+def long_model():
+    """The demo with a context of its own size eight times."""
+    folder = cli.folder() / "long"
+    folder.mkdir()
+    for file in cli.DEMO.iterdir():
+        if file.is_file():
+            (folder / file.name).write_bytes(file.read_bytes())
+    config = json.loads((folder / "config.json").read_text())
+    config["max_position_embeddings"] *= 8
+    (folder / "config.json").write_text(json.dumps(config))
+    return cli.converted(folder, "--chat-template", str(TEMPLATE))
+
+
 class Tools(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        model = cli.model("--chat-template", str(TEMPLATE))
+        model = long_model()
         cls.server = cls.enterClassContext(Server("--sessions", 2, "--alias", "demo", "--backend", "exact", model=model))
         cls.plain = cls.enterClassContext(Server())
 
     def ask(self, **members):
-        answer = self.server.post(CHAT, {"messages": QUESTION, "tools": TOOLS, "max_tokens": 120, **members})
+        answer = self.server.post(CHAT, {"messages": QUESTION, "tools": TOOLS, "max_tokens": 300, **members})
         self.assertEqual(answer.status, 200, answer.raw)
         return answer.body["choices"][0]
 
     def events(self, **members):
-        return self.server.stream(CHAT, {"messages": QUESTION, "tools": TOOLS, "max_tokens": 120, **members})
+        return self.server.stream(CHAT, {"messages": QUESTION, "tools": TOOLS, "max_tokens": 300, **members})
 
     def refuses(self, member, said, **members):
         answer = self.server.post(CHAT, {"messages": QUESTION, "tools": TOOLS, **members})
@@ -142,7 +155,7 @@ class Tools(unittest.TestCase):
         self.assertGreater(answer.body["usage"]["completion_tokens"], len(arguments) // 8)
 
     def test_forced_tokens_change_no_byte(self):
-        """Who asks for probabilities gets every token drawn."""
+        """Who asks for probabilities has every token go through the model alone."""
         for seed in range(4):
             asked = {"tool_choice": "required", "seed": seed, "temperature": 0, "parallel_tool_calls": False}
             forced, drawn = self.ask(**asked), self.ask(logprobs=True, **asked)
@@ -150,7 +163,7 @@ class Tools(unittest.TestCase):
 
     def test_answers_beside_each_other_are_the_same(self):
         alone = self.ask(tool_choice="required", seed=5, parallel_tool_calls=False)
-        many = self.server.post(CHAT, {"messages": QUESTION, "tools": TOOLS, "tool_choice": "required", "seed": 5, "n": 2, "max_tokens": 120,
+        many = self.server.post(CHAT, {"messages": QUESTION, "tools": TOOLS, "tool_choice": "required", "seed": 5, "n": 2, "max_tokens": 300,
                                        "parallel_tool_calls": False}).body["choices"]
         self.assertEqual(many[0]["message"]["tool_calls"][0]["function"], alone["message"]["tool_calls"][0]["function"])
 
@@ -186,13 +199,12 @@ class Tools(unittest.TestCase):
 
     def test_arguments_are_a_text_or_an_object(self):
         prompts = []
-        for arguments in ('{"b": 1, "a": 2.50}', {"b": 1, "a": 2.50}):
+        for arguments in ('{"b": 1, "a": 2.50}', {"b": 1, "a": 2.5}):
             call = {"id": "a", "type": "function", "function": {"name": "add", "arguments": arguments}}
             body = {"messages": [*QUESTION, {"role": "assistant", "content": None, "tool_calls": [call]},
                                  {"role": "tool", "tool_call_id": "a", "content": "3"}], "tools": TOOLS}
-            text = json.dumps(body).replace('"a": 2.5}', '"a": 2.50}')
-            prompts.append(self.server.post("/apply-template", text.encode()).body["prompt"])
-        self.assertIn('{"b": 1, "a": 2.50}', prompts[0])
+            prompts.append(self.server.post("/apply-template", body).body["prompt"])
+        self.assertIn('{"b": 1, "a": 2.5}', prompts[0])
         self.assertEqual(prompts[0], prompts[1])
 
     # Ollama's words -----------------------------------------------------------------------------------------------
@@ -205,7 +217,7 @@ class Tools(unittest.TestCase):
         history = [{"role": "user", "content": "light please"},
                    {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "light", "arguments": {"room": "hall", "level": 3}}}]},
                    {"role": "tool", "tool_name": "light", "content": "done"}]
-        members = {"model": "demo", "messages": history, "tools": TOOLS, "options": {"seed": 1, "num_predict": 120}}
+        members = {"model": "demo", "messages": history, "tools": TOOLS, "options": {"seed": 1, "num_predict": 300}}
         whole = self.server.post(OLLAMA, {**members, "stream": False, "tool_choice": "required"}).body
         lines = [json.loads(line) for line in self.server.post(OLLAMA, {**members, "tool_choice": "required"}).raw.splitlines()]
         self.assertEqual((whole["done"], whole["done_reason"]), (True, lines[-1]["done_reason"]))

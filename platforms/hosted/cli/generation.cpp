@@ -2,7 +2,10 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <optional>
 
 #include "platforms/hosted/base/clock.h"
 #include "platforms/hosted/session/interrupt.h"
@@ -28,27 +31,36 @@ Generation generate(const ModelSession& model, const cria_sampling& sampling,
     result.stop = why;
     return result;
   };
-  while (result.n_tokens < limits.max_tokens) {
-    if (interrupted()) return stopped(Stop::kInterrupted);
-    uint32_t token = 0;
-    if (limits.guide != nullptr) limits.guide->mask();
-    model.check(cria_sample(model.workspace(), session, &sampling, &token));
-    if (!limits.ignore_end && cria_is_end_token(model.model(), token) != 0) {
-      return stopped(Stop::kEndToken);
-    }
+  // Hands a token out; whether that ends the answer.
+  const auto take = [&](uint32_t token) -> std::optional<Stop> {
     if (limits.guide != nullptr) limits.guide->accept(token);
     const TokenSink::Wish wish = sink->put(token);
     ++result.n_tokens;
     result.last_seconds = monotonic_seconds();
     if (result.n_tokens == 1) result.first_seconds = result.last_seconds;
     result.last_token_is_fed = false;
-    if (wish == TokenSink::Wish::kEnough) return stopped(Stop::kOutputClosed);
-    if (limits.guide != nullptr && limits.guide->is_closed()) {
-      return stopped(Stop::kDocument);
+    if (wish == TokenSink::Wish::kEnough) return Stop::kOutputClosed;
+    if (limits.guide != nullptr && limits.guide->is_closed()) return Stop::kDocument;
+    if (result.n_tokens == limits.max_tokens) return Stop::kLimit;
+    return std::nullopt;
+  };
+  std::array<uint32_t, 16> tokens;  // the one that was drawn, and those that must follow it
+  while (result.n_tokens < limits.max_tokens) {
+    if (interrupted()) return stopped(Stop::kInterrupted);
+    if (limits.guide != nullptr) limits.guide->mask();
+    model.check(cria_sample(model.workspace(), session, &sampling, tokens.data()));
+    if (!limits.ignore_end && cria_is_end_token(model.model(), tokens[0]) != 0) {
+      return stopped(Stop::kEndToken);
     }
-    if (result.n_tokens == limits.max_tokens) return stopped(Stop::kLimit);
-    if (cria_position(session) == cria_context(session)) return stopped(Stop::kContextFull);
-    const cria_status status = cria_prefill(model.workspace(), session, &token, 1);
+    if (const std::optional<Stop> stop = take(tokens[0])) return stopped(*stop);
+    size_t n = 1;
+    if (limits.guide != nullptr) n += limits.guide->forced(std::span(tokens).subspan(1));
+    const size_t n_room = cria_context(session) - cria_position(session);
+    for (size_t i = 1; i < std::min(n, n_room); ++i) {
+      if (const std::optional<Stop> stop = take(tokens[i])) return stopped(*stop);
+    }
+    if (n > n_room) return stopped(Stop::kContextFull);
+    const cria_status status = cria_prefill(model.workspace(), session, tokens.data(), n);
     if (status == CRIA_CANCELLED) return stopped(Stop::kInterrupted);
     model.check(status);
     result.last_token_is_fed = true;

@@ -29,6 +29,8 @@ class TokenGuide {
   virtual void accept(uint32_t token) = 0;
   // Nothing can follow.
   virtual bool is_closed() = 0;
+  // Tokens that must follow: so many of them.
+  virtual size_t forced(std::span<uint32_t> /*tokens*/) { return 0; }
 };
 
 // kDocument: the guide is closed.

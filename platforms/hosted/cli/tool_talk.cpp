@@ -42,6 +42,11 @@ class CallGuide final : public TokenGuide {
   }
   void accept(uint32_t token) override { model_.check(grammar_->accept(&state_, token)); }
   bool is_closed() override { return grammar_->progress(state_) == AnswerGuide::Progress::kClosed; }
+  size_t forced(std::span<uint32_t> tokens) override {
+    size_t n_tokens = 0;
+    model_.check(grammar_->forced(state_, model_.workspace(), tokens, &n_tokens));
+    return n_tokens;
+  }
 
  private:
   const ModelSession& model_;

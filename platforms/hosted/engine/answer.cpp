@@ -96,19 +96,30 @@ std::optional<Ending> Answer::draw(cria_workspace* workspace, cria_json_stop_fn 
     drawn.top = logprobs->top(*wish.n_top);
   }
   cria_status status = CRIA_OK;
-  if (guide_ != nullptr) status = guide_->mask(guided_, logits, wants_stop, context);
-  if (status == CRIA_OK) status = cria_sample(workspace, state_, &sampling_, &drawn.token);
-  if (status == CRIA_OK && is_forbidden(drawn.token, logits[drawn.token])) {
-    status = CRIA_NOTHING_TO_SAMPLE;
+  if (forced_.empty()) {
+    if (guide_ != nullptr) status = guide_->mask(guided_, logits, wants_stop, context);
+    if (status == CRIA_OK) status = cria_sample(workspace, state_, &sampling_, &drawn.token);
+    if (status == CRIA_OK && is_forbidden(drawn.token, logits[drawn.token])) {
+      status = CRIA_NOTHING_TO_SAMPLE;
+    }
+    if (status != CRIA_OK) return failed(status);
+  } else {
+    drawn.token = forced_.front();
+    forced_.pop_front();
+    ++n_forced_;
   }
-  if (status != CRIA_OK) return failed(status);
   ++n_drawn_;
   if (is_end_token(drawn.token)) return Ending{AnswerEnd::kEndToken};
   if (logprobs) drawn.logprob = logprobs->of(drawn.token);
   next_.clear();
-  std::optional<Ending> ending = take(std::move(drawn));
-  if (!ending && guide_ != nullptr && !wish.n_top) ending = take_forced(workspace);
-  return ending;
+  const std::optional<Ending> ending = take(std::move(drawn));
+  if (ending || guide_ == nullptr) return ending;
+  if (forced_.empty()) {
+    status = find_forced(workspace);
+    if (status != CRIA_OK) return failed(status);
+  }
+  // Each goes through the model alone where its probability is told, else all together.
+  return wish.n_top ? std::nullopt : take_forced();
 }
 
 std::optional<Ending> Answer::take(DrawnToken token) {
@@ -131,14 +142,18 @@ std::optional<Ending> Answer::take(DrawnToken token) {
   return std::nullopt;
 }
 
-// They go through the model together with the token before them. Those who want to know how likely
-// each token was get none.
-std::optional<Ending> Answer::take_forced(cria_workspace* workspace) {
+cria_status Answer::find_forced(cria_workspace* workspace) {
   std::array<uint32_t, 16> tokens;
   size_t n_tokens = 0;
   const cria_status status = guide_->forced(guided_, workspace, tokens, &n_tokens);
-  if (status != CRIA_OK) return failed(status);
-  for (const uint32_t token : std::span(tokens).first(n_tokens)) {
+  if (status == CRIA_OK) forced_.assign(tokens.begin(), tokens.begin() + n_tokens);
+  return status;
+}
+
+std::optional<Ending> Answer::take_forced() {
+  while (!forced_.empty()) {
+    const uint32_t token = forced_.front();
+    forced_.pop_front();
     ++n_drawn_;
     ++n_forced_;
     if (const std::optional<Ending> ending = take({token, 0.0f, {}})) return ending;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -79,7 +80,8 @@ class Answer {
 
  private:
   std::optional<Ending> take(DrawnToken token);
-  std::optional<Ending> take_forced(cria_workspace* workspace);
+  cria_status find_forced(cria_workspace* workspace);
+  std::optional<Ending> take_forced();
   [[nodiscard]] bool is_end_token(uint32_t token) const;
   [[nodiscard]] bool is_forbidden(uint32_t token, float logit) const;
 
@@ -103,7 +105,8 @@ class Answer {
   uint32_t n_kept_ = 0;
   uint32_t n_drawn_ = 0;
   uint32_t n_forced_ = 0;
-  std::vector<uint32_t> next_;  // the newest tokens, to be appended
+  std::vector<uint32_t> next_;   // the newest tokens, to be appended
+  std::deque<uint32_t> forced_;  // and those that follow, whatever the model says
 };
 
 }  // namespace cria::hosted
