@@ -44,7 +44,7 @@ done
 
 if [ -z "$url" ]; then
   bin=${CRIA_BIN_DIR:-$root/build/release/bin}
-  "$bin/cria-convert" "$root/models/demo" -o "$folder/demo.cria" --quiet
+  "$bin/cria-convert" "$root/models/demo" -o "$folder/demo.cria" --quiet --chat-template "$root/models/demo/tools/chat_template.jinja"
   echo "$key" >"$folder/keys"
   "$bin/cria" serve "$folder/demo.cria" --port 0 --sessions 4 --api-key-file "$folder/keys" >"$folder/out" 2>"$folder/log" &
   server=$!

@@ -1,6 +1,6 @@
 // Vercel's AI SDK with its provider for servers like OpenAI's.
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { APICallError, generateObject, generateText, jsonSchema, streamObject, streamText } from "ai";
+import { APICallError, generateObject, generateText, jsonSchema, streamObject, streamText, tool } from "ai";
 import * as c from "./checks.mjs";
 
 const provider = (apiKey) =>
@@ -9,7 +9,21 @@ const model = provider(c.apiKey).chatModel(c.model);
 const asked = { model, messages: c.question, seed: 7, temperature: 0.8, maxOutputTokens: 40, maxRetries: 0 };
 const animal = { ...asked, temperature: 1.5, maxOutputTokens: 200, schema: jsonSchema(c.schema), schemaName: "animal" };
 
+const tools = { light: tool({ description: "Sets a light.", inputSchema: jsonSchema(c.parameters) }) };
+const called = { ...asked, messages: c.toolQuestion, tools, toolChoice: "required", maxOutputTokens: 200 };
+
 await c.run("ai", {
+  async "tools"() {
+    const { toolCalls, finishReason } = await generateText(called);
+    c.assert.equal(finishReason, "tool-calls");
+    c.assert.equal(toolCalls[0].toolName, "light");
+    c.assertLight(toolCalls[0].input);
+  },
+  async "tools, stream"() {
+    const result = streamText(called);
+    for await (const _ of result.fullStream);
+    c.assertLight((await result.toolCalls)[0].input);
+  },
   async "not stream"() {
     const { text, usage, finishReason } = await generateText(asked);
     c.assert.ok(text.length > 0);

@@ -30,6 +30,20 @@ export function assertAnimal(animal) {
   assert.ok(["brown", "white"].includes(animal.colour));
 }
 
+// A tool, whose calls are held to its schema, and what they are checked for.
+export const parameters = {
+  type: "object",
+  properties: { room: { type: "string", enum: ["kitchen", "hall"] }, level: { type: "integer", minimum: 0, maximum: 9 } },
+  required: ["room", "level"],
+};
+export const tool = { type: "function", function: { name: "light", description: "Sets a light.", parameters } };
+export const toolQuestion = [{ role: "user", content: "Light in the hall, please." }];
+
+export function assertLight(light) {
+  assert.ok(["kitchen", "hall"].includes(light.room));
+  assert.ok(Number.isInteger(light.level) && light.level >= 0 && light.level <= 9);
+}
+
 // Until nobody is answered any more; what was hung up on must not go on.
 export async function assertAllFree(withinMs = 5000) {
   const end = Date.now() + withinMs;

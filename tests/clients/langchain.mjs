@@ -8,6 +8,15 @@ const make = (more = {}) =>
 const words = c.question[0].content;
 
 await c.run("langchain", {
+  async "tools"() {
+    const bound = make({ maxTokens: 200 }).bindTools([c.tool], { tool_choice: "required" });
+    const answer = await bound.invoke(c.toolQuestion[0].content);
+    c.assert.equal(answer.tool_calls[0].name, "light");
+    c.assertLight(answer.tool_calls[0].args);
+    let whole = null;
+    for await (const chunk of await bound.stream(c.toolQuestion[0].content)) whole = whole === null ? chunk : whole.concat(chunk);
+    c.assertLight(whole.tool_calls[0].args);
+  },
   async "not stream"() {
     const answer = await make().invoke(words);
     c.assert.ok(answer.content.length > 0);

@@ -21,12 +21,28 @@ async function fails(promise, status, pattern) {
   await c.assert.rejects(promise, (error) => error.status_code === status && pattern.test(error.message));
 }
 
+const called = { model: c.model, messages: c.toolQuestion, tools: [c.tool], tool_choice: "required", options: { seed: 7, num_predict: 200 } };
+
 await c.run("ollama", {
+  async "tools"() {
+    c.assert.ok((await client.show({ model: c.model })).capabilities.includes("tools"));
+    const { message } = await client.chat(called);
+    c.assert.equal(message.tool_calls[0].function.name, "light");
+    c.assertLight(message.tool_calls[0].function.arguments);
+    const messages = [...c.toolQuestion, message, { role: "tool", tool_name: "light", content: "done" }];
+    const after = await client.chat({ ...called, messages, tool_choice: "none" });
+    c.assert.ok(!after.message.tool_calls);
+  },
+  async "tools, stream"() {
+    const calls = [];
+    for await (const part of await client.chat({ ...called, stream: true })) calls.push(...(part.message.tool_calls ?? []));
+    c.assertLight(calls[0].function.arguments);
+  },
   async "list, show, ps, version"() {
     const { models } = await client.list();
     c.assert.equal(models.length, 1);
     const shown = await client.show({ model: models[0].model });
-    if (c.isCria) c.assert.deepEqual(shown.capabilities, ["completion"]);
+    if (c.isCria) c.assert.deepEqual(shown.capabilities, ["completion", "tools"]);
     c.assert.ok(shown.model_info["general.architecture"]);
     c.assert.equal((await client.ps()).models[0].model, models[0].model);
     c.assert.match((await client.version()).version, /^\d+\.\d+\.\d+/);

@@ -18,7 +18,33 @@ async function streamed(request) {
   return { text, usage, reason };
 }
 
+const called = { model: c.model, messages: c.toolQuestion, tools: [c.tool], tool_choice: "required", parallel_tool_calls: false, seed: 7, max_tokens: 200 };
+
 await c.run("openai", {
+  async "tools"() {
+    const { message, finish_reason } = (await client.chat.completions.create(called)).choices[0];
+    c.assert.equal(finish_reason, "tool_calls");
+    const call = message.tool_calls[0];
+    c.assert.equal(call.function.name, "light");
+    c.assertLight(JSON.parse(call.function.arguments));
+    const messages = [...c.toolQuestion, message, { role: "tool", tool_call_id: call.id, content: "done" }];
+    const after = await client.chat.completions.create({ ...called, messages, tool_choice: "none" });
+    c.assert.ok(!after.choices[0].message.tool_calls);
+  },
+  async "tools, stream"() {
+    const stream = client.chat.completions.stream(called);
+    const message = await stream.finalMessage();
+    c.assertLight(JSON.parse(message.tool_calls[0].function.arguments));
+  },
+  async "tools, ten rounds"() {
+    let messages = c.toolQuestion;
+    for (let round = 0; round < 10; ++round) {
+      const { message } = (await client.chat.completions.create({ ...called, messages, seed: round })).choices[0];
+      c.assertLight(JSON.parse(message.tool_calls[0].function.arguments));
+      const result = { role: "tool", tool_call_id: message.tool_calls[0].id, content: `done ${round}` };
+      messages = [...c.toolQuestion, message, result, ...c.toolQuestion];
+    }
+  },
   async "models"() {
     const models = await client.models.list();
     c.assert.equal(models.data.length, 1);
