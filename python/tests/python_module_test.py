@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Literal, Optional
 
 import pytest
 
@@ -26,6 +27,7 @@ sys.path.insert(0, str(SOURCE / "python"))
 sys.path.insert(0, str(SOURCE / "tests/cli"))
 
 import cria  # noqa: E402
+import cria._tools  # noqa: E402
 from cria import _structs as structs  # noqa: E402
 import cria_cli as cli  # noqa: E402
 
@@ -62,7 +64,7 @@ def asked(*texts):
 
 def headers():
     folder = SOURCE / "runtime/include"
-    return [(folder / name).read_text() for name in ("cria.h", "cria_chat.h", "cria_json.h")] + [
+    return [(folder / name).read_text() for name in ("cria.h", "cria_chat.h", "cria_json.h", "cria_calls.h", "cria_call_grammar.h")] + [
         (SOURCE / "platforms/hosted/library/cria_host.h").read_text()]
 
 
@@ -93,6 +95,9 @@ def test_structs_have_the_layout_of_the_compiler(tmp_path):
         "cria_logit_bias": structs.LogitBias, "cria_sampling": structs.Sampling, "cria_chat_config": structs.ChatConfig,
         "cria_chat_piece": structs.ChatPiece, "cria_json_problem": structs.JsonProblem, "cria_json_state": structs.JsonState,
         "cria_host_options": structs.HostOptions, "cria_host": structs.Host, "cria_host_problem": structs.HostProblem,
+        "cria_text": structs.TextStruct, "cria_call": structs.CallStruct, "cria_message_parts": structs.MessagePartsStruct,
+        "cria_conversation": structs.ConversationStruct, "cria_calls_event": structs.CallsEvent, "cria_call_order": structs.CallOrder,
+        "cria_call_problem": structs.CallProblem, "cria_call_state": structs.CallState,
     }
     lines, wanted = [], []
     for name, struct_type in names.items():
@@ -102,7 +107,7 @@ def test_structs_have_the_layout_of_the_compiler(tmp_path):
             lines.append(f'printf("%zu\\n", offsetof({name}, {field[0]}));')
             wanted.append(getattr(struct_type, field[0]).offset)
     source = tmp_path / "layout.c"
-    source.write_text("#include <stddef.h>\n#include <stdio.h>\n#include <cria.h>\n#include <cria_chat.h>\n#include <cria_json.h>\n"
+    source.write_text("#include <stddef.h>\n#include <stdio.h>\n#include <cria.h>\n#include <cria_chat.h>\n#include <cria_json.h>\n#include <cria_calls.h>\n#include <cria_call_grammar.h>\n"
                       '#include "platforms/hosted/library/cria_host.h"\nint main(void) {' + "\n".join(lines) + "return 0; }\n")
     subprocess.run([compiler, "-std=c99", f"-I{SOURCE}", f"-I{SOURCE}/runtime/include", str(source), "-o",
                     str(tmp_path / "layout")], check=True)
@@ -809,11 +814,11 @@ def test_the_examples_run(demo):
     assert set(found) == {"name", "age", "likes"}
 
 
-def test_the_documents_code_runs(demo, tmp_path, monkeypatch):
+def test_the_documents_code_runs(tooled, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    shutil.copy(demo, "demo.cria")
+    shutil.copy(tooled, "demo.cria")
     blocks = re.findall(r"```python\n(.*?)```", (SOURCE / "docs/python.md").read_text(), re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         exec(compile(block, "docs/python.md", "exec"), {})  # pylint: disable=exec-used
 
@@ -833,3 +838,110 @@ def test_the_types_are_complete():
     if shutil.which("mypy") is not None:
         subprocess.run(["mypy", "--strict", "--python-version", "3.9", f"--cache-dir={os.devnull}", str(SOURCE / "python/cria")],
                        check=True)
+
+
+# Tools ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def tooled(tmp_path_factory):
+    """The demo with a chat template of tools."""
+    path = tmp_path_factory.mktemp("models") / "tooled.cria"
+    subprocess.run([str(BINARIES / "cria-convert"), str(SOURCE / "models/demo"), "-o", str(path), "--quiet", "--chat-template",
+                    str(SOURCE / "models/demo/tools/chat_template.jinja")], check=True, timeout=cli.PATIENCE_S)
+    return path
+
+
+def light(room: Literal["kitchen", "hall"], level: int = 3) -> str:
+    """Sets a light.
+
+    room: which one
+    level: how bright,
+        from 0 to 9
+    """
+    return f"{room} {level}"
+
+
+def test_a_function_is_a_tool_by_its_hints_and_docstring():
+    assert cria._tools.tool_of(light) == {"type": "function", "function": {
+        "name": "light", "description": "Sets a light.", "parameters": {"type": "object", "properties": {
+            "room": {"enum": ["kitchen", "hall"], "description": "which one"},
+            "level": {"type": "integer", "description": "how bright, from 0 to 9"}}, "required": ["room"]}}}
+
+    def many(a: Optional[float], b: list[str], c: dict[str, int], d: bool, e=None) -> None: ...
+
+    properties = cria._tools.tool_of(many)["function"]["parameters"]["properties"]
+    assert properties == {"a": {"anyOf": [{"type": "number"}, {"type": "null"}]}, "b": {"type": "array", "items": {"type": "string"}},
+                          "c": {"type": "object"}, "d": {"type": "boolean"}, "e": {}}
+    for wrong in (lambda *a: 0, lambda **a: 0, 3, "light"):
+        with pytest.raises(TypeError):
+            cria._tools.tool_of(wrong)
+
+
+def test_calls_are_held_to_their_tools(tooled):
+    with cria.Model(tooled) as opened:
+        for seed in range(6):
+            answer = opened.chat("light", tools=[light], tool_choice="required", seed=seed, temperature=1.5, max_tokens=300)
+            assert answer.calls and answer == ""
+            assert answer.finish_reason in ("tool_calls", "length")
+            for call in answer.calls:
+                assert call.name == "light" and call.arguments["room"] in ("kitchen", "hall")
+                assert isinstance(call.arguments.get("level", 0), int)
+        named = opened.chat("light", tools=[light, many_tool()], tool_choice="many", seed=1, max_tokens=300)
+        assert {call.name for call in named.calls} == {"many"}
+        assert opened.chat("light", tools=[light], tool_choice="none", seed=1).calls == ()
+        with pytest.raises(ValueError, match="tool_choice"):
+            opened.chat("light", tools=[light], tool_choice="lamp")
+        with pytest.raises(ValueError, match="not both"):
+            opened.chat("light", tools=[light], schema=OBJECT)
+
+
+def many_tool():
+    return {"type": "function", "function": {"name": "many", "parameters": {"type": "object", "properties": {"n": {"enum": [1, 2]}},
+                                                                             "required": ["n"]}}}
+
+
+def test_a_stream_joins_to_the_answer_and_gives_its_calls(tooled):
+    with cria.Model(tooled) as opened:
+        asked_for = {"tools": [light], "seed": 3, "temperature": 0.7, "tool_choice": "required", "max_tokens": 300}
+        whole = opened.chat("hello", **asked_for)
+        with opened.chat("hello", stream=True, **asked_for) as stream:
+            text = "".join(stream)
+        assert (text, stream.answer.calls, stream.finish_reason) == (str(whole), whole.calls, whole.finish_reason)
+        assert pickle.loads(pickle.dumps(whole)).calls == whole.calls
+
+
+def test_results_are_told_and_rounds_are_bounded(tooled):
+    seen = []
+
+    def lamp(room: Literal["hall"]) -> str:
+        """Sets a lamp."""
+        seen.append(room)
+        if len(seen) == 2:
+            raise KeyError("no such room")
+        return "done"
+
+    with cria.Model(tooled) as opened:
+        answer = cria.run_tools(opened, "lamp", [lamp], most_rounds=3, tool_choice="required", seed=1, max_tokens=120)
+        assert len(seen) >= 2 and set(seen) == {"hall"} and answer.calls
+        history = [{"role": "user", "content": "lamp"}]
+        first = opened.chat(history, tools=[lamp], tool_choice="required", seed=1, max_tokens=120)
+        history += [first.message, *({"role": "tool", "tool_call_id": call.id, "content": "done"} for call in first.calls)]
+        assert isinstance(opened.chat(history, tools=[lamp], tool_choice="none", seed=1), cria.Answer)
+        with pytest.raises(ValueError):
+            cria.run_tools(opened, "lamp", [lamp], most_rounds=0)
+
+
+def test_a_model_without_tools_says_so(model):
+    with pytest.raises(cria.CriaError):
+        model.chat("light", tools=[light])
+    assert model.chat("hello", temperature=0, thinking=False) == model.chat("hello", temperature=0)
+
+
+def test_the_program_calls_the_same(tooled, tmp_path):
+    (tmp_path / "tools.json").write_text(json.dumps([cria._tools.tool_of(light)]))
+    said = program("run", tooled, "-p", "light", "--tools", tmp_path / "tools.json", "--tool-choice", "required", "--greedy", "--threads", 1,
+                   "-n", 300)
+    with cria.Model(tooled, threads=1) as opened:
+        answer = opened.chat("light", tools=[light], tool_choice="required", temperature=0, max_tokens=300)
+    assert [json.loads(line) for line in said.decode().splitlines()] == [{"name": call.name, "arguments": call.arguments} for call in answer.calls]
