@@ -727,7 +727,8 @@ bool text_holds(const Schema& schema, const Reading& r) {
   if (r.text == TextPhase::kCharacter && (r.n_missing == 0 || r.n_missing > 3)) return false;
   if (r.text == TextPhase::kHex && r.n_missing == 0) return false;
   const Node& n = schema.nodes[r.node];
-  const bool is_watched = schema.rules != nullptr && schema.rules->mark.n_bytes > 0;
+  const bool is_watched =
+      schema.rules != nullptr && schema.rules->mark.n_bytes > 0 && r.free_name != kBareName;
   if (is_watched && (r.free_name != 0 ? r.n_characters : r.place) >= schema.rules->mark.n_bytes) {
     return false;
   }

@@ -421,7 +421,8 @@ void Walk::begin_bare_name(uint16_t frame, char byte) {
 void Walk::step_bare_name(Reading r, char byte) {
   if (byte == name_end(r.frame)) {
     end_text(r);
-  } else if (is_name_byte(byte)) {
+  } else if (is_name_byte(byte) && r.n_characters < kMostBareNameBytes) {
+    ++r.n_characters;
     r.hash = add_to_hash(r.hash, static_cast<uint8_t>(byte));
     put(r);
   }

@@ -60,6 +60,7 @@ inline constexpr uint32_t kMostPending = 32;
 // In a row where blanks may stand; of an id; of an index.
 inline constexpr uint32_t kMostBlanks = 32;
 inline constexpr uint32_t kMostIdBytes = 64;
+inline constexpr uint32_t kMostBareNameBytes = 64;
 inline constexpr uint32_t kMostIndexDigits = 4;
 // Of a marker in free text, with its blanks.
 inline constexpr uint32_t kMostMarkerBytes = 255;

@@ -2,57 +2,14 @@
 // CRIA_SHARED has it not: docs/json.md has the figures.
 #include <benchmark/benchmark.h>
 
-#include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include <cria_json.h>
-#include "tests/support/made_vocabulary.h"
-#include "tests/system/tokenizer_fixture.h"
+#include "tests/bench/bench_vocabulary.h"
 
 namespace cria::bench {
 namespace {
-
-constexpr uint32_t kTokens = 128256;
-
-struct Vocabulary {
-  std::unique_ptr<test::TestTokenizer> tokenizer;
-  format::ModelScalars scalars = {};
-  cria_model imported = {};
-  test::MadeVocabulary made{format::TokenizerKind::kByteLevelBpe};
-  const cria_model* model = nullptr;
-
-  Vocabulary() {
-    const auto folder = test::references() / "tokenizers" / "llama-3.2";
-    if (!test::references().empty() && std::filesystem::is_directory(folder)) {
-      tokenizer = std::make_unique<test::TestTokenizer>(folder, kTokens);
-      imported.tokenizer = tokenizer->get();
-      imported.has_tokenizer = true;
-      scalars.vocab_size = kTokens;
-      scalars.n_end_tokens = 1;
-      scalars.end_tokens[0] = 128001;
-      imported.config.model = &scalars;
-      model = &imported;
-      return;
-    }
-    std::mt19937 random(1);
-    constexpr std::string_view kLetters = "etaoinshrdlu  cmfwypvbgkqjxz\",.:{}\n";
-    for (uint32_t i = 0; i < kTokens - 300; ++i) {
-      std::string word(random() % 2, ' ');
-      for (size_t n = 2 + random() % 7; n > 0; --n) {
-        word += kLetters[random() % (random() % 20 == 0 ? kLetters.size() : 26)];
-      }
-      made.add(word);
-    }
-    model = made.model();
-  }
-};
-
-const cria_model* model() {
-  static Vocabulary vocabulary;
-  return vocabulary.model;
-}
 
 struct Place {
   const char* name;
@@ -106,14 +63,7 @@ void mask(benchmark::State& state, const Place& place, bool kept) {
   }
   std::vector<cria_json_state> states(kStates);
   std::string text = "[";
-  std::vector<uint32_t> of_byte(256);
-  for (uint32_t token = 0; token < kTokens; ++token) {
-    size_t n = 0;
-    const char* const bytes = cria_token_text(model(), token, &n);
-    if (n == 1 && cria_token_is_special(model(), token) == 0) {
-      of_byte[static_cast<uint8_t>(bytes[0])] = token;
-    }
-  }
+  const std::vector<uint32_t>& of_byte = tokens_of_bytes();
   for (cria_json_state& s : states) {
     test::need(cria_json_begin(json.get(), &s));
     for (const char c : text + place.begun) {

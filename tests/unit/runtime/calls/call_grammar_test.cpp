@@ -414,5 +414,44 @@ TEST(CallGrammar, ANamedToolIsTheOnlyOne) {
   });
 }
 
+// Schemas made up at random, in each way in which arguments are written.
+TEST(CallGrammar, ArgumentsSatisfyAnySchemaThatIsTaken) {
+  const std::vector<std::string> names = {"qwen2.5-7b-instruct", "lfm2",
+                                          "qwen3-coder-30b",     "glm-4.6",
+                                          "gemma-4-31b",         "functiongemma-270m"};
+  test::for_each_seed({11}, [&](uint32_t seed) {
+    std::mt19937 random(seed);
+    size_t n_taken = 0;
+    size_t n_answers = 0;
+    for (size_t i = 0; i < 150; i += test::sweep_step()) {
+      const std::string schema = test::random_schema(&random);
+      const std::string tools = R"([{"name": "f", "strict": true, "parameters": )" + schema + "}]";
+      for (const std::string& name : names) {
+        const auto& forms = test::call_forms();
+        const json& form = *std::find_if(forms.begin(), forms.end(), [&](const json& f) {
+          return f.at("templates").at(0) == name;
+        });
+        const auto vocabulary = test::vocabulary_for(form, Markers::kSpecial);
+        cria_call_order order = order_of(CRIA_TOOLS_REQUIRED);
+        order.one_call = 1;
+        GrammarTrial trial(vocabulary->model(), test::stored_call_form(form), tools, order);
+        if (trial.status() != CRIA_OK) continue;
+        ++n_taken;
+        ASSERT_EQ(trial.begin(""), CRIA_OK);
+        const bool is_whole = trial.draw(&random, test::endings_of(form));
+        ASSERT_TRUE(is_whole || trial.text().size() > 1000) << name << ": " << schema << "\n"
+                                                            << trial.text();
+        if (!is_whole) continue;
+        EXPECT_EQ(check_answer(form, tools.c_str(), "", trial.text(), false), 1U)
+            << name << ": " << schema;
+        if (testing::Test::HasFailure()) return;
+        ++n_answers;
+      }
+    }
+    std::printf("%zu taken, %zu answers\n", n_taken, n_answers);
+    EXPECT_GT(n_answers, 30U / test::sweep_step());
+  });
+}
+
 }  // namespace
 }  // namespace cria::calls
