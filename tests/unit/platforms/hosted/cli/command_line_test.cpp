@@ -190,11 +190,12 @@ TEST(SpreadOf, IsMedianLeastAndMost) {
 
 TEST(CommandLine, ReadsWhatAChatShowsAndKeeps) {
   const auto usual = parse_as<ChatOptions>({"chat", "m.cria"});
-  EXPECT_EQ(usual.thinking, Thinking::kDim);
+  EXPECT_EQ(usual.thinking.shown, Thinking::kDim);
   EXPECT_TRUE(usual.history);
   const auto options = parse_as<ChatOptions>(
       {"chat", "m.cria", "--thinking", "hide", "--no-history", "--frequency-penalty", "-0.5"});
-  EXPECT_EQ(options.thinking, Thinking::kHide);
+  EXPECT_EQ(options.thinking.shown, Thinking::kHide);
+  EXPECT_EQ(options.thinking.wanted, CRIA_THINKING_DEFAULT);
   EXPECT_FALSE(options.history);
   EXPECT_EQ(options.sampling.frequency_penalty, -0.5f);
   EXPECT_EQ(parse_as<RunOptions>({"run", "m.cria", "-p", "a", "--prompt-cache", "c"}).prompt_cache,
