@@ -160,7 +160,10 @@ inline constexpr uint32_t kChatNeedsIds = 1 << 3;  // with a call or result with
 inline constexpr uint32_t kChatNoTwins = 1 << 4;   // without tools, in which a user's last message
                                                    // came before
 inline constexpr uint32_t kChatNoTwinsWithTools = 1 << 5;  // the same, with tools
-inline constexpr uint32_t kKnownChatFlags = 0x3f;
+// With kChatDropThinking, that have a "</think>" in an answer that is the last message; with this
+// one in any answer behind the user's last message.
+inline constexpr uint32_t kChatTurnKeepsThinking = 1 << 6;
+inline constexpr uint32_t kKnownChatFlags = 0x7f;
 
 inline constexpr uint32_t kMaxChatRules = 512;
 inline constexpr uint32_t kMaxChatJointBytes = 1 << 16;   // of all rules
@@ -174,7 +177,8 @@ struct ChatTemplateHeader {
   uint32_t n_rules;
   uint32_t string_bytes[kChatStrings];
   ChatValueStyle styles[kChatStyles];
-  uint16_t not_blank;     // bits of units: a content of white space or nothing is refused
+  uint16_t not_blank;  // bits of units: a content of white space or nothing is refused; of kCall:
+                       // a text that stands beside calls or thinking
   uint8_t id_characters;  // ids have so many letters and digits, and nothing else; 0: any
   uint8_t
       result_trims;  // of a result's text: ChatTrim at its beginning, and from bit 4 on at its end

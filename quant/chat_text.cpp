@@ -324,7 +324,11 @@ const char* message_refusal(const ChatTemplate& chat, const ChatMessage& message
       return reason;
     }
   }
-  return has_text(message) ? text_refusal(chat, rules, message.content) : nullptr;
+  if (!has_text(message)) return nullptr;
+  const bool stands_alone = parts.thinking.empty() && parts.calls.empty();
+  const uint32_t not_blank = chat.header.not_blank & bit_of(ChatUnit::kCall);
+  if (!stands_alone && not_blank != 0 && is_blank(message.content)) return rules.is_blank;
+  return text_refusal(chat, rules, message.content);
 }
 
 bool is_same(Text a, Text b) { return view_of(a) == view_of(b); }
@@ -344,7 +348,8 @@ const char* whole_refusal(const ChatTemplate& chat, const Conversation& c) {
   }
   for (size_t i = last; i < n && has_flag(chat, format::kChatDropThinking); ++i) {
     const ChatMessage& m = c.messages[i];
-    if (m.role == ChatRole::kAssistant && (i + 1 == n || !parts_of(m).calls.empty()) &&
+    const bool counts = i + 1 == n || has_flag(chat, format::kChatTurnKeepsThinking);
+    if (counts && m.role == ChatRole::kAssistant &&
         view_of(m.content).find(kThinkEnd) != std::string_view::npos) {
       return "takes no thinking in an assistant's text behind the last question";
     }

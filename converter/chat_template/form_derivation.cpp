@@ -52,7 +52,7 @@ class Derivation {
     const std::vector<Sample> samples = render_samples();
     find_rules(samples, &stored_);
     mark_date();
-    drop_wrong_rules(samples, &stored_);
+    narrow_wrong_rules(samples, &stored_);
     find_thinking();
     find_ids();
     find_blanks();
@@ -150,18 +150,25 @@ class Derivation {
       for (const char* text : {"<think>\nr\n</think>\n\nq", "r</think>q",
                                "<think>a</think>b</think> q\n", "\n<think>\n\n</think>\n\n\nq"}) {
         if (!fits({{{'U', "u"}, {'A', text}, {'U', "v"}},
-                   {{'U', "u"}, {'A', text}, {'U', "v"}, {'A', text}, {'U', "w"}}})) {
+                   {{'U', "u"}, {'A', text}, {'U', "v"}, {'A', text}, {'U', "w"}},
+                   {{'U', "u"}, {'A', text}, {'A', "a"}}})) {
           return false;
         }
+        if (!with_tools_) continue;
+        Dialogue calls = said({{'U', "u"}, {'c', text}, {'R', "r"}}, true);
+        Dialogue later = said({{'U', "u"}, {'c', text}, {'R', "r"}, {'A', "a"}, {'U', "v"}}, true);
+        calls.tools = later.tools = {marked_tool(0)};
+        if (!fits({calls, later})) return false;
       }
       return true;
     };
     if (all_fit()) return;
     const uint32_t flags = stored_.flags;
-    for (const uint32_t more :
-         {format::kChatDropThinking, format::kChatDropThinking | format::kChatDropNewlines}) {
-      stored_.flags = flags | more;
-      if (all_fit()) return;
+    for (const uint32_t where : {uint32_t{0}, format::kChatTurnKeepsThinking}) {
+      for (const uint32_t newlines : {uint32_t{0}, format::kChatDropNewlines}) {
+        stored_.flags = flags | format::kChatDropThinking | newlines | where;
+        if (all_fit()) return;
+      }
     }
     stored_.flags = flags;
   }
@@ -214,7 +221,7 @@ class Derivation {
       thinking.messages[1].thinking = blank;
       result.tools = text.tools = {marked_tool(0)};
       if (!fits({result})) forbid(ChatUnit::kResult);
-      if (!fits({text})) forbid(ChatUnit::kText);
+      if (!fits({text})) forbid(ChatUnit::kCall);
       if (!fits({thinking})) forbid(ChatUnit::kThinking);
     }
     // Beside thinking an answer's text may be missing.
@@ -223,7 +230,7 @@ class Derivation {
     silent.messages[1].thinking = "h";
     Dialogue later = said({{'U', "u"}, {'A', ""}, {'U', "v"}}, true);
     later.messages[1].thinking = "h";
-    if (!fits({silent, later})) forbid(ChatUnit::kText);
+    if (!fits({silent, later})) forbid(ChatUnit::kCall);
   }
 
   // Texts that the template looks for in contents: what it does then the form cannot say.

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "converter/bounded_child.h"
+#include "converter/chat_template/call_form.h"
 #include "converter/chat_template/form_proof.h"
 #include "converter/error.h"
 
@@ -68,13 +69,13 @@ std::string import_here(const ChatTemplateSource& source, const ChildLimits& lim
 
 FoundForm find_form(const TemplateRenderer& renderer, bool may_have_tools) {
   FoundForm found;
-  if (may_have_tools) {
-    found.stored = derive_template(renderer, true);
-    found.tools_problem = problem_of(found.stored, renderer, true);
-    if (found.tools_problem.empty()) return found;
-  }
-  found.stored = derive_template(renderer, false);
-  found.problem = problem_of(found.stored, renderer, false);
+  const auto find = [&](bool with_tools) {
+    found.stored = derive_template(renderer, with_tools);
+    return problem_of(found.stored, renderer, with_tools);
+  };
+  if (may_have_tools) found.tools_problem = find(true);
+  if (!may_have_tools || !found.tools_problem.empty()) found.problem = find(false);
+  if (may_have_tools) found.stored[format::ChatString::kCallFormat] = derive_call_format(renderer);
   return found;
 }
 

@@ -269,31 +269,70 @@ void find_rules(const std::vector<Sample>& samples, StoredTemplate* stored) {
   finder.make_rules();
 }
 
-void drop_wrong_rules(const std::vector<Sample>& samples, StoredTemplate* stored) {
-  std::vector<size_t> needed(stored->rules.size());
+namespace {
+
+// A rule that no conversation gets which has a place, or not, that is given.
+struct Narrowing {
+  size_t rule;
+  uint32_t bit;
+  uint32_t places;  // of the conversation that does not get it any more
+  size_t loss;      // uses that are right and lost
+};
+
+size_t loss_of(const std::vector<uint32_t>& uses, uint32_t bit, uint32_t places) {
+  return static_cast<size_t>(std::count_if(
+      uses.begin(), uses.end(), [&](uint32_t use) { return (use & bit) == (places & bit); }));
+}
+
+// That with the least loss, of those the one whose place says most of a conversation.
+std::optional<Narrowing> best_narrowing(const std::vector<StoredForm::RuleUse>& path,
+                                        const std::vector<std::vector<uint32_t>>& uses,
+                                        const StoredTemplate& stored) {
+  std::vector<uint32_t> bits = {format::kChatHasQuestion};
+  for (uint32_t bit = 1; bit < 1U << format::kChatPlaces; bit <<= 1) bits.push_back(bit);
+  std::optional<Narrowing> best;
+  for (const uint32_t bit : bits) {
+    for (const auto& [rule, places] : path) {
+      if ((stored.rules[rule].places & bit) != 0) continue;
+      const size_t loss = loss_of(uses[rule], bit, places);
+      if (!best || loss < best->loss) best = {rule, bit, places, loss};
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+void narrow_wrong_rules(const std::vector<Sample>& samples, StoredTemplate* stored) {
+  std::vector<std::vector<uint32_t>> uses(stored->rules.size());
   std::vector<const Sample*> wrong;
+  const auto form = [stored] { return StoredForm(*stored); };
   {
-    const StoredForm form(*stored);
+    const StoredForm first = form();
     for (const Sample& sample : samples) {
-      const auto text = form.text(sample.dialogue);
-      if (!text) continue;
-      if (text != sample.text) {
-        wrong.push_back(&sample);
-        continue;
+      const auto text = first.text(sample.dialogue);
+      if (text && text != sample.text) wrong.push_back(&sample);
+      if (!text || text != sample.text) continue;
+      for (const auto& [rule, places] : first.rules_of(sample.dialogue)) {
+        uses[rule].push_back(places);
       }
-      for (const size_t rule : form.rules_of(sample.dialogue)) ++needed[rule];
     }
   }
   for (const Sample* sample : wrong) {
-    const StoredForm form(*stored);
-    if (!form.text(sample->dialogue)) continue;
-    const std::vector<size_t> rules = form.rules_of(sample->dialogue);
-    const size_t least = *std::min_element(
-        rules.begin(), rules.end(), [&](size_t a, size_t b) { return needed[a] < needed[b]; });
-    // It matches nothing, and the places of the others stay.
-    stored->rules[least].left = 0;
+    while (form().text(sample->dialogue)) {
+      const auto found = best_narrowing(form().rules_of(sample->dialogue), uses, *stored);
+      if (!found) break;
+      StoredRule& rule = stored->rules[found->rule];
+      rule.places |= found->bit;
+      rule.values |= ~found->places & found->bit;
+      std::erase_if(uses[found->rule], [&](uint32_t use) {
+        return (use & found->bit) == (found->places & found->bit);
+      });
+    }
   }
-  std::erase_if(stored->rules, [](const StoredRule& rule) { return rule.left == 0; });
+  // What no conversation gets any more.
+  size_t at = 0;
+  std::erase_if(stored->rules, [&](const StoredRule&) { return uses[at++].empty(); });
 }
 
 void merge_rules(StoredTemplate* stored) {

@@ -17,9 +17,9 @@ struct Sample {
 // Fills in the rules.
 void find_rules(const std::vector<Sample>& samples, StoredTemplate* stored);
 
-// Each sample of which they make another text than the template takes the rule away that the fewest
-// others need.
-void drop_wrong_rules(const std::vector<Sample>& samples, StoredTemplate* stored);
+// Each sample of which they make another text than the template makes one of its rules ask for one
+// more place, so that it is refused: that of which the others lose least.
+void narrow_wrong_rules(const std::vector<Sample>& samples, StoredTemplate* stored);
 
 // Joins rules that differ by their units alone.
 void merge_rules(StoredTemplate* stored);

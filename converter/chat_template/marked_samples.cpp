@@ -1,6 +1,7 @@
 #include "converter/chat_template/marked_samples.h"
 
 #include <array>
+#include <random>
 
 namespace cria::converter {
 namespace {
@@ -22,6 +23,35 @@ DialogueCall marked_call(size_t call) {
 
 // In each order of roles up to this many messages.
 constexpr size_t kAllOrders = 5;
+
+// Conversations of every kind, the same ones every time.
+class RandomOrders {
+ public:
+  std::string next() {
+    std::string order = choose(2) == 0 ? "S" : "";
+    const size_t n_turns = 1 + choose(3);
+    for (size_t i = 0; i < n_turns; ++i) add_turn(i + 1 == n_turns, &order);
+    if (choose(16) == 0) order.insert(choose(order.size() + 1), 1, "SUAHR"[choose(5)]);
+    return order;
+  }
+  uint32_t choose(size_t n) { return static_cast<uint32_t>(random_() % n); }
+
+ private:
+  void add_turn(bool is_last, std::string* order) {
+    *order += 'U';
+    const size_t n_rounds = choose(3);
+    for (size_t i = 0; i < n_rounds; ++i) {
+      const char calls = "cCthxy"[choose(6)];
+      *order += calls;
+      if (is_last && choose(6) == 0) return;
+      *order += calls == 'C' || calls == 'y' ? "RR" : "R";
+    }
+    if (is_last && choose(2) == 0) return;
+    *order += choose(3) == 0 ? 'H' : 'A';
+  }
+
+  std::mt19937_64 random_{5};
+};
 
 void add_both(const Dialogue& dialogue, std::vector<Dialogue>* samples) {
   for (const bool opens_turn : {false, true}) {
@@ -164,6 +194,15 @@ std::vector<Dialogue> tool_samples(bool switches_thinking) {
         add_both(without, &samples);
       }
     }
+  }
+  constexpr size_t kRandom = 400;
+  RandomOrders random;
+  for (size_t i = 0; i < kRandom; ++i) {
+    Dialogue dialogue = marked_dialogue(random.next());
+    if (random.choose(6) != 0) dialogue.tools = random.choose(3) == 0 ? two : one;
+    if (switches_thinking) dialogue.thinking = static_cast<ChatThinking>(random.choose(3));
+    dialogue.opens_turn = random.choose(2) == 0;
+    samples.push_back(std::move(dialogue));
   }
   return samples;
 }

@@ -164,13 +164,16 @@ void StoredForm::visit_units(const Dialogue& dialogue,
 
 bool StoredForm::has_pattern(ChatString which) const { return !chat_string(chat_, which).empty(); }
 
-std::vector<size_t> StoredForm::rules_of(const Dialogue& dialogue) const {
+std::vector<StoredForm::RuleUse> StoredForm::rules_of(const Dialogue& dialogue) const {
   const RuntimeDialogue runtime(dialogue);
   const Conversation conversation = conversation_of(dialogue, runtime);
-  std::vector<size_t> rules;
+  std::vector<RuleUse> uses;
   ChatWalk walk(chat_, conversation);
-  for (ChatStep step; walk.next(&step);) rules.push_back(step.rule_index);
-  return rules;
+  ChatPosition right = {};
+  uint32_t places = 0;
+  ChatStep step;
+  while (walk.peek(&right, &places) && walk.next(&step)) uses.push_back({step.rule_index, places});
+  return uses;
 }
 
 }  // namespace cria::converter

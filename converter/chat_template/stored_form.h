@@ -79,8 +79,12 @@ class StoredForm {
   void visit_units(const Dialogue& dialogue,
                    const std::function<std::optional<bool>(const Unit&)>& visit) const;
 
-  // The rules, by their place, that it takes for a conversation that it does not refuse.
-  [[nodiscard]] std::vector<size_t> rules_of(const Dialogue& dialogue) const;
+  // The rules that it takes for a conversation that it does not refuse, and where they stand.
+  struct RuleUse {
+    size_t rule;      // its place among the rules
+    uint32_t places;  // of the joint
+  };
+  [[nodiscard]] std::vector<RuleUse> rules_of(const Dialogue& dialogue) const;
 
  private:
   [[nodiscard]] bool has_pattern(format::ChatString which) const;

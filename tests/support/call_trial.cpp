@@ -75,6 +75,22 @@ std::vector<uint8_t> call_form_of(const std::string& chat_template) {
   throw std::runtime_error("call_forms.json has no " + chat_template);
 }
 
+// Numbers by their digits, so that none is lost to a double.
+bool is_same_answer(const json& got, const json& expected) {
+  if (got.at("content") != expected.at("content")) return false;
+  if (got.at("reasoning") != expected.at("reasoning")) return false;
+  if (got.at("complete") != expected.at("complete")) return false;
+  const json& calls = expected.at("calls");
+  if (got.at("calls").size() != calls.size()) return false;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const json& call = got.at("calls").at(i);
+    if (call.at("name") != calls[i].at("name")) return false;
+    if (call.at("arguments") != calls[i].at("arguments")) return false;
+    if (calls[i].contains("id") && calls[i].at("id") != call.value("id", json())) return false;
+  }
+  return true;
+}
+
 CallTrial::CallTrial(std::vector<uint8_t> form, std::string tools, size_t hold_bytes)
     : form_(std::move(form)), tools_(std::move(tools)) {
   size_t n_bytes = 0;

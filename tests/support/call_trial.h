@@ -32,6 +32,9 @@ struct ToldEvent {
   bool operator==(const ToldEvent&) const = default;
 };
 
+// Whether an answer of CallTrial is that of a vector of reference/vectors/tool_calls.jsonl.
+[[nodiscard]] bool is_same_answer(const nlohmann::json& got, const nlohmann::json& expected);
+
 class CallTrial {
  public:
   CallTrial(std::vector<uint8_t> form, std::string tools, size_t hold_bytes);

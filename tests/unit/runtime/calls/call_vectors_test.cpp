@@ -18,22 +18,6 @@ using test::CallTrial;
 
 constexpr size_t kHold = 4096;
 
-// Numbers by their digits, so that none is lost to a double.
-bool same_answer(const json& got, const json& expected) {
-  if (got.at("content") != expected.at("content")) return false;
-  if (got.at("reasoning") != expected.at("reasoning")) return false;
-  if (got.at("complete") != expected.at("complete")) return false;
-  const json& calls = expected.at("calls");
-  if (got.at("calls").size() != calls.size()) return false;
-  for (size_t i = 0; i < calls.size(); ++i) {
-    const json& call = got.at("calls").at(i);
-    if (call.at("name") != calls[i].at("name")) return false;
-    if (call.at("arguments") != calls[i].at("arguments")) return false;
-    if (calls[i].contains("id") && calls[i].at("id") != call.value("id", json())) return false;
-  }
-  return true;
-}
-
 TEST(CallVectors, EveryAnswerIsReadInPiecesOfAnySize) {
   const auto folder = test::reference_folder();
   if (!folder) GTEST_SKIP() << "no reference";
@@ -58,7 +42,7 @@ TEST(CallVectors, EveryAnswerIsReadInPiecesOfAnySize) {
     const auto whole = trial.told();
     const json got = trial.answer();
     n_policy += is_policy;
-    if (!same_answer(got, vector)) {
+    if (!test::is_same_answer(got, vector)) {
       n_other_policy += is_policy;
       if (is_policy) std::printf("another policy: %s: %s\n", name.c_str(), got.dump().c_str());
       EXPECT_TRUE(is_policy) << output << "\n" << got.dump();

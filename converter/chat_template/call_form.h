@@ -1,0 +1,36 @@
+// How a model writes calls, thinking and text, found from its chat template: from how the template
+// writes the calls of earlier answers, and from texts that families name in theirs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "converter/chat_template/renderer.h"
+#include "quant/call_format.h"
+
+namespace cria::converter {
+
+// The fields of quant/call_format.h.
+struct CallForm {
+  format::CallKind kind = format::CallKind::kNoCalls;
+  uint32_t flags = 0;
+  std::array<std::string, format::kCallStrings> strings;
+
+  [[nodiscard]] std::string& operator[](format::CallString which) {
+    return strings[static_cast<size_t>(which)];
+  }
+  [[nodiscard]] const std::string& operator[](format::CallString which) const {
+    return strings[static_cast<size_t>(which)];
+  }
+};
+
+// A list of the format: each text with a zero byte behind it.
+[[nodiscard]] std::string call_list(const std::vector<std::string>& texts);
+
+// The bytes of ChatString::kCallFormat; empty where the model neither calls nor thinks, or how it
+// calls is not known. Throws as TemplateRenderer::render does.
+[[nodiscard]] std::string derive_call_format(const TemplateRenderer& renderer);
+
+}  // namespace cria::converter
