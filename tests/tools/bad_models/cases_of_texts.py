@@ -171,7 +171,7 @@ def chat():
     raw = chat_template()
     yield bad_chat("kind_0", "kind is 1 to 13", chat_template(kind=0))
     yield bad_chat("kind_14", "kind is 1 to 13", chat_template(kind=14), kept=False)
-    yield bad_chat("flag_5", "unknown flags are zero", chat_template(flags=1 << 5))
+    yield bad_chat("flag_7", "unknown flags are zero", chat_template(flags=1 << 7))
     yield bad_chat("not_blank_10", "units are 0 to 9", chat_template(not_blank=1 << 10))
     yield bad_chat("result_trims_3", "contents lose nothing, white space or newlines", chat_template(result_trims=3 << 4))
     yield bad_chat("short", "a template has a header", raw[:103])
