@@ -33,7 +33,7 @@ std::string trimmed(const std::string& text) { return std::string(without_blanks
 std::string before(const std::string& text, size_t at) { return text.substr(0, at); }
 std::string behind(const std::string& text, size_t at) { return text.substr(at); }
 
-// Answers as the model has to write them, where earlier answers are written so ----------------------
+// Answers as the model has to write them, where earlier answers are written so ------------------
 
 struct ShownCalls {
   std::string one;
@@ -127,7 +127,7 @@ class CallsShown {
   std::vector<std::string> tools_;
 };
 
-// What the answers say -----------------------------------------------------------------------------
+// What the answers say --------------------------------------------------------------------------
 
 // Arguments as one JSON object, or as Python prints it, at at.
 std::string whole_arguments(const std::string& text, size_t* at) {

@@ -30,8 +30,8 @@ struct FoundForm {
 struct ImportedChatTemplate {
   std::vector<uint8_t> section;  // empty: the form cannot express the template
   std::string problem;           // then why, on one line: reads on from "the chat template "
-  // Why conversations with tools are refused, as problem; empty: they are not, or the template has no
-  // tools.
+  // Why conversations with tools are refused, as problem; empty: they are not, or the template has
+  // no tools.
   std::string tools_problem = {};
   bool has_fixed_date = false;  // it writes a date that cannot be changed at run time
 };

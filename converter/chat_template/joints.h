@@ -8,7 +8,8 @@
 
 namespace cria::converter {
 
-// A marked conversation (converter/chat_template/marked_samples.h) and what the template makes of it.
+// A marked conversation (converter/chat_template/marked_samples.h) and what the template makes of
+// it.
 struct Sample {
   Dialogue dialogue;
   std::optional<std::string> text;  // nullopt: the template refuses it

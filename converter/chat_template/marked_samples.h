@@ -9,9 +9,9 @@
 
 namespace cria::converter {
 
-// Messages by letters: S system, U user, B user who says nothing, A answer, H one that thought; calls of an answer: c one,
-// C two, t text before one, h thinking before one, x both, y text before two; R a result of the next
-// call that has none. Contents have white space around them.
+// Messages by letters: S system, U user, B user who says nothing, A answer, H one that thought;
+// calls of an answer: c one, C two, t text before one, h thinking before one, x both, y text
+// before two; R a result of the next call that has none. Contents have white space around them.
 [[nodiscard]] Dialogue marked_dialogue(std::string_view letters);
 
 // The mark without that white space.

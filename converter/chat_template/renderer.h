@@ -93,8 +93,8 @@ class TemplateRenderer {
   // when no process can be made.
   TemplateRenderer(std::string_view jinja, TokenTexts tokens,
                    const ChildLimits& limits = kRenderLimits);
-  // The template of a name (converter/chat_template/named_templates.h). Of messages that are more than role
-  // and text it makes nothing.
+  // The template of a name (converter/chat_template/named_templates.h). Of messages that are more
+  // than role and text it makes nothing.
   TemplateRenderer(uint32_t named_kind, TokenTexts tokens);
   ~TemplateRenderer();
   TemplateRenderer(const TemplateRenderer&) = delete;

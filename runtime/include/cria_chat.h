@@ -188,8 +188,8 @@ uint64_t cria_chat_n_read(const cria_chat* chat);
 uint64_t cria_chat_n_dropped(const cria_chat* chat);
 
 /* Saves messages and session, so that a chat of the same model goes on where this one is, with the
- * same bits where its context, exact_context and thinking are the same. Loading takes no byte on trust and
- * changes nothing unless it succeeds; CRIA_BAD_STATE otherwise, or CRIA_CONTEXT_FULL and
+ * same bits where its context, exact_context and thinking are the same. Loading takes no byte on
+ * trust and changes nothing unless it succeeds; CRIA_BAD_STATE otherwise, or CRIA_CONTEXT_FULL and
  * CRIA_TEXT_TOO_LONG where it does not fit. Not while an answer is made. */
 size_t cria_chat_save_size(const cria_chat* chat);
 cria_status cria_chat_save(const cria_chat* chat, void* destination, size_t n_bytes);

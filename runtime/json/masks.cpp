@@ -1,4 +1,5 @@
-// Where masks are made: tokens in the order of their bytes, of which what they share is walked once.
+// Where masks are made: tokens in the order of their bytes, of which what they share is walked
+// once.
 #include "runtime/json/masks.h"
 
 #include <algorithm>

@@ -53,8 +53,10 @@ class Usage(unittest.TestCase):
                 with self.subTest(command=command, option=option[1]):
                     is_needed = option[1] in ("--ids", "--text", "--output", "--prompt")
                     others = [] if is_needed else needed.get(command, [])
-                    if (command, option[1]) == ("tokenize", "--date"):
+                    if command == "tokenize" and option[1] in ("--date", "--tools", "--template-args"):
                         others = ["--chat", "-"]
+                    if option[1] == "--tool-choice":
+                        others = [*others, "--tools", os.devnull]
                     self.assert_fails(cli.cria(command, "m.cria", *others, option[1], ""), cli.USAGE, option[1] + ": ")
                     n_tried += 1
             self.assert_fails(cli.cria(command, "", *needed.get(command, [])), cli.USAGE, "M.cria: must not be empty")

@@ -17,7 +17,7 @@ class Docs(unittest.TestCase):
             self.skipTest("no curl")
         blocks = BLOCK.findall((cli.SOURCE / "docs" / "server.md").read_text("utf-8"))
         told = ""
-        with Server("--metrics", "--alias", "demo") as server:
+        with Server("--metrics", "--alias", "demo", model=cli.model("--chat-template", str(cli.DEMO / "tools" / "chat_template.jinja"))) as server:
             for block in blocks:
                 commands = re.split(r"^(?=curl )", block, flags=re.M)
                 for command in filter(None, commands):

@@ -47,6 +47,7 @@ def sample(name, reason, **changes):
         "chat": "void cria_chat_stop(\n    int why);\n",
         "json": "\n",
         "calls": "\n",
+        "grammar": "\n",
         "code": "const char* cria_version(void) { return 0; }\nstatic int own(void) { return 1; }\n"
                 "void cria_chat_stop(int why) { (void)why; (void)own(); }\n",
     } | changes

@@ -32,7 +32,7 @@ struct ToldEvent {
   bool operator==(const ToldEvent&) const = default;
 };
 
-// Whether an answer of CallTrial is that of a vector of reference/vectors/tool_calls.jsonl.
+// Whether an answer of CallTrial is that of a vector of the reference.
 [[nodiscard]] bool is_same_answer(const nlohmann::json& got, const nlohmann::json& expected);
 
 class CallTrial {

@@ -45,8 +45,8 @@ void name_results(Conversation* conversation);
 // results without either those of the call that they answer, the first without a result.
 void complete_calls(Conversation* conversation);
 
-// Reads {"type": "function", "function": {"name", ...}} of a list, or of null, and adds them as they
-// were written; raw is the list's text. Throws ConversationError.
+// Reads {"type": "function", "function": {"name", ...}} of a list, or of null, and adds them as
+// they were written; raw is the list's text. Throws ConversationError.
 void read_tools(const nlohmann::json& list, std::string_view raw, Conversation* conversation);
 
 // The same of what OpenAI had before tools: a list of functions.

@@ -10,7 +10,7 @@
 #include "platforms/hosted/cli/input_text.h"
 #include "platforms/hosted/cli/text_stream.h"
 #include "platforms/hosted/serve/json_text.h"
-#include "platforms/hosted/session/call_reader.h"
+#include "platforms/hosted/session/answer_parts.h"
 #include "platforms/hosted/session/model_session.h"
 
 namespace cria::hosted {

@@ -153,8 +153,7 @@ void add_chat(CLI::App* app, ChatOptions* options) {
                   "Keep what reading the system text gave there")
       ->type_name("FILE");
   add_named(app, "--thinking", kThinking, &options->thinking,
-            "on or off: whether the model thinks; dim, hide or plain: how that is shown; default: "
-            "dim, and as the template has it");
+            "on, off; or how it is shown: dim, hide, plain");
   app->add_flag_callback(
       "--no-history", [options] { options->history = false; }, "Keep no lines for the next chat");
   add_tools(app, &options->tools);

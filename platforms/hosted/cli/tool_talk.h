@@ -11,7 +11,7 @@
 #include "platforms/hosted/cli/generation.h"
 #include "platforms/hosted/cli/text_stream.h"
 #include "platforms/hosted/engine/json_schemas.h"
-#include "platforms/hosted/session/call_reader.h"
+#include "platforms/hosted/session/answer_parts.h"
 #include "platforms/hosted/session/model_session.h"
 
 namespace cria::hosted {

@@ -1,5 +1,5 @@
-// Calls of tools that cannot be malformed: compiled once a request, on the thread that reads it, and
-// shared by all that answers it.
+// Calls of tools that cannot be malformed: compiled once a request, on the thread that reads it,
+// and shared by all that answers it.
 #pragma once
 
 #include <cstddef>

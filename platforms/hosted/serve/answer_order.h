@@ -14,7 +14,7 @@
 #include "platforms/hosted/serve/json_text.h"
 #include "platforms/hosted/serve/text_service.h"
 #include "platforms/hosted/serve/wire_form.h"
-#include "platforms/hosted/session/call_reader.h"
+#include "platforms/hosted/session/answer_parts.h"
 
 namespace cria::hosted {
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "platforms/hosted/chat/conversation.h"
+#include "platforms/hosted/session/answer_parts.h"
 #include "platforms/hosted/session/arena_memory.h"
-#include "platforms/hosted/session/call_reader.h"
 #include "platforms/hosted/session/model_session.h"
 
 namespace cria::hosted {

@@ -1,4 +1,4 @@
-#include "platforms/hosted/session/call_reader.h"
+#include "platforms/hosted/session/answer_parts.h"
 
 #include <new>
 #include <stdexcept>
