@@ -215,7 +215,10 @@ TEST(OllamaRequest, ARawPromptIsContinued) {
 
 TEST(OllamaRequest, WhatWouldChangeAnAnswerIsRefusedByName) {
   const json tools = json::parse(R"([{"type": "function", "function": {"name": "f"}}])");
-  EXPECT_EQ(refusal([&] { return chat({{"tools", tools}}); }), "400 tools is not supported");
+  EXPECT_EQ(
+      refusal([&] { return chat({{"tools", tools}}); }),
+      "400 the model calls no tools: its chat template shows no form of calls that is known");
+  EXPECT_EQ(refusal([&] { return generate({{"tools", tools}}); }), "400 tools is not supported");
   EXPECT_EQ(refusal([] { return chat({{"tools", json::array()}}); }), "");
   const json refused = json::parse(R"({"suffix": "end", "images": ["aGk="],
       "template": "{{ .Prompt }}", "context": [1, 2]})");
@@ -232,9 +235,9 @@ TEST(OllamaRequest, WhatWouldChangeAnAnswerIsRefusedByName) {
   EXPECT_EQ(refused_message(R"({"role": "user", "content": "a", "images": ["aGk="]})"),
             "400 message 1 has images; this model reads text alone");
   EXPECT_EQ(refused_message(R"({"role": "tool", "content": "3", "tool_name": "add"})"),
-            "400 message 1 is about a tool; tools are not supported");
-  EXPECT_EQ(refused_message(R"({"role": "user", "content": [{"type": "text", "text": "a"}]})"),
-            "400 message 1 has a content that is no text");
+            "400 the chat template takes no result of a tool in this place");
+  EXPECT_EQ(refused_message(R"({"role": "user", "content": 3})"),
+            "400 message 1 has a content that is neither a text nor a list of parts");
   EXPECT_EQ(refused_message(R"({"content": "a"})"), "400 message 1 has no role");
   EXPECT_EQ(refused_message("1"), "400 message 1 is no object with role and content");
 }
