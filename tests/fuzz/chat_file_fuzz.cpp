@@ -17,8 +17,8 @@ namespace cria::fuzz {
 namespace {
 
 // The header of runtime/chat/chat_state.cpp: magic, checksum, then counts of messages, bytes of
-// text, messages in the context and pending tokens.
-constexpr size_t kHeaderBytes = 32;
+// text, messages in the context and pending tokens; how it thinks.
+constexpr size_t kHeaderBytes = 40;
 constexpr size_t kChecksumOffset = 8;
 constexpr size_t kCountsOffset = 16;
 constexpr uint64_t kMessageBytes = 16;

@@ -324,6 +324,8 @@ struct SavedFront {
   uint32_t n_text;
   uint32_t n_in_context;
   uint32_t n_unread;
+  uint32_t thinking;
+  uint32_t reserved;
 };
 
 // The file of a chat with so many tokens 0 more that come next, before or behind those it has.

@@ -109,7 +109,7 @@ TEST(ChatTemplateImportTest, FormsOfManyKindsSayWhatTheirTemplatesSay) {
                                                  {"modes", {34, 8}},
                                                  {"no_system", {16, 0}},
                                                  {"per_role", {42, 0}},
-                                                 {"system_in_last", {34, 2}},
+                                                 {"system_in_last", {36, 0}},
                                                  {"system_prompt_tag", {42, 0}},
                                                  {"thinking", {38, 4}},
                                                  {"titled_roles", {42, 0}},
@@ -205,7 +205,7 @@ TEST(ChatTemplateImportTest, WhatCannotBeStoredSaysWhy) {
   EXPECT_NE(problem_of("{{ 'a }}").find("unexpected char"), std::string::npos);
   EXPECT_NE(problem_of("hello").find("cannot store, with "), std::string::npos);
   EXPECT_NE(problem_of("{{ messages[0].content | nothing_known }}"), "");
-  EXPECT_NE(problem_of(turns + std::string(5000, 'x')), "");
+  EXPECT_NE(problem_of(turns + std::string(70000, 'x')), "");
 }
 
 // Turns of Llama 3 whose contents are written as expression says, with something before each.
