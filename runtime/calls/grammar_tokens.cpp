@@ -13,6 +13,19 @@ namespace {
 using format::CallString;
 using json::TokenEntry;
 
+// Whether bytes may contain the beginning of a call that no marker starts.
+bool contains_bare(const CallFormat& form, std::string_view bytes) {
+  if (!form.has(format::kCallsBare)) return false;
+  constexpr char kParenthesis = '(';
+  const bool is_python = form.kind == format::CallKind::kPython;
+  if (is_python && bytes.find(kParenthesis) != std::string_view::npos) return true;
+  // A name and its quotes, behind a brace.
+  const size_t brace = bytes.find('{');
+  if (brace == std::string_view::npos) return false;
+  const std::string_view rest = json::part_of(bytes, brace);
+  return std::count(rest.begin(), rest.end(), '"') > 1;
+}
+
 // Whether bytes contain a marker that ends free text.
 bool contains_marker(const CallFormat& form, std::string_view bytes) {
   for (const CallString list :
@@ -62,7 +75,7 @@ void for_each_entry(const cria_json_vocabulary& v, const json::TokenGroup& group
 template <typename Visit>
 void for_each_in_text(const CallFormat& form, const cria_json_vocabulary& v, const Visit& visit) {
   const auto look = [&](uint32_t token, std::string_view bytes) {
-    if (contains_marker(form, bytes)) visit(token);
+    if (contains_marker(form, bytes) || contains_bare(form, bytes)) visit(token);
   };
   for_each_entry(v, v.plain, look);
   for_each_entry(v, v.others, look);

@@ -126,6 +126,10 @@ Status ToolCompiler::compile_tool(uint32_t tool, uint32_t* node) {
     *node = add_object(false);
     return Status::kOk;
   }
+  if (strict != kNone && tables_->text.kind(strict) == 'f') {
+    *node = add_object(true);
+    return Status::kOk;
+  }
   const Status status =
       compile_parameters(parameters, is_strict ? Strictness::kExact : Strictness::kLenient, node);
   if (status == Status::kOk || is_strict) return status;

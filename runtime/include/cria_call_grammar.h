@@ -51,7 +51,8 @@ typedef struct cria_call_order {
   const char* tools; /* as in cria_calls.h: n_tools bytes of a JSON array. A tool's arguments follow
                         its "parameters". Where these are not understood, "strict": true refuses
                         the tool; without it a property that is not understood is any value, and
-                        parameters that are not are any object */
+                        parameters that are not are any object. "strict": false: they are any
+                        object in any case */
   size_t n_tools;
   cria_tool_choice choice;
   const char* name; /* of CRIA_TOOLS_NAMED: the tool's name, n_name bytes */

@@ -789,8 +789,6 @@ bool styled_holds(const Schema& schema, const Reading& r, bool in_object) {
       return tag_holds(rules, r, in_object);
     case Phase::kTags:
       return in_object && rules.style == ArgumentStyle::kTagged;
-    case Phase::kBareValue:
-      return is_bare;
     case Phase::kBareText:
       return is_bare && r.free_name == 0 && r.text <= TextPhase::kCharacter &&
              text_holds(schema, r);

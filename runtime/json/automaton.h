@@ -40,8 +40,7 @@ enum class Phase : uint8_t {
   kOpeningMarker,  // the same where an answer begins
   kTag,            // a text inside arguments: first says which, last what comes then
   kTags,           // between arguments in tags
-  kBareValue,      // a string without quotes follows; last: its TagValue
-  kBareText,       // in it; place: bytes of the mark that it ends with
+  kBareText,       // a string without quotes; place: bytes of the mark that it ends with
   kBareLiteral,    // the same, one of first..last of node's
 };
 
@@ -115,6 +114,10 @@ class Walk {
   }
 
   void begin(const Reading* readings, uint32_t n_readings, const Frame* frames, uint32_t n_frames);
+  // Where the readings and frames are in the walk's own room.
+  void begin_there(uint32_t n_readings, uint32_t n_frames) {
+    levels_[0] = {0, n_readings, n_frames};
+  }
   void begin_document();
 
   // From the readings behind n bytes to those behind one more; false, and nothing, when there are
@@ -140,6 +143,8 @@ class Walk {
   [[nodiscard]] bool is_in_text(uint32_t* rule) const;
   // The document's beginning becomes that rule.
   void begin_rule(uint32_t rule);
+  // Whether it is text alone, in the middle of nothing that ends it.
+  [[nodiscard]] bool is_between_markers() const;
   // Whether the document is in the middle of what ends free text behind n bytes, or behind it.
   [[nodiscard]] bool leaves_text(uint32_t n) const;
   // Whether some string is there behind n bytes, and none ends with more of Rules::mark than a
@@ -231,7 +236,7 @@ class Walk {
   void behind_tag(Tag which, const Reading& r);
   void step_tag(const Reading& r, char byte);
   void begin_tag(uint16_t frame, char byte);
-  void begin_bare_value(const Reading& r, char byte);
+  void begin_bare_value(const Reading& from);
   void begin_bare_leaf(uint32_t node, uint16_t frame);
   void step_bare_text(Reading r, char byte);
   void step_bare_literal(Reading r, char byte);

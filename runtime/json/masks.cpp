@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 
 #include "quant/align.h"
@@ -16,10 +17,13 @@ namespace cria::json {
 namespace {
 
 // What a state holds.
-struct SavedReadings {
+struct SavedHeader {
   uint32_t schema;  // Masks::id
   uint16_t n_readings;
   uint16_t n_frames;
+};
+struct SavedReadings {
+  SavedHeader header;
   Reading readings[kMostReadings];
   Frame frames[kMostFrames];
 };
@@ -165,7 +169,9 @@ bool MaskMaker::allow_text(uint32_t rule) {
     const TokenEntry* const end = v.others.entries + v.others.first[kFirstBytes];
     for (const TokenEntry* e = v.others.entries; e != end; ++e) allow(e->token, bits_);
   }
-  for (uint32_t byte = 0; byte < kFirstBytes; ++byte) {
+  // What ends it is whole in a token, or has begun.
+  const bool has_begun = !walk_->is_between_markers();
+  for (uint32_t byte = 0; byte < kFirstBytes && has_begun; ++byte) {
     const bool goes_on = walk_->step(0, static_cast<char>(static_cast<uint8_t>(byte)));
     if (goes_on && !walk_->leaves_text(1)) continue;
     for (const TokenGroup* const group : {&v.plain, &v.others}) {
@@ -365,14 +371,24 @@ Walk walk_of(const Masks& masks) {
   return {&masks.schema, masks.readings, masks.n_readings, masks.frames, masks.n_frames};
 }
 
+// What the state holds is looked at where the walk has it: a copy would take as much stack again.
 Status resume(const Masks& masks, const uint64_t* state, Walk* walk) {
-  SavedReadings saved;
-  std::memcpy(&saved, state, sizeof saved);
-  if (saved.schema != masks.id || !readings_hold(masks.schema, saved.readings, saved.n_readings,
-                                                 saved.frames, saved.n_frames)) {
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(state);
+  SavedHeader saved;
+  std::memcpy(&saved, bytes, sizeof saved);
+  if (saved.schema != masks.id || saved.n_readings > kMostReadings ||
+      saved.n_frames > kMostFrames) {
     return Status::kBadState;
   }
-  walk->begin(saved.readings, saved.n_readings, saved.frames, saved.n_frames);
+  std::memcpy(masks.readings, bytes + offsetof(SavedReadings, readings),
+              saved.n_readings * sizeof(Reading));
+  std::memcpy(masks.frames, bytes + offsetof(SavedReadings, frames),
+              saved.n_frames * sizeof(Frame));
+  if (!readings_hold(masks.schema, masks.readings, saved.n_readings, masks.frames,
+                     saved.n_frames)) {
+    return Status::kBadState;
+  }
+  walk->begin_there(saved.n_readings, saved.n_frames);
   return Status::kOk;
 }
 
@@ -381,9 +397,7 @@ void keep(const Masks& masks, const Walk& walk, uint32_t n, uint64_t* state) {
   uint32_t n_readings = 0;
   uint32_t n_frames = 0;
   walk.save(n, saved.readings, &n_readings, saved.frames, &n_frames);
-  saved.schema = masks.id;
-  saved.n_readings = static_cast<uint16_t>(n_readings);
-  saved.n_frames = static_cast<uint16_t>(n_frames);
+  saved.header = {masks.id, static_cast<uint16_t>(n_readings), static_cast<uint16_t>(n_frames)};
   std::fill(state, state + kStateWords, 0);
   std::memcpy(state, &saved, sizeof saved);
 }

@@ -29,7 +29,7 @@ struct MarkedTokens {
   TokenEntry* specials;  // those of which markers consist
   const char* text;      // of specials
   uint32_t n_specials;
-  uint32_t* in_text;  // plain and other tokens that contain what ends free text
+  uint32_t* in_text;  // plain and other tokens that contain what may end free text
   uint32_t n_in_text;
   uint32_t* in_values;  // plain tokens that contain the first byte of Rules::mark
   uint32_t n_in_values;

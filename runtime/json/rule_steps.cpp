@@ -12,6 +12,8 @@
 namespace cria::json {
 namespace {
 
+constexpr std::string_view kNullWord = "null";  // the first of kWord's
+
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -70,6 +72,12 @@ bool Walk::is_in_text(uint32_t* rule) const {
 void Walk::begin_rule(uint32_t rule) {
   readings_[0] = at_rule(Phase::kRule, rule, kAnyNode);
   levels_[0] = {0, 1, 0};
+}
+
+bool Walk::is_between_markers() const {
+  const Reading* const first = readings(0);
+  return std::all_of(first, first + n_readings(0),
+                     [this](const Reading& r) { return r.phase == Phase::kRule && is_free(r); });
 }
 
 bool Walk::leaves_text(uint32_t n) const {
@@ -131,9 +139,6 @@ void Walk::step_rules(const Reading& r, char byte) {
     case Phase::kTags:
       begin_tag(r.frame, byte);
       if (may_close(r.frame)) step_rule(frames_[object_of(r.frame)].rule, kAnyNode, byte);
-      return;
-    case Phase::kBareValue:
-      begin_bare_value(r, byte);
       return;
     case Phase::kBareText:
       step_bare_text(r, byte);
@@ -445,13 +450,13 @@ void Walk::behind_tag(Tag which, const Reading& r) {
     case Tag::kKeyBegin:
       put(fresh(Phase::kName, kAnyNode, r.frame));
       return;
-    case Tag::kKeyEnd: {
-      const bool is_json = static_cast<TagValue>(r.last) == TagValue::kJson;
-      Reading value = fresh(is_json ? Phase::kValue : Phase::kBareValue, r.node, r.frame);
-      value.last = is_json ? 0 : r.last;
-      put(value);
+    case Tag::kKeyEnd:
+      if (static_cast<TagValue>(r.last) == TagValue::kJson) {
+        put(fresh(Phase::kValue, r.node, r.frame));
+      } else {
+        begin_bare_value(r);
+      }
       return;
-    }
     case Tag::kValueEnd:
       put(fresh(Phase::kTags, kAnyNode, r.frame));
       return;
@@ -477,7 +482,7 @@ void Walk::begin_tag(uint16_t frame, char byte) {
   }
 }
 
-// A string between marks.
+// A string without quotes.
 void Walk::begin_bare_leaf(uint32_t node, uint16_t frame) {
   const Node& n = schema_->nodes[node];
   if ((n.kinds & kLiterals) != 0) {
@@ -492,24 +497,19 @@ void Walk::begin_bare_leaf(uint32_t node, uint16_t frame) {
   }
 }
 
-// The first byte of a string between tags, or of what ends it.
-void Walk::begin_bare_value(const Reading& from, char byte) {
+// A string between tags, or null.
+void Walk::begin_bare_value(const Reading& from) {
   const Node& n = schema_->nodes[from.node];
   const bool may_be_null = static_cast<TagValue>(from.last) == TagValue::kTextOrNull;
   const auto begin = [&](uint32_t id) {
+    begin_bare_leaf(id, from.frame);
     const Node& leaf = schema_->nodes[id];
-    if (may_be_null && (leaf.kinds & (kNull | kLiterals)) != 0 && byte == 'n' && !is_special_) {
-      begin_leaf(id, from.frame, byte);
-    }
-    if ((leaf.kinds & kLiterals) != 0) {
-      Reading r = fresh(Phase::kBareLiteral, id, from.frame);
-      r.first = leaf.first_literal;
-      r.last = leaf.first_literal + leaf.n_literals;
-      if (narrow_literals(&r, '"')) step_bare_literal(r, byte);
-    } else if ((leaf.kinds & kString) != 0) {
-      Reading r = fresh(Phase::kBareText, id, from.frame);
-      if (leaf.pattern != kNone) r.positions = pattern_start();
-      step_bare_text(r, byte);
+    if (may_be_null && (leaf.kinds & kNull) != 0) put(fresh(Phase::kWord, id, from.frame));
+    Reading null = fresh(Phase::kLiteral, id, from.frame);
+    for (uint32_t i = 0; i < leaf.n_literals && may_be_null; ++i) {
+      null.first = leaf.first_literal + i;
+      null.last = null.first + 1;
+      if (schema_->part(schema_->literals[null.first]) == kNullWord) put(null);
     }
   };
   if (n.n_options == 0) begin(from.node);

@@ -50,7 +50,7 @@ struct Branch {
   uint8_t next;
 };
 
-inline constexpr uint32_t kMostRules = 96;
+inline constexpr uint32_t kMostRules = 160;
 inline constexpr uint32_t kMostBranches = 160;
 inline constexpr uint32_t kMostAlternatives = 192;
 inline constexpr uint32_t kMostRuleText = 8192;

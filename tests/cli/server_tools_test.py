@@ -110,6 +110,18 @@ class Tools(unittest.TestCase):
         if choice["finish_reason"] == "tool_calls":
             self.assertIsInstance(json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"]), dict)
 
+    def test_arguments_are_free_where_a_tool_is_not_strict(self):
+        """Of the names that the schema has, or others: the demo makes some up."""
+        free = function("free", {"n": {"enum": [1]}})
+        free["function"]["strict"] = False
+        held = function("free", {"n": {"enum": [1]}})
+        asked = {"tool_choice": "required", "parallel_tool_calls": False, "temperature": 1.5}
+        for seed in range(4):
+            call = self.ask(tools=[held], seed=seed, **asked)["message"]["tool_calls"][0]
+            self.assertEqual(call["function"]["arguments"], '{"n":1}')
+        others = [self.ask(tools=[free], seed=seed, **asked)["message"].get("tool_calls") for seed in range(4)]
+        self.assertTrue(any(calls is None or calls[0]["function"]["arguments"] != '{"n":1}' for calls in others))
+
     def test_what_is_wrong_is_named(self):
         self.refuses("tools", "tool 1", tools=[{"type": "function"}])
         self.refuses("tools", "tool 2", tools=[ADD, 3])

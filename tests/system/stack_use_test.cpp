@@ -10,7 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include <cria_call_grammar.h>
 #include <cria_json.h>
+#include "tests/support/call_trial.h"
 #include "tests/support/in_turn.h"
 #include "tests/support/isa_list.h"
 #include "tests/support/model_files.h"
@@ -212,6 +214,78 @@ TEST(StackUseOfJson, IsBoundedFromTheSchemaToTheLastMask) {
   std::printf("stack of a document: %zu bytes\n", used);
   EXPECT_EQ(n_failed, 0);
   EXPECT_LE(used, kMostJsonBytes);
+}
+
+// A grammar is made and an answer written under its masks, with what is forced.
+void write_calls(const cria_instance& cria, const std::vector<uint8_t>& form,
+                 std::vector<float>* logits, test::AlignedMemory* first,
+                 test::AlignedMemory* second, int* n_failed) {
+  constexpr std::string_view kTools =
+      R"([{"name":"f","parameters":{"properties":{"a":{"type":"string","pattern":"^[a-z ]{2,9}$"},)"
+      R"("b":{"anyOf":[{"type":"number"},{"type":"array"}]}},"required":["a","b"]}},{"name":"g"}])";
+  const auto expect_ok = [&](cria_status status) { *n_failed += status == CRIA_OK ? 0 : 1; };
+  size_t n_bytes = 0;
+  cria_json_vocabulary* vocabulary = nullptr;
+  cria_call_grammar* grammar = nullptr;
+  cria_call_problem problem = {};
+  cria_call_order order = {};
+  cria_call_state state;
+  order.format = form.data();
+  order.n_format = form.size();
+  order.tools = kTools.data();
+  order.n_tools = kTools.size();
+  order.choice = CRIA_TOOLS_REQUIRED;
+  expect_ok(cria_json_make_vocabulary(first->data(), first->size(), cria.model, &vocabulary));
+  expect_ok(cria_call_grammar_required(vocabulary, &order, &n_bytes, &problem));
+  expect_ok(cria_call_grammar_make(second->data(), second->size(), vocabulary, &order, &grammar,
+                                   &problem));
+  if (grammar == nullptr) return;
+  expect_ok(cria_call_grammar_begin(grammar, "a text", 6, &state));
+  uint32_t chance = 1;
+  for (int i = 0; i < 200; ++i) {
+    uint32_t forced[32];
+    size_t n_forced = 0;
+    expect_ok(
+        cria_call_grammar_forced_tokens(grammar, &state, cria.workspace, forced, 32, &n_forced));
+    for (size_t k = 0; k < n_forced; ++k) {
+      expect_ok(cria_call_grammar_accept(grammar, &state, forced[k]));
+    }
+    std::fill(logits->begin(), logits->end(), 0.0F);
+    expect_ok(cria_call_grammar_mask(grammar, &state, logits->data(), logits->size()));
+    uint32_t token = 0;
+    for (uint32_t k = 0; k < 64 || (*logits)[token] < 0; ++k) {
+      chance = chance * 1664525 + 1013904223;
+      token = (chance >> 8) % static_cast<uint32_t>(logits->size());
+    }
+    expect_ok(cria_call_grammar_accept(grammar, &state, token));
+    if (cria_call_grammar_progress_of(grammar, &state) == CRIA_CALL_CLOSED) {
+      expect_ok(cria_call_grammar_begin(grammar, "", 0, &state));
+    }
+  }
+}
+
+TEST(StackUseOfCalls, IsBoundedFromTheToolsToTheLastMask) {
+#ifdef CRIA_TEST_SANITIZED
+  GTEST_SKIP() << "sanitizers widen every frame";
+#endif
+  const test::Bytes bytes = test::convert_folder(
+      test::demo_folder(), {NumberFormat::kInt4, 32, format::Compression::kZstd, true});
+  const test::MemorySource source(bytes);
+  test::TestSession session(source, {});
+  std::vector<float> logits(cria_vocab_size(session.model()));
+  test::AlignedMemory first(size_t{4} << 20);
+  test::AlignedMemory second(size_t{4} << 20);
+  size_t most = 0;
+  for (const char* const name : {"qwen2.5-7b-instruct", "lfm2", "qwen3-coder-30b", "gemma-4-31b"}) {
+    const auto form = test::call_form_of(name);
+    int n_failed = 0;
+    most = std::max(most, stack_bytes_of([&] {
+                      write_calls(session.instance(), form, &logits, &first, &second, &n_failed);
+                    }));
+    EXPECT_EQ(n_failed, 0) << name;
+  }
+  std::printf("stack of calls: %zu bytes\n", most);
+  EXPECT_LE(most, kMostBytes);
 }
 
 }  // namespace

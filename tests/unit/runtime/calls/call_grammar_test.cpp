@@ -85,7 +85,8 @@ size_t check_answer(const json& form, const char* tools, std::string_view opened
   CallTrial reader(test::stored_call_form(form), tools, kHold);
   reader.run(opened, text, text.size() + 1, CRIA_CALLS_STOPPED, nullptr);
   const json answer = reader.answer();
-  EXPECT_TRUE(answer.at("complete")) << text;
+  // Text may end in the middle of thinking.
+  EXPECT_TRUE(has_text || answer.at("complete")) << text;
   EXPECT_TRUE(has_text || answer.at("content").is_null()) << text << "\n" << answer.dump();
   for (const json& call : answer.at("calls")) {
     const auto found = schemas.find(call.at("name"));
