@@ -215,9 +215,10 @@ TEST(OllamaRequest, ARawPromptIsContinued) {
 
 TEST(OllamaRequest, WhatWouldChangeAnAnswerIsRefusedByName) {
   const json tools = json::parse(R"([{"type": "function", "function": {"name": "f"}}])");
-  EXPECT_EQ(
-      refusal([&] { return chat({{"tools", tools}}); }),
-      "400 the model calls no tools: its chat template shows no form of calls that is known");
+  EXPECT_EQ(refusal([&] {
+              return chat({{"tools", tools}});
+            }),
+            "400 the model calls no tools: its chat template shows no form of calls that is known");
   EXPECT_EQ(refusal([&] { return generate({{"tools", tools}}); }), "400 tools is not supported");
   EXPECT_EQ(refusal([] { return chat({{"tools", json::array()}}); }), "");
   const json refused = json::parse(R"({"suffix": "end", "images": ["aGk="],
