@@ -139,7 +139,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", default=".", help="folder of the demo model")
     parser.add_argument("--out", default="tools", help="the adapter's folder, which has chat_template.jinja")
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--rows", type=int, default=8, help="of 512 tokens a step")
     parser.add_argument("--rank", type=int, default=32)
     parser.add_argument("--lr", type=float, default=3e-3)
@@ -151,7 +151,7 @@ def main():
     tokenizer = AutoTokenizer.from_pretrained(args.base)
     with open(os.path.join(args.out, "chat_template.jinja"), encoding="utf-8") as f:
         template = f.read()
-    model = AutoModelForCausalLM.from_pretrained(args.base, dtype=torch.float32, attn_implementation="sdpa")
+    model = AutoModelForCausalLM.from_pretrained(args.base, dtype=torch.float32, attn_implementation="eager")
     alpha = args.rank
     added = add_adapter(model, args.rank, alpha)
     parameters = [p for p in model.parameters() if p.requires_grad]
@@ -169,7 +169,8 @@ def main():
         for module in added.values():
             module.is_rounded = rounded
         ids, weights = documents.batch(args.rows)
-        logits = model(input_ids=ids[:, :-1], attention_mask=document_mask(ids[:, :-1], bos), use_cache=False).logits
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            logits = model(input_ids=ids[:, :-1], attention_mask=document_mask(ids[:, :-1], bos), use_cache=False).logits
         loss = torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
         weight = weights[:, 1:].flatten()
         loss = (loss * weight).sum() / weight.sum()
@@ -178,10 +179,10 @@ def main():
         optimizer.step()
         optimizer.zero_grad()
         running += loss.item()
-        if (step + 1) % 50 == 0:
-            print(f"step {step + 1}/{args.steps} loss {running / 50:.4f} {time.time() - start:.0f}s", flush=True)
+        if (step + 1) % 100 == 0:
+            print(f"step {step + 1}/{args.steps} loss {running / 100:.4f} {time.time() - start:.0f}s", flush=True)
             running = 0.0
-        if (step + 1) % 300 == 0:
+        if (step + 1) % 500 == 0:
             for module in added.values():
                 module.is_rounded = False
             model.eval()
