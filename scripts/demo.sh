@@ -31,7 +31,7 @@ build_programs() {
 
 is_current() {
   [ -f "$model" ] && [ "$model" -nt "$bin/cria-convert" ] &&
-    [ -z "$(find models/demo -maxdepth 1 -type f \( -name '*.json' -o -name '*.safetensors' \) -newer "$model")" ]
+    [ -z "$(find models/demo -maxdepth 2 -type f \( -name '*.json' -o -name '*.safetensors' -o -name '*.jinja' \) -newer "$model")" ]
 }
 
 scripts/setup.sh
@@ -41,7 +41,8 @@ say "building the programs$first (log: build/demo-build.log)"
 step demo-build.log build_programs
 if ! is_current; then
   say "converting models/demo to int4: $model (log: build/demo-convert.log)"
-  step demo-convert.log "$bin/cria-convert" models/demo -o "$model" --weights int4
+  step demo-convert.log "$bin/cria-convert" models/demo -o "$model" --weights int4 \
+    --lora models/demo/tools --chat-template models/demo/tools/chat_template.jinja
 fi
 say "$bin/cria info $model"
 "$bin/cria" info "$model"
@@ -57,3 +58,7 @@ for question in "What is a cria?" "what is 7 + 8" "What is a KV cache?"; do
   [ -n "$answer" ] || { say "error: no answer"; exit 1; }
   printf '%s\n' "$answer"
 done
+question="what is 7 + 8"
+printf '\n> %s   (with the tools add and convert)\n' "$question"
+"$bin/cria" run "$model" -p "$question" --tools models/demo/tools/tools.json --greedy 2>build/demo-chat.log ||
+  { tail -n 25 build/demo-chat.log >&2; say "error: cria run failed"; exit 1; }
