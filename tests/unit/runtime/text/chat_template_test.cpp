@@ -465,7 +465,7 @@ TEST(ChatTemplateTest, RefusesDamagedSections) {
   // Kinds 3, 5 and 9 for 1; each flag and unit; of each style three forms, indent and depth of 1,
   // 2, 4 and 8 and two flags; any number of an id's characters; trims that are 1 or 2 at both ends.
   EXPECT_EQ(opened,
-            3U + 5U + format::kChatUnits + format::kChatStyles * (3U + 4U + 4U + 2U) + 8U + 4U);
+            3U + 7U + format::kChatUnits + format::kChatStyles * (3U + 4U + 4U + 2U) + 8U + 4U);
   for (const JointRule& bad :
        {JointRule{1U << format::kChatUnits, 1, ""}, JointRule{1, 1, "", 1U << format::kChatPlaces},
         JointRule{1, 1, "", 0, 3}, JointRule{1, 1, "", 0, 0x30},
