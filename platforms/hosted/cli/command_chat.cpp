@@ -356,6 +356,10 @@ ExitCode run_command(const ChatOptions& options) {
     throw ProgramError(ExitCode::kInvalidInput,
                        file.path() + ": the model file holds no tokenizer; cria run takes --ids");
   }
+  if (file.info().pooling != 0) {
+    throw ProgramError(ExitCode::kInvalidInput,
+                       file.path() + ": makes embeddings and does not answer; use cria embed");
+  }
   if (file.info().chat_template == 0) throw_status(CRIA_NO_CHAT_TEMPLATE, file.path());
   const uint32_t context =
       options.common.context != 0 ? options.common.context : file.info().planned_context;

@@ -14,6 +14,7 @@ ExitCode run_command(const ChatOptions& options);
 ExitCode run_command(const BenchOptions& options);
 ExitCode run_command(const TokenizeOptions& options);
 ExitCode run_command(const LogitsOptions& options);
+ExitCode run_command(const EmbedOptions& options);
 ExitCode run_command(const EvalOptions& options);
 ExitCode run_command(const ServeOptions& options);
 

@@ -42,6 +42,13 @@ const char* kv_format_name(uint32_t format) {
   return name_at(kNames, static_cast<uint32_t>(format));
 }
 
+const char* pooling_name(uint32_t pooling) {
+  constexpr const char* kNames[] = {"last token", "mean", "first token"};
+  return pooling >= CRIA_POOLING_LAST && pooling <= CRIA_POOLING_FIRST
+             ? kNames[pooling - CRIA_POOLING_LAST]
+             : "unknown";
+}
+
 std::optional<cria_role> role_of(std::string_view name) {
   struct RoleName {
     std::string_view name;

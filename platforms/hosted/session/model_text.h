@@ -20,6 +20,9 @@ std::string kernels_text(std::string_view backend, std::string_view isa);
 
 const char* kv_format_name(uint32_t format);
 
+// "last token", "mean" or "first token", of a cria_pooling.
+const char* pooling_name(uint32_t pooling);
+
 // Of a message in the JSON of a conversation; "developer" is another name of the system's.
 std::optional<cria_role> role_of(std::string_view name);
 
