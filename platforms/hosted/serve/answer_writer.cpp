@@ -49,7 +49,7 @@ size_t AnswerWriter::index_of(size_t prompt, uint32_t choice) const {
 size_t AnswerWriter::own_bytes() const {
   size_t n_bytes = order_.settings.text().size();
   for (const JsonText& text : order_.prompt_texts) n_bytes += text.text().size();
-  return 2 * n_bytes;
+  return 2 * n_bytes + order_.prompt_sizes.size() * order_.embedding.width * sizeof(float);
 }
 
 size_t AnswerWriter::bytes_of(const AnswerPiece& piece) const {

@@ -20,7 +20,9 @@ inline constexpr auto kRequestMembers = std::to_array<std::string_view>({
     "audio",
     "content",
     "context",
+    "dimensions",
     "echo",
+    "encoding_format",
     "format",
     "frequency_penalty",
     "functions",
@@ -28,6 +30,7 @@ inline constexpr auto kRequestMembers = std::to_array<std::string_view>({
     "ignore_eos",
     "image_data",
     "images",
+    "input",
     "json_schema",
     "keep_alive",
     "logit_bias",
@@ -66,6 +69,7 @@ inline constexpr auto kRequestMembers = std::to_array<std::string_view>({
     "top_k",
     "top_logprobs",
     "top_p",
+    "truncate",
     "with_pieces",
 });
 

@@ -155,6 +155,10 @@ Encoded TextService::encode(std::string_view text, uint32_t flags) {
 }
 
 Encoded TextService::encode_chat(const std::vector<ChatMessage>& messages) {
+  if (is_for_embeddings()) {
+    throw ApiError(ErrorKind::kNotSupported,
+                   "the model makes embeddings and holds no conversations; use /v1/embeddings");
+  }
   if (!has_chat()) {
     throw ApiError(ErrorKind::kNotSupported,
                    has_tokenizer() ? "the model has no chat template; use /v1/completions, or "

@@ -43,8 +43,11 @@ class TextService {
 
   [[nodiscard]] bool has_tokenizer() const { return model_.info().has_tokenizer != 0; }
   [[nodiscard]] bool has_chat() const {
-    return has_tokenizer() && model_.info().chat_template != 0;
+    return has_tokenizer() && model_.info().chat_template != 0 && !is_for_embeddings();
   }
+
+  // Such a model was not trained to answer.
+  [[nodiscard]] bool is_for_embeddings() const { return model_.info().pooling != 0; }
 
   // Of the longest that encode gives tokens of.
   [[nodiscard]] size_t max_text_bytes() const { return max_text_bytes_; }

@@ -70,7 +70,10 @@ std::string ollama_model(const OrderContext& context, const RequestFields& field
 
 std::vector<const char*> ollama_capabilities(const OrderContext& context) {
   std::vector<const char*> capabilities;
-  if (context.text->has_tokenizer()) capabilities.push_back("completion");
+  const bool is_for_embeddings = context.model.info().pooling != 0;
+  if (context.text->has_tokenizer()) {
+    capabilities.push_back(is_for_embeddings ? "embedding" : "completion");
+  }
   return capabilities;
 }
 

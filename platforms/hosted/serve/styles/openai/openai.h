@@ -1,4 +1,4 @@
-// OpenAI's chats and completions: what reads them and what writes them.
+// OpenAI's chats, completions and embeddings: what reads them and what writes them.
 #pragma once
 
 #include <memory>
@@ -12,6 +12,9 @@ namespace cria::hosted {
 // As ReadOrder.
 AnswerOrder chat_order(const OrderContext& context, const Json& request, const std::string& body);
 AnswerOrder text_order(const OrderContext& context, const Json& request, const std::string& body);
+
+AnswerOrder embedding_order(const OrderContext& context, const Json& request,
+                            const std::string& body);
 
 // The messages of a conversation, at least one. Throws ApiError.
 std::vector<ChatMessage> chat_messages(const Json& request);
