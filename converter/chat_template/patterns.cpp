@@ -219,11 +219,13 @@ class PatternFinder {
 
   bool find_value_styles(const std::string& rich, const std::string& text, bool has_result) {
     stored_[ChatString::kCall] = {'\0', format::kChatSlotArguments};
-    const std::vector<ChatValueStyle> whole = value_styles(false);
+    std::vector<ChatValueStyle> whole = value_styles(false);
+    whole.push_back({ChatValueForm::kPythonQuoted, 0, 0, 0});
     for (const ChatValueStyle& of_text : text_styles()) {
       for (const ChatValueStyle& of_list : whole) {
         for (const ChatValueStyle& of_object : whole) {
-          for (const ChatValueForm of_other : {ChatValueForm::kJson, ChatValueForm::kPython}) {
+          for (const ChatValueForm of_other :
+               {ChatValueForm::kJson, ChatValueForm::kPython, ChatValueForm::kPythonQuoted}) {
             stored_.style(ChatStyle::kText) = of_text;
             stored_.style(ChatStyle::kList) = of_list;
             stored_.style(ChatStyle::kObject) = of_object;
@@ -280,10 +282,22 @@ class PatternFinder {
         stored_.result_trims = static_cast<uint8_t>(begin | end << 4);
         const DialogueMessage result = {ChatRole::kTool, padded, {}, {}, name, id};
         const auto written = StoredForm(stored_).result_text(result);
-        if (find_once(text, *written) != std::string::npos) return;
+        if (find_once(text, *written) != std::string::npos && is_written_so_by_its_call()) return;
       }
     }
     stored_[ChatString::kResult].clear();
+  }
+
+  // Whether it is also what is written for a result of the call before it: templates look for a
+  // call's name by its id.
+  [[nodiscard]] bool is_written_so_by_its_call() const {
+    const DialogueMessage result = {ChatRole::kTool, kResult, {}, {}, kName, kId};
+    const auto written = StoredForm(stored_).result_text(result);
+    for (const bool has_tools : {true, false}) {
+      const auto text = render({R"({"kq0x": "vq0x"})"}, kResult, has_tools, true, kId)[0];
+      if (text) return text->find(*written) != std::string::npos;
+    }
+    return true;
   }
 
   void find_tool(bool has_system) {
