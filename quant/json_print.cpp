@@ -75,7 +75,9 @@ size_t number_end(Text text, size_t at) {
 size_t word_end(Text text, size_t at) {
   const std::string_view rest(text.data() + at, text.size() - at);
   for (const std::string_view word : {"true", "false", "null"}) {
-    if (rest.starts_with(word)) return at + word.size();
+    const bool is_word =
+        rest.size() >= word.size() && std::equal(word.begin(), word.end(), rest.begin());
+    if (is_word) return at + word.size();
   }
   return 0;
 }

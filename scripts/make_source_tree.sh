@@ -36,12 +36,12 @@ find quant runtime -name '*.h' -o -name '*.cpp' | LC_ALL=C sort |
   while read -r file; do
     mkdir -p "$out/src/$(dirname "$file")"
     # The public headers are one here.
-    sed 's/#include <cria_\(calls\|chat\|json\)\.h>/#include <cria.h>/' "$file" >"$out/src/$file"
+    sed 's/#include <cria_\(call_grammar\|calls\|chat\|json\)\.h>/#include <cria.h>/' "$file" >"$out/src/$file"
   done
 
 # One public header: all of them, each behind a guard of its own.
-sed '/^#include <cria\.h>$/d' runtime/include/cria.h runtime/include/cria_chat.h runtime/include/cria_json.h \
-  runtime/include/cria_calls.h >"$out/cria.h"
+sed '/^#include <cria\(_json\)\?\.h>$/d' runtime/include/cria.h runtime/include/cria_chat.h runtime/include/cria_json.h \
+  runtime/include/cria_calls.h runtime/include/cria_call_grammar.h >"$out/cria.h"
 
 # What CMake says on the command line, said by a header: the compiler's own names tell which kernels the core can run.
 cat >"$out/src/cria_config.h" <<'END'
