@@ -147,7 +147,7 @@ class Walk {
   [[nodiscard]] bool is_between_markers() const;
   // Whether the document is in the middle of what ends free text behind n bytes, or behind it.
   [[nodiscard]] bool leaves_text(uint32_t n) const;
-  // Whether some string is there behind n bytes, and none ends with more of Rules::mark than a byte.
+  // Whether a string is there behind n bytes, and none ends with more than a byte of Rules::mark.
   [[nodiscard]] bool stays_string(uint32_t n) const;
   // What was looked at so far: a reading and a byte, or a position of its pattern.
   [[nodiscard]] uint64_t n_steps() const { return n_steps_; }

@@ -1,4 +1,4 @@
-// Where masks are made: tokens in the order of their bytes, of which what they share is walked once.
+// Where masks are made: tokens in the order of their bytes; what they share is walked once.
 #include "runtime/json/masks.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The vocabulary of benches: the 128 k tokens of Llama 3's tokenizer, or as many made-up words where
-// CRIA_SHARED has it not.
+// The vocabulary of benches: the 128 k tokens of Llama 3's tokenizer, or as many made-up words
+// where CRIA_SHARED has it not.
 #pragma once
 
 #include <memory>
