@@ -122,9 +122,8 @@ enum class ChatValueForm : uint8_t {
   kBare = 2,          // a text as it is
   kQuoted = 3,        // a text as it is, in "
   kSingleQuoted = 4,  // ... in '
-  kPythonQuoted = 5,  // a text as it is, other values as Python's str() of them, in "
 };
-inline constexpr uint8_t kChatValueForms = 6;
+inline constexpr uint8_t kChatValueForms = 5;
 inline constexpr uint8_t kChatEscapes = 1;  // JSON's strings have no character past U+007F
 inline constexpr uint8_t kChatTight = 2;    // no space behind , and :
 inline constexpr uint8_t kKnownChatValueFlags = 3;

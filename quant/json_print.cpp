@@ -274,9 +274,8 @@ void Printer::string(Text text, bool is_escaped) {
       if (!is_escaped) return sink_.put(text);
       return each_character(text, is_escaped, put_bare);
     case ChatValueForm::kQuoted:
-    case ChatValueForm::kPythonQuoted:
     case ChatValueForm::kSingleQuoted: {
-      const std::string_view quote = style_.form == ChatValueForm::kSingleQuoted ? "'" : "\"";
+      const std::string_view quote = style_.form == ChatValueForm::kQuoted ? "\"" : "'";
       put(quote);
       each_character(text, is_escaped, put_bare);
       return put(quote);
@@ -498,13 +497,8 @@ bool is_json_name(Text string, const char* name) {
 
 void print_json(Text value, const ChatValueStyle& style, TextSink* sink) {
   ChatValueStyle inner = style;
-  const bool is_quoted = value[0] != '"' && style.form == ChatValueForm::kPythonQuoted;
   if (value[0] != '"' && style.form > ChatValueForm::kPython) inner.form = ChatValueForm::kJson;
-  if (is_quoted) inner.form = ChatValueForm::kPython;
-  constexpr std::string_view kQuote = "\"";
-  if (is_quoted) sink->put(kQuote);
   Printer(inner, sink).value(value);
-  if (is_quoted) sink->put(kQuote);
 }
 
 void print_string(Text text, const ChatValueStyle& style, TextSink* sink) {

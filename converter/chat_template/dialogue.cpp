@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "converter/error.h"
-#include "quant/json_print.h"
 
 namespace cria::converter {
 namespace {
@@ -29,34 +28,6 @@ Json json_of(const DialogueMessage& message) {
   return json;
 }
 
-class StringSink : public TextSink {
- public:
-  void put(std::span<const char> text) override { written.append(text.data(), text.size()); }
-  std::string written;
-};
-
-// The functions as a list, as Python's json.dumps writes it.
-std::string text_of(const std::vector<std::string>& tools) {
-  constexpr format::ChatValueStyle kPlain = {format::ChatValueForm::kJson, 0, 0, 0};
-  StringSink sink;
-  for (const std::string& tool : tools) {
-    sink.written += sink.written.empty() ? "[" : ", ";
-    std::span<const char> key;
-    std::span<const char> value;
-    for (JsonMembers members(tool); members.next(&key, &value);) {
-      if (is_json_name(key, "function")) print_json(value, kPlain, &sink);
-    }
-  }
-  return sink.written + "]";
-}
-
-void put_into_system(const std::vector<std::string>& tools, Json* messages) {
-  const bool has_system = !messages->empty() && messages->front()["role"] == "system";
-  const Json silent = {{"role", "system"}, {"content", ""}};
-  if (!has_system) messages->insert(messages->begin(), silent);
-  messages->front()["tools"] = text_of(tools);
-}
-
 }  // namespace
 
 Dialogue dialogue_of(const Probe& probe, bool opens_turn, const CalendarDate& date) {
@@ -74,15 +45,12 @@ bool switches_thinking(const std::set<std::string>& reads) {
                      [&](const char* name) { return reads.contains(name); });
 }
 
-TemplateInput input_of(const Dialogue& dialogue, const TemplateSource& source) {
-  const std::set<std::string>& reads = source.reads;
+TemplateInput input_of(const Dialogue& dialogue, const std::set<std::string>& reads) {
   TemplateInput input;
   Json messages = Json::array();
   for (const DialogueMessage& message : dialogue.messages) messages.push_back(json_of(message));
-  const bool in_system = !reads.contains("tools") && source.literals.contains("tools");
-  if (in_system && !dialogue.tools.empty()) put_into_system(dialogue.tools, &messages);
   input.messages = messages.dump();
-  if (!in_system && !dialogue.tools.empty()) {
+  if (!dialogue.tools.empty()) {
     input.tools = "[";
     for (const std::string& tool : dialogue.tools) {
       if (input.tools.size() > 1) input.tools += ',';
@@ -111,7 +79,7 @@ std::vector<std::optional<std::string>> render_all(const TemplateRenderer& rende
                                                    std::string* error) {
   std::vector<TemplateInput> inputs;
   for (const Dialogue& dialogue : dialogues) {
-    inputs.push_back(input_of(dialogue, renderer.source()));
+    inputs.push_back(input_of(dialogue, renderer.source().reads));
   }
   std::vector<std::optional<std::string>> texts;
   for (Rendering& rendering : renderer.render(inputs)) {

@@ -38,9 +38,8 @@ struct Dialogue {
                                    const CalendarDate& date = kTemplateDate);
 
 // As the template is given it. Thinking is switched by those of the variables it reads that
-// templates have for it. Templates that read no tools and look for them in a message get them in the
-// system's, as the text of a list of functions (Phi-4-mini).
-[[nodiscard]] TemplateInput input_of(const Dialogue& dialogue, const TemplateSource& source);
+// templates have for it.
+[[nodiscard]] TemplateInput input_of(const Dialogue& dialogue, const std::set<std::string>& reads);
 
 // Whether the template reads a variable that switches thinking.
 [[nodiscard]] bool switches_thinking(const std::set<std::string>& reads);

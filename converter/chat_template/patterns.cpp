@@ -198,12 +198,15 @@ class PatternFinder {
     };
     std::vector<Around> ways;
     if (front + back == (*gaps0)[1]) ways.push_back({"", "", between});
-    for (size_t n = 0; n <= between.size(); ++n) {
-      const std::string behind = between.substr(0, n);
-      const std::string before = between.substr(n);
-      if (ends_with(front, before) && begins_with(back, behind) &&
-          without_end(front, before) + without_begin(back, behind) == (*gaps0)[1]) {
-        ways.push_back({before, behind, ""});
+    // What stands between two belongs to the one before, to both or to the one behind.
+    for (size_t n_shared = 0; n_shared <= between.size(); ++n_shared) {
+      for (size_t n = 0; n + n_shared <= between.size(); ++n) {
+        const std::string behind = between.substr(0, n);
+        const std::string before = between.substr(n + n_shared);
+        if (ends_with(front, before) && begins_with(back, behind) &&
+            without_end(front, before) + without_begin(back, behind) == (*gaps0)[1]) {
+          ways.push_back({before, behind, between.substr(n, n_shared)});
+        }
       }
     }
     const std::string slot_key = {'\0', format::kChatSlotKey};
@@ -219,13 +222,11 @@ class PatternFinder {
 
   bool find_value_styles(const std::string& rich, const std::string& text, bool has_result) {
     stored_[ChatString::kCall] = {'\0', format::kChatSlotArguments};
-    std::vector<ChatValueStyle> whole = value_styles(false);
-    whole.push_back({ChatValueForm::kPythonQuoted, 0, 0, 0});
+    const std::vector<ChatValueStyle> whole = value_styles(false);
     for (const ChatValueStyle& of_text : text_styles()) {
       for (const ChatValueStyle& of_list : whole) {
         for (const ChatValueStyle& of_object : whole) {
-          for (const ChatValueForm of_other :
-               {ChatValueForm::kJson, ChatValueForm::kPython, ChatValueForm::kPythonQuoted}) {
+          for (const ChatValueForm of_other : {ChatValueForm::kJson, ChatValueForm::kPython}) {
             stored_.style(ChatStyle::kText) = of_text;
             stored_.style(ChatStyle::kList) = of_list;
             stored_.style(ChatStyle::kObject) = of_object;

@@ -175,9 +175,9 @@ def chat():
     yield bad_chat("not_blank_10", "units are 0 to 9", chat_template(not_blank=1 << 10))
     yield bad_chat("result_trims_3", "contents lose nothing, white space or newlines", chat_template(result_trims=3 << 4))
     yield bad_chat("short", "a template has a header", raw[:103])
-    for name, style in (("form_6", (6, 0, 0, 0)), ("indent_9", (0, 9, 0, 0)), ("depth_9", (0, 0, 9, 0)), ("flag_2", (0, 0, 0, 4))):
+    for name, style in (("form_5", (5, 0, 0, 0)), ("indent_9", (0, 9, 0, 0)), ("depth_9", (0, 0, 9, 0)), ("flag_2", (0, 0, 0, 4))):
         yield bad_chat(f"style_{name}", "a value is written in a known way", chat_template(styles=bytes(24) + bytes(style)),
-                       kept=name == "form_6")
+                       kept=name == "form_5")
     yield bad_chat("date_missing", "slot d is there only with a date", chat_template(rules=(one_rule(b"on \0d."),)))
     yield bad_chat("tools_missing", "slot t is there only with string 5", chat_template(rules=(one_rule(b"\0t"),)))
     yield bad_chat("slot_open", "a slot is a zero byte and a letter", chat_template(rules=(one_rule(b"a\0"),)))

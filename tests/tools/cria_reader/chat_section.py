@@ -7,7 +7,7 @@ from cria_reader.refusal import require
 HEADER_BYTES, RULE_BYTES = 104, 20
 KINDS = range(1, 14)
 KNOWN_FLAGS = 0x7F
-N_STRINGS, N_STYLES, N_UNITS, N_PLACES, N_TRIMS, N_FORMS = 15, 7, 10, 20, 3, 6
+N_STRINGS, N_STYLES, N_UNITS, N_PLACES, N_TRIMS, N_FORMS = 15, 7, 10, 20, 3, 5
 MOST_RULES, MOST_JOINTS, MOST_STRING, MOST_DATE, MOST_SLOTS, MOST_INDENT = 512, 1 << 16, 4096, 64, 8, 8
 JOINTS, PATTERNS, TOOL, DATE, DATE_FORMAT, LISTS, CALL_FORM = 0, range(1, 7), 5, 7, 8, slice(9, 14), 14
 SLOTS = {1: b"nia", 2: b"kv", 3: b"", 4: b"nir", 5: b"wfnep", 6: b""}

@@ -62,10 +62,6 @@ TEST(JsonPrint, StringsAreEscapedAsTheStyleSays) {
   EXPECT_EQ(printed(R"("it's \"so\"")", kPython), R"('it\'s "so"')");
   EXPECT_EQ(printed(R"("a\u0001\u00a0\u200b\\")", kPython), R"('a\x01\xa0\u200b\\')");
   EXPECT_EQ(printed(R"("a b")", {ChatValueForm::kSingleQuoted, 0, 0, 0}), "'a b'");
-  constexpr ChatValueStyle kQuotedAll = {ChatValueForm::kPythonQuoted, 0, 0, 0};
-  EXPECT_EQ(printed(R"("a 'b'")", kQuotedAll), "\"a 'b'\"");
-  EXPECT_EQ(printed(R"([true, null, "c"])", kQuotedAll), "\"[True, None, 'c']\"");
-  EXPECT_EQ(printed("1.50", kQuotedAll), "\"1.5\"");
 }
 
 TEST(JsonPrint, OnlyWholeObjectsAreTaken) {
