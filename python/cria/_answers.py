@@ -196,20 +196,23 @@ def completion_pieces(engine: Engine, tokens: list[int], state: s.TextState, ord
     token = ctypes.c_uint32()
     unread = _keep_common(engine, tokens)
     ending.n_read = len(unread)
+    made: list[int] = []  # tokens that are known before anything is drawn
     while True:
         engine.read(s.Turn(host.session, token_array(unread, engine.vocab_size), len(unread), None))
-        if guide is not None:
-            guide.mask()
-        forbidden.look()
-        check(lib.cria_sample(host.workspace, host.session, ctypes.byref(order.sampling), ctypes.byref(token)))
-        forbidden.check(token.value)
-        made = [] if lib.cria_is_end_token(host.model, token) else [token.value]
+        is_drawn = not made
+        if is_drawn:
+            if guide is not None:
+                guide.mask()
+            forbidden.look()
+            check(lib.cria_sample(host.workspace, host.session, ctypes.byref(order.sampling), ctypes.byref(token)))
+            forbidden.check(token.value)
+            made = [] if lib.cria_is_end_token(host.model, token) else [token.value]
         why = "" if made else "stop"
         text = ""
         for i, each in enumerate(made):
             if guide is not None:
                 guide.accept(each)
-                if i == 0 and not guide.is_closed():
+                if is_drawn and i == 0 and not guide.is_closed():
                     made += guide.forced()
             ending.n_tokens += 1
             state.show_special = each in order.markers
@@ -235,4 +238,4 @@ def completion_pieces(engine: Engine, tokens: list[int], state: s.TextState, ord
             yield text
         if why:
             return
-        unread = made
+        unread, made = made, guide.forced() if guide is not None else []

@@ -22,7 +22,7 @@ Tool = Union[Callable[..., Any], Mapping[str, Any]]
 Tools = Sequence[Tool]
 
 _HOLD_BYTES = 1 << 16
-_MOST_FORCED = 16
+_MOST_FORCED = 16  # as the other programs ask for: it decides how text is cut into tokens
 _WRITES_CALLS, _WRITES_THINKING = 1, 2
 _CHOICES = {"auto": 0, "none": 1, "required": 2}
 _NAMED = 3

@@ -938,10 +938,16 @@ def test_a_model_without_tools_says_so(model):
     assert model.chat("hello", temperature=0, thinking=False) == model.chat("hello", temperature=0)
 
 
-def test_the_program_calls_the_same(tooled, tmp_path):
-    (tmp_path / "tools.json").write_text(json.dumps([cria._tools.tool_of(light)]))
-    said = program("run", tooled, "-p", "light", "--tools", tmp_path / "tools.json", "--tool-choice", "required", "--greedy", "--threads", 1,
+LONG_TOOL = {"type": "function", "function": {"name": "qzx_" + "wvk_jq" * 9, "parameters": {
+    "type": "object", "properties": {"zq" * 20: {"enum": ["kitchen", "hall"]}, "n": {"type": "integer"}}, "required": ["zq" * 20, "n"]}}}
+
+
+@pytest.mark.parametrize("tool", [cria._tools.tool_of(light), LONG_TOOL], ids=["light", "long"])
+def test_the_program_calls_the_same(tooled, tmp_path, tool):
+    (tmp_path / "tools.json").write_text(json.dumps([tool]))
+    said = program("run", tooled, "-p", "light", "--tools", tmp_path / "tools.json", "--tool-choice", "required", "--seed", 5, "--threads", 1,
                    "-n", 300)
     with cria.Model(tooled, threads=1) as opened:
-        answer = opened.chat("light", tools=[light], tool_choice="required", temperature=0, max_tokens=300)
+        answer = opened.chat("light", tools=[tool], tool_choice="required", seed=5, max_tokens=300)
+    assert answer.calls
     assert [json.loads(line) for line in said.decode().splitlines()] == [{"name": call.name, "arguments": call.arguments} for call in answer.calls]

@@ -173,6 +173,16 @@ class Tools(unittest.TestCase):
             forced, drawn = self.ask(**asked), self.ask(logprobs=True, **asked)
             self.assertEqual([c["function"] for c in forced["message"]["tool_calls"]], [c["function"] for c in drawn["message"]["tool_calls"]])
 
+    def test_long_runs_of_forced_tokens_change_no_byte_either(self):
+        """A name that takes many tokens, more than are found at once."""
+        name = "qzx_" + "wvk_jq" * 9
+        tool = function(name, {"zq" * 20: {"enum": ["kitchen", "hall"]}, "n": {"type": "integer"}})
+        for seed in range(3):
+            asked = {"tools": [tool], "tool_choice": {"type": "function", "function": {"name": name}}, "seed": seed, "temperature": 1.0,
+                     "parallel_tool_calls": False}
+            forced, drawn = (self.ask(**asked, **more)["message"]["tool_calls"] for more in ({}, {"logprobs": True}))
+            self.assertEqual([call["function"] for call in forced], [call["function"] for call in drawn])
+
     def test_answers_beside_each_other_are_the_same(self):
         alone = self.ask(tool_choice="required", seed=5, parallel_tool_calls=False)
         many = self.server.post(CHAT, {"messages": QUESTION, "tools": TOOLS, "tool_choice": "required", "seed": 5, "n": 2, "max_tokens": 300,

@@ -44,26 +44,33 @@ Generation generate(const ModelSession& model, const cria_sampling& sampling,
     if (result.n_tokens == limits.max_tokens) return Stop::kLimit;
     return std::nullopt;
   };
-  std::array<uint32_t, 16> tokens;  // the one that was drawn, and those that must follow it
+  std::array<uint32_t, AnswerGuide::kMostForced + 1> tokens;  // of a step
+  size_t n = 0;  // that are known before anything is drawn
   while (result.n_tokens < limits.max_tokens) {
     if (interrupted()) return stopped(Stop::kInterrupted);
-    if (limits.guide != nullptr) limits.guide->mask();
-    model.check(cria_sample(model.workspace(), session, &sampling, tokens.data()));
-    if (!limits.ignore_end && cria_is_end_token(model.model(), tokens[0]) != 0) {
-      return stopped(Stop::kEndToken);
+    const bool draws = n == 0;
+    if (draws) {
+      if (limits.guide != nullptr) limits.guide->mask();
+      model.check(cria_sample(model.workspace(), session, &sampling, tokens.data()));
+      if (!limits.ignore_end && cria_is_end_token(model.model(), tokens[0]) != 0) {
+        return stopped(Stop::kEndToken);
+      }
+      n = 1;
     }
-    if (const std::optional<Stop> stop = take(tokens[0])) return stopped(*stop);
-    size_t n = 1;
-    if (limits.guide != nullptr) n += limits.guide->forced(std::span(tokens).subspan(1));
     const size_t n_room = cria_context(session) - cria_position(session);
-    for (size_t i = 1; i < std::min(n, n_room); ++i) {
+    for (size_t i = 0; i < n; ++i) {
       if (const std::optional<Stop> stop = take(tokens[i])) return stopped(*stop);
+      if (i == n_room) return stopped(Stop::kContextFull);
+      if (draws && i == 0 && limits.guide != nullptr) {
+        n += limits.guide->forced(std::span(tokens).subspan(1));
+      }
     }
-    if (n > n_room) return stopped(Stop::kContextFull);
     const cria_status status = cria_prefill(model.workspace(), session, tokens.data(), n);
     if (status == CRIA_CANCELLED) return stopped(Stop::kInterrupted);
     model.check(status);
     result.last_token_is_fed = true;
+    n = limits.guide != nullptr ? limits.guide->forced(std::span(tokens).subspan(1)) : 0;
+    std::copy(tokens.begin() + 1, tokens.begin() + 1 + static_cast<ptrdiff_t>(n), tokens.begin());
   }
   return result;
 }

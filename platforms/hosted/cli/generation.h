@@ -7,6 +7,7 @@
 
 #include <cria.h>
 #include "platforms/hosted/cli/cli_options.h"
+#include "platforms/hosted/engine/answer_guide.h"
 #include "platforms/hosted/session/model_session.h"
 
 namespace cria::hosted {
@@ -29,7 +30,7 @@ class TokenGuide {
   virtual void accept(uint32_t token) = 0;
   // Nothing can follow.
   virtual bool is_closed() = 0;
-  // Tokens that must follow: so many of them.
+  // As AnswerGuide has it: so many tokens.
   virtual size_t forced(std::span<uint32_t> /*tokens*/) { return 0; }
 };
 

@@ -114,12 +114,13 @@ std::optional<Ending> Answer::draw(cria_workspace* workspace, cria_json_stop_fn 
   next_.clear();
   const std::optional<Ending> ending = take(std::move(drawn));
   if (ending || guide_ == nullptr) return ending;
-  if (forced_.empty()) {
-    status = find_forced(workspace);
-    if (status != CRIA_OK) return failed(status);
-  }
+  if (forced_.empty()) status = find_forced(workspace);
+  if (status != CRIA_OK) return failed(status);
   // Each goes through the model alone where its probability is told, else all together.
-  return wish.n_top ? std::nullopt : take_forced();
+  if (wish.n_top) return std::nullopt;
+  if (std::optional<Ending> early = take_forced()) return early;
+  status = find_forced(workspace);
+  return status == CRIA_OK ? std::nullopt : failed(status);
 }
 
 std::optional<Ending> Answer::take(DrawnToken token) {
@@ -143,7 +144,7 @@ std::optional<Ending> Answer::take(DrawnToken token) {
 }
 
 cria_status Answer::find_forced(cria_workspace* workspace) {
-  std::array<uint32_t, 16> tokens;
+  std::array<uint32_t, AnswerGuide::kMostForced> tokens;
   size_t n_tokens = 0;
   const cria_status status = guide_->forced(guided_, workspace, tokens, &n_tokens);
   if (status == CRIA_OK) forced_.assign(tokens.begin(), tokens.begin() + n_tokens);
