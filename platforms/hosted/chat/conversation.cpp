@@ -15,6 +15,12 @@ uint64_t bytes_of(const Conversation& conversation) {
   return n_bytes;
 }
 
+std::string tools_json(const Conversation& conversation) {
+  std::string list;
+  for (const std::string& tool : conversation.tools) list += (list.empty() ? '[' : ',') + tool;
+  return list.empty() ? list : list + ']';
+}
+
 ConversationView::ConversationView(const Conversation& conversation, cria_chat_ending ending)
     : ConversationView(conversation, conversation.messages.size(), ending) {}
 

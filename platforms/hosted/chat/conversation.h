@@ -46,6 +46,9 @@ void visit_texts(const Conversation& conversation, const Visit& visit) {
 // Their bytes together.
 [[nodiscard]] uint64_t bytes_of(const Conversation& conversation);
 
+// Its tools as one JSON list; empty: it has none.
+[[nodiscard]] std::string tools_json(const Conversation& conversation);
+
 // A conversation, or its first messages, as the chat functions of cria.h take it. What it is made
 // of outlives it and stays as it is.
 class ConversationView {

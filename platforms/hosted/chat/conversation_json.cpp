@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "platforms/hosted/base/print_format.h"
@@ -229,6 +230,19 @@ void complete_calls(Conversation* conversation) {
     if (m.name.empty()) m.name = (*answered)->name;
     open.erase(answered);
   }
+}
+
+const char* complete_for(cria_workspace* workspace, Conversation* conversation) {
+  const auto refusal_of = [workspace](const Conversation& text) {
+    return cria_chat_refusal(workspace, ConversationView(text, CRIA_TURN_OPENED).get());
+  };
+  const char* const refusal = refusal_of(*conversation);
+  if (refusal == nullptr) return nullptr;
+  Conversation completed = *conversation;
+  complete_calls(&completed);
+  if (const char* const reason = refusal_of(completed)) return reason;
+  *conversation = std::move(completed);
+  return nullptr;
 }
 
 void read_tools(const Json& list, std::string_view raw, Conversation* conversation) {

@@ -45,6 +45,10 @@ void name_results(Conversation* conversation);
 // results without either those of the call that they answer, the first without a result.
 void complete_calls(Conversation* conversation);
 
+// Does so where the template refuses the conversation without, and takes it then. Null, or why it
+// is refused all the same, as cria_chat_refusal says it.
+const char* complete_for(cria_workspace* workspace, Conversation* conversation);
+
 // Reads {"type": "function", "function": {"name", ...}} of a list, or of null, and adds them as
 // they were written; raw is the list's text. Throws ConversationError.
 void read_tools(const nlohmann::json& list, std::string_view raw, Conversation* conversation);

@@ -137,16 +137,8 @@ std::vector<uint32_t> encode_conversation(const CommonOptions& options, const st
 
 std::vector<uint32_t> encode_question(const ModelSession& model, Conversation* conversation,
                                       std::string* opened) {
-  const auto refusal_of = [&](const Conversation& text) {
-    return cria_chat_refusal(model.workspace(), ConversationView(text, CRIA_TURN_OPENED).get());
-  };
-  if (refusal_of(*conversation) != nullptr) {
-    Conversation completed = *conversation;
-    complete_calls(&completed);
-    if (const char* const reason = refusal_of(completed)) {
-      refuse(model.path(), std::string("the chat template ") + reason);
-    }
-    *conversation = std::move(completed);
+  if (const char* const reason = complete_for(model.workspace(), conversation)) {
+    refuse(model.path(), std::string("the chat template ") + reason);
   }
   const ConversationView view(*conversation, CRIA_TURN_OPENED);
   const auto need_room = [&](cria_status status) {

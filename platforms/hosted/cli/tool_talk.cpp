@@ -23,12 +23,6 @@ constexpr uint64_t kTextBytesOfPosition = 16;
   throw ProgramError(ExitCode::kInvalidInput, what);
 }
 
-std::string list_of(const std::vector<std::string>& tools) {
-  std::string list = "[";
-  for (const std::string& tool : tools) list += (list.size() > 1 ? "," : "") + tool;
-  return list + "]";
-}
-
 // Holds the tokens of an answer to the form of calls.
 class CallGuide final : public TokenGuide {
  public:
@@ -174,18 +168,12 @@ void ToolTalk::read_prompt(const std::vector<uint32_t>& tokens) const {
 Generation ToolTalk::answer(const cria_sampling& sampling, uint32_t max_tokens, TextStream* out) {
   CallReading reading;
   reading.writing = writing_;
-  reading.tools = list_of(conversation_.tools);
+  reading.tools = tools_json(conversation_);
   reading.takes_calls = choice_.choice != CRIA_TOOLS_NONE;
   const std::vector<uint32_t> tokens = encode_question(model_, &conversation_, &reading.opened);
   read_prompt(tokens);
-  cria_call_order order = {};
-  order.format = writing_->format.data();
-  order.n_format = writing_->format.size();
-  order.tools = reading.tools.data();
-  order.n_tools = reading.tools.size();
+  cria_call_order order = order_of(reading, choice_.name);
   order.choice = choice_.choice;
-  order.name = choice_.name.data();
-  order.n_name = choice_.name.size();
   order.thinks = writing_->writes(CRIA_WRITES_THINKING) ? 1 : 0;
   std::string problem;
   const std::shared_ptr<CallGrammar> grammar = schemas_.compile(order, reading.opened, &problem);

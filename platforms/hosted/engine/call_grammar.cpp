@@ -1,21 +1,25 @@
 #include "platforms/hosted/engine/call_grammar.h"
 
-#include <new>
 #include <utility>
 
 namespace cria::hosted {
-namespace {
 
-constexpr std::align_val_t kAlignment{64};
-
-}  // namespace
+cria_call_order order_of(const CallReading& reading, const std::string& name) {
+  cria_call_order order = {};
+  order.format = reading.writing->format.data();
+  order.n_format = reading.writing->format.size();
+  order.tools = reading.tools.data();
+  order.n_tools = reading.tools.size();
+  order.name = name.data();
+  order.n_name = name.size();
+  return order;
+}
 
 CallGrammar::CallGrammar(size_t n_bytes, const cria_json_vocabulary* vocabulary,
                          const cria_call_order& order, std::string opened,
                          cria_call_problem* problem)
     : opened_(std::move(opened)),
-      memory_(new (kAlignment) std::byte[n_bytes],
-              [](std::byte* memory) { ::operator delete[](memory, kAlignment); }),
+      memory_(aligned_bytes(n_bytes)),
       status_(
           cria_call_grammar_make(memory_.get(), n_bytes, vocabulary, &order, &grammar_, problem)) {
   State state;

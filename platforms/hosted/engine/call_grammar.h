@@ -3,12 +3,17 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <string>
 
 #include "platforms/hosted/engine/answer_guide.h"
+#include "platforms/hosted/session/aligned_bytes.h"
+#include "platforms/hosted/session/answer_parts.h"
 
 namespace cria::hosted {
+
+// For calls that are read so, of any tool or the one with this name; both outlive it. Choice and
+// what else there is are the caller's.
+cria_call_order order_of(const CallReading& reading, const std::string& name);
 
 class CallGrammar final : public AnswerGuide {
  public:
@@ -29,7 +34,7 @@ class CallGrammar final : public AnswerGuide {
 
  private:
   const std::string opened_;
-  std::unique_ptr<std::byte[], void (*)(std::byte*)> memory_;
+  AlignedBytes memory_;
   cria_call_grammar* grammar_ = nullptr;
   cria_status status_;
 };

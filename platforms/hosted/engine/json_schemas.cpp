@@ -1,7 +1,6 @@
 #include "platforms/hosted/engine/json_schemas.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "platforms/hosted/base/print_format.h"
@@ -11,8 +10,6 @@
 namespace cria::hosted {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
-
 // cria_json.h takes null for no schema.
 const char* data_of(const std::string& schema) { return schema.empty() ? nullptr : schema.data(); }
 
@@ -20,8 +17,7 @@ const char* data_of(const std::string& schema) { return schema.empty() ? nullptr
 
 JsonSchema::JsonSchema(size_t n_bytes, const cria_json_vocabulary* vocabulary,
                        const std::string& schema, cria_json_problem* problem)
-    : memory_(new (kAlignment) std::byte[n_bytes],
-              [](std::byte* memory) { ::operator delete[](memory, kAlignment); }),
+    : memory_(aligned_bytes(n_bytes)),
       status_(cria_json_make(memory_.get(), n_bytes, vocabulary, data_of(schema), schema.size(),
                              &json_, problem)) {}
 

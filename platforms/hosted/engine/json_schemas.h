@@ -10,6 +10,7 @@
 
 #include "platforms/hosted/engine/answer_guide.h"
 #include "platforms/hosted/engine/call_grammar.h"
+#include "platforms/hosted/session/aligned_bytes.h"
 #include "platforms/hosted/session/arena_memory.h"
 #include "platforms/hosted/session/model_session.h"
 
@@ -31,7 +32,7 @@ class JsonSchema final : public AnswerGuide {
   Progress progress(const State& state) override;
 
  private:
-  std::unique_ptr<std::byte[], void (*)(std::byte*)> memory_;
+  AlignedBytes memory_;
   cria_json* json_ = nullptr;
   cria_status status_;
 };

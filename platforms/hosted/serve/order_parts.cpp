@@ -42,23 +42,11 @@ uint32_t lead_of(TextService* text, const Conversation& conversation,
   }
 }
 
-std::string list_of(const std::vector<std::string>& tools) {
-  std::string list;
-  for (const std::string& tool : tools) list += (list.empty() ? '[' : ',') + tool;
-  return list.empty() ? list : list + ']';
-}
-
 // Throws ApiError unless calls can be held to their tools; where they need not be, they are not.
 void set_call_grammar(const OrderContext& context, const RequestedConversation& asked,
                       const CallReading& reading, AnswerRequest* answer) {
   const ToolRules& rules = asked.rules;
-  cria_call_order order = {};
-  order.format = reading.writing->format.data();
-  order.n_format = reading.writing->format.size();
-  order.tools = reading.tools.data();
-  order.n_tools = reading.tools.size();
-  order.name = rules.name.data();
-  order.n_name = rules.name.size();
+  cria_call_order order = order_of(reading, rules.name);
   order.choice = CRIA_TOOLS_AUTO;
   if (rules.choice == ToolChoice::kNone) order.choice = CRIA_TOOLS_NONE;
   if (rules.choice == ToolChoice::kMustCall) {
@@ -89,7 +77,7 @@ void set_reading(const OrderContext& context, const RequestedConversation& asked
   if (answer->guide != nullptr || (!has_tools && !text.thinks())) return;
   auto reading = std::make_shared<CallReading>();
   reading->writing = text.writing();
-  reading->tools = list_of(asked.text.tools);
+  reading->tools = tools_json(asked.text);
   reading->opened = text.opening(asked.text);
   reading->takes_calls = takes_calls;
   answer->markers = text.writing()->markers;

@@ -167,13 +167,12 @@ Encoded TextService::encode(std::string_view text, uint32_t flags) {
 }
 
 void TextService::complete(Conversation* conversation) {
-  const auto is_refused = [this](const Conversation& text) {
-    return refusal(ConversationView(text, CRIA_TURN_OPENED).get()) != nullptr;
-  };
-  if (!has_chat() || !is_refused(*conversation)) return;
-  Conversation completed = *conversation;
-  complete_calls(&completed);
-  if (!is_refused(completed)) *conversation = std::move(completed);
+  const bool has_any = std::any_of(
+      conversation->messages.begin(), conversation->messages.end(),
+      [](const ConversationMessage& m) { return m.role == CRIA_TOOL || !m.calls.empty(); });
+  if (!has_chat() || !has_any) return;
+  const std::lock_guard lock(short_.mutex);
+  (void)complete_for(short_.workspace, conversation);  // encode_chat says why it is refused
 }
 
 Encoded TextService::encode_chat(const Conversation& text) {

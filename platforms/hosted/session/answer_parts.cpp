@@ -7,8 +7,6 @@
 namespace cria::hosted {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
-
 void check(cria_status status) {
   if (status != CRIA_OK) throw std::invalid_argument(cria_status_message(status));
 }
@@ -46,10 +44,9 @@ size_t CallReader::bytes_for(const CallReading& reading, size_t hold_bytes) {
   return n_bytes;
 }
 
-CallReader::CallReader(const CallReading& reading, size_t hold_bytes)
-    : memory_(nullptr, [](std::byte* memory) { ::operator delete[](memory, kAlignment); }) {
+CallReader::CallReader(const CallReading& reading, size_t hold_bytes) {
   const size_t n_bytes = bytes_for(reading, hold_bytes);
-  memory_.reset(new (kAlignment) std::byte[n_bytes]);
+  memory_ = aligned_bytes(n_bytes);
   const std::string& format = reading.writing->format;
   check(cria_calls_make(memory_.get(), n_bytes, format.data(), format.size(), reading.tools.data(),
                         reading.tools.size(), hold_bytes, &calls_));

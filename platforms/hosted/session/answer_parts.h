@@ -10,6 +10,7 @@
 
 #include <cria.h>
 #include <cria_calls.h>
+#include "platforms/hosted/session/aligned_bytes.h"
 
 namespace cria::hosted {
 
@@ -61,7 +62,7 @@ class CallReader {
   void add(const cria_calls_event& event);
   std::vector<AnswerPart> take_parts();
 
-  std::unique_ptr<std::byte[], void (*)(std::byte*)> memory_;
+  AlignedBytes memory_;
   cria_calls* calls_ = nullptr;
   std::vector<AnswerPart> parts_;
   bool lacks_memory_ = false;
