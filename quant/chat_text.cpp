@@ -204,8 +204,10 @@ ToolFields fields_of(Text tool) {
   return fields;
 }
 
+static_assert(kMaxJsonDepth == 32);  // as the refusals say
+
 const char* tool_refusal(const ChatTemplate& chat, Text tool) {
-  if (!is_json_object(tool)) return "needs tools that are JSON objects";
+  if (!is_json_object(tool)) return "needs tools that are JSON objects, at most 32 deep";
   const Text pattern = chat_string(chat, ChatString::kTool);
   const ToolFields fields = fields_of(tool);
   if (fields.name.empty()) return "needs tools that are functions with a name";
@@ -319,7 +321,8 @@ const char* message_refusal(const ChatTemplate& chat, const ChatMessage& message
     }
   }
   for (const ChatCall& call : kHasTools ? parts.calls : std::span<const ChatCall>()) {
-    if (!is_json_object(call.arguments)) return "needs arguments that are JSON objects";
+    if (!is_json_object(call.arguments))
+      return "needs arguments that are JSON objects, at most 32 deep";
     if (const char* reason = name_refusal(chat, ChatString::kCall, call.name, call.id)) {
       return reason;
     }

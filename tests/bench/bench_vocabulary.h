@@ -1,6 +1,8 @@
-// The vocabulary of benches: the 128 k tokens of Llama 3's tokenizer, or as many made-up words
-// where CRIA_SHARED has it not.
+// What benches of masks share. The vocabulary: the 128 k tokens of Llama 3's tokenizer, or as many
+// made-up words where CRIA_SHARED has it not.
 #pragma once
+
+#include <benchmark/benchmark.h>
 
 #include <memory>
 #include <random>
@@ -66,6 +68,20 @@ inline const std::vector<uint32_t>& tokens_of_bytes() {
     return of_byte;
   }();
   return tokens;
+}
+
+// mask(state, place, kept) at each place: where no mask is at hand, and where the last one is.
+template <class Place, size_t kPlaces>
+void register_masks(const Place (&places)[kPlaces],
+                    void (*mask)(benchmark::State&, const Place&, bool)) {
+  for (const Place& place : places) {
+    for (const bool kept : {false, true}) {
+      const std::string name = std::string(kept ? "mask_again/" : "mask/") + place.name;
+      benchmark::RegisterBenchmark(name.c_str(), [&place, kept, mask](benchmark::State& state) {
+        mask(state, place, kept);
+      })->Unit(benchmark::kMicrosecond);
+    }
+  }
 }
 
 }  // namespace cria::bench

@@ -105,14 +105,7 @@ void make_grammar(benchmark::State& state) {
 }
 
 const bool kRegistered = [] {
-  for (const Place& place : kPlaces) {
-    for (const bool kept : {false, true}) {
-      const std::string name = std::string(kept ? "mask_again/" : "mask/") + place.name;
-      benchmark::RegisterBenchmark(name.c_str(), [&place, kept](benchmark::State& state) {
-        mask(state, place, kept);
-      })->Unit(benchmark::kMicrosecond);
-    }
-  }
+  register_masks(kPlaces, mask);
   benchmark::RegisterBenchmark("make_grammar", make_grammar)->Unit(benchmark::kMillisecond);
   return true;
 }();

@@ -92,14 +92,7 @@ void make_vocabulary(benchmark::State& state) {
 }
 
 const bool kRegistered = [] {
-  for (const Place& place : kPlaces) {
-    for (const bool kept : {false, true}) {
-      const std::string name = std::string(kept ? "mask_again/" : "mask/") + place.name;
-      benchmark::RegisterBenchmark(name.c_str(), [&place, kept](benchmark::State& state) {
-        mask(state, place, kept);
-      })->Unit(benchmark::kMicrosecond);
-    }
-  }
+  register_masks(kPlaces, mask);
   benchmark::RegisterBenchmark("make_vocabulary", make_vocabulary)->Unit(benchmark::kMillisecond);
   return true;
 }();

@@ -106,9 +106,12 @@ class Tools(unittest.TestCase):
         strict = json.loads(json.dumps(odd))
         strict["function"]["strict"] = True
         self.refuses("tools", "odd", tools=[strict])
-        choice = self.ask(tools=[odd], tool_choice="required", parallel_tool_calls=False)
-        if choice["finish_reason"] == "tool_calls":
-            self.assertIsInstance(json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"]), dict)
+        asked = {"tools": [odd], "tool_choice": "required", "parallel_tool_calls": False, "temperature": 1}
+        choices = [self.ask(seed=seed, **asked) for seed in range(8)]  # any object: some have no end
+        called = [choice["message"]["tool_calls"][0] for choice in choices if choice["finish_reason"] == "tool_calls"]
+        self.assertNotEqual(called, [])
+        for call in called:
+            self.assertIsInstance(json.loads(call["function"]["arguments"]), dict)
 
     def test_arguments_are_free_where_a_tool_is_not_strict(self):
         """Of the names that the schema has, or others: the demo makes some up."""

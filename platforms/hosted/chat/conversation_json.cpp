@@ -183,6 +183,17 @@ void add_function(std::string_view raw, Conversation* conversation) {
   conversation->tools.push_back(R"({"type": "function", "function": )" + std::string(raw) + "}");
 }
 
+// What reads calls takes no more; a list has a bracket or a comma before each, and one behind.
+void check_size(const char* member, const Conversation& conversation) {
+  constexpr size_t kMostBytes = size_t{1} << 20;
+  size_t n_bytes = 1;
+  for (const std::string& tool : conversation.tools) n_bytes += tool.size() + 1;
+  if (n_bytes > kMostBytes) {
+    throw ConversationError(member, std::string(member) + " have more than 1 MiB: " +
+                                        std::to_string(n_bytes) + " bytes");
+  }
+}
+
 }  // namespace
 
 void read_message(const Json& message, std::string_view raw, Conversation* conversation) {
@@ -261,6 +272,7 @@ void read_tools(const Json& list, std::string_view raw, Conversation* conversati
                                   R"( is no {"type": "function", "function": {"name": ...}})");
     }
   }
+  check_size(kTools, *conversation);
 }
 
 void read_functions(const Json& list, std::string_view raw, Conversation* conversation) {
@@ -273,6 +285,7 @@ void read_functions(const Json& list, std::string_view raw, Conversation* conver
     }
     add_function(raws[i], conversation);
   }
+  check_size(kFunctions, *conversation);
 }
 
 void read_template_args(const Json& args, Conversation* conversation) {

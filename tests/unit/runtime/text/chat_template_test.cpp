@@ -296,7 +296,7 @@ TEST(ChatTemplateTest, RefusesWhatItCannotWrite) {
   };
   EXPECT_EQ(refused_tool(chat, kTool), "");
   EXPECT_EQ(refused_tool(plain, kTool), "has no place for tools");
-  EXPECT_EQ(refused_tool(chat, "[]"), "needs tools that are JSON objects");
+  EXPECT_EQ(refused_tool(chat, "[]"), "needs tools that are JSON objects, at most 32 deep");
   EXPECT_EQ(refused_tool(chat, "{}"), "needs tools that are functions with a name");
   const auto refused_call = [&](std::string_view called, std::string_view arguments) {
     const ChatCall calls[] = {{called, arguments, {}}};
@@ -307,7 +307,7 @@ TEST(ChatTemplateTest, RefusesWhatItCannotWrite) {
     return chat.refusal(messages, Turn::kOpened);
   };
   EXPECT_EQ(refused_call(name, "{}"), "");
-  EXPECT_EQ(refused_call(name, "[]"), "needs arguments that are JSON objects");
+  EXPECT_EQ(refused_call(name, "[]"), "needs arguments that are JSON objects, at most 32 deep");
   EXPECT_EQ(refused_call("", "{}"), "needs the names of functions");
   EXPECT_EQ(chat.refusal({}, Turn::kOpened), "needs a message");
   EXPECT_EQ(chat.refusal({user("hi"), system_message("be"), message(ChatRole::kTool, "1")},

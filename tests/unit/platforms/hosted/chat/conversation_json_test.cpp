@@ -76,6 +76,17 @@ TEST(ConversationJson, MessagesHaveTheirParts) {
   EXPECT_EQ(c.messages[6].text, "Done.");
 }
 
+TEST(ConversationJson, ToolsHaveAMebibyteAtMost) {
+  const auto list_of = [](size_t n_bytes) {
+    const std::string head = R"([{"type":"function","function":{"name":"f","description":")";
+    const std::string tail = "\"}}]";
+    return head + std::string(n_bytes - head.size() - tail.size(), 'x') + tail;
+  };
+  EXPECT_EQ(refusal_of_tools(list_of(1 << 20)), "");
+  EXPECT_EQ(refusal_of_tools(list_of((1 << 20) + 1)),
+            "tools: tools have more than 1 MiB: 1048577 bytes");
+}
+
 TEST(ConversationJson, AViewIsWhatTheLibraryTakes) {
   Conversation c = read(kWithTools);
   const std::string tools = R"([{"type":"function","function":{"name":"f","z":1,"a":2.0}}])";
