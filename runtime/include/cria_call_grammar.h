@@ -2,8 +2,8 @@
  * cria_calls.h reads, in memory that the caller owns.
  *
  * From where a call begins a mask over the vocabulary leaves only tokens that go on with one of
- * the tools' names, arguments of that tool's schema and what the model's form of calls puts around
- * them. Before that the answer is what the model likes, or as much thinking as there may be.
+ * the tools' names and arguments of that tool's schema, as the model's form of calls has them.
+ * Before that the answer is what the model likes, or as much thinking as there may be.
  *
  *   cria_json_make_vocabulary(...);                                          once a model
  *   cria_call_grammar_required(vocabulary, &order, &n_bytes, &problem);      once for tools
@@ -76,9 +76,9 @@ cria_status cria_call_grammar_required(const cria_json_vocabulary* vocabulary,
                                        cria_call_problem* problem);
 
 /* Makes it in 64-byte aligned memory, which must not move and which the vocabulary outlives.
- * Errors: CRIA_MEMORY_TOO_SMALL, CRIA_MISALIGNED; as above; CRIA_UNSUPPORTED for a strict tool
- * whose parameters are not understood, a tool whose name the form cannot write, names that stand
- * twice, a name that no tool has, and calls that must come where there are no tools. */
+ * Errors: CRIA_MEMORY_TOO_SMALL, CRIA_MISALIGNED; as above. CRIA_UNSUPPORTED also for a strict tool
+ * whose parameters are not understood, and a tool whose name the form cannot write; for names that
+ * stand twice, a name that no tool has, and calls that must come where there are no tools. */
 cria_status cria_call_grammar_make(void* memory, size_t n_bytes,
                                    const cria_json_vocabulary* vocabulary,
                                    const cria_call_order* order, cria_call_grammar** grammar,
@@ -110,15 +110,14 @@ void cria_call_grammar_watch(cria_call_grammar* grammar, cria_json_stop_fn wants
 cria_status cria_call_grammar_accept(cria_call_grammar* grammar, cria_call_state* state,
                                      uint32_t token);
 
-/* The bytes that must follow here, as far as there is no choice: n_bytes of them, at most capacity;
- * 0 where there is one at once. Nothing is forced where the answer may end. Time: that of a walk of
- * 256 readings a byte. */
+/* The bytes that must follow here, up to where there is a choice: n_bytes of them, at most
+ * capacity. Nothing is forced where the answer may end. Time: some 20 us a byte. */
 cria_status cria_call_grammar_forced(cria_call_grammar* grammar, const cria_call_state* state,
                                      char* text, size_t capacity, size_t* n_bytes);
 
 /* The same as tokens, which a caller takes and runs together without drawing: at most capacity,
  * whose bytes are a beginning of those that are forced. A marker that is a special token is that
- * token; what stands between is encoded as the tokenizer does. Where a choice follows, the last
+ * token; all else is encoded as the tokenizer does. Where a choice follows, the last
  * piece is left to be drawn: it may be the beginning of a longer token. So n_tokens may be 0 where
  * bytes are forced. workspace is used by this call alone. Errors: those of cria_encode. */
 cria_status cria_call_grammar_forced_tokens(cria_call_grammar* grammar,

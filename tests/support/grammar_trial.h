@@ -33,6 +33,8 @@ class GrammarTrial {
   [[nodiscard]] size_t n_bytes() const { return memory_ ? memory_->size() : 0; }
   [[nodiscard]] cria_call_grammar* get() { return grammar_; }
   [[nodiscard]] cria_call_state& state() { return state_; }
+  [[nodiscard]] const cria_call_state& state() const { return state_; }
+  [[nodiscard]] bool is_end(uint32_t token) const { return cria_is_end_token(model_, token) != 0; }
   [[nodiscard]] const std::string& text() const { return text_; }
 
   [[nodiscard]] cria_status begin(std::string_view opened);
