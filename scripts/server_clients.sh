@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs clients that others wrote against `cria serve`: openai, ai with @ai-sdk/openai-compatible, @langchain/openai and ollama,
+# Runs clients that others wrote against `cria serve`: openai, ai with @ai-sdk/openai and @ai-sdk/openai-compatible, @langchain/openai and ollama,
 # installed by npm, as this machine has it set up, into a folder that is removed. Needs a network, node and npm; therefore
 # no part of the tests. Exits with 1 when a check fails.
 #   scripts/server_clients.sh [--packages FOLDER]   a folder with node_modules, when they are installed already
@@ -35,9 +35,9 @@ if [ -n "$packages" ]; then
   ln -s "$(realpath "$packages")/node_modules" "$folder/node_modules"
 else
   (cd "$folder" && npm install --no-audit --no-fund --no-package-lock --loglevel=error \
-    openai ai @ai-sdk/openai-compatible @langchain/openai @langchain/core zod ollama)
+    openai ai @ai-sdk/openai @ai-sdk/openai-compatible @langchain/openai @langchain/core zod ollama)
 fi
-for package in openai ai @ai-sdk/openai-compatible @langchain/openai @langchain/core zod ollama; do
+for package in openai ai @ai-sdk/openai @ai-sdk/openai-compatible @langchain/openai @langchain/core zod ollama; do
   version=$(sed -n 's/^ *"version": *"\(.*\)".*/\1/p' "$folder/node_modules/$package/package.json" | head -n 1)
   echo "$package $version"
 done

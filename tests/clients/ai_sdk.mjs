@@ -1,4 +1,5 @@
-// Vercel's AI SDK with its provider for servers like OpenAI's.
+// Vercel's AI SDK with its provider for servers like OpenAI's, and with the one for OpenAI's, which asks for responses.
+import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { APICallError, generateObject, generateText, jsonSchema, streamObject, streamText, tool } from "ai";
 import * as c from "./checks.mjs";
@@ -12,7 +13,42 @@ const animal = { ...asked, temperature: 1.5, maxOutputTokens: 200, schema: jsonS
 const tools = { light: tool({ description: "Sets a light.", inputSchema: jsonSchema(c.parameters) }) };
 const called = { ...asked, messages: c.toolQuestion, tools, toolChoice: "required", maxOutputTokens: 200 };
 
+const responses = createOpenAI({ baseURL: c.baseURL, apiKey: c.apiKey })(c.model);
+const answered = { ...asked, model: responses, seed: undefined, temperature: 0 };
+const calledOnce = { ...called, model: responses, seed: undefined, providerOptions: { openai: { parallelToolCalls: false } } };
+
+const checksOfResponses = {
+  async "responses: tools"() {
+    const { toolCalls, finishReason } = await generateText(calledOnce);
+    c.assert.equal(finishReason, "tool-calls");
+    c.assertLight(toolCalls[0].input);
+  },
+  async "responses: tools, stream, then an answer"() {
+    const result = streamText(calledOnce);
+    for await (const _ of result.fullStream);
+    const call = (await result.toolCalls)[0];
+    c.assertLight(call.input);
+    const output = { type: "tool-result", toolCallId: call.toolCallId, toolName: call.toolName, output: { type: "text", value: "done" } };
+    const messages = [...c.toolQuestion, ...(await result.response).messages, { role: "tool", content: [output] }];
+    const { finishReason } = await generateText({ ...calledOnce, messages, toolChoice: "none" });
+    c.assert.ok(["stop", "length"].includes(finishReason), finishReason);
+  },
+  async "responses: stream"() {
+    const { text, usage } = await generateText(answered);
+    c.assert.ok(usage.inputTokens > 0 && usage.outputTokens > 0);
+    const result = streamText(answered);
+    let all = "";
+    for await (const piece of result.textStream) all += piece;
+    c.assert.equal(all, text);
+  },
+  async "responses: schema"() {
+    const { object } = await generateObject({ ...animal, model: responses, seed: undefined });
+    c.assertAnimal(object);
+  },
+};
+
 await c.run("ai", {
+  ...(c.isCria ? checksOfResponses : {}),
   async "tools"() {
     const { toolCalls, finishReason } = await generateText(called);
     c.assert.equal(finishReason, "tool-calls");

@@ -45,6 +45,25 @@ await c.run("openai", {
       messages = [...c.toolQuestion, message, result, ...c.toolQuestion];
     }
   },
+  async "responses"() {
+    if (!c.isCria) return;
+    const request = { model: c.model, input: c.question[0].content, temperature: 0, max_output_tokens: 40 };
+    const whole = await client.responses.create(request);
+    c.assert.ok(whole.output_text.length > 0);
+    let text = "";
+    const stream = client.responses.stream(request);
+    stream.on("response.output_text.delta", (event) => (text += event.delta));
+    const final = await stream.finalResponse();
+    c.assert.equal(text, whole.output_text);
+    c.assert.equal(final.output_text, whole.output_text);
+    const tools = [{ type: "function", name: "light", description: "Sets a light.", parameters: c.parameters, strict: true }];
+    const asked = { ...request, input: c.toolQuestion, tools, tool_choice: "required", parallel_tool_calls: false, max_output_tokens: 200 };
+    const { output } = await client.responses.create(asked);
+    c.assertLight(JSON.parse(output[0].arguments));
+    const input = [...c.toolQuestion, ...output, { type: "function_call_output", call_id: output[0].call_id, output: "done" }];
+    const after = await client.responses.create({ ...asked, input, tool_choice: "none" });
+    c.assert.equal(after.output[0].type, "message");
+  },
   async "models"() {
     const models = await client.models.list();
     c.assert.equal(models.data.length, 1);

@@ -32,7 +32,8 @@ int fuzz_one(const uint8_t* data, size_t size) {
       refuses([&] { (void)fields.text(name); });
     }
   });
-  for (const auto order : {&hosted::chat_order, &hosted::text_order, &hosted::native_order}) {
+  for (const auto order :
+       {&hosted::chat_order, &hosted::text_order, &hosted::response_order, &hosted::native_order}) {
     read_order(served.context, order, body, kStatuses,
                [&](const hosted::AnswerOrder& read) { check_order(served.context, read); });
   }

@@ -257,7 +257,7 @@ bool Job::next_told(Told* told) {
   *told = std::move(told_.front());
   told_.pop_front();
   if (const auto* const piece = std::get_if<AnswerPiece>(&told->what)) {
-    const size_t n_bytes = bytes_of(*piece);
+    const size_t n_bytes = bytes_of(*piece) - writer_->kept_bytes_of(*piece);
     n_bytes_ -= n_bytes;
     backlog_->remove(n_bytes);
   }

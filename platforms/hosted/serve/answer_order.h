@@ -51,9 +51,9 @@ struct AnswerOrder {
   // How answers are told in parts; null: as text alone.
   std::shared_ptr<const CallReading> reading;
   bool calls_are_functions = false;  // as OpenAI had them before there were tools
-  // Of llama.cpp's answers.
-  std::vector<ResponseField> response_fields;  // each path once; none: all
+  // What the answer tells again of the request, in the words of its style.
   JsonText settings = nullptr;
+  std::vector<ResponseField> response_fields;  // of llama.cpp's answers: each path once; none: all
 
   void add_prompt(AnswerRequest prompt) {
     n_choices = prompt.n_choices;

@@ -59,7 +59,8 @@ size_t AnswerWriter::index_of(size_t prompt, uint32_t choice) const {
 }
 
 size_t AnswerWriter::own_bytes() const {
-  size_t n_bytes = order_.settings.text().size();
+  // A stream of a response begins with them twice.
+  size_t n_bytes = order_.settings.text().size() * (order_.streams ? 2 : 1);
   if (order_.reading != nullptr) {
     n_bytes +=
         order_.reading->tools.size() + choices_.size() * CallReader::bytes_for(*order_.reading);

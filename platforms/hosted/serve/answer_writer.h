@@ -27,6 +27,8 @@ class AnswerWriter {
   // What take holds on to of a piece where the answer is told as a whole, and as long as it waits
   // to be told.
   [[nodiscard]] size_t bytes_of(const AnswerPiece& piece) const;
+  // What of that a stream keeps of a piece that it has told.
+  [[nodiscard]] virtual size_t kept_bytes_of(const AnswerPiece& /*piece*/) const { return 0; }
   // Each gives the events that tell of it; nothing where the answer is told as a whole. seconds is
   // when the piece was made. Pieces of a whole answer may be taken on another thread than its ends.
   std::string take(size_t prompt, const AnswerPiece& piece, double seconds);
@@ -80,8 +82,8 @@ class AnswerWriter {
   virtual std::string opening(size_t /*index*/) { return {}; }
   virtual std::string closing() { return {}; }
 
-  // One object of the stream.
-  [[nodiscard]] std::string event_of(const JsonText& json) const {
+  // One object of the stream, behind what must come before it.
+  [[nodiscard]] virtual std::string event_of(const JsonText& json) {
     return framed(order_.form, json.text());
   }
   [[nodiscard]] size_t index_of(size_t prompt, uint32_t choice) const;

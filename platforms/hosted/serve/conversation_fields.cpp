@@ -16,20 +16,6 @@ namespace {
   throw ApiError(ErrorKind::kInvalidRequest, what, param);
 }
 
-// Reads a member that is there as the JSON of a conversation.
-template <typename Read>
-void read_member(const Json* member, const std::string& body, const char* name, const Read& read,
-                 Conversation* conversation) {
-  if (member == nullptr) return;
-  const std::optional<std::string_view> raw = raw_member(body, {name});
-  if (!raw) throw ApiError(ErrorKind::kServer, std::string(name) + " was not found in the body");
-  try {
-    read(*member, *raw, conversation);
-  } catch (const ConversationError& error) {
-    refuse(error.member(), error.what());
-  }
-}
-
 std::string name_in(const Json& json, const char* param) {
   const Json* const name = json.is_object() ? Fields(json).find("name") : nullptr;
   if (name == nullptr || !name->is_string()) {
@@ -85,11 +71,22 @@ bool RequestedConversation::has_strict_tools() const {
   });
 }
 
+void read_member(const Json* member, const std::string& body, const char* name, ReadParts read,
+                 Conversation* conversation) {
+  if (member == nullptr) return;
+  const std::optional<std::string_view> raw = raw_member(body, {name});
+  if (!raw) throw ApiError(ErrorKind::kServer, std::string(name) + " was not found in the body");
+  try {
+    read(*member, *raw, conversation);
+  } catch (const ConversationError& error) {
+    refuse(error.member(), error.what());
+  }
+}
+
 RequestedConversation read_conversation(const OrderContext& context, const RequestFields& fields,
                                         const std::string& body) {
   RequestedConversation asked;
   Conversation& text = asked.text;
-  ToolRules& rules = asked.rules;
   read_member(fields.list("messages"), body, "messages", &read_messages, &text);
   if (text.messages.empty()) {
     refuse("messages", "messages must be a list of at least one message");
@@ -97,29 +94,35 @@ RequestedConversation read_conversation(const OrderContext& context, const Reque
   read_member(fields.find("tools"), body, "tools", &read_tools, &text);
   if (text.tools.empty()) {
     read_member(fields.find("functions"), body, "functions", &read_functions, &text);
-    rules.are_functions = !text.tools.empty();
+    asked.rules.are_functions = !text.tools.empty();
   }
-  if (!text.tools.empty()) {
-    check_model_calls(context, rules.are_functions ? "functions" : "tools");
-    if (rules.are_functions) {
-      rules.takes_many = false;
-      read_choice(fields.find("function_call"), "function_call", &rules);
-    } else {
-      rules.takes_many = fields.flag("parallel_tool_calls", true);
-      read_choice(fields.find("tool_choice"), "tool_choice", &rules);
-    }
-    if (!rules.name.empty() && !has_tool(text.tools, rules.name)) {
-      const char* const choice = rules.are_functions ? "function_call" : "tool_choice";
-      refuse(choice, std::string(choice) + " names '" + shown(rules.name) +
-                         "', which is no tool of the request");
-    }
-  }
+  read_tool_rules(context, fields, &asked);
   context.text->complete(&text);
   return asked;
 }
 
-cria_thinking read_thinking(const RequestFields& fields) {
-  if (fields.text("reasoning_effort").value_or("") == "none") return CRIA_THINKING_OFF;
+void read_tool_rules(const OrderContext& context, const RequestFields& fields,
+                     RequestedConversation* asked) {
+  const std::vector<std::string>& tools = asked->text.tools;
+  ToolRules& rules = asked->rules;
+  if (tools.empty()) return;
+  check_model_calls(context, rules.are_functions ? "functions" : "tools");
+  if (rules.are_functions) {
+    rules.takes_many = false;
+    read_choice(fields.find("function_call"), "function_call", &rules);
+  } else {
+    rules.takes_many = fields.flag("parallel_tool_calls", true);
+    read_choice(fields.find("tool_choice"), "tool_choice", &rules);
+  }
+  if (!rules.name.empty() && !has_tool(tools, rules.name)) {
+    const char* const choice = rules.are_functions ? "function_call" : "tool_choice";
+    refuse(choice, std::string(choice) + " names '" + shown(rules.name) +
+                       "', which is no tool of the request");
+  }
+}
+
+cria_thinking read_thinking(const RequestFields& fields, const std::optional<std::string>& effort) {
+  if (effort == "none") return CRIA_THINKING_OFF;
   Conversation conversation;
   if (const Json* const args = fields.find("chat_template_kwargs")) {
     try {

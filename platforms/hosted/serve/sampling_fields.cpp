@@ -36,8 +36,8 @@ constexpr NumberRow kNumbers[] = {
 // The first that is there; of a limit that is none, -1.
 std::optional<int64_t> limit_of(const RequestFields& fields) {
   std::optional<int64_t> limit;
-  for (const MemberName name :
-       {MemberName("max_completion_tokens"), MemberName("max_tokens"), MemberName("n_predict")}) {
+  for (const MemberName name : {MemberName("max_completion_tokens"), MemberName("max_tokens"),
+                                MemberName("max_output_tokens"), MemberName("n_predict")}) {
     const std::optional<int64_t> found = fields.integer(name, -1, kCountBounds.high);
     if (!limit) limit = found;
   }

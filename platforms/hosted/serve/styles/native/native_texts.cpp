@@ -87,7 +87,7 @@ std::string detokenize(const Service& service, const Json& request, const std::s
 std::string apply_template(const Service& service, const Json& request, const std::string& body) {
   const RequestFields fields(request);
   RequestedConversation asked = read_conversation(service.context, fields, body);
-  asked.text.thinking = read_thinking(fields);
+  asked.text.thinking = read_thinking(fields, fields.text("reasoning_effort"));
   return JsonText::object({{"prompt", service.context.text->chat_text(asked.text)}}).take();
 }
 

@@ -15,7 +15,7 @@ AnswerOrder chat_order(const OrderContext& context, const Json& request, const s
   refuse_unsupported(fields);
   read_how_told(context, fields, &order);
   RequestedConversation asked = read_conversation(context, fields, body);
-  asked.text.thinking = read_thinking(fields);
+  asked.text.thinking = read_thinking(fields, fields.text("reasoning_effort"));
   order.calls_are_functions = asked.rules.are_functions;
   AnswerRequest answer;
   read_sampling(context, fields, &answer);

@@ -46,6 +46,8 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/chat/completions", Key::kNeeded, nullptr, nullptr, &chat_order},
     {"POST", "/chat/completions", Key::kNeeded, nullptr, nullptr, &chat_order},
     {"POST", "/v1/completions", Key::kNeeded, nullptr, nullptr, &text_order},
+    {"POST", "/v1/responses", Key::kNeeded, nullptr, nullptr, &response_order},
+    {"POST", "/responses", Key::kNeeded, nullptr, nullptr, &response_order},
 };
 
 }  // namespace

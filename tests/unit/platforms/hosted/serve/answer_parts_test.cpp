@@ -77,6 +77,7 @@ std::vector<nlohmann::json> told(AnswerWriter* writer, const std::string& answer
     const size_t end_of_line = std::min(text.find('\n', begin), text.size());
     std::string line = text.substr(begin, end_of_line - begin);
     begin = end_of_line + 1;
+    if (line.starts_with("event: ")) continue;
     if (line.starts_with("data: ")) line.erase(0, 6);
     if (!line.empty()) objects.push_back(nlohmann::json::parse(line));
   }
@@ -93,6 +94,69 @@ std::vector<nlohmann::json> ollama(const std::string& answer, const Asked& asked
                                    size_t step = 1 << 20) {
   const auto writer = make_ollama_chat_writer(order_of(asked, WireForm::kLines), nullptr);
   return told(writer.get(), answer, step, asked.end);
+}
+
+std::vector<nlohmann::json> responses(const std::string& answer, const Asked& asked,
+                                      size_t step = 1 << 20) {
+  AnswerOrder order = order_of(asked, WireForm::kEvents);
+  order.settings = JsonText::object({{"top_p", 1}});
+  const auto writer = make_response_writer(std::move(order), nullptr);
+  return told(writer.get(), answer, step, asked.end);
+}
+
+// Without what is made up for each answer.
+nlohmann::json items_of(nlohmann::json response) {
+  for (nlohmann::json& item : response["output"]) {
+    item.erase("id");
+    item.erase("call_id");
+  }
+  return response["output"];
+}
+
+TEST(AnswerParts, AResponsesItemsAreThem) {
+  const nlohmann::json whole = responses(kTwoCalls, {}).at(0);
+  EXPECT_EQ(whole["status"], "completed");
+  EXPECT_EQ(whole["top_p"], 1);
+  const nlohmann::json items = items_of(whole);
+  ASSERT_EQ(items.size(), 4u);
+  EXPECT_EQ(items[0]["type"], "reasoning");
+  EXPECT_EQ(items[0]["content"][0]["text"], "Sums.");
+  EXPECT_EQ(items[1]["content"][0]["text"], "I add.");
+  EXPECT_EQ(items[2]["name"], "add");
+  EXPECT_EQ(items[2]["arguments"], R"({"a":7,"b":8})");
+  EXPECT_EQ(items[3]["arguments"], R"({"a":1})");
+  for (const size_t step : {1, 2, 7, 64, 1 << 20}) {
+    Asked asked = {};
+    asked.streams = true;
+    std::vector<std::string> deltas;
+    size_t n_events = 0;
+    nlohmann::json last;
+    for (const nlohmann::json& event : responses(kTwoCalls, asked, step)) {
+      EXPECT_EQ(event["sequence_number"], n_events++);
+      deltas.resize(std::max<size_t>(deltas.size(), event.value("output_index", 0) + 1));
+      if (event.contains("delta")) deltas.at(event["output_index"]) += event["delta"];
+      last = event;
+    }
+    EXPECT_EQ(last["type"], "response.completed");
+    EXPECT_EQ(items_of(last["response"]), items) << step;
+    EXPECT_EQ(deltas,
+              (std::vector<std::string>{"Sums.", "I add.", R"({"a":7,"b":8})", R"({"a":1})"}));
+  }
+}
+
+TEST(AnswerParts, AResponseThatIsCutHasItsPieces) {
+  const std::string cut = std::string(kTwoCalls).substr(0, 150);
+  Asked asked = {true, false, false, AnswerEnd::kLimit};
+  const nlohmann::json whole = responses(cut, asked).at(0);
+  EXPECT_EQ(whole["status"], "incomplete");
+  EXPECT_EQ(whole["output"].size(), 3u);  // the whole call
+  asked.streams = true;
+  const nlohmann::json last = responses(cut, asked, 5).back();
+  EXPECT_EQ(last["type"], "response.incomplete");
+  const nlohmann::json& items = last["response"]["output"];
+  EXPECT_EQ(items.back()["status"], items.size() == 3 ? "completed" : "incomplete");
+  const nlohmann::json empty = responses("", {}).at(0);
+  EXPECT_EQ(empty["output"][0]["content"][0]["text"], "");
 }
 
 TEST(AnswerParts, OpenAisMessageHasThem) {

@@ -1,0 +1,164 @@
+#include "platforms/hosted/serve/styles/openai/response_input.h"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "platforms/hosted/base/shown_text.h"
+#include "platforms/hosted/chat/conversation_json.h"
+#include "platforms/hosted/chat/raw_json.h"
+#include "platforms/hosted/serve/api_error.h"
+#include "platforms/hosted/session/model_text.h"
+
+namespace cria::hosted {
+namespace {
+
+class InputReader {
+ public:
+  explicit InputReader(Conversation* conversation) : messages_(conversation->messages) {}
+
+  void read(const Json& item) {
+    ++n_items_;
+    if (!item.is_object()) refuse("is no object");
+    const std::string type = text_in(item, "type").value_or("message");
+    if (type == "message") return read_message_item(item);
+    if (type == "function_call") return read_call(item);
+    if (type == "function_call_output") return read_output(item);
+    if (type == "reasoning") return read_reasoning(item);
+    if (type == "item_reference") refuse("refers to another, and nothing is stored; send it whole");
+    refuse("is of the type '" + shown(type) +
+           "'; message, function_call, function_call_output and reasoning are known");
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw ApiError(ErrorKind::kInvalidRequest,
+                   "input item " + std::to_string(n_items_) + " " + what, "input");
+  }
+
+  [[nodiscard]] std::optional<std::string> text_in(const Json& object, const char* name) const {
+    const Json* const found = Fields(object).find(name);
+    if (found == nullptr) return std::nullopt;
+    if (!found->is_string()) refuse(std::string("has a ") + name + " that is no text");
+    return found->get<std::string>();
+  }
+
+  // A text, or parts of these types.
+  [[nodiscard]] std::string text_of_parts(const Json* content,
+                                          std::initializer_list<const char*> types) const {
+    if (content == nullptr) refuse("has no content");
+    if (content->is_string()) return content->get<std::string>();
+    if (!content->is_array()) refuse("has a content that is neither a text nor a list of parts");
+    std::string text;
+    for (const Json& part : *content) {
+      if (!part.is_object()) refuse("has a part that is no object");
+      const std::string type = text_in(part, "type").value_or("");
+      if (std::find(types.begin(), types.end(), type) == types.end()) {
+        refuse("has a part of the type '" + shown(type) + "'; this model reads text alone");
+      }
+      const std::optional<std::string> told = text_in(part, type == "refusal" ? "refusal" : "text");
+      if (!told) refuse("has a part without text");
+      text += *told;
+    }
+    return text;
+  }
+
+  void read_message_item(const Json& item) {
+    const std::string role = text_in(item, "role").value_or("");
+    const std::optional<cria_role> known = role_of(role);
+    if (!known || *known == CRIA_TOOL) {
+      refuse("has the role '" + shown(role) + "'; user, system, developer and assistant are known");
+    }
+    ConversationMessage message = {*known,
+                                   text_of_parts(Fields(item).find("content"),
+                                                 {"input_text", "output_text", "text", "refusal"})};
+    if (*known == CRIA_ASSISTANT) message.thinking = std::exchange(thinking_, {});
+    messages_.push_back(std::move(message));
+  }
+
+  // As a chat has it, whose reader sees to its arguments.
+  void read_call(const Json& item) {
+    const Json function = {{"name", text_in(item, "name").value_or("")},
+                           {"arguments", text_in(item, "arguments").value_or("")}};
+    const Json call = {{"id", text_in(item, "call_id").value_or("")}, {"function", function}};
+    const Json message = {{"role", "assistant"}, {"tool_calls", Json::array({call})}};
+    Conversation chat;
+    try {
+      read_message(message, message.dump(), &chat);
+    } catch (const ConversationError&) {
+      refuse("is a call of '" + shown(function["name"].get<std::string>()) +
+             "' whose arguments are no JSON object");
+    }
+    if (messages_.empty() || messages_.back().role != CRIA_ASSISTANT || !thinking_.empty()) {
+      messages_.push_back({CRIA_ASSISTANT, {}, std::exchange(thinking_, {})});
+    }
+    messages_.back().calls.push_back(std::move(chat.messages[0].calls[0]));
+  }
+
+  void read_output(const Json& item) {
+    ConversationMessage message = {CRIA_TOOL, text_of_parts(Fields(item).find("output"),
+                                                            {"input_text", "output_text", "text"})};
+    message.id = text_in(item, "call_id").value_or("");
+    messages_.push_back(std::move(message));
+  }
+
+  // Its content, or where there is none the summary.
+  void read_reasoning(const Json& item) {
+    for (const char* const name : {"content", "summary"}) {
+      const Json* const parts = Fields(item).find(name);
+      if (parts == nullptr || parts->empty()) continue;
+      thinking_ += text_of_parts(parts, {"reasoning_text", "summary_text", "text"});
+      return;
+    }
+  }
+
+  std::vector<ConversationMessage>& messages_;
+  size_t n_items_ = 0;
+  std::string thinking_;  // of the answer that comes next
+};
+
+// A function as chats have it: what a template prints has its members in this order.
+std::string tool_of(std::string_view raw) {
+  std::string function;
+  for (const char* const name : {"name", "description", "parameters"}) {
+    const std::string_view value = raw_member(raw, {name}).value_or("null");
+    if (value == "null") continue;
+    function += (function.empty() ? "\"" : ", \"") + std::string(name) + "\": ";
+    function += value;
+  }
+  if (raw_member(raw, {"strict"}) == "true") function += R"(, "strict": true)";
+  return R"({"type": "function", "function": {)" + function + "}}";
+}
+
+}  // namespace
+
+void read_input(const Json& input, Conversation* conversation) {
+  if (input.is_string()) {
+    conversation->messages.push_back({CRIA_USER, input.get<std::string>()});
+    return;
+  }
+  if (!input.is_array() || input.empty()) {
+    throw ApiError(ErrorKind::kInvalidRequest, "input must be a text or a list of items", "input");
+  }
+  InputReader reader(conversation);
+  for (const Json& item : input) reader.read(item);
+  name_results(conversation);
+}
+
+void read_response_tools(const Json& list, std::string_view raw, Conversation* conversation) {
+  const std::vector<std::string_view> raws = raw_elements(raw);
+  std::string tools = "[";
+  for (size_t i = 0; i < list.size() && i < raws.size(); ++i) {
+    const Json* const type = list[i].is_object() ? Fields(list[i]).find("type") : nullptr;
+    const Json* const name = list[i].is_object() ? Fields(list[i]).find("name") : nullptr;
+    if (type == nullptr || *type != "function" || name == nullptr || !name->is_string()) {
+      throw ConversationError(
+          "tools", "tool " + std::to_string(i + 1) + R"( is no {"type": "function", "name": ...})");
+    }
+    tools += (i == 0 ? "" : ", ") + tool_of(raws[i]);
+  }
+  tools += "]";
+  read_tools(Json::parse(tools), tools, conversation);
+}
+
+}  // namespace cria::hosted
